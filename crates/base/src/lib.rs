@@ -1,0 +1,14 @@
+//! What every Foreshore crate stands on: the node latch, bytes that may be read while they change, ids as types,
+//! and the seam through which model checkers replace atomics and threads.
+//!
+//! Layers above (`foreshore-io`, `foreshore-index`, `foreshore`) use these and never `std::sync::atomic` directly
+//! for anything a model checker should see.
+
+pub mod bytes;
+pub mod ids;
+pub mod latch;
+pub mod sync;
+
+pub use bytes::RelaxedBytes;
+pub use ids::{FrameId, Lsn, PageId, SlotId, TableId};
+pub use latch::{Exclusive, NodeLatch, Optimistic, Restart};

@@ -1,0 +1,66 @@
+//! The seam for model checkers: one import path for atomics, fences, locks and threads.
+//!
+//! - default build: `std` (locks: plain `std::sync`; the engine uses `parking_lot` where it blocks for long);
+//! - `--cfg loom`: loom, which explores weak memory for latch-sized code;
+//! - `--cfg shuttle`: shuttle, which explores schedules of whole structures, every atomic being `SeqCst`.
+
+#[cfg(not(any(loom, shuttle)))]
+mod imp {
+    pub use std::hint::spin_loop;
+    pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+    pub use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+    pub use std::thread;
+}
+
+#[cfg(loom)]
+mod imp {
+    pub use loom::hint::spin_loop;
+    pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+    pub use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
+    pub use loom::thread;
+}
+
+#[cfg(shuttle)]
+mod imp {
+    pub use shuttle::hint::spin_loop;
+    pub use shuttle::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+    pub use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard};
+    pub use shuttle::thread;
+
+    /// Shuttle runs every atomic as `SeqCst`, so a fence has nothing to add.
+    pub fn fence(_order: Ordering) {}
+}
+
+pub use imp::*;
+
+/// Waiting for another thread to leave a short critical section: doubles its pauses from 1 to 256, then yields.
+///
+/// Source: ANCHORS (contention): exponential back-off from 1 to 256 pauses. A latch holder never waits for I/O, a
+/// lock or space, so a waiter that has paused 511 times waits for a thread that is not running: it yields.
+#[derive(Debug, Default)]
+pub struct Backoff {
+    step: u32,
+}
+
+impl Backoff {
+    /// Pauses are doubled until there are 2^LIMIT of them.
+    const LIMIT: u32 = 8;
+
+    /// A fresh back-off: its first wait is one pause.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Waits a little longer than the last time.
+    pub fn wait(&mut self) {
+        // A model checker explores schedules, not time: one yield says "someone else must run".
+        if cfg!(any(loom, shuttle)) || self.step > Self::LIMIT {
+            thread::yield_now();
+            return;
+        }
+        for _ in 0..1u32 << self.step {
+            spin_loop();
+        }
+        self.step += 1;
+    }
+}

@@ -1,0 +1,2 @@
+//! The foreshore command.
+fn main() {}

@@ -1,0 +1,129 @@
+//! What can go wrong, and what the caller should do about it.
+
+use std::io;
+
+/// The result of every operation on a database.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Each variant says what to do next: fix the argument, make room, reopen, restore.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The key is longer than a leaf may hold. Shorten it.
+    #[error("the key has {len} bytes, at most {max} are allowed; shorten it")]
+    KeyTooLong {
+        /// Bytes of the encoded key.
+        len: usize,
+        /// The limit in bytes.
+        max: usize,
+    },
+    /// The value is larger than a quarter of a leaf. Split it, or create the database with larger leaves.
+    #[error(
+        "the value has {len} bytes, at most {max} fit into this database's leaves; split it, or create the database with larger leaves"
+    )]
+    ValueTooLarge {
+        /// Bytes of the encoded value.
+        len: usize,
+        /// The limit in bytes.
+        max: usize,
+    },
+    /// A key or value could not be encoded, or stored bytes do not decode as the table's type.
+    #[error("cannot {action} as {type_name}: {detail}; open the table with the types it was written with")]
+    Encoding {
+        /// "encode" or "decode".
+        action: &'static str,
+        /// The Rust type asked for.
+        type_name: &'static str,
+        /// The encoding library's reason.
+        detail: String,
+    },
+    /// A bulk load met a key that is not above the one before it.
+    #[error("bulk_load wants strictly ascending keys into an empty table: {detail}")]
+    BulkLoad {
+        /// Which rule was broken, and where.
+        detail: String,
+    },
+    /// The disk is full. Nothing was changed; free space, then go on.
+    #[error("no space left for {what}; free some and try again, reads still work")]
+    Full {
+        /// What needed the space.
+        what: String,
+    },
+    /// An earlier write or sync failed, so nothing more can be acknowledged. Reopen the database.
+    #[error(
+        "the database stopped accepting writes after an I/O failure ({cause}); reads still work; close it and open it again"
+    )]
+    Poisoned {
+        /// The first failure.
+        cause: String,
+    },
+    /// Another owner has the directory open.
+    #[error("{dir} is in use by {}; close it there first", holder(.pid))]
+    Locked {
+        /// The directory.
+        dir: String,
+        /// The holder's process id, where known.
+        pid: Option<u32>,
+    },
+    /// The directory is not a database, or not one that this version can read.
+    #[error("{dir} cannot be opened as a Foreshore database: {detail}")]
+    Incompatible {
+        /// The directory.
+        dir: String,
+        /// What was found, and what to do.
+        detail: String,
+    },
+    /// Bytes on disk are not what was written.
+    #[error(
+        "{what} is damaged: {detail}; run `foreshore check` on the directory, restore from a backup, or salvage with `foreshore check --rebuild`"
+    )]
+    Corrupt {
+        /// File and place.
+        what: String,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// The operating system refused.
+    #[error("{what}: {detail}")]
+    Io {
+        /// What was attempted.
+        what: String,
+        /// Its kind, for programs.
+        kind: io::ErrorKind,
+        /// Its text, for people.
+        detail: String,
+    },
+    /// The table was dropped while the handle was still held.
+    #[error("table {name:?} was dropped; open it again to create it anew")]
+    TableDropped {
+        /// Its name.
+        name: String,
+    },
+    /// An argument makes no sense.
+    #[error("{0}")]
+    Argument(String),
+}
+
+fn holder(pid: &Option<u32>) -> String {
+    match pid {
+        Some(pid) if *pid == std::process::id() => format!("this process (pid {pid})"),
+        Some(pid) => format!("process {pid}"),
+        None => "another process".to_string(),
+    }
+}
+
+impl Error {
+    /// Wraps an operating-system error; a full disk becomes [`Error::Full`].
+    pub(crate) fn io(what: impl Into<String>, source: &io::Error) -> Self {
+        let what = what.into();
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::Full { what },
+            kind => Error::Io { what, kind, detail: source.to_string() },
+        }
+    }
+
+    /// Damaged bytes at a named place.
+    pub(crate) fn corrupt(what: impl Into<String>, detail: impl Into<String>) -> Self {
+        Error::Corrupt { what: what.into(), detail: detail.into() }
+    }
+}
