@@ -1,0 +1,217 @@
+//! The header every page shares, and the way between a frame and a disk image.
+//!
+//! Layout: `ARCHITECTURE.md`, "Leaf page". Used by `pool` (ids, LSNs, images) and `leaf` (everything else).
+//!
+//! Invariants:
+//! - P1: word 0 of a frame is its latch and never leaves memory; word 0 of an image holds format and checksum.
+//! - P2: an image that does not carry its own page id and a matching checksum is never used.
+
+use foreshore_base::{Lsn, NodeLatch, PageId, RelaxedBytes, TableId};
+
+/// Bytes of the header; slots follow.
+pub(crate) const HEADER_BYTES: usize = 64;
+
+/// High fence length that means "no upper bound".
+pub(crate) const INFINITE: u16 = u16::MAX;
+
+const FORMAT: u64 = 1;
+const MAGIC: u64 = u16::from_le_bytes(*b"FL") as u64;
+const DEAD: u64 = 1;
+
+const PAGE_ID: usize = 1;
+const PAGE_LSN: usize = 2;
+const RIGHT: usize = 3;
+const TABLE_FLAGS_PREFIX: usize = 4;
+const CELLS_HEAP_DEAD_LOW: usize = 5;
+const HIGH: usize = 6;
+
+/// A page in a frame (or any word-atomic memory), seen through its header. Reads may race with a writer, so each is
+/// only as good as a later validation; writes need the exclusive latch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Page<'a>(pub &'a RelaxedBytes);
+
+macro_rules! field {
+    ($(#[$doc:meta])* $get:ident, $set:ident, $word:expr, $shift:expr, $bits:expr, $ty:ty) => {
+        $(#[$doc])*
+        #[inline]
+        pub fn $get(self) -> $ty {
+            (self.0.word($word) >> $shift & (u64::MAX >> (64 - $bits))) as $ty
+        }
+
+        #[doc = concat!("Sets [`Page::", stringify!($get), "`].")]
+        #[inline]
+        pub fn $set(self, value: $ty) {
+            const MASK: u64 = (u64::MAX >> (64 - $bits)) << $shift;
+            self.0.set_word($word, self.0.word($word) & !MASK | (value as u64) << $shift);
+        }
+    };
+}
+
+impl<'a> Page<'a> {
+    /// The latch in word 0.
+    #[inline]
+    pub fn latch(self) -> &'a NodeLatch {
+        NodeLatch::from_word(&self.0.words()[0])
+    }
+
+    /// The page's id; [`PageId::NONE`] in a frame that holds no page.
+    #[inline]
+    pub fn id(self) -> PageId {
+        PageId(self.0.word(PAGE_ID))
+    }
+
+    /// Sets [`Page::id`].
+    #[inline]
+    pub fn set_id(self, id: PageId) {
+        self.0.set_word(PAGE_ID, id.0);
+    }
+
+    /// End of the last log record applied.
+    #[inline]
+    pub fn lsn(self) -> Lsn {
+        Lsn(self.0.word(PAGE_LSN))
+    }
+
+    /// Sets [`Page::lsn`].
+    #[inline]
+    pub fn set_lsn(self, lsn: Lsn) {
+        self.0.set_word(PAGE_LSN, lsn.0);
+    }
+
+    /// The right neighbour; [`PageId::NONE`] ends the chain.
+    #[inline]
+    pub fn right(self) -> PageId {
+        PageId(self.0.word(RIGHT))
+    }
+
+    /// Sets [`Page::right`].
+    #[inline]
+    pub fn set_right(self, right: PageId) {
+        self.0.set_word(RIGHT, right.0);
+    }
+
+    /// The table this leaf belongs to.
+    #[inline]
+    pub fn table(self) -> TableId {
+        TableId(self.0.word(TABLE_FLAGS_PREFIX) as u32)
+    }
+
+    /// Sets [`Page::table`].
+    pub fn set_table(self, table: TableId) {
+        let rest = self.0.word(TABLE_FLAGS_PREFIX) >> 32 << 32;
+        self.0.set_word(TABLE_FLAGS_PREFIX, rest | u64::from(table.0));
+    }
+
+    field! {
+        /// Flag bits; see [`Page::is_dead`].
+        flags, set_flags, TABLE_FLAGS_PREFIX, 32, 16, u16
+    }
+    field! {
+        /// Bytes that all keys of the leaf share.
+        prefix_len, set_prefix_len, TABLE_FLAGS_PREFIX, 48, 16, u16
+    }
+    field! {
+        /// Number of cells.
+        cells, set_cells, CELLS_HEAP_DEAD_LOW, 0, 16, u16
+    }
+    field! {
+        /// Offset of the lowest used heap byte.
+        heap_start, set_heap_start, CELLS_HEAP_DEAD_LOW, 16, 16, u16
+    }
+    field! {
+        /// Heap bytes that no slot refers to any more.
+        dead_bytes, set_dead_bytes, CELLS_HEAP_DEAD_LOW, 32, 16, u16
+    }
+    field! {
+        /// Length of the low fence.
+        low_len, set_low_len, CELLS_HEAP_DEAD_LOW, 48, 16, u16
+    }
+    field! {
+        /// Length of the high fence, or [`INFINITE`].
+        high_len, set_high_len, HIGH, 0, 16, u16
+    }
+
+    /// Was this leaf absorbed by its left neighbour?
+    #[inline]
+    pub fn is_dead(self) -> bool {
+        u64::from(self.flags()) & DEAD != 0
+    }
+
+    /// Marks the leaf as absorbed.
+    pub fn set_dead(self) {
+        self.set_flags(self.flags() | DEAD as u16);
+    }
+
+    /// Copies the low fence out: the last `low_len` bytes of the page. `None` if the length read is torn.
+    pub fn low_fence(self) -> Option<Vec<u8>> {
+        let len = usize::from(self.low_len());
+        let at = self.0.len().checked_sub(len).filter(|at| *at >= HEADER_BYTES)?;
+        let mut fence = Vec::new();
+        self.0.append_to(at, len, &mut fence);
+        Some(fence)
+    }
+}
+
+/// Copies a page into `image` as it goes to disk: word 0 becomes format and checksum. The caller makes sure that the
+/// page does not change meanwhile (latch or validation). Panics if the sizes differ.
+pub(crate) fn seal(page: Page<'_>, image: &mut [u8]) {
+    assert_eq!(image.len(), page.0.len());
+    page.0.read(8, &mut image[8..]);
+    let checksum = u64::from(crc32c::crc32c(&image[8..]));
+    image[..8].copy_from_slice(&(MAGIC | FORMAT << 16 | checksum << 32).to_le_bytes());
+}
+
+/// Is `image` page `id`, as it was written? Says what is wrong otherwise (P2).
+pub(crate) fn verify(image: &[u8], id: PageId) -> Result<(), String> {
+    let word = |i: usize| u64::from_le_bytes(image[i * 8..][..8].try_into().expect("eight bytes"));
+    if word(0) & 0xFFFF != MAGIC {
+        return Err("this slot holds no leaf page".into());
+    }
+    if word(0) >> 16 & 0xFFFF != FORMAT {
+        return Err(format!("leaf format {} is not known to this version", word(0) >> 16 & 0xFFFF));
+    }
+    if word(0) >> 32 != u64::from(crc32c::crc32c(&image[8..])) {
+        return Err("the checksum does not match".into());
+    }
+    if word(PAGE_ID) != id.0 {
+        return Err(format!("expected page {id}, found page {}", word(PAGE_ID)));
+    }
+    Ok(())
+}
+
+/// Copies a verified image into a frame whose exclusive latch the caller holds, sparing the latch word (P1).
+pub(crate) fn load(image: &[u8], page: Page<'_>) {
+    assert_eq!(image.len(), page.0.len());
+    page.0.write(8, &image[8..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_comes_back_and_a_flipped_bit_does_not() {
+        let words = RelaxedBytes::boxed(4096);
+        let page = Page(RelaxedBytes::new(&words));
+        page.set_id(PageId(7));
+        page.set_lsn(Lsn(99));
+        page.set_table(TableId(3));
+        page.set_cells(5);
+        page.set_low_len(4);
+        page.set_high_len(INFINITE);
+        page.0.write(4092, b"fish");
+        let mut image = vec![0; 4096];
+        seal(page, &mut image);
+        verify(&image, PageId(7)).unwrap();
+        assert!(verify(&image, PageId(8)).unwrap_err().contains("expected page 8"));
+
+        let words = RelaxedBytes::boxed(4096);
+        let copy = Page(RelaxedBytes::new(&words));
+        load(&image, copy);
+        assert_eq!((copy.id(), copy.lsn(), copy.table(), copy.cells()), (PageId(7), Lsn(99), TableId(3), 5));
+        assert_eq!(copy.low_fence().unwrap(), b"fish");
+
+        image[100] ^= 1;
+        assert!(verify(&image, PageId(7)).unwrap_err().contains("checksum"));
+    }
+}
