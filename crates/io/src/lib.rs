@@ -1,14 +1,27 @@
 //! All I/O of the engine, behind two traits, so that one simulated disk can stand under everything.
 //!
-//! A [`Vfs`] is *one database directory*: names are flat, such as `"leaves.db"` or `"wal-0000000000000007"`. The file
-//! backend is `DirVfs`; `SimDisk` keeps a directory in memory, loses what was not synced, and fails
-//! calls on demand.
+//! A [`Vfs`] is *one database directory*: names are flat, such as `"leaves.db"` or `"wal-0000000000000007"`. Three
+//! backends: [`DirVfs`] is a directory of the operating system; [`MemVfs`] keeps the files of an in-memory database;
+//! [`SimDisk`] keeps them for tests, loses what was not synced, and fails calls on demand.
 //!
 //! Invariants:
 //! - I1: a write is durable only after a later [`File::sync`] of that file returned `Ok`; a created, renamed or removed
 //!   name only after [`Vfs::sync_dir`] returned `Ok`.
 //! - I2: a failed sync is never retried by anyone: the second one may succeed over lost data.
 //! - I3: transfers are whole: a short read or write is an error or is continued inside the backend.
+
+mod buf;
+mod dir;
+mod lock;
+mod map;
+mod mem;
+mod pages;
+pub mod sim;
+
+pub use buf::AlignedBuf;
+pub use dir::DirVfs;
+pub use mem::MemVfs;
+pub use sim::SimDisk;
 
 use foreshore_base::sync::AtomicU64;
 use std::io;
@@ -26,7 +39,7 @@ pub enum Access {
     Buffered,
 }
 
-/// One database directory.
+/// One database directory. Names are flat: one with a `/` in it is `InvalidInput`.
 pub trait Vfs: Send + Sync + 'static {
     /// Opens a file for reading and writing. `create` makes an empty one if the name is absent; without it an absent
     /// name is `ErrorKind::NotFound`.
@@ -43,6 +56,10 @@ pub trait Vfs: Send + Sync + 'static {
     fn lock(&self, name: &str) -> Result<Box<dyn Send + Sync>, LockError>;
     /// Memory of `bytes` (whole blocks) that survives the death of the process, but not of the machine: a shared
     /// mapping of a preallocated file. New memory is zero; a file of another size is `InvalidData`.
+    ///
+    /// A new file is made under the name `"{name}.new"` and renamed when it is whole, so after any crash the name is
+    /// absent or has its full size. The name is durable after [`Vfs::sync_dir`]. While somebody has the memory, the
+    /// name must not be opened as a file; that may be `Unsupported`.
     fn shared_memory(&self, name: &str, bytes: usize) -> io::Result<Arc<dyn SharedMemory>>;
     /// Where this is, for error messages.
     fn describe(&self) -> String;
@@ -82,4 +99,76 @@ pub enum LockError {
     Held(Option<u32>),
     /// The lock file could not be opened or locked at all.
     Io(io::Error),
+}
+
+impl std::fmt::Display for LockError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            LockError::Held(Some(pid)) => write!(f, "held by process {pid}"),
+            LockError::Held(None) => write!(f, "held by another process"),
+            LockError::Io(error) => write!(f, "cannot lock: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for LockError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            LockError::Held(_) => None,
+            LockError::Io(error) => Some(error),
+        }
+    }
+}
+
+impl From<io::Error> for LockError {
+    fn from(error: io::Error) -> Self {
+        LockError::Io(error)
+    }
+}
+
+/// Makes the zeroed file behind new shared memory: whole, synced, and only then under its name.
+fn create_whole(vfs: &dyn Vfs, name: &str, bytes: usize) -> io::Result<()> {
+    let unfinished = format!("{name}.new");
+    let file = vfs.open(&unfinished, Access::Buffered, true)?;
+    file.set_len(0)?; // a creation that crashed may have left something
+    file.allocate(bytes as u64)?;
+    file.sync()?;
+    vfs.rename(&unfinished, name)
+}
+
+/// Names are flat: one component, no way out of the directory.
+fn check_name(name: &str) -> io::Result<()> {
+    if matches!(name, "" | "." | "..") || name.contains(['/', '\0']) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{name:?} is no file name")));
+    }
+    Ok(())
+}
+
+/// Shared memory comes in whole, nonzero blocks.
+fn check_memory_size(bytes: usize) {
+    assert!(
+        bytes > 0 && bytes.is_multiple_of(BLOCK_BYTES),
+        "shared memory of {bytes} bytes is not whole blocks"
+    );
+}
+
+/// What is found under the name of shared memory has another size than asked.
+fn wrong_memory_size(name: &str, found: u64, asked: usize) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("{name} has {found} bytes, not {asked}"))
+}
+
+/// A transfer of an [`Access::Direct`] file must be whole blocks from aligned memory, on every backend alike.
+fn debug_assert_direct(access: Access, memory: *const u8, bytes: usize, offset: u64) {
+    if access == Access::Direct {
+        debug_assert!(memory.addr().is_multiple_of(BLOCK_BYTES), "memory at {memory:p} is not aligned");
+        debug_assert!(bytes.is_multiple_of(BLOCK_BYTES), "{bytes} bytes are not whole blocks");
+        debug_assert!(offset.is_multiple_of(BLOCK_BYTES as u64), "offset {offset} is not a block's");
+    }
+}
+
+/// A length of an [`Access::Direct`] file must be whole blocks.
+fn debug_assert_direct_len(access: Access, bytes: u64) {
+    if access == Access::Direct {
+        debug_assert!(bytes.is_multiple_of(BLOCK_BYTES as u64), "length {bytes} is not whole blocks");
+    }
 }

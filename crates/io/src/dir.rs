@@ -1,0 +1,224 @@
+//! The file backend: a directory of the operating system.
+//!
+//! Why direct I/O: leaf and log blocks are cached by the engine already, and a failed write-back of the page cache is
+//! reported once, to whoever syncs next; past the cache, the write itself fails.
+//! Everything is opened relative to the directory's descriptor, so the database survives a rename of its directory.
+//! Transfers go on after interrupts and short counts; a failed sync is passed on and never tried again (I2).
+
+use crate::lock::DirLock;
+use crate::map::Mapping;
+use crate::{
+    Access, AlignedBuf, BLOCK_BYTES, File, LockError, SharedMemory, Vfs, check_memory_size, check_name,
+    create_whole, debug_assert_direct, debug_assert_direct_len, wrong_memory_size,
+};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, Dir, FallocateFlags, FileType, Mode, OFlags};
+use rustix::fs::{fallocate, fdatasync, fstat, fsync, ftruncate, openat, renameat, unlinkat};
+use rustix::io::{Errno, pread, pwrite, retry_on_intr};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A directory of the operating system as a [`Vfs`].
+#[derive(Debug)]
+pub struct DirVfs {
+    path: PathBuf,
+    dir: OwnedFd,
+}
+
+impl DirVfs {
+    /// Opens the directory at `path`; `create` makes it, and its parents, durably if it is absent.
+    ///
+    /// Errors: `NotFound` for an absent directory without `create`, `NotADirectory`, and what the system reports.
+    pub fn open(path: impl AsRef<Path>, create: bool) -> io::Result<Self> {
+        let path = path.as_ref();
+        if create {
+            create_dir_durably(path)?;
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = rustix::fs::open(path, flags, Mode::empty())?;
+        Ok(Self { path: path.to_owned(), dir })
+    }
+
+    fn open_at(&self, name: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+        let flags = flags | OFlags::RDWR | OFlags::CLOEXEC;
+        retry_on_intr(|| openat(&self.dir, name, flags, Mode::from_raw_mode(0o644)))
+    }
+}
+
+/// Makes `path` and its absent parents; each new entry is synced in the directory that names it.
+fn create_dir_durably(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    let parent = match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    create_dir_durably(parent)?;
+    match fs::create_dir(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    fs::File::open(parent)?.sync_all()
+}
+
+impl Vfs for DirVfs {
+    fn open(&self, name: &str, access: Access, create: bool) -> io::Result<Arc<dyn File>> {
+        check_name(name)?;
+        let flags = if create { OFlags::CREATE } else { OFlags::empty() };
+        let fd = match access {
+            Access::Buffered => self.open_at(name, flags)?,
+            Access::Direct => match self.open_at(name, flags | OFlags::DIRECT) {
+                Err(Errno::INVAL) => self.open_at(name, flags)?, // a filesystem without direct I/O
+                opened => opened?,
+            },
+        };
+        Ok(Arc::new(DirFile { fd, access }))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        check_name(name)?;
+        Ok(unlinkat(&self.dir, name, AtFlags::empty())?)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        check_name(from)?;
+        check_name(to)?;
+        Ok(renameat(&self.dir, from, &self.dir, to)?)
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.dir)? {
+            let entry = entry?;
+            // A name that is no UTF-8 is none of ours, nor is a directory (`.`, `..`, `lost+found`).
+            if entry.file_type() != FileType::Directory
+                && let Ok(name) = entry.file_name().to_str()
+            {
+                names.push(name.to_owned());
+            }
+        }
+        Ok(names)
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        Ok(fsync(&self.dir)?)
+    }
+
+    fn lock(&self, name: &str) -> Result<Box<dyn Send + Sync>, LockError> {
+        check_name(name)?;
+        Ok(Box::new(DirLock::take(&self.dir, name)?))
+    }
+
+    fn shared_memory(&self, name: &str, bytes: usize) -> io::Result<Arc<dyn SharedMemory>> {
+        check_name(name)?;
+        check_memory_size(bytes);
+        if cfg!(any(loom, shuttle)) {
+            return Err(io::ErrorKind::Unsupported.into()); // their atomics are not bare words
+        }
+        let fd = match self.open_at(name, OFlags::empty()) {
+            Err(Errno::NOENT) => {
+                create_whole(self, name, bytes)?;
+                self.open_at(name, OFlags::empty())?
+            }
+            opened => opened?,
+        };
+        let file = DirFile { fd, access: Access::Buffered };
+        let found = file.len()?;
+        if found != bytes as u64 {
+            return Err(wrong_memory_size(name, found, bytes));
+        }
+        file.allocate(found)?; // a copied database may have holes
+        Ok(Arc::new(Mapping::new(file.fd.as_fd(), bytes)?))
+    }
+
+    fn describe(&self) -> String {
+        self.path.display().to_string()
+    }
+}
+
+struct DirFile {
+    fd: OwnedFd,
+    access: Access,
+}
+
+impl DirFile {
+    /// Can a transfer go on after `done` bytes? A direct one cannot inside a block: there it met the end of the file
+    /// or of the space.
+    fn resumable(&self, done: usize) -> bool {
+        self.access == Access::Buffered || done.is_multiple_of(BLOCK_BYTES)
+    }
+
+    /// Writes zeros from the end of the file up to `bytes`: space on filesystems that cannot reserve it.
+    fn grow_by_writing(&self, bytes: u64) -> io::Result<()> {
+        const CHUNK_BYTES: usize = 256 * BLOCK_BYTES;
+        let zeros = AlignedBuf::zeroed(CHUNK_BYTES);
+        let mut end = self.len()?;
+        while end < bytes {
+            let chunk = (bytes - end).min(CHUNK_BYTES as u64);
+            self.write_at(&zeros[..chunk as usize], end)?;
+            end += chunk;
+        }
+        Ok(())
+    }
+}
+
+impl File for DirFile {
+    fn read_at(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
+        debug_assert_direct(self.access, out.as_ptr(), out.len(), offset);
+        let mut done = 0;
+        while done < out.len() {
+            let read = retry_on_intr(|| pread(&self.fd, &mut out[done..], offset + done as u64))?;
+            done += read;
+            if read == 0 || (done < out.len() && !self.resumable(done)) {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        debug_assert_direct(self.access, data.as_ptr(), data.len(), offset);
+        let mut done = 0;
+        while done < data.len() {
+            let written = retry_on_intr(|| pwrite(&self.fd, &data[done..], offset + done as u64))?;
+            done += written;
+            if written == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            if done < data.len() && !self.resumable(done) {
+                return Err(Errno::NOSPC.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(fdatasync(&self.fd)?)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(fstat(&self.fd)?.st_size as u64)
+    }
+
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        debug_assert_direct_len(self.access, bytes);
+        Ok(retry_on_intr(|| ftruncate(&self.fd, bytes))?)
+    }
+
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        debug_assert_direct_len(self.access, bytes);
+        if cfg!(seeded_bug = "dir_allocate_cuts") {
+            return self.set_len(bytes);
+        }
+        if bytes == 0 {
+            return Ok(());
+        }
+        match retry_on_intr(|| fallocate(&self.fd, FallocateFlags::empty(), 0, bytes)) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.grow_by_writing(bytes),
+            reserved => Ok(reserved?),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Who owns the directory: a file lock, and in the file the owner's process id.
+//!
+//! Why `flock` and not `fcntl` locks: it belongs to the open file, so a second open in the *same* process is refused
+//! too, and closing an unrelated descriptor of the file does not give it up.
+//!
+//! Invariants:
+//! - O1: the kernel releases the lock when the last copy of the descriptor is gone: a killed owner leaves none. The
+//!   descriptor is closed on exec; a child forked without exec holds a copy until it exits.
+//! - O2: only the process that took the lock gives it up: a forked child that drops its copy of the guard does not.
+
+use crate::LockError;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, ftruncate, openat};
+use rustix::io::{Errno, pread, pwrite, retry_on_intr};
+use std::io;
+use std::process;
+
+/// The lock; given up on drop.
+pub(crate) struct DirLock {
+    file: OwnedFd,
+    owner: u32,
+}
+
+impl DirLock {
+    /// Takes the lock file `name` of `dir` without waiting.
+    pub(crate) fn take(dir: impl AsFd, name: &str) -> Result<Self, LockError> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+        let file = openat(dir, name, flags, Mode::from_raw_mode(0o644)).map_err(io::Error::from)?;
+        match retry_on_intr(|| flock(&file, FlockOperation::NonBlockingLockExclusive)) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Err(LockError::Held(read_pid(&file))),
+            Err(error) => return Err(LockError::Io(error.into())),
+        }
+        let owner = process::id();
+        write_pid(&file, owner)?;
+        Ok(Self { file, owner })
+    }
+}
+
+impl Drop for DirLock {
+    fn drop(&mut self) {
+        if self.owner == process::id() || cfg!(seeded_bug = "lock_given_up_by_child") {
+            // Explicitly, because a forked child may hold a copy of the descriptor. An error leaves it to the close.
+            let _ = ftruncate(&self.file, 0);
+            let _ = flock(&self.file, FlockOperation::Unlock);
+        }
+    }
+}
+
+fn write_pid(file: &OwnedFd, pid: u32) -> io::Result<()> {
+    ftruncate(file, 0)?;
+    let text = format!("{pid}\n");
+    let written = retry_on_intr(|| pwrite(file, text.as_bytes(), 0))?;
+    if written < text.len() { Err(io::ErrorKind::WriteZero.into()) } else { Ok(()) }
+}
+
+/// The owner's id; `None` if the owner has not written it yet.
+fn read_pid(file: &OwnedFd) -> Option<u32> {
+    let mut text = [0; 16];
+    let read = pread(file, &mut text, 0).ok()?;
+    std::str::from_utf8(&text[..read]).ok()?.trim_end().parse().ok()
+}

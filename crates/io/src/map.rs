@@ -1,0 +1,56 @@
+//! A file mapped into memory as words: what outlives the process.
+//!
+//! Why: stores into a shared mapping are in the kernel's page cache the moment they retire, so they survive `kill -9`
+//! at the price of a store.
+//! Invariants:
+//! - M1: every block of the file is allocated before it is mapped: a store never meets a full disk (`SIGBUS`).
+//! - M2: the file is never cut while it is mapped: the database's lock keeps others away.
+
+use crate::SharedMemory;
+use foreshore_base::sync::AtomicU64;
+use rustix::fd::BorrowedFd;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+use std::ffi::c_void;
+use std::io;
+use std::ptr::{self, NonNull};
+
+/// A shared mapping, unmapped on drop.
+pub(crate) struct Mapping {
+    start: NonNull<c_void>,
+    bytes: usize,
+}
+
+// SAFETY: a mapping belongs to the process, not to a thread, and is reached only as atomics.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the first `bytes` of `file`, which must be allocated (M1).
+    pub(crate) fn new(file: BorrowedFd<'_>, bytes: usize) -> io::Result<Self> {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::SHARED | MapFlags::POPULATE;
+        // SAFETY: a new mapping at an address of the kernel's choice aliases no memory of this program.
+        let start = unsafe { mmap(ptr::null_mut(), bytes, access, flags, file, 0)? };
+        // SAFETY: the range was mapped above and nobody else knows it. Only a head start against first-write faults:
+        // kernels before 5.14 refuse, and the mapping works all the same.
+        let _ = unsafe { madvise(start, bytes, Advice::LinuxPopulateWrite) };
+        let start = NonNull::new(start).expect("the kernel maps nothing at address 0 unasked");
+        Ok(Self { start, bytes })
+    }
+}
+
+impl SharedMemory for Mapping {
+    fn words(&self) -> &[AtomicU64] {
+        // SAFETY: `bytes` of mapped, page-aligned memory that live as long as `self`; any bit pattern is a word, and
+        // everybody, the kernel aside, reaches them only as atomics.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.bytes / size_of::<AtomicU64>()) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `new` with this length; `words` borrows from `self`, so no reference is left.
+        unsafe { munmap(self.start.as_ptr(), self.bytes) }.expect("unmapping what was mapped");
+    }
+}

@@ -1,0 +1,181 @@
+//! The files of an in-memory database: evicted pages and the log, on the heap.
+//!
+//! Why not [`SimDisk`](crate::SimDisk): that one numbers every call under one mutex and keeps what a crash could bring
+//! back. Here each file has its own readers-writer lock and nothing outlives the last handle.
+//! There is no crash to survive, so syncs have nothing to do.
+
+use crate::pages::Pages;
+use crate::{
+    Access, File, LockError, SharedMemory, Vfs, check_memory_size, check_name, debug_assert_direct,
+    debug_assert_direct_len, wrong_memory_size,
+};
+use foreshore_base::sync::AtomicU64;
+use parking_lot::{Mutex, RwLock};
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::process;
+use std::sync::Arc;
+
+/// A directory in this process's memory; clones are the same directory.
+#[derive(Clone, Default)]
+pub struct MemVfs {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    files: HashMap<String, Entry>,
+    locked: HashSet<String>,
+}
+
+#[derive(Clone)]
+enum Entry {
+    File(Arc<RwLock<Pages>>),
+    Memory(Arc<Words>),
+}
+
+impl MemVfs {
+    /// An empty directory.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl std::fmt::Debug for MemVfs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "MemVfs[{} files]", self.state.lock().files.len())
+    }
+}
+
+impl Vfs for MemVfs {
+    fn open(&self, name: &str, access: Access, create: bool) -> io::Result<Arc<dyn File>> {
+        check_name(name)?;
+        let mut state = self.state.lock();
+        if create && !state.files.contains_key(name) {
+            state.files.insert(name.to_owned(), Entry::File(Arc::default()));
+        }
+        match state.files.get(name).ok_or(io::ErrorKind::NotFound)? {
+            Entry::File(pages) => Ok(Arc::new(MemFile { pages: pages.clone(), access })),
+            Entry::Memory(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.state.lock().files.remove(name).map(drop).ok_or(io::ErrorKind::NotFound.into())
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        check_name(to)?;
+        let mut state = self.state.lock();
+        let entry = state.files.remove(from).ok_or(io::ErrorKind::NotFound)?;
+        state.files.insert(to.to_owned(), entry);
+        Ok(())
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        Ok(self.state.lock().files.keys().cloned().collect())
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn lock(&self, name: &str) -> Result<Box<dyn Send + Sync>, LockError> {
+        check_name(name)?;
+        let mut state = self.state.lock();
+        if !state.locked.insert(name.to_owned()) {
+            return Err(LockError::Held(Some(process::id())));
+        }
+        state.files.entry(name.to_owned()).or_insert_with(|| Entry::File(Arc::default()));
+        Ok(Box::new(MemLock { vfs: self.clone(), name: name.to_owned() }))
+    }
+
+    fn shared_memory(&self, name: &str, bytes: usize) -> io::Result<Arc<dyn SharedMemory>> {
+        check_name(name)?;
+        check_memory_size(bytes);
+        let mut state = self.state.lock();
+        let new = || Entry::Memory(Arc::new(Words::zeroed(bytes)));
+        let found = match state.files.entry(name.to_owned()).or_insert_with(new) {
+            Entry::Memory(words) if size_of_val(words.words()) == bytes => return Ok(words.clone()),
+            Entry::Memory(words) => size_of_val(words.words()) as u64,
+            Entry::File(pages) => pages.read().len(),
+        };
+        Err(wrong_memory_size(name, found, bytes))
+    }
+
+    fn describe(&self) -> String {
+        "memory".to_owned()
+    }
+}
+
+/// Gives the name back on drop.
+struct MemLock {
+    vfs: MemVfs,
+    name: String,
+}
+
+impl Drop for MemLock {
+    fn drop(&mut self) {
+        self.vfs.state.lock().locked.remove(&self.name);
+    }
+}
+
+struct MemFile {
+    pages: Arc<RwLock<Pages>>,
+    access: Access,
+}
+
+impl File for MemFile {
+    fn read_at(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
+        debug_assert_direct(self.access, out.as_ptr(), out.len(), offset);
+        self.pages.read().read(out, offset)
+    }
+
+    fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        debug_assert_direct(self.access, data.as_ptr(), data.len(), offset);
+        self.pages.write().write(data, offset);
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.pages.read().len())
+    }
+
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        debug_assert_direct_len(self.access, bytes);
+        self.pages.write().set_len(bytes);
+        Ok(())
+    }
+
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        debug_assert_direct_len(self.access, bytes);
+        self.pages.write().reserve(bytes);
+        Ok(())
+    }
+}
+
+/// Words on the heap as [`SharedMemory`].
+pub(crate) struct Words(Box<[AtomicU64]>);
+
+impl Words {
+    /// Memory of `bytes` zeros.
+    pub(crate) fn zeroed(bytes: usize) -> Self {
+        (0..bytes / size_of::<u64>()).map(|_| 0).collect()
+    }
+}
+
+impl FromIterator<u64> for Words {
+    fn from_iter<I: IntoIterator<Item = u64>>(words: I) -> Self {
+        Self(words.into_iter().map(AtomicU64::new).collect())
+    }
+}
+
+impl SharedMemory for Words {
+    fn words(&self) -> &[AtomicU64] {
+        &self.0
+    }
+}
