@@ -1,0 +1,105 @@
+//! Absorbing an underfull leaf's right neighbour: the reverse of a split.
+//!
+//! The neighbour keeps its contents and its link and is marked dead, so that a reader on its way there learns to
+//! seek again. Its low fence disappears from the index, never moves (the left leaf's low fence stays as it is).
+
+use super::builder::Builder;
+use super::change::Change;
+use super::copy::LeafCopy;
+use super::image;
+use super::layout::Layout;
+use crate::page::{HEADER_BYTES, Page};
+use crate::{Error, Result};
+use foreshore_base::{Lsn, PageId, TableId};
+
+/// A merge that has been thought out but not yet done: log it, then [`Absorb::apply`] it.
+#[derive(Debug)]
+pub(crate) struct Absorb {
+    table: TableId,
+    left: PageId,
+    right: PageId,
+    image: Vec<u8>,
+}
+
+impl Absorb {
+    /// Plans to merge `right` into `left`, its left neighbour; the caller holds both latches until
+    /// [`Absorb::apply`]. `None` if more than four fifths of the page would be used: it would soon split again.
+    ///
+    /// Errors: [`Error::Corrupt`] if a leaf is malformed, or they are no neighbours.
+    pub fn plan(left: Page<'_>, right: Page<'_>) -> Result<Option<Self>> {
+        let fill_bytes_max = left.0.len() / 5 * 4;
+        let used = |page| Layout::read(page).map_or(0, |layout| layout.used_bytes() - HEADER_BYTES);
+        if used(left) + used(right) > fill_bytes_max + fence_bytes(right) {
+            return Ok(None);
+        }
+        let mut upper = LeafCopy::of(right)?;
+        let mut packed = Builder::new(right.0.len(), upper.low_fence(), upper.high_fence());
+        copy_rows(&mut upper, &mut packed)?;
+        let mut lower = LeafCopy::of(left)?;
+        if lower.right() != upper.id() || lower.high_fence() != Some(upper.low_fence()) {
+            return Err(lower.corrupt(format!("page {} is not its right neighbour", upper.id())));
+        }
+        match merged(&mut lower, &mut upper)? {
+            Some(merged) if merged.used_bytes() <= fill_bytes_max => {}
+            _ => return Ok(None),
+        }
+        let (table, left, right) = (lower.table(), lower.id(), upper.id());
+        let image = packed.finish(right, table, upper.right());
+        Ok(Some(Self { table, left, right, image }))
+    }
+
+    /// What to log.
+    pub fn change(&self) -> Change<'_> {
+        let Self { table, left, right, .. } = *self;
+        Change::Absorb { table, left, right, image: &self.image }
+    }
+
+    /// Does it, under both exclusive latches; `end_lsn` is the end of the record.
+    pub fn apply(&self, left: Page<'_>, right: Page<'_>, end_lsn: Lsn) -> Result<()> {
+        take_in(left, &self.image)?;
+        left.set_lsn(end_lsn);
+        right.set_dead();
+        right.set_lsn(end_lsn);
+        Ok(())
+    }
+}
+
+/// Adds the rows of a right neighbour's packed image to `page`, and takes over its high fence and its link.
+pub(super) fn take_in(page: Page<'_>, image: &[u8]) -> Result<()> {
+    let damaged = |detail| Error::corrupt("the record of an absorbed leaf", detail);
+    let mut upper = LeafCopy::from_image(&image::unpack(image).map_err(damaged)?)?;
+    let mut lower = LeafCopy::of(page)?;
+    if lower.high_fence() != Some(upper.low_fence()) {
+        return Err(lower.corrupt("an absorbed leaf was not its right neighbour"));
+    }
+    let merged = merged(&mut lower, &mut upper)?.ok_or_else(|| lower.corrupt("absorbed rows do not fit"))?;
+    let merged = merged.finish(lower.id(), lower.table(), upper.right());
+    image::install(&merged, page).map_err(|detail| lower.corrupt(detail))
+}
+
+/// All rows of both; `None` if they do not fit.
+fn merged(lower: &mut LeafCopy, upper: &mut LeafCopy) -> Result<Option<Builder>> {
+    let page_bytes = lower.layout().page_bytes;
+    let mut merged = Builder::new(page_bytes, lower.low_fence(), upper.high_fence());
+    let all = push_rows(lower, &mut merged)? && push_rows(upper, &mut merged)?;
+    Ok(all.then_some(merged))
+}
+
+fn copy_rows(leaf: &mut LeafCopy, into: &mut Builder) -> Result<()> {
+    if push_rows(leaf, into)? { Ok(()) } else { Err(leaf.corrupt("its cells overlap")) }
+}
+
+/// Appends all rows; `false` if not all fit.
+fn push_rows(leaf: &mut LeafCopy, into: &mut Builder) -> Result<bool> {
+    for index in 0..leaf.len() {
+        let row = leaf.row(index)?;
+        if !into.push(row.key, row.value, row.version) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn fence_bytes(page: Page<'_>) -> usize {
+    Layout::read(page).map_or(0, |layout| layout.page_bytes - layout.fences_start())
+}

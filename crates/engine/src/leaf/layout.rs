@@ -1,0 +1,251 @@
+//! Where things lie in a leaf: bounds of its parts, slot words, sizes of cells, limits of keys and values.
+//!
+//! A [`Layout`] is only made from lengths that fit into the page and into each other, so whoever holds one may use
+//! its offsets without further checks. Offsets out of *slots* are checked where they are used.
+
+use crate::page::{HEADER_BYTES, Header, INFINITE, Page};
+use foreshore_base::Restart;
+use std::ops::Range;
+
+/// Bytes of a slot: one word.
+pub(super) const SLOT_BYTES: usize = 8;
+/// Number of the word that holds the first slot.
+pub(super) const FIRST_SLOT_WORD: usize = HEADER_BYTES / 8;
+/// Bytes of a suffix that are kept in its slot.
+pub(super) const HEAD_BYTES: usize = 4;
+/// Bytes of a cell before the suffix's fifth byte: version (8) and value length (2).
+pub(super) const CELL_HEADER_BYTES: usize = 10;
+
+const PAGE_BYTES_MIN: usize = 4 << 10;
+const PAGE_BYTES_MAX: usize = 32 << 10;
+const KEY_BYTES_MAX: usize = 1024;
+
+/// The longest key and value that leaves of one size accept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Bytes of the longest key.
+    pub key_bytes_max: usize,
+    /// Bytes of the longest value.
+    pub value_bytes_max: usize,
+}
+
+impl Limits {
+    /// Limits for leaves of `page_bytes`, which must be a power of two between 4 KiB and 32 KiB (panics otherwise).
+    ///
+    /// Values have up to a quarter of a page. Keys have up to 1 KiB, or a quarter of a page less 32 bytes where
+    /// that is less (4 KiB pages: 992), so that the largest cell fits between two fences of the longest key (F6).
+    pub const fn for_page(page_bytes: usize) -> Self {
+        assert!(is_page_size(page_bytes), "leaf sizes are powers of two between 4 KiB and 32 KiB");
+        let quarter = page_bytes / 4;
+        let key_bytes_max = if quarter - 32 < KEY_BYTES_MAX { quarter - 32 } else { KEY_BYTES_MAX };
+        let limits = Self { key_bytes_max, value_bytes_max: quarter };
+        assert!(HEADER_BYTES + 2 * key_bytes_max + limits.cell_bytes_max() <= page_bytes);
+        limits
+    }
+
+    /// Bytes that the largest cell takes, its slot included.
+    pub const fn cell_bytes_max(self) -> usize {
+        cell_bytes(self.key_bytes_max, self.value_bytes_max) + SLOT_BYTES
+    }
+}
+
+const _: () = {
+    Limits::for_page(PAGE_BYTES_MIN);
+    Limits::for_page(8 << 10);
+    Limits::for_page(16 << 10);
+    Limits::for_page(PAGE_BYTES_MAX);
+};
+
+/// Can a leaf have this size?
+pub(super) const fn is_page_size(bytes: usize) -> bool {
+    bytes.is_power_of_two() && bytes >= PAGE_BYTES_MIN && bytes <= PAGE_BYTES_MAX
+}
+
+/// Heap bytes of a cell.
+#[inline]
+pub(super) const fn cell_bytes(suffix_len: usize, value_len: usize) -> usize {
+    CELL_HEADER_BYTES + tail_len(suffix_len) + value_len
+}
+
+/// Bytes of a suffix that its cell holds.
+#[inline]
+pub(super) const fn tail_len(suffix_len: usize) -> usize {
+    suffix_len.saturating_sub(HEAD_BYTES)
+}
+
+/// The part of a suffix that its cell holds.
+#[inline]
+pub(super) fn tail(suffix: &[u8]) -> &[u8] {
+    suffix.get(HEAD_BYTES..).unwrap_or_default()
+}
+
+/// The first four bytes of a suffix as a big-endian number, zeros where it is shorter.
+#[inline]
+pub(super) fn head(suffix: &[u8]) -> u32 {
+    if let Some(first) = suffix.first_chunk::<HEAD_BYTES>() {
+        return u32::from_be_bytes(*first);
+    }
+    let mut padded = [0; HEAD_BYTES];
+    padded[..suffix.len()].copy_from_slice(suffix);
+    u32::from_be_bytes(padded)
+}
+
+/// A slot: head in the upper half, then suffix length, then cell offset, so that one comparison of words orders by
+/// (head, suffix length).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Slot(pub u64);
+
+impl Slot {
+    /// The slot of a cell at `offset`.
+    #[inline]
+    pub fn new(suffix: &[u8], offset: usize) -> Self {
+        Self(u64::from(head(suffix)) << 32 | (suffix.len() as u64) << 16 | offset as u64)
+    }
+
+    /// See [`head`].
+    #[inline]
+    pub fn head(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    /// Length of the suffix in bytes, the head's included.
+    #[inline]
+    pub fn suffix_len(self) -> usize {
+        usize::from((self.0 >> 16) as u16)
+    }
+
+    /// Offset of the cell in the page.
+    #[inline]
+    pub fn offset(self) -> usize {
+        usize::from(self.0 as u16)
+    }
+
+    /// Offset of the suffix's fifth byte.
+    #[inline]
+    pub fn tail_at(self) -> usize {
+        self.offset() + CELL_HEADER_BYTES
+    }
+
+    /// Offset of the value, if the cell up to there lies in a page of `page_bytes`.
+    #[inline]
+    pub fn value_at(self, page_bytes: usize) -> Option<usize> {
+        let at = self.tail_at() + tail_len(self.suffix_len());
+        (at <= page_bytes).then_some(at)
+    }
+}
+
+/// The parts of one leaf, their bounds checked against each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Layout {
+    pub page_bytes: usize,
+    pub cells: usize,
+    pub heap_start: usize,
+    pub dead_bytes: usize,
+    pub prefix_len: usize,
+    low_len: usize,
+    high_len: Option<usize>,
+}
+
+impl Layout {
+    /// Lays out a page of `page_bytes`; `None` if the header's lengths cannot be (torn or damaged).
+    #[inline]
+    pub fn new(header: Header, page_bytes: usize) -> Option<Self> {
+        let layout = Self {
+            page_bytes,
+            cells: header.cells.into(),
+            heap_start: header.heap_start.into(),
+            dead_bytes: header.dead_bytes.into(),
+            prefix_len: header.prefix_len.into(),
+            low_len: header.low_len.into(),
+            high_len: (header.high_len != INFINITE).then_some(header.high_len.into()),
+        };
+        let fences = layout.low_len + layout.high_len.unwrap_or(0);
+        let fits = layout.prefix_len <= layout.low_len
+            && layout.slots_end() <= layout.heap_start
+            && layout.heap_start + fences <= page_bytes;
+        fits.then_some(layout)
+    }
+
+    /// The layout of a page in a frame, as good as a later validation.
+    #[inline]
+    pub fn read(page: Page<'_>) -> Result<Self, Restart> {
+        Self::new(page.header(), page.0.len()).ok_or(Restart)
+    }
+
+    /// Where the slots end.
+    #[inline]
+    pub fn slots_end(&self) -> usize {
+        HEADER_BYTES + self.cells * SLOT_BYTES
+    }
+
+    /// The words that are slots.
+    #[inline]
+    pub fn slot_words(&self) -> Range<usize> {
+        FIRST_SLOT_WORD..FIRST_SLOT_WORD + self.cells
+    }
+
+    /// The low fence (inclusive).
+    #[inline]
+    pub fn low(&self) -> Range<usize> {
+        self.page_bytes - self.low_len..self.page_bytes
+    }
+
+    /// The high fence (exclusive); `None` is +∞.
+    #[inline]
+    pub fn high(&self) -> Option<Range<usize>> {
+        let end = self.page_bytes - self.low_len;
+        self.high_len.map(|len| end - len..end)
+    }
+
+    /// Where the fences begin and cells end.
+    pub fn fences_start(&self) -> usize {
+        self.page_bytes - self.low_len - self.high_len.unwrap_or(0)
+    }
+
+    /// Bytes between slots and heap.
+    #[inline]
+    pub fn gap_bytes(&self) -> usize {
+        self.heap_start - self.slots_end()
+    }
+
+    /// Bytes in use: header, slots, cells and fences.
+    pub fn used_bytes(&self) -> usize {
+        (self.page_bytes - self.gap_bytes()).saturating_sub(self.dead_bytes)
+    }
+}
+
+/// Length of the longest common prefix.
+pub(super) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
+/// Bytes that all keys between two fences share (F2).
+pub(super) fn fence_prefix(low: &[u8], high: Option<&[u8]>) -> usize {
+    high.map_or(0, |high| common_prefix(low, high))
+}
+
+#[cfg(test)]
+mod unit {
+    use super::*;
+
+    #[test]
+    fn limits_are_the_documented_ones() {
+        let of = |page_bytes| {
+            let limits = Limits::for_page(page_bytes);
+            (limits.key_bytes_max, limits.value_bytes_max)
+        };
+        assert_eq!(of(4096), (992, 1024));
+        assert_eq!(of(8192), (1024, 2048));
+        assert_eq!(of(16384), (1024, 4096));
+        assert_eq!(of(32768), (1024, 8192));
+    }
+
+    #[test]
+    fn slots_order_by_head_and_length() {
+        assert!(Slot::new(b"a", 900) < Slot::new(b"a\0", 100));
+        assert!(Slot::new(b"a\0\0\0", 900) < Slot::new(b"a\0\0\0\0", 100));
+        assert!(Slot::new(b"", 900) < Slot::new(b"\0", 100));
+        let slot = Slot::new(b"abcdef", 777);
+        assert_eq!((slot.head(), slot.suffix_len(), slot.offset()), (0x6162_6364, 6, 777));
+    }
+}

@@ -1,0 +1,122 @@
+//! Optimistic reads: they may race with a writer, write nothing, and count only once the page's latch validates.
+//!
+//! Source: OLFIT (Cha et al., VLDB 2001), node read; B-link right links (Lehman and Yao, TODS 1981).
+//!
+//! Invariants:
+//! - R1: whatever the bytes say, no function here panics, reads outside the page, or takes more steps than the
+//!   page's size allows; what cannot be is [`Restart`].
+//! - R2: [`lookup`] and its kin are called after [`route`] said [`Route::Here`] for the same key, under one
+//!   validation. The key then starts with the leaf's prefix, which is not compared again (F2).
+
+use super::layout::{Layout, Slot};
+use super::search::{Position, find};
+use crate::page::Page;
+use foreshore_base::{PageId, Restart, TableId};
+use std::cmp::Ordering;
+
+/// Where a key is, as seen from one leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// Between the fences of this leaf.
+    Here,
+    /// At or above the high fence: follow the right link. [`PageId::NONE`], once validated, means a damaged page.
+    Right(PageId),
+    /// This is not the way: a dead leaf, another page or table, or a key below the low fence. Seek again.
+    Lost,
+}
+
+/// Does `key` of `table` belong into this leaf, which should be page `pid`?
+#[inline]
+pub(crate) fn route(page: Page<'_>, table: TableId, pid: PageId, key: &[u8]) -> Result<Route, Restart> {
+    let header = page.header();
+    if page.id() != pid || header.table != table || header.is_dead() {
+        return Ok(Route::Lost);
+    }
+    let layout = Layout::new(header, page.0.len()).ok_or(Restart)?;
+    let low = layout.low();
+    if page.0.compare(low.start, low.len(), key) == Ordering::Greater {
+        return Ok(Route::Lost);
+    }
+    if let Some(high) = layout.high()
+        && page.0.compare(high.start, high.len(), key) != Ordering::Greater
+    {
+        return Ok(Route::Right(page.right()));
+    }
+    Ok(Route::Here)
+}
+
+/// A cell found: its version word, and where its value lies, in bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cell {
+    /// The version word given to the last `upsert`.
+    pub version: u64,
+    /// Offset of the value in the page.
+    pub value_at: usize,
+    /// Bytes of the value.
+    pub value_len: usize,
+}
+
+/// Finds the cell of `key` (R2).
+#[inline]
+pub(crate) fn lookup(page: Page<'_>, key: &[u8]) -> Result<Option<Cell>, Restart> {
+    let layout = Layout::read(page)?;
+    match position(page, &layout, key)? {
+        Position::Found(index) => cell(page, slot(page, index)).map(Some),
+        Position::Absent(_) => Ok(None),
+    }
+}
+
+/// Copies the value of `key` into `out`, replacing what was there; the version word if there is such a key (R2).
+/// `out` is left as it is if there is none.
+#[inline]
+pub(crate) fn get(page: Page<'_>, key: &[u8], out: &mut Vec<u8>) -> Result<Option<u64>, Restart> {
+    let Some(cell) = lookup(page, key)? else { return Ok(None) };
+    out.clear();
+    page.0.append_to(cell.value_at, cell.value_len, out);
+    Ok(Some(cell.version))
+}
+
+/// Is there a cell of `key` (R2)?
+#[inline]
+pub(crate) fn contains(page: Page<'_>, key: &[u8]) -> Result<bool, Restart> {
+    let layout = Layout::read(page)?;
+    Ok(matches!(position(page, &layout, key)?, Position::Found(_)))
+}
+
+/// Is less than a third of the page in use, so that it should be absorbed, or absorb?
+pub(crate) fn is_underfull(page: Page<'_>) -> Result<bool, Restart> {
+    Ok(Layout::read(page)?.used_bytes() < page.0.len() / 3)
+}
+
+/// Where `key` is among the cells (R2).
+#[inline]
+pub(super) fn position(page: Page<'_>, layout: &Layout, key: &[u8]) -> Result<Position, Restart> {
+    let suffix = key.get(layout.prefix_len..).ok_or(Restart)?;
+    let slots = page.0.words().get(layout.slot_words()).ok_or(Restart)?;
+    let slot = |index: usize| Slot(slots[index].load(foreshore_base::sync::Ordering::Relaxed));
+    find(layout.cells, slot, |slot, tail| compare_tail(page, slot, tail), suffix)
+}
+
+/// The slot of cell number `index`, which the caller has checked.
+#[inline]
+pub(super) fn slot(page: Page<'_>, index: usize) -> Slot {
+    Slot(page.0.word(super::layout::FIRST_SLOT_WORD + index))
+}
+
+#[inline]
+fn compare_tail(page: Page<'_>, slot: Slot, tail: &[u8]) -> Result<Ordering, Restart> {
+    let end = slot.value_at(page.0.len()).ok_or(Restart)?;
+    Ok(page.0.compare(slot.tail_at(), end.saturating_sub(slot.tail_at()), tail))
+}
+
+/// What a slot's cell says.
+#[inline]
+pub(super) fn cell(page: Page<'_>, slot: Slot) -> Result<Cell, Restart> {
+    let value_at = slot.value_at(page.0.len()).ok_or(Restart)?;
+    let version = page.0.u64_at(slot.offset());
+    let value_len = usize::from(page.0.u16_at(slot.offset() + 8));
+    if value_at + value_len > page.0.len() {
+        return Err(Restart);
+    }
+    Ok(Cell { version, value_at, value_len })
+}

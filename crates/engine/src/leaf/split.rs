@@ -1,0 +1,219 @@
+//! Splitting a full leaf: the upper part moves to a new right neighbour.
+//!
+//! Where to cut. The cells, with the incoming one among them, are cut as near the middle (by bytes) as both halves
+//! allow. If the incoming key is above all others, as in an ascending load, the left leaf keeps all it can, so that
+//! leaves are left full. The separator is the shortest byte string above the last left key and not above the first
+//! right one (Bayer and Unterauer, TODS 1977); it is never longer than that right key.
+//!
+//! Why there is always a cut (F6). Let B be the page without its header, K and C the largest key and cell (slot
+//! included); [`Limits`](super::Limits) guarantees 2K + C ≤ B. A cut may hold any number of bytes on its left in an
+//! interval of at least B − 2K ≥ C: below, the right half overflows, above, the left. No step over one cell is
+//! longer, so some cut puts what *is* in the leaf into two halves. With the incoming cell counted in, the interval
+//! is at least B − 2K − C, so a cut that also fits that one is missing only if it and a neighbour are both larger than
+//! (B − 2K) / 2 or so (3 KB in 8 KiB). Then a cut right beside the incoming cell is taken, and the next split parts
+//! the two. Each split leaves fewer cells beside the incoming one, and alone it fits by definition.
+
+use super::builder::Builder;
+use super::change::Change;
+use super::copy::LeafCopy;
+use super::image;
+use super::layout::{SLOT_BYTES, cell_bytes, common_prefix};
+use super::search::Position;
+use crate::Result;
+use crate::page::{HEADER_BYTES, Page};
+use foreshore_base::{Lsn, PageId, TableId};
+
+/// A split that has been thought out but not yet done: log it, then [`Split::apply`] it.
+#[derive(Debug)]
+pub(crate) struct Split {
+    table: TableId,
+    left: PageId,
+    right: PageId,
+    separator: Vec<u8>,
+    image: Vec<u8>,
+}
+
+impl Split {
+    /// Plans to split `left`, whose latch the caller holds until [`Split::apply`], because a cell of `key` with
+    /// `value_len` bytes has no room. `right` is the new page's id.
+    ///
+    /// Errors: [`Error::Corrupt`](crate::Error::Corrupt) if the leaf is malformed or has nothing to split.
+    pub fn plan(left: Page<'_>, right: PageId, key: &[u8], value_len: usize) -> Result<Self> {
+        let mut leaf = LeafCopy::of(left)?;
+        let cells = Cells::new(&mut leaf, key, value_len)?;
+        let (cut, separator) = cells.cut(&mut leaf)?;
+        let mut upper = Builder::new(left.0.len(), &separator, leaf.high_fence());
+        for index in cells.stored_before(cut)..leaf.len() {
+            let row = leaf.row(index)?;
+            #[cfg(seeded_bug = "leaf_split_loses_separator_key")]
+            if row.key == separator {
+                continue;
+            }
+            if !upper.push(row.key, row.value, row.version) {
+                return Err(leaf.corrupt("the upper half of a split does not fit"));
+            }
+        }
+        let image = upper.finish(right, leaf.table(), leaf.right());
+        Ok(Self { table: leaf.table(), left: leaf.id(), right, separator, image })
+    }
+
+    /// A split that moves nothing: `upper`, built between `separator` and the high fence of `left` from keys above
+    /// all in `left`, becomes its right neighbour. For bulk loads.
+    pub fn append(left: Page<'_>, right: PageId, separator: Vec<u8>, upper: Builder) -> Self {
+        let image = upper.finish(right, left.table(), left.right());
+        Self { table: left.table(), left: left.id(), right, separator, image }
+    }
+
+    /// What to log.
+    pub fn change(&self) -> Change<'_> {
+        let Self { table, left, right, .. } = *self;
+        Change::Split { table, left, right, separator: &self.separator, image: &self.image }
+    }
+
+    /// The first key that the right leaf may hold: what to post to the index.
+    pub fn separator(&self) -> &[u8] {
+        &self.separator
+    }
+
+    /// Does it, under both exclusive latches; `end_lsn` is the end of the record.
+    pub fn apply(&self, left: Page<'_>, right: Page<'_>, end_lsn: Lsn) -> Result<()> {
+        image::install(&self.image, right).map_err(|detail| crate::Error::corrupt("a split", detail))?;
+        right.set_lsn(end_lsn);
+        truncate(left, &self.separator, self.right)?;
+        left.set_lsn(end_lsn);
+        Ok(())
+    }
+}
+
+/// Drops the rows of `page` from `separator` on, makes that its high fence and `right` its neighbour.
+pub(super) fn truncate(page: Page<'_>, separator: &[u8], right: PageId) -> Result<()> {
+    let mut leaf = LeafCopy::of(page)?;
+    let mut lower = Builder::new(page.0.len(), leaf.low_fence(), Some(separator));
+    for index in 0..leaf.lower_bound(separator)? {
+        let row = leaf.row(index)?;
+        if !lower.push(row.key, row.value, row.version) {
+            return Err(leaf.corrupt("the lower half of a split does not fit"));
+        }
+    }
+    let image = lower.finish(leaf.id(), leaf.table(), right);
+    image::install(&image, page).map_err(|detail| leaf.corrupt(detail))
+}
+
+/// The shortest string above `left` and not above `right`, where `left` < `right`.
+pub(super) fn separator<'a>(left: &[u8], right: &'a [u8]) -> &'a [u8] {
+    debug_assert!(left < right);
+    &right[..common_prefix(left, right) + 1]
+}
+
+/// The cells to be cut: those stored, with the incoming one in its place.
+struct Cells<'a> {
+    key: &'a [u8],
+    position: Position,
+    /// Bytes of each cell, slot included, with the leaf's present prefix. A longer prefix only makes them fewer.
+    bytes: Vec<usize>,
+    total: usize,
+    /// Bytes of the incoming cell that are not stored yet.
+    incoming: usize,
+}
+
+impl<'a> Cells<'a> {
+    fn new(leaf: &mut LeafCopy, key: &'a [u8], value_len: usize) -> Result<Self> {
+        let position = leaf.position(key)?.map_err(|_| leaf.corrupt("a key outside its fences"))?;
+        let mut bytes = Vec::with_capacity(leaf.len() + 1);
+        for index in 0..leaf.len() {
+            let cell = leaf.cell_bytes(leaf.slot(index));
+            bytes.push(cell.ok_or_else(|| leaf.corrupt("a cell leaves the page"))? + SLOT_BYTES);
+        }
+        let new = cell_bytes(key.len() - leaf.layout().prefix_len, value_len) + SLOT_BYTES;
+        let incoming = match position {
+            Position::Found(index) => {
+                let grown = new.saturating_sub(bytes[index]);
+                bytes[index] += grown;
+                grown
+            }
+            Position::Absent(index) => {
+                bytes.insert(index, new);
+                new
+            }
+        };
+        let total = bytes.iter().sum();
+        Ok(Self { key, position, bytes, total, incoming })
+    }
+
+    /// The best cut and its separator.
+    fn cut(&self, leaf: &mut LeafCopy) -> Result<(usize, Vec<u8>)> {
+        let append = self.position == Position::Absent(leaf.len());
+        let candidates = if append { self.from_the_right() } else { self.from_the_middle() };
+        for with_incoming in [true, false] {
+            for &(cut, left_bytes) in &candidates {
+                let separator = self.separator(leaf, cut)?;
+                if self.fits(leaf, cut, left_bytes, separator.len(), with_incoming) {
+                    return Ok((cut, separator));
+                }
+            }
+        }
+        Err(leaf.corrupt("there is nothing in it to split"))
+    }
+
+    /// Cuts with the bytes to their left, from the last to the first.
+    fn from_the_right(&self) -> Vec<(usize, usize)> {
+        let mut cuts = self.cuts();
+        cuts.reverse();
+        cuts
+    }
+
+    /// Cuts with the bytes to their left, the evenest first.
+    fn from_the_middle(&self) -> Vec<(usize, usize)> {
+        let mut cuts = self.cuts();
+        cuts.sort_by_key(|(_, left_bytes)| (2 * left_bytes).abs_diff(self.total));
+        cuts
+    }
+
+    fn cuts(&self) -> Vec<(usize, usize)> {
+        let sums = self.bytes.iter().scan(0, |sum, bytes| {
+            *sum += bytes;
+            Some(*sum)
+        });
+        (1..self.bytes.len()).zip(sums).collect()
+    }
+
+    /// Do both halves fit, with or without what is still to come?
+    fn fits(
+        &self,
+        leaf: &LeafCopy,
+        cut: usize,
+        left_bytes: usize,
+        separator_len: usize,
+        with_incoming: bool,
+    ) -> bool {
+        let later = if with_incoming { 0 } else { self.incoming };
+        let is_left = self.position.lower_bound() < cut;
+        let left = left_bytes - if is_left { later } else { 0 };
+        let right = self.total - left_bytes - if is_left { 0 } else { later };
+        let room = leaf.layout().page_bytes - HEADER_BYTES - separator_len;
+        leaf.low_fence().len() + left <= room && leaf.high_fence().map_or(0, <[u8]>::len) + right <= room
+    }
+
+    fn separator(&self, leaf: &mut LeafCopy, cut: usize) -> Result<Vec<u8>> {
+        let last_left = self.key(leaf, cut - 1)?;
+        let first_right = self.key(leaf, cut)?;
+        Ok(separator(&last_left, &first_right).to_vec())
+    }
+
+    /// The key of cell `index`, the incoming one counted.
+    fn key(&self, leaf: &mut LeafCopy, index: usize) -> Result<Vec<u8>> {
+        if index == self.position.lower_bound() {
+            return Ok(self.key.to_vec());
+        }
+        let stored = self.stored_before(index);
+        Ok(leaf.row(stored)?.key.to_vec())
+    }
+
+    /// How many of the first `index` cells are in the leaf already.
+    fn stored_before(&self, index: usize) -> usize {
+        match self.position {
+            Position::Absent(at) if at < index => index - 1,
+            _ => index,
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! A chain of leaves against a `BTreeMap`.
+
+use super::*;
+use proptest::prelude::*;
+
+/// One step of a random history.
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    Put(Vec<u8>, usize),
+    Remove(Vec<u8>),
+    Absorb(Vec<u8>),
+}
+
+/// Keys that provoke what can go wrong: ties of heads, trailing zeros, long common prefixes, the longest keys.
+pub(super) fn key(key_bytes_max: usize) -> impl Strategy<Value = Vec<u8>> {
+    let nasty_bytes = prop::sample::select(vec![0u8, 1, b'a', 0xFF]);
+    prop_oneof![
+        3 => prop::collection::vec(nasty_bytes.clone(), 0..7),
+        3 => any::<u16>().prop_map(|n| u32::from(n).to_be_bytes().to_vec()),
+        2 => (prop::collection::vec(nasty_bytes, 0..6)).prop_map(|end| [b"a long common prefix/".as_slice(), &end].concat()),
+        2 => any::<u16>().prop_map(|n| format!("user/{n:08}/profile").into_bytes()),
+        2 => (0..=2usize, any::<u8>(), any::<u8>()).prop_map(move |(less, first, last)| {
+            let mut key = vec![b'k'; key_bytes_max - less];
+            key[0] = b'j' + first % 3;
+            *key.last_mut().unwrap() = last % 8;
+            key
+        }),
+    ]
+}
+
+fn value_len(value_bytes_max: usize) -> impl Strategy<Value = usize> {
+    prop_oneof![6 => 0..20usize, 3 => 0..300usize, 1 => value_bytes_max - 2..=value_bytes_max]
+}
+
+pub(super) fn steps(page_bytes: usize, count: usize) -> impl Strategy<Value = Vec<Step>> {
+    let limits = Limits::for_page(page_bytes);
+    let key = key(limits.key_bytes_max);
+    let step =
+        (key, value_len(limits.value_bytes_max), 0..20u8).prop_map(|(key, len, choice)| match choice {
+            0..13 => Step::Put(key, len),
+            13..18 => Step::Remove(key),
+            _ => Step::Absorb(key),
+        });
+    prop::collection::vec(step, 0..count)
+}
+
+pub(super) fn history(count: usize) -> impl Strategy<Value = (usize, Vec<Step>)> {
+    let page_bytes = prop::sample::select(vec![4096usize, 4096, 4096, 8192, 16384, 32768]);
+    page_bytes.prop_flat_map(move |page_bytes| (Just(page_bytes), steps(page_bytes, count)))
+}
+
+/// The value of step `index`: its bytes tell whose it is.
+pub(super) fn value(index: usize, len: usize) -> Vec<u8> {
+    (0..len).map(|at| (index * 31 + at) as u8).collect()
+}
+
+/// Does step `index` to the chain.
+pub(super) fn step(chain: &mut Chain, index: usize, step: &Step) -> Option<Outcome> {
+    match step {
+        Step::Put(key, len) => Some(chain.put(key, &value(index, *len), index as u64)),
+        Step::Remove(key) => {
+            chain.remove(key);
+            None
+        }
+        Step::Absorb(key) => {
+            chain.absorb(key);
+            None
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { max_shrink_iters: 4000, ..ProptestConfig::default() })]
+
+    /// Whatever is put, removed, split and absorbed, the chain holds what a `BTreeMap` holds, and each leaf touched
+    /// keeps every invariant.
+    #[test]
+    fn a_chain_is_a_map((page_bytes, steps) in history(300)) {
+        let mut chain = Chain::new(page_bytes);
+        let mut model = Rows::new();
+        for (index, next) in steps.iter().enumerate() {
+            match next {
+                Step::Put(key, len) => {
+                    let before = model.insert(key.clone(), (value(index, *len), index as u64));
+                    let outcome = chain.put(key, &value(index, *len), index as u64);
+                    prop_assert_eq!(outcome == Outcome::Replaced, before.is_some());
+                    prop_assert_eq!(chain.get(key), model.get(key).cloned());
+                }
+                Step::Remove(key) => {
+                    prop_assert_eq!(chain.remove(key), model.remove(key).is_some());
+                    prop_assert_eq!(chain.get(key), None);
+                }
+                Step::Absorb(key) => {
+                    chain.absorb(key);
+                    prop_assert_eq!(chain.get(key), model.get(key).cloned());
+                }
+            }
+        }
+        prop_assert_eq!(chain.rows(), model);
+    }
+
+    /// From any bound, a copy lists the same rows as the map, forwards and backwards.
+    #[test]
+    fn a_copy_lists_rows_from_any_bound((page_bytes, steps) in history(100), bound in key(992)) {
+        let mut chain = Chain::new(page_bytes);
+        for (index, next) in steps.iter().enumerate() {
+            step(&mut chain, index, next);
+        }
+        let model = chain.rows();
+        let mut leaf = LeafCopy::of(chain.leaf(chain.seek(&bound))).unwrap();
+        let high = leaf.high_fence().map(<[u8]>::to_vec);
+        let from = leaf.lower_bound(&bound).unwrap();
+        let mut above = Vec::new();
+        for index in from..leaf.len() {
+            above.push(leaf.row(index).unwrap().key.to_vec());
+        }
+        let expected = model.keys().filter(|key| **key >= bound && high.as_ref().is_none_or(|high| *key < high));
+        prop_assert!(expected.eq(above.iter()));
+        let mut below = Vec::new();
+        for index in (0..from).rev() {
+            below.push(leaf.row(index).unwrap().key.to_vec());
+        }
+        let low = leaf.low_fence().to_vec();
+        prop_assert!(model.keys().rev().filter(|key| **key < bound && **key >= low).eq(below.iter()));
+        prop_assert_eq!(leaf.lower_bound(&low).unwrap(), 0);
+    }
+}
+
+/// Keys that differ in trailing zeros only, or in length beyond an equal head, are different keys.
+#[test]
+fn heads_that_tie_are_told_apart() {
+    let mut keys: Vec<Vec<u8>> =
+        ["", "a", "a\0", "a\0\0", "a\0\0\0", "a\0\0\0\0", "aaaa", "aaaab", "aaaac", "aaaabb", "aaab"]
+            .map(|key| key.as_bytes().to_vec())
+            .into();
+    keys.extend([
+        vec![0],
+        vec![0, 0],
+        vec![0; 5],
+        vec![0xFF; 3],
+        vec![0xFF; 4],
+        vec![0xFF; 5],
+        vec![0xFF; 6],
+    ]);
+    for skip in 0..keys.len() {
+        let mut chain = Chain::new(4096);
+        for (index, key) in keys.iter().enumerate().filter(|(index, _)| *index != skip) {
+            assert_eq!(chain.put(key, key, index as u64), Outcome::Inserted, "{key:?} is new");
+        }
+        for (index, key) in keys.iter().enumerate() {
+            let expected = (index != skip).then(|| (key.clone(), index as u64));
+            assert_eq!(chain.get(key), expected, "{key:?}");
+        }
+    }
+}
+
+/// The largest cells go in; the split that needs to be repeated is reached, and twice is enough (F6).
+#[test]
+fn the_largest_cells_always_find_room() {
+    for page_bytes in [4096, 8192, 16384, 32768] {
+        let Limits { key_bytes_max, value_bytes_max } = Limits::for_page(page_bytes);
+        let mut twice = 0;
+        for seed in 0..300 {
+            let mut random = Random(seed);
+            let mut chain = Chain::new(page_bytes);
+            let mut model = Rows::new();
+            for version in 0..40 {
+                let mut key = vec![b'm'; key_bytes_max];
+                key[0] = [b'a', b'm', b'm', b'm', b'z'][random.below(5)];
+                key[key_bytes_max - 1] = random.next() as u8;
+                let len = [value_bytes_max, value_bytes_max - 46, 0, 1][random.below(4)];
+                let value = vec![version as u8; len];
+                let _ = chain.put(&key, &value, version);
+                model.insert(key, (value, version));
+            }
+            assert_eq!(chain.rows(), model, "page {page_bytes}, seed {seed}");
+            twice += usize::from(chain.splits_in_a_row_max == 2);
+        }
+        assert!(twice > 0 || page_bytes > 8192, "no history with {page_bytes} bytes needed two splits");
+    }
+}
+
+/// Ascending keys leave their leaves full, random ones about two thirds.
+#[test]
+fn ascending_loads_fill_leaves() {
+    let fill = |chain: &Chain| {
+        let used: usize = chain.pages.values().map(|words| content(page(words)).used_bytes).sum();
+        used as f64 / (chain.pages.len() * chain.page_bytes) as f64
+    };
+    let mut ascending = Chain::new(4096);
+    let mut scattered = Chain::new(4096);
+    for n in 0..20_000u32 {
+        let _ = ascending.put(&n.to_be_bytes(), &[1; 8], 0);
+        let _ = scattered.put(&n.wrapping_mul(0x9E37_79B1).to_be_bytes(), &[1; 8], 0);
+    }
+    assert!(fill(&ascending) > 0.95, "ascending: {}", fill(&ascending));
+    assert!(fill(&scattered) > 0.6, "scattered: {}", fill(&scattered));
+}
+
+/// A replacement that grows and shrinks over and over lives on compaction alone.
+#[test]
+fn replacing_reuses_dead_bytes() {
+    let mut chain = Chain::new(4096);
+    let mut random = Random(5);
+    for round in 0..5000usize {
+        let key = [random.below(16) as u8];
+        let len = random.below(200);
+        let _ = chain.put(&key, &value(round, len), round as u64);
+        assert_eq!(chain.get(&key), Some((value(round, len), round as u64)), "round {round}");
+    }
+    assert_eq!(chain.pages.len(), 1);
+}
+
+/// Neighbours that were split come together again when they have emptied, and only then.
+#[test]
+fn underfull_leaves_merge() {
+    let mut chain = Chain::new(4096);
+    for n in 0..1000u32 {
+        let _ = chain.put(&n.to_be_bytes(), b"12345678", 0);
+    }
+    assert!(!chain.absorb(&[]), "full leaves stay apart");
+    for n in (0..1000u32).filter(|n| n % 8 != 0) {
+        assert!(chain.remove(&n.to_be_bytes()));
+    }
+    assert_eq!(is_underfull(chain.leaf(FIRST)), Ok(true));
+    while chain.absorb(&[]) {}
+    let leaf = content(chain.leaf(FIRST));
+    assert!(leaf.rows.len() >= 100 && leaf.used_bytes <= 4096 / 5 * 4, "{} rows", leaf.rows.len());
+    assert_eq!(chain.rows().len(), 125);
+}
+
+/// A bulk load by builders: ready-made right leaves, nothing moves, all keys stay.
+#[test]
+fn a_bulk_load_appends_ready_made_leaves() {
+    for page_bytes in [4096, 32768] {
+        let mut chain = Chain::new(page_bytes);
+        let keys: Vec<Vec<u8>> = (0..5000).map(|n| format!("customer/{n:06}/name").into_bytes()).collect();
+        let mut rows = keys.iter().zip(0..).peekable();
+        let mut at = FIRST;
+        while let Some((key, _)) = rows.peek() {
+            let last = LeafCopy::of(chain.leaf(at)).unwrap();
+            let low = match last.len() {
+                0 => b"a".to_vec(),
+                rows => split::separator(
+                    {
+                        let mut last = last;
+                        last.row(rows - 1).unwrap().key.to_vec()
+                    }
+                    .as_slice(),
+                    key,
+                )
+                .to_vec(),
+            };
+            let mut builder = Builder::new(page_bytes, &low, None);
+            while let Some((key, n)) =
+                rows.next_if(|(key, n)| builder.load(key, key, *n, page_bytes * 9 / 10))
+            {
+                let _ = (key, n);
+            }
+            let right = PageId(at.0 + 1);
+            let words = RelaxedBytes::boxed(page_bytes);
+            let split = Split::append(chain.leaf(at), right, low, builder);
+            let end = chain.append(&split.change());
+            split.apply(chain.leaf(at), page(&words), end).unwrap();
+            chain.pages.insert(right, words);
+            at = right;
+        }
+        let expected: Rows = keys.iter().zip(0..).map(|(key, n)| (key.clone(), (key.clone(), n))).collect();
+        assert_eq!(chain.rows(), expected);
+        let fullest = content(chain.leaf(at)).rows.len();
+        assert!(fullest > 0);
+    }
+}
