@@ -4,5 +4,7 @@ mod error;
 #[allow(dead_code, unused_imports)] // until `db` stands on it
 mod leaf;
 mod page;
+#[allow(dead_code, unused_imports)] // until the database uses all of it
+mod pool;
 
 pub use error::{Error, Result};
