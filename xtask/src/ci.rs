@@ -6,7 +6,7 @@ use std::io;
 
 /// All steps, the quickest verdicts first. Builds with other flags have target directories of their own, so that they
 /// and the default build do not undo each other.
-fn steps() -> Vec<Step> {
+fn steps() -> io::Result<Vec<Step>> {
     let loom = Cargo::new("test -p foreshore-base --release --test loom_latch --target-dir target/loom")
         .env("RUSTFLAGS", "--cfg loom");
     let shuttle = Cargo::new("test -p foreshore-index --release --target-dir target/shuttle")
@@ -27,13 +27,13 @@ fn steps() -> Vec<Step> {
         Step::new("crash", Work::Tests(crash)),
         Step::new("kill", Work::Tests(kill)),
     ];
-    steps.extend(seeded::ci_steps());
-    steps
+    steps.extend(seeded::ci_steps()?);
+    Ok(steps)
 }
 
 /// Does the steps whose names contain one of `only`, or all.
 pub fn run(only: &[String]) -> io::Result<bool> {
-    let mut steps = steps();
+    let mut steps = steps()?;
     steps.retain(|step| only.is_empty() || only.iter().any(|part| step.name.contains(part.as_str())));
     if steps.is_empty() {
         return Err(io::Error::other("no step of that name"));

@@ -2,8 +2,13 @@
 //! test.
 
 use crate::step::{Cargo, Step, Work, run_all};
+use std::fs::Permissions;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
+
+/// One compiler wrapper per bug. Cargo keeps what each wrapper compiled apart.
+const WRAPPERS: &str = "target/xtask/seeded";
 
 /// What a catch may take, compiling apart.
 const CAUGHT_WITHIN: Duration = Duration::from_secs(60);
@@ -48,25 +53,34 @@ const BUGS: &[Bug] = &[
 ];
 
 impl Bug {
-    fn step(&self) -> Step {
-        let cfgs = [self.checker.to_owned(), format!("seeded_bug=\"{}\"", self.name)];
-        let flags: Vec<_> =
-            cfgs.iter().filter(|cfg| !cfg.is_empty()).map(|cfg| format!("--cfg {cfg}")).collect();
-        let cargo = Cargo::new(&format!(
-            "test --release --target-dir target/seeded {} -- --exact {}",
-            self.test_args, self.test
-        ))
-        .env("RUSTFLAGS", flags.join(" "));
-        Step::new(
-            format!("seeded {}", self.name),
-            Work::Catches { cargo, test: self.test, within: CAUGHT_WITHIN },
-        )
+    fn step(&self) -> io::Result<Step> {
+        let Self { name, checker, test_args, test, .. } = self;
+        let mut args = "test --release".to_owned();
+        if !checker.is_empty() {
+            args += &format!(" --target-dir target/{checker}");
+        }
+        args += &format!(" {test_args} -- --exact {test}");
+        let mut cargo = Cargo::new(&args).env("RUSTC_WORKSPACE_WRAPPER", self.wrapper()?);
+        if !checker.is_empty() {
+            cargo = cargo.env("RUSTFLAGS", format!("--cfg {checker}"));
+        }
+        Ok(Step::new(format!("seeded {name}"), Work::Catches { cargo, test, within: CAUGHT_WITHIN }))
+    }
+
+    /// Writes the compiler wrapper that switches the bug in. `RUSTFLAGS` would do the same, but also compile every
+    /// dependency anew for every bug; a wrapper is asked for the workspace's own crates only.
+    fn wrapper(&self) -> io::Result<String> {
+        std::fs::create_dir_all(WRAPPERS)?;
+        let path = format!("{WRAPPERS}/{}", self.name);
+        std::fs::write(&path, format!("#!/bin/sh\nexec \"$@\" --cfg 'seeded_bug=\"{}\"'\n", self.name))?;
+        std::fs::set_permissions(&path, Permissions::from_mode(0o755))?;
+        Ok(path)
     }
 }
 
 /// The steps that CI runs.
-pub fn ci_steps() -> impl Iterator<Item = Step> {
-    BUGS.iter().filter(|bug| bug.in_ci).map(Bug::step)
+pub fn ci_steps() -> io::Result<Vec<Step>> {
+    BUGS.iter().filter(|bug| bug.in_ci).map(Bug::step).collect()
 }
 
 /// `cargo xtask seeded`: the named bugs, or all.
@@ -76,5 +90,5 @@ pub fn run(names: &[String]) -> io::Result<bool> {
         return Err(io::Error::other(format!("no seeded bug {unknown}; there are {}", known.join(", "))));
     }
     let wanted = |bug: &&Bug| names.is_empty() || names.iter().any(|name| name == bug.name);
-    run_all(&BUGS.iter().filter(wanted).map(Bug::step).collect::<Vec<_>>())
+    run_all(&BUGS.iter().filter(wanted).map(Bug::step).collect::<io::Result<Vec<_>>>()?)
 }
