@@ -1,2 +1,60 @@
-//! Project chores.
-fn main() {}
+//! Project chores: `cargo xtask ci | tidy | seeded | torture`.
+//!
+//! A chore is a table of [`step::Step`]s: each prints the command that repeats it, so that a red step is one paste away.
+
+mod ci;
+mod seeded;
+mod sources;
+mod step;
+mod tidy;
+mod torture;
+
+use clap::{Parser, Subcommand};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Chores of the Foreshore project.
+#[derive(Parser)]
+#[command(name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Run what must be green before a merge
+    Ci {
+        /// Only steps whose name contains one of these
+        #[arg(long, value_name = "NAME")]
+        only: Vec<String>,
+    },
+    /// Format, then report lints, long files, and what must not be in the sources
+    Tidy,
+    /// Switch known bugs in, one at a time; each must be caught by its test
+    Seeded {
+        /// Only these bugs; all of them by default
+        bugs: Vec<String>,
+    },
+    /// Run seeded crash and kill tests for hours, with a ledger of seeds and findings
+    Torture(torture::Options),
+}
+
+fn main() -> ExitCode {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace is above xtask");
+    std::env::set_current_dir(root).expect("the workspace this was built from is still there");
+    let all_well = match Cli::parse().chore {
+        Chore::Ci { only } => ci::run(&only),
+        Chore::Tidy => tidy::run(),
+        Chore::Seeded { bugs } => seeded::run(&bugs),
+        Chore::Torture(options) => torture::run(&options),
+    };
+    match all_well {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,1 +1,21 @@
-//! Foreshore workloads.
+//! Workloads: the rows, the drivers and the clocks with which Foreshore and its peers are measured.
+//!
+//! Why one crate: a comparison is only as good as what the two sides share. Every engine implements [`Store`]; the same
+//! generator feeds it, the same loop times it, and the same checks read its answers back. A run that finds a wrong answer
+//! has no figure.
+
+pub mod flights;
+pub mod keys;
+pub mod kv;
+pub mod orders;
+pub mod random;
+pub mod reference;
+pub mod report;
+pub mod source;
+pub mod spec;
+pub mod store;
+mod timed;
+
+pub use report::KvReport;
+pub use spec::{Durability, KvArgs, KvSpec, Workload};
+pub use store::{Bytes, Row, Session, Store, StoreError};

@@ -1,0 +1,279 @@
+//! The key-value driver behind `foreshore bench kv` and `peers bench kv`.
+//!
+//! A run loads what the workload needs, checks it with a full scan (which also warms the cache), times the workload, and
+//! checks the store with a full scan again. Lookups are checked as they are made. Nothing that is checked afterwards is
+//! timed, and no wrong answer passes: [`BenchError::Wrong`].
+
+use crate::keys::{value_belongs, write_value};
+use crate::random::{Permutation, Random};
+use crate::report::KvReport;
+use crate::spec::{KvSpec, Workload};
+use crate::store::{Bytes, Row, Session, Store, StoreError};
+use crate::timed::{self, Limits, Timed};
+use smallvec::smallvec;
+use std::time::Instant;
+
+/// Why a run has no figures.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BenchError {
+    /// The flags ask for something impossible: change them.
+    #[error("{0}")]
+    Usage(String),
+    /// The engine answered wrongly: stop and find out.
+    #[error("wrong answer: {0}")]
+    Wrong(String),
+    /// The engine failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// How far a run is, told about ten times a second.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// `load`, `timed` or `check`.
+    pub phase: &'static str,
+    /// Rows or operations so far in this phase.
+    pub done: u64,
+    /// How many there will be, where that is known.
+    pub total: Option<u64>,
+}
+
+/// Runs `spec` against an empty `store`.
+///
+/// Errors: [`BenchError`]; what the store holds afterwards is then unspecified.
+pub fn run<S: Store>(
+    engine: &str,
+    store: &S,
+    spec: &KvSpec,
+    progress: &(dyn Fn(&Progress) + Sync),
+) -> Result<KvReport, BenchError> {
+    spec.check()?;
+    let load_s = match spec.workload {
+        Workload::Put | Workload::Bulk => 0.0,
+        Workload::Get | Workload::Mix | Workload::Scan => {
+            let started = Instant::now();
+            load(store, spec, progress)?;
+            let seconds = started.elapsed().as_secs_f64();
+            store.settle()?;
+            check(store, spec, spec.n, progress)?;
+            seconds
+        }
+    };
+    let syncs_before = store.sync_count();
+    let timed = time(store, spec, progress)?;
+    let syncs = store.sync_count().zip(syncs_before).map(|(after, before)| after - before);
+    let rows = if spec.workload == Workload::Put { timed.ops } else { spec.n };
+    check(store, spec, rows, progress)?;
+    Ok(KvReport::new(engine, spec, &timed, syncs, load_s))
+}
+
+fn time<S: Store>(
+    store: &S,
+    spec: &KvSpec,
+    progress: &(dyn Fn(&Progress) + Sync),
+) -> Result<Timed, BenchError> {
+    match spec.workload {
+        Workload::Put => time_put(store, spec, progress),
+        Workload::Get => time_mix(store, spec, 0, progress),
+        Workload::Mix => time_mix(store, spec, spec.update_ratio, progress),
+        Workload::Scan => time_scan(store, spec, progress),
+        Workload::Bulk => time_bulk(store, spec, progress),
+    }
+}
+
+/// The rows of the run in key order, with stamp 0.
+fn sorted_rows(spec: &KvSpec) -> impl Iterator<Item = Row> {
+    let (keys, key_bytes, value_bytes) = (spec.keys(), spec.key_bytes, spec.value_bytes);
+    (0..spec.n).map(move |row| {
+        let number = keys.number(row);
+        let (mut key, mut value): (Bytes, Bytes) = (smallvec![0; key_bytes], smallvec![0; value_bytes]);
+        keys.write(number, &mut key);
+        write_value(number, 0, &mut value);
+        Row { key, value }
+    })
+}
+
+/// Loads the rows, telling progress every few thousand.
+fn load<S: Store>(
+    store: &S,
+    spec: &KvSpec,
+    progress: &(dyn Fn(&Progress) + Sync),
+) -> Result<u64, BenchError> {
+    const TELL_EVERY: u64 = 1 << 16;
+    let mut done = 0;
+    let rows = sorted_rows(spec).inspect(|_| {
+        done += 1;
+        if done % TELL_EVERY == 0 {
+            progress(&Progress { phase: "load", done, total: Some(spec.n) });
+        }
+    });
+    let loaded = store.session()?.bulk(rows)?;
+    if loaded != spec.n {
+        return Err(BenchError::Wrong(format!("bulk load of {} rows says {loaded}", spec.n)));
+    }
+    Ok(loaded)
+}
+
+/// Thread `t` of `T` inserts places `t`, `t + T`, `t + 2T` … of a random order of all rows.
+fn time_put<S: Store>(
+    store: &S,
+    spec: &KvSpec,
+    progress: &(dyn Fn(&Progress) + Sync),
+) -> Result<Timed, BenchError> {
+    let threads = spec.threads as u64;
+    let order = Permutation::new(spec.n, spec.seed);
+    let limits = |thread: u64| Limits {
+        calls: (spec.n - thread.min(spec.n)).div_ceil(threads),
+        seconds: spec.seconds,
+    };
+    let worker = |thread| {
+        let (keys, order) = (spec.keys(), order.clone());
+        let mut random = Random::new(spec.seed, thread);
+        let (mut key, mut value) = (vec![0; spec.key_bytes], vec![0; spec.value_bytes]);
+        move |session: &mut S::Session<'_>, call: u64| {
+            let number = keys.number(order.at(thread + call * threads));
+            keys.write(number, &mut key);
+            write_value(number, random.word() as u32, &mut value);
+            session.put(&key, &value)?;
+            Ok(1)
+        }
+    };
+    timed::run(store, spec.threads, limits, worker, progress)
+}
+
+/// Lookups, and `update_ratio` percent updates, of rows that exist.
+fn time_mix<S: Store>(
+    store: &S,
+    spec: &KvSpec,
+    update_ratio: u8,
+    progress: &(dyn Fn(&Progress) + Sync),
+) -> Result<Timed, BenchError> {
+    let limits = |_| Limits { calls: u64::MAX, seconds: spec.seconds };
+    let worker = |thread| {
+        let keys = spec.keys();
+        let mut random = Random::new(spec.seed, thread);
+        let (mut key, mut value) = (vec![0; spec.key_bytes], vec![0; spec.value_bytes]);
+        move |session: &mut S::Session<'_>, _call: u64| {
+            let number = keys.number(random.below(spec.n));
+            keys.write(number, &mut key);
+            if update_ratio > 0 && random.below(100) < u64::from(update_ratio) {
+                write_value(number, random.word() as u32, &mut value);
+                session.put(&key, &value)?;
+            } else if session.get(&key, |found| value_belongs(number, found))? != Some(true) {
+                return Err(wrong_lookup(session, number, &key));
+            }
+            Ok(1)
+        }
+    };
+    timed::run(store, spec.threads, limits, worker, progress)
+}
+
+#[cold]
+fn wrong_lookup(session: &mut impl Session, number: u64, key: &[u8]) -> BenchError {
+    let again = session.get(key, <[u8]>::to_vec);
+    BenchError::Wrong(format!("get of key {number} ({key:02x?}); asked again it says {again:02x?}"))
+}
+
+/// Each thread scans the whole store, again and again; at least once.
+fn time_scan<S: Store>(
+    store: &S,
+    spec: &KvSpec,
+    progress: &(dyn Fn(&Progress) + Sync),
+) -> Result<Timed, BenchError> {
+    let expected = sorted_rows(spec).fold(Digest::default(), |digest, row| digest.with(&row.key, &row.value));
+    let limits = |_| Limits { calls: u64::MAX, seconds: spec.seconds };
+    let worker = |_| {
+        move |session: &mut S::Session<'_>, _call: u64| {
+            let mut digest = Digest::default();
+            let rows = session.scan(&[], u64::MAX, |key, value| digest = digest.with(key, value))?;
+            if (rows, digest) != (spec.n, expected) {
+                return Err(BenchError::Wrong(format!("a scan of {} rows saw {rows}: {digest:?}", spec.n)));
+            }
+            Ok(rows)
+        }
+    };
+    timed::run(store, spec.threads, limits, worker, progress)
+}
+
+/// The load alone, as one operation on one thread.
+fn time_bulk<S: Store>(
+    store: &S,
+    spec: &KvSpec,
+    progress: &(dyn Fn(&Progress) + Sync),
+) -> Result<Timed, BenchError> {
+    let limits = |_| Limits { calls: 1, seconds: spec.seconds };
+    let worker = |_| {
+        move |session: &mut S::Session<'_>, _call: u64| {
+            let loaded = session.bulk(sorted_rows(spec))?;
+            if loaded != spec.n {
+                return Err(BenchError::Wrong(format!("bulk load of {} rows says {loaded}", spec.n)));
+            }
+            Ok(loaded)
+        }
+    };
+    timed::run(store, 1, limits, worker, progress)
+}
+
+/// A sum over every byte seen, cheap enough for a timed scan: all engines must touch all they return.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Digest {
+    keys: u64,
+    values: u64,
+}
+
+impl Digest {
+    #[inline]
+    fn with(self, key: &[u8], value: &[u8]) -> Self {
+        Self { keys: self.keys.wrapping_add(sum(key)), values: self.values.wrapping_add(sum(value)) }
+    }
+}
+
+/// The bytes as little-endian words, the last one padded with zeros, added up.
+#[inline]
+fn sum(bytes: &[u8]) -> u64 {
+    let mut words = bytes.chunks_exact(8);
+    let mut total = 0u64;
+    for word in &mut words {
+        total = total.wrapping_add(u64::from_le_bytes(word.try_into().expect("eight bytes")));
+    }
+    let rest = words.remainder();
+    match <[u8; 4]>::try_from(rest) {
+        Ok(half) => total.wrapping_add(u64::from(u32::from_le_bytes(half))),
+        Err(_) => rest.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)).wrapping_add(total),
+    }
+}
+
+/// Scans the whole store: `rows` rows, in strictly growing key order, each value written for its key.
+fn check<S: Store>(
+    store: &S,
+    spec: &KvSpec,
+    rows: u64,
+    progress: &(dyn Fn(&Progress) + Sync),
+) -> Result<(), BenchError> {
+    const TELL_EVERY: u64 = 1 << 18;
+    let keys = spec.keys();
+    let mut last = None;
+    let mut fault = None;
+    let mut seen = 0;
+    store.session()?.scan(&[], u64::MAX, |key, value| {
+        let number = keys.read(key);
+        if fault.is_none()
+            && (number.is_none() || number <= last || !value_belongs(number.unwrap_or(0), value))
+        {
+            fault = Some(format!("scan: row {seen} is {key:02x?} → {value:02x?} after key {last:?}"));
+        }
+        last = number;
+        seen += 1;
+        if seen % TELL_EVERY == 0 {
+            progress(&Progress { phase: "check", done: seen, total: Some(rows) });
+        }
+    })?;
+    match fault {
+        Some(fault) => Err(BenchError::Wrong(fault)),
+        None if seen != rows => {
+            Err(BenchError::Wrong(format!("{rows} rows were acknowledged, a scan finds {seen}")))
+        }
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,123 @@
+//! What a key-value run is asked to do: the flags that `foreshore bench kv` and `peers bench kv` share.
+
+use crate::keys::{Keys, VALUE_BYTES_MIN};
+use crate::kv::BenchError;
+use clap::ValueEnum;
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// What is timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Workload {
+    /// Inserts in random order into an empty store, until the time is over or all rows are in
+    Put,
+    /// Lookups of uniformly chosen rows of a loaded store
+    Get,
+    /// Lookups and updates of uniformly chosen rows of a loaded store
+    Mix,
+    /// Scans of a whole loaded store; an operation is a row, a latency is a scan's
+    Scan,
+    /// One load of sorted rows into an empty store; an operation is a row, the latency is the load's
+    Bulk,
+}
+
+/// What an acknowledged write survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Durability {
+    /// Loss of power: the commit waits for the device
+    Sync,
+    /// Death of the process: the commit waits until the operating system has it
+    Buffered,
+    /// Nothing is promised about the newest commits
+    Relaxed,
+}
+
+/// A key-value run, apart from the engine.
+#[derive(Clone, Debug, PartialEq, clap::Args)]
+pub struct KvSpec {
+    /// What is timed
+    #[arg(long, value_enum)]
+    pub workload: Workload,
+    /// Updates among the operations of `mix`, in percent
+    #[arg(long, value_name = "PCT", default_value_t = 40, value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub update_ratio: u8,
+    /// Rows: those loaded first, or the most that `put` inserts
+    #[arg(long, default_value_t = 1_000_000)]
+    pub n: u64,
+    /// Threads
+    #[arg(long, default_value_t = 1)]
+    pub threads: usize,
+    /// Seconds of the timed phase, at most
+    #[arg(long, default_value_t = 6.0)]
+    pub seconds: f64,
+    /// What an acknowledged write survives
+    #[arg(long, value_enum, default_value_t = Durability::Sync)]
+    pub durability: Durability,
+    /// Memory for cached data
+    #[arg(long = "cache", value_name = "BYTES", default_value_t = 1 << 30)]
+    pub cache_bytes: u64,
+    /// Bytes of a key: a big-endian number, zeros before it beyond 8
+    #[arg(long, default_value_t = 4)]
+    pub key_bytes: usize,
+    /// Bytes of a value, 8 at least
+    #[arg(long, default_value_t = 8)]
+    pub value_bytes: usize,
+    /// Every random choice of the run descends from it
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// The command line of a key-value run.
+#[derive(Clone, Debug, clap::Args)]
+pub struct KvArgs {
+    /// Where the store may live: a directory of the run's own is made in it and removed afterwards
+    #[arg(long)]
+    pub dir: PathBuf,
+    /// The run
+    #[command(flatten)]
+    pub spec: KvSpec,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl KvArgs {
+    /// A fresh directory for the store, gone when the value is dropped.
+    ///
+    /// Errors: what the file system says.
+    pub fn scratch(&self) -> std::io::Result<tempfile::TempDir> {
+        std::fs::create_dir_all(&self.dir)?;
+        tempfile::Builder::new().prefix("bench-kv-").tempdir_in(&self.dir)
+    }
+}
+
+impl KvSpec {
+    /// Can this run be made at all?
+    ///
+    /// Errors: [`BenchError::Usage`] names the flag to change.
+    pub fn check(&self) -> Result<(), BenchError> {
+        let complaint = if self.n == 0 {
+            "--n: at least one row".to_owned()
+        } else if self.key_bytes == 0 || Keys::room(self.key_bytes) < u128::from(self.n) {
+            format!("--key-bytes: {} bytes are too few for {} keys", self.key_bytes, self.n)
+        } else if self.value_bytes < VALUE_BYTES_MIN {
+            format!("--value-bytes: at least {VALUE_BYTES_MIN}, so that values can be checked")
+        } else if self.threads == 0 {
+            "--threads: at least one".to_owned()
+        } else if !(self.seconds > 0.0 && self.seconds.is_finite()) {
+            "--seconds: more than nothing".to_owned()
+        } else if self.workload == Workload::Bulk && self.threads > 1 {
+            "--threads: a bulk load is one sorted stream, so one thread".to_owned()
+        } else {
+            return Ok(());
+        };
+        Err(BenchError::Usage(complaint))
+    }
+
+    /// The keys of this run.
+    pub(crate) fn keys(&self) -> Keys {
+        Keys::new(self.n, self.key_bytes, self.seed)
+    }
+}

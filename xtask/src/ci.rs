@@ -1,0 +1,42 @@
+//! `cargo xtask ci`: what must be green before a merge. `.ci/run` calls it.
+
+use crate::step::{Cargo, Step, Work, run_all};
+use crate::{seeded, sources};
+use std::io;
+
+/// All steps, the quickest verdicts first. Builds with other flags have target directories of their own, so that they
+/// and the default build do not undo each other.
+fn steps() -> io::Result<Vec<Step>> {
+    let loom = Cargo::new("test -p foreshore-base --release --test loom_latch --target-dir target/loom")
+        .env("RUSTFLAGS", "--cfg loom");
+    let shuttle = Cargo::new("test -p foreshore-index --release --target-dir target/shuttle")
+        .env("RUSTFLAGS", "--cfg shuttle");
+    let crash = Cargo::new("test -p foreshore --release --test crash").env("FORESHORE_SEED", "1");
+    let kill = Cargo::new("test -p foreshore --release --test kill").env("FORESHORE_SEED", "1");
+    let mut steps = vec![
+        Step::new("format", Work::Succeeds(Cargo::new("fmt --all --check"))),
+        Step::new("sources", Work::Check(sources::check)),
+        Step::new("lints", Work::Succeeds(Cargo::new("clippy --workspace --all-targets -- -D warnings"))),
+        Step::new("tests", Work::Tests(Cargo::new("test --workspace"))),
+        Step::new(
+            "docs",
+            Work::Succeeds(Cargo::new("doc --workspace --no-deps --lib").env("RUSTDOCFLAGS", "-D warnings")),
+        ),
+        Step::new("loom", Work::Tests(loom)),
+        Step::new("shuttle", Work::Tests(shuttle)),
+        Step::new("crash", Work::Tests(crash)),
+        Step::new("kill", Work::Tests(kill)),
+    ];
+    steps.extend(seeded::ci_steps()?);
+    Ok(steps)
+}
+
+/// Does the steps whose names contain one of `only`, or all.
+pub fn run(only: &[String]) -> io::Result<bool> {
+    let mut steps = steps()?;
+    steps.retain(|step| only.is_empty() || only.iter().any(|part| step.name.contains(part.as_str())));
+    if steps.is_empty() {
+        return Err(io::Error::other("no step of that name"));
+    }
+    run_all(&steps)
+}

@@ -1,0 +1,147 @@
+//! What must not be in the sources: paths of somebody's machine, unsafe code without its argument, unfinished code.
+
+use std::fmt;
+use std::io;
+use std::process::Command;
+
+/// A file longer than this may hold a second concept; it is reported, not refused.
+pub const LINES_MANY: usize = 800;
+
+/// How far above an `unsafe` its argument may stand, in lines.
+const ARGUMENT_WITHIN: usize = 8;
+
+/// Something that must not be there.
+pub struct Finding {
+    file: String,
+    line: usize,
+    what: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.file, self.line, self.what)
+    }
+}
+
+/// A file that git knows, or would know.
+pub struct Source {
+    pub name: String,
+    pub text: String,
+}
+
+/// All text files of the repository, without lock files and recorded results.
+///
+/// Errors: git is missing or a file cannot be read.
+pub fn all() -> io::Result<Vec<Source>> {
+    let listed = Command::new("git").args(["ls-files", "-z", "-co", "--exclude-standard"]).output()?;
+    if !listed.status.success() {
+        return Err(io::Error::other(String::from_utf8_lossy(&listed.stderr).into_owned()));
+    }
+    let names = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let kept =
+        |name: &&str| !(name.is_empty() || name.ends_with(".lock") || name.starts_with("docs/results/"));
+    let mut sources = Vec::new();
+    for name in names.split('\0').filter(kept) {
+        match std::fs::read(name) {
+            Ok(bytes) => sources
+                .extend(String::from_utf8(bytes).ok().map(|text| Source { name: name.to_owned(), text })),
+            // Removed from the working tree, and git not yet told.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(sources)
+}
+
+/// The step of CI: `Err` lists what was found.
+pub fn check() -> Result<(), String> {
+    let sources = all().map_err(|error| error.to_string())?;
+    let findings: Vec<_> = sources.iter().flat_map(findings).collect();
+    findings.iter().for_each(|finding| println!("{finding}"));
+    if findings.is_empty() { Ok(()) } else { Err(format!("{} findings, listed above", findings.len())) }
+}
+
+/// What is wrong with one file.
+pub fn findings(source: &Source) -> Vec<Finding> {
+    let lines: Vec<_> = source.text.lines().collect();
+    let mut findings = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let mut find =
+            |what: String| findings.push(Finding { file: source.name.clone(), line: at + 1, what });
+        if let Some(path) = path_of_a_machine(line) {
+            find(format!("a path of somebody's machine: {path}"));
+        }
+        if source.name.ends_with(".rs") {
+            if is_unsafe(line) && !is_argued(&lines[at.saturating_sub(ARGUMENT_WITHIN)..=at]) {
+                find("unsafe without a SAFETY argument above".into());
+            }
+            if let Some(mark) = unfinished(line) {
+                find(format!("unfinished: {mark}"));
+            }
+        }
+    }
+    findings
+}
+
+/// Absolute paths into home directories and work areas. (Spelled in pieces, or this file would find itself.)
+fn path_of_a_machine(line: &str) -> Option<&str> {
+    const ROOTS: [&str; 4] =
+        [concat!("/", "home/"), concat!("/", "root/"), concat!("/", "Users/"), concat!("/", "work/")];
+    let at = ROOTS.iter().filter_map(|root| line.find(root)).find(|&at| {
+        // "…/homework/…" and "https://example.org/home/" are no roots: something stands before the slash.
+        !line[..at].ends_with(|before: char| before.is_alphanumeric() || "._-}/$".contains(before))
+    })?;
+    line[at..].split_whitespace().next()
+}
+
+/// Does code on this line use `unsafe`?
+fn is_unsafe(line: &str) -> bool {
+    let code = line.split("//").next().unwrap_or_default();
+    ["unsafe {", "unsafe impl", "unsafe fn", "unsafe extern"].iter().any(|usage| {
+        code.find(usage).is_some_and(|at| !code[..at].contains('"') && !code[..at].ends_with('_'))
+    })
+}
+
+fn is_argued(above: &[&str]) -> bool {
+    above.iter().any(|line| line.contains("SAFETY:") || line.contains("# Safety"))
+}
+
+fn unfinished(line: &str) -> Option<&'static str> {
+    const MARKS: [&str; 4] =
+        [concat!("todo", "!("), concat!("unimplemented", "!("), concat!("TO", "DO"), concat!("FIX", "ME")];
+    MARKS.into_iter().find(|mark| line.contains(mark))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(name: &str, text: &str) -> Vec<String> {
+        findings(&Source { name: name.into(), text: text.into() }).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn paths_of_a_machine_are_found() {
+        let path = ["", "home", "me", "data.csv"].join("/");
+        assert_eq!(
+            found("a.md", &format!("read {path} first\n")),
+            [format!("a.md:1: a path of somebody's machine: {path}")]
+        );
+        assert!(found("a.md", "see https://example.org/home/page and src/work/x").is_empty());
+    }
+
+    #[test]
+    fn unsafe_needs_an_argument() {
+        let bare = format!("fn f() {{\n    {} {{ g() }}\n}}\n", "unsafe");
+        assert_eq!(found("a.rs", &bare), ["a.rs:2: unsafe without a SAFETY argument above"]);
+        let argued = bare.replace("    unsafe", "    // SAFETY: g asks for nothing.\n    unsafe");
+        assert!(found("a.rs", &argued).is_empty());
+        assert!(found("a.md", &bare).is_empty());
+    }
+
+    #[test]
+    fn unfinished_code_is_found() {
+        let text = format!("fn f() {{ {}!() }}\n", "todo");
+        assert_eq!(found("a.rs", &text).len(), 1);
+    }
+}

@@ -1,0 +1,340 @@
+//! One step of a chore: a command or a check, what is expected of it, and the table of how all went.
+
+use comfy_table::{Table, presets};
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write as _};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+/// Where each step's output is kept.
+const LOGS: &str = "target/xtask";
+
+/// No step of any chore takes this long; a test that hangs must not hang the chore.
+const HANGS_AFTER: Duration = Duration::from_secs(20 * 60);
+
+/// A cargo command with its surroundings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cargo {
+    args: Vec<String>,
+    env: Vec<(String, String)>,
+}
+
+impl Cargo {
+    /// `cargo …`, the arguments separated by spaces.
+    pub fn new(args: &str) -> Self {
+        Self { args: args.split(' ').map(str::to_owned).collect(), env: Vec::new() }
+    }
+
+    /// With an environment variable set.
+    pub fn env(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.env.push((name.to_owned(), value.into()));
+        self
+    }
+
+    /// A test command that compiles and runs nothing.
+    pub fn no_run(mut self) -> Self {
+        self.args.insert(1, "--no-run".to_owned());
+        self
+    }
+
+    /// What to paste into a shell to run this again.
+    pub fn shell(&self) -> String {
+        let mut line = String::new();
+        for (name, value) in &self.env {
+            let _ = write!(line, "{name}='{value}' ");
+        }
+        line + "cargo " + &self.args.join(" ")
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command.args(&self.args).stdin(std::process::Stdio::null());
+        // Flags from outside would build other code than the step names; colours would hide the result lines.
+        command
+            .env_remove("RUSTFLAGS")
+            .env_remove("CARGO_ENCODED_RUSTFLAGS")
+            .env("CARGO_TERM_COLOR", "never");
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
+        // A group of its own, so that what cargo starts can be stopped with it.
+        command.process_group(0);
+        command
+    }
+
+    /// Runs it, echoing its output if `echo`, keeping it in `log`, and ending it after `limit`.
+    pub fn run(&self, log: &Path, echo: bool, limit: Duration) -> io::Result<Ran> {
+        std::fs::create_dir_all(log.parent().expect("logs live in a directory"))?;
+        let started = Instant::now();
+        let (reader, writer) = io::pipe()?;
+        let mut command = self.command();
+        let mut child = command.stdout(writer.try_clone()?).stderr(writer).spawn()?;
+        drop(command); // It holds the pipe's other end, and the reader waits for its last holder.
+        let mut output = Output::new(File::create(log)?, echo);
+        let in_time = output.read(reader, started + limit)?;
+        if !in_time {
+            end_group(&child)?;
+        }
+        let status = child.wait()?;
+        Ok(Ran {
+            status: in_time.then_some(status),
+            tests: output.tests,
+            failed: output.failed,
+            took: started.elapsed(),
+        })
+    }
+}
+
+/// Kills a child and all that it started.
+fn end_group(child: &Child) -> io::Result<()> {
+    Command::new("kill").args(["-KILL", "--", &format!("-{}", child.id())]).status().map(drop)
+}
+
+/// How a command went.
+#[derive(Debug)]
+pub struct Ran {
+    /// `None` if it ran too long and was ended.
+    pub status: Option<ExitStatus>,
+    /// Tests that passed and failed, added up over all test binaries.
+    pub tests: Tests,
+    /// Names of tests that failed.
+    pub failed: Vec<String>,
+    /// How long it ran.
+    pub took: Duration,
+}
+
+impl Ran {
+    /// Did it end in time, and well?
+    pub fn well(&self) -> bool {
+        self.status.is_some_and(|status| status.success())
+    }
+}
+
+/// Tests counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tests {
+    pub passed: u64,
+    pub failed: u64,
+}
+
+/// Reads what a command prints.
+struct Output {
+    log: File,
+    echo: bool,
+    tests: Tests,
+    failed: Vec<String>,
+}
+
+impl Output {
+    fn new(log: File, echo: bool) -> Self {
+        Self { log, echo, tests: Tests::default(), failed: Vec::new() }
+    }
+
+    /// Reads to the end, or until `deadline`; says whether the end came first.
+    fn read(&mut self, pipe: io::PipeReader, deadline: Instant) -> io::Result<bool> {
+        let (sender, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut pipe = BufReader::new(pipe);
+            let mut line = Vec::new();
+            while pipe.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
+                if sender.send(String::from_utf8_lossy(&std::mem::take(&mut line)).into_owned()).is_err() {
+                    return;
+                }
+            }
+        });
+        loop {
+            match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(line) => self.line(&line)?,
+                Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(true),
+                Err(mpsc::RecvTimeoutError::Timeout) => return Ok(false),
+            }
+        }
+    }
+
+    fn line(&mut self, line: &str) -> io::Result<()> {
+        self.log.write_all(line.as_bytes())?;
+        if self.echo {
+            print!("{line}");
+        }
+        if let Some(tests) = test_result(line) {
+            self.tests.passed += tests.passed;
+            self.tests.failed += tests.failed;
+        }
+        self.failed.extend(failed_test(line));
+        Ok(())
+    }
+}
+
+/// Reads libtest's `test result: ok. 3 passed; 0 failed; …`.
+fn test_result(line: &str) -> Option<Tests> {
+    let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
+    let count =
+        |what: &str| counts.split("; ").find_map(|part| part.trim().strip_suffix(what)?.trim().parse().ok());
+    Some(Tests { passed: count("passed")?, failed: count("failed")? })
+}
+
+/// Reads libtest's `test some::name ... FAILED`.
+fn failed_test(line: &str) -> Option<String> {
+    Some(line.trim_end().strip_prefix("test ")?.strip_suffix(" ... FAILED")?.to_owned())
+}
+
+/// What a step does.
+pub enum Work {
+    /// A command that must succeed.
+    Succeeds(Cargo),
+    /// Tests that must pass; at least one of them, or the step tests nothing.
+    Tests(Cargo),
+    /// Tests with a bug switched in: they must compile, and the named one must fail within the time.
+    Catches { cargo: Cargo, test: &'static str, within: Duration },
+    /// A check made here; `Err` says what is wrong.
+    Check(fn() -> Result<(), String>),
+}
+
+/// A step of a chore.
+pub struct Step {
+    pub name: String,
+    pub work: Work,
+}
+
+impl Step {
+    pub fn new(name: impl Into<String>, work: Work) -> Self {
+        Self { name: name.into(), work }
+    }
+
+    fn log(&self) -> PathBuf {
+        let name: String =
+            self.name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+        Path::new(LOGS).join(name + ".log")
+    }
+
+    /// What repeats the step, for the reader.
+    fn shell(&self) -> String {
+        match &self.work {
+            Work::Succeeds(cargo) | Work::Tests(cargo) | Work::Catches { cargo, .. } => cargo.shell(),
+            Work::Check(_) => format!("cargo xtask ci --only '{}'", self.name),
+        }
+    }
+
+    /// Does the step; `Err` of the verdict says why it failed.
+    fn run(&self) -> io::Result<Done> {
+        let started = Instant::now();
+        let (verdict, tests) = match &self.work {
+            Work::Succeeds(cargo) => {
+                let ran = cargo.run(&self.log(), true, HANGS_AFTER)?;
+                (succeeded(&ran), ran.tests)
+            }
+            Work::Tests(cargo) => {
+                let ran = cargo.run(&self.log(), true, HANGS_AFTER)?;
+                let nothing = ran.tests == Tests::default();
+                let verdict = if ran.well() && nothing { Err("ran no test".into()) } else { succeeded(&ran) };
+                (verdict, ran.tests)
+            }
+            Work::Catches { cargo, test, within } => (self.catches(cargo, test, *within)?, Tests::default()),
+            Work::Check(check) => (check(), Tests::default()),
+        };
+        Ok(Done { name: self.name.clone(), shell: self.shell(), verdict, tests, took: started.elapsed() })
+    }
+
+    /// A bug that does not compile proves nothing, so compiling comes first and is not timed.
+    fn catches(&self, cargo: &Cargo, test: &str, within: Duration) -> io::Result<Result<(), String>> {
+        let log = self.log();
+        if !cargo.clone().no_run().run(&log, false, HANGS_AFTER)?.well() {
+            return Ok(Err(format!("does not compile, see {}", log.display())));
+        }
+        let ran = cargo.run(&log, false, within)?;
+        Ok(if ran.failed.iter().any(|name| name == test) {
+            println!("{test} failed after {:.1} s, as it must", ran.took.as_secs_f64());
+            Ok(())
+        } else if ran.well() {
+            Err(format!("{test} passed with the bug in"))
+        } else if ran.status.is_none() {
+            Err(format!("not caught within {} s", within.as_secs()))
+        } else {
+            Err(format!("something else failed, see {}", log.display()))
+        })
+    }
+}
+
+fn succeeded(ran: &Ran) -> Result<(), String> {
+    match ran.status {
+        Some(status) if status.success() => Ok(()),
+        Some(_) if !ran.failed.is_empty() => Err(format!("failed: {}", ran.failed.join(", "))),
+        Some(status) => Err(status.to_string()),
+        None => Err(format!("still running after {} minutes", HANGS_AFTER.as_secs() / 60)),
+    }
+}
+
+/// How a step went.
+struct Done {
+    name: String,
+    shell: String,
+    verdict: Result<(), String>,
+    tests: Tests,
+    took: Duration,
+}
+
+/// Does all steps, whatever becomes of each, and prints the table. `Ok(true)` if all went well.
+pub fn run_all(steps: &[Step]) -> io::Result<bool> {
+    let mut done = Vec::new();
+    for step in steps {
+        println!("\n── {} ── {}", step.name, step.shell());
+        let outcome = step.run()?;
+        if let Err(why) = &outcome.verdict {
+            println!("FAILED: {why}");
+        }
+        done.push(outcome);
+    }
+    Ok(summary(&done))
+}
+
+/// Prints the table, what to repeat, and the last line `N passed, N failed` (steps).
+fn summary(done: &[Done]) -> bool {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(["step", "result", "tests", "seconds"]);
+    for step in done {
+        let tests = match step.tests {
+            Tests { passed: 0, failed: 0 } => String::new(),
+            Tests { passed, failed: 0 } => passed.to_string(),
+            Tests { passed, failed } => format!("{passed} + {failed} failed"),
+        };
+        let result = if step.verdict.is_ok() { "passed" } else { "FAILED" };
+        table.add_row([&step.name, result, &tests, &format!("{:.1}", step.took.as_secs_f64())]);
+    }
+    println!("\n{table}\n");
+    let failed: Vec<_> = done.iter().filter_map(|step| Some((step, step.verdict.as_ref().err()?))).collect();
+    for (step, why) in &failed {
+        println!("{}: {why}\n    again: {}", step.name, step.shell);
+    }
+    println!("{} passed, {} failed", done.len() - failed.len(), failed.len());
+    failed.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn result_lines_are_counted() {
+        let line = "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 1.59s\n";
+        assert_eq!(test_result(line), Some(Tests { passed: 12, failed: 0 }));
+        let line = "test result: FAILED. 3 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out\n";
+        assert_eq!(test_result(line), Some(Tests { passed: 3, failed: 1 }));
+        assert_eq!(test_result("running 3 tests\n"), None);
+    }
+
+    #[test]
+    fn failed_tests_are_named() {
+        assert_eq!(failed_test("test latch::tests::one ... FAILED\n").as_deref(), Some("latch::tests::one"));
+        assert_eq!(failed_test("test latch::tests::one ... ok\n"), None);
+    }
+
+    /// What cargo started ends with it: the pipe's other end closes, so that the log is complete.
+    #[test]
+    fn a_command_past_its_limit_is_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let ran = Cargo::new("tree --workspace").run(&dir.path().join("log"), false, Duration::ZERO).unwrap();
+        assert!(ran.status.is_none() && !ran.well());
+    }
+}

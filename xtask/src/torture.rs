@@ -1,0 +1,275 @@
+//! `cargo xtask torture`: seeded crash and kill tests for hours, resumable.
+//!
+//! The ledger has one JSON object per line: which target ran with which seed, and how it went. A run that is stopped
+//! loses at most the seed it was at; `--resume` goes on behind the greatest seed of each target. What failed is repeated
+//! with the target's command and that seed.
+
+use crate::step::{Cargo, Ran};
+use comfy_table::{Table, presets};
+use serde::{Deserialize, Serialize};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long, where to write, and where to begin.
+#[derive(clap::Args)]
+pub struct Options {
+    /// Begin no seed after so many hours
+    #[arg(long, default_value_t = 2.0)]
+    hours: f64,
+    /// Go on where the ledger ends
+    #[arg(long)]
+    resume: bool,
+    /// First seed of a new ledger
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Only these targets
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// The ledger; logs of failures lie beside it
+    #[arg(long, default_value = "tmp/torture/ledger.jsonl")]
+    ledger: PathBuf,
+}
+
+/// Something to torture.
+struct Target {
+    name: &'static str,
+    /// A test command that reads `FORESHORE_SEED` and `FORESHORE_ROUNDS`.
+    cargo: &'static str,
+    /// Rounds for one seed, so that a seed takes about a minute.
+    rounds: u64,
+    /// Longer than this is a hang, and a finding.
+    hangs_after: Duration,
+}
+
+/// Every target.
+const TARGETS: &[Target] = &[
+    Target {
+        name: "crash",
+        cargo: "test -p foreshore --release --test crash",
+        rounds: 20_000,
+        hangs_after: Duration::from_secs(15 * 60),
+    },
+    Target {
+        name: "kill",
+        cargo: "test -p foreshore --release --test kill",
+        rounds: 1_000,
+        hangs_after: Duration::from_secs(15 * 60),
+    },
+];
+
+impl Target {
+    fn command(&self, seed: u64) -> Cargo {
+        Cargo::new(self.cargo)
+            .env("FORESHORE_SEED", seed.to_string())
+            .env("FORESHORE_ROUNDS", self.rounds.to_string())
+    }
+}
+
+/// A line of the ledger.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Entry {
+    target: String,
+    seed: u64,
+    rounds: u64,
+    seconds: f64,
+    outcome: Outcome,
+    /// What was tested.
+    commit: String,
+    /// Where the output of a failure is.
+    log: Option<PathBuf>,
+}
+
+/// How a seed went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Outcome {
+    Passed,
+    Failed,
+    Hung,
+}
+
+impl Outcome {
+    fn of(ran: &Ran) -> Self {
+        match ran.status {
+            Some(status) if status.success() => Self::Passed,
+            Some(_) => Self::Failed,
+            None => Self::Hung,
+        }
+    }
+}
+
+/// Tortures until the time is over. `Ok(true)` if the ledger has no finding.
+pub fn run(options: &Options) -> io::Result<bool> {
+    let targets: Vec<_> = TARGETS
+        .iter()
+        .filter(|target| options.only.is_empty() || options.only.iter().any(|name| name == target.name))
+        .collect();
+    if targets.is_empty() {
+        return Err(io::Error::other("no target of that name"));
+    }
+    let mut ledger = Ledger::open(&options.ledger, options.resume)?;
+    build(&targets, &ledger)?;
+    let commit = commit()?;
+    let deadline = Instant::now() + Duration::from_secs_f64(options.hours * 3600.0);
+    while Instant::now() < deadline {
+        for target in &targets {
+            let seed = ledger.next_seed(target.name).unwrap_or(options.seed);
+            let entry = torture(target, seed, &commit, &ledger)?;
+            println!("{} seed {seed}: {:?} after {:.1} s", entry.target, entry.outcome, entry.seconds);
+            ledger.append(entry)?;
+        }
+    }
+    ledger.summary(options.seed);
+    Ok(ledger.findings().next().is_none())
+}
+
+/// Compiles all targets, so that a seed's time is its own and a compile error is no finding.
+fn build(targets: &[&Target], ledger: &Ledger) -> io::Result<()> {
+    const COMPILES_WITHIN: Duration = Duration::from_secs(30 * 60);
+    for target in targets {
+        let ran = Cargo::new(target.cargo).no_run().run(&ledger.log("build", 0), true, COMPILES_WITHIN)?;
+        if !ran.well() {
+            return Err(io::Error::other(format!("{} does not compile", target.name)));
+        }
+    }
+    Ok(())
+}
+
+/// One seed of one target. The log of a seed that passed is removed.
+fn torture(target: &Target, seed: u64, commit: &str, ledger: &Ledger) -> io::Result<Entry> {
+    let log = ledger.log(target.name, seed);
+    let ran = target.command(seed).run(&log, false, target.hangs_after)?;
+    let outcome = Outcome::of(&ran);
+    let kept = outcome != Outcome::Passed;
+    if !kept {
+        std::fs::remove_file(&log)?;
+    }
+    Ok(Entry {
+        target: target.name.to_owned(),
+        seed,
+        rounds: target.rounds,
+        seconds: ran.took.as_secs_f64(),
+        outcome,
+        commit: commit.to_owned(),
+        log: kept.then_some(log),
+    })
+}
+
+/// What is tested: the commit, with a mark if the working tree differs.
+fn commit() -> io::Result<String> {
+    let output = std::process::Command::new("git").args(["describe", "--always", "--dirty"]).output()?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// The seeds done so far, on disk and in memory.
+struct Ledger {
+    path: PathBuf,
+    file: File,
+    entries: Vec<Entry>,
+}
+
+impl Ledger {
+    /// Opens the ledger to go on, or begins one; an old one is neither overwritten nor mixed with by accident.
+    fn open(path: &Path, resume: bool) -> io::Result<Self> {
+        std::fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
+        if path.exists() && !resume {
+            return Err(io::Error::other(format!("{} exists: --resume it, or name another", path.display())));
+        }
+        let mut file = OpenOptions::new().create(true).read(true).append(true).open(path)?;
+        let mut text = String::new();
+        file.read_to_string(&mut text)?;
+        // A last line without its end was cut off by a kill: its seed is done again.
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        file.set_len(whole as u64)?;
+        let entries = read(&text[..whole])?;
+        Ok(Self { path: path.to_owned(), file, entries })
+    }
+
+    fn log(&self, target: &str, seed: u64) -> PathBuf {
+        self.path.with_file_name(format!("{target}-{seed}.log"))
+    }
+
+    fn next_seed(&self, target: &str) -> Option<u64> {
+        self.entries.iter().filter(|entry| entry.target == target).map(|entry| entry.seed + 1).max()
+    }
+
+    fn append(&mut self, entry: Entry) -> io::Result<()> {
+        writeln!(self.file, "{}", serde_json::to_string(&entry)?)?;
+        self.file.sync_data()?;
+        self.entries.push(entry);
+        Ok(())
+    }
+
+    fn findings(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(|entry| entry.outcome != Outcome::Passed)
+    }
+
+    /// Prints what the whole ledger says, and how to repeat each finding.
+    fn summary(&self, first_seed: u64) {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING).set_header(["target", "seeds", "rounds", "hours", "findings"]);
+        for target in TARGETS {
+            let entries: Vec<_> = self.entries.iter().filter(|entry| entry.target == target.name).collect();
+            let rounds: u64 = entries.iter().map(|entry| entry.rounds).sum();
+            let hours = entries.iter().map(|entry| entry.seconds).sum::<f64>() / 3600.0;
+            let findings = entries.iter().filter(|entry| entry.outcome != Outcome::Passed).count();
+            table.add_row([
+                target.name.to_owned(),
+                entries.len().to_string(),
+                rounds.to_string(),
+                format!("{hours:.2}"),
+                findings.to_string(),
+            ]);
+        }
+        println!("\n{table}\n");
+        for entry in self.findings() {
+            let again = TARGETS
+                .iter()
+                .find(|target| target.name == entry.target)
+                .map(|t| t.command(entry.seed).shell());
+            println!("{} seed {} ({:?}, {})", entry.target, entry.seed, entry.outcome, entry.commit);
+            println!("    again: {}", again.unwrap_or_else(|| "the target is gone".into()));
+        }
+        if self.entries.is_empty() {
+            println!("nothing ran; the first seed would be {first_seed}");
+        }
+    }
+}
+
+/// Reads a ledger's lines.
+fn read(text: &str) -> io::Result<Vec<Entry>> {
+    let entry = |(at, line)| {
+        serde_json::from_str(line)
+            .map_err(|error| io::Error::other(format!("ledger line {}: {error}", at + 1)))
+    };
+    text.lines().enumerate().map(entry).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(target: &str, seed: u64, outcome: Outcome) -> Entry {
+        let (target, commit) = (target.to_owned(), "abc".to_owned());
+        Entry { target, seed, rounds: 5, seconds: 1.5, outcome, commit, log: None }
+    }
+
+    #[test]
+    fn a_ledger_is_resumed_behind_its_last_whole_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("ledger.jsonl");
+        let mut ledger = Ledger::open(&path, false).unwrap();
+        assert_eq!(ledger.next_seed("crash"), None);
+        ledger.append(entry("crash", 7, Outcome::Passed)).unwrap();
+        ledger.append(entry("crash", 8, Outcome::Failed)).unwrap();
+        ledger.file.write_all(br#"{"target":"crash","se"#).unwrap();
+        drop(ledger);
+        assert!(Ledger::open(&path, false).is_err(), "an old ledger is not begun anew");
+        drop(Ledger::open(&path, true).unwrap());
+        let ledger = Ledger::open(&path, true).unwrap();
+        assert_eq!((ledger.next_seed("crash"), ledger.next_seed("kill")), (Some(9), None));
+        assert_eq!(ledger.findings().map(|entry| entry.seed).collect::<Vec<_>>(), [8]);
+    }
+}
