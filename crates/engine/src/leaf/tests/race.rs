@@ -58,10 +58,11 @@ fn write(left: &Words, right: &Words, seed: u64) {
             let split = Split::plan(page(left), PageId(2), &key, 100).unwrap();
             split.apply(page(left), page(right), Lsn(version)).unwrap();
         }
-        if random.below(40) == 0 && !page(left).right().is_none() {
-            if let Some(absorb) = Absorb::plan(page(left), page(right)).unwrap() {
-                absorb.apply(page(left), page(right), Lsn(version)).unwrap();
-            }
+        if random.below(40) == 0
+            && !page(left).right().is_none()
+            && let Some(absorb) = Absorb::plan(page(left), page(right)).unwrap()
+        {
+            absorb.apply(page(left), page(right), Lsn(version)).unwrap();
         }
     }
 }
