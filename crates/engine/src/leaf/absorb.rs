@@ -103,5 +103,5 @@ fn push_rows(leaf: &mut LeafCopy, into: &mut Builder) -> Result<bool> {
 /// between the two. Spares building what cannot fit; 0 where a page is malformed, which its copy will tell.
 fn merged_bytes_min(left: Page<'_>, right: Page<'_>) -> usize {
     let used = |page| Layout::read(page).map_or(0, |layout| layout.used_bytes());
-    (used(left) + used(right)).saturating_sub(HEADER_BYTES + 2 * usize::from(right.low_len()))
+    (used(left) + used(right)).saturating_sub(HEADER_BYTES + 2 * usize::from(right.header().low_len))
 }
