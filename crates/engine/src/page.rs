@@ -163,20 +163,75 @@ pub(crate) fn seal(page: Page<'_>, image: &mut [u8]) {
 
 /// Is `image` page `id`, as it was written? Says what is wrong otherwise (P2).
 pub(crate) fn verify(image: &[u8], id: PageId) -> Result<(), String> {
-    let word = |i: usize| u64::from_le_bytes(image[i * 8..][..8].try_into().expect("eight bytes"));
-    if word(0) & 0xFFFF != MAGIC {
+    let found = verify_any(image)?;
+    if found == id { Ok(()) } else { Err(format!("expected page {id}, found page {found}")) }
+}
+
+/// Is `image` some page, as it was written? Which one, or what is wrong.
+pub(crate) fn verify_any(image: &[u8]) -> Result<PageId, String> {
+    let word = Image(image).word(0);
+    if word & 0xFFFF != MAGIC {
         return Err("this slot holds no leaf page".into());
     }
-    if word(0) >> 16 & 0xFFFF != FORMAT {
-        return Err(format!("leaf format {} is not known to this version", word(0) >> 16 & 0xFFFF));
+    if word >> 16 & 0xFFFF != FORMAT {
+        return Err(format!("leaf format {} is not known to this version", word >> 16 & 0xFFFF));
     }
-    if word(0) >> 32 != u64::from(crc32c::crc32c(&image[8..])) {
+    if word >> 32 != u64::from(crc32c::crc32c(&image[8..])) {
         return Err("the checksum does not match".into());
     }
-    if word(PAGE_ID) != id.0 {
-        return Err(format!("expected page {id}, found page {}", word(PAGE_ID)));
+    Ok(Image(image).id())
+}
+
+/// The header fields of a private copy of a page.
+#[derive(Clone, Copy)]
+pub(crate) struct Image<'a>(pub &'a [u8]);
+
+impl<'a> Image<'a> {
+    fn word(self, index: usize) -> u64 {
+        u64::from_le_bytes(self.0[index * 8..][..8].try_into().expect("eight bytes"))
     }
-    Ok(())
+
+    /// As [`Page::id`].
+    pub fn id(self) -> PageId {
+        PageId(self.word(PAGE_ID))
+    }
+
+    /// As [`Page::lsn`].
+    pub fn lsn(self) -> Lsn {
+        Lsn(self.word(PAGE_LSN))
+    }
+
+    /// As [`Page::table`].
+    pub fn table(self) -> TableId {
+        TableId(self.word(TABLE_FLAGS_PREFIX) as u32)
+    }
+
+    /// As [`Page::is_dead`].
+    pub fn is_dead(self) -> bool {
+        self.word(TABLE_FLAGS_PREFIX) >> 32 & DEAD != 0
+    }
+
+    /// As [`Page::low_fence`].
+    pub fn low_fence(self) -> Option<&'a [u8]> {
+        self.heap_end(0, (self.word(CELLS_HEAP_DEAD_LOW) >> 48) as usize)
+    }
+
+    /// The high fence, which lies before the low one. `Some(None)` if there is no upper bound, `None` if the lengths
+    /// cannot be.
+    pub fn high_fence(self) -> Option<Option<&'a [u8]>> {
+        let low = self.low_fence()?.len();
+        match self.word(HIGH) as u16 {
+            INFINITE => Some(None),
+            len => self.heap_end(low, usize::from(len)).map(Some),
+        }
+    }
+
+    /// `len` bytes that end `after` bytes before the end.
+    fn heap_end(self, after: usize, len: usize) -> Option<&'a [u8]> {
+        let end = self.0.len().checked_sub(after)?;
+        let start = end.checked_sub(len).filter(|start| *start >= HEADER_BYTES)?;
+        Some(&self.0[start..end])
+    }
 }
 
 /// Copies a verified image into a frame whose exclusive latch the caller holds, sparing the latch word (P1).

@@ -1,0 +1,219 @@
+//! The beginning and the end of pages.
+//!
+//! A page begins as an id and an unreachable frame, both taken with nothing latched, so that a split never waits. It
+//! ends when the directory durably says so: until then its id and its slot are not used again.
+//!
+//! Invariant:
+//! - A1: an id is given out only if neither table nor directory know it. Stale readers of its former page find a page
+//!   of another table or other fences, as every leaf names both.
+
+use super::table::{Entry, PAGES_MAX, State};
+use super::{FramePage, Pool};
+use crate::error::{Error, Result};
+use crate::page::Page;
+use foreshore_base::latch::assert_none_held;
+use foreshore_base::{FrameId, Lsn, PageId};
+use std::collections::BTreeSet;
+use std::mem::ManuallyDrop;
+
+/// The cleaner is called when this many dead pages wait for it.
+const DEAD_MANY: usize = 256;
+
+/// Which page ids are free: those in the set, and all from `next` on.
+pub(super) struct PageIds {
+    free: BTreeSet<PageId>,
+    next: PageId,
+}
+
+impl PageIds {
+    /// All ids but `used`, which ascend.
+    pub fn new(used: impl Iterator<Item = PageId>) -> Self {
+        let mut ids = Self { free: BTreeSet::new(), next: PageId(1) };
+        used.for_each(|pid| ids.adopt(pid));
+        ids
+    }
+
+    fn take(&mut self) -> Result<PageId> {
+        if let Some(pid) = self.free.pop_first() {
+            return Ok(pid);
+        }
+        if self.next.0 == PAGES_MAX {
+            return Err(Error::Full { what: "one more page: the database has all it can number".into() });
+        }
+        let pid = self.next;
+        self.next.0 += 1;
+        Ok(pid)
+    }
+
+    fn release(&mut self, pid: PageId) {
+        self.free.insert(pid);
+    }
+
+    /// Marks an id as used.
+    fn adopt(&mut self, pid: PageId) {
+        while self.next <= pid {
+            self.free.insert(self.next);
+            self.next.0 += 1;
+        }
+        self.free.remove(&pid);
+    }
+}
+
+/// A page that is no more.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Dead {
+    pub pid: PageId,
+    /// The log must be durable up to here before the directory may forget the page.
+    pub after: Lsn,
+}
+
+/// A frame that holds no page. Goes back when dropped.
+pub(super) struct SpareFrame<'a> {
+    pool: &'a Pool,
+    frame: FrameId,
+}
+
+impl SpareFrame<'_> {
+    /// Which one.
+    pub fn frame(&self) -> FrameId {
+        self.frame
+    }
+
+    /// The frame, now the caller's to account for.
+    pub fn into_used(self) -> FrameId {
+        ManuallyDrop::new(self).frame
+    }
+}
+
+impl Drop for SpareFrame<'_> {
+    fn drop(&mut self) {
+        self.pool.free.push(self.frame);
+    }
+}
+
+/// A page id and a frame for a page that nobody can reach yet. Both go back when dropped (with nothing latched).
+///
+/// To use it: latch [`NewPage::page`], which cannot be held for long by anyone else; call
+/// [`Pool::before_change`]; reserve the log record; format the page, its id included; [`NewPage::publish`]; only then
+/// make it reachable.
+pub(crate) struct NewPage<'a> {
+    spare: SpareFrame<'a>,
+    pid: PageId,
+}
+
+impl<'a> NewPage<'a> {
+    /// Its id.
+    pub fn pid(&self) -> PageId {
+        self.pid
+    }
+
+    /// Its frame, with the rest of another page in it.
+    pub fn frame_page(&self) -> FramePage<'a> {
+        self.spare.pool.frame_page(self.spare.frame)
+    }
+
+    /// Its frame's memory.
+    pub fn page(&self) -> Page<'a> {
+        self.frame_page().page
+    }
+
+    /// Lets [`Pool::page`] find it. Never waits. Panics if [`Pool::before_change`] was not called, or if the page does
+    /// not bear its id.
+    pub fn publish(self) -> FramePage<'a> {
+        let this = ManuallyDrop::new(self);
+        let (pool, frame) = (this.spare.pool, this.spare.frame);
+        assert!(pool.frames.rec_lsn(frame).is_some(), "F2: a new page is dirty");
+        assert_eq!(this.page().id(), this.pid, "T1: a page in a frame bears its id");
+        pool.table.publish(this.pid, Entry::resident(frame, None));
+        pool.frame_page(frame)
+    }
+}
+
+impl Drop for NewPage<'_> {
+    fn drop(&mut self) {
+        let pool = self.spare.pool;
+        let latch = self.page().latch().exclusive();
+        self.page().set_id(PageId::NONE);
+        pool.frames.forget(self.spare.frame);
+        drop(latch);
+        pool.ids.lock().release(self.pid);
+    }
+}
+
+impl Pool {
+    /// Takes a free frame, waiting for one if need be.
+    pub(super) fn reserve_frame(&self) -> Result<SpareFrame<'_>> {
+        Ok(SpareFrame { pool: self, frame: self.take_frame()? })
+    }
+
+    /// Takes a page id and a frame for a new page. May wait, so not under a latch.
+    ///
+    /// Errors: `Full` if all ids are in use; whatever kept the cleaner from providing a frame.
+    pub fn allocate(&self) -> Result<NewPage<'_>> {
+        let spare = self.reserve_frame()?;
+        let pid = self.ids.lock().take()?;
+        self.table.prepare(pid);
+        Ok(NewPage { spare, pid })
+    }
+
+    /// The same for redo, which is told the id: the page's first record says so. `None` if the page exists.
+    pub fn allocate_for_redo(&self, pid: PageId) -> Result<Option<NewPage<'_>>> {
+        if pid.is_none() || pid.0 >= PAGES_MAX {
+            return Err(Error::corrupt("log", format!("a record makes page {pid}, which cannot be")));
+        }
+        if self.table.load(pid).state() != State::Free {
+            return Ok(None);
+        }
+        let spare = self.reserve_frame()?;
+        self.ids.lock().adopt(pid);
+        self.table.prepare(pid);
+        Ok(Some(NewPage { spare, pid }))
+    }
+
+    /// The page is unreachable and will never be used again: its slot, its frame and its id become free once the log
+    /// is durable up to `after` (the end of the record that made it unreachable) and the directory has forgotten it.
+    /// Until then it can still be read.
+    pub fn free_page(&self, pid: PageId, after: Lsn) {
+        assert_none_held("freeing a page");
+        let many = {
+            let mut dead = self.dead.lock();
+            dead.push(Dead { pid, after });
+            dead.len() >= DEAD_MANY
+        };
+        if many {
+            self.pace.ask();
+        }
+    }
+
+    /// Takes a page that the directory has forgotten out of table and frame, and gives its id back.
+    pub(super) fn bury(&self, pid: PageId) -> Option<foreshore_base::SlotId> {
+        let slot = loop {
+            let entry = self.table.load(pid);
+            match entry.state() {
+                State::Free => panic!("page {pid} was freed twice"),
+                State::Loading(_) => self.wait_loaded(pid),
+                State::OnDisk(slot) if self.table.change(pid, entry, Entry::FREE) => break Some(slot),
+                State::Resident { frame, slot, .. } if self.vacate(frame, pid) => break slot,
+                _ => std::thread::yield_now(),
+            }
+        };
+        self.ids.lock().release(pid);
+        slot
+    }
+
+    /// Empties the frame of a dead page, whatever its state. `false` if its latch is held, or if it just left.
+    fn vacate(&self, frame: FrameId, pid: PageId) -> bool {
+        let page = self.frames.page(frame);
+        let Some(latch) = page.latch().try_exclusive() else { return false };
+        if page.id() != pid {
+            latch.release_unchanged();
+            return false;
+        }
+        self.table.update(pid, |_| Entry::FREE);
+        self.frames.forget(frame);
+        page.set_id(PageId::NONE);
+        drop(latch);
+        self.free.push(frame);
+        true
+    }
+}

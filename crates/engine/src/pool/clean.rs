@@ -1,0 +1,299 @@
+//! One round of cleaning: dirty pages to fresh slots, dead pages out of the directory.
+//!
+//! ```text
+//! copy (under no latch) → log durable → write slots → sync → directory batch → sync → page table → old slots are free
+//! ```
+//!
+//! Source: LeanStore's out-of-place writer, completed by the order that makes it recoverable (design notes, "torn pages").
+//!
+//! Invariants:
+//! - C1 (rule 2): no image is written before the log is durable up to its page LSN.
+//! - C2 (rule 3): the old slot of a page is given back after the batch that names the new one is durable; a new slot is
+//!   one that no durable batch names.
+//! - C3: a round that fails for want of space leaves pages as dirty and slots as free as they were. Any other failure
+//!   ends cleaning for good and poisons the log (rule 10): what the disk holds is then unknown.
+
+use super::allocate::Dead;
+use super::directory::{Entry as DirectoryEntry, PageEntry};
+use super::slots::Slots;
+use super::table::State;
+use super::{Pool, PoolOptions};
+use crate::error::{Error, Result};
+use crate::page::{self, Image};
+use foreshore_base::latch::assert_none_held;
+use foreshore_base::sync::Ordering::*;
+use foreshore_base::{FrameId, Lsn, PageId, SlotId};
+use foreshore_io::AlignedBuf;
+use parking_lot::MutexGuard;
+use std::collections::HashSet;
+use std::ops::Range;
+
+/// Dead pages buried per round, at most.
+const DEAD_PER_ROUND: usize = 4096;
+/// How often `flush_until` comes back to pages whose latch was held.
+const PATIENCE: usize = 64;
+
+/// What a round works with.
+pub(super) struct Cleaning {
+    /// The free slots.
+    pub slots: Slots,
+    images: AlignedBuf,
+    batch_pages: usize,
+    page_bytes: usize,
+    /// Why there will be no more rounds.
+    failed: Option<Error>,
+}
+
+/// A page whose image waits to be written.
+struct Copied {
+    frame: FrameId,
+    entry: PageEntry,
+}
+
+/// What the directory will say about an image, save the slot. Panics if its fences do not fit the page.
+fn describe(image: Image<'_>) -> PageEntry {
+    let low_key = image.low_fence().expect("the fences of a page lie inside it").to_vec();
+    PageEntry { pid: image.id(), slot: SlotId(u64::MAX), lsn: image.lsn(), table: image.table(), low_key }
+}
+
+impl Cleaning {
+    /// Ready for the first round.
+    pub fn new(slots: Slots, options: &PoolOptions) -> Self {
+        let batch_pages = options.batch_pages.max(1);
+        let images = AlignedBuf::zeroed(batch_pages * options.page_bytes);
+        Self { slots, images, batch_pages, page_bytes: options.page_bytes, failed: None }
+    }
+
+    fn release(&mut self, slots: impl IntoIterator<Item = SlotId>) {
+        slots.into_iter().for_each(|slot| self.slots.release(slot));
+    }
+}
+
+impl Pool {
+    /// Writes every page with a change below `target` that its durable image lacks, and lets the directory forget all
+    /// dead pages. Returns when they are durable.
+    ///
+    /// A page whose latch was held whenever the cleaner came is left out; [`Pool::oldest_rec_lsn`] knows it.
+    /// Errors: `Full`, then everything is as before; `Poisoned`, and what ended cleaning.
+    pub fn flush_until(&self, target: Lsn) -> Result<()> {
+        assert_none_held("flushing pages");
+        let target = target.min(self.wal.reserved());
+        for _ in 0..PATIENCE {
+            let mut dirty: Vec<_> = self
+                .frames
+                .ids()
+                .filter(|frame| self.frames.rec_lsn(*frame).is_some_and(|lsn| lsn < target))
+                .collect();
+            if dirty.is_empty() && self.dead.lock().is_empty() {
+                return Ok(());
+            }
+            self.sort_by_page(&mut dirty);
+            self.flush(&dirty)?;
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+
+    /// [`Pool::flush_until`] now.
+    pub fn flush_all(&self) -> Result<()> {
+        self.flush_until(Lsn::MAX)
+    }
+
+    /// Cleans these frames in several rounds, and buries all that was dead at the beginning.
+    fn flush(&self, frames: &[FrameId]) -> Result<()> {
+        let mut rest = frames;
+        loop {
+            let mut cleaning = self.cleaning.lock();
+            let (now, later) = rest.split_at(rest.len().min(cleaning.batch_pages));
+            let cleaned = self.clean(&mut cleaning, now);
+            // Whoever needs a frame goes before the next round.
+            MutexGuard::unlock_fair(cleaning);
+            self.pace.finished(cleaned.clone().map(drop));
+            cleaned?;
+            rest = later;
+            if rest.is_empty() && self.dead.lock().len() < DEAD_PER_ROUND {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Makes frames free until there are enough: evicts what is clean and not in use, cleans what is dirty and not in
+    /// use, and evicts that too. One round. Errors: as [`Pool::flush_until`].
+    pub(super) fn reclaim(&self) -> Result<()> {
+        let mut cleaning = self.cleaning.lock();
+        let mut dirty = self.sweep(cleaning.batch_pages);
+        self.sort_by_page(&mut dirty);
+        let cleaned = self.clean(&mut cleaning, &dirty)?;
+        for (frame, pid) in cleaned {
+            if self.evict(frame, pid) {
+                self.free.push(frame);
+            }
+        }
+        Ok(())
+    }
+
+    /// Two laps of the hand at most: frees what it can, and returns what must be cleaned first.
+    fn sweep(&self, dirty_max: usize) -> Vec<FrameId> {
+        let mut dirty = Vec::new();
+        for _ in 0..2 * self.frames.count() {
+            if self.free.is_high() || dirty.len() == dirty_max {
+                break;
+            }
+            let frame = self.next_frame();
+            match self.visit(frame) {
+                super::clock::Visit::Freed => self.free.push(frame),
+                super::clock::Visit::Dirty => dirty.push(frame),
+                super::clock::Visit::Kept => {}
+            }
+        }
+        dirty
+    }
+
+    /// Page ids follow key order after a bulk load, and nearly so otherwise: neighbours get neighbouring slots.
+    fn sort_by_page(&self, frames: &mut Vec<FrameId>) {
+        frames.sort_by_cached_key(|frame| self.frames.page(*frame).id());
+        frames.dedup();
+    }
+
+    /// Cleans these frames, at most a batch of them, and buries what is dead. Returns the pages that are clean now.
+    fn clean(&self, cleaning: &mut Cleaning, frames: &[FrameId]) -> Result<Vec<(FrameId, PageId)>> {
+        let dead = self.take_dead();
+        if frames.is_empty() && dead.is_empty() {
+            return Ok(Vec::new());
+        }
+        if let Some(error) = &cleaning.failed {
+            self.dead.lock().extend(dead);
+            return Err(error.clone());
+        }
+        let copied = self.copy_out(cleaning, frames, &dead);
+        match self.write_out(cleaning, &copied, &dead) {
+            Ok(slots) => {
+                self.counters.rounds.fetch_add(1, Relaxed);
+                self.counters.cleaned.fetch_add(copied.len() as u64, Relaxed);
+                self.install(cleaning, &copied, &slots);
+                cleaning.release(dead.iter().filter_map(|dead| self.bury(dead.pid)));
+                Ok(copied.iter().map(|copied| (copied.frame, copied.entry.pid)).collect())
+            }
+            Err(error) => {
+                copied.iter().for_each(|copied| self.frames.undo_write(copied.frame));
+                self.dead.lock().extend(dead);
+                Err(self.judge(cleaning, error))
+            }
+        }
+    }
+
+    fn take_dead(&self) -> Vec<Dead> {
+        let mut dead = self.dead.lock();
+        let from = dead.len().saturating_sub(DEAD_PER_ROUND);
+        dead.split_off(from)
+    }
+
+    /// Copies the pages that can be had, one after the other, into the image buffer.
+    fn copy_out(&self, cleaning: &mut Cleaning, frames: &[FrameId], dead: &[Dead]) -> Vec<Copied> {
+        let dead: HashSet<PageId> = dead.iter().map(|dead| dead.pid).collect();
+        let mut copied: Vec<Copied> = Vec::with_capacity(frames.len());
+        for frame in frames {
+            let image = &mut cleaning.images[copied.len() * cleaning.page_bytes..][..cleaning.page_bytes];
+            copied.extend(self.copy_page(*frame, image, &dead));
+        }
+        copied
+    }
+
+    /// Copies a dirty page, and marks it as being written at the moment the copy is proved current. `None` if somebody
+    /// is changing it, or if there is nothing to write.
+    fn copy_page(&self, frame: FrameId, image: &mut [u8], dead: &HashSet<PageId>) -> Option<Copied> {
+        let page = self.frames.page(frame);
+        let read = page.latch().try_optimistic().ok()?;
+        page::seal(page, image);
+        // Readers may go on meanwhile: nothing in the page changes under this latch.
+        let latch = read.upgrade().ok()?;
+        let image = Image(image);
+        // A page that was absorbed is never written: it is dead, or will be so declared in a moment.
+        let wanted = self.frames.rec_lsn(frame).is_some()
+            && !image.is_dead()
+            && !dead.contains(&image.id())
+            && matches!(self.table.load(image.id()).state(), State::Resident { frame: its, .. } if its == frame);
+        let copied = wanted.then(|| Copied { frame, entry: describe(image) });
+        if copied.is_some() {
+            self.frames.begin_write(frame);
+        }
+        latch.release_unchanged();
+        copied
+    }
+
+    /// Makes images and directory entries durable, in the one order that survives a crash at any point. Returns the
+    /// slots, in the order of `copied`.
+    fn write_out(&self, cleaning: &mut Cleaning, copied: &[Copied], dead: &[Dead]) -> Result<Vec<SlotId>> {
+        let lsns = copied.iter().map(|copied| copied.entry.lsn).chain(dead.iter().map(|dead| dead.after));
+        #[cfg(not(seeded_bug = "page_before_log"))]
+        self.wal.wait_durable(lsns.max().unwrap_or(Lsn::ZERO))?;
+        #[cfg(seeded_bug = "page_before_log")]
+        drop(lsns);
+        #[cfg(seeded_bug = "slot_reused_early")]
+        for copied in copied {
+            let old = self.table.load(copied.entry.pid).slot();
+            cleaning.release(old);
+        }
+        let runs = self.leaves.take(&mut cleaning.slots, copied.len() as u64, cleaning.batch_pages as u64)?;
+        let slots: Vec<SlotId> = runs.iter().cloned().flatten().map(SlotId).collect();
+        let images = &cleaning.images[..copied.len() * cleaning.page_bytes];
+        match self.write_and_record(images, &runs, &slots, copied, dead) {
+            Ok(()) => Ok(slots),
+            Err(error) => {
+                // Nothing durable names them (C2): a directory that is full was not written to, and after any other
+                // failure there are no more rounds.
+                cleaning.release(slots);
+                Err(error)
+            }
+        }
+    }
+
+    fn write_and_record(
+        &self,
+        images: &[u8],
+        runs: &[Range<u64>],
+        slots: &[SlotId],
+        copied: &[Copied],
+        dead: &[Dead],
+    ) -> Result<()> {
+        if !copied.is_empty() {
+            self.leaves.write(images, runs)?;
+            #[cfg(not(seeded_bug = "leaf_growth_not_durable"))]
+            self.leaves.sync()?;
+        }
+        let pages = copied
+            .iter()
+            .zip(slots)
+            .map(|(copied, slot)| DirectoryEntry::Page(PageEntry { slot: *slot, ..copied.entry.clone() }));
+        let frees = dead.iter().map(|dead| DirectoryEntry::Free(dead.pid));
+        let entries: Vec<_> = pages.chain(frees).collect();
+        if entries.is_empty() { Ok(()) } else { self.directory.append(&entries) }
+    }
+
+    /// Points the page table to the new slots, and gives the old ones back.
+    fn install(&self, cleaning: &mut Cleaning, copied: &[Copied], slots: &[SlotId]) {
+        for (copied, slot) in copied.iter().zip(slots) {
+            let before = self.table.update(copied.entry.pid, |entry| entry.with_slot(*slot));
+            assert!(
+                matches!(before.state(), State::Resident { frame, .. } if frame == copied.frame),
+                "F4: page {} left its frame while it was written",
+                copied.entry.pid
+            );
+            self.frames.end_write(copied.frame);
+            #[cfg(not(seeded_bug = "slot_reused_early"))]
+            cleaning.release(before.slot());
+        }
+    }
+
+    /// C3: a full disk is no failure; anything else is the last one.
+    fn judge(&self, cleaning: &mut Cleaning, error: Error) -> Error {
+        let error = match error {
+            full @ Error::Full { .. } => return full,
+            poisoned @ Error::Poisoned { .. } => poisoned,
+            other => Error::Poisoned { cause: other.to_string() },
+        };
+        self.wal.poison(&error);
+        cleaning.failed = Some(error.clone());
+        error
+    }
+}

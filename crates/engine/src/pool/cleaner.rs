@@ -1,0 +1,157 @@
+//! The thread that keeps frames free, and how others ask it and wait for it.
+//!
+//! Source: Shore-MT §7.6, page cleaner.
+
+use super::Pool;
+use crate::error::Result;
+use foreshore_base::sync::{AtomicBool, Ordering::*};
+use parking_lot::{Condvar, Mutex};
+use std::io;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+/// Requests to the cleaner, and its progress.
+#[derive(Default)]
+pub(super) struct Pace {
+    /// Somebody asked since the cleaner last looked. Only so that asking again is one load.
+    asked: AtomicBool,
+    state: Mutex<State>,
+    request: Condvar,
+    progress: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    running: bool,
+    stop: bool,
+    /// Rounds finished, successful or not.
+    rounds: u64,
+    last: Option<crate::Error>,
+}
+
+impl Pace {
+    /// Calls the cleaner, if there is one.
+    pub fn ask(&self) {
+        if !self.asked.load(Relaxed) {
+            let state = self.state.lock();
+            self.asked.store(true, Relaxed);
+            drop(state);
+            self.request.notify_one();
+        }
+    }
+
+    /// Is there a cleaner to wait for?
+    pub fn in_background(&self) -> bool {
+        self.state.lock().running
+    }
+
+    /// Rounds finished so far.
+    pub fn rounds(&self) -> u64 {
+        self.state.lock().rounds
+    }
+
+    /// Waits until more than `rounds` are finished. Errors: that of the last round.
+    pub fn wait(&self, rounds: u64) -> Result<()> {
+        self.ask();
+        let mut state = self.state.lock();
+        while state.rounds == rounds && state.running {
+            self.progress.wait(&mut state);
+        }
+        state.last.clone().map_or(Ok(()), Err)
+    }
+
+    /// A round is over.
+    pub fn finished(&self, result: Result<()>) {
+        let mut state = self.state.lock();
+        state.rounds += 1;
+        state.last = result.err();
+        drop(state);
+        self.progress.notify_all();
+    }
+
+    /// Waits until somebody asks. `false` if it is time to stop.
+    fn next(&self) -> bool {
+        let mut state = self.state.lock();
+        while !self.asked.load(Relaxed) && !state.stop {
+            self.request.wait(&mut state);
+        }
+        self.asked.store(false, Relaxed);
+        !state.stop
+    }
+
+    fn stopping(&self) -> bool {
+        self.state.lock().stop
+    }
+
+    fn set_running(&self, running: bool) {
+        let mut state = self.state.lock();
+        (state.running, state.stop) = (running, false);
+        drop(state);
+        self.progress.notify_all();
+    }
+
+    fn stop(&self) {
+        self.state.lock().stop = true;
+        self.request.notify_one();
+    }
+}
+
+/// The running cleaner. Stops when dropped, without flushing.
+pub(crate) struct Cleaner {
+    pool: Arc<Pool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Cleaner {
+    /// Starts the thread. Errors: the system has none left.
+    pub fn start(pool: Arc<Pool>) -> io::Result<Self> {
+        pool.pace.set_running(true);
+        let its = Arc::clone(&pool);
+        let run = move || {
+            // Also when this thread panics: nobody may wait for it for ever.
+            let _running = Running(&its);
+            while its.pace.next() {
+                keep_frames_free(&its);
+            }
+        };
+        let thread = thread::Builder::new().name("foreshore-cleaner".into()).spawn(run);
+        match thread {
+            Ok(thread) => Ok(Self { pool, thread: Some(thread) }),
+            Err(error) => {
+                pool.pace.set_running(false);
+                Err(error)
+            }
+        }
+    }
+}
+
+struct Running<'a>(&'a Pool);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.pace.set_running(false);
+    }
+}
+
+/// Rounds until enough frames are free. Ends at a failure: who needs a frame next asks again.
+fn keep_frames_free(pool: &Pool) {
+    loop {
+        let result = pool.reclaim();
+        let rest = result.is_err() || pool.free.is_high() || pool.pace.stopping();
+        pool.pace.finished(result);
+        if rest {
+            return;
+        }
+        thread::yield_now();
+    }
+}
+
+impl Drop for Cleaner {
+    fn drop(&mut self) {
+        self.pool.pace.stop();
+        if let Some(thread) = self.thread.take() {
+            // A panic of the cleaner has been reported on its own thread; the pool works on without it.
+            let _ = thread.join();
+        }
+    }
+}

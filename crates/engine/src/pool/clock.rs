@@ -1,0 +1,168 @@
+//! The way out: free frames, the clock's hand, eviction.
+//!
+//! Why a clock: it needs no bookkeeping when a page is used, save taking off a mark that the hand has set.
+//! Source: Shore-MT §7.6: the hand is let go before a victim is latched, and before any I/O.
+//! Differs: there is nothing to let go. The hand is a counter; each visitor takes the next frame. Nobody writes to disk
+//! to get a frame: dirty pages wait for the cleaner, and a thread that finds no clean one waits for the cleaner's round.
+//!
+//! Rule 1: latches are only tried here.
+
+use super::Pool;
+use super::table::{Entry, State};
+use crate::error::Result;
+use foreshore_base::latch::assert_none_held;
+use foreshore_base::sync::{AtomicU64, AtomicUsize, Ordering::*};
+use foreshore_base::{FrameId, PageId};
+use parking_lot::Mutex;
+
+/// Frames that a thread in need of one looks at before it leaves the search to the cleaner.
+const GLANCE: usize = 256;
+/// The cleaner is called when less than one frame in this many is free, and goes on until twice as many are.
+const LOW_SHARE: usize = 32;
+
+/// Frames that hold no page, and the hand that finds more.
+pub(super) struct FreeFrames {
+    list: Mutex<Vec<FrameId>>,
+    /// Length of the list, to be read without its mutex.
+    len: AtomicUsize,
+    hand: AtomicU64,
+    low: usize,
+}
+
+impl FreeFrames {
+    /// All of `count` frames are free.
+    pub fn new(count: usize) -> Self {
+        Self {
+            list: Mutex::new((0..count as u32).rev().map(FrameId).collect()),
+            len: AtomicUsize::new(count),
+            hand: AtomicU64::new(0),
+            low: (count / LOW_SHARE).max(2),
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.len.load(Relaxed)
+    }
+
+    /// Too few?
+    pub fn is_low(&self) -> bool {
+        self.len() < self.low
+    }
+
+    /// Enough for the cleaner to rest?
+    pub fn is_high(&self) -> bool {
+        self.len() >= 2 * self.low
+    }
+
+    /// Puts a frame back whose id is [`PageId::NONE`].
+    pub fn push(&self, frame: FrameId) {
+        let mut list = self.list.lock();
+        list.push(frame);
+        self.len.store(list.len(), Relaxed);
+    }
+
+    fn pop(&self) -> Option<FrameId> {
+        let mut list = self.list.lock();
+        let frame = list.pop();
+        self.len.store(list.len(), Relaxed);
+        frame
+    }
+}
+
+/// What the hand found.
+pub(super) enum Visit {
+    /// Nothing to be had now.
+    Kept,
+    /// A page that nobody used for a lap, and that must be written before it may go.
+    Dirty,
+    /// The frame is free now, and the caller's.
+    Freed,
+}
+
+impl Pool {
+    /// Takes a frame that holds no page; waits for the cleaner if there is none.
+    ///
+    /// Errors: whatever kept the cleaner from providing one.
+    pub(super) fn take_frame(&self) -> Result<FrameId> {
+        assert_none_held("waiting for a frame");
+        loop {
+            let rounds = self.pace.rounds();
+            if let Some(frame) = self.find_frame() {
+                return Ok(frame);
+            }
+            self.counters.frame_waits.fetch_add(1, Relaxed);
+            let reclaimed = if self.pace.in_background() { self.pace.wait(rounds) } else { self.reclaim() };
+            if let Err(error) = reclaimed {
+                return self.find_frame().ok_or(error);
+            }
+        }
+    }
+
+    fn find_frame(&self) -> Option<FrameId> {
+        let frame = self.free.pop();
+        if self.free.is_low() {
+            self.pace.ask();
+        }
+        frame.or_else(|| (0..GLANCE.min(2 * self.frames.count())).find_map(|_| self.try_next()))
+    }
+
+    fn try_next(&self) -> Option<FrameId> {
+        let frame = self.next_frame();
+        matches!(self.visit(frame), Visit::Freed).then_some(frame)
+    }
+
+    /// Moves the hand on by one.
+    pub(super) fn next_frame(&self) -> FrameId {
+        FrameId((self.free.hand.fetch_add(1, Relaxed) % self.frames.count() as u64) as u32)
+    }
+
+    /// Marks a page in use; evicts one that has kept the mark since the last visit.
+    pub(super) fn visit(&self, frame: FrameId) -> Visit {
+        let pid = self.frames.page(frame).id();
+        let entry = self.table.load(pid);
+        match entry.state() {
+            State::Resident { frame: its, cool, .. } if its == frame => {
+                if !cool {
+                    self.table.change(pid, entry, entry.cooled());
+                    Visit::Kept
+                } else if self.frames.rec_lsn(frame).is_some() {
+                    Visit::Dirty
+                } else if self.evict(frame, pid) {
+                    Visit::Freed
+                } else {
+                    Visit::Kept
+                }
+            }
+            _ => Visit::Kept,
+        }
+    }
+
+    /// Takes a clean, cool page out of its frame. `false` if it is in use, or no longer what the caller saw.
+    pub(super) fn evict(&self, frame: FrameId, pid: PageId) -> bool {
+        let page = self.frames.page(frame);
+        let Some(latch) = page.latch().try_exclusive() else { return false };
+        // F4. Writers change this only under the latch, which we hold; the cleaner only from "writing" to "clean", and
+        // then the entry, which is loaded after this, has the new slot.
+        if page.id() != pid || self.frames.redo_from(frame).is_some() {
+            latch.release_unchanged();
+            return false;
+        }
+        let entry = self.table.load(pid);
+        let gone = match entry.state() {
+            State::Resident { frame: its, slot: Some(slot), cool: true } if its == frame => {
+                self.table.change(pid, entry, Entry::on_disk(slot))
+            }
+            _ => false,
+        };
+        if !gone {
+            latch.release_unchanged();
+            return false;
+        }
+        #[cfg(not(seeded_bug = "evicted_frame_keeps_id"))]
+        page.set_id(PageId::NONE);
+        drop(latch);
+        self.counters.evictions.fetch_add(1, Relaxed);
+        true
+    }
+}

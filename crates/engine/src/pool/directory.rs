@@ -1,0 +1,442 @@
+//! The leaf directory: which slot holds the newest durable image of each page, and where redo begins.
+//!
+//! Why: leaves are written out of place, so something has to say where they are; with each leaf's table and low key in
+//! it, the index can be rebuilt at open without reading a single leaf.
+//! Source: O2-Tree §4 (the index comes back from the lowest key of each leaf) and §1 of the design notes ("torn pages").
+//!
+//! One file, `directory-N`, is a [journal](super::journal) of batches of [`Entry`]s. When it has outgrown its base it is
+//! rewritten: the newest entry of each page goes to `directory-(N+1)` under a temporary name; sync; rename; sync the
+//! directory; remove `directory-N`.
+//!
+//! Invariants:
+//! - D1: what [`Directory::append`] returned `Ok` for survives any crash; what it returned `Full` for never appears.
+//! - D2: at any time the file with the highest number is complete: it got its name after its base was synced, and its
+//!   predecessor is removed only after that name was.
+
+use super::journal::{Journal, PAYLOAD_MAX, Reader};
+use crate::error::{Error, Result};
+use foreshore_base::latch::assert_none_held;
+use foreshore_base::{Lsn, PageId, SlotId, TableId};
+use foreshore_io::{Access, File, Vfs};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+const PREFIX: &str = "directory-";
+const TEMPORARY: &str = "directory.tmp";
+/// A rewrite begins when the journal is larger than twice its base plus this.
+const SLACK_BYTES: u64 = 1 << 20;
+/// Batches of a rewritten base are about this large.
+const BASE_BATCH_BYTES: usize = 256 << 10;
+
+/// A page's image on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PageEntry {
+    /// The page.
+    pub pid: PageId,
+    /// Where its image is.
+    pub slot: SlotId,
+    /// The image's page LSN.
+    pub lsn: Lsn,
+    /// Its table.
+    pub table: TableId,
+    /// Its low fence, which never changes.
+    pub low_key: Vec<u8>,
+}
+
+/// A stretch of the log written by one open of the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Incarnation {
+    /// Where the records of the incarnation before end.
+    pub prev_end: Lsn,
+    /// Where this one's begin.
+    pub start: Lsn,
+    /// What their checksums are salted with.
+    pub salt: u64,
+}
+
+/// One fact in the directory. Later ones replace earlier ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// A page has a new image.
+    Page(PageEntry),
+    /// A page is no more; its id may be used again.
+    Free(PageId),
+    /// Redo begins here.
+    Redo(Lsn),
+    /// The database was opened.
+    Incarnation(Incarnation),
+}
+
+/// All that the directory knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Loaded {
+    /// Every page that has an image, by ascending id.
+    pub pages: Vec<PageEntry>,
+    /// Where redo begins.
+    pub redo_lsn: Lsn,
+    /// The incarnations whose records lie behind `redo_lsn`, oldest first.
+    pub incarnations: Vec<Incarnation>,
+}
+
+/// The open directory. One writer at a time.
+pub(crate) struct Directory {
+    vfs: Arc<dyn Vfs>,
+    current: Mutex<Current>,
+}
+
+/// The file in use.
+struct Current {
+    number: u64,
+    file: Arc<dyn File>,
+    journal: Journal,
+    /// Bytes of the journal when it was written anew.
+    base_bytes: u64,
+}
+
+fn file_name(number: u64) -> String {
+    format!("{PREFIX}{number:016}")
+}
+
+impl Directory {
+    /// Begins the directory of a new database. It is durable when this returns.
+    pub fn create(vfs: Arc<dyn Vfs>) -> Result<Self> {
+        let empty = Loaded::default();
+        Self::create_with(vfs, &empty)
+    }
+
+    /// Writes a directory with these contents, under a number above all that exist, and removes those: for a new
+    /// database, and for one whose directory was rebuilt.
+    pub fn create_with(vfs: Arc<dyn Vfs>, contents: &Loaded) -> Result<Self> {
+        let old = numbers(&*vfs)?;
+        let number = old.last().map_or(0, |newest| newest + 1);
+        let mut base = Base::begin(&*vfs, number)?;
+        base.put(&Entry::Redo(contents.redo_lsn))?;
+        contents.incarnations.iter().try_for_each(|i| base.put(&Entry::Incarnation(*i)))?;
+        contents.pages.iter().try_for_each(|page| base.put(&Entry::Page(page.clone())))?;
+        let current = base.install(&*vfs)?;
+        old.iter().for_each(|number| remove_old(&*vfs, *number));
+        Ok(Self { vfs, current: Mutex::new(current) })
+    }
+
+    /// Opens the newest directory file and replays it to its end. A torn last batch is cut off; anything else that does
+    /// not fit is `Corrupt`. `Incompatible` if there is no directory at all.
+    pub fn open(vfs: Arc<dyn Vfs>) -> Result<(Self, Loaded)> {
+        let numbers = numbers(&*vfs)?;
+        let Some((number, older)) = numbers.split_last() else {
+            let detail =
+                "it has no directory file; salvage the leaves with `foreshore check --rebuild`".into();
+            return Err(Error::Incompatible { dir: vfs.describe(), detail });
+        };
+        let name = file_name(*number);
+        let file = open_file(&*vfs, &name, false)?;
+        let mut replay = Replay::default();
+        let mut reader = Reader::new(Arc::clone(&file), &name, *number)?;
+        while let Some(batch) = reader.next()? {
+            decode_all(&name, &batch, |entry, _| replay.apply(entry))?;
+        }
+        let journal = Journal::resume(reader)?;
+        older.iter().for_each(|number| remove_old(&*vfs, *number));
+        let loaded = replay.finish();
+        // What a rewrite would leave: close enough to count the growth from.
+        let base_bytes = loaded.pages.iter().map(|page| page_entry_bytes(page) as u64).sum();
+        let current = Current { number: *number, file, journal, base_bytes };
+        Ok((Self { vfs, current: Mutex::new(current) }, loaded))
+    }
+
+    /// Appends these entries, all or none of them, and makes them durable.
+    ///
+    /// Errors: `Full` changes nothing; after `Poisoned` it is unknown whether they are durable, and nothing more can be
+    /// appended.
+    pub fn append(&self, entries: &[Entry]) -> Result<()> {
+        assert_none_held("appending to the directory");
+        let mut current = self.current.lock();
+        let mut batch = Vec::new();
+        entries.iter().for_each(|entry| encode(entry, &mut batch));
+        assert!(batch.len() <= PAYLOAD_MAX, "at most {PAYLOAD_MAX} bytes of entries in one batch");
+        current.journal.append(&batch)?;
+        current.journal.sync()?;
+        if current.journal.bytes() > 2 * current.base_bytes + SLACK_BYTES {
+            match current.rewrite(&*self.vfs) {
+                Ok(rewritten) => *current = rewritten,
+                // The old file goes on; the next append tries again.
+                Err(Error::Full { .. }) => {}
+                // Which file the next open will see is unknown: neither may be appended to.
+                Err(error) => return Err(current.journal.abandon(error.to_string())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes of the journal.
+    pub fn bytes(&self) -> u64 {
+        self.current.lock().journal.bytes()
+    }
+}
+
+/// The numbers of all directory files, ascending.
+fn numbers(vfs: &dyn Vfs) -> Result<Vec<u64>> {
+    let names = vfs.list().map_err(|e| Error::io(format!("listing {}", vfs.describe()), &e))?;
+    let mut numbers: Vec<u64> = names.iter().filter_map(|n| n.strip_prefix(PREFIX)?.parse().ok()).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// An old file that stays does no harm: the newest one wins, and the next open removes it.
+fn remove_old(vfs: &dyn Vfs, number: u64) {
+    let _ = vfs.remove(&file_name(number));
+}
+
+fn open_file(vfs: &dyn Vfs, name: &str, create: bool) -> Result<Arc<dyn File>> {
+    vfs.open(name, Access::Buffered, create).map_err(|e| Error::io(format!("opening {name}"), &e))
+}
+
+/// A directory file that has no number yet.
+struct Base {
+    number: u64,
+    file: Arc<dyn File>,
+    journal: Journal,
+    batch: Vec<u8>,
+}
+
+impl Base {
+    fn begin(vfs: &dyn Vfs, number: u64) -> Result<Self> {
+        let file = open_file(vfs, TEMPORARY, true)?;
+        file.set_len(0).map_err(|e| Error::io(format!("emptying {TEMPORARY}"), &e))?;
+        let journal = Journal::begin(Arc::clone(&file), &file_name(number), number);
+        Ok(Self { number, file, journal, batch: Vec::new() })
+    }
+
+    fn put(&mut self, entry: &Entry) -> Result<()> {
+        encode(entry, &mut self.batch);
+        if self.batch.len() >= BASE_BATCH_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    fn put_encoded(&mut self, entry: &[u8]) -> Result<()> {
+        self.batch.extend_from_slice(entry);
+        if self.batch.len() >= BASE_BATCH_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.journal.append(&self.batch)?;
+        self.batch.clear();
+        Ok(())
+    }
+
+    /// D2: contents, name, then nobody needs the predecessor.
+    fn install(mut self, vfs: &dyn Vfs) -> Result<Current> {
+        if !self.batch.is_empty() {
+            self.flush()?;
+        }
+        self.journal.sync()?;
+        let name = file_name(self.number);
+        vfs.rename(TEMPORARY, &name).map_err(|e| poisoned(format!("naming {name}"), &e))?;
+        vfs.sync_dir().map_err(|e| poisoned(format!("syncing the name {name}"), &e))?;
+        let base_bytes = self.journal.bytes();
+        Ok(Current { number: self.number, file: self.file, journal: self.journal, base_bytes })
+    }
+}
+
+fn poisoned(what: String, source: &std::io::Error) -> Error {
+    Error::Poisoned { cause: format!("{what}: {source}") }
+}
+
+impl Current {
+    /// Copies the newest entry of each page to the next file, in the order of this one.
+    fn rewrite(&self, vfs: &dyn Vfs) -> Result<Current> {
+        let survey = self.survey()?;
+        let mut base = Base::begin(vfs, self.number + 1)?;
+        base.put(&Entry::Redo(survey.redo_lsn))?;
+        let incarnations = needed(&survey.incarnations, survey.redo_lsn);
+        incarnations.iter().try_for_each(|i| base.put(&Entry::Incarnation(*i)))?;
+        let mut ordinal = 0;
+        self.replay(|entry, encoded| {
+            ordinal += 1;
+            match entry {
+                Entry::Page(page) if survey.newest[page.pid.0 as usize] == ordinal => {
+                    base.put_encoded(encoded)
+                }
+                _ => Ok(()),
+            }
+        })?;
+        let next = base.install(vfs)?;
+        remove_old(vfs, self.number);
+        Ok(next)
+    }
+
+    /// Finds out which entries are the newest.
+    fn survey(&self) -> Result<Survey> {
+        let mut survey = Survey::default();
+        let mut ordinal = 0;
+        self.replay(|entry, _| {
+            ordinal += 1;
+            match entry {
+                Entry::Page(page) => survey.note(page.pid, ordinal),
+                Entry::Free(pid) => survey.note(pid, 0),
+                Entry::Redo(lsn) => survey.redo_lsn = lsn,
+                Entry::Incarnation(incarnation) => survey.incarnations.push(incarnation),
+            }
+            Ok(())
+        })?;
+        Ok(survey)
+    }
+
+    fn replay(&self, mut each: impl FnMut(Entry, &[u8]) -> Result<()>) -> Result<()> {
+        let name = file_name(self.number);
+        let mut reader = Reader::new(Arc::clone(&self.file), &name, self.number)?;
+        while let Some(batch) = reader.next()? {
+            decode_all(&name, &batch, &mut each)?;
+        }
+        Ok(())
+    }
+}
+
+/// What survives a rewrite.
+#[derive(Default)]
+struct Survey {
+    /// Page id → ordinal number of its newest entry, counted from 1; 0 if the page is free.
+    newest: Vec<u64>,
+    redo_lsn: Lsn,
+    incarnations: Vec<Incarnation>,
+}
+
+impl Survey {
+    fn note(&mut self, pid: PageId, ordinal: u64) {
+        let i = pid.0 as usize;
+        if i >= self.newest.len() {
+            self.newest.resize(i + 1, 0);
+        }
+        self.newest[i] = ordinal;
+    }
+}
+
+/// The incarnations that have records behind `redo_lsn`, and the newest one, which later ones are told from.
+fn needed(incarnations: &[Incarnation], redo_lsn: Lsn) -> &[Incarnation] {
+    let done = incarnations.windows(2).take_while(|pair| pair[1].prev_end <= redo_lsn).count();
+    &incarnations[done..]
+}
+
+/// The state after replaying some entries.
+#[derive(Default)]
+struct Replay {
+    /// By page id.
+    pages: Vec<Option<PageEntry>>,
+    redo_lsn: Lsn,
+    incarnations: Vec<Incarnation>,
+}
+
+impl Replay {
+    fn apply(&mut self, entry: Entry) -> Result<()> {
+        match entry {
+            Entry::Page(page) => self.set(page.pid, Some(page)),
+            Entry::Free(pid) => self.set(pid, None),
+            Entry::Redo(lsn) => self.redo_lsn = lsn,
+            Entry::Incarnation(incarnation) => self.incarnations.push(incarnation),
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, pid: PageId, page: Option<PageEntry>) {
+        let i = pid.0 as usize;
+        if i >= self.pages.len() {
+            self.pages.resize(i + 1, None);
+        }
+        self.pages[i] = page;
+    }
+
+    fn finish(self) -> Loaded {
+        let incarnations = needed(&self.incarnations, self.redo_lsn).to_vec();
+        Loaded { pages: self.pages.into_iter().flatten().collect(), redo_lsn: self.redo_lsn, incarnations }
+    }
+}
+
+// Entries on disk: kind (u8), then their fields in the order of their types, little-endian; a key after its length (u16).
+const PAGE: u8 = 1;
+const FREE: u8 = 2;
+const REDO: u8 = 3;
+const INCARNATION: u8 = 4;
+
+fn page_entry_bytes(page: &PageEntry) -> usize {
+    1 + 8 + 8 + 8 + 4 + 2 + page.low_key.len()
+}
+
+fn encode(entry: &Entry, out: &mut Vec<u8>) {
+    match entry {
+        Entry::Page(page) => {
+            out.push(PAGE);
+            [page.pid.0, page.slot.0, page.lsn.0].iter().for_each(|word| out.extend(word.to_le_bytes()));
+            out.extend(page.table.0.to_le_bytes());
+            out.extend(u16::try_from(page.low_key.len()).expect("a key fits a page").to_le_bytes());
+            out.extend_from_slice(&page.low_key);
+        }
+        Entry::Free(pid) => {
+            out.push(FREE);
+            out.extend(pid.0.to_le_bytes());
+        }
+        Entry::Redo(lsn) => {
+            out.push(REDO);
+            out.extend(lsn.0.to_le_bytes());
+        }
+        Entry::Incarnation(i) => {
+            out.push(INCARNATION);
+            [i.prev_end.0, i.start.0, i.salt].iter().for_each(|word| out.extend(word.to_le_bytes()));
+        }
+    }
+}
+
+/// Gives each entry of a batch, with its encoding, to `each`. A batch with a valid checksum that does not decode was
+/// not written by this version.
+fn decode_all(name: &str, mut batch: &[u8], mut each: impl FnMut(Entry, &[u8]) -> Result<()>) -> Result<()> {
+    while !batch.is_empty() {
+        let mut rest = batch;
+        let entry =
+            decode(&mut rest).ok_or_else(|| Error::corrupt(name, "a batch holds an unknown entry"))?;
+        let (encoded, _) = batch.split_at(batch.len() - rest.len());
+        each(entry, encoded)?;
+        batch = rest;
+    }
+    Ok(())
+}
+
+fn decode(from: &mut &[u8]) -> Option<Entry> {
+    let [kind] = take(from)?;
+    Some(match kind {
+        PAGE => {
+            let (pid, slot, lsn) = (take_u64(from)?, take_u64(from)?, take_u64(from)?);
+            let table = u32::from_le_bytes(take(from)?);
+            let (low_key, rest) = {
+                let len = u16::from_le_bytes(take(from)?);
+                from.split_at_checked(usize::from(len))?
+            };
+            *from = rest;
+            Entry::Page(PageEntry {
+                pid: page_id(pid)?,
+                slot: SlotId(slot),
+                lsn: Lsn(lsn),
+                table: TableId(table),
+                low_key: low_key.to_vec(),
+            })
+        }
+        FREE => Entry::Free(page_id(take_u64(from)?)?),
+        REDO => Entry::Redo(Lsn(take_u64(from)?)),
+        INCARNATION => Entry::Incarnation(Incarnation {
+            prev_end: Lsn(take_u64(from)?),
+            start: Lsn(take_u64(from)?),
+            salt: take_u64(from)?,
+        }),
+        _ => return None,
+    })
+}
+
+fn page_id(number: u64) -> Option<PageId> {
+    (1..super::table::PAGES_MAX).contains(&number).then_some(PageId(number))
+}
+
+fn take<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
+    let (head, rest) = from.split_first_chunk()?;
+    *from = rest;
+    Some(*head)
+}
+
+fn take_u64(from: &mut &[u8]) -> Option<u64> {
+    take(from).map(u64::from_le_bytes)
+}

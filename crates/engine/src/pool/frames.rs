@@ -1,0 +1,158 @@
+//! The frames, and what is known about each of them beside its page.
+//!
+//! Invariants:
+//! - F1: frames are type-stable: word 0 is always a latch whose version only grows, and a frame that holds no page has
+//!   the id [`PageId::NONE`](foreshore_base::PageId::NONE), written under its exclusive latch. So whoever reads or
+//!   latches through a stale frame number finds out from version or id.
+//! - F2: `rec_lsn` is the position of the log before the first change that the page's durable image lacks, and "none"
+//!   only if it lacks nothing. It is set under the frame's exclusive latch, before the change is logged.
+//! - F3: while an image is on its way to the directory, `writing` keeps the `rec_lsn` that the copy had. Whoever reads
+//!   `rec_lsn` first and `writing` second misses no change.
+//! - F4: only a frame with neither may be evicted.
+
+use super::arena::Arena;
+use crate::page::Page;
+use foreshore_base::sync::{AtomicU64, Ordering::*};
+use foreshore_base::{FrameId, Lsn, RelaxedBytes};
+use std::io;
+
+/// Between two frames lies one unused cache line, so that the headers of all pages do not fall into the same few
+/// cache sets, as they would at a distance of a power of two.
+const COLOUR_BYTES: usize = 64;
+
+/// A rec LSN as a word: 0 = none, else LSN + 1.
+fn encode(lsn: Lsn) -> u64 {
+    lsn.0 + 1
+}
+
+fn decode(word: u64) -> Option<Lsn> {
+    word.checked_sub(1).map(Lsn)
+}
+
+pub(super) struct Frames {
+    arena: Arena,
+    page_words: usize,
+    stride_words: usize,
+    rec_lsn: Box<[AtomicU64]>,
+    writing: Box<[AtomicU64]>,
+}
+
+impl Frames {
+    /// `count` empty, clean frames of `page_bytes` each.
+    pub fn new(count: usize, page_bytes: usize) -> io::Result<Self> {
+        let stride_words = (page_bytes + COLOUR_BYTES) / size_of::<u64>();
+        Ok(Self {
+            arena: Arena::new(count * stride_words)?,
+            page_words: page_bytes / size_of::<u64>(),
+            stride_words,
+            rec_lsn: (0..count).map(|_| AtomicU64::new(0)).collect(),
+            writing: (0..count).map(|_| AtomicU64::new(0)).collect(),
+        })
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.rec_lsn.len()
+    }
+
+    /// All of them.
+    pub fn ids(&self) -> impl Iterator<Item = FrameId> + use<> {
+        (0..self.count() as u32).map(FrameId)
+    }
+
+    /// The memory of a frame.
+    #[inline]
+    pub fn page(&self, frame: FrameId) -> Page<'_> {
+        let start = frame.0 as usize * self.stride_words;
+        Page(RelaxedBytes::new(&self.arena.words()[start..start + self.page_words]))
+    }
+
+    /// Notes a change that will be logged at or after `lsn()`, if the page is clean (F2).
+    #[inline]
+    pub fn note_change(&self, frame: FrameId, lsn: impl FnOnce() -> Lsn) {
+        let rec_lsn = &self.rec_lsn[frame.0 as usize];
+        if rec_lsn.load(Relaxed) == 0 {
+            // A failed exchange means that a failed clean has just put an older LSN back: that one is right.
+            // ORDERING: Relaxed is enough for the checkpointer, whom the log's `reserved` counter brings this store
+            // (see `Pool::oldest_rec_lsn`). A read-modify-write keeps F3: it continues the release of `begin_write`.
+            let _ = rec_lsn.compare_exchange(0, encode(lsn()), Relaxed, Relaxed);
+        }
+    }
+
+    /// Is there a change that no image holds?
+    pub fn rec_lsn(&self, frame: FrameId) -> Option<Lsn> {
+        decode(self.rec_lsn[frame.0 as usize].load(Acquire))
+    }
+
+    /// Where redo of this page would have to begin, were the machine to stop now. `None` if its directory entry is
+    /// current.
+    pub fn redo_from(&self, frame: FrameId) -> Option<Lsn> {
+        // ORDERING: `rec_lsn` first, with Acquire (F3).
+        let (dirty, writing) = (self.rec_lsn(frame), decode(self.writing[frame.0 as usize].load(Acquire)));
+        dirty.into_iter().chain(writing).min()
+    }
+
+    /// An image of the page was copied and is going to be written. Under the latch that proves the copy current.
+    pub fn begin_write(&self, frame: FrameId) {
+        let i = frame.0 as usize;
+        debug_assert_eq!(self.writing[i].load(Relaxed), 0, "one image at a time");
+        self.writing[i].store(self.rec_lsn[i].load(Relaxed), Relaxed);
+        // ORDERING: Release: who sees this zero, or what a writer makes of it, sees `writing` (F3).
+        self.rec_lsn[i].store(0, Release);
+    }
+
+    /// The image is durable and the page table names it.
+    pub fn end_write(&self, frame: FrameId) {
+        // ORDERING: Release: an evictor that sees this zero sees the new slot in the page table.
+        self.writing[frame.0 as usize].store(0, Release);
+    }
+
+    /// The image did not get to the directory: the page is as dirty as it was.
+    pub fn undo_write(&self, frame: FrameId) {
+        let i = frame.0 as usize;
+        let old = self.writing[i].load(Relaxed);
+        let older = |now: u64| (now == 0 || now > old).then_some(old);
+        let _ = self.rec_lsn[i].fetch_update(AcqRel, Acquire, older);
+        self.writing[i].store(0, Release);
+    }
+
+    /// The page is dead and its log records need no redo. Under its exclusive latch.
+    pub fn forget(&self, frame: FrameId) {
+        self.rec_lsn[frame.0 as usize].store(0, Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FRAME: FrameId = FrameId(1);
+
+    #[test]
+    fn frames_do_not_overlap() {
+        let frames = Frames::new(3, 4096).unwrap();
+        frames.ids().for_each(|f| frames.page(f).0.set_word(511, u64::from(f.0) + 1));
+        frames.ids().for_each(|f| assert_eq!(frames.page(f).0.word(511), u64::from(f.0) + 1));
+        assert_eq!(frames.page(FRAME).0.len(), 4096);
+        assert_eq!(frames.page(FRAME).0.word(0), 0);
+    }
+
+    /// F2, F3: whatever becomes of a write, the oldest change that is not durable is known.
+    #[test]
+    fn the_oldest_change_survives_a_failed_write() {
+        let frames = Frames::new(2, 4096).unwrap();
+        assert_eq!(frames.redo_from(FRAME), None);
+        frames.note_change(FRAME, || Lsn(0));
+        frames.note_change(FRAME, || panic!("the page is dirty already"));
+        assert_eq!(frames.rec_lsn(FRAME), Some(Lsn(0)));
+        frames.begin_write(FRAME);
+        assert_eq!((frames.rec_lsn(FRAME), frames.redo_from(FRAME)), (None, Some(Lsn(0))));
+        frames.note_change(FRAME, || Lsn(7));
+        assert_eq!((frames.rec_lsn(FRAME), frames.redo_from(FRAME)), (Some(Lsn(7)), Some(Lsn(0))));
+        frames.undo_write(FRAME);
+        assert_eq!((frames.rec_lsn(FRAME), frames.redo_from(FRAME)), (Some(Lsn(0)), Some(Lsn(0))));
+        frames.begin_write(FRAME);
+        frames.end_write(FRAME);
+        assert_eq!(frames.redo_from(FRAME), None);
+    }
+}

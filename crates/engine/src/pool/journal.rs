@@ -1,0 +1,254 @@
+//! An append-only file of batches, each of which survives whole or not at all.
+//!
+//! ```text
+//! word 0   magic (u32) | payload bytes (u32)
+//! word 1   sequence number: 0, 1, 2 … within the file
+//! word 2   CRC32C of the batch before (u32; of the first one: the file's number) | CRC32C of all the rest (u32)
+//! payload, padded with zeros to 8 bytes
+//! ```
+//!
+//! Invariants:
+//! - J1: batch `n + 1` is written only after the sync of batch `n` returned. So what a crash leaves behind the last
+//!   valid batch is the remains of *one* batch, and a later valid batch proves that the one before it was durable and
+//!   has been damaged since: an error, not a torn tail.
+//! - J2: remains cannot be taken for a batch. At open they are cut off, and the cut is synced, before anything is
+//!   appended; so behind the end there are only zeros, and J1 holds again. Should a disk bring them back, their CRC
+//!   chain still does not fit: it names the CRC of the batch they followed.
+//! - J3: space is reserved before a batch is written, so a full disk leaves the file as it was. Any other failure ends
+//!   the file's use: whether the batch is durable is then unknown, and a sync is not retried.
+
+use crate::error::{Error, Result};
+use foreshore_io::File;
+use std::sync::Arc;
+
+const MAGIC: u32 = u32::from_le_bytes(*b"FdJ1");
+const HEADER_BYTES: usize = 24;
+/// Larger payloads are cut into several batches by the caller; a larger length on disk is damage.
+pub(super) const PAYLOAD_MAX: usize = 16 << 20;
+/// The file grows by this much at a time.
+const ROOM_BYTES: u64 = 256 << 10;
+const SCAN_BYTES: usize = 1 << 20;
+
+/// Where the next batch goes, and what it must say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Position {
+    at: u64,
+    sequence: u64,
+    chain: u32,
+}
+
+impl Position {
+    fn beginning(number: u64) -> Self {
+        Self { at: 0, sequence: 0, chain: number as u32 }
+    }
+
+    fn after(self, payload_len: usize, crc: u32) -> Self {
+        Self { at: self.at + batch_bytes(payload_len), sequence: self.sequence + 1, chain: crc }
+    }
+}
+
+/// The file, open for appending.
+pub(super) struct Journal {
+    file: Arc<dyn File>,
+    name: String,
+    end: Position,
+    /// Space is reserved up to here.
+    room: u64,
+    failed: Option<Error>,
+}
+
+impl Journal {
+    /// Begins to fill an empty file.
+    pub fn begin(file: Arc<dyn File>, name: &str, number: u64) -> Self {
+        Self { file, name: name.to_string(), end: Position::beginning(number), room: 0, failed: None }
+    }
+
+    /// Goes on after the last valid batch that `reader` found; see J2.
+    pub fn resume(reader: Reader) -> Result<Self> {
+        let Reader { file, name, next, len } = reader;
+        if !is_zero(&*file, &name, next.at, len)? {
+            file.set_len(next.at).map_err(|e| Error::io(format!("cutting the torn end off {name}"), &e))?;
+            file.sync().map_err(|e| Error::io(format!("cutting the torn end off {name}"), &e))?;
+        }
+        Ok(Self { file, name, end: next, room: 0, failed: None })
+    }
+
+    /// Bytes in use.
+    pub fn bytes(&self) -> u64 {
+        self.end.at
+    }
+
+    /// Appends one batch; it is durable after the next [`Journal::sync`]. `Full` leaves everything as it was.
+    pub fn append(&mut self, payload: &[u8]) -> Result<()> {
+        self.usable()?;
+        assert!(!payload.is_empty() && payload.len() <= PAYLOAD_MAX, "a batch of {} bytes", payload.len());
+        let (batch, next) = self.encode(payload);
+        self.make_room(next.at)?;
+        if let Err(e) = self.file.write_at(&batch, self.end.at) {
+            return Err(self.fail(format!("writing {}", self.name), &e));
+        }
+        self.end = next;
+        Ok(())
+    }
+
+    /// Makes all batches durable.
+    pub fn sync(&mut self) -> Result<()> {
+        self.usable()?;
+        self.file.sync().map_err(|e| self.fail(format!("syncing {}", self.name), &e))
+    }
+
+    fn usable(&self) -> Result<()> {
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+
+    fn encode(&self, payload: &[u8]) -> (Vec<u8>, Position) {
+        let mut batch = Vec::with_capacity(batch_bytes(payload.len()) as usize);
+        batch.extend_from_slice(&MAGIC.to_le_bytes());
+        batch.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+        batch.extend_from_slice(&self.end.sequence.to_le_bytes());
+        batch.extend_from_slice(&self.end.chain.to_le_bytes());
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&batch), payload);
+        batch.extend_from_slice(&crc.to_le_bytes());
+        batch.extend_from_slice(payload);
+        batch.resize(batch_bytes(payload.len()) as usize, 0);
+        (batch, self.end.after(payload.len(), crc))
+    }
+
+    fn make_room(&mut self, end: u64) -> Result<()> {
+        if end <= self.room {
+            return Ok(());
+        }
+        let room = end + ROOM_BYTES;
+        match self.file.allocate(room) {
+            Ok(()) => {
+                self.room = room;
+                Ok(())
+            }
+            Err(e) => match Error::io(format!("more room for {}", self.name), &e) {
+                full @ Error::Full { .. } => Err(full),
+                _ => Err(self.fail(format!("making room for {}", self.name), &e)),
+            },
+        }
+    }
+
+    /// J3: no further use of the file.
+    fn fail(&mut self, what: String, source: &std::io::Error) -> Error {
+        self.abandon(format!("{what}: {source}"))
+    }
+
+    /// Ends the use of the file. Returns the error that every later call will meet too.
+    pub fn abandon(&mut self, cause: String) -> Error {
+        let error = Error::Poisoned { cause };
+        self.failed = Some(error.clone());
+        error
+    }
+}
+
+fn batch_bytes(payload_len: usize) -> u64 {
+    (HEADER_BYTES + payload_len.next_multiple_of(8)) as u64
+}
+
+/// Reads batches from the beginning to the first one that is not whole.
+pub(super) struct Reader {
+    file: Arc<dyn File>,
+    name: String,
+    next: Position,
+    len: u64,
+}
+
+impl Reader {
+    /// Stands before the first batch of file `number`.
+    pub fn new(file: Arc<dyn File>, name: &str, number: u64) -> Result<Self> {
+        let len = file.len().map_err(|e| Error::io(format!("reading {name}"), &e))?;
+        Ok(Self { file, name: name.to_string(), next: Position::beginning(number), len })
+    }
+
+    /// The next payload; `None` at the end. `Corrupt` if the end is not one (J1).
+    pub fn next(&mut self) -> Result<Option<Vec<u8>>> {
+        if let Some(batch) = self.batch_at(self.next.at)?
+            && (batch.sequence, batch.chain) == (self.next.sequence, self.next.chain)
+        {
+            self.next = self.next.after(batch.payload.len(), batch.crc);
+            return Ok(Some(batch.payload));
+        }
+        match self.later_batch()? {
+            None => Ok(None),
+            Some(at) => Err(Error::corrupt(
+                &self.name,
+                format!(
+                    "the batch at byte {} is broken, but a later one at byte {at} is whole",
+                    self.next.at
+                ),
+            )),
+        }
+    }
+
+    /// The batch at `at`, whatever its place in the sequence, if it is whole.
+    fn batch_at(&self, at: u64) -> Result<Option<Batch>> {
+        let mut header = [0; HEADER_BYTES];
+        if at + HEADER_BYTES as u64 > self.len {
+            return Ok(None);
+        }
+        self.read(&mut header, at)?;
+        let u32_at = |i: usize| u32::from_le_bytes(header[i..i + 4].try_into().expect("four bytes"));
+        let payload_len = u32_at(4) as usize;
+        if u32_at(0) != MAGIC
+            || !(1..=PAYLOAD_MAX).contains(&payload_len)
+            || at + batch_bytes(payload_len) > self.len
+        {
+            return Ok(None);
+        }
+        let mut payload = vec![0; payload_len];
+        self.read(&mut payload, at + HEADER_BYTES as u64)?;
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&header[..20]), &payload);
+        let sequence = u64::from_le_bytes(header[8..16].try_into().expect("eight bytes"));
+        Ok((crc == u32_at(20)).then_some(Batch { sequence, chain: u32_at(16), crc, payload }))
+    }
+
+    /// The place of a whole batch behind the end, if there is one.
+    fn later_batch(&self) -> Result<Option<u64>> {
+        let mut chunk = vec![0; SCAN_BYTES];
+        let mut at = self.next.at + 8;
+        while at + HEADER_BYTES as u64 <= self.len {
+            let chunk = &mut chunk[..SCAN_BYTES.min(((self.len - at) & !7) as usize)];
+            self.read(chunk, at)?;
+            for (i, word) in chunk.chunks_exact(8).enumerate() {
+                let place = at + i as u64 * 8;
+                if word[..4] == MAGIC.to_le_bytes()
+                    && let Some(batch) = self.batch_at(place)?
+                    && batch.sequence > self.next.sequence
+                {
+                    return Ok(Some(place));
+                }
+            }
+            at += chunk.len() as u64;
+        }
+        Ok(None)
+    }
+
+    fn read(&self, out: &mut [u8], at: u64) -> Result<()> {
+        self.file.read_at(out, at).map_err(|e| Error::io(format!("reading {}", self.name), &e))
+    }
+}
+
+struct Batch {
+    sequence: u64,
+    chain: u32,
+    crc: u32,
+    payload: Vec<u8>,
+}
+
+/// Are the bytes `from..to` all zero?
+fn is_zero(file: &dyn File, name: &str, from: u64, to: u64) -> Result<bool> {
+    let mut chunk = vec![0; SCAN_BYTES];
+    let mut at = from;
+    while at < to {
+        let chunk = &mut chunk[..SCAN_BYTES.min((to - at) as usize)];
+        file.read_at(chunk, at).map_err(|e| Error::io(format!("reading {name}"), &e))?;
+        if chunk.iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+        at += chunk.len() as u64;
+    }
+    Ok(true)
+}

@@ -1,0 +1,106 @@
+//! The leaf file: page-sized slots, written in long runs and read one by one.
+
+use super::slots::{EXTENT_SLOTS, Slots};
+use crate::error::{Error, Result};
+use foreshore_base::SlotId;
+use foreshore_io::{Access, AlignedBuf, File, Vfs};
+use parking_lot::Mutex;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Its name.
+pub(super) const NAME: &str = "leaves.db";
+
+/// A share of the slots (1/16) stays free where the disk allows it, so that free extents are found.
+const SPARE_SHARE: u64 = 16;
+
+/// The file, and buffers to read it into.
+pub(super) struct LeafFile {
+    file: Arc<dyn File>,
+    page_bytes: usize,
+    grow_bytes: u64,
+    buffers: Mutex<Vec<AlignedBuf>>,
+}
+
+impl LeafFile {
+    /// Opens the file; `create` says that it may be absent, and then makes its name durable.
+    pub fn open(vfs: &dyn Vfs, page_bytes: usize, grow_bytes: u64, create: bool) -> Result<Self> {
+        let file = vfs.open(NAME, Access::Direct, create).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => Error::corrupt(NAME, "it is missing"),
+            _ => Error::io(format!("opening {NAME}"), &e),
+        })?;
+        if create {
+            vfs.sync_dir().map_err(|e| Error::io(format!("making {NAME} durable"), &e))?;
+        }
+        Ok(Self { file, page_bytes, grow_bytes, buffers: Mutex::default() })
+    }
+
+    /// How many slots the file has room for, in whole extents.
+    pub fn slots(&self) -> Result<u64> {
+        let bytes = self.file.len().map_err(|e| Error::io(format!("asking for the length of {NAME}"), &e))?;
+        Ok(bytes / self.page_bytes as u64 / EXTENT_SLOTS * EXTENT_SLOTS)
+    }
+
+    fn offset(&self, slot: u64) -> u64 {
+        slot * self.page_bytes as u64
+    }
+
+    /// Reads what is in a slot. Give the buffer back with [`LeafFile::recycle`].
+    pub fn read(&self, slot: SlotId) -> Result<AlignedBuf> {
+        let mut image = self.buffers.lock().pop().unwrap_or_else(|| AlignedBuf::zeroed(self.page_bytes));
+        self.file.read_at(&mut image, self.offset(slot.0)).map_err(|e| match e.kind() {
+            io::ErrorKind::UnexpectedEof => Error::corrupt(NAME, format!("it ends before slot {slot}")),
+            _ => Error::io(format!("reading slot {slot} of {NAME}"), &e),
+        })?;
+        Ok(image)
+    }
+
+    /// Keeps a buffer for the next read.
+    pub fn recycle(&self, image: AlignedBuf) {
+        self.buffers.lock().push(image);
+    }
+
+    /// Takes `count` free slots, and sees to it that as many will be free for the round after this one, as long as the
+    /// disk has space. On a full disk the headroom is used up, and then refilled by the old slots of the pages cleaned.
+    ///
+    /// Errors: `Full` if neither file nor disk have so many.
+    pub fn take(&self, slots: &mut Slots, count: u64, batch_pages: u64) -> Result<Vec<Range<u64>>> {
+        let wanted = count + batch_pages + slots.capacity() / SPARE_SHARE;
+        if slots.free() < wanted {
+            match self.grow(slots, wanted - slots.free()) {
+                Err(Error::Full { .. }) if slots.free() >= count => {}
+                result => result?,
+            }
+        }
+        Ok(slots.take(count).expect("there are enough, or growth failed"))
+    }
+
+    fn grow(&self, slots: &mut Slots, missing: u64) -> Result<()> {
+        let least = (self.grow_bytes / self.page_bytes as u64).max(slots.capacity() / SPARE_SHARE);
+        let capacity = (slots.capacity() + missing.max(least)).next_multiple_of(EXTENT_SLOTS);
+        self.file.allocate(self.offset(capacity)).map_err(|e| {
+            Error::io(format!("{} more bytes of {NAME}", self.offset(capacity - slots.capacity())), &e)
+        })?;
+        slots.grow(capacity);
+        Ok(())
+    }
+
+    /// Writes consecutive images to the slots of `runs`, one call per run.
+    pub fn write(&self, images: &[u8], runs: &[Range<u64>]) -> Result<()> {
+        let mut images = images;
+        for run in runs {
+            let (now, later) = images.split_at((run.end - run.start) as usize * self.page_bytes);
+            self.file
+                .write_at(now, self.offset(run.start))
+                .map_err(|e| Error::io(format!("writing slots {run:?} of {NAME}"), &e))?;
+            images = later;
+        }
+        Ok(())
+    }
+
+    /// Makes all written slots durable.
+    pub fn sync(&self) -> Result<()> {
+        self.file.sync().map_err(|e| Error::Poisoned { cause: format!("syncing {NAME}: {e}") })
+    }
+}

@@ -1,0 +1,106 @@
+//! The way in: pages that are only on disk.
+//!
+//! Source: Shore-MT §6.2.3, §7.6: pages in transit, in many small lists.
+//! Differs: "in transit" is a state of the page's table entry; the lists are only where threads sleep.
+
+use super::table::{Entry, State};
+use super::{FramePage, Pool};
+use crate::error::{Error, Result};
+use crate::page;
+use foreshore_base::latch::assert_none_held;
+use foreshore_base::sync::Ordering::*;
+use foreshore_base::{FrameId, PageId, SlotId};
+use parking_lot::{Condvar, Mutex};
+
+const TRANSIT_SHARDS: usize = 64;
+
+/// Where threads wait for pages that another thread is loading.
+pub(super) struct Transit {
+    shards: [(Mutex<()>, Condvar); TRANSIT_SHARDS],
+}
+
+impl Default for Transit {
+    fn default() -> Self {
+        Self { shards: std::array::from_fn(|_| Default::default()) }
+    }
+}
+
+impl Transit {
+    fn shard(&self, pid: PageId) -> &(Mutex<()>, Condvar) {
+        &self.shards[pid.0 as usize % TRANSIT_SHARDS]
+    }
+
+    fn wait_while(&self, pid: PageId, in_transit: impl Fn() -> bool) {
+        let (mutex, arrived) = self.shard(pid);
+        let mut guard = mutex.lock();
+        while in_transit() {
+            arrived.wait(&mut guard);
+        }
+    }
+
+    /// After the state changed. Taking the mutex makes sure that whoever saw the old state sleeps by now.
+    fn wake(&self, pid: PageId) {
+        let (mutex, arrived) = self.shard(pid);
+        drop(mutex.lock());
+        arrived.notify_all();
+    }
+}
+
+impl Pool {
+    /// [`Pool::page`] of a page that is not resident and hot.
+    #[cold]
+    pub(super) fn page_slow(&self, pid: PageId) -> Result<Option<FramePage<'_>>> {
+        assert_none_held("looking for a page that may be on disk");
+        loop {
+            let entry = self.table.load(pid);
+            match entry.state() {
+                State::Free => return Ok(None),
+                State::Resident { .. } => return Ok(self.warm(pid, entry)),
+                State::Loading(_) => self.wait_loaded(pid),
+                State::OnDisk(slot) => {
+                    if let Some(frame) = self.load(pid, slot)? {
+                        return Ok(Some(self.frame_page(frame)));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits for another thread's load.
+    pub(super) fn wait_loaded(&self, pid: PageId) {
+        self.transit.wait_while(pid, || matches!(self.table.load(pid).state(), State::Loading(_)));
+    }
+
+    /// Loads a page into a frame. `None` if somebody else was quicker.
+    fn load(&self, pid: PageId, slot: SlotId) -> Result<Option<FrameId>> {
+        let spare = self.reserve_frame()?;
+        if !self.table.change(pid, Entry::on_disk(slot), Entry::loading(slot)) {
+            return Ok(None);
+        }
+        let filled = self.fill(pid, slot, spare.frame());
+        let after = match filled {
+            Ok(()) => Entry::resident(spare.into_used(), Some(slot)),
+            Err(_) => Entry::on_disk(slot),
+        };
+        let changed = self.table.change(pid, Entry::loading(slot), after);
+        assert!(changed, "T3: only the loader changes the entry of page {pid} in transit");
+        self.transit.wake(pid);
+        filled.map(|()| after.hot())
+    }
+
+    /// Reads and verifies the image, and puts it into a frame that no one can find yet.
+    fn fill(&self, pid: PageId, slot: SlotId, frame: FrameId) -> Result<()> {
+        let image = self.leaves.read(slot)?;
+        page::verify(&image, pid).map_err(|detail| {
+            Error::corrupt(format!("page {pid} in slot {slot} of the leaf file"), detail)
+        })?;
+        let page = self.frames.page(frame);
+        // The latch can be held only by a stale reader on its way out.
+        let latch = page.latch().exclusive();
+        page::load(&image, page);
+        drop(latch);
+        self.leaves.recycle(image);
+        self.counters.loads.fetch_add(1, Relaxed);
+        Ok(())
+    }
+}

@@ -1,0 +1,346 @@
+//! The buffer pool: pages in memory, and their way to disk and back.
+//!
+//! Why: data may be larger than memory, yet a page in memory must cost a reader one load to find and no write at all.
+//! Source: Shore-MT §6–7 (clock released before I/O, background cleaner, oldest LSN from the cleaner, extents of 8).
+//! Differs: a flat page table instead of a hash table with pins; leaves are written out of place, and a directory
+//! journal says where they are.
+//!
+//! | file | concept |
+//! |---|---|
+//! | `table` | page id → where the page is |
+//! | `arena`, `frames` | memory of the frames; which of them are dirty |
+//! | `load` | the way in: a page that is only on disk |
+//! | `clock` | the way out: free frames, the hand, eviction |
+//! | `allocate` | new pages, and the end of pages |
+//! | `clean`, `cleaner` | dirty pages to fresh slots; the thread that does it |
+//! | `leaf_file`, `slots` | the file of slots, and which of them are free |
+//! | `directory`, `journal` | page → slot, durably |
+//! | `rebuild` | the directory's contents from the leaves alone |
+//!
+//! How a page is used: [`Pool::page`] gives its frame. Read it optimistically, or latch it, and *then* check that
+//! `page.id()` still is the one wanted: until latch or validation nothing keeps the frame from being given to another
+//! page. Before a change, under the latch and before its log record is reserved, call [`Pool::before_change`].
+//!
+//! Invariants (beside those of the files):
+//! - M1 (rule 2): an image reaches the leaf file only after the log is durable up to its page LSN.
+//! - M2 (rule 3): a slot is free only when the directory durably names another one for its page, or none.
+//! - M3 (rule 9): [`Pool::page`] of a page that is resident and in use writes nothing.
+
+mod allocate;
+mod arena;
+mod clean;
+mod cleaner;
+mod clock;
+mod directory;
+mod frames;
+mod journal;
+mod leaf_file;
+mod load;
+mod rebuild;
+mod slots;
+mod table;
+#[cfg(test)]
+mod testing;
+
+pub(crate) use allocate::NewPage;
+pub(crate) use cleaner::Cleaner;
+pub(crate) use directory::{Directory, Entry as DirectoryEntry, Incarnation, Loaded, PageEntry};
+pub(crate) use rebuild::{Rebuilt, rebuild};
+
+use crate::error::{Error, Result};
+use crate::page::Page;
+use allocate::{Dead, PageIds};
+use clean::Cleaning;
+use cleaner::Pace;
+use clock::FreeFrames;
+use foreshore_base::sync::{AtomicU64, Ordering::*};
+use foreshore_base::{FrameId, Lsn, PageId};
+use foreshore_io::{BLOCK_BYTES, Vfs};
+use frames::Frames;
+use leaf_file::LeafFile;
+use load::Transit;
+use parking_lot::Mutex;
+use slots::Slots;
+use std::sync::Arc;
+use table::{Entry, FRAMES_MAX, PageTable, State};
+
+/// The least number of frames: an operation holds a few at a time, and threads must not starve each other.
+const FRAMES_MIN: usize = 16;
+
+/// What the pool asks of the log.
+pub(crate) trait Wal: Send + Sync {
+    /// Returns once all records that end at or before `lsn` are durable; sees to it that they become so. Called with
+    /// nothing latched. Errors: `Poisoned` if they never will be.
+    fn wait_durable(&self, lsn: Lsn) -> Result<()>;
+    /// Where the next record will begin. Loaded with Acquire from the counter that reserving adds to with AcqRel.
+    fn reserved(&self) -> Lsn;
+    /// Refuses all further commits, since pages can no longer be written.
+    fn poison(&self, cause: &Error);
+}
+
+/// How a pool is made.
+#[derive(Clone, Debug)]
+pub(crate) struct PoolOptions {
+    /// Bytes of a page and of a slot: a multiple of 4096.
+    pub page_bytes: usize,
+    /// Bytes of all frames together.
+    pub cache_bytes: usize,
+    /// At most this many pages are written per round of the cleaner.
+    pub batch_pages: usize,
+    /// The leaf file grows by at least this many bytes at a time.
+    pub grow_bytes: u64,
+}
+
+impl PoolOptions {
+    /// The usual choice: rounds of 4 MiB, growth by 8 MiB.
+    pub fn new(page_bytes: usize, cache_bytes: usize) -> Self {
+        Self { page_bytes, cache_bytes, batch_pages: (4 << 20) / page_bytes, grow_bytes: 8 << 20 }
+    }
+
+    fn frames(&self) -> Result<usize> {
+        let frames = self.cache_bytes / self.page_bytes;
+        if self.page_bytes == 0 || self.page_bytes % BLOCK_BYTES != 0 {
+            return Err(Error::Argument(format!("a page has a multiple of {BLOCK_BYTES} bytes")));
+        }
+        if !(FRAMES_MIN..=FRAMES_MAX).contains(&frames) {
+            let (min, max) = (FRAMES_MIN * self.page_bytes, FRAMES_MAX * self.page_bytes);
+            return Err(Error::Argument(format!("the cache must have between {min} and {max} bytes")));
+        }
+        Ok(frames)
+    }
+}
+
+/// The buffer pool. See the module's documentation.
+pub(crate) struct Pool {
+    table: PageTable,
+    frames: Frames,
+    free: FreeFrames,
+    ids: Mutex<PageIds>,
+    leaves: LeafFile,
+    directory: Arc<Directory>,
+    wal: Arc<dyn Wal>,
+    transit: Transit,
+    /// Pages that are no more, but still named by the directory.
+    dead: Mutex<Vec<Dead>>,
+    /// Whoever holds this cleans; one round at a time.
+    cleaning: Mutex<Cleaning>,
+    pace: Pace,
+    counters: Counters,
+}
+
+/// Events on slow paths.
+#[derive(Default)]
+struct Counters {
+    loads: AtomicU64,
+    evictions: AtomicU64,
+    frame_waits: AtomicU64,
+    rounds: AtomicU64,
+    cleaned: AtomicU64,
+}
+
+/// What the pool has done and holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PoolStats {
+    /// Frames in all.
+    pub frames: u64,
+    /// Frames that hold no page.
+    pub frames_free: u64,
+    /// Frames whose page has changes that its durable image lacks.
+    pub frames_dirty: u64,
+    /// Pages read from disk.
+    pub loads: u64,
+    /// Pages that left memory.
+    pub evictions: u64,
+    /// Times a thread waited for the cleaner to provide a frame.
+    pub frame_waits: u64,
+    /// Rounds of the cleaner.
+    pub rounds: u64,
+    /// Pages written.
+    pub cleaned: u64,
+    /// Slots in the leaf file.
+    pub slots: u64,
+    /// Slots that are free.
+    pub slots_free: u64,
+    /// Bytes of the directory journal.
+    pub directory_bytes: u64,
+}
+
+/// A page's frame. Nothing keeps the page there: see the module's documentation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FramePage<'a> {
+    /// The frame.
+    pub frame: FrameId,
+    /// Its memory.
+    pub page: Page<'a>,
+}
+
+impl Pool {
+    /// Opens the leaf file, creating it if `pages` is empty, for a database whose directory says that these pages
+    /// exist. Without a running [`Cleaner`], whoever needs a frame cleans for itself.
+    ///
+    /// Errors: `Corrupt` if two pages share a slot or a slot lies behind the end of the file; `Argument` for
+    /// impossible sizes; `Io`.
+    pub fn open(
+        vfs: &dyn Vfs,
+        options: &PoolOptions,
+        wal: Arc<dyn Wal>,
+        directory: Arc<Directory>,
+        pages: &[PageEntry],
+    ) -> Result<Self> {
+        let count = options.frames()?;
+        let leaves = LeafFile::open(vfs, options.page_bytes, options.grow_bytes, pages.is_empty())?;
+        let mut slots = Slots::new(leaves.slots()?);
+        let table = PageTable::new();
+        for page in pages {
+            if !slots.occupy(page.slot) {
+                let detail = format!("slot {} of page {} is taken or behind the end", page.slot, page.pid);
+                return Err(Error::corrupt("leaf directory", detail));
+            }
+            table.prepare(page.pid);
+            table.publish(page.pid, Entry::on_disk(page.slot));
+        }
+        let memory = |e| Error::io(format!("mapping a cache of {} bytes", options.cache_bytes), &e);
+        Ok(Self {
+            table,
+            frames: Frames::new(count, options.page_bytes).map_err(memory)?,
+            free: FreeFrames::new(count),
+            ids: Mutex::new(PageIds::new(pages.iter().map(|page| page.pid))),
+            leaves,
+            directory,
+            wal,
+            transit: Transit::default(),
+            dead: Mutex::default(),
+            cleaning: Mutex::new(Cleaning::new(slots, options)),
+            pace: Pace::default(),
+            counters: Counters::default(),
+        })
+    }
+
+    /// The frame of a page, read from disk if need be. `None` if there is no such page.
+    ///
+    /// May wait for I/O, so not under a latch. Errors: `Corrupt` if the image is not what was written; `Io`; what
+    /// keeps the cleaner from providing a frame.
+    #[inline]
+    pub fn page(&self, pid: PageId) -> Result<Option<FramePage<'_>>> {
+        match self.table.load(pid).hot() {
+            Some(frame) => Ok(Some(self.frame_page(frame))),
+            None => self.page_slow(pid),
+        }
+    }
+
+    /// The frame of a page, if it is in memory. Never waits.
+    #[inline]
+    pub fn resident(&self, pid: PageId) -> Option<FramePage<'_>> {
+        let entry = self.table.load(pid);
+        match entry.hot() {
+            Some(frame) => Some(self.frame_page(frame)),
+            None => self.warm(pid, entry),
+        }
+    }
+
+    /// Fetches the first lines of a page into the processor's cache, if it is in memory.
+    #[inline]
+    pub fn prefetch(&self, pid: PageId) {
+        if let Some(frame) = self.table.load(pid).hot() {
+            prefetch_lines(self.frames.page(frame));
+        }
+    }
+
+    #[inline]
+    fn frame_page(&self, frame: FrameId) -> FramePage<'_> {
+        FramePage { frame, page: self.frames.page(frame) }
+    }
+
+    /// Takes the clock's mark off a resident page.
+    #[cold]
+    fn warm(&self, pid: PageId, entry: Entry) -> Option<FramePage<'_>> {
+        let State::Resident { frame, .. } = entry.state() else { return None };
+        // If this fails, somebody else warmed it, it got a new slot, or it just left; the latch or the id will tell.
+        self.table.change(pid, entry, entry.warmed());
+        Some(self.frame_page(frame))
+    }
+
+    /// Says that the page in `frame` is about to be changed. Under its exclusive latch, and before the log record of
+    /// the change is reserved.
+    #[inline]
+    pub fn before_change(&self, frame: FrameId) {
+        self.frames.note_change(frame, || self.wal.reserved());
+    }
+
+    /// The same for redo: the record about to be applied begins at `lsn`.
+    pub fn before_redo(&self, frame: FrameId, lsn: Lsn) {
+        self.frames.note_change(frame, || lsn);
+    }
+
+    /// All records before the LSN returned are in the durable images of their pages.
+    ///
+    /// Nobody is stopped for this. Let R be the value of `reserved` loaded first. A record that begins before R took its
+    /// bytes by a `fetch_add` (AcqRel) that our load (Acquire) comes after, through a chain of such additions; before
+    /// that `fetch_add` its writer stored `rec_lsn`. So the scan sees that store, or what replaced it: `writing`
+    /// (F3), or nothing, if the image is durable by now. Records that begin at or after R are not claimed.
+    pub fn oldest_rec_lsn(&self) -> Lsn {
+        let reserved = self.wal.reserved();
+        self.frames.ids().filter_map(|frame| self.frames.redo_from(frame)).fold(reserved, Lsn::min)
+    }
+
+    /// What was done so far, and what there is now. Scans all frames.
+    pub fn stats(&self) -> PoolStats {
+        let (slots, slots_free) = {
+            let cleaning = self.cleaning.lock();
+            (cleaning.slots.capacity(), cleaning.slots.free())
+        };
+        PoolStats {
+            frames: self.frames.count() as u64,
+            frames_free: self.free.len() as u64,
+            frames_dirty: self.frames.ids().filter(|f| self.frames.rec_lsn(*f).is_some()).count() as u64,
+            loads: self.counters.loads.load(Relaxed),
+            evictions: self.counters.evictions.load(Relaxed),
+            frame_waits: self.counters.frame_waits.load(Relaxed),
+            rounds: self.counters.rounds.load(Relaxed),
+            cleaned: self.counters.cleaned.load(Relaxed),
+            slots,
+            slots_free,
+            directory_bytes: self.directory.bytes(),
+        }
+    }
+
+    /// Walks the table, and names the broken invariant. Nothing else may run meanwhile.
+    pub fn check(&self) -> Result<()> {
+        let cleaning = self.cleaning.lock();
+        let broken = |detail: String| Err(Error::corrupt("buffer pool", detail));
+        let mut slots = Slots::new(cleaning.slots.capacity());
+        for (pid, entry) in self.table.pages() {
+            if let Some(slot) = entry.slot()
+                && !slots.occupy(slot)
+            {
+                return broken(format!("M2: slot {slot} of page {pid} is also another page's"));
+            }
+            if let State::Resident { frame, slot, .. } = entry.state() {
+                let found = self.frames.page(frame).id();
+                if found != pid {
+                    return broken(format!("T1: frame {frame} should hold page {pid}, not {found}"));
+                }
+                if slot.is_none() && self.frames.redo_from(frame).is_none() {
+                    return broken(format!("F2: page {pid} is clean, but has no image"));
+                }
+            }
+        }
+        if slots.free() != cleaning.slots.free() {
+            return broken(format!("S1: {} slots are free, not {}", slots.free(), cleaning.slots.free()));
+        }
+        Ok(())
+    }
+}
+
+/// Header and first slots of a page.
+#[inline]
+fn prefetch_lines(page: Page<'_>) {
+    #[cfg(target_arch = "x86_64")]
+    for line in page.0.words().chunks(8).take(4) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch is a hint; it cannot fault, and SSE is part of x86-64.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = page;
+}

@@ -1,0 +1,136 @@
+//! The directory's contents from the leaf file alone: the last resort, and a test oracle.
+//!
+//! Source: O2-Tree §4: reading every leaf brings back all there is to know.
+//!
+//! Every slot is read. Of the images of one page the one with the highest page LSN counts. That leaves the images of
+//! pages that were freed, whose slots were not used again. They are told by the fences: at any time the leaves of a
+//! table tile its key space, and whoever takes keys over from another leaf does so in a record that sets its page LSN.
+//! So wherever a freed page's image overlaps a living page, the living page's LSN is higher, and a page is dropped if
+//! a higher one overlaps it.
+//!
+//! What cannot be told:
+//! - leaves of dropped tables (nothing overlaps them): the catalog knows, and table ids are not used again;
+//! - a freed page whose keys nobody else has on disk, since the leaf that absorbed it was not written yet: redo of
+//!   the absorption, if the log still has it, declares it dead. After [`Pool::flush_all`](super::Pool::flush_all) there
+//!   are none;
+//! - log incarnations and the redo LSN, which are not in the leaves.
+
+use super::directory::PageEntry;
+use super::leaf_file::LeafFile;
+use crate::error::{Error, Result};
+use crate::page::{Image, verify_any};
+use foreshore_base::{PageId, SlotId, TableId};
+use foreshore_io::Vfs;
+use std::collections::{BTreeMap, HashMap};
+
+/// What [`rebuild`] found.
+#[derive(Debug, Default)]
+pub(crate) struct Rebuilt {
+    /// The newest image of every living page, by ascending id.
+    pub pages: Vec<PageEntry>,
+    /// Pages left out because newer ones cover their keys.
+    pub superseded: u64,
+    /// Slots that hold no valid image: never used, torn, or damaged.
+    pub unreadable: u64,
+    /// Places where a table's leaves do not tile its keys: the leaf before (none at the lower end) and its table.
+    pub gaps: Vec<(TableId, Option<PageId>)>,
+}
+
+/// A page with its upper bound, which the directory does not keep.
+struct Found {
+    entry: PageEntry,
+    /// `None` = no bound.
+    high_key: Option<Vec<u8>>,
+}
+
+/// Reads every slot of the leaf file. Writes nothing. Errors: `Io`; unreadable slots are only counted.
+pub(crate) fn rebuild(vfs: &dyn Vfs, page_bytes: usize) -> Result<Rebuilt> {
+    let mut rebuilt = Rebuilt::default();
+    let mut tables: BTreeMap<TableId, Vec<Found>> = BTreeMap::new();
+    for found in newest_images(vfs, page_bytes, &mut rebuilt.unreadable)?.into_values() {
+        tables.entry(found.entry.table).or_default().push(found);
+    }
+    for (table, pages) in tables {
+        let tiles = living(pages, &mut rebuilt.superseded);
+        note_gaps(table, &tiles, &mut rebuilt.gaps);
+        rebuilt.pages.extend(tiles.into_values().map(|found| found.entry));
+    }
+    rebuilt.pages.sort_unstable_by_key(|page| page.pid);
+    Ok(rebuilt)
+}
+
+/// The newest image of each page that has one.
+fn newest_images(vfs: &dyn Vfs, page_bytes: usize, unreadable: &mut u64) -> Result<HashMap<PageId, Found>> {
+    let leaves = LeafFile::open(vfs, page_bytes, 0, false)?;
+    let mut newest: HashMap<PageId, Found> = HashMap::new();
+    for slot in (0..leaves.slots()?).map(SlotId) {
+        let image = match leaves.read(slot) {
+            Ok(image) => image,
+            Err(error @ Error::Io { .. }) => return Err(error),
+            Err(_) => {
+                *unreadable += 1;
+                continue;
+            }
+        };
+        match parse(&image, slot) {
+            None => *unreadable += 1,
+            Some(found) => {
+                let older =
+                    newest.get(&found.entry.pid).is_none_or(|known| known.entry.lsn < found.entry.lsn);
+                if older {
+                    newest.insert(found.entry.pid, found);
+                }
+            }
+        }
+        leaves.recycle(image);
+    }
+    Ok(newest)
+}
+
+fn parse(image: &[u8], slot: SlotId) -> Option<Found> {
+    let pid = verify_any(image).ok()?;
+    let image = Image(image);
+    let low_key = image.low_fence()?.to_vec();
+    let high_key = image.high_fence()?.map(<[u8]>::to_vec);
+    Some(Found { entry: PageEntry { pid, slot, lsn: image.lsn(), table: image.table(), low_key }, high_key })
+}
+
+/// Newest first, each page that overlaps none taken before; by low key.
+fn living(mut pages: Vec<Found>, superseded: &mut u64) -> BTreeMap<Vec<u8>, Found> {
+    pages.sort_unstable_by_key(|found| std::cmp::Reverse(found.entry.lsn));
+    let mut tiles: BTreeMap<Vec<u8>, Found> = BTreeMap::new();
+    for found in pages {
+        if overlaps(&tiles, &found) {
+            *superseded += 1;
+        } else {
+            tiles.insert(found.entry.low_key.clone(), found);
+        }
+    }
+    tiles
+}
+
+fn overlaps(tiles: &BTreeMap<Vec<u8>, Found>, found: &Found) -> bool {
+    let low = &found.entry.low_key;
+    let before = tiles.range(..=low.clone()).next_back();
+    let reaches_in = before.is_some_and(|(at, tile)| at == low || ends_after(tile, low));
+    let next = tiles.range(low.clone()..).next();
+    reaches_in || next.is_some_and(|(at, _)| ends_after(found, at))
+}
+
+fn ends_after(found: &Found, key: &[u8]) -> bool {
+    found.high_key.as_ref().is_none_or(|high| high.as_slice() > key)
+}
+
+fn note_gaps(table: TableId, tiles: &BTreeMap<Vec<u8>, Found>, gaps: &mut Vec<(TableId, Option<PageId>)>) {
+    let mut before: Option<&Found> = None;
+    for (low, tile) in tiles {
+        let joined = before.map_or(low.is_empty(), |b| b.high_key.as_ref() == Some(low));
+        if !joined {
+            gaps.push((table, before.map(|b| b.entry.pid)));
+        }
+        before = Some(tile);
+    }
+    if let Some(last) = before.filter(|last| last.high_key.is_some()) {
+        gaps.push((table, Some(last.entry.pid)));
+    }
+}
