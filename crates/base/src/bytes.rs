@@ -167,14 +167,11 @@ impl RelaxedBytes {
     /// Moves words `from..from + count` to begin at word `to`; the ranges may overlap. Exclusive latch required (B3).
     #[inline]
     pub fn move_words(&self, from: usize, to: usize, count: usize) {
+        let pairs = self.0[to..to + count].iter().zip(&self.0[from..from + count]);
         if to <= from {
-            for i in 0..count {
-                self.set_word(to + i, self.word(from + i));
-            }
+            pairs.for_each(|(to, from)| to.store(from.load(Relaxed), Relaxed));
         } else {
-            for i in (0..count).rev() {
-                self.set_word(to + i, self.word(from + i));
-            }
+            pairs.rev().for_each(|(to, from)| to.store(from.load(Relaxed), Relaxed));
         }
     }
 

@@ -28,21 +28,21 @@ const HIGH: usize = 6;
 /// Words 4 to 6 of a page, taken at once: three loads instead of one per field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// See [`Page::table`].
+    /// The table this leaf belongs to.
     pub table: TableId,
-    /// See [`Page::flags`].
+    /// Flag bits; bit 0 = dead.
     pub flags: u16,
-    /// See [`Page::prefix_len`].
+    /// Bytes that all keys of the leaf share.
     pub prefix_len: u16,
-    /// See [`Page::cells`].
+    /// Number of cells.
     pub cells: u16,
-    /// See [`Page::heap_start`].
+    /// Offset of the lowest used heap byte.
     pub heap_start: u16,
-    /// See [`Page::dead_bytes`].
+    /// Heap bytes that no slot refers to any more.
     pub dead_bytes: u16,
-    /// See [`Page::low_len`].
+    /// Length of the low fence.
     pub low_len: u16,
-    /// See [`Page::high_len`].
+    /// Length of the high fence, or [`INFINITE`].
     pub high_len: u16,
 }
 
@@ -92,23 +92,6 @@ fn counts_word(cells: u16, heap_start: u16, dead_bytes: u16, low_len: u16) -> u6
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Page<'a>(pub &'a RelaxedBytes);
 
-macro_rules! field {
-    ($(#[$doc:meta])* $get:ident, $set:ident, $word:expr, $shift:expr, $bits:expr, $ty:ty) => {
-        $(#[$doc])*
-        #[inline]
-        pub fn $get(self) -> $ty {
-            (self.0.word($word) >> $shift & (u64::MAX >> (64 - $bits))) as $ty
-        }
-
-        #[doc = concat!("Sets [`Page::", stringify!($get), "`].")]
-        #[inline]
-        pub fn $set(self, value: $ty) {
-            const MASK: u64 = (u64::MAX >> (64 - $bits)) << $shift;
-            self.0.set_word($word, self.0.word($word) & !MASK | (value as u64) << $shift);
-        }
-    };
-}
-
 impl<'a> Page<'a> {
     /// The latch in word 0.
     #[inline]
@@ -146,51 +129,10 @@ impl<'a> Page<'a> {
         PageId(self.0.word(RIGHT))
     }
 
-    /// Sets [`Page::right`].
-    #[inline]
-    pub fn set_right(self, right: PageId) {
-        self.0.set_word(RIGHT, right.0);
-    }
-
     /// The table this leaf belongs to.
     #[inline]
     pub fn table(self) -> TableId {
         TableId(self.0.word(TABLE_FLAGS_PREFIX) as u32)
-    }
-
-    /// Sets [`Page::table`].
-    pub fn set_table(self, table: TableId) {
-        let rest = self.0.word(TABLE_FLAGS_PREFIX) >> 32 << 32;
-        self.0.set_word(TABLE_FLAGS_PREFIX, rest | u64::from(table.0));
-    }
-
-    field! {
-        /// Flag bits; see [`Page::is_dead`].
-        flags, set_flags, TABLE_FLAGS_PREFIX, 32, 16, u16
-    }
-    field! {
-        /// Bytes that all keys of the leaf share.
-        prefix_len, set_prefix_len, TABLE_FLAGS_PREFIX, 48, 16, u16
-    }
-    field! {
-        /// Number of cells.
-        cells, set_cells, CELLS_HEAP_DEAD_LOW, 0, 16, u16
-    }
-    field! {
-        /// Offset of the lowest used heap byte.
-        heap_start, set_heap_start, CELLS_HEAP_DEAD_LOW, 16, 16, u16
-    }
-    field! {
-        /// Heap bytes that no slot refers to any more.
-        dead_bytes, set_dead_bytes, CELLS_HEAP_DEAD_LOW, 32, 16, u16
-    }
-    field! {
-        /// Length of the low fence.
-        low_len, set_low_len, CELLS_HEAP_DEAD_LOW, 48, 16, u16
-    }
-    field! {
-        /// Length of the high fence, or [`INFINITE`].
-        high_len, set_high_len, HIGH, 0, 16, u16
     }
 
     /// All of words 4 to 6.
@@ -200,30 +142,63 @@ impl<'a> Page<'a> {
         Header::from_words([word(0), word(1), word(2)])
     }
 
-    /// Sets [`Page::cells`], [`Page::heap_start`] and [`Page::dead_bytes`] by one store.
+    /// Sets number of cells, heap start and dead bytes by one store.
     #[inline]
     pub fn set_counts(self, cells: u16, heap_start: u16, dead_bytes: u16) {
-        self.0.set_word(CELLS_HEAP_DEAD_LOW, counts_word(cells, heap_start, dead_bytes, self.low_len()));
+        self.0
+            .set_word(CELLS_HEAP_DEAD_LOW, counts_word(cells, heap_start, dead_bytes, self.header().low_len));
     }
 
     /// Was this leaf absorbed by its left neighbour?
     #[inline]
     pub fn is_dead(self) -> bool {
-        u64::from(self.flags()) & DEAD != 0
+        self.header().is_dead()
     }
 
     /// Marks the leaf as absorbed.
     pub fn set_dead(self) {
-        self.set_flags(self.flags() | DEAD as u16);
+        self.0.set_word(TABLE_FLAGS_PREFIX, self.0.word(TABLE_FLAGS_PREFIX) | DEAD << 32);
     }
 
     /// Copies the low fence out: the last `low_len` bytes of the page. `None` if the length read is torn.
     pub fn low_fence(self) -> Option<Vec<u8>> {
-        let len = usize::from(self.low_len());
+        let len = usize::from(self.header().low_len);
         let at = self.0.len().checked_sub(len).filter(|at| *at >= HEADER_BYTES)?;
         let mut fence = Vec::new();
         self.0.append_to(at, len, &mut fence);
         Some(fence)
+    }
+}
+
+/// Single fields, for pages made by hand in tests.
+#[cfg(test)]
+impl Page<'_> {
+    fn change_header(self, change: impl FnOnce(&mut Header)) {
+        let mut header = self.header();
+        change(&mut header);
+        for (i, word) in header.to_words().into_iter().enumerate() {
+            self.0.set_word(Header::FIRST_WORD + i, word);
+        }
+    }
+
+    /// Sets the table.
+    pub fn set_table(self, table: TableId) {
+        self.change_header(|header| header.table = table);
+    }
+
+    /// Sets the flag bits.
+    pub fn set_flags(self, flags: u16) {
+        self.change_header(|header| header.flags = flags);
+    }
+
+    /// Sets the length of the low fence.
+    pub fn set_low_len(self, len: u16) {
+        self.change_header(|header| header.low_len = len);
+    }
+
+    /// Sets the length of the high fence.
+    pub fn set_high_len(self, len: u16) {
+        self.change_header(|header| header.high_len = len);
     }
 }
 
@@ -326,7 +301,7 @@ mod tests {
         page.set_id(PageId(7));
         page.set_lsn(Lsn(99));
         page.set_table(TableId(3));
-        page.set_cells(5);
+        page.set_counts(5, 4092, 0);
         page.set_low_len(4);
         page.set_high_len(INFINITE);
         page.0.write(4092, b"fish");
@@ -338,8 +313,16 @@ mod tests {
         let words = RelaxedBytes::boxed(4096);
         let copy = Page(RelaxedBytes::new(&words));
         load(&image, copy);
-        assert_eq!((copy.id(), copy.lsn(), copy.table(), copy.cells()), (PageId(7), Lsn(99), TableId(3), 5));
+        assert_eq!(
+            (copy.id(), copy.lsn(), copy.table(), copy.header().cells),
+            (PageId(7), Lsn(99), TableId(3), 5)
+        );
         assert_eq!(copy.low_fence().unwrap(), b"fish");
+        assert!(!copy.is_dead());
+        copy.set_dead();
+        assert!(copy.is_dead());
+        copy.set_flags(0);
+        assert_eq!(copy.header(), page.header());
 
         image[100] ^= 1;
         assert!(verify(&image, PageId(7)).unwrap_err().contains("checksum"));

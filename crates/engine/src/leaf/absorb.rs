@@ -28,8 +28,7 @@ impl Absorb {
     /// Errors: [`Error::Corrupt`] if a leaf is malformed, or they are no neighbours.
     pub fn plan(left: Page<'_>, right: Page<'_>) -> Result<Option<Self>> {
         let fill_bytes_max = left.0.len() / 5 * 4;
-        let used = |page| Layout::read(page).map_or(0, |layout| layout.used_bytes() - HEADER_BYTES);
-        if used(left) + used(right) > fill_bytes_max + fence_bytes(right) {
+        if merged_bytes_min(left, right) > fill_bytes_max {
             return Ok(None);
         }
         let mut upper = LeafCopy::of(right)?;
@@ -100,6 +99,9 @@ fn push_rows(leaf: &mut LeafCopy, into: &mut Builder) -> Result<bool> {
     Ok(true)
 }
 
-fn fence_bytes(page: Page<'_>) -> usize {
-    Layout::read(page).map_or(0, |layout| layout.page_bytes - layout.fences_start())
+/// Bytes used after a merge, if the common prefix does not get shorter: one header, and neither copy of the fence
+/// between the two. Spares building what cannot fit; 0 where a page is malformed, which its copy will tell.
+fn merged_bytes_min(left: Page<'_>, right: Page<'_>) -> usize {
+    let used = |page| Layout::read(page).map_or(0, |layout| layout.used_bytes());
+    (used(left) + used(right)).saturating_sub(HEADER_BYTES + 2 * usize::from(right.header().low_len))
 }

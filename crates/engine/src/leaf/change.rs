@@ -19,6 +19,8 @@
 
 use super::absorb::take_in;
 use super::image;
+use super::layout::Limits;
+use super::read::{Route, route};
 use super::split::truncate;
 use super::write::{Outcome, format, remove, upsert};
 use crate::page::{INFINITE, Page};
@@ -143,6 +145,16 @@ impl<'a> Change<'a> {
         }
     }
 
+    /// Does this make page `id` anew, whatever it was before? Recovery has no use for the earlier records of a page
+    /// that is not in the directory: they are of a former life of the page id, which ended before the crash.
+    pub fn creates(&self, id: PageId) -> bool {
+        match *self {
+            Change::Format { page, .. } => page == id,
+            Change::Split { right, .. } => right == id,
+            _ => false,
+        }
+    }
+
     /// The table that this belongs to.
     pub fn table(&self) -> TableId {
         match *self {
@@ -167,12 +179,7 @@ impl<'a> Change<'a> {
     }
 
     fn redo_on(&self, page: Page<'_>, id: PageId) -> Result<(), String> {
-        let makes_it_anew = match *self {
-            Change::Format { page, .. } => page == id,
-            Change::Split { right, .. } => right == id,
-            _ => false,
-        };
-        if !makes_it_anew && (page.id() != id || page.table() != self.table() || page.is_dead()) {
+        if !self.creates(id) && (page.id() != id || page.table() != self.table() || page.is_dead()) {
             let (table, state) = (page.table(), if page.is_dead() { "dead " } else { "" });
             return Err(format!("redo of page {id}: found {state}page {} of table {table}", page.id()));
         }
@@ -207,6 +214,10 @@ impl<'a> Change<'a> {
 
 fn put(page: Page<'_>, key: &[u8], value: &[u8], version: u64) -> Result<(), String> {
     within_fences(page, key)?;
+    let limits = Limits::for_page(page.0.len());
+    if key.len() > limits.key_bytes_max || value.len() > limits.value_bytes_max {
+        return Err(format!("redo of page {}: a key or value is over the limits", page.id()));
+    }
     match upsert(page, key, value, version) {
         Ok(Outcome::NoRoom) => Err(format!("redo of page {}: a put that once had room has none", page.id())),
         Ok(_) => Ok(()),
@@ -216,7 +227,6 @@ fn put(page: Page<'_>, key: &[u8], value: &[u8], version: u64) -> Result<(), Str
 
 /// The rows of `page` may hold `key` (F1), or the record is not for this state of the page.
 fn within_fences(page: Page<'_>, key: &[u8]) -> Result<(), String> {
-    use super::read::{Route, route};
     match route(page, page.table(), page.id(), key) {
         Ok(Route::Here) => Ok(()),
         _ => Err(format!("redo of page {}: the key is not between its fences", page.id())),
@@ -225,7 +235,7 @@ fn within_fences(page: Page<'_>, key: &[u8]) -> Result<(), String> {
 
 /// `separator`, which is between the fences, may become the high fence.
 fn above_low_fence(page: Page<'_>, separator: &[u8]) -> Result<(), String> {
-    let limit = super::Limits::for_page(page.0.len()).key_bytes_max;
+    let limit = Limits::for_page(page.0.len()).key_bytes_max;
     let above = page.low_fence().is_some_and(|low| separator > low.as_slice());
     if above && separator.len() <= limit {
         return Ok(());
@@ -234,7 +244,7 @@ fn above_low_fence(page: Page<'_>, separator: &[u8]) -> Result<(), String> {
 }
 
 fn fences_fit(page: Page<'_>, low: &[u8], high: Option<&[u8]>) -> Result<(), String> {
-    let limit = super::Limits::for_page(page.0.len()).key_bytes_max;
+    let limit = Limits::for_page(page.0.len()).key_bytes_max;
     let fits = low.len() <= limit && high.is_none_or(|high| high.len() <= limit && low < high);
     if fits { Ok(()) } else { Err("redo of a format: its fences are no fences".into()) }
 }

@@ -40,6 +40,7 @@ mod tests;
 pub(crate) use absorb::Absorb;
 pub(crate) use builder::Builder;
 pub(crate) use change::Change;
+pub(crate) use check::readable;
 pub(crate) use copy::{LeafCopy, Row};
 pub(crate) use layout::Limits;
 pub(crate) use read::{Cell, Route, contains, get, is_underfull, lookup, route};

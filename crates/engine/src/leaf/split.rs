@@ -143,7 +143,7 @@ impl<'a> Cells<'a> {
     /// The best cut and its separator.
     fn cut(&self, leaf: &mut LeafCopy) -> Result<(usize, Vec<u8>)> {
         let append = self.position == Position::Absent(leaf.len());
-        let candidates = if append { self.from_the_right() } else { self.from_the_middle() };
+        let candidates = if append { self.rightmost_first() } else { self.middle_first() };
         for with_incoming in [true, false] {
             for &(cut, left_bytes) in &candidates {
                 let separator = self.separator(leaf, cut)?;
@@ -156,17 +156,18 @@ impl<'a> Cells<'a> {
     }
 
     /// Cuts with the bytes to their left, from the last to the first.
-    fn from_the_right(&self) -> Vec<(usize, usize)> {
+    fn rightmost_first(&self) -> Vec<(usize, usize)> {
         let mut cuts = self.cuts();
         cuts.reverse();
         cuts
     }
 
-    /// Cuts with the bytes to their left, the evenest first.
-    fn from_the_middle(&self) -> Vec<(usize, usize)> {
-        let mut cuts = self.cuts();
-        cuts.sort_by_key(|(_, left_bytes)| (2 * left_bytes).abs_diff(self.total));
-        cuts
+    /// Cuts with the bytes to their left, from the middle outwards.
+    fn middle_first(&self) -> Vec<(usize, usize)> {
+        let cuts = self.cuts();
+        let middle = cuts.partition_point(|(_, left_bytes)| 2 * left_bytes < self.total);
+        let outwards = (0..cuts.len()).flat_map(|step| [middle.checked_sub(step + 1), Some(middle + step)]);
+        outwards.flatten().filter_map(|index| cuts.get(index).copied()).collect()
     }
 
     fn cuts(&self) -> Vec<(usize, usize)> {

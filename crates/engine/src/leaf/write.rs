@@ -8,7 +8,7 @@ use super::builder::Builder;
 use super::copy::LeafCopy;
 use super::image;
 use super::layout::{
-    CELL_HEADER_BYTES, FIRST_SLOT_WORD, Layout, SLOT_BYTES, Slot, cell_bytes, tail, tail_len,
+    CELL_HEADER_BYTES, FIRST_SLOT_WORD, Layout, Limits, SLOT_BYTES, Slot, cell_bytes, tail, tail_len,
 };
 use super::read::{cell, position, slot};
 use super::search::Position;
@@ -43,6 +43,8 @@ pub(crate) fn format(
 
 /// Puts `key`, which must be between the fences and within the limits, as its value.
 pub(crate) fn upsert(page: Page<'_>, key: &[u8], value: &[u8], version: u64) -> Result<Outcome> {
+    debug_assert!(key.len() <= Limits::for_page(page.0.len()).key_bytes_max);
+    debug_assert!(value.len() <= Limits::for_page(page.0.len()).value_bytes_max);
     let layout = Layout::read(page).map_err(|_| corrupt(page))?;
     match position(page, &layout, key).map_err(|_| corrupt(page))? {
         Position::Found(index) => replace(page, &layout, index, key, value, version),

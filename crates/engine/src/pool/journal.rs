@@ -13,7 +13,8 @@
 //!   has been damaged since: an error, not a torn tail.
 //! - J2: remains cannot be taken for a batch. At open they are cut off, and the cut is synced, before anything is
 //!   appended; so behind the end there are only zeros, and J1 holds again. Should a disk bring them back, their CRC
-//!   chain still does not fit: it names the CRC of the batch they followed.
+//!   chain still does not fit: it names the CRC of the batch they followed. The same sync makes the last batch durable
+//!   if only the process died between its write and its sync.
 //! - J3: space is reserved before a batch is written, so a full disk leaves the file as it was. Any other failure ends
 //!   the file's use: whether the batch is durable is then unknown, and a sync is not retried.
 
@@ -68,8 +69,8 @@ impl Journal {
         let Reader { file, name, next, len } = reader;
         if !is_zero(&*file, &name, next.at, len)? {
             file.set_len(next.at).map_err(|e| Error::io(format!("cutting the torn end off {name}"), &e))?;
-            file.sync().map_err(|e| Error::io(format!("cutting the torn end off {name}"), &e))?;
         }
+        file.sync().map_err(|e| Error::io(format!("syncing {name}"), &e))?;
         Ok(Self { file, name, end: next, room: 0, failed: None })
     }
 

@@ -41,6 +41,8 @@ mod slots;
 mod table;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use allocate::NewPage;
 pub(crate) use cleaner::Cleaner;

@@ -1,0 +1,341 @@
+//! The pool as a whole: crashes, failures, full disks, threads.
+
+use super::testing::*;
+use super::*;
+use foreshore_base::Restart;
+use foreshore_io::sim::{Crash, Fault, Repeat};
+use foreshore_io::{MemVfs, SimDisk};
+use std::sync::atomic::AtomicBool;
+use std::thread;
+
+const FRAMES: usize = 16;
+const LEAVES: usize = 40;
+const STEPS: u64 = 250;
+
+fn small() -> PoolOptions {
+    options(FRAMES, 5)
+}
+
+/// Runs the seed's operations until the end or the first error. `None` if the database was never there.
+fn run(disk: &SimDisk, seed: u64) -> (Option<Chain>, Result<()>) {
+    let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+    let wal = Arc::new(FakeWal::new(Some(disk.clone()), Lsn::ZERO));
+    let mut chain = match Chain::create(vfs, wal, &small()) {
+        Ok(chain) => chain,
+        Err(error) => return (None, Err(error)),
+    };
+    let mut rng = Rng::new(seed);
+    let result = (0..STEPS).try_for_each(|_| chain.step(&mut rng, LEAVES));
+    (Some(chain), result)
+}
+
+fn reopen(chain: Chain, disk: &SimDisk) -> Chain {
+    chain
+        .reopen(Arc::new(disk.clone()), &small(), Some(disk.clone()))
+        .expect("what a crash leaves can be opened")
+}
+
+/// Rules 2 and 3 at every event: nothing claimed is lost, nothing torn is named, no slot has two pages; and the same
+/// again after a second crash.
+#[test]
+fn every_crash_keeps_what_was_claimed() {
+    for seed in seeds(2) {
+        let whole = SimDisk::new(seed);
+        let (chain, result) = run(&whole, seed);
+        result.and_then(|()| chain.expect("created").check()).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        for event in 0..whole.events() {
+            println!("seed {seed}, event {event} of {}", whole.events());
+            for crash in [Crash::PowerLoss, Crash::ProcessKill] {
+                let disk = SimDisk::new(seed);
+                disk.crash_at(event);
+                let (Some(chain), _) = run(&disk, seed) else { continue };
+                let disk = disk.after_crash(crash, event);
+                let chain = reopen(chain, &disk);
+                crash_again(chain, &disk, event);
+            }
+        }
+    }
+}
+
+/// Changes every page, crashes at some event of writing them, and opens again.
+fn crash_again(mut chain: Chain, disk: &SimDisk, event: u64) {
+    disk.crash_at(disk.events() + event % 12);
+    let _ = chain.touch_all().and_then(|()| chain.pool.flush_all());
+    chain.claimed = chain.pool.oldest_rec_lsn();
+    disk.crash();
+    let disk = disk.after_crash(Crash::PowerLoss, event);
+    reopen(chain, &disk);
+}
+
+/// Every failing call gives a typed error and no panic; pages in memory stay readable; a full disk is passed over; and
+/// what is on disk afterwards is right.
+#[test]
+fn every_failure_is_survived() {
+    for seed in seeds(1) {
+        let whole = SimDisk::new(seed);
+        run(&whole, seed).1.unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        for event in 0..whole.events() {
+            for (fault, repeat) in [
+                (Fault::Eio, Repeat::Once),
+                (Fault::Eio, Repeat::Forever),
+                (Fault::ShortWrite, Repeat::Once),
+                (Fault::Enospc, Repeat::Once),
+                (Fault::Enospc, Repeat::Forever),
+            ] {
+                println!("seed {seed}, event {event}, {fault:?} {repeat:?}");
+                let disk = SimDisk::new(seed);
+                disk.fail_at(event, fault, repeat);
+                let (Some(chain), result) = run(&disk, seed) else { continue };
+                fail(chain, result, &disk, event);
+            }
+        }
+    }
+}
+
+fn fail(chain: Chain, result: Result<()>, disk: &SimDisk, event: u64) {
+    match result {
+        Ok(()) => chain.check().expect("all pages can be read"),
+        Err(Error::Full { .. }) => {
+            disk.clear_faults();
+            chain.pool.flush_all().expect("there is space again");
+            chain.check().expect("all pages can be read");
+        }
+        Err(Error::Poisoned { .. }) => {
+            assert!(chain.wal.is_poisoned());
+            assert!(matches!(chain.pool.flush_all(), Err(Error::Poisoned { .. }) | Ok(())));
+            chain.pool.check().expect("the pool is whole");
+        }
+        Err(other) => panic!("{other}"),
+    }
+    reopen(chain, &disk.after_crash(Crash::PowerLoss, event));
+}
+
+/// A failing read is an error for its reader, and the page can be read later.
+#[test]
+fn a_failed_read_changes_nothing() {
+    let disk = SimDisk::new(1);
+    let (chain, result) = run(&disk, 1);
+    let chain = chain.expect("created");
+    result.and_then(|()| chain.pool.flush_all()).expect("no faults");
+    let mut failed = 0;
+    for key in chain.leaves.keys() {
+        disk.fail_read_at(disk.read_events(), Repeat::Once);
+        failed += u32::from(matches!(chain.read(*key), Err(Error::Io { .. })));
+        disk.clear_faults();
+    }
+    assert!(failed > 10, "only {failed} reads failed");
+    chain.check().expect("all pages can be read");
+}
+
+/// On a full disk the pages that exist can be changed and cleaned for ever, and new ones are refused cleanly.
+#[test]
+fn cleaning_works_on_a_full_disk() {
+    let disk = SimDisk::new(1);
+    let (chain, result) = run(&disk, 1);
+    let mut chain = chain.expect("created");
+    result.and_then(|()| chain.pool.flush_all()).expect("no faults");
+    let stats = chain.pool.stats();
+    disk.set_capacity(stats.slots * PAGE_BYTES as u64 + (1 << 20));
+    let mut rng = Rng::new(1);
+    for _ in 0..2000 {
+        chain.write(rng.below(10_000) as u32).expect("a change needs no space");
+    }
+    chain.pool.flush_all().expect("cleaning needs no space");
+    let refused = (0..1000).find_map(|_| chain.split(rng.below(10_000) as u32).err());
+    assert!(matches!(refused, Some(Error::Full { .. })), "{refused:?}");
+    chain.check().expect("all pages can be read");
+    disk.set_capacity(u64::MAX);
+    chain.pool.flush_all().expect("there is space again");
+    chain.check().expect("all pages can be read");
+}
+
+/// The leaves alone say what the directory says, once all is written.
+#[test]
+fn a_rebuild_equals_the_directory() {
+    for seed in seeds(20) {
+        let disk = SimDisk::new(seed);
+        let (chain, result) = run(&disk, seed);
+        let chain = chain.expect("created");
+        result.and_then(|()| chain.pool.flush_all()).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        let (_, loaded) = Directory::open(Arc::new(disk.clone())).expect("a directory");
+        let rebuilt = rebuild(&disk, PAGE_BYTES).expect("readable leaves");
+        assert_eq!(rebuilt.pages, loaded.pages, "seed {seed}");
+        assert_eq!(rebuilt.gaps, [], "seed {seed}");
+        assert_eq!(rebuilt.pages.len(), chain.leaves.len(), "seed {seed}");
+    }
+}
+
+/// A damaged image is an error, again and again, and harms no other page.
+#[test]
+fn a_damaged_image_is_never_returned() {
+    let disk = SimDisk::new(1);
+    let (chain, result) = run(&disk, 1);
+    let chain = chain.expect("created");
+    result.and_then(|()| chain.pool.flush_all()).expect("no faults");
+    let disk = disk.after_crash(Crash::PowerLoss, 1);
+    let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+    let (directory, loaded) = Directory::open(Arc::clone(&vfs)).expect("a directory");
+    let victim = loaded.pages[3].clone();
+    disk.corrupt("leaves.db", |bytes| bytes[victim.slot.0 as usize * PAGE_BYTES + 777] ^= 4);
+    let pool = Pool::open(&*vfs, &small(), chain.wal, Arc::new(directory), &loaded.pages).expect("a pool");
+    for page in loaded.pages.iter().chain(&loaded.pages) {
+        match pool.page(page.pid) {
+            Err(Error::Corrupt { what, .. }) => {
+                assert_eq!(page.pid, victim.pid);
+                assert!(what.contains(&format!("slot {}", victim.slot)), "{what}");
+            }
+            found => assert_eq!(read_page(found.unwrap().unwrap().page, page.pid), Some(page.lsn)),
+        }
+    }
+    let mut twice = loaded.pages.clone();
+    twice[1].slot = twice[0].slot;
+    let directory = Arc::clone(&pool.directory);
+    let opened = Pool::open(&*vfs, &small(), Arc::clone(&pool.wal), directory, &twice);
+    assert!(matches!(opened, Err(Error::Corrupt { .. })), "two pages share a slot");
+}
+
+/// M3: a million gets of resident pages leave every word of table and frames as it was.
+#[test]
+fn gets_of_resident_pages_write_nothing() {
+    let vfs: Arc<dyn Vfs> = Arc::new(MemVfs::new());
+    let wal = Arc::new(FakeWal::new(None, Lsn::ZERO));
+    let mut chain = Chain::create(vfs, wal, &options(64, 8)).expect("a pool");
+    (1..30).try_for_each(|i| chain.split(i * 100)).expect("space");
+    let pids: Vec<PageId> = chain.leaves.values().copied().collect();
+    let words = |pool: &Pool| {
+        let table: Vec<_> = pool.table.pages().collect();
+        let frames = pool.frames.ids().flat_map(|f| pool.frames.page(f).0.words());
+        (table, frames.map(|word| word.load(Relaxed)).collect::<Vec<_>>(), pool.stats())
+    };
+    let before = words(&chain.pool);
+    for i in 0..1_000_000 {
+        let pid = pids[i % pids.len()];
+        chain.pool.prefetch(pid);
+        let found = chain.pool.page(pid).expect("no I/O").expect("a living page");
+        assert_eq!(found.page.id(), pid);
+    }
+    assert!(before == words(&chain.pool), "a get wrote");
+}
+
+#[test]
+fn sizes_are_checked() {
+    let open = |options: PoolOptions| {
+        let vfs: Arc<dyn Vfs> = Arc::new(MemVfs::new());
+        let directory = Arc::new(Directory::create(Arc::clone(&vfs)).expect("a directory"));
+        Pool::open(&*vfs, &options, Arc::new(FakeWal::default()), directory, &[]).map(drop)
+    };
+    assert!(open(options(FRAMES_MIN, 1)).is_ok());
+    assert!(matches!(open(options(FRAMES_MIN - 1, 1)), Err(Error::Argument(_))));
+    assert!(matches!(open(PoolOptions { page_bytes: 4000, ..small() }), Err(Error::Argument(_))));
+}
+
+#[test]
+fn what_is_not_used_goes_back() {
+    let vfs: Arc<dyn Vfs> = Arc::new(MemVfs::new());
+    let chain = Chain::create(vfs, Arc::new(FakeWal::default()), &small()).expect("a pool");
+    let pool = &chain.pool;
+    let free = pool.free.len();
+    let new = pool.allocate().expect("space");
+    let pid = new.pid();
+    pool.before_change(new.frame_page().frame);
+    assert!(pool.page(pid).expect("no I/O").is_none(), "not published");
+    drop(new);
+    assert_eq!(pool.free.len(), free);
+    assert_eq!(pool.allocate().expect("space").pid(), pid);
+    assert!(pool.allocate_for_redo(PageId(100)).expect("space").is_some_and(|new| new.pid() == PageId(100)));
+    assert!(pool.allocate_for_redo(*chain.leaves.first_key_value().unwrap().1).expect("space").is_none());
+    assert!(matches!(pool.allocate_for_redo(PageId(1 << 32)), Err(Error::Corrupt { .. })));
+    pool.flush_all().expect("no faults");
+    assert_eq!(pool.oldest_rec_lsn(), pool.wal.reserved());
+}
+
+/// Data of 8 × the cache: writers, readers, the cleaner and checkpoints at once. No change is lost, and no reader sees
+/// half of one.
+#[test]
+fn threads_share_a_small_cache() {
+    const PAGES: u64 = 8 * FRAMES as u64;
+    let vfs: Arc<dyn Vfs> = Arc::new(MemVfs::new());
+    let wal = Arc::new(FakeWal::new(None, Lsn::ZERO));
+    let mut chain = Chain::create(vfs, Arc::clone(&wal), &small()).expect("a pool");
+    (1..PAGES).try_for_each(|i| chain.split(i as u32)).expect("space");
+    let pool = Arc::clone(&chain.pool);
+    let cleaner = Cleaner::start(Arc::clone(&pool)).expect("a thread");
+    let newest: Vec<AtomicU64> = (0..=PAGES).map(|_| AtomicU64::new(0)).collect();
+    for (pid, history) in &chain.history {
+        newest[pid.0 as usize].store(history.last_key_value().unwrap().0.0, Relaxed);
+    }
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..4)
+            .map(|seed| {
+                scope.spawn({
+                    let (pool, wal, newest) = (&pool, &wal, &newest);
+                    move || work(pool, wal, newest, seed)
+                })
+            })
+            .collect();
+        scope.spawn(|| {
+            while !stop.load(Relaxed) {
+                let target = pool.wal.reserved();
+                pool.flush_until(target).expect("no faults");
+                assert!(pool.oldest_rec_lsn() <= pool.wal.reserved());
+            }
+        });
+        let results: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
+        stop.store(true, Relaxed);
+        results.into_iter().for_each(|result| result.expect("a worker"));
+    });
+    drop(cleaner);
+    pool.flush_all().expect("no faults");
+    pool.check().expect("whole");
+    for pid in (1..=PAGES).map(PageId) {
+        let page = pool.page(pid).expect("no faults").expect("a living page").page;
+        assert_eq!(read_page(page, pid), Some(Lsn(newest[pid.0 as usize].load(Relaxed))), "page {pid}");
+    }
+    let stats = pool.stats();
+    assert!(stats.evictions > PAGES && stats.cleaned > PAGES, "{stats:?}");
+}
+
+/// Random reads and changes of random pages.
+fn work(pool: &Pool, wal: &FakeWal, newest: &[AtomicU64], seed: u64) {
+    let mut rng = Rng::new(seed);
+    for step in 0..20_000 {
+        let pid = PageId(1 + rng.below(newest.len() as u64 - 1));
+        let change = rng.below(3) == 0;
+        while attempt(pool, wal, newest, pid, change, step % 16 == 0).is_err() {}
+    }
+}
+
+fn attempt(
+    pool: &Pool,
+    wal: &FakeWal,
+    newest: &[AtomicU64],
+    pid: PageId,
+    change: bool,
+    dawdle: bool,
+) -> Result<(), Restart> {
+    let FramePage { frame, page } = pool.page(pid).expect("no faults").expect("a living page");
+    if dawdle {
+        // Long enough for the frame to go to another page.
+        thread::sleep(std::time::Duration::from_micros(200));
+    }
+    if change {
+        let latch = page.latch().exclusive();
+        if page.id() != pid {
+            latch.release_unchanged();
+            return Err(Restart);
+        }
+        pool.before_change(frame);
+        let lsn = wal.reserve();
+        write_page(page, pid, lsn, (0, None));
+        newest[pid.0 as usize].store(lsn.0, Relaxed);
+        return Ok(());
+    }
+    let read = page.latch().try_optimistic()?;
+    let lsn = read_page(page, pid);
+    read.validate()?;
+    if page.id() == pid {
+        assert!(lsn.is_some(), "page {pid} is torn");
+    }
+    lsn.map(drop).ok_or(Restart)
+}

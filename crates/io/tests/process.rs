@@ -1,0 +1,169 @@
+//! Promises between processes: who holds the lock, and what outlives a killed process.
+//!
+//! The other process is this test binary itself, started again with a role in its environment.
+
+mod support;
+
+use foreshore_base::sync::Ordering::Relaxed;
+use foreshore_io::{DirVfs, LockError, Vfs};
+use std::env;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{self, Child, Command, Stdio};
+use support::TempDir;
+
+const ROLE: &str = "FORESHORE_IO_ROLE";
+const DIR: &str = "FORESHORE_IO_DIR";
+const RING_BYTES: usize = 64 << 10;
+
+fn vfs(path: &Path) -> DirVfs {
+    DirVfs::open(path, false).expect("the test's directory")
+}
+
+fn holder(result: Result<Box<dyn Send + Sync>, LockError>) -> Option<u32> {
+    match result {
+        Ok(_) => panic!("a second owner"),
+        Err(LockError::Held(holder)) => holder,
+        Err(LockError::Io(error)) => panic!("{error}"),
+    }
+}
+
+/// Starts this binary in a role; its standard input is a pipe that stays open until the child is waited for.
+fn start(role: &str, dir: &Path) -> Child {
+    Command::new(env::current_exe().expect("this binary"))
+        .args(["--exact", "other_process", "--nocapture"])
+        .env(ROLE, role)
+        .env(DIR, dir)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("this binary, again")
+}
+
+/// Waits for the child's line `ready …` and returns what follows.
+fn wait_ready(child: &mut Child) -> String {
+    let output = BufReader::new(child.stdout.as_mut().expect("a pipe"));
+    // The harness prints the test's name in front of our line.
+    let line = output
+        .lines()
+        .map_while(Result::ok)
+        .find_map(|line| line.split_once("ready").map(|(_, rest)| rest.trim().to_owned()));
+    line.expect("the child's word")
+}
+
+fn say_ready_and_wait(word: &str) {
+    println!("ready {word}");
+    let _ = std::io::stdin().read_to_end(&mut Vec::new());
+}
+
+/// No test by itself: the roles of the other process.
+#[test]
+fn other_process() {
+    let Ok(role) = env::var(ROLE) else { return };
+    let vfs = vfs(Path::new(&env::var(DIR).expect("a directory")));
+    match role.as_str() {
+        "holder" => {
+            let _guard = vfs.lock("LOCK").expect("a free lock");
+            say_ready_and_wait("");
+        }
+        "holder with a child" => {
+            let _guard = vfs.lock("LOCK").expect("a free lock");
+            let child = Command::new("sleep").arg("600").stdout(Stdio::null()).spawn().expect("sleep");
+            say_ready_and_wait(&child.id().to_string());
+        }
+        "writer" => {
+            let memory = vfs.shared_memory("ring", RING_BYTES).expect("a ring");
+            for (value, word) in memory.words().iter().enumerate() {
+                word.store(value as u64, Relaxed);
+            }
+            process::abort();
+        }
+        _ => panic!("no role {role}"),
+    }
+}
+
+#[test]
+fn a_lock_names_the_process_that_holds_it_and_dies_with_it() {
+    let dir = TempDir::on_disk();
+    for _ in 0..5 {
+        let mut child = start("holder", dir.path());
+        wait_ready(&mut child);
+        assert_eq!(holder(vfs(dir.path()).lock("LOCK")), Some(child.id()));
+        child.kill().expect("kill -9");
+        child.wait().expect("its end");
+        vfs(dir.path()).lock("LOCK").expect("a dead owner's lock");
+    }
+}
+
+#[test]
+fn a_lock_is_not_inherited_by_started_programs() {
+    let dir = TempDir::on_disk();
+    let mut child = start("holder with a child", dir.path());
+    let grandchild: libc::pid_t = wait_ready(&mut child).parse().expect("a process id");
+    child.kill().expect("kill -9");
+    child.wait().expect("its end");
+    let relocked = vfs(dir.path()).lock("LOCK").map(drop);
+    // SAFETY: a signal to the process that the child started and nobody has waited for.
+    unsafe { libc::kill(grandchild, libc::SIGKILL) };
+    relocked.expect("the program that it started holds nothing");
+}
+
+/// Forks; the child runs `action` and exits without unwinding into the harness.
+fn fork(action: impl FnOnce()) -> libc::pid_t {
+    // SAFETY: the child calls `action`, which makes system calls and frees memory (glibc's allocator is usable after
+    // fork), and then leaves by `_exit`.
+    match unsafe { libc::fork() } {
+        -1 => panic!("fork: {}", std::io::Error::last_os_error()),
+        0 => {
+            action();
+            // SAFETY: ends this process only.
+            unsafe { libc::_exit(0) }
+        }
+        child => child,
+    }
+}
+
+fn wait_for(child: libc::pid_t) {
+    // SAFETY: waits for our own child, with no place for its status.
+    let waited = unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+    assert_eq!(waited, child);
+}
+
+#[test]
+fn a_forked_child_cannot_give_up_its_parents_lock() {
+    let dir = TempDir::on_disk();
+    let guard = vfs(dir.path()).lock("LOCK").expect("a free lock");
+    let copy = std::mem::ManuallyDrop::new(guard);
+    // SAFETY: the bits of the guard are used once in each process: dropped by the child, and by the parent below.
+    let child = fork(|| drop(unsafe { std::ptr::read(&*copy) }));
+    wait_for(child);
+    assert_eq!(holder(vfs(dir.path()).lock("LOCK")), Some(process::id()));
+    drop(std::mem::ManuallyDrop::into_inner(copy));
+    vfs(dir.path()).lock("LOCK").expect("a lock that was given up");
+}
+
+#[test]
+fn a_forked_child_does_not_keep_a_lock_that_its_parent_gave_up() {
+    let dir = TempDir::on_disk();
+    let guard = vfs(dir.path()).lock("LOCK").expect("a free lock");
+    let child = fork(|| {
+        // SAFETY: only waits for a signal.
+        unsafe { libc::pause() };
+    });
+    drop(guard);
+    let relocked = vfs(dir.path()).lock("LOCK").map(drop);
+    // SAFETY: a signal to our own child, not yet waited for.
+    unsafe { libc::kill(child, libc::SIGKILL) };
+    wait_for(child);
+    relocked.expect("the child holds nothing");
+}
+
+#[test]
+fn shared_memory_outlives_an_aborted_process() {
+    let dir = TempDir::on_disk();
+    let mut child = start("writer", dir.path());
+    let status = child.wait().expect("its end");
+    assert!(status.code().is_none(), "ended by a signal, not with {status}");
+    let memory = vfs(dir.path()).shared_memory("ring", RING_BYTES).expect("the ring");
+    assert!(memory.words().iter().enumerate().all(|(value, word)| word.load(Relaxed) == value as u64));
+}
