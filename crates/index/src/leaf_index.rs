@@ -1,0 +1,50 @@
+//! What the engine asks of an index over its leaf pages.
+
+use crate::ByteMap;
+
+/// A volatile index from the low fences of leaf pages to the pages.
+///
+/// It is a hint: it may lack a fence (the leaf chain repairs that), but what it says of a fence is right. All methods
+/// but [`bulk_load`](LeafIndex::bulk_load) may be called by many threads at a time, with no leaf latch held.
+pub trait LeafIndex: Send + Sync {
+    /// An index of these fences, which rise strictly; nodes are filled to about `fill` (0.1 ..= 1).
+    ///
+    /// Panics if they do not rise, or on another `fill`.
+    fn bulk_load<K: AsRef<[u8]>>(fences: impl IntoIterator<Item = (K, u64)>, fill: f64) -> Self
+    where
+        Self: Sized;
+
+    /// The page whose low fence is the greatest one at most at `key`: where the key is, or left of it.
+    fn seek(&self, key: &[u8]) -> Option<u64>;
+
+    /// The page whose low fence is the greatest one below `key`: where the greatest smaller key is, or left of it.
+    fn seek_before(&self, key: &[u8]) -> Option<u64>;
+
+    /// Enters a leaf under its low fence; returns the page that was there before.
+    fn post(&self, low_fence: &[u8], page: u64) -> Option<u64>;
+
+    /// Forgets a low fence; returns its page.
+    fn unpost(&self, low_fence: &[u8]) -> Option<u64>;
+}
+
+impl<const F: usize, const H: usize> LeafIndex for ByteMap<F, H> {
+    fn bulk_load<K: AsRef<[u8]>>(fences: impl IntoIterator<Item = (K, u64)>, fill: f64) -> Self {
+        ByteMap::bulk_load(fences, fill)
+    }
+
+    fn seek(&self, key: &[u8]) -> Option<u64> {
+        self.floor(key)
+    }
+
+    fn seek_before(&self, key: &[u8]) -> Option<u64> {
+        self.below(key)
+    }
+
+    fn post(&self, low_fence: &[u8], page: u64) -> Option<u64> {
+        self.insert(low_fence, page)
+    }
+
+    fn unpost(&self, low_fence: &[u8]) -> Option<u64> {
+        self.remove(low_fence)
+    }
+}

@@ -1,0 +1,207 @@
+//! Byte-string keys.
+
+use super::Pinned;
+use crate::node::Bias;
+use crate::node::bytes::BytesNode;
+use crate::reclaim::Pin;
+use crate::tree::{Backward, Broken, Forward, Stats, Tree};
+use std::ops::Bound;
+
+/// Adapts any bytes to the tree's key type.
+struct Bytes<K>(K);
+
+impl<K: AsRef<[u8]>> std::borrow::Borrow<[u8]> for Bytes<K> {
+    fn borrow(&self) -> &[u8] {
+        self.0.as_ref()
+    }
+}
+
+/// An ordered map from byte strings to 64-bit words, for many threads. Keys are ordered as byte strings.
+///
+/// Keys may be of any length; those above 128 bytes are kept outside of the nodes and cost a cache miss more.
+/// `F` is the number of keys a node holds at most, `H` the words it has for the tails of keys.
+pub struct ByteMap<const F: usize = 64, const H: usize = 88> {
+    tree: Tree<BytesNode<F, H>>,
+}
+
+impl<const F: usize, const H: usize> Default for ByteMap<F, H> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<const F: usize, const H: usize> std::fmt::Debug for ByteMap<F, H> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ByteMap").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl<const F: usize, const H: usize> ByteMap<F, H> {
+    /// An empty map.
+    pub fn new() -> Self {
+        Self { tree: Tree::new() }
+    }
+
+    /// A map of these entries, whose keys rise strictly; nodes are filled to about `fill` (0.1 ..= 1).
+    ///
+    /// Panics if keys do not rise, or on another `fill`.
+    pub fn bulk_load<K: AsRef<[u8]>>(entries: impl IntoIterator<Item = (K, u64)>, fill: f64) -> Self {
+        Self { tree: Tree::bulk_load(entries.into_iter().map(|(key, value)| (Bytes(key), value)), fill) }
+    }
+
+    /// A handle that pins once for many operations.
+    pub fn pin(&self) -> Pinned<'_, Self> {
+        Pinned { map: self, pin: Pin::new() }
+    }
+
+    /// The value of `key`.
+    #[inline]
+    pub fn get(&self, key: &[u8]) -> Option<u64> {
+        self.tree.get(key, &Pin::new())
+    }
+
+    /// Sets the value of `key`; returns the old one.
+    #[inline]
+    pub fn insert(&self, key: &[u8], value: u64) -> Option<u64> {
+        self.tree.insert(key, value, &Pin::new())
+    }
+
+    /// Removes `key`; returns its value.
+    #[inline]
+    pub fn remove(&self, key: &[u8]) -> Option<u64> {
+        self.tree.remove(key, &Pin::new())
+    }
+
+    /// The value of the greatest entry with a key at most `key`. As fast as [`get`](Self::get), unless the leaf's
+    /// entries up to `key` were removed.
+    #[inline]
+    pub fn floor(&self, key: &[u8]) -> Option<u64> {
+        self.tree.greatest(key, Bias::AtMost, &Pin::new())
+    }
+
+    /// The value of the greatest entry with a key below `key`.
+    #[inline]
+    pub fn below(&self, key: &[u8]) -> Option<u64> {
+        self.tree.greatest(key, Bias::Below, &Pin::new())
+    }
+
+    /// All entries, upwards. The iterator pins: see [`Pinned`].
+    pub fn iter(&self) -> ByteRange<'_, F, H> {
+        self.range(Bound::Unbounded, Bound::Unbounded)
+    }
+
+    /// The entries with keys from `start` to `end`, upwards. The iterator pins: see [`Pinned`].
+    pub fn range(&self, start: Bound<&[u8]>, end: Bound<&[u8]>) -> ByteRange<'_, F, H> {
+        ByteRange(Forward::new(&self.tree, (start.map(<[u8]>::to_vec), end.map(<[u8]>::to_vec))))
+    }
+
+    /// The entries with keys from `start` to `end`, downwards, beginning below `end`. The iterator pins: see [`Pinned`].
+    pub fn range_rev(&self, start: Bound<&[u8]>, end: Bound<&[u8]>) -> ByteRangeRev<'_, F, H> {
+        ByteRangeRev(Backward::new(&self.tree, (start.map(<[u8]>::to_vec), end.map(<[u8]>::to_vec))))
+    }
+
+    /// The number of entries. Exact while nobody changes the map.
+    pub fn len(&self) -> u64 {
+        self.tree.len()
+    }
+
+    /// Is the map empty?
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Memory in bytes. Walks the nodes, latching each for a moment, to add up long keys.
+    pub fn bytes(&self) -> u64 {
+        self.tree.bytes()
+    }
+
+    /// Walks the structure and names the first invariant found broken. Call it while no other thread changes the map.
+    pub fn check(&self) -> Result<(), Broken> {
+        self.tree.check()
+    }
+
+    /// Counts of events and nodes. Walks the nodes.
+    pub fn stats(&self) -> Stats {
+        self.tree.stats()
+    }
+}
+
+impl<'m, const F: usize, const H: usize> IntoIterator for &'m ByteMap<F, H> {
+    type Item = (Vec<u8>, u64);
+    type IntoIter = ByteRange<'m, F, H>;
+
+    fn into_iter(self) -> ByteRange<'m, F, H> {
+        self.iter()
+    }
+}
+
+/// As the methods of [`ByteMap`], without pinning each time.
+impl<const F: usize, const H: usize> Pinned<'_, ByteMap<F, H>> {
+    /// See [`ByteMap::get`].
+    #[inline]
+    pub fn get(&self, key: &[u8]) -> Option<u64> {
+        self.map.tree.get(key, &self.pin)
+    }
+
+    /// See [`ByteMap::insert`].
+    #[inline]
+    pub fn insert(&self, key: &[u8], value: u64) -> Option<u64> {
+        self.map.tree.insert(key, value, &self.pin)
+    }
+
+    /// See [`ByteMap::remove`].
+    #[inline]
+    pub fn remove(&self, key: &[u8]) -> Option<u64> {
+        self.map.tree.remove(key, &self.pin)
+    }
+
+    /// See [`ByteMap::floor`].
+    #[inline]
+    pub fn floor(&self, key: &[u8]) -> Option<u64> {
+        self.map.tree.greatest(key, Bias::AtMost, &self.pin)
+    }
+
+    /// See [`ByteMap::below`].
+    #[inline]
+    pub fn below(&self, key: &[u8]) -> Option<u64> {
+        self.map.tree.greatest(key, Bias::Below, &self.pin)
+    }
+}
+
+/// Entries of a [`ByteMap`], upwards: every key present throughout is there once.
+pub struct ByteRange<'m, const F: usize = 64, const H: usize = 88>(Forward<'m, BytesNode<F, H>>);
+
+impl<const F: usize, const H: usize> ByteRange<'_, F, H> {
+    /// The next entry, without copying its key once more.
+    #[inline]
+    pub fn next_ref(&mut self) -> Option<(&[u8], u64)> {
+        self.0.next()
+    }
+}
+
+impl<const F: usize, const H: usize> Iterator for ByteRange<'_, F, H> {
+    type Item = (Vec<u8>, u64);
+
+    fn next(&mut self) -> Option<(Vec<u8>, u64)> {
+        self.next_ref().map(|(key, value)| (key.to_vec(), value))
+    }
+}
+
+/// Entries of a [`ByteMap`], downwards: every key present throughout is there once.
+pub struct ByteRangeRev<'m, const F: usize = 64, const H: usize = 88>(Backward<'m, BytesNode<F, H>>);
+
+impl<const F: usize, const H: usize> ByteRangeRev<'_, F, H> {
+    /// The next entry, without copying its key once more.
+    #[inline]
+    pub fn next_ref(&mut self) -> Option<(&[u8], u64)> {
+        self.0.next()
+    }
+}
+
+impl<const F: usize, const H: usize> Iterator for ByteRangeRev<'_, F, H> {
+    type Item = (Vec<u8>, u64);
+
+    fn next(&mut self) -> Option<(Vec<u8>, u64)> {
+        self.next_ref().map(|(key, value)| (key.to_vec(), value))
+    }
+}

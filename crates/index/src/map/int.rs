@@ -1,0 +1,172 @@
+//! Integer keys.
+
+use super::Pinned;
+use crate::node::Bias;
+use crate::node::int::{IntKey, IntNode};
+use crate::reclaim::Pin;
+use crate::tree::{Backward, Broken, Forward, Stats, Tree};
+use std::ops::{Bound, RangeBounds};
+
+/// An ordered map from integers (`u64`, `u32`, `i64`, `i32`) to 64-bit words, for many threads.
+///
+/// `F` is the number of keys a node holds; the default suits 64-byte cache lines and large maps.
+pub struct IntMap<K: IntKey, const F: usize = 64> {
+    tree: Tree<IntNode<K, F>>,
+}
+
+impl<K: IntKey, const F: usize> Default for IntMap<K, F> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K: IntKey, const F: usize> std::fmt::Debug for IntMap<K, F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("IntMap").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl<K: IntKey, const F: usize> IntMap<K, F> {
+    /// An empty map.
+    pub fn new() -> Self {
+        Self { tree: Tree::new() }
+    }
+
+    /// A map of these entries, whose keys rise strictly; nodes are filled to about `fill` (0.1 ..= 1).
+    ///
+    /// Panics if keys do not rise, or on another `fill`.
+    pub fn bulk_load(entries: impl IntoIterator<Item = (K, u64)>, fill: f64) -> Self {
+        Self { tree: Tree::bulk_load(entries.into_iter(), fill) }
+    }
+
+    /// A handle that pins once for many operations.
+    pub fn pin(&self) -> Pinned<'_, Self> {
+        Pinned { map: self, pin: Pin::new() }
+    }
+
+    /// The value of `key`.
+    #[inline]
+    pub fn get(&self, key: K) -> Option<u64> {
+        self.tree.get(&key, &Pin::new())
+    }
+
+    /// Sets the value of `key`; returns the old one.
+    #[inline]
+    pub fn insert(&self, key: K, value: u64) -> Option<u64> {
+        self.tree.insert(&key, value, &Pin::new())
+    }
+
+    /// Removes `key`; returns its value.
+    #[inline]
+    pub fn remove(&self, key: K) -> Option<u64> {
+        self.tree.remove(&key, &Pin::new())
+    }
+
+    /// The value of the greatest entry with a key at most `key`.
+    #[inline]
+    pub fn floor(&self, key: K) -> Option<u64> {
+        self.tree.greatest(&key, Bias::AtMost, &Pin::new())
+    }
+
+    /// The value of the greatest entry with a key below `key`.
+    #[inline]
+    pub fn below(&self, key: K) -> Option<u64> {
+        self.tree.greatest(&key, Bias::Below, &Pin::new())
+    }
+
+    /// The entries with keys in `bounds`, upwards. The iterator pins: see [`Pinned`].
+    pub fn range(&self, bounds: impl RangeBounds<K>) -> IntRange<'_, K, F> {
+        IntRange(Forward::new(&self.tree, owned(bounds)))
+    }
+
+    /// The entries with keys in `bounds`, downwards. The iterator pins: see [`Pinned`].
+    pub fn range_rev(&self, bounds: impl RangeBounds<K>) -> IntRangeRev<'_, K, F> {
+        IntRangeRev(Backward::new(&self.tree, owned(bounds)))
+    }
+
+    /// The number of entries. Exact while nobody changes the map.
+    pub fn len(&self) -> u64 {
+        self.tree.len()
+    }
+
+    /// Is the map empty?
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Memory in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.tree.bytes()
+    }
+
+    /// Walks the structure and names the first invariant found broken. Call it while no other thread changes the map.
+    pub fn check(&self) -> Result<(), Broken> {
+        self.tree.check()
+    }
+
+    /// Counts of events and nodes. Walks the nodes.
+    pub fn stats(&self) -> Stats {
+        self.tree.stats()
+    }
+}
+
+fn owned<K: Copy>(bounds: impl RangeBounds<K>) -> (Bound<K>, Bound<K>) {
+    (bounds.start_bound().cloned(), bounds.end_bound().cloned())
+}
+
+/// As the methods of [`IntMap`], without pinning each time.
+impl<K: IntKey, const F: usize> Pinned<'_, IntMap<K, F>> {
+    /// See [`IntMap::get`].
+    #[inline]
+    pub fn get(&self, key: K) -> Option<u64> {
+        self.map.tree.get(&key, &self.pin)
+    }
+
+    /// See [`IntMap::insert`].
+    #[inline]
+    pub fn insert(&self, key: K, value: u64) -> Option<u64> {
+        self.map.tree.insert(&key, value, &self.pin)
+    }
+
+    /// See [`IntMap::remove`].
+    #[inline]
+    pub fn remove(&self, key: K) -> Option<u64> {
+        self.map.tree.remove(&key, &self.pin)
+    }
+
+    /// See [`IntMap::floor`].
+    #[inline]
+    pub fn floor(&self, key: K) -> Option<u64> {
+        self.map.tree.greatest(&key, Bias::AtMost, &self.pin)
+    }
+
+    /// See [`IntMap::below`].
+    #[inline]
+    pub fn below(&self, key: K) -> Option<u64> {
+        self.map.tree.greatest(&key, Bias::Below, &self.pin)
+    }
+}
+
+/// Entries of an [`IntMap`], upwards: every key present throughout is there once.
+pub struct IntRange<'m, K: IntKey, const F: usize = 64>(Forward<'m, IntNode<K, F>>);
+
+impl<K: IntKey, const F: usize> Iterator for IntRange<'_, K, F> {
+    type Item = (K, u64);
+
+    #[inline]
+    fn next(&mut self) -> Option<(K, u64)> {
+        self.0.next().map(|(key, value)| (*key, value))
+    }
+}
+
+/// Entries of an [`IntMap`], downwards: every key present throughout is there once.
+pub struct IntRangeRev<'m, K: IntKey, const F: usize = 64>(Backward<'m, IntNode<K, F>>);
+
+impl<K: IntKey, const F: usize> Iterator for IntRangeRev<'_, K, F> {
+    type Item = (K, u64);
+
+    #[inline]
+    fn next(&mut self) -> Option<(K, u64)> {
+        self.0.next().map(|(key, value)| (*key, value))
+    }
+}

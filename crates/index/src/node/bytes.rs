@@ -1,0 +1,743 @@
+//! A node of byte-string keys.
+//!
+//! Why: what the keys of a node have in common is stored once; of what remains, the first 8 bytes are a number (the
+//! head), so that the search is the one of integer nodes and touches tails only where heads are equal.
+//! Source: prefix B-trees (Bayer, Unterauer) for prefixes and short separators; heads after ANCHORS ("byte strings").
+//!
+//! ```text
+//! key = prefix | head (8 bytes, big-endian, padded with zeros) | tail
+//! header | prefix | heads, sorted | slots: tail offset (u16), suffix length (u16) | words | heap of tails
+//! ```
+//!
+//! Invariants, besides those of [`super`]:
+//! - Y1: every key starts with the prefix, except the least key at entry 0 above the leaves, which has an empty suffix
+//!   and means "no lower bound". The prefix comes from the keys, not from the range: a key that fits the range but not
+//!   the prefix makes the node be packed again.
+//! - Y2: unused heads are the greatest; ranks are capped by the count.
+//! - Y3: the upper bound is stored like a key (`Inside`: it starts with the prefix) or whole (`Foreign`: then it is
+//!   above everything that starts with the prefix).
+//! - Y4: a key longer than [`INLINE_MAX`] is a blob: its cell holds the address. So four keys always fit.
+
+use super::blob::{self, INLINE_MAX};
+use super::{Batch, Bias, Header, Node, Place, Seen};
+use crate::prefetch::prefetch_lines;
+use crate::reclaim::Pin;
+use crate::search::rank_at_most;
+use foreshore_base::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use foreshore_base::{RelaxedBytes, Restart};
+use std::cmp::Ordering;
+
+const HEAD: usize = 8;
+/// Longest prefix that is taken out of the keys.
+const PREFIX_MAX: usize = 64;
+const PREFIX_WORDS: usize = PREFIX_MAX / 8;
+/// Suffix length in the slot of a blob.
+const BLOB: u32 = 0xFFFF;
+
+/// See the module. `F` entries, `H` words of heap.
+#[repr(C, align(64))]
+pub(crate) struct BytesNode<const F: usize, const H: usize> {
+    header: Header,
+    /// Head of the upper bound.
+    high_head: AtomicU64,
+    /// Slot of the upper bound (u32) | kind of bound (u8) | prefix length (u8).
+    shape: AtomicU64,
+    /// End of the heap in use (u32) | bytes in it that nothing refers to (u32).
+    heap_use: AtomicU64,
+    prefix: Aligned<[AtomicU64; PREFIX_WORDS]>,
+    heads: [AtomicU64; F],
+    slots: [AtomicU32; F],
+    words: [AtomicU64; F],
+    heap: [AtomicU64; H],
+}
+
+#[repr(C, align(64))]
+struct Aligned<T>(T);
+
+#[cfg(not(any(loom, shuttle)))]
+const _: () = assert!(size_of::<BytesNode<64, 88>>() == 33 * 64);
+
+/// What the upper bound is (Y3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Bound {
+    Infinite = 0,
+    Inside = 1,
+    Foreign = 2,
+    Closed = 3,
+}
+
+/// Where the tail of a key is, and how long the key is behind the prefix.
+#[derive(Clone, Copy)]
+struct Slot(u32);
+
+impl Slot {
+    fn new(offset: usize, suffix_len: u32) -> Self {
+        Self((offset as u32) << 16 | suffix_len)
+    }
+
+    #[inline]
+    fn offset(self) -> usize {
+        (self.0 >> 16) as usize
+    }
+
+    #[inline]
+    fn suffix_len(self) -> usize {
+        (self.0 & 0xFFFF) as usize
+    }
+
+    #[inline]
+    fn is_blob(self) -> bool {
+        self.0 & 0xFFFF == BLOB
+    }
+
+    /// Bytes of heap that this cell occupies.
+    fn heap_bytes(self) -> usize {
+        if self.is_blob() { HEAD } else { self.suffix_len().saturating_sub(HEAD) }
+    }
+}
+
+/// The first 8 bytes of a suffix as a number that sorts like them.
+#[inline]
+fn head_of(suffix: &[u8]) -> u64 {
+    if let Some(first) = suffix.first_chunk::<HEAD>() {
+        return u64::from_be_bytes(*first);
+    }
+    let mut bytes = [0; HEAD];
+    bytes[..suffix.len()].copy_from_slice(suffix);
+    u64::from_be_bytes(bytes)
+}
+
+/// How a key relates to everything that starts with the prefix.
+enum Relation<'k> {
+    Less,
+    /// It starts with it; this is the rest.
+    Inside(&'k [u8]),
+    Greater,
+}
+
+impl<const F: usize, const H: usize> BytesNode<F, H> {
+    const HEAP_BYTES: usize = H * 8;
+
+    fn heap(&self) -> &RelaxedBytes {
+        RelaxedBytes::new(&self.heap)
+    }
+
+    #[inline]
+    fn prefix_len(&self) -> usize {
+        (self.shape.load(Relaxed) >> 40) as usize & 0xFF
+    }
+
+    fn bound(&self) -> Bound {
+        match (self.shape.load(Relaxed) >> 32) as u8 {
+            0 => Bound::Infinite,
+            1 => Bound::Inside,
+            2 => Bound::Foreign,
+            _ => Bound::Closed,
+        }
+    }
+
+    fn high_slot(&self) -> Slot {
+        Slot(self.shape.load(Relaxed) as u32)
+    }
+
+    fn set_shape(&self, slot: Slot, bound: Bound, prefix_len: usize) {
+        self.shape.store(u64::from(slot.0) | (bound as u64) << 32 | (prefix_len as u64) << 40, Relaxed);
+    }
+
+    #[inline]
+    fn slot(&self, i: usize) -> Slot {
+        Slot(self.slots[i].load(Relaxed))
+    }
+
+    #[inline]
+    fn head(&self, i: usize) -> u64 {
+        self.heads[i].load(Relaxed)
+    }
+
+    fn heap_end(&self) -> usize {
+        self.heap_use.load(Relaxed) as u32 as usize
+    }
+
+    fn heap_dead(&self) -> usize {
+        (self.heap_use.load(Relaxed) >> 32) as usize
+    }
+
+    fn set_heap_use(&self, end: usize, dead: usize) {
+        self.heap_use.store(end as u64 | (dead as u64) << 32, Relaxed);
+    }
+
+    #[inline]
+    fn relation<'k>(&self, key: &'k [u8]) -> Result<Relation<'k>, Restart> {
+        let len = self.prefix_len();
+        if len == 0 {
+            return Ok(Relation::Inside(key));
+        }
+        if len > PREFIX_MAX {
+            return Err(Restart);
+        }
+        let start = &key[..len.min(key.len())];
+        Ok(match RelaxedBytes::new(&self.prefix.0).compare(0, len, start) {
+            Ordering::Equal => Relation::Inside(&key[len..]),
+            Ordering::Less => Relation::Greater,
+            Ordering::Greater => Relation::Less,
+        })
+    }
+
+    /// The blob's key, from byte `skip` on.
+    fn blob_suffix(&self, slot: Slot, skip: usize, seen: &Seen) -> Result<&[u8], Restart> {
+        let address = self.blob_address(slot)?;
+        seen.check()?;
+        // SAFETY: the address was read from a living cell, as the check says; the caller's pin (or the latch) keeps
+        // the blob until the caller is done.
+        Ok(unsafe { blob::bytes(address) }.get(skip..).unwrap_or_default())
+    }
+
+    /// What may be an address, until it is checked: the cell is not aligned, so even one load may be torn.
+    fn blob_address(&self, slot: Slot) -> Result<u64, Restart> {
+        if slot.offset() + HEAD > Self::HEAP_BYTES {
+            return Err(Restart);
+        }
+        Ok(self.heap().u64_at(slot.offset()))
+    }
+
+    /// Compares a stored suffix whose head equals that of `suffix` with it.
+    #[inline]
+    fn compare_equal_heads(&self, slot: Slot, skip: usize, suffix: &[u8], seen: &Seen) -> Result<Ordering, Restart> {
+        if slot.is_blob() {
+            return Ok(self.blob_suffix(slot, skip, seen)?.cmp(suffix));
+        }
+        let len = slot.suffix_len();
+        if len <= HEAD || suffix.len() <= HEAD {
+            return Ok(len.cmp(&suffix.len()));
+        }
+        if slot.offset() + len - HEAD > Self::HEAP_BYTES {
+            return Err(Restart);
+        }
+        Ok(self.heap().compare(slot.offset(), len - HEAD, &suffix[HEAD..]))
+    }
+
+    /// Is the upper bound at, below or above the key? The node has a link.
+    #[inline]
+    fn compare_high(&self, key: &[u8], relation: &Relation, seen: &Seen) -> Result<Ordering, Restart> {
+        let (suffix, skip) = match (self.bound(), relation) {
+            (Bound::Closed, _) => return Ok(Ordering::Less),
+            (Bound::Infinite, _) | (_, Relation::Less) | (Bound::Foreign, Relation::Inside(_)) => {
+                return Ok(Ordering::Greater);
+            }
+            (Bound::Inside, Relation::Greater) => return Ok(Ordering::Less),
+            (Bound::Inside, Relation::Inside(suffix)) => (*suffix, self.prefix_len()),
+            (Bound::Foreign, Relation::Greater) => (key, 0),
+        };
+        match self.high_head.load(Relaxed).cmp(&head_of(suffix)) {
+            Ordering::Equal => self.compare_equal_heads(self.high_slot(), skip, suffix, seen),
+            different => Ok(different),
+        }
+    }
+
+    /// Entries not above (or below) the suffix; is the last of them it?
+    #[inline]
+    fn rank(&self, suffix: &[u8], bias: Bias, seen: &Seen) -> Result<Place, Restart> {
+        let head = head_of(suffix);
+        let count = self.header.count().min(F);
+        let upper = rank_at_most::<u64, F>(&self.heads, head).min(count);
+        if upper == 0 || self.head(upper - 1) != head {
+            return Ok(Place::Rank(upper, false));
+        }
+        let skip = self.prefix_len();
+        let (mut from, mut to) = (0, upper);
+        let mut exact = false;
+        // The last of equal heads is nearly always the only one, so it is tried first.
+        let mut middle = upper - 1;
+        while from < to {
+            let order = match self.head(middle).cmp(&head) {
+                Ordering::Equal => self.compare_equal_heads(self.slot(middle), skip, suffix, seen)?,
+                different => different,
+            };
+            exact |= order == Ordering::Equal;
+            if order == Ordering::Less || (order == Ordering::Equal && bias == Bias::AtMost) {
+                from = middle + 1;
+            } else {
+                to = middle;
+            }
+            middle = from.midpoint(to);
+        }
+        Ok(Place::Rank(from, exact))
+    }
+
+    fn append_prefix(&self, out: &mut Vec<u8>) -> Result<usize, Restart> {
+        let len = self.prefix_len();
+        if len > PREFIX_MAX {
+            return Err(Restart);
+        }
+        RelaxedBytes::new(&self.prefix.0).append_to(0, len, out);
+        Ok(len)
+    }
+
+    /// Appends head and tail of a cell, or the blob behind the prefix.
+    fn append_suffix(&self, head: u64, slot: Slot, skip: usize, seen: &Seen, out: &mut Vec<u8>) -> Result<(), Restart> {
+        if slot.is_blob() {
+            out.extend_from_slice(self.blob_suffix(slot, skip, seen)?);
+            return Ok(());
+        }
+        let len = slot.suffix_len();
+        out.extend_from_slice(&head.to_be_bytes()[..len.min(HEAD)]);
+        if len > HEAD {
+            if slot.offset() + len - HEAD > Self::HEAP_BYTES {
+                return Err(Restart);
+            }
+            self.heap().append_to(slot.offset(), len - HEAD, out);
+        }
+        Ok(())
+    }
+
+    fn append_key(&self, i: usize, seen: &Seen, out: &mut Vec<u8>) -> Result<(), Restart> {
+        let skip = self.append_prefix(out)?;
+        self.append_suffix(self.head(i), self.slot(i), skip, seen, out)
+    }
+
+    /// Bytes of heap that a key needs as a cell behind a prefix of `skip` bytes.
+    fn heap_need(key_len: usize, skip: usize) -> usize {
+        if key_len > INLINE_MAX { HEAD } else { key_len.saturating_sub(skip + HEAD) }
+    }
+
+    /// Writes the part of a key behind `skip` into the heap. An address says that the key is a blob already.
+    fn write_cell(&self, key: &[u8], skip: usize, blob: Option<u64>) -> (u64, Slot) {
+        let suffix = &key[skip..];
+        let (end, dead) = (self.heap_end(), self.heap_dead());
+        assert!(end + Self::heap_need(key.len(), skip) <= Self::HEAP_BYTES, "Y4: a heap overflows");
+        let head = head_of(suffix);
+        if key.len() > INLINE_MAX {
+            self.heap().set_uint(end, HEAD, blob.unwrap_or_else(|| blob::store(key)));
+            self.set_heap_use(end + HEAD, dead);
+            return (head, Slot::new(end, BLOB));
+        }
+        let tail = suffix.get(HEAD..).unwrap_or_default();
+        self.heap().write(end, tail);
+        self.set_heap_use(end + tail.len(), dead);
+        (head, Slot::new(end, suffix.len() as u32))
+    }
+
+    fn drop_cell(&self, slot: Slot, pin: &Pin) {
+        self.set_heap_use(self.heap_end(), self.heap_dead() + slot.heap_bytes());
+        if slot.is_blob() {
+            let address = self.blob_address(slot).expect("a cell of our own");
+            // SAFETY: this cell owned the blob (O2) and is dropped now.
+            unsafe { pin.retire_blob(address) };
+        }
+    }
+
+    fn clear_from(&self, count: usize) {
+        for i in count..self.header.count() {
+            self.heads[i].store(u64::MAX, Relaxed);
+        }
+        self.header.set_count(count);
+    }
+
+    fn is_unbounded_entry(&self, i: usize) -> bool {
+        i == 0 && self.header.level() > 0
+    }
+}
+
+/// All that is in a node, outside of it.
+struct Unpacked {
+    entries: Vec<Entry>,
+    high: Option<Entry>,
+}
+
+/// A key with its word, and its blob if it has one.
+#[derive(Clone)]
+struct Entry {
+    key: Vec<u8>,
+    blob: Option<u64>,
+    word: u64,
+}
+
+fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(x, y)| x == y).count()
+}
+
+/// Taking a node apart and putting it together: what splits and new prefixes need.
+impl<const F: usize, const H: usize> BytesNode<F, H> {
+    fn unpack(&self) -> Unpacked {
+        let entries = (0..self.header.count())
+            .map(|i| Entry { key: own_key(|out| self.append_key(i, &Seen::Latched, out)), blob: self.blob_of(self.slot(i)), word: self.word(i) })
+            .collect();
+        let high = matches!(self.bound(), Bound::Inside | Bound::Foreign).then(|| Entry {
+            key: own_key(|out| self.append_high(&Seen::Latched, out)),
+            blob: self.blob_of(self.high_slot()),
+            word: 0,
+        });
+        Unpacked { entries, high }
+    }
+
+    fn blob_of(&self, slot: Slot) -> Option<u64> {
+        slot.is_blob().then(|| self.blob_address(slot).expect("latched"))
+    }
+
+    fn append_high(&self, seen: &Seen, out: &mut Vec<u8>) -> Result<(), Restart> {
+        let skip = if self.bound() == Bound::Inside { self.append_prefix(out)? } else { 0 };
+        self.append_suffix(self.high_head.load(Relaxed), self.high_slot(), skip, seen, out)
+    }
+
+    /// The length of the prefix that these keys should have, `also` being among them soon.
+    fn best_prefix(&self, entries: &[Entry], also: Option<&[u8]>) -> usize {
+        let real = &entries[usize::from(self.header.level() > 0).min(entries.len())..];
+        let (Some(first), Some(last)) = (real.first(), real.last()) else { return 0 };
+        let among = common_prefix(&first.key, &last.key);
+        let len = match also {
+            Some(key) => common_prefix(&first.key, key).min(among),
+            None if real.len() < 2 => 0,
+            None => among,
+        };
+        len.min(PREFIX_MAX)
+    }
+
+    /// Bytes of heap that these entries need behind a prefix of `skip` bytes.
+    fn heap_needs(&self, entries: &[Entry], skip: usize) -> usize {
+        let skipped = usize::from(self.header.level() > 0).min(entries.len());
+        entries[skipped..].iter().map(|e| Self::heap_need(e.key.len(), skip)).sum()
+    }
+
+    /// Fills the node with these entries, behind a prefix of `skip` bytes.
+    fn pack(&self, entries: &[Entry], high: Option<&Entry>, skip: usize) {
+        assert!(entries.len() <= F, "a node of {F} entries overflows");
+        self.clear_from(0);
+        self.set_heap_use(0, 0);
+        let prefix = entries.last().map_or(&[][..], |e| &e.key[..skip]);
+        RelaxedBytes::new(&self.prefix.0).write(0, prefix);
+        self.set_shape(Slot(0), Bound::Infinite, skip);
+        for (i, entry) in entries.iter().enumerate() {
+            let (head, slot) = if self.is_unbounded_entry(i) {
+                (0, Slot(0))
+            } else {
+                self.write_cell(&entry.key, skip, entry.blob)
+            };
+            self.heads[i].store(head, Relaxed);
+            self.slots[i].store(slot.0, Relaxed);
+            self.set_word(i, entry.word);
+        }
+        self.header.set_count(entries.len());
+        if let Some(high) = high {
+            self.write_high(&high.key, high.blob);
+        }
+    }
+
+    fn write_high(&self, key: &[u8], blob: Option<u64>) {
+        let skip = self.prefix_len();
+        let mut prefix = Vec::new();
+        self.append_prefix(&mut prefix).expect("latched");
+        let (bound, skip) = if key.starts_with(&prefix) { (Bound::Inside, skip) } else { (Bound::Foreign, 0) };
+        let (head, slot) = self.write_cell(key, skip, blob);
+        self.high_head.store(head, Relaxed);
+        self.set_shape(slot, bound, self.prefix_len());
+    }
+
+    /// Packs the node again so that `key` and `spare` bytes fit in too; says whether that helps.
+    fn repack_for(&self, key: &[u8], spare: usize) -> bool {
+        let all = self.unpack();
+        let skip = self.best_prefix(&all.entries, Some(key));
+        let high = all.high.as_ref().map_or(0, |h| Self::heap_need(h.key.len(), 0));
+        let need = self.heap_needs(&all.entries, skip) + high + Self::heap_need(key.len(), skip) + spare;
+        let fits = need <= Self::HEAP_BYTES;
+        if fits {
+            self.pack(&all.entries, all.high.as_ref(), skip);
+        }
+        fits
+    }
+
+    /// The number of entries that stay in a split: all but one, half of them, or half of their bytes, whichever comes
+    /// first and fits (the last always does, by Y4).
+    fn split_point(&self, all: &Unpacked, appending: bool) -> usize {
+        let count = all.entries.len();
+        let by_count = [if appending { count - 1 } else { count / 2 }, count / 2];
+        let fits = |&at: &usize| {
+            let (lower, upper) = all.entries.split_at(at);
+            let bound = self.separator(&lower[at - 1].key, &upper[0].key).len();
+            self.heap_needs(lower, self.best_prefix(lower, None)) + Self::heap_need(bound, 0) <= Self::HEAP_BYTES
+                && self.heap_needs(upper, self.best_prefix(upper, None)) + INLINE_MAX <= Self::HEAP_BYTES
+        };
+        by_count.into_iter().find(fits).unwrap_or_else(|| self.halfway(&all.entries))
+    }
+
+    /// Where the entries before occupy less than half of the heap, and those behind at most one more than half.
+    fn halfway(&self, entries: &[Entry]) -> usize {
+        let total = self.heap_needs(entries, self.prefix_len());
+        let at = (1..entries.len()).rfind(|&at| self.heap_needs(&entries[..at], self.prefix_len()) * 2 <= total);
+        at.unwrap_or(1)
+    }
+
+}
+
+/// What `append` appends under the latch.
+fn own_key(append: impl FnOnce(&mut Vec<u8>) -> Result<(), Restart>) -> Vec<u8> {
+    let mut key = Vec::new();
+    append(&mut key).expect("reading under the latch never restarts");
+    key
+}
+
+/// Copied entries with byte-string keys.
+#[derive(Debug, Default)]
+pub(crate) struct BytesBatch {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+    words: Vec<u64>,
+}
+
+impl Batch<[u8]> for BytesBatch {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+        self.words.clear();
+    }
+
+    fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    fn key(&self, i: usize) -> &[u8] {
+        let start = if i == 0 { 0 } else { self.ends[i - 1] };
+        &self.bytes[start..self.ends[i]]
+    }
+
+    fn word(&self, i: usize) -> u64 {
+        self.words[i]
+    }
+}
+
+impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
+    type Key = [u8];
+    type Owned = Vec<u8>;
+    type Batch = BytesBatch;
+
+    const KEYS_MAY_BE_OUTSIDE: bool = true;
+
+    fn vacant() -> Self {
+        // Y4: prefix, bound and four keys; two keys for the models' small nodes, which see short keys only.
+        assert!(F >= 4 && H * 8 <= 0xFFFF);
+        Self {
+            header: Header::vacant(),
+            high_head: AtomicU64::new(0),
+            shape: AtomicU64::new(0),
+            heap_use: AtomicU64::new(0),
+            prefix: Aligned(std::array::from_fn(|_| AtomicU64::new(0))),
+            heads: std::array::from_fn(|_| AtomicU64::new(u64::MAX)),
+            slots: std::array::from_fn(|_| AtomicU32::new(0)),
+            words: std::array::from_fn(|_| AtomicU64::new(0)),
+            heap: std::array::from_fn(|_| AtomicU64::new(0)),
+        }
+    }
+
+    #[inline(always)]
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn is_closed(&self) -> bool {
+        self.bound() == Bound::Closed
+    }
+
+    fn least() -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn own(key: &[u8]) -> Vec<u8> {
+        key.to_vec()
+    }
+
+    fn reset(&self, level: u8) {
+        self.header.reset(level);
+        self.set_shape(Slot(0), Bound::Infinite, 0);
+        self.set_heap_use(0, 0);
+        self.heads.iter().for_each(|head| head.store(u64::MAX, Relaxed));
+    }
+
+    #[inline(always)]
+    fn prefetch(node: *const Self) {
+        // Header, prefix, heads and slots; words and tails are one line each, found by the search.
+        prefetch_lines(node, 128 + F * 12);
+    }
+
+    #[inline(always)]
+    fn place(&self, key: &[u8], bias: Bias, seen: &Seen) -> Result<Place, Restart> {
+        let relation = self.relation(key)?;
+        if self.header.link() != 0 {
+            match (self.compare_high(key, &relation, seen)?, bias) {
+                (Ordering::Less, _) | (Ordering::Equal, Bias::AtMost) => return Ok(Place::Beyond),
+                (Ordering::Equal, Bias::Below) | (Ordering::Greater, _) => {}
+            }
+        }
+        match relation {
+            Relation::Less => Ok(Place::Rank(0, false)),
+            Relation::Inside(suffix) => self.rank(suffix, bias, seen),
+            Relation::Greater => Ok(Place::Rank(self.header.count().min(F), false)),
+        }
+    }
+
+    #[inline(always)]
+    fn word(&self, i: usize) -> u64 {
+        self.words[i].load(Relaxed)
+    }
+
+    fn key(&self, i: usize, seen: &Seen) -> Result<Vec<u8>, Restart> {
+        let mut key = Vec::new();
+        self.append_key(i, seen, &mut key)?;
+        Ok(key)
+    }
+
+    fn high(&self, seen: &Seen) -> Result<Vec<u8>, Restart> {
+        let mut key = Vec::new();
+        self.append_high(seen, &mut key)?;
+        Ok(key)
+    }
+
+    fn copy(&self, from: usize, to: usize, seen: &Seen, out: &mut BytesBatch) -> Result<(), Restart> {
+        for i in from..to.min(F) {
+            self.append_key(i, seen, &mut out.bytes)?;
+            out.ends.push(out.bytes.len());
+            out.words.push(self.word(i));
+        }
+        Ok(())
+    }
+
+    fn make_room(&self, key: &[u8], bound_too: bool) -> bool {
+        if self.header.count() == F {
+            return false;
+        }
+        let skip = self.prefix_len();
+        let inside = matches!(self.relation(key), Ok(Relation::Inside(_)));
+        let free = Self::HEAP_BYTES - self.heap_end();
+        // A separator behind this key has at most one byte more.
+        let spare = if bound_too { INLINE_MAX.min(key.len() + 1) } else { 0 };
+        (inside && Self::heap_need(key.len(), skip) + spare <= free) || self.repack_for(key, spare)
+    }
+
+    fn is_filled(&self, fill: f64) -> bool {
+        let heap = (self.heap_end() - self.heap_dead()) as f64 / Self::HEAP_BYTES as f64;
+        heap.max(self.header.count() as f64 / F as f64) >= fill
+    }
+
+    fn insert_at(&self, i: usize, key: &[u8], word: u64) {
+        let count = self.header.count();
+        assert!(i <= count && count < F, "an insert at rank {i} of {count} entries");
+        let (head, slot) = if self.is_unbounded_entry(i) {
+            (0, Slot(0))
+        } else {
+            self.write_cell(key, self.prefix_len(), None)
+        };
+        for j in (i..count).rev() {
+            self.heads[j + 1].store(self.head(j), Relaxed);
+            self.slots[j + 1].store(self.slot(j).0, Relaxed);
+            self.words[j + 1].store(self.word(j), Relaxed);
+        }
+        self.heads[i].store(head, Relaxed);
+        self.slots[i].store(slot.0, Relaxed);
+        self.set_word(i, word);
+        self.header.set_count(count + 1);
+    }
+
+    fn set_word(&self, i: usize, word: u64) {
+        self.words[i].store(word, Relaxed);
+    }
+
+    fn remove_at(&self, i: usize, pin: &Pin) {
+        let count = self.header.count();
+        assert!(i < count && count <= F, "a removal at {i} of {count} entries");
+        self.drop_cell(self.slot(i), pin);
+        for j in i + 1..count {
+            self.heads[j - 1].store(self.head(j), Relaxed);
+            self.slots[j - 1].store(self.slot(j).0, Relaxed);
+            self.words[j - 1].store(self.word(j), Relaxed);
+        }
+        self.clear_from(count - 1);
+    }
+
+    fn split_to(&self, right: &Self, appending: bool) -> Vec<u8> {
+        let mut all = self.unpack();
+        let count = all.entries.len();
+        assert!(count > 1, "a split of {count} entries");
+        let at = self.split_point(&all, appending);
+        let mut upper = all.entries.split_off(at);
+        let separator = self.separator(&all.entries[at - 1].key, &upper[0].key);
+        let mut bound = Entry { key: separator.clone(), blob: None, word: 0 };
+        if self.header.level() > 0 {
+            // The separator leaves this level; as our bound it goes on, with its blob.
+            bound.blob = upper[0].blob.take();
+            upper[0].key.clear();
+        }
+        let skip = right.best_prefix(&upper, None);
+        right.pack(&upper, all.high.as_ref(), skip);
+        let skip = self.best_prefix(&all.entries, None);
+        self.pack(&all.entries, Some(&bound), skip);
+        separator
+    }
+
+    /// Between leaves a short key does; above them the separator is an entry that moves up.
+    fn separator(&self, left: &[u8], right: &[u8]) -> Vec<u8> {
+        let len = if self.header.level() > 0 { right.len() } else { common_prefix(left, right) + 1 };
+        right[..len].to_vec()
+    }
+
+    fn set_high(&self, high: &[u8]) {
+        assert_eq!(self.bound(), Bound::Infinite, "a bound is set once");
+        self.write_high(high, None);
+    }
+
+    fn cut_at(&self, i: usize, pin: &Pin) {
+        assert!(i > 0 && i + 1 == self.header.count(), "the last entry, not the first, is cut");
+        let mut all = self.unpack();
+        if all.high.is_some() {
+            self.drop_cell(self.high_slot(), pin);
+        }
+        let bound = all.entries.pop().expect("the last entry");
+        // With the prefix that it has now, the entry surely fits as a bound.
+        let skip = if all.entries.len() > 1 { self.prefix_len() } else { 0 };
+        self.pack(&all.entries, Some(&bound), skip);
+    }
+
+    fn close(&self, pin: &Pin) {
+        if matches!(self.bound(), Bound::Inside | Bound::Foreign) {
+            self.drop_cell(self.high_slot(), pin);
+        }
+        (0..self.header.count()).for_each(|i| self.drop_cell(self.slot(i), pin));
+        self.clear_from(0);
+        self.set_heap_use(0, 0);
+        self.set_shape(Slot(0), Bound::Closed, 0);
+    }
+
+    fn drop_contents(&mut self) {
+        let high = matches!(self.bound(), Bound::Inside | Bound::Foreign).then(|| self.high_slot());
+        for slot in (0..self.header.count()).map(|i| self.slot(i)).chain(high) {
+            if let Some(address) = self.blob_of(slot) {
+                // SAFETY: the cell owned the blob, and nobody else is left.
+                unsafe { blob::free(address) };
+            }
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let all = self.unpack();
+        if let Some(i) = (1..all.entries.len()).find(|&i| all.entries[i - 1].key >= all.entries[i].key) {
+            if !self.is_unbounded_entry(i - 1) {
+                return Err(format!("order: entries {} and {i}", i - 1));
+            }
+        }
+        if (all.entries.len()..F).any(|i| self.head(i) != u64::MAX) {
+            return Err("Y2: an unused head is not the greatest".into());
+        }
+        if (self.header.link() == 0) != (self.bound() == Bound::Infinite) {
+            return Err(format!("Y3: bound {:?} with link {:#x}", self.bound(), self.header.link()));
+        }
+        let high = (self.bound() != Bound::Closed && self.bound() != Bound::Infinite).then(|| self.high_slot());
+        let live: usize = (0..all.entries.len()).map(|i| self.slot(i)).chain(high).map(Slot::heap_bytes).sum();
+        if live + self.heap_dead() != self.heap_end() {
+            return Err(format!("heap: {live} live and {} dead of {}", self.heap_dead(), self.heap_end()));
+        }
+        Ok(())
+    }
+
+    fn bytes_outside(&self) -> u64 {
+        let all = self.unpack();
+        let long = |e: &Entry| if e.blob.is_some() { e.key.len() as u64 + 16 } else { 0 };
+        all.entries.iter().map(long).sum::<u64>() + all.high.as_ref().map_or(0, long)
+    }
+}

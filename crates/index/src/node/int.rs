@@ -1,0 +1,302 @@
+//! A node of fixed-width integer keys: a sorted key array and, beside it, a word array.
+//!
+//! Why: keys alone, 8 or 16 to a cache line, are what a search reads; one line of words follows.
+//! Source: OLFIT §4; the arrays stand apart as in ANCHORS' prototype node.
+//!
+//! Invariants, besides those of [`super`]:
+//! - I1: unused keys hold the greatest image (S1 of the search); a rank is capped by the count, which tells a real
+//!   greatest key from an unused cell.
+//! - I2: `high` holds the greatest image while it is infinite, the least when the node is closed.
+
+use super::{Batch, Bias, Header, Node, Place, Seen};
+use crate::prefetch::prefetch_lines;
+use crate::reclaim::Pin;
+use crate::search::{Lane, rank_at_most};
+use foreshore_base::Restart;
+use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
+
+/// An integer that can be a key.
+pub trait IntKey: Copy + Ord + std::fmt::Debug + Send + Sync + 'static {
+    /// Its order-preserving image in a node.
+    type Lane: Lane;
+    /// The image of this key.
+    fn to_lane(self) -> Self::Lane;
+    /// The key of an image.
+    fn from_lane(lane: Self::Lane) -> Self;
+}
+
+macro_rules! int_key {
+    ($key:ty, $lane:ty, $flip:expr) => {
+        impl IntKey for $key {
+            type Lane = $lane;
+
+            #[inline(always)]
+            fn to_lane(self) -> $lane {
+                self as $lane ^ $flip
+            }
+
+            #[inline(always)]
+            fn from_lane(lane: $lane) -> Self {
+                (lane ^ $flip) as $key
+            }
+        }
+    };
+}
+
+int_key!(u64, u64, 0);
+int_key!(u32, u32, 0);
+int_key!(i64, u64, 1 << 63);
+int_key!(i32, u32, 1 << 31);
+
+/// See the module. `F` entries.
+#[repr(C, align(64))]
+pub(crate) struct IntNode<K: IntKey, const F: usize> {
+    header: Header,
+    high: <K::Lane as Lane>::Cell,
+    keys: Line<[<K::Lane as Lane>::Cell; F]>,
+    words: [AtomicU64; F],
+}
+
+#[repr(C, align(64))]
+struct Line<T>(T);
+
+#[cfg(not(any(loom, shuttle)))]
+const _: () = assert!(size_of::<IntNode<u64, 64>>() == 17 * 64);
+
+impl<K: IntKey, const F: usize> IntNode<K, F> {
+    #[inline(always)]
+    fn lane(&self, i: usize) -> K::Lane {
+        K::Lane::load(&self.keys.0[i])
+    }
+
+    fn set_lane(&self, i: usize, lane: K::Lane) {
+        lane.store(&self.keys.0[i]);
+    }
+
+    fn high_lane(&self) -> K::Lane {
+        K::Lane::load(&self.high)
+    }
+
+    /// Entries not above (or below) the key, capped by the count (I1).
+    #[inline(always)]
+    fn rank(&self, lane: K::Lane, bias: Bias) -> usize {
+        let lane = match bias {
+            Bias::AtMost => lane,
+            Bias::Below => match lane.before() {
+                Some(before) => before,
+                None => return 0,
+            },
+        };
+        rank_at_most::<K::Lane, F>(&self.keys.0, lane).min(self.header.count())
+    }
+
+    fn truncate(&self, count: usize) {
+        for i in count..self.header.count() {
+            self.set_lane(i, K::Lane::MAX);
+        }
+        self.header.set_count(count);
+    }
+}
+
+impl<K: IntKey> Batch<K> for Vec<(K, u64)> {
+    fn clear(&mut self) {
+        Vec::clear(self);
+    }
+
+    fn len(&self) -> usize {
+        Vec::len(self)
+    }
+
+    #[inline]
+    fn key(&self, i: usize) -> &K {
+        &self[i].0
+    }
+
+    #[inline]
+    fn word(&self, i: usize) -> u64 {
+        self[i].1
+    }
+}
+
+impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
+    type Key = K;
+    type Owned = K;
+    type Batch = Vec<(K, u64)>;
+
+    const KEYS_MAY_BE_OUTSIDE: bool = false;
+
+    fn vacant() -> Self {
+        Self {
+            header: Header::vacant(),
+            high: K::Lane::MAX.cell(),
+            keys: Line(std::array::from_fn(|_| K::Lane::MAX.cell())),
+            words: std::array::from_fn(|_| AtomicU64::new(0)),
+        }
+    }
+
+    #[inline(always)]
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn is_closed(&self) -> bool {
+        self.high_lane() == K::Lane::MIN
+    }
+
+    fn least() -> K {
+        K::from_lane(K::Lane::MIN)
+    }
+
+    fn own(key: &K) -> K {
+        *key
+    }
+
+    fn reset(&self, level: u8) {
+        self.header.reset(level);
+        K::Lane::MAX.store(&self.high);
+        for cell in &self.keys.0 {
+            K::Lane::MAX.store(cell);
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch(node: *const Self) {
+        prefetch_lines::<Self>(node, size_of::<Self>());
+    }
+
+    #[inline(always)]
+    fn place(&self, key: &K, bias: Bias, _seen: &Seen) -> Result<Place, Restart> {
+        let (lane, high) = (key.to_lane(), self.high_lane());
+        let beyond = match bias {
+            Bias::AtMost => lane >= high,
+            Bias::Below => lane > high,
+        };
+        if beyond && self.header.link() != 0 {
+            return Ok(Place::Beyond);
+        }
+        let rank = self.rank(lane, bias);
+        Ok(Place::Rank(rank, rank > 0 && self.lane(rank - 1) == lane))
+    }
+
+    #[inline(always)]
+    fn word(&self, i: usize) -> u64 {
+        self.words[i].load(Relaxed)
+    }
+
+    fn key(&self, i: usize, _seen: &Seen) -> Result<K, Restart> {
+        Ok(K::from_lane(self.lane(i)))
+    }
+
+    fn high(&self, _seen: &Seen) -> Result<K, Restart> {
+        Ok(K::from_lane(self.high_lane()))
+    }
+
+    #[inline]
+    fn copy(&self, from: usize, to: usize, _seen: &Seen, out: &mut Self::Batch) -> Result<(), Restart> {
+        let keys = self.keys.0.get(from..to).ok_or(Restart)?;
+        let words = &self.words[from..to];
+        out.extend(keys.iter().zip(words).map(|(k, w)| (K::from_lane(K::Lane::load(k)), w.load(Relaxed))));
+        Ok(())
+    }
+
+    #[inline]
+    fn make_room(&self, _key: &K, _bound_too: bool) -> bool {
+        self.header.count() < F
+    }
+
+    fn is_filled(&self, fill: f64) -> bool {
+        self.header.count() as f64 >= F as f64 * fill
+    }
+
+    #[inline]
+    fn insert_at(&self, i: usize, key: &K, word: u64) {
+        let count = self.header.count();
+        assert!(i <= count && count < F, "an insert at rank {i} of {count} entries");
+        for j in (i..count).rev() {
+            self.set_lane(j + 1, self.lane(j));
+        }
+        for j in (i..count).rev() {
+            self.words[j + 1].store(self.word(j), Relaxed);
+        }
+        self.set_lane(i, key.to_lane());
+        self.set_word(i, word);
+        self.header.set_count(count + 1);
+    }
+
+    #[inline]
+    fn set_word(&self, i: usize, word: u64) {
+        self.words[i].store(word, Relaxed);
+    }
+
+    #[inline]
+    fn remove_at(&self, i: usize, _pin: &Pin) {
+        let count = self.header.count();
+        assert!(i < count && count <= F, "a removal at {i} of {count} entries");
+        for j in i + 1..count {
+            self.set_lane(j - 1, self.lane(j));
+        }
+        for j in i + 1..count {
+            self.set_word(j - 1, self.word(j));
+        }
+        self.set_lane(count - 1, K::Lane::MAX);
+        self.header.set_count(count - 1);
+    }
+
+    fn split_to(&self, right: &Self, appending: bool) -> K {
+        let count = self.header.count();
+        let at = if appending { count - 1 } else { count / 2 };
+        assert!(at > 0, "a split of {count} entries");
+        let separator = self.lane(at);
+        for j in at..count {
+            right.set_lane(j - at, self.lane(j));
+            right.set_word(j - at, self.word(j));
+        }
+        right.header.set_count(count - at);
+        if self.header.level() > 0 {
+            right.set_lane(0, K::Lane::MIN);
+        }
+        self.truncate(at);
+        self.high_lane().store(&right.high);
+        separator.store(&self.high);
+        K::from_lane(separator)
+    }
+
+    fn separator(&self, _left: &K, right: &K) -> K {
+        *right
+    }
+
+    fn set_high(&self, high: &K) {
+        high.to_lane().store(&self.high);
+    }
+
+    fn cut_at(&self, i: usize, _pin: &Pin) {
+        assert!(i > 0 && i + 1 == self.header.count(), "the last entry, not the first, is cut");
+        self.lane(i).store(&self.high);
+        self.truncate(i);
+    }
+
+    fn close(&self, _pin: &Pin) {
+        self.truncate(0);
+        K::Lane::MIN.store(&self.high);
+    }
+
+    fn drop_contents(&mut self) {}
+
+    fn check(&self) -> Result<(), String> {
+        let count = self.header.count();
+        if let Some(i) = (1..count).find(|&i| self.lane(i - 1) >= self.lane(i)) {
+            return Err(format!("order: entries {} and {i}", i - 1));
+        }
+        if (count..F).any(|i| self.lane(i) != K::Lane::MAX) {
+            return Err("I1: an unused key is not the greatest".into());
+        }
+        if self.header.link() == 0 && self.high_lane() != K::Lane::MAX {
+            return Err("I2: a rightmost node has a bound".into());
+        }
+        Ok(())
+    }
+
+    fn bytes_outside(&self) -> u64 {
+        0
+    }
+}

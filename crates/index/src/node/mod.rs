@@ -1,0 +1,214 @@
+//! What a node must be able to do, whatever its keys.
+//!
+//! Why: the tree code (descent, split, unlinking, scans) is the same for integers and for byte strings; only the
+//! layout inside a node and its search differ. [`int`] and [`bytes`] are the two layouts.
+//! Source: OLFIT (VLDB 2001) §4–5: `ccinfo`, high key, link pointer. High key and link after Lehman and Yao.
+//!
+//! Invariants:
+//! - N1: a node of level 0 is a leaf: its words are values. A node above holds children: entry `i` leads to the keys
+//!   from its own key up to that of entry `i + 1`; the key of entry 0 is the least possible key, whatever the range.
+//! - N2: `high` is exclusive: keys at or above it live to the right, behind `link`. Without a link it is infinite.
+//! - N3: a closed node has a `high` below every key, so everybody who comes moves right. A dead node is closed.
+//! - N4: a key only ever moves to the right. So does a range: an empty node gives its range to its right neighbour.
+//! - N5: methods under "reading" may run while the node changes: they bounds-check everything, follow nothing
+//!   before a check of [`Seen`], and their result counts only after validation.
+
+pub(crate) mod blob;
+pub(crate) mod bytes;
+pub(crate) mod int;
+
+use crate::reclaim::Pin;
+use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
+use foreshore_base::{NodeLatch, Optimistic, Restart};
+use std::borrow::Borrow;
+
+/// Which side of a search key an equal entry belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bias {
+    /// Entries not above the key count.
+    AtMost,
+    /// Entries below the key count.
+    Below,
+}
+
+/// Where a key is, seen from one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// To the right of this node.
+    Beyond,
+    /// Here: so many entries count ([`Bias`]), and the last of them is (or is not) the key itself.
+    Rank(usize, bool),
+}
+
+/// The right to read a node: an optimistic read in progress, or the latch.
+#[derive(Clone, Copy)]
+pub(crate) enum Seen<'g> {
+    /// What is read counts if it validates.
+    Optimistic(Optimistic<'g>),
+    /// The reader holds the latch: what is read is current.
+    Latched,
+}
+
+impl Seen<'_> {
+    /// Must pass before something that was read is followed or allocated by.
+    #[inline(always)]
+    pub fn check(&self) -> Result<(), Restart> {
+        match self {
+            Seen::Optimistic(read) => read.validate(),
+            Seen::Latched => Ok(()),
+        }
+    }
+}
+
+/// The first words of every node.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Header {
+    /// Latch and version (L1: survives the reuse of the node).
+    pub latch: NodeLatch,
+    /// Number of entries (u16) | level (u8) | flags (u8).
+    meta: AtomicU64,
+    /// Right neighbour, 0 = none.
+    link: AtomicU64,
+    /// Set while the node lies in the pool, where nobody may be reading it.
+    #[cfg(shuttle)]
+    pub pooled: std::sync::atomic::AtomicBool,
+}
+
+const LEVEL_SHIFT: u32 = 16;
+const DEAD: u64 = 1 << 24;
+const COUNT_MASK: u64 = 0xFFFF;
+
+impl Header {
+    /// The header of memory that was never a node.
+    pub fn vacant() -> Self {
+        Self {
+            latch: NodeLatch::new(),
+            meta: AtomicU64::new(0),
+            link: AtomicU64::new(0),
+            #[cfg(shuttle)]
+            pooled: std::sync::atomic::AtomicBool::new(false),
+        }
+    }
+
+    /// Begins a new life at `level`: no entries, no link. The latch word goes on (L1).
+    pub fn reset(&self, level: u8) {
+        self.meta.store(u64::from(level) << LEVEL_SHIFT, Relaxed);
+        self.link.store(0, Relaxed);
+    }
+
+    /// 0 for a leaf. Constant while the node can be reached.
+    #[inline(always)]
+    pub fn level(&self) -> u8 {
+        (self.meta.load(Relaxed) >> LEVEL_SHIFT) as u8
+    }
+
+    /// Entries in use.
+    #[inline(always)]
+    pub fn count(&self) -> usize {
+        (self.meta.load(Relaxed) & COUNT_MASK) as usize
+    }
+
+    pub fn set_count(&self, count: usize) {
+        debug_assert!(count as u64 <= COUNT_MASK);
+        self.meta.store(self.meta.load(Relaxed) & !COUNT_MASK | count as u64, Relaxed);
+    }
+
+    /// Was this node unlinked (N3)?
+    pub fn is_dead(&self) -> bool {
+        self.meta.load(Relaxed) & DEAD != 0
+    }
+
+    pub fn set_dead(&self) {
+        self.meta.store(self.meta.load(Relaxed) | DEAD, Relaxed);
+    }
+
+    /// Address of the right neighbour, 0 = none.
+    #[inline(always)]
+    pub fn link(&self) -> u64 {
+        self.link.load(Relaxed)
+    }
+
+    pub fn set_link(&self, node: u64) {
+        self.link.store(node, Relaxed);
+    }
+}
+
+/// Entries copied out of a node, in order.
+pub(crate) trait Batch<K: ?Sized>: Default {
+    fn clear(&mut self);
+    fn len(&self) -> usize;
+    fn key(&self, i: usize) -> &K;
+    fn word(&self, i: usize) -> u64;
+}
+
+/// One layout of nodes. See the module's invariants.
+pub(crate) trait Node: Sized + Send + Sync + 'static {
+    /// What the tree is ordered by.
+    type Key: ?Sized + Ord;
+    /// A key outside of any node.
+    type Owned: Borrow<Self::Key> + Clone + std::fmt::Debug;
+    /// Copied entries.
+    type Batch: Batch<Self::Key>;
+
+    /// Do nodes own memory outside of themselves?
+    const KEYS_MAY_BE_OUTSIDE: bool;
+
+    /// Memory that was never a node.
+    fn vacant() -> Self;
+    fn header(&self) -> &Header;
+    /// Is every key to the right of this node (N3)? For readers (N5).
+    fn is_closed(&self) -> bool;
+    /// A key not above any other.
+    fn least() -> Self::Owned;
+    fn own(key: &Self::Key) -> Self::Owned;
+    /// Makes an unreachable node empty, at `level`, with infinite `high`.
+    fn reset(&self, level: u8);
+    /// Asks for every line that a search will touch.
+    fn prefetch(node: *const Self);
+
+    // Reading (N5).
+
+    /// Where `key` belongs.
+    fn place(&self, key: &Self::Key, bias: Bias, seen: &Seen) -> Result<Place, Restart>;
+    /// Value or child of entry `i`; `i` may be stale but is below the capacity.
+    fn word(&self, i: usize) -> u64;
+    /// The key of entry `i`.
+    fn key(&self, i: usize, seen: &Seen) -> Result<Self::Owned, Restart>;
+    /// The upper bound; meaningless without a link.
+    fn high(&self, seen: &Seen) -> Result<Self::Owned, Restart>;
+    /// Appends entries `from..to` to `out`.
+    fn copy(&self, from: usize, to: usize, seen: &Seen, out: &mut Self::Batch) -> Result<(), Restart>;
+
+    // Writing: the latch is held, or nobody else can reach the node.
+
+    /// Is there room for an entry with `key`, and behind it for an upper bound if there is none yet (`bound_too`)?
+    /// May rearrange the node to make it.
+    fn make_room(&self, key: &Self::Key, bound_too: bool) -> bool;
+    /// Is the node filled to this share of its capacity (bulk loading)?
+    fn is_filled(&self, fill: f64) -> bool;
+    /// Adds an entry at rank `i`, for which there is room. `key` is the least key if `i` is 0 above the leaves (N1).
+    fn insert_at(&self, i: usize, key: &Self::Key, word: u64);
+    fn set_word(&self, i: usize, word: u64);
+    fn remove_at(&self, i: usize, pin: &Pin);
+    /// Moves the upper part of the entries, and the range above the separator returned, to `right`, an empty node of
+    /// the same level. `appending`: the next key goes behind the last one, so only as little as possible moves.
+    fn split_to(&self, right: &Self, appending: bool) -> Self::Owned;
+    /// A key above `left` and not above `right`, two neighbouring keys of this level.
+    fn separator(&self, left: &Self::Key, right: &Self::Key) -> Self::Owned;
+    /// Sets the upper bound of a node that has none.
+    fn set_high(&self, high: &Self::Key);
+    /// Removes entry `i`, the last and not the first, and gives its range to the right (N4).
+    fn cut_at(&self, i: usize, pin: &Pin);
+    /// Removes everything and gives the range to the right (N3).
+    fn close(&self, pin: &Pin);
+    /// Frees what the node owns outside of itself, at the end of the tree.
+    fn drop_contents(&mut self);
+
+    // Checking, nobody else being active.
+
+    /// Names a broken invariant inside the node.
+    fn check(&self) -> Result<(), String>;
+    /// Bytes that the node owns outside of itself.
+    fn bytes_outside(&self) -> u64;
+}

@@ -1,0 +1,37 @@
+//! The pool under shuttle, whose atomics are not plain words: nodes are boxes. The node given back last is handed out
+//! first, and a node in the pool is marked, so that whoever still reads it is caught.
+
+use crate::node::Node;
+use std::any::Any;
+use std::cell::RefCell;
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::Relaxed;
+
+thread_local!(static FREE: RefCell<Vec<Box<dyn Any>>> = RefCell::default());
+
+/// A node that nobody else knows.
+pub(crate) fn take<N: Node>() -> NonNull<N> {
+    let free = FREE.with_borrow_mut(|free| {
+        let last = free.iter().rposition(|node| node.is::<N>())?;
+        free.remove(last).downcast::<N>().ok()
+    });
+    let node = free.unwrap_or_else(|| Box::new(N::vacant()));
+    node.header().pooled.store(false, Relaxed);
+    NonNull::from(Box::leak(node))
+}
+
+/// Puts a node back.
+///
+/// # Safety
+/// The node came from [`take`], and nobody can reach it any more.
+pub(crate) unsafe fn give_back<N: Node>(node: NonNull<N>) {
+    // SAFETY: `take` leaked a box.
+    let node = unsafe { Box::from_raw(node.as_ptr()) };
+    node.header().pooled.store(true, Relaxed);
+    FREE.with_borrow_mut(|free| free.push(node));
+}
+
+/// Forgets all free nodes: the atomics of one execution must not meet the next.
+pub(crate) fn trim() {
+    FREE.with_borrow_mut(Vec::clear);
+}

@@ -1,0 +1,27 @@
+//! Asking for the lines of a node before its version is read, so that their misses overlap.
+
+/// Asks for the first `bytes` of the object at `at`, which need not exist.
+#[inline(always)]
+pub(crate) fn prefetch_lines<T>(at: *const T, bytes: usize) {
+    for offset in (0..bytes).step_by(64) {
+        prefetch(at.cast::<u8>().wrapping_add(offset));
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", not(any(loom, shuttle))))]
+#[inline(always)]
+fn prefetch(line: *const u8) {
+    // SAFETY: a prefetch is a hint: it may name any address and never faults.
+    unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line.cast()) }
+}
+
+#[cfg(all(target_arch = "aarch64", not(any(loom, shuttle))))]
+#[inline(always)]
+fn prefetch(line: *const u8) {
+    // SAFETY: a prefetch is a hint: it may name any address, never faults, and touches no register.
+    unsafe { std::arch::asm!("prfm pldl1keep, [{line}]", line = in(reg) line, options(nostack, preserves_flags, readonly)) }
+}
+
+#[cfg(any(loom, shuttle, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+#[inline(always)]
+fn prefetch(_line: *const u8) {}

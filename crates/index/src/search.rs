@@ -1,0 +1,117 @@
+//! How many keys of a node are not above a key: the one search of every node.
+//!
+//! Why: a descent is a chain of cache misses with a search between two of them. A branchy binary search mispredicts
+//! half of its branches; a linear one reads everything. The hybrid below selects the cache line without a branch, by
+//! the last key of each line, and then counts inside that line, also without a branch.
+//! Source: Chen et al.'s prefetching B+-trees for the line as unit; `select_unpredictable` keeps the compiler from
+//! turning selections back into branches.
+//!
+//! Invariants:
+//! - S1: cells are sorted, and unused cells hold the greatest value, so no search needs the number of keys. Whoever
+//!   must tell an unused cell from the greatest key caps the result by that number.
+//! - S2: cells are read by relaxed atomic loads: they may change meanwhile, and the result may be any number up to
+//!   the length. The caller validates before it believes it.
+
+use foreshore_base::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::hint::select_unpredictable;
+
+/// An order-preserving image of a key, small enough for one atomic access.
+pub trait Lane: Copy + Ord + std::fmt::Debug + Send + Sync + 'static {
+    /// The atomic that holds it in a node.
+    type Cell: Send + Sync + 'static;
+    /// Lanes in a cache line.
+    const PER_LINE: usize;
+    /// The least image.
+    const MIN: Self;
+    /// The greatest image, also that of an unused cell (S1).
+    const MAX: Self;
+
+    /// The next lower image, if there is one.
+    fn before(self) -> Option<Self>;
+    /// A cell with this image.
+    fn cell(self) -> Self::Cell;
+    /// Reads a cell.
+    fn load(cell: &Self::Cell) -> Self;
+    /// Writes a cell; the node's latch must be held.
+    fn store(self, cell: &Self::Cell);
+}
+
+macro_rules! lane {
+    ($int:ty, $cell:ty) => {
+        impl Lane for $int {
+            type Cell = $cell;
+            const PER_LINE: usize = 64 / size_of::<$int>();
+            const MIN: Self = <$int>::MIN;
+            const MAX: Self = <$int>::MAX;
+
+            #[inline(always)]
+            fn before(self) -> Option<Self> {
+                self.checked_sub(1)
+            }
+
+            #[inline(always)]
+            fn cell(self) -> $cell {
+                <$cell>::new(self)
+            }
+
+            #[inline(always)]
+            fn load(cell: &$cell) -> Self {
+                cell.load(Relaxed)
+            }
+
+            #[inline(always)]
+            fn store(self, cell: &$cell) {
+                cell.store(self, Relaxed);
+            }
+        }
+    };
+}
+
+lane!(u64, AtomicU64);
+lane!(u32, AtomicU32);
+
+/// The number of cells whose image is not above `key` (S1, S2).
+#[inline(always)]
+pub(crate) fn rank_at_most<L: Lane, const F: usize>(cells: &[L::Cell; F], key: L) -> usize {
+    if F % L::PER_LINE != 0 {
+        return cells.iter().map(|cell| usize::from(L::load(cell) <= key)).sum();
+    }
+    // All lines before `line` lie at or below the key; the boundary is in one of `left` lines from there.
+    let mut line = 0;
+    let mut left = F / L::PER_LINE;
+    while left > 1 {
+        let half = left / 2;
+        let last = L::load(&cells[(line + half) * L::PER_LINE - 1]);
+        line = select_unpredictable(last <= key, line + half, line);
+        left -= half;
+    }
+    let first = line * L::PER_LINE;
+    let inside: usize =
+        cells[first..first + L::PER_LINE].iter().map(|cell| usize::from(L::load(cell) <= key)).sum();
+    first + inside
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn cells<const F: usize>(keys: &[u64]) -> [AtomicU64; F] {
+        std::array::from_fn(|i| AtomicU64::new(keys.get(i).copied().unwrap_or(u64::MAX)))
+    }
+
+    proptest! {
+        /// Whatever the fill and the shape, the rank is that of a plain count.
+        #[test]
+        fn rank_is_a_count(mut keys in proptest::collection::vec(0u64..200, 0..64), key in 0u64..200) {
+            keys.sort_unstable();
+            let expected = keys.iter().filter(|k| **k <= key).count();
+            prop_assert_eq!(rank_at_most::<u64, 64>(&cells(&keys), key), expected);
+            prop_assert_eq!(rank_at_most::<u64, 72>(&cells(&keys), key), expected);
+            prop_assert_eq!(rank_at_most::<u64, 67>(&cells(&keys), key), expected);
+            let narrow: [AtomicU32; 64] =
+                std::array::from_fn(|i| AtomicU32::new(keys.get(i).map_or(u32::MAX, |k| *k as u32)));
+            prop_assert_eq!(rank_at_most::<u32, 64>(&narrow, key as u32), expected);
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Walking the whole structure and naming what is broken. Only when nobody else is active.
+
+use super::{Stats, Tree, address_of, node_at};
+use crate::node::{Node, Seen};
+use crate::reclaim::Pin;
+use std::borrow::Borrow;
+use std::fmt;
+
+/// A broken invariant: which, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken(String);
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Broken {}
+
+/// A node on its level's chain, and the lower end of its range (`None` for the leftmost).
+struct Chained<'g, N: Node> {
+    node: &'g N,
+    low: Option<N::Owned>,
+}
+
+fn broken<T>(what: impl Into<String>) -> Result<T, Broken> {
+    Err(Broken(what.into()))
+}
+
+impl<N: Node> Tree<N> {
+    /// Checks order, bounds, links, levels and counts. Call it while no other thread uses the tree: what is under way
+    /// looks broken.
+    pub fn check(&self) -> Result<(), Broken> {
+        let pin = Pin::new();
+        let root = self.root(&pin);
+        if root.header().link() != 0 {
+            return broken("T4: the root has a right neighbour");
+        }
+        let mut above: Option<Vec<Chained<N>>> = None;
+        let (mut nodes, mut entries) = (0, 0);
+        for level in (0..=root.header().level()).rev() {
+            let chain = self.chain(level, &pin)?;
+            if let Some(parents) = &above {
+                self.check_parents(parents, &chain, level)?;
+            }
+            nodes += chain.len() as u64;
+            entries = chain.iter().map(|c| c.node.header().count() as u64).sum();
+            above = Some(chain);
+        }
+        if nodes != self.counters.nodes.get() {
+            return broken(format!("count: {nodes} nodes are linked, {} were made", self.counters.nodes.get()));
+        }
+        if entries != self.len() {
+            return broken(format!("count: {entries} entries, but a length of {}", self.len()));
+        }
+        Ok(())
+    }
+
+    /// The nodes of a level from left to right, each checked by itself and against its left neighbour.
+    fn chain<'g>(&self, level: u8, pin: &'g Pin) -> Result<Vec<Chained<'g, N>>, Broken> {
+        let mut chain: Vec<Chained<N>> = Vec::new();
+        let mut next = address_of(self.leftmost(level, pin));
+        let mut low = None;
+        while next != 0 {
+            let node: &N = node_at(next, pin);
+            let at = format!("level {level}, node {}", chain.len());
+            if node.header().latch.is_latched() {
+                return broken(format!("{at}: latched while nobody is active"));
+            }
+            if node.header().level() != level || node.header().is_dead() {
+                return broken(format!("{at}: level {}, dead: {}", node.header().level(), node.header().is_dead()));
+            }
+            node.check().or_else(|what| broken(format!("{at}: {what}")))?;
+            chain.push(Chained { node, low: low.clone() });
+            next = node.header().link();
+            low = self.check_range(node, low, &at)?;
+        }
+        Ok(chain)
+    }
+
+    /// Keys within `low .. high`; returns `high`, the next node's lower end.
+    fn check_range(&self, node: &N, low: Option<N::Owned>, at: &str) -> Result<Option<N::Owned>, Broken> {
+        if node.is_closed() {
+            return if node.header().count() == 0 { Ok(low) } else { broken(format!("{at}: N3: closed, not empty")) };
+        }
+        let high = (node.header().link() != 0).then(|| self.owned(node.high(&Seen::Latched)));
+        for i in usize::from(node.header().level() > 0)..node.header().count() {
+            let key = self.owned(node.key(i, &Seen::Latched));
+            if low.as_ref().is_some_and(|low| key.borrow() < low.borrow()) {
+                return broken(format!("{at}: T2: entry {i} {key:?} is below {low:?}"));
+            }
+            if high.as_ref().is_some_and(|high| key.borrow() >= high.borrow()) {
+                return broken(format!("{at}: N2: entry {i} {key:?} is not below {high:?}"));
+            }
+        }
+        Ok(high)
+    }
+
+    fn owned(&self, key: Result<N::Owned, foreshore_base::Restart>) -> N::Owned {
+        key.expect("nobody else is active")
+    }
+
+    /// The children of a level, in order, are the nodes of the next one, each with a separator not below its range.
+    fn check_parents(&self, parents: &[Chained<N>], chain: &[Chained<N>], level: u8) -> Result<(), Broken> {
+        let mut children = chain.iter().enumerate();
+        for parent in parents {
+            for i in 0..parent.node.header().count() {
+                let Some((number, child)) = children.next() else {
+                    return broken(format!("T1: level {} has more entries than level {level} nodes", level + 1));
+                };
+                if parent.node.word(i) != address_of(child.node) {
+                    return broken(format!("T1: the entry of node {number} of level {level} leads elsewhere"));
+                }
+                let separator = (i > 0).then(|| self.owned(parent.node.key(i, &Seen::Latched)));
+                let too_low = match (&separator, &child.low) {
+                    (Some(separator), Some(low)) => separator.borrow() < low.borrow(),
+                    _ => false,
+                };
+                if too_low {
+                    return broken(format!("T3: {separator:?} leads to node {number} of level {level}, from {:?}", child.low));
+                }
+            }
+        }
+        match children.next() {
+            Some((number, _)) => broken(format!("U1: node {number} of level {level} has no separator")),
+            None => Ok(()),
+        }
+    }
+
+    /// Counters, and nodes per level, by a walk along the chains. Approximate while others are active.
+    pub fn stats(&self) -> Stats {
+        let pin = Pin::new();
+        let height = self.root(&pin).header().level();
+        let nodes_per_level = (0..=height).map(|level| self.nodes_of(level, &pin).count() as u64).collect();
+        Stats {
+            restarts: self.counters.restarts.get(),
+            latched_reads: self.counters.latched_reads.get(),
+            splits: self.counters.splits.get(),
+            unlinked: self.counters.unlinked.get(),
+            left_empty: self.counters.left_empty.get(),
+            nodes_per_level,
+        }
+    }
+
+    /// Memory of the tree in bytes: its nodes, whatever their fill, and long keys. Walks the nodes if keys may be long.
+    pub fn bytes(&self) -> u64 {
+        let pin = Pin::new();
+        let nodes = self.counters.nodes.get() * size_of::<N>() as u64;
+        if !N::KEYS_MAY_BE_OUTSIDE {
+            return nodes;
+        }
+        let height = self.root(&pin).header().level();
+        let outside = |node: &N| {
+            let latch = node.header().latch.exclusive();
+            let bytes = node.bytes_outside();
+            latch.release_unchanged();
+            bytes
+        };
+        nodes + (0..=height).flat_map(|level| self.nodes_of(level, &pin)).map(outside).sum::<u64>()
+    }
+
+    fn nodes_of<'g>(&self, level: u8, pin: &'g Pin) -> impl Iterator<Item = &'g N> {
+        let mut next = address_of(self.leftmost(level, pin));
+        std::iter::from_fn(move || {
+            let node: &N = (next != 0).then(|| node_at(next, pin))?;
+            next = self.read(node, |_| Ok(node.header().link()));
+            Some(node)
+        })
+    }
+}

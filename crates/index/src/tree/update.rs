@@ -1,0 +1,234 @@
+//! Inserts, removals, splits and a new root.
+//!
+//! Source: OLFIT §5.1, after Lehman and Yao, and Sagiv: a split makes the right node complete, then shortens the left
+//! one, then, with nothing latched below, posts the separator one level up. Until then the link leads there.
+//!
+//! Invariants:
+//! - U1: a node and its separator: the separator is posted once, by the splitter; the node is not unlinked before.
+//! - U2: the right node is complete before the left node's new version makes it reachable.
+
+use super::{Tree, fresh_node, node_at};
+use crate::node::{Bias, Node, Place, Seen};
+use crate::pool;
+use crate::reclaim::Pin;
+use foreshore_base::Exclusive;
+use foreshore_base::sync::Ordering;
+use std::borrow::Borrow;
+use std::ptr::NonNull;
+
+/// A node under its latch.
+pub(super) struct Latched<'g, N> {
+    pub node: &'g N,
+    pub latch: Exclusive<'g>,
+}
+
+/// A separator on its way up: keys from it on are found in the node.
+struct Separator<N: Node> {
+    key: N::Owned,
+    node: u64,
+}
+
+/// What became of an insert at one level.
+enum Placed<N: Node> {
+    Replaced(u64),
+    Inserted,
+    /// Inserted or replaced (the old word, if so) after a split whose separator is yet to be posted.
+    Split(Option<u64>, Vec<Separator<N>>),
+}
+
+impl<N: Node> Tree<N> {
+    /// Sets the value of `key`; returns the old one.
+    #[inline]
+    pub fn insert(&self, key: &N::Key, value: u64, pin: &Pin) -> Option<u64> {
+        let old = match self.put(key, value, 0, pin) {
+            Placed::Replaced(old) => Some(old),
+            Placed::Inserted => None,
+            Placed::Split(old, separators) => {
+                self.post_all(separators, 1, pin);
+                old
+            }
+        };
+        if old.is_none() {
+            self.length.add(1);
+        }
+        old
+    }
+
+    /// Removes `key`; returns its value.
+    #[inline]
+    pub fn remove(&self, key: &N::Key, pin: &Pin) -> Option<u64> {
+        let leaf = self.latch_for(self.descend(key, Bias::AtMost, 0, pin), key, pin);
+        let Latched { node, latch } = leaf;
+        let (rank, exact) = rank_in(node, key);
+        if !exact {
+            latch.release_unchanged();
+            return None;
+        }
+        let value = node.word(rank - 1);
+        node.remove_at(rank - 1, pin);
+        let emptied = node.header().count() == 0 && node.header().link() != 0;
+        drop(latch);
+        self.length.add(-1);
+        if emptied {
+            self.unlink_empty(node, key, pin);
+        }
+        Some(value)
+    }
+
+    /// Latches the node that `key` belongs to, from `start` rightwards.
+    #[inline]
+    pub(super) fn latch_for<'g>(&self, start: &'g N, key: &N::Key, pin: &'g Pin) -> Latched<'g, N> {
+        let mut node = start;
+        loop {
+            #[cfg(shuttle)]
+            assert!(!node.header().pooled.load(Ordering::Relaxed), "T1: a writer met a node that was given back");
+            let latch = node.header().latch.exclusive();
+            #[cfg(not(seeded_bug = "index_writer_does_not_move_right"))]
+            if let Ok(Place::Beyond) = node.place(key, Bias::AtMost, &Seen::Latched) {
+                let next = node.header().link();
+                latch.release_unchanged();
+                node = node_at(next, pin);
+                continue;
+            }
+            debug_assert!(!node.header().is_dead(), "N3: a dead node is closed");
+            return Latched { node, latch };
+        }
+    }
+
+    /// Enters `key` at `level`: a value in a leaf, a child above.
+    #[inline]
+    fn put(&self, key: &N::Key, word: u64, level: u8, pin: &Pin) -> Placed<N> {
+        let start = self.descend(key, Bias::AtMost, level, pin);
+        let Latched { node, latch } = self.latch_for(start, key, pin);
+        let (rank, exact) = rank_in(node, key);
+        if exact && level == 0 {
+            let old = node.word(rank - 1);
+            node.set_word(rank - 1, word);
+            return Placed::Replaced(old);
+        }
+        assert!(!exact || rank == 1, "U1: a separator is posted once");
+        if node.make_room(key, false) {
+            node.insert_at(rank.max(usize::from(level > 0)), key, word);
+            drop(latch);
+            return Placed::Inserted;
+        }
+        latch.release_unchanged();
+        self.put_splitting(node, key, word, level, pin)
+    }
+
+    /// As `put`, where a node was full: splits until there is room.
+    #[cold]
+    fn put_splitting(&self, start: &N, key: &N::Key, word: u64, level: u8, pin: &Pin) -> Placed<N> {
+        let mut separators = Vec::new();
+        // New nodes are taken with nothing latched (T5).
+        let mut spare = None;
+        let mut from = start;
+        loop {
+            let right: u64 = *spare.get_or_insert_with(|| fresh_node::<N>(level, &self.counters));
+            let Latched { node, latch } = self.latch_for(from, key, pin);
+            from = node;
+            let (rank, exact) = rank_in(node, key);
+            if exact && level == 0 {
+                let old = node.word(rank - 1);
+                node.set_word(rank - 1, word);
+                drop(latch);
+                self.discard(right);
+                return Placed::Split(Some(old), separators);
+            }
+            if node.make_room(key, false) {
+                node.insert_at(rank.max(usize::from(level > 0)), key, word);
+                drop(latch);
+                self.discard(right);
+                return Placed::Split(None, separators);
+            }
+            spare = None;
+            let appending = rank == node.header().count() && node.header().link() == 0;
+            let separator = self.split(node, right, appending, pin);
+            #[cfg(seeded_bug = "index_early_unlatch")]
+            {
+                // The right node is complete, but the latch is given back before the left one is linked to it.
+                drop(latch);
+                node.header().set_link(right);
+            }
+            #[cfg(not(seeded_bug = "index_early_unlatch"))]
+            drop(latch);
+            separators.push(Separator { key: separator, node: right });
+        }
+    }
+
+    /// Moves the upper part of a latched node to `right` and links it.
+    fn split(&self, node: &N, right: u64, appending: bool, pin: &Pin) -> N::Owned {
+        self.counters.splits.add();
+        let right_node: &N = node_at(right, pin);
+        right_node.header().set_link(node.header().link());
+        let separator = node.split_to(right_node, appending);
+        #[cfg(not(seeded_bug = "index_early_unlatch"))]
+        node.header().set_link(right);
+        separator
+    }
+
+    /// Posts separators at `level`, and those of the splits that this causes above.
+    fn post_all(&self, separators: Vec<Separator<N>>, level: u8, pin: &Pin) {
+        let mut todo: Vec<(u8, Separator<N>)> = separators.into_iter().map(|s| (level, s)).collect();
+        while let Some((level, separator)) = todo.pop() {
+            if self.root(pin).header().level() < level && self.grow(level, &separator, pin) {
+                continue;
+            }
+            match self.put(separator.key.borrow(), separator.node, level, pin) {
+                Placed::Inserted => {}
+                Placed::Split(None, more) => todo.extend(more.into_iter().map(|s| (level + 1, s))),
+                Placed::Replaced(_) | Placed::Split(Some(_), _) => unreachable!("U1: a separator is posted once"),
+            }
+        }
+    }
+
+    /// Puts a new root above the old one, with the separator in it; false if somebody else did (T4).
+    fn grow(&self, level: u8, separator: &Separator<N>, pin: &Pin) -> bool {
+        let old = self.root.load(Ordering::Acquire);
+        if node_at::<N>(old, pin).header().level() >= level {
+            return false;
+        }
+        let address = fresh_node::<N>(level, &self.counters);
+        let root: &N = node_at(address, pin);
+        #[cfg(seeded_bug = "index_root_order")]
+        {
+            // The root is published before its second child is in it.
+            root.insert_at(0, N::least().borrow(), separator.node);
+            let won = self.root.compare_exchange(old, address, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+            root.set_word(0, old);
+            root.insert_at(1, separator.key.borrow(), separator.node);
+            won
+        }
+        #[cfg(not(seeded_bug = "index_root_order"))]
+        {
+            root.insert_at(0, N::least().borrow(), old);
+            root.insert_at(1, separator.key.borrow(), separator.node);
+            // ORDERING: Release publishes the content of the root; pairs with the load in `root`.
+            let won = self.root.compare_exchange(old, address, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+            if !won {
+                self.discard(address);
+            }
+            won
+        }
+    }
+
+    /// Gives back a node that nobody else has seen.
+    fn discard(&self, address: u64) {
+        self.counters.nodes.subtract();
+        let node = NonNull::new(std::ptr::with_exposed_provenance_mut::<N>(address as usize)).expect("a node");
+        // SAFETY: it came from the pool and was never linked anywhere.
+        unsafe {
+            (*node.as_ptr()).drop_contents();
+            pool::give_back(node);
+        }
+    }
+}
+
+/// The rank of `key` in a latched node that it belongs to.
+#[inline]
+fn rank_in<N: Node>(node: &N, key: &N::Key) -> (usize, bool) {
+    match node.place(key, Bias::AtMost, &Seen::Latched) {
+        Ok(Place::Rank(rank, exact)) => (rank, exact),
+        Ok(Place::Beyond) | Err(_) => unreachable!("the node was latched for this key"),
+    }
+}

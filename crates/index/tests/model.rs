@@ -1,0 +1,276 @@
+//! One thread against `BTreeMap`: whatever the operations, answers and structure are right. Small nodes, so that a few
+//! hundred operations split, unlink and grow; all key kinds; long and short byte strings, few distinct bytes.
+#![cfg(not(any(loom, shuttle)))]
+
+use foreshore_index::{ByteMap, IntKey, IntMap, LeafIndex};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+#[derive(Clone, Debug)]
+enum Op<K> {
+    Insert(K, u64),
+    Remove(K),
+    Get(K),
+    Floor(K),
+    Below(K),
+    Range(Bound<K>, Bound<K>),
+    RangeRev(Bound<K>, Bound<K>),
+    /// Removes all keys of a range, which unlinks nodes.
+    Clear(K, K),
+}
+
+fn ops<K: Clone + std::fmt::Debug + 'static>(
+    key: impl Strategy<Value = K> + Clone + 'static,
+) -> impl Strategy<Value = Vec<Op<K>>> {
+    let bound = prop_oneof![
+        key.clone().prop_map(Bound::Included),
+        key.clone().prop_map(Bound::Excluded),
+        Just(Bound::Unbounded)
+    ];
+    let op = prop_oneof![
+        12 => (key.clone(), any::<u64>()).prop_map(|(k, v)| Op::Insert(k, v)),
+        4 => key.clone().prop_map(Op::Remove),
+        2 => key.clone().prop_map(Op::Get),
+        2 => key.clone().prop_map(Op::Floor),
+        2 => key.clone().prop_map(Op::Below),
+        1 => (bound.clone(), bound.clone()).prop_map(|(a, b)| Op::Range(a, b)),
+        1 => (bound.clone(), bound).prop_map(|(a, b)| Op::RangeRev(a, b)),
+        1 => (key.clone(), key).prop_map(|(a, b)| Op::Clear(a, b)),
+    ];
+    vec(op, 0..500)
+}
+
+/// What both kinds of map can do, for owned keys.
+trait Map<K: Ord + Clone> {
+    fn insert(&self, key: &K, value: u64) -> Option<u64>;
+    fn remove(&self, key: &K) -> Option<u64>;
+    fn get(&self, key: &K) -> Option<u64>;
+    fn floor(&self, key: &K) -> Option<u64>;
+    fn below(&self, key: &K) -> Option<u64>;
+    fn range(&self, from: &Bound<K>, to: &Bound<K>) -> Vec<(K, u64)>;
+    fn range_rev(&self, from: &Bound<K>, to: &Bound<K>) -> Vec<(K, u64)>;
+    fn check(&self) -> Result<(), String>;
+}
+
+impl<K: IntKey, const F: usize> Map<K> for IntMap<K, F> {
+    fn insert(&self, key: &K, value: u64) -> Option<u64> {
+        self.insert(*key, value)
+    }
+    fn remove(&self, key: &K) -> Option<u64> {
+        self.remove(*key)
+    }
+    fn get(&self, key: &K) -> Option<u64> {
+        self.get(*key)
+    }
+    fn floor(&self, key: &K) -> Option<u64> {
+        self.floor(*key)
+    }
+    fn below(&self, key: &K) -> Option<u64> {
+        self.below(*key)
+    }
+    fn range(&self, from: &Bound<K>, to: &Bound<K>) -> Vec<(K, u64)> {
+        self.range((*from, *to)).collect()
+    }
+    fn range_rev(&self, from: &Bound<K>, to: &Bound<K>) -> Vec<(K, u64)> {
+        self.range_rev((*from, *to)).collect()
+    }
+    fn check(&self) -> Result<(), String> {
+        self.check().map_err(|e| e.to_string())
+    }
+}
+
+fn slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+    bound.as_ref().map(Vec::as_slice)
+}
+
+impl<const F: usize, const H: usize> Map<Vec<u8>> for ByteMap<F, H> {
+    fn insert(&self, key: &Vec<u8>, value: u64) -> Option<u64> {
+        self.insert(key, value)
+    }
+    fn remove(&self, key: &Vec<u8>) -> Option<u64> {
+        self.remove(key)
+    }
+    fn get(&self, key: &Vec<u8>) -> Option<u64> {
+        self.get(key)
+    }
+    fn floor(&self, key: &Vec<u8>) -> Option<u64> {
+        self.floor(key)
+    }
+    fn below(&self, key: &Vec<u8>) -> Option<u64> {
+        self.below(key)
+    }
+    fn range(&self, from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> Vec<(Vec<u8>, u64)> {
+        self.range(slice(from), slice(to)).collect()
+    }
+    fn range_rev(&self, from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> Vec<(Vec<u8>, u64)> {
+        self.range_rev(slice(from), slice(to)).collect()
+    }
+    fn check(&self) -> Result<(), String> {
+        self.check().map_err(|e| e.to_string())
+    }
+}
+
+fn within<K: Ord + Clone>(model: &BTreeMap<K, u64>, from: &Bound<K>, to: &Bound<K>) -> Vec<(K, u64)> {
+    let above = |k: &K| match from {
+        Bound::Included(b) => k >= b,
+        Bound::Excluded(b) => k > b,
+        Bound::Unbounded => true,
+    };
+    let below = |k: &K| match to {
+        Bound::Included(b) => k <= b,
+        Bound::Excluded(b) => k < b,
+        Bound::Unbounded => true,
+    };
+    model.iter().filter(|(k, _)| above(k) && below(k)).map(|(k, v)| (k.clone(), *v)).collect()
+}
+
+fn agree<K: Ord + Clone + std::fmt::Debug>(
+    map: &impl Map<K>,
+    mut model: BTreeMap<K, u64>,
+    ops: &[Op<K>],
+) -> Result<(), TestCaseError> {
+    for op in ops {
+        match op {
+            Op::Insert(k, v) => prop_assert_eq!(map.insert(k, *v), model.insert(k.clone(), *v), "{:?}", op),
+            Op::Remove(k) => prop_assert_eq!(map.remove(k), model.remove(k), "{:?}", op),
+            Op::Get(k) => prop_assert_eq!(map.get(k), model.get(k).copied(), "{:?}", op),
+            Op::Floor(k) => {
+                let expected = model.range(..=k.clone()).next_back().map(|(_, v)| *v);
+                prop_assert_eq!(map.floor(k), expected, "{:?}", op);
+            }
+            Op::Below(k) => {
+                let expected = model.range(..k.clone()).next_back().map(|(_, v)| *v);
+                prop_assert_eq!(map.below(k), expected, "{:?}", op);
+            }
+            Op::Range(a, b) => prop_assert_eq!(map.range(a, b), within(&model, a, b), "{:?}", op),
+            Op::RangeRev(a, b) => {
+                let mut expected = within(&model, a, b);
+                expected.reverse();
+                prop_assert_eq!(map.range_rev(a, b), expected, "{:?}", op);
+            }
+            Op::Clear(a, b) => {
+                for (k, v) in within(&model, &Bound::Included(a.clone()), &Bound::Excluded(b.clone())) {
+                    prop_assert_eq!(map.remove(&k), Some(v), "{:?} at {:?}", op, k);
+                    model.remove(&k);
+                }
+            }
+        }
+        map.check().map_err(|e| TestCaseError::fail(format!("after {op:?}: {e}")))?;
+    }
+    let all: Vec<_> = model.into_iter().collect();
+    prop_assert_eq!(map.range(&Bound::Unbounded, &Bound::Unbounded), all);
+    Ok(())
+}
+
+/// Mostly a small set of keys, and both ends of the type.
+fn int_key() -> impl Strategy<Value = u64> + Clone {
+    prop_oneof![20 => 0u64..300, 1 => Just(u64::MAX), 1 => u64::MAX - 3..=u64::MAX, 1 => any::<u64>()]
+}
+
+/// Short keys over few bytes (zeros too), shared prefixes of several lengths, keys longer than a node keeps inline.
+fn byte_key() -> impl Strategy<Value = Vec<u8>> + Clone {
+    let short = vec(prop_oneof![Just(0u8), Just(1), Just(b'a'), Just(0xFF)], 0..5);
+    let deep = (0usize..3, vec(0u8..3, 0..12)).prop_map(|(p, tail)| {
+        let mut key = vec![b'p'; [9, 40, 100][p]];
+        key.extend(tail);
+        key
+    });
+    let long = (120usize..300, vec(0u8..3, 0..4)).prop_map(|(len, tail)| {
+        let mut key = vec![b'q'; len];
+        key.extend(tail);
+        key
+    });
+    prop_oneof![4 => short, 4 => deep, 1 => long, 2 => vec(any::<u8>(), 0..130)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(cases()))]
+
+    #[test]
+    fn u64_keys_agree(ops in ops(int_key())) {
+        agree(&IntMap::<u64, 8>::new(), BTreeMap::new(), &ops)?;
+        agree(&IntMap::<u64, 4>::new(), BTreeMap::new(), &ops)?;
+    }
+
+    #[test]
+    fn u64_keys_in_large_nodes_agree(ops in ops(int_key())) {
+        agree(&IntMap::<u64>::new(), BTreeMap::new(), &ops)?;
+    }
+
+    #[test]
+    fn u32_keys_agree(ops in ops(int_key().prop_map(|k| k as u32))) {
+        agree(&IntMap::<u32, 16>::new(), BTreeMap::new(), &ops)?;
+    }
+
+    #[test]
+    fn signed_keys_agree(ops in ops(prop_oneof![20 => -100i64..100, 1 => Just(i64::MIN)]), small in ops(prop_oneof![20 => -100i32..100, 1 => Just(i32::MAX)])) {
+        agree(&IntMap::<i64, 8>::new(), BTreeMap::new(), &ops)?;
+        agree(&IntMap::<i32, 4>::new(), BTreeMap::new(), &small)?;
+    }
+
+    #[test]
+    fn byte_strings_agree(ops in ops(byte_key())) {
+        agree(&ByteMap::<4>::new(), BTreeMap::new(), &ops)?;
+        agree(&ByteMap::<8>::new(), BTreeMap::new(), &ops)?;
+    }
+
+    #[test]
+    fn byte_strings_in_large_nodes_agree(ops in ops(byte_key())) {
+        agree(&ByteMap::<64>::new(), BTreeMap::new(), &ops)?;
+    }
+
+    /// A loaded tree is one like any other.
+    #[test]
+    fn loaded_trees_agree(
+        start in proptest::collection::btree_map(int_key(), any::<u64>(), 0..200),
+        fill in 0.1f64..1.0,
+        ops in ops(int_key()),
+    ) {
+        let map = IntMap::<u64, 8>::bulk_load(start.clone(), fill);
+        prop_assert_eq!(map.check(), Ok(()));
+        agree(&map, start, &ops[..ops.len().min(100)])?;
+    }
+
+    #[test]
+    fn loaded_byte_trees_agree(
+        start in proptest::collection::btree_map(byte_key(), any::<u64>(), 0..200),
+        fill in 0.1f64..1.0,
+        ops in ops(byte_key()),
+    ) {
+        let map: ByteMap<8> = LeafIndex::bulk_load(start.iter().map(|(k, v)| (k, *v)), fill);
+        prop_assert_eq!(map.check(), Ok(()));
+        agree(&map, start, &ops[..ops.len().min(100)])?;
+    }
+}
+
+/// Cases per property; `INDEX_MODEL_CASES` asks for more.
+fn cases() -> u32 {
+    std::env::var("INDEX_MODEL_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(100)
+}
+
+/// A queue (insert on the right, remove on the left) keeps its size: empty nodes of all levels go.
+#[test]
+fn a_queue_does_not_grow() {
+    let map = IntMap::<u64, 4>::new();
+    for i in 0..50_000u64 {
+        map.insert(i, i);
+        if i >= 100 {
+            assert_eq!(map.remove(i - 100), Some(i - 100));
+        }
+    }
+    map.check().unwrap();
+    let stats = map.stats();
+    assert!(stats.nodes_per_level.iter().sum::<u64>() < 300, "{stats:?}");
+    assert_eq!(map.range(..).count(), 100);
+}
+
+/// Ascending keys fill their nodes.
+#[test]
+fn appends_fill_nodes() {
+    let map = IntMap::<u64>::new();
+    (0..100_000).for_each(|i| drop(map.insert(i, i)));
+    map.check().unwrap();
+    assert!(map.bytes() < 100_000 * 18, "{} bytes", map.bytes());
+}
