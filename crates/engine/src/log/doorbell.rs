@@ -1,0 +1,100 @@
+//! How writers tell the flushers that there is something to write, without a system call while they are busy.
+//!
+//! A busy flusher looks at `wanted` before it sleeps, so whoever finds it set, or finds nobody asleep, need not do
+//! more. No timers: a flight starts when work is wanted and a flusher is free; while flights are under way, commits
+//! gather.
+//!
+//! ORDERING: all of it is SeqCst. A writer reserves, then reads `wanted`; a flusher clears `wanted`, then reads
+//! `reserved`. A writer that found `wanted` set is therefore seen by the flusher that clears it. And a writer that
+//! finds nobody idle comes, in the one order, before the flusher that counts itself idle and then looks again.
+
+use foreshore_base::sync::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use parking_lot::{Condvar, Mutex};
+
+pub(super) struct Doorbell {
+    flushers: usize,
+    wanted: AtomicBool,
+    /// Flushers that sleep and that nobody called yet. Changed only under the mutex.
+    idle: AtomicUsize,
+    state: Mutex<State>,
+    bell: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    stopped: bool,
+    /// Calls that no sleeper has heard yet.
+    calls: usize,
+}
+
+impl Doorbell {
+    pub fn new(flushers: usize) -> Self {
+        Self {
+            flushers,
+            wanted: AtomicBool::new(false),
+            idle: AtomicUsize::new(0),
+            state: Mutex::default(),
+            bell: Condvar::new(),
+        }
+    }
+
+    /// Somebody waits: wakes a flusher if one sleeps.
+    pub fn urge(&self) {
+        if !self.wanted.load(SeqCst) {
+            self.wanted.store(true, SeqCst);
+        }
+        if self.idle.load(SeqCst) > 0 {
+            self.call();
+        }
+    }
+
+    /// Nobody waits: wakes a flusher only if all sleep. Otherwise a busy one comes to it after its flight.
+    #[inline]
+    pub fn mention(&self) {
+        if !self.wanted.load(SeqCst) {
+            self.wanted.store(true, SeqCst);
+            if self.idle.load(SeqCst) == self.flushers {
+                self.call();
+            }
+        }
+    }
+
+    #[cold]
+    fn call(&self) {
+        let mut state = self.state.lock();
+        if self.idle.load(SeqCst) > 0 {
+            self.idle.fetch_sub(1, SeqCst);
+            state.calls += 1;
+            drop(state);
+            self.bell.notify_one();
+        }
+    }
+
+    /// Sends every flusher home.
+    pub fn stop(&self) {
+        self.state.lock().stopped = true;
+        self.bell.notify_all();
+    }
+
+    /// Sleeps until there is something to write (`true`) or the log stops (`false`).
+    pub fn answer(&self) -> bool {
+        let mut state = self.state.lock();
+        loop {
+            if state.stopped {
+                return false;
+            }
+            if self.wanted.swap(false, SeqCst) {
+                return true;
+            }
+            self.idle.fetch_add(1, SeqCst);
+            if self.wanted.load(SeqCst) {
+                self.idle.fetch_sub(1, SeqCst);
+                continue;
+            }
+            while state.calls == 0 && !state.stopped {
+                self.bell.wait(&mut state);
+            }
+            state.calls = state.calls.saturating_sub(1);
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Group commit: what is written together, and in which order it counts.
+//!
+//! A *flight* is a run of whole blocks on its way to the segments. Several are under way at once, each with its
+//! flusher. They are issued one after another, and they land in the same order: the durable LSN is the end of the
+//! longest run of finished flights. While all are under way, commits gather for the next one; no timer is involved.
+//!
+//! A flight ends at a block boundary, so no block is written twice and flights never touch the same one. The last
+//! block is closed by a pad; a long backlog is cut in the middle of a record, which is then complete all the same.
+//!
+//! Invariants:
+//! - F1: a flight holds final bytes: its end is at most the completed prefix.
+//! - F2: `durable` grows only to the end of a flight all of whose predecessors are synced; after the poison, not at all.
+//! - F3: the ring is given back only up to the beginning of the record that the durable LSN cuts, so that a record is
+//!   whole in the ring or whole in the segments, or both.
+//! - F4 (no deadlock): all flights together are at most half the ring, a record is at most an eighth. So for any record
+//!   that begins below the end of a flight being issued:
+//!   `end + 8 − flushed ≤ (flight end − durable) + record + (durable − flushed) + 8 ≤ ½ + ⅛ + ⅛ of the ring, + 8`.
+//!   It was admitted to the ring already, and its writer waits for no one: a flusher waits only for copies.
+//!
+//! Source: Shore-MT §6.2.2 and §7.4 (inserts never meet the flush). Differs: several flushes at once, no mutex for
+//! inserters.
+
+use super::Shared;
+use super::doorbell::Doorbell;
+use super::options::{LogOptions, ceil_block};
+use super::record::{self, HEADER_BYTES};
+use super::waiters::Waiters;
+use crate::error::Result;
+use crossbeam_utils::CachePadded;
+use foreshore_base::Lsn;
+use foreshore_base::sync::AtomicU64;
+use foreshore_base::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+
+pub(super) struct Flights {
+    pub doorbell: Doorbell,
+    /// Threads that wait for the durable LSN.
+    pub durable_waiters: Waiters,
+    /// Threads that wait for room in the ring.
+    pub flushed_waiters: Waiters,
+    pub counts: Counts,
+    flights_max: usize,
+    flight_bytes_max: u64,
+    progress: CachePadded<Progress>,
+    /// The beginning of the record that the last issued flight cuts, or its end. One flight is issued at a time.
+    issuing: Mutex<Lsn>,
+    landing: Mutex<Landing>,
+    landed: Condvar,
+}
+
+struct Progress {
+    /// The end of the last flight issued.
+    issued: AtomicU64,
+    durable: AtomicU64,
+}
+
+/// Counts since the log was opened.
+#[derive(Default)]
+pub(super) struct Counts {
+    pub records: AtomicU64,
+    pub flights: AtomicU64,
+    pub waits: AtomicU64,
+}
+
+/// Blocks `[start, end)` on their way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flight {
+    pub start: Lsn,
+    pub end: Lsn,
+    /// The beginning of the record cut by `end`, or `end`.
+    boundary: Lsn,
+}
+
+#[derive(Default)]
+struct Landing {
+    under_way: VecDeque<(Flight, bool)>,
+}
+
+impl Flights {
+    pub fn new(options: &LogOptions, start: Lsn) -> Self {
+        Self {
+            doorbell: Doorbell::new(options.flights),
+            durable_waiters: Waiters::default(),
+            flushed_waiters: Waiters::default(),
+            counts: Counts::default(),
+            flights_max: options.flights,
+            flight_bytes_max: options.flight_bytes_max(),
+            progress: CachePadded::new(Progress {
+                issued: AtomicU64::new(start.0),
+                durable: AtomicU64::new(start.0),
+            }),
+            issuing: Mutex::new(start),
+            landing: Mutex::default(),
+            landed: Condvar::new(),
+        }
+    }
+
+    /// Everything below this survives power loss.
+    #[inline]
+    pub fn durable(&self) -> Lsn {
+        Lsn(self.progress.durable.load(Acquire))
+    }
+
+    /// Everything below this is on its way at least.
+    pub fn issued(&self) -> Lsn {
+        Lsn(self.progress.issued.load(SeqCst))
+    }
+
+    /// Wakes everyone who waits for anything: the poison is set.
+    pub fn give_up(&self) {
+        self.doorbell.stop();
+        drop(self.landing.lock());
+        self.landed.notify_all();
+        self.durable_waiters.wake(Lsn::MAX);
+        self.flushed_waiters.wake(Lsn::MAX);
+    }
+}
+
+impl Shared {
+    /// Sends everything reserved so far on its way, as far as one flight carries it. `None` if all is under way.
+    ///
+    /// Errors: the poison.
+    pub(super) fn issue(&self) -> Result<Option<Flight>> {
+        let flights = &self.flights;
+        let mut boundary = flights.issuing.lock();
+        self.wait_for_a_free_flight()?;
+        let start = flights.issued();
+        let Some(end) = self.choose_end(start) else { return Ok(None) };
+        self.wait_completed(end)?; // F1; their writers only copy (F4)
+        let from = *boundary;
+        let mut records = 0;
+        *boundary = self.ring.walk(from, end, |word0, word1| {
+            let is_pad = word0 as u32 as usize == HEADER_BYTES || record::is_pad(&word1.to_le_bytes());
+            records += u64::from(!is_pad);
+        });
+        let flight = Flight { start, end, boundary: *boundary };
+        flights.counts.records.fetch_add(records, Relaxed);
+        flights.landing.lock().under_way.push_back((flight, false));
+        flights.progress.issued.store(end.0, SeqCst);
+        drop(boundary);
+        if end == start + flights.flight_bytes_max {
+            flights.doorbell.urge(); // what did not fit is still wanted
+        }
+        Ok(Some(flight))
+    }
+
+    /// A finished flight counts as one under way until its predecessors have landed (F4).
+    fn wait_for_a_free_flight(&self) -> Result<()> {
+        let mut landing = self.flights.landing.lock();
+        while landing.under_way.len() >= self.flights.flights_max {
+            self.poison.check()?;
+            self.flights.landed.wait(&mut landing);
+        }
+        self.poison.check()
+    }
+
+    /// Where a flight that begins at `start` ends: at the longest a flight may be, or behind the last reserved byte,
+    /// whose block is closed by a pad. `None` if there is nothing to carry.
+    fn choose_end(&self, start: Lsn) -> Option<Lsn> {
+        let farthest = start + self.flights.flight_bytes_max;
+        loop {
+            let tail = self.reserved();
+            if tail <= start {
+                return None;
+            }
+            if tail >= farthest {
+                return Some(farthest);
+            }
+            let end = Lsn(ceil_block(tail.0));
+            if end == tail {
+                return Some(end);
+            }
+            if self.reserved.compare_exchange(tail.0, end.0, SeqCst, Relaxed).is_ok() {
+                debug_assert!(self.ring.admits(end), "F4");
+                self.ring.complete(tail, self.seal.pad(tail, end - tail));
+                return Some(end);
+            }
+        }
+    }
+
+    /// `flight` is synced. It counts, with those behind it that are, once all before it are.
+    pub(super) fn land(&self, flight: Flight) {
+        let flights = &self.flights;
+        {
+            let mut landing = flights.landing.lock();
+            for (under_way, finished) in &mut landing.under_way {
+                *finished |= under_way.end == flight.end;
+            }
+            let mut last = None;
+            while landing.under_way.front().is_some_and(|(_, finished)| *finished) {
+                last = landing.under_way.pop_front().map(|(flight, _)| flight);
+            }
+            let Some(last) = last else { return };
+            if self.poison.is_set() {
+                return; // F2
+            }
+            flights.progress.durable.store(last.end.0, Release);
+            let boundary = if cfg!(seeded_bug = "log_release_cut_record") { last.end } else { last.boundary };
+            self.ring.release(boundary); // F3
+            flights.landed.notify_all();
+        }
+        flights.durable_waiters.wake(self.flights.durable());
+        flights.flushed_waiters.wake(self.ring.flushed());
+    }
+}

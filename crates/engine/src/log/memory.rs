@@ -1,0 +1,35 @@
+//! The ring's memory: a file mapping that outlives the process.
+
+use super::options::LogOptions;
+use crate::error::{Error, Result};
+use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
+use foreshore_io::{SharedMemory, Vfs};
+use std::sync::Arc;
+
+/// The file behind the ring.
+const NAME: &str = "ring";
+
+#[derive(Clone)]
+pub(super) struct Mapped(Arc<dyn SharedMemory>);
+
+impl Mapped {
+    /// Maps the ring, as the last process left it.
+    pub fn open(vfs: &dyn Vfs, options: &LogOptions) -> Result<Self> {
+        let memory = vfs.shared_memory(NAME, options.ring_bytes);
+        memory.map(Self).map_err(|e| Error::io("mapping the log ring", &e))
+    }
+
+    /// Forgets what the last process left.
+    pub fn clear(&self) {
+        for word in self.as_ref() {
+            word.store(0, Relaxed);
+        }
+    }
+}
+
+impl AsRef<[AtomicU64]> for Mapped {
+    #[inline]
+    fn as_ref(&self) -> &[AtomicU64] {
+        self.0.words()
+    }
+}

@@ -1,0 +1,388 @@
+//! The log: one stream of records, written by many threads, durable in order.
+//!
+//! A writer *reserves* its bytes with one `fetch_add`, which decides the order and may happen under a page latch;
+//! *fills* them later, holding nothing; and *commits*, which waits as long as the durability asks. Flushers carry whole
+//! blocks of completed records from the ring to the segments.
+//!
+//! ```text
+//! reserve ──► fill ──► completed prefix ──► flight issued ──► synced: durable ──► ring zeroed: flushed
+//! ```
+//!
+//! Source: Shore-MT (Johnson et al., EDBT 2009) §6.2.2, §6.2.4 and §7.4: inserts, copies and flushes do not wait for
+//! each other. Differs: no mutex and no queue of inserters, but a counter and the records' own first words; the buffer
+//! is a file mapping, so that completed records outlive the process.
+//!
+//! | file | concept |
+//! |---|---|
+//! | `ring.rs` | buffer, completion, completed prefix |
+//! | `record.rs` | record format, checksum, pads |
+//! | `flights.rs`, `flusher.rs` | group commit |
+//! | `segments.rs` | files: preparing, recycling |
+//! | `reader.rs`, `tail.rs` | reading the log, finding and repairing its end |
+//! | `incarnation.rs` | why records of an earlier life are never resurrected |
+//!
+//! Invariants (those of the parts are in their files):
+//! - L1: `flushed ≤ durable ≤ issued ≤ completed ≤ reserved` at rest, each of them only growing. (`completed` may pass
+//!   the end of a flight whose last record is cut.)
+//! - L2: LSNs are dense: every byte between `start` and `reserved` belongs to exactly one record or pad.
+//! - L3: a reservation made after [`Log::room`] lies in prepared segments, up to one ring of bytes reserved by all
+//!   other writers between their `room` and their `reserve`. That is at least eight times the longest record, and a
+//!   hundred thousand times a usual one. Beyond it a flight waits for the segment to be prepared; if the disk is full
+//!   then, the log stops with the reason, and nothing is acknowledged falsely.
+
+mod doorbell;
+mod durability;
+mod flights;
+mod flusher;
+mod incarnation;
+mod memory;
+mod options;
+mod poison;
+mod reader;
+mod record;
+mod ring;
+mod segments;
+mod tail;
+mod waiters;
+
+#[cfg(test)]
+mod tests;
+
+pub use durability::Durability;
+pub(crate) use incarnation::Incarnation;
+pub(crate) use options::LogOptions;
+#[allow(unused_imports)] // until recovery uses them
+pub(crate) use reader::{LogReader, Record};
+#[allow(unused_imports)]
+pub(crate) use tail::{Tail, repair_tail};
+
+use crate::error::{Error, Result};
+use crossbeam_utils::CachePadded;
+use flights::Flights;
+use flusher::Flusher;
+use foreshore_base::Lsn;
+use foreshore_base::latch::assert_none_held;
+use foreshore_base::sync::Ordering::{Relaxed, SeqCst};
+use foreshore_base::sync::{AtomicU64, Backoff};
+use foreshore_io::Vfs;
+use memory::Mapped;
+use parking_lot::Mutex;
+use poison::Poison;
+use record::{HEADER_BYTES, Seal};
+use ring::Ring;
+use segments::Segments;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+/// A running log.
+pub(crate) struct Log {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// What writers and flushers share.
+struct Shared {
+    options: LogOptions,
+    start: Lsn,
+    seal: Seal,
+    reserved: CachePadded<AtomicU64>,
+    ring: Ring<Mapped>,
+    flights: Flights,
+    segments: Segments,
+    poison: Arc<Poison>,
+}
+
+/// Counts since the log was opened.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LogStats {
+    /// Bytes reserved, pads included.
+    pub bytes: u64,
+    /// Records on their way to the segments or there, pads not included.
+    pub records: u64,
+    /// Flights written and synced.
+    pub syncs: u64,
+    /// Commits that waited for a sync. Divided by `syncs`: the group size.
+    pub waits: u64,
+}
+
+/// A place in the log that must be filled with [`Log::fill`].
+#[must_use = "a reserved place must be filled"]
+pub(crate) struct Reservation<'a> {
+    shared: &'a Shared,
+    start: Lsn,
+    body_len: usize,
+    filled: bool,
+}
+
+impl Log {
+    /// Starts the log as `incarnation`, which must be on record durably: the ring is zeroed, so whatever only it held
+    /// must have been repaired (`repair_tail`) before.
+    ///
+    /// Errors: [`Error::Argument`] for senseless options, [`Error::Full`] if the first segments find no room, I/O.
+    pub fn open(vfs: Arc<dyn Vfs>, options: LogOptions, incarnation: Incarnation) -> Result<Self> {
+        options.check()?;
+        let start = incarnation.start;
+        assert!(start.0.is_multiple_of(options::BLOCK), "an incarnation begins at a block boundary");
+        let memory = Mapped::open(&*vfs, &options)?;
+        memory.clear();
+        let poison = Arc::new(Poison::default());
+        let shared = Arc::new(Shared {
+            options,
+            start,
+            seal: Seal::new(incarnation.salt),
+            reserved: CachePadded::new(AtomicU64::new(start.0)),
+            ring: Ring::new(memory, start),
+            flights: Flights::new(&options, start),
+            segments: Segments::open(vfs, options, poison.clone(), start)?,
+            poison,
+        });
+        let log = Self { shared, threads: Mutex::default() };
+        log.start_threads()?;
+        Ok(log)
+    }
+
+    fn start_threads(&self) -> Result<()> {
+        let mut threads = self.threads.lock();
+        let mut start = |name: &str, run: Box<dyn FnOnce() + Send>| {
+            let thread = thread::Builder::new().name(name.to_string()).spawn(run);
+            threads.push(thread.map_err(|e| Error::io(format!("starting the thread {name}"), &e))?);
+            Ok::<_, Error>(())
+        };
+        for _ in 0..self.shared.options.flights {
+            let flusher = Flusher::new(self.shared.clone());
+            start("foreshore-log", Box::new(|| flusher.run()))?;
+        }
+        let shared = self.shared.clone();
+        let keeper = move || {
+            if let Err(e) = shared.segments.keep() {
+                shared.fail(&e);
+            }
+        };
+        start("foreshore-segments", Box::new(keeper))
+    }
+
+    /// The end of everything reserved so far.
+    #[inline]
+    pub fn reserved(&self) -> Lsn {
+        self.shared.reserved()
+    }
+
+    /// Everything below this survives power loss.
+    #[inline]
+    pub fn durable(&self) -> Lsn {
+        self.shared.flights.durable()
+    }
+
+    /// Waits until there is room for one more record. To be called with nothing latched before each change, so that
+    /// [`Log::reserve`] need not wait.
+    ///
+    /// Errors: [`Error::Full`] if there is no space for the next segment; nothing was changed, later calls try again.
+    /// [`Error::Poisoned`] after a failed write or sync.
+    #[inline]
+    pub fn room(&self) -> Result<()> {
+        assert_none_held("waiting for room in the log");
+        let (shared, reserved) = (&*self.shared, self.reserved());
+        let half_full = reserved > shared.ring.flushed() + shared.options.ring() / 2;
+        let prepared = shared.segments.prepared_end() >= reserved + shared.options.ring();
+        if !half_full && prepared && !shared.poison.is_set() { Ok(()) } else { shared.make_room(reserved) }
+    }
+
+    /// Takes the next `body_len` bytes (and a header). Never waits, and may be called under a page latch.
+    ///
+    /// Panics: if the body is empty or longer than [`LogOptions::body_bytes_max`].
+    #[inline]
+    pub fn reserve(&self, body_len: usize) -> Reservation<'_> {
+        assert!(
+            body_len > 0 && body_len <= self.shared.options.body_bytes_max(),
+            "a record body of {body_len} bytes"
+        );
+        // ORDERING: SeqCst is AcqRel and more: see `doorbell.rs`, and ARCHITECTURE ("The oldest LSN …").
+        let start = self.shared.reserved.fetch_add(record::footprint(body_len), SeqCst);
+        Reservation { shared: &self.shared, start: Lsn(start), body_len, filled: false }
+    }
+
+    /// Copies the record's body, given in parts, into its place and completes it. Holds nothing; waits while the ring
+    /// is full. The first byte of the body is its kind, not 0.
+    ///
+    /// After the log was stopped by a failure the record may stay incomplete: it can never be committed.
+    ///
+    /// Panics: if the parts are not as long as what was reserved.
+    #[inline]
+    pub fn fill(&self, reservation: Reservation<'_>, parts: &[&[u8]]) {
+        assert_none_held("copying a log record");
+        reservation.fill(parts);
+    }
+
+    /// Waits until everything below `end` is as safe as `durability` promises.
+    ///
+    /// Errors: [`Error::Poisoned`] after a failed write or sync: whether the change survives is then open until the
+    /// database is opened again.
+    #[inline]
+    pub fn commit(&self, end: Lsn, durability: Durability) -> Result<()> {
+        assert_none_held("waiting for a commit");
+        let shared = &*self.shared;
+        if durability == Durability::Sync {
+            return shared.wait_durable(end);
+        }
+        shared.poison.check()?;
+        shared.wait_completed(end)?;
+        if durability == Durability::Buffered || end > shared.ring.flushed() + shared.options.ring() / 2 {
+            shared.flights.doorbell.mention();
+        }
+        Ok(())
+    }
+
+    /// Gives up everything below `redo_lsn`: no recovery will read it, and that is durably on record.
+    ///
+    /// Errors: I/O, while removing files; nothing is lost by it.
+    pub fn truncate(&self, redo_lsn: Lsn) -> Result<()> {
+        self.shared.segments.truncate(redo_lsn.min(self.durable()))
+    }
+
+    /// Counts since the log was opened. Cheap.
+    pub fn stats(&self) -> LogStats {
+        let counts = &self.shared.flights.counts;
+        LogStats {
+            bytes: self.reserved() - self.shared.start,
+            records: counts.records.load(Relaxed),
+            syncs: counts.flights.load(Relaxed),
+            waits: counts.waits.load(Relaxed),
+        }
+    }
+
+    /// Makes everything reserved durable and stops the threads. Later calls of others get [`Error::Poisoned`].
+    ///
+    /// Errors: as [`Log::commit`]; the threads are stopped all the same.
+    pub fn close(&self) -> Result<()> {
+        let flushed = self.shared.wait_durable(self.reserved());
+        self.stop();
+        flushed
+    }
+
+    fn stop(&self) {
+        self.shared.stop("the log was closed".into());
+        for thread in self.threads.lock().drain(..) {
+            let _ = thread.join(); // a flusher that panicked has poisoned the log
+        }
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Shared {
+    #[inline]
+    fn reserved(&self) -> Lsn {
+        Lsn(self.reserved.load(SeqCst))
+    }
+
+    /// The slow part of [`Log::room`].
+    #[cold]
+    fn make_room(&self, reserved: Lsn) -> Result<()> {
+        self.poison.check()?;
+        self.flights.doorbell.mention();
+        let nearly_full = self.options.ring() / 4 * 3;
+        self.wait_flushed(Lsn(reserved.0.saturating_sub(nearly_full)))?;
+        self.segments.wait_prepared(reserved + self.options.ring())
+    }
+
+    fn wait_flushed(&self, target: Lsn) -> Result<()> {
+        if self.ring.flushed() < target {
+            self.flights.doorbell.urge();
+            self.flights
+                .flushed_waiters
+                .wait(target, || self.ring.flushed() >= target || self.poison.is_set());
+        }
+        self.poison.check()
+    }
+
+    fn wait_durable(&self, end: Lsn) -> Result<()> {
+        let durable = || self.flights.durable() >= end;
+        if durable() {
+            return Ok(());
+        }
+        self.poison.check()?;
+        self.flights.counts.waits.fetch_add(1, Relaxed);
+        if self.flights.issued() < end {
+            self.flights.doorbell.urge();
+        }
+        self.flights.durable_waiters.wait(end, || durable() || self.poison.is_set());
+        if durable() { Ok(()) } else { self.poison.check() }
+    }
+
+    /// Waits until every record below `end` is complete.
+    ///
+    /// Errors: the poison: a writer may have given up.
+    #[inline]
+    fn wait_completed(&self, end: Lsn) -> Result<()> {
+        let mut backoff = Backoff::new();
+        while self.ring.advance(end) < end {
+            self.poison.check()?;
+            backoff.wait();
+        }
+        Ok(())
+    }
+
+    fn fail(&self, error: &Error) {
+        self.stop(error.to_string());
+    }
+
+    /// Ends everything; the first cause is what callers are told.
+    fn stop(&self, cause: String) {
+        self.poison.set(cause);
+        self.flights.give_up();
+        self.segments.stop();
+    }
+}
+
+impl Reservation<'_> {
+    /// The LSN of the record's first byte.
+    #[inline]
+    pub fn start(&self) -> Lsn {
+        self.start
+    }
+
+    /// The LSN behind the record: what to put into the page, and what to commit.
+    #[inline]
+    pub fn end(&self) -> Lsn {
+        self.start + record::footprint(self.body_len)
+    }
+
+    #[inline]
+    fn fill(mut self, parts: &[&[u8]]) {
+        assert_eq!(
+            parts.iter().map(|part| part.len()).sum::<usize>(),
+            self.body_len,
+            "a body as long as reserved"
+        );
+        debug_assert!(!record::is_pad(parts.iter().find(|part| !part.is_empty()).unwrap_or(&&[][..])));
+        self.filled = true;
+        self.write(parts);
+    }
+
+    #[inline]
+    fn write(&self, parts: &[&[u8]]) {
+        let shared = self.shared;
+        if !shared.ring.admits(self.end())
+            && shared.wait_flushed(shared.ring.admitted_from(self.end())).is_err()
+        {
+            return;
+        }
+        let word0 = shared.seal.word0(self.start, parts);
+        shared.ring.write(self.start + HEADER_BYTES as u64, parts);
+        shared.ring.complete(self.start, word0);
+    }
+}
+
+impl Drop for Reservation<'_> {
+    /// A place left empty would stop the log for ever, so it becomes a pad. That is a bug of the caller.
+    fn drop(&mut self) {
+        if !self.filled {
+            self.write(&[&vec![0; self.body_len]]);
+            debug_assert!(thread::panicking(), "a log reservation was dropped unfilled");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! How long a segment, how large the ring, how many flights; and the limits that follow from them.
+
+use crate::error::{Error, Result};
+use foreshore_io::BLOCK_BYTES;
+
+/// A block, as a distance between LSNs.
+pub(super) const BLOCK: u64 = BLOCK_BYTES as u64;
+
+/// A flight of this size keeps a fast disk busy; a larger one only makes its first commit wait longer.
+const FLIGHT_BYTES_MAX: u64 = 1 << 20;
+
+/// The log's measures. Segment and ring bytes belong to the database's format, flights to the process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LogOptions {
+    /// Bytes of a segment file, a multiple of 4096.
+    pub segment_bytes: u64,
+    /// Bytes of the ring, a power of two, at least 64 KiB.
+    pub ring_bytes: usize,
+    /// Writes of the log that may be under way at once; each has its thread. 1 to 8.
+    pub flights: usize,
+}
+
+impl Default for LogOptions {
+    fn default() -> Self {
+        Self { segment_bytes: 32 << 20, ring_bytes: 16 << 20, flights: 2 }
+    }
+}
+
+impl LogOptions {
+    /// Errors: [`Error::Argument`] naming the measure that makes no sense.
+    pub fn check(&self) -> Result<()> {
+        let wrong = |what: &str| Err(Error::Argument(what.to_string()));
+        if self.segment_bytes == 0 || !self.segment_bytes.is_multiple_of(BLOCK) {
+            return wrong("a log segment must be a multiple of 4096 bytes");
+        }
+        if !self.ring_bytes.is_power_of_two() || self.ring_bytes < 64 << 10 {
+            return wrong("the log ring must be a power of two of at least 65536 bytes");
+        }
+        if !(1..=8).contains(&self.flights) {
+            return wrong("there must be 1 to 8 flights of the log");
+        }
+        Ok(())
+    }
+
+    /// The longest record body in bytes.
+    pub fn body_bytes_max(&self) -> usize {
+        self.record_bytes_max() as usize - super::record::HEADER_BYTES
+    }
+
+    /// The longest record: an eighth of the ring. See `flights.rs` for the sum that needs it.
+    pub(super) fn record_bytes_max(&self) -> u64 {
+        self.ring() / 8
+    }
+
+    /// The longest flight, in whole blocks: all flights together are at most half the ring.
+    pub(super) fn flight_bytes_max(&self) -> u64 {
+        FLIGHT_BYTES_MAX.min(floor_block(self.ring() / (2 * self.flights as u64)))
+    }
+
+    /// Bytes of the ring, as a distance between LSNs.
+    pub(super) fn ring(&self) -> u64 {
+        self.ring_bytes as u64
+    }
+}
+
+/// The beginning of the block that holds byte `lsn`.
+pub(super) fn floor_block(lsn: u64) -> u64 {
+    lsn & !(BLOCK - 1)
+}
+
+/// The first block boundary at or after `lsn`.
+pub(super) fn ceil_block(lsn: u64) -> u64 {
+    lsn.next_multiple_of(BLOCK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn senseless_measures_are_refused() {
+        let good = LogOptions::default();
+        assert!(good.check().is_ok());
+        assert!(LogOptions { segment_bytes: 5000, ..good }.check().is_err());
+        assert!(LogOptions { segment_bytes: 0, ..good }.check().is_err());
+        assert!(LogOptions { ring_bytes: 32 << 10, ..good }.check().is_err());
+        assert!(LogOptions { ring_bytes: 100_000, ..good }.check().is_err());
+        assert!(LogOptions { flights: 0, ..good }.check().is_err());
+        assert!(LogOptions { flights: 9, ..good }.check().is_err());
+    }
+
+    #[test]
+    fn all_flights_fit_into_half_the_ring() {
+        for flights in 1..=8 {
+            let options = LogOptions { ring_bytes: 64 << 10, flights, ..LogOptions::default() };
+            assert!(options.flight_bytes_max() >= BLOCK);
+            assert!(options.flight_bytes_max() * flights as u64 <= options.ring() / 2);
+        }
+    }
+}

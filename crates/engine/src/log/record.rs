@@ -1,0 +1,113 @@
+//! What a record looks like, and how a reader knows that it is one.
+//!
+//! ```text
+//! word 0   length in bytes of the whole record, unpadded (u32) | CRC32C (u32)
+//! body     kind (u8) …                                           padded with zeros to 8 bytes
+//! ```
+//!
+//! The CRC covers incarnation salt, LSN, length and body. So bytes that a recycled segment, an older incarnation or an
+//! earlier lap of the ring left behind never pass for a record of this incarnation at this place.
+//!
+//! A *pad* fills the log up to a block boundary: its body is empty or all zeros. Kind 0 is reserved for it.
+
+use crc32c::crc32c_append;
+use foreshore_base::Lsn;
+
+/// Bytes of word 0.
+pub(super) const HEADER_BYTES: usize = 8;
+
+/// Body kind of a pad.
+const PAD: u8 = 0;
+
+/// The longest pad is one word short of a block.
+static ZEROS: [u8; super::options::BLOCK as usize] = [0; super::options::BLOCK as usize];
+
+/// Bytes that a record with a body of `body_len` bytes takes in the log.
+#[inline]
+pub(super) fn footprint(body_len: usize) -> u64 {
+    (HEADER_BYTES + body_len).next_multiple_of(8) as u64
+}
+
+/// Is this the body of a pad?
+pub(super) fn is_pad(body: &[u8]) -> bool {
+    body.first().is_none_or(|kind| *kind == PAD)
+}
+
+/// A record's length (unpadded, word 0 included) according to its word 0; `None` if no record begins like this.
+#[inline]
+pub(super) fn length(word0: u64, bytes_max: u64) -> Option<usize> {
+    let len = word0 as u32;
+    (len as usize >= HEADER_BYTES && u64::from(len) <= bytes_max).then_some(len as usize)
+}
+
+/// Makes and checks the checksums of one incarnation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seal {
+    /// CRC of the salt: every record's CRC goes on from here.
+    seed: u32,
+}
+
+impl Seal {
+    pub fn new(salt: u64) -> Self {
+        Self { seed: crc32c_append(0, &salt.to_le_bytes()) }
+    }
+
+    /// Word 0 of the record at `at` whose body is `parts`, one after another.
+    #[inline]
+    pub fn word0(self, at: Lsn, parts: &[&[u8]]) -> u64 {
+        let len = (HEADER_BYTES + parts.iter().map(|part| part.len()).sum::<usize>()) as u64;
+        let mut place = [0; 16];
+        place[..8].copy_from_slice(&at.0.to_le_bytes());
+        place[8..].copy_from_slice(&len.to_le_bytes());
+        let crc = parts.iter().fold(crc32c_append(self.seed, &place), |crc, part| crc32c_append(crc, part));
+        len | u64::from(crc) << 32
+    }
+
+    /// Word 0 of a pad over `[at, at + bytes)`. Its body is zeros already.
+    pub fn pad(self, at: Lsn, bytes: u64) -> u64 {
+        self.word0(at, &[&ZEROS[..bytes as usize - HEADER_BYTES]])
+    }
+
+    /// Does the record at `at` that begins with `word0` have this body?
+    #[inline]
+    pub fn matches(self, at: Lsn, word0: u64, body: &[u8]) -> bool {
+        self.word0(at, &[body]) == word0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_counts_only_in_its_place_and_incarnation() {
+        let (seal, at) = (Seal::new(1), Lsn(4096));
+        let word0 = seal.word0(at, &[b"\x01he", b"", b"llo"]);
+        assert_eq!(length(word0, 1 << 10), Some(14));
+        assert!(seal.matches(at, word0, b"\x01hello"));
+        assert!(!seal.matches(Lsn(4104), word0, b"\x01hello"));
+        assert!(!seal.matches(at, word0, b"\x01hellp"));
+        assert!(!seal.matches(at, word0, b"\x01hell"));
+        assert!(!Seal::new(2).matches(at, word0, b"\x01hello"));
+    }
+
+    #[test]
+    fn pads_of_every_length() {
+        let seal = Seal::new(7);
+        for bytes in (8..=4096).step_by(8) {
+            let word0 = seal.pad(Lsn(80), bytes);
+            let len = length(word0, 4096).unwrap();
+            assert_eq!(footprint(len - HEADER_BYTES), bytes);
+            let body = vec![0; len - HEADER_BYTES];
+            assert!(is_pad(&body) && seal.matches(Lsn(80), word0, &body));
+        }
+        assert!(!is_pad(b"\x01"));
+    }
+
+    #[test]
+    fn senseless_lengths_are_no_records() {
+        for len in [0, 7, 1025, u64::from(u32::MAX)] {
+            assert_eq!(length(len | 0xABCD << 32, 1024), None);
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The log buffer: a ring of shared words that is also the record of which records are complete.
+//!
+//! Why: log inserts must not meet the flush (Shore-MT §6.2.2), and a writer should hold nothing but its place while it
+//! copies (§6.2.4). Here the place is a range of LSNs from one `fetch_add`; completion is the record's own first word.
+//! Differs from Shore-MT: no queue of inserters; the first words of the records are the queue.
+//!
+//! Byte `lsn` lies at `lsn % bytes`. A record may wrap. Everything outside `[flushed, completed)` and the records being
+//! copied is zero, and a record's word 0 is never zero, so a zero word 0 means "not complete yet".
+//!
+//! Invariants:
+//! - G1: `flushed ≤ completed`; both only grow, and both are ends of records.
+//! - G2: nothing is written at `lsn` or above unless `lsn + 8 ≤ flushed + bytes`. The word at `completed` is therefore
+//!   never one of the lap before: when `completed` came to be `c`, the record that ends at `c` had been admitted, so
+//!   `c + 8 ≤ flushed + bytes`, and what lay at `c` a lap earlier had been zeroed. Without the 8 a walker could take
+//!   the stale word for a record.
+//! - G3: who sees `completed ≥ end` sees every byte of the records below `end`.
+//!
+//! No ABA: `completed` moves from `c` by a CAS that expects `c`. It only grows, so if the CAS succeeds it was `c` all
+//! along, nothing above `c` was flushed or reused meanwhile, and the words walked over are those of this lap.
+//!
+//! This file stands alone (only `foreshore_base`), so that loom can check it without the engine.
+
+use crossbeam_utils::CachePadded;
+use foreshore_base::Lsn;
+use foreshore_base::sync::AtomicU64;
+use foreshore_base::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+const WORD: u64 = 8;
+
+/// The ring over memory `M`, whose length in words is a power of two.
+pub(crate) struct Ring<M> {
+    memory: M,
+    completed: CachePadded<AtomicU64>,
+    flushed: CachePadded<AtomicU64>,
+}
+
+impl<M: AsRef<[AtomicU64]>> Ring<M> {
+    /// A ring that begins at `start`. The memory must be zero.
+    pub fn new(memory: M, start: Lsn) -> Self {
+        assert!(memory.as_ref().len().is_power_of_two());
+        Self {
+            memory,
+            completed: CachePadded::new(AtomicU64::new(start.0)),
+            flushed: CachePadded::new(AtomicU64::new(start.0)),
+        }
+    }
+
+    /// Everything below this is in the segments, and its place in the ring zero.
+    #[inline]
+    pub fn flushed(&self) -> Lsn {
+        // ORDERING: pairs with `release`: who is admitted by it writes over zeros.
+        Lsn(self.flushed.load(Acquire))
+    }
+
+    /// May the record that ends at `end` be written yet (G2)?
+    #[inline]
+    pub fn admits(&self, end: Lsn) -> bool {
+        self.flushed() >= self.admitted_from(end)
+    }
+
+    /// How far the ring must be flushed before the record that ends at `end` may be written.
+    pub fn admitted_from(&self, end: Lsn) -> Lsn {
+        let ahead = if cfg!(seeded_bug = "log_ring_gap") { end.0 } else { end.0 + WORD };
+        Lsn(ahead.saturating_sub(self.bytes()))
+    }
+
+    /// Writes `parts`, one after another, from `at` on; a last word is filled with zeros. The caller owns the place
+    /// and was admitted.
+    #[inline]
+    pub fn write(&self, at: Lsn, parts: &[&[u8]]) {
+        let words = self.memory.as_ref();
+        let mask = words.len() - 1;
+        let mut index = (at.0 / WORD) as usize;
+        let mut store = |word: u64| {
+            words[index & mask].store(word, Relaxed);
+            index += 1;
+        };
+        // `held` bytes that did not make a whole word yet wait in `carry`.
+        let (mut carry, mut held) = (0, 0);
+        for part in parts {
+            let mut chunks = part.chunks_exact(WORD as usize);
+            for chunk in &mut chunks {
+                let word = u64::from_le_bytes(chunk.try_into().expect("eight bytes"));
+                store(carry | word << (8 * held));
+                carry = spill(word, held);
+            }
+            let rest = chunks.remainder();
+            let word = le_uint(rest);
+            carry |= word << (8 * held);
+            if held + rest.len() >= WORD as usize {
+                store(carry);
+                carry = spill(word, held);
+            }
+            held = (held + rest.len()) % WORD as usize;
+        }
+        if held > 0 {
+            store(carry);
+        }
+    }
+
+    /// Stores word 0 of the record at `at`: it is complete.
+    #[inline]
+    pub fn complete(&self, at: Lsn, word0: u64) {
+        debug_assert_ne!(word0 as u32, 0, "a record has a length");
+        // ORDERING: Release, so whoever finds word 0 finds the body (G3).
+        let order = if cfg!(seeded_bug = "log_complete_order") { Relaxed } else { Release };
+        self.word(at).store(word0, order);
+    }
+
+    /// Walks over complete records until `target`, and returns how far all records are complete.
+    #[inline]
+    pub fn advance(&self, target: Lsn) -> Lsn {
+        // ORDERING: Acquire here and on word 0, AcqRel on the CAS: each walker hands on what the ones before it saw.
+        let from = self.completed.load(Acquire);
+        let limit = target.0.min(from.saturating_add(self.bytes()));
+        let mut to = from;
+        while to < limit {
+            match self.word(Lsn(to)).load(Acquire) as u32 {
+                0 => break,
+                len => to += u64::from(len).next_multiple_of(WORD),
+            }
+        }
+        if to == from {
+            return Lsn(from);
+        }
+        match self.completed.compare_exchange(from, to, AcqRel, Acquire) {
+            Ok(_) => Lsn(to),
+            Err(further) => Lsn(further),
+        }
+    }
+
+    /// Calls `each` with word 0 and word 1 of every record that lies in `[from, to)` whole, and returns where the
+    /// first one that does not begins. `from` must be a record, and everything below `to` complete.
+    pub fn walk(&self, from: Lsn, to: Lsn, mut each: impl FnMut(u64, u64)) -> Lsn {
+        let mut at = from;
+        while at < to {
+            let word0 = self.word(at).load(Relaxed);
+            let end = at + u64::from(word0 as u32).next_multiple_of(WORD);
+            assert!(end > at, "a completed record has a length");
+            if end > to {
+                break;
+            }
+            each(word0, self.word(at + WORD).load(Relaxed));
+            at = end;
+        }
+        at
+    }
+
+    /// Word 0 of the record at `at`, if there is one there.
+    pub fn word0(&self, at: Lsn) -> u64 {
+        self.word(at).load(Acquire)
+    }
+
+    /// Copies whole words from `at` on into `out`.
+    pub fn copy_out(&self, at: Lsn, out: &mut [u8]) {
+        let (first, second) = self.spans(at, out.len());
+        for (word, bytes) in first.iter().chain(second).zip(out.chunks_exact_mut(WORD as usize)) {
+            bytes.copy_from_slice(&word.load(Relaxed).to_le_bytes());
+        }
+    }
+
+    /// Gives the place of everything below `to` back: it is in the segments. One caller at a time, `to` a record's
+    /// beginning and not above `completed`.
+    pub fn release(&self, to: Lsn) {
+        let from = self.flushed();
+        debug_assert!(from <= to && to.0 <= self.completed.load(Relaxed), "G1");
+        if !cfg!(seeded_bug = "log_ring_not_zeroed") {
+            self.zero(from, (to - from) as usize);
+        }
+        // ORDERING: Release: the zeros come before what the next owner of the place writes.
+        self.flushed.store(to.0, Release);
+    }
+
+    /// Zeroes `bytes` bytes (whole words) from `at` on.
+    fn zero(&self, at: Lsn, bytes: usize) {
+        let (first, second) = self.spans(at, bytes);
+        for word in first.iter().chain(second) {
+            word.store(0, Relaxed);
+        }
+    }
+
+    /// The words of `[at, at + bytes)`: up to the end of the memory, and from its beginning.
+    fn spans(&self, at: Lsn, bytes: usize) -> (&[AtomicU64], &[AtomicU64]) {
+        let words = self.memory.as_ref();
+        let (first, count) = ((at.0 / WORD) as usize & (words.len() - 1), bytes / WORD as usize);
+        let before_wrap = count.min(words.len() - first);
+        (&words[first..first + before_wrap], &words[..count - before_wrap])
+    }
+
+    #[inline]
+    fn word(&self, at: Lsn) -> &AtomicU64 {
+        let words = self.memory.as_ref();
+        &words[(at.0 / WORD) as usize & (words.len() - 1)]
+    }
+
+    #[inline]
+    fn bytes(&self) -> u64 {
+        self.memory.as_ref().len() as u64 * WORD
+    }
+}
+
+/// The bytes of `word` that no longer fit behind `held` waiting ones.
+#[inline]
+fn spill(word: u64, held: usize) -> u64 {
+    if held == 0 { 0 } else { word >> (64 - 8 * held) }
+}
+
+/// Fewer than 8 bytes as a little-endian number.
+#[inline]
+fn le_uint(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+}

@@ -1,0 +1,263 @@
+//! The files of the log: prepared before they are needed, recycled when nobody needs them.
+//!
+//! Segment `n` holds the LSNs `n × segment_bytes ..` in a file named after `n`. A new one is really written with zeros
+//! and synced, so that a later sync of a record need not touch the file's metadata; then it gets its name, and the
+//! directory is synced. An old one becomes a new one by a rename: its stale records are refused by their checksums.
+//!
+//! A thread keeps segments prepared ahead of the writers. On a full disk writers get [`Error::Full`] from
+//! [`Segments::wait_prepared`] before they change anything; each such call tries once more.
+//!
+//! Invariants:
+//! - S1: a segment that has its name has its full length, durably.
+//! - S2: flights write only to segments that have their name.
+//! - S3: names appear in ascending order, so a missing segment below an existing one is damage, not the end of the log.
+
+use super::options::LogOptions;
+use super::poison::Poison;
+use crate::error::{Error, Result};
+use foreshore_base::Lsn;
+use foreshore_base::sync::{AtomicU64, Ordering::Acquire, Ordering::Release};
+use foreshore_io::{Access, AlignedBuf, File, Vfs};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+/// A segment in the making.
+const UNNAMED: &str = "wal-new";
+
+/// Unneeded segments that are kept to be renamed.
+const SPARES: usize = 2;
+
+/// Zeros are written in pieces of this many bytes.
+const ZEROS_BYTES: usize = 1 << 20;
+
+/// The file name of segment `n`.
+pub(super) fn name(n: u64) -> String {
+    format!("wal-{n:016}")
+}
+
+/// The numbers of all segments in the directory.
+pub(super) fn list(vfs: &dyn Vfs) -> Result<BTreeSet<u64>> {
+    let names = vfs.list().map_err(|e| Error::io(format!("listing {}", vfs.describe()), &e))?;
+    Ok(names.iter().filter_map(|name| name.strip_prefix("wal-")?.parse().ok()).collect())
+}
+
+/// Opens segment `n` for direct transfers; `None` if there is no such file.
+///
+/// Errors: [`Error::Corrupt`] if it has not its full length (S1).
+pub(super) fn open(vfs: &dyn Vfs, n: u64, segment_bytes: u64) -> Result<Option<Arc<dyn File>>> {
+    let failed = |e| Error::io(format!("opening {}", name(n)), &e);
+    let file = match vfs.open(&name(n), Access::Direct, false) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        file => file.map_err(failed)?,
+    };
+    match file.len().map_err(failed)? {
+        len if len == segment_bytes => Ok(Some(file)),
+        len => Err(Error::corrupt(name(n), format!("it has {len} bytes instead of {segment_bytes}"))),
+    }
+}
+
+/// Makes segment `n`: from the file of segment `recycled`, or new.
+///
+/// Errors: [`Error::Full`] leaves nothing behind and may be tried again; after any other, nobody knows what is durable.
+pub(super) fn prepare(vfs: &dyn Vfs, n: u64, segment_bytes: u64, recycled: Option<u64>) -> Result<()> {
+    let what = || format!("log segment {}", name(n));
+    let from = match recycled {
+        Some(old) => name(old),
+        None => {
+            write_zeros(vfs, segment_bytes).map_err(|e| {
+                let _ = vfs.remove(UNNAMED);
+                Error::io(what(), &e)
+            })?;
+            UNNAMED.to_string()
+        }
+    };
+    vfs.rename(&from, &name(n)).map_err(|e| Error::io(what(), &e))?;
+    // Not `Error::Full`, whatever the reason: a sync is not tried again.
+    vfs.sync_dir().map_err(|e| Error::Io { what: what(), kind: e.kind(), detail: e.to_string() })
+}
+
+fn write_zeros(vfs: &dyn Vfs, segment_bytes: u64) -> std::io::Result<()> {
+    let file = vfs.open(UNNAMED, Access::Direct, true)?;
+    file.set_len(0)?;
+    let zeros = AlignedBuf::zeroed(ZEROS_BYTES.min(segment_bytes as usize));
+    let mut at = 0;
+    while at < segment_bytes {
+        let bytes = (segment_bytes - at).min(zeros.len() as u64);
+        file.write_at(&zeros[..bytes as usize], at)?;
+        at += bytes;
+    }
+    file.sync()
+}
+
+/// The segments of a running log.
+pub(super) struct Segments {
+    vfs: Arc<dyn Vfs>,
+    options: LogOptions,
+    poison: Arc<Poison>,
+    prepared_end: AtomicU64,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    /// The next segment to prepare.
+    next: u64,
+    /// How far somebody wants segments to be prepared.
+    wanted_end: u64,
+    /// Segments below the first prepared one that still hold needed records.
+    old: BTreeSet<u64>,
+    /// Segments that nobody needs.
+    spares: Vec<u64>,
+    /// Attempts to prepare a segment that have ended.
+    attempts: u64,
+    /// The last attempt, if it failed: its number and reason.
+    failed: Option<(u64, Error)>,
+    stopped: bool,
+}
+
+impl Segments {
+    /// Takes stock of the directory, and prepares what a log that begins at `start` needs first.
+    pub fn open(vfs: Arc<dyn Vfs>, options: LogOptions, poison: Arc<Poison>, start: Lsn) -> Result<Self> {
+        let segment_bytes = options.segment_bytes;
+        let first = start.0 / segment_bytes;
+        let existing = list(&*vfs)?;
+        let mut next = first;
+        while existing.contains(&next) && open(&*vfs, next, segment_bytes)?.is_some() {
+            next += 1;
+        }
+        while next * segment_bytes < start.0 + options.ring() {
+            prepare(&*vfs, next, segment_bytes, None)?;
+            next += 1;
+        }
+        let state = State {
+            next,
+            wanted_end: 0,
+            old: existing.into_iter().filter(|n| *n < next).chain(first..next).collect(),
+            spares: Vec::new(),
+            attempts: 0,
+            failed: None,
+            stopped: false,
+        };
+        let prepared_end = AtomicU64::new(next * segment_bytes);
+        Ok(Self { vfs, options, poison, prepared_end, state: Mutex::new(state), changed: Condvar::new() })
+    }
+
+    /// The end of the last prepared segment.
+    #[inline]
+    pub fn prepared_end(&self) -> Lsn {
+        Lsn(self.prepared_end.load(Acquire))
+    }
+
+    /// Asks for segments up to `end`, and waits for nothing. After a failure only those who wait ask again.
+    pub fn want(&self, end: Lsn) {
+        if self.prepared_end() >= end {
+            return;
+        }
+        let mut state = self.state.lock();
+        if state.failed.is_none() && state.wanted_end < end.0 {
+            state.wanted_end = end.0;
+            self.changed.notify_all();
+        }
+    }
+
+    /// Waits until segments are prepared up to `end`.
+    ///
+    /// Errors: [`Error::Full`] if an attempt begun for this call found no space; [`Error::Poisoned`].
+    pub fn wait_prepared(&self, end: Lsn) -> Result<()> {
+        let mut state = self.state.lock();
+        let before = state.attempts;
+        loop {
+            if self.prepared_end() >= end {
+                return Ok(());
+            }
+            self.poison.check()?;
+            if let Some((attempt, error)) = &state.failed
+                && *attempt > before
+            {
+                return Err(error.clone());
+            }
+            if state.wanted_end < end.0 {
+                state.wanted_end = end.0;
+                self.changed.notify_all();
+            }
+            self.changed.wait(&mut state);
+        }
+    }
+
+    /// Gives up the segments that lie below `lsn` whole: a few are kept to be recycled, the others removed.
+    pub fn truncate(&self, lsn: Lsn) -> Result<()> {
+        let mut removed = Vec::new();
+        {
+            let mut state = self.state.lock();
+            let needed = state.old.split_off(&(lsn.0 / self.options.segment_bytes));
+            let unneeded = std::mem::replace(&mut state.old, needed);
+            state.spares.extend(unneeded);
+            while state.spares.len() > SPARES {
+                removed.extend(state.spares.pop());
+            }
+        }
+        for n in removed {
+            match self.vfs.remove(&name(n)) {
+                Err(e) if e.kind() != ErrorKind::NotFound => {
+                    return Err(Error::io(format!("removing {}", name(n)), &e));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens segment `n` for a flight, waiting until it is prepared.
+    pub fn open_for_writing(&self, n: u64) -> Result<Arc<dyn File>> {
+        self.wait_prepared(Lsn((n + 1) * self.options.segment_bytes))?;
+        open(&*self.vfs, n, self.options.segment_bytes)?
+            .ok_or_else(|| Error::corrupt(name(n), "it is missing"))
+    }
+
+    /// The work of the thread that prepares segments, until the log stops.
+    ///
+    /// Errors: what leaves nobody knowing what is durable; the caller stops the log.
+    pub fn keep(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        while !state.stopped {
+            if state.next * self.options.segment_bytes >= state.wanted_end {
+                self.changed.wait(&mut state);
+                continue;
+            }
+            let (n, recycled) = (state.next, state.spares.pop());
+            let prepared = MutexGuard::unlocked(&mut state, || {
+                prepare(&*self.vfs, n, self.options.segment_bytes, recycled)
+            });
+            self.finish(&mut state, n, recycled, prepared)?;
+        }
+        Ok(())
+    }
+
+    fn finish(&self, state: &mut State, n: u64, recycled: Option<u64>, prepared: Result<()>) -> Result<()> {
+        self.changed.notify_all();
+        state.attempts += 1;
+        match prepared {
+            Ok(()) => {
+                state.next = n + 1;
+                state.old.insert(n);
+                state.failed = None;
+                self.prepared_end.store((n + 1) * self.options.segment_bytes, Release);
+                Ok(())
+            }
+            Err(error) => {
+                state.wanted_end = 0; // whoever still wants it asks again
+                state.failed = Some((state.attempts, error.clone()));
+                state.spares.extend(recycled);
+                if matches!(error, Error::Full { .. }) { Ok(()) } else { Err(error) }
+            }
+        }
+    }
+
+    /// Ends the thread, and wakes whoever waits: the poison is set.
+    pub fn stop(&self) {
+        self.state.lock().stopped = true;
+        self.changed.notify_all();
+    }
+}

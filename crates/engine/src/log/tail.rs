@@ -1,0 +1,78 @@
+//! Finding the end of the log after a crash, and making it safe.
+//!
+//! Records that the ring still holds were perhaps never synced. They are written (again) and synced, before anyone puts
+//! the end of the log on record: from then on all of it must read back from the segments, ring or not, power loss or
+//! not. Writing again also answers a sync that failed: what seems to be in the file may be only in memory.
+//!
+//! The first block may hold records that were acknowledged; they are written back as they were read, so even a torn
+//! write leaves them whole. Everything may be interrupted and begun again: the ring is zeroed only by `Log::open`, when
+//! the new incarnation is on record.
+
+use super::incarnation::Incarnation;
+use super::options::{LogOptions, ceil_block, floor_block};
+use super::reader::LogReader;
+use super::segments;
+use crate::error::{Error, Result};
+use foreshore_base::Lsn;
+use foreshore_io::{AlignedBuf, Vfs};
+use std::sync::Arc;
+
+/// Where the log ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tail {
+    /// The end of the last record: the `prev_end` of the next incarnation.
+    pub end: Lsn,
+    /// Bytes that the ring still held and that were written into the segments.
+    pub repaired_bytes: u64,
+}
+
+/// Reads the log from `from` to its end, and makes sure that all of it is in the segments, durably.
+///
+/// Errors: those of [`LogReader`]; [`Error::Full`] if a segment for the tail finds no room.
+pub(crate) fn repair_tail(
+    vfs: &Arc<dyn Vfs>,
+    options: LogOptions,
+    incarnations: &[Incarnation],
+    from: Lsn,
+) -> Result<Tail> {
+    let mut reader = LogReader::open(vfs, options, incarnations, from)?;
+    let mut tail: Option<(Lsn, Vec<u8>)> = None;
+    while let Some(step) = reader.step()? {
+        if tail.is_none() && step.in_ring {
+            let start = Lsn(floor_block(step.start.0));
+            tail = Some((start, reader.already_read(start, step.start)?));
+        }
+        if let Some((_, bytes)) = &mut tail {
+            bytes.extend_from_slice(reader.raw());
+        }
+    }
+    let end = reader.end();
+    let Some((start, bytes)) = tail else { return Ok(Tail { end, repaired_bytes: 0 }) };
+    write(&**vfs, options.segment_bytes, start, &bytes)?;
+    Ok(Tail { end, repaired_bytes: bytes.len() as u64 })
+}
+
+/// Writes `bytes`, which begin at a block boundary, and zeros up to the next one; syncs them.
+fn write(vfs: &dyn Vfs, segment_bytes: u64, start: Lsn, bytes: &[u8]) -> Result<()> {
+    let mut blocks = AlignedBuf::zeroed(ceil_block(bytes.len() as u64) as usize);
+    blocks[..bytes.len()].copy_from_slice(bytes);
+    let mut done = 0;
+    while done < blocks.len() {
+        let at = start.0 + done as u64;
+        let (n, offset) = (at / segment_bytes, at % segment_bytes);
+        let bytes = (segment_bytes - offset).min((blocks.len() - done) as u64) as usize;
+        let failed = |e| Error::io(format!("writing {} at {offset}", segments::name(n)), &e);
+        let file = match segments::open(vfs, n, segment_bytes)? {
+            Some(file) => file,
+            None => {
+                segments::prepare(vfs, n, segment_bytes, None)?;
+                let named = segments::open(vfs, n, segment_bytes)?;
+                named.ok_or_else(|| Error::corrupt(segments::name(n), "it is missing"))?
+            }
+        };
+        file.write_at(&blocks[done..done + bytes], offset).map_err(failed)?;
+        file.sync().map_err(failed)?;
+        done += bytes;
+    }
+    Ok(())
+}

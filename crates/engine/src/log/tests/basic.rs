@@ -1,0 +1,164 @@
+//! One thread, no crash: what is written is read back.
+
+use super::super::*;
+use foreshore_io::SimDisk;
+
+const OPTIONS: LogOptions = LogOptions { segment_bytes: 64 << 10, ring_bytes: 64 << 10, flights: 2 };
+
+fn append(log: &Log, body: &[u8]) -> (Lsn, Lsn) {
+    log.room().unwrap();
+    let reservation = log.reserve(body.len());
+    let place = (reservation.start(), reservation.end());
+    log.fill(reservation, &[body]);
+    place
+}
+
+fn read_all(vfs: &Arc<dyn Vfs>, incarnations: &[Incarnation], from: Lsn) -> Vec<(Lsn, Lsn, Vec<u8>)> {
+    let mut reader = LogReader::open(vfs, OPTIONS, incarnations, from).unwrap();
+    let mut all = Vec::new();
+    while let Some(record) = reader.next().unwrap() {
+        all.push((record.start, record.end, record.body.to_vec()));
+    }
+    all
+}
+
+fn body(i: usize) -> Vec<u8> {
+    let len = 1 + i * 37 % 500;
+    (0..len).map(|j| if j == 0 { 1 } else { (i + j) as u8 }).collect()
+}
+
+/// Ten laps of the ring, through segments that are prepared, recycled and removed on the way, and three lives.
+#[test]
+fn what_is_written_is_read_back() {
+    let vfs: Arc<dyn Vfs> = Arc::new(SimDisk::new(1));
+    let mut incarnations = Vec::new();
+    let mut written = Vec::new();
+    let mut end = Lsn::ZERO;
+    for life in 0..3 {
+        incarnations.push(Incarnation::after(end));
+        let log = Log::open(vfs.clone(), OPTIONS, *incarnations.last().unwrap()).unwrap();
+        for i in 0..1000 {
+            let body = body(life * 1000 + i);
+            let (start, end) = append(&log, &body);
+            written.push((start, end, body));
+            if i % 10 == 0 {
+                let durability = [Durability::Sync, Durability::Buffered, Durability::Relaxed][i / 10 % 3];
+                log.commit(end, durability).unwrap();
+            }
+        }
+        log.close().unwrap();
+        drop(log);
+        let tail = repair_tail(&vfs, OPTIONS, &incarnations, Lsn::ZERO).unwrap();
+        assert_eq!(tail.repaired_bytes, 0, "a closed log has nothing in the ring");
+        end = tail.end;
+        assert!(read_all(&vfs, &incarnations, Lsn::ZERO) == written);
+    }
+    let middle = written.len() / 2;
+    assert!(read_all(&vfs, &incarnations, written[middle].0) == written[middle..]);
+}
+
+#[test]
+fn truncation_recycles_segments() {
+    let disk = SimDisk::new(1);
+    let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+    let incarnation = Incarnation::after(Lsn::ZERO);
+    let log = Log::open(vfs.clone(), OPTIONS, incarnation).unwrap();
+    let mut last = Vec::new();
+    let mut redo = Lsn::ZERO;
+    for i in 0..20_000 {
+        let body = body(i);
+        let (start, end) = append(&log, &body);
+        if i % 1000 == 0 {
+            log.commit(end, Durability::Sync).unwrap();
+            log.truncate(start).unwrap();
+            last.clear();
+            redo = start;
+        }
+        last.push((start, end, body));
+    }
+    log.close().unwrap();
+    let kept = disk.names().len();
+    assert!(kept < 20, "{kept} files are left of {} segments", redo.0 / OPTIONS.segment_bytes);
+    assert!(read_all(&vfs, &[incarnation], redo) == last);
+}
+
+#[test]
+fn bodies_in_parts_and_of_every_length() {
+    let vfs: Arc<dyn Vfs> = Arc::new(SimDisk::new(1));
+    let incarnation = Incarnation::after(Lsn::ZERO);
+    let log = Log::open(vfs.clone(), OPTIONS, incarnation).unwrap();
+    let mut written = Vec::new();
+    for len in (1..200).chain([1000, OPTIONS.body_bytes_max()]) {
+        let body: Vec<u8> = (0..len).map(|i| 1 + (i % 250) as u8).collect();
+        let (a, b) = body.split_at(len / 3);
+        let (b, c) = b.split_at(b.len() / 2);
+        log.room().unwrap();
+        let reservation = log.reserve(len);
+        written.push((reservation.start(), reservation.end(), body.clone()));
+        log.fill(reservation, &[a, &[], b, c]);
+    }
+    log.close().unwrap();
+    assert!(read_all(&vfs, &[incarnation], Lsn::ZERO) == written);
+}
+
+#[test]
+fn a_closed_log_refuses_instead_of_waiting() {
+    let vfs: Arc<dyn Vfs> = Arc::new(SimDisk::new(1));
+    let log = Log::open(vfs, OPTIONS, Incarnation::after(Lsn::ZERO)).unwrap();
+    let (_, end) = append(&log, b"\x01");
+    log.close().unwrap();
+    log.commit(end, Durability::Sync).unwrap();
+    assert!(matches!(log.room(), Err(Error::Poisoned { .. })));
+    assert!(matches!(log.commit(end + 8192, Durability::Sync), Err(Error::Poisoned { .. })));
+    assert!(matches!(log.commit(end, Durability::Buffered), Err(Error::Poisoned { .. })));
+    log.close().unwrap();
+}
+
+#[test]
+#[cfg(debug_assertions)]
+fn a_dropped_reservation_is_reported_and_stops_nobody() {
+    let vfs: Arc<dyn Vfs> = Arc::new(SimDisk::new(1));
+    let incarnation = Incarnation::after(Lsn::ZERO);
+    let log = Log::open(vfs.clone(), OPTIONS, incarnation).unwrap();
+    let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(log.reserve(5000))));
+    assert!(dropped.is_err());
+    let (start, end) = append(&log, b"\x01after");
+    log.commit(end, Durability::Sync).unwrap();
+    assert_eq!(read_all(&vfs, &[incarnation], Lsn::ZERO), [(start, end, b"\x01after".to_vec())]);
+}
+
+#[test]
+fn damage_is_named() {
+    let disk = SimDisk::new(1);
+    let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+    let first = Incarnation::after(Lsn::ZERO);
+    let log = Log::open(vfs.clone(), OPTIONS, first).unwrap();
+    for i in 0..1000 {
+        append(&log, &body(i));
+    }
+    log.close().unwrap();
+    let end = repair_tail(&vfs, OPTIONS, &[first], Lsn::ZERO).unwrap().end;
+    let incarnations = [first, Incarnation::after(end)];
+    let read = |disk: &SimDisk| {
+        let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+        let mut reader = LogReader::open(&vfs, OPTIONS, &incarnations, Lsn::ZERO).unwrap();
+        loop {
+            match reader.next() {
+                Ok(Some(_)) => {}
+                Ok(None) => return "no error".to_string(),
+                Err(e @ Error::Corrupt { .. }) => return e.to_string(),
+                Err(e) => panic!("{e}"),
+            }
+        }
+    };
+    assert_eq!(read(&disk), "no error");
+    let damaged = disk.after_crash(foreshore_io::sim::Crash::ProcessKill, 1);
+    damaged.corrupt("wal-0000000000000001", |bytes| bytes[5000] ^= 1);
+    assert!(read(&damaged).contains("wal-0000000000000001 at offset"), "{}", read(&damaged));
+    let cut = disk.after_crash(foreshore_io::sim::Crash::ProcessKill, 1);
+    cut.corrupt("wal-0000000000000001", |bytes| bytes.truncate(4096));
+    assert!(read(&cut).contains("4096 bytes instead of"), "{}", read(&cut));
+    let removed = disk.after_crash(foreshore_io::sim::Crash::ProcessKill, 1);
+    removed.remove("wal-0000000000000001").unwrap();
+    assert!(read(&removed).contains("it is missing"), "{}", read(&removed));
+}

@@ -1,0 +1,68 @@
+//! Threads that wait until an LSN is passed.
+//!
+//! Each waiter sleeps on its own and is woken once, when its LSN is reached: a landing flight wakes those it carried,
+//! not those of the flights behind it, and outside the queue's mutex (Shore-MT §6.2.4: notify after the release).
+
+use foreshore_base::Lsn;
+use parking_lot::Mutex;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::thread::{self, Thread};
+
+#[derive(Default)]
+pub(super) struct Waiters {
+    queue: Mutex<BinaryHeap<Reverse<Waiter>>>,
+}
+
+struct Waiter {
+    target: Lsn,
+    thread: Thread,
+}
+
+impl Waiters {
+    /// Sleeps until `reached()`, which must become true before [`Waiters::wake`] is called with `target` or later.
+    pub fn wait(&self, target: Lsn, reached: impl Fn() -> bool) {
+        if reached() {
+            return;
+        }
+        self.queue.lock().push(Reverse(Waiter { target, thread: thread::current() }));
+        // The waker moves its LSN, then locks the queue: either it finds the entry, or this sees the LSN. An entry left
+        // behind here wakes its thread once for nothing, which every park must bear.
+        while !reached() {
+            thread::park();
+        }
+    }
+
+    /// Wakes everyone who waits for `passed` or less.
+    pub fn wake(&self, passed: Lsn) {
+        let mut woken = Vec::new();
+        let mut queue = self.queue.lock();
+        while queue.peek().is_some_and(|waiter| waiter.0.target <= passed) {
+            woken.extend(queue.pop());
+        }
+        drop(queue);
+        for waiter in woken {
+            waiter.0.thread.unpark();
+        }
+    }
+}
+
+impl PartialEq for Waiter {
+    fn eq(&self, other: &Self) -> bool {
+        self.target == other.target
+    }
+}
+
+impl Eq for Waiter {}
+
+impl PartialOrd for Waiter {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Waiter {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.target.cmp(&other.target)
+    }
+}
