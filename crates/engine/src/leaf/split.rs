@@ -5,13 +5,21 @@
 //! leaves are left full. The separator is the shortest byte string above the last left key and not above the first
 //! right one (Bayer and Unterauer, TODS 1977); it is never longer than that right key.
 //!
-//! Why there is always a cut (F6). Let B be the page without its header, K and C the largest key and cell (slot
-//! included); [`Limits`](super::Limits) guarantees 2K + C ≤ B. A cut may hold any number of bytes on its left in an
-//! interval of at least B − 2K ≥ C: below, the right half overflows, above, the left. No step over one cell is
-//! longer, so some cut puts what *is* in the leaf into two halves. With the incoming cell counted in, the interval
-//! is at least B − 2K − C, so a cut that also fits that one is missing only if it and a neighbour are both larger than
-//! (B − 2K) / 2 or so (3 KB in 8 KiB). Then a cut right beside the incoming cell is taken, and the next split parts
-//! the two. Each split leaves fewer cells beside the incoming one, and alone it fits by definition.
+//! Why there is always a cut, and two are enough (F6). Let B be the page without its header, low and high its
+//! fences, K and C the longest key and the largest cell (slot included); [`Limits`](super::Limits) guarantees
+//! 2K + C ≤ B. Count the incoming cell y in; let L and R be the bytes left and right of a cut.
+//!
+//! A cut is good if low + K + L ≤ B and K + high + R ≤ B. If no cut is good, let x be the first cell with which L
+//! becomes too large. The cut before x leaves R too large, so x straddles. All that is right of x still fits beside a
+//! new fence: L with x exceeds B − low − K and all cells together have at most B − low − high + C, so that
+//! R < C + K − high. Then one of the cuts beside x fits without y, and the next split has a good cut:
+//! - y = x: what lies left of it, y alone, and what lies right of it each fit; the second split parts y off.
+//! - y left of x: x and all right of it would fit, were the new fence not longer than the low one. So less than
+//!   K − low lies left of x beside y. Cut after x; the second split cuts before x.
+//! - y right of x: likewise; cut before x, then after.
+//!
+//! In each case the cut is the one that leaves the fewest bytes on y's side among those that fit without y. It takes
+//! two cells larger together than B − 2K (6 KB in 8 KiB) to get there.
 
 use super::builder::Builder;
 use super::change::Change;
@@ -43,7 +51,7 @@ impl Split {
         let cells = Cells::new(&mut leaf, key, value_len)?;
         let (cut, separator) = cells.cut(&mut leaf)?;
         let mut upper = Builder::new(left.0.len(), &separator, leaf.high_fence());
-        for index in cells.stored_before(cut)..leaf.len() {
+        for index in cells.stored_before(cut.before)..leaf.len() {
             let row = leaf.row(index)?;
             #[cfg(seeded_bug = "leaf_split_loses_separator_key")]
             if row.key == separator {
@@ -105,6 +113,15 @@ pub(super) fn separator<'a>(left: &[u8], right: &'a [u8]) -> &'a [u8] {
     &right[..common_prefix(left, right) + 1]
 }
 
+/// A place between two cells.
+#[derive(Clone, Copy)]
+struct Cut {
+    /// Number of the first cell to its right.
+    before: usize,
+    /// Bytes of all cells to its left.
+    left_bytes: usize,
+}
+
 /// The cells to be cut: those stored, with the incoming one in its place.
 struct Cells<'a> {
     key: &'a [u8],
@@ -141,63 +158,82 @@ impl<'a> Cells<'a> {
     }
 
     /// The best cut and its separator.
-    fn cut(&self, leaf: &mut LeafCopy) -> Result<(usize, Vec<u8>)> {
+    fn cut(&self, leaf: &mut LeafCopy) -> Result<(Cut, Vec<u8>)> {
         let append = self.position == Position::Absent(leaf.len());
-        let candidates = if append { self.rightmost_first() } else { self.middle_first() };
-        for with_incoming in [true, false] {
-            for &(cut, left_bytes) in &candidates {
-                let separator = self.separator(leaf, cut)?;
-                if self.fits(leaf, cut, left_bytes, separator.len(), with_incoming) {
-                    return Ok((cut, separator));
-                }
-            }
+        let good = if append { self.rightmost_first() } else { self.middle_first() };
+        if let Some(cut) = self.first_that_fits(leaf, good, 0)? {
+            return Ok(cut);
         }
-        Err(leaf.corrupt("there is nothing in it to split"))
+        let without_incoming = self.least_beside_incoming_first();
+        let cut = self.first_that_fits(leaf, without_incoming, self.incoming)?;
+        cut.ok_or_else(|| leaf.corrupt("there is nothing in it to split"))
     }
 
-    /// Cuts with the bytes to their left, from the last to the first.
-    fn rightmost_first(&self) -> Vec<(usize, usize)> {
+    /// The first of `cuts` whose halves fit without the `later` bytes of the incoming cell, and its separator.
+    fn first_that_fits(
+        &self,
+        leaf: &mut LeafCopy,
+        cuts: Vec<Cut>,
+        later: usize,
+    ) -> Result<Option<(Cut, Vec<u8>)>> {
+        for cut in cuts {
+            let separator = self.separator(leaf, cut)?;
+            if self.fits(leaf, cut, separator.len(), later) {
+                return Ok(Some((cut, separator)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Do both halves fit without the `later` bytes of the incoming cell?
+    fn fits(&self, leaf: &LeafCopy, cut: Cut, separator_len: usize, later: usize) -> bool {
+        let (mut left, mut right) = (cut.left_bytes, self.total - cut.left_bytes);
+        if self.incoming_goes_left(cut) {
+            left -= later;
+        } else {
+            right -= later;
+        }
+        let room = leaf.layout().page_bytes - HEADER_BYTES - separator_len;
+        leaf.low_fence().len() + left <= room && leaf.high_fence().map_or(0, <[u8]>::len) + right <= room
+    }
+
+    fn cuts(&self) -> Vec<Cut> {
+        let sums = self.bytes.iter().scan(0, |sum, bytes| {
+            *sum += bytes;
+            Some(*sum)
+        });
+        (1..self.bytes.len()).zip(sums).map(|(before, left_bytes)| Cut { before, left_bytes }).collect()
+    }
+
+    fn rightmost_first(&self) -> Vec<Cut> {
         let mut cuts = self.cuts();
         cuts.reverse();
         cuts
     }
 
-    /// Cuts with the bytes to their left, from the middle outwards.
-    fn middle_first(&self) -> Vec<(usize, usize)> {
+    fn middle_first(&self) -> Vec<Cut> {
         let cuts = self.cuts();
-        let middle = cuts.partition_point(|(_, left_bytes)| 2 * left_bytes < self.total);
+        let middle = cuts.partition_point(|cut| 2 * cut.left_bytes < self.total);
         let outwards = (0..cuts.len()).flat_map(|step| [middle.checked_sub(step + 1), Some(middle + step)]);
         outwards.flatten().filter_map(|index| cuts.get(index).copied()).collect()
     }
 
-    fn cuts(&self) -> Vec<(usize, usize)> {
-        let sums = self.bytes.iter().scan(0, |sum, bytes| {
-            *sum += bytes;
-            Some(*sum)
+    /// First those that leave few bytes on the incoming cell's side.
+    fn least_beside_incoming_first(&self) -> Vec<Cut> {
+        let mut cuts = self.cuts();
+        cuts.sort_by_key(|cut| {
+            if self.incoming_goes_left(*cut) { cut.left_bytes } else { self.total - cut.left_bytes }
         });
-        (1..self.bytes.len()).zip(sums).collect()
+        cuts
     }
 
-    /// Do both halves fit, with or without what is still to come?
-    fn fits(
-        &self,
-        leaf: &LeafCopy,
-        cut: usize,
-        left_bytes: usize,
-        separator_len: usize,
-        with_incoming: bool,
-    ) -> bool {
-        let later = if with_incoming { 0 } else { self.incoming };
-        let is_left = self.position.lower_bound() < cut;
-        let left = left_bytes - if is_left { later } else { 0 };
-        let right = self.total - left_bytes - if is_left { 0 } else { later };
-        let room = leaf.layout().page_bytes - HEADER_BYTES - separator_len;
-        leaf.low_fence().len() + left <= room && leaf.high_fence().map_or(0, <[u8]>::len) + right <= room
+    fn incoming_goes_left(&self, cut: Cut) -> bool {
+        self.position.lower_bound() < cut.before
     }
 
-    fn separator(&self, leaf: &mut LeafCopy, cut: usize) -> Result<Vec<u8>> {
-        let last_left = self.key(leaf, cut - 1)?;
-        let first_right = self.key(leaf, cut)?;
+    fn separator(&self, leaf: &mut LeafCopy, cut: Cut) -> Result<Vec<u8>> {
+        let last_left = self.key(leaf, cut.before - 1)?;
+        let first_right = self.key(leaf, cut.before)?;
         Ok(separator(&last_left, &first_right).to_vec())
     }
 

@@ -75,7 +75,7 @@ proptest! {
     /// Whatever is put, removed, split and absorbed, the chain holds what a `BTreeMap` holds, and each leaf touched
     /// keeps every invariant.
     #[test]
-    fn a_chain_is_a_map((page_bytes, steps) in history(300)) {
+    fn a_chain_is_a_map((page_bytes, steps) in history(500)) {
         let mut chain = Chain::new(page_bytes);
         let mut model = Rows::new();
         for (index, next) in steps.iter().enumerate() {
