@@ -1,5 +1,6 @@
 //! `RwLock<BTreeMap>`: the volatile yardstick, and what the drivers' own tests run on.
 
+use crate::kv::BenchError;
 use crate::{Durability, Row, Session, Store, StoreError};
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -16,10 +17,10 @@ pub struct MapStore {
 impl MapStore {
     /// An empty map.
     ///
-    /// Errors: any durability but `Relaxed`, since a map survives nothing.
-    pub fn new(durability: Durability) -> Result<Self, StoreError> {
+    /// Errors: any durability but `Relaxed` is [`BenchError::Usage`], since a map survives nothing.
+    pub fn new(durability: Durability) -> Result<Self, BenchError> {
         if durability != Durability::Relaxed {
-            return Err("btreemap is volatile: run it with --durability relaxed".into());
+            return Err(BenchError::Usage("btreemap is volatile: only --durability relaxed".to_owned()));
         }
         Ok(Self::default())
     }

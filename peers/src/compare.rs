@@ -1,0 +1,256 @@
+//! `peers compare`: Foreshore and peers by turns, so that a slow minute of the machine hits all of them.
+//!
+//! Every run is a process of its own with an empty directory, its seed the first seed plus the number of the turn. What
+//! is compared are medians over the turns, with the extremes beside them; every single run is kept in the CSV.
+
+use crate::{Engine, host};
+use clap::ValueEnum;
+use comfy_table::{Table, presets};
+use foreshore_workloads::{Durability, StoreError, Workload};
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What to compare.
+#[derive(clap::Args)]
+pub struct Options {
+    /// The `foreshore` binary; without it only peers run
+    #[arg(long, value_name = "PATH")]
+    foreshore: Option<PathBuf>,
+    /// Peers
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "lmdb,redb,fjall")]
+    engines: Vec<Engine>,
+    /// Workloads
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "put,get,mix,scan,bulk")]
+    workloads: Vec<Workload>,
+    /// Thread counts; `bulk` always runs on one
+    #[arg(long, value_delimiter = ',', default_value = "1,2")]
+    threads: Vec<usize>,
+    /// Turns
+    #[arg(long, default_value_t = 5)]
+    repeats: u64,
+    /// Where the stores may live
+    #[arg(long)]
+    dir: PathBuf,
+    /// Where `<date>-<host>/` is written; nothing is without it
+    #[arg(long, value_name = "DIR", requires = "host")]
+    results: Option<PathBuf>,
+    /// A name for the machine, in the results
+    #[arg(long, value_name = "NICKNAME")]
+    host: Option<String>,
+    /// Name of the CSV file
+    #[arg(long, default_value = "kv")]
+    name: String,
+    /// Rows
+    #[arg(long, default_value_t = 5_000_000)]
+    n: u64,
+    /// Seconds of each timed phase
+    #[arg(long, default_value_t = 6.0)]
+    seconds: f64,
+    /// What an acknowledged write survives
+    #[arg(long, value_enum, default_value_t = Durability::Buffered)]
+    durability: Durability,
+    /// Updates of `mix`, in percent
+    #[arg(long, value_name = "PCT", default_value_t = 40)]
+    update_ratio: u8,
+    /// Memory for cached data
+    #[arg(long, value_name = "BYTES", default_value_t = 5 << 29)]
+    cache: u64,
+    /// Bytes of a key
+    #[arg(long, default_value_t = 4)]
+    key_bytes: usize,
+    /// Bytes of a value
+    #[arg(long, default_value_t = 8)]
+    value_bytes: usize,
+    /// Seed of the first turn
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// The exit code with which an engine refuses what it cannot do.
+const USAGE: i32 = 2;
+
+/// One combination, and what its runs found.
+struct Cell {
+    workload: Workload,
+    threads: usize,
+    /// `None` is Foreshore.
+    engine: Option<Engine>,
+    runs: Vec<Value>,
+    /// Why there are no runs.
+    refused: Option<String>,
+}
+
+impl Cell {
+    fn engine(&self) -> String {
+        self.engine.map_or("foreshore".to_owned(), Engine::name)
+    }
+
+    /// Median, least and greatest of a field over the runs.
+    fn spread(&self, field: &str) -> Option<[f64; 3]> {
+        let mut values: Vec<_> = self.runs.iter().filter_map(|run| run[field].as_f64()).collect();
+        values.sort_by(f64::total_cmp);
+        let (least, greatest) = (*values.first()?, *values.last()?);
+        let middle = values.len() / 2;
+        let median =
+            if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 };
+        Some([median, least, greatest])
+    }
+}
+
+/// Runs all turns, prints the table, writes the results.
+///
+/// Errors: a run that fails for another reason than that its engine refuses the combination.
+pub fn run(options: &Options) -> Result<(), StoreError> {
+    let mut cells = cells(options);
+    for turn in 0..options.repeats {
+        for cell in cells.iter_mut().filter(|cell| cell.refused.is_none()) {
+            eprintln!(
+                "turn {} of {}: {} {:?} × {}",
+                turn + 1,
+                options.repeats,
+                cell.engine(),
+                cell.workload,
+                cell.threads
+            );
+            measure(options, cell, options.seed + turn)?;
+        }
+    }
+    println!("{}", table(&cells));
+    if let (Some(results), Some(host)) = (&options.results, &options.host) {
+        write_results(options, &results.join(format!("{}-{host}", host::today())), &cells)?;
+    }
+    Ok(())
+}
+
+fn cells(options: &Options) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for &workload in &options.workloads {
+        let threads = if workload == Workload::Bulk { &[1] } else { options.threads.as_slice() };
+        for &threads in threads {
+            let foreshore = options.foreshore.iter().map(|_| None);
+            for engine in foreshore.chain(options.engines.iter().copied().map(Some)) {
+                cells.push(Cell { workload, threads, engine, runs: Vec::new(), refused: None });
+            }
+        }
+    }
+    cells
+}
+
+/// One run, in a process of its own.
+fn measure(options: &Options, cell: &mut Cell, seed: u64) -> Result<(), StoreError> {
+    let output = command(options, cell, seed)?.output()?;
+    let complaint = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    match output.status.code() {
+        Some(0) => {}
+        Some(USAGE) => {
+            cell.refused = Some(complaint);
+            return Ok(());
+        }
+        _ => return Err(format!("{} failed ({}): {complaint}", cell.engine(), output.status).into()),
+    }
+    cell.runs.push(serde_json::from_slice(&output.stdout)?);
+    Ok(())
+}
+
+fn command(options: &Options, cell: &Cell, seed: u64) -> Result<Command, StoreError> {
+    let mut command = match (&options.foreshore, cell.engine) {
+        (Some(foreshore), None) => Command::new(foreshore),
+        _ => Command::new(std::env::current_exe()?),
+    };
+    command.args(["bench", "kv"]);
+    if let Some(engine) = cell.engine {
+        command.args(["--engine", &engine.name()]);
+    }
+    command.arg("--dir").arg(&options.dir);
+    for (flag, value) in [
+        ("--workload", name(&cell.workload)),
+        ("--threads", cell.threads.to_string()),
+        ("--n", options.n.to_string()),
+        ("--seconds", options.seconds.to_string()),
+        ("--durability", name(&options.durability)),
+        ("--update-ratio", options.update_ratio.to_string()),
+        ("--cache", options.cache.to_string()),
+        ("--key-bytes", options.key_bytes.to_string()),
+        ("--value-bytes", options.value_bytes.to_string()),
+        ("--seed", seed.to_string()),
+    ] {
+        command.args([flag, &value]);
+    }
+    command.arg("--json");
+    Ok(command)
+}
+
+fn name(value: &impl ValueEnum) -> String {
+    value.to_possible_value().expect("no value is hidden").get_name().to_owned()
+}
+
+fn table(cells: &[Cell]) -> Table {
+    let mut table = Table::new();
+    let header = [
+        "workload",
+        "threads",
+        "engine",
+        "ops/s median",
+        "min",
+        "max",
+        "p50 µs",
+        "p99 µs",
+        "max µs",
+        "syncs",
+    ];
+    table.load_style(presets::NOTHING).set_header(header);
+    for cell in cells {
+        let mut row = vec![name(&cell.workload), cell.threads.to_string(), cell.engine()];
+        match (&cell.refused, cell.spread("ops_per_s")) {
+            (Some(why), _) => row.push(why.clone()),
+            (None, None) => row.push("no run".to_owned()),
+            (None, Some(ops)) => {
+                row.extend(ops.iter().map(|ops| format!("{ops:.0}")));
+                let median =
+                    |field| cell.spread(field).map_or("-".to_owned(), |[median, ..]| format!("{median:.2}"));
+                row.extend(["p50_us", "p99_us", "max_us", "syncs"].map(median));
+            }
+        }
+        table.add_row(row);
+    }
+    table
+}
+
+/// Writes `<name>.csv` (a line per run), `<name>.txt` (the table) and `host.txt`.
+fn write_results(options: &Options, dir: &Path, cells: &[Cell]) -> Result<(), StoreError> {
+    std::fs::create_dir_all(dir)?;
+    let fields = [
+        "engine",
+        "workload",
+        "threads",
+        "ops_per_s",
+        "p50_us",
+        "p99_us",
+        "max_us",
+        "syncs",
+        "n",
+        "seconds",
+        "seed",
+        "durability",
+        "cache_bytes",
+        "key_bytes",
+        "value_bytes",
+        "update_ratio",
+    ];
+    let mut csv = fields.join(",") + "\n";
+    for run in cells.iter().flat_map(|cell| &cell.runs) {
+        let line = fields.map(|field| match &run[field] {
+            Value::String(text) => text.clone(),
+            Value::Null => String::new(),
+            other => other.to_string(),
+        });
+        writeln!(csv, "{}", line.join(","))?;
+    }
+    std::fs::write(dir.join(format!("{}.csv", options.name)), csv)?;
+    std::fs::write(dir.join(format!("{}.txt", options.name)), format!("{}\n", table(cells)))?;
+    std::fs::write(dir.join("host.txt"), host::describe(&options.dir))?;
+    println!("written to {}", dir.display());
+    Ok(())
+}
