@@ -1,12 +1,17 @@
 //! Foreshore: an embedded, durable, ordered key-value engine for multicore machines.
 
+mod db;
 mod error;
-#[allow(dead_code, unused_imports)] // until `db` stands on it
 mod leaf;
-#[allow(dead_code, unused_imports)] // until `db` stands on it
 mod log;
 mod page;
-#[allow(dead_code, unused_imports)] // until the database uses all of it
 mod pool;
+mod recovery;
+mod tree;
 
+pub use db::{
+    Builder, ByteRange, ByteTable, CheckReport, Database, Key, KeyBounds, Range, RawBounds, Stats, Table,
+    TableReport, Value,
+};
 pub use error::{Error, Result};
+pub use log::Durability;

@@ -74,11 +74,6 @@ impl Builder {
         if full && self.cells > 0 { false } else { self.push(key, value, version) }
     }
 
-    /// Number of rows so far.
-    pub fn len(&self) -> usize {
-        self.cells
-    }
-
     /// Bytes in use so far: header, slots, cells and fences.
     #[inline]
     pub fn used_bytes(&self) -> usize {

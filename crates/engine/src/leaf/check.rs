@@ -8,6 +8,7 @@ use super::layout::{HEAD_BYTES, Limits};
 /// before it was sealed for one that is being changed, and begin again for ever.
 ///
 /// Errors: [`Error::Corrupt`](crate::Error::Corrupt).
+#[cfg(test)]
 pub(crate) fn readable(image: &[u8]) -> crate::Result<()> {
     let leaf = LeafCopy::from_image(image)?;
     match (0..leaf.len()).find(|index| leaf.cell_bytes(leaf.slot(*index)).is_none()) {

@@ -124,6 +124,11 @@ impl LeafCopy {
         self.layout.cells
     }
 
+    /// Bytes in use: header, slots, cells and fences.
+    pub fn used_bytes(&self) -> usize {
+        self.layout.used_bytes()
+    }
+
     /// The lower bound of all keys, inclusive.
     pub fn low_fence(&self) -> &[u8] {
         &self.bytes[self.layout.low()]

@@ -40,9 +40,10 @@ mod tests;
 pub(crate) use absorb::Absorb;
 pub(crate) use builder::Builder;
 pub(crate) use change::Change;
-pub(crate) use check::readable;
-pub(crate) use copy::{LeafCopy, Row};
+pub(crate) use copy::LeafCopy;
 pub(crate) use layout::Limits;
-pub(crate) use read::{Cell, Route, contains, get, is_underfull, lookup, route};
-pub(crate) use split::Split;
-pub(crate) use write::{Outcome, format, remove, upsert};
+pub(crate) use read::{Route, contains, get, is_underfull, route};
+pub(crate) use split::{Split, separator};
+pub(crate) use write::{Outcome, format, has_room, remove, upsert};
+#[cfg(test)]
+pub(crate) use {check::readable, read::lookup};

@@ -108,7 +108,7 @@ pub(super) fn truncate(page: Page<'_>, separator: &[u8], right: PageId) -> Resul
 }
 
 /// The shortest string above `left` and not above `right`, where `left` < `right`.
-pub(super) fn separator<'a>(left: &[u8], right: &'a [u8]) -> &'a [u8] {
+pub(crate) fn separator<'a>(left: &[u8], right: &'a [u8]) -> &'a [u8] {
     debug_assert!(left < right);
     &right[..common_prefix(left, right) + 1]
 }

@@ -52,6 +52,20 @@ pub(crate) fn upsert(page: Page<'_>, key: &[u8], value: &[u8], version: u64) -> 
     }
 }
 
+/// Would [`upsert`] find room for a value of this length?
+pub(crate) fn has_room(page: Page<'_>, key: &[u8], value_len: usize) -> Result<bool> {
+    let layout = Layout::read(page).map_err(|_| corrupt(page))?;
+    let free = layout.gap_bytes() + layout.dead_bytes;
+    let needed = cell_bytes(key.len() - layout.prefix_len, value_len);
+    Ok(match position(page, &layout, key).map_err(|_| corrupt(page))? {
+        Position::Found(index) => {
+            let freed = heap_bytes(page, slot(page, index)).map_err(|_| corrupt(page))?;
+            needed <= freed || needed <= free + freed
+        }
+        Position::Absent(_) => needed + SLOT_BYTES <= free,
+    })
+}
+
 /// Removes `key`, which must be between the fences; `false` if it is not there.
 pub(crate) fn remove(page: Page<'_>, key: &[u8]) -> Result<bool> {
     let layout = Layout::read(page).map_err(|_| corrupt(page))?;

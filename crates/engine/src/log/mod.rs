@@ -57,6 +57,7 @@ pub(crate) use reader::{LogReader, Record};
 pub(crate) use tail::{Tail, repair_tail};
 
 use crate::error::{Error, Result};
+use crate::pool::Wal;
 use crossbeam_utils::CachePadded;
 use flights::Flights;
 use flusher::Flusher;
@@ -267,6 +268,20 @@ impl Log {
     }
 }
 
+impl Wal for Log {
+    fn wait_durable(&self, lsn: Lsn) -> Result<()> {
+        self.commit(lsn, Durability::Sync)
+    }
+
+    fn reserved(&self) -> Lsn {
+        self.reserved()
+    }
+
+    fn poison(&self, cause: &Error) {
+        self.shared.fail(cause);
+    }
+}
+
 impl Drop for Log {
     fn drop(&mut self) {
         self.stop();
@@ -340,7 +355,7 @@ impl Shared {
 
 impl Reservation<'_> {
     /// The LSN of the record's first byte.
-    #[inline]
+    #[cfg(test)]
     pub fn start(&self) -> Lsn {
         self.start
     }

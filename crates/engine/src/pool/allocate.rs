@@ -33,6 +33,11 @@ impl PageIds {
         ids
     }
 
+    /// How many are not free.
+    pub fn used(&self) -> u64 {
+        self.next.0 - 1 - self.free.len() as u64
+    }
+
     fn take(&mut self) -> Result<PageId> {
         if let Some(pid) = self.free.pop_first() {
             return Ok(pid);

@@ -95,6 +95,7 @@ impl Pool {
     }
 
     /// [`Pool::flush_until`] now.
+    #[cfg(test)]
     pub fn flush_all(&self) -> Result<()> {
         self.flush_until(Lsn::MAX)
     }

@@ -15,6 +15,7 @@
 
 use super::journal::{Journal, PAYLOAD_MAX, Reader};
 use crate::error::{Error, Result};
+use crate::log::Incarnation;
 use foreshore_base::latch::assert_none_held;
 use foreshore_base::{Lsn, PageId, SlotId, TableId};
 use foreshore_io::{Access, File, Vfs};
@@ -41,17 +42,6 @@ pub(crate) struct PageEntry {
     pub table: TableId,
     /// Its low fence, which never changes.
     pub low_key: Vec<u8>,
-}
-
-/// A stretch of the log written by one open of the database.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Incarnation {
-    /// Where the records of the incarnation before end.
-    pub prev_end: Lsn,
-    /// Where this one's begin.
-    pub start: Lsn,
-    /// What their checksums are salted with.
-    pub salt: u64,
 }
 
 /// One fact in the directory. Later ones replace earlier ones.

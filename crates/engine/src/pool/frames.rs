@@ -50,6 +50,11 @@ impl Frames {
         })
     }
 
+    /// Bytes of each.
+    pub fn page_bytes(&self) -> usize {
+        self.page_words * size_of::<u64>()
+    }
+
     /// How many there are.
     pub fn count(&self) -> usize {
         self.rec_lsn.len()

@@ -44,10 +44,9 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use allocate::NewPage;
 pub(crate) use cleaner::Cleaner;
-pub(crate) use directory::{Directory, Entry as DirectoryEntry, Incarnation, Loaded, PageEntry};
-pub(crate) use rebuild::{Rebuilt, rebuild};
+pub(crate) use directory::{Directory, Entry as DirectoryEntry, Loaded, PageEntry};
+pub(crate) use rebuild::rebuild;
 
 use crate::error::{Error, Result};
 use crate::page::Page;
@@ -165,6 +164,8 @@ pub(crate) struct PoolStats {
     pub slots_free: u64,
     /// Bytes of the directory journal.
     pub directory_bytes: u64,
+    /// Pages that exist.
+    pub pages: u64,
 }
 
 /// A page's frame. Nothing keeps the page there: see the module's documentation.
@@ -240,6 +241,16 @@ impl Pool {
         }
     }
 
+    /// Is there such a page?
+    pub fn exists(&self, pid: PageId) -> bool {
+        self.table.load(pid) != Entry::FREE
+    }
+
+    /// Bytes of a page.
+    pub fn page_bytes(&self) -> usize {
+        self.frames.page_bytes()
+    }
+
     /// Fetches the first lines of a page into the processor's cache, if it is in memory.
     #[inline]
     pub fn prefetch(&self, pid: PageId) {
@@ -303,10 +314,12 @@ impl Pool {
             slots,
             slots_free,
             directory_bytes: self.directory.bytes(),
+            pages: self.ids.lock().used() - self.dead.lock().len() as u64,
         }
     }
 
     /// Walks the table, and names the broken invariant. Nothing else may run meanwhile.
+    #[cfg(test)]
     pub fn check(&self) -> Result<()> {
         let cleaning = self.cleaning.lock();
         let broken = |detail: String| Err(Error::corrupt("buffer pool", detail));

@@ -190,6 +190,7 @@ impl PageTable {
     }
 
     /// All pages that are not free.
+    #[cfg(test)]
     pub fn pages(&self) -> impl Iterator<Item = (PageId, Entry)> + '_ {
         let chunks = self.chunks.iter().enumerate().filter_map(|(i, chunk)| Some((i as u64, chunk.get()?)));
         chunks

@@ -1,0 +1,124 @@
+//! The engine's face: databases, tables, ranges.
+
+pub(crate) mod catalog;
+mod codec;
+pub(crate) mod engine;
+pub(crate) mod meta;
+pub(crate) mod options;
+mod range;
+mod stats;
+mod table;
+
+use crate::error::Result;
+use crate::log::Durability;
+use engine::Engine;
+use foreshore_io::{MemVfs, Vfs};
+use std::path::Path;
+use std::sync::Arc;
+
+pub use codec::{Key, Value};
+pub use options::Builder;
+pub use range::{ByteRange, KeyBounds, Range, RawBounds};
+pub use stats::{CheckReport, Stats, TableReport};
+pub use table::{ByteTable, Table};
+
+/// An open database. Cheap to clone; usable from any thread. The last handle (tables count) to go closes it.
+///
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path();
+/// use foreshore::Database;
+/// let db = Database::open(path)?;
+/// let ports = db.table::<String, u32>("ports")?;
+/// ports.put(&"SEA".to_string(), &98158)?;
+/// assert_eq!(ports.get("SEA")?, Some(98158));
+/// db.close()?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Database {
+    engine: Arc<Engine>,
+}
+
+impl std::fmt::Debug for Database {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Database({})", self.engine.describe())
+    }
+}
+
+impl Database {
+    /// Opens the database in `path`, creating it if the directory is absent or empty. After a crash this recovers:
+    /// the log written since the last checkpoint is redone.
+    ///
+    /// Errors: see [`Builder::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::builder().open(path)
+    }
+
+    /// Options before opening.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// A database that lives in memory and dies with its last handle.
+    pub fn in_memory() -> Result<Self> {
+        Self::builder().durability(Durability::Relaxed).open_on(Arc::new(MemVfs::new()))
+    }
+
+    pub(crate) fn open_with(vfs: Arc<dyn Vfs>, options: Builder) -> Result<Self> {
+        Ok(Self { engine: Engine::open(vfs, options)? })
+    }
+
+    /// The table `name` with typed keys and values, created if absent. The types are the caller's promise: they are
+    /// not stored, and rows that do not decode give [`Error::Encoding`](crate::Error::Encoding).
+    pub fn table<K: Key, V: Value>(&self, name: &str) -> Result<Table<K, V>> {
+        self.byte_table(name).map(Table::new)
+    }
+
+    /// The table `name` with byte strings for keys and values, created if absent.
+    pub fn byte_table(&self, name: &str) -> Result<ByteTable> {
+        let tree = self.engine.table(name)?;
+        Ok(ByteTable::new(self.engine.clone(), tree, self.engine.durability()))
+    }
+
+    /// The names of all tables, in byte order.
+    pub fn tables(&self) -> Result<Vec<String>> {
+        self.engine.tables()
+    }
+
+    /// Removes a table with all its rows; says whether it existed. Its handles give
+    /// [`Error::TableDropped`](crate::Error::TableDropped) from then on.
+    pub fn drop_table(&self, name: &str) -> Result<bool> {
+        self.engine.drop_table(name)
+    }
+
+    /// Writes changed leaves out, so that a restart has little log to redo. Happens by itself as the log grows.
+    pub fn checkpoint(&self) -> Result<()> {
+        self.engine.checkpoint()
+    }
+
+    /// Waits until everything acknowledged so far, in whatever durability, would survive a power failure.
+    pub fn sync(&self) -> Result<()> {
+        self.engine.sync()
+    }
+
+    /// Walks every structure and compares them: leaves, fences, links, index, page accounting. Reads all leaves; writers
+    /// may go on, but what they change meanwhile is checked only loosely.
+    ///
+    /// Errors: [`Error::Corrupt`](crate::Error::Corrupt) names the first broken invariant.
+    pub fn check(&self) -> Result<CheckReport> {
+        self.engine.check()
+    }
+
+    /// Counters since the database was opened.
+    pub fn stats(&self) -> Stats {
+        self.engine.stats()
+    }
+
+    /// Writes everything out and stops accepting writes, telling the errors that a mere drop would swallow. The directory
+    /// stays locked until the last handle is gone.
+    pub fn close(self) -> Result<()> {
+        self.engine.close()
+    }
+}

@@ -1,0 +1,145 @@
+//! How a database is opened.
+
+use crate::db::Database;
+use crate::error::{Error, Result};
+use crate::log::Durability;
+use foreshore_io::{DirVfs, Vfs};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Options of [`Database::open`]; obtained from [`Database::builder`].
+///
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// use foreshore::{Database, Durability};
+/// let db = Database::builder().cache_bytes(64 << 20).durability(Durability::Buffered).open(dir.path())?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Builder {
+    pub(crate) create: bool,
+    pub(crate) rebuild: bool,
+    pub(crate) cache_bytes: usize,
+    pub(crate) leaf_bytes: usize,
+    pub(crate) segment_bytes: u64,
+    pub(crate) ring_bytes: usize,
+    pub(crate) log_bytes: u64,
+    pub(crate) durability: Durability,
+    pub(crate) redo_threads: usize,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            create: true,
+            rebuild: false,
+            cache_bytes: 256 << 20,
+            leaf_bytes: 8192,
+            segment_bytes: 32 << 20,
+            ring_bytes: 16 << 20,
+            log_bytes: 512 << 20,
+            durability: Durability::Sync,
+            redo_threads: std::thread::available_parallelism().map_or(2, usize::from).min(8),
+        }
+    }
+}
+
+impl Builder {
+    /// Create the directory and the database if there is none (default: yes).
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// Memory for leaf pages, in bytes (default 256 MiB). At least 64 pages are used. The index over the leaves
+    /// comes on top: about 1 % of the data.
+    pub fn cache_bytes(mut self, bytes: usize) -> Self {
+        self.cache_bytes = bytes;
+        self
+    }
+
+    /// Size of a leaf page in bytes: a power of two from 4096 to 32768 (default 8192). Fixed when the database is
+    /// created, ignored afterwards.
+    pub fn leaf_bytes(mut self, bytes: usize) -> Self {
+        self.leaf_bytes = bytes;
+        self
+    }
+
+    /// Size of one log segment file in bytes: a multiple of 4096, at least 64 KiB (default 32 MiB). Fixed when the
+    /// database is created, ignored afterwards.
+    pub fn segment_bytes(mut self, bytes: u64) -> Self {
+        self.segment_bytes = bytes;
+        self
+    }
+
+    /// Size of the log buffer in bytes: a power of two, at least 64 KiB (default 16 MiB). It bounds what `Buffered`
+    /// and `Relaxed` commits can lose to a power failure. Fixed when the database is created.
+    pub fn ring_bytes(mut self, bytes: usize) -> Self {
+        self.ring_bytes = bytes;
+        self
+    }
+
+    /// A checkpoint begins whenever about half of this many bytes of log would have to be read at a restart
+    /// (default 512 MiB): the bound on recovery time.
+    pub fn log_bytes(mut self, bytes: u64) -> Self {
+        self.log_bytes = bytes;
+        self
+    }
+
+    /// What a write waits for, unless its table handle says otherwise (default [`Durability::Sync`]).
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// Threads that redo the log at open (default: one per core, at most 8).
+    pub fn redo_threads(mut self, threads: usize) -> Self {
+        self.redo_threads = threads.max(1);
+        self
+    }
+
+    /// Ignore the leaf directory and build it again by reading every slot of the leaf file: the last resort for a
+    /// database whose directory is damaged. See `foreshore check --rebuild`.
+    pub fn rebuild(mut self, rebuild: bool) -> Self {
+        self.rebuild = rebuild;
+        self
+    }
+
+    /// Opens the database in `path`.
+    ///
+    /// Errors: [`Error::Locked`] if it is open already, here or in another process; [`Error::Incompatible`] if the
+    /// directory is something else; [`Error::Corrupt`]; [`Error::Full`]; [`Error::Io`].
+    pub fn open(self, path: impl AsRef<Path>) -> Result<Database> {
+        let path = path.as_ref();
+        let vfs = DirVfs::open(path, self.create).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => Error::Incompatible {
+                dir: path.display().to_string(),
+                detail: "there is no such directory, and creating one was not asked for".into(),
+            },
+            _ => Error::io(format!("opening the directory {}", path.display()), &e),
+        })?;
+        self.open_on(Arc::new(vfs))
+    }
+
+    /// Opens the database on any [`Vfs`], for example a simulated disk.
+    pub fn open_on(self, vfs: Arc<dyn Vfs>) -> Result<Database> {
+        self.validate()?;
+        Database::open_with(vfs, self)
+    }
+
+    fn validate(&self) -> Result<()> {
+        let wrong = |what: &str| Err(Error::Argument(what.to_string()));
+        if !self.leaf_bytes.is_power_of_two() || !(4096..=32768).contains(&self.leaf_bytes) {
+            return wrong("leaf_bytes must be a power of two from 4096 to 32768");
+        }
+        if self.segment_bytes % 4096 != 0 || self.segment_bytes < 64 << 10 {
+            return wrong("segment_bytes must be a multiple of 4096 and at least 65536");
+        }
+        if !self.ring_bytes.is_power_of_two() || self.ring_bytes < 64 << 10 {
+            return wrong("ring_bytes must be a power of two and at least 65536");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,252 @@
+//! Iterators over rows, in both directions.
+
+use crate::db::codec::{Key, Value, encode_key};
+use crate::db::table::{ByteTable, decode_row};
+use crate::error::{Error, Result};
+use crate::tree::{Backward, Forward};
+use std::marker::PhantomData;
+use std::ops::{Bound, Range as HalfOpen, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
+
+/// Bounds as encoded keys.
+pub type RawBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// What `range` accepts: `..`, `a..b`, `a..=b`, `a..`, `..b`, `..=b`, or a pair of [`Bound`]s. (The standard
+/// `RangeBounds` would ask for a turbofish on `..`.)
+pub trait KeyBounds<K: ?Sized> {
+    /// The lower and the upper bound.
+    fn bounds(&self) -> (Bound<&K>, Bound<&K>);
+
+    /// The bounds as encoded keys.
+    fn encoded(&self) -> Result<RawBounds>
+    where
+        K: Key,
+    {
+        let encode = |bound: Bound<&K>| -> Result<Bound<Vec<u8>>> {
+            let bytes = |key: &K| {
+                let mut bytes = Vec::new();
+                encode_key(key, &mut bytes).map(|()| bytes)
+            };
+            Ok(match bound {
+                Bound::Included(key) => Bound::Included(bytes(key)?),
+                Bound::Excluded(key) => Bound::Excluded(bytes(key)?),
+                Bound::Unbounded => Bound::Unbounded,
+            })
+        };
+        let (from, to) = self.bounds();
+        Ok((encode(from)?, encode(to)?))
+    }
+
+    /// The bounds of a byte table.
+    fn raw(&self) -> RawBounds
+    where
+        K: AsRef<[u8]>,
+    {
+        let (from, to) = self.bounds();
+        (from.map(|k| k.as_ref().to_vec()), to.map(|k| k.as_ref().to_vec()))
+    }
+}
+
+impl<K: ?Sized> KeyBounds<K> for RangeFull {
+    fn bounds(&self) -> (Bound<&K>, Bound<&K>) {
+        (Bound::Unbounded, Bound::Unbounded)
+    }
+}
+
+macro_rules! key_bounds {
+    ($range:ident, $me:ident, $from:expr, $to:expr) => {
+        impl<K> KeyBounds<K> for $range<K> {
+            fn bounds(&self) -> (Bound<&K>, Bound<&K>) {
+                let $me = self;
+                ($from, $to)
+            }
+        }
+
+        impl<T: AsRef<[u8]>> KeyBounds<[u8]> for $range<T> {
+            fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
+                let $me = self;
+                (as_bytes::<T>($from), as_bytes::<T>($to))
+            }
+        }
+    };
+}
+
+fn as_bytes<T: AsRef<[u8]>>(bound: Bound<&T>) -> Bound<&[u8]> {
+    bound.map(T::as_ref)
+}
+
+key_bounds!(HalfOpen, me, Bound::Included(&me.start), Bound::Excluded(&me.end));
+key_bounds!(RangeInclusive, me, Bound::Included(me.start()), Bound::Included(me.end()));
+key_bounds!(RangeFrom, me, Bound::Included(&me.start), Bound::Unbounded);
+key_bounds!(RangeTo, me, Bound::Unbounded, Bound::Excluded(&me.end));
+key_bounds!(RangeToInclusive, me, Bound::Unbounded, Bound::Included(&me.end));
+
+impl<K> KeyBounds<K> for (Bound<K>, Bound<K>) {
+    fn bounds(&self) -> (Bound<&K>, Bound<&K>) {
+        (self.0.as_ref(), self.1.as_ref())
+    }
+}
+
+impl<T: AsRef<[u8]>> KeyBounds<[u8]> for (Bound<T>, Bound<T>) {
+    fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
+        (as_bytes(self.0.as_ref()), as_bytes(self.1.as_ref()))
+    }
+}
+
+/// The upper bound of all keys that begin with `prefix`: the prefix with its last byte below 0xFF one higher.
+pub(crate) fn successor(prefix: &[u8]) -> Bound<Vec<u8>> {
+    match prefix.iter().rposition(|byte| *byte != 0xFF) {
+        Some(last) => {
+            let mut end = prefix[..=last].to_vec();
+            end[last] += 1;
+            Bound::Excluded(end)
+        }
+        None => Bound::Unbounded,
+    }
+}
+
+/// Rows of a [`ByteTable`](crate::ByteTable) in key order, from either end. Holds nothing: no latch, no lock, no page.
+pub struct ByteRange {
+    /// Keeps the database open.
+    table: ByteTable,
+    from: Bound<Vec<u8>>,
+    to: Bound<Vec<u8>>,
+    front: Option<Forward>,
+    back: Option<Backward>,
+    done: bool,
+}
+
+impl ByteRange {
+    pub(crate) fn new(table: ByteTable, from: Bound<Vec<u8>>, to: Bound<Vec<u8>>) -> Self {
+        let done = is_empty(&from, &to);
+        Self { table, from, to, front: None, back: None, done }
+    }
+
+    /// The next row ascending. It also becomes the lower bound, so that the other end stops before it.
+    fn advance(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        let front = match &mut self.front {
+            Some(front) => front,
+            None => self.front.insert(Forward::new(self.table.tree.clone(), self.from.clone())),
+        };
+        let Some((key, value)) = front.next()? else { return Ok(None) };
+        if is_beyond(key, &self.to) {
+            return Ok(None);
+        }
+        exclude(&mut self.from, key);
+        Ok(Some((key.to_vec(), value.to_vec())))
+    }
+
+    /// The next row descending; it becomes the upper bound.
+    fn retreat(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        let back = match &mut self.back {
+            Some(back) => back,
+            None => self.back.insert(Backward::new(self.table.tree.clone(), self.to.clone())),
+        };
+        let Some((key, value)) = back.next()? else { return Ok(None) };
+        if is_before(key, &self.from) {
+            return Ok(None);
+        }
+        exclude(&mut self.to, key);
+        Ok(Some((key.to_vec(), value.to_vec())))
+    }
+
+    fn finish<T>(&mut self, row: Result<Option<T>>) -> Option<Result<T>> {
+        self.done = !matches!(row, Ok(Some(_)));
+        row.transpose()
+    }
+}
+
+/// Moves a bound to just beyond `key`.
+fn exclude(bound: &mut Bound<Vec<u8>>, key: &[u8]) {
+    match bound {
+        Bound::Excluded(old) => {
+            old.clear();
+            old.extend_from_slice(key);
+        }
+        _ => *bound = Bound::Excluded(key.to_vec()),
+    }
+}
+
+fn is_beyond(key: &[u8], to: &Bound<Vec<u8>>) -> bool {
+    match to {
+        Bound::Included(to) => key > to.as_slice(),
+        Bound::Excluded(to) => key >= to.as_slice(),
+        Bound::Unbounded => false,
+    }
+}
+
+fn is_before(key: &[u8], from: &Bound<Vec<u8>>) -> bool {
+    match from {
+        Bound::Included(from) => key < from.as_slice(),
+        Bound::Excluded(from) => key <= from.as_slice(),
+        Bound::Unbounded => false,
+    }
+}
+
+fn is_empty(from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> bool {
+    match (from, to) {
+        (Bound::Included(a), Bound::Included(b)) => a > b,
+        (Bound::Included(a) | Bound::Excluded(a), Bound::Included(b) | Bound::Excluded(b)) => a >= b,
+        _ => false,
+    }
+}
+
+impl Iterator for ByteRange {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.done {
+            return None;
+        }
+        let row = self.advance();
+        self.finish(row)
+    }
+}
+
+impl DoubleEndedIterator for ByteRange {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        if self.done {
+            return None;
+        }
+        let row = self.retreat();
+        self.finish(row)
+    }
+}
+
+/// Rows of a [`Table`](crate::Table) in key order, from either end.
+pub struct Range<K, V> {
+    rows: ByteRange,
+    failed: Option<Error>,
+    types: PhantomData<fn() -> (K, V)>,
+}
+
+impl<K, V> Range<K, V> {
+    pub(crate) fn new(rows: ByteRange) -> Self {
+        Self { rows, failed: None, types: PhantomData }
+    }
+
+    /// An iterator whose only row is an error.
+    pub(crate) fn failed(table: ByteTable, error: Error) -> Self {
+        let nothing = ByteRange::new(table, Bound::Excluded(Vec::new()), Bound::Excluded(Vec::new()));
+        Self { failed: Some(error), ..Self::new(nothing) }
+    }
+}
+
+impl<K: Key, V: Value> Iterator for Range<K, V> {
+    type Item = Result<(K, V)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(error) = self.failed.take() {
+            return Some(Err(error));
+        }
+        Some(self.rows.next()?.and_then(decode_row))
+    }
+}
+
+impl<K: Key, V: Value> DoubleEndedIterator for Range<K, V> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        if let Some(error) = self.failed.take() {
+            return Some(Err(error));
+        }
+        Some(self.rows.next_back()?.and_then(decode_row))
+    }
+}

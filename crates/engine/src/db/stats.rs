@@ -1,0 +1,79 @@
+//! What the database counts, and what a check found.
+
+use serde::Serialize;
+
+/// Counters since the database was opened. Bytes are bytes, times are nanoseconds.
+#[derive(Clone, Debug, Default, Serialize)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Bytes of records appended to the log, padding included.
+    pub log_bytes: u64,
+    /// Records appended to the log.
+    pub log_records: u64,
+    /// Log flights written and synced.
+    pub log_syncs: u64,
+    /// Commits that waited for the log to become durable.
+    pub log_waits: u64,
+    /// Position up to which the log is durable, in bytes of its history.
+    pub log_durable_lsn: u64,
+    /// Bytes of log that a restart would have to read now.
+    pub log_to_redo_bytes: u64,
+    /// Frames of the pool.
+    pub pool_frames: u64,
+    /// Frames in use.
+    pub pool_resident: u64,
+    /// Frames that differ from their disk images.
+    pub pool_dirty: u64,
+    /// Pages read from disk.
+    pub pool_reads: u64,
+    /// Pages written to disk.
+    pub pool_writes: u64,
+    /// Pages put out of memory.
+    pub pool_evictions: u64,
+    /// Leaf pages that exist, in memory or on disk.
+    pub pages: u64,
+    /// Bytes of the leaf file.
+    pub leaf_file_bytes: u64,
+    /// Memory of the indexes over the leaves, in bytes.
+    pub index_bytes: u64,
+    /// Leaves split.
+    pub splits: u64,
+    /// Leaves absorbed by their left neighbours.
+    pub absorbs: u64,
+    /// Checkpoints finished.
+    pub checkpoints: u64,
+    /// Log bytes redone when the database was opened.
+    pub redo_bytes: u64,
+    /// Log records redone when the database was opened.
+    pub redo_records: u64,
+    /// Time that opening took.
+    pub open_ns: u64,
+    /// Tables.
+    pub tables: u64,
+}
+
+/// What [`Database::check`](crate::Database::check) found, all being well.
+#[derive(Clone, Debug, Default, Serialize)]
+#[non_exhaustive]
+pub struct CheckReport {
+    /// One entry per table, the catalog first.
+    pub tables: Vec<TableReport>,
+    /// Leaf pages that belong to no table and are not free: 0 unless a writer was at work.
+    pub stray_pages: u64,
+}
+
+/// One table's shape.
+#[derive(Clone, Debug, Default, Serialize)]
+#[non_exhaustive]
+pub struct TableReport {
+    /// Its name.
+    pub name: String,
+    /// Rows.
+    pub rows: u64,
+    /// Leaf pages.
+    pub leaves: u64,
+    /// Bytes used in the leaves, headers included.
+    pub used_bytes: u64,
+    /// Separators that the index lacked; lookups found those leaves through right links. Harmless.
+    pub missing_separators: u64,
+}

@@ -1,0 +1,298 @@
+//! Handles to tables: bytes to bytes, and typed on top.
+
+use crate::db::codec::{Key, Value, decode_key, decode_value, encode_key, encode_value};
+use crate::db::engine::Engine;
+use crate::db::range::{ByteRange, KeyBounds, Range, successor};
+use crate::error::Result;
+use crate::log::Durability;
+use crate::tree::Tree;
+use serde::Serialize;
+use std::borrow::Borrow;
+use std::marker::PhantomData;
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+/// A table of byte strings, in byte order. Cheap to clone, free of lifetimes, usable from any thread.
+///
+/// Each call is a transaction of its own: atomic, and acknowledged as the handle's [`Durability`] says. Keys may have
+/// up to 1024 bytes and may be empty; values up to a quarter of a leaf (2048 bytes by default).
+///
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// let db = foreshore::Database::in_memory()?;
+/// let flights = db.byte_table("flights")?;
+/// flights.put(b"AA 428", b"IAH-DFW")?;
+/// assert_eq!(flights.get(b"AA 428")?.as_deref(), Some(&b"IAH-DFW"[..]));
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct ByteTable {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) tree: Arc<Tree>,
+    durability: Durability,
+}
+
+impl std::fmt::Debug for ByteTable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ByteTable({:?})", self.tree.name)
+    }
+}
+
+impl ByteTable {
+    pub(crate) fn new(engine: Arc<Engine>, tree: Arc<Tree>, durability: Durability) -> Self {
+        Self { engine, tree, durability }
+    }
+
+    /// The table's name.
+    pub fn name(&self) -> &str {
+        &self.tree.name
+    }
+
+    /// The same table through a handle whose writes wait for `durability`.
+    pub fn with_durability(&self, durability: Durability) -> Self {
+        Self { durability, ..self.clone() }
+    }
+
+    /// The value of `key`, copied out.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut value = Vec::new();
+        Ok(self.get_into(key, &mut value)?.then_some(value))
+    }
+
+    /// Replaces the content of `value` by the value of `key`; `false`, and an empty `value`, if there is none. Saves
+    /// the allocation of [`ByteTable::get`].
+    #[inline]
+    pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        self.tree.get(key, value)
+    }
+
+    /// Calls `read` with the value of `key`, if there is one. `read` sees a private copy: it may take its time.
+    pub fn get_with<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
+        let mut value = Vec::new();
+        Ok(self.get_into(key, &mut value)?.then(|| read(&value)))
+    }
+
+    /// Is there a value for `key`?
+    pub fn contains(&self, key: &[u8]) -> Result<bool> {
+        self.tree.contains(key)
+    }
+
+    /// The values of many keys, in their order. Faster than one `get` each when the data is larger than the
+    /// processor's caches. The keys are read one after another, not at one point in time.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
+        self.tree.multi_get(keys)
+    }
+
+    /// Sets the value of `key`, whether or not it had one.
+    ///
+    /// Errors: `KeyTooLong`, `ValueTooLarge` (nothing was changed); `Full` (nothing was changed); `Poisoned` (the write
+    /// may or may not survive a reopening).
+    #[inline]
+    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        let lsn = self.tree.put(key, value)?;
+        self.engine.acknowledge(lsn, self.durability)
+    }
+
+    /// Sets the value of `key` unless it has one; says whether it did. Errors as [`ByteTable::put`].
+    pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        match self.tree.insert(key, value)? {
+            Some(lsn) => self.engine.acknowledge(lsn, self.durability).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Removes `key`; says whether it was there. Errors as [`ByteTable::put`].
+    pub fn remove(&self, key: &[u8]) -> Result<bool> {
+        match self.tree.remove(key)? {
+            Some(lsn) => self.engine.acknowledge(lsn, self.durability).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. Each leaf is read at one point in time; rows
+    /// written while the iterator runs may or may not appear.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let t = db.byte_table("t")?;
+    /// for key in [b"a", b"b", b"c"] { t.put(key, b"")?; }
+    /// assert_eq!(t.range(..).count(), 3);
+    /// let last = t.range(&b"a"[..]..&b"c"[..]).next_back().unwrap()?;
+    /// assert_eq!(last.0, b"b");
+    /// # Ok(()) }
+    /// ```
+    pub fn range(&self, bounds: impl KeyBounds<[u8]>) -> ByteRange {
+        let (from, to) = bounds.raw();
+        ByteRange::new(self.clone(), from, to)
+    }
+
+    /// Rows whose keys begin with `prefix`, ascending; `.rev()` descends.
+    pub fn prefix(&self, prefix: &[u8]) -> ByteRange {
+        ByteRange::new(self.clone(), Bound::Included(prefix.to_vec()), successor(prefix))
+    }
+
+    /// Calls `row` with each key and value in `bounds`, ascending, until it breaks; the fastest way to read many rows,
+    /// since nothing is allocated per row.
+    pub fn scan(
+        &self,
+        bounds: impl KeyBounds<[u8]>,
+        mut row: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let (from, to) = bounds.raw();
+        self.tree.scan(from, to, &mut row)
+    }
+
+    /// Loads rows in strictly ascending order of their keys, all above any key the table holds; says how many. The
+    /// fastest way to fill a table. Rows appear as they are loaded: a load that is interrupted leaves the rows before
+    /// the interruption.
+    ///
+    /// Errors: `BulkLoad` if the order is broken; otherwise as [`ByteTable::put`].
+    pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        rows: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<u64> {
+        let (count, lsn) = self.tree.bulk_load(rows)?;
+        self.engine.acknowledge(lsn, self.durability)?;
+        Ok(count)
+    }
+}
+
+/// A table with typed keys and values; see [`Key`] and [`Value`] for what can be one. Cheap to clone, free of
+/// lifetimes, usable from any thread.
+///
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// let db = foreshore::Database::in_memory()?;
+/// let delays = db.table::<(String, u32), i16>("delays")?;
+/// delays.put(&("AA".into(), 428), &-10)?;
+/// delays.put(&("AA".into(), 1294), &5)?;
+/// delays.put(&("WN".into(), 7), &0)?;
+/// let of_aa: Vec<_> = delays.prefix(&("AA",)).collect::<foreshore::Result<_>>()?;
+/// assert_eq!(of_aa, [(("AA".into(), 428), -10), (("AA".into(), 1294), 5)]);
+/// # Ok(()) }
+/// ```
+pub struct Table<K, V> {
+    bytes: ByteTable,
+    types: PhantomData<fn(K, V) -> (K, V)>,
+}
+
+impl<K, V> Clone for Table<K, V> {
+    fn clone(&self) -> Self {
+        Self { bytes: self.bytes.clone(), types: PhantomData }
+    }
+}
+
+impl<K, V> std::fmt::Debug for Table<K, V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Table({:?})", self.bytes.name())
+    }
+}
+
+impl<K: Key, V: Value> Table<K, V> {
+    pub(crate) fn new(bytes: ByteTable) -> Self {
+        Self { bytes, types: PhantomData }
+    }
+
+    /// The table's name.
+    pub fn name(&self) -> &str {
+        self.bytes.name()
+    }
+
+    /// The same table as byte strings, in the encodings described at [`Key`] and [`Value`].
+    pub fn as_bytes(&self) -> &ByteTable {
+        &self.bytes
+    }
+
+    /// The same table through a handle whose writes wait for `durability`.
+    pub fn with_durability(&self, durability: Durability) -> Self {
+        Self::new(self.bytes.with_durability(durability))
+    }
+
+    /// The value of `key`.
+    pub fn get<Q: Serialize + ?Sized>(&self, key: &Q) -> Result<Option<V>>
+    where
+        K: Borrow<Q>,
+    {
+        match self.bytes.get(&key_bytes(&key)?)? {
+            Some(value) => decode_value(&value).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Calls `read` with the value of `key`, if there is one.
+    pub fn get_with<Q: Serialize + ?Sized, R>(&self, key: &Q, read: impl FnOnce(V) -> R) -> Result<Option<R>>
+    where
+        K: Borrow<Q>,
+    {
+        Ok(self.get(key)?.map(read))
+    }
+
+    /// Is there a value for `key`?
+    pub fn contains<Q: Serialize + ?Sized>(&self, key: &Q) -> Result<bool>
+    where
+        K: Borrow<Q>,
+    {
+        self.bytes.contains(&key_bytes(&key)?)
+    }
+
+    /// The values of many keys, in their order; see [`ByteTable::multi_get`].
+    pub fn multi_get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
+        let keys: Vec<_> = keys.iter().map(key_bytes).collect::<Result<_>>()?;
+        self.bytes.multi_get(&keys)?.into_iter().map(|v| v.map(|v| decode_value(&v)).transpose()).collect()
+    }
+
+    /// Sets the value of `key`, whether or not it had one. Errors as [`ByteTable::put`].
+    pub fn put(&self, key: &K, value: &V) -> Result<()> {
+        self.bytes.put(&key_bytes(key)?, &encode_value(value, Vec::new())?)
+    }
+
+    /// Sets the value of `key` unless it has one; says whether it did.
+    pub fn insert(&self, key: &K, value: &V) -> Result<bool> {
+        self.bytes.insert(&key_bytes(key)?, &encode_value(value, Vec::new())?)
+    }
+
+    /// Removes `key`; says whether it was there.
+    pub fn remove<Q: Serialize + ?Sized>(&self, key: &Q) -> Result<bool>
+    where
+        K: Borrow<Q>,
+    {
+        self.bytes.remove(&key_bytes(&key)?)
+    }
+
+    /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. See [`ByteTable::range`].
+    pub fn range(&self, bounds: impl KeyBounds<K>) -> Result<Range<K, V>> {
+        let (from, to) = bounds.encoded()?;
+        Ok(Range::new(ByteRange::new(self.bytes.clone(), from, to)))
+    }
+
+    /// Rows of a tuple-keyed table whose keys begin with the components of `leading`, given as a tuple such as
+    /// `("AA",)`; `.rev()` descends. An encoding error appears as the first row.
+    pub fn prefix<P: Serialize>(&self, leading: &P) -> Range<K, V> {
+        match key_bytes(leading) {
+            Ok(prefix) => Range::new(self.bytes.prefix(&prefix)),
+            Err(e) => Range::failed(self.bytes.clone(), e),
+        }
+    }
+
+    /// Loads rows in strictly ascending order of their keys; see [`ByteTable::bulk_load`].
+    pub fn bulk_load(&self, rows: impl IntoIterator<Item = (K, V)>) -> Result<u64> {
+        let mut failed = None;
+        let encoded = rows.into_iter().map_while(|(key, value)| {
+            let row = key_bytes(&key).and_then(|k| Ok((k, encode_value(&value, Vec::new())?)));
+            row.map_err(|e| failed = Some(e)).ok()
+        });
+        let count = self.bytes.bulk_load(encoded)?;
+        failed.map_or(Ok(count), Err)
+    }
+}
+
+fn key_bytes<K: Serialize>(key: &K) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    encode_key(key, &mut bytes)?;
+    Ok(bytes)
+}
+
+pub(crate) fn decode_row<K: Key, V: Value>((key, value): (Vec<u8>, Vec<u8>)) -> Result<(K, V)> {
+    Ok((decode_key(&key)?, decode_value(&value)?))
+}

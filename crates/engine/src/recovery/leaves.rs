@@ -1,0 +1,90 @@
+//! Which leaves exist, and where each begins: the directory's account, corrected by the log's.
+
+use crate::error::{Error, Result};
+use crate::leaf::Change;
+use crate::pool::PageEntry;
+use crate::tree::{Core, Tree};
+use foreshore_base::{Lsn, PageId, TableId};
+use foreshore_index::ByteMap;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// How full the index's nodes are at first: room for the splits to come.
+const INDEX_FILL: f64 = 0.85;
+
+/// Low fences by page. Fed with log records in LSN order, so that the last word on a page is the newest.
+#[derive(Default)]
+pub(super) struct Leaves {
+    low_fences: HashMap<PageId, (TableId, Vec<u8>)>,
+    dead: HashMap<PageId, Lsn>,
+    highest_table: TableId,
+}
+
+impl Leaves {
+    /// What the directory knows.
+    pub fn from_directory(pages: &[PageEntry]) -> Self {
+        let mut leaves = Self::default();
+        for page in pages {
+            leaves.born(page.pid, page.table, &page.low_key);
+        }
+        leaves
+    }
+
+    /// What a record says of pages that come and go.
+    pub fn apply(&mut self, change: &Change<'_>, end: Lsn) {
+        match change {
+            Change::Format { page, table, low, .. } => self.born(*page, *table, low),
+            Change::Split { right, table, separator, .. } => self.born(*right, *table, separator),
+            Change::Absorb { right, .. } => {
+                self.low_fences.remove(right);
+                self.dead.insert(*right, end);
+            }
+            Change::Put { .. } | Change::Remove { .. } => {}
+        }
+    }
+
+    fn born(&mut self, page: PageId, table: TableId, low: &[u8]) {
+        self.dead.remove(&page);
+        self.low_fences.insert(page, (table, low.to_vec()));
+        self.highest_table = self.highest_table.max(table);
+    }
+
+    /// Pages that were absorbed and not used again, with the end of the record that says so.
+    pub fn dead(&self) -> impl Iterator<Item = (PageId, Lsn)> + '_ {
+        self.dead.iter().map(|(page, end)| (*page, *end))
+    }
+
+    /// The highest table id that left any trace: ids above it are fresh.
+    pub fn highest_table(&self) -> TableId {
+        self.highest_table
+    }
+
+    /// The table `id` with its index; its leaves are gone from here afterwards.
+    pub fn take_tree(&mut self, core: &Arc<Core>, id: TableId, name: String) -> Result<Tree> {
+        let mut separators: Vec<(Vec<u8>, u64)> = Vec::new();
+        self.low_fences.retain(|page, (table, low)| {
+            if *table == id {
+                separators.push((std::mem::take(low), page.0));
+            }
+            *table != id
+        });
+        separators.sort_unstable();
+        let what = || format!("table {name:?} (id {id})");
+        if separators.first().is_none_or(|(low, _)| !low.is_empty()) {
+            return Err(Error::corrupt(what(), "its leftmost leaf is missing"));
+        }
+        if let Some(twice) = separators.windows(2).find(|w| w[0].0 == w[1].0) {
+            return Err(Error::corrupt(
+                what(),
+                format!("pages {} and {} claim the same low fence", twice[0].1, twice[1].1),
+            ));
+        }
+        let index = ByteMap::bulk_load(separators, INDEX_FILL);
+        Ok(Tree::new(core.clone(), id, name, index))
+    }
+
+    /// Leaves that belong to no table taken.
+    pub fn remaining(&self) -> Vec<PageId> {
+        self.low_fences.keys().copied().collect()
+    }
+}

@@ -1,0 +1,165 @@
+//! Opening: from files to a running database.
+//!
+//! 1. The directory tells where each leaf is, which log position to redo from, and which incarnations wrote the log.
+//! 2. The log is read once to find its end; records that only the ring holds are written into the segments.
+//! 3. A new incarnation is put on record, so that nothing beyond that end can ever be read as ours.
+//! 4. The log is read again and redone, in parallel by page. Pages that the directory knows to be newer are not read.
+//! 5. The indexes are bulk-loaded from the low fences: from the directory, corrected by what was redone.
+//! 6. Leaves of tables that the catalog does not know are freed.
+//!
+//! Source: O2-Tree (Ohene-Kwofie et al., 2013) §4: the index is rebuilt from the lowest key of each leaf. Differs: the
+//! keys come from the directory, so that no clean leaf is read.
+//!
+//! Invariant R1: every step may be interrupted and begun again: until step 3 nothing changes but the tail's copy, and
+//! redoing is idempotent by page LSN.
+
+mod leaves;
+mod redo;
+
+use crate::db::catalog::{self, CATALOG, FIRST};
+use crate::db::engine::create_tree;
+use crate::db::meta::{self, Found, Meta};
+use crate::db::options::Builder;
+use crate::error::{Error, Result};
+use crate::leaf::Limits;
+use crate::log::{Durability, Incarnation, Log, LogOptions, LogReader, repair_tail};
+use crate::pool::{
+    Cleaner, Directory, DirectoryEntry as Entry, Loaded, PageEntry, Pool, PoolOptions, rebuild,
+};
+use crate::tree::{Core, Tree};
+use foreshore_base::sync::AtomicU64;
+use foreshore_base::{Lsn, TableId};
+use foreshore_io::Vfs;
+use leaves::Leaves;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The least number of frames a database runs with, however small a cache was asked for.
+const FRAMES_MIN: usize = 64;
+
+/// A running core, and what it found.
+pub(crate) struct Recovered {
+    pub core: Arc<Core>,
+    pub directory: Arc<Directory>,
+    /// The catalog and all tables.
+    pub trees: Vec<Arc<Tree>>,
+    pub next_id: u32,
+    pub redo_lsn: Lsn,
+    pub redo_bytes: u64,
+    pub redo_records: u64,
+}
+
+pub(crate) fn open(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
+    match meta::find(&**vfs)? {
+        Found::Database(meta) => recover(vfs, options, &meta),
+        Found::Nothing if options.create => create(vfs, options),
+        Found::Nothing => Err(Error::Incompatible {
+            dir: vfs.describe(),
+            detail: "it is empty, and creating a database was not asked for".into(),
+        }),
+    }
+}
+
+/// Creates a database: the catalog's empty leaf, durable, and then the name that makes it one.
+fn create(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
+    let meta = meta::begin_creation(&**vfs, options)?;
+    let directory = Arc::new(Directory::create(vfs.clone())?);
+    let core = start(vfs, options, &meta, &directory, Lsn::ZERO, &[])?;
+    let catalog = create_tree(&core, CATALOG, String::new())?;
+    core.log.commit(core.log.reserved(), Durability::Sync)?;
+    meta::finish_creation(&**vfs)?;
+    Ok(Recovered {
+        core,
+        directory,
+        trees: vec![Arc::new(catalog)],
+        next_id: FIRST.0,
+        redo_lsn: Lsn::ZERO,
+        redo_bytes: 0,
+        redo_records: 0,
+    })
+}
+
+fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recovered> {
+    let (directory, loaded) = open_directory(vfs, options, meta)?;
+    let log_options = log_options(meta);
+    let end = repair_tail(vfs, log_options, &loaded.incarnations, loaded.redo_lsn)?.end;
+    let reader = LogReader::open(vfs, log_options, &loaded.incarnations, loaded.redo_lsn)?;
+
+    let core = start(vfs, options, meta, &directory, end, &loaded.pages)?;
+    let mut leaves = Leaves::from_directory(&loaded.pages);
+    let records =
+        redo::run(&core, reader, end, &page_lsns(&loaded.pages), &mut leaves, options.redo_threads)?;
+
+    for (page, after) in leaves.dead().filter(|(page, _)| core.pool.exists(*page)) {
+        core.pool.free_page(page, after);
+    }
+    let next_id = leaves.highest_table().0.max(FIRST.0 - 1) + 1;
+    let trees = open_trees(&core, leaves)?;
+    let (redo_lsn, redo_bytes) = (loaded.redo_lsn, end - loaded.redo_lsn);
+    Ok(Recovered { core, directory, trees, next_id, redo_lsn, redo_bytes, redo_records: records })
+}
+
+fn open_directory(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<(Arc<Directory>, Loaded)> {
+    let (directory, loaded) = Directory::open(vfs.clone())?;
+    if !options.rebuild {
+        return Ok((Arc::new(directory), loaded));
+    }
+    let pages = rebuild(&**vfs, meta.leaf_bytes)?.pages;
+    let loaded = Loaded { pages, ..loaded };
+    Ok((Arc::new(Directory::create_with(vfs.clone(), &loaded)?), loaded))
+}
+
+/// Page LSNs by page id, as the directory knows them.
+fn page_lsns(pages: &[PageEntry]) -> Vec<Lsn> {
+    let highest = pages.last().map_or(0, |page| page.pid.0 as usize);
+    let mut lsns = vec![Lsn::ZERO; highest + 1];
+    for page in pages {
+        lsns[page.pid.0 as usize] = page.lsn;
+    }
+    lsns
+}
+
+/// Starts a new incarnation of the log after `end`, and the pool over it.
+fn start(
+    vfs: &Arc<dyn Vfs>,
+    options: &Builder,
+    meta: &Meta,
+    directory: &Arc<Directory>,
+    end: Lsn,
+    pages: &[PageEntry],
+) -> Result<Arc<Core>> {
+    let incarnation = Incarnation::after(end);
+    directory.append(&[Entry::Incarnation(incarnation)])?;
+    let log = Arc::new(Log::open(vfs.clone(), log_options(meta), incarnation)?);
+    let pool_options =
+        PoolOptions::new(meta.leaf_bytes, options.cache_bytes.max(FRAMES_MIN * meta.leaf_bytes));
+    let pool = Arc::new(Pool::open(&**vfs, &pool_options, log.clone(), directory.clone(), pages)?);
+    let cleaner = Cleaner::start(pool.clone()).map_err(|e| Error::io("starting the cleaner's thread", &e))?;
+    let limits = Limits::for_page(meta.leaf_bytes);
+    Ok(Arc::new(Core {
+        _cleaner: cleaner,
+        pool,
+        log,
+        limits,
+        splits: AtomicU64::new(0),
+        absorbs: AtomicU64::new(0),
+    }))
+}
+
+fn log_options(meta: &Meta) -> LogOptions {
+    LogOptions { segment_bytes: meta.segment_bytes, ring_bytes: meta.ring_bytes, ..LogOptions::default() }
+}
+
+/// Builds each table's index, the catalog's first; frees the leaves of tables that do not exist.
+fn open_trees(core: &Arc<Core>, mut leaves: Leaves) -> Result<Vec<Arc<Tree>>> {
+    let catalog = Arc::new(leaves.take_tree(core, CATALOG, String::new())?);
+    let tables: BTreeMap<String, TableId> = catalog::read(&catalog)?;
+    let mut trees = vec![catalog];
+    for (name, id) in tables {
+        trees.push(Arc::new(leaves.take_tree(core, id, name)?));
+    }
+    for page in leaves.remaining() {
+        core.pool.free_page(page, Lsn::ZERO);
+    }
+    Ok(trees)
+}

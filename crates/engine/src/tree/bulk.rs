@@ -1,0 +1,132 @@
+//! Loading sorted rows: leaves are filled one after another in private memory and hung onto the right end of the chain.
+//!
+//! Each leaf is logged as a split in which nothing moves: the last leaf gets a high fence and a right link, the new leaf
+//! comes as a whole image. So a bulk load needs no record of its own, and a crash keeps a prefix of the rows.
+
+use crate::error::{Error, Result};
+use crate::leaf::{self, Builder, LeafCopy, Split};
+use crate::page::Page;
+use crate::tree::Tree;
+use crate::tree::descend::Latched;
+use foreshore_base::Lsn;
+
+/// Share of a leaf that a bulk load fills, leaving room for a few later inserts.
+const FILL_PERCENT: usize = 95;
+
+impl Tree {
+    /// Appends rows with strictly ascending keys, all above the table's last; how many, and the end of the last record.
+    pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        rows: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<(u64, Lsn)> {
+        let mut loader = Loader::new(self)?;
+        for (key, value) in rows {
+            loader.push(key.as_ref(), value.as_ref())?;
+        }
+        loader.finish()
+    }
+
+    /// The greatest key, if there is any row.
+    fn last_key(&self) -> Result<Option<Vec<u8>>> {
+        let mut copy = LeafCopy::new(self.core.pool.page_bytes());
+        let mut bound: Option<Vec<u8>> = None;
+        loop {
+            self.copy_leaf_before(bound.as_deref(), &mut copy)?;
+            let below = match &bound {
+                Some(bound) => copy.lower_bound(bound)?,
+                None => copy.len(),
+            };
+            if below > 0 {
+                return Ok(Some(copy.row(below - 1)?.key.to_vec()));
+            }
+            if copy.low_fence().is_empty() {
+                return Ok(None);
+            }
+            bound = Some(copy.low_fence().to_vec());
+        }
+    }
+}
+
+/// A bulk load in progress.
+struct Loader<'a> {
+    tree: &'a Tree,
+    /// The leaf being filled, and its low fence.
+    leaf: Option<(Builder, Vec<u8>)>,
+    last_key: Option<Vec<u8>>,
+    fill_bytes: usize,
+    rows: u64,
+    end: Lsn,
+}
+
+impl<'a> Loader<'a> {
+    fn new(tree: &'a Tree) -> Result<Self> {
+        let fill_bytes = tree.core.pool.page_bytes() * FILL_PERCENT / 100;
+        Ok(Self { tree, leaf: None, last_key: tree.last_key()?, fill_bytes, rows: 0, end: Lsn::ZERO })
+    }
+
+    fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.tree.ensure_fits(key, value)?;
+        if self.last_key.as_deref().is_some_and(|last| last >= key) {
+            return Err(Error::BulkLoad {
+                detail: format!("row {} is not above the row before it", self.rows),
+            });
+        }
+        let taken = match &mut self.leaf {
+            Some((leaf, _)) => leaf.load(key, value, 0, self.fill_bytes),
+            None => false,
+        };
+        if !taken {
+            self.begin_leaf(key, value)?;
+        }
+        let last = self.last_key.get_or_insert_default();
+        last.clear();
+        last.extend_from_slice(key);
+        self.rows += 1;
+        Ok(())
+    }
+
+    /// Hangs the full leaf into the chain, and begins the next one with this row.
+    fn begin_leaf(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.hang()?;
+        let low = leaf::separator(self.last_key.as_deref().unwrap_or_default(), key).to_vec();
+        let mut builder = Builder::new(self.tree.core.pool.page_bytes(), &low, None);
+        assert!(builder.load(key, value, 0, self.fill_bytes), "a leaf takes its first row");
+        self.leaf = Some((builder, low));
+        Ok(())
+    }
+
+    fn hang(&mut self) -> Result<()> {
+        let Some((builder, low)) = self.leaf.take() else { return Ok(()) };
+        let core = &self.tree.core;
+        let fresh = core.pool.allocate()?;
+        core.log.room()?;
+        let Latched { at, latch } = self.tree.latch_leaf(&low)?;
+        ensure_last(at.page, &low)?;
+        let right_latch = fresh.page().latch().exclusive();
+        core.pool.before_change(at.frame);
+        core.pool.before_change(fresh.frame_page().frame);
+        let split = Split::append(at.page, fresh.pid(), low, builder);
+        let record = core.log.reserve(split.change().encoded_len());
+        split.apply(at.page, fresh.page(), record.end())?;
+        let right = fresh.publish().page.id();
+        drop(right_latch);
+        drop(latch);
+        self.tree.index.insert(split.separator(), right.0);
+        self.end = core.append(record, &split.change());
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<(u64, Lsn)> {
+        self.hang()?;
+        Ok((self.rows, self.end))
+    }
+}
+
+/// Only the last leaf may be continued, and only above its keys.
+fn ensure_last(page: Page<'_>, low: &[u8]) -> Result<()> {
+    let copy = LeafCopy::of(page)?;
+    if copy.high_fence().is_none() && copy.lower_bound(low)? == copy.len() {
+        return Ok(());
+    }
+    Err(Error::BulkLoad { detail: "another writer added rows above the loaded ones".into() })
+}

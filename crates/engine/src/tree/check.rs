@@ -1,0 +1,58 @@
+//! Walking a whole table and comparing what its leaves and its index say.
+
+use crate::db::TableReport;
+use crate::error::{Error, Result};
+use crate::leaf::LeafCopy;
+use crate::tree::Tree;
+use foreshore_base::PageId;
+use std::sync::Arc;
+
+/// A writer may be at work between two leaves: the step is tried again this often before it counts as damage.
+const TRIES: u32 = 100;
+
+impl Tree {
+    /// Checks every leaf by itself, that the leaves tile the key space (T1), and that the index leads to them (T3).
+    pub fn check(self: &Arc<Self>) -> Result<TableReport> {
+        let mut report = TableReport { name: self.name.clone(), ..TableReport::default() };
+        let mut copy = LeafCopy::new(self.core.pool.page_bytes());
+        let mut low: Vec<u8> = Vec::new();
+        loop {
+            self.copy_beginning_at(&low, &mut copy)?;
+            copy.check().map_err(|detail| Error::corrupt(format!("table {:?}", self.name), detail))?;
+            report.leaves += 1;
+            report.rows += copy.len() as u64;
+            report.used_bytes += copy.used_bytes() as u64;
+            if self.index.get(&low) != Some(copy.id().0) {
+                report.missing_separators += 1;
+            }
+            let Some(high) = copy.high_fence() else { break };
+            low = high.to_vec();
+        }
+        self.check_end(&copy)?;
+        self.index
+            .check()
+            .map_err(|e| Error::corrupt(format!("index of table {:?}", self.name), e.to_string()))?;
+        Ok(report)
+    }
+
+    /// Copies the leaf whose low fence is `low`.
+    fn copy_beginning_at(&self, low: &[u8], copy: &mut LeafCopy) -> Result<()> {
+        for _ in 0..TRIES {
+            self.copy_leaf(None, low, copy)?;
+            if copy.low_fence() == low {
+                return Ok(());
+            }
+        }
+        Err(Error::corrupt(
+            format!("table {:?}, page {}", self.name, copy.id()),
+            "its low fence is not the high fence of the leaf before it",
+        ))
+    }
+
+    fn check_end(&self, last: &LeafCopy) -> Result<()> {
+        if last.right() == PageId::NONE {
+            return Ok(());
+        }
+        Err(Error::corrupt(format!("page {}", last.id()), "it has no high fence but a right neighbour"))
+    }
+}

@@ -1,0 +1,139 @@
+//! From a key to its leaf: by the index, then along right links.
+
+use crate::error::{Error, Result};
+use crate::leaf::{self, Route};
+use crate::page::Page;
+use crate::pool::FramePage;
+use crate::tree::Tree;
+use foreshore_base::sync::Backoff;
+use foreshore_base::{Exclusive, PageId, Restart};
+
+/// An optimistic read that failed this often takes the latch: a reader among many writers makes progress.
+const OPTIMISTIC_TRIES: u32 = 64;
+
+/// A leaf under its exclusive latch, which covers the key it was looked up by.
+pub(super) struct Latched<'a> {
+    pub at: FramePage<'a>,
+    pub latch: Exclusive<'a>,
+}
+
+impl Latched<'_> {
+    /// Has the leaf a row for the key it was looked up by?
+    pub fn holds(&self, key: &[u8]) -> Result<bool> {
+        leaf::contains(self.at.page, key).map_err(|Restart| malformed(self.at.page))
+    }
+}
+
+/// A page that does not make sense under its latch is damaged.
+#[cold]
+fn malformed(page: Page<'_>) -> Error {
+    Error::corrupt(format!("page {}", page.id()), "it is malformed")
+}
+
+impl Tree {
+    /// The page that the index holds for `key`: its leaf, or one to the left of it.
+    #[inline]
+    pub(super) fn seek(&self, key: &[u8]) -> Result<PageId> {
+        match self.index.floor(key) {
+            Some(page) => Ok(PageId(page)),
+            None => self.ensure_not_dropped().and_then(|()| {
+                Err(Error::corrupt(format!("index of table {:?}", self.name), "it has no leftmost leaf"))
+            }),
+        }
+    }
+
+    /// Calls `read` on the leaf that covers `key` until what it returned belongs to one version of the leaf. `read` may
+    /// see garbage, and then be called again: it must check every length and begin from nothing.
+    #[inline]
+    pub(super) fn read_leaf<R>(
+        &self,
+        key: &[u8],
+        mut read: impl FnMut(Page<'_>) -> Result<R, Restart>,
+    ) -> Result<R> {
+        let mut backoff = Backoff::new();
+        loop {
+            let start = self.seek(key)?;
+            if let Some(result) = self.read_from(start, key, &mut read)? {
+                return Ok(result);
+            }
+            self.ensure_not_dropped()?;
+            backoff.wait();
+        }
+    }
+
+    /// As [`Tree::read_leaf`], beginning at page `at`; `None` if that page is not (or no longer) left of `key`.
+    pub(super) fn read_from<R>(
+        &self,
+        mut at: PageId,
+        key: &[u8],
+        read: &mut impl FnMut(Page<'_>) -> Result<R, Restart>,
+    ) -> Result<Option<R>> {
+        let mut tries = 0;
+        loop {
+            let Some(frame) = self.core.pool.page(at)? else { return Ok(None) };
+            let outcome = if tries < OPTIMISTIC_TRIES {
+                let version = frame.page.latch().optimistic();
+                self.visit(frame.page, at, key, read).and_then(|step| version.validate().map(|()| step))
+            } else {
+                let held = frame.page.latch().exclusive();
+                let step = self.visit(frame.page, at, key, read);
+                held.release_unchanged();
+                step
+            };
+            match outcome {
+                Ok(Step::Done(result)) => return Ok(Some(result)),
+                Ok(Step::Right(next)) => at = next,
+                Ok(Step::Lost) => return Ok(None),
+                Err(Restart) => tries += 1,
+            }
+        }
+    }
+
+    #[inline]
+    fn visit<R>(
+        &self,
+        page: Page<'_>,
+        id: PageId,
+        key: &[u8],
+        read: &mut impl FnMut(Page<'_>) -> Result<R, Restart>,
+    ) -> Result<Step<R>, Restart> {
+        Ok(match leaf::route(page, self.id, id, key)? {
+            Route::Here => Step::Done(read(page)?),
+            Route::Right(next) => Step::Right(next),
+            Route::Lost => Step::Lost,
+        })
+    }
+
+    /// Latches the leaf that covers `key`.
+    pub(super) fn latch_leaf(&self, key: &[u8]) -> Result<Latched<'_>> {
+        let mut backoff = Backoff::new();
+        loop {
+            let start = self.seek(key)?;
+            if let Some(latched) = self.latch_from(start, key)? {
+                return Ok(latched);
+            }
+            self.ensure_not_dropped()?;
+            backoff.wait();
+        }
+    }
+
+    fn latch_from(&self, mut id: PageId, key: &[u8]) -> Result<Option<Latched<'_>>> {
+        loop {
+            let Some(at) = self.core.pool.page(id)? else { return Ok(None) };
+            let latch = at.page.latch().exclusive();
+            match leaf::route(at.page, self.id, id, key) {
+                Ok(Route::Here) => return Ok(Some(Latched { at, latch })),
+                Ok(Route::Right(next)) => id = next,
+                Ok(Route::Lost) => return Ok(None),
+                Err(Restart) => return Err(malformed(at.page)),
+            }
+            latch.release_unchanged();
+        }
+    }
+}
+
+enum Step<R> {
+    Done(R),
+    Right(PageId),
+    Lost,
+}

@@ -1,0 +1,87 @@
+//! One table: a chain of leaves, and the index that finds them.
+//!
+//! Source: OLFIT (Cha et al., VLDB 2001) §5: the leaves are a B-link level of their own, the index above is a hint.
+//! Differs: the index is volatile and maps each leaf's low fence to its page; nothing in it is ever logged.
+//!
+//! Invariants:
+//! - T1: the live leaves of a table tile the key space: each one's high fence is the next one's low fence, the first
+//!   low fence is empty, the last high fence infinite.
+//! - T2: a leaf's low fence never changes while it lives: splits move the upper half right, absorption extends left
+//!   leaves to the right.
+//! - T3: the index may lack a leaf, but an entry leads to the leaf with that low fence, or to a page that says it is not
+//!   that leaf (dead, or another page by now), in which case the entry is about to be removed.
+//! - T4: nothing that may wait is called under a latch.
+
+mod bulk;
+mod check;
+mod cursor;
+mod descend;
+mod read;
+mod smo;
+mod write;
+
+use crate::error::{Error, Result};
+use crate::leaf::Limits;
+use crate::log::Log;
+use crate::pool::{Cleaner, Pool};
+use foreshore_base::TableId;
+use foreshore_base::sync::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use foreshore_index::ByteMap;
+use std::sync::Arc;
+
+pub(crate) use cursor::{Backward, Forward};
+
+/// What all tables share.
+pub(crate) struct Core {
+    /// Runs as long as the tables do; stops before the pool and the log go.
+    pub _cleaner: Cleaner,
+    pub pool: Arc<Pool>,
+    pub log: Arc<Log>,
+    pub limits: Limits,
+    /// Leaves split and absorbed so far.
+    pub splits: AtomicU64,
+    pub absorbs: AtomicU64,
+}
+
+/// A table.
+pub(crate) struct Tree {
+    core: Arc<Core>,
+    pub id: TableId,
+    pub name: String,
+    index: ByteMap,
+    dropped: AtomicBool,
+}
+
+impl Tree {
+    /// A table whose leaves are indexed by `index`: low fence → page id. There is at least the leaf with the empty
+    /// low fence.
+    pub fn new(core: Arc<Core>, id: TableId, name: String, index: ByteMap) -> Self {
+        Self { core, id, name, index, dropped: AtomicBool::new(false) }
+    }
+
+    /// Memory of the index in bytes.
+    pub fn index_bytes(&self) -> u64 {
+        self.index.bytes()
+    }
+
+    /// From now on every operation answers `TableDropped`.
+    pub fn mark_dropped(&self) {
+        self.dropped.store(true, Relaxed);
+    }
+
+    /// Asked only when a leaf could not be found where it must be: the normal path reads no flag.
+    fn ensure_not_dropped(&self) -> Result<()> {
+        if self.dropped.load(Relaxed) { Err(Error::TableDropped { name: self.name.clone() }) } else { Ok(()) }
+    }
+
+    fn ensure_fits(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        let limits = self.core.limits;
+        if key.len() > limits.key_bytes_max {
+            return Err(Error::KeyTooLong { len: key.len(), max: limits.key_bytes_max });
+        }
+        if value.len() > limits.value_bytes_max {
+            return Err(Error::ValueTooLarge { len: value.len(), max: limits.value_bytes_max });
+        }
+        Ok(())
+    }
+}

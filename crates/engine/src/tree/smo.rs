@@ -1,0 +1,127 @@
+//! Structure modifications: split and absorb.
+//!
+//! Each is one redo-only log record over two neighbouring leaves, applied to both under their latches; the index hears
+//! of it afterwards (T3). A crash before the index hears loses nothing: the index is rebuilt from the leaves.
+//!
+//! Source: OLFIT §5.1 (splits go left to right, right link first) and §5.3 (an emptied node keeps its link); Shore-MT's
+//! successor Zero for one record per structure modification.
+
+use crate::error::Result;
+use crate::leaf::{self, Absorb, Split};
+use crate::page::Page;
+use crate::pool::FramePage;
+use crate::tree::Tree;
+use crate::tree::descend::Latched;
+use foreshore_base::sync::Ordering::Relaxed;
+use foreshore_base::{Exclusive, PageId};
+
+impl Tree {
+    /// Splits the leaf of `key`, unless it has room for `key` and `value` by now.
+    pub(super) fn split(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        let fresh = self.core.pool.allocate()?;
+        self.core.log.room()?;
+        let Latched { at, latch } = self.latch_leaf(key)?;
+        if leaf::has_room(at.page, key, value.len())? {
+            latch.release_unchanged();
+            return Ok(());
+        }
+        let right_latch = fresh.page().latch().exclusive();
+        self.core.pool.before_change(at.frame);
+        self.core.pool.before_change(fresh.frame_page().frame);
+        let split = Split::plan(at.page, fresh.pid(), key, value.len())?;
+        let record = self.core.log.reserve(split.change().encoded_len());
+        split.apply(at.page, fresh.page(), record.end())?;
+        let right = fresh.publish().page.id();
+        drop(right_latch);
+        drop(latch);
+        self.index.insert(split.separator(), right.0);
+        self.core.splits.fetch_add(1, Relaxed);
+        self.core.append(record, &split.change());
+        Ok(())
+    }
+
+    /// Merges the underfull leaf of `key` with its right or, failing that, its left neighbour, if the two fit well into
+    /// one leaf. Gives up rather than wait: a leaf that stays underfull is no fault.
+    pub(super) fn absorb_around(&self, key: &[u8]) -> Result<()> {
+        let (right, low) = self.read_leaf(key, |page| Ok((page.right(), page.low_fence())))?;
+        if !right.is_none() && self.absorb(key, right)? {
+            return Ok(());
+        }
+        match low {
+            Some(low) if !low.is_empty() => self.absorb_into_left(&low).map(|_| ()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets the leaf before the one with the low fence `low` absorb it.
+    fn absorb_into_left(&self, low: &[u8]) -> Result<bool> {
+        let Some(left) = self.index.below(low) else { return Ok(false) };
+        let Some(left) = self.core.pool.page(PageId(left))? else { return Ok(false) };
+        let Some(left_low) = left.page.low_fence() else { return Ok(false) };
+        let here = self.seek(low)?;
+        self.absorb(&left_low, here)
+    }
+
+    /// Lets the leaf of `key` absorb `neighbour`, if that is its right neighbour and both fit into one.
+    fn absorb(&self, key: &[u8], neighbour: PageId) -> Result<bool> {
+        self.core.log.room()?;
+        // Both must be in memory before the first latch is taken.
+        if self.core.pool.page(neighbour)?.is_none() {
+            return Ok(false);
+        }
+        let left = self.latch_leaf(key)?;
+        let Some((right, right_latch)) = self.latch_neighbour(left.at.page, neighbour) else {
+            left.latch.release_unchanged();
+            return Ok(false);
+        };
+        let Some(absorb) = Absorb::plan(left.at.page, right.page)? else {
+            right_latch.release_unchanged();
+            left.latch.release_unchanged();
+            return Ok(false);
+        };
+        let separator = right.page.low_fence().expect("read under the latch");
+        self.core.pool.before_change(left.at.frame);
+        self.core.pool.before_change(right.frame);
+        let record = self.core.log.reserve(absorb.change().encoded_len());
+        absorb.apply(left.at.page, right.page, record.end())?;
+        drop(right_latch);
+        drop(left.latch);
+        self.index.remove(&separator);
+        self.core.absorbs.fetch_add(1, Relaxed);
+        let end = self.core.append(record, &absorb.change());
+        self.core.pool.free_page(neighbour, end);
+        Ok(true)
+    }
+
+    /// Gives all leaves of a dropped table back. Its catalog row is durably gone, so nothing of this is logged: a
+    /// crash in between leaves leaves without a table, which the next open frees.
+    pub fn free_leaves(&self) -> Result<()> {
+        let mut next = self.seek(&[])?;
+        while !next.is_none() {
+            let Some(at) = self.core.pool.page(next)? else { return Ok(()) };
+            let latch = at.page.latch().exclusive();
+            if at.page.id() != next {
+                continue;
+            }
+            let leaf = next;
+            next = at.page.right();
+            self.core.pool.before_change(at.frame);
+            at.page.set_dead();
+            let last_change = at.page.lsn();
+            drop(latch);
+            self.core.pool.free_page(leaf, last_change);
+        }
+        Ok(())
+    }
+
+    /// Latches `neighbour` if it is resident and right of `left`, whose latch the caller holds.
+    fn latch_neighbour(&self, left: Page<'_>, neighbour: PageId) -> Option<(FramePage<'_>, Exclusive<'_>)> {
+        if left.right() != neighbour {
+            return None;
+        }
+        let right = self.core.pool.resident(neighbour)?;
+        let latch = right.page.latch().exclusive();
+        // The frame may hold another page by now; the neighbour itself cannot be gone while its left is latched.
+        (right.page.id() == neighbour && !right.page.is_dead()).then_some((right, latch))
+    }
+}

@@ -1,0 +1,436 @@
+//! The database on a simulated disk that crashes at every write, sync, creation and removal.
+//!
+//! Each workload is a sequence of operations per thread over the thread's own keys. It is run once without a crash to
+//! count its I/O events, and then again for each of them, crashing there; unsynced sectors are lost, kept, torn and
+//! reordered by seed. What is found after reopening must be the state after the first `j` operations of each thread,
+//! where `j` is at least the number acknowledged in a way that the crash must respect, and at most the number begun.
+//!
+//! `FORESHORE_SEED` chooses the seed, `FORESHORE_ROUNDS` how many crashes per workload and kind (default: enough for CI).
+
+use foreshore::{Builder, Database, Durability, Error};
+use foreshore_io::{SimDisk, sim::Crash};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::thread;
+
+type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// One step of a thread. Keys get the thread's number in front, so threads do not meet in rows, only in leaves.
+#[derive(Clone, Debug)]
+enum Op {
+    Put(Vec<u8>, Vec<u8>),
+    Insert(Vec<u8>, Vec<u8>),
+    Remove(Vec<u8>),
+    Checkpoint,
+    Sync,
+    /// Makes the thread's own second table, and one row in it.
+    CreateTable,
+    DropTable,
+    BulkLoad(Vec<(Vec<u8>, Vec<u8>)>),
+}
+
+struct Workload {
+    name: &'static str,
+    durability: Durability,
+    threads: usize,
+    ops: fn(&mut Rng, usize) -> Vec<Op>,
+}
+
+const WORKLOADS: &[Workload] = &[
+    Workload { name: "ascending puts", durability: Durability::Sync, threads: 1, ops: ascending },
+    Workload { name: "random puts", durability: Durability::Sync, threads: 1, ops: random_puts },
+    Workload {
+        name: "random puts, buffered",
+        durability: Durability::Buffered,
+        threads: 1,
+        ops: random_puts,
+    },
+    Workload { name: "random puts, relaxed", durability: Durability::Relaxed, threads: 1, ops: random_puts },
+    Workload { name: "overwrites", durability: Durability::Sync, threads: 1, ops: overwrites },
+    Workload { name: "large values", durability: Durability::Sync, threads: 1, ops: large_values },
+    Workload { name: "long keys", durability: Durability::Sync, threads: 1, ops: long_keys },
+    Workload { name: "puts and removes", durability: Durability::Sync, threads: 1, ops: puts_and_removes },
+    Workload { name: "fill and empty", durability: Durability::Buffered, threads: 1, ops: fill_and_empty },
+    Workload { name: "checkpoints", durability: Durability::Sync, threads: 1, ops: checkpoints },
+    Workload {
+        name: "checkpoints, buffered",
+        durability: Durability::Buffered,
+        threads: 1,
+        ops: checkpoints,
+    },
+    Workload { name: "tables come and go", durability: Durability::Sync, threads: 1, ops: tables },
+    Workload { name: "bulk load", durability: Durability::Sync, threads: 1, ops: bulk },
+    Workload { name: "three writers", durability: Durability::Sync, threads: 3, ops: puts_and_removes },
+    Workload {
+        name: "three writers, buffered",
+        durability: Durability::Buffered,
+        threads: 3,
+        ops: checkpoints,
+    },
+];
+
+/// SplitMix64: every choice descends from one printed seed.
+#[derive(Clone)]
+struct Rng(u64);
+
+impl Rng {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+
+    fn bytes(&mut self, len: usize) -> Vec<u8> {
+        (0..len).map(|_| self.next() as u8).collect()
+    }
+}
+
+fn key(number: usize) -> Vec<u8> {
+    format!("{number:06}").into_bytes()
+}
+
+fn ascending(rng: &mut Rng, scale: usize) -> Vec<Op> {
+    (0..40 * scale).map(|i| Op::Put(key(i), rng.bytes(60))).collect()
+}
+
+fn random_puts(rng: &mut Rng, scale: usize) -> Vec<Op> {
+    (0..40 * scale).map(|_| Op::Put(key(rng.below(100_000)), rng.bytes(70))).collect()
+}
+
+fn overwrites(rng: &mut Rng, scale: usize) -> Vec<Op> {
+    (0..60 * scale)
+        .map(|_| {
+            let len = rng.below(200);
+            Op::Put(key(rng.below(20)), rng.bytes(len))
+        })
+        .collect()
+}
+
+fn large_values(rng: &mut Rng, scale: usize) -> Vec<Op> {
+    (0..12 * scale).map(|_| Op::Put(key(rng.below(1000)), rng.bytes(1024))).collect()
+}
+
+fn long_keys(rng: &mut Rng, scale: usize) -> Vec<Op> {
+    let long = |rng: &mut Rng| {
+        let mut key = vec![b'x'; 900];
+        key.extend(rng.bytes(3));
+        key
+    };
+    (0..20 * scale).map(|_| Op::Put(long(rng), rng.bytes(20))).collect()
+}
+
+fn puts_and_removes(rng: &mut Rng, scale: usize) -> Vec<Op> {
+    (0..60 * scale)
+        .map(|_| match rng.below(5) {
+            0 | 1 => Op::Remove(key(rng.below(60))),
+            2 => Op::Insert(key(rng.below(60)), rng.bytes(90)),
+            _ => Op::Put(key(rng.below(60)), rng.bytes(100)),
+        })
+        .collect()
+}
+
+/// Splits on the way up, absorptions on the way down.
+fn fill_and_empty(rng: &mut Rng, scale: usize) -> Vec<Op> {
+    let n = 60 * scale;
+    let fill = (0..n).map(|i| Op::Put(key(i * 7 % n), rng.bytes(120)));
+    let mut ops: Vec<Op> = fill.collect();
+    ops.extend((0..n).map(|i| Op::Remove(key(i))));
+    ops.push(Op::Sync);
+    ops
+}
+
+fn checkpoints(rng: &mut Rng, scale: usize) -> Vec<Op> {
+    (0..50 * scale)
+        .map(|i| match i % 10 {
+            4 => Op::Checkpoint,
+            7 => Op::Sync,
+            _ if rng.below(4) == 0 => Op::Remove(key(rng.below(80))),
+            _ => Op::Put(key(rng.below(80)), rng.bytes(150)),
+        })
+        .collect()
+}
+
+fn tables(rng: &mut Rng, scale: usize) -> Vec<Op> {
+    (0..24 * scale)
+        .map(|i| match i % 6 {
+            1 => Op::CreateTable,
+            3 => Op::Checkpoint,
+            4 => Op::DropTable,
+            _ => Op::Put(key(rng.below(80)), rng.bytes(150)),
+        })
+        .collect()
+}
+
+fn bulk(rng: &mut Rng, scale: usize) -> Vec<Op> {
+    let rows =
+        |from: usize, rng: &mut Rng| (from..from + 60 * scale).map(|i| (key(i), rng.bytes(100))).collect();
+    vec![
+        Op::BulkLoad(rows(0, rng)),
+        Op::Put(key(5), rng.bytes(30)),
+        Op::Checkpoint,
+        Op::BulkLoad(rows(500_000, rng)),
+        Op::Remove(key(7)),
+        Op::Sync,
+    ]
+}
+
+/// Small enough that a few dozen rows split leaves, wrap the ring, recycle segments and evict pages.
+fn options(durability: Durability) -> Builder {
+    Database::builder()
+        .leaf_bytes(4096)
+        .cache_bytes(64 * 4096)
+        .segment_bytes(64 << 10)
+        .ring_bytes(64 << 10)
+        .log_bytes(64 << 10)
+        .durability(durability)
+        .redo_threads(2)
+}
+
+/// How far a thread got.
+#[derive(Default)]
+struct Progress {
+    begun: AtomicUsize,
+    /// Operations that a crash of the machine must respect.
+    durable: AtomicUsize,
+    /// Operations that a crash of the process must respect.
+    acknowledged: AtomicUsize,
+}
+
+/// The key space of one thread.
+fn prefixed(thread: usize, key: &[u8]) -> Vec<u8> {
+    let mut prefixed = vec![b'A' + thread as u8];
+    prefixed.extend_from_slice(key);
+    prefixed
+}
+
+fn second_table(thread: usize) -> String {
+    format!("second-{thread}")
+}
+
+fn run_thread(
+    db: &Database,
+    disk: &SimDisk,
+    thread: usize,
+    ops: &[Op],
+    durability: Durability,
+    progress: &Progress,
+) -> Result<(), Error> {
+    let table = db.byte_table("rows")?;
+    for (i, op) in ops.iter().enumerate() {
+        progress.begun.store(i + 1, SeqCst);
+        match op {
+            Op::Put(key, value) => table.put(&prefixed(thread, key), value)?,
+            Op::Insert(key, value) => drop(table.insert(&prefixed(thread, key), value)?),
+            Op::Remove(key) => drop(table.remove(&prefixed(thread, key))?),
+            Op::Checkpoint => db.checkpoint()?,
+            Op::Sync => db.sync()?,
+            Op::CreateTable => drop(db.byte_table(&second_table(thread))?),
+            Op::DropTable => drop(db.drop_table(&second_table(thread))?),
+            Op::BulkLoad(rows) => {
+                table.bulk_load(rows.iter().map(|(key, value)| (prefixed(thread, key), value)))?;
+            }
+        }
+        // A dead process acknowledges nothing. Here it lives on, in memory, until its next I/O.
+        if disk.is_crashed() {
+            return Ok(());
+        }
+        progress.acknowledged.store(i + 1, SeqCst);
+        if durability == Durability::Sync || matches!(op, Op::Sync | Op::Checkpoint) {
+            progress.durable.store(i + 1, SeqCst);
+        }
+    }
+    Ok(())
+}
+
+/// Runs all threads until the end or the crash.
+fn run(db: &Database, disk: &SimDisk, ops: &[Vec<Op>], durability: Durability, progress: &[Progress]) {
+    thread::scope(|scope| {
+        for (thread, (ops, progress)) in ops.iter().zip(progress).enumerate() {
+            scope.spawn(move || {
+                // An error is the crash; what it was is checked by the error tests.
+                let _ = run_thread(db, disk, thread, ops, durability, progress);
+            });
+        }
+    });
+}
+
+/// What one thread's operations make of its rows, one state after another. A bulk load is atomic only by row: its
+/// states are many.
+fn states(thread: usize, ops: &[Op]) -> Vec<(usize, Rows, bool)> {
+    let mut states = vec![(0, Rows::new(), false)];
+    let (mut rows, mut second) = (Rows::new(), false);
+    for (i, op) in ops.iter().enumerate() {
+        match op {
+            Op::Put(key, value) => drop(rows.insert(prefixed(thread, key), value.clone())),
+            Op::Insert(key, value) => drop(rows.entry(prefixed(thread, key)).or_insert(value.clone())),
+            Op::Remove(key) => drop(rows.remove(&prefixed(thread, key))),
+            Op::CreateTable => second = true,
+            Op::DropTable => second = false,
+            Op::Checkpoint | Op::Sync => {}
+            Op::BulkLoad(more) => {
+                for (key, value) in more {
+                    rows.insert(prefixed(thread, key), value.clone());
+                    states.push((i, rows.clone(), second));
+                }
+            }
+        }
+        states.push((i + 1, rows.clone(), second));
+    }
+    states
+}
+
+/// The rows of one thread, as found.
+fn found(db: &Database, thread: usize) -> (Rows, bool) {
+    let names = db.tables().unwrap();
+    let rows = if names.iter().any(|name| name == "rows") {
+        db.byte_table("rows").unwrap().prefix(&prefixed(thread, &[])).collect::<Result<Rows, _>>().unwrap()
+    } else {
+        Rows::new()
+    };
+    (rows, names.contains(&second_table(thread)))
+}
+
+/// Is what was found one of the states allowed?
+fn verify(db: &Database, ops: &[Vec<Op>], progress: &[Progress], kind: Crash, what: &str) {
+    db.check().unwrap_or_else(|e| panic!("{what}: {e}"));
+    for (thread, (ops, progress)) in ops.iter().zip(progress).enumerate() {
+        let least = match kind {
+            Crash::ProcessKill => progress.acknowledged.load(SeqCst),
+            Crash::PowerLoss => progress.durable.load(SeqCst),
+        };
+        let most = progress.begun.load(SeqCst);
+        let (rows, second) = found(db, thread);
+        let fits = states(thread, ops).into_iter().any(|(done, state, has_second)| {
+            (least..=most).contains(&done) && state == rows && has_second == second
+        });
+        assert!(
+            fits,
+            "{what}: thread {thread} found {} rows (second table: {second}), which is no state between operation {least} \
+             and {most}",
+            rows.len()
+        );
+    }
+}
+
+fn env(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().map_or(default, |v| v.parse().unwrap_or_else(|_| panic!("{name} is a number")))
+}
+
+/// One crash: the workload on a fresh disk until event `at`, the crash, the reopening, and, if `again` is given, a
+/// second crash at that event of the reopening.
+fn crash_once(
+    workload: &Workload,
+    seed: u64,
+    scale: usize,
+    at: u64,
+    kind: Crash,
+    again: Option<(Crash, u64)>,
+) {
+    let what =
+        format!("{:?}, seed {seed}, scale {scale}, event {at}, {kind:?}, then {again:?}", workload.name);
+    let ops: Vec<_> =
+        (0..workload.threads).map(|t| (workload.ops)(&mut Rng(seed + t as u64), scale)).collect();
+    let progress: Vec<_> = ops.iter().map(|_| Progress::default()).collect();
+    let disk = SimDisk::new(seed);
+    disk.crash_at(at);
+    if let Ok(db) = options(workload.durability).open_on(Arc::new(disk.clone())) {
+        run(&db, &disk, &ops, workload.durability, &progress);
+    }
+    let mut disk = disk.after_crash(kind, seed ^ at);
+    let mut weakest = kind;
+    if let Some((kind_again, again)) = again {
+        disk.crash_at(disk.events() + again);
+        if let Ok(db) = options(workload.durability).open_on(Arc::new(disk.clone())) {
+            verify(&db, &ops, &progress, kind, &format!("{what}, before the second crash"));
+        }
+        disk = disk.after_crash(kind_again, seed ^ at ^ again << 20);
+        if kind_again == Crash::PowerLoss {
+            weakest = kind_again; // What only a process had promised may go before recovery has made it durable.
+        }
+    }
+    let db = options(workload.durability)
+        .open_on(Arc::new(disk.clone()))
+        .unwrap_or_else(|e| panic!("{what}: reopening: {e}"));
+    verify(&db, &ops, &progress, weakest, &what);
+    db.close().unwrap_or_else(|e| panic!("{what}: closing: {e}"));
+    let db = options(workload.durability)
+        .open_on(Arc::new(disk))
+        .unwrap_or_else(|e| panic!("{what}: clean reopening: {e}"));
+    verify(&db, &ops, &progress, weakest, &format!("{what}, after a clean close"));
+}
+
+/// Events of a run without a crash.
+fn events_of(workload: &Workload, seed: u64, scale: usize) -> u64 {
+    let ops: Vec<_> =
+        (0..workload.threads).map(|t| (workload.ops)(&mut Rng(seed + t as u64), scale)).collect();
+    let progress: Vec<_> = ops.iter().map(|_| Progress::default()).collect();
+    let disk = SimDisk::new(seed);
+    let db = options(workload.durability).open_on(Arc::new(disk.clone())).unwrap();
+    run(&db, &disk, &ops, workload.durability, &progress);
+    db.close().unwrap();
+    disk.events()
+}
+
+/// Spreads jobs over the cores.
+fn in_parallel<T: Sync>(jobs: &[T], job: impl Fn(&T) + Sync) {
+    let next = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(2, usize::from) {
+            scope.spawn(|| {
+                while let Some(one) = jobs.get(next.fetch_add(1, SeqCst)) {
+                    job(one);
+                }
+            });
+        }
+    });
+}
+
+/// Acknowledged ⊆ recovered ⊆ attempted, at every I/O event of every workload, for both kinds of crash.
+#[test]
+fn every_crash_point_recovers() {
+    let seed = env("FORESHORE_SEED", 1);
+    let rounds = env("FORESHORE_ROUNDS", 180);
+    let mut jobs = Vec::new();
+    for workload in WORKLOADS {
+        let events = events_of(workload, seed, 1);
+        // All events where they are few, evenly spread ones where they are many.
+        let step = (events as f64 / rounds as f64).max(1.0);
+        for kind in [Crash::PowerLoss, Crash::ProcessKill] {
+            jobs.extend((0..rounds.min(events)).map(|i| (workload, kind, (i as f64 * step) as u64 + 1)));
+        }
+    }
+    in_parallel(&jobs, |(workload, kind, at)| crash_once(workload, seed, 1, *at, *kind, None));
+    println!("{} crash states, seed {seed}", jobs.len());
+}
+
+/// Recovery itself may crash, at any of its events.
+#[test]
+fn crashes_during_recovery_recover() {
+    let seed = env("FORESHORE_SEED", 1);
+    let rounds = env("FORESHORE_ROUNDS", 180) as usize / 2;
+    let mut jobs = Vec::new();
+    for workload in WORKLOADS {
+        let mut rng = Rng(seed);
+        let events = events_of(workload, seed, 1) as usize;
+        for i in 0..rounds {
+            let kind = |i: usize| if i % 2 == 0 { Crash::ProcessKill } else { Crash::PowerLoss };
+            jobs.push((
+                workload,
+                kind(i),
+                rng.below(events) as u64 + 1,
+                (kind(i / 2), rng.below(30) as u64 + 1),
+            ));
+        }
+    }
+    in_parallel(&jobs, |(workload, kind, at, again)| {
+        crash_once(workload, seed, 1, *at, *kind, Some(*again));
+    });
+    println!("{} double crashes, seed {seed}", jobs.len());
+}

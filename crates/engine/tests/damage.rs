@@ -1,0 +1,150 @@
+//! Corrupt, truncated, zeroed, swapped and foreign files: a typed error or the right rows, never wrong ones, a panic or
+//! a hang.
+//!
+//! `FORESHORE_SEED`, `FORESHORE_ROUNDS` (default 10,000 mutants).
+
+use foreshore::{Builder, Database, Durability, Error};
+use foreshore_io::{SimDisk, sim::Crash};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn options() -> Builder {
+    Database::builder()
+        .leaf_bytes(4096)
+        .cache_bytes(64 * 4096)
+        .segment_bytes(64 << 10)
+        .ring_bytes(64 << 10)
+        .durability(Durability::Sync)
+}
+
+/// A database with pages on disk and a log to redo, as a process kill leaves it.
+fn victim() -> (SimDisk, Rows) {
+    let disk = SimDisk::new(3);
+    let db = options().open_on(Arc::new(disk.clone())).unwrap();
+    let table = db.byte_table("t").unwrap();
+    let mut rows = Rows::new();
+    for i in 0..400u32 {
+        let (key, value) = (i.wrapping_mul(2_654_435_761).to_be_bytes().to_vec(), vec![i as u8; 60]);
+        table.put(&key, &value).unwrap();
+        rows.insert(key, value);
+        if i == 250 {
+            db.checkpoint().unwrap();
+        }
+    }
+    (disk.after_crash(Crash::ProcessKill, 1), rows)
+}
+
+struct Rng(u64);
+
+impl Rng {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % n.max(1)
+    }
+}
+
+/// One way to damage one file. Says what it did.
+fn damage(disk: &SimDisk, names: &[String], rng: &mut Rng) -> String {
+    let name = &names[rng.below(names.len())];
+    let mut what = String::new();
+    let kind = rng.below(6);
+    let other = names[rng.below(names.len())].clone();
+    let mut content = Vec::new();
+    disk.corrupt(&other, |bytes| content.clone_from(bytes));
+    disk.corrupt(name, |bytes| {
+        let len = bytes.len();
+        if len == 0 {
+            return;
+        }
+        let at = rng.below(len);
+        match kind {
+            0 => {
+                bytes[at] ^= 1 << rng.below(8);
+                what = format!("flipped a bit of byte {at} of {name}");
+            }
+            1 => {
+                bytes.truncate(at);
+                what = format!("cut {name} to {at} of {len}");
+            }
+            2 => {
+                let end = (at + rng.below(8192)).min(len);
+                bytes[at..end].fill(0);
+                what = format!("zeroed {at}..{end} of {name}");
+            }
+            3 => {
+                let (a, b) = (at / 4096, rng.below(len) / 4096);
+                if (a.max(b) + 1) * 4096 <= len {
+                    for i in 0..4096 {
+                        bytes.swap(a * 4096 + i, b * 4096 + i);
+                    }
+                }
+                what = format!("swapped blocks {a} and {b} of {name}");
+            }
+            4 => {
+                let end = (at + 1 + rng.below(600)).min(len);
+                for byte in &mut bytes[at..end] {
+                    *byte = rng.below(256) as u8;
+                }
+                what = format!("scribbled over {at}..{end} of {name}");
+            }
+            _ => {
+                bytes.clone_from(&content);
+                what = format!("put {other} in place of {name}");
+            }
+        }
+    });
+    what
+}
+
+/// Rows that differ from those written are never returned; rows may only be missing if an error was.
+fn examine(disk: &SimDisk, rows: &Rows, what: &str) -> Result<(), Error> {
+    let db = options().open_on(Arc::new(disk.clone()))?;
+    let table = db.byte_table("t")?;
+    for (key, value) in rows {
+        match table.get(key)? {
+            Some(found) => assert_eq!(&found, value, "{what}: a wrong value for {key:?}"),
+            None => panic!("{what}: {key:?} is silently gone"),
+        }
+    }
+    let mut scanned = 0;
+    for row in table.range(..) {
+        let (key, value) = row?;
+        assert_eq!(rows.get(&key), Some(&value), "{what}: a row that was never written");
+        scanned += 1;
+    }
+    assert_eq!(scanned, rows.len(), "{what}");
+    db.check()?;
+    Ok(())
+}
+
+#[test]
+fn damage_is_an_error_or_harmless() {
+    let env = |name: &str, default| std::env::var(name).map_or(default, |v| v.parse::<u64>().unwrap());
+    let (seed, rounds) = (env("FORESHORE_SEED", 1), env("FORESHORE_ROUNDS", 10_000));
+    let (disk, rows) = victim();
+    let mut names = disk.names();
+    names.retain(|name| name != "LOCK" && (std::env::var("NOWAL").is_err() || !name.starts_with("wal")));
+    names.sort();
+    let (mut harmless, mut errors) = (0, BTreeMap::<String, u32>::new());
+    for round in 0..rounds {
+        let mut rng = Rng(seed << 32 | round);
+        let mutant = disk.after_crash(Crash::ProcessKill, round);
+        let did = damage(&mutant, &names, &mut rng);
+        let what = format!("seed {seed}, round {round}: {did}");
+        match examine(&mutant, &rows, &what) {
+            Ok(()) => harmless += 1,
+            Err(e) => {
+                let kind = format!("{e:?}").split([' ', '{', '(']).next().unwrap().to_string();
+                assert!(
+                    matches!(e, Error::Corrupt { .. } | Error::Incompatible { .. } | Error::Io { .. }),
+                    "{what}: {e:?}"
+                );
+                *errors.entry(kind).or_default() += 1;
+            }
+        }
+    }
+    println!("{rounds} mutants: {harmless} harmless, {errors:?}");
+    assert!(errors.len() > 1 && harmless > 0, "the mutator does not mutate");
+}

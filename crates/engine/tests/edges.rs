@@ -1,0 +1,165 @@
+//! Sizes at their limits, second opens, dropped tables, foreign directories.
+
+use foreshore::{Database, Durability, Error};
+use std::process::Command;
+
+/// Limits for 8 KiB leaves.
+const KEY_MAX: usize = 1024;
+const VALUE_MAX: usize = 2048;
+
+#[test]
+fn sizes_at_the_limits() {
+    let db = Database::in_memory().unwrap();
+    let table = db.byte_table("t").unwrap();
+    for key_len in [0, 1, 7, 8, 9, KEY_MAX - 1, KEY_MAX] {
+        for value_len in [0, 1, 7, 8, 9, VALUE_MAX - 1, VALUE_MAX] {
+            let (key, value) = (vec![b'k'; key_len], vec![b'v'; value_len]);
+            table.put(&key, &value).unwrap();
+            assert_eq!(table.get(&key).unwrap(), Some(value));
+        }
+    }
+    let rows = table.range(..).count();
+    let long_key = vec![b'k'; KEY_MAX + 1];
+    assert!(matches!(table.put(&long_key, b""), Err(Error::KeyTooLong { len: 1025, max: 1024 })));
+    assert!(matches!(
+        table.put(b"k", &vec![0; VALUE_MAX + 1]),
+        Err(Error::ValueTooLarge { len: 2049, max: 2048 })
+    ));
+    assert!(matches!(table.insert(b"new", &vec![0; 64 << 20]), Err(Error::ValueTooLarge { .. })));
+    // A key too long to be stored is simply not there.
+    assert_eq!(table.get(&long_key).unwrap(), None);
+    assert_eq!(table.range(..).count(), rows, "no side effect");
+    db.check().unwrap();
+}
+
+#[test]
+fn every_leaf_size_holds_its_largest_rows() {
+    for leaf_bytes in [4096, 8192, 16384, 32768] {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Database::builder()
+            .leaf_bytes(leaf_bytes)
+            .durability(Durability::Relaxed)
+            .open(dir.path())
+            .unwrap();
+        let table = db.byte_table("t").unwrap();
+        let key_len = if leaf_bytes == 4096 { 992 } else { 1024 };
+        for i in 0..60u8 {
+            let mut key = vec![b'k'; key_len];
+            key[key_len - 1] = i.wrapping_mul(37);
+            table.put(&key, &vec![i; leaf_bytes / 4]).unwrap();
+        }
+        assert_eq!(table.range(..).count(), 60);
+        db.check().unwrap();
+    }
+}
+
+#[test]
+fn a_second_open_names_the_holder() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    for _ in 0..100 {
+        match Database::open(dir.path()) {
+            Err(Error::Locked { pid, .. }) => assert_eq!(pid, Some(std::process::id())),
+            other => panic!("{other:?}"),
+        }
+    }
+    drop(db);
+    for _ in 0..20 {
+        drop(Database::open(dir.path()).unwrap());
+    }
+}
+
+/// Helper process of the test below.
+#[test]
+fn open_elsewhere() {
+    let Ok(dir) = std::env::var("FORESHORE_OPEN_ELSEWHERE") else { return };
+    match Database::open(dir) {
+        Err(Error::Locked { pid: Some(pid), .. }) => {
+            std::process::exit(if pid == parent_id() { 42 } else { 43 })
+        }
+        Err(e) => panic!("{e}"),
+        Ok(_) => std::process::exit(44),
+    }
+}
+
+fn parent_id() -> u32 {
+    std::env::var("FORESHORE_PARENT").unwrap().parse().unwrap()
+}
+
+#[test]
+fn another_process_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    let status = |dir: &std::path::Path| {
+        Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "open_elsewhere"])
+            .env("FORESHORE_OPEN_ELSEWHERE", dir)
+            .env("FORESHORE_PARENT", std::process::id().to_string())
+            .status()
+            .unwrap()
+            .code()
+    };
+    assert_eq!(status(dir.path()), Some(42));
+    drop(db);
+    assert_eq!(status(dir.path()), Some(44));
+}
+
+#[test]
+fn a_dropped_table_is_gone_and_its_handles_say_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::builder().durability(Durability::Buffered).open(dir.path()).unwrap();
+    let table = db.byte_table("t").unwrap();
+    for i in 0..5000u32 {
+        table.put(&i.to_be_bytes(), &[1; 50]).unwrap();
+    }
+    assert!(db.drop_table("t").unwrap());
+    assert!(!db.drop_table("t").unwrap());
+    assert!(matches!(table.get(b"\0\0\0\0"), Err(Error::TableDropped { .. })));
+    assert!(matches!(table.put(b"x", b""), Err(Error::TableDropped { .. })));
+    assert!(matches!(table.range(..).next(), Some(Err(Error::TableDropped { .. }))));
+    assert_eq!(db.tables().unwrap(), Vec::<String>::new());
+    let again = db.byte_table("t").unwrap();
+    assert_eq!(again.range(..).count(), 0);
+    drop((table, again, db));
+    let db = Database::open(dir.path()).unwrap();
+    assert_eq!(db.byte_table("t").unwrap().range(..).count(), 0);
+    let report = db.check().unwrap();
+    assert_eq!(report.stray_pages, 0);
+}
+
+#[test]
+fn a_foreign_directory_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("letter.txt"), "dear reader").unwrap();
+    assert!(matches!(Database::open(dir.path()), Err(Error::Incompatible { .. })));
+    assert_eq!(std::fs::read_to_string(dir.path().join("letter.txt")).unwrap(), "dear reader");
+    let nowhere = dir.path().join("absent");
+    assert!(matches!(Database::builder().create(false).open(&nowhere), Err(Error::Incompatible { .. })));
+    assert!(!nowhere.exists());
+}
+
+/// A newer format is refused by name, and nothing is touched.
+#[test]
+fn a_newer_format_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(Database::open(dir.path()).unwrap());
+    let path = dir.path().join("FORESHORE");
+    let mut meta = std::fs::read(&path).unwrap();
+    meta[16] = 99;
+    std::fs::write(&path, &meta).unwrap();
+    match Database::open(dir.path()) {
+        Err(Error::Incompatible { detail, .. }) => assert!(detail.contains("99"), "{detail}"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(std::fs::read(&path).unwrap(), meta);
+}
+
+#[test]
+fn handles_are_send_and_sync() {
+    fn both<T: Send + Sync + Clone>() {}
+    both::<Database>();
+    both::<foreshore::ByteTable>();
+    both::<foreshore::Table<String, u64>>();
+    fn one<T: Send>() {}
+    one::<foreshore::ByteRange>();
+}

@@ -1,0 +1,178 @@
+//! Every I/O call fails once, or for ever, in each way that I/O fails. Nothing panics, nothing is falsely acknowledged,
+//! and the reopened database holds what was acknowledged.
+
+use foreshore::{Builder, Database, Durability, Error};
+use foreshore_io::{
+    SimDisk,
+    sim::{Crash, Fault, Repeat},
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+fn options() -> Builder {
+    Database::builder()
+        .leaf_bytes(4096)
+        .cache_bytes(64 * 4096)
+        .segment_bytes(64 << 10)
+        .ring_bytes(64 << 10)
+        .log_bytes(64 << 10)
+        .durability(Durability::Sync)
+}
+
+fn key(i: u32) -> [u8; 4] {
+    i.wrapping_mul(2_654_435_761).to_be_bytes()
+}
+
+/// Writes rows, with checkpoints in between; returns the rows acknowledged, and the row under way when an error came.
+fn work(db: &Database) -> (BTreeMap<[u8; 4], Vec<u8>>, Option<[u8; 4]>, Option<Error>) {
+    let mut acknowledged = BTreeMap::new();
+    let table = match db.byte_table("t") {
+        Ok(table) => table,
+        Err(e) => return (acknowledged, None, Some(e)),
+    };
+    for i in 0..120 {
+        let value = vec![i as u8; 90 + i as usize];
+        if let Err(e) = table.put(&key(i), &value) {
+            return (acknowledged, Some(key(i)), Some(e));
+        }
+        acknowledged.insert(key(i), value);
+        if i % 40 == 39
+            && let Err(e) = db.checkpoint()
+        {
+            return (acknowledged, None, Some(e));
+        }
+    }
+    (acknowledged, None, None)
+}
+
+fn typed(error: &Error) -> bool {
+    matches!(error, Error::Full { .. } | Error::Poisoned { .. } | Error::Io { .. })
+}
+
+/// Reads still work after a failure, and say what was acknowledged.
+fn reads_go_on(db: &Database, acknowledged: &BTreeMap<[u8; 4], Vec<u8>>, what: &str) {
+    let Ok(table) = db.byte_table("t") else { return };
+    for (key, value) in acknowledged {
+        assert_eq!(table.get(key).unwrap_or_else(|e| panic!("{what}: {e}")).as_ref(), Some(value), "{what}");
+    }
+}
+
+fn fail_at(event: u64, fault: Fault, repeat: Repeat) -> bool {
+    let what = format!("{fault:?} at event {event}, {repeat:?}");
+    let disk = SimDisk::new(event);
+    disk.fail_at(event, fault, repeat);
+    let (acknowledged, in_doubt) = match options().open_on(Arc::new(disk.clone())) {
+        Err(e) => {
+            assert!(typed(&e), "{what}: opening gave {e:?}");
+            (BTreeMap::new(), None)
+        }
+        Ok(db) => {
+            let (acknowledged, in_doubt, error) = work(&db);
+            if let Some(e) = &error {
+                assert!(typed(e), "{what}: working gave {e:?}");
+                assert!(!e.to_string().is_empty());
+            }
+            reads_go_on(&db, &acknowledged, &what);
+            if let Err(e) = db.close() {
+                assert!(typed(&e), "{what}: closing gave {e:?}");
+            }
+            (acknowledged, in_doubt)
+        }
+    };
+    // After the fault is gone, and after a power failure on top: a failed sync may have kept nothing.
+    let disk = disk.after_crash(Crash::PowerLoss, event);
+    let db = options().open_on(Arc::new(disk.clone())).unwrap_or_else(|e| panic!("{what}: reopening: {e}"));
+    db.check().unwrap_or_else(|e| panic!("{what}: {e}"));
+    let rows = db.byte_table("t").unwrap();
+    for (key, value) in &acknowledged {
+        assert_eq!(rows.get(key).unwrap().as_ref(), Some(value), "{what}: an acknowledged row");
+    }
+    for row in rows.range(..) {
+        let (key, _) = row.unwrap();
+        let known = acknowledged.contains_key(key.as_slice()) || in_doubt.is_some_and(|doubt| doubt == *key);
+        assert!(known, "{what}: row {key:?} was never written");
+    }
+    rows.put(b"goes on", b"").unwrap_or_else(|e| panic!("{what}: writing again: {e}"));
+    true
+}
+
+fn events() -> u64 {
+    let disk = SimDisk::new(0);
+    let db = options().open_on(Arc::new(disk.clone())).unwrap();
+    assert!(work(&db).2.is_none());
+    db.close().unwrap();
+    disk.events()
+}
+
+#[test]
+fn every_write_and_sync_may_fail() {
+    let events = events();
+    let mut cases = 0;
+    for fault in [Fault::Eio, Fault::Enospc, Fault::ShortWrite] {
+        for repeat in [Repeat::Once, Repeat::Forever] {
+            for event in 1..=events {
+                cases += u64::from(fail_at(event, fault, repeat));
+            }
+        }
+    }
+    println!("{cases} faults over {events} events");
+}
+
+/// A disk that fills up: a clean `Full`, reads go on, and after room is made the database opens and writes again.
+#[test]
+fn a_full_disk_is_a_clean_error() {
+    for capacity in (1..60).map(|i| i * 32 << 10) {
+        let disk = SimDisk::new(capacity);
+        disk.set_capacity(capacity);
+        let what = format!("capacity {capacity}");
+        let mut acknowledged = BTreeMap::new();
+        if let Ok(db) = options().open_on(Arc::new(disk.clone())) {
+            let error;
+            (acknowledged, _, error) = work(&db);
+            if let Some(e) = error {
+                assert!(matches!(e, Error::Full { .. } | Error::Poisoned { .. }), "{what}: {e:?}");
+            }
+            reads_go_on(&db, &acknowledged, &what);
+            drop(db);
+        }
+        disk.set_capacity(u64::MAX);
+        let db = options().open_on(Arc::new(disk)).unwrap_or_else(|e| panic!("{what}: reopening: {e}"));
+        let rows = db.byte_table("t").unwrap();
+        for (key, value) in &acknowledged {
+            assert_eq!(rows.get(key).unwrap().as_ref(), Some(value), "{what}");
+        }
+        rows.put(b"goes on", b"").unwrap();
+        db.check().unwrap();
+    }
+}
+
+/// Every read at open, and while pages come back, may fail: a typed error, and the next try succeeds.
+#[test]
+fn every_read_may_fail() {
+    let disk = SimDisk::new(7);
+    let db = options().open_on(Arc::new(disk.clone())).unwrap();
+    let table = db.byte_table("t").unwrap();
+    for i in 0..2000u32 {
+        table.with_durability(Durability::Relaxed).put(&key(i), &[7; 300]).unwrap();
+    }
+    drop((table, db));
+    let before = disk.read_events();
+    let read_all = |disk: &SimDisk| -> Result<(), Error> {
+        let db = options().open_on(Arc::new(disk.clone()))?;
+        let table = db.byte_table("t")?;
+        for i in 0..2000u32 {
+            assert_eq!(table.get(&key(i))?, Some(vec![7; 300]));
+        }
+        Ok(())
+    };
+    read_all(&disk).unwrap();
+    let reads = disk.read_events() - before;
+    for n in (1..=reads).step_by((reads as usize / 200).max(1)) {
+        let at = disk.read_events() + n;
+        disk.fail_read_at(at, Repeat::Once);
+        if let Err(e) = read_all(&disk) {
+            assert!(matches!(e, Error::Io { .. } | Error::Poisoned { .. }), "read {n}: {e:?}");
+        }
+    }
+    read_all(&disk).unwrap();
+}
