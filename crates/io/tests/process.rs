@@ -51,8 +51,8 @@ fn wait_ready(child: &mut Child) -> String {
     line.expect("the child's word")
 }
 
-fn say_ready_and_wait(word: &str) {
-    println!("ready {word}");
+fn say_ready_and_wait() {
+    println!("ready");
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
 }
 
@@ -64,12 +64,14 @@ fn other_process() {
     match role.as_str() {
         "holder" => {
             let _guard = vfs.lock("LOCK").expect("a free lock");
-            say_ready_and_wait("");
+            say_ready_and_wait();
         }
         "holder with a child" => {
             let _guard = vfs.lock("LOCK").expect("a free lock");
-            let child = Command::new("sleep").arg("600").stdout(Stdio::null()).spawn().expect("sleep");
-            say_ready_and_wait(&child.id().to_string());
+            // The program speaks for itself: our `spawn` may return before its descriptors are closed.
+            let script = "echo ready $$; exec sleep 600";
+            let mut child = Command::new("sh").args(["-c", script]).spawn().expect("a shell");
+            child.wait().expect("its end");
         }
         "writer" => {
             let memory = vfs.shared_memory("ring", RING_BYTES).expect("a ring");

@@ -13,6 +13,7 @@ use crate::SharedMemory;
 use crate::mem::Words;
 use crate::pages::{PAGE_BYTES, Page, Pages, SECTOR_BYTES, pages_of};
 use foreshore_base::sync::Ordering::Relaxed;
+use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -105,26 +106,15 @@ impl Inode {
             if let Change::Write { sectors, pages, .. } = change {
                 put_spared(&mut self.durable, sectors.clone(), pages, &mut fate);
             }
-            if position >= lengths_kept {
-                continue;
-            }
-            let new = match *change {
-                Change::Write { len: after, .. } => after.max(len),
-                Change::SetLen { bytes } => bytes,
-                Change::Reserve { bytes } => bytes.max(len),
-            };
-            match change {
-                Change::SetLen { .. } if new < len => {
-                    self.durable.cut(new);
-                    grown_from = None;
+            if position < lengths_kept {
+                let before = len;
+                len = self.keep_length(change, before);
+                match len.cmp(&before) {
+                    Ordering::Greater => grown_from = Some(before),
+                    Ordering::Less => grown_from = None,
+                    Ordering::Equal => {}
                 }
-                Change::Reserve { bytes } => self.durable.reserve(*bytes),
-                _ => {}
             }
-            if new > len {
-                grown_from = Some(len);
-            }
-            len = new;
         }
         if let Some(old) = grown_from {
             len = fate.growth(old, len, SECTOR_BYTES as u64);
@@ -133,6 +123,23 @@ impl Inode {
             len = len.min(self.durable.len());
         }
         self.durable.cut(len);
+    }
+
+    /// What a change makes of the length, if the disk has it.
+    fn keep_length(&mut self, change: &Change, len: u64) -> u64 {
+        match *change {
+            Change::Write { len: after, .. } => len.max(after),
+            Change::SetLen { bytes } => {
+                if bytes < len {
+                    self.durable.cut(bytes);
+                }
+                bytes
+            }
+            Change::Reserve { bytes } => {
+                self.durable.reserve(bytes);
+                len.max(bytes)
+            }
+        }
     }
 
     /// The file as memory: the same for everybody who asks while it lives.
