@@ -222,3 +222,27 @@ impl File for DirFile {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process;
+
+    /// Filesystems that cannot reserve space are rare; their path is walked here on whatever there is.
+    #[test]
+    fn growing_by_writing_adds_zeros_and_keeps_what_is_there() {
+        let path = std::env::temp_dir().join(format!("foreshore-io-grow-{}", process::id()));
+        let vfs = DirVfs::open(&path, true).expect("a temporary directory");
+        let fd = vfs.open_at("a", OFlags::CREATE).expect("a new file");
+        let file = DirFile { fd, access: Access::Buffered };
+        file.write_at(&[1; 5000], 0).expect("a write");
+        file.grow_by_writing(100).expect("nothing to do");
+        file.grow_by_writing(3_000_001).expect("zeros");
+        let mut content = vec![9; 3_000_001];
+        file.read_at(&mut content, 0).expect("the whole file");
+        assert!(content[..5000].iter().all(|&byte| byte == 1));
+        assert!(content[5000..].iter().all(|&byte| byte == 0));
+        assert_eq!(file.len().expect("a length"), 3_000_001);
+        fs::remove_dir_all(&path).expect("removing it");
+    }
+}

@@ -7,6 +7,7 @@ use foreshore_io::sim::{Crash, EventKind};
 use foreshore_io::{Access, File, SimDisk, Vfs};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::thread;
 
 const SEEDS: std::ops::Range<u64> = 0..400;
 const SECTOR: usize = 512;
@@ -212,6 +213,38 @@ fn a_killed_process_loses_nothing_that_returned() {
         assert!(bytes.chunks(700).enumerate().all(|(round, chunk)| chunk == [round as u8; 700]));
         let memory = next.shared_memory("ring", 4096).unwrap();
         assert!((0..10).all(|round| memory.words()[round].load(Relaxed) == round as u64), "seed {seed}");
+    }
+}
+
+/// Threads that store without any call to the disk: what they acknowledged before the crash was seen is there after it.
+#[test]
+fn an_acknowledgement_before_the_crash_stands_on_memory_that_survives() {
+    for seed in 0..20 {
+        let disk = SimDisk::new(seed);
+        let memory = disk.shared_memory("ring", 64 << 10).unwrap();
+        let file = open(&disk, "a");
+        disk.crash_at(disk.events() + 20 * seed);
+        let acknowledged: Vec<u64> = thread::scope(|scope| {
+            let writers: Vec<_> = (0..2usize)
+                .map(|writer| {
+                    let (disk, word) = (&disk, &memory.words()[writer * 8000]);
+                    let until_crash = move || {
+                        (1..).find(|&value| {
+                            word.store(value, Relaxed);
+                            disk.is_crashed()
+                        })
+                    };
+                    scope.spawn(move || until_crash().expect("a crash") - 1)
+                })
+                .collect();
+            while file.write_at(b"x", 0).is_ok() {}
+            writers.into_iter().map(|writer| writer.join().expect("a count")).collect()
+        });
+        let next = disk.after_crash(Crash::ProcessKill, seed).shared_memory("ring", 64 << 10).unwrap();
+        for (writer, acknowledged) in acknowledged.into_iter().enumerate() {
+            let survived = next.words()[writer * 8000].load(Relaxed);
+            assert!(survived >= acknowledged, "seed {seed}: {survived} survived of {acknowledged}");
+        }
     }
 }
 

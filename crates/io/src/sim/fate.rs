@@ -49,11 +49,6 @@ impl Fate {
         Self { quarters: rng.below(5), rng: Rng::new(rng.next()) }
     }
 
-    /// Does everything survive, without any chance in it?
-    pub(crate) fn spares_all(&self) -> bool {
-        self.quarters == 4
-    }
-
     /// Does this one survive?
     pub(crate) fn spares(&mut self) -> bool {
         self.rng.below(4) < self.quarters
@@ -70,7 +65,7 @@ impl Fate {
 
     /// How far growth from `old` to `new`, in steps of `step`, came.
     pub(crate) fn growth(&mut self, old: u64, new: u64, step: u64) -> u64 {
-        if self.spares_all() || self.rng.coin() {
+        if self.quarters == 4 || self.rng.coin() {
             return new;
         }
         let steps = (new - old) / step;

@@ -178,16 +178,14 @@ fn put_spared(durable: &mut Pages, sectors: Range<u64>, pages: &[Arc<Page>], fat
         let base = page * SECTORS_PER_PAGE;
         let start = sectors.start.max(base) - base;
         let end = sectors.end.min(base + SECTORS_PER_PAGE) - base;
-        let mut put = |sectors: Range<u64>| {
-            durable.put_sectors(page as usize, content, sectors.start as usize..sectors.end as usize);
-        };
-        if fate.spares_all() {
-            put(start..end);
-            continue;
-        }
-        for sector in start..end {
-            if fate.spares() {
-                put(sector..sector + 1);
+        let mut spared = start;
+        // Neighbours that survive together are put together: a whole page is shared, not copied.
+        for sector in start..=end {
+            if sector == end || !fate.spares() {
+                if spared < sector {
+                    durable.put_sectors(page as usize, content, spared as usize..sector as usize);
+                }
+                spared = sector + 1;
             }
         }
     }
