@@ -79,15 +79,17 @@ pub(super) fn tail(suffix: &[u8]) -> &[u8] {
     suffix.get(HEAD_BYTES..).unwrap_or_default()
 }
 
-/// The first four bytes of a suffix as a big-endian number, zeros where it is shorter.
+/// The first four bytes of a suffix as a big-endian number, zeros where it is shorter. By cases, because a copy of
+/// unknown length is a call, and suffixes of u32 keys are shorter than four bytes.
 #[inline]
 pub(super) fn head(suffix: &[u8]) -> u32 {
-    if let Some(first) = suffix.first_chunk::<HEAD_BYTES>() {
-        return u32::from_be_bytes(*first);
-    }
-    let mut padded = [0; HEAD_BYTES];
-    padded[..suffix.len()].copy_from_slice(suffix);
-    u32::from_be_bytes(padded)
+    u32::from_be_bytes(match *suffix {
+        [a, b, c, d, ..] => [a, b, c, d],
+        [a, b, c] => [a, b, c, 0],
+        [a, b] => [a, b, 0, 0],
+        [a] => [a, 0, 0, 0],
+        [] => [0; HEAD_BYTES],
+    })
 }
 
 /// A slot: head in the upper half, then suffix length, then cell offset, so that one comparison of words orders by

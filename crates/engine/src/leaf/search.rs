@@ -59,9 +59,10 @@ pub(super) fn find<E>(
 /// The least slot word of any suffix that is not below `suffix`, tails aside.
 #[inline]
 fn target(suffix: &[u8]) -> Slot {
+    #[cfg(not(seeded_bug = "leaf_tie_ignores_length"))]
     let len = suffix.len().min(HEAD_BYTES + 1) as u64;
     #[cfg(seeded_bug = "leaf_tie_ignores_length")]
-    let len = len.min(HEAD_BYTES as u64 + 1) & 4;
+    let len = 0;
     Slot(u64::from(head(suffix)) << 32 | len << 16)
 }
 
