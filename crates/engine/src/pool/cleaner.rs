@@ -40,14 +40,10 @@ impl Pace {
         }
     }
 
-    /// Is there a cleaner to wait for?
-    pub fn in_background(&self) -> bool {
-        self.state.lock().running
-    }
-
-    /// Rounds finished so far.
-    pub fn rounds(&self) -> u64 {
-        self.state.lock().rounds
+    /// Rounds finished so far, and whether there is a cleaner to wait for.
+    pub fn look(&self) -> (u64, bool) {
+        let state = self.state.lock();
+        (state.rounds, state.running)
     }
 
     /// Waits until more than `rounds` are finished. Errors: that of the last round.

@@ -87,24 +87,32 @@ impl Pool {
     pub(super) fn take_frame(&self) -> Result<FrameId> {
         assert_none_held("waiting for a frame");
         loop {
-            let rounds = self.pace.rounds();
+            let (rounds, in_background) = self.pace.look();
+            let mut reclaimed = Ok(());
+            if !in_background && self.free.is_low() {
+                reclaimed = self.reclaim();
+            }
             if let Some(frame) = self.find_frame() {
                 return Ok(frame);
             }
-            self.counters.frame_waits.fetch_add(1, Relaxed);
-            let reclaimed = if self.pace.in_background() { self.pace.wait(rounds) } else { self.reclaim() };
+            if in_background {
+                self.counters.frame_waits.fetch_add(1, Relaxed);
+                reclaimed = self.pace.wait(rounds);
+            }
             if let Err(error) = reclaimed {
                 return self.find_frame().ok_or(error);
             }
         }
     }
 
+    /// A free frame, or one that the hand finds at a glance: less than a lap, so that no page is marked and evicted by
+    /// the same visitor. An operation that needs two pages would else drive out the first to load the second.
     fn find_frame(&self) -> Option<FrameId> {
         let frame = self.free.pop();
         if self.free.is_low() {
             self.pace.ask();
         }
-        frame.or_else(|| (0..GLANCE.min(2 * self.frames.count())).find_map(|_| self.try_next()))
+        frame.or_else(|| (0..GLANCE.min(self.frames.count() / 2)).find_map(|_| self.try_next()))
     }
 
     fn try_next(&self) -> Option<FrameId> {

@@ -10,7 +10,7 @@
 //!
 //! Invariants:
 //! - D1: what [`Directory::append`] returned `Ok` for survives any crash; what it returned `Full` for never appears.
-//! - D2: at any time the file with the highest number is complete: it got its name after its base was synced, and its
+//! - D2: a file without the mark that ends its base has been damaged; it is never taken for a young one. At any time the file with the highest number is complete: it got its name after its base was synced, and its
 //!   predecessor is removed only after that name was.
 
 use super::journal::{Journal, PAYLOAD_MAX, Reader};
@@ -55,6 +55,8 @@ pub(crate) enum Entry {
     Redo(Lsn),
     /// The database was opened.
     Incarnation(Incarnation),
+    /// All before this was in the file when it got its name.
+    BaseEnd,
 }
 
 /// All that the directory knows.
@@ -121,16 +123,22 @@ impl Directory {
         let file = open_file(&*vfs, &name, false)?;
         let mut replay = Replay::default();
         let mut reader = Reader::new(Arc::clone(&file), &name, *number)?;
+        let mut base_bytes = None;
         while let Some(batch) = reader.next()? {
-            decode_all(&name, &batch, |entry, _| replay.apply(entry))?;
+            decode_all(&name, &batch, |entry, _| {
+                if entry == Entry::BaseEnd {
+                    base_bytes = Some(reader.bytes());
+                }
+                replay.apply(entry);
+                Ok(())
+            })?;
         }
+        let base_bytes = base_bytes.ok_or_else(|| Error::corrupt(&name, "its base is not whole (D2)"))?;
         let journal = Journal::resume(reader)?;
         // The file's name may have been seen only by the process before: durable first, then its predecessor may go.
         vfs.sync_dir().map_err(|e| Error::io(format!("syncing the name {name}"), &e))?;
         older.iter().for_each(|number| remove_old(&*vfs, *number));
         let loaded = replay.finish();
-        // What a rewrite would leave: close enough to count the growth from.
-        let base_bytes = loaded.pages.iter().map(|page| page_entry_bytes(page) as u64).sum();
         let current = Current { number: *number, file, journal, base_bytes };
         Ok((Self { vfs, current: Mutex::new(current) }, loaded))
     }
@@ -216,9 +224,8 @@ impl Base {
 
     /// D2: contents, name, then nobody needs the predecessor.
     fn install(mut self, vfs: &dyn Vfs) -> Result<Current> {
-        if !self.batch.is_empty() {
-            self.flush()?;
-        }
+        encode(&Entry::BaseEnd, &mut self.batch);
+        self.flush()?;
         self.journal.sync()?;
         let name = file_name(self.number);
         vfs.rename(TEMPORARY, &name).map_err(|e| poisoned(format!("naming {name}"), &e))?;
@@ -266,6 +273,7 @@ impl Current {
                 Entry::Free(pid) => survey.note(pid, 0),
                 Entry::Redo(lsn) => survey.redo_lsn = lsn,
                 Entry::Incarnation(incarnation) => survey.incarnations.push(incarnation),
+                Entry::BaseEnd => {}
             }
             Ok(())
         })?;
@@ -317,14 +325,14 @@ struct Replay {
 }
 
 impl Replay {
-    fn apply(&mut self, entry: Entry) -> Result<()> {
+    fn apply(&mut self, entry: Entry) {
         match entry {
             Entry::Page(page) => self.set(page.pid, Some(page)),
             Entry::Free(pid) => self.set(pid, None),
             Entry::Redo(lsn) => self.redo_lsn = lsn,
             Entry::Incarnation(incarnation) => self.incarnations.push(incarnation),
+            Entry::BaseEnd => {}
         }
-        Ok(())
     }
 
     fn set(&mut self, pid: PageId, page: Option<PageEntry>) {
@@ -346,10 +354,7 @@ const PAGE: u8 = 1;
 const FREE: u8 = 2;
 const REDO: u8 = 3;
 const INCARNATION: u8 = 4;
-
-fn page_entry_bytes(page: &PageEntry) -> usize {
-    1 + 8 + 8 + 8 + 4 + 2 + page.low_key.len()
-}
+const BASE_END: u8 = 5;
 
 fn encode(entry: &Entry, out: &mut Vec<u8>) {
     match entry {
@@ -372,6 +377,7 @@ fn encode(entry: &Entry, out: &mut Vec<u8>) {
             out.push(INCARNATION);
             [i.prev_end.0, i.start.0, i.salt].iter().for_each(|word| out.extend(word.to_le_bytes()));
         }
+        Entry::BaseEnd => out.push(BASE_END),
     }
 }
 
@@ -415,6 +421,7 @@ fn decode(from: &mut &[u8]) -> Option<Entry> {
             start: Lsn(take_u64(from)?),
             salt: take_u64(from)?,
         }),
+        BASE_END => Entry::BaseEnd,
         _ => return None,
     })
 }
@@ -472,7 +479,7 @@ mod tests {
         for number in 0..batches {
             let batch: Vec<Entry> =
                 (0..1 + rng.below(8)).map(|i| random_entry(&mut rng, number * 100 + i)).collect();
-            batch.iter().for_each(|entry| replay.apply(entry.clone()).unwrap());
+            batch.iter().for_each(|entry| replay.apply(entry.clone()));
             model.states.push(Replay { pages: replay.pages.clone(), ..clone_rest(&replay) }.finish());
             model.batches.push(batch);
         }

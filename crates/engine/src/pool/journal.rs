@@ -164,6 +164,11 @@ impl Reader {
         Ok(Self { file, name: name.to_string(), next: Position::beginning(number), len })
     }
 
+    /// Bytes read so far.
+    pub fn bytes(&self) -> u64 {
+        self.next.at
+    }
+
     /// The next payload; `None` at the end. `Corrupt` if the end is not one (J1).
     pub fn next(&mut self) -> Result<Option<Vec<u8>>> {
         if let Some(batch) = self.batch_at(self.next.at)?
