@@ -3,7 +3,7 @@
 use super::super::*;
 use foreshore_io::SimDisk;
 
-const OPTIONS: LogOptions = LogOptions { segment_bytes: 64 << 10, ring_bytes: 64 << 10, flights: 2 };
+const OPTIONS: LogOptions = super::SMALL;
 
 fn append(log: &Log, body: &[u8]) -> (Lsn, Lsn) {
     log.room().unwrap();

@@ -1,3 +1,13 @@
-//! The log as a whole: against real directories and the simulated disk.
+//! The log as a whole: against the simulated disk, which crashes and fails, and against real directories.
 
 mod basic;
+mod crash;
+mod faults;
+mod speed;
+mod stress;
+mod world;
+
+use super::LogOptions;
+
+/// The smallest log: laps, segment ends and cut records come soon.
+const SMALL: LogOptions = LogOptions { segment_bytes: 64 << 10, ring_bytes: 64 << 10, flights: 2 };

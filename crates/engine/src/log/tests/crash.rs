@@ -1,0 +1,133 @@
+//! Crashes at every event, in every life: nothing acknowledged is lost, nothing stale comes back.
+
+use super::super::*;
+use super::SMALL;
+use super::world::{Random, Work, World};
+use foreshore_io::SimDisk;
+use foreshore_io::sim::Crash::{self, PowerLoss, ProcessKill};
+
+const FEW: Work = Work { threads: 2, records: 30, body_bytes_max: 300, truncate: false };
+const LARGE: Work = Work { threads: 3, records: 40, body_bytes_max: 6000, truncate: true };
+
+/// A life that crashes at its event `event`. `false` if it ended before.
+fn live_until(world: &mut World, event: u64, work: Work) -> bool {
+    world.disk.crash_at(event);
+    let errors = world.live(work);
+    assert!(world.disk.is_crashed() || errors.is_empty(), "errors without a crash: {errors:?}");
+    world.disk.is_crashed()
+}
+
+/// Crash at every event of the first life, at random ones of the second (its recovery included) and the third.
+fn crash_everywhere(seed: u64, work: Work, crash: Crash) {
+    let mut random = Random(seed);
+    for event in 0.. {
+        let mut world = World::new(random.next());
+        if !live_until(&mut world, event, work) {
+            assert!(event > 5, "the work makes events");
+            return;
+        }
+        world.crash(crash);
+        for _ in 0..2 {
+            let crash = if random.below(2) == 0 { ProcessKill } else { PowerLoss };
+            live_until(&mut world, random.below(25), work);
+            world.crash(crash);
+        }
+        assert!(world.live(FEW).is_empty());
+        world.crash(PowerLoss);
+        world.recover().unwrap();
+    }
+}
+
+fn seeds(count: u64) -> impl Iterator<Item = u64> {
+    (0..count).inspect(|seed| println!("seed {seed}"))
+}
+
+/// `Sync` survives a loss of power. Catches `log_ack_before_sync`.
+#[test]
+fn power_loss_at_every_event() {
+    seeds(3).for_each(|seed| crash_everywhere(seed, FEW, PowerLoss));
+}
+
+/// Everything acknowledged survives the death of the process. Catches `log_release_cut_record`.
+#[test]
+fn kill_at_every_event() {
+    seeds(3).for_each(|seed| crash_everywhere(seed, FEW, ProcessKill));
+}
+
+/// The same with records that span blocks, flights cut inside records, laps of the ring and recycled segments.
+#[test]
+fn crash_at_every_event_of_large_work() {
+    for seed in seeds(1) {
+        crash_everywhere(seed, LARGE, PowerLoss);
+        crash_everywhere(seed, LARGE, ProcessKill);
+    }
+}
+
+fn append(log: &Log, body: &[u8]) -> Lsn {
+    log.room().unwrap();
+    let reservation = log.reserve(body.len());
+    let end = reservation.end();
+    log.fill(reservation, &[body]);
+    end
+}
+
+/// A block that never reached the disk, a later one that did, an end in between, and new records that stop where the
+/// stale block begins: its records do not come back. Catches `log_same_salt`.
+#[test]
+fn an_append_after_a_torn_tail_resurrects_nothing() {
+    let disk = SimDisk::new(1);
+    let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+    let first = Incarnation::after(Lsn::ZERO);
+    let log = Log::open(vfs.clone(), SMALL, first).unwrap();
+    for body in [b"\x01one", b"\x01two"] {
+        let end = append(&log, body);
+        log.commit(end, Durability::Sync).unwrap();
+    }
+    drop(log);
+    disk.corrupt("wal-0000000000000000", |bytes| bytes[..4096].fill(0));
+    disk.corrupt("ring", |bytes| bytes.fill(0));
+
+    let end = repair_tail(&vfs, SMALL, &[first], Lsn::ZERO).unwrap().end;
+    assert_eq!(end, Lsn::ZERO);
+    let incarnations = [first, Incarnation::after(end)];
+    let log = Log::open(vfs.clone(), SMALL, incarnations[1]).unwrap();
+    let end = append(&log, b"\x01new");
+    log.commit(end, Durability::Sync).unwrap();
+    drop(log);
+    let mut reader = LogReader::open(&vfs, SMALL, &incarnations, Lsn::ZERO).unwrap();
+    assert_eq!(reader.next().unwrap().unwrap().body, b"\x01new");
+    assert_eq!(reader.next().unwrap(), None);
+}
+
+/// A record in the ring alone survives the process, and from its repair on also the machine.
+#[test]
+fn what_only_the_ring_holds_is_repaired() {
+    let disk = SimDisk::new(1);
+    let first = Incarnation::after(Lsn::ZERO);
+    let log = Log::open(Arc::new(disk.clone()), SMALL, first).unwrap();
+    let end = append(&log, b"\x01relaxed");
+    log.commit(end, Durability::Relaxed).unwrap();
+
+    let killed = disk.after_crash(ProcessKill, 1);
+    let vfs: Arc<dyn Vfs> = Arc::new(killed.clone());
+    let tail = repair_tail(&vfs, SMALL, &[first], Lsn::ZERO).unwrap();
+    assert_eq!((tail.end, tail.repaired_bytes), (end, end.0));
+    let vfs: Arc<dyn Vfs> = Arc::new(killed.after_crash(PowerLoss, 1));
+    assert_eq!(repair_tail(&vfs, SMALL, &[first], Lsn::ZERO).unwrap().end, end);
+}
+
+/// A place that was used a lap ago is not complete before it is filled again, nor is anything behind it. Catches
+/// `log_ring_not_zeroed`.
+#[test]
+fn a_reserved_place_is_incomplete_until_filled() {
+    let log = Log::open(Arc::new(SimDisk::new(1)), SMALL, Incarnation::after(Lsn::ZERO)).unwrap();
+    for i in 0..5000 {
+        log.room().unwrap();
+        let first = log.reserve(56);
+        let end = append(&log, &[1; 56]);
+        assert!(log.shared.ring.advance(end) <= first.start(), "record {i}");
+        log.fill(first, &[&[1; 56]]);
+        log.commit(end, if i % 8 == 0 { Durability::Sync } else { Durability::Buffered }).unwrap();
+    }
+    log.close().unwrap();
+}

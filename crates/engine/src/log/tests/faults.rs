@@ -1,0 +1,115 @@
+//! Every call of the disk fails once, or for ever: typed errors, no false acknowledgement, no hang.
+
+use super::super::*;
+use super::SMALL;
+use super::world::{Work, World};
+use foreshore_io::SimDisk;
+use foreshore_io::sim::{Crash::PowerLoss, Fault, Repeat};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+const WORK: Work = Work { threads: 3, records: 30, body_bytes_max: 3000, truncate: true };
+
+/// Runs `test` on a thread of its own, and panics if it takes longer than a hang would.
+fn without_hang(what: String, test: impl FnOnce() + Send + 'static) {
+    let (done, waits) = channel();
+    let thread = thread::spawn(move || {
+        test();
+        let _ = done.send(());
+    });
+    if waits.recv_timeout(Duration::from_secs(30)) == Err(RecvTimeoutError::Timeout) {
+        panic!("{what}: still running after 30 s");
+    }
+    thread.join().unwrap_or_else(|_| panic!("{what}: see above"));
+}
+
+fn fail_everywhere(fault: Fault, repeat: Repeat) {
+    for event in 0..60 {
+        without_hang(format!("{fault:?} {repeat:?} at event {event}"), move || {
+            let mut world = World::new(event);
+            world.disk.fail_at(event, fault, repeat);
+            for error in world.live(WORK) {
+                let typed = matches!(error, Error::Full { .. } | Error::Poisoned { .. } | Error::Io { .. });
+                assert!(typed, "{error}");
+            }
+            world.disk.clear_faults();
+            world.crash(PowerLoss);
+            assert!(world.live(WORK).is_empty(), "a new life begins without faults");
+            world.crash(PowerLoss);
+            world.recover().unwrap();
+        });
+    }
+}
+
+#[test]
+fn io_errors_at_every_event() {
+    fail_everywhere(Fault::Eio, Repeat::Once);
+    fail_everywhere(Fault::Eio, Repeat::Forever);
+}
+
+#[test]
+fn no_space_at_every_event() {
+    fail_everywhere(Fault::Enospc, Repeat::Once);
+    fail_everywhere(Fault::Enospc, Repeat::Forever);
+}
+
+#[test]
+fn short_writes_at_every_event() {
+    fail_everywhere(Fault::ShortWrite, Repeat::Once);
+}
+
+/// On a full disk writers are refused before they change anything, all that was promised stays true, and when there is
+/// space again they go on.
+#[test]
+fn a_full_disk_refuses_and_recovers() {
+    without_hang("full disk".into(), || {
+        let disk = SimDisk::new(1);
+        disk.set_capacity(512 << 10);
+        let log = Log::open(Arc::new(disk.clone()), SMALL, Incarnation::after(Lsn::ZERO)).unwrap();
+        let mut append = || {
+            log.room()?;
+            let reservation = log.reserve(1000);
+            let end = reservation.end();
+            log.fill(reservation, &[&[1; 1000]]);
+            log.commit(end, Durability::Sync)
+        };
+        let mut written = 0;
+        let refused = loop {
+            match append() {
+                Ok(()) => written += 1,
+                Err(e) => break e,
+            }
+        };
+        assert!(matches!(refused, Error::Full { .. }), "{refused}");
+        assert!(written > 50, "{written} records");
+        assert!(matches!(append(), Err(Error::Full { .. })));
+        log.commit(log.reserved(), Durability::Sync).unwrap();
+        log.truncate(log.durable()).unwrap();
+        append().unwrap();
+        disk.set_capacity(u64::MAX);
+        (0..500).for_each(|_| append().unwrap());
+        log.close().unwrap();
+    });
+}
+
+/// After a failed sync nothing is acknowledged, by anyone, in any mode.
+#[test]
+fn a_failed_sync_stops_the_log() {
+    without_hang("failed sync".into(), || {
+        let disk = SimDisk::new(1);
+        let log = Log::open(Arc::new(disk.clone()), SMALL, Incarnation::after(Lsn::ZERO)).unwrap();
+        log.room().unwrap();
+        let reservation = log.reserve(10);
+        let end = reservation.end();
+        log.fill(reservation, &[&[1; 10]]);
+        disk.fail_at(disk.events() + 1, Fault::Eio, Repeat::Once);
+        let refused = log.commit(end, Durability::Sync).unwrap_err();
+        assert!(matches!(&refused, Error::Poisoned { cause } if cause.contains("wal-")), "{refused}");
+        for durability in [Durability::Sync, Durability::Buffered, Durability::Relaxed] {
+            assert!(matches!(log.commit(end, durability), Err(Error::Poisoned { .. })));
+        }
+        assert!(matches!(log.room(), Err(Error::Poisoned { .. })));
+        assert!(matches!(log.close(), Err(Error::Poisoned { .. })));
+        assert_eq!(log.durable(), Lsn::ZERO);
+    });
+}
