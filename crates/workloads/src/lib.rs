@@ -1,1 +1,3 @@
 //! Foreshore workloads.
+
+pub mod index_bench;
