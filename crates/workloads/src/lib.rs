@@ -5,6 +5,7 @@
 //! has no figure.
 
 pub mod flights;
+pub mod index_bench;
 pub mod keys;
 pub mod kv;
 pub mod orders;

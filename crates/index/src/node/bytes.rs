@@ -551,10 +551,6 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
         &self.header
     }
 
-    fn is_closed(&self) -> bool {
-        self.bound() == Bound::Closed
-    }
-
     fn least() -> Vec<u8> {
         Vec::new()
     }
@@ -699,18 +695,6 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
     fn set_high(&self, high: &[u8]) {
         assert_eq!(self.bound(), Bound::Infinite, "a bound is set once");
         self.write_high(high, None);
-    }
-
-    fn cut_at(&self, i: usize, pin: &Pin) {
-        assert!(i > 0 && i + 1 == self.header.count(), "the last entry, not the first, is cut");
-        let mut all = self.unpack();
-        if all.high.is_some() {
-            self.drop_cell(self.high_slot(), pin);
-        }
-        let bound = all.entries.pop().expect("the last entry");
-        // With the prefix that it has now, the entry surely fits as a bound.
-        let skip = if all.entries.len() > 1 { self.prefix_len() } else { 0 };
-        self.pack(&all.entries, Some(&bound), skip);
     }
 
     fn close(&self, pin: &Pin) {

@@ -139,10 +139,6 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
         &self.header
     }
 
-    fn is_closed(&self) -> bool {
-        self.high_lane() == K::Lane::MIN
-    }
-
     fn least() -> K {
         K::from_lane(K::Lane::MIN)
     }
@@ -267,12 +263,6 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
 
     fn set_high(&self, high: &K) {
         high.to_lane().store(&self.high);
-    }
-
-    fn cut_at(&self, i: usize, _pin: &Pin) {
-        assert!(i > 0 && i + 1 == self.header.count(), "the last entry, not the first, is cut");
-        self.lane(i).store(&self.high);
-        self.truncate(i);
     }
 
     fn close(&self, _pin: &Pin) {

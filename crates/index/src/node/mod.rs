@@ -8,7 +8,7 @@
 //! - N1: a node of level 0 is a leaf: its words are values. A node above holds children: entry `i` leads to the keys
 //!   from its own key up to that of entry `i + 1`; the key of entry 0 is the least possible key, whatever the range.
 //! - N2: `high` is exclusive: keys at or above it live to the right, behind `link`. Without a link it is infinite.
-//! - N3: a closed node has a `high` below every key, so everybody who comes moves right. A dead node is closed.
+//! - N3: a dead node is closed: its `high` is below every key, so everybody who comes moves right.
 //! - N4: a key only ever moves to the right. So does a range: an empty node gives its range to its right neighbour.
 //! - N5: methods under "reading" may run while the node changes: they bounds-check everything, follow nothing
 //!   before a check of [`Seen`], and their result counts only after validation.
@@ -157,8 +157,6 @@ pub(crate) trait Node: Sized + Send + Sync + 'static {
     /// Memory that was never a node.
     fn vacant() -> Self;
     fn header(&self) -> &Header;
-    /// Is every key to the right of this node (N3)? For readers (N5).
-    fn is_closed(&self) -> bool;
     /// A key not above any other.
     fn least() -> Self::Owned;
     fn own(key: &Self::Key) -> Self::Owned;
@@ -198,8 +196,6 @@ pub(crate) trait Node: Sized + Send + Sync + 'static {
     fn separator(&self, left: &Self::Key, right: &Self::Key) -> Self::Owned;
     /// Sets the upper bound of a node that has none.
     fn set_high(&self, high: &Self::Key);
-    /// Removes entry `i`, the last and not the first, and gives its range to the right (N4).
-    fn cut_at(&self, i: usize, pin: &Pin);
     /// Removes everything and gives the range to the right (N3).
     fn close(&self, pin: &Pin);
     /// Frees what the node owns outside of itself, at the end of the tree.

@@ -49,10 +49,7 @@ impl<N: Node> Tree<N> {
             above = Some(chain);
         }
         if nodes != self.counters.nodes.get() {
-            return broken(format!(
-                "count: {nodes} nodes are linked, {} were made",
-                self.counters.nodes.get()
-            ));
+            return broken(format!("count: {nodes} nodes are linked, {} were made", self.counters.nodes.get()));
         }
         if entries != self.len() {
             return broken(format!("count: {entries} entries, but a length of {}", self.len()));
@@ -71,12 +68,11 @@ impl<N: Node> Tree<N> {
             if node.header().latch.is_latched() {
                 return broken(format!("{at}: latched while nobody is active"));
             }
+            if level > 0 && node.header().count() == 0 {
+                return broken(format!("{at}: an inner node without children"));
+            }
             if node.header().level() != level || node.header().is_dead() {
-                return broken(format!(
-                    "{at}: level {}, dead: {}",
-                    node.header().level(),
-                    node.header().is_dead()
-                ));
+                return broken(format!("{at}: level {}, dead: {}", node.header().level(), node.header().is_dead()));
             }
             node.check().or_else(|what| broken(format!("{at}: {what}")))?;
             chain.push(Chained { node, low: low.clone() });
@@ -88,13 +84,6 @@ impl<N: Node> Tree<N> {
 
     /// Keys within `low .. high`; returns `high`, the next node's lower end.
     fn check_range(&self, node: &N, low: Option<N::Owned>, at: &str) -> Result<Option<N::Owned>, Broken> {
-        if node.is_closed() {
-            return if node.header().count() == 0 {
-                Ok(low)
-            } else {
-                broken(format!("{at}: N3: closed, not empty"))
-            };
-        }
         let high = (node.header().link() != 0).then(|| self.owned(node.high(&Seen::Latched)));
         for i in usize::from(node.header().level() > 0)..node.header().count() {
             let key = self.owned(node.key(i, &Seen::Latched));
@@ -112,32 +101,23 @@ impl<N: Node> Tree<N> {
         key.expect("nobody else is active")
     }
 
-    /// The children of a level, in order, are the nodes of the next one, each with a separator not below its range.
+    /// The children of a level, in order, are the nodes of the next one, each under the lower end of its range.
     fn check_parents(&self, parents: &[Chained<N>], chain: &[Chained<N>], level: u8) -> Result<(), Broken> {
         let mut children = chain.iter().enumerate();
         for parent in parents {
             for i in 0..parent.node.header().count() {
                 let Some((number, child)) = children.next() else {
-                    return broken(format!(
-                        "T1: level {} has more entries than level {level} nodes",
-                        level + 1
-                    ));
+                    return broken(format!("T1: level {} has more entries than level {level} nodes", level + 1));
                 };
                 if parent.node.word(i) != address_of(child.node) {
-                    return broken(format!(
-                        "T1: the entry of node {number} of level {level} leads elsewhere"
-                    ));
+                    return broken(format!("T1: the entry of node {number} of level {level} leads elsewhere"));
                 }
-                let separator = (i > 0).then(|| self.owned(parent.node.key(i, &Seen::Latched)));
-                let too_low = match (&separator, &child.low) {
-                    (Some(separator), Some(low)) => separator.borrow() < low.borrow(),
-                    _ => false,
+                let separator = match i {
+                    0 => parent.low.clone(),
+                    _ => Some(self.owned(parent.node.key(i, &Seen::Latched))),
                 };
-                if too_low {
-                    return broken(format!(
-                        "T3: {separator:?} leads to node {number} of level {level}, from {:?}",
-                        child.low
-                    ));
+                if separator.as_ref().map(Borrow::borrow) != child.low.as_ref().map(Borrow::<N::Key>::borrow) {
+                    return broken(format!("T3: {separator:?} leads to node {number} of level {level}, from {:?}", child.low));
                 }
             }
         }

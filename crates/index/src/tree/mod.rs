@@ -10,8 +10,8 @@
 //! - T1: a pointer in the tree leads to a node that is not yet retired; a pin keeps what was read usable.
 //! - T2: a node covers a range. Its lower end only ever goes down (it takes an empty left neighbour's range), its upper
 //!   end too (it gives to the right). So from wherever a key was once looked for, it is found to the right (N4).
-//! - T3: above the leaves, an entry's key is at or above the lower end of its child's range; so descending to the
-//!   greatest entry not above a key never leads too far right.
+//! - T3: above the leaves, an entry's key is the lower end of its child's range; so descending to the greatest entry
+//!   not above a key never leads too far right. While somebody descends, that end may have gone down.
 //! - T4: the root is the leftmost node of the highest level. It never becomes lower.
 //! - T5: latches are taken from the bottom up, and from left to right within a level; nothing waits for anything else
 //!   while it holds one.
@@ -223,8 +223,8 @@ impl<N: Node> Tree<N> {
         }
     }
 
-    /// The node of `level` that `key` belongs to, and a lower end of its range, `None` for the leftmost. By T3 that end
-    /// may be above the true one, but never above the key, and never below the true one.
+    /// The node of `level` that `key` belongs to, and the lower end of its range, `None` for the leftmost. That end may
+    /// have gone down meanwhile (T3).
     fn locate<'g>(&self, key: &N::Key, bias: Bias, level: u8, pin: &'g Pin) -> (&'g N, Option<N::Owned>) {
         let mut node = self.root(pin);
         let mut low = None;
@@ -252,10 +252,10 @@ impl<N: Node> Tree<N> {
     fn leftmost<'g>(&self, level: u8, pin: &'g Pin) -> &'g N {
         let mut node = self.root(pin);
         while node.header().level() > level {
-            // A closed node has no children; its right neighbour's children are the first.
+            // A dead node has no children; its right neighbour's children are the first.
             let next = self.read(node, |_| {
                 let header = node.header();
-                Ok(if header.count() > 0 { node.word(0) } else { header.link() })
+                Ok(if header.is_dead() { header.link() } else { node.word(0) })
             });
             node = node_at(next, pin);
         }
@@ -268,9 +268,9 @@ impl<N: Node> Tree<N> {
     }
 }
 
-/// The lower end of the right neighbour's range, unless the node is closed and has none of its own.
+/// The lower end of the right neighbour's range, unless the node is dead and its own lower end became that.
 fn hop_low<N: Node>(node: &N, seen: &Seen) -> Result<Option<N::Owned>, Restart> {
-    if node.is_closed() { Ok(None) } else { node.high(seen).map(Some) }
+    if node.header().is_dead() { Ok(None) } else { node.high(seen).map(Some) }
 }
 
 /// An empty node of `level`.

@@ -183,7 +183,7 @@ impl<'t, N: Node> Backward<'t, N> {
             };
             let entries = &self.batch.entries;
             let first = (entries.len() > 0).then(|| N::own(entries.key(0)));
-            // The lower end may be above the true one (T3): then the first entry is the true end of what was read.
+            // The lower end may have gone down (T3): then the first entry is the end of what was read.
             let low = match (low, first) {
                 (Some(low), Some(first)) if first.borrow() < low.borrow() => Some(first),
                 (low, _) => low,

@@ -12,15 +12,15 @@
 //! chain     L[a,b) → N[b,c) → R[c,d)          L[a,b) → R[b,d)        N closed, dead, still linked to R
 //! ```
 //!
-//! If N is the last entry of its parent P, that entry is cut off: P's upper end becomes b, and keys from b on find R
-//! behind P's link. If it was the only entry, P is closed (everybody who comes moves right) and is next to be unlinked.
-//!
-//! The rightmost node of a level stays, even when it is empty.
+//! If N is its parent's only child, the parent goes too, and so on upwards: a column of victims, up to an ancestor where
+//! the column's entry has a right neighbour. Otherwise (N is the last of several children) N stays: its range would have
+//! to pass to another parent's first child, whose separator stands further up. It goes when its left siblings are gone.
 //!
 //! Invariants:
-//! - D1: while L and N are latched, R is not unlinked (its left neighbour, N, is latched), and neither is N.
-//! - D2: a node whose right neighbour's separator is not next to its own stays: somebody is about to post it (U1).
-//! - D3: what cannot be done at once is left: an empty node is correct, only slow, and whoever empties it again tries.
+//! - D1: while N and its left neighbour are latched, N's right neighbour R is not unlinked (that takes N's latch).
+//! - D2: a node goes only if its right neighbour's separator is next to its own (or, for a column, if the right
+//!   neighbours form a column too): a separator in between is still to be posted (U1).
+//! - D3: all or nothing. What cannot be done at once is left: an empty node is correct, only slow.
 
 use super::update::Latched;
 use super::{Tree, address_of, node_at};
@@ -29,174 +29,155 @@ use crate::reclaim::Pin;
 use foreshore_base::Exclusive;
 use std::borrow::Borrow;
 
-/// The left neighbour of a node, and a key that belongs to the node.
-struct Around<'g, N: Node> {
-    left: Option<&'g N>,
-    key: N::Owned,
+/// A latched node that is to go, under its latched left neighbour, if it has one.
+struct Victim<'g, N> {
+    left: Option<Latched<'g, N>>,
+    node: &'g N,
+    latch: Exclusive<'g>,
 }
 
-/// Where the entry of the empty node is in its parent.
-enum Entry {
-    /// The right neighbour's entry follows it.
-    BeforeNeighbour(usize),
-    /// It is the last; the right neighbour is the first child of the parent's neighbour.
-    Last(usize),
+/// An ancestor's entry of the column; the next one is that of the column's right neighbour.
+struct Top<'g, N> {
+    parent: Latched<'g, N>,
+    entry: usize,
 }
 
 impl<N: Node> Tree<N> {
-    /// Unlinks `node`, a leaf that was found empty after the removal of `key`, and each parent that this empties.
+    /// Unlinks the leaf that `key` was just removed from if it is empty, and then its right neighbour if that is empty.
     #[cold]
-    pub(super) fn unlink_empty(&self, node: &N, key: &N::Key, pin: &Pin) {
-        let mut node = node;
-        let mut key = N::own(key);
-        let mut level = 0;
+    pub(super) fn unlink_empty(&self, key: &N::Key, pin: &Pin) {
         loop {
-            let Some(around) = self.look_around(node, key, level, pin) else { break };
-            match self.unlink(node, &around, level, pin) {
-                None => break,
-                Some(Closed::Nothing) => return,
-                Some(Closed::Parent(parent)) => (node, key, level) = (parent, around.key, level + 1),
+            let (leaf, low) = self.locate(key, Bias::AtMost, 0, pin);
+            if leaf.header().count() > 0 || leaf.header().link() == 0 {
+                return;
+            }
+            let mut victims = Vec::new();
+            match self.latch_column(leaf, low, &mut victims, pin) {
+                Some(top) => self.remove_column(victims, top, pin),
+                None => {
+                    self.counters.left_empty.add();
+                    victims.into_iter().for_each(Victim::spare);
+                    return;
+                }
             }
         }
-        self.counters.left_empty.add();
     }
 
-    /// Finds what should be the left neighbour of `node`, to which `key` leads or led.
-    fn look_around<'g>(&self, node: &N, key: N::Owned, level: u8, pin: &'g Pin) -> Option<Around<'g, N>> {
-        let (_, mut low) = self.locate(key.borrow(), Bias::AtMost, level, pin);
-        while let Some(key) = low {
-            let (left, further) = self.locate(key.borrow(), Bias::Below, level, pin);
-            if !std::ptr::eq(left, node) {
-                return Some(Around { left: Some(left), key });
-            }
-            // That lower end was above the true one (T3).
-            low = further;
-        }
-        let leftmost = self.leftmost(level, pin);
-        Some(Around { left: (!std::ptr::eq(leftmost, node)).then_some(leftmost), key: N::least() })
-    }
-
-    /// Unlinks `node` if it is still empty and its neighbours are in order (D2). `None`: it stays.
-    fn unlink<'g>(
+    /// Latches `leaf` and every ancestor that goes with it, from the bottom up (T5), and the entry above them.
+    fn latch_column<'g>(
         &self,
+        leaf: &'g N,
+        low: Option<N::Owned>,
+        victims: &mut Vec<Victim<'g, N>>,
+        pin: &'g Pin,
+    ) -> Option<Top<'g, N>> {
+        let key = low.clone().unwrap_or_else(N::least);
+        let mut node = leaf;
+        for level in 0..self.root(pin).header().level() {
+            let left = match &low {
+                Some(low) => Some(self.locate(low.borrow(), Bias::Below, level, pin).0),
+                None => None,
+            };
+            let victim = self.latch_victim(left, node, victims.last(), level, pin);
+            victims.push(victim?);
+            let (parent, _) = self.locate(key.borrow(), Bias::AtMost, level + 1, pin);
+            if self.read(parent, |_| Ok(parent.header().count())) > 1 {
+                return self.latch_top(node, parent, key.borrow(), pin);
+            }
+            node = parent;
+        }
+        None
+    }
+
+    /// Latches a node and, before it, its left neighbour, if the node is to go together with the victim `below`.
+    fn latch_victim<'g>(
+        &self,
+        left: Option<&'g N>,
         node: &'g N,
-        around: &Around<'g, N>,
+        below: Option<&Victim<'g, N>>,
         level: u8,
         pin: &'g Pin,
-    ) -> Option<Closed<'g, N>> {
-        if self.root(pin).header().level() <= level {
-            return None;
-        }
-        let both = latch_both(around.left, node)?;
-        let empty = node.header().count() == 0 && node.header().link() != 0 && !node.header().is_dead();
-        let found = if empty { self.parent_of(node, around.key.borrow(), level, pin) } else { None };
-        let Some((parent, entry)) = found else {
-            both.release_unchanged();
-            return None;
+    ) -> Option<Victim<'g, N>> {
+        let left = match left {
+            Some(left) => Some(latch_left_neighbour(left, node)?),
+            None if std::ptr::eq(self.leftmost(level, pin), node) => None,
+            None => return None,
         };
-        let neighbour = node.header().link();
-        let closed = drop_entry(&parent, &entry, neighbour, pin);
-        if let Some(left) = around.left {
-            left.header().set_link(neighbour);
+        let victim = Victim { left, node, latch: node.header().latch.exclusive() };
+        if self.may_go(node, below, pin) {
+            Some(victim)
+        } else {
+            victim.spare();
+            None
         }
-        node.close(pin);
-        node.header().set_dead();
-        let parent_node = parent.node;
-        drop((parent, both));
-        self.counters.unlinked.add();
-        self.counters.nodes.subtract();
-        // SAFETY: parent and left neighbour led to it, and do no longer; the leftmost of a level has no left neighbour,
-        // and no node with a parent is the root.
-        unsafe { pin.retire_node(node) };
-        Some(if closed { Closed::Parent(parent_node) } else { Closed::Nothing })
     }
 
-    /// Latches the parent of a latched empty node, if the node's entry there can go.
-    fn parent_of<'g>(
-        &self,
-        node: &N,
-        key: &N::Key,
-        level: u8,
-        pin: &'g Pin,
-    ) -> Option<(Latched<'g, N>, Entry)> {
-        let start = self.descend(key, Bias::AtMost, level + 1, pin);
-        let parent = self.latch_for(start, key, pin);
-        match self.entry_of(node, &parent, pin) {
-            Some(entry) => Some((parent, entry)),
-            None => {
+    /// Is this latched node empty, but for the victim below, and is the right neighbour ready to take over (D2)?
+    fn may_go(&self, node: &N, below: Option<&Victim<N>>, pin: &Pin) -> bool {
+        let header = node.header();
+        if header.is_dead() || header.link() == 0 {
+            return false;
+        }
+        let Some(below) = below else { return header.count() == 0 };
+        let right: &N = node_at(header.link(), pin);
+        let first = self.read(right, |_| Ok((right.header().count() > 0).then(|| right.word(0))));
+        header.count() == 1 && node.word(0) == address_of(below.node) && first == Some(below.node.header().link())
+    }
+
+    /// Latches the parent of the highest victim, if the right neighbour's entry is next to the victim's (D2).
+    fn latch_top<'g>(&self, victim: &N, parent: &'g N, key: &N::Key, pin: &'g Pin) -> Option<Top<'g, N>> {
+        let parent = self.latch_for(parent, key, pin);
+        let words = || (0..parent.node.header().count()).map(|i| parent.node.word(i));
+        let entry = words().position(|word| word == address_of(victim));
+        match entry {
+            Some(entry) if words().nth(entry + 1) == Some(victim.header().link()) => Some(Top { parent, entry }),
+            _ => {
                 parent.latch.release_unchanged();
                 None
             }
         }
     }
 
-    /// Finds the entry of a latched empty node in its latched parent, if the right neighbour's is next to it (D2).
-    fn entry_of(&self, node: &N, parent: &Latched<N>, pin: &Pin) -> Option<Entry> {
-        let count = parent.node.header().count();
-        let i = (0..count).find(|&i| parent.node.word(i) == address_of(node))?;
-        let neighbour = node.header().link();
-        if i + 1 < count {
-            return (parent.node.word(i + 1) == neighbour).then_some(Entry::BeforeNeighbour(i));
+    /// Gives the range of the latched column to its right neighbours.
+    fn remove_column(&self, victims: Vec<Victim<N>>, top: Top<N>, pin: &Pin) {
+        let highest = victims.last().expect("at least the leaf").node;
+        top.parent.node.set_word(top.entry, highest.header().link());
+        top.parent.node.remove_at(top.entry + 1, pin);
+        for victim in &victims {
+            if let Some(left) = &victim.left {
+                left.node.header().set_link(victim.node.header().link());
+            }
+            victim.node.close(pin);
+            victim.node.header().set_dead();
         }
-        let next = parent.node.header().link();
-        if next == 0 {
-            return None;
+        drop(top);
+        for Victim { left, node, latch } in victims {
+            drop((latch, left));
+            self.counters.unlinked.add();
+            self.counters.nodes.subtract();
+            // SAFETY: what led to it, the parent (itself gone, or changed) and the left neighbour, does no longer. The
+            // leftmost of a level has no left neighbour; no victim is the root, for each has a parent.
+            unsafe { pin.retire_node(node) };
         }
-        let next: &N = node_at(next, pin);
-        let first = self.read(next, |_| Ok((next.header().count() > 0).then(|| next.word(0))));
-        (first == Some(neighbour)).then_some(Entry::Last(i))
     }
 }
 
-/// An empty node and its left neighbour, latched.
-struct Both<'g> {
-    left: Option<Exclusive<'g>>,
-    node: Exclusive<'g>,
-}
-
-impl Both<'_> {
-    fn release_unchanged(self) {
-        self.node.release_unchanged();
+impl<N: Node> Victim<'_, N> {
+    /// Lets it live. Nothing was changed: readers need not begin again.
+    fn spare(self) {
+        self.latch.release_unchanged();
         if let Some(left) = self.left {
-            left.release_unchanged();
+            left.latch.release_unchanged();
         }
     }
 }
 
-/// Latches from left to right, if these are neighbours.
-fn latch_both<'g, N: Node>(left: Option<&'g N>, node: &'g N) -> Option<Both<'g>> {
-    let Some(left) = left else { return Some(Both { left: None, node: node.header().latch.exclusive() }) };
+/// Latches `left` if it is the left neighbour of `node`. Only then may `node` be waited for (T5).
+fn latch_left_neighbour<'g, N: Node>(left: &'g N, node: &N) -> Option<Latched<'g, N>> {
     let latch = left.header().latch.exclusive();
-    // Only now is it sure that `left` is on the left (T5).
-    if left.header().link() != address_of(node) || left.header().is_dead() {
-        latch.release_unchanged();
-        return None;
+    if left.header().link() == address_of(node) && !left.header().is_dead() {
+        return Some(Latched { node: left, latch });
     }
-    Some(Both { left: Some(latch), node: node.header().latch.exclusive() })
-}
-
-/// What else an unlinking brought about.
-enum Closed<'g, N> {
-    Nothing,
-    /// The parent has no entries left.
-    Parent(&'g N),
-}
-
-/// Takes the empty node's entry out of its latched parent; says whether that was the last one.
-fn drop_entry<N: Node>(parent: &Latched<N>, entry: &Entry, neighbour: u64, pin: &Pin) -> bool {
-    match *entry {
-        Entry::BeforeNeighbour(i) => {
-            parent.node.set_word(i, neighbour);
-            parent.node.remove_at(i + 1, pin);
-            false
-        }
-        Entry::Last(0) => {
-            parent.node.close(pin);
-            true
-        }
-        Entry::Last(i) => {
-            parent.node.cut_at(i, pin);
-            false
-        }
-    }
+    latch.release_unchanged();
+    None
 }

@@ -70,7 +70,7 @@ impl<N: Node> Tree<N> {
         drop(latch);
         self.length.add(-1);
         if emptied {
-            self.unlink_empty(node, key, pin);
+            self.unlink_empty(key, pin);
         }
         Some(value)
     }
