@@ -104,6 +104,7 @@ impl Cell {
 /// Errors: a run that fails for another reason than that its engine refuses the combination.
 pub fn run(options: &Options) -> Result<(), StoreError> {
     let mut cells = cells(options);
+    let before = host::describe(&options.dir);
     for turn in 0..options.repeats {
         for cell in cells.iter_mut().filter(|cell| cell.refused.is_none()) {
             eprintln!(
@@ -119,7 +120,7 @@ pub fn run(options: &Options) -> Result<(), StoreError> {
     }
     println!("{}", table(&cells));
     if let (Some(results), Some(host)) = (&options.results, &options.host) {
-        write_results(options, &results.join(format!("{}-{host}", host::today())), &cells)?;
+        write_results(options, &results.join(format!("{}-{host}", host::today())), &cells, &before)?;
     }
     Ok(())
 }
@@ -219,7 +220,7 @@ fn table(cells: &[Cell]) -> Table {
 }
 
 /// Writes `<name>.csv` (a line per run), `<name>.txt` (the table) and `host.txt`.
-fn write_results(options: &Options, dir: &Path, cells: &[Cell]) -> Result<(), StoreError> {
+fn write_results(options: &Options, dir: &Path, cells: &[Cell], host: &str) -> Result<(), StoreError> {
     std::fs::create_dir_all(dir)?;
     let fields = [
         "engine",
@@ -250,7 +251,7 @@ fn write_results(options: &Options, dir: &Path, cells: &[Cell]) -> Result<(), St
     }
     std::fs::write(dir.join(format!("{}.csv", options.name)), csv)?;
     std::fs::write(dir.join(format!("{}.txt", options.name)), format!("{}\n", table(cells)))?;
-    std::fs::write(dir.join("host.txt"), host::describe(&options.dir))?;
+    std::fs::write(dir.join("host.txt"), format!("{host}load after: {}\n", host::load()))?;
     println!("written to {}", dir.display());
     Ok(())
 }
