@@ -103,6 +103,7 @@ impl Cell {
 ///
 /// Errors: a run that fails for another reason than that its engine refuses the combination.
 pub fn run(options: &Options) -> Result<(), StoreError> {
+    std::fs::create_dir_all(&options.dir)?;
     let mut cells = cells(options);
     let before = host::describe(&options.dir);
     for turn in 0..options.repeats {
@@ -119,6 +120,11 @@ pub fn run(options: &Options) -> Result<(), StoreError> {
         }
     }
     println!("{}", table(&cells));
+    for cell in &cells {
+        if let Some(why) = &cell.refused {
+            println!("refused: {} × {}: {why}", name(&cell.workload), cell.threads);
+        }
+    }
     if let (Some(results), Some(host)) = (&options.results, &options.host) {
         write_results(options, &results.join(format!("{}-{host}", host::today())), &cells, &before)?;
     }
@@ -205,7 +211,7 @@ fn table(cells: &[Cell]) -> Table {
     for cell in cells {
         let mut row = vec![name(&cell.workload), cell.threads.to_string(), cell.engine()];
         match (&cell.refused, cell.spread("ops_per_s")) {
-            (Some(why), _) => row.push(why.clone()),
+            (Some(_), _) => row.push("refused".to_owned()),
             (None, None) => row.push("no run".to_owned()),
             (None, Some(ops)) => {
                 row.extend(ops.iter().map(|ops| format!("{ops:.0}")));

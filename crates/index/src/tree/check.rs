@@ -49,7 +49,10 @@ impl<N: Node> Tree<N> {
             above = Some(chain);
         }
         if nodes != self.counters.nodes.get() {
-            return broken(format!("count: {nodes} nodes are linked, {} were made", self.counters.nodes.get()));
+            return broken(format!(
+                "count: {nodes} nodes are linked, {} were made",
+                self.counters.nodes.get()
+            ));
         }
         if entries != self.len() {
             return broken(format!("count: {entries} entries, but a length of {}", self.len()));
@@ -69,7 +72,11 @@ impl<N: Node> Tree<N> {
                 return broken(format!("{at}: latched while nobody is active"));
             }
             if node.header().level() != level || node.header().is_dead() {
-                return broken(format!("{at}: level {}, dead: {}", node.header().level(), node.header().is_dead()));
+                return broken(format!(
+                    "{at}: level {}, dead: {}",
+                    node.header().level(),
+                    node.header().is_dead()
+                ));
             }
             node.check().or_else(|what| broken(format!("{at}: {what}")))?;
             chain.push(Chained { node, low: low.clone() });
@@ -82,7 +89,11 @@ impl<N: Node> Tree<N> {
     /// Keys within `low .. high`; returns `high`, the next node's lower end.
     fn check_range(&self, node: &N, low: Option<N::Owned>, at: &str) -> Result<Option<N::Owned>, Broken> {
         if node.is_closed() {
-            return if node.header().count() == 0 { Ok(low) } else { broken(format!("{at}: N3: closed, not empty")) };
+            return if node.header().count() == 0 {
+                Ok(low)
+            } else {
+                broken(format!("{at}: N3: closed, not empty"))
+            };
         }
         let high = (node.header().link() != 0).then(|| self.owned(node.high(&Seen::Latched)));
         for i in usize::from(node.header().level() > 0)..node.header().count() {
@@ -107,10 +118,15 @@ impl<N: Node> Tree<N> {
         for parent in parents {
             for i in 0..parent.node.header().count() {
                 let Some((number, child)) = children.next() else {
-                    return broken(format!("T1: level {} has more entries than level {level} nodes", level + 1));
+                    return broken(format!(
+                        "T1: level {} has more entries than level {level} nodes",
+                        level + 1
+                    ));
                 };
                 if parent.node.word(i) != address_of(child.node) {
-                    return broken(format!("T1: the entry of node {number} of level {level} leads elsewhere"));
+                    return broken(format!(
+                        "T1: the entry of node {number} of level {level} leads elsewhere"
+                    ));
                 }
                 let separator = (i > 0).then(|| self.owned(parent.node.key(i, &Seen::Latched)));
                 let too_low = match (&separator, &child.low) {
@@ -118,7 +134,10 @@ impl<N: Node> Tree<N> {
                     _ => false,
                 };
                 if too_low {
-                    return broken(format!("T3: {separator:?} leads to node {number} of level {level}, from {:?}", child.low));
+                    return broken(format!(
+                        "T3: {separator:?} leads to node {number} of level {level}, from {:?}",
+                        child.low
+                    ));
                 }
             }
         }

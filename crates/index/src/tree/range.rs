@@ -188,9 +188,8 @@ impl<'t, N: Node> Backward<'t, N> {
                 (Some(low), Some(first)) if first.borrow() < low.borrow() => Some(first),
                 (low, _) => low,
             };
-            self.from = low
-                .filter(|low| !below(low.borrow(), &self.start))
-                .map(|low| Start::Key(low, Bias::Below));
+            self.from =
+                low.filter(|low| !below(low.borrow(), &self.start)).map(|low| Start::Key(low, Bias::Below));
             let len = entries.len();
             let next = partition_point(len, |i| below(entries.key(i), &self.start));
             (self.batch.next, self.batch.end) = (next, len);

@@ -77,7 +77,13 @@ impl<N: Node> Tree<N> {
     }
 
     /// Unlinks `node` if it is still empty and its neighbours are in order (D2). `None`: it stays.
-    fn unlink<'g>(&self, node: &'g N, around: &Around<'g, N>, level: u8, pin: &'g Pin) -> Option<Closed<'g, N>> {
+    fn unlink<'g>(
+        &self,
+        node: &'g N,
+        around: &Around<'g, N>,
+        level: u8,
+        pin: &'g Pin,
+    ) -> Option<Closed<'g, N>> {
         if self.root(pin).header().level() <= level {
             return None;
         }
@@ -106,7 +112,13 @@ impl<N: Node> Tree<N> {
     }
 
     /// Latches the parent of a latched empty node, if the node's entry there can go.
-    fn parent_of<'g>(&self, node: &N, key: &N::Key, level: u8, pin: &'g Pin) -> Option<(Latched<'g, N>, Entry)> {
+    fn parent_of<'g>(
+        &self,
+        node: &N,
+        key: &N::Key,
+        level: u8,
+        pin: &'g Pin,
+    ) -> Option<(Latched<'g, N>, Entry)> {
         let start = self.descend(key, Bias::AtMost, level + 1, pin);
         let parent = self.latch_for(start, key, pin);
         match self.entry_of(node, &parent, pin) {
