@@ -103,7 +103,9 @@ impl Cell {
 ///
 /// Errors: a run that fails for another reason than that its engine refuses the combination.
 pub fn run(options: &Options) -> Result<(), StoreError> {
+    std::fs::create_dir_all(&options.dir)?;
     let mut cells = cells(options);
+    let before = host::describe(&options.dir);
     for turn in 0..options.repeats {
         for cell in cells.iter_mut().filter(|cell| cell.refused.is_none()) {
             eprintln!(
@@ -118,8 +120,13 @@ pub fn run(options: &Options) -> Result<(), StoreError> {
         }
     }
     println!("{}", table(&cells));
+    for cell in &cells {
+        if let Some(why) = &cell.refused {
+            println!("refused: {} × {}: {why}", name(&cell.workload), cell.threads);
+        }
+    }
     if let (Some(results), Some(host)) = (&options.results, &options.host) {
-        write_results(options, &results.join(format!("{}-{host}", host::today())), &cells)?;
+        write_results(options, &results.join(format!("{}-{host}", host::today())), &cells, &before)?;
     }
     Ok(())
 }
@@ -204,7 +211,7 @@ fn table(cells: &[Cell]) -> Table {
     for cell in cells {
         let mut row = vec![name(&cell.workload), cell.threads.to_string(), cell.engine()];
         match (&cell.refused, cell.spread("ops_per_s")) {
-            (Some(why), _) => row.push(why.clone()),
+            (Some(_), _) => row.push("refused".to_owned()),
             (None, None) => row.push("no run".to_owned()),
             (None, Some(ops)) => {
                 row.extend(ops.iter().map(|ops| format!("{ops:.0}")));
@@ -219,7 +226,7 @@ fn table(cells: &[Cell]) -> Table {
 }
 
 /// Writes `<name>.csv` (a line per run), `<name>.txt` (the table) and `host.txt`.
-fn write_results(options: &Options, dir: &Path, cells: &[Cell]) -> Result<(), StoreError> {
+fn write_results(options: &Options, dir: &Path, cells: &[Cell], host: &str) -> Result<(), StoreError> {
     std::fs::create_dir_all(dir)?;
     let fields = [
         "engine",
@@ -250,7 +257,7 @@ fn write_results(options: &Options, dir: &Path, cells: &[Cell]) -> Result<(), St
     }
     std::fs::write(dir.join(format!("{}.csv", options.name)), csv)?;
     std::fs::write(dir.join(format!("{}.txt", options.name)), format!("{}\n", table(cells)))?;
-    std::fs::write(dir.join("host.txt"), host::describe(&options.dir))?;
+    std::fs::write(dir.join("host.txt"), format!("{host}load after: {}\n", host::load()))?;
     println!("written to {}", dir.display());
     Ok(())
 }

@@ -24,6 +24,11 @@ pub fn today() -> String {
     printed("date", &["+%F"])
 }
 
+/// Load averages over 1, 5 and 15 minutes, and more, as Linux gives them.
+pub fn load() -> String {
+    std::fs::read_to_string("/proc/loadavg").unwrap_or_default().trim().to_owned()
+}
+
 /// One `name: value` per line.
 pub fn describe(store_dir: &Path) -> String {
     let dir = store_dir.to_string_lossy();
@@ -35,7 +40,7 @@ pub fn describe(store_dir: &Path) -> String {
         ("memory", proc_field("/proc/meminfo", "MemTotal")),
         ("kernel", printed("uname", &["-sr"])),
         ("filesystem", filesystem.lines().last().unwrap_or("unknown").to_owned()),
-        ("load", std::fs::read_to_string("/proc/loadavg").unwrap_or_default().trim().to_owned()),
+        ("load", load()),
         ("compiler", printed("rustc", &["--version"])),
         ("commit", printed("git", &["describe", "--always", "--dirty"])),
     ];

@@ -1,2 +1,99 @@
-//! The foreshore command.
-fn main() {}
+//! `foreshore`: the engine from the command line.
+//!
+//! Exit codes, the same for every command: 0 done, 1 absent (no such key or table), 2 usage, 3 corruption, 4 locked,
+//! 5 I/O (a full disk included). Errors go to stderr and say what to do next; results go to stdout.
+
+mod args;
+mod bench;
+mod check;
+mod demo;
+mod dump;
+mod dump_format;
+mod failure;
+mod load;
+mod output;
+mod progress;
+mod restore;
+mod rows;
+mod scan;
+mod schema;
+mod tables;
+mod text;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use failure::Outcome;
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const AFTER_HELP: &str = "\
+Exit codes: 0 done, 1 absent, 2 usage, 3 corruption, 4 locked, 5 I/O.
+
+A first session:
+  foreshore demo                                        load, kill -9, recover, verify
+  foreshore load --table flights --key Year,Month,DayofMonth,UniqueCarrier,FlightNum,Origin flights.csv.gz
+  foreshore get  --table flights 2011,1,1,AA,428,IAH
+  foreshore scan --table flights --prefix 2011,12,24,WN --limit 5
+  foreshore check";
+
+/// Keeps durable, ordered tables for programs with many threads.
+#[derive(Parser)]
+#[command(version, after_help = AFTER_HELP)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Load(load::LoadArgs),
+    Get(rows::GetArgs),
+    Put(rows::PutArgs),
+    Rm(rows::RmArgs),
+    Scan(scan::ScanArgs),
+    Tables(tables::TablesArgs),
+    Stats(tables::StatsArgs),
+    Check(check::CheckArgs),
+    Dump(dump::DumpArgs),
+    Restore(restore::RestoreArgs),
+    Demo(demo::DemoArgs),
+    #[command(hide = true)]
+    DemoChild(demo::ChildArgs),
+    Bench(bench::BenchArgs),
+}
+
+fn main() -> ExitCode {
+    match run(parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+/// Parses the command line. The flags of `bench kv` are shared with other engines' drivers; here sizes have units.
+fn parse() -> Cli {
+    let command = Cli::command().mut_subcommand("bench", |bench| {
+        bench.mut_subcommand("kv", |kv| {
+            kv.mut_arg("cache_bytes", |cache| cache.value_parser(args::parse_bytes))
+        })
+    });
+    Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
+}
+
+fn run(command: Command) -> Outcome {
+    match command {
+        Command::Load(args) => load::run(&args),
+        Command::Get(args) => rows::get(&args),
+        Command::Put(args) => rows::put(&args),
+        Command::Rm(args) => rows::rm(&args),
+        Command::Scan(args) => scan::run(&args),
+        Command::Tables(args) => tables::tables(&args),
+        Command::Stats(args) => tables::stats(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Dump(args) => dump::run(&args),
+        Command::Restore(args) => restore::run(&args),
+        Command::Demo(args) => demo::run(&args),
+        Command::DemoChild(args) => demo::run_child(&args),
+        Command::Bench(args) => bench::run(&args),
+    }
+}

@@ -1,0 +1,127 @@
+//! Arguments that commands share, and what they open.
+
+use crate::failure::{Failure, Outcome};
+use crate::output::Output;
+use crate::schema::SCHEMAS;
+use clap::Args;
+use foreshore::{Builder, ByteTable, Database};
+use foreshore_workloads::Durability;
+use std::path::PathBuf;
+
+/// Which database, and how to answer.
+#[derive(Args, Clone, Debug)]
+pub struct DbArgs {
+    /// Directory of the database
+    #[arg(long, value_name = "DIR", env = "FORESHORE_DIR", default_value = "foreshore.db")]
+    pub dir: PathBuf,
+    /// Memory for leaf pages: bytes, or 64MiB, 2GiB …
+    #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = parse_bytes)]
+    pub cache: u64,
+    /// Print one JSON object per line
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl DbArgs {
+    /// Where results go.
+    pub fn output(&self) -> Output {
+        Output::new(self.json)
+    }
+
+    /// Options before opening.
+    pub fn builder(&self) -> Builder {
+        Database::builder().cache_bytes(usize::try_from(self.cache).unwrap_or(usize::MAX))
+    }
+
+    /// Opens a database that must exist already.
+    pub fn open(&self) -> Outcome<Database> {
+        self.open_existing(self.builder())
+    }
+
+    /// Opens a database that must exist already, with these options.
+    pub fn open_existing(&self, builder: Builder) -> Outcome<Database> {
+        let is_empty = std::fs::read_dir(&self.dir).map_or(true, |mut entries| entries.next().is_none());
+        if is_empty {
+            return Err(Failure::usage(format!(
+                "there is no database in {}; `foreshore load`, `put` and `restore` create one, --dir names another",
+                self.dir.display()
+            )));
+        }
+        self.open_with(builder.create(false))
+    }
+
+    /// Opens the database, creating it if there is none.
+    pub fn open_or_create(&self) -> Outcome<Database> {
+        self.open_with(self.builder())
+    }
+
+    /// A directory without `FORESHORE` is a wrong `--dir`; one with a `FORESHORE` that nobody understands is damaged.
+    fn open_with(&self, builder: Builder) -> Outcome<Database> {
+        builder.open(&self.dir).map_err(|error| match error {
+            foreshore::Error::Incompatible { .. } if !self.dir.join("FORESHORE").exists() => {
+                Failure::usage(error.to_string())
+            }
+            other => other.into(),
+        })
+    }
+}
+
+/// The table `name`, which must exist: merely asking the engine would create it.
+pub fn existing_table(db: &Database, name: &str) -> Outcome<ByteTable> {
+    let names = db.tables()?;
+    if names.iter().any(|n| n == name) {
+        return Ok(db.byte_table(name)?);
+    }
+    let others: Vec<_> = names.iter().map(String::as_str).filter(|n| *n != SCHEMAS).collect();
+    Err(Failure::absent(match others.as_slice() {
+        [] => format!("there is no table {name:?}, nor any other yet"),
+        _ => format!("there is no table {name:?}; there are {}", others.join(", ")),
+    }))
+}
+
+/// The engine's word for a durability.
+pub fn engine_durability(durability: Durability) -> foreshore::Durability {
+    match durability {
+        Durability::Sync => foreshore::Durability::Sync,
+        Durability::Buffered => foreshore::Durability::Buffered,
+        Durability::Relaxed => foreshore::Durability::Relaxed,
+    }
+}
+
+/// Reads `4096`, `64MiB`, `2GiB`, `10MB` …: binary units with an `i`, decimal ones without.
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
+    const UNITS: [(&str, u64); 10] = [
+        ("", 1),
+        ("b", 1),
+        ("kib", 1 << 10),
+        ("mib", 1 << 20),
+        ("gib", 1 << 30),
+        ("tib", 1 << 40),
+        ("kb", 1_000),
+        ("mb", 1_000_000),
+        ("gb", 1_000_000_000),
+        ("tb", 1_000_000_000_000),
+    ];
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit = unit.trim().to_ascii_lowercase();
+    let factor = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor);
+    let bytes = number.parse::<u64>().ok().zip(factor).and_then(|(n, factor)| n.checked_mul(factor));
+    bytes.ok_or_else(|| "expected bytes such as 4096, 64MiB or 2GB".to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_with_units() {
+        assert_eq!(parse_bytes("4096"), Ok(4096));
+        assert_eq!(parse_bytes("64MiB"), Ok(64 << 20));
+        assert_eq!(parse_bytes("2 gib"), Ok(2 << 30));
+        assert_eq!(parse_bytes("10MB"), Ok(10_000_000));
+        for wrong in ["", "MiB", "1.5GiB", "64X", "99999999999TiB", "-1"] {
+            assert!(parse_bytes(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! `bench index`: the index alone, against the standard library's map.
+
+use crate::failure::{Failure, Outcome};
+use crate::output::{Output, grouped};
+use crate::progress::Meter;
+use clap::{Args, ValueEnum};
+use foreshore_workloads::index_bench::{self, KeyKind, PhaseResult};
+use serde::Serialize;
+use std::time::{Duration, Instant};
+
+const EXAMPLES: &str = "\
+Examples:
+  foreshore bench index --structure bplus --threads 2
+  foreshore bench index --structure std-btreemap --json
+  foreshore bench index --structure bplus --keys bytes --n 1000000 --seconds 2 --json
+
+Every answer is checked; a run with a wrong one has no figures. A scan of 100 entries is one operation.";
+
+/// Time the index alone: inserts, lookups, scans of 100, and half lookups with inserts and removals
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct IndexBenchArgs {
+    /// What is measured
+    #[arg(long, value_enum)]
+    structure: Structure,
+    /// What it is ordered by; keys are random
+    #[arg(long, value_enum, default_value_t = Keys::U64)]
+    keys: Keys,
+    /// Entries; u32 keys allow 2^31
+    #[arg(long, default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1000..=1 << 31))]
+    n: u64,
+    /// Threads
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: u16,
+    /// Seconds of each phase but the inserts, which take as long as they take
+    #[arg(long, default_value_t = 3.0)]
+    seconds: f64,
+    /// Every random choice of the run descends from it
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print one JSON object per phase
+    #[arg(long)]
+    json: bool,
+}
+
+/// Names of the structures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+enum Structure {
+    /// Foreshore's OLFIT B+-tree
+    #[value(name = "bplus")]
+    #[serde(rename = "bplus")]
+    BPlus,
+    /// std::collections::BTreeMap without locks: the yardstick, always on one thread
+    #[value(name = "std-btreemap")]
+    #[serde(rename = "std-btreemap")]
+    StdBTreeMap,
+}
+
+/// Names of the kinds of keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Keys {
+    /// 8-byte integers
+    U64,
+    /// 4-byte integers
+    U32,
+    /// Strings of 23 bytes with a common prefix
+    Bytes,
+}
+
+/// A phase's figures; its JSON names are kept stable.
+#[derive(Serialize)]
+struct Phase {
+    bench: &'static str,
+    structure: Structure,
+    phase: &'static str,
+    threads: usize,
+    ops_per_s: f64,
+    bytes_per_key: f64,
+    keys: Keys,
+    n: u64,
+    seed: u64,
+}
+
+/// Runs `bench index`.
+pub fn run(args: &IndexBenchArgs) -> Outcome {
+    if Duration::try_from_secs_f64(args.seconds).is_err() || args.seconds == 0.0 {
+        return Err(Failure::usage("--seconds: expected more than nothing, and less than for ever"));
+    }
+    let results = measure(args)?;
+    let mut out = Output::new(args.json);
+    if out.is_json() {
+        results.iter().try_for_each(|result| out.object(&phase(args, result)))?;
+    } else {
+        let row = |result: &PhaseResult| {
+            [
+                result.phase.to_string(),
+                result.threads.to_string(),
+                grouped(result.ops_per_s as u64),
+                format!("{:.1}", result.bytes_per_key),
+            ]
+        };
+        out.table(
+            ["phase", "threads", "operations/s", "bytes/key"],
+            &results.iter().map(row).collect::<Vec<_>>(),
+        )?;
+    }
+    out.finish()
+}
+
+fn measure(args: &IndexBenchArgs) -> Outcome<Vec<PhaseResult>> {
+    let structure = match args.structure {
+        Structure::BPlus => index_bench::Structure::BPlus,
+        Structure::StdBTreeMap => index_bench::Structure::StdBTreeMap,
+    };
+    let keys = match args.keys {
+        Keys::U64 => KeyKind::U64,
+        Keys::U32 => KeyKind::U32,
+        Keys::Bytes => KeyKind::Bytes,
+    };
+    let meter = Meter::new("index", None);
+    let started = Instant::now();
+    let mut tell = |phase: &str| meter.set(started.elapsed().as_secs(), || phase.to_string());
+    let (threads, seconds) = (usize::from(args.threads), args.seconds);
+    index_bench::run(structure, keys, args.n, threads, seconds, args.seed, &mut tell)
+        .map_err(|wrong| Failure::corrupt(format!("wrong answer: {wrong}")))
+}
+
+fn phase(args: &IndexBenchArgs, result: &PhaseResult) -> Phase {
+    Phase {
+        bench: "index",
+        structure: args.structure,
+        phase: result.phase,
+        threads: result.threads,
+        ops_per_s: result.ops_per_s.round(),
+        bytes_per_key: result.bytes_per_key,
+        keys: args.keys,
+        n: args.n,
+        seed: args.seed,
+    }
+}

@@ -1,0 +1,151 @@
+//! `bench kv`: Foreshore behind the workloads' `Store`, measured by the code that measures its peers.
+
+use crate::args::engine_durability;
+use crate::failure::{Failure, Outcome};
+use crate::output::{Output, grouped};
+use crate::progress::Meter;
+use clap::Args;
+use foreshore::{ByteTable, Database};
+use foreshore_workloads::kv::{self, Progress};
+use foreshore_workloads::{KvArgs, KvReport, KvSpec, Row, Session, Store, StoreError};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Mutex;
+
+const EXAMPLES: &str = "\
+Examples:
+  foreshore bench kv --dir /srv --workload get --n 5000000 --threads 2 --cache 2560MiB
+  foreshore bench kv --dir /srv --workload mix --update-ratio 40 --durability buffered --threads 2 --json
+  foreshore bench kv --dir /srv --workload put --threads 16 --durability sync --json
+
+Every answer is checked; a run with a wrong one has no figure.";
+
+/// Time a key-value workload on this engine
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct KvBenchArgs {
+    #[command(flatten)]
+    args: KvArgs,
+}
+
+/// Runs `bench kv`.
+pub fn run(args: &KvBenchArgs) -> Outcome {
+    let args = &args.args;
+    args.spec.check()?;
+    let scratch = args.scratch().map_err(|e| Failure::io(args.dir.display(), &e))?;
+    let store = Foreshore::open(scratch.path(), &args.spec)?;
+    let report = {
+        let meter = Mutex::new(None);
+        kv::run("foreshore", &store, &args.spec, &|progress| tell(&meter, progress))?
+    };
+    store.close()?;
+    print(args.json, &report)
+}
+
+/// Shows progress; a new phase begins a new meter.
+fn tell(meter: &Mutex<Option<(&'static str, Meter)>>, progress: &Progress) {
+    let mut meter = meter.lock().expect("progress does not panic");
+    if meter.as_ref().is_none_or(|(phase, _)| *phase != progress.phase) {
+        *meter = Some((progress.phase, Meter::new(progress.phase, progress.total)));
+    }
+    if let Some((_, meter)) = meter.as_ref() {
+        meter.set(progress.done, || grouped(progress.done));
+    }
+}
+
+fn print(json: bool, report: &KvReport) -> Outcome {
+    let mut out = Output::new(json);
+    if out.is_json() {
+        out.object(report)?;
+    } else {
+        out.table(
+            ["workload", "threads", "durability", "operations/s", "p50 µs", "p99 µs", "max µs", "syncs"],
+            &[[
+                format!("{:?}", report.workload).to_lowercase(),
+                report.threads.to_string(),
+                format!("{:?}", report.durability).to_lowercase(),
+                grouped(report.ops_per_s as u64),
+                format!("{:.2}", report.p50_us),
+                format!("{:.2}", report.p99_us),
+                format!("{:.1}", report.max_us),
+                report.syncs.map_or("?".into(), grouped),
+            ]],
+        )?;
+    }
+    out.finish()
+}
+
+/// The engine with one table.
+struct Foreshore {
+    db: Database,
+    table: ByteTable,
+}
+
+impl Foreshore {
+    fn open(dir: &Path, spec: &KvSpec) -> Outcome<Self> {
+        let cache = usize::try_from(spec.cache_bytes).unwrap_or(usize::MAX);
+        let durability = engine_durability(spec.durability);
+        let db = Database::builder().cache_bytes(cache).durability(durability).open(dir)?;
+        let table = db.byte_table("bench")?;
+        Ok(Self { db, table })
+    }
+
+    fn close(self) -> Outcome {
+        Ok(self.db.close()?)
+    }
+}
+
+impl Store for Foreshore {
+    type Session<'a> = TableSession;
+
+    fn session(&self) -> Result<TableSession, StoreError> {
+        Ok(TableSession { table: self.table.clone(), value: Vec::new() })
+    }
+
+    fn sync_count(&self) -> Option<u64> {
+        Some(self.db.stats().log_syncs)
+    }
+
+    fn settle(&self) -> Result<(), StoreError> {
+        Ok(self.db.checkpoint()?)
+    }
+}
+
+/// One thread's handle, and room for the value it reads.
+struct TableSession {
+    table: ByteTable,
+    value: Vec<u8>,
+}
+
+impl Session for TableSession {
+    #[inline]
+    fn get<R>(&mut self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, StoreError> {
+        Ok(self.table.get_into(key, &mut self.value)?.then(|| read(&self.value)))
+    }
+
+    #[inline]
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+        Ok(self.table.put(key, value)?)
+    }
+
+    fn scan(
+        &mut self,
+        from: &[u8],
+        limit: u64,
+        mut each: impl FnMut(&[u8], &[u8]),
+    ) -> Result<u64, StoreError> {
+        let mut rows = 0;
+        if limit > 0 {
+            self.table.scan(from.., |key, value| {
+                each(key, value);
+                rows += 1;
+                if rows == limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })?;
+        }
+        Ok(rows)
+    }
+
+    fn bulk(&mut self, rows: impl Iterator<Item = Row>) -> Result<u64, StoreError> {
+        Ok(self.table.bulk_load(rows.map(|row| (row.key, row.value)))?)
+    }
+}

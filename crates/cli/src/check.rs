@@ -1,0 +1,70 @@
+//! `check`: are all structures what they should be?
+
+use crate::args::DbArgs;
+use crate::failure::Outcome;
+use crate::output::{grouped, size};
+use clap::Args;
+use foreshore::{CheckReport, TableReport};
+use serde_json::json;
+
+const EXAMPLES: &str = "\
+Examples:
+  foreshore check
+  foreshore check --dir /srv/db --json
+  foreshore check --rebuild       the leaf directory is damaged: build it again from the leaves
+
+Exit code 3 names the first broken invariant.";
+
+/// Walk every structure and compare: leaves, fences, links, index, page accounting
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct CheckArgs {
+    #[command(flatten)]
+    db: DbArgs,
+    /// Ignore the leaf directory and build it again by reading every slot of the leaf file: the last resort. Keep a
+    /// copy of the database's directory first
+    #[arg(long)]
+    rebuild: bool,
+}
+
+/// Runs `check`.
+pub fn run(args: &CheckArgs) -> Outcome {
+    let db = args.db.open_existing(args.db.builder().rebuild(args.rebuild))?;
+    let report = db.check()?;
+    db.close()?;
+    let mut out = args.db.output();
+    if out.is_json() {
+        out.object(&json!({
+            "check": "ok",
+            "tables": report.tables,
+            "stray_pages": report.stray_pages,
+            "rebuilt": args.rebuild,
+        }))?;
+    } else {
+        out.table(
+            ["table", "rows", "leaves", "used", "missing separators"],
+            &report.tables.iter().map(row).collect::<Vec<_>>(),
+        )?;
+        out.line(verdict(&report, args.rebuild))?;
+    }
+    out.finish()
+}
+
+fn row(table: &TableReport) -> [String; 5] {
+    [
+        table.name.clone(),
+        grouped(table.rows),
+        grouped(table.leaves),
+        size(table.used_bytes),
+        grouped(table.missing_separators),
+    ]
+}
+
+fn verdict(report: &CheckReport, rebuilt: bool) -> String {
+    let rebuilt = if rebuilt { "the directory was built again; " } else { "" };
+    let stray = match report.stray_pages {
+        0 => String::new(),
+        pages => format!("; {pages} pages belong to no table"),
+    };
+    format!("{rebuilt}everything is in order{stray}")
+}

@@ -1,0 +1,92 @@
+//! `dump`: tables as text that other engines' tools read.
+
+use crate::args::{DbArgs, existing_table};
+use crate::dump_format::{Format, write_end, write_header, write_row};
+use crate::failure::{Failure, Outcome};
+use crate::schema::SCHEMAS;
+use clap::Args;
+use foreshore::Database;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  foreshore dump > everything.dump
+  foreshore dump --table ports --format bytevalue --output ports.dump
+  foreshore dump --table ports | mdb_load -s ports lmdb-directory";
+
+/// Print tables in the text format of Berkeley DB's db_dump and LMDB's mdb_dump
+///
+/// A table made by `load` brings the row of foreshore.schemas that describes it. The dump itself is the answer, with
+/// --json as well.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct DumpArgs {
+    #[command(flatten)]
+    db: DbArgs,
+    /// Only this table
+    #[arg(long, value_name = "NAME")]
+    table: Option<String>,
+    /// How bytes are spelled
+    #[arg(long, value_enum, default_value_t = Format::Print)]
+    format: Format,
+    /// File to write instead of stdout
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Runs `dump`.
+pub fn run(args: &DumpArgs) -> Outcome {
+    let db = args.db.open()?;
+    if let Some(table) = &args.table {
+        existing_table(&db, table)?;
+    }
+    match &args.output {
+        None => {
+            let mut out = args.db.output();
+            dump(args, &db, out.raw())?;
+            out.finish()
+        }
+        Some(path) => {
+            let file = File::create(path).map_err(|e| Failure::io(path.display(), &e))?;
+            let mut out = BufWriter::new(file);
+            dump(args, &db, &mut out)?;
+            out.flush()?;
+            out.get_ref().sync_all().map_err(|e| Failure::io(path.display(), &e))
+        }
+    }
+}
+
+fn dump(args: &DumpArgs, db: &Database, out: &mut impl Write) -> Outcome {
+    let names = db.tables()?;
+    match &args.table {
+        None => names.iter().try_for_each(|name| dump_table(db, name, None, args.format, out)),
+        Some(table) => {
+            if table != SCHEMAS && names.iter().any(|name| name == SCHEMAS) {
+                dump_table(db, SCHEMAS, Some(table), args.format, out)?;
+            }
+            dump_table(db, table, None, args.format, out)
+        }
+    }
+}
+
+/// Writes a table, or only its row `key`; of the latter, nothing at all if there is none.
+fn dump_table(db: &Database, name: &str, key: Option<&str>, format: Format, out: &mut impl Write) -> Outcome {
+    let table = db.byte_table(name)?;
+    if let Some(key) = key {
+        let Some(value) = table.get(key.as_bytes())? else { return Ok(()) };
+        write_header(out, name, format)?;
+        write_row(out, format, key.as_bytes(), &value)?;
+        return write_end(out);
+    }
+    write_header(out, name, format)?;
+    let mut written = Ok(());
+    table.scan(.., |key, value| {
+        written = write_row(out, format, key, value);
+        if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    written?;
+    write_end(out)
+}

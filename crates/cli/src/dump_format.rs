@@ -1,0 +1,214 @@
+//! The text format of `db_dump`, `mdb_dump` and friends, version 3.
+//!
+//! ```text
+//! VERSION=3
+//! format=print
+//! database=ports
+//! type=btree
+//! HEADER=END
+//!  SEA
+//!  Seattle-Tacoma
+//! DATA=END
+//! ```
+//!
+//! A key and its value take a line each, after one space; `print` escapes as [`crate::text::escape`] does,
+//! `bytevalue` is hexadecimal. A file may hold several databases, one after the other.
+//! Source: the format comment of Berkeley DB's `db_dump`, and what `mdb_load` accepts.
+
+use crate::failure::{Failure, Outcome};
+use crate::text::{escape, hex, unescape, unhex};
+use clap::ValueEnum;
+use std::io::{BufRead, Write};
+
+/// How bytes are spelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Printable characters as they are, others as \xx
+    Print,
+    /// Hexadecimal digits
+    Bytevalue,
+}
+
+impl Format {
+    fn spell(self, bytes: &[u8]) -> String {
+        match self {
+            Self::Print => escape(bytes),
+            Self::Bytevalue => hex(bytes),
+        }
+    }
+
+    fn read(self, text: &[u8]) -> Option<Vec<u8>> {
+        match self {
+            Self::Print => unescape(text),
+            Self::Bytevalue => unhex(text),
+        }
+    }
+}
+
+/// Writes the header of one table.
+pub fn write_header(out: &mut impl Write, table: &str, format: Format) -> Outcome {
+    let format = format.to_possible_value().expect("no variant is hidden");
+    let format = format.get_name();
+    Ok(write!(out, "VERSION=3\nformat={format}\ndatabase={table}\ntype=btree\nHEADER=END\n")?)
+}
+
+/// Writes one row.
+pub fn write_row(out: &mut impl Write, format: Format, key: &[u8], value: &[u8]) -> Outcome {
+    Ok(write!(out, " {}\n {}\n", format.spell(key), format.spell(value))?)
+}
+
+/// Ends a table.
+pub fn write_end(out: &mut impl Write) -> Outcome {
+    Ok(out.write_all(b"DATA=END\n")?)
+}
+
+/// The header of one table in a dump.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Header {
+    /// `database=`, if the dump names it.
+    pub table: Option<String>,
+    format: Format,
+}
+
+/// Reads a dump line by line.
+pub struct Reader<R> {
+    input: R,
+    line: Vec<u8>,
+    number: u64,
+}
+
+impl<R: BufRead> Reader<R> {
+    /// A reader before the first header.
+    pub fn new(input: R) -> Self {
+        Self { input, line: Vec::new(), number: 0 }
+    }
+
+    /// The next table's header; `None` after the last table.
+    pub fn header(&mut self) -> Outcome<Option<Header>> {
+        if !self.next_line()? {
+            return Ok(None);
+        }
+        if self.line != b"VERSION=3" {
+            return Err(self.wrong("a dump begins with VERSION=3"));
+        }
+        let mut header = Header { table: None, format: Format::Bytevalue };
+        loop {
+            if !self.next_line()? {
+                return Err(self.wrong("the dump ends inside a header"));
+            }
+            let text = std::str::from_utf8(&self.line).map_err(|_| self.wrong("a header is text"))?;
+            match text.split_once('=').unwrap_or((text, "")) {
+                ("HEADER", "END") => return Ok(Some(header)),
+                ("format", "print") => header.format = Format::Print,
+                ("format", "bytevalue") => header.format = Format::Bytevalue,
+                ("format", _) => return Err(self.wrong("format is print or bytevalue")),
+                ("database", name) if !name.is_empty() => header.table = Some(name.to_string()),
+                ("type", "recno" | "queue" | "heap") | ("keys", "0") => {
+                    return Err(self.wrong("only tables with keys can be restored (type=btree or hash)"));
+                }
+                ("duplicates" | "dupsort", "1") => {
+                    return Err(self.wrong("Foreshore's keys are unique, so duplicates would be lost"));
+                }
+                // Page sizes, map sizes and the like are the other engine's business.
+                _ => {}
+            }
+        }
+    }
+
+    /// The next row of the table whose header was read last; `None` at its end.
+    pub fn row(&mut self, header: &Header) -> Outcome<Option<(Vec<u8>, Vec<u8>)>> {
+        let Some(key) = self.item(header.format)? else { return Ok(None) };
+        match self.item(header.format)? {
+            Some(value) => Ok(Some((key, value))),
+            None => Err(self.wrong("the last key has no value")),
+        }
+    }
+
+    fn item(&mut self, format: Format) -> Outcome<Option<Vec<u8>>> {
+        if !self.next_line()? {
+            return Err(self.wrong("the dump ends before DATA=END, so it is incomplete"));
+        }
+        if self.line == b"DATA=END" {
+            return Ok(None);
+        }
+        let spelled = self.line.strip_prefix(b" ").and_then(|text| format.read(text));
+        spelled
+            .map(Some)
+            .ok_or_else(|| self.wrong("a key or value is a space and then printable text or digits"))
+    }
+
+    fn next_line(&mut self) -> Outcome<bool> {
+        self.line.clear();
+        let bytes =
+            self.input.read_until(b'\n', &mut self.line).map_err(|e| Failure::io("reading the dump", &e))?;
+        if self.line.ends_with(b"\n") {
+            self.line.pop();
+        }
+        self.number += u64::from(bytes > 0);
+        Ok(bytes > 0)
+    }
+
+    fn wrong(&self, what: &str) -> Failure {
+        Failure::usage(format!("the dump's line {}: {what}", self.number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Rows = Vec<(Vec<u8>, Vec<u8>)>;
+
+    fn read(dump: &[u8]) -> Outcome<Vec<(Option<String>, Rows)>> {
+        let mut reader = Reader::new(dump);
+        let mut tables = Vec::new();
+        while let Some(header) = reader.header()? {
+            let mut rows = Vec::new();
+            while let Some(row) = reader.row(&header)? {
+                rows.push(row);
+            }
+            tables.push((header.table, rows));
+        }
+        Ok(tables)
+    }
+
+    #[test]
+    fn both_formats_come_back() {
+        let all: Vec<u8> = (0..=255).collect();
+        let rows = vec![(vec![], b"v".to_vec()), (b" space".to_vec(), all), (b"z\\".to_vec(), vec![])];
+        let mut dump = Vec::new();
+        for (table, format) in [("a", Format::Print), ("b", Format::Bytevalue)] {
+            write_header(&mut dump, table, format).unwrap();
+            rows.iter().for_each(|(key, value)| write_row(&mut dump, format, key, value).unwrap());
+            write_end(&mut dump).unwrap();
+        }
+        let expected = [(Some("a".to_string()), rows.clone()), (Some("b".to_string()), rows)];
+        assert_eq!(read(&dump).unwrap(), expected);
+    }
+
+    /// What `mdb_dump -p` of LMDB 0.9 prints.
+    #[test]
+    fn a_dump_of_lmdb_is_understood() {
+        let dump =
+            b"VERSION=3\nformat=print\ntype=btree\nmapsize=1048576\nmaxreaders=126\ndb_pagesize=4096\n\
+                     HEADER=END\n k\\5c\n v\\0a\nDATA=END\n";
+        assert_eq!(read(dump).unwrap(), [(None, vec![(b"k\\".to_vec(), b"v\n".to_vec())])]);
+    }
+
+    #[test]
+    fn what_is_no_dump_is_refused_by_line() {
+        let header = "VERSION=3\nformat=print\nHEADER=END\n";
+        for (dump, complaint) in [
+            ("hello\n".to_string(), "line 1: a dump begins"),
+            ("VERSION=3\nformat=print\n".to_string(), "ends inside a header"),
+            (format!("{header} k\n v\n"), "incomplete"),
+            (format!("{header} k\nDATA=END\n"), "line 5: the last key has no value"),
+            (format!("{header}k\n v\nDATA=END\n"), "line 4: a key or value"),
+            (format!("{header} k\\q0\n v\nDATA=END\n"), "line 4: a key or value"),
+            ("VERSION=3\nduplicates=1\n".to_string(), "unique"),
+        ] {
+            let error = format!("{:?}", read(dump.as_bytes()).unwrap_err());
+            assert!(error.contains(complaint), "{dump:?}: {error}");
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Why a command fails, and the exit code that says so to scripts.
+
+use foreshore::Error;
+use foreshore_workloads::kv::BenchError;
+use std::io;
+use std::process::ExitCode;
+
+/// What every command returns.
+pub type Outcome<T = ()> = Result<T, Failure>;
+
+/// The kinds of failure that scripts can tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// No such key or table.
+    Absent = 1,
+    /// The arguments or the input are at fault.
+    Usage = 2,
+    /// Stored bytes are not what was written.
+    Corrupt = 3,
+    /// Another owner has the database open.
+    Locked = 4,
+    /// The operating system refused, or the disk is full.
+    Io = 5,
+    /// Whoever read our output has seen enough (`foreshore scan … | head`): not a failure at all.
+    ReaderGone = 0,
+}
+
+/// A failure, with a message that says what to do next.
+#[derive(Debug)]
+pub struct Failure {
+    /// Decides the exit code.
+    pub kind: Kind,
+    message: String,
+}
+
+impl Failure {
+    /// The key or table is not there.
+    pub fn absent(message: impl Into<String>) -> Self {
+        Self { kind: Kind::Absent, message: message.into() }
+    }
+
+    /// The user can mend it.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self { kind: Kind::Usage, message: message.into() }
+    }
+
+    /// Data is not what it should be.
+    pub fn corrupt(message: impl Into<String>) -> Self {
+        Self { kind: Kind::Corrupt, message: message.into() }
+    }
+
+    /// The operating system refused `what`.
+    pub fn io(what: impl std::fmt::Display, source: &io::Error) -> Self {
+        Self { kind: Kind::Io, message: format!("{what}: {source}") }
+    }
+
+    /// The same complaint about bytes that were stored, not given.
+    pub fn into_corrupt(self) -> Self {
+        Self { kind: Kind::Corrupt, ..self }
+    }
+
+    /// Adds what happened before, or what to do next.
+    pub fn note(mut self, note: impl std::fmt::Display) -> Self {
+        self.message = format!("{}\n{note}", self.message);
+        self
+    }
+
+    /// Prints the message and gives the exit code.
+    pub fn report(&self) -> ExitCode {
+        if self.kind != Kind::ReaderGone {
+            eprintln!("foreshore: {}", self.message);
+        }
+        ExitCode::from(self.kind as u8)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let kind = match &error {
+            Error::KeyTooLong { .. }
+            | Error::ValueTooLarge { .. }
+            | Error::Encoding { .. }
+            | Error::BulkLoad { .. }
+            | Error::Argument(_) => Kind::Usage,
+            Error::TableDropped { .. } => Kind::Absent,
+            Error::Corrupt { .. } | Error::Incompatible { .. } => Kind::Corrupt,
+            Error::Locked { .. } => Kind::Locked,
+            _ => Kind::Io,
+        };
+        Self { kind, message: error.to_string() }
+    }
+}
+
+/// Only output is written through bare `?`; every other I/O names its object by [`Failure::io`].
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        let kind = if error.kind() == io::ErrorKind::BrokenPipe { Kind::ReaderGone } else { Kind::Io };
+        Self { kind, message: format!("writing the output: {error}") }
+    }
+}
+
+impl From<csv::Error> for Failure {
+    fn from(error: csv::Error) -> Self {
+        let kind = if error.is_io_error() { Kind::Io } else { Kind::Usage };
+        Self { kind, message: format!("reading CSV: {error}") }
+    }
+}
+
+impl From<BenchError> for Failure {
+    fn from(error: BenchError) -> Self {
+        match error {
+            BenchError::Usage(message) => Self::usage(message),
+            BenchError::Wrong(_) => Self::corrupt(error.to_string()),
+            BenchError::Store(inner) => match inner.downcast::<Error>() {
+                Ok(error) => Self::from(*error),
+                Err(other) => Self { kind: Kind::Io, message: other.to_string() },
+            },
+            other => Self { kind: Kind::Io, message: other.to_string() },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_has_its_exit_code() {
+        let kind = |error: Error| Failure::from(error).kind as u8;
+        assert_eq!(kind(Error::TableDropped { name: "t".into() }), 1);
+        assert_eq!(kind(Error::KeyTooLong { len: 2000, max: 1024 }), 2);
+        assert_eq!(kind(Error::Corrupt { what: "leaf 7".into(), detail: "checksum".into() }), 3);
+        assert_eq!(kind(Error::Locked { dir: "d".into(), pid: Some(1) }), 4);
+        assert_eq!(kind(Error::Full { what: "the log".into() }), 5);
+        assert_eq!(kind(Error::Poisoned { cause: "EIO".into() }), 5);
+    }
+
+    #[test]
+    fn an_engine_error_keeps_its_code_through_a_benchmark() {
+        let error = Error::Full { what: "the log".into() };
+        assert_eq!(Failure::from(BenchError::Store(Box::new(error))).kind, Kind::Io);
+        assert_eq!(Failure::from(BenchError::Wrong("3 rows".into())).kind, Kind::Corrupt);
+    }
+}

@@ -1,0 +1,266 @@
+//! `load`: CSV rows into a table, by many threads.
+//!
+//! One reader parses and computes keys; rows go to the loader thread that their key's hash names, so rows with equal
+//! keys keep the file's order and the last one wins. Loader threads mostly wait for the device: the more of them,
+//! the more rows share each sync.
+
+use crate::args::{DbArgs, engine_durability};
+use crate::failure::{Failure, Outcome};
+use crate::output::{grouped, rate, size};
+use crate::progress::Meter;
+use crate::schema::{Schema, to_csv};
+use clap::Args;
+use csv::ByteRecord;
+use foreshore::ByteTable;
+use foreshore_workloads::{Durability, source};
+use serde::Serialize;
+use std::fs::File;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Instant;
+
+const EXAMPLES: &str = "\
+Examples:
+  foreshore load --table flights --key Year,Month,DayofMonth,UniqueCarrier,FlightNum,Origin flights.csv.gz
+  zcat flights.csv.gz | foreshore load --table flights --key year,month,day,carrier,flight,origin -
+  foreshore load --dir /srv/db --table log --key time,host --durability buffered --threads 2 log.csv";
+
+/// Load a CSV file with a header into a table
+///
+/// The key is a tuple of the columns named by --key. Integers sort as numbers, everything else as text after them.
+/// The value is the whole record. Loading a file again replaces its rows by themselves.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct LoadArgs {
+    #[command(flatten)]
+    db: DbArgs,
+    /// Table to load into, created if absent
+    #[arg(long, value_name = "NAME")]
+    table: String,
+    /// Columns of the key, separated by commas
+    #[arg(long, value_name = "A,B,C", value_delimiter = ',', required = true)]
+    key: Vec<String>,
+    /// Loader threads [default: 64 with sync durability, else one per core]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// What an acknowledged row survives
+    #[arg(long, value_enum, default_value_t = Durability::Sync)]
+    durability: Durability,
+    /// Rows handed to a loader thread at once
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
+    batch: u32,
+    /// CSV file with a header, gzipped or not; - for stdin
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+/// What a load did; its JSON names are kept stable.
+#[derive(Serialize)]
+struct Loaded<'a> {
+    table: &'a str,
+    rows: u64,
+    seconds: f64,
+    rows_per_s: f64,
+    /// Of keys and values.
+    bytes: u64,
+    threads: usize,
+    durability: Durability,
+    /// Syncs of the log that the rows shared.
+    syncs: u64,
+}
+
+/// A row ready to be put.
+pub struct Row {
+    /// Encoded key columns.
+    pub key: Vec<u8>,
+    /// The record as CSV.
+    pub value: Vec<u8>,
+}
+
+/// Runs `load`.
+pub fn run(args: &LoadArgs) -> Outcome {
+    let input = source::open(&args.file).map_err(|e| Failure::io(args.file.display(), &e))?;
+    let mut rows = Rows::new(input, &args.key)?;
+    let db = args.db.open_or_create()?;
+    rows.schema.declare(&db, &args.table)?;
+    let table = db.byte_table(&args.table)?.with_durability(engine_durability(args.durability));
+    let threads = loader_threads(args.threads, args.durability);
+
+    let started = Instant::now();
+    let counts = Counts::default();
+    load(args, &mut rows, &table, threads, &counts).map_err(|failure| {
+        failure.note(format!(
+            "{} rows were loaded before; mend the cause and load the file again, rows may come twice",
+            grouped(counts.rows.load(Relaxed))
+        ))
+    })?;
+    let seconds = started.elapsed().as_secs_f64();
+    let syncs = db.stats().log_syncs;
+    db.close()?;
+
+    let row_count = counts.rows.load(Relaxed);
+    let loaded = Loaded {
+        table: &args.table,
+        rows: row_count,
+        seconds,
+        rows_per_s: rate(row_count, seconds),
+        bytes: counts.bytes.load(Relaxed),
+        threads,
+        durability: args.durability,
+        syncs,
+    };
+    print(args, &loaded)
+}
+
+fn print(args: &LoadArgs, loaded: &Loaded<'_>) -> Outcome {
+    let mut out = args.db.output();
+    if out.is_json() {
+        out.object(loaded)?;
+    } else {
+        out.table(
+            ["table", "rows", "seconds", "rows/s", "bytes", "syncs"],
+            &[[
+                loaded.table.to_string(),
+                grouped(loaded.rows),
+                format!("{:.2}", loaded.seconds),
+                grouped(loaded.rows_per_s as u64),
+                size(loaded.bytes),
+                grouped(loaded.syncs),
+            ]],
+        )?;
+    }
+    out.finish()
+}
+
+/// Threads that wait for the device cost little and share its syncs; threads that do not wait want a core each.
+pub fn loader_threads(asked: Option<u16>, durability: Durability) -> usize {
+    match (asked, durability) {
+        (Some(threads), _) => usize::from(threads),
+        (None, Durability::Sync) => 64,
+        (None, _) => std::thread::available_parallelism().map_or(2, usize::from),
+    }
+}
+
+/// Rows acknowledged so far, and their bytes.
+#[derive(Default)]
+struct Counts {
+    rows: AtomicU64,
+    bytes: AtomicU64,
+}
+
+fn load(
+    args: &LoadArgs,
+    rows: &mut Rows<impl Read>,
+    table: &ByteTable,
+    threads: usize,
+    counts: &Counts,
+) -> Outcome {
+    const BATCHES_AHEAD: usize = 4;
+    let meter = Meter::new("load", text_bytes(&args.file));
+    std::thread::scope(|scope| {
+        let (senders, loaders): (Vec<_>, Vec<_>) = (0..threads)
+            .map(|_| {
+                let (sender, receiver) = sync_channel(BATCHES_AHEAD);
+                (sender, scope.spawn(move || put_batches(&receiver, table, counts)))
+            })
+            .unzip();
+        let read = feed(rows, senders, args.batch as usize, |at_byte| {
+            meter.set(at_byte, || {
+                let done = counts.rows.load(Relaxed);
+                let per_second = rate(done, meter.elapsed().as_secs_f64());
+                format!("{} rows, {} rows/s", grouped(done), grouped(per_second as u64))
+            });
+        });
+        // A loader's failure is the cause, the reader's at most its consequence.
+        let put: Outcome =
+            loaders.into_iter().try_for_each(|loader| loader.join().expect("loaders do not panic"));
+        put.and(read)
+    })
+}
+
+/// Reads all rows and deals them out by key. Ends early, without an error of its own, if a loader failed.
+fn feed(
+    rows: &mut Rows<impl Read>,
+    loaders: Vec<SyncSender<Vec<Row>>>,
+    batch_rows: usize,
+    mut progress: impl FnMut(u64),
+) -> Outcome {
+    let hasher = BuildHasherDefault::<DefaultHasher>::default();
+    let mut batches: Vec<Vec<Row>> = loaders.iter().map(|_| Vec::new()).collect();
+    while let Some(row) = rows.next()? {
+        let loader = (hasher.hash_one(&row.key) % loaders.len() as u64) as usize;
+        batches[loader].push(row);
+        if batches[loader].len() >= batch_rows {
+            progress(rows.at_byte());
+            if loaders[loader].send(std::mem::take(&mut batches[loader])).is_err() {
+                return Ok(());
+            }
+        }
+    }
+    for (loader, batch) in loaders.iter().zip(batches) {
+        if loader.send(batch).is_err() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+fn put_batches(batches: &Receiver<Vec<Row>>, table: &ByteTable, counts: &Counts) -> Outcome {
+    for row in batches.iter().flatten() {
+        table.put(&row.key, &row.value)?;
+        counts.rows.fetch_add(1, Relaxed);
+        counts.bytes.fetch_add((row.key.len() + row.value.len()) as u64, Relaxed);
+    }
+    Ok(())
+}
+
+/// The records of a CSV text as rows.
+pub struct Rows<R> {
+    csv: csv::Reader<R>,
+    record: ByteRecord,
+    /// The header, and the key in it.
+    pub schema: Schema,
+}
+
+impl<R: Read> Rows<R> {
+    /// Reads the header.
+    ///
+    /// Errors: usage, if a column of `key` is missing.
+    pub fn new(input: R, key: &[String]) -> Outcome<Self> {
+        let mut csv = csv::Reader::from_reader(input);
+        let columns = csv.headers()?.iter().map(String::from).collect();
+        Ok(Self { csv, record: ByteRecord::new(), schema: Schema::new(columns, key)? })
+    }
+
+    /// The next row.
+    pub fn next(&mut self) -> Outcome<Option<Row>> {
+        if !self.csv.read_byte_record(&mut self.record)? {
+            return Ok(None);
+        }
+        Ok(Some(Row { key: self.schema.key_of(&self.record), value: to_csv(self.record.iter()) }))
+    }
+
+    /// Bytes of text read so far.
+    pub fn at_byte(&self) -> u64 {
+        self.csv.position().byte()
+    }
+}
+
+/// How much text a file holds: its length, or what the trailer of a gzip file says. Only for the progress bar, which
+/// survives a wrong figure (gzip keeps 32 bits of it, and one per member).
+fn text_bytes(path: &Path) -> Option<u64> {
+    let mut file = File::open(path).ok()?;
+    let length = file.metadata().ok().filter(std::fs::Metadata::is_file)?.len();
+    let mut magic = [0; 2];
+    file.read_exact(&mut magic).ok()?;
+    if magic != [0x1F, 0x8B] {
+        return Some(length);
+    }
+    let mut trailer = [0; 4];
+    file.seek(SeekFrom::End(-4)).ok()?;
+    file.read_exact(&mut trailer).ok()?;
+    Some(u64::from(u32::from_le_bytes(trailer)))
+}

@@ -1,0 +1,103 @@
+//! Results on stdout: JSON lines for programs, tables for people.
+
+use crate::failure::Outcome;
+use comfy_table::{CellAlignment, Table, presets};
+use serde::Serialize;
+use std::io::{BufWriter, StdoutLock, Write};
+
+/// Where results go, and in which form.
+pub struct Output {
+    json: bool,
+    out: BufWriter<StdoutLock<'static>>,
+}
+
+impl Output {
+    /// JSON lines, or text for people.
+    pub fn new(json: bool) -> Self {
+        Self { json, out: BufWriter::with_capacity(1 << 16, std::io::stdout().lock()) }
+    }
+
+    /// Is this run for a program?
+    pub fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// The plain stream, for rows.
+    pub fn raw(&mut self) -> &mut impl Write {
+        &mut self.out
+    }
+
+    /// One JSON object on a line of its own.
+    pub fn object(&mut self, object: &impl Serialize) -> Outcome {
+        serde_json::to_writer(&mut self.out, object).map_err(std::io::Error::from)?;
+        Ok(self.out.write_all(b"\n")?)
+    }
+
+    /// One line of text.
+    pub fn line(&mut self, text: impl std::fmt::Display) -> Outcome {
+        Ok(writeln!(self.out, "{text}")?)
+    }
+
+    /// A table with a header; columns from the second on are figures if their first cell looks like one.
+    pub fn table<const N: usize>(&mut self, header: [&str; N], rows: &[[String; N]]) -> Outcome {
+        let mut table = Table::new();
+        table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header).add_rows(rows);
+        for (at, column) in table.column_iter_mut().enumerate() {
+            let is_figure = |row: &[String; N]| row[at].starts_with(|c: char| c.is_ascii_digit());
+            if rows.iter().all(is_figure) && !rows.is_empty() {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        self.line(table)
+    }
+
+    /// A table of names and values from an object's fields.
+    pub fn fields(&mut self, object: &impl Serialize) -> Outcome {
+        let value = serde_json::to_value(object).map_err(std::io::Error::from)?;
+        let field = |(name, value): (&String, &serde_json::Value)| {
+            [name.clone(), value.as_u64().map_or_else(|| value.to_string(), grouped)]
+        };
+        let rows: Vec<_> = value.as_object().into_iter().flatten().map(field).collect();
+        self.table(["name", "value"], &rows)
+    }
+
+    /// Sends what is buffered on its way: every command's last step, since dropping would swallow the error.
+    pub fn finish(mut self) -> Outcome {
+        Ok(self.out.flush()?)
+    }
+}
+
+/// `1234567` as `1,234,567`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let first = digits.len() % 3;
+    let mut groups: Vec<&str> = Vec::new();
+    if first > 0 {
+        groups.push(&digits[..first]);
+    }
+    let rest = &digits.as_bytes()[first..];
+    groups.extend(rest.chunks(3).map(|group| std::str::from_utf8(group).expect("digits")));
+    groups.join(",")
+}
+
+/// Bytes in the unit that leaves one to four digits before the point.
+pub fn size(bytes: u64) -> String {
+    indicatif::BinaryBytes(bytes).to_string()
+}
+
+/// Operations in so many seconds, per second.
+pub fn rate(operations: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { (operations as f64 / seconds).round() } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_are_grouped_by_three() {
+        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1234567, "1,234,567")] {
+            assert_eq!(grouped(number), text);
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Progress on stderr: a bar on a terminal, a line every few seconds in a log.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use std::cell::Cell;
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+const LINE_EVERY: Duration = Duration::from_secs(5);
+
+/// How far a long step is.
+pub struct Meter {
+    label: String,
+    bar: ProgressBar,
+    last_line: Cell<Option<Instant>>,
+}
+
+impl Meter {
+    /// A bar over `total` units, or a spinner if nobody knows how many there will be.
+    pub fn new(label: &str, total: Option<u64>) -> Self {
+        let bar = match total {
+            Some(total) => ProgressBar::new(total)
+                .with_style(style("{prefix:<10} {wide_bar} {percent:>3} %  {msg}  {elapsed} of {duration}")),
+            None => ProgressBar::new_spinner().with_style(style("{prefix:<10} {spinner} {msg}  {elapsed}")),
+        };
+        bar.set_prefix(label.to_string());
+        let last_line = Cell::new((!std::io::stderr().is_terminal()).then(Instant::now));
+        Self { label: label.to_string(), bar, last_line }
+    }
+
+    /// `done` units so far; `text` says it in words.
+    pub fn set(&self, done: u64, text: impl FnOnce() -> String) {
+        match self.last_line.get() {
+            None => {
+                self.bar.set_message(text());
+                self.bar.set_position(done);
+            }
+            Some(last) if last.elapsed() >= LINE_EVERY => {
+                self.last_line.set(Some(Instant::now()));
+                eprintln!("{}: {}", self.label, text());
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Time since the step began.
+    pub fn elapsed(&self) -> Duration {
+        self.bar.elapsed()
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("the template is valid")
+}

@@ -1,0 +1,121 @@
+//! `restore`: what `dump`, `db_dump` or `mdb_dump` printed, back into tables.
+
+use crate::args::DbArgs;
+use crate::dump_format::{Header, Reader};
+use crate::failure::{Failure, Outcome};
+use crate::output::grouped;
+use crate::progress::Meter;
+use crate::schema::SCHEMAS;
+use clap::Args;
+use foreshore::{Database, Durability};
+use foreshore_workloads::source;
+use serde::Serialize;
+use std::io::BufReader;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  foreshore restore --dir copy.db everything.dump
+  foreshore dump --table flights | foreshore restore --dir copy.db --table flights -
+  mdb_dump -p lmdb-directory | foreshore restore --table imported -";
+
+/// Load what dump, db_dump or mdb_dump printed
+///
+/// Rows replace rows with the same key; others stay. Everything is durable when the command returns.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct RestoreArgs {
+    #[command(flatten)]
+    db: DbArgs,
+    /// Only this table of the dump; names the table of a dump that does not
+    #[arg(long, value_name = "NAME")]
+    table: Option<String>,
+    /// Dump, gzipped or not; - for stdin
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+/// A restored table; its JSON names are kept stable.
+#[derive(Serialize)]
+struct Restored {
+    table: String,
+    rows: u64,
+}
+
+/// Runs `restore`.
+pub fn run(args: &RestoreArgs) -> Outcome {
+    let input = source::open(&args.file).map_err(|e| Failure::io(args.file.display(), &e))?;
+    let mut dump = Reader::new(BufReader::with_capacity(1 << 16, input));
+    let db = args.db.open_or_create()?;
+    let restored = restore(args, &db, &mut dump).map_err(|failure| {
+        failure
+            .note("rows before this point may be there already; restoring again replaces them by themselves")
+    })?;
+    db.close()?;
+    if let Some(table) = args.table.as_ref().filter(|table| !restored.iter().any(|r| r.table == **table)) {
+        return Err(Failure::absent(format!("the dump has no table {table:?}")));
+    }
+    print(args, &restored)
+}
+
+fn print(args: &RestoreArgs, restored: &[Restored]) -> Outcome {
+    let mut out = args.db.output();
+    if out.is_json() {
+        restored.iter().try_for_each(|table| out.object(table))?;
+    } else {
+        let rows: Vec<_> = restored.iter().map(|r| [r.table.clone(), grouped(r.rows)]).collect();
+        out.table(["table", "rows"], &rows)?;
+    }
+    out.finish()
+}
+
+fn restore(
+    args: &RestoreArgs,
+    db: &Database,
+    dump: &mut Reader<impl std::io::BufRead>,
+) -> Outcome<Vec<Restored>> {
+    let mut restored = Vec::new();
+    while let Some(header) = dump.header()? {
+        let name = header.table.clone().or_else(|| args.table.clone()).ok_or_else(|| {
+            Failure::usage("the dump does not say which table this is; name one with --table")
+        })?;
+        let rows = restore_table(args, db, dump, &header, &name)?;
+        restored.extend(rows.map(|rows| Restored { table: name, rows }));
+    }
+    // One sync for everything: no row was acknowledged before.
+    db.sync()?;
+    Ok(restored)
+}
+
+/// Restores one table and says how many rows it has; `None` if it is not wanted.
+fn restore_table(
+    args: &RestoreArgs,
+    db: &Database,
+    dump: &mut Reader<impl std::io::BufRead>,
+    header: &Header,
+    name: &str,
+) -> Outcome<Option<u64>> {
+    let wanted = |key: &[u8]| match &args.table {
+        None => true,
+        Some(table) => name == table || name == SCHEMAS && key == table.as_bytes(),
+    };
+    let is_wanted = args.table.as_deref().is_none_or(|table| name == table);
+    let meter = Meter::new("restore", None);
+    let mut table = None;
+    if is_wanted {
+        table = Some(db.byte_table(name)?.with_durability(Durability::Relaxed));
+    }
+    let mut rows = 0;
+    while let Some((key, value)) = dump.row(header)? {
+        if wanted(&key) {
+            let target = match &table {
+                Some(target) => target,
+                None => table.insert(db.byte_table(name)?.with_durability(Durability::Relaxed)),
+            };
+            target.put(&key, &value)?;
+            rows += 1;
+            meter.set(rows, || format!("{} rows of {name}", grouped(rows)));
+        }
+    }
+    Ok(is_wanted.then_some(rows))
+}

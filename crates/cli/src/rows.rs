@@ -1,0 +1,285 @@
+//! `get`, `put`, `rm`: one row at a time. Also how keys are spelled and rows shown, for `scan`.
+
+use crate::args::{DbArgs, engine_durability, existing_table};
+use crate::failure::{Failure, Outcome};
+use crate::output::Output;
+use crate::schema::{Schema, to_csv};
+use crate::text::{for_people, hex, unhex};
+use clap::Args;
+use foreshore::{ByteTable, Database};
+use foreshore_workloads::Durability;
+use serde_json::{Map, Value, json};
+use std::io::{Read, Write};
+
+const GET_EXAMPLES: &str = "\
+Examples:
+  foreshore get --table flights 2011,1,1,AA,428,IAH     a table made by `load`: key columns, as in CSV
+  foreshore get --table ports SEA                       any other table: the key as text
+  foreshore get --table ports --hex 534541              … or as hexadecimal digits
+
+Exit code 1 if there is no such row or table.";
+
+const PUT_EXAMPLES: &str = "\
+Examples:
+  foreshore put --table ports SEA 'Seattle-Tacoma'
+  head -c 1000 photo.jpg | foreshore put --table photos thumb -
+  foreshore put --table ports --hex 00ff c0ffee";
+
+const RM_EXAMPLES: &str = "\
+Examples:
+  foreshore rm --table ports SEA
+  foreshore rm --table flights 2011,1,1,AA,428,IAH
+
+Exit code 1 if there is no such row or table.";
+
+/// Print the value of a key
+#[derive(Args)]
+#[command(after_help = GET_EXAMPLES)]
+pub struct GetArgs {
+    #[command(flatten)]
+    db: DbArgs,
+    #[command(flatten)]
+    target: Target,
+    /// Key: text, or the key columns of a table made by `load`
+    key: String,
+}
+
+/// Set the value of a key
+#[derive(Args)]
+#[command(after_help = PUT_EXAMPLES)]
+pub struct PutArgs {
+    #[command(flatten)]
+    db: DbArgs,
+    #[command(flatten)]
+    target: Target,
+    /// What the row survives once the command returns
+    #[arg(long, value_enum, default_value_t = Durability::Sync)]
+    durability: Durability,
+    /// Key: text, or the key columns of a table made by `load`
+    key: String,
+    /// Value: text, or the whole CSV record of a table made by `load`; - for stdin
+    value: String,
+}
+
+/// Remove a key and its value
+#[derive(Args)]
+#[command(after_help = RM_EXAMPLES)]
+pub struct RmArgs {
+    #[command(flatten)]
+    db: DbArgs,
+    #[command(flatten)]
+    target: Target,
+    /// Key: text, or the key columns of a table made by `load`
+    key: String,
+}
+
+/// Which table, and how its keys and values are spelled.
+#[derive(Args)]
+pub struct Target {
+    /// Table
+    #[arg(long, value_name = "NAME")]
+    pub table: String,
+    /// Keys and values are hexadecimal digits, here and in the answer
+    #[arg(long)]
+    pub hex: bool,
+}
+
+/// Runs `get`.
+pub fn get(args: &GetArgs) -> Outcome {
+    let db = args.db.open()?;
+    let table = existing_table(&db, &args.target.table)?;
+    let shape = Shape::of(&db, &args.target)?;
+    let key = shape.key(&args.key)?;
+    let value = table.get(&key)?.ok_or_else(|| no_such_row(&args.target, &args.key))?;
+    let mut out = args.db.output();
+    if out.is_json() {
+        out.object(&shape.object(&key, &value)?)?;
+    } else if args.target.hex {
+        out.line(hex(&value))?;
+    } else {
+        out.raw().write_all(&value)?;
+        out.raw().write_all(b"\n")?;
+    }
+    out.finish()
+}
+
+/// Runs `put`.
+pub fn put(args: &PutArgs) -> Outcome {
+    let value = match args.value.as_str() {
+        "-" => read_stdin()?,
+        text => text.as_bytes().to_vec(),
+    };
+    let db = args.db.open_or_create()?;
+    let shape = Shape::of(&db, &args.target)?;
+    let key = shape.key(&args.key)?;
+    let value = shape.value(&key, value)?;
+    let table = db.byte_table(&args.target.table)?;
+    table.with_durability(engine_durability(args.durability)).put(&key, &value)?;
+    finish_write(
+        db,
+        table,
+        args.db.output(),
+        json!({"table": args.target.table, "key": args.key, "put": true}),
+    )
+}
+
+/// Runs `rm`.
+pub fn rm(args: &RmArgs) -> Outcome {
+    let db = args.db.open()?;
+    let table = existing_table(&db, &args.target.table)?;
+    let key = Shape::of(&db, &args.target)?.key(&args.key)?;
+    if !table.remove(&key)? {
+        return Err(no_such_row(&args.target, &args.key));
+    }
+    finish_write(
+        db,
+        table,
+        args.db.output(),
+        json!({"table": args.target.table, "key": args.key, "removed": true}),
+    )
+}
+
+fn finish_write(db: Database, table: ByteTable, mut out: Output, answer: Value) -> Outcome {
+    drop(table);
+    db.close()?;
+    if out.is_json() {
+        out.object(&answer)?;
+    }
+    out.finish()
+}
+
+fn no_such_row(target: &Target, key: &str) -> Failure {
+    Failure::absent(format!("table {:?} has no row with key {key}", target.table))
+}
+
+fn read_stdin() -> Outcome<Vec<u8>> {
+    let mut bytes = Vec::new();
+    std::io::stdin().read_to_end(&mut bytes).map_err(|e| Failure::io("reading stdin", &e))?;
+    Ok(bytes)
+}
+
+/// How a table's rows are spelled on the command line and shown.
+pub enum Shape {
+    /// Key columns and records.
+    Csv(Schema),
+    /// Text.
+    Text,
+    /// Hexadecimal digits, whatever the table.
+    Hex,
+}
+
+impl Shape {
+    /// The shape of the table aimed at.
+    pub fn of(db: &Database, target: &Target) -> Outcome<Self> {
+        if target.hex {
+            return Ok(Self::Hex);
+        }
+        Ok(Schema::of(db, &target.table)?.map_or(Self::Text, Self::Csv))
+    }
+
+    /// The key that `text` spells.
+    pub fn key(&self, text: &str) -> Outcome<Vec<u8>> {
+        match self {
+            Self::Csv(schema) => schema.parse_key(text),
+            Self::Text => Ok(text.as_bytes().to_vec()),
+            Self::Hex => digits(text.as_bytes()),
+        }
+    }
+
+    /// The beginning of keys that `text` spells.
+    pub fn prefix(&self, text: &str) -> Outcome<Vec<u8>> {
+        match self {
+            Self::Csv(schema) => schema.parse_prefix(text),
+            Self::Text | Self::Hex => self.key(text),
+        }
+    }
+
+    /// The value that was given for `key`. A record must say the same key.
+    fn value(&self, key: &[u8], given: Vec<u8>) -> Outcome<Vec<u8>> {
+        match self {
+            Self::Text => Ok(given),
+            Self::Hex => digits(given.trim_ascii_end()),
+            Self::Csv(schema) => {
+                let record = schema.parse_row(&given)?;
+                if schema.key_of(&record) == key {
+                    return Ok(to_csv(record.iter()));
+                }
+                Err(Failure::usage(format!(
+                    "the row's own key is {}; give the same key, or mend the row",
+                    for_people(&schema.key_text(&record))
+                )))
+            }
+        }
+    }
+
+    /// A row as one line for people. A record contains its key.
+    pub fn line(&self, key: &[u8], value: &[u8]) -> String {
+        match self {
+            Self::Csv(_) => for_people(value),
+            Self::Text => format!("{}\t{}", for_people(key), for_people(value)),
+            Self::Hex => format!("{}\t{}", hex(key), hex(value)),
+        }
+    }
+
+    /// A row for programs: `key` and `row` of a CSV table, else `key` and `value`; `key_hex` and `value_hex` for
+    /// what is no text.
+    pub fn object(&self, key: &[u8], value: &[u8]) -> Outcome<Value> {
+        let mut object = Map::new();
+        let mut add = |name: &str, bytes: &[u8]| match std::str::from_utf8(bytes) {
+            Ok(text) if !matches!(self, Self::Hex) => object.insert(name.to_string(), text.into()),
+            _ => object.insert(format!("{name}_hex"), hex(bytes).into()),
+        };
+        match self {
+            Self::Text | Self::Hex => {
+                add("key", key);
+                add("value", value);
+            }
+            Self::Csv(schema) => {
+                let record = schema.parse_row(value).map_err(|e| e.into_corrupt())?;
+                add("key", &schema.key_text(&record));
+                let field = |(name, field): (&String, &[u8])| {
+                    (name.clone(), String::from_utf8_lossy(field).into_owned().into())
+                };
+                object.insert(
+                    "row".into(),
+                    schema.columns.iter().zip(&record).map(field).collect::<Map<_, _>>().into(),
+                );
+            }
+        }
+        Ok(object.into())
+    }
+}
+
+fn digits(text: &[u8]) -> Outcome<Vec<u8>> {
+    unhex(text)
+        .ok_or_else(|| Failure::usage("--hex: expected an even number of hexadecimal digits, such as 00ff"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_text_is_named_so() {
+        let object = Shape::Text.object(b"k", b"\xff").unwrap();
+        assert_eq!(object, json!({"key": "k", "value_hex": "ff"}));
+        let object = Shape::Hex.object(b"k", b"v").unwrap();
+        assert_eq!(object, json!({"key_hex": "6b", "value_hex": "76"}));
+    }
+
+    #[test]
+    fn a_record_is_shown_by_its_columns() {
+        let schema = Schema::new(vec!["a".into(), "b".into()], &["b".into()]).unwrap();
+        let shape = Shape::Csv(schema);
+        let object = shape.object(b"", b"x,\"1,5\"").unwrap();
+        assert_eq!(object, json!({"key": "\"1,5\"", "row": {"a": "x", "b": "1,5"}}));
+    }
+
+    #[test]
+    fn a_record_must_say_its_own_key() {
+        let shape = Shape::Csv(Schema::new(vec!["a".into(), "b".into()], &["a".into()]).unwrap());
+        let key = shape.key("7").unwrap();
+        assert_eq!(shape.value(&key, b"7,x\n".to_vec()).unwrap(), b"7,x");
+        assert!(shape.value(&key, b"8,x".to_vec()).is_err());
+    }
+}

@@ -1,0 +1,266 @@
+//! Tables that came from CSV: which columns there are, and which of them are the key.
+//!
+//! A row's value is its whole record as CSV, so that `get` and `scan` show what was in the file. Its key is the key
+//! columns one after the other, each in an order-preserving encoding (`memcomparable`) that decides *per field*:
+//! a field that is an integer in its usual spelling sorts as that integer, before every other text. So flight 428
+//! sorts before flight 1294, nothing has to be declared, and a late "N/A" in a column of numbers spoils nothing.
+//!
+//! Schemas are rows of the table `foreshore.schemas`: table name → JSON. They are dumped and restored with the rest.
+
+use crate::failure::{Failure, Outcome};
+use csv::ByteRecord;
+use foreshore::Database;
+use serde::{Deserialize, Serialize, Serializer};
+
+/// The table that holds the schemas of all others.
+pub const SCHEMAS: &str = "foreshore.schemas";
+
+/// The shape of a CSV table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Schema {
+    /// The header.
+    pub columns: Vec<String>,
+    /// Indexes of the key columns, in the key's order.
+    key: Vec<usize>,
+}
+
+impl Schema {
+    /// A file's header, and the columns asked for as its key.
+    ///
+    /// Errors: usage, if a key column is missing, or stands there twice.
+    pub fn new(columns: Vec<String>, key: &[String]) -> Outcome<Self> {
+        let at = |name: &String| {
+            let mut found = columns.iter().enumerate().filter(|(_, column)| *column == name);
+            match (found.next(), found.next()) {
+                (Some((at, _)), None) => Ok(at),
+                (None, _) => Err(Failure::usage(format!(
+                    "--key: there is no column {name:?}; the header has {}",
+                    columns.join(",")
+                ))),
+                (Some(_), Some(_)) => {
+                    Err(Failure::usage(format!("--key: the header has column {name:?} twice")))
+                }
+            }
+        };
+        let key = key.iter().map(at).collect::<Outcome<_>>()?;
+        Ok(Self { columns, key })
+    }
+
+    /// The schema of `table`, if it has one: tables of other origin hold plain bytes.
+    pub fn of(db: &Database, table: &str) -> Outcome<Option<Self>> {
+        if !db.tables()?.iter().any(|name| name == SCHEMAS) {
+            return Ok(None);
+        }
+        let Some(json) = db.byte_table(SCHEMAS)?.get(table.as_bytes())? else { return Ok(None) };
+        let schema: Self = serde_json::from_slice(&json).map_err(|e| unreadable(table, &e))?;
+        if schema.key.iter().any(|at| *at >= schema.columns.len()) {
+            return Err(unreadable(table, &"its key names a column that is not there"));
+        }
+        Ok(Some(schema))
+    }
+
+    /// Makes this the schema of `table`.
+    ///
+    /// Errors: usage, if the table has another one, or holds rows of another origin.
+    pub fn declare(&self, db: &Database, table: &str) -> Outcome {
+        if table == SCHEMAS {
+            return Err(Failure::usage(format!(
+                "--table: {SCHEMAS} is where schemas are kept; choose another name"
+            )));
+        }
+        match Self::of(db, table)? {
+            Some(present) if present == *self => Ok(()),
+            Some(present) => Err(Failure::usage(format!(
+                "table {table:?} has columns {} with key {}, this file does not; load it into another table",
+                present.columns.join(","),
+                present.key_names().join(",")
+            ))),
+            None if db.tables()?.iter().any(|name| name == table) => Err(Failure::usage(format!(
+                "table {table:?} holds rows that did not come from CSV; load this file into another table"
+            ))),
+            None => {
+                let json = serde_json::to_vec(self).map_err(std::io::Error::from)?;
+                let schemas = db.byte_table(SCHEMAS)?.with_durability(foreshore::Durability::Sync);
+                Ok(schemas.put(table.as_bytes(), &json)?)
+            }
+        }
+    }
+
+    /// Names of the key columns.
+    pub fn key_names(&self) -> Vec<&str> {
+        self.key.iter().map(|at| self.columns[*at].as_str()).collect()
+    }
+
+    /// The key of a record. Both have as many fields as the header.
+    pub fn key_of(&self, record: &ByteRecord) -> Vec<u8> {
+        encode(self.key.iter().map(|at| &record[*at]))
+    }
+
+    /// The key that `text` spells: its columns as a CSV line, such as `2011,1,1,AA,428,IAH`.
+    pub fn parse_key(&self, text: &str) -> Outcome<Vec<u8>> {
+        let fields = parse_record(text.as_bytes())?;
+        if fields.len() != self.key.len() {
+            return Err(Failure::usage(format!(
+                "the key is {}: {} fields separated by commas, {text:?} has {}",
+                self.key_names().join(","),
+                self.key.len(),
+                fields.len()
+            )));
+        }
+        Ok(encode(fields.iter()))
+    }
+
+    /// As [`Self::parse_key`], but leading columns are enough; none at all is the empty prefix of every key.
+    pub fn parse_prefix(&self, text: &str) -> Outcome<Vec<u8>> {
+        if text.is_empty() {
+            return Ok(Vec::new());
+        }
+        let fields = parse_record(text.as_bytes())?;
+        if fields.len() > self.key.len() {
+            return Err(Failure::usage(format!(
+                "the key has the columns {}, {text:?} is more",
+                self.key_names().join(",")
+            )));
+        }
+        Ok(encode(fields.iter()))
+    }
+
+    /// Reads a stored or given record.
+    ///
+    /// Errors: usage, if it is not one CSV record with a field per column.
+    pub fn parse_row(&self, row: &[u8]) -> Outcome<ByteRecord> {
+        let record = parse_record(row)?;
+        if record.len() != self.columns.len() {
+            return Err(Failure::usage(format!(
+                "a row is {}: {} fields separated by commas, this one has {}",
+                self.columns.join(","),
+                self.columns.len(),
+                record.len()
+            )));
+        }
+        Ok(record)
+    }
+
+    /// The key columns of a record, as a CSV line.
+    pub fn key_text(&self, record: &ByteRecord) -> Vec<u8> {
+        to_csv(self.key.iter().map(|at| &record[*at]))
+    }
+}
+
+fn unreadable(table: &str, why: &dyn std::fmt::Display) -> Failure {
+    Failure::corrupt(format!(
+        "the schema of table {table:?} cannot be read: {why}; \
+         `foreshore rm --table {SCHEMAS} {table}` turns it into a plain table of bytes"
+    ))
+}
+
+/// Fields as one CSV line without its end, quoted where they must be.
+pub fn to_csv<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+    let mut writer = csv::WriterBuilder::new().buffer_capacity(512).from_writer(Vec::with_capacity(128));
+    writer.write_record(fields).expect("memory takes everything, and there is no header to differ from");
+    let mut line = writer.into_inner().expect("memory takes everything");
+    line.pop(); // the writer's line end
+    line
+}
+
+fn parse_record(line: &[u8]) -> Outcome<ByteRecord> {
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(line);
+    let mut record = ByteRecord::new();
+    reader.read_byte_record(&mut record)?;
+    if reader.read_byte_record(&mut ByteRecord::new())? {
+        return Err(Failure::usage("a row is one CSV record; this text holds more than one"));
+    }
+    Ok(record)
+}
+
+fn encode<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+    let mut key = Vec::with_capacity(64);
+    for field in fields {
+        let mut serializer = memcomparable::Serializer::new(&mut key);
+        Field::of(field).serialize(&mut serializer).expect("integers and bytes have an encoding");
+    }
+    key
+}
+
+/// A key field: an integer, or after all integers, anything else.
+enum Field<'a> {
+    Integer(i64),
+    Text(&'a [u8]),
+}
+
+impl<'a> Field<'a> {
+    /// Only the usual spelling counts as an integer (`7`, not `07` or `+7`), so that no two fields share a key.
+    fn of(text: &'a [u8]) -> Self {
+        let number = std::str::from_utf8(text).ok().and_then(|t| t.parse::<i64>().ok());
+        match number {
+            Some(number) if number.to_string().as_bytes() == text => Self::Integer(number),
+            _ => Self::Text(text),
+        }
+    }
+}
+
+impl Serialize for Field<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Integer(number) => serializer.serialize_newtype_variant("Field", 0, "Integer", number),
+            Self::Text(text) => serializer.serialize_newtype_variant("Field", 1, "Text", &Bytes(text)),
+        }
+    }
+}
+
+/// Bytes as bytes: serde's own slices are sequences of numbers.
+struct Bytes<'a>(&'a [u8]);
+
+impl Serialize for Bytes<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flights() -> Schema {
+        let columns = ["year", "carrier", "flight", "note"].map(String::from).to_vec();
+        Schema::new(columns, &["carrier", "flight"].map(String::from)).unwrap()
+    }
+
+    #[test]
+    fn integers_sort_as_numbers_before_all_text() {
+        let key = |field: &str| encode(std::iter::once(field.as_bytes()));
+        let fields = ["-12", "-9", "0", "7", "428", "1294", "", "007", "1e3", "AA", "AB", "N/A", "Zürich"];
+        for pair in fields.windows(2) {
+            assert!(key(pair[0]) < key(pair[1]), "{pair:?}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_found_by_its_leading_columns() {
+        let key = flights().parse_key("AA,428").unwrap();
+        assert!(key.starts_with(&flights().parse_prefix("AA").unwrap()));
+        assert!(!key.starts_with(&flights().parse_prefix("A").unwrap()));
+        assert_eq!(flights().parse_prefix("").unwrap(), b"");
+        assert!(flights().parse_key("AA").is_err());
+        assert!(flights().parse_prefix("AA,428,x").is_err());
+    }
+
+    #[test]
+    fn the_record_gives_the_same_key_as_its_spelling() {
+        let schema = flights();
+        let record = schema.parse_row(b"2011,AA,428,\"late, \"\"very\"\"\"").unwrap();
+        assert_eq!(schema.key_of(&record), schema.parse_key("AA,428").unwrap());
+        assert_eq!(&record[3], b"late, \"very\"");
+        assert_eq!(to_csv(record.iter()), b"2011,AA,428,\"late, \"\"very\"\"\"");
+        assert_eq!(schema.key_text(&record), b"AA,428");
+    }
+
+    #[test]
+    fn wrong_columns_are_named() {
+        let columns = vec!["a".to_string(), "a".to_string()];
+        assert!(Schema::new(columns.clone(), &["b".into()]).is_err());
+        assert!(Schema::new(columns, &["a".into()]).is_err());
+        assert!(flights().parse_row(b"1,2").is_err());
+        assert!(flights().parse_row(b"1,2,3,4\n5,6,7,8").is_err());
+    }
+}

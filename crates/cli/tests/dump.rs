@@ -1,0 +1,80 @@
+//! `dump` and `restore`.
+
+mod common;
+
+use common::Shell;
+
+/// A database whose keys and values are every kind of bytes, and a table made by `load`.
+fn everything() -> Shell {
+    let shell = Shell::new();
+    for (key, value) in [("00", "ff"), ("", "20"), ("5c6e", ""), ("ffffff", "0a0d00"), ("6b", "c3a4")] {
+        shell.ok(&["put", "--table", "bytes", "--hex", key, value]);
+    }
+    shell.ok(&["put", "--table", "a table", "k", "v"]);
+    shell.write("t.csv", "a,b\n1,\"x, \"\"y\"\"\"\n-2,\n");
+    shell.ok(&["load", "--table", "csv", "--key", "a", "t.csv"]);
+    shell
+}
+
+#[test]
+fn both_formats_restore_to_the_same_database() {
+    let shell = everything();
+    let everything = shell.ok(&["dump"]);
+    for format in ["print", "bytevalue"] {
+        shell.ok(&["dump", "--format", format, "--output", "all.dump"]);
+        let copy = format!("{format}.db");
+        shell.ok(&["restore", "--dir", &copy, "all.dump"]);
+        assert_eq!(shell.ok(&["dump", "--dir", &copy]), everything);
+        assert_eq!(shell.ok(&["get", "--dir", &copy, "--table", "csv", "1"]), "1,\"x, \"\"y\"\"\"\n");
+        assert_eq!(shell.ok(&["get", "--dir", &copy, "--table", "bytes", "--hex", ""]), "20\n");
+        shell.ok(&["check", "--dir", &copy]);
+    }
+}
+
+#[test]
+fn the_text_is_that_of_db_dump() {
+    let shell = Shell::new();
+    shell.ok(&["put", "--table", "t", "--hex", "5c00", "41e9"]);
+    let dump = shell.ok(&["dump", "--table", "t"]);
+    assert_eq!(
+        dump,
+        "VERSION=3\nformat=print\ndatabase=t\ntype=btree\nHEADER=END\n \\\\\\00\n A\\e9\nDATA=END\n"
+    );
+    let dump = shell.ok(&["dump", "--table", "t", "--format", "bytevalue"]);
+    assert_eq!(
+        dump,
+        "VERSION=3\nformat=bytevalue\ndatabase=t\ntype=btree\nHEADER=END\n 5c00\n 41e9\nDATA=END\n"
+    );
+}
+
+#[test]
+fn one_table_travels_with_its_columns() {
+    let shell = everything();
+    let dump = shell.ok(&["dump", "--table", "csv"]);
+    let args = ["restore", "--dir", "copy.db", "--table", "csv", "--json", "-"];
+    let ran = shell.run_with(&args, dump.as_bytes()).expect(0, &args);
+    assert_eq!(ran.objects(), [serde_json::json!({"table": "csv", "rows": 2})]);
+    assert_eq!(shell.ok(&["scan", "--dir", "copy.db", "--table", "csv"]), "-2,\n1,\"x, \"\"y\"\"\"\n");
+    shell.fails(1, &["dump", "--table", "no such table"]);
+}
+
+#[test]
+fn a_dump_without_a_name_needs_one() {
+    let shell = Shell::new();
+    let dump = b"VERSION=3\nformat=print\ntype=btree\nmapsize=1048576\nHEADER=END\n k\n v\nDATA=END\n";
+    let args = ["restore", "-"];
+    shell.run_with(&args, dump).expect(2, &args);
+    let args = ["restore", "--table", "t", "-"];
+    shell.run_with(&args, dump).expect(0, &args);
+    assert_eq!(shell.ok(&["get", "--table", "t", "k"]), "v\n");
+}
+
+#[test]
+fn a_cut_dump_is_refused() {
+    let shell = everything();
+    let dump = shell.ok(&["dump", "--table", "bytes"]);
+    let cut = dump.strip_suffix("DATA=END\n").expect("the end");
+    let args = ["restore", "--dir", "copy.db", "-"];
+    let ran = shell.run_with(&args, cut.as_bytes()).expect(2, &args);
+    assert!(ran.stderr.contains("incomplete"), "{}", ran.stderr);
+}

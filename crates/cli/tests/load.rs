@@ -1,0 +1,140 @@
+//! `load`, and commands on the tables it makes.
+
+mod common;
+
+use common::Shell;
+use serde_json::json;
+
+const HEADER: &str = "Year,Month,Carrier,Flight,Note\n";
+const ROWS: [&str; 5] = [
+    "2011,1,AA,428,\"late, \"\"very\"\"\"",
+    "2011,1,AA,1294,",
+    "2011,2,WN,7,on time",
+    "2011,12,WN,7,\"two\nlines\"",
+    "2011,12,ZZ,N/A,Zürich",
+];
+
+/// A database with a few flights. `--key` is Year,Month,Carrier,Flight.
+fn flights() -> Shell {
+    let shell = Shell::new();
+    // Not in key order, which loading must not mind.
+    let file: String = ROWS.iter().rev().map(|row| format!("{row}\n")).collect();
+    shell.write("flights.csv", format!("{HEADER}{file}"));
+    let loaded =
+        shell.json(&["load", "--table", "flights", "--key", "Year,Month,Carrier,Flight", "flights.csv"]);
+    let loaded = &loaded[0];
+    assert_eq!((&loaded["table"], &loaded["rows"]), (&json!("flights"), &json!(5)));
+    assert_eq!(loaded["durability"], "sync");
+    for field in ["seconds", "rows_per_s", "bytes", "threads", "syncs"] {
+        assert!(loaded[field].is_number(), "{field} of {loaded}");
+    }
+    shell
+}
+
+#[test]
+fn records_come_back_as_they_were_in_numeric_order() {
+    let shell = flights();
+    assert_eq!(shell.ok(&["get", "--table", "flights", "2011,1,AA,428"]), format!("{}\n", ROWS[0]));
+    let scanned = shell.json(&["scan", "--table", "flights"]);
+    let keys: Vec<_> = scanned.iter().map(|row| row["key"].as_str().expect("text")).collect();
+    let expected = ["2011,1,AA,428", "2011,1,AA,1294", "2011,2,WN,7", "2011,12,WN,7", "2011,12,ZZ,N/A"];
+    assert_eq!(keys, expected, "428 before 1294, February before December");
+    assert_eq!(
+        scanned[0]["row"],
+        json!({"Year": "2011", "Month": "1", "Carrier": "AA", "Flight": "428", "Note": "late, \"very\""})
+    );
+    assert_eq!(scanned[3]["row"]["Note"], "two\nlines");
+}
+
+#[test]
+fn leading_columns_make_ranges() {
+    let shell = flights();
+    let rows = |args: &[&str]| shell.json(&[&["scan", "--table", "flights"], args].concat()).len();
+    assert_eq!(rows(&["--prefix", "2011,1"]), 2, "January, and not October to December");
+    assert_eq!(rows(&["--prefix", "2011,12,WN"]), 1);
+    assert_eq!(rows(&["--from", "2011,2", "--to", "2011,12"]), 1);
+    assert_eq!(rows(&["--from", "2011,12"]), 2);
+    shell.fails(2, &["scan", "--table", "flights", "--prefix", "2011,1,AA,428,more"]);
+    shell.fails(2, &["get", "--table", "flights", "2011,1"]);
+    shell.fails(1, &["get", "--table", "flights", "2011,1,AA,429"]);
+}
+
+#[test]
+fn loading_again_replaces_rows_by_themselves() {
+    let shell = flights();
+    shell.ok(&[
+        "load",
+        "--table",
+        "flights",
+        "--key",
+        "Year,Month,Carrier,Flight",
+        "--threads",
+        "3",
+        "flights.csv",
+    ]);
+    let tables = shell.json(&["tables", "--count"]);
+    assert_eq!(
+        tables,
+        [json!({"table": "flights", "key": ["Year", "Month", "Carrier", "Flight"], "rows": 5})]
+    );
+}
+
+#[test]
+fn the_last_of_equal_keys_wins_however_many_threads() {
+    let shell = Shell::new();
+    let rows: String = (0..2000).map(|n| format!("{},{n}\n", n % 10)).collect();
+    let args = [
+        "load",
+        "--table",
+        "t",
+        "--key",
+        "k",
+        "--threads",
+        "8",
+        "--batch",
+        "1",
+        "--durability",
+        "relaxed",
+        "-",
+    ];
+    shell.run_with(&args, format!("k,n\n{rows}").as_bytes()).expect(0, &args);
+    for key in 0..10 {
+        assert_eq!(shell.ok(&["get", "--table", "t", &key.to_string()]), format!("{key},{}\n", 1990 + key));
+    }
+}
+
+#[test]
+fn single_records_are_put_and_removed_by_their_columns() {
+    let shell = flights();
+    shell.ok(&["put", "--table", "flights", "2011,3,AA,1", "2011,3,AA,1,\"new, fresh\""]);
+    assert_eq!(shell.ok(&["get", "--table", "flights", "2011,3,AA,1"]), "2011,3,AA,1,\"new, fresh\"\n");
+    let complaint = shell.fails(2, &["put", "--table", "flights", "2011,3,AA,2", "2011,3,AA,1,x"]);
+    assert!(complaint.contains("2011,3,AA,1"), "{complaint}");
+    shell.fails(2, &["put", "--table", "flights", "2011,3,AA,2", "2011,3,AA,2"]);
+    shell.ok(&["rm", "--table", "flights", "2011,3,AA,1"]);
+    shell.fails(1, &["get", "--table", "flights", "2011,3,AA,1"]);
+}
+
+#[test]
+fn another_file_does_not_fit_into_the_table() {
+    let shell = flights();
+    shell.write("other.csv", "a,b\n1,2\n");
+    let complaint = shell.fails(2, &["load", "--table", "flights", "--key", "a", "other.csv"]);
+    assert!(complaint.contains("Year,Month,Carrier,Flight"), "{complaint}");
+    let complaint = shell.fails(2, &["load", "--table", "new", "--key", "c", "other.csv"]);
+    assert!(complaint.contains("a,b"), "{complaint}");
+    shell.ok(&["put", "--table", "bytes", "k", "v"]);
+    shell.fails(2, &["load", "--table", "bytes", "--key", "a", "other.csv"]);
+    shell.fails(5, &["load", "--table", "new", "--key", "a", "no-such-file.csv"]);
+}
+
+#[test]
+fn a_broken_line_is_named_and_loading_can_go_on() {
+    let shell = Shell::new();
+    let broken = shell.write("t.csv", "a,b\n1,2\n3\n5,6\n");
+    let complaint = shell.fails(2, &["load", "--table", "t", "--key", "a", "t.csv"]);
+    assert!(complaint.contains("line: 3") && complaint.contains("load the file again"), "{complaint}");
+    std::fs::write(broken, "a,b\n1,2\n3,4\n5,6\n").expect("mended");
+    shell.ok(&["load", "--table", "t", "--key", "a", "t.csv"]);
+    assert_eq!(shell.ok(&["scan", "--table", "t"]), "1,2\n3,4\n5,6\n");
+}

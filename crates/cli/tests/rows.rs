@@ -1,0 +1,145 @@
+//! `get`, `put`, `rm`, `scan`, `tables`, `stats`, `check`: what a user meets first.
+
+mod common;
+
+use common::Shell;
+use serde_json::json;
+
+/// A database with a few ports.
+fn ports() -> Shell {
+    let shell = Shell::new();
+    for (key, value) in [("SEA", "Seattle-Tacoma"), ("IAH", "Houston"), ("PDX", "Portland"), ("PDZ", "Päö")]
+    {
+        shell.ok(&["put", "--table", "ports", key, value]);
+    }
+    shell
+}
+
+#[test]
+fn a_row_comes_back_until_it_is_removed() {
+    let shell = ports();
+    assert_eq!(shell.ok(&["get", "--table", "ports", "SEA"]), "Seattle-Tacoma\n");
+    assert_eq!(shell.json(&["get", "--table", "ports", "PDZ"]), [json!({"key": "PDZ", "value": "Päö"})]);
+    assert_eq!(
+        shell.json(&["rm", "--table", "ports", "SEA"]),
+        [json!({"table": "ports", "key": "SEA", "removed": true})]
+    );
+    let complaint = shell.fails(1, &["get", "--table", "ports", "SEA"]);
+    assert!(complaint.contains("no row with key SEA"), "{complaint}");
+    shell.fails(1, &["rm", "--table", "ports", "SEA"]);
+}
+
+#[test]
+fn what_is_absent_is_told_and_not_created() {
+    let shell = ports();
+    let complaint = shell.fails(1, &["get", "--table", "prots", "SEA"]);
+    assert!(complaint.contains("there are ports"), "{complaint}");
+    shell.fails(1, &["scan", "--table", "prots"]);
+    assert_eq!(shell.json(&["tables"]), [json!({"table": "ports", "key": null})]);
+    let complaint = shell.fails(2, &["get", "--dir", "elsewhere", "--table", "ports", "SEA"]);
+    assert!(complaint.contains("there is no database in elsewhere"), "{complaint}");
+    assert!(!shell.path("elsewhere").exists());
+}
+
+#[test]
+fn scans_go_both_ways_within_bounds() {
+    let shell = ports();
+    let keys = |args: &[&str]| -> Vec<String> {
+        let rows = shell.json(&[&["scan", "--table", "ports"], args].concat());
+        rows.iter().map(|row| row["key"].as_str().expect("a text key").to_string()).collect()
+    };
+    assert_eq!(keys(&[]), ["IAH", "PDX", "PDZ", "SEA"]);
+    assert_eq!(keys(&["--reverse"]), ["SEA", "PDZ", "PDX", "IAH"]);
+    assert_eq!(keys(&["--from", "PDX", "--to", "SEA"]), ["PDX", "PDZ"]);
+    assert_eq!(keys(&["--prefix", "PD", "--reverse"]), ["PDZ", "PDX"]);
+    assert_eq!(keys(&["--limit", "2"]), ["IAH", "PDX"]);
+    assert_eq!(keys(&["--reverse", "--limit", "1"]), ["SEA"]);
+    assert!(keys(&["--prefix", "X"]).is_empty());
+    assert_eq!(shell.ok(&["scan", "--table", "ports", "--limit", "1"]), "IAH\tHouston\n");
+    shell.fails(2, &["scan", "--table", "ports", "--prefix", "P", "--from", "A"]);
+}
+
+#[test]
+fn bytes_that_are_no_text_are_spelled_in_hexadecimal() {
+    let shell = Shell::new();
+    shell.ok(&["put", "--table", "t", "--hex", "00ff", "C0ffee"]);
+    assert_eq!(shell.ok(&["get", "--table", "t", "--hex", "00FF"]), "c0ffee\n");
+    assert_eq!(shell.json(&["scan", "--table", "t"]), [json!({"key_hex": "00ff", "value_hex": "c0ffee"})]);
+    assert_eq!(shell.ok(&["scan", "--table", "t"]), "\\00\\ff\t\\c0\\ff\\ee\n");
+    shell.fails(2, &["get", "--table", "t", "--hex", "0"]);
+}
+
+#[test]
+fn a_value_may_come_from_stdin() {
+    let shell = Shell::new();
+    let args = ["put", "--table", "t", "--durability", "buffered", "k", "-"];
+    shell.run_with(&args, b"two\nlines").expect(0, &args);
+    assert_eq!(shell.ok(&["get", "--table", "t", "k"]), "two\nlines\n");
+    assert_eq!(shell.ok(&["scan", "--table", "t"]), "k\ttwo\\0alines\n");
+}
+
+#[test]
+fn a_row_that_is_too_large_is_refused_without_a_trace() {
+    let shell = ports();
+    let (long_key, long_value) = ("k".repeat(1025), "v".repeat(9000));
+    let complaint = shell.fails(2, &["put", "--table", "ports", &long_key, "v"]);
+    assert!(complaint.contains("1024"), "{complaint}");
+    shell.fails(2, &["put", "--table", "ports", "k", &long_value]);
+    assert_eq!(shell.json(&["tables", "--count"]), [json!({"table": "ports", "key": null, "rows": 4})]);
+}
+
+#[test]
+fn stats_and_check_answer() {
+    let shell = ports();
+    let stats = shell.json(&["stats"]);
+    assert!(stats[0]["pages"].as_u64().expect("a count") >= 1, "{stats:?}");
+    assert!(shell.ok(&["stats"]).contains("leaf_file_bytes"));
+    let report = &shell.json(&["check"])[0];
+    assert_eq!(report["check"], "ok");
+    let tables = report["tables"].as_array().expect("a list");
+    let ports = tables.iter().find(|table| table["name"] == "ports").expect("the table");
+    assert_eq!(ports["rows"], 4);
+    assert!(shell.ok(&["check"]).contains("everything is in order"));
+    let rebuilt = &shell.json(&["check", "--rebuild"])[0];
+    assert_eq!(rebuilt["tables"], report["tables"]);
+}
+
+#[test]
+fn wrong_arguments_are_usage() {
+    let shell = Shell::new();
+    for args in [
+        &["nonsense"][..],
+        &["get", "--table", "t"],
+        &["get", "k"],
+        &["put", "--table", "t", "--durability", "perhaps", "k", "v"],
+        &["scan", "--table", "t", "--limit", "many"],
+        &["put", "--table", "t", "--cache", "1 mile", "k", "v"],
+    ] {
+        shell.fails(2, args);
+    }
+    assert!(!shell.database().exists(), "a refused command leaves nothing behind");
+}
+
+#[test]
+fn every_command_explains_itself_with_examples() {
+    let shell = Shell::new();
+    let commands =
+        ["load", "get", "put", "rm", "scan", "tables", "stats", "check", "dump", "restore", "demo"];
+    for command in commands.iter().map(|c| vec![*c]).chain([vec!["bench", "kv"], vec!["bench", "index"]]) {
+        let help = shell.ok(&[&command[..], &["--help"]].concat());
+        assert!(help.contains("Examples:"), "{command:?}: {help}");
+        assert!(help.contains("--json"), "{command:?}: {help}");
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_failure() {
+    let shell = Shell::new();
+    let rows: String = (0..20_000).map(|n| format!("{n},{}\n", "x".repeat(50))).collect();
+    shell.write("many.csv", format!("n,x\n{rows}"));
+    shell.ok(&["load", "--table", "many", "--key", "n", "--durability", "relaxed", "many.csv"]);
+    let mut scan = shell.command(&["scan", "--table", "many"]);
+    let mut child = scan.stdout(std::process::Stdio::piped()).spawn().expect("the binary starts");
+    drop(child.stdout.take());
+    assert_eq!(child.wait().expect("the binary ends").code(), Some(0));
+}
