@@ -2,12 +2,18 @@
 //!
 //! - default build: `std` (locks: plain `std::sync`; the engine uses `parking_lot` where it blocks for long);
 //! - `--cfg loom`: loom, which explores weak memory for latch-sized code;
-//! - `--cfg shuttle`: shuttle, which explores schedules of whole structures, every atomic being `SeqCst`.
+//! - `--cfg shuttle`: shuttle, which explores schedules of whole structures, every atomic being `SeqCst`;
+//! - `--cfg count_writes`: `std`, with every write to an atomic counted per thread ([`counted`]), which is how the
+//!   tests show that a read writes nothing.
 
 #[cfg(not(any(loom, shuttle)))]
 mod imp {
+    #[cfg(count_writes)]
+    pub use super::counted::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
     pub use std::hint::spin_loop;
-    pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+    #[cfg(not(count_writes))]
+    pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
+    pub use std::sync::atomic::{Ordering, fence};
     pub use std::sync::{Arc, Condvar, Mutex, MutexGuard};
     pub use std::thread;
 }
@@ -32,6 +38,9 @@ mod imp {
 }
 
 pub use imp::*;
+
+#[cfg(count_writes)]
+pub mod counted;
 
 /// Waiting for another thread to leave a short critical section: doubles its pauses from 1 to 256, then yields.
 ///

@@ -78,7 +78,7 @@ impl Tree {
                 let held = frame.page.latch().exclusive();
                 let step = self.visit(frame.page, at, key, read);
                 held.release_unchanged();
-                step
+                Ok(step.map_err(|Restart| malformed(frame.page))?)
             };
             match outcome {
                 Ok(Step::Done(result)) => return Ok(Some(result)),

@@ -1,0 +1,133 @@
+//! Atomics that count the writes of each thread, for tests of the rule that reads write nothing shared.
+//!
+//! Only with `--cfg count_writes`. A failed compare-exchange counts too: it takes the cache line like a write.
+
+use std::cell::Cell;
+use std::sync::atomic::{self, Ordering};
+
+thread_local!(static WRITES: Cell<u64> = const { Cell::new(0) });
+
+/// Writes to atomics by this thread so far.
+pub fn writes() -> u64 {
+    WRITES.with(Cell::get)
+}
+
+fn count() {
+    WRITES.with(|writes| writes.set(writes.get() + 1));
+}
+
+macro_rules! counted {
+    ($name:ident $(<$param:ident>)?, $value:ty) => {
+        #[doc = concat!("As in `std`, with its writes counted: `", stringify!($name), "`.")]
+        #[repr(transparent)]
+        #[derive(Debug, Default)]
+        pub struct $name $(<$param>)? (atomic::$name $(<$param>)?);
+
+        #[allow(missing_docs)] // as in `std`
+        impl $(<$param>)? $name $(<$param>)? {
+            pub const fn new(value: $value) -> Self {
+                Self(atomic::$name::new(value))
+            }
+
+            pub fn load(&self, order: Ordering) -> $value {
+                self.0.load(order)
+            }
+
+            pub fn get_mut(&mut self) -> &mut $value {
+                self.0.get_mut()
+            }
+
+            pub fn into_inner(self) -> $value {
+                self.0.into_inner()
+            }
+
+            pub fn store(&self, value: $value, order: Ordering) {
+                count();
+                self.0.store(value, order);
+            }
+
+            pub fn swap(&self, value: $value, order: Ordering) -> $value {
+                count();
+                self.0.swap(value, order)
+            }
+
+            pub fn compare_exchange(
+                &self,
+                current: $value,
+                new: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                count();
+                self.0.compare_exchange(current, new, success, failure)
+            }
+
+            pub fn compare_exchange_weak(
+                &self,
+                current: $value,
+                new: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                count();
+                self.0.compare_exchange_weak(current, new, success, failure)
+            }
+
+            pub fn fetch_update(
+                &self,
+                set: Ordering,
+                fetch: Ordering,
+                update: impl FnMut($value) -> Option<$value>,
+            ) -> Result<$value, $value> {
+                count();
+                self.0.fetch_update(set, fetch, update)
+            }
+        }
+    };
+}
+
+macro_rules! arithmetic {
+    ($name:ident, $value:ty) => {
+        #[allow(missing_docs)] // as in `std`
+        impl $name {
+            pub fn fetch_add(&self, value: $value, order: Ordering) -> $value {
+                count();
+                self.0.fetch_add(value, order)
+            }
+
+            pub fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
+                count();
+                self.0.fetch_sub(value, order)
+            }
+
+            pub fn fetch_or(&self, value: $value, order: Ordering) -> $value {
+                count();
+                self.0.fetch_or(value, order)
+            }
+
+            pub fn fetch_and(&self, value: $value, order: Ordering) -> $value {
+                count();
+                self.0.fetch_and(value, order)
+            }
+
+            pub fn fetch_max(&self, value: $value, order: Ordering) -> $value {
+                count();
+                self.0.fetch_max(value, order)
+            }
+
+            pub fn fetch_min(&self, value: $value, order: Ordering) -> $value {
+                count();
+                self.0.fetch_min(value, order)
+            }
+        }
+    };
+}
+
+counted!(AtomicBool, bool);
+counted!(AtomicU32, u32);
+counted!(AtomicU64, u64);
+counted!(AtomicUsize, usize);
+counted!(AtomicPtr<T>, *mut T);
+arithmetic!(AtomicU32, u32);
+arithmetic!(AtomicU64, u64);
+arithmetic!(AtomicUsize, usize);
