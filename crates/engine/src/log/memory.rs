@@ -19,10 +19,12 @@ impl Mapped {
         memory.map(Self).map_err(|e| Error::io("mapping the log ring", &e))
     }
 
-    /// Forgets what the last process left.
+    /// Forgets what the last process left. After a clean close all is zero, and no page becomes dirty.
     pub fn clear(&self) {
         for word in self.as_ref() {
-            word.store(0, Relaxed);
+            if word.load(Relaxed) != 0 {
+                word.store(0, Relaxed);
+            }
         }
     }
 }

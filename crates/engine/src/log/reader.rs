@@ -203,7 +203,8 @@ impl SegmentBytes {
     /// The `len` bytes at `at`; `None` where the segments end before.
     fn get(&mut self, at: Lsn, len: usize) -> Result<Option<&[u8]>> {
         let end = at.0 + len as u64;
-        if !self.holds(at.0, end) && !(self.ended && self.start <= at.0) {
+        let nothing_follows = self.ended && self.start <= at.0;
+        if !nothing_follows && !self.holds(at.0, end) {
             self.fill(floor_block(at.0))?;
         }
         let from = at.0.wrapping_sub(self.start) as usize;

@@ -111,7 +111,7 @@ impl<M: AsRef<[AtomicU64]>> Ring<M> {
     #[inline]
     pub fn advance(&self, target: Lsn) -> Lsn {
         // ORDERING: Acquire here and on word 0, AcqRel on the CAS: each walker hands on what the ones before it saw.
-        let from = self.completed.load(Acquire);
+        let from = self.load_completed();
         let limit = target.0.min(from.saturating_add(self.bytes()));
         let mut to = from;
         while to < limit {
@@ -127,6 +127,18 @@ impl<M: AsRef<[AtomicU64]>> Ring<M> {
             Ok(_) => Lsn(to),
             Err(further) => Lsn(further),
         }
+    }
+
+    #[cfg(not(loom))]
+    #[inline]
+    fn load_completed(&self) -> u64 {
+        self.completed.load(Acquire)
+    }
+
+    /// Loom would miss interleavings between a plain load and the CAS on the same word.
+    #[cfg(loom)]
+    fn load_completed(&self) -> u64 {
+        self.completed.fetch_add(0, Acquire)
     }
 
     /// Calls `each` with word 0 and word 1 of every record that lies in `[from, to)` whole, and returns where the

@@ -166,6 +166,9 @@ impl Segments {
     ///
     /// Errors: [`Error::Full`] if an attempt begun for this call found no space; [`Error::Poisoned`].
     pub fn wait_prepared(&self, end: Lsn) -> Result<()> {
+        if self.prepared_end() >= end {
+            return Ok(());
+        }
         let mut state = self.state.lock();
         let before = state.attempts;
         loop {

@@ -5,6 +5,7 @@ use super::SMALL;
 use super::world::{Random, Work, World};
 use foreshore_io::SimDisk;
 use foreshore_io::sim::Crash::{self, PowerLoss, ProcessKill};
+use std::time::Instant;
 
 const FEW: Work = Work { threads: 2, records: 30, body_bytes_max: 300, truncate: false };
 const LARGE: Work = Work { threads: 3, records: 40, body_bytes_max: 6000, truncate: true };
@@ -60,6 +61,25 @@ fn crash_at_every_event_of_large_work() {
     for seed in seeds(1) {
         crash_everywhere(seed, LARGE, PowerLoss);
         crash_everywhere(seed, LARGE, ProcessKill);
+    }
+}
+
+/// All of the above with ever new seeds, from `FORESHORE_SEED` on, for `FORESHORE_SECONDS`.
+#[test]
+#[ignore = "as long as you like"]
+fn torture() {
+    let setting = |name: &str, default| std::env::var(name).map_or(default, |value| value.parse().unwrap());
+    let (begin, seconds) = (Instant::now(), setting("FORESHORE_SECONDS", 60));
+    for seed in setting("FORESHORE_SEED", 1000).. {
+        if begin.elapsed().as_secs() >= seconds {
+            println!("next seed: {seed}");
+            return;
+        }
+        println!("seed {seed}");
+        for work in [FEW, LARGE] {
+            crash_everywhere(seed, work, PowerLoss);
+            crash_everywhere(seed, work, ProcessKill);
+        }
     }
 }
 

@@ -4,7 +4,8 @@ use super::super::*;
 use super::SMALL;
 use super::world::{Work, World};
 use foreshore_io::SimDisk;
-use foreshore_io::sim::{Crash::PowerLoss, Fault, Repeat};
+use foreshore_io::sim::Crash::{PowerLoss, ProcessKill};
+use foreshore_io::sim::{Fault, Repeat};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -58,6 +59,25 @@ fn short_writes_at_every_event() {
     fail_everywhere(Fault::ShortWrite, Repeat::Once);
 }
 
+/// A recovery that cannot read says so, and changes nothing: the next one finds all of it.
+#[test]
+fn read_errors_at_every_event_of_a_recovery() {
+    for read_event in 0.. {
+        let mut world = World::new(7);
+        assert!(world.live(WORK).is_empty());
+        world.crash(ProcessKill);
+        world.disk.fail_read_at(read_event, Repeat::Once);
+        let failed = world.recover();
+        assert!(matches!(failed, Ok(()) | Err(Error::Io { .. })), "{failed:?}");
+        let last = world.disk.read_events() <= read_event;
+        world.disk.clear_faults();
+        world.recover().unwrap();
+        if last {
+            return;
+        }
+    }
+}
+
 /// On a full disk writers are refused before they change anything, all that was promised stays true, and when there is
 /// space again they go on.
 #[test]
@@ -66,7 +86,7 @@ fn a_full_disk_refuses_and_recovers() {
         let disk = SimDisk::new(1);
         disk.set_capacity(512 << 10);
         let log = Log::open(Arc::new(disk.clone()), SMALL, Incarnation::after(Lsn::ZERO)).unwrap();
-        let mut append = || {
+        let append = || {
             log.room()?;
             let reservation = log.reserve(1000);
             let end = reservation.end();
