@@ -8,6 +8,9 @@ use foreshore_io::{SimDisk, sim::Crash};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// First byte of the keys of rows that may be lost.
+const SENTINEL: u8 = 0xFF;
+
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn options() -> Builder {
@@ -28,10 +31,17 @@ fn victim() -> (SimDisk, Rows) {
     for i in 0..400u32 {
         let (key, value) = (i.wrapping_mul(2_654_435_761).to_be_bytes().to_vec(), vec![i as u8; 60]);
         table.put(&key, &value).unwrap();
-        rows.insert(key, value);
+        if key[0] != SENTINEL {
+            rows.insert(key, value);
+        }
         if i == 250 {
             db.checkpoint().unwrap();
         }
+    }
+    // Damage to the very last flights of the log looks like a tail torn by a crash, which is no error. So the rows
+    // that count are followed by a few that do not.
+    for i in 0..6u32 {
+        table.put(&[SENTINEL, i as u8], &[]).unwrap();
     }
     (disk.after_crash(Crash::ProcessKill, 1), rows)
 }
@@ -45,11 +55,13 @@ impl Rng {
     }
 }
 
-/// One way to damage one file. Says what it did.
+/// One way to damage one file. Says what it did. The segment in use, the last but those made ahead, is not replaced
+/// whole: that, too, looks like a crash before it was written.
 fn damage(disk: &SimDisk, names: &[String], rng: &mut Rng) -> String {
     let name = &names[rng.below(names.len())];
     let mut what = String::new();
-    let kind = rng.below(6);
+    let newest: Vec<_> = names.iter().filter(|name| name.starts_with("wal-")).rev().take(3).collect();
+    let kind = rng.below(if newest.contains(&name) { 5 } else { 6 });
     let other = names[rng.below(names.len())].clone();
     let mut content = Vec::new();
     disk.corrupt(&other, |bytes| content.clone_from(bytes));
@@ -111,6 +123,9 @@ fn examine(disk: &SimDisk, rows: &Rows, what: &str) -> Result<(), Error> {
     let mut scanned = 0;
     for row in table.range(..) {
         let (key, value) = row?;
+        if key[0] == SENTINEL {
+            continue;
+        }
         assert_eq!(rows.get(&key), Some(&value), "{what}: a row that was never written");
         scanned += 1;
     }
@@ -125,7 +140,7 @@ fn damage_is_an_error_or_harmless() {
     let (seed, rounds) = (env("FORESHORE_SEED", 1), env("FORESHORE_ROUNDS", 10_000));
     let (disk, rows) = victim();
     let mut names = disk.names();
-    names.retain(|name| name != "LOCK" && (std::env::var("NOWAL").is_err() || !name.starts_with("wal")));
+    names.retain(|name| name != "LOCK");
     names.sort();
     let (mut harmless, mut errors) = (0, BTreeMap::<String, u32>::new());
     for round in 0..rounds {

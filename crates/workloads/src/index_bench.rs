@@ -284,7 +284,8 @@ impl Plan {
         progress("insert");
         let insert = self.insert(map, keys)?;
         let bytes_per_key = map.bytes() as f64 / self.n as f64;
-        let result = |phase, ops_per_s| PhaseResult { phase, threads: self.threads, ops_per_s, bytes_per_key };
+        let result =
+            |phase, ops_per_s| PhaseResult { phase, threads: self.threads, ops_per_s, bytes_per_key };
         let mut results = vec![result("insert", insert)];
         progress("lookup");
         results.push(result("lookup", self.timed(|random, _| lookup(map, keys, random.below(self.n)))?));
@@ -401,7 +402,10 @@ impl Plan {
         Ok(results)
     }
 
-    fn timed_alone(&self, mut operation: impl FnMut() -> Result<(), WrongAnswer>) -> Result<f64, WrongAnswer> {
+    fn timed_alone(
+        &self,
+        mut operation: impl FnMut() -> Result<(), WrongAnswer>,
+    ) -> Result<f64, WrongAnswer> {
         let start = Instant::now();
         let mut done = 0;
         while start.elapsed() < self.duration {

@@ -173,7 +173,12 @@ impl Shared {
             }
             if self.reserved.compare_exchange(tail.0, end.0, SeqCst, Relaxed).is_ok() {
                 debug_assert!(self.ring.admits(end), "F4");
-                self.ring.complete(tail, self.seal.pad(tail, end - tail));
+                // A record boundary, unlike `durable`, which may lie inside a record that was cut.
+                let durable = self.ring.flushed();
+                if let Some(body) = record::pad_body(durable, end - tail) {
+                    self.ring.write(tail + HEADER_BYTES as u64, &[&body]);
+                }
+                self.ring.complete(tail, self.seal.pad(tail, end - tail, durable));
                 return Some(end);
             }
         }

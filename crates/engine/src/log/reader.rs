@@ -10,7 +10,7 @@
 
 use super::incarnation::Incarnation;
 use super::memory::Mapped;
-use super::options::{BLOCK, LogOptions, floor_block};
+use super::options::{BLOCK, LogOptions, ceil_block, floor_block};
 use super::record::{self, HEADER_BYTES, Seal};
 use super::ring::Ring;
 use super::segments;
@@ -43,6 +43,8 @@ pub(crate) struct LogReader {
     segments: SegmentBytes,
     ring: Ring<Mapped>,
     record_bytes_max: u64,
+    /// How far behind the end of the log a sign of damage is looked for.
+    look_ahead_bytes: u64,
     /// The last record, padded.
     raw: Vec<u8>,
 }
@@ -84,6 +86,7 @@ impl LogReader {
             segments: SegmentBytes::new(vfs.clone(), &options),
             ring: Ring::new(Mapped::open(&**vfs, &options)?, from),
             record_bytes_max: options.record_bytes_max(),
+            look_ahead_bytes: options.segment_bytes + options.ring(), // a whole segment may be bad
             raw: Vec::new(),
         })
     }
@@ -127,6 +130,9 @@ impl LogReader {
                 Some(len) => Some(self.took(start, len, self.ring.word0(start) == self.word0())),
                 None => self.load_from_ring(start).map(|len| self.took(start, len, true)),
             };
+            if step.is_none() {
+                self.check_torn(start)?;
+            }
             return Ok(step);
         };
         match from_segments {
@@ -135,6 +141,26 @@ impl LogReader {
             }
             _ => Err(self.segments.damage(start, next.prev_end)),
         }
+    }
+
+    /// The log breaks off at `end`: is that a torn tail, or damage? A flight that says that the log was durable beyond
+    /// `end` when it was closed proves damage. Flights that were under way together with the lost one say nothing of
+    /// the kind, so what a crash leaves is never refused. (Damage to the last flights of all is not told from a crash.)
+    fn check_torn(&mut self, end: Lsn) -> Result<()> {
+        let mut block = Lsn(ceil_block(end.0 + 1));
+        while block < end + self.look_ahead_bytes && self.segments.get(block, HEADER_BYTES)?.is_some() {
+            let mut at = block;
+            while let Some(len) = self.load_from_segments(at)? {
+                let body = &self.raw[HEADER_BYTES..len];
+                let durable = record::is_pad(body).then(|| record::durable_before(body)).flatten();
+                if let Some(durable) = durable.filter(|durable| *durable > end) {
+                    return Err(self.segments.damage(end, durable));
+                }
+                at = at + self.raw.len() as u64;
+            }
+            block = Lsn(ceil_block(at.0.max(block.0 + 1)));
+        }
+        Ok(())
     }
 
     /// Goes on with the next incarnation where this one has ended.

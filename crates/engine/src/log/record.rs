@@ -8,7 +8,9 @@
 //! The CRC covers incarnation salt, LSN, length and body. So bytes that a recycled segment, an older incarnation or an
 //! earlier lap of the ring left behind never pass for a record of this incarnation at this place.
 //!
-//! A *pad* fills the log up to a block boundary: its body is empty or all zeros. Kind 0 is reserved for it.
+//! A *pad* fills the log up to a block boundary. Kind 0 is reserved for it. If it has room for a body, the seven bytes
+//! after the kind say how far the log was durable when the pad was made, and the rest is zeros: a reader that finds the
+//! log broken off before such a point knows that it was damaged, not torn.
 
 use crc32c::crc32c_append;
 use foreshore_base::Lsn;
@@ -31,6 +33,17 @@ pub(super) fn footprint(body_len: usize) -> u64 {
 /// Is this the body of a pad?
 pub(super) fn is_pad(body: &[u8]) -> bool {
     body.first().is_none_or(|kind| *kind == PAD)
+}
+
+/// How far the log was durable when this pad was made.
+pub(super) fn durable_before(pad: &[u8]) -> Option<Lsn> {
+    let word = pad.first_chunk::<8>()?;
+    Some(Lsn(u64::from_le_bytes(*word) >> 8))
+}
+
+/// The body of a pad of `bytes` in all, up to its zeros.
+pub(super) fn pad_body(durable: Lsn, bytes: u64) -> Option<[u8; 8]> {
+    (bytes > HEADER_BYTES as u64).then(|| (durable.0 << 8 | u64::from(PAD)).to_le_bytes())
 }
 
 /// A record's length (unpadded, word 0 included) according to its word 0; `None` if no record begins like this.
@@ -63,9 +76,12 @@ impl Seal {
         len | u64::from(crc) << 32
     }
 
-    /// Word 0 of a pad over `[at, at + bytes)`. Its body is zeros already.
-    pub fn pad(self, at: Lsn, bytes: u64) -> u64 {
-        self.word0(at, &[&ZEROS[..bytes as usize - HEADER_BYTES]])
+    /// Word 0 of a pad over `[at, at + bytes)` with the body [`pad_body`] and zeros.
+    pub fn pad(self, at: Lsn, bytes: u64, durable: Lsn) -> u64 {
+        match pad_body(durable, bytes) {
+            Some(body) => self.word0(at, &[&body, &ZEROS[..bytes as usize - HEADER_BYTES - body.len()]]),
+            None => self.word0(at, &[]),
+        }
     }
 
     /// Does the record at `at` that begins with `word0` have this body?
@@ -95,11 +111,13 @@ mod tests {
     fn pads_of_every_length() {
         let seal = Seal::new(7);
         for bytes in (8..=4096).step_by(8) {
-            let word0 = seal.pad(Lsn(80), bytes);
+            let word0 = seal.pad(Lsn(80), bytes, Lsn(1 << 55));
             let len = length(word0, 4096).unwrap();
             assert_eq!(footprint(len - HEADER_BYTES), bytes);
-            let body = vec![0; len - HEADER_BYTES];
+            let mut body = pad_body(Lsn(1 << 55), bytes).map_or(Vec::new(), |body| body.to_vec());
+            body.resize(len - HEADER_BYTES, 0);
             assert!(is_pad(&body) && seal.matches(Lsn(80), word0, &body));
+            assert_eq!(durable_before(&body), (bytes > 8).then_some(Lsn(1 << 55)));
         }
         assert!(!is_pad(b"\x01"));
     }

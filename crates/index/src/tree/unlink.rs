@@ -121,7 +121,9 @@ impl<N: Node> Tree<N> {
         let Some(below) = below else { return header.count() == 0 };
         let right: &N = node_at(header.link(), pin);
         let first = self.read(right, |_| Ok((right.header().count() > 0).then(|| right.word(0))));
-        header.count() == 1 && node.word(0) == address_of(below.node) && first == Some(below.node.header().link())
+        header.count() == 1
+            && node.word(0) == address_of(below.node)
+            && first == Some(below.node.header().link())
     }
 
     /// Latches the parent of the highest victim, if the right neighbour's entry is next to the victim's (D2).
@@ -130,7 +132,9 @@ impl<N: Node> Tree<N> {
         let words = || (0..parent.node.header().count()).map(|i| parent.node.word(i));
         let entry = words().position(|word| word == address_of(victim));
         match entry {
-            Some(entry) if words().nth(entry + 1) == Some(victim.header().link()) => Some(Top { parent, entry }),
+            Some(entry) if words().nth(entry + 1) == Some(victim.header().link()) => {
+                Some(Top { parent, entry })
+            }
             _ => {
                 parent.latch.release_unchanged();
                 None
