@@ -235,7 +235,7 @@ impl Pool {
             let old = self.table.load(copied.entry.pid).slot();
             cleaning.release(old);
         }
-        let runs = self.leaves.take(&mut cleaning.slots, copied.len() as u64, cleaning.batch_pages as u64)?;
+        let runs = self.leaves.take(&mut cleaning.slots, &self.room, copied.len() as u64)?;
         let slots: Vec<SlotId> = runs.iter().cloned().flatten().map(SlotId).collect();
         let images = &cleaning.images[..copied.len() * cleaning.page_bytes];
         match self.write_and_record(images, &runs, &slots, copied, dead) {

@@ -58,7 +58,7 @@ use foreshore_base::sync::{AtomicU64, Ordering::*};
 use foreshore_base::{FrameId, Lsn, PageId};
 use foreshore_io::{BLOCK_BYTES, Vfs};
 use frames::Frames;
-use leaf_file::LeafFile;
+use leaf_file::{LeafFile, Room};
 use load::Transit;
 use parking_lot::Mutex;
 use slots::Slots;
@@ -118,6 +118,7 @@ pub(crate) struct Pool {
     free: FreeFrames,
     ids: Mutex<PageIds>,
     leaves: LeafFile,
+    room: Room,
     directory: Arc<Directory>,
     wal: Arc<dyn Wal>,
     transit: Transit,
@@ -202,6 +203,7 @@ impl Pool {
             table.prepare(page.pid);
             table.publish(page.pid, Entry::on_disk(page.slot));
         }
+        let room = Room::new(slots.capacity(), pages.len() as u64, options.batch_pages as u64);
         let memory = |e| Error::io(format!("mapping a cache of {} bytes", options.cache_bytes), &e);
         Ok(Self {
             table,
@@ -209,6 +211,7 @@ impl Pool {
             free: FreeFrames::new(count),
             ids: Mutex::new(PageIds::new(pages.iter().map(|page| page.pid))),
             leaves,
+            room,
             directory,
             wal,
             transit: Transit::default(),
