@@ -100,7 +100,7 @@ impl PoolOptions {
 
     fn frames(&self) -> Result<usize> {
         let frames = self.cache_bytes / self.page_bytes;
-        if self.page_bytes == 0 || self.page_bytes % BLOCK_BYTES != 0 {
+        if self.page_bytes == 0 || !self.page_bytes.is_multiple_of(BLOCK_BYTES) {
             return Err(Error::Argument(format!("a page has a multiple of {BLOCK_BYTES} bytes")));
         }
         if !(FRAMES_MIN..=FRAMES_MAX).contains(&frames) {

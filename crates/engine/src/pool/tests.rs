@@ -125,6 +125,37 @@ fn fail(chain: Chain, result: Result<()>, disk: &SimDisk, event: u64) {
     reopen(chain, &disk.after_crash(Crash::PowerLoss, event));
 }
 
+/// Who waits for the cleaner learns why it failed; after a full disk it goes on when there is space, after a failed
+/// write never.
+#[test]
+fn waiters_learn_why_the_cleaner_failed() {
+    for fault in [Fault::Enospc, Fault::Eio] {
+        let disk = SimDisk::new(1);
+        let (chain, result) = run(&disk, 1);
+        let mut chain = chain.expect("created");
+        result.expect("no faults");
+        let _cleaner = Cleaner::start(Arc::clone(&chain.pool)).expect("a thread");
+        disk.fail_at(disk.events(), fault, Repeat::Forever);
+        let mut rng = Rng::new(2);
+        let error = (0..1000).find_map(|_| chain.write(rng.below(10_000) as u32).err()).expect("an error");
+        disk.clear_faults();
+        match fault {
+            Fault::Enospc => {
+                assert!(matches!(error, Error::Full { .. }), "{error}");
+                // The cleaner may be in its last failing round.
+                while chain.write(rng.below(10_000) as u32).is_err() {}
+                chain.pool.flush_all().expect("there is space again");
+                chain.check().expect("all pages can be read");
+            }
+            _ => {
+                assert!(matches!(error, Error::Poisoned { .. }), "{error}");
+                assert!(matches!(chain.pool.flush_all(), Err(Error::Poisoned { .. })));
+                assert!(chain.wal.is_poisoned());
+            }
+        }
+    }
+}
+
 /// A failing read is an error for its reader, and the page can be read later.
 #[test]
 fn a_failed_read_changes_nothing() {
@@ -182,6 +213,10 @@ fn a_rebuild_equals_the_directory() {
         assert_eq!(rebuilt.pages, loaded.pages, "seed {seed}");
         assert_eq!(rebuilt.gaps, [], "seed {seed}");
         assert_eq!(rebuilt.pages.len(), chain.leaves.len(), "seed {seed}");
+        let contents = Loaded { pages: rebuilt.pages, redo_lsn: Lsn(5), incarnations: loaded.incarnations };
+        Directory::create_with(Arc::new(disk.clone()), &contents).expect("space");
+        let (_, again) = Directory::open(Arc::new(disk)).expect("the new directory");
+        assert_eq!(again, contents, "seed {seed}");
     }
 }
 
