@@ -13,11 +13,11 @@
 //! - C3: a round that fails for want of space leaves pages as dirty and slots as free as they were. Any other failure
 //!   ends cleaning for good and poisons the log (rule 10): what the disk holds is then unknown.
 
+use super::Pool;
 use super::allocate::Dead;
 use super::directory::{Entry as DirectoryEntry, PageEntry};
 use super::slots::Slots;
 use super::table::State;
-use super::{Pool, PoolOptions};
 use crate::error::{Error, Result};
 use crate::page::{self, Image};
 use foreshore_base::latch::assert_none_held;
@@ -57,11 +57,10 @@ fn describe(image: Image<'_>) -> PageEntry {
 }
 
 impl Cleaning {
-    /// Ready for the first round.
-    pub fn new(slots: Slots, options: &PoolOptions) -> Self {
-        let batch_pages = options.batch_pages.max(1);
-        let images = AlignedBuf::zeroed(batch_pages * options.page_bytes);
-        Self { slots, images, batch_pages, page_bytes: options.page_bytes, failed: None }
+    /// Ready for the first round, of at most `batch_pages` pages.
+    pub fn new(slots: Slots, batch_pages: usize, page_bytes: usize) -> Self {
+        let images = AlignedBuf::zeroed(batch_pages * page_bytes);
+        Self { slots, images, batch_pages, page_bytes, failed: None }
     }
 
     fn release(&mut self, slots: impl IntoIterator<Item = SlotId>) {

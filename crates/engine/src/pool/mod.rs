@@ -86,7 +86,7 @@ pub(crate) struct PoolOptions {
     pub page_bytes: usize,
     /// Bytes of all frames together.
     pub cache_bytes: usize,
-    /// At most this many pages are written per round of the cleaner.
+    /// At most this many pages are written per round of the cleaner; no more than a quarter of the frames.
     pub batch_pages: usize,
     /// The leaf file grows by at least this many bytes at a time.
     pub grow_bytes: u64,
@@ -192,6 +192,7 @@ impl Pool {
         pages: &[PageEntry],
     ) -> Result<Self> {
         let count = options.frames()?;
+        let batch_pages = options.batch_pages.clamp(1, count / 4);
         let leaves = LeafFile::open(vfs, options.page_bytes, options.grow_bytes, pages.is_empty())?;
         let mut slots = Slots::new(leaves.slots()?);
         let table = PageTable::new();
@@ -203,7 +204,7 @@ impl Pool {
             table.prepare(page.pid);
             table.publish(page.pid, Entry::on_disk(page.slot));
         }
-        let room = Room::new(slots.capacity(), pages.len() as u64, options.batch_pages as u64);
+        let room = Room::new(slots.capacity(), pages.len() as u64, batch_pages as u64);
         let memory = |e| Error::io(format!("mapping a cache of {} bytes", options.cache_bytes), &e);
         Ok(Self {
             table,
@@ -216,7 +217,7 @@ impl Pool {
             wal,
             transit: Transit::default(),
             dead: Mutex::default(),
-            cleaning: Mutex::new(Cleaning::new(slots, options)),
+            cleaning: Mutex::new(Cleaning::new(slots, batch_pages, options.page_bytes)),
             pace: Pace::default(),
             counters: Counters::default(),
         })
