@@ -69,25 +69,27 @@ impl Cleaning {
 }
 
 impl Pool {
-    /// Writes every page with a change below `target` that its durable image lacks, and lets the directory forget all
-    /// dead pages. Returns when they are durable.
+    /// Writes every page with a change below `target` that its durable image lacks, and lets the directory forget
+    /// the pages that are dead now. Returns when they are durable.
     ///
     /// A page whose latch was held whenever the cleaner came is left out; [`Pool::oldest_rec_lsn`] knows it.
     /// Errors: `Full`, then everything is as before; `Poisoned`, and what ended cleaning.
     pub fn flush_until(&self, target: Lsn) -> Result<()> {
         assert_none_held("flushing pages");
         let target = target.min(self.wal.reserved());
+        let mut dead = !self.dead.lock().is_empty();
         for _ in 0..PATIENCE {
             let mut dirty: Vec<_> = self
                 .frames
                 .ids()
                 .filter(|frame| self.frames.rec_lsn(*frame).is_some_and(|lsn| lsn < target))
                 .collect();
-            if dirty.is_empty() && self.dead.lock().is_empty() {
+            if dirty.is_empty() && !dead {
                 return Ok(());
             }
             self.sort_by_page(&mut dirty);
             self.flush(&dirty)?;
+            dead = false;
             std::thread::yield_now();
         }
         Ok(())
@@ -101,20 +103,18 @@ impl Pool {
 
     /// Cleans these frames in several rounds, and buries all that was dead at the beginning.
     fn flush(&self, frames: &[FrameId]) -> Result<()> {
-        let mut rest = frames;
-        loop {
+        let burials = self.dead.lock().len().div_ceil(DEAD_PER_ROUND);
+        let batch_pages = self.cleaning.lock().batch_pages;
+        let mut batches = frames.chunks(batch_pages);
+        for _ in 0..batches.len().max(burials) {
             let mut cleaning = self.cleaning.lock();
-            let (now, later) = rest.split_at(rest.len().min(cleaning.batch_pages));
-            let cleaned = self.clean(&mut cleaning, now);
+            let cleaned = self.clean(&mut cleaning, batches.next().unwrap_or_default());
             // Whoever needs a frame goes before the next round.
             MutexGuard::unlock_fair(cleaning);
             self.pace.finished(cleaned.clone().map(drop));
             cleaned?;
-            rest = later;
-            if rest.is_empty() && self.dead.lock().len() < DEAD_PER_ROUND {
-                return Ok(());
-            }
         }
+        Ok(())
     }
 
     /// Makes frames free until there are enough: evicts what is clean and not in use, cleans what is dirty and not in
@@ -184,8 +184,8 @@ impl Pool {
 
     fn take_dead(&self) -> Vec<Dead> {
         let mut dead = self.dead.lock();
-        let from = dead.len().saturating_sub(DEAD_PER_ROUND);
-        dead.split_off(from)
+        let count = dead.len().min(DEAD_PER_ROUND);
+        dead.drain(..count).collect()
     }
 
     /// Copies the pages that can be had, one after the other, into the image buffer.
