@@ -12,7 +12,7 @@ use super::{FramePage, Pool};
 use crate::error::{Error, Result};
 use crate::page::Page;
 use foreshore_base::latch::assert_none_held;
-use foreshore_base::{FrameId, Lsn, PageId};
+use foreshore_base::{FrameId, Lsn, PageId, SlotId};
 use std::collections::BTreeSet;
 use std::mem::ManuallyDrop;
 
@@ -142,6 +142,7 @@ impl Drop for NewPage<'_> {
         pool.frames.forget(self.spare.frame);
         drop(latch);
         pool.ids.lock().release(self.pid);
+        pool.room.give_back();
     }
 }
 
@@ -153,12 +154,21 @@ impl Pool {
 
     /// Takes a page id and a frame for a new page. May wait, so not under a latch.
     ///
-    /// Errors: `Full` if all ids are in use; whatever kept the cleaner from providing a frame.
+    /// Errors: `Full` if the disk has no space for one page more, or all ids are in use; whatever kept the cleaner from
+    /// providing a frame.
     pub fn allocate(&self) -> Result<NewPage<'_>> {
         let spare = self.reserve_frame()?;
-        let pid = self.ids.lock().take()?;
+        self.promise_slot()?;
+        let pid = self.ids.lock().take().inspect_err(|_| self.room.give_back())?;
         self.table.prepare(pid);
         Ok(NewPage { spare, pid })
+    }
+
+    /// Counts one page more, and grows the file for it if need be.
+    fn promise_slot(&self) -> Result<()> {
+        let Some(missing) = self.room.promise() else { return Ok(()) };
+        let grown = self.leaves.grow(&mut self.cleaning.lock().slots, &self.room, missing);
+        grown.inspect_err(|_| self.room.give_back())
     }
 
     /// The same for redo, which is told the id: the page's first record says so. `None` if the page exists.
@@ -170,6 +180,8 @@ impl Pool {
             return Ok(None);
         }
         let spare = self.reserve_frame()?;
+        // Redo is not refused: a page that was there before finds room again, or its cleaning says `Full`.
+        let _ = self.room.promise();
         self.ids.lock().adopt(pid);
         self.table.prepare(pid);
         Ok(Some(NewPage { spare, pid }))
@@ -191,7 +203,7 @@ impl Pool {
     }
 
     /// Takes a page that the directory has forgotten out of table and frame, and gives its id back.
-    pub(super) fn bury(&self, pid: PageId) -> Option<foreshore_base::SlotId> {
+    pub(super) fn bury(&self, pid: PageId) -> Option<SlotId> {
         let slot = loop {
             let entry = self.table.load(pid);
             match entry.state() {
@@ -203,6 +215,7 @@ impl Pool {
             }
         };
         self.ids.lock().release(pid);
+        self.room.give_back();
         slot
     }
 

@@ -13,11 +13,11 @@
 //! - C3: a round that fails for want of space leaves pages as dirty and slots as free as they were. Any other failure
 //!   ends cleaning for good and poisons the log (rule 10): what the disk holds is then unknown.
 
+use super::Pool;
 use super::allocate::Dead;
 use super::directory::{Entry as DirectoryEntry, PageEntry};
 use super::slots::Slots;
 use super::table::State;
-use super::{Pool, PoolOptions};
 use crate::error::{Error, Result};
 use crate::page::{self, Image};
 use foreshore_base::latch::assert_none_held;
@@ -57,11 +57,10 @@ fn describe(image: Image<'_>) -> PageEntry {
 }
 
 impl Cleaning {
-    /// Ready for the first round.
-    pub fn new(slots: Slots, options: &PoolOptions) -> Self {
-        let batch_pages = options.batch_pages.max(1);
-        let images = AlignedBuf::zeroed(batch_pages * options.page_bytes);
-        Self { slots, images, batch_pages, page_bytes: options.page_bytes, failed: None }
+    /// Ready for the first round, of at most `batch_pages` pages.
+    pub fn new(slots: Slots, batch_pages: usize, page_bytes: usize) -> Self {
+        let images = AlignedBuf::zeroed(batch_pages * page_bytes);
+        Self { slots, images, batch_pages, page_bytes, failed: None }
     }
 
     fn release(&mut self, slots: impl IntoIterator<Item = SlotId>) {
@@ -70,25 +69,27 @@ impl Cleaning {
 }
 
 impl Pool {
-    /// Writes every page with a change below `target` that its durable image lacks, and lets the directory forget all
-    /// dead pages. Returns when they are durable.
+    /// Writes every page with a change below `target` that its durable image lacks, and lets the directory forget
+    /// the pages that are dead now. Returns when they are durable.
     ///
     /// A page whose latch was held whenever the cleaner came is left out; [`Pool::oldest_rec_lsn`] knows it.
     /// Errors: `Full`, then everything is as before; `Poisoned`, and what ended cleaning.
     pub fn flush_until(&self, target: Lsn) -> Result<()> {
         assert_none_held("flushing pages");
         let target = target.min(self.wal.reserved());
+        let mut dead = !self.dead.lock().is_empty();
         for _ in 0..PATIENCE {
             let mut dirty: Vec<_> = self
                 .frames
                 .ids()
                 .filter(|frame| self.frames.rec_lsn(*frame).is_some_and(|lsn| lsn < target))
                 .collect();
-            if dirty.is_empty() && self.dead.lock().is_empty() {
+            if dirty.is_empty() && !dead {
                 return Ok(());
             }
             self.sort_by_page(&mut dirty);
             self.flush(&dirty)?;
+            dead = false;
             std::thread::yield_now();
         }
         Ok(())
@@ -102,20 +103,18 @@ impl Pool {
 
     /// Cleans these frames in several rounds, and buries all that was dead at the beginning.
     fn flush(&self, frames: &[FrameId]) -> Result<()> {
-        let mut rest = frames;
-        loop {
+        let burials = self.dead.lock().len().div_ceil(DEAD_PER_ROUND);
+        let batch_pages = self.cleaning.lock().batch_pages;
+        let mut batches = frames.chunks(batch_pages);
+        for _ in 0..batches.len().max(burials) {
             let mut cleaning = self.cleaning.lock();
-            let (now, later) = rest.split_at(rest.len().min(cleaning.batch_pages));
-            let cleaned = self.clean(&mut cleaning, now);
+            let cleaned = self.clean(&mut cleaning, batches.next().unwrap_or_default());
             // Whoever needs a frame goes before the next round.
             MutexGuard::unlock_fair(cleaning);
             self.pace.finished(cleaned.clone().map(drop));
             cleaned?;
-            rest = later;
-            if rest.is_empty() && self.dead.lock().len() < DEAD_PER_ROUND {
-                return Ok(());
-            }
         }
+        Ok(())
     }
 
     /// Makes frames free until there are enough: evicts what is clean and not in use, cleans what is dirty and not in
@@ -185,8 +184,8 @@ impl Pool {
 
     fn take_dead(&self) -> Vec<Dead> {
         let mut dead = self.dead.lock();
-        let from = dead.len().saturating_sub(DEAD_PER_ROUND);
-        dead.split_off(from)
+        let count = dead.len().min(DEAD_PER_ROUND);
+        dead.drain(..count).collect()
     }
 
     /// Copies the pages that can be had, one after the other, into the image buffer.
@@ -235,7 +234,7 @@ impl Pool {
             let old = self.table.load(copied.entry.pid).slot();
             cleaning.release(old);
         }
-        let runs = self.leaves.take(&mut cleaning.slots, copied.len() as u64, cleaning.batch_pages as u64)?;
+        let runs = self.leaves.take(&mut cleaning.slots, &self.room, copied.len() as u64)?;
         let slots: Vec<SlotId> = runs.iter().cloned().flatten().map(SlotId).collect();
         let images = &cleaning.images[..copied.len() * cleaning.page_bytes];
         match self.write_and_record(images, &runs, &slots, copied, dead) {

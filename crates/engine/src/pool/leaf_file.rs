@@ -3,6 +3,7 @@
 use super::slots::{EXTENT_SLOTS, Slots};
 use crate::error::{Error, Result};
 use foreshore_base::SlotId;
+use foreshore_base::sync::{AtomicU64, Ordering::*};
 use foreshore_io::{Access, AlignedBuf, File, Vfs};
 use parking_lot::Mutex;
 use std::io;
@@ -21,6 +22,33 @@ pub(super) struct LeafFile {
     page_bytes: usize,
     grow_bytes: u64,
     buffers: Mutex<Vec<AlignedBuf>>,
+}
+
+/// How many pages there may be: every page is promised a slot when it is allocated, beside a round's worth of slots
+/// for the new images of pages that keep their old ones meanwhile. So cleaning never needs more disk than it has: on a
+/// full disk new pages are refused, while the existing ones can be changed and cleaned for ever.
+pub(super) struct Room {
+    pages: AtomicU64,
+    capacity: AtomicU64,
+    headroom: u64,
+}
+
+impl Room {
+    /// For a file of `capacity` slots, `pages` pages, and rounds of `headroom` pages.
+    pub fn new(capacity: u64, pages: u64, headroom: u64) -> Self {
+        Self { pages: AtomicU64::new(pages), capacity: AtomicU64::new(capacity), headroom }
+    }
+
+    /// One page more. How many slots the file is short of, if it is.
+    pub fn promise(&self) -> Option<u64> {
+        let pages = self.pages.fetch_add(1, AcqRel) + 1;
+        (pages + self.headroom).checked_sub(self.capacity.load(Acquire)).filter(|missing| *missing > 0)
+    }
+
+    /// One page less.
+    pub fn give_back(&self) {
+        self.pages.fetch_sub(1, AcqRel);
+    }
 }
 
 impl LeafFile {
@@ -61,14 +89,14 @@ impl LeafFile {
         self.buffers.lock().push(image);
     }
 
-    /// Takes `count` free slots, and sees to it that as many will be free for the round after this one, as long as the
-    /// disk has space. On a full disk the headroom is used up, and then refilled by the old slots of the pages cleaned.
+    /// Takes `count` free slots; grows the file first, as far as the disk allows it, so that a share of it stays free.
     ///
-    /// Errors: `Full` if neither file nor disk have so many.
-    pub fn take(&self, slots: &mut Slots, count: u64, batch_pages: u64) -> Result<Vec<Range<u64>>> {
-        let wanted = count + batch_pages + slots.capacity() / SPARE_SHARE;
+    /// Errors: `Full` if neither file nor disk have so many, which [`Room`] rules out for pages that were allocated in
+    /// this run and before it.
+    pub fn take(&self, slots: &mut Slots, room: &Room, count: u64) -> Result<Vec<Range<u64>>> {
+        let wanted = count + slots.capacity() / SPARE_SHARE;
         if slots.free() < wanted {
-            match self.grow(slots, wanted - slots.free()) {
+            match self.grow(slots, room, wanted - slots.free()) {
                 Err(Error::Full { .. }) if slots.free() >= count => {}
                 result => result?,
             }
@@ -76,13 +104,15 @@ impl LeafFile {
         Ok(slots.take(count).expect("there are enough, or growth failed"))
     }
 
-    fn grow(&self, slots: &mut Slots, missing: u64) -> Result<()> {
+    /// Makes the file longer by at least `missing` slots.
+    pub fn grow(&self, slots: &mut Slots, room: &Room, missing: u64) -> Result<()> {
         let least = (self.grow_bytes / self.page_bytes as u64).max(slots.capacity() / SPARE_SHARE);
         let capacity = (slots.capacity() + missing.max(least)).next_multiple_of(EXTENT_SLOTS);
         self.file.allocate(self.offset(capacity)).map_err(|e| {
             Error::io(format!("{} more bytes of {NAME}", self.offset(capacity - slots.capacity())), &e)
         })?;
         slots.grow(capacity);
+        room.capacity.store(capacity, Release);
         Ok(())
     }
 

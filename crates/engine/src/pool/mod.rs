@@ -58,7 +58,7 @@ use foreshore_base::sync::{AtomicU64, Ordering::*};
 use foreshore_base::{FrameId, Lsn, PageId};
 use foreshore_io::{BLOCK_BYTES, Vfs};
 use frames::Frames;
-use leaf_file::LeafFile;
+use leaf_file::{LeafFile, Room};
 use load::Transit;
 use parking_lot::Mutex;
 use slots::Slots;
@@ -86,7 +86,7 @@ pub(crate) struct PoolOptions {
     pub page_bytes: usize,
     /// Bytes of all frames together.
     pub cache_bytes: usize,
-    /// At most this many pages are written per round of the cleaner.
+    /// At most this many pages are written per round of the cleaner; no more than a quarter of the frames.
     pub batch_pages: usize,
     /// The leaf file grows by at least this many bytes at a time.
     pub grow_bytes: u64,
@@ -100,7 +100,7 @@ impl PoolOptions {
 
     fn frames(&self) -> Result<usize> {
         let frames = self.cache_bytes / self.page_bytes;
-        if self.page_bytes == 0 || self.page_bytes % BLOCK_BYTES != 0 {
+        if self.page_bytes == 0 || !self.page_bytes.is_multiple_of(BLOCK_BYTES) {
             return Err(Error::Argument(format!("a page has a multiple of {BLOCK_BYTES} bytes")));
         }
         if !(FRAMES_MIN..=FRAMES_MAX).contains(&frames) {
@@ -118,6 +118,7 @@ pub(crate) struct Pool {
     free: FreeFrames,
     ids: Mutex<PageIds>,
     leaves: LeafFile,
+    room: Room,
     directory: Arc<Directory>,
     wal: Arc<dyn Wal>,
     transit: Transit,
@@ -191,6 +192,7 @@ impl Pool {
         pages: &[PageEntry],
     ) -> Result<Self> {
         let count = options.frames()?;
+        let batch_pages = options.batch_pages.clamp(1, count / 4);
         let leaves = LeafFile::open(vfs, options.page_bytes, options.grow_bytes, pages.is_empty())?;
         let mut slots = Slots::new(leaves.slots()?);
         let table = PageTable::new();
@@ -202,6 +204,7 @@ impl Pool {
             table.prepare(page.pid);
             table.publish(page.pid, Entry::on_disk(page.slot));
         }
+        let room = Room::new(slots.capacity(), pages.len() as u64, batch_pages as u64);
         let memory = |e| Error::io(format!("mapping a cache of {} bytes", options.cache_bytes), &e);
         Ok(Self {
             table,
@@ -209,11 +212,12 @@ impl Pool {
             free: FreeFrames::new(count),
             ids: Mutex::new(PageIds::new(pages.iter().map(|page| page.pid))),
             leaves,
+            room,
             directory,
             wal,
             transit: Transit::default(),
             dead: Mutex::default(),
-            cleaning: Mutex::new(Cleaning::new(slots, options)),
+            cleaning: Mutex::new(Cleaning::new(slots, batch_pages, options.page_bytes)),
             pace: Pace::default(),
             counters: Counters::default(),
         })

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::page::INFINITE;
-use foreshore_base::{SlotId, TableId};
+use foreshore_base::TableId;
 use foreshore_io::SimDisk;
 use std::collections::{BTreeMap, HashMap};
 
@@ -349,9 +349,4 @@ impl Chain {
         }
         Ok(())
     }
-}
-
-/// Where each page is, without the rest.
-pub fn places(pages: &[PageEntry]) -> Vec<(PageId, SlotId, Lsn)> {
-    pages.iter().map(|page| (page.pid, page.slot, page.lsn)).collect()
 }
