@@ -57,7 +57,9 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 const fn class<N: Node>() -> usize {
-    assert!(size_of::<N>().is_multiple_of(LINE) && size_of::<N>() / LINE <= LINES_MAX && align_of::<N>() <= LINE);
+    assert!(
+        size_of::<N>().is_multiple_of(LINE) && size_of::<N>() / LINE <= LINES_MAX && align_of::<N>() <= LINE
+    );
     size_of::<N>() / LINE - 1
 }
 
@@ -142,6 +144,7 @@ fn map_arena() -> Arena {
     .expect("address space for index nodes");
     let next = base.expose_provenance().next_multiple_of(HUGE_PAGE_BYTES);
     // SAFETY: the advice concerns only the mapping above. Without huge pages all works, only slower.
-    let _ = unsafe { madvise(std::ptr::with_exposed_provenance_mut(next), ARENA_BYTES, Advice::LinuxHugepage) };
+    let _ =
+        unsafe { madvise(std::ptr::with_exposed_provenance_mut(next), ARENA_BYTES, Advice::LinuxHugepage) };
     Arena { next, end: next + ARENA_BYTES }
 }

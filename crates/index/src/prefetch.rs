@@ -19,7 +19,9 @@ fn prefetch(line: *const u8) {
 #[inline(always)]
 fn prefetch(line: *const u8) {
     // SAFETY: a prefetch is a hint: it may name any address, never faults, and touches no register.
-    unsafe { std::arch::asm!("prfm pldl1keep, [{line}]", line = in(reg) line, options(nostack, preserves_flags, readonly)) }
+    unsafe {
+        std::arch::asm!("prfm pldl1keep, [{line}]", line = in(reg) line, options(nostack, preserves_flags, readonly))
+    }
 }
 
 #[cfg(any(loom, shuttle, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]

@@ -117,7 +117,8 @@ mod model {
             let free = COLLECTOR.with_borrow_mut(|c| {
                 c.pins.remove(&self.0);
                 let oldest = c.pins.first().copied().unwrap_or(u64::MAX);
-                let (free, kept) = std::mem::take(&mut c.garbage).into_iter().partition(|(at, _)| *at < oldest);
+                let (free, kept) =
+                    std::mem::take(&mut c.garbage).into_iter().partition(|(at, _)| *at < oldest);
                 c.garbage = kept;
                 let free: Vec<_> = free;
                 free

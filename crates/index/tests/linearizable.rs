@@ -7,8 +7,8 @@
 
 use foreshore_index::{ByteMap, IntMap};
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 const THREADS: u64 = 4;
 const KEYS: u64 = 24;
@@ -154,7 +154,8 @@ fn int_histories() {
 
 #[test]
 fn byte_string_histories() {
-    let names: Vec<Vec<u8>> = (0..KEYS).map(|k| format!("{}/{k}", "p".repeat(k as usize % 3 * 70)).into_bytes()).collect();
+    let names: Vec<Vec<u8>> =
+        (0..KEYS).map(|k| format!("{}/{k}", "p".repeat(k as usize % 3 * 70)).into_bytes()).collect();
     for seed in 1..=rounds() {
         let map = ByteMap::<4>::new();
         let events = record(seed, 5000, |key, call| {
@@ -180,5 +181,9 @@ fn the_checker_can_fail() {
     assert!(!is_linearizable(&[insert, event(Call::Get, Some(8), 1, 2)]));
     assert!(!is_linearizable(&[insert, event(Call::Get, None, 4, 5)]));
     assert!(!is_linearizable(&[insert, event(Call::Get, Some(7), 1, 2), event(Call::Get, None, 4, 5)]));
-    assert!(!is_linearizable(&[insert, event(Call::Remove, Some(7), 4, 7), event(Call::Remove, Some(7), 5, 6)]));
+    assert!(!is_linearizable(&[
+        insert,
+        event(Call::Remove, Some(7), 4, 7),
+        event(Call::Remove, Some(7), 5, 6)
+    ]));
 }

@@ -16,7 +16,8 @@ type Ints = IntMap<u64, 4>;
 type Strings = ByteMap<4, 16>;
 
 fn explore(scenario: impl Fn() + Send + Sync + Copy + 'static) {
-    let iterations = std::env::var("INDEX_SHUTTLE_ITERATIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(2000);
+    let iterations =
+        std::env::var("INDEX_SHUTTLE_ITERATIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(2000);
     let mut config = Config::new();
     config.stack_size = 1 << 20;
     Runner::new(RandomScheduler::new(iterations), config.clone()).run(scenario);
@@ -315,7 +316,8 @@ fn long_keys_and_removal() {
             }),
             thread::spawn(move || {
                 assert_eq!(reader.get(&long(3)), Some(3));
-                let scanned: Vec<u64> = reader.range(Bound::Unbounded, Bound::Unbounded).map(|(_, v)| v).collect();
+                let scanned: Vec<u64> =
+                    reader.range(Bound::Unbounded, Bound::Unbounded).map(|(_, v)| v).collect();
                 assert!(scanned.starts_with(&[1]) && scanned.contains(&3), "{scanned:?}");
             }),
         ];

@@ -96,10 +96,18 @@ fn scans_miss_nothing() {
             for _ in 0..operations() / 2000 {
                 let up: Vec<u64> = map.range(..).map(|(k, _)| k).collect();
                 assert!(up.is_sorted_by(|a, b| a < b), "seed {seed}: rising");
-                assert_eq!(up.iter().filter(|k| *k % 64 == 0).count() as u64, STAYING, "seed {seed}: upwards");
+                assert_eq!(
+                    up.iter().filter(|k| *k % 64 == 0).count() as u64,
+                    STAYING,
+                    "seed {seed}: upwards"
+                );
                 let down: Vec<u64> = map.range_rev(..).map(|(k, _)| k).collect();
                 assert!(down.is_sorted_by(|a, b| a > b), "seed {seed}: falling");
-                assert_eq!(down.iter().filter(|k| *k % 64 == 0).count() as u64, STAYING, "seed {seed}: downwards");
+                assert_eq!(
+                    down.iter().filter(|k| *k % 64 == 0).count() as u64,
+                    STAYING,
+                    "seed {seed}: downwards"
+                );
             }
         });
         let outcome = scanner.join();
@@ -139,11 +147,13 @@ fn floors_hold_while_fences_come_and_go() {
             let mut random = Random(seed * 3000 + 99);
             for _ in 0..operations() {
                 let (k, sub) = (random.below(FENCES), random.below(200));
-                let found = map.floor(&fence(k, sub)).unwrap_or_else(|| panic!("seed {seed}: no floor of {k}/{sub}"));
+                let found =
+                    map.floor(&fence(k, sub)).unwrap_or_else(|| panic!("seed {seed}: no floor of {k}/{sub}"));
                 assert_eq!(found >> 16, k, "seed {seed}: floor of {k}/{sub}");
                 assert!((found & 0xFFFF) * 10 <= sub, "seed {seed}: floor of {k}/{sub} is {found:#x}");
                 if k > 0 {
-                    let before = map.below(&fence(k, 0)).unwrap_or_else(|| panic!("seed {seed}: nothing below {k}"));
+                    let before =
+                        map.below(&fence(k, 0)).unwrap_or_else(|| panic!("seed {seed}: nothing below {k}"));
                     assert_eq!(before >> 16, k - 1, "seed {seed}: below {k}");
                 }
             }

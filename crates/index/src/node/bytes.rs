@@ -202,7 +202,13 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
 
     /// Compares a stored suffix whose head equals that of `suffix` with it.
     #[inline]
-    fn compare_equal_heads(&self, slot: Slot, skip: usize, suffix: &[u8], seen: &Seen) -> Result<Ordering, Restart> {
+    fn compare_equal_heads(
+        &self,
+        slot: Slot,
+        skip: usize,
+        suffix: &[u8],
+        seen: &Seen,
+    ) -> Result<Ordering, Restart> {
         if slot.is_blob() {
             return Ok(self.blob_suffix(slot, skip, seen)?.cmp(suffix));
         }
@@ -274,7 +280,14 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
     }
 
     /// Appends head and tail of a cell, or the blob behind the prefix.
-    fn append_suffix(&self, head: u64, slot: Slot, skip: usize, seen: &Seen, out: &mut Vec<u8>) -> Result<(), Restart> {
+    fn append_suffix(
+        &self,
+        head: u64,
+        slot: Slot,
+        skip: usize,
+        seen: &Seen,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Restart> {
         if slot.is_blob() {
             out.extend_from_slice(self.blob_suffix(slot, skip, seen)?);
             return Ok(());
@@ -360,7 +373,11 @@ fn common_prefix(a: &[u8], b: &[u8]) -> usize {
 impl<const F: usize, const H: usize> BytesNode<F, H> {
     fn unpack(&self) -> Unpacked {
         let entries = (0..self.header.count())
-            .map(|i| Entry { key: own_key(|out| self.append_key(i, &Seen::Latched, out)), blob: self.blob_of(self.slot(i)), word: self.word(i) })
+            .map(|i| Entry {
+                key: own_key(|out| self.append_key(i, &Seen::Latched, out)),
+                blob: self.blob_of(self.slot(i)),
+                word: self.word(i),
+            })
             .collect();
         let high = matches!(self.bound(), Bound::Inside | Bound::Foreign).then(|| Entry {
             key: own_key(|out| self.append_high(&Seen::Latched, out)),
@@ -426,7 +443,8 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
         let skip = self.prefix_len();
         let mut prefix = Vec::new();
         self.append_prefix(&mut prefix).expect("latched");
-        let (bound, skip) = if key.starts_with(&prefix) { (Bound::Inside, skip) } else { (Bound::Foreign, 0) };
+        let (bound, skip) =
+            if key.starts_with(&prefix) { (Bound::Inside, skip) } else { (Bound::Foreign, 0) };
         let (head, slot) = self.write_cell(key, skip, blob);
         self.high_head.store(head, Relaxed);
         self.set_shape(slot, bound, self.prefix_len());
@@ -453,7 +471,8 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
         let fits = |&at: &usize| {
             let (lower, upper) = all.entries.split_at(at);
             let bound = self.separator(&lower[at - 1].key, &upper[0].key).len();
-            self.heap_needs(lower, self.best_prefix(lower, None)) + Self::heap_need(bound, 0) <= Self::HEAP_BYTES
+            self.heap_needs(lower, self.best_prefix(lower, None)) + Self::heap_need(bound, 0)
+                <= Self::HEAP_BYTES
                 && self.heap_needs(upper, self.best_prefix(upper, None)) + INLINE_MAX <= Self::HEAP_BYTES
         };
         by_count.into_iter().find(fits).unwrap_or_else(|| self.halfway(&all.entries))
@@ -462,10 +481,10 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
     /// Where the entries before occupy less than half of the heap, and those behind at most one more than half.
     fn halfway(&self, entries: &[Entry]) -> usize {
         let total = self.heap_needs(entries, self.prefix_len());
-        let at = (1..entries.len()).rfind(|&at| self.heap_needs(&entries[..at], self.prefix_len()) * 2 <= total);
+        let at =
+            (1..entries.len()).rfind(|&at| self.heap_needs(&entries[..at], self.prefix_len()) * 2 <= total);
         at.unwrap_or(1)
     }
-
 }
 
 /// What `append` appends under the latch.
@@ -700,10 +719,10 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
 
     fn check(&self) -> Result<(), String> {
         let all = self.unpack();
-        if let Some(i) = (1..all.entries.len()).find(|&i| all.entries[i - 1].key >= all.entries[i].key) {
-            if !self.is_unbounded_entry(i - 1) {
-                return Err(format!("order: entries {} and {i}", i - 1));
-            }
+        let falls =
+            |&i: &usize| !self.is_unbounded_entry(i - 1) && all.entries[i - 1].key >= all.entries[i].key;
+        if let Some(i) = (1..all.entries.len()).find(falls) {
+            return Err(format!("order: entries {} and {i}", i - 1));
         }
         if (all.entries.len()..F).any(|i| self.head(i) != u64::MAX) {
             return Err("Y2: an unused head is not the greatest".into());
@@ -711,8 +730,10 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
         if (self.header.link() == 0) != (self.bound() == Bound::Infinite) {
             return Err(format!("Y3: bound {:?} with link {:#x}", self.bound(), self.header.link()));
         }
-        let high = (self.bound() != Bound::Closed && self.bound() != Bound::Infinite).then(|| self.high_slot());
-        let live: usize = (0..all.entries.len()).map(|i| self.slot(i)).chain(high).map(Slot::heap_bytes).sum();
+        let high =
+            (self.bound() != Bound::Closed && self.bound() != Bound::Infinite).then(|| self.high_slot());
+        let live: usize =
+            (0..all.entries.len()).map(|i| self.slot(i)).chain(high).map(Slot::heap_bytes).sum();
         if live + self.heap_dead() != self.heap_end() {
             return Err(format!("heap: {live} live and {} dead of {}", self.heap_dead(), self.heap_end()));
         }

@@ -49,7 +49,10 @@ impl<N: Node> Tree<N> {
             above = Some(chain);
         }
         if nodes != self.counters.nodes.get() {
-            return broken(format!("count: {nodes} nodes are linked, {} were made", self.counters.nodes.get()));
+            return broken(format!(
+                "count: {nodes} nodes are linked, {} were made",
+                self.counters.nodes.get()
+            ));
         }
         if entries != self.len() {
             return broken(format!("count: {entries} entries, but a length of {}", self.len()));
@@ -72,7 +75,11 @@ impl<N: Node> Tree<N> {
                 return broken(format!("{at}: an inner node without children"));
             }
             if node.header().level() != level || node.header().is_dead() {
-                return broken(format!("{at}: level {}, dead: {}", node.header().level(), node.header().is_dead()));
+                return broken(format!(
+                    "{at}: level {}, dead: {}",
+                    node.header().level(),
+                    node.header().is_dead()
+                ));
             }
             node.check().or_else(|what| broken(format!("{at}: {what}")))?;
             chain.push(Chained { node, low: low.clone() });
@@ -107,17 +114,26 @@ impl<N: Node> Tree<N> {
         for parent in parents {
             for i in 0..parent.node.header().count() {
                 let Some((number, child)) = children.next() else {
-                    return broken(format!("T1: level {} has more entries than level {level} nodes", level + 1));
+                    return broken(format!(
+                        "T1: level {} has more entries than level {level} nodes",
+                        level + 1
+                    ));
                 };
                 if parent.node.word(i) != address_of(child.node) {
-                    return broken(format!("T1: the entry of node {number} of level {level} leads elsewhere"));
+                    return broken(format!(
+                        "T1: the entry of node {number} of level {level} leads elsewhere"
+                    ));
                 }
                 let separator = match i {
                     0 => parent.low.clone(),
                     _ => Some(self.owned(parent.node.key(i, &Seen::Latched))),
                 };
-                if separator.as_ref().map(Borrow::borrow) != child.low.as_ref().map(Borrow::<N::Key>::borrow) {
-                    return broken(format!("T3: {separator:?} leads to node {number} of level {level}, from {:?}", child.low));
+                if separator.as_ref().map(Borrow::borrow) != child.low.as_ref().map(Borrow::<N::Key>::borrow)
+                {
+                    return broken(format!(
+                        "T3: {separator:?} leads to node {number} of level {level}, from {:?}",
+                        child.low
+                    ));
                 }
             }
         }

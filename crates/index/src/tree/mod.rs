@@ -77,7 +77,12 @@ impl<N: Node> Tree<N> {
     pub fn new() -> Self {
         let counters = Counters::default();
         let root = fresh_node::<N>(0, &counters);
-        Self { root: CachePadded::new(AtomicU64::new(root)), counters, length: Length::default(), nodes: PhantomData }
+        Self {
+            root: CachePadded::new(AtomicU64::new(root)),
+            counters,
+            length: Length::default(),
+            nodes: PhantomData,
+        }
     }
 
     #[inline(always)]
@@ -191,7 +196,8 @@ impl<N: Node> Tree<N> {
     /// The value of the greatest entry at most at `key`, or below it.
     #[inline(always)]
     pub fn greatest(&self, key: &N::Key, bias: Bias, pin: &Pin) -> Option<u64> {
-        let found = self.in_leaf(key, bias, pin, |leaf, rank, _| rank.checked_sub(1).map(|last| leaf.word(last)));
+        let found =
+            self.in_leaf(key, bias, pin, |leaf, rank, _| rank.checked_sub(1).map(|last| leaf.word(last)));
         found.or_else(|| self.greatest_further_left(key, bias, pin))
     }
 

@@ -81,7 +81,7 @@ impl<'t, N: Node> Forward<'t, N> {
     }
 
     /// Copies leaves until there is an entry, or no leaf.
-    #[cold]
+    #[inline(never)]
     fn refill(&mut self) -> bool {
         while self.leaf != 0 {
             let leaf: &N = node_at(self.leaf, &self.pin);
@@ -174,7 +174,7 @@ impl<'t, N: Node> Backward<'t, N> {
         Self { tree, pin: Pin::new(), from: Some(from), start, batch: Taken::none() }
     }
 
-    #[cold]
+    #[inline(never)]
     fn refill(&mut self) -> bool {
         while let Some(from) = self.from.take() {
             let low = match &from {
@@ -188,9 +188,8 @@ impl<'t, N: Node> Backward<'t, N> {
                 (Some(low), Some(first)) if first.borrow() < low.borrow() => Some(first),
                 (low, _) => low,
             };
-            self.from = low
-                .filter(|low| !below(low.borrow(), &self.start))
-                .map(|low| Start::Key(low, Bias::Below));
+            self.from =
+                low.filter(|low| !below(low.borrow(), &self.start)).map(|low| Start::Key(low, Bias::Below));
             let len = entries.len();
             let next = partition_point(len, |i| below(entries.key(i), &self.start));
             (self.batch.next, self.batch.end) = (next, len);

@@ -74,10 +74,7 @@ impl<N: Node> Tree<N> {
         let key = low.clone().unwrap_or_else(N::least);
         let mut node = leaf;
         for level in 0..self.root(pin).header().level() {
-            let left = match &low {
-                Some(low) => Some(self.locate(low.borrow(), Bias::Below, level, pin).0),
-                None => None,
-            };
+            let left = low.as_ref().map(|low| self.locate(low.borrow(), Bias::Below, level, pin).0);
             let victim = self.latch_victim(left, node, victims.last(), level, pin);
             victims.push(victim?);
             let (parent, _) = self.locate(key.borrow(), Bias::AtMost, level + 1, pin);
@@ -121,7 +118,9 @@ impl<N: Node> Tree<N> {
         let Some(below) = below else { return header.count() == 0 };
         let right: &N = node_at(header.link(), pin);
         let first = self.read(right, |_| Ok((right.header().count() > 0).then(|| right.word(0))));
-        header.count() == 1 && node.word(0) == address_of(below.node) && first == Some(below.node.header().link())
+        header.count() == 1
+            && node.word(0) == address_of(below.node)
+            && first == Some(below.node.header().link())
     }
 
     /// Latches the parent of the highest victim, if the right neighbour's entry is next to the victim's (D2).
@@ -130,7 +129,9 @@ impl<N: Node> Tree<N> {
         let words = || (0..parent.node.header().count()).map(|i| parent.node.word(i));
         let entry = words().position(|word| word == address_of(victim));
         match entry {
-            Some(entry) if words().nth(entry + 1) == Some(victim.header().link()) => Some(Top { parent, entry }),
+            Some(entry) if words().nth(entry + 1) == Some(victim.header().link()) => {
+                Some(Top { parent, entry })
+            }
             _ => {
                 parent.latch.release_unchanged();
                 None

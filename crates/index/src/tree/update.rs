@@ -81,7 +81,10 @@ impl<N: Node> Tree<N> {
         let mut node = start;
         loop {
             #[cfg(shuttle)]
-            assert!(!node.header().pooled.load(Ordering::Relaxed), "T1: a writer met a node that was given back");
+            assert!(
+                !node.header().pooled.load(Ordering::Relaxed),
+                "T1: a writer met a node that was given back"
+            );
             let latch = node.header().latch.exclusive();
             #[cfg(not(seeded_bug = "index_writer_does_not_move_right"))]
             if let Ok(Place::Beyond) = node.place(key, Bias::AtMost, &Seen::Latched) {
@@ -177,7 +180,9 @@ impl<N: Node> Tree<N> {
             match self.put(separator.key.borrow(), separator.node, level, pin) {
                 Placed::Inserted => {}
                 Placed::Split(None, more) => todo.extend(more.into_iter().map(|s| (level + 1, s))),
-                Placed::Replaced(_) | Placed::Split(Some(_), _) => unreachable!("U1: a separator is posted once"),
+                Placed::Replaced(_) | Placed::Split(Some(_), _) => {
+                    unreachable!("U1: a separator is posted once")
+                }
             }
         }
     }
@@ -197,6 +202,9 @@ impl<N: Node> Tree<N> {
             let won = self.root.compare_exchange(old, address, Ordering::AcqRel, Ordering::Relaxed).is_ok();
             root.set_word(0, old);
             root.insert_at(1, separator.key.borrow(), separator.node);
+            if !won {
+                self.discard(address);
+            }
             won
         }
         #[cfg(not(seeded_bug = "index_root_order"))]
@@ -215,7 +223,8 @@ impl<N: Node> Tree<N> {
     /// Gives back a node that nobody else has seen.
     fn discard(&self, address: u64) {
         self.counters.nodes.subtract();
-        let node = NonNull::new(std::ptr::with_exposed_provenance_mut::<N>(address as usize)).expect("a node");
+        let node =
+            NonNull::new(std::ptr::with_exposed_provenance_mut::<N>(address as usize)).expect("a node");
         // SAFETY: it came from the pool and was never linked anywhere.
         unsafe {
             (*node.as_ptr()).drop_contents();
