@@ -122,7 +122,7 @@ fn scans_miss_nothing() {
 fn floors_hold_while_fences_come_and_go() {
     const FENCES: u64 = 500;
     let fence = |k: u64, sub: u64| {
-        let filler = if k % 7 == 0 { 140 } else { (k % 3) as usize * 11 };
+        let filler = if k.is_multiple_of(7) { 140 } else { (k % 3) as usize * 11 };
         format!("tenant/{:04}/{}{:03}", k, "x".repeat(filler), sub).into_bytes()
     };
     let map = &ByteMap::<8>::bulk_load((0..FENCES).map(|k| (fence(k, 0), k << 16)), 0.8);

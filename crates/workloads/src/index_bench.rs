@@ -160,7 +160,7 @@ struct Random(u64);
 impl Random {
     fn below(&mut self, n: u64) -> u64 {
         self.0 = self.0.wrapping_add(1);
-        (u128::from(scramble(self.0)) * u128::from(n) >> 64) as u64
+        ((u128::from(scramble(self.0)) * u128::from(n)) >> 64) as u64
     }
 }
 
