@@ -299,13 +299,18 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
             return Ok(());
         }
         let len = slot.suffix_len();
-        out.extend_from_slice(&head.to_be_bytes()[..len.min(HEAD)]);
-        if len > HEAD {
-            if slot.offset() + len - HEAD > Self::HEAP_BYTES {
-                return Err(Restart);
-            }
-            self.heap().append_to(slot.offset(), len - HEAD, out);
+        let tail = len.saturating_sub(HEAD);
+        if slot.offset() + tail > Self::HEAP_BYTES {
+            return Err(Restart);
         }
+        let end = out.len() + len;
+        // Whole words and then a cut: much faster than exact lengths, and scans consist of this.
+        out.extend_from_slice(&head.to_be_bytes());
+        for at in (0..tail).step_by(HEAD) {
+            let word = self.heap().uint_at(slot.offset() + at, HEAD.min(tail - at));
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        out.truncate(end);
         Ok(())
     }
 
@@ -442,13 +447,19 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
     fn copy(&self, from: usize, to: usize, seen: &Seen, out: &mut BytesBatch) -> Result<(), Restart> {
         let mut prefix = [0; PREFIX_MAX];
         let skip = self.prefix_len();
-        let prefix = prefix.get_mut(..skip).ok_or(Restart)?;
-        RelaxedBytes::new(&self.prefix.0).read(0, prefix);
+        if skip > PREFIX_MAX {
+            return Err(Restart);
+        }
+        RelaxedBytes::new(&self.prefix.0).read(0, &mut prefix[..skip]);
         out.bytes.reserve(Self::HEAP_BYTES + F * (skip + HEAD));
         out.ends.reserve(F);
         out.words.reserve(F);
         for i in from..to.min(F) {
-            out.bytes.extend_from_slice(prefix);
+            let start = out.bytes.len();
+            for words in prefix[..skip.next_multiple_of(HEAD)].as_chunks::<HEAD>().0 {
+                out.bytes.extend_from_slice(words);
+            }
+            out.bytes.truncate(start + skip);
             self.append_suffix(self.head(i), self.slot(i), skip, seen, &mut out.bytes)?;
             out.ends.push(out.bytes.len());
             out.words.push(self.word(i));
