@@ -51,8 +51,9 @@ pub fn run(args: &CheckArgs) -> Outcome {
 }
 
 fn row(table: &TableReport) -> [String; 5] {
+    let name = if table.name.is_empty() { "(catalog)" } else { &table.name };
     [
-        table.name.clone(),
+        name.to_string(),
         grouped(table.rows),
         grouped(table.leaves),
         size(table.used_bytes),

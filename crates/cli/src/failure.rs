@@ -54,11 +54,6 @@ impl Failure {
         Self { kind: Kind::Io, message: format!("{what}: {source}") }
     }
 
-    /// The same complaint about bytes that were stored, not given.
-    pub fn into_corrupt(self) -> Self {
-        Self { kind: Kind::Corrupt, ..self }
-    }
-
     /// Adds what happened before, or what to do next.
     pub fn note(mut self, note: impl std::fmt::Display) -> Self {
         self.message = format!("{}\n{note}", self.message);

@@ -3,12 +3,15 @@
 use crate::args::{DbArgs, engine_durability, existing_table};
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
-use crate::schema::{Schema, to_csv};
+use crate::schema::{Schema, StoredRecords, to_csv};
 use crate::text::{for_people, hex, unhex};
 use clap::Args;
+use csv::ByteRecord;
 use foreshore::{ByteTable, Database};
 use foreshore_workloads::Durability;
-use serde_json::{Map, Value, json};
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::io::{Read, Write};
 
 const GET_EXAMPLES: &str = "\
@@ -41,6 +44,7 @@ pub struct GetArgs {
     #[command(flatten)]
     target: Target,
     /// Key: text, or the key columns of a table made by `load`
+    #[arg(allow_hyphen_values = true)]
     key: String,
 }
 
@@ -56,8 +60,10 @@ pub struct PutArgs {
     #[arg(long, value_enum, default_value_t = Durability::Sync)]
     durability: Durability,
     /// Key: text, or the key columns of a table made by `load`
+    #[arg(allow_hyphen_values = true)]
     key: String,
     /// Value: text, or the whole CSV record of a table made by `load`; - for stdin
+    #[arg(allow_hyphen_values = true)]
     value: String,
 }
 
@@ -70,6 +76,7 @@ pub struct RmArgs {
     #[command(flatten)]
     target: Target,
     /// Key: text, or the key columns of a table made by `load`
+    #[arg(allow_hyphen_values = true)]
     key: String,
 }
 
@@ -88,12 +95,12 @@ pub struct Target {
 pub fn get(args: &GetArgs) -> Outcome {
     let db = args.db.open()?;
     let table = existing_table(&db, &args.target.table)?;
-    let shape = Shape::of(&db, &args.target)?;
+    let mut shape = Shape::of(&db, &args.target)?;
     let key = shape.key(&args.key)?;
     let value = table.get(&key)?.ok_or_else(|| no_such_row(&args.target, &args.key))?;
     let mut out = args.db.output();
     if out.is_json() {
-        out.object(&shape.object(&key, &value)?)?;
+        shape.object(&mut out, &key, &value)?;
     } else if args.target.hex {
         out.line(hex(&value))?;
     } else {
@@ -161,7 +168,7 @@ fn read_stdin() -> Outcome<Vec<u8>> {
 /// How a table's rows are spelled on the command line and shown.
 pub enum Shape {
     /// Key columns and records.
-    Csv(Schema),
+    Csv(Schema, StoredRecords),
     /// Text.
     Text,
     /// Hexadecimal digits, whatever the table.
@@ -174,13 +181,14 @@ impl Shape {
         if target.hex {
             return Ok(Self::Hex);
         }
-        Ok(Schema::of(db, &target.table)?.map_or(Self::Text, Self::Csv))
+        Ok(Schema::of(db, &target.table)?
+            .map_or(Self::Text, |schema| Self::Csv(schema, StoredRecords::new())))
     }
 
     /// The key that `text` spells.
     pub fn key(&self, text: &str) -> Outcome<Vec<u8>> {
         match self {
-            Self::Csv(schema) => schema.parse_key(text),
+            Self::Csv(schema, _) => schema.parse_key(text),
             Self::Text => Ok(text.as_bytes().to_vec()),
             Self::Hex => digits(text.as_bytes()),
         }
@@ -189,7 +197,7 @@ impl Shape {
     /// The beginning of keys that `text` spells.
     pub fn prefix(&self, text: &str) -> Outcome<Vec<u8>> {
         match self {
-            Self::Csv(schema) => schema.parse_prefix(text),
+            Self::Csv(schema, _) => schema.parse_prefix(text),
             Self::Text | Self::Hex => self.key(text),
         }
     }
@@ -199,7 +207,7 @@ impl Shape {
         match self {
             Self::Text => Ok(given),
             Self::Hex => digits(given.trim_ascii_end()),
-            Self::Csv(schema) => {
+            Self::Csv(schema, _) => {
                 let record = schema.parse_row(&given)?;
                 if schema.key_of(&record) == key {
                     return Ok(to_csv(record.iter()));
@@ -215,38 +223,77 @@ impl Shape {
     /// A row as one line for people. A record contains its key.
     pub fn line(&self, key: &[u8], value: &[u8]) -> String {
         match self {
-            Self::Csv(_) => for_people(value),
+            Self::Csv(..) => for_people(value),
             Self::Text => format!("{}\t{}", for_people(key), for_people(value)),
             Self::Hex => format!("{}\t{}", hex(key), hex(value)),
         }
     }
 
-    /// A row for programs: `key` and `row` of a CSV table, else `key` and `value`; `key_hex` and `value_hex` for
-    /// what is no text.
-    pub fn object(&self, key: &[u8], value: &[u8]) -> Outcome<Value> {
-        let mut object = Map::new();
-        let mut add = |name: &str, bytes: &[u8]| match std::str::from_utf8(bytes) {
-            Ok(text) if !matches!(self, Self::Hex) => object.insert(name.to_string(), text.into()),
-            _ => object.insert(format!("{name}_hex"), hex(bytes).into()),
-        };
+    /// Prints a row for programs: `key` and `row` of a CSV table, else `key` and `value`; `key_hex` and `value_hex`
+    /// for what is no text.
+    pub fn object(&mut self, out: &mut Output, key: &[u8], value: &[u8]) -> Outcome {
         match self {
-            Self::Text | Self::Hex => {
-                add("key", key);
-                add("value", value);
+            Self::Csv(schema, records) => {
+                let record = records.read(schema, value)?;
+                let key = schema.key_text(record);
+                out.object(&Record { key: String::from_utf8_lossy(&key), row: Fields { schema, record } })
             }
-            Self::Csv(schema) => {
-                let record = schema.parse_row(value).map_err(|e| e.into_corrupt())?;
-                add("key", &schema.key_text(&record));
-                let field = |(name, field): (&String, &[u8])| {
-                    (name.clone(), String::from_utf8_lossy(field).into_owned().into())
-                };
-                object.insert(
-                    "row".into(),
-                    schema.columns.iter().zip(&record).map(field).collect::<Map<_, _>>().into(),
-                );
-            }
+            Self::Text => out.object(&Pair { key: Spelled::text(key), value: Spelled::text(value) }),
+            Self::Hex => out.object(&Pair { key: Spelled::Hex(hex(key)), value: Spelled::Hex(hex(value)) }),
         }
-        Ok(object.into())
+    }
+}
+
+/// A row of a CSV table in JSON.
+#[derive(Serialize)]
+struct Record<'a> {
+    key: Cow<'a, str>,
+    row: Fields<'a>,
+}
+
+/// Fields by their columns' names, in the header's order.
+struct Fields<'a> {
+    schema: &'a Schema,
+    record: &'a ByteRecord,
+}
+
+impl Serialize for Fields<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let fields = self.record.iter().map(String::from_utf8_lossy);
+        serializer.collect_map(self.schema.columns.iter().zip(fields))
+    }
+}
+
+/// A row of any other table in JSON.
+struct Pair<'a> {
+    key: Spelled<'a>,
+    value: Spelled<'a>,
+}
+
+/// Bytes in JSON.
+enum Spelled<'a> {
+    Text(&'a str),
+    Hex(String),
+}
+
+impl<'a> Spelled<'a> {
+    fn text(bytes: &'a [u8]) -> Self {
+        std::str::from_utf8(bytes).map_or_else(|_| Self::Hex(hex(bytes)), Self::Text)
+    }
+
+    /// The field's name and its content.
+    fn field(&self, text: &'static str, hex: &'static str) -> (&'static str, &str) {
+        match self {
+            Self::Text(content) => (text, content),
+            Self::Hex(digits) => (hex, digits),
+        }
+    }
+}
+
+impl Serialize for Pair<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (key, value) = (self.key.field("key", "key_hex"), self.value.field("value", "value_hex"));
+        serializer.collect_map([key, value])
     }
 }
 
@@ -261,23 +308,24 @@ mod tests {
 
     #[test]
     fn what_is_no_text_is_named_so() {
-        let object = Shape::Text.object(b"k", b"\xff").unwrap();
-        assert_eq!(object, json!({"key": "k", "value_hex": "ff"}));
-        let object = Shape::Hex.object(b"k", b"v").unwrap();
-        assert_eq!(object, json!({"key_hex": "6b", "value_hex": "76"}));
+        let pair = Pair { key: Spelled::text(b"k"), value: Spelled::text(b"\xff") };
+        assert_eq!(serde_json::to_string(&pair).unwrap(), r#"{"key":"k","value_hex":"ff"}"#);
     }
 
     #[test]
-    fn a_record_is_shown_by_its_columns() {
-        let schema = Schema::new(vec!["a".into(), "b".into()], &["b".into()]).unwrap();
-        let shape = Shape::Csv(schema);
-        let object = shape.object(b"", b"x,\"1,5\"").unwrap();
-        assert_eq!(object, json!({"key": "\"1,5\"", "row": {"a": "x", "b": "1,5"}}));
+    fn fields_keep_the_headers_order() {
+        let schema = Schema::new(vec!["b".into(), "a".into()], &["a".into()]).unwrap();
+        let record = schema.parse_row(b"x,\"1,5\"").unwrap();
+        let fields = Fields { schema: &schema, record: &record };
+        assert_eq!(serde_json::to_string(&fields).unwrap(), r#"{"b":"x","a":"1,5"}"#);
     }
 
     #[test]
     fn a_record_must_say_its_own_key() {
-        let shape = Shape::Csv(Schema::new(vec!["a".into(), "b".into()], &["a".into()]).unwrap());
+        let shape = Shape::Csv(
+            Schema::new(vec!["a".into(), "b".into()], &["a".into()]).unwrap(),
+            StoredRecords::new(),
+        );
         let key = shape.key("7").unwrap();
         assert_eq!(shape.value(&key, b"7,x\n".to_vec()).unwrap(), b"7,x");
         assert!(shape.value(&key, b"8,x".to_vec()).is_err());

@@ -25,13 +25,13 @@ pub struct ScanArgs {
     #[command(flatten)]
     target: Target,
     /// First key, or its leading columns; included
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     from: Option<String>,
     /// Key to stop before, or its leading columns
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     to: Option<String>,
     /// Only keys that begin so, or with these leading columns
-    #[arg(long, value_name = "KEY", conflicts_with_all = ["from", "to"])]
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true, conflicts_with_all = ["from", "to"])]
     prefix: Option<String>,
     /// Descending
     #[arg(long)]
@@ -45,7 +45,7 @@ pub struct ScanArgs {
 pub fn run(args: &ScanArgs) -> Outcome {
     let db = args.db.open()?;
     let table = existing_table(&db, &args.target.table)?;
-    let shape = Shape::of(&db, &args.target)?;
+    let mut shape = Shape::of(&db, &args.target)?;
     let mut rows = range(args, &shape, &table)?;
     let mut out = args.db.output();
     for _ in 0..args.limit {
@@ -53,7 +53,7 @@ pub fn run(args: &ScanArgs) -> Outcome {
         let Some(row) = next else { break };
         let (key, value) = row?;
         if out.is_json() {
-            out.object(&shape.object(&key, &value)?)?;
+            shape.object(&mut out, &key, &value)?;
         } else {
             out.line(shape.line(&key, &value))?;
         }

@@ -8,9 +8,11 @@
 //! Schemas are rows of the table `foreshore.schemas`: table name → JSON. They are dumped and restored with the rest.
 
 use crate::failure::{Failure, Outcome};
+use crate::text::for_people;
 use csv::ByteRecord;
 use foreshore::Database;
 use serde::{Deserialize, Serialize, Serializer};
+use std::io::Read;
 
 /// The table that holds the schemas of all others.
 pub const SCHEMAS: &str = "foreshore.schemas";
@@ -147,6 +149,57 @@ impl Schema {
     }
 }
 
+/// Reads stored records one after the other. Building a CSV parser costs several times what parsing a row does.
+pub struct StoredRecords {
+    csv: Box<csv::Reader<Line>>,
+    record: ByteRecord,
+}
+
+/// A row of text, and how much of it was read.
+#[derive(Default)]
+struct Line {
+    text: Vec<u8>,
+    read: usize,
+}
+
+impl Read for Line {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let bytes = (&self.text[self.read..]).read(buffer)?;
+        self.read += bytes;
+        Ok(bytes)
+    }
+}
+
+impl StoredRecords {
+    /// A reader before its first record.
+    pub fn new() -> Self {
+        let csv = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(Line::default());
+        Self { csv: Box::new(csv), record: ByteRecord::new() }
+    }
+
+    /// Splits a row of a table with this schema into its fields.
+    ///
+    /// Errors: corruption, if it is no such row; this reader is then of no further use.
+    pub fn read(&mut self, schema: &Schema, row: &[u8]) -> Outcome<&ByteRecord> {
+        let line = self.csv.get_mut();
+        line.text.clear();
+        line.text.extend_from_slice(row);
+        line.text.push(b'\n');
+        line.read = 0;
+        let start = self.csv.position().byte();
+        self.csv.read_byte_record(&mut self.record)?;
+        let is_whole = self.csv.position().byte() - start == row.len() as u64 + 1;
+        if is_whole && self.record.len() == schema.columns.len() {
+            return Ok(&self.record);
+        }
+        Err(Failure::corrupt(format!(
+            "a row is not a record of {}: {}; it was not written by this command, read it with --hex",
+            schema.columns.join(","),
+            for_people(row)
+        )))
+    }
+}
+
 fn unreadable(table: &str, why: &dyn std::fmt::Display) -> Failure {
     Failure::corrupt(format!(
         "the schema of table {table:?} cannot be read: {why}; \
@@ -220,6 +273,7 @@ impl Serialize for Bytes<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::failure::Kind;
 
     fn flights() -> Schema {
         let columns = ["year", "carrier", "flight", "note"].map(String::from).to_vec();
@@ -253,6 +307,20 @@ mod tests {
         assert_eq!(&record[3], b"late, \"very\"");
         assert_eq!(to_csv(record.iter()), b"2011,AA,428,\"late, \"\"very\"\"\"");
         assert_eq!(schema.key_text(&record), b"AA,428");
+    }
+
+    #[test]
+    fn stored_records_are_read_one_by_one() {
+        let (schema, mut records) = (flights(), StoredRecords::new());
+        let long = format!("2011,AA,1,{}", "x".repeat(100_000));
+        for row in ["2011,AA,428,\"a, \"\"b\"\"\"", "2014,WN,7,\"two\nlines\"", &long, ",,,"] {
+            let record = records.read(&schema, row.as_bytes()).unwrap();
+            assert_eq!(record, &schema.parse_row(row.as_bytes()).unwrap(), "{row}");
+        }
+        for wrong in ["1,2,3", "1,2,3,4\n5,6,7,8", ""] {
+            let failure = StoredRecords::new().read(&schema, wrong.as_bytes()).map(|_| ()).unwrap_err();
+            assert_eq!(failure.kind, Kind::Corrupt, "{wrong}");
+        }
     }
 
     #[test]

@@ -41,6 +41,20 @@ fn the_demonstration_removes_what_it_made() {
     assert!(!shell.path("demo.db").exists());
 }
 
+/// A disk too slow for all rows in the time given: fewer are loaded, and exactly those must be there.
+#[test]
+fn a_demonstration_that_runs_out_of_time_still_counts_every_row() {
+    let shell = Shell::new();
+    let steps =
+        shell.json(&["demo", "--rows", "200000", "--seconds", "0.2", "--threads", "4", "--dir", "demo.db"]);
+    let rows = |name| -> u64 {
+        let step = steps.iter().find(|step| step["demo"] == name).expect(name);
+        step["rows"].as_u64().expect("a count")
+    };
+    assert!(rows("scan") < 200_000, "nothing was cut: {steps:?}");
+    assert!(rows("scan") >= rows("load") + rows("resume"));
+}
+
 #[test]
 fn bench_kv_prints_its_stable_fields() {
     let shell = Shell::new();

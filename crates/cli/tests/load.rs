@@ -138,3 +138,15 @@ fn a_broken_line_is_named_and_loading_can_go_on() {
     shell.ok(&["load", "--table", "t", "--key", "a", "t.csv"]);
     assert_eq!(shell.ok(&["scan", "--table", "t"]), "1,2\n3,4\n5,6\n");
 }
+
+#[test]
+fn negative_numbers_are_keys_and_not_flags() {
+    let shell = Shell::new();
+    shell.write("t.csv", "a,b\n-12,x\n-5,y\n3,z\n");
+    shell.ok(&["load", "--table", "t", "--key", "a", "t.csv"]);
+    assert_eq!(shell.ok(&["get", "--table", "t", "-5"]), "-5,y\n");
+    assert_eq!(shell.ok(&["scan", "--table", "t", "--from", "-6", "--to", "3"]), "-5,y\n");
+    assert_eq!(shell.ok(&["put", "--table", "t", "-7", "-7,w"]), "");
+    assert_eq!(shell.json(&["rm", "--table", "t", "-12"])[0]["removed"], true);
+    assert_eq!(shell.ok(&["scan", "--table", "t"]), "-7,w\n-5,y\n3,z\n");
+}

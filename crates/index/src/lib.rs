@@ -13,8 +13,8 @@
 //!
 //! let map: IntMap<u64> = IntMap::new();
 //! std::thread::scope(|s| {
-//!     s.spawn(|| (0..1000).for_each(|i| drop(map.insert(2 * i, i))));
-//!     s.spawn(|| (0..1000).for_each(|i| drop(map.insert(2 * i + 1, i))));
+//!     s.spawn(|| (0..1000).for_each(|i| _ = map.insert(2 * i, i)));
+//!     s.spawn(|| (0..1000).for_each(|i| _ = map.insert(2 * i + 1, i)));
 //! });
 //! assert_eq!(map.get(7), Some(3));
 //! assert_eq!(map.floor(u64::MAX), Some(999));

@@ -73,7 +73,7 @@ lane!(u32, AtomicU32);
 /// The number of cells whose image is not above `key` (S1, S2).
 #[inline(always)]
 pub(crate) fn rank_at_most<L: Lane, const F: usize>(cells: &[L::Cell; F], key: L) -> usize {
-    if F % L::PER_LINE != 0 {
+    if !F.is_multiple_of(L::PER_LINE) {
         return cells.iter().map(|cell| usize::from(L::load(cell) <= key)).sum();
     }
     // All lines before `line` lie at or below the key; the boundary is in one of `left` lines from there.

@@ -270,7 +270,7 @@ fn a_queue_does_not_grow() {
 #[test]
 fn appends_fill_nodes() {
     let map = IntMap::<u64>::new();
-    (0..100_000).for_each(|i| drop(map.insert(i, i)));
+    (0..100_000).for_each(|i| _ = map.insert(i, i));
     map.check().unwrap();
     assert!(map.bytes() < 100_000 * 18, "{} bytes", map.bytes());
 }

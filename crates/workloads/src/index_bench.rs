@@ -160,7 +160,7 @@ struct Random(u64);
 impl Random {
     fn below(&mut self, n: u64) -> u64 {
         self.0 = self.0.wrapping_add(1);
-        (u128::from(scramble(self.0)) * u128::from(n) >> 64) as u64
+        ((u128::from(scramble(self.0)) * u128::from(n)) >> 64) as u64
     }
 }
 
@@ -175,7 +175,7 @@ trait Shared<K>: Sync {
     fn insert(&self, key: &K, value: u64) -> Option<u64>;
     fn remove(&self, key: &K) -> Option<u64>;
     /// Visits up to [`SCAN`] entries from `key` on; false if keys did not rise.
-    fn scan(&self, key: &K, visit: &mut dyn FnMut(u64)) -> bool;
+    fn scan(&self, key: &K, visit: impl FnMut(u64)) -> bool;
     fn bytes(&self) -> u64;
     fn check(&self) -> Result<(), WrongAnswer>;
 }
@@ -198,7 +198,7 @@ macro_rules! shared_int {
                 IntMap::remove(self, *key)
             }
 
-            fn scan(&self, key: &$key, visit: &mut dyn FnMut(u64)) -> bool {
+            fn scan(&self, key: &$key, mut visit: impl FnMut(u64)) -> bool {
                 let mut last = None;
                 self.range(*key..).take(SCAN).all(|(key, value)| {
                     visit(value);
@@ -236,7 +236,7 @@ impl Shared<[u8; 23]> for ByteMap {
         ByteMap::remove(self, key)
     }
 
-    fn scan(&self, key: &[u8; 23], visit: &mut dyn FnMut(u64)) -> bool {
+    fn scan(&self, key: &[u8; 23], mut visit: impl FnMut(u64)) -> bool {
         let mut range = self.range(Bound::Included(key), Bound::Unbounded);
         let mut last = [0; 23];
         for _ in 0..SCAN {
@@ -448,7 +448,7 @@ fn lookup<K: Keys>(map: &impl Shared<K::Key>, keys: K, number: u64) -> Result<()
 fn scan<K: Keys>(map: &impl Shared<K::Key>, keys: K, number: u64) -> Result<(), WrongAnswer> {
     let mut first = None;
     let mut sum = 0u64;
-    let rises = map.scan(&keys.key(number), &mut |value| {
+    let rises = map.scan(&keys.key(number), |value| {
         first.get_or_insert(value);
         sum = sum.wrapping_add(value);
     });

@@ -19,7 +19,7 @@ use crate::demo::data::Dataset;
 use crate::demo::steps::Steps;
 use crate::failure::{Failure, Outcome};
 use crate::load::loader_threads;
-use crate::output::{grouped, size};
+use crate::output::{grouped, rate, size};
 use crate::progress::Meter;
 use clap::Args;
 use foreshore::{Database, Error};
@@ -102,14 +102,12 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
 pub fn run(args: &DemoArgs) -> Outcome {
     let (dir, temporary) = directory(args)?;
     let outcome = story(args, &dir);
-    match temporary {
-        Some(directory) if args.keep => _ = directory.keep(),
-        None if !args.keep && outcome.is_ok() => {
-            std::fs::remove_dir_all(&dir).map_err(|e| Failure::io(dir.display(), &e))?;
-        }
-        _ => {}
+    if args.keep || outcome.is_err() {
+        // Whoever wants to know what went wrong needs the evidence.
+        temporary.map(tempfile::TempDir::keep);
+        return outcome.map_err(|failure| failure.note(format!("the database is left in {}", dir.display())));
     }
-    outcome
+    std::fs::remove_dir_all(&dir).map_err(|e| Failure::io(dir.display(), &e))
 }
 
 /// The directory to use, and its guard if it is a temporary one.
@@ -143,13 +141,13 @@ fn story(args: &DemoArgs, dir: &Path) -> Outcome {
 
     let acks = load_until_killed(args, dir, &dataset, &mut steps)?;
     let db = reopen(spec, dir, "recover", &mut steps)?;
-    verify_survivors(&db, &dataset, &acks, &mut steps)?;
-    let loaded = load_rest(args, &db, &dataset, &acks, &mut steps)?;
+    let present = verify_survivors(&db, &dataset, &acks, &mut steps)?;
+    let loaded = load_rest(args, &db, &dataset, &present, &mut steps)?;
     verify::questions(&db, &dataset, &loaded, spec.seed, &mut steps)?;
     check(&db, &mut steps)?;
     close(db, &mut steps)?;
     let db = reopen(spec, dir, "reopen", &mut steps)?;
-    count(&db, &dataset, &loaded, &mut steps)?;
+    scan(&db, &dataset, &loaded, &mut steps)?;
     db.close()?;
     steps.finish()
 }
@@ -174,10 +172,10 @@ fn load_until_killed(args: &DemoArgs, dir: &Path, dataset: &Dataset, steps: &mut
             loading_since = Some(Instant::now());
             refusal = Some(second_open(&args.load, dir, child.pid())?);
         }
-        meter.set(acks.count() as u64, || rows_and_rate(acks.count(), loading_since));
+        meter.set(acks.count() as u64, || rows_and_rate(acks.count(), elapsed(loading_since)));
         std::thread::sleep(Duration::from_millis(5));
     }
-    let loading = loading_since.map_or(Duration::ZERO, |since| since.elapsed());
+    let loading = elapsed(loading_since);
     drop(meter);
     let killing = Instant::now();
     child.kill()?;
@@ -186,13 +184,7 @@ fn load_until_killed(args: &DemoArgs, dir: &Path, dataset: &Dataset, steps: &mut
     steps.done(
         "load",
         loading,
-        format!(
-            "{} rows acknowledged ({:?}) by {} threads, {} rows/s",
-            grouped(acks.count() as u64),
-            args.load.durability,
-            args.load.threads(),
-            grouped((acks.count() as f64 / loading.as_secs_f64().max(1e-9)) as u64)
-        ),
+        format!("{} acknowledged to {} threads", rows_and_rate(acks.count(), loading), args.load.threads()),
         json!({"rows": acks.count(), "threads": args.load.threads(), "durability": args.load.durability}),
     );
     if let Some(refusal) = refusal {
@@ -231,58 +223,52 @@ fn reopen(spec: &LoadSpec, dir: &Path, step: &'static str, steps: &mut Steps) ->
     Ok(db)
 }
 
-fn verify_survivors(db: &Database, dataset: &Dataset, acks: &Acks, steps: &mut Steps) -> Outcome {
+/// Every acknowledged row must be there. Returns all rows that are.
+fn verify_survivors(db: &Database, dataset: &Dataset, acks: &Acks, steps: &mut Steps) -> Outcome<Acks> {
     let started = Instant::now();
-    verify::acknowledged(db, dataset, acks)?;
-    let found = verify::nothing_else(db, dataset, None)?;
-    let (acked, extra) = (acks.count() as u64, found - acks.count() as u64);
+    verify::all_there(db, dataset, acks)?;
+    let present = verify::scan(db, dataset)?;
+    verify::met_by_scan(dataset, acks, &present)?;
+    let extra = present.count() - acks.count();
     steps.done(
         "verify",
         started.elapsed(),
         format!(
             "all {} acknowledged rows are there; so are {} that were on their way",
-            grouped(acked),
-            grouped(extra)
+            grouped(acks.count() as u64),
+            grouped(extra as u64)
         ),
-        json!({"acknowledged": acked, "lost": 0, "unacknowledged": extra}),
+        json!({"acknowledged": acks.count(), "lost": 0, "unacknowledged": extra}),
     );
-    Ok(())
+    Ok(present)
 }
 
-/// Loads what was not acknowledged, in this process; says which rows are loaded now.
+/// Loads what is not there, in this process; returns all rows that are there then.
 fn load_rest(
     args: &DemoArgs,
     db: &Database,
     dataset: &Dataset,
-    acks: &Acks,
+    present: &Acks,
     steps: &mut Steps,
 ) -> Outcome<Acks> {
     let started = Instant::now();
-    let loaded = acks.clone();
-    let rest = dataset.len() - acks.count();
-    let meter = Meter::new("resume", Some(rest as u64));
+    let loaded = present.clone();
+    let meter = Meter::new("resume", Some((dataset.len() - present.count()) as u64));
     let deadline = started + Duration::from_secs_f64(args.seconds / 2.0);
-    child::load(
-        db,
-        dataset,
-        &args.load,
-        acks,
-        Some(deadline),
-        &|row| {
-            loaded.add(row);
-            Ok(())
-        },
-        &mut |done| meter.set(done as u64, || rows_and_rate(done, Some(started))),
-    )?;
+    let acknowledged = |row| {
+        loaded.add(row);
+        Ok(())
+    };
+    let mut progress = |done| meter.set(done as u64, || rows_and_rate(done, started.elapsed()));
+    child::load(db, dataset, &args.load, present, Some(deadline), &acknowledged, &mut progress)?;
     drop(meter);
     let elapsed = started.elapsed();
-    let rows = loaded.count() - acks.count();
-    let rate = grouped((rows as f64 / elapsed.as_secs_f64().max(1e-9)) as u64);
+    let rows = loaded.count() - present.count();
     let missing = match dataset.len() - loaded.count() {
         0 => String::new(),
         rows => format!("; time is up, {} rows stay away", grouped(rows as u64)),
     };
-    let text = format!("the other {} rows, {rate} rows/s{missing}", grouped(rows as u64));
+    let text = format!("the other {}{missing}", rows_and_rate(rows, elapsed));
     steps.done("resume", elapsed, text, json!({"rows": rows}));
     Ok(loaded)
 }
@@ -307,18 +293,27 @@ fn close(db: Database, steps: &mut Steps) -> Outcome {
     Ok(())
 }
 
-fn count(db: &Database, dataset: &Dataset, loaded: &Acks, steps: &mut Steps) -> Outcome {
+fn scan(db: &Database, dataset: &Dataset, loaded: &Acks, steps: &mut Steps) -> Outcome {
     let started = Instant::now();
-    let found = verify::nothing_else(db, dataset, Some(loaded))?;
-    let seconds = started.elapsed().as_secs_f64();
-    let rate = grouped((found as f64 / seconds.max(1e-9)) as u64);
-    let text = format!("{} rows, every one compared, {rate} rows/s", grouped(found));
-    steps.done("scan", started.elapsed(), text, json!({"rows": found}));
-    Ok(())
+    let present = verify::scan(db, dataset)?;
+    verify::met_by_scan(dataset, loaded, &present)?;
+    let text = format!("{}, every one compared", rows_and_rate(present.count(), started.elapsed()));
+    steps.done("scan", started.elapsed(), text, json!({"rows": present.count()}));
+    if present.count() == loaded.count() {
+        Ok(())
+    } else {
+        Err(Failure::corrupt("rows appeared from nowhere"))
+    }
 }
 
-fn rows_and_rate(rows: usize, since: Option<Instant>) -> String {
-    let seconds = since.map_or(0.0, |since| since.elapsed().as_secs_f64());
-    let rate = crate::output::rate(rows as u64, seconds) as u64;
-    format!("{} rows, {} rows/s", grouped(rows as u64), grouped(rate))
+fn elapsed(since: Option<Instant>) -> Duration {
+    since.map_or(Duration::ZERO, |since| since.elapsed())
+}
+
+fn rows_and_rate(rows: usize, time: Duration) -> String {
+    format!(
+        "{} rows at {} rows/s",
+        grouped(rows as u64),
+        grouped(rate(rows as u64, time.as_secs_f64()) as u64)
+    )
 }

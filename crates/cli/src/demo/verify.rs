@@ -19,10 +19,9 @@ const RANGE_ROWS: u64 = 100;
 /// Looks every acknowledged row up and compares its content.
 ///
 /// Errors: corruption, with the number of rows lost or changed and the first of them.
-pub fn acknowledged(db: &Database, dataset: &Dataset, acks: &Acks) -> Outcome {
+pub fn all_there(db: &Database, dataset: &Dataset, acks: &Acks) -> Outcome {
     let tables = dataset.open_tables(db)?;
-    let mut wrong = 0;
-    let mut first = None;
+    let (mut wrong, mut first) = (0, None);
     for number in (0..dataset.len()).filter(|number| acks.has(*number)) {
         let row = dataset.row(number);
         let found = tables[row.table].get(&row.key)?;
@@ -31,48 +30,52 @@ pub fn acknowledged(db: &Database, dataset: &Dataset, acks: &Acks) -> Outcome {
             first.get_or_insert_with(|| difference(dataset, row, found.as_deref()));
         }
     }
-    match first {
+    first.map_or(Ok(()), |first| Err(lost(wrong, &first)))
+}
+
+/// Every expected row must have been met by a scan as well.
+///
+/// Errors: corruption, as [`all_there`].
+pub fn met_by_scan(dataset: &Dataset, expected: &Acks, present: &Acks) -> Outcome {
+    let mut lost_rows = (0..dataset.len()).filter(|number| expected.has(*number) && !present.has(*number));
+    match lost_rows.next() {
         None => Ok(()),
-        Some(first) => Err(Failure::corrupt(format!(
-            "{} acknowledged rows were lost or changed; {first}",
-            grouped(wrong)
-        ))),
+        Some(first) => {
+            Err(lost(1 + lost_rows.count() as u64, &difference(dataset, dataset.row(first), None)))
+        }
     }
 }
 
-/// Scans all tables: every row must be one that was loaded, in its place, with its content. With `loaded`, exactly
-/// those rows must be there. Returns how many rows there are.
-pub fn nothing_else(db: &Database, dataset: &Dataset, loaded: Option<&Acks>) -> Outcome<u64> {
-    let mut found = 0;
+fn lost(rows: u64, first: &str) -> Failure {
+    Failure::corrupt(format!("{} acknowledged rows were lost or changed; {first}", grouped(rows)))
+}
+
+/// Scans all tables and returns the rows that are there.
+///
+/// Errors: corruption, if a row is not one of the dataset's, is out of order, or has another content.
+pub fn scan(db: &Database, dataset: &Dataset) -> Outcome<Acks> {
+    let present = Acks::none(dataset.len());
     for (at, table) in dataset.open_tables(db)?.iter().enumerate() {
-        let mut expected = dataset.of_table(at);
+        let mut rest = dataset.of_table(at);
         let mut fault = None;
         table.scan(.., |key, value| {
-            let row = expected.by_ref().find(|number| {
-                let row = dataset.row(*number);
-                loaded.is_some_and(|loaded| loaded.has(*number)) || row.key == key
-            });
-            found += 1;
-            match row.map(|number| dataset.row(number)) {
-                Some(row) if row.key == key && row.value == value => ControlFlow::Continue(()),
-                Some(row) => {
-                    fault = Some(difference(dataset, row, Some(value)));
-                    ControlFlow::Break(())
+            match rest.find(|number| dataset.row(*number).key == key) {
+                Some(number) if dataset.row(number).value == value => {
+                    present.add(number);
+                    return ControlFlow::Continue(());
                 }
+                Some(number) => fault = Some(difference(dataset, dataset.row(number), Some(value))),
                 None => {
-                    fault = Some(format!("a row of {:?} was never loaded, or is out of order", table.name()));
-                    ControlFlow::Break(())
+                    fault = Some(format!("a row of {:?} is out of order, or was never put", table.name()))
                 }
             }
+            ControlFlow::Break(())
         })?;
-        let is_missing = |number: usize| loaded.is_some_and(|loaded| loaded.has(number));
-        let missing = expected.find(|number| is_missing(*number));
-        let missing = missing.map(|number| difference(dataset, dataset.row(number), None));
-        if let Some(fault) = fault.or(missing) {
+        if let Some(fault) = fault {
             return Err(Failure::corrupt(format!("a scan gives something else than was loaded: {fault}")));
         }
     }
-    Ok(found)
+    Ok(present)
 }
 
 /// Point lookups and ranges in both directions, of rows chosen by chance; every answer is compared.
@@ -108,12 +111,10 @@ pub fn questions(db: &Database, dataset: &Dataset, loaded: &Acks, seed: u64, ste
 fn lookup(dataset: &Dataset, tables: &[ByteTable], loaded: &Acks, number: usize) -> Outcome {
     let row = dataset.row(number);
     let found = tables[row.table].get(&row.key)?;
-    match found.as_deref() {
-        Some(value) if value == row.value => Ok(()),
-        // The load was cut short, and this row was not among those acknowledged.
-        None if !loaded.has(number) => Ok(()),
-        other => Err(Failure::corrupt(difference(dataset, row, other))),
+    if found.as_ref() == loaded.has(number).then_some(&row.value) {
+        return Ok(());
     }
+    Err(Failure::corrupt(difference(dataset, row, found.as_deref())))
 }
 
 /// Asks for the rows from number `from` on, and compares them one by one.

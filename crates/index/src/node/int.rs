@@ -191,6 +191,8 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
     fn copy(&self, from: usize, to: usize, _seen: &Seen, out: &mut Self::Batch) -> Result<(), Restart> {
         let keys = self.keys.0.get(from..to).ok_or(Restart)?;
         let words = &self.words[from..to];
+        // One allocation serves the whole scan.
+        out.reserve(F);
         out.extend(keys.iter().zip(words).map(|(k, w)| (K::from_lane(K::Lane::load(k)), w.load(Relaxed))));
         Ok(())
     }

@@ -81,7 +81,7 @@ impl<'t, N: Node> Forward<'t, N> {
     }
 
     /// Copies leaves until there is an entry, or no leaf.
-    #[cold]
+    #[inline(never)]
     fn refill(&mut self) -> bool {
         while self.leaf != 0 {
             let leaf: &N = node_at(self.leaf, &self.pin);
@@ -174,7 +174,7 @@ impl<'t, N: Node> Backward<'t, N> {
         Self { tree, pin: Pin::new(), from: Some(from), start, batch: Taken::none() }
     }
 
-    #[cold]
+    #[inline(never)]
     fn refill(&mut self) -> bool {
         while let Some(from) = self.from.take() {
             let low = match &from {

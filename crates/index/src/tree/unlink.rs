@@ -74,10 +74,7 @@ impl<N: Node> Tree<N> {
         let key = low.clone().unwrap_or_else(N::least);
         let mut node = leaf;
         for level in 0..self.root(pin).header().level() {
-            let left = match &low {
-                Some(low) => Some(self.locate(low.borrow(), Bias::Below, level, pin).0),
-                None => None,
-            };
+            let left = low.as_ref().map(|low| self.locate(low.borrow(), Bias::Below, level, pin).0);
             let victim = self.latch_victim(left, node, victims.last(), level, pin);
             victims.push(victim?);
             let (parent, _) = self.locate(key.borrow(), Bias::AtMost, level + 1, pin);

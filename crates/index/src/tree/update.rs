@@ -22,6 +22,16 @@ pub(super) struct Latched<'g, N> {
     pub latch: Exclusive<'g>,
 }
 
+/// The node that a key belongs to, under its latch.
+struct Target<'g, N> {
+    node: &'g N,
+    latch: Exclusive<'g>,
+    /// Entries not above the key.
+    rank: usize,
+    /// Is the last of them the key itself?
+    exact: bool,
+}
+
 /// A separator on its way up: keys from it on are found in the node.
 struct Separator<N: Node> {
     key: N::Owned,
@@ -57,9 +67,8 @@ impl<N: Node> Tree<N> {
     /// Removes `key`; returns its value.
     #[inline]
     pub fn remove(&self, key: &N::Key, pin: &Pin) -> Option<u64> {
-        let leaf = self.latch_for(self.descend(key, Bias::AtMost, 0, pin), key, pin);
-        let Latched { node, latch } = leaf;
-        let (rank, exact) = rank_in(node, key);
+        let start = self.descend(key, Bias::AtMost, 0, pin);
+        let Target { node, latch, rank, exact } = self.latch_target(start, key, pin);
         if !exact {
             latch.release_unchanged();
             return None;
@@ -76,8 +85,14 @@ impl<N: Node> Tree<N> {
     }
 
     /// Latches the node that `key` belongs to, from `start` rightwards.
-    #[inline]
     pub(super) fn latch_for<'g>(&self, start: &'g N, key: &N::Key, pin: &'g Pin) -> Latched<'g, N> {
+        let Target { node, latch, .. } = self.latch_target(start, key, pin);
+        Latched { node, latch }
+    }
+
+    /// As `latch_for`, and says where in the node the key belongs.
+    #[inline]
+    fn latch_target<'g>(&self, start: &'g N, key: &N::Key, pin: &'g Pin) -> Target<'g, N> {
         let mut node = start;
         loop {
             #[cfg(shuttle)]
@@ -86,15 +101,24 @@ impl<N: Node> Tree<N> {
                 "T1: a writer met a node that was given back"
             );
             let latch = node.header().latch.exclusive();
-            #[cfg(not(seeded_bug = "index_writer_does_not_move_right"))]
-            if let Ok(Place::Beyond) = node.place(key, Bias::AtMost, &Seen::Latched) {
-                let next = node.header().link();
-                latch.release_unchanged();
-                node = node_at(next, pin);
-                continue;
+            let place = node.place(key, Bias::AtMost, &Seen::Latched);
+            #[cfg(seeded_bug = "index_writer_does_not_move_right")]
+            let place = if place == Ok(Place::Beyond) {
+                Ok(Place::Rank(node.header().count(), false))
+            } else {
+                place
+            };
+            match place.expect("reading under the latch never restarts") {
+                Place::Rank(rank, exact) => {
+                    debug_assert!(!node.header().is_dead(), "N3: a dead node is closed");
+                    return Target { node, latch, rank, exact };
+                }
+                Place::Beyond => {
+                    let next = node.header().link();
+                    latch.release_unchanged();
+                    node = node_at(next, pin);
+                }
             }
-            debug_assert!(!node.header().is_dead(), "N3: a dead node is closed");
-            return Latched { node, latch };
         }
     }
 
@@ -102,8 +126,7 @@ impl<N: Node> Tree<N> {
     #[inline]
     fn put(&self, key: &N::Key, word: u64, level: u8, pin: &Pin) -> Placed<N> {
         let start = self.descend(key, Bias::AtMost, level, pin);
-        let Latched { node, latch } = self.latch_for(start, key, pin);
-        let (rank, exact) = rank_in(node, key);
+        let Target { node, latch, rank, exact } = self.latch_target(start, key, pin);
         if exact && level == 0 {
             let old = node.word(rank - 1);
             node.set_word(rank - 1, word);
@@ -128,9 +151,8 @@ impl<N: Node> Tree<N> {
         let mut from = start;
         loop {
             let right: u64 = *spare.get_or_insert_with(|| fresh_node::<N>(level, &self.counters));
-            let Latched { node, latch } = self.latch_for(from, key, pin);
+            let Target { node, latch, rank, exact } = self.latch_target(from, key, pin);
             from = node;
-            let (rank, exact) = rank_in(node, key);
             if exact && level == 0 {
                 let old = node.word(rank - 1);
                 node.set_word(rank - 1, word);
@@ -202,6 +224,9 @@ impl<N: Node> Tree<N> {
             let won = self.root.compare_exchange(old, address, Ordering::AcqRel, Ordering::Relaxed).is_ok();
             root.set_word(0, old);
             root.insert_at(1, separator.key.borrow(), separator.node);
+            if !won {
+                self.discard(address);
+            }
             won
         }
         #[cfg(not(seeded_bug = "index_root_order"))]
@@ -227,14 +252,5 @@ impl<N: Node> Tree<N> {
             (*node.as_ptr()).drop_contents();
             pool::give_back(node);
         }
-    }
-}
-
-/// The rank of `key` in a latched node that it belongs to.
-#[inline]
-fn rank_in<N: Node>(node: &N, key: &N::Key) -> (usize, bool) {
-    match node.place(key, Bias::AtMost, &Seen::Latched) {
-        Ok(Place::Rank(rank, exact)) => (rank, exact),
-        Ok(Place::Beyond) | Err(_) => unreachable!("the node was latched for this key"),
     }
 }

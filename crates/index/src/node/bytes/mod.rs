@@ -18,13 +18,19 @@
 //!   above everything that starts with the prefix).
 //! - Y4: a key longer than [`INLINE_MAX`] is a blob: its cell holds the address. So four keys always fit.
 
+mod batch;
+mod pack;
+
+pub(crate) use batch::BytesBatch;
+
 use super::blob::{self, INLINE_MAX};
-use super::{Batch, Bias, Header, Node, Place, Seen};
+use super::{Bias, Header, Node, Place, Seen};
 use crate::prefetch::prefetch_lines;
 use crate::reclaim::Pin;
 use crate::search::rank_at_most;
 use foreshore_base::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use foreshore_base::{RelaxedBytes, Restart};
+use pack::{Entry, common_prefix};
 use std::cmp::Ordering;
 
 const HEAD: usize = 8;
@@ -293,13 +299,18 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
             return Ok(());
         }
         let len = slot.suffix_len();
-        out.extend_from_slice(&head.to_be_bytes()[..len.min(HEAD)]);
-        if len > HEAD {
-            if slot.offset() + len - HEAD > Self::HEAP_BYTES {
-                return Err(Restart);
-            }
-            self.heap().append_to(slot.offset(), len - HEAD, out);
+        let tail = len.saturating_sub(HEAD);
+        if slot.offset() + tail > Self::HEAP_BYTES {
+            return Err(Restart);
         }
+        let end = out.len() + len;
+        // Whole words and then a cut: much faster than exact lengths, and scans consist of this.
+        out.extend_from_slice(&head.to_be_bytes());
+        for at in (0..tail).step_by(HEAD) {
+            let word = self.heap().uint_at(slot.offset() + at, HEAD.min(tail - at));
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        out.truncate(end);
         Ok(())
     }
 
@@ -348,178 +359,6 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
 
     fn is_unbounded_entry(&self, i: usize) -> bool {
         i == 0 && self.header.level() > 0
-    }
-}
-
-/// All that is in a node, outside of it.
-struct Unpacked {
-    entries: Vec<Entry>,
-    high: Option<Entry>,
-}
-
-/// A key with its word, and its blob if it has one.
-#[derive(Clone)]
-struct Entry {
-    key: Vec<u8>,
-    blob: Option<u64>,
-    word: u64,
-}
-
-fn common_prefix(a: &[u8], b: &[u8]) -> usize {
-    a.iter().zip(b).take_while(|(x, y)| x == y).count()
-}
-
-/// Taking a node apart and putting it together: what splits and new prefixes need.
-impl<const F: usize, const H: usize> BytesNode<F, H> {
-    fn unpack(&self) -> Unpacked {
-        let entries = (0..self.header.count())
-            .map(|i| Entry {
-                key: own_key(|out| self.append_key(i, &Seen::Latched, out)),
-                blob: self.blob_of(self.slot(i)),
-                word: self.word(i),
-            })
-            .collect();
-        let high = matches!(self.bound(), Bound::Inside | Bound::Foreign).then(|| Entry {
-            key: own_key(|out| self.append_high(&Seen::Latched, out)),
-            blob: self.blob_of(self.high_slot()),
-            word: 0,
-        });
-        Unpacked { entries, high }
-    }
-
-    fn blob_of(&self, slot: Slot) -> Option<u64> {
-        slot.is_blob().then(|| self.blob_address(slot).expect("latched"))
-    }
-
-    fn append_high(&self, seen: &Seen, out: &mut Vec<u8>) -> Result<(), Restart> {
-        let skip = if self.bound() == Bound::Inside { self.append_prefix(out)? } else { 0 };
-        self.append_suffix(self.high_head.load(Relaxed), self.high_slot(), skip, seen, out)
-    }
-
-    /// The length of the prefix that these keys should have, `also` being among them soon.
-    fn best_prefix(&self, entries: &[Entry], also: Option<&[u8]>) -> usize {
-        let real = &entries[usize::from(self.header.level() > 0).min(entries.len())..];
-        let (Some(first), Some(last)) = (real.first(), real.last()) else { return 0 };
-        let among = common_prefix(&first.key, &last.key);
-        let len = match also {
-            Some(key) => common_prefix(&first.key, key).min(among),
-            None if real.len() < 2 => 0,
-            None => among,
-        };
-        len.min(PREFIX_MAX)
-    }
-
-    /// Bytes of heap that these entries need behind a prefix of `skip` bytes.
-    fn heap_needs(&self, entries: &[Entry], skip: usize) -> usize {
-        let skipped = usize::from(self.header.level() > 0).min(entries.len());
-        entries[skipped..].iter().map(|e| Self::heap_need(e.key.len(), skip)).sum()
-    }
-
-    /// Fills the node with these entries, behind a prefix of `skip` bytes.
-    fn pack(&self, entries: &[Entry], high: Option<&Entry>, skip: usize) {
-        assert!(entries.len() <= F, "a node of {F} entries overflows");
-        self.clear_from(0);
-        self.set_heap_use(0, 0);
-        let prefix = entries.last().map_or(&[][..], |e| &e.key[..skip]);
-        RelaxedBytes::new(&self.prefix.0).write(0, prefix);
-        self.set_shape(Slot(0), Bound::Infinite, skip);
-        for (i, entry) in entries.iter().enumerate() {
-            let (head, slot) = if self.is_unbounded_entry(i) {
-                (0, Slot(0))
-            } else {
-                self.write_cell(&entry.key, skip, entry.blob)
-            };
-            self.heads[i].store(head, Relaxed);
-            self.slots[i].store(slot.0, Relaxed);
-            self.set_word(i, entry.word);
-        }
-        self.header.set_count(entries.len());
-        if let Some(high) = high {
-            self.write_high(&high.key, high.blob);
-        }
-    }
-
-    fn write_high(&self, key: &[u8], blob: Option<u64>) {
-        let skip = self.prefix_len();
-        let mut prefix = Vec::new();
-        self.append_prefix(&mut prefix).expect("latched");
-        let (bound, skip) =
-            if key.starts_with(&prefix) { (Bound::Inside, skip) } else { (Bound::Foreign, 0) };
-        let (head, slot) = self.write_cell(key, skip, blob);
-        self.high_head.store(head, Relaxed);
-        self.set_shape(slot, bound, self.prefix_len());
-    }
-
-    /// Packs the node again so that `key` and `spare` bytes fit in too; says whether that helps.
-    fn repack_for(&self, key: &[u8], spare: usize) -> bool {
-        let all = self.unpack();
-        let skip = self.best_prefix(&all.entries, Some(key));
-        let high = all.high.as_ref().map_or(0, |h| Self::heap_need(h.key.len(), 0));
-        let need = self.heap_needs(&all.entries, skip) + high + Self::heap_need(key.len(), skip) + spare;
-        let fits = need <= Self::HEAP_BYTES;
-        if fits {
-            self.pack(&all.entries, all.high.as_ref(), skip);
-        }
-        fits
-    }
-
-    /// The number of entries that stay in a split: all but one, half of them, or half of their bytes, whichever comes
-    /// first and fits (the last always does, by Y4).
-    fn split_point(&self, all: &Unpacked, appending: bool) -> usize {
-        let count = all.entries.len();
-        let by_count = [if appending { count - 1 } else { count / 2 }, count / 2];
-        let fits = |&at: &usize| {
-            let (lower, upper) = all.entries.split_at(at);
-            let bound = self.separator(&lower[at - 1].key, &upper[0].key).len();
-            self.heap_needs(lower, self.best_prefix(lower, None)) + Self::heap_need(bound, 0)
-                <= Self::HEAP_BYTES
-                && self.heap_needs(upper, self.best_prefix(upper, None)) + INLINE_MAX <= Self::HEAP_BYTES
-        };
-        by_count.into_iter().find(fits).unwrap_or_else(|| self.halfway(&all.entries))
-    }
-
-    /// Where the entries before occupy less than half of the heap, and those behind at most one more than half.
-    fn halfway(&self, entries: &[Entry]) -> usize {
-        let total = self.heap_needs(entries, self.prefix_len());
-        let at =
-            (1..entries.len()).rfind(|&at| self.heap_needs(&entries[..at], self.prefix_len()) * 2 <= total);
-        at.unwrap_or(1)
-    }
-}
-
-/// What `append` appends under the latch.
-fn own_key(append: impl FnOnce(&mut Vec<u8>) -> Result<(), Restart>) -> Vec<u8> {
-    let mut key = Vec::new();
-    append(&mut key).expect("reading under the latch never restarts");
-    key
-}
-
-/// Copied entries with byte-string keys.
-#[derive(Debug, Default)]
-pub(crate) struct BytesBatch {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
-    words: Vec<u64>,
-}
-
-impl Batch<[u8]> for BytesBatch {
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
-        self.words.clear();
-    }
-
-    fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    fn key(&self, i: usize) -> &[u8] {
-        let start = if i == 0 { 0 } else { self.ends[i - 1] };
-        &self.bytes[start..self.ends[i]]
-    }
-
-    fn word(&self, i: usize) -> u64 {
-        self.words[i]
     }
 }
 
@@ -606,8 +445,22 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
     }
 
     fn copy(&self, from: usize, to: usize, seen: &Seen, out: &mut BytesBatch) -> Result<(), Restart> {
+        let mut prefix = [0; PREFIX_MAX];
+        let skip = self.prefix_len();
+        if skip > PREFIX_MAX {
+            return Err(Restart);
+        }
+        RelaxedBytes::new(&self.prefix.0).read(0, &mut prefix[..skip]);
+        out.bytes.reserve(Self::HEAP_BYTES + F * (skip + HEAD));
+        out.ends.reserve(F);
+        out.words.reserve(F);
         for i in from..to.min(F) {
-            self.append_key(i, seen, &mut out.bytes)?;
+            let start = out.bytes.len();
+            for words in prefix[..skip.next_multiple_of(HEAD)].as_chunks::<HEAD>().0 {
+                out.bytes.extend_from_slice(words);
+            }
+            out.bytes.truncate(start + skip);
+            self.append_suffix(self.head(i), self.slot(i), skip, seen, &mut out.bytes)?;
             out.ends.push(out.bytes.len());
             out.words.push(self.word(i));
         }
@@ -667,18 +520,16 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
     }
 
     fn split_to(&self, right: &Self, appending: bool) -> Vec<u8> {
-        let mut all = self.unpack();
+        let mut arena = Vec::new();
+        let mut all = self.unpack(&mut arena);
         let count = all.entries.len();
         assert!(count > 1, "a split of {count} entries");
         let at = self.split_point(&all, appending);
         let mut upper = all.entries.split_off(at);
-        let separator = self.separator(&all.entries[at - 1].key, &upper[0].key);
-        let mut bound = Entry { key: separator.clone(), blob: None, word: 0 };
-        if self.header.level() > 0 {
-            // The separator leaves this level; as our bound it goes on, with its blob.
-            bound.blob = upper[0].blob.take();
-            upper[0].key.clear();
-        }
+        let separator = self.separator(all.entries[at - 1].key, upper[0].key);
+        // Above the leaves the separator leaves this level; as our bound it goes on, with its blob.
+        let blob = if self.header.level() > 0 { upper[0].blob.take() } else { None };
+        let bound = Entry { key: &separator, blob, word: 0 };
         let skip = right.best_prefix(&upper, None);
         right.pack(&upper, all.high.as_ref(), skip);
         let skip = self.best_prefix(&all.entries, None);
@@ -718,11 +569,12 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
     }
 
     fn check(&self) -> Result<(), String> {
-        let all = self.unpack();
-        if let Some(i) = (1..all.entries.len()).find(|&i| all.entries[i - 1].key >= all.entries[i].key) {
-            if !self.is_unbounded_entry(i - 1) {
-                return Err(format!("order: entries {} and {i}", i - 1));
-            }
+        let mut arena = Vec::new();
+        let all = self.unpack(&mut arena);
+        let falls =
+            |&i: &usize| !self.is_unbounded_entry(i - 1) && all.entries[i - 1].key >= all.entries[i].key;
+        if let Some(i) = (1..all.entries.len()).find(falls) {
+            return Err(format!("order: entries {} and {i}", i - 1));
         }
         if (all.entries.len()..F).any(|i| self.head(i) != u64::MAX) {
             return Err("Y2: an unused head is not the greatest".into());
@@ -741,7 +593,8 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
     }
 
     fn bytes_outside(&self) -> u64 {
-        let all = self.unpack();
+        let mut arena = Vec::new();
+        let all = self.unpack(&mut arena);
         let long = |e: &Entry| if e.blob.is_some() { e.key.len() as u64 + 16 } else { 0 };
         all.entries.iter().map(long).sum::<u64>() + all.high.as_ref().map_or(0, long)
     }

@@ -1,0 +1,186 @@
+//! Real threads on real memory: every thread knows what its own keys must answer, and the structure is checked.
+#![cfg(not(any(loom, shuttle)))]
+
+use foreshore_index::{ByteMap, IntMap};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+const THREADS: u64 = 4;
+
+/// The one seed; every thread derives its own from it.
+fn seed() -> u64 {
+    std::env::var("INDEX_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1)
+}
+
+/// Operations per thread; `INDEX_STRESS_OPS` asks for more.
+fn operations() -> u64 {
+    std::env::var("INDEX_STRESS_OPS").ok().and_then(|n| n.parse().ok()).unwrap_or(60_000)
+}
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let x = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        x ^ x >> 31
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+}
+
+/// Keys of all threads are interleaved, so that they meet in every node; whole stretches are emptied and refilled.
+#[test]
+fn own_keys_answer_as_expected() {
+    let map = &IntMap::<u64, 8>::new();
+    let seed = seed();
+    std::thread::scope(|s| {
+        for thread in 0..THREADS {
+            s.spawn(move || {
+                let mut random = Random(seed * 1000 + thread);
+                let mut model = BTreeMap::new();
+                for i in 0..operations() {
+                    // A window that wanders over the keys empties what it leaves behind.
+                    let key = (i / 2000 * 500 + random.below(1500)) * THREADS + thread;
+                    match random.below(10) {
+                        0..=3 => assert_eq!(map.insert(key, i), model.insert(key, i), "seed {seed}"),
+                        4..=6 => assert_eq!(map.get(key), model.get(&key).copied(), "seed {seed}"),
+                        _ => assert_eq!(map.remove(key), model.remove(&key), "seed {seed}"),
+                    }
+                    if i % 2000 == 0 {
+                        let floor = key.saturating_sub(8000);
+                        for old in model.split_off(&0) {
+                            if old.0 < floor {
+                                assert_eq!(map.remove(old.0), Some(old.1), "seed {seed}");
+                            } else {
+                                model.insert(old.0, old.1);
+                            }
+                        }
+                    }
+                }
+                model.iter().for_each(|(k, v)| assert_eq!(map.get(*k), Some(*v), "seed {seed}"));
+            });
+        }
+    });
+    map.check().unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+    assert!(map.stats().unlinked > 0, "nodes died: {:?}", map.stats());
+}
+
+/// Even keys stay; scans in both directions hand out each of them once, while odd ones come and go in crowds.
+#[test]
+fn scans_miss_nothing() {
+    const STAYING: u64 = 4000;
+    let map = &IntMap::<u64, 8>::bulk_load((0..STAYING).map(|k| (k * 64, k)), 0.7);
+    let seed = seed();
+    let stop = &AtomicBool::new(false);
+    std::thread::scope(|s| {
+        for thread in 0..2 {
+            s.spawn(move || {
+                let mut random = Random(seed * 2000 + thread);
+                while !stop.load(Relaxed) {
+                    let crowd = random.below(STAYING) * 64;
+                    for offset in 1..64 {
+                        map.insert(crowd + offset, 0);
+                    }
+                    for offset in 1..64 {
+                        map.remove(crowd + offset);
+                    }
+                }
+            });
+        }
+        let scanner = s.spawn(move || {
+            for _ in 0..operations() / 2000 {
+                let up: Vec<u64> = map.range(..).map(|(k, _)| k).collect();
+                assert!(up.is_sorted_by(|a, b| a < b), "seed {seed}: rising");
+                assert_eq!(
+                    up.iter().filter(|k| *k % 64 == 0).count() as u64,
+                    STAYING,
+                    "seed {seed}: upwards"
+                );
+                let down: Vec<u64> = map.range_rev(..).map(|(k, _)| k).collect();
+                assert!(down.is_sorted_by(|a, b| a > b), "seed {seed}: falling");
+                assert_eq!(
+                    down.iter().filter(|k| *k % 64 == 0).count() as u64,
+                    STAYING,
+                    "seed {seed}: downwards"
+                );
+            }
+        });
+        let outcome = scanner.join();
+        stop.store(true, Relaxed);
+        outcome.unwrap();
+    });
+    map.check().unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+}
+
+/// Byte strings with shared prefixes and long keys; `floor` always finds the fence that stays below.
+#[test]
+fn floors_hold_while_fences_come_and_go() {
+    const FENCES: u64 = 500;
+    let fence = |k: u64, sub: u64| {
+        let filler = if k.is_multiple_of(7) { 140 } else { (k % 3) as usize * 11 };
+        format!("tenant/{:04}/{}{:03}", k, "x".repeat(filler), sub).into_bytes()
+    };
+    let map = &ByteMap::<8>::bulk_load((0..FENCES).map(|k| (fence(k, 0), k << 16)), 0.8);
+    let seed = seed();
+    let stop = &AtomicBool::new(false);
+    std::thread::scope(|s| {
+        for thread in 0..2u64 {
+            s.spawn(move || {
+                let mut random = Random(seed * 3000 + thread);
+                while !stop.load(Relaxed) {
+                    let k = random.below(FENCES) / 2 * 2 + thread;
+                    for sub in 1..20 {
+                        map.insert(&fence(k, sub * 10), k << 16 | sub);
+                    }
+                    for sub in 1..20 {
+                        assert_eq!(map.remove(&fence(k, sub * 10)), Some(k << 16 | sub), "seed {seed}");
+                    }
+                }
+            });
+        }
+        let seeker = s.spawn(move || {
+            let mut random = Random(seed * 3000 + 99);
+            for _ in 0..operations() {
+                let (k, sub) = (random.below(FENCES), random.below(200));
+                let found =
+                    map.floor(&fence(k, sub)).unwrap_or_else(|| panic!("seed {seed}: no floor of {k}/{sub}"));
+                assert_eq!(found >> 16, k, "seed {seed}: floor of {k}/{sub}");
+                assert!((found & 0xFFFF) * 10 <= sub, "seed {seed}: floor of {k}/{sub} is {found:#x}");
+                if k > 0 {
+                    let before =
+                        map.below(&fence(k, 0)).unwrap_or_else(|| panic!("seed {seed}: nothing below {k}"));
+                    assert_eq!(before >> 16, k - 1, "seed {seed}: below {k}");
+                }
+            }
+        });
+        let outcome = seeker.join();
+        stop.store(true, Relaxed);
+        outcome.unwrap();
+    });
+    map.check().unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+    let kept: Vec<u64> = map.range(Bound::Unbounded, Bound::Unbounded).map(|(_, v)| v).collect();
+    assert_eq!(kept, (0..FENCES).map(|k| k << 16).collect::<Vec<_>>(), "seed {seed}");
+}
+
+/// Threads that begin and end give their free nodes back: memory does not grow with the number of threads.
+#[test]
+fn memory_survives_its_threads() {
+    let map = &IntMap::<u64, 8>::new();
+    for round in 0..50 {
+        std::thread::scope(|s| {
+            for thread in 0..THREADS {
+                s.spawn(move || {
+                    (0..500).for_each(|k| _ = map.insert(k * THREADS + thread, round));
+                    (0..500).for_each(|k| _ = map.remove(k * THREADS + thread));
+                });
+            }
+        });
+        map.check().unwrap_or_else(|e| panic!("round {round}: {e}"));
+    }
+    assert!(map.bytes() < 1 << 20, "{} bytes", map.bytes());
+}
