@@ -420,7 +420,7 @@ fn crashes_during_recovery_recover() {
         let mut rng = Rng(seed);
         let events = events_of(workload, seed, 1) as usize;
         for i in 0..rounds {
-            let kind = |i: usize| if i % 2 == 0 { Crash::ProcessKill } else { Crash::PowerLoss };
+            let kind = |i: usize| if i.is_multiple_of(2) { Crash::ProcessKill } else { Crash::PowerLoss };
             jobs.push((
                 workload,
                 kind(i),

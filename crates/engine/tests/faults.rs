@@ -9,6 +9,8 @@ use foreshore_io::{
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+type Rows = BTreeMap<[u8; 4], Vec<u8>>;
+
 fn options() -> Builder {
     Database::builder()
         .leaf_bytes(4096)
@@ -24,7 +26,7 @@ fn key(i: u32) -> [u8; 4] {
 }
 
 /// Writes rows, with checkpoints in between; returns the rows acknowledged, and the row under way when an error came.
-fn work(db: &Database) -> (BTreeMap<[u8; 4], Vec<u8>>, Option<[u8; 4]>, Option<Error>) {
+fn work(db: &Database) -> (Rows, Option<[u8; 4]>, Option<Error>) {
     let mut acknowledged = BTreeMap::new();
     let table = match db.byte_table("t") {
         Ok(table) => table,
@@ -50,7 +52,7 @@ fn typed(error: &Error) -> bool {
 }
 
 /// Reads still work after a failure, and say what was acknowledged.
-fn reads_go_on(db: &Database, acknowledged: &BTreeMap<[u8; 4], Vec<u8>>, what: &str) {
+fn reads_go_on(db: &Database, acknowledged: &Rows, what: &str) {
     let Ok(table) = db.byte_table("t") else { return };
     for (key, value) in acknowledged {
         assert_eq!(table.get(key).unwrap_or_else(|e| panic!("{what}: {e}")).as_ref(), Some(value), "{what}");
@@ -121,7 +123,7 @@ fn every_write_and_sync_may_fail() {
 /// A disk that fills up: a clean `Full`, reads go on, and after room is made the database opens and writes again.
 #[test]
 fn a_full_disk_is_a_clean_error() {
-    for capacity in (1..60).map(|i| i * 32 << 10) {
+    for capacity in (1..60).map(|i| (i * 32) << 10) {
         let disk = SimDisk::new(capacity);
         disk.set_capacity(capacity);
         let what = format!("capacity {capacity}");

@@ -74,7 +74,7 @@ impl Builder {
         self
     }
 
-    /// Size of the log buffer in bytes: a power of two, at least 64 KiB (default 16 MiB). It bounds what `Buffered`
+    /// Size of the log buffer in bytes: a power of two, at least 64 KiB and 16 leaves (default 16 MiB). It bounds what `Buffered`
     /// and `Relaxed` commits can lose to a power failure. Fixed when the database is created.
     pub fn ring_bytes(mut self, bytes: usize) -> Self {
         self.ring_bytes = bytes;
@@ -134,11 +134,15 @@ impl Builder {
         if !self.leaf_bytes.is_power_of_two() || !(4096..=32768).contains(&self.leaf_bytes) {
             return wrong("leaf_bytes must be a power of two from 4096 to 32768");
         }
-        if self.segment_bytes % 4096 != 0 || self.segment_bytes < 64 << 10 {
+        if !self.segment_bytes.is_multiple_of(4096) || self.segment_bytes < 64 << 10 {
             return wrong("segment_bytes must be a multiple of 4096 and at least 65536");
         }
         if !self.ring_bytes.is_power_of_two() || self.ring_bytes < 64 << 10 {
             return wrong("ring_bytes must be a power of two and at least 65536");
+        }
+        // The longest log record, a split's, must be well below the ring: see `LogOptions::body_bytes_max`.
+        if self.ring_bytes < 16 * self.leaf_bytes {
+            return wrong("ring_bytes must be at least 16 times leaf_bytes");
         }
         Ok(())
     }

@@ -174,7 +174,7 @@ impl ByteTable {
 /// ```
 pub struct Table<K, V> {
     bytes: ByteTable,
-    types: PhantomData<fn(K, V) -> (K, V)>,
+    types: PhantomData<fn() -> (K, V)>,
 }
 
 impl<K, V> Clone for Table<K, V> {
