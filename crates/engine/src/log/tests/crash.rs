@@ -33,7 +33,8 @@ fn crash_everywhere(seed: u64, work: Work, crash: Crash) {
             live_until(&mut world, random.below(25), work);
             world.crash(crash);
         }
-        assert!(world.live(FEW).is_empty());
+        let errors = world.live(FEW);
+        assert!(errors.is_empty(), "seed {seed}, event {event}, {crash:?}: {errors:?}");
         world.crash(PowerLoss);
         world.recover().unwrap();
     }
@@ -53,6 +54,23 @@ fn power_loss_at_every_event() {
 #[test]
 fn kill_at_every_event() {
     seeds(3).for_each(|seed| crash_everywhere(seed, FEW, ProcessKill));
+}
+
+/// What the dead process left unsynced (contents, names) is taken over by a whole life, and then the power goes. Catches
+/// `log_name_not_synced`.
+#[test]
+fn power_loss_after_a_life_after_a_kill() {
+    for seed in seeds(20) {
+        for event in 0..30 {
+            let mut world = World::new(seed << 8 | event);
+            live_until(&mut world, event, FEW);
+            world.crash(ProcessKill);
+            let errors = world.live(FEW);
+            assert!(errors.is_empty(), "seed {seed}, event {event}: {errors:?}");
+            world.crash(PowerLoss);
+            world.recover().unwrap();
+        }
+    }
 }
 
 /// The same with records that span blocks, flights cut inside records, laps of the ring and recycled segments.
