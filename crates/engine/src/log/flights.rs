@@ -53,6 +53,9 @@ struct Progress {
     /// The end of the last flight issued.
     issued: AtomicU64,
     durable: AtomicU64,
+    /// Commits that waited before the last flight was issued, and those among them that came after the flight before.
+    waits_issued: AtomicU64,
+    waits_carried: AtomicU64,
 }
 
 /// Counts since the log was opened.
@@ -89,6 +92,8 @@ impl Flights {
             progress: CachePadded::new(Progress {
                 issued: AtomicU64::new(start.0),
                 durable: AtomicU64::new(start.0),
+                waits_issued: AtomicU64::new(0),
+                waits_carried: AtomicU64::new(0),
             }),
             issuing: Mutex::new(start),
             landing: Mutex::default(),
@@ -105,6 +110,14 @@ impl Flights {
     /// Everything below this is on its way at least.
     pub fn issued(&self) -> Lsn {
         Lsn(self.progress.issued.load(SeqCst))
+    }
+
+    /// Commits that gathered since the last flight was issued, if there were `waits` in all; and those it carried.
+    pub fn gathered(&self, waits: u64) -> (u64, u64) {
+        (
+            waits.saturating_sub(self.progress.waits_issued.load(Relaxed)),
+            self.progress.waits_carried.load(Relaxed),
+        )
     }
 
     /// Wakes everyone who waits for anything: the poison is set.
@@ -126,6 +139,7 @@ impl Shared {
         let mut boundary = flights.issuing.lock();
         self.wait_for_a_free_flight()?;
         let start = flights.issued();
+        let waits = flights.counts.waits.load(Relaxed);
         let Some(end) = self.choose_end(start) else { return Ok(None) };
         self.wait_completed(end)?; // F1; their writers only copy (F4)
         let from = *boundary;
@@ -137,6 +151,8 @@ impl Shared {
         let flight = Flight { start, end, boundary: *boundary };
         flights.counts.records.fetch_add(records, Relaxed);
         flights.landing.lock().under_way.push_back((flight, false));
+        let waits_before = flights.progress.waits_issued.swap(waits, Relaxed);
+        flights.progress.waits_carried.store(waits - waits_before, Relaxed);
         flights.progress.issued.store(end.0, SeqCst);
         drop(boundary);
         if end == start + flights.flight_bytes_max {

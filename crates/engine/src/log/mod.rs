@@ -320,12 +320,23 @@ impl Shared {
             return Ok(());
         }
         self.poison.check()?;
-        self.flights.counts.waits.fetch_add(1, Relaxed);
+        let waits = self.flights.counts.waits.fetch_add(1, Relaxed) + 1;
         if self.flights.issued() < end {
-            self.flights.doorbell.urge();
+            self.ask_for_flight(waits);
         }
         self.flights.durable_waiters.wait(end, || durable() || self.poison.is_set());
         if durable() { Ok(()) } else { self.poison.check() }
+    }
+
+    /// Asks for a flight now if enough commits have gathered to be worth one beside those under way: half as many as
+    /// the last one carried. Fewer travel with the next flight that starts when one has landed.
+    fn ask_for_flight(&self, waits: u64) {
+        let (gathered, carried) = self.flights.gathered(waits);
+        if 2 * gathered >= carried {
+            self.flights.doorbell.urge();
+        } else {
+            self.flights.doorbell.mention();
+        }
     }
 
     /// Waits until every record below `end` is complete.

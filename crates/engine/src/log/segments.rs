@@ -74,8 +74,21 @@ pub(super) fn prepare(vfs: &dyn Vfs, n: u64, segment_bytes: u64, recycled: Optio
         }
     };
     vfs.rename(&from, &name(n)).map_err(|e| Error::io(what(), &e))?;
-    // Not `Error::Full`, whatever the reason: a sync is not tried again.
-    vfs.sync_dir().map_err(|e| Error::Io { what: what(), kind: e.kind(), detail: e.to_string() })
+    sync_names(vfs)
+}
+
+/// Makes the names of all segments durable.
+///
+/// A process that died between naming a segment and syncing the directory leaves a name that power loss can take, so
+/// whoever finds segments calls this before anything in them counts.
+///
+/// Errors: I/O, never [`Error::Full`]: a sync is not tried again.
+pub(super) fn sync_names(vfs: &dyn Vfs) -> Result<()> {
+    vfs.sync_dir().map_err(|e| Error::Io {
+        what: format!("syncing {}", vfs.describe()),
+        kind: e.kind(),
+        detail: e.to_string(),
+    })
 }
 
 fn write_zeros(vfs: &dyn Vfs, segment_bytes: u64) -> std::io::Result<()> {
@@ -123,6 +136,9 @@ impl Segments {
         let segment_bytes = options.segment_bytes;
         let first = start.0 / segment_bytes;
         let existing = list(&*vfs)?;
+        if !existing.is_empty() && !cfg!(seeded_bug = "log_name_not_synced") {
+            sync_names(&*vfs)?;
+        }
         let mut next = first;
         while existing.contains(&next) && open(&*vfs, next, segment_bytes)?.is_some() {
             next += 1;

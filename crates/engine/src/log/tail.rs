@@ -52,7 +52,7 @@ pub(crate) fn repair_tail(
     Ok(Tail { end, repaired_bytes: bytes.len() as u64 })
 }
 
-/// Writes `bytes`, which begin at a block boundary, and zeros up to the next one; syncs them.
+/// Writes `bytes`, which begin at a block boundary, and zeros up to the next one; syncs them and their files' names.
 fn write(vfs: &dyn Vfs, segment_bytes: u64, start: Lsn, bytes: &[u8]) -> Result<()> {
     let mut blocks = AlignedBuf::zeroed(ceil_block(bytes.len() as u64) as usize);
     blocks[..bytes.len()].copy_from_slice(bytes);
@@ -74,5 +74,5 @@ fn write(vfs: &dyn Vfs, segment_bytes: u64, start: Lsn, bytes: &[u8]) -> Result<
         file.sync().map_err(failed)?;
         done += bytes;
     }
-    Ok(())
+    segments::sync_names(vfs)
 }
