@@ -272,6 +272,22 @@ fn gets_of_resident_pages_write_nothing() {
     assert!(before == words(&chain.pool), "a get wrote");
 }
 
+/// F1: who comes with the number of a frame that was given away finds it out from the id.
+#[test]
+fn an_evicted_frame_holds_no_page() {
+    let vfs: Arc<dyn Vfs> = Arc::new(MemVfs::new());
+    let chain = Chain::create(vfs, Arc::new(FakeWal::default()), &small()).expect("a pool");
+    chain.pool.flush_all().expect("no faults");
+    let (pid, _) = chain.find(0);
+    let stale = chain.pool.page(pid).expect("no I/O").expect("a living page");
+    assert!(matches!(chain.pool.visit(stale.frame), clock::Visit::Kept), "marked first");
+    assert!(matches!(chain.pool.visit(stale.frame), clock::Visit::Freed));
+    assert_eq!(stale.page.id(), PageId::NONE);
+    assert!(chain.pool.resident(pid).is_none());
+    chain.pool.free.push(stale.frame);
+    chain.check().expect("it can be loaded again");
+}
+
 #[test]
 fn sizes_are_checked() {
     let open = |options: PoolOptions| {
