@@ -11,6 +11,8 @@ fn steps() -> io::Result<Vec<Step>> {
         .env("RUSTFLAGS", "--cfg loom");
     let shuttle = Cargo::new("test -p foreshore-index --release --target-dir target/shuttle")
         .env("RUSTFLAGS", "--cfg shuttle");
+    let writes = Cargo::new("test -p foreshore --test reads_write_nothing --target-dir target/count")
+        .env("RUSTFLAGS", "--cfg count_writes");
     let crash = Cargo::new("test -p foreshore --release --test crash").env("FORESHORE_SEED", "1");
     let kill = Cargo::new("test -p foreshore --release --test kill").env("FORESHORE_SEED", "1");
     let mut steps = vec![
@@ -24,6 +26,7 @@ fn steps() -> io::Result<Vec<Step>> {
         ),
         Step::new("loom", Work::Tests(loom)),
         Step::new("shuttle", Work::Tests(shuttle)),
+        Step::new("writes", Work::Tests(writes)),
         Step::new("crash", Work::Tests(crash)),
         Step::new("kill", Work::Tests(kill)),
     ];
