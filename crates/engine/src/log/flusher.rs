@@ -1,7 +1,7 @@
 //! A flusher: the thread that carries flights to the segments.
 //!
 //! The blocks are copied out of the ring before they are written: direct I/O wants plain aligned bytes, and the copy
-//! costs 60 µs a MiB, little beside the sync.
+//! costs 73 µs a MiB, little beside the sync.
 //!
 //! Each flusher opens the segments for itself. The operating system reports a failed write-back once per open file: a
 //! shared one would tell only one of two flushers, and the other would acknowledge lost bytes.

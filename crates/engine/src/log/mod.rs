@@ -51,10 +51,8 @@ mod tests;
 pub use durability::Durability;
 pub(crate) use incarnation::Incarnation;
 pub(crate) use options::LogOptions;
-#[allow(unused_imports)] // until recovery uses them
-pub(crate) use reader::{LogReader, Record};
-#[allow(unused_imports)]
-pub(crate) use tail::{Tail, repair_tail};
+pub(crate) use reader::LogReader;
+pub(crate) use tail::repair_tail;
 
 use crate::error::{Error, Result};
 use crate::pool::Wal;
