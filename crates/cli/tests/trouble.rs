@@ -62,7 +62,7 @@ fn damage_is_corruption_and_never_a_wrong_answer() {
 /// Closed cleanly, so that the rows are in the leaf file; with files small enough to copy often.
 fn small_database(dir: &Path) {
     let small =
-        Database::builder().segment_bytes(64 << 10).ring_bytes(64 << 10).durability(Durability::Relaxed);
+        Database::builder().segment_bytes(256 << 10).ring_bytes(256 << 10).durability(Durability::Relaxed);
     let db = small.open(dir).expect("a new database");
     let table = db.byte_table("t").expect("a new table");
     for row in 0u32..5000 {

@@ -6,7 +6,7 @@ use crate::db::stats::{CheckReport, Stats};
 use crate::error::{Error, Result};
 use crate::leaf::{self, Change};
 use crate::log::Durability;
-use crate::pool::{Directory, DirectoryEntry as Entry};
+use crate::pool::{Directory, DirectoryEntry as Entry, Wal};
 use crate::recovery::{self, Recovered};
 use crate::tree::{Core, Tree};
 use foreshore_base::sync::Ordering::Relaxed;
@@ -147,11 +147,21 @@ impl Engine {
         self.core.pool.flush_until(self.core.log.reserved())?;
         let redo = self.core.pool.oldest_rec_lsn();
         self.core.log.commit(redo, Durability::Sync)?;
-        self.directory.append(&[Entry::Redo(redo)])?;
+        if let Err(error) = self.directory.append(&[Entry::Redo(redo)]) {
+            return Err(self.judge(error));
+        }
         self.redo_lsn.store(redo.0, Relaxed);
         self.core.log.truncate(redo)?;
         self.checkpoints.fetch_add(1, Relaxed);
         Ok(())
+    }
+
+    /// A full disk changes nothing; after any other failure nobody knows what the directory holds (rule 10).
+    fn judge(&self, error: Error) -> Error {
+        if !matches!(error, Error::Full { .. }) {
+            self.core.log.poison(&error);
+        }
+        error
     }
 
     pub fn check(&self) -> Result<CheckReport> {

@@ -83,6 +83,7 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
     let (directory, loaded) = open_directory(vfs, options, meta)?;
     let log_options = log_options(meta);
     let end = repair_tail(vfs, log_options, &loaded.incarnations, loaded.redo_lsn)?.end;
+    ensure_log_reaches(&loaded.pages, end)?;
     let reader = LogReader::open(vfs, log_options, &loaded.incarnations, loaded.redo_lsn)?;
 
     let core = start(vfs, options, meta, &directory, end, &loaded.pages)?;
@@ -107,6 +108,18 @@ fn open_directory(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<
     let pages = rebuild(&**vfs, meta.leaf_bytes)?.pages;
     let loaded = Loaded { pages, ..loaded };
     Ok((Arc::new(Directory::create_with(vfs.clone(), &loaded)?), loaded))
+}
+
+/// No leaf is newer than the log (rule 2): if one is, the end of the log was lost.
+fn ensure_log_reaches(pages: &[PageEntry], end: Lsn) -> Result<()> {
+    match pages.iter().find(|page| page.lsn > end) {
+        None => Ok(()),
+        Some(page) => {
+            let detail =
+                format!("it ends at LSN {end}, but page {} holds changes up to LSN {}", page.pid, page.lsn);
+            Err(Error::corrupt("log", detail))
+        }
+    }
 }
 
 /// Page LSNs by page id, as the directory knows them.
