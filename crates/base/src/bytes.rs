@@ -10,6 +10,7 @@
 //! - B2: byte order inside a word is little-endian whatever the machine, so memory images are disk images.
 //! - B3: writers hold the exclusive latch; a sub-word write is a load and a store, not a read-modify-write.
 
+use crate::prefetch::prefetch_lines;
 use crate::sync::{AtomicU64, Ordering::Relaxed};
 use std::cmp::Ordering;
 
@@ -65,6 +66,18 @@ impl RelaxedBytes {
     #[inline]
     pub fn set_word(&self, index: usize, value: u64) {
         self.0[index].store(value, Relaxed);
+    }
+
+    /// Asks the processor to fetch the cache lines of `len` bytes at `offset`. A hint: reads nothing, and offsets
+    /// beyond the end are left out.
+    #[inline]
+    pub fn prefetch(&self, offset: usize, len: usize) {
+        const LINE: usize = 64;
+        let from = offset & !(LINE - 1);
+        if let Some(word) = self.0.get(from / WORD) {
+            let end = (offset + len).min(self.len());
+            prefetch_lines(word, end.saturating_sub(from));
+        }
     }
 
     /// Reads the 8 bytes at `offset`, which need not be aligned, as a little-endian number.

@@ -7,6 +7,7 @@
 pub mod bytes;
 pub mod ids;
 pub mod latch;
+pub mod prefetch;
 pub mod sync;
 
 pub use bytes::RelaxedBytes;

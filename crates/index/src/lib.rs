@@ -34,7 +34,6 @@ mod map;
 mod node;
 #[cfg_attr(shuttle, path = "pool_model.rs")]
 mod pool;
-mod prefetch;
 mod reclaim;
 mod search;
 mod tree;

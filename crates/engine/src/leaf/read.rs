@@ -8,11 +8,12 @@
 //! - R2: [`lookup`] and its kin are called after [`route`] said [`Route::Here`] for the same key, under one
 //!   validation. The key then starts with the leaf's prefix, which is not compared again (F2).
 
-use super::layout::{Layout, Slot};
-use super::search::{Position, find};
+use super::layout::{FIRST_SLOT_WORD, HEAD_BYTES, Layout, SLOT_BYTES, Slot, head};
+use super::search::{Position, WINDOW, find};
 use crate::page::Page;
 use foreshore_base::{PageId, Restart, TableId};
 use std::cmp::Ordering;
+use std::ops::Range;
 
 /// Where a key is, as seen from one leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +95,25 @@ pub(super) fn position(page: Page<'_>, layout: &Layout, key: &[u8]) -> Result<Po
     let suffix = key.get(layout.prefix_len..).ok_or(Restart)?;
     let slots = page.0.words().get(layout.slot_words()).ok_or(Restart)?;
     let slot = |index: usize| Slot(slots[index].load(foreshore_base::sync::Ordering::Relaxed));
-    find(layout.cells, slot, |slot, tail| compare_tail(page, slot, tail), suffix)
+    let guess = guess(page, layout, head(suffix));
+    page.0.prefetch((FIRST_SLOT_WORD + guess.saturating_sub(WINDOW)) * SLOT_BYTES, 2 * WINDOW * SLOT_BYTES);
+    find(layout.cells, slot, |slot, tail| compare_tail(page, slot, tail), suffix, guess)
+}
+
+/// Where among the cells a suffix with this head would be if they were evenly spread between the fences. Torn bytes
+/// give any number up to the count of cells.
+#[inline]
+fn guess(page: Page<'_>, layout: &Layout, head: u32) -> usize {
+    let fence_head = |fence: Range<usize>| {
+        let len = fence.len().saturating_sub(layout.prefix_len).min(HEAD_BYTES);
+        let first = page.0.uint_at(fence.start + layout.prefix_len.min(fence.len()), len) as u32;
+        u64::from(first.swap_bytes())
+    };
+    let low = fence_head(layout.low());
+    let high = layout.high().map_or(u64::from(u32::MAX), fence_head);
+    let below = u64::from(head).saturating_sub(low);
+    let (span, cells) = (high.saturating_sub(low), layout.cells as u64);
+    (below * cells).checked_div(span).map_or(cells / 2, |guess| guess.min(cells)) as usize
 }
 
 /// The slot of cell number `index`, which the caller has checked.

@@ -68,6 +68,9 @@ use table::{Entry, FRAMES_MAX, PageTable, State};
 /// The least number of frames: an operation holds a few at a time, and threads must not starve each other.
 const FRAMES_MIN: usize = 16;
 
+/// Header and first slots: what [`Pool::prefetch`] fetches, beside the fences at the end of the page.
+const PREFETCH_BYTES: usize = 256;
+
 /// What the pool asks of the log.
 pub(crate) trait Wal: Send + Sync {
     /// Returns once all records that end at or before `lsn` are durable; sees to it that they become so. Called with
@@ -259,7 +262,9 @@ impl Pool {
     #[inline]
     pub fn prefetch(&self, pid: PageId) {
         if let Some(frame) = self.table.load(pid).hot() {
-            prefetch_lines(self.frames.page(frame));
+            let page = self.frames.page(frame).0;
+            page.prefetch(0, PREFETCH_BYTES);
+            page.prefetch(page.len() - 1, 1);
         }
     }
 
@@ -349,17 +354,4 @@ impl Pool {
         }
         Ok(())
     }
-}
-
-/// Header and first slots of a page.
-#[inline]
-fn prefetch_lines(page: Page<'_>) {
-    #[cfg(target_arch = "x86_64")]
-    for line in page.0.words().chunks(8).take(4) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch is a hint; it cannot fault, and SSE is part of x86-64.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = page;
 }

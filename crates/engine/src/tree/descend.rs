@@ -71,6 +71,8 @@ impl Tree {
         let mut tries = 0;
         loop {
             let Some(frame) = self.core.pool.page(at)? else { return Ok(None) };
+            // The fences lie at the end of the page, the header at its beginning: fetch both at once.
+            frame.page.0.prefetch(frame.page.0.len() - 1, 1);
             let outcome = if tries < OPTIMISTIC_TRIES {
                 let version = frame.page.latch().optimistic();
                 self.visit(frame.page, at, key, read).and_then(|step| version.validate().map(|()| step))
@@ -120,6 +122,7 @@ impl Tree {
     fn latch_from(&self, mut id: PageId, key: &[u8]) -> Result<Option<Latched<'_>>> {
         loop {
             let Some(at) = self.core.pool.page(id)? else { return Ok(None) };
+            at.page.0.prefetch(at.page.0.len() - 1, 1);
             let latch = at.page.latch().exclusive();
             match leaf::route(at.page, self.id, id, key) {
                 Ok(Route::Here) => return Ok(Some(Latched { at, latch })),

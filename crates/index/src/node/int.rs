@@ -9,10 +9,10 @@
 //! - I2: `high` holds the greatest image while it is infinite, the least when the node is closed.
 
 use super::{Batch, Bias, Header, Node, Place, Seen};
-use crate::prefetch::prefetch_lines;
 use crate::reclaim::Pin;
 use crate::search::{Lane, rank_at_most};
 use foreshore_base::Restart;
+use foreshore_base::prefetch::prefetch_lines;
 use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
 
 /// An integer that can be a key.

@@ -25,9 +25,9 @@ pub(crate) use batch::BytesBatch;
 
 use super::blob::{self, INLINE_MAX};
 use super::{Bias, Header, Node, Place, Seen};
-use crate::prefetch::prefetch_lines;
 use crate::reclaim::Pin;
 use crate::search::rank_at_most;
+use foreshore_base::prefetch::prefetch_lines;
 use foreshore_base::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use foreshore_base::{RelaxedBytes, Restart};
 use pack::{Entry, common_prefix};
