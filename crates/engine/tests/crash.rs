@@ -7,7 +7,10 @@
 //!
 //! `FORESHORE_SEED` chooses the seed, `FORESHORE_ROUNDS` how many crashes per workload and kind (default: enough for CI).
 
-use foreshore::{Builder, Database, Durability, Error};
+mod common;
+
+use common::{Rng, env, tiny};
+use foreshore::{Database, Durability, Error};
 use foreshore_io::{SimDisk, sim::Crash};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -69,28 +72,6 @@ const WORKLOADS: &[Workload] = &[
         ops: checkpoints,
     },
 ];
-
-/// SplitMix64: every choice descends from one printed seed.
-#[derive(Clone)]
-struct Rng(u64);
-
-impl Rng {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
-
-    fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len).map(|_| self.next() as u8).collect()
-    }
-}
 
 fn key(number: usize) -> Vec<u8> {
     format!("{number:06}").into_bytes()
@@ -179,18 +160,6 @@ fn bulk(rng: &mut Rng, scale: usize) -> Vec<Op> {
         Op::Remove(key(7)),
         Op::Sync,
     ]
-}
-
-/// Small enough that a few dozen rows split leaves, wrap the ring, recycle segments and evict pages.
-fn options(durability: Durability) -> Builder {
-    Database::builder()
-        .leaf_bytes(4096)
-        .cache_bytes(64 * 4096)
-        .segment_bytes(64 << 10)
-        .ring_bytes(64 << 10)
-        .log_bytes(64 << 10)
-        .durability(durability)
-        .redo_threads(2)
 }
 
 /// How far a thread got.
@@ -319,10 +288,6 @@ fn verify(db: &Database, ops: &[Vec<Op>], progress: &[Progress], kind: Crash, wh
     }
 }
 
-fn env(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().map_or(default, |v| v.parse().unwrap_or_else(|_| panic!("{name} is a number")))
-}
-
 /// One crash: the workload on a fresh disk until event `at`, the crash, the reopening, and, if `again` is given, a
 /// second crash at that event of the reopening.
 fn crash_once(
@@ -340,14 +305,14 @@ fn crash_once(
     let progress: Vec<_> = ops.iter().map(|_| Progress::default()).collect();
     let disk = SimDisk::new(seed);
     disk.crash_at(at);
-    if let Ok(db) = options(workload.durability).open_on(Arc::new(disk.clone())) {
+    if let Ok(db) = tiny().durability(workload.durability).open_on(Arc::new(disk.clone())) {
         run(&db, &disk, &ops, workload.durability, &progress);
     }
     let mut disk = disk.after_crash(kind, seed ^ at);
     let mut weakest = kind;
     if let Some((kind_again, again)) = again {
         disk.crash_at(disk.events() + again);
-        if let Ok(db) = options(workload.durability).open_on(Arc::new(disk.clone())) {
+        if let Ok(db) = tiny().durability(workload.durability).open_on(Arc::new(disk.clone())) {
             verify(&db, &ops, &progress, kind, &format!("{what}, before the second crash"));
         }
         disk = disk.after_crash(kind_again, seed ^ at ^ again << 20);
@@ -355,12 +320,14 @@ fn crash_once(
             weakest = kind_again; // What only a process had promised may go before recovery has made it durable.
         }
     }
-    let db = options(workload.durability)
+    let db = tiny()
+        .durability(workload.durability)
         .open_on(Arc::new(disk.clone()))
         .unwrap_or_else(|e| panic!("{what}: reopening: {e}"));
     verify(&db, &ops, &progress, weakest, &what);
     db.close().unwrap_or_else(|e| panic!("{what}: closing: {e}"));
-    let db = options(workload.durability)
+    let db = tiny()
+        .durability(workload.durability)
         .open_on(Arc::new(disk))
         .unwrap_or_else(|e| panic!("{what}: clean reopening: {e}"));
     verify(&db, &ops, &progress, weakest, &format!("{what}, after a clean close"));
@@ -372,7 +339,7 @@ fn events_of(workload: &Workload, seed: u64, scale: usize) -> u64 {
         (0..workload.threads).map(|t| (workload.ops)(&mut Rng(seed + t as u64), scale)).collect();
     let progress: Vec<_> = ops.iter().map(|_| Progress::default()).collect();
     let disk = SimDisk::new(seed);
-    let db = options(workload.durability).open_on(Arc::new(disk.clone())).unwrap();
+    let db = tiny().durability(workload.durability).open_on(Arc::new(disk.clone())).unwrap();
     run(&db, &disk, &ops, workload.durability, &progress);
     db.close().unwrap();
     disk.events()

@@ -3,7 +3,10 @@
 //!
 //! `FORESHORE_SEED`, `FORESHORE_ROUNDS` (default 10,000 mutants).
 
-use foreshore::{Builder, Database, Durability, Error};
+mod common;
+
+use common::{Rng, env, tiny};
+use foreshore::Error;
 use foreshore_io::{SimDisk, sim::Crash};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,19 +16,10 @@ const SENTINEL: u8 = 0xFF;
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
-fn options() -> Builder {
-    Database::builder()
-        .leaf_bytes(4096)
-        .cache_bytes(64 * 4096)
-        .segment_bytes(64 << 10)
-        .ring_bytes(64 << 10)
-        .durability(Durability::Sync)
-}
-
 /// A database with pages on disk and a log to redo, as a process kill leaves it.
 fn victim() -> (SimDisk, Rows) {
     let disk = SimDisk::new(3);
-    let db = options().open_on(Arc::new(disk.clone())).unwrap();
+    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
     let table = db.byte_table("t").unwrap();
     let mut rows = Rows::new();
     for i in 0..400u32 {
@@ -44,15 +38,6 @@ fn victim() -> (SimDisk, Rows) {
         table.put(&[SENTINEL, i as u8], &[]).unwrap();
     }
     (disk.after_crash(Crash::ProcessKill, 1), rows)
-}
-
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % n.max(1)
-    }
 }
 
 /// One way to damage one file. Says what it did. The segment in use, the last but those made ahead, is not replaced
@@ -112,7 +97,7 @@ fn damage(disk: &SimDisk, names: &[String], rng: &mut Rng) -> String {
 
 /// Rows that differ from those written are never returned; rows may only be missing if an error was.
 fn examine(disk: &SimDisk, rows: &Rows, what: &str) -> Result<(), Error> {
-    let db = options().open_on(Arc::new(disk.clone()))?;
+    let db = tiny().open_on(Arc::new(disk.clone()))?;
     let table = db.byte_table("t")?;
     for (key, value) in rows {
         match table.get(key)? {
@@ -136,7 +121,6 @@ fn examine(disk: &SimDisk, rows: &Rows, what: &str) -> Result<(), Error> {
 
 #[test]
 fn damage_is_an_error_or_harmless() {
-    let env = |name: &str, default| std::env::var(name).map_or(default, |v| v.parse::<u64>().unwrap());
     let (seed, rounds) = (env("FORESHORE_SEED", 1), env("FORESHORE_ROUNDS", 10_000));
     let (disk, rows) = victim();
     let mut names = disk.names();

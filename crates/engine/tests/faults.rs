@@ -1,7 +1,10 @@
 //! Every I/O call fails once, or for ever, in each way that I/O fails. Nothing panics, nothing is falsely acknowledged,
 //! and the reopened database holds what was acknowledged.
 
-use foreshore::{Builder, Database, Durability, Error};
+mod common;
+
+use common::tiny;
+use foreshore::{Database, Durability, Error};
 use foreshore_io::{
     SimDisk,
     sim::{Crash, Fault, Repeat},
@@ -10,16 +13,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 type Rows = BTreeMap<[u8; 4], Vec<u8>>;
-
-fn options() -> Builder {
-    Database::builder()
-        .leaf_bytes(4096)
-        .cache_bytes(64 * 4096)
-        .segment_bytes(64 << 10)
-        .ring_bytes(64 << 10)
-        .log_bytes(64 << 10)
-        .durability(Durability::Sync)
-}
 
 fn key(i: u32) -> [u8; 4] {
     i.wrapping_mul(2_654_435_761).to_be_bytes()
@@ -63,7 +56,7 @@ fn fail_at(event: u64, fault: Fault, repeat: Repeat) -> bool {
     let what = format!("{fault:?} at event {event}, {repeat:?}");
     let disk = SimDisk::new(event);
     disk.fail_at(event, fault, repeat);
-    let (acknowledged, in_doubt) = match options().open_on(Arc::new(disk.clone())) {
+    let (acknowledged, in_doubt) = match tiny().open_on(Arc::new(disk.clone())) {
         Err(e) => {
             assert!(typed(&e), "{what}: opening gave {e:?}");
             (BTreeMap::new(), None)
@@ -83,7 +76,7 @@ fn fail_at(event: u64, fault: Fault, repeat: Repeat) -> bool {
     };
     // After the fault is gone, and after a power failure on top: a failed sync may have kept nothing.
     let disk = disk.after_crash(Crash::PowerLoss, event);
-    let db = options().open_on(Arc::new(disk.clone())).unwrap_or_else(|e| panic!("{what}: reopening: {e}"));
+    let db = tiny().open_on(Arc::new(disk.clone())).unwrap_or_else(|e| panic!("{what}: reopening: {e}"));
     db.check().unwrap_or_else(|e| panic!("{what}: {e}"));
     let rows = db.byte_table("t").unwrap();
     for (key, value) in &acknowledged {
@@ -100,7 +93,7 @@ fn fail_at(event: u64, fault: Fault, repeat: Repeat) -> bool {
 
 fn events() -> u64 {
     let disk = SimDisk::new(0);
-    let db = options().open_on(Arc::new(disk.clone())).unwrap();
+    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
     assert!(work(&db).2.is_none());
     db.close().unwrap();
     disk.events()
@@ -128,7 +121,7 @@ fn a_full_disk_is_a_clean_error() {
         disk.set_capacity(capacity);
         let what = format!("capacity {capacity}");
         let mut acknowledged = BTreeMap::new();
-        if let Ok(db) = options().open_on(Arc::new(disk.clone())) {
+        if let Ok(db) = tiny().open_on(Arc::new(disk.clone())) {
             let error;
             (acknowledged, _, error) = work(&db);
             if let Some(e) = error {
@@ -138,7 +131,7 @@ fn a_full_disk_is_a_clean_error() {
             drop(db);
         }
         disk.set_capacity(u64::MAX);
-        let db = options().open_on(Arc::new(disk)).unwrap_or_else(|e| panic!("{what}: reopening: {e}"));
+        let db = tiny().open_on(Arc::new(disk)).unwrap_or_else(|e| panic!("{what}: reopening: {e}"));
         let rows = db.byte_table("t").unwrap();
         for (key, value) in &acknowledged {
             assert_eq!(rows.get(key).unwrap().as_ref(), Some(value), "{what}");
@@ -152,7 +145,7 @@ fn a_full_disk_is_a_clean_error() {
 #[test]
 fn every_read_may_fail() {
     let disk = SimDisk::new(7);
-    let db = options().open_on(Arc::new(disk.clone())).unwrap();
+    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
     let table = db.byte_table("t").unwrap();
     for i in 0..2000u32 {
         table.with_durability(Durability::Relaxed).put(&key(i), &[7; 300]).unwrap();
@@ -160,7 +153,7 @@ fn every_read_may_fail() {
     drop((table, db));
     let before = disk.read_events();
     let read_all = |disk: &SimDisk| -> Result<(), Error> {
-        let db = options().open_on(Arc::new(disk.clone()))?;
+        let db = tiny().open_on(Arc::new(disk.clone()))?;
         let table = db.byte_table("t")?;
         for i in 0..2000u32 {
             assert_eq!(table.get(&key(i))?, Some(vec![7; 300]));

@@ -6,6 +6,9 @@
 //!
 //! `FORESHORE_SEED`, `FORESHORE_ROUNDS` (default 200).
 
+mod common;
+
+use common::env;
 use foreshore::{Builder, Database, Durability};
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -95,7 +98,6 @@ fn run_and_kill(dir: &Path, round: u64, lifetime: Duration) -> Vec<u8> {
 /// Every acknowledged row of every round is there, whatever the durability.
 #[test]
 fn nothing_acknowledged_is_lost_to_kill_9() {
-    let env = |name: &str, default| std::env::var(name).map_or(default, |v| v.parse::<u64>().unwrap());
     let (seed, rounds) = (env("FORESHORE_SEED", 1), env("FORESHORE_ROUNDS", 200));
     let dir = tempfile::tempdir().unwrap();
     let mut next: HashMap<u64, u64> = HashMap::new();

@@ -1,6 +1,9 @@
 //! Tables against `BTreeMap`: random operations, one thread, small leaves, with `check` in between.
 
-use foreshore::{Builder, ByteTable, Database, Durability};
+mod common;
+
+use common::tiny;
+use foreshore::{ByteTable, Durability};
 use foreshore_io::SimDisk;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -54,16 +57,6 @@ fn ops() -> impl Strategy<Value = Op> {
     ]
 }
 
-fn options() -> Builder {
-    Database::builder()
-        .leaf_bytes(4096)
-        .cache_bytes(64 * 4096)
-        .segment_bytes(64 << 10)
-        .ring_bytes(64 << 10)
-        .log_bytes(256 << 10)
-        .durability(Durability::Relaxed)
-}
-
 type Rows = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// `BTreeMap::range` panics on bounds in the wrong order; ours is empty.
@@ -92,7 +85,7 @@ fn both_ends(table: &ByteTable, model: &BTreeMap<Vec<u8>, Vec<u8>>, picks: &[boo
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: std::env::var("FORESHORE_CASES").map_or(300, |v| v.parse().unwrap()),
+        cases: common::env("FORESHORE_CASES", 300) as u32,
         max_shrink_iters: 20_000,
         ..ProptestConfig::default()
     })]
@@ -100,7 +93,7 @@ proptest! {
     #[test]
     fn behaves_like_a_btreemap(ops in vec(ops(), 1..500)) {
         let disk = SimDisk::new(0);
-        let mut db = options().open_on(Arc::new(disk.clone())).unwrap();
+        let mut db = tiny().durability(Durability::Relaxed).open_on(Arc::new(disk.clone())).unwrap();
         let mut table = db.byte_table("t").unwrap();
         let mut model = BTreeMap::new();
         for op in ops {
@@ -139,7 +132,7 @@ proptest! {
                 }
                 Op::Reopen => {
                     drop((table, db));
-                    db = options().open_on(Arc::new(disk.clone())).unwrap();
+                    db = tiny().durability(Durability::Relaxed).open_on(Arc::new(disk.clone())).unwrap();
                     table = db.byte_table("t").unwrap();
                 }
                 Op::Checkpoint => db.checkpoint().unwrap(),

@@ -82,14 +82,20 @@ fn create(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
 fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recovered> {
     let (directory, loaded) = open_directory(vfs, options, meta)?;
     let log_options = log_options(meta);
-    let end = repair_tail(vfs, log_options, &loaded.incarnations, loaded.redo_lsn)?.end;
+    let end = match loaded.incarnations.as_slice() {
+        [] => loaded.redo_lsn, // salvaged without the directory: the log cannot be read
+        incarnations => repair_tail(vfs, log_options, incarnations, loaded.redo_lsn)?.end,
+    };
     ensure_log_reaches(&loaded.pages, end)?;
-    let reader = LogReader::open(vfs, log_options, &loaded.incarnations, loaded.redo_lsn)?;
 
     let core = start(vfs, options, meta, &directory, end, &loaded.pages)?;
     let mut leaves = Leaves::from_directory(&loaded.pages);
-    let records =
-        redo::run(&core, reader, end, &page_lsns(&loaded.pages), &mut leaves, options.redo_threads)?;
+    let mut redo_records = 0;
+    if !loaded.incarnations.is_empty() {
+        let reader = LogReader::open(vfs, log_options, &loaded.incarnations, loaded.redo_lsn)?;
+        let known = page_lsns(&loaded.pages);
+        redo_records = redo::run(&core, reader, end, &known, &mut leaves, options.redo_threads)?;
+    }
 
     for (page, after) in leaves.dead().filter(|(page, _)| core.pool.exists(*page)) {
         core.pool.free_page(page, after);
@@ -97,17 +103,26 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
     let next_id = leaves.highest_table().0.max(FIRST.0 - 1) + 1;
     let trees = open_trees(&core, leaves)?;
     let (redo_lsn, redo_bytes) = (loaded.redo_lsn, end - loaded.redo_lsn);
-    Ok(Recovered { core, directory, trees, next_id, redo_lsn, redo_bytes, redo_records: records })
+    Ok(Recovered { core, directory, trees, next_id, redo_lsn, redo_bytes, redo_records })
 }
 
 fn open_directory(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<(Arc<Directory>, Loaded)> {
-    let (directory, loaded) = Directory::open(vfs.clone())?;
+    let opened = Directory::open(vfs.clone());
     if !options.rebuild {
-        return Ok((Arc::new(directory), loaded));
+        return opened.map(|(directory, loaded)| (Arc::new(directory), loaded));
     }
     let pages = rebuild(&**vfs, meta.leaf_bytes)?.pages;
-    let loaded = Loaded { pages, ..loaded };
+    let loaded = match opened {
+        Ok((_, loaded)) => Loaded { pages, ..loaded },
+        // The log's incarnations are lost with the directory: what the leaves hold is all there is.
+        Err(_) => Loaded { redo_lsn: newest_change(&pages), pages, incarnations: Vec::new() },
+    };
     Ok((Arc::new(Directory::create_with(vfs.clone(), &loaded)?), loaded))
+}
+
+/// The log position up to which these leaves hold changes.
+fn newest_change(pages: &[PageEntry]) -> Lsn {
+    pages.iter().map(|page| page.lsn).max().unwrap_or(Lsn::ZERO)
 }
 
 /// No leaf is newer than the log (rule 2): if one is, the end of the log was lost.

@@ -7,8 +7,8 @@
 use crate::error::{Error, Result};
 use crate::leaf::LeafCopy;
 use crate::tree::Tree;
+use crate::tree::descend::Patience;
 use foreshore_base::PageId;
-use foreshore_base::sync::Backoff;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
@@ -178,7 +178,7 @@ impl Tree {
 
     /// Copies the leaf that covers the keys just below `bound`; without a bound, the last one.
     pub(super) fn copy_leaf_before(&self, bound: Option<&[u8]>, copy: &mut LeafCopy) -> Result<()> {
-        let mut backoff = Backoff::new();
+        let mut patience = Patience::default();
         loop {
             let start = match bound {
                 Some(bound) => self.index.below(bound),
@@ -189,8 +189,7 @@ impl Tree {
             {
                 return Ok(());
             }
-            self.ensure_not_dropped()?;
-            backoff.wait();
+            patience.wait(self)?;
         }
     }
 

@@ -7,6 +7,7 @@ use crate::pool::FramePage;
 use crate::tree::Tree;
 use foreshore_base::sync::Backoff;
 use foreshore_base::{Exclusive, PageId, Restart};
+use std::time::{Duration, Instant};
 
 /// An optimistic read that failed this often takes the latch: a reader among many writers makes progress.
 const OPTIMISTIC_TRIES: u32 = 64;
@@ -30,6 +31,32 @@ fn malformed(page: Page<'_>) -> Error {
     Error::corrupt(format!("page {}", page.id()), "it is malformed")
 }
 
+/// How often a way was lost before a clock is looked at, and how long it may be lost before that is damage.
+const LOST_OFTEN: u32 = 1000;
+const LOST_FOR_EVER: Duration = Duration::from_secs(10);
+
+/// Waiting for a structure modification to be finished. It holds no latch and waits for nothing but the processor, so
+/// whoever loses the way again and again is not waiting for one: a leaf is missing.
+#[derive(Default)]
+pub(super) struct Patience {
+    backoff: Backoff,
+    tries: u32,
+    since: Option<Instant>,
+}
+
+impl Patience {
+    /// Waits a little. Errors: `TableDropped`; `Corrupt` when there is nothing to wait for.
+    pub fn wait(&mut self, tree: &Tree) -> Result<()> {
+        tree.ensure_not_dropped()?;
+        self.tries += 1;
+        if self.tries > LOST_OFTEN && self.since.get_or_insert_with(Instant::now).elapsed() > LOST_FOR_EVER {
+            return Err(Error::corrupt(format!("table {:?}", tree.name), "a leaf is missing from its chain"));
+        }
+        self.backoff.wait();
+        Ok(())
+    }
+}
+
 impl Tree {
     /// The page that the index holds for `key`: its leaf, or one to the left of it.
     #[inline]
@@ -50,14 +77,13 @@ impl Tree {
         key: &[u8],
         mut read: impl FnMut(Page<'_>) -> Result<R, Restart>,
     ) -> Result<R> {
-        let mut backoff = Backoff::new();
+        let mut patience = Patience::default();
         loop {
             let start = self.seek(key)?;
             if let Some(result) = self.read_from(start, key, &mut read)? {
                 return Ok(result);
             }
-            self.ensure_not_dropped()?;
-            backoff.wait();
+            patience.wait(self)?;
         }
     }
 
@@ -108,14 +134,13 @@ impl Tree {
 
     /// Latches the leaf that covers `key`.
     pub(super) fn latch_leaf(&self, key: &[u8]) -> Result<Latched<'_>> {
-        let mut backoff = Backoff::new();
+        let mut patience = Patience::default();
         loop {
             let start = self.seek(key)?;
             if let Some(latched) = self.latch_from(start, key)? {
                 return Ok(latched);
             }
-            self.ensure_not_dropped()?;
-            backoff.wait();
+            patience.wait(self)?;
         }
     }
 

@@ -1,0 +1,43 @@
+//! What the tests of whole databases share.
+#![allow(dead_code)] // each test file uses its part
+
+use foreshore::{Builder, Database};
+
+/// A database so small that a few dozen rows split leaves, wrap the ring, recycle segments and evict pages.
+pub fn tiny() -> Builder {
+    Database::builder()
+        .leaf_bytes(4096)
+        .cache_bytes(64 * 4096)
+        .segment_bytes(64 << 10)
+        .ring_bytes(64 << 10)
+        .log_bytes(64 << 10)
+}
+
+/// A number from the environment, such as `FORESHORE_SEED`.
+pub fn env(name: &str, default: u64) -> u64 {
+    std::env::var(name)
+        .map_or(default, |v| v.parse().unwrap_or_else(|_| panic!("{name} is a number, not {v:?}")))
+}
+
+/// SplitMix64: every choice descends from one printed seed.
+#[derive(Clone)]
+pub struct Rng(pub u64);
+
+impl Rng {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `n`; 0 if there is none.
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.next() % n.max(1) as u64) as usize
+    }
+
+    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
+        (0..len).map(|_| self.next() as u8).collect()
+    }
+}
