@@ -7,8 +7,10 @@ use std::io;
 /// All steps, the quickest verdicts first. Builds with other flags have target directories of their own, so that they
 /// and the default build do not undo each other.
 fn steps() -> io::Result<Vec<Step>> {
-    let loom = Cargo::new("test -p foreshore-base --release --test loom_latch --target-dir target/loom")
-        .env("RUSTFLAGS", "--cfg loom");
+    let loom = Cargo::new(
+        "test -p foreshore-base --release --test loom_latch --test loom_log_ring --target-dir target/loom",
+    )
+    .env("RUSTFLAGS", "--cfg loom");
     let shuttle = Cargo::new("test -p foreshore-index --release --target-dir target/shuttle")
         .env("RUSTFLAGS", "--cfg shuttle");
     let writes = Cargo::new("test -p foreshore --test reads_write_nothing --target-dir target/count")

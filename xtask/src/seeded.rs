@@ -42,8 +42,18 @@ const BUGS: &[Bug] = &[
     ENGINE.bug("leaf_split_loses_separator_key", "leaf::tests::model::underfull_leaves_merge", LONG),
     ENGINE.bug("leaf_redo_twice", "leaf::tests::redo::replay_equals_the_original", LONG),
     ENGINE.bug("log_ack_before_sync", "log::tests::crash::power_loss_at_every_event", CI),
-    ENGINE.bug("log_release_cut_record", "log::tests::crash::kill_at_every_event", LONG),
+    ENGINE.bug("log_release_cut_record", "log::tests::crash::crash_at_every_event_of_large_work", LONG),
     ENGINE.bug("log_same_salt", "log::tests::crash::an_append_after_a_torn_tail_resurrects_nothing", LONG),
+    ENGINE.bug("log_name_not_synced", "log::tests::crash::power_loss_in_the_life_after_a_kill", LONG),
+    ENGINE.bug("page_before_log", "pool::tests::every_crash_keeps_what_was_claimed", LONG),
+    ENGINE.bug("slot_reused_early", "pool::tests::every_crash_keeps_what_was_claimed", CI),
+    ENGINE.bug("leaf_growth_not_durable", "pool::tests::every_crash_keeps_what_was_claimed", LONG),
+    ENGINE.bug("evicted_frame_keeps_id", "pool::tests::an_evicted_frame_holds_no_page", LONG),
+    ENGINE.bug(
+        "directory_open_not_synced",
+        "pool::directory::tests::acknowledged_batches_survive_every_crash",
+        LONG,
+    ),
     ENGINE.bug("log_ring_not_zeroed", "log::tests::crash::a_reserved_place_is_incomplete_until_filled", LONG),
 ];
 
