@@ -3,7 +3,7 @@
 //! - default build: `std` (locks: plain `std::sync`; the engine uses `parking_lot` where it blocks for long);
 //! - `--cfg loom`: loom, which explores weak memory for latch-sized code;
 //! - `--cfg shuttle`: shuttle, which explores schedules of whole structures, every atomic being `SeqCst`;
-//! - `--cfg count_writes`: `std`, with every write to an atomic counted per thread ([`counted`]), which is how the
+//! - `--cfg count_writes`: `std`, with every write to an atomic counted per thread (`counted`), which is how the
 //!   tests show that a read writes nothing.
 
 #[cfg(not(any(loom, shuttle)))]
