@@ -326,11 +326,13 @@ impl Shared {
         if durable() { Ok(()) } else { self.poison.check() }
     }
 
-    /// Asks for a flight now if enough commits have gathered to be worth one beside those under way: half as many as
-    /// the last one carried. Fewer travel with the next flight that starts when one has landed.
+    /// Asks for a flight now if enough commits have gathered to be worth one beside those under way: twice as many as
+    /// the last one carried. Fewer travel with the next flight that starts when one has landed. (Measured with 16
+    /// threads on a device that syncs in 0.11 ms: half as many gave 6.8 commits a sync, as many 7.0, twice as many 9.6,
+    /// one flight at a time 12.5; the rates were 73, 76, 78 and 84 thousand commits a second.)
     fn ask_for_flight(&self, waits: u64) {
         let (gathered, carried) = self.flights.gathered(waits);
-        if 2 * gathered >= carried {
+        if gathered >= 2 * carried {
             self.flights.doorbell.urge();
         } else {
             self.flights.doorbell.mention();
