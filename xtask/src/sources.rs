@@ -127,7 +127,7 @@ mod tests {
             found("a.md", &format!("read {path} first\n")),
             [format!("a.md:1: a path of somebody's machine: {path}")]
         );
-        assert!(found("a.md", "see https://example.org/home/page and src/work/x").is_empty());
+        assert!(found("a.md", "see https://example.org/home/page and src/tools/x").is_empty());
     }
 
     #[test]

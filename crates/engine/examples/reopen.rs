@@ -34,7 +34,10 @@ fn main() -> Result<()> {
     let started = Instant::now();
     let db = options().open(dir)?;
     println!("clean: {rows} rows, opened in {:.3} s", started.elapsed().as_secs_f64());
-    assert_eq!(db.byte_table("rows")?.get(&(rows - 1).to_be_bytes())?, Some(u64::from(rows - 1).to_be_bytes().to_vec()));
+    assert_eq!(
+        db.byte_table("rows")?.get(&(rows - 1).to_be_bytes())?,
+        Some(u64::from(rows - 1).to_be_bytes().to_vec())
+    );
     drop(db);
 
     let myself = std::env::current_exe().expect("a running program has a path");

@@ -87,38 +87,13 @@ macro_rules! counted {
 }
 
 macro_rules! arithmetic {
-    ($name:ident, $value:ty) => {
+    ($name:ident, $value:ty: $($method:ident)*) => {
         #[allow(missing_docs)] // as in `std`
         impl $name {
-            pub fn fetch_add(&self, value: $value, order: Ordering) -> $value {
+            $(pub fn $method(&self, value: $value, order: Ordering) -> $value {
                 count();
-                self.0.fetch_add(value, order)
-            }
-
-            pub fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
-                count();
-                self.0.fetch_sub(value, order)
-            }
-
-            pub fn fetch_or(&self, value: $value, order: Ordering) -> $value {
-                count();
-                self.0.fetch_or(value, order)
-            }
-
-            pub fn fetch_and(&self, value: $value, order: Ordering) -> $value {
-                count();
-                self.0.fetch_and(value, order)
-            }
-
-            pub fn fetch_max(&self, value: $value, order: Ordering) -> $value {
-                count();
-                self.0.fetch_max(value, order)
-            }
-
-            pub fn fetch_min(&self, value: $value, order: Ordering) -> $value {
-                count();
-                self.0.fetch_min(value, order)
-            }
+                self.0.$method(value, order)
+            })*
         }
     };
 }
@@ -128,6 +103,6 @@ counted!(AtomicU32, u32);
 counted!(AtomicU64, u64);
 counted!(AtomicUsize, usize);
 counted!(AtomicPtr<T>, *mut T);
-arithmetic!(AtomicU32, u32);
-arithmetic!(AtomicU64, u64);
-arithmetic!(AtomicUsize, usize);
+arithmetic!(AtomicU32, u32: fetch_add fetch_sub fetch_or fetch_and fetch_max fetch_min);
+arithmetic!(AtomicU64, u64: fetch_add fetch_sub fetch_or fetch_and fetch_max fetch_min);
+arithmetic!(AtomicUsize, usize: fetch_add fetch_sub fetch_or fetch_and fetch_max fetch_min);
