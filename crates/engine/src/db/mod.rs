@@ -63,7 +63,13 @@ impl Database {
 
     /// A database that lives in memory and dies with its last handle.
     pub fn in_memory() -> Result<Self> {
-        Self::builder().durability(Durability::Relaxed).open_on(Arc::new(MemVfs::new()))
+        // Its log is soon truncated and never read: small buffers and segments will do.
+        Self::builder()
+            .durability(Durability::Relaxed)
+            .ring_bytes(1 << 20)
+            .segment_bytes(1 << 20)
+            .log_bytes(16 << 20)
+            .open_on(Arc::new(MemVfs::new()))
     }
 
     pub(crate) fn open_with(vfs: Arc<dyn Vfs>, options: Builder) -> Result<Self> {
