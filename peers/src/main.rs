@@ -8,10 +8,17 @@ mod fjall;
 mod host;
 mod lmdb;
 mod redb;
+mod tx;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use foreshore_workloads::insert::InsertSpec;
 use foreshore_workloads::kv::{self, BenchError};
+use foreshore_workloads::mix::MixSpec;
 use foreshore_workloads::reference::MapStore;
+use foreshore_workloads::tpcc::TpccSpec;
+use foreshore_workloads::tx::TxSpec;
+use foreshore_workloads::tx_spec::TxArgs;
+use foreshore_workloads::ycsb::YcsbSpec;
 use foreshore_workloads::{KvArgs, KvReport, Store};
 use std::process::ExitCode;
 
@@ -46,6 +53,26 @@ enum Bench {
         #[command(flatten)]
         args: KvArgs,
     },
+    /// TPC-C without think times
+    Tpcc(TxBench<TpccSpec>),
+    /// Record insertion into a table of each thread's own
+    Insert(TxBench<InsertSpec>),
+    /// YCSB A to F
+    Ycsb(TxBench<YcsbSpec>),
+    /// Lookups, insertions and deletions of random keys
+    Mix(TxBench<MixSpec>),
+    /// Transactions of a few reads and updates
+    Tx(TxBench<TxSpec>),
+}
+
+/// A transactional workload on an engine.
+#[derive(clap::Args)]
+struct TxBench<W: clap::Args> {
+    /// The engine
+    #[arg(long, value_enum)]
+    engine: Engine,
+    #[command(flatten)]
+    args: TxArgs<W>,
 }
 
 /// The engines.
@@ -69,7 +96,7 @@ impl Engine {
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
-        Command::Bench(Bench::Kv { engine, args }) => bench_kv(engine, &args),
+        Command::Bench(bench) => run(&bench),
         Command::Compare(options) => compare::run(&options).map_err(BenchError::from),
     };
     match outcome {
@@ -87,6 +114,17 @@ fn exit_code(error: &BenchError) -> u8 {
         BenchError::Usage(_) => 2,
         BenchError::Wrong(_) => 3,
         _ => 5,
+    }
+}
+
+fn run(bench: &Bench) -> Result<(), BenchError> {
+    match bench {
+        Bench::Kv { engine, args } => bench_kv(*engine, args),
+        Bench::Tpcc(TxBench { engine, args }) => tx::bench(*engine, args),
+        Bench::Insert(TxBench { engine, args }) => tx::bench(*engine, args),
+        Bench::Ycsb(TxBench { engine, args }) => tx::bench(*engine, args),
+        Bench::Mix(TxBench { engine, args }) => tx::bench(*engine, args),
+        Bench::Tx(TxBench { engine, args }) => tx::bench(*engine, args),
     }
 }
 

@@ -23,15 +23,22 @@ impl Redb {
     ///
     /// Errors: `buffered` is [`BenchError::Usage`], see above; or what redb says.
     pub fn create(dir: &Path, spec: &KvSpec) -> Result<Self, BenchError> {
-        let durability = match spec.durability {
-            Durability::Sync => redb::Durability::Immediate,
-            Durability::Relaxed => redb::Durability::None,
-            Durability::Buffered => {
-                let why = "redb has no --durability buffered: only sync, and relaxed, which a kill undoes";
-                return Err(BenchError::Usage(why.to_owned()));
-            }
-        };
+        let durability = commit_durability(spec.durability)?;
         Ok(Self { database: database(dir, spec.cache_bytes)?, durability })
+    }
+}
+
+/// redb's word for a durability.
+///
+/// Errors: [`BenchError::Usage`] for `buffered`.
+pub fn commit_durability(durability: Durability) -> Result<redb::Durability, BenchError> {
+    match durability {
+        Durability::Sync => Ok(redb::Durability::Immediate),
+        Durability::Relaxed => Ok(redb::Durability::None),
+        Durability::Buffered => {
+            let why = "redb has no --durability buffered: only sync, and relaxed, which a kill undoes";
+            Err(BenchError::Usage(why.to_owned()))
+        }
     }
 }
 

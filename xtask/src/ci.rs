@@ -8,12 +8,14 @@ use std::io;
 /// and the default build do not undo each other.
 fn steps() -> io::Result<Vec<Step>> {
     let loom = Cargo::new(
-        "test -p foreshore-base --release --test loom_latch --test loom_log_ring --target-dir target/loom",
+        "test -p foreshore-base --release --test loom_latch --test loom_rwx --test loom_log_ring --target-dir target/loom",
     )
     .env("RUSTFLAGS", "--cfg loom");
-    let shuttle =
-        Cargo::new("test -p foreshore-index --release --test shuttle_tree --target-dir target/shuttle")
-            .env("RUSTFLAGS", "--cfg shuttle");
+    let shuttle = Cargo::new(
+        "test -p foreshore-index --release --test shuttle_tree --test shuttle_csb --test shuttle_o2 \
+         --test shuttle_o2_optimistic --target-dir target/shuttle",
+    )
+    .env("RUSTFLAGS", "--cfg shuttle");
     let writes = Cargo::new("test -p foreshore --test reads_write_nothing --target-dir target/count")
         .env("RUSTFLAGS", "--cfg count_writes");
     let crash = Cargo::new("test -p foreshore --release --test crash").env("FORESHORE_SEED", "1");

@@ -32,12 +32,19 @@ const BUGS: &[Bug] = &[
     LATCH.bug("latch_validate_fence", "a_reader_never_sees_half_an_update", CI),
     LATCH.bug("latch_upgrade_fence", "a_reader_never_sees_half_an_update", CI),
     LATCH.bug("latch_release_order", "updates_are_not_lost", LONG),
-    TREE.bug("index_no_validation", "split_and_reader", CI),
-    TREE.bug("index_reader_does_not_move_right", "split_and_reader", LONG),
-    TREE.bug("index_writer_does_not_move_right", "unlink_and_insert", LONG),
-    TREE.bug("index_early_unlatch", "split_and_reader", LONG),
-    TREE.bug("index_root_order", "new_root_and_descent", LONG),
-    TREE.bug("index_reclaim_at_once", "scan_and_updates", LONG),
+    TREE.bug("index_no_validation", "scenarios::split_and_reader", CI),
+    TREE.bug("index_reader_does_not_move_right", "scenarios::split_and_reader", LONG),
+    TREE.bug("index_writer_does_not_move_right", "scenarios::unlink_and_insert", LONG),
+    TREE.bug("index_early_unlatch", "scenarios::split_and_reader", LONG),
+    TREE.bug("index_root_order", "scenarios::new_root_and_descent", LONG),
+    TREE.bug("index_reclaim_at_once", "scenarios::scan_and_updates", LONG),
+    CSB.bug("csb_shift_without_version", "shift_and_readers", LONG),
+    CSB.bug("csb_group_split_wrong_order", "group_split_and_readers", LONG),
+    CSB.bug("csb_compaction_skipped", "compaction_and_readers", LONG),
+    RWX.bug("rwx_xlock_does_not_wait", "readers_and_an_xlock_exclude_each_other", LONG),
+    RWX.bug("rwx_release_order", "writers_exclude_each_other", LONG),
+    O2.bug("o2_uncoupled_reader", "o2_scenarios::rotations_and_readers", LONG),
+    O2_OPTIMISTIC.bug("o2_bounds_not_checked", "scenarios::split_and_reader", LONG),
     ENGINE.bug("leaf_tie_ignores_length", "leaf::tests::model::heads_that_tie_are_told_apart", LONG),
     ENGINE.bug("leaf_split_loses_separator_key", "leaf::tests::model::underfull_leaves_merge", LONG),
     ENGINE.bug("leaf_redo_twice", "leaf::tests::redo::replay_equals_the_original", LONG),
@@ -55,6 +62,40 @@ const BUGS: &[Bug] = &[
         LONG,
     ),
     ENGINE.bug("log_ring_not_zeroed", "log::tests::crash::a_reserved_place_is_incomplete_until_filled", LONG),
+    TPCC.bug("tpcc_payment_forgets_district", "every_mix_keeps_the_conditions", LONG),
+    TPCC.bug("tpcc_delivery_forgets_balance", "every_mix_keeps_the_conditions", LONG),
+    TPCC.bug("tpcc_new_order_forgets_stock", "every_mix_keeps_the_conditions", LONG),
+    DEMO.bug("demo_acknowledges_too_much", "nothing_is_lost_by_a_kill", LONG),
+    TPCC.bug("reference_rollback_forgets_first_change", "transactions_begin_afresh_after_a_conflict", LONG),
+    ENGINE.bug(
+        "lock_upgrade_ignores_readers",
+        "lock::tests::rules::an_upgrade_waits_for_other_readers",
+        LONG,
+    ),
+    ENGINE.bug(
+        "lock_late_reader_overtakes",
+        "lock::tests::rules::a_late_reader_waits_behind_a_waiting_writer",
+        LONG,
+    ),
+    ENGINE.bug(
+        "lock_gap_ignored_by_inserter",
+        "lock::tests::rules::an_inserter_waits_for_every_scanner",
+        LONG,
+    ),
+    ENGINE.bug("lock_leaver_wakes_nobody", "lock::tests::rules::who_gives_up_lets_others_pass", LONG),
+    ENGINE.bug(
+        "image_of_colliding_key",
+        "lock::tests::images::keys_of_one_name_keep_their_images_apart",
+        LONG,
+    ),
+    HISTORIES.bug("txn_gap_ignored", "serializable_histories_have_a_serial_order", CI),
+    HISTORIES.bug("txn_scan_not_validated", "serializable_histories_have_a_serial_order", LONG),
+    HISTORIES.bug("txn_snapshot_point_first", "serializable_histories_have_a_serial_order", LONG),
+    ENGINE.bug("txn_horizon_unbounded", "txn::slots::tests::no_horizon_lies_beyond_the_log", LONG),
+    HISTORIES.bug("txn_locks_released_early", "serializable_histories_have_a_serial_order", LONG),
+    HISTORIES.bug("txn_image_dropped_early", "serializable_histories_have_a_serial_order", LONG),
+    HISTORY_CRASHES.bug("txn_reader_acknowledged_early", "a_reader_waits_for_what_it_read", LONG),
+    HISTORY_CRASHES.bug("txn_prepared_unlocked", "prepared_transactions_keep_their_locks", LONG),
 ];
 
 /// In every CI run, or only with `cargo xtask seeded`.
@@ -70,7 +111,16 @@ struct Build {
 const LATCH: Build = Build { checker: "loom", test_args: "--release -p foreshore-base --test loom_latch" };
 const TREE: Build =
     Build { checker: "shuttle", test_args: "--release -p foreshore-index --test shuttle_tree" };
+const CSB: Build = Build { checker: "shuttle", test_args: "--release -p foreshore-index --test shuttle_csb" };
+const RWX: Build = Build { checker: "loom", test_args: "--release -p foreshore-base --test loom_rwx" };
+const O2: Build = Build { checker: "shuttle", test_args: "--release -p foreshore-index --test shuttle_o2" };
+const O2_OPTIMISTIC: Build =
+    Build { checker: "shuttle", test_args: "--release -p foreshore-index --test shuttle_o2_optimistic" };
 const ENGINE: Build = Build { checker: "", test_args: "-p foreshore --lib" };
+const DEMO: Build = Build { checker: "", test_args: "-p foreshore-cli --test demo" };
+const HISTORIES: Build = Build { checker: "", test_args: "-p foreshore --test serializable" };
+const HISTORY_CRASHES: Build = Build { checker: "", test_args: "-p foreshore --test serializable_crash" };
+const TPCC: Build = Build { checker: "", test_args: "-p foreshore-workloads --test tpcc" };
 
 impl Build {
     const fn bug(&self, name: &'static str, test: &'static str, in_ci: bool) -> Bug {

@@ -137,15 +137,25 @@ impl RelaxedBytes {
     /// Copies the bytes at `offset` out.
     #[inline]
     pub fn read(&self, offset: usize, out: &mut [u8]) {
-        let mut at = offset;
-        let mut chunks = out.chunks_exact_mut(WORD);
-        for chunk in &mut chunks {
-            chunk.copy_from_slice(&self.u64_at(at).to_le_bytes());
-            at += WORD;
+        let whole = out.len() / WORD;
+        let (first, shift) = (offset / WORD, (offset % WORD) * 8);
+        let (words, rest) = out.split_at_mut(whole * WORD);
+        let chunks = words.chunks_exact_mut(WORD);
+        if shift == 0 {
+            for (chunk, word) in chunks.zip(&self.0[first..first + whole]) {
+                chunk.copy_from_slice(&word.load(Relaxed).to_le_bytes());
+            }
+        } else if whole > 0 {
+            // Each word is loaded once: its upper bytes go here, its lower ones went before.
+            let mut low = self.word(first) >> shift;
+            for (chunk, word) in chunks.zip(&self.0[first + 1..=first + whole]) {
+                let word = word.load(Relaxed);
+                chunk.copy_from_slice(&(low | word << (64 - shift)).to_le_bytes());
+                low = word >> shift;
+            }
         }
-        let rest = chunks.into_remainder();
         let len = rest.len();
-        rest.copy_from_slice(&self.uint_at(at, len).to_le_bytes()[..len]);
+        rest.copy_from_slice(&self.uint_at(offset + whole * WORD, len).to_le_bytes()[..len]);
     }
 
     /// Appends `len` bytes at `offset` to `out`.

@@ -45,6 +45,12 @@ id! {
     Lsn(u64)
 }
 
+id! {
+    /// Names a read-write transaction that has written: the LSN of its first log record, so that later ones are greater,
+    /// across restarts too.
+    TxnId(u64)
+}
+
 impl PageId {
     /// The end of a leaf chain.
     pub const NONE: PageId = PageId(0);

@@ -99,6 +99,12 @@ impl NodeLatch {
         Optimistic { latch: self, seen: word }.upgrade().ok()
     }
 
+    /// The word: who finds it the same later, and even, knows that nothing was changed in between (L1).
+    #[inline]
+    pub fn word(&self) -> u64 {
+        self.word.load(Acquire)
+    }
+
     /// Is the latch held right now? For assertions and tests only.
     pub fn is_latched(&self) -> bool {
         self.word.load(Relaxed) & LATCHED != 0

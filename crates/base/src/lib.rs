@@ -1,4 +1,4 @@
-//! What every Foreshore crate stands on: the node latch, bytes that may be read while they change, ids as types,
+//! What every Foreshore crate stands on: the node latch and lock, bytes that may be read while they change, ids as types,
 //! and the seam through which model checkers replace atomics and threads.
 //!
 //! Layers above (`foreshore-io`, `foreshore-index`, `foreshore`) use these and never `std::sync::atomic` directly
@@ -8,8 +8,10 @@ pub mod bytes;
 pub mod ids;
 pub mod latch;
 pub mod prefetch;
+pub mod rwx;
 pub mod sync;
 
 pub use bytes::RelaxedBytes;
-pub use ids::{FrameId, Lsn, PageId, SlotId, TableId};
+pub use ids::{FrameId, Lsn, PageId, SlotId, TableId, TxnId};
 pub use latch::{Exclusive, NodeLatch, Optimistic, Restart};
+pub use rwx::RwxLock;

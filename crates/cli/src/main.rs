@@ -31,7 +31,7 @@ const AFTER_HELP: &str = "\
 Exit codes: 0 done, 1 absent, 2 usage, 3 corruption, 4 locked, 5 I/O.
 
 A first session:
-  foreshore demo                                        load, kill -9, recover, verify
+  foreshore demo                                        TPC-C, kill -9, recover, verify
   foreshore load --table flights --key Year,Month,DayofMonth,UniqueCarrier,FlightNum,Origin flights.csv.gz
   foreshore get  --table flights 2011,1,1,AA,428,IAH
   foreshore scan --table flights --prefix 2011,12,24,WN --limit 5
@@ -70,11 +70,14 @@ fn main() -> ExitCode {
     }
 }
 
-/// Parses the command line. The flags of `bench kv` are shared with other engines' drivers; here sizes have units.
+/// Parses the command line. The flags of most benchmarks are shared with other engines' drivers; here sizes have units.
 fn parse() -> Cli {
     let command = Cli::command().mut_subcommand("bench", |bench| {
-        bench.mut_subcommand("kv", |kv| {
-            kv.mut_arg("cache_bytes", |cache| cache.value_parser(args::parse_bytes))
+        bench.mut_subcommands(|workload| {
+            workload.mut_args(|arg| match arg.get_id().as_str() {
+                "cache_bytes" => arg.value_parser(args::parse_bytes),
+                _ => arg,
+            })
         })
     });
     Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())

@@ -1,8 +1,11 @@
 //! Progress on stderr: a bar on a terminal, a line every few seconds in a log.
 
+use crate::output::grouped;
+use foreshore_workloads::kv::Progress;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::cell::Cell;
 use std::io::IsTerminal;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 const LINE_EVERY: Duration = Duration::from_secs(5);
@@ -51,6 +54,23 @@ impl Meter {
 impl Drop for Meter {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// A meter for each phase of a workload, told by any of its threads.
+#[derive(Default)]
+pub struct Phases(Mutex<Option<(&'static str, Meter)>>);
+
+impl Phases {
+    /// Shows progress; a new phase begins a new meter.
+    pub fn tell(&self, progress: &Progress) {
+        let mut meter = self.0.lock().expect("progress does not panic");
+        if meter.as_ref().is_none_or(|(phase, _)| *phase != progress.phase) {
+            *meter = Some((progress.phase, Meter::new(progress.phase, progress.total)));
+        }
+        if let Some((_, meter)) = meter.as_ref() {
+            meter.set(progress.done, || grouped(progress.done));
+        }
     }
 }
 

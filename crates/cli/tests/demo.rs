@@ -5,54 +5,62 @@ mod common;
 use common::Shell;
 use serde_json::Value;
 
+/// A database that loads in a moment.
+const SMALL: [&str; 5] = ["demo", "--items=500", "--customers=60", "--warehouses=2", "--dir=demo.db"];
+
+fn step<'s>(steps: &'s [Value], name: &str) -> &'s Value {
+    steps.iter().find(|step| step["demo"] == name).unwrap_or_else(|| panic!("{name}: {steps:?}"))
+}
+
 #[test]
 fn nothing_is_lost_by_a_kill() {
     let shell = Shell::new();
-    shell.write(
-        "flights.csv",
-        "year,month,day,carrier,flight,origin\n2014,1,1,AS,145,PDX\n2014,1,1,US,1830,SEA\n",
-    );
-    let steps =
-        shell.json(&["demo", "--rows", "6000", "--dir", "demo.db", "--keep", "--flights", "flights.csv"]);
-    let step = |name: &str| -> &Value { steps.iter().find(|step| step["demo"] == name).expect(name) };
-    assert_eq!(step("generate")["rows"], 6002);
-    assert_eq!(step("second open")["refused"], true);
-    assert!(step("load")["rows"].as_u64().expect("a count") >= 3001);
-    assert_eq!(step("verify")["lost"], 0);
-    assert_eq!(step("verify")["acknowledged"], step("load")["rows"]);
-    assert_eq!(step("lookups")["wrong"], 0);
-    assert_eq!(step("reopen")["redo_records"], 0, "a clean close leaves nothing to redo");
-    assert_eq!(step("scan")["rows"], 6002);
+    let args = [&SMALL[..], &["--seconds=3", "--threads=8", "--svg=chart.svg", "--keep"]].concat();
+    let steps = shell.json(&args);
+    let names: Vec<_> = steps.iter().map(|step| step["demo"].as_str().expect("a name")).collect();
+    let verified = ["verify", "conditions", "check"];
+    let expected = [
+        &["load", "work", "second open", "kill -9", "recover"][..],
+        &verified,
+        &["go on"],
+        &verified,
+        &["close", "chart"],
+    ];
+    assert_eq!(names, expected.concat());
+    assert!(step(&steps, "work")["acknowledged"].as_u64() > Some(0));
+    assert!(step(&steps, "recover")["redo_records"].as_u64() > Some(0));
+    assert!(step(&steps, "recover")["undone"].as_u64() <= Some(8), "at most one of each client");
+    let told = |name: &str| step(&steps, name)["acknowledged"].as_u64().expect("a count");
+    let verifies: Vec<_> = steps.iter().filter(|step| step["demo"] == "verify").collect();
+    assert_eq!(verifies[0]["acknowledged"], told("work"));
+    assert_eq!(verifies[1]["acknowledged"], told("work") + told("go on"));
+    assert!(steps.iter().all(|step| step.get("lost").is_none_or(|lost| lost == 0)));
 
-    assert_eq!(
-        shell.ok(&["get", "--dir", "demo.db", "--table", "flights", "2014,1,1,AS,145,PDX"]),
-        "2014,1,1,AS,145,PDX\n"
-    );
-    let orders = shell.json(&["scan", "--dir", "demo.db", "--table", "orders", "--limit", "2"]);
-    assert_eq!(orders[1]["row"]["o_orderkey"], "2");
-    let complaint = shell.fails(2, &["demo", "--dir", "demo.db"]);
+    let chart = std::fs::read_to_string(shell.path("chart.svg")).expect("a chart");
+    for text in ["kill -9", "open again", "transactions/s", "commit latency, ms", "p99", "<polyline"] {
+        assert!(chart.contains(text), "{text} in {chart}");
+    }
+    assert!(shell.ok(&["tables", "--dir", "demo.db"]).contains("order_line"));
+    let complaint = shell.fails(2, &SMALL);
     assert!(complaint.contains("not empty"), "{complaint}");
 }
 
 #[test]
-fn the_demonstration_removes_what_it_made() {
+fn the_demonstration_removes_its_database_and_ends_with_the_verdict() {
     let shell = Shell::new();
-    shell.ok(&["demo", "--rows", "2000", "--durability", "buffered", "--dir", "demo.db"]);
+    let told = shell.ok(&[&SMALL[..], &["--seconds=1", "--durability=buffered"]].concat());
+    let verdict = told.lines().last().expect("a verdict");
+    assert!(verdict.starts_with("nothing was lost: all "), "{told}");
     assert!(!shell.path("demo.db").exists());
+    assert!(shell.path("foreshore-demo.svg").exists());
 }
 
-/// A disk too slow for all rows in the time given: fewer are loaded, and exactly those must be there.
 #[test]
-fn a_demonstration_that_runs_out_of_time_still_counts_every_row() {
+fn a_chart_without_a_place_is_refused_before_the_work() {
     let shell = Shell::new();
-    let steps =
-        shell.json(&["demo", "--rows", "200000", "--seconds", "0.2", "--threads", "4", "--dir", "demo.db"]);
-    let rows = |name| -> u64 {
-        let step = steps.iter().find(|step| step["demo"] == name).expect(name);
-        step["rows"].as_u64().expect("a count")
-    };
-    assert!(rows("scan") < 200_000, "nothing was cut: {steps:?}");
-    assert!(rows("scan") >= rows("load") + rows("resume"));
+    let complaint = shell.fails(2, &[&SMALL[..], &["--svg=absent/chart.svg"]].concat());
+    assert!(complaint.contains("no directory absent"), "{complaint}");
+    assert!(!shell.path("demo.db").exists());
 }
 
 #[test]

@@ -99,6 +99,73 @@ pub enum Error {
         /// Its name.
         name: String,
     },
+    /// Transactions waited for each other in a circle, and this one was chosen to give way. It is rolled back: run it
+    /// again. [`Database::transact`](crate::Database::transact) does that by itself.
+    #[error(
+        "transaction {txn} and transaction {with} waited for each other, {}; transaction {txn} was rolled back: run it again",
+        place(.table, .key)
+    )]
+    Deadlock {
+        /// The transaction that was rolled back.
+        txn: u64,
+        /// One that waited for it.
+        with: u64,
+        /// The table of the lock that was waited for.
+        table: String,
+        /// The encoded key of that lock; `None`: a gap between keys.
+        key: Option<Vec<u8>>,
+    },
+    /// A lock was not granted in time. Nothing was changed by this call; the transaction may try again or roll back.
+    #[error(
+        "transaction {txn} waited {waited:?} for a lock{}, {}; try again, or roll it back",
+        held_by(.holder),
+        place(.table, .key)
+    )]
+    LockTimeout {
+        /// The transaction that waited.
+        txn: u64,
+        /// One that holds the lock, where known.
+        holder: Option<u64>,
+        /// The table of the lock.
+        table: String,
+        /// The encoded key of the lock; `None`: a gap between keys.
+        key: Option<Vec<u8>>,
+        /// How long it waited.
+        waited: std::time::Duration,
+    },
+    /// The transaction was rolled back by someone else: [`Database::abort`](crate::Database::abort), or because it was
+    /// idle for too long. Run it again.
+    #[error(
+        "transaction {txn} was rolled back by another thread, or because it was idle for too long; run it again"
+    )]
+    Aborted {
+        /// The transaction.
+        txn: u64,
+    },
+    /// The transaction has ended: it was committed or rolled back. Begin a new one.
+    #[error("the transaction has already ended; begin a new one")]
+    Ended,
+    /// Too many transactions or snapshots are open. Wait for some to end.
+    #[error("more than {max} transactions are open; end some of them")]
+    TooManyTransactions {
+        /// How many may be open.
+        max: usize,
+    },
+    /// What the snapshot needs was given up, because old versions took more memory than they may. Take a new snapshot.
+    #[error("the snapshot is too old: the rows it needs were given up to bound memory; take a new snapshot")]
+    SnapshotTooOld,
+    /// A table is in use by transactions that did not end in time.
+    #[error("table {name:?} is in use by running transactions; end them, then drop it")]
+    TableInUse {
+        /// Its name.
+        name: String,
+    },
+    /// There is no prepared transaction with this id.
+    #[error("no prepared transaction has the id {gid:?}")]
+    UnknownTransaction {
+        /// The id, where it is text.
+        gid: String,
+    },
     /// An argument makes no sense.
     #[error("{0}")]
     Argument(String),
@@ -112,7 +179,29 @@ fn holder(pid: &Option<u32>) -> String {
     }
 }
 
+fn place(table: &str, key: &Option<Vec<u8>>) -> String {
+    match key {
+        Some(key) => format!("key {} of table {table:?}", key.escape_ascii()),
+        None => format!("a gap between keys of table {table:?}"),
+    }
+}
+
+fn held_by(holder: &Option<u64>) -> String {
+    holder.map(|holder| format!(" that transaction {holder} holds")).unwrap_or_default()
+}
+
 impl Error {
+    /// May the same transaction succeed if it is run again?
+    pub fn is_retryable(&self) -> bool {
+        matches!(
+            self,
+            Error::Deadlock { .. }
+                | Error::LockTimeout { .. }
+                | Error::Aborted { .. }
+                | Error::SnapshotTooOld
+        )
+    }
+
     /// Wraps an operating-system error; a full disk becomes [`Error::Full`].
     pub(crate) fn io(what: impl Into<String>, source: &io::Error) -> Self {
         let what = what.into();

@@ -5,12 +5,17 @@
 
 mod db;
 mod error;
+mod fields;
 mod leaf;
+mod lock;
 mod log;
 mod page;
 mod pool;
 mod recovery;
 mod tree;
+mod txn;
+mod version;
+mod waits;
 
 /// The README's example is compiled with the tests.
 #[cfg(doctest)]
@@ -18,8 +23,10 @@ mod tree;
 mod readme {}
 
 pub use db::{
-    Builder, ByteRange, ByteTable, CheckReport, Database, Key, KeyBounds, Range, RawBounds, Stats, Table,
-    TableReport, Value,
+    Builder, ByteRange, ByteTable, CheckReport, CommitTicket, Database, Isolation, Key, KeyBounds, Range,
+    RawBounds, Savepoint, Snapshot, SnapshotBytes, SnapshotTable, Stats, Table, TableReport, Transaction,
+    TransactionBytes, TransactionOptions, TransactionRange, TransactionTable, Value,
 };
 pub use error::{Error, Result};
 pub use log::Durability;
+pub use waits::Wait;

@@ -13,6 +13,7 @@ use common::{Rng, env, tiny};
 use foreshore::{Database, Durability, Error};
 use foreshore_io::{SimDisk, sim::Crash};
 use std::collections::BTreeMap;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
@@ -31,6 +32,30 @@ enum Op {
     CreateTable,
     DropTable,
     BulkLoad(Vec<(Vec<u8>, Vec<u8>)>),
+    /// All of these in one transaction, which ends like this.
+    Transact(Vec<Step>, End),
+}
+
+/// One step of a transaction.
+#[derive(Clone, Debug)]
+enum Step {
+    Put(Vec<u8>, Vec<u8>),
+    Remove(Vec<u8>),
+    /// Writes uncommitted pages out.
+    Checkpoint,
+    Savepoint,
+    /// Back to the last savepoint.
+    RollBack,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum End {
+    Commit,
+    RollBack,
+    /// Stays open until its thread ends or the crash comes. Its keys are nobody else's.
+    Never,
+    PreparedCommit,
+    PreparedRollBack,
 }
 
 struct Workload {
@@ -63,6 +88,25 @@ const WORKLOADS: &[Workload] = &[
         ops: checkpoints,
     },
     Workload { name: "tables come and go", durability: Durability::Sync, threads: 1, ops: tables },
+    Workload { name: "transactions", durability: Durability::Sync, threads: 1, ops: transactions },
+    Workload {
+        name: "transactions, buffered",
+        durability: Durability::Buffered,
+        threads: 2,
+        ops: transactions,
+    },
+    Workload {
+        name: "transactions that stay open",
+        durability: Durability::Sync,
+        threads: 2,
+        ops: open_transactions,
+    },
+    Workload {
+        name: "prepared transactions",
+        durability: Durability::Sync,
+        threads: 1,
+        ops: prepared_transactions,
+    },
     Workload { name: "bulk load", durability: Durability::Sync, threads: 1, ops: bulk },
     Workload { name: "three writers", durability: Durability::Sync, threads: 3, ops: puts_and_removes },
     Workload {
@@ -149,6 +193,51 @@ fn tables(rng: &mut Rng, scale: usize) -> Vec<Op> {
         .collect()
 }
 
+fn steps(rng: &mut Rng, first_key: usize, n: usize) -> Vec<Step> {
+    (0..n)
+        .map(|_| match rng.below(12) {
+            0 => Step::Checkpoint,
+            1 => Step::Savepoint,
+            2 => Step::RollBack,
+            3 | 4 => Step::Remove(key(first_key + rng.below(60))),
+            _ => {
+                let len = rng.below(200);
+                Step::Put(key(first_key + rng.below(60)), rng.bytes(len))
+            }
+        })
+        .collect()
+}
+
+fn transactions(rng: &mut Rng, scale: usize) -> Vec<Op> {
+    (0..12 * scale)
+        .map(|_| match rng.below(5) {
+            0 => Op::Put(key(rng.below(60)), rng.bytes(90)),
+            1 => Op::Transact(steps(rng, 0, 12), End::RollBack),
+            _ => Op::Transact(steps(rng, 0, 12), End::Commit),
+        })
+        .collect()
+}
+
+fn open_transactions(rng: &mut Rng, scale: usize) -> Vec<Op> {
+    (0..12 * scale)
+        .map(|i| match i % 4 {
+            0 => Op::Transact(steps(rng, 1000 * (i + 1), 20), End::Never),
+            1 => Op::Checkpoint,
+            _ => Op::Transact(steps(rng, 0, 8), End::Commit),
+        })
+        .collect()
+}
+
+fn prepared_transactions(rng: &mut Rng, scale: usize) -> Vec<Op> {
+    (0..12 * scale)
+        .map(|i| match i % 3 {
+            0 => Op::Transact(steps(rng, 0, 8), End::PreparedCommit),
+            1 => Op::Transact(steps(rng, 0, 8), End::PreparedRollBack),
+            _ => Op::Put(key(rng.below(60)), rng.bytes(90)),
+        })
+        .collect()
+}
+
 fn bulk(rng: &mut Rng, scale: usize) -> Vec<Op> {
     let rows =
         |from: usize, rng: &mut Rng| (from..from + 60 * scale).map(|i| (key(i), rng.bytes(100))).collect();
@@ -192,6 +281,7 @@ fn run_thread(
     progress: &Progress,
 ) -> Result<(), Error> {
     let table = db.byte_table("rows")?;
+    let mut open = Vec::new();
     for (i, op) in ops.iter().enumerate() {
         progress.begun.store(i + 1, SeqCst);
         match op {
@@ -205,6 +295,24 @@ fn run_thread(
             Op::BulkLoad(rows) => {
                 table.bulk_load(rows.iter().map(|(key, value)| (prefixed(thread, key), value)))?;
             }
+            Op::Transact(steps, end) => {
+                let tx = db.begin()?;
+                transact(db, &tx, &table, thread, steps)?;
+                let gid = format!("{thread}-{i}-{end:?}");
+                match end {
+                    End::Commit => tx.commit()?,
+                    End::RollBack => tx.rollback()?,
+                    End::Never => open.push(tx),
+                    End::PreparedCommit => {
+                        tx.prepare(&gid)?;
+                        db.commit_prepared(&gid)?;
+                    }
+                    End::PreparedRollBack => {
+                        tx.prepare(&gid)?;
+                        db.rollback_prepared(&gid)?;
+                    }
+                }
+            }
         }
         // A dead process acknowledges nothing. Here it lives on, in memory, until its next I/O.
         if disk.is_crashed() {
@@ -216,6 +324,41 @@ fn run_thread(
         }
     }
     Ok(())
+}
+
+fn transact(
+    db: &Database,
+    tx: &foreshore::Transaction,
+    table: &foreshore::ByteTable,
+    thread: usize,
+    steps: &[Step],
+) -> Result<(), Error> {
+    let rows = tx.bytes(table);
+    let mut savepoint = tx.savepoint()?;
+    for step in steps {
+        match step {
+            Step::Put(key, value) => rows.put(&prefixed(thread, key), value)?,
+            Step::Remove(key) => drop(rows.remove(&prefixed(thread, key))?),
+            Step::Checkpoint => db.checkpoint()?,
+            Step::Savepoint => savepoint = tx.savepoint()?,
+            Step::RollBack => tx.rollback_to(savepoint)?,
+        }
+    }
+    Ok(())
+}
+
+/// What the steps of a transaction make of its thread's rows.
+fn apply(rows: &mut Rows, thread: usize, steps: &[Step]) {
+    let mut savepoint = rows.clone();
+    for step in steps {
+        match step {
+            Step::Put(key, value) => drop(rows.insert(prefixed(thread, key), value.clone())),
+            Step::Remove(key) => drop(rows.remove(&prefixed(thread, key))),
+            Step::Checkpoint => {}
+            Step::Savepoint => savepoint = rows.clone(),
+            Step::RollBack => *rows = savepoint.clone(),
+        }
+    }
 }
 
 /// Runs all threads until the end or the crash.
@@ -243,6 +386,8 @@ fn states(thread: usize, ops: &[Op]) -> Vec<(usize, Rows, bool)> {
             Op::CreateTable => second = true,
             Op::DropTable => second = false,
             Op::Checkpoint | Op::Sync => {}
+            Op::Transact(steps, End::Commit | End::PreparedCommit) => apply(&mut rows, thread, steps),
+            Op::Transact(..) => {}
             Op::BulkLoad(more) => {
                 for (key, value) in more {
                     rows.insert(prefixed(thread, key), value.clone());
@@ -268,6 +413,13 @@ fn found(db: &Database, thread: usize) -> (Rows, bool) {
 
 /// Is what was found one of the states allowed?
 fn verify(db: &Database, ops: &[Vec<Op>], progress: &[Progress], kind: Crash, what: &str) {
+    // Prepared transactions survive; what becomes of them is the coordinator's choice. Nobody was told of a commit, so
+    // both are right; what was to be rolled back is.
+    for gid in db.recover() {
+        let commits = gid.ends_with(b"Commit") && gid.len() % 2 == 0;
+        let told = if commits { db.commit_prepared(&gid) } else { db.rollback_prepared(&gid) };
+        told.unwrap_or_else(|e| panic!("{what}: {}: {e}", gid.escape_ascii()));
+    }
     db.check().unwrap_or_else(|e| panic!("{what}: {e}"));
     for (thread, (ops, progress)) in ops.iter().zip(progress).enumerate() {
         let least = match kind {
@@ -313,7 +465,14 @@ fn crash_once(
     if let Some((kind_again, again)) = again {
         disk.crash_at(disk.events() + again);
         if let Ok(db) = tiny().durability(workload.durability).open_on(Arc::new(disk.clone())) {
-            verify(&db, &ops, &progress, kind, &format!("{what}, before the second crash"));
+            let what = format!("{what}, before the second crash");
+            let seen = panic::catch_unwind(AssertUnwindSafe(|| verify(&db, &ops, &progress, kind, &what)));
+            // What was begun at the opening may go on, and the crash may come while we look.
+            if let Err(wrong) = seen
+                && !disk.is_crashed()
+            {
+                panic::resume_unwind(wrong);
+            }
         }
         disk = disk.after_crash(kind_again, seed ^ at ^ again << 20);
         if kind_again == Crash::PowerLoss {
@@ -328,7 +487,7 @@ fn crash_once(
     db.close().unwrap_or_else(|e| panic!("{what}: closing: {e}"));
     let db = tiny()
         .durability(workload.durability)
-        .open_on(Arc::new(disk))
+        .open_on(Arc::new(disk.clone()))
         .unwrap_or_else(|e| panic!("{what}: clean reopening: {e}"));
     verify(&db, &ops, &progress, weakest, &format!("{what}, after a clean close"));
 }

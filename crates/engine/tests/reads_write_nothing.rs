@@ -35,4 +35,13 @@ fn a_get_writes_no_shared_memory() {
     assert_eq!(table.range(..).count(), ROWS as usize);
     assert_eq!(table.range(..).rev().count(), ROWS as usize);
     assert_eq!(writes() - before, 0, "writes by two scans");
+
+    let snapshot = db.snapshot().unwrap();
+    let rows = snapshot.bytes(&table);
+    let before = writes();
+    for i in 0..ROWS {
+        assert!(rows.get_into(&i.to_be_bytes(), &mut value).unwrap());
+    }
+    assert_eq!(rows.range(..).count(), ROWS as usize);
+    assert_eq!(writes() - before, 0, "writes by {ROWS} gets and a scan of a snapshot");
 }

@@ -12,7 +12,7 @@
 //! Memory of a dropped map serves other maps of the process. It is zeroed by the system when a huge page is first
 //! touched: the first node costs up to 2 MiB of residence, for all maps together.
 
-use crate::node::Node;
+use crate::pooled::Pooled;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use std::cell::RefCell;
 use std::ptr::NonNull;
@@ -56,7 +56,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-const fn class<N: Node>() -> usize {
+const fn class<N: Pooled>() -> usize {
     assert!(
         size_of::<N>().is_multiple_of(LINE) && size_of::<N>() / LINE <= LINES_MAX && align_of::<N>() <= LINE
     );
@@ -66,7 +66,7 @@ const fn class<N: Node>() -> usize {
 /// A node that nobody else knows, with whatever content, but with a latch that is open.
 ///
 /// Panics if the system has no memory.
-pub(crate) fn take<N: Node>() -> NonNull<N> {
+pub(crate) fn take<N: Pooled>() -> NonNull<N> {
     let class = const { class::<N>() };
     let cached = CACHE.try_with(|cache| {
         let free = &mut cache.borrow_mut().0[class];
@@ -90,7 +90,7 @@ pub(crate) fn take<N: Node>() -> NonNull<N> {
 ///
 /// # Safety
 /// The node came from [`take`], and nobody can reach it any more (P2).
-pub(crate) unsafe fn give_back<N: Node>(node: NonNull<N>) {
+pub(crate) unsafe fn give_back<N: Pooled>(node: NonNull<N>) {
     let class = const { class::<N>() };
     let address = node.as_ptr().expose_provenance();
     let cached = CACHE.try_with(|cache| {
@@ -106,7 +106,7 @@ pub(crate) unsafe fn give_back<N: Node>(node: NonNull<N>) {
 }
 
 /// Fills an empty list from the shared one, or with new nodes.
-fn refill<N: Node>(class: usize, free: &mut Vec<Address>) {
+fn refill<N: Pooled>(class: usize, free: &mut Vec<Address>) {
     let mut shared = lock(&FREE[class]);
     let keep = shared.len().saturating_sub(BATCH);
     free.extend(shared.drain(keep..));
@@ -124,8 +124,8 @@ fn refill<N: Node>(class: usize, free: &mut Vec<Address>) {
     }
 }
 
-/// Cuts `bytes`, a multiple of a line, off the arena. What is left of an arena too small for it is given up.
-fn cut(bytes: usize) -> Address {
+/// Cuts `bytes` of zeros, a multiple of a line, off the arena. What is left of an arena too small for it is given up.
+pub(crate) fn cut(bytes: usize) -> Address {
     let mut arena = lock(&ARENA);
     if arena.end - arena.next < bytes {
         *arena = map_arena();

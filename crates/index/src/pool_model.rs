@@ -1,7 +1,7 @@
 //! The pool under shuttle, whose atomics are not plain words: nodes are boxes. The node given back last is handed out
 //! first, and a node in the pool is marked, so that whoever still reads it is caught.
 
-use crate::node::Node;
+use crate::pooled::Pooled;
 use std::any::Any;
 use std::cell::RefCell;
 use std::ptr::NonNull;
@@ -10,13 +10,13 @@ use std::sync::atomic::Ordering::Relaxed;
 thread_local!(static FREE: RefCell<Vec<Box<dyn Any>>> = RefCell::default());
 
 /// A node that nobody else knows.
-pub(crate) fn take<N: Node>() -> NonNull<N> {
+pub(crate) fn take<N: Pooled>() -> NonNull<N> {
     let free = FREE.with_borrow_mut(|free| {
         let last = free.iter().rposition(|node| node.is::<N>())?;
         free.remove(last).downcast::<N>().ok()
     });
     let node = free.unwrap_or_else(|| Box::new(N::vacant()));
-    node.header().pooled.store(false, Relaxed);
+    Pooled::pooled(&*node).store(false, Relaxed);
     NonNull::from(Box::leak(node))
 }
 
@@ -24,10 +24,10 @@ pub(crate) fn take<N: Node>() -> NonNull<N> {
 ///
 /// # Safety
 /// The node came from [`take`], and nobody can reach it any more.
-pub(crate) unsafe fn give_back<N: Node>(node: NonNull<N>) {
+pub(crate) unsafe fn give_back<N: Pooled>(node: NonNull<N>) {
     // SAFETY: `take` leaked a box.
     let node = unsafe { Box::from_raw(node.as_ptr()) };
-    node.header().pooled.store(true, Relaxed);
+    Pooled::pooled(&*node).store(true, Relaxed);
     FREE.with_borrow_mut(|free| free.push(node));
 }
 

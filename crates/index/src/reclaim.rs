@@ -15,9 +15,9 @@ use model as imp;
 #[cfg(not(shuttle))]
 use std_epoch as imp;
 
-use crate::node::Node;
 use crate::node::blob;
 use crate::pool;
+use crate::pooled::Pooled;
 use std::ptr::NonNull;
 
 /// Keeps what this thread may have seen from being reused. Costs about 6 ns; nested in another pin 1 ns.
@@ -44,7 +44,7 @@ impl Pin {
     ///
     /// # Safety
     /// `node` came from the pool, and nothing in the tree points to it any more except dead nodes.
-    pub(crate) unsafe fn retire_node<N: Node>(&self, node: &N) {
+    pub(crate) unsafe fn retire_node<N: Pooled>(&self, node: &N) {
         let address = NonNull::from(node).as_ptr().expose_provenance();
         let free = move || {
             let node = NonNull::new(std::ptr::with_exposed_provenance_mut::<N>(address)).expect("not null");
@@ -56,6 +56,14 @@ impl Pin {
         imp::defer(&self.guard, free);
         #[cfg(seeded_bug = "index_reclaim_at_once")]
         free();
+    }
+
+    /// Runs `free` when every pin of now is gone.
+    ///
+    /// # Safety
+    /// `free` may run on any thread, at any later time; what it frees came to nobody's knowledge but under a pin.
+    pub(crate) unsafe fn defer(&self, free: impl FnOnce() + Send + 'static) {
+        imp::defer(&self.guard, free);
     }
 
     /// Frees the memory of a long key, later.

@@ -28,6 +28,8 @@ pub trait Lane: Copy + Ord + std::fmt::Debug + Send + Sync + 'static {
 
     /// The next lower image, if there is one.
     fn before(self) -> Option<Self>;
+    /// The next higher image, if there is one.
+    fn after(self) -> Option<Self>;
     /// A cell with this image.
     fn cell(self) -> Self::Cell;
     /// Reads a cell.
@@ -47,6 +49,11 @@ macro_rules! lane {
             #[inline(always)]
             fn before(self) -> Option<Self> {
                 self.checked_sub(1)
+            }
+
+            #[inline(always)]
+            fn after(self) -> Option<Self> {
+                self.checked_add(1)
             }
 
             #[inline(always)]

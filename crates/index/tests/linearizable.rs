@@ -5,7 +5,11 @@
 //! a witness is Wing and Gong's, with Lowe's memory of states already tried.
 #![cfg(not(any(loom, shuttle)))]
 
-use foreshore_index::{ByteMap, IntMap};
+#[allow(dead_code)] // not every test file asks for everything
+mod common;
+
+use common::U64Map;
+use foreshore_index::{ByteMap, CsbMap, IntMap, O2Map, OptimisticO2Map};
 use std::collections::HashSet;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -138,10 +142,9 @@ fn rounds() -> u64 {
 }
 
 /// Few keys in nodes of four: splits and unlinkings all the time.
-#[test]
-fn int_histories() {
+fn int_histories<M: U64Map>() {
     for seed in 1..=rounds() {
-        let map = IntMap::<u64, 4>::new();
+        let map = M::load(std::iter::empty(), 1.0);
         let events = record(seed, 5000, |key, call| match call {
             Call::Get => map.get(key),
             Call::Insert(value) => map.insert(key, value),
@@ -150,6 +153,26 @@ fn int_histories() {
         assert_linearizable(seed, &events);
         map.check().unwrap_or_else(|e| panic!("seed {seed}: {e}"));
     }
+}
+
+#[test]
+fn bplus_histories() {
+    int_histories::<IntMap<u64, 4>>();
+}
+
+#[test]
+fn csb_histories() {
+    int_histories::<CsbMap<u64, 4>>();
+}
+
+#[test]
+fn o2_histories() {
+    int_histories::<O2Map<u64, 4>>();
+}
+
+#[test]
+fn optimistic_o2_histories() {
+    int_histories::<OptimisticO2Map<u64, 4>>();
 }
 
 #[test]

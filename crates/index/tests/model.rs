@@ -2,7 +2,7 @@
 //! hundred operations split, unlink and grow; all key kinds; long and short byte strings, few distinct bytes.
 #![cfg(not(any(loom, shuttle)))]
 
-use foreshore_index::{ByteMap, IntKey, IntMap, LeafIndex};
+use foreshore_index::{ByteMap, CsbMap, IntKey, IntMap, LeafIndex, O2Map, OptimisticO2Map};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -54,32 +54,41 @@ trait Map<K: Ord + Clone> {
     fn check(&self) -> Result<(), String>;
 }
 
-impl<K: IntKey, const F: usize> Map<K> for IntMap<K, F> {
-    fn insert(&self, key: &K, value: u64) -> Option<u64> {
-        self.insert(*key, value)
-    }
-    fn remove(&self, key: &K) -> Option<u64> {
-        self.remove(*key)
-    }
-    fn get(&self, key: &K) -> Option<u64> {
-        self.get(*key)
-    }
-    fn floor(&self, key: &K) -> Option<u64> {
-        self.floor(*key)
-    }
-    fn below(&self, key: &K) -> Option<u64> {
-        self.below(*key)
-    }
-    fn range(&self, from: &Bound<K>, to: &Bound<K>) -> Vec<(K, u64)> {
-        self.range((*from, *to)).collect()
-    }
-    fn range_rev(&self, from: &Bound<K>, to: &Bound<K>) -> Vec<(K, u64)> {
-        self.range_rev((*from, *to)).collect()
-    }
-    fn check(&self) -> Result<(), String> {
-        self.check().map_err(|e| e.to_string())
-    }
+macro_rules! int_map {
+    ($map:ident) => {
+        impl<K: IntKey, const F: usize> Map<K> for $map<K, F> {
+            fn insert(&self, key: &K, value: u64) -> Option<u64> {
+                self.insert(*key, value)
+            }
+            fn remove(&self, key: &K) -> Option<u64> {
+                self.remove(*key)
+            }
+            fn get(&self, key: &K) -> Option<u64> {
+                self.get(*key)
+            }
+            fn floor(&self, key: &K) -> Option<u64> {
+                self.floor(*key)
+            }
+            fn below(&self, key: &K) -> Option<u64> {
+                self.below(*key)
+            }
+            fn range(&self, from: &Bound<K>, to: &Bound<K>) -> Vec<(K, u64)> {
+                self.range((*from, *to)).collect()
+            }
+            fn range_rev(&self, from: &Bound<K>, to: &Bound<K>) -> Vec<(K, u64)> {
+                self.range_rev((*from, *to)).collect()
+            }
+            fn check(&self) -> Result<(), String> {
+                self.check().map_err(|e| e.to_string())
+            }
+        }
+    };
 }
+
+int_map!(IntMap);
+int_map!(CsbMap);
+int_map!(O2Map);
+int_map!(OptimisticO2Map);
 
 fn slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
     bound.as_ref().map(Vec::as_slice)
@@ -211,6 +220,76 @@ proptest! {
     }
 
     #[test]
+    fn csb_u64_keys_agree(ops in ops(int_key())) {
+        agree(&CsbMap::<u64, 4>::new(), BTreeMap::new(), &ops)?;
+        agree(&CsbMap::<u64, 8>::new(), BTreeMap::new(), &ops)?;
+    }
+
+    #[test]
+    fn csb_keys_of_all_kinds_agree(
+        u64s in ops(int_key()),
+        u32s in ops(int_key().prop_map(|k| k as u32)),
+        i64s in ops(prop_oneof![20 => -100i64..100, 1 => Just(i64::MIN)]),
+        i32s in ops(prop_oneof![20 => -100i32..100, 1 => Just(i32::MAX)]),
+    ) {
+        agree(&CsbMap::<u64>::new(), BTreeMap::new(), &u64s)?;
+        agree(&CsbMap::<u32, 5>::new(), BTreeMap::new(), &u32s)?;
+        agree(&CsbMap::<i64, 6>::new(), BTreeMap::new(), &i64s)?;
+        agree(&CsbMap::<i32, 16>::new(), BTreeMap::new(), &i32s)?;
+    }
+
+    #[test]
+    fn csb_loaded_trees_agree(
+        start in proptest::collection::btree_map(int_key(), any::<u64>(), 0..200),
+        fill in 0.1f64..1.0,
+        ops in ops(int_key()),
+    ) {
+        let map = CsbMap::<u64, 4>::bulk_load(start.clone(), fill);
+        prop_assert_eq!(map.check(), Ok(()));
+        agree(&map, start, &ops[..ops.len().min(100)])?;
+    }
+
+    #[test]
+    fn o2_u64_keys_agree(ops in ops(int_key())) {
+        agree(&O2Map::<u64, 4>::new(), BTreeMap::new(), &ops)?;
+        agree(&O2Map::<u64, 5>::new(), BTreeMap::new(), &ops)?;
+        agree(&OptimisticO2Map::<u64, 4>::new(), BTreeMap::new(), &ops)?;
+    }
+
+    #[test]
+    fn o2_keys_of_all_kinds_agree(
+        u64s in ops(int_key()),
+        u32s in ops(int_key().prop_map(|k| k as u32)),
+        i64s in ops(prop_oneof![20 => -100i64..100, 1 => Just(i64::MIN)]),
+        i32s in ops(prop_oneof![20 => -100i32..100, 1 => Just(i32::MAX)]),
+    ) {
+        agree(&OptimisticO2Map::<u64>::new(), BTreeMap::new(), &u64s)?;
+        agree(&O2Map::<u32, 16>::new(), BTreeMap::new(), &u32s)?;
+        agree(&O2Map::<i64, 8>::new(), BTreeMap::new(), &i64s)?;
+        agree(&OptimisticO2Map::<i32, 6>::new(), BTreeMap::new(), &i32s)?;
+    }
+
+    /// A loaded tree is one like any other; so is one whose inner tree was rebuilt, or dumped and restored.
+    #[test]
+    fn o2_loaded_trees_agree(
+        start in proptest::collection::btree_map(int_key(), any::<u64>(), 0..200),
+        fill in 0.1f64..1.0,
+        ops in ops(int_key()),
+    ) {
+        let mut map = O2Map::<u64, 8>::bulk_load(start.clone(), fill);
+        prop_assert_eq!(map.check(), Ok(()));
+        let (before, after) = ops.split_at(ops.len().min(100));
+        agree(&map, start, before)?;
+        let model: BTreeMap<u64, u64> = map.range(..).collect();
+        let dump = map.dump_inner();
+        map.rebuild_inner();
+        prop_assert_eq!(map.check(), Ok(()));
+        prop_assert_eq!(map.restore_inner(&dump), Ok(()));
+        prop_assert_eq!(map.dump_inner(), dump);
+        agree(&map, model, &after[..after.len().min(100)])?;
+    }
+
+    #[test]
     fn byte_strings_agree(ops in ops(byte_key())) {
         agree(&ByteMap::<4>::new(), BTreeMap::new(), &ops)?;
         agree(&ByteMap::<8>::new(), BTreeMap::new(), &ops)?;
@@ -273,4 +352,89 @@ fn appends_fill_nodes() {
     (0..100_000).for_each(|i| _ = map.insert(i, i));
     map.check().unwrap();
     assert!(map.bytes() < 100_000 * 18, "{} bytes", map.bytes());
+}
+
+/// The same in a CSB+-tree: holes are used again, and groups that are mostly holes are compacted.
+#[test]
+fn csb_a_queue_does_not_grow() {
+    let map = CsbMap::<u64, 4>::new();
+    for i in 0..50_000u64 {
+        map.insert(i, i);
+        if i >= 100 {
+            assert_eq!(map.remove(i - 100), Some(i - 100));
+        }
+        if i % 1000 == 0 {
+            map.check().unwrap_or_else(|e| panic!("after {i}: {e}"));
+        }
+    }
+    map.check().unwrap();
+    let stats = map.stats();
+    assert!(stats.nodes_per_level.iter().sum::<u64>() < 300, "{stats:?}");
+    assert!(stats.groups_per_level.iter().sum::<u64>() < 150 && stats.compactions > 0, "{stats:?}");
+    assert_eq!(map.range(..).count(), 100);
+}
+
+/// Ascending keys fill the nodes of a CSB+-tree, and its groups.
+#[test]
+fn csb_appends_fill_nodes_and_groups() {
+    let map = CsbMap::<u64>::new();
+    (0..1_000_000).for_each(|i| _ = map.insert(i, i));
+    map.check().unwrap();
+    assert!(map.bytes() < 1_000_000 * 18, "{} bytes", map.bytes());
+}
+
+/// A slot emptied to the right of a full node is filled by its split, and the siblings behind stay where they are.
+#[test]
+fn csb_splits_reuse_empty_nodes() {
+    let map = CsbMap::<u64, 8>::bulk_load((0..64).map(|k| (k * 10, k)), 1.0);
+    assert_eq!(map.stats().nodes_per_level, [8, 1]);
+    (24..32).for_each(|k| assert_eq!(map.remove(k * 10), Some(k)));
+    assert_eq!(map.stats().nodes_per_level, [7, 1]);
+    assert_eq!(map.insert(5, 0), None);
+    map.check().unwrap();
+    let stats = map.stats();
+    assert_eq!((stats.splits, stats.group_splits, stats.shifted), (1, 0, 2), "{stats:?}");
+    assert_eq!((stats.unlinked, &stats.nodes_per_level[..]), (1, &[8, 1][..]), "{stats:?}");
+}
+
+/// A queue in an O2-Tree: blocks merge, and the inner tree shrinks with them.
+#[test]
+fn o2_a_queue_does_not_grow() {
+    let map = O2Map::<u64, 4>::new();
+    for i in 0..50_000u64 {
+        map.insert(i, i);
+        if i >= 100 {
+            assert_eq!(map.remove(i - 100), Some(i - 100));
+        }
+    }
+    map.check().unwrap();
+    let stats = map.stats();
+    assert!(stats.blocks < 60 && stats.height < 12, "{stats:?}");
+    assert_eq!(map.range(..).count(), 100);
+}
+
+/// Ascending keys fill the blocks of an O2-Tree, and its height stays within a red-black tree's bound.
+#[test]
+fn o2_appends_fill_blocks() {
+    let map = O2Map::<u64>::new();
+    (0..200_000).for_each(|i| _ = map.insert(i, i));
+    map.rebalance();
+    map.check().unwrap();
+    let stats = map.stats();
+    assert!(map.bytes() < 200_000 * 19, "{} bytes", map.bytes());
+    assert!(stats.height <= 2 * u64::from((stats.blocks + 1).ilog2()), "{stats:?}");
+}
+
+/// A dump is refused by blocks that it was not made of, and the tree stays as it was.
+#[test]
+fn o2_a_foreign_dump_is_refused() {
+    let mut map = O2Map::<u64, 4>::bulk_load((0..40).map(|k| (k, k)), 1.0);
+    let mut other = O2Map::<u64, 4>::bulk_load((0..80).map(|k| (k, k)), 1.0);
+    let mut shifted = O2Map::<u64, 4>::bulk_load((1..41).map(|k| (k, k)), 1.0);
+    let own = map.dump_inner();
+    for dump in [other.dump_inner(), shifted.dump_inner(), own[1..].to_vec(), own[..5].to_vec(), Vec::new()] {
+        assert!(map.restore_inner(&dump).is_err());
+        map.check().unwrap();
+        assert_eq!(map.dump_inner(), own);
+    }
 }

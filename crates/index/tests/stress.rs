@@ -1,7 +1,11 @@
 //! Real threads on real memory: every thread knows what its own keys must answer, and the structure is checked.
 #![cfg(not(any(loom, shuttle)))]
 
-use foreshore_index::{ByteMap, IntMap};
+#[allow(dead_code)] // not every test file asks for everything
+mod common;
+
+use common::U64Map;
+use foreshore_index::{ByteMap, CsbMap, IntMap, O2Map, OptimisticO2Map};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -34,9 +38,7 @@ impl Random {
 }
 
 /// Keys of all threads are interleaved, so that they meet in every node; whole stretches are emptied and refilled.
-#[test]
-fn own_keys_answer_as_expected() {
-    let map = &IntMap::<u64, 8>::new();
+fn own_keys_answer_as_expected(map: &impl U64Map) {
     let seed = seed();
     std::thread::scope(|s| {
         for thread in 0..THREADS {
@@ -67,14 +69,31 @@ fn own_keys_answer_as_expected() {
         }
     });
     map.check().unwrap_or_else(|e| panic!("seed {seed}: {e}"));
-    assert!(map.stats().unlinked > 0, "nodes died: {:?}", map.stats());
+    assert!(map.unlinked() > 0, "seed {seed}: no node died");
+}
+
+#[test]
+fn own_keys_in_a_bplus_tree() {
+    own_keys_answer_as_expected(&IntMap::<u64, 8>::new());
+}
+
+#[test]
+fn own_keys_in_a_csb_tree() {
+    own_keys_answer_as_expected(&CsbMap::<u64, 8>::new());
+    own_keys_answer_as_expected(&CsbMap::<u64, 4>::new());
+}
+
+#[test]
+fn own_keys_in_an_o2_tree() {
+    own_keys_answer_as_expected(&O2Map::<u64, 8>::new());
+    own_keys_answer_as_expected(&OptimisticO2Map::<u64, 8>::new());
+    own_keys_answer_as_expected(&OptimisticO2Map::<u64, 4>::new());
 }
 
 /// Even keys stay; scans in both directions hand out each of them once, while odd ones come and go in crowds.
-#[test]
-fn scans_miss_nothing() {
+fn scans_miss_nothing<M: U64Map>() {
     const STAYING: u64 = 4000;
-    let map = &IntMap::<u64, 8>::bulk_load((0..STAYING).map(|k| (k * 64, k)), 0.7);
+    let map = &M::load((0..STAYING).map(|k| (k * 64, k)), 0.7);
     let seed = seed();
     let stop = &AtomicBool::new(false);
     std::thread::scope(|s| {
@@ -94,14 +113,14 @@ fn scans_miss_nothing() {
         }
         let scanner = s.spawn(move || {
             for _ in 0..operations() / 2000 {
-                let up: Vec<u64> = map.range(..).map(|(k, _)| k).collect();
+                let up = map.up();
                 assert!(up.is_sorted_by(|a, b| a < b), "seed {seed}: rising");
                 assert_eq!(
                     up.iter().filter(|k| *k % 64 == 0).count() as u64,
                     STAYING,
                     "seed {seed}: upwards"
                 );
-                let down: Vec<u64> = map.range_rev(..).map(|(k, _)| k).collect();
+                let down = map.down();
                 assert!(down.is_sorted_by(|a, b| a > b), "seed {seed}: falling");
                 assert_eq!(
                     down.iter().filter(|k| *k % 64 == 0).count() as u64,
@@ -115,6 +134,26 @@ fn scans_miss_nothing() {
         outcome.unwrap();
     });
     map.check().unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+}
+
+#[test]
+fn scans_of_a_bplus_tree() {
+    scans_miss_nothing::<IntMap<u64, 8>>();
+}
+
+#[test]
+fn scans_of_a_csb_tree() {
+    scans_miss_nothing::<CsbMap<u64, 8>>();
+}
+
+#[test]
+fn scans_of_an_o2_tree() {
+    scans_miss_nothing::<O2Map<u64, 8>>();
+}
+
+#[test]
+fn scans_of_an_optimistic_o2_tree() {
+    scans_miss_nothing::<OptimisticO2Map<u64, 8>>();
 }
 
 /// Byte strings with shared prefixes and long keys; `floor` always finds the fence that stays below.
@@ -168,9 +207,7 @@ fn floors_hold_while_fences_come_and_go() {
 }
 
 /// Threads that begin and end give their free nodes back: memory does not grow with the number of threads.
-#[test]
-fn memory_survives_its_threads() {
-    let map = &IntMap::<u64, 8>::new();
+fn memory_survives_its_threads(map: &impl U64Map) {
     for round in 0..50 {
         std::thread::scope(|s| {
             for thread in 0..THREADS {
@@ -183,4 +220,35 @@ fn memory_survives_its_threads() {
         map.check().unwrap_or_else(|e| panic!("round {round}: {e}"));
     }
     assert!(map.bytes() < 1 << 20, "{} bytes", map.bytes());
+}
+
+#[test]
+fn memory_of_a_bplus_tree() {
+    memory_survives_its_threads(&IntMap::<u64, 8>::new());
+}
+
+#[test]
+fn memory_of_a_csb_tree() {
+    memory_survives_its_threads(&CsbMap::<u64, 8>::new());
+}
+
+#[test]
+fn memory_of_an_o2_tree() {
+    memory_survives_its_threads(&O2Map::<u64, 8>::new());
+    memory_survives_its_threads(&OptimisticO2Map::<u64, 8>::new());
+}
+
+/// Nodes of one size serve all structures in turn: what one left in them must not disturb the next.
+#[test]
+fn nodes_pass_between_structures() {
+    fn fill(map: &impl U64Map) {
+        (0..20_000u64).for_each(|k| assert_eq!(map.insert(k.wrapping_mul(0x9E37_79B9_7F4A_7C15), k), None));
+        map.check().unwrap();
+    }
+    for _ in 0..2 {
+        fill(&IntMap::<u64>::new());
+        fill(&O2Map::<u64>::new());
+        fill(&OptimisticO2Map::<u64>::new());
+        fill(&CsbMap::<u64>::new());
+    }
 }

@@ -1,4 +1,4 @@
-//! Ordered indexes in memory: OLFIT B+-tree against `BTreeMap`.
+//! Ordered indexes in memory: OLFIT B+-tree and CSB+-tree, and the O2-Tree in two schemes, against `BTreeMap`.
 //!
 //! Question: how many operations a second do inserts, lookups, a mix of both with removals, and scans of 100 entries
 //! reach on random keys, on one thread and on many?
@@ -9,7 +9,7 @@
 //! structure by its own `check()` at the end. `BTreeMap` runs on one thread whatever is asked, being the yardstick of
 //! the ratios, not a concurrent map.
 
-use foreshore_index::{ByteMap, IntMap};
+use foreshore_index::{ByteMap, CsbMap, IntKey, IntMap, O2Map, OptimisticO2Map, PackedLane, StaticMap};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Barrier;
@@ -21,8 +21,23 @@ use std::time::{Duration, Instant};
 pub enum Structure {
     /// [`IntMap`] or [`ByteMap`].
     BPlus,
+    /// [`CsbMap`]; integers only.
+    Csb,
+    /// [`StaticMap`]: built from sorted entries, then looked up, one at a time and in batches; integers only.
+    Static,
+    /// [`O2Map`] with the paper's locks; integers only.
+    O2,
+    /// [`OptimisticO2Map`]; integers only.
+    O2Optimistic,
     /// The standard library's map, without any locking, on one thread.
     StdBTreeMap,
+}
+
+impl Structure {
+    /// Can it be ordered by such keys?
+    pub fn takes(self, keys: KeyKind) -> bool {
+        keys != KeyKind::Bytes || matches!(self, Self::BPlus | Self::StdBTreeMap)
+    }
 }
 
 /// What it is ordered by.
@@ -39,7 +54,8 @@ pub enum KeyKind {
 /// One measured phase.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PhaseResult {
-    /// `insert`, `lookup`, `mixed` or `scan100`.
+    /// `insert`, `lookup`, `mixed` or `scan100`. Of a static structure: `build`, `lookup`, `lookup128`, `bound` and
+    /// `bound128` (only ranks, without values), those with a number in batches of so many.
     pub phase: &'static str,
     /// Threads that ran it.
     pub threads: usize,
@@ -66,7 +82,8 @@ impl std::error::Error for WrongAnswer {}
 ///
 /// `progress` is told each phase as it begins. The same `seed` gives the same keys.
 ///
-/// Errors: the first wrong answer, which makes all figures void. Panics if `threads` is 0 or `n` below 1000.
+/// Errors: the first wrong answer, which makes all figures void. Panics if `threads` is 0, `n` below 1000, or the
+/// structure does not take such keys.
 pub fn run(
     structure: Structure,
     keys: KeyKind,
@@ -77,11 +94,27 @@ pub fn run(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Vec<PhaseResult>, WrongAnswer> {
     assert!(threads > 0 && n >= 1000, "at least one thread and 1000 keys");
+    assert!(structure.takes(keys), "{structure:?} has integer keys");
     let plan = Plan { n, threads, duration: Duration::from_secs_f64(seconds), seed };
     match (structure, keys) {
         (Structure::BPlus, KeyKind::U64) => plan.concurrent(&IntMap::<u64>::new(), U64Keys, progress),
         (Structure::BPlus, KeyKind::U32) => plan.concurrent(&IntMap::<u32>::new(), U32Keys, progress),
         (Structure::BPlus, KeyKind::Bytes) => plan.concurrent(&ByteMap::new(), StringKeys, progress),
+        (Structure::Csb, KeyKind::U64) => plan.concurrent(&CsbMap::<u64>::new(), U64Keys, progress),
+        (Structure::Csb, KeyKind::U32) => plan.concurrent(&CsbMap::<u32>::new(), U32Keys, progress),
+        (Structure::Static, KeyKind::U64) => plan.fixed(U64Keys, progress),
+        (Structure::Static, KeyKind::U32) => plan.fixed(U32Keys, progress),
+        (Structure::O2, KeyKind::U64) => plan.concurrent(&O2Map::<u64>::new(), U64Keys, progress),
+        (Structure::O2, KeyKind::U32) => plan.concurrent(&O2Map::<u32>::new(), U32Keys, progress),
+        (Structure::O2Optimistic, KeyKind::U64) => {
+            plan.concurrent(&OptimisticO2Map::<u64>::new(), U64Keys, progress)
+        }
+        (Structure::O2Optimistic, KeyKind::U32) => {
+            plan.concurrent(&OptimisticO2Map::<u32>::new(), U32Keys, progress)
+        }
+        (Structure::Csb | Structure::Static | Structure::O2 | Structure::O2Optimistic, KeyKind::Bytes) => {
+            unreachable!("asserted above")
+        }
         (Structure::StdBTreeMap, KeyKind::U64) => plan.yardstick(U64Keys, progress),
         (Structure::StdBTreeMap, KeyKind::U32) => plan.yardstick(U32Keys, progress),
         (Structure::StdBTreeMap, KeyKind::Bytes) => plan.yardstick(StringKeys, progress),
@@ -181,21 +214,21 @@ trait Shared<K>: Sync {
 }
 
 macro_rules! shared_int {
-    ($key:ty) => {
-        impl Shared<$key> for IntMap<$key> {
+    ($map:ident, $key:ty) => {
+        impl Shared<$key> for $map<$key> {
             #[inline]
             fn get(&self, key: &$key) -> Option<u64> {
-                IntMap::get(self, *key)
+                $map::get(self, *key)
             }
 
             #[inline]
             fn insert(&self, key: &$key, value: u64) -> Option<u64> {
-                IntMap::insert(self, *key, value)
+                $map::insert(self, *key, value)
             }
 
             #[inline]
             fn remove(&self, key: &$key) -> Option<u64> {
-                IntMap::remove(self, *key)
+                $map::remove(self, *key)
             }
 
             fn scan(&self, key: &$key, mut visit: impl FnMut(u64)) -> bool {
@@ -207,18 +240,24 @@ macro_rules! shared_int {
             }
 
             fn bytes(&self) -> u64 {
-                IntMap::bytes(self)
+                $map::bytes(self)
             }
 
             fn check(&self) -> Result<(), WrongAnswer> {
-                IntMap::check(self).map_err(|e| WrongAnswer(e.to_string()))
+                $map::check(self).map_err(|e| WrongAnswer(e.to_string()))
             }
         }
     };
 }
 
-shared_int!(u64);
-shared_int!(u32);
+shared_int!(IntMap, u64);
+shared_int!(IntMap, u32);
+shared_int!(CsbMap, u64);
+shared_int!(CsbMap, u32);
+shared_int!(O2Map, u64);
+shared_int!(O2Map, u32);
+shared_int!(OptimisticO2Map, u64);
+shared_int!(OptimisticO2Map, u32);
 
 impl Shared<[u8; 23]> for ByteMap {
     #[inline]
@@ -354,6 +393,81 @@ impl Plan {
         })
     }
 
+    /// Builds a static map, and looks keys up: a batch of queries is drawn before its clock-bound part, so that a query
+    /// of some nanoseconds is not measured with the making of its key.
+    fn fixed<K: Keys<Key: IntKey<Lane: PackedLane>>>(
+        &self,
+        keys: K,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Vec<PhaseResult>, WrongAnswer> {
+        progress("build");
+        let mut entries: Vec<(K::Key, u64)> = (0..self.n).map(|i| (keys.key(i), value_of(i))).collect();
+        entries.sort_unstable();
+        let start = Instant::now();
+        let map = StaticMap::from_sorted(entries.iter().copied());
+        let build = self.n as f64 / start.elapsed().as_secs_f64();
+        drop(entries);
+        let bytes_per_key = map.bytes() as f64 / self.n as f64;
+        let result = |phase, threads, ops_per_s| PhaseResult { phase, threads, ops_per_s, bytes_per_key };
+        let mut results = vec![result("build", 1, build)];
+        let mut phase = |name, query: &(dyn Fn(&Queries<K::Key>, usize) -> bool + Sync)| {
+            progress(name);
+            let ops_per_s = self.queries(keys, name, query)?;
+            results.push(result(name, self.threads, ops_per_s));
+            Ok(())
+        };
+        phase("lookup", &|queries, at| queries.each(at, |key, value| map.get(key) == Some(value)))?;
+        phase("lookup128", &|queries, at| {
+            let mut values = [None; QUERIES];
+            map.multi_get(queries.keys(at), &mut values);
+            queries.each_with(at, &values, |_, value, found| found == Some(value))
+        })?;
+        phase("bound", &|queries, at| queries.each(at, |key, _| map.key(map.lower_bound(key)) == Some(key)))?;
+        phase("bound128", &|queries, at| {
+            let mut ranks = [0; QUERIES];
+            map.multi_lower_bound(queries.keys(at), &mut ranks);
+            queries.each_with(at, &ranks, |key, _, rank| map.key(rank) == Some(key))
+        })?;
+        Ok(results)
+    }
+
+    /// Runs batches of queries until the time is over; the time is that of `query`, which says whether all were right.
+    fn queries<K: Keys<Key: Copy + Sync>>(
+        &self,
+        keys: K,
+        phase: &str,
+        query: impl Fn(&Queries<K::Key>, usize) -> bool + Sync,
+    ) -> Result<f64, WrongAnswer> {
+        let drawn: Vec<Queries<K::Key>> = (0..self.threads as u64)
+            .map(|thread| Queries::draw(keys, self.n, &mut Random(scramble(self.seed ^ thread << 32))))
+            .collect();
+        let barrier = Barrier::new(self.threads);
+        let rates: Result<Vec<f64>, WrongAnswer> = std::thread::scope(|s| {
+            let threads: Vec<_> = drawn
+                .iter()
+                .map(|queries| {
+                    let (barrier, query) = (&barrier, &query);
+                    s.spawn(move || {
+                        barrier.wait();
+                        let start = Instant::now();
+                        let mut done = 0;
+                        while start.elapsed() < self.duration {
+                            for at in 0..ROUND {
+                                if !query(queries, done / QUERIES + at) {
+                                    return wrong(phase, "a query had the wrong answer");
+                                }
+                            }
+                            done += ROUND * QUERIES;
+                        }
+                        Ok(done as f64 / start.elapsed().as_secs_f64())
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|t| t.join().expect("a measuring thread")).collect()
+        });
+        rates.map(|rates| rates.iter().sum())
+    }
+
     fn yardstick<K: Keys>(
         &self,
         keys: K,
@@ -415,6 +529,49 @@ impl Plan {
             done += BATCH;
         }
         Ok(done as f64 / start.elapsed().as_secs_f64())
+    }
+}
+
+/// Queries drawn beforehand, in batches, and their answers.
+struct Queries<K> {
+    keys: Vec<K>,
+    values: Vec<u64>,
+}
+
+/// Queries in a batch.
+const QUERIES: usize = 128;
+/// Batches between two looks at the clock.
+const ROUND: usize = 64;
+/// Batches drawn: 4 million queries, so that what they touch does not fit caches that the map does not fit.
+const DRAWN: usize = 1 << 15;
+
+impl<K: Copy> Queries<K> {
+    fn draw<D: Keys<Key = K>>(keys: D, n: u64, random: &mut Random) -> Self {
+        let numbers: Vec<u64> = (0..DRAWN * QUERIES).map(|_| random.below(n)).collect();
+        Self {
+            keys: numbers.iter().map(|&number| keys.key(number)).collect(),
+            values: numbers.iter().map(|&number| value_of(number)).collect(),
+        }
+    }
+
+    fn keys(&self, batch: usize) -> &[K] {
+        let first = batch % DRAWN * QUERIES;
+        &self.keys[first..first + QUERIES]
+    }
+
+    /// Is every query of the batch right?
+    #[inline]
+    fn each(&self, batch: usize, right: impl Fn(K, u64) -> bool) -> bool {
+        self.each_with(batch, &[(); QUERIES], |key, value, ()| right(key, value))
+    }
+
+    /// As `each`, with what was found for each.
+    #[inline]
+    fn each_with<T: Copy>(&self, batch: usize, found: &[T], right: impl Fn(K, u64, T) -> bool) -> bool {
+        let first = batch % DRAWN * QUERIES;
+        let values = &self.values[first..first + QUERIES];
+        let queries = self.keys(batch).iter().zip(values).zip(found);
+        queries.fold(true, |all, ((key, value), found)| all & right(*key, *value, *found))
     }
 }
 
@@ -502,12 +659,30 @@ mod tests {
     #[test]
     fn all_kinds_run() {
         for keys in [KeyKind::U64, KeyKind::U32, KeyKind::Bytes] {
-            for (structure, threads) in [(Structure::BPlus, 2), (Structure::StdBTreeMap, 1)] {
+            let concurrent = [Structure::BPlus, Structure::Csb, Structure::O2, Structure::O2Optimistic];
+            let all =
+                concurrent.map(|structure| (structure, 2)).into_iter().chain([(Structure::StdBTreeMap, 1)]);
+            for (structure, threads) in all {
+                if !structure.takes(keys) {
+                    continue;
+                }
                 let results = run(structure, keys, 5000, threads, 0.02, 1, &mut |_| {}).unwrap();
                 let phases: Vec<_> = results.iter().map(|r| r.phase).collect();
                 assert_eq!(phases, ["insert", "lookup", "scan100", "mixed"], "{structure:?} {keys:?}");
                 assert!(results.iter().all(|r| r.ops_per_s > 0.0), "{results:?}");
             }
         }
+    }
+
+    /// A static map has its own phases.
+    #[test]
+    fn static_maps_run() {
+        for keys in [KeyKind::U64, KeyKind::U32] {
+            let results = run(Structure::Static, keys, 5000, 2, 0.02, 1, &mut |_| {}).unwrap();
+            let phases: Vec<_> = results.iter().map(|r| r.phase).collect();
+            assert_eq!(phases, ["build", "lookup", "lookup128", "bound", "bound128"], "{keys:?}");
+            assert!(results.iter().all(|r| r.ops_per_s > 0.0), "{results:?}");
+        }
+        assert!(!Structure::Static.takes(KeyKind::Bytes));
     }
 }

@@ -131,15 +131,16 @@ fn time_put<S: Store>(
         let (keys, order) = (spec.keys(), order.clone());
         let mut random = Random::new(spec.seed, thread);
         let (mut key, mut value) = (vec![0; spec.key_bytes], vec![0; spec.value_bytes]);
-        move |session: &mut S::Session<'_>, call: u64| {
+        let mut session = store.session()?;
+        Ok(move |call: u64| {
             let number = keys.number(order.at(thread + call * threads));
             keys.write(number, &mut key);
             write_value(number, random.word() as u32, &mut value);
             session.put(&key, &value)?;
             Ok(1)
-        }
+        })
     };
-    timed::run(store, spec.threads, limits, worker, progress)
+    timed::run(spec.threads, limits, worker, progress)
 }
 
 /// Lookups, and `update_ratio` percent updates, of rows that exist.
@@ -154,19 +155,20 @@ fn time_mix<S: Store>(
         let keys = spec.keys();
         let mut random = Random::new(spec.seed, thread);
         let (mut key, mut value) = (vec![0; spec.key_bytes], vec![0; spec.value_bytes]);
-        move |session: &mut S::Session<'_>, _call: u64| {
+        let mut session = store.session()?;
+        Ok(move |_call: u64| {
             let number = keys.number(random.below(spec.n));
             keys.write(number, &mut key);
             if update_ratio > 0 && random.below(100) < u64::from(update_ratio) {
                 write_value(number, random.word() as u32, &mut value);
                 session.put(&key, &value)?;
             } else if session.get(&key, |found| value_belongs(number, found))? != Some(true) {
-                return Err(wrong_lookup(session, number, &key));
+                return Err(wrong_lookup(&mut session, number, &key));
             }
             Ok(1)
-        }
+        })
     };
-    timed::run(store, spec.threads, limits, worker, progress)
+    timed::run(spec.threads, limits, worker, progress)
 }
 
 #[cold]
@@ -184,16 +186,17 @@ fn time_scan<S: Store>(
     let expected = sorted_rows(spec).fold(Digest::default(), |digest, row| digest.with(&row.key, &row.value));
     let limits = |_| Limits { calls: u64::MAX, seconds: spec.seconds };
     let worker = |_| {
-        move |session: &mut S::Session<'_>, _call: u64| {
+        let mut session = store.session()?;
+        Ok(move |_call: u64| {
             let mut digest = Digest::default();
             let rows = session.scan(&[], u64::MAX, |key, value| digest = digest.with(key, value))?;
             if (rows, digest) != (spec.n, expected) {
                 return Err(BenchError::Wrong(format!("a scan of {} rows saw {rows}: {digest:?}", spec.n)));
             }
             Ok(rows)
-        }
+        })
     };
-    timed::run(store, spec.threads, limits, worker, progress)
+    timed::run(spec.threads, limits, worker, progress)
 }
 
 /// The load alone, as one operation on one thread.
@@ -204,15 +207,16 @@ fn time_bulk<S: Store>(
 ) -> Result<Timed, BenchError> {
     let limits = |_| Limits { calls: 1, seconds: spec.seconds };
     let worker = |_| {
-        move |session: &mut S::Session<'_>, _call: u64| {
+        let mut session = store.session()?;
+        Ok(move |_call: u64| {
             let loaded = session.bulk(sorted_rows(spec))?;
             if loaded != spec.n {
                 return Err(BenchError::Wrong(format!("bulk load of {} rows says {loaded}", spec.n)));
             }
             Ok(loaded)
-        }
+        })
     };
-    timed::run(store, 1, limits, worker, progress)
+    timed::run(1, limits, worker, progress)
 }
 
 /// A sum over every byte seen, cheap enough for a timed scan: all engines must touch all they return.

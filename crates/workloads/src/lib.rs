@@ -4,10 +4,13 @@
 //! generator feeds it, the same loop times it, and the same checks read its answers back. A run that finds a wrong answer
 //! has no figure.
 
+mod fill;
 pub mod flights;
 pub mod index_bench;
+pub mod insert;
 pub mod keys;
 pub mod kv;
+pub mod mix;
 pub mod orders;
 pub mod random;
 pub mod reference;
@@ -16,7 +19,18 @@ pub mod source;
 pub mod spec;
 pub mod store;
 mod timed;
+pub mod tpcc;
+pub mod tx;
+mod tx_batch;
+pub mod tx_reference;
+pub mod tx_report;
+mod tx_run;
+pub mod tx_spec;
+pub mod tx_store;
+pub mod ycsb;
+mod zipf;
 
 pub use report::KvReport;
 pub use spec::{Durability, KvArgs, KvSpec, Workload};
 pub use store::{Bytes, Row, Session, Store, StoreError};
+pub use tx_store::{Tx, TxError, TxKind, TxSession, TxStore};

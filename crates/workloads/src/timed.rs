@@ -4,7 +4,6 @@
 //! operation waits for, a stall included, is in some latency.
 
 use crate::kv::{BenchError, Progress};
-use crate::store::Store;
 use crossbeam_utils::CachePadded;
 use hdrhistogram::Histogram;
 use quanta::Clock;
@@ -14,13 +13,38 @@ use std::time::Duration;
 
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 
+/// What a thread does in a timed phase, over and over. It is made, used and given up on that thread.
+pub(crate) trait Worker {
+    /// What it tells at the end, beside the figures.
+    type Tally: Send;
+
+    /// One call; returns how many operations it counts as.
+    fn work(&mut self, call: u64) -> Result<u64, BenchError>;
+
+    /// The end.
+    fn tally(self) -> Self::Tally;
+}
+
+/// A closure has nothing to tell.
+impl<F: FnMut(u64) -> Result<u64, BenchError>> Worker for F {
+    type Tally = ();
+
+    fn work(&mut self, call: u64) -> Result<u64, BenchError> {
+        self(call)
+    }
+
+    fn tally(self) {}
+}
+
 /// What the threads of a timed phase did together.
-pub(crate) struct Timed {
+pub(crate) struct Timed<T = ()> {
     pub ops: u64,
     pub seconds: f64,
     pub latency_ns: Histogram<u64>,
     /// Exact, where the histogram is within 1 %.
     pub latency_ns_max: u64,
+    /// What each thread had to tell, in no order.
+    pub tallies: Vec<T>,
 }
 
 /// How much one thread may do.
@@ -31,12 +55,13 @@ pub(crate) struct Limits {
 }
 
 /// One thread's part, after it ends.
-struct Part {
+struct Part<T> {
     ops: u64,
     started_raw: u64,
     ended_raw: u64,
     latency_ns: Histogram<u64>,
     latency_ns_max: u64,
+    tally: T,
 }
 
 /// What threads share during the phase.
@@ -53,19 +78,13 @@ fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, HOUR_NS, 2).expect("bounds and digits in range")
 }
 
-/// Runs `threads` workers. `worker(thread)` makes a thread's operation, which returns how many operations it counts as.
-pub(crate) fn run<S, W, Op>(
-    store: &S,
+/// Runs `threads` workers. `worker(thread)` makes a thread's worker, on that thread.
+pub(crate) fn run<W: Worker>(
     threads: usize,
     limits: impl Fn(u64) -> Limits + Sync,
-    worker: W,
+    worker: impl Fn(u64) -> Result<W, BenchError> + Sync,
     progress: &(dyn Fn(&Progress) + Sync),
-) -> Result<Timed, BenchError>
-where
-    S: Store,
-    W: Fn(u64) -> Op + Sync,
-    Op: for<'s> FnMut(&mut S::Session<'s>, u64) -> Result<u64, BenchError>,
-{
+) -> Result<Timed<W::Tally>, BenchError> {
     let shared = Shared {
         clock: Clock::new(),
         start: Barrier::new(threads + 1),
@@ -77,7 +96,7 @@ where
         for thread in 0..threads as u64 {
             let (sender, shared, worker, limits) = (sender.clone(), &shared, &worker, &limits);
             scope.spawn(move || {
-                let part = work(store, shared, thread, limits(thread), worker(thread));
+                let part = work(shared, thread, limits(thread), || worker(thread));
                 if part.is_err() {
                     shared.stop.store(true, Relaxed);
                 }
@@ -92,25 +111,24 @@ where
 }
 
 /// One thread: waits for the others, then works until a limit or a failure.
-fn work<S: Store>(
-    store: &S,
+fn work<W: Worker>(
     shared: &Shared,
     thread: u64,
     limits: Limits,
-    mut op: impl for<'s> FnMut(&mut S::Session<'s>, u64) -> Result<u64, BenchError>,
-) -> Result<Part, BenchError> {
-    let session = store.session();
+    worker: impl FnOnce() -> Result<W, BenchError>,
+) -> Result<Part<W::Tally>, BenchError> {
+    let worker = worker();
     let clock = &shared.clock;
     let mut latency_ns = histogram();
     let limit_ns = (limits.seconds * 1e9) as u64;
     let (mut ops, mut latency_ns_max) = (0, 0);
 
     shared.start.wait();
-    let mut session = session?;
+    let mut worker = worker?;
     let started_raw = clock.raw();
     let mut before_raw = started_raw;
     for call in 0..limits.calls {
-        ops += op(&mut session, call)?;
+        ops += worker.work(call)?;
         let after_raw = clock.raw();
         let ns = clock.delta_as_nanos(before_raw, after_raw);
         before_raw = after_raw;
@@ -121,20 +139,25 @@ fn work<S: Store>(
             break;
         }
     }
-    Ok(Part { ops, started_raw, ended_raw: before_raw, latency_ns, latency_ns_max })
+    Ok(Part { ops, started_raw, ended_raw: before_raw, latency_ns, latency_ns_max, tally: worker.tally() })
 }
 
-/// Reports progress until all parts are in, then adds them up.
-fn gather(
-    parts: &mpsc::Receiver<Result<Part, BenchError>>,
+/// Reports progress until all parts are in, then adds them up, or returns the first failure.
+fn gather<T>(
+    parts: &mpsc::Receiver<Result<Part<T>, BenchError>>,
     shared: &Shared,
     progress: &(dyn Fn(&Progress) + Sync),
-) -> Result<Timed, BenchError> {
-    let mut done = Vec::new();
+) -> Result<Timed<T>, BenchError> {
+    let mut done: Result<Vec<Part<T>>, BenchError> = Ok(Vec::new());
     loop {
         match parts.recv_timeout(PROGRESS_EVERY) {
-            Ok(part) => done.push(part?),
-            Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(Timed::new(&done, &shared.clock)),
+            Ok(part) => {
+                done = done.and_then(|mut done| {
+                    done.push(part?);
+                    Ok(done)
+                });
+            }
+            Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(Timed::new(done?, &shared.clock)),
             Err(mpsc::RecvTimeoutError::Timeout) => progress(&Progress {
                 phase: "timed",
                 done: shared.done.iter().map(|done| done.load(Relaxed)).sum(),
@@ -144,13 +167,13 @@ fn gather(
     }
 }
 
-impl Timed {
+impl<T> Timed<T> {
     /// Adds the parts up: from the first thread's start to the last one's end.
-    fn new(parts: &[Part], clock: &Clock) -> Self {
+    fn new(parts: Vec<Part<T>>, clock: &Clock) -> Self {
         let started_raw = parts.iter().map(|part| part.started_raw).min().unwrap_or(0);
         let ended_raw = parts.iter().map(|part| part.ended_raw).max().unwrap_or(0);
         let mut latency_ns = histogram();
-        for part in parts {
+        for part in &parts {
             latency_ns.add(&part.latency_ns).expect("the same bounds");
         }
         Self {
@@ -158,6 +181,7 @@ impl Timed {
             seconds: clock.delta_as_nanos(started_raw, ended_raw) as f64 / 1e9,
             latency_ns,
             latency_ns_max: parts.iter().map(|part| part.latency_ns_max).max().unwrap_or(0),
+            tallies: parts.into_iter().map(|part| part.tally).collect(),
         }
     }
 }

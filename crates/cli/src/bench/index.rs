@@ -13,8 +13,10 @@ Examples:
   foreshore bench index --structure bplus --threads 2
   foreshore bench index --structure std-btreemap --json
   foreshore bench index --structure bplus --keys bytes --n 1000000 --seconds 2 --json
+  foreshore bench index --structure static --keys u32 --n 64000000
 
-Every answer is checked; a run with a wrong one has no figures. A scan of 100 entries is one operation.";
+Every answer is checked; a run with a wrong one has no figures. A scan of 100 entries is one operation.
+The static index has phases of its own: build, lookup, bound (without values), and both in batches of 128.";
 
 /// Time the index alone: inserts, lookups, scans of 100, and half lookups with inserts and removals
 #[derive(Args)]
@@ -50,6 +52,22 @@ enum Structure {
     #[value(name = "bplus")]
     #[serde(rename = "bplus")]
     BPlus,
+    /// Foreshore's OLFIT CSB+-tree: node groups, one child pointer; integer keys
+    #[value(name = "csb")]
+    #[serde(rename = "csb")]
+    Csb,
+    /// Foreshore's static index: built once, then only read, singly and in batches of 128; integer keys
+    #[value(name = "static")]
+    #[serde(rename = "static")]
+    Static,
+    /// The O2-Tree with its paper's locks: a red-black tree over linked blocks; integer keys
+    #[value(name = "o2")]
+    #[serde(rename = "o2")]
+    O2,
+    /// The same tree with lookups that take no lock; integer keys
+    #[value(name = "o2-optimistic")]
+    #[serde(rename = "o2-optimistic")]
+    O2Optimistic,
     /// std::collections::BTreeMap without locks: the yardstick, always on one thread
     #[value(name = "std-btreemap")]
     #[serde(rename = "std-btreemap")]
@@ -108,16 +126,29 @@ pub fn run(args: &IndexBenchArgs) -> Outcome {
     out.finish()
 }
 
+impl Structure {
+    fn measured(self) -> index_bench::Structure {
+        match self {
+            Structure::BPlus => index_bench::Structure::BPlus,
+            Structure::Csb => index_bench::Structure::Csb,
+            Structure::Static => index_bench::Structure::Static,
+            Structure::O2 => index_bench::Structure::O2,
+            Structure::O2Optimistic => index_bench::Structure::O2Optimistic,
+            Structure::StdBTreeMap => index_bench::Structure::StdBTreeMap,
+        }
+    }
+}
+
 fn measure(args: &IndexBenchArgs) -> Outcome<Vec<PhaseResult>> {
-    let structure = match args.structure {
-        Structure::BPlus => index_bench::Structure::BPlus,
-        Structure::StdBTreeMap => index_bench::Structure::StdBTreeMap,
-    };
+    let structure = args.structure.measured();
     let keys = match args.keys {
         Keys::U64 => KeyKind::U64,
         Keys::U32 => KeyKind::U32,
         Keys::Bytes => KeyKind::Bytes,
     };
+    if !structure.takes(keys) {
+        return Err(Failure::usage("--keys: this structure takes integers only"));
+    }
     let meter = Meter::new("index", None);
     let started = Instant::now();
     let mut tell = |phase: &str| meter.set(started.elapsed().as_secs(), || phase.to_string());

@@ -3,14 +3,13 @@
 use crate::args::engine_durability;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, grouped};
-use crate::progress::Meter;
+use crate::progress::Phases;
 use clap::Args;
 use foreshore::{ByteTable, Database};
-use foreshore_workloads::kv::{self, Progress};
+use foreshore_workloads::kv;
 use foreshore_workloads::{KvArgs, KvReport, KvSpec, Row, Session, Store, StoreError};
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Mutex;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,22 +34,11 @@ pub fn run(args: &KvBenchArgs) -> Outcome {
     let scratch = args.scratch().map_err(|e| Failure::io(args.dir.display(), &e))?;
     let store = Foreshore::open(scratch.path(), &args.spec)?;
     let report = {
-        let meter = Mutex::new(None);
-        kv::run("foreshore", &store, &args.spec, &|progress| tell(&meter, progress))?
+        let phases = Phases::default();
+        kv::run("foreshore", &store, &args.spec, &|progress| phases.tell(progress))?
     };
     store.close()?;
     print(args.json, &report)
-}
-
-/// Shows progress; a new phase begins a new meter.
-fn tell(meter: &Mutex<Option<(&'static str, Meter)>>, progress: &Progress) {
-    let mut meter = meter.lock().expect("progress does not panic");
-    if meter.as_ref().is_none_or(|(phase, _)| *phase != progress.phase) {
-        *meter = Some((progress.phase, Meter::new(progress.phase, progress.total)));
-    }
-    if let Some((_, meter)) = meter.as_ref() {
-        meter.set(progress.done, || grouped(progress.done));
-    }
 }
 
 fn print(json: bool, report: &KvReport) -> Outcome {

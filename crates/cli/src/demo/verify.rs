@@ -1,151 +1,96 @@
-//! Comparing the database with what it must hold.
+//! Is everything there that was acknowledged, and nothing by halves?
 
-use crate::demo::acks::Acks;
-use crate::demo::data::{Dataset, Row};
+use crate::bench::engine_tx::EngineTx;
+use crate::demo::spec::{DemoSpec, cores};
 use crate::demo::steps::Steps;
 use crate::failure::{Failure, Outcome};
 use crate::output::grouped;
-use crate::text::for_people;
-use foreshore::{ByteTable, Database};
-use foreshore_workloads::random::Random;
+use crate::progress::Phases;
+use foreshore::Database;
+use foreshore_workloads::tpcc::{Tpcc, Trace};
 use serde_json::json;
-use std::ops::ControlFlow;
 use std::time::Instant;
 
-const LOOKUPS: u64 = 100_000;
-const RANGES: u64 = 2_000;
-const RANGE_ROWS: u64 = 100;
-
-/// Looks every acknowledged row up and compares its content.
+/// All that can be checked after a life of the database, of whose commits these were acknowledged.
 ///
-/// Errors: corruption, with the number of rows lost or changed and the first of them.
-pub fn all_there(db: &Database, dataset: &Dataset, acks: &Acks) -> Outcome {
-    let tables = dataset.open_tables(db)?;
-    let (mut wrong, mut first) = (0, None);
-    for number in (0..dataset.len()).filter(|number| acks.has(*number)) {
-        let row = dataset.row(number);
-        let found = tables[row.table].get(&row.key)?;
-        if found.as_ref() != Some(&row.value) {
-            wrong += 1;
-            first.get_or_insert_with(|| difference(dataset, row, found.as_deref()));
-        }
-    }
-    first.map_or(Ok(()), |first| Err(lost(wrong, &first)))
+/// Errors: corruption names the first thing that is wrong, and how many transactions were lost.
+pub fn all(db: &Database, spec: &DemoSpec, acknowledged: &[Trace], steps: &mut Steps) -> Outcome {
+    let store = EngineTx(db.clone());
+    let tpcc = spec.tpcc(&store)?;
+    every_commit(&tpcc, spec, acknowledged, steps)?;
+    conditions(&tpcc, steps)?;
+    structures(db, steps)
 }
 
-/// Every expected row must have been met by a scan as well.
-///
-/// Errors: corruption, as [`all_there`].
-pub fn met_by_scan(dataset: &Dataset, expected: &Acks, present: &Acks) -> Outcome {
-    let mut lost_rows = (0..dataset.len()).filter(|number| expected.has(*number) && !present.has(*number));
-    match lost_rows.next() {
-        None => Ok(()),
-        Some(first) => {
-            Err(lost(1 + lost_rows.count() as u64, &difference(dataset, dataset.row(first), None)))
-        }
-    }
-}
-
-fn lost(rows: u64, first: &str) -> Failure {
-    Failure::corrupt(format!("{} acknowledged rows were lost or changed; {first}", grouped(rows)))
-}
-
-/// Scans all tables and returns the rows that are there.
-///
-/// Errors: corruption, if a row is not one of the dataset's, is out of order, or has another content.
-pub fn scan(db: &Database, dataset: &Dataset) -> Outcome<Acks> {
-    let present = Acks::none(dataset.len());
-    for (at, table) in dataset.open_tables(db)?.iter().enumerate() {
-        let mut rest = dataset.of_table(at);
-        let mut fault = None;
-        table.scan(.., |key, value| {
-            match rest.find(|number| dataset.row(*number).key == key) {
-                Some(number) if dataset.row(number).value == value => {
-                    present.add(number);
-                    return ControlFlow::Continue(());
-                }
-                Some(number) => fault = Some(difference(dataset, dataset.row(number), Some(value))),
-                None => {
-                    fault = Some(format!("a row of {:?} is out of order, or was never put", table.name()))
-                }
-            }
-            ControlFlow::Break(())
-        })?;
-        if let Some(fault) = fault {
-            return Err(Failure::corrupt(format!("a scan gives something else than was loaded: {fault}")));
-        }
-    }
-    Ok(present)
-}
-
-/// Point lookups and ranges in both directions, of rows chosen by chance; every answer is compared.
-pub fn questions(db: &Database, dataset: &Dataset, loaded: &Acks, seed: u64, steps: &mut Steps) -> Outcome {
-    let tables = dataset.open_tables(db)?;
-    let mut random = Random::new(seed, 0);
-
+/// Looks every acknowledged transaction up.
+fn every_commit(
+    tpcc: &Tpcc<'_, EngineTx>,
+    spec: &DemoSpec,
+    acknowledged: &[Trace],
+    steps: &mut Steps,
+) -> Outcome {
     let started = Instant::now();
-    for _ in 0..LOOKUPS {
-        lookup(dataset, &tables, loaded, random.below(dataset.len() as u64) as usize)?;
+    let lost = lost(tpcc, acknowledged)?;
+    if let Some(first) = lost.first() {
+        let lost = grouped(lost.len() as u64);
+        return Err(Failure::corrupt(format!(
+            "{lost} acknowledged transactions are not there, or not whole; first {first:?}"
+        )));
     }
-    let elapsed = started.elapsed();
-    let rate = grouped((LOOKUPS as f64 / elapsed.as_secs_f64()) as u64);
-    let text = format!("{} right answers, {rate} lookups/s on one thread", grouped(LOOKUPS));
-    steps.done("lookups", elapsed, text, json!({"lookups": LOOKUPS, "wrong": 0}));
+    let orders = acknowledged.iter().filter(|trace| matches!(trace, Trace::Order { .. })).count() as u64;
+    let entered = tpcc.orders_entered()?;
+    // Each client has one transaction on its way at most: it may have been committed, and not told any more.
+    let unacknowledged = entered.checked_sub(orders).filter(|extra| *extra <= spec.clients() as u64);
+    let unacknowledged = unacknowledged.ok_or_else(|| {
+        Failure::corrupt(format!("{entered} orders were entered, but {orders} were acknowledged"))
+    })?;
+    steps.done(
+        "verify",
+        started.elapsed(),
+        format!(
+            "all {} acknowledged transactions are there; so are {unacknowledged} orders that the kill kept from being told",
+            grouped(acknowledged.len() as u64)
+        ),
+        json!({"acknowledged": acknowledged.len(), "lost": 0, "unacknowledged_orders": unacknowledged}),
+    )
+}
 
+/// Looks all transactions up, on all cores.
+fn lost(tpcc: &Tpcc<'_, EngineTx>, acknowledged: &[Trace]) -> Outcome<Vec<Trace>> {
+    let share = acknowledged.len().div_ceil(cores()).max(1);
+    std::thread::scope(|scope| {
+        let look = |traces| scope.spawn(move || tpcc.lost(traces));
+        let searches: Vec<_> = acknowledged.chunks(share).map(look).collect();
+        let mut lost = Vec::new();
+        for search in searches {
+            lost.extend(search.join().expect("the search does not panic")?);
+        }
+        Ok(lost)
+    })
+}
+
+/// No transaction is there by halves: the sums that TPC-C's transactions keep are right.
+fn conditions(tpcc: &Tpcc<'_, EngineTx>, steps: &mut Steps) -> Outcome {
     let started = Instant::now();
-    let mut rows = 0;
-    for question in 0..RANGES {
-        let from = random.below(dataset.len() as u64) as usize;
-        rows += range(dataset, &tables, loaded, from, question % 2 == 1)?;
+    {
+        let phases = Phases::default();
+        tpcc.check(&|progress| phases.tell(progress))?;
     }
-    let elapsed = started.elapsed();
-    let text = format!(
-        "{} ranges of up to {RANGE_ROWS} rows, half of them backwards: {} right rows",
-        grouped(RANGES),
-        grouped(rows)
-    );
-    steps.done("ranges", elapsed, text, json!({"ranges": RANGES, "rows": rows, "wrong": 0}));
-    Ok(())
+    let text = "TPC-C's consistency conditions hold (clause 3.3.2): no half transaction".into();
+    steps.done("conditions", started.elapsed(), text, json!({"consistent": true}))
 }
 
-fn lookup(dataset: &Dataset, tables: &[ByteTable], loaded: &Acks, number: usize) -> Outcome {
-    let row = dataset.row(number);
-    let found = tables[row.table].get(&row.key)?;
-    if found.as_ref() == loaded.has(number).then_some(&row.value) {
-        return Ok(());
-    }
-    Err(Failure::corrupt(difference(dataset, row, found.as_deref())))
-}
-
-/// Asks for the rows from number `from` on, and compares them one by one.
-fn range(dataset: &Dataset, tables: &[ByteTable], loaded: &Acks, from: usize, reverse: bool) -> Outcome<u64> {
-    let first = dataset.row(from);
-    let end = dataset.of_table(first.table).end.min(from + RANGE_ROWS as usize);
-    let last = dataset.row(end - 1);
-    let mut expected: Vec<&Row> =
-        (from..end).filter(|number| loaded.has(*number)).map(|n| dataset.row(n)).collect();
-    let rows = tables[first.table].range(first.key.as_slice()..=last.key.as_slice());
-    let found: Vec<_> = if reverse {
-        expected.reverse();
-        rows.rev().collect::<Result<_, _>>()?
-    } else {
-        rows.collect::<Result<_, _>>()?
-    };
-    let is_right = found.len() == expected.len()
-        && found.iter().zip(&expected).all(|((key, value), row)| *key == row.key && *value == row.value);
-    if is_right {
-        return Ok(found.len() as u64);
-    }
-    Err(Failure::corrupt(format!(
-        "a range of {:?} gives {} rows instead of {}, or other ones; seed and row {from} repeat it",
-        dataset.tables[first.table].0,
-        found.len(),
-        expected.len()
-    )))
-}
-
-fn difference(dataset: &Dataset, row: &Row, found: Option<&[u8]>) -> String {
-    let table = &dataset.tables[row.table].0;
-    let found = found.map_or("nothing".to_string(), for_people);
-    format!("{table:?} should hold {}, it has {found}", for_people(&row.value))
+/// Walks all structures.
+fn structures(db: &Database, steps: &mut Steps) -> Outcome {
+    let started = Instant::now();
+    let report = db.check()?;
+    let leaves: u64 = report.tables.iter().map(|table| table.leaves).sum();
+    let rows: u64 = report.tables.iter().map(|table| table.rows).sum();
+    let tables = report.tables.len();
+    steps.done(
+        "check",
+        started.elapsed(),
+        format!("{tables} tables, {} rows in {} leaves, all in order", grouped(rows), grouped(leaves)),
+        json!({"tables": tables, "rows": rows, "leaves": leaves}),
+    )
 }

@@ -20,7 +20,8 @@ pub(crate) fn encode(id: TableId) -> [u8; 4] {
 
 /// All tables by name.
 pub(crate) fn read(catalog: &Arc<Tree>) -> Result<BTreeMap<String, TableId>> {
-    let mut rows = Forward::new(catalog.clone(), Bound::Unbounded);
+    let latest = catalog.core().txns.latest();
+    let mut rows = Forward::new(catalog.clone(), latest, Bound::Unbounded);
     let mut tables = BTreeMap::new();
     while let Some((name, id)) = rows.next()? {
         let name = String::from_utf8(name.to_vec()).map_err(|e| Error::corrupt("catalog", e.to_string()))?;

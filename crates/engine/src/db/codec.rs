@@ -18,7 +18,7 @@ pub trait Value: Serialize + DeserializeOwned {}
 impl<T: Serialize + DeserializeOwned> Value for T {}
 
 /// Appends the order-preserving encoding of `key`.
-pub(crate) fn encode_key<K: Serialize>(key: &K, out: &mut Vec<u8>) -> Result<()> {
+pub(crate) fn encode_key<K: Serialize + ?Sized>(key: &K, out: &mut Vec<u8>) -> Result<()> {
     key.serialize(&mut memcomparable::Serializer::new(out)).map_err(|e| failed::<K>("encode", &e))
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn decode_value<V: DeserializeOwned>(bytes: &[u8]) -> Result<V> {
     }
 }
 
-fn failed<T>(action: &'static str, detail: &dyn std::fmt::Display) -> Error {
+fn failed<T: ?Sized>(action: &'static str, detail: &dyn std::fmt::Display) -> Error {
     Error::Encoding { action, type_name: std::any::type_name::<T>(), detail: detail.to_string() }
 }
 

@@ -2,13 +2,16 @@
 
 use crate::db::catalog::{self, CATALOG};
 use crate::db::options::Builder;
+use crate::db::running::Running;
 use crate::db::stats::{CheckReport, Stats};
 use crate::error::{Error, Result};
 use crate::leaf::{self, Change};
 use crate::log::Durability;
 use crate::pool::{Directory, DirectoryEntry as Entry, Wal};
 use crate::recovery::{self, Recovered};
-use crate::tree::{Core, Tree};
+use crate::tree::{Core, Intent, Tree};
+use crate::txn::Txn;
+use crate::waits::Wait;
 use foreshore_base::sync::Ordering::Relaxed;
 use foreshore_base::sync::{AtomicBool, AtomicU64};
 use foreshore_base::{Lsn, PageId, TableId};
@@ -23,6 +26,9 @@ use std::time::{Duration, Instant};
 /// How often the checkpointer looks at the length of the log.
 const CHECKPOINT_POLL: Duration = Duration::from_millis(50);
 
+/// How long dropping a table waits for the transactions that use it.
+const DROP_PATIENCE: Duration = Duration::from_secs(10);
+
 pub(crate) struct Engine {
     core: Arc<Core>,
     directory: Arc<Directory>,
@@ -33,6 +39,11 @@ pub(crate) struct Engine {
     vfs: Arc<dyn Vfs>,
     checkpointing: Mutex<()>,
     redo_lsn: AtomicU64,
+    /// Where the log ended when the last checkpoint began.
+    checkpointed: AtomicU64,
+    /// Transactions that have prepared, by their global ids.
+    pub prepared: Mutex<BTreeMap<Vec<u8>, Txn>>,
+    pub running: Running,
     checkpoints: AtomicU64,
     opened: Opened,
     closed: AtomicBool,
@@ -50,6 +61,7 @@ struct Tables {
 struct Opened {
     redo_bytes: u64,
     redo_records: u64,
+    undone: u64,
     open_ns: u64,
 }
 
@@ -57,8 +69,18 @@ impl Engine {
     pub fn open(vfs: Arc<dyn Vfs>, options: Builder) -> Result<Arc<Self>> {
         let started = Instant::now();
         let lock = lock(&*vfs)?;
-        let Recovered { core, directory, trees, next_id, redo_lsn, redo_bytes, redo_records } =
-            recovery::open(&vfs, &options)?;
+        let recovered = recovery::open(&vfs, &options)?;
+        let Recovered {
+            core,
+            directory,
+            trees,
+            next_id,
+            redo_lsn,
+            redo_bytes,
+            redo_records,
+            undone,
+            prepared,
+        } = recovered;
         let mut by_name = BTreeMap::new();
         let mut catalog = None;
         for tree in trees {
@@ -77,14 +99,21 @@ impl Engine {
             vfs,
             checkpointing: Mutex::new(()),
             redo_lsn: AtomicU64::new(redo_lsn.0),
+            checkpointed: AtomicU64::new(redo_lsn.0),
+            prepared: Mutex::new(prepared),
+            running: Running::new(),
             checkpoints: AtomicU64::new(0),
-            opened: Opened { redo_bytes, redo_records, open_ns: started.elapsed().as_nanos() as u64 },
+            opened: Opened { redo_bytes, redo_records, undone, open_ns: started.elapsed().as_nanos() as u64 },
             closed: AtomicBool::new(false),
             stop: Arc::new((Mutex::new(false), Condvar::new())),
             _lock: lock,
         });
         engine.start_checkpointer();
         Ok(engine)
+    }
+
+    pub fn core(&self) -> &Arc<Core> {
+        &self.core
     }
 
     pub fn describe(&self) -> String {
@@ -114,8 +143,8 @@ impl Engine {
         tables.next_id += 1;
         let tree = Arc::new(create_tree(&self.core, id, name.to_string())?);
         // The row is what makes the table exist: a crash before it leaves a leaf that the next open frees.
-        let row = self.catalog.put(name.as_bytes(), &catalog::encode(id))?;
-        self.acknowledge(row, self.options.durability)?;
+        let row = self.catalog.autocommit(name.as_bytes(), Intent::Put(&catalog::encode(id)))?;
+        self.acknowledge(row.expect("a put is always done"), self.options.durability)?;
         tables.by_name.insert(name.to_string(), tree.clone());
         Ok(tree)
     }
@@ -127,7 +156,10 @@ impl Engine {
     pub fn drop_table(&self, name: &str) -> Result<bool> {
         let mut tables = self.tables.lock();
         let Some(tree) = tables.by_name.get(name).cloned() else { return Ok(false) };
-        if let Some(row) = self.catalog.remove(name.as_bytes())? {
+        if !tree.users.close(DROP_PATIENCE) {
+            return Err(Error::TableInUse { name: name.to_string() });
+        }
+        if let Some(row) = self.catalog.autocommit(name.as_bytes(), Intent::Remove)? {
             // Durable before the first leaf goes: a table that still has its row has all its leaves.
             self.acknowledge(row, Durability::Sync)?;
         }
@@ -137,6 +169,39 @@ impl Engine {
         Ok(true)
     }
 
+    pub fn abort(&self, number: u64) -> Result<bool> {
+        let Some((owner, transaction)) = self.running.find(number) else { return Ok(false) };
+        self.core.txns.keys.interrupt(owner);
+        transaction.abort()
+    }
+
+    /// Prepares a transaction, durably, and keeps it until it is told what to do.
+    pub fn prepare(&self, mut txn: Txn, gid: &[u8]) -> Result<()> {
+        let mut prepared = self.prepared.lock();
+        if prepared.contains_key(gid) {
+            return Err(Error::Argument(format!(
+                "{:?} is the id of a prepared transaction already",
+                gid.escape_ascii()
+            )));
+        }
+        let end = txn.prepare(gid)?;
+        prepared.insert(gid.to_vec(), txn);
+        drop(prepared);
+        self.acknowledge(end, Durability::Sync)
+    }
+
+    pub fn commit_prepared(&self, gid: &[u8]) -> Result<()> {
+        match self.take_prepared(gid)?.commit() {
+            Some(end) => self.acknowledge(end, Durability::Sync),
+            None => Ok(()),
+        }
+    }
+
+    pub fn take_prepared(&self, gid: &[u8]) -> Result<Txn> {
+        let unknown = || Error::UnknownTransaction { gid: gid.escape_ascii().to_string() };
+        self.prepared.lock().remove(gid).ok_or_else(unknown)
+    }
+
     pub fn sync(&self) -> Result<()> {
         self.core.log.commit(self.core.log.reserved(), Durability::Sync)
     }
@@ -144,13 +209,19 @@ impl Engine {
     /// Writes out what is older than now, and moves the point from which a restart would redo.
     pub fn checkpoint(&self) -> Result<()> {
         let _one_at_a_time = self.checkpointing.lock();
-        self.core.pool.flush_until(self.core.log.reserved())?;
-        let redo = self.core.pool.oldest_rec_lsn();
-        self.core.log.commit(redo, Durability::Sync)?;
+        let now = self.core.log.reserved();
+        self.core.pool.flush_until(now)?;
+        // The log is kept from the oldest transaction on: its undo is there (X3). Those that have ended may have begun
+        // before: a restart takes them for ended (A1 in `recovery/analysis.rs`), so their ends must be durable first.
+        let oldest_txn = self.core.txns.settle(&self.core.log);
+        let ends = self.core.log.reserved();
+        let redo = self.core.pool.oldest_rec_lsn().min(oldest_txn);
+        self.core.log.commit(ends.max(redo), Durability::Sync)?;
         if let Err(error) = self.directory.append(&[Entry::Redo(redo)]) {
             return Err(self.judge(error));
         }
         self.redo_lsn.store(redo.0, Relaxed);
+        self.checkpointed.store(now.0, Relaxed);
         self.core.log.truncate(redo)?;
         self.checkpoints.fetch_add(1, Relaxed);
         Ok(())
@@ -182,6 +253,8 @@ impl Engine {
 
     pub fn stats(&self) -> Stats {
         let (pool, log) = (self.core.pool.stats(), self.core.log.stats());
+        let locks = self.core.txns.keys.stats();
+        let (commits, rollbacks) = self.core.txns.slots.counts();
         let tables = self.tables.lock();
         let index_bytes =
             tables.by_name.values().map(|t| t.index_bytes()).sum::<u64>() + self.catalog.index_bytes();
@@ -207,14 +280,45 @@ impl Engine {
             redo_bytes: self.opened.redo_bytes,
             redo_records: self.opened.redo_records,
             open_ns: self.opened.open_ns,
+            undone_at_open: self.opened.undone,
+            commits,
+            rollbacks,
+            transactions: self.core.txns.slots.leased() as u64,
+            snapshots: self.core.txns.snapshots.open(),
+            image_bytes: self.core.txns.keys.image_bytes(),
+            lock_waits: locks.waits,
+            deadlocks: locks.deadlocks,
+            lock_timeouts: locks.timeouts,
+            waits: self.waits(&tables),
             tables: tables.by_name.len() as u64,
         }
+    }
+
+    /// Where threads waited: the causes common to all tables, then the locks of each table that was waited for.
+    fn waits(&self, tables: &Tables) -> Vec<Wait> {
+        let common = [self.core.latch_waits.read("leaf latch")];
+        let locks =
+            tables.by_name.values().map(|tree| tree.lock_waits.read(format!("locks of {}", tree.name)));
+        let all = self.core.log.waits().into_iter().chain(self.core.pool.waits()).chain(common);
+        all.chain(locks.filter(|wait| wait.count > 0)).collect()
     }
 
     /// Writes everything out and stops the threads. The second call does nothing.
     pub fn close(&self) -> Result<()> {
         if self.closed.swap(true, Relaxed) {
             return Ok(());
+        }
+        for (_, txn) in std::mem::take(&mut *self.prepared.lock()) {
+            txn.abandon(); // it stays prepared
+        }
+        self.core.txns.slots.keep_nothing();
+        self.core.sweep_all();
+        if self.core.txns.is_idle() {
+            debug_assert_eq!(
+                self.core.txns.keys.check_empty(),
+                Ok(()),
+                "nothing is locked when nobody is there"
+            );
         }
         *self.stop.0.lock() = true;
         self.stop.1.notify_all();
@@ -232,15 +336,26 @@ impl Engine {
             .spawn(move || {
                 while !sleep_or_stop(&stop) {
                     let Some(engine) = Weak::upgrade(&engine) else { return };
+                    engine.core.log.nudge();
+                    engine.tidy_versions();
                     engine.checkpoint_if_due();
                 }
             })
             .expect("the system can start a thread");
     }
 
+    /// Keeps the versions' affairs in order: who has ended, what nobody needs.
+    fn tidy_versions(&self) {
+        self.core.txns.settle(&self.core.log);
+        self.core.sweep_all();
+        self.core.bound_images(self.options.old_version_bytes);
+        self.running.abort_idle();
+    }
+
     fn checkpoint_if_due(&self) {
-        let to_redo = self.core.log.reserved().0 - self.redo_lsn.load(Relaxed);
-        if to_redo > self.options.log_bytes / 2 && !self.closed.load(Relaxed) {
+        // A long transaction keeps the log long: what counts is what was logged since the last checkpoint.
+        let new = self.core.log.reserved().0 - self.checkpointed.load(Relaxed);
+        if new > self.options.log_bytes / 2 && !self.closed.load(Relaxed) {
             // A failure here has poisoned the log or is a full disk: writers get it from the log, with its reason.
             let _ = self.checkpoint();
         }

@@ -3,11 +3,16 @@
 pub(crate) mod catalog;
 mod codec;
 pub(crate) mod engine;
+mod isolation;
 pub(crate) mod meta;
 pub(crate) mod options;
 mod range;
+mod running;
+mod snapshot;
 mod stats;
 mod table;
+mod transaction;
+mod transaction_range;
 
 use crate::error::Result;
 use crate::log::Durability;
@@ -17,10 +22,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use codec::{Key, Value};
+pub use isolation::{Isolation, TransactionOptions};
 pub use options::Builder;
 pub use range::{ByteRange, KeyBounds, Range, RawBounds};
+pub use snapshot::{Snapshot, SnapshotBytes, SnapshotTable};
 pub use stats::{CheckReport, Stats, TableReport};
 pub use table::{ByteTable, Table};
+pub use transaction::{CommitTicket, Savepoint, Transaction, TransactionBytes, TransactionTable};
+pub use transaction_range::TransactionRange;
 
 /// An open database. Cheap to clone; usable from any thread. The last handle (tables count) to go closes it.
 ///
@@ -86,6 +95,93 @@ impl Database {
     pub fn byte_table(&self, name: &str) -> Result<ByteTable> {
         let tree = self.engine.table(name)?;
         Ok(ByteTable::new(self.engine.clone(), tree, self.engine.durability()))
+    }
+
+    /// Begins a serializable read-write transaction.
+    ///
+    /// Errors: [`Error::TooManyTransactions`](crate::Error::TooManyTransactions) if 1024 are running and none ends within 10 seconds.
+    pub fn begin(&self) -> Result<Transaction> {
+        self.begin_with(TransactionOptions::new())
+    }
+
+    /// Begins a read-write transaction with options.
+    pub fn begin_with(&self, options: TransactionOptions) -> Result<Transaction> {
+        Transaction::begin(self.engine.clone(), options, self.engine.core().log.reserved())
+    }
+
+    /// Runs `work` in a serializable transaction and commits it; runs it again, in a new one, as long as it fails with a
+    /// [retryable](crate::Error::is_retryable) error. `work` should have no effects beside the transaction's. Other errors
+    /// roll back.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let counters = db.table::<String, u64>("counters")?;
+    /// let next = db.transact(|tx| {
+    ///     let counters = tx.table(&counters);
+    ///     let next = counters.get_for_update("flights")?.unwrap_or(0) + 1;
+    ///     counters.put(&"flights".into(), &next)?;
+    ///     Ok(next)
+    /// })?;
+    /// assert_eq!(next, 1);
+    /// # Ok(()) }
+    /// ```
+    pub fn transact<R>(&self, work: impl FnMut(&Transaction) -> Result<R>) -> Result<R> {
+        self.transact_with(TransactionOptions::new(), work)
+    }
+
+    /// [`Database::transact`] with options.
+    pub fn transact_with<R>(
+        &self,
+        options: TransactionOptions,
+        mut work: impl FnMut(&Transaction) -> Result<R>,
+    ) -> Result<R> {
+        // Each run is as old as the first: so none is the youngest of a deadlock for ever.
+        let since = self.engine.core().log.reserved();
+        loop {
+            let tx = Transaction::begin(self.engine.clone(), options, since)?;
+            let done = work(&tx).and_then(|result| tx.commit().map(|()| result));
+            match done {
+                Err(error) if error.is_retryable() => std::thread::yield_now(),
+                done => return done,
+            }
+        }
+    }
+
+    /// A read-only transaction over everything that is committed now: it takes no locks and blocks nobody.
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        Snapshot::open(self.engine.clone())
+    }
+
+    /// The numbers of the read-write transactions that have begun and not ended.
+    pub fn transactions(&self) -> Vec<u64> {
+        self.engine.running.list().iter().map(|transaction| transaction.number).collect()
+    }
+
+    /// Rolls back the transaction with this number, whatever its thread is doing: its calls return [`Error::Aborted`](crate::Error::Aborted).
+    /// `false` if it had ended.
+    pub fn abort(&self, number: u64) -> Result<bool> {
+        self.engine.abort(number)
+    }
+
+    /// The global ids of the transactions that have [prepared](Transaction::prepare) and wait to hear whether to commit,
+    /// those from before a crash among them. They keep their locks.
+    pub fn recover(&self) -> Vec<Vec<u8>> {
+        self.engine.prepared.lock().keys().cloned().collect()
+    }
+
+    /// Commits a prepared transaction, durably.
+    ///
+    /// Errors: [`Error::UnknownTransaction`](crate::Error::UnknownTransaction); as [`Transaction::commit`].
+    pub fn commit_prepared(&self, gid: impl AsRef<[u8]>) -> Result<()> {
+        self.engine.commit_prepared(gid.as_ref())
+    }
+
+    /// Rolls back a prepared transaction.
+    ///
+    /// Errors: [`Error::UnknownTransaction`](crate::Error::UnknownTransaction); as [`Transaction::rollback`].
+    pub fn rollback_prepared(&self, gid: impl AsRef<[u8]>) -> Result<()> {
+        self.engine.take_prepared(gid.as_ref())?.roll_back()
     }
 
     /// The names of all tables, in byte order.

@@ -26,6 +26,7 @@ pub struct Builder {
     pub(crate) segment_bytes: u64,
     pub(crate) ring_bytes: usize,
     pub(crate) log_bytes: u64,
+    pub(crate) old_version_bytes: u64,
     pub(crate) durability: Durability,
     pub(crate) redo_threads: usize,
 }
@@ -40,6 +41,7 @@ impl Default for Builder {
             segment_bytes: 32 << 20,
             ring_bytes: 16 << 20,
             log_bytes: 512 << 20,
+            old_version_bytes: 256 << 20,
             durability: Durability::Sync,
             redo_threads: std::thread::available_parallelism().map_or(2, usize::from).min(8),
         }
@@ -85,6 +87,13 @@ impl Builder {
     /// (default 512 MiB): the bound on recovery time.
     pub fn log_bytes(mut self, bytes: u64) -> Self {
         self.log_bytes = bytes;
+        self
+    }
+
+    /// Memory for old versions of rows, in bytes (default 256 MiB). Beyond it the oldest snapshot is given up; versions
+    /// that running transactions would need for their rollback's readers stay. Looked at about 20 times a second.
+    pub fn old_version_bytes(mut self, bytes: u64) -> Self {
+        self.old_version_bytes = bytes;
         self
     }
 

@@ -1,11 +1,14 @@
 //! Iterators over rows, in both directions.
 
 use crate::db::codec::{Key, Value, encode_key};
+use crate::db::snapshot::OpenSnapshot;
 use crate::db::table::{ByteTable, decode_row};
 use crate::error::{Error, Result};
 use crate::tree::{Backward, Forward};
+use crate::txn::View;
 use std::marker::PhantomData;
 use std::ops::{Bound, Range as HalfOpen, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
+use std::sync::Arc;
 
 /// Bounds as encoded keys.
 pub type RawBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
@@ -108,6 +111,9 @@ pub(crate) fn successor(prefix: &[u8]) -> Bound<Vec<u8>> {
 pub struct ByteRange {
     /// Keeps the database open.
     table: ByteTable,
+    view: View,
+    /// Keeps the snapshot open that the view is of, if it is of one.
+    snapshot: Option<Arc<OpenSnapshot>>,
     from: Bound<Vec<u8>>,
     to: Bound<Vec<u8>>,
     front: Option<Forward>,
@@ -116,16 +122,29 @@ pub struct ByteRange {
 }
 
 impl ByteRange {
+    /// What is committed, each leaf as it is when it is read.
     pub(crate) fn new(table: ByteTable, from: Bound<Vec<u8>>, to: Bound<Vec<u8>>) -> Self {
         let done = is_empty(&from, &to);
-        Self { table, from, to, front: None, back: None, done }
+        let view = table.latest();
+        Self { table, view, snapshot: None, from, to, front: None, back: None, done }
+    }
+
+    /// What a snapshot sees.
+    pub(crate) fn of_snapshot(
+        table: ByteTable,
+        snapshot: Arc<OpenSnapshot>,
+        from: Bound<Vec<u8>>,
+        to: Bound<Vec<u8>>,
+    ) -> Self {
+        let view = snapshot.view();
+        Self { view, snapshot: Some(snapshot), ..Self::new(table, from, to) }
     }
 
     /// The next row ascending. It also becomes the lower bound, so that the other end stops before it.
     fn advance(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         let front = match &mut self.front {
             Some(front) => front,
-            None => self.front.insert(Forward::new(self.table.tree.clone(), self.from.clone())),
+            None => self.front.insert(Forward::new(self.table.tree.clone(), self.view, self.from.clone())),
         };
         let Some((key, value)) = front.next()? else { return Ok(None) };
         if is_beyond(key, &self.to) {
@@ -139,7 +158,7 @@ impl ByteRange {
     fn retreat(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         let back = match &mut self.back {
             Some(back) => back,
-            None => self.back.insert(Backward::new(self.table.tree.clone(), self.to.clone())),
+            None => self.back.insert(Backward::new(self.table.tree.clone(), self.view, self.to.clone())),
         };
         let Some((key, value)) = back.next()? else { return Ok(None) };
         if is_before(key, &self.from) {
@@ -150,13 +169,17 @@ impl ByteRange {
     }
 
     fn finish<T>(&mut self, row: Result<Option<T>>) -> Option<Result<T>> {
+        let row = row.and_then(|row| match &self.snapshot {
+            Some(snapshot) => snapshot.confirm().map(|()| row),
+            None => Ok(row),
+        });
         self.done = !matches!(row, Ok(Some(_)));
         row.transpose()
     }
 }
 
 /// Moves a bound to just beyond `key`.
-fn exclude(bound: &mut Bound<Vec<u8>>, key: &[u8]) {
+pub(crate) fn exclude(bound: &mut Bound<Vec<u8>>, key: &[u8]) {
     match bound {
         Bound::Excluded(old) => {
             old.clear();
@@ -166,7 +189,7 @@ fn exclude(bound: &mut Bound<Vec<u8>>, key: &[u8]) {
     }
 }
 
-fn is_beyond(key: &[u8], to: &Bound<Vec<u8>>) -> bool {
+pub(crate) fn is_beyond(key: &[u8], to: &Bound<Vec<u8>>) -> bool {
     match to {
         Bound::Included(to) => key > to.as_slice(),
         Bound::Excluded(to) => key >= to.as_slice(),
@@ -174,7 +197,7 @@ fn is_beyond(key: &[u8], to: &Bound<Vec<u8>>) -> bool {
     }
 }
 
-fn is_before(key: &[u8], from: &Bound<Vec<u8>>) -> bool {
+pub(crate) fn is_before(key: &[u8], from: &Bound<Vec<u8>>) -> bool {
     match from {
         Bound::Included(from) => key < from.as_slice(),
         Bound::Excluded(from) => key <= from.as_slice(),
@@ -182,7 +205,7 @@ fn is_before(key: &[u8], from: &Bound<Vec<u8>>) -> bool {
     }
 }
 
-fn is_empty(from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> bool {
+pub(crate) fn is_empty(from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> bool {
     match (from, to) {
         (Bound::Included(a), Bound::Included(b)) => a > b,
         (Bound::Included(a) | Bound::Excluded(a), Bound::Included(b) | Bound::Excluded(b)) => a >= b,
@@ -212,41 +235,41 @@ impl DoubleEndedIterator for ByteRange {
     }
 }
 
-/// Rows of a [`Table`](crate::Table) in key order, from either end.
-pub struct Range<K, V> {
-    rows: ByteRange,
-    failed: Option<Error>,
+/// Rows of a [`Table`](crate::Table) in key order, from either end; `R` is where their bytes come from.
+pub struct Range<K, V, R = ByteRange> {
+    rows: Result<R, Option<Error>>,
     types: PhantomData<fn() -> (K, V)>,
 }
 
-impl<K, V> Range<K, V> {
-    pub(crate) fn new(rows: ByteRange) -> Self {
-        Self { rows, failed: None, types: PhantomData }
+impl<K, V, R> Range<K, V, R> {
+    pub(crate) fn new(rows: R) -> Self {
+        Self { rows: Ok(rows), types: PhantomData }
     }
 
     /// An iterator whose only row is an error.
-    pub(crate) fn failed(table: ByteTable, error: Error) -> Self {
-        let nothing = ByteRange::new(table, Bound::Excluded(Vec::new()), Bound::Excluded(Vec::new()));
-        Self { failed: Some(error), ..Self::new(nothing) }
+    pub(crate) fn failed(error: Error) -> Self {
+        Self { rows: Err(Some(error)), types: PhantomData }
     }
 }
 
-impl<K: Key, V: Value> Iterator for Range<K, V> {
+impl<K: Key, V: Value, R: Iterator<Item = Result<(Vec<u8>, Vec<u8>)>>> Iterator for Range<K, V, R> {
     type Item = Result<(K, V)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if let Some(error) = self.failed.take() {
-            return Some(Err(error));
+        match &mut self.rows {
+            Ok(rows) => Some(rows.next()?.and_then(decode_row)),
+            Err(error) => error.take().map(Err),
         }
-        Some(self.rows.next()?.and_then(decode_row))
     }
 }
 
-impl<K: Key, V: Value> DoubleEndedIterator for Range<K, V> {
+impl<K: Key, V: Value, R: DoubleEndedIterator<Item = Result<(Vec<u8>, Vec<u8>)>>> DoubleEndedIterator
+    for Range<K, V, R>
+{
     fn next_back(&mut self) -> Option<Self::Item> {
-        if let Some(error) = self.failed.take() {
-            return Some(Err(error));
+        match &mut self.rows {
+            Ok(rows) => Some(rows.next_back()?.and_then(decode_row)),
+            Err(error) => error.take().map(Err),
         }
-        Some(self.rows.next_back()?.and_then(decode_row))
     }
 }

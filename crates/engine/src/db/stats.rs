@@ -1,5 +1,6 @@
 //! What the database counts, and what a check found.
 
+use crate::waits::Wait;
 use serde::Serialize;
 
 /// Counters since the database was opened. Bytes are bytes, times are nanoseconds.
@@ -48,6 +49,26 @@ pub struct Stats {
     pub redo_records: u64,
     /// Time that opening took.
     pub open_ns: u64,
+    /// Transactions that had not ended, and were undone when the database was opened.
+    pub undone_at_open: u64,
+    /// Read-write transactions committed.
+    pub commits: u64,
+    /// Read-write transactions rolled back.
+    pub rollbacks: u64,
+    /// Read-write transactions running now.
+    pub transactions: u64,
+    /// Snapshots open now.
+    pub snapshots: u64,
+    /// Memory of old versions, in bytes.
+    pub image_bytes: u64,
+    /// Waits for key locks; `waits` has them by table, with times.
+    pub lock_waits: u64,
+    /// Transactions rolled back to break deadlocks.
+    pub deadlocks: u64,
+    /// Waits for key locks that were given up.
+    pub lock_timeouts: u64,
+    /// Where threads waited, and for how long: log, pages, latches, and the locks of each table.
+    pub waits: Vec<Wait>,
     /// Tables.
     pub tables: u64,
 }
@@ -68,8 +89,10 @@ pub struct CheckReport {
 pub struct TableReport {
     /// Its name.
     pub name: String,
-    /// Rows.
+    /// Rows, uncommitted ones included.
     pub rows: u64,
+    /// Removed rows that stay until no snapshot needs them.
+    pub ghosts: u64,
     /// Leaf pages.
     pub leaves: u64,
     /// Bytes used in the leaves, headers included.

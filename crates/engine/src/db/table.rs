@@ -2,10 +2,11 @@
 
 use crate::db::codec::{Key, Value, decode_key, decode_value, encode_key, encode_value};
 use crate::db::engine::Engine;
-use crate::db::range::{ByteRange, KeyBounds, Range, successor};
+use crate::db::range::{ByteRange, KeyBounds, Range, is_empty, successor};
 use crate::error::Result;
 use crate::log::Durability;
-use crate::tree::Tree;
+use crate::tree::{Intent, Tree};
+use crate::txn::View;
 use serde::Serialize;
 use std::borrow::Borrow;
 use std::marker::PhantomData;
@@ -63,7 +64,7 @@ impl ByteTable {
     /// the allocation of [`ByteTable::get`].
     #[inline]
     pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        self.tree.get(key, value)
+        self.tree.get(&self.latest(), key, value)
     }
 
     /// Calls `read` with the value of `key`, if there is one. `read` sees a private copy: it may take its time.
@@ -74,13 +75,13 @@ impl ByteTable {
 
     /// Is there a value for `key`?
     pub fn contains(&self, key: &[u8]) -> Result<bool> {
-        self.tree.contains(key)
+        self.tree.contains(&self.latest(), key)
     }
 
     /// The values of many keys, in their order. Faster than one `get` each when the data is larger than the
     /// processor's caches. The keys are read one after another, not at one point in time.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
-        self.tree.multi_get(keys)
+        self.tree.multi_get(&self.latest(), keys)
     }
 
     /// Sets the value of `key`, whether or not it had one.
@@ -89,24 +90,31 @@ impl ByteTable {
     /// may or may not survive a reopening).
     #[inline]
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        let lsn = self.tree.put(key, value)?;
-        self.engine.acknowledge(lsn, self.durability)
+        self.write(key, Intent::Put(value)).map(|_| ())
     }
 
     /// Sets the value of `key` unless it has one; says whether it did. Errors as [`ByteTable::put`].
     pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        match self.tree.insert(key, value)? {
-            Some(lsn) => self.engine.acknowledge(lsn, self.durability).map(|()| true),
-            None => Ok(false),
-        }
+        self.write(key, Intent::Insert(value))
     }
 
     /// Removes `key`; says whether it was there. Errors as [`ByteTable::put`].
     pub fn remove(&self, key: &[u8]) -> Result<bool> {
-        match self.tree.remove(key)? {
-            Some(lsn) => self.engine.acknowledge(lsn, self.durability).map(|()| true),
+        self.write(key, Intent::Remove)
+    }
+
+    #[inline]
+    fn write(&self, key: &[u8], intent: Intent<'_>) -> Result<bool> {
+        match self.tree.autocommit(key, intent)? {
+            Some(end) => self.engine.acknowledge(end, self.durability).map(|()| true),
             None => Ok(false),
         }
+    }
+
+    /// The view of a call that is no part of a transaction: what is committed.
+    #[inline]
+    pub(crate) fn latest(&self) -> View {
+        self.engine.core().txns.latest()
     }
 
     /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. Each leaf is read at one point in time; rows
@@ -132,6 +140,22 @@ impl ByteTable {
         ByteRange::new(self.clone(), Bound::Included(prefix.to_vec()), successor(prefix))
     }
 
+    /// About how many rows lie in `bounds`, uncommitted ones included: exact for ranges within two leaves, otherwise from
+    /// the number of leaves in between and a look into a few of them.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let t = db.byte_table("t")?;
+    /// for n in 0..100u8 { t.put(&[n], b"")?; }
+    /// assert_eq!(t.estimate_range(&[10][..]..&[20][..])?, 10);
+    /// # Ok(()) }
+    /// ```
+    pub fn estimate_range(&self, bounds: impl KeyBounds<[u8]>) -> Result<u64> {
+        let (from, to) = bounds.raw();
+        if is_empty(&from, &to) { Ok(0) } else { self.tree.estimate(&from, &to) }
+    }
+
     /// Calls `row` with each key and value in `bounds`, ascending, until it breaks; the fastest way to read many rows,
     /// since nothing is allocated per row.
     pub fn scan(
@@ -140,12 +164,13 @@ impl ByteTable {
         mut row: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
         let (from, to) = bounds.raw();
-        self.tree.scan(from, to, &mut row)
+        self.tree.scan(self.latest(), from, to, &mut row)
     }
 
     /// Loads rows in strictly ascending order of their keys, all above any key the table holds; says how many. The
-    /// fastest way to fill a table. Rows appear as they are loaded: a load that is interrupted leaves the rows before
-    /// the interruption.
+    /// fastest way to fill a table. Rows appear as they are loaded, also to snapshots taken before and to transactions that
+    /// have read the range: fill a table before others use it. A load that is interrupted leaves the rows before the
+    /// interruption.
     ///
     /// Errors: `BulkLoad` if the order is broken; otherwise as [`ByteTable::put`].
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
@@ -266,12 +291,18 @@ impl<K: Key, V: Value> Table<K, V> {
         Ok(Range::new(ByteRange::new(self.bytes.clone(), from, to)))
     }
 
+    /// About how many rows lie in `bounds`; see [`ByteTable::estimate_range`].
+    pub fn estimate_range(&self, bounds: impl KeyBounds<K>) -> Result<u64> {
+        let (from, to) = bounds.encoded()?;
+        if is_empty(&from, &to) { Ok(0) } else { self.bytes.tree.estimate(&from, &to) }
+    }
+
     /// Rows of a tuple-keyed table whose keys begin with the components of `leading`, given as a tuple such as
     /// `("AA",)`; `.rev()` descends. An encoding error appears as the first row.
     pub fn prefix<P: Serialize>(&self, leading: &P) -> Range<K, V> {
         match key_bytes(leading) {
             Ok(prefix) => Range::new(self.bytes.prefix(&prefix)),
-            Err(e) => Range::failed(self.bytes.clone(), e),
+            Err(e) => Range::failed(e),
         }
     }
 
@@ -287,7 +318,7 @@ impl<K: Key, V: Value> Table<K, V> {
     }
 }
 
-fn key_bytes<K: Serialize>(key: &K) -> Result<Vec<u8>> {
+pub(crate) fn key_bytes<K: Serialize + ?Sized>(key: &K) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     encode_key(key, &mut bytes)?;
     Ok(bytes)

@@ -1,16 +1,20 @@
 //! What the log says about leaves: record bodies, and how each is done again.
 //!
-//! A body is a kind byte, fixed fields (little-endian), then byte strings; the last one runs to the end of the body,
+//! A body is a kind byte, numbers (varints, see `fields.rs`), then byte strings; the last one runs to the end of the body,
 //! whose exact length the log keeps. Structure modifications are one record over two leaves, each carrying all that
 //! either leaf needs: no page depends on another's redo, so pages are redone in parallel.
 //!
 //! | kind | fields |
 //! |---|---|
-//! | 1 put | page u64, table u32, version u64, key length u16, key, value |
-//! | 2 remove | page u64, table u32, key |
-//! | 3 format | page u64, table u32, right u64, low length u16, high length u16 (0xFFFF = +∞), low, high |
-//! | 4 split | left u64, table u32, right u64, separator length u16, separator, packed image of the right leaf |
-//! | 5 absorb | left u64, table u32, right u64, packed image of the right leaf |
+//! | 1 put | page, table, key length, key, value |
+//! | 2 remove | page, table, key |
+//! | 3 format | page, table, right, low length, high length + 1 (0 = +∞), low, high |
+//! | 4 split | left, table, right, separator length, separator, packed image of the right leaf |
+//! | 5 absorb | left, table, right, packed image of the right leaf |
+//! | 6 ghost | page, table, key |
+//! | 7 patch | page, table, key length, kept, old length, key, old bytes, new bytes |
+//!
+//! Version words of rows that are written one by one are not logged: who redoes a record knows who wrote it.
 //!
 //! Invariants:
 //! - C1: a record is applied to a page only if the page's LSN is below the record's end, and sets it to that end.
@@ -20,10 +24,12 @@
 use super::absorb::take_in;
 use super::image;
 use super::layout::Limits;
-use super::read::{Route, route};
+use super::read::{Route, get, route};
 use super::split::truncate;
 use super::write::{Outcome, format, remove, upsert};
-use crate::page::{INFINITE, Page};
+use crate::fields::{Fields, push_varint, varint_len};
+use crate::page::Page;
+use crate::version::Version;
 use foreshore_base::{Lsn, PageId, TableId};
 
 const PUT: u8 = 1;
@@ -31,13 +37,15 @@ const REMOVE: u8 = 2;
 const FORMAT: u8 = 3;
 const SPLIT: u8 = 4;
 const ABSORB: u8 = 5;
+const GHOST: u8 = 6;
+const PATCH: u8 = 7;
 
 /// One change to one leaf or two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change<'a> {
     /// A key got a value.
-    Put { page: PageId, table: TableId, version: u64, key: &'a [u8], value: &'a [u8] },
-    /// A key was removed.
+    Put { page: PageId, table: TableId, key: &'a [u8], value: &'a [u8] },
+    /// A key was removed, and its cell with it.
     Remove { page: PageId, table: TableId, key: &'a [u8] },
     /// A page became an empty leaf.
     Format { page: PageId, table: TableId, low: &'a [u8], high: Option<&'a [u8]>, right: PageId },
@@ -45,16 +53,19 @@ pub(crate) enum Change<'a> {
     Split { table: TableId, left: PageId, right: PageId, separator: &'a [u8], image: &'a [u8] },
     /// The rows of `right`, which `image` holds, went to `left`, and `right` died.
     Absorb { table: TableId, left: PageId, right: PageId, image: &'a [u8] },
+    /// A key was removed, and its cell became a ghost.
+    Ghost { page: PageId, table: TableId, key: &'a [u8] },
+    /// The bytes `old` of a value, which follow its first `kept` ones, became `new`.
+    Patch { page: PageId, table: TableId, key: &'a [u8], kept: usize, old: &'a [u8], new: &'a [u8] },
 }
 
 impl<'a> Change<'a> {
     /// Appends the record body to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match *self {
-            Change::Put { page, table, version, key, value } => {
+            Change::Put { page, table, key, value } => {
                 begin(out, PUT, page, table);
-                out.extend_from_slice(&version.to_le_bytes());
-                out.extend_from_slice(&(key.len() as u16).to_le_bytes());
+                push_varint(out, key.len() as u64);
                 out.extend_from_slice(key);
                 out.extend_from_slice(value);
             }
@@ -64,72 +75,102 @@ impl<'a> Change<'a> {
             }
             Change::Format { page, table, low, high, right } => {
                 begin(out, FORMAT, page, table);
-                out.extend_from_slice(&right.0.to_le_bytes());
-                out.extend_from_slice(&(low.len() as u16).to_le_bytes());
-                out.extend_from_slice(&high.map_or(INFINITE, |high| high.len() as u16).to_le_bytes());
+                push_varint(out, right.0);
+                push_varint(out, low.len() as u64);
+                push_varint(out, high_mark(high));
                 out.extend_from_slice(low);
                 out.extend_from_slice(high.unwrap_or_default());
             }
             Change::Split { table, left, right, separator, image } => {
                 begin(out, SPLIT, left, table);
-                out.extend_from_slice(&right.0.to_le_bytes());
-                out.extend_from_slice(&(separator.len() as u16).to_le_bytes());
+                push_varint(out, right.0);
+                push_varint(out, separator.len() as u64);
                 out.extend_from_slice(separator);
                 out.extend_from_slice(image);
             }
             Change::Absorb { table, left, right, image } => {
                 begin(out, ABSORB, left, table);
-                out.extend_from_slice(&right.0.to_le_bytes());
+                push_varint(out, right.0);
                 out.extend_from_slice(image);
+            }
+            Change::Ghost { page, table, key } => {
+                begin(out, GHOST, page, table);
+                out.extend_from_slice(key);
+            }
+            Change::Patch { page, table, key, kept, old, new } => {
+                begin(out, PATCH, page, table);
+                for len in [key.len(), kept, old.len()] {
+                    push_varint(out, len as u64);
+                }
+                out.extend_from_slice(key);
+                out.extend_from_slice(old);
+                out.extend_from_slice(new);
             }
         }
     }
 
     /// Bytes that [`Change::encode`] appends.
     pub fn encoded_len(&self) -> usize {
-        const COMMON: usize = 1 + 8 + 4;
-        COMMON
-            + match *self {
-                Change::Put { key, value, .. } => 8 + 2 + key.len() + value.len(),
-                Change::Remove { key, .. } => key.len(),
-                Change::Format { low, high, .. } => 8 + 2 + 2 + low.len() + high.map_or(0, <[u8]>::len),
-                Change::Split { separator, image, .. } => 8 + 2 + separator.len() + image.len(),
-                Change::Absorb { image, .. } => 8 + image.len(),
+        let (page, _) = self.pages();
+        let rest = match *self {
+            Change::Put { key, value, .. } => number(key.len()) + key.len() + value.len(),
+            Change::Remove { key, .. } | Change::Ghost { key, .. } => key.len(),
+            Change::Patch { key, kept, old, new, .. } => {
+                let numbers = number(key.len()) + number(kept) + number(old.len());
+                numbers + key.len() + old.len() + new.len()
             }
+            Change::Format { low, high, right, .. } => {
+                let numbers = varint_len(right.0) + number(low.len()) + varint_len(high_mark(high));
+                numbers + low.len() + high.map_or(0, <[u8]>::len)
+            }
+            Change::Split { right, separator, image, .. } => {
+                varint_len(right.0) + number(separator.len()) + separator.len() + image.len()
+            }
+            Change::Absorb { right, image, .. } => varint_len(right.0) + image.len(),
+        };
+        1 + varint_len(page.0) + varint_len(self.table().0.into()) + rest
     }
 
     /// Reads a record body (C2). Says what is wrong with it otherwise.
     pub fn decode(body: &'a [u8]) -> Result<Self, String> {
-        let mut rest = Reader(body);
+        let mut rest = Fields(body);
         let kind = rest.u8()?;
-        if !(PUT..=ABSORB).contains(&kind) {
+        if !(PUT..=PATCH).contains(&kind) {
             return Err(format!("{kind} is no kind of leaf record"));
         }
-        let page = rest.page()?;
-        let table = TableId(rest.u32()?);
+        let page = page_id(rest.varint()?)?;
+        let table = rest.varint()?.try_into().map(TableId).map_err(|_| "a table id is too large")?;
         let change = match kind {
             PUT => {
-                let version = rest.u64()?;
-                let key_len = rest.u16()?;
-                Change::Put { page, table, version, key: rest.bytes(key_len)?, value: rest.0 }
+                let key_len = rest.len()?;
+                Change::Put { page, table, key: rest.bytes(key_len)?, value: rest.0 }
             }
             REMOVE => Change::Remove { page, table, key: rest.0 },
             FORMAT => {
-                let right = PageId(rest.u64()?);
-                let (low_len, high_len) = (rest.u16()?, rest.u16()?);
+                let right = PageId(rest.varint()?);
+                let (low_len, high_mark) = (rest.len()?, rest.len()?);
                 let low = rest.bytes(low_len)?;
-                let high = if high_len == INFINITE { None } else { Some(rest.bytes(high_len)?) };
+                let high = high_mark.checked_sub(1).map(|len| rest.bytes(len)).transpose()?;
+                if !rest.0.is_empty() {
+                    return Err("a record is too long".into());
+                }
                 Change::Format { page, table, low, high, right }
             }
             SPLIT => {
-                let right = rest.page()?;
-                let separator_len = rest.u16()?;
+                let right = page_id(rest.varint()?)?;
+                let separator_len = rest.len()?;
                 let separator = rest.bytes(separator_len)?;
                 Change::Split { table, left: page, right, separator, image: image_of(right, rest.0)? }
             }
-            _ => {
-                let right = rest.page()?;
+            ABSORB => {
+                let right = page_id(rest.varint()?)?;
                 Change::Absorb { table, left: page, right, image: image_of(right, rest.0)? }
+            }
+            GHOST => Change::Ghost { page, table, key: rest.0 },
+            _ => {
+                let (key_len, kept, old_len) = (rest.len()?, rest.len()?, rest.len()?);
+                let (key, old) = (rest.bytes(key_len)?, rest.bytes(old_len)?);
+                Change::Patch { page, table, key, kept, old, new: rest.0 }
             }
         };
         Ok(change)
@@ -138,9 +179,11 @@ impl<'a> Change<'a> {
     /// The pages that this changes: one, or left and right.
     pub fn pages(&self) -> (PageId, Option<PageId>) {
         match *self {
-            Change::Put { page, .. } | Change::Remove { page, .. } | Change::Format { page, .. } => {
-                (page, None)
-            }
+            Change::Put { page, .. }
+            | Change::Remove { page, .. }
+            | Change::Format { page, .. }
+            | Change::Ghost { page, .. }
+            | Change::Patch { page, .. } => (page, None),
             Change::Split { left, right, .. } | Change::Absorb { left, right, .. } => (left, Some(right)),
         }
     }
@@ -155,6 +198,17 @@ impl<'a> Change<'a> {
         }
     }
 
+    /// The key of the row that this changes, if it changes one.
+    pub fn key(&self) -> Option<&'a [u8]> {
+        match *self {
+            Change::Put { key, .. }
+            | Change::Remove { key, .. }
+            | Change::Ghost { key, .. }
+            | Change::Patch { key, .. } => Some(key),
+            Change::Format { .. } | Change::Split { .. } | Change::Absorb { .. } => None,
+        }
+    }
+
     /// The table that this belongs to.
     pub fn table(&self) -> TableId {
         match *self {
@@ -162,29 +216,36 @@ impl<'a> Change<'a> {
             | Change::Remove { table, .. }
             | Change::Format { table, .. }
             | Change::Split { table, .. }
-            | Change::Absorb { table, .. } => table,
+            | Change::Absorb { table, .. }
+            | Change::Ghost { table, .. }
+            | Change::Patch { table, .. } => table,
         }
     }
 
     /// Does it again to `page`, which is page `id` and exclusively latched, unless the page has it already (C1).
-    /// `end_lsn` is the end of the record. Says what does not fit; the page is then not to be used.
-    pub fn redo(&self, page: Page<'_>, id: PageId, end_lsn: Lsn) -> Result<(), String> {
+    /// `end_lsn` is the end of the record, `author` what the version word of a row written says besides the ghost bit.
+    /// Says what does not fit; the page is then not to be used.
+    pub fn redo(&self, page: Page<'_>, id: PageId, end_lsn: Lsn, author: Version) -> Result<(), String> {
         #[cfg(not(seeded_bug = "leaf_redo_twice"))]
         if page.lsn() >= end_lsn {
             return Ok(());
         }
-        self.redo_on(page, id)?;
+        self.redo_on(page, id, author)?;
         page.set_lsn(end_lsn);
         Ok(())
     }
 
-    fn redo_on(&self, page: Page<'_>, id: PageId) -> Result<(), String> {
+    fn redo_on(&self, page: Page<'_>, id: PageId, author: Version) -> Result<(), String> {
         if !self.creates(id) && (page.id() != id || page.table() != self.table() || page.is_dead()) {
             let (table, state) = (page.table(), if page.is_dead() { "dead " } else { "" });
             return Err(format!("redo of page {id}: found {state}page {} of table {table}", page.id()));
         }
         match *self {
-            Change::Put { page: at, key, value, version, .. } if at == id => put(page, key, value, version),
+            Change::Put { page: at, key, value, .. } if at == id => put(page, key, value, author),
+            Change::Ghost { page: at, key, .. } if at == id => put(page, key, &[], author.ghost()),
+            Change::Patch { page: at, key, kept, old, new, .. } if at == id => {
+                put(page, key, &patched(page, key, kept, old, new)?, author)
+            }
             Change::Remove { page: at, key, .. } if at == id => {
                 within_fences(page, key)?;
                 remove(page, key).map(|_| ()).map_err(|e| e.to_string())
@@ -212,13 +273,26 @@ impl<'a> Change<'a> {
     }
 }
 
-fn put(page: Page<'_>, key: &[u8], value: &[u8], version: u64) -> Result<(), String> {
+/// The value of `key` with `new` for `old` behind its first `kept` bytes.
+fn patched(page: Page<'_>, key: &[u8], kept: usize, old: &[u8], new: &[u8]) -> Result<Vec<u8>, String> {
+    within_fences(page, key)?;
+    let mut value = Vec::new();
+    let found = get(page, key, &mut value).ok().flatten();
+    let replaced = value.get(kept..).and_then(|rest| rest.get(..old.len()));
+    if found.is_none() || replaced != Some(old) {
+        return Err(format!("redo of page {}: a patch does not fit the value", page.id()));
+    }
+    value.splice(kept..kept + old.len(), new.iter().copied());
+    Ok(value)
+}
+
+fn put(page: Page<'_>, key: &[u8], value: &[u8], version: Version) -> Result<(), String> {
     within_fences(page, key)?;
     let limits = Limits::for_page(page.0.len());
     if key.len() > limits.key_bytes_max || value.len() > limits.value_bytes_max {
         return Err(format!("redo of page {}: a key or value is over the limits", page.id()));
     }
-    match upsert(page, key, value, version) {
+    match upsert(page, key, value, version.0) {
         Ok(Outcome::NoRoom) => Err(format!("redo of page {}: a put that once had room has none", page.id())),
         Ok(_) => Ok(()),
         Err(e) => Err(e.to_string()),
@@ -251,8 +325,18 @@ fn fences_fit(page: Page<'_>, low: &[u8], high: Option<&[u8]>) -> Result<(), Str
 
 fn begin(out: &mut Vec<u8>, kind: u8, page: PageId, table: TableId) {
     out.push(kind);
-    out.extend_from_slice(&page.0.to_le_bytes());
-    out.extend_from_slice(&table.0.to_le_bytes());
+    push_varint(out, page.0);
+    push_varint(out, table.0.into());
+}
+
+/// Bytes that a length takes.
+fn number(len: usize) -> usize {
+    varint_len(len as u64)
+}
+
+/// The length of a high fence plus one; 0: there is none.
+fn high_mark(high: Option<&[u8]>) -> u64 {
+    high.map_or(0, |high| high.len() as u64 + 1)
 }
 
 /// An image is sound in its lengths and of the page that the record names.
@@ -264,42 +348,6 @@ fn image_of(id: PageId, image: &[u8]) -> Result<&[u8], String> {
     Ok(image)
 }
 
-/// Takes fields off the front.
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn bytes(&mut self, len: u16) -> Result<&'a [u8], String> {
-        let (taken, rest) = self.0.split_at_checked(len.into()).ok_or("a leaf record is cut short")?;
-        self.0 = rest;
-        Ok(taken)
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], String> {
-        let (taken, rest) = self.0.split_first_chunk::<N>().ok_or("a leaf record is cut short")?;
-        self.0 = rest;
-        Ok(*taken)
-    }
-
-    fn u8(&mut self) -> Result<u8, String> {
-        Ok(self.array::<1>()?[0])
-    }
-
-    fn u16(&mut self) -> Result<u16, String> {
-        self.array().map(u16::from_le_bytes)
-    }
-
-    fn u32(&mut self) -> Result<u32, String> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Result<u64, String> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    fn page(&mut self) -> Result<PageId, String> {
-        match PageId(self.u64()?) {
-            PageId::NONE => Err("a leaf record names no page".into()),
-            id => Ok(id),
-        }
-    }
+fn page_id(word: u64) -> Result<PageId, String> {
+    if word == PageId::NONE.0 { Err("a leaf record names no page".into()) } else { Ok(PageId(word)) }
 }

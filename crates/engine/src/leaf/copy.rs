@@ -13,6 +13,7 @@ use super::search::{Position, find};
 use crate::page::{Header, INFINITE, Page};
 use crate::{Error, Result};
 use foreshore_base::{PageId, TableId};
+use std::cell::RefCell;
 use std::cmp::Ordering;
 
 /// One row of a leaf.
@@ -24,6 +25,27 @@ pub(crate) struct Row<'a> {
     pub value: &'a [u8],
     /// The version word given to `upsert`.
     pub version: u64,
+}
+
+/// Copies whose memory a thread keeps for its next ones: short ranges come in numbers, and clearing a page's worth of
+/// memory for each would cost as much as reading the rows.
+const SPARES: usize = 4;
+
+thread_local! {
+    /// Page and key memory of copies that are gone.
+    static SPARE: RefCell<Vec<(Vec<u8>, Vec<u8>)>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Drop for LeafCopy {
+    fn drop(&mut self) {
+        // A thread that is ending keeps nothing.
+        let _ = SPARE.try_with(|spare| {
+            let mut spare = spare.borrow_mut();
+            if spare.len() < SPARES {
+                spare.push((std::mem::take(&mut self.bytes), std::mem::take(&mut self.key)));
+            }
+        });
+    }
 }
 
 /// A private copy of a leaf. Reusable: its memory is kept from one [`LeafCopy::take`] to the next.
@@ -52,8 +74,10 @@ impl LeafCopy {
             high_len: INFINITE,
         };
         let layout = Layout::new(header, page_bytes).expect("an empty leaf is well laid out");
-        let room_for_head = vec![0; HEAD_BYTES];
-        Self { bytes: vec![0; page_bytes], layout, header, key: room_for_head, key_len: 0 }
+        let (mut bytes, mut key) = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
+        bytes.resize(page_bytes, 0);
+        key.resize(key.len().max(HEAD_BYTES), 0);
+        Self { bytes, layout, header, key, key_len: 0 }
     }
 
     /// Copies all of `page` but the latch, interpreting nothing. Panics if the page has another size.
@@ -162,6 +186,17 @@ impl LeafCopy {
             self.key[head_at + HEAD_BYTES..self.key_len].copy_from_slice(tail);
         }
         Ok(Row { key: &self.key[..self.key_len], value, version })
+    }
+
+    /// The version word of row `index`. Panics if there is no such row.
+    #[inline]
+    pub fn version(&self, index: usize) -> Result<u64> {
+        assert!(index < self.layout.cells, "row {index} of {}", self.layout.cells);
+        let offset = self.slot(index).offset();
+        match self.bytes.get(offset..).and_then(<[u8]>::first_chunk) {
+            Some(word) => Ok(u64::from_le_bytes(*word)),
+            None => Err(self.corrupt(format!("cell {index} leaves the page"))),
+        }
     }
 
     /// Row and position of `key`: `Err` with the edge on whose outside it lies, if it is not between the fences.

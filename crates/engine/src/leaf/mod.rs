@@ -42,8 +42,12 @@ pub(crate) use builder::Builder;
 pub(crate) use change::Change;
 pub(crate) use copy::LeafCopy;
 pub(crate) use layout::Limits;
-pub(crate) use read::{Route, contains, get, is_underfull, route};
+pub(crate) use read::{Cell, Route, first_key, get, is_underfull, lookup, next_key, route};
 pub(crate) use split::{Split, separator};
-pub(crate) use write::{Outcome, format, has_room, remove, upsert};
+pub(crate) use write::{Place, format, place, remove};
 #[cfg(test)]
-pub(crate) use {check::readable, read::lookup};
+pub(crate) use {
+    check::readable,
+    read::contains,
+    write::{Outcome, upsert},
+};

@@ -78,10 +78,39 @@ pub(crate) fn get(page: Page<'_>, key: &[u8], out: &mut Vec<u8>) -> Result<Optio
 }
 
 /// Is there a cell of `key` (R2)?
-#[inline]
+#[cfg(test)]
 pub(crate) fn contains(page: Page<'_>, key: &[u8]) -> Result<bool, Restart> {
     let layout = Layout::read(page)?;
     Ok(matches!(position(page, &layout, key)?, Position::Found(_)))
+}
+
+/// The first key of the leaf that is above `key` (R2); `None` if there is none in this leaf. Ghosts count.
+pub(crate) fn next_key(page: Page<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, Restart> {
+    let layout = Layout::read(page)?;
+    let index = match position(page, &layout, key)? {
+        Position::Found(index) => index + 1,
+        Position::Absent(index) => index,
+    };
+    key_at(page, &layout, index)
+}
+
+/// The lowest key of the leaf, if it has any cell. Ghosts count.
+pub(crate) fn first_key(page: Page<'_>) -> Result<Option<Vec<u8>>, Restart> {
+    key_at(page, &Layout::read(page)?, 0)
+}
+
+/// The key of cell number `index`, if there are so many.
+fn key_at(page: Page<'_>, layout: &Layout, index: usize) -> Result<Option<Vec<u8>>, Restart> {
+    if index >= layout.cells {
+        return Ok(None);
+    }
+    let slot = slot(page, index);
+    let end = slot.value_at(page.0.len()).ok_or(Restart)?;
+    let mut key = Vec::with_capacity(layout.prefix_len + slot.suffix_len());
+    page.0.append_to(layout.low().start, layout.prefix_len, &mut key);
+    key.extend_from_slice(&slot.head().to_be_bytes()[..slot.suffix_len().min(HEAD_BYTES)]);
+    page.0.append_to(slot.tail_at(), end - slot.tail_at(), &mut key);
+    Ok(Some(key))
 }
 
 /// Is less than a third of the page in use, so that it should be absorbed, or absorb?

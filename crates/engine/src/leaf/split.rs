@@ -234,6 +234,9 @@ impl<'a> Cells<'a> {
     fn separator(&self, leaf: &mut LeafCopy, cut: Cut) -> Result<Vec<u8>> {
         let last_left = self.key(leaf, cut.before - 1)?;
         let first_right = self.key(leaf, cut.before)?;
+        if last_left >= first_right {
+            return Err(leaf.corrupt("F3: its rows are out of order"));
+        }
         Ok(separator(&last_left, &first_right).to_vec())
     }
 

@@ -10,7 +10,7 @@ use super::image;
 use super::layout::{
     CELL_HEADER_BYTES, FIRST_SLOT_WORD, Layout, Limits, SLOT_BYTES, Slot, cell_bytes, tail, tail_len,
 };
-use super::read::{cell, position, slot};
+use super::read::{Cell, cell, position, slot};
 use super::search::Position;
 use crate::page::Page;
 use crate::{Error, Result};
@@ -41,29 +41,60 @@ pub(crate) fn format(
     image::install(&leaf, page).expect("a leaf just built fits its page");
 }
 
-/// Puts `key`, which must be between the fences and within the limits, as its value.
-pub(crate) fn upsert(page: Page<'_>, key: &[u8], value: &[u8], version: u64) -> Result<Outcome> {
-    debug_assert!(key.len() <= Limits::for_page(page.0.len()).key_bytes_max);
-    debug_assert!(value.len() <= Limits::for_page(page.0.len()).value_bytes_max);
-    let layout = Layout::read(page).map_err(|_| corrupt(page))?;
-    match position(page, &layout, key).map_err(|_| corrupt(page))? {
-        Position::Found(index) => replace(page, &layout, index, key, value, version),
-        Position::Absent(index) => insert(page, &layout, index, key, value, version),
-    }
+/// Where the cell of a key is or goes, in a leaf that has room for it. Good as long as the leaf stays latched.
+pub(crate) struct Place {
+    layout: Layout,
+    position: Position,
 }
 
-/// Would [`upsert`] find room for a value of this length?
-pub(crate) fn has_room(page: Page<'_>, key: &[u8], value_len: usize) -> Result<bool> {
+/// Looks for the place of a cell of `key`, which must be between the fences and within the limits, with `value_len`
+/// bytes; `None`: there is no room, split the leaf first.
+pub(crate) fn place(page: Page<'_>, key: &[u8], value_len: usize) -> Result<Option<Place>> {
+    debug_assert!(key.len() <= Limits::for_page(page.0.len()).key_bytes_max);
+    debug_assert!(value_len <= Limits::for_page(page.0.len()).value_bytes_max);
     let layout = Layout::read(page).map_err(|_| corrupt(page))?;
+    let position = position(page, &layout, key).map_err(|_| corrupt(page))?;
     let free = layout.gap_bytes() + layout.dead_bytes;
     let needed = cell_bytes(key.len() - layout.prefix_len, value_len);
-    Ok(match position(page, &layout, key).map_err(|_| corrupt(page))? {
+    let fits = match position {
         Position::Found(index) => {
             let freed = heap_bytes(page, slot(page, index)).map_err(|_| corrupt(page))?;
             needed <= freed || needed <= free + freed
         }
         Position::Absent(_) => needed + SLOT_BYTES <= free,
-    })
+    };
+    Ok(fits.then_some(Place { layout, position }))
+}
+
+impl Place {
+    /// The cell that is there now.
+    pub fn cell(&self, page: Page<'_>) -> Result<Option<Cell>> {
+        match self.position {
+            Position::Found(index) => cell(page, slot(page, index)).map(Some).map_err(|_| corrupt(page)),
+            Position::Absent(_) => Ok(None),
+        }
+    }
+
+    /// Writes the cell, for whose key and value length the place was found; says whether the key had a cell before.
+    pub fn write(self, page: Page<'_>, key: &[u8], value: &[u8], version: u64) -> Result<bool> {
+        match self.position {
+            Position::Found(index) => {
+                replace(page, &self.layout, index, key, value, version)?;
+                Ok(true)
+            }
+            Position::Absent(index) => {
+                insert(page, &self.layout, index, key, value, version)?;
+                Ok(false)
+            }
+        }
+    }
+}
+
+/// Puts `key`, which must be between the fences and within the limits, as its value.
+pub(crate) fn upsert(page: Page<'_>, key: &[u8], value: &[u8], version: u64) -> Result<Outcome> {
+    let Some(place) = place(page, key, value.len())? else { return Ok(Outcome::NoRoom) };
+    let replaced = place.write(page, key, value, version)?;
+    Ok(if replaced { Outcome::Replaced } else { Outcome::Inserted })
 }
 
 /// Removes `key`, which must be between the fences; `false` if it is not there.
@@ -86,13 +117,10 @@ fn insert(
     key: &[u8],
     value: &[u8],
     version: u64,
-) -> Result<Outcome> {
+) -> Result<()> {
     let suffix = &key[layout.prefix_len..];
     let needed = cell_bytes(suffix.len(), value.len());
     if layout.gap_bytes() < needed + SLOT_BYTES {
-        if layout.gap_bytes() + layout.dead_bytes < needed + SLOT_BYTES {
-            return Ok(Outcome::NoRoom);
-        }
         let layout = compact(page, None)?;
         return insert(page, &layout, index, key, value, version);
     }
@@ -102,7 +130,7 @@ fn insert(
     page.0.move_words(at, at + 1, layout.cells - index);
     page.0.set_word(at, Slot::new(suffix, offset).0);
     set_counts(page, layout.cells + 1, offset, layout.dead_bytes);
-    Ok(Outcome::Inserted)
+    Ok(())
 }
 
 fn replace(
@@ -112,7 +140,7 @@ fn replace(
     key: &[u8],
     value: &[u8],
     version: u64,
-) -> Result<Outcome> {
+) -> Result<()> {
     let old = slot(page, index);
     let found = cell(page, old).map_err(|_| corrupt(page))?;
     if value.len() <= found.value_len {
@@ -123,7 +151,7 @@ fn replace(
             set_counts(page, layout.cells, layout.heap_start, dead);
         }
         page.0.write(found.value_at, value);
-        return Ok(Outcome::Replaced);
+        return Ok(());
     }
     let suffix = &key[layout.prefix_len..];
     let needed = cell_bytes(suffix.len(), value.len());
@@ -133,15 +161,10 @@ fn replace(
         write_cell(page, offset, tail(suffix), value, version);
         page.0.set_word(FIRST_SLOT_WORD + index, Slot::new(suffix, offset).0);
         set_counts(page, layout.cells, offset, layout.dead_bytes + freed);
-        return Ok(Outcome::Replaced);
-    }
-    if layout.gap_bytes() + layout.dead_bytes + freed < needed {
-        return Ok(Outcome::NoRoom);
+        return Ok(());
     }
     let layout = compact(page, Some(index))?;
-    let inserted = insert(page, &layout, index, key, value, version)?;
-    debug_assert_eq!(inserted, Outcome::Inserted);
-    Ok(Outcome::Replaced)
+    insert(page, &layout, index, key, value, version)
 }
 
 /// Rewrites the heap without dead bytes, and without cell `omit`.

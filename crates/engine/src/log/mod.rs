@@ -19,6 +19,7 @@
 //! | `flights.rs`, `flusher.rs` | group commit |
 //! | `segments.rs` | files: preparing, recycling |
 //! | `reader.rs`, `tail.rs` | reading the log, finding and repairing its end |
+//! | `backward.rs` | single records, for rollbacks |
 //! | `incarnation.rs` | why records of an earlier life are never resurrected |
 //!
 //! Invariants (those of the parts are in their files):
@@ -30,6 +31,7 @@
 //!   hundred thousand times a usual one. Beyond it a flight waits for the segment to be prepared; if the disk is full
 //!   then, the log stops with the reason, and nothing is acknowledged falsely.
 
+mod backward;
 mod doorbell;
 mod durability;
 mod flights;
@@ -56,13 +58,14 @@ pub(crate) use tail::repair_tail;
 
 use crate::error::{Error, Result};
 use crate::pool::Wal;
+use crate::waits::{Meter, Wait};
 use crossbeam_utils::CachePadded;
 use flights::Flights;
 use flusher::Flusher;
 use foreshore_base::Lsn;
 use foreshore_base::latch::assert_none_held;
 use foreshore_base::sync::Ordering::{Relaxed, SeqCst};
-use foreshore_base::sync::{AtomicU64, Backoff};
+use foreshore_base::sync::{AtomicBool, AtomicU64, Backoff};
 use foreshore_io::Vfs;
 use memory::Mapped;
 use parking_lot::Mutex;
@@ -85,10 +88,23 @@ struct Shared {
     start: Lsn,
     seal: Seal,
     reserved: CachePadded<AtomicU64>,
+    /// Bytes that running transactions may need for their rollbacks.
+    promised: CachePadded<AtomicU64>,
     ring: Ring<Mapped>,
     flights: Flights,
     segments: Segments,
     poison: Arc<Poison>,
+    /// `Buffered` commits wait for the next nudge.
+    lagging: CachePadded<AtomicBool>,
+    /// Waits for room, and for commits to become durable.
+    waits: Waits,
+}
+
+/// What threads wait for here.
+#[derive(Default)]
+struct Waits {
+    room: Meter,
+    flush: Meter,
 }
 
 /// Counts since the log was opened.
@@ -130,10 +146,13 @@ impl Log {
             start,
             seal: Seal::new(incarnation.salt),
             reserved: CachePadded::new(AtomicU64::new(start.0)),
+            promised: CachePadded::new(AtomicU64::new(0)),
             ring: Ring::new(memory, start),
             flights: Flights::new(&options, start),
             segments: Segments::open(vfs, options, poison.clone(), start)?,
             poison,
+            lagging: CachePadded::default(),
+            waits: Waits::default(),
         });
         let log = Self { shared, threads: Mutex::default() };
         log.start_threads()?;
@@ -182,8 +201,36 @@ impl Log {
         assert_none_held("waiting for room in the log");
         let (shared, reserved) = (&*self.shared, self.reserved());
         let half_full = reserved > shared.ring.flushed() + shared.options.ring() / 2;
-        let prepared = shared.segments.prepared_end() >= reserved + shared.options.ring();
-        if !half_full && prepared && !shared.poison.is_set() { Ok(()) } else { shared.make_room(reserved) }
+        let wanted = reserved + shared.options.ring() + shared.promised.load(Relaxed);
+        let prepared = shared.segments.prepared_end() >= wanted;
+        if !half_full && prepared && !shared.poison.is_set() {
+            return Ok(());
+        }
+        shared.make_room(reserved, wanted)
+    }
+
+    /// As [`Log::room`], for what undoes a change: it may use the space that was kept back for it.
+    ///
+    /// Errors: [`Error::Poisoned`]; [`Error::Full`] only beyond all that was promised.
+    pub fn room_to_undo(&self) -> Result<()> {
+        assert_none_held("waiting for room in the log");
+        let reserved = self.reserved();
+        self.shared.make_room(reserved, reserved + self.shared.options.ring() / 4)
+    }
+
+    /// How much a transaction may need for its rollback without a promise.
+    pub fn undo_bytes_free(&self) -> u64 {
+        self.shared.options.ring() / 256
+    }
+
+    /// From now on [`Log::room`] keeps `bytes` more back for rollbacks.
+    pub fn promise(&self, bytes: u64) {
+        self.shared.promised.fetch_add(bytes, Relaxed);
+    }
+
+    /// Takes a promise back.
+    pub fn redeem(&self, bytes: u64) {
+        self.shared.promised.fetch_sub(bytes, Relaxed);
     }
 
     /// Takes the next `body_len` bytes (and a header). Never waits, and may be called under a page latch.
@@ -225,10 +272,19 @@ impl Log {
         }
         shared.poison.check()?;
         shared.wait_completed(end)?;
-        if durability == Durability::Buffered || end > shared.ring.flushed() + shared.options.ring() / 2 {
+        if durability == Durability::Buffered {
+            shared.flush_soon(end);
+        } else if end > shared.ring.flushed() + shared.options.ring() / 2 {
             shared.flights.doorbell.mention();
         }
         Ok(())
+    }
+
+    /// Sends what `Buffered` commits left in the buffer on its way. To be called now and then.
+    pub fn nudge(&self) {
+        if self.shared.lagging.swap(false, SeqCst) {
+            self.shared.flights.doorbell.mention();
+        }
     }
 
     /// Gives up everything below `redo_lsn`: no recovery will read it, and that is durably on record.
@@ -247,6 +303,12 @@ impl Log {
             syncs: counts.flights.load(Relaxed),
             waits: counts.waits.load(Relaxed),
         }
+    }
+
+    /// Where threads waited for the log.
+    pub fn waits(&self) -> [Wait; 2] {
+        let waits = &self.shared.waits;
+        [waits.room.read("log room"), waits.flush.read("log flush")]
     }
 
     /// Makes everything reserved durable and stops the threads. Later calls of others get [`Error::Poisoned`].
@@ -292,14 +354,33 @@ impl Shared {
         Lsn(self.reserved.load(SeqCst))
     }
 
+    /// A commit up to `end` is to reach the disk, but nobody waits for it: a flight for every commit would cost each a
+    /// wake-up and half a block of padding. So it leaves with the next flight that has something to carry, or at the next
+    /// [`Log::nudge`].
+    #[inline]
+    fn flush_soon(&self, end: Lsn) {
+        const WORTH_A_FLIGHT: u64 = 256 << 10;
+        if end > self.flights.issued() + WORTH_A_FLIGHT.min(self.options.ring() / 4) {
+            self.flights.doorbell.mention();
+        } else if !self.lagging.load(Relaxed) {
+            self.lagging.store(true, SeqCst);
+        }
+    }
+
     /// The slow part of [`Log::room`].
     #[cold]
-    fn make_room(&self, reserved: Lsn) -> Result<()> {
+    fn make_room(&self, reserved: Lsn, prepared: Lsn) -> Result<()> {
         self.poison.check()?;
         self.flights.doorbell.mention();
         let nearly_full = self.options.ring() / 4 * 3;
-        self.wait_flushed(Lsn(reserved.0.saturating_sub(nearly_full)))?;
-        self.segments.wait_prepared(reserved + self.options.ring())
+        let flushed = Lsn(reserved.0.saturating_sub(nearly_full));
+        if self.ring.flushed() >= flushed && self.segments.prepared_end() >= prepared {
+            return Ok(());
+        }
+        self.waits.room.time(|| {
+            self.wait_flushed(flushed)?;
+            self.segments.wait_prepared(prepared)
+        })
     }
 
     fn wait_flushed(&self, target: Lsn) -> Result<()> {
@@ -322,7 +403,9 @@ impl Shared {
         if self.flights.issued() < end {
             self.ask_for_flight(waits);
         }
-        self.flights.durable_waiters.wait(end, || durable() || self.poison.is_set());
+        self.waits
+            .flush
+            .time(|| self.flights.durable_waiters.wait(end, || durable() || self.poison.is_set()));
         if durable() { Ok(()) } else { self.poison.check() }
     }
 
@@ -366,7 +449,7 @@ impl Shared {
 
 impl Reservation<'_> {
     /// The LSN of the record's first byte.
-    #[cfg(test)]
+    #[inline]
     pub fn start(&self) -> Lsn {
         self.start
     }
@@ -375,6 +458,14 @@ impl Reservation<'_> {
     #[inline]
     pub fn end(&self) -> Lsn {
         self.start + record::footprint(self.body_len)
+    }
+
+    /// Leaves the place to a pad: what was to be logged did not happen. Holds nothing, as [`Log::fill`].
+    #[cold]
+    pub fn abandon(mut self) {
+        assert_none_held("filling a place in the log");
+        self.filled = true;
+        self.write(&[&vec![0; self.body_len]]);
     }
 
     #[inline]

@@ -209,7 +209,7 @@ impl LogReader {
 }
 
 /// The segments as one run of bytes, of which a window is in memory.
-struct SegmentBytes {
+pub(super) struct SegmentBytes {
     vfs: Arc<dyn Vfs>,
     segment_bytes: u64,
     window: AlignedBuf,
@@ -220,14 +220,25 @@ struct SegmentBytes {
 }
 
 impl SegmentBytes {
-    fn new(vfs: Arc<dyn Vfs>, options: &LogOptions) -> Self {
+    pub fn new(vfs: Arc<dyn Vfs>, options: &LogOptions) -> Self {
         let bytes = READ_BYTES.max(options.record_bytes_max() + 2 * BLOCK);
         let window = AlignedBuf::zeroed(bytes as usize);
         Self { vfs, segment_bytes: options.segment_bytes, window, start: 0, len: 0, ended: false }
     }
 
+    /// Moves the window, if it does not hold the `len` bytes at `at`, so that it ends with them: the next ones to be read
+    /// are probably in front. It begins in the segment of `at`: those before may be gone.
+    pub fn move_before(&mut self, at: Lsn, len: usize) -> Result<()> {
+        let end = at.0 + len as u64;
+        if self.holds(at.0, end) || (self.ended && self.holds(at.0, at.0)) {
+            return Ok(());
+        }
+        let start = floor_block((end + BLOCK).saturating_sub(self.window.len() as u64));
+        self.fill(start.max(at.0 - at.0 % self.segment_bytes))
+    }
+
     /// The `len` bytes at `at`; `None` where the segments end before.
-    fn get(&mut self, at: Lsn, len: usize) -> Result<Option<&[u8]>> {
+    pub fn get(&mut self, at: Lsn, len: usize) -> Result<Option<&[u8]>> {
         let end = at.0 + len as u64;
         let nothing_follows = self.ended && self.start <= at.0;
         if !nothing_follows && !self.holds(at.0, end) {

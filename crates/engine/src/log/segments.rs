@@ -160,6 +160,11 @@ impl Segments {
         Ok(Self { vfs, options, poison, prepared_end, state: Mutex::new(state), changed: Condvar::new() })
     }
 
+    /// Where the segments are.
+    pub fn vfs(&self) -> Arc<dyn Vfs> {
+        self.vfs.clone()
+    }
+
     /// The end of the last prepared segment.
     #[inline]
     pub fn prepared_end(&self) -> Lsn {

@@ -96,8 +96,7 @@ impl Pool {
                 return Ok(frame);
             }
             if in_background {
-                self.counters.frame_waits.fetch_add(1, Relaxed);
-                reclaimed = self.pace.wait(rounds);
+                reclaimed = self.waits.frame.time(|| self.pace.wait(rounds));
             }
             if let Err(error) = reclaimed {
                 return self.find_frame().ok_or(error);

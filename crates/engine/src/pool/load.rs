@@ -68,7 +68,8 @@ impl Pool {
 
     /// Waits for another thread's load.
     pub(super) fn wait_loaded(&self, pid: PageId) {
-        self.transit.wait_while(pid, || matches!(self.table.load(pid).state(), State::Loading(_)));
+        let in_transit = || matches!(self.table.load(pid).state(), State::Loading(_));
+        self.waits.read.time(|| self.transit.wait_while(pid, in_transit));
     }
 
     /// Loads a page into a frame. `None` if somebody else was quicker.
@@ -90,7 +91,7 @@ impl Pool {
 
     /// Reads and verifies the image, and puts it into a frame that no one can find yet.
     fn fill(&self, pid: PageId, slot: SlotId, frame: FrameId) -> Result<()> {
-        let image = self.leaves.read(slot)?;
+        let image = self.waits.read.time(|| self.leaves.read(slot))?;
         page::verify(&image, pid).map_err(|detail| {
             Error::corrupt(format!("page {pid} in slot {slot} of the leaf file"), detail)
         })?;

@@ -40,7 +40,7 @@ mod rebuild;
 mod slots;
 mod table;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
@@ -50,6 +50,7 @@ pub(crate) use rebuild::rebuild;
 
 use crate::error::{Error, Result};
 use crate::page::Page;
+use crate::waits::{Meter, Wait};
 use allocate::{Dead, PageIds};
 use clean::Cleaning;
 use cleaner::Pace;
@@ -131,6 +132,16 @@ pub(crate) struct Pool {
     cleaning: Mutex<Cleaning>,
     pace: Pace,
     counters: Counters,
+    waits: Waits,
+}
+
+/// What threads wait for here.
+#[derive(Default)]
+struct Waits {
+    /// For the cleaner to provide a frame.
+    frame: Meter,
+    /// For a page to be read.
+    read: Meter,
 }
 
 /// Events on slow paths.
@@ -138,7 +149,6 @@ pub(crate) struct Pool {
 struct Counters {
     loads: AtomicU64,
     evictions: AtomicU64,
-    frame_waits: AtomicU64,
     rounds: AtomicU64,
     cleaned: AtomicU64,
 }
@@ -156,8 +166,6 @@ pub(crate) struct PoolStats {
     pub loads: u64,
     /// Pages that left memory.
     pub evictions: u64,
-    /// Times a thread waited for the cleaner to provide a frame.
-    pub frame_waits: u64,
     /// Rounds of the cleaner.
     pub rounds: u64,
     /// Pages written.
@@ -223,7 +231,13 @@ impl Pool {
             cleaning: Mutex::new(Cleaning::new(slots, batch_pages, options.page_bytes)),
             pace: Pace::default(),
             counters: Counters::default(),
+            waits: Waits::default(),
         })
+    }
+
+    /// Where threads waited for the pool.
+    pub fn waits(&self) -> [Wait; 2] {
+        [self.waits.frame.read("free frame"), self.waits.read.read("page read")]
     }
 
     /// The frame of a page, read from disk if need be. `None` if there is no such page.
@@ -317,7 +331,6 @@ impl Pool {
             frames_dirty: self.frames.ids().filter(|f| self.frames.rec_lsn(*f).is_some()).count() as u64,
             loads: self.counters.loads.load(Relaxed),
             evictions: self.counters.evictions.load(Relaxed),
-            frame_waits: self.counters.frame_waits.load(Relaxed),
             rounds: self.counters.rounds.load(Relaxed),
             cleaned: self.counters.cleaned.load(Relaxed),
             slots,

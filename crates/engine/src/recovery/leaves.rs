@@ -39,7 +39,7 @@ impl Leaves {
                 self.low_fences.remove(right);
                 self.dead.insert(*right, end);
             }
-            Change::Put { .. } | Change::Remove { .. } => {}
+            Change::Put { .. } | Change::Remove { .. } | Change::Ghost { .. } | Change::Patch { .. } => {}
         }
     }
 

@@ -5,7 +5,9 @@
 //! 3. A new incarnation is put on record, so that nothing beyond that end can ever be read as ours.
 //! 4. The log is read again and redone, in parallel by page. Pages that the directory knows to be newer are not read.
 //! 5. The indexes are bulk-loaded from the low fences: from the directory, corrected by what was redone.
-//! 6. Leaves of tables that the catalog does not know are freed.
+//! 6. Transactions without an end are undone, by key, through the running engine; those that have prepared get their
+//!    locks and their slots back, and wait.
+//! 7. Leaves of tables that the catalog does not know are freed.
 //!
 //! Source: O2-Tree (Ohene-Kwofie et al., 2013) §4: the index is rebuilt from the lowest key of each leaf. Differs: the
 //! keys come from the directory, so that no clean leaf is read.
@@ -13,6 +15,7 @@
 //! Invariant R1: every step may be interrupted and begun again: until step 3 nothing changes but the tail's copy, and
 //! redoing is idempotent by page LSN.
 
+mod analysis;
 mod leaves;
 mod redo;
 
@@ -27,6 +30,9 @@ use crate::pool::{
     Cleaner, Directory, DirectoryEntry as Entry, Loaded, PageEntry, Pool, PoolOptions, rebuild,
 };
 use crate::tree::{Core, Tree};
+use crate::txn::{Txn, Txns, restore_prepared, roll_back};
+use crate::waits::Meter;
+use analysis::{Analysis, Unfinished};
 use foreshore_base::sync::AtomicU64;
 use foreshore_base::{Lsn, TableId};
 use foreshore_io::Vfs;
@@ -47,6 +53,10 @@ pub(crate) struct Recovered {
     pub redo_lsn: Lsn,
     pub redo_bytes: u64,
     pub redo_records: u64,
+    /// Transactions that were undone.
+    pub undone: u64,
+    /// Transactions that have prepared, by their global ids.
+    pub prepared: BTreeMap<Vec<u8>, Txn>,
 }
 
 pub(crate) fn open(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
@@ -64,7 +74,7 @@ pub(crate) fn open(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
 fn create(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
     let meta = meta::begin_creation(&**vfs, options)?;
     let directory = Arc::new(Directory::create(vfs.clone())?);
-    let core = start(vfs, options, &meta, &directory, Lsn::ZERO, &[])?;
+    let core = start(vfs, options, &meta, &directory, Lsn::ZERO, &Loaded::default())?;
     let catalog = create_tree(&core, CATALOG, String::new())?;
     core.log.commit(core.log.reserved(), Durability::Sync)?;
     meta::finish_creation(&**vfs)?;
@@ -76,6 +86,8 @@ fn create(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
         redo_lsn: Lsn::ZERO,
         redo_bytes: 0,
         redo_records: 0,
+        undone: 0,
+        prepared: BTreeMap::new(),
     })
 }
 
@@ -88,13 +100,15 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
     };
     ensure_log_reaches(&loaded.pages, end)?;
 
-    let core = start(vfs, options, meta, &directory, end, &loaded.pages)?;
+    let core = start(vfs, options, meta, &directory, end, &loaded)?;
     let mut leaves = Leaves::from_directory(&loaded.pages);
     let mut redo_records = 0;
+    let mut analysis = Analysis::default();
     if !loaded.incarnations.is_empty() {
         let reader = LogReader::open(vfs, log_options, &loaded.incarnations, loaded.redo_lsn)?;
         let known = page_lsns(&loaded.pages);
-        redo_records = redo::run(&core, reader, end, &known, &mut leaves, options.redo_threads)?;
+        redo_records =
+            redo::run(&core, reader, end, &known, &mut leaves, &mut analysis, options.redo_threads)?;
     }
 
     for (page, after) in leaves.dead().filter(|(page, _)| core.pool.exists(*page)) {
@@ -102,8 +116,46 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
     }
     let next_id = leaves.highest_table().0.max(FIRST.0 - 1) + 1;
     let trees = open_trees(&core, leaves)?;
+    let finished = finish_transactions(&core, analysis, &trees);
+    // What is kept for later transactions holds on to the tables, and they to the core.
+    let (undone, prepared) = finished.inspect_err(|_| core.txns.slots.keep_nothing())?;
     let (redo_lsn, redo_bytes) = (loaded.redo_lsn, end - loaded.redo_lsn);
-    Ok(Recovered { core, directory, trees, next_id, redo_lsn, redo_bytes, redo_records })
+    Ok(Recovered { core, directory, trees, next_id, redo_lsn, redo_bytes, redo_records, undone, prepared })
+}
+
+/// Undoes transactions without an end, and takes up again those that have prepared.
+///
+/// All slots are taken first: an undo must not meet a transaction of now in the slot of one of before.
+fn finish_transactions(
+    core: &Arc<Core>,
+    analysis: Analysis,
+    trees: &[Arc<Tree>],
+) -> Result<(u64, BTreeMap<Vec<u8>, Txn>)> {
+    let unfinished: Vec<_> = analysis.unfinished().collect();
+    for (owner, Unfinished { id, .. }) in &unfinished {
+        core.txns.slots.resume(*owner, *id);
+    }
+    let tree = |id| trees.iter().find(|tree| tree.id == id).cloned();
+    let (mut undone, mut prepared) = (0, BTreeMap::new());
+    for (owner, Unfinished { id, last, gid }) in unfinished {
+        let mut txn = Txn::resume(core.clone(), owner, id, last);
+        match gid {
+            Some(gid) => {
+                restore_prepared(&mut txn, &tree)?;
+                prepared.insert(gid, txn);
+            }
+            None => {
+                if let Err(error) = roll_back(&mut txn, Lsn(id.0), &tree) {
+                    txn.abandon();
+                    return Err(error);
+                }
+                txn.end_rollback()?;
+                undone += 1;
+            }
+        }
+    }
+    core.txns.settle(&core.log);
+    Ok((undone, prepared))
 }
 
 fn open_directory(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<(Arc<Directory>, Loaded)> {
@@ -154,21 +206,25 @@ fn start(
     meta: &Meta,
     directory: &Arc<Directory>,
     end: Lsn,
-    pages: &[PageEntry],
+    loaded: &Loaded,
 ) -> Result<Arc<Core>> {
     let incarnation = Incarnation::after(end);
+    let incarnations = loaded.incarnations.iter().copied().chain([incarnation]).collect();
     directory.append(&[Entry::Incarnation(incarnation)])?;
     let log = Arc::new(Log::open(vfs.clone(), log_options(meta), incarnation)?);
     let pool_options =
         PoolOptions::new(meta.leaf_bytes, options.cache_bytes.max(FRAMES_MIN * meta.leaf_bytes));
-    let pool = Arc::new(Pool::open(&**vfs, &pool_options, log.clone(), directory.clone(), pages)?);
+    let pool = Arc::new(Pool::open(&**vfs, &pool_options, log.clone(), directory.clone(), &loaded.pages)?);
     let cleaner = Cleaner::start(pool.clone()).map_err(|e| Error::io("starting the cleaner's thread", &e))?;
     let limits = Limits::for_page(meta.leaf_bytes);
     Ok(Arc::new(Core {
         _cleaner: cleaner,
         pool,
         log,
+        incarnations,
+        txns: Txns::new(),
         limits,
+        latch_waits: Meter::default(),
         splits: AtomicU64::new(0),
         absorbs: AtomicU64::new(0),
     }))

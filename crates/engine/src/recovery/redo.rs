@@ -12,8 +12,11 @@ use crate::error::{Error, Result};
 use crate::leaf::Change;
 use crate::log::LogReader;
 use crate::page::Page;
+use crate::recovery::analysis::Analysis;
 use crate::recovery::leaves::Leaves;
 use crate::tree::Core;
+use crate::txn::Record;
+use crate::version::Version;
 use foreshore_base::{Lsn, PageId};
 use std::ops::Range;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -36,16 +39,20 @@ struct Queued {
     start: Lsn,
     end: Lsn,
     page: PageId,
+    /// Who wrote it: a row that is changed gets this version word.
+    author: Version,
     body: Range<usize>,
 }
 
-/// Redoes everything from the reader's position up to `end`; how many records that were.
+/// Redoes everything from the reader's position up to `end`, and finds out which transactions have not ended; how many
+/// records that were.
 pub(super) fn run(
     core: &Core,
     reader: LogReader,
     end: Lsn,
     known: &[Lsn],
     leaves: &mut Leaves,
+    analysis: &mut Analysis,
     threads: usize,
 ) -> Result<u64> {
     thread::scope(|scope| {
@@ -56,7 +63,7 @@ pub(super) fn run(
             senders.push(sender);
             workers.push(scope.spawn(move || apply_all(core, receiver)));
         }
-        let read = hand_out(reader, end, known, leaves, senders);
+        let read = hand_out(reader, end, known, leaves, analysis, senders);
         for worker in workers {
             worker.join().expect("a redo worker does not panic")?;
         }
@@ -70,6 +77,7 @@ fn hand_out(
     end: Lsn,
     known: &[Lsn],
     leaves: &mut Leaves,
+    analysis: &mut Analysis,
     senders: Vec<SyncSender<Batch>>,
 ) -> Result<u64> {
     let mut batches: Vec<Batch> = senders.iter().map(|_| Batch::default()).collect();
@@ -78,9 +86,11 @@ fn hand_out(
         if record.start >= end {
             break;
         }
-        let change = decode(record.body, record.start)?;
-        leaves.apply(&change, record.end);
+        let body = decode(record.body, record.start)?;
+        let author = analysis.apply(&body, record.start)?;
         records += 1;
+        let Some(change) = body.change() else { continue };
+        leaves.apply(change, record.end);
         let (first, second) = change.pages();
         for page in std::iter::once(first).chain(second) {
             if known.get(page.0 as usize).is_some_and(|lsn| *lsn >= record.end) {
@@ -91,7 +101,7 @@ fn hand_out(
             let from = batch.bytes.len();
             batch.bytes.extend_from_slice(record.body);
             let body = from..batch.bytes.len();
-            batch.records.push(Queued { start: record.start, end: record.end, page, body });
+            batch.records.push(Queued { start: record.start, end: record.end, page, author, body });
             if batch.bytes.len() >= BATCH_BYTES && senders[worker].send(std::mem::take(batch)).is_err() {
                 return Ok(records);
             }
@@ -108,22 +118,23 @@ fn hand_out(
 fn apply_all(core: &Core, batches: Receiver<Batch>) -> Result<()> {
     for batch in batches {
         for record in &batch.records {
-            let change = decode(&batch.bytes[record.body.clone()], record.start)?;
-            apply(core, &change, record)?;
+            let body = decode(&batch.bytes[record.body.clone()], record.start)?;
+            let change = body.change().expect("only changes are handed out");
+            apply(core, change, record)?;
         }
     }
     Ok(())
 }
 
-fn decode(body: &[u8], at: Lsn) -> Result<Change<'_>> {
-    Change::decode(body).map_err(|detail| Error::corrupt(format!("log record at {at}"), detail))
+fn decode(body: &[u8], at: Lsn) -> Result<Record<'_>> {
+    Record::decode(body).map_err(|detail| Error::corrupt(format!("log record at {at}"), detail))
 }
 
 /// Applies one record to one page, if the page is older.
 fn apply(core: &Core, change: &Change<'_>, record: &Queued) -> Result<()> {
     loop {
         let Some(at) = core.pool.page(record.page)? else {
-            return if creates(change, record.page) { create(core, change, record) } else { Ok(()) }; // D2
+            return if change.creates(record.page) { create(core, change, record) } else { Ok(()) }; // D2
         };
         let _latch = at.page.latch().exclusive();
         if at.page.id() != record.page {
@@ -134,15 +145,6 @@ fn apply(core: &Core, change: &Change<'_>, record: &Queued) -> Result<()> {
         }
         core.pool.before_redo(at.frame, record.start);
         return redo(change, at.page, record);
-    }
-}
-
-/// Does the record make the page, whatever it was before?
-fn creates(change: &Change<'_>, page: PageId) -> bool {
-    match *change {
-        Change::Format { page: made, .. } => made == page,
-        Change::Split { right, .. } => right == page,
-        _ => false,
     }
 }
 
@@ -160,7 +162,7 @@ fn create(core: &Core, change: &Change<'_>, record: &Queued) -> Result<()> {
 }
 
 fn redo(change: &Change<'_>, page: Page<'_>, record: &Queued) -> Result<()> {
-    change.redo(page, record.page, record.end).map_err(|detail| {
+    change.redo(page, record.page, record.end, record.author).map_err(|detail| {
         Error::corrupt(format!("page {} at log record {}", record.page, record.start), detail)
     })
 }

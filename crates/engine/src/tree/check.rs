@@ -4,6 +4,7 @@ use crate::db::TableReport;
 use crate::error::{Error, Result};
 use crate::leaf::LeafCopy;
 use crate::tree::Tree;
+use crate::version::Version;
 use foreshore_base::PageId;
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ impl Tree {
             self.copy_beginning_at(&low, &mut copy)?;
             copy.check().map_err(|detail| Error::corrupt(format!("table {:?}", self.name), detail))?;
             report.leaves += 1;
+            report.ghosts += count_ghosts(&copy)?;
             report.rows += copy.len() as u64;
             report.used_bytes += copy.used_bytes() as u64;
             if self.index.get(&low) != Some(copy.id().0) {
@@ -28,6 +30,7 @@ impl Tree {
             let Some(high) = copy.high_fence() else { break };
             low = high.to_vec();
         }
+        report.rows -= report.ghosts;
         self.check_end(&copy)?;
         self.index
             .check()
@@ -55,4 +58,12 @@ impl Tree {
         }
         Err(Error::corrupt(format!("page {}", last.id()), "it has no high fence but a right neighbour"))
     }
+}
+
+fn count_ghosts(copy: &LeafCopy) -> Result<u64> {
+    let mut ghosts = 0;
+    for index in 0..copy.len() {
+        ghosts += u64::from(Version(copy.version(index)?).is_ghost());
+    }
+    Ok(ghosts)
 }

@@ -3,19 +3,38 @@
 //! A cursor copies one leaf whole per validation, interprets the private copy, and holds nothing in between: no latch,
 //! no pin. It finds the next leaf by the fence it has reached, so splits and absorptions in between cost it nothing: it
 //! returns each row that is there throughout exactly once, in order.
+//!
+//! A row whose version its view does not see at a glance is read again by its key, as a point read: only that can ask
+//! the key table within an optimistic read (`txn/view.rs`).
 
 use crate::error::{Error, Result};
 use crate::leaf::LeafCopy;
 use crate::tree::Tree;
-use crate::tree::descend::Patience;
+use crate::tree::descend::{Patience, Stamp};
+use crate::txn::View;
+use crate::version::Version;
 use foreshore_base::PageId;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
+/// What a view sees of a row in a leaf's copy.
+enum Row {
+    /// That row.
+    Leaf,
+    /// An older version, which was read by its key.
+    Older,
+    /// Nothing.
+    None,
+}
+
 /// Ascending rows.
 pub(crate) struct Forward {
     tree: Arc<Tree>,
+    /// What it sees. It is older than every copy, or it would misjudge the versions in it.
+    view: View,
     leaf: LeafCopy,
+    /// A row that was read by its key.
+    older: (Vec<u8>, Vec<u8>),
     /// The next row of `leaf` to return.
     position: usize,
     /// Where the walk begins, until it has begun.
@@ -24,9 +43,9 @@ pub(crate) struct Forward {
 
 impl Forward {
     /// A walk from `from` to the end of the table.
-    pub fn new(tree: Arc<Tree>, from: Bound<Vec<u8>>) -> Self {
+    pub fn new(tree: Arc<Tree>, view: View, from: Bound<Vec<u8>>) -> Self {
         let leaf = LeafCopy::new(tree.core.pool.page_bytes());
-        Self { tree, leaf, position: 0, start: Some(from) }
+        Self { tree, view, leaf, older: Default::default(), position: 0, start: Some(from) }
     }
 
     /// The next row, valid until the next call.
@@ -35,13 +54,21 @@ impl Forward {
         if let Some(from) = self.start.take() {
             self.begin(from)?;
         }
-        while self.position == self.leaf.len() {
-            if !self.enter_right()? {
-                return Ok(None);
+        loop {
+            while self.position == self.leaf.len() {
+                if !self.enter_right()? {
+                    return Ok(None);
+                }
+            }
+            let index = self.position;
+            self.position += 1;
+            match self.tree.seen_row(&self.view, &mut self.leaf, index, &mut self.older)? {
+                Row::Leaf => break,
+                Row::Older => return Ok(Some((&self.older.0, &self.older.1))),
+                Row::None => {}
             }
         }
-        let row = self.leaf.row(self.position)?;
-        self.position += 1;
+        let row = self.leaf.row(self.position - 1)?;
         Ok(Some((row.key, row.value)))
     }
 
@@ -74,7 +101,11 @@ impl Forward {
 /// Descending rows.
 pub(crate) struct Backward {
     tree: Arc<Tree>,
+    /// What it sees. It is older than every copy, or it would misjudge the versions in it.
+    view: View,
     leaf: LeafCopy,
+    /// A row that was read by its key.
+    older: (Vec<u8>, Vec<u8>),
     /// Rows of `leaf` that are still to be returned: those below this position.
     position: usize,
     start: Option<Bound<Vec<u8>>>,
@@ -82,9 +113,9 @@ pub(crate) struct Backward {
 
 impl Backward {
     /// A walk from `from` down to the beginning of the table.
-    pub fn new(tree: Arc<Tree>, from: Bound<Vec<u8>>) -> Self {
+    pub fn new(tree: Arc<Tree>, view: View, from: Bound<Vec<u8>>) -> Self {
         let leaf = LeafCopy::new(tree.core.pool.page_bytes());
-        Self { tree, leaf, position: 0, start: Some(from) }
+        Self { tree, view, leaf, older: Default::default(), position: 0, start: Some(from) }
     }
 
     /// The next row, valid until the next call.
@@ -92,12 +123,19 @@ impl Backward {
         if let Some(from) = self.start.take() {
             self.begin(from)?;
         }
-        while self.position == 0 {
-            if !self.enter_left()? {
-                return Ok(None);
+        loop {
+            while self.position == 0 {
+                if !self.enter_left()? {
+                    return Ok(None);
+                }
+            }
+            self.position -= 1;
+            match self.tree.seen_row(&self.view, &mut self.leaf, self.position, &mut self.older)? {
+                Row::Leaf => break,
+                Row::Older => return Ok(Some((&self.older.0, &self.older.1))),
+                Row::None => {}
             }
         }
-        self.position -= 1;
         let row = self.leaf.row(self.position)?;
         Ok(Some((row.key, row.value)))
     }
@@ -137,14 +175,33 @@ impl Backward {
 }
 
 impl Tree {
+    /// What `view` sees of row `index` of a leaf's copy; an older version goes to `older`.
+    #[inline]
+    fn seen_row(
+        &self,
+        view: &View,
+        leaf: &mut LeafCopy,
+        index: usize,
+        older: &mut (Vec<u8>, Vec<u8>),
+    ) -> Result<Row> {
+        let version = Version(leaf.version(index)?);
+        if view.sees(version) {
+            return Ok(if version.is_ghost() { Row::None } else { Row::Leaf });
+        }
+        older.0.clear();
+        older.0.extend_from_slice(leaf.row(index)?.key);
+        Ok(if self.get(view, &older.0, &mut older.1)? { Row::Older } else { Row::None })
+    }
+
     /// Calls `row` with each row between the bounds, ascending, until it breaks.
     pub fn scan(
         self: &Arc<Self>,
+        view: View,
         from: Bound<Vec<u8>>,
         to: Bound<Vec<u8>>,
         row: &mut impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
-        let mut rows = Forward::new(self.clone(), from);
+        let mut rows = Forward::new(self.clone(), view, from);
         while let Some((key, value)) = rows.next()? {
             let beyond = match &to {
                 Bound::Included(to) => key > to.as_slice(),
@@ -159,8 +216,10 @@ impl Tree {
     }
 
     /// Copies the leaf that covers `key`, trying page `hint` first.
-    pub(super) fn copy_leaf(&self, hint: Option<PageId>, key: &[u8], copy: &mut LeafCopy) -> Result<()> {
+    pub(crate) fn copy_leaf(&self, hint: Option<PageId>, key: &[u8], copy: &mut LeafCopy) -> Result<Stamp> {
+        let mut stamp = Stamp::default();
         let mut take = |page: crate::page::Page<'_>| {
+            stamp = Stamp::of(page);
             copy.take(page);
             Ok(())
         };
@@ -173,11 +232,11 @@ impl Tree {
         }
         copy.interpret()?;
         self.core.pool.prefetch(copy.right());
-        Ok(())
+        Ok(stamp)
     }
 
     /// Copies the leaf that covers the keys just below `bound`; without a bound, the last one.
-    pub(super) fn copy_leaf_before(&self, bound: Option<&[u8]>, copy: &mut LeafCopy) -> Result<()> {
+    pub(crate) fn copy_leaf_before(&self, bound: Option<&[u8]>, copy: &mut LeafCopy) -> Result<Stamp> {
         let mut patience = Patience::default();
         loop {
             let start = match bound {
@@ -185,32 +244,38 @@ impl Tree {
                 None => self.index.range_rev(Bound::Unbounded, Bound::Unbounded).next().map(|(_, page)| page),
             };
             if let Some(start) = start
-                && self.walk_to_leaf_before(PageId(start), bound, copy)?
+                && let Some(stamp) = self.walk_to_leaf_before(PageId(start), bound, copy)?
             {
-                return Ok(());
+                return Ok(stamp);
             }
             patience.wait(self)?;
         }
     }
 
-    /// From `at` along right links to the leaf whose high fence is at or beyond `bound`; `false` if the way is lost.
-    fn walk_to_leaf_before(&self, mut at: PageId, bound: Option<&[u8]>, copy: &mut LeafCopy) -> Result<bool> {
+    /// From `at` along right links to the leaf whose high fence is at or beyond `bound`; `None` if the way is lost.
+    fn walk_to_leaf_before(
+        &self,
+        mut at: PageId,
+        bound: Option<&[u8]>,
+        copy: &mut LeafCopy,
+    ) -> Result<Option<Stamp>> {
         loop {
-            let Some(frame) = self.core.pool.page(at)? else { return Ok(false) };
+            let Some(frame) = self.core.pool.page(at)? else { return Ok(None) };
             let version = frame.page.latch().optimistic();
+            let stamp = Stamp::of(frame.page);
             copy.take(frame.page);
             if version.validate().is_err() {
                 continue;
             }
             if copy.id() != at {
-                return Ok(false);
+                return Ok(None);
             }
             copy.interpret()?;
             if copy.table() != self.id
                 || copy.is_dead()
                 || bound.is_some_and(|bound| copy.low_fence() >= bound)
             {
-                return Ok(false);
+                return Ok(None);
             }
             let reaches = match (copy.high_fence(), bound) {
                 (None, _) => true,
@@ -218,7 +283,7 @@ impl Tree {
                 (Some(high), Some(bound)) => high >= bound,
             };
             if reaches {
-                return Ok(true);
+                return Ok(Some(stamp));
             }
             at = copy.right();
             if at.is_none() {

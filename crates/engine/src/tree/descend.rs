@@ -18,17 +18,27 @@ pub(super) struct Latched<'a> {
     pub latch: Exclusive<'a>,
 }
 
-impl Latched<'_> {
-    /// Has the leaf a row for the key it was looked up by?
-    pub fn holds(&self, key: &[u8]) -> Result<bool> {
-        leaf::contains(self.at.page, key).map_err(|Restart| malformed(self.at.page))
-    }
-}
-
 /// A page that does not make sense under its latch is damaged.
 #[cold]
-fn malformed(page: Page<'_>) -> Error {
+pub(super) fn malformed(page: Page<'_>) -> Error {
     Error::corrupt(format!("page {}", page.id()), "it is malformed")
+}
+
+/// The state of a leaf at one moment: the latch word of its frame, and which frame that is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    page: PageId,
+    /// Where the frame lies in memory.
+    frame: usize,
+    word: u64,
+}
+
+impl Stamp {
+    /// Within an optimistic read of `page`, or under its latch.
+    pub(super) fn of(page: Page<'_>) -> Self {
+        let frame = std::ptr::from_ref(page.latch()).addr();
+        Self { page: page.id(), frame, word: page.latch().word() }
+    }
 }
 
 /// How often a way was lost before a clock is looked at, and how long it may be lost before that is damage.
@@ -132,6 +142,12 @@ impl Tree {
         })
     }
 
+    /// Is the leaf still as it was when the stamp was taken? Frames are never given to another page, nor changed, without
+    /// a new latch word.
+    pub(crate) fn is_unchanged(&self, stamp: &Stamp) -> bool {
+        self.core.pool.resident(stamp.page).is_some_and(|at| Stamp::of(at.page) == *stamp)
+    }
+
     /// Latches the leaf that covers `key`.
     pub(super) fn latch_leaf(&self, key: &[u8]) -> Result<Latched<'_>> {
         let mut patience = Patience::default();
@@ -144,11 +160,33 @@ impl Tree {
         }
     }
 
+    /// Latches the leaf that covers `key`, trying page `hint` first: one look tells whether it is that.
+    pub(super) fn latch_leaf_near(&self, hint: PageId, key: &[u8]) -> Result<Latched<'_>> {
+        if let Some(at) = self.core.pool.resident(hint) {
+            let version = at.page.latch().optimistic();
+            if leaf::route(at.page, self.id, hint, key) == Ok(Route::Here)
+                && let Ok(latch) = version.upgrade()
+            {
+                return Ok(Latched { at, latch });
+            }
+        }
+        self.latch_leaf(key)
+    }
+
+    /// Latches a leaf, and counts it if somebody else holds the latch.
+    #[inline]
+    fn latch<'a>(&self, page: Page<'a>) -> Exclusive<'a> {
+        match page.latch().try_exclusive() {
+            Some(latch) => latch,
+            None => self.core.latch_waits.time(|| page.latch().exclusive()),
+        }
+    }
+
     fn latch_from(&self, mut id: PageId, key: &[u8]) -> Result<Option<Latched<'_>>> {
         loop {
             let Some(at) = self.core.pool.page(id)? else { return Ok(None) };
             at.page.0.prefetch(at.page.0.len() - 1, 1);
-            let latch = at.page.latch().exclusive();
+            let latch = self.latch(at.page);
             match leaf::route(at.page, self.id, id, key) {
                 Ok(Route::Here) => return Ok(Some(Latched { at, latch })),
                 Ok(Route::Right(next)) => id = next,

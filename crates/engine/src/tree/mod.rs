@@ -16,20 +16,30 @@ mod bulk;
 mod check;
 mod cursor;
 mod descend;
+mod estimate;
+mod insertion;
 mod read;
 mod smo;
+mod transact;
+mod users;
 mod write;
 
 use crate::error::{Error, Result};
 use crate::leaf::Limits;
-use crate::log::Log;
+use crate::log::{Incarnation, Log};
 use crate::pool::{Cleaner, Pool};
+use crate::txn::Txns;
+use crate::waits::Meter;
 use foreshore_base::TableId;
 use foreshore_base::sync::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use foreshore_index::ByteMap;
 use std::sync::Arc;
+use std::time::Duration;
+use users::Users;
 
 pub(crate) use cursor::{Backward, Forward};
+pub(crate) use descend::Stamp;
+pub(crate) use write::Intent;
 
 /// What all tables share.
 pub(crate) struct Core {
@@ -37,7 +47,12 @@ pub(crate) struct Core {
     pub _cleaner: Cleaner,
     pub pool: Arc<Pool>,
     pub log: Arc<Log>,
+    /// The lives of the log that it may still be asked for, this one included.
+    pub incarnations: Vec<Incarnation>,
+    pub txns: Txns,
     pub limits: Limits,
+    /// Waits for leaf latches.
+    pub latch_waits: Meter,
     /// Leaves split and absorbed so far.
     pub splits: AtomicU64,
     pub absorbs: AtomicU64,
@@ -50,13 +65,38 @@ pub(crate) struct Tree {
     pub name: String,
     index: ByteMap,
     dropped: AtomicBool,
+    /// Transactions that touched the table and have not ended.
+    pub users: Users,
+    /// Transactions that hold gap locks in it.
+    pub scanners: AtomicU64,
+    /// Waits for key locks of this table.
+    pub lock_waits: Meter,
 }
 
 impl Tree {
     /// A table whose leaves are indexed by `index`: low fence → page id. There is at least the leaf with the empty
     /// low fence.
     pub fn new(core: Arc<Core>, id: TableId, name: String, index: ByteMap) -> Self {
-        Self { core, id, name, index, dropped: AtomicBool::new(false) }
+        Self {
+            core,
+            id,
+            name,
+            index,
+            dropped: AtomicBool::new(false),
+            users: Users::new(),
+            scanners: AtomicU64::new(0),
+            lock_waits: Meter::default(),
+        }
+    }
+
+    /// What all tables share.
+    pub fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    /// Somebody waited for a lock of this table.
+    pub fn note_lock_wait(&self, waited: Duration) {
+        self.lock_waits.add(waited);
     }
 
     /// Memory of the index in bytes.
@@ -69,9 +109,14 @@ impl Tree {
         self.dropped.store(true, Relaxed);
     }
 
+    /// Was the table dropped?
+    pub fn is_dropped(&self) -> bool {
+        self.dropped.load(Relaxed)
+    }
+
     /// Asked only when a leaf could not be found where it must be: the normal path reads no flag.
     fn ensure_not_dropped(&self) -> Result<()> {
-        if self.dropped.load(Relaxed) { Err(Error::TableDropped { name: self.name.clone() }) } else { Ok(()) }
+        if self.is_dropped() { Err(Error::TableDropped { name: self.name.clone() }) } else { Ok(()) }
     }
 
     fn ensure_fits(&self, key: &[u8], value: &[u8]) -> Result<()> {

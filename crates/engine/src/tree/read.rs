@@ -1,30 +1,44 @@
-//! Point reads. They write no shared memory: no latch, no pin, no reference count.
+//! Point reads. They write no shared memory: no latch, no pin, no reference count, no lock.
 
 use crate::error::Result;
 use crate::leaf;
+use crate::page::Page;
 use crate::tree::Tree;
-use foreshore_base::PageId;
+use crate::txn::{Seen, Txn, View};
+use crate::version::Version;
+use foreshore_base::{PageId, Restart};
 
 impl Tree {
-    /// Replaces `value` by the value of `key`; `false` and empty if there is none.
+    /// Replaces `value` by the value of `key` that `view` sees; `false` and empty if there is none.
     #[inline]
-    pub fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let found = self.read_leaf(key, |page| leaf::get(page, key, value))?.is_some();
+    pub fn get(&self, view: &View, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        let found = self.read_leaf(key, |page| self.read_row(page, view, key, value))?;
         if !found {
             value.clear();
         }
         Ok(found)
     }
 
-    /// Has `key` a value?
-    pub fn contains(&self, key: &[u8]) -> Result<bool> {
-        self.read_leaf(key, |page| leaf::contains(page, key))
+    /// As [`Tree::get`], for a transaction that has locked the key: what the leaf holds is committed or its own.
+    pub fn get_locked(&self, txn: &mut Txn, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        let (found, leaf) =
+            self.read_leaf(key, |page| Ok((self.read_row(page, &View::NEWEST, key, value)?, page.id())))?;
+        txn.set_last_leaf(self, leaf);
+        if !found {
+            value.clear();
+        }
+        Ok(found)
+    }
+
+    /// Does `view` see a value of `key`?
+    pub fn contains(&self, view: &View, key: &[u8]) -> Result<bool> {
+        self.get(view, key, &mut Vec::new())
     }
 
     /// The values of many keys: all index descents first, with the leaves' first lines prefetched, then the leaves.
     ///
     /// Source: multicore study (Guo et al., 2010) §6: raise the concurrency of misses inside one operation.
-    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
+    pub fn multi_get<K: AsRef<[u8]>>(&self, view: &View, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
         const GROUP: usize = 16;
         let mut values = Vec::with_capacity(keys.len());
         let mut starts = [PageId::NONE; GROUP];
@@ -34,18 +48,47 @@ impl Tree {
                 self.core.pool.prefetch(*start);
             }
             for (start, key) in starts.iter().zip(group) {
-                values.push(self.get_near(*start, key.as_ref())?);
+                values.push(self.get_near(view, *start, key.as_ref())?);
             }
         }
         Ok(values)
     }
 
-    fn get_near(&self, start: PageId, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    fn get_near(&self, view: &View, start: PageId, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut value = Vec::new();
-        let found = match self.read_from(start, key, &mut |page| leaf::get(page, key, &mut value))? {
-            Some(version) => version.is_some(),
-            None => self.get(key, &mut value)?,
+        let near = self.read_from(start, key, &mut |page| self.read_row(page, view, key, &mut value))?;
+        let found = match near {
+            Some(found) => found,
+            None => self.get(view, key, &mut value)?,
         };
         Ok(found.then_some(value))
+    }
+
+    /// Copies the value of `key` that `view` sees. Optimistic: what it says counts once the page's latch validates, also
+    /// what it says because of the key table (V2 in `txn/view.rs`).
+    #[inline]
+    fn read_row(
+        &self,
+        page: Page<'_>,
+        view: &View,
+        key: &[u8],
+        value: &mut Vec<u8>,
+    ) -> Result<bool, Restart> {
+        let Some(cell) = leaf::lookup(page, key)? else { return Ok(false) };
+        let version = Version(cell.version);
+        if !view.sees(version)
+            && let Seen::Older(older) =
+                view.resolve(&self.core.txns.keys, &self.core.txns.slots, self.id, key, version)
+        {
+            value.clear();
+            value.extend_from_slice(older.as_deref().unwrap_or_default());
+            return Ok(older.is_some());
+        }
+        if version.is_ghost() {
+            return Ok(false);
+        }
+        value.clear();
+        page.0.append_to(cell.value_at, cell.value_len, value);
+        Ok(true)
     }
 }

@@ -16,19 +16,19 @@ use foreshore_base::sync::Ordering::Relaxed;
 use foreshore_base::{Exclusive, PageId};
 
 impl Tree {
-    /// Splits the leaf of `key`, unless it has room for `key` and `value` by now.
-    pub(super) fn split(&self, key: &[u8], value: &[u8]) -> Result<()> {
+    /// Splits the leaf of `key`, unless it has room for a value of `key` with `value_len` bytes by now.
+    pub(super) fn split(&self, key: &[u8], value_len: usize) -> Result<()> {
         let fresh = self.core.pool.allocate()?;
         self.core.log.room()?;
         let Latched { at, latch } = self.latch_leaf(key)?;
-        if leaf::has_room(at.page, key, value.len())? {
+        if leaf::place(at.page, key, value_len)?.is_some() {
             latch.release_unchanged();
             return Ok(());
         }
         let right_latch = fresh.page().latch().exclusive();
         self.core.pool.before_change(at.frame);
         self.core.pool.before_change(fresh.frame_page().frame);
-        let split = Split::plan(at.page, fresh.pid(), key, value.len())?;
+        let split = Split::plan(at.page, fresh.pid(), key, value_len)?;
         let record = self.core.log.reserve(split.change().encoded_len());
         split.apply(at.page, fresh.page(), record.end())?;
         let right = fresh.publish().page.id();

@@ -1,86 +1,285 @@
-//! Changing one row.
+//! Changing one row, as a commit of its own; removing ghosts.
 //!
-//! The order is that of the design ("put / remove"): room in the log, latch, recheck, note `rec_lsn`, reserve, change,
-//! page LSN, unlatch, copy the record. Everything before the latch may wait, nothing after it does until it is given
-//! back.
+//! An autocommitted write is one log record, which commits it. It still takes its key's lock, so that it waits for
+//! transactions that use the key, and looks at the gap that an insertion goes into. It holds nothing while it waits.
+//! Others may still wait behind it, in a circle even; as that circle's victim it loses its place in the queue, no more.
+//!
+//! The order is that of the design ("put / remove"): lock, room in the log, latch, recheck, note `rec_lsn`, reserve,
+//! change, page LSN, unlatch, copy the record. What may wait comes before the latch.
 
-use crate::error::Result;
-use crate::leaf::{self, Change, Outcome};
+use crate::error::{Error, Result};
+use crate::leaf::{self, Cell, Change};
+use crate::lock::{Image, ImageRow, KeyMode, LockError, Name, Owner};
 use crate::log::Reservation;
+use crate::page::Page;
 use crate::tree::descend::Latched;
+use crate::tree::insertion::Gap;
 use crate::tree::{Core, Tree};
-use foreshore_base::Lsn;
+use crate::txn::Batch;
+use crate::version::{Version, Writer};
+use foreshore_base::{Lsn, PageId};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-/// The version word of a cell that no transaction wrote: visible to everyone.
-const AUTOCOMMIT: u64 = 0;
+/// How long an autocommitted write waits for a transaction that has locked its key.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is to become of a row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Intent<'a> {
+    /// It gets this value.
+    Put(&'a [u8]),
+    /// It gets this value if there is none.
+    Insert(&'a [u8]),
+    /// It goes, if it is there.
+    Remove,
+}
+
+impl<'a> Intent<'a> {
+    /// The value to be written; empty for a removal.
+    pub fn value(self) -> &'a [u8] {
+        match self {
+            Intent::Put(value) | Intent::Insert(value) => value,
+            Intent::Remove => &[],
+        }
+    }
+
+    /// Is there nothing to do, given whether the row is there?
+    pub fn is_idle(self, there: bool) -> bool {
+        match self {
+            Intent::Put(_) => false,
+            Intent::Insert(_) => there,
+            Intent::Remove => !there,
+        }
+    }
+}
+
+/// Copies the value of a cell under its leaf's latch into `value`, unless it is a ghost.
+pub(super) fn live<'v>(page: Page<'_>, cell: Option<Cell>, value: &'v mut Vec<u8>) -> Option<&'v [u8]> {
+    let cell = cell.filter(|cell| !Version(cell.version).is_ghost())?;
+    value.clear();
+    page.0.append_to(cell.value_at, cell.value_len, value);
+    Some(value)
+}
+
+/// How an attempt under the latch ended.
+enum Attempt {
+    /// Done. The end of the record, if there was anything to do.
+    Done(Option<Lsn>),
+    /// The leaf is full.
+    Full,
+    /// A transaction protects the gap.
+    Gap(Name),
+    /// This page is needed in memory.
+    Absent(PageId),
+}
 
 impl Tree {
-    /// Sets the value of `key`; returns the end of its log record, whose fate decides the change's.
-    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<Lsn> {
-        self.ensure_fits(key, value)?;
+    /// Does what `intent` says to `key`; returns the end of its log record, whose fate decides the change's. `None` if
+    /// there was nothing to do.
+    pub fn autocommit(self: &Arc<Self>, key: &[u8], intent: Intent<'_>) -> Result<Option<Lsn>> {
+        self.ensure_fits(key, intent.value())?;
+        let slots = &self.core.txns.slots;
+        let owner = slots.lease()?;
+        self.core.txns.keys.reset(owner, self.core.log.reserved().0);
+        let done = self.autocommit_as(owner, key, intent);
+        slots.give_back(owner);
+        done
+    }
+
+    fn autocommit_as(self: &Arc<Self>, owner: Owner, key: &[u8], intent: Intent<'_>) -> Result<Option<Lsn>> {
+        let keys = &self.core.txns.keys;
+        let name = keys.name(self.id, key);
+        let begun = Instant::now();
         loop {
-            self.core.log.room()?;
-            if let Some(end) = self.write_cell(self.latch_leaf(key)?, key, value)? {
-                return Ok(end);
+            let granted = keys.acquire(owner, name, KeyMode::Exclusive, false, PATIENCE);
+            if !self.is_granted(owner, key, begun, granted.map(|granted| granted.waited))? {
+                continue;
             }
-            self.split(key, value)?;
+            let attempt = self.attempt(owner, name, key, intent);
+            keys.release(owner, name);
+            match attempt? {
+                Attempt::Done(end) => return Ok(end),
+                Attempt::Full => self.split(key, intent.value().len())?,
+                Attempt::Absent(page) => _ = self.core.pool.page(page)?,
+                Attempt::Gap(name) => {
+                    let waited = keys.wait_for_gap(owner, name, PATIENCE);
+                    self.is_granted(owner, key, begun, waited)?;
+                }
+            }
         }
     }
 
-    /// Sets the value of `key` unless it has one.
-    pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Lsn>> {
-        self.ensure_fits(key, value)?;
-        loop {
-            self.core.log.room()?;
-            let leaf = self.latch_leaf(key)?;
-            if leaf.holds(key)? {
-                leaf.latch.release_unchanged();
-                return Ok(None);
+    /// Was a lock got? `false`: ask again, from the end of the queue; to break a deadlock the place in it was given up.
+    fn is_granted(
+        &self,
+        owner: Owner,
+        key: &[u8],
+        begun: Instant,
+        granted: Result<Option<Duration>, LockError>,
+    ) -> Result<bool> {
+        match granted {
+            Ok(waited) => {
+                waited.into_iter().for_each(|waited| self.note_lock_wait(waited));
+                Ok(true)
             }
-            if let Some(end) = self.write_cell(leaf, key, value)? {
-                return Ok(Some(end));
-            }
-            self.split(key, value)?;
+            Err(LockError::Deadlock { .. }) if begun.elapsed() < PATIENCE => Ok(false),
+            Err(refused) => Err(self.refused(owner, key, refused)),
         }
     }
 
-    /// Removes `key`, if it is there.
-    pub fn remove(&self, key: &[u8]) -> Result<Option<Lsn>> {
-        self.ensure_fits(key, &[])?;
+    #[cold]
+    fn refused(&self, owner: Owner, key: &[u8], refused: LockError) -> Error {
+        let slots = &self.core.txns.slots;
+        let (holder, waited) = match refused {
+            LockError::Timeout { holder, waited } => (holder, waited),
+            // It waits holding nothing, and nobody knows its slot.
+            LockError::Deadlock { with } => (Some(with), Duration::ZERO),
+            LockError::Aborted => (None, Duration::ZERO),
+        };
+        Error::LockTimeout {
+            txn: slots.number(owner),
+            holder: holder.map(|holder| slots.number(holder)),
+            table: self.name.clone(),
+            key: Some(key.to_vec()),
+            waited,
+        }
+    }
+
+    fn attempt(
+        self: &Arc<Self>,
+        owner: Owner,
+        name: Name,
+        key: &[u8],
+        intent: Intent<'_>,
+    ) -> Result<Attempt> {
         self.core.log.room()?;
         let leaf = self.latch_leaf(key)?;
-        if !leaf.holds(key)? {
+        let page = leaf.at.page;
+        let value = intent.value();
+        let Some(place) = leaf::place(page, key, value.len())? else {
             leaf.latch.release_unchanged();
-            return Ok(None);
+            return Ok(Attempt::Full);
+        };
+        let cell = place.cell(page)?;
+        if intent.is_idle(cell.is_some_and(|cell| !Version(cell.version).is_ghost())) {
+            leaf.latch.release_unchanged();
+            return Ok(Attempt::Done(None));
+        }
+        if cell.is_none() {
+            let obstacle = match self.gap_for(owner, &leaf, key)? {
+                Gap::Open => None,
+                Gap::Locked(name) => Some(Attempt::Gap(name)),
+                Gap::Absent(page) => Some(Attempt::Absent(page)),
+            };
+            if let Some(obstacle) = obstacle {
+                leaf.latch.release_unchanged();
+                return Ok(obstacle);
+            }
         }
         let Latched { at, latch } = leaf;
         self.core.pool.before_change(at.frame);
-        leaf::remove(at.page, key)?;
-        let change = Change::Remove { page: at.page.id(), table: self.id, key };
-        let record = self.core.log.reserve(change.encoded_len());
-        at.page.set_lsn(record.end());
-        let underfull = leaf::is_underfull(at.page) == Ok(true);
+        let (page_id, table) = (page.id(), self.id);
+        let (put, ghost, remove) = (
+            Change::Put { page: page_id, table, key, value },
+            Change::Ghost { page: page_id, table, key },
+            Change::Remove { page: page_id, table, key },
+        );
+        let removes = matches!(intent, Intent::Remove);
+        let reservation = self.core.log.reserve(if removes { ghost } else { put }.encoded_len());
+        // A snapshot that is not open by now will see this record (its point is above). One that is open may need what
+        // is replaced, and must find the key.
+        let watched = self.core.txns.snapshots.any();
+        let version = if watched { Version::autocommit(reservation.start()) } else { Version::SETTLED };
+        let stays = watched || !self.core.txns.keys.is_quiet(name, Some(owner));
+        if watched {
+            self.keep_image(owner, name, key, version, cell, live(page, cell, &mut Vec::new()));
+        }
+        let (change, written) = match (removes, stays) {
+            (false, _) => (put, place.write(page, key, value, version.0).map(|_| ())),
+            (true, true) => (ghost, place.write(page, key, &[], version.ghost().0).map(|_| ())),
+            (true, false) => (remove, leaf::remove(page, key).map(|_| ())),
+        };
+        page.set_lsn(reservation.end());
+        let underfull = removes && leaf::is_underfull(page) == Ok(true);
         drop(latch);
-        let end = self.core.append(record, &change);
-        if underfull {
+        if let Err(damaged) = written {
+            reservation.abandon();
+            return Err(damaged);
+        }
+        let commit = reservation.start();
+        let end = self.core.append(reservation, &change);
+        if watched || (removes && stays) {
+            let images = if watched { vec![name] } else { Vec::new() };
+            let ghosts = if removes { vec![(self.clone(), key.into())] } else { Vec::new() };
+            self.core.txns.garbage.push(owner, Batch { commit, author: version.author(), images, ghosts });
+            self.core.sweep_own(owner);
+        }
+        if underfull && !stays {
             // The row is gone, whatever becomes of the tidying up: a full disk here must not say that nothing was changed.
             let _ = self.absorb_around(key);
         }
-        Ok(Some(end))
+        Ok(Attempt::Done(Some(end)))
     }
 
-    /// Writes the cell and its record, if the leaf has room.
-    fn write_cell(&self, leaf: Latched<'_>, key: &[u8], value: &[u8]) -> Result<Option<Lsn>> {
-        let Latched { at, latch } = leaf;
-        self.core.pool.before_change(at.frame);
-        if leaf::upsert(at.page, key, value, AUTOCOMMIT)? == Outcome::NoRoom {
-            return Ok(None);
+    /// Puts what the row was before into the key table, before the leaf shows the change (V2 in `txn/view.rs`).
+    pub(super) fn keep_image(
+        &self,
+        owner: Owner,
+        name: Name,
+        key: &[u8],
+        version: Version,
+        cell: Option<Cell>,
+        old: Option<&[u8]>,
+    ) {
+        let image = Image {
+            table: self.id,
+            writer: version.author(),
+            slot: owner.0,
+            replaced: cell.map_or(Version::SETTLED.ghost().0, |cell| cell.version),
+            row: ImageRow::new(key, old),
+        };
+        self.core.txns.keys.push_image(name, image);
+    }
+
+    /// Removes the ghost that `author` left of `key`, or that nobody in particular did; `false` if somebody has locked
+    /// the key or the gap before it. Every open snapshot must be later than the ghost.
+    pub fn purge(&self, key: &[u8], author: u64) -> Result<bool> {
+        if self.ensure_not_dropped().is_err() {
+            return Ok(true);
         }
-        let change = Change::Put { page: at.page.id(), table: self.id, version: AUTOCOMMIT, key, value };
-        let record = self.core.log.reserve(change.encoded_len());
-        at.page.set_lsn(record.end());
+        self.core.log.room()?;
+        let Latched { at, latch } = self.latch_leaf(key)?;
+        let Some(place) = leaf::place(at.page, key, 0)? else {
+            latch.release_unchanged();
+            return Ok(false);
+        };
+        let version = place.cell(at.page)?.map(|cell| Version(cell.version));
+        let due = version.is_some_and(|version| {
+            version.is_ghost() && (version.author() == author || version.writer() == Writer::Anyone)
+        });
+        let keys = &self.core.txns.keys;
+        let quiet = !due || keys.is_quiet(keys.name(self.id, key), None);
+        if !due || !quiet {
+            latch.release_unchanged();
+            return Ok(!due);
+        }
+        self.core.pool.before_change(at.frame);
+        let change = Change::Remove { page: at.page.id(), table: self.id, key };
+        let reservation = self.core.log.reserve(change.encoded_len());
+        let written = leaf::remove(at.page, key);
+        at.page.set_lsn(reservation.end());
+        let underfull = leaf::is_underfull(at.page) == Ok(true);
         drop(latch);
-        Ok(Some(self.core.append(record, &change)))
+        if let Err(damaged) = written {
+            reservation.abandon();
+            return Err(damaged);
+        }
+        self.core.append(reservation, &change);
+        if underfull {
+            let _ = self.absorb_around(key);
+        }
+        Ok(true)
     }
 }
 

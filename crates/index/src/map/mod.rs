@@ -1,7 +1,9 @@
 //! The public maps: thin layers over the tree that pin and convert keys.
 
 pub(crate) mod bytes;
+pub(crate) mod csb;
 pub(crate) mod int;
+pub(crate) mod o2;
 
 use crate::reclaim::Pin;
 

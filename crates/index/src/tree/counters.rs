@@ -12,6 +12,10 @@ impl Count {
         self.0.fetch_add(1, Relaxed);
     }
 
+    pub fn add_many(&self, events: u64) {
+        self.0.fetch_add(events, Relaxed);
+    }
+
     pub fn subtract(&self) {
         self.0.fetch_sub(1, Relaxed);
     }

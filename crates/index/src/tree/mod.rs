@@ -18,7 +18,7 @@
 
 mod bulk;
 mod check;
-mod counters;
+pub(crate) mod counters;
 mod range;
 mod unlink;
 mod update;

@@ -103,7 +103,7 @@ impl Chain {
             let at = self.seek(key);
             let outcome = upsert(self.leaf(at), key, value, version).unwrap();
             if outcome != Outcome::NoRoom {
-                let end = self.append(&Change::Put { page: at, table: TABLE, version, key, value });
+                let end = self.append(&Change::Put { page: at, table: TABLE, key, value });
                 self.leaf(at).set_lsn(end);
                 self.splits_in_a_row_max = self.splits_in_a_row_max.max(splits);
                 self.check(at);
@@ -200,7 +200,7 @@ struct Content {
     dead: bool,
     low: Vec<u8>,
     high: Option<Vec<u8>>,
-    rows: Vec<(Vec<u8>, Vec<u8>, u64)>,
+    rows: Vec<(Vec<u8>, Vec<u8>)>,
     used_bytes: usize,
 }
 
@@ -210,7 +210,7 @@ fn content(page: Page<'_>) -> Content {
     let mut rows = Vec::new();
     for index in 0..leaf.len() {
         let row = leaf.row(index).unwrap();
-        rows.push((row.key.to_vec(), row.value.to_vec(), row.version));
+        rows.push((row.key.to_vec(), row.value.to_vec()));
     }
     Content {
         id: leaf.id(),

@@ -31,7 +31,7 @@ fn readers_see_one_version_or_begin_again() {
         written.unwrap();
         readers.into_iter().map(|reader| reader.join().unwrap()).sum::<u64>()
     });
-    assert!(reads > 1000, "only {reads} validated reads (seed {seed})");
+    assert!(reads > 100, "only {reads} validated reads (seed {seed})");
 }
 
 fn key(n: usize) -> Vec<u8> {

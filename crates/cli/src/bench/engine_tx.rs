@@ -1,0 +1,190 @@
+//! Foreshore behind the workloads' `TxStore`: serializable transactions, snapshots for read-only ones.
+
+use crate::args::engine_durability;
+use crate::failure::Outcome;
+use foreshore::{ByteTable, Database, Error, Snapshot, Transaction};
+use foreshore_workloads::StoreError;
+use foreshore_workloads::tx_spec::RunSpec;
+use foreshore_workloads::tx_store::{Counters, Isolation, Tx, TxError, TxKind, TxSession, TxStore};
+use std::ops::ControlFlow;
+use std::path::Path;
+
+/// An open database.
+pub struct EngineTx(pub Database);
+
+impl EngineTx {
+    /// A fresh database in `dir`.
+    pub fn open(dir: &Path, run: &RunSpec) -> Outcome<Self> {
+        let cache = usize::try_from(run.cache_bytes).unwrap_or(usize::MAX);
+        let durability = engine_durability(run.durability);
+        Ok(Self(Database::builder().cache_bytes(cache).durability(durability).open(dir)?))
+    }
+
+    /// Closes it, and tells what went wrong.
+    pub fn close(self) -> Outcome {
+        Ok(self.0.close()?)
+    }
+}
+
+impl TxStore for EngineTx {
+    type Table = ByteTable;
+    type Session<'a> = Session<'a>;
+
+    fn table(&self, name: &str) -> Result<ByteTable, StoreError> {
+        Ok(self.0.byte_table(name)?)
+    }
+
+    fn session(&self) -> Result<Session<'_>, StoreError> {
+        Ok(Session { db: &self.0, value: Vec::new(), aborts: 0 })
+    }
+
+    fn isolation(&self) -> Isolation {
+        Isolation::Serializable
+    }
+
+    fn counters(&self) -> Counters {
+        let stats = self.0.stats();
+        Counters { log_bytes: Some(stats.log_bytes), syncs: Some(stats.log_syncs) }
+    }
+
+    fn settle(&self) -> Result<(), StoreError> {
+        Ok(self.0.checkpoint()?)
+    }
+}
+
+/// One thread's access.
+pub struct Session<'a> {
+    db: &'a Database,
+    value: Vec<u8>,
+    aborts: u64,
+}
+
+/// A running transaction.
+pub struct Running<'t> {
+    work: Work,
+    value: &'t mut Vec<u8>,
+}
+
+enum Work {
+    ReadWrite(Transaction),
+    ReadOnly(Snapshot),
+}
+
+impl<'a> TxSession for Session<'a> {
+    type Table = ByteTable;
+    type Tx<'t> = Running<'t>;
+
+    fn transact<R>(
+        &mut self,
+        kind: TxKind,
+        mut body: impl FnMut(&mut Running<'_>) -> Result<R, TxError>,
+    ) -> Result<R, TxError> {
+        loop {
+            let work = match kind {
+                TxKind::ReadWrite => Work::ReadWrite(self.db.begin().map_err(failed)?),
+                TxKind::ReadOnly => Work::ReadOnly(self.db.snapshot().map_err(failed)?),
+            };
+            let mut running = Running { work, value: &mut self.value };
+            let result = body(&mut running).and_then(|result| running.commit().map(|()| result));
+            match result {
+                Err(TxError::Conflict) => self.aborts += 1,
+                result => return result,
+            }
+        }
+    }
+
+    fn aborts(&self) -> u64 {
+        self.aborts
+    }
+}
+
+impl Running<'_> {
+    fn commit(self) -> Result<(), TxError> {
+        match self.work {
+            Work::ReadWrite(transaction) => transaction.commit().map_err(failed),
+            Work::ReadOnly(_) => Ok(()),
+        }
+    }
+
+    fn writer(&self) -> Result<&Transaction, TxError> {
+        match &self.work {
+            Work::ReadWrite(transaction) => Ok(transaction),
+            Work::ReadOnly(_) => Err(TxError::Wrong("a read-only transaction writes".into())),
+        }
+    }
+}
+
+impl Tx for Running<'_> {
+    type Table = ByteTable;
+
+    fn get<R>(
+        &mut self,
+        table: &ByteTable,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>, TxError> {
+        let found = match &self.work {
+            Work::ReadWrite(transaction) => transaction.bytes(table).get_into(key, self.value),
+            Work::ReadOnly(snapshot) => snapshot.bytes(table).get_into(key, self.value),
+        };
+        Ok(found.map_err(failed)?.then(|| read(self.value)))
+    }
+
+    fn get_for_update<R>(
+        &mut self,
+        table: &ByteTable,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>, TxError> {
+        let value = self.writer()?.bytes(table).get_for_update(key).map_err(failed)?;
+        Ok(value.map(|value| read(&value)))
+    }
+
+    fn put(&mut self, table: &ByteTable, key: &[u8], value: &[u8]) -> Result<(), TxError> {
+        self.writer()?.bytes(table).put(key, value).map_err(failed)
+    }
+
+    fn insert(&mut self, table: &ByteTable, key: &[u8], value: &[u8]) -> Result<bool, TxError> {
+        self.writer()?.bytes(table).insert(key, value).map_err(failed)
+    }
+
+    fn remove(&mut self, table: &ByteTable, key: &[u8]) -> Result<bool, TxError> {
+        self.writer()?.bytes(table).remove(key).map_err(failed)
+    }
+
+    fn scan(
+        &mut self,
+        table: &ByteTable,
+        from: &[u8],
+        to: &[u8],
+        reverse: bool,
+        mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), TxError> {
+        match &self.work {
+            Work::ReadWrite(transaction) => show(transaction.bytes(table).range(from..to), reverse, each),
+            Work::ReadOnly(snapshot) if reverse => show(snapshot.bytes(table).range(from..to), true, each),
+            Work::ReadOnly(snapshot) => snapshot.bytes(table).scan(from..to, &mut each).map_err(failed),
+        }
+    }
+}
+
+type Row = foreshore::Result<(Vec<u8>, Vec<u8>)>;
+
+fn show(
+    mut rows: impl DoubleEndedIterator<Item = Row>,
+    reverse: bool,
+    mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+) -> Result<(), TxError> {
+    while let Some(row) = if reverse { rows.next_back() } else { rows.next() } {
+        let (key, value) = row.map_err(failed)?;
+        if each(&key, &value).is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// What may succeed the next time is a conflict.
+fn failed(error: Error) -> TxError {
+    if error.is_retryable() { TxError::Conflict } else { TxError::Store(error.into()) }
+}

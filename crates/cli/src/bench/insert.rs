@@ -1,0 +1,27 @@
+//! `bench insert`: record insertion, into a table of each thread's own.
+
+use crate::bench::tx_bench;
+use crate::failure::Outcome;
+use clap::Args;
+use foreshore_workloads::insert::InsertSpec;
+use foreshore_workloads::tx_spec::TxArgs;
+
+const EXAMPLES: &str = "\
+Examples:
+  foreshore bench insert --dir /srv --threads 2 --durability buffered --cache 4GiB
+  foreshore bench insert --threads 16 --seconds 10 --json
+
+An operation is a row, a latency is a transaction's. Every row is looked for at the end.";
+
+/// Time record insertion: each thread fills a table of its own and commits every 1000 rows
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct InsertBenchArgs {
+    #[command(flatten)]
+    args: TxArgs<InsertSpec>,
+}
+
+/// Runs `bench insert`.
+pub fn run(args: &InsertBenchArgs) -> Outcome {
+    tx_bench::run(&args.args)
+}

@@ -1,0 +1,27 @@
+//! `bench mix`: the O2-Tree's mixes.
+
+use crate::bench::tx_bench;
+use crate::failure::Outcome;
+use clap::Args;
+use foreshore_workloads::mix::MixSpec;
+use foreshore_workloads::tx_spec::TxArgs;
+
+const EXAMPLES: &str = "\
+Examples:
+  foreshore bench mix --update-ratio 20 --dir /srv --threads 2 --durability buffered
+  foreshore bench mix --update-ratio 100 --n 10000000 --threads 16 --json
+
+Every answer is checked, and the whole table at the end.";
+
+/// Time lookups, insertions and deletions of random keys; every operation is a transaction
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct MixBenchArgs {
+    #[command(flatten)]
+    args: TxArgs<MixSpec>,
+}
+
+/// Runs `bench mix`.
+pub fn run(args: &MixBenchArgs) -> Outcome {
+    tx_bench::run(&args.args)
+}

@@ -1,0 +1,29 @@
+//! `bench tpcc`: TPC-C without think times.
+
+use crate::bench::tx_bench;
+use crate::failure::Outcome;
+use clap::Args;
+use foreshore_workloads::tpcc::TpccSpec;
+use foreshore_workloads::tx_spec::TxArgs;
+
+const EXAMPLES: &str = "\
+Examples:
+  foreshore bench tpcc --dir /srv --warehouses 2 --threads 2 --affinity --durability buffered --cache 4GiB
+  foreshore bench tpcc --dir /srv --warehouses 16 --threads 16 --durability sync --seconds 30 --json
+  foreshore bench tpcc --dir /srv --mix payment --threads 2 --json
+
+A warehouse is about 100 MB. The consistency conditions of clause 3.3.2 are checked after the load and at the end; a run
+that breaks one has no figure.";
+
+/// Time TPC-C: load, check, run without think times, check again
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct TpccBenchArgs {
+    #[command(flatten)]
+    args: TxArgs<TpccSpec>,
+}
+
+/// Runs `bench tpcc`.
+pub fn run(args: &TpccBenchArgs) -> Outcome {
+    tx_bench::run(&args.args)
+}

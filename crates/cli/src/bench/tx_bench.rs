@@ -1,0 +1,44 @@
+//! What the commands of the transactional workloads share: run one on the engine, show progress, print what it found.
+
+use crate::bench::engine_tx::EngineTx;
+use crate::failure::{Failure, Outcome};
+use crate::output::{Output, grouped};
+use crate::progress::Phases;
+use foreshore::Wait;
+use foreshore_workloads::tx_report::TxReport;
+use foreshore_workloads::tx_spec::{TxArgs, TxWorkload};
+
+/// Runs a transactional workload on a database of its own.
+pub fn run<W: TxWorkload>(args: &TxArgs<W>) -> Outcome {
+    args.check()?;
+    let scratch = args.scratch().map_err(|e| Failure::io(args.dir.display(), &e))?;
+    let store = EngineTx::open(scratch.path(), &args.run)?;
+    let report = {
+        let phases = Phases::default();
+        args.measure("foreshore", &store, &|progress| phases.tell(progress))?
+    };
+    let waits = store.0.stats().waits;
+    store.close()?;
+    print(args.json, &report, &waits)
+}
+
+fn print(json: bool, report: &impl TxReport, waits: &[Wait]) -> Outcome {
+    let mut out = Output::new(json);
+    if out.is_json() {
+        out.object(report)?;
+    } else {
+        let columns = report.columns();
+        out.table(columns.each_ref().map(|(name, _)| *name), &[columns.map(|(_, value)| value)])?;
+        // Loading included: who waited for what.
+        out.table(
+            ["waits for", "times", "ms in all", "µs each"],
+            &waits.iter().map(wait).collect::<Vec<_>>(),
+        )?;
+    }
+    out.finish()
+}
+
+fn wait(wait: &Wait) -> [String; 4] {
+    let each = wait.ns as f64 / 1e3 / wait.count.max(1) as f64;
+    [wait.what.clone(), grouped(wait.count), format!("{:.1}", wait.ns as f64 / 1e6), format!("{each:.1}")]
+}

@@ -1,0 +1,27 @@
+//! `bench ycsb`: YCSB A to F.
+
+use crate::bench::tx_bench;
+use crate::failure::Outcome;
+use clap::Args;
+use foreshore_workloads::tx_spec::TxArgs;
+use foreshore_workloads::ycsb::YcsbSpec;
+
+const EXAMPLES: &str = "\
+Examples:
+  foreshore bench ycsb --workload a --dir /srv --threads 2 --durability buffered
+  foreshore bench ycsb --workload e --n 2000000 --value-bytes 100 --threads 2 --json
+
+Every value read is checked, and every row is looked for at the end.";
+
+/// Time YCSB's core workloads; every operation is a transaction
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct YcsbBenchArgs {
+    #[command(flatten)]
+    args: TxArgs<YcsbSpec>,
+}
+
+/// Runs `bench ycsb`.
+pub fn run(args: &YcsbBenchArgs) -> Outcome {
+    tx_bench::run(&args.args)
+}

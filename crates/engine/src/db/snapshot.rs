@@ -1,0 +1,208 @@
+//! Read-only transactions.
+
+use crate::db::codec::{Key, Value, decode_value};
+use crate::db::engine::Engine;
+use crate::db::range::{ByteRange, KeyBounds, Range, successor};
+use crate::db::table::{ByteTable, Table, key_bytes};
+use crate::error::{Error, Result};
+use crate::txn::{self, View};
+use serde::Serialize;
+use std::borrow::Borrow;
+use std::marker::PhantomData;
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+/// A read-only transaction: everything that was committed when it was taken, and nothing else, for as long as it is
+/// held. It takes no locks, waits for nobody, and nobody waits for it. Cheap to clone.
+///
+/// What it saw may not be durable yet, if commits do not wait for that; [`Snapshot::wait_durable`] does.
+///
+/// Old versions of rows that change meanwhile are kept in memory while it is open. If they take more than
+/// [`Builder::old_version_bytes`](crate::Builder::old_version_bytes), the oldest snapshot is given up: its reads return
+/// [`Error::SnapshotTooOld`].
+///
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// # let db = foreshore::Database::in_memory()?;
+/// let seats = db.table::<u32, u32>("seats")?;
+/// seats.put(&428, &12)?;
+/// let before = db.snapshot()?;
+/// seats.put(&428, &11)?;
+/// assert_eq!(before.table(&seats).get(&428)?, Some(12));
+/// assert_eq!(seats.get(&428)?, Some(11));
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Snapshot {
+    shared: Arc<OpenSnapshot>,
+}
+
+/// An open snapshot, which closes with its last holder.
+pub(crate) struct OpenSnapshot {
+    engine: Arc<Engine>,
+    snapshot: txn::Snapshot,
+}
+
+impl OpenSnapshot {
+    pub fn view(&self) -> View {
+        self.snapshot.view
+    }
+
+    /// Lets what was just read count.
+    ///
+    /// Errors: [`Error::SnapshotTooOld`].
+    #[inline]
+    pub fn confirm(&self) -> Result<()> {
+        if self.engine.core().txns.is_expired(&self.snapshot) { Err(Error::SnapshotTooOld) } else { Ok(()) }
+    }
+}
+
+impl Drop for OpenSnapshot {
+    fn drop(&mut self) {
+        self.engine.core().txns.close_snapshot(&self.snapshot);
+    }
+}
+
+impl std::fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Snapshot({})", self.shared.view().at)
+    }
+}
+
+impl Snapshot {
+    pub(crate) fn open(engine: Arc<Engine>) -> Result<Self> {
+        let core = engine.core();
+        let snapshot = core.txns.open_snapshot(&core.log)?;
+        Ok(Self { shared: Arc::new(OpenSnapshot { engine, snapshot }) })
+    }
+
+    /// The table as it was.
+    pub fn table<'s, K: Key, V: Value>(&'s self, table: &'s Table<K, V>) -> SnapshotTable<'s, K, V> {
+        SnapshotTable { bytes: self.bytes(table.as_bytes()), types: PhantomData }
+    }
+
+    /// The byte table as it was.
+    pub fn bytes<'s>(&'s self, table: &'s ByteTable) -> SnapshotBytes<'s> {
+        SnapshotBytes { shared: &self.shared, table }
+    }
+
+    /// Waits until everything it sees would survive a power failure. Before that, what was read may be undone by one, if
+    /// it was committed with less than `Durability::Sync`, or is about to be acknowledged.
+    pub fn wait_durable(&self) -> Result<()> {
+        let log = &self.shared.engine.core().log;
+        log.commit(self.shared.view().at, crate::log::Durability::Sync)
+    }
+}
+
+/// A [`ByteTable`] as a snapshot sees it.
+pub struct SnapshotBytes<'s> {
+    shared: &'s Arc<OpenSnapshot>,
+    table: &'s ByteTable,
+}
+
+impl SnapshotBytes<'_> {
+    /// The value of `key`, copied out.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut value = Vec::new();
+        Ok(self.get_into(key, &mut value)?.then_some(value))
+    }
+
+    /// Replaces the content of `value` by the value of `key`; `false`, and an empty `value`, if there is none. Writes
+    /// no shared memory.
+    #[inline]
+    pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        self.ensure_ours()?;
+        let found = self.table.tree.get(&self.shared.snapshot.view, key, value)?;
+        self.shared.confirm().map(|()| found)
+    }
+
+    /// Is there a value for `key`?
+    pub fn contains(&self, key: &[u8]) -> Result<bool> {
+        self.get_into(key, &mut Vec::new())
+    }
+
+    /// The values of many keys, in their order.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
+        self.ensure_ours()?;
+        let values = self.table.tree.multi_get(&self.shared.snapshot.view, keys)?;
+        self.shared.confirm().map(|()| values)
+    }
+
+    /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. The iterator keeps the snapshot open.
+    pub fn range(&self, bounds: impl KeyBounds<[u8]>) -> ByteRange {
+        let (from, to) = bounds.raw();
+        self.range_between(from, to)
+    }
+
+    /// Rows whose keys begin with `prefix`, ascending; `.rev()` descends.
+    pub fn prefix(&self, prefix: &[u8]) -> ByteRange {
+        self.range_between(Bound::Included(prefix.to_vec()), successor(prefix))
+    }
+
+    fn range_between(&self, from: Bound<Vec<u8>>, to: Bound<Vec<u8>>) -> ByteRange {
+        ByteRange::of_snapshot(self.table.clone(), self.shared.clone(), from, to)
+    }
+
+    /// Calls `row` with each key and value in `bounds`, ascending, until it breaks.
+    pub fn scan(
+        &self,
+        bounds: impl KeyBounds<[u8]>,
+        mut row: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        self.ensure_ours()?;
+        let (from, to) = bounds.raw();
+        let mut too_old = Ok(());
+        let mut confirmed = |key: &[u8], value: &[u8]| {
+            too_old = self.shared.confirm();
+            if too_old.is_err() { ControlFlow::Break(()) } else { row(key, value) }
+        };
+        self.table.tree.scan(self.shared.snapshot.view, from, to, &mut confirmed)?;
+        too_old.and_then(|()| self.shared.confirm())
+    }
+
+    fn ensure_ours(&self) -> Result<()> {
+        if Arc::ptr_eq(&self.shared.engine, &self.table.engine) {
+            return Ok(());
+        }
+        Err(Error::Argument("the table is of another database than the snapshot".into()))
+    }
+}
+
+/// A [`Table`] as a snapshot sees it.
+pub struct SnapshotTable<'s, K, V> {
+    bytes: SnapshotBytes<'s>,
+    types: PhantomData<fn() -> (K, V)>,
+}
+
+impl<K: Key, V: Value> SnapshotTable<'_, K, V> {
+    /// The value of `key`.
+    pub fn get<Q: Serialize + ?Sized>(&self, key: &Q) -> Result<Option<V>>
+    where
+        K: Borrow<Q>,
+    {
+        self.bytes.get(&key_bytes(key)?)?.map(|value| decode_value(&value)).transpose()
+    }
+
+    /// Is there a value for `key`?
+    pub fn contains<Q: Serialize + ?Sized>(&self, key: &Q) -> Result<bool>
+    where
+        K: Borrow<Q>,
+    {
+        self.bytes.contains(&key_bytes(key)?)
+    }
+
+    /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends.
+    pub fn range(&self, bounds: impl KeyBounds<K>) -> Result<Range<K, V>> {
+        let (from, to) = bounds.encoded()?;
+        Ok(Range::new(self.bytes.range_between(from, to)))
+    }
+
+    /// Rows of a tuple-keyed table whose keys begin with the components of `leading`, given as a tuple such as
+    /// `("AA",)`; `.rev()` descends. An encoding error appears as the first row.
+    pub fn prefix<P: Serialize>(&self, leading: &P) -> Range<K, V> {
+        match key_bytes(leading) {
+            Ok(prefix) => Range::new(self.bytes.prefix(&prefix)),
+            Err(e) => Range::failed(e),
+        }
+    }
+}

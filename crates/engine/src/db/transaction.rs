@@ -1,0 +1,424 @@
+//! Read-write transactions, as users hold them.
+
+use crate::db::codec::{Key, Value, decode_value, encode_value};
+use crate::db::engine::Engine;
+use crate::db::isolation::{Isolation, TransactionOptions};
+use crate::db::range::{KeyBounds, Range, successor};
+use crate::db::table::{ByteTable, Table, key_bytes};
+use crate::db::transaction_range::TransactionRange;
+use crate::error::{Error, Result};
+use crate::lock::KeyMode;
+use crate::log::Durability;
+use crate::tree::Intent;
+use crate::txn::{self, Txn};
+use foreshore_base::Lsn;
+use foreshore_base::sync::AtomicU64;
+use foreshore_base::sync::Ordering::Relaxed;
+use parking_lot::Mutex;
+use serde::Serialize;
+use std::borrow::Borrow;
+use std::marker::PhantomData;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// A read-write transaction: what it does happens as a whole or not at all, and, by default, as if nobody else were
+/// there. Dropping it rolls it back.
+///
+/// It locks the keys that it uses until it ends. If two transactions wait for each other, one of them gets
+/// [`Error::Deadlock`] and is rolled back; [`Database::transact`](crate::Database::transact) runs it again.
+///
+/// It may be used from several threads, one call at a time.
+///
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// # let db = foreshore::Database::in_memory()?;
+/// let accounts = db.table::<String, i64>("accounts")?;
+/// accounts.put(&"ann".into(), &100)?;
+/// let tx = db.begin()?;
+/// let in_tx = tx.table(&accounts);
+/// let ann = in_tx.get("ann")?.unwrap();
+/// in_tx.put(&"ann".into(), &(ann - 30))?;
+/// in_tx.put(&"bob".into(), &30)?;
+/// assert_eq!(accounts.get("bob")?, None, "nobody sees it yet");
+/// tx.commit()?;
+/// assert_eq!(accounts.get("bob")?, Some(30));
+/// # Ok(()) }
+/// ```
+pub struct Transaction {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What the handle, its ranges, and whoever aborts it share.
+pub(crate) struct Shared {
+    pub engine: Arc<Engine>,
+    pub number: u64,
+    pub options: TransactionOptions,
+    durability: Durability,
+    /// Calls so far: how the idle are told from the busy.
+    pub calls: AtomicU64,
+    state: Mutex<State>,
+}
+
+enum State {
+    Running(Box<Txn>),
+    /// Rolled back for this reason.
+    Failed(Error),
+    Ended,
+}
+
+/// A place in a transaction, to go back to with [`Transaction::rollback_to`].
+#[derive(Clone, Copy, Debug)]
+pub struct Savepoint {
+    transaction: u64,
+    place: txn::Savepoint,
+}
+
+impl std::fmt::Debug for Transaction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Transaction({})", self.shared.number)
+    }
+}
+
+impl Transaction {
+    /// `since`: when what it does was first tried. Who is older wins deadlocks.
+    pub(crate) fn begin(engine: Arc<Engine>, options: TransactionOptions, since: Lsn) -> Result<Self> {
+        let txn = Txn::begin(engine.core().clone(), options.lock_timeout, since)?;
+        let number = engine.core().txns.slots.number(txn.owner);
+        let owner = txn.owner;
+        let shared = Arc::new(Shared {
+            durability: options.durability.unwrap_or(engine.durability()),
+            number,
+            options,
+            calls: AtomicU64::new(0),
+            state: Mutex::new(State::Running(Box::new(txn))),
+            engine: engine.clone(),
+        });
+        engine.running.enter(owner, &shared);
+        Ok(Self { shared })
+    }
+
+    /// The number by which messages, [`Database::transactions`](crate::Database::transactions) and
+    /// [`Database::abort`](crate::Database::abort) name it; unique while the database is open.
+    pub fn number(&self) -> u64 {
+        self.shared.number
+    }
+
+    /// The table as this transaction sees and changes it.
+    pub fn table<'t, K: Key, V: Value>(&'t self, table: &'t Table<K, V>) -> TransactionTable<'t, K, V> {
+        TransactionTable { bytes: self.bytes(table.as_bytes()), types: PhantomData }
+    }
+
+    /// The byte table as this transaction sees and changes it.
+    pub fn bytes<'t>(&'t self, table: &'t ByteTable) -> TransactionBytes<'t> {
+        TransactionBytes { shared: &self.shared, table }
+    }
+
+    /// A place to which [`Transaction::rollback_to`] can go back.
+    pub fn savepoint(&self) -> Result<Savepoint> {
+        let place = self.shared.with(|txn| Ok(txn.savepoint()))?;
+        Ok(Savepoint { transaction: self.shared.number, place })
+    }
+
+    /// Undoes what was done since `savepoint`, which stays valid. Locks stay too: what was read before still holds.
+    ///
+    /// Errors: [`Error::Argument`] if the savepoint is of another transaction.
+    pub fn rollback_to(&self, savepoint: Savepoint) -> Result<()> {
+        if savepoint.transaction != self.shared.number {
+            return Err(Error::Argument("the savepoint is of another transaction".into()));
+        }
+        self.shared.with(|txn| txn.roll_back_to(savepoint.place))
+    }
+
+    /// Commits, and waits as long as the durability asks.
+    ///
+    /// Errors: those of the transaction, if it was rolled back before; [`Error::Poisoned`] after a failed write or sync:
+    /// whether the transaction survives is then known when the database has been opened again.
+    pub fn commit(self) -> Result<()> {
+        match self.end()? {
+            Some(end) => self.shared.engine.acknowledge(end, self.shared.durability),
+            None => Ok(()),
+        }
+    }
+
+    /// Commits, and does not wait: others see it from now on; the ticket tells when it is as safe as the durability
+    /// asks. A crash before that may undo it, together with everything that came after it.
+    pub fn commit_async(self) -> Result<CommitTicket> {
+        let end = self.end()?;
+        let Shared { engine, durability, .. } = &*self.shared;
+        Ok(CommitTicket { engine: engine.clone(), end, durability: *durability })
+    }
+
+    /// Commits; how far the log must be safe before that may be told.
+    fn end(&self) -> Result<Option<Lsn>> {
+        let txn = self.shared.take()?;
+        // It has read what others committed, who give their locks back before that is durable. One that writes is durable
+        // only together with them; one that only reads must wait for them itself.
+        let seen = self.shared.engine.core().log.reserved();
+        let reads_durably =
+            self.shared.durability == Durability::Sync && !cfg!(seeded_bug = "txn_reader_acknowledged_early");
+        Ok(txn.commit().or(reads_durably.then_some(seen)))
+    }
+
+    /// Rolls back. Dropping does the same, and swallows the errors.
+    pub fn rollback(self) -> Result<()> {
+        self.shared.take()?.roll_back()
+    }
+
+    /// First half of a commit over several databases: afterwards the transaction can be committed and rolled back,
+    /// also after a crash, by the name `gid` (at most 256 bytes), with
+    /// [`Database::commit_prepared`](crate::Database::commit_prepared) and
+    /// [`Database::rollback_prepared`](crate::Database::rollback_prepared). Until then it keeps its locks.
+    ///
+    /// Waits until that is durable, whatever the durability.
+    pub fn prepare(self, gid: impl AsRef<[u8]>) -> Result<()> {
+        let gid = gid.as_ref();
+        if gid.len() > GID_BYTES_MAX {
+            return Err(Error::Argument(format!("a global id has at most {GID_BYTES_MAX} bytes")));
+        }
+        self.shared.engine.prepare(self.shared.take()?, gid)
+    }
+}
+
+/// The longest global id of a prepared transaction.
+const GID_BYTES_MAX: usize = 256;
+
+impl Shared {
+    /// Calls `work` with the transaction, if it still runs. A deadlock or an abort rolls it back.
+    pub fn with<R>(&self, work: impl FnOnce(&mut Txn) -> Result<R>) -> Result<R> {
+        let mut state = self.state.lock();
+        // Only changed under the mutex, so two plain accesses do.
+        self.calls.store(self.calls.load(Relaxed) + 1, Relaxed);
+        let txn = match &mut *state {
+            State::Running(txn) => txn,
+            State::Failed(error) => return Err(error.clone()),
+            State::Ended => return Err(Error::Ended),
+        };
+        let result = work(txn);
+        if let Err(error @ (Error::Deadlock { .. } | Error::Aborted { .. })) = &result {
+            let failed = State::Failed(error.clone());
+            if let State::Running(txn) = std::mem::replace(&mut *state, failed) {
+                txn.roll_back()?;
+            }
+        }
+        result
+    }
+
+    /// Takes the transaction out, to end it.
+    fn take(&self) -> Result<Txn> {
+        match std::mem::replace(&mut *self.state.lock(), State::Ended) {
+            State::Running(txn) => Ok(*txn),
+            State::Failed(error) => Err(error),
+            State::Ended => Err(Error::Ended),
+        }
+    }
+
+    /// Rolls the transaction back from another thread, interrupting what it waits for; `false` if it had ended.
+    pub fn abort(&self) -> Result<bool> {
+        let mut state = self.state.lock();
+        let failed = State::Failed(Error::Aborted { txn: self.number });
+        match std::mem::replace(&mut *state, failed) {
+            State::Running(txn) => txn.roll_back().map(|()| true),
+            ended => {
+                *state = ended;
+                Ok(false)
+            }
+        }
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        // Its ranges may hold on to what is shared; the transaction ends here. Who wants to know calls `rollback`.
+        if let Ok(txn) = self.shared.take() {
+            let _ = txn.roll_back();
+        }
+    }
+}
+
+/// Says when an asynchronous commit is safe. Dropping it changes nothing.
+#[derive(Clone)]
+pub struct CommitTicket {
+    engine: Arc<Engine>,
+    end: Option<Lsn>,
+    durability: Durability,
+}
+
+impl std::fmt::Debug for CommitTicket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "CommitTicket({:?})", self.end)
+    }
+}
+
+impl CommitTicket {
+    /// Waits until the commit is as safe as its durability promises.
+    ///
+    /// Errors: [`Error::Poisoned`].
+    pub fn wait(&self) -> Result<()> {
+        self.end.map_or(Ok(()), |end| self.engine.acknowledge(end, self.durability))
+    }
+
+    /// Would the commit survive a power failure by now?
+    pub fn is_durable(&self) -> bool {
+        self.end.is_none_or(|end| self.engine.core().log.durable() >= end)
+    }
+}
+
+/// A [`ByteTable`] as a transaction sees and changes it. Errors beside those of the table: [`Error::Deadlock`] and
+/// [`Error::Aborted`] (the transaction is rolled back), [`Error::LockTimeout`], [`Error::Ended`].
+pub struct TransactionBytes<'t> {
+    shared: &'t Arc<Shared>,
+    table: &'t ByteTable,
+}
+
+impl TransactionBytes<'_> {
+    /// The value of `key`, copied out.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut value = Vec::new();
+        Ok(self.get_into(key, &mut value)?.then_some(value))
+    }
+
+    /// Replaces the content of `value` by the value of `key`; `false`, and an empty `value`, if there is none.
+    pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        let mode = match self.shared.options.isolation {
+            Isolation::ReadCommitted => KeyMode::None,
+            Isolation::RepeatableRead | Isolation::Serializable => KeyMode::Shared,
+        };
+        self.read(key, mode, value)
+    }
+
+    /// As [`TransactionBytes::get`], for a row that is going to be changed: nobody else can lock it meanwhile, so two
+    /// transactions that do this to the same row do not deadlock.
+    pub fn get_for_update(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut value = Vec::new();
+        Ok(self.read(key, KeyMode::Exclusive, &mut value)?.then_some(value))
+    }
+
+    fn read(&self, key: &[u8], mode: KeyMode, value: &mut Vec<u8>) -> Result<bool> {
+        let tree = &self.table.tree;
+        self.work(|txn| {
+            txn.enter(tree)?;
+            if mode == KeyMode::None {
+                return tree.get(&txn.view(), key, value);
+            }
+            txn.lock(tree, key, mode, false)?;
+            tree.get_locked(txn, key, value)
+        })
+    }
+
+    /// Is there a value for `key`?
+    pub fn contains(&self, key: &[u8]) -> Result<bool> {
+        self.get_into(key, &mut Vec::new())
+    }
+
+    /// The values of many keys, in their order.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
+        keys.iter().map(|key| self.get(key.as_ref())).collect()
+    }
+
+    /// Sets the value of `key`, whether or not it had one.
+    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.write(key, Intent::Put(value)).map(|_| ())
+    }
+
+    /// Sets the value of `key` unless it has one; says whether it did.
+    pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        self.write(key, Intent::Insert(value))
+    }
+
+    /// Removes `key`; says whether it was there.
+    pub fn remove(&self, key: &[u8]) -> Result<bool> {
+        self.write(key, Intent::Remove)
+    }
+
+    fn write(&self, key: &[u8], intent: Intent<'_>) -> Result<bool> {
+        self.work(|txn| self.table.tree.write(txn, key, intent))
+    }
+
+    /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. The iterator survives what the transaction writes
+    /// meanwhile, also into the range.
+    pub fn range(&self, bounds: impl KeyBounds<[u8]>) -> TransactionRange {
+        let (from, to) = bounds.raw();
+        self.range_between(from, to)
+    }
+
+    /// Rows whose keys begin with `prefix`, ascending; `.rev()` descends.
+    pub fn prefix(&self, prefix: &[u8]) -> TransactionRange {
+        self.range_between(Bound::Included(prefix.to_vec()), successor(prefix))
+    }
+
+    fn range_between(&self, from: Bound<Vec<u8>>, to: Bound<Vec<u8>>) -> TransactionRange {
+        TransactionRange::new(self.shared.clone(), self.table, from, to)
+    }
+
+    fn work<R>(&self, work: impl FnOnce(&mut Txn) -> Result<R>) -> Result<R> {
+        if !Arc::ptr_eq(&self.shared.engine, &self.table.engine) {
+            return Err(Error::Argument("the table is of another database than the transaction".into()));
+        }
+        self.shared.with(work)
+    }
+}
+
+/// A [`Table`] as a transaction sees and changes it; errors as [`TransactionBytes`].
+pub struct TransactionTable<'t, K, V> {
+    bytes: TransactionBytes<'t>,
+    types: PhantomData<fn() -> (K, V)>,
+}
+
+impl<K: Key, V: Value> TransactionTable<'_, K, V> {
+    /// The value of `key`.
+    pub fn get<Q: Serialize + ?Sized>(&self, key: &Q) -> Result<Option<V>>
+    where
+        K: Borrow<Q>,
+    {
+        self.bytes.get(&key_bytes(key)?)?.map(|value| decode_value(&value)).transpose()
+    }
+
+    /// The value of `key`, for a row that is going to be changed; see [`TransactionBytes::get_for_update`].
+    pub fn get_for_update<Q: Serialize + ?Sized>(&self, key: &Q) -> Result<Option<V>>
+    where
+        K: Borrow<Q>,
+    {
+        self.bytes.get_for_update(&key_bytes(key)?)?.map(|value| decode_value(&value)).transpose()
+    }
+
+    /// Is there a value for `key`?
+    pub fn contains<Q: Serialize + ?Sized>(&self, key: &Q) -> Result<bool>
+    where
+        K: Borrow<Q>,
+    {
+        self.bytes.contains(&key_bytes(key)?)
+    }
+
+    /// Sets the value of `key`, whether or not it had one.
+    pub fn put(&self, key: &K, value: &V) -> Result<()> {
+        self.bytes.put(&key_bytes(key)?, &encode_value(value, Vec::new())?)
+    }
+
+    /// Sets the value of `key` unless it has one; says whether it did.
+    pub fn insert(&self, key: &K, value: &V) -> Result<bool> {
+        self.bytes.insert(&key_bytes(key)?, &encode_value(value, Vec::new())?)
+    }
+
+    /// Removes `key`; says whether it was there.
+    pub fn remove<Q: Serialize + ?Sized>(&self, key: &Q) -> Result<bool>
+    where
+        K: Borrow<Q>,
+    {
+        self.bytes.remove(&key_bytes(key)?)
+    }
+
+    /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. See [`TransactionBytes::range`].
+    pub fn range(&self, bounds: impl KeyBounds<K>) -> Result<Range<K, V, TransactionRange>> {
+        let (from, to) = bounds.encoded()?;
+        Ok(Range::new(self.bytes.range_between(from, to)))
+    }
+
+    /// Rows of a tuple-keyed table whose keys begin with the components of `leading`, given as a tuple such as
+    /// `("AA",)`; `.rev()` descends. An encoding error appears as the first row.
+    pub fn prefix<P: Serialize>(&self, leading: &P) -> Range<K, V, TransactionRange> {
+        match key_bytes(leading) {
+            Ok(prefix) => Range::new(self.bytes.prefix(&prefix)),
+            Err(e) => Range::failed(e),
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Deadlocks: found by the waiters themselves, broken by ending one wait of each cycle.
+//!
+//! Every member of a cycle waits, so each finds it by walking from itself along "waits for" until it comes back. The
+//! walk looks at one bucket at a time, and meanwhile waits may end; so the cycle found is looked at once more with all
+//! its buckets latched. If every wait is still in place then, it is a deadlock (waits of a cycle cannot end by
+//! themselves), and its youngest transaction is the victim: it has done the least work, and one that is retried with
+//! its old age is spared sooner or later.
+//!
+//! One walk at a time: so only one thread ever holds several buckets' latches, and every cycle has one victim.
+
+use super::latched::Guard;
+use super::seat::Signal;
+use super::table::Content;
+use super::{KeyTable, Name, Owner};
+
+/// One step of the walk: an owner that waits, and those it waits for who are not yet visited.
+struct Step {
+    owner: Owner,
+    ahead: Vec<Owner>,
+}
+
+impl KeyTable {
+    /// Breaks the deadlocks that `owner` is part of, until it is part of none or its own wait has ended.
+    pub(super) fn break_deadlocks(&self, owner: Owner) {
+        let _one_at_a_time = self.detection.lock();
+        while let Some(cycle) = self.cycle_through(owner) {
+            match self.end_one_wait(&cycle) {
+                Some(victim) if victim != owner => self.seat(victim).wake(),
+                // Its own wait ended, or the cycle has dissolved meanwhile: the next look comes soon enough.
+                _ => return,
+            }
+        }
+    }
+
+    /// Owners each of which waited for the next, and the last for the first, `start`.
+    fn cycle_through(&self, start: Owner) -> Option<Vec<Owner>> {
+        let mut visited = vec![false; self.seats.len()];
+        let mut path = vec![Step { owner: start, ahead: self.waits_of(start) }];
+        while let Some(step) = path.last_mut() {
+            match step.ahead.pop() {
+                None => drop(path.pop()),
+                Some(next) if next == start => return Some(path.iter().map(|step| step.owner).collect()),
+                Some(next) => {
+                    if !std::mem::replace(&mut visited[usize::from(next.0)], true) {
+                        path.push(Step { owner: next, ahead: self.waits_of(next) });
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Those for whom `owner` waits now.
+    fn waits_of(&self, owner: Owner) -> Vec<Owner> {
+        let Some(name) = self.seat(owner).waits_for() else { return Vec::new() };
+        self.bucket(name).content.latch().requests.blockers(owner, name)
+    }
+
+    /// Ends the wait of the youngest in the cycle, if it is one; the victim.
+    fn end_one_wait(&self, cycle: &[Owner]) -> Option<Owner> {
+        let names: Vec<Name> =
+            cycle.iter().map(|&owner| self.seat(owner).waits_for()).collect::<Option<_>>()?;
+        let mut latched = self.latch_all(&names);
+        let next = |position: usize| cycle[(position + 1) % cycle.len()];
+        for (position, (&owner, &name)) in cycle.iter().zip(&names).enumerate() {
+            let content = self.latched_bucket(&mut latched, name);
+            // Under the bucket's latch, `Waiting` and a request on the name mean that it waits for this name (S1).
+            if self.seat(owner).waits_for() != Some(name)
+                || !content.requests.blockers(owner, name).contains(&next(position))
+            {
+                return None;
+            }
+        }
+        let youngest =
+            (0..cycle.len()).max_by_key(|&position| (self.seat(cycle[position]).age(), cycle[position]))?;
+        let (victim, name) = (cycle[youngest], names[youngest]);
+        let withdrawn = self.latched_bucket(&mut latched, name).requests.withdraw(victim, name);
+        assert!(withdrawn, "{victim:?} was seen to wait for {name:?}");
+        self.seat(victim).end_wait(Signal::Victim(next(youngest)));
+        self.counters.deadlock();
+        let wanted = latched.swap_remove(self.latched_position(&latched, name)).1;
+        drop(latched);
+        self.settle(wanted, name);
+        Some(victim)
+    }
+
+    /// Latches every bucket of the names, each once.
+    fn latch_all(&self, names: &[Name]) -> Vec<(usize, Guard<'_, Content>)> {
+        let mut buckets: Vec<usize> = names.iter().map(|&name| self.bucket_index(name)).collect();
+        buckets.sort_unstable();
+        buckets.dedup();
+        buckets.into_iter().map(|index| (index, self.buckets[index].content.latch())).collect()
+    }
+
+    fn latched_bucket<'a, 'b>(
+        &self,
+        latched: &'a mut [(usize, Guard<'b, Content>)],
+        name: Name,
+    ) -> &'a mut Guard<'b, Content> {
+        let position = self.latched_position(latched, name);
+        &mut latched[position].1
+    }
+
+    fn latched_position(&self, latched: &[(usize, Guard<'_, Content>)], name: Name) -> usize {
+        let index = self.bucket_index(name);
+        latched.iter().position(|(bucket, _)| *bucket == index).expect("every bucket of the cycle is latched")
+    }
+}

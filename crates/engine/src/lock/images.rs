@@ -1,0 +1,195 @@
+//! Before-images: what recently changed keys were, for the snapshots that still need it.
+//!
+//! Why here: a writer has the bucket's cache line at hand for its lock anyway, and a reader finds by one load that
+//! there is nothing to look at. Volatile: after a restart nobody has an old snapshot.
+//!
+//! Invariants:
+//! - I1: a chain is newest first, by order of [`Chain::push`], which for one key is the order of its leaf latch.
+
+use super::Name;
+use foreshore_base::TableId;
+use std::ops::ControlFlow;
+
+/// What a key was before one change.
+#[derive(Debug)]
+pub(crate) struct Image {
+    /// Table of the key.
+    pub table: TableId,
+    /// Version word of the transaction that overwrote it.
+    pub writer: u64,
+    /// That transaction's slot.
+    pub slot: u16,
+    /// Version word that the image had.
+    pub replaced: u64,
+    /// The key, whole, and the value.
+    pub row: ImageRow,
+}
+
+/// Key and value of an image, in one piece of memory.
+#[derive(Debug)]
+pub(crate) struct ImageRow {
+    bytes: Box<[u8]>,
+    key_len: u16,
+    /// Had the key a value?
+    present: bool,
+}
+
+impl ImageRow {
+    /// A copy; no value: the key was absent.
+    pub fn new(key: &[u8], value: Option<&[u8]>) -> Self {
+        let key_len = u16::try_from(key.len()).expect("keys are short");
+        Self { bytes: [key, value.unwrap_or_default()].concat().into(), key_len, present: value.is_some() }
+    }
+
+    fn key(&self) -> &[u8] {
+        &self.bytes[..self.key_len.into()]
+    }
+
+    fn value(&self) -> Option<&[u8]> {
+        self.present.then(|| &self.bytes[self.key_len.into()..])
+    }
+}
+
+/// An image as readers see it, under the bucket's latch.
+#[derive(Debug)]
+pub(crate) struct ImageView<'a> {
+    /// Version word of the transaction that overwrote it.
+    pub writer: u64,
+    /// That transaction's slot.
+    pub slot: u16,
+    /// Version word that the image had.
+    pub replaced: u64,
+    /// Its value; none: the key was absent.
+    pub value: Option<&'a [u8]>,
+    /// Commit LSN of the writer, once stamped.
+    pub commit: Option<u64>,
+}
+
+/// An image in a chain.
+pub(super) struct Link {
+    name: Name,
+    image: Image,
+    commit: Option<u64>,
+    next: Option<Box<Link>>,
+}
+
+/// The images of one bucket.
+#[derive(Default)]
+pub(super) struct Chain {
+    first: Option<Box<Link>>,
+}
+
+impl Link {
+    pub fn new(name: Name, image: Image) -> Box<Self> {
+        Box::new(Self { name, image, commit: None, next: None })
+    }
+
+    /// Memory of this image, in bytes.
+    pub fn bytes(&self) -> u64 {
+        (size_of::<Self>() + self.image.row.bytes.len()) as u64
+    }
+
+    pub fn slot(&self) -> u16 {
+        self.image.slot
+    }
+
+    fn view(&self) -> ImageView<'_> {
+        let Image { writer, slot, replaced, ref row, .. } = self.image;
+        ImageView { writer, slot, replaced, value: row.value(), commit: self.commit }
+    }
+
+    fn is_of(&self, name: Name, writer: u64) -> bool {
+        self.name == name && self.image.writer == writer
+    }
+}
+
+impl Chain {
+    pub fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    /// Puts an image in front.
+    pub fn push(&mut self, mut link: Box<Link>) {
+        link.next = self.first.take();
+        self.first = Some(link);
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Link> {
+        std::iter::successors(self.first.as_deref(), |link| link.next.as_deref())
+    }
+
+    /// Shows the images of a key, newest first, until `visit` breaks.
+    pub fn visit<B>(
+        &self,
+        name: Name,
+        table: TableId,
+        key: &[u8],
+        mut visit: impl FnMut(&ImageView<'_>) -> ControlFlow<B>,
+    ) -> Option<B> {
+        let is_it =
+            |link: &&Link| link.name == name && link.image.table == table && link.image.row.key() == key;
+        #[cfg(seeded_bug = "image_of_colliding_key")]
+        let is_it = |link: &&Link| link.name == name;
+        let shown = self.iter().filter(is_it).map(Link::view).try_for_each(|view| visit(&view));
+        shown.break_value()
+    }
+
+    /// Notes the commit LSN in all images of the writer under the name.
+    pub fn stamp(&mut self, name: Name, writer: u64, commit: u64) {
+        let mut at = self.first.as_deref_mut();
+        while let Some(link) = at {
+            if link.is_of(name, writer) {
+                link.commit = Some(commit);
+            }
+            at = link.next.as_deref_mut();
+        }
+    }
+
+    /// Takes out all images of the writer under the name.
+    pub fn remove(&mut self, name: Name, writer: u64) -> Removed {
+        let mut removed = Removed(None);
+        let mut at = &mut self.first;
+        while at.is_some() {
+            if let Some(mut link) = at.take_if(|link| link.is_of(name, writer)) {
+                *at = link.next.take();
+                link.next = removed.0.take();
+                removed.0 = Some(link);
+            } else if let Some(link) = at {
+                at = &mut link.next;
+            }
+        }
+        removed
+    }
+
+    /// How many images there are.
+    pub fn count(&self) -> usize {
+        self.iter().count()
+    }
+}
+
+impl Drop for Chain {
+    fn drop(&mut self) {
+        drop(Removed(self.first.take()));
+    }
+}
+
+/// Links that are in no chain any more. Dropping them frees one after the other: a box would free them recursively,
+/// and chains can be longer than a stack is deep.
+#[derive(Default)]
+pub(super) struct Removed(Option<Box<Link>>);
+
+impl Iterator for Removed {
+    type Item = Box<Link>;
+
+    fn next(&mut self) -> Option<Box<Link>> {
+        let mut link = self.0.take()?;
+        self.0 = link.next.take();
+        Some(link)
+    }
+}
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        self.by_ref().for_each(drop);
+    }
+}

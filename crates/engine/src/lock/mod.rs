@@ -1,0 +1,76 @@
+//! Key locks and before-images: one hash-partitioned table of both.
+//!
+//! A name stands for a key of a table, present or not, and for the gap below it. Locks are logical: they outlive latches
+//! and are held to the end of a transaction, in two phases. Names are keys, never pages, so splits move no locks.
+//!
+//! Why one table for locks and images: a writer needs both for the same key, and one cache line serves it.
+//! Source: Shore-MT (Johnson et al., EDBT 2009) §2.2.3 and §7.5, a latch per bucket; OLFIT §5.4, locks on keys above a
+//! latch-free index; Mohan, ARIES/KVL (VLDB 1990), gap locks by the next key.
+//! Differs: requests lie in the bucket itself instead of a pool; an inserter waits for a gap and never holds it;
+//! deadlocks are found by those who wait.
+//!
+//! ```text
+//! name     hash of (table, key)
+//! latched  a value behind a node latch: the last latches in the order
+//! requests storage of a bucket's requests        queue   the rules of grant and wait
+//! seat     where an owner sleeps                 wait    the way through the queue
+//! deadlock cycles and victims                    images  before-images
+//! table    KeyTable: the above behind one face
+//! ```
+
+mod deadlock;
+mod images;
+mod latched;
+mod modes;
+mod name;
+mod queue;
+mod requests;
+mod seat;
+mod stats;
+mod table;
+#[cfg(test)]
+mod tests;
+mod wait;
+
+use std::time::Duration;
+
+pub(crate) use images::{Image, ImageRow, ImageView};
+pub(crate) use modes::KeyMode;
+pub(crate) use name::Name;
+pub(crate) use stats::LockStats;
+pub(crate) use table::KeyTable;
+
+/// Who holds locks: the slot that a transaction leases. Only one thread at a time acts for an owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Owner(pub u16);
+
+/// A lock was got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Granted {
+    /// The owner held nothing on the name before: it must remember the name for its release.
+    pub first: bool,
+    /// How long it waited, if it had to.
+    pub waited: Option<Duration>,
+}
+
+/// A lock was not got. What the owner held before, it still holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum LockError {
+    /// Roll back and try again, with the old age.
+    #[error("chosen to break a deadlock with transaction slot {}", with.0)]
+    Deadlock {
+        /// The next in the cycle: the owner that this one waited for.
+        with: Owner,
+    },
+    /// Patience ended.
+    #[error("waited {waited:?} for a lock")]
+    Timeout {
+        /// One of those it waited for.
+        holder: Option<Owner>,
+        /// How long it waited.
+        waited: Duration,
+    },
+    /// Somebody interrupted the owner.
+    #[error("interrupted while waiting for a lock")]
+    Aborted,
+}

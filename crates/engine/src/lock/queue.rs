@@ -1,0 +1,271 @@
+//! The rules: who is granted what, and who waits for whom.
+//!
+//! Rules, over the requests of one name in order of arrival (a request that begins to wait arrives anew):
+//! - Q1: nobody holds what an enemy holds. Enemies: key shared and exclusive, key exclusive twice, gap and insert.
+//! - Q2: first come, first served: whoever wants something waits behind earlier waiters that want its enemy. So a stream
+//!   of readers does not starve a writer, nor a stream of scanners an inserter.
+//! - Q3: a *conversion* (a reader of the key that wants to write it) passes those that do not yet hold the key: behind a
+//!   waiting writer it would wait for one that waits for it.
+//! - Q4: an inserter waits for gaps that are held, not for scanners that themselves still wait.
+//! - Q5: an inserter that has waited *has its turn*: it holds `insert`, which keeps later scanners waiting until it has
+//!   looked at the gap again or does not come back. Without it the scanner behind would be granted in the same instant,
+//!   and the inserter wait for ever. A turn is held only while someone waits for the gap.
+
+use super::Owner;
+use super::modes::Modes;
+use super::name::Name;
+use super::requests::{Request, Requests};
+
+/// How a request stands among the others of its name.
+#[derive(Default)]
+struct Standing {
+    /// The owner's request: its place in arrival order and what it holds.
+    mine: Option<(usize, Modes)>,
+    /// What others hold.
+    held: Modes,
+    /// What others wait for.
+    wanted: Modes,
+}
+
+/// The answer to a request that does not wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    Granted {
+        /// The owner held nothing of the name before.
+        first: bool,
+    },
+    /// Somebody is in the way.
+    Blocked,
+}
+
+/// Counts of what is held of a name, to know what *others* hold.
+#[derive(Default)]
+struct Tally([u32; 4]);
+
+impl Request {
+    fn is_waiting(&self) -> bool {
+        !self.wanted.is_none()
+    }
+
+    /// Q3.
+    fn is_conversion(&self) -> bool {
+        self.held.touches(Modes::READ) && self.wanted.touches(Modes::WRITE)
+    }
+
+    /// Does this request, which arrived as number `position`, keep the waiting `other` from its grant until its owner goes
+    /// on? A turn (Q5) does not: it ends by itself.
+    fn blocks(&self, position: usize, other: &Request, other_position: usize) -> bool {
+        let enemies = other.wanted.enemies();
+        if enemies.touches(self.held.without(Modes::INSERT)) {
+            return true;
+        }
+        let before = match (self.is_conversion(), other.is_conversion()) {
+            (true, false) => true,
+            (false, true) => false,
+            _ => position < other_position,
+        };
+        before && enemies.touches(self.wanted.without(Modes::GAP))
+    }
+}
+
+impl Requests {
+    #[inline]
+    fn standing(&self, owner: Owner, name: Name) -> Standing {
+        let mut standing = Standing::default();
+        self.for_each(|position, request| {
+            if request.name != name {
+                return;
+            }
+            if request.owner == owner {
+                standing.mine = Some((position, request.held));
+            } else {
+                standing.held = standing.held.and(request.held);
+                standing.wanted = standing.wanted.and(request.wanted);
+            }
+        });
+        standing
+    }
+
+    /// Grants `modes` if that can be done at once.
+    #[inline]
+    pub fn ask(&mut self, owner: Owner, name: Name, modes: Modes) -> Asked {
+        let standing = self.standing(owner, name);
+        let held = standing.mine.map_or(Modes::NONE, |(_, held)| held);
+        let missing = modes.without(held);
+        if standing.blocks(held, missing) {
+            return Asked::Blocked;
+        }
+        if modes == Modes::INSERT {
+            return Asked::Granted { first: false };
+        }
+        match standing.mine {
+            Some((position, _)) => self.at(position).held = held.and(missing),
+            None => self.push(Request { name, owner, held: missing, wanted: Modes::NONE }),
+        }
+        Asked::Granted { first: held.without(Modes::INSERT).is_none() }
+    }
+
+    /// Queues the owner for what it lacks of `modes`. It must be blocked. True if it held nothing before.
+    pub fn enqueue(&mut self, owner: Owner, name: Name, modes: Modes) -> bool {
+        let mine = self.standing(owner, name).mine;
+        let held = mine.map_or(Modes::NONE, |(position, _)| self.remove(position).held);
+        self.push(Request { name, owner, held, wanted: modes.without(held) });
+        held.without(Modes::INSERT).is_none()
+    }
+
+    /// Ends the owner's wait without a grant. False if it does not wait.
+    pub fn withdraw(&mut self, owner: Owner, name: Name) -> bool {
+        let Some((position, request)) = self.find(owner, name).filter(|(_, request)| request.is_waiting())
+        else {
+            return false;
+        };
+        if request.held.is_none() {
+            self.remove(position);
+        } else {
+            self.at(position).wanted = Modes::NONE;
+        }
+        true
+    }
+
+    /// Takes out all that the owner has of the name. True if somebody else waits for the name.
+    #[inline]
+    pub fn release(&mut self, owner: Owner, name: Name) -> bool {
+        let standing = self.standing(owner, name);
+        if let Some((position, _)) = standing.mine {
+            self.remove(position);
+        }
+        !standing.wanted.is_none()
+    }
+
+    /// Does somebody else hold the gap? Ends the owner's own turn (Q5); the second answer is whether there was one.
+    #[inline]
+    pub fn look_at_gap(&mut self, owner: Owner, name: Name) -> (bool, bool) {
+        let standing = self.standing(owner, name);
+        let turn = standing.mine.filter(|(_, held)| held.touches(Modes::INSERT));
+        if let Some((position, _)) = turn {
+            self.end_turn(position);
+        }
+        (standing.held.touches(Modes::GAP), turn.is_some())
+    }
+
+    /// Has anybody but `except` a request on the name?
+    pub fn is_quiet(&self, name: Name, except: Option<Owner>) -> bool {
+        !self.iter().any(|request| request.name == name && Some(request.owner) != except)
+    }
+
+    /// Grants everything that can be granted on the name; `granted` learns of each owner whose wait ended.
+    pub fn settle(&mut self, name: Name, mut granted: impl FnMut(Owner)) {
+        let mut tally = Tally::default();
+        self.iter().filter(|request| request.name == name).for_each(|request| tally.add(request.held));
+        let mut ahead = Modes::NONE;
+        for conversions in [true, false] {
+            for request in self.iter_mut().filter(|request| request.name == name) {
+                if !request.is_waiting() || request.is_conversion() != conversions {
+                    continue;
+                }
+                let others = Standing { mine: None, held: tally.without(request.held), wanted: ahead };
+                if others.blocks(request.held, request.wanted) {
+                    ahead = ahead.and(request.wanted);
+                    continue;
+                }
+                tally.add(request.wanted);
+                request.held = request.held.and(request.wanted);
+                request.wanted = Modes::NONE;
+                granted(request.owner);
+            }
+        }
+        self.end_idle_turns(name);
+    }
+
+    /// Q5: nobody has a turn for nothing.
+    fn end_idle_turns(&mut self, name: Name) {
+        if self.iter().any(|request| request.name == name && request.wanted.touches(Modes::GAP)) {
+            return;
+        }
+        self.end_turns(name);
+    }
+
+    /// Takes their turns from all inserters of the name.
+    pub fn end_turns(&mut self, name: Name) {
+        while let Some(position) = self.turn(name) {
+            self.end_turn(position);
+        }
+    }
+
+    /// Where somebody's turn is.
+    fn turn(&self, name: Name) -> Option<usize> {
+        self.iter().position(|request| request.name == name && request.held.touches(Modes::INSERT))
+    }
+
+    fn end_turn(&mut self, position: usize) {
+        let request = self.at(position);
+        request.held = request.held.without(Modes::INSERT);
+        if request.held.is_none() && request.wanted.is_none() {
+            self.remove(position);
+        }
+    }
+
+    /// Whom the owner waits for on this name.
+    pub fn blockers(&self, owner: Owner, name: Name) -> Vec<Owner> {
+        let Some((mine, request)) = self.find(owner, name) else { return Vec::new() };
+        let others = self.iter().enumerate().filter(|(_, other)| other.name == name && other.owner != owner);
+        others
+            .filter(|(position, other)| other.blocks(*position, request, mine))
+            .map(|(_, other)| other.owner)
+            .collect()
+    }
+
+    /// Who has a turn (Q5) that the owner waits for.
+    pub fn turn_ahead(&self, owner: Owner, name: Name) -> Option<Owner> {
+        let (_, request) = self.find(owner, name)?;
+        let enemies = if request.wanted.touches(Modes::GAP) { Modes::INSERT } else { Modes::NONE };
+        let mut others = self.iter().filter(|other| other.name == name && other.owner != owner);
+        others.find(|other| other.held.touches(enemies)).map(|other| other.owner)
+    }
+
+    #[cfg(test)]
+    pub fn waiting_on(&self, name: Name) -> usize {
+        self.iter().filter(|request| request.name == name && request.is_waiting()).count()
+    }
+
+    fn find(&self, owner: Owner, name: Name) -> Option<(usize, &Request)> {
+        self.iter().enumerate().find(|(_, request)| request.name == name && request.owner == owner)
+    }
+}
+
+impl Standing {
+    /// Do the others keep one that holds `held` from `missing`?
+    #[inline]
+    fn blocks(&self, held: Modes, missing: Modes) -> bool {
+        let converts = held.touches(Modes::READ) && missing.touches(Modes::WRITE);
+        let enemies = missing.enemies();
+        #[cfg(seeded_bug = "lock_upgrade_ignores_readers")]
+        let enemies = if converts { enemies.without(Modes::READ) } else { enemies };
+        // Q3 and Q4. Conversions that wait hold the key, so they are in the way by what they hold.
+        let ahead = if converts { Modes::NONE } else { self.wanted.without(Modes::GAP) };
+        #[cfg(seeded_bug = "lock_late_reader_overtakes")]
+        let ahead = Modes::NONE;
+        enemies.touches(self.held.and(ahead))
+    }
+}
+
+impl Tally {
+    const KINDS: [Modes; 4] = [Modes::READ, Modes::WRITE, Modes::GAP, Modes::INSERT];
+
+    fn add(&mut self, modes: Modes) {
+        for (count, kind) in self.0.iter_mut().zip(Self::KINDS) {
+            *count += u32::from(modes.touches(kind));
+        }
+    }
+
+    /// What is held if one that holds `own` is left out.
+    fn without(&self, own: Modes) -> Modes {
+        let mut left = Modes::NONE;
+        for (&count, kind) in self.0.iter().zip(Self::KINDS) {
+            if count > u32::from(own.touches(kind)) {
+                left = left.and(kind);
+            }
+        }
+        left
+    }
+}

@@ -1,0 +1,115 @@
+//! The requests of one bucket, in order of arrival: a few in the bucket's own cache line, the rest spilled.
+//!
+//! Why: with more buckets than locks held, nearly every bucket has at most two requests, and then a lock is taken and
+//! given back within one cache line and without an allocation. Shore-MT (§7.5) got there with a lock-free pool of
+//! requests; here the bucket is the pool.
+
+use super::modes::Modes;
+use super::{Name, Owner};
+
+/// Requests in the bucket's line.
+const FEW: usize = 2;
+
+/// A spill that held no more than this is kept when it runs empty, so that a busy key allocates once.
+const SPILL_KEPT: usize = 16;
+
+/// What one owner has and wants of one name. Never two of the same owner and name.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request {
+    pub name: Name,
+    pub owner: Owner,
+    pub held: Modes,
+    /// Not empty: its owner waits until these can be added to `held`.
+    pub wanted: Modes,
+}
+
+const _: () = assert!(size_of::<Request>() == 16);
+
+/// See the module. The few are filled from the front, and before anything is spilled.
+#[derive(Default)]
+pub(super) struct Requests {
+    few: [Option<Request>; FEW],
+    spill: Option<Box<Spill>>,
+}
+
+const _: () = assert!(size_of::<Requests>() == 40);
+
+#[derive(Default)]
+struct Spill {
+    requests: Vec<Request>,
+}
+
+impl Requests {
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = &Request> {
+        self.few.iter().flatten().chain(self.spill.iter().flat_map(|spill| &spill.requests))
+    }
+
+    #[inline]
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Request> {
+        let spilled = self.spill.iter_mut().flat_map(|spill| &mut spill.requests);
+        self.few.iter_mut().flatten().chain(spilled)
+    }
+
+    /// Shows every request with its position. What every grant and release does: so no iterator adapters here.
+    #[inline]
+    pub fn for_each(&self, mut show: impl FnMut(usize, &Request)) {
+        for (position, place) in self.few.iter().enumerate() {
+            let Some(request) = place else { return };
+            show(position, request);
+        }
+        if let Some(spill) = &self.spill {
+            spill.requests.iter().enumerate().for_each(|(beyond, request)| show(FEW + beyond, request));
+        }
+    }
+
+    /// The request at `position` of [`Requests::iter`].
+    #[inline]
+    pub fn at(&mut self, position: usize) -> &mut Request {
+        let request = match position.checked_sub(FEW) {
+            None => self.few[position].as_mut(),
+            Some(beyond) => self.spill.as_mut().and_then(|spill| spill.requests.get_mut(beyond)),
+        };
+        request.expect("a position within the requests")
+    }
+
+    /// Adds a request behind all others.
+    #[inline]
+    pub fn push(&mut self, request: Request) {
+        match self.few.iter_mut().find(|place| place.is_none()) {
+            Some(place) => *place = Some(request),
+            None => self.spill.get_or_insert_default().requests.push(request),
+        }
+    }
+
+    /// Takes out the request at `position` of [`Requests::iter`].
+    #[inline]
+    pub fn remove(&mut self, position: usize) -> Request {
+        let removed = match position.checked_sub(FEW) {
+            None => {
+                let removed = self.few[position];
+                // A loop of at most one round: a rotation would call a library function.
+                for place in position + 1..FEW {
+                    self.few[place - 1] = self.few[place];
+                }
+                self.few[FEW - 1] = if self.spill.is_some() { self.unspill(0) } else { None };
+                removed
+            }
+            Some(beyond) => self.unspill(beyond),
+        };
+        removed.expect("a position within the requests")
+    }
+
+    #[cold]
+    fn unspill(&mut self, position: usize) -> Option<Request> {
+        let requests = &mut self.spill.as_mut()?.requests;
+        if position >= requests.len() {
+            return None;
+        }
+        let removed = requests.remove(position);
+        if requests.is_empty() && requests.capacity() > SPILL_KEPT {
+            self.spill = None;
+        }
+        Some(removed)
+    }
+}

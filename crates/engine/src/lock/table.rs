@@ -1,0 +1,311 @@
+//! The table: buckets, seats, and the operations on them.
+
+use super::images::{Chain, Link, Removed};
+use super::latched::{Guard, Latched};
+use super::modes::Modes;
+use super::name::Names;
+#[cfg(test)]
+use super::queue::Asked;
+use super::requests::Requests;
+use super::seat::{Seat, Signal};
+use super::stats::Counters;
+use super::{Granted, Image, ImageView, KeyMode, LockError, LockStats, Name, Owner};
+use crossbeam_utils::CachePadded;
+use foreshore_base::TableId;
+use foreshore_base::sync::{AtomicBool, AtomicU64, Ordering::*};
+use parking_lot::Mutex;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+/// Counters of image bytes, by the writer's slot, so that writers do not share one.
+const IMAGE_STRIPES: usize = 16;
+
+/// Key locks and before-images of one database.
+pub(crate) struct KeyTable {
+    names: Names,
+    pub(super) buckets: Box<[Bucket]>,
+    pub(super) seats: Box<[Seat]>,
+    /// Held while somebody looks for a deadlock.
+    pub(super) detection: Mutex<()>,
+    pub(super) counters: Counters,
+    /// Bytes of the images: pushed less dropped, modulo 2^64.
+    image_bytes: [CachePadded<AtomicU64>; IMAGE_STRIPES],
+}
+
+/// All names that hash to one place, in one cache line.
+#[derive(Default)]
+#[repr(align(64))]
+pub(super) struct Bucket {
+    pub content: Latched<Content>,
+    /// Is there an image? Written under the latch, read without.
+    has_images: AtomicBool,
+}
+
+const _: () = assert!(cfg!(any(loom, shuttle)) || size_of::<Bucket>() == 64);
+
+/// What a bucket's latch guards.
+#[derive(Default)]
+pub(super) struct Content {
+    pub requests: Requests,
+    images: Chain,
+}
+
+impl KeyTable {
+    /// A table of 2^`buckets_log2` buckets of 64 bytes for transactions in `owners` slots.
+    pub fn new(buckets_log2: u32, owners: usize) -> Self {
+        assert!(owners <= usize::from(u16::MAX), "{owners} owners, a slot has 16 bits");
+        Self {
+            names: Names::new(),
+            buckets: (0..1usize << buckets_log2).map(|_| Bucket::default()).collect(),
+            seats: (0..owners).map(|_| Seat::default()).collect(),
+            detection: Mutex::new(()),
+            counters: Counters::default(),
+            image_bytes: Default::default(),
+        }
+    }
+
+    /// The same, with names of no more than `bits` bits.
+    #[cfg(test)]
+    pub fn with_colliding_names(buckets_log2: u32, owners: usize, bits: u32) -> Self {
+        let mut table = Self::new(buckets_log2, owners);
+        table.names.mask = (1 << bits) - 1;
+        table
+    }
+
+    /// Names a key and the gap below it.
+    #[inline]
+    pub fn name(&self, table: TableId, key: &[u8]) -> Name {
+        self.names.of_key(table, key)
+    }
+
+    /// Names the gap after the last key of a table.
+    pub fn end_of(&self, table: TableId) -> Name {
+        self.names.of_end(table)
+    }
+
+    /// Adds to what the owner holds on the name, waiting up to `patience` for others. On an error it holds what it held.
+    ///
+    /// Call it without a latch.
+    #[inline]
+    pub fn acquire(
+        &self,
+        owner: Owner,
+        name: Name,
+        key: KeyMode,
+        gap: bool,
+        patience: Duration,
+    ) -> Result<Granted, LockError> {
+        self.get(owner, name, Modes::of(key, gap), patience)
+    }
+
+    /// Adds to what the owner holds on the name if nobody is in the way; tells whether it held nothing before. Never
+    /// blocks.
+    #[cfg(test)]
+    pub fn try_acquire(&self, owner: Owner, name: Name, key: KeyMode, gap: bool) -> Option<bool> {
+        match self.bucket(name).content.latch().requests.ask(owner, name, Modes::of(key, gap)) {
+            Asked::Granted { first } => Some(first),
+            Asked::Blocked => None,
+        }
+    }
+
+    /// Does nobody else hold the gap? Asked under the latch of the leaf that the owner is about to insert into. Never
+    /// blocks.
+    ///
+    /// ORDERING: a scanner takes its gap lock and then reads the leaf. This latches the bucket rather than peeking, so
+    /// either it sees the lock, or the scanner's request came later and with it its reading of the leaf, which then sees
+    /// the leaf latched or the key inserted.
+    #[inline]
+    pub fn gap_is_open(&self, owner: Owner, name: Name) -> bool {
+        let mut content = self.bucket(name).content.latch();
+        let (closed, had_turn) = content.requests.look_at_gap(owner, name);
+        if had_turn {
+            self.settle(content, name);
+        }
+        #[cfg(seeded_bug = "lock_gap_ignored_by_inserter")]
+        let closed = false;
+        !closed
+    }
+
+    /// Waits until nobody else holds the gap; tells how long, if it had to. The owner holds nothing of it afterwards, but
+    /// if scanners wait behind it they are kept back a moment, until it asks [`KeyTable::gap_is_open`].
+    ///
+    /// Call it without a latch.
+    pub fn wait_for_gap(
+        &self,
+        owner: Owner,
+        name: Name,
+        patience: Duration,
+    ) -> Result<Option<Duration>, LockError> {
+        self.get(owner, name, Modes::INSERT, patience).map(|granted| granted.waited)
+    }
+
+    /// Has nobody but `except` a request on the name, granted or waiting? Never blocks.
+    pub fn is_quiet(&self, name: Name, except: Option<Owner>) -> bool {
+        self.bucket(name).content.latch().requests.is_quiet(name, except)
+    }
+
+    /// Gives back everything that the owner holds on the name, and grants what others waited for.
+    #[inline]
+    pub fn release(&self, owner: Owner, name: Name) {
+        let mut content = self.bucket(name).content.latch();
+        if content.requests.release(owner, name) {
+            self.settle(content, name);
+        }
+    }
+
+    /// Ends what a writer has on a name: its images there are stamped with its commit LSN or, if nobody needs them,
+    /// dropped, and its lock is given back. The bucket is latched once.
+    #[inline]
+    pub fn finish(&self, owner: Owner, name: Name, writer: u64, stamp: Option<u64>) {
+        let bucket = self.bucket(name);
+        let mut content = bucket.content.latch();
+        let mut removed = Removed::default();
+        if bucket.has_images.load(Relaxed) {
+            match stamp {
+                Some(commit) => content.images.stamp(name, writer, commit),
+                None => {
+                    removed = content.images.remove(name, writer);
+                    bucket.has_images.store(!content.images.is_empty(), Relaxed);
+                }
+            }
+        }
+        if content.requests.release(owner, name) {
+            self.settle(content, name);
+        } else {
+            drop(content);
+        }
+        self.free(removed);
+    }
+
+    /// Ends the owner's current or next wait with [`LockError::Aborted`].
+    pub fn interrupt(&self, owner: Owner) {
+        self.seat(owner).interrupt();
+    }
+
+    /// Prepares the slot for a new transaction. A bigger age is a younger transaction, which loses deadlocks.
+    pub fn reset(&self, owner: Owner, age: u64) {
+        self.seat(owner).reset(age);
+    }
+
+    /// What was counted since the table was made.
+    pub fn stats(&self) -> LockStats {
+        self.counters.read()
+    }
+
+    /// Keeps what the key was before it is changed. Called under the latch of the key's leaf.
+    pub fn push_image(&self, name: Name, image: Image) {
+        let link = Link::new(name, image);
+        self.image_stripe(link.slot()).fetch_add(link.bytes(), Relaxed);
+        let bucket = self.bucket(name);
+        let mut content = bucket.content.latch();
+        content.images.push(link);
+        bucket.has_images.store(true, Relaxed);
+    }
+
+    /// Shows `visit` the images of the key, newest first, until it breaks. One load, and nothing written, if there are
+    /// none near the name; otherwise under the bucket's latch, so `visit` must be short and take no other latch.
+    #[inline]
+    pub fn images<B>(
+        &self,
+        name: Name,
+        table: TableId,
+        key: &[u8],
+        visit: impl FnMut(&ImageView<'_>) -> ControlFlow<B>,
+    ) -> Option<B> {
+        let bucket = self.bucket(name);
+        // ORDERING: Relaxed. Whoever has read a changed leaf synchronized with its latch, before which the image was pushed.
+        if !bucket.has_images.load(Relaxed) {
+            return None;
+        }
+        bucket.content.latch().images.visit(name, table, key, visit)
+    }
+
+    /// Notes the commit LSN of the writer in all its images under the name.
+    #[cfg(test)]
+    pub fn stamp(&self, name: Name, writer: u64, commit: u64) {
+        self.bucket(name).content.latch().images.stamp(name, writer, commit);
+    }
+
+    /// Frees all images of the writer under the name; how many bytes they had.
+    pub fn drop_images(&self, name: Name, writer: u64) -> u64 {
+        let bucket = self.bucket(name);
+        let mut content = bucket.content.latch();
+        let removed = content.images.remove(name, writer);
+        bucket.has_images.store(!content.images.is_empty(), Relaxed);
+        drop(content);
+        self.free(removed)
+    }
+
+    /// Frees images, with no latch held; how many bytes they had.
+    fn free(&self, removed: Removed) -> u64 {
+        let mut freed = 0;
+        for link in removed {
+            freed += link.bytes();
+            self.image_stripe(link.slot()).fetch_sub(link.bytes(), Relaxed);
+        }
+        freed
+    }
+
+    /// Memory of all images, in bytes.
+    pub fn image_bytes(&self) -> u64 {
+        self.image_bytes.iter().fold(0u64, |sum, stripe| sum.wrapping_add(stripe.load(Relaxed)))
+    }
+
+    /// Nothing is locked, nobody waits, no image is kept; or what is left.
+    pub fn check_empty(&self) -> Result<(), String> {
+        for bucket in &self.buckets {
+            let content = bucket.content.latch();
+            if let Some(request) = content.requests.iter().next() {
+                return Err(format!("a request is left: {request:?}"));
+            }
+            if !content.images.is_empty() {
+                return Err(format!("{} images are left", content.images.count()));
+            }
+        }
+        if let Some(waiting) = self.seats.iter().position(|seat| seat.signal() == Signal::Waiting) {
+            return Err(format!("owner {waiting} waits without a request"));
+        }
+        match self.image_bytes() {
+            0 => Ok(()),
+            bytes => Err(format!("no image is left, but {bytes} bytes of images")),
+        }
+    }
+
+    /// How many owners wait for the name.
+    #[cfg(test)]
+    pub fn waiting_on(&self, name: Name) -> usize {
+        self.bucket(name).content.latch().requests.waiting_on(name)
+    }
+
+    /// Grants what can be granted on the name, and wakes those concerned after the latch is given back.
+    pub(super) fn settle(&self, mut content: Guard<'_, Content>, name: Name) {
+        let mut granted = Vec::new();
+        content.requests.settle(name, |owner| {
+            self.seat(owner).end_wait(Signal::Granted);
+            granted.push(owner);
+        });
+        drop(content);
+        for owner in granted {
+            self.seat(owner).wake();
+        }
+    }
+
+    #[inline]
+    pub(super) fn bucket_index(&self, name: Name) -> usize {
+        name.0.get() as usize & (self.buckets.len() - 1)
+    }
+
+    #[inline]
+    pub(super) fn bucket(&self, name: Name) -> &Bucket {
+        &self.buckets[self.bucket_index(name)]
+    }
+
+    #[inline]
+    pub(super) fn seat(&self, owner: Owner) -> &Seat {
+        &self.seats[usize::from(owner.0)]
+    }
+
+    fn image_stripe(&self, slot: u16) -> &AtomicU64 {
+        &self.image_bytes[usize::from(slot) % IMAGE_STRIPES]
+    }
+}

@@ -1,0 +1,185 @@
+//! Before-images: order, stamps, removal, colliding names, and readers against writers.
+
+use super::*;
+use foreshore_base::sync::{AtomicU64, Ordering::*};
+use std::ops::ControlFlow;
+use std::thread;
+
+fn image(key: &[u8], writer: u64, replaced: u64) -> Image {
+    let bytes = replaced.to_be_bytes();
+    let row = ImageRow::new(key, (!replaced.is_multiple_of(2)).then_some(&bytes));
+    Image { table: TABLE, writer, slot: writer as u16, replaced, row }
+}
+
+/// Writer, what it replaced, and its commit, of each image of a key, as shown.
+fn shown(table: &KeyTable, key: &[u8]) -> Vec<(u64, u64, Option<u64>)> {
+    let mut shown = Vec::new();
+    let end = table.images(table.name(TABLE, key), TABLE, key, |image| {
+        assert_eq!(image.slot, image.writer as u16);
+        assert_eq!(image.value.is_some(), image.replaced % 2 == 1);
+        shown.push((image.writer, image.replaced, image.commit));
+        ControlFlow::<()>::Continue(())
+    });
+    assert_eq!(end, None);
+    shown
+}
+
+#[test]
+fn newest_first_until_the_visitor_has_seen_enough() {
+    let table = table(1);
+    let name = table.name(TABLE, b"key");
+    assert_eq!(shown(&table, b"key"), []);
+    for writer in 1..=3 {
+        table.push_image(name, image(b"key", writer, writer - 1));
+    }
+    assert_eq!(shown(&table, b"key"), [(3, 2, None), (2, 1, None), (1, 0, None)]);
+    let second = table.images(name, TABLE, b"key", |image| match image.writer {
+        2 => ControlFlow::Break(image.value.map(|value| value.to_vec())),
+        _ => ControlFlow::Continue(()),
+    });
+    assert_eq!(second, Some(Some(1u64.to_be_bytes().to_vec())));
+}
+
+#[test]
+fn stamps_and_removal_concern_one_writer() {
+    let table = table(1);
+    let name = table.name(TABLE, b"key");
+    table.push_image(name, image(b"key", 1, 0));
+    table.push_image(name, image(b"key", 2, 1));
+    table.push_image(name, image(b"key", 2, 2));
+    table.push_image(name, image(b"key", 3, 2));
+    table.stamp(name, 2, 77);
+    assert_eq!(shown(&table, b"key"), [(3, 2, None), (2, 2, Some(77)), (2, 1, Some(77)), (1, 0, None)]);
+    let before = table.image_bytes();
+    let freed = table.drop_images(name, 2);
+    assert!(freed > 0);
+    assert_eq!(table.image_bytes(), before - freed);
+    assert_eq!(shown(&table, b"key"), [(3, 2, None), (1, 0, None)]);
+    assert_eq!(table.drop_images(name, 2), 0);
+    assert!(table.check_empty().unwrap_err().contains("2 images"));
+    table.drop_images(name, 1);
+    table.drop_images(name, 3);
+    table.check_empty().unwrap();
+}
+
+/// Keys that share a name share locks, never images.
+#[test]
+fn keys_of_one_name_keep_their_images_apart() {
+    let table = KeyTable::with_colliding_names(4, 2, 0);
+    let name = table.name(TABLE, b"one");
+    assert_eq!(name, table.name(TABLE, b"two"));
+    table.push_image(name, image(b"one", 1, 0));
+    table.push_image(name, image(b"two", 2, 1));
+    table.push_image(name, Image { table: TableId(8), ..image(b"one", 3, 2) });
+    assert_eq!(shown(&table, b"one"), [(1, 0, None)]);
+    assert_eq!(shown(&table, b"two"), [(2, 1, None)]);
+    assert_eq!(shown(&table, b"three"), []);
+    assert_eq!(table.try_acquire(A, name, KeyMode::Exclusive, false), Some(true));
+    assert_eq!(table.try_acquire(B, table.name(TABLE, b"two"), KeyMode::Shared, false), None);
+}
+
+#[test]
+fn bytes_count_keys_and_values() {
+    let table = table(1);
+    let name = table.name(TABLE, b"key");
+    let value =
+        |bytes: usize| Image { row: ImageRow::new(b"key", Some(&vec![0; bytes])), ..image(b"key", 1, 1) };
+    table.push_image(name, value(0));
+    let small = table.image_bytes();
+    table.push_image(name, value(1000));
+    assert_eq!(table.image_bytes(), 2 * small + 1000);
+    table.push_image(table.name(TABLE, b"absent"), image(b"absent", 1, 0));
+    assert!(table.image_bytes() > 2 * small + 1000 + 6);
+}
+
+/// A chain is freed without recursion.
+#[test]
+fn a_long_chain_does_not_overflow_the_stack() {
+    for drop_first in [true, false] {
+        let table = table(1);
+        let name = table.name(TABLE, b"key");
+        for version in 0..200_000 {
+            table.push_image(name, image(b"key", 1, version));
+        }
+        if drop_first {
+            table.drop_images(name, 1);
+            table.check_empty().unwrap();
+        }
+    }
+}
+
+/// Counts itself as done however it ends, so that those who wait for it end too.
+struct CountsWhenDone<'a>(&'a AtomicU64);
+
+impl Drop for CountsWhenDone<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Relaxed);
+    }
+}
+
+const KEYS: u64 = 4;
+
+/// Author of a key's version: keys share names, and a writer's images under a name go together.
+fn author(key: u64, version: u64) -> u64 {
+    version * KEYS + key
+}
+
+/// Changes one key many times, keeping the images of the last changes.
+fn change_often(table: &KeyTable, key: u64) {
+    const ROUNDS: u64 = 20_000;
+    const KEPT: u64 = 8;
+    let name = table.name(TABLE, &key.to_be_bytes());
+    for version in 1..=ROUNDS {
+        let writer = author(key, version);
+        table.push_image(name, image(&key.to_be_bytes(), writer, author(key, version - 1)));
+        table.stamp(name, writer, writer + 1000);
+        if version > KEPT {
+            assert!(table.drop_images(name, author(key, version - KEPT)) > 0);
+        }
+    }
+    for version in ROUNDS - KEPT + 1..=ROUNDS {
+        assert!(table.drop_images(name, author(key, version)) > 0);
+    }
+}
+
+/// Looks at one key; the newest image must not be older than `newest`. Returns the newest.
+fn look(table: &KeyTable, key: u64, newest: u64) -> u64 {
+    let shown = shown(table, &key.to_be_bytes());
+    for (position, &(writer, replaced, commit)) in shown.iter().enumerate() {
+        assert_eq!(writer, replaced + KEYS, "{shown:?}");
+        assert!(commit == Some(writer + 1000) || (position == 0 && commit.is_none()), "{shown:?}");
+        if let Some(&(older, ..)) = shown.get(position + 1) {
+            assert_eq!(replaced, older, "{shown:?}");
+        }
+    }
+    // The last images go oldest first.
+    let newest_now = shown.first().map_or(newest, |&(writer, ..)| writer);
+    assert!(newest_now >= newest, "{shown:?}");
+    newest_now
+}
+
+/// Readers see every chain whole and in order while it is pushed, stamped and dropped: each image replaced what the one
+/// below it wrote, and all but the newest are stamped.
+#[test]
+fn readers_see_whole_chains() {
+    let table = KeyTable::with_colliding_names(1, 2, 1);
+    let done = AtomicU64::new(0);
+    thread::scope(|scope| {
+        let (table, done) = (&table, &done);
+        for key in 0..KEYS {
+            scope.spawn(move || {
+                let _done = CountsWhenDone(done);
+                change_often(table, key);
+            });
+        }
+        for _ in 0..2 {
+            scope.spawn(move || {
+                let mut newest = [0; KEYS as usize];
+                while done.load(Relaxed) < KEYS {
+                    (0..KEYS).for_each(|key| newest[key as usize] = look(table, key, newest[key as usize]));
+                }
+            });
+        }
+    });
+    table.check_empty().unwrap();
+}

@@ -1,0 +1,33 @@
+//! Tests of the lock table: its rules one by one, against a naive model, under storms of threads, and its images.
+
+mod cost;
+mod images;
+mod model;
+mod rules;
+mod storm;
+
+use super::*;
+use foreshore_base::TableId;
+
+const TABLE: TableId = TableId(7);
+/// Longer than any test should wait.
+const LONG: Duration = Duration::from_secs(20);
+const A: Owner = Owner(0);
+const B: Owner = Owner(1);
+const C: Owner = Owner(2);
+const D: Owner = Owner(3);
+
+fn table(owners: usize) -> KeyTable {
+    let table = KeyTable::new(6, owners);
+    for owner in 0..owners {
+        table.reset(Owner(owner as u16), owner as u64);
+    }
+    table
+}
+
+/// Waits until `count` requests of the name wait.
+fn until_waiting(table: &KeyTable, name: Name, count: usize) {
+    while table.waiting_on(name) != count {
+        std::thread::yield_now();
+    }
+}

@@ -1,0 +1,262 @@
+//! The rules against a naive table: two lists, every rule written out as a search.
+//!
+//! The queue is plain data, so no thread is needed: after every step both must agree on who holds what, who waits for
+//! what, and who waits for whom.
+
+use super::*;
+use crate::lock::modes::Modes;
+use crate::lock::queue::Asked;
+use crate::lock::requests::Requests;
+use crate::pool::testing::{Rng, seeds};
+
+const OWNERS: u64 = 6;
+const KEYS: u64 = 3;
+const STEPS: usize = 400;
+
+/// What somebody holds or wants: the key (0 nothing, 1 to read, 2 to write), the gap, to insert.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Has {
+    key: u8,
+    gap: bool,
+    insert: bool,
+}
+
+/// An owner, a key, and what it has or wants of it.
+type Entry = (Owner, u64, Has);
+
+/// The naive table.
+#[derive(Clone, Debug, Default)]
+struct Model {
+    held: Vec<Entry>,
+    /// In order of arrival.
+    waiting: Vec<Entry>,
+}
+
+impl Has {
+    /// What it has beyond `mine`, as the table notes it.
+    fn beyond(self, mine: Has) -> Modes {
+        let wanted = |want: bool, mode: Modes| if want { mode } else { Modes::NONE };
+        wanted(self.key >= 1 && mine.key < 1, Modes::READ)
+            .and(wanted(self.key == 2 && mine.key < 2, Modes::WRITE))
+            .and(wanted(self.gap && !mine.gap, Modes::GAP))
+            .and(wanted(self.insert && !mine.insert, Modes::INSERT))
+    }
+
+    fn modes(self) -> Modes {
+        self.beyond(Has::default())
+    }
+}
+
+impl Model {
+    fn held_by(&self, owner: Owner, key: u64) -> Has {
+        let found = self.held.iter().find(|(who, what, _)| (*who, *what) == (owner, key));
+        found.map_or(Has::default(), |(_, _, has)| *has)
+    }
+
+    fn waits(&self, owner: Owner) -> Option<Entry> {
+        self.waiting.iter().copied().find(|(who, _, _)| *who == owner)
+    }
+
+    fn hold(&mut self, owner: Owner, key: u64, more: Has) {
+        let has = self.held_by(owner, key);
+        self.held.retain(|(who, what, _)| (*who, *what) != (owner, key));
+        let (gap, insert) = (has.gap || more.gap, has.insert || more.insert);
+        self.held.push((owner, key, Has { key: has.key.max(more.key), gap, insert }));
+    }
+
+    fn converts(&self, (owner, key, wants): Entry) -> bool {
+        self.held_by(owner, key).key == 1 && wants.key == 2
+    }
+
+    /// Would the request be granted if `ahead` waited before it?
+    fn free(&self, (owner, key, wants): Entry, ahead: &[Entry]) -> bool {
+        let mine = self.held_by(owner, key);
+        let asks = wants.key > mine.key;
+        let scans = wants.gap && !mine.gap;
+        let inserts = wants.insert && !mine.insert;
+        let key_clash = |other: Has| asks && other.key > 0 && (wants.key == 2 || other.key == 2);
+        let of_others = |list: &[Entry]| -> Vec<Has> {
+            list.iter().filter(|(who, what, _)| *who != owner && *what == key).map(|(.., has)| *has).collect()
+        };
+        let by_holder = |other: &Has| key_clash(*other) || (scans && other.insert) || (inserts && other.gap);
+        let by_waiter = |other: &Has| key_clash(*other) || (scans && other.insert);
+        !of_others(&self.held).iter().any(by_holder)
+            && (self.converts((owner, key, wants)) || !of_others(ahead).iter().any(by_waiter))
+    }
+
+    /// Those who wait, in the order in which they are served.
+    fn order(&self) -> Vec<Entry> {
+        let (first, rest): (Vec<_>, Vec<_>) = self.waiting.iter().partition(|&&entry| self.converts(entry));
+        [first, rest].concat()
+    }
+
+    /// Grants one after the other, until nobody can be granted.
+    fn settle(&mut self) {
+        loop {
+            let order = self.order();
+            let Some(next) = (0..order.len()).find(|&next| self.free(order[next], &order[..next])) else {
+                break;
+            };
+            let (owner, key, wants) = order[next];
+            self.waiting.retain(|(who, ..)| *who != owner);
+            self.hold(owner, key, wants);
+        }
+        let waiting = &self.waiting;
+        for (_, key, has) in &mut self.held {
+            has.insert &= waiting.iter().any(|(_, what, wants)| what == key && wants.gap);
+        }
+        self.held.retain(|(.., has)| *has != Has::default());
+    }
+
+    /// Whom a waiting owner waits for: those who alone would keep it waiting.
+    fn blockers(&self, owner: Owner) -> Vec<Owner> {
+        let Some(entry) = self.waits(owner) else { return Vec::new() };
+        let order = self.order();
+        let mine = order.iter().position(|other| *other == entry).unwrap();
+        let alone = |other: Owner| {
+            let mut held = self.held.clone();
+            held.retain(|(who, ..)| *who == owner || *who == other);
+            held.iter_mut().for_each(|(.., has)| has.insert = false); // turns end by themselves
+            let ahead: Vec<Entry> = order[..mine].iter().copied().filter(|(who, ..)| *who == other).collect();
+            !Model { held, waiting: Vec::new() }.free(entry, &ahead)
+        };
+        (0..OWNERS as u16).map(Owner).filter(|&other| other != owner && alone(other)).collect()
+    }
+}
+
+/// Both tables, side by side.
+#[derive(Default)]
+struct Both {
+    model: Model,
+    table: Requests,
+}
+
+fn name(key: u64) -> Name {
+    Name(std::num::NonZeroU64::new(key + 1).unwrap())
+}
+
+impl Both {
+    fn ask(&mut self, owner: Owner, key: u64, wants: Has) {
+        let mine = self.model.held_by(owner, key);
+        let granted = self.model.free((owner, key, wants), &self.model.waiting);
+        let asked = self.table.ask(owner, name(key), wants.modes());
+        let first = !wants.insert && mine.key == 0 && !mine.gap;
+        match asked {
+            Asked::Granted { first: told } => assert!(granted && told == first),
+            Asked::Blocked => assert!(!granted),
+        }
+        if !granted {
+            self.model.waiting.push((owner, key, wants));
+            assert_eq!(self.table.enqueue(owner, name(key), wants.modes()), mine.key == 0 && !mine.gap);
+        } else if !wants.insert {
+            self.model.hold(owner, key, wants);
+        }
+    }
+
+    fn release(&mut self, owner: Owner, key: u64) {
+        self.model.held.retain(|(who, what, _)| (*who, *what) != (owner, key));
+        self.model.settle();
+        if self.table.release(owner, name(key)) {
+            self.settle(key);
+        }
+    }
+
+    fn give_up(&mut self, owner: Owner, key: u64) {
+        self.model.waiting.retain(|(who, ..)| *who != owner);
+        self.model.settle();
+        assert!(self.table.withdraw(owner, name(key)));
+        assert!(!self.table.withdraw(owner, name(key)));
+        self.settle(key);
+    }
+
+    fn look_at_gap(&mut self, owner: Owner, key: u64) {
+        let closed = self.model.held.iter().any(|(who, what, has)| *who != owner && *what == key && has.gap);
+        for (who, what, has) in &mut self.model.held {
+            has.insert &= (*who, *what) != (owner, key);
+        }
+        self.model.settle();
+        let (told, had_turn) = self.table.look_at_gap(owner, name(key));
+        assert_eq!(told, closed);
+        if had_turn {
+            self.settle(key);
+        }
+    }
+
+    /// Grants in the table; whoever is told must have waited, and wait no more.
+    fn settle(&mut self, key: u64) {
+        let waited = |table: &Requests, owner: Owner| {
+            table.iter().any(|request| {
+                request.owner == owner && request.name == name(key) && !request.wanted.is_none()
+            })
+        };
+        let before: Vec<Owner> =
+            (0..OWNERS as u16).map(Owner).filter(|&owner| waited(&self.table, owner)).collect();
+        let mut told = Vec::new();
+        self.table.settle(name(key), |owner| told.push(owner));
+        let expected: Vec<Owner> = before.into_iter().filter(|&owner| !waited(&self.table, owner)).collect();
+        told.sort_unstable();
+        assert_eq!(told, expected, "who was woken");
+    }
+
+    fn compare(&self) {
+        for (owner, key) in (0..OWNERS as u16).flat_map(|owner| (0..KEYS).map(move |key| (Owner(owner), key)))
+        {
+            let held = self.model.held_by(owner, key);
+            let waits = self.model.waits(owner).filter(|(_, what, _)| *what == key);
+            let wanted = waits.map_or(Modes::NONE, |(.., wants)| wants.beyond(held));
+            let mut requests =
+                self.table.iter().filter(|request| request.owner == owner && request.name == name(key));
+            let found = requests.next().map_or(Default::default(), |request| (request.held, request.wanted));
+            assert!(requests.next().is_none(), "two requests of {owner:?} on {key}");
+            assert_eq!(found, (held.modes(), wanted), "{owner:?} on key {key}");
+            let mut blockers = self.table.blockers(owner, name(key));
+            blockers.sort_unstable();
+            assert_eq!(
+                blockers,
+                waits.map_or(Vec::new(), |_| self.model.blockers(owner)),
+                "{owner:?} on {key}"
+            );
+        }
+        let held = self.model.held.len();
+        let only_waiting = |entry: &&Entry| self.model.held_by(entry.0, entry.1) == Has::default();
+        assert_eq!(self.table.iter().count(), held + self.model.waiting.iter().filter(only_waiting).count());
+    }
+
+    fn step(&mut self, random: &mut Rng) {
+        let owner = Owner(random.below(OWNERS) as u16);
+        let key = random.below(KEYS);
+        if let Some((_, key, _)) = self.model.waits(owner) {
+            if random.below(3) == 0 {
+                self.give_up(owner, key);
+            }
+            return;
+        }
+        match random.below(10) {
+            0..6 => {
+                let has = Has { key: random.below(3) as u8, gap: random.below(2) == 0, insert: false };
+                if has != Has::default() {
+                    self.ask(owner, key, has);
+                }
+            }
+            6 | 7 => self.ask(owner, key, Has { insert: true, ..Has::default() }),
+            8 => self.look_at_gap(owner, key),
+            _ => (0..KEYS).for_each(|key| self.release(owner, key)),
+        }
+    }
+}
+
+#[test]
+fn the_rules_equal_their_naive_statement() {
+    for seed in seeds(300) {
+        let mut random = Rng::new(seed);
+        let mut both = Both::default();
+        for step in 0..STEPS {
+            let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                both.step(&mut random);
+                both.compare();
+            }));
+            let requests: Vec<_> = both.table.iter().collect();
+            assert!(checked.is_ok(), "seed {seed}, step {step}: {requests:#?} {:#?}", both.model);
+        }
+    }
+}

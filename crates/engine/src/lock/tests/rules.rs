@@ -1,0 +1,449 @@
+//! Each rule of `queue`, and each way a wait can end.
+
+use super::*;
+use KeyMode::{Exclusive, None as Nothing, Shared};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Instant;
+
+/// Runs `work` with a table and a name of it, and checks that nothing is left.
+fn with_table(work: impl FnOnce(&KeyTable, Name)) {
+    let table = table(8);
+    let name = table.name(TABLE, b"key");
+    work(&table, name);
+    for owner in 0..8 {
+        table.release(Owner(owner), name);
+    }
+    table.check_empty().unwrap();
+}
+
+/// Two owners' requests, the first granted.
+fn compatible(first: (KeyMode, bool), second: (KeyMode, bool)) -> bool {
+    let mut answer = false;
+    with_table(|table, name| {
+        assert_eq!(table.try_acquire(A, name, first.0, first.1), Some(true));
+        answer = table.try_acquire(B, name, second.0, second.1).is_some();
+        assert_eq!(table.acquire(B, name, second.0, second.1, Duration::ZERO).is_ok(), answer);
+    });
+    answer
+}
+
+#[test]
+fn readers_share_writers_do_not() {
+    for gap in [false, true] {
+        assert!(compatible((Shared, gap), (Shared, false)));
+        assert!(!compatible((Shared, gap), (Exclusive, false)));
+        assert!(!compatible((Exclusive, gap), (Shared, false)));
+        assert!(!compatible((Exclusive, gap), (Exclusive, false)));
+    }
+}
+
+#[test]
+fn gap_locks_go_with_everything() {
+    for key in [Nothing, Shared, Exclusive] {
+        assert!(compatible((key, true), (Nothing, true)));
+        assert!(compatible((key, false), (Nothing, true)));
+        assert!(compatible((Nothing, true), (key, true)));
+    }
+}
+
+#[test]
+fn an_owner_never_conflicts_with_itself() {
+    with_table(|table, name| {
+        assert_eq!(table.try_acquire(A, name, Nothing, true), Some(true));
+        assert_eq!(table.try_acquire(A, name, Shared, false), Some(false));
+        assert_eq!(table.try_acquire(A, name, Exclusive, false), Some(false));
+        assert_eq!(table.try_acquire(A, name, Shared, true), Some(false));
+        assert!(table.gap_is_open(A, name));
+        assert_eq!(table.wait_for_gap(A, name, Duration::ZERO), Ok(None));
+        assert!(!table.gap_is_open(B, name));
+        assert_eq!(table.try_acquire(B, name, Shared, false), None);
+        table.release(A, name);
+        assert_eq!(table.try_acquire(B, name, Exclusive, true), Some(true));
+    });
+}
+
+#[test]
+fn an_upgrade_waits_for_other_readers() {
+    with_table(|table, name| {
+        table.try_acquire(A, name, Shared, false).unwrap();
+        table.try_acquire(B, name, Shared, false).unwrap();
+        assert_eq!(table.try_acquire(A, name, Exclusive, false), None);
+        table.release(B, name);
+        assert_eq!(table.try_acquire(A, name, Exclusive, false), Some(false));
+    });
+}
+
+#[test]
+fn names_of_keys_tables_and_ends_differ() {
+    let table = table(1);
+    let names = [
+        table.name(TABLE, b""),
+        table.name(TABLE, b"a"),
+        table.name(TABLE, b"a\0"),
+        table.name(TableId(8), b"a"),
+        table.end_of(TABLE),
+        table.end_of(TableId(8)),
+    ];
+    for (position, name) in names.iter().enumerate() {
+        assert!(!names[..position].contains(name));
+    }
+    assert_eq!(table.name(TABLE, b"a"), names[1]);
+}
+
+#[test]
+fn quiet_means_nobody_else() {
+    with_table(|table, name| {
+        assert!(table.is_quiet(name, None));
+        table.try_acquire(A, name, Nothing, true).unwrap();
+        assert!(!table.is_quiet(name, None));
+        assert!(table.is_quiet(name, Some(A)));
+        assert!(!table.is_quiet(name, Some(B)));
+        table.try_acquire(B, name, Shared, false).unwrap();
+        assert!(!table.is_quiet(name, Some(A)));
+    });
+}
+
+/// Waiters of one name, each on a thread, in the order in which they were granted.
+struct Waiters<'a, 'scope> {
+    table: &'scope KeyTable,
+    name: Name,
+    scope: &'scope thread::Scope<'scope, 'a>,
+    granted: Receiver<(Owner, Result<Granted, LockError>)>,
+    tell: std::sync::mpsc::Sender<(Owner, Result<Granted, LockError>)>,
+    waiting: usize,
+}
+
+impl<'a, 'scope> Waiters<'a, 'scope> {
+    fn new(table: &'scope KeyTable, name: Name, scope: &'scope thread::Scope<'scope, 'a>) -> Self {
+        let (tell, granted) = channel();
+        Self { table, name, scope, granted, tell, waiting: 0 }
+    }
+
+    fn queue(&mut self, owner: Owner, work: impl FnOnce() -> Result<Granted, LockError> + Send + 'scope) {
+        let tell = self.tell.clone();
+        self.scope.spawn(move || tell.send((owner, work())).unwrap());
+        self.waiting += 1;
+        until_waiting(self.table, self.name, self.waiting);
+    }
+
+    fn acquire(&mut self, owner: Owner, key: KeyMode, gap: bool) {
+        let (table, name) = (self.table, self.name);
+        self.queue(owner, move || table.acquire(owner, name, key, gap, LONG));
+    }
+
+    fn probe(&mut self, owner: Owner) {
+        let (table, name) = (self.table, self.name);
+        let granted = move |waited| Granted { first: false, waited };
+        self.queue(owner, move || table.wait_for_gap(owner, name, LONG).map(granted));
+    }
+
+    /// The owners granted now, which must be exactly these.
+    fn expect(&mut self, owners: &[Owner]) {
+        let mut granted: Vec<Owner> = Vec::new();
+        for _ in owners {
+            let (owner, result) = self.granted.recv_timeout(LONG).expect("a grant in time");
+            assert!(result.expect("granted").waited.is_some());
+            granted.push(owner);
+        }
+        granted.sort_unstable();
+        assert_eq!(granted, owners);
+        self.waiting -= owners.len();
+        assert_eq!(self.table.waiting_on(self.name), self.waiting);
+        assert!(self.granted.try_recv().is_err());
+    }
+}
+
+fn with_waiters(work: impl FnOnce(&KeyTable, Name, Waiters<'_, '_>)) {
+    with_table(|table, name| thread::scope(|scope| work(table, name, Waiters::new(table, name, scope))));
+}
+
+#[test]
+fn all_readers_behind_a_writer_are_granted_together() {
+    with_waiters(|table, name, mut waiters| {
+        table.try_acquire(A, name, Exclusive, false).unwrap();
+        waiters.acquire(B, Shared, false);
+        waiters.acquire(C, Shared, true);
+        waiters.acquire(D, Shared, false);
+        table.release(A, name);
+        waiters.expect(&[B, C, D]);
+    });
+}
+
+#[test]
+fn a_late_reader_waits_behind_a_waiting_writer() {
+    with_waiters(|table, name, mut waiters| {
+        table.try_acquire(A, name, Shared, false).unwrap();
+        waiters.acquire(B, Exclusive, false);
+        assert_eq!(table.try_acquire(C, name, Shared, false), None, "overtakes the writer");
+        waiters.acquire(C, Shared, false);
+        table.release(A, name);
+        waiters.expect(&[B]);
+        table.release(B, name);
+        waiters.expect(&[C]);
+    });
+}
+
+#[test]
+fn writers_are_served_in_order() {
+    with_waiters(|table, name, mut waiters| {
+        table.try_acquire(A, name, Exclusive, false).unwrap();
+        waiters.acquire(D, Exclusive, false);
+        waiters.acquire(B, Exclusive, false);
+        waiters.acquire(C, Exclusive, false);
+        table.release(A, name);
+        waiters.expect(&[D]);
+        table.release(D, name);
+        waiters.expect(&[B]);
+        table.release(B, name);
+        waiters.expect(&[C]);
+    });
+}
+
+#[test]
+fn a_conversion_passes_those_that_hold_nothing() {
+    with_waiters(|table, name, mut waiters| {
+        table.try_acquire(A, name, Shared, false).unwrap();
+        table.try_acquire(B, name, Shared, false).unwrap();
+        waiters.acquire(C, Exclusive, false);
+        waiters.acquire(A, Exclusive, false);
+        table.release(B, name);
+        waiters.expect(&[A]);
+        table.release(A, name);
+        waiters.expect(&[C]);
+    });
+}
+
+/// Holding only the gap does not help past a writer: a stream of scanners would starve it.
+#[test]
+fn a_gap_holder_is_no_conversion() {
+    with_waiters(|table, name, mut waiters| {
+        table.try_acquire(A, name, Shared, false).unwrap();
+        table.try_acquire(C, name, Nothing, true).unwrap();
+        waiters.acquire(B, Exclusive, false);
+        waiters.acquire(C, Shared, false);
+        table.release(A, name);
+        waiters.expect(&[B]);
+        table.release(B, name);
+        waiters.expect(&[C]);
+    });
+}
+
+#[test]
+fn an_inserter_waits_for_every_scanner() {
+    with_waiters(|table, name, mut waiters| {
+        table.try_acquire(A, name, Nothing, true).unwrap();
+        table.try_acquire(B, name, Shared, true).unwrap();
+        assert!(!table.gap_is_open(C, name));
+        waiters.probe(C);
+        table.release(A, name);
+        assert!(!table.gap_is_open(C, name));
+        table.release(B, name);
+        waiters.expect(&[C]);
+        assert!(table.gap_is_open(C, name));
+        assert!(table.is_quiet(name, None), "an inserter holds nothing");
+    });
+}
+
+#[test]
+fn a_late_scanner_waits_behind_a_waiting_inserter_and_its_turn() {
+    with_waiters(|table, name, mut waiters| {
+        table.try_acquire(A, name, Nothing, true).unwrap();
+        waiters.probe(B);
+        assert_eq!(table.try_acquire(C, name, Nothing, true), None, "overtakes the inserter");
+        assert_eq!(table.try_acquire(C, name, Shared, false), Some(true), "the key is free");
+        waiters.acquire(C, Nothing, true);
+        table.release(A, name);
+        waiters.expect(&[B]);
+        assert!(table.gap_is_open(B, name), "its turn");
+        waiters.expect(&[C]);
+        assert!(!table.gap_is_open(B, name), "its turn is over");
+    });
+}
+
+#[test]
+fn an_inserter_that_does_not_come_back_loses_its_turn() {
+    with_waiters(|table, name, mut waiters| {
+        table.try_acquire(A, name, Nothing, true).unwrap();
+        waiters.probe(B);
+        waiters.acquire(C, Nothing, true);
+        table.release(A, name);
+        let (owner, _) = waiters.granted.recv_timeout(LONG).unwrap();
+        assert_eq!(owner, B);
+        let (owner, _) = waiters.granted.recv_timeout(LONG).unwrap();
+        assert_eq!(owner, C);
+    });
+}
+
+#[test]
+fn a_turn_ends_with_those_who_wait_for_it() {
+    with_table(|table, name| {
+        thread::scope(|scope| {
+            table.try_acquire(A, name, Nothing, true).unwrap();
+            scope.spawn(|| table.wait_for_gap(B, name, LONG).unwrap());
+            until_waiting(table, name, 1);
+            let scanner = scope.spawn(|| table.acquire(C, name, Nothing, true, LONG));
+            until_waiting(table, name, 2);
+            table.interrupt(C);
+            assert_eq!(scanner.join().unwrap(), Err(LockError::Aborted));
+            table.release(A, name);
+        });
+        table.check_empty().expect("no turn without anybody waiting");
+    });
+}
+
+#[test]
+fn an_inserter_does_not_wait_for_waiting_scanners() {
+    with_waiters(|table, name, mut waiters| {
+        table.try_acquire(A, name, Exclusive, false).unwrap();
+        waiters.acquire(B, Shared, true);
+        assert_eq!(table.wait_for_gap(C, name, Duration::ZERO), Ok(None));
+        assert!(table.gap_is_open(C, name));
+        table.release(A, name);
+        waiters.expect(&[B]);
+    });
+}
+
+#[test]
+fn patience_ends() {
+    with_table(|table, name| {
+        table.try_acquire(A, name, Exclusive, true).unwrap();
+        let begun = Instant::now();
+        let patience = Duration::from_millis(30);
+        let Err(LockError::Timeout { holder, waited }) = table.acquire(B, name, Shared, false, patience)
+        else {
+            panic!("got a lock that another holds")
+        };
+        assert_eq!(holder, Some(A));
+        assert!(waited >= patience && begun.elapsed() < LONG);
+        assert!(table.wait_for_gap(B, name, patience).is_err());
+        assert_eq!(table.stats().timeouts, 2);
+        assert_eq!(table.stats().waits, 2);
+        assert!(table.stats().wait_ns >= 2 * patience.as_nanos() as u64);
+        assert!(table.is_quiet(name, Some(A)), "who gave up left something behind");
+    });
+}
+
+/// One who leaves the queue lets pass those who stood behind it.
+#[test]
+fn who_gives_up_lets_others_pass() {
+    with_waiters(|table, name, mut waiters| {
+        table.try_acquire(A, name, Shared, false).unwrap();
+        let table = waiters.table;
+        let impatient =
+            waiters.scope.spawn(move || table.acquire(B, name, Exclusive, false, Duration::from_millis(200)));
+        until_waiting(table, name, 1);
+        waiters.waiting = 1;
+        waiters.acquire(C, Shared, false);
+        assert!(impatient.join().unwrap().is_err());
+        waiters.waiting = 1;
+        waiters.expect(&[C]);
+    });
+}
+
+#[test]
+fn a_failed_upgrade_keeps_what_was_held() {
+    with_table(|table, name| {
+        table.try_acquire(A, name, Shared, false).unwrap();
+        table.try_acquire(B, name, Shared, true).unwrap();
+        assert!(table.acquire(A, name, Exclusive, true, Duration::from_millis(5)).is_err());
+        table.release(B, name);
+        assert_eq!(table.try_acquire(B, name, Exclusive, false), None, "A still reads");
+        assert_eq!(table.try_acquire(B, name, Shared, false), Some(true), "A does not write");
+        assert!(table.gap_is_open(B, name), "A has no gap");
+    });
+}
+
+#[test]
+fn an_interrupt_ends_this_wait_or_the_next() {
+    with_table(|table, name| {
+        table.try_acquire(A, name, Exclusive, false).unwrap();
+        thread::scope(|scope| {
+            let waiter = scope.spawn(|| table.acquire(B, name, Shared, false, LONG));
+            until_waiting(table, name, 1);
+            table.interrupt(B);
+            assert_eq!(waiter.join().unwrap(), Err(LockError::Aborted));
+        });
+        assert_eq!(table.acquire(B, name, Shared, false, LONG), Err(LockError::Aborted));
+        assert_eq!(table.acquire(B, name, Nothing, true, LONG).map(|granted| granted.waited), Ok(None));
+        table.reset(B, 1);
+        assert!(matches!(
+            table.acquire(B, name, Shared, false, Duration::ZERO),
+            Err(LockError::Timeout { .. })
+        ));
+    });
+}
+
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "rule 1")]
+fn waiting_under_a_latch_is_caught() {
+    let table = table(1);
+    let latch = foreshore_base::NodeLatch::new();
+    let _held = latch.exclusive();
+    let _ = table.acquire(A, table.name(TABLE, b"key"), Shared, false, LONG);
+}
+
+/// Two that both read want to write: the younger loses, at once, and the older goes on.
+#[test]
+fn crossing_upgrades_have_one_victim() {
+    with_table(|table, name| {
+        table.try_acquire(A, name, Shared, false).unwrap();
+        table.try_acquire(B, name, Shared, false).unwrap();
+        thread::scope(|scope| {
+            let older = scope.spawn(|| table.acquire(A, name, Exclusive, false, LONG));
+            let younger = scope.spawn(|| table.acquire(B, name, Exclusive, false, LONG));
+            assert_eq!(younger.join().unwrap(), Err(LockError::Deadlock { with: A }));
+            table.release(B, name);
+            assert!(older.join().unwrap().is_ok());
+        });
+        assert_eq!(table.stats().deadlocks, 1);
+    });
+}
+
+/// A phantom conflict: two scanned the same gap, and both want to insert there.
+#[test]
+fn crossing_inserters_have_one_victim() {
+    with_table(|table, name| {
+        table.reset(A, 9);
+        table.try_acquire(A, name, Nothing, true).unwrap();
+        table.try_acquire(B, name, Nothing, true).unwrap();
+        thread::scope(|scope| {
+            let older = scope.spawn(|| table.wait_for_gap(B, name, LONG));
+            let younger = scope.spawn(|| table.wait_for_gap(A, name, LONG));
+            assert_eq!(younger.join().unwrap(), Err(LockError::Deadlock { with: B }));
+            table.release(A, name);
+            assert!(older.join().unwrap().is_ok());
+        });
+    });
+}
+
+/// A long ring of owners, each waiting for the next, is broken at exactly one place: the youngest.
+#[test]
+fn a_ring_has_one_victim() {
+    const RING: u16 = 12;
+    let table = table(usize::from(RING));
+    let names: Vec<Name> = (0..RING).map(|key| table.name(TABLE, &key.to_be_bytes())).collect();
+    let errors: Vec<_> = thread::scope(|scope| {
+        let (table, names) = (&table, &names);
+        for owner in 0..RING {
+            table.try_acquire(Owner(owner), names[usize::from(owner)], Exclusive, false).unwrap();
+        }
+        let threads: Vec<_> = (0..RING)
+            .map(|owner| {
+                scope.spawn(move || {
+                    let next = names[usize::from((owner + 1) % RING)];
+                    let result = table.acquire(Owner(owner), next, Exclusive, false, LONG);
+                    table.release(Owner(owner), next);
+                    table.release(Owner(owner), names[usize::from(owner)]);
+                    result
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let victims: Vec<usize> = (0..errors.len()).filter(|&owner| errors[owner].is_err()).collect();
+    assert_eq!(victims, [usize::from(RING) - 1], "{errors:?}");
+    assert_eq!(errors[victims[0]], Err(LockError::Deadlock { with: Owner(0) }));
+    table.check_empty().unwrap();
+}

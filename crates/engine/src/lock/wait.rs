@@ -1,0 +1,117 @@
+//! Waiting for a lock: from the queue to the grant, or out of it again.
+
+use super::latched::Guard;
+use super::modes::Modes;
+use super::queue::Asked;
+use super::seat::Signal;
+use super::table::Content;
+use super::{Granted, KeyTable, LockError, Name, Owner};
+use foreshore_base::latch::assert_none_held;
+use std::time::{Duration, Instant};
+
+/// A waiter looks for a deadlock after this time, and then at doubling intervals up to `LOOK_MAX`. Most waits are
+/// shorter than the first.
+const LOOK_FIRST: Duration = Duration::from_millis(1);
+const LOOK_MAX: Duration = Duration::from_millis(64);
+
+impl KeyTable {
+    /// Gets `modes`, or waits for them.
+    #[inline]
+    pub(super) fn get(
+        &self,
+        owner: Owner,
+        name: Name,
+        modes: Modes,
+        patience: Duration,
+    ) -> Result<Granted, LockError> {
+        assert_none_held("waiting for a lock");
+        let mut content = self.bucket(name).content.latch();
+        match content.requests.ask(owner, name, modes) {
+            Asked::Granted { first } => Ok(Granted { first, waited: None }),
+            Asked::Blocked => self.queue(content, owner, name, modes, patience),
+        }
+    }
+
+    /// Queues a request that is blocked, and waits.
+    #[cold]
+    fn queue(
+        &self,
+        mut content: Guard<'_, Content>,
+        owner: Owner,
+        name: Name,
+        modes: Modes,
+        patience: Duration,
+    ) -> Result<Granted, LockError> {
+        self.seat(owner).sit(name);
+        let first = content.requests.enqueue(owner, name, modes);
+        drop(content);
+        let begun = Instant::now();
+        let outcome = self.wait(owner, name, begun, patience);
+        let waited = begun.elapsed();
+        self.counters.waited(waited);
+        outcome.map(|()| Granted { first, waited: Some(waited) })
+    }
+
+    fn wait(&self, owner: Owner, name: Name, begun: Instant, patience: Duration) -> Result<(), LockError> {
+        let seat = self.seat(owner);
+        seat.spin();
+        let mut interval = LOOK_FIRST;
+        let mut turn_seen = None;
+        loop {
+            let left = patience.saturating_sub(begun.elapsed());
+            seat.sleep_until(Instant::now() + interval.min(left));
+            match seat.signal() {
+                Signal::Granted => return Ok(()),
+                Signal::Victim(with) => return Err(LockError::Deadlock { with }),
+                Signal::Idle | Signal::Waiting => {}
+            }
+            if seat.is_interrupted() {
+                return self.give_up(owner, name, |_| LockError::Aborted);
+            }
+            let waited = begun.elapsed();
+            if waited >= patience {
+                return self.give_up(owner, name, |holder| LockError::Timeout { holder, waited });
+            }
+            turn_seen = self.hurry_inserter(owner, name, turn_seen);
+            self.break_deadlocks(owner);
+            interval = (interval * 2).min(LOOK_MAX);
+        }
+    }
+
+    /// Leaves the queue with an error, unless the wait has just ended by itself.
+    fn give_up(
+        &self,
+        owner: Owner,
+        name: Name,
+        error: impl FnOnce(Option<Owner>) -> LockError,
+    ) -> Result<(), LockError> {
+        let mut content = self.bucket(name).content.latch();
+        match self.seat(owner).signal() {
+            Signal::Granted => return Ok(()),
+            Signal::Victim(with) => return Err(LockError::Deadlock { with }),
+            Signal::Idle | Signal::Waiting => {}
+        }
+        let error = error(content.requests.blockers(owner, name).first().copied());
+        let waited = content.requests.withdraw(owner, name);
+        assert!(waited, "{owner:?} has no request on {name:?} although it waits");
+        self.seat(owner).end_wait(Signal::Idle);
+        #[cfg(not(seeded_bug = "lock_leaver_wakes_nobody"))]
+        self.settle(content, name);
+        if matches!(error, LockError::Timeout { .. }) {
+            self.counters.timeout();
+        }
+        Err(error)
+    }
+
+    /// Takes the turn (Q5) from the inserter that the owner waits for, if it is `seen`: the one it has waited for since its
+    /// last look. That inserter did not come back; perhaps its gap has another name by now. Returns whom it waits for.
+    fn hurry_inserter(&self, owner: Owner, name: Name, seen: Option<Owner>) -> Option<Owner> {
+        let mut content = self.bucket(name).content.latch();
+        let inserter = content.requests.turn_ahead(owner, name)?;
+        if seen == Some(inserter) {
+            content.requests.end_turns(name);
+            self.settle(content, name);
+        }
+        Some(inserter)
+    }
+}

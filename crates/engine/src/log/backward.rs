@@ -1,0 +1,75 @@
+//! Reading single records of the running log, newest first: what a rollback does.
+//!
+//! Most of them are still in the ring. A record that the ring gives back has been written and synced before its place is
+//! zeroed, so who does not find it there finds it in the segments; its checksum says which is which.
+
+use super::incarnation::Incarnation;
+use super::reader::SegmentBytes;
+use super::record::{self, HEADER_BYTES, Seal};
+use super::{Log, Shared};
+use crate::error::{Error, Result};
+use foreshore_base::Lsn;
+
+/// Most records are shorter; for those the window moves backwards once in a while.
+const USUAL_BYTES: usize = 16 << 10;
+
+/// Reads records that are complete, by their LSNs.
+pub(crate) struct Backward<'a> {
+    shared: &'a Shared,
+    incarnations: &'a [Incarnation],
+    /// Made when the first record is not in the ring.
+    segments: Option<SegmentBytes>,
+    raw: Vec<u8>,
+}
+
+impl Log {
+    /// A reader of single records. `incarnations` are those of all records that it will be asked for.
+    pub fn backward<'a>(&'a self, incarnations: &'a [Incarnation]) -> Backward<'a> {
+        Backward { shared: &self.shared, incarnations, segments: None, raw: Vec::new() }
+    }
+}
+
+impl Backward<'_> {
+    /// The body of the record at `at`, which must be complete.
+    ///
+    /// Errors: [`Error::Corrupt`] if there is none; I/O.
+    pub fn read(&mut self, at: Lsn) -> Result<&[u8]> {
+        let len = match self.read_ring(at) {
+            Some(len) => len,
+            None => self.read_segments(at)?,
+        };
+        Ok(&self.raw[HEADER_BYTES..len])
+    }
+
+    fn read_ring(&mut self, at: Lsn) -> Option<usize> {
+        if at < self.shared.start {
+            return None;
+        }
+        let word0 = self.shared.ring.word0(at);
+        let len = record::length(word0, self.shared.options.record_bytes_max())?;
+        self.raw.clear();
+        self.raw.resize(len.next_multiple_of(8), 0);
+        self.shared.ring.copy_out(at, &mut self.raw);
+        self.shared.seal.matches(at, word0, &self.raw[HEADER_BYTES..len]).then_some(len)
+    }
+
+    fn read_segments(&mut self, at: Lsn) -> Result<usize> {
+        let missing = || Error::corrupt("log", format!("a rollback finds no record at LSN {at}"));
+        let incarnation = self.incarnations.iter().rfind(|incarnation| incarnation.start <= at);
+        let seal = Seal::new(incarnation.ok_or_else(missing)?.salt);
+        let options = &self.shared.options;
+        let segments =
+            self.segments.get_or_insert_with(|| SegmentBytes::new(self.shared.segments.vfs(), options));
+        segments.move_before(at, USUAL_BYTES)?;
+        let header = segments.get(at, HEADER_BYTES)?.ok_or_else(missing)?;
+        let word0 = u64::from_le_bytes(header.try_into().expect("word 0"));
+        let len = record::length(word0, options.record_bytes_max()).ok_or_else(missing)?;
+        let bytes = segments.get(at, len.next_multiple_of(8))?.ok_or_else(missing)?;
+        if !seal.matches(at, word0, &bytes[HEADER_BYTES..len]) {
+            return Err(missing());
+        }
+        self.raw.clear();
+        self.raw.extend_from_slice(bytes);
+        Ok(len)
+    }
+}

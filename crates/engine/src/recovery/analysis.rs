@@ -1,0 +1,75 @@
+//! Analysis: which transactions the log leaves without an end.
+//!
+//! Source: ARIES (Mohan et al., TODS 1992) §6.1. Differs: it is done in the same pass as redo, and there is no table of
+//! transactions in the checkpoint, since the pass begins at or before the begin of the oldest one that ran then.
+//!
+//! Invariant A1: a transaction whose begin is not in the pass had ended when the checkpoint was taken from which the
+//! pass begins, and its end was made durable before that was put on record. Some of its records may be in the pass: they
+//! are redone as those of a settled author.
+
+use crate::error::{Error, Result};
+use crate::lock::Owner;
+use crate::txn::Record;
+use crate::version::Version;
+use foreshore_base::{Lsn, TxnId};
+use std::collections::BTreeMap;
+
+/// A transaction that neither committed nor ended its rollback.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Unfinished {
+    pub id: TxnId,
+    /// Its last record.
+    pub last: Lsn,
+    /// The id under which it prepared, if it did: then it waits to hear whether to commit.
+    pub gid: Option<Vec<u8>>,
+}
+
+/// Transactions by slot, as of the record read last.
+#[derive(Default)]
+pub(super) struct Analysis {
+    running: BTreeMap<u16, Unfinished>,
+}
+
+impl Analysis {
+    /// Takes note of the next record, which begins at `at`; the version word, but for the ghost bit, of what it changes.
+    pub fn apply(&mut self, record: &Record<'_>, at: Lsn) -> Result<Version> {
+        match *record {
+            Record::Change(_) => return Ok(Version::SETTLED),
+            Record::Begin { owner } => {
+                let begun = Unfinished { id: TxnId(at.0), last: at, gid: None };
+                if self.running.insert(owner.0, begun).is_some() {
+                    return Err(damaged(at, "a transaction begins in the slot of one that has not ended"));
+                }
+            }
+            Record::Commit { owner } | Record::End { owner } => _ = self.running.remove(&owner.0),
+            Record::Prepare { owner, gid, .. } => {
+                if let Some(txn) = self.running.get_mut(&owner.0) {
+                    (txn.last, txn.gid) = (at, Some(gid.to_vec()));
+                }
+            }
+            Record::Write { owner, .. } => return Ok(self.wrote(owner, at)),
+            Record::Compensation { owner, first, .. } => {
+                let author = self.wrote(owner, at);
+                // What the key's first change by a transaction replaced was settled before.
+                return Ok(if first { Version::SETTLED } else { author });
+            }
+        }
+        Ok(Version::SETTLED)
+    }
+
+    /// The transaction in the slot of `owner` wrote a record at `at`; its version word (A1).
+    fn wrote(&mut self, owner: Owner, at: Lsn) -> Version {
+        let Some(txn) = self.running.get_mut(&owner.0) else { return Version::SETTLED };
+        txn.last = at;
+        Version::of(txn.id)
+    }
+
+    /// The transactions without an end, with their slots.
+    pub fn unfinished(self) -> impl Iterator<Item = (Owner, Unfinished)> {
+        self.running.into_iter().map(|(owner, txn)| (Owner(owner), txn))
+    }
+}
+
+fn damaged(at: Lsn, detail: &str) -> Error {
+    Error::corrupt(format!("log record at {at}"), detail)
+}

@@ -1,0 +1,98 @@
+//! May a new key go here? Only if no other transaction protects the gap that it goes into.
+//!
+//! A gap is named by the key above it, ghosts included, or by the table's end. A scanner that relies on a gap being empty
+//! locks it and *then* validates the leaves in which it lies. An inserter looks for such a lock while it holds the latch
+//! of the leaf that will change: so either it sees the lock, or the scanner sees the leaf changed.
+//!
+//! Source: ARIES/KVL (Mohan, VLDB 1990); OLFIT §5.4 for next-key locking on a B-link tree. Differs: an inserter holds no
+//! lock on the gap, since its latch orders it before or after every scanner.
+//!
+//! Invariant I1: between the look at the gap's lock and the insertion, the gap's name does not change: the leaf is
+//! latched, and leaves to its right that were consulted are validated after the look.
+
+use crate::error::{Error, Result};
+use crate::leaf;
+use crate::lock::{Name, Owner};
+use crate::tree::Tree;
+use crate::tree::descend::{Latched, malformed};
+use foreshore_base::sync::{Ordering::SeqCst, fence};
+use foreshore_base::{Optimistic, PageId, Restart};
+
+/// What stands in the way of an insertion.
+pub(super) enum Gap {
+    /// Nothing.
+    Open,
+    /// Another transaction has locked the gap with this name: wait for it with nothing latched, and look again.
+    Locked(Name),
+    /// This page must be in memory to know the gap's name: load it with nothing latched, and look again.
+    Absent(PageId),
+}
+
+impl Tree {
+    /// Looks at the gap that `key`, which is not in the latched leaf, would go into.
+    pub(super) fn gap_for(&self, owner: Owner, leaf: &Latched<'_>, key: &[u8]) -> Result<Gap> {
+        // ORDERING: the latch was taken before this fence, and a scanner counts itself before it loads latch words
+        // (SeqCst, `Txn::begin_scanning`): who is not counted here will find the leaf latched or changed.
+        fence(SeqCst);
+        if self.scanners.load(SeqCst) == 0 {
+            return Ok(Gap::Open);
+        }
+        let page = leaf.at.page;
+        loop {
+            let mut consulted = Vec::new();
+            let next = match leaf::next_key(page, key).map_err(|Restart| malformed(page))? {
+                Some(next) => Some(next),
+                None => match self.first_key_from(page.right(), &mut consulted)? {
+                    Ok(next) => next,
+                    Err(absent) => return Ok(Gap::Absent(absent)),
+                },
+            };
+            let keys = &self.core.txns.keys;
+            let name = next.map_or_else(|| keys.end_of(self.id), |next| keys.name(self.id, &next));
+            let open = keys.gap_is_open(owner, name);
+            if consulted.iter().all(|read| read.validate().is_ok()) {
+                return Ok(if open || cfg!(seeded_bug = "txn_gap_ignored") {
+                    Gap::Open
+                } else {
+                    Gap::Locked(name)
+                });
+            }
+        }
+    }
+
+    /// The lowest key at or to the right of leaf `at`, whose left neighbour is latched; the reads that this rests on are
+    /// added to `consulted`. `Err`: this page is not in memory.
+    fn first_key_from<'a>(
+        &'a self,
+        mut at: PageId,
+        consulted: &mut Vec<Optimistic<'a>>,
+    ) -> Result<Result<Option<Vec<u8>>, PageId>> {
+        let mut tries = 0;
+        while !at.is_none() {
+            let Some(frame) = self.core.pool.resident(at) else { return Ok(Err(at)) };
+            // Latches are waited for from left to right only.
+            let read = frame.page.latch().optimistic();
+            let first = leaf::first_key(frame.page);
+            let (id, dead, right) = (frame.page.id(), frame.page.is_dead(), frame.page.right());
+            if read.validate().is_err() || id != at {
+                continue;
+            }
+            if dead {
+                tries += 1;
+                if tries > 1000 {
+                    return Err(Error::corrupt(format!("page {at}"), "a dead leaf is linked to"));
+                }
+                // Absorbed between two looks: its rows went left, into a leaf consulted before, which will not validate.
+                at = right;
+                continue;
+            }
+            let first = first.map_err(|Restart| malformed(frame.page))?;
+            consulted.push(read);
+            if first.is_some() {
+                return Ok(Ok(first));
+            }
+            at = right;
+        }
+        Ok(Ok(None))
+    }
+}

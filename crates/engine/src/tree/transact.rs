@@ -1,0 +1,309 @@
+//! Changing one row in a transaction, and undoing that.
+//!
+//! The order is that of the design: lock, room, latch, recheck, look at the gap, image into the key table, reserve,
+//! change, unlatch, copy the record. What may wait comes before the latch.
+
+use crate::error::{Error, Result};
+use crate::leaf::{self, Change};
+use crate::lock::{Image, ImageRow, KeyMode, Name};
+use crate::page::Page;
+use crate::tree::Tree;
+use crate::tree::descend::Latched;
+use crate::tree::insertion::Gap;
+use crate::tree::write::{Intent, live};
+use crate::txn::{Record, Txn, View};
+use crate::version::Version;
+use foreshore_base::{Lsn, PageId, Restart, TxnId};
+use std::sync::Arc;
+
+/// How an attempt under the latch ended.
+enum Attempt {
+    /// Done; was there anything to do?
+    Done(bool),
+    /// The leaf is full.
+    Full,
+    /// Another transaction protects the gap.
+    Gap(Name),
+    /// This page is needed in memory.
+    Absent(PageId),
+}
+
+impl Tree {
+    /// Does what `intent` says to `key`, once this transaction has locked it; `false` if there was nothing to do: an
+    /// insertion of a key that is there, a removal of one that is not.
+    pub fn write(self: &Arc<Self>, txn: &mut Txn, key: &[u8], intent: Intent<'_>) -> Result<bool> {
+        self.ensure_fits(key, intent.value())?;
+        txn.enter(self)?;
+        // Where it keeps others from inserting, it keeps them from inserting beside its own new keys too.
+        let gap = txn.scans(self);
+        txn.lock(self, key, KeyMode::Exclusive, gap)?;
+        loop {
+            let id = txn.prepare_to_write()?;
+            let leaf = self.latch_leaf_near(txn.last_leaf(self), key)?;
+            match self.try_write(txn, id, leaf, key, intent)? {
+                Attempt::Done(changed) => return Ok(changed),
+                Attempt::Full => self.split(key, intent.value().len())?,
+                Attempt::Gap(name) => txn.wait_for_gap(self, name)?,
+                Attempt::Absent(page) => _ = self.core.pool.page(page)?,
+            }
+        }
+    }
+
+    fn try_write(
+        self: &Arc<Self>,
+        txn: &mut Txn,
+        id: TxnId,
+        leaf: Latched<'_>,
+        key: &[u8],
+        intent: Intent<'_>,
+    ) -> Result<Attempt> {
+        let value = intent.value();
+        let page = leaf.at.page;
+        let Some(place) = leaf::place(page, key, value.len())? else {
+            leaf.latch.release_unchanged();
+            return Ok(Attempt::Full);
+        };
+        let mut old = std::mem::take(&mut txn.old);
+        let attempt = self.write_cell(txn, id, leaf, place, key, intent, &mut old);
+        txn.old = old;
+        attempt
+    }
+
+    /// The rest of an attempt, once it is known where the cell goes. `scratch` is memory for the old value.
+    #[allow(clippy::too_many_arguments)] // the halves of one function
+    fn write_cell(
+        self: &Arc<Self>,
+        txn: &mut Txn,
+        id: TxnId,
+        leaf: Latched<'_>,
+        place: leaf::Place,
+        key: &[u8],
+        intent: Intent<'_>,
+        scratch: &mut Vec<u8>,
+    ) -> Result<Attempt> {
+        let (page, value) = (leaf.at.page, intent.value());
+        let cell = place.cell(page)?;
+        let old = live(page, cell, scratch);
+        if intent.is_idle(old.is_some()) {
+            leaf.latch.release_unchanged();
+            return Ok(Attempt::Done(false));
+        }
+        if cell.is_none() {
+            let obstacle = match self.gap_for(txn.owner, &leaf, key)? {
+                Gap::Open => None,
+                Gap::Locked(name) => Some(Attempt::Gap(name)),
+                Gap::Absent(page) => Some(Attempt::Absent(page)),
+            };
+            if let Some(obstacle) = obstacle {
+                leaf.latch.release_unchanged();
+                return Ok(obstacle);
+            }
+        }
+        let own = Version::of(id);
+        let first = cell.is_none_or(|cell| Version(cell.version).author() != own.author());
+        if first {
+            let name = self.core.txns.keys.name(self.id, key);
+            self.keep_image(txn.owner, name, key, own, cell, old);
+            txn.note_image(name);
+        }
+        let (change, version) = match intent {
+            Intent::Remove => (Change::Ghost { page: page.id(), table: self.id, key }, own.ghost()),
+            Intent::Put(new) | Intent::Insert(new) => (self.put_or_patch(page, key, old, new), own),
+        };
+        let replaced = if version.is_ghost() { old.unwrap_or_default() } else { &[] };
+        let record = Record::Write { owner: txn.owner, previous: txn.last, first, old: replaced, change };
+        let Latched { at, latch } = leaf;
+        self.core.pool.before_change(at.frame);
+        let reservation = self.core.log.reserve(record.encoded_len());
+        let written = place.write(page, key, value, version.0);
+        page.set_lsn(reservation.end());
+        txn.body.clear();
+        record.encode(&mut txn.body);
+        drop(latch);
+        if let Err(damaged) = written {
+            reservation.abandon();
+            return Err(damaged);
+        }
+        txn.set_last_leaf(self, page.id());
+        txn.last = reservation.start();
+        txn.owe(record.encoded_len());
+        self.core.log.fill(reservation, &[&txn.body]);
+        if version.is_ghost() {
+            txn.note_ghost(self, key);
+        }
+        Ok(Attempt::Done(true))
+    }
+
+    /// Puts an image of a transaction from before a restart into the key table: what it replaced was settled.
+    pub fn restore_image(&self, txn: &mut Txn, key: &[u8], old: Option<&[u8]>) {
+        let keys = &self.core.txns.keys;
+        let name = keys.name(self.id, key);
+        let replaced = if old.is_some() { Version::SETTLED } else { Version::SETTLED.ghost() };
+        let (writer, slot, row) = (txn.author(), txn.owner.0, ImageRow::new(key, old));
+        let image = Image { table: self.id, writer, slot, replaced: replaced.0, row };
+        keys.push_image(name, image);
+        txn.note_image(name);
+    }
+
+    /// The newest value of `key`, committed or not.
+    pub fn newest(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut value = Vec::new();
+        Ok(self.get(&View::NEWEST, key, &mut value)?.then_some(value))
+    }
+
+    /// What to log for a value that replaces `old`: only the bytes that differ.
+    fn put_or_patch<'a>(
+        &self,
+        page: Page<'_>,
+        key: &'a [u8],
+        old: Option<&'a [u8]>,
+        new: &'a [u8],
+    ) -> Change<'a> {
+        let (page, table) = (page.id(), self.id);
+        let Some(old) = old else { return Change::Put { page, table, key, value: new } };
+        let kept = common_start(old, new);
+        let (old, new) = (&old[kept..], &new[kept..]);
+        let same_end = common_end(old, new);
+        let (old, new) = (&old[..old.len() - same_end], &new[..new.len() - same_end]);
+        Change::Patch { page, table, key, kept, old, new }
+    }
+
+    /// Undoes `change`, which `txn` made, and says so in the log; returns where that record begins. `first`: it was the
+    /// transaction's first change of the key; `old`: the value that a ghost replaced.
+    pub fn compensate(
+        self: &Arc<Self>,
+        txn: &mut Txn,
+        undo_next: Lsn,
+        first: bool,
+        change: &Change<'_>,
+        old: &[u8],
+    ) -> Result<Lsn> {
+        loop {
+            self.core.log.room_to_undo()?;
+            let (Change::Put { key, .. } | Change::Ghost { key, .. } | Change::Patch { key, .. }) = *change
+            else {
+                return Err(Error::corrupt("log", "a transaction's record holds no change of a row"));
+            };
+            if first && cfg!(seeded_bug = "txn_image_dropped_early") {
+                let keys = &self.core.txns.keys;
+                keys.drop_images(keys.name(self.id, key), txn.author());
+                std::thread::yield_now();
+            }
+            let leaf = self.latch_leaf(key)?;
+            let page = leaf.at.page;
+            let mut value = Vec::new();
+            let undoing = match *change {
+                Change::Patch { kept, old, new, .. } => {
+                    self.unpatch(page, key, kept, old, new, &mut value)?;
+                    Change::Patch { page: page.id(), table: self.id, key, kept, old: new, new: old }
+                }
+                Change::Ghost { .. } => {
+                    value.extend_from_slice(old);
+                    Change::Put { page: page.id(), table: self.id, key, value: old }
+                }
+                _ => Change::Ghost { page: page.id(), table: self.id, key },
+            };
+            let Some(place) = leaf::place(page, key, value.len())? else {
+                leaf.latch.release_unchanged();
+                self.split(key, value.len())?;
+                continue;
+            };
+            let ghost = matches!(undoing, Change::Ghost { .. });
+            let version = self.version_before(txn, key, first, ghost);
+            let record = Record::Compensation { owner: txn.owner, undo_next, first, change: undoing };
+            let Latched { at, latch } = leaf;
+            self.core.pool.before_change(at.frame);
+            let reservation = self.core.log.reserve(record.encoded_len());
+            let written = place.write(page, key, &value, version.0);
+            page.set_lsn(reservation.end());
+            drop(latch);
+            if let Err(damaged) = written {
+                reservation.abandon();
+                return Err(damaged);
+            }
+            let start = reservation.start();
+            txn.body.clear();
+            record.encode(&mut txn.body);
+            self.core.log.fill(reservation, &[&txn.body]);
+            if first {
+                let keys = &self.core.txns.keys;
+                keys.drop_images(keys.name(self.id, key), txn.author());
+            }
+            if ghost {
+                txn.note_ghost(self, key);
+            }
+            return Ok(start);
+        }
+    }
+
+    /// The version word that a row gets back. The first change of a key by `txn` left the word that it replaced in the
+    /// key table; after a restart it is not there, and the word is that of a settled row.
+    fn version_before(&self, txn: &Txn, key: &[u8], first: bool, ghost: bool) -> Version {
+        let keys = &self.core.txns.keys;
+        let author = txn.author();
+        let replaced = keys.images(keys.name(self.id, key), self.id, key, |image| {
+            if image.writer == author {
+                std::ops::ControlFlow::Break(Version(image.replaced))
+            } else {
+                std::ops::ControlFlow::Continue(())
+            }
+        });
+        let version = if first { replaced.unwrap_or(Version::SETTLED) } else { Version(author) };
+        if ghost { version.ghost() } else { version }
+    }
+
+    /// The value of `key` with `old` again where the patch put `new`.
+    fn unpatch(
+        &self,
+        page: Page<'_>,
+        key: &[u8],
+        kept: usize,
+        old: &[u8],
+        new: &[u8],
+        value: &mut Vec<u8>,
+    ) -> Result<()> {
+        let found = leaf::get(page, key, value).map_err(|Restart| self.lost_row(page))?;
+        let patched = value.get(kept..).and_then(|rest| rest.get(..new.len()));
+        if found.is_none() || patched != Some(new) {
+            return Err(self.lost_row(page));
+        }
+        value.splice(kept..kept + new.len(), old.iter().copied());
+        Ok(())
+    }
+
+    #[cold]
+    fn lost_row(&self, page: Page<'_>) -> Error {
+        Error::corrupt(
+            format!("page {} of table {:?}", page.id(), self.name),
+            "a row that a transaction changed is not as it left it",
+        )
+    }
+}
+
+/// Length of the longest common beginning.
+fn common_start(a: &[u8], b: &[u8]) -> usize {
+    let words = a.chunks_exact(8).zip(b.chunks_exact(8)).take_while(|(a, b)| a == b).count() * 8;
+    words + a[words..].iter().zip(&b[words..]).take_while(|(a, b)| a == b).count()
+}
+
+/// Length of the longest common end.
+fn common_end(a: &[u8], b: &[u8]) -> usize {
+    let words = a.rchunks_exact(8).zip(b.rchunks_exact(8)).take_while(|(a, b)| a == b).count() * 8;
+    let (a, b) = (&a[..a.len() - words], &b[..b.len() - words]);
+    words + a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn common_parts_are_the_longest(a in prop::collection::vec(0u8..3, 0..40), b in prop::collection::vec(0u8..3, 0..40)) {
+            let start = a.iter().zip(&b).take_while(|(a, b)| a == b).count();
+            let end = a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count();
+            prop_assert_eq!((common_start(&a, &b), common_end(&a, &b)), (start, end));
+        }
+    }
+}

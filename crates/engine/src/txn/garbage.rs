@@ -1,0 +1,60 @@
+//! What commits leave behind until no snapshot needs it: images that they replaced, ghosts of keys that they removed.
+//!
+//! Batches wait in a few queues, by the slot of the transaction, so that committers seldom meet. Each committer clears
+//! a little of its own queue, and the background thread the rest.
+
+use crate::lock::{Name, Owner};
+use crate::tree::Tree;
+use crossbeam_utils::CachePadded;
+use foreshore_base::Lsn;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Queues.
+const SHARDS: usize = 16;
+
+/// What one transaction, or one autocommitted write, left.
+pub(crate) struct Batch {
+    /// Its commit: when no open snapshot is older, the batch can go.
+    pub commit: Lsn,
+    /// The author in the version words that it wrote.
+    pub author: u64,
+    /// Names under which it put images into the key table.
+    pub images: Vec<Name>,
+    /// Keys that it removed.
+    pub ghosts: Vec<(Arc<Tree>, Box<[u8]>)>,
+}
+
+/// Batches that wait.
+#[derive(Default)]
+pub(crate) struct Garbage {
+    shards: [CachePadded<Mutex<VecDeque<Batch>>>; SHARDS],
+}
+
+impl Garbage {
+    /// Keeps a batch for later.
+    pub fn push(&self, owner: Owner, batch: Batch) {
+        self.shard(owner.0.into()).lock().push_back(batch);
+    }
+
+    /// The oldest batch in the queue of `owner`, if it is older than `horizon`.
+    pub fn take(&self, owner: Owner, horizon: Lsn) -> Option<Batch> {
+        let mut queue = self.shard(owner.0.into()).lock();
+        if queue.front()?.commit < horizon { queue.pop_front() } else { None }
+    }
+
+    /// An owner for each queue.
+    pub fn owners() -> impl Iterator<Item = Owner> {
+        (0..SHARDS as u16).map(Owner)
+    }
+
+    /// Batches that wait in the queue of `owner`.
+    pub fn len(&self, owner: Owner) -> usize {
+        self.shard(owner.0.into()).lock().len()
+    }
+
+    fn shard(&self, index: usize) -> &Mutex<VecDeque<Batch>> {
+        &self.shards[index % SHARDS]
+    }
+}

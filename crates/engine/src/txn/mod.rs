@@ -1,0 +1,187 @@
+//! Transactions: who sees what, who waits for whom, and how everything is undone.
+//!
+//! Read-write transactions lock what they read and write, by key, until they end (`lock`). The newest version of a row
+//! is in its leaf with its author; replaced versions are in the key table, in memory only. Snapshots read versions and
+//! take no locks.
+//!
+//! | file | concept |
+//! |---|---|
+//! | `slots` | running transactions and snapshots |
+//! | `view` | which version a reader sees |
+//! | `transaction` | one read-write transaction: its locks, its way through the log |
+//! | `scan` | ranges under key and gap locks |
+//! | `undo` | rollback, at run time and at a restart |
+//! | `record` | what is logged |
+//! | `garbage` | what is kept for snapshots, and when it goes |
+//!
+//! Source: Shore-MT (Johnson et al., EDBT 2009) §2.2.3, §7.3, §7.5; ARIES (Mohan et al., TODS 1992) for the undo;
+//! ARIES/KVL (Mohan, VLDB 1990) for key and gap locks; early lock release from Shore-MT's successors.
+//!
+//! Invariants:
+//! - X1: a transaction holds every lock it took until its commit record is reserved, or its rollback has ended.
+//! - X2: a commit record is reserved after all changes of its transaction. A transaction that sees it commits later in
+//!   the log; so the log's prefix that survives a crash holds no transaction without those it depends on.
+//! - X3: the log is kept from the begin of the oldest transaction on.
+
+mod garbage;
+mod record;
+mod scan;
+mod slots;
+mod transaction;
+mod undo;
+mod view;
+
+pub(crate) use garbage::{Batch, Garbage};
+pub(crate) use record::Record;
+pub(crate) use scan::{Direction, Scan};
+pub(crate) use slots::{SLOTS, Slots, Snapshots};
+pub(crate) use transaction::{Savepoint, Txn};
+pub(crate) use undo::{restore_prepared, roll_back};
+pub(crate) use view::{Seen, View};
+
+use crate::error::Result;
+use crate::lock::{KeyTable, Owner};
+use crate::log::Log;
+use crate::tree::Core;
+use crossbeam_utils::CachePadded;
+use foreshore_base::Lsn;
+use foreshore_base::sync::AtomicU64;
+use foreshore_base::sync::Ordering::{Acquire, Relaxed, Release};
+
+/// Buckets of the key table: 4 MiB of lines.
+const BUCKETS_LOG2: u32 = 16;
+
+/// A committer clears at most this many batches of garbage.
+const SWEEP_MAX: usize = 4;
+
+/// What all transactions share.
+pub(crate) struct Txns {
+    pub keys: KeyTable,
+    pub slots: Slots,
+    pub snapshots: Snapshots,
+    pub garbage: Garbage,
+    /// A lower bound of all running transactions' ids; only grows.
+    settled: CachePadded<AtomicU64>,
+}
+
+/// An open snapshot.
+pub(crate) struct Snapshot {
+    index: usize,
+    pub view: View,
+}
+
+impl Txns {
+    pub fn new() -> Self {
+        Self {
+            keys: KeyTable::new(BUCKETS_LOG2, SLOTS),
+            slots: Slots::new(),
+            snapshots: Snapshots::new(),
+            garbage: Garbage::default(),
+            settled: CachePadded::new(AtomicU64::new(0)),
+        }
+    }
+
+    /// The view of a reader that wants what is committed, each row as it is when it is read. Writes nothing.
+    #[inline]
+    pub fn latest(&self) -> View {
+        // ORDERING: Acquire: what transactions below the loaded value did to leaves is seen by whoever trusts it.
+        View { settled: Lsn(self.settled.load(Acquire)), at: Lsn::MAX, own: 0 }
+    }
+
+    /// Brings [`Txns::latest`] up to date; returns an LSN below which no running transaction's id is.
+    pub fn settle(&self, log: &Log) -> Lsn {
+        let log_end = log.reserved();
+        let oldest = self.slots.oldest(log_end);
+        if self.settled.load(Relaxed) < oldest.0 {
+            self.settled.fetch_max(oldest.0, Release);
+        }
+        oldest
+    }
+
+    /// Opens a snapshot of all that is committed now.
+    pub fn open_snapshot(&self, log: &Log) -> Result<Snapshot> {
+        let index = self.snapshots.enter()?;
+        // First who has ended, then how far commits are seen: who ended before has committed below (V1).
+        #[cfg(not(seeded_bug = "txn_snapshot_point_first"))]
+        let (settled, at) = (self.settle(log), log.reserved());
+        #[cfg(seeded_bug = "txn_snapshot_point_first")]
+        let (at, (), settled) = (log.reserved(), std::thread::yield_now(), self.settle(log));
+        self.snapshots.fix(index, at);
+        Ok(Snapshot { index, view: View { settled, at, own: 0 } })
+    }
+
+    /// Was the snapshot given up to bound memory? To be asked after each read through it, before the result is used.
+    #[inline]
+    pub fn is_expired(&self, snapshot: &Snapshot) -> bool {
+        self.snapshots.is_expired(snapshot.index)
+    }
+
+    /// Is there no transaction, no snapshot, and nothing that they left?
+    pub fn is_idle(&self) -> bool {
+        self.slots.leased() == 0
+            && !self.snapshots.any()
+            && Garbage::owners().all(|owner| self.garbage.len(owner) == 0)
+    }
+
+    /// Closes it.
+    pub fn close_snapshot(&self, snapshot: &Snapshot) {
+        self.snapshots.leave(snapshot.index);
+    }
+}
+
+impl Core {
+    /// Gives back what a commit left behind, at once or when no snapshot needs it.
+    pub fn dispose(&self, owner: Owner, batch: Batch) {
+        if batch.commit < self.horizon() {
+            self.clear(owner, batch);
+        } else {
+            self.txns.garbage.push(owner, batch);
+        }
+    }
+
+    /// No snapshot, open or to come, needs what was replaced by commits below this.
+    fn horizon(&self) -> Lsn {
+        let log_end = self.log.reserved();
+        self.txns.snapshots.horizon(log_end)
+    }
+
+    /// Clears some of the garbage in the queue of `owner`.
+    pub fn sweep(&self, owner: Owner, batches_max: usize) {
+        let horizon = self.horizon();
+        for _ in 0..batches_max {
+            let Some(batch) = self.txns.garbage.take(owner, horizon) else { return };
+            self.clear(owner, batch);
+        }
+    }
+
+    /// Clears what a commit may clear of its own queue.
+    pub fn sweep_own(&self, owner: Owner) {
+        self.sweep(owner, SWEEP_MAX);
+    }
+
+    /// Gives up snapshots, the oldest first, until old versions take at most `bytes_max`. (Those of running transactions
+    /// stay.)
+    pub fn bound_images(&self, bytes_max: u64) {
+        while self.txns.keys.image_bytes() > bytes_max && self.txns.snapshots.expire_oldest() {
+            self.sweep_all();
+        }
+    }
+
+    /// Clears all garbage that no snapshot needs.
+    pub fn sweep_all(&self) {
+        for owner in Garbage::owners() {
+            self.sweep(owner, self.txns.garbage.len(owner));
+        }
+    }
+
+    fn clear(&self, owner: Owner, mut batch: Batch) {
+        for name in batch.images.drain(..) {
+            self.txns.keys.drop_images(name, batch.author);
+        }
+        // A ghost that somebody has locked, or that could not be removed for want of space, stays for the next time.
+        batch.ghosts.retain(|(tree, key)| !matches!(tree.purge(key, batch.author), Ok(true)));
+        if !batch.ghosts.is_empty() {
+            self.txns.garbage.push(owner, batch);
+        }
+    }
+}

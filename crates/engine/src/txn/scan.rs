@@ -1,0 +1,290 @@
+//! A range under locks: each row is locked before it is returned, and, where phantoms are to be kept out, the gap before
+//! it; at the end the gap in which the range ends.
+//!
+//! A lock is taken for what a private copy of a leaf shows. It counts if, *after* it was granted, the leaves that were
+//! read are unchanged: then nothing came between. Otherwise the walk begins again behind the row returned last, and
+//! what was locked too much does no harm.
+//!
+//! Source: ARIES/KVL (Mohan, VLDB 1990): next-key locking; here with the leaves' versions instead of latches held.
+//!
+//! Invariant N1: when a row is returned, its key and the gap before it (before: in key order, whichever way the walk
+//! goes) are locked, and between it and the row returned before there was no other row at that moment.
+
+use crate::error::Result;
+use crate::leaf::LeafCopy;
+use crate::lock::KeyMode;
+use crate::tree::{Stamp, Tree};
+use crate::txn::Txn;
+use crate::version::Version;
+use foreshore_base::sync::{Ordering::SeqCst, fence};
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// Which way a walk goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Ascending,
+    Descending,
+}
+
+/// A walk through a range in one direction. It survives what its own transaction writes meanwhile.
+pub(crate) struct Scan {
+    tree: Arc<Tree>,
+    direction: Direction,
+    /// Are gaps locked too?
+    gaps: bool,
+    /// Where the walk goes on: behind the row returned last.
+    from: Bound<Vec<u8>>,
+    /// Where it ends.
+    to: Bound<Vec<u8>>,
+    /// A descending walk has locked the gap above its first row.
+    edge_locked: bool,
+    leaf: LeafCopy,
+    /// Rows of `leaf` up to here (ascending: before, descending: from here on) are done with; `None`: copy a leaf first.
+    position: Option<usize>,
+    /// The leaves that the way to the next row led through.
+    read: Vec<Stamp>,
+    done: bool,
+}
+
+impl Scan {
+    /// A walk from `from` to `to`, which for a descending one is the lower bound.
+    pub fn new(
+        tree: Arc<Tree>,
+        direction: Direction,
+        gaps: bool,
+        from: Bound<Vec<u8>>,
+        to: Bound<Vec<u8>>,
+    ) -> Self {
+        let leaf = LeafCopy::new(tree.core().pool.page_bytes());
+        Self {
+            tree,
+            direction,
+            gaps,
+            from,
+            to,
+            edge_locked: false,
+            leaf,
+            position: None,
+            read: Vec::new(),
+            done: false,
+        }
+    }
+
+    /// The next row; `None` at the end of the range. After an error the walk can go on.
+    pub fn next(&mut self, txn: &mut Txn) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        if self.done {
+            return Ok(None);
+        }
+        txn.enter(&self.tree)?;
+        if self.gaps {
+            txn.begin_scanning(&self.tree);
+        }
+        if self.gaps && self.direction == Direction::Descending && !self.edge_locked {
+            self.lock_upper_edge(txn)?;
+        }
+        loop {
+            let Some(index) = self.find_next()? else {
+                if self.lock_end(txn, None)? {
+                    return Ok(None);
+                }
+                continue;
+            };
+            let key = self.leaf.row(index)?.key.to_vec();
+            if self.is_beyond(&key) {
+                if self.lock_end(txn, Some(&key))? {
+                    return Ok(None);
+                }
+                continue;
+            }
+            let version = Version(self.leaf.version(index)?);
+            if version.is_ghost()
+                && !self.gaps
+                && version.author() != txn.author()
+                && self.is_settled(txn, version)
+            {
+                self.step_over(index);
+                continue;
+            }
+            txn.lock(&self.tree, &key, KeyMode::Shared, self.gaps)?;
+            if !self.still_holds() {
+                self.position = None;
+                continue;
+            }
+            let row = self.leaf.row(index)?;
+            let row = (row.key.to_vec(), row.value.to_vec());
+            self.step_over(index);
+            self.from = Bound::Excluded(key);
+            if !version.is_ghost() {
+                return Ok(Some(row));
+            }
+        }
+    }
+
+    fn is_settled(&self, txn: &Txn, version: Version) -> bool {
+        txn.view().sees(version)
+    }
+
+    /// The next row in the leaf's copy, after copying as many leaves as it takes; `None`: there is none.
+    fn find_next(&mut self) -> Result<Option<usize>> {
+        match self.direction {
+            Direction::Ascending => self.find_above(),
+            Direction::Descending => self.find_below(),
+        }
+    }
+
+    fn find_above(&mut self) -> Result<Option<usize>> {
+        let mut position = match self.position {
+            Some(position) => position,
+            None => {
+                self.read.clear();
+                let key = key_of(&self.from).to_vec();
+                let stamp = self.tree.copy_leaf(None, &key, &mut self.leaf)?;
+                self.read.push(stamp);
+                self.first_above(&key)?
+            }
+        };
+        while position == self.leaf.len() {
+            let Some(high) = self.leaf.high_fence().map(<[u8]>::to_vec) else {
+                self.position = Some(position);
+                return Ok(None);
+            };
+            let hint = self.leaf.right();
+            let stamp = self.tree.copy_leaf(Some(hint), &high, &mut self.leaf)?;
+            self.read.push(stamp);
+            position = self.leaf.lower_bound(&high)?;
+        }
+        self.position = Some(position);
+        Ok(Some(position))
+    }
+
+    /// The first row of the copy that is not before `from`.
+    fn first_above(&mut self, key: &[u8]) -> Result<usize> {
+        let position = self.leaf.lower_bound(key)?;
+        let excluded = matches!(self.from, Bound::Excluded(_));
+        let is_there = position < self.leaf.len() && self.leaf.row(position)?.key == key;
+        Ok(position + usize::from(is_there && excluded))
+    }
+
+    fn find_below(&mut self) -> Result<Option<usize>> {
+        let mut position = match self.position {
+            Some(position) => position,
+            None => {
+                self.read.clear();
+                self.enter_from_above()?
+            }
+        };
+        while position == 0 {
+            let low = self.leaf.low_fence().to_vec();
+            if low.is_empty() {
+                self.position = Some(position);
+                return Ok(None);
+            }
+            let stamp = self.tree.copy_leaf_before(Some(&low), &mut self.leaf)?;
+            self.read.push(stamp);
+            position = self.leaf.lower_bound(&low)?;
+        }
+        self.position = Some(position);
+        Ok(Some(position - 1))
+    }
+
+    fn enter_from_above(&mut self) -> Result<usize> {
+        let stamp = match &self.from {
+            Bound::Unbounded => self.tree.copy_leaf_before(None, &mut self.leaf)?,
+            Bound::Included(key) | Bound::Excluded(key) => self.tree.copy_leaf(None, key, &mut self.leaf)?,
+        };
+        self.read.push(stamp);
+        let key = match &self.from {
+            Bound::Unbounded => return Ok(self.leaf.len()),
+            Bound::Included(key) | Bound::Excluded(key) => key.clone(),
+        };
+        let position = self.leaf.lower_bound(&key)?;
+        let included = matches!(self.from, Bound::Included(_));
+        let is_there = position < self.leaf.len() && self.leaf.row(position)?.key == key;
+        Ok(position + usize::from(is_there && included))
+    }
+
+    /// Row `index` of the copy is done with: from now on only its leaf counts.
+    fn step_over(&mut self, index: usize) {
+        self.position = Some(match self.direction {
+            Direction::Ascending => index + 1,
+            Direction::Descending => index,
+        });
+        self.read.drain(..self.read.len() - 1);
+    }
+
+    /// Are the leaves that were read unchanged?
+    fn still_holds(&self) -> bool {
+        // ORDERING: the lock was taken (and the scanner counted) before; see `Tree::gap_for`.
+        fence(SeqCst);
+        self.read.iter().all(|stamp| self.tree.is_unchanged(stamp))
+            || cfg!(seeded_bug = "txn_scan_not_validated")
+    }
+
+    /// The range ends before `next`, or with the table: keeps others from inserting at its end. `false`: begin again.
+    fn lock_end(&mut self, txn: &mut Txn, next: Option<&[u8]>) -> Result<bool> {
+        // Going down, the gap before the row returned last reaches to the end.
+        if self.gaps && self.direction == Direction::Ascending {
+            self.lock_gap(txn, next)?;
+        }
+        if !self.still_holds() {
+            self.position = None;
+            return Ok(false);
+        }
+        self.done = true;
+        Ok(true)
+    }
+
+    fn lock_gap(&self, txn: &mut Txn, next: Option<&[u8]>) -> Result<()> {
+        match next {
+            Some(key) => txn.lock(&self.tree, key, KeyMode::None, true),
+            None => {
+                let name = txn.core.txns.keys.end_of(self.tree.id);
+                txn.lock_name(&self.tree, name, None, KeyMode::None, true)
+            }
+        }
+    }
+
+    /// Locks the gap that the upper end of the range lies in, or on.
+    fn lock_upper_edge(&mut self, txn: &mut Txn) -> Result<()> {
+        let above = match &self.from {
+            Bound::Included(key) => Bound::Excluded(key.clone()),
+            Bound::Excluded(key) => Bound::Included(key.clone()),
+            Bound::Unbounded => {
+                self.lock_gap(txn, None)?;
+                self.edge_locked = true;
+                return Ok(());
+            }
+        };
+        let mut edge = Scan::new(self.tree.clone(), Direction::Ascending, true, above, Bound::Unbounded);
+        loop {
+            let next = match edge.find_next()? {
+                Some(index) => Some(edge.leaf.row(index)?.key.to_vec()),
+                None => None,
+            };
+            self.lock_gap(txn, next.as_deref())?;
+            if edge.still_holds() {
+                self.edge_locked = true;
+                return Ok(());
+            }
+            edge.position = None;
+        }
+    }
+
+    fn is_beyond(&self, key: &[u8]) -> bool {
+        match (&self.to, self.direction) {
+            (Bound::Unbounded, _) => false,
+            (Bound::Included(to), Direction::Ascending) => key > to.as_slice(),
+            (Bound::Excluded(to), Direction::Ascending) => key >= to.as_slice(),
+            (Bound::Included(to), Direction::Descending) => key < to.as_slice(),
+            (Bound::Excluded(to), Direction::Descending) => key <= to.as_slice(),
+        }
+    }
+}
+
+fn key_of(bound: &Bound<Vec<u8>>) -> &[u8] {
+    match bound {
+        Bound::Included(key) | Bound::Excluded(key) => key,
+        Bound::Unbounded => &[],
+    }
+}

@@ -1,0 +1,347 @@
+//! Who is at work: one slot per running transaction, and one per snapshot.
+//!
+//! Why: the oldest transaction, and the oldest snapshot, must be known without stopping anyone (Shore-MT §7.3 caches the
+//! oldest id under the transaction list's mutex; here there is no mutex). Slots are leased per transaction, not per
+//! thread: threads of a library's user come and go.
+//!
+//! The order that makes scans right. A transaction that will write stores a *provisional* id, the log's end as it is
+//! then, and only then reserves its first record, whose LSN is its id: not below the provisional one. A scan first loads
+//! the log's end, then the slots. A transaction whose id is below the loaded end has reserved before the load, so stored
+//! before the scan: the scan sees it, or it has ended. A commit stores COMMITTING before it reserves its record and the
+//! LSN after: who loads RUNNING knows that the commit's LSN will be above every log end loaded so far.
+//!
+//! ORDERING: the arguments above are about one order of stores, `fetch_add`s on the log's end, and loads of three
+//! different words; so all of them are `SeqCst`. They happen once or twice per transaction.
+
+use crate::error::{Error, Result};
+use crate::lock::Owner;
+use crate::txn::transaction::Kept;
+use crossbeam_utils::CachePadded;
+use foreshore_base::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use foreshore_base::sync::{AtomicBool, AtomicU64, AtomicUsize, Backoff};
+use foreshore_base::{Lsn, TxnId};
+use parking_lot::Mutex;
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+/// Transactions at a time, and snapshots at a time. More wait for a slot.
+pub(crate) const SLOTS: usize = 1024;
+
+/// How long a transaction waits for a slot.
+const ADMISSION: Duration = Duration::from_secs(10);
+
+/// Values of `Slot::txn`: nobody has the slot; somebody who has not written.
+const FREE: u64 = u64::MAX;
+const READING: u64 = 0;
+
+/// Values of `Slot::commit` below any LSN of a commit.
+const RUNNING: u64 = 0;
+const COMMITTING: u64 = 1;
+
+struct Slot {
+    /// `FREE`, `READING`, a provisional id or an id.
+    txn: AtomicU64,
+    /// `RUNNING`, `COMMITTING` or the LSN of the commit record.
+    commit: AtomicU64,
+    /// How many transactions had the slot, and how they ended.
+    leases: AtomicU64,
+    commits: AtomicU64,
+    rollbacks: AtomicU64,
+    /// What the last transaction leaves to the next one.
+    kept: Mutex<Kept>,
+}
+
+/// The slots of read-write transactions.
+pub(crate) struct Slots {
+    slots: Box<[CachePadded<Slot>]>,
+    /// No slot at or above this was ever leased: scans end here.
+    used: AtomicUsize,
+    closing: AtomicBool,
+}
+
+/// What became of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Nothing yet, and its commit will be later than everything logged so far.
+    Running,
+    /// Its commit record begins here.
+    Committed(Lsn),
+}
+
+thread_local! {
+    /// Where this thread found its last slot: it will find it again, with its lines in its own cache.
+    static HINT: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+impl Slots {
+    pub fn new() -> Self {
+        let slot = || {
+            CachePadded::new(Slot {
+                txn: AtomicU64::new(FREE),
+                commit: AtomicU64::new(RUNNING),
+                leases: AtomicU64::new(0),
+                commits: AtomicU64::new(0),
+                rollbacks: AtomicU64::new(0),
+                kept: Mutex::default(),
+            })
+        };
+        let slots = (0..SLOTS).map(|_| slot()).collect();
+        Self { slots, used: AtomicUsize::new(0), closing: AtomicBool::new(false) }
+    }
+
+    /// A slot for a transaction. Waits while all are taken.
+    ///
+    /// Errors: [`Error::TooManyTransactions`] if none became free for long.
+    pub fn lease(&self) -> Result<Owner> {
+        let hint = HINT.get();
+        if hint < SLOTS && self.take(hint) {
+            return Ok(Owner(hint as u16));
+        }
+        self.lease_any()
+    }
+
+    #[cold]
+    fn lease_any(&self) -> Result<Owner> {
+        let (mut backoff, since) = (Backoff::new(), Instant::now());
+        loop {
+            if let Some(index) = (0..SLOTS).find(|index| self.take(*index)) {
+                HINT.set(index);
+                return Ok(Owner(index as u16));
+            }
+            if since.elapsed() > ADMISSION {
+                return Err(Error::TooManyTransactions { max: SLOTS });
+            }
+            backoff.wait();
+        }
+    }
+
+    fn take(&self, index: usize) -> bool {
+        let txn = &self.slots[index].txn;
+        if txn.load(Relaxed) != FREE || txn.compare_exchange(FREE, READING, SeqCst, Relaxed).is_err() {
+            return false;
+        }
+        let leases = &self.slots[index].leases;
+        leases.store(leases.load(Relaxed) + 1, Relaxed);
+        if self.used.load(Relaxed) <= index {
+            self.used.fetch_max(index + 1, SeqCst);
+        }
+        true
+    }
+
+    /// A slot that a transaction of before the restart had: it still has it.
+    pub fn resume(&self, owner: Owner, id: TxnId) {
+        assert!(self.take(owner.0.into()), "slots are free at a restart");
+        self.slot(owner).txn.store(id.0, SeqCst);
+    }
+
+    /// Before the first record of `owner` is reserved: its id will not be below the log's end as it is now.
+    pub fn announce(&self, owner: Owner, log_end: Lsn) {
+        self.slot(owner).commit.store(RUNNING, SeqCst);
+        self.slot(owner).txn.store(log_end.0.max(1), SeqCst);
+    }
+
+    /// The first record of `owner` was reserved: this is its id.
+    pub fn began(&self, owner: Owner, id: TxnId) {
+        self.slot(owner).txn.store(id.0, SeqCst);
+    }
+
+    /// Before the commit record of `owner` is reserved.
+    pub fn committing(&self, owner: Owner) {
+        self.slot(owner).commit.store(COMMITTING, SeqCst);
+    }
+
+    /// The commit record of `owner` was reserved, and begins here: from now on readers see all it wrote.
+    pub fn committed(&self, owner: Owner, at: Lsn) {
+        self.slot(owner).commit.store(at.0, SeqCst);
+    }
+
+    /// Gives the slot back. No image names it any more.
+    pub fn give_back(&self, owner: Owner) {
+        self.slot(owner).txn.store(FREE, SeqCst);
+    }
+
+    /// What became of the transaction that has this slot, and cannot give it back now.
+    pub fn fate(&self, owner: Owner) -> Fate {
+        let mut backoff = Backoff::new();
+        loop {
+            match self.slot(owner).commit.load(SeqCst) {
+                RUNNING => return Fate::Running,
+                COMMITTING => backoff.wait(),
+                at => return Fate::Committed(Lsn(at)),
+            }
+        }
+    }
+
+    /// Every transaction with an id below this has ended. `log_end` must have been loaded before this call.
+    pub fn oldest(&self, log_end: Lsn) -> Lsn {
+        let used = self.used.load(SeqCst);
+        let ids = self.slots[..used].iter().map(|slot| slot.txn.load(SeqCst));
+        ids.filter(|id| *id != READING && *id != FREE).map(Lsn).fold(log_end, Lsn::min)
+    }
+
+    /// A number that stands for the transaction in this slot, in messages: unique while the
+    /// database is open.
+    pub fn number(&self, owner: Owner) -> u64 {
+        self.slot(owner).leases.load(Relaxed) * SLOTS as u64 + u64::from(owner.0)
+    }
+
+    /// What the last transaction in this slot left. Nobody else asks while the slot is leased.
+    pub fn take_kept(&self, owner: Owner) -> Kept {
+        std::mem::take(&mut *self.slot(owner).kept.lock())
+    }
+
+    /// Leaves something to the next transaction in this slot, unless the database is closing: what is kept holds on to
+    /// tables, and they to all of this.
+    pub fn keep(&self, owner: Owner, kept: Kept) {
+        let mut place = self.slot(owner).kept.lock();
+        if !self.closing.load(SeqCst) {
+            *place = kept;
+        }
+    }
+
+    /// From now on nothing is kept.
+    pub fn keep_nothing(&self) {
+        self.closing.store(true, SeqCst);
+        for slot in &self.slots {
+            drop(std::mem::take(&mut *slot.kept.lock()));
+        }
+    }
+
+    /// The transaction in this slot committed. Each slot counts for itself, so that commits share no line.
+    pub fn count_commit(&self, owner: Owner) {
+        self.slot(owner).commits.fetch_add(1, Relaxed);
+    }
+
+    /// The transaction in this slot was rolled back.
+    pub fn count_rollback(&self, owner: Owner) {
+        self.slot(owner).rollbacks.fetch_add(1, Relaxed);
+    }
+
+    /// Commits and rollbacks of all slots.
+    pub fn counts(&self) -> (u64, u64) {
+        let used = self.used.load(Relaxed);
+        self.slots[..used].iter().fold((0, 0), |(commits, rollbacks), slot| {
+            (commits + slot.commits.load(Relaxed), rollbacks + slot.rollbacks.load(Relaxed))
+        })
+    }
+
+    /// Slots that are leased now.
+    pub fn leased(&self) -> usize {
+        let used = self.used.load(Relaxed);
+        self.slots[..used].iter().filter(|slot| slot.txn.load(Relaxed) != FREE).count()
+    }
+
+    fn slot(&self, owner: Owner) -> &Slot {
+        &self.slots[usize::from(owner.0)]
+    }
+}
+
+/// Values of a snapshot's word below and above any LSN: none, one that was given up, one whose point is being taken.
+const NO_SNAPSHOT: u64 = u64::MAX;
+const EXPIRED: u64 = u64::MAX - 1;
+const ENTERING: u64 = 0;
+
+/// The snapshots that are open.
+pub(crate) struct Snapshots {
+    points: Box<[CachePadded<AtomicU64>]>,
+    used: AtomicUsize,
+    open: CachePadded<AtomicU64>,
+}
+
+impl Snapshots {
+    pub fn new() -> Self {
+        let points = (0..SLOTS).map(|_| CachePadded::new(AtomicU64::new(NO_SNAPSHOT))).collect();
+        Self { points, used: AtomicUsize::new(0), open: CachePadded::new(AtomicU64::new(0)) }
+    }
+
+    /// Opens a snapshot: everything is kept for it from now on, until [`Snapshots::fix`] says what is needed.
+    pub fn enter(&self) -> Result<usize> {
+        let (mut backoff, since) = (Backoff::new(), Instant::now());
+        loop {
+            let hint = HINT.get().min(SLOTS - 1);
+            let free = std::iter::once(hint).chain(0..SLOTS).find(|index| {
+                self.points[*index].compare_exchange(NO_SNAPSHOT, ENTERING, SeqCst, Relaxed).is_ok()
+            });
+            if let Some(index) = free {
+                self.used.fetch_max(index + 1, SeqCst);
+                self.open.fetch_add(1, SeqCst);
+                return Ok(index);
+            }
+            if since.elapsed() > ADMISSION {
+                return Err(Error::TooManyTransactions { max: SLOTS });
+            }
+            backoff.wait();
+        }
+    }
+
+    /// The snapshot sees what was committed below `at`.
+    pub fn fix(&self, index: usize, at: Lsn) {
+        self.points[index].store(at.0.max(1), SeqCst);
+    }
+
+    /// Closes it.
+    pub fn leave(&self, index: usize) {
+        self.points[index].store(NO_SNAPSHOT, Release);
+        self.open.fetch_sub(1, AcqRel);
+    }
+
+    /// Is any open? To be asked after the record whose effects it may need was reserved: one that opens later sees them.
+    #[inline]
+    pub fn any(&self) -> bool {
+        self.open.load(SeqCst) != 0
+    }
+
+    /// No open snapshot, and none to come, needs what was replaced by commits below this. `log_end` must have been loaded
+    /// before this call: a snapshot that is not seen here opens later, at a point not below it.
+    pub fn horizon(&self, log_end: Lsn) -> Lsn {
+        let log_end = if cfg!(seeded_bug = "txn_horizon_unbounded") { Lsn::MAX } else { log_end };
+        if !self.any() {
+            return log_end;
+        }
+        let used = self.used.load(SeqCst);
+        let points = self.points[..used].iter().map(|point| point.load(SeqCst));
+        points.filter(|point| *point < EXPIRED).map(Lsn).fold(log_end, Lsn::min)
+    }
+
+    /// Gives up the oldest snapshot: nothing is kept for it any more, and its readers are told. `false` if none is open.
+    pub fn expire_oldest(&self) -> bool {
+        let used = self.used.load(SeqCst);
+        let open = self.points[..used].iter().map(|point| (point.load(SeqCst), point));
+        match open.filter(|(at, _)| *at != ENTERING && *at < EXPIRED).min_by_key(|(at, _)| *at) {
+            Some((at, point)) => point.compare_exchange(at, EXPIRED, SeqCst, Relaxed).is_ok(),
+            None => false,
+        }
+    }
+
+    /// Was the snapshot given up? To be asked after what was read for it.
+    #[inline]
+    pub fn is_expired(&self, index: usize) -> bool {
+        // ORDERING: Acquire. Images are dropped under bucket latches after the snapshot was given up, and a reader that
+        // missed one has passed the fence of its leaf's validation: it sees the mark.
+        self.points[index].load(Acquire) == EXPIRED
+    }
+
+    /// How many are open.
+    pub fn open(&self) -> u64 {
+        self.open.load(Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is committed after the snapshots were looked at may be needed by one that opens then.
+    #[test]
+    fn no_horizon_lies_beyond_the_log() {
+        let snapshots = Snapshots::new();
+        assert_eq!(snapshots.horizon(Lsn(100)), Lsn(100), "no snapshot is open");
+        let entering = snapshots.enter().unwrap();
+        assert_eq!(snapshots.horizon(Lsn(100)), Lsn::ZERO, "nobody knows its point yet");
+        snapshots.fix(entering, Lsn(120));
+        assert_eq!(snapshots.horizon(Lsn(100)), Lsn(100), "it opened after the log's end was loaded");
+        assert_eq!(snapshots.horizon(Lsn(150)), Lsn(120));
+        snapshots.leave(entering);
+        assert_eq!(snapshots.horizon(Lsn(150)), Lsn(150));
+    }
+}

@@ -1,0 +1,454 @@
+//! One read-write transaction: its slot, its locks, its way through the log.
+
+use crate::error::{Error, Result};
+use crate::lock::{KeyMode, LockError, Name, Owner};
+use crate::tree::{Core, Tree};
+use crate::txn::{Batch, Record, View};
+use crate::version::Version;
+use foreshore_base::sync::Ordering::SeqCst;
+use foreshore_base::{Lsn, PageId, TableId, TxnId};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a compensation takes at most beyond the record that it undoes: header, flags, padding.
+const UNDO_OVERHEAD_BYTES: u64 = 16;
+
+/// A read-write transaction. Dropping it rolls it back.
+pub(crate) struct Txn {
+    pub core: Arc<Core>,
+    pub owner: Owner,
+    /// From its first write on.
+    id: Option<TxnId>,
+    /// Its last record: where a rollback begins.
+    pub last: Lsn,
+    locks: Vec<Name>,
+    /// Names under which it put images into the key table.
+    images: Vec<Name>,
+    ghosts: Vec<(Arc<Tree>, Box<[u8]>)>,
+    /// Tables that it touched, and some that transactions before it in its slot did.
+    tables: Vec<Entered>,
+    patience: Duration,
+    /// Bytes that its rollback may need, and how many of them the log keeps back for it.
+    owed: u64,
+    promised: u64,
+    /// Where records are put together.
+    pub body: Vec<u8>,
+    /// Where values are copied that are going to be replaced.
+    pub old: Vec<u8>,
+    ended: bool,
+}
+
+/// What a transaction leaves to the next one in its slot: memory, and references to tables. A reference counter is a
+/// line that all cores share; nine of them per transaction would be felt on many cores.
+#[derive(Default)]
+pub(crate) struct Kept {
+    locks: Vec<Name>,
+    images: Vec<Name>,
+    tables: Vec<Entered>,
+    body: Vec<u8>,
+    old: Vec<u8>,
+}
+
+/// References to tables that are kept at most.
+const TABLES_KEPT: usize = 32;
+
+/// Room in lists that is kept at most.
+const ROOM_KEPT: usize = 4096;
+
+/// A table that a transaction touched.
+struct Entered {
+    id: TableId,
+    tree: Arc<Tree>,
+    /// Did this transaction touch it, or only one before it?
+    active: bool,
+    /// Does it hold gap locks there?
+    scans: bool,
+    /// The leaf where it was last: often that of the next write, too.
+    leaf: PageId,
+}
+
+/// A place in a transaction to which it can go back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Savepoint {
+    last: Lsn,
+}
+
+impl Entered {
+    fn new(tree: &Arc<Tree>) -> Self {
+        Self { id: tree.id, tree: tree.clone(), active: true, scans: false, leaf: PageId::NONE }
+    }
+}
+
+impl Txn {
+    /// Begins. Waits while there are too many. `since`: when what it does was first tried.
+    pub fn begin(core: Arc<Core>, patience: Duration, since: Lsn) -> Result<Self> {
+        let owner = core.txns.slots.lease()?;
+        core.txns.keys.reset(owner, since.0);
+        Ok(Self::with_slot(core, owner, patience))
+    }
+
+    /// Goes on with a transaction from before a restart, which has prepared.
+    pub fn resume(core: Arc<Core>, owner: Owner, id: TxnId, last: Lsn) -> Self {
+        core.txns.keys.reset(owner, id.0);
+        let mut txn = Self::with_slot(core, owner, Duration::ZERO);
+        (txn.id, txn.last) = (Some(id), last);
+        txn
+    }
+
+    fn with_slot(core: Arc<Core>, owner: Owner, patience: Duration) -> Self {
+        let Kept { locks, images, tables, body, old } = core.txns.slots.take_kept(owner);
+        Self {
+            core,
+            owner,
+            id: None,
+            last: Lsn::ZERO,
+            locks,
+            images,
+            ghosts: Vec::new(),
+            tables,
+            patience,
+            owed: 0,
+            promised: 0,
+            body,
+            old,
+            ended: false,
+        }
+    }
+
+    /// The author in the version words that it writes; 0 before its first write.
+    pub fn author(&self) -> u64 {
+        self.id.map_or(0, |id| Version::of(id).author())
+    }
+
+    /// What it sees without locks: what is committed, and its own.
+    pub fn view(&self) -> View {
+        View { own: self.author(), ..self.core.txns.latest() }
+    }
+
+    /// Locks `key`, and the gap before it if asked.
+    pub fn lock(&mut self, tree: &Tree, key: &[u8], mode: KeyMode, gap: bool) -> Result<()> {
+        let name = self.core.txns.keys.name(tree.id, key);
+        self.lock_name(tree, name, Some(key), mode, gap)
+    }
+
+    /// Locks what `name` names: `key`, or the end of the table.
+    pub fn lock_name(
+        &mut self,
+        tree: &Tree,
+        name: Name,
+        key: Option<&[u8]>,
+        mode: KeyMode,
+        gap: bool,
+    ) -> Result<()> {
+        match self.core.txns.keys.acquire(self.owner, name, mode, gap, self.patience) {
+            Ok(granted) => {
+                if granted.first {
+                    self.locks.push(name);
+                }
+                if let Some(waited) = granted.waited {
+                    tree.note_lock_wait(waited);
+                }
+                Ok(())
+            }
+            Err(refused) => Err(self.refused(tree, key, refused)),
+        }
+    }
+
+    /// Waits until nobody else protects the gap before `name`.
+    pub fn wait_for_gap(&mut self, tree: &Tree, name: Name) -> Result<()> {
+        match self.core.txns.keys.wait_for_gap(self.owner, name, self.patience) {
+            Ok(waited) => {
+                if let Some(waited) = waited {
+                    tree.note_lock_wait(waited);
+                }
+                Ok(())
+            }
+            Err(refused) => Err(self.refused(tree, None, refused)),
+        }
+    }
+
+    #[cold]
+    fn refused(&self, tree: &Tree, key: Option<&[u8]>, refused: LockError) -> Error {
+        let slots = &self.core.txns.slots;
+        let txn = slots.number(self.owner);
+        let (table, key) = (tree.name.clone(), key.map(<[u8]>::to_vec));
+        match refused {
+            LockError::Deadlock { with } => Error::Deadlock { txn, with: slots.number(with), table, key },
+            LockError::Timeout { holder, waited } => Error::LockTimeout {
+                txn,
+                holder: holder.map(|holder| slots.number(holder)),
+                table,
+                key,
+                waited,
+            },
+            LockError::Aborted => Error::Aborted { txn },
+        }
+    }
+
+    /// Does it hold gap locks in this table, so that it must keep them around what it inserts?
+    pub fn scans(&self, tree: &Tree) -> bool {
+        self.entered(tree).is_some_and(|entered| entered.scans)
+    }
+
+    /// To be called before anything is done to a table: it is not dropped until the transaction ends.
+    pub fn enter(&mut self, tree: &Arc<Tree>) -> Result<()> {
+        if self.entered(tree).is_some() {
+            return Ok(());
+        }
+        tree.users.enter(self.owner).map_err(|_| Error::TableDropped { name: tree.name.clone() })?;
+        match self.tables.iter_mut().find(|known| known.id == tree.id) {
+            Some(known) => known.active = true,
+            None => self.tables.push(Entered::new(tree)),
+        }
+        Ok(())
+    }
+
+    fn entered(&self, tree: &Tree) -> Option<&Entered> {
+        self.tables.iter().find(|entered| entered.id == tree.id && entered.active)
+    }
+
+    fn entered_mut(&mut self, tree: &Tree) -> &mut Entered {
+        let entered = self.tables.iter_mut().find(|entered| entered.id == tree.id);
+        entered.expect("a table is entered before it is used")
+    }
+
+    /// The leaf of a table where it was last; [`PageId::NONE`] if it was nowhere.
+    pub fn last_leaf(&self, tree: &Tree) -> PageId {
+        self.entered(tree).map_or(PageId::NONE, |entered| entered.leaf)
+    }
+
+    /// It is at this leaf now.
+    pub fn set_last_leaf(&mut self, tree: &Tree, leaf: PageId) {
+        self.entered_mut(tree).leaf = leaf;
+    }
+
+    /// To be called before the first gap of a table is locked: from now on inserters look for gap locks.
+    pub fn begin_scanning(&mut self, tree: &Tree) {
+        let entered = self.entered_mut(tree);
+        if !entered.scans {
+            entered.scans = true;
+            // ORDERING: SeqCst, see `Tree::gap_before_next`.
+            tree.scanners.fetch_add(1, SeqCst);
+        }
+    }
+
+    /// Room for one more record, and an id. To be called with nothing latched before each change.
+    pub fn prepare_to_write(&mut self) -> Result<TxnId> {
+        self.core.log.room()?;
+        if let Some(id) = self.id {
+            return Ok(id);
+        }
+        let (log, slots) = (&self.core.log, &self.core.txns.slots);
+        slots.announce(self.owner, log.reserved());
+        let begin = Record::Begin { owner: self.owner };
+        let record = log.reserve(begin.encoded_len());
+        let id = TxnId(record.start().0);
+        slots.began(self.owner, id);
+        self.body.clear();
+        begin.encode(&mut self.body);
+        log.fill(record, &[&self.body]);
+        (self.id, self.last) = (Some(id), Lsn(id.0));
+        Ok(id)
+    }
+
+    /// Its rollback may write as many bytes more: a compensation is hardly longer than the record it undoes.
+    pub fn owe(&mut self, bytes: usize) {
+        self.owed += bytes as u64 + UNDO_OVERHEAD_BYTES;
+        let free = self.core.log.undo_bytes_free();
+        if self.owed > self.promised + free {
+            self.core.log.promise(self.owed + free - self.promised);
+            self.promised = self.owed + free;
+        }
+    }
+
+    /// It put an image under this name into the key table.
+    pub fn note_image(&mut self, name: Name) {
+        self.images.push(name);
+    }
+
+    /// It made a ghost of this key.
+    pub fn note_ghost(&mut self, tree: &Arc<Tree>, key: &[u8]) {
+        self.ghosts.push((tree.clone(), key.into()));
+    }
+
+    /// A place to go back to.
+    pub fn savepoint(&self) -> Savepoint {
+        Savepoint { last: self.last }
+    }
+
+    /// Undoes what was done since `savepoint`. Locks stay.
+    pub fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        let Some(id) = self.id else { return Ok(()) };
+        let until = savepoint.last.max(Lsn(id.0));
+        let active = self.tables.iter().filter(|entered| entered.active);
+        let tables: Vec<_> = active.map(|entered| entered.tree.clone()).collect();
+        super::roll_back(self, until, &|id| tables.iter().find(|tree| tree.id == id).cloned())
+    }
+
+    /// Commits: from now on everybody sees what it did. Returns the end of its commit record, whose durability is its
+    /// own; `None` if it wrote nothing.
+    pub fn commit(mut self) -> Option<Lsn> {
+        let end = self.id.map(|id| self.write_commit(id));
+        self.core.txns.slots.count_commit(self.owner);
+        self.finish();
+        if let Some(end) = end {
+            self.settle_if_due(end);
+        }
+        end
+    }
+
+    /// Every so often brings the common notion of who has ended up to date.
+    fn settle_if_due(&self, at: Lsn) {
+        const BYTES: u64 = 256 << 10;
+        let core = &self.core;
+        if at > core.txns.latest().settled + BYTES {
+            core.txns.settle(&core.log);
+        }
+    }
+
+    fn write_commit(&mut self, id: TxnId) -> Lsn {
+        if cfg!(seeded_bug = "txn_locks_released_early") {
+            self.release_locks();
+            std::thread::yield_now();
+        }
+        let core = &*self.core;
+        let commit = Record::Commit { owner: self.owner };
+        core.txns.slots.committing(self.owner);
+        let record = core.log.reserve(commit.encoded_len());
+        let (at, end) = (record.start(), record.end());
+        core.txns.slots.committed(self.owner, at);
+        self.body.clear();
+        commit.encode(&mut self.body);
+        core.log.fill(record, &[&self.body]);
+        self.leave_garbage(id, at);
+        end
+    }
+
+    /// Gives its locks back, stamps its images and leaves them, with its ghosts, to those who clear up; without an open
+    /// snapshot nobody needs the images.
+    fn leave_garbage(&mut self, id: TxnId, commit: Lsn) {
+        let core = &*self.core;
+        let author = Version::of(id).author();
+        let needed = core.txns.snapshots.any();
+        let stamp = needed.then_some(commit.0);
+        // Whoever has an image has its key locked.
+        for name in self.locks.drain(..) {
+            core.txns.keys.finish(self.owner, name, author, stamp);
+        }
+        let images = if needed { std::mem::take(&mut self.images) } else { Vec::new() };
+        let ghosts = std::mem::take(&mut self.ghosts);
+        if needed || !ghosts.is_empty() {
+            core.dispose(self.owner, Batch { commit, author, images, ghosts });
+        }
+        core.sweep_own(self.owner);
+    }
+
+    /// Gets ready to commit and to roll back, whichever is asked for, also after a crash. Returns the end of the record
+    /// that says so, which must be durable before anybody relies on it.
+    pub fn prepare(&mut self, gid: &[u8]) -> Result<Lsn> {
+        self.prepare_to_write()?;
+        let core = self.core.clone();
+        let prepare = Record::Prepare { owner: self.owner, previous: self.last, gid };
+        let record = core.log.reserve(prepare.encoded_len());
+        let end = record.end();
+        self.last = record.start();
+        self.body.clear();
+        prepare.encode(&mut self.body);
+        core.log.fill(record, &[&self.body]);
+        Ok(end)
+    }
+
+    /// Its changes were undone by a restart: says so in the log, and ends.
+    pub fn end_rollback(mut self) -> Result<()> {
+        if let Some(id) = self.id {
+            self.write_end(id)?;
+        }
+        self.finish();
+        Ok(())
+    }
+
+    /// Forgets it as it is: the next open decides what becomes of it.
+    pub fn abandon(mut self) {
+        self.ended = true;
+    }
+
+    /// Rolls back. After an error (a damaged or full disk) the transaction stays undone in part, with its locks, until
+    /// the database is opened again.
+    pub fn roll_back(mut self) -> Result<()> {
+        self.undo()
+    }
+
+    fn undo(&mut self) -> Result<()> {
+        self.core.txns.slots.count_rollback(self.owner);
+        if let Some(id) = self.id {
+            let undone = self.roll_back_to(Savepoint { last: Lsn::ZERO });
+            if let Err(error) = undone {
+                self.ended = true; // its slot and locks stay: nobody may see or change what is half undone
+                return Err(error);
+            }
+            self.write_end(id)?;
+        }
+        self.finish();
+        Ok(())
+    }
+
+    fn write_end(&mut self, id: TxnId) -> Result<()> {
+        let core = self.core.clone();
+        core.log.room_to_undo()?;
+        let end = Record::End { owner: self.owner };
+        let record = core.log.reserve(end.encoded_len());
+        let at = record.start();
+        self.body.clear();
+        end.encode(&mut self.body);
+        core.log.fill(record, &[&self.body]);
+        self.leave_garbage(id, at);
+        Ok(())
+    }
+
+    fn release_locks(&mut self) {
+        for name in self.locks.drain(..) {
+            self.core.txns.keys.release(self.owner, name);
+        }
+    }
+
+    fn finish(&mut self) {
+        self.ended = true;
+        self.release_locks();
+        for entered in self.tables.iter_mut().filter(|entered| entered.active) {
+            if entered.scans {
+                entered.tree.scanners.fetch_sub(1, SeqCst);
+            }
+            entered.tree.users.leave(self.owner);
+            (entered.active, entered.scans, entered.leaf) = (false, false, PageId::NONE);
+        }
+        self.core.log.redeem(self.promised);
+        self.keep();
+        self.core.txns.slots.give_back(self.owner);
+    }
+
+    /// Leaves memory and references to the next transaction in this slot, within bounds.
+    fn keep(&mut self) {
+        self.tables.retain(|known| !known.tree.is_dropped());
+        self.tables.truncate(TABLES_KEPT);
+        let mut kept = Kept {
+            locks: std::mem::take(&mut self.locks),
+            images: std::mem::take(&mut self.images),
+            tables: std::mem::take(&mut self.tables),
+            body: std::mem::take(&mut self.body),
+            old: std::mem::take(&mut self.old),
+        };
+        kept.images.clear();
+        kept.images.shrink_to(ROOM_KEPT);
+        kept.locks.shrink_to(ROOM_KEPT);
+        self.core.txns.slots.keep(self.owner, kept);
+    }
+}
+
+impl Drop for Txn {
+    fn drop(&mut self) {
+        if !self.ended {
+            // Who wants to know calls `roll_back`.
+            let _ = self.undo();
+        }
+    }
+}

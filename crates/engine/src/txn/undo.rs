@@ -1,0 +1,103 @@
+//! Rollback: a transaction's records are read backwards, and each change is undone by a change of its own.
+//!
+//! Undo is logical: by key, wherever the row is by now. Each compensation is logged with the record that is to be undone
+//! next, so a rollback that a crash interrupts goes on where it was, however often.
+//!
+//! Source: ARIES (Mohan et al., TODS 1992) §5.2, §6.3.
+
+use crate::error::{Error, Result};
+use crate::leaf::Change;
+use crate::lock::KeyMode;
+use crate::tree::Tree;
+use crate::txn::{Record, Txn};
+use foreshore_base::{Lsn, TableId};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+/// Undoes what `txn` did after its record `until`. Changes of tables that `table` does not know are passed over: they
+/// were dropped.
+///
+/// Errors: [`Error::Corrupt`]; I/O. The transaction is then undone in part; calling again goes on.
+pub(crate) fn roll_back(
+    txn: &mut Txn,
+    until: Lsn,
+    table: &dyn Fn(TableId) -> Option<Arc<Tree>>,
+) -> Result<()> {
+    let core = txn.core.clone();
+    let mut records = core.log.backward(&core.incarnations);
+    let mut at = txn.last;
+    while at > until {
+        let body = records.read(at)?;
+        at = match Record::decode(body).map_err(|detail| damaged(at, detail))? {
+            Record::Write { owner, previous, first, old, change } if owner == txn.owner => {
+                if let Some(tree) = table(change.table()) {
+                    txn.last = tree.compensate(txn, previous, first, &change, old)?;
+                }
+                previous
+            }
+            Record::Compensation { owner, undo_next, .. } if owner == txn.owner => undo_next,
+            Record::Prepare { owner, previous, .. } if owner == txn.owner => previous,
+            Record::Begin { owner } if owner == txn.owner => break,
+            _ => return Err(damaged(at, "it is not of the transaction that is rolled back".into())),
+        };
+    }
+    Ok(())
+}
+
+/// Gives a transaction that prepared before a restart its locks back, and readers the images of what it changed.
+pub(crate) fn restore_prepared(txn: &mut Txn, table: &dyn Fn(TableId) -> Option<Arc<Tree>>) -> Result<()> {
+    let core = txn.core.clone();
+    let mut records = core.log.backward(&core.incarnations);
+    let mut before: HashMap<(TableId, Vec<u8>), Option<Vec<u8>>> = HashMap::new();
+    let mut at = txn.last;
+    loop {
+        let body = records.read(at)?;
+        at = match Record::decode(body).map_err(|detail| damaged(at, detail))? {
+            Record::Write { previous, first, old, change, .. } => {
+                if let Some(tree) = table(change.table()) {
+                    let key = change.key().ok_or_else(|| damaged(at, "it changes no row".into()))?;
+                    txn.enter(&tree)?;
+                    if !cfg!(seeded_bug = "txn_prepared_unlocked") {
+                        txn.lock(&tree, key, KeyMode::Exclusive, false)?;
+                    }
+                    let value = match before.entry((tree.id, key.to_vec())) {
+                        Entry::Occupied(known) => known.into_mut(),
+                        Entry::Vacant(unknown) => unknown.insert(tree.newest(key)?),
+                    };
+                    *value = undone(&change, old, value.take()).ok_or_else(|| {
+                        damaged(at, "a row that a prepared transaction changed is not as it left it".into())
+                    })?;
+                    if first {
+                        tree.restore_image(txn, key, value.as_deref());
+                    }
+                }
+                previous
+            }
+            Record::Compensation { undo_next, .. } => undo_next,
+            Record::Prepare { previous, .. } => previous,
+            _ => return Ok(()),
+        };
+    }
+}
+
+/// The value before `change`, given the one after it; `None` if they do not fit.
+fn undone(change: &Change<'_>, old: &[u8], after: Option<Vec<u8>>) -> Option<Option<Vec<u8>>> {
+    match *change {
+        Change::Put { .. } => Some(None),
+        Change::Ghost { .. } => Some(Some(old.to_vec())),
+        Change::Patch { kept, old, new, .. } => {
+            let mut value = after?;
+            if value.get(kept..)?.get(..new.len())? != new {
+                return None;
+            }
+            value.splice(kept..kept + new.len(), old.iter().copied());
+            Some(Some(value))
+        }
+        _ => None,
+    }
+}
+
+fn damaged(at: Lsn, detail: String) -> Error {
+    Error::corrupt(format!("log record at {at}"), detail)
+}

@@ -1,0 +1,176 @@
+//! A storm of deadlocks through the public interface: everybody finishes, and nothing is left.
+//!
+//! `FORESHORE_SEED` chooses the seed.
+
+mod common;
+
+use common::{Rng, env};
+use foreshore::{ByteTable, Database, Result, Transaction};
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+const THREADS: usize = 16;
+const PER_THREAD: usize = 150;
+const KEYS: usize = 8;
+
+/// No transaction may take as long, however often it is run again.
+const FINISHES_WITHIN: Duration = Duration::from_secs(30);
+
+fn key(rng: &mut Rng) -> [u8; 1] {
+    [rng.below(KEYS) as u8]
+}
+
+/// Locks in a random order: upgrades, whole ranges, insertions, removals.
+fn work(tx: &Transaction, table: &ByteTable, rng: &mut Rng) -> Result<()> {
+    let rows = tx.bytes(table);
+    for _ in 0..2 + rng.below(4) {
+        let key = key(rng);
+        match rng.below(6) {
+            0 | 1 => {
+                let value = rows.get(&key)?.map_or(0, |value| value[0]);
+                thread::yield_now();
+                rows.put(&key, &[value.wrapping_add(1)])?;
+            }
+            2 => rows.range(..).take(1 + rng.below(KEYS)).try_for_each(|row| row.map(drop))?,
+            3 => rows.range(..).rev().take(1 + rng.below(KEYS)).try_for_each(|row| row.map(drop))?,
+            4 => drop(rows.remove(&key)?),
+            _ => drop(rows.insert(&key, &[0])?),
+        }
+        thread::yield_now();
+    }
+    Ok(())
+}
+
+/// How a thread fared.
+#[derive(Clone, Copy, Debug, Default)]
+struct Fare {
+    /// Runs of the unluckiest transaction, and of all.
+    worst_runs: usize,
+    runs: usize,
+    longest: Duration,
+}
+
+fn storm(db: &Database, table: &ByteTable, mut rng: Rng) -> Result<Fare> {
+    let mut fare = Fare::default();
+    for _ in 0..PER_THREAD {
+        let (begun, mut runs) = (Instant::now(), 0);
+        db.transact(|tx| {
+            runs += 1;
+            work(tx, table, &mut rng)
+        })?;
+        fare.worst_runs = fare.worst_runs.max(runs);
+        fare.runs += runs;
+        fare.longest = fare.longest.max(begun.elapsed());
+    }
+    Ok(fare)
+}
+
+/// Every transaction finishes, within bounded time, and no thread starves.
+#[test]
+fn everybody_finishes() {
+    let seed = env("FORESHORE_SEED", 1);
+    println!("FORESHORE_SEED={seed}");
+    let db = Database::in_memory().unwrap();
+    let table = db.byte_table("rows").unwrap();
+    let begun = Instant::now();
+    let fares: Vec<Fare> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let (db, table) = (&db, &table);
+                scope.spawn(move || storm(db, table, Rng(seed ^ (thread as u64) << 32)).unwrap())
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let took = begun.elapsed();
+    let stats = db.stats();
+    let runs: usize = fares.iter().map(|fare| fare.runs).sum();
+    let worst = fares.iter().map(|fare| fare.worst_runs).max().unwrap();
+    let longest = fares.iter().map(|fare| fare.longest).max().unwrap();
+    println!(
+        "{} transactions in {took:?}: {runs} runs, {} deadlocks, {} timeouts; the unluckiest ran {worst} times, the \
+         longest took {longest:?}",
+        THREADS * PER_THREAD,
+        stats.deadlocks,
+        stats.lock_timeouts
+    );
+    assert!(stats.deadlocks > 0, "a storm without deadlocks");
+    assert_eq!(stats.lock_timeouts, 0, "a deadlock that nobody found");
+    assert!(longest < FINISHES_WITHIN, "somebody starves: {fares:?}");
+    assert_nothing_is_left(&db);
+}
+
+/// A circle through every thread is broken at once, at the cost of few.
+#[test]
+fn a_circle_of_all_is_broken_soon() {
+    let db = Database::in_memory().unwrap();
+    let table = db.byte_table("rows").unwrap();
+    for round in 0..20 {
+        let barrier = Barrier::new(THREADS);
+        let (victims, longest) = thread::scope(|scope| {
+            let threads: Vec<_> = (0..THREADS)
+                .map(|thread| {
+                    let (db, table, barrier) = (&db, &table, &barrier);
+                    scope.spawn(move || {
+                        let tx = db.begin().unwrap();
+                        tx.bytes(table).put(&[thread as u8], b"mine").unwrap();
+                        barrier.wait();
+                        let begun = Instant::now();
+                        let next = [((thread + 1) % THREADS) as u8];
+                        let done = tx.bytes(table).put(&next, b"next").and_then(|()| tx.commit());
+                        (done.is_err(), begun.elapsed())
+                    })
+                })
+                .collect();
+            let ends: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+            (ends.iter().filter(|end| end.0).count(), ends.iter().map(|end| end.1).max().unwrap())
+        });
+        assert_eq!(victims, 1, "round {round}: one victim is enough");
+        assert!(longest < Duration::from_secs(1), "round {round}: it took {longest:?}");
+    }
+    assert_nothing_is_left(&db);
+}
+
+/// A single write waits behind a transaction, and a third behind both: were it part of their deadlock, it would fail
+/// although it has done nothing.
+#[test]
+fn single_writes_are_no_victims() {
+    let db = Database::in_memory().unwrap();
+    let table = db.byte_table("rows").unwrap();
+    let waits = Duration::from_millis(30);
+    for round in 0..5u8 {
+        table.put(b"a", &[round]).unwrap();
+        table.put(b"b", &[round]).unwrap();
+        let (one, two) = (db.begin().unwrap(), db.begin().unwrap());
+        one.bytes(&table).get(b"a").unwrap();
+        two.bytes(&table).get(b"b").unwrap();
+        thread::scope(|scope| {
+            // Two waits for one.
+            let two = scope.spawn(|| two.bytes(&table).put(b"a", &[9]).and_then(|()| two.commit()));
+            thread::sleep(waits);
+            // The write waits for two, which has read b.
+            let single = scope.spawn(|| table.put(b"b", &[7]));
+            thread::sleep(waits);
+            // One waits behind the write, and so for two: a circle that is none without the write.
+            one.bytes(&table).get(b"b").unwrap();
+            one.commit().unwrap();
+            two.join().unwrap().unwrap();
+            single.join().unwrap().unwrap();
+        });
+        assert_eq!(table.get(b"b").unwrap(), Some(vec![7]));
+    }
+    assert_nothing_is_left(&db);
+}
+
+fn assert_nothing_is_left(db: &Database) {
+    assert!(db.transactions().is_empty());
+    let begun = Instant::now();
+    while db.stats().image_bytes > 0 && begun.elapsed() < Duration::from_secs(5) {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let stats = db.stats();
+    assert_eq!((stats.image_bytes, stats.transactions, stats.snapshots), (0, 0, 0));
+    db.check().unwrap();
+    db.clone().close().unwrap();
+}

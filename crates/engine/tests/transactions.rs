@@ -1,0 +1,375 @@
+//! Transactions as users see them: atomic, isolated, undone, retried.
+
+mod common;
+
+use foreshore::{ByteTable, Database, Error, Isolation, Result, TransactionOptions};
+use std::time::Duration;
+
+fn rows(table: &ByteTable) -> Vec<(Vec<u8>, Vec<u8>)> {
+    table.range(..).collect::<Result<_>>().unwrap()
+}
+
+fn row(key: &[u8], value: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    (key.to_vec(), value.to_vec())
+}
+
+fn short() -> TransactionOptions {
+    TransactionOptions::new().lock_timeout(Duration::from_millis(50))
+}
+
+/// What a transaction does is seen by itself at once, by others when it commits.
+#[test]
+fn changes_appear_at_the_commit() {
+    let db = Database::in_memory().unwrap();
+    let t = db.byte_table("t").unwrap();
+    t.put(b"a", b"old").unwrap();
+    t.put(b"b", b"stays").unwrap();
+    let tx = db.begin().unwrap();
+    let mine = tx.bytes(&t);
+    mine.put(b"a", b"new").unwrap();
+    assert!(mine.insert(b"c", b"inserted").unwrap());
+    assert!(!mine.insert(b"c", b"again").unwrap());
+    assert!(mine.remove(b"b").unwrap());
+    assert!(!mine.remove(b"b").unwrap());
+    assert_eq!(mine.get(b"a").unwrap().as_deref(), Some(&b"new"[..]));
+    assert_eq!(mine.get(b"b").unwrap(), None);
+    let own: Vec<_> = mine.range(..).collect::<Result<_>>().unwrap();
+    assert_eq!(own, [row(b"a", b"new"), row(b"c", b"inserted")]);
+    // Others see what is committed, without waiting.
+    assert_eq!(rows(&t), [row(b"a", b"old"), row(b"b", b"stays")]);
+    assert_eq!(t.get(b"c").unwrap(), None);
+    tx.commit().unwrap();
+    assert_eq!(rows(&t), [row(b"a", b"new"), row(b"c", b"inserted")]);
+    assert_eq!(db.check().unwrap().tables[1].rows, 2);
+}
+
+/// A rollback, asked for or by dropping, restores every row.
+#[test]
+fn rollback_restores_everything() {
+    let db = Database::in_memory().unwrap();
+    let t = db.byte_table("t").unwrap();
+    for n in 0..1000u32 {
+        t.put(&n.to_be_bytes(), &[n as u8; 40]).unwrap();
+    }
+    let before = rows(&t);
+    for dropped in [false, true] {
+        let tx = db.begin().unwrap();
+        let mine = tx.bytes(&t);
+        for n in 0..2000u32 {
+            match n % 4 {
+                0 => mine.put(&n.to_be_bytes(), &[7; 300]).unwrap(),
+                1 => _ = mine.remove(&n.to_be_bytes()).unwrap(),
+                2 => mine.put(&n.to_be_bytes(), b"short").unwrap(),
+                _ => mine.put(&(n + 1_000_000).to_be_bytes(), &[1; 100]).unwrap(),
+            }
+            if n % 3 == 0 {
+                mine.put(&n.to_be_bytes(), b"twice").unwrap();
+            }
+        }
+        assert_eq!(rows(&t), before, "others see nothing of it");
+        if dropped {
+            drop(tx)
+        } else {
+            tx.rollback().unwrap()
+        }
+        assert_eq!(rows(&t), before);
+    }
+    let report = db.check().unwrap();
+    assert_eq!((report.tables[1].rows, report.tables[1].ghosts), (1000, 0));
+}
+
+#[test]
+fn savepoints_undo_a_part() {
+    let db = Database::in_memory().unwrap();
+    let t = db.byte_table("t").unwrap();
+    t.put(b"a", b"0").unwrap();
+    let tx = db.begin().unwrap();
+    let mine = tx.bytes(&t);
+    let start = tx.savepoint().unwrap();
+    mine.put(b"a", b"1").unwrap();
+    mine.put(b"b", b"1").unwrap();
+    let middle = tx.savepoint().unwrap();
+    mine.put(b"a", b"2").unwrap();
+    mine.remove(b"b").unwrap();
+    mine.put(b"c", b"2").unwrap();
+    tx.rollback_to(middle).unwrap();
+    let own: Vec<_> = mine.range(..).collect::<Result<_>>().unwrap();
+    assert_eq!(own, [row(b"a", b"1"), row(b"b", b"1")]);
+    mine.put(b"a", b"3").unwrap();
+    tx.rollback_to(middle).unwrap();
+    assert_eq!(mine.get(b"a").unwrap().as_deref(), Some(&b"1"[..]));
+    tx.rollback_to(start).unwrap();
+    assert_eq!(mine.get(b"a").unwrap().as_deref(), Some(&b"0"[..]));
+    mine.put(b"d", b"4").unwrap();
+    tx.commit().unwrap();
+    assert_eq!(rows(&t), [row(b"a", b"0"), row(b"d", b"4")]);
+    let other = db.begin().unwrap();
+    assert!(matches!(other.rollback_to(start), Err(Error::Argument(_))));
+}
+
+/// A snapshot sees one point in time, however much happens after it.
+#[test]
+fn snapshots_do_not_move() {
+    let db = Database::in_memory().unwrap();
+    let t = db.byte_table("t").unwrap();
+    for n in 0..500u32 {
+        t.put(&n.to_be_bytes(), &n.to_be_bytes()).unwrap();
+    }
+    let running = db.begin().unwrap();
+    running.bytes(&t).put(&7u32.to_be_bytes(), b"running").unwrap();
+    let before = rows(&t);
+    let snapshot = db.snapshot().unwrap();
+    let seen = |s: &foreshore::Snapshot| -> Vec<_> { s.bytes(&t).range(..).collect::<Result<_>>().unwrap() };
+    running.commit().unwrap();
+    for round in 0..3u8 {
+        for n in 0..1000u32 {
+            if n % 5 == u32::from(round) {
+                t.remove(&n.to_be_bytes()).map(|_| ())
+            } else {
+                t.put(&n.to_be_bytes(), &[round; 20])
+            }
+            .unwrap();
+        }
+        assert_eq!(seen(&snapshot), before);
+        let tx = db.begin().unwrap();
+        for n in (0..1000u32).step_by(3) {
+            tx.bytes(&t).put(&n.to_be_bytes(), &[round; 9]).unwrap();
+            tx.bytes(&t).remove(&(n + 1).to_be_bytes()).unwrap();
+        }
+        assert_eq!(seen(&snapshot), before);
+        if round == 1 { tx.rollback() } else { tx.commit() }.unwrap();
+        assert_eq!(seen(&snapshot), before);
+        let mut back: Vec<_> = snapshot.bytes(&t).range(..).rev().collect::<Result<_>>().unwrap();
+        back.reverse();
+        assert_eq!(back, before);
+        for n in 0..1000u32 {
+            let expected =
+                before.iter().find(|(key, _)| *key == n.to_be_bytes()).map(|(_, value)| value.clone());
+            assert_eq!(snapshot.bytes(&t).get(&n.to_be_bytes()).unwrap(), expected, "{n}");
+        }
+    }
+    drop(snapshot);
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(db.stats().image_bytes, 0);
+    assert_eq!(db.check().unwrap().tables[1].ghosts, 0, "ghosts go when nobody can see them");
+}
+
+/// Two transactions that want each other's rows: one gives way, with a message that says what to do.
+#[test]
+fn deadlocks_end_with_one_victim() {
+    let db = Database::in_memory().unwrap();
+    let t = db.byte_table("t").unwrap();
+    t.put(b"a", b"0").unwrap();
+    t.put(b"b", b"0").unwrap();
+    let barrier = std::sync::Barrier::new(2);
+    let run = |first: &'static [u8], second: &'static [u8]| -> Result<()> {
+        let tx = db.begin()?;
+        tx.bytes(&t).put(first, b"1")?;
+        barrier.wait();
+        tx.bytes(&t).put(second, b"1")?;
+        tx.commit()
+    };
+    let results = std::thread::scope(|s| {
+        let other = s.spawn(|| run(b"b", b"a"));
+        [run(b"a", b"b"), other.join().unwrap()]
+    });
+    let failed: Vec<_> = results.iter().filter_map(|result| result.as_ref().err()).collect();
+    assert_eq!(failed.len(), 1, "{results:?}");
+    assert!(failed[0].is_retryable() && failed[0].to_string().contains("of table \"t\""), "{}", failed[0]);
+}
+
+/// Serializable transactions see no phantoms: an insertion into a range that another has read waits.
+#[test]
+fn insertions_wait_for_readers_of_the_range() {
+    let db = Database::in_memory().unwrap();
+    let t = db.byte_table("t").unwrap();
+    for key in [b"b", b"d", b"f"] {
+        t.put(key, b"").unwrap();
+    }
+    for reverse in [false, true] {
+        let reader = db.begin_with(short()).unwrap();
+        let range = reader.bytes(&t).range(&b"c"[..]..&b"e"[..]);
+        let seen: Vec<_> = if reverse { range.rev().collect() } else { range.collect() };
+        assert_eq!(seen.len(), 1);
+        for (key, free) in [(b"c", false), (b"e", false), (b"a", true), (b"z", true)] {
+            let writer = db.begin_with(short()).unwrap();
+            let inserted = writer.bytes(&t).insert(key, b"");
+            assert_eq!(inserted.is_ok(), free, "{key:?} reverse {reverse}: {inserted:?}");
+        }
+        reader.commit().unwrap();
+        let writer = db.begin_with(short()).unwrap();
+        assert!(writer.bytes(&t).insert(b"c", b"").unwrap());
+    }
+}
+
+#[test]
+fn levels_differ_in_what_they_lock() {
+    let db = Database::in_memory().unwrap();
+    let t = db.byte_table("t").unwrap();
+    t.put(b"a", b"0").unwrap();
+    let level = |isolation| db.begin_with(short().isolation(isolation)).unwrap();
+    let (committed, repeatable, serializable) =
+        (level(Isolation::ReadCommitted), level(Isolation::RepeatableRead), level(Isolation::Serializable));
+    assert!(committed.bytes(&t).get(b"a").unwrap().is_some());
+    t.put(b"a", b"1").unwrap();
+    assert_eq!(committed.bytes(&t).get(b"a").unwrap().as_deref(), Some(&b"1"[..]));
+    assert_eq!(repeatable.bytes(&t).range(..).count(), 1);
+    t.put(b"b", b"1").unwrap();
+    assert_eq!(repeatable.bytes(&t).range(..).count(), 2, "a repeatable reader may see new rows");
+    assert_eq!(serializable.bytes(&t).range(..).count(), 2);
+    let writer = db.begin_with(short()).unwrap();
+    assert!(writer.bytes(&t).put(b"a", b"2").is_err());
+    drop((repeatable, serializable));
+    writer.bytes(&t).put(b"a", b"2").unwrap();
+}
+
+/// A range goes on in a private copy of a leaf. What was not committed when the copy was made does not become so because
+/// its author has ended since.
+#[test]
+fn ranges_do_not_believe_what_was_rolled_back_behind_them() {
+    let db = Database::in_memory().unwrap();
+    let t = db.byte_table("t").unwrap();
+    for key in [b"a", b"b", b"c"] {
+        t.put(key, b"old").unwrap();
+    }
+    for level in [Isolation::ReadCommitted, Isolation::RepeatableRead] {
+        for (reverse, remove) in [(false, false), (true, false), (false, true), (true, true)] {
+            let what = format!("{level:?}, reverse {reverse}, remove {remove}");
+            let writer = db.begin().unwrap();
+            if remove {
+                writer.bytes(&t).remove(b"b").unwrap();
+            } else {
+                writer.bytes(&t).put(b"b", b"never").unwrap();
+            }
+            let reader = db.begin_with(short().isolation(level)).unwrap();
+            let mut rows = reader.bytes(&t).range(..);
+            let mut next = || if reverse { rows.next_back() } else { rows.next() }.unwrap().unwrap();
+            next();
+            writer.rollback().unwrap();
+            drop(db.snapshot().unwrap()); // brings up to date who has ended
+            assert_eq!(next(), row(b"b", b"old"), "{what}");
+            reader.bytes(&t).put(if reverse { b"a" } else { b"c" }, b"own").unwrap();
+            assert_eq!(next().1, b"own", "{what}: what it writes itself it sees");
+        }
+    }
+}
+
+#[test]
+fn other_threads_can_abort() {
+    let db = Database::in_memory().unwrap();
+    let t = db.byte_table("t").unwrap();
+    let tx = db.begin().unwrap();
+    tx.bytes(&t).put(b"a", b"1").unwrap();
+    assert_eq!(db.transactions(), [tx.number()]);
+    assert!(db.abort(tx.number()).unwrap());
+    assert!(!db.abort(tx.number()).unwrap());
+    assert!(matches!(tx.bytes(&t).put(b"a", b"2"), Err(Error::Aborted { .. })));
+    assert!(matches!(tx.commit(), Err(Error::Aborted { .. })));
+    assert_eq!(t.get(b"a").unwrap(), None);
+    let idle = db.begin_with(TransactionOptions::new().idle_timeout(Duration::from_millis(100))).unwrap();
+    idle.bytes(&t).put(b"a", b"3").unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(matches!(idle.commit(), Err(Error::Aborted { .. })));
+    assert!(db.transactions().is_empty());
+}
+
+#[test]
+fn tables_in_use_are_not_dropped() {
+    let db = Database::in_memory().unwrap();
+    let t = db.byte_table("t").unwrap();
+    let tx = db.begin().unwrap();
+    tx.bytes(&t).put(b"a", b"1").unwrap();
+    std::thread::scope(|s| {
+        let dropping = s.spawn(|| db.drop_table("t"));
+        std::thread::sleep(Duration::from_millis(100));
+        let late = db.begin().unwrap();
+        assert!(matches!(late.bytes(&t).get(b"a"), Err(Error::TableDropped { .. })));
+        tx.commit().unwrap();
+        assert!(dropping.join().unwrap().unwrap());
+    });
+    assert!(db.tables().unwrap().is_empty());
+}
+
+/// Transfers between accounts keep their sum, for every reader at any time.
+#[test]
+fn transfers_keep_the_sum() {
+    const ACCOUNTS: u64 = 20;
+    let db = Database::in_memory().unwrap();
+    let accounts = db.table::<u64, i64>("accounts").unwrap();
+    for account in 0..ACCOUNTS {
+        accounts.put(&account, &100).unwrap();
+    }
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|s| {
+        let writers: Vec<_> = (0..4u64)
+            .map(|seed| {
+                let (db, accounts) = (&db, &accounts);
+                s.spawn(move || {
+                    let mut random = common::Rng(seed + 1);
+                    for _ in 0..500 {
+                        let (from, to) =
+                            (random.below(ACCOUNTS as usize) as u64, random.below(ACCOUNTS as usize) as u64);
+                        db.transact(|tx| {
+                            let accounts = tx.table(accounts);
+                            let amount = accounts.get(&from)?.unwrap().min(10);
+                            accounts.put(&from, &(accounts.get(&from)?.unwrap() - amount))?;
+                            accounts.put(&to, &(accounts.get(&to)?.unwrap() + amount))
+                        })
+                        .unwrap();
+                    }
+                })
+            })
+            .collect();
+        s.spawn(|| {
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                let snapshot = db.snapshot().unwrap();
+                let sum: i64 = snapshot.table(&accounts).range(..).unwrap().map(|row| row.unwrap().1).sum();
+                assert_eq!(sum, 100 * ACCOUNTS as i64, "a snapshot");
+                let sum: i64 = db
+                    .transact(|tx| {
+                        let mut sum = 0;
+                        for row in tx.table(&accounts).range(..)? {
+                            sum += row?.1;
+                        }
+                        Ok(sum)
+                    })
+                    .unwrap();
+                assert_eq!(sum, 100 * ACCOUNTS as i64, "a serializable reader");
+            }
+        });
+        for writer in writers {
+            writer.join().unwrap();
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    assert_eq!(db.stats().transactions, 0);
+    db.check().unwrap();
+}
+
+/// Old versions have a budget: beyond it the oldest snapshot is told so, and a new one works.
+#[test]
+fn old_versions_are_bounded() {
+    let db = Database::builder()
+        .old_version_bytes(64 << 10)
+        .open_on(std::sync::Arc::new(foreshore_io::MemVfs::new()))
+        .unwrap();
+    let t = db.byte_table("t").unwrap();
+    let put_all = |byte| (0..200u8).for_each(|n| t.put(&[n], &[byte; 1000]).unwrap());
+    put_all(0);
+    let snapshot = db.snapshot().unwrap();
+    assert!(snapshot.bytes(&t).get(&[7]).unwrap().is_some());
+    for round in 1..20 {
+        put_all(round);
+    }
+    let since = std::time::Instant::now();
+    while snapshot.bytes(&t).get(&[7]).is_ok() {
+        assert!(
+            since.elapsed() < Duration::from_secs(10),
+            "{} bytes of old versions",
+            db.stats().image_bytes
+        );
+    }
+    assert!(matches!(snapshot.bytes(&t).get(&[7]), Err(Error::SnapshotTooOld)));
+    assert!(matches!(snapshot.bytes(&t).range(..).next(), Some(Err(Error::SnapshotTooOld))));
+    assert_eq!(db.snapshot().unwrap().bytes(&t).get(&[7]).unwrap(), Some(vec![19; 1000]));
+}

@@ -1,0 +1,135 @@
+//! Descents, one at a time and many side by side.
+//!
+//! Source: ANCHORS (static search): with one query after another each waits for its own misses; 128 queries that go down
+//! layer by layer, and ask for their next lines as they go, wait for memory's throughput instead of its latency.
+
+#[cfg(target_arch = "x86_64")]
+use super::line::{Avx2, Avx512};
+use super::line::{Compare, Isa, PackedLane, Portable};
+use super::{Layer, StaticMap};
+use crate::node::int::IntKey;
+use crate::search::Lane;
+
+/// Queries that descend side by side.
+const BATCH: usize = 128;
+
+impl<K: IntKey> StaticMap<K>
+where
+    K::Lane: PackedLane,
+{
+    /// The number of keys below `lane`.
+    #[inline]
+    pub(super) fn rank(&self, lane: K::Lane) -> usize {
+        match self.isa {
+            Isa::Portable => rank::<Portable, K::Lane>(&self.keys, &self.layers, lane),
+            // SAFETY: the processor has it, or `isa` would not be this.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => unsafe { rank_avx2(&self.keys, &self.layers, lane) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => unsafe { rank_avx512(&self.keys, &self.layers, lane) },
+        }
+    }
+
+    /// Finds the ranks of all keys, a batch at a time, and hands each batch to `finish`: images, ranks, results.
+    pub(super) fn batches<R>(
+        &self,
+        keys: &[K],
+        results: &mut [R],
+        finish: impl Fn(&[K::Lane], &[usize], &mut [R]),
+    ) {
+        let mut lanes = [K::Lane::MIN; BATCH];
+        let mut ranks = [0; BATCH];
+        for (keys, results) in keys.chunks(BATCH).zip(results.chunks_mut(BATCH)) {
+            let (lanes, ranks) = (&mut lanes[..keys.len()], &mut ranks[..keys.len()]);
+            lanes.iter_mut().zip(keys).for_each(|(lane, key)| *lane = key.to_lane());
+            self.ranks(lanes, ranks);
+            finish(lanes, ranks, results);
+        }
+    }
+
+    fn ranks(&self, lanes: &[K::Lane], ranks: &mut [usize]) {
+        match self.isa {
+            Isa::Portable => rank_many::<Portable, K::Lane>(&self.keys, &self.layers, lanes, ranks),
+            // SAFETY: the processor has it, or `isa` would not be this.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => unsafe { rank_many_avx2(&self.keys, &self.layers, lanes, ranks) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => unsafe { rank_many_avx512(&self.keys, &self.layers, lanes, ranks) },
+        }
+    }
+}
+
+/// The keys of a line.
+#[inline(always)]
+fn line_of<L: Lane>(keys: &[L], layer: Layer, line: usize) -> &[L] {
+    let first = layer.offset + line * L::PER_LINE;
+    &keys[first..first + L::PER_LINE]
+}
+
+/// F3: separators below this are those at most at `lane`; the greatest image alone is not told from padding, and need not
+/// be, for only the last key can be it.
+#[inline(always)]
+fn beyond<L: Lane>(lane: L) -> L {
+    lane.after().unwrap_or(lane)
+}
+
+#[inline(always)]
+fn rank<C: Compare, L: PackedLane>(keys: &[L], layers: &[Layer], lane: L) -> usize {
+    let beyond = beyond(lane);
+    let (leaves, upper) = layers.split_first().expect("there is layer 0");
+    let mut line = 0;
+    for layer in upper.iter().rev() {
+        // SAFETY: only called where `C`'s instructions are there; `line_of` gives whole lines.
+        let child = unsafe { C::count_below(line_of(keys, *layer, line), beyond) };
+        line = line * (L::PER_LINE + 1) + child;
+    }
+    // SAFETY: as above.
+    line * L::PER_LINE + unsafe { C::count_below(line_of(keys, *leaves, line), lane) }
+}
+
+/// As `rank`, for a batch; `ranks` serves for the lines on the way.
+#[inline(always)]
+fn rank_many<C: Compare, L: PackedLane>(keys: &[L], layers: &[Layer], lanes: &[L], ranks: &mut [usize]) {
+    ranks.fill(0);
+    for (i, layer) in layers.iter().enumerate().skip(1).rev() {
+        let below = layers[i - 1];
+        for (line, &lane) in ranks.iter_mut().zip(lanes) {
+            // SAFETY: only called where `C`'s instructions are there; `line_of` gives whole lines.
+            let child = unsafe { C::count_below(line_of(keys, *layer, *line), beyond(lane)) };
+            *line = *line * (L::PER_LINE + 1) + child;
+            let next = keys.as_ptr().wrapping_add(below.offset + *line * L::PER_LINE);
+            foreshore_base::prefetch::prefetch_lines(next, 64);
+        }
+    }
+    let leaves = *layers.first().expect("there is layer 0");
+    for (line, &lane) in ranks.iter_mut().zip(lanes) {
+        // SAFETY: as above.
+        *line = *line * L::PER_LINE + unsafe { C::count_below(line_of(keys, leaves, *line), lane) };
+    }
+}
+
+/// The queries, compiled for an instruction set as a whole.
+macro_rules! compiled_for {
+    ($features:literal, $compare:ty, $one:ident, $many:ident) => {
+        /// # Safety
+        /// The processor has the features.
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = $features)]
+        unsafe fn $one<L: PackedLane>(keys: &[L], layers: &[Layer], lane: L) -> usize {
+            rank::<$compare, L>(keys, layers, lane)
+        }
+
+        /// # Safety
+        /// The processor has the features.
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = $features)]
+        unsafe fn $many<L: PackedLane>(keys: &[L], layers: &[Layer], lanes: &[L], ranks: &mut [usize]) {
+            rank_many::<$compare, L>(keys, layers, lanes, ranks);
+        }
+    };
+}
+
+compiled_for!("avx2,popcnt", Avx2, rank_avx2, rank_many_avx2);
+compiled_for!("avx512f,avx2,popcnt", Avx512, rank_avx512, rank_many_avx512);

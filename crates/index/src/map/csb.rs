@@ -1,0 +1,171 @@
+//! Integer keys in a CSB+-tree.
+
+use super::Pinned;
+use crate::csb::{Backward, Csb, CsbStats, Forward};
+use crate::node::int::IntKey;
+use crate::reclaim::Pin;
+use crate::tree::Broken;
+use std::ops::RangeBounds;
+
+/// An ordered map from integers (`u64`, `u32`, `i64`, `i32`) to 64-bit words, for many threads: as
+/// [`IntMap`](crate::IntMap), in a CSB+-tree.
+///
+/// Its inner nodes hold twice the keys in the same memory, so lookups meet fewer cache lines; a split copies its right
+/// siblings, so inserts cost more. `F` (4 to 256) is the number of keys a node holds, and of nodes a group holds; groups
+/// are allocated whole, so small maps are better off with a small `F`.
+pub struct CsbMap<K: IntKey, const F: usize = 64> {
+    tree: Csb<K, F>,
+}
+
+impl<K: IntKey, const F: usize> Default for CsbMap<K, F> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K: IntKey, const F: usize> std::fmt::Debug for CsbMap<K, F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CsbMap").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl<K: IntKey, const F: usize> CsbMap<K, F> {
+    /// An empty map.
+    pub fn new() -> Self {
+        Self { tree: Csb::new() }
+    }
+
+    /// A map of these entries, whose keys rise strictly; leaves and groups are filled to about `fill` (0.1 ..= 1).
+    ///
+    /// Panics if keys do not rise, or on another `fill`.
+    pub fn bulk_load(entries: impl IntoIterator<Item = (K, u64)>, fill: f64) -> Self {
+        Self { tree: Csb::bulk_load(entries.into_iter(), fill) }
+    }
+
+    /// A handle that pins once for many operations.
+    pub fn pin(&self) -> Pinned<'_, Self> {
+        Pinned { map: self, pin: Pin::new() }
+    }
+
+    /// The value of `key`.
+    #[inline]
+    pub fn get(&self, key: K) -> Option<u64> {
+        self.tree.get(key, &Pin::new())
+    }
+
+    /// Sets the value of `key`; returns the old one.
+    #[inline]
+    pub fn insert(&self, key: K, value: u64) -> Option<u64> {
+        self.tree.insert(key, value, &Pin::new())
+    }
+
+    /// Removes `key`; returns its value.
+    #[inline]
+    pub fn remove(&self, key: K) -> Option<u64> {
+        self.tree.remove(key, &Pin::new())
+    }
+
+    /// The value of the greatest entry with a key at most `key`.
+    #[inline]
+    pub fn floor(&self, key: K) -> Option<u64> {
+        self.tree.floor(key, &Pin::new())
+    }
+
+    /// The value of the greatest entry with a key below `key`.
+    #[inline]
+    pub fn below(&self, key: K) -> Option<u64> {
+        self.tree.below(key, &Pin::new())
+    }
+
+    /// The entries with keys in `bounds`, upwards. The iterator pins: see [`Pinned`].
+    pub fn range(&self, bounds: impl RangeBounds<K>) -> CsbRange<'_, K, F> {
+        CsbRange(Forward::new(&self.tree, &bounds))
+    }
+
+    /// The entries with keys in `bounds`, downwards. The iterator pins: see [`Pinned`].
+    pub fn range_rev(&self, bounds: impl RangeBounds<K>) -> CsbRangeRev<'_, K, F> {
+        CsbRangeRev(Backward::new(&self.tree, &bounds))
+    }
+
+    /// The number of entries. Exact while nobody changes the map.
+    pub fn len(&self) -> u64 {
+        self.tree.len()
+    }
+
+    /// Is the map empty?
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Memory in bytes: whole groups, of which what was never used is address space only.
+    pub fn bytes(&self) -> u64 {
+        self.tree.bytes()
+    }
+
+    /// Walks the structure and names the first invariant found broken. Call it while no other thread changes the map.
+    pub fn check(&self) -> Result<(), Broken> {
+        self.tree.check()
+    }
+
+    /// Counts of events and nodes. Walks the groups.
+    pub fn stats(&self) -> CsbStats {
+        self.tree.stats()
+    }
+}
+
+/// As the methods of [`CsbMap`], without pinning each time.
+impl<K: IntKey, const F: usize> Pinned<'_, CsbMap<K, F>> {
+    /// See [`CsbMap::get`].
+    #[inline]
+    pub fn get(&self, key: K) -> Option<u64> {
+        self.map.tree.get(key, &self.pin)
+    }
+
+    /// See [`CsbMap::insert`].
+    #[inline]
+    pub fn insert(&self, key: K, value: u64) -> Option<u64> {
+        self.map.tree.insert(key, value, &self.pin)
+    }
+
+    /// See [`CsbMap::remove`].
+    #[inline]
+    pub fn remove(&self, key: K) -> Option<u64> {
+        self.map.tree.remove(key, &self.pin)
+    }
+
+    /// See [`CsbMap::floor`].
+    #[inline]
+    pub fn floor(&self, key: K) -> Option<u64> {
+        self.map.tree.floor(key, &self.pin)
+    }
+
+    /// See [`CsbMap::below`].
+    #[inline]
+    pub fn below(&self, key: K) -> Option<u64> {
+        self.map.tree.below(key, &self.pin)
+    }
+}
+
+/// Entries of a [`CsbMap`], upwards: every key present throughout is there once.
+pub struct CsbRange<'m, K: IntKey, const F: usize = 64>(Forward<'m, K, F>);
+
+impl<K: IntKey, const F: usize> Iterator for CsbRange<'_, K, F> {
+    type Item = (K, u64);
+
+    #[inline]
+    fn next(&mut self) -> Option<(K, u64)> {
+        self.0.next()
+    }
+}
+
+/// Entries of a [`CsbMap`], downwards: every key present throughout is there once.
+pub struct CsbRangeRev<'m, K: IntKey, const F: usize = 64>(Backward<'m, K, F>);
+
+impl<K: IntKey, const F: usize> Iterator for CsbRangeRev<'_, K, F> {
+    type Item = (K, u64);
+
+    #[inline]
+    fn next(&mut self) -> Option<(K, u64)> {
+        self.0.next()
+    }
+}

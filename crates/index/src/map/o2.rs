@@ -1,0 +1,226 @@
+//! Integer keys in an O2-Tree.
+
+use super::Pinned;
+use crate::node::int::IntKey;
+use crate::o2::{Backward, Coupled, DumpMismatch, Forward, InnerNode, O2Stats, Optimistic, Scheme, Tree};
+use crate::reclaim::Pin;
+use crate::search::Lane;
+use crate::tree::Broken;
+use std::ops::{Bound, RangeBounds};
+
+/// An ordered map from integers (`u64`, `u32`, `i64`, `i32`) to 64-bit words, for many threads: the O2-Tree, a
+/// red-black tree over linked blocks of entries, balanced lazily.
+///
+/// `F` is the number of entries a block holds, at least 4. `S` is how threads keep out of each other's way: by the
+/// paper's locks ([`Coupled`]), or [`Optimistic`].
+///
+/// ```
+/// use foreshore_index::O2Map;
+///
+/// let mut map: O2Map<u32> = O2Map::bulk_load((0..1000).map(|k| (k, 2 * u64::from(k))), 0.7);
+/// assert_eq!(map.insert(7, 1), Some(14));
+/// assert_eq!(map.range(5..8).collect::<Vec<_>>(), [(5, 10), (6, 12), (7, 1)]);
+/// let inner = map.dump_inner();
+/// map.restore_inner(&inner).unwrap();
+/// assert_eq!(map.check(), Ok(()));
+/// ```
+pub struct O2Map<K: IntKey, const F: usize = 64, S: Scheme = Coupled> {
+    tree: Tree<K::Lane, F, S>,
+}
+
+/// An [`O2Map`] whose lookups take no lock and write nothing shared, and whose updates latch only what they change.
+pub type OptimisticO2Map<K, const F: usize = 64> = O2Map<K, F, Optimistic>;
+
+impl<K: IntKey, const F: usize, S: Scheme> Default for O2Map<K, F, S> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K: IntKey, const F: usize, S: Scheme> std::fmt::Debug for O2Map<K, F, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("O2Map").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl<K: IntKey, const F: usize, S: Scheme> O2Map<K, F, S> {
+    /// An empty map.
+    pub fn new() -> Self {
+        Self { tree: Tree::new() }
+    }
+
+    /// A map of these entries, whose keys rise strictly; blocks are filled to about `fill` (0.1 ..= 1).
+    ///
+    /// Panics if keys do not rise, or on another `fill`.
+    pub fn bulk_load(entries: impl IntoIterator<Item = (K, u64)>, fill: f64) -> Self {
+        let entries = entries.into_iter().map(|(key, value)| (key.to_lane(), value));
+        Self { tree: Tree::bulk_load(entries, fill) }
+    }
+
+    /// A handle that pins once for many operations.
+    pub fn pin(&self) -> Pinned<'_, Self> {
+        Pinned { map: self, pin: Pin::new() }
+    }
+
+    /// The value of `key`.
+    #[inline]
+    pub fn get(&self, key: K) -> Option<u64> {
+        self.tree.get(key.to_lane(), &Pin::new())
+    }
+
+    /// Sets the value of `key`; returns the old one.
+    #[inline]
+    pub fn insert(&self, key: K, value: u64) -> Option<u64> {
+        self.tree.insert(key.to_lane(), value, &Pin::new())
+    }
+
+    /// Removes `key`; returns its value.
+    #[inline]
+    pub fn remove(&self, key: K) -> Option<u64> {
+        self.tree.remove(key.to_lane(), &Pin::new())
+    }
+
+    /// The value of the greatest entry with a key at most `key`.
+    #[inline]
+    pub fn floor(&self, key: K) -> Option<u64> {
+        self.tree.floor(key.to_lane(), &Pin::new())
+    }
+
+    /// The value of the greatest entry with a key below `key`.
+    #[inline]
+    pub fn below(&self, key: K) -> Option<u64> {
+        self.tree.floor(key.to_lane().before()?, &Pin::new())
+    }
+
+    /// The entries with keys in `bounds`, upwards. The iterator pins: see [`Pinned`].
+    pub fn range(&self, bounds: impl RangeBounds<K>) -> O2Range<'_, K, F, S> {
+        O2Range(Forward::new(&self.tree, lanes(bounds)))
+    }
+
+    /// The entries with keys in `bounds`, downwards. The iterator pins: see [`Pinned`].
+    pub fn range_rev(&self, bounds: impl RangeBounds<K>) -> O2RangeRev<'_, K, F, S> {
+        O2RangeRev(Backward::new(&self.tree, lanes(bounds)))
+    }
+
+    /// The number of entries. Exact while nobody changes the map.
+    pub fn len(&self) -> u64 {
+        self.tree.len()
+    }
+
+    /// Is the map empty?
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Memory in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.tree.bytes()
+    }
+
+    /// Empties the problem queue: afterwards the inner tree is a red-black tree, until the next update. Updates do this
+    /// by themselves, but may leave a problem to each other.
+    pub fn rebalance(&self) {
+        self.tree.settle(&Pin::new());
+    }
+
+    /// The inner tree in post-order, after balancing it. What is needed to have it back as it is, without its blocks.
+    ///
+    /// Source: the paper's dump of the inner nodes at checkpoints.
+    pub fn dump_inner(&mut self) -> Vec<InnerNode<K>> {
+        let key = |node| match node {
+            InnerNode::Block => InnerNode::Block,
+            InnerNode::Inner { key, red } => InnerNode::Inner { key: K::from_lane(key), red },
+        };
+        self.tree.dump().into_iter().map(key).collect()
+    }
+
+    /// Replaces the inner tree by a dumped one.
+    ///
+    /// Errors: the dump was not made of these blocks, or is no red-black tree; then nothing is changed.
+    pub fn restore_inner(&mut self, dump: &[InnerNode<K>]) -> Result<(), DumpMismatch> {
+        let lane = |node: &InnerNode<K>| match *node {
+            InnerNode::Block => InnerNode::Block,
+            InnerNode::Inner { key, red } => InnerNode::Inner { key: key.to_lane(), red },
+        };
+        self.tree.restore(&dump.iter().map(lane).collect::<Vec<_>>())
+    }
+
+    /// Builds the inner tree anew from the lowest keys of the leaf blocks, as low as it can be.
+    ///
+    /// Source: the paper's recovery.
+    pub fn rebuild_inner(&mut self) {
+        self.tree.rebuild();
+    }
+
+    /// Walks the structure and names the first invariant found broken. Call it while no other thread changes the map.
+    pub fn check(&self) -> Result<(), Broken> {
+        self.tree.check()
+    }
+
+    /// Counts of events and nodes. Walks the inner tree: call it while no other thread changes the map.
+    pub fn stats(&self) -> O2Stats {
+        self.tree.stats()
+    }
+}
+
+fn lanes<K: IntKey>(bounds: impl RangeBounds<K>) -> (Bound<K::Lane>, Bound<K::Lane>) {
+    let lane = |bound: Bound<&K>| bound.map(|key| key.to_lane());
+    (lane(bounds.start_bound()), lane(bounds.end_bound()))
+}
+
+/// As the methods of [`O2Map`], without pinning each time.
+impl<K: IntKey, const F: usize, S: Scheme> Pinned<'_, O2Map<K, F, S>> {
+    /// See [`O2Map::get`].
+    #[inline]
+    pub fn get(&self, key: K) -> Option<u64> {
+        self.map.tree.get(key.to_lane(), &self.pin)
+    }
+
+    /// See [`O2Map::insert`].
+    #[inline]
+    pub fn insert(&self, key: K, value: u64) -> Option<u64> {
+        self.map.tree.insert(key.to_lane(), value, &self.pin)
+    }
+
+    /// See [`O2Map::remove`].
+    #[inline]
+    pub fn remove(&self, key: K) -> Option<u64> {
+        self.map.tree.remove(key.to_lane(), &self.pin)
+    }
+
+    /// See [`O2Map::floor`].
+    #[inline]
+    pub fn floor(&self, key: K) -> Option<u64> {
+        self.map.tree.floor(key.to_lane(), &self.pin)
+    }
+
+    /// See [`O2Map::below`].
+    #[inline]
+    pub fn below(&self, key: K) -> Option<u64> {
+        self.map.tree.floor(key.to_lane().before()?, &self.pin)
+    }
+}
+
+/// Entries of an [`O2Map`], upwards: every key present throughout is there once.
+pub struct O2Range<'m, K: IntKey, const F: usize = 64, S: Scheme = Coupled>(Forward<'m, K::Lane, F, S>);
+
+impl<K: IntKey, const F: usize, S: Scheme> Iterator for O2Range<'_, K, F, S> {
+    type Item = (K, u64);
+
+    #[inline]
+    fn next(&mut self) -> Option<(K, u64)> {
+        self.0.next().map(|(lane, value)| (K::from_lane(lane), value))
+    }
+}
+
+/// Entries of an [`O2Map`], downwards: every key present throughout is there once.
+pub struct O2RangeRev<'m, K: IntKey, const F: usize = 64, S: Scheme = Coupled>(Backward<'m, K::Lane, F, S>);
+
+impl<K: IntKey, const F: usize, S: Scheme> Iterator for O2RangeRev<'_, K, F, S> {
+    type Item = (K, u64);
+
+    #[inline]
+    fn next(&mut self) -> Option<(K, u64)> {
+        self.0.next().map(|(lane, value)| (K::from_lane(lane), value))
+    }
+}

@@ -1,0 +1,138 @@
+//! Record insertion: each thread fills a table of its own and commits every thousand rows.
+//!
+//! Source: Shore-MT (Johnson et al., EDBT 2009), §3.2. Nothing is shared by the threads' data: what does not scale here is the
+//! engine's own (free space, buffer pool, log).
+
+use crate::fill;
+use crate::keys::VALUE_BYTES_MIN;
+use crate::kv::{BenchError, Progress};
+use crate::timed::Worker;
+use crate::tx_batch;
+use crate::tx_report::{Describe, Rate, Report, Setting};
+use crate::tx_run::{self, Place, Tally};
+use crate::tx_spec::{RunSpec, TxWorkload};
+use crate::tx_store::{Tx, TxError, TxKind, TxSession, TxStore};
+use crossbeam_utils::CachePadded;
+use serde::Serialize;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Bytes of a key, which counts the rows of its table.
+const KEY_BYTES: usize = 8;
+
+/// What record insertion is asked to do.
+#[derive(Clone, Debug, PartialEq, Serialize, clap::Args)]
+pub struct InsertSpec {
+    /// Rows between two commits
+    #[arg(long, default_value_t = 1000)]
+    pub rows_per_commit: u64,
+    /// Bytes of a row, its 8-byte key included
+    #[arg(long, default_value_t = 100)]
+    pub row_bytes: usize,
+}
+
+impl Describe for InsertSpec {
+    fn describe(&self) -> String {
+        format!("insert, {} bytes, {} a commit", self.row_bytes, self.rows_per_commit)
+    }
+}
+
+/// A thread's table.
+struct Private<H> {
+    table: H,
+    /// Rows committed; the next key.
+    rows: CachePadded<AtomicU64>,
+}
+
+impl TxWorkload for InsertSpec {
+    const NAME: &'static str = "insert";
+    type Report = Report<Self>;
+
+    fn check(&self, _run: &RunSpec) -> Result<(), BenchError> {
+        let complaint = if self.rows_per_commit == 0 {
+            "--rows-per-commit: at least one".to_owned()
+        } else if self.row_bytes < KEY_BYTES + VALUE_BYTES_MIN {
+            format!("--row-bytes: at least {}, so that rows can be checked", KEY_BYTES + VALUE_BYTES_MIN)
+        } else {
+            return Ok(());
+        };
+        Err(BenchError::Usage(complaint))
+    }
+
+    fn measure<S: TxStore>(
+        &self,
+        engine: &str,
+        store: &S,
+        run: &RunSpec,
+        progress: &(dyn Fn(&Progress) + Sync),
+    ) -> Result<Self::Report, BenchError> {
+        let private = |thread| -> Result<_, BenchError> {
+            Ok(Private { table: store.table(&format!("rows-{thread}"))?, rows: CachePadded::default() })
+        };
+        let tables = (0..run.threads).map(private).collect::<Result<Vec<_>, _>>()?;
+        let worker = |Place { thread, .. }: Place| {
+            let (session, private) = (store.session()?, &tables[thread as usize]);
+            Ok(Inserter { session, spec: self, private, thread, value: vec![0; self.row_bytes - KEY_BYTES] })
+        };
+        let measured = tx_run::measure(store, run, worker, progress)?;
+        for (thread, private) in (0..).zip(&tables) {
+            check(store, thread, private, progress)?;
+        }
+        let setting = Setting::new(run, store.isolation(), &measured);
+        let rate = Rate::Operations(measured.rate(measured.timed.ops));
+        Ok(Report::new(engine, self, setting, rate, &measured))
+    }
+}
+
+struct Inserter<'a, X: TxSession> {
+    session: X,
+    spec: &'a InsertSpec,
+    private: &'a Private<X::Table>,
+    thread: u64,
+    value: Vec<u8>,
+}
+
+impl<X: TxSession> Worker for Inserter<'_, X> {
+    type Tally = Tally;
+
+    /// One transaction; its rows are the operations.
+    fn work(&mut self, _call: u64) -> Result<u64, BenchError> {
+        let Self { session, spec, private, thread, value } = self;
+        let next = private.rows.load(Relaxed);
+        session.transact(TxKind::ReadWrite, |tx| {
+            for number in next..next + spec.rows_per_commit {
+                fill::write(number, *thread as u32, value);
+                if !tx.insert(&private.table, &number.to_be_bytes(), value)? {
+                    return Err(TxError::Wrong(format!("row {number} of thread {thread} was there already")));
+                }
+            }
+            Ok(())
+        })?;
+        private.rows.store(next + spec.rows_per_commit, Relaxed);
+        Ok(spec.rows_per_commit)
+    }
+
+    fn tally(self) -> Tally {
+        Tally { aborts: self.session.aborts(), marked: 0 }
+    }
+}
+
+/// Every row committed is there, and no other.
+fn check<S: TxStore>(
+    store: &S,
+    thread: u32,
+    private: &Private<S::Table>,
+    progress: &(dyn Fn(&Progress) + Sync),
+) -> Result<(), BenchError> {
+    let committed = private.rows.load(Relaxed);
+    let mut expected = 0u64;
+    let rows = tx_batch::read_all(store, &private.table, Some(committed), progress, |key, value| {
+        let is_right = key == expected.to_be_bytes() && fill::belongs(expected, value);
+        expected += 1;
+        is_right.then_some(()).ok_or_else(|| format!("row {key:02x?} of thread {thread}"))
+    })?;
+    if rows != committed {
+        let what = format!("thread {thread} committed {committed} rows, a scan finds {rows}");
+        return Err(BenchError::Wrong(what));
+    }
+    Ok(())
+}

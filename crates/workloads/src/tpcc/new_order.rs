@@ -1,0 +1,202 @@
+//! New-Order (clause 2.4): enters an order of 5 to 15 lines. One in a hundred names an item that is not there, and is
+//! rolled back.
+
+use crate::random::Random;
+use crate::tpcc::access::{self, Scratch, insert, modify, read};
+use crate::tpcc::generate::{Constants, ORIGINAL, customer_number, item_number, number};
+use crate::tpcc::row::{self, customer, district, item, order_line, orders, stock, warehouse};
+use crate::tpcc::schema::{DISTRICTS, Tables, key};
+use crate::tpcc::trace::Trace;
+use crate::tpcc::{Dice, Scale};
+use crate::tx_store::{Tx, TxError};
+use std::hint::black_box;
+
+const LINES_MAX: usize = 15;
+
+/// What the terminal enters (clause 2.4.1).
+#[derive(Clone, Debug)]
+pub(crate) struct NewOrder {
+    pub w: u32,
+    pub d: u8,
+    c: u32,
+    date: u64,
+    lines: [Line; LINES_MAX],
+    line_count: usize,
+    /// The last item is not there: the transaction must roll back.
+    pub rolls_back: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Line {
+    item: u32,
+    supply_w: u32,
+    quantity: u8,
+}
+
+impl NewOrder {
+    pub fn new(dice: &mut Dice<'_>, w: u32, date: u64) -> Self {
+        let Dice { random, constants, scale } = dice;
+        let mut input = Self {
+            w,
+            d: number(random, 1..=u64::from(DISTRICTS)) as u8,
+            c: customer_number(random, constants, scale.customers),
+            date,
+            lines: Default::default(),
+            line_count: number(random, 5..=LINES_MAX as u64) as usize,
+            rolls_back: random.below(100) == 0,
+        };
+        for line in &mut input.lines[..input.line_count] {
+            *line = Line::new(random, constants, scale, w);
+        }
+        if input.rolls_back {
+            input.lines[input.line_count - 1].item = scale.items + 1;
+        }
+        input
+    }
+
+    fn lines(&self) -> &[Line] {
+        &self.lines[..self.line_count]
+    }
+
+    fn is_local(&self) -> bool {
+        self.lines().iter().all(|line| line.supply_w == self.w)
+    }
+
+    /// The transaction; returns what it leaves behind.
+    ///
+    /// Errors: [`TxError::Rollback`] when an item is not there.
+    pub fn run<T: Tx>(
+        &self,
+        tx: &mut T,
+        tables: &Tables<T::Table>,
+        scratch: &mut Scratch,
+    ) -> Result<Trace, TxError> {
+        let Self { w, d, c, .. } = *self;
+        let w_tax = read(tx, &tables.warehouse, &key::warehouse(w), |row| warehouse::TAX.get(row))?;
+        let (o, d_tax) = modify(tx, &tables.district, &key::district(w, d), &mut scratch.row, |row| {
+            (district::NEXT_O_ID.add(row, 1), district::TAX.get(row))
+        })?;
+        let customer = key::customer(w, d, c);
+        let discount = read(tx, &tables.customer, &customer, |row| {
+            // The terminal shows last name and credit status too.
+            black_box((row::text(row, customer::FIXED, customer::LAST), customer::BAD_CREDIT.get(row)));
+            customer::DISCOUNT.get(row)
+        })?;
+        self.insert_order(tx, tables, o, &mut scratch.made)?;
+        let mut sum = 0;
+        for (line, at) in self.lines().iter().zip(1..) {
+            sum += i64::from(self.order(tx, tables, o, (at, line), scratch)?);
+        }
+        let (tax, discount) = (i64::from(w_tax) + i64::from(d_tax), i64::from(discount));
+        // What the order costs, in cents; the terminal shows it.
+        black_box(sum * (10_000 - discount) / 10_000 * (10_000 + tax) / 10_000);
+        Ok(Trace::Order { w, d, o, c, lines: self.line_count as u8 })
+    }
+
+    fn insert_order<T: Tx>(
+        &self,
+        tx: &mut T,
+        tables: &Tables<T::Table>,
+        o: u32,
+        made: &mut Vec<u8>,
+    ) -> Result<(), TxError> {
+        let Self { w, d, c, .. } = *self;
+        row::begin(made, orders::FIXED);
+        orders::C_ID.set(made, c);
+        orders::ENTRY_D.set(made, self.date);
+        orders::OL_CNT.set(made, self.line_count as u8);
+        orders::ALL_LOCAL.set(made, u8::from(self.is_local()));
+        insert(tx, &tables.orders, &key::order(w, d, o), made)?;
+        insert(tx, &tables.new_order, &key::order(w, d, o), &[])?;
+        insert(tx, &tables.order_customer, &key::order_customer(w, d, c, o), &[])
+    }
+
+    /// One line: takes the item from its stock; returns the amount.
+    fn order<T: Tx>(
+        &self,
+        tx: &mut T,
+        tables: &Tables<T::Table>,
+        o: u32,
+        (at, line): (u8, &Line),
+        Scratch { row, made, .. }: &mut Scratch,
+    ) -> Result<u32, TxError> {
+        let Self { w, d, .. } = *self;
+        let found = tx.get(&tables.item.handle, &key::item(line.item), |row| {
+            (row.len() >= item::FIXED).then(|| (item::PRICE.get(row), is_original(item::data(row))))
+        })?;
+        let (price, is_brand) = match found {
+            Some(Some(found)) => found,
+            None if self.rolls_back => return Err(TxError::Rollback),
+            _ => return Err(access::absent(&tables.item, &key::item(line.item))),
+        };
+        row::begin(made, order_line::FIXED);
+        modify(tx, &tables.stock, &key::stock(line.supply_w, line.item), row, |row| {
+            self.take(line, row);
+            made.extend_from_slice(stock::dist(row, d));
+            // "B" or "G" on the terminal's screen.
+            black_box(is_brand && is_original(stock::data(row)));
+        })?;
+        let amount = u32::from(line.quantity) * price;
+        order_line::I_ID.set(made, line.item);
+        order_line::SUPPLY_W_ID.set(made, line.supply_w);
+        order_line::QUANTITY.set(made, line.quantity);
+        order_line::AMOUNT.set(made, amount);
+        insert(tx, &tables.order_line, &key::order_line(w, d, o, at), made)?;
+        Ok(amount)
+    }
+
+    /// Takes a line's quantity from its stock row.
+    fn take(&self, line: &Line, row: &mut [u8]) {
+        let (left, taken) = (stock::QUANTITY.get(row), i32::from(line.quantity));
+        stock::QUANTITY.set(row, if left >= taken + 10 { left - taken } else { left - taken + 91 });
+        if !cfg!(seeded_bug = "tpcc_new_order_forgets_stock") {
+            stock::YTD.add(row, u32::from(line.quantity));
+        }
+        stock::ORDER_CNT.add(row, 1);
+        let is_remote = line.supply_w != self.w;
+        stock::REMOTE_CNT.add(row, u32::from(is_remote));
+    }
+}
+
+impl Line {
+    /// One line in a hundred is supplied by another warehouse, if there is one.
+    fn new(random: &mut Random, constants: &Constants, scale: &Scale, w: u32) -> Self {
+        let is_remote = random.below(100) == 0;
+        Self {
+            item: item_number(random, constants, scale.items),
+            supply_w: if is_remote { other_warehouse(random, scale.warehouses, w) } else { w },
+            quantity: number(random, 1..=10) as u8,
+        }
+    }
+}
+
+/// Is it one of the tenth of data that says so?
+fn is_original(data: &[u8]) -> bool {
+    data.windows(ORIGINAL.len()).any(|window| window == ORIGINAL)
+}
+
+/// A uniformly chosen warehouse that is not `w`, if there is one.
+pub(crate) fn other_warehouse(random: &mut Random, warehouses: u32, w: u32) -> u32 {
+    if warehouses == 1 {
+        return w;
+    }
+    let other = number(random, 1..=u64::from(warehouses) - 1) as u32;
+    other + u32::from(other >= w)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_other_warehouse_is_any_but_the_home() {
+        let mut random = Random::new(1, 0);
+        assert_eq!(other_warehouse(&mut random, 1, 1), 1);
+        let mut seen = [0; 6];
+        for _ in 0..10_000 {
+            seen[other_warehouse(&mut random, 5, 3) as usize] += 1;
+        }
+        assert_eq!((seen[0], seen[3]), (0, 0));
+        assert!([1, 2, 4, 5].iter().all(|&w| (2_200..2_800).contains(&seen[w])), "{seen:?}");
+    }
+}

@@ -1,0 +1,164 @@
+//! What transactional runs found: the fields that all reports share. Their names are kept stable.
+
+use crate::spec::Durability;
+use crate::timed::Timed;
+use crate::tx_run::Measured;
+use crate::tx_spec::{RunSpec, TxWorkload};
+use crate::tx_store::Isolation;
+use serde::Serialize;
+
+/// A report: one JSON object, or one row of a table.
+pub trait TxReport: Serialize {
+    /// The headline: names and values of a table's columns.
+    fn columns(&self) -> Columns;
+}
+
+/// The report of a workload that has no more to say than its flags and its figures.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report<W> {
+    bench: &'static str,
+    /// The engine measured.
+    pub engine: String,
+    /// What was run.
+    #[serde(flatten)]
+    pub workload: W,
+    /// Under which circumstances.
+    #[serde(flatten)]
+    pub setting: Setting,
+    /// How fast.
+    #[serde(flatten)]
+    pub rate: Rate,
+    /// Latencies and counters.
+    #[serde(flatten)]
+    pub figures: Figures,
+    /// Always true: a run with a wrong answer has no report.
+    pub checked: bool,
+}
+
+/// A headline rate, named by what is counted.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub enum Rate {
+    /// Operations per second.
+    #[serde(rename = "ops_per_s")]
+    Operations(f64),
+    /// Transactions per second.
+    #[serde(rename = "tps")]
+    Transactions(f64),
+}
+
+/// A workload whose report is a [`Report`].
+pub trait Describe: Serialize {
+    /// The workload in a few words, for a table.
+    fn describe(&self) -> String;
+}
+
+impl<W: Describe> TxReport for Report<W> {
+    fn columns(&self) -> Columns {
+        let rate = match self.rate {
+            Rate::Operations(rate) => ("operations/s", rate),
+            Rate::Transactions(rate) => ("tx/s", rate),
+        };
+        columns(self.workload.describe(), rate, &self.setting, &self.figures)
+    }
+}
+
+impl<W: TxWorkload + Describe + Clone> Report<W> {
+    pub(crate) fn new(engine: &str, workload: &W, setting: Setting, rate: Rate, measured: &Measured) -> Self {
+        let figures = Figures::new(measured);
+        Self {
+            bench: W::NAME,
+            engine: engine.to_owned(),
+            workload: workload.clone(),
+            setting,
+            rate,
+            figures,
+            checked: true,
+        }
+    }
+}
+
+/// A table's row, with the header of each column.
+pub type Columns = [(&'static str, String); 10];
+
+/// Under which circumstances a figure holds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Setting {
+    /// Threads at work.
+    pub threads: usize,
+    /// What an acknowledged commit survives.
+    pub durability: Durability,
+    /// How read-write transactions are isolated.
+    pub isolation: Isolation,
+    /// Seconds that the timed phase took.
+    pub seconds: f64,
+    /// Seed.
+    pub seed: u64,
+}
+
+/// What is told of every timed phase, whatever was done in it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Figures {
+    /// Median latency of a transaction, its retries and the wait for its commit included, in µs.
+    pub p50_us: f64,
+    /// 99th percentile, µs.
+    pub p99_us: f64,
+    /// Longest, µs.
+    pub max_us: f64,
+    /// Transactions run again because they lost against another.
+    pub aborts: u64,
+    /// Log written during the timed phase per transaction, in bytes; `null` if the engine does not say.
+    pub log_bytes_per_tx: Option<f64>,
+    /// Device syncs during the timed phase; `null` if the engine does not say.
+    pub syncs: Option<u64>,
+}
+
+impl Setting {
+    pub(crate) fn new(run: &RunSpec, isolation: Isolation, measured: &Measured) -> Self {
+        Self {
+            threads: run.threads,
+            durability: run.durability,
+            isolation,
+            seconds: measured.timed.seconds,
+            seed: run.seed,
+        }
+    }
+}
+
+impl Figures {
+    pub(crate) fn new(measured: &Measured) -> Self {
+        let Timed { latency_ns, latency_ns_max, .. } = &measured.timed;
+        let micros = |ns: u64| ns as f64 / 1e3;
+        // A quantile is its histogram bucket's upper end, which may lie above the longest latency.
+        let quantile_us = |q| micros(latency_ns.value_at_quantile(q).min(*latency_ns_max));
+        let per_tx = |bytes| (bytes as f64 / latency_ns.len().max(1) as f64 * 10.0).round() / 10.0;
+        Self {
+            p50_us: quantile_us(0.5),
+            p99_us: quantile_us(0.99),
+            max_us: micros(*latency_ns_max),
+            aborts: measured.timed.tallies.iter().map(|tally| tally.aborts).sum(),
+            log_bytes_per_tx: measured.counted.log_bytes.map(per_tx),
+            syncs: measured.counted.syncs,
+        }
+    }
+}
+
+/// The columns of a workload whose headline rate is `rate` of `unit`.
+pub(crate) fn columns(
+    workload: String,
+    (unit, rate): (&'static str, f64),
+    setting: &Setting,
+    figures: &Figures,
+) -> Columns {
+    [
+        ("workload", workload),
+        ("threads", setting.threads.to_string()),
+        ("durability", format!("{:?}", setting.durability).to_lowercase()),
+        (unit, format!("{rate:.0}")),
+        ("p50 µs", format!("{:.2}", figures.p50_us)),
+        ("p99 µs", format!("{:.2}", figures.p99_us)),
+        ("max µs", format!("{:.1}", figures.max_us)),
+        ("aborts", figures.aborts.to_string()),
+        ("log bytes/tx", figures.log_bytes_per_tx.map_or("?".into(), |bytes| format!("{bytes:.0}"))),
+        ("syncs", figures.syncs.map_or("?".into(), |syncs| syncs.to_string())),
+    ]
+}

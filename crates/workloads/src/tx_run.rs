@@ -1,0 +1,83 @@
+//! The phases of a transactional run: warm-up, then the timed phase, with the engine's counters read around it.
+
+use crate::kv::{BenchError, Progress};
+use crate::timed::{self, Limits, Timed, Worker};
+use crate::tx_spec::RunSpec;
+use crate::tx_store::{Counters, TxError, TxStore};
+
+/// What a worker tells at its end.
+pub(crate) struct Tally {
+    /// Transactions run again.
+    pub aborts: u64,
+    /// Transactions of the kind that the workload counts apart.
+    pub marked: u64,
+}
+
+/// Which worker it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// `0..threads`.
+    pub thread: u64,
+    /// A random stream of its own in this run: neither another thread nor another phase has it. Stream 0 is the loader's.
+    pub stream: u64,
+}
+
+/// What the timed phase found.
+pub(crate) struct Measured {
+    pub timed: Timed<Tally>,
+    /// What the engine counted during the phase.
+    pub counted: Counters,
+}
+
+impl Measured {
+    /// Per second, whole.
+    pub fn rate(&self, count: u64) -> f64 {
+        (count as f64 / self.timed.seconds).round()
+    }
+
+    /// Transactions of the kind that the workload counts apart.
+    pub fn marked(&self) -> u64 {
+        self.timed.tallies.iter().map(|tally| tally.marked).sum()
+    }
+}
+
+/// Runs the phases. `worker` makes a thread's worker of one phase; one call of it is one transaction.
+pub(crate) fn measure<S: TxStore, W: Worker<Tally = Tally>>(
+    store: &S,
+    run: &RunSpec,
+    worker: impl Fn(Place) -> Result<W, BenchError> + Sync,
+    progress: &(dyn Fn(&Progress) + Sync),
+) -> Result<Measured, BenchError> {
+    let threads = run.threads as u64;
+    let phase = |number: u64, seconds: f64| {
+        let limits = |_| Limits { calls: u64::MAX, seconds };
+        let worker = |thread| worker(Place { thread, stream: 1 + number * threads + thread });
+        timed::run(run.threads, limits, worker, progress)
+    };
+    if run.warm_up_seconds > 0.0 {
+        phase(0, run.warm_up_seconds)?;
+    }
+    let before = store.counters();
+    let timed = phase(1, run.seconds)?;
+    Ok(Measured { timed, counted: store.counters().since(before) })
+}
+
+impl Counters {
+    fn since(self, before: Self) -> Self {
+        let grown = |after: Option<u64>, before| Some(after?.saturating_sub(before?));
+        Self { log_bytes: grown(self.log_bytes, before.log_bytes), syncs: grown(self.syncs, before.syncs) }
+    }
+}
+
+/// A rollback that nobody asked for, or a conflict that leaves `transact`, is the store's fault.
+impl From<TxError> for BenchError {
+    fn from(error: TxError) -> Self {
+        match error {
+            TxError::Store(error) => Self::Store(error),
+            TxError::Wrong(what) => Self::Wrong(what),
+            TxError::Rollback | TxError::Conflict => {
+                Self::Wrong(format!("a transaction ended with: {error}"))
+            }
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! YCSB's core workloads A to F.
+//!
+//! Source: Cooper et al., "Benchmarking cloud serving systems with YCSB" (SoCC 2010). What differs: a row is one value, which an
+//! update replaces whole (YCSB's `writeallfields`); keys are 8-byte numbers; ranks are drawn over the rows loaded, also while rows
+//! are added.
+//!
+//! Every operation is a transaction. A value read must belong to its key, and at the end every row loaded or inserted must be
+//! there.
+
+use crate::fill;
+use crate::keys::VALUE_BYTES_MIN;
+use crate::kv::{BenchError, Progress};
+use crate::random::{Random, below, mix};
+use crate::timed::Worker;
+use crate::tx_batch;
+use crate::tx_report::{Describe, Rate, Report, Setting};
+use crate::tx_run::{self, Place, Tally};
+use crate::tx_spec::{RunSpec, TxWorkload};
+use crate::tx_store::{KEYS_END, Tx, TxError, TxKind, TxSession, TxStore};
+use crate::zipf::Zipf;
+use clap::ValueEnum;
+use crossbeam_utils::CachePadded;
+use serde::Serialize;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Most rows of a scan.
+const SCAN_ROWS_MAX: u64 = 100;
+
+/// Which of the core workloads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Letter {
+    /// Half reads, half updates
+    A,
+    /// 95 % reads, 5 % updates
+    B,
+    /// Reads
+    C,
+    /// 95 % reads of the latest rows, 5 % inserts
+    D,
+    /// 95 % scans of up to 100 rows, 5 % inserts
+    E,
+    /// Half reads, half reads with an update of what was read
+    F,
+}
+
+/// What YCSB is asked to do.
+#[derive(Clone, Debug, PartialEq, Serialize, clap::Args)]
+pub struct YcsbSpec {
+    /// Which of the core workloads
+    #[arg(long, value_enum)]
+    pub workload: Letter,
+    /// Rows loaded
+    #[arg(long, default_value_t = 500_000)]
+    pub n: u64,
+    /// Bytes of a value; YCSB has ten fields of 100
+    #[arg(long, default_value_t = 1000)]
+    pub value_bytes: usize,
+}
+
+impl Describe for YcsbSpec {
+    fn describe(&self) -> String {
+        format!("YCSB {:?}, {} rows of {} bytes", self.workload, self.n, self.value_bytes)
+    }
+}
+
+/// What one operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operation {
+    Read,
+    ReadLatest,
+    Update,
+    Insert,
+    Scan,
+    ReadModifyWrite,
+}
+
+impl Letter {
+    /// The frequent operation, the other one, and how often that is done, in percent.
+    fn operations(self) -> (Operation, Operation, u64) {
+        use Operation::{Insert, Read, ReadLatest, ReadModifyWrite, Scan, Update};
+        match self {
+            Self::A => (Read, Update, 50),
+            Self::B => (Read, Update, 5),
+            Self::C => (Read, Read, 0),
+            Self::D => (ReadLatest, Insert, 5),
+            Self::E => (Scan, Insert, 5),
+            Self::F => (Read, ReadModifyWrite, 50),
+        }
+    }
+}
+
+impl TxWorkload for YcsbSpec {
+    const NAME: &'static str = "ycsb";
+    type Report = Report<Self>;
+
+    fn check(&self, _run: &RunSpec) -> Result<(), BenchError> {
+        let complaint = if self.n == 0 {
+            "--n: at least one row".to_owned()
+        } else if self.value_bytes < VALUE_BYTES_MIN {
+            format!("--value-bytes: at least {VALUE_BYTES_MIN}, so that values can be checked")
+        } else {
+            return Ok(());
+        };
+        Err(BenchError::Usage(complaint))
+    }
+
+    fn measure<S: TxStore>(
+        &self,
+        engine: &str,
+        store: &S,
+        run: &RunSpec,
+        progress: &(dyn Fn(&Progress) + Sync),
+    ) -> Result<Self::Report, BenchError> {
+        let table = store.table("rows")?;
+        let rows = Rows::new(self.n, run);
+        self.load(store, &table, (&rows, run.threads), progress)?;
+        store.settle()?;
+        rows.check(store, &table, progress)?;
+        let worker = |place: Place| {
+            Ok(Client {
+                session: store.session()?,
+                table: &table,
+                operations: self.workload.operations(),
+                rows: &rows,
+                thread: place.thread,
+                random: Random::new(run.seed, place.stream),
+                value: vec![0; self.value_bytes],
+            })
+        };
+        let measured = tx_run::measure(store, run, worker, progress)?;
+        rows.check(store, &table, progress)?;
+        let setting = Setting::new(run, store.isolation(), &measured);
+        let rate = Rate::Operations(measured.rate(measured.timed.ops));
+        Ok(Report::new(engine, self, setting, rate, &measured))
+    }
+}
+
+impl YcsbSpec {
+    /// Loads the rows in key order.
+    fn load<S: TxStore>(
+        &self,
+        store: &S,
+        table: &S::Table,
+        (rows, threads): (&Rows, usize),
+        progress: &(dyn Fn(&Progress) + Sync),
+    ) -> Result<(), BenchError> {
+        let mut keys: Vec<u64> = (0..self.n).map(|row| rows.key(row)).collect();
+        keys.sort_unstable();
+        let row = |at: u64, key: &mut Vec<u8>, value: &mut Vec<u8>| {
+            let number = keys[at as usize];
+            key.extend_from_slice(&number.to_be_bytes());
+            value.resize(self.value_bytes, 0);
+            fill::write(number, 0, value);
+            true
+        };
+        tx_batch::load(store, table, (self.n, threads), row, progress)
+    }
+}
+
+/// Which rows there are, and how they are chosen. Row `n + k × threads + t` is the `k`-th that thread `t` inserts.
+struct Rows {
+    n: u64,
+    seed: u64,
+    zipf: Zipf,
+    /// For each thread how many rows it has inserted.
+    inserted: Vec<CachePadded<AtomicU64>>,
+}
+
+impl Rows {
+    fn new(n: u64, run: &RunSpec) -> Self {
+        let inserted = (0..run.threads).map(|_| CachePadded::default()).collect();
+        Self { n, seed: mix(run.seed), zipf: Zipf::new(n), inserted }
+    }
+
+    /// The key of a row: rows are strangers in key order.
+    fn key(&self, row: u64) -> u64 {
+        mix(row ^ self.seed)
+    }
+
+    /// A loaded row; the popular ones are spread over all.
+    fn popular(&self, random: &mut Random) -> u64 {
+        below(mix(self.zipf.rank(random).wrapping_add(self.seed)), self.n)
+    }
+
+    /// A row whose insertion has been acknowledged, the latest ones most often: of so many inserted by some thread, or else
+    /// loaded, the one that is so old.
+    fn latest(&self, random: &mut Random) -> u64 {
+        let threads = self.inserted.len() as u64;
+        let age = self.zipf.rank(random);
+        let (thread, age_there) = (random.below(threads), age / threads);
+        // ORDERING: pairs with the Release in `acknowledge`: a row is looked for after it was committed.
+        let inserted = self.inserted[thread as usize].load(Ordering::Acquire);
+        match inserted.checked_sub(age_there + 1) {
+            Some(number) => self.n + number * threads + thread,
+            None => self.n - 1 - age,
+        }
+    }
+
+    /// The row that the thread inserts next.
+    fn next(&self, thread: u64) -> u64 {
+        let number = self.inserted[thread as usize].load(Ordering::Relaxed);
+        self.n + number * self.inserted.len() as u64 + thread
+    }
+
+    /// The row that the thread inserts next is committed.
+    fn acknowledge(&self, thread: u64) {
+        self.inserted[thread as usize].fetch_add(1, Ordering::Release);
+    }
+
+    /// All rows are there, and no others.
+    fn check<S: TxStore>(
+        &self,
+        store: &S,
+        table: &S::Table,
+        progress: &(dyn Fn(&Progress) + Sync),
+    ) -> Result<(), BenchError> {
+        let threads = self.inserted.len() as u64;
+        let mut keys: Vec<u64> = (0..self.n).map(|row| self.key(row)).collect();
+        for (thread, inserted) in (0..).zip(&self.inserted) {
+            let inserted = inserted.load(Ordering::Relaxed);
+            keys.extend((0..inserted).map(|number| self.key(self.n + number * threads + thread)));
+        }
+        keys.sort_unstable();
+        let mut expected = keys.iter();
+        let total = Some(keys.len() as u64);
+        let rows = tx_batch::read_all(store, table, total, progress, |key, value| match expected.next() {
+            Some(number) if key == number.to_be_bytes() && fill::belongs(*number, value) => Ok(()),
+            other => Err(format!("a scan finds {key:02x?}, where {other:x?} should be next")),
+        })?;
+        if Some(rows) != total {
+            let what = format!("{} rows were committed, a scan finds {rows}", keys.len());
+            return Err(BenchError::Wrong(what));
+        }
+        Ok(())
+    }
+}
+
+struct Client<'a, X: TxSession> {
+    session: X,
+    table: &'a X::Table,
+    operations: (Operation, Operation, u64),
+    rows: &'a Rows,
+    thread: u64,
+    random: Random,
+    value: Vec<u8>,
+}
+
+impl<X: TxSession> Worker for Client<'_, X> {
+    type Tally = Tally;
+
+    fn work(&mut self, _call: u64) -> Result<u64, BenchError> {
+        let (frequent, other, percent) = self.operations;
+        match if self.random.below(100) < percent { other } else { frequent } {
+            Operation::Read => {
+                let row = self.rows.popular(&mut self.random);
+                self.read(row)?;
+            }
+            Operation::ReadLatest => {
+                let row = self.rows.latest(&mut self.random);
+                self.read(row)?;
+            }
+            Operation::Update => self.update()?,
+            Operation::Insert => self.insert()?,
+            Operation::Scan => self.scan()?,
+            Operation::ReadModifyWrite => self.read_modify_write()?,
+        }
+        Ok(1)
+    }
+
+    fn tally(self) -> Tally {
+        Tally { aborts: self.session.aborts(), marked: 0 }
+    }
+}
+
+impl<X: TxSession> Client<'_, X> {
+    fn read(&mut self, row: u64) -> Result<(), TxError> {
+        let number = self.rows.key(row);
+        let key = number.to_be_bytes();
+        let read = |value: &[u8]| fill::belongs(number, value);
+        let found = self.session.transact(TxKind::ReadOnly, |tx| tx.get(self.table, &key, read))?;
+        right(number, found)
+    }
+
+    fn update(&mut self) -> Result<(), TxError> {
+        let number = self.rows.key(self.rows.popular(&mut self.random));
+        let Self { session, table, random, value, .. } = self;
+        fill::write(number, random.word() as u32, value);
+        session.transact(TxKind::ReadWrite, |tx| tx.put(table, &number.to_be_bytes(), value))
+    }
+
+    fn insert(&mut self) -> Result<(), TxError> {
+        let number = self.rows.key(self.rows.next(self.thread));
+        let Self { session, table, random, value, .. } = self;
+        fill::write(number, random.word() as u32, value);
+        session.transact(TxKind::ReadWrite, |tx| {
+            match tx.insert(table, &number.to_be_bytes(), value)? {
+                true => Ok(()),
+                false => Err(TxError::Wrong(format!("key {number:x} is there before it is inserted"))),
+            }
+        })?;
+        self.rows.acknowledge(self.thread);
+        Ok(())
+    }
+
+    fn read_modify_write(&mut self) -> Result<(), TxError> {
+        let number = self.rows.key(self.rows.popular(&mut self.random));
+        let Self { session, table, random, value, .. } = self;
+        let (key, stamp) = (number.to_be_bytes(), random.word() as u32);
+        session.transact(TxKind::ReadWrite, |tx| {
+            let found = tx.get_for_update(table, &key, |found| fill::belongs(number, found))?;
+            right(number, found)?;
+            fill::write(number, stamp, value);
+            tx.put(table, &key, value)
+        })
+    }
+
+    /// Scans from a popular row on; rows must come in order, and hold values of their own.
+    fn scan(&mut self) -> Result<(), TxError> {
+        let from = self.rows.key(self.rows.popular(&mut self.random)).to_be_bytes();
+        let limit = 1 + self.random.below(SCAN_ROWS_MAX);
+        self.session.transact(TxKind::ReadOnly, |tx| {
+            let (mut rows, mut last, mut wrong) = (0, None, None);
+            tx.scan(self.table, &from, KEYS_END, false, |key, value| {
+                let number = key.try_into().ok().map(u64::from_be_bytes);
+                if number <= last || !fill::belongs(number.unwrap_or(0), value) {
+                    wrong = Some(format!("a scan finds {key:02x?} after {last:x?}"));
+                    return ControlFlow::Break(());
+                }
+                (rows, last) = (rows + 1, number);
+                if rows == limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })?;
+            if rows == 0 {
+                wrong
+                    .get_or_insert_with(|| format!("a scan from {from:02x?}, which is there, finds nothing"));
+            }
+            wrong.map_or(Ok(()), |what| Err(TxError::Wrong(what)))
+        })
+    }
+}
+
+/// A row that must exist holds a value of its own.
+fn right(number: u64, found: Option<bool>) -> Result<(), TxError> {
+    if found == Some(true) {
+        return Ok(());
+    }
+    Err(TxError::Wrong(format!("key {number:x} is absent or holds another's value")))
+}

@@ -1,0 +1,107 @@
+//! Record insertion, YCSB, the O2-Tree mixes and `tx` on the reference store.
+
+use foreshore_workloads::insert::InsertSpec;
+use foreshore_workloads::kv::BenchError;
+use foreshore_workloads::mix::MixSpec;
+use foreshore_workloads::tx::TxSpec;
+use foreshore_workloads::tx_reference::MapTxStore;
+use foreshore_workloads::tx_report::TxReport;
+use foreshore_workloads::tx_spec::{RunSpec, TxArgs, TxWorkload};
+use foreshore_workloads::ycsb::{Letter, YcsbSpec};
+use foreshore_workloads::{Durability, TxStore};
+
+fn args<W: TxWorkload>(workload: W, threads: usize) -> TxArgs<W> {
+    let run = RunSpec {
+        threads,
+        seconds: 0.1,
+        warm_up_seconds: 0.02,
+        durability: Durability::Relaxed,
+        cache_bytes: 1 << 20,
+        seed: 9,
+    };
+    TxArgs { dir: ".".into(), workload, run, json: false }
+}
+
+fn json<W: TxWorkload>(workload: W, store: &impl TxStore, threads: usize) -> Result<String, BenchError> {
+    let report = args(workload, threads).measure("test", store, &|_| {})?;
+    assert_eq!(report.columns()[1].1, threads.to_string());
+    Ok(serde_json::to_string(&report).unwrap())
+}
+
+const INSERT: InsertSpec = InsertSpec { rows_per_commit: 50, row_bytes: 100 };
+const TX: TxSpec = TxSpec { reads: 4, updates: 4, n: 500 };
+const MIX: MixSpec = MixSpec { update_ratio: 60, n: 700 };
+const LETTERS: [Letter; 6] = [Letter::A, Letter::B, Letter::C, Letter::D, Letter::E, Letter::F];
+
+fn ycsb(workload: Letter) -> YcsbSpec {
+    YcsbSpec { workload, n: 500, value_bytes: 100 }
+}
+
+#[test]
+fn every_workload_runs_on_a_right_store() {
+    for threads in [1, 3] {
+        json(INSERT, &MapTxStore::default(), threads).unwrap();
+        json(TX, &MapTxStore::default(), threads).unwrap();
+        json(TxSpec { updates: 0, ..TX }, &MapTxStore::default(), threads).unwrap();
+        json(MIX, &MapTxStore::default(), threads).unwrap();
+        for letter in LETTERS {
+            json(ycsb(letter), &MapTxStore::default(), threads)
+                .unwrap_or_else(|error| panic!("{letter:?} × {threads}: {error}"));
+        }
+    }
+}
+
+/// What a lost attempt did must not show.
+#[test]
+fn transactions_begin_afresh_after_a_conflict() {
+    let with_aborts = |text: String| assert!(!text.contains("\"aborts\":0"), "{text}");
+    with_aborts(json(INSERT, &MapTxStore::with_conflicts(3), 2).unwrap());
+    with_aborts(json(TX, &MapTxStore::with_conflicts(3), 2).unwrap());
+    with_aborts(json(MIX, &MapTxStore::with_conflicts(3), 2).unwrap());
+    with_aborts(json(ycsb(Letter::F), &MapTxStore::with_conflicts(3), 2).unwrap());
+}
+
+/// Others read these objects: their names and their order are a promise.
+#[test]
+fn reports_keep_their_fields() {
+    let common = ["threads", "durability", "isolation", "seconds", "seed", "RATE"];
+    let figures = ["p50_us", "p99_us", "max_us", "aborts", "log_bytes_per_tx", "syncs", "checked"];
+    let check = |text: String, bench: &str, own: &[&str], rate: &str| {
+        let fields = ["bench", "engine"].iter().chain(own).chain(&common).chain(&figures);
+        let mut rest = text.as_str();
+        let mut count = 0;
+        for field in fields {
+            let field = if *field == "RATE" { rate } else { field };
+            let (_, after) =
+                rest.split_once(&format!("\"{field}\":")).unwrap_or_else(|| panic!("no {field} in {text}"));
+            (rest, count) = (after, count + 1);
+        }
+        let object: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(object.as_object().unwrap().len(), count, "{text}");
+        assert_eq!((object["bench"].as_str(), object["checked"].as_bool()), (Some(bench), Some(true)));
+        assert!(object[rate].as_f64().unwrap() > 0.0, "{text}");
+    };
+    let store = MapTxStore::default;
+    check(json(INSERT, &store(), 1).unwrap(), "insert", &["rows_per_commit", "row_bytes"], "ops_per_s");
+    check(json(TX, &store(), 1).unwrap(), "tx", &["reads", "updates", "n"], "tps");
+    check(json(MIX, &store(), 1).unwrap(), "mix", &["update_ratio", "n"], "ops_per_s");
+    let own = ["workload", "n", "value_bytes"];
+    check(json(ycsb(Letter::A), &store(), 1).unwrap(), "ycsb", &own, "ops_per_s");
+}
+
+#[test]
+fn impossible_runs_are_refused_by_flag() {
+    let refused = |outcome: Result<String, BenchError>, flag: &str| match outcome {
+        Err(BenchError::Usage(text)) => assert!(text.starts_with(flag), "{text}"),
+        other => panic!("{flag}: {other:?}"),
+    };
+    let store = MapTxStore::default();
+    refused(json(TX, &store, 0), "--threads");
+    refused(json(TxSpec { reads: 0, updates: 0, ..TX }, &store, 1), "--reads");
+    refused(json(TxSpec { n: 0, ..TX }, &store, 1), "--n");
+    refused(json(MixSpec { n: 1, ..MIX }, &store, 9), "--n");
+    refused(json(MixSpec { n: 1 << 32, ..MIX }, &store, 1), "--n");
+    refused(json(InsertSpec { rows_per_commit: 0, ..INSERT }, &store, 1), "--rows-per-commit");
+    refused(json(InsertSpec { row_bytes: 15, ..INSERT }, &store, 1), "--row-bytes");
+    refused(json(YcsbSpec { value_bytes: 7, ..ycsb(Letter::A) }, &store, 1), "--value-bytes");
+}

@@ -1,0 +1,296 @@
+//! The transactional workloads on stores that lie: a wrong answer must never become a figure.
+
+use foreshore_workloads::insert::InsertSpec;
+use foreshore_workloads::kv::BenchError;
+use foreshore_workloads::mix::MixSpec;
+use foreshore_workloads::tpcc::{Mix, TpccSpec};
+use foreshore_workloads::tx::TxSpec;
+use foreshore_workloads::tx_spec::{RunSpec, TxArgs, TxWorkload};
+use foreshore_workloads::tx_store::{Counters, Isolation};
+use foreshore_workloads::ycsb::{Letter, YcsbSpec};
+use foreshore_workloads::{Durability, StoreError, Tx, TxError, TxKind, TxSession, TxStore};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::{Mutex, MutexGuard};
+
+/// What a lying store does wrong, again and again.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Lie {
+    /// A put does nothing.
+    LosesAPut,
+    /// An insertion does nothing.
+    LosesAnInsert,
+    /// A removal does nothing, and says that it did.
+    KeepsARow,
+    /// A lookup finds nothing.
+    MissesAGet,
+    /// A lookup, for an update or not, hands over another row's value.
+    MixesUpAGet,
+    /// A commit is acknowledged and undone.
+    UndoesACommit,
+    /// A rollback does nothing.
+    KeepsWhatIsRolledBack,
+    /// A scan leaves out its second row.
+    SkipsARow,
+}
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Maps under a mutex, and the lie to tell.
+struct Liar {
+    state: Mutex<State>,
+}
+
+#[derive(Clone)]
+struct State {
+    tables: Vec<(String, Map)>,
+    lie: Lie,
+    /// Calls that could lie, before the first one does.
+    honest: u64,
+    /// Calls that could lie, so far.
+    calls: u64,
+}
+
+impl Liar {
+    /// Tells the lie every tenth time that it is possible, after so many honest ones.
+    fn new(lie: Lie, honest: u64) -> Self {
+        Self { state: Mutex::new(State { tables: Vec::new(), lie, honest, calls: 0 }) }
+    }
+}
+
+impl State {
+    /// Is this the call to lie at?
+    fn now(&mut self, lie: Lie) -> bool {
+        self.calls += u64::from(self.lie == lie);
+        self.lie == lie && self.calls > self.honest && (self.calls - self.honest) % 10 == 1
+    }
+}
+
+impl TxStore for Liar {
+    type Table = usize;
+    type Session<'a> = &'a Liar;
+
+    fn table(&self, name: &str) -> Result<usize, StoreError> {
+        let tables = &mut self.state.lock().unwrap().tables;
+        Ok(tables.iter().position(|(other, _)| other == name).unwrap_or_else(|| {
+            tables.push((name.to_owned(), Map::new()));
+            tables.len() - 1
+        }))
+    }
+
+    fn session(&self) -> Result<&Liar, StoreError> {
+        Ok(self)
+    }
+
+    fn isolation(&self) -> Isolation {
+        Isolation::Serializable
+    }
+
+    fn counters(&self) -> Counters {
+        Counters::default()
+    }
+
+    fn settle(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+impl TxSession for &Liar {
+    type Table = usize;
+    type Tx<'t> = LyingTx<'t>;
+
+    fn transact<R>(
+        &mut self,
+        kind: TxKind,
+        mut body: impl FnMut(&mut LyingTx<'_>) -> Result<R, TxError>,
+    ) -> Result<R, TxError> {
+        let mut tx = LyingTx { state: self.state.lock().unwrap(), undo: Vec::new() };
+        let result = body(&mut tx);
+        let undoes = match &result {
+            Ok(_) => kind == TxKind::ReadWrite && tx.state.now(Lie::UndoesACommit),
+            Err(_) => !tx.state.now(Lie::KeepsWhatIsRolledBack),
+        };
+        if undoes {
+            tx.undo();
+        }
+        result
+    }
+
+    fn aborts(&self) -> u64 {
+        0
+    }
+}
+
+struct LyingTx<'t> {
+    state: MutexGuard<'t, State>,
+    /// Table, key, and what it held before.
+    undo: Vec<(usize, Vec<u8>, Option<Vec<u8>>)>,
+}
+
+impl LyingTx<'_> {
+    fn set(&mut self, table: usize, key: &[u8], value: Option<&[u8]>) -> bool {
+        let map = &mut self.state.tables[table].1;
+        let before = match value {
+            Some(value) => map.insert(key.to_vec(), value.to_vec()),
+            None => map.remove(key),
+        };
+        let was_there = before.is_some();
+        self.undo.push((table, key.to_vec(), before));
+        was_there
+    }
+
+    fn undo(&mut self) {
+        while let Some((table, key, before)) = self.undo.pop() {
+            let map = &mut self.state.tables[table].1;
+            match before {
+                Some(value) => map.insert(key, value),
+                None => map.remove(&key),
+            };
+        }
+    }
+}
+
+impl Tx for LyingTx<'_> {
+    type Table = usize;
+
+    fn get<R>(
+        &mut self,
+        table: &usize,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>, TxError> {
+        if self.state.now(Lie::MissesAGet) {
+            return Ok(None);
+        }
+        let mixes_up = self.state.now(Lie::MixesUpAGet);
+        let map = &self.state.tables[*table].1;
+        let mut rows = map.range(key.to_vec()..);
+        let found = rows.next().filter(|(found, _)| found.as_slice() == key);
+        let other = mixes_up.then(|| rows.next()).flatten();
+        Ok(other.or(found).map(|(_, value)| read(value)))
+    }
+
+    fn get_for_update<R>(
+        &mut self,
+        table: &usize,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>, TxError> {
+        self.get(table, key, read)
+    }
+
+    fn put(&mut self, table: &usize, key: &[u8], value: &[u8]) -> Result<(), TxError> {
+        if !self.state.now(Lie::LosesAPut) {
+            self.set(*table, key, Some(value));
+        }
+        Ok(())
+    }
+
+    fn insert(&mut self, table: &usize, key: &[u8], value: &[u8]) -> Result<bool, TxError> {
+        if self.state.tables[*table].1.contains_key(key) {
+            return Ok(false);
+        }
+        if !self.state.now(Lie::LosesAnInsert) {
+            self.set(*table, key, Some(value));
+        }
+        Ok(true)
+    }
+
+    fn remove(&mut self, table: &usize, key: &[u8]) -> Result<bool, TxError> {
+        if self.state.now(Lie::KeepsARow) {
+            return Ok(true);
+        }
+        Ok(self.set(*table, key, None))
+    }
+
+    fn scan(
+        &mut self,
+        table: &usize,
+        from: &[u8],
+        to: &[u8],
+        reverse: bool,
+        mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), TxError> {
+        let mut rows: Vec<_> = self.state.tables[*table].1.range(from.to_vec()..to.to_vec()).collect();
+        if reverse {
+            rows.reverse();
+        }
+        let rows: Vec<_> = rows.into_iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+        let skip = if rows.len() > 2 && self.state.now(Lie::SkipsARow) { 1 } else { usize::MAX };
+        for (at, (key, value)) in rows.iter().enumerate() {
+            if at != skip && each(key, value).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The lie must be told, and the run must say that an answer is wrong.
+fn is_found<W: TxWorkload + Clone>(lie: Lie, workload: &W, honest: u64) {
+    let run = RunSpec {
+        threads: 2,
+        seconds: 0.4,
+        warm_up_seconds: 0.05,
+        durability: Durability::Relaxed,
+        cache_bytes: 1 << 20,
+        seed: 9,
+    };
+    let store = Liar::new(lie, honest);
+    let args = TxArgs { dir: ".".into(), workload: workload.clone(), run, json: false };
+    let outcome = args.measure("test", &store, &|_| {});
+    assert!(store.state.lock().unwrap().calls > honest, "{} does not come to {lie:?}", W::NAME);
+    assert!(matches!(outcome, Err(BenchError::Wrong(_))), "{lie:?} in {}: {:?}", W::NAME, outcome.err());
+}
+
+const TPCC: TpccSpec = TpccSpec { warehouses: 2, mix: Mix::Full, affinity: false, items: 200, customers: 30 };
+
+#[test]
+fn lies_in_tpcc_are_found() {
+    // The load puts 24,000 rows.
+    is_found(Lie::LosesAPut, &TPCC, 30_000);
+    is_found(Lie::LosesAnInsert, &TPCC, 500);
+    is_found(Lie::KeepsARow, &TPCC, 5);
+    is_found(Lie::MissesAGet, &TPCC, 1_000);
+    is_found(Lie::UndoesACommit, &TPCC, 120);
+    is_found(Lie::KeepsWhatIsRolledBack, &TPCC, 0);
+}
+
+#[test]
+fn lies_in_record_insertion_are_found() {
+    let insert = InsertSpec { rows_per_commit: 50, row_bytes: 100 };
+    is_found(Lie::LosesAnInsert, &insert, 300);
+    is_found(Lie::UndoesACommit, &insert, 7);
+    is_found(Lie::SkipsARow, &insert, 0);
+}
+
+#[test]
+fn lies_in_tx_are_found() {
+    let tx = TxSpec { reads: 4, updates: 4, n: 500 };
+    is_found(Lie::LosesAPut, &tx, 700);
+    is_found(Lie::MissesAGet, &tx, 300);
+    is_found(Lie::MixesUpAGet, &tx, 300);
+    is_found(Lie::UndoesACommit, &tx, 100);
+    is_found(Lie::SkipsARow, &tx, 1);
+}
+
+#[test]
+fn lies_in_the_mixes_are_found() {
+    let mix = MixSpec { update_ratio: 60, n: 700 };
+    is_found(Lie::LosesAPut, &mix, 800);
+    is_found(Lie::KeepsARow, &mix, 30);
+    is_found(Lie::MixesUpAGet, &mix, 50);
+    is_found(Lie::UndoesACommit, &mix, 200);
+    is_found(Lie::SkipsARow, &mix, 1);
+}
+
+#[test]
+fn lies_in_ycsb_are_found() {
+    let ycsb = |workload| YcsbSpec { workload, n: 500, value_bytes: 100 };
+    is_found(Lie::LosesAPut, &ycsb(Letter::A), 100);
+    is_found(Lie::MissesAGet, &ycsb(Letter::C), 100);
+    is_found(Lie::MixesUpAGet, &ycsb(Letter::F), 100);
+    is_found(Lie::LosesAnInsert, &ycsb(Letter::D), 20);
+    is_found(Lie::LosesAnInsert, &ycsb(Letter::E), 20);
+    is_found(Lie::UndoesACommit, &ycsb(Letter::E), 20);
+}

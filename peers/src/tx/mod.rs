@@ -1,0 +1,42 @@
+//! The engines behind the transactional workloads' `TxStore`. What all share is written down in
+//! `foreshore_workloads::tx_store`; what each does for a durability, at the head of its key-value file.
+
+mod fjall;
+mod lmdb;
+mod redb;
+
+use crate::Engine;
+use foreshore_workloads::TxStore;
+use foreshore_workloads::kv::BenchError;
+use foreshore_workloads::tx_reference::MapTxStore;
+use foreshore_workloads::tx_report::TxReport;
+use foreshore_workloads::tx_spec::{TxArgs, TxWorkload};
+
+/// Runs a transactional workload on an engine and prints what it found.
+pub fn bench<W: TxWorkload>(engine: Engine, args: &TxArgs<W>) -> Result<(), BenchError> {
+    args.check()?;
+    let scratch = args.scratch().map_err(|error| BenchError::Store(error.into()))?;
+    let (path, run) = (scratch.path(), &args.run);
+    let report = match engine {
+        Engine::Lmdb => measure(engine, &lmdb::LmdbTables::create(path, run)?, args)?,
+        Engine::Redb => measure(engine, &redb::RedbTables::create(path, run)?, args)?,
+        Engine::Fjall => measure(engine, &fjall::FjallTables::create(path, run)?, args)?,
+        Engine::Btreemap => measure(engine, &MapTxStore::new(run.durability)?, args)?,
+    };
+    if args.json {
+        println!("{}", serde_json::to_string(&report).map_err(|error| BenchError::Store(error.into()))?);
+    } else {
+        let mut table = comfy_table::Table::new();
+        let (header, row): (Vec<_>, Vec<_>) = report.columns().into_iter().unzip();
+        println!("{}", table.set_header(header).add_row(row));
+    }
+    Ok(())
+}
+
+fn measure<W: TxWorkload>(
+    engine: Engine,
+    store: &impl TxStore,
+    args: &TxArgs<W>,
+) -> Result<W::Report, BenchError> {
+    args.measure(&engine.name(), store, &|_| {})
+}
