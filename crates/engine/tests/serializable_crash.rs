@@ -15,7 +15,7 @@ use foreshore::{Database, Durability, Error, Isolation, Result, TransactionOptio
 use foreshore_io::{SimDisk, sim::Crash};
 use histories::check::{Checked, check};
 use histories::drive::{Driver, Mix, decode, key};
-use histories::record::{Content, Entry, Fate, Stamp};
+use histories::record::{Content, Entry, Fate, Kind, Stamp};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -72,6 +72,27 @@ fn last_versions<'h>(history: &'h [Entry], keys: usize, survivors: &[usize]) -> 
     last.into_iter().map(|(_, content)| content).collect()
 }
 
+/// Must `earlier` have survived if `later` did? So it is if `later` had a row locked after `earlier` wrote it: the locks
+/// were handed on when the commit was in the log, and a log keeps its beginning. (What is found does not tell by itself:
+/// a removal of a row looks the same whether or not its insertion was there before.)
+fn precedes(earlier: &Entry, later: &Entry) -> bool {
+    let touched = |key: usize| {
+        let reads = later.reads.iter().filter(move |read| read.key == key).map(|read| read.to);
+        let writes = later.writes.iter().filter(move |write| write.key == key).map(|write| write.at);
+        reads.chain(writes)
+    };
+    matches!(earlier.kind, Kind::Transaction(_))
+        && earlier.writes.iter().any(|write| touched(write.key).any(|at| write.at < at))
+}
+
+/// Did everybody survive whom a survivor has seen?
+fn is_closed(history: &[Entry], unknown: &[usize], survivors: &[usize]) -> bool {
+    unknown
+        .iter()
+        .filter(|i| !survivors.contains(i))
+        .all(|lost| survivors.iter().all(|survivor| !precedes(&history[*lost], &history[*survivor])))
+}
+
 /// Settles the fate of those of this life whose commit was not acknowledged: the most survivors that explain what was
 /// found. `Err`: nothing explains it.
 fn settle(history: &mut [Entry], life_from: usize, found: &[Content]) -> Result<(), String> {
@@ -84,7 +105,8 @@ fn settle(history: &mut [Entry], life_from: usize, found: &[Content]) -> Result<
     for subset in subsets {
         let survivors: Vec<usize> =
             unknown.iter().enumerate().filter(|(bit, _)| subset >> bit & 1 == 1).map(|(_, i)| *i).collect();
-        if last_versions(history, found.len(), &survivors).into_iter().eq(found) {
+        let explained = last_versions(history, found.len(), &survivors).into_iter().eq(found);
+        if explained && is_closed(history, &unknown, &survivors) {
             survivors.into_iter().for_each(|i| history[i].fate = Fate::Committed);
             return Ok(());
         }
