@@ -80,12 +80,18 @@ lane!(u32, AtomicU32);
 /// The number of cells whose image is not above `key` (S1, S2).
 #[inline(always)]
 pub(crate) fn rank_at_most<L: Lane, const F: usize>(cells: &[L::Cell; F], key: L) -> usize {
-    if !F.is_multiple_of(L::PER_LINE) {
-        return cells.iter().map(|cell| usize::from(L::load(cell) <= key)).sum();
+    rank_in_run::<L>(cells, key)
+}
+
+/// As [`rank_at_most`], for a part of a node. Inlined where the length is a constant.
+#[inline(always)]
+pub(crate) fn rank_in_run<L: Lane>(cells: &[L::Cell], key: L) -> usize {
+    if !cells.len().is_multiple_of(L::PER_LINE) {
+        return count_at_most::<L>(cells, key);
     }
     // All lines before `line` lie at or below the key; the boundary is in one of `left` lines from there.
     let mut line = 0;
-    let mut left = F / L::PER_LINE;
+    let mut left = cells.len() / L::PER_LINE;
     while left > 1 {
         let half = left / 2;
         let last = L::load(&cells[(line + half) * L::PER_LINE - 1]);
@@ -93,9 +99,13 @@ pub(crate) fn rank_at_most<L: Lane, const F: usize>(cells: &[L::Cell; F], key: L
         left -= half;
     }
     let first = line * L::PER_LINE;
-    let inside: usize =
-        cells[first..first + L::PER_LINE].iter().map(|cell| usize::from(L::load(cell) <= key)).sum();
-    first + inside
+    first + count_at_most::<L>(&cells[first..first + L::PER_LINE], key)
+}
+
+/// The same by looking at every cell: best within a line.
+#[inline(always)]
+pub(crate) fn count_at_most<L: Lane>(cells: &[L::Cell], key: L) -> usize {
+    cells.iter().map(|cell| usize::from(L::load(cell) <= key)).sum()
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

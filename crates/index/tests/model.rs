@@ -121,6 +121,155 @@ impl<const F: usize, const H: usize> Map<Vec<u8>> for ByteMap<F, H> {
     }
 }
 
+/// Many keys at a time, and single changes under a condition.
+#[derive(Clone, Debug)]
+enum Batch<K> {
+    Get(Vec<K>),
+    Insert(Vec<(K, u64)>),
+    InsertSorted(Vec<(K, u64)>),
+    /// Expects what is there, or not.
+    Exchange(K, bool, Option<u64>),
+    Update(K, u64),
+    GetOrInsert(K, u64),
+}
+
+fn batches<K: Ord + Clone + std::fmt::Debug + 'static>(
+    key: impl Strategy<Value = K> + Clone + 'static,
+) -> impl Strategy<Value = Vec<Batch<K>>> {
+    let entries = vec((key.clone(), any::<u64>()), 0..60);
+    let batch = prop_oneof![
+        4 => vec(key.clone(), 0..60).prop_map(Batch::Get),
+        4 => entries.clone().prop_map(Batch::Insert),
+        4 => entries.prop_map(|mut entries| {
+            entries.sort_by(|a, b| a.0.cmp(&b.0));
+            Batch::InsertSorted(entries)
+        }),
+        8 => (key.clone(), any::<bool>(), any::<Option<u64>>()).prop_map(|(k, hit, new)| Batch::Exchange(k, hit, new)),
+        2 => (key.clone(), any::<u64>()).prop_map(|(k, v)| Batch::Update(k, v)),
+        2 => (key, any::<u64>()).prop_map(|(k, v)| Batch::GetOrInsert(k, v)),
+    ];
+    vec(batch, 0..40)
+}
+
+/// What the B+-tree's maps can do besides.
+trait BatchMap<K>: Map<K>
+where
+    K: Ord + Clone,
+{
+    fn multi_get(&self, keys: &[K]) -> Vec<Option<u64>>;
+    fn insert_many(&self, entries: &[(K, u64)]) -> u64;
+    fn insert_sorted(&self, entries: &[(K, u64)]) -> u64;
+    fn compare_exchange(&self, key: &K, expected: Option<u64>, new: Option<u64>) -> Result<(), Option<u64>>;
+    fn fetch_update(&self, key: &K, change: impl Fn(Option<u64>) -> Option<u64>) -> Option<u64>;
+    fn get_or_insert_with(&self, key: &K, make: impl Fn() -> u64) -> u64;
+    fn len(&self) -> u64;
+}
+
+impl<K: IntKey, const F: usize> BatchMap<K> for IntMap<K, F> {
+    fn multi_get(&self, keys: &[K]) -> Vec<Option<u64>> {
+        let mut values = vec![Some(77); keys.len()];
+        self.multi_get(keys, &mut values);
+        values
+    }
+    fn insert_many(&self, entries: &[(K, u64)]) -> u64 {
+        self.insert_many(entries)
+    }
+    fn insert_sorted(&self, entries: &[(K, u64)]) -> u64 {
+        self.insert_sorted(entries)
+    }
+    fn compare_exchange(&self, key: &K, expected: Option<u64>, new: Option<u64>) -> Result<(), Option<u64>> {
+        self.compare_exchange(*key, expected, new)
+    }
+    fn fetch_update(&self, key: &K, change: impl Fn(Option<u64>) -> Option<u64>) -> Option<u64> {
+        self.fetch_update(*key, change)
+    }
+    fn get_or_insert_with(&self, key: &K, make: impl Fn() -> u64) -> u64 {
+        self.get_or_insert_with(*key, make)
+    }
+    fn len(&self) -> u64 {
+        self.len()
+    }
+}
+
+impl<const F: usize, const H: usize> BatchMap<Vec<u8>> for ByteMap<F, H> {
+    fn multi_get(&self, keys: &[Vec<u8>]) -> Vec<Option<u64>> {
+        let mut values = vec![Some(77); keys.len()];
+        self.multi_get(&keys.iter().map(Vec::as_slice).collect::<Vec<_>>(), &mut values);
+        values
+    }
+    fn insert_many(&self, entries: &[(Vec<u8>, u64)]) -> u64 {
+        self.insert_many(&entries.iter().map(|(k, v)| (&k[..], *v)).collect::<Vec<_>>())
+    }
+    fn insert_sorted(&self, entries: &[(Vec<u8>, u64)]) -> u64 {
+        self.insert_sorted(&entries.iter().map(|(k, v)| (&k[..], *v)).collect::<Vec<_>>())
+    }
+    fn compare_exchange(
+        &self,
+        key: &Vec<u8>,
+        expected: Option<u64>,
+        new: Option<u64>,
+    ) -> Result<(), Option<u64>> {
+        self.compare_exchange(key, expected, new)
+    }
+    fn fetch_update(&self, key: &Vec<u8>, change: impl Fn(Option<u64>) -> Option<u64>) -> Option<u64> {
+        self.fetch_update(key, change)
+    }
+    fn get_or_insert_with(&self, key: &Vec<u8>, make: impl Fn() -> u64) -> u64 {
+        self.get_or_insert_with(key, make)
+    }
+    fn len(&self) -> u64 {
+        self.len()
+    }
+}
+
+fn batches_agree<K: Ord + Clone + std::fmt::Debug>(
+    map: &impl BatchMap<K>,
+    batches: &[Batch<K>],
+) -> Result<(), TestCaseError> {
+    let mut model = BTreeMap::new();
+    for batch in batches {
+        match batch {
+            Batch::Get(keys) => {
+                let expected: Vec<_> = keys.iter().map(|k| model.get(k).copied()).collect();
+                prop_assert_eq!(map.multi_get(keys), expected, "{:?}", batch);
+            }
+            Batch::Insert(entries) => {
+                let fresh = entries.iter().filter(|(k, v)| model.insert(k.clone(), *v).is_none()).count();
+                prop_assert_eq!(map.insert_many(entries), fresh as u64, "{:?}", batch);
+            }
+            Batch::InsertSorted(entries) => {
+                let fresh = entries.iter().filter(|(k, v)| model.insert(k.clone(), *v).is_none()).count();
+                prop_assert_eq!(map.insert_sorted(entries), fresh as u64, "{:?}", batch);
+            }
+            Batch::Exchange(key, hit, new) => {
+                let current = model.get(key).copied();
+                let expected = if *hit { current } else { current.map_or(Some(5), |v| Some(v ^ 1)) };
+                let outcome = if *hit { Ok(()) } else { Err(current) };
+                prop_assert_eq!(map.compare_exchange(key, expected, *new), outcome, "{:?}", batch);
+                match new {
+                    Some(value) if *hit => _ = model.insert(key.clone(), *value),
+                    None if *hit => _ = model.remove(key),
+                    _ => {}
+                }
+            }
+            Batch::Update(key, add) => {
+                let change = |value: Option<u64>| Some(value.unwrap_or(0).wrapping_add(*add));
+                let before = model.get(key).copied();
+                model.insert(key.clone(), change(before).expect("always some"));
+                prop_assert_eq!(map.fetch_update(key, change), before, "{:?}", batch);
+            }
+            Batch::GetOrInsert(key, value) => {
+                let expected = *model.entry(key.clone()).or_insert(*value);
+                prop_assert_eq!(map.get_or_insert_with(key, || *value), expected, "{:?}", batch);
+            }
+        }
+        map.check().map_err(|e| TestCaseError::fail(format!("after {batch:?}: {e}")))?;
+    }
+    prop_assert_eq!(map.len(), model.len() as u64);
+    prop_assert_eq!(map.range(&Bound::Unbounded, &Bound::Unbounded), model.into_iter().collect::<Vec<_>>());
+    Ok(())
+}
+
 fn within<K: Ord + Clone>(model: &BTreeMap<K, u64>, from: &Bound<K>, to: &Bound<K>) -> Vec<(K, u64)> {
     let above = |k: &K| match from {
         Bound::Included(b) => k >= b,
@@ -206,6 +355,19 @@ proptest! {
     #[test]
     fn u64_keys_in_large_nodes_agree(ops in ops(int_key())) {
         agree(&IntMap::<u64>::new(), BTreeMap::new(), &ops)?;
+    }
+
+    #[test]
+    fn batches_of_u64_keys_agree(batches in batches(int_key())) {
+        batches_agree(&IntMap::<u64, 4>::new(), &batches)?;
+        batches_agree(&IntMap::<u64, 12>::new(), &batches)?;
+        batches_agree(&IntMap::<u64>::new(), &batches)?;
+    }
+
+    #[test]
+    fn batches_of_byte_strings_agree(batches in batches(byte_key())) {
+        batches_agree(&ByteMap::<4>::new(), &batches)?;
+        batches_agree(&ByteMap::<64>::new(), &batches)?;
     }
 
     #[test]

@@ -78,3 +78,62 @@ fn long_keys_and_removal() {
         map.check().unwrap();
     });
 }
+
+/// A group of descents meets splits, a new root and a dying leaf; each of its keys is found.
+#[test]
+fn batch_of_lookups_and_updates() {
+    explore(|| {
+        let map = ints((1..=12).map(|k| k * 10));
+        together(
+            &map,
+            vec![
+                Box::new(|m| {
+                    let mut values = [None; 6];
+                    m.multi_get(&[120, 20, 75, 70, 10, 80], &mut values);
+                    assert_eq!(values, [Some(120), Some(20), None, Some(70), Some(10), Some(80)]);
+                }),
+                Box::new(|m| [71, 72, 73, 74].into_iter().for_each(|k| _ = m.insert(k, k))),
+                Box::new(|m| [30, 40, 50, 60].into_iter().for_each(|k| _ = m.remove(k))),
+            ],
+        );
+    });
+}
+
+/// Two batches of inserts, one sorted, with common keys: each key is new to exactly one of them.
+#[test]
+fn batches_of_inserts() {
+    explore(|| {
+        let map = ints([10, 20, 30, 40]);
+        let (one, other) = (map.clone(), map.clone());
+        let sorted = thread::spawn(move || one.insert_sorted(&[(21, 1), (22, 1), (23, 1), (41, 1)]));
+        let any = thread::spawn(move || other.insert_many(&[(41, 2), (5, 2), (22, 2), (31, 2)]));
+        assert_eq!(sorted.join().unwrap() + any.join().unwrap(), 6);
+        map.check().unwrap();
+        assert!(map.range(..).map(|(k, _)| k).eq([5, 10, 20, 21, 22, 23, 30, 31, 40, 41]));
+    });
+}
+
+/// Sums by `fetch_update` lose nothing, while the leaf splits below them; one of two claims wins.
+#[test]
+fn exchanges_lose_nothing() {
+    explore(|| {
+        let map = ints([10, 20, 30, 40]);
+        let add = |m: &Ints| _ = m.fetch_update(25, |value| Some(value.unwrap_or(0) + 1));
+        let claim = |name| {
+            let map = map.clone();
+            thread::spawn(move || {
+                add(&map);
+                map.compare_exchange(35, None, Some(name))
+            })
+        };
+        let (first, second) = (claim(1), claim(2));
+        map.insert(27, 27);
+        let outcomes = [first.join().unwrap(), second.join().unwrap()];
+        assert!(
+            outcomes == [Ok(()), Err(Some(1))] || outcomes == [Err(Some(2)), Ok(())],
+            "one wins, and the other sees who: {outcomes:?}"
+        );
+        assert_eq!(map.get(25), Some(2));
+        map.check().unwrap();
+    });
+}

@@ -72,6 +72,62 @@ impl<const F: usize, const H: usize> ByteMap<F, H> {
         self.tree.remove(key, &Pin::new())
     }
 
+    /// Looks many keys up at a time, faster than one after the other: `values[i]` is that of `keys[i]`. Each is looked
+    /// up by itself; together they are no snapshot.
+    ///
+    /// Panics if there are not as many values as keys.
+    pub fn multi_get(&self, keys: &[&[u8]], values: &mut [Option<u64>]) {
+        assert_eq!(keys.len(), values.len(), "a value for each key");
+        self.tree.get_many(keys.len(), |i| keys[i], |i, value| values[i] = value, &Pin::new());
+    }
+
+    /// Sets the values of many keys, in this order but with several descents at a time; returns how many keys were new.
+    /// Each is inserted by itself; others may see some of them before the rest.
+    pub fn insert_many(&self, entries: &[(&[u8], u64)]) -> u64 {
+        self.tree.insert_many(entries.len(), |i| entries[i], &Pin::new())
+    }
+
+    /// As [`insert_many`](Self::insert_many), for keys that never fall: one descent and one latch serve all neighbours
+    /// that share a node.
+    ///
+    /// Panics if keys fall.
+    pub fn insert_sorted(&self, entries: &[(&[u8], u64)]) -> u64 {
+        assert!(entries.is_sorted_by_key(|(key, _)| *key), "insert_sorted wants keys that never fall");
+        self.tree.insert_sorted(entries.len(), |i| entries[i], &Pin::new())
+    }
+
+    /// Gives `key` the value `new` (`None`: removes it) if its value is `expected` (`None`: if it is absent). One step:
+    /// nobody sees or changes anything in between.
+    ///
+    /// Errors: the value that it has instead; nothing was changed.
+    pub fn compare_exchange(
+        &self,
+        key: &[u8],
+        expected: Option<u64>,
+        new: Option<u64>,
+    ) -> Result<(), Option<u64>> {
+        self.tree.compare_exchange(key, expected, new, &Pin::new())
+    }
+
+    /// Gives `key` the value that `change` makes of its value (`None`: absent); returns the value before.
+    ///
+    /// `change` runs again if another thread changed the value meanwhile. It may use the map.
+    pub fn fetch_update(&self, key: &[u8], change: impl FnMut(Option<u64>) -> Option<u64>) -> Option<u64> {
+        self.tree.fetch_update(key, change, &Pin::new())
+    }
+
+    /// The value of `key`; if it is absent, that of `make`, which is inserted unless another thread inserts one first.
+    pub fn get_or_insert_with(&self, key: &[u8], make: impl FnOnce() -> u64) -> u64 {
+        let pin = Pin::new();
+        self.tree.get(key, &pin).unwrap_or_else(|| {
+            let value = make();
+            match self.tree.compare_exchange(key, None, Some(value), &pin) {
+                Ok(()) => value,
+                Err(other) => other.expect("the key was found to be there"),
+            }
+        })
+    }
+
     /// The value of the greatest entry with a key at most `key`. As fast as [`get`](Self::get), unless the leaf's
     /// entries up to `key` were removed.
     #[inline]

@@ -62,6 +62,78 @@ impl<K: IntKey, const F: usize> IntMap<K, F> {
         self.tree.remove(&key, &Pin::new())
     }
 
+    /// Looks many keys up at a time, several times as fast as one after the other: `values[i]` is that of `keys[i]`.
+    /// Each is looked up by itself; together they are no snapshot. Batches of 32 and more gain most.
+    ///
+    /// ```
+    /// let map = foreshore_index::IntMap::<u64>::new();
+    /// map.insert_many(&[(10, 1), (30, 3), (20, 2)]);
+    /// let mut values = [None; 3];
+    /// map.multi_get(&[30, 31, 10], &mut values);
+    /// assert_eq!(values, [Some(3), None, Some(1)]);
+    /// ```
+    ///
+    /// Panics if there are not as many values as keys.
+    pub fn multi_get(&self, keys: &[K], values: &mut [Option<u64>]) {
+        assert_eq!(keys.len(), values.len(), "a value for each key");
+        self.tree.get_many(keys.len(), |i| &keys[i], |i, value| values[i] = value, &Pin::new());
+    }
+
+    /// Sets the values of many keys, in this order but with several descents at a time; returns how many keys were new.
+    /// Each is inserted by itself; others may see some of them before the rest.
+    pub fn insert_many(&self, entries: &[(K, u64)]) -> u64 {
+        self.tree.insert_many(entries.len(), |i| (&entries[i].0, entries[i].1), &Pin::new())
+    }
+
+    /// As [`insert_many`](Self::insert_many), for keys that never fall: one descent and one latch serve all neighbours
+    /// that share a node.
+    ///
+    /// Panics if keys fall.
+    pub fn insert_sorted(&self, entries: &[(K, u64)]) -> u64 {
+        assert!(entries.is_sorted_by_key(|(key, _)| *key), "insert_sorted wants keys that never fall");
+        self.tree.insert_sorted(entries.len(), |i| (&entries[i].0, entries[i].1), &Pin::new())
+    }
+
+    /// Gives `key` the value `new` (`None`: removes it) if its value is `expected` (`None`: if it is absent). One step:
+    /// nobody sees or changes anything in between.
+    ///
+    /// Errors: the value that it has instead; nothing was changed.
+    ///
+    /// ```
+    /// let map = foreshore_index::IntMap::<u64>::new();
+    /// assert_eq!(map.compare_exchange(7, None, Some(1)), Ok(()));
+    /// assert_eq!(map.compare_exchange(7, Some(9), Some(2)), Err(Some(1)));
+    /// assert_eq!(map.fetch_update(7, |value| value.map(|v| v + 1)), Some(1));
+    /// assert_eq!(map.get_or_insert_with(7, || unreachable!()), 2);
+    /// ```
+    pub fn compare_exchange(
+        &self,
+        key: K,
+        expected: Option<u64>,
+        new: Option<u64>,
+    ) -> Result<(), Option<u64>> {
+        self.tree.compare_exchange(&key, expected, new, &Pin::new())
+    }
+
+    /// Gives `key` the value that `change` makes of its value (`None`: absent); returns the value before.
+    ///
+    /// `change` runs again if another thread changed the value meanwhile. It may use the map.
+    pub fn fetch_update(&self, key: K, change: impl FnMut(Option<u64>) -> Option<u64>) -> Option<u64> {
+        self.tree.fetch_update(&key, change, &Pin::new())
+    }
+
+    /// The value of `key`; if it is absent, that of `make`, which is inserted unless another thread inserts one first.
+    pub fn get_or_insert_with(&self, key: K, make: impl FnOnce() -> u64) -> u64 {
+        let pin = Pin::new();
+        self.tree.get(&key, &pin).unwrap_or_else(|| {
+            let value = make();
+            match self.tree.compare_exchange(&key, None, Some(value), &pin) {
+                Ok(()) => value,
+                Err(other) => other.expect("the key was found to be there"),
+            }
+        })
+    }
+
     /// The value of the greatest entry with a key at most `key`.
     #[inline]
     pub fn floor(&self, key: K) -> Option<u64> {

@@ -164,6 +164,13 @@ pub(crate) trait Node: Sized + Send + Sync + 'static {
     fn reset(&self, level: u8);
     /// Asks for every line that a search will touch.
     fn prefetch(node: *const Self);
+    /// Asks for what [`approach`](Self::approach) will read.
+    fn prefetch_first(node: *const Self) {
+        Self::prefetch(node);
+    }
+    /// Asks for the lines that a search for `key` will touch. A hint: the node may change meanwhile, and nothing read
+    /// here is believed.
+    fn approach(&self, _key: &Self::Key) {}
 
     // Reading (N5).
 

@@ -16,6 +16,7 @@
 //! - T5: latches are taken from the bottom up, and from left to right within a level; nothing waits for anything else
 //!   while it holds one.
 
+mod batch;
 mod bulk;
 mod check;
 pub(crate) mod counters;
@@ -126,16 +127,24 @@ impl<N: Node> Tree<N> {
         result
     }
 
-    /// One step towards `key` from a node above the leaves, or from a node with `key` to its right.
+    /// One step towards `key` from a node above the leaves, or from a node with `key` to its right. Asks for what is
+    /// to be read of the next node.
     #[inline(always)]
-    fn step<'g>(&self, node: &'g N, key: &N::Key, bias: Bias, pin: &'g Pin) -> Step<'g, N> {
+    fn step<'g>(
+        &self,
+        node: &'g N,
+        key: &N::Key,
+        bias: Bias,
+        prefetch: impl Fn(*const N),
+        pin: &'g Pin,
+    ) -> Step<'g, N> {
         let (address, down) = self.read(node, |seen| {
             let place = node.place(key, bias, seen)?;
             let (address, down) = match place {
                 Place::Beyond => (node.header().link(), false),
                 Place::Rank(rank, _) => (node.word(rank.saturating_sub(1)), true),
             };
-            N::prefetch(std::ptr::with_exposed_provenance(address as usize));
+            prefetch(std::ptr::with_exposed_provenance(address as usize));
             Ok((address, down))
         });
         let next = node_at(address, pin);
@@ -149,7 +158,7 @@ impl<N: Node> Tree<N> {
         let mut height = node.header().level();
         debug_assert!(height >= level, "a descent to level {level} from level {height}");
         while height > level {
-            match self.step(node, key, bias, pin) {
+            match self.step(node, key, bias, N::prefetch, pin) {
                 Step::Right(next) => node = next,
                 Step::Down(next) => {
                     node = next;
@@ -160,16 +169,17 @@ impl<N: Node> Tree<N> {
         node
     }
 
-    /// What `read` makes of the leaf that `key` belongs to.
+    /// What `read` makes of the leaf that `key` belongs to, found from `start` rightwards.
     #[inline(always)]
     fn in_leaf<'g, R>(
         &self,
+        start: &'g N,
         key: &N::Key,
         bias: Bias,
         pin: &'g Pin,
         read: impl Fn(&'g N, usize, bool) -> R,
     ) -> R {
-        let mut leaf = self.descend(key, bias, 0, pin);
+        let mut leaf = start;
         loop {
             let found = self.read(leaf, |seen| {
                 Ok(match leaf.place(key, bias, seen)? {
@@ -190,14 +200,21 @@ impl<N: Node> Tree<N> {
     /// The value of `key`.
     #[inline(always)]
     pub fn get(&self, key: &N::Key, pin: &Pin) -> Option<u64> {
-        self.in_leaf(key, Bias::AtMost, pin, |leaf, rank, exact| exact.then(|| leaf.word(rank - 1)))
+        self.get_from(self.descend(key, Bias::AtMost, 0, pin), key, pin)
+    }
+
+    /// The value of `key`, which is not to the left of this leaf.
+    #[inline(always)]
+    fn get_from(&self, leaf: &N, key: &N::Key, pin: &Pin) -> Option<u64> {
+        self.in_leaf(leaf, key, Bias::AtMost, pin, |leaf, rank, exact| exact.then(|| leaf.word(rank - 1)))
     }
 
     /// The value of the greatest entry at most at `key`, or below it.
     #[inline(always)]
     pub fn greatest(&self, key: &N::Key, bias: Bias, pin: &Pin) -> Option<u64> {
-        let found =
-            self.in_leaf(key, bias, pin, |leaf, rank, _| rank.checked_sub(1).map(|last| leaf.word(last)));
+        let leaf = self.descend(key, bias, 0, pin);
+        let last = |leaf: &N, rank: usize, _| rank.checked_sub(1).map(|last| leaf.word(last));
+        let found = self.in_leaf(leaf, key, bias, pin, last);
         found.or_else(|| self.greatest_further_left(key, bias, pin))
     }
 

@@ -50,7 +50,13 @@ impl<N: Node> Tree<N> {
     /// Sets the value of `key`; returns the old one.
     #[inline]
     pub fn insert(&self, key: &N::Key, value: u64, pin: &Pin) -> Option<u64> {
-        let old = match self.put(key, value, 0, pin) {
+        self.insert_from(self.descend(key, Bias::AtMost, 0, pin), key, value, pin)
+    }
+
+    /// As `insert`; the key is not to the left of this leaf.
+    #[inline]
+    pub(super) fn insert_from(&self, leaf: &N, key: &N::Key, value: u64, pin: &Pin) -> Option<u64> {
+        let old = match self.put(leaf, key, value, 0, pin) {
             Placed::Replaced(old) => Some(old),
             Placed::Inserted => None,
             Placed::Split(old, separators) => {
@@ -74,14 +80,94 @@ impl<N: Node> Tree<N> {
             return None;
         }
         let value = node.word(rank - 1);
-        node.remove_at(rank - 1, pin);
+        self.remove_latched(Latched { node, latch }, rank - 1, key, pin);
+        Some(value)
+    }
+
+    /// Removes entry `i`, which has this key.
+    #[inline]
+    fn remove_latched(&self, leaf: Latched<N>, i: usize, key: &N::Key, pin: &Pin) {
+        let Latched { node, latch } = leaf;
+        node.remove_at(i, pin);
         let emptied = node.header().count() == 0 && node.header().link() != 0;
         drop(latch);
         self.length.add(-1);
         if emptied {
             self.unlink_empty(key, pin);
         }
-        Some(value)
+    }
+
+    /// Gives `key` the value `new` (`None`: removes it) if its value is `expected` (`None`: if it is absent); tells the
+    /// value that it has instead. One step, under the latch of the leaf.
+    pub fn compare_exchange(
+        &self,
+        key: &N::Key,
+        expected: Option<u64>,
+        new: Option<u64>,
+        pin: &Pin,
+    ) -> Result<(), Option<u64>> {
+        loop {
+            let start = self.descend(key, Bias::AtMost, 0, pin);
+            let Target { node, latch, rank, exact } = self.latch_target(start, key, pin);
+            let current = exact.then(|| node.word(rank - 1));
+            if current != expected {
+                latch.release_unchanged();
+                return Err(current);
+            }
+            match (exact, new) {
+                (false, None) => latch.release_unchanged(),
+                (true, None) => self.remove_latched(Latched { node, latch }, rank - 1, key, pin),
+                (true, Some(value)) => {
+                    node.set_word(rank - 1, value);
+                    drop(latch);
+                }
+                (false, Some(value)) if node.make_room(key, false) => {
+                    node.insert_at(rank, key, value);
+                    drop(latch);
+                    self.length.add(1);
+                }
+                (false, Some(_)) => {
+                    latch.release_unchanged();
+                    self.split_for(node, key, pin);
+                    continue;
+                }
+            }
+            return Ok(());
+        }
+    }
+
+    /// Splits the leaf that `key` belongs to, in `start` or to its right, unless it has room by now.
+    #[cold]
+    fn split_for(&self, start: &N, key: &N::Key, pin: &Pin) {
+        // A new node is taken with nothing latched (T5).
+        let right = fresh_node::<N>(0, &self.counters);
+        let Target { node, latch, rank, .. } = self.latch_target(start, key, pin);
+        if node.make_room(key, false) {
+            drop(latch);
+            return self.discard(right);
+        }
+        let appending = rank == node.header().count() && node.header().link() == 0;
+        let separator = self.split(node, right, appending, pin);
+        drop(latch);
+        self.post_all(vec![Separator { key: separator, node: right }], 1, pin);
+    }
+
+    /// Gives `key` the value that `change` makes of its value (`None`: absent), trying again if another thread was
+    /// first; returns the value before. Nothing is latched while `change` runs.
+    pub fn fetch_update(
+        &self,
+        key: &N::Key,
+        mut change: impl FnMut(Option<u64>) -> Option<u64>,
+        pin: &Pin,
+    ) -> Option<u64> {
+        let mut current = self.get(key, pin);
+        loop {
+            let new = change(current);
+            match self.compare_exchange(key, current, new, pin) {
+                Ok(()) => return current,
+                Err(other) => current = other,
+            }
+        }
     }
 
     /// Latches the node that `key` belongs to, from `start` rightwards.
@@ -122,10 +208,9 @@ impl<N: Node> Tree<N> {
         }
     }
 
-    /// Enters `key` at `level`: a value in a leaf, a child above.
+    /// Enters `key` at `level`, in `start` or to its right: a value in a leaf, a child above.
     #[inline]
-    fn put(&self, key: &N::Key, word: u64, level: u8, pin: &Pin) -> Placed<N> {
-        let start = self.descend(key, Bias::AtMost, level, pin);
+    fn put(&self, start: &N, key: &N::Key, word: u64, level: u8, pin: &Pin) -> Placed<N> {
         let Target { node, latch, rank, exact } = self.latch_target(start, key, pin);
         if exact && level == 0 {
             let old = node.word(rank - 1);
@@ -199,7 +284,9 @@ impl<N: Node> Tree<N> {
             if self.root(pin).header().level() < level && self.grow(level, &separator, pin) {
                 continue;
             }
-            match self.put(separator.key.borrow(), separator.node, level, pin) {
+            let key = separator.key.borrow();
+            let start = self.descend(key, Bias::AtMost, level, pin);
+            match self.put(start, key, separator.node, level, pin) {
                 Placed::Inserted => {}
                 Placed::Split(None, more) => todo.extend(more.into_iter().map(|s| (level + 1, s))),
                 Placed::Replaced(_) | Placed::Split(Some(_), _) => {
