@@ -19,6 +19,7 @@ mod scan;
 mod schema;
 mod tables;
 mod text;
+mod tune;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use failure::Outcome;
@@ -61,6 +62,7 @@ enum Command {
     #[command(hide = true)]
     DemoChild(demo::ChildArgs),
     Bench(bench::BenchArgs),
+    Tune(tune::TuneArgs),
 }
 
 fn main() -> ExitCode {
@@ -98,5 +100,6 @@ fn run(command: Command) -> Outcome {
         Command::Demo(args) => demo::run(&args),
         Command::DemoChild(args) => demo::run_child(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Tune(args) => tune::run(&args),
     }
 }

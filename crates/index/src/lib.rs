@@ -37,6 +37,7 @@
 //! Limits: a tree never becomes lower, only empty nodes are given back, and their memory serves other maps of the
 //! process rather than the system.
 
+pub mod calibrate;
 mod csb;
 mod fixed;
 mod leaf_index;
@@ -50,6 +51,7 @@ mod reclaim;
 mod search;
 mod tree;
 
+pub use calibrate::{Favour, NodeKeys, Profile};
 pub use csb::CsbStats;
 pub use fixed::{PackedLane, StaticMap};
 pub use leaf_index::LeafIndex;
@@ -57,7 +59,9 @@ pub use map::Pinned;
 pub use map::bytes::{ByteMap, ByteRange, ByteRangeRev};
 pub use map::csb::{CsbMap, CsbRange, CsbRangeRev};
 pub use map::int::{IntMap, IntRange, IntRangeRev};
+pub use map::multi::{MultiMap, MultiRange};
 pub use map::o2::{O2Map, O2Range, O2RangeRev, OptimisticO2Map};
+pub use map::tuned::{TunedMap, TunedRange, TunedRangeRev};
 pub use node::int::IntKey;
 pub use o2::{Coupled, DumpMismatch, InnerNode, O2Stats, Optimistic, Scheme};
 pub use search::Lane;

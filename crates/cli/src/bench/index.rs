@@ -4,8 +4,11 @@ use crate::failure::{Failure, Outcome};
 use crate::output::{Output, grouped};
 use crate::progress::Meter;
 use clap::{Args, ValueEnum};
-use foreshore_workloads::index_bench::{self, KeyKind, PhaseResult};
+use foreshore_index::calibrate::Machine;
+use foreshore_index::{Favour, NodeKeys, Profile};
+use foreshore_workloads::index_bench::{self, KeyKind, Options, PhaseResult};
 use serde::Serialize;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 const EXAMPLES: &str = "\
@@ -14,6 +17,8 @@ Examples:
   foreshore bench index --structure std-btreemap --json
   foreshore bench index --structure bplus --keys bytes --n 1000000 --seconds 2 --json
   foreshore bench index --structure static --keys u32 --n 64000000
+  foreshore tune && foreshore bench index --structure bplus --profile foreshore-tune.toml --favour lookups
+  foreshore bench index --structure bplus --inserts sorted --insert-batch 100000
 
 Every answer is checked; a run with a wrong one has no figures. A scan of 100 entries is one operation.
 The static index has phases of its own: build, lookup, bound (without values), and both in batches of 128.";
@@ -37,6 +42,24 @@ pub struct IndexBenchArgs {
     /// Seconds of each phase but the inserts, which take as long as they take
     #[arg(long, default_value_t = 3.0)]
     seconds: f64,
+    /// Lookups in a batch of the phase multi_get (B+-tree)
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=128))]
+    batch: u16,
+    /// How the keys come in; many and sorted take batches, sorting included in the time (B+-tree)
+    #[arg(long, value_enum, default_value_t = Inserts::Single)]
+    inserts: Inserts,
+    /// Entries in a batch of inserts
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
+    insert_batch: u32,
+    /// Keys in a node of a B+-tree of integers: 16, 32, 64 or 128 [default: 64]
+    #[arg(long, conflicts_with = "profile")]
+    node_keys: Option<NodeKeys>,
+    /// Take the node size from a profile that `foreshore tune` wrote
+    #[arg(long, value_name = "FILE")]
+    profile: Option<PathBuf>,
+    /// What the profile is asked for
+    #[arg(long, value_enum, default_value_t = Favoured::Balanced, requires = "profile")]
+    favour: Favoured,
     /// Every random choice of the run descends from it
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -84,6 +107,28 @@ enum Keys {
     U32,
     /// Strings of 23 bytes with a common prefix
     Bytes,
+}
+
+/// How keys come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Inserts {
+    /// One by one
+    Single,
+    /// In batches, several descents at a time
+    Many,
+    /// In batches, sorted: one descent for each node
+    Sorted,
+}
+
+/// What a profile is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Favoured {
+    /// Lookups, singly and in batches
+    Lookups,
+    /// Inserts
+    Inserts,
+    /// Lookups, inserts and scans alike
+    Balanced,
 }
 
 /// A phase's figures; its JSON names are kept stable.
@@ -149,12 +194,47 @@ fn measure(args: &IndexBenchArgs) -> Outcome<Vec<PhaseResult>> {
     if !structure.takes(keys) {
         return Err(Failure::usage("--keys: this structure takes integers only"));
     }
+    let options = options(args)?;
     let meter = Meter::new("index", None);
     let started = Instant::now();
     let mut tell = |phase: &str| meter.set(started.elapsed().as_secs(), || phase.to_string());
     let (threads, seconds) = (usize::from(args.threads), args.seconds);
-    index_bench::run(structure, keys, args.n, threads, seconds, args.seed, &mut tell)
+    index_bench::run_with(options, structure, keys, args.n, threads, seconds, args.seed, &mut tell)
         .map_err(|wrong| Failure::corrupt(format!("wrong answer: {wrong}")))
+}
+
+fn options(args: &IndexBenchArgs) -> Outcome<Options> {
+    let batched = args.structure == Structure::BPlus;
+    if !batched && args.inserts != Inserts::Single {
+        return Err(Failure::usage("--inserts: of these structures, only bplus takes batches of inserts"));
+    }
+    let node_keys = node_keys(args)?;
+    if node_keys.is_some() && (!batched || args.keys == Keys::Bytes) {
+        return Err(Failure::usage("--node-keys, --profile: only for bplus with integer keys"));
+    }
+    let inserts = match args.inserts {
+        Inserts::Single => index_bench::Inserts::Single,
+        Inserts::Many => index_bench::Inserts::Many,
+        Inserts::Sorted => index_bench::Inserts::Sorted,
+    };
+    let (batch, insert_batch) = (usize::from(args.batch), args.insert_batch as usize);
+    Ok(Options { batch, inserts, insert_batch, node_keys })
+}
+
+/// The node size that was asked for, or that the profile tells.
+fn node_keys(args: &IndexBenchArgs) -> Outcome<Option<NodeKeys>> {
+    let Some(path) = &args.profile else { return Ok(args.node_keys) };
+    let profile = Profile::load(path).map_err(|e| Failure::usage(e.to_string()))?;
+    if !profile.machine.is_like(&Machine::this()) {
+        eprintln!("note: the profile is of another machine, {}", profile.machine.processor);
+    }
+    let favour = match args.favour {
+        Favoured::Lookups => Favour::Lookups,
+        Favoured::Inserts => Favour::Inserts,
+        Favoured::Balanced => Favour::Balanced,
+    };
+    let key_bytes = if args.keys == Keys::U32 { size_of::<u32>() } else { size_of::<u64>() };
+    Ok(Some(profile.node_keys(key_bytes, favour)))
 }
 
 fn phase(args: &IndexBenchArgs, result: &PhaseResult) -> Phase {

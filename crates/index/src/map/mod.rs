@@ -3,7 +3,9 @@
 pub(crate) mod bytes;
 pub(crate) mod csb;
 pub(crate) mod int;
+pub(crate) mod multi;
 pub(crate) mod o2;
+pub(crate) mod tuned;
 
 use crate::reclaim::Pin;
 

@@ -9,7 +9,11 @@
 //! structure by its own `check()` at the end. `BTreeMap` runs on one thread whatever is asked, being the yardstick of
 //! the ratios, not a concurrent map.
 
-use foreshore_index::{ByteMap, CsbMap, IntKey, IntMap, O2Map, OptimisticO2Map, PackedLane, StaticMap};
+mod queries;
+
+pub use queries::QUERIES;
+
+use foreshore_index::{ByteMap, CsbMap, IntMap, NodeKeys, O2Map, OptimisticO2Map, TunedMap};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Barrier;
@@ -19,11 +23,11 @@ use std::time::{Duration, Instant};
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Structure {
-    /// [`IntMap`] or [`ByteMap`].
+    /// [`IntMap`] or [`ByteMap`]; a [`TunedMap`] if [`Options`] say a node size.
     BPlus,
     /// [`CsbMap`]; integers only.
     Csb,
-    /// [`StaticMap`]: built from sorted entries, then looked up, one at a time and in batches; integers only.
+    /// [`StaticMap`](foreshore_index::StaticMap): built from sorted entries, then looked up, one at a time and in batches; integers only.
     Static,
     /// [`O2Map`] with the paper's locks; integers only.
     O2,
@@ -54,7 +58,7 @@ pub enum KeyKind {
 /// One measured phase.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PhaseResult {
-    /// `insert`, `lookup`, `mixed` or `scan100`. Of a static structure: `build`, `lookup`, `lookup128`, `bound` and
+    /// `insert`, `lookup`, `multi_get` (of the B+-tree), `scan100` or `mixed`. Of a static structure: `build`, `lookup`, `lookup128`, `bound` and
     /// `bound128` (only ranks, without values), those with a number in batches of so many.
     pub phase: &'static str,
     /// Threads that ran it.
@@ -78,13 +82,59 @@ impl std::fmt::Display for WrongAnswer {
 
 impl std::error::Error for WrongAnswer {}
 
-/// Runs all four phases over `n` random keys: the inserts to their end, each other phase for `seconds`.
+/// How the keys come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Inserts {
+    /// One by one.
+    #[default]
+    Single,
+    /// In batches, as they come ([`IntMap::insert_many`]); of the B+-tree.
+    Many,
+    /// In batches, each sorted first, which is part of the time ([`IntMap::insert_sorted`]); of the B+-tree.
+    Sorted,
+}
+
+/// What may be chosen besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Lookups of a batch in `multi_get`, 1 to [`QUERIES`].
+    pub batch: usize,
+    /// How the keys come in.
+    pub inserts: Inserts,
+    /// Entries of a batch of inserts.
+    pub insert_batch: usize,
+    /// Keys in a node of a B+-tree with integer keys.
+    pub node_keys: Option<NodeKeys>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { batch: 64, inserts: Inserts::Single, insert_batch: 64, node_keys: None }
+    }
+}
+
+/// As [`run_with`] the default options.
+pub fn run(
+    structure: Structure,
+    keys: KeyKind,
+    n: u64,
+    threads: usize,
+    seconds: f64,
+    seed: u64,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Vec<PhaseResult>, WrongAnswer> {
+    run_with(Options::default(), structure, keys, n, threads, seconds, seed, progress)
+}
+
+/// Runs all phases over `n` random keys: the inserts to their end, each other phase for `seconds`.
 ///
 /// `progress` is told each phase as it begins. The same `seed` gives the same keys.
 ///
 /// Errors: the first wrong answer, which makes all figures void. Panics if `threads` is 0, `n` below 1000, or the
-/// structure does not take such keys.
-pub fn run(
+/// structure does not take such keys or options.
+#[allow(clippy::too_many_arguments, reason = "what a run is, flag by flag")]
+pub fn run_with(
+    options: Options,
     structure: Structure,
     keys: KeyKind,
     n: u64,
@@ -95,7 +145,19 @@ pub fn run(
 ) -> Result<Vec<PhaseResult>, WrongAnswer> {
     assert!(threads > 0 && n >= 1000, "at least one thread and 1000 keys");
     assert!(structure.takes(keys), "{structure:?} has integer keys");
-    let plan = Plan { n, threads, duration: Duration::from_secs_f64(seconds), seed };
+    let batched = structure == Structure::BPlus;
+    assert!(batched || options.inserts == Inserts::Single, "{structure:?} has no batches of inserts");
+    assert!((1..=QUERIES).contains(&options.batch) && options.insert_batch > 0, "{options:?}");
+    let plan = Plan { options, n, threads, duration: Duration::from_secs_f64(seconds), seed };
+    if structure == Structure::BPlus
+        && let Some(size) = options.node_keys
+    {
+        return match keys {
+            KeyKind::U64 => plan.concurrent(&TunedMap::<u64>::with_node_keys(size), U64Keys, progress),
+            KeyKind::U32 => plan.concurrent(&TunedMap::<u32>::with_node_keys(size), U32Keys, progress),
+            KeyKind::Bytes => panic!("nodes of byte strings have one size"),
+        };
+    }
     match (structure, keys) {
         (Structure::BPlus, KeyKind::U64) => plan.concurrent(&IntMap::<u64>::new(), U64Keys, progress),
         (Structure::BPlus, KeyKind::U32) => plan.concurrent(&IntMap::<u32>::new(), U32Keys, progress),
@@ -128,7 +190,7 @@ const BATCH: u64 = 256;
 
 /// Turns the number of an entry into its key. All are distinct, and look random.
 trait Keys: Copy + Send + Sync {
-    type Key: Ord + Clone + Send;
+    type Key: Ord + Copy + Send + Sync;
     fn key(self, number: u64) -> Self::Key;
 }
 
@@ -204,6 +266,17 @@ fn value_of(number: u64) -> u64 {
 
 /// A map under measurement, shared by threads.
 trait Shared<K>: Sync {
+    /// Can it look many keys up at a time, and insert many?
+    const BATCHED: bool = false;
+
+    fn multi_get(&self, _keys: &[K], _values: &mut [Option<u64>]) {
+        unreachable!("not batched");
+    }
+
+    fn insert_many(&self, _entries: &[(K, u64)], _sorted: bool) -> u64 {
+        unreachable!("not batched");
+    }
+
     fn get(&self, key: &K) -> Option<u64>;
     fn insert(&self, key: &K, value: u64) -> Option<u64>;
     fn remove(&self, key: &K) -> Option<u64>;
@@ -214,8 +287,10 @@ trait Shared<K>: Sync {
 }
 
 macro_rules! shared_int {
-    ($map:ident, $key:ty) => {
+    ($map:ident, $key:ty $(, { $($batched:tt)* })?) => {
         impl Shared<$key> for $map<$key> {
+            $($($batched)*)?
+
             #[inline]
             fn get(&self, key: &$key) -> Option<u64> {
                 $map::get(self, *key)
@@ -250,8 +325,27 @@ macro_rules! shared_int {
     };
 }
 
-shared_int!(IntMap, u64);
-shared_int!(IntMap, u32);
+/// A map with batches.
+macro_rules! shared_batched_int {
+    ($map:ident, $key:ty) => {
+        shared_int!($map, $key, {
+            const BATCHED: bool = true;
+
+            fn multi_get(&self, keys: &[$key], values: &mut [Option<u64>]) {
+                $map::multi_get(self, keys, values);
+            }
+
+            fn insert_many(&self, entries: &[($key, u64)], sorted: bool) -> u64 {
+                if sorted { self.insert_sorted(entries) } else { $map::insert_many(self, entries) }
+            }
+        });
+    };
+}
+
+shared_batched_int!(IntMap, u64);
+shared_batched_int!(IntMap, u32);
+shared_batched_int!(TunedMap, u64);
+shared_batched_int!(TunedMap, u32);
 shared_int!(CsbMap, u64);
 shared_int!(CsbMap, u32);
 shared_int!(O2Map, u64);
@@ -260,6 +354,20 @@ shared_int!(OptimisticO2Map, u64);
 shared_int!(OptimisticO2Map, u32);
 
 impl Shared<[u8; 23]> for ByteMap {
+    const BATCHED: bool = true;
+
+    fn multi_get(&self, keys: &[[u8; 23]], values: &mut [Option<u64>]) {
+        let mut slices = [&[][..]; QUERIES];
+        let slices = &mut slices[..keys.len()];
+        slices.iter_mut().zip(keys).for_each(|(slice, key)| *slice = key);
+        ByteMap::multi_get(self, slices, values);
+    }
+
+    fn insert_many(&self, entries: &[([u8; 23], u64)], sorted: bool) -> u64 {
+        let entries: Vec<(&[u8], u64)> = entries.iter().map(|(key, value)| (&key[..], *value)).collect();
+        if sorted { self.insert_sorted(&entries) } else { ByteMap::insert_many(self, &entries) }
+    }
+
     #[inline]
     fn get(&self, key: &[u8; 23]) -> Option<u64> {
         ByteMap::get(self, key)
@@ -300,6 +408,7 @@ impl Shared<[u8; 23]> for ByteMap {
 
 /// What all phases share.
 struct Plan {
+    options: Options,
     n: u64,
     threads: usize,
     duration: Duration,
@@ -314,9 +423,9 @@ struct Own {
 }
 
 impl Plan {
-    fn concurrent<K: Keys>(
+    fn concurrent<K: Keys, M: Shared<K::Key>>(
         &self,
-        map: &impl Shared<K::Key>,
+        map: &M,
         keys: K,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Vec<PhaseResult>, WrongAnswer> {
@@ -328,6 +437,10 @@ impl Plan {
         let mut results = vec![result("insert", insert)];
         progress("lookup");
         results.push(result("lookup", self.timed(|random, _| lookup(map, keys, random.below(self.n)))?));
+        if M::BATCHED {
+            progress("multi_get");
+            results.push(result("multi_get", self.multi_get(map, keys)?));
+        }
         progress("scan100");
         results.push(result("scan100", self.timed(|random, _| scan(map, keys, random.below(self.n)))?));
         progress("mixed");
@@ -344,9 +457,14 @@ impl Plan {
             let threads: Vec<_> = (0..self.threads)
                 .map(|thread| {
                     s.spawn(move || {
-                        let fresh = (thread as u64..self.n)
-                            .step_by(self.threads)
-                            .all(|number| map.insert(&keys.key(number), value_of(number)).is_none());
+                        let numbers = (thread as u64..self.n).step_by(self.threads);
+                        let fresh = match self.options.inserts {
+                            Inserts::Single => numbers.fold(true, |fresh, number| {
+                                fresh & map.insert(&keys.key(number), value_of(number)).is_none()
+                            }),
+                            Inserts::Many => self.insert_batches(map, keys, numbers, false),
+                            Inserts::Sorted => self.insert_batches(map, keys, numbers, true),
+                        };
                         if fresh { Ok(()) } else { wrong("insert", "a key was there before") }
                     })
                 })
@@ -354,6 +472,29 @@ impl Plan {
             threads.into_iter().try_for_each(|t| t.join().expect("a measuring thread"))
         });
         outcome.map(|()| self.n as f64 / start.elapsed().as_secs_f64())
+    }
+
+    /// Inserts these entries in batches; were all new?
+    fn insert_batches<K: Keys>(
+        &self,
+        map: &impl Shared<K::Key>,
+        keys: K,
+        numbers: impl Iterator<Item = u64>,
+        sorted: bool,
+    ) -> bool {
+        let mut numbers = numbers.peekable();
+        let mut batch = Vec::with_capacity(self.options.insert_batch);
+        let mut fresh = true;
+        while numbers.peek().is_some() {
+            batch.clear();
+            let next = numbers.by_ref().take(self.options.insert_batch);
+            batch.extend(next.map(|number| (keys.key(number), value_of(number))));
+            if sorted {
+                batch.sort_unstable_by_key(|(key, _)| *key);
+            }
+            fresh &= map.insert_many(&batch, sorted) == batch.len() as u64;
+        }
+        fresh
     }
 
     /// All threads repeat `operation` until the time is over.
@@ -391,81 +532,6 @@ impl Plan {
                 threads.into_iter().map(|t| t.join().expect("a measuring thread")).sum();
             done.map(|done| done as f64 / start.elapsed().as_secs_f64())
         })
-    }
-
-    /// Builds a static map, and looks keys up: a batch of queries is drawn before its clock-bound part, so that a query
-    /// of some nanoseconds is not measured with the making of its key.
-    fn fixed<K: Keys<Key: IntKey<Lane: PackedLane>>>(
-        &self,
-        keys: K,
-        progress: &mut dyn FnMut(&str),
-    ) -> Result<Vec<PhaseResult>, WrongAnswer> {
-        progress("build");
-        let mut entries: Vec<(K::Key, u64)> = (0..self.n).map(|i| (keys.key(i), value_of(i))).collect();
-        entries.sort_unstable();
-        let start = Instant::now();
-        let map = StaticMap::from_sorted(entries.iter().copied());
-        let build = self.n as f64 / start.elapsed().as_secs_f64();
-        drop(entries);
-        let bytes_per_key = map.bytes() as f64 / self.n as f64;
-        let result = |phase, threads, ops_per_s| PhaseResult { phase, threads, ops_per_s, bytes_per_key };
-        let mut results = vec![result("build", 1, build)];
-        let mut phase = |name, query: &(dyn Fn(&Queries<K::Key>, usize) -> bool + Sync)| {
-            progress(name);
-            let ops_per_s = self.queries(keys, name, query)?;
-            results.push(result(name, self.threads, ops_per_s));
-            Ok(())
-        };
-        phase("lookup", &|queries, at| queries.each(at, |key, value| map.get(key) == Some(value)))?;
-        phase("lookup128", &|queries, at| {
-            let mut values = [None; QUERIES];
-            map.multi_get(queries.keys(at), &mut values);
-            queries.each_with(at, &values, |_, value, found| found == Some(value))
-        })?;
-        phase("bound", &|queries, at| queries.each(at, |key, _| map.key(map.lower_bound(key)) == Some(key)))?;
-        phase("bound128", &|queries, at| {
-            let mut ranks = [0; QUERIES];
-            map.multi_lower_bound(queries.keys(at), &mut ranks);
-            queries.each_with(at, &ranks, |key, _, rank| map.key(rank) == Some(key))
-        })?;
-        Ok(results)
-    }
-
-    /// Runs batches of queries until the time is over; the time is that of `query`, which says whether all were right.
-    fn queries<K: Keys<Key: Copy + Sync>>(
-        &self,
-        keys: K,
-        phase: &str,
-        query: impl Fn(&Queries<K::Key>, usize) -> bool + Sync,
-    ) -> Result<f64, WrongAnswer> {
-        let drawn: Vec<Queries<K::Key>> = (0..self.threads as u64)
-            .map(|thread| Queries::draw(keys, self.n, &mut Random(scramble(self.seed ^ thread << 32))))
-            .collect();
-        let barrier = Barrier::new(self.threads);
-        let rates: Result<Vec<f64>, WrongAnswer> = std::thread::scope(|s| {
-            let threads: Vec<_> = drawn
-                .iter()
-                .map(|queries| {
-                    let (barrier, query) = (&barrier, &query);
-                    s.spawn(move || {
-                        barrier.wait();
-                        let start = Instant::now();
-                        let mut done = 0;
-                        while start.elapsed() < self.duration {
-                            for at in 0..ROUND {
-                                if !query(queries, done / QUERIES + at) {
-                                    return wrong(phase, "a query had the wrong answer");
-                                }
-                            }
-                            done += ROUND * QUERIES;
-                        }
-                        Ok(done as f64 / start.elapsed().as_secs_f64())
-                    })
-                })
-                .collect();
-            threads.into_iter().map(|t| t.join().expect("a measuring thread")).collect()
-        });
-        rates.map(|rates| rates.iter().sum())
     }
 
     fn yardstick<K: Keys>(
@@ -529,49 +595,6 @@ impl Plan {
             done += BATCH;
         }
         Ok(done as f64 / start.elapsed().as_secs_f64())
-    }
-}
-
-/// Queries drawn beforehand, in batches, and their answers.
-struct Queries<K> {
-    keys: Vec<K>,
-    values: Vec<u64>,
-}
-
-/// Queries in a batch.
-const QUERIES: usize = 128;
-/// Batches between two looks at the clock.
-const ROUND: usize = 64;
-/// Batches drawn: 4 million queries, so that what they touch does not fit caches that the map does not fit.
-const DRAWN: usize = 1 << 15;
-
-impl<K: Copy> Queries<K> {
-    fn draw<D: Keys<Key = K>>(keys: D, n: u64, random: &mut Random) -> Self {
-        let numbers: Vec<u64> = (0..DRAWN * QUERIES).map(|_| random.below(n)).collect();
-        Self {
-            keys: numbers.iter().map(|&number| keys.key(number)).collect(),
-            values: numbers.iter().map(|&number| value_of(number)).collect(),
-        }
-    }
-
-    fn keys(&self, batch: usize) -> &[K] {
-        let first = batch % DRAWN * QUERIES;
-        &self.keys[first..first + QUERIES]
-    }
-
-    /// Is every query of the batch right?
-    #[inline]
-    fn each(&self, batch: usize, right: impl Fn(K, u64) -> bool) -> bool {
-        self.each_with(batch, &[(); QUERIES], |key, value, ()| right(key, value))
-    }
-
-    /// As `each`, with what was found for each.
-    #[inline]
-    fn each_with<T: Copy>(&self, batch: usize, found: &[T], right: impl Fn(K, u64, T) -> bool) -> bool {
-        let first = batch % DRAWN * QUERIES;
-        let values = &self.values[first..first + QUERIES];
-        let queries = self.keys(batch).iter().zip(values).zip(found);
-        queries.fold(true, |all, ((key, value), found)| all & right(*key, *value, *found))
     }
 }
 
@@ -668,8 +691,30 @@ mod tests {
                 }
                 let results = run(structure, keys, 5000, threads, 0.02, 1, &mut |_| {}).unwrap();
                 let phases: Vec<_> = results.iter().map(|r| r.phase).collect();
-                assert_eq!(phases, ["insert", "lookup", "scan100", "mixed"], "{structure:?} {keys:?}");
+                let expected = ["insert", "lookup", "multi_get", "scan100", "mixed"];
+                let batched = |phase: &&str| *phase != "multi_get" || structure == Structure::BPlus;
+                assert!(
+                    phases.iter().eq(expected.iter().filter(batched)),
+                    "{structure:?} {keys:?}: {phases:?}"
+                );
                 assert!(results.iter().all(|r| r.ops_per_s > 0.0), "{results:?}");
+            }
+        }
+    }
+
+    /// Batches of inserts, and every node size, give right answers.
+    #[test]
+    fn batches_and_node_sizes_run() {
+        for inserts in [Inserts::Many, Inserts::Sorted] {
+            for (keys, node_keys) in [
+                (KeyKind::Bytes, None),
+                (KeyKind::U32, Some(NodeKeys::K128)),
+                (KeyKind::U64, Some(NodeKeys::K16)),
+            ] {
+                let options = Options { batch: 48, inserts, insert_batch: 300, node_keys };
+                let (structure, progress) = (Structure::BPlus, &mut |_: &str| {});
+                let results = run_with(options, structure, keys, 5000, 2, 0.02, 1, progress).unwrap();
+                assert!(results.iter().all(|r| r.ops_per_s > 0.0), "{options:?} {keys:?} {results:?}");
             }
         }
     }

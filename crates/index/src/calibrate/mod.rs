@@ -1,0 +1,97 @@
+//! Which node size suits this machine: measured, written down, and used when a map is made.
+//!
+//! Why: the best number of keys in a node depends on caches, on how many misses the processor follows at a time, and on
+//! what is done most. Whoever compiles a program does not know the machine; whoever runs it can measure for a minute.
+//! Source: the processor-conscious CSB+-tree's calibration: key size × node size, for lookups and for inserts, at several
+//! tree sizes.
+//! Differs: the choices are those that the code offers: node sizes of the B+-tree, and batches. Its one search (by
+//! quarters, then lines, then counting) left the others behind, so there is none to choose; prefetching always pays.
+//!
+//! - [`experiment`] measures; [`Profile`] holds the figures and what follows from them, as TOML; [`Machine`] says where.
+//! - [`TunedMap`](crate::TunedMap) is made with the node size that a profile chooses.
+
+pub mod experiment;
+mod machine;
+mod profile;
+
+pub use machine::Machine;
+pub use profile::{Profile, ProfileError};
+
+use serde::{Deserialize, Serialize};
+
+/// What a map is wanted for most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Favour {
+    /// Lookups, singly and in batches.
+    Lookups,
+    /// Inserts.
+    Inserts,
+    /// Lookups, inserts and scans alike.
+    #[default]
+    Balanced,
+}
+
+impl Favour {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Lookups, Self::Inserts, Self::Balanced];
+}
+
+/// Keys in a node: one of the sizes that maps are compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(try_from = "usize", into = "usize")]
+pub enum NodeKeys {
+    /// 16 keys.
+    K16,
+    /// 32 keys.
+    K32,
+    /// 64 keys: what [`IntMap`](crate::IntMap) has.
+    #[default]
+    K64,
+    /// 128 keys.
+    K128,
+}
+
+impl NodeKeys {
+    /// All sizes, rising.
+    pub const ALL: [Self; 4] = [Self::K16, Self::K32, Self::K64, Self::K128];
+
+    /// The number.
+    pub fn get(self) -> usize {
+        match self {
+            Self::K16 => 16,
+            Self::K32 => 32,
+            Self::K64 => 64,
+            Self::K128 => 128,
+        }
+    }
+
+    /// The greatest size of at most so many keys, or the smallest.
+    pub fn at_most(keys: usize) -> Self {
+        Self::ALL.into_iter().rfind(|size| size.get() <= keys).unwrap_or(Self::K16)
+    }
+}
+
+impl From<NodeKeys> for usize {
+    fn from(keys: NodeKeys) -> usize {
+        keys.get()
+    }
+}
+
+impl TryFrom<usize> for NodeKeys {
+    type Error = String;
+
+    fn try_from(keys: usize) -> Result<Self, String> {
+        let sizes = || Self::ALL.map(|size| size.get().to_string()).join(", ");
+        let found = Self::ALL.into_iter().find(|size| size.get() == keys);
+        found.ok_or_else(|| format!("no node holds {keys} keys; the sizes are {}", sizes()))
+    }
+}
+
+impl std::str::FromStr for NodeKeys {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.parse::<usize>().map_err(|e| e.to_string())?.try_into()
+    }
+}

@@ -1,0 +1,137 @@
+//! Keys with many values.
+//!
+//! Source: OLFIT §6: a non-unique index is a unique one over key and value together. Here both are eight big-endian bytes
+//! of a byte string, whose common prefix a node keeps only once.
+
+use crate::ByteMap;
+use crate::map::bytes::ByteRange;
+use crate::node::int::IntKey;
+use crate::tree::Broken;
+use std::ops::{Bound, RangeBounds};
+
+const WORD: usize = size_of::<u64>();
+
+/// Key and value, in an order-preserving form.
+type Pair = [u8; 2 * WORD];
+
+/// An ordered set of pairs of an integer key and a 64-bit word, for many threads: a key may have any number of values,
+/// each once, in their order.
+///
+/// ```
+/// use foreshore_index::MultiMap;
+///
+/// let flights = MultiMap::<u32>::new(); // from a day to its flights
+/// assert!(flights.insert(20110101, 428) && flights.insert(20110101, 17));
+/// assert!(!flights.insert(20110101, 428), "it is there already");
+/// assert!(flights.values(20110101).eq([17, 428]));
+/// assert_eq!(flights.range(20110101..=20110131).count(), 2);
+/// assert!(flights.remove(20110101, 17));
+/// ```
+///
+/// `insert`, `remove` and `contains` are linearizable for each pair; scans give every pair that is present throughout.
+pub struct MultiMap<K: IntKey> {
+    pairs: ByteMap,
+    keys: std::marker::PhantomData<fn(K)>,
+}
+
+impl<K: IntKey> Default for MultiMap<K> {
+    fn default() -> Self {
+        Self { pairs: ByteMap::new(), keys: std::marker::PhantomData }
+    }
+}
+
+impl<K: IntKey> std::fmt::Debug for MultiMap<K> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MultiMap").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl<K: IntKey> MultiMap<K> {
+    /// An empty map.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a value to a key; was it new?
+    pub fn insert(&self, key: K, value: u64) -> bool {
+        self.pairs.insert(&pair(key, value), value).is_none()
+    }
+
+    /// Takes a value from a key; was it there?
+    pub fn remove(&self, key: K, value: u64) -> bool {
+        self.pairs.remove(&pair(key, value)).is_some()
+    }
+
+    /// Has the key this value?
+    pub fn contains(&self, key: K, value: u64) -> bool {
+        self.pairs.get(&pair(key, value)).is_some()
+    }
+
+    /// The values of a key, rising. The iterator pins: see [`Pinned`](crate::Pinned).
+    pub fn values(&self, key: K) -> impl Iterator<Item = u64> {
+        self.range(key..=key).map(|(_, value)| value)
+    }
+
+    /// The pairs with keys in `bounds`, by key and then by value. The iterator pins: see [`Pinned`](crate::Pinned).
+    pub fn range(&self, bounds: impl RangeBounds<K>) -> MultiRange<'_, K> {
+        let start = match bounds.start_bound() {
+            Bound::Included(key) => Bound::Included(pair(*key, 0)),
+            Bound::Excluded(key) => Bound::Excluded(pair(*key, u64::MAX)),
+            Bound::Unbounded => Bound::Unbounded,
+        };
+        let end = match bounds.end_bound() {
+            Bound::Included(key) => Bound::Included(pair(*key, u64::MAX)),
+            Bound::Excluded(key) => Bound::Excluded(pair(*key, 0)),
+            Bound::Unbounded => Bound::Unbounded,
+        };
+        let pairs = self.pairs.range(start.as_ref().map(Pair::as_slice), end.as_ref().map(Pair::as_slice));
+        MultiRange { pairs, keys: std::marker::PhantomData }
+    }
+
+    /// The number of pairs. Exact while nobody changes the map.
+    pub fn len(&self) -> u64 {
+        self.pairs.len()
+    }
+
+    /// Is the map empty?
+    pub fn is_empty(&self) -> bool {
+        self.pairs.is_empty()
+    }
+
+    /// Memory in bytes. Walks the nodes.
+    pub fn bytes(&self) -> u64 {
+        self.pairs.bytes()
+    }
+
+    /// Walks the structure and names the first invariant found broken. Call it while no other thread changes the map.
+    pub fn check(&self) -> Result<(), Broken> {
+        self.pairs.check()
+    }
+}
+
+fn pair<K: IntKey>(key: K, value: u64) -> Pair {
+    let key: u64 = key.to_lane().into();
+    let mut pair = [0; 2 * WORD];
+    pair[..WORD].copy_from_slice(&key.to_be_bytes());
+    pair[WORD..].copy_from_slice(&value.to_be_bytes());
+    pair
+}
+
+fn key_of<K: IntKey>(pair: &[u8]) -> K {
+    let key = u64::from_be_bytes(*pair.first_chunk().expect("a pair is two words"));
+    K::from_lane(key.try_into().ok().expect("it was a key's image"))
+}
+
+/// Pairs of a [`MultiMap`], rising: every pair present throughout is there once.
+pub struct MultiRange<'m, K: IntKey> {
+    pairs: ByteRange<'m>,
+    keys: std::marker::PhantomData<fn(K)>,
+}
+
+impl<K: IntKey> Iterator for MultiRange<'_, K> {
+    type Item = (K, u64);
+
+    fn next(&mut self) -> Option<(K, u64)> {
+        self.pairs.next_ref().map(|(pair, value)| (key_of(pair), value))
+    }
+}

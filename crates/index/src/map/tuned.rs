@@ -1,0 +1,204 @@
+//! Integer keys in nodes whose size is chosen when the map is made.
+//!
+//! The tree is compiled once for each size, and each operation or batch chooses once which one it calls: a jump that the
+//! processor predicts, and nothing inside.
+
+use crate::calibrate::{Favour, NodeKeys, Profile};
+use crate::map::int::{IntMap, IntRange, IntRangeRev};
+use crate::node::int::IntKey;
+use crate::tree::{Broken, Stats};
+use std::ops::RangeBounds;
+
+/// An [`IntMap`] whose node size is chosen at creation, by a [`Profile`] of the machine and by what the map is for.
+///
+/// Its operations are those of [`IntMap`].
+pub struct TunedMap<K: IntKey> {
+    map: AnySize<K>,
+}
+
+/// The sizes that the tree is compiled for.
+enum AnySize<K: IntKey> {
+    K16(IntMap<K, 16>),
+    K32(IntMap<K, 32>),
+    K64(IntMap<K, 64>),
+    K128(IntMap<K, 128>),
+}
+
+/// `$body`, with the map of whichever size as `$map`.
+macro_rules! of_any_size {
+    ($tuned:expr, $map:ident => $body:expr) => {
+        match &$tuned.map {
+            AnySize::K16($map) => $body,
+            AnySize::K32($map) => $body,
+            AnySize::K64($map) => $body,
+            AnySize::K128($map) => $body,
+        }
+    };
+}
+
+/// Methods that are those of [`IntMap`].
+macro_rules! forward {
+    ($($(#[$meta:meta])* fn $name:ident($($arg:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
+        $(
+            #[doc = concat!("See [`IntMap::", stringify!($name), "`].")]
+            $(#[$meta])*
+            pub fn $name(&self, $($arg: $type),*) $(-> $result)? {
+                of_any_size!(self, map => map.$name($($arg),*))
+            }
+        )*
+    };
+}
+
+impl<K: IntKey> Default for TunedMap<K> {
+    /// A map for everything alike, by this machine's caches.
+    fn default() -> Self {
+        Self::tuned(&Profile::default(), Favour::default())
+    }
+}
+
+impl<K: IntKey> std::fmt::Debug for TunedMap<K> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut debug = f.debug_struct("TunedMap");
+        debug.field("node_keys", &self.node_keys().get()).field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl<K: IntKey> TunedMap<K> {
+    /// An empty map with the node size that the profile chooses.
+    pub fn tuned(profile: &Profile, favour: Favour) -> Self {
+        Self::with_node_keys(profile.node_keys(size_of::<K>(), favour))
+    }
+
+    /// An empty map with nodes of this size.
+    pub fn with_node_keys(size: NodeKeys) -> Self {
+        let map = match size {
+            NodeKeys::K16 => AnySize::K16(IntMap::new()),
+            NodeKeys::K32 => AnySize::K32(IntMap::new()),
+            NodeKeys::K64 => AnySize::K64(IntMap::new()),
+            NodeKeys::K128 => AnySize::K128(IntMap::new()),
+        };
+        Self { map }
+    }
+
+    /// A map of these entries with nodes of this size: see [`IntMap::bulk_load`].
+    ///
+    /// Panics if keys do not rise, or `fill` is not in 0.1 ..= 1.
+    pub fn bulk_load(size: NodeKeys, entries: impl IntoIterator<Item = (K, u64)>, fill: f64) -> Self {
+        let map = match size {
+            NodeKeys::K16 => AnySize::K16(IntMap::bulk_load(entries, fill)),
+            NodeKeys::K32 => AnySize::K32(IntMap::bulk_load(entries, fill)),
+            NodeKeys::K64 => AnySize::K64(IntMap::bulk_load(entries, fill)),
+            NodeKeys::K128 => AnySize::K128(IntMap::bulk_load(entries, fill)),
+        };
+        Self { map }
+    }
+
+    /// Keys in a node.
+    pub fn node_keys(&self) -> NodeKeys {
+        match self.map {
+            AnySize::K16(_) => NodeKeys::K16,
+            AnySize::K32(_) => NodeKeys::K32,
+            AnySize::K64(_) => NodeKeys::K64,
+            AnySize::K128(_) => NodeKeys::K128,
+        }
+    }
+
+    forward! {
+        #[inline]
+        fn get(key: K) -> Option<u64>;
+        fn multi_get(keys: &[K], values: &mut [Option<u64>]);
+        #[inline]
+        fn insert(key: K, value: u64) -> Option<u64>;
+        fn insert_many(entries: &[(K, u64)]) -> u64;
+        fn insert_sorted(entries: &[(K, u64)]) -> u64;
+        #[inline]
+        fn remove(key: K) -> Option<u64>;
+        fn compare_exchange(key: K, expected: Option<u64>, new: Option<u64>) -> Result<(), Option<u64>>;
+        fn fetch_update(key: K, change: impl FnMut(Option<u64>) -> Option<u64>) -> Option<u64>;
+        fn get_or_insert_with(key: K, make: impl FnOnce() -> u64) -> u64;
+        fn floor(key: K) -> Option<u64>;
+        fn below(key: K) -> Option<u64>;
+        fn len() -> u64;
+        fn is_empty() -> bool;
+        fn bytes() -> u64;
+        fn check() -> Result<(), Broken>;
+        fn stats() -> Stats;
+    }
+
+    /// See [`IntMap::range`].
+    pub fn range(&self, bounds: impl RangeBounds<K>) -> TunedRange<'_, K> {
+        TunedRange(match &self.map {
+            AnySize::K16(map) => AnyRange::K16(map.range(bounds)),
+            AnySize::K32(map) => AnyRange::K32(map.range(bounds)),
+            AnySize::K64(map) => AnyRange::K64(map.range(bounds)),
+            AnySize::K128(map) => AnyRange::K128(map.range(bounds)),
+        })
+    }
+
+    /// See [`IntMap::range_rev`].
+    pub fn range_rev(&self, bounds: impl RangeBounds<K>) -> TunedRangeRev<'_, K> {
+        TunedRangeRev(match &self.map {
+            AnySize::K16(map) => AnyRange::K16(map.range_rev(bounds)),
+            AnySize::K32(map) => AnyRange::K32(map.range_rev(bounds)),
+            AnySize::K64(map) => AnyRange::K64(map.range_rev(bounds)),
+            AnySize::K128(map) => AnyRange::K128(map.range_rev(bounds)),
+        })
+    }
+}
+
+/// An iterator over the map of any size.
+enum AnyRange<A, B, C, D> {
+    K16(A),
+    K32(B),
+    K64(C),
+    K128(D),
+}
+
+impl<T, A, B, C, D> Iterator for AnyRange<A, B, C, D>
+where
+    A: Iterator<Item = T>,
+    B: Iterator<Item = T>,
+    C: Iterator<Item = T>,
+    D: Iterator<Item = T>,
+{
+    type Item = T;
+
+    #[inline]
+    fn next(&mut self) -> Option<T> {
+        match self {
+            Self::K16(range) => range.next(),
+            Self::K32(range) => range.next(),
+            Self::K64(range) => range.next(),
+            Self::K128(range) => range.next(),
+        }
+    }
+}
+
+type Upwards<'m, K> =
+    AnyRange<IntRange<'m, K, 16>, IntRange<'m, K, 32>, IntRange<'m, K, 64>, IntRange<'m, K, 128>>;
+type Downwards<'m, K> =
+    AnyRange<IntRangeRev<'m, K, 16>, IntRangeRev<'m, K, 32>, IntRangeRev<'m, K, 64>, IntRangeRev<'m, K, 128>>;
+
+/// Entries of a [`TunedMap`], upwards: every key present throughout is there once.
+pub struct TunedRange<'m, K: IntKey>(Upwards<'m, K>);
+
+impl<K: IntKey> Iterator for TunedRange<'_, K> {
+    type Item = (K, u64);
+
+    #[inline]
+    fn next(&mut self) -> Option<(K, u64)> {
+        self.0.next()
+    }
+}
+
+/// Entries of a [`TunedMap`], downwards: every key present throughout is there once.
+pub struct TunedRangeRev<'m, K: IntKey>(Downwards<'m, K>);
+
+impl<K: IntKey> Iterator for TunedRangeRev<'_, K> {
+    type Item = (K, u64);
+
+    #[inline]
+    fn next(&mut self) -> Option<(K, u64)> {
+        self.0.next()
+    }
+}

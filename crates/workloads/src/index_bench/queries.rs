@@ -1,0 +1,142 @@
+//! Queries drawn beforehand: for lookups so quick that the making of a key would be half of what is measured.
+
+use super::{Keys, PhaseResult, Plan, Random, Shared, WrongAnswer, scramble, value_of, wrong};
+use foreshore_index::{IntKey, PackedLane, StaticMap};
+use std::sync::Barrier;
+use std::time::Instant;
+
+/// Queries drawn beforehand, in batches, and their answers.
+struct Queries<K> {
+    keys: Vec<K>,
+    values: Vec<u64>,
+}
+
+/// Queries in a batch, at most.
+pub const QUERIES: usize = 128;
+/// Batches between two looks at the clock.
+const ROUND: usize = 64;
+/// Batches drawn: 4 million queries, so that what they touch does not fit caches that the map does not fit.
+const DRAWN: usize = 1 << 15;
+
+impl<K: Copy> Queries<K> {
+    fn draw<D: Keys<Key = K>>(keys: D, n: u64, random: &mut Random) -> Self {
+        let numbers: Vec<u64> = (0..DRAWN * QUERIES).map(|_| random.below(n)).collect();
+        Self {
+            keys: numbers.iter().map(|&number| keys.key(number)).collect(),
+            values: numbers.iter().map(|&number| value_of(number)).collect(),
+        }
+    }
+
+    fn keys(&self, batch: usize) -> &[K] {
+        let first = batch % DRAWN * QUERIES;
+        &self.keys[first..first + QUERIES]
+    }
+
+    /// Is every query of the batch right?
+    #[inline]
+    fn each(&self, batch: usize, right: impl Fn(K, u64) -> bool) -> bool {
+        self.each_with(batch, &[(); QUERIES], |key, value, ()| right(key, value))
+    }
+
+    /// As `each`, with what was found for each.
+    #[inline]
+    fn each_with<T: Copy>(&self, batch: usize, found: &[T], right: impl Fn(K, u64, T) -> bool) -> bool {
+        let first = batch % DRAWN * QUERIES;
+        let values = &self.values[first..first + QUERIES];
+        let queries = self.keys(batch).iter().zip(values).zip(found);
+        queries.fold(true, |all, ((key, value), found)| all & right(*key, *value, *found))
+    }
+}
+
+impl Plan {
+    /// Builds a static map, and looks keys up: a batch of queries is drawn before its clock-bound part, so that a query
+    /// of some nanoseconds is not measured with the making of its key.
+    pub fn fixed<K: Keys<Key: IntKey<Lane: PackedLane>>>(
+        &self,
+        keys: K,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Vec<PhaseResult>, WrongAnswer> {
+        progress("build");
+        let mut entries: Vec<(K::Key, u64)> = (0..self.n).map(|i| (keys.key(i), value_of(i))).collect();
+        entries.sort_unstable();
+        let start = Instant::now();
+        let map = StaticMap::from_sorted(entries.iter().copied());
+        let build = self.n as f64 / start.elapsed().as_secs_f64();
+        drop(entries);
+        let bytes_per_key = map.bytes() as f64 / self.n as f64;
+        let result = |phase, threads, ops_per_s| PhaseResult { phase, threads, ops_per_s, bytes_per_key };
+        let mut results = vec![result("build", 1, build)];
+        let mut phase = |name, query: &(dyn Fn(&Queries<K::Key>, usize) -> bool + Sync)| {
+            progress(name);
+            let ops_per_s = self.queries(keys, name, query)?;
+            results.push(result(name, self.threads, ops_per_s));
+            Ok(())
+        };
+        phase("lookup", &|queries, at| queries.each(at, |key, value| map.get(key) == Some(value)))?;
+        phase("lookup128", &|queries, at| {
+            let mut values = [None; QUERIES];
+            map.multi_get(queries.keys(at), &mut values);
+            queries.each_with(at, &values, |_, value, found| found == Some(value))
+        })?;
+        phase("bound", &|queries, at| queries.each(at, |key, _| map.key(map.lower_bound(key)) == Some(key)))?;
+        phase("bound128", &|queries, at| {
+            let mut ranks = [0; QUERIES];
+            map.multi_lower_bound(queries.keys(at), &mut ranks);
+            queries.each_with(at, &ranks, |key, _, rank| map.key(rank) == Some(key))
+        })?;
+        Ok(results)
+    }
+
+    /// Runs batches of queries until the time is over; the time is that of `query`, which says whether all were right.
+    fn queries<K: Keys<Key: Copy + Sync>>(
+        &self,
+        keys: K,
+        phase: &str,
+        query: impl Fn(&Queries<K::Key>, usize) -> bool + Sync,
+    ) -> Result<f64, WrongAnswer> {
+        let drawn: Vec<Queries<K::Key>> = (0..self.threads as u64)
+            .map(|thread| Queries::draw(keys, self.n, &mut Random(scramble(self.seed ^ thread << 32))))
+            .collect();
+        let barrier = Barrier::new(self.threads);
+        let rates: Result<Vec<f64>, WrongAnswer> = std::thread::scope(|s| {
+            let threads: Vec<_> = drawn
+                .iter()
+                .map(|queries| {
+                    let (barrier, query) = (&barrier, &query);
+                    s.spawn(move || {
+                        barrier.wait();
+                        let start = Instant::now();
+                        let mut done = 0;
+                        while start.elapsed() < self.duration {
+                            for at in 0..ROUND {
+                                if !query(queries, done / QUERIES + at) {
+                                    return wrong(phase, "a query had the wrong answer");
+                                }
+                            }
+                            done += ROUND * QUERIES;
+                        }
+                        Ok(done as f64 / start.elapsed().as_secs_f64())
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|t| t.join().expect("a measuring thread")).collect()
+        });
+        rates.map(|rates| rates.iter().sum())
+    }
+
+    /// Lookups in batches, of a map that can.
+    pub fn multi_get<K: Keys<Key: Copy + Sync>>(
+        &self,
+        map: &impl Shared<K::Key>,
+        keys: K,
+    ) -> Result<f64, WrongAnswer> {
+        self.queries(keys, "multi_get", |queries, at| {
+            let mut values = [None; QUERIES];
+            let batches = queries.keys(at).chunks(self.options.batch);
+            batches
+                .zip(values.chunks_mut(self.options.batch))
+                .for_each(|(keys, values)| map.multi_get(keys, values));
+            queries.each_with(at, &values, |_, value, found| found == Some(value))
+        })
+    }
+}
