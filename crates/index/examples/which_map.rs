@@ -22,7 +22,7 @@ fn main() {
     println!("items {wanted:?}: {found:?}");
 
     // Names.
-    let names = ByteMap::new();
+    let names: ByteMap = ByteMap::new();
     names.insert(b"AA428", 1);
     names.insert(b"WN7", 2);
     println!("first flight from B on: {:?}", names.range(bound(b"B"), std::ops::Bound::Unbounded).next());

@@ -1,7 +1,10 @@
 //! Ordered maps in memory for many threads: lookups write nothing shared, updates latch one node.
 //!
 //! - [`IntMap`]: fixed-width integer keys; [`ByteMap`]: byte-string keys of any length. Values are 64-bit words; keys
-//!   are unique.
+//!   are unique. Both look up and insert many keys at a time ([`IntMap::multi_get`], [`IntMap::insert_many`]) and change a
+//!   value under a condition ([`IntMap::compare_exchange`]).
+//! - [`TunedMap`]: an [`IntMap`] whose node size is chosen when it is made, by a [`Profile`] of the machine.
+//! - [`MultiMap`]: several values a key.
 //! - [`CsbMap`]: integer keys in a CSB+-tree, whose nodes need one pointer for all of their children.
 //! - [`StaticMap`]: integer keys that never change, packed; lookups singly and in batches.
 //! - [`LeafIndex`]: what a storage engine asks of an index over its leaf pages; [`ByteMap`] serves as one.
@@ -25,10 +28,10 @@
 //! assert_eq!(map.range(10..13).collect::<Vec<_>>(), [(10, 5), (11, 5), (12, 6)]);
 //! ```
 //!
-//! Guarantees: `get`, `insert`, `remove`, `floor` and `below` are linearizable, except that `floor` and `below` may
+//! Guarantees: `get`, `insert`, `remove`, `compare_exchange`, `floor` and `below` are linearizable, except that `floor` and `below` may
 //! look at two or more leaves when entries next to the answer are being removed: they then return an entry that was
 //! the answer for each leaf at the moment it was read. Scans hand out, in order and once, every key that is present
-//! throughout. Every operation pins an epoch (about 6 ns); a [`Pinned`] handle pins once for many.
+//! throughout. A batch is no snapshot: each of its keys is looked up or inserted by itself. Every operation pins an epoch (about 6 ns); a [`Pinned`] handle pins once for many.
 //!
 //! Which one: [`StaticMap`] for what is built once, [`IntMap`] for what changes. [`CsbMap`] looks up about as fast as
 //! [`IntMap`], but inserts cost 1.2 to 1.8 times as much (a split copies its right siblings) and memory 1.4 times (groups
@@ -66,3 +69,8 @@ pub use node::int::IntKey;
 pub use o2::{Coupled, DumpMismatch, InnerNode, O2Stats, Optimistic, Scheme};
 pub use search::Lane;
 pub use tree::{Broken, Stats};
+
+/// The README's examples, which the tests run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -8,7 +8,7 @@
 mod scenarios;
 
 use foreshore_index::{ByteMap, IntMap};
-use scenarios::explore;
+use scenarios::{explore, ints, together};
 use shuttle::sync::Arc;
 use shuttle::thread;
 use std::ops::Bound;
