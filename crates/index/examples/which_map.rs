@@ -34,7 +34,7 @@ fn main() {
     println!("flights of 24 December: {:?}", by_day.values(20111224).collect::<Vec<_>>());
 
     // Built once, then only read.
-    let squares = StaticMap::from_sorted((0..1000u64).map(|n| (n * n, n)));
+    let squares = StaticMap::from_sorted((0..1000u32).map(|n| (n * n, n.into())));
     println!("root of 1444: {:?}", squares.get(1444));
 
     // Nodes that suit this machine: by a profile of `foreshore tune`, or else by its caches.
