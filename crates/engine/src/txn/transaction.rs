@@ -426,7 +426,9 @@ impl Txn {
             entered.tree.users.leave(self.owner);
             (entered.active, entered.scans, entered.leaf) = (false, false, PageId::NONE);
         }
-        self.core.log.redeem(self.promised);
+        if self.promised > 0 {
+            self.core.log.redeem(self.promised);
+        }
         self.keep();
         self.core.txns.slots.give_back(self.owner);
     }
