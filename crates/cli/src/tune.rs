@@ -11,7 +11,7 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "\
 Examples:
   foreshore tune
-  foreshore tune --quick --out /tmp/quick.toml
+  foreshore tune --quick --out quick.toml
   foreshore bench index --structure bplus --profile foreshore-tune.toml --favour lookups
 
 For each size of key, tree and node: inserts, lookups one by one, lookups in batches of 64, scans of 100. The sizes take

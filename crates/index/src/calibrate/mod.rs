@@ -4,8 +4,8 @@
 //! what is done most. Whoever compiles a program does not know the machine; whoever runs it can measure for a minute.
 //! Source: the processor-conscious CSB+-tree's calibration: key size × node size, for lookups and for inserts, at several
 //! tree sizes.
-//! Differs: the choices are those that the code offers: node sizes of the B+-tree, and batches. Its one search (by
-//! quarters, then lines, then counting) left the others behind, so there is none to choose; prefetching always pays.
+//! Differs: the choices are those that the code offers, which is the node size of the B+-tree. It has one search (by
+//! quarters, then lines, then counting), always prefetches, and always asks for huge pages.
 //!
 //! - [`experiment`] measures; [`Profile`] holds the figures and what follows from them, as TOML; [`Machine`] says where.
 //! - [`TunedMap`](crate::TunedMap) is made with the node size that a profile chooses.
