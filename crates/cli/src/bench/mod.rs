@@ -5,6 +5,7 @@ mod index;
 mod insert;
 mod kv;
 mod mix;
+mod readers;
 mod tpcc;
 mod tx;
 mod tx_bench;
@@ -31,6 +32,7 @@ enum BenchCommand {
     Insert(insert::InsertBenchArgs),
     Kv(kv::KvBenchArgs),
     Mix(mix::MixBenchArgs),
+    Readers(readers::ReadersBenchArgs),
     Tpcc(tpcc::TpccBenchArgs),
     Tx(tx::TxBenchArgs),
     Ycsb(ycsb::YcsbBenchArgs),
@@ -44,6 +46,7 @@ pub fn run(args: &BenchArgs) -> Outcome {
         BenchCommand::Insert(args) => insert::run(args, watch),
         BenchCommand::Kv(args) => kv::run(args, watch),
         BenchCommand::Mix(args) => mix::run(args, watch),
+        BenchCommand::Readers(args) => readers::run(args, watch),
         BenchCommand::Tpcc(args) => tpcc::run(args, watch),
         BenchCommand::Tx(args) => tx::run(args, watch),
         BenchCommand::Ycsb(args) => ycsb::run(args, watch),
