@@ -1,11 +1,11 @@
 //! `backup`: a copy of everything, as of one moment.
 
 use crate::args::DbArgs;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::output::{grouped, size};
 use crate::progress::Meter;
 use clap::Args;
-use foreshore::{Copied, Database};
+use foreshore::{Copied, Database, Error};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -51,7 +51,11 @@ pub fn run(args: &BackupArgs) -> Outcome {
 /// Backs a database up, and shows how far it is.
 pub fn copy(db: &Database, label: &str, target: &Path) -> Outcome<Copied> {
     let meter = Meter::new(label, None);
-    Ok(db.backup_with(target, |so_far| show(&meter, so_far))?)
+    db.backup_with(target, |so_far| show(&meter, so_far)).map_err(|error| match error {
+        // Of the target: it is no damaged database, but the wrong directory.
+        Error::Incompatible { .. } => Failure::usage(error.to_string()),
+        other => other.into(),
+    })
 }
 
 /// Tells how far a copy is.
@@ -62,5 +66,5 @@ pub fn show(meter: &Meter, so_far: &Copied) {
 /// What was copied, in words.
 pub fn summary(copied: &Copied) -> String {
     let Copied { tables, rows, bytes, .. } = copied;
-    format!("{tables} tables, {} rows, {} of keys and values", grouped(*rows), size(*bytes))
+    format!("tables: {tables}, rows: {}, keys and values: {}", grouped(*rows), size(*bytes))
 }

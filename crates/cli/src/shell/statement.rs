@@ -17,7 +17,6 @@ struct Line {
 
 /// A command of the shell.
 #[derive(Debug, Subcommand)]
-#[command(disable_help_flag = true)]
 pub enum Statement {
     /// Show the value of a key
     Get {
