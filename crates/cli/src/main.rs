@@ -45,7 +45,7 @@ A first session:
 
 /// Keeps durable, ordered tables for programs with many threads.
 #[derive(Parser)]
-#[command(version, after_help = AFTER_HELP)]
+#[command(name = "foreshore", version, after_help = AFTER_HELP)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
