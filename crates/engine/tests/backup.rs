@@ -102,8 +102,11 @@ fn unfinished_transactions_are_left_out() {
     assert!(table.contains(b"running").unwrap() && table.contains(b"prepared").unwrap());
 }
 
+/// A table, a key, and its value from now on, if any.
+type Change = (&'static str, Vec<u8>, Option<Vec<u8>>);
+
 /// Transaction number `n` of the writers: what it does is a function of `n`, so that a count tells the whole state.
-fn step(n: u64, seed: u64) -> Vec<(&'static str, Vec<u8>, Option<Vec<u8>>)> {
+fn step(n: u64, seed: u64) -> Vec<Change> {
     let mut rng = Rng(seed ^ n.wrapping_mul(0x9E37_79B9));
     let mut changes = vec![("counter", b"n".to_vec(), Some(n.to_be_bytes().to_vec()))];
     for _ in 0..4 {
