@@ -40,6 +40,12 @@ impl DbArgs {
 
     /// Opens a database that must exist already, with these options.
     pub fn open_existing(&self, builder: Builder) -> Outcome<Database> {
+        self.ensure_exists()?;
+        self.open_with(builder.create(false))
+    }
+
+    /// There must be something to open.
+    pub fn ensure_exists(&self) -> Outcome {
         let is_empty = std::fs::read_dir(&self.dir).map_or(true, |mut entries| entries.next().is_none());
         if is_empty {
             return Err(Failure::usage(format!(
@@ -47,12 +53,17 @@ impl DbArgs {
                 self.dir.display()
             )));
         }
-        self.open_with(builder.create(false))
+        Ok(())
     }
 
     /// Opens the database, creating it if there is none.
     pub fn open_or_create(&self) -> Outcome<Database> {
-        self.open_with(self.builder())
+        self.open_or_create_with(self.builder())
+    }
+
+    /// Opens the database with these options, creating it if there is none.
+    pub fn open_or_create_with(&self, builder: Builder) -> Outcome<Database> {
+        self.open_with(builder)
     }
 
     /// A directory without `FORESHORE` is a wrong `--dir`; one with a `FORESHORE` that nobody understands is damaged.

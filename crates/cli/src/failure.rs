@@ -60,12 +60,30 @@ impl Failure {
         self
     }
 
+    /// Says where in the input it happened.
+    pub fn at(mut self, place: impl std::fmt::Display) -> Self {
+        self.message = format!("{place}: {}", self.message);
+        self
+    }
+
+    /// The message has been printed: only the exit code is left to tell.
+    pub fn reported(mut self) -> Self {
+        self.message.clear();
+        self
+    }
+
     /// Prints the message and gives the exit code.
     pub fn report(&self) -> ExitCode {
-        if self.kind != Kind::ReaderGone {
+        if self.kind != Kind::ReaderGone && !self.message.is_empty() {
             eprintln!("foreshore: {}", self.message);
         }
         ExitCode::from(self.kind as u8)
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
     }
 }
 
@@ -76,6 +94,7 @@ impl From<Error> for Failure {
             | Error::ValueTooLarge { .. }
             | Error::Encoding { .. }
             | Error::BulkLoad { .. }
+            | Error::OtherFormat { .. }
             | Error::Argument(_) => Kind::Usage,
             Error::TableDropped { .. } => Kind::Absent,
             Error::Corrupt { .. } | Error::Incompatible { .. } => Kind::Corrupt,
@@ -124,6 +143,7 @@ mod tests {
         let kind = |error: Error| Failure::from(error).kind as u8;
         assert_eq!(kind(Error::TableDropped { name: "t".into() }), 1);
         assert_eq!(kind(Error::KeyTooLong { len: 2000, max: 1024 }), 2);
+        assert_eq!(kind(Error::OtherFormat { dir: "d".into(), found: 2, supported: 1 }), 2);
         assert_eq!(kind(Error::Corrupt { what: "leaf 7".into(), detail: "checksum".into() }), 3);
         assert_eq!(kind(Error::Locked { dir: "d".into(), pid: Some(1) }), 4);
         assert_eq!(kind(Error::Full { what: "the log".into() }), 5);

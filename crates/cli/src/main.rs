@@ -4,19 +4,25 @@
 //! 5 I/O (a full disk included). Errors go to stderr and say what to do next; results go to stdout.
 
 mod args;
+mod backup;
 mod bench;
 mod check;
+mod compact;
+mod completions;
 mod demo;
 mod dump;
 mod dump_format;
 mod failure;
 mod load;
+mod man;
 mod output;
 mod progress;
 mod restore;
 mod rows;
 mod scan;
 mod schema;
+mod shell;
+mod stats;
 mod tables;
 mod text;
 mod tune;
@@ -40,7 +46,7 @@ A first session:
 
 /// Keeps durable, ordered tables for programs with many threads.
 #[derive(Parser)]
-#[command(version, after_help = AFTER_HELP)]
+#[command(name = "foreshore", version, after_help = AFTER_HELP)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -54,8 +60,11 @@ enum Command {
     Rm(rows::RmArgs),
     Scan(scan::ScanArgs),
     Tables(tables::TablesArgs),
-    Stats(tables::StatsArgs),
+    Stats(stats::StatsArgs),
+    Shell(shell::ShellArgs),
     Check(check::CheckArgs),
+    Backup(backup::BackupArgs),
+    Compact(compact::CompactArgs),
     Dump(dump::DumpArgs),
     Restore(restore::RestoreArgs),
     Demo(demo::DemoArgs),
@@ -63,6 +72,8 @@ enum Command {
     DemoChild(demo::ChildArgs),
     Bench(bench::BenchArgs),
     Tune(tune::TuneArgs),
+    Completions(completions::CompletionsArgs),
+    Man(man::ManArgs),
 }
 
 fn main() -> ExitCode {
@@ -72,17 +83,20 @@ fn main() -> ExitCode {
     }
 }
 
-/// Parses the command line. The flags of most benchmarks are shared with other engines' drivers; here sizes have units.
 fn parse() -> Cli {
-    let command = Cli::command().mut_subcommand("bench", |bench| {
+    Cli::from_arg_matches(&command().get_matches()).unwrap_or_else(|error| error.exit())
+}
+
+/// The command line. The flags of most benchmarks are shared with other engines' drivers; here sizes have units.
+fn command() -> clap::Command {
+    Cli::command().mut_subcommand("bench", |bench| {
         bench.mut_subcommands(|workload| {
             workload.mut_args(|arg| match arg.get_id().as_str() {
                 "cache_bytes" => arg.value_parser(args::parse_bytes),
                 _ => arg,
             })
         })
-    });
-    Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
+    })
 }
 
 fn run(command: Command) -> Outcome {
@@ -93,13 +107,18 @@ fn run(command: Command) -> Outcome {
         Command::Rm(args) => rows::rm(&args),
         Command::Scan(args) => scan::run(&args),
         Command::Tables(args) => tables::tables(&args),
-        Command::Stats(args) => tables::stats(&args),
+        Command::Stats(args) => stats::run(&args),
+        Command::Shell(args) => shell::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Backup(args) => backup::run(&args),
+        Command::Compact(args) => compact::run(&args),
         Command::Dump(args) => dump::run(&args),
         Command::Restore(args) => restore::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::DemoChild(args) => demo::run_child(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Tune(args) => tune::run(&args),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
     }
 }

@@ -1,6 +1,7 @@
-//! `restore`: what `dump`, `db_dump` or `mdb_dump` printed, back into tables.
+//! `restore`: what `dump`, `db_dump` or `mdb_dump` printed, back into tables; or what `backup` copied, back into place.
 
 use crate::args::DbArgs;
+use crate::backup;
 use crate::dump_format::{Header, Reader};
 use crate::failure::{Failure, Outcome};
 use crate::output::grouped;
@@ -10,29 +11,35 @@ use clap::Args;
 use foreshore::{Database, Durability};
 use foreshore_workloads::source;
 use serde::Serialize;
+use serde_json::json;
 use std::io::BufReader;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 Examples:
   foreshore restore --dir copy.db everything.dump
   foreshore dump --table flights | foreshore restore --dir copy.db --table flights -
-  mdb_dump -p lmdb-directory | foreshore restore --table imported -";
+  mdb_dump -p lmdb-directory | foreshore restore --table imported -
+  foreshore restore --dir flights.db --from-backup /mnt/backups/monday";
 
-/// Load what dump, db_dump or mdb_dump printed
+/// Load what dump, db_dump or mdb_dump printed, or copy a backup
 ///
-/// Rows replace rows with the same key; others stay. Everything is durable when the command returns.
+/// Rows of a dump replace rows with the same key; others stay. A backup is copied into an absent or empty directory, with
+/// the checksum of every page compared. Everything is durable when the command returns.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RestoreArgs {
     #[command(flatten)]
     db: DbArgs,
     /// Only this table of the dump; names the table of a dump that does not
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "from_backup")]
     table: Option<String>,
+    /// Copy this directory, made by `backup`, instead of loading a dump
+    #[arg(long, value_name = "BACKUP")]
+    from_backup: Option<PathBuf>,
     /// Dump, gzipped or not; - for stdin
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    #[arg(value_name = "FILE", required_unless_present = "from_backup", conflicts_with = "from_backup")]
+    file: Option<PathBuf>,
 }
 
 /// A restored table; its JSON names are kept stable.
@@ -44,7 +51,30 @@ struct Restored {
 
 /// Runs `restore`.
 pub fn run(args: &RestoreArgs) -> Outcome {
-    let input = source::open(&args.file).map_err(|e| Failure::io(args.file.display(), &e))?;
+    match (&args.from_backup, &args.file) {
+        (Some(backup), _) => copy_backup(args, backup),
+        (None, Some(file)) => load_dump(args, file),
+        (None, None) => Err(Failure::usage("name a dump, or a backup with --from-backup")),
+    }
+}
+
+/// A backup is a database: to restore it is to back it up the other way.
+fn copy_backup(args: &RestoreArgs, backup: &Path) -> Outcome {
+    let from = DbArgs { dir: backup.to_path_buf(), ..args.db.clone() };
+    let db = from.open()?;
+    let copied = backup::copy(&db, "restore", &args.db.dir)?;
+    db.close()?;
+    let mut out = args.db.output();
+    if out.is_json() {
+        out.object(&json!({"restored": args.db.dir, "copied": copied}))?;
+    } else {
+        out.line(format!("{} in {}", backup::summary(&copied), args.db.dir.display()))?;
+    }
+    out.finish()
+}
+
+fn load_dump(args: &RestoreArgs, file: &Path) -> Outcome {
+    let input = source::open(file).map_err(|e| Failure::io(file.display(), &e))?;
     let mut dump = Reader::new(BufReader::with_capacity(1 << 16, input));
     let db = args.db.open_or_create()?;
     let restored = restore(args, &db, &mut dump).map_err(|failure| {

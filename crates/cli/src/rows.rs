@@ -203,7 +203,7 @@ impl Shape {
     }
 
     /// The value that was given for `key`. A record must say the same key.
-    fn value(&self, key: &[u8], given: Vec<u8>) -> Outcome<Vec<u8>> {
+    pub fn value(&self, key: &[u8], given: Vec<u8>) -> Outcome<Vec<u8>> {
         match self {
             Self::Text => Ok(given),
             Self::Hex => digits(given.trim_ascii_end()),

@@ -1,27 +1,22 @@
-//! `tables` and `stats`: what is there.
+//! `tables`: what is there.
 
 use crate::args::DbArgs;
 use crate::failure::Outcome;
-use crate::output::grouped;
+use crate::output::{Output, grouped};
 use crate::schema::{SCHEMAS, Schema};
 use clap::Args;
 use foreshore::Database;
 use serde::Serialize;
 use std::ops::ControlFlow;
 
-const TABLES_EXAMPLES: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   foreshore tables
   foreshore tables --count --json";
 
-const STATS_EXAMPLES: &str = "\
-Examples:
-  foreshore stats
-  foreshore stats --json | jq .leaf_file_bytes";
-
 /// List the tables
 #[derive(Args)]
-#[command(after_help = TABLES_EXAMPLES)]
+#[command(after_help = EXAMPLES)]
 pub struct TablesArgs {
     #[command(flatten)]
     db: DbArgs,
@@ -31,16 +26,6 @@ pub struct TablesArgs {
     /// Also list foreshore.schemas, where `load` keeps columns and keys
     #[arg(long)]
     all: bool,
-}
-
-/// Print the database's counters and sizes
-///
-/// Counters begin when the database is opened, which this command does; bytes are bytes, *_ns nanoseconds.
-#[derive(Args)]
-#[command(after_help = STATS_EXAMPLES)]
-pub struct StatsArgs {
-    #[command(flatten)]
-    db: DbArgs,
 }
 
 /// A table in the list; its JSON names are kept stable.
@@ -56,41 +41,31 @@ struct Listed {
 /// Runs `tables`.
 pub fn tables(args: &TablesArgs) -> Outcome {
     let db = args.db.open()?;
-    let mut listed = Vec::new();
-    for table in db.tables()? {
-        if table != SCHEMAS || args.all {
-            let key = Schema::of(&db, &table)?
-                .map(|schema| schema.key_names().into_iter().map(String::from).collect());
-            let rows = args.count.then(|| count_rows(&db, &table)).transpose()?;
-            listed.push(Listed { table, key, rows });
-        }
-    }
     let mut out = args.db.output();
-    if out.is_json() {
-        listed.iter().try_for_each(|table| out.object(table))?;
-    } else {
-        let row = |l: &Listed| {
-            let key = l.key.as_ref().map_or("bytes".to_string(), |key| key.join(","));
-            [l.table.clone(), key, l.rows.map_or(String::new(), grouped)]
-        };
-        out.table(
-            ["table", "key", if args.count { "rows" } else { "" }],
-            &listed.iter().map(row).collect::<Vec<_>>(),
-        )?;
-    }
+    list(&db, args.count, args.all, &mut out)?;
     out.finish()
 }
 
-/// Runs `stats`.
-pub fn stats(args: &StatsArgs) -> Outcome {
-    let stats = args.db.open()?.stats();
-    let mut out = args.db.output();
-    if out.is_json() {
-        out.object(&stats)?;
-    } else {
-        out.fields(&stats)?;
+/// Prints the tables, with their rows counted if asked for, and with the table of schemas if asked for.
+pub fn list(db: &Database, count: bool, all: bool, out: &mut Output) -> Outcome {
+    let mut listed = Vec::new();
+    for table in db.tables()? {
+        if table != SCHEMAS || all {
+            let key = Schema::of(db, &table)?
+                .map(|schema| schema.key_names().into_iter().map(String::from).collect());
+            let rows = count.then(|| count_rows(db, &table)).transpose()?;
+            listed.push(Listed { table, key, rows });
+        }
     }
-    out.finish()
+    if out.is_json() {
+        return listed.iter().try_for_each(|table| out.object(table));
+    }
+    let row = |l: &Listed| {
+        let key = l.key.as_ref().map_or("bytes".to_string(), |key| key.join(","));
+        [l.table.clone(), key, l.rows.map_or(String::new(), grouped)]
+    };
+    let rows: Vec<_> = listed.iter().map(row).collect();
+    out.table(["table", "key", if count { "rows" } else { "" }], &rows)
 }
 
 /// Reads the whole table.

@@ -73,6 +73,20 @@ pub enum Error {
         /// What was found, and what to do.
         detail: String,
     },
+    /// The database was written in another version of the file format. It is left untouched.
+    #[error(
+        "{dir} has file format {found}, and this version of Foreshore ({}) reads format {supported}; {}",
+        env!("CARGO_PKG_VERSION"),
+        other_format(*found, *supported)
+    )]
+    OtherFormat {
+        /// The directory.
+        dir: String,
+        /// Its format.
+        found: u32,
+        /// The format that this version reads and writes.
+        supported: u32,
+    },
     /// Bytes on disk are not what was written.
     #[error(
         "{what} is damaged: {detail}; run `foreshore check` on the directory, restore from a backup, or salvage with `foreshore check --rebuild`"
@@ -176,6 +190,14 @@ fn holder(pid: &Option<u32>) -> String {
         Some(pid) if *pid == std::process::id() => format!("this process (pid {pid})"),
         Some(pid) => format!("process {pid}"),
         None => "another process".to_string(),
+    }
+}
+
+fn other_format(found: u32, supported: u32) -> &'static str {
+    if found > supported {
+        "open it with a newer version"
+    } else {
+        "print it with `foreshore dump` of the version that wrote it, and load that with `foreshore restore` of this one"
     }
 }
 

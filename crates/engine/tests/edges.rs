@@ -162,19 +162,46 @@ fn a_foreign_directory_is_left_alone() {
 }
 
 /// A newer format is refused by name, and nothing is touched.
+/// Both versions are named, and what to do; nothing is touched. A newer file may also be longer.
 #[test]
-fn a_newer_format_is_refused() {
+fn other_formats_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     drop(Database::open(dir.path()).unwrap());
     let path = dir.path().join("FORESHORE");
-    let mut meta = std::fs::read(&path).unwrap();
-    meta[16] = 99;
-    std::fs::write(&path, &meta).unwrap();
-    match Database::open(dir.path()) {
-        Err(Error::Incompatible { detail, .. }) => assert!(detail.contains("99"), "{detail}"),
-        other => panic!("{other:?}"),
+    let ours = std::fs::read(&path).unwrap();
+    let current = u32::from_le_bytes(ours[16..20].try_into().unwrap());
+    for (format, more, advice) in
+        [(99u32, 0, "newer version"), (99, 100, "newer version"), (0, 0, "foreshore dump")]
+    {
+        let mut meta = ours.clone();
+        meta[16..20].copy_from_slice(&format.to_le_bytes());
+        meta.resize(meta.len() + more, 7);
+        std::fs::write(&path, &meta).unwrap();
+        let error = Database::open(dir.path()).unwrap_err();
+        assert!(
+            matches!(error, Error::OtherFormat { found, supported, .. } if (found, supported) == (format, current)),
+            "{error}"
+        );
+        assert!(error.to_string().contains(advice), "{error}");
+        assert_eq!(std::fs::read(&path).unwrap(), meta);
     }
-    assert_eq!(std::fs::read(&path).unwrap(), meta);
+    std::fs::write(&path, &ours[..19]).unwrap();
+    assert!(matches!(Database::open(dir.path()), Err(Error::Incompatible { .. })));
+}
+
+/// The empty key lives in the first leaf, which a load does not make.
+#[test]
+fn a_bulk_load_may_begin_with_the_empty_key() {
+    let db = Database::in_memory().unwrap();
+    for (name, rows) in [("one", 1), ("many", 2000)] {
+        let table = db.byte_table(name).unwrap();
+        let keys = (0..rows).map(|i: u32| if i == 0 { vec![] } else { i.to_be_bytes().to_vec() });
+        assert_eq!(table.bulk_load(keys.map(|key| (key, [1; 50]))).unwrap(), u64::from(rows));
+        assert_eq!(table.range(..).count(), rows as usize);
+        assert_eq!(table.get(b"").unwrap().as_deref(), Some(&[1; 50][..]));
+        assert!(matches!(table.bulk_load([(b"", b"")]), Err(Error::BulkLoad { .. })));
+    }
+    db.check().unwrap();
 }
 
 #[test]

@@ -12,8 +12,8 @@ use crate::{
     create_whole, debug_assert_direct, debug_assert_direct_len, wrong_memory_size,
 };
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, Dir, FallocateFlags, FileType, Mode, OFlags};
-use rustix::fs::{fallocate, fdatasync, fstat, fsync, ftruncate, openat, renameat, unlinkat};
+use rustix::fs::{AtFlags, CWD, Dir, FallocateFlags, FileType, Mode, OFlags, RenameFlags};
+use rustix::fs::{fallocate, fdatasync, fstat, fsync, ftruncate, openat, renameat, renameat_with, unlinkat};
 use rustix::io::{Errno, pread, pwrite, retry_on_intr};
 use std::fs;
 use std::io;
@@ -52,16 +52,30 @@ fn create_dir_durably(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }
-    let parent = match path.parent() {
-        Some(parent) if parent != Path::new("") => parent,
-        _ => Path::new("."),
-    };
+    let parent = parent_of(path);
     create_dir_durably(parent)?;
     match fs::create_dir(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
     fs::File::open(parent)?.sync_all()
+}
+
+/// Exchanges the names of two directories of one parent, atomically and durably.
+///
+/// Errors: `InvalidInput` where the filesystem cannot exchange names, and what else the system reports; then nothing has
+/// changed. A failure to make it durable comes after the exchange.
+pub fn exchange_directories(a: impl AsRef<Path>, b: impl AsRef<Path>) -> io::Result<()> {
+    let (a, b) = (a.as_ref(), b.as_ref());
+    renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE)?;
+    fs::File::open(parent_of(a))?.sync_all()
+}
+
+fn parent_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    }
 }
 
 impl Vfs for DirVfs {

@@ -19,7 +19,7 @@ mod pages;
 pub mod sim;
 
 pub use buf::AlignedBuf;
-pub use dir::DirVfs;
+pub use dir::{DirVfs, exchange_directories};
 pub use mem::MemVfs;
 pub use sim::SimDisk;
 

@@ -13,6 +13,7 @@ pub mod kv;
 pub mod mix;
 pub mod orders;
 pub mod random;
+pub mod readers;
 pub mod reference;
 pub mod report;
 pub mod source;

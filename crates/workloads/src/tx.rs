@@ -14,7 +14,7 @@ use crate::tx_store::{Tx, TxError, TxKind, TxSession, TxStore};
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-const KEY_BYTES: usize = 4;
+pub(crate) const KEY_BYTES: usize = 4;
 /// A counter, which is the value's stamp, and its check.
 const VALUE_BYTES: usize = 8;
 
@@ -67,16 +67,8 @@ impl TxWorkload for TxSpec {
         self.check_sum(store, &table, (&keys, 0), progress)?;
         let updates = AtomicU64::new(0);
         let worker = |place: Place| {
-            Ok(Client {
-                session: store.session()?,
-                spec: self,
-                table: &table,
-                keys: keys.clone(),
-                random: Random::new(run.seed, place.stream),
-                numbers: Vec::new(),
-                updates: 0,
-                all_updates: &updates,
-            })
+            let random = Random::new(run.seed, place.stream);
+            Ok(Client::new(store.session()?, self, (&table, &keys), random, &updates))
         };
         let measured = tx_run::measure(store, run, worker, progress)?;
         self.check_sum(store, &table, (&keys, updates.load(Relaxed)), progress)?;
@@ -87,7 +79,7 @@ impl TxWorkload for TxSpec {
 }
 
 impl TxSpec {
-    fn load<S: TxStore>(
+    pub(crate) fn load<S: TxStore>(
         &self,
         store: &S,
         table: &S::Table,
@@ -106,7 +98,7 @@ impl TxSpec {
     }
 
     /// All rows are there, and their counters add up to the updates committed.
-    fn check_sum<S: TxStore>(
+    pub(crate) fn check_sum<S: TxStore>(
         &self,
         store: &S,
         table: &S::Table,
@@ -135,7 +127,8 @@ fn counter(value: &[u8]) -> u32 {
     value.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }
 
-struct Client<'a, X: TxSession> {
+/// One thread's transactions.
+pub(crate) struct Client<'a, X: TxSession> {
     session: X,
     spec: &'a TxSpec,
     table: &'a X::Table,
@@ -145,6 +138,20 @@ struct Client<'a, X: TxSession> {
     numbers: Vec<u64>,
     updates: u64,
     all_updates: &'a AtomicU64,
+}
+
+impl<'a, X: TxSession> Client<'a, X> {
+    /// Adds its updates to `all_updates` at its end.
+    pub(crate) fn new(
+        session: X,
+        spec: &'a TxSpec,
+        (table, keys): (&'a X::Table, &Keys),
+        random: Random,
+        all_updates: &'a AtomicU64,
+    ) -> Self {
+        let keys = keys.clone();
+        Self { session, spec, table, keys, random, numbers: Vec::new(), updates: 0, all_updates }
+    }
 }
 
 impl<X: TxSession> Worker for Client<'_, X> {

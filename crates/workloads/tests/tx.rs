@@ -3,6 +3,7 @@
 use foreshore_workloads::insert::InsertSpec;
 use foreshore_workloads::kv::BenchError;
 use foreshore_workloads::mix::MixSpec;
+use foreshore_workloads::readers::ReadersSpec;
 use foreshore_workloads::tx::TxSpec;
 use foreshore_workloads::tx_reference::MapTxStore;
 use foreshore_workloads::tx_report::TxReport;
@@ -30,6 +31,7 @@ fn json<W: TxWorkload>(workload: W, store: &impl TxStore, threads: usize) -> Res
 
 const INSERT: InsertSpec = InsertSpec { rows_per_commit: 50, row_bytes: 100 };
 const TX: TxSpec = TxSpec { reads: 4, updates: 4, n: 500 };
+const READERS: ReadersSpec = ReadersSpec { readers: 2, reads: 4, updates: 4, n: 500, turns: 2 };
 const MIX: MixSpec = MixSpec { update_ratio: 60, n: 700 };
 const LETTERS: [Letter; 6] = [Letter::A, Letter::B, Letter::C, Letter::D, Letter::E, Letter::F];
 
@@ -43,6 +45,7 @@ fn every_workload_runs_on_a_right_store() {
         json(INSERT, &MapTxStore::default(), threads).unwrap();
         json(TX, &MapTxStore::default(), threads).unwrap();
         json(TxSpec { updates: 0, ..TX }, &MapTxStore::default(), threads).unwrap();
+        json(READERS, &MapTxStore::default(), threads).unwrap();
         json(MIX, &MapTxStore::default(), threads).unwrap();
         for letter in LETTERS {
             json(ycsb(letter), &MapTxStore::default(), threads)
@@ -57,6 +60,7 @@ fn transactions_begin_afresh_after_a_conflict() {
     let with_aborts = |text: String| assert!(!text.contains("\"aborts\":0"), "{text}");
     with_aborts(json(INSERT, &MapTxStore::with_conflicts(3), 2).unwrap());
     with_aborts(json(TX, &MapTxStore::with_conflicts(3), 2).unwrap());
+    with_aborts(json(READERS, &MapTxStore::with_conflicts(3), 2).unwrap());
     with_aborts(json(MIX, &MapTxStore::with_conflicts(3), 2).unwrap());
     with_aborts(json(ycsb(Letter::F), &MapTxStore::with_conflicts(3), 2).unwrap());
 }
@@ -89,6 +93,19 @@ fn reports_keep_their_fields() {
     check(json(ycsb(Letter::A), &store(), 1).unwrap(), "ycsb", &own, "ops_per_s");
 }
 
+/// Both phases are measured, and only they: the ratio is of the two rates, give or take the median's choice of a turn.
+#[test]
+fn readers_are_measured_with_and_without_writers() {
+    let text = json(ReadersSpec { turns: 1, ..READERS }, &MapTxStore::default(), 2).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let number = |field: &str| report[field].as_f64().unwrap_or_else(|| panic!("no {field} in {text}"));
+    assert_eq!((report["bench"].as_str(), report["checked"].as_bool()), (Some("readers"), Some(true)));
+    assert_eq!((number("readers"), number("threads"), number("turns")), (2.0, 2.0, 1.0));
+    assert!(number("write_tps") > 0.0, "{text}");
+    let ratio = number("read_tps_beside_writers") / number("read_tps_alone");
+    assert!((ratio - number("kept")).abs() < 0.01 * ratio.max(0.1) + 0.001, "{text}");
+}
+
 #[test]
 fn impossible_runs_are_refused_by_flag() {
     let refused = |outcome: Result<String, BenchError>, flag: &str| match outcome {
@@ -98,6 +115,10 @@ fn impossible_runs_are_refused_by_flag() {
     let store = MapTxStore::default();
     refused(json(TX, &store, 0), "--threads");
     refused(json(TxSpec { reads: 0, updates: 0, ..TX }, &store, 1), "--reads");
+    refused(json(READERS, &store, 0), "--threads");
+    refused(json(ReadersSpec { readers: 0, ..READERS }, &store, 1), "--readers");
+    refused(json(ReadersSpec { turns: 0, ..READERS }, &store, 1), "--turns");
+    refused(json(ReadersSpec { n: 0, ..READERS }, &store, 1), "--n");
     refused(json(TxSpec { n: 0, ..TX }, &store, 1), "--n");
     refused(json(MixSpec { n: 1, ..MIX }, &store, 9), "--n");
     refused(json(MixSpec { n: 1 << 32, ..MIX }, &store, 1), "--n");

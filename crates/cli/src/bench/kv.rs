@@ -4,12 +4,14 @@ use crate::args::engine_durability;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, grouped};
 use crate::progress::Phases;
+use crate::stats::inside::watched;
 use clap::Args;
 use foreshore::{ByteTable, Database};
 use foreshore_workloads::kv;
 use foreshore_workloads::{KvArgs, KvReport, KvSpec, Row, Session, Store, StoreError};
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,14 +30,16 @@ pub struct KvBenchArgs {
 }
 
 /// Runs `bench kv`.
-pub fn run(args: &KvBenchArgs) -> Outcome {
+pub fn run(args: &KvBenchArgs, watch: Option<Duration>) -> Outcome {
     let args = &args.args;
     args.spec.check()?;
     let scratch = args.scratch().map_err(|e| Failure::io(args.dir.display(), &e))?;
     let store = Foreshore::open(scratch.path(), &args.spec)?;
     let report = {
         let phases = Phases::default();
-        kv::run("foreshore", &store, &args.spec, &|progress| phases.tell(progress))?
+        watched(&store.db, watch, || {
+            kv::run("foreshore", &store, &args.spec, &|progress| phases.tell(progress))
+        })?
     };
     store.close()?;
     print(args.json, &report)

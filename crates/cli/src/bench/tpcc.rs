@@ -5,6 +5,7 @@ use crate::failure::Outcome;
 use clap::Args;
 use foreshore_workloads::tpcc::TpccSpec;
 use foreshore_workloads::tx_spec::TxArgs;
+use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,6 +25,6 @@ pub struct TpccBenchArgs {
 }
 
 /// Runs `bench tpcc`.
-pub fn run(args: &TpccBenchArgs) -> Outcome {
-    tx_bench::run(&args.args)
+pub fn run(args: &TpccBenchArgs, watch: Option<Duration>) -> Outcome {
+    tx_bench::run(&args.args, watch)
 }

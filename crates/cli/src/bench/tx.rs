@@ -5,6 +5,7 @@ use crate::failure::Outcome;
 use clap::Args;
 use foreshore_workloads::tx::TxSpec;
 use foreshore_workloads::tx_spec::TxArgs;
+use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,6 +23,6 @@ pub struct TxBenchArgs {
 }
 
 /// Runs `bench tx`.
-pub fn run(args: &TxBenchArgs) -> Outcome {
-    tx_bench::run(&args.args)
+pub fn run(args: &TxBenchArgs, watch: Option<Duration>) -> Outcome {
+    tx_bench::run(&args.args, watch)
 }

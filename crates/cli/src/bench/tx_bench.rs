@@ -4,18 +4,20 @@ use crate::bench::engine_tx::EngineTx;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, grouped};
 use crate::progress::Phases;
+use crate::stats::inside::watched;
 use foreshore::Wait;
 use foreshore_workloads::tx_report::TxReport;
 use foreshore_workloads::tx_spec::{TxArgs, TxWorkload};
+use std::time::Duration;
 
 /// Runs a transactional workload on a database of its own.
-pub fn run<W: TxWorkload>(args: &TxArgs<W>) -> Outcome {
+pub fn run<W: TxWorkload>(args: &TxArgs<W>, watch: Option<Duration>) -> Outcome {
     args.check()?;
     let scratch = args.scratch().map_err(|e| Failure::io(args.dir.display(), &e))?;
     let store = EngineTx::open(scratch.path(), &args.run)?;
     let report = {
         let phases = Phases::default();
-        args.measure("foreshore", &store, &|progress| phases.tell(progress))?
+        watched(&store.0, watch, || args.measure("foreshore", &store, &|progress| phases.tell(progress)))?
     };
     let waits = store.0.stats().waits;
     store.close()?;

@@ -5,6 +5,7 @@ use crate::failure::Outcome;
 use clap::Args;
 use foreshore_workloads::tx_spec::TxArgs;
 use foreshore_workloads::ycsb::YcsbSpec;
+use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,6 +23,6 @@ pub struct YcsbBenchArgs {
 }
 
 /// Runs `bench ycsb`.
-pub fn run(args: &YcsbBenchArgs) -> Outcome {
-    tx_bench::run(&args.args)
+pub fn run(args: &YcsbBenchArgs, watch: Option<Duration>) -> Outcome {
+    tx_bench::run(&args.args, watch)
 }

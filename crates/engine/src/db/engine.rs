@@ -1,6 +1,7 @@
 //! One open database: its parts, its tables, its checkpoints, its end.
 
 use crate::db::catalog::{self, CATALOG};
+use crate::db::meta::{self, Meta};
 use crate::db::options::Builder;
 use crate::db::running::Running;
 use crate::db::stats::{CheckReport, Stats};
@@ -167,6 +168,16 @@ impl Engine {
         tree.mark_dropped();
         tree.free_leaves()?;
         Ok(true)
+    }
+
+    /// Calls `look` with all tables, while none is created or dropped.
+    pub fn with_tables<R>(&self, look: impl FnOnce(&mut dyn Iterator<Item = &Arc<Tree>>) -> R) -> R {
+        look(&mut self.tables.lock().by_name.values())
+    }
+
+    /// What the database was created with.
+    pub fn meta(&self) -> Result<Meta> {
+        meta::read(&*self.vfs)
     }
 
     pub fn abort(&self, number: u64) -> Result<bool> {

@@ -1,15 +1,20 @@
 //! The file `FORESHORE`: what a database is, written once.
 //!
-//! Invariant M1: a directory with `FORESHORE` holds a complete database; one with `FORESHORE.creating` holds an
-//! interrupted creation, which may be thrown away, since nothing in it was ever acknowledged.
+//! Invariants:
+//! - M1: a directory with `FORESHORE` holds a complete database; one with `FORESHORE.creating` holds an interrupted
+//!   creation, which may be thrown away, since nothing in it was ever acknowledged.
+//! - M2: a directory with `FORESHORE.backup` and no `FORESHORE` holds a copy that is not complete. It is never opened;
+//!   only another backup may throw it away.
 
 use crate::db::options::Builder;
 use crate::error::{Error, Result};
-use foreshore_io::{Access, Vfs};
+use foreshore_io::{Access, File, Vfs};
 use std::io;
+use std::sync::Arc;
 
-const NAME: &str = "FORESHORE";
+pub(crate) const NAME: &str = "FORESHORE";
 const CREATING: &str = "FORESHORE.creating";
+const UNFINISHED_BACKUP: &str = "FORESHORE.backup";
 const MAGIC: &[u8; 16] = b"Foreshore store\n";
 const FORMAT: u32 = 2;
 const BYTES: usize = 48;
@@ -22,10 +27,20 @@ pub(crate) struct Meta {
     pub ring_bytes: usize,
 }
 
+impl Meta {
+    /// What these options ask for.
+    pub fn wanted(options: &Builder) -> Self {
+        let Builder { leaf_bytes, segment_bytes, ring_bytes, .. } = *options;
+        Self { leaf_bytes, segment_bytes, ring_bytes }
+    }
+}
+
 /// What a directory turned out to hold.
 pub(crate) enum Found {
     /// A complete database.
     Database(Meta),
+    /// What an interrupted backup left (M2).
+    UnfinishedBackup,
     /// Nothing of ours: a database may be created.
     Nothing,
 }
@@ -37,10 +52,11 @@ pub(crate) fn find(vfs: &dyn Vfs) -> Result<Found> {
     if has(NAME) {
         return read(vfs).map(Found::Database);
     }
+    if has(UNFINISHED_BACKUP) {
+        return Ok(Found::UnfinishedBackup);
+    }
     if has(CREATING) {
-        for name in names.iter().filter(|n| is_ours(n) && *n != CREATING) {
-            vfs.remove(name).map_err(|e| Error::io(format!("removing {name}"), &e))?;
-        }
+        clear(vfs, CREATING)?;
         return Ok(Found::Nothing);
     }
     match names.iter().find(|n| *n != "LOCK") {
@@ -55,30 +71,77 @@ pub(crate) fn find(vfs: &dyn Vfs) -> Result<Found> {
 }
 
 /// Begins a creation: from now until [`finish_creation`] the directory counts as scrap (M1).
-pub(crate) fn begin_creation(vfs: &dyn Vfs, options: &Builder) -> Result<Meta> {
-    let meta = Meta {
-        leaf_bytes: options.leaf_bytes,
-        segment_bytes: options.segment_bytes,
-        ring_bytes: options.ring_bytes,
-    };
-    write(vfs, &meta).map_err(|e| Error::io(format!("writing {CREATING}"), &e))?;
-    Ok(meta)
+pub(crate) fn begin_creation(vfs: &dyn Vfs, meta: &Meta) -> Result<()> {
+    write(vfs, CREATING, meta)
 }
 
 /// The atomic point of a creation.
 pub(crate) fn finish_creation(vfs: &dyn Vfs) -> Result<()> {
-    vfs.rename(CREATING, NAME)
+    finish(vfs, CREATING)
+}
+
+/// Begins a backup into an empty directory, or one with an unfinished backup: from now until [`finish_backup`] it is
+/// refused (M2).
+pub(crate) fn begin_backup(vfs: &dyn Vfs, meta: &Meta) -> Result<()> {
+    write(vfs, UNFINISHED_BACKUP, meta)?;
+    clear(vfs, UNFINISHED_BACKUP)
+}
+
+/// The atomic point of a backup. All of it must be durable.
+pub(crate) fn finish_backup(vfs: &dyn Vfs) -> Result<()> {
+    finish(vfs, UNFINISHED_BACKUP)
+}
+
+/// Empties a directory of the backup that failed in it, unless it had its name already: then it is complete.
+pub(crate) fn discard_backup(vfs: &dyn Vfs) -> Result<()> {
+    if !matches!(find(vfs), Ok(Found::UnfinishedBackup)) {
+        return Ok(());
+    }
+    clear(vfs, UNFINISHED_BACKUP)?;
+    // The mark goes last, durably: what a crash leaves of the rest is still scrap by name.
+    vfs.sync_dir()
+        .and_then(|()| vfs.remove(UNFINISHED_BACKUP))
+        .and_then(|()| vfs.sync_dir())
+        .map_err(|e| Error::io(format!("removing {UNFINISHED_BACKUP}"), &e))
+}
+
+/// Removes the files of a database, all but the one that says that it may be done.
+fn clear(vfs: &dyn Vfs, but: &str) -> Result<()> {
+    let names = vfs.list().map_err(|e| Error::io("listing the directory", &e))?;
+    for name in names.iter().filter(|name| is_data(name) && *name != but) {
+        vfs.remove(name).map_err(|e| Error::io(format!("removing {name}"), &e))?;
+    }
+    Ok(())
+}
+
+fn finish(vfs: &dyn Vfs, unfinished: &str) -> Result<()> {
+    vfs.rename(unfinished, NAME)
         .and_then(|()| vfs.sync_dir())
         .map_err(|e| Error::io("naming the new database", &e))
 }
 
-fn is_ours(name: &str) -> bool {
-    name == "ring"
-        || name == "leaves.db"
-        || ["directory-", "wal-", CREATING].iter().any(|prefix| name.starts_with(prefix))
+/// Does this file belong to a database?
+pub(crate) fn is_ours(name: &str) -> bool {
+    name == NAME || name == "LOCK" || is_data(name)
 }
 
-fn write(vfs: &dyn Vfs, meta: &Meta) -> io::Result<()> {
+fn is_data(name: &str) -> bool {
+    name == "leaves.db"
+        || ["ring", "directory-", "wal-", CREATING].iter().any(|prefix| name.starts_with(prefix))
+}
+
+fn write(vfs: &dyn Vfs, name: &str, meta: &Meta) -> Result<()> {
+    write_durably(vfs, name, &encode(meta)).map_err(|e| Error::io(format!("writing {name}"), &e))
+}
+
+fn write_durably(vfs: &dyn Vfs, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let file = vfs.open(name, Access::Buffered, true)?;
+    file.write_at(bytes, 0)?;
+    file.sync()?;
+    vfs.sync_dir()
+}
+
+fn encode(meta: &Meta) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(BYTES);
     bytes.extend_from_slice(MAGIC);
     bytes.extend_from_slice(&FORMAT.to_le_bytes());
@@ -87,33 +150,41 @@ fn write(vfs: &dyn Vfs, meta: &Meta) -> io::Result<()> {
     bytes.extend_from_slice(&(meta.ring_bytes as u64).to_le_bytes());
     bytes.resize(BYTES - 4, 0);
     bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
-    let file = vfs.open(CREATING, Access::Buffered, true)?;
-    file.write_at(&bytes, 0)?;
-    file.sync()?;
-    vfs.sync_dir()
+    bytes
 }
 
-fn read(vfs: &dyn Vfs) -> Result<Meta> {
+/// What the database in this directory was created with.
+///
+/// Errors: [`Error::OtherFormat`] before anything else is believed: only the first 20 bytes are the same in every format.
+pub(crate) fn read(vfs: &dyn Vfs) -> Result<Meta> {
     let file = vfs.open(NAME, Access::Buffered, false).map_err(|e| Error::io("opening FORESHORE", &e))?;
-    let refuse = |detail: String| Err(Error::Incompatible { dir: vfs.describe(), detail });
-    if file.len().map_err(|e| Error::io("reading FORESHORE", &e))? != BYTES as u64 {
-        return refuse("its file FORESHORE has the wrong length; restore it from a backup".into());
+    let refuse = |detail: &str| Error::Incompatible { dir: vfs.describe(), detail: detail.to_string() };
+    let [magic @ .., f0, f1, f2, f3] = read_first::<20>(&file)?
+        .ok_or_else(|| refuse("its file FORESHORE has the wrong length; restore it from a backup"))?;
+    if magic != *MAGIC {
+        return Err(refuse("its file FORESHORE was written by another program"));
     }
-    let mut bytes = [0; BYTES];
-    file.read_at(&mut bytes, 0).map_err(|e| Error::io("reading FORESHORE", &e))?;
+    let format = u32::from_le_bytes([f0, f1, f2, f3]);
+    if format != FORMAT {
+        return Err(Error::OtherFormat { dir: vfs.describe(), found: format, supported: FORMAT });
+    }
+    let bytes = read_first::<BYTES>(&file)?.filter(|_| file.len().is_ok_and(|len| len == BYTES as u64));
+    let bytes =
+        bytes.ok_or_else(|| refuse("its file FORESHORE has the wrong length; restore it from a backup"))?;
     let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
     let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
-    if &bytes[..16] != MAGIC {
-        return refuse("its file FORESHORE was written by another program".into());
-    }
-    if u32_at(16) != FORMAT {
-        return refuse(format!(
-            "it has format {}, this version reads format {FORMAT}; use a newer version",
-            u32_at(16)
-        ));
-    }
     if u32_at(BYTES - 4) != crc32c::crc32c(&bytes[..BYTES - 4]) {
-        return refuse("its file FORESHORE is damaged; restore it from a backup".into());
+        return Err(refuse("its file FORESHORE is damaged; restore it from a backup"));
     }
     Ok(Meta { leaf_bytes: u32_at(20) as usize, segment_bytes: u64_at(24), ring_bytes: u64_at(32) as usize })
+}
+
+/// The first `N` bytes; `None` if there are fewer.
+fn read_first<const N: usize>(file: &Arc<dyn File>) -> Result<Option<[u8; N]>> {
+    let mut bytes = [0; N];
+    match file.read_at(&mut bytes, 0) {
+        Ok(()) => Ok(Some(bytes)),
+        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(e) => Err(Error::io("reading FORESHORE", &e)),
+    }
 }

@@ -1,7 +1,9 @@
 //! The engine's face: databases, tables, ranges.
 
+mod backup;
 pub(crate) mod catalog;
 mod codec;
+mod compact;
 pub(crate) mod engine;
 mod isolation;
 pub(crate) mod meta;
@@ -21,7 +23,9 @@ use foreshore_io::{MemVfs, Vfs};
 use std::path::Path;
 use std::sync::Arc;
 
+pub use backup::Copied;
 pub use codec::{Key, Value};
+pub use compact::Compacted;
 pub use isolation::{Isolation, TransactionOptions};
 pub use options::Builder;
 pub use range::{ByteRange, KeyBounds, Range, RawBounds};

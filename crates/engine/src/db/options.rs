@@ -21,6 +21,8 @@ use std::sync::Arc;
 pub struct Builder {
     pub(crate) create: bool,
     pub(crate) rebuild: bool,
+    /// Create a backup, which is no database until it is complete.
+    pub(crate) backup: bool,
     pub(crate) cache_bytes: usize,
     pub(crate) leaf_bytes: usize,
     pub(crate) segment_bytes: u64,
@@ -36,6 +38,7 @@ impl Default for Builder {
         Self {
             create: true,
             rebuild: false,
+            backup: false,
             cache_bytes: 256 << 20,
             leaf_bytes: 8192,
             segment_bytes: 32 << 20,

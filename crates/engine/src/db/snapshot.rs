@@ -6,6 +6,7 @@ use crate::db::range::{ByteRange, KeyBounds, Range, successor};
 use crate::db::table::{ByteTable, Table, key_bytes};
 use crate::error::{Error, Result};
 use crate::txn::{self, View};
+use foreshore_base::Lsn;
 use serde::Serialize;
 use std::borrow::Borrow;
 use std::marker::PhantomData;
@@ -74,6 +75,11 @@ impl Snapshot {
         let core = engine.core();
         let snapshot = core.txns.open_snapshot(&core.log)?;
         Ok(Self { shared: Arc::new(OpenSnapshot { engine, snapshot }) })
+    }
+
+    /// Commits below this LSN are seen.
+    pub(crate) fn at(&self) -> Lsn {
+        self.shared.view().at
     }
 
     /// The table as it was.

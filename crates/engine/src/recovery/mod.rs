@@ -60,24 +60,36 @@ pub(crate) struct Recovered {
 }
 
 pub(crate) fn open(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
+    let refuse = |detail: &str| Err(Error::Incompatible { dir: vfs.describe(), detail: detail.to_string() });
     match meta::find(&**vfs)? {
+        Found::Database(_) if options.backup => {
+            refuse("a backup wants an absent or empty directory, and this one holds a database")
+        }
         Found::Database(meta) => recover(vfs, options, &meta),
+        Found::UnfinishedBackup if options.backup => create(vfs, options),
+        Found::UnfinishedBackup => {
+            refuse("it holds a backup that was interrupted: make the backup again, or remove the directory")
+        }
         Found::Nothing if options.create => create(vfs, options),
-        Found::Nothing => Err(Error::Incompatible {
-            dir: vfs.describe(),
-            detail: "it is empty, and creating a database was not asked for".into(),
-        }),
+        Found::Nothing => refuse("it is empty, and creating a database was not asked for"),
     }
 }
 
-/// Creates a database: the catalog's empty leaf, durable, and then the name that makes it one.
+/// Creates a database: the catalog's empty leaf, durable, and then the name that makes it one. A backup gets that name
+/// when it is complete.
 fn create(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
-    let meta = meta::begin_creation(&**vfs, options)?;
+    let meta = Meta::wanted(options);
+    match options.backup {
+        true => meta::begin_backup(&**vfs, &meta)?,
+        false => meta::begin_creation(&**vfs, &meta)?,
+    }
     let directory = Arc::new(Directory::create(vfs.clone())?);
     let core = start(vfs, options, &meta, &directory, Lsn::ZERO, &Loaded::default())?;
     let catalog = create_tree(&core, CATALOG, String::new())?;
     core.log.commit(core.log.reserved(), Durability::Sync)?;
-    meta::finish_creation(&**vfs)?;
+    if !options.backup {
+        meta::finish_creation(&**vfs)?;
+    }
     Ok(Recovered {
         core,
         directory,

@@ -6,9 +6,10 @@
 use crate::error::{Error, Result};
 use crate::leaf::{self, Builder, LeafCopy, Split};
 use crate::page::Page;
-use crate::tree::Tree;
 use crate::tree::descend::Latched;
+use crate::tree::{Intent, Tree};
 use foreshore_base::Lsn;
+use std::sync::Arc;
 
 /// Share of a leaf that a bulk load fills, leaving room for a few later inserts.
 const FILL_PERCENT: usize = 95;
@@ -16,7 +17,7 @@ const FILL_PERCENT: usize = 95;
 impl Tree {
     /// Appends rows with strictly ascending keys, all above the table's last; how many, and the end of the last record.
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
-        &self,
+        self: &Arc<Self>,
         rows: impl IntoIterator<Item = (K, V)>,
     ) -> Result<(u64, Lsn)> {
         let mut loader = Loader::new(self)?;
@@ -49,7 +50,7 @@ impl Tree {
 
 /// A bulk load in progress.
 struct Loader<'a> {
-    tree: &'a Tree,
+    tree: &'a Arc<Tree>,
     /// The leaf being filled, and its low fence.
     leaf: Option<(Builder, Vec<u8>)>,
     last_key: Option<Vec<u8>>,
@@ -59,7 +60,7 @@ struct Loader<'a> {
 }
 
 impl<'a> Loader<'a> {
-    fn new(tree: &'a Tree) -> Result<Self> {
+    fn new(tree: &'a Arc<Tree>) -> Result<Self> {
         let fill_bytes = tree.core.pool.page_bytes() * FILL_PERCENT / 100;
         Ok(Self { tree, leaf: None, last_key: tree.last_key()?, fill_bytes, rows: 0, end: Lsn::ZERO })
     }
@@ -73,6 +74,7 @@ impl<'a> Loader<'a> {
         }
         let taken = match &mut self.leaf {
             Some((leaf, _)) => leaf.load(key, value, 0, self.fill_bytes),
+            None if key.is_empty() => self.put_empty_key(value)?,
             None => false,
         };
         if !taken {
@@ -83,6 +85,12 @@ impl<'a> Loader<'a> {
         last.extend_from_slice(key);
         self.rows += 1;
         Ok(())
+    }
+
+    /// The one key that no leaf but the table's first can hold: every other leaf has a low fence above it.
+    fn put_empty_key(&mut self, value: &[u8]) -> Result<bool> {
+        self.end = self.tree.autocommit(&[], Intent::Put(value))?.expect("a put is always done");
+        Ok(true)
     }
 
     /// Hangs the full leaf into the chain, and begins the next one with this row.

@@ -1,0 +1,70 @@
+//! `backup`: a copy of everything, as of one moment.
+
+use crate::args::DbArgs;
+use crate::failure::{Failure, Outcome};
+use crate::output::{grouped, size};
+use crate::progress::Meter;
+use clap::Args;
+use foreshore::{Copied, Database, Error};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "\
+Examples:
+  foreshore backup /mnt/backups/monday
+  foreshore check --dir /mnt/backups/monday                  walks the copy
+  foreshore get --dir /mnt/backups/monday --table ports SEA  a copy is a database like any other
+  foreshore restore --dir flights.db --from-backup /mnt/backups/monday
+
+This command opens the database, so nobody else may have it open. A program that has it open makes the same copy while
+it reads and writes, by `Database::backup`; so does `.backup` in `foreshore shell`.";
+
+/// Copy the database, as of one moment, into an empty directory
+///
+/// Every page read has its checksum compared, and the copy is written without the holes of the original. It is durable
+/// when the command returns. A copy that was cut short is no database: nothing opens it, and the next backup replaces it.
+/// Transactions that are prepared, and not committed, are left out.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct BackupArgs {
+    #[command(flatten)]
+    db: DbArgs,
+    /// Absent or empty directory for the copy
+    #[arg(value_name = "TARGET")]
+    target: PathBuf,
+}
+
+/// Runs `backup`.
+pub fn run(args: &BackupArgs) -> Outcome {
+    let db = args.db.open()?;
+    let copied = copy(&db, "backup", &args.target)?;
+    db.close()?;
+    let mut out = args.db.output();
+    if out.is_json() {
+        out.object(&json!({"backup": args.target, "copied": copied}))?;
+    } else {
+        out.line(format!("{} in {}", summary(&copied), args.target.display()))?;
+    }
+    out.finish()
+}
+
+/// Backs a database up, and shows how far it is.
+pub fn copy(db: &Database, label: &str, target: &Path) -> Outcome<Copied> {
+    let meter = Meter::new(label, None);
+    db.backup_with(target, |so_far| show(&meter, so_far)).map_err(|error| match error {
+        // Of the target: it is no damaged database, but the wrong directory.
+        Error::Incompatible { .. } => Failure::usage(error.to_string()),
+        other => other.into(),
+    })
+}
+
+/// Tells how far a copy is.
+pub fn show(meter: &Meter, so_far: &Copied) {
+    meter.set(so_far.rows, || summary(so_far));
+}
+
+/// What was copied, in words.
+pub fn summary(copied: &Copied) -> String {
+    let Copied { tables, rows, bytes, .. } = copied;
+    format!("tables: {tables}, rows: {}, keys and values: {}", grouped(*rows), size(*bytes))
+}

@@ -1,0 +1,83 @@
+//! The shell at a terminal: a prompt, a history, and failures that end nothing.
+
+use crate::failure::{Failure, Kind, Outcome};
+use crate::shell::complete::Complete;
+use crate::shell::script::Script;
+use crate::shell::session::{Next, Session};
+use rustyline::error::ReadlineError;
+use rustyline::history::DefaultHistory;
+use rustyline::{CompletionType, Config, Editor};
+use std::path::{Path, PathBuf};
+
+/// Lines that are kept.
+const HISTORY_LINES: usize = 10_000;
+
+type Lines = Editor<Complete, DefaultHistory>;
+
+/// Asks for lines until there are no more.
+pub fn run(session: &mut Session, dir: &Path) -> Outcome {
+    let mut lines = editor(session).map_err(|e| terminal(&e))?;
+    let history = history_file();
+    if let Some(file) = &history {
+        let _ = lines.load_history(file); // the first time there is none
+    }
+    println!(
+        "Foreshore {}, {}. Tab completes, .help lists the commands, .quit ends.",
+        env!("CARGO_PKG_VERSION"),
+        dir.display()
+    );
+    let ended = ask(session, &mut lines);
+    if let Some(file) = &history
+        && let Err(error) = lines.save_history(file)
+    {
+        eprintln!("the history is not saved to {}: {error}", file.display());
+    }
+    ended
+}
+
+fn editor(session: &Session) -> rustyline::Result<Lines> {
+    let config = Config::builder()
+        .completion_type(CompletionType::List)
+        .history_ignore_space(true)
+        .max_history_size(HISTORY_LINES)?
+        .auto_add_history(true)
+        .build();
+    let mut lines = Editor::with_config(config)?;
+    lines.set_helper(Some(Complete::new(session.database().clone())));
+    Ok(lines)
+}
+
+fn ask(session: &mut Session, lines: &mut Lines) -> Outcome {
+    loop {
+        let prompt = if session.is_in_transaction() { "foreshore*> " } else { "foreshore> " };
+        let line = match lines.readline(prompt) {
+            Ok(line) => line,
+            Err(ReadlineError::Interrupted) => continue,
+            Err(ReadlineError::Eof) => break,
+            Err(error) => return Err(terminal(&error)),
+        };
+        let done = match session.line(&line) {
+            Ok(Next::Read(file)) => Script::run_file(session, &file),
+            done => done,
+        };
+        match done {
+            Ok(Next::Quit) => break,
+            Ok(_) => {}
+            Err(failure) if failure.kind == Kind::ReaderGone => return Err(failure),
+            Err(failure) => eprintln!("{failure}"),
+        }
+    }
+    if session.is_in_transaction() {
+        eprintln!("the open transaction is rolled back");
+    }
+    Ok(())
+}
+
+fn terminal(error: &ReadlineError) -> Failure {
+    Failure::io("reading the terminal", &std::io::Error::other(error.to_string()))
+}
+
+fn history_file() -> Option<PathBuf> {
+    let named = std::env::var_os("FORESHORE_HISTORY").map(PathBuf::from);
+    named.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".foreshore_history")))
+}

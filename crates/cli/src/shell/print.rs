@@ -1,0 +1,134 @@
+//! How the shell shows rows: a table for people, JSON objects or CSV for programs.
+
+use crate::failure::Outcome;
+use crate::output::{Output, grouped};
+use crate::rows::Shape;
+use crate::text::{for_people, hex};
+use clap::ValueEnum;
+use comfy_table::{Table, presets};
+use foreshore::Stats;
+use serde_json::Value;
+
+/// A table is as wide as its widest cells, so it waits for its rows: for at most so many.
+const ROWS_PER_TABLE: usize = 1000;
+
+/// How rows are shown.
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+pub enum Mode {
+    /// A table, its columns as wide as they need
+    Table,
+    /// One JSON object per line
+    Json,
+    /// CSV with a header
+    Csv,
+}
+
+impl std::fmt::Display for Mode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.to_possible_value().expect("no mode is hidden").get_name())
+    }
+}
+
+/// Rows on their way to stdout.
+pub struct Rows {
+    mode: Mode,
+    shape: Shape,
+    out: Output,
+    /// Rows that wait for their table.
+    waiting: Vec<Vec<String>>,
+    /// Was the header of CSV written?
+    has_header: bool,
+}
+
+impl Rows {
+    /// Rows of one table.
+    pub fn new(mode: Mode, shape: Shape) -> Self {
+        Self { mode, shape, out: Output::new(mode == Mode::Json), waiting: Vec::new(), has_header: false }
+    }
+
+    /// One more row.
+    pub fn push(&mut self, key: &[u8], value: &[u8]) -> Outcome {
+        match self.mode {
+            Mode::Json => return self.shape.object(&mut self.out, key, value),
+            Mode::Table => {
+                let cells = self.cells(key, value)?;
+                self.waiting.push(cells);
+                if self.waiting.len() == ROWS_PER_TABLE {
+                    self.write_table()?;
+                }
+            }
+            Mode::Csv => {
+                let cells = self.cells(key, value)?;
+                if !std::mem::replace(&mut self.has_header, true) {
+                    let header = self.header();
+                    self.write_csv(&header)?;
+                }
+                self.write_csv(&cells)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// No more rows.
+    pub fn finish(mut self) -> Outcome {
+        self.write_table()?;
+        self.out.finish()
+    }
+
+    fn header(&self) -> Vec<String> {
+        match &self.shape {
+            Shape::Csv(schema, _) => schema.columns.clone(),
+            Shape::Text | Shape::Hex => vec!["key".into(), "value".into()],
+        }
+    }
+
+    fn cells(&mut self, key: &[u8], value: &[u8]) -> Outcome<Vec<String>> {
+        Ok(match &mut self.shape {
+            Shape::Csv(schema, records) => records.read(schema, value)?.iter().map(for_people).collect(),
+            Shape::Text => vec![for_people(key), for_people(value)],
+            Shape::Hex => vec![hex(key), hex(value)],
+        })
+    }
+
+    fn write_csv(&mut self, cells: &[String]) -> Outcome {
+        let mut csv = csv::Writer::from_writer(self.out.raw());
+        csv.write_record(cells)?;
+        Ok(csv.flush()?)
+    }
+
+    fn write_table(&mut self) -> Outcome {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        let mut table = Table::new();
+        table.load_style(presets::UTF8_FULL_CONDENSED).set_header(self.header());
+        table.add_rows(self.waiting.drain(..));
+        self.out.line(table)
+    }
+}
+
+/// The counters that are not 0, what they gained, and who waited for what.
+pub fn print_stats(out: &mut Output, now: &Stats, before: &Stats) -> Outcome {
+    let (now, before) = (fields(now)?, fields(before)?);
+    let row = |(name, value): (&String, &Value)| {
+        let (value, old) = (value.as_u64()?, before.get(name).and_then(Value::as_u64).unwrap_or(0));
+        let gained = if value > old { format!("+{}", grouped(value - old)) } else { String::new() };
+        (value > 0).then(|| [name.clone(), grouped(value), gained])
+    };
+    let rows: Vec<_> = now.iter().filter_map(row).collect();
+    out.table(["counter", "value", "since last shown"], &rows)?;
+    let waits = now.get("waits").and_then(Value::as_array).into_iter().flatten();
+    for wait in waits.filter(|wait| wait["count"].as_u64() > Some(0)) {
+        let (what, count) = (wait["what"].as_str().unwrap_or_default(), wait["count"].as_u64().unwrap_or(0));
+        let ms = wait["ns"].as_f64().unwrap_or(0.0) / 1e6;
+        out.line(format!("waited for {what}: {} times, {ms:.1} ms in all", grouped(count)))?;
+    }
+    Ok(())
+}
+
+fn fields(stats: &Stats) -> Outcome<serde_json::Map<String, Value>> {
+    match serde_json::to_value(stats).map_err(std::io::Error::from)? {
+        Value::Object(fields) => Ok(fields),
+        _ => Ok(serde_json::Map::new()),
+    }
+}

@@ -1,0 +1,375 @@
+//! What the shell does with a command, and what it remembers from one to the next.
+
+use crate::args::existing_table;
+use crate::backup;
+use crate::failure::{Failure, Outcome};
+use crate::output::Output;
+use crate::rows::{Shape, Target};
+use crate::shell::print::{Mode, Rows, print_stats};
+use crate::shell::statement::{Asked, Between, Level, Row, Statement, Switch, Which, help, parse};
+use crate::tables;
+use foreshore::{
+    ByteTable, Database, Error, Isolation, Savepoint, Snapshot, Stats, Transaction, TransactionOptions,
+};
+use serde_json::json;
+use std::ops::Bound;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// What the line asks of whoever reads the lines.
+#[derive(Debug, PartialEq)]
+pub enum Next {
+    /// The next line.
+    Line,
+    /// The lines of this file, then the next one.
+    Read(PathBuf),
+    /// No more lines.
+    Quit,
+}
+
+/// A shell in use.
+pub struct Session {
+    db: Database,
+    open: Option<Open>,
+    mode: Mode,
+    hex: bool,
+    timer: bool,
+    /// What `.stats` showed last.
+    shown: Stats,
+}
+
+/// A transaction that was begun.
+enum Open {
+    Writing { tx: Transaction, savepoints: Vec<(String, Savepoint)> },
+    Reading(Snapshot),
+}
+
+type Keys = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+type Walk = Box<dyn DoubleEndedIterator<Item = foreshore::Result<(Vec<u8>, Vec<u8>)>>>;
+
+impl Session {
+    /// Outside any transaction.
+    pub fn new(db: Database, mode: Mode) -> Self {
+        let shown = Stats::default();
+        Self { db, open: None, mode, hex: false, timer: false, shown }
+    }
+
+    /// The database.
+    pub fn database(&self) -> &Database {
+        &self.db
+    }
+
+    /// Is there an open transaction?
+    pub fn is_in_transaction(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Does what a line says.
+    pub fn line(&mut self, line: &str) -> Outcome<Next> {
+        let statement = match parse(line)? {
+            Asked::Nothing => return Ok(Next::Line),
+            Asked::Help(text) => return self.say(text).map(|()| Next::Line),
+            Asked::Statement(statement) => statement,
+        };
+        let begun = Instant::now();
+        let next = self.execute(statement);
+        if self.timer {
+            eprintln!("{:.6} s", begun.elapsed().as_secs_f64());
+        }
+        self.forget_what_was_rolled_back(&next);
+        next.map_err(|wrong| match wrong {
+            Wrong::Told(failure) => failure,
+            Wrong::Engine(error) => error.into(),
+        })
+    }
+
+    fn execute(&mut self, statement: Statement) -> Result<Next, Wrong> {
+        match statement {
+            Statement::Get { table, key } => self.get(&table, &key)?,
+            Statement::Put(row) => _ = self.write(&row, false)?,
+            Statement::Insert(row) => self.insert(&row)?,
+            Statement::Del { table, key } => self.del(&table, &key)?,
+            Statement::Scan { table, between, which } => self.scan(&table, &between, &which)?,
+            Statement::Prefix { table, prefix, which } => self.prefix(&table, &prefix, &which)?,
+            Statement::Count { table, between, prefix } => self.count(&table, &between, prefix.as_deref())?,
+            Statement::Create { table } => drop(self.db.byte_table(&table)?),
+            Statement::Drop { table } => self.drop_table(&table)?,
+            Statement::Begin { level } => self.begin(level)?,
+            Statement::Commit => self.commit()?,
+            Statement::Rollback { savepoint } => self.roll_back(savepoint.as_deref())?,
+            Statement::Savepoint { name } => self.savepoint(name)?,
+            Statement::Tables { count } => self.tables(count)?,
+            Statement::Mode { mode } => self.set_mode(mode)?,
+            Statement::Hex { switch } => self.hex = switch == Switch::On,
+            Statement::Timer { switch } => self.timer = switch == Switch::On,
+            Statement::Stats => self.stats()?,
+            Statement::Backup { target } => self.backup(&target)?,
+            Statement::Help { command } => self.say(help(command.as_deref())?)?,
+            Statement::Read { file } => return Ok(Next::Read(file)),
+            Statement::Quit => return Ok(Next::Quit),
+        }
+        Ok(Next::Line)
+    }
+
+    /// A deadlock or an abort has ended the transaction, whatever the shell believes.
+    fn forget_what_was_rolled_back(&mut self, done: &Result<Next, Wrong>) {
+        if let Err(Wrong::Engine(Error::Deadlock { .. } | Error::Aborted { .. } | Error::Ended)) = done {
+            self.open = None;
+        }
+    }
+
+    fn get(&self, table: &str, key: &str) -> Result<(), Wrong> {
+        let (tree, shape) = self.existing(table)?;
+        let encoded = shape.key(key)?;
+        let value = match &self.open {
+            None => tree.get(&encoded)?,
+            Some(Open::Writing { tx, .. }) => tx.bytes(&tree).get(&encoded)?,
+            Some(Open::Reading(snapshot)) => snapshot.bytes(&tree).get(&encoded)?,
+        };
+        let value = value.ok_or_else(|| absent(table, key))?;
+        let mut rows = Rows::new(self.mode, shape);
+        rows.push(&encoded, &value)?;
+        Ok(rows.finish()?)
+    }
+
+    fn insert(&self, row: &Row) -> Result<(), Wrong> {
+        if self.write(row, true)? {
+            return Ok(());
+        }
+        let present = format!("table {:?} has a row with key {}; put replaces it", row.table, row.key);
+        Err(Failure::usage(present).into())
+    }
+
+    /// Writes a row; `false` if only a new one is wanted, and it is not.
+    fn write(&self, row: &Row, only_new: bool) -> Result<bool, Wrong> {
+        let shape = self.shape(&row.table)?;
+        let key = shape.key(&row.key)?;
+        let value = shape.value(&key, row.value.clone().into_bytes())?;
+        self.ensure_writable()?;
+        let table = self.db.byte_table(&row.table)?;
+        Ok(match &self.open {
+            Some(Open::Writing { tx, .. }) if only_new => tx.bytes(&table).insert(&key, &value)?,
+            Some(Open::Writing { tx, .. }) => tx.bytes(&table).put(&key, &value).map(|()| true)?,
+            _ if only_new => table.insert(&key, &value)?,
+            _ => table.put(&key, &value).map(|()| true)?,
+        })
+    }
+
+    fn del(&self, table: &str, key: &str) -> Result<(), Wrong> {
+        self.ensure_writable()?;
+        let (tree, shape) = self.existing(table)?;
+        let encoded = shape.key(key)?;
+        let was_there = match &self.open {
+            Some(Open::Writing { tx, .. }) => tx.bytes(&tree).remove(&encoded)?,
+            _ => tree.remove(&encoded)?,
+        };
+        if was_there { Ok(()) } else { Err(absent(table, key).into()) }
+    }
+
+    fn scan(&self, table: &str, between: &Between, which: &Which) -> Result<(), Wrong> {
+        let (tree, shape) = self.existing(table)?;
+        let walk = self.walk(&tree, keys_between(&shape, between)?);
+        self.show(walk, shape, which)
+    }
+
+    fn prefix(&self, table: &str, prefix: &str, which: &Which) -> Result<(), Wrong> {
+        let (tree, shape) = self.existing(table)?;
+        let walk = self.walk_prefix(&tree, &shape.prefix(prefix)?);
+        self.show(walk, shape, which)
+    }
+
+    fn count(&self, table: &str, between: &Between, prefix: Option<&str>) -> Result<(), Wrong> {
+        let (tree, shape) = self.existing(table)?;
+        let walk = match prefix {
+            Some(prefix) => self.walk_prefix(&tree, &shape.prefix(prefix)?),
+            None => self.walk(&tree, keys_between(&shape, between)?),
+        };
+        let mut rows = 0u64;
+        for row in walk {
+            row?;
+            rows += 1;
+        }
+        let mut out = self.output();
+        match self.mode {
+            Mode::Json => out.object(&json!({"table": table, "rows": rows}))?,
+            Mode::Table | Mode::Csv => out.line(rows)?,
+        }
+        Ok(out.finish()?)
+    }
+
+    fn walk(&self, table: &ByteTable, keys: Keys) -> Walk {
+        match &self.open {
+            None => Box::new(table.range(keys)),
+            Some(Open::Writing { tx, .. }) => Box::new(tx.bytes(table).range(keys)),
+            Some(Open::Reading(snapshot)) => Box::new(snapshot.bytes(table).range(keys)),
+        }
+    }
+
+    fn walk_prefix(&self, table: &ByteTable, prefix: &[u8]) -> Walk {
+        match &self.open {
+            None => Box::new(table.prefix(prefix)),
+            Some(Open::Writing { tx, .. }) => Box::new(tx.bytes(table).prefix(prefix)),
+            Some(Open::Reading(snapshot)) => Box::new(snapshot.bytes(table).prefix(prefix)),
+        }
+    }
+
+    fn show(&self, mut walk: Walk, shape: Shape, which: &Which) -> Result<(), Wrong> {
+        let mut rows = Rows::new(self.mode, shape);
+        for _ in 0..which.limit {
+            let Some(row) = (if which.reverse { walk.next_back() } else { walk.next() }) else { break };
+            let (key, value) = row?;
+            rows.push(&key, &value)?;
+        }
+        Ok(rows.finish()?)
+    }
+
+    fn drop_table(&self, table: &str) -> Result<(), Wrong> {
+        if self.db.drop_table(table)? {
+            return Ok(());
+        }
+        Err(Failure::absent(format!("there is no table {table:?}; .tables lists them")).into())
+    }
+
+    fn begin(&mut self, level: Level) -> Result<(), Wrong> {
+        if self.open.is_some() {
+            return Err(Failure::usage("a transaction is open; commit it or roll it back first").into());
+        }
+        let isolation = match level {
+            Level::Serializable => Isolation::Serializable,
+            Level::RepeatableRead => Isolation::RepeatableRead,
+            Level::ReadCommitted => Isolation::ReadCommitted,
+            Level::Snapshot => {
+                self.open = Some(Open::Reading(self.db.snapshot()?));
+                return Ok(());
+            }
+        };
+        let tx = self.db.begin_with(TransactionOptions::new().isolation(isolation))?;
+        self.open = Some(Open::Writing { tx, savepoints: Vec::new() });
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<(), Wrong> {
+        match self.open.take().ok_or_else(no_transaction)? {
+            Open::Writing { tx, .. } => Ok(tx.commit()?),
+            Open::Reading(_) => Ok(()),
+        }
+    }
+
+    fn roll_back(&mut self, savepoint: Option<&str>) -> Result<(), Wrong> {
+        let Some(name) = savepoint else {
+            return match self.open.take().ok_or_else(no_transaction)? {
+                Open::Writing { tx, .. } => Ok(tx.rollback()?),
+                Open::Reading(_) => Ok(()),
+            };
+        };
+        let (tx, savepoints) = self.writing()?;
+        let at = savepoints.iter().rposition(|(known, _)| known == name);
+        let at = at.ok_or_else(|| Failure::absent(format!("this transaction has no savepoint {name:?}")))?;
+        tx.rollback_to(savepoints[at].1)?;
+        savepoints.truncate(at + 1); // those set later are undone with the rest
+        Ok(())
+    }
+
+    fn savepoint(&mut self, name: String) -> Result<(), Wrong> {
+        let (tx, savepoints) = self.writing()?;
+        savepoints.push((name, tx.savepoint()?));
+        Ok(())
+    }
+
+    fn writing(&mut self) -> Outcome<(&Transaction, &mut Vec<(String, Savepoint)>)> {
+        self.ensure_writable()?;
+        match &mut self.open {
+            Some(Open::Writing { tx, savepoints }) => Ok((tx, savepoints)),
+            _ => Err(no_transaction()),
+        }
+    }
+
+    fn ensure_writable(&self) -> Outcome {
+        match &self.open {
+            Some(Open::Reading(_)) => {
+                Err(Failure::usage("a snapshot is read-only; commit ends it, begin allows writing"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn tables(&self, count: bool) -> Outcome {
+        let mut out = self.output();
+        tables::list(&self.db, count, false, &mut out)?;
+        out.finish()
+    }
+
+    fn set_mode(&mut self, mode: Option<Mode>) -> Outcome {
+        match mode {
+            Some(mode) => self.mode = mode,
+            None => self.say(self.mode)?,
+        }
+        Ok(())
+    }
+
+    fn stats(&mut self) -> Outcome {
+        let before = std::mem::replace(&mut self.shown, self.db.stats());
+        let mut out = self.output();
+        match self.mode {
+            Mode::Json => out.object(&self.shown)?,
+            Mode::Table | Mode::Csv => print_stats(&mut out, &self.shown, &before)?,
+        }
+        out.finish()
+    }
+
+    fn backup(&self, target: &std::path::Path) -> Outcome {
+        let copied = backup::copy(&self.db, "backup", target)?;
+        self.say(format!("{} in {}", backup::summary(&copied), target.display()))
+    }
+
+    fn existing(&self, table: &str) -> Outcome<(ByteTable, Shape)> {
+        Ok((existing_table(&self.db, table)?, self.shape(table)?))
+    }
+
+    fn shape(&self, table: &str) -> Outcome<Shape> {
+        Shape::of(&self.db, &Target { table: table.to_string(), hex: self.hex })
+    }
+
+    fn output(&self) -> Output {
+        Output::new(self.mode == Mode::Json)
+    }
+
+    fn say(&self, text: impl std::fmt::Display) -> Outcome {
+        let mut out = self.output();
+        out.line(text)?;
+        out.finish()
+    }
+}
+
+fn keys_between(shape: &Shape, between: &Between) -> Outcome<Keys> {
+    let bound = |text: &Option<String>| text.as_ref().map(|text| shape.prefix(text)).transpose();
+    let from = bound(&between.from)?.map_or(Bound::Unbounded, Bound::Included);
+    let to = bound(&between.to)?.map_or(Bound::Unbounded, Bound::Excluded);
+    Ok((from, to))
+}
+
+fn absent(table: &str, key: &str) -> Failure {
+    Failure::absent(format!("table {table:?} has no row with key {key}"))
+}
+
+fn no_transaction() -> Failure {
+    Failure::usage("no transaction is open; begin opens one")
+}
+
+/// Why a command failed: the engine's errors tell whether the transaction goes on.
+enum Wrong {
+    Engine(Error),
+    Told(Failure),
+}
+
+impl From<Error> for Wrong {
+    fn from(error: Error) -> Self {
+        Self::Engine(error)
+    }
+}
+
+impl From<Failure> for Wrong {
+    fn from(failure: Failure) -> Self {
+        Self::Told(failure)
+    }
+}

@@ -1,0 +1,326 @@
+//! What can be typed: one command a line, its words quoted as in sh.
+
+use crate::failure::{Failure, Outcome};
+use crate::shell::print::Mode;
+use clap::builder::StyledStr;
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// A line of the shell.
+#[derive(Parser)]
+#[command(multicall = true, disable_help_subcommand = true)]
+struct Line {
+    #[command(subcommand)]
+    statement: Statement,
+}
+
+/// A command of the shell.
+#[derive(Debug, Subcommand)]
+pub enum Statement {
+    /// Show the value of a key
+    Get {
+        /// Table
+        table: String,
+        /// Key: text, or the key columns of a table made by `load`
+        #[arg(allow_hyphen_values = true)]
+        key: String,
+    },
+    /// Set the value of a key; creates the table if absent
+    Put(Row),
+    /// Set the value of a key that has none yet; creates the table if absent
+    Insert(Row),
+    /// Remove a key and its value
+    Del {
+        /// Table
+        table: String,
+        /// Key
+        #[arg(allow_hyphen_values = true)]
+        key: String,
+    },
+    /// Show rows in key order
+    Scan {
+        /// Table
+        table: String,
+        #[command(flatten)]
+        between: Between,
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Show the rows whose keys begin so, or have these leading columns
+    Prefix {
+        /// Table
+        table: String,
+        /// Beginning of the keys
+        #[arg(allow_hyphen_values = true)]
+        prefix: String,
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Count rows
+    Count {
+        /// Table
+        table: String,
+        #[command(flatten)]
+        between: Between,
+        /// Only keys that begin so
+        #[arg(long, value_name = "KEY", allow_hyphen_values = true, conflicts_with_all = ["from", "to"])]
+        prefix: Option<String>,
+    },
+    /// Create an empty table
+    Create {
+        /// Table
+        table: String,
+    },
+    /// Remove a table with all its rows, at once: it is no part of a transaction
+    Drop {
+        /// Table
+        table: String,
+    },
+    /// Begin a transaction
+    Begin {
+        /// What it may notice of others
+        #[arg(value_enum, default_value_t = Level::Serializable)]
+        level: Level,
+    },
+    /// Commit the transaction
+    Commit,
+    /// Undo the transaction, or what it did since a savepoint
+    Rollback {
+        /// Savepoint to go back to; the transaction goes on
+        savepoint: Option<String>,
+    },
+    /// Name a place in the transaction to go back to
+    Savepoint {
+        /// Its name
+        name: String,
+    },
+    /// List the tables
+    #[command(name = ".tables")]
+    Tables {
+        /// Count the rows, by reading them
+        #[arg(long)]
+        count: bool,
+    },
+    /// How rows are shown; without an argument, how they are shown now
+    #[command(name = ".mode")]
+    Mode {
+        /// As a table, as JSON objects, or as CSV with a header
+        #[arg(value_enum)]
+        mode: Option<Mode>,
+    },
+    /// Spell keys and values as hexadecimal digits, or as text again
+    #[command(name = ".hex")]
+    Hex {
+        /// on or off
+        #[arg(value_enum)]
+        switch: Switch,
+    },
+    /// Tell how long each command takes
+    #[command(name = ".timer")]
+    Timer {
+        /// on or off
+        #[arg(value_enum)]
+        switch: Switch,
+    },
+    /// Show the counters that are not 0, and what they gained since they were last shown
+    #[command(name = ".stats")]
+    Stats,
+    /// Run the commands in a file
+    #[command(name = ".read")]
+    Read {
+        /// File of commands
+        file: PathBuf,
+    },
+    /// Copy the database, as of now, into an absent or empty directory
+    #[command(name = ".backup")]
+    Backup {
+        /// Directory
+        target: PathBuf,
+    },
+    /// Leave
+    #[command(name = ".quit", alias = ".exit", alias = "exit", alias = "quit")]
+    Quit,
+    /// List the commands, or explain one
+    #[command(name = ".help", alias = "help")]
+    Help {
+        /// Command
+        command: Option<String>,
+    },
+}
+
+/// A row that is written.
+#[derive(Args, Debug)]
+pub struct Row {
+    /// Table
+    pub table: String,
+    /// Key: text, or the key columns of a table made by `load`
+    #[arg(allow_hyphen_values = true)]
+    pub key: String,
+    /// Value: text, or the whole CSV record of a table made by `load`
+    #[arg(allow_hyphen_values = true)]
+    pub value: String,
+}
+
+/// A range of keys.
+#[derive(Args, Debug, Default)]
+pub struct Between {
+    /// First key, or its leading columns; included
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    pub from: Option<String>,
+    /// Key to stop before, or its leading columns
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    pub to: Option<String>,
+}
+
+/// Which rows of a range.
+#[derive(Args, Debug)]
+pub struct Which {
+    /// Descending
+    #[arg(long)]
+    pub reverse: bool,
+    /// At most so many rows
+    #[arg(long, value_name = "N", default_value_t = usize::MAX, hide_default_value = true)]
+    pub limit: usize,
+}
+
+/// What a transaction may notice of others.
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+pub enum Level {
+    /// Nothing: as if transactions ran one after another
+    Serializable,
+    /// New rows in ranges that it reads again
+    RepeatableRead,
+    /// What is committed when it reads
+    ReadCommitted,
+    /// Read-only: everything as it was when it began; locks nothing, waits for nobody
+    Snapshot,
+}
+
+/// On or off.
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+pub enum Switch {
+    /// From now on
+    On,
+    /// No longer
+    Off,
+}
+
+/// What a line asks for.
+pub enum Asked {
+    /// Nothing: it is empty or a comment.
+    Nothing,
+    /// To be done.
+    Statement(Statement),
+    /// To be shown: the help that was asked for.
+    Help(StyledStr),
+}
+
+/// Reads a line.
+///
+/// Errors: usage, if there is no such command, or its arguments are not right.
+pub fn parse(line: &str) -> Outcome<Asked> {
+    let words = shlex::split(line).ok_or_else(|| {
+        Failure::usage("a quote is not closed, or a backslash ends the line; quote as in sh")
+    })?;
+    if words.is_empty() {
+        return Ok(Asked::Nothing);
+    }
+    match Line::try_parse_from(words) {
+        Ok(line) => Ok(Asked::Statement(line.statement)),
+        Err(error) if error.kind() == ErrorKind::DisplayHelp => Ok(Asked::Help(error.render())),
+        Err(error) => Err(Failure::usage(complaint(&error))),
+    }
+}
+
+/// What clap says, short enough for one of many lines.
+fn complaint(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let first = text.lines().take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
+    let lines: Vec<_> = first.map(str::trim).filter(|line| !line.is_empty()).collect();
+    let said = lines.join(" ");
+    format!("{}; .help explains the commands", said.strip_prefix("error: ").unwrap_or(&said))
+}
+
+/// All commands with one line each, or all about one.
+pub fn help(command: Option<&str>) -> Outcome<String> {
+    let mut line = Line::command();
+    let Some(name) = command else {
+        let widest = line.get_subcommands().map(|c| c.get_name().len()).max().unwrap_or(0);
+        let about = |c: &clap::Command| c.get_about().map(ToString::to_string).unwrap_or_default();
+        let lines = line.get_subcommands().map(|c| format!("{:widest$}  {}", c.get_name(), about(c)));
+        return Ok(lines.collect::<Vec<_>>().join("\n") + "\n\n.help COMMAND explains one of them");
+    };
+    match line.find_subcommand_mut(name) {
+        Some(command) => Ok(command.render_long_help().to_string().trim_end().to_string()),
+        None => Err(Failure::usage(format!("there is no command {name:?}; .help lists them"))),
+    }
+}
+
+/// The names of all commands.
+pub fn names() -> Vec<String> {
+    Line::command().get_subcommands().map(|c| c.get_name().to_string()).collect()
+}
+
+/// The options of a command, as they are typed.
+pub fn options_of(command: &str) -> Vec<String> {
+    let line = Line::command();
+    let options = line.find_subcommand(command).into_iter().flat_map(clap::Command::get_arguments);
+    options.filter_map(|option| Some(format!("--{}", option.get_long()?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn statement(line: &str) -> Statement {
+        match parse(line) {
+            Ok(Asked::Statement(statement)) => statement,
+            Ok(_) => panic!("{line}: nothing to do"),
+            Err(failure) => panic!("{line}: {failure}"),
+        }
+    }
+
+    #[test]
+    fn words_are_quoted_as_in_sh() {
+        let Statement::Put(row) = statement("put 'my ports' \"S E A\" it\\'s # a comment") else { panic!() };
+        assert_eq!((row.table.as_str(), row.key.as_str(), row.value.as_str()), ("my ports", "S E A", "it's"));
+        assert!(matches!(parse("   # only a comment"), Ok(Asked::Nothing)));
+        assert!(parse("put t k 'v").is_err());
+    }
+
+    #[test]
+    fn keys_may_begin_with_a_dash() {
+        let Statement::Scan { between, which, .. } =
+            statement("scan t --from -5 --to -1 --limit 3 --reverse")
+        else {
+            panic!()
+        };
+        assert_eq!((between.from.as_deref(), between.to.as_deref()), (Some("-5"), Some("-1")));
+        assert_eq!((which.limit, which.reverse), (3, true));
+        assert!(matches!(statement("get t -7"), Statement::Get { key, .. } if key == "-7"));
+        assert!(matches!(statement("put t -k -v"), Statement::Put(row) if row.value == "-v"));
+    }
+
+    #[test]
+    fn a_complaint_is_one_line_that_says_what_to_do() {
+        for wrong in
+            ["frobnicate", "get", "get t", "scan t --limit x", "begin now", ".mode xml", "commit now"]
+        {
+            let Err(failure) = parse(wrong) else { panic!("{wrong} is accepted") };
+            let text = failure.to_string();
+            assert!(text.contains(".help") && !text.contains('\n'), "{wrong}: {text}");
+        }
+    }
+
+    #[test]
+    fn every_command_is_explained() {
+        let list = help(None).unwrap();
+        for name in names() {
+            let line = list.lines().find(|line| line.split_whitespace().next() == Some(&name));
+            assert!(line.is_some_and(|line| line.len() > name.len() + 4), "{name}");
+            assert!(help(Some(&name)).unwrap().contains("Usage"), "{name}");
+        }
+        assert!(help(Some("frobnicate")).is_err());
+    }
+}

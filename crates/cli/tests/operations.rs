@@ -1,0 +1,141 @@
+//! `backup`, `restore --from-backup`, `compact`, `stats --watch`, `completions`, `man`.
+
+mod common;
+
+use common::{Shell, files};
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
+
+fn flights() -> Shell {
+    let shell = Shell::new();
+    let rows: String = (0..500).map(|i| format!("{},{i},{}\n", i % 7, "x".repeat(i % 90))).collect();
+    shell.write("f.csv", format!("day,flight,note\n{rows}"));
+    shell.ok(&["load", "--table", "flights", "--key", "day,flight", "f.csv"]);
+    shell.ok(&["put", "--table", "notes", "hello", "world"]);
+    shell
+}
+
+#[test]
+fn a_backup_comes_back() {
+    let shell = flights();
+    let everything = shell.ok(&["dump"]);
+    let told = shell.json(&["backup", "monday"]);
+    assert_eq!(told[0]["copied"]["rows"], 502, "{told:?}");
+    shell.ok(&["check", "--dir", "monday"]);
+    shell.ok(&["rm", "--table", "notes", "hello"]);
+    assert_eq!(shell.ok(&["dump", "--dir", "monday"]), everything, "the copy is another database");
+
+    let told = shell.ok(&["restore", "--dir", "again.db", "--from-backup", "monday"]);
+    assert!(told.contains("rows: 502"), "{told}");
+    assert_eq!(shell.ok(&["dump", "--dir", "again.db"]), everything);
+    let refused = shell.fails(2, &["restore", "--from-backup", "monday"]);
+    assert!(refused.contains("absent or empty directory"), "{refused}");
+}
+
+#[test]
+fn a_backup_that_cannot_be_made_says_why() {
+    let shell = flights();
+    shell.write("occupied", "");
+    shell.fails(5, &["backup", "occupied"]);
+    std::fs::create_dir(shell.path("letters")).unwrap();
+    shell.write("letters/dear.txt", "dear");
+    let refused = shell.fails(2, &["backup", "letters"]);
+    assert!(refused.contains("dear.txt"), "{refused}");
+    shell.fails(2, &["backup", "--dir", "nowhere", "target"]);
+    shell.fails(2, &["restore", "--dir", "new.db"]);
+    shell.fails(2, &["restore", "--dir", "new.db", "--from-backup", "nowhere"]);
+    shell.fails(2, &["restore", "--from-backup", "monday", "all.dump"]);
+}
+
+/// What a crash in the middle of a backup leaves.
+#[test]
+fn half_a_backup_is_refused_and_replaced() {
+    let shell = flights();
+    shell.ok(&["backup", "monday"]);
+    std::fs::rename(shell.path("monday/FORESHORE"), shell.path("monday/FORESHORE.backup")).unwrap();
+    for command in [&["tables", "--dir", "monday"][..], &["put", "--dir", "monday", "--table", "t", "k", "v"]]
+    {
+        let refused = shell.fails(2, command);
+        assert!(refused.contains("a backup that was interrupted"), "{refused}");
+    }
+    shell.ok(&["backup", "monday"]);
+    assert_eq!(shell.ok(&["dump", "--dir", "monday"]), shell.ok(&["dump"]));
+}
+
+#[test]
+fn compaction_keeps_everything() {
+    let shell = flights();
+    let everything = shell.ok(&["dump"]);
+    let told = shell.json(&["compact"]);
+    assert_eq!(told[0]["copied"]["rows"], 502, "{told:?}");
+    assert_eq!(shell.ok(&["dump"]), everything);
+    let told = shell.ok(&["compact"]);
+    assert!(told.contains("before") && told.contains("rows: 502"), "{told}");
+    assert!(files(&shell.path(".")).iter().all(|file| !file.ends_with("foreshore.db.compacting")));
+    shell.fails(2, &["compact", "--dir", "nowhere"]);
+}
+
+/// Another process has the database open: it is seen, and not disturbed; who wants to open it is told.
+#[test]
+fn an_open_database_is_watched_from_outside() {
+    let shell = flights();
+    let watch = ["stats", "--watch", "0.05", "--times", "3"];
+    assert!(shell.json(&watch).iter().all(|seen| seen["pid"].is_null()));
+
+    let mut command = shell.command(&["shell"]);
+    let mut holder = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdin = holder.stdin.take().unwrap();
+    stdin.write_all(b"count notes\n").unwrap();
+    let mut answer = String::new();
+    BufReader::new(holder.stdout.as_mut().unwrap()).read_line(&mut answer).unwrap();
+    assert_eq!(answer, "1\n");
+
+    let seen = shell.json(&watch);
+    assert_eq!(seen.len(), 3);
+    for look in &seen {
+        assert_eq!(look["pid"], holder.id(), "{look}");
+        assert!(look["leaf_file_bytes"].as_u64() > Some(0), "{look}");
+    }
+    assert!(seen[0]["cpu_percent"].is_null() && !seen[2]["cpu_percent"].is_null(), "{seen:?}");
+    let line = shell.ok(&["stats", "--watch", "0.05", "--times", "1"]);
+    assert!(line.starts_with(&format!("process {}", holder.id())), "{line}");
+    for command in [&["stats"][..], &["backup", "copy"], &["compact"]] {
+        assert!(shell.fails(4, command).contains("is in use"), "{command:?}");
+    }
+    drop(stdin);
+    assert!(holder.wait().unwrap().success());
+    shell.ok(&["stats"]);
+}
+
+#[test]
+fn watching_asks_for_sense() {
+    let shell = flights();
+    for wrong in [&["stats", "--watch", "0"][..], &["stats", "--watch", "x"], &["stats", "--times", "3"]] {
+        shell.fails(2, wrong);
+    }
+    shell.fails(2, &["stats", "--watch", "1", "--dir", "nowhere"]);
+}
+
+#[test]
+fn a_benchmark_can_be_watched() {
+    let shell = Shell::new();
+    let args =
+        ["bench", "tx", "--watch", "0.1", "--n", "1000", "--seconds", "0.5", "--warm-up", "0", "--json"];
+    let ran = shell.run(&args).expect(0, &args);
+    assert_eq!(ran.objects()[0]["bench"], "tx");
+    assert!(ran.stderr.contains(" commits/s, "), "{}", ran.stderr);
+}
+
+#[test]
+fn every_command_is_completed_and_has_a_page() {
+    let shell = Shell::new();
+    for kind in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = shell.ok(&["completions", kind]);
+        assert!(script.contains("from-backup") && script.contains("compact"), "{kind}");
+    }
+    assert!(shell.ok(&["man"]).starts_with(".ie"));
+    shell.ok(&["man", "--output", "man1"]);
+    for page in ["foreshore.1", "foreshore-backup.1", "foreshore-shell.1", "foreshore-bench-tpcc.1"] {
+        assert!(shell.path("man1").join(page).exists(), "{page}");
+    }
+}

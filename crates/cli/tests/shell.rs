@@ -1,0 +1,204 @@
+//! `shell`: scripts, transactions, modes, and failures that name their line.
+
+mod common;
+
+use common::Shell;
+use serde_json::json;
+
+/// Runs a script on stdin; it must end with this exit code.
+#[track_caller]
+fn script(shell: &Shell, code: i32, lines: &str) -> common::Ran {
+    shell.run_with(&["shell"], lines.as_bytes()).expect(code, &["shell", "<", lines])
+}
+
+fn ports() -> Shell {
+    let shell = Shell::new();
+    script(
+        &shell,
+        0,
+        "# three ports\nput ports SEA Seattle\nput ports LAX 'Los Angeles'\nput ports JFK 'New York'\n",
+    );
+    shell
+}
+
+#[test]
+fn what_a_script_writes_is_there() {
+    let shell = ports();
+    assert_eq!(shell.ok(&["get", "--table", "ports", "LAX"]), "Los Angeles\n");
+    script(&shell, 0, "del ports LAX\ninsert ports BOS Boston\ncreate empty\n");
+    assert_eq!(shell.ok(&["scan", "--table", "ports"]), "BOS\tBoston\nJFK\tNew York\nSEA\tSeattle\n");
+    assert_eq!(
+        script(&shell, 0, "count ports\ncount ports --from C --to S\ncount empty").stdout,
+        "3\n1\n0\n"
+    );
+    script(&shell, 0, "drop empty\n");
+    assert_eq!(shell.json(&["tables"]), [json!({"table": "ports", "key": null})]);
+}
+
+#[test]
+fn rows_are_shown_in_three_modes() {
+    let shell = ports();
+    let shown = script(
+        &shell,
+        0,
+        ".mode csv\nscan ports --reverse --limit 2\n.mode json\nprefix ports J\nget ports SEA",
+    );
+    let expected = "key,value\nSEA,Seattle\nLAX,Los Angeles\n\
+                    {\"key\":\"JFK\",\"value\":\"New York\"}\n{\"key\":\"SEA\",\"value\":\"Seattle\"}\n";
+    assert_eq!(shown.stdout, expected);
+    let table = script(&shell, 0, "scan ports").stdout;
+    for cell in ["key", "value", "JFK", "New York"] {
+        assert!(
+            table.lines().any(|line| line.split(['│', '┆']).any(|found| found.trim() == cell)),
+            "{table}"
+        );
+    }
+    assert_eq!(script(&shell, 0, ".mode").stdout, "table\n");
+    assert_eq!(
+        script(&shell, 0, ".hex on\n.mode csv\nput bin 00ff c0\nscan bin").stdout,
+        "key,value\n00ff,c0\n"
+    );
+}
+
+/// Tables made by `load` are spelled by their columns, as everywhere.
+#[test]
+fn csv_tables_have_their_columns() {
+    let shell = Shell::new();
+    shell.write("t.csv", "day,port,delay\n1,SEA,5\n1,LAX,\"-7, early\"\n2,SEA,0\n");
+    shell.ok(&["load", "--table", "t", "--key", "day,port", "t.csv"]);
+    let rows = script(&shell, 0, ".mode csv\nprefix t 1\nput t 2,LAX 2,LAX,9\nget t 2,LAX").stdout;
+    assert_eq!(rows, "day,port,delay\n1,LAX,\"-7, early\"\n1,SEA,5\nday,port,delay\n2,LAX,9\n");
+    let wrong = script(&shell, 2, "put t 2,LAX 3,LAX,9");
+    assert!(wrong.stderr.contains("stdin:1: the row's own key is 3,LAX"), "{}", wrong.stderr);
+}
+
+#[test]
+fn transactions_are_whole_or_not_there() {
+    let shell = ports();
+    script(
+        &shell,
+        0,
+        "begin\nput ports A 1\nsavepoint s\nput ports B 2\ndel ports SEA\nrollback s\nput ports C 3\ncommit",
+    );
+    assert_eq!(script(&shell, 0, "count ports").stdout, "5\n");
+    script(&shell, 0, "begin read-committed\nput ports D 4\nrollback");
+    let ran = script(&shell, 1, "begin\nput ports E 5\nget ports E\nget ports nowhere\ncommit");
+    assert!(ran.stdout.contains("│ E"), "a transaction sees its own rows: {}", ran.stdout);
+    assert!(ran.stderr.contains("stdin:4: table \"ports\" has no row with key nowhere"), "{}", ran.stderr);
+    assert_eq!(script(&shell, 0, "count ports").stdout, "5\n", "the failure has rolled back");
+    let open = script(&shell, 2, "begin\nput ports F 6\n");
+    assert!(open.stderr.contains("rolled back"), "{}", open.stderr);
+    assert_eq!(script(&shell, 0, "count ports").stdout, "5\n");
+}
+
+#[test]
+fn a_snapshot_reads_and_does_not_write() {
+    let shell = ports();
+    let ran = script(&shell, 2, "begin snapshot\ncount ports\nput ports X 1\n");
+    assert_eq!(ran.stdout, "3\n");
+    assert!(ran.stderr.contains("stdin:3: a snapshot is read-only"), "{}", ran.stderr);
+    script(&shell, 0, "begin snapshot\nget ports SEA\ncommit\nput ports X 1");
+}
+
+#[test]
+fn failures_have_the_usual_exit_codes() {
+    let shell = ports();
+    for (code, lines) in [
+        (1, "get ports ORD"),
+        (1, "scan nowhere"),
+        (1, "del ports ORD"),
+        (1, "drop nowhere"),
+        (1, "begin\nrollback s"),
+        (2, "frobnicate"),
+        (2, "get ports"),
+        (2, "put ports 'SEA"),
+        (2, "commit"),
+        (2, "savepoint s"),
+        (2, "begin\nbegin"),
+        (2, "insert ports SEA again"),
+        (2, ".hex on\nput ports xyz 00"),
+        (5, ".read no-such-file"),
+    ] {
+        let ran = script(&shell, code, lines);
+        let place = format!("foreshore: stdin:{}: ", lines.lines().count());
+        assert!(ran.stderr.starts_with(&place), "{lines}: {}", ran.stderr);
+    }
+    assert_eq!(script(&shell, 0, "count ports").stdout, "3\n");
+}
+
+#[test]
+fn keep_going_tells_all_and_ends_with_the_first() {
+    let shell = ports();
+    let args = ["shell", "--keep-going"];
+    let ran = shell.run_with(&args, b"get ports ORD\nfrobnicate\nput ports ORD Chicago\n").expect(1, &args);
+    assert_eq!(ran.stderr.lines().count(), 2, "{}", ran.stderr);
+    assert!(ran.stderr.contains("stdin:1: ") && ran.stderr.contains("stdin:2: "), "{}", ran.stderr);
+    assert_eq!(shell.ok(&["get", "--table", "ports", "ORD"]), "Chicago\n");
+}
+
+#[test]
+fn files_are_read_and_their_lines_named() {
+    let shell = ports();
+    shell.write("good.txt", "put ports A 1\n.quit\nfrobnicate\n");
+    script(&shell, 0, ".read good.txt\nfrobnicate, but good.txt has quit\n");
+    shell.write("outer.txt", "\n.read inner.txt\n");
+    shell.write("inner.txt", "put ports B 2\n# comment\nget ports\n");
+    let ran = script(&shell, 2, ".read outer.txt");
+    assert!(ran.stderr.contains("stdin:1: outer.txt:2: inner.txt:3: "), "{}", ran.stderr);
+    shell.write("circle.txt", ".read circle.txt\n");
+    let ran = script(&shell, 2, ".read circle.txt");
+    assert!(ran.stderr.contains("16 deep"), "{}", ran.stderr);
+    assert_eq!(script(&shell, 0, "count ports").stdout, "5\n");
+}
+
+#[test]
+fn commands_come_from_the_command_line_too() {
+    let shell = ports();
+    let counted =
+        shell.json(&["shell", "-c", "put ports A 1", "-c", "count ports", "-c", ".quit", "-c", "frobnicate"]);
+    assert_eq!(counted, [json!({"table": "ports", "rows": 4})]);
+    let ran = shell.run(&["shell", "-c", "begin", "-c", "put ports B"]).expect(2, &["shell"]);
+    assert!(ran.stderr.starts_with("foreshore: command 2: "), "{}", ran.stderr);
+}
+
+#[test]
+fn help_timer_and_stats_tell_what_they_should() {
+    let shell = ports();
+    let help = script(&shell, 0, ".help\n.help scan\nscan --help").stdout;
+    for expected in ["savepoint", ".timer", "--reverse", "Usage: scan"] {
+        assert!(help.contains(expected), "{expected} is missing: {help}");
+    }
+    let timed = script(&shell, 0, ".timer on\ncount ports\n.timer off\ncount ports");
+    assert_eq!(
+        (timed.stdout.as_str(), timed.stderr.matches(" s\n").count()),
+        ("3\n3\n", 2),
+        "{}",
+        timed.stderr
+    );
+    let stats = script(&shell, 0, "begin\nput ports A 1\ncommit\n.stats").stdout;
+    assert!(stats.contains("commits") && stats.contains("+1 "), "{stats}");
+    let stats = shell.json(&["shell", "-c", "put ports A 1", "-c", ".stats"]);
+    assert!(stats[0]["log_records"].as_u64() > Some(0), "{stats:?}");
+}
+
+#[test]
+fn a_backup_is_made_from_within_a_transaction_without_it() {
+    let shell = ports();
+    script(&shell, 0, "begin\nput ports A 1\n.backup copy.db\ncommit");
+    assert_eq!(shell.run_with(&["shell", "--dir", "copy.db"], b"count ports").expect(0, &[]).stdout, "3\n");
+    assert_eq!(script(&shell, 0, "count ports").stdout, "4\n");
+}
+
+#[test]
+fn a_reader_that_leaves_ends_the_shell_quietly() {
+    let shell = Shell::new();
+    let rows: String = (0..20_000).map(|i| format!("put t {i} {}\n", "x".repeat(50))).collect();
+    let args = ["shell", "--durability", "relaxed"];
+    shell.run_with(&args, format!("begin\n{rows}commit\n").as_bytes()).expect(0, &args);
+    let mut command = shell.command(&["shell", "-c", "scan t", "-c", "scan t"]);
+    let mut child =
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let ended = common::Ran::from(child.wait_with_output().unwrap()).expect(0, &["shell", "| head"]);
+    assert_eq!(ended.stderr, "");
+}

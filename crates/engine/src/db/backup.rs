@@ -1,0 +1,192 @@
+//! Online backup: a complete database, made of what one snapshot sees while writers go on.
+//!
+//! Why row by row: the files change under a copy of them, and what they hold between two checkpoints is explained by a
+//! log that would have to be kept and copied too. A snapshot is consistent by itself, every page read has its checksum
+//! compared, and the copy comes out packed. The price: old versions of rows that change meanwhile are kept in memory.
+//!
+//! Invariants:
+//! - B1: the copy holds what was committed at one point of the log, in every table, and nothing else. No table comes or
+//!   goes between the look at the list of tables and the snapshot, and none is dropped before it is copied.
+//! - B2: until it is complete and durable, the copy does not have the name that makes it a database (M2 in `meta.rs`).
+
+use crate::db::Database;
+use crate::db::engine::Engine;
+use crate::db::meta::{self, Meta};
+use crate::db::options::Builder;
+use crate::db::snapshot::Snapshot;
+use crate::db::table::ByteTable;
+use crate::error::{Error, Result};
+use crate::lock::Owner;
+use crate::log::Durability;
+use crate::tree::Tree;
+use foreshore_io::{DirVfs, Vfs};
+use serde::Serialize;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Memory for the copy's leaves: they are written once, in order.
+const CACHE_BYTES: usize = 32 << 20;
+/// Rows between two calls of the progress callback.
+const ROWS_PER_CALL: u64 = 4096;
+
+/// How far a backup has come, or what it holds in the end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Copied {
+    /// The point that the copy shows: the commits that the source's log records below this byte of its history.
+    pub lsn: u64,
+    /// Tables copied.
+    pub tables: u64,
+    /// Rows copied.
+    pub rows: u64,
+    /// Bytes of keys and values copied.
+    pub bytes: u64,
+}
+
+impl Database {
+    /// Copies the database into the absent or empty directory `path`, while others read and write. The copy is a database
+    /// like any other: open it, or copy it back with this same call.
+    ///
+    /// It shows one point: everything committed when the call began (durably, whatever the durability of the commits),
+    /// and nothing of transactions that had not committed then, [prepared](crate::Transaction::prepare) ones included.
+    /// Only rows of a [bulk load](ByteTable::bulk_load) that is under way may be there in part.
+    ///
+    /// The copy is durable when this returns. If it is interrupted, the directory is refused by [`Database::open`], and may
+    /// be given to the next backup.
+    ///
+    /// Errors: [`Error::Incompatible`] if the directory holds anything; [`Error::SnapshotTooOld`] if the rows that were
+    /// changed meanwhile outgrew [`Builder::old_version_bytes`]: raise it, or make the backup when less is written;
+    /// [`Error::Corrupt`] if the source is damaged; [`Error::Full`], [`Error::Io`]. While it runs,
+    /// [`Database::drop_table`] gives [`Error::TableInUse`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use foreshore::Database;
+    /// let db = Database::open(dir.path().join("ports.db"))?;
+    /// let ports = db.table::<String, u32>("ports")?;
+    /// ports.put(&"SEA".to_string(), &98158)?;
+    /// let copied = db.backup(dir.path().join("monday"))?;
+    /// assert_eq!((copied.tables, copied.rows), (1, 1));
+    ///
+    /// let monday = Database::open(dir.path().join("monday"))?;
+    /// assert_eq!(monday.table::<String, u32>("ports")?.get("SEA")?, Some(98158));
+    /// # Ok(()) }
+    /// ```
+    pub fn backup(&self, path: impl AsRef<Path>) -> Result<Copied> {
+        self.backup_with(path, |_| {})
+    }
+
+    /// [`Database::backup`] that tells how far it has come, every few thousand rows and after each table.
+    pub fn backup_with(&self, path: impl AsRef<Path>, progress: impl FnMut(&Copied)) -> Result<Copied> {
+        let path = path.as_ref();
+        let vfs = DirVfs::open(path, true)
+            .map_err(|e| Error::io(format!("opening the directory {}", path.display()), &e))?;
+        self.backup_on(Arc::new(vfs), progress)
+    }
+
+    /// [`Database::backup_with`] onto any [`Vfs`], for example a simulated disk.
+    pub fn backup_on(&self, vfs: Arc<dyn Vfs>, mut progress: impl FnMut(&Copied)) -> Result<Copied> {
+        let source = Source::freeze(&self.engine)?;
+        // Or the copy could show what a power failure then takes from the source.
+        source.snapshot.wait_durable()?;
+        let target = Database::open_with(vfs.clone(), options(self.engine.meta()?))?;
+        let copied = source.copy_into(&target, &mut progress).and_then(|copied| {
+            #[cfg(not(seeded_bug = "backup_named_early"))]
+            target.engine.close()?; // writes everything out, durably
+            meta::finish_backup(&*vfs).map(|()| copied)
+        });
+        if copied.is_err() {
+            // What is left otherwise is refused by its name, and the first error is the one that counts.
+            let _ = target.engine.close();
+            let _ = meta::discard_backup(&*vfs);
+        }
+        copied
+    }
+}
+
+/// How the copy is made: as the source was, and with nothing acknowledged before its end.
+fn options(source: Meta) -> Builder {
+    Builder {
+        backup: true,
+        leaf_bytes: source.leaf_bytes,
+        segment_bytes: source.segment_bytes,
+        ring_bytes: source.ring_bytes,
+        cache_bytes: CACHE_BYTES,
+        durability: Durability::Relaxed,
+        ..Builder::default()
+    }
+}
+
+/// One point of the database.
+struct Source {
+    engine: Arc<Engine>,
+    snapshot: Snapshot,
+    tables: Vec<InUse>,
+}
+
+impl Source {
+    /// B1: all tables, and the snapshot of a moment in which there were these and no others.
+    fn freeze(engine: &Arc<Engine>) -> Result<Self> {
+        engine.with_tables(|trees| {
+            let tables = trees.map(InUse::new).collect::<Result<_>>()?;
+            Ok(Self { engine: engine.clone(), snapshot: Snapshot::open(engine.clone())?, tables })
+        })
+    }
+
+    fn copy_into(&self, target: &Database, progress: &mut dyn FnMut(&Copied)) -> Result<Copied> {
+        let mut copied = Copied { lsn: self.snapshot.at().0, ..Copied::default() };
+        for table in &self.tables {
+            self.copy_table(&table.0, target, &mut copied, progress)?;
+            copied.tables += 1;
+            progress(&copied);
+        }
+        Ok(copied)
+    }
+
+    fn copy_table(
+        &self,
+        tree: &Arc<Tree>,
+        target: &Database,
+        copied: &mut Copied,
+        progress: &mut dyn FnMut(&Copied),
+    ) -> Result<()> {
+        let from = ByteTable::new(self.engine.clone(), tree.clone(), Durability::Relaxed);
+        let mut failed = Ok(());
+        let rows = self.snapshot.bytes(&from).range(..).map_while(|row| match row {
+            Ok(row) => Some(row),
+            Err(error) => {
+                failed = Err(error);
+                None
+            }
+        });
+        let counted = rows.inspect(|(key, value)| {
+            copied.rows += 1;
+            copied.bytes += (key.len() + value.len()) as u64;
+            if copied.rows.is_multiple_of(ROWS_PER_CALL) {
+                progress(copied);
+            }
+        });
+        target.byte_table(&tree.name)?.bulk_load(counted)?;
+        failed
+    }
+}
+
+/// A table that is not dropped while this lives.
+struct InUse(Arc<Tree>);
+
+/// Users are counted by transaction; whoever is none may count itself anywhere.
+const NOBODY: Owner = Owner(0);
+
+impl InUse {
+    fn new(tree: &Arc<Tree>) -> Result<Self> {
+        tree.users.enter(NOBODY).map_err(|_| Error::TableDropped { name: tree.name.clone() })?;
+        Ok(Self(tree.clone()))
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        self.0.users.leave(NOBODY);
+    }
+}

@@ -1,0 +1,127 @@
+//! Compaction: a database written anew, without the holes that years of splits and removals leave.
+//!
+//! Why a rewrite, and not a cut of the leaf file's free end: that would give back free slots only, while leaves filled in
+//! random order stay about 30 % empty, and log segments and directory keep their size. The copy is a backup (`backup.rs`),
+//! so there is nothing new that a crash could spoil; it needs room for the compact database beside the old one.
+//!
+//! ```text
+//! open (nobody else can) → back up beside it → close → exchange the two directories' names, durably → remove the old one
+//! ```
+//!
+//! Invariant K1: at every moment the database's path names a complete database with all its rows. A crash leaves beside it
+//! either a backup that is not complete, which the next compaction throws away, or one of the two complete databases, which
+//! may be removed.
+
+use crate::db::meta;
+use crate::db::options::Builder;
+use crate::db::{Copied, Database};
+use crate::error::{Error, Result};
+use serde::Serialize;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What a compaction did.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Compacted {
+    /// What was copied.
+    pub copied: Copied,
+    /// Bytes of the database's files before.
+    pub bytes_before: u64,
+    /// Bytes of the database's files now.
+    pub bytes_now: u64,
+}
+
+impl Builder {
+    /// Rewrites the database in `path`, which nobody may have open, into as few bytes as it takes. `progress` is called
+    /// as by [`Database::backup_with`].
+    ///
+    /// Needs room for the result beside the old files, in the directory `path` with `.compacting` behind its name. Whatever
+    /// happens, `path` names a complete database.
+    ///
+    /// Errors: as [`Builder::open`]; [`Error::Argument`] if transactions are prepared (commit or roll them back first), if
+    /// the directory holds other files too, or if an interrupted compaction left a complete database beside it; [`Error::Full`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("db");
+    /// # foreshore::Database::open(&path)?.byte_table("t")?.put(b"k", b"v")?;
+    /// use foreshore::Database;
+    /// let compacted = Database::builder().compact(&path, |_| {})?;
+    /// assert_eq!(compacted.copied.rows, 1);
+    /// # Ok(()) }
+    /// ```
+    pub fn compact(self, path: impl AsRef<Path>, progress: impl FnMut(&Copied)) -> Result<Compacted> {
+        let path = path.as_ref();
+        // The names exchanged are those of the real directory, not of a link to it.
+        let path = fs::canonicalize(path).map_err(|e| Error::io(path.display().to_string(), &e))?;
+        let db = self.create(false).open(&path)?;
+        ensure_nothing_prepared(&db)?;
+        let bytes_before = bytes_of_database(&path)?;
+        let beside = beside(&path);
+        ensure_replaceable(&beside)?;
+
+        let copied = db.backup_with(&beside, progress)?;
+        let bytes_now = bytes_of_database(&beside)?;
+        db.engine.close()?;
+        foreshore_io::exchange_directories(&path, &beside).map_err(|e| {
+            let what = format!(
+                "the compact copy is complete, in {}, but cannot take the place of {}; move it there yourself",
+                beside.display(),
+                path.display()
+            );
+            Error::io(what, &e)
+        })?;
+        // The lock is on the old files: they go first, and nobody can have opened them.
+        fs::remove_dir_all(&beside)
+            .map_err(|e| Error::io(format!("removing the old files, now in {}", beside.display()), &e))?;
+        Ok(Compacted { copied, bytes_before, bytes_now })
+    }
+}
+
+/// Where the compact copy is made: on the same filesystem, or the names could not be exchanged.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".compacting");
+    name.into()
+}
+
+/// A backup leaves out what has not committed, so a compaction would lose it.
+fn ensure_nothing_prepared(db: &Database) -> Result<()> {
+    match db.recover().len() {
+        0 => Ok(()),
+        count => Err(Error::Argument(format!(
+            "{count} prepared transactions wait to hear whether to commit; commit them or roll them back, then compact"
+        ))),
+    }
+}
+
+/// K1: what an earlier compaction left complete is not thrown away without anybody's knowledge.
+fn ensure_replaceable(beside: &Path) -> Result<()> {
+    if beside.join(meta::NAME).exists() {
+        return Err(Error::Argument(format!(
+            "{} is left from an interrupted compaction; the database itself is complete: remove that directory, then compact",
+            beside.display()
+        )));
+    }
+    Ok(())
+}
+
+/// The size of the database's files. Others would lose their place: they are refused.
+fn bytes_of_database(path: &Path) -> Result<u64> {
+    let failed = |e: io::Error| Error::io(format!("listing {}", path.display()), &e);
+    let mut bytes = 0;
+    for entry in fs::read_dir(path).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if !entry.file_name().to_str().is_some_and(meta::is_ours) {
+            return Err(Error::Argument(format!(
+                "{} does not belong to the database; move it elsewhere, then compact",
+                entry.path().display()
+            )));
+        }
+        bytes += entry.metadata().map_err(failed)?.len();
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,121 @@
+//! Compaction keeps every row, gives space back, and refuses what it would lose.
+
+mod common;
+
+use common::tiny;
+use foreshore::{Builder, Database, Error};
+use std::fs;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// Small files, so that what is left after a compaction is mostly rows.
+fn builder() -> Builder {
+    tiny().durability(foreshore::Durability::Relaxed)
+}
+
+/// A database with more leaves than its rows need: of `rows` rows, every fiftieth has stayed.
+fn sparse(rows: u32) -> (TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("flights.db");
+    let db = builder().cache_bytes(64 << 20).open(&path).unwrap();
+    let table = db.byte_table("t").unwrap();
+    table.bulk_load((0..rows).map(|i| (i.to_be_bytes(), [i as u8; 1000]))).unwrap();
+    db.checkpoint().unwrap();
+    for i in (0..rows).filter(|i| i % 50 != 0) {
+        table.remove(&i.to_be_bytes()).unwrap();
+    }
+    drop(table);
+    db.close().unwrap();
+    (dir, path)
+}
+
+fn rows(path: &Path) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let db = builder().create(false).open(path).unwrap();
+    db.check().unwrap();
+    db.byte_table("t").unwrap().range(..).collect::<Result<_, _>>().unwrap()
+}
+
+fn beside(path: &Path) -> PathBuf {
+    path.with_file_name("flights.db.compacting")
+}
+
+#[track_caller]
+fn refused(path: &Path, reason: &str) {
+    let error = builder().compact(path, |_| {}).unwrap_err();
+    assert!(matches!(&error, Error::Argument(text) if text.contains(reason)), "{error}");
+}
+
+#[test]
+fn rows_stay_and_space_goes() {
+    // More than the 8 MiB by which files grow.
+    let (_dir, path) = sparse(20_000);
+    let before = rows(&path);
+    let compacted = builder().compact(&path, |_| {}).unwrap();
+    assert_eq!((compacted.copied.rows, before.len()), (400, 400));
+    assert!(compacted.bytes_now * 2 < compacted.bytes_before, "{compacted:?}");
+    assert!(!beside(&path).exists());
+    assert_eq!(rows(&path), before);
+
+    let again = builder().compact(&path, |_| {}).unwrap();
+    assert!(again.bytes_now <= compacted.bytes_now, "it is as small as it gets: {compacted:?}, {again:?}");
+    assert_eq!(rows(&path), before);
+}
+
+#[test]
+fn a_link_to_the_directory_stays_one() {
+    let (dir, path) = sparse(500);
+    let link = dir.path().join("link");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    let before = rows(&path);
+    builder().compact(&link, |_| {}).unwrap();
+    assert!(link.is_symlink());
+    assert_eq!((rows(&link), rows(&path)), (before.clone(), before));
+}
+
+#[test]
+fn an_open_database_is_refused() {
+    let (_dir, path) = sparse(500);
+    let db = Database::open(&path).unwrap();
+    assert!(matches!(builder().compact(&path, |_| {}), Err(Error::Locked { .. })));
+    db.close().unwrap();
+}
+
+#[test]
+fn prepared_transactions_are_not_lost() {
+    let (_dir, path) = sparse(500);
+    let db = builder().open(&path).unwrap();
+    let tx = db.begin().unwrap();
+    tx.bytes(&db.byte_table("t").unwrap()).put(b"new", b"row").unwrap();
+    tx.prepare("gid").unwrap();
+    db.close().unwrap();
+    refused(&path, "1 prepared");
+    let db = builder().open(&path).unwrap();
+    db.commit_prepared("gid").unwrap();
+    db.close().unwrap();
+    assert_eq!(builder().compact(&path, |_| {}).unwrap().copied.rows, 11);
+}
+
+#[test]
+fn other_files_are_not_moved_away() {
+    let (_dir, path) = sparse(500);
+    fs::write(path.join("letter.txt"), "dear").unwrap();
+    refused(&path, "letter.txt");
+    assert_eq!(fs::read_to_string(path.join("letter.txt")).unwrap(), "dear");
+    assert!(!beside(&path).exists());
+}
+
+/// What an interrupted compaction leaves: a complete database is refused, half a one is thrown away.
+#[test]
+fn leftovers_are_told_apart() {
+    let (_dir, path) = sparse(500);
+    let before = rows(&path);
+    let db = builder().open(&path).unwrap();
+    db.backup(beside(&path)).unwrap();
+    drop(db);
+    refused(&path, "left from an interrupted compaction");
+    assert_eq!(rows(&beside(&path)), before, "nobody touched it");
+
+    fs::rename(beside(&path).join("FORESHORE"), beside(&path).join("FORESHORE.backup")).unwrap();
+    builder().compact(&path, |_| {}).unwrap();
+    assert_eq!(rows(&path), before);
+}

@@ -1,0 +1,230 @@
+//! Read-only transactions with and without writers beside them: what do readers lose to writers?
+//!
+//! Both are the transactions of `tx`: readers read a few rows as of one moment, writers add one to counters. Phases with
+//! readers alone and with readers and writers take turns in one run, so that whatever else the machine does meets both. The
+//! answer is a ratio, so it wants a core for each thread: with fewer, it tells how the system shares out its cores.
+
+use crate::keys::Keys;
+use crate::kv::{BenchError, Progress};
+use crate::random::Random;
+use crate::spec::Durability;
+use crate::timed::{self, Limits, Timed, Worker};
+use crate::tx::{Client, KEY_BYTES, TxSpec};
+use crate::tx_report::{Columns, TxReport};
+use crate::tx_run::Tally;
+use crate::tx_spec::{RunSpec, TxWorkload};
+use crate::tx_store::{Isolation, TxSession, TxStore};
+use serde::Serialize;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What the run is asked to do.
+#[derive(Clone, Debug, PartialEq, Serialize, clap::Args)]
+pub struct ReadersSpec {
+    /// Threads of read-only transactions; --threads is how many write
+    #[arg(long, default_value_t = 1)]
+    pub readers: usize,
+    /// Rows that a read-only transaction reads
+    #[arg(long, default_value_t = 4)]
+    pub reads: usize,
+    /// Rows that a writing transaction reads and changes
+    #[arg(long, default_value_t = 4)]
+    pub updates: usize,
+    /// Rows, of 4-byte keys and 8-byte values
+    #[arg(long, default_value_t = 1_000_000)]
+    pub n: u64,
+    /// Turns: each times the readers alone for --seconds, then with the writers for --seconds
+    #[arg(long, default_value_t = 3)]
+    pub turns: usize,
+}
+
+/// What the run found; medians over the turns. Its JSON names are kept stable.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReadersReport {
+    bench: &'static str,
+    /// The engine measured.
+    pub engine: String,
+    /// What was run.
+    #[serde(flatten)]
+    pub workload: ReadersSpec,
+    /// Threads that wrote.
+    pub threads: usize,
+    /// What an acknowledged commit survived.
+    pub durability: Durability,
+    /// How writing transactions were isolated.
+    pub isolation: Isolation,
+    /// Seconds of each phase.
+    pub seconds: f64,
+    /// Seed.
+    pub seed: u64,
+    /// Read-only transactions per second without writers.
+    pub read_tps_alone: f64,
+    /// Read-only transactions per second beside writers.
+    pub read_tps_beside_writers: f64,
+    /// The second by the first, turn by turn.
+    pub kept: f64,
+    /// Writing transactions per second beside readers.
+    pub write_tps: f64,
+    /// Transactions run again because they lost against another.
+    pub aborts: u64,
+    /// Always true: a run with a wrong answer has no report.
+    pub checked: bool,
+}
+
+impl TxReport for ReadersReport {
+    fn columns(&self) -> Columns {
+        let ReadersSpec { readers, reads, updates, n, .. } = &self.workload;
+        [
+            ("workload", format!("{reads} reads beside {updates} updates of {n} rows")),
+            ("writers", self.threads.to_string()),
+            ("readers", readers.to_string()),
+            ("durability", format!("{:?}", self.durability).to_lowercase()),
+            ("isolation", format!("{:?}", self.isolation).to_lowercase()),
+            ("reads tx/s alone", format!("{:.0}", self.read_tps_alone)),
+            ("beside writers", format!("{:.0}", self.read_tps_beside_writers)),
+            ("kept", format!("{:.2}", self.kept)),
+            ("writes tx/s", format!("{:.0}", self.write_tps)),
+            ("aborts", self.aborts.to_string()),
+        ]
+    }
+}
+
+impl TxWorkload for ReadersSpec {
+    const NAME: &'static str = "readers";
+    type Report = ReadersReport;
+
+    fn check(&self, run: &RunSpec) -> Result<(), BenchError> {
+        let complaint = match self {
+            Self { readers: 0, .. } => "--readers: at least one",
+            Self { reads: 0, .. } => "--reads: at least one",
+            Self { updates: 0, .. } => "--updates: at least one",
+            Self { turns: 0, .. } => "--turns: at least one",
+            _ => return self.rows(0, 1).check(run),
+        };
+        Err(BenchError::Usage(complaint.to_owned()))
+    }
+
+    fn measure<S: TxStore>(
+        &self,
+        engine: &str,
+        store: &S,
+        run: &RunSpec,
+        progress: &(dyn Fn(&Progress) + Sync),
+    ) -> Result<ReadersReport, BenchError> {
+        let (reading, writing) = (self.rows(self.reads, 0), self.rows(0, self.updates));
+        let table = store.table("rows")?;
+        let keys = Keys::new(self.n, KEY_BYTES, run.seed);
+        writing.load(store, &table, (&keys, run.threads), progress)?;
+        store.settle()?;
+        let updates = AtomicU64::new(0);
+        // A random stream for each thread of each phase; stream 0 is the loader's.
+        let streams = AtomicU64::new(1);
+        let phase = |writers: usize, seconds: f64| {
+            let worker = |thread| {
+                let is_reader = thread < self.readers as u64;
+                let spec = if is_reader { &reading } else { &writing };
+                let random = Random::new(run.seed, streams.fetch_add(1, Relaxed));
+                let client = Client::new(store.session()?, spec, (&table, &keys), random, &updates);
+                Ok(Role { client, is_reader, done: 0 })
+            };
+            let limits = |_| Limits { calls: u64::MAX, seconds };
+            timed::run(self.readers + writers, limits, worker, progress).map(Phase::of)
+        };
+        if run.warm_up_seconds > 0.0 {
+            phase(run.threads, run.warm_up_seconds)?;
+        }
+        let turn = |_| Ok((phase(0, run.seconds)?, phase(run.threads, run.seconds)?));
+        let turns = (0..self.turns).map(turn).collect::<Result<Vec<_>, BenchError>>()?;
+        writing.check_sum(store, &table, (&keys, updates.load(Relaxed)), progress)?;
+        Ok(self.report(engine, store.isolation(), run, &turns))
+    }
+}
+
+impl ReadersSpec {
+    /// The transactions of `tx` over these rows.
+    fn rows(&self, reads: usize, updates: usize) -> TxSpec {
+        TxSpec { reads, updates, n: self.n }
+    }
+
+    fn report(
+        &self,
+        engine: &str,
+        isolation: Isolation,
+        run: &RunSpec,
+        turns: &[(Phase, Phase)],
+    ) -> ReadersReport {
+        let kept = median(turns.iter().map(|(alone, beside)| beside.read_tps / alone.read_tps));
+        ReadersReport {
+            bench: Self::NAME,
+            engine: engine.to_owned(),
+            workload: self.clone(),
+            threads: run.threads,
+            durability: run.durability,
+            isolation,
+            seconds: run.seconds,
+            seed: run.seed,
+            read_tps_alone: median(turns.iter().map(|(alone, _)| alone.read_tps)).round(),
+            read_tps_beside_writers: median(turns.iter().map(|(_, beside)| beside.read_tps)).round(),
+            kept: (kept * 1000.0).round() / 1000.0,
+            write_tps: median(turns.iter().map(|(_, beside)| beside.write_tps)).round(),
+            aborts: turns.iter().map(|(alone, beside)| alone.aborts + beside.aborts).sum(),
+            checked: true,
+        }
+    }
+}
+
+/// A reader or a writer.
+struct Role<'a, X: TxSession> {
+    client: Client<'a, X>,
+    is_reader: bool,
+    done: u64,
+}
+
+impl<X: TxSession> Worker for Role<'_, X> {
+    type Tally = Tally;
+
+    fn work(&mut self, call: u64) -> Result<u64, BenchError> {
+        self.done += 1;
+        self.client.work(call)
+    }
+
+    fn tally(self) -> Tally {
+        let marked = if self.is_reader { self.done } else { 0 };
+        Tally { marked, ..self.client.tally() }
+    }
+}
+
+/// What a phase found.
+struct Phase {
+    read_tps: f64,
+    write_tps: f64,
+    aborts: u64,
+}
+
+impl Phase {
+    fn of(timed: Timed<Tally>) -> Self {
+        let reads: u64 = timed.tallies.iter().map(|tally| tally.marked).sum();
+        let aborts = timed.tallies.iter().map(|tally| tally.aborts).sum();
+        let per_second = |count: u64| count as f64 / timed.seconds;
+        Self { read_tps: per_second(reads), write_tps: per_second(timed.ops - reads), aborts }
+    }
+}
+
+/// The middle one, or the mean of the two in the middle.
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<_> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::median;
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        assert_eq!(median([3.0, 1.0, 9.0].into_iter()), 3.0);
+        assert_eq!(median([4.0, 1.0, 9.0, 2.0].into_iter()), 3.0);
+        assert_eq!(median([5.0].into_iter()), 5.0);
+    }
+}
