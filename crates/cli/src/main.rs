@@ -17,6 +17,7 @@ mod restore;
 mod rows;
 mod scan;
 mod schema;
+mod serve;
 mod tables;
 mod text;
 
@@ -35,6 +36,7 @@ A first session:
   foreshore load --table flights --key Year,Month,DayofMonth,UniqueCarrier,FlightNum,Origin flights.csv.gz
   foreshore get  --table flights 2011,1,1,AA,428,IAH
   foreshore scan --table flights --prefix 2011,12,24,WN --limit 5
+  foreshore serve                                       then: redis-cli set greeting hello
   foreshore check";
 
 /// Keeps durable, ordered tables for programs with many threads.
@@ -57,6 +59,7 @@ enum Command {
     Check(check::CheckArgs),
     Dump(dump::DumpArgs),
     Restore(restore::RestoreArgs),
+    Serve(serve::ServeArgs),
     Demo(demo::DemoArgs),
     #[command(hide = true)]
     DemoChild(demo::ChildArgs),
@@ -95,6 +98,7 @@ fn run(command: Command) -> Outcome {
         Command::Check(args) => check::run(&args),
         Command::Dump(args) => dump::run(&args),
         Command::Restore(args) => restore::run(&args),
+        Command::Serve(args) => serve::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::DemoChild(args) => demo::run_child(&args),
         Command::Bench(args) => bench::run(&args),
