@@ -43,6 +43,8 @@ pub struct Connection {
     /// As the operating system said last.
     pub is_readable: bool,
     pub is_writable: bool,
+    /// The end is behind what is there to be read: it must be read up to there, since nobody will tell again.
+    pub is_read_closed: bool,
     /// Since when the request at hand is incomplete.
     incomplete_since: Option<Instant>,
     /// When bytes last came or went.
@@ -135,6 +137,7 @@ impl Connection {
             has_ended: false,
             is_readable: true,
             is_writable: true,
+            is_read_closed: false,
             incomplete_since: None,
             active: Instant::now(),
         };
@@ -252,7 +255,7 @@ impl Connection {
                 self.input.extend_from_slice(&scratch[..bytes]);
                 self.active = Instant::now();
                 // Edge-triggered: less than asked for means that there is no more for now.
-                self.is_readable = bytes == scratch.len();
+                self.is_readable = bytes == scratch.len() || self.is_read_closed;
                 Counters::add(&counters.received_bytes, bytes as u64);
                 Io::Progress
             }

@@ -165,7 +165,8 @@ impl EventLoop {
 
     fn note(&mut self, event: &mio::event::Event) {
         let Some(connection) = self.connections.get_mut(event.token().0) else { return };
-        connection.is_readable |= event.is_readable() || event.is_read_closed() || event.is_error();
+        connection.is_read_closed |= event.is_read_closed() || event.is_error();
+        connection.is_readable |= event.is_readable() || connection.is_read_closed;
         connection.is_writable |= event.is_writable() || event.is_error();
         self.ready.push(event.token().0);
     }

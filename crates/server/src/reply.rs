@@ -171,10 +171,10 @@ mod tests {
 
     #[test]
     fn resp3_is_read_by_others() {
-        use resp3::Frame::{Array, BlobString, Error, Integer, Map, Null, SimpleString, VerbatimString};
+        use resp3::Frame::{Array, BulkString, Error, Integer, Map, Null, SimpleString, VerbatimString};
         let bytes = written(Protocol::Resp3, everything);
         let (frame, rest) = resp3::parse_frame(bytes.into()).expect("it is RESP3");
-        let bulk = |bytes: &'static [u8]| BlobString(bytes.into());
+        let bulk = |bytes: &'static [u8]| BulkString(Some(bytes.into()));
         let expected = vec![
             SimpleString("OK".into()),
             Error("ERR two  lines".into()),
@@ -184,7 +184,7 @@ mod tests {
             Null,
             Null,
             Map(vec![(bulk(b"k"), Array(Some(vec![])))]),
-            VerbatimString("txt".into(), "hello".into()),
+            VerbatimString { payload: "txt:hello".into() },
         ];
         assert_eq!((frame, rest.len()), (Array(Some(expected)), 0));
     }

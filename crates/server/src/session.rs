@@ -52,6 +52,8 @@ pub struct Queue {
     pub bytes: usize,
     /// One was refused: EXEC will refuse all.
     pub is_broken: bool,
+    /// EXEC has begun, and may have to begin again.
+    pub is_executing: bool,
 }
 
 /// A watched key.
@@ -217,6 +219,14 @@ impl Session {
     pub fn unwatch(&mut self) {
         self.watched.clear();
         self.is_watch_broken = false;
+    }
+
+    /// An EXEC that has to be given up is over, like one that was refused.
+    pub fn give_up_exec(&mut self) {
+        if self.queue.as_ref().is_some_and(|queue| queue.is_executing) {
+            self.queue = None;
+            self.unwatch();
+        }
     }
 
     /// Ends what was begun, without effect.

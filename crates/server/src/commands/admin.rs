@@ -84,7 +84,9 @@ pub fn memory(call: &mut Call<'_>) -> Outcome {
             }
         }
         _ => {
-            return refused("ERR unknown MEMORY subcommand or wrong arguments; there are USAGE key and STATS");
+            return refused(
+                "ERR unknown MEMORY subcommand or wrong arguments; there are USAGE key and STATS",
+            );
         }
     }
     Ok(Next::Go)

@@ -164,6 +164,7 @@ pub fn execute(call: &mut Call<'_>, is_last: bool) -> Attempt {
     } else if error.is_of_the_moment() && !is_last {
         return Attempt::PutOff;
     }
+    call.session.give_up_exec();
     Counters::add(&call.shared.counters[call.session.client.home].errors, 1);
     call.reply().error(&error.text());
     Attempt::Done(Next::Go)

@@ -66,7 +66,7 @@ pub fn exec(call: &mut Call<'_>) -> Outcome {
         Err(error) => {
             call.session.target = target;
             if error.is_of_the_moment() || matches!(error, CommandError::Engine(Error::TableDropped { .. })) {
-                call.session.queue = Some(queue); // to be tried again
+                call.session.queue = Some(Queue { is_executing: true, ..queue }); // to be tried again
             }
         }
     }
