@@ -194,9 +194,11 @@ pub fn msetnx(call: &mut Call<'_>) -> Outcome {
     Ok(Next::Go)
 }
 
+type Pair<'a> = (&'a [u8], &'a [u8]);
+
 /// Keys and values. Sorted, so that two MSETs of the same keys do not wait for each other in a circle; of a key that is
 /// there twice the later value comes later.
-fn pairs<'a>(call: &Call<'a>) -> Result<Vec<(&'a [u8], &'a [u8])>, CommandError> {
+fn pairs<'a>(call: &Call<'a>) -> Result<Vec<Pair<'a>>, CommandError> {
     if call.args.len().is_multiple_of(2) {
         let name = String::from_utf8_lossy(call.args.at(0)).to_lowercase();
         return refused(format!("ERR wrong number of arguments for '{name}' command"));
