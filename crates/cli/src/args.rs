@@ -66,6 +66,11 @@ impl DbArgs {
         self.open_with(builder)
     }
 
+    /// Opens the database with these options besides, creating it if there is none.
+    pub fn open_or_create_with(&self, options: impl FnOnce(Builder) -> Builder) -> Outcome<Database> {
+        self.open_with(options(self.builder()))
+    }
+
     /// A directory without `FORESHORE` is a wrong `--dir`; one with a `FORESHORE` that nobody understands is damaged.
     fn open_with(&self, builder: Builder) -> Outcome<Database> {
         builder.open(&self.dir).map_err(|error| match error {

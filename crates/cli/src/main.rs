@@ -23,6 +23,7 @@ mod scan;
 mod schema;
 mod shell;
 mod stats;
+mod serve;
 mod tables;
 mod text;
 mod tune;
@@ -42,6 +43,7 @@ A first session:
   foreshore load --table flights --key Year,Month,DayofMonth,UniqueCarrier,FlightNum,Origin flights.csv.gz
   foreshore get  --table flights 2011,1,1,AA,428,IAH
   foreshore scan --table flights --prefix 2011,12,24,WN --limit 5
+  foreshore serve                                       then: redis-cli set greeting hello
   foreshore check";
 
 /// Keeps durable, ordered tables for programs with many threads.
@@ -67,6 +69,7 @@ enum Command {
     Compact(compact::CompactArgs),
     Dump(dump::DumpArgs),
     Restore(restore::RestoreArgs),
+    Serve(serve::ServeArgs),
     Demo(demo::DemoArgs),
     #[command(hide = true)]
     DemoChild(demo::ChildArgs),
@@ -114,6 +117,7 @@ fn run(command: Command) -> Outcome {
         Command::Compact(args) => compact::run(&args),
         Command::Dump(args) => dump::run(&args),
         Command::Restore(args) => restore::run(&args),
+        Command::Serve(args) => serve::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::DemoChild(args) => demo::run_child(&args),
         Command::Bench(args) => bench::run(&args),

@@ -373,3 +373,19 @@ fn old_versions_are_bounded() {
     assert!(matches!(snapshot.bytes(&t).range(..).next(), Some(Err(Error::SnapshotTooOld))));
     assert_eq!(db.snapshot().unwrap().bytes(&t).get(&[7]).unwrap(), Some(vec![19; 1000]));
 }
+
+/// A handle that must not block gives up at once, with nothing done, and gets through when the lock is free.
+#[test]
+fn a_table_handle_waits_no_longer_than_it_was_told() {
+    let db = Database::in_memory().unwrap();
+    let t = db.byte_table("t").unwrap().with_lock_timeout(Duration::ZERO);
+    let tx = db.begin().unwrap();
+    tx.bytes(&t).put(b"locked", b"by the transaction").unwrap();
+    assert!(tx.bytes(&t).range(&b"x"[..]..).next().is_none());
+    assert!(matches!(t.put(b"locked", b""), Err(Error::LockTimeout { .. })));
+    assert!(matches!(t.remove(b"locked"), Err(Error::LockTimeout { .. })));
+    assert!(matches!(t.insert(b"y", b"into a locked gap"), Err(Error::LockTimeout { .. })));
+    t.put(b"free", b"").unwrap();
+    tx.rollback().unwrap();
+    assert!(t.insert(b"y", b"").unwrap() && !t.remove(b"locked").unwrap());
+}

@@ -10,7 +10,7 @@ use crate::leaf::{self, Change};
 use crate::log::Durability;
 use crate::pool::{Directory, DirectoryEntry as Entry, Wal};
 use crate::recovery::{self, Recovered};
-use crate::tree::{Core, Intent, Tree};
+use crate::tree::{Core, Intent, PATIENCE, Tree};
 use crate::txn::Txn;
 use crate::waits::Wait;
 use foreshore_base::sync::Ordering::Relaxed;
@@ -144,7 +144,7 @@ impl Engine {
         tables.next_id += 1;
         let tree = Arc::new(create_tree(&self.core, id, name.to_string())?);
         // The row is what makes the table exist: a crash before it leaves a leaf that the next open frees.
-        let row = self.catalog.autocommit(name.as_bytes(), Intent::Put(&catalog::encode(id)))?;
+        let row = self.catalog.autocommit(name.as_bytes(), Intent::Put(&catalog::encode(id)), PATIENCE)?;
         self.acknowledge(row.expect("a put is always done"), self.options.durability)?;
         tables.by_name.insert(name.to_string(), tree.clone());
         Ok(tree)
@@ -160,7 +160,7 @@ impl Engine {
         if !tree.users.close(DROP_PATIENCE) {
             return Err(Error::TableInUse { name: name.to_string() });
         }
-        if let Some(row) = self.catalog.autocommit(name.as_bytes(), Intent::Remove)? {
+        if let Some(row) = self.catalog.autocommit(name.as_bytes(), Intent::Remove, PATIENCE)? {
             // Durable before the first leaf goes: a table that still has its row has all its leaves.
             self.acknowledge(row, Durability::Sync)?;
         }

@@ -5,13 +5,14 @@ use crate::db::engine::Engine;
 use crate::db::range::{ByteRange, KeyBounds, Range, is_empty, successor};
 use crate::error::Result;
 use crate::log::Durability;
-use crate::tree::{Intent, Tree};
+use crate::tree::{Intent, PATIENCE, Tree};
 use crate::txn::View;
 use serde::Serialize;
 use std::borrow::Borrow;
 use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A table of byte strings, in byte order. Cheap to clone, free of lifetimes, usable from any thread.
 ///
@@ -31,6 +32,7 @@ pub struct ByteTable {
     pub(crate) engine: Arc<Engine>,
     pub(crate) tree: Arc<Tree>,
     durability: Durability,
+    lock_timeout: Duration,
 }
 
 impl std::fmt::Debug for ByteTable {
@@ -41,7 +43,7 @@ impl std::fmt::Debug for ByteTable {
 
 impl ByteTable {
     pub(crate) fn new(engine: Arc<Engine>, tree: Arc<Tree>, durability: Durability) -> Self {
-        Self { engine, tree, durability }
+        Self { engine, tree, durability, lock_timeout: PATIENCE }
     }
 
     /// The table's name.
@@ -52,6 +54,13 @@ impl ByteTable {
     /// The same table through a handle whose writes wait for `durability`.
     pub fn with_durability(&self, durability: Durability) -> Self {
         Self { durability, ..self.clone() }
+    }
+
+    /// The same table through a handle whose writes wait at most this long for a transaction that has locked their key,
+    /// before [`Error::LockTimeout`](crate::Error::LockTimeout) (default 10 s). With zero they hardly wait at all: for
+    /// threads that must not block, and try again later.
+    pub fn with_lock_timeout(&self, timeout: Duration) -> Self {
+        Self { lock_timeout: timeout, ..self.clone() }
     }
 
     /// The value of `key`, copied out.
@@ -105,7 +114,7 @@ impl ByteTable {
 
     #[inline]
     fn write(&self, key: &[u8], intent: Intent<'_>) -> Result<bool> {
-        match self.tree.autocommit(key, intent)? {
+        match self.tree.autocommit(key, intent, self.lock_timeout)? {
             Some(end) => self.engine.acknowledge(end, self.durability).map(|()| true),
             None => Ok(false),
         }

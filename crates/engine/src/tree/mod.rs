@@ -39,7 +39,7 @@ use users::Users;
 
 pub(crate) use cursor::{Backward, Forward};
 pub(crate) use descend::Stamp;
-pub(crate) use write::Intent;
+pub(crate) use write::{Intent, PATIENCE};
 
 /// What all tables share.
 pub(crate) struct Core {

@@ -21,8 +21,8 @@ use foreshore_base::{Lsn, PageId};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long an autocommitted write waits for a transaction that has locked its key.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long an autocommitted write waits for a transaction that has locked its key, unless told otherwise.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is to become of a row.
 #[derive(Clone, Copy, Debug)]
@@ -76,24 +76,35 @@ enum Attempt {
 
 impl Tree {
     /// Does what `intent` says to `key`; returns the end of its log record, whose fate decides the change's. `None` if
-    /// there was nothing to do.
-    pub fn autocommit(self: &Arc<Self>, key: &[u8], intent: Intent<'_>) -> Result<Option<Lsn>> {
+    /// there was nothing to do. A lock is waited for as long as `patience`.
+    pub fn autocommit(
+        self: &Arc<Self>,
+        key: &[u8],
+        intent: Intent<'_>,
+        patience: Duration,
+    ) -> Result<Option<Lsn>> {
         self.ensure_fits(key, intent.value())?;
         let slots = &self.core.txns.slots;
         let owner = slots.lease()?;
         self.core.txns.keys.reset(owner, self.core.log.reserved().0);
-        let done = self.autocommit_as(owner, key, intent);
+        let done = self.autocommit_as(owner, key, intent, patience);
         slots.give_back(owner);
         done
     }
 
-    fn autocommit_as(self: &Arc<Self>, owner: Owner, key: &[u8], intent: Intent<'_>) -> Result<Option<Lsn>> {
+    fn autocommit_as(
+        self: &Arc<Self>,
+        owner: Owner,
+        key: &[u8],
+        intent: Intent<'_>,
+        patience: Duration,
+    ) -> Result<Option<Lsn>> {
         let keys = &self.core.txns.keys;
         let name = keys.name(self.id, key);
         let begun = Instant::now();
         loop {
-            let granted = keys.acquire(owner, name, KeyMode::Exclusive, false, PATIENCE);
-            if !self.is_granted(owner, key, begun, granted.map(|granted| granted.waited))? {
+            let granted = keys.acquire(owner, name, KeyMode::Exclusive, false, patience);
+            if !self.is_granted(owner, key, begun, patience, granted.map(|granted| granted.waited))? {
                 continue;
             }
             let attempt = self.attempt(owner, name, key, intent);
@@ -103,8 +114,8 @@ impl Tree {
                 Attempt::Full => self.split(key, intent.value().len())?,
                 Attempt::Absent(page) => _ = self.core.pool.page(page)?,
                 Attempt::Gap(name) => {
-                    let waited = keys.wait_for_gap(owner, name, PATIENCE);
-                    self.is_granted(owner, key, begun, waited)?;
+                    let waited = keys.wait_for_gap(owner, name, patience);
+                    self.is_granted(owner, key, begun, patience, waited)?;
                 }
             }
         }
@@ -116,6 +127,7 @@ impl Tree {
         owner: Owner,
         key: &[u8],
         begun: Instant,
+        patience: Duration,
         granted: Result<Option<Duration>, LockError>,
     ) -> Result<bool> {
         match granted {
@@ -123,7 +135,7 @@ impl Tree {
                 waited.into_iter().for_each(|waited| self.note_lock_wait(waited));
                 Ok(true)
             }
-            Err(LockError::Deadlock { .. }) if begun.elapsed() < PATIENCE => Ok(false),
+            Err(LockError::Deadlock { .. }) if begun.elapsed() < patience => Ok(false),
             Err(refused) => Err(self.refused(owner, key, refused)),
         }
     }

@@ -1,0 +1,164 @@
+//! `foreshore serve`: the database over the Redis protocol.
+
+use crate::args::{DbArgs, engine_durability, parse_bytes};
+use crate::failure::{Failure, Outcome};
+use clap::Args;
+use foreshore_server::{Limits, Options, Server, StartError};
+use foreshore_workloads::Durability;
+use serde::Serialize;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const AFTER_HELP: &str = "\
+Examples:
+  foreshore serve                                    then: redis-cli set greeting hello
+  foreshore serve --listen 127.0.0.1:7000 --durability buffered --metrics 127.0.0.1:9100
+  foreshore serve --listen 0.0.0.0:6379 --password-file /etc/foreshore.password
+
+Durability: with `sync` a reply to a write means that it survives the loss of power; writes of many clients share one
+sync of the device. With `buffered` it survives `kill -9`, and about a tenth of a second may be lost with the power.
+
+It ends in order on SIGINT, SIGTERM and the command SHUTDOWN. What it answers is in docs/serve.md.";
+
+/// Serve a database over the Redis protocol, for redis-cli and clients in any language
+#[derive(Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct ServeArgs {
+    #[command(flatten)]
+    db: DbArgs,
+    /// Address and port for clients; beyond this machine only with a password
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6379")]
+    listen: SocketAddr,
+    /// File whose first line is the password that AUTH asks for; FORESHORE_PASSWORD sets one too
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+    /// Address and port of /metrics for Prometheus; off by default. It needs no password
+    #[arg(long, value_name = "ADDR:PORT")]
+    metrics: Option<SocketAddr>,
+    /// What the reply to a write waits for
+    #[arg(long, value_enum, default_value_t = Durability::Sync)]
+    durability: Durability,
+    /// Event loops, each a thread; one per core by default
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Clients at a time
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    clients: usize,
+    /// The largest request: bytes, or 64KiB, 1MiB …
+    #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = parse_bytes)]
+    request_bytes: u64,
+    /// Unsent replies of a client beyond which its further requests wait
+    #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = parse_bytes)]
+    reply_bytes: u64,
+    /// Disconnect a client that sends nothing for so many seconds; 0: never
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    idle_timeout: u64,
+    /// Disconnect a client that stops within a request, or does not take its replies, for so many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    stall_timeout: u64,
+    /// Roll back a transaction of KV.BEGIN whose client is idle for so many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    transaction_timeout: u64,
+    /// A command gives up when it has waited so many milliseconds for locks of others
+    #[arg(long, value_name = "MS", default_value_t = 1000)]
+    lock_timeout: u64,
+    /// Put commands into the slow log that take so many microseconds
+    #[arg(long, value_name = "US", default_value_t = 10_000)]
+    slow_log_from: u64,
+}
+
+/// What it says once it serves.
+#[derive(Serialize)]
+struct Serving {
+    listen: SocketAddr,
+    metrics: Option<SocketAddr>,
+    threads: usize,
+    durability: Durability,
+    dir: PathBuf,
+}
+
+/// Serves until it is told to stop.
+pub fn run(args: &ServeArgs) -> Outcome {
+    let options = args.options()?;
+    options.validate().map_err(Failure::usage)?;
+    let threads = options.threads;
+    let db = args.db.open_or_create_with(|builder| builder.durability(options.durability))?;
+    let server = Server::start(db.clone(), options)?;
+    let stop = server.handle();
+    ctrlc::set_handler(move || stop.stop())
+        .map_err(|error| Failure::io("catching signals", &io::Error::other(error)))?;
+    args.announce(&server, threads)?;
+    server.wait();
+    Ok(db.close()?)
+}
+
+impl ServeArgs {
+    fn options(&self) -> Outcome<Options> {
+        let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        let defaults = Options::default();
+        Ok(Options {
+            listen: self.listen,
+            metrics: self.metrics,
+            password: self.password()?,
+            threads: self.threads.unwrap_or(defaults.threads),
+            durability: engine_durability(self.durability),
+            clients_max: self.clients,
+            limits: Limits { request_bytes: bytes(self.request_bytes), ..defaults.limits },
+            replies_bytes_max: bytes(self.reply_bytes),
+            stall_timeout: Duration::from_secs(self.stall_timeout),
+            idle_timeout: Duration::from_secs(self.idle_timeout),
+            transaction_timeout: Duration::from_secs(self.transaction_timeout),
+            lock_timeout: Duration::from_millis(self.lock_timeout),
+            slow_log_from: Duration::from_micros(self.slow_log_from),
+            ..defaults
+        })
+    }
+
+    /// Never an argument: those are seen by everyone on the machine.
+    fn password(&self) -> Outcome<Option<String>> {
+        let Some(path) = &self.password_file else {
+            return Ok(std::env::var("FORESHORE_PASSWORD").ok());
+        };
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Failure::io(format!("reading {}", path.display()), &error))?;
+        Ok(Some(text.lines().next().unwrap_or_default().to_owned()))
+    }
+
+    fn announce(&self, server: &Server, threads: usize) -> Outcome {
+        let serving = Serving {
+            listen: server.addr(),
+            metrics: server.metrics_addr(),
+            threads,
+            durability: self.durability,
+            dir: self.db.dir.clone(),
+        };
+        let mut output = self.db.output();
+        if output.is_json() {
+            output.object(&serving)?;
+            return output.finish();
+        }
+        let (addr, dir) = (serving.listen, serving.dir.display());
+        output.line(format_args!(
+            "{dir} is served at {addr}; try: redis-cli -h {} -p {}",
+            addr.ip(),
+            addr.port()
+        ))?;
+        if let Some(metrics) = serving.metrics {
+            output.line(format_args!("metrics are at http://{metrics}/metrics"))?;
+        }
+        output.finish()
+    }
+}
+
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Self {
+        match error {
+            StartError::Database(error) => error.into(),
+            StartError::Io { what, source } => Self::io(what, &source)
+                .note("if another server has the address, name another one by --listen"),
+            other => Self::usage(other.to_string()),
+        }
+    }
+}

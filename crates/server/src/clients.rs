@@ -1,0 +1,113 @@
+//! The clients that are connected, for those who list them, and who send them away.
+
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+/// One client, as others see it.
+pub struct Client {
+    /// Unique while the server runs.
+    pub id: u64,
+    /// Its end of the connection.
+    pub addr: SocketAddr,
+    /// The event loop that serves it.
+    pub home: usize,
+    /// When it came.
+    pub since: Instant,
+    /// What it has told about itself, and what it did last.
+    pub told: Mutex<Told>,
+}
+
+/// What changes about a client.
+pub struct Told {
+    /// CLIENT SETNAME.
+    pub name: String,
+    /// CLIENT SETINFO LIB-NAME and LIB-VER.
+    pub library: (String, String),
+    /// The table its commands mean.
+    pub table: String,
+    /// Is it between MULTI and EXEC, or between KV.BEGIN and its end?
+    pub in_transaction: bool,
+    /// RESP version.
+    pub protocol: u8,
+    /// The last command that was not quite ordinary, or that the loop looked at.
+    pub command: &'static str,
+    /// When it was last heard of.
+    pub active: Instant,
+}
+
+impl Client {
+    /// A line of CLIENT LIST, without its end.
+    pub fn line(&self) -> String {
+        let told = self.told.lock();
+        format!(
+            "id={} addr={} name={} age={} idle={} flags={} db={} resp={} lib-name={} lib-ver={} cmd={} loop={}",
+            self.id,
+            self.addr,
+            told.name,
+            self.since.elapsed().as_secs(),
+            told.active.elapsed().as_secs(),
+            if told.in_transaction { "x" } else { "N" },
+            told.table,
+            told.protocol,
+            told.library.0,
+            told.library.1,
+            told.command,
+            self.home,
+        )
+    }
+}
+
+/// All clients.
+#[derive(Default)]
+pub struct Clients {
+    last: AtomicU64,
+    by_id: Mutex<BTreeMap<u64, Arc<Client>>>,
+}
+
+impl Clients {
+    /// A new client, unless there are `max`.
+    pub fn enter(&self, addr: SocketAddr, home: usize, table: &str, max: usize) -> Option<Arc<Client>> {
+        let mut by_id = self.by_id.lock();
+        if by_id.len() >= max {
+            return None;
+        }
+        let now = Instant::now();
+        let told = Told {
+            name: String::new(),
+            library: Default::default(),
+            table: table.to_owned(),
+            in_transaction: false,
+            protocol: 2,
+            command: "none",
+            active: now,
+        };
+        let id = self.last.fetch_add(1, Relaxed) + 1;
+        let client = Arc::new(Client { id, addr, home, since: now, told: Mutex::new(told) });
+        by_id.insert(id, client.clone());
+        Some(client)
+    }
+
+    /// It is gone.
+    pub fn leave(&self, id: u64) {
+        self.by_id.lock().remove(&id);
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.by_id.lock().len()
+    }
+
+    /// How many have come so far.
+    pub fn total(&self) -> u64 {
+        self.last.load(Relaxed)
+    }
+
+    /// All, oldest first.
+    pub fn list(&self) -> Vec<Arc<Client>> {
+        self.by_id.lock().values().cloned().collect()
+    }
+}

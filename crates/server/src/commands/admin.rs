@@ -1,0 +1,348 @@
+//! The server: what it is, how it is set, and what it is to do.
+
+use super::{Call, CommandError, Next, Outcome, SYNTAX, refused};
+use crate::commands::table::{COMMANDS, Command, find};
+use crate::counters;
+use crate::glob;
+use crate::reply::Reply;
+use crate::shared::Shared;
+use foreshore::Durability;
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Rows up to which DBSIZE counts.
+const COUNTED_MAX: u64 = 10_000;
+
+pub fn dbsize(call: &mut Call<'_>) -> Outcome {
+    let table = call.session.target.table();
+    let mut rows = table.estimate_range(..)?;
+    if rows <= COUNTED_MAX {
+        rows = 0;
+        table.scan(.., |_, _| {
+            rows += 1;
+            // It may have grown since it was estimated.
+            if rows < 2 * COUNTED_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+    }
+    call.reply().count(rows);
+    Ok(Next::Go)
+}
+
+/// FLUSHDB drops the table; whoever uses it finds a new one.
+pub fn flushdb(call: &mut Call<'_>) -> Outcome {
+    let (table, protocol) = (call.session.target.name().to_owned(), call.session.protocol);
+    Ok(Next::Chore(Box::new(move |shared| {
+        let done = shared.db.drop_table(&table).and_then(|_| shared.open(&table));
+        let mut out = Vec::new();
+        match done {
+            Ok(_) => Reply::new(&mut out, protocol).ok(),
+            Err(error) => Reply::new(&mut out, protocol).error(&format!("ERR {error}")),
+        }
+        out
+    })))
+}
+
+pub fn bgsave(call: &mut Call<'_>) -> Outcome {
+    let protocol = call.session.protocol;
+    Ok(Next::Chore(Box::new(move |shared| {
+        let mut out = Vec::new();
+        match shared.db.checkpoint() {
+            Ok(()) => Reply::new(&mut out, protocol).simple("Checkpoint done"),
+            Err(error) => Reply::new(&mut out, protocol).error(&format!("ERR {error}")),
+        }
+        out
+    })))
+}
+
+pub fn shutdown(call: &mut Call<'_>) -> Outcome {
+    call.shared.stop();
+    Ok(Next::Close)
+}
+
+pub fn memory(call: &mut Call<'_>) -> Outcome {
+    let name = call.arg(1).to_ascii_uppercase();
+    match (name.as_slice(), call.args.len()) {
+        (b"USAGE", 3 | 5) => {
+            let key = call.args.at(2);
+            let found = call.session.read(key)?;
+            // A cell: slot, version, length.
+            let bytes = 18 + key.len() + call.session.value.len();
+            if found { call.reply().count(bytes as u64) } else { call.reply().null() }
+        }
+        (b"STATS", 2) => {
+            let stats = call.shared.db.stats();
+            let mut reply = call.reply();
+            reply.map(4);
+            for (name, value) in [
+                ("index.bytes", stats.index_bytes),
+                ("old-versions.bytes", stats.image_bytes),
+                ("cache.frames", stats.pool_frames),
+                ("cache.frames.used", stats.pool_resident),
+            ] {
+                reply.bulk(name.as_bytes());
+                reply.count(value);
+            }
+        }
+        _ => {
+            return refused(
+                "ERR unknown MEMORY subcommand or wrong arguments; there are USAGE key and STATS",
+            );
+        }
+    }
+    Ok(Next::Go)
+}
+
+pub fn slowlog(call: &mut Call<'_>) -> Outcome {
+    let name = call.arg(1).to_ascii_uppercase();
+    match (name.as_slice(), call.args.len()) {
+        (b"GET", 2 | 3) => {
+            let count = if call.args.len() == 3 { call.number(2)? } else { 10 };
+            let entries = call.shared.slow_log.newest(usize::try_from(count).unwrap_or(usize::MAX));
+            let mut reply = call.reply();
+            reply.array(entries.len());
+            for entry in entries {
+                reply.array(6);
+                reply.count(entry.id);
+                reply.count(entry.at_s);
+                reply.count(entry.took.as_micros() as u64);
+                reply.array(entry.args.len());
+                entry.args.iter().for_each(|arg| reply.bulk(arg));
+                reply.bulk(entry.client.0.as_bytes());
+                reply.bulk(entry.client.1.as_bytes());
+            }
+        }
+        (b"LEN", 2) => {
+            let len = call.shared.slow_log.len();
+            call.reply().count(len as u64);
+        }
+        (b"RESET", 2) => {
+            call.shared.slow_log.clear();
+            call.reply().ok();
+        }
+        _ => {
+            return refused(
+                "ERR unknown SLOWLOG subcommand or wrong arguments; there are GET [n], LEN, RESET",
+            );
+        }
+    }
+    Ok(Next::Go)
+}
+
+pub fn config(call: &mut Call<'_>) -> Outcome {
+    let name = call.arg(1).to_ascii_uppercase();
+    match (name.as_slice(), call.args.len()) {
+        (b"GET", 3..) => {
+            let parameters = parameters(call.shared);
+            let is_asked = |name: &str| {
+                call.args.from(2).any(|pattern| glob::matches(&pattern.to_ascii_lowercase(), name.as_bytes()))
+            };
+            let asked: Vec<_> = parameters.iter().filter(|(name, _)| is_asked(name)).collect();
+            let mut reply = call.reply();
+            reply.map(asked.len());
+            for (name, value) in asked {
+                reply.bulk(name.as_bytes());
+                reply.bulk(value.as_bytes());
+            }
+        }
+        (b"SET", 4) => {
+            set_parameter(call)?;
+            call.reply().ok();
+        }
+        (b"RESETSTAT", 2) => return refused("ERR not supported: counters only grow; take differences"),
+        _ => {
+            return refused(
+                "ERR unknown CONFIG subcommand or wrong arguments; there are GET pattern and SET name value",
+            );
+        }
+    }
+    Ok(Next::Go)
+}
+
+/// Parameters by Redis's names where it has them.
+fn parameters(shared: &Shared) -> Vec<(&'static str, String)> {
+    let options = &shared.options;
+    let (is_synced, fsync) = match options.durability {
+        Durability::Sync => ("yes", "always"),
+        Durability::Buffered => ("yes", "everysec"),
+        Durability::Relaxed => ("no", "no"),
+    };
+    vec![
+        ("appendfsync", fsync.into()),
+        ("appendonly", is_synced.into()),
+        ("bind", options.listen.ip().to_string()),
+        ("databases", super::connection::DATABASES.to_string()),
+        ("io-threads", options.threads.to_string()),
+        ("lock-timeout-ms", shared.lock_timeout_ms.load(Relaxed).to_string()),
+        ("maxclients", options.clients_max.to_string()),
+        ("maxmemory", "0".into()),
+        ("port", options.listen.port().to_string()),
+        ("proto-max-bulk-len", options.limits.request_bytes.to_string()),
+        ("save", String::new()),
+        ("slowlog-log-slower-than", shared.slow_log.from_us.load(Relaxed).to_string()),
+        ("slowlog-max-len", shared.slow_log.kept.load(Relaxed).to_string()),
+        ("timeout", shared.idle_timeout_s.load(Relaxed).to_string()),
+    ]
+}
+
+fn set_parameter(call: &Call<'_>) -> Result<(), CommandError> {
+    let name = call.arg(2).to_ascii_lowercase();
+    let shared = call.shared;
+    let positive = || match u64::try_from(call.number(3)?) {
+        Ok(value) => Ok(value),
+        Err(_) => refused("ERR the value must not be negative"),
+    };
+    match name.as_slice() {
+        b"timeout" => shared.idle_timeout_s.store(positive()?, Relaxed),
+        b"lock-timeout-ms" => shared.lock_timeout_ms.store(positive()?, Relaxed),
+        b"slowlog-log-slower-than" => shared.slow_log.from_us.store(call.number(3)?, Relaxed),
+        b"slowlog-max-len" => shared.slow_log.kept.store(positive()?.min(100_000) as usize, Relaxed),
+        _ => {
+            return refused(
+                "ERR CONFIG SET knows timeout, lock-timeout-ms, slowlog-log-slower-than and slowlog-max-len; \
+                 the rest is set when the server is started",
+            );
+        }
+    }
+    Ok(())
+}
+
+pub fn info(call: &mut Call<'_>) -> Outcome {
+    let wanted: Vec<_> = call.args.from(1).map(<[u8]>::to_ascii_lowercase).collect();
+    let is_wanted = |section: &str| {
+        let every =
+            wanted.is_empty() || wanted.iter().any(|w| matches!(&w[..], b"all" | b"default" | b"everything"));
+        every || wanted.iter().any(|w| w == section.as_bytes())
+    };
+    let mut text = String::new();
+    for (name, fields) in sections(call)? {
+        if is_wanted(&name.to_lowercase()) {
+            text += &format!("# {name}\r\n");
+            fields.iter().for_each(|(field, value)| text += &format!("{field}:{value}\r\n"));
+            text += "\r\n";
+        }
+    }
+    call.reply().text(&text);
+    Ok(Next::Go)
+}
+
+type Section = (&'static str, Vec<(String, String)>);
+
+fn sections(call: &Call<'_>) -> Result<Vec<Section>, CommandError> {
+    let shared = call.shared;
+    let (options, stats) = (&shared.options, shared.db.stats());
+    let field = |name: &str, value: &dyn std::fmt::Display| (name.to_owned(), value.to_string());
+    let mut counted: Vec<_> =
+        counters::all(&shared.counters).iter().map(|(name, _, value)| field(name, value)).collect();
+    counted.push(field("total_connections_received", &shared.clients.total()));
+    counted.push(field("total_commands_processed", &counters::sum(&shared.counters, |c| &c.commands)));
+    let mut keyspace = Vec::new();
+    for name in shared.db.tables()? {
+        let rows = shared.db.byte_table(&name)?.estimate_range(..)?;
+        keyspace.push(field(&name, &format!("keys={rows},expires=0,avg_ttl=0")));
+    }
+    Ok(vec![
+        (
+            "Server",
+            vec![
+                field("server_name", &"foreshore"),
+                field("foreshore_version", &env!("CARGO_PKG_VERSION")),
+                field("redis_mode", &"standalone"),
+                field("process_id", &std::process::id()),
+                field("tcp_port", &options.listen.port()),
+                field("io_threads_active", &options.threads),
+                field("uptime_in_seconds", &shared.started.elapsed().as_secs()),
+            ],
+        ),
+        (
+            "Clients",
+            vec![
+                field("connected_clients", &shared.clients.count()),
+                field("maxclients", &options.clients_max),
+                field("open_transactions", &shared.open_transactions()),
+            ],
+        ),
+        (
+            "Memory",
+            vec![
+                field("index_bytes", &stats.index_bytes),
+                field("old_versions_bytes", &stats.image_bytes),
+                field("cache_frames", &stats.pool_frames),
+                field("cache_frames_used", &stats.pool_resident),
+            ],
+        ),
+        (
+            "Persistence",
+            vec![
+                field("loading", &0),
+                field("durability", &format!("{:?}", options.durability).to_lowercase()),
+                field("log_bytes", &stats.log_bytes),
+                field("log_syncs", &stats.log_syncs),
+                field("checkpoints", &stats.checkpoints),
+            ],
+        ),
+        ("Stats", counted),
+        ("Replication", vec![field("role", &"master"), field("connected_slaves", &0)]),
+        (
+            "Transactions",
+            vec![
+                field("commits", &stats.commits),
+                field("rollbacks", &stats.rollbacks),
+                field("lock_waits", &stats.lock_waits),
+                field("lock_timeouts", &stats.lock_timeouts),
+                field("deadlocks", &stats.deadlocks),
+            ],
+        ),
+        ("Keyspace", keyspace),
+    ])
+}
+
+pub fn command(call: &mut Call<'_>) -> Outcome {
+    let name = if call.args.len() > 1 { call.arg(1).to_ascii_uppercase() } else { Vec::new() };
+    let named: Vec<_> = call.args.from(2).map(find).collect();
+    let all = || COMMANDS.iter().map(Some).collect::<Vec<_>>();
+    let asked = if named.is_empty() { all() } else { named };
+    let mut reply = call.reply();
+    match name.as_slice() {
+        b"COUNT" => reply.count(COMMANDS.len() as u64),
+        b"LIST" => {
+            reply.array(COMMANDS.len());
+            COMMANDS.iter().for_each(|command| reply.bulk(command.name.as_bytes()));
+        }
+        b"DOCS" => {
+            let known: Vec<_> = asked.into_iter().flatten().collect();
+            reply.map(known.len());
+            known.into_iter().for_each(|command| write_docs(&mut reply, command));
+        }
+        b"" | b"INFO" => {
+            reply.array(asked.len());
+            for command in asked {
+                match command {
+                    Some(command) => write_info(&mut reply, command),
+                    None => reply.null_array(),
+                }
+            }
+        }
+        _ => return refused(SYNTAX),
+    }
+    Ok(Next::Go)
+}
+
+fn write_info(reply: &mut Reply<'_>, command: &Command) {
+    let flags = command.flag_names();
+    reply.array(6);
+    reply.bulk(command.name.as_bytes());
+    reply.integer(command.arity());
+    reply.array(flags.len());
+    flags.iter().for_each(|flag| reply.simple(flag));
+    let (first, last, step) = command.keys;
+    [first, last, step].iter().for_each(|n| reply.integer((*n).into()));
+}
+
+fn write_docs(reply: &mut Reply<'_>, command: &Command) {
+    reply.bulk(command.name.as_bytes());
+    reply.map(2);
+    for (name, value) in [("summary", command.summary), ("group", command.group)] {
+        reply.bulk(name.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+}

@@ -1,0 +1,136 @@
+//! The connection itself: who speaks, in which protocol, about which table.
+
+use super::{Call, CommandError, Next, Outcome, SYNTAX, refused};
+use crate::reply::Protocol;
+use subtle::ConstantTimeEq;
+
+/// Databases that SELECT knows.
+pub const DATABASES: i64 = 16;
+
+pub fn ping(call: &mut Call<'_>) -> Outcome {
+    match call.args.len() {
+        1 => call.reply().simple("PONG"),
+        2 => {
+            let said = call.args.at(1);
+            call.reply().bulk(said);
+        }
+        _ => return refused("ERR wrong number of arguments for 'ping' command"),
+    }
+    Ok(Next::Go)
+}
+
+pub fn echo(call: &mut Call<'_>) -> Outcome {
+    let said = call.args.at(1);
+    call.reply().bulk(said);
+    Ok(Next::Go)
+}
+
+pub fn quit(call: &mut Call<'_>) -> Outcome {
+    call.reply().ok();
+    Ok(Next::Close)
+}
+
+pub fn auth(call: &mut Call<'_>) -> Outcome {
+    match call.args.len() {
+        2 => trust(call, b"default", call.args.at(1))?,
+        3 => trust(call, call.args.at(1), call.args.at(2))?,
+        _ => return refused(SYNTAX),
+    }
+    call.reply().ok();
+    Ok(Next::Go)
+}
+
+/// Trusts a client that knows the password. There is one user, `default`.
+fn trust(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Result<(), CommandError> {
+    let Some(expected) = &call.shared.options.password else {
+        return refused("ERR AUTH was sent, but this server has no password; leave it out");
+    };
+    if user != b"default" || !bool::from(expected.as_bytes().ct_eq(password)) {
+        return refused("WRONGPASS invalid username-password pair; the user is 'default'");
+    }
+    call.session.is_trusted = true;
+    Ok(())
+}
+
+pub fn hello(call: &mut Call<'_>) -> Outcome {
+    let protocol = match call.args.len() {
+        1 => call.session.protocol,
+        _ => match call.arg(1) {
+            b"2" => Protocol::Resp2,
+            b"3" => Protocol::Resp3,
+            _ => return refused("NOPROTO unsupported protocol version; 2 and 3 are supported"),
+        },
+    };
+    let (mut at, mut name) = (2, None);
+    while at < call.args.len() {
+        let left = call.args.len() - at;
+        match call.arg(at).to_ascii_uppercase().as_slice() {
+            b"AUTH" if left > 2 => {
+                trust(call, call.args.at(at + 1), call.args.at(at + 2))?;
+                at += 3;
+            }
+            b"SETNAME" if left > 1 => {
+                name = Some(super::client::valid_name(call.text(at + 1)?)?.to_owned());
+                at += 2;
+            }
+            _ => return refused(SYNTAX),
+        }
+    }
+    if !call.session.is_trusted {
+        return refused(
+            "NOAUTH HELLO must be called with the server's password: HELLO 3 AUTH default <password>",
+        );
+    }
+    call.session.protocol = protocol;
+    if let Some(name) = name {
+        call.session.client.told.lock().name = name;
+    }
+    greet(call);
+    Ok(Next::Go)
+}
+
+fn greet(call: &mut Call<'_>) {
+    let id = call.session.client.id;
+    let version: i64 = if call.session.protocol == Protocol::Resp2 { 2 } else { 3 };
+    let mut reply = call.reply();
+    reply.map(7);
+    for (name, value) in [("server", "foreshore"), ("version", env!("CARGO_PKG_VERSION"))] {
+        reply.bulk(name.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    reply.bulk(b"proto");
+    reply.integer(version);
+    reply.bulk(b"id");
+    reply.count(id);
+    for (name, value) in [("mode", "standalone"), ("role", "master")] {
+        reply.bulk(name.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    reply.bulk(b"modules");
+    reply.array(0);
+}
+
+pub fn select(call: &mut Call<'_>) -> Outcome {
+    let number = call.number(1)?;
+    if !(0..DATABASES).contains(&number) {
+        return refused(format!("ERR DB index is out of range; there are 0 to {}", DATABASES - 1));
+    }
+    call.session.target = call.shared.open(&database(number))?;
+    call.reply().ok();
+    Ok(Next::Go)
+}
+
+/// The table that SELECT means.
+pub fn database(number: i64) -> String {
+    format!("db{number}")
+}
+
+pub fn reset(call: &mut Call<'_>) -> Outcome {
+    call.session.abandon();
+    call.session.target = call.shared.open(&database(0))?;
+    call.session.protocol = Protocol::default();
+    call.session.is_trusted = call.shared.options.password.is_none();
+    call.session.client.told.lock().name.clear();
+    call.reply().simple("RESET");
+    Ok(Next::Go)
+}

@@ -1,0 +1,165 @@
+//! Keys: whether they are there, which there are, and that they stay.
+
+use super::{Call, Next, Outcome, SYNTAX, refused};
+use crate::glob;
+use crate::reply::Reply;
+use foreshore::{Database, Error};
+use std::ops::{Bound, ControlFlow};
+
+pub const NO_EXPIRY: &str = "ERR not supported: rows do not expire; remove them with DEL or KV.DELRANGE";
+
+/// Rows that one SCAN looks at, at most.
+const SCANNED_MAX: usize = 10_000;
+
+/// Bytes of keys that KEYS returns, at most.
+const LISTED_BYTES_MAX: usize = 64 << 20;
+
+pub fn del(call: &mut Call<'_>) -> Outcome {
+    let removed = if call.args.len() == 2 {
+        u64::from(call.session.remove(call.shared, call.args.at(1))?)
+    } else {
+        let mut keys: Vec<_> = call.args.from(1).collect();
+        keys.sort_unstable(); // so that two of them do not wait for each other in a circle
+        call.session.atomically(call.shared, |rows| {
+            let mut removed = 0;
+            for key in keys {
+                removed += u64::from(rows.remove(key)?);
+            }
+            Ok(removed)
+        })?
+    };
+    call.reply().count(removed);
+    Ok(Next::Go)
+}
+
+pub fn exists(call: &mut Call<'_>) -> Outcome {
+    let there = if call.args.len() == 2 {
+        u64::from(call.session.read(call.args.at(1))?)
+    } else {
+        let keys: Vec<_> = call.args.from(1).collect();
+        call.session.read_all(call.shared, &keys)?.iter().flatten().count() as u64
+    };
+    call.reply().count(there);
+    Ok(Next::Go)
+}
+
+pub fn kind(call: &mut Call<'_>) -> Outcome {
+    let found = call.session.read(call.args.at(1))?;
+    call.reply().simple(if found { "string" } else { "none" });
+    Ok(Next::Go)
+}
+
+pub fn ttl(call: &mut Call<'_>) -> Outcome {
+    let found = call.session.read(call.args.at(1))?;
+    call.reply().integer(if found { -1 } else { -2 });
+    Ok(Next::Go)
+}
+
+pub fn persist(call: &mut Call<'_>) -> Outcome {
+    call.reply().integer(0);
+    Ok(Next::Go)
+}
+
+pub fn no_expiry(_: &mut Call<'_>) -> Outcome {
+    refused(NO_EXPIRY)
+}
+
+/// KEYS walks the whole table, so it is no work for an event loop.
+pub fn keys(call: &mut Call<'_>) -> Outcome {
+    let (pattern, protocol) = (call.arg(1).to_vec(), call.session.protocol);
+    let table = call.session.target.name().to_owned();
+    Ok(Next::Chore(Box::new(move |shared| {
+        let mut out = Vec::new();
+        let mut reply = Reply::new(&mut out, protocol);
+        match matching(&shared.db, &table, &pattern) {
+            Ok(Some(keys)) => {
+                reply.array(keys.len());
+                keys.iter().for_each(|key| reply.bulk(key));
+            }
+            Ok(None) => reply.error("ERR too many keys match; walk through them with SCAN or KV.RANGE"),
+            Err(error) => reply.error(&format!("ERR {error}")),
+        }
+        out
+    })))
+}
+
+/// The keys that match, at one point in time; `None` if they are too many.
+fn matching(db: &Database, table: &str, pattern: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Error> {
+    let table = db.byte_table(table)?;
+    let prefix = glob::prefix(pattern);
+    let (mut keys, mut bytes) = (Vec::new(), 0);
+    let from: Bound<&[u8]> = Bound::Included(prefix);
+    db.snapshot()?.bytes(&table).scan((from, Bound::Unbounded), |key, _| {
+        if !key.starts_with(prefix) || bytes > LISTED_BYTES_MAX {
+            return ControlFlow::Break(());
+        }
+        if glob::matches(pattern, key) {
+            bytes += key.len();
+            keys.push(key.to_vec());
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok((bytes <= LISTED_BYTES_MAX).then_some(keys))
+}
+
+/// What SCAN asks for beside the cursor.
+struct ScanOptions<'a> {
+    pattern: &'a [u8],
+    count: usize,
+    /// TYPE with something else than `string`: there is no such row.
+    is_in_vain: bool,
+}
+
+pub fn scan(call: &mut Call<'_>) -> Outcome {
+    let after = match std::str::from_utf8(call.arg(1)).ok().and_then(|cursor| cursor.parse().ok()) {
+        None => return refused("ERR invalid cursor"),
+        Some(0) => None,
+        Some(cursor) => match call.shared.cursors.recall(cursor) {
+            Some(after) => Some(after),
+            None => return refused("ERR the cursor is no longer known; begin again with 0"),
+        },
+    };
+    let mut options = ScanOptions { pattern: b"*", count: 10, is_in_vain: false };
+    for at in (2..call.args.len()).step_by(2) {
+        if at + 1 == call.args.len() {
+            return refused(SYNTAX);
+        }
+        match call.arg(at).to_ascii_uppercase().as_slice() {
+            b"MATCH" => options.pattern = call.args.at(at + 1),
+            b"COUNT" => options.count = call.number(at + 1)?.clamp(1, SCANNED_MAX as i64) as usize,
+            b"TYPE" => options.is_in_vain = !call.is_word(at + 1, "string"),
+            _ => return refused(SYNTAX),
+        }
+    }
+    scan_from(call, after, &options)
+}
+
+fn scan_from(call: &mut Call<'_>, after: Option<Vec<u8>>, options: &ScanOptions<'_>) -> Outcome {
+    let prefix = glob::prefix(options.pattern);
+    let from = match &after {
+        Some(key) if key.as_slice() >= prefix => Bound::Excluded(key.as_slice()),
+        _ => Bound::Included(prefix),
+    };
+    let (mut found, mut seen, mut last) = (Vec::new(), 0, None);
+    call.session.target.table().scan((from, Bound::Unbounded), |key, _| {
+        if !key.starts_with(prefix) || options.is_in_vain {
+            return ControlFlow::Break(());
+        }
+        seen += 1;
+        if glob::matches(options.pattern, key) {
+            found.push(key.to_vec());
+        }
+        if seen < options.count {
+            return ControlFlow::Continue(());
+        }
+        last = Some(key.to_vec());
+        ControlFlow::Break(())
+    })?;
+    let cursor = last.map_or(0, |last| call.shared.cursors.remember(&last));
+    let mut reply = call.reply();
+    reply.array(2);
+    reply.bulk(cursor.to_string().as_bytes());
+    reply.array(found.len());
+    found.iter().for_each(|key| reply.bulk(key));
+    Ok(Next::Go)
+}

@@ -1,0 +1,239 @@
+//! From a request to its reply: looking the command up, what must hold before it runs, and what becomes of its errors.
+//!
+//! A command either has happened and replied, or it has done nothing at all. So one that met a lock is simply executed
+//! again later, from the beginning: no event loop ever waits for a client.
+
+mod admin;
+mod client;
+mod connection;
+mod keys;
+mod ordered;
+mod strings;
+mod table;
+mod transactions;
+
+use crate::chores::Work;
+use crate::counters::Counters;
+use crate::reply::Reply;
+use crate::request::Args;
+use crate::session::Session;
+use crate::shared::Shared;
+use foreshore::Error;
+use std::borrow::Cow;
+use std::sync::Arc;
+use table::{Command, TRANSACTIONAL, UNTRUSTED, WRITE};
+
+/// A command being executed.
+pub struct Call<'c> {
+    /// The server.
+    pub shared: &'c Arc<Shared>,
+    /// The client.
+    pub session: &'c mut Session,
+    /// The command's name and arguments.
+    pub args: Args<'c>,
+    /// Where replies go.
+    pub out: &'c mut Vec<u8>,
+}
+
+/// What follows a command's reply.
+pub enum Next {
+    /// The next command.
+    Go,
+    /// Nothing: the client is sent away.
+    Close,
+    /// There is no reply yet; this makes it.
+    Chore(Work),
+}
+
+/// Why a command has not happened.
+#[derive(Debug)]
+pub enum CommandError {
+    /// The client is told this: a code, and what to do.
+    Refused(Cow<'static, str>),
+    /// The engine's.
+    Engine(Error),
+}
+
+/// What a command returns.
+pub type Outcome = Result<Next, CommandError>;
+
+/// How an attempt at a command ended.
+pub enum Attempt {
+    /// It has replied, and this follows.
+    Done(Next),
+    /// It has done nothing, since somebody else holds a lock: to be tried again.
+    PutOff,
+}
+
+impl From<Error> for CommandError {
+    fn from(error: Error) -> Self {
+        Self::Engine(error)
+    }
+}
+
+/// An error whose text is known beforehand, or made.
+pub fn refused<T>(text: impl Into<Cow<'static, str>>) -> Result<T, CommandError> {
+    Err(CommandError::Refused(text.into()))
+}
+
+impl CommandError {
+    /// Is this what somebody else's lock does, who holds it now and not for ever?
+    fn is_of_the_moment(&self) -> bool {
+        matches!(
+            self,
+            Self::Engine(Error::LockTimeout { .. } | Error::Deadlock { .. } | Error::SnapshotTooOld)
+        )
+    }
+
+    /// Does it concern this command alone, so that others of its EXEC go on?
+    fn is_of_the_command(&self) -> bool {
+        matches!(
+            self,
+            Self::Refused(_)
+                | Self::Engine(Error::KeyTooLong { .. } | Error::ValueTooLarge { .. } | Error::Argument(_))
+        )
+    }
+
+    /// What the client is told.
+    fn text(&self) -> Cow<'static, str> {
+        let error = match self {
+            Self::Refused(text) => return text.clone(),
+            Self::Engine(error) => error,
+        };
+        match error {
+            Error::LockTimeout { .. } => format!("TRYAGAIN {error}").into(),
+            Error::Deadlock { .. } | Error::Aborted { .. } => format!("ABORTED {error}").into(),
+            Error::Full { .. } | Error::Poisoned { .. } | Error::Io { .. } => {
+                format!("MISCONF {error}").into()
+            }
+            _ => format!("ERR {error}").into(),
+        }
+    }
+}
+
+impl Call<'_> {
+    /// Writes the reply.
+    pub fn reply(&mut self) -> Reply<'_> {
+        Reply::new(self.out, self.session.protocol)
+    }
+
+    /// The argument at `at`; the arity has been checked.
+    pub fn arg(&self, at: usize) -> &[u8] {
+        self.args.at(at)
+    }
+
+    /// The argument at `at` as text.
+    pub fn text(&self, at: usize) -> Result<&str, CommandError> {
+        std::str::from_utf8(self.args.at(at)).or_else(|_| refused("ERR the argument must be UTF-8 text"))
+    }
+
+    /// The argument at `at` as a number.
+    pub fn number(&self, at: usize) -> Result<i64, CommandError> {
+        crate::number::parse(self.args.at(at)).map_or_else(|| refused(NOT_AN_INTEGER), Ok)
+    }
+
+    /// Is the argument at `at` this word, in any case?
+    pub fn is_word(&self, at: usize, word: &str) -> bool {
+        self.args.at(at).eq_ignore_ascii_case(word.as_bytes())
+    }
+}
+
+const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
+const SYNTAX: &str = "ERR syntax error";
+
+/// The table that a client's commands mean at first.
+pub fn default_table() -> String {
+    connection::database(0)
+}
+
+/// Executes the request in `call`. `is_last`: it will not be tried again, whoever holds what.
+pub fn execute(call: &mut Call<'_>, is_last: bool) -> Attempt {
+    let start = call.out.len();
+    let mut outcome = dispatch(call);
+    if matches!(outcome, Err(CommandError::Engine(Error::TableDropped { .. }))) {
+        call.out.truncate(start);
+        outcome = reopen(call).and_then(|()| dispatch(call));
+    }
+    let error = match outcome {
+        Ok(next) => return Attempt::Done(next),
+        Err(error) => error,
+    };
+    call.out.truncate(start);
+    if has_ended_transaction(call.session, &error) {
+        call.session.abandon();
+    } else if error.is_of_the_moment() && !is_last {
+        return Attempt::PutOff;
+    }
+    call.session.give_up_exec();
+    Counters::add(&call.shared.counters[call.session.client.home].errors, 1);
+    call.reply().error(&error.text());
+    Attempt::Done(Next::Go)
+}
+
+/// The table was emptied by FLUSHDB, which makes a new one.
+fn reopen(call: &mut Call<'_>) -> Result<(), CommandError> {
+    call.session.target = call.shared.open(call.session.target.name())?;
+    Ok(())
+}
+
+/// Has the engine rolled back the transaction that the client holds?
+fn has_ended_transaction(session: &Session, error: &CommandError) -> bool {
+    session.place.is_some()
+        && matches!(
+            error,
+            CommandError::Engine(Error::Deadlock { .. } | Error::Aborted { .. } | Error::Ended)
+        )
+}
+
+fn dispatch(call: &mut Call<'_>) -> Outcome {
+    let checked = find(call).and_then(|command| check(call, command).map(|()| command));
+    let queue = call.session.queue.as_mut();
+    match (checked, queue) {
+        (Err(error), Some(queue)) => {
+            queue.is_broken = true;
+            Err(error)
+        }
+        (Err(error), None) => Err(error),
+        (Ok(command), Some(_)) if !command.ends_queue() => transactions::queue(call),
+        (Ok(command), _) => run(call, command),
+    }
+}
+
+/// Runs a command that may run.
+fn run(call: &mut Call<'_>, command: &'static Command) -> Outcome {
+    Counters::add(&call.shared.counters[call.session.client.home].commands, 1);
+    call.session.last_command = command.name;
+    if command.has(WRITE) && !call.session.watched.is_empty() && call.session.transaction.is_none() {
+        for key in command.keys_of(&call.args) {
+            call.session.note_write(key);
+        }
+    }
+    (command.run)(call)
+}
+
+fn find(call: &Call<'_>) -> Result<&'static Command, CommandError> {
+    let name = call.arg(0);
+    table::find(name).map_or_else(|| refused(unknown(name)), Ok)
+}
+
+fn check(call: &Call<'_>, command: &'static Command) -> Result<(), CommandError> {
+    if !call.session.is_trusted && !command.has(UNTRUSTED) {
+        return refused("NOAUTH Authentication required: send AUTH with the server's password");
+    }
+    if !command.takes(call.args.len()) {
+        return refused(format!("ERR wrong number of arguments for '{}' command", command.name));
+    }
+    let is_within = call.session.queue.is_some() || call.session.transaction.is_some();
+    if is_within && !command.has(TRANSACTIONAL) {
+        return refused(format!(
+            "ERR {} is not possible within a transaction; end it first",
+            command.name.to_uppercase()
+        ));
+    }
+    Ok(())
+}
+
+fn unknown(name: &[u8]) -> String {
+    let shown = name[..name.len().min(64)].escape_ascii();
+    format!("ERR unknown command '{shown}'; COMMAND lists those there are")
+}

@@ -1,0 +1,109 @@
+//! What a Redis has not: rows in key order, and tables by name.
+//!
+//! Bounds are written as in ZRANGEBYLEX: `[key` with the key, `(key` without it, `-` and `+` for the ends. Each call looks
+//! at a bounded number of rows; the next one goes on at `(last key`.
+
+use super::{Call, CommandError, Next, Outcome, SYNTAX, refused};
+use std::ops::Bound;
+
+/// Rows that one call returns or removes: by default, and at most.
+const ROWS: i64 = 1000;
+const ROWS_MAX: i64 = 10_000;
+
+/// Bytes of a reply from which on it takes no further row.
+const REPLY_BYTES: usize = 1 << 20;
+
+struct RangeOptions {
+    reverse: bool,
+    keys_only: bool,
+    limit: usize,
+}
+
+impl RangeOptions {
+    fn parse(call: &Call<'_>, is_read: bool) -> Result<Self, CommandError> {
+        let mut options = Self { reverse: false, keys_only: false, limit: ROWS as usize };
+        let mut at = 3;
+        while at < call.args.len() {
+            match call.arg(at).to_ascii_uppercase().as_slice() {
+                b"REV" if is_read => options.reverse = true,
+                b"KEYS" if is_read => options.keys_only = true,
+                b"LIMIT" if at + 1 < call.args.len() => {
+                    at += 1;
+                    let limit = call.number(at)?;
+                    if !(1..=ROWS_MAX).contains(&limit) {
+                        return refused(format!("ERR LIMIT must be from 1 to {ROWS_MAX}"));
+                    }
+                    options.limit = limit as usize;
+                }
+                _ => return refused(SYNTAX),
+            }
+            at += 1;
+        }
+        Ok(options)
+    }
+}
+
+pub fn range(call: &mut Call<'_>) -> Outcome {
+    let options = RangeOptions::parse(call, true)?;
+    let bounds = (bound(call.args.at(1))?, bound(call.args.at(2))?);
+    let mut rows = call.session.rows(call.shared, bounds)?;
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    while found.len() < options.limit && bytes < REPLY_BYTES {
+        let Some(row) = (if options.reverse { rows.next_back() } else { rows.next() }) else { break };
+        let (key, value) = row?;
+        bytes += key.len() + value.len();
+        found.push((key, value));
+    }
+    drop(rows);
+    let mut reply = call.reply();
+    reply.array(if options.keys_only { found.len() } else { 2 * found.len() });
+    for (key, value) in &found {
+        reply.bulk(key);
+        if !options.keys_only {
+            reply.bulk(value);
+        }
+    }
+    Ok(Next::Go)
+}
+
+pub fn delrange(call: &mut Call<'_>) -> Outcome {
+    let options = RangeOptions::parse(call, false)?;
+    let bounds = (bound(call.args.at(1))?, bound(call.args.at(2))?);
+    let removed = call.session.atomically(call.shared, |rows| {
+        let mut removed = 0;
+        for row in rows.range(bounds).take(options.limit) {
+            rows.remove(&row?.0)?;
+            removed += 1;
+        }
+        Ok(removed)
+    })?;
+    call.reply().count(removed);
+    Ok(Next::Go)
+}
+
+fn bound(arg: &[u8]) -> Result<Bound<&[u8]>, CommandError> {
+    match arg {
+        b"-" | b"+" => Ok(Bound::Unbounded),
+        [b'[', key @ ..] => Ok(Bound::Included(key)),
+        [b'(', key @ ..] => Ok(Bound::Excluded(key)),
+        _ => refused("ERR a bound is [key with the key, (key without it, - for the beginning, + for the end"),
+    }
+}
+
+pub fn tables(call: &mut Call<'_>) -> Outcome {
+    let tables = call.shared.db.tables()?;
+    let mut reply = call.reply();
+    reply.array(tables.len());
+    tables.iter().for_each(|table| reply.bulk(table.as_bytes()));
+    Ok(Next::Go)
+}
+
+pub fn use_table(call: &mut Call<'_>) -> Outcome {
+    let name = call.text(1)?;
+    if name.is_empty() || name.len() > 255 || name.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        return refused("ERR a table's name has 1 to 255 bytes, without spaces");
+    }
+    call.session.target = call.shared.open(name)?;
+    call.reply().ok();
+    Ok(Next::Go)
+}

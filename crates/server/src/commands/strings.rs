@@ -1,0 +1,210 @@
+//! Values: reading, setting, counting.
+
+use super::{Call, CommandError, NOT_AN_INTEGER, Next, Outcome, SYNTAX, refused};
+use crate::number;
+use crate::reply::Reply;
+
+pub fn get(call: &mut Call<'_>) -> Outcome {
+    let found = call.session.read(call.args.at(1))?;
+    let value = found.then_some(&call.session.value[..]);
+    Reply::new(call.out, call.session.protocol).bulk_or_null(value);
+    Ok(Next::Go)
+}
+
+pub fn getex(call: &mut Call<'_>) -> Outcome {
+    if call.args.len() > 2 {
+        return refused(super::keys::NO_EXPIRY);
+    }
+    get(call)
+}
+
+pub fn strlen(call: &mut Call<'_>) -> Outcome {
+    let found = call.session.read(call.args.at(1))?;
+    let len = if found { call.session.value.len() } else { 0 };
+    call.reply().count(len as u64);
+    Ok(Next::Go)
+}
+
+/// What SET asks for beside key and value.
+#[derive(Default)]
+struct SetOptions {
+    only_new: bool,
+    only_old: bool,
+    get: bool,
+}
+
+impl SetOptions {
+    fn parse(call: &Call<'_>) -> Result<Self, CommandError> {
+        let mut options = Self::default();
+        for at in 3..call.args.len() {
+            match call.arg(at).to_ascii_uppercase().as_slice() {
+                b"NX" => options.only_new = true,
+                b"XX" => options.only_old = true,
+                b"GET" => options.get = true,
+                b"EX" | b"PX" | b"EXAT" | b"PXAT" | b"KEEPTTL" => return refused(super::keys::NO_EXPIRY),
+                _ => return refused(SYNTAX),
+            }
+        }
+        if options.only_new && options.only_old { refused(SYNTAX) } else { Ok(options) }
+    }
+}
+
+pub fn set(call: &mut Call<'_>) -> Outcome {
+    let (key, value) = (call.args.at(1), call.args.at(2));
+    match SetOptions::parse(call)? {
+        SetOptions { only_new: false, only_old: false, get: false } => {
+            call.session.put(call.shared, key, value)?;
+            call.reply().ok();
+        }
+        SetOptions { only_new: true, get: false, .. } => {
+            let done = call.session.insert(call.shared, key, value)?;
+            ok_or_null(call, done);
+        }
+        options => return set_looking(call, &options),
+    }
+    Ok(Next::Go)
+}
+
+/// SET that depends on the old value, or returns it.
+fn set_looking(call: &mut Call<'_>, options: &SetOptions) -> Outcome {
+    let (key, value) = (call.args.at(1), call.args.at(2));
+    let (old, done) = call.session.atomically(call.shared, |rows| {
+        let old = rows.get_for_update(key)?;
+        let done = if old.is_some() { !options.only_new } else { !options.only_old };
+        if done {
+            rows.put(key, value)?;
+        }
+        Ok((old, done))
+    })?;
+    if options.get {
+        call.reply().bulk_or_null(old.as_deref());
+    } else {
+        ok_or_null(call, done);
+    }
+    Ok(Next::Go)
+}
+
+fn ok_or_null(call: &mut Call<'_>, done: bool) {
+    if done { call.reply().ok() } else { call.reply().null() }
+}
+
+pub fn setnx(call: &mut Call<'_>) -> Outcome {
+    let done = call.session.insert(call.shared, call.args.at(1), call.args.at(2))?;
+    call.reply().integer(done.into());
+    Ok(Next::Go)
+}
+
+pub fn getset(call: &mut Call<'_>) -> Outcome {
+    let (key, value) = (call.args.at(1), call.args.at(2));
+    let old = call.session.atomically(call.shared, |rows| {
+        let old = rows.get_for_update(key)?;
+        rows.put(key, value)?;
+        Ok(old)
+    })?;
+    call.reply().bulk_or_null(old.as_deref());
+    Ok(Next::Go)
+}
+
+pub fn getdel(call: &mut Call<'_>) -> Outcome {
+    let key = call.args.at(1);
+    let old = call.session.atomically(call.shared, |rows| {
+        let old = rows.get_for_update(key)?;
+        rows.remove(key)?;
+        Ok(old)
+    })?;
+    call.reply().bulk_or_null(old.as_deref());
+    Ok(Next::Go)
+}
+
+pub fn append(call: &mut Call<'_>) -> Outcome {
+    let (key, more) = (call.args.at(1), call.args.at(2));
+    let len = call.session.atomically(call.shared, |rows| {
+        let mut value = rows.get_for_update(key)?.unwrap_or_default();
+        value.extend_from_slice(more);
+        rows.put(key, &value)?;
+        Ok(value.len())
+    })?;
+    call.reply().count(len as u64);
+    Ok(Next::Go)
+}
+
+pub fn incr(call: &mut Call<'_>) -> Outcome {
+    add(call, 1)
+}
+
+pub fn decr(call: &mut Call<'_>) -> Outcome {
+    add(call, -1)
+}
+
+pub fn incrby(call: &mut Call<'_>) -> Outcome {
+    add(call, call.number(2)?)
+}
+
+pub fn decrby(call: &mut Call<'_>) -> Outcome {
+    match call.number(2)?.checked_neg() {
+        Some(by) => add(call, by),
+        None => refused("ERR decrement would overflow"),
+    }
+}
+
+fn add(call: &mut Call<'_>, by: i64) -> Outcome {
+    let key = call.args.at(1);
+    let sum = call.session.atomically(call.shared, |rows| {
+        let Some(old) = rows.get_for_update(key)?.map_or(Some(0), |value| number::parse(&value)) else {
+            return refused(NOT_AN_INTEGER);
+        };
+        let Some(sum) = old.checked_add(by) else {
+            return refused("ERR increment or decrement would overflow");
+        };
+        rows.put(key, sum.to_string().as_bytes())?;
+        Ok(sum)
+    })?;
+    call.reply().integer(sum);
+    Ok(Next::Go)
+}
+
+pub fn mget(call: &mut Call<'_>) -> Outcome {
+    let keys: Vec<_> = call.args.from(1).collect();
+    let values = call.session.read_all(call.shared, &keys)?;
+    let mut reply = call.reply();
+    reply.array(values.len());
+    values.iter().for_each(|value| reply.bulk_or_null(value.as_deref()));
+    Ok(Next::Go)
+}
+
+pub fn mset(call: &mut Call<'_>) -> Outcome {
+    let pairs = pairs(call)?;
+    call.session.atomically(call.shared, |rows| Ok(pairs.iter().try_for_each(|(k, v)| rows.put(k, v))?))?;
+    call.reply().ok();
+    Ok(Next::Go)
+}
+
+pub fn msetnx(call: &mut Call<'_>) -> Outcome {
+    let pairs = pairs(call)?;
+    let done = call.session.atomically(call.shared, |rows| {
+        for (key, _) in &pairs {
+            if rows.get_for_update(key)?.is_some() {
+                return Ok(false);
+            }
+        }
+        pairs.iter().try_for_each(|(key, value)| rows.put(key, value))?;
+        Ok(true)
+    })?;
+    call.reply().integer(done.into());
+    Ok(Next::Go)
+}
+
+type Pair<'a> = (&'a [u8], &'a [u8]);
+
+/// Keys and values. Sorted, so that two MSETs of the same keys do not wait for each other in a circle; of a key that is
+/// there twice the later value comes later.
+fn pairs<'a>(call: &Call<'a>) -> Result<Vec<Pair<'a>>, CommandError> {
+    if call.args.len().is_multiple_of(2) {
+        let name = String::from_utf8_lossy(call.args.at(0)).to_lowercase();
+        return refused(format!("ERR wrong number of arguments for '{name}' command"));
+    }
+    let keys = call.args.from(1).step_by(2);
+    let mut pairs: Vec<_> = keys.zip(call.args.from(2).step_by(2)).collect();
+    pairs.sort_by_key(|(key, _)| *key);
+    Ok(pairs)
+}

@@ -1,0 +1,204 @@
+//! The commands there are.
+
+use super::{Call, Outcome, admin, client, connection, keys, ordered, strings, transactions};
+use crate::request::Args;
+
+/// A command.
+pub struct Command {
+    /// In lower case.
+    pub name: &'static str,
+    /// How many arguments it takes, its name included; negative: at least.
+    arity: i8,
+    flags: u8,
+    /// First and last argument that is a key, and the step; the last counts from the end if negative. 0: no keys.
+    pub keys: (i8, i8, i8),
+    /// What it belongs to.
+    pub group: &'static str,
+    /// What it does.
+    pub summary: &'static str,
+    /// Does it.
+    pub run: fn(&mut Call<'_>) -> Outcome,
+}
+
+/// It changes rows.
+pub const WRITE: u8 = 1;
+/// It may be part of a transaction.
+pub const TRANSACTIONAL: u8 = 2;
+/// It may be used before AUTH.
+pub const UNTRUSTED: u8 = 4;
+/// It is executed, not queued, after MULTI.
+const ENDS_QUEUE: u8 = 8;
+/// It reads rows.
+const READ: u8 = 16;
+/// It concerns the server, not rows.
+const ADMIN: u8 = 32;
+
+const R: u8 = READ | TRANSACTIONAL;
+const W: u8 = WRITE | TRANSACTIONAL;
+
+const NONE: (i8, i8, i8) = (0, 0, 0);
+const ONE: (i8, i8, i8) = (1, 1, 1);
+const ALL: (i8, i8, i8) = (1, -1, 1);
+const PAIRS: (i8, i8, i8) = (1, -1, 2);
+
+impl Command {
+    /// Has it this flag?
+    pub fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// Is it executed after MULTI, when others are queued?
+    pub fn ends_queue(&self) -> bool {
+        self.has(ENDS_QUEUE)
+    }
+
+    /// Does it take `count` arguments, its name included?
+    pub fn takes(&self, count: usize) -> bool {
+        let wanted = usize::from(self.arity.unsigned_abs());
+        if self.arity < 0 { count >= wanted } else { count == wanted }
+    }
+
+    /// How many arguments it takes, as COMMAND INFO says it.
+    pub fn arity(&self) -> i64 {
+        self.arity.into()
+    }
+
+    /// The flags, as COMMAND INFO names them.
+    pub fn flag_names(&self) -> Vec<&'static str> {
+        [(WRITE, "write"), (READ, "readonly"), (ADMIN, "admin"), (UNTRUSTED, "no_auth")]
+            .into_iter()
+            .filter_map(|(flag, name)| self.has(flag).then_some(name))
+            .collect()
+    }
+
+    /// The keys among its arguments.
+    pub fn keys_of<'a>(&self, args: &Args<'a>) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let (first, last, step) = self.keys;
+        let len = args.len() as i64;
+        let last = if last < 0 { len + i64::from(last) } else { i64::from(last) };
+        let count = if first == 0 { 0 } else { (last.min(len - 1) + 1 - i64::from(first)).max(0) };
+        args.from(first as usize).take(count as usize).step_by(step.max(1) as usize)
+    }
+}
+
+/// The command with this name, in any case.
+pub fn find(name: &[u8]) -> Option<&'static Command> {
+    let mut lower = [0; 16];
+    let lower = lower.get_mut(..name.len())?;
+    lower.copy_from_slice(name);
+    lower.make_ascii_lowercase();
+    let at = COMMANDS.binary_search_by(|command| command.name.as_bytes().cmp(lower)).ok()?;
+    Some(&COMMANDS[at])
+}
+
+const fn command(
+    name: &'static str,
+    arity: i8,
+    flags: u8,
+    keys: (i8, i8, i8),
+    group: &'static str,
+    summary: &'static str,
+    run: fn(&mut Call<'_>) -> Outcome,
+) -> Command {
+    Command { name, arity, flags, keys, group, summary, run }
+}
+
+/// All of them, by name.
+#[rustfmt::skip] // a table
+pub static COMMANDS: &[Command] = &[
+    command("append", 3, W, ONE, "string", "Appends to a value; its new length", strings::append),
+    command("auth", -2, UNTRUSTED, NONE, "connection", "Says the password", connection::auth),
+    command("bgsave", -1, ADMIN, NONE, "server", "Begins a checkpoint", admin::bgsave),
+    command("client", -2, TRANSACTIONAL, NONE, "connection", "ID, GETNAME, SETNAME, SETINFO, INFO, LIST, KILL", client::client),
+    command("command", -1, TRANSACTIONAL, NONE, "server", "COUNT, DOCS, INFO, LIST", admin::command),
+    command("config", -2, ADMIN | TRANSACTIONAL, NONE, "server", "GET, SET", admin::config),
+    command("dbsize", 1, READ, NONE, "server", "Rows of the table; an estimate beyond 10,000", admin::dbsize),
+    command("decr", 2, W, ONE, "string", "Subtracts one", strings::decr),
+    command("decrby", 3, W, ONE, "string", "Subtracts", strings::decrby),
+    command("del", -2, W, ALL, "generic", "Removes keys; how many were there", keys::del),
+    command("discard", 1, TRANSACTIONAL | ENDS_QUEUE, NONE, "transactions", "Forgets what was queued since MULTI", transactions::discard),
+    command("echo", 2, TRANSACTIONAL, NONE, "connection", "Says it back", connection::echo),
+    command("exec", 1, TRANSACTIONAL | ENDS_QUEUE, NONE, "transactions", "Executes what was queued, as one serializable transaction", transactions::exec),
+    command("exists", -2, R, ALL, "generic", "How many of the keys are there", keys::exists),
+    command("expire", -3, W, ONE, "generic", "Not supported: rows do not expire", keys::no_expiry),
+    command("expireat", -3, W, ONE, "generic", "Not supported: rows do not expire", keys::no_expiry),
+    command("flushdb", -1, WRITE, NONE, "server", "Empties the table", admin::flushdb),
+    command("get", 2, R, ONE, "string", "A value", strings::get),
+    command("getdel", 2, W, ONE, "string", "A value, which is removed", strings::getdel),
+    command("getex", -2, W, ONE, "string", "A value; its options are not supported: rows do not expire", strings::getex),
+    command("getset", 3, W, ONE, "string", "Sets a value; the old one", strings::getset),
+    command("hello", -1, UNTRUSTED, NONE, "connection", "Chooses RESP2 or RESP3", connection::hello),
+    command("incr", 2, W, ONE, "string", "Adds one", strings::incr),
+    command("incrby", 3, W, ONE, "string", "Adds", strings::incrby),
+    command("info", -1, TRANSACTIONAL, NONE, "server", "About the server", admin::info),
+    command("keys", 2, READ, NONE, "generic", "Keys that match a pattern; SCAN is kinder", keys::keys),
+    command("kv.begin", 1, 0, NONE, "foreshore", "Begins a transaction, serializable, which is rolled back when idle", transactions::begin),
+    command("kv.commit", 1, TRANSACTIONAL, NONE, "foreshore", "Commits it", transactions::commit),
+    command("kv.delrange", -3, W, NONE, "foreshore", "Removes a range of keys: from, to, [LIMIT n]; how many", ordered::delrange),
+    command("kv.range", -3, R, NONE, "foreshore", "Rows in key order: from, to, [REV] [LIMIT n] [KEYS]", ordered::range),
+    command("kv.rollback", 1, TRANSACTIONAL, NONE, "foreshore", "Rolls it back", transactions::rollback),
+    command("kv.tables", 1, READ | TRANSACTIONAL, NONE, "foreshore", "Names of the tables", ordered::tables),
+    command("kv.use", 2, TRANSACTIONAL, NONE, "foreshore", "The table that further commands mean", ordered::use_table),
+    command("memory", -2, R, NONE, "server", "USAGE, STATS", admin::memory),
+    command("mget", -2, R, ALL, "string", "Values, all of one point in time", strings::mget),
+    command("mset", -3, W, PAIRS, "string", "Sets values, all or none", strings::mset),
+    command("msetnx", -3, W, PAIRS, "string", "Sets values if none of the keys is there", strings::msetnx),
+    command("multi", 1, TRANSACTIONAL | ENDS_QUEUE, NONE, "transactions", "Queues further commands for EXEC", transactions::multi),
+    command("persist", 2, W, ONE, "generic", "0: rows do not expire", keys::persist),
+    command("pexpire", -3, W, ONE, "generic", "Not supported: rows do not expire", keys::no_expiry),
+    command("pexpireat", -3, W, ONE, "generic", "Not supported: rows do not expire", keys::no_expiry),
+    command("ping", -1, TRANSACTIONAL, NONE, "connection", "PONG, or what was said", connection::ping),
+    command("psetex", 4, W, ONE, "string", "Not supported: rows do not expire", keys::no_expiry),
+    command("pttl", 2, R, ONE, "generic", "-1: a row does not expire; -2: no such row", keys::ttl),
+    command("quit", -1, UNTRUSTED | TRANSACTIONAL | ENDS_QUEUE, NONE, "connection", "Ends the connection", connection::quit),
+    command("reset", 1, UNTRUSTED | TRANSACTIONAL | ENDS_QUEUE, NONE, "connection", "The connection as it was at first", connection::reset),
+    command("scan", -2, R, NONE, "generic", "Some keys, and where to go on: cursor, [MATCH pattern] [COUNT n]", keys::scan),
+    command("select", 2, TRANSACTIONAL, NONE, "connection", "The database, 0 to 15, that further commands mean: table db0 to db15", connection::select),
+    command("set", -3, W, ONE, "string", "Sets a value: [NX | XX] [GET]", strings::set),
+    command("setex", 4, W, ONE, "string", "Not supported: rows do not expire", keys::no_expiry),
+    command("setnx", 3, W, ONE, "string", "Sets a value if there is none", strings::setnx),
+    command("shutdown", -1, ADMIN, NONE, "server", "Ends the server, when all is written", admin::shutdown),
+    command("slowlog", -2, ADMIN | TRANSACTIONAL, NONE, "server", "GET, LEN, RESET", admin::slowlog),
+    command("strlen", 2, R, ONE, "string", "Bytes of a value", strings::strlen),
+    command("ttl", 2, R, ONE, "generic", "-1: a row does not expire; -2: no such row", keys::ttl),
+    command("type", 2, R, ONE, "generic", "string, or none", keys::kind),
+    command("unlink", -2, W, ALL, "generic", "Removes keys; how many were there", keys::del),
+    command("unwatch", 1, TRANSACTIONAL, NONE, "transactions", "Watches nothing any more", transactions::unwatch),
+    command("watch", -2, READ | TRANSACTIONAL | ENDS_QUEUE, ALL, "transactions", "EXEC will not happen if one of the keys changes", transactions::watch),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::{Limits, Parser};
+
+    #[test]
+    fn they_are_in_order_and_found_in_any_case() {
+        assert!(COMMANDS.is_sorted_by(|a, b| a.name < b.name), "the search is binary");
+        for command in COMMANDS {
+            let found = find(command.name.to_uppercase().as_bytes()).expect("it is there");
+            assert_eq!(found.name, command.name);
+        }
+        assert!(find(b"").is_none() && find(b"gett").is_none() && find(&[b'x'; 100]).is_none());
+    }
+
+    #[test]
+    fn keys_are_told_from_other_arguments() {
+        for (line, expected) in [
+            ("get k", "k"),
+            ("set k v NX", "k"),
+            ("del a b c", "a b c"),
+            ("mset a 1 b 2", "a b"),
+            ("mset a 1 b", "a b"),
+            ("ping x", ""),
+            ("kv.range a b", ""),
+        ] {
+            let mut parser = Parser::new(Limits::STRANGER);
+            let line = format!("{line}\n");
+            parser.advance(line.as_bytes()).unwrap().unwrap();
+            let args = parser.args(line.as_bytes());
+            let keys: Vec<_> = find(args.at(0)).unwrap().keys_of(&args).collect();
+            assert_eq!(keys.join(&b' '), expected.as_bytes(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! MULTI, EXEC and WATCH as Redis has them, on serializable transactions; and KV.BEGIN, which Redis has not: a transaction
+//! whose commands are answered one by one.
+//!
+//! EXEC is one transaction. One that loses against others is executed again as a whole; nothing of it is seen before.
+//!
+//! WATCH: EXEC happens only if each watched key has, under the transaction's lock, the value it had when it was watched,
+//! and if this client, whenever it has read one since by its name, saw that value. So what EXEC does is as if the client
+//! had read and written in one instant. A value that was changed and changed back unseen is no conflict, unlike in Redis.
+
+use super::{Call, CommandError, Next, Outcome, refused, run, table};
+use crate::request::OwnedArgs;
+use crate::session::{Queue, WATCHED_MAX};
+use crate::shared::OPEN_TRANSACTIONS_MAX;
+use foreshore::{Error, Transaction};
+
+pub fn multi(call: &mut Call<'_>) -> Outcome {
+    if call.session.queue.is_some() {
+        return refused("ERR MULTI calls can not be nested");
+    }
+    if call.session.transaction.is_some() {
+        return refused("ERR MULTI is not possible after KV.BEGIN; its commands are a transaction already");
+    }
+    call.session.queue = Some(Queue::default());
+    call.reply().ok();
+    Ok(Next::Go)
+}
+
+/// Keeps a command for EXEC.
+pub fn queue(call: &mut Call<'_>) -> Outcome {
+    let args = OwnedArgs::from(call.args);
+    let max = call.shared.options.queue_bytes_max;
+    let queue = call.session.queue.as_mut().expect("only asked after MULTI");
+    if queue.bytes + args.bytes() > max {
+        queue.is_broken = true;
+        return refused(format!(
+            "ERR more than {max} bytes of commands are queued; use smaller transactions"
+        ));
+    }
+    queue.bytes += args.bytes();
+    queue.commands.push(args);
+    call.reply().simple("QUEUED");
+    Ok(Next::Go)
+}
+
+pub fn discard(call: &mut Call<'_>) -> Outcome {
+    if call.session.queue.take().is_none() {
+        return refused("ERR DISCARD without MULTI");
+    }
+    call.session.unwatch();
+    call.reply().ok();
+    Ok(Next::Go)
+}
+
+pub fn exec(call: &mut Call<'_>) -> Outcome {
+    let Some(queue) = call.session.queue.take() else {
+        return refused("ERR EXEC without MULTI");
+    };
+    if queue.is_broken {
+        call.session.unwatch();
+        return refused("EXECABORT Transaction discarded because of previous errors.");
+    }
+    let target = call.session.target.clone();
+    let done = attempt(call, &queue);
+    match &done {
+        Ok(()) => call.session.unwatch(),
+        Err(error) => {
+            call.session.target = target;
+            if error.is_of_the_moment() || matches!(error, CommandError::Engine(Error::TableDropped { .. })) {
+                call.session.queue = Some(Queue { is_executing: true, ..queue }); // to be tried again
+            }
+        }
+    }
+    done.map(|()| Next::Go)
+}
+
+fn attempt(call: &mut Call<'_>, queue: &Queue) -> Result<(), CommandError> {
+    call.session.has_written = true; // what it has read may be younger than what is durable
+    let transaction = call.shared.begin()?;
+    if !call.session.is_watch_kept(&transaction)? {
+        call.reply().null_array();
+        return Ok(());
+    }
+    call.session.transaction = Some(transaction);
+    call.reply().array(queue.commands.len());
+    let done = queue.commands.iter().try_for_each(|command| part(call, command));
+    let transaction = call.session.transaction.take().expect("no command of a queue ends it");
+    done?;
+    Ok(transaction.commit()?)
+}
+
+/// Executes one of the queued commands.
+fn part(call: &mut Call<'_>, command: &OwnedArgs) -> Result<(), CommandError> {
+    let args = command.args();
+    let found = table::find(args.at(0)).expect("it was found when it was queued");
+    let (session, out) = (&mut *call.session, &mut *call.out);
+    let start = out.len();
+    let mut call = Call { shared: call.shared, session, args, out };
+    match run(&mut call, found) {
+        Ok(_) => Ok(()),
+        Err(error) if error.is_of_the_command() => {
+            call.out.truncate(start);
+            call.reply().error(&error.text());
+            Ok(())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+pub fn watch(call: &mut Call<'_>) -> Outcome {
+    if call.session.queue.is_some() || call.session.transaction.is_some() {
+        return refused("ERR WATCH inside a transaction is not allowed");
+    }
+    if call.session.watched.len() + call.args.len() - 1 > WATCHED_MAX {
+        return refused(format!("ERR at most {WATCHED_MAX} keys can be watched at a time"));
+    }
+    for key in call.args.from(1) {
+        call.session.watch(key)?;
+    }
+    call.reply().ok();
+    Ok(Next::Go)
+}
+
+pub fn unwatch(call: &mut Call<'_>) -> Outcome {
+    call.session.unwatch();
+    call.reply().ok();
+    Ok(Next::Go)
+}
+
+pub fn begin(call: &mut Call<'_>) -> Outcome {
+    let Some(open) = call.shared.begin_open()? else {
+        return refused(format!(
+            "BUSY {OPEN_TRANSACTIONS_MAX} transactions are open; try again when some have ended"
+        ));
+    };
+    call.session.unwatch();
+    (call.session.transaction, call.session.place) = (Some(open.transaction), Some(open.place));
+    call.reply().ok();
+    Ok(Next::Go)
+}
+
+pub fn commit(call: &mut Call<'_>) -> Outcome {
+    call.session.has_written = true; // what it has read may be younger than what is durable
+    end(call, Transaction::commit)
+}
+
+pub fn rollback(call: &mut Call<'_>) -> Outcome {
+    end(call, Transaction::rollback)
+}
+
+fn end(call: &mut Call<'_>, end: impl FnOnce(Transaction) -> Result<(), Error>) -> Outcome {
+    if call.session.place.is_none() {
+        return refused("ERR there is no transaction; KV.BEGIN begins one");
+    }
+    let transaction = call.session.transaction.take().expect("it goes together with its place");
+    let ended = end(transaction);
+    call.session.place = None;
+    ended?;
+    call.reply().ok();
+    Ok(Next::Go)
+}

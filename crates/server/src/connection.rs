@@ -1,0 +1,355 @@
+//! One client's connection: bytes in, requests executed in their order, replies out.
+//!
+//! Invariants:
+//! - C1: requests are executed one after another, and replies leave in their order.
+//! - C2: what is kept for a client is bounded: half a request, `replies_bytes_max` and one reply, a queue.
+//! - C3: no byte of a reply leaves before the batch that it belongs to is durable, if replies wait for that.
+
+use crate::chores::Work;
+use crate::commands::{self, Attempt, Call, Next};
+use crate::counters::Counters;
+use crate::reply::Reply;
+use crate::request::{Limits, Parser};
+use crate::session::Session;
+use crate::shared::Shared;
+use mio::net::TcpStream;
+use std::io::{ErrorKind, Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+/// Memory that a connection keeps for its next requests and replies.
+const KEPT_BYTES: usize = 16 << 10;
+
+/// The pause before a command that met a lock is tried again: at first, and at most.
+const PAUSE_FIRST: Duration = Duration::from_millis(1);
+const PAUSE_MAX: Duration = Duration::from_millis(20);
+
+/// A client's connection.
+pub struct Connection {
+    pub stream: TcpStream,
+    pub session: Session,
+    parser: Parser,
+    /// Bytes received and not yet executed.
+    input: Vec<u8>,
+    replies: Replies,
+    /// Commands are not executed while this is set: its reply comes first.
+    pub waits_for_chore: bool,
+    put_off: Option<PutOff>,
+    /// Set when nothing more is executed; it closes when all is sent.
+    pub is_closing: bool,
+    /// The client will send nothing more.
+    has_ended: bool,
+    /// As the operating system said last.
+    pub is_readable: bool,
+    pub is_writable: bool,
+    /// The end is behind what is there to be read: it must be read up to there, since nobody will tell again.
+    pub is_read_closed: bool,
+    /// Since when the request at hand is incomplete.
+    incomplete_since: Option<Instant>,
+    /// When bytes last came or went.
+    active: Instant,
+}
+
+/// A command that met a lock.
+struct PutOff {
+    since: Instant,
+    pause: Duration,
+}
+
+/// Why no further request was executed.
+pub enum Stop {
+    /// All that is there is executed.
+    NeedsInput,
+    /// Others' turn.
+    Enough,
+    /// The command at hand is to be tried again after this.
+    PutOff(Duration),
+    /// This makes the next reply.
+    Chore(Work),
+    /// Replies must leave first, or the connection closes.
+    Waits,
+}
+
+/// What became of reading or writing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Io {
+    /// Something was done.
+    Progress,
+    /// Nothing can be done now.
+    Blocked,
+    /// The connection is of no more use.
+    Broken,
+}
+
+/// Replies that have not left yet. Positions count all bytes of the connection.
+#[derive(Default)]
+struct Replies {
+    bytes: Vec<u8>,
+    /// Position of `bytes[0]`.
+    base: u64,
+    /// Bytes of `bytes` that have left.
+    sent: usize,
+    /// Up to here they may leave, while `held` is not 0.
+    free: u64,
+    /// Batches that are not durable yet.
+    held: usize,
+}
+
+impl Replies {
+    fn end(&self) -> u64 {
+        self.base + self.bytes.len() as u64
+    }
+
+    fn unsent(&self) -> usize {
+        self.bytes.len() - self.sent
+    }
+
+    /// What may leave now (C3).
+    fn sendable(&self) -> &[u8] {
+        let end = if self.held == 0 { self.bytes.len() } else { (self.free - self.base) as usize };
+        &self.bytes[self.sent..end.max(self.sent)]
+    }
+
+    fn advance(&mut self, sent: usize) {
+        self.sent += sent;
+        if self.sent == self.bytes.len() {
+            self.base = self.end();
+            self.sent = 0;
+            self.bytes.clear();
+            self.bytes.shrink_to(KEPT_BYTES);
+            self.free = self.free.max(self.base);
+        }
+    }
+}
+
+impl Connection {
+    pub fn new(stream: TcpStream, session: Session, shared: &Shared) -> Self {
+        let mut connection = Self {
+            stream,
+            session,
+            parser: Parser::new(Limits::STRANGER),
+            input: Vec::new(),
+            replies: Replies::default(),
+            waits_for_chore: false,
+            put_off: None,
+            is_closing: false,
+            has_ended: false,
+            is_readable: true,
+            is_writable: true,
+            is_read_closed: false,
+            incomplete_since: None,
+            active: Instant::now(),
+        };
+        connection.set_limits(shared);
+        connection
+    }
+
+    fn set_limits(&mut self, shared: &Shared) {
+        self.parser.set_limits(if self.session.is_trusted {
+            shared.options.limits
+        } else {
+            Limits::STRANGER
+        });
+    }
+
+    /// Executes up to `budget` of the requests that are there.
+    pub fn execute(&mut self, shared: &Arc<Shared>, budget: &mut usize) -> Stop {
+        let mut at = 0;
+        let stop = loop {
+            if self.is_closing || self.waits_for_chore {
+                break Stop::Waits;
+            }
+            if self.is_full(shared) {
+                break Stop::Waits;
+            }
+            if *budget == 0 {
+                break Stop::Enough;
+            }
+            match self.parser.advance(&self.input[at..]) {
+                Ok(Some(bytes)) => {
+                    *budget -= 1;
+                    let next = self.execute_one(shared, at);
+                    if let Attempt::PutOff = next {
+                        break Stop::PutOff(self.put_off(shared));
+                    }
+                    self.put_off = None;
+                    self.parser.finish();
+                    self.set_limits(shared);
+                    at += bytes;
+                    match next {
+                        Attempt::Done(Next::Close) => self.is_closing = true,
+                        Attempt::Done(Next::Chore(work)) => break Stop::Chore(work),
+                        Attempt::Done(Next::Go) | Attempt::PutOff => {}
+                    }
+                }
+                Ok(None) => break self.needs_input(at),
+                Err(error) => {
+                    // Where the next request begins is unknown.
+                    Reply::new(&mut self.replies.bytes, self.session.protocol).error(&format!("ERR {error}"));
+                    self.is_closing = true;
+                }
+            }
+        };
+        self.input.drain(..at);
+        if self.input.is_empty() {
+            self.input.shrink_to(KEPT_BYTES);
+        }
+        stop
+    }
+
+    fn needs_input(&mut self, at: usize) -> Stop {
+        let is_incomplete = at < self.input.len();
+        self.incomplete_since = is_incomplete.then(|| match self.incomplete_since {
+            Some(since) if at == 0 => since,
+            _ => Instant::now(),
+        });
+        if self.has_ended {
+            self.is_closing = true;
+            return Stop::Waits;
+        }
+        Stop::NeedsInput
+    }
+
+    /// Executes the request at `at`, which the parser has read.
+    fn execute_one(&mut self, shared: &Arc<Shared>, at: usize) -> Attempt {
+        let args = self.parser.args(&self.input[at..]);
+        if args.is_empty() {
+            return Attempt::Done(Next::Go);
+        }
+        let timeout = Duration::from_millis(shared.lock_timeout_ms.load(Relaxed));
+        let is_last = self.put_off.as_ref().is_some_and(|put_off| put_off.since.elapsed() >= timeout);
+        let begun = Instant::now();
+        let (session, out) = (&mut self.session, &mut self.replies.bytes);
+        let done = commands::execute(&mut Call { shared, session, args, out }, is_last);
+        let took = begun.elapsed();
+        if shared.slow_log.wants(took) {
+            let client = &self.session.client;
+            let name = client.told.lock().name.clone();
+            shared.slow_log.note(took, args.from(0), (client.addr.to_string(), name));
+        }
+        done
+    }
+
+    fn put_off(&mut self, shared: &Shared) -> Duration {
+        Counters::add(&shared.counters[self.session.client.home].put_off, 1);
+        let put_off =
+            self.put_off.get_or_insert_with(|| PutOff { since: Instant::now(), pause: PAUSE_FIRST / 2 });
+        put_off.pause = (put_off.pause * 2).min(PAUSE_MAX);
+        put_off.pause
+    }
+
+    /// Reads what has come, into `scratch` first.
+    pub fn receive(&mut self, scratch: &mut [u8], counters: &Counters) -> Io {
+        if self.has_ended {
+            self.is_readable = false;
+            return Io::Blocked;
+        }
+        match self.stream.read(scratch) {
+            Ok(0) => {
+                self.has_ended = true;
+                self.is_readable = false;
+                Io::Progress
+            }
+            Ok(bytes) => {
+                self.input.extend_from_slice(&scratch[..bytes]);
+                self.active = Instant::now();
+                // Edge-triggered: less than asked for means that there is no more for now.
+                self.is_readable = bytes == scratch.len() || self.is_read_closed;
+                Counters::add(&counters.received_bytes, bytes as u64);
+                Io::Progress
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.is_readable = false;
+                Io::Blocked
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => Io::Progress,
+            Err(_) => Io::Broken,
+        }
+    }
+
+    /// Sends what may leave.
+    pub fn send(&mut self, counters: &Counters) -> Io {
+        while self.is_writable && !self.replies.sendable().is_empty() {
+            match self.stream.write(self.replies.sendable()) {
+                Ok(0) => return Io::Broken,
+                Ok(bytes) => {
+                    self.replies.advance(bytes);
+                    self.active = Instant::now();
+                    Counters::add(&counters.sent_bytes, bytes as u64);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_writable = false,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Io::Broken,
+            }
+        }
+        if self.is_closing && !self.waits_for_chore && self.replies.unsent() == 0 {
+            return Io::Broken;
+        }
+        if self.replies.sendable().is_empty() { Io::Progress } else { Io::Blocked }
+    }
+
+    /// Must replies leave before more is executed (C2)?
+    pub fn is_full(&self, shared: &Shared) -> bool {
+        self.replies.unsent() >= shared.options.replies_bytes_max
+    }
+
+    /// Withholds the replies written so far until a batch is durable; returns where they end. Earlier ones may leave
+    /// as before.
+    pub fn hold(&mut self, begun_at: u64) -> u64 {
+        if self.replies.held == 0 {
+            self.replies.free = begun_at;
+        }
+        self.replies.held += 1;
+        self.session.has_written = false;
+        self.replies.end()
+    }
+
+    /// The oldest batch that is held back is durable, whose replies end at `end`.
+    pub fn release(&mut self, end: u64) {
+        self.replies.held -= 1;
+        self.replies.free = end;
+    }
+
+    /// Where the replies end.
+    pub fn end(&self) -> u64 {
+        self.replies.end()
+    }
+
+    /// Takes the reply of a chore.
+    pub fn chore_done(&mut self, reply: &[u8]) {
+        self.replies.bytes.extend_from_slice(reply);
+        self.waits_for_chore = false;
+    }
+
+    /// Executes nothing more; what was begun and not committed is undone.
+    pub fn close(&mut self) {
+        self.is_closing = true;
+        self.session.abandon();
+    }
+
+    /// Has it stalled, or been idle, for too long? Also tells others how it is.
+    pub fn is_overdue(&self, shared: &Shared, now: Instant) -> bool {
+        self.tell();
+        let quiet = now.saturating_duration_since(self.active);
+        let stall = shared.options.stall_timeout;
+        let idle = Duration::from_secs(shared.idle_timeout_s.load(Relaxed));
+        let is_incomplete =
+            self.incomplete_since.is_some_and(|since| now.saturating_duration_since(since) > stall);
+        let is_stuck = !self.session.is_trusted || !self.replies.sendable().is_empty();
+        is_incomplete
+            || (is_stuck && quiet > stall)
+            || (!idle.is_zero() && quiet > idle && !self.waits_for_chore)
+    }
+
+    fn tell(&self) {
+        let mut told = self.session.client.told.lock();
+        told.active = self.active;
+        told.in_transaction = self.session.queue.is_some() || self.session.place.is_some();
+        told.protocol = if self.session.protocol == crate::reply::Protocol::Resp2 { 2 } else { 3 };
+        told.command = self.session.last_command;
+        if told.table != self.session.target.name() {
+            told.table = self.session.target.name().to_owned();
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! An event loop: one thread that serves its clients, and waits for nothing but readiness.
+//!
+//! A round: who is ready has a turn, in which its requests are executed; then, if replies must wait for the device, one
+//! ticket is taken for all that was written in the round; then replies leave. What would take long or might block goes
+//! elsewhere: the device to `syncer.rs`, walks through tables to `chores.rs`, locks of others to a later round.
+
+use crate::chores::Chore;
+use crate::clients::Client;
+use crate::commands::default_table;
+use crate::connection::{Connection, Io, Stop};
+use crate::counters::Counters;
+use crate::session::Session;
+use crate::shared::Shared;
+use crate::syncer::Syncer;
+use foreshore::Error;
+use mio::{Events, Interest, Poll, Token, Waker};
+use parking_lot::Mutex;
+use slab::Slab;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::io::{self, ErrorKind};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
+
+const WAKER: Token = Token(usize::MAX);
+
+/// Requests of one client in one turn.
+const REQUESTS_PER_TURN: usize = 256;
+
+/// Bytes read at a time.
+const READ_BYTES: usize = 64 << 10;
+
+/// How often overdue clients are looked for.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// What others tell a loop.
+pub enum Message {
+    /// A new client.
+    Client(TcpStream, Arc<Client>),
+    /// A chore's reply.
+    ChoreDone {
+        /// The client's place and id.
+        client: (usize, u64),
+        /// Its bytes.
+        reply: Vec<u8>,
+    },
+    /// This client is to go.
+    Kill(u64),
+}
+
+/// The way into a loop, from any thread.
+pub struct Inbox {
+    messages: Mutex<Vec<Message>>,
+    waker: Waker,
+}
+
+impl Inbox {
+    /// Leaves a message.
+    pub fn send(&self, message: Message) {
+        self.messages.lock().push(message);
+        self.wake();
+    }
+
+    /// Makes the loop look around.
+    pub fn wake(&self) {
+        // The only way to fail is a waker without its loop, which has nothing to look at any more.
+        let _ = self.waker.wake();
+    }
+}
+
+/// Replies that wait for the device.
+struct Held {
+    batch: u64,
+    client: (usize, u64),
+    end: u64,
+}
+
+/// The loop.
+pub struct EventLoop {
+    home: usize,
+    shared: Arc<Shared>,
+    poll: Poll,
+    inbox: Arc<Inbox>,
+    syncer: Option<Syncer>,
+    connections: Slab<Connection>,
+    /// Who has a turn in the next round.
+    ready: Vec<usize>,
+    /// Whose command is to be tried again, and when.
+    put_off: BinaryHeap<Reverse<(Instant, usize, u64)>>,
+    /// In the order of their batches.
+    held: VecDeque<Held>,
+    batch: u64,
+    scratch: Box<[u8]>,
+    looked: Instant,
+    /// When a shutdown gives up on clients that do not take their replies.
+    ends: Option<Instant>,
+}
+
+impl EventLoop {
+    /// A loop without clients, and the way into it.
+    pub fn new(home: usize, shared: Arc<Shared>) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let waker = Waker::new(poll.registry(), WAKER)?;
+        Ok(Self {
+            home,
+            shared,
+            poll,
+            inbox: Arc::new(Inbox { messages: Mutex::default(), waker }),
+            syncer: None,
+            connections: Slab::new(),
+            ready: Vec::new(),
+            put_off: BinaryHeap::new(),
+            held: VecDeque::new(),
+            batch: 0,
+            scratch: vec![0; READ_BYTES].into(),
+            looked: Instant::now(),
+            ends: None,
+        })
+    }
+
+    /// The way into it.
+    pub fn inbox(&self) -> Arc<Inbox> {
+        self.inbox.clone()
+    }
+
+    /// Replies to writes wait for this.
+    pub fn set_syncer(&mut self, syncer: Syncer) {
+        self.syncer = Some(syncer);
+    }
+
+    /// Serves until the server stops.
+    ///
+    /// Errors: those of `epoll_wait`, after which nothing goes on.
+    pub fn run(mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(1024);
+        while !self.has_ended() {
+            match self.poll.poll(&mut events, Some(self.patience())) {
+                Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
+                _ => {}
+            }
+            for event in &events {
+                self.note(event);
+            }
+            self.read_messages();
+            self.round();
+        }
+        Ok(())
+    }
+
+    fn has_ended(&self) -> bool {
+        self.ends.is_some_and(|ends| self.connections.is_empty() || Instant::now() >= ends)
+    }
+
+    /// How long the loop may sleep.
+    fn patience(&self) -> Duration {
+        if !self.ready.is_empty() {
+            return Duration::ZERO;
+        }
+        let next = self.put_off.peek().map(|Reverse((at, ..))| at.saturating_duration_since(Instant::now()));
+        // `epoll_wait` counts milliseconds and rounds up.
+        next.map_or(LOOK, |next| next.min(LOOK))
+    }
+
+    fn note(&mut self, event: &mio::event::Event) {
+        let Some(connection) = self.connections.get_mut(event.token().0) else { return };
+        connection.is_read_closed |= event.is_read_closed() || event.is_error();
+        connection.is_readable |= event.is_readable() || connection.is_read_closed;
+        connection.is_writable |= event.is_writable() || event.is_error();
+        self.ready.push(event.token().0);
+    }
+
+    fn read_messages(&mut self) {
+        let messages = std::mem::take(&mut *self.inbox.messages.lock());
+        for message in messages {
+            match message {
+                Message::Client(stream, client) => self.welcome(stream, client),
+                Message::ChoreDone { client, reply } => {
+                    if let Some(connection) = self.find(client) {
+                        connection.chore_done(&reply);
+                        self.ready.push(client.0);
+                    }
+                }
+                Message::Kill(id) => {
+                    let found = self.connections.iter().find(|(_, c)| c.session.client.id == id);
+                    if let Some(at) = found.map(|(at, _)| at) {
+                        self.leave(at);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The connection at this place, if it is still this client's.
+    fn find(&mut self, (at, id): (usize, u64)) -> Option<&mut Connection> {
+        self.connections.get_mut(at).filter(|connection| connection.session.client.id == id)
+    }
+
+    fn welcome(&mut self, stream: TcpStream, client: Arc<Client>) {
+        let id = client.id;
+        if self.shared.is_stopping() || self.enter(stream, client).is_err() {
+            self.shared.clients.leave(id);
+            self.count_dropped();
+        }
+    }
+
+    fn enter(&mut self, stream: TcpStream, client: Arc<Client>) -> Result<(), Error> {
+        let target = self.shared.open(&default_table())?;
+        let session = Session::new(client, target, self.shared.options.password.is_none());
+        let entry = self.connections.vacant_entry();
+        let mut stream = mio::net::TcpStream::from_std(stream);
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        self.poll
+            .registry()
+            .register(&mut stream, Token(entry.key()), interest)
+            .map_err(|error| Error::Argument(error.to_string()))?;
+        self.ready.push(entry.key());
+        entry.insert(Connection::new(stream, session, &self.shared));
+        Ok(())
+    }
+
+    fn round(&mut self) {
+        let now = Instant::now();
+        while self.put_off.peek().is_some_and(|Reverse((at, ..))| *at <= now) {
+            let Reverse((_, at, id)) = self.put_off.pop().expect("just seen");
+            if self.find((at, id)).is_some() {
+                self.ready.push(at);
+            }
+        }
+        self.release_durable();
+        self.stop_if_asked();
+        let mut turns = std::mem::take(&mut self.ready);
+        turns.sort_unstable();
+        turns.dedup();
+        let begun_at: Vec<_> =
+            turns.iter().map(|&at| self.connections.get(at).map(Connection::end)).collect();
+        turns.iter().for_each(|&at| self.turn(at));
+        self.hold(&turns, &begun_at);
+        turns.iter().for_each(|&at| self.send(at));
+        if now.saturating_duration_since(self.looked) >= LOOK {
+            self.looked = now;
+            self.drop_overdue(now);
+        }
+    }
+
+    /// Executes what a client has sent.
+    fn turn(&mut self, at: usize) {
+        let mut budget = REQUESTS_PER_TURN;
+        loop {
+            let Some(connection) = self.connections.get_mut(at) else { return };
+            match connection.execute(&self.shared, &mut budget) {
+                Stop::NeedsInput if connection.is_readable => {
+                    match connection.receive(&mut self.scratch, &self.shared.counters[self.home]) {
+                        Io::Progress => {}
+                        Io::Blocked => return,
+                        Io::Broken => return self.leave(at),
+                    }
+                }
+                Stop::NeedsInput | Stop::Waits => return,
+                Stop::Enough => return self.ready.push(at),
+                Stop::PutOff(pause) => {
+                    let id = connection.session.client.id;
+                    return self.put_off.push(Reverse((Instant::now() + pause, at, id)));
+                }
+                Stop::Chore(work) => {
+                    let client = (at, connection.session.client.id);
+                    connection.waits_for_chore = true;
+                    if !self.shared.chores.hand_over(Chore { work, home: self.home, client }) {
+                        connection.chore_done(b"-BUSY too many long commands wait; try again later\r\n");
+                    }
+                }
+            }
+        }
+    }
+
+    /// Withholds the replies of clients that have written in this round, whose replies began at `begun_at`.
+    fn hold(&mut self, turns: &[usize], begun_at: &[Option<u64>]) {
+        let Some(syncer) = &self.syncer else { return };
+        let batch = self.batch + 1;
+        let held_before = self.held.len();
+        for (&at, begun_at) in turns.iter().zip(begun_at) {
+            let Some(connection) = self.connections.get_mut(at) else { continue };
+            if connection.session.has_written {
+                let end = connection.hold(begun_at.unwrap_or_default());
+                let client = (at, connection.session.client.id);
+                self.held.push_back(Held { batch, client, end });
+            }
+        }
+        if self.held.len() == held_before {
+            return;
+        }
+        self.batch = batch;
+        Counters::add(&self.shared.counters[self.home].batches, 1);
+        match self.shared.ticket() {
+            Ok(ticket) => syncer.ask(batch, ticket),
+            Err(_) => syncer.progress.has_failed.store(true, SeqCst),
+        }
+    }
+
+    /// Lets replies leave whose batch is durable.
+    fn release_durable(&mut self) {
+        let Some(syncer) = &self.syncer else { return };
+        if syncer.progress.has_failed.load(SeqCst) {
+            // What cannot be acknowledged is not: those clients see the connection end.
+            for held in std::mem::take(&mut self.held) {
+                if self.find(held.client).is_some() {
+                    self.leave(held.client.0);
+                }
+            }
+            return;
+        }
+        let durable = syncer.progress.durable.load(SeqCst);
+        while self.held.front().is_some_and(|held| held.batch <= durable) {
+            let Held { client, end, .. } = self.held.pop_front().expect("just seen");
+            if let Some(connection) = self.find(client) {
+                connection.release(end);
+                self.ready.push(client.0);
+            }
+        }
+    }
+
+    fn send(&mut self, at: usize) {
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        let was_full = connection.is_full(&self.shared);
+        match connection.send(&self.shared.counters[self.home]) {
+            Io::Broken => self.leave(at),
+            // It had to wait for this.
+            _ if was_full && !connection.is_full(&self.shared) => self.ready.push(at),
+            _ => {}
+        }
+    }
+
+    fn stop_if_asked(&mut self) {
+        if self.shared.is_stopping() && self.ends.is_none() {
+            self.ends = Some(Instant::now() + self.shared.options.grace);
+            for (at, connection) in &mut self.connections {
+                connection.close();
+                self.ready.push(at);
+            }
+        }
+    }
+
+    fn drop_overdue(&mut self, now: Instant) {
+        let overdue = |(at, c): (usize, &Connection)| c.is_overdue(&self.shared, now).then_some(at);
+        let overdue: Vec<_> = self.connections.iter().filter_map(overdue).collect();
+        for at in overdue {
+            self.leave(at);
+            self.count_dropped();
+        }
+    }
+
+    fn count_dropped(&self) {
+        Counters::add(&self.shared.counters[self.home].dropped, 1);
+    }
+
+    /// Forgets a client.
+    fn leave(&mut self, at: usize) {
+        let mut connection = self.connections.remove(at);
+        // Closing the socket would deregister it too; an error changes nothing.
+        let _ = self.poll.registry().deregister(&mut connection.stream);
+        self.shared.clients.leave(connection.session.client.id);
+    }
+}

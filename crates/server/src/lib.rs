@@ -1,0 +1,34 @@
+//! Serves a Foreshore database over the Redis protocol: `foreshore serve`, as a library.
+//!
+//! What it answers, and how that differs from Redis, is in the repository's `docs/serve.md`. Begin with [`Server`].
+//!
+//! ```text
+//! accepting ─► event loops, one per core: request.rs ─► commands ─► engine ─► reply.rs
+//!                  │ withheld replies          │ what takes long       ▲
+//!                  ▼                           ▼                       │
+//!              syncer.rs (device)          chores.rs ──────────────────┘
+//! ```
+
+mod chores;
+mod clients;
+mod commands;
+mod connection;
+mod counters;
+mod cursors;
+mod event_loop;
+mod glob;
+mod inline;
+mod metrics;
+mod number;
+mod options;
+mod reply;
+pub mod request;
+mod server;
+mod session;
+mod shared;
+mod slow_log;
+mod syncer;
+
+pub use options::Options;
+pub use request::Limits;
+pub use server::{Handle, Server, StartError};

@@ -1,0 +1,125 @@
+//! How a server is set up, and what it refuses to be set up as.
+
+use crate::request::Limits;
+use foreshore::Durability;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Options of [`Server::start`](crate::Server::start).
+///
+/// ```
+/// use foreshore_server::Options;
+/// let options = Options { threads: 2, ..Options::default() };
+/// assert!(options.validate().is_ok());
+/// let open = Options { listen: "0.0.0.0:6379".parse().unwrap(), ..options };
+/// assert!(open.validate().unwrap_err().contains("password"));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where clients connect. Beyond this machine only with a password.
+    pub listen: SocketAddr,
+    /// Where Prometheus fetches `/metrics`, if anywhere. Needs no password: it tells counters and table names.
+    pub metrics: Option<SocketAddr>,
+    /// What AUTH asks for; `None`: nothing.
+    pub password: Option<String>,
+    /// Event loops, each a thread: one per core.
+    pub threads: usize,
+    /// What the reply to a write waits for.
+    pub durability: Durability,
+    /// Clients at a time; further ones are turned away.
+    pub clients_max: usize,
+    /// What a client may send in one request.
+    pub limits: Limits,
+    /// Unsent replies per client, in bytes, beyond which its further requests wait. One reply may exceed it.
+    pub replies_bytes_max: usize,
+    /// Bytes of commands that a client may queue between MULTI and EXEC.
+    pub queue_bytes_max: usize,
+    /// A client that has sent half a request, or does not take its replies, is disconnected after this.
+    pub stall_timeout: Duration,
+    /// A client that sends nothing is disconnected after this; zero: never.
+    pub idle_timeout: Duration,
+    /// A transaction begun with KV.BEGIN is rolled back if its client sends nothing for about this long.
+    pub transaction_timeout: Duration,
+    /// A command that waits this long for others' locks gives up.
+    pub lock_timeout: Duration,
+    /// Commands that take longer are put into the slow log.
+    pub slow_log_from: Duration,
+    /// How long a shutdown waits for clients to take their last replies.
+    pub grace: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 6379)),
+            metrics: None,
+            password: None,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            durability: Durability::Sync,
+            clients_max: 10_000,
+            limits: Limits { request_bytes: 1 << 20, arguments: 1 << 16 },
+            replies_bytes_max: 1 << 20,
+            queue_bytes_max: 16 << 20,
+            stall_timeout: Duration::from_secs(60),
+            idle_timeout: Duration::ZERO,
+            transaction_timeout: Duration::from_secs(10),
+            lock_timeout: Duration::from_secs(1),
+            slow_log_from: Duration::from_millis(10),
+            grace: Duration::from_secs(5),
+        }
+    }
+}
+
+impl Options {
+    /// Says what is wrong with them.
+    pub fn validate(&self) -> Result<(), String> {
+        if self.password.as_ref().is_some_and(String::is_empty) {
+            return Err("the password is empty; name one of at least one byte, or none".into());
+        }
+        if !self.listen.ip().is_loopback() && self.password.is_none() {
+            return Err(format!(
+                "{} can be reached from other machines, and no password is set; set one, or listen on 127.0.0.1",
+                self.listen
+            ));
+        }
+        if self.threads == 0 || self.clients_max == 0 {
+            return Err("a server needs at least one thread, and room for one client".into());
+        }
+        if self.limits.request_bytes < Limits::STRANGER.request_bytes
+            || self.limits.arguments < Limits::STRANGER.arguments
+        {
+            return Err(format!(
+                "requests must be allowed at least {} bytes and {} arguments",
+                Limits::STRANGER.request_bytes,
+                Limits::STRANGER.arguments
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_machines_need_a_password() {
+        let at = |listen: &str, password: Option<&str>| Options {
+            listen: listen.parse().expect("an address"),
+            password: password.map(Into::into),
+            ..Options::default()
+        };
+        for (listen, password, fine) in [
+            ("127.0.0.1:0", None, true),
+            ("127.9.9.9:0", None, true),
+            ("[::1]:0", None, true),
+            ("0.0.0.0:0", None, false),
+            ("[::]:0", None, false),
+            ("192.0.2.1:0", None, false),
+            ("0.0.0.0:0", Some("secret"), true),
+            ("127.0.0.1:0", Some(""), false),
+        ] {
+            assert_eq!(at(listen, password).validate().is_ok(), fine, "{listen} {password:?}");
+        }
+    }
+}

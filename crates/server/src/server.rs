@@ -1,0 +1,229 @@
+//! Starting, accepting, stopping.
+
+use crate::clients::Client;
+use crate::commands::default_table;
+use crate::event_loop::{EventLoop, Message};
+use crate::metrics;
+use crate::options::Options;
+use crate::shared::Shared;
+use crate::syncer::Syncer;
+use foreshore::Database;
+use rustix::net::sockopt;
+use std::io::{self, ErrorKind, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// A connection that says nothing is probed after this, and then at this interval, as often as this. So a peer that
+/// vanished is noticed within three minutes, whatever the timeouts are.
+const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(120);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
+const KEEP_ALIVE_PROBES: u32 = 4;
+
+/// How often the accepting thread looks whether the server is shutting down, and pauses when it cannot accept.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The options contradict each other, or are unsafe.
+    #[error("{0}")]
+    Options(String),
+    /// The operating system refused.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was attempted.
+        what: String,
+        /// Its reason.
+        source: io::Error,
+    },
+    /// The database refused.
+    #[error(transparent)]
+    Database(#[from] foreshore::Error),
+}
+
+/// A running server.
+///
+/// ```
+/// use foreshore::Database;
+/// use foreshore_server::{Options, Server};
+/// use std::io::{Read, Write};
+///
+/// let db = Database::in_memory()?;
+/// let options = Options { listen: "127.0.0.1:0".parse()?, ..Options::default() };
+/// let server = Server::start(db.clone(), options)?;
+/// let mut client = std::net::TcpStream::connect(server.addr())?;
+/// client.write_all(b"SET greeting hello\r\nQUIT\r\n")?;
+/// let mut replies = String::new();
+/// client.read_to_string(&mut replies)?;
+/// assert_eq!(replies, "+OK\r\n+OK\r\n");
+/// server.handle().stop();
+/// server.wait();
+/// assert_eq!(db.byte_table("db0")?.get(b"greeting")?.as_deref(), Some(&b"hello"[..]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Server {
+    shared: Arc<Shared>,
+    addr: SocketAddr,
+    metrics_addr: Option<SocketAddr>,
+    accepting: JoinHandle<()>,
+    loops: Vec<JoinHandle<()>>,
+    helpers: Vec<JoinHandle<()>>,
+}
+
+/// Stops a server from any thread.
+#[derive(Clone)]
+pub struct Handle(Arc<Shared>);
+
+impl Handle {
+    /// Begins the shutdown, and returns at once: nothing new is accepted or executed; replies to what was executed are
+    /// still sent, for [`Options::grace`]; transactions that clients hold are rolled back.
+    pub fn stop(&self) {
+        self.0.stop();
+    }
+}
+
+impl Server {
+    /// Starts serving `db`.
+    ///
+    /// Errors: options that are unsafe, an address that is taken, no threads.
+    pub fn start(db: Database, options: Options) -> Result<Self, StartError> {
+        options.validate().map_err(StartError::Options)?;
+        let (listener, addr) = listen(options.listen, "clients")?;
+        let metrics_listener = options.metrics.map(|addr| listen(addr, "/metrics")).transpose()?;
+        let metrics_addr = metrics_listener.as_ref().map(|(_, addr)| *addr);
+        let shared = Arc::new(Shared::new(db, Options { listen: addr, ..options }));
+        shared.open(&default_table())?;
+        let threads = |source| StartError::Io { what: "starting threads".into(), source };
+        let (loops, mut helpers) = start_loops(&shared).map_err(threads)?;
+        helpers.extend(shared.chores.start(&shared).map_err(threads)?);
+        if let Some((listener, _)) = metrics_listener {
+            helpers.push(metrics::start(&shared, listener).map_err(threads)?);
+        }
+        let accepting = start_accepting(&shared, listener).map_err(threads)?;
+        Ok(Self { shared, addr, metrics_addr, accepting, loops, helpers })
+    }
+
+    /// Where it listens; useful after asking for port 0.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Where `/metrics` is, if anywhere.
+    pub fn metrics_addr(&self) -> Option<SocketAddr> {
+        self.metrics_addr
+    }
+
+    /// What stops it.
+    pub fn handle(&self) -> Handle {
+        Handle(self.shared.clone())
+    }
+
+    /// Waits until it has been stopped, by a [`Handle`] or by SHUTDOWN, and all its threads have ended. Then the caller
+    /// can close the database.
+    pub fn wait(self) {
+        let Self { shared, accepting, loops, helpers, .. } = self;
+        // A thread that panicked has said so; the others still end as they should.
+        let _ = accepting.join();
+        loops.into_iter().for_each(|thread| _ = thread.join());
+        shared.chores.stop();
+        helpers.into_iter().for_each(|thread| _ = thread.join());
+    }
+}
+
+fn listen(addr: SocketAddr, what: &str) -> Result<(TcpListener, SocketAddr), StartError> {
+    let failed = |source| StartError::Io { what: format!("listening for {what} on {addr}"), source };
+    let listener = TcpListener::bind(addr).map_err(failed)?;
+    let addr = listener.local_addr().map_err(failed)?;
+    Ok((listener, addr))
+}
+
+type Threads = Vec<JoinHandle<()>>;
+
+/// Starts the event loops, and the syncers if replies wait for the device.
+fn start_loops(shared: &Arc<Shared>) -> io::Result<(Threads, Threads)> {
+    let new = |home| EventLoop::new(home, shared.clone());
+    let mut loops = (0..shared.options.threads).map(new).collect::<io::Result<Vec<_>>>()?;
+    let inboxes = loops.iter().map(EventLoop::inbox).collect();
+    assert!(shared.inboxes.set(inboxes).is_ok(), "a server is started once");
+    let mut syncers = Vec::new();
+    if shared.is_sync() {
+        for (home, event_loop) in loops.iter_mut().enumerate() {
+            let (syncer, thread) = Syncer::start(home, event_loop.inbox())?;
+            event_loop.set_syncer(syncer);
+            syncers.push(thread);
+        }
+    }
+    let run = |(home, event_loop): (usize, EventLoop)| {
+        let shared = shared.clone();
+        thread::Builder::new().name(format!("foreshore-loop-{home}")).spawn(move || {
+            if let Err(error) = event_loop.run() {
+                eprintln!("foreshore: an event loop ended, the server stops: {error}");
+                shared.stop();
+            }
+        })
+    };
+    Ok((loops.into_iter().enumerate().map(run).collect::<io::Result<_>>()?, syncers))
+}
+
+fn start_accepting(shared: &Arc<Shared>, listener: TcpListener) -> io::Result<JoinHandle<()>> {
+    listener.set_nonblocking(true)?;
+    let shared = shared.clone();
+    thread::Builder::new().name("foreshore-accept".into()).spawn(move || {
+        let mut next = 0;
+        while !shared.is_stopping() {
+            match listener.accept() {
+                Ok((stream, addr)) => {
+                    welcome(&shared, stream, addr, next);
+                    next = (next + 1) % shared.options.threads;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => wait_for_client(&listener),
+                // Out of files, or a client that was gone at once: others may leave, or come.
+                Err(_) => thread::sleep(LOOK),
+            }
+        }
+    })
+}
+
+/// Sleeps until a client comes, or for a while.
+fn wait_for_client(listener: &TcpListener) {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let timeout = Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as i64 };
+    // Whatever the reason for its end, the next step is to look.
+    let _ = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&timeout));
+}
+
+/// Gives a new client to the event loop `home`.
+fn welcome(shared: &Shared, stream: TcpStream, addr: SocketAddr, home: usize) {
+    let entered = set_up(&stream)
+        .ok()
+        .and_then(|()| shared.clients.enter(addr, home, &default_table(), shared.options.clients_max));
+    match entered {
+        Some(client) => give(shared, stream, client),
+        None => turn_away(shared, stream),
+    }
+}
+
+fn give(shared: &Shared, stream: TcpStream, client: Arc<Client>) {
+    let inboxes = shared.inboxes.get().expect("set before the first client");
+    inboxes[client.home].send(Message::Client(stream, client));
+}
+
+fn set_up(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nonblocking(true)?;
+    stream.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, KEEP_ALIVE_IDLE)?;
+    sockopt::set_tcp_keepintvl(stream, KEEP_ALIVE_INTERVAL)?;
+    sockopt::set_tcp_keepcnt(stream, KEEP_ALIVE_PROBES)?;
+    Ok(())
+}
+
+fn turn_away(shared: &Shared, mut stream: TcpStream) {
+    shared.turned_away.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    // Its buffer is empty: this does not block, and if it fails the closing says enough.
+    let _ = stream.write_all(b"-ERR max number of clients reached\r\n");
+}

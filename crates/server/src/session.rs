@@ -1,0 +1,239 @@
+//! What a client has set, begun, watched; and how its commands reach rows.
+//!
+//! A command outside a transaction is one of its own. Inside (between KV.BEGIN and its end, or in EXEC) it is a part: if it
+//! fails, what it did is undone and the transaction goes on.
+
+use crate::clients::Client;
+use crate::commands::CommandError;
+use crate::reply::Protocol;
+use crate::request::OwnedArgs;
+use crate::shared::{Place, Shared, Target};
+use foreshore::{Error, Transaction, TransactionBytes};
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// Keys that a client may watch at a time.
+pub const WATCHED_MAX: usize = 1024;
+
+/// A client's state.
+pub struct Session {
+    /// As others see it.
+    pub client: Arc<Client>,
+    /// As HELLO asked.
+    pub protocol: Protocol,
+    /// Has it said the password, or is there none?
+    pub is_trusted: bool,
+    /// The table its commands mean.
+    pub target: Target,
+    /// Commands between MULTI and EXEC.
+    pub queue: Option<Queue>,
+    /// Keys watched, with what they were.
+    pub watched: Vec<Watched>,
+    /// Has a watched key been seen to be something else?
+    pub is_watch_broken: bool,
+    /// The transaction that commands are part of.
+    pub transaction: Option<Transaction>,
+    /// Set while that is one that the client holds.
+    pub place: Option<Place>,
+    /// Has it done something whose reply must wait for the device?
+    pub has_written: bool,
+    /// The value read last.
+    pub value: Vec<u8>,
+    /// The name of the command executed last.
+    pub last_command: &'static str,
+}
+
+/// Commands between MULTI and EXEC.
+#[derive(Default)]
+pub struct Queue {
+    /// In their order.
+    pub commands: Vec<OwnedArgs>,
+    /// Memory, in bytes.
+    pub bytes: usize,
+    /// One was refused: EXEC will refuse all.
+    pub is_broken: bool,
+    /// EXEC has begun, and may have to begin again.
+    pub is_executing: bool,
+}
+
+/// A watched key.
+pub struct Watched {
+    /// Its table.
+    pub target: Target,
+    /// The key.
+    pub key: Vec<u8>,
+    /// Its value when it was watched.
+    pub value: Option<Vec<u8>>,
+}
+
+/// Rows, from either end.
+pub type Rows = Box<dyn DoubleEndedIterator<Item = Result<(Vec<u8>, Vec<u8>), Error>>>;
+
+impl Session {
+    /// A client that has just come.
+    pub fn new(client: Arc<Client>, target: Target, is_trusted: bool) -> Self {
+        Self {
+            client,
+            protocol: Protocol::default(),
+            is_trusted,
+            target,
+            queue: None,
+            watched: Vec::new(),
+            is_watch_broken: false,
+            transaction: None,
+            place: None,
+            has_written: false,
+            value: Vec::new(),
+            last_command: "none",
+        }
+    }
+
+    /// Reads the value of `key` into `self.value`; is there one?
+    pub fn read(&mut self, key: &[u8]) -> Result<bool, Error> {
+        let table = self.target.table();
+        match &self.transaction {
+            Some(transaction) => return transaction.bytes(table).get_into(key, &mut self.value),
+            None if self.watched.is_empty() => return table.get_into(key, &mut self.value),
+            None => {}
+        }
+        let mut value = std::mem::take(&mut self.value);
+        let found = table.get_into(key, &mut value)?;
+        self.note_read(key, found.then_some(&value));
+        self.value = value;
+        Ok(found)
+    }
+
+    /// Reads many keys at one point in time.
+    pub fn read_all(&mut self, shared: &Shared, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, Error> {
+        let table = self.target.table();
+        if let Some(transaction) = &self.transaction {
+            return transaction.bytes(table).multi_get(keys);
+        }
+        let values = shared.db.snapshot()?.bytes(table).multi_get(keys)?;
+        for (key, value) in keys.iter().zip(&values) {
+            self.note_read(key, value.as_deref());
+        }
+        Ok(values)
+    }
+
+    /// Rows of a range, outside a transaction those at one point in time.
+    pub fn rows(&self, shared: &Shared, bounds: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Rows, Error> {
+        let table = self.target.table();
+        Ok(match &self.transaction {
+            Some(transaction) => Box::new(transaction.bytes(table).range(bounds)),
+            None => Box::new(shared.db.snapshot()?.bytes(table).range(bounds)),
+        })
+    }
+
+    /// Sets the value of `key`.
+    pub fn put(&mut self, shared: &Shared, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        self.has_written = true;
+        match &self.transaction {
+            Some(transaction) => transaction.bytes(self.target.table()).put(key, value),
+            None => self.target.writer(shared).put(key, value),
+        }
+    }
+
+    /// Sets the value of `key` unless it has one; says whether it did.
+    pub fn insert(&mut self, shared: &Shared, key: &[u8], value: &[u8]) -> Result<bool, Error> {
+        self.has_written = true;
+        match &self.transaction {
+            Some(transaction) => transaction.bytes(self.target.table()).insert(key, value),
+            None => self.target.writer(shared).insert(key, value),
+        }
+    }
+
+    /// Removes `key`; says whether it was there.
+    pub fn remove(&mut self, shared: &Shared, key: &[u8]) -> Result<bool, Error> {
+        self.has_written = true;
+        match &self.transaction {
+            Some(transaction) => transaction.bytes(self.target.table()).remove(key),
+            None => self.target.writer(shared).remove(key),
+        }
+    }
+
+    /// Does several things to rows, all or none.
+    pub fn atomically<R>(
+        &mut self,
+        shared: &Shared,
+        work: impl FnOnce(&TransactionBytes<'_>) -> Result<R, CommandError>,
+    ) -> Result<R, CommandError> {
+        self.has_written = true;
+        let table = self.target.table();
+        if let Some(transaction) = &self.transaction {
+            let savepoint = transaction.savepoint()?;
+            let result = work(&transaction.bytes(table));
+            if result.is_err() {
+                // If the transaction itself has failed there is nothing to go back in, and `result` says why.
+                let _ = transaction.rollback_to(savepoint);
+            }
+            return result;
+        }
+        let transaction = shared.begin()?;
+        let result = work(&transaction.bytes(table))?;
+        transaction.commit()?;
+        Ok(result)
+    }
+
+    /// Remembers what `key` is now, for EXEC.
+    pub fn watch(&mut self, key: &[u8]) -> Result<(), Error> {
+        let value = self.target.table().get(key)?;
+        let name = self.target.name();
+        if self.watched.iter().any(|watched| watched.target.name() == name && watched.key == key) {
+            self.note_read(key, value.as_deref());
+            return Ok(());
+        }
+        self.watched.push(Watched { target: self.target.clone(), key: key.to_vec(), value });
+        Ok(())
+    }
+
+    /// The client has learnt what `key` is: if that is not what it was when it was watched, EXEC must not happen, even
+    /// if it is again by then.
+    fn note_read(&mut self, key: &[u8], value: Option<&[u8]>) {
+        let name = self.target.name();
+        self.is_watch_broken |= self.watched.iter().any(|watched| {
+            watched.key == key && watched.target.name() == name && watched.value.as_deref() != value
+        });
+    }
+
+    /// The client itself has changed `key`.
+    pub fn note_write(&mut self, key: &[u8]) {
+        let name = self.target.name();
+        self.is_watch_broken |=
+            self.watched.iter().any(|watched| watched.key == key && watched.target.name() == name);
+    }
+
+    /// Are watched keys what they were? To be asked in the transaction, which keeps them so.
+    pub fn is_watch_kept(&self, transaction: &Transaction) -> Result<bool, Error> {
+        for watched in &self.watched {
+            match transaction.bytes(watched.target.table()).get(&watched.key) {
+                Ok(value) if value == watched.value => {}
+                Ok(_) | Err(Error::TableDropped { .. }) => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(!self.is_watch_broken)
+    }
+
+    /// Watches nothing any more.
+    pub fn unwatch(&mut self) {
+        self.watched.clear();
+        self.is_watch_broken = false;
+    }
+
+    /// An EXEC that has to be given up is over, like one that was refused.
+    pub fn give_up_exec(&mut self) {
+        if self.queue.as_ref().is_some_and(|queue| queue.is_executing) {
+            self.queue = None;
+            self.unwatch();
+        }
+    }
+
+    /// Ends what was begun, without effect.
+    pub fn abandon(&mut self) {
+        self.queue = None;
+        self.unwatch();
+        self.transaction = None;
+        self.place = None;
+    }
+}

@@ -1,0 +1,189 @@
+//! What all event loops share: the database, the clients, the limits.
+
+use crate::chores::Chores;
+use crate::clients::Clients;
+use crate::counters::Counters;
+use crate::cursors::Cursors;
+use crate::event_loop::Inbox;
+use crate::options::Options;
+use crate::slow_log::SlowLog;
+use foreshore::{ByteTable, CommitTicket, Database, Durability, Error, Transaction, TransactionOptions};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// How long a command waits for a lock in place. Where all locks are those of commands, they are held for microseconds,
+/// and queueing for one is better than to come back; the bound is for those held longer all the same.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Transactions that clients may hold open. Fewer than the engine has room for: a command must never wait for a place.
+pub const OPEN_TRANSACTIONS_MAX: usize = 512;
+
+/// What all event loops share.
+pub struct Shared {
+    /// The database.
+    pub db: Database,
+    /// As the server was started.
+    pub options: Options,
+    /// `Options::idle_timeout` in seconds, as CONFIG SET may have changed it.
+    pub idle_timeout_s: AtomicU64,
+    /// `Options::lock_timeout` in milliseconds, likewise.
+    pub lock_timeout_ms: AtomicU64,
+    /// Who is connected.
+    pub clients: Clients,
+    /// Where SCANs go on.
+    pub cursors: Cursors,
+    /// Clients for whom there was no room.
+    pub turned_away: AtomicU64,
+    /// What took long.
+    pub slow_log: SlowLog,
+    /// By event loop.
+    pub counters: Box<[Counters]>,
+    /// What takes too long for an event loop.
+    pub chores: Chores,
+    /// When the server was started.
+    pub started: Instant,
+    /// Is it shutting down?
+    pub stopping: AtomicBool,
+    /// The way into each event loop; set once, before the first client.
+    pub inboxes: OnceLock<Vec<Arc<Inbox>>>,
+    /// Transactions that outlive a command, and so hold locks for longer.
+    open_transactions: AtomicUsize,
+}
+
+impl Shared {
+    /// Around a database.
+    pub fn new(db: Database, options: Options) -> Self {
+        Self {
+            db,
+            idle_timeout_s: AtomicU64::new(options.idle_timeout.as_secs()),
+            lock_timeout_ms: AtomicU64::new(options.lock_timeout.as_millis().try_into().unwrap_or(u64::MAX)),
+            clients: Clients::default(),
+            cursors: Cursors::default(),
+            turned_away: AtomicU64::new(0),
+            slow_log: SlowLog::new(options.slow_log_from),
+            counters: (0..options.threads).map(|_| Counters::default()).collect(),
+            chores: Chores::default(),
+            started: Instant::now(),
+            stopping: AtomicBool::new(false),
+            inboxes: OnceLock::new(),
+            open_transactions: AtomicUsize::new(0),
+            options,
+        }
+    }
+
+    /// Do replies to writes wait for the device?
+    pub fn is_sync(&self) -> bool {
+        self.options.durability == Durability::Sync
+    }
+
+    /// What the engine's calls wait for. With `Sync` nothing: the event loop waits once for many (see `syncer.rs`).
+    pub fn durability_of_calls(&self) -> Durability {
+        if self.is_sync() { Durability::Relaxed } else { self.options.durability }
+    }
+
+    /// A table, created if absent.
+    pub fn open(&self, name: &str) -> Result<Target, Error> {
+        let table = self.db.byte_table(name)?.with_durability(self.durability_of_calls());
+        Ok(Target {
+            patient: table.with_lock_timeout(PATIENCE),
+            hasty: table.with_lock_timeout(Duration::ZERO),
+        })
+    }
+
+    /// A transaction for one command, or for one EXEC.
+    pub fn begin(&self) -> Result<Transaction, Error> {
+        let patience = if self.locks_are_brief() { PATIENCE } else { Duration::ZERO };
+        self.db.begin_with(
+            TransactionOptions::new().durability(self.durability_of_calls()).lock_timeout(patience),
+        )
+    }
+
+    /// A ticket for everything committed so far: a transaction that has done nothing is as safe as all that it could have
+    /// seen.
+    pub fn ticket(&self) -> Result<CommitTicket, Error> {
+        self.db.begin_with(TransactionOptions::new().durability(Durability::Sync))?.commit_async()
+    }
+
+    /// A transaction for a client to hold; `None` if there are too many.
+    pub fn begin_open(self: &Arc<Self>) -> Result<Option<Open>, Error> {
+        let place = Place::take(self);
+        if self.open_transactions.load(Relaxed) > OPEN_TRANSACTIONS_MAX {
+            return Ok(None);
+        }
+        let options = TransactionOptions::new()
+            .durability(self.durability_of_calls())
+            .lock_timeout(Duration::ZERO)
+            .idle_timeout(self.options.transaction_timeout);
+        Ok(Some(Open { transaction: self.db.begin_with(options)?, place }))
+    }
+
+    /// Is nobody there who holds locks beyond a command? Only then a lock may be waited for in place.
+    fn locks_are_brief(&self) -> bool {
+        self.open_transactions.load(Relaxed) == 0
+    }
+
+    /// Transactions that clients hold.
+    pub fn open_transactions(&self) -> usize {
+        self.open_transactions.load(Relaxed)
+    }
+
+    /// Begins the shutdown. Returns at once.
+    pub fn stop(&self) {
+        self.stopping.store(true, SeqCst);
+        self.inboxes.get().into_iter().flatten().for_each(|inbox| inbox.wake());
+    }
+
+    /// Is the server shutting down?
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(SeqCst)
+    }
+}
+
+/// A table through two handles: what a write may wait for depends on who else is there.
+#[derive(Clone)]
+pub struct Target {
+    patient: ByteTable,
+    hasty: ByteTable,
+}
+
+impl Target {
+    /// For reads, and within transactions, which have a patience of their own.
+    pub fn table(&self) -> &ByteTable {
+        &self.patient
+    }
+
+    /// For writes of their own.
+    pub fn writer(&self, shared: &Shared) -> &ByteTable {
+        if shared.locks_are_brief() { &self.patient } else { &self.hasty }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.patient.name()
+    }
+}
+
+/// A transaction that a client holds.
+pub struct Open {
+    /// The transaction.
+    pub transaction: Transaction,
+    /// Its place among those.
+    pub place: Place,
+}
+
+/// Counts as long as it lives.
+pub struct Place(Arc<Shared>);
+
+impl Place {
+    fn take(shared: &Arc<Shared>) -> Self {
+        shared.open_transactions.fetch_add(1, Relaxed);
+        Self(shared.clone())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.open_transactions.fetch_sub(1, Relaxed);
+    }
+}

@@ -1,0 +1,317 @@
+//! Every command over a socket: what it answers, and what it refuses.
+
+mod common;
+
+use common::{Int, List, Null, Running, Value, list, ok, options, text};
+use foreshore_server::Options;
+
+#[test]
+fn values() {
+    let server = Running::new();
+    let mut c = server.client();
+    assert_eq!(c.call("GET k"), Null);
+    assert_eq!(c.call("SET k one"), ok());
+    assert_eq!(c.call("get k"), text("one"));
+    assert_eq!(c.call("STRLEN k"), Int(3));
+    assert_eq!(c.call("STRLEN none"), Int(0));
+    assert_eq!(c.call("SETNX k two"), Int(0));
+    assert_eq!(c.call("SETNX new two"), Int(1));
+    assert_eq!(c.call("SET k two NX"), Null);
+    assert_eq!(c.call("SET k two XX"), ok());
+    assert_eq!(c.call("SET absent two XX"), Null);
+    assert_eq!(c.call("SET k three GET"), text("two"));
+    assert_eq!(c.call("SET k four nx get"), text("three"));
+    assert_eq!(c.call("GET k"), text("three"));
+    assert_eq!(c.call("SET fresh x NX GET"), Null);
+    assert_eq!(c.call("GET fresh"), text("x"));
+    assert_eq!(c.call("GETSET k five"), text("three"));
+    assert_eq!(c.call("GETSET other 1"), Null);
+    assert_eq!(c.call("APPEND k -and-more"), Int(13));
+    assert_eq!(c.call("APPEND begun x"), Int(1));
+    assert_eq!(c.call("GETEX k"), text("five-and-more"));
+    assert_eq!(c.call("GETDEL k"), text("five-and-more"));
+    assert_eq!(c.call("GETDEL k"), Null);
+    assert_eq!(c.call_args(&[b"SET", b"\0\r\n", b"any \xFF bytes"]), ok());
+    assert_eq!(c.call_args(&[b"STRLEN", b"\0\r\n"]), Int(11));
+    assert_eq!(c.call("SET k v NX XX").error(), "ERR syntax error");
+    assert_eq!(c.call("SET k v WHAT").error(), "ERR syntax error");
+}
+
+#[test]
+fn numbers() {
+    let server = Running::new();
+    let mut c = server.client();
+    assert_eq!(c.call("INCR n"), Int(1));
+    assert_eq!(c.call("INCRBY n 41"), Int(42));
+    assert_eq!(c.call("DECR n"), Int(41));
+    assert_eq!(c.call("DECRBY n 50"), Int(-9));
+    assert_eq!(c.call("GET n"), text("-9"));
+    c.call("SET word ten");
+    assert!(c.call("INCR word").error().starts_with("ERR value is not an integer"));
+    assert!(c.call("INCRBY n ten").error().starts_with("ERR value is not an integer"));
+    c.call(&format!("SET n {}", i64::MAX));
+    assert!(c.call("INCR n").error().contains("overflow"));
+    assert!(c.call(&format!("DECRBY n {}", i64::MIN)).error().contains("overflow"));
+    assert_eq!(c.call("GET n"), text(&i64::MAX.to_string()));
+}
+
+#[test]
+fn many_at_once() {
+    let server = Running::new();
+    let mut c = server.client();
+    assert_eq!(c.call("MSET a 1 b 2 a 3"), ok());
+    assert_eq!(c.call("MGET a none b"), List(vec![text("3"), Null, text("2")]));
+    assert_eq!(c.call("MSETNX c 1 b 9"), Int(0));
+    assert_eq!(c.call("EXISTS a b c a"), Int(3));
+    assert_eq!(c.call("MSETNX c 1 d 9"), Int(1));
+    assert_eq!(c.call("EXISTS c"), Int(1));
+    assert_eq!(c.call("DEL a b none"), Int(2));
+    assert_eq!(c.call("UNLINK c"), Int(1));
+    assert_eq!(c.call("DEL c"), Int(0));
+    assert!(c.call("MSET a 1 b").error().contains("wrong number of arguments for 'mset'"));
+}
+
+/// A value that is too large fails the whole MSET.
+#[test]
+fn mset_is_all_or_nothing() {
+    let server = Running::new();
+    let mut c = server.client();
+    let large = vec![b'x'; 10_000];
+    let reply = c.call_args(&[b"MSET", b"a", b"1", b"b", &large]);
+    assert!(reply.error().starts_with("ERR the value has 10000 bytes"), "{reply:?}");
+    assert_eq!(c.call("EXISTS a"), Int(0));
+    c.call("MULTI");
+    c.call_args(&[b"MSET", b"a", b"1", b"b", &large]);
+    c.call("SET c 1");
+    let replies = c.call("EXEC");
+    assert!(matches!(replies.list(), [Value::Error(_), Value::Text(_)]), "{replies:?}");
+    assert_eq!(c.call("MGET a c"), List(vec![Null, text("1")]), "undone within the transaction too");
+}
+
+#[test]
+fn keys() {
+    let server = Running::new();
+    let mut c = server.client();
+    for n in 0..25 {
+        c.call(&format!("SET user:{n:02} x"));
+    }
+    c.call("SET zebra x");
+    assert_eq!(c.call("DBSIZE"), Int(26));
+    assert_eq!(c.call("TYPE zebra"), text("string"));
+    assert_eq!(c.call("TYPE none"), text("none"));
+    assert_eq!(c.call("TTL zebra"), Int(-1));
+    assert_eq!(c.call("PTTL none"), Int(-2));
+    assert_eq!(c.call("PERSIST zebra"), Int(0));
+    assert_eq!(c.call("KEYS *:0[1-3]"), list(["user:01", "user:02", "user:03"]));
+    assert_eq!(c.call("KEYS *").list().len(), 26);
+    assert_eq!(c.call("FLUSHDB"), ok());
+    assert_eq!(c.call("DBSIZE"), Int(0));
+    assert_eq!(c.call("GET zebra"), Null);
+    assert_eq!(c.call("SET zebra again"), ok());
+}
+
+#[test]
+fn scans_find_every_key_once() {
+    let server = Running::new();
+    let mut c = server.client();
+    for n in 0..95 {
+        c.call(&format!("SET user:{n:02} x"));
+    }
+    c.call("SET zebra x");
+    for (query, expected) in
+        [("COUNT 10", 96), ("MATCH user:* COUNT 7", 95), ("MATCH *5", 9), ("TYPE hash", 0)]
+    {
+        let (mut cursor, mut found, mut calls) = ("0".to_owned(), Vec::new(), 0);
+        loop {
+            let reply = c.call(&format!("SCAN {cursor} {query}"));
+            let [Value::Text(next), Value::List(keys)] = reply.list() else { panic!("{reply:?}") };
+            found.extend(keys.iter().map(|key| key.text().to_owned()));
+            calls += 1;
+            if next == "0" {
+                break;
+            }
+            cursor.clone_from(next);
+        }
+        assert!(calls < 20, "{query}");
+        assert!(found.is_sorted_by(|a, b| a < b), "{query}: {found:?}");
+        assert_eq!(found.len(), expected, "{query}");
+    }
+    assert_eq!(c.call("SCAN 12345").error(), "ERR the cursor is no longer known; begin again with 0");
+    assert_eq!(c.call("SCAN x").error(), "ERR invalid cursor");
+}
+
+#[test]
+fn ranges_and_tables() {
+    let server = Running::new();
+    let mut c = server.client();
+    assert_eq!(c.call("KV.USE flights"), ok());
+    c.call("MSET a 1 b 2 c 3 d 4");
+    assert_eq!(c.call("KV.RANGE - +"), list(["a", "1", "b", "2", "c", "3", "d", "4"]));
+    assert_eq!(c.call("KV.RANGE [b (d"), list(["b", "2", "c", "3"]));
+    assert_eq!(c.call("KV.RANGE (a + LIMIT 1"), list(["b", "2"]));
+    assert_eq!(c.call("KV.RANGE - + REV LIMIT 2 KEYS"), list(["d", "c"]));
+    assert_eq!(c.call("KV.RANGE (d (a"), List(vec![]));
+    assert!(c.call("KV.RANGE a b").error().contains("[key with the key"));
+    assert!(c.call("KV.RANGE - + LIMIT 0").error().contains("from 1 to 10000"));
+    assert_eq!(c.call("KV.DELRANGE [b [c"), Int(2));
+    assert_eq!(c.call("KV.DELRANGE - + LIMIT 1"), Int(1));
+    assert_eq!(c.call("KV.RANGE - +"), list(["d", "4"]));
+    assert_eq!(c.call("KV.TABLES"), list(["db0", "flights"]));
+    assert_eq!(c.call("SELECT 0"), ok());
+    assert_eq!(c.call("GET d"), Null);
+    assert_eq!(c.call("SELECT 15"), ok());
+    assert!(c.call("SELECT 16").error().starts_with("ERR DB index is out of range"));
+    assert!(c.call_args(&[b"KV.USE", b"a b"]).error().contains("name"));
+    assert_eq!(server.db.byte_table("flights").unwrap().get(b"d").unwrap().as_deref(), Some(&b"4"[..]));
+}
+
+#[test]
+fn the_connection() {
+    let server = Running::new();
+    let mut c = server.client();
+    assert_eq!(c.call("PING"), text("PONG"));
+    assert_eq!(c.call("PING hello"), text("hello"));
+    assert_eq!(c.call("ECHO hello"), text("hello"));
+    assert_eq!(c.call("CLIENT GETNAME"), Null);
+    assert_eq!(c.call("CLIENT SETNAME tester"), ok());
+    assert_eq!(c.call("CLIENT GETNAME"), text("tester"));
+    assert_eq!(c.call("CLIENT SETINFO LIB-NAME mine"), ok());
+    let Value::Int(id) = c.call("CLIENT ID") else { panic!("no id") };
+    assert!(c.call("CLIENT LIST").text().contains(&format!("id={id} ")));
+    assert!(c.call("CLIENT INFO").text().contains("name=tester"));
+    assert!(c.call_args(&[b"CLIENT", b"SETNAME", b"a b"]).error().contains("Client names"));
+    assert!(c.call("AUTH secret").error().contains("no password"));
+    c.call("MULTI");
+    assert_eq!(c.call("RESET"), text("RESET"));
+    assert_eq!(c.call("CLIENT GETNAME"), Null);
+    assert_eq!(c.call("QUIT"), ok());
+    assert_eq!(c.try_reply(), None);
+}
+
+#[test]
+fn both_versions_of_the_protocol() {
+    let server = Running::new();
+    let mut c = server.client();
+    let hello = c.call("HELLO");
+    assert_eq!(hello.list()[4..6], [text("proto"), Int(2)]);
+    c.send_raw(b"GET none\r\n");
+    assert_eq!(raw(&mut c, 5), b"$-1\r\n");
+    let hello = c.call("HELLO 3 SETNAME three");
+    assert_eq!(hello.list()[4..6], [text("proto"), Int(3)]);
+    c.send_raw(b"GET none\r\n");
+    assert_eq!(raw(&mut c, 3), b"_\r\n");
+    assert_eq!(c.call("CLIENT GETNAME"), text("three"));
+    assert!(c.call("HELLO 4").error().starts_with("NOPROTO"));
+    assert_eq!(c.call("CONFIG GET save"), list(["save", ""]));
+}
+
+fn raw(c: &mut common::Client, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    std::io::Read::read_exact(&mut c.stream, &mut bytes).expect("a reply");
+    bytes
+}
+
+#[test]
+fn killing_clients() {
+    let server = Running::new();
+    let (mut c, mut victim, mut other) = (server.client(), server.client(), server.client());
+    let Value::Int(id) = victim.call("CLIENT ID") else { panic!("no id") };
+    assert_eq!(c.call(&format!("CLIENT KILL ID {id}")), Int(1));
+    assert_eq!(victim.try_reply(), None);
+    other.call("PING");
+    let addr = other.stream.local_addr().unwrap();
+    assert_eq!(c.call(&format!("CLIENT KILL {addr}")), ok());
+    assert_eq!(other.try_reply(), None);
+    common::until("both are gone", || c.call("CLIENT LIST").text().lines().count() == 1);
+    assert_eq!(c.call("CLIENT KILL 127.0.0.1:1").error(), "ERR No such client");
+    assert_eq!(c.call("CLIENT KILL ID 1 ADDR").error(), "ERR syntax error");
+}
+
+#[test]
+fn the_server() {
+    let server = Running::new();
+    let mut c = server.client();
+    c.call("SET k v");
+    let info = c.call("INFO");
+    for expected in ["# Server", "durability:sync", "connected_clients:1", "db0:keys=1,"] {
+        assert!(info.text().contains(expected), "{expected} in {info:?}");
+    }
+    let info = c.call("INFO keyspace");
+    assert!(info.text().starts_with("# Keyspace") && !info.text().contains("# Server"));
+    let Value::Int(count) = c.call("COMMAND COUNT") else { panic!("no count") };
+    assert_eq!(c.call("COMMAND").list().len() as i64, count);
+    assert_eq!(c.call("COMMAND LIST").list().len() as i64, count);
+    assert_eq!(c.call("COMMAND DOCS").list().len() as i64, 2 * count);
+    let get = c.call("COMMAND INFO get none");
+    assert_eq!(get.list()[0].list()[..2], [text("get"), Int(2)]);
+    assert_eq!(get.list()[1], Null);
+    assert_eq!(c.call("CONFIG GET appendfsync"), list(["appendfsync", "always"]));
+    assert_eq!(c.call("CONFIG GET time* databases"), list(["databases", "16", "timeout", "0"]));
+    assert_eq!(c.call("CONFIG SET timeout 7"), ok());
+    assert_eq!(c.call("CONFIG GET timeout"), list(["timeout", "7"]));
+    assert!(c.call("CONFIG SET timeout -1").error().contains("negative"));
+    assert!(c.call("CONFIG SET maxmemory 1").error().contains("CONFIG SET knows"));
+    assert_eq!(c.call("BGSAVE"), text("Checkpoint done"));
+    assert_eq!(c.call("MEMORY USAGE k"), Int(20));
+    assert_eq!(c.call("MEMORY USAGE none"), Null);
+    assert_eq!(c.call("MEMORY STATS").list().len(), 8);
+}
+
+#[test]
+fn the_slow_log() {
+    let server = Running::new();
+    let mut c = server.client();
+    assert_eq!(c.call("SLOWLOG LEN"), Int(0));
+    c.call("CONFIG SET slowlog-log-slower-than 0");
+    c.call("SET k v");
+    c.call("CONFIG SET slowlog-log-slower-than -1");
+    let log = c.call("SLOWLOG GET 10");
+    let commands: Vec<_> = log.list().iter().map(|entry| entry.list()[3].clone()).collect();
+    assert_eq!(commands[0], list(["SET", "k", "v"]));
+    assert_eq!(c.call("SLOWLOG LEN"), Int(commands.len() as i64));
+    c.call("SLOWLOG RESET");
+    assert_eq!(c.call("SLOWLOG LEN"), Int(0));
+}
+
+#[test]
+fn what_is_not_supported_says_so() {
+    let server = Running::new();
+    let mut c = server.client();
+    c.call("SET k v");
+    for line in [
+        "EXPIRE k 5",
+        "PEXPIRE k 5",
+        "EXPIREAT k 5",
+        "SET k w EX 5",
+        "SET k w KEEPTTL",
+        "SETEX k 5 w",
+        "GETEX k EX 5",
+    ] {
+        assert!(c.call(line).error().contains("not supported: rows do not expire"), "{line}");
+    }
+    assert_eq!(c.call("GET k"), text("v"));
+    assert!(c.call("LPUSH k v").error().contains("unknown command 'LPUSH'"));
+    assert!(c.call("GET").error().contains("wrong number of arguments for 'get'"));
+    assert!(c.call("KV.COMMIT").error().contains("KV.BEGIN begins one"));
+}
+
+#[test]
+fn strangers_must_say_the_password() {
+    let server = Running::with(Options { password: Some("secret".into()), ..options() });
+    let mut c = server.client();
+    for line in ["PING", "GET k", "SHUTDOWN", "CONFIG GET *", "HELLO 3"] {
+        assert!(c.call(line).error().starts_with("NOAUTH"), "{line}");
+    }
+    assert!(c.call("AUTH wrong").error().starts_with("WRONGPASS"));
+    assert!(c.call("AUTH other secret").error().starts_with("WRONGPASS"));
+    assert_eq!(c.call("AUTH secret"), ok());
+    assert_eq!(c.call("PING"), text("PONG"));
+    assert_eq!(c.call("RESET"), text("RESET"));
+    assert!(c.call("PING").error().starts_with("NOAUTH"));
+    assert_eq!(c.call("HELLO 3 AUTH default secret").list().len(), 14);
+    assert_eq!(c.call("SET k v"), ok());
+    let mut large = server.client();
+    let reply = large.call_args(&[b"SET", b"k", &[b'x'; 5000]]);
+    assert!(reply.error().contains("Protocol error"), "strangers get little room: {reply:?}");
+    assert_eq!(large.try_reply(), None);
+}

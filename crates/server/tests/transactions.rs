@@ -1,0 +1,314 @@
+//! MULTI, EXEC and WATCH; KV.BEGIN; what becomes of commands that meet the locks of others.
+
+mod common;
+
+use common::{Client, Int, List, Null, Running, Value, list, ok, options, text, until};
+use foreshore_server::Options;
+use std::time::{Duration, Instant};
+
+#[test]
+fn exec_answers_for_all() {
+    let server = Running::new();
+    let mut c = server.client();
+    assert_eq!(c.call("MULTI"), ok());
+    assert_eq!(c.call("MULTI").error(), "ERR MULTI calls can not be nested");
+    for line in ["SET a 1", "INCR a", "SET word x", "INCR word", "GET a", "KV.RANGE - + KEYS"] {
+        assert_eq!(c.call(line), text("QUEUED"), "{line}");
+    }
+    assert_eq!(server.client().call("GET a"), Null, "nothing has happened yet");
+    let replies = c.call("EXEC");
+    assert!(replies.list()[3].error().contains("not an integer"), "one command's own error is its reply");
+    assert_eq!(replies.list()[4..], [text("2"), list(["a", "word"])]);
+    assert_eq!(c.call("GET a"), text("2"));
+    assert_eq!(c.call("EXEC").error(), "ERR EXEC without MULTI");
+}
+
+#[test]
+fn discard_and_refused_commands_undo_all() {
+    let server = Running::new();
+    let mut c = server.client();
+    c.call("MULTI");
+    c.call("SET a 1");
+    assert_eq!(c.call("DISCARD"), ok());
+    assert_eq!(c.call("DISCARD").error(), "ERR DISCARD without MULTI");
+    for refused in ["NOPE", "GET", "KEYS *", "FLUSHDB", "KV.BEGIN"] {
+        c.call("MULTI");
+        c.call("SET a 1");
+        c.call(refused).error();
+        assert!(c.call("EXEC").error().starts_with("EXECABORT"), "{refused}");
+    }
+    assert_eq!(c.call("EXISTS a"), Int(0));
+}
+
+#[test]
+fn a_queue_is_bounded() {
+    let server = Running::with(Options { queue_bytes_max: 1000, ..options() });
+    let mut c = server.client();
+    c.call("MULTI");
+    assert_eq!(c.call_args(&[b"SET", b"a", &[b'x'; 500]]), text("QUEUED"));
+    assert!(c.call_args(&[b"SET", b"b", &[b'x'; 500]]).error().contains("use smaller transactions"));
+    assert!(c.call("EXEC").error().starts_with("EXECABORT"));
+}
+
+#[test]
+fn watch_prevents_lost_updates() {
+    let server = Running::new();
+    let (mut c, mut other) = (server.client(), server.client());
+    other.call("SET k 1");
+    let attempt = |c: &mut Client, between: &mut dyn FnMut(&mut Client)| {
+        c.call("WATCH k none");
+        between(c);
+        c.call("MULTI");
+        c.call("SET k mine");
+        c.call("EXEC")
+    };
+    assert_eq!(attempt(&mut c, &mut |_| {}), List(vec![ok()]));
+    assert_eq!(attempt(&mut c, &mut |_| _ = other.call("SET k theirs")), Null);
+    assert_eq!(c.call("GET k"), text("theirs"));
+    assert_eq!(attempt(&mut c, &mut |_| _ = other.call("SET none new")), Null, "a key that was not there");
+    assert_eq!(attempt(&mut c, &mut |_| _ = other.call("DEL k")), Null);
+    assert_eq!(attempt(&mut c, &mut |c| _ = c.call("SET k own")), Null, "its own write counts too");
+    assert_eq!(attempt(&mut c, &mut |c| _ = c.call("SET else own")), List(vec![ok()]));
+    assert_eq!(attempt(&mut c, &mut |_| _ = other.call("FLUSHDB")), Null);
+    let unwatched = attempt(&mut c, &mut |c| {
+        other.call("SET k theirs");
+        c.call("UNWATCH");
+    });
+    assert_eq!(unwatched, List(vec![ok()]));
+    c.call("MULTI");
+    assert!(c.call("WATCH k").error().contains("not allowed"));
+}
+
+/// The client has seen the value in between, so its EXEC must not happen, although the value is back.
+#[test]
+fn watch_sees_what_was_read_in_between() {
+    let server = Running::new();
+    let (mut c, mut other) = (server.client(), server.client());
+    for read in ["GET k", "MGET k x", "STRLEN k", "EXISTS k", "GETSET k first"] {
+        other.call("SET k first");
+        c.call("WATCH k");
+        other.call("SET k second");
+        c.call(read);
+        other.call("SET k first");
+        c.call("MULTI");
+        c.call("SET k third");
+        assert_eq!(c.call("EXEC"), Null, "{read}");
+    }
+}
+
+/// Read, compute, write, by WATCH: no increment is lost, however many do it.
+#[test]
+fn watched_increments_all_count() {
+    let server = Running::new();
+    let (clients, each) = (4, 50);
+    std::thread::scope(|scope| {
+        for _ in 0..clients {
+            let mut c = server.client();
+            scope.spawn(move || {
+                let mut done = 0;
+                while done < each {
+                    c.call("WATCH n");
+                    let n: i64 = match c.call("GET n") {
+                        Null => 0,
+                        other => other.text().parse().expect("a number"),
+                    };
+                    c.call("MULTI");
+                    c.call(&format!("SET n {}", n + 1));
+                    done += i32::from(c.call("EXEC") != Null);
+                }
+            });
+        }
+    });
+    assert_eq!(server.client().call("GET n"), text(&(clients * each).to_string()));
+}
+
+/// Transfers by EXEC and by KV.BEGIN: the sum is always the same, for whoever looks at one point in time.
+#[test]
+fn sums_stay_whatever_runs_at_once() {
+    let server = Running::new();
+    server.client().call("MSET a 1000 b 1000");
+    std::thread::scope(|scope| {
+        let transfers: Vec<_> = [("a", "b"), ("b", "a"), ("a", "b")]
+            .map(|(from, to)| {
+                let mut c = server.client();
+                scope.spawn(move || {
+                    for _ in 0..100 {
+                        c.send(&["MULTI", &format!("DECR {from}"), &format!("INCR {to}"), "EXEC"]);
+                        let replies: Vec<_> = (0..4).map(|_| c.reply()).collect();
+                        assert!(matches!(replies[3].list(), [Int(_), Int(_)]), "{replies:?}");
+                    }
+                })
+            })
+            .into();
+        let mut interactive = server.client();
+        scope.spawn(move || {
+            for _ in 0..20 {
+                interactive.call("KV.BEGIN");
+                let lines = ["DECR a", "INCR b"];
+                let went_well = lines.iter().all(|line| matches!(interactive.call(line), Int(_)));
+                let _ = interactive.call(if went_well { "KV.COMMIT" } else { "KV.ROLLBACK" });
+            }
+        });
+        let mut reader = server.client();
+        while !transfers.iter().all(|transfer| transfer.is_finished()) {
+            let seen = reader.call("MGET a b");
+            let sum: i64 = seen.list().iter().map(|value| value.text().parse::<i64>().unwrap()).sum();
+            assert_eq!(sum, 2000, "{seen:?}");
+        }
+    });
+}
+
+#[test]
+fn increments_of_many_all_count() {
+    let server = Running::new();
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            let mut c = server.client();
+            scope.spawn(move || {
+                for _ in 0..10 {
+                    c.send(&["INCR n"; 30]);
+                    (0..30).for_each(|_| assert!(matches!(c.reply(), Int(_))));
+                }
+            });
+        }
+    });
+    assert_eq!(server.client().call("GET n"), text("1800"));
+}
+
+#[test]
+fn a_held_transaction_is_seen_when_it_commits() {
+    let server = Running::new();
+    let (mut c, mut other) = (server.client(), server.client());
+    assert_eq!(c.call("KV.BEGIN"), ok());
+    assert_eq!(c.call("SET a 1"), ok());
+    assert_eq!(c.call("INCR a"), Int(2));
+    assert_eq!(c.call("GET a"), text("2"));
+    assert_eq!(other.call("GET a"), Null);
+    assert!(c.call("MULTI").error().contains("KV.BEGIN"));
+    assert!(c.call("KV.BEGIN").error().contains("within a transaction"));
+    assert!(c.call("INCR b c").error().contains("wrong number"), "an error is no end");
+    assert_eq!(c.call("KV.COMMIT"), ok());
+    assert_eq!(other.call("GET a"), text("2"));
+    c.call("KV.BEGIN");
+    c.call("DEL a");
+    assert_eq!(c.call("KV.ROLLBACK"), ok());
+    assert_eq!(other.call("GET a"), text("2"));
+    c.call("KV.BEGIN");
+    c.call("SET a 3");
+    drop(c);
+    until("a client that leaves takes its transaction along", || other.call("SET a 4") == ok());
+}
+
+/// Whoever meets the lock of a held transaction waits, or gives up; all others are served meanwhile, by every loop.
+#[test]
+fn a_held_lock_stops_nobody_else() {
+    let server = Running::with(Options { lock_timeout: Duration::from_secs(20), ..options() });
+    let mut holder = server.client();
+    holder.call("KV.BEGIN");
+    holder.call("SET k held");
+    let mut blocked: Vec<_> = (0..8).map(|_| server.client()).collect();
+    for (n, c) in blocked.iter_mut().enumerate() {
+        c.send(&[["SET k late", "INCR k", "DEL k", "MSET k 1 l 2"][n % 4], "PING"]);
+    }
+    let begun = Instant::now();
+    for _ in 0..8 {
+        let mut c = server.client();
+        for n in 0..50 {
+            assert_eq!(c.call(&format!("SET free{n} x")), ok());
+        }
+        assert_eq!(c.call("GET k"), Null, "readers do not wait");
+    }
+    assert!(begun.elapsed() < Duration::from_secs(20), "nobody waited for the lock");
+    holder.call("SET k 5");
+    assert_eq!(holder.call("KV.COMMIT"), ok());
+    for c in &mut blocked {
+        let reply = c.reply();
+        assert!(
+            matches!(&reply, Int(_) | Value::Text(_)) || reply.error().contains("not an integer"),
+            "{reply:?}"
+        );
+        assert_eq!(c.reply(), text("PONG"), "requests stay in order");
+    }
+}
+
+#[test]
+fn a_lock_that_stays_is_given_up() {
+    let server = Running::with(Options { lock_timeout: Duration::from_millis(50), ..options() });
+    let (mut holder, mut c) = (server.client(), server.client());
+    holder.call("KV.BEGIN");
+    holder.call("SET k held");
+    for line in ["SET k mine", "INCR k", "KV.DELRANGE - +"] {
+        assert!(c.call(line).error().starts_with("TRYAGAIN"), "{line}");
+    }
+    c.call("MULTI");
+    c.call("SET k mine");
+    assert!(c.call("EXEC").error().starts_with("TRYAGAIN"));
+    assert_eq!(c.call("MULTI"), ok(), "that EXEC is over");
+    c.call("DISCARD");
+    assert_eq!(holder.call("KV.COMMIT"), ok());
+    assert_eq!(c.call("SET k mine"), ok());
+}
+
+/// Two held transactions that wait for each other: one at least is told, and can roll back.
+#[test]
+fn held_transactions_in_a_circle_get_out() {
+    let server = Running::with(Options { lock_timeout: Duration::from_millis(100), ..options() });
+    let (mut one, mut two) = (server.client(), server.client());
+    one.call("KV.BEGIN");
+    two.call("KV.BEGIN");
+    one.call("SET a 1");
+    two.call("SET b 2");
+    one.send(&["SET b 1"]);
+    let reply = two.call("SET a 2");
+    assert!(reply.error().starts_with("TRYAGAIN"), "{reply:?}");
+    assert_eq!(two.call("KV.ROLLBACK"), ok());
+    let first = one.reply();
+    assert!(first == ok() || first.error().starts_with("TRYAGAIN"), "{first:?}");
+    assert_eq!(one.call("SET b 1"), ok());
+    assert_eq!(one.call("KV.COMMIT"), ok());
+    assert_eq!(two.call("MGET a b"), list(["1", "1"]));
+}
+
+#[test]
+fn an_idle_transaction_is_rolled_back() {
+    let server = Running::with(Options { transaction_timeout: Duration::from_millis(100), ..options() });
+    let (mut c, mut other) = (server.client(), server.client());
+    c.call("KV.BEGIN");
+    c.call("SET k forgotten");
+    until("the lock is free again", || other.call("SET k other") == ok());
+    assert!(c.call("SET k late").error().starts_with("ABORTED"));
+    assert!(c.call("KV.COMMIT").error().contains("KV.BEGIN begins one"), "the client was told once");
+    assert_eq!(c.call("GET k"), text("other"));
+}
+
+/// Phantoms: a held transaction has read a range, so nobody adds to it before it ends.
+#[test]
+fn a_held_transaction_is_serializable() {
+    let server = Running::with(Options { lock_timeout: Duration::from_millis(50), ..options() });
+    let (mut c, mut other) = (server.client(), server.client());
+    c.call("SET b 1");
+    c.call("KV.BEGIN");
+    assert_eq!(c.call("KV.RANGE - + KEYS"), list(["b"]));
+    assert!(other.call("SET a 1").error().starts_with("TRYAGAIN"));
+    assert_eq!(c.call("KV.RANGE - + KEYS"), list(["b"]));
+    c.call("KV.COMMIT");
+    assert_eq!(other.call("SET a 1"), ok());
+}
+
+#[test]
+fn a_table_emptied_by_others_is_found_again() {
+    let server = Running::new();
+    let (mut c, mut other) = (server.client(), server.client());
+    c.call("SET k 1");
+    other.call("FLUSHDB");
+    assert_eq!(c.call("GET k"), Null);
+    other.call("FLUSHDB");
+    c.call("MULTI");
+    c.call("INCR k");
+    other.call("FLUSHDB");
+    assert_eq!(c.call("EXEC"), List(vec![Int(1)]));
+    c.call("KV.BEGIN");
+    c.call("SET k 2");
+    assert_eq!(c.call("KV.COMMIT"), ok());
+    assert_eq!(other.call("GET k"), text("2"));
+}

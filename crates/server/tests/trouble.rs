@@ -1,0 +1,241 @@
+//! Clients that are slow, broken or hostile, limits, and the end of the server: others are served, memory is bounded.
+
+mod common;
+
+use common::{Client, Null, Running, Value, encode, ok, options, text, until};
+use foreshore::{Database, Durability};
+use foreshore_server::{Limits, Options};
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
+
+#[test]
+fn a_pipeline_is_answered_in_order() {
+    let server = Running::new();
+    let mut c = server.client();
+    let requests: Vec<u8> = (0..5000)
+        .flat_map(|n: u32| {
+            let value = n.to_string();
+            [encode(&[b"SET", b"k", value.as_bytes()]), encode(&[b"GET", b"k"])].concat()
+        })
+        .collect();
+    let mut sender = c.stream.try_clone().unwrap();
+    let sending = std::thread::spawn(move || sender.write_all(&requests).unwrap());
+    for n in 0..5000 {
+        assert_eq!(c.reply(), ok());
+        assert_eq!(c.reply(), text(&n.to_string()));
+    }
+    sending.join().unwrap();
+}
+
+/// Bytes come one by one, and the other side is closed before the last reply is there.
+#[test]
+fn a_request_in_pieces_and_a_half_closed_connection() {
+    let server = Running::new();
+    let mut c = server.client();
+    c.stream.set_nodelay(true).unwrap();
+    for byte in encode(&[b"SET", b"k", b"in pieces"]).iter().chain(b"GET k\r\nGET") {
+        c.send_raw(&[*byte]);
+    }
+    c.stream.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(c.reply(), ok());
+    assert_eq!(c.reply(), text("in pieces"));
+    assert_eq!(c.try_reply(), None, "half a request is none");
+}
+
+#[test]
+fn what_is_no_request_ends_the_connection() {
+    let server =
+        Running::with(Options { limits: Limits { request_bytes: 5000, arguments: 20 }, ..options() });
+    let too_many = encode(&[&b"DEL"[..]; 21]);
+    let too_large = encode(&[b"SET", b"k", &[b'x'; 5000]]);
+    for (garbage, complaint) in [
+        (&b"*1\r\n:1\r\n"[..], "expected '$', got ':'"),
+        (b"*x\r\n", "invalid multibulk length"),
+        (b"GET \"k\r\n", "unbalanced quotes"),
+        (&too_many, "more than 20 arguments"),
+        (&too_large, "more than 5000 bytes"),
+    ] {
+        let mut c = server.client();
+        c.send_raw(b"PING\r\n");
+        assert_eq!(c.reply(), text("PONG"));
+        // The server may close before it has taken all of it.
+        let _ = c.stream.write_all(garbage);
+        let reply = c.reply();
+        assert!(reply.error().contains(complaint), "{reply:?}");
+        assert_eq!(c.try_reply(), None);
+    }
+    assert_eq!(server.client().call("PING"), text("PONG"));
+}
+
+/// A client asks for much and takes nothing: what is kept for it is bounded, others are served, and it goes.
+#[test]
+fn a_client_that_takes_nothing_stops_nobody() {
+    let (stall, limit) = (Duration::from_millis(700), 100 << 10);
+    let server = Running::with(Options { stall_timeout: stall, replies_bytes_max: limit, ..options() });
+    let mut c = server.client();
+    let value = vec![b'x'; 2000];
+    assert_eq!(c.call_args(&[b"SET", b"k", &value]), ok());
+    let greedy = server.client().stream;
+    greedy.set_nonblocking(true).unwrap();
+    let requests = encode(&[b"GET", b"k"]).repeat(1000);
+    let mut asked = 0;
+    until("the server takes no more from a client that takes nothing, and lets it go", || {
+        match (&greedy).write(&requests) {
+            Ok(bytes) => asked += bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(_) => return true,
+        }
+        assert_eq!(c.call("PING"), text("PONG"));
+        false
+    });
+    assert!(asked > 0);
+    until("it is gone", || c.call("CLIENT LIST").text().lines().count() == 1);
+}
+
+#[test]
+fn half_a_request_is_not_waited_for_for_ever() {
+    let server = Running::with(Options { stall_timeout: Duration::from_millis(300), ..options() });
+    let (mut quiet, mut half) = (server.client(), server.client());
+    assert_eq!(quiet.call("PING"), text("PONG"));
+    half.send_raw(b"*2\r\n$3\r\nGET\r\n$1\r\n");
+    assert_eq!(half.try_reply(), None);
+    assert_eq!(quiet.call("PING"), text("PONG"), "who is between requests may be quiet");
+}
+
+#[test]
+fn strangers_do_not_stay() {
+    let password = Some("secret".into());
+    let server = Running::with(Options { stall_timeout: Duration::from_millis(300), password, ..options() });
+    let mut stranger = server.client();
+    assert_eq!(stranger.try_reply(), None);
+}
+
+#[test]
+fn the_idle_go_when_that_is_asked_for() {
+    let server = Running::with(Options { idle_timeout: Duration::from_secs(1), ..options() });
+    let mut c = server.client();
+    assert_eq!(c.call("PING"), text("PONG"));
+    assert_eq!(c.try_reply(), None);
+}
+
+#[test]
+fn clients_beyond_the_limit_are_turned_away() {
+    let server = Running::with(Options { clients_max: 2, ..options() });
+    let (mut a, mut b) = (server.client(), server.client());
+    assert_eq!((a.call("PING"), b.call("PING")), (text("PONG"), text("PONG")));
+    assert!(server.client().reply().error().contains("max number of clients"));
+    drop(a);
+    until("there is room again", || {
+        let mut c = server.client();
+        let _ = c.stream.write_all(b"PING\r\n");
+        c.try_reply() == Some(text("PONG"))
+    });
+}
+
+/// Each client sends something else that breaks off anywhere; the server lives.
+#[test]
+fn connections_may_break_anywhere() {
+    let server = Running::new();
+    let script: Vec<u8> = ["MULTI", "SET a 1", "EXEC", "KV.BEGIN", "SET a 2", "WATCH a", "KEYS *", "GET a"]
+        .iter()
+        .flat_map(|line| encode(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>()))
+        .collect();
+    for end in (0..script.len()).step_by(3) {
+        let mut c = server.client();
+        c.send_raw(&script[..end]);
+    }
+    let mut c = server.client();
+    until("all transactions are gone", || c.call("SET a 3") == ok());
+    until("all clients are gone", || c.call("CLIENT LIST").text().lines().count() == 1);
+}
+
+/// With `Sync` a reply comes when the device has the write: on a disk, with many clients who share its syncs.
+#[test]
+fn replies_wait_for_the_device_and_share_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    let mut server = Running::over(db, Options { durability: Durability::Sync, ..options() });
+    let before = server.db.stats();
+    let (clients, each) = (16, 25);
+    std::thread::scope(|scope| {
+        for n in 0..clients {
+            let mut c = server.client();
+            scope.spawn(move || {
+                for m in 0..each {
+                    c.send(&[&format!("SET {n}:{m} x"), &format!("GET {n}:{m}"), "GET none"]);
+                    assert_eq!((c.reply(), c.reply(), c.reply()), (ok(), text("x"), Null));
+                }
+            });
+        }
+    });
+    let after = server.db.stats();
+    assert!(after.log_durable_lsn > before.log_durable_lsn);
+    let syncs = after.log_syncs - before.log_syncs;
+    assert!(syncs < clients * each, "{syncs} syncs for {} writes", clients * each);
+    server.stop();
+    assert_eq!(server.db.byte_table("db0").unwrap().range(..).count() as u64, clients * each);
+}
+
+#[test]
+fn other_durabilities_serve_too() {
+    for durability in [Durability::Buffered, Durability::Relaxed] {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Database::builder().durability(durability).open(dir.path()).unwrap();
+        let server = Running::over(db, Options { durability, ..options() });
+        let mut c = server.client();
+        c.send(&["SET k v", "INCR n", "MULTI", "GET k", "EXEC"]);
+        let replies: Vec<_> = (0..5).map(|_| c.reply()).collect();
+        assert_eq!(replies[4], Value::List(vec![text("v")]), "{durability:?}");
+    }
+}
+
+/// What was executed is answered, what a client held is undone, and the server ends although clients stay.
+#[test]
+fn a_shutdown_ends_what_was_begun() {
+    for by_command in [false, true] {
+        let mut server = Running::new();
+        let (mut holder, mut idle, mut c) = (server.client(), server.client(), server.client());
+        holder.call("KV.BEGIN");
+        holder.call("SET held x");
+        idle.call("PING");
+        assert_eq!(c.call("SET k v"), ok());
+        if by_command {
+            c.send(&["SET last v", "SHUTDOWN"]);
+            assert_eq!(c.reply(), ok());
+        }
+        server.stop();
+        let gone = |c: &mut Client| assert_eq!(c.try_reply(), None, "by command: {by_command}");
+        [&mut holder, &mut idle, &mut c].into_iter().for_each(gone);
+        let table = server.db.byte_table("db0").unwrap();
+        assert!(table.contains(b"k").unwrap() && !table.contains(b"held").unwrap());
+        assert_eq!(table.contains(b"last").unwrap(), by_command);
+        assert_eq!(server.db.transactions().len(), 0);
+    }
+}
+
+#[test]
+fn metrics_are_there_for_whoever_asks_for_them() {
+    let metrics = Some("127.0.0.1:0".parse().unwrap());
+    let server = Running::with(Options { metrics, ..options() });
+    server.client().call("SET k v");
+    let addr = server.server().metrics_addr().unwrap();
+    let ask = |request: &str| {
+        let mut stream = TcpStream::connect(addr).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let answer = ask("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200 OK") && head.contains(&format!("Content-Length: {}", body.len())));
+    assert!(body.contains("\nforeshore_server_commands_total 1\n"), "{body}");
+    assert!(body.contains("\nforeshore_tables 1\n"), "{body}");
+    for line in body.lines().filter(|line| !line.starts_with('#')) {
+        let value = line.rsplit(' ').next().unwrap();
+        assert!(line.starts_with("foreshore_") && value.parse::<u64>().is_ok(), "{line}");
+    }
+    assert!(ask("GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
+    assert!(ask("garbage\r\n\r\n").starts_with("HTTP/1.1 404"));
+}
