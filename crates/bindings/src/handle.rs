@@ -3,6 +3,7 @@
 use crate::rows::{Bounds, Rows};
 use crate::transaction::{TransactionHandle, transact};
 use foreshore::{ByteTable, Database, Error, Result, Snapshot, TransactionOptions};
+use std::ops::ControlFlow;
 
 /// A table of byte strings as everybody sees it, as a transaction sees and changes it, or as a snapshot saw it.
 ///
@@ -148,6 +149,23 @@ impl TableHandle {
         }
     }
 
+    /// How many rows lie in `bounds`, by reading them.
+    pub fn count(&self, bounds: Bounds) -> Result<u64> {
+        let mut count = 0;
+        let row = |_: &[u8], _: &[u8]| {
+            count += 1;
+            ControlFlow::Continue(())
+        };
+        match &self.through {
+            Through::Latest => self.table.scan(bounds, row)?,
+            Through::Snapshot(snapshot) => snapshot.bytes(&self.table).scan(bounds, row)?,
+            Through::Transaction(_) => {
+                return self.range(bounds).try_fold(0, |count, row| row.map(|_| count + 1));
+            }
+        }
+        Ok(count)
+    }
+
     /// About how many committed rows lie in `bounds`; see [`ByteTable::estimate_range`].
     pub fn estimate(&self, bounds: Bounds) -> Result<u64> {
         self.table.estimate_range(bounds)
@@ -192,6 +210,11 @@ mod tests {
         tx.commit().unwrap();
         assert_eq!(table.get(b"k").unwrap().unwrap(), b"new");
         assert_eq!(before.get(b"k").unwrap().unwrap(), b"old");
+        table.put(b"l", b"").unwrap();
+        assert_eq!(table.count(Bounds::default()).unwrap(), 2);
+        assert_eq!(before.count(Bounds::default()).unwrap(), 1);
+        let tx = TransactionHandle::begin(&db, TransactionOptions::new()).unwrap();
+        assert_eq!(table.within(&tx).count(Bounds::prefix(b"l")).unwrap(), 1);
         let rows: Vec<_> = before.range(Bounds::default()).collect::<Result<_>>().unwrap();
         assert_eq!(rows, [(b"k".to_vec(), b"old".to_vec())]);
     }

@@ -12,4 +12,4 @@ mod transaction;
 pub use handle::TableHandle;
 pub use options::{OPEN_OPTIONS, Options, TRANSACTION_OPTIONS, open, transaction_options};
 pub use rows::{Bounds, Rows};
-pub use transaction::{TransactionHandle, transact};
+pub use transaction::{TransactionHandle, WriteCount, transact};

@@ -1,7 +1,7 @@
 //! Rows in key order, wherever they come from.
 
 use foreshore::{ByteRange, Error, KeyBounds, RawBounds, Result, TransactionRange};
-use std::ops::Bound;
+use std::ops::{Bound, RangeBounds};
 
 type Row = (Vec<u8>, Vec<u8>);
 
@@ -33,6 +33,11 @@ impl Bounds {
             None => Bound::Unbounded,
         };
         Self { from: Bound::Included(prefix.to_vec()), to }
+    }
+
+    /// Does `key` lie within?
+    pub fn contains(&self, key: &[u8]) -> bool {
+        RangeBounds::<[u8]>::contains(&KeyBounds::<[u8]>::bounds(self), key)
     }
 }
 
@@ -92,14 +97,8 @@ mod tests {
     fn a_prefix_bounds_the_keys_that_begin_with_it() {
         let keys: [&[u8]; 6] = [b"a", b"a\xff", b"a\xff\xff", b"a\xff\xff\0", b"b", b"\xff"];
         let within = |prefix: &[u8]| {
-            let Bounds { from: Bound::Included(from), to } = Bounds::prefix(prefix) else {
-                panic!("from where?")
-            };
-            let below = |key: &[u8]| match &to {
-                Bound::Excluded(to) => key < to.as_slice(),
-                _ => true,
-            };
-            keys.iter().filter(|key| **key >= from.as_slice() && below(key)).count()
+            let bounds = Bounds::prefix(prefix);
+            keys.iter().filter(|key| bounds.contains(key)).count()
         };
         for prefix in [&b""[..], b"a", b"a\xff", b"a\xff\xff", b"b", b"\xff", b"c"] {
             let begin = keys.iter().filter(|key| key.starts_with(prefix)).count();

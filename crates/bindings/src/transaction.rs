@@ -14,10 +14,25 @@ pub struct TransactionHandle {
 
 struct Shared {
     number: u64,
-    /// Calls that may have changed rows: who reads ahead sees by it that what was read is out of date.
-    writes: AtomicU64,
+    writes: WriteCount,
     /// `None` once it has ended. Held during a call: the engine lets a transaction do one at a time anyway.
     running: Mutex<Option<Transaction>>,
+}
+
+/// Counts the calls of a transaction that may have changed rows: who reads ahead sees by it that what was read is out of
+/// date. It keeps nothing open.
+#[derive(Clone, Default)]
+pub struct WriteCount(Arc<AtomicU64>);
+
+impl WriteCount {
+    /// How many there have been.
+    pub fn now(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+
+    fn count(&self) {
+        self.0.fetch_add(1, Relaxed);
+    }
 }
 
 impl TransactionHandle {
@@ -27,7 +42,7 @@ impl TransactionHandle {
     }
 
     fn new(transaction: Transaction) -> Self {
-        let (number, writes) = (transaction.number(), AtomicU64::new(0));
+        let (number, writes) = (transaction.number(), WriteCount::default());
         Self { shared: Arc::new(Shared { number, writes, running: Mutex::new(Some(transaction)) }) }
     }
 
@@ -42,9 +57,9 @@ impl TransactionHandle {
         self.shared.running.lock().is_some()
     }
 
-    /// How many calls may have changed rows so far.
-    pub fn writes(&self) -> u64 {
-        self.shared.writes.load(Relaxed)
+    /// The count of the calls that may have changed rows.
+    pub fn writes(&self) -> WriteCount {
+        self.shared.writes.clone()
     }
 
     /// Calls `work` with the transaction.
@@ -55,7 +70,7 @@ impl TransactionHandle {
     /// Calls `work`, which may change rows, with the transaction.
     pub(crate) fn write<R>(&self, work: impl FnOnce(&Transaction) -> Result<R>) -> Result<R> {
         let running = self.shared.running.lock();
-        self.shared.writes.fetch_add(1, Relaxed);
+        self.shared.writes.count();
         work(running.as_ref().ok_or(Error::Ended)?)
     }
 
@@ -143,6 +158,7 @@ mod tests {
         assert!(!tx.is_running());
         assert!(matches!(inside.put(b"a", b"2"), Err(Error::Ended)));
         assert!(matches!(tx.commit(), Err(Error::Ended)));
+        assert_eq!(tx.writes().now(), 2, "both were tried");
         assert_eq!(table.get(b"a").unwrap().as_deref(), Some(&b"1"[..]));
     }
 
