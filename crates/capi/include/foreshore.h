@@ -371,6 +371,9 @@ void fs_snapshot_free(fs_snapshot *snapshot);
 
 #endif  /* FORESHORE_H */
 
+#ifndef FORESHORE_INLINE_H
+#define FORESHORE_INLINE_H
+
 // An fs_bytes of anything in memory, and of a string without its end.
 #define FS_BYTES(data, len) (fs_bytes_of((data), (len)))
 #define FS_STR(text) (fs_bytes_of((text), strlen(text)))
@@ -382,3 +385,5 @@ static inline fs_bytes fs_bytes_of(const void *data, size_t len) {
 
 // An fs_buf that holds nothing yet.
 #define FS_BUF_INIT {NULL, 0, 0}
+
+#endif  /* FORESHORE_INLINE_H */
