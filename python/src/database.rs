@@ -172,11 +172,13 @@ impl Database {
 
     fn __repr__(&self, py: Python<'_>) -> String {
         let described = self.with(py, |database| Ok::<_, Error>(format!("{database:?}")));
-        described.map_or("<foreshore.Database, closed>".into(), |described| format!("<foreshore.{described}>"))
+        described
+            .map_or("<foreshore.Database, closed>".into(), |described| format!("<foreshore.{described}>"))
     }
 }
 
 fn from_json<'py>(py: Python<'py>, counted: &impl serde::Serialize) -> PyResult<Bound<'py, PyAny>> {
-    let text = serde_json::to_string(counted).map_err(|error| Failure::Engine(Error::Argument(error.to_string())));
+    let text =
+        serde_json::to_string(counted).map_err(|error| Failure::Engine(Error::Argument(error.to_string())));
     py.import("json")?.getattr("loads")?.call1((text.or_raise(py)?,))
 }

@@ -20,7 +20,11 @@ impl<'k, 'py> Seed<'k, 'py> {
         Self { kind, ..self }
     }
 
-    fn int<'de, D: Deserializer<'de>>(self, int: Int, deserializer: D) -> Result<Bound<'py, PyAny>, D::Error> {
+    fn int<'de, D: Deserializer<'de>>(
+        self,
+        int: Int,
+        deserializer: D,
+    ) -> Result<Bound<'py, PyAny>, D::Error> {
         match int {
             Int::I8 => self.object(i8::deserialize(deserializer)?),
             Int::I16 => self.object(i16::deserialize(deserializer)?),
@@ -130,7 +134,8 @@ impl Kinds {
 }
 
 fn not_of_the_kind(py: Python<'_>, what: &str, kind: &Kind, detail: impl fmt::Display) -> PyErr {
-    let message =
-        format!("a {what} of the table is no {kind} ({detail}); open the table with the types it was written with");
+    let message = format!(
+        "a {what} of the table is no {kind} ({detail}); open the table with the types it was written with"
+    );
     encoding(py, message)
 }

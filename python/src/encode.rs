@@ -146,7 +146,9 @@ impl Kinds {
             return Ok(Cow::Borrowed(value.cast::<PyBytes>()?.as_bytes()));
         }
         let bytes = postcard::to_extend(&Datum::new(&self.value, value)?, Vec::new());
-        bytes.map(Cow::Owned).map_err(|error| encoding(value.py(), format!("cannot encode the value: {error}")))
+        bytes
+            .map(Cow::Owned)
+            .map_err(|error| encoding(value.py(), format!("cannot encode the value: {error}")))
     }
 
     /// The bytes at an end of a range: those of a key, or of the leading parts of a tuple. The latter are below all keys
@@ -186,7 +188,9 @@ impl Kinds {
             Kind::Bytes if self.raw => Ok(Bounds::prefix(prefix.cast::<PyBytes>()?.as_bytes())),
             Kind::Str => text_prefix(prefix.py(), prefix.cast::<PyString>()?.to_str()?),
             Kind::Tuple(_) => Ok(Bounds::prefix(&self.encode_end(prefix.cast::<PyTuple>()?)?)),
-            kind => Err(argument(prefix.py(), format!("keys of the kind {kind} have no prefixes; use range"))),
+            kind => {
+                Err(argument(prefix.py(), format!("keys of the kind {kind} have no prefixes; use range")))
+            }
         }
     }
 }

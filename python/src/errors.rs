@@ -42,9 +42,9 @@ impl Failure {
         match self {
             Failure::Engine(error) => error.is_retryable(),
             Failure::Closed => false,
-            Failure::Raised(error) => {
-                Python::attach(|py| class(py, "RetryableError").is_ok_and(|class| error.is_instance(py, &class)))
-            }
+            Failure::Raised(error) => Python::attach(|py| {
+                class(py, "RetryableError").is_ok_and(|class| error.is_instance(py, &class))
+            }),
         }
     }
 }
@@ -108,6 +108,7 @@ fn exception(py: Python<'_>, name: &str, message: String) -> PyErr {
 
 fn class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyType>> {
     static CLASSES: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
-    let classes = CLASSES.get_or_try_init(py, || PyModule::import(py, "foreshore.errors").map(Bound::unbind))?;
+    let classes =
+        CLASSES.get_or_try_init(py, || PyModule::import(py, "foreshore.errors").map(Bound::unbind))?;
     Ok(classes.bind(py).getattr(name)?.cast_into()?)
 }

@@ -23,7 +23,8 @@ impl Snapshot {
     /// The table as it was; read-only.
     fn table(&self, py: Python<'_>, table: &Bound<'_, Table>) -> PyResult<Table> {
         let table = table.get();
-        py.detach(|| self.snapshot.with(|snapshot| table.through(|handle| handle.as_of(snapshot)))).or_raise(py)
+        py.detach(|| self.snapshot.with(|snapshot| table.through(|handle| handle.as_of(snapshot))))
+            .or_raise(py)
     }
 
     /// Waits until everything that it sees would survive a power failure.

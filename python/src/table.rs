@@ -63,7 +63,11 @@ impl Table {
 
     /// Calls `work` with the engine's handle, detached.
     #[inline]
-    pub fn with<R: Send>(&self, py: Python<'_>, work: impl FnOnce(&TableHandle) -> Result<R> + Send) -> PyResult<R> {
+    pub fn with<R: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&TableHandle) -> Result<R> + Send,
+    ) -> PyResult<R> {
         py.detach(|| self.leased.with(|leased| work(&leased.handle))).or_raise(py)
     }
 
@@ -152,7 +156,10 @@ impl Table {
         let keys: Vec<_> = keys.try_iter()?.collect::<PyResult<_>>()?;
         let encoded: Vec<_> = keys.iter().map(|key| self.kinds.encode_key(key)).collect::<PyResult<_>>()?;
         let values = self.with(py, |table| table.multi_get(&encoded))?;
-        values.into_iter().map(|value| value.map(|value| self.kinds.decode_value(py, &value)).transpose()).collect()
+        values
+            .into_iter()
+            .map(|value| value.map(|value| self.kinds.decode_value(py, &value)).transpose())
+            .collect()
     }
 
     /// As ``get``, for a row that the transaction is going to change: nobody else can lock it meanwhile.
@@ -202,15 +209,23 @@ impl Table {
         default: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (py, encoded, new) = (key.py(), self.kinds.encode_key(key)?, self.kinds.encode_value(default)?);
-        let old = self.atomically(py, |table| {
-            if table.insert(&encoded, &new)? { Ok(None) } else { table.get(&encoded) }
-        })?;
+        let old =
+            self.atomically(
+                py,
+                |table| {
+                    if table.insert(&encoded, &new)? { Ok(None) } else { table.get(&encoded) }
+                },
+            )?;
         old.map_or_else(|| Ok(default.clone()), |old| self.kinds.decode_value(py, &old))
     }
 
     /// Removes ``key`` and returns its value; without one, returns the default or raises ``KeyError``.
     #[pyo3(signature = (key, *default))]
-    fn pop<'py>(&self, key: &Bound<'py, PyAny>, default: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
+    fn pop<'py>(
+        &self,
+        key: &Bound<'py, PyAny>,
+        default: &Bound<'py, PyTuple>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let (py, encoded) = (key.py(), self.kinds.encode_key(key)?);
         let value = self.atomically(py, |table| {
             let value = table.get_for_update(&encoded)?;
@@ -348,7 +363,11 @@ impl Table {
     }
 
     fn __repr__(&self) -> String {
-        let kinds = if self.kinds.raw { "bytes, bytes".into() } else { format!("{}, {}", self.kinds.key, self.kinds.value) };
+        let kinds = if self.kinds.raw {
+            "bytes, bytes".into()
+        } else {
+            format!("{}, {}", self.kinds.key, self.kinds.value)
+        };
         format!("<foreshore.Table {:?} of {kinds}>", self.name)
     }
 }

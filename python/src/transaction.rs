@@ -68,7 +68,12 @@ impl Transaction {
     }
 
     #[pyo3(signature = (raised, *_details))]
-    fn __exit__(&self, py: Python<'_>, raised: &Bound<'_, PyAny>, _details: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        raised: &Bound<'_, PyAny>,
+        _details: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
         let rolls_back = !raised.is_none();
         let end = |tx: &TransactionHandle| match tx.is_running() {
             false => Ok(()),

@@ -83,7 +83,7 @@ def test_upkeep(path):
 
 def test_every_exception_is_an_error():
     classes = [getattr(foreshore.errors, name) for name in dir(foreshore.errors) if not name.startswith("_")]
-    assert len(classes) >= 24
+    assert len(classes) >= 23
     for class_ in classes:
         assert issubclass(class_, foreshore.Error) and class_.__name__ in foreshore.__all__
     retryable = {class_.__name__ for class_ in classes if issubclass(class_, foreshore.RetryableError)}

@@ -1,6 +1,7 @@
 """Transactions, snapshots, and threads."""
 
 import threading
+import time
 
 import pytest
 
@@ -141,9 +142,9 @@ def test_who_waits_for_a_lock_lets_other_threads_run(db, accounts):
         tx.table(accounts)["ada"] = 1
         waiter = threading.Thread(target=accounts.put, args=("ada", 2))
         waiter.start()
-        # Were the interpreter not left, this thread would never come here again, nor to the commit.
-        while db.stats()["lock_waits"] == 0:
-            pass
+        # Time for it to begin to wait. Were the interpreter not left then, this thread would come here again only when the
+        # wait is given up.
+        time.sleep(0.2)
     waiter.join()
     assert accounts["ada"] == 2
 
