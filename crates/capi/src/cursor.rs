@@ -20,13 +20,13 @@ pub struct Cursor {
 }
 
 enum Source {
-    Table(Rows),
+    Table(Box<Rows>),
     Names(std::vec::IntoIter<Vec<u8>>),
 }
 
 impl Cursor {
     fn new(rows: Rows) -> Self {
-        Self { rows: Source::Table(rows), lent: Row::default() }
+        Self { rows: Source::Table(Box::new(rows)), lent: Row::default() }
     }
 
     /// A list of names, as keys without values.

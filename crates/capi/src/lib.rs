@@ -12,6 +12,11 @@
 //! - C1: no call unwinds into C: every function that can panic runs inside [`status::guard`].
 //! - C2: nothing that C passed for output is read before it is written.
 
+#![allow(
+    clippy::not_unsafe_ptr_arg_deref,
+    reason = "only C calls these, and the header is where it reads its part"
+)]
+
 // In the order of the header.
 pub mod status;
 
