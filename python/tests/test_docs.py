@@ -2,6 +2,7 @@
 
 import doctest
 import runpy
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,12 @@ def test_the_guides_examples(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = doctest.testfile(str(ROOT / "docs/python.md"), module_relative=False)
     assert result.attempted >= 20 and result.failed == 0
+
+
+@pytest.fixture(autouse=True)
+def no_arguments(monkeypatch):
+    """Examples take a directory, and the tests' own arguments are none."""
+    monkeypatch.setattr(sys, "argv", ["example"])
 
 
 def test_threads(capsys):
