@@ -1,8 +1,9 @@
-//! Project chores: `cargo xtask ci | tidy | seeded | torture`.
+//! Project chores: `cargo xtask ci | tidy | seeded | torture | python`.
 //!
 //! A chore is a table of [`step::Step`]s: each prints the command that repeats it, so that a red step is one paste away.
 
 mod ci;
+mod python;
 mod seeded;
 mod sources;
 mod step;
@@ -38,6 +39,8 @@ enum Chore {
     },
     /// Run seeded crash and kill tests for hours, with a ledger of seeds and findings
     Torture(torture::Options),
+    /// Build the Python package in an environment of its own, and run its tests
+    Python,
 }
 
 fn main() -> ExitCode {
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         Chore::Tidy => tidy::run(),
         Chore::Seeded { bugs } => seeded::run(&bugs),
         Chore::Torture(options) => torture::run(&options),
+        Chore::Python => python::run(),
     };
     match all_well {
         Ok(true) => ExitCode::SUCCESS,

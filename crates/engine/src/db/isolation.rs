@@ -1,6 +1,8 @@
 //! What a transaction is promised, and what it waits for.
 
+use crate::db::Transaction;
 use crate::log::Durability;
+use foreshore_base::Lsn;
 use std::time::Duration;
 
 /// What a read-write transaction may notice of others. `docs/isolation.md` has the table of anomalies, each tested.
@@ -33,6 +35,8 @@ pub struct TransactionOptions {
     pub(crate) durability: Option<Durability>,
     pub(crate) lock_timeout: Duration,
     pub(crate) idle_timeout: Option<Duration>,
+    /// When what the transaction does was first tried, if that is not now. Who is older wins deadlocks.
+    pub(crate) since: Option<Lsn>,
 }
 
 impl Default for TransactionOptions {
@@ -42,6 +46,7 @@ impl Default for TransactionOptions {
             durability: None,
             lock_timeout: Duration::from_secs(10),
             idle_timeout: None,
+            since: None,
         }
     }
 }
@@ -75,6 +80,12 @@ impl TransactionOptions {
     /// ever (default: never).
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.idle_timeout = Some(timeout);
+        self
+    }
+    /// As old as `first`, whose work it does again. Of transactions that wait for each other the youngest gives way: at
+    /// its first age no work gives way for ever. [`Database::transact`](crate::Database::transact) does this by itself.
+    pub fn as_old_as(mut self, first: &Transaction) -> Self {
+        self.since = first.shared.options.since;
         self
     }
 }

@@ -110,7 +110,7 @@ impl Database {
 
     /// Begins a read-write transaction with options.
     pub fn begin_with(&self, options: TransactionOptions) -> Result<Transaction> {
-        Transaction::begin(self.engine.clone(), options, self.engine.core().log.reserved())
+        Transaction::begin(self.engine.clone(), options)
     }
 
     /// Runs `work` in a serializable transaction and commits it; runs it again, in a new one, as long as it fails with a
@@ -137,13 +137,13 @@ impl Database {
     /// [`Database::transact`] with options.
     pub fn transact_with<R>(
         &self,
-        options: TransactionOptions,
+        mut options: TransactionOptions,
         mut work: impl FnMut(&Transaction) -> Result<R>,
     ) -> Result<R> {
         // Each run is as old as the first: so none is the youngest of a deadlock for ever.
-        let since = self.engine.core().log.reserved();
+        options.since.get_or_insert(self.engine.core().log.reserved());
         loop {
-            let tx = Transaction::begin(self.engine.clone(), options, since)?;
+            let tx = Transaction::begin(self.engine.clone(), options)?;
             let done = work(&tx).and_then(|result| tx.commit().map(|()| result));
             match done {
                 Err(error) if error.is_retryable() => std::thread::yield_now(),

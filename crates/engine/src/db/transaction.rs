@@ -80,8 +80,8 @@ impl std::fmt::Debug for Transaction {
 }
 
 impl Transaction {
-    /// `since`: when what it does was first tried. Who is older wins deadlocks.
-    pub(crate) fn begin(engine: Arc<Engine>, options: TransactionOptions, since: Lsn) -> Result<Self> {
+    pub(crate) fn begin(engine: Arc<Engine>, mut options: TransactionOptions) -> Result<Self> {
+        let since = *options.since.get_or_insert(engine.core().log.reserved());
         let txn = Txn::begin(engine.core().clone(), options.lock_timeout, since)?;
         let number = engine.core().txns.slots.number(txn.owner);
         let owner = txn.owner;

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::leaf::{self, Builder, LeafCopy, Split};
 use crate::page::Page;
 use crate::tree::descend::Latched;
-use crate::tree::{Intent, Tree};
+use crate::tree::{Intent, PATIENCE, Tree};
 use foreshore_base::Lsn;
 use std::sync::Arc;
 
@@ -89,7 +89,7 @@ impl<'a> Loader<'a> {
 
     /// The one key that no leaf but the table's first can hold: every other leaf has a low fence above it.
     fn put_empty_key(&mut self, value: &[u8]) -> Result<bool> {
-        self.end = self.tree.autocommit(&[], Intent::Put(value))?.expect("a put is always done");
+        self.end = self.tree.autocommit(&[], Intent::Put(value), PATIENCE)?.expect("a put is always done");
         Ok(true)
     }
 

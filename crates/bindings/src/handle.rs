@@ -1,0 +1,251 @@
+//! A byte table, seen through whatever it is seen through.
+
+use crate::rows::{Bounds, Rows};
+use crate::transaction::{TransactionHandle, transact};
+use foreshore::{ByteTable, Database, Error, Result, Snapshot, TransactionOptions};
+use std::ops::ControlFlow;
+
+/// A table of byte strings as everybody sees it, as a transaction sees and changes it, or as a snapshot saw it.
+///
+/// It keeps open what it is seen through.
+#[derive(Clone)]
+pub struct TableHandle {
+    table: ByteTable,
+    through: Through,
+}
+
+#[derive(Clone)]
+enum Through {
+    /// What is committed; each call is a transaction of its own.
+    Latest,
+    Transaction(TransactionHandle),
+    Snapshot(Snapshot),
+}
+
+impl TableHandle {
+    /// As everybody sees it; each call is a transaction of its own.
+    pub fn latest(table: ByteTable) -> Self {
+        Self { table, through: Through::Latest }
+    }
+
+    /// The same table as `transaction` sees and changes it.
+    pub fn within(&self, transaction: &TransactionHandle) -> Self {
+        Self { table: self.table.clone(), through: Through::Transaction(transaction.clone()) }
+    }
+
+    /// The same table as `snapshot` saw it.
+    pub fn as_of(&self, snapshot: &Snapshot) -> Self {
+        Self { table: self.table.clone(), through: Through::Snapshot(snapshot.clone()) }
+    }
+
+    /// The table's name.
+    pub fn name(&self) -> &str {
+        self.table.name()
+    }
+
+    /// The transaction that it is seen through, if it is.
+    pub fn transaction(&self) -> Option<&TransactionHandle> {
+        match &self.through {
+            Through::Transaction(transaction) => Some(transaction),
+            Through::Latest | Through::Snapshot(_) => None,
+        }
+    }
+
+    /// The value of `key`, copied out.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut value = Vec::new();
+        Ok(self.get_into(key, &mut value)?.then_some(value))
+    }
+
+    /// Replaces the content of `value` by the value of `key`; `false`, and an empty `value`, if there is none.
+    #[inline]
+    pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        match &self.through {
+            Through::Latest => self.table.get_into(key, value),
+            Through::Transaction(tx) => tx.read(|tx| tx.bytes(&self.table).get_into(key, value)),
+            Through::Snapshot(snapshot) => snapshot.bytes(&self.table).get_into(key, value),
+        }
+    }
+
+    /// The value of `key`, for a row that the transaction is going to change.
+    ///
+    /// Errors: [`Error::Argument`] outside a transaction.
+    pub fn get_for_update(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        match &self.through {
+            Through::Transaction(tx) => tx.read(|tx| tx.bytes(&self.table).get_for_update(key)),
+            Through::Latest | Through::Snapshot(_) => {
+                Err(Error::Argument("only a transaction can read for update; get the table from one".into()))
+            }
+        }
+    }
+
+    /// Is there a value for `key`?
+    pub fn contains(&self, key: &[u8]) -> Result<bool> {
+        match &self.through {
+            Through::Latest => self.table.contains(key),
+            Through::Transaction(tx) => tx.read(|tx| tx.bytes(&self.table).contains(key)),
+            Through::Snapshot(snapshot) => snapshot.bytes(&self.table).contains(key),
+        }
+    }
+
+    /// The values of many keys, in their order.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
+        match &self.through {
+            Through::Latest => self.table.multi_get(keys),
+            Through::Transaction(tx) => tx.read(|tx| tx.bytes(&self.table).multi_get(keys)),
+            Through::Snapshot(snapshot) => snapshot.bytes(&self.table).multi_get(keys),
+        }
+    }
+
+    /// Sets the value of `key`, whether or not it had one.
+    #[inline]
+    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        match &self.through {
+            Through::Latest => self.table.put(key, value),
+            Through::Transaction(tx) => tx.write(|tx| tx.bytes(&self.table).put(key, value)),
+            Through::Snapshot(_) => Err(read_only()),
+        }
+    }
+
+    /// Sets the value of `key` unless it has one; says whether it did.
+    pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        match &self.through {
+            Through::Latest => self.table.insert(key, value),
+            Through::Transaction(tx) => tx.write(|tx| tx.bytes(&self.table).insert(key, value)),
+            Through::Snapshot(_) => Err(read_only()),
+        }
+    }
+
+    /// Removes `key`; says whether it was there.
+    pub fn remove(&self, key: &[u8]) -> Result<bool> {
+        match &self.through {
+            Through::Latest => self.table.remove(key),
+            Through::Transaction(tx) => tx.write(|tx| tx.bytes(&self.table).remove(key)),
+            Through::Snapshot(_) => Err(read_only()),
+        }
+    }
+
+    /// Runs `work` on the table within a transaction: the one it is seen through, or a new one of `db` that is run again
+    /// as often as it must. So several calls become one that happens as a whole or not at all.
+    pub fn atomically<R>(&self, db: &Database, mut work: impl FnMut(&Self) -> Result<R>) -> Result<R> {
+        match &self.through {
+            Through::Latest => {
+                let work = |tx: &TransactionHandle| work(&self.within(tx));
+                transact(db, TransactionOptions::new(), work, Error::is_retryable)
+            }
+            Through::Transaction(_) => work(self),
+            Through::Snapshot(_) => Err(read_only()),
+        }
+    }
+
+    /// Rows whose keys lie in `bounds`, in order, from either end.
+    pub fn range(&self, bounds: Bounds) -> Rows {
+        match &self.through {
+            Through::Latest => Rows::Committed(self.table.range(bounds)),
+            Through::Snapshot(snapshot) => Rows::Committed(snapshot.bytes(&self.table).range(bounds)),
+            Through::Transaction(tx) => {
+                Rows::of_transaction(tx.read(|tx| Ok(tx.bytes(&self.table).range(bounds))))
+            }
+        }
+    }
+
+    /// How many rows lie in `bounds`, by reading them.
+    pub fn count(&self, bounds: Bounds) -> Result<u64> {
+        let mut count = 0;
+        let row = |_: &[u8], _: &[u8]| {
+            count += 1;
+            ControlFlow::Continue(())
+        };
+        match &self.through {
+            Through::Latest => self.table.scan(bounds, row)?,
+            Through::Snapshot(snapshot) => snapshot.bytes(&self.table).scan(bounds, row)?,
+            Through::Transaction(_) => {
+                return self.range(bounds).try_fold(0, |count, row| row.map(|_| count + 1));
+            }
+        }
+        Ok(count)
+    }
+
+    /// About how many committed rows lie in `bounds`; see [`ByteTable::estimate_range`].
+    pub fn estimate(&self, bounds: Bounds) -> Result<u64> {
+        self.table.estimate_range(bounds)
+    }
+
+    /// Loads rows in strictly ascending order of their keys; see [`ByteTable::bulk_load`].
+    ///
+    /// Errors: [`Error::Argument`] within a transaction or a snapshot: a load is not a part of either.
+    pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        rows: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<u64> {
+        match &self.through {
+            Through::Latest => self.table.bulk_load(rows),
+            Through::Transaction(_) => Err(Error::Argument(
+                "bulk_load is no part of a transaction; call it on the database's own table".into(),
+            )),
+            Through::Snapshot(_) => Err(read_only()),
+        }
+    }
+}
+
+fn read_only() -> Error {
+    Error::Argument("a snapshot is read-only; write to the database's own table, or in a transaction".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_table_through_three_eyes() {
+        let db = Database::in_memory().unwrap();
+        let table = TableHandle::latest(db.byte_table("t").unwrap());
+        table.put(b"k", b"old").unwrap();
+        let snapshot = db.snapshot().unwrap();
+        let tx = TransactionHandle::begin(&db, TransactionOptions::new()).unwrap();
+        let (before, inside) = (table.as_of(&snapshot), table.within(&tx));
+        inside.put(b"k", b"new").unwrap();
+        assert_eq!(inside.get(b"k").unwrap().unwrap(), b"new");
+        assert_eq!(table.get(b"k").unwrap().unwrap(), b"old");
+        tx.commit().unwrap();
+        assert_eq!(table.get(b"k").unwrap().unwrap(), b"new");
+        assert_eq!(before.get(b"k").unwrap().unwrap(), b"old");
+        table.put(b"l", b"").unwrap();
+        assert_eq!(table.count(Bounds::default()).unwrap(), 2);
+        assert_eq!(before.count(Bounds::default()).unwrap(), 1);
+        let tx = TransactionHandle::begin(&db, TransactionOptions::new()).unwrap();
+        assert_eq!(table.within(&tx).count(Bounds::prefix(b"l")).unwrap(), 1);
+        let rows: Vec<_> = before.range(Bounds::default()).collect::<Result<_>>().unwrap();
+        assert_eq!(rows, [(b"k".to_vec(), b"old".to_vec())]);
+    }
+
+    #[test]
+    fn snapshots_refuse_writes() {
+        let db = Database::in_memory().unwrap();
+        let table = TableHandle::latest(db.byte_table("t").unwrap());
+        let before = table.as_of(&db.snapshot().unwrap());
+        for refused in [
+            before.put(b"k", b"").err(),
+            before.insert(b"k", b"").err(),
+            before.remove(b"k").err(),
+            before.bulk_load([(b"k", b"")]).err(),
+            before.atomically(&db, |_| Ok(())).err(),
+        ] {
+            assert!(matches!(refused, Some(Error::Argument(_))), "{refused:?}");
+        }
+        assert!(!table.contains(b"k").unwrap());
+    }
+
+    #[test]
+    fn several_calls_become_one() {
+        let db = Database::in_memory().unwrap();
+        let table = TableHandle::latest(db.byte_table("t").unwrap());
+        let failed: Result<()> = table.atomically(&db, |table| {
+            table.put(b"a", b"")?;
+            Err(Error::Argument("stop".into()))
+        });
+        assert!(failed.is_err() && !table.contains(b"a").unwrap());
+        table.atomically(&db, |table| table.put(b"a", b"")).unwrap();
+        assert!(table.contains(b"a").unwrap());
+    }
+}

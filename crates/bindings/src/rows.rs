@@ -1,0 +1,108 @@
+//! Rows in key order, wherever they come from.
+
+use foreshore::{ByteRange, Error, KeyBounds, RawBounds, Result, TransactionRange};
+use std::ops::{Bound, RangeBounds};
+
+type Row = (Vec<u8>, Vec<u8>);
+
+/// From which key to which; by default all.
+#[derive(Clone, Debug)]
+pub struct Bounds {
+    /// The lower bound.
+    pub from: Bound<Vec<u8>>,
+    /// The upper bound.
+    pub to: Bound<Vec<u8>>,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { from: Bound::Unbounded, to: Bound::Unbounded }
+    }
+}
+
+impl Bounds {
+    /// All keys that begin with `prefix`.
+    pub fn prefix(prefix: &[u8]) -> Self {
+        // The first key above all of them: the last byte that can be raised is.
+        let to = match prefix.iter().rposition(|byte| *byte < u8::MAX) {
+            Some(last) => {
+                let mut above = prefix[..=last].to_vec();
+                above[last] += 1;
+                Bound::Excluded(above)
+            }
+            None => Bound::Unbounded,
+        };
+        Self { from: Bound::Included(prefix.to_vec()), to }
+    }
+
+    /// Does `key` lie within?
+    pub fn contains(&self, key: &[u8]) -> bool {
+        RangeBounds::<[u8]>::contains(&KeyBounds::<[u8]>::bounds(self), key)
+    }
+}
+
+impl KeyBounds<[u8]> for Bounds {
+    fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
+        (self.from.as_ref().map(Vec::as_slice), self.to.as_ref().map(Vec::as_slice))
+    }
+
+    fn raw(&self) -> RawBounds {
+        (self.from.clone(), self.to.clone())
+    }
+}
+
+/// Rows of a table in key order, from either end.
+pub enum Rows {
+    /// What is committed, or was when a snapshot was taken.
+    Committed(ByteRange),
+    /// What a transaction sees.
+    Transaction(TransactionRange),
+    /// The transaction could not be asked: the only row is an error.
+    Failed(Option<Error>),
+}
+
+impl Rows {
+    pub(crate) fn of_transaction(rows: Result<TransactionRange>) -> Self {
+        rows.map_or_else(|error| Rows::Failed(Some(error)), Rows::Transaction)
+    }
+}
+
+impl Iterator for Rows {
+    type Item = Result<Row>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Rows::Committed(rows) => rows.next(),
+            Rows::Transaction(rows) => rows.next(),
+            Rows::Failed(error) => error.take().map(Err),
+        }
+    }
+}
+
+impl DoubleEndedIterator for Rows {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        match self {
+            Rows::Committed(rows) => rows.next_back(),
+            Rows::Transaction(rows) => rows.next_back(),
+            Rows::Failed(error) => error.take().map(Err),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_bounds_the_keys_that_begin_with_it() {
+        let keys: [&[u8]; 6] = [b"a", b"a\xff", b"a\xff\xff", b"a\xff\xff\0", b"b", b"\xff"];
+        let within = |prefix: &[u8]| {
+            let bounds = Bounds::prefix(prefix);
+            keys.iter().filter(|key| bounds.contains(key)).count()
+        };
+        for prefix in [&b""[..], b"a", b"a\xff", b"a\xff\xff", b"b", b"\xff", b"c"] {
+            let begin = keys.iter().filter(|key| key.starts_with(prefix)).count();
+            assert_eq!(within(prefix), begin, "{}", prefix.escape_ascii());
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! A read-write transaction that anybody may hold, and that ends when somebody says so.
+
+use foreshore::{Database, Error, Result, Savepoint, Transaction, TransactionOptions};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A transaction shared by its owner and the tables seen through it. It rolls back with its last holder, if it has not
+/// ended before; then every call gives [`Error::Ended`].
+#[derive(Clone)]
+pub struct TransactionHandle {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    number: u64,
+    writes: WriteCount,
+    /// `None` once it has ended. Held during a call: the engine lets a transaction do one at a time anyway.
+    running: Mutex<Option<Transaction>>,
+}
+
+/// Counts the calls of a transaction that may have changed rows: who reads ahead sees by it that what was read is out of
+/// date. It keeps nothing open.
+#[derive(Clone, Default)]
+pub struct WriteCount(Arc<AtomicU64>);
+
+impl WriteCount {
+    /// How many there have been.
+    pub fn now(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+
+    fn count(&self) {
+        self.0.fetch_add(1, Relaxed);
+    }
+}
+
+impl TransactionHandle {
+    /// Begins; errors as [`Database::begin_with`].
+    pub fn begin(db: &Database, options: TransactionOptions) -> Result<Self> {
+        db.begin_with(options).map(Self::new)
+    }
+
+    fn new(transaction: Transaction) -> Self {
+        let (number, writes) = (transaction.number(), WriteCount::default());
+        Self { shared: Arc::new(Shared { number, writes, running: Mutex::new(Some(transaction)) }) }
+    }
+
+    /// See [`Transaction::number`].
+    pub fn number(&self) -> u64 {
+        self.shared.number
+    }
+
+    /// Has it neither committed nor rolled back? One that a deadlock rolled back still counts as running: its owner
+    /// has to end it.
+    pub fn is_running(&self) -> bool {
+        self.shared.running.lock().is_some()
+    }
+
+    /// The count of the calls that may have changed rows.
+    pub fn writes(&self) -> WriteCount {
+        self.shared.writes.clone()
+    }
+
+    /// Calls `work` with the transaction.
+    pub(crate) fn read<R>(&self, work: impl FnOnce(&Transaction) -> Result<R>) -> Result<R> {
+        work(self.shared.running.lock().as_ref().ok_or(Error::Ended)?)
+    }
+
+    /// Calls `work`, which may change rows, with the transaction.
+    pub(crate) fn write<R>(&self, work: impl FnOnce(&Transaction) -> Result<R>) -> Result<R> {
+        let running = self.shared.running.lock();
+        self.shared.writes.count();
+        work(running.as_ref().ok_or(Error::Ended)?)
+    }
+
+    /// See [`Transaction::savepoint`].
+    pub fn savepoint(&self) -> Result<Savepoint> {
+        self.read(Transaction::savepoint)
+    }
+
+    /// See [`Transaction::rollback_to`].
+    pub fn rollback_to(&self, savepoint: Savepoint) -> Result<()> {
+        self.write(|transaction| transaction.rollback_to(savepoint))
+    }
+
+    /// Ends it; see [`Transaction::commit`].
+    pub fn commit(&self) -> Result<()> {
+        self.take()?.commit()
+    }
+
+    /// Ends it; see [`Transaction::rollback`].
+    pub fn rollback(&self) -> Result<()> {
+        self.take()?.rollback()
+    }
+
+    /// Ends it; see [`Transaction::prepare`].
+    pub fn prepare(&self, gid: &[u8]) -> Result<()> {
+        self.take()?.prepare(gid)
+    }
+
+    fn take(&self) -> Result<Transaction> {
+        self.shared.running.lock().take().ok_or(Error::Ended)
+    }
+}
+
+/// Runs `work` in a transaction and commits it; runs it again, in a new one, as long as it fails with an error that is
+/// `retryable`. As [`Database::transact_with`], for errors and handles of another language.
+///
+/// `work` may end the transaction itself; it is then neither committed nor run again.
+pub fn transact<R, E: From<Error>>(
+    db: &Database,
+    mut options: TransactionOptions,
+    mut work: impl FnMut(&TransactionHandle) -> Result<R, E>,
+    retryable: impl Fn(&E) -> bool,
+) -> Result<R, E> {
+    loop {
+        let transaction = db.begin_with(options)?;
+        options = options.as_old_as(&transaction);
+        let handle = TransactionHandle::new(transaction);
+        let done = work(&handle);
+        if !handle.is_running() {
+            return done;
+        }
+        let done = match done {
+            Ok(result) => handle.commit().map(|()| result).map_err(E::from),
+            Err(error) => {
+                // If it was rolled back already, that is what `error` says.
+                let _ = handle.rollback();
+                Err(error)
+            }
+        };
+        match done {
+            Err(error) if retryable(&error) => std::thread::yield_now(),
+            done => return done,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::TableHandle;
+
+    fn database() -> (Database, TableHandle) {
+        let db = Database::in_memory().unwrap();
+        let table = TableHandle::latest(db.byte_table("t").unwrap());
+        (db, table)
+    }
+
+    #[test]
+    fn an_ended_transaction_says_so() {
+        let (db, table) = database();
+        let tx = TransactionHandle::begin(&db, TransactionOptions::new()).unwrap();
+        let inside = table.within(&tx);
+        inside.put(b"a", b"1").unwrap();
+        tx.commit().unwrap();
+        assert!(!tx.is_running());
+        assert!(matches!(inside.put(b"a", b"2"), Err(Error::Ended)));
+        assert!(matches!(tx.commit(), Err(Error::Ended)));
+        assert_eq!(tx.writes().now(), 2, "both were tried");
+        assert_eq!(table.get(b"a").unwrap().as_deref(), Some(&b"1"[..]));
+    }
+
+    #[test]
+    fn transact_runs_again_what_may_succeed() {
+        let (db, table) = database();
+        let mut runs = 0;
+        let result = transact(
+            &db,
+            TransactionOptions::new(),
+            |tx| {
+                table.within(tx).put(&[runs], b"")?;
+                runs += 1;
+                if runs < 3 { Err(Error::SnapshotTooOld) } else { Ok(runs) }
+            },
+            Error::is_retryable,
+        );
+        assert_eq!(result.unwrap(), 3);
+        assert_eq!(table.range(Default::default()).count(), 1, "the first two runs were rolled back");
+    }
+
+    #[test]
+    fn transact_rolls_back_other_errors() {
+        let (db, table) = database();
+        let failed: Result<()> = transact(
+            &db,
+            TransactionOptions::new(),
+            |tx| {
+                table.within(tx).put(b"a", b"")?;
+                Err(Error::Argument("no".into()))
+            },
+            Error::is_retryable,
+        );
+        assert!(matches!(failed, Err(Error::Argument(_))));
+        assert!(!table.contains(b"a").unwrap());
+        assert_eq!(db.stats().transactions, 0);
+    }
+
+    #[test]
+    fn transact_leaves_an_ended_transaction_alone() {
+        let (db, table) = database();
+        let done: Result<()> = transact(
+            &db,
+            TransactionOptions::new(),
+            |tx| {
+                table.within(tx).put(b"a", b"")?;
+                tx.rollback()
+            },
+            Error::is_retryable,
+        );
+        done.unwrap();
+        assert!(!table.contains(b"a").unwrap());
+    }
+}

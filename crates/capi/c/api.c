@@ -1,0 +1,267 @@
+// Every function of the interface, as C and as C++. Run with an empty directory; prints "all is well" or what is not.
+
+#include <foreshore.h>
+#include <foreshore.h> // Once more does no harm.
+#include <stdio.h>
+#include <stdlib.h>
+
+static int line_of_failure(int line, const char *what) {
+  fprintf(stderr, "api.c:%d: %s\n  last message: %s\n", line, what, fs_errmsg());
+  exit(1);
+}
+
+#define EXPECT(condition) ((condition) ? 0 : line_of_failure(__LINE__, #condition))
+
+static int holds(const fs_buf *buf, const char *text) {
+  return buf->len == strlen(text) && memcmp(buf->data, text, buf->len) == 0;
+}
+
+static int is(fs_bytes bytes, const char *text) {
+  return bytes.len == strlen(text) && memcmp(bytes.data, text, bytes.len) == 0;
+}
+
+static void put(const fs_table *table, const char *key, const char *value) {
+  EXPECT(fs_put(table, FS_STR(key), FS_STR(value)) == FS_OK);
+}
+
+static void single_rows(const fs_table *table) {
+  fs_buf value = FS_BUF_INIT;
+  EXPECT(fs_get(table, FS_STR("k"), &value) == FS_ABSENT && value.len == 0);
+  put(table, "k", "first");
+  EXPECT(fs_get(table, FS_STR("k"), &value) == FS_OK && holds(&value, "first"));
+  EXPECT(fs_insert(table, FS_STR("k"), FS_STR("second")) == FS_EXISTS);
+  EXPECT(fs_insert(table, FS_STR("new"), FS_BYTES(NULL, 0)) == FS_OK);
+  EXPECT(fs_get(table, FS_STR("new"), &value) == FS_OK && value.len == 0);
+  EXPECT(fs_contains(table, FS_STR("k")) == FS_OK);
+  EXPECT(fs_remove(table, FS_STR("k")) == FS_OK);
+  EXPECT(fs_remove(table, FS_STR("k")) == FS_ABSENT);
+  EXPECT(fs_contains(table, FS_STR("k")) == FS_ABSENT);
+  EXPECT(fs_remove(table, FS_STR("new")) == FS_OK);
+  EXPECT(fs_get_for_update(table, FS_STR("k"), &value) == FS_ARGUMENT);
+  fs_buf_free(&value);
+}
+
+static void many_rows(const fs_table *table) {
+  put(table, "a", "1");
+  put(table, "b", "2");
+  put(table, "c", "3");
+  fs_bytes keys[3];
+  keys[0] = FS_STR("c");
+  keys[1] = FS_STR("x");
+  keys[2] = FS_STR("a");
+  fs_buf values[3] = {FS_BUF_INIT, FS_BUF_INIT, FS_BUF_INIT};
+  bool found[3];
+  EXPECT(fs_multi_get(table, keys, 3, values, found) == FS_OK);
+  EXPECT(found[0] && !found[1] && found[2] && holds(&values[0], "3") && holds(&values[2], "1"));
+  EXPECT(fs_multi_get(table, NULL, 0, NULL, NULL) == FS_OK);
+  for (int i = 0; i < 3; i++) fs_buf_free(&values[i]);
+}
+
+static void cursors(const fs_table *table) {
+  fs_cursor *rows = NULL;
+  fs_bytes key, value;
+  EXPECT(fs_range(table, NULL, NULL, &rows) == FS_OK);
+  EXPECT(fs_next(rows, &key, &value) == FS_OK && is(key, "a") && is(value, "1"));
+  EXPECT(fs_next_back(rows, &key, NULL) == FS_OK && is(key, "c"));
+  EXPECT(fs_next(rows, NULL, &value) == FS_OK && is(value, "2"));
+  EXPECT(fs_next(rows, &key, &value) == FS_ABSENT);
+  EXPECT(fs_next_back(rows, &key, &value) == FS_ABSENT);
+  fs_cursor_free(rows);
+
+  fs_limit from = {FS_STR("a"), false}, to = {FS_STR("c"), true};
+  EXPECT(fs_range(table, &from, &to, &rows) == FS_OK);
+  EXPECT(fs_next(rows, &key, &value) == FS_OK && is(key, "b"));
+  EXPECT(fs_next(rows, &key, &value) == FS_OK && is(key, "c"));
+  EXPECT(fs_next(rows, &key, &value) == FS_ABSENT);
+  fs_cursor_free(rows);
+
+  EXPECT(fs_prefix(table, FS_STR("b"), &rows) == FS_OK);
+  EXPECT(fs_next(rows, &key, &value) == FS_OK && is(key, "b"));
+  EXPECT(fs_next(rows, &key, &value) == FS_ABSENT);
+  fs_cursor_free(rows);
+}
+
+static void transactions(const fs_db *db, const fs_table *table) {
+  fs_tx *tx = NULL;
+  fs_table *inside = NULL;
+  fs_buf value = FS_BUF_INIT;
+  uint64_t place = 0;
+  EXPECT(fs_begin(db, NULL, &tx) == FS_OK && fs_tx_number(tx) != 0);
+  EXPECT(fs_tx_table(tx, table, &inside) == FS_OK);
+  EXPECT(fs_get_for_update(inside, FS_STR("a"), &value) == FS_OK && holds(&value, "1"));
+  put(inside, "a", "one");
+  EXPECT(fs_savepoint(tx, &place) == FS_OK);
+  put(inside, "b", "two");
+  EXPECT(fs_rollback_to(tx, place) == FS_OK);
+  EXPECT(fs_rollback_to(tx, place + 1) == FS_ARGUMENT);
+  EXPECT(fs_get(table, FS_STR("a"), &value) == FS_OK && holds(&value, "1"));
+  EXPECT(fs_commit(tx) == FS_OK && fs_commit(tx) == FS_ENDED);
+  EXPECT(fs_put(inside, FS_STR("a"), FS_STR("late")) == FS_ENDED);
+  EXPECT(fs_get(table, FS_STR("a"), &value) == FS_OK && holds(&value, "one"));
+  EXPECT(fs_get(table, FS_STR("b"), &value) == FS_OK && holds(&value, "2"));
+  fs_tx_free(tx);
+  fs_table_free(inside);
+
+  // Freed while it runs, with a table of it that is freed later: rolled back at once.
+  EXPECT(fs_begin(db, NULL, &tx) == FS_OK && fs_tx_table(tx, table, &inside) == FS_OK);
+  put(inside, "a", "lost");
+  fs_tx_free(tx);
+  EXPECT(fs_put(table, FS_STR("a"), FS_STR("1")) == FS_OK);
+  EXPECT(fs_get(inside, FS_STR("a"), &value) == FS_ENDED);
+  fs_table_free(inside);
+
+  EXPECT(fs_begin(db, NULL, &tx) == FS_OK);
+  EXPECT(fs_abort(db, fs_tx_number(tx)) == FS_OK && fs_abort(db, fs_tx_number(tx)) == FS_ABSENT);
+  int status = fs_commit(tx);
+  EXPECT(status == FS_ABORTED && fs_is_retryable(status));
+  fs_tx_free(tx);
+
+  EXPECT(fs_begin(db, NULL, &tx) == FS_OK && fs_rollback(tx) == FS_OK);
+  fs_tx_free(tx);
+  fs_buf_free(&value);
+}
+
+static void lock_timeouts(const fs_db *db, const fs_table *table) {
+  fs_options *options = NULL;
+  fs_tx *tx = NULL, *other = NULL;
+  fs_table *mine = NULL, *theirs = NULL;
+  EXPECT(fs_options_new(&options) == FS_OK && fs_options_set(options, "lock_timeout_ms", "20") == FS_OK);
+  EXPECT(fs_begin(db, NULL, &tx) == FS_OK && fs_tx_table(tx, table, &mine) == FS_OK);
+  EXPECT(fs_begin(db, options, &other) == FS_OK && fs_tx_table(other, table, &theirs) == FS_OK);
+  put(mine, "a", "locked");
+  int status = fs_put(theirs, FS_STR("a"), FS_STR("x"));
+  EXPECT(status == FS_LOCK_TIMEOUT && fs_is_retryable(status) && strstr(fs_errmsg(), "waited"));
+  fs_table_free(mine);
+  fs_table_free(theirs);
+  fs_tx_free(tx);
+  fs_tx_free(other);
+  fs_options_free(options);
+}
+
+struct work {
+  const fs_table *table;
+  int runs, answer;
+};
+
+static int work(const fs_tx *tx, void *context) {
+  struct work *work = (struct work *)context;
+  fs_table *inside = NULL;
+  EXPECT(fs_tx_table(tx, work->table, &inside) == FS_OK);
+  put(inside, "worked", "yes");
+  fs_table_free(inside);
+  return ++work->runs < 3 ? FS_DEADLOCK : work->answer;
+}
+
+static void transact(const fs_db *db, const fs_table *table) {
+  struct work refused = {table, 0, 77}, done = {table, 0, FS_OK};
+  EXPECT(fs_transact(db, NULL, work, &refused) == 77 && refused.runs == 3);
+  EXPECT(fs_contains(table, FS_STR("worked")) == FS_ABSENT);
+  EXPECT(fs_transact(db, NULL, work, &done) == FS_OK && done.runs == 3);
+  EXPECT(fs_remove(table, FS_STR("worked")) == FS_OK);
+  EXPECT(fs_transact(db, NULL, NULL, NULL) == FS_ARGUMENT);
+}
+
+static void snapshots(const fs_db *db, const fs_table *table) {
+  fs_snapshot *snapshot = NULL;
+  fs_table *before = NULL;
+  fs_buf value = FS_BUF_INIT;
+  EXPECT(fs_snapshot_open(db, &snapshot) == FS_OK);
+  EXPECT(fs_snapshot_table(snapshot, table, &before) == FS_OK);
+  put(table, "a", "after");
+  EXPECT(fs_get(before, FS_STR("a"), &value) == FS_OK && holds(&value, "1"));
+  EXPECT(fs_put(before, FS_STR("a"), FS_STR("x")) == FS_ARGUMENT);
+  EXPECT(fs_snapshot_wait_durable(snapshot) == FS_OK);
+  fs_snapshot_free(snapshot);
+  EXPECT(fs_get(before, FS_STR("a"), &value) == FS_OK && holds(&value, "1"));
+  fs_table_free(before);
+  put(table, "a", "1");
+  fs_buf_free(&value);
+}
+
+static void prepared(const fs_db *db, const fs_table *table) {
+  for (int commits = 0; commits < 2; commits++) {
+    fs_tx *tx = NULL;
+    fs_table *inside = NULL;
+    fs_cursor *gids = NULL;
+    fs_bytes gid;
+    EXPECT(fs_begin(db, NULL, &tx) == FS_OK && fs_tx_table(tx, table, &inside) == FS_OK);
+    put(inside, "prepared", "yes");
+    EXPECT(fs_prepare(tx, FS_STR("gid")) == FS_OK);
+    fs_table_free(inside);
+    fs_tx_free(tx);
+    EXPECT(fs_prepared(db, &gids) == FS_OK && fs_next(gids, &gid, NULL) == FS_OK && is(gid, "gid"));
+    fs_cursor_free(gids);
+    EXPECT((commits ? fs_commit_prepared : fs_rollback_prepared)(db, FS_STR("gid")) == FS_OK);
+    EXPECT(fs_commit_prepared(db, FS_STR("gid")) == FS_UNKNOWN_TRANSACTION);
+    EXPECT(fs_contains(table, FS_STR("prepared")) == (commits ? FS_OK : FS_ABSENT));
+  }
+  EXPECT(fs_remove(table, FS_STR("prepared")) == FS_OK);
+}
+
+static void upkeep(fs_db *db, const fs_table *table) {
+  fs_buf json = FS_BUF_INIT;
+  fs_cursor *names = NULL;
+  fs_bytes name;
+  EXPECT(fs_sync(db) == FS_OK && fs_checkpoint(db) == FS_OK);
+  EXPECT(fs_stats(db, &json) == FS_OK && json.len > 2 && json.data[0] == '{');
+  EXPECT(fs_check(db, &json) == FS_OK && json.len > 2 && json.data[json.len - 1] == '}');
+  EXPECT(fs_tables(db, &names) == FS_OK && fs_next(names, &name, NULL) == FS_OK && is(name, "t"));
+  EXPECT(fs_next(names, &name, NULL) == FS_ABSENT);
+  fs_cursor_free(names);
+  EXPECT(fs_drop_table(db, "t") == FS_OK && fs_drop_table(db, "t") == FS_ABSENT);
+  EXPECT(fs_put(table, FS_STR("a"), FS_STR("1")) == FS_TABLE_DROPPED);
+  fs_buf_free(&json);
+}
+
+static void mistakes(const char *path) {
+  fs_options *options = NULL;
+  fs_db *db = NULL;
+  fs_table *table = NULL;
+  EXPECT(fs_open(NULL, NULL, &db) == FS_ARGUMENT && strcmp(fs_errmsg(), "the argument path is NULL") == 0);
+  EXPECT(fs_open(path, NULL, NULL) == FS_ARGUMENT);
+  EXPECT(fs_options_new(&options) == FS_OK && fs_options_set(options, "cach_bytes", "1") == FS_OK);
+  EXPECT(fs_open(path, options, &db) == FS_ARGUMENT && strstr(fs_errmsg(), "cache_bytes"));
+  EXPECT(fs_options_set(options, "\xff", "1") == FS_ENCODING);
+  fs_options_free(options);
+  EXPECT(fs_open_table(NULL, "t", &table) == FS_ARGUMENT && fs_put(NULL, FS_STR("k"), FS_STR("v")) == FS_ARGUMENT);
+  EXPECT(fs_close(NULL) == FS_ARGUMENT && !fs_is_retryable(FS_ARGUMENT));
+  EXPECT(fs_open(":memory:", NULL, &db) == FS_OK && fs_open_table(db, "t", &table) == FS_OK);
+  EXPECT(fs_get(table, FS_STR("k"), NULL) == FS_ARGUMENT && fs_get(table, FS_BYTES(NULL, 1), NULL) == FS_ARGUMENT);
+  char long_key[1025] = {0};
+  EXPECT(fs_put(table, FS_BYTES(long_key, sizeof long_key), FS_STR("")) == FS_KEY_TOO_LONG);
+  fs_db_free(db);
+  EXPECT(fs_put(table, FS_STR("k"), FS_STR("kept open")) == FS_OK);
+  fs_table_free(table);
+  fs_options_free(NULL);
+  fs_db_free(NULL);
+  fs_table_free(NULL);
+  fs_tx_free(NULL);
+  fs_snapshot_free(NULL);
+  fs_cursor_free(NULL);
+  fs_buf_free(NULL);
+}
+
+int main(int argc, char **argv) {
+  fs_db *db = NULL, *second = NULL;
+  fs_table *table = NULL;
+  if (argc < 2) return 2;
+  EXPECT(strlen(fs_version()) > 0);
+  mistakes(argv[1]);
+  EXPECT(fs_open(argv[1], NULL, &db) == FS_OK);
+  EXPECT(fs_open(argv[1], NULL, &second) == FS_LOCKED);
+  EXPECT(fs_open_table(db, "t", &table) == FS_OK);
+  single_rows(table);
+  many_rows(table);
+  cursors(table);
+  transactions(db, table);
+  lock_timeouts(db, table);
+  transact(db, table);
+  snapshots(db, table);
+  prepared(db, table);
+  upkeep(db, table);
+  fs_table_free(table);
+  EXPECT(fs_close(db) == FS_OK);
+  EXPECT(fs_open(argv[1], NULL, &db) == FS_OK && fs_close(db) == FS_OK);
+  puts("all is well");
+  return 0;
+}

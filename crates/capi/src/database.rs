@@ -1,0 +1,167 @@
+//! Databases: opening, what is in them, upkeep, closing.
+
+use crate::cursor::Cursor;
+use crate::memory::{Buf, Bytes, c_str, store, text, there};
+use crate::options::Options;
+use crate::status::{FS_ABSENT, FS_OK, Failure, guard, guard_free};
+use crate::table::Table;
+use foreshore::Database;
+use foreshore_bindings::{TableHandle, open};
+use std::ffi::{OsStr, c_char, c_int};
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+
+/// An open database.
+pub struct Db {
+    pub(crate) database: Database,
+}
+
+/// Opens the database in the directory `path`, creating it if there is none; ":memory:" makes one in memory. `options` may
+/// be NULL. After a crash this recovers. Free it with `fs_close` or `fs_db_free`.
+///
+/// Statuses: FS_LOCKED if it is open already, FS_INCOMPATIBLE if the directory is something else, FS_CORRUPT, FS_FULL, FS_IO,
+/// FS_ARGUMENT for an option that makes no sense.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_open(
+    path: *const c_char,
+    options: Option<&Options>,
+    out: Option<&mut MaybeUninit<Option<Box<Db>>>>,
+) -> c_int {
+    guard(|| {
+        // SAFETY: C promises a terminated string, or NULL.
+        let path = OsStr::from_bytes(unsafe { c_str(path, "path")? }.to_bytes());
+        let database = open(path.as_ref(), Options::pairs(options))?;
+        store(out, Some(Box::new(Db { database }))).map(|()| FS_OK)
+    })
+}
+
+/// Writes everything out, stops accepting writes, and frees `db`, whatever the status. The directory stays locked until the
+/// tables, transactions, snapshots and cursors of the database are freed too.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_close(db: Option<Box<Db>>) -> c_int {
+    guard(|| {
+        there(db, "db")?.database.close()?;
+        Ok(FS_OK)
+    })
+}
+
+/// Frees the handle. The database closes with its last one; what goes wrong then is lost, unlike with `fs_close`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_db_free(db: Option<Box<Db>>) {
+    guard_free(db);
+}
+
+/// Opens the table `name` (UTF-8), creating it if there is none. Each call on it is a transaction of its own: it happens as a
+/// whole or not at all, and waits as the database's durability says. Free it with `fs_table_free`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_open_table(
+    db: Option<&Db>,
+    name: *const c_char,
+    out: Option<&mut MaybeUninit<Option<Box<Table>>>>,
+) -> c_int {
+    guard(|| {
+        // SAFETY: C promises a terminated string, or NULL.
+        let name = unsafe { text(name, "name")? };
+        let handle = TableHandle::latest(there(db, "db")?.database.byte_table(name)?);
+        store(out, Some(Box::new(Table { handle }))).map(|()| FS_OK)
+    })
+}
+
+/// Removes a table with all its rows; FS_ABSENT if there is none. Its handles give FS_TABLE_DROPPED from then on.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_drop_table(db: Option<&Db>, name: *const c_char) -> c_int {
+    guard(|| {
+        // SAFETY: C promises a terminated string, or NULL.
+        let name = unsafe { text(name, "name")? };
+        let existed = there(db, "db")?.database.drop_table(name)?;
+        Ok(if existed { FS_OK } else { FS_ABSENT })
+    })
+}
+
+/// Lists the tables: a cursor whose keys are their names, in byte order, and whose values are empty.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_tables(db: Option<&Db>, out: Option<&mut MaybeUninit<Option<Box<Cursor>>>>) -> c_int {
+    guard(|| {
+        let names = there(db, "db")?.database.tables()?;
+        let names = names.into_iter().map(String::into_bytes);
+        store(out, Some(Box::new(Cursor::of_names(names)))).map(|()| FS_OK)
+    })
+}
+
+/// Waits until everything acknowledged so far, in whatever durability, would survive a power failure.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_sync(db: Option<&Db>) -> c_int {
+    guard(|| {
+        there(db, "db")?.database.sync()?;
+        Ok(FS_OK)
+    })
+}
+
+/// Writes changed leaves out, so that a restart has little log to read. Happens by itself as the log grows.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_checkpoint(db: Option<&Db>) -> c_int {
+    guard(|| {
+        there(db, "db")?.database.checkpoint()?;
+        Ok(FS_OK)
+    })
+}
+
+/// Stores the database's counters in `json`, as an object of JSON whose names end in their units.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_stats(db: Option<&Db>, json: Option<&mut Buf>) -> c_int {
+    guard(|| {
+        let stats = there(db, "db")?.database.stats();
+        there(json, "json")?.set(serde_json::to_vec(&stats).map_err(not_json)?);
+        Ok(FS_OK)
+    })
+}
+
+/// Walks and compares all structures of the database; stores in `json` what each table is like. FS_CORRUPT names the first
+/// thing that is broken.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_check(db: Option<&Db>, json: Option<&mut Buf>) -> c_int {
+    guard(|| {
+        let report = there(db, "db")?.database.check()?;
+        there(json, "json")?.set(serde_json::to_vec(&report).map_err(not_json)?);
+        Ok(FS_OK)
+    })
+}
+
+fn not_json(error: serde_json::Error) -> Failure {
+    Failure::argument(format!("no JSON can be made of this: {error}"))
+}
+
+/// Rolls back the transaction with this number (`fs_tx_number`), whatever its thread is doing: its calls give FS_ABORTED.
+/// FS_ABSENT if it had ended.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_abort(db: Option<&Db>, number: u64) -> c_int {
+    guard(|| Ok(if there(db, "db")?.database.abort(number)? { FS_OK } else { FS_ABSENT }))
+}
+
+/// Lists the transactions that were prepared and wait to hear whether to commit, also those from before a crash: a cursor
+/// whose keys are their ids, and whose values are empty.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_prepared(db: Option<&Db>, out: Option<&mut MaybeUninit<Option<Box<Cursor>>>>) -> c_int {
+    guard(|| {
+        let gids = there(db, "db")?.database.recover();
+        store(out, Some(Box::new(Cursor::of_names(gids)))).map(|()| FS_OK)
+    })
+}
+
+/// Commits a prepared transaction, durably; FS_UNKNOWN_TRANSACTION if there is none with this id.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_commit_prepared(db: Option<&Db>, gid: Bytes) -> c_int {
+    guard(|| {
+        there(db, "db")?.database.commit_prepared(gid.get()?)?;
+        Ok(FS_OK)
+    })
+}
+
+/// Rolls back a prepared transaction; FS_UNKNOWN_TRANSACTION if there is none with this id.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_rollback_prepared(db: Option<&Db>, gid: Bytes) -> c_int {
+    guard(|| {
+        there(db, "db")?.database.rollback_prepared(gid.get()?)?;
+        Ok(FS_OK)
+    })
+}

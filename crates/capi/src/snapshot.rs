@@ -1,0 +1,55 @@
+//! Snapshots: everything that was committed at one moment.
+
+use crate::database::Db;
+use crate::memory::{store, there};
+use crate::status::{FS_OK, guard, guard_free};
+use crate::table::Table;
+use foreshore::Snapshot;
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+
+/// Everything that was committed when it was taken, and nothing else. It takes no locks and waits for nobody; old versions of
+/// rows stay in memory while it is open. Beyond "old_version_bytes" the oldest snapshot gives FS_SNAPSHOT_TOO_OLD.
+pub struct SnapshotHandle {
+    snapshot: Snapshot,
+}
+
+/// Takes a snapshot. Free it with `fs_snapshot_free`; it closes when its tables and cursors are freed too.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_snapshot_open(
+    db: Option<&Db>,
+    out: Option<&mut MaybeUninit<Option<Box<SnapshotHandle>>>>,
+) -> c_int {
+    guard(|| {
+        let snapshot = there(db, "db")?.database.snapshot()?;
+        store(out, Some(Box::new(SnapshotHandle { snapshot }))).map(|()| FS_OK)
+    })
+}
+
+/// The table as it was. Free it with `fs_table_free`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_snapshot_table(
+    snapshot: Option<&SnapshotHandle>,
+    table: Option<&Table>,
+    out: Option<&mut MaybeUninit<Option<Box<Table>>>>,
+) -> c_int {
+    guard(|| {
+        let handle = there(table, "table")?.handle.as_of(&there(snapshot, "snapshot")?.snapshot);
+        store(out, Some(Box::new(Table { handle }))).map(|()| FS_OK)
+    })
+}
+
+/// Waits until everything that the snapshot sees would survive a power failure.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_snapshot_wait_durable(snapshot: Option<&SnapshotHandle>) -> c_int {
+    guard(|| {
+        there(snapshot, "snapshot")?.snapshot.wait_durable()?;
+        Ok(FS_OK)
+    })
+}
+
+/// Frees the handle.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_snapshot_free(snapshot: Option<Box<SnapshotHandle>>) {
+    guard_free(snapshot);
+}

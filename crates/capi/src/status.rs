@@ -1,0 +1,220 @@
+//! Statuses, error messages, and the wall that no panic passes.
+
+use foreshore::Error;
+use std::cell::RefCell;
+use std::ffi::{CString, c_char, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Done.
+pub const FS_OK: c_int = 0;
+/// No such key, table or row: an answer, not an error.
+pub const FS_ABSENT: c_int = 1;
+/// The key has a value already, which stays: an answer of `fs_insert`, not an error.
+pub const FS_EXISTS: c_int = 2;
+
+/// An error of a kind that this header does not know; its message says more.
+pub const FS_OTHER: c_int = -1;
+/// An argument makes no sense, such as NULL where an object is needed.
+pub const FS_ARGUMENT: c_int = -2;
+/// The key is longer than a leaf may hold. Shorten it.
+pub const FS_KEY_TOO_LONG: c_int = -3;
+/// The value is larger than a leaf may hold. Split it, or create the database with larger leaves.
+pub const FS_VALUE_TOO_LARGE: c_int = -4;
+/// Text that should be UTF-8 is not, or stored bytes do not decode.
+pub const FS_ENCODING: c_int = -5;
+/// Rows to load were not in ascending order, or the table had rows above them.
+pub const FS_BULK_LOAD: c_int = -6;
+/// The disk is full. Nothing was changed; free space, then go on.
+pub const FS_FULL: c_int = -7;
+/// An earlier write or sync failed. Close the database and open it again.
+pub const FS_POISONED: c_int = -8;
+/// Another process has the database open, or this one has.
+pub const FS_LOCKED: c_int = -9;
+/// The directory is not a database that this version can read.
+pub const FS_INCOMPATIBLE: c_int = -10;
+/// Bytes on disk are not what was written.
+pub const FS_CORRUPT: c_int = -11;
+/// The operating system refused.
+pub const FS_IO: c_int = -12;
+/// The table was dropped while its handle was still held.
+pub const FS_TABLE_DROPPED: c_int = -13;
+/// Running transactions use the table. End them, then drop it.
+pub const FS_TABLE_IN_USE: c_int = -14;
+/// The transaction gave way to another. It is rolled back: run it again.
+pub const FS_DEADLOCK: c_int = -15;
+/// A lock was not granted in time. Try again, or roll back.
+pub const FS_LOCK_TIMEOUT: c_int = -16;
+/// Somebody else rolled the transaction back. Run it again.
+pub const FS_ABORTED: c_int = -17;
+/// The transaction was committed or rolled back. Begin a new one.
+pub const FS_ENDED: c_int = -18;
+/// Too many transactions or snapshots are open. End some.
+pub const FS_TOO_MANY_TRANSACTIONS: c_int = -19;
+/// What the snapshot needs was given up to bound memory. Take a new one.
+pub const FS_SNAPSHOT_TOO_OLD: c_int = -20;
+/// There is no prepared transaction with this id.
+pub const FS_UNKNOWN_TRANSACTION: c_int = -21;
+/// A fault in Foreshore itself. Please report the message; close the database and open it again.
+pub const FS_PANIC: c_int = -100;
+
+thread_local! {
+    static MESSAGE: RefCell<CString> = RefCell::default();
+}
+
+/// The message of the last error in this thread, as UTF-8; empty if there was none.
+///
+/// It belongs to the library, and is valid until the next error in this thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_errmsg() -> *const c_char {
+    MESSAGE.with_borrow(|message| message.as_ptr())
+}
+
+/// May the same transaction succeed if it is run again from its begin? `fs_transact` does that by itself.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_is_retryable(status: c_int) -> bool {
+    matches!(status, FS_DEADLOCK | FS_LOCK_TIMEOUT | FS_ABORTED | FS_SNAPSHOT_TOO_OLD)
+}
+
+/// The version of the library, such as "0.1.0". It belongs to the library and is always valid.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_version() -> *const c_char {
+    const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
+    VERSION.as_ptr().cast()
+}
+
+/// A failed call: what C is told.
+#[derive(Debug)]
+pub struct Failure {
+    /// The status.
+    pub status: c_int,
+    /// The message; `None` leaves the thread's last one, which is about this failure.
+    message: Option<String>,
+}
+
+impl Failure {
+    /// What C's own code returned, having been called from here.
+    pub fn returned(status: c_int) -> Self {
+        Self { status, message: None }
+    }
+
+    /// A senseless argument.
+    pub fn argument(message: impl Into<String>) -> Self {
+        Error::Argument(message.into()).into()
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self { status: status_of(&error), message: Some(error.to_string()) }
+    }
+}
+
+fn status_of(error: &Error) -> c_int {
+    match error {
+        Error::Argument(_) => FS_ARGUMENT,
+        Error::KeyTooLong { .. } => FS_KEY_TOO_LONG,
+        Error::ValueTooLarge { .. } => FS_VALUE_TOO_LARGE,
+        Error::Encoding { .. } => FS_ENCODING,
+        Error::BulkLoad { .. } => FS_BULK_LOAD,
+        Error::Full { .. } => FS_FULL,
+        Error::Poisoned { .. } => FS_POISONED,
+        Error::Locked { .. } => FS_LOCKED,
+        Error::Incompatible { .. } => FS_INCOMPATIBLE,
+        Error::Corrupt { .. } => FS_CORRUPT,
+        Error::Io { .. } => FS_IO,
+        Error::TableDropped { .. } => FS_TABLE_DROPPED,
+        Error::TableInUse { .. } => FS_TABLE_IN_USE,
+        Error::Deadlock { .. } => FS_DEADLOCK,
+        Error::LockTimeout { .. } => FS_LOCK_TIMEOUT,
+        Error::Aborted { .. } => FS_ABORTED,
+        Error::Ended => FS_ENDED,
+        Error::TooManyTransactions { .. } => FS_TOO_MANY_TRANSACTIONS,
+        Error::SnapshotTooOld => FS_SNAPSHOT_TOO_OLD,
+        Error::UnknownTransaction { .. } => FS_UNKNOWN_TRANSACTION,
+        _ => FS_OTHER,
+    }
+}
+
+/// Runs the body of a call and turns whatever becomes of it into a status, panics too (C1).
+pub fn guard(body: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
+    let failure = match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(status)) => return status,
+        Ok(Err(failure)) => failure,
+        Err(panic) => Failure { status: FS_PANIC, message: Some(what_panicked(&*panic)) },
+    };
+    if let Some(message) = failure.message {
+        // No message holds a zero byte, but a table's name in it may.
+        let message = CString::new(message.replace('\0', "\\0")).unwrap_or_default();
+        MESSAGE.set(message);
+    }
+    failure.status
+}
+
+/// Frees what C gave back. Nothing can be told about it, not even a panic.
+pub fn guard_free<T>(freed: Option<Box<T>>) {
+    guard(|| {
+        drop(freed);
+        Ok(FS_OK)
+    });
+}
+
+fn what_panicked(panic: &(dyn std::any::Any + Send)) -> String {
+    let what = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
+    format!("a fault in Foreshore, please report it: {}", what.unwrap_or("no message"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CStr;
+
+    fn message() -> String {
+        // SAFETY: the pointer is to this thread's message, which does not change meanwhile.
+        unsafe { CStr::from_ptr(fs_errmsg()) }.to_str().expect("messages are UTF-8").to_owned()
+    }
+
+    #[test]
+    fn a_panic_is_a_status() {
+        let status = guard(|| panic!("the {} broke", "latch"));
+        assert_eq!(
+            (status, message().as_str()),
+            (FS_PANIC, "a fault in Foreshore, please report it: the latch broke")
+        );
+    }
+
+    #[test]
+    fn what_c_returned_keeps_its_message() {
+        assert_eq!(guard(|| Err(Failure::argument("first"))), FS_ARGUMENT);
+        assert_eq!(guard(|| Err(Failure::returned(-77))), -77);
+        assert_eq!(message(), "first");
+        assert_eq!(guard(|| Err(Failure::argument("a\0b"))), FS_ARGUMENT);
+        assert_eq!(message(), "a\\0b");
+    }
+
+    /// C sees only numbers: they must say the same as the errors behind them.
+    #[test]
+    fn retryable_means_the_same_in_c() {
+        let errors = [
+            Error::Deadlock { txn: 1, with: 2, table: "t".into(), key: None },
+            Error::LockTimeout {
+                txn: 1,
+                holder: None,
+                table: "t".into(),
+                key: None,
+                waited: Default::default(),
+            },
+            Error::Aborted { txn: 1 },
+            Error::SnapshotTooOld,
+            Error::Ended,
+            Error::TooManyTransactions { max: 1 },
+            Error::TableInUse { name: "t".into() },
+            Error::Full { what: "x".into() },
+            Error::Poisoned { cause: "x".into() },
+            Error::Locked { dir: "d".into(), pid: None },
+        ];
+        for error in errors {
+            assert_eq!(fs_is_retryable(status_of(&error)), error.is_retryable(), "{error}");
+        }
+        assert!(!fs_is_retryable(FS_OK) && !fs_is_retryable(FS_ABSENT) && !fs_is_retryable(FS_PANIC));
+    }
+}

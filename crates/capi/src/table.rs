@@ -1,0 +1,103 @@
+//! Tables: reading and writing single rows.
+
+use crate::memory::{Buf, Bytes, array, array_mut, there};
+use crate::status::{FS_ABSENT, FS_EXISTS, FS_OK, guard, guard_free};
+use foreshore_bindings::TableHandle;
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+
+/// A table of byte strings in byte order: as everybody sees it (`fs_open_table`), as a transaction sees and changes it
+/// (`fs_tx_table`), or as a snapshot saw it (`fs_snapshot_table`). Calls are the same for all three, except that a snapshot
+/// refuses writes with FS_ARGUMENT.
+pub struct Table {
+    pub(crate) handle: TableHandle,
+}
+
+/// Frees the handle.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_table_free(table: Option<Box<Table>>) {
+    guard_free(table);
+}
+
+/// Replaces the content of `value` by the value of `key`; FS_ABSENT, and an empty `value`, if there is none.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_get(table: Option<&Table>, key: Bytes, value: Option<&mut Buf>) -> c_int {
+    guard(|| {
+        let (table, key) = (there(table, "table")?, key.get()?);
+        let found = there(value, "value")?.fill(|value| table.handle.get_into(key, value))?;
+        Ok(if found { FS_OK } else { FS_ABSENT })
+    })
+}
+
+/// As `fs_get`, for a row that the transaction is going to change: nobody else can lock it meanwhile, so two transactions that
+/// do this to one row do not deadlock. FS_ARGUMENT outside a transaction.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_get_for_update(table: Option<&Table>, key: Bytes, value: Option<&mut Buf>) -> c_int {
+    guard(|| {
+        let found = there(table, "table")?.handle.get_for_update(key.get()?)?;
+        let status = if found.is_some() { FS_OK } else { FS_ABSENT };
+        there(value, "value")?.set(found.unwrap_or_default());
+        Ok(status)
+    })
+}
+
+/// FS_OK if `key` has a value, FS_ABSENT if not.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_contains(table: Option<&Table>, key: Bytes) -> c_int {
+    guard(|| Ok(if there(table, "table")?.handle.contains(key.get()?)? { FS_OK } else { FS_ABSENT }))
+}
+
+/// Reads the values of `count` keys: for each key, its value into `values` and whether there is one into `found`. Faster than
+/// one `fs_get` each when the data is larger than the processor's caches. All three arrays are yours and have `count`
+/// elements; each element of `values` is a buffer of its own, to be started and freed like any other.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_multi_get(
+    table: Option<&Table>,
+    keys: *const Bytes,
+    count: usize,
+    values: *mut Buf,
+    found: *mut MaybeUninit<bool>,
+) -> c_int {
+    guard(|| {
+        let table = there(table, "table")?;
+        // SAFETY: C promises three arrays of `count` elements.
+        let (keys, values, found) = unsafe {
+            (
+                array(keys, count, "keys")?,
+                array_mut(values, count, "values")?,
+                array_mut(found, count, "found")?,
+            )
+        };
+        keys.iter().try_for_each(|key| key.get().map(drop))?;
+        let read = table.handle.multi_get(keys)?;
+        for ((value, buf), found) in read.into_iter().zip(values).zip(found) {
+            found.write(value.is_some());
+            buf.set(value.unwrap_or_default());
+        }
+        Ok(FS_OK)
+    })
+}
+
+/// Sets the value of `key`, whether or not it had one. FS_KEY_TOO_LONG, FS_VALUE_TOO_LARGE, FS_FULL: nothing was changed.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_put(table: Option<&Table>, key: Bytes, value: Bytes) -> c_int {
+    guard(|| {
+        there(table, "table")?.handle.put(key.get()?, value.get()?)?;
+        Ok(FS_OK)
+    })
+}
+
+/// Sets the value of `key` unless it has one: then FS_EXISTS. Otherwise as `fs_put`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_insert(table: Option<&Table>, key: Bytes, value: Bytes) -> c_int {
+    guard(|| {
+        let inserted = there(table, "table")?.handle.insert(key.get()?, value.get()?)?;
+        Ok(if inserted { FS_OK } else { FS_EXISTS })
+    })
+}
+
+/// Removes `key`; FS_ABSENT if it was not there.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_remove(table: Option<&Table>, key: Bytes) -> c_int {
+    guard(|| Ok(if there(table, "table")?.handle.remove(key.get()?)? { FS_OK } else { FS_ABSENT }))
+}

@@ -1,0 +1,144 @@
+"""How fast is Foreshore from Python? Reads beside ``lmdb``'s, and transactions of two threads beside one's.
+
+Question: does the way through the interpreter cost more than LMDB's module's does, and do threads that wait for the disk or
+compute in the engine leave room for each other? All variants of a question take turns in short rounds, so that a busy machine
+is busy for all of them; printed are the medians of the rounds and of their ratios.
+
+    pip install . lmdb && python python/bench/compare.py DIRECTORY
+
+DIRECTORY should lie on the disk that matters; it is filled, and emptied again.
+"""
+
+import argparse
+import random
+import shutil
+import statistics
+import tempfile
+import threading
+import time
+
+import foreshore
+
+
+def rate(work, count, clock):
+    """Calls of ``work`` per second, which does ``count`` of them."""
+    since = clock()
+    work()
+    return count / (clock() - since)
+
+
+def take_turns(works, count, rounds, clock):
+    """The rates of each work, in rounds."""
+    for work in works.values():
+        work()
+    return [{name: rate(work, count, clock) for name, work in works.items()} for _ in range(rounds)]
+
+
+def report(title, rounds, base, others):
+    print(f"\n{title}")
+    for name in [base, *others]:
+        median = statistics.median(each[name] for each in rounds)
+        ratio = statistics.median(each[name] / each[base] for each in rounds)
+        print(f"  {name:<34} {median:>12,.0f} per second   {ratio:5.2f} ×")
+
+
+def reads(directory, rows, rounds, lmdb):
+    choice = random.Random(1)
+    keys = [b"key %012d" % number for number in range(rows)]
+    content = [(key, choice.randbytes(100)) for key in keys]
+    wanted = [choice.choice(keys) for _ in range(20_000)]
+    db = foreshore.open(f"{directory}/reads", durability="relaxed")
+    table = db.table("t")
+    table.bulk_load(content)
+    env = lmdb.open(f"{directory}/lmdb", map_size=1 << 32, sync=False)
+    with env.begin(write=True) as txn:
+        txn.cursor().putmulti(content, append=True)
+    assert all(table.get(key) == value == env.begin().get(key) for key, value in choice.sample(content, 1_000))
+    snapshot = db.snapshot()
+    before = snapshot.table(table)
+    held = env.begin()
+
+    def each(get):
+        for key in wanted:
+            get(key)
+
+    def lmdb_transaction_each():
+        for key in wanted:
+            with env.begin() as txn:
+                txn.get(key)
+
+    works = {
+        "lmdb, one transaction held": lambda: each(held.get),
+        "lmdb, a transaction each": lmdb_transaction_each,
+        "foreshore, get": lambda: each(table.get),
+        "foreshore, get of a snapshot": lambda: each(before.get),
+        "foreshore, multi_get of 100": lambda: [table.multi_get(wanted[at : at + 100]) for at in range(0, 20_000, 100)],
+    }
+    # Nothing is waited for here, so the thread's own processor time is what counts; a busy machine does not add to it.
+    turns = take_turns(works, len(wanted), rounds, time.thread_time)
+    title = f"get, {rows:,} rows of 100 bytes; one transaction held for all does not see later commits"
+    names = list(works)
+    report(title, turns, names[0], names[1:])
+    held.abort()
+    env.close()
+    db.close()
+
+
+def one_by_one(inside, keys):
+    """A transaction in eight calls."""
+    for key in keys:
+        inside[key] = (inside.get_for_update(key) or 0) + 1
+
+
+def at_once(inside, keys):
+    """The same in two calls: the interpreter is left twice, for longer."""
+    values = inside.multi_get(keys)
+    inside.update((key, (value or 0) + 1) for key, value in zip(keys, values))
+
+
+def transactions(directory, rounds):
+    for durability, style, count in [("sync", one_by_one, 200), ("buffered", one_by_one, 2_000), ("buffered", at_once, 2_000)]:
+        name = f"{durability}, {style.__name__.replace('_', ' ')}"
+        db = foreshore.open(f"{directory}/{name}", durability=durability)
+        table = db.table("t", key=("u8", "u32"), value=int)
+
+        def work(thread, count):
+            for number in range(count):
+                keys = [(thread, (4 * number + row) % 1000) for row in range(4)]
+                db.transact(lambda tx: style(tx.table(table), keys))
+
+        def threads(threads):
+            runs = [threading.Thread(target=work, args=(thread, count // threads)) for thread in range(threads)]
+            for run in runs:
+                run.start()
+            for run in runs:
+                run.join()
+
+        works = {f"{n} thread{'s'[:n > 1]}": (lambda n=n: threads(n)) for n in (1, 2, 4, 8)}
+        turns = take_turns(works, count, rounds, time.perf_counter)
+        names = list(works)
+        report(f"transactions of 4 reads and 4 writes, {name}", turns, names[0], names[1:])
+        db.close()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("directory", nargs="?", default=".", help="where to make the databases (default: here)")
+    parser.add_argument("--rows", type=int, default=200_000, help="rows to read from (default: 200000)")
+    parser.add_argument("--rounds", type=int, default=15, help="rounds of each variant (default: 15)")
+    options = parser.parse_args()
+    directory = tempfile.mkdtemp(dir=options.directory)
+    try:
+        try:
+            import lmdb
+        except ImportError:
+            print("lmdb is not installed, so reads are not compared; pip install lmdb")
+        else:
+            reads(directory, options.rows, options.rounds, lmdb)
+        transactions(directory, options.rounds)
+    finally:
+        shutil.rmtree(directory)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+//! Databases.
+
+use crate::errors::{Failure, OrRaise};
+use crate::kind::{Kind, Kinds};
+use crate::lease::{Lease, Leases};
+use crate::options::pairs;
+use crate::snapshot::Snapshot;
+use crate::table::Table;
+use crate::transaction::Transaction;
+use foreshore::Error;
+use foreshore_bindings::{TableHandle, TransactionHandle, transact, transaction_options};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Opens the database in the directory ``path``, creating it if there is none; ``":memory:"`` makes one in memory.
+#[pyfunction]
+#[pyo3(signature = (path, **options))]
+pub fn open(py: Python<'_>, path: PathBuf, options: Option<&Bound<'_, PyDict>>) -> PyResult<Database> {
+    let options = pairs(options)?;
+    let database = py.detach(|| foreshore_bindings::open(&path, &options)).or_raise(py)?;
+    let leases = Arc::new(Leases::default());
+    Ok(Database { database: leases.give(database), leases })
+}
+
+/// An open database. It may be used from any thread. Use it with ``with``, or call ``close``.
+#[pyclass(frozen, module = "foreshore")]
+pub struct Database {
+    database: Lease<foreshore::Database>,
+    leases: Arc<Leases>,
+}
+
+impl Database {
+    /// Calls `work` with the engine's database, detached.
+    fn with<R: Send, E: Into<Failure>>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&foreshore::Database) -> Result<R, E> + Send,
+    ) -> PyResult<R> {
+        py.detach(|| self.database.with(work)).or_raise(py)
+    }
+
+    /// A clone of the engine's handle, for calls during which the lease must not be held, since Python runs in them.
+    fn handle(&self, py: Python<'_>) -> PyResult<foreshore::Database> {
+        self.with(py, |database| Ok::<_, Error>(database.clone()))
+    }
+}
+
+#[pymethods]
+impl Database {
+    /// The table ``name``, created if there is none. ``key`` and ``value`` say what its rows are of: ``bytes``, ``str``,
+    /// ``int``, ``float``, ``bool``, a number of Rust such as ``"u32"``, ``T | None``, ``list[T]``, or a tuple of these.
+    #[pyo3(signature = (name, key = None, value = None))]
+    fn table(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        key: Option<&Bound<'_, PyAny>>,
+        value: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Table> {
+        let kind = |described: Option<&Bound<'_, PyAny>>| described.map_or(Ok(Kind::Bytes), Kind::of);
+        let kinds = Kinds::new(kind(key)?, kind(value)?);
+        let handle = self.with(py, |database| database.byte_table(name).map(TableHandle::latest))?;
+        Ok(Table::new(self.handle(py)?, handle, kinds, self.leases.clone()))
+    }
+
+    /// The names of all tables, in byte order.
+    fn tables(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        self.with(py, foreshore::Database::tables)
+    }
+
+    /// Removes a table with all its rows; says whether it existed.
+    fn drop_table(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
+        self.with(py, |database| database.drop_table(name))
+    }
+
+    /// Begins a transaction. Options: ``isolation``, ``durability``, ``lock_timeout_ms``, ``idle_timeout_ms``.
+    #[pyo3(signature = (**options))]
+    fn begin(&self, py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Transaction> {
+        let options = transaction_options(&pairs(options)?).or_raise(py)?;
+        let handle = self.with(py, |database| TransactionHandle::begin(database, options))?;
+        Ok(Transaction::new(handle.number(), self.leases.give(handle)))
+    }
+
+    /// Runs ``work(transaction)`` in a transaction and commits it; runs it again, in a new one, as long as it raises a
+    /// ``RetryableError``. Returns what ``work`` did. Options as of ``begin``.
+    #[pyo3(signature = (work, **options))]
+    fn transact(
+        &self,
+        py: Python<'_>,
+        work: Py<PyAny>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Py<PyAny>> {
+        let options = transaction_options(&pairs(options)?).or_raise(py)?;
+        let database = self.handle(py)?;
+        let run = |handle: &TransactionHandle| {
+            let transaction = Transaction::new(handle.number(), self.leases.give(handle.clone()));
+            Python::attach(|py| work.call1(py, (transaction,))).map_err(Failure::Raised)
+        };
+        py.detach(|| transact(&database, options, run, Failure::is_retryable)).or_raise(py)
+    }
+
+    /// A read-only view of everything that is committed now.
+    fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {
+        let snapshot = self.with(py, foreshore::Database::snapshot)?;
+        Ok(Snapshot::new(self.leases.give(snapshot)))
+    }
+
+    /// Rolls back the transaction with this number, whatever its thread is doing; ``False`` if it had ended.
+    fn abort(&self, py: Python<'_>, number: u64) -> PyResult<bool> {
+        self.with(py, |database| database.abort(number))
+    }
+
+    /// The ids of the transactions that were prepared and wait to hear whether to commit, also those from before a crash.
+    fn prepared<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+        let gids = self.with(py, |database| Ok::<_, Error>(database.recover()))?;
+        Ok(gids.iter().map(|gid| PyBytes::new(py, gid)).collect())
+    }
+
+    /// Commits a prepared transaction, durably.
+    fn commit_prepared(&self, py: Python<'_>, gid: &[u8]) -> PyResult<()> {
+        self.with(py, |database| database.commit_prepared(gid))
+    }
+
+    /// Rolls back a prepared transaction.
+    fn rollback_prepared(&self, py: Python<'_>, gid: &[u8]) -> PyResult<()> {
+        self.with(py, |database| database.rollback_prepared(gid))
+    }
+
+    /// Waits until everything acknowledged so far, in whatever durability, would survive a power failure.
+    fn sync(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, foreshore::Database::sync)
+    }
+
+    /// Writes changed leaves out, so that a restart has little log to read. Happens by itself as the log grows.
+    fn checkpoint(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, foreshore::Database::checkpoint)
+    }
+
+    /// Counters since the database was opened, by names that end in their units.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let stats = self.with(py, |database| Ok::<_, Error>(database.stats()))?;
+        from_json(py, &stats)
+    }
+
+    /// Walks and compares all structures; says what each table is like. Raises ``Corrupt`` for the first that is broken.
+    fn check<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let report = self.with(py, foreshore::Database::check)?;
+        from_json(py, &report)
+    }
+
+    /// Writes everything out and closes the database, together with its tables, transactions, snapshots and iterators: they
+    /// raise ``Closed`` from then on. Running transactions are rolled back. Closing twice does nothing.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let Ok(database) = self.handle(py) else { return Ok(()) };
+        py.detach(|| {
+            self.leases.revoke();
+            database.close()
+        })
+        .or_raise(py)
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.close(py)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let described = self.with(py, |database| Ok::<_, Error>(format!("{database:?}")));
+        described
+            .map_or("<foreshore.Database, closed>".into(), |described| format!("<foreshore.{described}>"))
+    }
+}
+
+fn from_json<'py>(py: Python<'py>, counted: &impl serde::Serialize) -> PyResult<Bound<'py, PyAny>> {
+    let text =
+        serde_json::to_string(counted).map_err(|error| Failure::Engine(Error::Argument(error.to_string())));
+    py.import("json")?.getattr("loads")?.call1((text.or_raise(py)?,))
+}

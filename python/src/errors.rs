@@ -1,0 +1,114 @@
+//! From the engine's errors to Python's exceptions, which are defined in `foreshore/errors.py`.
+
+use foreshore::Error;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyModule, PyType};
+
+/// What a detached call can fail with.
+pub enum Failure {
+    /// The engine said no.
+    Engine(Error),
+    /// The database was closed, and with it everything that belongs to it.
+    Closed,
+    /// Python code that was called in between raised this.
+    Raised(PyErr),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::Engine(error)
+    }
+}
+
+impl From<PyErr> for Failure {
+    fn from(error: PyErr) -> Self {
+        Failure::Raised(error)
+    }
+}
+
+impl Failure {
+    /// The exception, to be raised.
+    pub fn into_py(self, py: Python<'_>) -> PyErr {
+        match self {
+            Failure::Engine(error) => exception(py, name(&error), error.to_string()),
+            Failure::Closed => exception(py, "Closed", "the database is closed; open it again".into()),
+            Failure::Raised(error) => error,
+        }
+    }
+
+    /// May the same transaction succeed if it is run again?
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Failure::Engine(error) => error.is_retryable(),
+            Failure::Closed => false,
+            Failure::Raised(error) => Python::attach(|py| {
+                class(py, "RetryableError").is_ok_and(|class| error.is_instance(py, &class))
+            }),
+        }
+    }
+}
+
+/// Raises what a detached call failed with.
+pub trait OrRaise<T> {
+    /// The result, or the exception.
+    fn or_raise(self, py: Python<'_>) -> PyResult<T>;
+}
+
+impl<T, E: Into<Failure>> OrRaise<T> for Result<T, E> {
+    fn or_raise(self, py: Python<'_>) -> PyResult<T> {
+        self.map_err(|error| error.into().into_py(py))
+    }
+}
+
+/// An `Encoding` exception, for bytes that are not of the table's types and objects that do not become any.
+pub fn encoding(py: Python<'_>, message: String) -> PyErr {
+    exception(py, "Encoding", message)
+}
+
+/// An `Argument` exception.
+pub fn argument(py: Python<'_>, message: impl Into<String>) -> PyErr {
+    exception(py, "Argument", message.into())
+}
+
+/// The class of an error: named like the variant. One that is newer than this list is at least of the right base.
+fn name(error: &Error) -> &'static str {
+    match error {
+        Error::KeyTooLong { .. } => "KeyTooLong",
+        Error::ValueTooLarge { .. } => "ValueTooLarge",
+        Error::Encoding { .. } => "Encoding",
+        Error::BulkLoad { .. } => "BulkLoad",
+        Error::Full { .. } => "Full",
+        Error::Poisoned { .. } => "Poisoned",
+        Error::Locked { .. } => "Locked",
+        Error::Incompatible { .. } => "Incompatible",
+        Error::Corrupt { .. } => "Corrupt",
+        Error::Io { .. } => "Io",
+        Error::TableDropped { .. } => "TableDropped",
+        Error::Deadlock { .. } => "Deadlock",
+        Error::LockTimeout { .. } => "LockTimeout",
+        Error::Aborted { .. } => "Aborted",
+        Error::Ended => "Ended",
+        Error::TooManyTransactions { .. } => "TooManyTransactions",
+        Error::SnapshotTooOld => "SnapshotTooOld",
+        Error::TableInUse { .. } => "TableInUse",
+        Error::UnknownTransaction { .. } => "UnknownTransaction",
+        Error::Argument(_) => "Argument",
+        other if other.is_retryable() => "RetryableError",
+        _ => "Error",
+    }
+}
+
+fn exception(py: Python<'_>, name: &str, message: String) -> PyErr {
+    match class(py, name) {
+        Ok(class) => PyErr::from_type(class, message),
+        Err(error) => error,
+    }
+}
+
+fn class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyType>> {
+    static CLASSES: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    let classes =
+        CLASSES.get_or_try_init(py, || PyModule::import(py, "foreshore.errors").map(Bound::unbind))?;
+    Ok(classes.bind(py).getattr(name)?.cast_into()?)
+}

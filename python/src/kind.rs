@@ -1,0 +1,160 @@
+//! What keys and values of a table are, as a program says it with Python's types.
+
+use crate::errors::argument;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList, PyNone, PyString, PyTuple, PyType};
+use std::fmt;
+
+/// A kind of key or value; each is a Rust type, whose encoding it shares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `bytes`: `Vec<u8>`.
+    Bytes,
+    /// `str`: `String`.
+    Str,
+    /// `bool`.
+    Bool,
+    /// `int` is `i64`; the others are called by name.
+    Int(Int),
+    /// `"f32"`.
+    F32,
+    /// `float`: `f64`.
+    F64,
+    /// `T | None`: `Option<T>`.
+    Optional(Box<Kind>),
+    /// `list[T]`: `Vec<T>`.
+    List(Box<Kind>),
+    /// `(A, B)` or `tuple[A, B]`.
+    Tuple(Vec<Kind>),
+}
+
+/// An integer of Rust.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Int {
+    I8,
+    I16,
+    I32,
+    I64,
+    U8,
+    U16,
+    U32,
+    U64,
+}
+
+impl Kind {
+    /// Reads a kind: one of Python's types, the name of one of Rust's, or a combination of them.
+    pub fn of(described: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let kind = if let Ok(name) = described.cast::<PyString>() {
+            Self::named(name.to_str()?)
+        } else if let Ok(class) = described.cast_exact::<PyType>() {
+            Self::of_class(class)
+        } else if let Ok(parts) = described.cast::<PyTuple>() {
+            Some(Self::tuple(parts)?)
+        } else {
+            Self::generic(described)?
+        };
+        kind.ok_or_else(|| {
+            let message = format!(
+                "no table can hold {described}; there are bytes, str, int, float, bool, the names of Rust's numbers such as \
+                 \"u32\", T | None, list[T], and tuples of these"
+            );
+            argument(described.py(), message)
+        })
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "i8" => Kind::Int(Int::I8),
+            "i16" => Kind::Int(Int::I16),
+            "i32" => Kind::Int(Int::I32),
+            "i64" => Kind::Int(Int::I64),
+            "u8" => Kind::Int(Int::U8),
+            "u16" => Kind::Int(Int::U16),
+            "u32" => Kind::Int(Int::U32),
+            "u64" => Kind::Int(Int::U64),
+            "f32" => Kind::F32,
+            "f64" => Kind::F64,
+            _ => return None,
+        })
+    }
+
+    fn of_class(class: &Bound<'_, PyType>) -> Option<Self> {
+        let py = class.py();
+        [
+            (py.get_type::<PyBytes>(), Kind::Bytes),
+            (py.get_type::<PyString>(), Kind::Str),
+            (py.get_type::<PyBool>(), Kind::Bool),
+            (py.get_type::<PyInt>(), Kind::Int(Int::I64)),
+            (py.get_type::<PyFloat>(), Kind::F64),
+        ]
+        .into_iter()
+        .find_map(|(known, kind)| class.is(&known).then_some(kind))
+    }
+
+    fn tuple(parts: &Bound<'_, PyTuple>) -> PyResult<Self> {
+        parts.iter().map(|part| Self::of(&part)).collect::<PyResult<_>>().map(Kind::Tuple)
+    }
+
+    /// `tuple[A, B]`, `list[T]`, `T | None`.
+    fn generic(described: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+        let py = described.py();
+        let Ok(args) = described.getattr("__args__").and_then(|args| Ok(args.cast_into::<PyTuple>()?)) else {
+            return Ok(None);
+        };
+        let origin = described.getattr("__origin__").ok();
+        let origin_is = |class: Bound<'_, PyType>| origin.as_ref().is_some_and(|origin| origin.is(&class));
+        if origin_is(py.get_type::<PyTuple>()) {
+            return Self::tuple(&args).map(Some);
+        }
+        if origin_is(py.get_type::<PyList>()) {
+            return Ok(Some(Kind::List(Box::new(Self::of(&args.get_item(0)?)?))));
+        }
+        let none = py.get_type::<PyNone>();
+        match (args.len(), args.iter().find(|arg| !arg.is(&none))) {
+            (2, Some(present)) if args.iter().any(|arg| arg.is(&none)) => {
+                Ok(Some(Kind::Optional(Box::new(Self::of(&present)?))))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// As in Rust.
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Kind::Bytes => write!(f, "Vec<u8>"),
+            Kind::Str => write!(f, "String"),
+            Kind::Bool => write!(f, "bool"),
+            Kind::Int(int) => write!(f, "{}", format!("{int:?}").to_lowercase()),
+            Kind::F32 => write!(f, "f32"),
+            Kind::F64 => write!(f, "f64"),
+            Kind::Optional(kind) => write!(f, "Option<{kind}>"),
+            Kind::List(kind) => write!(f, "Vec<{kind}>"),
+            Kind::Tuple(kinds) => {
+                let kinds: Vec<_> = kinds.iter().map(Kind::to_string).collect();
+                write!(f, "({}{})", kinds.join(", "), if kinds.len() == 1 { "," } else { "" })
+            }
+        }
+    }
+}
+
+/// What a table's rows are.
+#[derive(Debug)]
+pub struct Kinds {
+    /// Of the keys.
+    pub key: Kind,
+    /// Of the values.
+    pub value: Kind,
+    /// Are both byte strings as they are, without an encoding? So are they where both are `bytes`, as in Rust's `ByteTable`.
+    pub raw: bool,
+}
+
+impl Kinds {
+    /// The kinds of a table's keys and values.
+    pub fn new(key: Kind, value: Kind) -> Self {
+        let raw = key == Kind::Bytes && value == Kind::Bytes;
+        Self { key, value, raw }
+    }
+}

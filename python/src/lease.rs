@@ -1,0 +1,75 @@
+//! What belongs to a database, until the database is closed.
+//!
+//! The engine keeps a directory locked as long as anybody holds a table of it. In Python nobody knows when an object goes: a
+//! forgotten variable would keep the next `open` out. So objects hold leases, and closing takes them all back.
+
+use crate::errors::Failure;
+use parking_lot::{Mutex, RwLock};
+use std::sync::{Arc, Weak};
+
+/// Something that can be used until its database is closed.
+pub struct Lease<T>(Arc<RwLock<Option<T>>>);
+
+impl<T> Lease<T> {
+    /// Calls `work` with it.
+    ///
+    /// Errors: [`Failure::Closed`]; those of `work`.
+    #[inline]
+    pub fn with<R, E: Into<Failure>>(&self, work: impl FnOnce(&T) -> Result<R, E>) -> Result<R, Failure> {
+        match &*self.0.read() {
+            Some(leased) => work(leased).map_err(E::into),
+            None => Err(Failure::Closed),
+        }
+    }
+
+    /// Gives it back early.
+    pub fn end(&self) {
+        self.0.write().take();
+    }
+}
+
+trait Revoke: Send + Sync {
+    fn revoke(&self);
+}
+
+impl<T: Send + Sync> Revoke for RwLock<Option<T>> {
+    fn revoke(&self) {
+        self.write().take();
+    }
+}
+
+/// The leases of one database.
+#[derive(Default)]
+pub struct Leases {
+    given: Mutex<Given>,
+}
+
+#[derive(Default)]
+struct Given {
+    leases: Vec<Weak<dyn Revoke>>,
+    /// How many there may be before those that are gone are forgotten.
+    tidy_at: usize,
+}
+
+impl Leases {
+    /// Gives a lease.
+    pub fn give<T: Send + Sync + 'static>(&self, leased: T) -> Lease<T> {
+        let slot = Arc::new(RwLock::new(Some(leased)));
+        let revocable: Weak<dyn Revoke> = Arc::downgrade(&(slot.clone() as Arc<dyn Revoke>));
+        let mut given = self.given.lock();
+        if given.leases.len() >= given.tidy_at {
+            given.leases.retain(|lease| lease.strong_count() > 0);
+            given.tidy_at = 2 * given.leases.len() + 64;
+        }
+        given.leases.push(revocable);
+        Lease(slot)
+    }
+
+    /// Takes all back, waiting for the calls under way.
+    pub fn revoke(&self) {
+        let leases = std::mem::take(&mut *self.given.lock()).leases;
+        for lease in leases.iter().filter_map(Weak::upgrade) {
+            lease.revoke();
+        }
+    }
+}

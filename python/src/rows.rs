@@ -1,0 +1,232 @@
+//! Rows in key order: views, and iterators that read ahead.
+
+use crate::errors::{Failure, OrRaise};
+use crate::kind::Kinds;
+use crate::lease::Lease;
+use crate::table::Table;
+use foreshore::Error;
+use foreshore_bindings::{Bounds, Rows as EngineRows, TableHandle, WriteCount};
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use std::ops::Bound as End;
+use std::sync::Arc;
+
+type Row = (Vec<u8>, Vec<u8>);
+
+/// How many rows an iterator reads at first: few programs want only one, and many want no more than some.
+const AHEAD_MIN: usize = 16;
+
+/// How many it reads at a time in the end: enough that the interpreter is left and entered for nearly nothing per row.
+const AHEAD_MAX: usize = 1024;
+
+/// What of each row is wanted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// The key.
+    Keys,
+    /// The value.
+    Values,
+    /// Both.
+    Items,
+}
+
+/// Some rows of a table, in order: they can be iterated over, as often as one likes, in both directions. They are read when
+/// they are iterated over.
+#[pyclass(frozen, module = "foreshore")]
+pub struct Rows {
+    table: Py<Table>,
+    bounds: Bounds,
+    part: Part,
+    reverse: bool,
+}
+
+impl Rows {
+    pub fn new(table: Py<Table>, bounds: Bounds, part: Part, reverse: bool) -> Self {
+        Self { table, bounds, part, reverse }
+    }
+
+    /// An iterator, in the other direction if `reversed`.
+    pub fn iterate(&self, py: Python<'_>, reversed: bool) -> PyResult<RowIterator> {
+        let (table, bounds) = (self.table.get(), self.bounds.clone());
+        let reverse = self.reverse != reversed;
+        let ahead = table.with(py, |handle| {
+            let writes = handle.transaction().map(|transaction| transaction.writes());
+            Ok((Ahead { handle: handle.clone(), bounds, rows: None, reverse }, writes))
+        });
+        let (ahead, writes) = ahead?;
+        Ok(RowIterator {
+            kinds: table.kinds().clone(),
+            part: self.part,
+            ahead: table.leases().give(Mutex::new(ahead)),
+            chunk: Vec::new().into_iter(),
+            wanted: AHEAD_MIN,
+            failed: None,
+            ended: false,
+            writes: writes.map(|count| Seen { at: count.now(), count, last: None }),
+        })
+    }
+}
+
+#[pymethods]
+impl Rows {
+    fn __iter__(&self, py: Python<'_>) -> PyResult<RowIterator> {
+        self.iterate(py, false)
+    }
+
+    fn __reversed__(&self, py: Python<'_>) -> PyResult<RowIterator> {
+        self.iterate(py, true)
+    }
+
+    /// Looks a key up; reads the rows to find a value or a whole row.
+    fn __contains__(&self, py: Python<'_>, wanted: &Bound<'_, PyAny>) -> PyResult<bool> {
+        if self.part == Part::Keys {
+            let table = self.table.get();
+            let key = table.kinds().encode_key(wanted)?;
+            return Ok(self.bounds.contains(&key) && table.with(py, |table| table.contains(&key))?);
+        }
+        let mut rows = self.iterate(py, false)?;
+        while let Some(row) = rows.__next__(py)? {
+            if row.eq(wanted)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Reads the rows to count them.
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        let bounds = self.bounds.clone();
+        self.table.get().with(py, |table| table.count(bounds)).map(|count| count as usize)
+    }
+
+    fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
+        let bounds = self.bounds.clone();
+        self.table.get().with(py, |table| table.range(bounds).next().transpose().map(|first| first.is_some()))
+    }
+}
+
+/// Rows on their way to Python.
+///
+/// It reads ahead, in growing chunks. Within a transaction that would miss what the transaction itself writes meanwhile; so
+/// after a write what was read ahead is forgotten and read again.
+#[pyclass(module = "foreshore")]
+pub struct RowIterator {
+    kinds: Arc<Kinds>,
+    part: Part,
+    ahead: Lease<Mutex<Ahead>>,
+    chunk: std::vec::IntoIter<Row>,
+    wanted: usize,
+    /// An error met while reading ahead: it is raised when its turn comes.
+    failed: Option<Error>,
+    ended: bool,
+    /// Within a transaction only.
+    writes: Option<Seen>,
+}
+
+/// Up to where a transaction's rows were seen.
+struct Seen {
+    count: WriteCount,
+    /// The count when the chunk was read.
+    at: u64,
+    /// The last key that Python got.
+    last: Option<Vec<u8>>,
+}
+
+/// The engine's side of an iterator.
+struct Ahead {
+    handle: TableHandle,
+    bounds: Bounds,
+    rows: Option<EngineRows>,
+    reverse: bool,
+}
+
+impl Ahead {
+    /// Begins anew behind `last`.
+    fn restart(&mut self, last: Option<Vec<u8>>) {
+        self.rows = None;
+        match last.map(End::Excluded) {
+            Some(last) if self.reverse => self.bounds.to = last,
+            Some(last) => self.bounds.from = last,
+            None => {}
+        }
+    }
+
+    /// Reads up to `wanted` rows, and the error that stopped it.
+    fn read(&mut self, wanted: usize) -> (Vec<Row>, Option<Error>) {
+        let rows = self.rows.get_or_insert_with(|| self.handle.range(self.bounds.clone()));
+        let mut read = Vec::with_capacity(wanted);
+        while read.len() < wanted {
+            let row = if self.reverse { rows.next_back() } else { rows.next() };
+            match row {
+                Some(Ok(row)) => read.push(row),
+                Some(Err(error)) => return (read, Some(error)),
+                None => break,
+            }
+        }
+        (read, None)
+    }
+}
+
+impl RowIterator {
+    /// The next row, bytes still.
+    fn advance(&mut self, py: Python<'_>) -> PyResult<Option<Row>> {
+        let restart = self.writes.as_ref().is_some_and(|seen| seen.count.now() != seen.at);
+        if restart {
+            self.chunk = Vec::new().into_iter();
+            self.failed = None;
+        }
+        if self.chunk.len() == 0 && self.failed.is_none() && (restart || !self.ended) {
+            self.read_ahead(py, restart)?;
+        }
+        let Some(row) = self.chunk.next() else {
+            return self.failed.take().map_or(Ok(None), |error| Err(Failure::Engine(error).into_py(py)));
+        };
+        if let Some(seen) = &mut self.writes {
+            seen.last = Some(row.0.clone());
+        }
+        Ok(Some(row))
+    }
+
+    fn read_ahead(&mut self, py: Python<'_>, restart: bool) -> PyResult<()> {
+        let wanted = self.wanted;
+        let last = self.writes.as_mut().filter(|_| restart).and_then(|seen| {
+            seen.at = seen.count.now();
+            seen.last.clone()
+        });
+        let read = py.detach(|| {
+            self.ahead.with(|ahead| {
+                let mut ahead = ahead.lock();
+                if restart {
+                    ahead.restart(last);
+                }
+                Ok::<_, Error>(ahead.read(wanted))
+            })
+        });
+        let (rows, failed) = read.or_raise(py)?;
+        self.ended = rows.len() < wanted;
+        self.chunk = rows.into_iter();
+        self.failed = failed;
+        self.wanted = (2 * wanted).min(AHEAD_MAX);
+        Ok(())
+    }
+}
+
+#[pymethods]
+impl RowIterator {
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Some((key, value)) = self.advance(py)? else { return Ok(None) };
+        Ok(Some(match self.part {
+            Part::Keys => self.kinds.decode_key(py, &key)?,
+            Part::Values => self.kinds.decode_value(py, &value)?,
+            Part::Items => {
+                let row = [self.kinds.decode_key(py, &key)?, self.kinds.decode_value(py, &value)?];
+                PyTuple::new(py, row)?.into_any()
+            }
+        }))
+    }
+}

@@ -1,0 +1,48 @@
+//! Snapshots.
+
+use crate::errors::OrRaise;
+use crate::lease::Lease;
+use crate::table::Table;
+use pyo3::prelude::*;
+
+/// Everything that was committed when it was taken, and nothing else. It takes no locks, waits for nobody, and nobody
+/// waits for it. Use it with ``with``, or call ``close``: old versions of rows stay in memory while it is open.
+#[pyclass(frozen, module = "foreshore")]
+pub struct Snapshot {
+    snapshot: Lease<foreshore::Snapshot>,
+}
+
+impl Snapshot {
+    pub fn new(snapshot: Lease<foreshore::Snapshot>) -> Self {
+        Self { snapshot }
+    }
+}
+
+#[pymethods]
+impl Snapshot {
+    /// The table as it was; read-only.
+    fn table(&self, py: Python<'_>, table: &Bound<'_, Table>) -> PyResult<Table> {
+        let table = table.get();
+        py.detach(|| self.snapshot.with(|snapshot| table.through(|handle| handle.as_of(snapshot))))
+            .or_raise(py)
+    }
+
+    /// Waits until everything that it sees would survive a power failure.
+    fn wait_durable(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.snapshot.with(foreshore::Snapshot::wait_durable)).or_raise(py)
+    }
+
+    /// Gives the snapshot up; it closes when its tables and iterators have gone too.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| self.snapshot.end());
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyAny>) {
+        self.close(py);
+    }
+}

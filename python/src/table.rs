@@ -1,0 +1,373 @@
+//! Tables, as mappings.
+
+use crate::errors::{Failure, OrRaise};
+use crate::kind::Kinds;
+use crate::lease::{Lease, Leases};
+use crate::rows::{Part, RowIterator, Rows};
+use foreshore::{Database, Result};
+use foreshore_bindings::{Bounds, TableHandle};
+use pyo3::exceptions::PyKeyError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple, PyType};
+use std::cell::Cell;
+use std::sync::Arc;
+
+/// How many bytes of rows are loaded at a time.
+const LOAD_BYTES: usize = 1 << 20;
+
+thread_local! {
+    /// Where values are read into on their way to Python, so that a read allocates once, not twice.
+    static VALUE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// An ordered, durable mapping: a ``MutableMapping`` whose keys come in order.
+///
+/// Each call is a transaction of its own, unless the table is one of a transaction or a snapshot. It may be used from any
+/// thread.
+#[pyclass(frozen, mapping, module = "foreshore")]
+pub struct Table {
+    name: String,
+    kinds: Arc<Kinds>,
+    leased: Lease<Leased>,
+    leases: Arc<Leases>,
+}
+
+/// What goes when the database is closed.
+struct Leased {
+    database: Database,
+    handle: TableHandle,
+}
+
+impl Table {
+    pub fn new(database: Database, handle: TableHandle, kinds: Kinds, leases: Arc<Leases>) -> Self {
+        let name = handle.name().to_owned();
+        Self { name, kinds: Arc::new(kinds), leased: leases.give(Leased { database, handle }), leases }
+    }
+
+    /// The same table seen through something else. To be called detached.
+    pub fn through(&self, see: impl FnOnce(&TableHandle) -> TableHandle) -> Result<Self, Failure> {
+        self.leased.with(|Leased { database, handle }| {
+            let leased = Leased { database: database.clone(), handle: see(handle) };
+            let (name, kinds, leases) = (self.name.clone(), self.kinds.clone(), self.leases.clone());
+            Ok::<_, Failure>(Self { name, kinds, leased: leases.give(leased), leases })
+        })
+    }
+
+    pub fn kinds(&self) -> &Arc<Kinds> {
+        &self.kinds
+    }
+
+    pub fn leases(&self) -> &Leases {
+        &self.leases
+    }
+
+    /// Calls `work` with the engine's handle, detached.
+    #[inline]
+    pub fn with<R: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&TableHandle) -> Result<R> + Send,
+    ) -> PyResult<R> {
+        py.detach(|| self.leased.with(|leased| work(&leased.handle))).or_raise(py)
+    }
+
+    /// Calls `work` with the table within a transaction, detached; possibly more than once.
+    fn atomically<R: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnMut(&TableHandle) -> Result<R> + Send,
+    ) -> PyResult<R> {
+        py.detach(|| self.leased.with(|leased| leased.handle.atomically(&leased.database, work))).or_raise(py)
+    }
+
+    /// The value of an encoded key.
+    #[inline]
+    fn read<'py>(&self, py: Python<'py>, key: &[u8]) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let mut value = VALUE.take();
+        let found = self.with(py, |table| table.get_into(key, &mut value));
+        let object = match found {
+            Ok(true) => self.kinds.decode_value(py, &value).map(Some),
+            Ok(false) => Ok(None),
+            Err(error) => Err(error),
+        };
+        VALUE.set(value);
+        object
+    }
+
+    fn rows(slf: &Bound<'_, Self>, part: Part, bounds: Bounds, reverse: bool) -> Rows {
+        Rows::new(slf.clone().unbind(), bounds, part, reverse)
+    }
+
+    fn row<'py>(&self, py: Python<'py>, (key, value): &(Vec<u8>, Vec<u8>)) -> PyResult<Bound<'py, PyTuple>> {
+        (self.kinds.decode_key(py, key)?, self.kinds.decode_value(py, value)?).into_pyobject(py)
+    }
+
+    /// The encoded rows of a mapping or of an iterable of pairs.
+    fn encoded(&self, rows: &Bound<'_, PyAny>) -> PyResult<Vec<(Vec<u8>, Vec<u8>)>> {
+        let pairs = if rows.hasattr("items")? { rows.call_method0("items")? } else { rows.clone() };
+        pairs.try_iter()?.map(|pair| self.encoded_row(&pair?)).collect()
+    }
+
+    fn encoded_row(&self, pair: &Bound<'_, PyAny>) -> PyResult<(Vec<u8>, Vec<u8>)> {
+        let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair.extract()?;
+        Ok((self.kinds.encode_key(&key)?.into_owned(), self.kinds.encode_value(&value)?.into_owned()))
+    }
+}
+
+fn absent(key: &Bound<'_, PyAny>) -> PyErr {
+    PyKeyError::new_err(key.clone().unbind())
+}
+
+#[pymethods]
+impl Table {
+    /// The table's name.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The value of ``key``, or ``default``.
+    #[pyo3(signature = (key, default = None))]
+    fn get<'py>(
+        &self,
+        key: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let encoded = self.kinds.encode_key(key)?;
+        Ok(self.read(key.py(), &encoded)?.or(default))
+    }
+
+    fn __getitem__<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let encoded = self.kinds.encode_key(key)?;
+        self.read(key.py(), &encoded)?.ok_or_else(|| absent(key))
+    }
+
+    fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let encoded = self.kinds.encode_key(key)?;
+        self.with(key.py(), |table| table.contains(&encoded))
+    }
+
+    /// The values of many keys, in their order, ``None`` where there is none. Faster than one ``get`` each.
+    fn multi_get<'py>(
+        &self,
+        py: Python<'py>,
+        keys: &Bound<'py, PyAny>,
+    ) -> PyResult<Vec<Option<Bound<'py, PyAny>>>> {
+        let keys: Vec<_> = keys.try_iter()?.collect::<PyResult<_>>()?;
+        let encoded: Vec<_> = keys.iter().map(|key| self.kinds.encode_key(key)).collect::<PyResult<_>>()?;
+        let values = self.with(py, |table| table.multi_get(&encoded))?;
+        values
+            .into_iter()
+            .map(|value| value.map(|value| self.kinds.decode_value(py, &value)).transpose())
+            .collect()
+    }
+
+    /// As ``get``, for a row that the transaction is going to change: nobody else can lock it meanwhile.
+    #[pyo3(signature = (key, default = None))]
+    fn get_for_update<'py>(
+        &self,
+        key: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let (py, encoded) = (key.py(), self.kinds.encode_key(key)?);
+        match self.with(py, |table| table.get_for_update(&encoded))? {
+            Some(value) => self.kinds.decode_value(py, &value).map(Some),
+            None => Ok(default),
+        }
+    }
+
+    /// Sets the value of ``key``, whether or not it had one; the same as ``table[key] = value``.
+    fn put(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (encoded, value) = (self.kinds.encode_key(key)?, self.kinds.encode_value(value)?);
+        self.with(key.py(), |table| table.put(&encoded, &value))
+    }
+
+    fn __setitem__(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.put(key, value)
+    }
+
+    /// Sets the value of ``key`` unless it has one; says whether it did.
+    fn insert(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let (encoded, value) = (self.kinds.encode_key(key)?, self.kinds.encode_value(value)?);
+        self.with(key.py(), |table| table.insert(&encoded, &value))
+    }
+
+    /// Removes ``key``; says whether it was there.
+    fn remove(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let encoded = self.kinds.encode_key(key)?;
+        self.with(key.py(), |table| table.remove(&encoded))
+    }
+
+    fn __delitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        if self.remove(key)? { Ok(()) } else { Err(absent(key)) }
+    }
+
+    /// Sets the value of ``key`` to ``default`` unless it has one; returns the value it has then.
+    fn setdefault<'py>(
+        &self,
+        key: &Bound<'py, PyAny>,
+        default: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (py, encoded, new) = (key.py(), self.kinds.encode_key(key)?, self.kinds.encode_value(default)?);
+        let old =
+            self.atomically(
+                py,
+                |table| {
+                    if table.insert(&encoded, &new)? { Ok(None) } else { table.get(&encoded) }
+                },
+            )?;
+        old.map_or_else(|| Ok(default.clone()), |old| self.kinds.decode_value(py, &old))
+    }
+
+    /// Removes ``key`` and returns its value; without one, returns the default or raises ``KeyError``.
+    #[pyo3(signature = (key, *default))]
+    fn pop<'py>(
+        &self,
+        key: &Bound<'py, PyAny>,
+        default: &Bound<'py, PyTuple>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (py, encoded) = (key.py(), self.kinds.encode_key(key)?);
+        let value = self.atomically(py, |table| {
+            let value = table.get_for_update(&encoded)?;
+            table.remove(&encoded).map(|_| value)
+        })?;
+        match value {
+            Some(value) => self.kinds.decode_value(py, &value),
+            None if default.is_empty() => Err(absent(key)),
+            None => default.get_item(0),
+        }
+    }
+
+    /// Removes the first row and returns it; raises ``KeyError`` if the table is empty.
+    fn popitem<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let first = self.atomically(py, |table| {
+            let Some(first) = table.range(Bounds::default()).next().transpose()? else { return Ok(None) };
+            table.remove(&first.0).map(|_| Some(first))
+        })?;
+        let first = first.ok_or_else(|| PyKeyError::new_err("popitem(): the table is empty"))?;
+        self.row(py, &first)
+    }
+
+    /// Sets the rows of a mapping, or of an iterable of pairs, in one transaction.
+    #[pyo3(signature = (rows = None, /, **named))]
+    fn update(
+        &self,
+        py: Python<'_>,
+        rows: Option<&Bound<'_, PyAny>>,
+        named: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
+        let mut encoded = rows.map_or(Ok(Vec::new()), |rows| self.encoded(rows))?;
+        encoded.extend(named.map_or(Ok(Vec::new()), |named| self.encoded(named))?);
+        self.atomically(py, |table| encoded.iter().try_for_each(|(key, value)| table.put(key, value)))
+    }
+
+    /// Removes all rows, in one transaction.
+    fn clear(&self, py: Python<'_>) -> PyResult<()> {
+        self.atomically(py, |table| {
+            table.range(Bounds::default()).try_for_each(|row| table.remove(&row?.0).map(drop))
+        })
+    }
+
+    /// Loads pairs in strictly ascending order of their keys, all above any key of the table; says how many. The fastest way
+    /// to fill a table. Not one transaction: rows appear as they are loaded.
+    fn bulk_load(&self, py: Python<'_>, rows: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let (mut count, mut rows) = (0, rows.try_iter()?);
+        loop {
+            let (mut chunk, mut bytes) = (Vec::new(), 0);
+            while bytes < LOAD_BYTES
+                && let Some(row) = rows.next()
+            {
+                let (key, value) = self.encoded_row(&row?)?;
+                bytes += key.len() + value.len();
+                chunk.push((key, value));
+            }
+            if chunk.is_empty() {
+                return Ok(count);
+            }
+            count += self.with(py, |table| table.bulk_load(chunk))?;
+        }
+    }
+
+    /// The rows with ``start <= key < stop``, in order; without one, from the first or to the last. For tables whose keys are
+    /// tuples, the leading parts are enough.
+    #[pyo3(signature = (start = None, stop = None, *, include_stop = false, reverse = false))]
+    fn range(
+        slf: &Bound<'_, Self>,
+        start: Option<&Bound<'_, PyAny>>,
+        stop: Option<&Bound<'_, PyAny>>,
+        include_stop: bool,
+        reverse: bool,
+    ) -> PyResult<Rows> {
+        let bounds = slf.get().kinds.bounds(start, stop, include_stop)?;
+        Ok(Self::rows(slf, Part::Items, bounds, reverse))
+    }
+
+    /// The rows whose keys begin with ``prefix``, in order: some bytes, the beginning of a text, the leading parts of a tuple.
+    #[pyo3(signature = (prefix, *, reverse = false))]
+    fn prefix(slf: &Bound<'_, Self>, prefix: &Bound<'_, PyAny>, reverse: bool) -> PyResult<Rows> {
+        let bounds = slf.get().kinds.prefix(prefix)?;
+        Ok(Self::rows(slf, Part::Items, bounds, reverse))
+    }
+
+    /// The keys, in order.
+    fn keys(slf: &Bound<'_, Self>) -> Rows {
+        Self::rows(slf, Part::Keys, Bounds::default(), false)
+    }
+
+    /// The values, in the order of their keys.
+    fn values(slf: &Bound<'_, Self>) -> Rows {
+        Self::rows(slf, Part::Values, Bounds::default(), false)
+    }
+
+    /// The rows, in the order of their keys.
+    fn items(slf: &Bound<'_, Self>) -> Rows {
+        Self::rows(slf, Part::Items, Bounds::default(), false)
+    }
+
+    fn __iter__(slf: &Bound<'_, Self>) -> PyResult<RowIterator> {
+        Self::keys(slf).iterate(slf.py(), false)
+    }
+
+    fn __reversed__(slf: &Bound<'_, Self>) -> PyResult<RowIterator> {
+        Self::keys(slf).iterate(slf.py(), true)
+    }
+
+    /// Reads all rows to count them; ``estimate`` is quicker.
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        self.with(py, |table| table.count(Bounds::default())).map(|count| count as usize)
+    }
+
+    fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
+        self.with(py, |table| table.range(Bounds::default()).next().transpose().map(|first| first.is_some()))
+    }
+
+    /// About how many rows have ``start <= key < stop``, without reading them all.
+    #[pyo3(signature = (start = None, stop = None))]
+    fn estimate(
+        &self,
+        py: Python<'_>,
+        start: Option<&Bound<'_, PyAny>>,
+        stop: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<u64> {
+        let bounds = self.kinds.bounds(start, stop, false)?;
+        self.with(py, |table| table.estimate(bounds))
+    }
+
+    /// So that annotations may say ``Table[str, int]``.
+    #[classmethod]
+    fn __class_getitem__<'py>(
+        class: &Bound<'py, PyType>,
+        kinds: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        class.py().import("types")?.getattr("GenericAlias")?.call1((class, kinds))
+    }
+
+    fn __repr__(&self) -> String {
+        let kinds = if self.kinds.raw {
+            "bytes, bytes".into()
+        } else {
+            format!("{}, {}", self.kinds.key, self.kinds.value)
+        };
+        format!("<foreshore.Table {:?} of {kinds}>", self.name)
+    }
+}

@@ -1,0 +1,95 @@
+//! Transactions.
+
+use crate::errors::OrRaise;
+use crate::lease::Lease;
+use crate::table::Table;
+use foreshore_bindings::TransactionHandle;
+use pyo3::prelude::*;
+
+/// A read-write transaction: what it does happens as a whole or not at all, and as if nobody else were there.
+///
+/// Use it with ``with``: the end of the block commits, an exception that leaves it rolls back.
+#[pyclass(frozen, module = "foreshore")]
+pub struct Transaction {
+    number: u64,
+    handle: Lease<TransactionHandle>,
+}
+
+impl Transaction {
+    pub fn new(number: u64, handle: Lease<TransactionHandle>) -> Self {
+        Self { number, handle }
+    }
+}
+
+#[pymethods]
+impl Transaction {
+    /// The number by which messages and ``Database.abort`` name it.
+    #[getter]
+    fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The table as this transaction sees and changes it.
+    fn table(&self, py: Python<'_>, table: &Bound<'_, Table>) -> PyResult<Table> {
+        let table = table.get();
+        py.detach(|| self.handle.with(|tx| table.through(|handle| handle.within(tx)))).or_raise(py)
+    }
+
+    /// A place to which ``rollback_to`` can go back.
+    fn savepoint(&self, py: Python<'_>) -> PyResult<Savepoint> {
+        let place = py.detach(|| self.handle.with(TransactionHandle::savepoint)).or_raise(py)?;
+        Ok(Savepoint { place })
+    }
+
+    /// Undoes what was done since the savepoint, which stays valid. Locks stay too.
+    fn rollback_to(&self, py: Python<'_>, savepoint: &Bound<'_, Savepoint>) -> PyResult<()> {
+        let place = savepoint.get().place;
+        py.detach(|| self.handle.with(|tx| tx.rollback_to(place))).or_raise(py)
+    }
+
+    /// Commits, and waits as long as the durability asks.
+    fn commit(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.handle.with(TransactionHandle::commit)).or_raise(py)
+    }
+
+    /// Rolls back.
+    fn rollback(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.handle.with(TransactionHandle::rollback)).or_raise(py)
+    }
+
+    /// First half of a commit over several databases: afterwards the transaction waits, also across crashes, for
+    /// ``Database.commit_prepared`` or ``Database.rollback_prepared`` with the same ``gid``, and keeps its locks.
+    fn prepare(&self, py: Python<'_>, gid: &[u8]) -> PyResult<()> {
+        py.detach(|| self.handle.with(|tx| tx.prepare(gid))).or_raise(py)
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (raised, *_details))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        raised: &Bound<'_, PyAny>,
+        _details: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let rolls_back = !raised.is_none();
+        let end = |tx: &TransactionHandle| match tx.is_running() {
+            false => Ok(()),
+            true if rolls_back => {
+                // What is raised says more than that the transaction had been rolled back already.
+                let _ = tx.rollback();
+                Ok(())
+            }
+            true => tx.commit(),
+        };
+        py.detach(|| self.handle.with(end)).or_raise(py)
+    }
+}
+
+/// A place in a transaction.
+#[pyclass(frozen, module = "foreshore")]
+pub struct Savepoint {
+    place: foreshore::Savepoint,
+}

@@ -1,0 +1,102 @@
+"""Opening, closing, upkeep, and errors."""
+
+import subprocess
+import sys
+
+import pytest
+
+import foreshore
+
+
+def test_rows_survive(path):
+    with foreshore.open(path, cache_bytes="2MiB", create=True, durability="buffered") as db:
+        db.table("t", key=str, value=int)["a"] = 1
+    with foreshore.open(path, create=False) as db:
+        assert dict(db.table("t", key=str, value=int)) == {"a": 1}
+
+
+def test_rows_survive_a_kill(path):
+    script = (
+        "import foreshore, os, sys\n"
+        "t = foreshore.open(sys.argv[1]).table('t', key='u32', value='u32')\n"
+        "for n in range(100): t[n] = n\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", script, path]).returncode == -9
+    with foreshore.open(path) as db:
+        assert list(db.table("t", key="u32", value="u32")) == list(range(100))
+
+
+def test_closing_takes_everything_back(path):
+    db = foreshore.open(path)
+    table = db.table("t", key=str, value=int)
+    table.update((str(n), n) for n in range(100))
+    tx, snapshot = db.begin(), db.snapshot()
+    inside, before = tx.table(table), snapshot.table(table)
+    inside["50"] = -1
+    rows = iter(table)
+    next(rows)
+    db.close()
+    db.close()
+    # All of them are still held, and yet the directory is free again.
+    with foreshore.open(path) as again:
+        assert again.table("t", key=str, value=int)["50"] == 50
+    for use in [db.tables, lambda: table["1"], lambda: inside["1"], lambda: before["1"], lambda: list(rows), tx.commit]:
+        with pytest.raises(foreshore.Closed):
+            use()
+    assert repr(db) == "<foreshore.Database, closed>"
+
+
+def test_one_at_a_time(path):
+    with foreshore.open(path):
+        with pytest.raises(foreshore.Locked, match="this process"):
+            foreshore.open(path)
+
+
+def test_what_is_no_database(tmp_path):
+    (tmp_path / "FORESHORE").write_text("something else")
+    with pytest.raises(foreshore.Error):
+        foreshore.open(tmp_path)
+    with pytest.raises(foreshore.Incompatible):
+        foreshore.open(tmp_path / "absent", create=False)
+
+
+def test_options_are_checked(path):
+    with pytest.raises(foreshore.Argument, match="cache_bytes"):
+        foreshore.open(path, cach_bytes=1)
+    with pytest.raises(foreshore.Argument, match="64MiB"):
+        foreshore.open(path, cache_bytes="64 apples")
+    with pytest.raises(foreshore.Argument, match="no options"):
+        foreshore.open(":memory:", cache_bytes="64MiB")
+
+
+def test_upkeep(path):
+    with foreshore.open(path) as db:
+        db.table("t")[b"k"] = b"v"
+        db.sync()
+        db.checkpoint()
+        stats = db.stats()
+        assert stats["tables"] == 1 and stats["log_records"] > 0 and stats["checkpoints"] >= 1
+        report = db.check()
+        assert [(table["name"], table["rows"]) for table in report["tables"]][-1] == ("t", 1)
+
+
+def test_every_exception_is_an_error():
+    classes = [getattr(foreshore.errors, name) for name in dir(foreshore.errors) if not name.startswith("_")]
+    assert len(classes) >= 23
+    for class_ in classes:
+        assert issubclass(class_, foreshore.Error) and class_.__name__ in foreshore.__all__
+    retryable = {class_.__name__ for class_ in classes if issubclass(class_, foreshore.RetryableError)}
+    assert retryable == {"RetryableError", "Deadlock", "LockTimeout", "Aborted", "SnapshotTooOld"}
+
+
+def test_sizes(db):
+    table = db.table("t")
+    table[b""] = b""
+    table[b"k" * 1024] = b"v" * 2048
+    with pytest.raises(foreshore.KeyTooLong, match="1025 bytes, at most 1024"):
+        table[b"k" * 1025] = b""
+    with pytest.raises(foreshore.ValueTooLarge, match="2049 bytes, at most 2048") as raised:
+        table[b"l"] = b"v" * 2049
+    assert isinstance(raised.value, ValueError)
+    assert sorted(map(len, table)) == [0, 1024]

@@ -1,0 +1,109 @@
+"""What keys and values can be. The bytes are those of typed tables in Rust."""
+
+import math
+import random
+import struct
+
+import pytest
+
+import foreshore
+
+
+def raw(db, name):
+    """The rows as bytes."""
+    return list(db.table(name).items())
+
+
+def test_encodings_are_rusts(db):
+    # Written down from the formats: memcomparable keys, postcard values.
+    db.table("a", key=int, value=int)[5] = -3
+    assert raw(db, "a") == [(b"\x80" + bytes(6) + b"\x05", b"\x05")]
+    db.table("b", key="u32", value="u16")[5] = 300
+    assert raw(db, "b") == [(b"\0\0\0\x05", b"\xac\x02")]
+    db.table("c", key=str, value=str)["sea"] = "hi"
+    assert raw(db, "c") == [(b"\x01sea\0\0\0\0\0\x03", b"\x02hi")]
+    db.table("d", key=(str, "u32"), value="i16")["AA", 428] = -10
+    assert raw(db, "d") == [(b"\x01AA\0\0\0\0\0\0\x02\0\0\x01\xac", b"\x13")]
+    db.table("e", key=bytes, value=bytes)[b"k"] = b"v"
+    assert raw(db, "e") == [(b"k", b"v")]
+    db.table("f", key="u8", value=bytes)[1] = b"v"
+    assert raw(db, "f") == [(b"\x01", b"\x01v")]
+    db.table("g", key=bool, value=float)[True] = 1.5
+    assert raw(db, "g") == [(b"\x01", struct.pack("<d", 1.5))]
+    db.table("h", key="u8", value=str | None).update([(1, None), (2, "x")])
+    assert raw(db, "h") == [(b"\x01", b"\0"), (b"\x02", b"\x01\x01x")]
+    db.table("i", key="u8", value=list[int])[1] = [1, -1]
+    assert raw(db, "i") == [(b"\x01", b"\x02\x02\x01")]
+
+
+def test_one_component_at_a_time(db):
+    kinds = ["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64", int, float, str, bytes, bool]
+    kinds += [str | None, list[str], list[list[int]], (str, int), tuple[str, float], (bytes, (bool, "u8"))]
+    values = {int: 7, str: "hé", bytes: b"\0\xff", bool: True, float: -0.5}
+
+    def value_of(kind):
+        if isinstance(kind, str):
+            return 0.25 if kind.startswith("f") else 7
+        if isinstance(kind, tuple):
+            return tuple(value_of(part) for part in kind)
+        if getattr(kind, "__origin__", None) is list:
+            return [value_of(kind.__args__[0])] * 2
+        if getattr(kind, "__origin__", None) is tuple:
+            return tuple(value_of(part) for part in kind.__args__)
+        return values.get(kind, "some")
+
+    for at, kind in enumerate(kinds):
+        table = db.table(f"t{at}", key=kind, value=kind)
+        table[value_of(kind)] = value_of(kind)
+        assert list(table.items()) == [(value_of(kind), value_of(kind))], kind
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_byte_order_is_key_order(db, seed):
+    random_ = random.Random(seed)
+
+    def text():
+        return "".join(random_.choice("\0aébz\U0001f600") for _ in range(random_.randrange(12)))
+
+    keys = {
+        (text(), random_.randrange(-(2**63), 2**63), random_.choice([0.0, -1.5, 1e300, -math.inf]), random_.random() < 0.5)
+        for _ in range(300)
+    }
+    table = db.table("t", key=(str, int, float, bool), value="u8")
+    table.update((key, 1) for key in keys)
+    # Strings go by their UTF-8, which is the order of code points, as Python's.
+    assert list(table) == sorted(keys), f"seed {seed}"
+
+
+def test_wrong_objects(db):
+    ints = db.table("ints", key="u8", value="i8")
+    for wrong in ["1", 1.0, None, b"1"]:
+        with pytest.raises(TypeError):
+            ints[wrong] = 1
+        with pytest.raises(TypeError):
+            ints[1] = wrong
+    for wrong in [256, -1, 2**70]:
+        with pytest.raises(OverflowError):
+            ints[wrong] = 1
+    pairs = db.table("pairs", key=(str, int), value=str)
+    for wrong in [("a",), ("a", 1, 2), ["a", 1], "a"]:
+        with pytest.raises(TypeError):
+            pairs[wrong] = ""
+    with pytest.raises(UnicodeEncodeError):
+        pairs["\ud800", 1] = ""
+    assert not ints and not pairs
+
+
+def test_wrong_kinds(db):
+    for wrong in [dict, object, "u128", "string", 5, None | int | str, dict[str, int]]:
+        with pytest.raises(foreshore.Argument, match="no table can hold"):
+            db.table("t", key=wrong, value=str)
+    assert db.tables() == []
+
+
+def test_bytes_of_another_kind(db):
+    db.table("t", key=str, value=str)["some key"] = "some value"
+    with pytest.raises(foreshore.Encoding, match="no i64.*with the types it was written with"):
+        list(db.table("t", key=int, value=str))
+    with pytest.raises(foreshore.Encoding, match="bytes too many"):
+        list(db.table("t", key=str, value="u8").values())

@@ -1,0 +1,105 @@
+"""Ranges, prefixes, and iterators that read ahead."""
+
+import random
+
+import pytest
+
+import foreshore
+
+
+@pytest.fixture
+def letters(db):
+    table = db.table("letters", key=str, value=int)
+    table.update(zip("abcde", range(5)))
+    return table
+
+
+def keys(rows):
+    return "".join(key for key, _ in rows)
+
+
+def test_ranges(letters):
+    assert keys(letters.range()) == "abcde"
+    assert keys(letters.range("b", "d")) == "bc"
+    assert keys(letters.range("b", "d", include_stop=True)) == "bcd"
+    assert keys(letters.range("b", "d", reverse=True)) == "cb"
+    assert keys(letters.range("bb")) == "cde" and keys(letters.range(stop="bb")) == "ab"
+    assert keys(letters.range("d", "b")) == "" and not letters.range("d", "b")
+    rows = letters.range("b", "e")
+    assert len(rows) == 3 and keys(rows) == "bcd" and keys(reversed(rows)) == "dcb" and keys(rows) == "bcd"
+
+
+def test_prefixes(db):
+    texts = db.table("texts", key=str, value="u8")
+    texts.update((text, 0) for text in ["", "a", "ab", "abcdefgh", "abcdefghi", "b", "\U0010ffff"])
+    assert [key for key, _ in texts.prefix("ab")] == ["ab", "abcdefgh", "abcdefghi"]
+    assert [key for key, _ in texts.prefix("abcdefgh", reverse=True)] == ["abcdefghi", "abcdefgh"]
+    assert len(texts.prefix("")) == 7 and len(texts.prefix("\U0010ffff")) == 1
+    raw = db.table("raw")
+    raw.update({b"a": b"", b"a\xff": b"", b"\xff": b"", b"\xff\xff": b""})
+    assert len(raw.prefix(b"a")) == 2 and len(raw.prefix(b"\xff")) == 2
+    with pytest.raises(foreshore.Argument, match="range"):
+        db.table("ints", key=int, value=int).prefix(1)
+
+
+def test_leading_parts_of_tuples(db):
+    flights = db.table("flights", key=(str, "u16", "u8"), value="u8")
+    flights.update(((carrier, year, month), 0) for carrier in "AB" for year in (2010, 2011) for month in (1, 2))
+    assert len(flights.prefix(("A",))) == 4 and len(flights.prefix(("A", 2011))) == 2 and len(flights.prefix(())) == 8
+    assert [key for key, _ in flights.range(("A", 2011), ("B",))] == [("A", 2011, 1), ("A", 2011, 2)]
+    assert len(flights.range(("A", 2011), ("B", 2010), include_stop=True)) == 4
+    assert len(flights.range(("A", 2011, 2), ("B", 2010, 1), include_stop=True)) == 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_ranges_agree_with_a_list(db, seed):
+    random_ = random.Random(seed)
+    model = sorted(random_.sample(range(10_000), 3_000))
+    table = db.table("t", key="u16", value=str)
+    table.update((key, str(key)) for key in model)
+    for _ in range(50):
+        start, stop = random_.randrange(10_000), random_.randrange(10_000)
+        expected = [(key, str(key)) for key in model if start <= key < stop]
+        assert list(table.range(start, stop)) == expected, f"seed {seed}"
+        assert list(table.range(start, stop, reverse=True)) == expected[::-1], f"seed {seed}"
+        assert len(table.range(start, stop)) == len(expected), f"seed {seed}"
+
+
+def test_iterators_are_lazy(db):
+    table = db.table("t", key="u32", value="u32")
+    table.bulk_load((n, n) for n in range(20_000))
+    rows = iter(table.items())
+    assert next(rows) == (0, 0)
+    table[15_000] = 1
+    assert dict(rows)[15_000] == 1, "rows far ahead are read later"
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("isolation", ["serializable", "read_committed"])
+def test_a_transaction_sees_what_it_writes_while_it_iterates(db, reverse, isolation):
+    table = db.table("t", key=int, value=int)
+    table.update((n, 0) for n in range(0, 100, 10))
+    with db.begin(isolation=isolation) as tx:
+        inside, seen = tx.table(table), []
+        for key, value in inside.range(reverse=reverse):
+            seen.append((key, value))
+            if value == 0:
+                inside[key + (-1 if reverse else 1)] = 1
+                del inside[key]
+                inside.pop(50, None)
+        steps = range(90, -1, -10) if reverse else range(0, 100, 10)
+        step = -1 if reverse else 1
+        assert seen == [row for n in steps if n != 50 for row in [(n, 0), (n + step, 1)]]
+
+
+def test_rows_past_the_end_of_an_iterator(db):
+    table = db.table("t", key=int, value=int)
+    table[1] = 1
+    with db.begin() as tx:
+        inside = tx.table(table)
+        rows = iter(inside)
+        assert list(rows) == [1]
+        inside[2] = 2
+        assert next(rows) == 2, "its own row beyond the last one"
+    with pytest.raises(foreshore.Ended):
+        list(inside)

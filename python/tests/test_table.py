@@ -1,0 +1,90 @@
+"""Tables as mappings."""
+
+from collections.abc import MutableMapping
+
+import pytest
+
+import foreshore
+
+
+def test_it_is_a_mutable_mapping(db):
+    table = db.table("t", key=str, value=int)
+    assert isinstance(table, MutableMapping)
+    assert not table and len(table) == 0
+    table["b"] = 2
+    table["a"] = 1
+    assert table and len(table) == 2
+    assert table["a"] == 1 and table.get("x") is None and table.get("x", 7) == 7
+    assert "a" in table and "x" not in table
+    assert list(table) == ["a", "b"] and list(reversed(table)) == ["b", "a"]
+    assert list(table.keys()) == ["a", "b"] and list(table.values()) == [1, 2]
+    assert dict(table) == {"a": 1, "b": 2} and dict(table.items()) == dict(table)
+    assert "a" in table.keys() and 2 in table.values() and ("a", 1) in table.items()
+    assert "x" not in table.keys() and 3 not in table.values() and ("a", 2) not in table.items()
+    del table["a"]
+    assert list(table.items()) == [("b", 2)]
+    with pytest.raises(KeyError, match="'a'"):
+        table["a"]
+    with pytest.raises(KeyError):
+        del table["a"]
+
+
+def test_mapping_methods(db):
+    table = db.table("t", key=str, value=int)
+    assert table.setdefault("a", 1) == 1 and table.setdefault("a", 2) == 1
+    assert table.pop("a") == 1 and table.pop("a", None) is None
+    with pytest.raises(KeyError):
+        table.pop("a")
+    table.update({"a": 1}, b=2)
+    table.update([("c", 3)])
+    other = db.table("other", key=str, value=int)
+    other.update(table)
+    assert list(other.items()) == [("a", 1), ("b", 2), ("c", 3)]
+    assert other.popitem() == ("a", 1)
+    other.clear()
+    assert not other
+    with pytest.raises(KeyError, match="empty"):
+        other.popitem()
+
+
+def test_update_happens_as_a_whole(db):
+    table = db.table("t", key=str, value=int)
+    with pytest.raises(foreshore.KeyTooLong):
+        table.update({"a": 1, "b" * 2000: 2})
+    assert not table
+
+
+def test_methods_beyond_mappings(db):
+    table = db.table("t")
+    assert table.insert(b"k", b"1") and not table.insert(b"k", b"2")
+    table.put(b"l", b"3")
+    assert table.multi_get([b"l", b"x", b"k"]) == [b"3", None, b"1"]
+    assert table.remove(b"k") and not table.remove(b"k")
+    with pytest.raises(foreshore.Argument, match="transaction"):
+        table.get_for_update(b"l")
+
+
+def test_bulk_load_and_estimate(db):
+    table = db.table("t", key="u32", value=str)
+    text = "x" * 100
+    assert table.bulk_load((n, text) for n in range(30_000)) == 30_000
+    assert len(table) == 30_000 and table[29_999] == text
+    assert 2_000 <= table.estimate(10_000, 20_000) <= 50_000
+    with pytest.raises(foreshore.BulkLoad):
+        table.bulk_load([(5, "")])
+    with pytest.raises(ZeroDivisionError):
+        table.bulk_load((1 // 0, "") for _ in range(1))
+
+
+def test_tables_are_listed_and_dropped(db):
+    db.table("b")
+    table = db.table("a", key=str, value=int)
+    assert db.tables() == ["a", "b"]
+    assert repr(table) == '<foreshore.Table "a" of String, i64>' and table.name == "a"
+    assert db.drop_table("a") and not db.drop_table("a")
+    with pytest.raises(foreshore.TableDropped):
+        table["x"] = 1
+
+
+def test_annotations_work_at_run_time():
+    assert foreshore.Table[str, int].__origin__ is foreshore.Table

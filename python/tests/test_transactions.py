@@ -1,0 +1,202 @@
+"""Transactions, snapshots, and threads."""
+
+import threading
+import time
+
+import pytest
+
+import foreshore
+
+
+@pytest.fixture
+def accounts(db):
+    table = db.table("accounts", key=str, value=int)
+    table.update(ada=100, ben=0)
+    return table
+
+
+def test_the_block_commits_or_rolls_back(db, accounts):
+    with db.begin() as tx:
+        inside = tx.table(accounts)
+        inside["ada"] -= 30
+        inside["ben"] += 30
+        assert accounts["ben"] == 0, "nobody sees it yet"
+    assert accounts["ada"] == 70 and accounts["ben"] == 30
+    with pytest.raises(ZeroDivisionError):
+        with db.begin() as tx:
+            tx.table(accounts)["ada"] = 0
+            raise ZeroDivisionError
+    assert accounts["ada"] == 70
+    with pytest.raises(foreshore.Ended):
+        tx.table(accounts)["ada"] = 1
+
+
+def test_ends_within_the_block(db, accounts):
+    with db.begin() as tx:
+        tx.table(accounts)["ada"] = 1
+        tx.rollback()
+    assert accounts["ada"] == 100
+    with db.begin() as tx:
+        tx.table(accounts)["ada"] = 1
+        tx.commit()
+        with pytest.raises(foreshore.Ended):
+            tx.commit()
+    assert accounts["ada"] == 1
+
+
+def test_savepoints(db, accounts):
+    with db.begin() as tx, db.begin() as other:
+        inside = tx.table(accounts)
+        inside["ada"] = 1
+        place = tx.savepoint()
+        inside["ben"] = 2
+        tx.rollback_to(place)
+        assert inside["ada"] == 1 and inside["ben"] == 0
+        with pytest.raises(foreshore.Argument, match="another transaction"):
+            other.rollback_to(place)
+    assert dict(accounts) == {"ada": 1, "ben": 0}
+
+
+def test_transact_returns_and_runs_again(db, accounts):
+    runs = []
+
+    def work(tx):
+        runs.append(tx)
+        tx.table(accounts)[f"run {len(runs)}"] = 1
+        if len(runs) < 3:
+            raise foreshore.Deadlock("as if")
+        return "done"
+
+    assert db.transact(work) == "done"
+    assert len(runs) == 3 and list(accounts) == ["ada", "ben", "run 3"]
+
+
+def test_transact_passes_other_exceptions_on(db, accounts):
+    def work(tx):
+        tx.table(accounts)["ada"] = 0
+        return {}["missing"]
+
+    with pytest.raises(KeyError, match="missing"):
+        db.transact(work)
+    assert accounts["ada"] == 100 and db.stats()["transactions"] == 0
+
+
+def test_a_real_deadlock_is_run_again(db, accounts):
+    both_hold = threading.Barrier(2)
+    tries = []
+
+    def move(first, second):
+        waited = False
+
+        def work(tx):
+            nonlocal waited
+            tries.append(first)
+            inside = tx.table(accounts)
+            inside[first] = inside.get_for_update(first) + 1
+            if not waited:
+                waited = True
+                both_hold.wait(timeout=60)
+            inside[second] = inside.get_for_update(second) + 1
+
+        db.transact(work)
+
+    run_threads([(move, "ada", "ben"), (move, "ben", "ada")])
+    assert dict(accounts) == {"ada": 102, "ben": 2}
+    assert len(tries) >= 3 and db.stats()["deadlocks"] >= 1
+
+
+def run_threads(works):
+    """Runs functions in threads, and raises what they raise."""
+    raised = []
+
+    def run(work, *args):
+        try:
+            work(*args)
+        except BaseException as error:
+            raised.append(error)
+
+    threads = [threading.Thread(target=run, args=work) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if raised:
+        raise raised[0]
+
+
+def test_threads_lose_no_update(db, accounts):
+    def increment(times):
+        def work(tx):
+            inside = tx.table(accounts)
+            inside["ada"] = inside.get_for_update("ada") + 1
+
+        for _ in range(times):
+            db.transact(work)
+
+    run_threads([(increment, 200)] * 4)
+    assert accounts["ada"] == 900
+
+
+def test_who_waits_for_a_lock_lets_other_threads_run(db, accounts):
+    with db.begin() as tx:
+        tx.table(accounts)["ada"] = 1
+        waiter = threading.Thread(target=accounts.put, args=("ada", 2))
+        waiter.start()
+        # Time for it to begin to wait. Were the interpreter not left then, this thread would come here again only when the
+        # wait is given up.
+        time.sleep(0.2)
+    waiter.join()
+    assert accounts["ada"] == 2
+
+
+def test_lock_timeouts_and_aborts(db, accounts):
+    with db.begin() as tx:
+        tx.table(accounts)["ada"] = 1
+        with pytest.raises(foreshore.LockTimeout, match="ada") as raised:
+            with db.begin(lock_timeout_ms=20) as other:
+                other.table(accounts)["ada"] = 2
+        assert isinstance(raised.value, foreshore.RetryableError)
+        assert db.abort(tx.number) and not db.abort(tx.number)
+        with pytest.raises(foreshore.Aborted):
+            tx.table(accounts)["ada"] = 3
+        with pytest.raises(foreshore.Aborted):
+            tx.commit()
+    assert accounts["ada"] == 100
+
+
+def test_snapshots(db, accounts):
+    with db.snapshot() as snapshot:
+        before = snapshot.table(accounts)
+        accounts["ada"] = 1
+        del accounts["ben"]
+        assert dict(before) == {"ada": 100, "ben": 0} and before["ada"] == 100 and len(before) == 2
+        assert before.multi_get(["ben", "x"]) == [0, None]
+        snapshot.wait_durable()
+        with pytest.raises(foreshore.Argument, match="read-only"):
+            before["ada"] = 2
+    assert db.stats()["snapshots"] == 1, "its table keeps it"
+    del before
+    assert db.stats()["snapshots"] == 0
+    with pytest.raises(foreshore.Closed):
+        snapshot.table(accounts)
+
+
+def test_prepared_transactions(path):
+    with foreshore.open(path) as db:
+        table = db.table("t")
+        tx = db.begin()
+        tx.table(table)[b"k"] = b"v"
+        tx.prepare(b"gid")
+    with foreshore.open(path) as db:
+        assert db.prepared() == [b"gid"]
+        db.commit_prepared(b"gid")
+        assert db.table("t")[b"k"] == b"v" and db.prepared() == []
+        with pytest.raises(foreshore.UnknownTransaction):
+            db.rollback_prepared(b"gid")
+
+
+def test_options_are_checked(db):
+    with pytest.raises(foreshore.Argument, match="there is no option \"isolatoin\" here; there are isolation"):
+        db.begin(isolatoin="serializable")
+    with pytest.raises(foreshore.Argument, match="serializable, repeatable_read or read_committed"):
+        db.begin(isolation="none")

@@ -1,0 +1,42 @@
+//! `cargo xtask python`: builds the Python package as a user would, in an environment of its own, and runs its tests.
+//!
+//! Not a part of `cargo xtask ci`: it needs Python 3.10 or later with `venv`, and PyPI for maturin and pytest.
+
+use crate::step::{Step, Work, run_all};
+use std::io;
+use std::path::Path;
+use std::process::Command;
+
+/// The environment; kept, so that the next time is quick.
+const VENV: &str = "target/python-venv";
+
+/// Does it all. `Ok(true)` if all went well.
+pub fn run() -> io::Result<bool> {
+    run_all(&[Step::new("python", Work::Check(check))])
+}
+
+fn check() -> Result<(), String> {
+    let python = Path::new(VENV).join("bin/python");
+    if !python.exists() {
+        succeeds(Command::new("python3").args(["-m", "venv", VENV]))?;
+    }
+    succeeds(Command::new(&python).args(["-m", "pip", "install", "--quiet", "pytest"]))?;
+    // Tests want a build that is soon there, not the quickest program; the lock file is as good here as anywhere.
+    succeeds(
+        Command::new(&python)
+            .args(["-m", "pip", "install", "--quiet", "."])
+            .env("MATURIN_PEP517_ARGS", "--profile dev --locked")
+            .env("CARGO_TARGET_DIR", "python/target"),
+    )?;
+    // Isolated (-I): the package that was installed is tested, not the sources beside the tests.
+    succeeds(Command::new(&python).args(["-I", "-m", "pytest", "-q", "-p", "no:cacheprovider"]))
+}
+
+fn succeeds(command: &mut Command) -> Result<(), String> {
+    println!("{command:?}");
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{command:?}: {status}")),
+        Err(error) => Err(format!("{command:?}: {error}")),
+    }
+}
