@@ -49,6 +49,7 @@ mod pooled;
 mod reclaim;
 mod search;
 mod tree;
+mod trie;
 
 pub use csb::CsbStats;
 pub use fixed::{PackedLane, StaticMap};
@@ -58,7 +59,10 @@ pub use map::bytes::{ByteMap, ByteRange, ByteRangeRev};
 pub use map::csb::{CsbMap, CsbRange, CsbRangeRev};
 pub use map::int::{IntMap, IntRange, IntRangeRev};
 pub use map::o2::{O2Map, O2Range, O2RangeRev, OptimisticO2Map};
+pub use map::trie::{CsbByteMap, O2ByteMap, OptimisticO2ByteMap, TrieMap, TrieRange};
 pub use node::int::IntKey;
 pub use o2::{Coupled, DumpMismatch, InnerNode, O2Stats, Optimistic, Scheme};
 pub use search::Lane;
 pub use tree::{Broken, Stats};
+pub use trie::TrieStats;
+pub use trie::layer_tree::LayerTree;

@@ -4,6 +4,7 @@ pub(crate) mod bytes;
 pub(crate) mod csb;
 pub(crate) mod int;
 pub(crate) mod o2;
+pub(crate) mod trie;
 
 use crate::reclaim::Pin;
 
