@@ -5,7 +5,7 @@ use crate::failure::Outcome;
 use crate::output::grouped;
 use crate::schema::{SCHEMAS, Schema};
 use clap::Args;
-use foreshore::Database;
+use foreshore::{Database, Index};
 use serde::Serialize;
 use std::ops::ControlFlow;
 
@@ -49,6 +49,7 @@ struct Listed {
     table: String,
     /// Of a table made by `load`.
     key: Option<Vec<String>>,
+    index: Index,
     #[serde(skip_serializing_if = "Option::is_none")]
     rows: Option<u64>,
 }
@@ -62,7 +63,8 @@ pub fn tables(args: &TablesArgs) -> Outcome {
             let key = Schema::of(&db, &table)?
                 .map(|schema| schema.key_names().into_iter().map(String::from).collect());
             let rows = args.count.then(|| count_rows(&db, &table)).transpose()?;
-            listed.push(Listed { table, key, rows });
+            let index = db.byte_table(&table)?.index();
+            listed.push(Listed { table, key, index, rows });
         }
     }
     let mut out = args.db.output();
@@ -71,10 +73,10 @@ pub fn tables(args: &TablesArgs) -> Outcome {
     } else {
         let row = |l: &Listed| {
             let key = l.key.as_ref().map_or("bytes".to_string(), |key| key.join(","));
-            [l.table.clone(), key, l.rows.map_or(String::new(), grouped)]
+            [l.table.clone(), key, l.index.to_string(), l.rows.map_or(String::new(), grouped)]
         };
         out.table(
-            ["table", "key", if args.count { "rows" } else { "" }],
+            ["table", "key", "index", if args.count { "rows" } else { "" }],
             &listed.iter().map(row).collect::<Vec<_>>(),
         )?;
     }

@@ -4,7 +4,9 @@
 //!   are unique.
 //! - [`CsbMap`]: integer keys in a CSB+-tree, whose nodes need one pointer for all of their children.
 //! - [`StaticMap`]: integer keys that never change, packed; lookups singly and in batches.
-//! - [`LeafIndex`]: what a storage engine asks of an index over its leaf pages; [`ByteMap`] serves as one.
+//! - [`CsbByteMap`], [`O2ByteMap`], [`OptimisticO2ByteMap`]: byte strings of up to 1024 bytes in layers of such trees
+//!   ([`TrieMap`]).
+//! - [`LeafIndex`]: what a storage engine asks of an index over its leaf pages; all maps of byte strings serve as one.
 //!
 //! [`IntMap`] and [`ByteMap`] are the same tree, the OLFIT B+-tree (Cha et al., VLDB 2001): every node carries a
 //! version; a reader copies what it needs and believes it if the version is still the same; a writer latches the node.
@@ -27,7 +29,7 @@
 //!
 //! Guarantees: `get`, `insert`, `remove`, `floor` and `below` are linearizable, except that `floor` and `below` may
 //! look at two or more leaves when entries next to the answer are being removed: they then return an entry that was
-//! the answer for each leaf at the moment it was read. Scans hand out, in order and once, every key that is present
+//! the answer for each leaf at the moment it was read. In a [`TrieMap`] they may so look at two or more layers. Scans hand out, in order and once, every key that is present
 //! throughout. Every operation pins an epoch (about 6 ns); a [`Pinned`] handle pins once for many.
 //!
 //! Which one: [`StaticMap`] for what is built once, [`IntMap`] for what changes. [`CsbMap`] looks up about as fast as

@@ -1,5 +1,6 @@
 //! What the commands of the transactional workloads share: run one on the engine, show progress, print what it found.
 
+use crate::args::IndexKind;
 use crate::bench::engine_tx::EngineTx;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, grouped};
@@ -10,9 +11,14 @@ use foreshore_workloads::tx_spec::{TxArgs, TxWorkload};
 
 /// Runs a transactional workload on a database of its own.
 pub fn run<W: TxWorkload>(args: &TxArgs<W>) -> Outcome {
+    run_with(args, IndexKind::default())
+}
+
+/// The same over tables with this index.
+pub fn run_with<W: TxWorkload>(args: &TxArgs<W>, index: IndexKind) -> Outcome {
     args.check()?;
     let scratch = args.scratch().map_err(|e| Failure::io(args.dir.display(), &e))?;
-    let store = EngineTx::open(scratch.path(), &args.run)?;
+    let store = EngineTx::open(scratch.path(), &args.run, index)?;
     let report = {
         let phases = Phases::default();
         args.measure("foreshore", &store, &|progress| phases.tell(progress))?

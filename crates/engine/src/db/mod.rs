@@ -3,6 +3,7 @@
 pub(crate) mod catalog;
 mod codec;
 pub(crate) mod engine;
+mod index;
 mod isolation;
 pub(crate) mod meta;
 pub(crate) mod options;
@@ -22,11 +23,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use codec::{Key, Value};
+pub use index::{Index, TableOptions};
 pub use isolation::{Isolation, TransactionOptions};
 pub use options::Builder;
 pub use range::{ByteRange, KeyBounds, Range, RawBounds};
 pub use snapshot::{Snapshot, SnapshotBytes, SnapshotTable};
-pub use stats::{CheckReport, Stats, TableReport};
+pub use stats::{CheckReport, IndexStats, Stats, TableReport};
 pub use table::{ByteTable, Table};
 pub use transaction::{CommitTicket, Savepoint, Transaction, TransactionBytes, TransactionTable};
 pub use transaction_range::TransactionRange;
@@ -91,9 +93,19 @@ impl Database {
         self.byte_table(name).map(Table::new)
     }
 
+    /// [`Database::table`] with options.
+    pub fn table_with<K: Key, V: Value>(&self, name: &str, options: TableOptions) -> Result<Table<K, V>> {
+        self.byte_table_with(name, options).map(Table::new)
+    }
+
     /// The table `name` with byte strings for keys and values, created if absent.
     pub fn byte_table(&self, name: &str) -> Result<ByteTable> {
-        let tree = self.engine.table(name)?;
+        self.byte_table_with(name, TableOptions::new())
+    }
+
+    /// [`Database::byte_table`] with options.
+    pub fn byte_table_with(&self, name: &str, options: TableOptions) -> Result<ByteTable> {
+        let tree = self.engine.table(name, options)?;
         Ok(ByteTable::new(self.engine.clone(), tree, self.engine.durability()))
     }
 

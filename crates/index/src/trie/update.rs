@@ -49,7 +49,11 @@ impl<M: LayerTree, const C: usize> Trie<M, C> {
             return Ok(None);
         }
         let gate = layer.gate.rlock();
-        if layer.is_closed() { Err(Closed) } else { Ok(Some(gate)) }
+        #[cfg(not(seeded_bug = "layer_closed_not_asked"))]
+        if layer.is_closed() {
+            return Err(Closed);
+        }
+        Ok(Some(gate))
     }
 
     fn try_insert(&self, key: &[u8], value: u64, pin: &Pin) -> Result<Option<u64>, Closed> {
