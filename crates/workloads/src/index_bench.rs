@@ -113,10 +113,10 @@ pub fn run(
         (Structure::O2Optimistic, KeyKind::U32) => {
             plan.concurrent(&OptimisticO2Map::<u32>::new(), U32Keys, progress)
         }
-        (Structure::Csb, KeyKind::Bytes) => plan.concurrent(&CsbByteMap::new(), StringKeys, progress),
-        (Structure::O2, KeyKind::Bytes) => plan.concurrent(&O2ByteMap::new(), StringKeys, progress),
+        (Structure::Csb, KeyKind::Bytes) => plan.concurrent(&<CsbByteMap>::new(), StringKeys, progress),
+        (Structure::O2, KeyKind::Bytes) => plan.concurrent(&<O2ByteMap>::new(), StringKeys, progress),
         (Structure::O2Optimistic, KeyKind::Bytes) => {
-            plan.concurrent(&OptimisticO2ByteMap::new(), StringKeys, progress)
+            plan.concurrent(&<OptimisticO2ByteMap>::new(), StringKeys, progress)
         }
         (Structure::Static, KeyKind::Bytes) => unreachable!("asserted above"),
         (Structure::StdBTreeMap, KeyKind::U64) => plan.yardstick(U64Keys, progress),
