@@ -22,7 +22,7 @@ fn with(index: Index) -> TableOptions {
 /// Keys of two lengths: those of even numbers end within fifteen bytes, odd ones share more than that.
 fn key(number: u64) -> Vec<u8> {
     let head = format!("{:06}", number / 64);
-    let tail = if number % 2 == 0 { "" } else { "/departures/of/the/day" };
+    let tail = if number.is_multiple_of(2) { "" } else { "/departures/of/the/day" };
     format!("{head}{tail}/{:02}", number % 64).into_bytes()
 }
 

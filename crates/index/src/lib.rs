@@ -29,8 +29,9 @@
 //!
 //! Guarantees: `get`, `insert`, `remove`, `floor` and `below` are linearizable, except that `floor` and `below` may
 //! look at two or more leaves when entries next to the answer are being removed: they then return an entry that was
-//! the answer for each leaf at the moment it was read. In a [`TrieMap`] they may so look at two or more layers. Scans hand out, in order and once, every key that is present
-//! throughout. Every operation pins an epoch (about 6 ns); a [`Pinned`] handle pins once for many.
+//! the answer for each leaf at the moment it was read. In a [`TrieMap`] they may so look at two or more layers, also
+//! when entries are being inserted. Scans hand out, in order and once, every key that is present throughout. Every
+//! operation pins an epoch (about 6 ns); a [`Pinned`] handle pins once for many.
 //!
 //! Which one: [`StaticMap`] for what is built once, [`IntMap`] for what changes. [`CsbMap`] looks up about as fast as
 //! [`IntMap`], but inserts cost 1.2 to 1.8 times as much (a split copies its right siblings) and memory 1.4 times (groups

@@ -7,6 +7,7 @@ use foreshore_index::{Broken, ByteMap, CsbByteMap, LeafIndex, OptimisticO2ByteMa
 use std::ops::Bound;
 
 /// Low fence → page id.
+#[expect(clippy::large_enum_variant, reason = "one per table, never moved once it is there")]
 pub(crate) enum TreeIndex {
     BPlus(ByteMap),
     CsbPlus(CsbByteMap),
