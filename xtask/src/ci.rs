@@ -10,16 +10,20 @@ fn steps() -> io::Result<Vec<Step>> {
     let loom = Cargo::new(
         "test -p foreshore-base --release --test loom_latch --test loom_rwx --test loom_log_ring --target-dir target/loom",
     )
-    .env("RUSTFLAGS", "--cfg loom");
+    .env("RUSTFLAGS", "--cfg loom")
+    .quick_release();
     let shuttle = Cargo::new(
         "test -p foreshore-index --release --test shuttle_tree --test shuttle_csb --test shuttle_o2 \
          --test shuttle_o2_optimistic --test shuttle_layers_csb --test shuttle_layers_o2 --target-dir target/shuttle",
     )
-    .env("RUSTFLAGS", "--cfg shuttle");
+    .env("RUSTFLAGS", "--cfg shuttle")
+    .quick_release();
     let writes = Cargo::new("test -p foreshore --test reads_write_nothing --target-dir target/count")
         .env("RUSTFLAGS", "--cfg count_writes");
-    let crash = Cargo::new("test -p foreshore --release --test crash").env("FORESHORE_SEED", "1");
-    let kill = Cargo::new("test -p foreshore --release --test kill").env("FORESHORE_SEED", "1");
+    let crash =
+        Cargo::new("test -p foreshore --release --test crash").env("FORESHORE_SEED", "1").quick_release();
+    let kill =
+        Cargo::new("test -p foreshore --release --test kill").env("FORESHORE_SEED", "1").quick_release();
     let mut steps = vec![
         Step::new("format", Work::Succeeds(Cargo::new("fmt --all --check"))),
         Step::new("sources", Work::Check(sources::check)),

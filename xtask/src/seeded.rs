@@ -142,7 +142,7 @@ impl Bug {
         args += &format!(" {test_args} -- --exact {test}");
         let mut cargo = Cargo::new(&args).env("RUSTC_WORKSPACE_WRAPPER", self.wrapper()?);
         if !checker.is_empty() {
-            cargo = cargo.env("RUSTFLAGS", format!("--cfg {checker}"));
+            cargo = cargo.env("RUSTFLAGS", format!("--cfg {checker}")).quick_release();
         }
         Ok(Step::new(format!("seeded {name}"), Work::Catches { cargo, test, within: CAUGHT_WITHIN }))
     }

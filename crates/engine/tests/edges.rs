@@ -1,7 +1,13 @@
 //! Sizes at their limits, second opens, dropped tables, foreign directories.
 
+mod common;
+
+use common::tiny;
 use foreshore::{Database, Durability, Error};
+use foreshore_io::SimDisk;
 use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Limits for 8 KiB leaves.
 const KEY_MAX: usize = 1024;
@@ -66,6 +72,23 @@ fn a_second_open_names_the_holder() {
     drop(db);
     for _ in 0..20 {
         drop(Database::open(dir.path()).unwrap());
+    }
+}
+
+/// Who drops the last handle may open again at once, also when a checkpoint is being taken at that moment.
+#[test]
+fn a_dropped_database_opens_again_at_once() {
+    let disk = SimDisk::new(1);
+    for round in 0..40u64 {
+        let db = tiny().open_on(Arc::new(disk.clone())).unwrap_or_else(|e| panic!("round {round}: {e}"));
+        let table = db.byte_table("t").unwrap().with_durability(Durability::Relaxed);
+        // Enough log for a checkpoint when its thread looks next, some time in these milliseconds.
+        let (begun, spell) = (Instant::now(), Duration::from_millis(45 + round % 10));
+        let mut row = 0u32;
+        while begun.elapsed() < spell {
+            table.put(&row.to_be_bytes(), &[round as u8; 300]).unwrap();
+            row = (row + 1) % 200;
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use foreshore_base::sync::Ordering::Relaxed;
 use foreshore_base::sync::{AtomicBool, AtomicU64};
 use foreshore_base::{Lsn, PageId, TableId};
 use foreshore_io::{LockError, Vfs};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::thread;
@@ -338,6 +338,7 @@ impl Engine {
             .name("foreshore-checkpoint".into())
             .spawn(move || {
                 while !sleep_or_stop(&stop) {
+                    let _passing = IN_PASSING.read();
                     let Some(engine) = Weak::upgrade(&engine) else { return };
                     engine.core.log.nudge();
                     engine.tidy_versions();
@@ -385,8 +386,19 @@ fn sleep_or_stop(stop: &(Mutex<bool>, Condvar)) -> bool {
     *stopped
 }
 
+/// Held shared by a thread that keeps a database open in passing. If the last handle is dropped meanwhile, that thread
+/// closes the database and gives its lock back; whoever opens it again at once waits for that, and is not refused.
+static IN_PASSING: RwLock<()> = RwLock::new(());
+
 fn lock(vfs: &dyn Vfs) -> Result<Box<dyn Send + Sync>> {
-    vfs.lock("LOCK").map_err(|e| match e {
+    let held = match vfs.lock("LOCK") {
+        Err(LockError::Held(_)) => {
+            drop(IN_PASSING.write());
+            vfs.lock("LOCK")
+        }
+        other => other,
+    };
+    held.map_err(|e| match e {
         LockError::Held(pid) => Error::Locked { dir: vfs.describe(), pid },
         LockError::Io(e) => Error::io(format!("locking {}", vfs.describe()), &e),
     })

@@ -11,7 +11,7 @@ use std::io;
 const NAME: &str = "FORESHORE";
 const CREATING: &str = "FORESHORE.creating";
 const MAGIC: &[u8; 16] = b"Foreshore store\n";
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 const BYTES: usize = 48;
 
 /// What is fixed when a database is created.

@@ -38,7 +38,11 @@ impl ImageRow {
     /// A copy; no value: the key was absent.
     pub fn new(key: &[u8], value: Option<&[u8]>) -> Self {
         let key_len = u16::try_from(key.len()).expect("keys are short");
-        Self { bytes: [key, value.unwrap_or_default()].concat().into(), key_len, present: value.is_some() }
+        let content = value.unwrap_or_default();
+        let mut bytes = Vec::with_capacity(key.len() + content.len());
+        bytes.extend_from_slice(key);
+        bytes.extend_from_slice(content);
+        Self { bytes: bytes.into(), key_len, present: value.is_some() }
     }
 
     fn key(&self) -> &[u8] {

@@ -13,6 +13,9 @@ use foreshore_base::Lsn;
 /// Most records are shorter; for those the window moves backwards once in a while.
 const USUAL_BYTES: usize = 16 << 10;
 
+/// Enough for most transactions; a rollback that only just missed the ring should not read megabytes.
+const WINDOW_BYTES: usize = 64 << 10;
+
 /// Reads records that are complete, by their LSNs.
 pub(crate) struct Backward<'a> {
     shared: &'a Shared,
@@ -58,8 +61,9 @@ impl Backward<'_> {
         let incarnation = self.incarnations.iter().rfind(|incarnation| incarnation.start <= at);
         let seal = Seal::new(incarnation.ok_or_else(missing)?.salt);
         let options = &self.shared.options;
-        let segments =
-            self.segments.get_or_insert_with(|| SegmentBytes::new(self.shared.segments.vfs(), options));
+        let segments = self
+            .segments
+            .get_or_insert_with(|| SegmentBytes::new(self.shared.segments.vfs(), options, WINDOW_BYTES));
         segments.move_before(at, USUAL_BYTES)?;
         let header = segments.get(at, HEADER_BYTES)?.ok_or_else(missing)?;
         let word0 = u64::from_le_bytes(header.try_into().expect("word 0"));

@@ -94,10 +94,18 @@ struct Shared {
     flights: Flights,
     segments: Segments,
     poison: Arc<Poison>,
-    /// `Buffered` commits wait for the next nudge.
-    lagging: CachePadded<AtomicBool>,
+    soon: CachePadded<Soon>,
     /// Waits for room, and for commits to become durable.
     waits: Waits,
+}
+
+/// What `Buffered` commits asked of the flushers.
+#[derive(Default)]
+struct Soon {
+    /// Commits up to here are in a flight that was asked for.
+    asked: AtomicU64,
+    /// Commits beyond it wait for the next nudge.
+    lagging: AtomicBool,
 }
 
 /// What threads wait for here.
@@ -151,7 +159,7 @@ impl Log {
             flights: Flights::new(&options, start),
             segments: Segments::open(vfs, options, poison.clone(), start)?,
             poison,
-            lagging: CachePadded::default(),
+            soon: CachePadded::default(),
             waits: Waits::default(),
         });
         let log = Self { shared, threads: Mutex::default() };
@@ -282,7 +290,8 @@ impl Log {
 
     /// Sends what `Buffered` commits left in the buffer on its way. To be called now and then.
     pub fn nudge(&self) {
-        if self.shared.lagging.swap(false, SeqCst) {
+        if self.shared.soon.lagging.swap(false, SeqCst) {
+            self.shared.soon.asked.store(self.reserved().0, Relaxed);
             self.shared.flights.doorbell.mention();
         }
     }
@@ -355,15 +364,17 @@ impl Shared {
     }
 
     /// A commit up to `end` is to reach the disk, but nobody waits for it: a flight for every commit would cost each a
-    /// wake-up and half a block of padding. So it leaves with the next flight that has something to carry, or at the next
-    /// [`Log::nudge`].
+    /// wake-up and half a block of padding. So it leaves with a flight that is worth it, or at the next [`Log::nudge`].
+    /// ("Worth it" is judged by what was asked for, not by what was issued: a flusher takes a while to wake up, and all
+    /// who commit meanwhile would ask for one more flight each.)
     #[inline]
     fn flush_soon(&self, end: Lsn) {
-        const WORTH_A_FLIGHT: u64 = 256 << 10;
-        if end > self.flights.issued() + WORTH_A_FLIGHT.min(self.options.ring() / 4) {
+        let worth_a_flight = self.options.flight_bytes_max().min(self.options.ring() / 4);
+        if end.0 > self.soon.asked.load(Relaxed) + worth_a_flight {
+            self.soon.asked.store(end.0, Relaxed);
             self.flights.doorbell.mention();
-        } else if !self.lagging.load(Relaxed) {
-            self.lagging.store(true, SeqCst);
+        } else if !self.soon.lagging.load(Relaxed) {
+            self.soon.lagging.store(true, SeqCst);
         }
     }
 
@@ -371,7 +382,10 @@ impl Shared {
     #[cold]
     fn make_room(&self, reserved: Lsn, prepared: Lsn) -> Result<()> {
         self.poison.check()?;
-        self.flights.doorbell.mention();
+        let half_full = reserved > self.ring.flushed() + self.options.ring() / 2;
+        if half_full || self.segments.prepared_end() < prepared {
+            self.flights.doorbell.mention(); // flushers also say which segments will be wanted
+        }
         let nearly_full = self.options.ring() / 4 * 3;
         let flushed = Lsn(reserved.0.saturating_sub(nearly_full));
         if self.ring.flushed() >= flushed && self.segments.prepared_end() >= prepared {

@@ -20,7 +20,7 @@ use foreshore_io::{AlignedBuf, Vfs};
 use std::sync::Arc;
 
 /// Segments are read in pieces of at least this many bytes.
-const READ_BYTES: u64 = 1 << 20;
+const READ_BYTES: usize = 1 << 20;
 
 /// One record of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl LogReader {
             current,
             seal: Seal::new(incarnations[current].salt),
             at: from,
-            segments: SegmentBytes::new(vfs.clone(), &options),
+            segments: SegmentBytes::new(vfs.clone(), &options, READ_BYTES),
             ring: Ring::new(Mapped::open(&**vfs, &options)?, from),
             record_bytes_max: options.record_bytes_max(),
             look_ahead_bytes: options.segment_bytes + options.ring(), // a whole segment may be bad
@@ -220,9 +220,9 @@ pub(super) struct SegmentBytes {
 }
 
 impl SegmentBytes {
-    pub fn new(vfs: Arc<dyn Vfs>, options: &LogOptions) -> Self {
-        let bytes = READ_BYTES.max(options.record_bytes_max() + 2 * BLOCK);
-        let window = AlignedBuf::zeroed(bytes as usize);
+    /// A window of `window_bytes`; it widens when a record does not fit.
+    pub fn new(vfs: Arc<dyn Vfs>, options: &LogOptions, window_bytes: usize) -> Self {
+        let window = AlignedBuf::zeroed(window_bytes);
         Self { vfs, segment_bytes: options.segment_bytes, window, start: 0, len: 0, ended: false }
     }
 
@@ -242,6 +242,10 @@ impl SegmentBytes {
         let end = at.0 + len as u64;
         let nothing_follows = self.ended && self.start <= at.0;
         if !nothing_follows && !self.holds(at.0, end) {
+            let wanted = (end - floor_block(at.0)) as usize;
+            if wanted > self.window.len() {
+                self.window = AlignedBuf::zeroed(wanted.next_multiple_of(BLOCK as usize));
+            }
             self.fill(floor_block(at.0))?;
         }
         let from = at.0.wrapping_sub(self.start) as usize;

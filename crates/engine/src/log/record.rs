@@ -69,11 +69,17 @@ impl Seal {
     #[inline]
     pub fn word0(self, at: Lsn, parts: &[&[u8]]) -> u64 {
         let len = (HEADER_BYTES + parts.iter().map(|part| part.len()).sum::<usize>()) as u64;
-        let mut place = [0; 16];
-        place[..8].copy_from_slice(&at.0.to_le_bytes());
-        place[8..].copy_from_slice(&len.to_le_bytes());
-        let crc = parts.iter().fold(crc32c_append(self.seed, &place), |crc, part| crc32c_append(crc, part));
+        let crc = parts.iter().fold(self.at(at, len), |crc, part| crc32c_append(crc, part));
         len | u64::from(crc) << 32
+    }
+
+    /// Where the CRC of a record begins: another one for each place. A CRC is linear, so two that began differently end
+    /// differently over the same body; and places that a stale record could be mistaken for (the same offset of another
+    /// segment or lap) differ in bits that no length has.
+    #[inline]
+    fn at(self, at: Lsn, len: u64) -> u32 {
+        let place = at.0 / 8;
+        self.seed ^ (place ^ place >> 32 ^ len) as u32
     }
 
     /// Word 0 of a pad over `[at, at + bytes)` with the body [`pad_body`] and zeros.

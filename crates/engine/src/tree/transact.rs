@@ -111,14 +111,14 @@ impl Tree {
             Intent::Put(new) | Intent::Insert(new) => (self.put_or_patch(page, key, old, new), own),
         };
         let replaced = if version.is_ghost() { old.unwrap_or_default() } else { &[] };
-        let record = Record::Write { owner: txn.owner, previous: txn.last, first, old: replaced, change };
+        txn.body.clear();
+        Record::Write { owner: txn.owner, previous: txn.last, first, old: replaced, change }
+            .encode(&mut txn.body);
         let Latched { at, latch } = leaf;
         self.core.pool.before_change(at.frame);
-        let reservation = self.core.log.reserve(record.encoded_len());
+        let reservation = self.core.log.reserve(txn.body.len());
         let written = place.write(page, key, value, version.0);
         page.set_lsn(reservation.end());
-        txn.body.clear();
-        record.encode(&mut txn.body);
         drop(latch);
         if let Err(damaged) = written {
             reservation.abandon();
@@ -126,7 +126,7 @@ impl Tree {
         }
         txn.set_last_leaf(self, page.id());
         txn.last = reservation.start();
-        txn.owe(record.encoded_len());
+        txn.owe(txn.body.len());
         self.core.log.fill(reservation, &[&txn.body]);
         if version.is_ghost() {
             txn.note_ghost(self, key);
@@ -282,13 +282,14 @@ impl Tree {
 
 /// Length of the longest common beginning.
 fn common_start(a: &[u8], b: &[u8]) -> usize {
-    let words = a.chunks_exact(8).zip(b.chunks_exact(8)).take_while(|(a, b)| a == b).count() * 8;
+    let words = a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0).take_while(|(a, b)| a == b).count() * 8;
     words + a[words..].iter().zip(&b[words..]).take_while(|(a, b)| a == b).count()
 }
 
 /// Length of the longest common end.
 fn common_end(a: &[u8], b: &[u8]) -> usize {
-    let words = a.rchunks_exact(8).zip(b.rchunks_exact(8)).take_while(|(a, b)| a == b).count() * 8;
+    let words = a.as_rchunks::<8>().1.iter().rev().zip(b.as_rchunks::<8>().1.iter().rev());
+    let words = words.take_while(|(a, b)| a == b).count() * 8;
     let (a, b) = (&a[..a.len() - words], &b[..b.len() - words]);
     words + a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count()
 }

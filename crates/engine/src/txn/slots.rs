@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::lock::Owner;
 use crate::txn::transaction::Kept;
 use crossbeam_utils::CachePadded;
-use foreshore_base::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use foreshore_base::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use foreshore_base::sync::{AtomicBool, AtomicU64, AtomicUsize, Backoff};
 use foreshore_base::{Lsn, TxnId};
 use parking_lot::Mutex;
@@ -241,30 +241,36 @@ const NO_SNAPSHOT: u64 = u64::MAX;
 const EXPIRED: u64 = u64::MAX - 1;
 const ENTERING: u64 = 0;
 
-/// The snapshots that are open.
+/// The snapshots that are open. Who opens and closes one writes its own line and no other, so that short ones on many
+/// cores do not meet; who asks about them looks at as many lines as there ever were snapshots at a time.
 pub(crate) struct Snapshots {
     points: Box<[CachePadded<AtomicU64>]>,
-    used: AtomicUsize,
-    open: CachePadded<AtomicU64>,
+    /// No snapshot at or above this was ever open.
+    used: CachePadded<AtomicUsize>,
 }
 
 impl Snapshots {
     pub fn new() -> Self {
         let points = (0..SLOTS).map(|_| CachePadded::new(AtomicU64::new(NO_SNAPSHOT))).collect();
-        Self { points, used: AtomicUsize::new(0), open: CachePadded::new(AtomicU64::new(0)) }
+        Self { points, used: CachePadded::new(AtomicUsize::new(0)) }
     }
 
     /// Opens a snapshot: everything is kept for it from now on, until [`Snapshots::fix`] says what is needed.
     pub fn enter(&self) -> Result<usize> {
         let (mut backoff, since) = (Backoff::new(), Instant::now());
         loop {
-            let hint = HINT.get().min(SLOTS - 1);
-            let free = std::iter::once(hint).chain(0..SLOTS).find(|index| {
+            let hint = Some(HINT.get()).filter(|hint| *hint < SLOTS);
+            let free = hint.into_iter().chain(0..SLOTS).find(|index| {
                 self.points[*index].compare_exchange(NO_SNAPSHOT, ENTERING, SeqCst, Relaxed).is_ok()
             });
             if let Some(index) = free {
-                self.used.fetch_max(index + 1, SeqCst);
-                self.open.fetch_add(1, SeqCst);
+                if hint.is_none() {
+                    HINT.set(index);
+                }
+                // Before its point is taken: who does not see this has reserved what it asks for below that point.
+                if self.used.load(SeqCst) <= index {
+                    self.used.fetch_max(index + 1, SeqCst);
+                }
                 return Ok(index);
             }
             if since.elapsed() > ADMISSION {
@@ -282,25 +288,23 @@ impl Snapshots {
     /// Closes it.
     pub fn leave(&self, index: usize) {
         self.points[index].store(NO_SNAPSHOT, Release);
-        self.open.fetch_sub(1, AcqRel);
     }
 
     /// Is any open? To be asked after the record whose effects it may need was reserved: one that opens later sees them.
     #[inline]
     pub fn any(&self) -> bool {
-        self.open.load(SeqCst) != 0
+        self.points().any(|point| point != NO_SNAPSHOT)
     }
 
     /// No open snapshot, and none to come, needs what was replaced by commits below this. `log_end` must have been loaded
     /// before this call: a snapshot that is not seen here opens later, at a point not below it.
     pub fn horizon(&self, log_end: Lsn) -> Lsn {
         let log_end = if cfg!(seeded_bug = "txn_horizon_unbounded") { Lsn::MAX } else { log_end };
-        if !self.any() {
-            return log_end;
-        }
-        let used = self.used.load(SeqCst);
-        let points = self.points[..used].iter().map(|point| point.load(SeqCst));
-        points.filter(|point| *point < EXPIRED).map(Lsn).fold(log_end, Lsn::min)
+        self.points().filter(|point| *point < EXPIRED).map(Lsn).fold(log_end, Lsn::min)
+    }
+
+    fn points(&self) -> impl Iterator<Item = u64> {
+        self.points[..self.used.load(SeqCst)].iter().map(|point| point.load(SeqCst))
     }
 
     /// Gives up the oldest snapshot: nothing is kept for it any more, and its readers are told. `false` if none is open.
@@ -323,7 +327,7 @@ impl Snapshots {
 
     /// How many are open.
     pub fn open(&self) -> u64 {
-        self.open.load(Acquire)
+        self.points().filter(|point| *point != NO_SNAPSHOT).count() as u64
     }
 }
 

@@ -190,15 +190,20 @@ impl Txn {
         self.entered(tree).is_some_and(|entered| entered.scans)
     }
 
-    /// To be called before anything is done to a table: it is not dropped until the transaction ends.
+    /// To be called before anything is done to a table: it is not dropped until the transaction ends. Tables are found
+    /// from the front; the last one used stands there.
     pub fn enter(&mut self, tree: &Arc<Tree>) -> Result<()> {
-        if self.entered(tree).is_some() {
-            return Ok(());
+        let known = self.tables.iter().position(|entered| entered.id == tree.id);
+        if let Some(at) = known {
+            self.tables.swap(0, at);
+            if self.tables[0].active {
+                return Ok(());
+            }
         }
         tree.users.enter(self.owner).map_err(|_| Error::TableDropped { name: tree.name.clone() })?;
-        match self.tables.iter_mut().find(|known| known.id == tree.id) {
-            Some(known) => known.active = true,
-            None => self.tables.push(Entered::new(tree)),
+        match known {
+            Some(_) => self.tables[0].active = true,
+            None => self.tables.insert(0, Entered::new(tree)),
         }
         Ok(())
     }
@@ -421,7 +426,9 @@ impl Txn {
             entered.tree.users.leave(self.owner);
             (entered.active, entered.scans, entered.leaf) = (false, false, PageId::NONE);
         }
-        self.core.log.redeem(self.promised);
+        if self.promised > 0 {
+            self.core.log.redeem(self.promised);
+        }
         self.keep();
         self.core.txns.slots.give_back(self.owner);
     }
