@@ -45,6 +45,8 @@ const BUGS: &[Bug] = &[
     RWX.bug("rwx_release_order", "writers_exclude_each_other", LONG),
     O2.bug("o2_uncoupled_reader", "o2_scenarios::rotations_and_readers", LONG),
     O2_OPTIMISTIC.bug("o2_bounds_not_checked", "scenarios::split_and_reader", LONG),
+    LAYERS.bug("layer_closed_not_asked", "layer_scenarios::closing_and_inserts", LONG),
+    LAYERS.bug("layer_closed_with_keys", "layer_scenarios::closing_and_inserts", LONG),
     ENGINE.bug("leaf_tie_ignores_length", "leaf::tests::model::heads_that_tie_are_told_apart", LONG),
     ENGINE.bug("leaf_split_loses_separator_key", "leaf::tests::model::underfull_leaves_merge", LONG),
     ENGINE.bug("leaf_redo_twice", "leaf::tests::redo::replay_equals_the_original", LONG),
@@ -117,6 +119,8 @@ const RWX: Build = Build { checker: "loom", test_args: "--release -p foreshore-b
 const O2: Build = Build { checker: "shuttle", test_args: "--release -p foreshore-index --test shuttle_o2" };
 const O2_OPTIMISTIC: Build =
     Build { checker: "shuttle", test_args: "--release -p foreshore-index --test shuttle_o2_optimistic" };
+const LAYERS: Build =
+    Build { checker: "shuttle", test_args: "--release -p foreshore-index --test shuttle_layers_o2" };
 const ENGINE: Build = Build { checker: "", test_args: "-p foreshore --lib" };
 const DEMO: Build = Build { checker: "", test_args: "-p foreshore-cli --test demo" };
 const HISTORIES: Build = Build { checker: "", test_args: "-p foreshore --test serializable" };

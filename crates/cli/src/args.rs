@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 use crate::schema::SCHEMAS;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use foreshore::{Builder, ByteTable, Database};
 use foreshore_workloads::Durability;
 use std::path::PathBuf;
@@ -58,12 +58,7 @@ impl DbArgs {
 
     /// Opens the database, creating it if there is none.
     pub fn open_or_create(&self) -> Outcome<Database> {
-        self.open_or_create_with(self.builder())
-    }
-
-    /// Opens the database with these options, creating it if there is none.
-    pub fn open_or_create_with(&self, builder: Builder) -> Outcome<Database> {
-        self.open_with(builder)
+        self.open_or_create_with(|builder| builder)
     }
 
     /// Opens the database with these options besides, creating it if there is none.
@@ -101,6 +96,32 @@ pub fn engine_durability(durability: Durability) -> foreshore::Durability {
         Durability::Sync => foreshore::Durability::Sync,
         Durability::Buffered => foreshore::Durability::Buffered,
         Durability::Relaxed => foreshore::Durability::Relaxed,
+    }
+}
+
+/// The index over a table's leaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum IndexKind {
+    /// OLFIT B+-tree
+    #[default]
+    #[value(name = "bplus")]
+    BPlus,
+    /// OLFIT CSB+-tree
+    #[value(name = "csb")]
+    CsbPlus,
+    /// O2-Tree, with lookups that lock nothing
+    #[value(name = "o2")]
+    O2,
+}
+
+impl IndexKind {
+    /// The engine's word for it.
+    pub fn engine(self) -> foreshore::Index {
+        match self {
+            Self::BPlus => foreshore::Index::BPlus,
+            Self::CsbPlus => foreshore::Index::CsbPlus,
+            Self::O2 => foreshore::Index::O2,
+        }
     }
 }
 

@@ -4,14 +4,14 @@
 //! keys keep the file's order and the last one wins. Loader threads mostly wait for the device: the more of them,
 //! the more rows share each sync.
 
-use crate::args::{DbArgs, engine_durability};
+use crate::args::{DbArgs, IndexKind, engine_durability};
 use crate::failure::{Failure, Outcome};
 use crate::output::{grouped, rate, size};
 use crate::progress::Meter;
 use crate::schema::{Schema, to_csv};
 use clap::Args;
 use csv::ByteRecord;
-use foreshore::ByteTable;
+use foreshore::{ByteTable, Database, TableOptions};
 use foreshore_workloads::{Durability, source};
 use serde::Serialize;
 use std::fs::File;
@@ -43,6 +43,9 @@ pub struct LoadArgs {
     /// Columns of the key, separated by commas
     #[arg(long, value_name = "A,B,C", value_delimiter = ',', required = true)]
     key: Vec<String>,
+    /// Index over the table's leaves, if it is created [default: bplus]
+    #[arg(long, value_enum)]
+    index: Option<IndexKind>,
     /// Loader threads [default: 64 with sync durability, else one per core]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
@@ -86,7 +89,7 @@ pub fn run(args: &LoadArgs) -> Outcome {
     let mut rows = Rows::new(input, &args.key)?;
     let db = args.db.open_or_create()?;
     rows.schema.declare(&db, &args.table)?;
-    let table = db.byte_table(&args.table)?.with_durability(engine_durability(args.durability));
+    let table = table_to_load(&db, args)?;
     let threads = loader_threads(args.threads, args.durability);
 
     let started = Instant::now();
@@ -113,6 +116,21 @@ pub fn run(args: &LoadArgs) -> Outcome {
         syncs,
     };
     print(args, &loaded)
+}
+
+/// The table, created if absent; an existing one keeps its index.
+fn table_to_load(db: &Database, args: &LoadArgs) -> Outcome<ByteTable> {
+    let asked = args.index.map(IndexKind::engine);
+    let options = asked.map_or_else(TableOptions::new, |index| TableOptions::new().index(index));
+    let table = db.byte_table_with(&args.table, options)?;
+    match asked {
+        Some(asked) if asked != table.index() => Err(Failure::usage(format!(
+            "--index: table {:?} exists and has index {}; leave --index out, or load into another table",
+            args.table,
+            table.index()
+        ))),
+        _ => Ok(table.with_durability(engine_durability(args.durability))),
+    }
 }
 
 fn print(args: &LoadArgs, loaded: &Loaded<'_>) -> Outcome {

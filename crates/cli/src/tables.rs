@@ -5,7 +5,7 @@ use crate::failure::Outcome;
 use crate::output::{Output, grouped};
 use crate::schema::{SCHEMAS, Schema};
 use clap::Args;
-use foreshore::Database;
+use foreshore::{Database, Index};
 use serde::Serialize;
 use std::ops::ControlFlow;
 
@@ -34,6 +34,7 @@ struct Listed {
     table: String,
     /// Of a table made by `load`.
     key: Option<Vec<String>>,
+    index: Index,
     #[serde(skip_serializing_if = "Option::is_none")]
     rows: Option<u64>,
 }
@@ -54,7 +55,8 @@ pub fn list(db: &Database, count: bool, all: bool, out: &mut Output) -> Outcome 
             let key = Schema::of(db, &table)?
                 .map(|schema| schema.key_names().into_iter().map(String::from).collect());
             let rows = count.then(|| count_rows(db, &table)).transpose()?;
-            listed.push(Listed { table, key, rows });
+            let index = db.byte_table(&table)?.index();
+            listed.push(Listed { table, key, index, rows });
         }
     }
     if out.is_json() {
@@ -62,10 +64,10 @@ pub fn list(db: &Database, count: bool, all: bool, out: &mut Output) -> Outcome 
     }
     let row = |l: &Listed| {
         let key = l.key.as_ref().map_or("bytes".to_string(), |key| key.join(","));
-        [l.table.clone(), key, l.rows.map_or(String::new(), grouped)]
+        [l.table.clone(), key, l.index.to_string(), l.rows.map_or(String::new(), grouped)]
     };
     let rows: Vec<_> = listed.iter().map(row).collect();
-    out.table(["table", "key", if count { "rows" } else { "" }], &rows)
+    out.table(["table", "key", "index", if count { "rows" } else { "" }], &rows)
 }
 
 /// Reads the whole table.

@@ -75,7 +75,9 @@ fn loading_again_replaces_rows_by_themselves() {
     let tables = shell.json(&["tables", "--count"]);
     assert_eq!(
         tables,
-        [json!({"table": "flights", "key": ["Year", "Month", "Carrier", "Flight"], "rows": 5})]
+        [
+            json!({"table": "flights", "key": ["Year", "Month", "Carrier", "Flight"], "index": "bplus", "rows": 5})
+        ]
     );
 }
 
@@ -149,4 +151,25 @@ fn negative_numbers_are_keys_and_not_flags() {
     assert_eq!(shell.ok(&["put", "--table", "t", "-7", "-7,w"]), "");
     assert_eq!(shell.json(&["rm", "--table", "t", "-12"])[0]["removed"], true);
     assert_eq!(shell.ok(&["scan", "--table", "t"]), "-7,w\n-5,y\n3,z\n");
+}
+
+#[test]
+fn a_table_is_loaded_with_the_index_asked_for() {
+    let shell = flights();
+    let load = |table: &str, index: &[&str]| {
+        let args = ["load", "--table", table, "--key", "Year,Month,Carrier,Flight", "flights.csv"];
+        [&args[..], index].concat().iter().map(|arg| arg.to_string()).collect::<Vec<_>>()
+    };
+    let run = |args: &[String]| shell.ok(&args.iter().map(String::as_str).collect::<Vec<_>>());
+    run(&load("quick", &["--index", "csb"]));
+    run(&load("quick", &[]));
+    let listed = shell.json(&["tables", "--count"]);
+    let indexes: Vec<_> =
+        listed.iter().map(|table| (&table["table"], &table["index"], &table["rows"])).collect();
+    assert_eq!(
+        indexes,
+        [(&json!("flights"), &json!("bplus"), &json!(5)), (&json!("quick"), &json!("csb"), &json!(5))]
+    );
+    let wrong = load("quick", &["--index", "o2"]);
+    shell.fails(2, &wrong.iter().map(String::as_str).collect::<Vec<_>>());
 }

@@ -35,7 +35,7 @@ fn what_is_absent_is_told_and_not_created() {
     let complaint = shell.fails(1, &["get", "--table", "prots", "SEA"]);
     assert!(complaint.contains("there are ports"), "{complaint}");
     shell.fails(1, &["scan", "--table", "prots"]);
-    assert_eq!(shell.json(&["tables"]), [json!({"table": "ports", "key": null})]);
+    assert_eq!(shell.json(&["tables"]), [json!({"table": "ports", "key": null, "index": "bplus"})]);
     let complaint = shell.fails(2, &["get", "--dir", "elsewhere", "--table", "ports", "SEA"]);
     assert!(complaint.contains("there is no database in elsewhere"), "{complaint}");
     assert!(!shell.path("elsewhere").exists());
@@ -85,7 +85,10 @@ fn a_row_that_is_too_large_is_refused_without_a_trace() {
     let complaint = shell.fails(2, &["put", "--table", "ports", &long_key, "v"]);
     assert!(complaint.contains("1024"), "{complaint}");
     shell.fails(2, &["put", "--table", "ports", "k", &long_value]);
-    assert_eq!(shell.json(&["tables", "--count"]), [json!({"table": "ports", "key": null, "rows": 4})]);
+    assert_eq!(
+        shell.json(&["tables", "--count"]),
+        [json!({"table": "ports", "key": null, "index": "bplus", "rows": 4})]
+    );
 }
 
 #[test]

@@ -23,10 +23,10 @@ mod waits;
 mod readme {}
 
 pub use db::{
-    Builder, ByteRange, ByteTable, CheckReport, CommitTicket, Compacted, Copied, Database, Isolation, Key,
-    KeyBounds, Range, RawBounds, Savepoint, Snapshot, SnapshotBytes, SnapshotTable, Stats, Table,
-    TableReport, Transaction, TransactionBytes, TransactionOptions, TransactionRange, TransactionTable,
-    Value,
+    Builder, ByteRange, ByteTable, CheckReport, CommitTicket, Compacted, Copied, Database, Index, IndexStats,
+    Isolation, Key, KeyBounds, Range, RawBounds, Savepoint, Snapshot, SnapshotBytes, SnapshotTable, Stats,
+    Table, TableOptions, TableReport, Transaction, TransactionBytes, TransactionOptions, TransactionRange,
+    TransactionTable, Value,
 };
 pub use error::{Error, Result};
 pub use log::Durability;

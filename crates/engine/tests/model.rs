@@ -3,10 +3,11 @@
 mod common;
 
 use common::tiny;
-use foreshore::{ByteTable, Durability};
+use foreshore::{ByteTable, Durability, Index, TableOptions};
 use foreshore_io::SimDisk;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::sample::select;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -91,10 +92,10 @@ proptest! {
     })]
 
     #[test]
-    fn behaves_like_a_btreemap(ops in vec(ops(), 1..500)) {
+    fn behaves_like_a_btreemap(ops in vec(ops(), 1..500), index in select(&Index::ALL)) {
         let disk = SimDisk::new(0);
         let mut db = tiny().durability(Durability::Relaxed).open_on(Arc::new(disk.clone())).unwrap();
-        let mut table = db.byte_table("t").unwrap();
+        let mut table = db.byte_table_with("t", TableOptions::new().index(index)).unwrap();
         let mut model = BTreeMap::new();
         for op in ops {
             match op {
@@ -134,6 +135,7 @@ proptest! {
                     drop((table, db));
                     db = tiny().durability(Durability::Relaxed).open_on(Arc::new(disk.clone())).unwrap();
                     table = db.byte_table("t").unwrap();
+                    prop_assert_eq!(table.index(), index);
                 }
                 Op::Checkpoint => db.checkpoint().unwrap(),
             }

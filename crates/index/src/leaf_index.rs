@@ -1,6 +1,7 @@
 //! What the engine asks of an index over its leaf pages.
 
-use crate::ByteMap;
+use crate::trie::layer_tree::LayerTree;
+use crate::{ByteMap, TrieMap};
 
 /// A volatile index from the low fences of leaf pages to the pages.
 ///
@@ -30,6 +31,28 @@ pub trait LeafIndex: Send + Sync {
 impl<const F: usize, const H: usize> LeafIndex for ByteMap<F, H> {
     fn bulk_load<K: AsRef<[u8]>>(fences: impl IntoIterator<Item = (K, u64)>, fill: f64) -> Self {
         ByteMap::bulk_load(fences, fill)
+    }
+
+    fn seek(&self, key: &[u8]) -> Option<u64> {
+        self.floor(key)
+    }
+
+    fn seek_before(&self, key: &[u8]) -> Option<u64> {
+        self.below(key)
+    }
+
+    fn post(&self, low_fence: &[u8], page: u64) -> Option<u64> {
+        self.insert(low_fence, page)
+    }
+
+    fn unpost(&self, low_fence: &[u8]) -> Option<u64> {
+        self.remove(low_fence)
+    }
+}
+
+impl<M: LayerTree, const C: usize> LeafIndex for TrieMap<M, C> {
+    fn bulk_load<K: AsRef<[u8]>>(fences: impl IntoIterator<Item = (K, u64)>, fill: f64) -> Self {
+        TrieMap::bulk_load(fences, fill)
     }
 
     fn seek(&self, key: &[u8]) -> Option<u64> {

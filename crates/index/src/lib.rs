@@ -7,7 +7,9 @@
 //! - [`MultiMap`]: several values a key.
 //! - [`CsbMap`]: integer keys in a CSB+-tree, whose nodes need one pointer for all of their children.
 //! - [`StaticMap`]: integer keys that never change, packed; lookups singly and in batches.
-//! - [`LeafIndex`]: what a storage engine asks of an index over its leaf pages; [`ByteMap`] serves as one.
+//! - [`CsbByteMap`], [`O2ByteMap`], [`OptimisticO2ByteMap`]: byte strings of up to 1024 bytes in layers of such trees
+//!   ([`TrieMap`]).
+//! - [`LeafIndex`]: what a storage engine asks of an index over its leaf pages; all maps of byte strings serve as one.
 //!
 //! [`IntMap`] and [`ByteMap`] are the same tree, the OLFIT B+-tree (Cha et al., VLDB 2001): every node carries a
 //! version; a reader copies what it needs and believes it if the version is still the same; a writer latches the node.
@@ -30,8 +32,10 @@
 //!
 //! Guarantees: `get`, `insert`, `remove`, `compare_exchange`, `floor` and `below` are linearizable, except that `floor` and `below` may
 //! look at two or more leaves when entries next to the answer are being removed: they then return an entry that was
-//! the answer for each leaf at the moment it was read. Scans hand out, in order and once, every key that is present
-//! throughout. A batch is no snapshot: each of its keys is looked up or inserted by itself. Every operation pins an epoch (about 6 ns); a [`Pinned`] handle pins once for many.
+//! the answer for each leaf at the moment it was read. In a [`TrieMap`] they may so look at two or more layers, also
+//! when entries are being inserted. Scans hand out, in order and once, every key that is present throughout. A batch is
+//! no snapshot: each of its keys is looked up or inserted by itself. Every operation pins an epoch (about 6 ns); a
+//! [`Pinned`] handle pins once for many.
 //!
 //! Which one: [`StaticMap`] for what is built once, [`IntMap`] for what changes. [`CsbMap`] looks up about as fast as
 //! [`IntMap`], but inserts cost 1.2 to 1.8 times as much (a split copies its right siblings) and memory 1.4 times (groups
@@ -53,6 +57,7 @@ mod pooled;
 mod reclaim;
 mod search;
 mod tree;
+mod trie;
 
 pub use calibrate::{Favour, NodeKeys, Profile};
 pub use csb::CsbStats;
@@ -64,11 +69,14 @@ pub use map::csb::{CsbMap, CsbRange, CsbRangeRev};
 pub use map::int::{IntMap, IntRange, IntRangeRev};
 pub use map::multi::{MultiMap, MultiRange};
 pub use map::o2::{O2Map, O2Range, O2RangeRev, OptimisticO2Map};
+pub use map::trie::{CsbByteMap, O2ByteMap, OptimisticO2ByteMap, TrieMap, TrieRange};
 pub use map::tuned::{TunedMap, TunedRange, TunedRangeRev};
 pub use node::int::IntKey;
 pub use o2::{Coupled, DumpMismatch, InnerNode, O2Stats, Optimistic, Scheme};
 pub use search::Lane;
 pub use tree::{Broken, Stats};
+pub use trie::TrieStats;
+pub use trie::layer_tree::LayerTree;
 
 /// The README's examples, which the tests run.
 #[cfg(doctest)]

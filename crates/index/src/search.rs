@@ -16,7 +16,7 @@ use foreshore_base::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::hint::select_unpredictable;
 
 /// An order-preserving image of a key, small enough for one atomic access.
-pub trait Lane: Copy + Ord + Into<u64> + TryFrom<u64> + std::fmt::Debug + Send + Sync + 'static {
+pub trait Lane: Copy + Ord + std::fmt::Debug + Send + Sync + 'static {
     /// The atomic that holds it in a node.
     type Cell: Send + Sync + 'static;
     /// Lanes in a cache line.

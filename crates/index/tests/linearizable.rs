@@ -9,7 +9,9 @@
 mod common;
 
 use common::U64Map;
-use foreshore_index::{ByteMap, CsbMap, IntMap, O2Map, OptimisticO2Map};
+use foreshore_index::{
+    ByteMap, Coupled, CsbByteMap, CsbMap, IntMap, O2ByteMap, O2Map, OptimisticO2ByteMap, OptimisticO2Map,
+};
 use std::collections::HashSet;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -173,6 +175,14 @@ fn o2_histories() {
 #[test]
 fn optimistic_o2_histories() {
     int_histories::<OptimisticO2Map<u64, 4>>();
+}
+
+/// Eight keys to a slice: bags burst, layers are emptied and closed.
+#[test]
+fn layer_histories() {
+    int_histories::<CsbByteMap<4, 1>>();
+    int_histories::<O2ByteMap<4, Coupled, 2>>();
+    int_histories::<OptimisticO2ByteMap<4, 1>>();
 }
 
 #[test]

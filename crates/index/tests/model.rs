@@ -2,7 +2,8 @@
 //! hundred operations split, unlink and grow; all key kinds; long and short byte strings, few distinct bytes.
 #![cfg(not(any(loom, shuttle)))]
 
-use foreshore_index::{ByteMap, CsbMap, IntKey, IntMap, LeafIndex, O2Map, OptimisticO2Map};
+use foreshore_index::{ByteMap, CsbByteMap, CsbMap, IntKey, IntMap, LayerTree, LeafIndex, O2ByteMap, O2Map};
+use foreshore_index::{Coupled, OptimisticO2ByteMap, OptimisticO2Map, TrieMap};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -270,6 +271,33 @@ fn batches_agree<K: Ord + Clone + std::fmt::Debug>(
     Ok(())
 }
 
+impl<M: LayerTree, const C: usize> Map<Vec<u8>> for TrieMap<M, C> {
+    fn insert(&self, key: &Vec<u8>, value: u64) -> Option<u64> {
+        self.insert(key, value)
+    }
+    fn remove(&self, key: &Vec<u8>) -> Option<u64> {
+        self.remove(key)
+    }
+    fn get(&self, key: &Vec<u8>) -> Option<u64> {
+        self.get(key)
+    }
+    fn floor(&self, key: &Vec<u8>) -> Option<u64> {
+        self.floor(key)
+    }
+    fn below(&self, key: &Vec<u8>) -> Option<u64> {
+        self.below(key)
+    }
+    fn range(&self, from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> Vec<(Vec<u8>, u64)> {
+        self.range(slice(from), slice(to)).collect()
+    }
+    fn range_rev(&self, from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> Vec<(Vec<u8>, u64)> {
+        self.range_rev(slice(from), slice(to)).collect()
+    }
+    fn check(&self) -> Result<(), String> {
+        self.check().map_err(|e| e.to_string())
+    }
+}
+
 fn within<K: Ord + Clone>(model: &BTreeMap<K, u64>, from: &Bound<K>, to: &Bound<K>) -> Vec<(K, u64)> {
     let above = |k: &K| match from {
         Bound::Included(b) => k >= b,
@@ -462,6 +490,30 @@ proptest! {
         agree(&ByteMap::<64>::new(), BTreeMap::new(), &ops)?;
     }
 
+    /// Layers and bags: bags of one to three tails, so that layers come and go, and of the usual size.
+    #[test]
+    fn byte_strings_in_layers_agree(ops in ops(byte_key())) {
+        agree(&CsbByteMap::<4, 2>::new(), BTreeMap::new(), &ops)?;
+        agree(&O2ByteMap::<4, Coupled, 1>::new(), BTreeMap::new(), &ops)?;
+        agree(&OptimisticO2ByteMap::<5, 3>::new(), BTreeMap::new(), &ops)?;
+        agree(&OptimisticO2ByteMap::<64>::new(), BTreeMap::new(), &ops)?;
+        agree(&CsbByteMap::<16>::new(), BTreeMap::new(), &ops)?;
+    }
+
+    /// Loaded layers are layers like any other.
+    #[test]
+    fn loaded_layers_agree(
+        start in proptest::collection::btree_map(byte_key(), any::<u64>(), 0..200),
+        fill in 0.1f64..1.0,
+        ops in ops(byte_key()),
+    ) {
+        let csb: CsbByteMap<4, 2> = LeafIndex::bulk_load(start.iter().map(|(k, v)| (k, *v)), fill);
+        let o2: OptimisticO2ByteMap<8, 5> = LeafIndex::bulk_load(start.iter().map(|(k, v)| (k, *v)), fill);
+        prop_assert_eq!((csb.check(), o2.check()), (Ok(()), Ok(())));
+        agree(&csb, start.clone(), &ops[..ops.len().min(100)])?;
+        agree(&o2, start, &ops[..ops.len().min(100)])?;
+    }
+
     /// A loaded tree is one like any other.
     #[test]
     fn loaded_trees_agree(
@@ -599,4 +651,45 @@ fn o2_a_foreign_dump_is_refused() {
         map.check().unwrap();
         assert_eq!(map.dump_inner(), own);
     }
+}
+
+/// A queue of names: bags burst, and the layers behind are emptied and given back.
+#[test]
+fn a_queue_of_names_does_not_grow() {
+    let name = |i: u64| format!("queue/of/flights/{:06}/departing/{:03}", i / 100, i % 100).into_bytes();
+    let map = OptimisticO2ByteMap::<4, 8>::new();
+    for i in 0..20_000u64 {
+        map.insert(&name(i), i);
+        if i >= 150 {
+            assert_eq!(map.remove(&name(i - 150)), Some(i - 150));
+        }
+    }
+    map.check().unwrap();
+    let stats = map.stats();
+    assert!(stats.closed > 100 && stats.bursts > stats.closed && stats.layers < 10, "{stats:?}");
+    assert_eq!(map.iter().count(), 150);
+    assert_eq!(map.last(), Some(19_999));
+}
+
+#[test]
+#[should_panic(expected = "a key of 1025 bytes: 1024 at most")]
+fn keys_that_are_too_long_are_refused() {
+    CsbByteMap::<16>::new().insert(&[0; 1025], 1);
+}
+
+/// The longest keys, which share all but their last byte: as many layers as there can be.
+#[test]
+fn the_longest_keys_share_their_layers() {
+    let key = |last: u8| [vec![b'x'; 1023], vec![last]].concat();
+    let map = OptimisticO2ByteMap::<4, 2>::new();
+    (0..100).for_each(|last| assert_eq!(map.insert(&key(last), last.into()), None));
+    map.check().unwrap();
+    assert_eq!(
+        (map.get(&key(50)), map.below(&key(50)), map.floor(&[b'y'; 9000])),
+        (Some(50), Some(49), Some(99))
+    );
+    assert!(map.stats().layers > 1024 / 16, "{:?}", map.stats());
+    (0..100).for_each(|last| assert_eq!(map.remove(&key(last)), Some(last.into())));
+    assert_eq!((map.stats().layers, map.last()), (1, None));
+    map.check().unwrap();
 }

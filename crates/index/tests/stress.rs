@@ -5,9 +5,11 @@
 mod common;
 
 use common::U64Map;
-use foreshore_index::{ByteMap, CsbMap, IntMap, O2Map, OptimisticO2Map};
+use foreshore_index::{
+    ByteMap, CsbByteMap, CsbMap, IntMap, LeafIndex, O2Map, OptimisticO2ByteMap, OptimisticO2Map,
+};
+use foreshore_index::{Coupled, LayerTree, O2ByteMap, TrieMap};
 use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 const THREADS: u64 = 4;
@@ -90,6 +92,13 @@ fn own_keys_in_an_o2_tree() {
     own_keys_answer_as_expected(&OptimisticO2Map::<u64, 4>::new());
 }
 
+#[test]
+fn own_keys_in_layers() {
+    own_keys_answer_as_expected(&CsbByteMap::<4, 3>::new());
+    own_keys_answer_as_expected(&O2ByteMap::<4, Coupled, 3>::new());
+    own_keys_answer_as_expected(&OptimisticO2ByteMap::<4, 3>::new());
+}
+
 /// Even keys stay; scans in both directions hand out each of them once, while odd ones come and go in crowds.
 fn scans_miss_nothing<M: U64Map>() {
     const STAYING: u64 = 4000;
@@ -156,15 +165,44 @@ fn scans_of_an_optimistic_o2_tree() {
     scans_miss_nothing::<OptimisticO2Map<u64, 8>>();
 }
 
-/// Byte strings with shared prefixes and long keys; `floor` always finds the fence that stays below.
 #[test]
-fn floors_hold_while_fences_come_and_go() {
+fn scans_of_layers() {
+    scans_miss_nothing::<CsbByteMap<8, 3>>();
+    scans_miss_nothing::<OptimisticO2ByteMap<8, 3>>();
+}
+
+/// An index over leaves, and what a test wants to know of it besides.
+trait Fences: LeafIndex {
+    fn check(&self) -> Result<(), String>;
+    fn pages(&self) -> Vec<u64>;
+}
+
+impl<const F: usize, const H: usize> Fences for ByteMap<F, H> {
+    fn check(&self) -> Result<(), String> {
+        self.check().map_err(|e| e.to_string())
+    }
+    fn pages(&self) -> Vec<u64> {
+        self.iter().map(|(_, page)| page).collect()
+    }
+}
+
+impl<M: LayerTree, const C: usize> Fences for TrieMap<M, C> {
+    fn check(&self) -> Result<(), String> {
+        self.check().map_err(|e| e.to_string())
+    }
+    fn pages(&self) -> Vec<u64> {
+        self.iter().map(|(_, page)| page).collect()
+    }
+}
+
+/// Byte strings with shared prefixes and long keys; `floor` always finds the fence that stays below.
+fn floors_hold_while_fences_come_and_go<M: Fences>() {
     const FENCES: u64 = 500;
     let fence = |k: u64, sub: u64| {
         let filler = if k.is_multiple_of(7) { 140 } else { (k % 3) as usize * 11 };
         format!("tenant/{:04}/{}{:03}", k, "x".repeat(filler), sub).into_bytes()
     };
-    let map = &ByteMap::<8>::bulk_load((0..FENCES).map(|k| (fence(k, 0), k << 16)), 0.8);
+    let map = &M::bulk_load((0..FENCES).map(|k| (fence(k, 0), k << 16)), 0.8);
     let seed = seed();
     let stop = &AtomicBool::new(false);
     std::thread::scope(|s| {
@@ -174,10 +212,10 @@ fn floors_hold_while_fences_come_and_go() {
                 while !stop.load(Relaxed) {
                     let k = random.below(FENCES) / 2 * 2 + thread;
                     for sub in 1..20 {
-                        map.insert(&fence(k, sub * 10), k << 16 | sub);
+                        map.post(&fence(k, sub * 10), k << 16 | sub);
                     }
                     for sub in 1..20 {
-                        assert_eq!(map.remove(&fence(k, sub * 10)), Some(k << 16 | sub), "seed {seed}");
+                        assert_eq!(map.unpost(&fence(k, sub * 10)), Some(k << 16 | sub), "seed {seed}");
                     }
                 }
             });
@@ -187,12 +225,13 @@ fn floors_hold_while_fences_come_and_go() {
             for _ in 0..operations() {
                 let (k, sub) = (random.below(FENCES), random.below(200));
                 let found =
-                    map.floor(&fence(k, sub)).unwrap_or_else(|| panic!("seed {seed}: no floor of {k}/{sub}"));
+                    map.seek(&fence(k, sub)).unwrap_or_else(|| panic!("seed {seed}: no floor of {k}/{sub}"));
                 assert_eq!(found >> 16, k, "seed {seed}: floor of {k}/{sub}");
                 assert!((found & 0xFFFF) * 10 <= sub, "seed {seed}: floor of {k}/{sub} is {found:#x}");
                 if k > 0 {
-                    let before =
-                        map.below(&fence(k, 0)).unwrap_or_else(|| panic!("seed {seed}: nothing below {k}"));
+                    let before = map
+                        .seek_before(&fence(k, 0))
+                        .unwrap_or_else(|| panic!("seed {seed}: nothing below {k}"));
                     assert_eq!(before >> 16, k - 1, "seed {seed}: below {k}");
                 }
             }
@@ -202,8 +241,19 @@ fn floors_hold_while_fences_come_and_go() {
         outcome.unwrap();
     });
     map.check().unwrap_or_else(|e| panic!("seed {seed}: {e}"));
-    let kept: Vec<u64> = map.range(Bound::Unbounded, Bound::Unbounded).map(|(_, v)| v).collect();
-    assert_eq!(kept, (0..FENCES).map(|k| k << 16).collect::<Vec<_>>(), "seed {seed}");
+    assert_eq!(map.pages(), (0..FENCES).map(|k| k << 16).collect::<Vec<_>>(), "seed {seed}");
+}
+
+#[test]
+fn floors_of_a_bplus_tree() {
+    floors_hold_while_fences_come_and_go::<ByteMap<8>>();
+}
+
+#[test]
+fn floors_of_layers() {
+    floors_hold_while_fences_come_and_go::<CsbByteMap<4, 8>>();
+    floors_hold_while_fences_come_and_go::<O2ByteMap<4, Coupled, 8>>();
+    floors_hold_while_fences_come_and_go::<OptimisticO2ByteMap<4, 8>>();
 }
 
 /// Threads that begin and end give their free nodes back: memory does not grow with the number of threads.
@@ -236,6 +286,12 @@ fn memory_of_a_csb_tree() {
 fn memory_of_an_o2_tree() {
     memory_survives_its_threads(&O2Map::<u64, 8>::new());
     memory_survives_its_threads(&OptimisticO2Map::<u64, 8>::new());
+}
+
+#[test]
+fn memory_of_layers() {
+    memory_survives_its_threads(&CsbByteMap::<4, 3>::new());
+    memory_survives_its_threads(&OptimisticO2ByteMap::<4, 3>::new());
 }
 
 /// Nodes of one size serve all structures in turn: what one left in them must not disturb the next.

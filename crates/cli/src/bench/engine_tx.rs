@@ -1,6 +1,6 @@
 //! Foreshore behind the workloads' `TxStore`: serializable transactions, snapshots for read-only ones.
 
-use crate::args::engine_durability;
+use crate::args::{IndexKind, engine_durability};
 use crate::failure::Outcome;
 use foreshore::{ByteTable, Database, Error, Snapshot, Transaction};
 use foreshore_workloads::StoreError;
@@ -13,11 +13,12 @@ use std::path::Path;
 pub struct EngineTx(pub Database);
 
 impl EngineTx {
-    /// A fresh database in `dir`.
-    pub fn open(dir: &Path, run: &RunSpec) -> Outcome<Self> {
+    /// A fresh database in `dir`, whose tables have this index.
+    pub fn open(dir: &Path, run: &RunSpec, index: IndexKind) -> Outcome<Self> {
         let cache = usize::try_from(run.cache_bytes).unwrap_or(usize::MAX);
         let durability = engine_durability(run.durability);
-        Ok(Self(Database::builder().cache_bytes(cache).durability(durability).open(dir)?))
+        let options = Database::builder().cache_bytes(cache).durability(durability).index(index.engine());
+        Ok(Self(options.open(dir)?))
     }
 
     /// Closes it, and tells what went wrong.

@@ -75,7 +75,7 @@ enum Structure {
     #[value(name = "bplus")]
     #[serde(rename = "bplus")]
     BPlus,
-    /// Foreshore's OLFIT CSB+-tree: node groups, one child pointer; integer keys
+    /// Foreshore's OLFIT CSB+-tree: node groups, one child pointer
     #[value(name = "csb")]
     #[serde(rename = "csb")]
     Csb,
@@ -83,11 +83,11 @@ enum Structure {
     #[value(name = "static")]
     #[serde(rename = "static")]
     Static,
-    /// The O2-Tree with its paper's locks: a red-black tree over linked blocks; integer keys
+    /// The O2-Tree with its paper's locks: a red-black tree over linked blocks
     #[value(name = "o2")]
     #[serde(rename = "o2")]
     O2,
-    /// The same tree with lookups that take no lock; integer keys
+    /// The same tree with lookups that take no lock
     #[value(name = "o2-optimistic")]
     #[serde(rename = "o2-optimistic")]
     O2Optimistic,
@@ -192,7 +192,7 @@ fn measure(args: &IndexBenchArgs) -> Outcome<Vec<PhaseResult>> {
         Keys::Bytes => KeyKind::Bytes,
     };
     if !structure.takes(keys) {
-        return Err(Failure::usage("--keys: this structure takes integers only"));
+        return Err(Failure::usage("--keys: this structure takes integers only; --structure names another"));
     }
     let options = options(args)?;
     let meter = Meter::new("index", None);

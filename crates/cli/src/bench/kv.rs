@@ -1,6 +1,6 @@
 //! `bench kv`: Foreshore behind the workloads' `Store`, measured by the code that measures its peers.
 
-use crate::args::engine_durability;
+use crate::args::{IndexKind, engine_durability};
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, grouped};
 use crate::progress::Phases;
@@ -18,6 +18,7 @@ Examples:
   foreshore bench kv --dir /srv --workload get --n 5000000 --threads 2 --cache 2560MiB
   foreshore bench kv --dir /srv --workload mix --update-ratio 40 --durability buffered --threads 2 --json
   foreshore bench kv --dir /srv --workload put --threads 16 --durability sync --json
+  foreshore bench kv --dir /srv --workload get --n 5000000 --index csb --json
 
 Every answer is checked; a run with a wrong one has no figure.";
 
@@ -27,14 +28,17 @@ Every answer is checked; a run with a wrong one has no figure.";
 pub struct KvBenchArgs {
     #[command(flatten)]
     args: KvArgs,
+    /// Index over the table's leaves
+    #[arg(long, value_enum, default_value_t)]
+    index: IndexKind,
 }
 
 /// Runs `bench kv`.
 pub fn run(args: &KvBenchArgs, watch: Option<Duration>) -> Outcome {
-    let args = &args.args;
+    let KvBenchArgs { args, index } = args;
     args.spec.check()?;
     let scratch = args.scratch().map_err(|e| Failure::io(args.dir.display(), &e))?;
-    let store = Foreshore::open(scratch.path(), &args.spec)?;
+    let store = Foreshore::open(scratch.path(), &args.spec, *index)?;
     let report = {
         let phases = Phases::default();
         watched(&store.db, watch, || {
@@ -74,10 +78,11 @@ struct Foreshore {
 }
 
 impl Foreshore {
-    fn open(dir: &Path, spec: &KvSpec) -> Outcome<Self> {
+    fn open(dir: &Path, spec: &KvSpec, index: IndexKind) -> Outcome<Self> {
         let cache = usize::try_from(spec.cache_bytes).unwrap_or(usize::MAX);
         let durability = engine_durability(spec.durability);
-        let db = Database::builder().cache_bytes(cache).durability(durability).open(dir)?;
+        let db =
+            Database::builder().cache_bytes(cache).durability(durability).index(index.engine()).open(dir)?;
         let table = db.byte_table("bench")?;
         Ok(Self { db, table })
     }

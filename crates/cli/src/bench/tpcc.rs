@@ -1,5 +1,6 @@
 //! `bench tpcc`: TPC-C without think times.
 
+use crate::args::IndexKind;
 use crate::bench::tx_bench;
 use crate::failure::Outcome;
 use clap::Args;
@@ -12,6 +13,7 @@ Examples:
   foreshore bench tpcc --dir /srv --warehouses 2 --threads 2 --affinity --durability buffered --cache 4GiB
   foreshore bench tpcc --dir /srv --warehouses 16 --threads 16 --durability sync --seconds 30 --json
   foreshore bench tpcc --dir /srv --mix payment --threads 2 --json
+  foreshore bench tpcc --warehouses 2 --threads 2 --index csb --json
 
 A warehouse is about 100 MB. The consistency conditions of clause 3.3.2 are checked after the load and at the end; a run
 that breaks one has no figure.";
@@ -22,9 +24,12 @@ that breaks one has no figure.";
 pub struct TpccBenchArgs {
     #[command(flatten)]
     args: TxArgs<TpccSpec>,
+    /// Index over the tables' leaves
+    #[arg(long, value_enum, default_value_t)]
+    index: IndexKind,
 }
 
 /// Runs `bench tpcc`.
 pub fn run(args: &TpccBenchArgs, watch: Option<Duration>) -> Outcome {
-    tx_bench::run(&args.args, watch)
+    tx_bench::run_with(&args.args, watch, args.index)
 }

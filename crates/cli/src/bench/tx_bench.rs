@@ -1,5 +1,6 @@
 //! What the commands of the transactional workloads share: run one on the engine, show progress, print what it found.
 
+use crate::args::IndexKind;
 use crate::bench::engine_tx::EngineTx;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, grouped};
@@ -12,9 +13,14 @@ use std::time::Duration;
 
 /// Runs a transactional workload on a database of its own.
 pub fn run<W: TxWorkload>(args: &TxArgs<W>, watch: Option<Duration>) -> Outcome {
+    run_with(args, watch, IndexKind::default())
+}
+
+/// The same over tables with this index.
+pub fn run_with<W: TxWorkload>(args: &TxArgs<W>, watch: Option<Duration>, index: IndexKind) -> Outcome {
     args.check()?;
     let scratch = args.scratch().map_err(|e| Failure::io(args.dir.display(), &e))?;
-    let store = EngineTx::open(scratch.path(), &args.run)?;
+    let store = EngineTx::open(scratch.path(), &args.run, index)?;
     let report = {
         let phases = Phases::default();
         watched(&store.0, watch, || args.measure("foreshore", &store, &|progress| phases.tell(progress)))?

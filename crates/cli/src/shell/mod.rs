@@ -58,8 +58,8 @@ pub struct ShellArgs {
 
 /// Runs `shell`.
 pub fn run(args: &ShellArgs) -> Outcome {
-    let builder = args.db.builder().durability(engine_durability(args.durability));
-    let db = args.db.open_or_create_with(builder)?;
+    let durability = engine_durability(args.durability);
+    let db = args.db.open_or_create_with(|builder| builder.durability(durability))?;
     let mode = if args.db.json { Mode::Json } else { Mode::Table };
     let mut session = Session::new(db.clone(), mode);
     let script = Script::new(args.keep_going);

@@ -11,6 +11,7 @@
 
 use crate::db::Database;
 use crate::db::engine::Engine;
+use crate::db::index::TableOptions;
 use crate::db::meta::{self, Meta};
 use crate::db::options::Builder;
 use crate::db::snapshot::Snapshot;
@@ -167,7 +168,9 @@ impl Source {
                 progress(copied);
             }
         });
-        target.byte_table(&tree.name)?.bulk_load(counted)?;
+        target
+            .byte_table_with(&tree.name, TableOptions::new().index(tree.index_kind()))?
+            .bulk_load(counted)?;
         failed
     }
 }

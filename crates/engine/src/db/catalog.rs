@@ -1,5 +1,6 @@
-//! The catalog: table 1, name → table id. Its row is what makes a table exist.
+//! The catalog: table 1, name → table id and kind of index. Its row is what makes a table exist.
 
+use crate::db::index::Index;
 use crate::error::{Error, Result};
 use crate::tree::{Forward, Tree};
 use foreshore_base::TableId;
@@ -13,22 +14,73 @@ pub(crate) const CATALOG: TableId = TableId(1);
 /// The first id given to a user's table.
 pub(crate) const FIRST: TableId = TableId(16);
 
-/// The row's value.
-pub(crate) fn encode(id: TableId) -> [u8; 4] {
-    id.0.to_le_bytes()
+/// What is known of a table: id (4 bytes, little-endian), and the index's code (1 byte; absent: a B+-tree, as in the first
+/// databases).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub id: TableId,
+    pub index: Index,
+}
+
+impl Row {
+    pub fn encode(self) -> [u8; 5] {
+        let [a, b, c, d] = self.id.0.to_le_bytes();
+        [a, b, c, d, self.index.code()]
+    }
+
+    /// Errors: [`Error::Corrupt`] names what is wrong with the row of the table `name`.
+    fn decode(name: &str, bytes: &[u8]) -> Result<Self> {
+        let wrong = |what: String| Error::corrupt("catalog", format!("table {name:?} has {what}"));
+        let Some((id, index)) = bytes.split_first_chunk() else {
+            return Err(wrong("no valid id".into()));
+        };
+        let index = match *index {
+            [] => Index::BPlus,
+            [code] => Index::of_code(code)
+                .ok_or_else(|| wrong(format!("an index of kind {code}; perhaps a newer version made it")))?,
+            _ => return Err(wrong(format!("a row of {} bytes", bytes.len()))),
+        };
+        Ok(Self { id: TableId(u32::from_le_bytes(*id)), index })
+    }
 }
 
 /// All tables by name.
-pub(crate) fn read(catalog: &Arc<Tree>) -> Result<BTreeMap<String, TableId>> {
+pub(crate) fn read(catalog: &Arc<Tree>) -> Result<BTreeMap<String, Row>> {
     let latest = catalog.core().txns.latest();
     let mut rows = Forward::new(catalog.clone(), latest, Bound::Unbounded);
     let mut tables = BTreeMap::new();
-    while let Some((name, id)) = rows.next()? {
+    while let Some((name, row)) = rows.next()? {
         let name = String::from_utf8(name.to_vec()).map_err(|e| Error::corrupt("catalog", e.to_string()))?;
-        let id = id
-            .try_into()
-            .map_err(|_| Error::corrupt("catalog", format!("table {name:?} has no valid id")))?;
-        tables.insert(name, TableId(u32::from_le_bytes(id)));
+        let row = Row::decode(&name, row)?;
+        tables.insert(name, row);
     }
     Ok(tables)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_come_back() {
+        for index in Index::ALL {
+            let row = Row { id: TableId(70_000), index };
+            assert_eq!(Row::decode("t", &row.encode()).unwrap(), row);
+        }
+    }
+
+    /// Catalogs of the first databases have ids only.
+    #[test]
+    fn rows_without_an_index_are_of_bplus_trees() {
+        let row = Row::decode("t", &70_000u32.to_le_bytes()).unwrap();
+        assert_eq!(row, Row { id: TableId(70_000), index: Index::BPlus });
+    }
+
+    #[test]
+    fn foreign_rows_are_refused() {
+        for row in [&b"abc"[..], b"abcd\x03", b"abcd\x00\x00"] {
+            let error = Row::decode("t", row).unwrap_err();
+            assert!(error.to_string().contains("\"t\""), "{error}");
+        }
+    }
 }

@@ -1,22 +1,22 @@
 //! One open database: its parts, its tables, its checkpoints, its end.
 
 use crate::db::catalog::{self, CATALOG};
+use crate::db::index::{Index, TableOptions};
 use crate::db::meta::{self, Meta};
 use crate::db::options::Builder;
 use crate::db::running::Running;
-use crate::db::stats::{CheckReport, Stats};
+use crate::db::stats::{CheckReport, IndexStats, Stats};
 use crate::error::{Error, Result};
 use crate::leaf::{self, Change};
 use crate::log::Durability;
 use crate::pool::{Directory, DirectoryEntry as Entry, Wal};
 use crate::recovery::{self, Recovered};
-use crate::tree::{Core, Intent, PATIENCE, Tree};
+use crate::tree::{Core, Intent, PATIENCE, Tree, TreeIndex};
 use crate::txn::Txn;
 use crate::waits::Wait;
 use foreshore_base::sync::Ordering::Relaxed;
 use foreshore_base::sync::{AtomicBool, AtomicU64};
 use foreshore_base::{Lsn, PageId, TableId};
-use foreshore_index::ByteMap;
 use foreshore_io::{LockError, Vfs};
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::collections::BTreeMap;
@@ -131,8 +131,8 @@ impl Engine {
         self.core.log.commit(end, durability)
     }
 
-    /// The table `name`, created if absent.
-    pub fn table(&self, name: &str) -> Result<Arc<Tree>> {
+    /// The table `name`, created with these options if absent.
+    pub fn table(&self, name: &str, options: TableOptions) -> Result<Arc<Tree>> {
         if name.is_empty() {
             return Err(Error::Argument("a table needs a name of at least one byte".into()));
         }
@@ -142,9 +142,11 @@ impl Engine {
         }
         let id = TableId(tables.next_id);
         tables.next_id += 1;
-        let tree = Arc::new(create_tree(&self.core, id, name.to_string())?);
+        let index = options.index.unwrap_or(self.options.index);
+        let tree = Arc::new(create_tree(&self.core, id, name.to_string(), index)?);
         // The row is what makes the table exist: a crash before it leaves a leaf that the next open frees.
-        let row = self.catalog.autocommit(name.as_bytes(), Intent::Put(&catalog::encode(id)), PATIENCE)?;
+        let row = catalog::Row { id, index }.encode();
+        let row = self.catalog.autocommit(name.as_bytes(), Intent::Put(&row), PATIENCE)?;
         self.acknowledge(row.expect("a put is always done"), self.options.durability)?;
         tables.by_name.insert(name.to_string(), tree.clone());
         Ok(tree)
@@ -267,8 +269,8 @@ impl Engine {
         let locks = self.core.txns.keys.stats();
         let (commits, rollbacks) = self.core.txns.slots.counts();
         let tables = self.tables.lock();
-        let index_bytes =
-            tables.by_name.values().map(|t| t.index_bytes()).sum::<u64>() + self.catalog.index_bytes();
+        let indexes: Vec<_> = tables.by_name.values().map(|tree| index_stats(tree)).collect();
+        let index_bytes = indexes.iter().map(|i| i.bytes).sum::<u64>() + self.catalog.index_bytes();
         Stats {
             log_bytes: log.bytes,
             log_records: log.records,
@@ -285,6 +287,7 @@ impl Engine {
             pages: pool.pages,
             leaf_file_bytes: pool.slots * self.core.pool.page_bytes() as u64,
             index_bytes,
+            indexes,
             splits: self.core.splits.load(Relaxed),
             absorbs: self.core.absorbs.load(Relaxed),
             checkpoints: self.checkpoints.load(Relaxed),
@@ -381,6 +384,10 @@ impl Drop for Engine {
     }
 }
 
+fn index_stats(tree: &Tree) -> IndexStats {
+    IndexStats { table: tree.name.clone(), index: tree.index_kind(), bytes: tree.index_bytes() }
+}
+
 /// Waits for the next look; `true` when the database closes.
 fn sleep_or_stop(stop: &(Mutex<bool>, Condvar)) -> bool {
     let mut stopped = stop.0.lock();
@@ -409,7 +416,7 @@ fn lock(vfs: &dyn Vfs) -> Result<Box<dyn Send + Sync>> {
 }
 
 /// A new table: one empty leaf over the whole key space, logged.
-pub(crate) fn create_tree(core: &Arc<Core>, id: TableId, name: String) -> Result<Tree> {
+pub(crate) fn create_tree(core: &Arc<Core>, id: TableId, name: String, index: Index) -> Result<Tree> {
     let fresh = core.pool.allocate()?;
     core.log.room()?;
     let latch = fresh.page().latch().exclusive();
@@ -420,8 +427,7 @@ pub(crate) fn create_tree(core: &Arc<Core>, id: TableId, name: String) -> Result
     fresh.page().set_lsn(record.end());
     let page = fresh.publish().page.id();
     drop(latch);
-    let index = ByteMap::new();
-    index.insert(&[], page.0);
+    let index = TreeIndex::bulk_load(index, [([], page.0)], 1.0);
     core.append(record, &change);
     Ok(Tree::new(core.clone(), id, name, index))
 }

@@ -5,6 +5,7 @@ pub(crate) mod catalog;
 mod codec;
 mod compact;
 pub(crate) mod engine;
+mod index;
 mod isolation;
 pub(crate) mod meta;
 pub(crate) mod options;
@@ -26,11 +27,12 @@ use std::sync::Arc;
 pub use backup::Copied;
 pub use codec::{Key, Value};
 pub use compact::Compacted;
+pub use index::{Index, TableOptions};
 pub use isolation::{Isolation, TransactionOptions};
 pub use options::Builder;
 pub use range::{ByteRange, KeyBounds, Range, RawBounds};
 pub use snapshot::{Snapshot, SnapshotBytes, SnapshotTable};
-pub use stats::{CheckReport, Stats, TableReport};
+pub use stats::{CheckReport, IndexStats, Stats, TableReport};
 pub use table::{ByteTable, Table};
 pub use transaction::{CommitTicket, Savepoint, Transaction, TransactionBytes, TransactionTable};
 pub use transaction_range::TransactionRange;
@@ -95,9 +97,19 @@ impl Database {
         self.byte_table(name).map(Table::new)
     }
 
+    /// [`Database::table`] with options.
+    pub fn table_with<K: Key, V: Value>(&self, name: &str, options: TableOptions) -> Result<Table<K, V>> {
+        self.byte_table_with(name, options).map(Table::new)
+    }
+
     /// The table `name` with byte strings for keys and values, created if absent.
     pub fn byte_table(&self, name: &str) -> Result<ByteTable> {
-        let tree = self.engine.table(name)?;
+        self.byte_table_with(name, TableOptions::new())
+    }
+
+    /// [`Database::byte_table`] with options.
+    pub fn byte_table_with(&self, name: &str, options: TableOptions) -> Result<ByteTable> {
+        let tree = self.engine.table(name, options)?;
         Ok(ByteTable::new(self.engine.clone(), tree, self.engine.durability()))
     }
 

@@ -1,6 +1,7 @@
 //! How a database is opened.
 
 use crate::db::Database;
+use crate::db::index::Index;
 use crate::error::{Error, Result};
 use crate::log::Durability;
 use foreshore_io::{DirVfs, Vfs};
@@ -31,6 +32,7 @@ pub struct Builder {
     pub(crate) old_version_bytes: u64,
     pub(crate) durability: Durability,
     pub(crate) redo_threads: usize,
+    pub(crate) index: Index,
 }
 
 impl Default for Builder {
@@ -47,6 +49,7 @@ impl Default for Builder {
             old_version_bytes: 256 << 20,
             durability: Durability::Sync,
             redo_threads: std::thread::available_parallelism().map_or(2, usize::from).min(8),
+            index: Index::default(),
         }
     }
 }
@@ -103,6 +106,12 @@ impl Builder {
     /// What a write waits for, unless its table handle says otherwise (default [`Durability::Sync`]).
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
+        self
+    }
+
+    /// The index of tables that are created without naming one (default [`Index::BPlus`]). Tables that exist keep theirs.
+    pub fn index(mut self, index: Index) -> Self {
+        self.index = index;
         self
     }
 

@@ -1,5 +1,6 @@
 //! What the database counts, and what a check found.
 
+use crate::db::index::Index;
 use crate::waits::Wait;
 use serde::Serialize;
 
@@ -37,6 +38,8 @@ pub struct Stats {
     pub leaf_file_bytes: u64,
     /// Memory of the indexes over the leaves, in bytes.
     pub index_bytes: u64,
+    /// The index of each table.
+    pub indexes: Vec<IndexStats>,
     /// Leaves split.
     pub splits: u64,
     /// Leaves absorbed by their left neighbours.
@@ -73,6 +76,18 @@ pub struct Stats {
     pub tables: u64,
 }
 
+/// The index over one table's leaves.
+#[derive(Clone, Debug, Default, Serialize)]
+#[non_exhaustive]
+pub struct IndexStats {
+    /// The table's name.
+    pub table: String,
+    /// What it is.
+    pub index: Index,
+    /// Its memory in bytes.
+    pub bytes: u64,
+}
+
 /// What [`Database::check`](crate::Database::check) found, all being well.
 #[derive(Clone, Debug, Default, Serialize)]
 #[non_exhaustive]
@@ -89,6 +104,8 @@ pub struct CheckReport {
 pub struct TableReport {
     /// Its name.
     pub name: String,
+    /// The index over its leaves.
+    pub index: Index,
     /// Rows, uncommitted ones included.
     pub rows: u64,
     /// Removed rows that stay until no snapshot needs them.

@@ -2,6 +2,7 @@
 
 use crate::db::codec::{Key, Value, decode_key, decode_value, encode_key, encode_value};
 use crate::db::engine::Engine;
+use crate::db::index::Index;
 use crate::db::range::{ByteRange, KeyBounds, Range, is_empty, successor};
 use crate::error::Result;
 use crate::log::Durability;
@@ -49,6 +50,11 @@ impl ByteTable {
     /// The table's name.
     pub fn name(&self) -> &str {
         &self.tree.name
+    }
+
+    /// The index over its leaves.
+    pub fn index(&self) -> Index {
+        self.tree.index_kind()
     }
 
     /// The same table through a handle whose writes wait for `durability`.

@@ -1,11 +1,11 @@
 //! Which leaves exist, and where each begins: the directory's account, corrected by the log's.
 
+use crate::db::Index;
 use crate::error::{Error, Result};
 use crate::leaf::Change;
 use crate::pool::PageEntry;
-use crate::tree::{Core, Tree};
+use crate::tree::{Core, Tree, TreeIndex};
 use foreshore_base::{Lsn, PageId, TableId};
-use foreshore_index::ByteMap;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -59,8 +59,8 @@ impl Leaves {
         self.highest_table
     }
 
-    /// The table `id` with its index; its leaves are gone from here afterwards.
-    pub fn take_tree(&mut self, core: &Arc<Core>, id: TableId, name: String) -> Result<Tree> {
+    /// The table `id` with an index of this kind; its leaves are gone from here afterwards.
+    pub fn take_tree(&mut self, core: &Arc<Core>, id: TableId, name: String, index: Index) -> Result<Tree> {
         let mut separators: Vec<(Vec<u8>, u64)> = Vec::new();
         self.low_fences.retain(|page, (table, low)| {
             if *table == id {
@@ -79,7 +79,7 @@ impl Leaves {
                 format!("pages {} and {} claim the same low fence", twice[0].1, twice[1].1),
             ));
         }
-        let index = ByteMap::bulk_load(separators, INDEX_FILL);
+        let index = TreeIndex::bulk_load(index, separators, INDEX_FILL);
         Ok(Tree::new(core.clone(), id, name, index))
     }
 

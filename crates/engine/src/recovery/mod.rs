@@ -19,6 +19,7 @@ mod analysis;
 mod leaves;
 mod redo;
 
+use crate::db::Index;
 use crate::db::catalog::{self, CATALOG, FIRST};
 use crate::db::engine::create_tree;
 use crate::db::meta::{self, Found, Meta};
@@ -33,8 +34,8 @@ use crate::tree::{Core, Tree};
 use crate::txn::{Txn, Txns, restore_prepared, roll_back};
 use crate::waits::Meter;
 use analysis::{Analysis, Unfinished};
+use foreshore_base::Lsn;
 use foreshore_base::sync::AtomicU64;
-use foreshore_base::{Lsn, TableId};
 use foreshore_io::Vfs;
 use leaves::Leaves;
 use std::collections::BTreeMap;
@@ -85,7 +86,7 @@ fn create(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
     }
     let directory = Arc::new(Directory::create(vfs.clone())?);
     let core = start(vfs, options, &meta, &directory, Lsn::ZERO, &Loaded::default())?;
-    let catalog = create_tree(&core, CATALOG, String::new())?;
+    let catalog = create_tree(&core, CATALOG, String::new(), Index::default())?;
     core.log.commit(core.log.reserved(), Durability::Sync)?;
     if !options.backup {
         meta::finish_creation(&**vfs)?;
@@ -248,11 +249,10 @@ fn log_options(meta: &Meta) -> LogOptions {
 
 /// Builds each table's index, the catalog's first; frees the leaves of tables that do not exist.
 fn open_trees(core: &Arc<Core>, mut leaves: Leaves) -> Result<Vec<Arc<Tree>>> {
-    let catalog = Arc::new(leaves.take_tree(core, CATALOG, String::new())?);
-    let tables: BTreeMap<String, TableId> = catalog::read(&catalog)?;
-    let mut trees = vec![catalog];
-    for (name, id) in tables {
-        trees.push(Arc::new(leaves.take_tree(core, id, name)?));
+    let catalog = leaves.take_tree(core, CATALOG, String::new(), Index::default())?;
+    let mut trees = vec![Arc::new(catalog)];
+    for (name, row) in catalog::read(&trees[0])? {
+        trees.push(Arc::new(leaves.take_tree(core, row.id, name, row.index)?));
     }
     for page in leaves.remaining() {
         core.pool.free_page(page, Lsn::ZERO);

@@ -119,7 +119,7 @@ impl<'a> Loader<'a> {
         let right = fresh.publish().page.id();
         drop(right_latch);
         drop(latch);
-        self.tree.index.insert(split.separator(), right.0);
+        self.tree.index.post(split.separator(), right.0);
         self.end = core.append(record, &split.change());
         Ok(())
     }

@@ -240,8 +240,8 @@ impl Tree {
         let mut patience = Patience::default();
         loop {
             let start = match bound {
-                Some(bound) => self.index.below(bound),
-                None => self.index.range_rev(Bound::Unbounded, Bound::Unbounded).next().map(|(_, page)| page),
+                Some(bound) => self.index.seek_before(bound),
+                None => self.index.last(),
             };
             if let Some(start) = start
                 && let Some(stamp) = self.walk_to_leaf_before(PageId(start), bound, copy)?

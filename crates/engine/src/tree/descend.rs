@@ -71,7 +71,7 @@ impl Tree {
     /// The page that the index holds for `key`: its leaf, or one to the left of it.
     #[inline]
     pub(super) fn seek(&self, key: &[u8]) -> Result<PageId> {
-        match self.index.floor(key) {
+        match self.index.seek(key) {
             Some(page) => Ok(PageId(page)),
             None => self.ensure_not_dropped().and_then(|()| {
                 Err(Error::corrupt(format!("index of table {:?}", self.name), "it has no leftmost leaf"))

@@ -17,6 +17,7 @@ mod check;
 mod cursor;
 mod descend;
 mod estimate;
+mod index;
 mod insertion;
 mod read;
 mod smo;
@@ -24,6 +25,7 @@ mod transact;
 mod users;
 mod write;
 
+use crate::db::Index;
 use crate::error::{Error, Result};
 use crate::leaf::Limits;
 use crate::log::{Incarnation, Log};
@@ -32,13 +34,13 @@ use crate::txn::Txns;
 use crate::waits::Meter;
 use foreshore_base::TableId;
 use foreshore_base::sync::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use foreshore_index::ByteMap;
 use std::sync::Arc;
 use std::time::Duration;
 use users::Users;
 
 pub(crate) use cursor::{Backward, Forward};
 pub(crate) use descend::Stamp;
+pub(crate) use index::TreeIndex;
 pub(crate) use write::{Intent, PATIENCE};
 
 /// What all tables share.
@@ -63,7 +65,7 @@ pub(crate) struct Tree {
     core: Arc<Core>,
     pub id: TableId,
     pub name: String,
-    index: ByteMap,
+    index: TreeIndex,
     dropped: AtomicBool,
     /// Transactions that touched the table and have not ended.
     pub users: Users,
@@ -76,7 +78,7 @@ pub(crate) struct Tree {
 impl Tree {
     /// A table whose leaves are indexed by `index`: low fence → page id. There is at least the leaf with the empty
     /// low fence.
-    pub fn new(core: Arc<Core>, id: TableId, name: String, index: ByteMap) -> Self {
+    pub fn new(core: Arc<Core>, id: TableId, name: String, index: TreeIndex) -> Self {
         Self {
             core,
             id,
@@ -97,6 +99,11 @@ impl Tree {
     /// Somebody waited for a lock of this table.
     pub fn note_lock_wait(&self, waited: Duration) {
         self.lock_waits.add(waited);
+    }
+
+    /// The kind of its index.
+    pub fn index_kind(&self) -> Index {
+        self.index.kind()
     }
 
     /// Memory of the index in bytes.

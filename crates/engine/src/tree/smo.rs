@@ -34,7 +34,7 @@ impl Tree {
         let right = fresh.publish().page.id();
         drop(right_latch);
         drop(latch);
-        self.index.insert(split.separator(), right.0);
+        self.index.post(split.separator(), right.0);
         self.core.splits.fetch_add(1, Relaxed);
         self.core.append(record, &split.change());
         Ok(())
@@ -55,7 +55,7 @@ impl Tree {
 
     /// Lets the leaf before the one with the low fence `low` absorb it.
     fn absorb_into_left(&self, low: &[u8]) -> Result<bool> {
-        let Some(left) = self.index.below(low) else { return Ok(false) };
+        let Some(left) = self.index.seek_before(low) else { return Ok(false) };
         let Some(left) = self.core.pool.page(PageId(left))? else { return Ok(false) };
         let Some(left_low) = left.page.low_fence() else { return Ok(false) };
         let here = self.seek(low)?;
@@ -86,7 +86,7 @@ impl Tree {
         absorb.apply(left.at.page, right.page, record.end())?;
         drop(right_latch);
         drop(left.latch);
-        self.index.remove(&separator);
+        self.index.unpost(&separator);
         self.core.absorbs.fetch_add(1, Relaxed);
         let end = self.core.append(record, &absorb.change());
         self.core.pool.free_page(neighbour, end);

@@ -117,7 +117,7 @@ type Leaf<K, const F: usize> = Node<K, Words<F>, F>;
 type Inner<K, const F: usize> = Node<K, Children, F>;
 
 /// See the module.
-pub(crate) struct Csb<K: IntKey, const F: usize> {
+pub struct Csb<K: IntKey, const F: usize> {
     /// Address of the root's group | level; padded, for every operation reads it.
     root: CachePadded<AtomicU64>,
     counters: Counters,
@@ -344,14 +344,20 @@ impl<K: IntKey, const F: usize> Csb<K, F> {
     /// The value of the greatest entry at most at `key`.
     #[inline(always)]
     pub fn floor(&self, key: K, pin: &Pin) -> Option<u64> {
+        self.floor_entry(key, pin).map(|(_, word)| word)
+    }
+
+    /// The greatest entry at most at `key`.
+    #[inline(always)]
+    pub fn floor_entry(&self, key: K, pin: &Pin) -> Option<(K, u64)> {
         let mut lane = key.to_lane();
         loop {
             let (found, low) = self.within::<Words<F>, _>(0, lane, pin, |at, rank| {
-                rank.checked_sub(1).map(|last| at.node().word(last))
+                rank.checked_sub(1).map(|last| (at.node().lane(last), at.node().word(last)))
             });
             // The beginning of the leaf's range is empty: go on below its lower end.
             match (found, low.before()) {
-                (Some(word), _) => return Some(word),
+                (Some((lane, word)), _) => return Some((K::from_lane(lane), word)),
                 (None, None) => return None,
                 (None, Some(before)) => lane = before,
             }

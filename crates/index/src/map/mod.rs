@@ -5,6 +5,7 @@ pub(crate) mod csb;
 pub(crate) mod int;
 pub(crate) mod multi;
 pub(crate) mod o2;
+pub(crate) mod trie;
 pub(crate) mod tuned;
 
 use crate::reclaim::Pin;

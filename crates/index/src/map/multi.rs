@@ -29,24 +29,24 @@ type Pair = [u8; 2 * WORD];
 /// ```
 ///
 /// `insert`, `remove` and `contains` are linearizable for each pair; scans give every pair that is present throughout.
-pub struct MultiMap<K: IntKey> {
+pub struct MultiMap<K: IntKey<Lane: Into<u64> + TryFrom<u64>>> {
     pairs: ByteMap,
     keys: std::marker::PhantomData<fn(K)>,
 }
 
-impl<K: IntKey> Default for MultiMap<K> {
+impl<K: IntKey<Lane: Into<u64> + TryFrom<u64>>> Default for MultiMap<K> {
     fn default() -> Self {
         Self { pairs: ByteMap::new(), keys: std::marker::PhantomData }
     }
 }
 
-impl<K: IntKey> std::fmt::Debug for MultiMap<K> {
+impl<K: IntKey<Lane: Into<u64> + TryFrom<u64>>> std::fmt::Debug for MultiMap<K> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("MultiMap").field("len", &self.len()).finish_non_exhaustive()
     }
 }
 
-impl<K: IntKey> MultiMap<K> {
+impl<K: IntKey<Lane: Into<u64> + TryFrom<u64>>> MultiMap<K> {
     /// An empty map.
     pub fn new() -> Self {
         Self::default()
@@ -109,7 +109,7 @@ impl<K: IntKey> MultiMap<K> {
     }
 }
 
-fn pair<K: IntKey>(key: K, value: u64) -> Pair {
+fn pair<K: IntKey<Lane: Into<u64> + TryFrom<u64>>>(key: K, value: u64) -> Pair {
     let key: u64 = key.to_lane().into();
     let mut pair = [0; 2 * WORD];
     pair[..WORD].copy_from_slice(&key.to_be_bytes());
@@ -117,18 +117,18 @@ fn pair<K: IntKey>(key: K, value: u64) -> Pair {
     pair
 }
 
-fn key_of<K: IntKey>(pair: &[u8]) -> K {
+fn key_of<K: IntKey<Lane: Into<u64> + TryFrom<u64>>>(pair: &[u8]) -> K {
     let key = u64::from_be_bytes(*pair.first_chunk().expect("a pair is two words"));
     K::from_lane(key.try_into().ok().expect("it was a key's image"))
 }
 
 /// Pairs of a [`MultiMap`], rising: every pair present throughout is there once.
-pub struct MultiRange<'m, K: IntKey> {
+pub struct MultiRange<'m, K: IntKey<Lane: Into<u64> + TryFrom<u64>>> {
     pairs: ByteRange<'m>,
     keys: std::marker::PhantomData<fn(K)>,
 }
 
-impl<K: IntKey> Iterator for MultiRange<'_, K> {
+impl<K: IntKey<Lane: Into<u64> + TryFrom<u64>>> Iterator for MultiRange<'_, K> {
     type Item = (K, u64);
 
     fn next(&mut self) -> Option<(K, u64)> {

@@ -246,10 +246,16 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
     /// The value of the greatest entry with a key at most `key`.
     #[inline]
     pub fn floor(&self, key: L, pin: &Pin) -> Option<u64> {
+        self.floor_entry(key, pin).map(|(_, value)| value)
+    }
+
+    /// The greatest entry with a key at most `key`.
+    #[inline]
+    pub fn floor_entry(&self, key: L, pin: &Pin) -> Option<(L, u64)> {
         let mut key = key;
         loop {
             let (found, low) = S::in_leaf(self, key, pin, |leaf| {
-                (leaf.rank(key).checked_sub(1).map(|last| leaf.value(last)), leaf.low())
+                (leaf.rank(key).checked_sub(1).map(|last| (leaf.key(last), leaf.value(last))), leaf.low())
             });
             if found.is_some() {
                 return found;

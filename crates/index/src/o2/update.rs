@@ -33,21 +33,42 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
     /// Sets the value of `key`; returns the old one.
     #[inline]
     pub fn insert(&self, key: L, value: u64, pin: &Pin) -> Option<u64> {
+        self.insert_if(key, value, |_| true, pin)
+    }
+
+    /// Sets the value of `key` if `admit` agrees to the present one; returns that.
+    #[inline]
+    pub fn insert_if(
+        &self,
+        key: L,
+        value: u64,
+        admit: impl Fn(Option<u64>) -> bool,
+        pin: &Pin,
+    ) -> Option<u64> {
         let site = S::site(self, key, false, pin);
-        match self.put(site, key, value) {
+        match self.put(site, key, value, &admit) {
             Ok(old) => old,
-            Err(Full) => self.insert_splitting(key, value, pin),
+            Err(Full) => self.insert_splitting(key, value, &admit, pin),
         }
     }
 
     /// Removes `key`; returns its value.
     #[inline]
     pub fn remove(&self, key: L, pin: &Pin) -> Option<u64> {
+        self.remove_if(key, |_| true, pin)
+    }
+
+    /// Removes `key` if `admit` agrees to its value; returns that.
+    #[inline]
+    pub fn remove_if(&self, key: L, admit: impl Fn(u64) -> bool, pin: &Pin) -> Option<u64> {
         let Site { mut guard, leaf, parent } = S::site(self, key, false, pin);
         drop(parent);
         let last = leaf.rank(key).checked_sub(1).filter(|last| leaf.key(*last) == key)?;
-        guard.exclude();
         let value = leaf.value(last);
+        if !admit(value) {
+            return Some(value);
+        }
+        guard.exclude();
         leaf.remove_at(last);
         let underfull = leaf.header.count() < Leaf::<L, F>::MIN && leaf.header.parent() != *self.header;
         if underfull {
@@ -63,15 +84,27 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
 
     /// Enters an entry in the block of its site, unless that is full.
     #[inline]
-    fn put(&self, site: Site<'_, L, F, S>, key: L, value: u64) -> Result<Option<u64>, Full> {
+    fn put(
+        &self,
+        site: Site<'_, L, F, S>,
+        key: L,
+        value: u64,
+        admit: &impl Fn(Option<u64>) -> bool,
+    ) -> Result<Option<u64>, Full> {
         let Site { mut guard, leaf, parent } = site;
         let rank = leaf.rank(key);
         if rank > 0 && leaf.key(rank - 1) == key {
             drop(parent);
-            guard.exclude();
             let old = leaf.value(rank - 1);
+            if !admit(Some(old)) {
+                return Ok(Some(old));
+            }
+            guard.exclude();
             leaf.set_value(rank - 1, value);
             return Ok(Some(old));
+        }
+        if !admit(None) {
+            return Ok(None);
         }
         if !leaf.has_room() {
             return Err(Full);
@@ -86,12 +119,18 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
 
     /// As `insert`, where the block was full.
     #[cold]
-    fn insert_splitting(&self, key: L, value: u64, pin: &Pin) -> Option<u64> {
+    fn insert_splitting(
+        &self,
+        key: L,
+        value: u64,
+        admit: &impl Fn(Option<u64>) -> bool,
+        pin: &Pin,
+    ) -> Option<u64> {
         let spare = Spare { inner: self.fresh_inner(pin), right: self.fresh_leaf(pin) };
         let site = S::site(self, key, true, pin);
         let leaf = site.leaf;
         if leaf.has_room() || leaf.get(key).is_some() {
-            let old = self.put(site, key, value).unwrap_or_else(|Full| unreachable!("there is room"));
+            let old = self.put(site, key, value, admit).unwrap_or_else(|Full| unreachable!("there is room"));
             self.discard(spare);
             return old;
         }

@@ -1,6 +1,7 @@
 //! What the tests ask of a map from integers, whatever its structure.
 
-use foreshore_index::{CsbMap, IntMap, O2Map, OptimisticO2Map};
+use foreshore_index::{CsbMap, IntMap, LayerTree, O2Map, OptimisticO2Map, TrieMap};
+use std::ops::Bound;
 
 pub trait U64Map: Sync {
     /// A map of these entries, whose keys rise; nodes are filled to about `fill`.
@@ -57,3 +58,48 @@ u64_map!(IntMap, unlinked);
 u64_map!(CsbMap, unlinked);
 u64_map!(O2Map, merges);
 u64_map!(OptimisticO2Map, merges);
+
+/// The name of a key below 2^27: eight keys share the bytes of a slice, and go on behind it.
+pub fn name(key: u64) -> Vec<u8> {
+    let mut name = b"table/number".to_vec();
+    name.extend_from_slice(&((key >> 3) as u32).to_be_bytes()[1..]);
+    name.extend_from_slice(format!("/{}", key & 7).as_bytes());
+    name
+}
+
+/// The key of a name.
+pub fn number(name: &[u8]) -> u64 {
+    let high = name[12..15].iter().fold(0, |high, byte| high << 8 | u64::from(*byte));
+    high << 3 | u64::from(name[16] - b'0')
+}
+
+/// Integers by their names.
+impl<M: LayerTree, const C: usize> U64Map for TrieMap<M, C> {
+    fn load(entries: impl Iterator<Item = (u64, u64)>, fill: f64) -> Self {
+        TrieMap::bulk_load(entries.map(|(key, value)| (name(key), value)), fill)
+    }
+    fn get(&self, key: u64) -> Option<u64> {
+        TrieMap::get(self, &name(key))
+    }
+    fn insert(&self, key: u64, value: u64) -> Option<u64> {
+        TrieMap::insert(self, &name(key), value)
+    }
+    fn remove(&self, key: u64) -> Option<u64> {
+        TrieMap::remove(self, &name(key))
+    }
+    fn up(&self) -> Vec<u64> {
+        self.iter().map(|(name, _)| number(&name)).collect()
+    }
+    fn down(&self) -> Vec<u64> {
+        self.range_rev(Bound::Unbounded, Bound::Unbounded).map(|(name, _)| number(&name)).collect()
+    }
+    fn bytes(&self) -> u64 {
+        TrieMap::bytes(self)
+    }
+    fn unlinked(&self) -> u64 {
+        self.stats().closed
+    }
+    fn check(&self) -> Result<(), String> {
+        TrieMap::check(self).map_err(|e| e.to_string())
+    }
+}

@@ -14,6 +14,7 @@ mod queries;
 pub use queries::QUERIES;
 
 use foreshore_index::{ByteMap, CsbMap, IntMap, NodeKeys, O2Map, OptimisticO2Map, TunedMap};
+use foreshore_index::{CsbByteMap, LayerTree, O2ByteMap, OptimisticO2ByteMap, TrieMap};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Barrier;
@@ -25,13 +26,13 @@ use std::time::{Duration, Instant};
 pub enum Structure {
     /// [`IntMap`] or [`ByteMap`]; a [`TunedMap`] if [`Options`] say a node size.
     BPlus,
-    /// [`CsbMap`]; integers only.
+    /// [`CsbMap`] or [`CsbByteMap`].
     Csb,
     /// [`StaticMap`](foreshore_index::StaticMap): built from sorted entries, then looked up, one at a time and in batches; integers only.
     Static,
-    /// [`O2Map`] with the paper's locks; integers only.
+    /// [`O2Map`] or [`O2ByteMap`], with the paper's locks.
     O2,
-    /// [`OptimisticO2Map`]; integers only.
+    /// [`OptimisticO2Map`] or [`OptimisticO2ByteMap`].
     O2Optimistic,
     /// The standard library's map, without any locking, on one thread.
     StdBTreeMap,
@@ -40,7 +41,7 @@ pub enum Structure {
 impl Structure {
     /// Can it be ordered by such keys?
     pub fn takes(self, keys: KeyKind) -> bool {
-        keys != KeyKind::Bytes || matches!(self, Self::BPlus | Self::StdBTreeMap)
+        keys != KeyKind::Bytes || self != Self::Static
     }
 }
 
@@ -174,9 +175,12 @@ pub fn run_with(
         (Structure::O2Optimistic, KeyKind::U32) => {
             plan.concurrent(&OptimisticO2Map::<u32>::new(), U32Keys, progress)
         }
-        (Structure::Csb | Structure::Static | Structure::O2 | Structure::O2Optimistic, KeyKind::Bytes) => {
-            unreachable!("asserted above")
+        (Structure::Csb, KeyKind::Bytes) => plan.concurrent(&<CsbByteMap>::new(), StringKeys, progress),
+        (Structure::O2, KeyKind::Bytes) => plan.concurrent(&<O2ByteMap>::new(), StringKeys, progress),
+        (Structure::O2Optimistic, KeyKind::Bytes) => {
+            plan.concurrent(&<OptimisticO2ByteMap>::new(), StringKeys, progress)
         }
+        (Structure::Static, KeyKind::Bytes) => unreachable!("asserted above"),
         (Structure::StdBTreeMap, KeyKind::U64) => plan.yardstick(U64Keys, progress),
         (Structure::StdBTreeMap, KeyKind::U32) => plan.yardstick(U32Keys, progress),
         (Structure::StdBTreeMap, KeyKind::Bytes) => plan.yardstick(StringKeys, progress),
@@ -403,6 +407,41 @@ impl Shared<[u8; 23]> for ByteMap {
 
     fn check(&self) -> Result<(), WrongAnswer> {
         ByteMap::check(self).map_err(|e| WrongAnswer(e.to_string()))
+    }
+}
+
+impl<M: LayerTree, const C: usize> Shared<[u8; 23]> for TrieMap<M, C> {
+    #[inline]
+    fn get(&self, key: &[u8; 23]) -> Option<u64> {
+        TrieMap::get(self, key)
+    }
+
+    #[inline]
+    fn insert(&self, key: &[u8; 23], value: u64) -> Option<u64> {
+        TrieMap::insert(self, key, value)
+    }
+
+    #[inline]
+    fn remove(&self, key: &[u8; 23]) -> Option<u64> {
+        TrieMap::remove(self, key)
+    }
+
+    fn scan(&self, key: &[u8; 23], mut visit: impl FnMut(u64)) -> bool {
+        let mut last = None;
+        self.range(Bound::Included(key), Bound::Unbounded).take(SCAN).all(|(key, value)| {
+            visit(value);
+            let rises = last.as_ref().is_none_or(|last| *last < key);
+            last = Some(key);
+            rises
+        })
+    }
+
+    fn bytes(&self) -> u64 {
+        TrieMap::bytes(self)
+    }
+
+    fn check(&self) -> Result<(), WrongAnswer> {
+        TrieMap::check(self).map_err(|e| WrongAnswer(e.to_string()))
     }
 }
 

@@ -1,0 +1,81 @@
+//! Which index a table has over its leaves, and how a table is made.
+
+use serde::Serialize;
+use std::fmt;
+
+/// The index over a table's leaves: in memory, never logged, and built anew when the database is opened.
+///
+/// It decides how fast a leaf is found, and what memory that takes; what the table holds, and its files, are the same.
+/// The table remembers its kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[non_exhaustive]
+pub enum Index {
+    /// OLFIT B+-tree. Right unless a measurement says otherwise.
+    #[default]
+    #[serde(rename = "bplus")]
+    BPlus,
+    /// OLFIT CSB+-tree: smaller inner nodes, so fewer cache lines on the way to a leaf of a table with short keys; a
+    /// split of a leaf costs more.
+    #[serde(rename = "csb")]
+    CsbPlus,
+    /// O2-Tree, with lookups that lock nothing: a red-black tree over blocks of separators.
+    #[serde(rename = "o2")]
+    O2,
+}
+
+impl Index {
+    /// All kinds.
+    pub const ALL: [Self; 3] = [Self::BPlus, Self::CsbPlus, Self::O2];
+
+    /// Its byte in the catalog. Never changes its meaning.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::BPlus => 0,
+            Self::CsbPlus => 1,
+            Self::O2 => 2,
+        }
+    }
+
+    pub(crate) fn of_code(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|index| index.code() == code)
+    }
+}
+
+impl fmt::Display for Index {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::BPlus => "bplus",
+            Self::CsbPlus => "csb",
+            Self::O2 => "o2",
+        })
+    }
+}
+
+/// Options of [`Database::table_with`](crate::Database::table_with). They concern the table's creation, and are ignored if
+/// it exists.
+///
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// use foreshore::{Database, Index, TableOptions};
+/// let db = Database::in_memory()?;
+/// let ports = db.table_with::<String, u32>("ports", TableOptions::new().index(Index::CsbPlus))?;
+/// assert_eq!(ports.as_bytes().index(), Index::CsbPlus);
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TableOptions {
+    pub(crate) index: Option<Index>,
+}
+
+impl TableOptions {
+    /// What [`Builder::index`](crate::Builder::index) says.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The index over the table's leaves.
+    pub fn index(mut self, index: Index) -> Self {
+        self.index = Some(index);
+        self
+    }
+}

@@ -1,0 +1,205 @@
+//! Byte-string keys in CSB+- and O2-Trees.
+
+use super::Pinned;
+use crate::csb::Csb;
+use crate::node::Bias;
+use crate::o2::{Coupled, Optimistic, Tree};
+use crate::reclaim::Pin;
+use crate::tree::Broken;
+use crate::trie::layer_tree::LayerTree;
+use crate::trie::slice::Slice;
+use crate::trie::{Scan, Trie, TrieStats, Way};
+use std::ops::Bound;
+
+/// An ordered map from byte strings to 64-bit words, for many threads, as [`ByteMap`](crate::ByteMap), in layers of
+/// another tree: [`CsbByteMap`], [`O2ByteMap`] or [`OptimisticO2ByteMap`].
+///
+/// A layer orders fifteen bytes of the keys. Up to `C` keys that share these lie sorted in one piece of memory, more in a
+/// layer of their own. So keys of up to fifteen bytes are looked up as integers are.
+///
+/// Keys have 1024 bytes at most.
+///
+/// ```
+/// use foreshore_index::CsbByteMap;
+///
+/// let map: CsbByteMap = CsbByteMap::new();
+/// map.insert(b"departures/BOS", 1);
+/// map.insert(b"departures/SEA", 2);
+/// assert_eq!(map.get(b"departures/SEA"), Some(2));
+/// assert_eq!(map.floor(b"departures/PDX"), Some(1));
+/// ```
+pub struct TrieMap<M: LayerTree, const C: usize = 128> {
+    trie: Trie<M, C>,
+}
+
+/// Byte strings in CSB+-trees whose nodes hold `F` slices, 4 to 256.
+pub type CsbByteMap<const F: usize = 16, const C: usize = 128> = TrieMap<Csb<Slice, F>, C>;
+
+/// Byte strings in O2-Trees whose leaf blocks hold `F` slices, with the paper's locks or another scheme `S`.
+pub type O2ByteMap<const F: usize = 64, S = Coupled, const C: usize = 128> = TrieMap<Tree<Slice, F, S>, C>;
+
+/// Byte strings in O2-Trees whose lookups lock nothing.
+pub type OptimisticO2ByteMap<const F: usize = 64, const C: usize = 128> = O2ByteMap<F, Optimistic, C>;
+
+impl<M: LayerTree, const C: usize> Default for TrieMap<M, C> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<M: LayerTree, const C: usize> std::fmt::Debug for TrieMap<M, C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TrieMap").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl<M: LayerTree, const C: usize> TrieMap<M, C> {
+    /// An empty map.
+    pub fn new() -> Self {
+        Self { trie: Trie::new() }
+    }
+
+    /// A map of these entries, whose keys rise strictly; nodes are filled to about `fill` (0.1 ..= 1).
+    ///
+    /// Panics if keys do not rise, on a key of more than 1024 bytes, or on another `fill`.
+    pub fn bulk_load<K: AsRef<[u8]>>(entries: impl IntoIterator<Item = (K, u64)>, fill: f64) -> Self {
+        Self { trie: Trie::bulk_load(entries, fill) }
+    }
+
+    /// A handle that pins once for many operations.
+    pub fn pin(&self) -> Pinned<'_, Self> {
+        Pinned { map: self, pin: Pin::new() }
+    }
+
+    /// The value of `key`.
+    #[inline]
+    pub fn get(&self, key: &[u8]) -> Option<u64> {
+        self.trie.get(key, &Pin::new())
+    }
+
+    /// Sets the value of `key`; returns the old one.
+    ///
+    /// Panics if the key has more than 1024 bytes.
+    #[inline]
+    pub fn insert(&self, key: &[u8], value: u64) -> Option<u64> {
+        self.trie.insert(key, value, &Pin::new())
+    }
+
+    /// Removes `key`; returns its value.
+    #[inline]
+    pub fn remove(&self, key: &[u8]) -> Option<u64> {
+        self.trie.remove(key, &Pin::new())
+    }
+
+    /// The value of the greatest entry with a key at most `key`. While entries next to the answer come and go it may be
+    /// one that was the answer a moment ago, part by part: see the crate's guarantees.
+    #[inline]
+    pub fn floor(&self, key: &[u8]) -> Option<u64> {
+        self.trie.greatest(key, Bias::AtMost, &Pin::new())
+    }
+
+    /// The value of the greatest entry with a key below `key`. As [`floor`](Self::floor).
+    #[inline]
+    pub fn below(&self, key: &[u8]) -> Option<u64> {
+        self.trie.greatest(key, Bias::Below, &Pin::new())
+    }
+
+    /// The value of the last entry. As [`floor`](Self::floor).
+    pub fn last(&self) -> Option<u64> {
+        self.trie.last(&Pin::new())
+    }
+
+    /// All entries, upwards.
+    pub fn iter(&self) -> TrieRange<'_, M, C> {
+        self.range(Bound::Unbounded, Bound::Unbounded)
+    }
+
+    /// The entries with keys from `start` to `end`, upwards.
+    pub fn range(&self, start: Bound<&[u8]>, end: Bound<&[u8]>) -> TrieRange<'_, M, C> {
+        TrieRange(Scan::new(&self.trie, Way::Up, start, end))
+    }
+
+    /// The entries with keys from `start` to `end`, downwards, beginning below `end`.
+    pub fn range_rev(&self, start: Bound<&[u8]>, end: Bound<&[u8]>) -> TrieRange<'_, M, C> {
+        TrieRange(Scan::new(&self.trie, Way::Down, end, start))
+    }
+
+    /// The number of entries. Exact while nobody changes the map.
+    pub fn len(&self) -> u64 {
+        self.trie.len()
+    }
+
+    /// Is the map empty?
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Memory in bytes. Walks the layers.
+    pub fn bytes(&self) -> u64 {
+        self.trie.bytes()
+    }
+
+    /// Counts of events, layers and bags. Walks the layers.
+    pub fn stats(&self) -> TrieStats {
+        self.trie.stats()
+    }
+
+    /// Walks the structure and names the first invariant found broken. Call it while no other thread changes the map.
+    pub fn check(&self) -> Result<(), Broken> {
+        self.trie.check()
+    }
+}
+
+impl<'m, M: LayerTree, const C: usize> IntoIterator for &'m TrieMap<M, C> {
+    type Item = (Vec<u8>, u64);
+    type IntoIter = TrieRange<'m, M, C>;
+
+    fn into_iter(self) -> TrieRange<'m, M, C> {
+        self.iter()
+    }
+}
+
+/// As the methods of [`TrieMap`], without pinning each time.
+impl<M: LayerTree, const C: usize> Pinned<'_, TrieMap<M, C>> {
+    /// See [`TrieMap::get`].
+    #[inline]
+    pub fn get(&self, key: &[u8]) -> Option<u64> {
+        self.map.trie.get(key, &self.pin)
+    }
+
+    /// See [`TrieMap::insert`].
+    #[inline]
+    pub fn insert(&self, key: &[u8], value: u64) -> Option<u64> {
+        self.map.trie.insert(key, value, &self.pin)
+    }
+
+    /// See [`TrieMap::remove`].
+    #[inline]
+    pub fn remove(&self, key: &[u8]) -> Option<u64> {
+        self.map.trie.remove(key, &self.pin)
+    }
+
+    /// See [`TrieMap::floor`].
+    #[inline]
+    pub fn floor(&self, key: &[u8]) -> Option<u64> {
+        self.map.trie.greatest(key, Bias::AtMost, &self.pin)
+    }
+
+    /// See [`TrieMap::below`].
+    #[inline]
+    pub fn below(&self, key: &[u8]) -> Option<u64> {
+        self.map.trie.greatest(key, Bias::Below, &self.pin)
+    }
+}
+
+/// Entries of a [`TrieMap`], in order: every key present throughout is there once.
+pub struct TrieRange<'m, M: LayerTree, const C: usize = 128>(Scan<'m, M, C>);
+
+impl<M: LayerTree, const C: usize> Iterator for TrieRange<'_, M, C> {
+    type Item = (Vec<u8>, u64);
+
+    #[inline]
+    fn next(&mut self) -> Option<(Vec<u8>, u64)> {
+        self.0.next()
+    }
+}

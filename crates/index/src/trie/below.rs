@@ -1,0 +1,123 @@
+//! What the word of a slice leads to if keys go on behind it: a bag or a layer, and when their memory is freed.
+//!
+//! Invariants:
+//! - W1: bit 0 of the word tells a layer from a bag; both are aligned.
+//! - W2: the word of exactly one slice owns what it leads to. It is freed, later, by who replaced that word.
+
+use super::bag::Bag;
+use super::layer_tree::LayerTree;
+use super::slice::Slice;
+use crate::node::blob;
+use crate::reclaim::Pin;
+use crate::search::Lane;
+use foreshore_base::RwxLock;
+use foreshore_base::sync::{AtomicBool, Ordering::Relaxed};
+
+/// A node of the trie: a tree of slices.
+pub struct Layer<M: LayerTree> {
+    pub map: M,
+    /// Held, shared, by updates; alone, by who closes the layer (B3). The first layer needs none.
+    pub gate: RwxLock,
+    /// Changes under the gate.
+    closed: AtomicBool,
+}
+
+/// See the module.
+pub enum Below<'g, M: LayerTree> {
+    Bag(Bag<'g>),
+    Layer(&'g Layer<M>),
+}
+
+const LAYER: u64 = 1;
+
+impl<'g, M: LayerTree> Below<'g, M> {
+    /// What `word` leads to: the word, read under this pin, of a slice that goes on, in a layer of this type.
+    #[inline]
+    pub fn at(word: u64, _pin: &'g Pin) -> Self {
+        if word & LAYER == 0 {
+            // SAFETY: the tree's read was validated, so the slice had this word, which came from `store_bag`; who took it
+            // away retires the bag, and the pin, which the result does not outlive, was there before.
+            return Below::Bag(Bag(unsafe { blob::bytes(word) }));
+        }
+        let layer = std::ptr::with_exposed_provenance::<Layer<M>>((word & !LAYER) as usize);
+        // SAFETY: as above, with `store_layer`.
+        Below::Layer(unsafe { &*layer })
+    }
+}
+
+/// The word of a new bag.
+pub fn store_bag(bytes: &[u8]) -> u64 {
+    let word = blob::store(bytes);
+    debug_assert_eq!(word & LAYER, 0, "W1");
+    word
+}
+
+/// The word of a new layer.
+pub fn store_layer<M: LayerTree>(layer: Layer<M>) -> u64 {
+    Box::into_raw(Box::new(layer)).expose_provenance() as u64 | LAYER
+}
+
+/// Frees what `word` leads to.
+///
+/// # Safety
+/// The word came from [`store_bag`], or from [`store_layer`] with this type; nobody uses it any more.
+pub unsafe fn free<M: LayerTree>(word: u64) {
+    if word & LAYER == 0 {
+        // SAFETY: by the caller.
+        unsafe { blob::free(word) }
+    } else {
+        let layer = std::ptr::with_exposed_provenance_mut::<Layer<M>>((word & !LAYER) as usize);
+        // SAFETY: by the caller.
+        drop(unsafe { Box::from_raw(layer) });
+    }
+}
+
+/// Frees what `word` leads to when every pin of now is gone.
+///
+/// # Safety
+/// As [`free`], but readers that are pinned may use it until then; no slice has the word any more (W2).
+pub unsafe fn retire<M: LayerTree>(word: u64, pin: &Pin) {
+    // SAFETY: by the caller; layers may be dropped on any thread (`LayerTree: Send`).
+    unsafe { pin.defer(move || free::<M>(word)) };
+}
+
+impl<M: LayerTree> Layer<M> {
+    pub fn new(map: M) -> Self {
+        Self { map, gate: RwxLock::new(), closed: AtomicBool::new(false) }
+    }
+
+    /// Asked and changed under the gate.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Relaxed)
+    }
+
+    /// Closes the layer if it is empty; says whether it is closed by this call.
+    pub fn close_if_empty(&self, pin: &Pin) -> bool {
+        if !self.map.is_empty(pin) {
+            return false;
+        }
+        let mut gate = self.gate.wlock();
+        gate.xlock();
+        if self.is_closed() {
+            return false;
+        }
+        // Again: what was empty before the gate was ours need not be now.
+        #[cfg(not(seeded_bug = "layer_closed_with_keys"))]
+        if !self.map.is_empty(pin) {
+            return false;
+        }
+        self.closed.store(true, Relaxed);
+        true
+    }
+}
+
+impl<M: LayerTree> Drop for Layer<M> {
+    fn drop(&mut self) {
+        for (slice, word) in self.map.ascending(Slice::MIN) {
+            if slice.goes_on() {
+                // SAFETY: the slice owned it (W2), and goes with us: nobody else is left.
+                unsafe { free::<M>(word) };
+            }
+        }
+    }
+}

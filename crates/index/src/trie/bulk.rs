@@ -1,0 +1,54 @@
+//! Building layers and bags from sorted keys.
+
+use super::Trie;
+use super::bag::Bag;
+use super::below::{Layer, store_bag, store_layer};
+use super::layer_tree::LayerTree;
+use super::slice::Slice;
+use super::update::KEY_BYTES_MAX;
+
+impl<M: LayerTree, const C: usize> Trie<M, C> {
+    /// A trie of these entries; nodes are filled to about `fill` of their capacity.
+    ///
+    /// Panics if keys do not rise strictly or one is too long, or `fill` is not in 0.1 ..= 1.
+    pub fn bulk_load<K: AsRef<[u8]>>(entries: impl IntoIterator<Item = (K, u64)>, fill: f64) -> Self {
+        let entries: Vec<(K, u64)> = entries.into_iter().collect();
+        let rises = entries.is_sorted_by(|(a, _), (b, _)| a.as_ref() < b.as_ref());
+        assert!(rises, "bulk loading wants strictly rising keys");
+        let longest = entries.iter().map(|(key, _)| key.as_ref().len()).max().unwrap_or(0);
+        assert!(longest <= KEY_BYTES_MAX, "a key of {longest} bytes: {KEY_BYTES_MAX} at most");
+        let trie = Self::over(layer::<M, C, K>(&entries, 0, fill));
+        trie.length.add(entries.len() as i64);
+        trie
+    }
+}
+
+/// A layer of these keys, of each of which `skip` bytes are known from above.
+fn layer<M: LayerTree, const C: usize, K: AsRef<[u8]>>(
+    entries: &[(K, u64)],
+    skip: usize,
+    fill: f64,
+) -> Layer<M> {
+    let slice = |(key, _): &(K, u64)| Slice::of(&key.as_ref()[skip..]);
+    // All slots first: what they lead to is built before this layer's tree, not in the middle of it.
+    let mut slots = Vec::new();
+    for same in entries.chunk_by(|a, b| slice(a) == slice(b)) {
+        let slice = slice(&same[0]);
+        let word =
+            if slice.goes_on() { store_tails::<M, C, K>(same, skip + slice.len(), fill) } else { same[0].1 };
+        slots.push((slice, word));
+    }
+    Layer::new(M::bulk_load(slots.into_iter(), fill))
+}
+
+/// The word of a bag of these keys without their first `skip` bytes, or of a layer if they are too many.
+pub fn store_tails<M: LayerTree, const C: usize, K: AsRef<[u8]>>(
+    entries: &[(K, u64)],
+    skip: usize,
+    fill: f64,
+) -> u64 {
+    if entries.len() > C {
+        return store_layer(layer::<M, C, K>(entries, skip, fill));
+    }
+    store_bag(&Bag::encode(entries.iter().map(|(key, word)| (&key.as_ref()[skip..], *word))))
+}

@@ -1,0 +1,156 @@
+//! What a layer asks of the tree that orders its slices: the CSB+-tree and the O2-Tree can do it.
+
+use super::slice::Slice;
+use crate::csb::{self, Csb};
+use crate::o2::{self, Scheme};
+use crate::reclaim::Pin;
+use crate::search::Lane;
+use crate::tree::Broken;
+use std::ops::Bound;
+
+/// An ordered, concurrent map from slices to words. Sealed: the module is private.
+pub trait LayerTree: Send + Sync + Sized + 'static {
+    /// An empty tree.
+    fn new() -> Self;
+    /// A tree of these slices, which rise strictly; nodes are filled to about `fill`.
+    fn bulk_load(slots: impl Iterator<Item = (Slice, u64)>, fill: f64) -> Self;
+    /// The word of `slice`.
+    fn get(&self, slice: Slice, pin: &Pin) -> Option<u64>;
+    /// The entry with the greatest slice at most at `slice`.
+    fn floor(&self, slice: Slice, pin: &Pin) -> Option<(Slice, u64)>;
+    /// Sets the word of `slice` if `admit` agrees to the present one; returns that.
+    fn insert_if(
+        &self,
+        slice: Slice,
+        word: u64,
+        admit: impl Fn(Option<u64>) -> bool,
+        pin: &Pin,
+    ) -> Option<u64>;
+    /// Removes `slice` if `admit` agrees to its word; returns that.
+    fn remove_if(&self, slice: Slice, admit: impl Fn(u64) -> bool, pin: &Pin) -> Option<u64>;
+    /// The entries from `from` on, upwards.
+    fn ascending(&self, from: Slice) -> impl Iterator<Item = (Slice, u64)>;
+    /// The entries from `from` on, downwards.
+    fn descending(&self, from: Slice) -> impl Iterator<Item = (Slice, u64)>;
+    /// Memory in bytes.
+    fn bytes(&self) -> u64;
+    /// Names the first broken invariant.
+    fn check(&self) -> Result<(), Broken>;
+
+    /// Is there no entry?
+    fn is_empty(&self, pin: &Pin) -> bool {
+        self.floor(Slice::MAX, pin).is_none()
+    }
+
+    /// Changes the word of `slice` from `old` to `new` (`None`: no entry) and says whether it was `old`.
+    fn replace(&self, slice: Slice, old: Option<u64>, new: Option<u64>, pin: &Pin) -> bool {
+        match new {
+            Some(new) => self.insert_if(slice, new, |word| word == old, pin) == old,
+            None => self.remove_if(slice, |word| Some(word) == old, pin) == old,
+        }
+    }
+}
+
+impl<const F: usize> LayerTree for Csb<Slice, F> {
+    fn new() -> Self {
+        Csb::new()
+    }
+
+    fn bulk_load(slots: impl Iterator<Item = (Slice, u64)>, fill: f64) -> Self {
+        Csb::bulk_load(slots, fill)
+    }
+
+    #[inline]
+    fn get(&self, slice: Slice, pin: &Pin) -> Option<u64> {
+        Csb::get(self, slice, pin)
+    }
+
+    #[inline]
+    fn floor(&self, slice: Slice, pin: &Pin) -> Option<(Slice, u64)> {
+        self.floor_entry(slice, pin)
+    }
+
+    fn insert_if(
+        &self,
+        slice: Slice,
+        word: u64,
+        admit: impl Fn(Option<u64>) -> bool,
+        pin: &Pin,
+    ) -> Option<u64> {
+        Csb::insert_if(self, slice, word, admit, pin)
+    }
+
+    fn remove_if(&self, slice: Slice, admit: impl Fn(u64) -> bool, pin: &Pin) -> Option<u64> {
+        Csb::remove_if(self, slice, admit, pin)
+    }
+
+    fn ascending(&self, from: Slice) -> impl Iterator<Item = (Slice, u64)> {
+        let mut entries = csb::Forward::new(self, &(from..));
+        std::iter::from_fn(move || entries.next())
+    }
+
+    fn descending(&self, from: Slice) -> impl Iterator<Item = (Slice, u64)> {
+        let mut entries = csb::Backward::new(self, &(..=from));
+        std::iter::from_fn(move || entries.next())
+    }
+
+    fn bytes(&self) -> u64 {
+        Csb::bytes(self)
+    }
+
+    fn check(&self) -> Result<(), Broken> {
+        Csb::check(self)
+    }
+}
+
+impl<const F: usize, S: Scheme> LayerTree for o2::Tree<Slice, F, S> {
+    fn new() -> Self {
+        o2::Tree::new()
+    }
+
+    fn bulk_load(slots: impl Iterator<Item = (Slice, u64)>, fill: f64) -> Self {
+        o2::Tree::bulk_load(slots, fill)
+    }
+
+    #[inline]
+    fn get(&self, slice: Slice, pin: &Pin) -> Option<u64> {
+        o2::Tree::get(self, slice, pin)
+    }
+
+    #[inline]
+    fn floor(&self, slice: Slice, pin: &Pin) -> Option<(Slice, u64)> {
+        self.floor_entry(slice, pin)
+    }
+
+    fn insert_if(
+        &self,
+        slice: Slice,
+        word: u64,
+        admit: impl Fn(Option<u64>) -> bool,
+        pin: &Pin,
+    ) -> Option<u64> {
+        o2::Tree::insert_if(self, slice, word, admit, pin)
+    }
+
+    fn remove_if(&self, slice: Slice, admit: impl Fn(u64) -> bool, pin: &Pin) -> Option<u64> {
+        o2::Tree::remove_if(self, slice, admit, pin)
+    }
+
+    fn ascending(&self, from: Slice) -> impl Iterator<Item = (Slice, u64)> {
+        let mut entries = o2::Forward::new(self, (Bound::Included(from), Bound::Unbounded));
+        std::iter::from_fn(move || entries.next())
+    }
+
+    fn descending(&self, from: Slice) -> impl Iterator<Item = (Slice, u64)> {
+        let mut entries = o2::Backward::new(self, (Bound::Unbounded, Bound::Included(from)));
+        std::iter::from_fn(move || entries.next())
+    }
+
+    fn bytes(&self) -> u64 {
+        o2::Tree::bytes(self)
+    }
+
+    fn check(&self) -> Result<(), Broken> {
+        o2::Tree::check(self)
+    }
+}

@@ -1,0 +1,158 @@
+//! Scans in both directions.
+//!
+//! A cursor holds a key, no latch. It gathers some dozens of entries at a time, from layer to layer, beginning behind the
+//! last one that it has handed out; so it pins only for so long, and no address survives between two batches.
+//!
+//! Invariants:
+//! - C1: entries come in strictly rising (falling) order, none twice.
+//! - C2: a key that is in the trie during the whole scan, inside its bounds, is handed out.
+
+use super::Trie;
+use super::bag::Bag;
+use super::below::{Below, Layer};
+use super::layer_tree::LayerTree;
+use super::slice::Slice;
+use crate::reclaim::Pin;
+use crate::search::Lane;
+use std::ops::Bound;
+
+/// Entries after which a batch is full; the last bag may bring some more.
+const BATCH: usize = 64;
+
+/// In which direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Up,
+    Down,
+}
+
+impl Way {
+    /// Does `key` come before `other`, going this way?
+    fn is_before(self, key: &[u8], other: &[u8]) -> bool {
+        match self {
+            Way::Up => key < other,
+            Way::Down => key > other,
+        }
+    }
+
+    /// Does a scan that begins at `start` hand out `key`?
+    fn takes(self, key: &[u8], start: Bound<&[u8]>) -> bool {
+        match start {
+            Bound::Included(start) => !self.is_before(key, start),
+            Bound::Excluded(start) => self.is_before(start, key),
+            Bound::Unbounded => true,
+        }
+    }
+
+    /// Does a scan that ends at `end` hand out `key`?
+    fn ends_behind(self, key: &[u8], end: Bound<&[u8]>) -> bool {
+        match end {
+            Bound::Included(end) => !self.is_before(end, key),
+            Bound::Excluded(end) => self.is_before(key, end),
+            Bound::Unbounded => true,
+        }
+    }
+}
+
+/// See the module.
+pub(crate) struct Scan<'t, M: LayerTree, const C: usize> {
+    trie: &'t Trie<M, C>,
+    way: Way,
+    start: Bound<Vec<u8>>,
+    end: Bound<Vec<u8>>,
+    batch: std::vec::IntoIter<(Vec<u8>, u64)>,
+}
+
+impl<'t, M: LayerTree, const C: usize> Scan<'t, M, C> {
+    /// From `start` to `end`, going `way`.
+    pub fn new(trie: &'t Trie<M, C>, way: Way, start: Bound<&[u8]>, end: Bound<&[u8]>) -> Self {
+        let (start, end) = (start.map(<[u8]>::to_vec), end.map(<[u8]>::to_vec));
+        Self { trie, way, start, end, batch: Vec::new().into_iter() }
+    }
+
+    fn refill(&mut self) {
+        let mut gathering = Gathering { way: self.way, prefix: Vec::new(), out: Vec::new() };
+        gathering.layer(&self.trie.root, as_slice(&self.start), &Pin::new());
+        if let Some((last, _)) = gathering.out.last() {
+            self.start = Bound::Excluded(last.clone());
+        }
+        self.batch = gathering.out.into_iter();
+    }
+}
+
+impl<M: LayerTree, const C: usize> Iterator for Scan<'_, M, C> {
+    type Item = (Vec<u8>, u64);
+
+    fn next(&mut self) -> Option<(Vec<u8>, u64)> {
+        if self.batch.as_slice().is_empty() {
+            self.refill();
+        }
+        self.batch.next().filter(|(key, _)| self.way.ends_behind(key, as_slice(&self.end)))
+    }
+}
+
+/// A batch on its way through the layers.
+struct Gathering {
+    way: Way,
+    /// The bytes of the slices above.
+    prefix: Vec<u8>,
+    out: Vec<(Vec<u8>, u64)>,
+}
+
+impl Gathering {
+    /// Takes entries of a layer from `start` on; both are without the prefix.
+    fn layer<M: LayerTree>(&mut self, layer: &Layer<M>, start: Bound<&[u8]>, pin: &Pin) {
+        let own = match start {
+            Bound::Included(key) | Bound::Excluded(key) => Some((Slice::of(key), key)),
+            Bound::Unbounded => None,
+        };
+        let above = self.prefix.len();
+        for (slice, word) in slots(layer, self.way, own.map(|(slice, _)| slice)) {
+            slice.append_to(&mut self.prefix);
+            // The start cuts only through the slice that it is in.
+            let cut = own.is_some_and(|(own, _)| own == slice);
+            let start = if cut { start.map(|key| &key[slice.len()..]) } else { Bound::Unbounded };
+            if !slice.goes_on() {
+                self.tail(b"", word, start);
+            } else {
+                match Below::<M>::at(word, pin) {
+                    Below::Bag(bag) => self.bag(bag, start),
+                    Below::Layer(next) => self.layer(next, start, pin),
+                }
+            }
+            self.prefix.truncate(above);
+            if self.out.len() >= BATCH {
+                return;
+            }
+        }
+    }
+
+    fn bag(&mut self, bag: Bag, start: Bound<&[u8]>) {
+        match self.way {
+            Way::Up => bag.entries().for_each(|(tail, word)| self.tail(tail, word, start)),
+            Way::Down => bag.entries().rev().for_each(|(tail, word)| self.tail(tail, word, start)),
+        }
+    }
+
+    fn tail(&mut self, tail: &[u8], word: u64, start: Bound<&[u8]>) {
+        if self.way.takes(tail, start) {
+            self.out.push(([&self.prefix, tail].concat(), word));
+        }
+    }
+}
+
+/// The slices of a layer, from `start` on.
+fn slots<M: LayerTree>(
+    layer: &Layer<M>,
+    way: Way,
+    start: Option<Slice>,
+) -> Box<dyn Iterator<Item = (Slice, u64)> + '_> {
+    match way {
+        Way::Up => Box::new(layer.map.ascending(start.unwrap_or(Slice::MIN))),
+        Way::Down => Box::new(layer.map.descending(start.unwrap_or(Slice::MAX))),
+    }
+}
+
+fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+    bound.as_ref().map(Vec::as_slice)
+}
