@@ -10,6 +10,7 @@ mod demo;
 mod dump;
 mod dump_format;
 mod failure;
+mod lab;
 mod load;
 mod output;
 mod progress;
@@ -61,6 +62,7 @@ enum Command {
     #[command(hide = true)]
     DemoChild(demo::ChildArgs),
     Bench(bench::BenchArgs),
+    Lab(lab::LabArgs),
 }
 
 fn main() -> ExitCode {
@@ -98,5 +100,6 @@ fn run(command: Command) -> Outcome {
         Command::Demo(args) => demo::run(&args),
         Command::DemoChild(args) => demo::run_child(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Lab(args) => lab::run(&args),
     }
 }

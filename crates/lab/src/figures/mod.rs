@@ -1,0 +1,19 @@
+//! The registry: every figure that can be drawn.
+
+mod multicore;
+mod olfit;
+mod study;
+
+use crate::frame::{Figure, LabError};
+
+/// All figures, paper by paper.
+pub fn all() -> impl Iterator<Item = &'static Figure> {
+    [olfit::FIGURES, multicore::FIGURES].into_iter().flatten()
+}
+
+/// The figure of this name.
+///
+/// Errors: [`LabError::Unknown`].
+pub fn named(name: &str) -> Result<&'static Figure, LabError> {
+    all().find(|figure| figure.name == name).ok_or_else(|| LabError::Unknown { name: name.to_owned() })
+}
