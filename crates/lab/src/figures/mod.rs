@@ -1,14 +1,19 @@
 //! The registry: every figure that can be drawn.
 
+mod damon;
 mod multicore;
+mod o2;
 mod olfit;
+mod primitives;
 mod study;
 
 use crate::frame::{Figure, LabError};
 
 /// All figures, paper by paper.
 pub fn all() -> impl Iterator<Item = &'static Figure> {
-    [olfit::FIGURES, multicore::FIGURES].into_iter().flatten()
+    [olfit::FIGURES, damon::FIGURES, multicore::FIGURES, o2::FIGURES, primitives::FIGURES]
+        .into_iter()
+        .flatten()
 }
 
 /// The figure of this name.
