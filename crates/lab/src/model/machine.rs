@@ -81,6 +81,34 @@ impl Machine {
         operation_cycles: 60,
     };
 
+    /// Machine A of the multicore study: a core of a Core 2 Quad, 2.33 GHz, 256 TLB entries.
+    pub const CORE_2_QUAD: Self = Self {
+        name: "Core 2 Quad: 32 KiB L1, 2 MiB L2, 256 TLB entries of 4 KiB, 2.33 GHz",
+        ghz: 2.33,
+        l1: (32 << 10, 8),
+        tlb: (256, 4),
+        l1_cycles: 3,
+        l2_cycles: 17,
+        memory_cycles: 170,
+        transfer_cycles: 170,
+        tlb_cycles: 170,
+        ..Self::PENTIUM_D
+    };
+
+    /// Machine C of the multicore study: Pentium 4, 2.4 GHz, 512 KiB of second-level cache.
+    pub const PENTIUM_4: Self = Self {
+        name: "Pentium 4: 8 KiB L1, 512 KiB L2, 64 TLB entries of 4 KiB, 2.4 GHz",
+        ghz: 2.4,
+        l1: (8 << 10, 4),
+        l2: (512 << 10, 8),
+        l1_cycles: 3,
+        l2_cycles: 23,
+        memory_cycles: 285,
+        transfer_cycles: 285,
+        tlb_cycles: 285,
+        ..Self::PENTIUM_D
+    };
+
     /// Machine B of the multicore study: Pentium D, 3.4 GHz, 64 TLB entries.
     pub const PENTIUM_D: Self = Self {
         name: "Pentium D: 16 KiB L1, 2 MiB L2, 64 TLB entries of 4 KiB, 3.4 GHz",

@@ -88,9 +88,12 @@ pub struct Tree<S: Scheme, const W: usize> {
 
 impl<S: Scheme, const W: usize> Tree<S, W> {
     /// An empty tree with room for so many keys.
+    ///
+    /// Panics if nodes are too small for four children.
     pub fn with_room_for(keys: usize) -> Self {
-        // Half full leaves, a tenth of that for inner nodes, and what the threads keep for themselves.
-        let capacity = keys / (Self::LEAF_MAX / 2) * 11 / 10 + 40_000;
+        // Half full nodes, as sorted inserts leave them, and what the threads keep for themselves.
+        let leaves = keys / (Self::LEAF_MAX / 2) + 1;
+        let capacity = leaves + leaves / (Self::INNER_MAX / 2 - 1) + 40_000;
         let reserved = if S::ANCHORED { 2 } else { 1 };
         let tree = Self {
             arena: Arena::new(capacity, reserved),

@@ -3,11 +3,14 @@
 mod breakdown;
 mod inputs;
 mod node_size;
+mod processors;
 mod structures;
 
 use crate::frame::{Figure, Paper};
 
 const DIFFERS: &str = "Counters come from the model of the paper's machine B, fed with the accesses of the same code that is timed on this machine; one core, as the study found that a core's counts do not depend on the others. Instructions are counted by the accesses they make.";
+
+const PROCESSORS_DIFFER: &str = "All three processors are modelled, one core each. The study also sees more second-level and TLB misses on processors with more cores, since its operating system moves the thread among them; a model of one core cannot show that.";
 
 /// In the paper's order; figures come in pairs, lookups and inserts.
 pub const FIGURES: &[Figure] = &[
@@ -58,5 +61,21 @@ pub const FIGURES: &[Figure] = &[
         found: "B+ and T-tree inserts gain a little from larger nodes; CSB+ inserts get worse with node size, as splits copy more.",
         differs: DIFFERS,
         draw: node_size::inserts,
+    },
+    Figure {
+        name: "multicore-fig8",
+        paper: Paper::Multicore,
+        title: "Multicore study Figure 8: B+ lookups on three processors",
+        found: "First-level misses follow the size of that cache: fewest on A, most on C; second-level misses are far more on C, whose cache is a quarter.",
+        differs: PROCESSORS_DIFFER,
+        draw: processors::lookups,
+    },
+    Figure {
+        name: "multicore-fig9",
+        paper: Paper::Multicore,
+        title: "Multicore study Figure 9: B+ inserts on three processors",
+        found: "As for lookups: first-level misses follow the size of that cache, second-level misses are far more on C.",
+        differs: PROCESSORS_DIFFER,
+        draw: processors::inserts,
     },
 ];

@@ -13,13 +13,15 @@ pub struct Sizes {
     pub keys: Keys,
     /// Lookups, timed or modelled; and how many of the last inserts are modelled.
     pub sample: u32,
+    /// The modelled machine.
+    pub machine: Machine,
 }
 
 impl Sizes {
     /// By the settings: the study's 10 million keys, or few.
     pub fn of(settings: &Settings) -> Self {
         let (count, sample) = settings.pick((200_000, 50_000), (10_000_000, 500_000));
-        Self { keys: Keys { count, seed: settings.seed }, sample }
+        Self { keys: Keys { count, seed: settings.seed }, sample, machine: Machine::PENTIUM_D }
     }
 
     /// For a file's header.
@@ -27,7 +29,7 @@ impl Sizes {
         vec![
             ("keys", self.keys.count.to_string()),
             ("sample", self.sample.to_string()),
-            ("model", Machine::PENTIUM_D.name.to_owned()),
+            ("model", self.machine.name.to_owned()),
         ]
     }
 }
@@ -78,7 +80,8 @@ pub fn loaded<T: Study>(mut structure: T, sizes: &Sizes) -> Result<T, LabError> 
 /// Lookups in a loaded structure. A tenth of the sample warms the modelled caches.
 pub fn lookups<T: Study>(structure: &mut T, sizes: &Sizes, input: Input) -> Result<Cost, LabError> {
     let operations = sizes.keys.gets(input, sizes.sample);
-    cost(structure, &operations, &operations[..operations.len() / 10])
+    let ns = time(structure, &operations)?;
+    model(structure, sizes, &operations[..operations.len() / 10], &operations, ns)
 }
 
 /// Inserts into an empty structure: the last ones are timed and modelled, on two structures of the same contents.
@@ -92,12 +95,7 @@ pub fn inserts<T: Study>(empty: impl Fn() -> T, sizes: &Sizes, input: Input) -> 
     let mut modelled = empty();
     modelled.run_checked(before, &mut Silent)?;
     let (warm, counted) = last.split_at(last.len() / 10);
-    model(&mut modelled, warm, counted, ns)
-}
-
-fn cost<T: Study>(structure: &mut T, operations: &[Op], warm: &[Op]) -> Result<Cost, LabError> {
-    let ns = time(structure, operations)?;
-    model(structure, warm, operations, ns)
+    model(&mut modelled, sizes, warm, counted, ns)
 }
 
 fn time<T: Study>(structure: &mut T, operations: &[Op]) -> Result<f64, LabError> {
@@ -106,8 +104,14 @@ fn time<T: Study>(structure: &mut T, operations: &[Op]) -> Result<f64, LabError>
     Ok(begun.elapsed().as_nanos() as f64 / operations.len() as f64)
 }
 
-fn model<T: Study>(structure: &mut T, warm: &[Op], operations: &[Op], ns: f64) -> Result<Cost, LabError> {
-    let mut core = OneCore::new(Machine::PENTIUM_D);
+fn model<T: Study>(
+    structure: &mut T,
+    sizes: &Sizes,
+    warm: &[Op],
+    operations: &[Op],
+    ns: f64,
+) -> Result<Cost, LabError> {
+    let mut core = OneCore::new(sizes.machine.clone());
     structure.run_checked(warm, &mut core)?;
     core.reset();
     structure.run_checked(operations, &mut core)?;
