@@ -12,7 +12,7 @@
 //! target/release/examples/cross_check model 100000
 //! ```
 //!
-//! What was seen is recorded in `docs/laboratory.md`.
+//! The result belongs into `docs/laboratory.md`.
 
 use foreshore_lab::model::{Machine, OneCore};
 use foreshore_lab::olfit::{No, Tree};
