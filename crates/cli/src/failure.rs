@@ -34,6 +34,11 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// A failure of this kind.
+    pub fn of(kind: Kind, message: String) -> Self {
+        Self { kind, message }
+    }
+
     /// The key or table is not there.
     pub fn absent(message: impl Into<String>) -> Self {
         Self { kind: Kind::Absent, message: message.into() }

@@ -13,6 +13,7 @@ mod demo;
 mod dump;
 mod dump_format;
 mod failure;
+mod lab;
 mod load;
 mod man;
 mod output;
@@ -77,6 +78,7 @@ enum Command {
     Tune(tune::TuneArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
+    Lab(lab::LabArgs),
 }
 
 fn main() -> ExitCode {
@@ -124,5 +126,6 @@ fn run(command: Command) -> Outcome {
         Command::Tune(args) => tune::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
+        Command::Lab(args) => lab::run(&args),
     }
 }

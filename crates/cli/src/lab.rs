@@ -1,0 +1,100 @@
+//! `lab`: the papers' figures, drawn anew by `foreshore-lab`.
+
+use crate::failure::{Failure, Kind, Outcome};
+use crate::output::Output;
+use crate::progress::Meter;
+use clap::Args;
+use foreshore_lab::figures;
+use foreshore_lab::frame::{Figure, Host, LabError, Settings, report, results, text_table};
+use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "\
+Examples:
+  foreshore lab list                       every figure, and what its paper found
+  foreshore lab olfit-fig7 --quick         one figure, small sizes: seconds
+  foreshore lab all --quick                all of them: minutes; without --quick the papers' sizes: up to an hour
+  foreshore lab report                     docs/results/index.html, from what was drawn so far
+
+Each figure prints its numbers, says whether the paper's finding holds here, and writes <out>/<host>/<figure>.csv and .svg. The
+CSV's header holds all that is needed to draw it again. Exit code 3 if a structure gave a wrong answer.";
+
+/// Draw the papers' figures on this machine, and build a page of them
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct LabArgs {
+    /// Names of figures, or `all`, `list` or `report`
+    #[arg(value_name = "FIGURE", required = true)]
+    what: Vec<String>,
+    /// Small sizes, at most two threads
+    #[arg(long)]
+    quick: bool,
+    /// Where all random choices come from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Threads of the largest measured run [default: one per processor]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    threads: Option<u16>,
+    /// Directory of the results
+    #[arg(long, value_name = "DIR", default_value = "docs/results")]
+    out: PathBuf,
+}
+
+/// Runs `lab`.
+pub fn run(args: &LabArgs) -> Outcome {
+    match args.what.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["list"] => list(),
+        ["report"] => build_report(&args.out),
+        ["all"] => draw_all(args, &figures::all().collect::<Vec<_>>()),
+        ref names => {
+            let named: Result<Vec<_>, _> = names.iter().map(|name| figures::named(name)).collect();
+            draw_all(args, &named?)
+        }
+    }
+}
+
+fn list() -> Outcome {
+    let mut out = Output::new(false);
+    let rows: Vec<_> = figures::all().map(|figure| [figure.name.into(), figure.title.into()]).collect();
+    out.table(["figure", "what it shows"], &rows)?;
+    out.finish()
+}
+
+fn build_report(results: &Path) -> Outcome {
+    let order: Vec<_> = figures::all().map(|figure| figure.name).collect();
+    let page = report::build(results, &order)?;
+    let mut out = Output::new(false);
+    out.line(page.display())?;
+    out.finish()
+}
+
+fn draw_all(args: &LabArgs, figures: &[&Figure]) -> Outcome {
+    let mut settings = if args.quick { Settings::quick(args.seed) } else { Settings::full(args.seed) };
+    if let Some(threads) = args.threads {
+        settings.threads_max = threads.into();
+    }
+    let meter = Meter::new("lab", Some(1000 * figures.len() as u64));
+    let mut out = Output::new(false);
+    for (at, figure) in figures.iter().enumerate() {
+        let host = Host::here();
+        let drawn = figure.run(&settings, &mut |share, what| {
+            meter.set(1000 * at as u64 + (1000.0 * share) as u64, || format!("{}: {what}", figure.name));
+        })?;
+        let kept = results::keep(&args.out, &host, figure, &settings, &drawn)?;
+        out.line(format_args!("{}\nThe paper: {}", figure.title, figure.found))?;
+        out.line(format_args!("{}{}\n", text_table(&drawn), kept.display()))?;
+    }
+    drop(meter);
+    out.finish()
+}
+
+impl From<LabError> for Failure {
+    fn from(error: LabError) -> Self {
+        let message = error.to_string();
+        let kind = match error {
+            LabError::Unknown { .. } => Kind::Usage,
+            LabError::Wrong(_) | LabError::Foreign { .. } => Kind::Corrupt,
+            _ => Kind::Io,
+        };
+        Self::of(kind, message)
+    }
+}

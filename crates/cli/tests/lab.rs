@@ -1,0 +1,23 @@
+//! `foreshore lab`, as a newcomer would use it.
+
+mod common;
+
+use common::Shell;
+
+#[test]
+fn a_figure_is_drawn_and_reported() {
+    let shell = Shell::new();
+    assert!(shell.ok(&["lab", "list"]).contains("olfit-fig7"));
+    let shown = shell.ok(&["lab", "olfit-table1", "--quick", "--out", "results"]);
+    assert!(shown.contains("Here this holds. 5 of 5 schemes"), "{shown}");
+    assert_eq!(shell.ok(&["lab", "report", "--out", "results"]), "results/index.html\n");
+    let page = std::fs::read_to_string(shell.path("results/index.html")).expect("the page");
+    assert!(page.contains("OLFIT Table 1"));
+}
+
+#[test]
+fn an_unknown_figure_is_a_usage_error_that_says_where_to_look() {
+    let shell = Shell::new();
+    assert!(shell.fails(2, &["lab", "olfit-fig99"]).contains("foreshore lab list"));
+    assert!(shell.fails(5, &["lab", "report", "--out", "nowhere"]).contains("nowhere"));
+}

@@ -1,0 +1,142 @@
+//! Figures 2 to 4: linear and binary search, with and without prefetching, with 8-byte keys.
+
+use crate::figures::damon::tree::{Configuration, METHODS, Sizes};
+use crate::frame::{Drawn, LabError, Panel, Scale, Settings, Source, Tell, Verdict};
+use crate::trees::Method;
+
+const NODE_BYTES: [usize; 7] = [128, 192, 256, 384, 512, 768, 1024];
+const KEY_BYTES: usize = 8;
+const X: &str = "node size, bytes";
+const REASONS: [&str; 3] = ["busy", "data-cache stalls", "other stalls"];
+
+/// Figure 2.
+pub fn reasons(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
+    let sizes = Sizes::of(settings);
+    let mut panels: Vec<_> = REASONS
+        .iter()
+        .map(|reason| Panel::new(*reason, Source::Modelled, X, "cycles per lookup", Scale::Linear))
+        .collect();
+    let mut all = Panel::new("All cycles", Source::Modelled, X, "cycles per lookup", Scale::Linear);
+    let mut time = Panel::new("On this machine", Source::Measured, X, "ns per lookup", Scale::Linear);
+    for (at, node_bytes) in NODE_BYTES.into_iter().enumerate() {
+        for (name, method) in METHODS {
+            tell(at as f64 / NODE_BYTES.len() as f64, &format!("{name}, nodes of {node_bytes} bytes"));
+            let configuration = Configuration { node_bytes, key_bytes: KEY_BYTES, method, prefetch: false };
+            let cycles = configuration.lookup_cycles(sizes.large, sizes.lookups)?;
+            panels
+                .iter_mut()
+                .zip(cycles)
+                .for_each(|(panel, cycles)| panel.add(name, node_bytes as f64, cycles));
+            all.add(name, node_bytes as f64, cycles.iter().sum());
+            let ns = configuration.lookup_ns(sizes.large, sizes.lookups, sizes.rounds)?;
+            time.add(name, node_bytes as f64, ns);
+        }
+    }
+    let others = &panels[2];
+    let sentence = format!(
+        "Modelled mispredictions cost linear search {:.0} cycles and binary search {:.0} with nodes of 128 bytes. Linear search is the faster one {}, modelled, and {}, measured.",
+        others.at("linear", 128.0),
+        others.at("binary", 128.0),
+        linear_wins(&all),
+        linear_wins(&time),
+    );
+    let busy = |x: f64| panels[0].at("linear", x);
+    let conditions = [
+        others.at("linear", 128.0) < others.at("binary", 128.0),
+        busy(1024.0) > busy(128.0),
+        time.at("linear", 128.0) < time.at("binary", 128.0),
+        time.at("linear", 1024.0) > time.at("binary", 1024.0),
+    ];
+    panels.extend([all, time]);
+    Ok(Drawn { panels, verdict: Verdict::of(&conditions, sentence), settings: sizes.header() })
+}
+
+/// In which node sizes linear search wins.
+fn linear_wins(panel: &Panel) -> String {
+    let wins: Vec<_> = NODE_BYTES
+        .iter()
+        .filter(|&&bytes| panel.at("linear", bytes as f64) < panel.at("binary", bytes as f64))
+        .map(ToString::to_string)
+        .collect();
+    if wins.is_empty() {
+        "with no node size".into()
+    } else {
+        format!("with nodes of {} bytes", wins.join(", "))
+    }
+}
+
+/// Figure 3.
+pub fn prefetching(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
+    let sizes = Sizes::of(settings);
+    let mut panel = Panel::new("On this machine", Source::Measured, X, "ns per lookup", Scale::Linear);
+    for (at, node_bytes) in NODE_BYTES.into_iter().enumerate() {
+        tell(at as f64 / NODE_BYTES.len() as f64, &format!("nodes of {node_bytes} bytes"));
+        for (name, method) in METHODS {
+            for prefetch in [false, true] {
+                let configuration = Configuration { node_bytes, key_bytes: KEY_BYTES, method, prefetch };
+                let name = if prefetch { format!("{name}, prefetching") } else { name.to_owned() };
+                panel.add(
+                    &name,
+                    node_bytes as f64,
+                    configuration.lookup_ns(sizes.large, sizes.lookups, sizes.rounds)?,
+                );
+            }
+        }
+    }
+    let gain = |method: &str| {
+        let ratios = NODE_BYTES.map(|bytes| {
+            panel.at(method, bytes as f64) / panel.at(&format!("{method}, prefetching"), bytes as f64)
+        });
+        ratios.iter().sum::<f64>() / ratios.len() as f64
+    };
+    let growth = |method: &str| panel.at(method, 1024.0) / panel.at(method, 128.0);
+    let sentence = format!(
+        "Prefetching makes linear search {:.2} and binary search {:.2} times as fast on average; from 128 to 1024 bytes linear search takes {:.2} times as long, binary search {:.2} times. Linear search wins {}.",
+        gain("linear"),
+        gain("binary"),
+        growth("linear"),
+        growth("binary"),
+        linear_wins(&panel),
+    );
+    let conditions = [
+        gain("linear") > 1.0,
+        gain("binary") > 1.0,
+        growth("linear") > growth("binary"),
+        panel.at("linear", 128.0) < panel.at("binary", 128.0),
+    ];
+    Ok(Drawn { verdict: Verdict::of(&conditions, sentence), panels: vec![panel], settings: sizes.header() })
+}
+
+/// Figure 4.
+pub fn stalls(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
+    const NAMES: &[&str] = &["no prefetching", "prefetching"];
+    let sizes = Sizes::of(settings);
+    let mut panel = Panel::new(
+        "Nodes of 128 bytes, linear search",
+        Source::Modelled,
+        "",
+        "cycles per lookup",
+        Scale::Bars(NAMES),
+    );
+    let mut time = Panel::new("On this machine", Source::Measured, "", "ns per lookup", Scale::Bars(NAMES));
+    for (at, prefetch) in [false, true].into_iter().enumerate() {
+        tell(0.5 * at as f64, NAMES[at]);
+        let configuration =
+            Configuration { node_bytes: 128, key_bytes: KEY_BYTES, method: Method::Linear, prefetch };
+        let cycles = configuration.lookup_cycles(sizes.large, sizes.lookups)?;
+        REASONS.iter().zip(cycles).for_each(|(reason, cycles)| panel.add(reason, at as f64, cycles));
+        time.add("time", at as f64, configuration.lookup_ns(sizes.large, sizes.lookups, sizes.rounds)?);
+    }
+    let gain = time.at("time", 0.0) / time.at("time", 1.0);
+    let sentence = format!(
+        "At most {:.0} of {:.0} cycles of data-cache stalls can be saved; measured, prefetching makes lookups {gain:.2} times as fast.",
+        panel.at(REASONS[1], 0.0) - panel.at(REASONS[1], 1.0),
+        panel.at(REASONS[1], 0.0),
+    );
+    let conditions = [panel.at(REASONS[1], 1.0) < panel.at(REASONS[1], 0.0), gain > 1.0];
+    Ok(Drawn {
+        verdict: Verdict::of(&conditions, sentence),
+        panels: vec![panel, time],
+        settings: sizes.header(),
+    })
+}

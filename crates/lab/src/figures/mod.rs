@@ -1,0 +1,24 @@
+//! The registry: every figure that can be drawn.
+
+mod damon;
+mod multicore;
+mod o2;
+mod olfit;
+mod primitives;
+mod study;
+
+use crate::frame::{Figure, LabError};
+
+/// All figures, paper by paper.
+pub fn all() -> impl Iterator<Item = &'static Figure> {
+    [olfit::FIGURES, damon::FIGURES, multicore::FIGURES, o2::FIGURES, primitives::FIGURES]
+        .into_iter()
+        .flatten()
+}
+
+/// The figure of this name.
+///
+/// Errors: [`LabError::Unknown`].
+pub fn named(name: &str) -> Result<&'static Figure, LabError> {
+    all().find(|figure| figure.name == name).ok_or_else(|| LabError::Unknown { name: name.to_owned() })
+}

@@ -1,0 +1,96 @@
+//! Figures 2 and 3: cycles per operation by reason, with nodes of one or two lines.
+
+use crate::figures::multicore::structures::{self, Cost, REASONS, Sizes};
+use crate::figures::study::Input;
+use crate::frame::{Drawn, LabError, Panel, Scale, Settings, Source, Tell, Verdict};
+
+/// As the structures' first authors chose: a line for the cache-conscious ones, two for the others.
+const LINE: usize = 64;
+
+/// Figure 2.
+pub fn lookups(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
+    const NAMES: &[&str] = &["B+", "T", "CSS", "CSB+"];
+    let sizes = Sizes::of(settings);
+    tell(0.0, "B+");
+    let b_plus = structures::lookups(
+        &mut structures::loaded(structures::empty_b_plus::<16>(&sizes), &sizes)?,
+        &sizes,
+        Input::Random,
+    )?;
+    tell(0.3, "T");
+    let t = structures::lookups(
+        &mut structures::loaded(structures::empty_t_tree(LINE), &sizes)?,
+        &sizes,
+        Input::Random,
+    )?;
+    tell(0.6, "CSS");
+    let css = structures::lookups(&mut structures::css(&sizes, LINE), &sizes, Input::Random)?;
+    tell(0.7, "CSB+");
+    let csb = structures::lookups(
+        &mut structures::loaded(structures::empty_csb(LINE), &sizes)?,
+        &sizes,
+        Input::Random,
+    )?;
+    let costs = [b_plus, t, css, csb];
+    let [b_plus, t, css, csb] = costs.each_ref().map(Cost::total);
+    let tlb_share = costs[0].cycles[3] / b_plus;
+    let sentence = format!(
+        "Modelled cycles per lookup: CSS {css:.0}, CSB+ {csb:.0}, B+ {b_plus:.0}, T {t:.0}; TLB misses are {:.0} % of B+'s. Measured here: CSS {:.0} ns, CSB+ {:.0} ns, B+ {:.0} ns, T {:.0} ns.",
+        100.0 * tlb_share,
+        costs[2].ns,
+        costs[3].ns,
+        costs[0].ns,
+        costs[1].ns,
+    );
+    let verdict = Verdict::of(&[css < csb, csb < b_plus, b_plus < t, tlb_share > 0.2], sentence);
+    Ok(Drawn { panels: panels(NAMES, &costs), verdict, settings: sizes.header() })
+}
+
+/// Figure 3.
+pub fn inserts(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
+    const NAMES: &[&str] = &["B+", "T", "CSB+"];
+    let sizes = Sizes::of(settings);
+    tell(0.0, "B+");
+    let b_plus = structures::inserts(|| structures::empty_b_plus::<16>(&sizes), &sizes, Input::Random)?;
+    tell(0.3, "T");
+    let t = structures::inserts(|| structures::empty_t_tree(LINE), &sizes, Input::Random)?;
+    tell(0.6, "CSB+");
+    let csb = structures::inserts(|| structures::empty_csb(LINE), &sizes, Input::Random)?;
+    let costs = [b_plus, t, csb];
+    let sentence = format!(
+        "Modelled cycles per insert: B+ {:.0}, T {:.0}, CSB+ {:.0}, of which busy {:.0}, {:.0} and {:.0}. Measured here: {:.0}, {:.0} and {:.0} ns.",
+        costs[0].total(),
+        costs[1].total(),
+        costs[2].total(),
+        costs[0].cycles[0],
+        costs[1].cycles[0],
+        costs[2].cycles[0],
+        costs[0].ns,
+        costs[1].ns,
+        costs[2].ns,
+    );
+    let verdict = Verdict::of(
+        &[costs[2].cycles[0] > costs[0].cycles[0], costs[2].counts.l1_misses > costs[0].counts.l1_misses],
+        sentence,
+    );
+    Ok(Drawn { panels: panels(NAMES, &costs), verdict, settings: sizes.header() })
+}
+
+fn panels(names: &'static [&'static str], costs: &[Cost]) -> Vec<Panel> {
+    let mut cycles = Panel::new(
+        "By reason, machine B",
+        Source::Modelled,
+        "structure",
+        "cycles per operation",
+        Scale::Bars(names),
+    );
+    let mut time =
+        Panel::new("On this machine", Source::Measured, "structure", "ns per operation", Scale::Bars(names));
+    for (at, cost) in costs.iter().enumerate() {
+        for (reason, value) in REASONS.into_iter().zip(cost.cycles) {
+            cycles.add(reason, at as f64, value);
+        }
+        time.add("time", at as f64, cost.ns);
+    }
+    vec![cycles, time]
+}

@@ -1,0 +1,81 @@
+//! The multicore study's figures: B+, T-, CSS- and CSB+-tree on the same work, with the reasons for their cycles.
+
+mod breakdown;
+mod inputs;
+mod node_size;
+mod processors;
+mod structures;
+
+use crate::frame::{Figure, Paper};
+
+const DIFFERS: &str = "Counters come from the model of the paper's machine B, fed with the accesses of the same code that is timed on this machine; one core, as the study found that a core's counts do not depend on the others. Instructions are counted by the accesses they make.";
+
+const PROCESSORS_DIFFER: &str = "All three processors are modelled, one core each. The study also sees more second-level and TLB misses on processors with more cores, since its operating system moves the thread among them; a model of one core cannot show that.";
+
+/// In the paper's order; figures come in pairs, lookups and inserts.
+pub const FIGURES: &[Figure] = &[
+    Figure {
+        name: "multicore-fig2",
+        paper: Paper::Multicore,
+        title: "Multicore study Figure 2: where a lookup's cycles go",
+        found: "The CSS-tree is best by every count, then CSB+, then B+; the T-tree is worst. TLB misses are about a third of a B+ lookup; first-level misses a sixth.",
+        differs: DIFFERS,
+        draw: breakdown::lookups,
+    },
+    Figure {
+        name: "multicore-fig3",
+        paper: Paper::Multicore,
+        title: "Multicore study Figure 3: where an insert's cycles go",
+        found: "Inserts pay more for memory than lookups. CSB+ executes more and misses more than B+, because its splits copy sibling nodes.",
+        differs: DIFFERS,
+        draw: breakdown::inserts,
+    },
+    Figure {
+        name: "multicore-fig4",
+        paper: Paper::Multicore,
+        title: "Multicore study Figure 4: lookups by input",
+        found: "Sequential and skewed lookups repeat paths, so they miss less and mispredict less than random ones: sort batches.",
+        differs: DIFFERS,
+        draw: inputs::lookups,
+    },
+    Figure {
+        name: "multicore-fig5",
+        paper: Paper::Multicore,
+        title: "Multicore study Figure 5: inserts by input",
+        found: "Sequential inserts are much cheaper than random ones in every structure.",
+        differs: DIFFERS,
+        draw: inputs::inserts,
+    },
+    Figure {
+        name: "multicore-fig6",
+        paper: Paper::Multicore,
+        title: "Multicore study Figure 6: lookups by node size",
+        found: "Larger nodes have fewer TLB and cache misses; the gain is greatest up to three cache lines, and then flattens.",
+        differs: DIFFERS,
+        draw: node_size::lookups,
+    },
+    Figure {
+        name: "multicore-fig7",
+        paper: Paper::Multicore,
+        title: "Multicore study Figure 7: inserts by node size",
+        found: "B+ and T-tree inserts gain a little from larger nodes; CSB+ inserts get worse with node size, as splits copy more.",
+        differs: DIFFERS,
+        draw: node_size::inserts,
+    },
+    Figure {
+        name: "multicore-fig8",
+        paper: Paper::Multicore,
+        title: "Multicore study Figure 8: B+ lookups on three processors",
+        found: "First-level misses follow the size of that cache: fewest on A, most on C; second-level misses are far more on C, whose cache is a quarter.",
+        differs: PROCESSORS_DIFFER,
+        draw: processors::lookups,
+    },
+    Figure {
+        name: "multicore-fig9",
+        paper: Paper::Multicore,
+        title: "Multicore study Figure 9: B+ inserts on three processors",
+        found: "As for lookups: first-level misses follow the size of that cache, second-level misses are far more on C.",
+        differs: PROCESSORS_DIFFER,
+        draw: processors::inserts,
+    },
+];

@@ -1,0 +1,100 @@
+//! Figures 6 and 7: nodes of one to sixteen lines.
+
+use crate::figures::multicore::structures::{self, Cost, Sizes};
+use crate::figures::study::{Input, Study};
+use crate::frame::{Drawn, LabError, Panel, Scale, Settings, Source, Tell, Verdict};
+
+const BYTES: [usize; 5] = [64, 128, 256, 512, 1024];
+
+/// How a structure's cost is found: by filling an empty one, in one of two ways.
+#[derive(Clone, Copy)]
+enum Kind {
+    Lookups,
+    Inserts,
+}
+
+impl Kind {
+    fn cost<T: Study>(self, empty: impl Fn() -> T, sizes: &Sizes) -> Result<Cost, LabError> {
+        match self {
+            Self::Lookups => {
+                structures::lookups(&mut structures::loaded(empty(), sizes)?, sizes, Input::Random)
+            }
+            Self::Inserts => structures::inserts(empty, sizes, Input::Random),
+        }
+    }
+}
+
+/// Figure 6.
+pub fn lookups(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
+    let panels = panels(settings, Kind::Lookups, tell)?;
+    let gain = |name: &str, from: f64, to: f64| panels[0].at(name, from) / panels[0].at(name, to);
+    let names = ["B+", "T", "CSB+"];
+    let each =
+        |name: &str| format!("{name} {:.2} and {:.2}", gain(name, 64.0, 256.0), gain(name, 256.0, 1024.0));
+    let sentence = format!(
+        "Modelled gain from 64 to 256 bytes, and from there to 1024: {}.",
+        names.map(each).join("; "),
+    );
+    let conditions = names
+        .map(|name| gain(name, 64.0, 256.0) > 1.0 && gain(name, 64.0, 256.0) > gain(name, 256.0, 1024.0));
+    let verdict = Verdict::of(&conditions, sentence);
+    Ok(Drawn { panels, verdict, settings: Sizes::of(settings).header() })
+}
+
+/// Figure 7.
+pub fn inserts(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
+    let panels = panels(settings, Kind::Inserts, tell)?;
+    let growth = |name: &str| panels[0].at(name, 1024.0) / panels[0].at(name, 64.0);
+    let sentence = format!(
+        "Modelled cost with nodes of 1024 bytes over that with 64: B+ {:.2}, T {:.2}, CSB+ {:.2}.",
+        growth("B+"),
+        growth("T"),
+        growth("CSB+"),
+    );
+    let conditions = [growth("CSB+") > 1.0, growth("CSB+") > growth("B+"), growth("CSB+") > growth("T")];
+    let verdict = Verdict::of(&conditions, sentence);
+    Ok(Drawn { panels, verdict, settings: Sizes::of(settings).header() })
+}
+
+fn panels(settings: &Settings, kind: Kind, tell: Tell<'_>) -> Result<Vec<Panel>, LabError> {
+    type Amount = fn(&Cost) -> f64;
+    let amounts: [(&str, Source, &str, Amount); 6] = [
+        ("All cycles, machine B", Source::Modelled, "cycles per operation", Cost::total),
+        ("First-level misses", Source::Modelled, "per operation", |cost| {
+            cost.counts.l1_misses as f64 / cost.sample
+        }),
+        ("Second-level misses", Source::Modelled, "per operation", |cost| {
+            cost.counts.l2_misses as f64 / cost.sample
+        }),
+        ("TLB misses", Source::Modelled, "per operation", |cost| cost.counts.tlb_misses as f64 / cost.sample),
+        ("Mispredicted branches", Source::Modelled, "per operation", |cost| {
+            cost.counts.mispredicted as f64 / cost.sample
+        }),
+        ("On this machine", Source::Measured, "ns per operation", |cost| cost.ns),
+    ];
+    let mut panels: Vec<_> = amounts
+        .iter()
+        .map(|(title, source, unit, _)| {
+            Panel::new(*title, *source, "node size, bytes", unit, Scale::Doubling)
+        })
+        .collect();
+    let sizes = Sizes::of(settings);
+    for (at, bytes) in BYTES.into_iter().enumerate() {
+        tell(at as f64 / BYTES.len() as f64, &format!("nodes of {bytes} bytes"));
+        let b_plus = match bytes {
+            64 => kind.cost(|| structures::empty_b_plus::<16>(&sizes), &sizes)?,
+            128 => kind.cost(|| structures::empty_b_plus::<32>(&sizes), &sizes)?,
+            256 => kind.cost(|| structures::empty_b_plus::<64>(&sizes), &sizes)?,
+            512 => kind.cost(|| structures::empty_b_plus::<128>(&sizes), &sizes)?,
+            _ => kind.cost(|| structures::empty_b_plus::<256>(&sizes), &sizes)?,
+        };
+        let t = kind.cost(|| structures::empty_t_tree(bytes), &sizes)?;
+        let csb = kind.cost(|| structures::empty_csb(bytes), &sizes)?;
+        for (name, cost) in [("B+", b_plus), ("T", t), ("CSB+", csb)] {
+            for (panel, (.., amount)) in panels.iter_mut().zip(&amounts) {
+                panel.add(name, bytes as f64, amount(&cost));
+            }
+        }
+    }
+    Ok(panels)
+}

@@ -1,0 +1,128 @@
+//! The four structures, loaded, timed and modelled.
+
+use crate::figures::study::{BPlus, Css, Input, Keys, Named, Op, Study};
+use crate::frame::{LabError, Settings};
+use crate::model::{Counts, Machine, OneCore};
+use crate::probe::Silent;
+use crate::trees::{CsbTree, CssTree, Method, TTree};
+use std::time::Instant;
+
+/// Sizes of an experiment.
+pub struct Sizes {
+    /// Keys in a structure.
+    pub keys: Keys,
+    /// Lookups, timed or modelled; and how many of the last inserts are modelled.
+    pub sample: u32,
+    /// The modelled machine.
+    pub machine: Machine,
+}
+
+impl Sizes {
+    /// By the settings: the study's 10 million keys, or few.
+    pub fn of(settings: &Settings) -> Self {
+        let (count, sample) = settings.pick((200_000, 50_000), (10_000_000, 500_000));
+        Self { keys: Keys { count, seed: settings.seed }, sample, machine: Machine::PENTIUM_D }
+    }
+
+    /// For a file's header.
+    pub fn header(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("keys", self.keys.count.to_string()),
+            ("sample", self.sample.to_string()),
+            ("model", self.machine.name.to_owned()),
+        ]
+    }
+}
+
+/// What one structure costs per operation.
+pub struct Cost {
+    /// Nanoseconds on this machine.
+    pub ns: f64,
+    /// The model's cycles by reason: busy, first level, beyond, TLB, branches.
+    pub cycles: [f64; 5],
+    /// The model's counts, of the whole sample.
+    pub counts: Counts,
+    /// Operations in the sample.
+    pub sample: f64,
+}
+
+impl Cost {
+    /// The model's cycles.
+    pub fn total(&self) -> f64 {
+        self.cycles.iter().sum()
+    }
+}
+
+/// The reasons for cycles, in the order of [`Cost::cycles`].
+pub const REASONS: [&str; 5] = ["busy", "L1 misses", "L2 misses", "TLB misses", "mispredictions"];
+
+/// Empty structures that can be inserted into, with nodes of so many bytes.
+pub fn empty_t_tree(node_bytes: usize) -> Named<TTree> {
+    Named("T", TTree::with_node_bytes(node_bytes))
+}
+
+/// See [`empty_t_tree`].
+pub fn empty_csb(node_bytes: usize) -> Named<CsbTree> {
+    Named("CSB+", CsbTree::new(node_bytes, 4, Method::Binary, false))
+}
+
+/// A CSS-tree of all keys.
+pub fn css(sizes: &Sizes, node_bytes: usize) -> Css {
+    Css(CssTree::build(&sizes.keys.entries(), node_bytes))
+}
+
+/// Inserts all keys in random order.
+pub fn loaded<T: Study>(mut structure: T, sizes: &Sizes) -> Result<T, LabError> {
+    structure.run_checked(&sizes.keys.inserts(Input::Random), &mut Silent)?;
+    Ok(structure)
+}
+
+/// Lookups in a loaded structure. A tenth of the sample warms the modelled caches.
+pub fn lookups<T: Study>(structure: &mut T, sizes: &Sizes, input: Input) -> Result<Cost, LabError> {
+    let operations = sizes.keys.gets(input, sizes.sample);
+    let ns = time(structure, &operations)?;
+    model(structure, sizes, &operations[..operations.len() / 10], &operations, ns)
+}
+
+/// Inserts into an empty structure: the last ones are timed and modelled, on two structures of the same contents.
+pub fn inserts<T: Study>(empty: impl Fn() -> T, sizes: &Sizes, input: Input) -> Result<Cost, LabError> {
+    let all = sizes.keys.inserts(input);
+    let (before, last) = all.split_at(all.len() - sizes.sample as usize);
+    let mut timed = empty();
+    timed.run_checked(before, &mut Silent)?;
+    let ns = time(&mut timed, last)?;
+    drop(timed);
+    let mut modelled = empty();
+    modelled.run_checked(before, &mut Silent)?;
+    let (warm, counted) = last.split_at(last.len() / 10);
+    model(&mut modelled, sizes, warm, counted, ns)
+}
+
+fn time<T: Study>(structure: &mut T, operations: &[Op]) -> Result<f64, LabError> {
+    let begun = Instant::now();
+    structure.run_checked(operations, &mut Silent)?;
+    Ok(begun.elapsed().as_nanos() as f64 / operations.len() as f64)
+}
+
+fn model<T: Study>(
+    structure: &mut T,
+    sizes: &Sizes,
+    warm: &[Op],
+    operations: &[Op],
+    ns: f64,
+) -> Result<Cost, LabError> {
+    let mut core = OneCore::new(sizes.machine.clone());
+    structure.run_checked(warm, &mut core)?;
+    core.reset();
+    structure.run_checked(operations, &mut core)?;
+    let sample = operations.len() as f64;
+    let cycles = core.cycles();
+    let cycles =
+        [cycles.busy, cycles.l1, cycles.l2, cycles.tlb, cycles.branches].map(|cycles| cycles / sample);
+    Ok(Cost { ns, cycles, counts: core.counts, sample })
+}
+
+/// An empty B+-tree with nodes of `4 × W` bytes.
+pub fn empty_b_plus<const W: usize>(sizes: &Sizes) -> BPlus<W> {
+    BPlus::with_room_for(sizes.keys.count as usize)
+}

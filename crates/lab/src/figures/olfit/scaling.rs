@@ -1,0 +1,146 @@
+//! Figures 7 and 8: throughput of searches, and of inserts and deletes, as threads are added.
+
+use crate::figures::olfit::subject::{self, Load};
+use crate::figures::olfit::work::Keys;
+use crate::frame::{Drawn, LabError, Panel, Scale, Settings, Source, Tell, Verdict, rounds};
+use crate::model::Machine;
+
+const CORES: [usize; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
+const CORES_E5500: [usize; 4] = [1, 2, 4, 8];
+
+/// Sizes of an experiment.
+pub struct Sizes {
+    /// Keys in the tree.
+    pub keys: usize,
+    /// Timed operations of each thread.
+    pub operations: u64,
+    /// Modelled operations of each core, after as many that warm its caches.
+    pub modelled: u64,
+    /// Rounds of which the median counts.
+    pub rounds: usize,
+}
+
+impl Sizes {
+    /// By the settings: the paper's, or small ones.
+    pub fn of(settings: &Settings) -> Self {
+        settings.pick(
+            Self { keys: 200_000, operations: 60_000, modelled: 150, rounds: 3 },
+            Self { keys: 10_000_000, operations: 1_000_000, modelled: 1_500, rounds: 3 },
+        )
+    }
+
+    /// For a file's header.
+    pub fn header(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("keys", self.keys.to_string()),
+            ("operations_per_thread", self.operations.to_string()),
+            ("modelled_operations_per_core", self.modelled.to_string()),
+            ("rounds", format!("{}, by turns; medians", self.rounds)),
+            ("node_bytes", "128".to_owned()),
+            ("model_server", Machine::SERVER.name.to_owned()),
+            ("model_e5500", Machine::E5500.name.to_owned()),
+        ]
+    }
+}
+
+/// Figure 7.
+pub fn search(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
+    let panels = scaling(settings, 0, tell)?;
+    let [measured, server, e5500, misses] = &panels[..] else { unreachable!("four panels") };
+    let ratio = |panel: &Panel, scheme: &str, x: f64| panel.at(scheme, x) / panel.at("NO", x);
+    let most = settings.threads_max as f64;
+    let sentence = format!(
+        "Modelled on the paper's machine, of NO's searches at 8 processors OL does {:.0} %, VN {:.0} %, VT {:.0} %, TL {:.0} %, LC {:.0} %; on a server of 128 cores OL {:.0} %, TL {:.1} %, LC {:.1} %. Measured at {most} threads: OL {:.0} %, TL {:.0} %, LC {:.0} %. LC has {:.1} coherence misses per search on 128 cores, OL {:.3}.",
+        100.0 * ratio(e5500, "OL", 8.0),
+        100.0 * ratio(e5500, "VN", 8.0),
+        100.0 * ratio(e5500, "VT", 8.0),
+        100.0 * ratio(e5500, "TL", 8.0),
+        100.0 * ratio(e5500, "LC", 8.0),
+        100.0 * ratio(server, "OL", 128.0),
+        100.0 * ratio(server, "TL", 128.0),
+        100.0 * ratio(server, "LC", 128.0),
+        100.0 * ratio(measured, "OL", most),
+        100.0 * ratio(measured, "TL", most),
+        100.0 * ratio(measured, "LC", most),
+        misses.at("LC", 128.0),
+        misses.at("OL", 128.0),
+    );
+    let conditions = [
+        ["OL", "VN", "VT"].iter().all(|scheme| ratio(e5500, scheme, 8.0) > 0.7),
+        ["TL", "LC"].iter().all(|scheme| ratio(e5500, scheme, 8.0) < ratio(e5500, "OL", 8.0)),
+        ratio(e5500, "LC", 8.0) < ratio(e5500, "LC", 1.0),
+        ratio(e5500, "TL", 8.0) < ratio(e5500, "TL", 1.0),
+        ratio(measured, "LC", most) < ratio(measured, "OL", most),
+    ];
+    let verdict = Verdict::of(&conditions, sentence);
+    Ok(Drawn { panels, verdict, settings: Sizes::of(settings).header() })
+}
+
+/// Figure 8.
+pub fn update(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
+    let panels = scaling(settings, 100, tell)?;
+    let [measured, server, e5500, _] = &panels[..] else { unreachable!("four panels") };
+    let speedup = |panel: &Panel, scheme: &str, x: f64| panel.at(scheme, x) / panel.at(scheme, 1.0);
+    let most = settings.threads_max as f64;
+    let each = |panel: &Panel, x: f64| {
+        let of = |scheme| format!("{scheme} {:.1}", speedup(panel, scheme, x));
+        ["OL", "VN", "LC", "TL", "VT"].map(of).join(", ")
+    };
+    let sentence = format!(
+        "Speed-up, modelled on the paper's machine with 8 processors: {}; on a server of 128 cores: {}; measured at {most} threads: {}.",
+        each(e5500, 8.0),
+        each(server, 128.0),
+        each(measured, most),
+    );
+    let others = ["VN", "LC", "TL", "VT"];
+    let conditions = [
+        others.iter().all(|scheme| speedup(e5500, "OL", 8.0) > speedup(e5500, scheme, 8.0)),
+        speedup(e5500, "OL", 8.0) > 5.0,
+        ["TL", "VT"].iter().all(|scheme| speedup(e5500, scheme, 8.0) < 1.5),
+        others.iter().all(|scheme| server.at("OL", 128.0) > server.at(scheme, 128.0)),
+    ];
+    let verdict = Verdict::of(&conditions, sentence);
+    Ok(Drawn { panels, verdict, settings: Sizes::of(settings).header() })
+}
+
+/// Four panels: measured; modelled on a server and on the paper's machine; coherence misses on the server.
+fn scaling(settings: &Settings, update_percent: u64, tell: Tell<'_>) -> Result<Vec<Panel>, LabError> {
+    let sizes = Sizes::of(settings);
+    let keys = Keys::new(sizes.keys, settings.seed);
+    let mut subjects = subject::all(&keys, |name| tell(0.05, &format!("loading {name}")))?;
+    if update_percent > 0 {
+        subjects.retain(|subject| subject.is_concurrent());
+    }
+    let panel = |title: &str, source, x, y| Panel::new(title, source, x, y, Scale::Doubling);
+    let (threads, rate) = ("threads", "million operations/s");
+    let mut measured = panel("On this machine", Source::Measured, threads, rate);
+    for threads in settings.threads() {
+        tell(0.3, &format!("{threads} threads"));
+        let load = Load { threads, operations: sizes.operations, update_percent, seed: settings.seed };
+        let medians = rounds(sizes.rounds, &mut subjects, |subject| subject.measure(load))?;
+        for (subject, median) in subjects.iter().zip(medians) {
+            measured.add(subject.name(), threads as f64, median / 1e6);
+        }
+    }
+    let mut server = panel("A server of many cores", Source::Modelled, "cores", rate);
+    let mut misses =
+        panel("Coherence misses, server", Source::Modelled, "cores", "coherence misses per operation");
+    let mut e5500 = panel("The paper's machine", Source::Modelled, "processors", rate);
+    for (at, subject) in subjects.iter().enumerate() {
+        tell(0.4 + 0.1 * at as f64, &format!("modelling {}", subject.name()));
+        let load =
+            |threads| Load { threads, operations: sizes.modelled, update_percent, seed: settings.seed };
+        for cores in CORES {
+            let (per_s, counts) = subject.model(&Machine::SERVER, load(cores))?;
+            let operations = sizes.modelled * cores as u64;
+            server.add(subject.name(), cores as f64, per_s / 1e6);
+            misses.add(subject.name(), cores as f64, counts.coherence_misses as f64 / operations as f64);
+        }
+        for processors in CORES_E5500 {
+            let (per_s, _) = subject.model(&Machine::E5500, load(processors))?;
+            e5500.add(subject.name(), processors as f64, per_s / 1e6);
+        }
+        subject.check()?;
+    }
+    Ok(vec![measured, server, e5500, misses])
+}

@@ -1,0 +1,151 @@
+//! A loaded tree under one scheme: how fast it is on this machine, and how fast on a modelled one.
+
+use crate::figures::olfit::work::{Keys, Stream, value_of};
+use crate::frame::LabError;
+use crate::model::{Counts, Machine, ManyCores};
+use crate::olfit::{LockCoupling, No, Optimistic, Scheme, Tree, TreeLatch, VersionsByNode, VersionsByTree};
+use crate::probe::Silent;
+use std::sync::Barrier;
+use std::time::Instant;
+
+/// Words of the nodes that all figures but the sixth use: 128 bytes.
+pub const WORDS: usize = 32;
+
+/// How many operations by how many, and which.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Threads, or modelled cores.
+    pub threads: usize,
+    /// Operations of each.
+    pub operations: u64,
+    /// The share of updates.
+    pub update_percent: u64,
+    /// Where randomness comes from.
+    pub seed: u64,
+}
+
+/// What a figure asks of a tree.
+pub trait Subject {
+    /// The scheme's name.
+    fn name(&self) -> &'static str;
+    /// May several threads change it?
+    fn is_concurrent(&self) -> bool;
+    /// Times a load on this machine; operations per second.
+    fn measure(&self, load: Load) -> Result<f64, LabError>;
+    /// Replays it on a modelled machine; operations per second, and what was counted.
+    fn model(&self, machine: &Machine, load: Load) -> Result<(f64, Counts), LabError>;
+    /// Is the tree what it was after loading?
+    fn check(&self) -> Result<(), LabError>;
+}
+
+/// A tree and its keys.
+pub struct Loaded<S: Scheme, const W: usize> {
+    /// The tree.
+    pub tree: Tree<S, W>,
+    keys: Keys,
+}
+
+impl<S: Scheme, const W: usize> Loaded<S, W> {
+    /// Inserts all keys in random order.
+    pub fn new(keys: &Keys) -> Result<Self, LabError> {
+        let tree = Tree::with_room_for(keys.count() + keys.count() / 4);
+        let mut worker = tree.worker(Silent);
+        for key in keys.inserted() {
+            if !tree.insert(&mut worker, key, value_of(key)) {
+                return Err(LabError::Wrong(format!("{}: key {key} was there before", S::NAME)));
+            }
+        }
+        drop(worker);
+        Ok(Self { tree, keys: keys.clone() })
+    }
+}
+
+impl<S: Scheme, const W: usize> Subject for Loaded<S, W> {
+    fn name(&self) -> &'static str {
+        S::NAME
+    }
+
+    fn is_concurrent(&self) -> bool {
+        S::NAME != No::NAME
+    }
+
+    fn measure(&self, load: Load) -> Result<f64, LabError> {
+        let barrier = Barrier::new(load.threads);
+        let times: Result<Vec<f64>, LabError> = std::thread::scope(|scope| {
+            let thread = |me| {
+                let barrier = &barrier;
+                scope.spawn(move || {
+                    let mut worker = self.tree.worker(Silent);
+                    let mut stream = Stream::new(&self.keys, me, load.update_percent, load.seed);
+                    barrier.wait();
+                    let begun = Instant::now();
+                    for _ in 0..load.operations {
+                        stream.step(&self.tree, &mut worker)?;
+                    }
+                    let seconds = begun.elapsed().as_secs_f64();
+                    stream.tidy(&self.tree, &mut worker)?;
+                    Ok(seconds)
+                })
+            };
+            let threads: Vec<_> = (0..load.threads).map(thread).collect();
+            threads.into_iter().map(|thread| thread.join().expect("streams return their errors")).collect()
+        });
+        let slowest = times?.into_iter().fold(f64::MIN_POSITIVE, f64::max);
+        Ok((load.operations * load.threads as u64) as f64 / slowest)
+    }
+
+    fn model(&self, machine: &Machine, load: Load) -> Result<(f64, Counts), LabError> {
+        let mut cores = ManyCores::new(machine.clone(), load.threads);
+        let mut work: Vec<_> = (0..load.threads)
+            .map(|me| {
+                let stream = Stream::new(&self.keys, me, load.update_percent, load.seed);
+                (self.tree.worker(crate::model::Trace::default()), stream)
+            })
+            .collect();
+        let mut next = |core: usize, trace: &mut crate::model::Trace| {
+            let (worker, stream) = &mut work[core];
+            std::mem::swap(&mut worker.probe, trace);
+            let done = stream.step(&self.tree, worker);
+            std::mem::swap(&mut worker.probe, trace);
+            done
+        };
+        // The first run warms the caches.
+        cores.run(load.operations, &mut next)?;
+        let per_s = cores.run(load.operations, &mut next)?;
+        for (worker, stream) in &mut work {
+            stream.tidy(&self.tree, worker)?;
+        }
+        Ok((per_s, cores.counts()))
+    }
+
+    fn check(&self) -> Result<(), LabError> {
+        let keys = self.tree.check().map_err(|what| LabError::Wrong(format!("{}: {what}", S::NAME)))?;
+        if keys == self.keys.count() {
+            Ok(())
+        } else {
+            Err(LabError::Wrong(format!("{}: {keys} keys at the end", S::NAME)))
+        }
+    }
+}
+
+/// Trees under all schemes, NO first.
+pub fn all(keys: &Keys, mut built: impl FnMut(&str)) -> Result<Vec<Box<dyn Subject>>, LabError> {
+    type Build = fn(&Keys) -> Result<Box<dyn Subject>, LabError>;
+    fn boxed<S: Scheme>(keys: &Keys) -> Result<Box<dyn Subject>, LabError> {
+        Ok(Box::new(Loaded::<S, WORDS>::new(keys)?))
+    }
+    let builds: [(&str, Build); 6] = [
+        (No::NAME, boxed::<No>),
+        (Optimistic::NAME, boxed::<Optimistic>),
+        (VersionsByNode::NAME, boxed::<VersionsByNode>),
+        (VersionsByTree::NAME, boxed::<VersionsByTree>),
+        (TreeLatch::NAME, boxed::<TreeLatch>),
+        (LockCoupling::NAME, boxed::<LockCoupling>),
+    ];
+    let mut subjects = Vec::new();
+    for (name, build) in builds {
+        built(name);
+        subjects.push(build(keys)?);
+    }
+    Ok(subjects)
+}

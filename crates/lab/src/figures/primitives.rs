@@ -1,0 +1,168 @@
+//! Latches and log reservations by themselves: the primitives that Shore-MT exchanged one by one.
+
+use crate::frame::{Drawn, Figure, LabError, Panel, Paper, Scale, Settings, Source, Tell, Verdict, median};
+use crate::primitives::latches::{Latch, Mcs, StdMutex, TestAndSet, Ticket};
+use crate::primitives::reservations::{Consolidation, FetchAdd, Latched, Reservation};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+const DIFFERS: &str = "A figure of the laboratory's own: the primitives alone, with nothing between two uses, which is the worst case. Threads beyond this machine's processors are not measured: a queue of sleeping threads says nothing about latches.";
+
+/// Not figures of the paper, but of what its stages exchange.
+pub const FIGURES: &[Figure] = &[
+    Figure {
+        name: "shoremt-latches",
+        paper: Paper::ShoreMt,
+        title: "Latches of three generations under contention",
+        found: "Test-and-set and sleeping mutexes lose throughput as threads are added; a queue (MCS) latch hands over at a constant cost (§6.2.1).",
+        differs: DIFFERS,
+        draw: latches,
+    },
+    Figure {
+        name: "shoremt-log",
+        paper: Paper::ShoreMt,
+        title: "Log reservation: mutex, queue lock, consolidation, fetch-and-add",
+        found: "The position in the log is the last word that all writers share: a mutex around it collapses, a queue lock holds, consolidation lets a group pay once (§6.2.4, and Aether).",
+        differs: DIFFERS,
+        draw: log,
+    },
+];
+
+/// Bytes of a log record.
+const RECORD: u64 = 64;
+
+struct Sizes {
+    operations: u64,
+    rounds: usize,
+}
+
+impl Sizes {
+    fn of(settings: &Settings) -> Self {
+        settings.pick(Self { operations: 100_000, rounds: 3 }, Self { operations: 2_000_000, rounds: 5 })
+    }
+
+    fn header(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("operations_per_thread", self.operations.to_string()),
+            ("rounds", format!("{}, by turns; medians", self.rounds)),
+        ]
+    }
+}
+
+/// Million operations per second of a primitive, used by so many threads so often.
+type Measure = fn(usize, u64) -> Result<f64, LabError>;
+
+fn latches(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
+    let measures: [(String, Measure); 4] = [
+        (TestAndSet::NAME.into(), latch_rate::<TestAndSet>),
+        (Ticket::NAME.into(), latch_rate::<Ticket>),
+        (Mcs::NAME.into(), latch_rate::<Mcs>),
+        (StdMutex::NAME.into(), latch_rate::<StdMutex>),
+    ];
+    let panel = panel("Acquire, add one, release", &measures, settings, tell)?;
+    let kept = |name: &str| panel.at(name, settings.threads_max as f64) / panel.at(name, 1.0);
+    let sentence = format!(
+        "From 1 to {} threads, throughput becomes: test-and-set {:.2}, ticket {:.2}, MCS {:.2}, mutex {:.2} times.",
+        settings.threads_max,
+        kept("test-and-set"),
+        kept("ticket"),
+        kept("MCS"),
+        kept("mutex"),
+    );
+    let conditions = [kept("test-and-set") < 1.0, kept("mutex") < 1.0, kept("MCS") > kept("mutex")];
+    Ok(Drawn {
+        verdict: Verdict::of(&conditions, sentence),
+        panels: vec![panel],
+        settings: Sizes::of(settings).header(),
+    })
+}
+
+fn log(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
+    let measures: [(String, Measure); 5] = [
+        (Latched::<StdMutex>::name(), log_rate::<Latched<StdMutex>>),
+        (Latched::<TestAndSet>::name(), log_rate::<Latched<TestAndSet>>),
+        (Latched::<Mcs>::name(), log_rate::<Latched<Mcs>>),
+        (Consolidation::name(), log_rate::<Consolidation>),
+        (FetchAdd::name(), log_rate::<FetchAdd>),
+    ];
+    let panel = panel("Reservations", &measures, settings, tell)?;
+    let most = settings.threads_max as f64;
+    let rates: Vec<_> =
+        measures.iter().map(|(name, _)| format!("{name} {:.1}", panel.at(name, most))).collect();
+    let sentence = format!("Million reservations a second at {most} threads: {}.", rates.join(", "));
+    let rate = |name: &str| panel.at(name, most);
+    let conditions = [
+        rate("mutex") < rate("fetch-and-add"),
+        rate("mutex") < panel.at("mutex", 1.0) || most == 1.0,
+        rate("fetch-and-add") > rate("MCS"),
+    ];
+    Ok(Drawn {
+        verdict: Verdict::of(&conditions, sentence),
+        panels: vec![panel],
+        settings: Sizes::of(settings).header(),
+    })
+}
+
+fn panel(
+    title: &str,
+    measures: &[(String, Measure)],
+    settings: &Settings,
+    tell: Tell<'_>,
+) -> Result<Panel, LabError> {
+    let sizes = Sizes::of(settings);
+    let mut panel = Panel::new(title, Source::Measured, "threads", "million operations/s", Scale::Doubling);
+    for threads in settings.threads() {
+        let mut rates = vec![Vec::new(); measures.len()];
+        for round in 0..sizes.rounds {
+            tell(round as f64 / sizes.rounds as f64, &format!("{threads} threads"));
+            for ((_, measure), rates) in measures.iter().zip(&mut rates) {
+                rates.push(measure(threads, sizes.operations)?);
+            }
+        }
+        for ((name, _), rates) in measures.iter().zip(rates) {
+            panel.add(name, threads as f64, median(rates));
+        }
+    }
+    Ok(panel)
+}
+
+/// Million operations per second of `work` on all threads, from the first start to the last end.
+fn rate(threads: usize, operations: u64, work: impl Fn(usize) + Sync) -> f64 {
+    let barrier = Barrier::new(threads + 1);
+    let seconds = std::thread::scope(|scope| {
+        for me in 0..threads {
+            let (barrier, work) = (&barrier, &work);
+            scope.spawn(move || {
+                barrier.wait();
+                (0..operations).for_each(|_| work(me));
+                barrier.wait();
+            });
+        }
+        barrier.wait();
+        let begun = Instant::now();
+        barrier.wait();
+        begun.elapsed().as_secs_f64()
+    });
+    (threads as u64 * operations) as f64 / seconds / 1e6
+}
+
+fn latch_rate<L: Latch>(threads: usize, operations: u64) -> Result<f64, LabError> {
+    let (latch, sum) = (L::new(threads), AtomicU64::new(0));
+    let rate = rate(threads, operations, |me| latch.with(me, || sum.store(sum.load(Relaxed) + 1, Relaxed)));
+    match sum.into_inner() {
+        sum if sum == threads as u64 * operations => Ok(rate),
+        sum => {
+            Err(LabError::Wrong(format!("{}: {sum} increments of {}", L::NAME, threads as u64 * operations)))
+        }
+    }
+}
+
+fn log_rate<R: Reservation>(threads: usize, operations: u64) -> Result<f64, LabError> {
+    let log = R::new(threads);
+    let rate = rate(threads, operations, |me| _ = log.reserve(me, RECORD));
+    match log.position() {
+        end if end == threads as u64 * operations * RECORD => Ok(rate),
+        end => Err(LabError::Wrong(format!("{}: the log ends at {end}", R::name()))),
+    }
+}

@@ -1,0 +1,57 @@
+//! What a figure may be asked to vary: the seed, and how much time it takes.
+
+/// How to draw a figure. All random choices descend from `seed`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Where all randomness comes from.
+    pub seed: u64,
+    /// Small sizes: the whole laboratory in minutes. Shapes that need more than the processor's caches are not seen then.
+    pub quick: bool,
+    /// Threads of the largest measured run.
+    pub threads_max: usize,
+}
+
+impl Settings {
+    /// The sizes of the papers, on all processors of this machine.
+    pub fn full(seed: u64) -> Self {
+        let threads_max = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { seed, quick: false, threads_max }
+    }
+
+    /// Small sizes, on at most two processors.
+    pub fn quick(seed: u64) -> Self {
+        Self { quick: true, threads_max: Self::full(seed).threads_max.min(2), seed }
+    }
+
+    /// `quick` sizes or `full` ones.
+    pub fn pick<T>(&self, quick: T, full: T) -> T {
+        if self.quick { quick } else { full }
+    }
+
+    /// 1, 2, 4 … up to and including `threads_max`.
+    pub fn threads(&self) -> Vec<usize> {
+        let mut threads: Vec<_> =
+            std::iter::successors(Some(1), |n| Some(2 * n)).take_while(|&n| n < self.threads_max).collect();
+        threads.push(self.threads_max);
+        threads
+    }
+
+    /// The command that draws `figure` with these settings.
+    pub fn command(&self, figure: &str) -> String {
+        let quick = if self.quick { " --quick" } else { "" };
+        format!("foreshore lab {figure} --seed {} --threads {}{quick}", self.seed, self.threads_max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_double_up_to_the_machine() {
+        let threads = |threads_max| Settings { seed: 1, quick: false, threads_max }.threads();
+        assert_eq!(threads(1), [1]);
+        assert_eq!(threads(2), [1, 2]);
+        assert_eq!(threads(6), [1, 2, 4, 6]);
+    }
+}

@@ -1,0 +1,143 @@
+//! The B+-tree of OLFIT's experiments under six concurrency schemes: four-byte keys and values, nodes of a few cache
+//! lines, one layout, one search, one split. Only what a scheme does about other threads differs.
+//!
+//! Source: Cha et al. (VLDB 2001), §6. Differs: keys are unique; a node that becomes empty stays where it is (with
+//! inserts and deletes in balance there are next to none).
+//!
+//! ```
+//! use foreshore_lab::olfit::{Optimistic, Tree};
+//! use foreshore_lab::probe::Silent;
+//!
+//! let tree: Tree<Optimistic, 32> = Tree::with_room_for(1000);
+//! let mut worker = tree.worker(Silent);
+//! assert!((0..1000).all(|key| tree.insert(&mut worker, key, key + 1)));
+//! assert_eq!(tree.get(&mut worker, 41), Some(42));
+//! assert_eq!(tree.remove(&mut worker, 41), Some(42));
+//! assert_eq!(tree.check(), Ok(999));
+//! ```
+
+mod arena;
+mod check;
+mod coupling;
+mod epoch;
+mod latch;
+mod node;
+mod optimistic;
+mod versions;
+
+pub use arena::Worker;
+pub use coupling::{LockCoupling, No, TreeLatch};
+pub use node::{inner_max, leaf_max};
+pub use optimistic::Optimistic;
+pub use versions::{VersionsByNode, VersionsByTree};
+
+use crate::probe::{Probe, Silent};
+use arena::{Arena, NodeId};
+use crossbeam_utils::CachePadded;
+use epoch::Epochs;
+use std::marker::PhantomData;
+use std::sync::atomic::AtomicU32;
+
+/// Where every descent begins: the root, or the anchor above it.
+const ROOT: NodeId = 0;
+
+/// Where a probe sees the tree's latch.
+const TREE_LATCH_AT: u64 = 0;
+
+/// How threads on one tree keep out of each other's way.
+pub trait Scheme: Sized + Send + Sync + 'static {
+    /// Its name in the paper.
+    const NAME: &str;
+    /// Words that a node's header takes.
+    const HEADER: usize;
+    /// Is there a latch in each node?
+    const NODE_LATCHES: bool = false;
+    /// Is node 0 an anchor above the root, rather than the root?
+    const ANCHORED: bool = false;
+
+    /// Prepares the empty root.
+    fn init<P: Probe, const W: usize>(_tree: &Tree<Self, W>, _worker: &mut Worker<'_, P>) {}
+    /// See [`Tree::get`].
+    fn get<P: Probe, const W: usize>(
+        tree: &Tree<Self, W>,
+        worker: &mut Worker<'_, P>,
+        key: u32,
+    ) -> Option<u32>;
+    /// See [`Tree::insert`].
+    fn insert<P: Probe, const W: usize>(
+        tree: &Tree<Self, W>,
+        worker: &mut Worker<'_, P>,
+        key: u32,
+        value: u32,
+    ) -> bool;
+    /// See [`Tree::remove`].
+    fn remove<P: Probe, const W: usize>(
+        tree: &Tree<Self, W>,
+        worker: &mut Worker<'_, P>,
+        key: u32,
+    ) -> Option<u32>;
+}
+
+/// A B+-tree under scheme `S`, with nodes of `W` four-byte words.
+pub struct Tree<S: Scheme, const W: usize> {
+    arena: Arena<W>,
+    latch: CachePadded<AtomicU32>,
+    epochs: Epochs,
+    scheme: PhantomData<S>,
+}
+
+impl<S: Scheme, const W: usize> Tree<S, W> {
+    /// An empty tree with room for so many keys.
+    ///
+    /// Panics if nodes are too small for four children.
+    pub fn with_room_for(keys: usize) -> Self {
+        // Half full nodes, as sorted inserts leave them; and what threads keep for themselves, even after their end.
+        let leaves = keys / (Self::LEAF_MAX / 2) + 1;
+        let capacity = leaves + leaves / (Self::INNER_MAX / 2 - 1) + 150_000;
+        let reserved = if S::ANCHORED { 2 } else { 1 };
+        let tree = Self {
+            arena: Arena::new(capacity, reserved),
+            latch: CachePadded::new(AtomicU32::new(0)),
+            epochs: Epochs::new(),
+            scheme: PhantomData,
+        };
+        let mut worker = tree.worker(Silent);
+        if S::ANCHORED {
+            tree.init_inner(&mut worker, ROOT, 1, 1);
+        }
+        S::init(&tree, &mut worker);
+        drop(worker);
+        tree
+    }
+
+    /// A thread's access; `probe` sees what the thread does.
+    pub fn worker<P: Probe>(&self, probe: P) -> Worker<'_, P> {
+        Worker::new(&self.epochs, probe)
+    }
+
+    /// The value of `key`.
+    #[inline]
+    pub fn get<P: Probe>(&self, worker: &mut Worker<'_, P>, key: u32) -> Option<u32> {
+        S::get(self, worker, key)
+    }
+
+    /// Inserts `key`, below `u32::MAX`, unless it is there; was it absent?
+    ///
+    /// Panics if the tree has no room for it.
+    #[inline]
+    pub fn insert<P: Probe>(&self, worker: &mut Worker<'_, P>, key: u32, value: u32) -> bool {
+        debug_assert!(key < u32::MAX, "the greatest key stands for no bound");
+        S::insert(self, worker, key, value)
+    }
+
+    /// Removes `key`; returns its value.
+    #[inline]
+    pub fn remove<P: Probe>(&self, worker: &mut Worker<'_, P>, key: u32) -> Option<u32> {
+        S::remove(self, worker, key)
+    }
+
+    /// Memory of the nodes taken so far.
+    pub fn bytes(&self) -> u64 {
+        self.arena.bytes()
+    }
+}

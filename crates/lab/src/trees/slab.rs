@@ -1,0 +1,93 @@
+//! Nodes of equal size in one growing array of words; a node is named by its number.
+
+use crate::probe::Probe;
+
+/// The number of a node.
+pub type NodeId = u32;
+
+/// All nodes of a tree.
+#[derive(Clone, Debug)]
+pub struct Slab {
+    words: Vec<u32>,
+    per_node: usize,
+    /// What a probe is told the first node's address is.
+    base: u64,
+    free: Vec<NodeId>,
+}
+
+impl Slab {
+    /// Nodes of `per_node` words, at `base` for the probe.
+    pub fn new(per_node: usize, base: u64) -> Self {
+        Self { words: Vec::new(), per_node, base, free: Vec::new() }
+    }
+
+    /// A node of zeros.
+    pub fn allocate(&mut self) -> NodeId {
+        if let Some(node) = self.free.pop() {
+            self.words[node as usize * self.per_node..][..self.per_node].fill(0);
+            return node;
+        }
+        let node = self.words.len() / self.per_node;
+        self.words.resize((node + 1) * self.per_node, 0);
+        u32::try_from(node).expect("fewer than 2^32 nodes")
+    }
+
+    /// Gives a node back.
+    pub fn free(&mut self, node: NodeId) {
+        self.free.push(node);
+    }
+
+    #[inline(always)]
+    fn address(&self, node: NodeId, at: usize) -> u64 {
+        self.base + 4 * (u64::from(node) * self.per_node as u64 + at as u64)
+    }
+
+    #[inline(always)]
+    pub fn load<P: Probe>(&self, node: NodeId, at: usize, probe: &mut P) -> u32 {
+        probe.load(self.address(node, at));
+        self.words[node as usize * self.per_node + at]
+    }
+
+    #[inline(always)]
+    pub fn store<P: Probe>(&mut self, node: NodeId, at: usize, word: u32, probe: &mut P) {
+        probe.store(self.address(node, at));
+        self.words[node as usize * self.per_node + at] = word;
+    }
+
+    /// Moves words `from..from + count` of a node to `to` in the same node; they may overlap.
+    pub fn shift<P: Probe>(&mut self, node: NodeId, from: usize, to: usize, count: usize, probe: &mut P) {
+        self.copy((node, from), (node, to), count, probe);
+    }
+
+    /// Copies words between places in nodes; within a node they may overlap.
+    pub fn copy<P: Probe>(
+        &mut self,
+        from: (NodeId, usize),
+        to: (NodeId, usize),
+        count: usize,
+        probe: &mut P,
+    ) {
+        for at in 0..count {
+            probe.load(self.address(from.0, from.1 + at));
+            probe.store(self.address(to.0, to.1 + at));
+        }
+        let [from, to] = [from, to].map(|(node, at)| node as usize * self.per_node + at);
+        self.words.copy_within(from..from + count, to);
+    }
+
+    /// Asks for words `from..from + count` of a node ahead of their use.
+    #[inline(always)]
+    pub fn prefetch<P: Probe>(&self, node: NodeId, from: usize, count: usize, probe: &mut P) {
+        for at in (from..from + count).step_by(16) {
+            probe.prefetch(self.address(node, at));
+        }
+        if let Some(word) = self.words.get(node as usize * self.per_node + from) {
+            foreshore_base::prefetch::prefetch_lines(word, 4 * count);
+        }
+    }
+
+    /// Bytes of all nodes.
+    pub fn bytes(&self) -> u64 {
+        4 * self.words.len() as u64
+    }
+}
