@@ -2,7 +2,7 @@
 //!
 //! Threads take nodes in chunks, so that the counter that hands them out is no contended line (OLFIT §6, memory pools).
 
-use crate::olfit::epoch::{Epochs, Grave};
+use crate::olfit::epoch::{Epochs, Seat};
 use crate::probe::Probe;
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -64,35 +64,33 @@ pub struct Worker<'t, P> {
     /// Sees every access of this thread.
     pub probe: P,
     pub(super) epochs: &'t Epochs,
-    pub(super) slot: usize,
-    grave: Grave,
-    chunk: std::ops::Range<NodeId>,
+    pub(super) seat: Seat,
 }
 
 impl<'t, P: Probe> Worker<'t, P> {
     pub(super) fn new(epochs: &'t Epochs, probe: P) -> Self {
-        Self { probe, epochs, slot: epochs.enter(), grave: Grave::default(), chunk: 0..0 }
+        Self { probe, epochs, seat: epochs.enter() }
     }
 
     /// A node that nobody else can reach.
     pub(super) fn allocate<const W: usize>(&mut self, arena: &Arena<W>) -> NodeId {
-        if let Some(node) = self.grave.reusable() {
+        if let Some(node) = self.seat.grave.reusable() {
             return node;
         }
-        if self.chunk.is_empty() {
-            self.chunk = arena.chunk();
+        if self.seat.chunk.is_empty() {
+            self.seat.chunk = arena.chunk();
         }
-        self.chunk.next().expect("a chunk has nodes")
+        self.seat.chunk.next().expect("a chunk has nodes")
     }
 
     /// Gives up a node to which no pointer leads any more, though readers may still stand on it.
     pub(super) fn retire(&mut self, node: NodeId) {
-        self.grave.bury(node, self.epochs, &mut self.probe);
+        self.seat.grave.bury(node, self.epochs, &mut self.probe);
     }
 }
 
 impl<P> Drop for Worker<'_, P> {
     fn drop(&mut self) {
-        self.epochs.leave(self.slot);
+        self.epochs.leave(std::mem::take(&mut self.seat));
     }
 }

@@ -9,6 +9,7 @@ use crate::olfit::arena::NodeId;
 use crate::probe::Probe;
 use crossbeam_utils::CachePadded;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::*, fence};
 
@@ -27,7 +28,18 @@ const SLOTS_AT: u64 = 4096;
 pub struct Epochs {
     now: CachePadded<AtomicU64>,
     shown: Box<[CachePadded<AtomicU64>]>,
-    free: Mutex<Vec<usize>>,
+    free: Mutex<Vec<Seat>>,
+}
+
+/// A thread's line, and what the thread that had it before left: nodes that it never used, and those that it unlinked.
+#[derive(Default)]
+pub struct Seat {
+    /// Which line.
+    pub slot: usize,
+    /// Unlinked nodes.
+    pub grave: Grave,
+    /// Unused nodes.
+    pub chunk: Range<NodeId>,
 }
 
 impl Epochs {
@@ -35,22 +47,22 @@ impl Epochs {
         Self {
             now: CachePadded::new(AtomicU64::new(1)),
             shown: (0..WORKERS_MAX).map(|_| CachePadded::new(AtomicU64::new(IDLE))).collect(),
-            free: Mutex::new((0..WORKERS_MAX).rev().collect()),
+            free: Mutex::new((0..WORKERS_MAX).rev().map(|slot| Seat { slot, ..Seat::default() }).collect()),
         }
     }
 
-    /// A line for a thread.
+    /// A line for a thread: the one given back last, so that what was left there is used again.
     ///
     /// Panics if [`WORKERS_MAX`] threads have one.
-    pub fn enter(&self) -> usize {
+    pub fn enter(&self) -> Seat {
         let mut free = self.free.lock().expect("nobody panics with it");
         free.pop().expect("more than 256 workers on one tree")
     }
 
     /// Gives the line back.
-    pub fn leave(&self, slot: usize) {
-        self.shown[slot].store(IDLE, Release);
-        self.free.lock().expect("nobody panics with it").push(slot);
+    pub fn leave(&self, seat: Seat) {
+        self.shown[seat.slot].store(IDLE, Release);
+        self.free.lock().expect("nobody panics with it").push(seat);
     }
 
     /// An operation begins.
@@ -126,7 +138,7 @@ mod tests {
     #[test]
     fn nothing_is_reused_under_a_reader() {
         let epochs = Epochs::new();
-        let (reader, _writer) = (epochs.enter(), epochs.enter());
+        let (reader, _writer) = (epochs.enter().slot, epochs.enter());
         let mut grave = Grave::default();
         epochs.pin(reader, &mut Silent);
         (0..200).for_each(|node| grave.bury(node, &epochs, &mut Silent));

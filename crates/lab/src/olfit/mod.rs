@@ -91,9 +91,9 @@ impl<S: Scheme, const W: usize> Tree<S, W> {
     ///
     /// Panics if nodes are too small for four children.
     pub fn with_room_for(keys: usize) -> Self {
-        // Half full nodes, as sorted inserts leave them; and what threads keep for themselves, even after their end.
+        // Half full nodes, as sorted inserts leave them; and what threads keep for themselves.
         let leaves = keys / (Self::LEAF_MAX / 2) + 1;
-        let capacity = leaves + leaves / (Self::INNER_MAX / 2 - 1) + 150_000;
+        let capacity = leaves + leaves / (Self::INNER_MAX / 2 - 1) + 40_000;
         let reserved = if S::ANCHORED { 2 } else { 1 };
         let tree = Self {
             arena: Arena::new(capacity, reserved),

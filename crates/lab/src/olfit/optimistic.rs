@@ -46,9 +46,9 @@ impl Scheme for Optimistic {
         worker: &mut Worker<'_, P>,
         key: u32,
     ) -> Option<u32> {
-        worker.epochs.pin(worker.slot, &mut worker.probe);
+        worker.epochs.pin(worker.seat.slot, &mut worker.probe);
         let value = tree.get_validated(worker, key);
-        worker.epochs.unpin(worker.slot, &mut worker.probe);
+        worker.epochs.unpin(worker.seat.slot, &mut worker.probe);
         value
     }
 
@@ -58,7 +58,7 @@ impl Scheme for Optimistic {
         key: u32,
         value: u32,
     ) -> bool {
-        worker.epochs.pin(worker.slot, &mut worker.probe);
+        worker.epochs.pin(worker.seat.slot, &mut worker.probe);
         let mut path = [ROOT; LEVELS_MAX];
         let leaf = tree.latched_at(worker, key, 0, &mut path);
         let (_, count) = tree.size(worker, leaf);
@@ -68,7 +68,7 @@ impl Scheme for Optimistic {
         } else {
             tree.unlatch(worker, leaf);
         }
-        worker.epochs.unpin(worker.slot, &mut worker.probe);
+        worker.epochs.unpin(worker.seat.slot, &mut worker.probe);
         place.is_err()
     }
 
@@ -77,7 +77,7 @@ impl Scheme for Optimistic {
         worker: &mut Worker<'_, P>,
         key: u32,
     ) -> Option<u32> {
-        worker.epochs.pin(worker.slot, &mut worker.probe);
+        worker.epochs.pin(worker.seat.slot, &mut worker.probe);
         let leaf = tree.latched_at(worker, key, 0, &mut [ROOT; LEVELS_MAX]);
         let (_, count) = tree.size(worker, leaf);
         let value = tree.find(worker, leaf, count, key).ok().map(|slot| {
@@ -86,7 +86,7 @@ impl Scheme for Optimistic {
             value
         });
         tree.unlatch(worker, leaf);
-        worker.epochs.unpin(worker.slot, &mut worker.probe);
+        worker.epochs.unpin(worker.seat.slot, &mut worker.probe);
         value
     }
 }

@@ -136,11 +136,11 @@ impl<S: Scheme, const W: usize> Tree<S, W> {
     }
 
     fn get_version<P: Probe>(&self, worker: &mut Worker<'_, P>, key: u32) -> Option<u32> {
-        worker.epochs.pin(worker.slot, &mut worker.probe);
+        worker.epochs.pin(worker.seat.slot, &mut worker.probe);
         let (_, leaf) = self.descend_versions(worker, key);
         let (_, count) = self.size(worker, leaf);
         let value = self.find(worker, leaf, count, key).ok().map(|slot| self.value(worker, leaf, slot));
-        worker.epochs.unpin(worker.slot, &mut worker.probe);
+        worker.epochs.unpin(worker.seat.slot, &mut worker.probe);
         value
     }
 
@@ -174,7 +174,7 @@ impl<S: Scheme, const W: usize> Tree<S, W> {
     }
 
     fn insert_version<P: Probe>(&self, worker: &mut Worker<'_, P>, key: u32, value: u32) -> bool {
-        worker.epochs.pin(worker.slot, &mut worker.probe);
+        worker.epochs.pin(worker.seat.slot, &mut worker.probe);
         let place = self.place(worker, key);
         let (_, count) = self.size(worker, place.leaf);
         let inserted = match self.find(worker, place.leaf, count, key) {
@@ -189,12 +189,12 @@ impl<S: Scheme, const W: usize> Tree<S, W> {
         };
         self.unlatch_version(worker, place.parent);
         let inserted = inserted.unwrap_or_else(|| self.insert_version_splitting(worker, key, value));
-        worker.epochs.unpin(worker.slot, &mut worker.probe);
+        worker.epochs.unpin(worker.seat.slot, &mut worker.probe);
         inserted
     }
 
     fn remove_version<P: Probe>(&self, worker: &mut Worker<'_, P>, key: u32) -> Option<u32> {
-        worker.epochs.pin(worker.slot, &mut worker.probe);
+        worker.epochs.pin(worker.seat.slot, &mut worker.probe);
         let place = self.place(worker, key);
         let (_, count) = self.size(worker, place.leaf);
         let removed = self.find(worker, place.leaf, count, key).ok().map(|at| {
@@ -203,7 +203,7 @@ impl<S: Scheme, const W: usize> Tree<S, W> {
             value
         });
         self.unlatch_version(worker, place.parent);
-        worker.epochs.unpin(worker.slot, &mut worker.probe);
+        worker.epochs.unpin(worker.seat.slot, &mut worker.probe);
         removed
     }
 
