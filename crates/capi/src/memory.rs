@@ -121,10 +121,10 @@ pub unsafe fn array<'a, T>(first: *const T, count: usize, name: &str) -> Result<
     }
 }
 
-/// As [`array`], to be changed.
+/// As [`array()`], to be changed.
 ///
 /// # Safety
-/// As [`array`].
+/// As [`array()`].
 pub unsafe fn array_mut<'a, T>(first: *mut T, count: usize, name: &str) -> Result<&'a mut [T], Failure> {
     match (first.is_null(), count) {
         (_, 0) => Ok(&mut []),

@@ -137,7 +137,13 @@ fn damage_is_an_error_or_harmless() {
             Err(e) => {
                 let kind = format!("{e:?}").split([' ', '{', '(']).next().unwrap().to_string();
                 assert!(
-                    matches!(e, Error::Corrupt { .. } | Error::Incompatible { .. } | Error::Io { .. }),
+                    matches!(
+                        e,
+                        Error::Corrupt { .. }
+                            | Error::Incompatible { .. }
+                            | Error::OtherFormat { .. }
+                            | Error::Io { .. }
+                    ),
                     "{what}: {e:?}"
                 );
                 *errors.entry(kind).or_default() += 1;
