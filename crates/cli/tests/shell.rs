@@ -32,7 +32,7 @@ fn what_a_script_writes_is_there() {
         "3\n1\n0\n"
     );
     script(&shell, 0, "drop empty\n");
-    assert_eq!(shell.json(&["tables"]), [json!({"table": "ports", "key": null})]);
+    assert_eq!(shell.json(&["tables"]), [json!({"table": "ports", "key": null, "index": "bplus"})]);
 }
 
 #[test]
