@@ -25,8 +25,10 @@ pub struct Client {
 pub struct Told {
     /// CLIENT SETNAME.
     pub name: String,
-    /// CLIENT SETINFO LIB-NAME and LIB-VER.
-    pub library: (String, String),
+    /// CLIENT SETINFO LIB-NAME.
+    pub library_name: String,
+    /// CLIENT SETINFO LIB-VER.
+    pub library_version: String,
     /// The table its commands mean.
     pub table: String,
     /// Is it between MULTI and EXEC, or between KV.BEGIN and its end?
@@ -53,8 +55,8 @@ impl Client {
             if told.in_transaction { "x" } else { "N" },
             told.table,
             told.protocol,
-            told.library.0,
-            told.library.1,
+            told.library_name,
+            told.library_version,
             told.command,
             self.home,
         )
@@ -78,7 +80,8 @@ impl Clients {
         let now = Instant::now();
         let told = Told {
             name: String::new(),
-            library: Default::default(),
+            library_name: String::new(),
+            library_version: String::new(),
             table: table.to_owned(),
             in_transaction: false,
             protocol: 2,
