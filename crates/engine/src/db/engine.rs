@@ -1,5 +1,7 @@
 //! One open database: its parts, its tables, its checkpoints, its end.
 
+use crate::blob::VALUE_BYTES_MAX;
+use crate::db::backup::InUse;
 use crate::db::catalog::{self, CATALOG};
 use crate::db::index::{Index, TableOptions};
 use crate::db::meta::{self, Meta};
@@ -14,8 +16,8 @@ use crate::recovery::{self, Recovered};
 use crate::tree::{Core, Intent, PATIENCE, Tree, TreeIndex};
 use crate::txn::Txn;
 use crate::waits::Wait;
-use foreshore_base::sync::AtomicBool;
 use foreshore_base::sync::Ordering::Relaxed;
+use foreshore_base::sync::{AtomicBool, AtomicU32};
 use foreshore_base::{Lsn, PageId, TableId};
 use foreshore_io::{LockError, Vfs};
 use parking_lot::Mutex;
@@ -31,6 +33,9 @@ pub(crate) struct Engine {
     catalog: Arc<Tree>,
     /// Existing tables that were opened; its mutex also serialises creating and dropping tables.
     tables: Mutex<Tables>,
+    next_id: AtomicU32,
+    /// Tables get their hidden ones, for large values, one at a time.
+    making_chunks: Mutex<()>,
     options: Builder,
     vfs: Arc<dyn Vfs>,
     /// Transactions that have prepared, by their global ids.
@@ -45,7 +50,6 @@ pub(crate) struct Engine {
 
 struct Tables {
     by_name: BTreeMap<String, Arc<Tree>>,
-    next_id: u32,
 }
 
 /// What opening took.
@@ -85,7 +89,9 @@ impl Engine {
             upkeep: Upkeep::start(core.clone(), directory, &options, redo_lsn),
             core,
             catalog: catalog.expect("recovery opens or creates the catalog"),
-            tables: Mutex::new(Tables { by_name, next_id }),
+            tables: Mutex::new(Tables { by_name }),
+            next_id: AtomicU32::new(next_id),
+            making_chunks: Mutex::new(()),
             options,
             vfs,
             prepared: Mutex::new(prepared),
@@ -122,16 +128,39 @@ impl Engine {
         if let Some(tree) = tables.by_name.get(name) {
             return Ok(tree.clone());
         }
-        let id = TableId(tables.next_id);
-        tables.next_id += 1;
+        let id = self.fresh_table_id();
         let index = options.index.unwrap_or(self.options.index);
         let tree = Arc::new(create_tree(&self.core, id, name.to_string(), index)?);
         // The row is what makes the table exist: a crash before it leaves a leaf that the next open frees.
-        let row = catalog::Row { id, index }.encode();
+        let row = catalog::Row { id, index, chunks: None }.encode();
         let row = self.catalog.autocommit(name.as_bytes(), Intent::Put(&row), PATIENCE)?;
         self.acknowledge(row.expect("a put is always done"), self.options.durability)?;
         tables.by_name.insert(name.to_string(), tree.clone());
         Ok(tree)
+    }
+
+    /// Gives `tree` its hidden table, before its first large value, of `len` bytes. Nobody waits for that to be durable:
+    /// what is written there comes later in the log.
+    pub fn make_chunks(&self, tree: &Arc<Tree>, len: usize) -> Result<()> {
+        if tree.chunks.get().is_some() || len > VALUE_BYTES_MAX {
+            return Ok(()); // what is too large will be refused
+        }
+        // It cannot be dropped meanwhile, and come back by the row that is put here.
+        let _in_use = InUse::new(tree)?;
+        let _one_at_a_time = self.making_chunks.lock();
+        if tree.chunks.get().is_some() {
+            return Ok(());
+        }
+        let id = self.fresh_table_id();
+        let index = create_index(&self.core, id, Index::default())?;
+        let row = catalog::Row { id: tree.id, index: tree.index_kind(), chunks: Some(id) }.encode();
+        self.catalog.autocommit(tree.name.as_bytes(), Intent::Put(&row), PATIENCE)?;
+        tree.chunks.get_or_init(|| Arc::new(Tree::of_chunks(self.core.clone(), id, &tree.name, index)));
+        Ok(())
+    }
+
+    fn fresh_table_id(&self) -> TableId {
+        TableId(self.next_id.fetch_add(1, Relaxed))
     }
 
     pub fn tables(&self) -> Result<Vec<String>> {
@@ -149,8 +178,10 @@ impl Engine {
             self.acknowledge(row, Durability::Sync)?;
         }
         tables.by_name.remove(name);
-        tree.mark_dropped();
-        tree.free_leaves()?;
+        for tree in std::iter::once(&tree).chain(tree.chunks.get()) {
+            tree.mark_dropped();
+            tree.free_leaves()?;
+        }
         Ok(true)
     }
 
@@ -217,8 +248,9 @@ impl Engine {
         let mut report = CheckReport::default();
         let mut leaves = 0;
         for tree in trees {
-            let table = tree.check()?;
-            leaves += table.leaves;
+            let mut table = tree.check()?;
+            tree.check_large(&mut table)?;
+            leaves += table.leaves + table.large_leaves;
             report.tables.push(table);
         }
         report.stray_pages = self.core.pool.stats().pages.saturating_sub(leaves);
@@ -310,7 +342,8 @@ impl Drop for Engine {
 }
 
 fn index_stats(tree: &Tree) -> IndexStats {
-    IndexStats { table: tree.name.clone(), index: tree.index_kind(), bytes: tree.index_bytes() }
+    let bytes = tree.index_bytes() + tree.chunks.get().map_or(0, |chunks| chunks.index_bytes());
+    IndexStats { table: tree.name.clone(), index: tree.index_kind(), bytes }
 }
 
 fn lock(vfs: &dyn Vfs) -> Result<Box<dyn Send + Sync>> {
@@ -320,8 +353,14 @@ fn lock(vfs: &dyn Vfs) -> Result<Box<dyn Send + Sync>> {
     })
 }
 
-/// A new table: one empty leaf over the whole key space, logged.
+/// A new table.
 pub(crate) fn create_tree(core: &Arc<Core>, id: TableId, name: String, index: Index) -> Result<Tree> {
+    let index = create_index(core, id, index)?;
+    Ok(Tree::new(core.clone(), id, name, index))
+}
+
+/// A new table's index, and its leaf: an empty one over the whole key space, logged.
+fn create_index(core: &Core, id: TableId, index: Index) -> Result<TreeIndex> {
     let fresh = core.pool.allocate()?;
     core.log.room()?;
     let latch = fresh.page().latch().exclusive();
@@ -334,5 +373,5 @@ pub(crate) fn create_tree(core: &Arc<Core>, id: TableId, name: String, index: In
     drop(latch);
     let index = TreeIndex::bulk_load(index, [([], page.0)], 1.0);
     core.append(record, &change);
-    Ok(Tree::new(core.clone(), id, name, index))
+    Ok(index)
 }

@@ -120,10 +120,17 @@ impl ByteTable {
 
     #[inline]
     fn write(&self, key: &[u8], intent: Intent<'_>) -> Result<bool> {
+        self.make_room(intent.value().len())?;
         match self.tree.autocommit(key, intent, self.lock_timeout)? {
             Some(end) => self.engine.acknowledge(end, self.durability).map(|()| true),
             None => Ok(false),
         }
+    }
+
+    /// To be called before a value of this length is written: a large one needs a place for its chunks.
+    #[inline]
+    pub(crate) fn make_room(&self, len: usize) -> Result<()> {
+        if self.tree.is_large(len) { self.engine.make_chunks(&self.tree, len) } else { Ok(()) }
     }
 
     /// The view of a call that is no part of a transaction: what is committed.
@@ -192,7 +199,7 @@ impl ByteTable {
         &self,
         rows: impl IntoIterator<Item = (K, V)>,
     ) -> Result<u64> {
-        let (count, lsn) = self.tree.bulk_load(rows)?;
+        let (count, lsn) = self.tree.bulk_load(rows, |len| self.make_room(len))?;
         self.engine.acknowledge(lsn, self.durability)?;
         Ok(count)
     }

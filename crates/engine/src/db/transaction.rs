@@ -336,7 +336,10 @@ impl TransactionBytes<'_> {
     }
 
     fn write(&self, key: &[u8], intent: Intent<'_>) -> Result<bool> {
-        self.work(|txn| self.table.tree.write(txn, key, intent))
+        self.work(|txn| {
+            self.table.make_room(intent.value().len())?;
+            self.table.tree.write(txn, key, intent)
+        })
     }
 
     /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. The iterator survives what the transaction writes
