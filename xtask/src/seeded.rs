@@ -98,7 +98,7 @@ const BUGS: &[Bug] = &[
     HISTORIES.bug("txn_image_dropped_early", "serializable_histories_have_a_serial_order", LONG),
     HISTORY_CRASHES.bug("txn_reader_acknowledged_early", "a_reader_waits_for_what_it_read", LONG),
     HISTORY_CRASHES.bug("txn_prepared_unlocked", "prepared_transactions_keep_their_locks", LONG),
-    CRASH.bug("blob_lives_before_commit", "every_crash_point_recovers", CI),
+    LARGE.bug("blob_lives_before_commit", "a_crash_anywhere_leaves_one_value_and_nothing_else", CI),
     LARGE.bug("blob_replaced_unmarked", "behaves_like_a_map", LONG),
     LARGE.bug("blob_reaped_early", "snapshots_keep_what_they_see", LONG),
     LARGE.bug("blob_reaped_for_another", "a_mark_taken_back_is_not_the_next_one", LONG),
@@ -129,7 +129,6 @@ const ENGINE: Build = Build { checker: "", test_args: "-p foreshore --lib" };
 const DEMO: Build = Build { checker: "", test_args: "-p foreshore-cli --test demo" };
 const HISTORIES: Build = Build { checker: "", test_args: "-p foreshore --test serializable" };
 const HISTORY_CRASHES: Build = Build { checker: "", test_args: "-p foreshore --test serializable_crash" };
-const CRASH: Build = Build { checker: "", test_args: "-p foreshore --test crash" };
 const LARGE: Build = Build { checker: "", test_args: "-p foreshore --test large" };
 const BACKUP: Build = Build { checker: "", test_args: "-p foreshore --test backup" };
 const TPCC: Build = Build { checker: "", test_args: "-p foreshore-workloads --test tpcc" };

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Rng, env, tiny};
 use foreshore::{ByteTable, CheckReport, Database, Durability, Error, Isolation, TransactionOptions};
-use foreshore_io::SimDisk;
+use foreshore_io::{SimDisk, sim::Crash};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -385,6 +385,50 @@ fn transactions_wait_for_large_rows_as_for_others() {
     });
     assert_eq!(table.get(b"k").unwrap(), Some(bytes(3, 30_000)));
     assert_eq!(large_values(&db), 1);
+}
+
+/// A crash at any I/O leaves the value as it was before or after a write, and no chunk that belongs to nobody; what was
+/// marked is reaped by the next life.
+#[test]
+fn a_crash_anywhere_leaves_one_value_and_nothing_else() {
+    let seed = env("FORESHORE_SEED", 1);
+    let lens = [3_000, 12_000, 1_500, 200, 9_000];
+    let write = |disk: &SimDisk, begun: &mut usize, done: &mut usize| {
+        let db = tiny().open_on(Arc::new(disk.clone()))?;
+        let table = db.byte_table("t")?;
+        for (version, len) in lens.into_iter().enumerate() {
+            *begun = version + 1;
+            table.put(b"k", &bytes(version as u64, len))?;
+            if version == 2 {
+                db.checkpoint()?;
+            }
+            if !disk.is_crashed() {
+                *done = version + 1;
+            }
+        }
+        db.close()
+    };
+    let whole = SimDisk::new(seed);
+    write(&whole, &mut 0, &mut 0).unwrap();
+    for at in 1..=whole.events() {
+        for kind in [Crash::PowerLoss, Crash::ProcessKill] {
+            let what = format!("seed {seed}, event {at}, {kind:?}");
+            let disk = SimDisk::new(seed);
+            disk.crash_at(at);
+            let (mut begun, mut done) = (0, 0);
+            let _ = write(&disk, &mut begun, &mut done); // fails by the crash
+            let disk = disk.after_crash(kind, seed ^ at);
+            let db = tiny().open_on(Arc::new(disk)).unwrap_or_else(|e| panic!("{what}: {e}"));
+            let table = db.byte_table("t").unwrap();
+            settle(&db);
+            let large = large_values(&db);
+            let found = table.get(b"k").unwrap();
+            let versions: Vec<_> =
+                (done..=begun).map(|n| Some(bytes(n.checked_sub(1)? as u64, lens[n - 1]))).collect();
+            assert!(versions.contains(&found), "{what}: none of the versions {done} to {begun}");
+            assert_eq!(large, u64::from(found.is_some_and(|value| value.len() > WHOLE)), "{what}");
+        }
+    }
 }
 
 /// 64 MiB in one value, through a cache of 256 KiB.

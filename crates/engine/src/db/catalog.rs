@@ -43,7 +43,10 @@ impl Row {
             [code] => (code, None),
             [code, a, b, c, d] => (code, Some(TableId(u32::from_le_bytes([a, b, c, d])))),
             _ => {
-                return Err(wrong(format!("a row of {} bytes; perhaps a newer version made it", bytes.len())));
+                return Err(wrong(format!(
+                    "a row of {} bytes; perhaps a newer version made it",
+                    bytes.len()
+                )));
             }
         };
         let index = Index::of_code(code)
