@@ -392,7 +392,7 @@ fn transactions_wait_for_large_rows_as_for_others() {
 #[test]
 fn a_crash_anywhere_leaves_one_value_and_nothing_else() {
     let seed = env("FORESHORE_SEED", 1);
-    let lens = [3_000, 12_000, 1_500, 200, 9_000];
+    let lens = [3_000, 40_000, 1_500, 200, 9_000];
     let write = |disk: &SimDisk, begun: &mut usize, done: &mut usize| {
         let db = tiny().open_on(Arc::new(disk.clone()))?;
         let table = db.byte_table("t")?;

@@ -15,7 +15,8 @@ impl Tree {
     /// Errors: [`Error::Corrupt`] names the value that is not whole, used twice, or both in use and marked.
     pub(crate) fn check_large(&self, report: &mut TableReport) -> Result<()> {
         let Some(chunks) = self.chunks.get() else { return Ok(()) };
-        report.large_leaves = chunks.check()?.leaves;
+        let shape = chunks.check()?;
+        (report.large_leaves, report.large_used_bytes) = (shape.leaves, shape.used_bytes);
         let found = chunks.ids()?;
         let used = self.check_references(report)?;
         for (id, marked) in found {
@@ -129,5 +130,84 @@ impl Tree {
             let Some(high) = copy.high_fence() else { return Ok(()) };
             at = high.to_vec();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::blob::unmark_used;
+    use crate::db::Database;
+    use crate::tree::{Intent, PATIENCE};
+    use std::sync::Arc;
+
+    /// A table with one large value, and its reference.
+    fn one_value() -> (Database, Arc<Tree>, Reference) {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        table.put(b"k", &[7; 20_000]).unwrap();
+        let tree = table.tree.clone();
+        let reference = Reference::of(&tree.newest(b"k").unwrap().unwrap());
+        (db, tree, reference)
+    }
+
+    fn checked(tree: &Tree) -> Result<TableReport> {
+        let mut report = TableReport::default();
+        tree.check_large(&mut report).map(|()| report)
+    }
+
+    #[track_caller]
+    fn is_damaged(tree: &Tree, how: &str) {
+        let error = checked(tree).unwrap_err().to_string();
+        assert!(error.contains(how), "{error}");
+    }
+
+    #[test]
+    fn damage_is_named() {
+        let (_db, tree, reference) = one_value();
+        let (chunks, id) = (tree.chunks().unwrap(), reference.id);
+        assert_eq!(checked(&tree).unwrap().large_bytes, 20_000);
+        let second = id.chunk_key(2);
+        let mut chunk = Vec::new();
+        assert!(chunks.append_newest(&second, &mut chunk).unwrap());
+        chunks.put_unversioned(&second, &chunk[1..]).unwrap();
+        is_damaged(&tree, "its chunks have 19999 bytes of 20000");
+        chunk[9] += 1;
+        chunks.put_unversioned(&second, &chunk).unwrap();
+        is_damaged(&tree, "its checksum is wrong");
+        chunks.remove_unversioned(&second).unwrap();
+        is_damaged(&tree, "its chunk 2 is missing");
+        let mut value = Vec::new();
+        let read = tree.get(&tree.core().txns.latest(), b"k", &mut value);
+        assert!(matches!(read, Err(Error::Corrupt { .. })), "a reader is told, too");
+    }
+
+    #[test]
+    fn a_value_used_twice_is_damage() {
+        let (_db, tree, _) = one_value();
+        let cell = tree.newest(b"k").unwrap().unwrap();
+        tree.put_unversioned(b"another", &cell).unwrap();
+        is_damaged(&tree, "two rows refer to it");
+    }
+
+    #[test]
+    fn a_value_that_belongs_to_no_row_is_counted() {
+        let (_db, tree, _) = one_value();
+        tree.remove_unversioned(b"k").unwrap();
+        let report = checked(&tree).unwrap();
+        assert_eq!((report.large_values, report.large_dead, report.large_stray), (0, 0, 1));
+    }
+
+    /// Leaves of different ages may hold both the reference and the mark; the value is then kept.
+    #[test]
+    fn a_value_in_use_loses_its_mark_when_leaves_are_all_there_is() {
+        let (db, tree, reference) = one_value();
+        tree.chunks().unwrap().put_unversioned(&reference.id.mark_key(), &10u32.to_le_bytes()).unwrap();
+        is_damaged(&tree, "it is in use, and marked for removal");
+        unmark_used(&tree).unwrap();
+        assert_eq!(checked(&tree).unwrap().large_values, 1);
+        tree.autocommit(b"k", Intent::Remove, PATIENCE).unwrap();
+        assert_eq!(checked(&tree).unwrap().large_leaves, 1, "and it can be removed as any other");
+        drop(db);
     }
 }

@@ -39,7 +39,7 @@ mod read;
 mod reap;
 mod write;
 
-pub(crate) use reap::{reap, reap_leftovers};
+pub(crate) use reap::{reap, reap_leftovers, unmark_used};
 
 use crate::error::{Error, Result};
 use crate::leaf::Limits;

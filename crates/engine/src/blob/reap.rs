@@ -4,7 +4,7 @@
 //! ended. When no snapshot is older than its end, the blob's mark tells what became of it. Everything here commits by
 //! itself, in an order that may be broken off anywhere: the mark goes last.
 
-use super::{BlobId, Part};
+use super::{BlobId, Part, Reference};
 use crate::error::{Error, Result};
 use crate::lock::Owner;
 use crate::tree::Tree;
@@ -44,6 +44,18 @@ fn count(id: BlobId, mark: &[u8]) -> Result<u32> {
     bytes
         .map(u32::from_le_bytes)
         .map_err(|_| Error::corrupt(format!("the mark of large value {}", id.0), "it is no number"))
+}
+
+/// Takes the marks of values in use away, when leaves are all that is left of a database: some of them may be from before a
+/// commit, and others from after it. Rather a value that nobody reaps than one that is reaped while a row refers to it.
+pub(crate) fn unmark_used(table: &Tree) -> Result<()> {
+    let Some(chunks) = table.chunks.get() else { return Ok(()) };
+    let mut used = Vec::new();
+    table.each_cell(&mut |_, _, value| {
+        used.extend(table.is_large(value.len()).then(|| Reference::of(value).id));
+        true
+    })?;
+    used.into_iter().try_for_each(|id| chunks.remove_unversioned(&id.mark_key()))
 }
 
 /// Leaves what the life before a restart did not reap to those who clear up. Prepared transactions have their locks by

@@ -72,11 +72,11 @@ impl Tree {
         let id = self.begin_blob(chunks, count)?;
         // Whatever becomes of the transaction: when it has ended, the mark is looked at.
         txn.note_blob(chunks, id);
-        for (number, chunk) in rest.chunks(sizes.chunk).enumerate() {
-            chunks.put_unversioned(&id.chunk_key(number as u32), chunk)?;
-        }
         if cfg!(seeded_bug = "blob_lives_before_commit") {
             chunks.remove_unversioned(&id.mark_key())?;
+        }
+        for (number, chunk) in rest.chunks(sizes.chunk).enumerate() {
+            chunks.put_unversioned(&id.chunk_key(number as u32), chunk)?;
         }
         chunks.write(txn, &id.mark_key(), Intent::Remove)?;
         Ok(Reference { id, len: value.len() as u32, crc: crc32c::crc32c(value) }.cell(head))

@@ -120,6 +120,8 @@ pub struct TableReport {
     pub large_bytes: u64,
     /// Leaf pages of these values.
     pub large_leaves: u64,
+    /// Bytes used in these leaves, headers included.
+    pub large_used_bytes: u64,
     /// Large values that were replaced or removed, and stay until no snapshot needs them.
     pub large_dead: u64,
     /// Large values that belong to no row and will not be removed: 0 unless a writer was at work.

@@ -18,7 +18,8 @@ use std::time::Duration;
 /// A table of byte strings, in byte order. Cheap to clone, free of lifetimes, usable from any thread.
 ///
 /// Each call is a transaction of its own: atomic, and acknowledged as the handle's [`Durability`] says. Keys may have
-/// up to 1024 bytes and may be empty; values up to a quarter of a leaf (2048 bytes by default).
+/// up to 1024 bytes and may be empty; values up to 256 MiB. Those above a quarter of a leaf (2048 bytes by default) lie in
+/// chunks outside of the row's leaf, and cost about twice their size in writes.
 ///
 /// ```
 /// # fn main() -> foreshore::Result<()> {

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::lock::KeyMode;
 use crate::log::Durability;
 use crate::tree::{Core, Intent};
-use crate::txn::{self, Txn};
+use crate::txn::{self, Txn, View};
 use foreshore_base::Lsn;
 use foreshore_base::sync::AtomicU64;
 use foreshore_base::sync::Ordering::Relaxed;
@@ -284,11 +284,15 @@ impl TransactionBytes<'_> {
 
     /// Replaces the content of `value` by the value of `key`; `false`, and an empty `value`, if there is none.
     pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let mode = match self.shared.options.isolation {
+        self.read(key, self.read_mode(), value)
+    }
+
+    /// How a key is locked that is read.
+    fn read_mode(&self) -> KeyMode {
+        match self.shared.options.isolation {
             Isolation::ReadCommitted => KeyMode::None,
             Isolation::RepeatableRead | Isolation::Serializable => KeyMode::Shared,
-        };
-        self.read(key, mode, value)
+        }
     }
 
     /// As [`TransactionBytes::get`], for a row that is going to be changed: nobody else can lock it meanwhile, so two
@@ -312,7 +316,15 @@ impl TransactionBytes<'_> {
 
     /// Is there a value for `key`?
     pub fn contains(&self, key: &[u8]) -> Result<bool> {
-        self.get_into(key, &mut Vec::new())
+        let (tree, mode) = (&self.table.tree, self.read_mode());
+        self.work(|txn| {
+            txn.enter(tree)?;
+            if mode == KeyMode::None {
+                return tree.contains(&txn.view(), key);
+            }
+            txn.lock(tree, key, mode, false)?;
+            tree.contains(&View::NEWEST, key)
+        })
     }
 
     /// The values of many keys, in their order.

@@ -7,7 +7,7 @@
 //! 5. The indexes are bulk-loaded from the low fences: from the directory, corrected by what was redone.
 //! 6. Transactions without an end are undone, by key, through the running engine; those that have prepared get their
 //!    locks and their slots back, and wait.
-//! 7. Leaves of tables that the catalog does not know are freed.
+//! 7. Leaves of tables that the catalog does not know are freed; large values that were not reaped are found.
 //!
 //! Source: O2-Tree (Ohene-Kwofie et al., 2013) §4: the index is rebuilt from the lowest key of each leaf. Differs: the
 //! keys come from the directory, so that no clean leaf is read.
@@ -19,7 +19,7 @@ mod analysis;
 mod leaves;
 mod redo;
 
-use crate::blob::reap_leftovers;
+use crate::blob::{reap_leftovers, unmark_used};
 use crate::db::Index;
 use crate::db::catalog::{self, CATALOG, FIRST};
 use crate::db::engine::create_tree;
@@ -131,6 +131,9 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
     }
     let next_id = leaves.highest_table().0.max(FIRST.0 - 1) + 1;
     let trees = open_trees(&core, leaves)?;
+    if loaded.incarnations.is_empty() {
+        trees.iter().try_for_each(|tree| unmark_used(tree))?;
+    }
     let finished = finish_transactions(&core, analysis, &trees);
     // What is kept for later transactions holds on to the tables, and they to the core.
     let (undone, prepared) = finished.inspect_err(|_| core.txns.slots.keep_nothing())?;

@@ -84,12 +84,8 @@ impl Tree {
             leaf.latch.release_unchanged();
             return Ok(Attempt::Full);
         };
-        if !over_large && place.cell(page)?.is_some_and(|cell| self.is_large(cell.value_len)) {
-            leaf.latch.release_unchanged();
-            return Ok(Attempt::Large);
-        }
         let mut old = std::mem::take(&mut txn.old);
-        let attempt = self.change_cell(txn, id, leaf, place, key, intent, &mut old);
+        let attempt = self.change_cell(txn, id, leaf, place, key, intent, over_large, &mut old);
         txn.old = old;
         attempt
     }
@@ -104,10 +100,15 @@ impl Tree {
         place: leaf::Place,
         key: &[u8],
         intent: Intent<'_>,
+        over_large: bool,
         scratch: &mut Vec<u8>,
     ) -> Result<Attempt> {
         let (page, value) = (leaf.at.page, intent.value());
         let cell = place.cell(page)?;
+        if !over_large && cell.is_some_and(|cell| self.is_large(cell.value_len)) {
+            leaf.latch.release_unchanged();
+            return Ok(Attempt::Large);
+        }
         let old = live(page, cell, scratch);
         if intent.is_idle(old.is_some()) {
             leaf.latch.release_unchanged();
