@@ -92,6 +92,22 @@ fn a_dropped_database_opens_again_at_once() {
     }
 }
 
+/// A range of a transaction that has ended keeps nothing open.
+#[test]
+fn a_forgotten_range_does_not_keep_the_database_open() {
+    let disk = SimDisk::new(1);
+    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+    let table = db.byte_table("t").unwrap();
+    table.put(b"k", b"v").unwrap();
+    let tx = db.begin().unwrap();
+    let mut range = tx.bytes(&table).range(..);
+    tx.commit().unwrap();
+    drop((db, table));
+    let db = tiny().open_on(Arc::new(disk)).unwrap();
+    assert_eq!(db.byte_table("t").unwrap().get(b"k").unwrap(), Some(b"v".to_vec()));
+    assert!(matches!(range.next(), Some(Err(Error::Ended))));
+}
+
 /// Helper process of the test below.
 #[test]
 fn open_elsewhere() {
