@@ -2,13 +2,8 @@
 //! test.
 
 use crate::step::{Cargo, Step, Work, run_all};
-use std::fs::Permissions;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
-
-/// One compiler wrapper per bug. Cargo keeps what each wrapper compiled apart.
-const WRAPPERS: &str = "target/xtask/seeded";
 
 /// What a catch may take, compiling apart.
 const CAUGHT_WITHIN: Duration = Duration::from_secs(60);
@@ -147,21 +142,11 @@ impl Bug {
             args += &format!(" --target-dir target/{checker}");
         }
         args += &format!(" {test_args} -- --exact {test}");
-        let mut cargo = Cargo::new(&args).env("RUSTC_WORKSPACE_WRAPPER", self.wrapper()?);
+        let mut cargo = Cargo::new(&args).cfg(name, &format!("seeded_bug=\"{name}\""))?;
         if !checker.is_empty() {
             cargo = cargo.env("RUSTFLAGS", format!("--cfg {checker}")).quick_release();
         }
         Ok(Step::new(format!("seeded {name}"), Work::Catches { cargo, test, within: CAUGHT_WITHIN }))
-    }
-
-    /// Writes the compiler wrapper that switches the bug in. `RUSTFLAGS` would do the same, but also compile every
-    /// dependency anew for every bug; a wrapper is asked for the workspace's own crates only.
-    fn wrapper(&self) -> io::Result<String> {
-        std::fs::create_dir_all(WRAPPERS)?;
-        let path = format!("{WRAPPERS}/{}", self.name);
-        std::fs::write(&path, format!("#!/bin/sh\nexec \"$@\" --cfg 'seeded_bug=\"{}\"'\n", self.name))?;
-        std::fs::set_permissions(&path, Permissions::from_mode(0o755))?;
-        Ok(path)
     }
 }
 

@@ -36,6 +36,8 @@ pub(crate) struct Engine {
     next_id: AtomicU32,
     /// Tables get their hidden ones, for large values, one at a time.
     making_chunks: Mutex<()>,
+    /// Tables are dropped one at a time.
+    dropping: Mutex<()>,
     options: Builder,
     vfs: Arc<dyn Vfs>,
     /// Transactions that have prepared, by their global ids.
@@ -92,6 +94,7 @@ impl Engine {
             tables: Mutex::new(Tables { by_name }),
             next_id: AtomicU32::new(next_id),
             making_chunks: Mutex::new(()),
+            dropping: Mutex::new(()),
             options,
             vfs,
             prepared: Mutex::new(prepared),
@@ -168,11 +171,13 @@ impl Engine {
     }
 
     pub fn drop_table(&self, name: &str) -> Result<bool> {
-        let mut tables = self.tables.lock();
-        let Some(tree) = tables.by_name.get(name).cloned() else { return Ok(false) };
+        let _one_at_a_time = self.dropping.lock();
+        let Some(tree) = self.tables.lock().by_name.get(name).cloned() else { return Ok(false) };
+        // Without the mutex of the tables: whoever uses others need not wait for the users of this one.
         if !tree.users.close(DROP_PATIENCE) {
             return Err(Error::TableInUse { name: name.to_string() });
         }
+        let mut tables = self.tables.lock();
         if let Some(row) = self.catalog.autocommit(name.as_bytes(), Intent::Remove, PATIENCE)? {
             // Durable before the first leaf goes: a table that still has its row has all its leaves.
             self.acknowledge(row, Durability::Sync)?;
@@ -187,6 +192,7 @@ impl Engine {
 
     /// Calls `look` with all tables, while none is created or dropped.
     pub fn with_tables<R>(&self, look: impl FnOnce(&mut dyn Iterator<Item = &Arc<Tree>>) -> R) -> R {
+        let _none_is_dropped = self.dropping.lock();
         look(&mut self.tables.lock().by_name.values())
     }
 
