@@ -213,11 +213,11 @@ fn snapshots_keep_what_they_see() {
     let expected = |keys: &[u8]| keys.iter().map(|key| (vec![*key], value(*key, 0))).collect::<Vec<_>>();
     let seen = before.bytes(&table);
     let rows: Vec<_> = seen.range(..).collect::<Result<_, _>>().unwrap();
-    assert_eq!(rows, expected(&[0, 1, 2, 3]));
-    assert_eq!(seen.get(&[1]).unwrap(), Some(value(1, 0)));
+    assert!(rows == expected(&[0, 1, 2, 3]), "all four as they were");
+    assert!(seen.get(&[1]).unwrap() == Some(value(1, 0)), "removed since");
     assert_eq!(seen.multi_get(&[[0], [3]]).unwrap(), [Some(value(0, 0)), Some(value(3, 0))]);
     let rows: Vec<_> = between.bytes(&table).range(&[1][..]..).collect::<Result<_, _>>().unwrap();
-    assert_eq!(rows, expected(&[2, 3]));
+    assert!(rows == expected(&[2, 3]), "what was not removed before it, as it was");
     assert_eq!(table.get(&[2]).unwrap(), Some(value(2, 1)));
     let dead = db.check().unwrap().tables.iter().map(|t| t.large_dead).sum::<u64>();
     assert_eq!(dead, 5, "two versions of 0, one each of 1, 2 and 3");
