@@ -8,6 +8,9 @@ use crate::tree::Tree;
 use crate::version::Version;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Looks at key, version and content of a cell; `false` ends the walk.
+type Look<'a> = dyn FnMut(&[u8], Version, &[u8]) -> bool + 'a;
+
 impl Tree {
     /// Reads every large value, comparing lengths and checksums, and looks for chunks that no row and no mark explains
     /// (L2). Adds what it finds to the table's report.
@@ -111,12 +114,12 @@ impl Tree {
         Ok(there)
     }
 
-    /// Calls `look` with key, version and content of every newest cell, ghosts included, in order, until it says `false`.
-    pub(super) fn each_cell(&self, look: &mut dyn FnMut(&[u8], Version, &[u8]) -> bool) -> Result<()> {
+    /// Calls `look` with every newest cell, ghosts included, in order of their keys.
+    pub(super) fn each_cell(&self, look: &mut Look<'_>) -> Result<()> {
         self.each_cell_from(&[], look)
     }
 
-    fn each_cell_from(&self, from: &[u8], look: &mut dyn FnMut(&[u8], Version, &[u8]) -> bool) -> Result<()> {
+    fn each_cell_from(&self, from: &[u8], look: &mut Look<'_>) -> Result<()> {
         let mut copy = LeafCopy::new(self.core().pool.page_bytes());
         let mut at = from.to_vec();
         loop {

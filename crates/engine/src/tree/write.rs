@@ -101,7 +101,6 @@ impl Tree {
     }
 
     /// `None`: it takes a transaction to replace a large value.
-
     fn autocommit_as(
         self: &Arc<Self>,
         owner: Owner,
