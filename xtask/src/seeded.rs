@@ -99,6 +99,8 @@ const BUGS: &[Bug] = &[
     HISTORY_CRASHES.bug("txn_reader_acknowledged_early", "a_reader_waits_for_what_it_read", LONG),
     HISTORY_CRASHES.bug("txn_prepared_unlocked", "prepared_transactions_keep_their_locks", LONG),
     BACKUP.bug("backup_named_early", "a_crash_of_the_target_leaves_nothing_that_passes_for_complete", LONG),
+    POWER.bug("serve_reply_before_sync", "no_power_failure_takes_what_was_acknowledged", LONG),
+    SERVED.bug("serve_watch_forgets", "watch_sees_what_was_read_in_between", LONG),
 ];
 
 /// In every CI run, or only with `cargo xtask seeded`.
@@ -126,6 +128,8 @@ const DEMO: Build = Build { checker: "", test_args: "-p foreshore-cli --test dem
 const HISTORIES: Build = Build { checker: "", test_args: "-p foreshore --test serializable" };
 const HISTORY_CRASHES: Build = Build { checker: "", test_args: "-p foreshore --test serializable_crash" };
 const BACKUP: Build = Build { checker: "", test_args: "-p foreshore --test backup" };
+const POWER: Build = Build { checker: "", test_args: "-p foreshore-server --test power" };
+const SERVED: Build = Build { checker: "", test_args: "-p foreshore-server --test transactions" };
 const TPCC: Build = Build { checker: "", test_args: "-p foreshore-workloads --test tpcc" };
 
 impl Build {

@@ -3,6 +3,8 @@
 //! Begin with [`Database`]. Architecture, file formats and the recovery argument are in the repository's
 //! `ARCHITECTURE.md` and `docs/`.
 
+#[cfg(doctest)]
+mod book;
 mod db;
 mod error;
 mod fields;
