@@ -68,14 +68,17 @@ pub fn check() -> Result<(), String> {
 /// Links of pages to what is not there.
 fn broken_links(sources: &[Source]) -> Vec<Finding> {
     let pages = sources.iter().filter(|source| source.name.ends_with(".md"));
-    let texts: HashMap<_, _> = pages.clone().map(|page| (page.name.clone().into(), page.text.as_str())).collect();
+    let texts: HashMap<_, _> =
+        pages.clone().map(|page| (page.name.clone().into(), page.text.as_str())).collect();
     let finding = |page: &Source, (line, target)| Finding {
         file: page.name.clone(),
         line,
         what: format!("a link to what is not there: {target}"),
     };
     pages
-        .flat_map(|page| links::broken(&page.name, &page.text, &texts).into_iter().map(|found| finding(page, found)))
+        .flat_map(|page| {
+            links::broken(&page.name, &page.text, &texts).into_iter().map(|found| finding(page, found))
+        })
         .collect()
 }
 

@@ -53,7 +53,9 @@ fn line_matches(pattern: &str, text: &str) -> bool {
 fn matches(patterns: &[String], lines: &[&str]) -> bool {
     match patterns.split_first() {
         None => lines.is_empty(),
-        Some((first, rest)) if first == "…" => (0..=lines.len()).any(|skipped| matches(rest, &lines[skipped..])),
+        Some((first, rest)) if first == "…" => {
+            (0..=lines.len()).any(|skipped| matches(rest, &lines[skipped..]))
+        }
         Some((first, rest)) => {
             lines.split_first().is_some_and(|(line, lines)| line_matches(first, line) && matches(rest, lines))
         }
@@ -67,7 +69,8 @@ fn run(page: &Path) -> usize {
     let binary = Path::new(env!("CARGO_BIN_EXE_foreshore"));
     let others = std::env::var_os("PATH").unwrap_or_default();
     let first = binary.parent().expect("a binary lies in a directory").to_path_buf();
-    let path = std::env::join_paths(std::iter::once(first).chain(std::env::split_paths(&others))).expect("a PATH");
+    let path =
+        std::env::join_paths(std::iter::once(first).chain(std::env::split_paths(&others))).expect("a PATH");
     let steps = steps(&text);
     for step in &steps {
         let mut command = Command::new("sh");

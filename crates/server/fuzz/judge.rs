@@ -7,6 +7,9 @@ use foreshore_server::request::{Limits, Parser, ProtocolError};
 
 const LIMITS: Limits = Limits { request_bytes: 4096, arguments: 32 };
 
+/// An inline command takes more bytes as an array.
+const LIMITS_AGAIN: Limits = Limits { request_bytes: 2 * LIMITS.request_bytes, ..LIMITS };
+
 /// The arguments of one request after another, and what ended them. Its memory is used again.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Verdict {
@@ -29,20 +32,20 @@ impl Judge {
     /// Panics: if the parser is wrong.
     pub fn judge(&mut self, bytes: &[u8]) {
         let Some((len, bytes)) = bytes.split_first() else { return };
-        parse(bytes, bytes.len(), &mut self.whole);
-        parse(bytes, usize::from(*len).max(1), &mut self.pieces);
+        parse(bytes, bytes.len(), LIMITS, &mut self.whole);
+        parse(bytes, usize::from(*len).max(1), LIMITS, &mut self.pieces);
         assert_eq!(self.whole, self.pieces, "R1: {}", bytes.escape_ascii());
-        parse(&self.whole.requests, self.whole.requests.len(), &mut self.again);
+        parse(&self.whole.requests, self.whole.requests.len(), LIMITS_AGAIN, &mut self.again);
         assert_eq!(self.again.error, None, "{}", bytes.escape_ascii());
         assert_eq!(self.whole.requests, self.again.requests, "{}", bytes.escape_ascii());
     }
 }
 
 /// Feeds pieces of `len` bytes.
-fn parse(bytes: &[u8], len: usize, verdict: &mut Verdict) {
+fn parse(bytes: &[u8], len: usize, limits: Limits, verdict: &mut Verdict) {
     verdict.requests.clear();
     verdict.error = None;
-    let mut parser = Parser::new(LIMITS);
+    let mut parser = Parser::new(limits);
     let (mut begin, mut end) = (0, 0);
     while end < bytes.len() {
         end = (end + len).min(bytes.len());
@@ -60,7 +63,7 @@ fn parse(bytes: &[u8], len: usize, verdict: &mut Verdict) {
                 }
             }
         }
-        assert!(end - begin < LIMITS.request_bytes + len, "R2: {}", bytes.escape_ascii());
+        assert!(end - begin < limits.request_bytes + len, "R2: {}", bytes.escape_ascii());
     }
 }
 

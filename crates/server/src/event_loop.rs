@@ -146,14 +146,8 @@ impl EventLoop {
             for event in &events {
                 self.note(event);
             }
-            let was_busy = !events.is_empty();
             self.read_messages();
             self.round();
-            if was_busy {
-                // Where cores are short, it is clients that wait for one. What they send meanwhile is one round instead of
-                // many, each with a sleep and a wake-up.
-                std::thread::yield_now();
-            }
         }
         Ok(())
     }

@@ -27,7 +27,21 @@ mod tests {
         for number in [0, 7, -7, 42, -100, i64::MAX, i64::MIN] {
             assert_eq!(parse(number.to_string().as_bytes()), Some(number));
         }
-        for text in ["", "-", "-0", "+1", "01", "1 ", " 1", "1.0", "0x1", "-0x1", "9223372036854775808", "-9223372036854775809", "a"] {
+        for text in [
+            "",
+            "-",
+            "-0",
+            "+1",
+            "01",
+            "1 ",
+            " 1",
+            "1.0",
+            "0x1",
+            "-0x1",
+            "9223372036854775808",
+            "-9223372036854775809",
+            "a",
+        ] {
             assert_eq!(parse(text.as_bytes()), None, "{text}");
         }
     }

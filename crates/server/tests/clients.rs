@@ -73,9 +73,20 @@ fn redis_benchmark() {
     let server = Running::new();
     for pipeline in ["1", "16"] {
         let mut benchmark = Command::new("redis-benchmark");
-        benchmark.args(["-p", &port(&server), "-t", "ping,set,get,incr,mset", "-n", "2000", "-r", "1000", "--csv"]);
+        benchmark.args([
+            "-p",
+            &port(&server),
+            "-t",
+            "ping,set,get,incr,mset",
+            "-n",
+            "2000",
+            "-r",
+            "1000",
+            "--csv",
+        ]);
         let said = succeeds(benchmark.args(["-P", pipeline]));
-        let tests: Vec<_> = said.lines().filter_map(|line| line.strip_prefix('"')?.split('"').next()).collect();
+        let tests: Vec<_> =
+            said.lines().filter_map(|line| line.strip_prefix('"')?.split('"').next()).collect();
         let wanted = ["PING_INLINE", "PING_MBULK", "SET", "GET", "INCR", "MSET (10 keys)"];
         assert!(wanted.iter().all(|test| tests.contains(test)), "{said}");
         assert!(!said.contains("rror"), "{said}");
@@ -100,7 +111,10 @@ fn redis_py() {
 #[test]
 fn node() {
     for (module, protocols) in [("redis", &["2", "3"][..]), ("ioredis", &["2"][..])] {
-        if !is_here(&format!("the Node module {module}"), Command::new("node").args(["-e", &format!("require('{module}')")])) {
+        if !is_here(
+            &format!("the Node module {module}"),
+            Command::new("node").args(["-e", &format!("require('{module}')")]),
+        ) {
             continue;
         }
         let name = if module == "redis" { "node_redis.js" } else { "ioredis.js" };

@@ -19,10 +19,40 @@ const GENERATIONS: u64 = 8;
 
 /// What the protocol is made of, and numbers at the limits of the judge's parser and of the machine.
 const WORDS: &[&[u8]] = &[
-    b"*", b"$", b"\r\n", b"\n", b"\r", b"\"", b"'", b"\\", b"\\x4", b"\\x41", b" ", b"\0", b"\t", b"*0\r\n", b"*-1\r\n",
-    b"*1\r\n", b"*2\r\n", b"*32\r\n", b"*33\r\n", b"$0\r\n\r\n", b"$-1\r\n", b"$1\r\nk\r\n", b"$4094\r\n", b"$4095\r\n",
-    b"$4096\r\n", b"9223372036854775807", b"9223372036854775808", b"-9223372036854775808", b"18446744073709551616",
-    b"PING\r\n", b"get \"k\" 'v'\r\n", b"%1\r\n", b":1\r\n", b"00000000000000000000000000000001",
+    b"*",
+    b"$",
+    b"\r\n",
+    b"\n",
+    b"\r",
+    b"\"",
+    b"'",
+    b"\\",
+    b"\\x4",
+    b"\\x41",
+    b" ",
+    b"\0",
+    b"\t",
+    b"*0\r\n",
+    b"*-1\r\n",
+    b"*1\r\n",
+    b"*2\r\n",
+    b"*32\r\n",
+    b"*33\r\n",
+    b"$0\r\n\r\n",
+    b"$-1\r\n",
+    b"$1\r\nk\r\n",
+    b"$4094\r\n",
+    b"$4095\r\n",
+    b"$4096\r\n",
+    b"9223372036854775807",
+    b"9223372036854775808",
+    b"-9223372036854775808",
+    b"18446744073709551616",
+    b"PING\r\n",
+    b"get \"k\" 'v'\r\n",
+    b"%1\r\n",
+    b":1\r\n",
+    b"00000000000000000000000000000001",
 ];
 
 /// xorshift64*: small, quick, and the same for ever.
@@ -93,13 +123,19 @@ fn rounds(count: u64) {
     let first = std::env::var("FORESHORE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     let (seeds, mut judge, began) = (seeds(), Judge::default(), Instant::now());
     for number in first..first + count {
-        if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| round(number, &seeds, &mut judge))) {
+        if let Err(panic) =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| round(number, &seeds, &mut judge)))
+        {
             eprintln!("round {number}: repeat it with FORESHORE_SEED={number}");
             std::panic::resume_unwind(panic);
         }
     }
     let last = first + count - 1;
-    println!("{} executions, rounds {first} to {last}, {:.1} s", count * PER_ROUND, began.elapsed().as_secs_f64());
+    println!(
+        "{} executions, rounds {first} to {last}, {:.1} s",
+        count * PER_ROUND,
+        began.elapsed().as_secs_f64()
+    );
 }
 
 #[test]

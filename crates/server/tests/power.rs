@@ -27,7 +27,8 @@ fn count_up(addr: SocketAddr, key: &str) -> u64 {
     let mut replies = BufReader::new(&stream);
     for n in 1..=WRITES {
         let mut line = String::new();
-        let is_sent = (&stream).write_all(&encode(&[b"SET", key.as_bytes(), n.to_string().as_bytes()])).is_ok();
+        let is_sent =
+            (&stream).write_all(&encode(&[b"SET", key.as_bytes(), n.to_string().as_bytes()])).is_ok();
         if !is_sent || replies.read_line(&mut line).is_err() || line != "+OK\r\n" {
             return n - 1;
         }
@@ -46,7 +47,8 @@ fn no_power_failure_takes_what_was_acknowledged() {
         let addr = server.server().addr();
         let clients: Vec<_> =
             (0..CLIENTS).map(|n| thread::spawn(move || count_up(addr, &format!("client{n}")))).collect();
-        let acknowledged: Vec<_> = clients.into_iter().map(|client| client.join().expect("it only counts")).collect();
+        let acknowledged: Vec<_> =
+            clients.into_iter().map(|client| client.join().expect("it only counts")).collect();
         disk.crash();
         server.stop();
         drop(server);
