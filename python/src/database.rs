@@ -150,6 +150,15 @@ impl Database {
         from_json(py, &report)
     }
 
+    /// Copies the database into the absent or empty directory ``path`` while others read and write; the copy is a database.
+    /// It shows what was committed when the call began, and is durable when it returns. Says how much was copied.
+    fn backup<'py>(&self, py: Python<'py>, path: PathBuf) -> PyResult<Bound<'py, PyAny>> {
+        // Through a handle: a backup may take long, and `close` must not wait for it.
+        let database = self.handle(py)?;
+        let copied = py.detach(|| database.backup(&path)).or_raise(py)?;
+        from_json(py, &copied)
+    }
+
     /// Writes everything out and closes the database, together with its tables, transactions, snapshots and iterators: they
     /// raise ``Closed`` from then on. Running transactions are rolled back. Closing twice does nothing.
     fn close(&self, py: Python<'_>) -> PyResult<()> {

@@ -81,6 +81,23 @@ def test_upkeep(path):
         assert [(table["name"], table["rows"]) for table in report["tables"]][-1] == ("t", 1)
 
 
+def test_backup(path, tmp_path):
+    copy = tmp_path / "copy"
+    with foreshore.open(path) as db:
+        table = db.table("t", key=str, value=int)
+        table.update(a=1, b=2)
+        with db.begin() as tx:
+            tx.table(table)["a"] = 3  # not committed yet
+            copied = db.backup(copy)
+        assert (copied["tables"], copied["rows"]) == (1, 2)
+        with pytest.raises(foreshore.Incompatible):
+            db.backup(copy)
+    with pytest.raises(foreshore.Closed):
+        db.backup(tmp_path / "late")
+    with foreshore.open(copy, create=False) as db:
+        assert dict(db.table("t", key=str, value=int)) == {"a": 1, "b": 2}
+
+
 def test_every_exception_is_an_error():
     classes = [getattr(foreshore.errors, name) for name in dir(foreshore.errors) if not name.startswith("_")]
     assert len(classes) >= 23

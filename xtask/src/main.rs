@@ -3,6 +3,7 @@
 //! A chore is a table of [`step::Step`]s: each prints the command that repeats it, so that a red step is one paste away.
 
 mod ci;
+mod links;
 mod python;
 mod seeded;
 mod sources;

@@ -98,6 +98,8 @@ const BUGS: &[Bug] = &[
     LARGE.bug("blob_reaped_early", "snapshots_keep_what_they_see", LONG),
     LARGE.bug("blob_reaped_for_another", "a_mark_taken_back_is_not_the_next_one", LONG),
     BACKUP.bug("backup_named_early", "a_crash_of_the_target_leaves_nothing_that_passes_for_complete", LONG),
+    POWER.bug("serve_reply_before_sync", "no_power_failure_takes_what_was_acknowledged", LONG),
+    SERVED.bug("serve_watch_forgets", "watch_sees_what_was_read_in_between", LONG),
 ];
 
 /// In every CI run, or only with `cargo xtask seeded`.
@@ -126,6 +128,8 @@ const HISTORIES: Build = Build { checker: "", test_args: "-p foreshore --test se
 const HISTORY_CRASHES: Build = Build { checker: "", test_args: "-p foreshore --test serializable_crash" };
 const LARGE: Build = Build { checker: "", test_args: "-p foreshore --test large" };
 const BACKUP: Build = Build { checker: "", test_args: "-p foreshore --test backup" };
+const POWER: Build = Build { checker: "", test_args: "-p foreshore-server --test power" };
+const SERVED: Build = Build { checker: "", test_args: "-p foreshore-server --test transactions" };
 const TPCC: Build = Build { checker: "", test_args: "-p foreshore-workloads --test tpcc" };
 
 impl Build {

@@ -1,5 +1,8 @@
-//! What must not be in the sources: paths of somebody's machine, unsafe code without its argument, unfinished code.
+//! What must not be in the sources: paths of somebody's machine, unsafe code without its argument, unfinished code, links
+//! to nowhere.
 
+use crate::links;
+use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::process::Command;
@@ -56,9 +59,27 @@ pub fn all() -> io::Result<Vec<Source>> {
 /// The step of CI: `Err` lists what was found.
 pub fn check() -> Result<(), String> {
     let sources = all().map_err(|error| error.to_string())?;
-    let findings: Vec<_> = sources.iter().flat_map(findings).collect();
+    let mut findings: Vec<_> = sources.iter().flat_map(findings).collect();
+    findings.extend(broken_links(&sources));
     findings.iter().for_each(|finding| println!("{finding}"));
     if findings.is_empty() { Ok(()) } else { Err(format!("{} findings, listed above", findings.len())) }
+}
+
+/// Links of pages to what is not there.
+fn broken_links(sources: &[Source]) -> Vec<Finding> {
+    let pages = sources.iter().filter(|source| source.name.ends_with(".md"));
+    let texts: HashMap<_, _> =
+        pages.clone().map(|page| (page.name.clone().into(), page.text.as_str())).collect();
+    let finding = |page: &Source, (line, target)| Finding {
+        file: page.name.clone(),
+        line,
+        what: format!("a link to what is not there: {target}"),
+    };
+    pages
+        .flat_map(|page| {
+            links::broken(&page.name, &page.text, &texts).into_iter().map(|found| finding(page, found))
+        })
+        .collect()
 }
 
 /// What is wrong with one file.

@@ -231,6 +231,24 @@ static void upkeep(fs_db *db, const fs_table *table) {
   fs_buf_free(&json);
 }
 
+static void backups(const fs_db *db, const fs_table *table, const char *path) {
+  char copy[4096];
+  fs_db *copied = NULL;
+  fs_table *rows = NULL;
+  fs_buf value = FS_BUF_INIT;
+  EXPECT(snprintf(copy, sizeof copy, "%s/copy", path) < (int)sizeof copy);
+  put(table, "copied", "yes");
+  EXPECT(fs_backup(db, copy, &value) == FS_OK && value.len > 2 && value.data[0] == '{');
+  EXPECT(fs_backup(db, copy, NULL) == FS_INCOMPATIBLE);
+  EXPECT(fs_backup(db, NULL, NULL) == FS_ARGUMENT && fs_backup(NULL, copy, NULL) == FS_ARGUMENT);
+  put(table, "copied", "changed since");
+  EXPECT(fs_open(copy, NULL, &copied) == FS_OK && fs_open_table(copied, "t", &rows) == FS_OK);
+  EXPECT(fs_get(rows, FS_STR("copied"), &value) == FS_OK && holds(&value, "yes"));
+  fs_table_free(rows);
+  EXPECT(fs_close(copied) == FS_OK && fs_remove(table, FS_STR("copied")) == FS_OK);
+  fs_buf_free(&value);
+}
+
 static void mistakes(const char *path) {
   fs_options *options = NULL;
   fs_db *db = NULL;
@@ -277,6 +295,7 @@ int main(int argc, char **argv) {
   transact(db, table);
   snapshots(db, table);
   prepared(db, table);
+  backups(db, table, argv[1]);
   upkeep(db, table);
   fs_table_free(table);
   EXPECT(fs_close(db) == FS_OK);

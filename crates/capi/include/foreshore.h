@@ -233,6 +233,16 @@ int fs_stats(const fs_db *db, fs_buf *json);
 int fs_check(const fs_db *db,
              fs_buf *json);
 
+// Copies the database into the absent or empty directory `path`, while others read and write; the copy is a database like
+// any other. It shows what was committed when the call began, and is durable when it returns. What is cut short is refused
+// by `fs_open`, and may be given to the next backup. Stores in `json`, unless that is NULL, how much was copied.
+//
+// Statuses: FS_INCOMPATIBLE if the directory holds anything, FS_SNAPSHOT_TOO_OLD if the rows changed meanwhile outgrew
+// `old_version_bytes`, FS_CORRUPT, FS_FULL, FS_IO.
+int fs_backup(const fs_db *db,
+              const char *path,
+              fs_buf *json);
+
 // Rolls back the transaction with this number (`fs_tx_number`), whatever its thread is doing: its calls give FS_ABORTED.
 // FS_ABSENT if it had ended.
 int fs_abort(const fs_db *db,

@@ -127,6 +127,25 @@ pub extern "C" fn fs_check(db: Option<&Db>, json: Option<&mut Buf>) -> c_int {
     })
 }
 
+/// Copies the database into the absent or empty directory `path`, while others read and write; the copy is a database like
+/// any other. It shows what was committed when the call began, and is durable when it returns. What is cut short is refused
+/// by `fs_open`, and may be given to the next backup. Stores in `json`, unless that is NULL, how much was copied.
+///
+/// Statuses: FS_INCOMPATIBLE if the directory holds anything, FS_SNAPSHOT_TOO_OLD if the rows changed meanwhile outgrew
+/// `old_version_bytes`, FS_CORRUPT, FS_FULL, FS_IO.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_backup(db: Option<&Db>, path: *const c_char, json: Option<&mut Buf>) -> c_int {
+    guard(|| {
+        // SAFETY: C promises a terminated string, or NULL.
+        let path = OsStr::from_bytes(unsafe { c_str(path, "path")? }.to_bytes());
+        let copied = there(db, "db")?.database.backup(path)?;
+        if let Some(json) = json {
+            json.set(serde_json::to_vec(&copied).map_err(not_json)?);
+        }
+        Ok(FS_OK)
+    })
+}
+
 fn not_json(error: serde_json::Error) -> Failure {
     Failure::argument(format!("no JSON can be made of this: {error}"))
 }

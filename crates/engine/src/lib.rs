@@ -4,6 +4,8 @@
 //! `ARCHITECTURE.md` and `docs/`.
 
 mod blob;
+#[cfg(doctest)]
+mod book;
 mod db;
 mod error;
 mod fields;

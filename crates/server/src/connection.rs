@@ -33,6 +33,8 @@ pub struct Connection {
     /// Bytes received and not yet executed.
     input: Vec<u8>,
     replies: Replies,
+    /// Where the replies ended when this turn began.
+    turn_begun_at: u64,
     /// Commands are not executed while this is set: its reply comes first.
     pub waits_for_chore: bool,
     put_off: Option<PutOff>,
@@ -131,6 +133,7 @@ impl Connection {
             parser: Parser::new(Limits::STRANGER),
             input: Vec::new(),
             replies: Replies::default(),
+            turn_begun_at: 0,
             waits_for_chore: false,
             put_off: None,
             is_closing: false,
@@ -153,8 +156,8 @@ impl Connection {
         });
     }
 
-    /// Executes up to `budget` of the requests that are there.
-    pub fn execute(&mut self, shared: &Arc<Shared>, budget: &mut usize) -> Stop {
+    /// Executes up to `budget` of the requests that are there. `clock` is when the last one of the round was done, whoever's.
+    pub fn execute(&mut self, shared: &Arc<Shared>, budget: &mut usize, clock: &mut Instant) -> Stop {
         let mut at = 0;
         let stop = loop {
             if self.is_closing || self.waits_for_chore {
@@ -169,7 +172,7 @@ impl Connection {
             match self.parser.advance(&self.input[at..]) {
                 Ok(Some(bytes)) => {
                     *budget -= 1;
-                    let next = self.execute_one(shared, at);
+                    let next = self.execute_one(shared, at, clock);
                     if let Attempt::PutOff = next {
                         break Stop::PutOff(self.put_off(shared));
                     }
@@ -212,17 +215,18 @@ impl Connection {
     }
 
     /// Executes the request at `at`, which the parser has read.
-    fn execute_one(&mut self, shared: &Arc<Shared>, at: usize) -> Attempt {
+    fn execute_one(&mut self, shared: &Arc<Shared>, at: usize, clock: &mut Instant) -> Attempt {
         let args = self.parser.args(&self.input[at..]);
         if args.is_empty() {
             return Attempt::Done(Next::Go);
         }
         let timeout = Duration::from_millis(shared.lock_timeout_ms.load(Relaxed));
         let is_last = self.put_off.as_ref().is_some_and(|put_off| put_off.since.elapsed() >= timeout);
-        let begun = Instant::now();
         let (session, out) = (&mut self.session, &mut self.replies.bytes);
         let done = commands::execute(&mut Call { shared, session, args, out }, is_last);
-        let took = begun.elapsed();
+        // The end of one command is the beginning of the next: reading the clock costs as much as parsing a request.
+        let begun = std::mem::replace(clock, Instant::now());
+        let took = clock.saturating_duration_since(begun);
         if shared.slow_log.wants(took) {
             let client = &self.session.client;
             let name = client.told.lock().name.clone();
@@ -240,7 +244,7 @@ impl Connection {
     }
 
     /// Reads what has come, into `scratch` first.
-    pub fn receive(&mut self, scratch: &mut [u8], counters: &Counters) -> Io {
+    pub fn receive(&mut self, scratch: &mut [u8], counters: &Counters, now: Instant) -> Io {
         if self.has_ended {
             self.is_readable = false;
             return Io::Blocked;
@@ -253,7 +257,7 @@ impl Connection {
             }
             Ok(bytes) => {
                 self.input.extend_from_slice(&scratch[..bytes]);
-                self.active = Instant::now();
+                self.active = now;
                 // Edge-triggered: less than asked for means that there is no more for now.
                 self.is_readable = bytes == scratch.len() || self.is_read_closed;
                 Counters::add(&counters.received_bytes, bytes as u64);
@@ -269,13 +273,13 @@ impl Connection {
     }
 
     /// Sends what may leave.
-    pub fn send(&mut self, counters: &Counters) -> Io {
+    pub fn send(&mut self, counters: &Counters, now: Instant) -> Io {
         while self.is_writable && !self.replies.sendable().is_empty() {
             match self.stream.write(self.replies.sendable()) {
                 Ok(0) => return Io::Broken,
                 Ok(bytes) => {
                     self.replies.advance(bytes);
-                    self.active = Instant::now();
+                    self.active = now;
                     Counters::add(&counters.sent_bytes, bytes as u64);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_writable = false,
@@ -294,11 +298,15 @@ impl Connection {
         self.replies.unsent() >= shared.options.replies_bytes_max
     }
 
-    /// Withholds the replies written so far until a batch is durable; returns where they end. Earlier ones may leave
-    /// as before.
-    pub fn hold(&mut self, begun_at: u64) -> u64 {
+    /// A turn begins.
+    pub fn begin_turn(&mut self) {
+        self.turn_begun_at = self.replies.end();
+    }
+
+    /// Withholds the replies of this turn until a batch is durable; returns where they end. Earlier ones may leave as before.
+    pub fn hold(&mut self) -> u64 {
         if self.replies.held == 0 {
-            self.replies.free = begun_at;
+            self.replies.free = self.turn_begun_at;
         }
         self.replies.held += 1;
         self.session.has_written = false;
@@ -309,11 +317,6 @@ impl Connection {
     pub fn release(&mut self, end: u64) {
         self.replies.held -= 1;
         self.replies.free = end;
-    }
-
-    /// Where the replies end.
-    pub fn end(&self) -> u64 {
-        self.replies.end()
     }
 
     /// Takes the reply of a chore.
@@ -347,7 +350,7 @@ impl Connection {
         told.active = self.active;
         told.in_transaction = self.session.queue.is_some() || self.session.place.is_some();
         told.protocol = if self.session.protocol == crate::reply::Protocol::Resp2 { 2 } else { 3 };
-        told.command = self.session.last_command;
+        told.command = self.session.last_command.map_or("none", |command| command.name);
         if told.table != self.session.target.name() {
             told.table = self.session.target.name().to_owned();
         }

@@ -87,6 +87,8 @@ pub struct EventLoop {
     connections: Slab<Connection>,
     /// Who has a turn in the next round.
     ready: Vec<usize>,
+    /// Who has one in this round. Empty between rounds.
+    turns: Vec<usize>,
     /// Whose command is to be tried again, and when.
     put_off: BinaryHeap<Reverse<(Instant, usize, u64)>>,
     /// In the order of their batches.
@@ -111,6 +113,7 @@ impl EventLoop {
             syncer: None,
             connections: Slab::new(),
             ready: Vec::new(),
+            turns: Vec::new(),
             put_off: BinaryHeap::new(),
             held: VecDeque::new(),
             batch: 0,
@@ -230,28 +233,32 @@ impl EventLoop {
         }
         self.release_durable();
         self.stop_if_asked();
-        let mut turns = std::mem::take(&mut self.ready);
+        let mut turns = std::mem::take(&mut self.turns);
+        turns.append(&mut self.ready);
         turns.sort_unstable();
         turns.dedup();
-        let begun_at: Vec<_> =
-            turns.iter().map(|&at| self.connections.get(at).map(Connection::end)).collect();
-        turns.iter().for_each(|&at| self.turn(at));
-        self.hold(&turns, &begun_at);
-        turns.iter().for_each(|&at| self.send(at));
+        let mut clock = now;
+        turns.iter().for_each(|&at| self.turn(at, &mut clock));
+        self.hold(&turns);
+        turns.iter().for_each(|&at| self.send(at, clock));
+        turns.clear();
+        self.turns = turns;
         if now.saturating_duration_since(self.looked) >= LOOK {
             self.looked = now;
             self.drop_overdue(now);
         }
     }
 
-    /// Executes what a client has sent.
-    fn turn(&mut self, at: usize) {
+    /// Executes what a client has sent. `clock` is when the last command was done.
+    fn turn(&mut self, at: usize, clock: &mut Instant) {
         let mut budget = REQUESTS_PER_TURN;
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        connection.begin_turn();
         loop {
             let Some(connection) = self.connections.get_mut(at) else { return };
-            match connection.execute(&self.shared, &mut budget) {
+            match connection.execute(&self.shared, &mut budget, clock) {
                 Stop::NeedsInput if connection.is_readable => {
-                    match connection.receive(&mut self.scratch, &self.shared.counters[self.home]) {
+                    match connection.receive(&mut self.scratch, &self.shared.counters[self.home], *clock) {
                         Io::Progress => {}
                         Io::Blocked => return,
                         Io::Broken => return self.leave(at),
@@ -274,15 +281,15 @@ impl EventLoop {
         }
     }
 
-    /// Withholds the replies of clients that have written in this round, whose replies began at `begun_at`.
-    fn hold(&mut self, turns: &[usize], begun_at: &[Option<u64>]) {
+    /// Withholds the replies of clients that have written in this round.
+    fn hold(&mut self, turns: &[usize]) {
         let Some(syncer) = &self.syncer else { return };
         let batch = self.batch + 1;
         let held_before = self.held.len();
-        for (&at, begun_at) in turns.iter().zip(begun_at) {
+        for &at in turns {
             let Some(connection) = self.connections.get_mut(at) else { continue };
-            if connection.session.has_written {
-                let end = connection.hold(begun_at.unwrap_or_default());
+            if connection.session.has_written && !cfg!(seeded_bug = "serve_reply_before_sync") {
+                let end = connection.hold();
                 let client = (at, connection.session.client.id);
                 self.held.push_back(Held { batch, client, end });
             }
@@ -320,10 +327,10 @@ impl EventLoop {
         }
     }
 
-    fn send(&mut self, at: usize) {
+    fn send(&mut self, at: usize, now: Instant) {
         let Some(connection) = self.connections.get_mut(at) else { return };
         let was_full = connection.is_full(&self.shared);
-        match connection.send(&self.shared.counters[self.home]) {
+        match connection.send(&self.shared.counters[self.home], now) {
             Io::Broken => self.leave(at),
             // It had to wait for this.
             _ if was_full && !connection.is_full(&self.shared) => self.ready.push(at),

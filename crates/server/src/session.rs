@@ -4,7 +4,7 @@
 //! fails, what it did is undone and the transaction goes on.
 
 use crate::clients::Client;
-use crate::commands::CommandError;
+use crate::commands::{Command, CommandError};
 use crate::reply::Protocol;
 use crate::request::OwnedArgs;
 use crate::shared::{Place, Shared, Target};
@@ -39,8 +39,8 @@ pub struct Session {
     pub has_written: bool,
     /// The value read last.
     pub value: Vec<u8>,
-    /// The name of the command executed last.
-    pub last_command: &'static str,
+    /// The command executed last.
+    pub last_command: Option<&'static Command>,
 }
 
 /// Commands between MULTI and EXEC.
@@ -84,7 +84,7 @@ impl Session {
             place: None,
             has_written: false,
             value: Vec::new(),
-            last_command: "none",
+            last_command: None,
         }
     }
 
@@ -212,7 +212,7 @@ impl Session {
                 Err(error) => return Err(error),
             }
         }
-        Ok(!self.is_watch_broken)
+        Ok(!self.is_watch_broken || cfg!(seeded_bug = "serve_watch_forgets"))
     }
 
     /// Watches nothing any more.

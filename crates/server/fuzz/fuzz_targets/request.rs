@@ -1,40 +1,19 @@
-//! Any bytes, cut anywhere: the parser does not panic, asks for no more than its limits, and judges them as it judges the
-//! whole. The first byte says how long the pieces are.
+//! Any bytes, cut anywhere, guided by coverage. See `judge.rs` for what must hold.
 //!
-//! `cargo +nightly fuzz run request` in `crates/server`.
+//! In `crates/server`, with nightly Rust and `cargo install cargo-fuzz`:
+//! `cargo +nightly fuzz run request fuzz/corpus/request fuzz/seeds/request`.
 
 #![no_main]
 
-use foreshore_server::request::{Limits, Parser, ProtocolError};
+#[path = "../judge.rs"]
+mod judge;
+
+use judge::Judge;
 use libfuzzer_sys::fuzz_target;
+use std::cell::RefCell;
 
-const LIMITS: Limits = Limits { request_bytes: 4096, arguments: 32 };
-
-type Parsed = (Vec<Vec<Vec<u8>>>, Option<ProtocolError>);
-
-fn parse<'p>(pieces: impl Iterator<Item = &'p [u8]>) -> Parsed {
-    let (mut parser, mut input, mut requests) = (Parser::new(LIMITS), Vec::new(), Vec::new());
-    for piece in pieces {
-        input.extend_from_slice(piece);
-        loop {
-            match parser.advance(&input) {
-                Ok(Some(bytes)) => {
-                    requests.push(parser.args(&input).from(0).map(<[u8]>::to_vec).collect());
-                    parser.finish();
-                    input.drain(..bytes);
-                }
-                Ok(None) => break,
-                Err(error) => return (requests, Some(error)),
-            }
-        }
-        assert!(input.len() <= LIMITS.request_bytes + piece.len());
-    }
-    (requests, None)
+thread_local! {
+    static JUDGE: RefCell<Judge> = RefCell::default();
 }
 
-fuzz_target!(|bytes: &[u8]| {
-    if let Some((len, bytes)) = bytes.split_first() {
-        let len = usize::from(*len).max(1);
-        assert_eq!(parse(bytes.chunks(len)), parse(std::iter::once(bytes)));
-    }
-});
+fuzz_target!(|bytes: &[u8]| JUDGE.with_borrow_mut(|judge| judge.judge(bytes)));

@@ -21,7 +21,8 @@ use crate::shared::Shared;
 use foreshore::Error;
 use std::borrow::Cow;
 use std::sync::Arc;
-use table::{Command, TRANSACTIONAL, UNTRUSTED, WRITE};
+pub use table::Command;
+use table::{TRANSACTIONAL, UNTRUSTED, WRITE};
 
 /// A command being executed.
 pub struct Call<'c> {
@@ -202,7 +203,7 @@ fn dispatch(call: &mut Call<'_>) -> Outcome {
 /// Runs a command that may run.
 fn run(call: &mut Call<'_>, command: &'static Command) -> Outcome {
     Counters::add(&call.shared.counters[call.session.client.home].commands, 1);
-    call.session.last_command = command.name;
+    call.session.last_command = Some(command);
     if command.has(WRITE) && !call.session.watched.is_empty() && call.session.transaction.is_none() {
         for key in command.keys_of(&call.args) {
             call.session.note_write(key);
@@ -213,7 +214,11 @@ fn run(call: &mut Call<'_>, command: &'static Command) -> Outcome {
 
 fn find(call: &Call<'_>) -> Result<&'static Command, CommandError> {
     let name = call.arg(0);
-    table::find(name).map_or_else(|| refused(unknown(name)), Ok)
+    // Most clients send the same command again and again.
+    match call.session.last_command {
+        Some(last) if name.eq_ignore_ascii_case(last.name.as_bytes()) => Ok(last),
+        _ => table::find(name).map_or_else(|| refused(unknown(name)), Ok),
+    }
 }
 
 fn check(call: &Call<'_>, command: &'static Command) -> Result<(), CommandError> {

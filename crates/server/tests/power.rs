@@ -1,0 +1,70 @@
+//! The power fails while clients write: what was acknowledged is there afterwards, with replies that wait for the device.
+
+mod common;
+
+use common::{Running, encode, ok, options};
+use foreshore::Database;
+use foreshore_io::sim::{Crash, SimDisk};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::thread;
+
+const CLIENTS: usize = 4;
+
+/// Writes of one client, should the power not fail before.
+const WRITES: u64 = 200;
+
+fn open(disk: &SimDisk) -> Database {
+    let small = Database::builder().leaf_bytes(4 << 10).segment_bytes(64 << 10).ring_bytes(64 << 10);
+    small.cache_bytes(1 << 20).open_on(Arc::new(disk.clone())).expect("the disk is whole")
+}
+
+/// Writes 1, 2, 3 … to a key of its own until the connection ends; how far it was acknowledged.
+fn count_up(addr: SocketAddr, key: &str) -> u64 {
+    let stream = TcpStream::connect(addr).expect("the server listens");
+    stream.set_read_timeout(Some(common::PATIENCE)).expect("a timeout");
+    let mut replies = BufReader::new(&stream);
+    for n in 1..=WRITES {
+        let mut line = String::new();
+        let is_sent =
+            (&stream).write_all(&encode(&[b"SET", key.as_bytes(), n.to_string().as_bytes()])).is_ok();
+        if !is_sent || replies.read_line(&mut line).is_err() || line != "+OK\r\n" {
+            return n - 1;
+        }
+    }
+    WRITES
+}
+
+#[test]
+fn no_power_failure_takes_what_was_acknowledged() {
+    let mut acknowledged_in_all = 0;
+    for seed in 1..=20 {
+        let disk = SimDisk::new(seed);
+        let mut server = Running::over(open(&disk), options());
+        assert_eq!(server.client().call("SET before all"), ok());
+        disk.crash_at(disk.events() + seed * 13 % 97);
+        let addr = server.server().addr();
+        let clients: Vec<_> =
+            (0..CLIENTS).map(|n| thread::spawn(move || count_up(addr, &format!("client{n}")))).collect();
+        let acknowledged: Vec<_> =
+            clients.into_iter().map(|client| client.join().expect("it only counts")).collect();
+        disk.crash();
+        server.stop();
+        drop(server);
+
+        let table = open(&disk.after_crash(Crash::PowerLoss, seed)).byte_table("db0").expect("it is there");
+        assert_eq!(table.get(b"before").unwrap().as_deref(), Some(&b"all"[..]), "seed {seed}");
+        for (n, acknowledged) in acknowledged.iter().enumerate() {
+            let found = table.get(format!("client{n}").as_bytes()).unwrap();
+            let found = found.map_or(0, |value| String::from_utf8_lossy(&value).parse().expect("a number"));
+            // One more may have been under way.
+            assert!(
+                found == *acknowledged || found == acknowledged + 1,
+                "seed {seed}, client {n}: {acknowledged} acknowledged, {found} found"
+            );
+        }
+        acknowledged_in_all += acknowledged.iter().sum::<u64>();
+    }
+    assert!(acknowledged_in_all > 0, "no power failed in the middle of anything");
+}
