@@ -44,6 +44,9 @@ pub const PEERS: &[&str] = &[
     "lmdb",
     "redb",
     "fjall",
+    "kyoto",
+    "leveldb",
+    "sled",
 ];
 
 /// An engine, and how it is run.
