@@ -170,19 +170,24 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let args = ["insert".to_owned()];
         let found = script(dir.path(), r#"echo "{\"ops_per_s\": 5.0, \"args\": \"$*\"}""#);
-        let Run::Found(report) = found.peers().0[0].bench(&args).unwrap() else { panic!("it was not refused") };
+        let Run::Found(report) = found.peers().0[0].bench(&args).unwrap() else {
+            panic!("it was not refused")
+        };
         let expected = format!("bench insert --engine {} --dir {} --json", PEERS[0], dir.path().display());
         assert_eq!(report["args"], expected);
         assert_eq!(found.foreshore().unwrap().rate(&report).unwrap(), 5.0);
 
         let stage = script(dir.path(), r#"echo "{\"tps\": 1.5, \"old\": \"$FORESHORE_OLD\"}""#);
-        let Run::Found(report) = stage.stage("s", "log-mutex").unwrap().bench(&args).unwrap() else { panic!() };
+        let Run::Found(report) = stage.stage("s", "log-mutex").unwrap().bench(&args).unwrap() else {
+            panic!()
+        };
         assert_eq!((report["tps"].as_f64(), report["old"].as_str()), (Some(1.5), Some("log-mutex")));
 
         let refused = script(dir.path(), "echo 'not that\nwhy' >&2; exit 2");
         let subject = refused.foreshore().unwrap();
         assert_eq!(subject.bench(&args).unwrap(), Run::Refused("not that".into()));
-        let failed = script(dir.path(), "echo broken >&2; exit 3").foreshore().unwrap().bench(&args).unwrap_err();
+        let failed =
+            script(dir.path(), "echo broken >&2; exit 3").foreshore().unwrap().bench(&args).unwrap_err();
         assert!(failed.to_string().contains("broken"), "{failed}");
         let chatty = script(dir.path(), "echo hello").foreshore().unwrap().bench(&args).unwrap_err();
         assert!(chatty.to_string().contains("no JSON"), "{chatty}");

@@ -78,7 +78,9 @@ fn engines_are_measured_as_children() {
     let (foreshore, stages, peers) = (engine.clone(), engine.clone(), engine);
     let mut settings = Settings { threads_max: 2, ..Settings::quick(1) };
     settings.programs = Programs { foreshore, stages, peers, scratch: dir.path().to_owned() };
-    for name in ["shoremt-fig1", "shoremt-fig4", "shoremt-fig5", "shoremt-fig6", "shoremt-fig7", "shoremt-scaling"] {
+    for name in
+        ["shoremt-fig1", "shoremt-fig4", "shoremt-fig5", "shoremt-fig6", "shoremt-fig7", "shoremt-scaling"]
+    {
         let drawn = figures::named(name).unwrap().run(&settings, &mut |_, _| {}).unwrap();
         assert!(drawn.verdict.holds(), "{name}: {}", drawn.verdict.sentence());
     }

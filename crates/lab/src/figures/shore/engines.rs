@@ -74,7 +74,8 @@ fn list(peers: &[(&str, f64)]) -> String {
 /// Figure 1.
 pub fn normalised(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
     let (field, effort, rates) = insert(settings, tell)?;
-    let panel = panel("Record insertion", "throughput, one thread's = 1", &rates, |_, rate, alone| rate / alone);
+    let panel =
+        panel("Record insertion", "throughput, one thread's = 1", &rates, |_, rate, alone| rate / alone);
     let most = settings.threads_max as f64;
     let (own, peers) = (panel.at(FORESHORE, most), peers_at(&panel, most));
     let sentence = format!(
@@ -95,7 +96,8 @@ pub fn normalised(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError
 /// Figure 4.
 pub fn insertion(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
     let (field, effort, rates) = insert(settings, tell)?;
-    let panel = panel("Record insertion", "thousand rows/s, each thread", &rates, |n, rate, _| rate / 1e3 / n);
+    let panel =
+        panel("Record insertion", "thousand rows/s, each thread", &rates, |n, rate, _| rate / 1e3 / n);
     let (fact, sentence) = ahead(&panel, settings.threads_max as f64);
     let mut header = effort.header();
     header.extend(field.header(&rates.refused));
@@ -108,7 +110,8 @@ pub fn transactions(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabErr
     let field = Field::of(settings)?;
     let effort = settings.pick(Effort { seconds: 0.4, rounds: 1 }, Effort { seconds: 5.0, rounds: 1 });
     let size = settings.pick("--items 1000 --customers 100", "--items 100000 --customers 3000");
-    let (mut panels, mut facts, mut sentences, mut refused) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut panels, mut facts, mut sentences, mut refused) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (mix, title) in [("new-order", "New Order"), ("payment", "Payment")] {
         let warehouses = settings.threads_max;
         let line = format!(
