@@ -135,7 +135,10 @@ fn main() -> Result<()> {
 }
 
 fn table() -> Result<()> {
-    println!("{:22}{:>10}{:>9}{:>9}{:>9}{:>9}", "operation", "log bytes", "records", "writes", "lines", "shared");
+    println!(
+        "{:22}{:>10}{:>9}{:>9}{:>9}{:>9}",
+        "operation", "log bytes", "records", "writes", "lines", "shared"
+    );
     for operation in OPERATIONS {
         let world = World::new()?;
         let (before, lines) = run(&world, operation)?;
@@ -145,7 +148,10 @@ fn table() -> Result<()> {
         let after = world.db.stats();
         let per = |of: fn(&Stats) -> u64| (of(&after) - of(&before)) as f64 / operations;
         print!("{:22}{:>10.1}{:>9.3}", operation.name, per(|s| s.log_bytes), per(|s| s.log_records));
-        println!("{}", lines.map_or_else(|| format!("{:>9}{:>9}{:>9}", "-", "-", "-"), |l| l.text(operation)));
+        println!(
+            "{}",
+            lines.map_or_else(|| format!("{:>9}{:>9}{:>9}", "-", "-", "-"), |l| l.text(operation))
+        );
     }
     memory()
 }
@@ -154,16 +160,21 @@ fn table() -> Result<()> {
 fn memory() -> Result<()> {
     let world = World::new()?;
     let loaded = world.db.stats();
-    println!("\nindex: {:.2} bytes a row, {} bytes a leaf of 8 KiB", loaded.index_bytes as f64 / ROWS as f64, {
-        loaded.index_bytes / loaded.pages
-    });
+    println!(
+        "\nindex: {:.2} bytes a row, {} bytes a leaf of 8 KiB",
+        loaded.index_bytes as f64 / ROWS as f64,
+        { loaded.index_bytes / loaded.pages }
+    );
     let tx = world.db.begin()?;
     let rows = tx.bytes(&world.rows);
     for n in 0..10_000 {
         rows.put(&present(0, n), &VALUE)?;
     }
     let images = world.db.stats().image_bytes;
-    println!("old versions: {:.0} bytes for each row of 100 bytes updated and not committed", images as f64 / 1e4);
+    println!(
+        "old versions: {:.0} bytes for each row of 100 bytes updated and not committed",
+        images as f64 / 1e4
+    );
     tx.commit()
 }
 

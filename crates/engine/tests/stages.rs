@@ -67,7 +67,8 @@ fn balance(bytes: &[u8]) -> u64 {
 #[ignore = "run by every_stage_is_right"]
 fn one_stage() {
     let dir = tempfile::tempdir().unwrap();
-    let options = || Database::builder().leaf_bytes(4096).cache_bytes(1 << 20).durability(Durability::Buffered);
+    let options =
+        || Database::builder().leaf_bytes(4096).cache_bytes(1 << 20).durability(Durability::Buffered);
     let db = options().open(dir.path()).unwrap();
     let accounts = db.byte_table("accounts").unwrap();
     for account in 0..ACCOUNTS {
