@@ -4,8 +4,8 @@
 //!     RUSTFLAGS="--cfg count_writes" cargo run --release -p foreshore --example costs --target-dir target/count
 //!
 //! The second build counts, for each operation: writes to atomics; cache lines written; and lines that the other of two
-//! threads writes too, working by turns on rows of its own: those move from core to core. Both builds need no arguments and
-//! print the same numbers on every run.
+//! threads writes too, working by turns on rows of its own: those move from core to core. Runs differ by about a percent: names of locks are hashed with a
+//! key of their own each time, and the log is padded where a flight leaves.
 //!
 //! With the name of an operation and a number it does that operation so often, on one thread, for a tool that counts
 //! instructions; two numbers cancel what loading costs:
@@ -18,8 +18,8 @@ use foreshore::{ByteTable, Database, Durability, Result, Stats};
 /// Rows of the table, half for each thread; each has an 8-byte key and 92 bytes of value.
 const ROWS: u64 = 200_000;
 const VALUE: [u8; 92] = [7; 92];
-/// Calls of each thread that are counted, after as many that are not.
-const CALLS: u64 = 50;
+/// Operations of each thread that are counted, at least, after as many that are not.
+const OPERATIONS_COUNTED: u64 = 2000;
 
 /// A database with a full table, and an empty one for each thread.
 struct World {
@@ -49,6 +49,13 @@ const OPERATIONS: &[Operation] = &[
     Operation { name: "transactional-insert", in_a_call: 1000, call: transactional_insert },
     Operation { name: "begin-put-commit", in_a_call: 1, call: begin_put_commit },
 ];
+
+impl Operation {
+    /// Counted calls of each thread.
+    fn calls(&self) -> u64 {
+        (OPERATIONS_COUNTED / self.in_a_call).max(10)
+    }
+}
 
 /// The key of a loaded row of this thread's half: they lie apart, so that two calls rarely meet in a leaf.
 fn present(thread: usize, n: u64) -> [u8; 8] {
@@ -143,7 +150,7 @@ fn table() -> Result<()> {
         let world = World::new()?;
         let (before, lines) = run(&world, operation)?;
         // Twice: counted calls and those before them, on both threads.
-        let operations = (4 * CALLS * operation.in_a_call) as f64;
+        let operations = (4 * operation.calls() * operation.in_a_call) as f64;
         world.db.sync()?; // records are counted when they leave
         let after = world.db.stats();
         let per = |of: fn(&Stats) -> u64| (of(&after) - of(&before)) as f64 / operations;
@@ -194,7 +201,7 @@ impl Lines {
             lines += distinct.len();
             met += distinct.iter().filter(|line| shared.contains(line)).count();
         }
-        let per = |count: usize| count as f64 / (2 * CALLS * operation.in_a_call) as f64;
+        let per = |count: usize| count as f64 / (2 * operation.calls() * operation.in_a_call) as f64;
         format!("{:>9.2}{:>9.3}{:>9.3}", per(writes), per(lines), per(met))
     }
 }
@@ -208,13 +215,13 @@ fn run(world: &World, operation: &Operation) -> Result<(Stats, Option<Lines>)> {
     let turn = Barrier::new(2);
     let work = &|thread: usize| -> Result<Vec<Vec<usize>>> {
         let mut lines = Vec::new();
-        for n in 0..2 * CALLS {
+        for n in 0..2 * operation.calls() {
             for whose in 0..2 {
                 turn.wait();
                 if whose == thread {
                     let (done, written) = watched(|| (operation.call)(world, thread, n));
                     done?;
-                    lines.extend((n >= CALLS).then_some(written));
+                    lines.extend((n >= operation.calls()).then_some(written));
                 }
             }
         }

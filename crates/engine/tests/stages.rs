@@ -1,7 +1,7 @@
 //! The engine stays right with each old primitive switched back in (`src/stage.rs`): what the laboratory measures is a
 //! working engine, only slower.
 //!
-//! Run: `RUSTFLAGS="--cfg foreshore_stages" cargo test -p foreshore --test stages --target-dir target/stages`.
+//! Run: `RUSTFLAGS="--cfg foreshore_stages" cargo test --release -p foreshore --test stages --target-dir target/stages`.
 //!
 //! A process has one choice of primitives, so each is tried in a child: this program, told to run `one_stage`.
 #![cfg(foreshore_stages)]
