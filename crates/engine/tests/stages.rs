@@ -74,6 +74,7 @@ fn one_stage() {
     for account in 0..ACCOUNTS {
         accounts.put(&account.to_be_bytes(), &1000u64.to_be_bytes()).unwrap();
     }
+    drop(accounts); // a handle keeps the database open
     thread::scope(|scope| {
         for thread in 0..THREADS {
             let db = &db;

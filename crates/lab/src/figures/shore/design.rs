@@ -15,12 +15,12 @@ use std::convert::Infallible;
 /// Cores of the modelled machine.
 pub const CORES: [usize; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 
-/// Cycles of a row on one core: instructions of `transactional-insert`, at one a cycle.
-pub const ROW_CYCLES: u64 = 3800;
+/// Cycles of a row on one core: instructions of `transactional-insert` at one a cycle, a third of them in splits.
+pub const ROW_CYCLES: u64 = 7300;
 /// … of these, finding and latching the leaf.
-const FIND_CYCLES: u64 = 400;
+const FIND_CYCLES: u64 = 300;
 /// … checksum and copy of the log record.
-const COPY_CYCLES: u64 = 480;
+const COPY_CYCLES: u64 = 640;
 /// … each visit to a bucket of the key table.
 const BUCKET_CYCLES: u64 = 60;
 /// Visits to the key table: lock and gap looked at, image pushed, both given back at the commit.
