@@ -1,0 +1,179 @@
+//! One row inserted, as the coherence model sees it: work that nobody shares, lines that threads share, critical sections.
+//!
+//! Why: a machine of two processors cannot show what a mutex costs at thirty-two. The work comes from instructions counted by
+//! callgrind, and the shared lines from a build that counts writes; both are printed by `crates/engine/examples/costs.rs`, and
+//! `docs/scaling.md` has the commands. So the prediction depends on no clock.
+//!
+//! Left out: waiting for the device, memory bandwidth, splits, and that an old critical section may have held more than
+//! what it holds in this engine.
+
+use crate::model::{Event, Machine, ManyCores, Trace};
+use crate::probe::{Hold, Probe};
+use foreshore_workloads::random::Random;
+use std::convert::Infallible;
+
+/// Cores of the modelled machine.
+pub const CORES: [usize; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
+
+/// Cycles of a row on one core: instructions of `transactional-insert` at one a cycle, a third of them in splits.
+pub const ROW_CYCLES: u64 = 7300;
+/// … of these, finding and latching the leaf.
+const FIND_CYCLES: u64 = 300;
+/// … checksum and copy of the log record.
+const COPY_CYCLES: u64 = 640;
+/// … each visit to a bucket of the key table.
+const BUCKET_CYCLES: u64 = 60;
+/// Visits to the key table: lock and gap looked at, image pushed, both given back at the commit.
+const BUCKET_VISITS: u64 = 4;
+/// Looks into the page table, and the cycles of one under a latch.
+const PAGE_LOOKS: u64 = 3;
+const LOOK_CYCLES: u64 = 20;
+
+/// Buckets of the key table; parts of the counter of image bytes, one of which a transaction's slot chooses.
+const BUCKETS: u64 = 1 << 16;
+const STRIPES: u64 = 16;
+
+/// Where shared lines lie.
+const RESERVED: u64 = 0;
+const STRIPE: u64 = 1 << 12;
+const SPACE_MUTEX: u64 = 1 << 14;
+const LOG_MUTEX: u64 = 2 << 14;
+const KEYS_MUTEX: u64 = 3 << 14;
+const POOL_MUTEX: u64 = 4 << 14;
+const BUCKET: u64 = 1 << 24;
+
+/// What of an old engine a design still has.
+#[derive(Clone, Copy, Debug)]
+pub struct Design {
+    /// Mutexes over the page table: none today.
+    pub pool_mutexes: u64,
+    /// Is the leaf found under a global mutex?
+    pub space_mutex: bool,
+    /// Is a record copied under a global mutex?
+    pub log_mutex: bool,
+    /// Are all buckets of the key table behind one mutex?
+    pub keys_mutex: bool,
+    /// Words on which log records are reserved; a core keeps to one of them.
+    pub streams: u64,
+}
+
+impl Design {
+    /// Today's engine.
+    pub const TODAY: Self =
+        Self { pool_mutexes: 0, space_mutex: false, log_mutex: false, keys_mutex: false, streams: 1 };
+
+    /// The engine with the old primitives that `FORESHORE_OLD` would name so. What costs nothing per row is not modelled.
+    pub fn with_old(names: &str) -> Self {
+        let has = |name| names.split(',').any(|old| old == name);
+        let pool_mutexes = if has("pool-mutex") {
+            1
+        } else if has("pool-buckets") {
+            128
+        } else {
+            0
+        };
+        Self {
+            pool_mutexes,
+            space_mutex: has("space-mutex"),
+            log_mutex: has("log-mutex"),
+            keys_mutex: has("keys-mutex"),
+            streams: 1,
+        }
+    }
+
+    /// Inserts a row.
+    fn row(&self, core: usize, random: &mut Random, trace: &mut Trace) {
+        let in_sections =
+            FIND_CYCLES + COPY_CYCLES + BUCKET_VISITS * BUCKET_CYCLES + PAGE_LOOKS * LOOK_CYCLES;
+        let own = (ROW_CYCLES - in_sections) / BUCKET_VISITS;
+        for visit in 0..BUCKET_VISITS {
+            trace.0.push(Event::Work(own));
+            section(trace, self.keys_mutex.then_some(KEYS_MUTEX), |trace| {
+                trace.exchange(BUCKET + 64 * random.below(BUCKETS));
+                trace.0.push(Event::Work(BUCKET_CYCLES));
+            });
+            if visit == 0 {
+                section(trace, self.space_mutex.then_some(SPACE_MUTEX), |trace| {
+                    trace.0.push(Event::Work(FIND_CYCLES));
+                    (0..PAGE_LOOKS).for_each(|_| self.look(random, trace));
+                });
+            }
+        }
+        trace.exchange(STRIPE + 128 * (core as u64 % STRIPES));
+        section(trace, self.log_mutex.then_some(LOG_MUTEX), |trace| {
+            trace.exchange(RESERVED + 128 * (core as u64 % self.streams));
+            trace.0.push(Event::Work(COPY_CYCLES));
+        });
+    }
+
+    /// Looks a page up.
+    fn look(&self, random: &mut Random, trace: &mut Trace) {
+        let mutex = (self.pool_mutexes > 0).then(|| POOL_MUTEX + 64 * random.below(self.pool_mutexes));
+        section(trace, mutex, |trace| trace.0.push(Event::Work(LOOK_CYCLES)));
+    }
+
+    /// Rows per second of so many cores, after as many rows that warm their caches; and coherence misses per row.
+    pub fn run(&self, cores: usize, rows: u64, seed: u64) -> (f64, f64) {
+        let mut random = Random::new(seed, cores as u64);
+        let mut model = ManyCores::new(Machine { operation_cycles: 0, ..Machine::SERVER }, cores);
+        let mut next = |core: usize, trace: &mut Trace| -> Result<(), Infallible> {
+            self.row(core, &mut random, trace);
+            Ok(())
+        };
+        let Ok(per_s) = model.run(rows, &mut next).and_then(|_| model.run(rows, &mut next));
+        (per_s, model.counts().coherence_misses as f64 / (rows * cores as u64) as f64)
+    }
+}
+
+/// Does `work`, under this latch if there is one.
+fn section(trace: &mut Trace, latch: Option<u64>, work: impl FnOnce(&mut Trace)) {
+    if let Some(at) = latch {
+        trace.take(at, Hold::Exclusive);
+    }
+    work(trace);
+    if let Some(at) = latch {
+        trace.give(at, Hold::Exclusive);
+    }
+}
+
+/// For a file's header.
+pub fn header() -> [(&'static str, String); 2] {
+    [
+        ("model_server", Machine::SERVER.name.to_owned()),
+        (
+            "model_row",
+            format!(
+                "{ROW_CYCLES} cycles, of which leaf {FIND_CYCLES}, log copy {COPY_CYCLES}, {BUCKET_VISITS} visits to the key table of {BUCKET_CYCLES}, {PAGE_LOOKS} page lookups of {LOOK_CYCLES}"
+            ),
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Today no section is exclusive: cores scale until the reservation word moves as fast as it can.
+    #[test]
+    fn todays_rows_meet_at_one_word_only() {
+        let alone = Design::TODAY.run(1, 300, 1).0;
+        let sixteen = Design::TODAY.run(16, 300, 1).0;
+        assert!(sixteen > 13.0 * alone, "{sixteen} on 16 cores, {alone} on one");
+        let machine = Machine::SERVER;
+        let moves_per_s = machine.ghz * 1e9 / machine.transfer_cycles as f64;
+        let (many, _) = Design::TODAY.run(128, 300, 1);
+        let (streams, _) = Design { streams: 8, ..Design::TODAY }.run(128, 300, 1);
+        assert!(many < 1.05 * moves_per_s, "{many} rows/s, {moves_per_s} moves/s");
+        assert!(streams > 1.5 * many, "{streams} with streams, {many} without");
+    }
+
+    /// A mutex bounds the rate by the cycles that it is held.
+    #[test]
+    fn a_mutex_bounds_the_rate() {
+        let design = Design::with_old("log-mutex");
+        let most = Machine::SERVER.ghz * 1e9 / COPY_CYCLES as f64;
+        let (rate, _) = design.run(64, 200, 1);
+        assert!(rate < most, "{rate} rows/s under a mutex that allows {most}");
+        assert!(Design::TODAY.run(64, 200, 1).0 > 2.0 * rate);
+    }
+}
