@@ -7,7 +7,6 @@ use crate::db::range::{KeyBounds, Range, successor};
 use crate::db::table::{ByteTable, Table, key_bytes};
 use crate::db::transaction_range::TransactionRange;
 use crate::error::{Error, Result};
-use crate::lock::KeyMode;
 use crate::log::Durability;
 use crate::tree::Intent;
 use crate::txn::{self, Txn};
@@ -279,29 +278,30 @@ impl TransactionBytes<'_> {
 
     /// Replaces the content of `value` by the value of `key`; `false`, and an empty `value`, if there is none.
     pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let mode = match self.shared.options.isolation {
-            Isolation::ReadCommitted => KeyMode::None,
-            Isolation::RepeatableRead | Isolation::Serializable => KeyMode::Shared,
-        };
-        self.read(key, mode, value)
+        let tree = &self.table.tree;
+        self.work(|txn| {
+            txn.enter(tree)?;
+            match self.shared.options.isolation {
+                Isolation::ReadCommitted => tree.get(&txn.view(), key, value),
+                Isolation::RepeatableRead | Isolation::Serializable => tree.get_locked(txn, key, value),
+            }
+        })
     }
 
     /// As [`TransactionBytes::get`], for a row that is going to be changed: nobody else can lock it meanwhile, so two
     /// transactions that do this to the same row do not deadlock.
     pub fn get_for_update(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut value = Vec::new();
-        Ok(self.read(key, KeyMode::Exclusive, &mut value)?.then_some(value))
+        Ok(self.get_for_update_into(key, &mut value)?.then_some(value))
     }
 
-    fn read(&self, key: &[u8], mode: KeyMode, value: &mut Vec<u8>) -> Result<bool> {
+    /// As [`TransactionBytes::get_for_update`], replacing the content of `value`; `false`, and an empty `value`, if there
+    /// is none.
+    pub fn get_for_update_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         let tree = &self.table.tree;
         self.work(|txn| {
             txn.enter(tree)?;
-            if mode == KeyMode::None {
-                return tree.get(&txn.view(), key, value);
-            }
-            txn.lock(tree, key, mode, false)?;
-            tree.get_locked(txn, key, value)
+            tree.get_for_update(txn, key, value)
         })
     }
 
