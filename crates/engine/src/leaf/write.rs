@@ -79,7 +79,7 @@ impl Place {
 
     /// Does a value of `key`, for which the place was found, with `value_len` bytes fit? Otherwise split the leaf first.
     pub fn has_room(&self, key: &[u8], value_len: usize) -> bool {
-        debug_assert!(value_len <= Limits::for_page(self.layout.page_bytes).value_bytes_max);
+        debug_assert!(value_len <= Limits::for_page(self.layout.page_bytes).reference_bytes());
         let free = self.layout.gap_bytes() + self.layout.dead_bytes;
         match self.cell {
             // The key's bytes stay.

@@ -11,7 +11,7 @@ use crate::tree::Tree;
 use crate::tree::descend::{Latched, malformed};
 use crate::tree::insertion::Gap;
 use crate::tree::write::{Intent, live};
-use crate::txn::{Record, Txn, View};
+use crate::txn::{Found, Record, Txn};
 use crate::version::Version;
 use foreshore_base::{Lsn, PageId, Restart, TxnId};
 use std::sync::Arc;
@@ -26,6 +26,8 @@ enum Attempt {
     Gap(Name),
     /// This page is needed in memory.
     Absent(PageId),
+    /// A large value is to be replaced.
+    Large,
 }
 
 /// What a transaction writes.
@@ -34,6 +36,8 @@ struct Write<'a> {
     name: Name,
     key: &'a [u8],
     intent: Intent<'a>,
+    /// May it replace a large value?
+    over_large: bool,
 }
 
 impl Tree {
@@ -41,27 +45,56 @@ impl Tree {
     /// insertion of a key that is there, a removal of one that is not.
     pub fn write(self: &Arc<Self>, txn: &mut Txn, key: &[u8], intent: Intent<'_>) -> Result<bool> {
         self.ensure_fits(key, intent.value())?;
-        let mut found = txn.take_found(self, key);
+        let found = txn.take_found(self, key);
         let name = match &found {
             Some(found) => found.name,
             None => self.lock_to_write(txn, key)?,
         };
-        let write = Write { name, key, intent };
+        if !self.is_large(intent.value().len())
+            && let Some(changed) =
+                self.write_found(txn, found, &Write { name, key, intent, over_large: false })?
+        {
+            return Ok(changed);
+        }
+        self.write_large(txn, key, intent)
+    }
+
+    /// The part of [`Tree::write`] that changes the row's cell, whose key is locked. `None`: there is a large value, which
+    /// may be replaced only `over_large`, by one who sees to its chunks.
+    pub(crate) fn write_cell(
+        self: &Arc<Self>,
+        txn: &mut Txn,
+        key: &[u8],
+        intent: Intent<'_>,
+        over_large: bool,
+    ) -> Result<Option<bool>> {
+        let name = self.core.txns.keys.name(self.id, key);
+        self.write_found(txn, None, &Write { name, key, intent, over_large })
+    }
+
+    /// The same; `found`: where the cell may still be.
+    fn write_found(
+        self: &Arc<Self>,
+        txn: &mut Txn,
+        mut found: Option<Found>,
+        write: &Write<'_>,
+    ) -> Result<Option<bool>> {
+        let Write { key, intent, .. } = *write;
         loop {
             let id = txn.prepare_to_write()?;
-            let attempt = match found
-                .take()
-                .and_then(|found| Some((self.latch_unchanged(&found.stamp)?, found.place)))
-            {
-                Some((leaf, place)) => self.try_write(txn, id, leaf, place, true, &write)?,
+            let known =
+                found.take().and_then(|found| Some((self.latch_unchanged(&found.stamp)?, found.place)));
+            let attempt = match known {
+                Some((leaf, place)) => self.try_write(txn, id, leaf, place, true, write)?,
                 None => {
                     let leaf = self.latch_leaf_near(txn.last_leaf(self), key)?;
                     let place = Place::find(leaf.at.page, key).map_err(|Restart| malformed(leaf.at.page))?;
-                    self.try_write(txn, id, leaf, place, false, &write)?
+                    self.try_write(txn, id, leaf, place, false, write)?
                 }
             };
             match attempt {
-                Attempt::Done(changed) => return Ok(changed),
+                Attempt::Done(changed) => return Ok(Some(changed)),
+                Attempt::Large => return Ok(None),
                 Attempt::Full => self.split(key, intent.value().len())?,
                 Attempt::Gap(name) => txn.wait_for_gap(self, name)?,
                 Attempt::Absent(page) => _ = self.core.pool.page(page)?,
@@ -94,19 +127,23 @@ impl Tree {
             return Ok(Attempt::Full);
         }
         let cell = place.cell();
+        if !write.over_large && cell.is_some_and(|cell| self.is_large(cell.value_len)) {
+            leaf.latch.release_unchanged();
+            return Ok(Attempt::Large);
+        }
         let mut old = std::mem::take(&mut txn.old);
         if !old_known {
             live(leaf.at.page, cell, &mut old);
         }
         let there = cell.is_some_and(|cell| !Version(cell.version).is_ghost());
-        let attempt = self.write_cell(txn, id, leaf, place, there.then_some(&*old), write);
+        let attempt = self.change_cell(txn, id, leaf, place, there.then_some(&*old), write);
         txn.old = old;
         attempt
     }
 
     /// The rest of an attempt, once it is known what is there.
     #[allow(clippy::too_many_arguments)] // the halves of one function
-    fn write_cell(
+    fn change_cell(
         self: &Arc<Self>,
         txn: &mut Txn,
         id: TxnId,
@@ -115,7 +152,7 @@ impl Tree {
         old: Option<&[u8]>,
         write: &Write<'_>,
     ) -> Result<Attempt> {
-        let Write { name, key, intent } = *write;
+        let Write { name, key, intent, .. } = *write;
         let (page, cell) = (leaf.at.page, place.cell());
         if intent.is_idle(old.is_some()) {
             leaf.latch.release_unchanged();
@@ -182,12 +219,6 @@ impl Tree {
         let image = Image { table: self.id, writer, slot, replaced: replaced.0, row };
         keys.push_image(name, image);
         txn.note_image(name);
-    }
-
-    /// The newest value of `key`, committed or not.
-    pub fn newest(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let mut value = Vec::new();
-        Ok(self.get(&View::NEWEST, key, &mut value)?.then_some(value))
     }
 
     /// What to log for a value that replaces `old`: only the bytes that differ.
