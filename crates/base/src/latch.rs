@@ -77,6 +77,13 @@ impl NodeLatch {
         if word & LATCHED == 0 { Ok(Optimistic { latch: self, seen: word }) } else { Err(Restart) }
     }
 
+    /// Goes on with an optimistic read that began when the latch's [`word`](Self::word) was `seen`; `None` if somebody
+    /// held the latch then.
+    #[inline]
+    pub fn optimistic_since(&self, seen: u64) -> Option<Optimistic<'_>> {
+        (seen & LATCHED == 0).then_some(Optimistic { latch: self, seen })
+    }
+
     /// Takes the latch, waiting for its holder.
     #[inline]
     pub fn exclusive(&self) -> Exclusive<'_> {

@@ -106,12 +106,12 @@ impl Running<'_> {
             Work::ReadOnly(_) => Ok(()),
         }
     }
+}
 
-    fn writer(&self) -> Result<&Transaction, TxError> {
-        match &self.work {
-            Work::ReadWrite(transaction) => Ok(transaction),
-            Work::ReadOnly(_) => Err(TxError::Wrong("a read-only transaction writes".into())),
-        }
+fn writer(work: &Work) -> Result<&Transaction, TxError> {
+    match work {
+        Work::ReadWrite(transaction) => Ok(transaction),
+        Work::ReadOnly(_) => Err(TxError::Wrong("a read-only transaction writes".into())),
     }
 }
 
@@ -137,20 +137,21 @@ impl Tx for Running<'_> {
         key: &[u8],
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>, TxError> {
-        let value = self.writer()?.bytes(table).get_for_update(key).map_err(failed)?;
-        Ok(value.map(|value| read(&value)))
+        let Self { work, value } = self;
+        let found = writer(work)?.bytes(table).get_for_update_into(key, value).map_err(failed)?;
+        Ok(found.then(|| read(value)))
     }
 
     fn put(&mut self, table: &ByteTable, key: &[u8], value: &[u8]) -> Result<(), TxError> {
-        self.writer()?.bytes(table).put(key, value).map_err(failed)
+        writer(&self.work)?.bytes(table).put(key, value).map_err(failed)
     }
 
     fn insert(&mut self, table: &ByteTable, key: &[u8], value: &[u8]) -> Result<bool, TxError> {
-        self.writer()?.bytes(table).insert(key, value).map_err(failed)
+        writer(&self.work)?.bytes(table).insert(key, value).map_err(failed)
     }
 
     fn remove(&mut self, table: &ByteTable, key: &[u8]) -> Result<bool, TxError> {
-        self.writer()?.bytes(table).remove(key).map_err(failed)
+        writer(&self.work)?.bytes(table).remove(key).map_err(failed)
     }
 
     fn scan(

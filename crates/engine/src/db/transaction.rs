@@ -284,7 +284,14 @@ impl TransactionBytes<'_> {
 
     /// Replaces the content of `value` by the value of `key`; `false`, and an empty `value`, if there is none.
     pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        self.read(key, self.read_mode(), value)
+        let (tree, mode) = (&self.table.tree, self.read_mode());
+        self.work(|txn| {
+            txn.enter(tree)?;
+            match mode {
+                KeyMode::None => tree.get(&txn.view(), key, value),
+                _ => tree.get_locked(txn, key, value),
+            }
+        })
     }
 
     /// How a key is locked that is read.
@@ -299,18 +306,16 @@ impl TransactionBytes<'_> {
     /// transactions that do this to the same row do not deadlock.
     pub fn get_for_update(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut value = Vec::new();
-        Ok(self.read(key, KeyMode::Exclusive, &mut value)?.then_some(value))
+        Ok(self.get_for_update_into(key, &mut value)?.then_some(value))
     }
 
-    fn read(&self, key: &[u8], mode: KeyMode, value: &mut Vec<u8>) -> Result<bool> {
+    /// As [`TransactionBytes::get_for_update`], replacing the content of `value`; `false`, and an empty `value`, if there
+    /// is none.
+    pub fn get_for_update_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         let tree = &self.table.tree;
         self.work(|txn| {
             txn.enter(tree)?;
-            if mode == KeyMode::None {
-                return tree.get(&txn.view(), key, value);
-            }
-            txn.lock(tree, key, mode, false)?;
-            tree.get_locked(txn, key, value)
+            tree.get_for_update(txn, key, value)
         })
     }
 

@@ -2,7 +2,11 @@
 //!
 //! Where to cut. The cells, with the incoming one among them, are cut as near the middle (by bytes) as both halves
 //! allow. If the incoming key is above all others, as in an ascending load, the left leaf keeps all it can, so that
-//! leaves are left full. The separator is the shortest byte string above the last left key and not above the first
+//! leaves are left full. Rows may also ascend within a range of the table (the order lines of one district, the events
+//! of one user): the incoming key then follows the cell that was written last, which is the lowest in the heap. The cut
+//! is beside the incoming cell, on the side where more will come: behind it, while the run is the smaller part of the
+//! leaf, so that the run stays on the left with room to grow; else before it, so that a full left leaf is done with.
+//! In random order, one split in as many as a leaf has cells is cut like this for nothing. The separator is the shortest byte string above the last left key and not above the first
 //! right one (Bayer and Unterauer, TODS 1977); it is never longer than that right key.
 //!
 //! Why there is always a cut, and two are enough (F6). Let B be the page without its header, low and high its
@@ -160,7 +164,11 @@ impl<'a> Cells<'a> {
     /// The best cut and its separator.
     fn cut(&self, leaf: &mut LeafCopy) -> Result<(Cut, Vec<u8>)> {
         let append = self.position == Position::Absent(leaf.len());
-        let good = if append { self.rightmost_first() } else { self.middle_first() };
+        let good = match self.run(leaf) {
+            _ if append => self.rightmost_first(),
+            Some(last) => self.beside_run_first(last),
+            None => self.middle_first(),
+        };
         if let Some(cut) = self.first_that_fits(leaf, good, 0)? {
             return Ok(cut);
         }
@@ -216,6 +224,22 @@ impl<'a> Cells<'a> {
         let middle = cuts.partition_point(|cut| 2 * cut.left_bytes < self.total);
         let outwards = (0..cuts.len()).flat_map(|step| [middle.checked_sub(step + 1), Some(middle + step)]);
         outwards.flatten().filter_map(|index| cuts.get(index).copied()).collect()
+    }
+
+    /// The cell just before the incoming one, if it was written last.
+    fn run(&self, leaf: &LeafCopy) -> Option<usize> {
+        let Position::Absent(index) = self.position else { return None };
+        let last = index.checked_sub(1)?;
+        (leaf.slot(last).offset() == leaf.layout().heap_start).then_some(last)
+    }
+
+    /// First the one beside the incoming cell, which continues a run that ends with cell `last`.
+    fn beside_run_first(&self, last: usize) -> Vec<Cut> {
+        let run_bytes: usize = self.bytes[..=last].iter().sum();
+        let beside = if 2 * run_bytes < self.total { last + 2 } else { last + 1 };
+        let mut cuts = self.middle_first();
+        cuts.sort_by_key(|cut| cut.before != beside);
+        cuts
     }
 
     /// First those that leave few bytes on the incoming cell's side.

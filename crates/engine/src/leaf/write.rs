@@ -41,41 +41,65 @@ pub(crate) fn format(
     image::install(&leaf, page).expect("a leaf just built fits its page");
 }
 
-/// Where the cell of a key is or goes, in a leaf that has room for it. Good as long as the leaf stays latched.
+/// Where the cell of a key is or goes. Good as long as the leaf does not change.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     layout: Layout,
     position: Position,
+    cell: Option<Cell>,
 }
 
 /// Looks for the place of a cell of `key`, which must be between the fences and within the limits, with `value_len`
 /// bytes; `None`: there is no room, split the leaf first.
 pub(crate) fn place(page: Page<'_>, key: &[u8], value_len: usize) -> Result<Option<Place>> {
     debug_assert!(key.len() <= Limits::for_page(page.0.len()).key_bytes_max);
-    debug_assert!(value_len <= Limits::for_page(page.0.len()).reference_bytes());
-    let layout = Layout::read(page).map_err(|_| corrupt(page))?;
-    let position = position(page, &layout, key).map_err(|_| corrupt(page))?;
-    let free = layout.gap_bytes() + layout.dead_bytes;
-    let needed = cell_bytes(key.len() - layout.prefix_len, value_len);
-    let fits = match position {
-        Position::Found(index) => {
-            let freed = heap_bytes(page, slot(page, index)).map_err(|_| corrupt(page))?;
-            needed <= freed || needed <= free + freed
-        }
-        Position::Absent(_) => needed + SLOT_BYTES <= free,
-    };
-    Ok(fits.then_some(Place { layout, position }))
+    let place = Place::find(page, key).map_err(|_| corrupt(page))?;
+    Ok(place.has_room(key, value_len).then_some(place))
 }
 
 impl Place {
-    /// The cell that is there now.
-    pub fn cell(&self, page: Page<'_>) -> Result<Option<Cell>> {
-        match self.position {
-            Position::Found(index) => cell(page, slot(page, index)).map(Some).map_err(|_| corrupt(page)),
-            Position::Absent(_) => Ok(None),
+    /// Looks for the place of a cell of `key`, which must be between the fences. An optimistic read like those in
+    /// `read.rs` (R1, R2).
+    #[inline]
+    pub fn find(page: Page<'_>, key: &[u8]) -> Result<Self, Restart> {
+        let layout = Layout::read(page)?;
+        let position = position(page, &layout, key)?;
+        let cell = match position {
+            Position::Found(index) => Some(cell(page, slot(page, index))?),
+            Position::Absent(_) => None,
+        };
+        Ok(Self { layout, position, cell })
+    }
+
+    /// The cell that is there.
+    #[inline]
+    pub fn cell(&self) -> Option<Cell> {
+        self.cell
+    }
+
+    /// Does a value of `key`, for which the place was found, with `value_len` bytes fit? Otherwise split the leaf first.
+    pub fn has_room(&self, key: &[u8], value_len: usize) -> bool {
+        debug_assert!(value_len <= Limits::for_page(self.layout.page_bytes).reference_bytes());
+        let free = self.layout.gap_bytes() + self.layout.dead_bytes;
+        match self.cell {
+            // The key's bytes stay.
+            Some(cell) => value_len <= cell.value_len + free,
+            None => cell_bytes(key.len() - self.layout.prefix_len, value_len) + SLOT_BYTES <= free,
         }
     }
 
-    /// Writes the cell, for whose key and value length the place was found; says whether the key had a cell before.
+    /// Writes `new` over as many bytes of the cell's value, from its byte `at` on. Panics if there is no cell, or its
+    /// value is shorter.
+    pub fn patch(self, page: Page<'_>, at: usize, new: &[u8], version: u64) {
+        let (Position::Found(index), Some(cell)) = (self.position, self.cell) else {
+            panic!("a patch replaces part of a value")
+        };
+        assert!(at + new.len() <= cell.value_len, "a patch stays within the value");
+        page.0.set_uint(slot(page, index).offset(), 8, version);
+        page.0.write(cell.value_at + at, new);
+    }
+
+    /// Writes the cell, for whose key and value length the place has room; says whether the key had a cell before.
     pub fn write(self, page: Page<'_>, key: &[u8], value: &[u8], version: u64) -> Result<bool> {
         match self.position {
             Position::Found(index) => {

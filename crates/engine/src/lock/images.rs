@@ -26,9 +26,9 @@ pub(crate) struct Image {
 }
 
 /// Key and value of an image, in one piece of memory.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ImageRow {
-    bytes: Box<[u8]>,
+    bytes: Vec<u8>,
     key_len: u16,
     /// Had the key a value?
     present: bool,
@@ -37,12 +37,18 @@ pub(crate) struct ImageRow {
 impl ImageRow {
     /// A copy; no value: the key was absent.
     pub fn new(key: &[u8], value: Option<&[u8]>) -> Self {
+        Self::default().refilled(key, value)
+    }
+
+    /// The same memory with another row in it.
+    fn refilled(self, key: &[u8], value: Option<&[u8]>) -> Self {
         let key_len = u16::try_from(key.len()).expect("keys are short");
-        let content = value.unwrap_or_default();
-        let mut bytes = Vec::with_capacity(key.len() + content.len());
+        let (mut bytes, content) = (self.bytes, value.unwrap_or_default());
+        bytes.clear();
+        bytes.reserve_exact(key.len() + content.len());
         bytes.extend_from_slice(key);
         bytes.extend_from_slice(content);
-        Self { bytes: bytes.into(), key_len, present: value.is_some() }
+        Self { bytes, key_len, present: value.is_some() }
     }
 
     fn key(&self) -> &[u8] {
@@ -83,11 +89,40 @@ pub(super) struct Chain {
     first: Option<Box<Link>>,
 }
 
-impl Link {
-    pub fn new(name: Name, image: Image) -> Box<Self> {
-        Box::new(Self { name, image, commit: None, next: None })
+/// Memory of images that are gone, for those to come: what a transaction replaces needs no allocation of its own.
+#[derive(Default)]
+pub(crate) struct Spares(Vec<Box<Link>>);
+
+impl Spares {
+    /// Images whose memory is kept at most, and bytes of a row.
+    const KEPT: usize = 64;
+    const ROW_BYTES_KEPT: usize = 1 << 10;
+
+    /// As [`ImageRow::new`], in the memory of the image that [`Spares::link`] will use next.
+    pub fn row(&mut self, key: &[u8], value: Option<&[u8]>) -> ImageRow {
+        let memory = self.0.last_mut().map(|spare| std::mem::take(&mut spare.image.row));
+        memory.unwrap_or_default().refilled(key, value)
     }
 
+    pub(super) fn link(&mut self, name: Name, image: Image) -> Box<Link> {
+        let link = Link { name, image, commit: None, next: None };
+        match self.0.pop() {
+            Some(mut spare) => {
+                *spare = link;
+                spare
+            }
+            None => Box::new(link),
+        }
+    }
+
+    pub(super) fn keep(&mut self, link: Box<Link>) {
+        if self.0.len() < Self::KEPT && link.image.row.bytes.capacity() <= Self::ROW_BYTES_KEPT {
+            self.0.push(link);
+        }
+    }
+}
+
+impl Link {
     /// Memory of this image, in bytes.
     pub fn bytes(&self) -> u64 {
         (size_of::<Self>() + self.image.row.bytes.len()) as u64

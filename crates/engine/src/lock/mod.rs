@@ -34,7 +34,7 @@ mod wait;
 
 use std::time::Duration;
 
-pub(crate) use images::{Image, ImageRow, ImageView};
+pub(crate) use images::{Image, ImageRow, ImageView, Spares};
 pub(crate) use modes::KeyMode;
 pub(crate) use name::Name;
 pub(crate) use stats::LockStats;

@@ -1,6 +1,6 @@
 //! The table: buckets, seats, and the operations on them.
 
-use super::images::{Chain, Link, Removed};
+use super::images::{Chain, Removed, Spares};
 use super::latched::{Guard, Latched};
 use super::modes::Modes;
 use super::name::Names;
@@ -12,6 +12,7 @@ use super::stats::Counters;
 use super::{Granted, Image, ImageView, KeyMode, LockError, LockStats, Name, Owner};
 use crossbeam_utils::CachePadded;
 use foreshore_base::TableId;
+use foreshore_base::prefetch::prefetch_lines;
 use foreshore_base::sync::{AtomicBool, AtomicU64, Ordering::*};
 use parking_lot::Mutex;
 use std::ops::ControlFlow;
@@ -76,6 +77,12 @@ impl KeyTable {
     #[inline]
     pub fn name(&self, table: TableId, key: &[u8]) -> Name {
         self.names.of_key(table, key)
+    }
+
+    /// Fetches what belongs to a name into the processor's cache.
+    #[inline]
+    pub fn prefetch(&self, name: Name) {
+        prefetch_lines(self.bucket(name), size_of::<Bucket>());
     }
 
     /// Names the gap after the last key of a table.
@@ -156,7 +163,7 @@ impl KeyTable {
     /// Ends what a writer has on a name: its images there are stamped with its commit LSN or, if nobody needs them,
     /// dropped, and its lock is given back. The bucket is latched once.
     #[inline]
-    pub fn finish(&self, owner: Owner, name: Name, writer: u64, stamp: Option<u64>) {
+    pub fn finish(&self, owner: Owner, name: Name, writer: u64, stamp: Option<u64>, spares: &mut Spares) {
         let bucket = self.bucket(name);
         let mut content = bucket.content.latch();
         let mut removed = Removed::default();
@@ -174,7 +181,10 @@ impl KeyTable {
         } else {
             drop(content);
         }
-        self.free(removed);
+        for link in removed {
+            self.image_stripe(link.slot()).fetch_sub(link.bytes(), Relaxed);
+            spares.keep(link);
+        }
     }
 
     /// Ends the owner's current or next wait with [`LockError::Aborted`].
@@ -194,7 +204,12 @@ impl KeyTable {
 
     /// Keeps what the key was before it is changed. Called under the latch of the key's leaf.
     pub fn push_image(&self, name: Name, image: Image) {
-        let link = Link::new(name, image);
+        self.push_image_into(name, image, &mut Spares::default());
+    }
+
+    /// The same, in spare memory.
+    pub fn push_image_into(&self, name: Name, image: Image, spares: &mut Spares) {
+        let link = spares.link(name, image);
         self.image_stripe(link.slot()).fetch_add(link.bytes(), Relaxed);
         let bucket = self.bucket(name);
         let mut content = bucket.content.latch();

@@ -6,9 +6,9 @@
 use crate::error::{Error, Result};
 use crate::leaf::{self, Builder, LeafCopy, Split};
 use crate::page::Page;
-use crate::tree::descend::Latched;
+use crate::tree::descend::{Latched, malformed};
 use crate::tree::{Intent, PATIENCE, Tree};
-use foreshore_base::Lsn;
+use foreshore_base::{Lsn, Restart};
 use std::sync::Arc;
 
 /// Share of a leaf that a bulk load fills, leaving room for a few later inserts.
@@ -140,8 +140,7 @@ impl<'a> Loader<'a> {
 
 /// Only the last leaf may be continued, and only above its keys.
 fn ensure_last(page: Page<'_>, low: &[u8]) -> Result<()> {
-    let copy = LeafCopy::of(page)?;
-    if copy.high_fence().is_none() && copy.lower_bound(low)? == copy.len() {
+    if leaf::is_above_all(page, low).map_err(|Restart| malformed(page))? {
         return Ok(());
     }
     Err(Error::BulkLoad { detail: "another writer added rows above the loaded ones".into() })

@@ -37,8 +37,16 @@ pub(crate) struct Stamp {
 impl Stamp {
     /// Within an optimistic read of `page`, or under its latch.
     pub(super) fn of(page: Page<'_>) -> Self {
-        let frame = std::ptr::from_ref(page.latch()).addr();
-        Self { page: page.id(), frame, word: page.latch().word() }
+        Self { page: page.id(), frame: Self::frame_of(page), word: page.latch().word() }
+    }
+
+    /// The leaf.
+    pub(super) fn page(&self) -> PageId {
+        self.page
+    }
+
+    fn frame_of(page: Page<'_>) -> usize {
+        std::ptr::from_ref(page.latch()).addr()
     }
 }
 
@@ -95,6 +103,20 @@ impl Tree {
                 return Ok(result);
             }
             patience.wait(self)?;
+        }
+    }
+
+    /// As [`Tree::read_leaf`], trying page `start` first.
+    #[inline]
+    pub(super) fn read_leaf_near<R>(
+        &self,
+        start: PageId,
+        key: &[u8],
+        mut read: impl FnMut(Page<'_>) -> Result<R, Restart>,
+    ) -> Result<R> {
+        match self.read_from(start, key, &mut read)? {
+            Some(result) => Ok(result),
+            None => self.read_leaf(key, read),
         }
     }
 
@@ -161,6 +183,14 @@ impl Tree {
         }
     }
 
+    /// Latches the leaf that covers `key`, beginning at page `start`, where the index said that it is.
+    pub(super) fn latch_leaf_from(&self, start: PageId, key: &[u8]) -> Result<Latched<'_>> {
+        match self.latch_from(start, key)? {
+            Some(latched) => Ok(latched),
+            None => self.latch_leaf(key),
+        }
+    }
+
     /// Latches the leaf that covers `key`, trying page `hint` first: one look tells whether it is that.
     pub(super) fn latch_leaf_near(&self, hint: PageId, key: &[u8]) -> Result<Latched<'_>> {
         let _old = stage::enter(stage::Old::Space);
@@ -173,6 +203,14 @@ impl Tree {
             }
         }
         self.latch_leaf(key)
+    }
+
+    /// Latches a leaf if it is still as it was when the stamp was taken.
+    pub(super) fn latch_unchanged(&self, stamp: &Stamp) -> Option<Latched<'_>> {
+        let at = self.core.pool.resident(stamp.page)?;
+        let read = at.page.latch().optimistic_since(stamp.word)?;
+        let latch = if Stamp::frame_of(at.page) == stamp.frame { read.upgrade().ok()? } else { return None };
+        Some(Latched { at, latch })
     }
 
     /// Latches a leaf, and counts it if somebody else holds the latch.

@@ -1,10 +1,11 @@
 //! Point reads. They write no shared memory: no latch, no pin, no reference count, no lock.
 
 use crate::error::Result;
-use crate::leaf;
+use crate::leaf::{self, Place};
+use crate::lock::{KeyMode, Name};
 use crate::page::Page;
-use crate::tree::Tree;
-use crate::txn::{Seen, Txn, View};
+use crate::tree::{Stamp, Tree};
+use crate::txn::{Found, Seen, Txn, View};
 use crate::version::Version;
 use foreshore_base::{PageId, Restart};
 
@@ -26,18 +27,49 @@ impl Tree {
         Ok(found)
     }
 
-    /// As [`Tree::get`], for a transaction that has locked the key: what the leaf holds is committed or its own.
+    /// As [`Tree::get`], for a transaction that locks the key first: what the leaf holds then is committed or its own.
     pub fn get_locked(&self, txn: &mut Txn, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let (found, leaf) =
-            self.read_leaf(key, |page| Ok((self.read_row(page, &View::NEWEST, key, value)?, page.id())))?;
+        let (start, _) = self.lock_on_the_way(txn, key, KeyMode::Shared)?;
+        let (found, leaf) = self.read_leaf_near(start, key, |page| {
+            let place = Place::find(page, key)?;
+            Ok((read_newest(page, &place, value)?, page.id()))
+        })?;
         txn.set_last_leaf(self, leaf);
-        if !found {
-            value.clear();
-        }
         if self.is_large(value.len()) {
             self.complete(value)?;
         }
         Ok(found)
+    }
+
+    /// As [`Tree::get_locked`], of a row that the transaction is going to write: it will know where that is.
+    pub fn get_for_update(&self, txn: &mut Txn, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        let (start, name) = self.lock_on_the_way(txn, key, KeyMode::Exclusive)?;
+        let mut old = std::mem::take(&mut txn.old);
+        let read = self.read_leaf_near(start, key, |page| {
+            let place = Place::find(page, key)?;
+            Ok((read_newest(page, &place, &mut old)?, place, Stamp::of(page)))
+        });
+        txn.old = old;
+        let (found, place, stamp) = read?;
+        txn.set_last_leaf(self, stamp.page());
+        txn.set_found(Found { table: self.id, name, stamp, place }, key);
+        value.clear();
+        value.extend_from_slice(&txn.old);
+        if self.is_large(value.len()) {
+            self.complete(value)?;
+        }
+        Ok(found)
+    }
+
+    /// Locks the key; returns where the index says that its leaf is, and the lock's name. The way there and the lock are
+    /// two lines that are seldom in the processor's cache, and neither depends on the other: both are asked for first.
+    fn lock_on_the_way(&self, txn: &mut Txn, key: &[u8], mode: KeyMode) -> Result<(PageId, Name)> {
+        let name = self.core.txns.keys.name(self.id, key);
+        self.core.txns.keys.prefetch(name);
+        let start = self.seek(key)?;
+        self.core.pool.prefetch(start);
+        txn.lock_name(self, name, Some(key), mode, false)?;
+        Ok((start, name))
     }
 
     /// The newest cell of `key` that is no ghost, committed or not; for a large value, what stands for it.
@@ -128,4 +160,15 @@ impl Tree {
         page.0.append_to(cell.value_at, cell.value_len, value);
         Ok(true)
     }
+}
+
+/// Replaces `value` by the newest value in a place, whoever wrote it; `false` and empty if there is none. Optimistic.
+#[inline]
+fn read_newest(page: Page<'_>, place: &Place, value: &mut Vec<u8>) -> Result<bool, Restart> {
+    value.clear();
+    match place.cell().filter(|cell| !Version(cell.version).is_ghost()) {
+        Some(cell) => page.0.append_to(cell.value_at, cell.value_len, value),
+        None => return Ok(false),
+    }
+    Ok(true)
 }

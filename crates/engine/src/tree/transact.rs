@@ -4,14 +4,14 @@
 //! change, unlatch, copy the record. What may wait comes before the latch.
 
 use crate::error::{Error, Result};
-use crate::leaf::{self, Change};
+use crate::leaf::{self, Change, Place};
 use crate::lock::{Image, ImageRow, KeyMode, Name};
 use crate::page::Page;
 use crate::tree::Tree;
-use crate::tree::descend::Latched;
+use crate::tree::descend::{Latched, malformed};
 use crate::tree::insertion::Gap;
 use crate::tree::write::{Intent, live};
-use crate::txn::{Record, Txn};
+use crate::txn::{Found, Record, Txn};
 use crate::version::Version;
 use foreshore_base::{Lsn, PageId, Restart, TxnId};
 use std::sync::Arc;
@@ -30,17 +30,29 @@ enum Attempt {
     Large,
 }
 
+/// What a transaction writes.
+struct Write<'a> {
+    /// The key's lock, which the transaction has.
+    name: Name,
+    key: &'a [u8],
+    intent: Intent<'a>,
+    /// May it replace a large value?
+    over_large: bool,
+}
+
 impl Tree {
     /// Does what `intent` says to `key`, once this transaction has locked it; `false` if there was nothing to do: an
     /// insertion of a key that is there, a removal of one that is not.
     pub fn write(self: &Arc<Self>, txn: &mut Txn, key: &[u8], intent: Intent<'_>) -> Result<bool> {
         self.ensure_fits(key, intent.value())?;
-        txn.enter(self)?;
-        // Where it keeps others from inserting, it keeps them from inserting beside its own new keys too.
-        let gap = txn.scans(self);
-        txn.lock(self, key, KeyMode::Exclusive, gap)?;
+        let found = txn.take_found(self, key);
+        let name = match &found {
+            Some(found) => found.name,
+            None => self.lock_to_write(txn, key)?,
+        };
         if !self.is_large(intent.value().len())
-            && let Some(changed) = self.write_cell(txn, key, intent, false)?
+            && let Some(changed) =
+                self.write_found(txn, found, &Write { name, key, intent, over_large: false })?
         {
             return Ok(changed);
         }
@@ -56,10 +68,31 @@ impl Tree {
         intent: Intent<'_>,
         over_large: bool,
     ) -> Result<Option<bool>> {
+        let name = self.core.txns.keys.name(self.id, key);
+        self.write_found(txn, None, &Write { name, key, intent, over_large })
+    }
+
+    /// The same; `found`: where the cell may still be.
+    fn write_found(
+        self: &Arc<Self>,
+        txn: &mut Txn,
+        mut found: Option<Found>,
+        write: &Write<'_>,
+    ) -> Result<Option<bool>> {
+        let Write { key, intent, .. } = *write;
         loop {
             let id = txn.prepare_to_write()?;
-            let leaf = self.latch_leaf_near(txn.last_leaf(self), key)?;
-            match self.try_write(txn, id, leaf, key, intent, over_large)? {
+            let known =
+                found.take().and_then(|found| Some((self.latch_unchanged(&found.stamp)?, found.place)));
+            let attempt = match known {
+                Some((leaf, place)) => self.try_write(txn, id, leaf, place, true, write)?,
+                None => {
+                    let leaf = self.latch_leaf_near(txn.last_leaf(self), key)?;
+                    let place = Place::find(leaf.at.page, key).map_err(|Restart| malformed(leaf.at.page))?;
+                    self.try_write(txn, id, leaf, place, false, write)?
+                }
+            };
+            match attempt {
                 Attempt::Done(changed) => return Ok(Some(changed)),
                 Attempt::Large => return Ok(None),
                 Attempt::Full => self.split(key, intent.value().len())?,
@@ -69,47 +102,58 @@ impl Tree {
         }
     }
 
+    fn lock_to_write(self: &Arc<Self>, txn: &mut Txn, key: &[u8]) -> Result<Name> {
+        let name = self.core.txns.keys.name(self.id, key);
+        self.core.txns.keys.prefetch(name);
+        txn.enter(self)?;
+        // Where it keeps others from inserting, it keeps them from inserting beside its own new keys too.
+        let gap = txn.scans(self);
+        txn.lock_name(self, name, Some(key), KeyMode::Exclusive, gap)?;
+        Ok(name)
+    }
+
+    /// One attempt, in the place found for the cell. `old_known`: the old value is in `txn.old` already.
     fn try_write(
         self: &Arc<Self>,
         txn: &mut Txn,
         id: TxnId,
         leaf: Latched<'_>,
-        key: &[u8],
-        intent: Intent<'_>,
-        over_large: bool,
+        place: Place,
+        old_known: bool,
+        write: &Write<'_>,
     ) -> Result<Attempt> {
-        let value = intent.value();
-        let page = leaf.at.page;
-        let Some(place) = leaf::place(page, key, value.len())? else {
+        if !place.has_room(write.key, write.intent.value().len()) {
             leaf.latch.release_unchanged();
             return Ok(Attempt::Full);
-        };
+        }
+        let cell = place.cell();
+        if !write.over_large && cell.is_some_and(|cell| self.is_large(cell.value_len)) {
+            leaf.latch.release_unchanged();
+            return Ok(Attempt::Large);
+        }
         let mut old = std::mem::take(&mut txn.old);
-        let attempt = self.change_cell(txn, id, leaf, place, key, intent, over_large, &mut old);
+        if !old_known {
+            live(leaf.at.page, cell, &mut old);
+        }
+        let there = cell.is_some_and(|cell| !Version(cell.version).is_ghost());
+        let attempt = self.change_cell(txn, id, leaf, place, there.then_some(&*old), write);
         txn.old = old;
         attempt
     }
 
-    /// The rest of an attempt, once it is known where the cell goes. `scratch` is memory for the old value.
+    /// The rest of an attempt, once it is known what is there.
     #[allow(clippy::too_many_arguments)] // the halves of one function
     fn change_cell(
         self: &Arc<Self>,
         txn: &mut Txn,
         id: TxnId,
         leaf: Latched<'_>,
-        place: leaf::Place,
-        key: &[u8],
-        intent: Intent<'_>,
-        over_large: bool,
-        scratch: &mut Vec<u8>,
+        place: Place,
+        old: Option<&[u8]>,
+        write: &Write<'_>,
     ) -> Result<Attempt> {
-        let (page, value) = (leaf.at.page, intent.value());
-        let cell = place.cell(page)?;
-        if !over_large && cell.is_some_and(|cell| self.is_large(cell.value_len)) {
-            leaf.latch.release_unchanged();
-            return Ok(Attempt::Large);
-        }
-        let old = live(page, cell, scratch);
+        let Write { name, key, intent, .. } = *write;
+        let (page, cell) = (leaf.at.page, place.cell());
         if intent.is_idle(old.is_some()) {
             leaf.latch.release_unchanged();
             return Ok(Attempt::Done(false));
@@ -128,8 +172,8 @@ impl Tree {
         let own = Version::of(id);
         let first = cell.is_none_or(|cell| Version(cell.version).author() != own.author());
         if first {
-            let name = self.core.txns.keys.name(self.id, key);
-            self.keep_image(txn.owner, name, key, own, cell, old);
+            let row = txn.spares.row(key, old);
+            self.keep_image(txn.owner, name, row, own, cell, &mut txn.spares);
             txn.note_image(name);
         }
         let (change, version) = match intent {
@@ -143,7 +187,13 @@ impl Tree {
         let Latched { at, latch } = leaf;
         self.core.pool.before_change(at.frame);
         let reservation = self.core.log.reserve(txn.body.len());
-        let written = place.write(page, key, value, version.0);
+        let written = match change {
+            Change::Patch { kept, old, new, .. } if old.len() == new.len() => {
+                place.patch(page, kept, new, version.0);
+                Ok(())
+            }
+            _ => place.write(page, key, intent.value(), version.0).map(|_| ()),
+        };
         page.set_lsn(reservation.end());
         drop(latch);
         if let Err(damaged) = written {

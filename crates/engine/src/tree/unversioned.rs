@@ -38,8 +38,8 @@ impl Tree {
     pub fn remove_unversioned(&self, key: &[u8]) -> Result<()> {
         self.core.log.room()?;
         let leaf = self.latch_leaf(key)?;
-        let there = leaf::place(leaf.at.page, key, 0)?.map(|place| place.cell(leaf.at.page)).transpose()?;
-        if there.flatten().is_none() {
+        let there = leaf::place(leaf.at.page, key, 0)?.and_then(|place| place.cell());
+        if there.is_none() {
             leaf.latch.release_unchanged();
             return Ok(());
         }

@@ -9,7 +9,7 @@
 
 use crate::error::{Error, Result};
 use crate::leaf::{self, Cell, Change};
-use crate::lock::{Image, ImageRow, KeyMode, LockError, Name, Owner};
+use crate::lock::{Image, ImageRow, KeyMode, LockError, Name, Owner, Spares};
 use crate::log::Reservation;
 use crate::page::Page;
 use crate::tree::descend::Latched;
@@ -110,13 +110,18 @@ impl Tree {
     ) -> Result<Option<Option<Lsn>>> {
         let keys = &self.core.txns.keys;
         let name = keys.name(self.id, key);
+        keys.prefetch(name);
         let begun = Instant::now();
         loop {
+            // Lock and leaf are lines that are seldom in the processor's cache: the one is fetched while the way to the
+            // other is looked for, and that while the lock is taken.
+            let start = self.seek(key)?;
+            self.core.pool.prefetch(start);
             let granted = keys.acquire(owner, name, KeyMode::Exclusive, false, patience);
             if !self.is_granted(owner, key, begun, patience, granted.map(|granted| granted.waited))? {
                 continue;
             }
-            let attempt = self.attempt(owner, name, key, intent);
+            let attempt = self.attempt(owner, name, start, key, intent);
             keys.release(owner, name);
             match attempt? {
                 Attempt::Done(end) => return Ok(Some(end)),
@@ -172,18 +177,19 @@ impl Tree {
         self: &Arc<Self>,
         owner: Owner,
         name: Name,
+        start: PageId,
         key: &[u8],
         intent: Intent<'_>,
     ) -> Result<Attempt> {
         self.core.log.room()?;
-        let leaf = self.latch_leaf(key)?;
+        let leaf = self.latch_leaf_from(start, key)?;
         let page = leaf.at.page;
         let value = intent.value();
         let Some(place) = leaf::place(page, key, value.len())? else {
             leaf.latch.release_unchanged();
             return Ok(Attempt::Full);
         };
-        let cell = place.cell(page)?;
+        let cell = place.cell();
         if intent.is_idle(cell.is_some_and(|cell| !Version(cell.version).is_ghost())) {
             leaf.latch.release_unchanged();
             return Ok(Attempt::Done(None));
@@ -219,7 +225,8 @@ impl Tree {
         let version = if watched { Version::autocommit(reservation.start()) } else { Version::SETTLED };
         let stays = watched || !self.core.txns.keys.is_quiet(name, Some(owner));
         if watched {
-            self.keep_image(owner, name, key, version, cell, live(page, cell, &mut Vec::new()));
+            let row = ImageRow::new(key, live(page, cell, &mut Vec::new()));
+            self.keep_image(owner, name, row, version, cell, &mut Spares::default());
         }
         let (change, written) = match (removes, stays) {
             (false, _) => (put, place.write(page, key, value, version.0).map(|_| ())),
@@ -254,19 +261,19 @@ impl Tree {
         &self,
         owner: Owner,
         name: Name,
-        key: &[u8],
+        row: ImageRow,
         version: Version,
         cell: Option<Cell>,
-        old: Option<&[u8]>,
+        spares: &mut Spares,
     ) {
         let image = Image {
             table: self.id,
             writer: version.author(),
             slot: owner.0,
             replaced: cell.map_or(Version::SETTLED.ghost().0, |cell| cell.version),
-            row: ImageRow::new(key, old),
+            row,
         };
-        self.core.txns.keys.push_image(name, image);
+        self.core.txns.keys.push_image_into(name, image, spares);
     }
 
     /// Removes the ghost that `author` left of `key`, or that nobody in particular did; `false` if somebody has locked
@@ -279,7 +286,7 @@ impl Tree {
         let leaf = self.latch_leaf(key)?;
         let page = leaf.at.page;
         // A cell that is there always has room to become a ghost.
-        let cell = leaf::place(page, key, 0)?.map(|place| place.cell(page)).transpose()?.flatten();
+        let cell = leaf::place(page, key, 0)?.and_then(|place| place.cell());
         let due = cell.map(|cell| Version(cell.version)).is_some_and(|version| {
             version.is_ghost() && (version.author() == author || version.writer() == Writer::Anyone)
         });

@@ -9,6 +9,7 @@
 //! | `slots` | running transactions and snapshots |
 //! | `view` | which version a reader sees |
 //! | `transaction` | one read-write transaction: its locks, its way through the log |
+//! | `found` | the row read last for an update, and where it was |
 //! | `scan` | ranges under key and gap locks |
 //! | `undo` | rollback, at run time and at a restart |
 //! | `record` | what is logged |
@@ -23,6 +24,7 @@
 //!   the log; so the log's prefix that survives a crash holds no transaction without those it depends on.
 //! - X3: the log is kept from the begin of the oldest transaction on.
 
+mod found;
 mod garbage;
 mod record;
 mod scan;
@@ -31,6 +33,7 @@ mod transaction;
 mod undo;
 mod view;
 
+pub(crate) use found::Found;
 pub(crate) use garbage::{Batch, Garbage};
 pub(crate) use record::Record;
 pub(crate) use scan::{Direction, Scan};

@@ -2,9 +2,9 @@
 
 use crate::blob::BlobId;
 use crate::error::{Error, Result};
-use crate::lock::{KeyMode, LockError, Name, Owner};
+use crate::lock::{KeyMode, LockError, Name, Owner, Spares};
 use crate::tree::{Core, Tree};
-use crate::txn::{Batch, Record, View};
+use crate::txn::{Batch, Found, Record, View};
 use crate::version::Version;
 use foreshore_base::sync::Ordering::SeqCst;
 use foreshore_base::{Lsn, PageId, TableId, TxnId};
@@ -38,6 +38,11 @@ pub(crate) struct Txn {
     pub body: Vec<u8>,
     /// Where values are copied that are going to be replaced.
     pub old: Vec<u8>,
+    /// Memory for images.
+    pub spares: Spares,
+    /// What it read last for an update, and the key of that.
+    found: Option<Found>,
+    found_key: Vec<u8>,
     ended: bool,
 }
 
@@ -50,6 +55,8 @@ pub(crate) struct Kept {
     tables: Vec<Entered>,
     body: Vec<u8>,
     old: Vec<u8>,
+    found_key: Vec<u8>,
+    spares: Spares,
 }
 
 /// References to tables that are kept at most.
@@ -66,7 +73,7 @@ struct Entered {
     active: bool,
     /// Does it hold gap locks there?
     scans: bool,
-    /// The leaf where it was last: often that of the next write, too.
+    /// The leaf where it was last, or the transaction before it: often that of the next write, too.
     leaf: PageId,
 }
 
@@ -99,7 +106,7 @@ impl Txn {
     }
 
     fn with_slot(core: Arc<Core>, owner: Owner, patience: Duration) -> Self {
-        let Kept { locks, images, tables, body, old } = core.txns.slots.take_kept(owner);
+        let Kept { locks, images, tables, body, old, found_key, spares } = core.txns.slots.take_kept(owner);
         Self {
             core,
             owner,
@@ -115,6 +122,9 @@ impl Txn {
             promised: 0,
             body,
             old,
+            spares,
+            found: None,
+            found_key,
             ended: false,
         }
     }
@@ -229,6 +239,20 @@ impl Txn {
     /// It is at this leaf now.
     pub fn set_last_leaf(&mut self, tree: &Tree, leaf: PageId) {
         self.entered_mut(tree).leaf = leaf;
+    }
+
+    /// It read this row, of `key`, for an update.
+    pub fn set_found(&mut self, found: Found, key: &[u8]) {
+        self.found_key.clear();
+        self.found_key.extend_from_slice(key);
+        self.found = Some(found);
+    }
+
+    /// What is known of `key` if it was read last for an update; good for one write, which overwrites `old`. A
+    /// transaction that locks gaps has more to lock before it writes: it begins anew.
+    pub fn take_found(&mut self, tree: &Tree, key: &[u8]) -> Option<Found> {
+        let found = self.found.take()?;
+        (found.table == tree.id && self.found_key == key && !self.scans(tree)).then_some(found)
     }
 
     /// To be called before the first gap of a table is locked: from now on inserters look for gap locks.
@@ -347,7 +371,7 @@ impl Txn {
         let stamp = needed.then_some(commit.0);
         // Whoever has an image has its key locked.
         for name in self.locks.drain(..) {
-            core.txns.keys.finish(self.owner, name, author, stamp);
+            core.txns.keys.finish(self.owner, name, author, stamp, &mut self.spares);
         }
         let images = if needed { std::mem::take(&mut self.images) } else { Vec::new() };
         let (ghosts, blobs) = (std::mem::take(&mut self.ghosts), std::mem::take(&mut self.blobs));
@@ -438,7 +462,7 @@ impl Txn {
                 entered.tree.scanners.fetch_sub(1, SeqCst);
             }
             entered.tree.users.leave(self.owner);
-            (entered.active, entered.scans, entered.leaf) = (false, false, PageId::NONE);
+            (entered.active, entered.scans) = (false, false);
         }
         if self.promised > 0 {
             self.core.log.redeem(self.promised);
@@ -457,6 +481,8 @@ impl Txn {
             tables: std::mem::take(&mut self.tables),
             body: std::mem::take(&mut self.body),
             old: std::mem::take(&mut self.old),
+            found_key: std::mem::take(&mut self.found_key),
+            spares: std::mem::take(&mut self.spares),
         };
         kept.images.clear();
         kept.images.shrink_to(ROOM_KEPT);

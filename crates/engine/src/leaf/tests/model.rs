@@ -218,6 +218,26 @@ fn ascending_loads_fill_leaves() {
 }
 
 /// A replacement that grows and shrinks over and over lives on compaction alone.
+/// Rows that ascend in several ranges of the table at once leave full leaves behind, too, and splits move little.
+#[test]
+fn runs_within_a_table_fill_leaves() {
+    const RUNS: u16 = 10;
+    let mut chain = Chain::new(8192);
+    for n in 0..2000u32 {
+        for run in 0..RUNS {
+            // A few rows of one run, then some of the next: how orders of several districts come.
+            for row in 0..5u32 {
+                let key = [&run.to_be_bytes()[..], &(n * 5 + row).to_be_bytes()].concat();
+                assert_eq!(chain.put(&key, &[7; 40], 1), Outcome::Inserted);
+            }
+        }
+    }
+    let used: usize = chain.pages.values().map(|words| content(page(words)).used_bytes).sum();
+    let filled = used * 100 / (chain.pages.len() * 8192);
+    assert!(filled > 75, "leaves are {filled} % full");
+    assert_eq!(chain.rows().len(), 2000 * 5 * usize::from(RUNS));
+}
+
 #[test]
 fn replacing_reuses_dead_bytes() {
     let mut chain = Chain::new(4096);
