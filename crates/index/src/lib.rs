@@ -1,6 +1,6 @@
 //! Ordered maps in memory for many threads: lookups write nothing shared, updates latch one node.
 //!
-//! - [`IntMap`]: fixed-width integer keys; [`ByteMap`]: byte-string keys of any length. Values are 64-bit words; keys
+//! - [`IntMap`]: fixed-width keys, which are integers up to 128 bits and byte arrays up to 32 bytes; [`ByteMap`]: byte-string keys of any length. Values are 64-bit words; keys
 //!   are unique. Both look up and insert many keys at a time ([`IntMap::multi_get`], [`IntMap::insert_many`]) and change a
 //!   value under a condition ([`IntMap::compare_exchange`]).
 //! - [`TunedMap`]: an [`IntMap`] whose node size is chosen when it is made, by a [`Profile`] of the machine.
@@ -34,8 +34,9 @@
 //! look at two or more leaves when entries next to the answer are being removed: they then return an entry that was
 //! the answer for each leaf at the moment it was read. In a [`TrieMap`] they may so look at two or more layers, also
 //! when entries are being inserted. Scans hand out, in order and once, every key that is present throughout. A batch is
-//! no snapshot: each of its keys is looked up or inserted by itself. Every operation pins an epoch (about 6 ns); a
-//! [`Pinned`] handle pins once for many.
+//! no snapshot: each of its keys is looked up or inserted by itself. Most
+//! operations pin an epoch (about 6 ns, and a full fence), a [`Pinned`] handle once for many; those of [`IntMap`] on
+//! single keys need none while nobody interferes.
 //!
 //! Which one: [`StaticMap`] for what is built once, [`IntMap`] for what changes. [`CsbMap`] looks up about as fast as
 //! [`IntMap`], but inserts cost 1.2 to 1.8 times as much (a split copies its right siblings) and memory 1.4 times (groups
@@ -58,6 +59,7 @@ mod reclaim;
 mod search;
 mod tree;
 mod trie;
+mod wide;
 
 pub use calibrate::{Favour, NodeKeys, Profile};
 pub use csb::CsbStats;

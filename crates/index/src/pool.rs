@@ -5,14 +5,15 @@
 //! Source: ANCHORS ("own 64 MiB `MADV_HUGEPAGE` arenas"); OLFIT used one pool per processor.
 //!
 //! Invariants:
-//! - P1: the memory of a node is only ever the memory of nodes of the same size, whose first word is the latch: its
-//!   version survives reuse.
+//! - P1: the memory of a node is never unmapped, and is only ever the memory of nodes of the same shelf and size, whose
+//!   first word is the latch: its version survives reuse. On a shelf for nodes that are read without a pin, every word
+//!   stays an atomic of the same width.
 //! - P2: a node in a free list is reachable from nowhere else.
 //!
 //! Memory of a dropped map serves other maps of the process. It is zeroed by the system when a huge page is first
 //! touched: the first node costs up to 2 MiB of residence, for all maps together.
 
-use crate::pooled::Pooled;
+use crate::pooled::{Pooled, SHELVES};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use std::cell::RefCell;
 use std::ptr::NonNull;
@@ -22,7 +23,9 @@ const LINE: usize = 64;
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 const ARENA_BYTES: usize = 64 << 20;
 /// The greatest node, in lines; node sizes are multiples of a line.
-const LINES_MAX: usize = 64;
+const LINES_MAX: usize = 96;
+/// Lists of free nodes: one for each shelf and size.
+const CLASSES: usize = SHELVES * LINES_MAX;
 /// Nodes that pass between a thread and the shared lists at a time.
 const BATCH: usize = 32;
 
@@ -36,16 +39,16 @@ struct Arena {
 }
 
 static ARENA: Mutex<Arena> = Mutex::new(Arena { next: 0, end: 0 });
-static FREE: [Mutex<Vec<Address>>; LINES_MAX] = [const { Mutex::new(Vec::new()) }; LINES_MAX];
+static FREE: [Mutex<Vec<Address>>; CLASSES] = [const { Mutex::new(Vec::new()) }; CLASSES];
 
-thread_local!(static CACHE: RefCell<Cache> = const { RefCell::new(Cache([const { Vec::new() }; LINES_MAX])) });
+thread_local!(static CACHE: RefCell<Cache> = const { RefCell::new(Cache([const { Vec::new() }; CLASSES])) });
 
-/// This thread's free nodes, by size.
-struct Cache([Vec<Address>; LINES_MAX]);
+/// This thread's free nodes, by class.
+struct Cache([Vec<Address>; CLASSES]);
 
 impl Drop for Cache {
     fn drop(&mut self) {
-        for (class, nodes) in self.0.iter_mut().enumerate() {
+        for (class, nodes) in self.0.iter_mut().enumerate().filter(|(_, nodes)| !nodes.is_empty()) {
             lock(&FREE[class]).append(nodes);
         }
     }
@@ -60,7 +63,8 @@ const fn class<N: Pooled>() -> usize {
     assert!(
         size_of::<N>().is_multiple_of(LINE) && size_of::<N>() / LINE <= LINES_MAX && align_of::<N>() <= LINE
     );
-    size_of::<N>() / LINE - 1
+    assert!(N::SHELF < SHELVES);
+    N::SHELF * LINES_MAX + size_of::<N>() / LINE - 1
 }
 
 /// A node that nobody else knows, with whatever content, but with a latch that is open.

@@ -410,6 +410,19 @@ proptest! {
     }
 
     #[test]
+    fn wide_keys_agree(
+        numbers in ops(prop_oneof![20 => int_key().prop_map(|k| u128::from(k) << 62), 1 => Just(u128::MAX)]),
+        signed in ops(prop_oneof![20 => -100i128..100, 1 => Just(i128::MIN)]),
+        codes in ops(int_key().prop_map(|k| *k.to_be_bytes().last_chunk::<5>().unwrap())),
+        names in ops(int_key().prop_map(|k| *format!("{:+032}", k as i64).as_bytes().first_chunk::<31>().unwrap())),
+    ) {
+        agree(&IntMap::<u128, 4>::new(), BTreeMap::new(), &numbers)?;
+        agree(&IntMap::<i128, 8>::new(), BTreeMap::new(), &signed)?;
+        agree(&IntMap::<[u8; 5], 4>::new(), BTreeMap::new(), &codes)?;
+        agree(&IntMap::<[u8; 31]>::new(), BTreeMap::new(), &names)?;
+    }
+
+    #[test]
     fn csb_u64_keys_agree(ops in ops(int_key())) {
         agree(&CsbMap::<u64, 4>::new(), BTreeMap::new(), &ops)?;
         agree(&CsbMap::<u64, 8>::new(), BTreeMap::new(), &ops)?;

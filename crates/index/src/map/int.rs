@@ -7,7 +7,7 @@ use crate::reclaim::Pin;
 use crate::tree::{Backward, Broken, Forward, Stats, Tree};
 use std::ops::{Bound, RangeBounds};
 
-/// An ordered map from integers (`u64`, `u32`, `i64`, `i32`) to 64-bit words, for many threads.
+/// An ordered map from keys of fixed width ([`IntKey`]) to 64-bit words, for many threads.
 ///
 /// `F` is the number of keys a node holds; the default suits 64-byte cache lines and large maps.
 pub struct IntMap<K: IntKey, const F: usize = 64> {
@@ -47,19 +47,19 @@ impl<K: IntKey, const F: usize> IntMap<K, F> {
     /// The value of `key`.
     #[inline]
     pub fn get(&self, key: K) -> Option<u64> {
-        self.tree.get(&key, &Pin::new())
+        self.tree.get_unpinned(&key)
     }
 
     /// Sets the value of `key`; returns the old one.
     #[inline]
     pub fn insert(&self, key: K, value: u64) -> Option<u64> {
-        self.tree.insert(&key, value, &Pin::new())
+        self.tree.insert_unpinned(&key, value)
     }
 
     /// Removes `key`; returns its value.
     #[inline]
     pub fn remove(&self, key: K) -> Option<u64> {
-        self.tree.remove(&key, &Pin::new())
+        self.tree.remove_unpinned(&key)
     }
 
     /// Looks many keys up at a time, several times as fast as one after the other: `values[i]` is that of `keys[i]`.
@@ -137,13 +137,13 @@ impl<K: IntKey, const F: usize> IntMap<K, F> {
     /// The value of the greatest entry with a key at most `key`.
     #[inline]
     pub fn floor(&self, key: K) -> Option<u64> {
-        self.tree.greatest(&key, Bias::AtMost, &Pin::new())
+        self.tree.greatest_unpinned(&key, Bias::AtMost)
     }
 
     /// The value of the greatest entry with a key below `key`.
     #[inline]
     pub fn below(&self, key: K) -> Option<u64> {
-        self.tree.greatest(&key, Bias::Below, &Pin::new())
+        self.tree.greatest_unpinned(&key, Bias::Below)
     }
 
     /// The entries with keys in `bounds`, upwards. The iterator pins: see [`Pinned`].

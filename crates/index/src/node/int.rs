@@ -13,13 +13,15 @@
 //!   that the copies tell, key and word alike.
 
 use super::{Batch, Bias, Header, Node, Place, Seen};
+use crate::pooled;
 use crate::reclaim::Pin;
 use crate::search::{Lane, count_at_most, rank_in_run};
 use foreshore_base::Restart;
 use foreshore_base::prefetch::prefetch_lines;
 use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
+use std::mem::offset_of;
 
-/// An integer that can be a key.
+/// A key of fixed width: `u32`, `u64`, `u128`, their signed kin, and byte arrays of up to 32 bytes.
 pub trait IntKey: Copy + Ord + std::fmt::Debug + Send + Sync + 'static {
     /// Its order-preserving image in a node.
     type Lane: Lane;
@@ -122,6 +124,48 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
         (first + rank_in_run::<K::Lane>(run, lane)).min(self.header.count())
     }
 
+    /// Removes entry `i`; the latch is held.
+    #[inline]
+    pub fn remove_entry(&self, i: usize) {
+        let count = self.header.count();
+        assert!(i < count && count <= F, "a removal at {i} of {count} entries");
+        for j in i + 1..count {
+            self.set_lane(j - 1, self.lane(j));
+        }
+        for j in i + 1..count {
+            self.set_word(j - 1, self.word(j));
+        }
+        self.set_lane(count - 1, K::Lane::MAX);
+        self.copy_quarters(i);
+        self.header.set_count(count - 1);
+    }
+
+    /// The keys between which a child's keys are, whose parent this is: `rank` entries are not above the key looked for.
+    /// `low` is what is known of the lower end if the child is the first.
+    #[inline(always)]
+    pub fn bounds_of_child(&self, rank: usize, low: K::Lane) -> (K::Lane, K::Lane) {
+        let low = if rank > 1 { self.lane(rank - 1) } else { low };
+        let high = if rank < self.header.count().min(F) { self.lane(rank) } else { self.high_lane() };
+        (low, high)
+    }
+
+    /// Asks for the lines in which a key is to be expected that is at this share of the way from the node's lower end to
+    /// its upper end, if its keys are evenly spread. Nodes are half full to full. About half of the lines: a processor
+    /// waits for no more than a dozen at a time.
+    #[inline(always)]
+    pub fn prefetch_near(node: *const Self, share: f32) {
+        const MARGIN: usize = 2;
+        let first = ((share * (F / 2) as f32) as usize).saturating_sub(MARGIN).min(F - 1);
+        let last = ((share * F as f32) as usize + MARGIN).min(F - 1);
+        prefetch_lines(node, offset_of!(Self, keys));
+        let ask = |array: usize, cell_bytes: usize| {
+            let from = (array + first * cell_bytes) / LINE_BYTES * LINE_BYTES;
+            prefetch_lines(node.cast::<u8>().wrapping_add(from), array + (last + 1) * cell_bytes - from);
+        };
+        ask(offset_of!(Self, keys), size_of::<K::Lane>());
+        ask(offset_of!(Self, words), size_of::<u64>());
+    }
+
     fn truncate(&self, count: usize) {
         for i in count..self.header.count() {
             self.set_lane(i, K::Lane::MAX);
@@ -157,6 +201,7 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
     type Batch = Vec<(K, u64)>;
 
     const KEYS_MAY_BE_OUTSIDE: bool = false;
+    const SHELF: usize = if size_of::<K::Lane>() < size_of::<u64>() { pooled::HALVES } else { pooled::WORDS };
 
     fn vacant() -> Self {
         Self {
@@ -196,14 +241,25 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
 
     #[inline(always)]
     fn prefetch_first(node: *const Self) {
-        prefetch_lines(node, LINE_BYTES);
+        prefetch_lines(node, offset_of!(Self, keys));
     }
 
     #[inline(always)]
     fn approach(&self, key: &K) {
+        self.approach_keys(key);
+        let first = self.quarter(key.to_lane()) * Self::QUARTER;
+        prefetch_lines(&self.words[first], Self::QUARTER * size_of::<u64>());
+    }
+
+    #[inline(always)]
+    fn approach_keys(&self, key: &K) {
         let first = self.quarter(key.to_lane()) * Self::QUARTER;
         prefetch_lines(&self.keys.0[first], Self::QUARTER * size_of::<K::Lane>());
-        prefetch_lines(&self.words[first], Self::QUARTER * size_of::<u64>());
+    }
+
+    #[inline(always)]
+    fn approach_word(&self, i: usize) {
+        prefetch_lines(&self.words[i], size_of::<u64>());
     }
 
     #[inline(always)]
@@ -275,17 +331,7 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
 
     #[inline]
     fn remove_at(&self, i: usize, _pin: &Pin) {
-        let count = self.header.count();
-        assert!(i < count && count <= F, "a removal at {i} of {count} entries");
-        for j in i + 1..count {
-            self.set_lane(j - 1, self.lane(j));
-        }
-        for j in i + 1..count {
-            self.set_word(j - 1, self.word(j));
-        }
-        self.set_lane(count - 1, K::Lane::MAX);
-        self.copy_quarters(i);
-        self.header.set_count(count - 1);
+        self.remove_entry(i);
     }
 
     fn split_to(&self, right: &Self, appending: bool) -> K {

@@ -17,6 +17,7 @@ pub(crate) mod blob;
 pub(crate) mod bytes;
 pub(crate) mod int;
 
+use crate::pooled;
 use crate::reclaim::Pin;
 use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
 use foreshore_base::{NodeLatch, Optimistic, Restart};
@@ -154,6 +155,9 @@ pub(crate) trait Node: Sized + Send + Sync + 'static {
     /// Do nodes own memory outside of themselves?
     const KEYS_MAY_BE_OUTSIDE: bool;
 
+    /// The shelf of the pool that these nodes come from.
+    const SHELF: usize = pooled::PINNED;
+
     /// Memory that was never a node.
     fn vacant() -> Self;
     fn header(&self) -> &Header;
@@ -171,6 +175,10 @@ pub(crate) trait Node: Sized + Send + Sync + 'static {
     /// Asks for the lines that a search for `key` will touch. A hint: the node may change meanwhile, and nothing read
     /// here is believed.
     fn approach(&self, _key: &Self::Key) {}
+    /// As `approach`, without the words.
+    fn approach_keys(&self, _key: &Self::Key) {}
+    /// Asks for the line of this word.
+    fn approach_word(&self, _i: usize) {}
 
     // Reading (N5).
 

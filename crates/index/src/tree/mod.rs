@@ -22,6 +22,7 @@ mod check;
 pub(crate) mod counters;
 mod range;
 mod unlink;
+mod unpinned;
 mod update;
 
 pub use check::Broken;

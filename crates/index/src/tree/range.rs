@@ -18,6 +18,33 @@ use std::ops::Bound;
 /// From where to where.
 pub(crate) type Bounds<K> = (Bound<K>, Bound<K>);
 
+impl<N: Node> Tree<N> {
+    /// The leaf that a scan begins at. Asks for the one after it as well, whose link would come a miss later.
+    fn first_leaf<'g>(&self, key: &N::Key, pin: &'g Pin) -> &'g N {
+        if self.root(pin).header().level() == 0 {
+            return self.descend(key, Bias::AtMost, 0, pin);
+        }
+        let mut node = self.descend(key, Bias::AtMost, 1, pin);
+        loop {
+            let (next, down) = self.read(node, |seen| {
+                let ask_for = |i| N::prefetch(std::ptr::with_exposed_provenance(node.word(i) as usize));
+                Ok(match node.place(key, Bias::AtMost, seen)? {
+                    Place::Beyond => (node.header().link(), false),
+                    Place::Rank(rank, _) => {
+                        let child = rank.saturating_sub(1);
+                        (child..node.header().count().min(child + 2)).for_each(ask_for);
+                        (node.word(child), true)
+                    }
+                })
+            });
+            node = node_at(next, pin);
+            if down {
+                return node;
+            }
+        }
+    }
+}
+
 /// Upwards.
 pub(crate) struct Forward<'t, N: Node> {
     tree: &'t Tree<N>,
@@ -76,7 +103,7 @@ impl<'t, N: Node> Forward<'t, N> {
             Bound::Excluded(key) => (key, Bias::AtMost),
             Bound::Unbounded => (N::least(), Bias::Below),
         };
-        let leaf = super::address_of(tree.descend(from.borrow(), Bias::AtMost, 0, &pin));
+        let leaf = super::address_of(tree.first_leaf(from.borrow(), &pin));
         Self { tree, pin, from, bias, leaf, end, batch: Taken::none() }
     }
 

@@ -83,6 +83,12 @@ impl Lane for Slice {
     }
 
     #[inline(always)]
+    fn share(self, low: Self, high: Self) -> f32 {
+        let half = |distance: u128| (distance >> 65) as i64 as f32;
+        half(self.0.wrapping_sub(low.0)) / half(high.0.wrapping_sub(low.0))
+    }
+
+    #[inline(always)]
     fn cell(self) -> Cell {
         Cell([AtomicU64::new((self.0 >> 64) as u64), AtomicU64::new(self.0 as u64)])
     }

@@ -257,3 +257,28 @@ fn one_key_is_linear() {
         map.check().unwrap();
     });
 }
+
+/// A reader that knows a leaf only by its address: the leaf dies, and has another life in another place, before the reader
+/// gets there.
+#[test]
+fn unpinned_reader_and_reuse() {
+    explore(|| {
+        let map = ints((1..=12).map(|k| k * 10));
+        together(
+            &map,
+            vec![
+                Box::new(|m| {
+                    [50, 60].into_iter().for_each(|k| _ = m.remove(k));
+                    [30, 40].into_iter().for_each(|k| _ = m.remove(k));
+                    [50, 111, 112, 113, 114].into_iter().for_each(|k| assert_eq!(m.insert(k, k), None));
+                    assert_eq!(m.remove(50), Some(50));
+                }),
+                Box::new(|m| assert!(matches!(m.get(50), None | Some(50)))),
+                Box::new(|m| {
+                    assert_eq!(m.get(70), Some(70));
+                    assert_eq!(m.get(120), Some(120));
+                }),
+            ],
+        );
+    });
+}

@@ -1,0 +1,205 @@
+//! The usual case of an operation on integer keys: nobody interferes, and no pin is needed.
+//!
+//! Why: a pin is a full fence. The processor waits there for all that is under way, so that operations that follow one
+//! another, each a chain of cache misses, no longer overlap.
+//! Source: optimistic lock coupling (Leis et al., DaMoN 2016): the version of a child is read, then that of its parent is
+//! validated once more.
+//!
+//! Without a pin a node may be given back to the pool, and serve another tree, while somebody looks at it. That is
+//! harmless, for its memory stays that of nodes of the same layout (P1), all of whose fields are atomics, and its version
+//! goes on (L1). What was read there is not believed:
+//!
+//! - F1: an address is followed only if the node that it was read from still has the version seen: it is a node's.
+//! - F2: then the version of the node behind it is read, and the first one is validated again. So the pointer stood when
+//!   that version was current, and as every pointer to a node is taken away under its holder's latch before the node is
+//!   closed, the node was alive. While its version stays the same it is that node, in that life.
+//! - F3: whatever fails ends the attempt, and the caller goes the pinned way, which waits, splits and unlinks.
+//!
+//! Only nodes that own nothing outside of themselves can be read so.
+
+use super::Tree;
+use crate::node::int::{IntKey, IntNode};
+use crate::node::{Bias, Node, Place, Seen};
+use crate::reclaim::Pin;
+use crate::search::Lane;
+use foreshore_base::sync::Ordering;
+use foreshore_base::{Optimistic, Restart};
+use std::ptr::NonNull;
+
+/// What is to be asked for of a leaf.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Leaf {
+    /// The lines where the key is to be expected: all that a lookup reads.
+    Near,
+    /// All lines: an update moves what is behind the key.
+    Whole,
+}
+
+/// The place of a key in a leaf, if the leaf still has the version seen.
+struct Found<'t, N> {
+    leaf: &'t N,
+    seen: Optimistic<'t>,
+    /// Entries not above (or below) the key.
+    rank: usize,
+    /// Is the last of them the key itself?
+    exact: bool,
+}
+
+impl<K: IntKey, const F: usize> Tree<IntNode<K, F>> {
+    /// As [`get`](Self::get).
+    #[inline(always)]
+    pub fn get_unpinned(&self, key: &K) -> Option<u64> {
+        self.try_get(key).unwrap_or_else(|Restart| self.get_interfered(key))
+    }
+
+    #[inline(always)]
+    fn try_get(&self, key: &K) -> Result<Option<u64>, Restart> {
+        let Found { leaf, seen, rank, exact } = self.find(key, Bias::AtMost, Leaf::Near)?;
+        let value = exact.then(|| leaf.word(rank - 1));
+        #[cfg(not(seeded_bug = "index_no_validation"))]
+        seen.validate()?;
+        Ok(value)
+    }
+
+    #[cold]
+    fn get_interfered(&self, key: &K) -> Option<u64> {
+        self.get(key, &Pin::new())
+    }
+
+    /// As [`greatest`](Self::greatest).
+    #[inline(always)]
+    pub fn greatest_unpinned(&self, key: &K, bias: Bias) -> Option<u64> {
+        self.try_greatest(key, bias).map_or_else(|Restart| self.greatest(key, bias, &Pin::new()), Some)
+    }
+
+    /// The answer, if it is in the leaf that the key belongs to.
+    #[inline(always)]
+    fn try_greatest(&self, key: &K, bias: Bias) -> Result<u64, Restart> {
+        let Found { leaf, seen, rank, .. } = self.find(key, bias, Leaf::Near)?;
+        let value = leaf.word(rank.checked_sub(1).ok_or(Restart)?);
+        seen.validate()?;
+        Ok(value)
+    }
+
+    /// As [`insert`](Self::insert).
+    #[inline(always)]
+    pub fn insert_unpinned(&self, key: &K, value: u64) -> Option<u64> {
+        self.try_insert(key, value).unwrap_or_else(|Restart| self.insert_interfered(key, value))
+    }
+
+    /// Inserts where there is room.
+    #[inline(always)]
+    fn try_insert(&self, key: &K, value: u64) -> Result<Option<u64>, Restart> {
+        let Found { leaf, seen, rank, exact } = self.find(key, Bias::AtMost, Leaf::Whole)?;
+        // What was found under the version is current under the latch.
+        let latch = seen.upgrade()?;
+        if exact {
+            let old = leaf.word(rank - 1);
+            leaf.set_word(rank - 1, value);
+            return Ok(Some(old));
+        }
+        if !leaf.make_room(key, false) {
+            latch.release_unchanged();
+            return Err(Restart);
+        }
+        leaf.insert_at(rank, key, value);
+        drop(latch);
+        self.length.add(1);
+        Ok(None)
+    }
+
+    #[cold]
+    fn insert_interfered(&self, key: &K, value: u64) -> Option<u64> {
+        self.insert(key, value, &Pin::new())
+    }
+
+    /// As [`remove`](Self::remove).
+    #[inline(always)]
+    pub fn remove_unpinned(&self, key: &K) -> Option<u64> {
+        self.try_remove(key).unwrap_or_else(|Restart| self.remove_interfered(key))
+    }
+
+    /// Removes what is not the last entry of its leaf.
+    #[inline(always)]
+    fn try_remove(&self, key: &K) -> Result<Option<u64>, Restart> {
+        let Found { leaf, seen, rank, exact } = self.find(key, Bias::AtMost, Leaf::Whole)?;
+        if !exact {
+            seen.validate()?;
+            return Ok(None);
+        }
+        let latch = seen.upgrade()?;
+        if leaf.header().count() == 1 {
+            latch.release_unchanged();
+            return Err(Restart);
+        }
+        let value = leaf.word(rank - 1);
+        leaf.remove_entry(rank - 1);
+        drop(latch);
+        self.length.add(-1);
+        Ok(Some(value))
+    }
+
+    #[cold]
+    fn remove_interfered(&self, key: &K) -> Option<u64> {
+        self.remove(key, &Pin::new())
+    }
+
+    /// The leaf that a key belongs to and its place there, in one attempt (F3).
+    #[inline(always)]
+    fn find(&self, key: &K, bias: Bias, wanted: Leaf) -> Result<Found<'_, IntNode<K, F>>, Restart> {
+        let (mut node, mut seen) = self.enter_root()?;
+        let mut level = node.header().level();
+        let mut low = K::Lane::MIN;
+        loop {
+            let (next, next_level) = match node.place(key, bias, &Seen::Optimistic(seen))? {
+                #[cfg(any(
+                    seeded_bug = "index_reader_does_not_move_right",
+                    seeded_bug = "index_writer_does_not_move_right"
+                ))]
+                Place::Beyond if level == 0 => {
+                    return Ok(Found { leaf: node, seen, rank: node.header().count(), exact: false });
+                }
+                Place::Beyond => (node.header().link(), level),
+                Place::Rank(rank, exact) if level == 0 => return Ok(Found { leaf: node, seen, rank, exact }),
+                Place::Rank(rank, _) => {
+                    let child = node.word(rank.saturating_sub(1));
+                    let at = std::ptr::with_exposed_provenance(child as usize);
+                    if level == 1 && wanted == Leaf::Near {
+                        let high;
+                        (low, high) = node.bounds_of_child(rank, low);
+                        IntNode::<K, F>::prefetch_near(at, key.to_lane().share(low, high));
+                    } else {
+                        (low, _) = node.bounds_of_child(rank, low);
+                        IntNode::<K, F>::prefetch(at);
+                    }
+                    (child, level - 1)
+                }
+            };
+            seen.validate()?; // F1
+            let behind = self.node_of_any_life(next);
+            let seen_behind = behind.header().latch.try_optimistic()?;
+            seen.validate()?; // F2
+            (node, seen, level) = (behind, seen_behind, next_level);
+        }
+    }
+
+    /// The root, for which the tree's pointer stands in the place of a parent (F2).
+    #[inline(always)]
+    fn enter_root(&self) -> Result<(&IntNode<K, F>, Optimistic<'_>), Restart> {
+        // ORDERING: Acquire, so that the root's content is seen; pairs with the exchange in `grow`.
+        let address = self.root.load(Ordering::Acquire);
+        let root = self.node_of_any_life(address);
+        let seen = root.header().latch.try_optimistic()?;
+        // ORDERING: the latch was read by Acquire, so if the node had a new life, its former end as root is seen here.
+        if self.root.load(Ordering::Relaxed) == address { Ok((root, seen)) } else { Err(Restart) }
+    }
+
+    /// The node at an address that was once read from a living tree; it may have got another life since.
+    #[inline(always)]
+    fn node_of_any_life(&self, address: u64) -> &IntNode<K, F> {
+        let node = std::ptr::with_exposed_provenance_mut::<IntNode<K, F>>(address as usize);
+        // SAFETY: the address came from the pool, whose memory is never unmapped and only ever holds nodes of this
+        // layout (P1), and all fields are atomics.
+        unsafe { NonNull::new(node).expect("a node").as_ref() }
+    }
+}

@@ -1,0 +1,171 @@
+//! Keys of more than a word: `u128`, `i128`, and byte arrays of a fixed length.
+//!
+//! Why: such keys (UUIDs, addresses, pairs of numbers, short codes) need no heap, no lengths and no prefixes, so they fit
+//! the nodes of integers: an image is a row of words, the most significant first, whose order is that of the keys.
+//!
+//! A cell is a row of atomics. A read between two writes may mix two images; whoever reads validates (S2).
+
+use crate::node::int::IntKey;
+use crate::search::Lane;
+use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
+use std::array;
+
+const WORD: usize = size_of::<u64>();
+
+impl<const W: usize> Lane for [u64; W] {
+    type Cell = [AtomicU64; W];
+    const PER_LINE: usize = if W < 8 { 8 / W } else { 1 };
+    const MIN: Self = [u64::MIN; W];
+    const MAX: Self = [u64::MAX; W];
+
+    #[inline(always)]
+    fn before(mut self) -> Option<Self> {
+        for word in self.iter_mut().rev() {
+            let borrow;
+            (*word, borrow) = word.overflowing_sub(1);
+            if !borrow {
+                return Some(self);
+            }
+        }
+        None
+    }
+
+    #[inline(always)]
+    fn after(mut self) -> Option<Self> {
+        for word in self.iter_mut().rev() {
+            let carry;
+            (*word, carry) = word.overflowing_add(1);
+            if !carry {
+                return Some(self);
+            }
+        }
+        None
+    }
+
+    /// By the first word in which the bounds differ.
+    #[inline(always)]
+    fn share(self, low: Self, high: Self) -> f32 {
+        let differing = (0..W).find(|&i| low[i] != high[i]).unwrap_or(0);
+        self[differing].share(low[differing], high[differing])
+    }
+
+    #[inline(always)]
+    fn cell(self) -> Self::Cell {
+        self.map(AtomicU64::new)
+    }
+
+    #[inline(always)]
+    fn load(cell: &Self::Cell) -> Self {
+        array::from_fn(|i| cell[i].load(Relaxed))
+    }
+
+    #[inline(always)]
+    fn store(self, cell: &Self::Cell) {
+        cell.iter().zip(self).for_each(|(cell, word)| cell.store(word, Relaxed));
+    }
+}
+
+impl IntKey for u128 {
+    type Lane = [u64; 2];
+
+    #[inline(always)]
+    fn to_lane(self) -> [u64; 2] {
+        [(self >> 64) as u64, self as u64]
+    }
+
+    #[inline(always)]
+    fn from_lane([high, low]: [u64; 2]) -> Self {
+        u128::from(high) << 64 | u128::from(low)
+    }
+}
+
+impl IntKey for i128 {
+    type Lane = [u64; 2];
+
+    #[inline(always)]
+    fn to_lane(self) -> [u64; 2] {
+        (self as u128 ^ 1 << 127).to_lane()
+    }
+
+    #[inline(always)]
+    fn from_lane(lane: [u64; 2]) -> Self {
+        (u128::from_lane(lane) ^ 1 << 127) as i128
+    }
+}
+
+/// The words of a byte array, filled up with zeros.
+#[inline(always)]
+fn words<const N: usize, const W: usize>(bytes: [u8; N]) -> [u64; W] {
+    let mut filled = [[0; WORD]; W];
+    filled.as_flattened_mut()[..N].copy_from_slice(&bytes);
+    filled.map(u64::from_be_bytes)
+}
+
+/// The first bytes of a row of words.
+#[inline(always)]
+fn bytes<const N: usize, const W: usize>(words: [u64; W]) -> [u8; N] {
+    let filled = words.map(u64::to_be_bytes);
+    *filled.as_flattened().first_chunk().expect("as many words as the bytes need")
+}
+
+macro_rules! byte_arrays {
+    ($($n:literal)*) => {
+        $(
+            impl IntKey for [u8; $n] {
+                type Lane = [u64; usize::div_ceil($n, WORD)];
+
+                #[inline(always)]
+                fn to_lane(self) -> Self::Lane {
+                    words(self)
+                }
+
+                #[inline(always)]
+                fn from_lane(lane: Self::Lane) -> Self {
+                    bytes(lane)
+                }
+            }
+        )*
+    };
+}
+
+byte_arrays!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32);
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Keys around the borders of words, and any.
+    fn wide() -> impl Strategy<Value = u128> {
+        prop_oneof![any::<u128>(), (0u128..4).prop_map(|i| (1 << 64) - 2 + i), Just(0), Just(u128::MAX)]
+    }
+
+    proptest! {
+        /// Images are ordered as their keys, come back, and know their neighbours.
+        #[test]
+        fn images_are_keys(a in wide(), b in wide()) {
+            prop_assert_eq!(a.to_lane().cmp(&b.to_lane()), a.cmp(&b));
+            prop_assert_eq!(u128::from_lane(a.to_lane()), a);
+            prop_assert_eq!(a.to_lane().before().map(u128::from_lane), a.checked_sub(1));
+            prop_assert_eq!(a.to_lane().after().map(u128::from_lane), a.checked_add(1));
+            let (x, y) = (a as i128, b as i128);
+            prop_assert_eq!(x.to_lane().cmp(&y.to_lane()), x.cmp(&y));
+            prop_assert_eq!(i128::from_lane(x.to_lane()), x);
+        }
+
+        #[test]
+        fn byte_arrays_are_ordered_as_bytes(a in any::<[u8; 11]>(), b in any::<[u8; 11]>()) {
+            prop_assert_eq!(a.to_lane().cmp(&b.to_lane()), a.cmp(&b));
+            prop_assert_eq!(<[u8; 11]>::from_lane(a.to_lane()), a);
+        }
+
+        /// The share of the way between two bounds, far apart or near each other.
+        #[test]
+        fn shares_are_shares(low in any::<u64>(), step in 1u128 << 32..1 << 50, shift in 0u32..=64, way in 0u128..=1000) {
+            let image = |n: u128| ((u128::from(low >> 2) + n * step) << shift).to_lane();
+            prop_assume!(image(0)[0] == image(1000)[0] || image(1000)[0] - image(0)[0] > 1000);
+            let share = image(way).share(image(0), image(1000));
+            prop_assert!((share - way as f32 / 1000.0).abs() < 0.01, "{share} instead of {way} in 1000");
+        }
+    }
+}
