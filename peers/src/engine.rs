@@ -250,7 +250,7 @@ pub fn list(built_only: bool) {
     for engine in Engine::value_variants() {
         let means = engine.means();
         table.add_row([
-            &engine.name(),
+            engine.name().as_str(),
             if engine.is_built() { "yes" } else { "no" },
             means.sync.unwrap_or("refused"),
             means.buffered.unwrap_or("refused"),

@@ -57,7 +57,7 @@ impl Session for CRowsSession<'_> {
     fn get<R>(&mut self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, StoreError> {
         let mut read = Some(read);
         until_won(|| {
-            self.session.get(self.table, key, false, |value| {
+            self.session.calls.get(self.table, key, false, |value| {
                 let read = read.take().expect("a lookup that lost has not read");
                 read(value)
             })
@@ -65,7 +65,7 @@ impl Session for CRowsSession<'_> {
     }
 
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
-        until_won(|| self.session.put(self.table, key, value))
+        until_won(|| self.session.calls.put(self.table, key, value))
     }
 
     fn scan(
@@ -76,7 +76,7 @@ impl Session for CRowsSession<'_> {
     ) -> Result<u64, StoreError> {
         let mut rows = 0;
         if limit > 0 {
-            self.session.scan(self.table, from, false, |key, value| {
+            self.session.calls.scan(self.table, from, false, |key, value| {
                 each(key, value);
                 rows += 1;
                 if rows == limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -86,6 +86,6 @@ impl Session for CRowsSession<'_> {
     }
 
     fn bulk(&mut self, rows: impl Iterator<Item = Row>) -> Result<u64, StoreError> {
-        Ok(self.session.bulk(self.table, rows.map(|row| (row.key, row.value)))?)
+        Ok(self.session.calls.bulk(self.table, rows.map(|row| (row.key, row.value)))?)
     }
 }

@@ -139,7 +139,7 @@ impl CStore {
         let mut raw = null_mut();
         // SAFETY: the store is open, and outlives the session.
         done(unsafe { (self.api.0.begin_session)(self.raw, &mut raw) })?;
-        Ok(CSession { engine: self.api.0, raw, store: PhantomData })
+        Ok(CSession { calls: Calls { engine: self.api.0, raw }, store: PhantomData })
     }
 
     /// How its transactions are isolated.
@@ -173,15 +173,21 @@ impl Drop for CStore {
     }
 }
 
-/// One thread's access. Every method may say [`TxError::Conflict`]: the transaction, if one has begun, must be rolled back; else
-/// nothing has happened.
+/// One thread's access, while the store is open.
 pub struct CSession<'a> {
-    engine: &'static ffi::Engine,
-    raw: *mut ffi::Session,
+    /// What it can be asked.
+    pub calls: Calls,
     store: PhantomData<&'a CStore>,
 }
 
-impl CSession<'_> {
+/// The calls of a session. Every one may say [`TxError::Conflict`]: the transaction, if one has begun, must be rolled back;
+/// else nothing has happened.
+pub struct Calls {
+    engine: &'static ffi::Engine,
+    raw: *mut ffi::Session,
+}
+
+impl Calls {
     /// Begins a transaction; says whether the engine has any.
     pub fn begin(&mut self, is_read_only: bool) -> Result<bool, TxError> {
         let Some(begin) = self.engine.begin else { return Ok(false) };
@@ -276,7 +282,7 @@ impl CSession<'_> {
     }
 }
 
-impl Drop for CSession<'_> {
+impl Drop for Calls {
     fn drop(&mut self) {
         // SAFETY: the session is used by nobody any more, and its store is still open.
         unsafe { (self.engine.end_session)(self.raw) };
@@ -291,7 +297,7 @@ struct OpenScan {
 
 impl Drop for OpenScan {
     fn drop(&mut self) {
-        // SAFETY: made by `CSession::scan`, whose session is still there; ends also what did not begin well.
+        // SAFETY: made by `Calls::scan`, whose session is still there; ends also what did not begin well.
         unsafe { (self.engine.scan_end)(self.raw) };
     }
 }

@@ -3,7 +3,7 @@
 //! One without transactions does the operations one by one. That is all the same to a workload whose transactions have one
 //! operation; the others are refused before they begin.
 
-use crate::c_engine::{Api, CSession, CStore, CTable};
+use crate::c_engine::{Api, CSession, CStore, CTable, Calls};
 use foreshore_workloads::tx_spec::RunSpec;
 use foreshore_workloads::tx_store::{Counters, Isolation};
 use foreshore_workloads::{StoreError, Tx, TxError, TxKind, TxSession, TxStore};
@@ -53,22 +53,23 @@ pub struct CTxSession<'a> {
     aborts: u64,
 }
 
-impl<'a> TxSession for CTxSession<'a> {
+impl TxSession for CTxSession<'_> {
     type Table = CTable;
-    type Tx<'t> = CTx<'t, 'a>;
+    type Tx<'t> = CTx<'t>;
 
     fn transact<R>(
         &mut self,
         kind: TxKind,
-        mut body: impl FnMut(&mut CTx<'_, 'a>) -> Result<R, TxError>,
+        mut body: impl FnMut(&mut CTx<'_>) -> Result<R, TxError>,
     ) -> Result<R, TxError> {
+        let calls = &mut self.session.calls;
         loop {
-            let has_begun = self.session.begin(kind == TxKind::ReadOnly)?;
-            let result = body(&mut CTx { session: &mut self.session, kind });
+            let has_begun = calls.begin(kind == TxKind::ReadOnly)?;
+            let result = body(&mut CTx { calls, kind });
             let outcome = match result {
-                Ok(result) if has_begun => self.session.commit().map(|()| result),
+                Ok(result) if has_begun => calls.commit().map(|()| result),
                 Err(error) if has_begun => {
-                    self.session.roll_back();
+                    calls.roll_back();
                     Err(error)
                 }
                 without_transaction => without_transaction,
@@ -86,12 +87,12 @@ impl<'a> TxSession for CTxSession<'a> {
 }
 
 /// A running transaction.
-pub struct CTx<'t, 'a> {
-    session: &'t mut CSession<'a>,
+pub struct CTx<'t> {
+    calls: &'t mut Calls,
     kind: TxKind,
 }
 
-impl CTx<'_, '_> {
+impl CTx<'_> {
     fn must_write(&self) -> Result<(), TxError> {
         match self.kind {
             TxKind::ReadWrite => Ok(()),
@@ -100,7 +101,7 @@ impl CTx<'_, '_> {
     }
 }
 
-impl Tx for CTx<'_, '_> {
+impl Tx for CTx<'_> {
     type Table = CTable;
 
     fn get<R>(
@@ -109,7 +110,7 @@ impl Tx for CTx<'_, '_> {
         key: &[u8],
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>, TxError> {
-        self.session.get(*table, key, false, read)
+        self.calls.get(*table, key, false, read)
     }
 
     fn get_for_update<R>(
@@ -118,26 +119,26 @@ impl Tx for CTx<'_, '_> {
         key: &[u8],
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>, TxError> {
-        self.session.get(*table, key, true, read)
+        self.calls.get(*table, key, true, read)
     }
 
     fn put(&mut self, table: &CTable, key: &[u8], value: &[u8]) -> Result<(), TxError> {
         self.must_write()?;
-        self.session.put(*table, key, value)
+        self.calls.put(*table, key, value)
     }
 
     fn insert(&mut self, table: &CTable, key: &[u8], value: &[u8]) -> Result<bool, TxError> {
         self.must_write()?;
-        if self.session.get(*table, key, true, |_| ())?.is_some() {
+        if self.calls.get(*table, key, true, |_| ())?.is_some() {
             return Ok(false);
         }
-        self.session.put(*table, key, value)?;
+        self.calls.put(*table, key, value)?;
         Ok(true)
     }
 
     fn remove(&mut self, table: &CTable, key: &[u8]) -> Result<bool, TxError> {
         self.must_write()?;
-        self.session.remove(*table, key)
+        self.calls.remove(*table, key)
     }
 
     fn scan(
@@ -148,7 +149,7 @@ impl Tx for CTx<'_, '_> {
         reverse: bool,
         mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), TxError> {
-        self.session.scan(*table, if reverse { to } else { from }, reverse, |key, value| {
+        self.calls.scan(*table, if reverse { to } else { from }, reverse, |key, value| {
             if key < from || key >= to { ControlFlow::Break(()) } else { each(key, value) }
         })
     }
