@@ -1,4 +1,4 @@
-//! Project chores: `cargo xtask ci | tidy | seeded | torture | python`.
+//! Project chores: `cargo xtask ci | tidy | seeded | torture | stages | python`.
 //!
 //! A chore is a table of [`step::Step`]s: each prints the command that repeats it, so that a red step is one paste away.
 
@@ -6,6 +6,7 @@ mod ci;
 mod python;
 mod seeded;
 mod sources;
+mod stages;
 mod step;
 mod tidy;
 mod torture;
@@ -39,6 +40,8 @@ enum Chore {
     },
     /// Run seeded crash and kill tests for hours, with a ledger of seeds and findings
     Torture(torture::Options),
+    /// Build `foreshore` with the old primitives of Shore-MT, for the laboratory's figures of its stages
+    Stages,
     /// Build the Python package in an environment of its own, and run its tests
     Python,
 }
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         Chore::Tidy => tidy::run(),
         Chore::Seeded { bugs } => seeded::run(&bugs),
         Chore::Torture(options) => torture::run(&options),
+        Chore::Stages => stages::run(),
         Chore::Python => python::run(),
     };
     match all_well {

@@ -4,7 +4,7 @@
 //! - `--cfg loom`: loom, which explores weak memory for latch-sized code;
 //! - `--cfg shuttle`: shuttle, which explores schedules of whole structures, every atomic being `SeqCst`;
 //! - `--cfg count_writes`: `std`, with every write to an atomic counted per thread (`counted`), which is how the
-//!   tests show that a read writes nothing.
+//!   tests show that a read writes nothing, and how the lines are found that threads share.
 
 #[cfg(not(any(loom, shuttle)))]
 mod imp {

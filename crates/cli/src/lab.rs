@@ -6,6 +6,7 @@ use crate::progress::Meter;
 use clap::Args;
 use foreshore_lab::figures;
 use foreshore_lab::frame::{Figure, Host, LabError, Settings, report, results, text_table};
+use foreshore_lab::peers::Programs;
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
@@ -34,6 +35,15 @@ pub struct LabArgs {
     /// Threads of the largest measured run [default: one per processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     threads: Option<u16>,
+    /// The build of `foreshore` with old primitives, for shoremt-fig6 and shoremt-fig7; `cargo xtask stages` makes it
+    #[arg(long, value_name = "PATH")]
+    stages: Option<PathBuf>,
+    /// The command that runs other engines; `cargo build --release --manifest-path peers/Cargo.toml` makes it
+    #[arg(long, value_name = "PATH")]
+    peers: Option<PathBuf>,
+    /// Where stores may live while they are measured [default: the system's directory for temporary files]
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
     /// Directory of the results
     #[arg(long, value_name = "DIR", default_value = "docs/results")]
     out: PathBuf,
@@ -72,13 +82,20 @@ fn draw_all(args: &LabArgs, figures: &[&Figure]) -> Outcome {
     if let Some(threads) = args.threads {
         settings.threads_max = threads.into();
     }
+    settings.programs = programs(args)?;
     let meter = Meter::new("lab", Some(1000 * figures.len() as u64));
     let mut out = Output::new(false);
     for (at, figure) in figures.iter().enumerate() {
         let host = Host::here();
         let drawn = figure.run(&settings, &mut |share, what| {
             meter.set(1000 * at as u64 + (1000.0 * share) as u64, || format!("{}: {what}", figure.name));
-        })?;
+        });
+        // Who asked for all figures did not ask for a build that only one of them needs.
+        if let (Err(absent @ LabError::Absent { .. }), true) = (&drawn, figures.len() > 1) {
+            out.line(format_args!("{}: not drawn. {absent}\n", figure.name))?;
+            continue;
+        }
+        let drawn = drawn?;
         let kept = results::keep(&args.out, &host, figure, &settings, &drawn)?;
         out.line(format_args!("{}\nThe paper: {}", figure.title, figure.found))?;
         out.line(format_args!("{}{}\n", text_table(&drawn), kept.display()))?;
@@ -87,11 +104,23 @@ fn draw_all(args: &LabArgs, figures: &[&Figure]) -> Outcome {
     out.finish()
 }
 
+/// The programs that whole engines are measured by: this one, and those that the flags name.
+fn programs(args: &LabArgs) -> Outcome<Programs> {
+    let usual = Programs::default();
+    let foreshore = std::env::current_exe().map_err(|error| Failure::io("this program", &error))?;
+    Ok(Programs {
+        foreshore,
+        stages: args.stages.clone().unwrap_or(usual.stages),
+        peers: args.peers.clone().unwrap_or(usual.peers),
+        scratch: args.scratch.clone().unwrap_or(usual.scratch),
+    })
+}
+
 impl From<LabError> for Failure {
     fn from(error: LabError) -> Self {
         let message = error.to_string();
         let kind = match error {
-            LabError::Unknown { .. } => Kind::Usage,
+            LabError::Unknown { .. } | LabError::Absent { .. } => Kind::Usage,
             LabError::Wrong(_) | LabError::Foreign { .. } => Kind::Corrupt,
             _ => Kind::Io,
         };

@@ -12,6 +12,7 @@ mod log;
 mod page;
 mod pool;
 mod recovery;
+mod stage;
 mod tree;
 mod txn;
 mod version;

@@ -5,6 +5,7 @@
 //! - [`olfit`]: a B+-tree under the six concurrency schemes that OLFIT compares, on one node layout.
 //! - [`trees`]: the structures that the other papers compare against: T-tree, CSS-tree, CSB+-tree, AVL, red-black.
 //! - [`primitives`]: latches and log reservations of three generations.
+//! - [`peers`]: other programs, run as children: this engine, the same with old primitives, its peers.
 //! - [`probe`]: the seam through which a structure tells its memory accesses; [`model`]: caches, a TLB, a branch
 //!   predictor and many cores with coherent caches, fed through that seam.
 //!
@@ -22,6 +23,7 @@ pub mod figures;
 pub mod frame;
 pub mod model;
 pub mod olfit;
+pub mod peers;
 pub mod primitives;
 pub mod probe;
 pub mod trees;

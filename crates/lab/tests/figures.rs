@@ -3,7 +3,9 @@
 use foreshore_lab::figures;
 use foreshore_lab::frame::results::Record;
 use foreshore_lab::frame::{Host, LabError, Settings, report, results, text_table};
+use foreshore_lab::peers::Programs;
 use std::collections::HashSet;
+use std::os::unix::fs::PermissionsExt;
 
 #[test]
 fn every_figure_says_what_it_is() {
@@ -49,6 +51,51 @@ fn a_figure_is_drawn_kept_and_shown() {
     assert!(places.is_sorted(), "figures stand in the order asked for");
     assert_eq!(page.matches("<svg").count(), order.len());
     assert!(!page.contains("http-equiv") && !page.contains("<script") && !page.contains("src="));
+}
+
+/// A program that stands for an engine: with old primitives it is slower, and more so with threads; of the peers it knows one,
+/// which does not scale.
+const ENGINE: &str = r#"#!/bin/sh
+threads=1 peer=
+while [ $# -gt 0 ]; do
+    case $1 in --threads) threads=$2 ;; --engine) peer=$2 ;; esac
+    shift
+done
+case $peer in
+    "") rate=$((1000000 * threads / (10 + ${#FORESHORE_OLD} * threads))) ;;
+    lmdb) rate=50000 ;;
+    *) echo "no engine is called $peer" >&2; exit 2 ;;
+esac
+echo "{\"ops_per_s\": $rate}"
+"#;
+
+#[test]
+fn engines_are_measured_as_children() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = dir.path().join("engine");
+    std::fs::write(&engine, ENGINE).unwrap();
+    std::fs::set_permissions(&engine, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let (foreshore, stages, peers) = (engine.clone(), engine.clone(), engine);
+    let mut settings = Settings { threads_max: 2, ..Settings::quick(1) };
+    settings.programs = Programs { foreshore, stages, peers, scratch: dir.path().to_owned() };
+    for name in ["shoremt-fig1", "shoremt-fig4", "shoremt-fig5", "shoremt-fig6", "shoremt-fig7", "shoremt-scaling"] {
+        let drawn = figures::named(name).unwrap().run(&settings, &mut |_, _| {}).unwrap();
+        assert!(drawn.verdict.holds(), "{name}: {}", drawn.verdict.sentence());
+    }
+    let drawn = figures::named("shoremt-fig4").unwrap().run(&settings, &mut |_, _| {}).unwrap();
+    let panel = &drawn.panels[0];
+    assert_eq!(panel.series.len(), 2, "who refuses is left out");
+    assert_eq!((panel.at("Foreshore", 2.0), panel.at("lmdb", 2.0)), (100.0, 25.0));
+    let header = results::csv(&Host::here(), figures::named("shoremt-fig4").unwrap(), &settings, &drawn);
+    assert!(header.contains("berkeleydb: no engine is called berkeleydb"), "{header}");
+
+    // Without peers the figure says what builds them; without the engine there is no figure.
+    settings.programs.peers = "no/such".into();
+    let drawn = figures::named("shoremt-fig1").unwrap().run(&settings, &mut |_, _| {}).unwrap();
+    assert!(!drawn.verdict.holds() && drawn.verdict.sentence().contains("peers/Cargo.toml"));
+    settings.programs.stages = "no/such".into();
+    let absent = figures::named("shoremt-fig7").unwrap().run(&settings, &mut |_, _| {});
+    assert!(matches!(absent, Err(LabError::Absent { .. })));
 }
 
 /// What the model counts depends on the seed alone.

@@ -2,18 +2,38 @@
 //!
 //! Only with `--cfg count_writes`. A failed compare-exchange counts too: it takes the cache line like a write.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{self, Ordering};
 
-thread_local!(static WRITES: Cell<u64> = const { Cell::new(0) });
+/// Bytes of a cache line.
+const LINE_BYTES: usize = 64;
+
+thread_local! {
+    static WRITES: Cell<u64> = const { Cell::new(0) };
+    static LINES: RefCell<Option<Vec<usize>>> = const { RefCell::new(None) };
+}
 
 /// Writes to atomics by this thread so far.
 pub fn writes() -> u64 {
     WRITES.with(Cell::get)
 }
 
-fn count() {
+/// Runs `work`; returns which cache lines this thread wrote meanwhile (address / 64), once for each write.
+///
+/// Only writes to atomics are seen: neither those of the standard library's own types nor plain ones.
+pub fn lines_written<R>(work: impl FnOnce() -> R) -> (R, Vec<usize>) {
+    LINES.with(|lines| lines.replace(Some(Vec::new())));
+    let result = work();
+    (result, LINES.with(RefCell::take).unwrap_or_default())
+}
+
+fn count<T>(written: &T) {
     WRITES.with(|writes| writes.set(writes.get() + 1));
+    LINES.with(|lines| {
+        if let Some(lines) = &mut *lines.borrow_mut() {
+            lines.push(std::ptr::from_ref(written).addr() / LINE_BYTES);
+        }
+    });
 }
 
 macro_rules! counted {
@@ -42,12 +62,12 @@ macro_rules! counted {
             }
 
             pub fn store(&self, value: $value, order: Ordering) {
-                count();
+                count(&self.0);
                 self.0.store(value, order);
             }
 
             pub fn swap(&self, value: $value, order: Ordering) -> $value {
-                count();
+                count(&self.0);
                 self.0.swap(value, order)
             }
 
@@ -58,7 +78,7 @@ macro_rules! counted {
                 success: Ordering,
                 failure: Ordering,
             ) -> Result<$value, $value> {
-                count();
+                count(&self.0);
                 self.0.compare_exchange(current, new, success, failure)
             }
 
@@ -69,7 +89,7 @@ macro_rules! counted {
                 success: Ordering,
                 failure: Ordering,
             ) -> Result<$value, $value> {
-                count();
+                count(&self.0);
                 self.0.compare_exchange_weak(current, new, success, failure)
             }
 
@@ -79,7 +99,7 @@ macro_rules! counted {
                 fetch: Ordering,
                 update: impl FnMut($value) -> Option<$value>,
             ) -> Result<$value, $value> {
-                count();
+                count(&self.0);
                 self.0.fetch_update(set, fetch, update)
             }
         }
@@ -91,7 +111,7 @@ macro_rules! arithmetic {
         #[allow(missing_docs)] // as in `std`
         impl $name {
             $(pub fn $method(&self, value: $value, order: Ordering) -> $value {
-                count();
+                count(&self.0);
                 self.0.$method(value, order)
             })*
         }

@@ -3,6 +3,7 @@
 //! Latches of this module are the last in the order: they may be taken under a leaf latch, and nothing is waited for
 //! under them, except that a bucket's holder may take a seat's.
 
+use crate::stage;
 use foreshore_base::{Exclusive, NodeLatch};
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
@@ -21,12 +22,14 @@ unsafe impl<T: Send> Sync for Latched<T> {}
 pub(super) struct Guard<'a, T> {
     value: &'a UnsafeCell<T>,
     _latch: Exclusive<'a>,
+    _old: stage::Guard,
 }
 
 impl<T> Latched<T> {
     #[inline]
     pub fn latch(&self) -> Guard<'_, T> {
-        Guard { _latch: self.latch.exclusive(), value: &self.value }
+        let _old = stage::enter(stage::Old::Keys);
+        Guard { _latch: self.latch.exclusive(), value: &self.value, _old }
     }
 }
 

@@ -58,6 +58,7 @@ pub(crate) use tail::repair_tail;
 
 use crate::error::{Error, Result};
 use crate::pool::Wal;
+use crate::stage;
 use crate::waits::{Meter, Wait};
 use crossbeam_utils::CachePadded;
 use flights::Flights;
@@ -135,6 +136,7 @@ pub(crate) struct Reservation<'a> {
     start: Lsn,
     body_len: usize,
     filled: bool,
+    _old: stage::Guard,
 }
 
 impl Log {
@@ -250,9 +252,10 @@ impl Log {
             body_len > 0 && body_len <= self.shared.options.body_bytes_max(),
             "a record body of {body_len} bytes"
         );
+        let _old = stage::enter(stage::Old::Log);
         // ORDERING: SeqCst is AcqRel and more: see `doorbell.rs`, and ARCHITECTURE ("The oldest LSN …").
         let start = self.shared.reserved.fetch_add(record::footprint(body_len), SeqCst);
-        Reservation { shared: &self.shared, start: Lsn(start), body_len, filled: false }
+        Reservation { shared: &self.shared, start: Lsn(start), body_len, filled: false, _old }
     }
 
     /// Copies the record's body, given in parts, into its place and completes it. Holds nothing; waits while the ring
@@ -276,6 +279,7 @@ impl Log {
         assert_none_held("waiting for a commit");
         let shared = &*self.shared;
         if durability == Durability::Sync {
+            let _old = stage::enter(stage::Old::Commit);
             return shared.wait_durable(end);
         }
         shared.poison.check()?;

@@ -25,6 +25,7 @@
 //! - T3: every change is one compare-exchange from the entry that was judged, so no judgement is ever stale. The one
 //!   plain store is the publication of a page that nobody can reach yet.
 
+use crate::stage;
 use foreshore_base::sync::{AtomicU64, Ordering::*};
 use foreshore_base::{FrameId, PageId, SlotId};
 use std::sync::OnceLock;
@@ -153,6 +154,7 @@ impl PageTable {
     /// The entry of `pid`; free for any number that never was a page.
     #[inline]
     pub fn load(&self, pid: PageId) -> Entry {
+        let _old = stage::enter(stage::Old::Pool(pid.0));
         // ORDERING: Acquire pairs with the release that made the page resident: its frame is filled.
         self.word(pid).map_or(Entry::FREE, |word| Entry(word.load(Acquire)))
     }

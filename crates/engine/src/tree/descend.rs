@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::leaf::{self, Route};
 use crate::page::Page;
 use crate::pool::FramePage;
+use crate::stage;
 use crate::tree::Tree;
 use foreshore_base::sync::Backoff;
 use foreshore_base::{Exclusive, PageId, Restart};
@@ -109,7 +110,7 @@ impl Tree {
             let Some(frame) = self.core.pool.page(at)? else { return Ok(None) };
             // The fences lie at the end of the page, the header at its beginning: fetch both at once.
             frame.page.0.prefetch(frame.page.0.len() - 1, 1);
-            let outcome = if tries < OPTIMISTIC_TRIES {
+            let outcome = if tries < OPTIMISTIC_TRIES && !stage::reads_latch() {
                 let version = frame.page.latch().optimistic();
                 self.visit(frame.page, at, key, read).and_then(|step| version.validate().map(|()| step))
             } else {
@@ -162,6 +163,7 @@ impl Tree {
 
     /// Latches the leaf that covers `key`, trying page `hint` first: one look tells whether it is that.
     pub(super) fn latch_leaf_near(&self, hint: PageId, key: &[u8]) -> Result<Latched<'_>> {
+        let _old = stage::enter(stage::Old::Space);
         if let Some(at) = self.core.pool.resident(hint) {
             let version = at.page.latch().optimistic();
             if leaf::route(at.page, self.id, hint, key) == Ok(Route::Here)

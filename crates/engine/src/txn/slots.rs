@@ -15,6 +15,7 @@
 
 use crate::error::{Error, Result};
 use crate::lock::Owner;
+use crate::stage;
 use crate::txn::transaction::Kept;
 use crossbeam_utils::CachePadded;
 use foreshore_base::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
@@ -116,6 +117,7 @@ impl Slots {
     }
 
     fn take(&self, index: usize) -> bool {
+        let _old = stage::enter(stage::Old::Transactions);
         let txn = &self.slots[index].txn;
         if txn.load(Relaxed) != FREE || txn.compare_exchange(FREE, READING, SeqCst, Relaxed).is_err() {
             return false;
@@ -157,6 +159,7 @@ impl Slots {
 
     /// Gives the slot back. No image names it any more.
     pub fn give_back(&self, owner: Owner) {
+        let _old = stage::enter(stage::Old::Transactions);
         self.slot(owner).txn.store(FREE, SeqCst);
     }
 
@@ -174,6 +177,7 @@ impl Slots {
 
     /// Every transaction with an id below this has ended. `log_end` must have been loaded before this call.
     pub fn oldest(&self, log_end: Lsn) -> Lsn {
+        let _old = stage::enter(stage::Old::Transactions);
         let used = self.used.load(SeqCst);
         let ids = self.slots[..used].iter().map(|slot| slot.txn.load(SeqCst));
         ids.filter(|id| *id != READING && *id != FREE).map(Lsn).fold(log_end, Lsn::min)

@@ -5,13 +5,14 @@ mod multicore;
 mod o2;
 mod olfit;
 mod primitives;
+mod shore;
 mod study;
 
 use crate::frame::{Figure, LabError};
 
 /// All figures, paper by paper.
 pub fn all() -> impl Iterator<Item = &'static Figure> {
-    [olfit::FIGURES, damon::FIGURES, multicore::FIGURES, o2::FIGURES, primitives::FIGURES]
+    [olfit::FIGURES, damon::FIGURES, multicore::FIGURES, o2::FIGURES, shore::FIGURES, primitives::FIGURES]
         .into_iter()
         .flatten()
 }

@@ -17,6 +17,22 @@ pub enum LabError {
         /// What was asked for.
         name: String,
     },
+    /// A program that the figure runs was not built.
+    #[error("{} is not there; build it: {build}", program.display())]
+    Absent {
+        /// The program.
+        program: PathBuf,
+        /// What builds it.
+        build: &'static str,
+    },
+    /// A program that the figure runs failed.
+    #[error("{name}: {what}")]
+    Child {
+        /// What was measured.
+        name: String,
+        /// What it said.
+        what: String,
+    },
     /// A file could not be written or read: make room, or choose another directory.
     #[error("{}: {source}", path.display())]
     File {

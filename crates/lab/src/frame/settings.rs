@@ -1,5 +1,7 @@
 //! What a figure may be asked to vary: the seed, and how much time it takes.
 
+use crate::peers::Programs;
+
 /// How to draw a figure. All random choices descend from `seed`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -9,18 +11,21 @@ pub struct Settings {
     pub quick: bool,
     /// Threads of the largest measured run.
     pub threads_max: usize,
+    /// What is run to measure whole engines.
+    pub programs: Programs,
 }
 
 impl Settings {
     /// The sizes of the papers, on all processors of this machine.
     pub fn full(seed: u64) -> Self {
         let threads_max = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { seed, quick: false, threads_max }
+        Self { seed, quick: false, threads_max, programs: Programs::default() }
     }
 
     /// Small sizes, on at most two processors.
     pub fn quick(seed: u64) -> Self {
-        Self { quick: true, threads_max: Self::full(seed).threads_max.min(2), seed }
+        let full = Self::full(seed);
+        Self { quick: true, threads_max: full.threads_max.min(2), ..full }
     }
 
     /// `quick` sizes or `full` ones.
@@ -49,7 +54,7 @@ mod tests {
 
     #[test]
     fn threads_double_up_to_the_machine() {
-        let threads = |threads_max| Settings { seed: 1, quick: false, threads_max }.threads();
+        let threads = |threads_max| Settings { threads_max, ..Settings::full(1) }.threads();
         assert_eq!(threads(1), [1]);
         assert_eq!(threads(2), [1, 2]);
         assert_eq!(threads(6), [1, 2, 4, 6]);

@@ -138,6 +138,7 @@ impl ManyCores {
                 Event::Load(at) => self.access(number, at, false),
                 Event::Store(at) => self.access(number, at, true),
                 Event::Exchange(at) => self.exchange(number, at),
+                Event::Work(cycles) => self.cores[number].clock += cycles,
                 Event::Branch(place, taken) => {
                     let core = &mut self.cores[number];
                     core.counts.branches += 1;

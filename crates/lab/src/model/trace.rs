@@ -17,6 +17,8 @@ pub enum Event {
     Give(u64, Hold),
     /// Comes to a branch.
     Branch(Branch, bool),
+    /// Computes for so many cycles, on what nobody else touches.
+    Work(u64),
 }
 
 /// Records events.

@@ -1,0 +1,148 @@
+//! Figures 1, 4 and 5: this engine beside others.
+
+use crate::figures::shore::runs::{Effort, Rates, words};
+use crate::frame::{Drawn, LabError, Panel, Scale, Settings, Source, Tell, Verdict};
+use crate::peers::Subject;
+
+const FORESHORE: &str = "Foreshore";
+
+/// Who takes part, and what is to be said of those who do not.
+struct Field {
+    subjects: Vec<Subject>,
+    /// What builds the peers, if they are not there.
+    missing: Option<String>,
+}
+
+impl Field {
+    fn of(settings: &Settings) -> Result<Self, LabError> {
+        let mut subjects = vec![settings.programs.foreshore()?];
+        let (peers, missing) = settings.programs.peers();
+        subjects.extend(peers);
+        Ok(Self { subjects, missing: missing.map(|missing| missing.to_string()) })
+    }
+
+    /// For a file's header: what the sizes do not say.
+    fn header(&self, refused: &[(String, String)]) -> Vec<(&'static str, String)> {
+        let refused: Vec<_> = refused.iter().map(|(name, why)| format!("{name}: {why}")).collect();
+        let of = |text: Option<String>| text.unwrap_or_else(|| "none".to_owned());
+        vec![
+            ("refused", of((!refused.is_empty()).then(|| refused.join("; ")))),
+            ("not_built", of(self.missing.clone())),
+        ]
+    }
+
+    /// The end of a verdict's sentence.
+    fn note(&self) -> String {
+        self.missing.as_ref().map_or_else(String::new, |missing| format!(" No peer was measured: {missing}."))
+    }
+}
+
+/// Record insertion on all engines.
+fn insert(settings: &Settings, tell: Tell<'_>) -> Result<(Field, Effort, Rates), LabError> {
+    let field = Field::of(settings)?;
+    let effort = settings.pick(Effort { seconds: 0.3, rounds: 3 }, Effort { seconds: 3.0, rounds: 3 });
+    let line = words("insert --durability buffered --warm-up 0.2");
+    let rates = effort.measure(&field.subjects, &settings.threads(), &line, settings.seed, tell)?;
+    Ok((field, effort, rates))
+}
+
+/// A panel with a line for each engine; `of` makes what is drawn of threads, rate, and the rate of one thread.
+fn panel(title: &str, y: &str, rates: &Rates, of: impl Fn(f64, f64, f64) -> f64) -> Panel {
+    let mut panel = Panel::new(title, Source::Measured, "threads", y, Scale::Doubling);
+    for name in rates.names() {
+        let alone = rates.of(name).next().map_or(f64::NAN, |(_, rate)| rate);
+        for (threads, rate) in rates.of(name) {
+            panel.add(name, threads as f64, of(threads as f64, rate, alone));
+        }
+    }
+    panel
+}
+
+/// The peers of a panel at x, the best one first.
+fn peers_at(panel: &Panel, x: f64) -> Vec<(&str, f64)> {
+    let names = panel.series.iter().map(|series| series.name.as_str()).filter(|name| *name != FORESHORE);
+    let mut peers: Vec<_> = names.map(|name| (name, panel.at(name, x))).collect();
+    peers.sort_by(|a, b| b.1.total_cmp(&a.1));
+    peers
+}
+
+fn list(peers: &[(&str, f64)]) -> String {
+    let each: Vec<_> = peers.iter().map(|(name, value)| format!("{name} {value:.2}")).collect();
+    if each.is_empty() { "nobody".to_owned() } else { each.join(", ") }
+}
+
+/// Figure 1.
+pub fn normalised(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
+    let (field, effort, rates) = insert(settings, tell)?;
+    let panel = panel("Record insertion", "throughput, one thread's = 1", &rates, |_, rate, alone| rate / alone);
+    let most = settings.threads_max as f64;
+    let (own, peers) = (panel.at(FORESHORE, most), peers_at(&panel, most));
+    let sentence = format!(
+        "With {most} threads instead of one, throughput is multiplied by {own:.2} for Foreshore; for the others: {}.{}",
+        list(&peers),
+        field.note(),
+    );
+    let conditions = [
+        !peers.is_empty() && peers.iter().all(|peer| peer.1 < own),
+        !peers.is_empty() && peers.iter().any(|peer| peer.1 < 0.75 * most),
+        own > 0.75 * most,
+    ];
+    let mut header = effort.header();
+    header.extend(field.header(&rates.refused));
+    Ok(Drawn { verdict: Verdict::of(&conditions, sentence), panels: vec![panel], settings: header })
+}
+
+/// Figure 4.
+pub fn insertion(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
+    let (field, effort, rates) = insert(settings, tell)?;
+    let panel = panel("Record insertion", "thousand rows/s, each thread", &rates, |n, rate, _| rate / 1e3 / n);
+    let (fact, sentence) = ahead(&panel, settings.threads_max as f64);
+    let mut header = effort.header();
+    header.extend(field.header(&rates.refused));
+    let verdict = Verdict::of(&fact, sentence + &field.note());
+    Ok(Drawn { verdict, panels: vec![panel], settings: header })
+}
+
+/// Figure 5.
+pub fn transactions(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
+    let field = Field::of(settings)?;
+    let effort = settings.pick(Effort { seconds: 0.4, rounds: 1 }, Effort { seconds: 5.0, rounds: 1 });
+    let size = settings.pick("--items 1000 --customers 100", "--items 100000 --customers 3000");
+    let (mut panels, mut facts, mut sentences, mut refused) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for (mix, title) in [("new-order", "New Order"), ("payment", "Payment")] {
+        let warehouses = settings.threads_max;
+        let line = format!(
+            "tpcc --mix {mix} --warehouses {warehouses} --affinity {size} --durability buffered --warm-up 0.2"
+        );
+        let rates =
+            effort.measure(&field.subjects, &settings.threads(), &words(&line), settings.seed, tell)?;
+        let panel = panel(title, "thousand tx/s, each client", &rates, |n, rate, _| rate / 1e3 / n);
+        let (fact, sentence) = ahead(&panel, settings.threads_max as f64);
+        facts.extend(fact);
+        sentences.push(format!("{title}: {sentence}"));
+        panels.push(panel);
+        refused = rates.refused;
+    }
+    let mut header = effort.header();
+    header.push(("sizes", format!("{} warehouses, a client keeps to one; {size}", settings.threads_max)));
+    header.extend(field.header(&refused));
+    let verdict = Verdict::of(&facts, sentences.join(" ") + &field.note());
+    Ok(Drawn { verdict, panels, settings: header })
+}
+
+/// Is Foreshore ahead at `most` threads, and does each of its threads keep its throughput? With the numbers.
+fn ahead(panel: &Panel, most: f64) -> (Vec<bool>, String) {
+    let (own, alone) = (panel.at(FORESHORE, most), panel.at(FORESHORE, 1.0));
+    let peers = peers_at(panel, most);
+    let best = peers.first().copied().unwrap_or(("nobody", f64::NAN));
+    let against = if peers.is_empty() {
+        String::new()
+    } else {
+        format!(", {:.1} times the best peer ({})", own / best.1, best.0)
+    };
+    let sentence = format!(
+        "At {most} threads each does {own:.1} thousand/s on Foreshore{against}, {:.0} % of what one alone does.",
+        100.0 * own / alone,
+    );
+    (vec![!peers.is_empty() && own > best.1, own > 0.75 * alone], sentence)
+}

@@ -1,0 +1,141 @@
+//! Figures 6 and 7: this engine with old primitives switched back in.
+
+use crate::figures::shore::runs::{Effort, Rates, words};
+use crate::frame::{Drawn, LabError, Panel, Scale, Settings, Source, Tell, Verdict};
+use crate::peers::Subject;
+
+const INSERT: &str = "insert --durability buffered --warm-up 0.2";
+
+/// Threads that commit at once: they wait for the device, not for a processor.
+const COMMITTERS: [usize; 3] = [1, 4, 16];
+
+/// The lines of Figure 7: what the engine at that stage still had. See `crates/engine/src/stage.rs`.
+const STAGES: [(&str, &str); 6] = [
+    ("baseline", "pool-mutex,space-mutex,transactions-mutex,log-mutex,keys-mutex"),
+    ("bpool 1", "pool-buckets,space-mutex,transactions-mutex,log-mutex,keys-mutex"),
+    ("caching", "pool-buckets,log-mutex,keys-mutex"),
+    ("log", "pool-buckets,keys-mutex"),
+    ("lock mgr", "pool-buckets"),
+    ("bpool 2, today", ""),
+];
+
+/// The lines of Figure 6, between "bpool 1" and "caching".
+const LATCHES: [(&str, &str); 4] = [
+    ("mutex", "space-mutex,pool-buckets,transactions-mutex,log-mutex,keys-mutex"),
+    ("T&T&S", "space-spin,pool-buckets,transactions-mutex,log-mutex,keys-mutex"),
+    ("ticket", "space-ticket,pool-buckets,transactions-mutex,log-mutex,keys-mutex"),
+    ("refactored", "pool-buckets,transactions-mutex,log-mutex,keys-mutex"),
+];
+
+fn effort(settings: &Settings) -> Effort {
+    settings.pick(Effort { seconds: 0.3, rounds: 3 }, Effort { seconds: 3.0, rounds: 5 })
+}
+
+fn subjects(settings: &Settings, stages: &[(&str, &str)]) -> Result<Vec<Subject>, LabError> {
+    stages.iter().map(|(name, old)| settings.programs.stage(name, old)).collect()
+}
+
+/// A panel with a line for each stage; `share` makes of threads and operations per second what is drawn.
+fn panel(title: &str, y: &str, rates: &Rates, share: impl Fn(usize, f64) -> f64) -> Panel {
+    let mut panel = Panel::new(title, Source::Measured, "threads", y, Scale::Doubling);
+    for name in rates.names() {
+        for (threads, rate) in rates.of(name) {
+            panel.add(name, threads as f64, share(threads, rate));
+        }
+    }
+    panel
+}
+
+/// Figure 6.
+pub fn free_space(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
+    let effort = effort(settings);
+    let subjects = subjects(settings, &LATCHES)?;
+    let rates = effort.measure(&subjects, &settings.threads(), &words(INSERT), settings.seed, tell)?;
+    let panel = panel("Record insertion", "thousand rows/s", &rates, |_, rate| rate / 1e3);
+    let most = settings.threads_max as f64;
+    let times = |name: &str, x: f64| panel.at(name, x) / panel.at("mutex", x);
+    let sentence = format!(
+        "Of the mutex's throughput, one thread has {:.2} times with T&T&S, {:.2} with a ticket latch, {:.2} without the section; {most} threads have {:.2}, {:.2} and {:.2} times.",
+        times("T&T&S", 1.0),
+        times("ticket", 1.0),
+        times("refactored", 1.0),
+        times("T&T&S", most),
+        times("ticket", most),
+        times("refactored", most),
+    );
+    let gain = |name: &str| panel.at(name, most) / panel.at(name, 1.0);
+    let conditions = [
+        ["mutex", "T&T&S", "ticket"].iter().all(|latch| panel.at("refactored", most) > panel.at(latch, most)),
+        gain("refactored") > gain("T&T&S") || most == 1.0,
+    ];
+    Ok(Drawn { verdict: Verdict::of(&conditions, sentence), panels: vec![panel], settings: effort.header() })
+}
+
+/// Figure 7, and two steps that its benchmark does not show: group commit, and readers without latches.
+pub fn stages(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
+    let effort = effort(settings);
+    let threads = settings.threads();
+    let rates =
+        effort.measure(&subjects(settings, &STAGES)?, &threads, &words(INSERT), settings.seed, tell)?;
+    let insertion =
+        panel("Record insertion", "thousand rows/s, each thread", &rates, |n, rate| rate / 1e3 / n as f64);
+    let commits = commits(settings, effort, tell)?;
+    let reads = reads(settings, effort, tell)?;
+    let (conditions, sentence) = judge(&insertion, &commits, &reads, settings.threads_max as f64);
+    let mut header = effort.header();
+    header.extend([
+        ("rows_per_commit", "1000; in the second panel 1, with commits that survive loss of power".to_owned()),
+        ("stages", STAGES.map(|(name, old)| format!("{name} = {old}")).join("; ")),
+    ]);
+    let panels = vec![insertion, commits, reads];
+    Ok(Drawn { verdict: Verdict::of(&conditions, sentence), panels, settings: header })
+}
+
+/// One row a transaction, which waits for the device.
+fn commits(settings: &Settings, effort: Effort, tell: Tell<'_>) -> Result<Panel, LabError> {
+    let subjects = subjects(settings, &[("each commit alone", "commits-alone"), ("group commit", "")])?;
+    let line = words("insert --durability sync --rows-per-commit 1 --warm-up 0.1");
+    let rates = effort.measure(&subjects, &COMMITTERS, &line, settings.seed, tell)?;
+    Ok(panel("Commits that wait for the device", "thousand commits/s", &rates, |_, rate| rate / 1e3))
+}
+
+/// Lookups in one table by all threads.
+fn reads(settings: &Settings, effort: Effort, tell: Tell<'_>) -> Result<Panel, LabError> {
+    let stages =
+        [("pool mutex", "pool-mutex"), ("latched leaves", "latched-reads"), ("today", "")];
+    let subjects = subjects(settings, &stages)?;
+    let rows = settings.pick(100_000, 1_000_000);
+    let line = words(&format!("kv --workload get --n {rows} --durability buffered"));
+    let rates = effort.measure(&subjects, &settings.threads(), &line, settings.seed, tell)?;
+    Ok(panel("Lookups in one table", "million lookups/s", &rates, |_, rate| rate / 1e6))
+}
+
+fn judge(insertion: &Panel, commits: &Panel, reads: &Panel, most: f64) -> (Vec<bool>, String) {
+    let (first, today) = (STAGES[0].0, STAGES[STAGES.len() - 1].0);
+    let keeps = |name: &str| insertion.at(name, most) / insertion.at(name, 1.0);
+    let steps: Vec<_> = STAGES
+        .windows(2)
+        .map(|pair| (pair[1].0, insertion.at(pair[1].0, most) / insertion.at(pair[0].0, most)))
+        .collect();
+    let each: Vec<_> = steps.iter().map(|(name, gain)| format!("{name} {gain:.2}")).collect();
+    let grouped = commits.at("group commit", 16.0) / commits.at("each commit alone", 16.0);
+    let optimistic = reads.at("today", most) / reads.at("latched leaves", most);
+    let unlocked = reads.at("today", most) / reads.at("pool mutex", most);
+    let sentence = format!(
+        "At {most} threads the stages multiply throughput by: {}; in all by {:.2}, and by {:.2} with one thread. From 1 to {most} threads each thread keeps {:.0} % of its throughput at the baseline, {:.0} % today. Group commit is worth {grouped:.1} times at 16 threads; readers of one table get {optimistic:.2} times as much as with latched leaves, {unlocked:.2} times as much as with a pool mutex.",
+        each.join(", "),
+        insertion.at(today, most) / insertion.at(first, most),
+        insertion.at(today, 1.0) / insertion.at(first, 1.0),
+        100.0 * keeps(first),
+        100.0 * keeps(today),
+    );
+    let conditions = vec![
+        insertion.at(today, most) > insertion.at(first, most),
+        insertion.at(today, 1.0) > insertion.at(first, 1.0),
+        keeps(today) > keeps(first) || most == 1.0,
+        steps.iter().all(|(_, gain)| *gain > 0.95),
+        grouped > 1.0,
+        optimistic > 1.0 && unlocked > 1.0,
+    ];
+    (conditions, sentence)
+}
