@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use comfy_table::{Table, presets};
 use foreshore_workloads::Durability;
 use foreshore_workloads::kv::BenchError;
-use serde_json::Value;
+use serde::Serialize;
 
 /// The engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -115,19 +115,13 @@ impl Engine {
                 "its cache",
                 SERIALIZABLE,
             ),
-            Self::Berkeleydb => means(
-                "default",
-                "DB_TXN_WRITE_NOSYNC",
-                "DB_TXN_NOSYNC",
-                "memory pool",
-                SERIALIZABLE,
-            ),
+            Self::Berkeleydb => {
+                means("default", "DB_TXN_WRITE_NOSYNC", "DB_TXN_NOSYNC", "memory pool", SERIALIZABLE)
+            }
             Self::Kyoto => {
                 means("OAUTOTRAN | OAUTOSYNC", "OAUTOTRAN", "default: no log", "page cache (pccap)", None)
             }
-            Self::Leveldb => {
-                means("WriteOptions.sync", "default", "as buffered", "block cache", None)
-            }
+            Self::Leveldb => means("WriteOptions.sync", "default", "as buffered", "block cache", None),
             Self::Rocksdb => {
                 means("WriteOptions.sync", "default", "manual_wal_flush", "block cache", SNAPSHOT)
             }
@@ -216,23 +210,28 @@ impl Engine {
     }
 
     /// Prints a report as one JSON object, with what the engine makes of the durability and of `--cache`.
-    pub fn print_json(
-        self,
-        report: &impl serde::Serialize,
-        durability: Durability,
-    ) -> Result<(), BenchError> {
-        let mut report =
-            serde_json::to_value(report).map_err(|error| BenchError::Store(error.into()))?;
-        if let Value::Object(fields) = &mut report {
-            fields.insert("durability_by".into(), self.keeps(durability).into());
-            fields.insert("cache_by".into(), self.means().cache.into());
-            if let Some(caveat) = self.caveat() {
-                fields.insert("caveat".into(), caveat.into());
-            }
-        }
-        println!("{report}");
+    pub fn print_json(self, report: &impl Serialize, durability: Durability) -> Result<(), BenchError> {
+        let told = Told {
+            report,
+            durability_by: self.keeps(durability),
+            cache_by: self.means().cache,
+            caveat: self.caveat(),
+        };
+        let text = serde_json::to_string(&told).map_err(|error| BenchError::Store(error.into()))?;
+        println!("{text}");
         Ok(())
     }
+}
+
+/// A report, with what must be known of its engine.
+#[derive(Serialize)]
+struct Told<'r, R> {
+    #[serde(flatten)]
+    report: &'r R,
+    durability_by: Option<&'static str>,
+    cache_by: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    caveat: Option<&'static str>,
 }
 
 /// Prints the engines as a table, or only the names of those that this build has.
@@ -260,5 +259,7 @@ pub fn list(built_only: bool) {
         ]);
     }
     println!("{table}");
-    println!("An engine that is not built: `peers/setup ENGINE`, then build with `--features ENGINE`, or `all`.");
+    println!(
+        "An engine that is not built: `peers/setup ENGINE`, then build with `--features ENGINE`, or `all`."
+    );
 }

@@ -17,7 +17,8 @@ fn report(engine: &str, durability: &str, line: &str) -> Value {
     let dir = dir.path().to_str().expect("UTF-8");
     let words = line.split(' ');
     let args: Vec<_> = ["bench"].into_iter().chain(words).collect();
-    let flags = ["--engine", engine, "--durability", durability, "--dir", dir, "--cache", "33554432", "--json"];
+    let flags =
+        ["--engine", engine, "--durability", durability, "--dir", dir, "--cache", "33554432", "--json"];
     let output = peers(&[args.as_slice(), &flags].concat());
     assert!(output.status.success(), "{engine}, {line}: {}", complaint(&output));
     let report: Value = serde_json::from_slice(&output.stdout).expect("one object");
@@ -43,9 +44,7 @@ fn embedded() -> impl Iterator<Item = String> {
 }
 
 fn with_transactions() -> impl Iterator<Item = String> {
-    built().into_iter().filter(|name| {
-        ![SINGLE.as_slice(), &KEY_VALUE].concat().contains(&name.as_str())
-    })
+    built().into_iter().filter(|name| ![SINGLE.as_slice(), &KEY_VALUE].concat().contains(&name.as_str()))
 }
 
 #[test]
@@ -107,7 +106,12 @@ fn every_durability_that_is_listed_is_kept_and_no_other() {
                 _ => false,
             };
             let code = output.status.code();
-            assert_eq!(code, Some(if refuses { 2 } else { 0 }), "{engine} {durability}: {}", complaint(&output));
+            assert_eq!(
+                code,
+                Some(if refuses { 2 } else { 0 }),
+                "{engine} {durability}: {}",
+                complaint(&output)
+            );
         }
     }
 }

@@ -66,8 +66,7 @@ pub struct Engine {
     pub get: unsafe extern "C" fn(*mut Session, *mut Table, Bytes, c_int, *mut Bytes) -> c_int,
     pub put: unsafe extern "C" fn(*mut Session, *mut Table, Bytes, Bytes) -> c_int,
     pub remove: unsafe extern "C" fn(*mut Session, *mut Table, Bytes) -> c_int,
-    pub scan:
-        unsafe extern "C" fn(*mut Session, *mut Table, Bytes, c_int, *mut Bytes, *mut Bytes) -> c_int,
+    pub scan: unsafe extern "C" fn(*mut Session, *mut Table, Bytes, c_int, *mut Bytes, *mut Bytes) -> c_int,
     pub scan_next: Row,
     pub scan_end: End,
     pub bulk_begin: unsafe extern "C" fn(*mut Session, *mut Table) -> c_int,

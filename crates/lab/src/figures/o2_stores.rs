@@ -2,7 +2,6 @@
 
 use crate::frame::{Drawn, Figure, LabError, Panel, Paper, Scale, Settings, Source, Tell, Verdict, median};
 use crate::peers::{Run, Subject};
-use std::path::Path;
 
 const DIFFERS: &str = "Foreshore logs every operation and the paper's stores had no log: all run in their relaxed mode, where nothing is promised about the newest writes. Keys are 32 bits, values 8 bytes. Paper: Berkeley DB 5, Kyoto Cabinet, LevelDB of 2012; here Debian's, and stores of today.";
 
@@ -53,7 +52,7 @@ pub const FIGURES: &[Figure] = &[
         paper: Paper::O2Tree,
         title: "O2-Tree Figure 10: loading real rows, by threads",
         found: "Loading flight statistics, the stores are comparable; the O2-Tree's store is ahead.",
-        differs: "Flights where their tables are given (FORESHORE_FLIGHTS), else TPC-H's ORDERS; whole rows as values. Foreshore logs, and the paper's stores had no log: all run in their relaxed mode.",
+        differs: "Flights where their tables are given (--flights), else TPC-H's ORDERS; whole rows as values. Foreshore logs, and the paper's stores had no log: all run in their relaxed mode.",
         draw: loading,
     },
 ];
@@ -109,75 +108,103 @@ struct Point {
     x: f64,
     /// `bench` and its flags.
     line: String,
+    /// Of how many operations times are told.
+    operations: u64,
+}
+
+/// What is drawn of a rate.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    /// Million operations/s.
+    Millions,
+    /// Seconds for the point's operations.
+    Seconds,
+}
+
+impl Shown {
+    fn of(self, rate: f64, operations: u64) -> f64 {
+        match self {
+            Self::Millions => rate / 1e6,
+            Self::Seconds => operations as f64 / rate,
+        }
+    }
 }
 
 /// A figure on its way: what is asked of all stores, and what they did.
 struct Study {
     panel: Panel,
     points: Vec<Point>,
-    /// From operations per second to what is drawn, at the n-th point.
-    shown: fn(rate: f64, operations: u64) -> f64,
-    /// At each point.
-    operations: Vec<u64>,
-    /// Is a greater value better?
-    is_rate: bool,
+    shown: Shown,
+    /// Flags that say where files lie on this machine, and so are not recorded.
+    places: Vec<String>,
 }
 
-/// Seconds that so many operations take.
-fn seconds(rate: f64, operations: u64) -> f64 {
-    operations as f64 / rate
+/// What the stores did.
+#[derive(Default)]
+struct Found {
+    /// Of each store, at each point, in each round.
+    rates: Vec<Vec<Vec<f64>>>,
+    refused: Vec<(&'static str, String)>,
 }
 
-fn millions(rate: f64, _operations: u64) -> f64 {
-    rate / 1e6
-}
+const ROUNDS: usize = 3;
 
 impl Study {
-    /// Runs all points on all stores, by turns, and draws the medians of the rounds.
+    fn new(panel: Panel, shown: Shown, points: Vec<Point>) -> Self {
+        Self { panel, points, shown, places: Vec::new() }
+    }
+
+    /// Runs all points on all stores and draws the medians of the rounds.
     fn draw(mut self, settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
-        const ROUNDS: usize = 3;
         let field = Field::of(settings)?;
-        let mut refused: Vec<(&str, String)> = Vec::new();
-        let mut rates = vec![vec![Vec::new(); self.points.len()]; field.stores.len()];
-        for round in 0..ROUNDS {
-            for (at, point) in self.points.iter().enumerate() {
-                for (store, rates) in field.stores.iter().zip(&mut rates) {
-                    if refused.iter().any(|(name, _)| *name == store.name) {
-                        continue;
-                    }
-                    let done = (round * self.points.len() + at) as f64 / (ROUNDS * self.points.len()) as f64;
-                    tell(done, &format!("{}, {} {}", store.name, self.panel.x, point.x));
-                    let seed = settings.seed + round as u64;
-                    let line = format!(
-                        "{} --durability relaxed --cache {} --seed {seed}{}",
-                        point.line,
-                        cache_bytes(settings),
-                        store.flags
-                    );
-                    match store.subject.bench(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())? {
-                        Run::Found(report) => rates[at].push(store.subject.rate(&report)?),
-                        Run::Refused(why) => refused.push((store.name, why)),
-                    }
-                }
-            }
-        }
+        let Found { rates, refused } = self.measure(&field, settings, tell)?;
         for (store, rates) in field.stores.iter().zip(rates) {
-            for ((point, &operations), rates) in self.points.iter().zip(&self.operations).zip(rates) {
-                if !rates.is_empty() {
-                    self.panel.add(store.name, point.x, (self.shown)(median(rates), operations));
-                }
+            for (point, rates) in self.points.iter().zip(rates).filter(|(_, rates)| !rates.is_empty()) {
+                self.panel.add(store.name, point.x, self.shown.of(median(rates), point.operations));
             }
         }
         let header = vec![
             ("rounds", format!("{ROUNDS}, by turns; medians")),
-            ("runs", self.points.iter().map(|p| p.line.as_str()).collect::<Vec<_>>().join("; ")),
+            ("runs", listed(self.points.iter().map(|point| &point.line))),
             ("durability", "relaxed".to_owned()),
             ("cache_bytes", cache_bytes(settings).to_string()),
             ("refused", listed(refused.iter().map(|(name, why)| format!("{name}: {why}")))),
-            ("not_built", listed(field.missing.clone())),
+            ("not_built", listed(&field.missing)),
         ];
-        let verdict = self.verdict(field.missing);
-        Ok(Drawn { verdict, panels: vec![self.panel], settings: header })
+        Ok(Drawn { verdict: self.verdict(field.missing), panels: vec![self.panel], settings: header })
+    }
+
+    /// All rounds, by turns. A store that refuses once is left out.
+    fn measure(&self, field: &Field, settings: &Settings, tell: Tell<'_>) -> Result<Found, LabError> {
+        let rates = vec![vec![Vec::new(); self.points.len()]; field.stores.len()];
+        let mut found = Found { rates, refused: Vec::new() };
+        for round in 0..ROUNDS {
+            for (at, point) in self.points.iter().enumerate() {
+                let done = (round * self.points.len() + at) as f64 / (ROUNDS * self.points.len()) as f64;
+                for (store, rates) in field.stores.iter().zip(&mut found.rates) {
+                    if found.refused.iter().any(|(name, _)| *name == store.name) {
+                        continue;
+                    }
+                    tell(done, &format!("{}, {} {}", store.name, self.panel.x, point.x));
+                    match store.subject.bench(&self.args(point, store, settings, round))? {
+                        Run::Found(report) => rates[at].push(store.subject.rate(&report)?),
+                        Run::Refused(why) => found.refused.push((store.name, why)),
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn args(&self, point: &Point, store: &Store, settings: &Settings, round: usize) -> Vec<String> {
+        let shared = format!(
+            "{}{} --durability relaxed --cache {} --seed {}",
+            point.line,
+            store.flags,
+            cache_bytes(settings),
+            settings.seed + round as u64
+        );
+        shared.split(' ').map(str::to_owned).chain(self.places.iter().cloned()).collect()
     }
 
     /// Is the store with the O2 index ahead of each of the paper's stores at every x? Of those of today, who is ahead of it?
@@ -220,7 +247,7 @@ impl Study {
         let series = self.panel.series.iter().find(|series| series.name == name)?;
         let factor = |&(x, y): &(f64, f64)| {
             let own = self.panel.at(O2, x);
-            if self.is_rate { own / y } else { y / own }
+            if self.shown == Shown::Millions { own / y } else { y / own }
         };
         Some(series.points.iter().map(factor).collect())
     }
@@ -241,52 +268,55 @@ fn panel(settings: &Settings, title: &str, x: &str, y: String) -> Panel {
     Panel::new(format!("{title}, up to {} threads", settings.threads_max), Source::Measured, x, &y, scale)
 }
 
-/// A point for each number of threads, as `line` says for it.
-fn by_threads(settings: &Settings, line: impl Fn(usize) -> String) -> Vec<Point> {
-    settings.threads().into_iter().map(|threads| Point { x: threads as f64, line: line(threads) }).collect()
+/// A point for each number of threads, as `line` says for it and its operations.
+fn by_threads(
+    settings: &Settings,
+    operations: impl Fn(usize) -> u64,
+    line: impl Fn(usize, u64) -> String,
+) -> Vec<Point> {
+    let point = |threads: usize| {
+        let operations = operations(threads);
+        Point { x: threads as f64, line: line(threads, operations), operations }
+    };
+    settings.threads().into_iter().map(point).collect()
 }
 
-/// Longer than any run that counts operations.
-const NO_LIMIT_S: u32 = 36_000;
+/// Random insertions until all rows are in: the limit in seconds is longer than any run.
+fn insertions(threads: usize, n: u64) -> String {
+    format!("kv --workload put --n {n} --threads {threads} --seconds 36000")
+}
 
 /// Figure 4.
 fn construction(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
     let n: u64 = settings.pick(50_000, 1_000_000);
-    let points = by_threads(settings, |threads| {
-        format!("kv --workload put --n {n} --threads {threads} --seconds {NO_LIMIT_S}")
-    });
+    let points = by_threads(settings, |_| n, insertions);
     let panel = panel(settings, "Random insertions", "threads", format!("seconds for {n}"));
-    let operations = vec![n; points.len()];
-    Study { panel, points, shown: seconds, operations, is_rate: false }.draw(settings, tell)
+    Study::new(panel, Shown::Seconds, points).draw(settings, tell)
 }
 
 /// Figure 5.
 fn mixes(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
-    let (n, time_s) = settings.pick((50_000, 0.2), (1_000_000, 1.0));
+    let (operations, time_s) = settings.pick((50_000, 0.2), (1_000_000, 1.0));
     let ratios: &[u32] = settings.pick(&[0, 50, 100], &[0, 20, 40, 60, 80, 100]);
     let threads = settings.threads_max;
-    let point = |ratio: &u32| Point {
-        x: f64::from(*ratio),
-        line: format!(
-            "mix --update-ratio {ratio} --n {n} --threads {threads} --seconds {time_s} --warm-up 0.1"
-        ),
+    let point = |ratio: &u32| {
+        let line = format!(
+            "mix --update-ratio {ratio} --n {operations} --threads {threads} --seconds {time_s} --warm-up 0.1"
+        );
+        Point { x: f64::from(*ratio), line, operations }
     };
-    let points: Vec<_> = ratios.iter().map(point).collect();
-    let panel =
-        panel(settings, "Lookups and updates", "updates, % of operations", "million operations/s".to_owned());
-    let operations = vec![n; points.len()];
-    Study { panel, points, shown: millions, operations, is_rate: true }.draw(settings, tell)
+    let y = "million operations/s".to_owned();
+    let panel = panel(settings, "Lookups and updates", "updates, % of operations", y);
+    Study::new(panel, Shown::Millions, ratios.iter().map(point).collect()).draw(settings, tell)
 }
 
 /// Figure 6.
 fn lookups(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
     let (n, time_s): (u64, f64) = settings.pick((50_000, 0.2), (1_000_000, 1.0));
-    let points = by_threads(settings, |threads| {
-        format!("kv --workload get --n {n} --threads {threads} --seconds {time_s}")
-    });
+    let line = |threads, n| format!("kv --workload get --n {n} --threads {threads} --seconds {time_s}");
+    let points = by_threads(settings, |_| n, line);
     let panel = panel(settings, "Lookups", "threads", format!("seconds for {n}"));
-    let operations = vec![n; points.len()];
-    Study { panel, points, shown: seconds, operations, is_rate: false }.draw(settings, tell)
+    Study::new(panel, Shown::Seconds, points).draw(settings, tell)
 }
 
 /// Data for so many threads: the paper has 2.5 million rows a thread.
@@ -296,53 +326,31 @@ fn grown(settings: &Settings, threads: usize) -> u64 {
 
 /// Figure 7.
 fn growing_insertions(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
-    let points = by_threads(settings, |threads| {
-        let n = grown(settings, threads);
-        format!("kv --workload put --n {n} --threads {threads} --seconds {NO_LIMIT_S}")
-    });
-    growing(settings, "Random insertions", points, tell)
+    let points = by_threads(settings, |threads| grown(settings, threads), insertions);
+    let y = format!("seconds for {} a thread", grown(settings, 1));
+    let panel = panel(settings, "Random insertions", "threads", y);
+    Study::new(panel, Shown::Seconds, points).draw(settings, tell)
 }
 
 /// Figure 8.
 fn growing_mixes(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
     let time_s = settings.pick(0.2, 1.0);
-    let points = by_threads(settings, |threads| {
-        let n = grown(settings, threads);
+    let line = |threads, n| {
         format!("mix --update-ratio 50 --n {n} --threads {threads} --seconds {time_s} --warm-up 0.1")
-    });
-    growing(settings, "Half lookups, half updates", points, tell)
+    };
+    let points = by_threads(settings, |threads| grown(settings, threads), line);
+    let y = format!("seconds for {} a thread", grown(settings, 1));
+    let panel = panel(settings, "Half lookups, half updates", "threads", y);
+    Study::new(panel, Shown::Seconds, points).draw(settings, tell)
 }
-
-/// Seconds for as many operations as there are rows.
-fn growing(
-    settings: &Settings,
-    title: &str,
-    points: Vec<Point>,
-    tell: Tell<'_>,
-) -> Result<Drawn, LabError> {
-    let panel =
-        panel(settings, title, "threads", format!("seconds for {} a thread", grown(settings, 1)));
-    let operations = settings.threads().into_iter().map(|threads| grown(settings, threads)).collect();
-    Study { panel, points, shown: seconds, operations, is_rate: false }.draw(settings, tell)
-}
-
-/// Where the tables of flights are, separated by commas.
-const FLIGHTS: &str = "FORESHORE_FLIGHTS";
 
 /// Figure 10.
 fn loading(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
     let n = settings.pick(50_000, 500_000);
-    let flights = std::env::var(FLIGHTS).unwrap_or_default();
-    if let Some(absent) = flights.split(',').find(|path| !path.is_empty() && !Path::new(path).is_file()) {
-        let source = std::io::Error::new(std::io::ErrorKind::NotFound, format!("no such file, but {FLIGHTS} says so"));
-        return Err(LabError::File { path: absent.into(), source });
-    }
-    let (input, title) = match flights.as_str() {
-        "" => (String::new(), "TPC-H ORDERS"),
-        files => (format!(" --input {files}"), "Flights"),
-    };
-    let points = by_threads(settings, |threads| format!("rows --n {n}{input} --threads {threads}"));
+    let title = if settings.flights.is_empty() { "TPC-H ORDERS" } else { "Flights" };
+    let points = by_threads(settings, |_| n, |threads, n| format!("rows --n {n} --threads {threads}"));
     let panel = panel(settings, title, "threads", "million rows/s".to_owned());
-    let operations = vec![n; points.len()];
-    Study { panel, points, shown: millions, operations, is_rate: true }.draw(settings, tell)
+    let files = settings.flights.iter().flat_map(|file| ["--input".to_owned(), file.display().to_string()]);
+    let study = Study::new(panel, Shown::Millions, points);
+    Study { places: files.collect(), ..study }.draw(settings, tell)
 }

@@ -122,9 +122,9 @@ impl Operation {
         match self {
             Self::Get => format!("SELECT v FROM t{table} WHERE k = $1"),
             Self::GetForUpdate => format!("SELECT v FROM t{table} WHERE k = $1 FOR UPDATE"),
-            Self::Put => format!(
-                "INSERT INTO t{table} VALUES ($1, $2) ON CONFLICT (k) DO UPDATE SET v = excluded.v"
-            ),
+            Self::Put => {
+                format!("INSERT INTO t{table} VALUES ($1, $2) ON CONFLICT (k) DO UPDATE SET v = excluded.v")
+            }
             Self::Insert => format!("INSERT INTO t{table} VALUES ($1, $2) ON CONFLICT DO NOTHING"),
             Self::Remove => format!("DELETE FROM t{table} WHERE k = $1"),
             Self::Page => {
@@ -200,10 +200,8 @@ impl Connection for PostgresqlConnection {
     fn page(&mut self, table: usize, page: &Page<'_>) -> Result<Vec<Row>, TxError> {
         let operation = if page.is_reverse { Operation::PageReverse } else { Operation::Page };
         let statement = self.statement(operation, table)?;
-        let rows = self
-            .client
-            .query(&statement, &[&page.from, &page.to, &i64::from(page.rows)])
-            .map_err(failed)?;
+        let rows =
+            self.client.query(&statement, &[&page.from, &page.to, &i64::from(page.rows)]).map_err(failed)?;
         Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
     }
 }

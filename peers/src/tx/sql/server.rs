@@ -98,9 +98,11 @@ pub fn program(engine: &str, name: &str, elsewhere: &[&str]) -> Result<PathBuf, 
         None => vec![PathBuf::from(dir)],
         Some((above, below)) => versions(Path::new(above), below.trim_start_matches('/')),
     });
-    in_path.chain(others).map(|dir| dir.join(name)).find(|file| file.is_file()).ok_or_else(|| {
-        format!("{name} is not installed: run `peers/setup {engine}`").into()
-    })
+    in_path
+        .chain(others)
+        .map(|dir| dir.join(name))
+        .find(|file| file.is_file())
+        .ok_or_else(|| format!("{name} is not installed: run `peers/setup {engine}`").into())
 }
 
 /// `above/VERSION/below`, newest first.
