@@ -18,12 +18,12 @@ fn steps() -> io::Result<Vec<Step>> {
     )
     .env("RUSTFLAGS", "--cfg shuttle")
     .quick_release();
-    let writes = Cargo::new("test -p foreshore --test reads_write_nothing --target-dir target/count")
-        .env("RUSTFLAGS", "--cfg count_writes");
-    let crash =
-        Cargo::new("test -p foreshore --release --test crash").env("FORESHORE_SEED", "1").quick_release();
+    let writes =
+        Cargo::new("test --workspace --test reads_write_nothing").cfg("count_writes", "count_writes")?;
+    // The same builds as `tests`, which runs them with seed 1.
+    let crash = Cargo::new("test --workspace --test crash").env("FORESHORE_SEED", "2");
     let kill =
-        Cargo::new("test -p foreshore --release --test kill").env("FORESHORE_SEED", "1").quick_release();
+        Cargo::new("test --workspace --test kill").env("FORESHORE_SEED", "2").env("FORESHORE_ROUNDS", "100");
     let mut steps = vec![
         Step::new("format", Work::Succeeds(Cargo::new("fmt --all --check"))),
         Step::new("sources", Work::Check(sources::check)),

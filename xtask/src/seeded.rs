@@ -2,13 +2,8 @@
 //! test.
 
 use crate::step::{Cargo, Step, Work, run_all};
-use std::fs::Permissions;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
-
-/// One compiler wrapper per bug. Cargo keeps what each wrapper compiled apart.
-const WRAPPERS: &str = "target/xtask/seeded";
 
 /// What a catch may take, compiling apart.
 const CAUGHT_WITHIN: Duration = Duration::from_secs(60);
@@ -98,6 +93,10 @@ const BUGS: &[Bug] = &[
     HISTORIES.bug("txn_image_dropped_early", "serializable_histories_have_a_serial_order", LONG),
     HISTORY_CRASHES.bug("txn_reader_acknowledged_early", "a_reader_waits_for_what_it_read", LONG),
     HISTORY_CRASHES.bug("txn_prepared_unlocked", "prepared_transactions_keep_their_locks", LONG),
+    LARGE.bug("blob_lives_before_commit", "a_crash_anywhere_leaves_one_value_and_nothing_else", CI),
+    LARGE.bug("blob_replaced_unmarked", "behaves_like_a_map", LONG),
+    LARGE.bug("blob_reaped_early", "snapshots_keep_what_they_see", LONG),
+    LARGE.bug("blob_reaped_for_another", "a_mark_taken_back_is_not_the_next_one", LONG),
     BACKUP.bug("backup_named_early", "a_crash_of_the_target_leaves_nothing_that_passes_for_complete", LONG),
 ];
 
@@ -125,6 +124,7 @@ const ENGINE: Build = Build { checker: "", test_args: "-p foreshore --lib" };
 const DEMO: Build = Build { checker: "", test_args: "-p foreshore-cli --test demo" };
 const HISTORIES: Build = Build { checker: "", test_args: "-p foreshore --test serializable" };
 const HISTORY_CRASHES: Build = Build { checker: "", test_args: "-p foreshore --test serializable_crash" };
+const LARGE: Build = Build { checker: "", test_args: "-p foreshore --test large" };
 const BACKUP: Build = Build { checker: "", test_args: "-p foreshore --test backup" };
 const TPCC: Build = Build { checker: "", test_args: "-p foreshore-workloads --test tpcc" };
 
@@ -142,21 +142,11 @@ impl Bug {
             args += &format!(" --target-dir target/{checker}");
         }
         args += &format!(" {test_args} -- --exact {test}");
-        let mut cargo = Cargo::new(&args).env("RUSTC_WORKSPACE_WRAPPER", self.wrapper()?);
+        let mut cargo = Cargo::new(&args).cfg(name, &format!("seeded_bug=\"{name}\""))?;
         if !checker.is_empty() {
             cargo = cargo.env("RUSTFLAGS", format!("--cfg {checker}")).quick_release();
         }
         Ok(Step::new(format!("seeded {name}"), Work::Catches { cargo, test, within: CAUGHT_WITHIN }))
-    }
-
-    /// Writes the compiler wrapper that switches the bug in. `RUSTFLAGS` would do the same, but also compile every
-    /// dependency anew for every bug; a wrapper is asked for the workspace's own crates only.
-    fn wrapper(&self) -> io::Result<String> {
-        std::fs::create_dir_all(WRAPPERS)?;
-        let path = format!("{WRAPPERS}/{}", self.name);
-        std::fs::write(&path, format!("#!/bin/sh\nexec \"$@\" --cfg 'seeded_bug=\"{}\"'\n", self.name))?;
-        std::fs::set_permissions(&path, Permissions::from_mode(0o755))?;
-        Ok(path)
     }
 }
 

@@ -2,8 +2,9 @@
 
 use comfy_table::{Table, presets};
 use std::fmt::Write as _;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, BufRead, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
@@ -12,6 +13,9 @@ use std::time::{Duration, Instant};
 
 /// Where each step's output is kept.
 const LOGS: &str = "target/xtask";
+
+/// Where compiler wrappers are written.
+const WRAPPERS: &str = "target/xtask/wrappers";
 
 /// No step of any chore takes this long; a test that hangs must not hang the chore.
 const HANGS_AFTER: Duration = Duration::from_secs(45 * 60);
@@ -40,6 +44,16 @@ impl Cargo {
         self.env("CARGO_PROFILE_RELEASE_LTO", "off")
             .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
             .env("CARGO_PROFILE_RELEASE_DEBUG", "0")
+    }
+
+    /// With `--cfg` for the workspace's own crates, through a compiler wrapper of that name. `RUSTFLAGS` would do the same,
+    /// but also compile every dependency anew. Cargo keeps what each wrapper compiled apart.
+    pub fn cfg(self, name: &str, cfg: &str) -> io::Result<Self> {
+        std::fs::create_dir_all(WRAPPERS)?;
+        let path = format!("{WRAPPERS}/{name}");
+        std::fs::write(&path, format!("#!/bin/sh\nexec \"$@\" --cfg '{cfg}'\n"))?;
+        std::fs::set_permissions(&path, Permissions::from_mode(0o755))?;
+        Ok(self.env("RUSTC_WORKSPACE_WRAPPER", path))
     }
 
     /// A test command that compiles and runs nothing.

@@ -41,6 +41,24 @@ static void single_rows(const fs_table *table) {
   fs_buf_free(&value);
 }
 
+static void large_values(const fs_table *table) {
+  size_t len = (size_t)1 << 20;
+  unsigned char *bytes = (unsigned char *)malloc(len);
+  EXPECT(bytes != NULL);
+  for (size_t i = 0; i < len; i++) bytes[i] = (unsigned char)(i * i >> 7);
+  fs_buf value = FS_BUF_INIT;
+  fs_cursor *rows = NULL;
+  fs_bytes row;
+  EXPECT(fs_put(table, FS_STR("large"), FS_BYTES(bytes, len)) == FS_OK);
+  EXPECT(fs_get(table, FS_STR("large"), &value) == FS_OK && value.len == len && memcmp(value.data, bytes, len) == 0);
+  EXPECT(fs_prefix(table, FS_STR("large"), &rows) == FS_OK);
+  EXPECT(fs_next(rows, NULL, &row) == FS_OK && row.len == len && memcmp(row.data, bytes, len) == 0);
+  fs_cursor_free(rows);
+  EXPECT(fs_remove(table, FS_STR("large")) == FS_OK && fs_contains(table, FS_STR("large")) == FS_ABSENT);
+  fs_buf_free(&value);
+  free(bytes);
+}
+
 static void many_rows(const fs_table *table) {
   put(table, "a", "1");
   put(table, "b", "2");
@@ -251,6 +269,7 @@ int main(int argc, char **argv) {
   EXPECT(fs_open(argv[1], NULL, &second) == FS_LOCKED);
   EXPECT(fs_open_table(db, "t", &table) == FS_OK);
   single_rows(table);
+  large_values(table);
   many_rows(table);
   cursors(table);
   transactions(db, table);

@@ -42,7 +42,7 @@ pub fn run(args: &CheckArgs) -> Outcome {
         }))?;
     } else {
         out.table(
-            ["table", "rows", "leaves", "used", "missing separators"],
+            ["table", "rows", "leaves", "used", "large values", "missing separators"],
             &report.tables.iter().map(row).collect::<Vec<_>>(),
         )?;
         out.line(verdict(&report, args.rebuild))?;
@@ -50,15 +50,23 @@ pub fn run(args: &CheckArgs) -> Outcome {
     out.finish()
 }
 
-fn row(table: &TableReport) -> [String; 5] {
+fn row(table: &TableReport) -> [String; 6] {
     let name = if table.name.is_empty() { "(catalog)" } else { &table.name };
     [
         name.to_string(),
         grouped(table.rows),
-        grouped(table.leaves),
-        size(table.used_bytes),
+        grouped(table.leaves + table.large_leaves),
+        size(table.used_bytes + table.large_used_bytes),
+        large(table),
         grouped(table.missing_separators),
     ]
+}
+
+fn large(table: &TableReport) -> String {
+    match table.large_values {
+        0 => "0".into(),
+        values => format!("{} ({})", grouped(values), size(table.large_bytes)),
+    }
 }
 
 fn verdict(report: &CheckReport, rebuilt: bool) -> String {
@@ -67,5 +75,9 @@ fn verdict(report: &CheckReport, rebuilt: bool) -> String {
         0 => String::new(),
         pages => format!("; {pages} pages belong to no table"),
     };
-    format!("{rebuilt}everything is in order{stray}")
+    let nobodys = match report.tables.iter().map(|table| table.large_stray).sum() {
+        0 => String::new(),
+        values => format!("; {} large values belong to no row", grouped(values)),
+    };
+    format!("{rebuilt}everything is in order{stray}{nobodys}")
 }

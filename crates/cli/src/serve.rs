@@ -47,7 +47,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     clients: usize,
     /// The largest request: bytes, or 64KiB, 1MiB …
-    #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = parse_bytes)]
+    #[arg(long, value_name = "BYTES", default_value = "65MiB", value_parser = parse_bytes)]
     request_bytes: u64,
     /// Unsent replies of a client beyond which its further requests wait
     #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = parse_bytes)]

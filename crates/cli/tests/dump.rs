@@ -11,6 +11,7 @@ fn everything() -> Shell {
         shell.ok(&["put", "--table", "bytes", "--hex", key, value]);
     }
     shell.ok(&["put", "--table", "a table", "k", "v"]);
+    shell.ok(&["put", "--table", "a table", "large", &"any text".repeat(10_000)]);
     shell.write("t.csv", "a,b\n1,\"x, \"\"y\"\"\"\n-2,\n");
     shell.ok(&["load", "--table", "csv", "--key", "a", "t.csv"]);
     shell

@@ -12,6 +12,7 @@ fn flights() -> Shell {
     shell.write("f.csv", format!("day,flight,note\n{rows}"));
     shell.ok(&["load", "--table", "flights", "--key", "day,flight", "f.csv"]);
     shell.ok(&["put", "--table", "notes", "hello", "world"]);
+    shell.ok(&["put", "--table", "notes", "large", &"0123456789".repeat(10_000)]);
     shell
 }
 
@@ -20,13 +21,15 @@ fn a_backup_comes_back() {
     let shell = flights();
     let everything = shell.ok(&["dump"]);
     let told = shell.json(&["backup", "monday"]);
-    assert_eq!(told[0]["copied"]["rows"], 502, "{told:?}");
-    shell.ok(&["check", "--dir", "monday"]);
+    assert_eq!(told[0]["copied"]["rows"], 503, "{told:?}");
+    let checked = shell.json(&["check", "--dir", "monday"]);
+    assert_eq!(checked[0]["tables"][2]["large_bytes"], 100_000, "{checked:?}");
+    assert!(shell.ok(&["check"]).contains("1 (97.66 KiB)"));
     shell.ok(&["rm", "--table", "notes", "hello"]);
     assert_eq!(shell.ok(&["dump", "--dir", "monday"]), everything, "the copy is another database");
 
     let told = shell.ok(&["restore", "--dir", "again.db", "--from-backup", "monday"]);
-    assert!(told.contains("rows: 502"), "{told}");
+    assert!(told.contains("rows: 503"), "{told}");
     assert_eq!(shell.ok(&["dump", "--dir", "again.db"]), everything);
     let refused = shell.fails(2, &["restore", "--from-backup", "monday"]);
     assert!(refused.contains("absent or empty directory"), "{refused}");
@@ -67,10 +70,10 @@ fn compaction_keeps_everything() {
     let shell = flights();
     let everything = shell.ok(&["dump"]);
     let told = shell.json(&["compact"]);
-    assert_eq!(told[0]["copied"]["rows"], 502, "{told:?}");
+    assert_eq!(told[0]["copied"]["rows"], 503, "{told:?}");
     assert_eq!(shell.ok(&["dump"]), everything);
     let told = shell.ok(&["compact"]);
-    assert!(told.contains("before") && told.contains("rows: 502"), "{told}");
+    assert!(told.contains("before") && told.contains("rows: 503"), "{told}");
     assert!(files(&shell.path(".")).iter().all(|file| !file.ends_with("foreshore.db.compacting")));
     shell.fails(2, &["compact", "--dir", "nowhere"]);
 }
@@ -88,7 +91,7 @@ fn an_open_database_is_watched_from_outside() {
     stdin.write_all(b"count notes\n").unwrap();
     let mut answer = String::new();
     BufReader::new(holder.stdout.as_mut().unwrap()).read_line(&mut answer).unwrap();
-    assert_eq!(answer, "1\n");
+    assert_eq!(answer, "2\n");
 
     let seen = shell.json(&watch);
     assert_eq!(seen.len(), 3);

@@ -17,10 +17,8 @@ pub enum Error {
         /// The limit in bytes.
         max: usize,
     },
-    /// The value is larger than a quarter of a leaf. Split it, or create the database with larger leaves.
-    #[error(
-        "the value has {len} bytes, at most {max} fit into this database's leaves; split it, or create the database with larger leaves"
-    )]
+    /// The value is larger than 256 MiB. Split it over several keys.
+    #[error("the value has {len} bytes, at most {max} are allowed; split it over several keys")]
     ValueTooLarge {
         /// Bytes of the encoded value.
         len: usize,

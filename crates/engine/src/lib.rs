@@ -3,6 +3,7 @@
 //! Begin with [`Database`]. Architecture, file formats and the recovery argument are in the repository's
 //! `ARCHITECTURE.md` and `docs/`.
 
+mod blob;
 mod db;
 mod error;
 mod fields;

@@ -13,6 +13,7 @@ use common::{Rng, env, tiny};
 use foreshore::{Builder, Database, Durability, Error, Index};
 use foreshore_io::{SimDisk, sim::Crash};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -28,7 +29,7 @@ enum Op {
     Remove(Vec<u8>),
     Checkpoint,
     Sync,
-    /// Makes the thread's own second table, and one row in it.
+    /// Makes the thread's own second table, and one row in it, which lies in chunks.
     CreateTable,
     DropTable,
     BulkLoad(Vec<(Vec<u8>, Vec<u8>)>),
@@ -106,6 +107,13 @@ const WORKLOADS: &[Workload] = &[
         durability: Durability::Sync,
         threads: 1,
         ops: prepared_transactions,
+    },
+    Workload { name: "values in chunks", durability: Durability::Sync, threads: 1, ops: chunked },
+    Workload {
+        name: "values in chunks, in transactions",
+        durability: Durability::Buffered,
+        threads: 2,
+        ops: chunked_transactions,
     },
     Workload { name: "bulk load", durability: Durability::Sync, threads: 1, ops: bulk },
     Workload { name: "three writers", durability: Durability::Sync, threads: 3, ops: puts_and_removes },
@@ -194,15 +202,56 @@ fn tables(rng: &mut Rng, scale: usize) -> Vec<Op> {
 }
 
 fn steps(rng: &mut Rng, first_key: usize, n: usize) -> Vec<Step> {
+    steps_with(rng, first_key..first_key + 60, n, |rng| rng.below(200))
+}
+
+fn steps_with(rng: &mut Rng, keys: Range<usize>, n: usize, len: fn(&mut Rng) -> usize) -> Vec<Step> {
+    let one = |rng: &mut Rng| key(keys.start + rng.below(keys.len()));
     (0..n)
         .map(|_| match rng.below(12) {
             0 => Step::Checkpoint,
             1 => Step::Savepoint,
             2 => Step::RollBack,
-            3 | 4 => Step::Remove(key(first_key + rng.below(60))),
+            3 | 4 => Step::Remove(one(rng)),
             _ => {
-                let len = rng.below(200);
-                Step::Put(key(first_key + rng.below(60)), rng.bytes(len))
+                let len = len(rng);
+                Step::Put(one(rng), rng.bytes(len))
+            }
+        })
+        .collect()
+}
+
+/// Whole values, and such as lie in one chunk or in several.
+fn any_len(rng: &mut Rng) -> usize {
+    match rng.below(3) {
+        0 => rng.below(200),
+        1 => 1020 + rng.below(10),
+        _ => rng.below(9000),
+    }
+}
+
+fn chunked(rng: &mut Rng, scale: usize) -> Vec<Op> {
+    (0..16 * scale)
+        .map(|i| match i % 8 {
+            2 => Op::Remove(key(rng.below(4))),
+            3 => Op::CreateTable,
+            5 => Op::Checkpoint,
+            6 => Op::DropTable,
+            _ => {
+                let len = any_len(rng);
+                Op::Put(key(rng.below(4)), rng.bytes(len))
+            }
+        })
+        .collect()
+}
+
+fn chunked_transactions(rng: &mut Rng, scale: usize) -> Vec<Op> {
+    (0..10 * scale)
+        .map(|i| {
+            let end = [End::Commit, End::RollBack, End::PreparedCommit, End::Commit, End::PreparedRollBack];
+            match i {
+                4 => Op::Transact(steps_with(rng, 1000..1004, 4, any_len), End::Never),
+                _ => Op::Transact(steps_with(rng, 0..5, 5, any_len), end[i % 5]),
             }
         })
         .collect()
@@ -290,7 +339,7 @@ fn run_thread(
             Op::Remove(key) => drop(table.remove(&prefixed(thread, key))?),
             Op::Checkpoint => db.checkpoint()?,
             Op::Sync => db.sync()?,
-            Op::CreateTable => drop(db.byte_table(&second_table(thread))?),
+            Op::CreateTable => db.byte_table(&second_table(thread))?.put(b"row", &[7; 5000])?,
             Op::DropTable => drop(db.drop_table(&second_table(thread))?),
             Op::BulkLoad(rows) => {
                 table.bulk_load(rows.iter().map(|(key, value)| (prefixed(thread, key), value)))?;
@@ -420,7 +469,9 @@ fn verify(db: &Database, ops: &[Vec<Op>], progress: &[Progress], kind: Crash, wh
         let told = if commits { db.commit_prepared(&gid) } else { db.rollback_prepared(&gid) };
         told.unwrap_or_else(|e| panic!("{what}: {}: {e}", gid.escape_ascii()));
     }
-    db.check().unwrap_or_else(|e| panic!("{what}: {e}"));
+    let report = db.check().unwrap_or_else(|e| panic!("{what}: {e}"));
+    let stray: u64 = report.tables.iter().map(|table| table.large_stray).sum();
+    assert_eq!(stray, 0, "{what}: large values that no row refers to will stay for ever");
     for (thread, (ops, progress)) in ops.iter().zip(progress).enumerate() {
         let least = match kind {
             Crash::ProcessKill => progress.acknowledged.load(SeqCst),

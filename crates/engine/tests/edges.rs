@@ -11,14 +11,16 @@ use std::time::{Duration, Instant};
 
 /// Limits for 8 KiB leaves.
 const KEY_MAX: usize = 1024;
-const VALUE_MAX: usize = 2048;
+/// A value of this size lies whole in its leaf.
+const WHOLE_MAX: usize = 2048;
+const VALUE_MAX: usize = 256 << 20;
 
 #[test]
 fn sizes_at_the_limits() {
     let db = Database::in_memory().unwrap();
     let table = db.byte_table("t").unwrap();
     for key_len in [0, 1, 7, 8, 9, KEY_MAX - 1, KEY_MAX] {
-        for value_len in [0, 1, 7, 8, 9, VALUE_MAX - 1, VALUE_MAX] {
+        for value_len in [0, 1, 7, 8, 9, WHOLE_MAX - 1, WHOLE_MAX, WHOLE_MAX + 1, WHOLE_MAX + 2, 10_000] {
             let (key, value) = (vec![b'k'; key_len], vec![b'v'; value_len]);
             table.put(&key, &value).unwrap();
             assert_eq!(table.get(&key).unwrap(), Some(value));
@@ -27,11 +29,9 @@ fn sizes_at_the_limits() {
     let rows = table.range(..).count();
     let long_key = vec![b'k'; KEY_MAX + 1];
     assert!(matches!(table.put(&long_key, b""), Err(Error::KeyTooLong { len: 1025, max: 1024 })));
-    assert!(matches!(
-        table.put(b"k", &vec![0; VALUE_MAX + 1]),
-        Err(Error::ValueTooLarge { len: 2049, max: 2048 })
-    ));
-    assert!(matches!(table.insert(b"new", &vec![0; 64 << 20]), Err(Error::ValueTooLarge { .. })));
+    let too_large = vec![0; VALUE_MAX + 1];
+    assert!(matches!(table.put(b"k", &too_large), Err(Error::ValueTooLarge { max: VALUE_MAX, .. })));
+    assert!(matches!(table.insert(b"new", &too_large), Err(Error::ValueTooLarge { .. })));
     // A key too long to be stored is simply not there.
     assert_eq!(table.get(&long_key).unwrap(), None);
     assert_eq!(table.range(..).count(), rows, "no side effect");
@@ -90,6 +90,22 @@ fn a_dropped_database_opens_again_at_once() {
             row = (row + 1) % 200;
         }
     }
+}
+
+/// A range of a transaction that has ended keeps nothing open.
+#[test]
+fn a_forgotten_range_does_not_keep_the_database_open() {
+    let disk = SimDisk::new(1);
+    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+    let table = db.byte_table("t").unwrap();
+    table.put(b"k", b"v").unwrap();
+    let tx = db.begin().unwrap();
+    let mut range = tx.bytes(&table).range(..);
+    tx.commit().unwrap();
+    drop((db, table));
+    let db = tiny().open_on(Arc::new(disk)).unwrap();
+    assert_eq!(db.byte_table("t").unwrap().get(b"k").unwrap(), Some(b"v".to_vec()));
+    assert!(matches!(range.next(), Some(Err(Error::Ended))));
 }
 
 /// Helper process of the test below.

@@ -3,7 +3,7 @@
 mod common;
 
 use foreshore::{ByteTable, Database, Error, Isolation, Result, TransactionOptions};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn rows(table: &ByteTable) -> Vec<(Vec<u8>, Vec<u8>)> {
     table.range(..).collect::<Result<_>>().unwrap()
@@ -266,9 +266,12 @@ fn other_threads_can_abort() {
     assert!(matches!(tx.bytes(&t).put(b"a", b"2"), Err(Error::Aborted { .. })));
     assert!(matches!(tx.commit(), Err(Error::Aborted { .. })));
     assert_eq!(t.get(b"a").unwrap(), None);
-    let idle = db.begin_with(TransactionOptions::new().idle_timeout(Duration::from_millis(100))).unwrap();
+    let idle = db.begin_with(TransactionOptions::new().idle_timeout(Duration::from_millis(700))).unwrap();
     idle.bytes(&t).put(b"a", b"3").unwrap();
-    std::thread::sleep(Duration::from_millis(500));
+    let since = Instant::now();
+    while t.with_lock_timeout(Duration::from_millis(50)).put(b"a", b"4").is_err() {
+        assert!(since.elapsed() < Duration::from_secs(60), "an idle transaction is never rolled back");
+    }
     assert!(matches!(idle.commit(), Err(Error::Aborted { .. })));
     assert!(db.transactions().is_empty());
 }
@@ -281,9 +284,12 @@ fn tables_in_use_are_not_dropped() {
     tx.bytes(&t).put(b"a", b"1").unwrap();
     std::thread::scope(|s| {
         let dropping = s.spawn(|| db.drop_table("t"));
-        std::thread::sleep(Duration::from_millis(100));
-        let late = db.begin().unwrap();
-        assert!(matches!(late.bytes(&t).get(b"a"), Err(Error::TableDropped { .. })));
+        let late = || db.begin().unwrap().bytes(&t).get(b"b");
+        while late().is_ok() {
+            std::thread::yield_now();
+        }
+        assert!(matches!(late(), Err(Error::TableDropped { .. })));
+        assert_eq!(db.stats().tables, 1, "who asks for something else does not wait");
         tx.commit().unwrap();
         assert!(dropping.join().unwrap().unwrap());
     });

@@ -57,7 +57,8 @@ impl Default for Options {
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             durability: Durability::Sync,
             clients_max: 10_000,
-            limits: Limits { request_bytes: 1 << 20, arguments: 1 << 16 },
+            // A value of 64 MiB, and what stands around it.
+            limits: Limits { request_bytes: 65 << 20, arguments: 1 << 16 },
             replies_bytes_max: 1 << 20,
             queue_bytes_max: 16 << 20,
             stall_timeout: Duration::from_secs(60),

@@ -71,17 +71,41 @@ fn many_at_once() {
     assert!(c.call("MSET a 1 b").error().contains("wrong number of arguments for 'mset'"));
 }
 
-/// A value that is too large fails the whole MSET.
+/// Values that no leaf holds: whole, appended to, in transactions, in ranges, gone.
+#[test]
+fn large_values() {
+    let server = Running::new();
+    let mut c = server.client();
+    let letter = |i: u32| char::from(b'a' + (i.wrapping_mul(2_654_435_761) >> 24) as u8 % 26);
+    let large: String = (0..1 << 20).map(letter).collect();
+    let bytes = large.as_bytes();
+    assert_eq!(c.call_args(&[b"SET", b"k", bytes]), ok());
+    assert_eq!(c.call("GET k"), text(&large));
+    assert_eq!(c.call("STRLEN k"), Int(1 << 20));
+    assert_eq!(c.call_args(&[b"APPEND", b"k", bytes]), Int(2 << 20));
+    assert_eq!(c.call("GET k"), text(&large.repeat(2)));
+    assert_eq!(c.call("SET k x XX GET"), text(&large.repeat(2)));
+    assert_eq!(c.call("GET k"), text("x"));
+    c.call("MULTI");
+    c.call_args(&[b"MSET", b"a", bytes, b"b", bytes]);
+    c.call("DEL a");
+    assert_eq!(c.call("EXEC"), List(vec![ok(), Int(1)]));
+    assert_eq!(c.call("MGET a b"), List(vec![Null, text(&large)]));
+    assert_eq!(c.call("GETDEL b"), text(&large));
+    assert_eq!(c.call("EXISTS a b k"), Int(1));
+}
+
+/// A key that is too long fails the whole MSET.
 #[test]
 fn mset_is_all_or_nothing() {
     let server = Running::new();
     let mut c = server.client();
-    let large = vec![b'x'; 10_000];
-    let reply = c.call_args(&[b"MSET", b"a", b"1", b"b", &large]);
-    assert!(reply.error().starts_with("ERR the value has 10000 bytes"), "{reply:?}");
+    let long = vec![b'x'; 1025];
+    let reply = c.call_args(&[b"MSET", b"a", b"1", &long, b"2"]);
+    assert!(reply.error().starts_with("ERR the key has 1025 bytes"), "{reply:?}");
     assert_eq!(c.call("EXISTS a"), Int(0));
     c.call("MULTI");
-    c.call_args(&[b"MSET", b"a", b"1", b"b", &large]);
+    c.call_args(&[b"MSET", b"a", b"1", &long, b"2"]);
     c.call("SET c 1");
     let replies = c.call("EXEC");
     assert!(matches!(replies.list(), [Value::Error(_), Value::Text(_)]), "{replies:?}");

@@ -113,7 +113,7 @@ fn strangers_do_not_stay() {
 
 #[test]
 fn the_idle_go_when_that_is_asked_for() {
-    let server = Running::with(Options { idle_timeout: Duration::from_secs(1), ..options() });
+    let server = Running::with(Options { idle_timeout: Duration::from_secs(2), ..options() });
     let mut c = server.client();
     assert_eq!(c.call("PING"), text("PONG"));
     assert_eq!(c.try_reply(), None);

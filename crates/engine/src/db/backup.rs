@@ -176,13 +176,13 @@ impl Source {
 }
 
 /// A table that is not dropped while this lives.
-struct InUse(Arc<Tree>);
+pub(super) struct InUse(Arc<Tree>);
 
 /// Users are counted by transaction; whoever is none may count itself anywhere.
 const NOBODY: Owner = Owner(0);
 
 impl InUse {
-    fn new(tree: &Arc<Tree>) -> Result<Self> {
+    pub fn new(tree: &Arc<Tree>) -> Result<Self> {
         tree.users.enter(NOBODY).map_err(|_| Error::TableDropped { name: tree.name.clone() })?;
         Ok(Self(tree.clone()))
     }

@@ -1,4 +1,4 @@
-//! The catalog: table 1, name → table id and kind of index. Its row is what makes a table exist.
+//! The catalog: table 1, name → table id, kind of index, hidden table of large values. Its row is what makes a table exist.
 
 use crate::db::index::Index;
 use crate::error::{Error, Result};
@@ -15,17 +15,21 @@ pub(crate) const CATALOG: TableId = TableId(1);
 pub(crate) const FIRST: TableId = TableId(16);
 
 /// What is known of a table: id (4 bytes, little-endian), and the index's code (1 byte; absent: a B+-tree, as in the first
-/// databases).
+/// databases), id of the hidden table (4 bytes; absent: it has no large values).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     pub id: TableId,
     pub index: Index,
+    /// The table with the chunks of its large values.
+    pub chunks: Option<TableId>,
 }
 
 impl Row {
-    pub fn encode(self) -> [u8; 5] {
-        let [a, b, c, d] = self.id.0.to_le_bytes();
-        [a, b, c, d, self.index.code()]
+    pub fn encode(self) -> Vec<u8> {
+        let mut bytes = self.id.0.to_le_bytes().to_vec();
+        bytes.push(self.index.code());
+        bytes.extend(self.chunks.into_iter().flat_map(|chunks| chunks.0.to_le_bytes()));
+        bytes
     }
 
     /// Errors: [`Error::Corrupt`] names what is wrong with the row of the table `name`.
@@ -34,13 +38,20 @@ impl Row {
         let Some((id, index)) = bytes.split_first_chunk() else {
             return Err(wrong("no valid id".into()));
         };
-        let index = match *index {
-            [] => Index::BPlus,
-            [code] => Index::of_code(code)
-                .ok_or_else(|| wrong(format!("an index of kind {code}; perhaps a newer version made it")))?,
-            _ => return Err(wrong(format!("a row of {} bytes", bytes.len()))),
+        let (code, chunks) = match *index {
+            [] => (Index::BPlus.code(), None),
+            [code] => (code, None),
+            [code, a, b, c, d] => (code, Some(TableId(u32::from_le_bytes([a, b, c, d])))),
+            _ => {
+                return Err(wrong(format!(
+                    "a row of {} bytes; perhaps a newer version made it",
+                    bytes.len()
+                )));
+            }
         };
-        Ok(Self { id: TableId(u32::from_le_bytes(*id)), index })
+        let index = Index::of_code(code)
+            .ok_or_else(|| wrong(format!("an index of kind {code}; perhaps a newer version made it")))?;
+        Ok(Self { id: TableId(u32::from_le_bytes(*id)), index, chunks })
     }
 }
 
@@ -64,8 +75,10 @@ mod tests {
     #[test]
     fn rows_come_back() {
         for index in Index::ALL {
-            let row = Row { id: TableId(70_000), index };
-            assert_eq!(Row::decode("t", &row.encode()).unwrap(), row);
+            for chunks in [None, Some(TableId(70_001))] {
+                let row = Row { id: TableId(70_000), index, chunks };
+                assert_eq!(Row::decode("t", &row.encode()).unwrap(), row);
+            }
         }
     }
 
@@ -73,7 +86,7 @@ mod tests {
     #[test]
     fn rows_without_an_index_are_of_bplus_trees() {
         let row = Row::decode("t", &70_000u32.to_le_bytes()).unwrap();
-        assert_eq!(row, Row { id: TableId(70_000), index: Index::BPlus });
+        assert_eq!(row, Row { id: TableId(70_000), index: Index::BPlus, chunks: None });
     }
 
     #[test]

@@ -1,61 +1,57 @@
 //! One open database: its parts, its tables, its checkpoints, its end.
 
+use crate::blob::VALUE_BYTES_MAX;
+use crate::db::backup::InUse;
 use crate::db::catalog::{self, CATALOG};
 use crate::db::index::{Index, TableOptions};
 use crate::db::meta::{self, Meta};
 use crate::db::options::Builder;
 use crate::db::running::Running;
 use crate::db::stats::{CheckReport, IndexStats, Stats};
+use crate::db::upkeep::Upkeep;
 use crate::error::{Error, Result};
 use crate::leaf::{self, Change};
 use crate::log::Durability;
-use crate::pool::{Directory, DirectoryEntry as Entry, Wal};
 use crate::recovery::{self, Recovered};
 use crate::tree::{Core, Intent, PATIENCE, Tree, TreeIndex};
 use crate::txn::Txn;
 use crate::waits::Wait;
 use foreshore_base::sync::Ordering::Relaxed;
-use foreshore_base::sync::{AtomicBool, AtomicU64};
+use foreshore_base::sync::{AtomicBool, AtomicU32};
 use foreshore_base::{Lsn, PageId, TableId};
 use foreshore_io::{LockError, Vfs};
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Weak};
-use std::thread;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// How often the checkpointer looks at the length of the log.
-const CHECKPOINT_POLL: Duration = Duration::from_millis(50);
 
 /// How long dropping a table waits for the transactions that use it.
 const DROP_PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) struct Engine {
     core: Arc<Core>,
-    directory: Arc<Directory>,
     catalog: Arc<Tree>,
     /// Existing tables that were opened; its mutex also serialises creating and dropping tables.
     tables: Mutex<Tables>,
+    next_id: AtomicU32,
+    /// Tables get their hidden ones, for large values, one at a time.
+    making_chunks: Mutex<()>,
+    /// Tables are dropped one at a time.
+    dropping: Mutex<()>,
     options: Builder,
     vfs: Arc<dyn Vfs>,
-    checkpointing: Mutex<()>,
-    redo_lsn: AtomicU64,
-    /// Where the log ended when the last checkpoint began.
-    checkpointed: AtomicU64,
     /// Transactions that have prepared, by their global ids.
     pub prepared: Mutex<BTreeMap<Vec<u8>, Txn>>,
-    pub running: Running,
-    checkpoints: AtomicU64,
+    upkeep: Arc<Upkeep>,
     opened: Opened,
     closed: AtomicBool,
-    stop: Arc<(Mutex<bool>, Condvar)>,
-    /// Held until the last handle is gone; dropped last.
+    /// Held until the last handle is gone; dropped last. What outlives it, such as the range of an ended transaction, finds
+    /// no dirty page and a closed log: it can write nothing.
     _lock: Box<dyn Send + Sync>,
 }
 
 struct Tables {
     by_name: BTreeMap<String, Arc<Tree>>,
-    next_id: u32,
 }
 
 /// What opening took.
@@ -91,26 +87,21 @@ impl Engine {
                 by_name.insert(tree.name.clone(), tree);
             }
         }
-        let engine = Arc::new(Self {
+        Ok(Arc::new(Self {
+            upkeep: Upkeep::start(core.clone(), directory, &options, redo_lsn),
             core,
-            directory,
             catalog: catalog.expect("recovery opens or creates the catalog"),
-            tables: Mutex::new(Tables { by_name, next_id }),
+            tables: Mutex::new(Tables { by_name }),
+            next_id: AtomicU32::new(next_id),
+            making_chunks: Mutex::new(()),
+            dropping: Mutex::new(()),
             options,
             vfs,
-            checkpointing: Mutex::new(()),
-            redo_lsn: AtomicU64::new(redo_lsn.0),
-            checkpointed: AtomicU64::new(redo_lsn.0),
             prepared: Mutex::new(prepared),
-            running: Running::new(),
-            checkpoints: AtomicU64::new(0),
             opened: Opened { redo_bytes, redo_records, undone, open_ns: started.elapsed().as_nanos() as u64 },
             closed: AtomicBool::new(false),
-            stop: Arc::new((Mutex::new(false), Condvar::new())),
             _lock: lock,
-        });
-        engine.start_checkpointer();
-        Ok(engine)
+        }))
     }
 
     pub fn core(&self) -> &Arc<Core> {
@@ -140,16 +131,39 @@ impl Engine {
         if let Some(tree) = tables.by_name.get(name) {
             return Ok(tree.clone());
         }
-        let id = TableId(tables.next_id);
-        tables.next_id += 1;
+        let id = self.fresh_table_id();
         let index = options.index.unwrap_or(self.options.index);
         let tree = Arc::new(create_tree(&self.core, id, name.to_string(), index)?);
         // The row is what makes the table exist: a crash before it leaves a leaf that the next open frees.
-        let row = catalog::Row { id, index }.encode();
+        let row = catalog::Row { id, index, chunks: None }.encode();
         let row = self.catalog.autocommit(name.as_bytes(), Intent::Put(&row), PATIENCE)?;
         self.acknowledge(row.expect("a put is always done"), self.options.durability)?;
         tables.by_name.insert(name.to_string(), tree.clone());
         Ok(tree)
+    }
+
+    /// Gives `tree` its hidden table, before its first large value, of `len` bytes. Nobody waits for that to be durable:
+    /// what is written there comes later in the log.
+    pub fn make_chunks(&self, tree: &Arc<Tree>, len: usize) -> Result<()> {
+        if tree.chunks.get().is_some() || len > VALUE_BYTES_MAX {
+            return Ok(()); // what is too large will be refused
+        }
+        // It cannot be dropped meanwhile, and come back by the row that is put here.
+        let _in_use = InUse::new(tree)?;
+        let _one_at_a_time = self.making_chunks.lock();
+        if tree.chunks.get().is_some() {
+            return Ok(());
+        }
+        let id = self.fresh_table_id();
+        let index = create_index(&self.core, id, Index::default())?;
+        let row = catalog::Row { id: tree.id, index: tree.index_kind(), chunks: Some(id) }.encode();
+        self.catalog.autocommit(tree.name.as_bytes(), Intent::Put(&row), PATIENCE)?;
+        tree.chunks.get_or_init(|| Arc::new(Tree::of_chunks(self.core.clone(), id, &tree.name, index)));
+        Ok(())
+    }
+
+    fn fresh_table_id(&self) -> TableId {
+        TableId(self.next_id.fetch_add(1, Relaxed))
     }
 
     pub fn tables(&self) -> Result<Vec<String>> {
@@ -157,23 +171,28 @@ impl Engine {
     }
 
     pub fn drop_table(&self, name: &str) -> Result<bool> {
-        let mut tables = self.tables.lock();
-        let Some(tree) = tables.by_name.get(name).cloned() else { return Ok(false) };
+        let _one_at_a_time = self.dropping.lock();
+        let Some(tree) = self.tables.lock().by_name.get(name).cloned() else { return Ok(false) };
+        // Without the mutex of the tables: whoever uses others need not wait for the users of this one.
         if !tree.users.close(DROP_PATIENCE) {
             return Err(Error::TableInUse { name: name.to_string() });
         }
+        let mut tables = self.tables.lock();
         if let Some(row) = self.catalog.autocommit(name.as_bytes(), Intent::Remove, PATIENCE)? {
             // Durable before the first leaf goes: a table that still has its row has all its leaves.
             self.acknowledge(row, Durability::Sync)?;
         }
         tables.by_name.remove(name);
-        tree.mark_dropped();
-        tree.free_leaves()?;
+        for tree in std::iter::once(&tree).chain(tree.chunks.get()) {
+            tree.mark_dropped();
+            tree.free_leaves()?;
+        }
         Ok(true)
     }
 
     /// Calls `look` with all tables, while none is created or dropped.
     pub fn with_tables<R>(&self, look: impl FnOnce(&mut dyn Iterator<Item = &Arc<Tree>>) -> R) -> R {
+        let _none_is_dropped = self.dropping.lock();
         look(&mut self.tables.lock().by_name.values())
     }
 
@@ -183,7 +202,7 @@ impl Engine {
     }
 
     pub fn abort(&self, number: u64) -> Result<bool> {
-        let Some((owner, transaction)) = self.running.find(number) else { return Ok(false) };
+        let Some((owner, transaction)) = self.running().find(number) else { return Ok(false) };
         self.core.txns.keys.interrupt(owner);
         transaction.abort()
     }
@@ -219,33 +238,12 @@ impl Engine {
         self.core.log.commit(self.core.log.reserved(), Durability::Sync)
     }
 
-    /// Writes out what is older than now, and moves the point from which a restart would redo.
-    pub fn checkpoint(&self) -> Result<()> {
-        let _one_at_a_time = self.checkpointing.lock();
-        let now = self.core.log.reserved();
-        self.core.pool.flush_until(now)?;
-        // The log is kept from the oldest transaction on: its undo is there (X3). Those that have ended may have begun
-        // before: a restart takes them for ended (A1 in `recovery/analysis.rs`), so their ends must be durable first.
-        let oldest_txn = self.core.txns.settle(&self.core.log);
-        let ends = self.core.log.reserved();
-        let redo = self.core.pool.oldest_rec_lsn().min(oldest_txn);
-        self.core.log.commit(ends.max(redo), Durability::Sync)?;
-        if let Err(error) = self.directory.append(&[Entry::Redo(redo)]) {
-            return Err(self.judge(error));
-        }
-        self.redo_lsn.store(redo.0, Relaxed);
-        self.checkpointed.store(now.0, Relaxed);
-        self.core.log.truncate(redo)?;
-        self.checkpoints.fetch_add(1, Relaxed);
-        Ok(())
+    pub fn running(&self) -> &Running {
+        &self.upkeep.running
     }
 
-    /// A full disk changes nothing; after any other failure nobody knows what the directory holds (rule 10).
-    fn judge(&self, error: Error) -> Error {
-        if !matches!(error, Error::Full { .. }) {
-            self.core.log.poison(&error);
-        }
-        error
+    pub fn checkpoint(&self) -> Result<()> {
+        self.upkeep.checkpoint()
     }
 
     pub fn check(&self) -> Result<CheckReport> {
@@ -256,8 +254,9 @@ impl Engine {
         let mut report = CheckReport::default();
         let mut leaves = 0;
         for tree in trees {
-            let table = tree.check()?;
-            leaves += table.leaves;
+            let mut table = tree.check()?;
+            tree.check_large(&mut table)?;
+            leaves += table.leaves + table.large_leaves;
             report.tables.push(table);
         }
         report.stray_pages = self.core.pool.stats().pages.saturating_sub(leaves);
@@ -277,7 +276,7 @@ impl Engine {
             log_syncs: log.syncs,
             log_waits: log.waits,
             log_durable_lsn: self.core.log.durable().0,
-            log_to_redo_bytes: self.core.log.reserved().0.saturating_sub(self.redo_lsn.load(Relaxed)),
+            log_to_redo_bytes: self.core.log.reserved().0.saturating_sub(self.upkeep.redo_lsn().0),
             pool_frames: pool.frames,
             pool_resident: pool.frames - pool.frames_free,
             pool_dirty: pool.frames_dirty,
@@ -290,7 +289,7 @@ impl Engine {
             indexes,
             splits: self.core.splits.load(Relaxed),
             absorbs: self.core.absorbs.load(Relaxed),
-            checkpoints: self.checkpoints.load(Relaxed),
+            checkpoints: self.upkeep.checkpoints(),
             redo_bytes: self.opened.redo_bytes,
             redo_records: self.opened.redo_records,
             open_ns: self.opened.open_ns,
@@ -322,6 +321,7 @@ impl Engine {
         if self.closed.swap(true, Relaxed) {
             return Ok(());
         }
+        self.upkeep.stop();
         for (_, txn) in std::mem::take(&mut *self.prepared.lock()) {
             txn.abandon(); // it stays prepared
         }
@@ -334,46 +334,9 @@ impl Engine {
                 "nothing is locked when nobody is there"
             );
         }
-        *self.stop.0.lock() = true;
-        self.stop.1.notify_all();
         let written = self.checkpoint();
         let logged = self.core.log.close();
         written.and(logged)
-    }
-
-    /// The thread that keeps the log short. It holds no strong reference while it sleeps, so that dropping the last
-    /// handle closes the database.
-    fn start_checkpointer(self: &Arc<Self>) {
-        let (engine, stop) = (Arc::downgrade(self), self.stop.clone());
-        thread::Builder::new()
-            .name("foreshore-checkpoint".into())
-            .spawn(move || {
-                while !sleep_or_stop(&stop) {
-                    let _passing = IN_PASSING.read();
-                    let Some(engine) = Weak::upgrade(&engine) else { return };
-                    engine.core.log.nudge();
-                    engine.tidy_versions();
-                    engine.checkpoint_if_due();
-                }
-            })
-            .expect("the system can start a thread");
-    }
-
-    /// Keeps the versions' affairs in order: who has ended, what nobody needs.
-    fn tidy_versions(&self) {
-        self.core.txns.settle(&self.core.log);
-        self.core.sweep_all();
-        self.core.bound_images(self.options.old_version_bytes);
-        self.running.abort_idle();
-    }
-
-    fn checkpoint_if_due(&self) {
-        // A long transaction keeps the log long: what counts is what was logged since the last checkpoint.
-        let new = self.core.log.reserved().0 - self.checkpointed.load(Relaxed);
-        if new > self.options.log_bytes / 2 && !self.closed.load(Relaxed) {
-            // A failure here has poisoned the log or is a full disk: writers get it from the log, with its reason.
-            let _ = self.checkpoint();
-        }
     }
 }
 
@@ -385,38 +348,25 @@ impl Drop for Engine {
 }
 
 fn index_stats(tree: &Tree) -> IndexStats {
-    IndexStats { table: tree.name.clone(), index: tree.index_kind(), bytes: tree.index_bytes() }
+    let bytes = tree.index_bytes() + tree.chunks.get().map_or(0, |chunks| chunks.index_bytes());
+    IndexStats { table: tree.name.clone(), index: tree.index_kind(), bytes }
 }
-
-/// Waits for the next look; `true` when the database closes.
-fn sleep_or_stop(stop: &(Mutex<bool>, Condvar)) -> bool {
-    let mut stopped = stop.0.lock();
-    if !*stopped {
-        stop.1.wait_for(&mut stopped, CHECKPOINT_POLL);
-    }
-    *stopped
-}
-
-/// Held shared by a thread that keeps a database open in passing. If the last handle is dropped meanwhile, that thread
-/// closes the database and gives its lock back; whoever opens it again at once waits for that, and is not refused.
-static IN_PASSING: RwLock<()> = RwLock::new(());
 
 fn lock(vfs: &dyn Vfs) -> Result<Box<dyn Send + Sync>> {
-    let held = match vfs.lock("LOCK") {
-        Err(LockError::Held(_)) => {
-            drop(IN_PASSING.write());
-            vfs.lock("LOCK")
-        }
-        other => other,
-    };
-    held.map_err(|e| match e {
+    vfs.lock("LOCK").map_err(|e| match e {
         LockError::Held(pid) => Error::Locked { dir: vfs.describe(), pid },
         LockError::Io(e) => Error::io(format!("locking {}", vfs.describe()), &e),
     })
 }
 
-/// A new table: one empty leaf over the whole key space, logged.
+/// A new table.
 pub(crate) fn create_tree(core: &Arc<Core>, id: TableId, name: String, index: Index) -> Result<Tree> {
+    let index = create_index(core, id, index)?;
+    Ok(Tree::new(core.clone(), id, name, index))
+}
+
+/// A new table's index, and its leaf: an empty one over the whole key space, logged.
+fn create_index(core: &Core, id: TableId, index: Index) -> Result<TreeIndex> {
     let fresh = core.pool.allocate()?;
     core.log.room()?;
     let latch = fresh.page().latch().exclusive();
@@ -429,5 +379,5 @@ pub(crate) fn create_tree(core: &Arc<Core>, id: TableId, name: String, index: In
     drop(latch);
     let index = TreeIndex::bulk_load(index, [([], page.0)], 1.0);
     core.append(record, &change);
-    Ok(Tree::new(core.clone(), id, name, index))
+    Ok(index)
 }

@@ -16,6 +16,7 @@ mod stats;
 mod table;
 mod transaction;
 mod transaction_range;
+mod upkeep;
 
 use crate::error::Result;
 use crate::log::Durability;
@@ -171,7 +172,7 @@ impl Database {
 
     /// The numbers of the read-write transactions that have begun and not ended.
     pub fn transactions(&self) -> Vec<u64> {
-        self.engine.running.list().iter().map(|transaction| transaction.number).collect()
+        self.engine.running().list().iter().map(|transaction| transaction.number).collect()
     }
 
     /// Rolls back the transaction with this number, whatever its thread is doing: its calls return [`Error::Aborted`](crate::Error::Aborted).

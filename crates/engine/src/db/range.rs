@@ -169,10 +169,10 @@ impl ByteRange {
     }
 
     fn finish<T>(&mut self, row: Result<Option<T>>) -> Option<Result<T>> {
-        let row = row.and_then(|row| match &self.snapshot {
-            Some(snapshot) => snapshot.confirm().map(|()| row),
-            None => Ok(row),
-        });
+        let row = match &self.snapshot {
+            Some(snapshot) => snapshot.confirm().and(row),
+            None => row,
+        };
         self.done = !matches!(row, Ok(Some(_)));
         row.transpose()
     }

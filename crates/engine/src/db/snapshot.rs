@@ -49,7 +49,7 @@ impl OpenSnapshot {
         self.snapshot.view
     }
 
-    /// Lets what was just read count.
+    /// Lets what was just read count, also an error: chunks of a large value go with the snapshot that they were kept for.
     ///
     /// Errors: [`Error::SnapshotTooOld`].
     #[inline]
@@ -118,20 +118,22 @@ impl SnapshotBytes<'_> {
     #[inline]
     pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         self.ensure_ours()?;
-        let found = self.table.tree.get(&self.shared.snapshot.view, key, value)?;
-        self.shared.confirm().map(|()| found)
+        let found = self.table.tree.get(&self.shared.snapshot.view, key, value);
+        self.shared.confirm().and(found)
     }
 
     /// Is there a value for `key`?
     pub fn contains(&self, key: &[u8]) -> Result<bool> {
-        self.get_into(key, &mut Vec::new())
+        self.ensure_ours()?;
+        let found = self.table.tree.contains(&self.shared.snapshot.view, key);
+        self.shared.confirm().and(found)
     }
 
     /// The values of many keys, in their order.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
         self.ensure_ours()?;
-        let values = self.table.tree.multi_get(&self.shared.snapshot.view, keys)?;
-        self.shared.confirm().map(|()| values)
+        let values = self.table.tree.multi_get(&self.shared.snapshot.view, keys);
+        self.shared.confirm().and(values)
     }
 
     /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. The iterator keeps the snapshot open.
@@ -162,8 +164,8 @@ impl SnapshotBytes<'_> {
             too_old = self.shared.confirm();
             if too_old.is_err() { ControlFlow::Break(()) } else { row(key, value) }
         };
-        self.table.tree.scan(self.shared.snapshot.view, from, to, &mut confirmed)?;
-        too_old.and_then(|()| self.shared.confirm())
+        let scanned = self.table.tree.scan(self.shared.snapshot.view, from, to, &mut confirmed);
+        too_old.and_then(|()| self.shared.confirm()).and(scanned)
     }
 
     fn ensure_ours(&self) -> Result<()> {

@@ -114,6 +114,18 @@ pub struct TableReport {
     pub leaves: u64,
     /// Bytes used in the leaves, headers included.
     pub used_bytes: u64,
+    /// Values too large for the table's leaves, which lie in leaves of their own.
+    pub large_values: u64,
+    /// Bytes of these values.
+    pub large_bytes: u64,
+    /// Leaf pages of these values.
+    pub large_leaves: u64,
+    /// Bytes used in these leaves, headers included.
+    pub large_used_bytes: u64,
+    /// Large values that were replaced or removed, and stay until no snapshot needs them.
+    pub large_dead: u64,
+    /// Large values that belong to no row and will not be removed: 0 unless a writer was at work.
+    pub large_stray: u64,
     /// Separators that the index lacked; lookups found those leaves through right links. Harmless.
     pub missing_separators: u64,
 }

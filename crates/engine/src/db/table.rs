@@ -18,7 +18,8 @@ use std::time::Duration;
 /// A table of byte strings, in byte order. Cheap to clone, free of lifetimes, usable from any thread.
 ///
 /// Each call is a transaction of its own: atomic, and acknowledged as the handle's [`Durability`] says. Keys may have
-/// up to 1024 bytes and may be empty; values up to a quarter of a leaf (2048 bytes by default).
+/// up to 1024 bytes and may be empty; values up to 256 MiB. Those above a quarter of a leaf (2048 bytes by default) lie in
+/// chunks outside of the row's leaf, and cost about twice their size in writes.
 ///
 /// ```
 /// # fn main() -> foreshore::Result<()> {
@@ -120,10 +121,17 @@ impl ByteTable {
 
     #[inline]
     fn write(&self, key: &[u8], intent: Intent<'_>) -> Result<bool> {
+        self.make_room(intent.value().len())?;
         match self.tree.autocommit(key, intent, self.lock_timeout)? {
             Some(end) => self.engine.acknowledge(end, self.durability).map(|()| true),
             None => Ok(false),
         }
+    }
+
+    /// To be called before a value of this length is written: a large one needs a place for its chunks.
+    #[inline]
+    pub(crate) fn make_room(&self, len: usize) -> Result<()> {
+        if self.tree.is_large(len) { self.engine.make_chunks(&self.tree, len) } else { Ok(()) }
     }
 
     /// The view of a call that is no part of a transaction: what is committed.
@@ -192,7 +200,7 @@ impl ByteTable {
         &self,
         rows: impl IntoIterator<Item = (K, V)>,
     ) -> Result<u64> {
-        let (count, lsn) = self.tree.bulk_load(rows)?;
+        let (count, lsn) = self.tree.bulk_load(rows, |len| self.make_room(len))?;
         self.engine.acknowledge(lsn, self.durability)?;
         Ok(count)
     }

@@ -9,8 +9,8 @@ use crate::db::transaction_range::TransactionRange;
 use crate::error::{Error, Result};
 use crate::lock::KeyMode;
 use crate::log::Durability;
-use crate::tree::Intent;
-use crate::txn::{self, Txn};
+use crate::tree::{Core, Intent};
+use crate::txn::{self, Txn, View};
 use foreshore_base::Lsn;
 use foreshore_base::sync::AtomicU64;
 use foreshore_base::sync::Ordering::Relaxed;
@@ -45,12 +45,13 @@ use std::sync::Arc;
 /// # Ok(()) }
 /// ```
 pub struct Transaction {
+    engine: Arc<Engine>,
     pub(crate) shared: Arc<Shared>,
 }
 
-/// What the handle, its ranges, and whoever aborts it share.
+/// What the handle, its ranges, and whoever aborts it share: not the engine, which closes with its last handle.
 pub(crate) struct Shared {
-    pub engine: Arc<Engine>,
+    core: Arc<Core>,
     pub number: u64,
     pub options: TransactionOptions,
     durability: Durability,
@@ -91,10 +92,10 @@ impl Transaction {
             options,
             calls: AtomicU64::new(0),
             state: Mutex::new(State::Running(Box::new(txn))),
-            engine: engine.clone(),
+            core: engine.core().clone(),
         });
-        engine.running.enter(owner, &shared);
-        Ok(Self { shared })
+        engine.running().enter(owner, &shared);
+        Ok(Self { engine, shared })
     }
 
     /// The number by which messages, [`Database::transactions`](crate::Database::transactions) and
@@ -135,7 +136,7 @@ impl Transaction {
     /// whether the transaction survives is then known when the database has been opened again.
     pub fn commit(self) -> Result<()> {
         match self.end()? {
-            Some(end) => self.shared.engine.acknowledge(end, self.shared.durability),
+            Some(end) => self.engine.acknowledge(end, self.shared.durability),
             None => Ok(()),
         }
     }
@@ -144,8 +145,7 @@ impl Transaction {
     /// asks. A crash before that may undo it, together with everything that came after it.
     pub fn commit_async(self) -> Result<CommitTicket> {
         let end = self.end()?;
-        let Shared { engine, durability, .. } = &*self.shared;
-        Ok(CommitTicket { engine: engine.clone(), end, durability: *durability })
+        Ok(CommitTicket { engine: self.engine.clone(), end, durability: self.shared.durability })
     }
 
     /// Commits; how far the log must be safe before that may be told.
@@ -153,7 +153,7 @@ impl Transaction {
         let txn = self.shared.take()?;
         // It has read what others committed, who give their locks back before that is durable. One that writes is durable
         // only together with them; one that only reads must wait for them itself.
-        let seen = self.shared.engine.core().log.reserved();
+        let seen = self.engine.core().log.reserved();
         let reads_durably =
             self.shared.durability == Durability::Sync && !cfg!(seeded_bug = "txn_reader_acknowledged_early");
         Ok(txn.commit().or(reads_durably.then_some(seen)))
@@ -175,7 +175,7 @@ impl Transaction {
         if gid.len() > GID_BYTES_MAX {
             return Err(Error::Argument(format!("a global id has at most {GID_BYTES_MAX} bytes")));
         }
-        self.shared.engine.prepare(self.shared.take()?, gid)
+        self.engine.prepare(self.shared.take()?, gid)
     }
 }
 
@@ -183,6 +183,11 @@ impl Transaction {
 const GID_BYTES_MAX: usize = 256;
 
 impl Shared {
+    /// Is the table of the same database?
+    pub fn is_of(&self, table: &ByteTable) -> bool {
+        Arc::ptr_eq(&self.core, table.engine.core())
+    }
+
     /// Calls `work` with the transaction, if it still runs. A deadlock or an abort rolls it back.
     pub fn with<R>(&self, work: impl FnOnce(&mut Txn) -> Result<R>) -> Result<R> {
         let mut state = self.state.lock();
@@ -279,11 +284,15 @@ impl TransactionBytes<'_> {
 
     /// Replaces the content of `value` by the value of `key`; `false`, and an empty `value`, if there is none.
     pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let mode = match self.shared.options.isolation {
+        self.read(key, self.read_mode(), value)
+    }
+
+    /// How a key is locked that is read.
+    fn read_mode(&self) -> KeyMode {
+        match self.shared.options.isolation {
             Isolation::ReadCommitted => KeyMode::None,
             Isolation::RepeatableRead | Isolation::Serializable => KeyMode::Shared,
-        };
-        self.read(key, mode, value)
+        }
     }
 
     /// As [`TransactionBytes::get`], for a row that is going to be changed: nobody else can lock it meanwhile, so two
@@ -307,7 +316,15 @@ impl TransactionBytes<'_> {
 
     /// Is there a value for `key`?
     pub fn contains(&self, key: &[u8]) -> Result<bool> {
-        self.get_into(key, &mut Vec::new())
+        let (tree, mode) = (&self.table.tree, self.read_mode());
+        self.work(|txn| {
+            txn.enter(tree)?;
+            if mode == KeyMode::None {
+                return tree.contains(&txn.view(), key);
+            }
+            txn.lock(tree, key, mode, false)?;
+            tree.contains(&View::NEWEST, key)
+        })
     }
 
     /// The values of many keys, in their order.
@@ -331,7 +348,10 @@ impl TransactionBytes<'_> {
     }
 
     fn write(&self, key: &[u8], intent: Intent<'_>) -> Result<bool> {
-        self.work(|txn| self.table.tree.write(txn, key, intent))
+        self.work(|txn| {
+            self.table.make_room(intent.value().len())?;
+            self.table.tree.write(txn, key, intent)
+        })
     }
 
     /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. The iterator survives what the transaction writes
@@ -351,7 +371,7 @@ impl TransactionBytes<'_> {
     }
 
     fn work<R>(&self, work: impl FnOnce(&mut Txn) -> Result<R>) -> Result<R> {
-        if !Arc::ptr_eq(&self.shared.engine, &self.table.engine) {
+        if !self.shared.is_of(self.table) {
             return Err(Error::Argument("the table is of another database than the transaction".into()));
         }
         self.shared.with(work)

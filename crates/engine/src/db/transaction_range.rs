@@ -49,7 +49,7 @@ impl TransactionRange {
         to: Bound<Vec<u8>>,
     ) -> Self {
         let done = is_empty(&from, &to);
-        let foreign = !Arc::ptr_eq(&shared.engine, &table.engine);
+        let foreign = !shared.is_of(table);
         Self { shared, tree: table.tree.clone(), foreign, from, to, front: None, back: None, done }
     }
 

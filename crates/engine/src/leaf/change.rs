@@ -289,7 +289,7 @@ fn patched(page: Page<'_>, key: &[u8], kept: usize, old: &[u8], new: &[u8]) -> R
 fn put(page: Page<'_>, key: &[u8], value: &[u8], version: Version) -> Result<(), String> {
     within_fences(page, key)?;
     let limits = Limits::for_page(page.0.len());
-    if key.len() > limits.key_bytes_max || value.len() > limits.value_bytes_max {
+    if key.len() > limits.key_bytes_max || value.len() > limits.reference_bytes() {
         return Err(format!("redo of page {}: a key or value is over the limits", page.id()));
     }
     match upsert(page, key, value, version.0) {

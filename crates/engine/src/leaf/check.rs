@@ -72,7 +72,7 @@ impl LeafCopy {
                 return Err(format!("F3: the head of row {index} goes on beyond its key"));
             }
             let row = self.row(index).map_err(|e| e.to_string())?;
-            if row.key.len() > limits.key_bytes_max || row.value.len() > limits.value_bytes_max {
+            if row.key.len() > limits.key_bytes_max || row.value.len() > limits.reference_bytes() {
                 return Err(format!("row {index} is over the limits"));
             }
             if last.as_deref().is_some_and(|last| last >= row.key) {

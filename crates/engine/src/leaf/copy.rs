@@ -199,6 +199,17 @@ impl LeafCopy {
         }
     }
 
+    /// Bytes of the value of row `index`. Panics if there is no such row.
+    #[inline]
+    pub fn value_len(&self, index: usize) -> Result<usize> {
+        assert!(index < self.layout.cells, "row {index} of {}", self.layout.cells);
+        let offset = self.slot(index).offset();
+        match self.bytes.get(offset + 8..).and_then(<[u8]>::first_chunk) {
+            Some(len) => Ok(u16::from_le_bytes(*len).into()),
+            None => Err(self.corrupt(format!("cell {index} leaves the page"))),
+        }
+    }
+
     /// Row and position of `key`: `Err` with the edge on whose outside it lies, if it is not between the fences.
     pub(super) fn position(&self, key: &[u8]) -> Result<Result<Position, usize>> {
         if key < self.low_fence() {

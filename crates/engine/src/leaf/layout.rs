@@ -25,14 +25,14 @@ const KEY_BYTES_MAX: usize = 1024;
 pub(crate) struct Limits {
     /// Bytes of the longest key.
     pub key_bytes_max: usize,
-    /// Bytes of the longest value.
+    /// Bytes of the longest value that is kept whole.
     pub value_bytes_max: usize,
 }
 
 impl Limits {
     /// Limits for leaves of `page_bytes`, which must be a power of two between 4 KiB and 32 KiB (panics otherwise).
     ///
-    /// Values have up to a quarter of a page. Keys have up to 1 KiB, or a quarter of a page less 32 bytes where
+    /// Values have up to a quarter of a page; what stands for a larger one has a byte more. Keys have up to 1 KiB, or a quarter of a page less 32 bytes where
     /// that is less (4 KiB pages: 992), so that the largest cell fits between two fences of the longest key (F6).
     pub const fn for_page(page_bytes: usize) -> Self {
         assert!(is_page_size(page_bytes), "leaf sizes are powers of two between 4 KiB and 32 KiB");
@@ -43,9 +43,19 @@ impl Limits {
         limits
     }
 
+    /// Bytes that stand for a larger value, and tell by their number that they do (L1 in `blob`).
+    pub const fn reference_bytes(self) -> usize {
+        self.value_bytes_max + 1
+    }
+
     /// Bytes that the largest cell takes, its slot included.
     pub const fn cell_bytes_max(self) -> usize {
-        cell_bytes(self.key_bytes_max, self.value_bytes_max) + SLOT_BYTES
+        cell_bytes(self.key_bytes_max, self.reference_bytes()) + SLOT_BYTES
+    }
+
+    /// Bytes of the values with which `cells` rows, their keys of `key_bytes` each, just fill a leaf of `page_bytes`.
+    pub const fn value_bytes_if(page_bytes: usize, cells: usize, key_bytes: usize) -> usize {
+        (page_bytes - HEADER_BYTES - 2 * key_bytes) / cells - SLOT_BYTES - cell_bytes(key_bytes, 0)
     }
 }
 

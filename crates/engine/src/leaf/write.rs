@@ -51,7 +51,7 @@ pub(crate) struct Place {
 /// bytes; `None`: there is no room, split the leaf first.
 pub(crate) fn place(page: Page<'_>, key: &[u8], value_len: usize) -> Result<Option<Place>> {
     debug_assert!(key.len() <= Limits::for_page(page.0.len()).key_bytes_max);
-    debug_assert!(value_len <= Limits::for_page(page.0.len()).value_bytes_max);
+    debug_assert!(value_len <= Limits::for_page(page.0.len()).reference_bytes());
     let layout = Layout::read(page).map_err(|_| corrupt(page))?;
     let position = position(page, &layout, key).map_err(|_| corrupt(page))?;
     let free = layout.gap_bytes() + layout.dead_bytes;

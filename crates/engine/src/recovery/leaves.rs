@@ -4,10 +4,9 @@ use crate::db::Index;
 use crate::error::{Error, Result};
 use crate::leaf::Change;
 use crate::pool::PageEntry;
-use crate::tree::{Core, Tree, TreeIndex};
+use crate::tree::TreeIndex;
 use foreshore_base::{Lsn, PageId, TableId};
 use std::collections::HashMap;
-use std::sync::Arc;
 
 /// How full the index's nodes are at first: room for the splits to come.
 const INDEX_FILL: f64 = 0.85;
@@ -59,8 +58,8 @@ impl Leaves {
         self.highest_table
     }
 
-    /// The table `id` with an index of this kind; its leaves are gone from here afterwards.
-    pub fn take_tree(&mut self, core: &Arc<Core>, id: TableId, name: String, index: Index) -> Result<Tree> {
+    /// The index, of this kind, over the leaves of table `id`; they are gone from here afterwards.
+    pub fn take_index(&mut self, id: TableId, name: &str, index: Index) -> Result<TreeIndex> {
         let mut separators: Vec<(Vec<u8>, u64)> = Vec::new();
         self.low_fences.retain(|page, (table, low)| {
             if *table == id {
@@ -79,8 +78,7 @@ impl Leaves {
                 format!("pages {} and {} claim the same low fence", twice[0].1, twice[1].1),
             ));
         }
-        let index = TreeIndex::bulk_load(index, separators, INDEX_FILL);
-        Ok(Tree::new(core.clone(), id, name, index))
+        Ok(TreeIndex::bulk_load(index, separators, INDEX_FILL))
     }
 
     /// Leaves that belong to no table taken.

@@ -7,7 +7,7 @@
 //! 5. The indexes are bulk-loaded from the low fences: from the directory, corrected by what was redone.
 //! 6. Transactions without an end are undone, by key, through the running engine; those that have prepared get their
 //!    locks and their slots back, and wait.
-//! 7. Leaves of tables that the catalog does not know are freed.
+//! 7. Leaves of tables that the catalog does not know are freed; large values that were not reaped are found.
 //!
 //! Source: O2-Tree (Ohene-Kwofie et al., 2013) §4: the index is rebuilt from the lowest key of each leaf. Differs: the
 //! keys come from the directory, so that no clean leaf is read.
@@ -19,6 +19,7 @@ mod analysis;
 mod leaves;
 mod redo;
 
+use crate::blob::{reap_leftovers, unmark_used};
 use crate::db::Index;
 use crate::db::catalog::{self, CATALOG, FIRST};
 use crate::db::engine::create_tree;
@@ -38,6 +39,7 @@ use foreshore_base::Lsn;
 use foreshore_base::sync::AtomicU64;
 use foreshore_io::Vfs;
 use leaves::Leaves;
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -129,6 +131,9 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
     }
     let next_id = leaves.highest_table().0.max(FIRST.0 - 1) + 1;
     let trees = open_trees(&core, leaves)?;
+    if loaded.incarnations.is_empty() {
+        trees.iter().try_for_each(|tree| unmark_used(tree))?;
+    }
     let finished = finish_transactions(&core, analysis, &trees);
     // What is kept for later transactions holds on to the tables, and they to the core.
     let (undone, prepared) = finished.inspect_err(|_| core.txns.slots.keep_nothing())?;
@@ -148,7 +153,9 @@ fn finish_transactions(
     for (owner, Unfinished { id, .. }) in &unfinished {
         core.txns.slots.resume(*owner, *id);
     }
-    let tree = |id| trees.iter().find(|tree| tree.id == id).cloned();
+    let chunks = trees.iter().filter_map(|tree| tree.chunks.get());
+    let all: Vec<_> = trees.iter().chain(chunks).collect();
+    let tree = |id| all.iter().find(|tree| tree.id == id).map(|tree| Arc::clone(tree));
     let (mut undone, mut prepared) = (0, BTreeMap::new());
     for (owner, Unfinished { id, last, gid }) in unfinished {
         let mut txn = Txn::resume(core.clone(), owner, id, last);
@@ -168,6 +175,7 @@ fn finish_transactions(
         }
     }
     core.txns.settle(&core.log);
+    trees.iter().filter_map(|tree| tree.chunks.get()).try_for_each(reap_leftovers)?;
     Ok((undone, prepared))
 }
 
@@ -237,6 +245,7 @@ fn start(
         incarnations,
         txns: Txns::new(),
         limits,
+        blob_ids: Mutex::new(()),
         latch_waits: Meter::default(),
         splits: AtomicU64::new(0),
         absorbs: AtomicU64::new(0),
@@ -249,10 +258,17 @@ fn log_options(meta: &Meta) -> LogOptions {
 
 /// Builds each table's index, the catalog's first; frees the leaves of tables that do not exist.
 fn open_trees(core: &Arc<Core>, mut leaves: Leaves) -> Result<Vec<Arc<Tree>>> {
-    let catalog = leaves.take_tree(core, CATALOG, String::new(), Index::default())?;
-    let mut trees = vec![Arc::new(catalog)];
+    let catalog = leaves.take_index(CATALOG, "", Index::default())?;
+    let mut trees = vec![Arc::new(Tree::new(core.clone(), CATALOG, String::new(), catalog))];
     for (name, row) in catalog::read(&trees[0])? {
-        trees.push(Arc::new(leaves.take_tree(core, row.id, name, row.index)?));
+        let index = leaves.take_index(row.id, &name, row.index)?;
+        let tree = Tree::new(core.clone(), row.id, name, index);
+        if let Some(id) = row.chunks {
+            let index = leaves.take_index(id, &tree.name, Index::default())?;
+            let chunks = Tree::of_chunks(core.clone(), id, &tree.name, index);
+            tree.chunks.get_or_init(|| Arc::new(chunks));
+        }
+        trees.push(Arc::new(tree));
     }
     for page in leaves.remaining() {
         core.pool.free_page(page, Lsn::ZERO);

@@ -16,12 +16,15 @@ const FILL_PERCENT: usize = 95;
 
 impl Tree {
     /// Appends rows with strictly ascending keys, all above the table's last; how many, and the end of the last record.
+    /// `make_room` is told the length of each value before it is written.
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         self: &Arc<Self>,
         rows: impl IntoIterator<Item = (K, V)>,
+        mut make_room: impl FnMut(usize) -> Result<()>,
     ) -> Result<(u64, Lsn)> {
         let mut loader = Loader::new(self)?;
         for (key, value) in rows {
+            make_room(value.as_ref().len())?;
             loader.push(key.as_ref(), value.as_ref())?;
         }
         loader.finish()
@@ -73,8 +76,12 @@ impl<'a> Loader<'a> {
             });
         }
         let taken = match &mut self.leaf {
+            _ if self.tree.is_large(value.len()) => {
+                self.hang()?;
+                self.put_alone(key, value)?
+            }
             Some((leaf, _)) => leaf.load(key, value, 0, self.fill_bytes),
-            None if key.is_empty() => self.put_empty_key(value)?,
+            None if key.is_empty() => self.put_alone(key, value)?,
             None => false,
         };
         if !taken {
@@ -87,9 +94,10 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    /// The one key that no leaf but the table's first can hold: every other leaf has a low fence above it.
-    fn put_empty_key(&mut self, value: &[u8]) -> Result<bool> {
-        self.end = self.tree.autocommit(&[], Intent::Put(value), PATIENCE)?.expect("a put is always done");
+    /// Large values, and the one key that no leaf but the table's first can hold: every other leaf has a low fence above
+    /// it.
+    fn put_alone(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
+        self.end = self.tree.autocommit(key, Intent::Put(value), PATIENCE)?.expect("a put is always done");
         Ok(true)
     }
 

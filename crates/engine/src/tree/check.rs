@@ -6,6 +6,7 @@ use crate::leaf::LeafCopy;
 use crate::tree::Tree;
 use crate::version::Version;
 use foreshore_base::PageId;
+use foreshore_base::sync::Ordering::Relaxed;
 use std::sync::Arc;
 
 /// A writer may be at work between two leaves: the step is tried again this often before it counts as damage.
@@ -18,8 +19,9 @@ impl Tree {
             TableReport { name: self.name.clone(), index: self.index_kind(), ..TableReport::default() };
         let mut copy = LeafCopy::new(self.core.pool.page_bytes());
         let mut low: Vec<u8> = Vec::new();
+        let mut absorbs = self.core.absorbs.load(Relaxed);
         loop {
-            self.copy_beginning_at(&low, &mut copy)?;
+            absorbs = self.copy_beginning_at(&low, absorbs, &mut copy)?;
             copy.check().map_err(|detail| Error::corrupt(format!("table {:?}", self.name), detail))?;
             report.leaves += 1;
             report.ghosts += count_ghosts(&copy)?;
@@ -39,13 +41,17 @@ impl Tree {
         Ok(report)
     }
 
-    /// Copies the leaf whose low fence is `low`.
-    fn copy_beginning_at(&self, low: &[u8], copy: &mut LeafCopy) -> Result<()> {
+    /// Copies the leaf whose low fence is `low`, or one that has absorbed it: `absorbs` had happened when the leaf before it
+    /// was copied. Returns how many had when this one was.
+    fn copy_beginning_at(&self, low: &[u8], absorbs: u64, copy: &mut LeafCopy) -> Result<u64> {
         for _ in 0..TRIES {
+            let now = self.core.absorbs.load(Relaxed);
             self.copy_leaf(None, low, copy)?;
-            if copy.low_fence() == low {
-                return Ok(());
+            let absorbed = copy.low_fence() < low && self.core.absorbs.load(Relaxed) != absorbs;
+            if copy.low_fence() == low || absorbed {
+                return Ok(now);
             }
+            std::thread::yield_now(); // counted only after it is done
         }
         Err(Error::corrupt(
             format!("table {:?}, page {}", self.name, copy.id()),

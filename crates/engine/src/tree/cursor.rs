@@ -5,7 +5,8 @@
 //! returns each row that is there throughout exactly once, in order.
 //!
 //! A row whose version its view does not see at a glance is read again by its key, as a point read: only that can ask
-//! the key table within an optimistic read (`txn/view.rs`).
+//! the key table within an optimistic read (`txn/view.rs`). So is a large value, whose chunks may have gone with the row
+//! since the copy was taken.
 
 use crate::error::{Error, Result};
 use crate::leaf::LeafCopy;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 enum Row {
     /// That row.
     Leaf,
-    /// An older version, which was read by its key.
+    /// An older version, or a large value, which was read by its key.
     Older,
     /// Nothing.
     None,
@@ -185,7 +186,7 @@ impl Tree {
         older: &mut (Vec<u8>, Vec<u8>),
     ) -> Result<Row> {
         let version = Version(leaf.version(index)?);
-        if view.sees(version) {
+        if view.sees(version) && !self.is_large(leaf.value_len(index)?) {
             return Ok(if version.is_ghost() { Row::None } else { Row::Leaf });
         }
         older.0.clear();

@@ -22,9 +22,11 @@ mod insertion;
 mod read;
 mod smo;
 mod transact;
+mod unversioned;
 mod users;
 mod write;
 
+use crate::blob::VALUE_BYTES_MAX;
 use crate::db::Index;
 use crate::error::{Error, Result};
 use crate::leaf::Limits;
@@ -34,7 +36,8 @@ use crate::txn::Txns;
 use crate::waits::Meter;
 use foreshore_base::TableId;
 use foreshore_base::sync::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::Arc;
+use parking_lot::Mutex;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use users::Users;
 
@@ -53,6 +56,8 @@ pub(crate) struct Core {
     pub incarnations: Vec<Incarnation>,
     pub txns: Txns,
     pub limits: Limits,
+    /// Held while an id for a large value is taken.
+    pub blob_ids: Mutex<()>,
     /// Waits for leaf latches.
     pub latch_waits: Meter,
     /// Leaves split and absorbed so far.
@@ -73,6 +78,10 @@ pub(crate) struct Tree {
     pub scanners: AtomicU64,
     /// Waits for key locks of this table.
     pub lock_waits: Meter,
+    /// The hidden table with the chunks of its large values, if it ever had one.
+    pub chunks: OnceLock<Arc<Tree>>,
+    /// Is it such a hidden table?
+    pub holds_chunks: bool,
 }
 
 impl Tree {
@@ -88,7 +97,15 @@ impl Tree {
             users: Users::new(),
             scanners: AtomicU64::new(0),
             lock_waits: Meter::default(),
+            chunks: OnceLock::new(),
+            holds_chunks: false,
         }
+    }
+
+    /// The table with the chunks of the large values of the table `owner`.
+    pub fn of_chunks(core: Arc<Core>, id: TableId, owner: &str, index: TreeIndex) -> Self {
+        let name = format!("large values of {owner}");
+        Self { holds_chunks: true, ..Self::new(core, id, name, index) }
     }
 
     /// What all tables share.
@@ -127,12 +144,12 @@ impl Tree {
     }
 
     fn ensure_fits(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        let limits = self.core.limits;
-        if key.len() > limits.key_bytes_max {
-            return Err(Error::KeyTooLong { len: key.len(), max: limits.key_bytes_max });
+        let key_bytes_max = self.core.limits.key_bytes_max;
+        if key.len() > key_bytes_max {
+            return Err(Error::KeyTooLong { len: key.len(), max: key_bytes_max });
         }
-        if value.len() > limits.value_bytes_max {
-            return Err(Error::ValueTooLarge { len: value.len(), max: limits.value_bytes_max });
+        if value.len() > VALUE_BYTES_MAX {
+            return Err(Error::ValueTooLarge { len: value.len(), max: VALUE_BYTES_MAX });
         }
         Ok(())
     }

@@ -12,6 +12,13 @@ impl Tree {
     /// Replaces `value` by the value of `key` that `view` sees; `false` and empty if there is none.
     #[inline]
     pub fn get(&self, view: &View, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        let found = self.get_cell(view, key, value)?;
+        if self.is_large(value.len()) { self.get_large(view, key, value) } else { Ok(found) }
+    }
+
+    /// As [`Tree::get`]; for a large value, what stands for it.
+    #[inline]
+    fn get_cell(&self, view: &View, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         let found = self.read_leaf(key, |page| self.read_row(page, view, key, value))?;
         if !found {
             value.clear();
@@ -27,12 +34,39 @@ impl Tree {
         if !found {
             value.clear();
         }
+        if self.is_large(value.len()) {
+            self.complete(value)?;
+        }
         Ok(found)
+    }
+
+    /// The newest cell of `key` that is no ghost, committed or not; for a large value, what stands for it.
+    pub fn newest(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut value = Vec::new();
+        Ok(self.get_cell(&View::NEWEST, key, &mut value)?.then_some(value))
+    }
+
+    /// The newest cell of `key`, which may be a ghost, and its version.
+    pub fn newest_cell(&self, key: &[u8]) -> Result<Option<(Version, Vec<u8>)>> {
+        let mut value = Vec::new();
+        let version = self.read_leaf(key, |page| leaf::get(page, key, &mut value))?;
+        Ok(version.map(|version| (Version(version), value)))
+    }
+
+    /// Appends the newest value of `key` to `out`; `false` if there is none.
+    pub fn append_newest(&self, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
+        let begin = out.len();
+        self.read_leaf(key, |page| {
+            out.truncate(begin);
+            let Some(cell) = leaf::lookup(page, key)? else { return Ok(false) };
+            page.0.append_to(cell.value_at, cell.value_len, out);
+            Ok(true)
+        })
     }
 
     /// Does `view` see a value of `key`?
     pub fn contains(&self, view: &View, key: &[u8]) -> Result<bool> {
-        self.get(view, key, &mut Vec::new())
+        self.get_cell(view, key, &mut Vec::new())
     }
 
     /// The values of many keys: all index descents first, with the leaves' first lines prefetched, then the leaves.
@@ -61,6 +95,9 @@ impl Tree {
             Some(found) => found,
             None => self.get(view, key, &mut value)?,
         };
+        if near.is_some() && self.is_large(value.len()) {
+            return Ok(self.get_large(view, key, &mut value)?.then_some(value));
+        }
         Ok(found.then_some(value))
     }
 

@@ -11,7 +11,7 @@ use crate::tree::Tree;
 use crate::tree::descend::Latched;
 use crate::tree::insertion::Gap;
 use crate::tree::write::{Intent, live};
-use crate::txn::{Record, Txn, View};
+use crate::txn::{Record, Txn};
 use crate::version::Version;
 use foreshore_base::{Lsn, PageId, Restart, TxnId};
 use std::sync::Arc;
@@ -26,6 +26,8 @@ enum Attempt {
     Gap(Name),
     /// This page is needed in memory.
     Absent(PageId),
+    /// A large value is to be replaced.
+    Large,
 }
 
 impl Tree {
@@ -37,11 +39,29 @@ impl Tree {
         // Where it keeps others from inserting, it keeps them from inserting beside its own new keys too.
         let gap = txn.scans(self);
         txn.lock(self, key, KeyMode::Exclusive, gap)?;
+        if !self.is_large(intent.value().len())
+            && let Some(changed) = self.write_cell(txn, key, intent, false)?
+        {
+            return Ok(changed);
+        }
+        self.write_large(txn, key, intent)
+    }
+
+    /// The part of [`Tree::write`] that changes the row's cell, whose key is locked. `None`: there is a large value, which
+    /// may be replaced only `over_large`, by one who sees to its chunks.
+    pub(crate) fn write_cell(
+        self: &Arc<Self>,
+        txn: &mut Txn,
+        key: &[u8],
+        intent: Intent<'_>,
+        over_large: bool,
+    ) -> Result<Option<bool>> {
         loop {
             let id = txn.prepare_to_write()?;
             let leaf = self.latch_leaf_near(txn.last_leaf(self), key)?;
-            match self.try_write(txn, id, leaf, key, intent)? {
-                Attempt::Done(changed) => return Ok(changed),
+            match self.try_write(txn, id, leaf, key, intent, over_large)? {
+                Attempt::Done(changed) => return Ok(Some(changed)),
+                Attempt::Large => return Ok(None),
                 Attempt::Full => self.split(key, intent.value().len())?,
                 Attempt::Gap(name) => txn.wait_for_gap(self, name)?,
                 Attempt::Absent(page) => _ = self.core.pool.page(page)?,
@@ -56,6 +76,7 @@ impl Tree {
         leaf: Latched<'_>,
         key: &[u8],
         intent: Intent<'_>,
+        over_large: bool,
     ) -> Result<Attempt> {
         let value = intent.value();
         let page = leaf.at.page;
@@ -64,14 +85,14 @@ impl Tree {
             return Ok(Attempt::Full);
         };
         let mut old = std::mem::take(&mut txn.old);
-        let attempt = self.write_cell(txn, id, leaf, place, key, intent, &mut old);
+        let attempt = self.change_cell(txn, id, leaf, place, key, intent, over_large, &mut old);
         txn.old = old;
         attempt
     }
 
     /// The rest of an attempt, once it is known where the cell goes. `scratch` is memory for the old value.
     #[allow(clippy::too_many_arguments)] // the halves of one function
-    fn write_cell(
+    fn change_cell(
         self: &Arc<Self>,
         txn: &mut Txn,
         id: TxnId,
@@ -79,10 +100,15 @@ impl Tree {
         place: leaf::Place,
         key: &[u8],
         intent: Intent<'_>,
+        over_large: bool,
         scratch: &mut Vec<u8>,
     ) -> Result<Attempt> {
         let (page, value) = (leaf.at.page, intent.value());
         let cell = place.cell(page)?;
+        if !over_large && cell.is_some_and(|cell| self.is_large(cell.value_len)) {
+            leaf.latch.release_unchanged();
+            return Ok(Attempt::Large);
+        }
         let old = live(page, cell, scratch);
         if intent.is_idle(old.is_some()) {
             leaf.latch.release_unchanged();
@@ -143,12 +169,6 @@ impl Tree {
         let image = Image { table: self.id, writer, slot, replaced: replaced.0, row };
         keys.push_image(name, image);
         txn.note_image(name);
-    }
-
-    /// The newest value of `key`, committed or not.
-    pub fn newest(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let mut value = Vec::new();
-        Ok(self.get(&View::NEWEST, key, &mut value)?.then_some(value))
     }
 
     /// What to log for a value that replaces `old`: only the bytes that differ.

@@ -72,6 +72,8 @@ enum Attempt {
     Gap(Name),
     /// This page is needed in memory.
     Absent(PageId),
+    /// A large value is to be replaced.
+    Large,
 }
 
 impl Tree {
@@ -84,13 +86,21 @@ impl Tree {
         patience: Duration,
     ) -> Result<Option<Lsn>> {
         self.ensure_fits(key, intent.value())?;
+        if self.is_large(intent.value().len()) {
+            return self.autocommit_large(key, intent, patience);
+        }
         let slots = &self.core.txns.slots;
         let owner = slots.lease()?;
         self.core.txns.keys.reset(owner, self.core.log.reserved().0);
         let done = self.autocommit_as(owner, key, intent, patience);
         slots.give_back(owner);
-        done
+        match done? {
+            Some(end) => Ok(end),
+            None => self.autocommit_large(key, intent, patience),
+        }
     }
+
+    /// `None`: it takes a transaction to replace a large value.
 
     fn autocommit_as(
         self: &Arc<Self>,
@@ -98,7 +108,7 @@ impl Tree {
         key: &[u8],
         intent: Intent<'_>,
         patience: Duration,
-    ) -> Result<Option<Lsn>> {
+    ) -> Result<Option<Option<Lsn>>> {
         let keys = &self.core.txns.keys;
         let name = keys.name(self.id, key);
         let begun = Instant::now();
@@ -110,7 +120,8 @@ impl Tree {
             let attempt = self.attempt(owner, name, key, intent);
             keys.release(owner, name);
             match attempt? {
-                Attempt::Done(end) => return Ok(end),
+                Attempt::Done(end) => return Ok(Some(end)),
+                Attempt::Large => return Ok(None),
                 Attempt::Full => self.split(key, intent.value().len())?,
                 Attempt::Absent(page) => _ = self.core.pool.page(page)?,
                 Attempt::Gap(name) => {
@@ -178,6 +189,10 @@ impl Tree {
             leaf.latch.release_unchanged();
             return Ok(Attempt::Done(None));
         }
+        if cell.is_some_and(|cell| self.is_large(cell.value_len)) {
+            leaf.latch.release_unchanged();
+            return Ok(Attempt::Large);
+        }
         if cell.is_none() {
             let obstacle = match self.gap_for(owner, &leaf, key)? {
                 Gap::Open => None,
@@ -224,7 +239,8 @@ impl Tree {
         if watched || (removes && stays) {
             let images = if watched { vec![name] } else { Vec::new() };
             let ghosts = if removes { vec![(self.clone(), key.into())] } else { Vec::new() };
-            self.core.txns.garbage.push(owner, Batch { commit, author: version.author(), images, ghosts });
+            let batch = Batch { images, ghosts, ..Batch::new(commit, version.author()) };
+            self.core.txns.garbage.push(owner, batch);
             self.core.sweep_own(owner);
         }
         if underfull && !stays {
@@ -261,37 +277,20 @@ impl Tree {
             return Ok(true);
         }
         self.core.log.room()?;
-        let Latched { at, latch } = self.latch_leaf(key)?;
-        let Some(place) = leaf::place(at.page, key, 0)? else {
-            latch.release_unchanged();
-            return Ok(false);
-        };
-        let version = place.cell(at.page)?.map(|cell| Version(cell.version));
-        let due = version.is_some_and(|version| {
+        let leaf = self.latch_leaf(key)?;
+        let page = leaf.at.page;
+        // A cell that is there always has room to become a ghost.
+        let cell = leaf::place(page, key, 0)?.map(|place| place.cell(page)).transpose()?.flatten();
+        let due = cell.map(|cell| Version(cell.version)).is_some_and(|version| {
             version.is_ghost() && (version.author() == author || version.writer() == Writer::Anyone)
         });
         let keys = &self.core.txns.keys;
         let quiet = !due || keys.is_quiet(keys.name(self.id, key), None);
         if !due || !quiet {
-            latch.release_unchanged();
+            leaf.latch.release_unchanged();
             return Ok(!due);
         }
-        self.core.pool.before_change(at.frame);
-        let change = Change::Remove { page: at.page.id(), table: self.id, key };
-        let reservation = self.core.log.reserve(change.encoded_len());
-        let written = leaf::remove(at.page, key);
-        at.page.set_lsn(reservation.end());
-        let underfull = leaf::is_underfull(at.page) == Ok(true);
-        drop(latch);
-        if let Err(damaged) = written {
-            reservation.abandon();
-            return Err(damaged);
-        }
-        self.core.append(reservation, &change);
-        if underfull {
-            let _ = self.absorb_around(key);
-        }
-        Ok(true)
+        self.remove_cell(leaf, key).map(|()| true)
     }
 }
 

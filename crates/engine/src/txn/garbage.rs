@@ -3,6 +3,7 @@
 //! Batches wait in a few queues, by the slot of the transaction, so that committers seldom meet. Each committer clears
 //! a little of its own queue, and the background thread the rest.
 
+use crate::blob::BlobId;
 use crate::lock::{Name, Owner};
 use crate::tree::Tree;
 use crossbeam_utils::CachePadded;
@@ -24,6 +25,15 @@ pub(crate) struct Batch {
     pub images: Vec<Name>,
     /// Keys that it removed.
     pub ghosts: Vec<(Arc<Tree>, Box<[u8]>)>,
+    /// Large values that it created or replaced, each with the table of its chunks.
+    pub blobs: Vec<(Arc<Tree>, BlobId)>,
+}
+
+impl Batch {
+    /// An empty one.
+    pub fn new(commit: Lsn, author: u64) -> Self {
+        Self { commit, author, images: Vec::new(), ghosts: Vec::new(), blobs: Vec::new() }
+    }
 }
 
 /// Batches that wait.

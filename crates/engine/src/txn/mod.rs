@@ -39,6 +39,7 @@ pub(crate) use transaction::{Savepoint, Txn};
 pub(crate) use undo::{restore_prepared, roll_back};
 pub(crate) use view::{Seen, View};
 
+use crate::blob;
 use crate::error::Result;
 use crate::lock::{KeyTable, Owner};
 use crate::log::Log;
@@ -132,7 +133,8 @@ impl Txns {
 impl Core {
     /// Gives back what a commit left behind, at once or when no snapshot needs it.
     pub fn dispose(&self, owner: Owner, batch: Batch) {
-        if batch.commit < self.horizon() {
+        let too_early = cfg!(seeded_bug = "blob_reaped_early") && !batch.blobs.is_empty();
+        if batch.commit < self.horizon() || too_early {
             self.clear(owner, batch);
         } else {
             self.txns.garbage.push(owner, batch);
@@ -180,7 +182,8 @@ impl Core {
         }
         // A ghost that somebody has locked, or that could not be removed for want of space, stays for the next time.
         batch.ghosts.retain(|(tree, key)| !matches!(tree.purge(key, batch.author), Ok(true)));
-        if !batch.ghosts.is_empty() {
+        batch.blobs.retain(|(chunks, id)| !matches!(blob::reap(chunks, *id, batch.author), Ok(true)));
+        if !batch.ghosts.is_empty() || !batch.blobs.is_empty() {
             self.txns.garbage.push(owner, batch);
         }
     }

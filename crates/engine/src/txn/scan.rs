@@ -112,10 +112,11 @@ impl Scan {
                 continue;
             }
             let row = self.leaf.row(index)?;
-            let row = (row.key.to_vec(), row.value.to_vec());
+            let mut row = (row.key.to_vec(), row.value.to_vec());
             self.step_over(index);
             self.from = Bound::Excluded(key);
             if !version.is_ghost() {
+                self.tree.complete(&mut row.1)?;
                 return Ok(Some(row));
             }
         }

@@ -1,5 +1,6 @@
 //! One read-write transaction: its slot, its locks, its way through the log.
 
+use crate::blob::BlobId;
 use crate::error::{Error, Result};
 use crate::lock::{KeyMode, LockError, Name, Owner};
 use crate::tree::{Core, Tree};
@@ -25,6 +26,8 @@ pub(crate) struct Txn {
     /// Names under which it put images into the key table.
     images: Vec<Name>,
     ghosts: Vec<(Arc<Tree>, Box<[u8]>)>,
+    /// Large values that it created or replaced.
+    blobs: Vec<(Arc<Tree>, BlobId)>,
     /// Tables that it touched, and some that transactions before it in its slot did.
     tables: Vec<Entered>,
     patience: Duration,
@@ -105,6 +108,7 @@ impl Txn {
             locks,
             images,
             ghosts: Vec::new(),
+            blobs: Vec::new(),
             tables,
             patience,
             owed: 0,
@@ -276,6 +280,11 @@ impl Txn {
         self.ghosts.push((tree.clone(), key.into()));
     }
 
+    /// It created a large value, or replaced one: when it has ended, the mark tells what is to become of that.
+    pub fn note_blob(&mut self, chunks: &Arc<Tree>, id: BlobId) {
+        self.blobs.push((chunks.clone(), id));
+    }
+
     /// A place to go back to.
     pub fn savepoint(&self) -> Savepoint {
         Savepoint { last: self.last }
@@ -341,9 +350,9 @@ impl Txn {
             core.txns.keys.finish(self.owner, name, author, stamp);
         }
         let images = if needed { std::mem::take(&mut self.images) } else { Vec::new() };
-        let ghosts = std::mem::take(&mut self.ghosts);
-        if needed || !ghosts.is_empty() {
-            core.dispose(self.owner, Batch { commit, author, images, ghosts });
+        let (ghosts, blobs) = (std::mem::take(&mut self.ghosts), std::mem::take(&mut self.blobs));
+        if needed || !ghosts.is_empty() || !blobs.is_empty() {
+            core.dispose(self.owner, Batch { commit, author, images, ghosts, blobs });
         }
         core.sweep_own(self.owner);
     }
@@ -419,6 +428,11 @@ impl Txn {
     fn finish(&mut self) {
         self.ended = true;
         self.release_locks();
+        if !self.blobs.is_empty() {
+            // It wrote no record of its own, so nobody saw them.
+            let blobs = std::mem::take(&mut self.blobs);
+            self.core.dispose(self.owner, Batch { blobs, ..Batch::new(Lsn::ZERO, 0) });
+        }
         for entered in self.tables.iter_mut().filter(|entered| entered.active) {
             if entered.scans {
                 entered.tree.scanners.fetch_sub(1, SeqCst);

@@ -5,6 +5,7 @@
 //!
 //! Source: ARIES (Mohan et al., TODS 1992) §5.2, §6.3.
 
+use crate::blob;
 use crate::error::{Error, Result};
 use crate::leaf::Change;
 use crate::lock::KeyMode;
@@ -58,6 +59,9 @@ pub(crate) fn restore_prepared(txn: &mut Txn, table: &dyn Fn(TableId) -> Option<
                 if let Some(tree) = table(change.table()) {
                     let key = change.key().ok_or_else(|| damaged(at, "it changes no row".into()))?;
                     txn.enter(&tree)?;
+                    if let Some(id) = blob::marked(&tree, key) {
+                        txn.note_blob(&tree, id);
+                    }
                     if !cfg!(seeded_bug = "txn_prepared_unlocked") {
                         txn.lock(&tree, key, KeyMode::Exclusive, false)?;
                     }

@@ -42,6 +42,11 @@ impl View {
     /// Sees what is in the leaf, whoever wrote it: for those whose locks say that nobody else did.
     pub const NEWEST: View = View { settled: Lsn::MAX, at: Lsn::MAX, own: 0 };
 
+    /// Does it see what is committed when it is looked at, rather than at one point, or what locks protect?
+    pub fn is_latest(&self) -> bool {
+        self.at == Lsn::MAX && self.settled != Lsn::MAX
+    }
+
     /// Is it clear at a glance that this version is seen?
     #[inline]
     pub fn sees(&self, version: Version) -> bool {

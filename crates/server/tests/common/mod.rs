@@ -176,7 +176,7 @@ impl Client {
     /// The next reply; `None` if the server has closed the connection.
     #[track_caller]
     pub fn try_reply(&mut self) -> Option<Value> {
-        let mut piece = [0; 4096];
+        let mut piece = [0; 64 << 10];
         loop {
             if let Some(frame) = self.parser.next_frame().expect("replies are RESP") {
                 return Some(frame.into());

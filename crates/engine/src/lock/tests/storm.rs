@@ -7,8 +7,8 @@ use foreshore_base::sync::{AtomicU64, Ordering::*};
 use std::thread;
 use std::time::Instant;
 
-/// Longer than any cycle may live. A transaction that waits so long has met a deadlock that nobody broke.
-const CYCLE_LIFE: Duration = Duration::from_secs(1);
+/// Far longer than any wait, also on a busy machine. A transaction that waits so long has met a deadlock that nobody broke.
+const CYCLE_LIFE: Duration = Duration::from_secs(10);
 
 /// What the threads believe to hold of one key, to catch a grant that should not have been.
 #[derive(Default)]

@@ -1,0 +1,213 @@
+//! Comparing the references of a table with the chunks and marks of its hidden one.
+
+use super::{BlobId, Part, Reference};
+use crate::db::TableReport;
+use crate::error::{Error, Result};
+use crate::leaf::LeafCopy;
+use crate::tree::Tree;
+use crate::version::Version;
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Tree {
+    /// Reads every large value, comparing lengths and checksums, and looks for chunks that no row and no mark explains
+    /// (L2). Adds what it finds to the table's report.
+    ///
+    /// Errors: [`Error::Corrupt`] names the value that is not whole, used twice, or both in use and marked.
+    pub(crate) fn check_large(&self, report: &mut TableReport) -> Result<()> {
+        let Some(chunks) = self.chunks.get() else { return Ok(()) };
+        let shape = chunks.check()?;
+        (report.large_leaves, report.large_used_bytes) = (shape.leaves, shape.used_bytes);
+        let found = chunks.ids()?;
+        let used = self.check_references(report)?;
+        for (id, marked) in found {
+            match (used.contains(&id), marked) {
+                (true, false) => {}
+                (false, true) => report.large_dead += 1,
+                (true, true) => self.check_mark(id)?,
+                (false, false) => report.large_stray += u64::from(chunks.is_stray(id)?),
+            }
+        }
+        Ok(())
+    }
+
+    /// All blobs of a hidden table, and whether each has a mark.
+    fn ids(&self) -> Result<BTreeMap<BlobId, bool>> {
+        let mut ids = BTreeMap::new();
+        let mut foreign = None;
+        self.each_cell(&mut |key, version, _| {
+            match Part::of(key) {
+                Some(Part::Mark(_)) if version.is_ghost() => {}
+                Some(Part::Mark(id)) => _ = ids.insert(id, true),
+                Some(Part::Chunk(id, _)) => _ = ids.entry(id).or_insert(false),
+                None => foreign = Some(key.to_vec()),
+            }
+            foreign.is_none()
+        })?;
+        match foreign {
+            Some(key) => {
+                let detail = format!("{} is no key of a chunk", key.escape_ascii());
+                Err(Error::corrupt(format!("table {:?}", self.name), detail))
+            }
+            None => Ok(ids),
+        }
+    }
+
+    /// Reads all large values; the blobs that they lie in.
+    fn check_references(&self, report: &mut TableReport) -> Result<BTreeSet<BlobId>> {
+        let mut references = Vec::new();
+        self.each_cell(&mut |key, _, value| {
+            if self.is_large(value.len()) {
+                references.push((key.to_vec(), Reference::of(value)));
+            }
+            true
+        })?;
+        let mut used = BTreeSet::new();
+        for (key, reference) in references {
+            if !self.check_reference(&key, reference)? {
+                continue; // replaced meanwhile
+            }
+            report.large_values += 1;
+            report.large_bytes += u64::from(reference.len);
+            if !used.insert(reference.id) {
+                return Err(self.damaged(reference, "two rows refer to it".into()));
+            }
+        }
+        Ok(used)
+    }
+
+    /// Reads one large value; `false` if the row has another value by now.
+    fn check_reference(&self, key: &[u8], reference: Reference) -> Result<bool> {
+        let refers = |cell: &Vec<u8>| self.is_large(cell.len()) && Reference::of(cell) == reference;
+        let Some(mut value) = self.newest(key)?.filter(refers) else { return Ok(false) };
+        match self.complete(&mut value) {
+            Ok(()) => Ok(true),
+            Err(_) if self.newest(key)?.filter(refers).is_none() => Ok(false),
+            Err(damaged) => Err(damaged),
+        }
+    }
+
+    /// A blob was marked, and then in use: was it created meanwhile, or are both true?
+    fn check_mark(&self, id: BlobId) -> Result<()> {
+        match self.chunks()?.newest_cell(&id.mark_key())? {
+            Some((version, _)) if !version.is_ghost() => {
+                let what = format!("large value {} of table {:?}", id.0, self.name);
+                Err(Error::corrupt(what, "it is in use, and marked for removal"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A blob seemed to have chunks, but neither row nor mark: is that so, or was it reaped meanwhile?
+    fn is_stray(&self, id: BlobId) -> Result<bool> {
+        let mark = self.newest_cell(&id.mark_key())?;
+        let marked = mark.is_some_and(|(version, _)| !version.is_ghost());
+        let mut there = false;
+        if !marked {
+            self.each_cell_from(&id.chunk_key(0), &mut |key, _, _| {
+                there = matches!(Part::of(key), Some(Part::Chunk(of, _)) if of == id);
+                false
+            })?;
+        }
+        Ok(there)
+    }
+
+    /// Calls `look` with key, version and content of every newest cell, ghosts included, in order, until it says `false`.
+    pub(super) fn each_cell(&self, look: &mut dyn FnMut(&[u8], Version, &[u8]) -> bool) -> Result<()> {
+        self.each_cell_from(&[], look)
+    }
+
+    fn each_cell_from(&self, from: &[u8], look: &mut dyn FnMut(&[u8], Version, &[u8]) -> bool) -> Result<()> {
+        let mut copy = LeafCopy::new(self.core().pool.page_bytes());
+        let mut at = from.to_vec();
+        loop {
+            self.copy_leaf(None, &at, &mut copy)?;
+            for index in copy.lower_bound(&at)?..copy.len() {
+                let row = copy.row(index)?;
+                if !look(row.key, Version(row.version), row.value) {
+                    return Ok(());
+                }
+            }
+            let Some(high) = copy.high_fence() else { return Ok(()) };
+            at = high.to_vec();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::blob::unmark_used;
+    use crate::db::Database;
+    use crate::tree::{Intent, PATIENCE};
+    use std::sync::Arc;
+
+    /// A table with one large value, and its reference.
+    fn one_value() -> (Database, Arc<Tree>, Reference) {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        table.put(b"k", &[7; 20_000]).unwrap();
+        let tree = table.tree.clone();
+        let reference = Reference::of(&tree.newest(b"k").unwrap().unwrap());
+        (db, tree, reference)
+    }
+
+    fn checked(tree: &Tree) -> Result<TableReport> {
+        let mut report = TableReport::default();
+        tree.check_large(&mut report).map(|()| report)
+    }
+
+    #[track_caller]
+    fn is_damaged(tree: &Tree, how: &str) {
+        let error = checked(tree).unwrap_err().to_string();
+        assert!(error.contains(how), "{error}");
+    }
+
+    #[test]
+    fn damage_is_named() {
+        let (_db, tree, reference) = one_value();
+        let (chunks, id) = (tree.chunks().unwrap(), reference.id);
+        assert_eq!(checked(&tree).unwrap().large_bytes, 20_000);
+        let second = id.chunk_key(2);
+        let mut chunk = Vec::new();
+        assert!(chunks.append_newest(&second, &mut chunk).unwrap());
+        chunks.put_unversioned(&second, &chunk[1..]).unwrap();
+        is_damaged(&tree, "its chunks have 19999 bytes of 20000");
+        chunk[9] += 1;
+        chunks.put_unversioned(&second, &chunk).unwrap();
+        is_damaged(&tree, "its checksum is wrong");
+        chunks.remove_unversioned(&second).unwrap();
+        is_damaged(&tree, "its chunk 2 is missing");
+        let mut value = Vec::new();
+        let read = tree.get(&tree.core().txns.latest(), b"k", &mut value);
+        assert!(matches!(read, Err(Error::Corrupt { .. })), "a reader is told, too");
+    }
+
+    #[test]
+    fn a_value_used_twice_is_damage() {
+        let (_db, tree, _) = one_value();
+        let cell = tree.newest(b"k").unwrap().unwrap();
+        tree.put_unversioned(b"another", &cell).unwrap();
+        is_damaged(&tree, "two rows refer to it");
+    }
+
+    #[test]
+    fn a_value_that_belongs_to_no_row_is_counted() {
+        let (_db, tree, _) = one_value();
+        tree.remove_unversioned(b"k").unwrap();
+        let report = checked(&tree).unwrap();
+        assert_eq!((report.large_values, report.large_dead, report.large_stray), (0, 0, 1));
+    }
+
+    /// Leaves of different ages may hold both the reference and the mark; the value is then kept.
+    #[test]
+    fn a_value_in_use_loses_its_mark_when_leaves_are_all_there_is() {
+        let (db, tree, reference) = one_value();
+        tree.chunks().unwrap().put_unversioned(&reference.id.mark_key(), &10u32.to_le_bytes()).unwrap();
+        is_damaged(&tree, "it is in use, and marked for removal");
+        unmark_used(&tree).unwrap();
+        assert_eq!(checked(&tree).unwrap().large_values, 1);
+        tree.autocommit(b"k", Intent::Remove, PATIENCE).unwrap();
+        assert_eq!(checked(&tree).unwrap().large_leaves, 1, "and it can be removed as any other");
+        drop(db);
+    }
+}

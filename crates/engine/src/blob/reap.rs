@@ -1,0 +1,78 @@
+//! Reaping: chunks of values that nobody can read any more are removed.
+//!
+//! Each transaction leaves the blobs that it created or replaced to those who clear up (`txn/garbage.rs`), however it
+//! ended. When no snapshot is older than its end, the blob's mark tells what became of it. Everything here commits by
+//! itself, in an order that may be broken off anywhere: the mark goes last.
+
+use super::{BlobId, Part, Reference};
+use crate::error::{Error, Result};
+use crate::lock::Owner;
+use crate::tree::Tree;
+use crate::txn::Batch;
+use crate::version::Version;
+use foreshore_base::Lsn;
+use std::sync::Arc;
+
+/// Removes the blob, if it is garbage because of what `author` did, or because nobody ever took back its first mark.
+/// `false`: somebody has its mark locked; ask again later.
+pub(crate) fn reap(chunks: &Tree, id: BlobId, author: u64) -> Result<bool> {
+    if chunks.is_dropped() {
+        return Ok(true);
+    }
+    let Some((version, mark)) = chunks.newest_cell(&id.mark_key())? else { return Ok(true) };
+    // A later author's mark waits for the snapshots before that author's commit.
+    let due = version.author() == author || version.author() == Version::SETTLED.author();
+    if !due && !cfg!(seeded_bug = "blob_reaped_for_another") {
+        return Ok(true);
+    }
+    let keys = &chunks.core().txns.keys;
+    if !keys.is_quiet(keys.name(chunks.id, &id.mark_key()), None) {
+        return Ok(false);
+    }
+    if version.is_ghost() {
+        return chunks.purge(&id.mark_key(), author);
+    }
+    for number in 0..count(id, &mark)? {
+        chunks.remove_unversioned(&id.chunk_key(number))?;
+    }
+    chunks.remove_unversioned(&id.mark_key())?;
+    Ok(true)
+}
+
+fn count(id: BlobId, mark: &[u8]) -> Result<u32> {
+    let bytes = mark.try_into();
+    bytes
+        .map(u32::from_le_bytes)
+        .map_err(|_| Error::corrupt(format!("the mark of large value {}", id.0), "it is no number"))
+}
+
+/// Takes the marks of values in use away, when leaves are all that is left of a database: some of them may be from before a
+/// commit, and others from after it. Rather a value that nobody reaps than one that is reaped while a row refers to it.
+pub(crate) fn unmark_used(table: &Tree) -> Result<()> {
+    let Some(chunks) = table.chunks.get() else { return Ok(()) };
+    let mut used = Vec::new();
+    table.each_cell(&mut |_, _, value| {
+        used.extend(table.is_large(value.len()).then(|| Reference::of(value).id));
+        true
+    })?;
+    used.into_iter().try_for_each(|id| chunks.remove_unversioned(&id.mark_key()))
+}
+
+/// Leaves what the life before a restart did not reap to those who clear up. Prepared transactions have their locks by
+/// now: their marks are theirs.
+pub(crate) fn reap_leftovers(chunks: &Arc<Tree>) -> Result<()> {
+    let txns = &chunks.core().txns;
+    let mut marked = Vec::new();
+    chunks.each_cell(&mut |key, version, _| {
+        let Some(Part::Mark(id)) = Part::of(key) else { return false };
+        if txns.keys.is_quiet(txns.keys.name(chunks.id, key), None) {
+            marked.push((version.author(), id));
+        }
+        true
+    })?;
+    for (author, id) in marked {
+        let batch = Batch { blobs: vec![(chunks.clone(), id)], ..Batch::new(Lsn::ZERO, author) };
+        txns.garbage.push(Owner(0), batch);
+    }
+    Ok(())
+}

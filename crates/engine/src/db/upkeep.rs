@@ -1,0 +1,150 @@
+//! What an open database needs now and then: checkpoints that keep its log short, versions that nobody needs let go,
+//! idle transactions rolled back. A thread of its own sees to that.
+//!
+//! The thread shares these parts with the database, and not the database itself: so it is never the last to hold it, and
+//! whoever drops the last handle closes the database, at once and completely. (A thread that takes a reference only in
+//! passing can become the last holder; the directory then stays locked after the drop, until that thread is done.)
+
+use crate::db::options::Builder;
+use crate::db::running::Running;
+use crate::error::{Error, Result};
+use crate::log::Durability;
+use crate::pool::{Directory, DirectoryEntry as Entry, Wal};
+use crate::tree::Core;
+use foreshore_base::Lsn;
+use foreshore_base::sync::AtomicU64;
+use foreshore_base::sync::Ordering::Relaxed;
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// How often the thread looks.
+const POLL: Duration = Duration::from_millis(50);
+
+pub(crate) struct Upkeep {
+    core: Arc<Core>,
+    directory: Arc<Directory>,
+    pub running: Running,
+    log_bytes: u64,
+    old_version_bytes: u64,
+    /// Checkpoints are taken one at a time.
+    checkpointing: Mutex<()>,
+    redo_lsn: AtomicU64,
+    /// Where the log ended when the last checkpoint began.
+    checkpointed: AtomicU64,
+    checkpoints: AtomicU64,
+    stopped: Mutex<bool>,
+    stopping: Condvar,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Upkeep {
+    /// Begins; a restart would redo the log from `redo` on.
+    pub fn start(core: Arc<Core>, directory: Arc<Directory>, options: &Builder, redo: Lsn) -> Arc<Self> {
+        let upkeep = Arc::new(Self {
+            core,
+            directory,
+            running: Running::new(),
+            log_bytes: options.log_bytes,
+            old_version_bytes: options.old_version_bytes,
+            checkpointing: Mutex::new(()),
+            redo_lsn: AtomicU64::new(redo.0),
+            checkpointed: AtomicU64::new(redo.0),
+            checkpoints: AtomicU64::new(0),
+            stopped: Mutex::new(false),
+            stopping: Condvar::new(),
+            thread: Mutex::new(None),
+        });
+        let shared = upkeep.clone();
+        let thread = thread::Builder::new()
+            .name("foreshore-upkeep".into())
+            .spawn(move || shared.run())
+            .expect("the system can start a thread");
+        *upkeep.thread.lock() = Some(thread);
+        upkeep
+    }
+
+    /// Stops the thread, and waits for its end. The second call does nothing.
+    pub fn stop(&self) {
+        *self.stopped.lock() = true;
+        self.stopping.notify_all();
+        if let Some(thread) = self.thread.lock().take() {
+            // If it panicked, there is nobody left to stop.
+            let _ = thread.join();
+        }
+    }
+
+    fn run(&self) {
+        while !self.sleep_or_stop() {
+            self.core.log.nudge();
+            self.tidy_versions();
+            self.checkpoint_if_due();
+        }
+    }
+
+    /// Waits until the next look; `true` when the database closes.
+    fn sleep_or_stop(&self) -> bool {
+        let mut stopped = self.stopped.lock();
+        if !*stopped {
+            self.stopping.wait_for(&mut stopped, POLL);
+        }
+        *stopped
+    }
+
+    /// Keeps the versions' affairs in order: who has ended, what nobody needs.
+    fn tidy_versions(&self) {
+        self.core.txns.settle(&self.core.log);
+        self.core.sweep_all();
+        self.core.bound_images(self.old_version_bytes);
+        self.running.abort_idle();
+    }
+
+    fn checkpoint_if_due(&self) {
+        // A long transaction keeps the log long: what counts is what was logged since the last checkpoint.
+        let new = self.core.log.reserved().0 - self.checkpointed.load(Relaxed);
+        if new > self.log_bytes / 2 {
+            // A failure here has poisoned the log or is a full disk: writers get it from the log, with its reason.
+            let _ = self.checkpoint();
+        }
+    }
+
+    /// Writes out what is older than now, and moves the point from which a restart would redo.
+    pub fn checkpoint(&self) -> Result<()> {
+        let _one_at_a_time = self.checkpointing.lock();
+        let now = self.core.log.reserved();
+        self.core.pool.flush_until(now)?;
+        // The log is kept from the oldest transaction on: its undo is there (X3). Those that have ended may have begun
+        // before: a restart takes them for ended (A1 in `recovery/analysis.rs`), so their ends must be durable first.
+        let oldest_txn = self.core.txns.settle(&self.core.log);
+        let ends = self.core.log.reserved();
+        let redo = self.core.pool.oldest_rec_lsn().min(oldest_txn);
+        self.core.log.commit(ends.max(redo), Durability::Sync)?;
+        if let Err(error) = self.directory.append(&[Entry::Redo(redo)]) {
+            return Err(self.judge(error));
+        }
+        self.redo_lsn.store(redo.0, Relaxed);
+        self.checkpointed.store(now.0, Relaxed);
+        self.core.log.truncate(redo)?;
+        self.checkpoints.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    /// A full disk changes nothing; after any other failure nobody knows what the directory holds (rule 10).
+    fn judge(&self, error: Error) -> Error {
+        if !matches!(error, Error::Full { .. }) {
+            self.core.log.poison(&error);
+        }
+        error
+    }
+
+    /// From where a restart would redo the log.
+    pub fn redo_lsn(&self) -> Lsn {
+        Lsn(self.redo_lsn.load(Relaxed))
+    }
+
+    /// Checkpoints taken since the database was opened.
+    pub fn checkpoints(&self) -> u64 {
+        self.checkpoints.load(Relaxed)
+    }
+}

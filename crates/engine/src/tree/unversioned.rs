@@ -1,0 +1,70 @@
+//! Rows without versions: written and removed by log records that commit by themselves, without locks, gaps or images.
+//!
+//! For rows that no reader looks for while they come or go, such as the chunks of large values (`blob`).
+
+use crate::error::Result;
+use crate::leaf::{self, Change};
+use crate::tree::Tree;
+use crate::tree::descend::Latched;
+use crate::version::Version;
+
+impl Tree {
+    /// Sets the value of `key`.
+    pub fn put_unversioned(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        loop {
+            self.core.log.room()?;
+            let Latched { at, latch } = self.latch_leaf(key)?;
+            let Some(place) = leaf::place(at.page, key, value.len())? else {
+                latch.release_unchanged();
+                self.split(key, value.len())?;
+                continue;
+            };
+            self.core.pool.before_change(at.frame);
+            let change = Change::Put { page: at.page.id(), table: self.id, key, value };
+            let reservation = self.core.log.reserve(change.encoded_len());
+            let written = place.write(at.page, key, value, Version::SETTLED.0);
+            at.page.set_lsn(reservation.end());
+            drop(latch);
+            if let Err(damaged) = written {
+                reservation.abandon();
+                return Err(damaged);
+            }
+            self.core.append(reservation, &change);
+            return Ok(());
+        }
+    }
+
+    /// Removes `key`, if it is there.
+    pub fn remove_unversioned(&self, key: &[u8]) -> Result<()> {
+        self.core.log.room()?;
+        let leaf = self.latch_leaf(key)?;
+        let there = leaf::place(leaf.at.page, key, 0)?.map(|place| place.cell(leaf.at.page)).transpose()?;
+        if there.flatten().is_none() {
+            leaf.latch.release_unchanged();
+            return Ok(());
+        }
+        self.remove_cell(leaf, key)
+    }
+
+    /// Removes the cell of `key`, which is in the latched leaf, by a record of its own; tidies up behind it.
+    pub(super) fn remove_cell(&self, leaf: Latched<'_>, key: &[u8]) -> Result<()> {
+        let Latched { at, latch } = leaf;
+        self.core.pool.before_change(at.frame);
+        let change = Change::Remove { page: at.page.id(), table: self.id, key };
+        let reservation = self.core.log.reserve(change.encoded_len());
+        let written = leaf::remove(at.page, key);
+        at.page.set_lsn(reservation.end());
+        let underfull = leaf::is_underfull(at.page) == Ok(true);
+        drop(latch);
+        if let Err(damaged) = written {
+            reservation.abandon();
+            return Err(damaged);
+        }
+        self.core.append(reservation, &change);
+        if underfull {
+            // The row is gone, whatever becomes of the tidying up.
+            let _ = self.absorb_around(key);
+        }
+        Ok(())
+    }
+}
