@@ -47,13 +47,18 @@ fn build(n: u64, threads: usize, seed: u64) -> Result<u64, LabError> {
 fn problems(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
     let least: u64 = settings.pick(25_000, 2_500_000);
     let sizes = [1, 2, 4, 8].map(|times| times * least);
-    let mut panel =
-        Panel::new("Random insertions", Source::Measured, "keys", "problems queued", Scale::Doubling);
+    let mut panel = Panel::new(
+        "Random insertions, by threads",
+        Source::Measured,
+        "keys",
+        "problems queued",
+        Scale::Doubling,
+    );
     for (at, n) in sizes.into_iter().enumerate() {
         for threads in settings.threads() {
             tell(at as f64 / sizes.len() as f64, &format!("{n} keys by {threads} threads"));
             let queued = build(n, threads, settings.seed)?;
-            panel.add(&format!("{threads} threads"), n as f64, queued as f64);
+            panel.add(&format!("by {threads}"), n as f64, queued as f64);
         }
     }
     let grows = |series: &crate::frame::Series| series.points.windows(2).all(|pair| pair[0].1 < pair[1].1);
