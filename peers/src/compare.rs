@@ -3,7 +3,8 @@
 //! Every run is a process of its own with an empty directory, its seed the first seed plus the number of the turn. What
 //! is compared are medians over the turns, with the extremes beside them; every single run is kept in the CSV.
 
-use crate::{Engine, host};
+use crate::engine::Engine;
+use crate::host;
 use clap::ValueEnum;
 use comfy_table::{Table, presets};
 use foreshore_workloads::{Durability, StoreError, Workload};

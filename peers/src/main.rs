@@ -3,22 +3,29 @@
 //! Each engine is set up as its own documentation recommends for the durability asked for, and refuses what it cannot
 //! give: see the head of its file. What all share is written down in `foreshore_workloads::store`.
 
+#[cfg(feature = "c-engines")]
+mod c_engine;
 mod compare;
+mod engine;
 mod fjall;
 mod host;
 mod lmdb;
 mod redb;
+#[cfg(feature = "sled")]
+mod sled;
 mod tx;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
+use engine::Engine;
 use foreshore_workloads::insert::InsertSpec;
 use foreshore_workloads::kv::{self, BenchError};
 use foreshore_workloads::mix::MixSpec;
 use foreshore_workloads::reference::MapStore;
+use foreshore_workloads::rows::RowsSpec;
 use foreshore_workloads::tpcc::TpccSpec;
 use foreshore_workloads::tx::TxSpec;
-use foreshore_workloads::tx_spec::TxArgs;
-use foreshore_workloads::ycsb::YcsbSpec;
+use foreshore_workloads::tx_spec::{TxArgs, TxWorkload};
+use foreshore_workloads::ycsb::{Letter, YcsbSpec};
 use foreshore_workloads::{KvArgs, KvReport, Store};
 use std::process::ExitCode;
 
@@ -41,6 +48,12 @@ enum Command {
     Bench(Bench),
     /// Run Foreshore and peers by turns; print medians and record every run
     Compare(compare::Options),
+    /// List the engines: whether this build has them, how each keeps a durability, what --cache sets
+    Engines {
+        /// Only the names of those that this build has, one per line
+        #[arg(long)]
+        built: bool,
+    },
 }
 
 #[derive(Subcommand)]
@@ -61,6 +74,8 @@ enum Bench {
     Ycsb(TxBench<YcsbSpec>),
     /// Lookups, insertions and deletions of random keys
     Mix(TxBench<MixSpec>),
+    /// A load of real rows, each a transaction of its own
+    Rows(TxBench<RowsSpec>),
     /// Transactions of a few reads and updates
     Tx(TxBench<TxSpec>),
 }
@@ -75,29 +90,14 @@ struct TxBench<W: clap::Args> {
     args: TxArgs<W>,
 }
 
-/// The engines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Engine {
-    /// Copy-on-write B+-tree in a memory map (C)
-    Lmdb,
-    /// Copy-on-write B+-tree (Rust)
-    Redb,
-    /// Log-structured merge tree (Rust)
-    Fjall,
-    /// `RwLock<BTreeMap>`, volatile
-    Btreemap,
-}
-
-impl Engine {
-    fn name(self) -> String {
-        self.to_possible_value().expect("no engine is hidden").get_name().to_owned()
-    }
-}
-
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Bench(bench) => run(&bench),
         Command::Compare(options) => compare::run(&options).map_err(BenchError::from),
+        Command::Engines { built } => {
+            engine::list(built);
+            Ok(())
+        }
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -120,29 +120,48 @@ fn exit_code(error: &BenchError) -> u8 {
 fn run(bench: &Bench) -> Result<(), BenchError> {
     match bench {
         Bench::Kv { engine, args } => bench_kv(*engine, args),
-        Bench::Tpcc(TxBench { engine, args }) => tx::bench(*engine, args),
-        Bench::Insert(TxBench { engine, args }) => tx::bench(*engine, args),
+        Bench::Tpcc(TxBench { engine, args }) => with_transactions(*engine, args),
+        Bench::Insert(TxBench { engine, args }) => with_transactions(*engine, args),
+        Bench::Ycsb(TxBench { engine, args }) if args.workload.workload == Letter::F => {
+            with_transactions(*engine, args)
+        }
         Bench::Ycsb(TxBench { engine, args }) => tx::bench(*engine, args),
         Bench::Mix(TxBench { engine, args }) => tx::bench(*engine, args),
-        Bench::Tx(TxBench { engine, args }) => tx::bench(*engine, args),
+        Bench::Rows(TxBench { engine, args }) => tx::bench(*engine, args),
+        Bench::Tx(TxBench { engine, args }) => with_transactions(*engine, args),
     }
 }
 
+/// A workload whose transactions have several operations.
+fn with_transactions<W: TxWorkload>(engine: Engine, args: &TxArgs<W>) -> Result<(), BenchError> {
+    engine.must_have_transactions()?;
+    tx::bench(engine, args)
+}
+
 fn bench_kv(engine: Engine, args: &KvArgs) -> Result<(), BenchError> {
+    engine.must_keep(args.spec.durability)?;
     let scratch = args.scratch().map_err(|error| BenchError::Store(error.into()))?;
     let (path, spec) = (scratch.path(), &args.spec);
     let report = match engine {
+        #[cfg(feature = "c-engines")]
+        c if c.api().is_some() => {
+            let api = c.api().expect("just seen");
+            measure(engine, &c_engine::CRows::create(api, path, spec)?, args)?
+        }
         Engine::Lmdb => measure(engine, &lmdb::Lmdb::create(path, spec)?, args)?,
         Engine::Redb => measure(engine, &redb::Redb::create(path, spec)?, args)?,
         Engine::Fjall => measure(engine, &fjall::Fjall::create(path, spec)?, args)?,
+        #[cfg(feature = "sled")]
+        Engine::Sled => measure(engine, &sled::Sled::create(path, spec)?, args)?,
         Engine::Btreemap => measure(engine, &MapStore::new(spec.durability)?, args)?,
+        other => return Err(other.not_here("kv")),
     };
     if args.json {
-        println!("{}", serde_json::to_string(&report).map_err(|error| BenchError::Store(error.into()))?);
+        engine.print_json(&report, spec.durability)
     } else {
         println!("{report}");
+        Ok(())
     }
-    Ok(())
 }
 
 fn measure(engine: Engine, store: &impl Store, args: &KvArgs) -> Result<KvReport, BenchError> {

@@ -41,6 +41,9 @@ pub struct LabArgs {
     /// The command that runs other engines; `cargo build --release --manifest-path peers/Cargo.toml` makes it
     #[arg(long, value_name = "PATH")]
     peers: Option<PathBuf>,
+    /// Tables of flights (CSV, gzipped or not) for o2-fig10 [default: TPC-H's ORDERS instead]
+    #[arg(long, value_name = "FILE", value_delimiter = ',')]
+    flights: Vec<PathBuf>,
     /// Where stores may live while they are measured [default: the system's directory for temporary files]
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
@@ -83,6 +86,7 @@ fn draw_all(args: &LabArgs, figures: &[&Figure]) -> Outcome {
         settings.threads_max = threads.into();
     }
     settings.programs = programs(args)?;
+    settings.flights.clone_from(&args.flights);
     let meter = Meter::new("lab", Some(1000 * figures.len() as u64));
     let mut out = Output::new(false);
     for (at, figure) in figures.iter().enumerate() {

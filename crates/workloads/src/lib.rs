@@ -16,6 +16,7 @@ pub mod random;
 pub mod readers;
 pub mod reference;
 pub mod report;
+pub mod rows;
 pub mod source;
 pub mod spec;
 pub mod store;

@@ -110,6 +110,8 @@ pub struct Figures {
     pub log_bytes_per_tx: Option<f64>,
     /// Device syncs during the timed phase; `null` if the engine does not say.
     pub syncs: Option<u64>,
+    /// CPU seconds of the timed phase, on all cores: the driver's, the engine's and, if it has one, its server's.
+    pub cpu_s: f64,
 }
 
 impl Setting {
@@ -138,6 +140,7 @@ impl Figures {
             aborts: measured.timed.tallies.iter().map(|tally| tally.aborts).sum(),
             log_bytes_per_tx: measured.counted.log_bytes.map(per_tx),
             syncs: measured.counted.syncs,
+            cpu_s: (measured.cpu_s * 1e3).round() / 1e3,
         }
     }
 }

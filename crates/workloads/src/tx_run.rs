@@ -4,6 +4,7 @@ use crate::kv::{BenchError, Progress};
 use crate::timed::{self, Limits, Timed, Worker};
 use crate::tx_spec::RunSpec;
 use crate::tx_store::{Counters, TxError, TxStore};
+use rustix::time::{ClockId, clock_gettime};
 
 /// What a worker tells at its end.
 pub(crate) struct Tally {
@@ -27,9 +28,22 @@ pub(crate) struct Measured {
     pub timed: Timed<Tally>,
     /// What the engine counted during the phase.
     pub counted: Counters,
+    /// CPU seconds that the driver and the engine spent in it, on all cores, in all processes.
+    pub cpu_s: f64,
 }
 
 impl Measured {
+    /// Runs the timed phase, and reads the engine's counters and the clocks of the processors around it.
+    pub fn around(
+        store: &impl TxStore,
+        timed: impl FnOnce() -> Result<Timed<Tally>, BenchError>,
+    ) -> Result<Self, BenchError> {
+        let (before, cpu_before_s) = (store.counters(), cpu_s(store)?);
+        let timed = timed()?;
+        let counted = store.counters().since(before);
+        Ok(Self { timed, counted, cpu_s: cpu_s(store)? - cpu_before_s })
+    }
+
     /// Per second, whole.
     pub fn rate(&self, count: u64) -> f64 {
         (count as f64 / self.timed.seconds).round()
@@ -57,9 +71,13 @@ pub(crate) fn measure<S: TxStore, W: Worker<Tally = Tally>>(
     if run.warm_up_seconds > 0.0 {
         phase(0, run.warm_up_seconds)?;
     }
-    let before = store.counters();
-    let timed = phase(1, run.seconds)?;
-    Ok(Measured { timed, counted: store.counters().since(before) })
+    Measured::around(store, || phase(1, run.seconds))
+}
+
+/// CPU seconds so far, of this process and of those that work for the store.
+fn cpu_s(store: &impl TxStore) -> Result<f64, BenchError> {
+    let own = clock_gettime(ClockId::ProcessCPUTime);
+    Ok(own.tv_sec as f64 + own.tv_nsec as f64 / 1e9 + store.server_cpu_s()?)
 }
 
 impl Counters {

@@ -32,6 +32,8 @@ pub enum Isolation {
     Serializable,
     /// Each reads a snapshot; write skew is possible.
     Snapshot,
+    /// Not at all, for lack of transactions: only workloads of single operations are run.
+    Operation,
 }
 
 /// Why a transaction, or an operation in it, did not succeed.
@@ -87,6 +89,11 @@ pub trait TxStore: Sync {
     /// Brings the store to rest between phases: what was written is on disk, background work that a long run would have
     /// finished is finished.
     fn settle(&self) -> Result<(), StoreError>;
+
+    /// CPU seconds that processes other than this one have spent on the store so far.
+    fn server_cpu_s(&self) -> Result<f64, StoreError> {
+        Ok(0.0)
+    }
 }
 
 /// A thread's access to a [`TxStore`].

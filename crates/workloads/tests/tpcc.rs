@@ -231,6 +231,7 @@ fn the_report_keeps_its_fields() {
         "aborts",
         "log_bytes_per_tx",
         "syncs",
+        "cpu_s",
         "consistent",
     ];
     let mut rest = text.as_str();

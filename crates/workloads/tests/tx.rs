@@ -4,6 +4,7 @@ use foreshore_workloads::insert::InsertSpec;
 use foreshore_workloads::kv::BenchError;
 use foreshore_workloads::mix::MixSpec;
 use foreshore_workloads::readers::ReadersSpec;
+use foreshore_workloads::rows::RowsSpec;
 use foreshore_workloads::tx::TxSpec;
 use foreshore_workloads::tx_reference::MapTxStore;
 use foreshore_workloads::tx_report::TxReport;
@@ -35,6 +36,11 @@ const READERS: ReadersSpec = ReadersSpec { readers: 2, reads: 4, updates: 4, n: 
 const MIX: MixSpec = MixSpec { update_ratio: 60, n: 700 };
 const LETTERS: [Letter; 6] = [Letter::A, Letter::B, Letter::C, Letter::D, Letter::E, Letter::F];
 
+/// TPC-H's ORDERS, since tests have no file of flights.
+fn orders() -> RowsSpec {
+    RowsSpec { input: Vec::new(), n: 500 }
+}
+
 fn ycsb(workload: Letter) -> YcsbSpec {
     YcsbSpec { workload, n: 500, value_bytes: 100 }
 }
@@ -47,6 +53,7 @@ fn every_workload_runs_on_a_right_store() {
         json(TxSpec { updates: 0, ..TX }, &MapTxStore::default(), threads).unwrap();
         json(READERS, &MapTxStore::default(), threads).unwrap();
         json(MIX, &MapTxStore::default(), threads).unwrap();
+        json(orders(), &MapTxStore::default(), threads).unwrap();
         for letter in LETTERS {
             json(ycsb(letter), &MapTxStore::default(), threads)
                 .unwrap_or_else(|error| panic!("{letter:?} × {threads}: {error}"));
@@ -69,7 +76,7 @@ fn transactions_begin_afresh_after_a_conflict() {
 #[test]
 fn reports_keep_their_fields() {
     let common = ["threads", "durability", "isolation", "seconds", "seed", "RATE"];
-    let figures = ["p50_us", "p99_us", "max_us", "aborts", "log_bytes_per_tx", "syncs", "checked"];
+    let figures = ["p50_us", "p99_us", "max_us", "aborts", "log_bytes_per_tx", "syncs", "cpu_s", "checked"];
     let check = |text: String, bench: &str, own: &[&str], rate: &str| {
         let fields = ["bench", "engine"].iter().chain(own).chain(&common).chain(&figures);
         let mut rest = text.as_str();

@@ -1,5 +1,6 @@
 //! `bench mix`: the O2-Tree's mixes.
 
+use crate::args::IndexKind;
 use crate::bench::tx_bench;
 use crate::failure::Outcome;
 use clap::Args;
@@ -11,6 +12,7 @@ const EXAMPLES: &str = "\
 Examples:
   foreshore bench mix --update-ratio 20 --dir /srv --threads 2 --durability buffered
   foreshore bench mix --update-ratio 100 --n 10000000 --threads 16 --json
+  foreshore bench mix --update-ratio 50 --index o2 --json
 
 Every answer is checked, and the whole table at the end.";
 
@@ -20,9 +22,12 @@ Every answer is checked, and the whole table at the end.";
 pub struct MixBenchArgs {
     #[command(flatten)]
     args: TxArgs<MixSpec>,
+    /// Index over the table's leaves
+    #[arg(long, value_enum, default_value_t)]
+    index: IndexKind,
 }
 
 /// Runs `bench mix`.
 pub fn run(args: &MixBenchArgs, watch: Option<Duration>) -> Outcome {
-    tx_bench::run(&args.args, watch)
+    tx_bench::run_with(&args.args, watch, args.index)
 }

@@ -6,6 +6,7 @@ mod insert;
 mod kv;
 mod mix;
 mod readers;
+mod rows;
 mod tpcc;
 mod tx;
 mod tx_bench;
@@ -33,6 +34,7 @@ enum BenchCommand {
     Kv(kv::KvBenchArgs),
     Mix(mix::MixBenchArgs),
     Readers(readers::ReadersBenchArgs),
+    Rows(rows::RowsBenchArgs),
     Tpcc(tpcc::TpccBenchArgs),
     Tx(tx::TxBenchArgs),
     Ycsb(ycsb::YcsbBenchArgs),
@@ -47,6 +49,7 @@ pub fn run(args: &BenchArgs) -> Outcome {
         BenchCommand::Kv(args) => kv::run(args, watch),
         BenchCommand::Mix(args) => mix::run(args, watch),
         BenchCommand::Readers(args) => readers::run(args, watch),
+        BenchCommand::Rows(args) => rows::run(args, watch),
         BenchCommand::Tpcc(args) => tpcc::run(args, watch),
         BenchCommand::Tx(args) => tx::run(args, watch),
         BenchCommand::Ycsb(args) => ycsb::run(args, watch),

@@ -3,6 +3,8 @@
 mod damon;
 mod multicore;
 mod o2;
+mod o2_queue;
+mod o2_stores;
 mod olfit;
 mod primitives;
 mod shore;
@@ -12,9 +14,18 @@ use crate::frame::{Figure, LabError};
 
 /// All figures, paper by paper.
 pub fn all() -> impl Iterator<Item = &'static Figure> {
-    [olfit::FIGURES, damon::FIGURES, multicore::FIGURES, o2::FIGURES, shore::FIGURES, primitives::FIGURES]
-        .into_iter()
-        .flatten()
+    [
+        olfit::FIGURES,
+        damon::FIGURES,
+        multicore::FIGURES,
+        o2::FIGURES,
+        o2_stores::FIGURES,
+        o2_queue::FIGURES,
+        shore::FIGURES,
+        primitives::FIGURES,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// The figure of this name.

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 const DIFFERS: &str = "Keys are uniform 32-bit numbers, not TPC-H's. B+ and O2 are the production structures, which any number of threads may share; the others are for one thread, and pay nothing for that.";
 
-/// Figures 4 to 10 of the paper need the engine and its peers, and are not here.
+/// Those two.
 pub const FIGURES: &[Figure] = &[
     Figure {
         name: "o2-fig2",

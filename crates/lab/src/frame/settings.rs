@@ -1,6 +1,7 @@
 //! What a figure may be asked to vary: the seed, and how much time it takes.
 
 use crate::peers::Programs;
+use std::path::PathBuf;
 
 /// How to draw a figure. All random choices descend from `seed`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,13 +14,15 @@ pub struct Settings {
     pub threads_max: usize,
     /// What is run to measure whole engines.
     pub programs: Programs,
+    /// Tables of flights, for the figure that loads real rows.
+    pub flights: Vec<PathBuf>,
 }
 
 impl Settings {
     /// The sizes of the papers, on all processors of this machine.
     pub fn full(seed: u64) -> Self {
         let threads_max = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { seed, quick: false, threads_max, programs: Programs::default() }
+        Self { seed, quick: false, threads_max, programs: Programs::default(), flights: Vec::new() }
     }
 
     /// Small sizes, on at most two processors.

@@ -1,0 +1,356 @@
+//! The O2-Tree paper's Figures 4 to 8 and 10: key-value stores beside each other, each run a process of its own.
+
+use crate::frame::{Drawn, Figure, LabError, Panel, Paper, Scale, Settings, Source, Tell, Verdict, median};
+use crate::peers::{Run, Subject};
+
+const DIFFERS: &str = "Foreshore logs every operation and the paper's stores had no log: all run in their relaxed mode, where nothing is promised about the newest writes. Keys are 32 bits, values 8 bytes. Paper: Berkeley DB 5, Kyoto Cabinet, LevelDB of 2012; here Debian's, and stores of today.";
+
+/// Those figures.
+pub const FIGURES: &[Figure] = &[
+    Figure {
+        name: "o2-fig4",
+        paper: Paper::O2Tree,
+        title: "O2-Tree Figure 4: building an index, by threads",
+        found: "The time to insert 20 million pairs falls from 2 to 16 threads; the O2-Tree's store is 2 to 3 times as fast as Berkeley DB and Kyoto Cabinet.",
+        differs: DIFFERS,
+        draw: construction,
+    },
+    Figure {
+        name: "o2-fig5",
+        paper: Paper::O2Tree,
+        title: "O2-Tree Figure 5: throughput by share of updates",
+        found: "With 16 threads, the O2-Tree's store is fastest at every share of updates, and falls from 1.9 to 1.3 million operations/s; the others fall alike.",
+        differs: DIFFERS,
+        draw: mixes,
+    },
+    Figure {
+        name: "o2-fig6",
+        paper: Paper::O2Tree,
+        title: "O2-Tree Figure 6: lookups, by threads",
+        found: "Lookups take less time with more threads; the O2-Tree's store is fastest, though it gains least from threads.",
+        differs: DIFFERS,
+        draw: lookups,
+    },
+    Figure {
+        name: "o2-fig7",
+        paper: Paper::O2Tree,
+        title: "O2-Tree Figure 7: insertions, data growing with the threads",
+        found: "Times grow slowly when data and threads double together; the O2-Tree's store scales as well as the others or better.",
+        differs: DIFFERS,
+        draw: growing_insertions,
+    },
+    Figure {
+        name: "o2-fig8",
+        paper: Paper::O2Tree,
+        title: "O2-Tree Figure 8: half updates, data growing with the threads",
+        found: "As Figure 7: times grow slowly, the O2-Tree's store scales as well as the others or better.",
+        differs: DIFFERS,
+        draw: growing_mixes,
+    },
+    Figure {
+        name: "o2-fig10",
+        paper: Paper::O2Tree,
+        title: "O2-Tree Figure 10: loading real rows, by threads",
+        found: "Loading flight statistics, the stores are comparable; the O2-Tree's store is ahead.",
+        differs: "Flights where their tables are given (--flights), else TPC-H's ORDERS; whole rows as values. Foreshore logs, and the paper's stores had no log: all run in their relaxed mode.",
+        draw: loading,
+    },
+];
+
+/// This engine's table with the index of the paper.
+const O2: &str = "Foreshore, O2 index";
+
+/// The stores that the paper measures.
+const OF_THE_PAPER: [(&str, &str); 3] =
+    [("berkeleydb", "Berkeley DB"), ("kyoto", "Kyoto TreeDB"), ("leveldb", "LevelDB")];
+/// Stores of today; few of them in a quick run.
+const OF_TODAY: [(&str, &str); 5] = [
+    ("wiredtiger", "WiredTiger"),
+    ("lmdb", "LMDB"),
+    ("rocksdb", "RocksDB"),
+    ("redb", "redb"),
+    ("fjall", "fjall"),
+];
+
+/// A store in a figure.
+struct Store {
+    name: &'static str,
+    subject: Subject,
+    /// What it is told beside what all are told.
+    flags: &'static str,
+}
+
+/// The stores that there are, and what builds the others.
+struct Field {
+    stores: Vec<Store>,
+    missing: Option<String>,
+}
+
+impl Field {
+    fn of(settings: &Settings) -> Result<Self, LabError> {
+        let foreshore = settings.programs.foreshore()?;
+        let mut stores = vec![
+            Store { name: O2, subject: foreshore.clone(), flags: " --index o2" },
+            Store { name: "Foreshore", subject: foreshore, flags: "" },
+        ];
+        let (peers, missing) = settings.programs.peers();
+        let today = settings.pick(2, OF_TODAY.len());
+        for (engine, name) in OF_THE_PAPER.iter().chain(&OF_TODAY[..today]) {
+            let found = peers.iter().find(|peer| peer.name == *engine);
+            stores.extend(found.map(|peer| Store { name, subject: peer.clone(), flags: "" }));
+        }
+        Ok(Self { stores, missing: missing.map(|missing| missing.to_string()) })
+    }
+}
+
+/// What is run at a point of the x axis.
+struct Point {
+    x: f64,
+    /// `bench` and its flags.
+    line: String,
+    /// Of how many operations times are told.
+    operations: u64,
+}
+
+/// What is drawn of a rate.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    /// Million operations/s.
+    Millions,
+    /// Seconds for the point's operations.
+    Seconds,
+}
+
+impl Shown {
+    fn of(self, rate: f64, operations: u64) -> f64 {
+        match self {
+            Self::Millions => rate / 1e6,
+            Self::Seconds => operations as f64 / rate,
+        }
+    }
+}
+
+/// A figure on its way: what is asked of all stores, and what they did.
+struct Study {
+    panel: Panel,
+    points: Vec<Point>,
+    shown: Shown,
+    /// Flags that say where files lie on this machine, and so are not recorded.
+    places: Vec<String>,
+}
+
+/// What the stores did.
+#[derive(Default)]
+struct Found {
+    /// Of each store, at each point, in each round.
+    rates: Vec<Vec<Vec<f64>>>,
+    refused: Vec<(&'static str, String)>,
+}
+
+const ROUNDS: usize = 3;
+
+impl Study {
+    fn new(panel: Panel, shown: Shown, points: Vec<Point>) -> Self {
+        Self { panel, points, shown, places: Vec::new() }
+    }
+
+    /// Runs all points on all stores and draws the medians of the rounds.
+    fn draw(mut self, settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
+        let field = Field::of(settings)?;
+        let Found { rates, refused } = self.measure(&field, settings, tell)?;
+        for (store, rates) in field.stores.iter().zip(rates) {
+            for (point, rates) in self.points.iter().zip(rates).filter(|(_, rates)| !rates.is_empty()) {
+                self.panel.add(store.name, point.x, self.shown.of(median(rates), point.operations));
+            }
+        }
+        let header = vec![
+            ("rounds", format!("{ROUNDS}, by turns; medians")),
+            ("runs", listed(self.points.iter().map(|point| &point.line))),
+            ("durability", "relaxed".to_owned()),
+            ("cache_bytes", cache_bytes(settings).to_string()),
+            ("refused", listed(refused.iter().map(|(name, why)| format!("{name}: {why}")))),
+            ("not_built", listed(&field.missing)),
+        ];
+        Ok(Drawn { verdict: self.verdict(field.missing), panels: vec![self.panel], settings: header })
+    }
+
+    /// All rounds, by turns. A store that refuses once is left out.
+    fn measure(&self, field: &Field, settings: &Settings, tell: Tell<'_>) -> Result<Found, LabError> {
+        let rates = vec![vec![Vec::new(); self.points.len()]; field.stores.len()];
+        let mut found = Found { rates, refused: Vec::new() };
+        for round in 0..ROUNDS {
+            for (at, point) in self.points.iter().enumerate() {
+                let done = (round * self.points.len() + at) as f64 / (ROUNDS * self.points.len()) as f64;
+                for (store, rates) in field.stores.iter().zip(&mut found.rates) {
+                    if found.refused.iter().any(|(name, _)| *name == store.name) {
+                        continue;
+                    }
+                    tell(done, &format!("{}, {} {}", store.name, self.panel.x, point.x));
+                    match store.subject.bench(&self.args(point, store, settings, round))? {
+                        Run::Found(report) => rates[at].push(store.subject.rate(&report)?),
+                        Run::Refused(why) => found.refused.push((store.name, why)),
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn args(&self, point: &Point, store: &Store, settings: &Settings, round: usize) -> Vec<String> {
+        let shared = format!(
+            "{}{} --durability relaxed --cache {} --seed {}",
+            point.line,
+            store.flags,
+            cache_bytes(settings),
+            settings.seed + round as u64
+        );
+        shared.split(' ').map(str::to_owned).chain(self.places.iter().cloned()).collect()
+    }
+
+    /// Is the store with the O2 index ahead of each of the paper's stores at every x? Of those of today, who is ahead of it?
+    fn verdict(&self, missing: Option<String>) -> Verdict {
+        let mut conditions = Vec::new();
+        let mut said = Vec::new();
+        for (_, name) in OF_THE_PAPER {
+            let Some(factors) = self.factors(name) else { continue };
+            conditions.push(factors.iter().all(|factor| *factor > 1.0));
+            let least = factors.iter().copied().fold(f64::INFINITY, f64::min);
+            let most = factors.iter().copied().fold(0.0, f64::max);
+            said.push(format!("{name} {least:.1} to {most:.1}"));
+        }
+        if conditions.is_empty() {
+            let why = missing.unwrap_or_else(|| {
+                "this build of peers has none of the paper's stores: run peers/setup, build with --features embedded"
+                    .to_owned()
+            });
+            return Verdict::Differs(format!("None of the paper's stores was measured: {why}."));
+        }
+        let ahead: Vec<_> = OF_TODAY
+            .iter()
+            .filter(|(_, name)| {
+                self.factors(name).is_some_and(|factors| factors.iter().any(|factor| *factor < 1.0))
+            })
+            .map(|(_, name)| *name)
+            .collect();
+        Verdict::of(
+            &conditions,
+            format!(
+                "The store with the O2 index is so many times as fast as: {}. Of today's stores, faster than it somewhere: {}.",
+                said.join(", "),
+                listed(ahead)
+            ),
+        )
+    }
+
+    /// How many times as fast as this store is the one with the O2 index, at each x? `None` if it was not measured.
+    fn factors(&self, name: &str) -> Option<Vec<f64>> {
+        let series = self.panel.series.iter().find(|series| series.name == name)?;
+        let factor = |&(x, y): &(f64, f64)| {
+            let own = self.panel.at(O2, x);
+            if self.shown == Shown::Millions { own / y } else { y / own }
+        };
+        Some(series.points.iter().map(factor).collect())
+    }
+}
+
+fn listed<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
+    let items: Vec<_> = items.into_iter().map(|item| item.to_string()).collect();
+    if items.is_empty() { "none".to_owned() } else { items.join("; ") }
+}
+
+/// The paper's 2.5 GB, or room enough for a quick run.
+fn cache_bytes(settings: &Settings) -> u64 {
+    settings.pick(256 << 20, 5 << 29)
+}
+
+fn panel(settings: &Settings, title: &str, x: &str, y: String) -> Panel {
+    let scale = if x == "threads" { Scale::Doubling } else { Scale::Linear };
+    Panel::new(format!("{title}, up to {} threads", settings.threads_max), Source::Measured, x, &y, scale)
+}
+
+/// A point for each number of threads, as `line` says for it and its operations.
+fn by_threads(
+    settings: &Settings,
+    operations: impl Fn(usize) -> u64,
+    line: impl Fn(usize, u64) -> String,
+) -> Vec<Point> {
+    let point = |threads: usize| {
+        let operations = operations(threads);
+        Point { x: threads as f64, line: line(threads, operations), operations }
+    };
+    settings.threads().into_iter().map(point).collect()
+}
+
+/// Random insertions until all rows are in: the limit in seconds is longer than any run.
+fn insertions(threads: usize, n: u64) -> String {
+    format!("kv --workload put --n {n} --threads {threads} --seconds 36000")
+}
+
+/// Figure 4.
+fn construction(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
+    let n: u64 = settings.pick(50_000, 1_000_000);
+    let points = by_threads(settings, |_| n, insertions);
+    let panel = panel(settings, "Random insertions", "threads", format!("seconds for {n}"));
+    Study::new(panel, Shown::Seconds, points).draw(settings, tell)
+}
+
+/// Figure 5.
+fn mixes(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
+    let (operations, time_s) = settings.pick((50_000, 0.2), (1_000_000, 1.0));
+    let ratios: &[u32] = settings.pick(&[0, 50, 100], &[0, 20, 40, 60, 80, 100]);
+    let threads = settings.threads_max;
+    let point = |ratio: &u32| {
+        let line = format!(
+            "mix --update-ratio {ratio} --n {operations} --threads {threads} --seconds {time_s} --warm-up 0.1"
+        );
+        Point { x: f64::from(*ratio), line, operations }
+    };
+    let y = "million operations/s".to_owned();
+    let panel = panel(settings, "Lookups and updates", "updates, % of operations", y);
+    Study::new(panel, Shown::Millions, ratios.iter().map(point).collect()).draw(settings, tell)
+}
+
+/// Figure 6.
+fn lookups(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
+    let (n, time_s): (u64, f64) = settings.pick((50_000, 0.2), (1_000_000, 1.0));
+    let line = |threads, n| format!("kv --workload get --n {n} --threads {threads} --seconds {time_s}");
+    let points = by_threads(settings, |_| n, line);
+    let panel = panel(settings, "Lookups", "threads", format!("seconds for {n}"));
+    Study::new(panel, Shown::Seconds, points).draw(settings, tell)
+}
+
+/// Data for so many threads: the paper has 2.5 million rows a thread.
+fn grown(settings: &Settings, threads: usize) -> u64 {
+    settings.pick(25_000, 500_000) * threads as u64
+}
+
+/// Figure 7.
+fn growing_insertions(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
+    let points = by_threads(settings, |threads| grown(settings, threads), insertions);
+    let y = format!("seconds for {} a thread", grown(settings, 1));
+    let panel = panel(settings, "Random insertions", "threads", y);
+    Study::new(panel, Shown::Seconds, points).draw(settings, tell)
+}
+
+/// Figure 8.
+fn growing_mixes(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
+    let time_s = settings.pick(0.2, 1.0);
+    let line = |threads, n| {
+        format!("mix --update-ratio 50 --n {n} --threads {threads} --seconds {time_s} --warm-up 0.1")
+    };
+    let points = by_threads(settings, |threads| grown(settings, threads), line);
+    let y = format!("seconds for {} a thread", grown(settings, 1));
+    let panel = panel(settings, "Half lookups, half updates", "threads", y);
+    Study::new(panel, Shown::Seconds, points).draw(settings, tell)
+}
+
+/// Figure 10.
+fn loading(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
+    let n = settings.pick(50_000, 500_000);
+    let title = if settings.flights.is_empty() { "TPC-H ORDERS" } else { "Flights" };
+    let points = by_threads(settings, |_| n, |threads, n| format!("rows --n {n} --threads {threads}"));
+    let panel = panel(settings, title, "threads", "million rows/s".to_owned());
+    let files = settings.flights.iter().flat_map(|file| ["--input".to_owned(), file.display().to_string()]);
+    let study = Study::new(panel, Shown::Millions, points);
+    Study { places: files.collect(), ..study }.draw(settings, tell)
+}

@@ -1,0 +1,200 @@
+/*
+ * Kyoto Cabinet, TreeDB: a B+-tree in a file of hash buckets, without transactions that several threads could run at once.
+ *
+ * - sync: automatic transactions and automatic sync, so that each write is a transaction of the file, then synced.
+ *   buffered: automatic transactions alone. relaxed: its default, changed pages wait in the process's page cache.
+ * - The cache is its page cache. Pages have 8 KiB, its default; its linear option is on, as it advises for speed.
+ * - A table is a file of its own.
+ */
+#include "engine.h"
+
+#include <kclangc.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { VALUE_BYTES_MAX = 1 << 20 };
+
+struct Table {
+    KCDB *db;
+    Table *next;
+};
+
+struct Store {
+    Options options;
+    Table *tables;
+    char dir[PATH_MAX];
+};
+
+struct Session {
+    KCCUR *cursor;
+    int is_reverse;
+    char *row; /* of the cursor */
+    Table *bulk_table;
+    char value[VALUE_BYTES_MAX];
+};
+
+static int failed(KCDB *db) {
+    return peer_failed("kyoto", kcdbemsg(db));
+}
+
+static int store_open(const Options *options, Store **out) {
+    Store *store = calloc(1, sizeof *store);
+    if (store == NULL) return peer_failed("kyoto", "no memory");
+    store->options = *options;
+    snprintf(store->dir, sizeof store->dir, "%s", options->dir);
+    *out = store;
+    return DONE;
+}
+
+static void store_close(Store *store) {
+    while (store->tables != NULL) {
+        Table *table = store->tables;
+        store->tables = table->next;
+        kcdbclose(table->db);
+        kcdbdel(table->db);
+        free(table);
+    }
+    free(store);
+}
+
+static int store_settle(Store *store) {
+    for (Table *table = store->tables; table != NULL; table = table->next)
+        if (!kcdbsync(table->db, 1, NULL, NULL)) return failed(table->db);
+    return DONE;
+}
+
+static void store_counters(Store *store, Counters *counters) {
+    (void)store;
+    *counters = (Counters){-1, -1};
+}
+
+static int store_table(Store *store, const char *name, Table **out) {
+    static const uint32_t how[] = {
+        [SYNC] = KCOAUTOTRAN | KCOAUTOSYNC, [BUFFERED] = KCOAUTOTRAN, [RELAXED] = 0};
+    char path[PATH_MAX + 256];
+    snprintf(path, sizeof path, "%s/%s.kct#opts=l#pccap=%llu", store->dir, name,
+             (unsigned long long)store->options.cache_bytes);
+    Table *table = calloc(1, sizeof *table);
+    if (table == NULL) return peer_failed("kyoto", "no memory");
+    table->db = kcdbnew();
+    if (!kcdbopen(table->db, path, KCOWRITER | KCOCREATE | how[store->options.durability])) {
+        failed(table->db);
+        kcdbdel(table->db);
+        free(table);
+        return FAILED;
+    }
+    table->next = store->tables;
+    store->tables = table;
+    *out = table;
+    return DONE;
+}
+
+static int begin_session(Store *store, Session **out) {
+    (void)store;
+    Session *session = calloc(1, sizeof *session);
+    if (session == NULL) return peer_failed("kyoto", "no memory");
+    *out = session;
+    return DONE;
+}
+
+static void end_session(Session *session) {
+    free(session);
+}
+
+static int get(Session *session, Table *table, Bytes key, int is_for_update, Bytes *value) {
+    (void)is_for_update;
+    int32_t size = kcdbgetbuf(table->db, key.data, key.size, session->value, sizeof session->value);
+    if (size < 0) return kcdbecode(table->db) == KCENOREC ? ABSENT : failed(table->db);
+    if ((size_t)size > sizeof session->value) return peer_failed("kyoto", "a value is above a MiB");
+    *value = (Bytes){session->value, (size_t)size};
+    return DONE;
+}
+
+static int put(Session *session, Table *table, Bytes key, Bytes value) {
+    (void)session;
+    return kcdbset(table->db, key.data, key.size, value.data, value.size) ? DONE : failed(table->db);
+}
+
+static int remove_row(Session *session, Table *table, Bytes key) {
+    (void)session;
+    if (kcdbremove(table->db, key.data, key.size)) return DONE;
+    return kcdbecode(table->db) == KCENOREC ? ABSENT : failed(table->db);
+}
+
+static int cursor_moved(Session *session, int32_t has_moved) {
+    if (has_moved) return DONE;
+    return kccurecode(session->cursor) == KCENOREC ? ABSENT : failed(kccurdb(session->cursor));
+}
+
+static int row(Session *session, Bytes *key, Bytes *value) {
+    const char *bytes;
+    kcfree(session->row);
+    session->row = kccurget(session->cursor, &key->size, &bytes, &value->size, 0);
+    if (session->row == NULL) return cursor_moved(session, 0);
+    key->data = session->row;
+    value->data = bytes;
+    return DONE;
+}
+
+/* Of the two ways to jump, the one backwards stops at the bound too, which is not below it. */
+static int32_t jump_below(Session *session, Bytes bound) {
+    if (!kccurjumpkey(session->cursor, bound.data, bound.size)) return kccurjumpback(session->cursor);
+    return kccurstepback(session->cursor);
+}
+
+static int scan(Session *session, Table *table, Bytes bound, int is_reverse, Bytes *key, Bytes *value) {
+    session->cursor = kcdbcursor(table->db);
+    session->is_reverse = is_reverse;
+    session->row = NULL;
+    int32_t has_moved = is_reverse ? jump_below(session, bound)
+                                   : kccurjumpkey(session->cursor, bound.data, bound.size);
+    int moved = cursor_moved(session, has_moved);
+    return moved == DONE ? row(session, key, value) : moved;
+}
+
+static int scan_next(Session *session, Bytes *key, Bytes *value) {
+    int32_t has_moved =
+        session->is_reverse ? kccurstepback(session->cursor) : kccurstep(session->cursor);
+    int moved = cursor_moved(session, has_moved);
+    return moved == DONE ? row(session, key, value) : moved;
+}
+
+static void scan_end(Session *session) {
+    kcfree(session->row);
+    kccurdel(session->cursor);
+}
+
+static int bulk_begin(Session *session, Table *table) {
+    session->bulk_table = table;
+    return DONE;
+}
+
+static int bulk_row(Session *session, Bytes key, Bytes value) {
+    return put(session, session->bulk_table, key, value);
+}
+
+static int bulk_end(Session *session) {
+    (void)session;
+    return DONE;
+}
+
+const Engine peer_kyoto = {
+    .isolation = NO_TRANSACTIONS,
+    .open = store_open,
+    .close = store_close,
+    .settle = store_settle,
+    .counters = store_counters,
+    .table = store_table,
+    .begin_session = begin_session,
+    .end_session = end_session,
+    .get = get,
+    .put = put,
+    .remove = remove_row,
+    .scan = scan,
+    .scan_next = scan_next,
+    .scan_end = scan_end,
+    .bulk_begin = bulk_begin,
+    .bulk_row = bulk_row,
+    .bulk_end = bulk_end,
+};

@@ -1,0 +1,142 @@
+//! Every engine that this build has, through every workload it runs, in small: the runs check their own answers.
+
+use serde_json::Value;
+use std::process::{Command, Output};
+
+fn peers(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_peers")).args(args).output().expect("peers runs")
+}
+
+fn complaint(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The report of a run on this engine, in a directory of its own.
+fn report(engine: &str, durability: &str, line: &str) -> Value {
+    let dir = tempfile::tempdir().expect("a directory");
+    let dir = dir.path().to_str().expect("UTF-8");
+    let words = line.split(' ');
+    let args: Vec<_> = ["bench"].into_iter().chain(words).collect();
+    let flags =
+        ["--engine", engine, "--durability", durability, "--dir", dir, "--cache", "33554432", "--json"];
+    let output = peers(&[args.as_slice(), &flags].concat());
+    assert!(output.status.success(), "{engine}, {line}: {}", complaint(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("one object");
+    assert_eq!(report["engine"], engine);
+    assert!(report["durability_by"].is_string() && report["cache_by"].is_string(), "{report}");
+    report
+}
+
+/// The engines of this build, as `peers engines --built` names them.
+fn built() -> Vec<String> {
+    let output = peers(&["engines", "--built"]);
+    String::from_utf8(output.stdout).expect("UTF-8").lines().map(str::to_owned).collect()
+}
+
+const SERVERS: [&str; 2] = ["mariadb", "postgresql"];
+/// With transactions of a few rows each, but without ones over many rows.
+const SINGLE: [&str; 2] = ["kyoto", "leveldb"];
+/// With neither.
+const KEY_VALUE: [&str; 1] = ["sled"];
+
+fn embedded() -> impl Iterator<Item = String> {
+    built().into_iter().filter(|name| !SERVERS.contains(&name.as_str()))
+}
+
+fn with_transactions() -> impl Iterator<Item = String> {
+    built().into_iter().filter(|name| ![SINGLE.as_slice(), &KEY_VALUE].concat().contains(&name.as_str()))
+}
+
+#[test]
+fn rows_are_put_got_scanned_and_loaded() {
+    for engine in embedded() {
+        for line in [
+            "kv --workload put --n 3000 --threads 2 --seconds 60",
+            "kv --workload mix --update-ratio 50 --n 3000 --threads 2 --seconds 0.1",
+            "kv --workload scan --n 3000 --seconds 0.05",
+            "kv --workload bulk --n 25000 --key-bytes 16 --value-bytes 100 --seconds 60",
+        ] {
+            report(&engine, "relaxed", line);
+        }
+    }
+}
+
+#[test]
+fn single_operations_go_through_tables() {
+    for engine in built().iter().filter(|name| !KEY_VALUE.contains(&name.as_str())) {
+        for line in [
+            "mix --update-ratio 60 --n 1500 --threads 2 --seconds 0.1 --warm-up 0",
+            "ycsb --workload a --n 500 --value-bytes 100 --threads 2 --seconds 0.1 --warm-up 0",
+            "ycsb --workload e --n 500 --value-bytes 100 --threads 2 --seconds 0.1 --warm-up 0",
+            "rows --n 700 --threads 2",
+        ] {
+            report(engine, "relaxed", line);
+        }
+    }
+}
+
+/// Counters that add up, and TPC-C's conditions, leave an engine no room for half transactions or lost updates.
+#[test]
+fn transactions_are_whole() {
+    for engine in with_transactions() {
+        report(&engine, "relaxed", "tx --n 200 --threads 3 --seconds 0.2 --warm-up 0");
+        report(&engine, "relaxed", "insert --rows-per-commit 50 --threads 2 --seconds 0.1 --warm-up 0");
+        let line = "tpcc --warehouses 1 --items 100 --customers 30 --threads 2 --seconds 0.4 --warm-up 0";
+        let report = report(&engine, "relaxed", line);
+        assert_eq!(report["consistent"], true);
+        let is_server = SERVERS.contains(&engine.as_str());
+        assert_eq!(report["caveat"].is_string(), is_server, "{report}");
+        assert!(report["cpu_s"].as_f64() > Some(0.0), "{report}");
+    }
+}
+
+#[test]
+fn every_durability_that_is_listed_is_kept_and_no_other() {
+    for engine in embedded() {
+        for durability in ["sync", "buffered", "relaxed"] {
+            let dir = tempfile::tempdir().expect("a directory");
+            let dir = dir.path().to_str().expect("UTF-8");
+            let run = "bench kv --workload put --n 20 --seconds 60 --engine".split(' ');
+            let args: Vec<_> =
+                run.chain([engine.as_str(), "--durability", durability, "--dir", dir]).collect();
+            let output = peers(&args);
+            let refuses = match engine.as_str() {
+                "redb" | "sled" => durability == "buffered",
+                "btreemap" => durability != "relaxed",
+                _ => false,
+            };
+            let code = output.status.code();
+            assert_eq!(
+                code,
+                Some(if refuses { 2 } else { 0 }),
+                "{engine} {durability}: {}",
+                complaint(&output)
+            );
+        }
+    }
+}
+
+#[test]
+fn what_an_engine_lacks_is_a_usage_error_that_says_so() {
+    for engine in built().iter().filter(|name| SINGLE.contains(&name.as_str())) {
+        for line in ["tpcc", "tx", "insert", "ycsb --workload f"] {
+            let args: Vec<_> = ["bench"].into_iter().chain(line.split(' ')).collect();
+            let output = peers(&[args.as_slice(), &["--engine", engine]].concat());
+            assert_eq!(output.status.code(), Some(2));
+            assert!(complaint(&output).contains("no transactions"), "{}", complaint(&output));
+        }
+    }
+}
+
+#[test]
+fn an_engine_that_is_not_built_names_the_setup() {
+    let built = built();
+    for engine in ["berkeleydb", "kyoto", "leveldb", "rocksdb", "wiredtiger"] {
+        if !built.iter().any(|name| name == engine) {
+            let output =
+                peers(&["bench", "kv", "--workload", "get", "--engine", engine, "--dir", ".", "--n", "1"]);
+            assert_eq!(output.status.code(), Some(2));
+            assert!(complaint(&output).contains("peers/setup"), "{}", complaint(&output));
+        }
+    }
+}
