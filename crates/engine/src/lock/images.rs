@@ -91,6 +91,7 @@ pub(super) struct Chain {
 
 /// Memory of images that are gone, for those to come: what a transaction replaces needs no allocation of its own.
 #[derive(Default)]
+#[expect(clippy::vec_box, reason = "the boxes themselves are what is kept")]
 pub(crate) struct Spares(Vec<Box<Link>>);
 
 impl Spares {
