@@ -36,7 +36,7 @@ fn steps() -> io::Result<Vec<Step>> {
         Step::new("loom", Work::Tests(loom)),
         Step::new("shuttle", Work::Tests(shuttle)),
         Step::new("writes", Work::Tests(writes)),
-        stages::step(),
+        stages::step()?,
         Step::new("crash", Work::Tests(crash)),
         Step::new("kill", Work::Tests(kill)),
     ];

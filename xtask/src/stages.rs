@@ -6,18 +6,17 @@
 use crate::step::{Cargo, Step, Work, run_all};
 use std::io;
 
-/// The flag, and where what it builds lives. Quick to build: what counts are ratios between runs of this one binary.
-fn with_stages(command: &str) -> Cargo {
-    let cargo = Cargo::new(&format!("{command} --release --target-dir target/stages"));
-    cargo.env("RUSTFLAGS", "--cfg foreshore_stages").quick_release()
-}
+/// What switches them in.
+const CFG: &str = "foreshore_stages";
 
-/// Builds it. `Ok(true)` if it is there.
+/// Builds it. `Ok(true)` if it is there. Quick to build: what counts are ratios between runs of this one binary.
 pub fn run() -> io::Result<bool> {
-    run_all(&[Step::new("stages", Work::Succeeds(with_stages("build -p foreshore-cli")))])
+    let build =
+        Cargo::new("build -p foreshore-cli --release --target-dir target/stages").cfg("stages", CFG)?;
+    run_all(&[Step::new("stages", Work::Succeeds(build.quick_release()))])
 }
 
 /// The gate's step: every stage is a working engine.
-pub fn step() -> Step {
-    Step::new("stages", Work::Tests(with_stages("test -p foreshore --test stages")))
+pub fn step() -> io::Result<Step> {
+    Ok(Step::new("stages", Work::Tests(Cargo::new("test --workspace --test stages").cfg("stages", CFG)?)))
 }

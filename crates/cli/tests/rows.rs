@@ -81,10 +81,9 @@ fn a_value_may_come_from_stdin() {
 #[test]
 fn a_row_that_is_too_large_is_refused_without_a_trace() {
     let shell = ports();
-    let (long_key, long_value) = ("k".repeat(1025), "v".repeat(9000));
+    let long_key = "k".repeat(1025);
     let complaint = shell.fails(2, &["put", "--table", "ports", &long_key, "v"]);
     assert!(complaint.contains("1024"), "{complaint}");
-    shell.fails(2, &["put", "--table", "ports", "k", &long_value]);
     assert_eq!(
         shell.json(&["tables", "--count"]),
         [json!({"table": "ports", "key": null, "index": "bplus", "rows": 4})]

@@ -155,6 +155,8 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
     #[inline(always)]
     pub fn prefetch_near(node: *const Self, share: f32) {
         const MARGIN: usize = 2;
+        // What it was reckoned from may have changed meanwhile.
+        let share = share.clamp(0.0, 1.0);
         let first = ((share * (F / 2) as f32) as usize).saturating_sub(MARGIN).min(F - 1);
         let last = ((share * F as f32) as usize + MARGIN).min(F - 1);
         prefetch_lines(node, offset_of!(Self, keys));
