@@ -1,8 +1,9 @@
 //! One row inserted, as the coherence model sees it: work that nobody shares, lines that threads share, critical sections.
 //!
-//! Why: a machine of two processors cannot show what a mutex costs at thirty-two. The work comes from instructions counted by
-//! callgrind, and the shared lines from a build that counts writes; both are printed by `crates/engine/examples/costs.rs`, and
-//! `docs/scaling.md` has the commands. So the prediction depends on no clock.
+//! Why: a machine of two processors cannot show what a mutex costs at thirty-two. The work of a row comes from
+//! instructions counted by callgrind, and the shared lines from a build that counts writes; both are of
+//! `crates/engine/examples/costs.rs`, and `docs/scaling.md` has the commands. How the work divides into its parts is
+//! estimated. So the prediction depends on no clock, and is as good as these estimates.
 //!
 //! Left out: waiting for the device, memory bandwidth, splits, and that an old critical section may have held more than
 //! what it holds in this engine.
