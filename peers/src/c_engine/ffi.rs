@@ -74,6 +74,7 @@ pub struct Engine {
     pub bulk_end: Do,
 }
 
+// SAFETY: declared as in `shim/engine.h`, which each shim includes.
 unsafe extern "C" {
     pub fn peer_error() -> *const c_char;
     #[cfg(feature = "berkeleydb")]

@@ -127,8 +127,8 @@ impl<'a> Loader<'a> {
         let right = fresh.publish().page.id();
         drop(right_latch);
         drop(latch);
-        self.tree.index.post(split.separator(), right.0);
         self.end = core.append(record, &split.change());
+        self.tree.index.post(split.separator(), right.0);
         Ok(())
     }
 

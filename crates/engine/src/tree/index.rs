@@ -1,14 +1,25 @@
 //! A table's index: one of several structures, chosen when the table was made.
 //!
 //! Why an enum: a lookup asks the index once, so one well-predicted branch per seek is all that the choice costs.
+//!
+//! Lookups and changes go on side by side, as the structures allow. Only a check wants the index to stand still: it walks
+//! the whole structure, where a change under way looks like damage. So changes wait for it (after their latches are let go
+//! and their log record is complete, so nobody else waits), and lookups find their leaves by right links meanwhile.
 
 use crate::db::Index;
 use foreshore_index::{Broken, ByteMap, CsbByteMap, LeafIndex, OptimisticO2ByteMap};
+use parking_lot::RwLock;
 use std::ops::Bound;
 
 /// Low fence → page id.
+pub(crate) struct TreeIndex {
+    structure: Structure,
+    /// Held shared by who changes it, exclusively by who checks it.
+    changing: RwLock<()>,
+}
+
 #[expect(clippy::large_enum_variant, reason = "one per table, never moved once it is there")]
-pub(crate) enum TreeIndex {
+enum Structure {
     BPlus(ByteMap),
     CsbPlus(CsbByteMap),
     O2(OptimisticO2ByteMap),
@@ -17,10 +28,10 @@ pub(crate) enum TreeIndex {
 /// The same expression on whichever structure it is.
 macro_rules! each {
     ($index:expr, $map:ident => $value:expr) => {
-        match $index {
-            TreeIndex::BPlus($map) => $value,
-            TreeIndex::CsbPlus($map) => $value,
-            TreeIndex::O2($map) => $value,
+        match &$index.structure {
+            Structure::BPlus($map) => $value,
+            Structure::CsbPlus($map) => $value,
+            Structure::O2($map) => $value,
         }
     };
 }
@@ -32,18 +43,19 @@ impl TreeIndex {
         fences: impl IntoIterator<Item = (K, u64)>,
         fill: f64,
     ) -> Self {
-        match kind {
-            Index::BPlus => Self::BPlus(LeafIndex::bulk_load(fences, fill)),
-            Index::CsbPlus => Self::CsbPlus(LeafIndex::bulk_load(fences, fill)),
-            Index::O2 => Self::O2(LeafIndex::bulk_load(fences, fill)),
-        }
+        let structure = match kind {
+            Index::BPlus => Structure::BPlus(LeafIndex::bulk_load(fences, fill)),
+            Index::CsbPlus => Structure::CsbPlus(LeafIndex::bulk_load(fences, fill)),
+            Index::O2 => Structure::O2(LeafIndex::bulk_load(fences, fill)),
+        };
+        Self { structure, changing: RwLock::new(()) }
     }
 
     pub fn kind(&self) -> Index {
-        match self {
-            Self::BPlus(_) => Index::BPlus,
-            Self::CsbPlus(_) => Index::CsbPlus,
-            Self::O2(_) => Index::O2,
+        match self.structure {
+            Structure::BPlus(_) => Index::BPlus,
+            Structure::CsbPlus(_) => Index::CsbPlus,
+            Structure::O2(_) => Index::O2,
         }
     }
 
@@ -59,13 +71,15 @@ impl TreeIndex {
         each!(self, map => map.seek_before(key))
     }
 
-    /// See [`LeafIndex::post`].
+    /// See [`LeafIndex::post`]. Waits for a check: nothing may be latched.
     pub fn post(&self, low_fence: &[u8], page: u64) {
+        let _change = self.changing.read();
         each!(self, map => map.post(low_fence, page));
     }
 
-    /// See [`LeafIndex::unpost`].
+    /// See [`LeafIndex::unpost`]. Waits for a check: nothing may be latched.
     pub fn unpost(&self, low_fence: &[u8]) {
+        let _change = self.changing.read();
         each!(self, map => map.unpost(low_fence));
     }
 
@@ -93,8 +107,9 @@ impl TreeIndex {
         each!(self, map => map.bytes())
     }
 
-    /// Names the first broken invariant.
+    /// Names the first broken invariant. Changes wait meanwhile, lookups do not.
     pub fn check(&self) -> Result<(), Broken> {
+        let _still = self.changing.write();
         each!(self, map => map.check())
     }
 }

@@ -34,9 +34,9 @@ impl Tree {
         let right = fresh.publish().page.id();
         drop(right_latch);
         drop(latch);
+        self.core.append(record, &split.change());
         self.index.post(split.separator(), right.0);
         self.core.splits.fetch_add(1, Relaxed);
-        self.core.append(record, &split.change());
         Ok(())
     }
 
@@ -86,9 +86,9 @@ impl Tree {
         absorb.apply(left.at.page, right.page, record.end())?;
         drop(right_latch);
         drop(left.latch);
+        let end = self.core.append(record, &absorb.change());
         self.index.unpost(&separator);
         self.core.absorbs.fetch_add(1, Relaxed);
-        let end = self.core.append(record, &absorb.change());
         self.core.pool.free_page(neighbour, end);
         Ok(true)
     }

@@ -1,12 +1,16 @@
-//! Queries drawn beforehand: for lookups so quick that the making of a key would be half of what is measured.
+//! Lookups of keys drawn beforehand, singly and in batches, so that a query is not measured with the making of its key:
+//! that would be half of the quick ones, and make the slow ones seem as quick.
 
-use super::{Keys, PhaseResult, Plan, Random, Shared, WrongAnswer, scramble, value_of, wrong};
+use super::keys::{Keys, Random, scramble, value_of};
+use super::phases::Plan;
+use super::shared::Shared;
+use super::{PhaseResult, WrongAnswer, wrong};
 use foreshore_index::{IntKey, PackedLane, StaticMap};
 use std::sync::Barrier;
 use std::time::Instant;
 
 /// Queries drawn beforehand, in batches, and their answers.
-struct Queries<K> {
+pub struct Queries<K> {
     keys: Vec<K>,
     values: Vec<u64>,
 }
@@ -34,7 +38,7 @@ impl<K: Copy> Queries<K> {
 
     /// Is every query of the batch right?
     #[inline]
-    fn each(&self, batch: usize, right: impl Fn(K, u64) -> bool) -> bool {
+    pub fn each(&self, batch: usize, right: impl Fn(K, u64) -> bool) -> bool {
         self.each_with(batch, &[(); QUERIES], |key, value, ()| right(key, value))
     }
 
@@ -88,7 +92,7 @@ impl Plan {
     }
 
     /// Runs batches of queries until the time is over; the time is that of `query`, which says whether all were right.
-    fn queries<K: Keys<Key: Copy + Sync>>(
+    pub fn queries<K: Keys<Key: Copy + Sync>>(
         &self,
         keys: K,
         phase: &str,

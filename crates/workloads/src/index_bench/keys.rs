@@ -1,0 +1,77 @@
+//! What the maps are ordered by, and the numbers that everything is drawn from.
+
+/// Turns the number of an entry into its key. All are distinct, and look random.
+pub trait Keys: Copy + Send + Sync {
+    type Key: Ord + Copy + Send + Sync;
+    fn key(self, number: u64) -> Self::Key;
+}
+
+#[derive(Clone, Copy)]
+pub struct U64Keys;
+
+#[derive(Clone, Copy)]
+pub struct U32Keys;
+
+#[derive(Clone, Copy)]
+pub struct StringKeys;
+
+impl Keys for U64Keys {
+    type Key = u64;
+
+    #[inline]
+    fn key(self, number: u64) -> u64 {
+        scramble(number)
+    }
+}
+
+impl Keys for U32Keys {
+    type Key = u32;
+
+    #[inline]
+    fn key(self, number: u64) -> u32 {
+        // Odd factors and shifted xors are bijections of 32 bits, so numbers below 2^32 stay distinct.
+        let mut x = number as u32;
+        x = (x ^ x >> 16).wrapping_mul(0x7FEB_352D);
+        x = (x ^ x >> 15).wrapping_mul(0x846C_A68B);
+        x ^ x >> 16
+    }
+}
+
+impl Keys for StringKeys {
+    type Key = [u8; 23];
+
+    #[inline]
+    fn key(self, number: u64) -> [u8; 23] {
+        let mut key = *b"orders/0000000000000000";
+        let mut rest = scramble(number);
+        for digit in key[7..].iter_mut().rev() {
+            *digit = b"0123456789abcdef"[(rest & 15) as usize];
+            rest >>= 4;
+        }
+        key
+    }
+}
+
+/// A bijection of 64 bits (the finalizer of splitmix64).
+#[inline]
+pub fn scramble(mut x: u64) -> u64 {
+    x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    x ^ x >> 31
+}
+
+/// A stream of numbers.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_add(1);
+        ((u128::from(scramble(self.0)) * u128::from(n)) >> 64) as u64
+    }
+}
+
+/// The value that belongs to the entry of this number.
+pub fn value_of(number: u64) -> u64 {
+    number.wrapping_mul(3) + 1
+}

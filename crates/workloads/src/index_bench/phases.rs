@@ -1,0 +1,201 @@
+//! The phases of a run on a map that threads share.
+
+use super::keys::{Keys, Random, scramble, value_of};
+use super::shared::Shared;
+use super::{Inserts, Options, PhaseResult, WrongAnswer, wrong};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Operations between two looks at the clock.
+pub const BATCH: u64 = 256;
+
+/// What all phases share.
+#[derive(Clone, Copy)]
+pub struct Plan {
+    pub options: Options,
+    pub n: u64,
+    pub threads: usize,
+    pub duration: Duration,
+    pub seed: u64,
+}
+
+/// The part of the entries that one thread changes in the mixed phase, so that it knows what to expect.
+pub struct Own {
+    pub first: u64,
+    /// Is entry `first + i` in the map?
+    pub present: Vec<bool>,
+}
+
+impl Plan {
+    /// Runs all phases.
+    pub fn concurrent<K: Keys, M: Shared<K::Key>>(
+        &self,
+        map: &M,
+        keys: K,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Vec<PhaseResult>, WrongAnswer> {
+        progress("insert");
+        let insert = self.insert(map, keys)?;
+        let bytes_per_key = map.bytes() as f64 / self.n as f64;
+        let result =
+            |phase, ops_per_s| PhaseResult { phase, threads: self.threads, ops_per_s, bytes_per_key };
+        let mut results = vec![result("insert", insert)];
+        progress("lookup");
+        let get = |key, value| map.get(&key) == Some(value);
+        results.push(result("lookup", self.queries(keys, "lookup", |queries, at| queries.each(at, get))?));
+        if M::BATCHED {
+            progress("multi_get");
+            results.push(result("multi_get", self.multi_get(map, keys)?));
+        }
+        progress("scan100");
+        results.push(result("scan100", self.timed(|random, _| scan(map, keys, random.below(self.n)))?));
+        progress("mixed");
+        results.push(result("mixed", self.timed(|random, own| mixed(map, keys, random, own))?));
+        progress("check");
+        map.check()?;
+        Ok(results)
+    }
+
+    /// Each thread inserts its share.
+    fn insert<K: Keys>(&self, map: &impl Shared<K::Key>, keys: K) -> Result<f64, WrongAnswer> {
+        let start = Instant::now();
+        let outcome = std::thread::scope(|s| {
+            let threads: Vec<_> = (0..self.threads)
+                .map(|thread| {
+                    s.spawn(move || {
+                        let numbers = (thread as u64..self.n).step_by(self.threads);
+                        let fresh = match self.options.inserts {
+                            Inserts::Single => numbers.fold(true, |fresh, number| {
+                                fresh & map.insert(&keys.key(number), value_of(number)).is_none()
+                            }),
+                            Inserts::Many => self.insert_batches(map, keys, numbers, false),
+                            Inserts::Sorted => self.insert_batches(map, keys, numbers, true),
+                        };
+                        if fresh { Ok(()) } else { wrong("insert", "a key was there before") }
+                    })
+                })
+                .collect();
+            threads.into_iter().try_for_each(|t| t.join().expect("a measuring thread"))
+        });
+        outcome.map(|()| self.n as f64 / start.elapsed().as_secs_f64())
+    }
+
+    /// Inserts these entries in batches; were all new?
+    fn insert_batches<K: Keys>(
+        &self,
+        map: &impl Shared<K::Key>,
+        keys: K,
+        numbers: impl Iterator<Item = u64>,
+        sorted: bool,
+    ) -> bool {
+        let mut numbers = numbers.peekable();
+        let mut batch = Vec::with_capacity(self.options.insert_batch);
+        let mut fresh = true;
+        while numbers.peek().is_some() {
+            batch.clear();
+            let next = numbers.by_ref().take(self.options.insert_batch);
+            batch.extend(next.map(|number| (keys.key(number), value_of(number))));
+            if sorted {
+                batch.sort_unstable_by_key(|(key, _)| *key);
+            }
+            fresh &= map.insert_many(&batch, sorted) == batch.len() as u64;
+        }
+        fresh
+    }
+
+    /// All threads repeat `operation` until the time is over.
+    fn timed(
+        &self,
+        operation: impl Fn(&mut Random, &mut Own) -> Result<(), WrongAnswer> + Sync,
+    ) -> Result<f64, WrongAnswer> {
+        let stop = AtomicBool::new(false);
+        let barrier = Barrier::new(self.threads + 1);
+        std::thread::scope(|s| {
+            let (stop, barrier, operation) = (&stop, &barrier, &operation);
+            let threads: Vec<_> = (0..self.threads as u64)
+                .map(|thread| {
+                    let share = self.n / self.threads as u64;
+                    let mut own = Own { first: thread * share, present: vec![true; share as usize] };
+                    let mut random = Random(scramble(self.seed ^ thread << 32));
+                    s.spawn(move || {
+                        barrier.wait();
+                        let mut done = 0u64;
+                        while !stop.load(Relaxed) {
+                            for _ in 0..BATCH {
+                                operation(&mut random, &mut own)?;
+                            }
+                            done += BATCH;
+                        }
+                        Ok(done)
+                    })
+                })
+                .collect();
+            barrier.wait();
+            let start = Instant::now();
+            std::thread::sleep(self.duration);
+            stop.store(true, Relaxed);
+            let done: Result<u64, WrongAnswer> =
+                threads.into_iter().map(|t| t.join().expect("a measuring thread")).sum();
+            done.map(|done| done as f64 / start.elapsed().as_secs_f64())
+        })
+    }
+}
+
+impl Own {
+    fn expected(&self, number: u64) -> Option<u64> {
+        self.present[(number - self.first) as usize].then(|| value_of(number))
+    }
+
+    pub fn looked_up(&self, number: u64, found: Option<u64>) -> Result<(), WrongAnswer> {
+        if found == self.expected(number) { Ok(()) } else { wrong("mixed", "a lookup found the wrong value") }
+    }
+
+    pub fn inserted(&mut self, number: u64, old: Option<u64>) -> Result<(), WrongAnswer> {
+        let expected = self.expected(number);
+        self.present[(number - self.first) as usize] = true;
+        if old == expected { Ok(()) } else { wrong("mixed", "an insert replaced the wrong value") }
+    }
+
+    pub fn removed(&mut self, number: u64, old: Option<u64>) -> Result<(), WrongAnswer> {
+        let expected = self.expected(number);
+        self.present[(number - self.first) as usize] = false;
+        if old == expected { Ok(()) } else { wrong("mixed", "a removal took the wrong value") }
+    }
+}
+
+fn scan<K: Keys>(map: &impl Shared<K::Key>, keys: K, number: u64) -> Result<(), WrongAnswer> {
+    let mut first = None;
+    let mut sum = 0u64;
+    let rises = map.scan(&keys.key(number), |value| {
+        first.get_or_insert(value);
+        sum = sum.wrapping_add(value);
+    });
+    std::hint::black_box(sum);
+    if !rises {
+        return wrong("scan100", "keys do not rise");
+    }
+    expect("scan100", first, number)
+}
+
+/// Half lookups, a quarter each inserts and removals, within the thread's own entries.
+#[inline]
+fn mixed<K: Keys>(
+    map: &impl Shared<K::Key>,
+    keys: K,
+    random: &mut Random,
+    own: &mut Own,
+) -> Result<(), WrongAnswer> {
+    let number = own.first + random.below(own.present.len() as u64);
+    let key = keys.key(number);
+    match random.below(4) {
+        0 => own.inserted(number, map.insert(&key, value_of(number))),
+        1 => own.removed(number, map.remove(&key)),
+        _ => own.looked_up(number, map.get(&key)),
+    }
+}
+
+#[inline]
+pub fn expect(phase: &str, found: Option<u64>, number: u64) -> Result<(), WrongAnswer> {
+    if found == Some(value_of(number)) { Ok(()) } else { wrong(phase, "the wrong value was found") }
+}

@@ -1,0 +1,186 @@
+//! What a map must be able to do to be measured, and how each does it.
+
+use super::WrongAnswer;
+use super::queries::QUERIES;
+use foreshore_index::{ByteMap, CsbMap, IntMap, LayerTree, O2Map, OptimisticO2Map, TrieMap, TunedMap};
+use std::ops::Bound;
+
+/// Entries of one scan.
+pub const SCAN: usize = 100;
+
+/// A map under measurement, shared by threads.
+pub trait Shared<K>: Sync {
+    /// Can it look many keys up at a time, and insert many?
+    const BATCHED: bool = false;
+
+    fn multi_get(&self, _keys: &[K], _values: &mut [Option<u64>]) {
+        unreachable!("not batched");
+    }
+
+    fn insert_many(&self, _entries: &[(K, u64)], _sorted: bool) -> u64 {
+        unreachable!("not batched");
+    }
+
+    fn get(&self, key: &K) -> Option<u64>;
+    fn insert(&self, key: &K, value: u64) -> Option<u64>;
+    fn remove(&self, key: &K) -> Option<u64>;
+    /// Visits up to [`SCAN`] entries from `key` on; false if keys did not rise.
+    fn scan(&self, key: &K, visit: impl FnMut(u64)) -> bool;
+    fn bytes(&self) -> u64;
+    fn check(&self) -> Result<(), WrongAnswer>;
+}
+
+macro_rules! shared_int {
+    ($map:ident, $key:ty $(, { $($batched:tt)* })?) => {
+        impl Shared<$key> for $map<$key> {
+            $($($batched)*)?
+
+            #[inline]
+            fn get(&self, key: &$key) -> Option<u64> {
+                $map::get(self, *key)
+            }
+
+            #[inline]
+            fn insert(&self, key: &$key, value: u64) -> Option<u64> {
+                $map::insert(self, *key, value)
+            }
+
+            #[inline]
+            fn remove(&self, key: &$key) -> Option<u64> {
+                $map::remove(self, *key)
+            }
+
+            fn scan(&self, key: &$key, mut visit: impl FnMut(u64)) -> bool {
+                let mut last = None;
+                self.range(*key..).take(SCAN).all(|(key, value)| {
+                    visit(value);
+                    last.replace(key) < Some(key)
+                })
+            }
+
+            fn bytes(&self) -> u64 {
+                $map::bytes(self)
+            }
+
+            fn check(&self) -> Result<(), WrongAnswer> {
+                $map::check(self).map_err(|e| WrongAnswer(e.to_string()))
+            }
+        }
+    };
+}
+
+/// A map with batches.
+macro_rules! shared_batched_int {
+    ($map:ident, $key:ty) => {
+        shared_int!($map, $key, {
+            const BATCHED: bool = true;
+
+            fn multi_get(&self, keys: &[$key], values: &mut [Option<u64>]) {
+                $map::multi_get(self, keys, values);
+            }
+
+            fn insert_many(&self, entries: &[($key, u64)], sorted: bool) -> u64 {
+                if sorted { self.insert_sorted(entries) } else { $map::insert_many(self, entries) }
+            }
+        });
+    };
+}
+
+shared_batched_int!(IntMap, u64);
+shared_batched_int!(IntMap, u32);
+shared_batched_int!(TunedMap, u64);
+shared_batched_int!(TunedMap, u32);
+shared_int!(CsbMap, u64);
+shared_int!(CsbMap, u32);
+shared_int!(O2Map, u64);
+shared_int!(O2Map, u32);
+shared_int!(OptimisticO2Map, u64);
+shared_int!(OptimisticO2Map, u32);
+
+impl Shared<[u8; 23]> for ByteMap {
+    const BATCHED: bool = true;
+
+    fn multi_get(&self, keys: &[[u8; 23]], values: &mut [Option<u64>]) {
+        let mut slices = [&[][..]; QUERIES];
+        let slices = &mut slices[..keys.len()];
+        slices.iter_mut().zip(keys).for_each(|(slice, key)| *slice = key);
+        ByteMap::multi_get(self, slices, values);
+    }
+
+    fn insert_many(&self, entries: &[([u8; 23], u64)], sorted: bool) -> u64 {
+        let entries: Vec<(&[u8], u64)> = entries.iter().map(|(key, value)| (&key[..], *value)).collect();
+        if sorted { self.insert_sorted(&entries) } else { ByteMap::insert_many(self, &entries) }
+    }
+
+    #[inline]
+    fn get(&self, key: &[u8; 23]) -> Option<u64> {
+        ByteMap::get(self, key)
+    }
+
+    #[inline]
+    fn insert(&self, key: &[u8; 23], value: u64) -> Option<u64> {
+        ByteMap::insert(self, key, value)
+    }
+
+    #[inline]
+    fn remove(&self, key: &[u8; 23]) -> Option<u64> {
+        ByteMap::remove(self, key)
+    }
+
+    fn scan(&self, key: &[u8; 23], mut visit: impl FnMut(u64)) -> bool {
+        let mut range = self.range(Bound::Included(key), Bound::Unbounded);
+        let mut last = [0; 23];
+        for _ in 0..SCAN {
+            let Some((key, value)) = range.next_ref() else { break };
+            visit(value);
+            if key <= &last[..] {
+                return false;
+            }
+            last.copy_from_slice(key);
+        }
+        true
+    }
+
+    fn bytes(&self) -> u64 {
+        ByteMap::bytes(self)
+    }
+
+    fn check(&self) -> Result<(), WrongAnswer> {
+        ByteMap::check(self).map_err(|e| WrongAnswer(e.to_string()))
+    }
+}
+
+impl<M: LayerTree, const C: usize> Shared<[u8; 23]> for TrieMap<M, C> {
+    #[inline]
+    fn get(&self, key: &[u8; 23]) -> Option<u64> {
+        TrieMap::get(self, key)
+    }
+
+    #[inline]
+    fn insert(&self, key: &[u8; 23], value: u64) -> Option<u64> {
+        TrieMap::insert(self, key, value)
+    }
+
+    #[inline]
+    fn remove(&self, key: &[u8; 23]) -> Option<u64> {
+        TrieMap::remove(self, key)
+    }
+
+    fn scan(&self, key: &[u8; 23], mut visit: impl FnMut(u64)) -> bool {
+        let mut last = None;
+        self.range(Bound::Included(key), Bound::Unbounded).take(SCAN).all(|(key, value)| {
+            visit(value);
+            let rises = last.as_ref().is_none_or(|last| *last < key);
+            last = Some(key);
+            rises
+        })
+    }
+
+    fn bytes(&self) -> u64 {
+        TrieMap::bytes(self)
+    }
+
+    fn check(&self) -> Result<(), WrongAnswer> {
+        TrieMap::check(self).map_err(|e| WrongAnswer(e.to_string()))
+    }
+}

@@ -1,0 +1,81 @@
+//! The yardstick: the standard library's map on one thread, in the same phases.
+
+use super::keys::{Keys, Random, scramble, value_of};
+use super::phases::{BATCH, Own, Plan, expect};
+use super::shared::SCAN;
+use super::{PhaseResult, WrongAnswer, wrong};
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+impl Plan {
+    /// Runs all phases on one thread, whatever is asked.
+    pub fn yardstick<K: Keys>(
+        &self,
+        keys: K,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Vec<PhaseResult>, WrongAnswer> {
+        let mut map = BTreeMap::new();
+        let mut random = Random(scramble(self.seed));
+        progress("insert");
+        let resident = resident_bytes();
+        let start = Instant::now();
+        for number in 0..self.n {
+            if map.insert(keys.key(number), value_of(number)).is_some() {
+                return wrong("insert", "a key was there before");
+            }
+        }
+        let insert = self.n as f64 / start.elapsed().as_secs_f64();
+        let bytes_per_key = resident_bytes().saturating_sub(resident) as f64 / self.n as f64;
+        let result = |phase, ops_per_s| PhaseResult { phase, threads: 1, ops_per_s, bytes_per_key };
+        let mut results = vec![result("insert", insert)];
+        progress("lookup");
+        let get = |key, value| map.get(&key) == Some(&value);
+        let alone = Self { threads: 1, ..*self };
+        let lookup = alone.queries(keys, "lookup", |queries, at| queries.each(at, get))?;
+        results.push(result("lookup", lookup));
+        progress("scan100");
+        let scan = self.timed_alone(|| {
+            let number = random.below(self.n);
+            let mut values = map.range(keys.key(number)..).take(SCAN).map(|(_, value)| *value);
+            expect("scan100", values.next(), number)?;
+            std::hint::black_box(values.fold(0, u64::wrapping_add));
+            Ok(())
+        })?;
+        results.push(result("scan100", scan));
+        progress("mixed");
+        let mut own = Own { first: 0, present: vec![true; self.n as usize] };
+        let mixed = self.timed_alone(|| {
+            let number = random.below(self.n);
+            match random.below(4) {
+                0 => own.inserted(number, map.insert(keys.key(number), value_of(number))),
+                1 => own.removed(number, map.remove(&keys.key(number))),
+                _ => own.looked_up(number, map.get(&keys.key(number)).copied()),
+            }
+        })?;
+        results.push(result("mixed", mixed));
+        Ok(results)
+    }
+
+    fn timed_alone(
+        &self,
+        mut operation: impl FnMut() -> Result<(), WrongAnswer>,
+    ) -> Result<f64, WrongAnswer> {
+        let start = Instant::now();
+        let mut done = 0;
+        while start.elapsed() < self.duration {
+            for _ in 0..BATCH {
+                operation()?;
+            }
+            done += BATCH;
+        }
+        Ok(done as f64 / start.elapsed().as_secs_f64())
+    }
+}
+
+/// Resident memory of the process, 0 where `/proc` is missing.
+fn resident_bytes() -> u64 {
+    const PAGE_BYTES: u64 = 4096;
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    pages.unwrap_or(0) * PAGE_BYTES
+}
