@@ -118,9 +118,11 @@ fn path_of_a_machine(line: &str) -> Option<&str> {
 /// Does code on this line use `unsafe`? The type of a function pointer is no use: whoever calls it argues.
 fn is_unsafe(line: &str) -> bool {
     let code = line.split("//").next().unwrap_or_default();
-    let code = &code.replace("unsafe extern \"C\" fn(", "");
     ["unsafe {", "unsafe impl", "unsafe fn", "unsafe extern"].iter().any(|usage| {
-        code.find(usage).is_some_and(|at| !code[..at].contains('"') && !code[..at].ends_with('_'))
+        code.find(usage).is_some_and(|at| {
+            let pointer = code[at + usage.len()..].starts_with(" \"C\" fn(");
+            !pointer && !code[..at].contains('"') && !code[..at].ends_with('_')
+        })
     })
 }
 
@@ -159,6 +161,10 @@ mod tests {
         let argued = bare.replace("    unsafe", "    // SAFETY: g asks for nothing.\n    unsafe");
         assert!(found("a.rs", &argued).is_empty());
         assert!(found("a.md", &bare).is_empty());
+        let block = format!("{} extern \"C\"", "unsafe");
+        assert!(found("a.rs", &format!("type F = {block} fn(u8);\n")).is_empty(), "a type is no use");
+        assert_eq!(found("a.rs", &format!("{block} fn f() {{}}\n")).len(), 1);
+        assert_eq!(found("a.rs", &format!("{block} {{\n")).len(), 1);
     }
 
     #[test]

@@ -26,9 +26,9 @@ pub struct Told {
     /// CLIENT SETNAME.
     pub name: String,
     /// CLIENT SETINFO LIB-NAME.
-    pub library_name: String,
+    pub lib_name: String,
     /// CLIENT SETINFO LIB-VER.
-    pub library_version: String,
+    pub lib_version: String,
     /// The table its commands mean.
     pub table: String,
     /// Is it between MULTI and EXEC, or between KV.BEGIN and its end?
@@ -55,8 +55,8 @@ impl Client {
             if told.in_transaction { "x" } else { "N" },
             told.table,
             told.protocol,
-            told.library_name,
-            told.library_version,
+            told.lib_name,
+            told.lib_version,
             told.command,
             self.home,
         )
@@ -80,8 +80,8 @@ impl Clients {
         let now = Instant::now();
         let told = Told {
             name: String::new(),
-            library_name: String::new(),
-            library_version: String::new(),
+            lib_name: String::new(),
+            lib_version: String::new(),
             table: table.to_owned(),
             in_transaction: false,
             protocol: 2,
