@@ -50,9 +50,8 @@ pub(crate) struct Engine {
     _lock: Box<dyn Send + Sync>,
 }
 
-struct Tables {
-    by_name: BTreeMap<String, Arc<Tree>>,
-}
+/// By name.
+type Tables = BTreeMap<String, Arc<Tree>>;
 
 /// What opening took.
 struct Opened {
@@ -78,20 +77,20 @@ impl Engine {
             undone,
             prepared,
         } = recovered;
-        let mut by_name = BTreeMap::new();
+        let mut tables = Tables::new();
         let mut catalog = None;
         for tree in trees {
             if tree.id == CATALOG {
                 catalog = Some(tree);
             } else {
-                by_name.insert(tree.name.clone(), tree);
+                tables.insert(tree.name.clone(), tree);
             }
         }
         Ok(Arc::new(Self {
             upkeep: Upkeep::start(core.clone(), directory, &options, redo_lsn),
             core,
             catalog: catalog.expect("recovery opens or creates the catalog"),
-            tables: Mutex::new(Tables { by_name }),
+            tables: Mutex::new(tables),
             next_id: AtomicU32::new(next_id),
             making_chunks: Mutex::new(()),
             dropping: Mutex::new(()),
@@ -128,7 +127,7 @@ impl Engine {
             return Err(Error::Argument("a table needs a name of at least one byte".into()));
         }
         let mut tables = self.tables.lock();
-        if let Some(tree) = tables.by_name.get(name) {
+        if let Some(tree) = tables.get(name) {
             return Ok(tree.clone());
         }
         let id = self.fresh_table_id();
@@ -138,7 +137,7 @@ impl Engine {
         let row = catalog::Row { id, index, chunks: None }.encode();
         let row = self.catalog.autocommit(name.as_bytes(), Intent::Put(&row), PATIENCE)?;
         self.acknowledge(row.expect("a put is always done"), self.options.durability)?;
-        tables.by_name.insert(name.to_string(), tree.clone());
+        tables.insert(name.to_string(), tree.clone());
         Ok(tree)
     }
 
@@ -167,12 +166,12 @@ impl Engine {
     }
 
     pub fn tables(&self) -> Result<Vec<String>> {
-        Ok(self.tables.lock().by_name.keys().cloned().collect())
+        Ok(self.tables.lock().keys().cloned().collect())
     }
 
     pub fn drop_table(&self, name: &str) -> Result<bool> {
         let _one_at_a_time = self.dropping.lock();
-        let Some(tree) = self.tables.lock().by_name.get(name).cloned() else { return Ok(false) };
+        let Some(tree) = self.tables.lock().get(name).cloned() else { return Ok(false) };
         // Without the mutex of the tables: whoever uses others need not wait for the users of this one.
         if !tree.users.close(DROP_PATIENCE) {
             return Err(Error::TableInUse { name: name.to_string() });
@@ -182,7 +181,7 @@ impl Engine {
             // Durable before the first leaf goes: a table that still has its row has all its leaves.
             self.acknowledge(row, Durability::Sync)?;
         }
-        tables.by_name.remove(name);
+        tables.remove(name);
         for tree in std::iter::once(&tree).chain(tree.chunks.get()) {
             tree.mark_dropped();
             tree.free_leaves()?;
@@ -193,7 +192,7 @@ impl Engine {
     /// Calls `look` with all tables, while none is created or dropped.
     pub fn with_tables<R>(&self, look: impl FnOnce(&mut dyn Iterator<Item = &Arc<Tree>>) -> R) -> R {
         let _none_is_dropped = self.dropping.lock();
-        look(&mut self.tables.lock().by_name.values())
+        look(&mut self.tables.lock().values())
     }
 
     /// What the database was created with.
@@ -249,7 +248,7 @@ impl Engine {
     pub fn check(&self) -> Result<CheckReport> {
         let trees: Vec<_> = {
             let tables = self.tables.lock();
-            std::iter::once(self.catalog.clone()).chain(tables.by_name.values().cloned()).collect()
+            std::iter::once(self.catalog.clone()).chain(tables.values().cloned()).collect()
         };
         let mut report = CheckReport::default();
         let mut leaves = 0;
@@ -268,7 +267,7 @@ impl Engine {
         let locks = self.core.txns.keys.stats();
         let (commits, rollbacks) = self.core.txns.slots.counts();
         let tables = self.tables.lock();
-        let indexes: Vec<_> = tables.by_name.values().map(|tree| index_stats(tree)).collect();
+        let indexes: Vec<_> = tables.values().map(|tree| index_stats(tree)).collect();
         let index_bytes = indexes.iter().map(|i| i.bytes).sum::<u64>() + self.catalog.index_bytes();
         Stats {
             log_bytes: log.bytes,
@@ -303,15 +302,14 @@ impl Engine {
             deadlocks: locks.deadlocks,
             lock_timeouts: locks.timeouts,
             waits: self.waits(&tables),
-            tables: tables.by_name.len() as u64,
+            tables: tables.len() as u64,
         }
     }
 
     /// Where threads waited: the causes common to all tables, then the locks of each table that was waited for.
     fn waits(&self, tables: &Tables) -> Vec<Wait> {
         let common = [self.core.latch_waits.read("leaf latch")];
-        let locks =
-            tables.by_name.values().map(|tree| tree.lock_waits.read(format!("locks of {}", tree.name)));
+        let locks = tables.values().map(|tree| tree.lock_waits.read(format!("locks of {}", tree.name)));
         let all = self.core.log.waits().into_iter().chain(self.core.pool.waits()).chain(common);
         all.chain(locks.filter(|wait| wait.count > 0)).collect()
     }

@@ -223,7 +223,7 @@ impl Database {
     }
 
     /// Walks every structure and compares them: leaves, fences, links, index, page accounting. Reads all leaves; writers
-    /// may go on, but what they change meanwhile is checked only loosely.
+    /// may go on, but what they change meanwhile is checked only loosely, and splits of a table wait while its index is walked.
     ///
     /// Errors: [`Error::Corrupt`](crate::Error::Corrupt) names the first broken invariant.
     pub fn check(&self) -> Result<CheckReport> {

@@ -217,7 +217,6 @@ fn ascending_loads_fill_leaves() {
     assert!(fill(&scattered) > 0.6, "scattered: {}", fill(&scattered));
 }
 
-/// A replacement that grows and shrinks over and over lives on compaction alone.
 /// Rows that ascend in several ranges of the table at once leave full leaves behind, too, and splits move little.
 #[test]
 fn runs_within_a_table_fill_leaves() {
@@ -238,6 +237,7 @@ fn runs_within_a_table_fill_leaves() {
     assert_eq!(chain.rows().len(), 2000 * 5 * usize::from(RUNS));
 }
 
+/// A replacement that grows and shrinks over and over lives on compaction alone.
 #[test]
 fn replacing_reuses_dead_bytes() {
     let mut chain = Chain::new(4096);
