@@ -1,7 +1,7 @@
 //! Many threads on one table: nothing is lost, torn, doubled or out of order, whatever splits, merges, cleans and evicts
 //! meanwhile.
 
-use foreshore::{Builder, Database, Durability};
+use foreshore::{Builder, Database, Durability, Index, TableOptions};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -214,4 +214,32 @@ fn sixteen_threads_share_syncs() {
     });
     let syncs = db.stats().log_syncs - before;
     assert!(syncs < 16 * 200 / 2, "{syncs} syncs for 3200 commits");
+}
+
+/// A check takes nothing for damage that splits and absorptions have under way.
+#[test]
+fn a_check_beside_writers_finds_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = options().open(dir.path()).unwrap();
+    for index in [Index::BPlus, Index::CsbPlus, Index::O2] {
+        let table = db.byte_table_with(&format!("{index:?}"), TableOptions::new().index(index)).unwrap();
+        let (done, mut checks) = (AtomicBool::new(false), 0);
+        thread::scope(|scope| {
+            let (table, done) = (&table, &done);
+            scope.spawn(move || {
+                for round in 0..4 {
+                    (0..4000).for_each(|key| table.put(&mix(key).to_be_bytes(), &value(key, round)).unwrap());
+                    (0..4000).for_each(|key| assert!(table.remove(&mix(key).to_be_bytes()).unwrap()));
+                }
+                done.store(true, Relaxed);
+            });
+            while !done.load(Relaxed) {
+                db.check().unwrap_or_else(|e| panic!("{index:?}: {e}"));
+                checks += 1;
+            }
+        });
+        assert!(checks > 0);
+        db.check().unwrap();
+    }
+    assert!(db.stats().splits > 100 && db.stats().absorbs > 100);
 }
