@@ -203,7 +203,7 @@ impl Tree {
         txn.set_last_leaf(self, page.id());
         txn.last = reservation.start();
         txn.owe(txn.body.len());
-        self.core.log.fill(reservation, &[&txn.body]);
+        self.core.log.fill(reservation, &txn.body);
         if version.is_ghost() {
             txn.note_ghost(self, key);
         }
@@ -294,7 +294,7 @@ impl Tree {
             let start = reservation.start();
             txn.body.clear();
             record.encode(&mut txn.body);
-            self.core.log.fill(reservation, &[&txn.body]);
+            self.core.log.fill(reservation, &txn.body);
             if first {
                 let keys = &self.core.txns.keys;
                 keys.drop_images(keys.name(self.id, key), txn.author());
@@ -350,18 +350,19 @@ impl Tree {
     }
 }
 
-/// Length of the longest common beginning.
+/// Length of the longest common beginning. Sixteen bytes at a time, as long as they are equal.
 fn common_start(a: &[u8], b: &[u8]) -> usize {
-    let words = a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0).take_while(|(a, b)| a == b).count() * 8;
-    words + a[words..].iter().zip(&b[words..]).take_while(|(a, b)| a == b).count()
+    let blocks = a.as_chunks::<16>().0.iter().zip(b.as_chunks::<16>().0);
+    let equal = blocks.take_while(|(a, b)| a == b).count() * 16;
+    equal + a[equal..].iter().zip(&b[equal..]).take_while(|(a, b)| a == b).count()
 }
 
 /// Length of the longest common end.
 fn common_end(a: &[u8], b: &[u8]) -> usize {
-    let words = a.as_rchunks::<8>().1.iter().rev().zip(b.as_rchunks::<8>().1.iter().rev());
-    let words = words.take_while(|(a, b)| a == b).count() * 8;
-    let (a, b) = (&a[..a.len() - words], &b[..b.len() - words]);
-    words + a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count()
+    let blocks = a.as_rchunks::<16>().1.iter().rev().zip(b.as_rchunks::<16>().1.iter().rev());
+    let equal = blocks.take_while(|(a, b)| a == b).count() * 16;
+    let (a, b) = (&a[..a.len() - equal], &b[..b.len() - equal]);
+    equal + a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count()
 }
 
 #[cfg(test)]

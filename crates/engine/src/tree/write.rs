@@ -306,7 +306,7 @@ impl Core {
         let end = record.end();
         let mut body = Vec::with_capacity(change.encoded_len());
         change.encode(&mut body);
-        self.log.fill(record, &[&body]);
+        self.log.fill(record, &body);
         end
     }
 }
