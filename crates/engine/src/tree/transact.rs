@@ -350,19 +350,40 @@ impl Tree {
     }
 }
 
-/// Length of the longest common beginning. Sixteen bytes at a time, as long as they are equal.
+/// Bytes compared at once while they are equal, which most of a row is.
+const BLOCK: usize = 32;
+
+/// Length of the longest common beginning.
 fn common_start(a: &[u8], b: &[u8]) -> usize {
-    let blocks = a.as_chunks::<16>().0.iter().zip(b.as_chunks::<16>().0);
-    let equal = blocks.take_while(|(a, b)| a == b).count() * 16;
-    equal + a[equal..].iter().zip(&b[equal..]).take_while(|(a, b)| a == b).count()
+    let blocks = a.as_chunks::<BLOCK>().0.iter().zip(b.as_chunks::<BLOCK>().0);
+    let equal = blocks.take_while(|(a, b)| a == b).count() * BLOCK;
+    let (a, b) = (&a[equal..], &b[equal..]);
+    let words = a.as_chunks().0.iter().zip(b.as_chunks().0);
+    for (at, (ours, theirs)) in words.enumerate() {
+        let differing = u64::from_le_bytes(*ours) ^ u64::from_le_bytes(*theirs);
+        if differing != 0 {
+            return equal + at * 8 + differing.trailing_zeros() as usize / 8;
+        }
+    }
+    let words = a.len().min(b.len()) / 8 * 8;
+    equal + words + a[words..].iter().zip(&b[words..]).take_while(|(a, b)| a == b).count()
 }
 
 /// Length of the longest common end.
 fn common_end(a: &[u8], b: &[u8]) -> usize {
-    let blocks = a.as_rchunks::<16>().1.iter().rev().zip(b.as_rchunks::<16>().1.iter().rev());
-    let equal = blocks.take_while(|(a, b)| a == b).count() * 16;
+    let blocks = a.as_rchunks::<BLOCK>().1.iter().rev().zip(b.as_rchunks::<BLOCK>().1.iter().rev());
+    let equal = blocks.take_while(|(a, b)| a == b).count() * BLOCK;
     let (a, b) = (&a[..a.len() - equal], &b[..b.len() - equal]);
-    equal + a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count()
+    let words = a.as_rchunks().1.iter().rev().zip(b.as_rchunks().1.iter().rev());
+    for (at, (ours, theirs)) in words.enumerate() {
+        let differing = u64::from_be_bytes(*ours) ^ u64::from_be_bytes(*theirs);
+        if differing != 0 {
+            return equal + at * 8 + differing.trailing_zeros() as usize / 8;
+        }
+    }
+    let words = a.len().min(b.len()) / 8 * 8;
+    let (a, b) = (&a[..a.len() - words], &b[..b.len() - words]);
+    equal + words + a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count()
 }
 
 #[cfg(test)]
@@ -372,7 +393,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn common_parts_are_the_longest(a in prop::collection::vec(0u8..3, 0..40), b in prop::collection::vec(0u8..3, 0..40)) {
+        fn common_parts_are_the_longest(a in prop::collection::vec(0u8..2, 0..100), from in 0usize..100, b in prop::collection::vec(0u8..2, 0..100)) {
+            // Long equal parts at both ends, and something else between them.
+            let from = from.min(a.len());
+            let b = [&a[..from], &b[..b.len() / 8], &a[from..]].concat();
             let start = a.iter().zip(&b).take_while(|(a, b)| a == b).count();
             let end = a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count();
             prop_assert_eq!((common_start(&a, &b), common_end(&a, &b)), (start, end));
