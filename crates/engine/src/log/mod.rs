@@ -53,7 +53,7 @@ mod tests;
 pub use durability::Durability;
 pub(crate) use incarnation::Incarnation;
 pub(crate) use options::LogOptions;
-pub(crate) use reader::LogReader;
+pub(crate) use reader::{LogReader, Record};
 pub(crate) use tail::repair_tail;
 
 use crate::error::{Error, Result};

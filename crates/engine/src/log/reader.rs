@@ -31,6 +31,8 @@ pub(crate) struct Record<'a> {
     pub end: Lsn,
     /// What was given to `Log::fill`.
     pub body: &'a [u8],
+    /// It is durable for sure: the ring does not hold it any more.
+    pub synced: bool,
 }
 
 /// Reads records in order, pads left out.
@@ -40,6 +42,8 @@ pub(crate) struct LogReader {
     current: usize,
     seal: Seal,
     at: Lsn,
+    /// The end of the log, if it is known.
+    stop: Lsn,
     segments: SegmentBytes,
     ring: Ring<Mapped>,
     record_bytes_max: u64,
@@ -83,12 +87,18 @@ impl LogReader {
             current,
             seal: Seal::new(incarnations[current].salt),
             at: from,
+            stop: Lsn::MAX,
             segments: SegmentBytes::new(vfs.clone(), &options, READ_BYTES),
             ring: Ring::new(Mapped::open(&**vfs, &options)?, from),
             record_bytes_max: options.record_bytes_max(),
             look_ahead_bytes: options.segment_bytes + options.ring(), // a whole segment may be bad
             raw: Vec::new(),
         })
+    }
+
+    /// The same reader, told that the log ends at `end`: it does not look what comes there.
+    pub fn up_to(self, end: Lsn) -> Self {
+        Self { stop: end, ..self }
     }
 
     /// The next record; `None` at the end of the log.
@@ -98,7 +108,8 @@ impl LogReader {
         while let Some(step) = self.step()? {
             if !record::is_pad(&self.raw[HEADER_BYTES..step.len]) {
                 let body = &self.raw[HEADER_BYTES..step.len];
-                return Ok(Some(Record { start: step.start, end: step.end, body }));
+                let synced = !step.in_ring;
+                return Ok(Some(Record { start: step.start, end: step.end, body, synced }));
             }
         }
         Ok(None)
@@ -124,6 +135,9 @@ impl LogReader {
     pub(super) fn step(&mut self) -> Result<Option<Step>> {
         self.enter_incarnation();
         let start = self.at;
+        if start >= self.stop {
+            return Ok(None);
+        }
         let from_segments = self.load_from_segments(start)?;
         let Some(next) = self.incarnations.get(self.current + 1) else {
             let step = match from_segments {
