@@ -18,7 +18,7 @@
 //! | `record.rs` | record format, checksum, pads |
 //! | `flights.rs`, `flusher.rs` | group commit |
 //! | `segments.rs` | files: preparing, recycling |
-//! | `reader.rs`, `tail.rs` | reading the log, finding and repairing its end |
+//! | `reader.rs`, `stored.rs`, `tail.rs` | reading the log, finding and repairing its end |
 //! | `backward.rs` | single records, for rollbacks |
 //! | `incarnation.rs` | why records of an earlier life are never resurrected |
 //!
@@ -44,6 +44,7 @@ mod reader;
 mod record;
 mod ring;
 mod segments;
+mod stored;
 mod tail;
 mod waiters;
 

@@ -18,8 +18,8 @@
 use crate::error::{Error, Result};
 use crate::leaf::{self, Change};
 use crate::log::{self, Incarnation, LogOptions, LogReader, repair_tail};
-use crate::page::Page;
-use crate::pool::{PageEntry, Pool};
+use crate::page::{HEADER_BYTES, Page};
+use crate::pool::{FramePage, PageEntry, Pool};
 use crate::recovery::analysis::Analysis;
 use crate::recovery::leaves::Leaves;
 use crate::recovery::stand_in::StandIn;
@@ -220,31 +220,48 @@ fn apply_all(pool: &Pool, batches: Receiver<Batch>) -> Result<()> {
 }
 
 fn apply_batch(pool: &Pool, batch: &Batch) -> Result<()> {
-    let changes = decode_all(batch)?;
-    for (i, (record, change)) in batch.records.iter().zip(&changes).enumerate() {
-        if let Some(later) = batch.records.get(i + PAGE_AHEAD) {
-            pool.prefetch(later.page);
+    let todo =
+        batch.records.iter().map(|record| Todo::new(pool, batch, record)).collect::<Result<Vec<_>>>()?;
+    for (i, next) in todo.iter().enumerate() {
+        if let Some(later) = todo.get(i + PAGE_AHEAD) {
+            later.prefetch_page();
         }
-        if let Some((later, change)) = batch.records.get(i + PLACE_AHEAD).zip(changes.get(i + PLACE_AHEAD)) {
-            prefetch_place(pool, later.page, change);
+        if let Some(later) = todo.get(i + PLACE_AHEAD) {
+            later.prefetch_place();
         }
-        apply(pool, change, record)?;
+        apply(pool, next)?;
     }
     Ok(())
 }
 
-fn decode_all(batch: &Batch) -> Result<Vec<Change<'_>>> {
-    let change = |record: &Queued| {
-        let body = decode(&batch.bytes[record.body.clone()], record.start)?;
-        Ok(*body.change().expect("only changes are handed out"))
-    };
-    batch.records.iter().map(change).collect()
+/// A record about to be applied.
+struct Todo<'a> {
+    record: &'a Queued,
+    change: Change<'a>,
+    /// Where its page was when the batch was begun.
+    page: Option<FramePage<'a>>,
 }
 
-/// Fetches the lines of `page` where the key's cell is or goes.
-fn prefetch_place(pool: &Pool, page: PageId, change: &Change<'_>) {
-    if let (Some(at), Some(key)) = (pool.resident(page), change.key()) {
-        leaf::prefetch_place(at.page, key);
+impl<'a> Todo<'a> {
+    fn new(pool: &'a Pool, batch: &'a Batch, record: &'a Queued) -> Result<Self> {
+        let body = decode(&batch.bytes[record.body.clone()], record.start)?;
+        let change = *body.change().expect("only changes are handed out");
+        Ok(Self { record, change, page: pool.resident(record.page) })
+    }
+
+    /// Fetches the page's header and fences.
+    fn prefetch_page(&self) {
+        if let Some(FramePage { page, .. }) = self.page {
+            page.0.prefetch(0, HEADER_BYTES);
+            page.0.prefetch(page.0.len() - 1, 1);
+        }
+    }
+
+    /// Fetches the lines of the page where the key's cell is or goes.
+    fn prefetch_place(&self) {
+        if let (Some(at), Some(key)) = (self.page, self.change.key()) {
+            leaf::prefetch_place(at.page, key);
+        }
     }
 }
 
@@ -253,20 +270,23 @@ fn decode(body: &[u8], at: Lsn) -> Result<Record<'_>> {
 }
 
 /// Applies one record to one page, if the page is older.
-fn apply(pool: &Pool, change: &Change<'_>, record: &Queued) -> Result<()> {
+fn apply(pool: &Pool, todo: &Todo<'_>) -> Result<()> {
+    let Todo { record, change, page: mut at } = *todo;
     loop {
-        let Some(at) = pool.page(record.page)? else {
-            return if change.creates(record.page) { create(pool, change, record) } else { Ok(()) }; // D2
+        let Some(FramePage { frame, page }) = at.map_or_else(|| pool.page(record.page), |at| Ok(Some(at)))?
+        else {
+            return if change.creates(record.page) { create(pool, &change, record) } else { Ok(()) }; // D2
         };
-        let _latch = at.page.latch().exclusive();
-        if at.page.id() != record.page {
-            continue; // Only this worker touches the page, but the evictor may have been faster than the latch.
+        let _latch = page.latch().exclusive();
+        if page.id() != record.page {
+            at = None; // Only this worker touches the page, but the evictor may have been faster than the latch.
+            continue;
         }
-        if at.page.lsn() >= record.end {
+        if page.lsn() >= record.end {
             return Ok(());
         }
-        pool.before_redo(at.frame, record.start);
-        return redo(change, at.page, record);
+        pool.before_redo(frame, record.start);
+        return redo(&change, page, record);
     }
 }
 
