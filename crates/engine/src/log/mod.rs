@@ -18,7 +18,7 @@
 //! | `record.rs` | record format, checksum, pads |
 //! | `flights.rs`, `flusher.rs` | group commit |
 //! | `segments.rs` | files: preparing, recycling |
-//! | `reader.rs`, `tail.rs` | reading the log, finding and repairing its end |
+//! | `reader.rs`, `stored.rs`, `tail.rs` | reading the log, finding and repairing its end |
 //! | `backward.rs` | single records, for rollbacks |
 //! | `incarnation.rs` | why records of an earlier life are never resurrected |
 //!
@@ -44,6 +44,7 @@ mod reader;
 mod record;
 mod ring;
 mod segments;
+mod stored;
 mod tail;
 mod waiters;
 
@@ -53,7 +54,7 @@ mod tests;
 pub use durability::Durability;
 pub(crate) use incarnation::Incarnation;
 pub(crate) use options::LogOptions;
-pub(crate) use reader::LogReader;
+pub(crate) use reader::{LogReader, Record};
 pub(crate) use tail::repair_tail;
 
 use crate::error::{Error, Result};
