@@ -33,6 +33,7 @@ const BUGS: &[Bug] = &[
     TREE.bug("index_early_unlatch", "scenarios::split_and_reader", LONG),
     TREE.bug("index_root_order", "scenarios::new_root_and_descent", LONG),
     TREE.bug("index_reclaim_at_once", "scenarios::scan_and_updates", LONG),
+    TREE.bug("index_child_not_tied", "insert_and_reused_leaf", LONG),
     CSB.bug("csb_shift_without_version", "shift_and_readers", LONG),
     CSB.bug("csb_group_split_wrong_order", "group_split_and_readers", LONG),
     CSB.bug("csb_compaction_skipped", "compaction_and_readers", LONG),
