@@ -26,11 +26,8 @@ use crate::db::engine::create_tree;
 use crate::db::meta::{self, Found, Meta};
 use crate::db::options::Builder;
 use crate::error::{Error, Result};
-use crate::leaf::Limits;
 use crate::log::{Durability, Incarnation, Log, LogOptions, LogReader, repair_tail};
-use crate::pool::{
-    Cleaner, Directory, DirectoryEntry as Entry, Loaded, PageEntry, Pool, PoolOptions, rebuild,
-};
+use crate::pool::{ByPage, Directory, DirectoryEntry as Entry, Loaded, PageEntry, Pools, rebuild};
 use crate::tree::{Core, Tree};
 use crate::txn::{Txn, Txns, restore_prepared, roll_back};
 use crate::waits::Meter;
@@ -42,9 +39,6 @@ use leaves::Leaves;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// The least number of frames a database runs with, however small a cache was asked for.
-const FRAMES_MIN: usize = 64;
 
 /// A running core, and what it found.
 pub(crate) struct Recovered {
@@ -88,7 +82,7 @@ fn create(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
     }
     let directory = Arc::new(Directory::create(vfs.clone())?);
     let core = start(vfs, options, &meta, &directory, Lsn::ZERO, &Loaded::default())?;
-    let catalog = create_tree(&core, CATALOG, String::new(), Index::default())?;
+    let catalog = create_tree(&core, core.pools.own(), CATALOG, String::new(), Index::default())?;
     core.log.commit(core.log.reserved(), Durability::Sync)?;
     if !options.backup {
         meta::finish_creation(&**vfs)?;
@@ -126,8 +120,11 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
             redo::run(&core, reader, end, &known, &mut leaves, &mut analysis, options.redo_threads)?;
     }
 
-    for (page, after) in leaves.dead().filter(|(page, _)| core.pool.exists(*page)) {
-        core.pool.free_page(page, after);
+    for (page, after) in leaves.dead() {
+        let pool = core.pools.of_page(page)?;
+        if pool.exists(page) {
+            pool.free_page(page, after);
+        }
     }
     let next_id = leaves.highest_table().0.max(FIRST.0 - 1) + 1;
     let trees = open_trees(&core, leaves)?;
@@ -211,16 +208,13 @@ fn ensure_log_reaches(pages: &[PageEntry], end: Lsn) -> Result<()> {
 }
 
 /// Page LSNs by page id, as the directory knows them.
-fn page_lsns(pages: &[PageEntry]) -> Vec<Lsn> {
-    let highest = pages.last().map_or(0, |page| page.pid.0 as usize);
-    let mut lsns = vec![Lsn::ZERO; highest + 1];
-    for page in pages {
-        lsns[page.pid.0 as usize] = page.lsn;
-    }
+fn page_lsns(pages: &[PageEntry]) -> ByPage<Lsn> {
+    let mut lsns = ByPage::default();
+    pages.iter().for_each(|page| lsns.set(page.pid, page.lsn));
     lsns
 }
 
-/// Starts a new incarnation of the log after `end`, and the pool over it.
+/// Starts a new incarnation of the log after `end`, and the pools over it.
 fn start(
     vfs: &Arc<dyn Vfs>,
     options: &Builder,
@@ -233,18 +227,14 @@ fn start(
     let incarnations = loaded.incarnations.iter().copied().chain([incarnation]).collect();
     directory.append(&[Entry::Incarnation(incarnation)])?;
     let log = Arc::new(Log::open(vfs.clone(), log_options(meta), incarnation)?);
-    let pool_options =
-        PoolOptions::new(meta.leaf_bytes, options.cache_bytes.max(FRAMES_MIN * meta.leaf_bytes));
-    let pool = Arc::new(Pool::open(&**vfs, &pool_options, log.clone(), directory.clone(), &loaded.pages)?);
-    let cleaner = Cleaner::start(pool.clone()).map_err(|e| Error::io("starting the cleaner's thread", &e))?;
-    let limits = Limits::for_page(meta.leaf_bytes);
+    let (own_bytes, cache_bytes) = (meta.leaf_bytes, options.cache_bytes);
+    let pools =
+        Pools::open(vfs.clone(), log.clone(), directory.clone(), own_bytes, cache_bytes, &loaded.pages)?;
     Ok(Arc::new(Core {
-        _cleaner: cleaner,
-        pool,
+        pools,
         log,
         incarnations,
         txns: Txns::new(),
-        limits,
         blob_ids: Mutex::new(()),
         latch_waits: Meter::default(),
         splits: AtomicU64::new(0),
@@ -258,20 +248,24 @@ fn log_options(meta: &Meta) -> LogOptions {
 
 /// Builds each table's index, the catalog's first; frees the leaves of tables that do not exist.
 fn open_trees(core: &Arc<Core>, mut leaves: Leaves) -> Result<Vec<Arc<Tree>>> {
-    let catalog = leaves.take_index(CATALOG, "", Index::default())?;
-    let mut trees = vec![Arc::new(Tree::new(core.clone(), CATALOG, String::new(), catalog))];
+    let open = |id, name, (first, index)| {
+        let pool = core.pools.of_page(first)?;
+        Ok::<_, Error>(Tree::new(core.clone(), pool.clone(), id, name, index))
+    };
+    let catalog = open(CATALOG, String::new(), leaves.take_index(CATALOG, "", Index::default())?)?;
+    let mut trees = vec![Arc::new(catalog)];
     for (name, row) in catalog::read(&trees[0])? {
         let index = leaves.take_index(row.id, &name, row.index)?;
-        let tree = Tree::new(core.clone(), row.id, name, index);
+        let tree = open(row.id, name, index)?;
         if let Some(id) = row.chunks {
-            let index = leaves.take_index(id, &tree.name, Index::default())?;
+            let (_, index) = leaves.take_index(id, &tree.name, Index::default())?;
             let chunks = Tree::of_chunks(core.clone(), id, &tree.name, index);
             tree.chunks.get_or_init(|| Arc::new(chunks));
         }
         trees.push(Arc::new(tree));
     }
     for page in leaves.remaining() {
-        core.pool.free_page(page, Lsn::ZERO);
+        core.pools.of_page(page)?.free_page(page, Lsn::ZERO);
     }
     Ok(trees)
 }

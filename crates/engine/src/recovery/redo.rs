@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::leaf::Change;
 use crate::log::LogReader;
 use crate::page::Page;
+use crate::pool::{ByPage, Pool};
 use crate::recovery::analysis::Analysis;
 use crate::recovery::leaves::Leaves;
 use crate::tree::Core;
@@ -50,7 +51,7 @@ pub(super) fn run(
     core: &Core,
     reader: LogReader,
     end: Lsn,
-    known: &[Lsn],
+    known: &ByPage<Lsn>,
     leaves: &mut Leaves,
     analysis: &mut Analysis,
     threads: usize,
@@ -75,7 +76,7 @@ pub(super) fn run(
 fn hand_out(
     mut reader: LogReader,
     end: Lsn,
-    known: &[Lsn],
+    known: &ByPage<Lsn>,
     leaves: &mut Leaves,
     analysis: &mut Analysis,
     senders: Vec<SyncSender<Batch>>,
@@ -93,7 +94,7 @@ fn hand_out(
         leaves.apply(change, record.end);
         let (first, second) = change.pages();
         for page in std::iter::once(first).chain(second) {
-            if known.get(page.0 as usize).is_some_and(|lsn| *lsn >= record.end) {
+            if known.get(page).is_some_and(|lsn| *lsn >= record.end) {
                 continue; // D1
             }
             let worker = page.0 as usize % senders.len();
@@ -132,9 +133,10 @@ fn decode(body: &[u8], at: Lsn) -> Result<Record<'_>> {
 
 /// Applies one record to one page, if the page is older.
 fn apply(core: &Core, change: &Change<'_>, record: &Queued) -> Result<()> {
+    let pool = core.pools.of_page(record.page)?;
     loop {
-        let Some(at) = core.pool.page(record.page)? else {
-            return if change.creates(record.page) { create(core, change, record) } else { Ok(()) }; // D2
+        let Some(at) = pool.page(record.page)? else {
+            return if change.creates(record.page) { create(pool, change, record) } else { Ok(()) }; // D2
         };
         let _latch = at.page.latch().exclusive();
         if at.page.id() != record.page {
@@ -143,17 +145,17 @@ fn apply(core: &Core, change: &Change<'_>, record: &Queued) -> Result<()> {
         if at.page.lsn() >= record.end {
             return Ok(());
         }
-        core.pool.before_redo(at.frame, record.start);
+        pool.before_redo(at.frame, record.start);
         return redo(change, at.page, record);
     }
 }
 
 /// Makes the page that the record begins with.
-fn create(core: &Core, change: &Change<'_>, record: &Queued) -> Result<()> {
-    let fresh = core.pool.allocate_for_redo(record.page)?;
+fn create(pool: &Pool, change: &Change<'_>, record: &Queued) -> Result<()> {
+    let fresh = pool.allocate_for_redo(record.page)?;
     let fresh = fresh.expect("only this worker makes the page, and it was not there");
     let _latch = fresh.page().latch().exclusive();
-    core.pool.before_redo(fresh.frame_page().frame, record.start);
+    pool.before_redo(fresh.frame_page().frame, record.start);
     // What the frame held before is not this page.
     fresh.page().set_lsn(Lsn::ZERO);
     redo(change, fresh.page(), record)?;
