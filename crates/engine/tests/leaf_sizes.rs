@@ -426,7 +426,7 @@ fn events(seed: u64) -> u64 {
 fn every_crash_point_recovers() {
     let seed = env("FORESHORE_SEED", 1);
     let events = events(seed);
-    let step = events.div_ceil(env("FORESHORE_ROUNDS", 250)) as usize;
+    let step = events.div_ceil(env("FORESHORE_ROUNDS", 160)) as usize;
     for at in (1..=events).step_by(step) {
         crash(seed, at, Crash::PowerLoss, None);
         crash(seed, at, Crash::ProcessKill, None);
@@ -439,7 +439,7 @@ fn every_crash_point_recovers() {
 fn crashes_during_recovery_recover() {
     let seed = env("FORESHORE_SEED", 1);
     let (events, mut rng) = (events(seed) as usize, Rng(seed));
-    for round in 0..env("FORESHORE_ROUNDS", 250) {
+    for round in 0..env("FORESHORE_ROUNDS", 160) {
         let kind = [Crash::ProcessKill, Crash::PowerLoss][round as usize % 2];
         crash(seed, rng.below(events) as u64 + 1, kind, Some(rng.below(30) as u64 + 1));
     }

@@ -147,7 +147,7 @@ impl Engine {
     /// The pool for a new table with leaves of this size.
     fn pool_for(&self, leaf_bytes: Option<usize>) -> Result<&Arc<Pool>> {
         let Some(leaf_bytes) = leaf_bytes else { return Ok(self.core.pools.own()) };
-        let ring_bytes = self.meta()?.ring_bytes;
+        let ring_bytes = self.core.log.ring_bytes();
         if !ring_suits(ring_bytes, leaf_bytes) {
             return Err(Error::Argument(format!(
                 "leaf_bytes can be {} at most: the database was made with ring_bytes {ring_bytes}, which must be 16 times as much; \

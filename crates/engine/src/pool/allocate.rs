@@ -47,7 +47,7 @@ impl PageIds {
         }
         if self.next.0 - self.base.0 == PAGES_MAX {
             return Err(Error::Full {
-                what: "one more page: the database has all of their size that it can number".into(),
+                what: "one more page: there are as many of this size as can be numbered".into(),
             });
         }
         let pid = self.next;

@@ -63,18 +63,17 @@ impl Pools {
         let with_file = SizeClass::on_disk(&*vfs)?;
         let running = std::array::from_fn(|_| OnceLock::new());
         let pools = Self { running, making: Mutex::new(()), vfs, wal, directory, own_bytes, cache_bytes };
-        let of_class = |class| {
+        let pages_of = |class| {
             let from = pages.partition_point(|page| SizeClass::of(page.pid) < Some(class));
             let to = pages.partition_point(|page| SizeClass::of(page.pid) <= Some(class));
-            (class, &pages[from..to])
+            &pages[from..to]
         };
-        let in_use =
-            |(class, pages): &(SizeClass, &[PageEntry])| with_file.contains(class) || !pages.is_empty();
-        let classes: Vec<_> = SizeClass::all().map(of_class).filter(in_use).collect();
-        let on_disk = |(class, pages): &(SizeClass, &[PageEntry])| pages.len() * class.bytes(own_bytes);
-        let shares = divide(cache_bytes, &classes.iter().map(on_disk).collect::<Vec<_>>());
-        for ((class, pages), share) in classes.iter().zip(shares) {
-            pools.start(*class, share, pages)?;
+        let in_use = |class: &SizeClass| with_file.contains(class) || !pages_of(*class).is_empty();
+        let classes: Vec<_> = SizeClass::all().filter(in_use).collect();
+        let on_disk =
+            classes.iter().map(|class| pages_of(*class).len() * class.bytes(own_bytes)).collect::<Vec<_>>();
+        for (class, share) in classes.into_iter().zip(divide(cache_bytes, &on_disk)) {
+            pools.start(class, share, pages_of(class))?;
         }
         Ok(pools)
     }

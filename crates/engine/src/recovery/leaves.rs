@@ -91,3 +91,31 @@ impl Leaves {
         self.low_fences.keys().copied().collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foreshore_base::SlotId;
+
+    const TABLE: TableId = TableId(20);
+
+    fn page(class: SizeClass, low_key: &[u8]) -> PageEntry {
+        let pid = PageId(class.base().0 + 1);
+        PageEntry { pid, slot: SlotId(0), lsn: Lsn(0), table: TABLE, low_key: low_key.to_vec() }
+    }
+
+    #[test]
+    fn a_table_has_leaves_of_one_size() {
+        let other = SizeClass::of_bytes(16384, 8192);
+        let first = page(other, b"");
+        let take = |pages: &[PageEntry]| {
+            Leaves::from_directory(pages).take_index(TABLE, "t", Index::default()).map(|(page, _)| page)
+        };
+        assert_eq!(take(std::slice::from_ref(&first)).unwrap(), first.pid);
+        let refused = take(&[page(SizeClass::OWN, b"m"), first]);
+        assert!(
+            matches!(&refused, Err(Error::Corrupt { detail, .. }) if detail.contains("different sizes")),
+            "{refused:?}"
+        );
+    }
+}
