@@ -151,7 +151,7 @@ impl Engine {
         if !ring_suits(ring_bytes, leaf_bytes) {
             return Err(Error::Argument(format!(
                 "leaf_bytes can be {} at most: the database was made with ring_bytes {ring_bytes}, which must be 16 times as much; \
-                 to have larger leaves, dump it and restore into one made with a larger ring",
+                 to have larger leaves, copy the rows into a database made with more",
                 ring_bytes / 16
             )));
         }

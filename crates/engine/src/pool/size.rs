@@ -81,7 +81,7 @@ impl SizeClass {
 }
 
 /// The place of a page among those of its class.
-pub(super) fn number(pid: PageId) -> usize {
+fn number(pid: PageId) -> usize {
     (pid.0 % PAGES_MAX) as usize
 }
 
