@@ -59,6 +59,11 @@ impl ByteTable {
         self.tree.index_kind()
     }
 
+    /// Bytes of its leaves.
+    pub fn leaf_bytes(&self) -> usize {
+        self.tree.leaf_bytes()
+    }
+
     /// The same table through a handle whose writes wait for `durability`.
     pub fn with_durability(&self, durability: Durability) -> Self {
         Self { durability, ..self.clone() }

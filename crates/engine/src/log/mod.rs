@@ -308,6 +308,11 @@ impl Log {
         self.shared.segments.truncate(redo_lsn.min(self.durable()))
     }
 
+    /// Bytes of its buffer.
+    pub fn ring_bytes(&self) -> usize {
+        self.shared.options.ring_bytes
+    }
+
     /// Counts since the log was opened. Cheap.
     pub fn stats(&self) -> LogStats {
         let counts = &self.shared.flights.counts;

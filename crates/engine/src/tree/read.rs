@@ -68,7 +68,7 @@ impl Tree {
         let name = self.core.txns.keys.name(self.id, key);
         self.core.txns.keys.prefetch(name);
         let start = self.seek(key)?;
-        self.core.pool.prefetch(start);
+        self.pool.prefetch(start);
         txn.lock_name(self, name, Some(key), mode, false)?;
         Ok((start, name))
     }
@@ -142,7 +142,7 @@ impl Tree {
         for group in keys.chunks(GROUP) {
             for (start, key) in starts.iter_mut().zip(group) {
                 *start = self.seek(key.as_ref())?;
-                self.core.pool.prefetch(*start);
+                self.pool.prefetch(*start);
             }
             for (start, key) in starts.iter().zip(group) {
                 if visit(*start, key.as_ref())?.is_break() {

@@ -97,7 +97,7 @@ impl Tree {
                 Attempt::Large => return Ok(None),
                 Attempt::Full => self.split(key, intent.value().len())?,
                 Attempt::Gap(name) => txn.wait_for_gap(self, name)?,
-                Attempt::Absent(page) => _ = self.core.pool.page(page)?,
+                Attempt::Absent(page) => _ = self.pool.page(page)?,
             }
         }
     }
@@ -185,7 +185,7 @@ impl Tree {
         Record::Write { owner: txn.owner, previous: txn.last, first, old: replaced, change }
             .encode(&mut txn.body);
         let Latched { at, latch } = leaf;
-        self.core.pool.before_change(at.frame);
+        self.pool.before_change(at.frame);
         let reservation = self.core.log.reserve(txn.body.len());
         let written = match change {
             Change::Patch { kept, old, new, .. } if old.len() == new.len() => {
@@ -282,7 +282,7 @@ impl Tree {
             let version = self.version_before(txn, key, first, ghost);
             let record = Record::Compensation { owner: txn.owner, undo_next, first, change: undoing };
             let Latched { at, latch } = leaf;
-            self.core.pool.before_change(at.frame);
+            self.pool.before_change(at.frame);
             let reservation = self.core.log.reserve(record.encoded_len());
             let written = place.write(page, key, &value, version.0);
             page.set_lsn(reservation.end());
