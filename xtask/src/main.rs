@@ -1,10 +1,11 @@
-//! Project chores: `cargo xtask ci | tidy | seeded | torture | stages | python`.
+//! Project chores: `cargo xtask ci | tidy | seeded | torture | stages | python | redis`.
 //!
 //! A chore is a table of [`step::Step`]s: each prints the command that repeats it, so that a red step is one paste away.
 
 mod ci;
 mod links;
 mod python;
+mod redis;
 mod seeded;
 mod sources;
 mod stages;
@@ -45,6 +46,8 @@ enum Chore {
     Stages,
     /// Build the Python package in an environment of its own, and run its tests
     Python,
+    /// Measure `foreshore serve` beside Redis, by turns
+    Redis(redis::Options),
 }
 
 fn main() -> ExitCode {
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Chore::Torture(options) => torture::run(&options),
         Chore::Stages => stages::run(),
         Chore::Python => python::run(),
+        Chore::Redis(options) => redis::run(&options),
     };
     match all_well {
         Ok(true) => ExitCode::SUCCESS,

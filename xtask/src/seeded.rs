@@ -33,6 +33,7 @@ const BUGS: &[Bug] = &[
     TREE.bug("index_early_unlatch", "scenarios::split_and_reader", LONG),
     TREE.bug("index_root_order", "scenarios::new_root_and_descent", LONG),
     TREE.bug("index_reclaim_at_once", "scenarios::scan_and_updates", LONG),
+    TREE.bug("index_child_not_tied", "insert_and_reused_leaf", LONG),
     CSB.bug("csb_shift_without_version", "shift_and_readers", LONG),
     CSB.bug("csb_group_split_wrong_order", "group_split_and_readers", LONG),
     CSB.bug("csb_compaction_skipped", "compaction_and_readers", LONG),
@@ -98,6 +99,7 @@ const BUGS: &[Bug] = &[
     LARGE.bug("blob_replaced_unmarked", "behaves_like_a_map", LONG),
     LARGE.bug("blob_reaped_early", "snapshots_keep_what_they_see", LONG),
     LARGE.bug("blob_reaped_for_another", "a_mark_taken_back_is_not_the_next_one", LONG),
+    LEAF_SIZES.bug("leaf_file_name_not_durable", "every_crash_point_recovers", LONG),
     BACKUP.bug("backup_named_early", "a_crash_of_the_target_leaves_nothing_that_passes_for_complete", LONG),
     POWER.bug("serve_reply_before_sync", "no_power_failure_takes_what_was_acknowledged", LONG),
     SERVED.bug("serve_watch_forgets", "watch_sees_what_was_read_in_between", LONG),
@@ -129,6 +131,7 @@ const DEMO: Build = Build { checker: "", test_args: "-p foreshore-cli --test dem
 const HISTORIES: Build = Build { checker: "", test_args: "-p foreshore --test serializable" };
 const HISTORY_CRASHES: Build = Build { checker: "", test_args: "-p foreshore --test serializable_crash" };
 const LARGE: Build = Build { checker: "", test_args: "-p foreshore --test large" };
+const LEAF_SIZES: Build = Build { checker: "", test_args: "-p foreshore --test leaf_sizes" };
 const BACKUP: Build = Build { checker: "", test_args: "-p foreshore --test backup" };
 const POWER: Build = Build { checker: "", test_args: "-p foreshore-server --test power" };
 const SERVED: Build = Build { checker: "", test_args: "-p foreshore-server --test transactions" };

@@ -59,6 +59,7 @@ mod reclaim;
 mod search;
 mod tree;
 mod trie;
+mod vector;
 mod wide;
 
 pub use calibrate::{Favour, NodeKeys, Profile};

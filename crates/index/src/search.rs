@@ -2,7 +2,8 @@
 //!
 //! Why: a descent is a chain of cache misses with a search between two of them. A branchy binary search mispredicts
 //! half of its branches; a linear one reads everything. The hybrid below selects the cache line without a branch, by
-//! the last key of each line, and then counts inside that line, also without a branch.
+//! the last key of each line, and then counts inside that line, also without a branch: by vectors where the processor
+//! has them ([`vector`]).
 //! Source: Chen et al.'s prefetching B+-trees for the line as unit; `select_unpredictable` keeps the compiler from
 //! turning selections back into branches.
 //!
@@ -12,6 +13,7 @@
 //! - S2: cells are read by relaxed atomic loads: they may change meanwhile, and the result may be any number up to
 //!   the length. The caller validates before it believes it.
 
+use crate::vector;
 use foreshore_base::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::hint::select_unpredictable;
 
@@ -32,6 +34,11 @@ pub trait Lane: Copy + Ord + std::fmt::Debug + Send + Sync + 'static {
     fn after(self) -> Option<Self>;
     /// Where `self` is between two images, 0 to 1, about. A guess if they are no bounds of it.
     fn share(self, low: Self, high: Self) -> f32;
+    /// The number of cells of a whole line whose image is not above `key`.
+    #[inline(always)]
+    fn count_in_line(line: &[Self::Cell], key: Self) -> usize {
+        count_one_by_one::<Self>(line, key)
+    }
     /// A cell with this image.
     fn cell(self) -> Self::Cell;
     /// Reads a cell.
@@ -41,7 +48,7 @@ pub trait Lane: Copy + Ord + std::fmt::Debug + Send + Sync + 'static {
 }
 
 macro_rules! lane {
-    ($int:ty, $cell:ty) => {
+    ($int:ty, $cell:ty, $count:path) => {
         impl Lane for $int {
             type Cell = $cell;
             const PER_LINE: usize = 64 / size_of::<$int>();
@@ -66,6 +73,12 @@ macro_rules! lane {
             }
 
             #[inline(always)]
+            fn count_in_line(line: &[$cell], key: Self) -> usize {
+                let line: &[$cell; Self::PER_LINE] = line.try_into().expect("a whole line");
+                $count(line, key).unwrap_or_else(|| count_one_by_one::<Self>(line, key))
+            }
+
+            #[inline(always)]
             fn cell(self) -> $cell {
                 <$cell>::new(self)
             }
@@ -83,8 +96,8 @@ macro_rules! lane {
     };
 }
 
-lane!(u64, AtomicU64);
-lane!(u32, AtomicU32);
+lane!(u64, AtomicU64, vector::count_u64);
+lane!(u32, AtomicU32, vector::count_u32);
 
 /// The number of cells whose image is not above `key` (S1, S2).
 #[inline(always)]
@@ -114,6 +127,11 @@ pub(crate) fn rank_in_run<L: Lane>(cells: &[L::Cell], key: L) -> usize {
 /// The same by looking at every cell: best within a line.
 #[inline(always)]
 pub(crate) fn count_at_most<L: Lane>(cells: &[L::Cell], key: L) -> usize {
+    if cells.len() == L::PER_LINE { L::count_in_line(cells, key) } else { count_one_by_one::<L>(cells, key) }
+}
+
+#[inline(always)]
+fn count_one_by_one<L: Lane>(cells: &[L::Cell], key: L) -> usize {
     cells.iter().map(|cell| usize::from(L::load(cell) <= key)).sum()
 }
 
@@ -127,6 +145,24 @@ mod tests {
     }
 
     proptest! {
+        /// A line counted at once is a line counted one by one, up to both ends of the type.
+        #[test]
+        fn a_line_is_its_cells(
+            wide in proptest::array::uniform8(prop_oneof![Just(0), Just(1 << 63), Just(u64::MAX), any::<u64>()]),
+            narrow in proptest::array::uniform16(prop_oneof![Just(0), Just(1 << 31), Just(u32::MAX), any::<u32>()]),
+            which in 0usize..8,
+        ) {
+            let (wide_cells, narrow_cells) = (wide.map(AtomicU64::new), narrow.map(AtomicU32::new));
+            for key in [wide[which], 0, u64::MAX] {
+                let expected = count_one_by_one::<u64>(&wide_cells, key);
+                prop_assert_eq!(u64::count_in_line(&wide_cells, key), expected);
+            }
+            for key in [narrow[which], 0, u32::MAX] {
+                let expected = count_one_by_one::<u32>(&narrow_cells, key);
+                prop_assert_eq!(u32::count_in_line(&narrow_cells, key), expected);
+            }
+        }
+
         /// Whatever the fill and the shape, the rank is that of a plain count.
         #[test]
         fn rank_is_a_count(mut keys in proptest::collection::vec(0u64..200, 0..64), key in 0u64..200) {

@@ -79,6 +79,26 @@ fn long_keys_and_removal() {
     });
 }
 
+/// A leaf dies and is used again further right between an insert's look at its parent and at itself: the insert goes
+/// where the key belongs.
+#[test]
+fn insert_and_reused_leaf() {
+    explore(|| {
+        let map = ints((1..=12).map(|k| k * 10));
+        together(
+            &map,
+            vec![
+                Box::new(|m| assert_eq!(m.insert(45, 45), None)),
+                Box::new(|m| {
+                    [40, 50, 60].into_iter().for_each(|k| assert_eq!(m.remove(k), Some(k)));
+                    [125, 126, 127].into_iter().for_each(|k| assert_eq!(m.insert(k, k), None));
+                }),
+            ],
+        );
+        assert_eq!(map.get(45), Some(45));
+    });
+}
+
 /// A group of descents meets splits, a new root and a dying leaf; each of its keys is found.
 #[test]
 fn batch_of_lookups_and_updates() {

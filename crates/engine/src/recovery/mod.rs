@@ -28,11 +28,8 @@ use crate::db::engine::create_tree;
 use crate::db::meta::{self, Found, Meta};
 use crate::db::options::Builder;
 use crate::error::{Error, Result};
-use crate::leaf::Limits;
 use crate::log::{Durability, Incarnation, Log, LogOptions};
-use crate::pool::{
-    Cleaner, Directory, DirectoryEntry as Entry, Loaded, PageEntry, Pool, PoolOptions, Wal, rebuild,
-};
+use crate::pool::{Directory, DirectoryEntry as Entry, Loaded, PageEntry, Pools, Wal, rebuild};
 use crate::tree::{Core, Tree};
 use crate::txn::{Txn, Txns, restore_prepared, roll_back};
 use crate::waits::Meter;
@@ -46,9 +43,6 @@ use redo::{Redone, StoredLog};
 use stand_in::StandIn;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// The least number of frames a database runs with, however small a cache was asked for.
-const FRAMES_MIN: usize = 64;
 
 /// A running core, and what it found.
 pub(crate) struct Recovered {
@@ -93,9 +87,9 @@ fn create(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
     let directory = Arc::new(Directory::create(vfs.clone())?);
     let incarnation = Incarnation::after(Lsn::ZERO);
     let log = start_log(vfs, &meta, &directory, incarnation)?;
-    let pool = open_pool(vfs, options, &meta, &directory, &[], log.clone())?;
-    let core = Arc::new(core(pool, log, vec![incarnation]));
-    let catalog = create_tree(&core, CATALOG, String::new(), Index::default())?;
+    let pools = open_pools(vfs, options, &meta, &directory, &[], log.clone())?;
+    let core = Arc::new(core(pools, log, vec![incarnation]));
+    let catalog = create_tree(&core, core.pools.own(), CATALOG, String::new(), Index::default())?;
     core.log.commit(core.log.reserved(), Durability::Sync)?;
     if !options.backup {
         meta::finish_creation(&**vfs)?;
@@ -117,12 +111,12 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
     let (directory, Loaded { pages, redo_lsn, incarnations }) = open_directory(vfs, options, meta)?;
     let salvaged = incarnations.is_empty(); // without the directory, the log cannot be read
     let stand_in = Arc::new(StandIn::default());
-    let pool = open_pool(vfs, options, meta, &directory, &pages, stand_in.clone())?;
+    let pools = open_pools(vfs, options, meta, &directory, &pages, stand_in.clone())?;
     let Redone { end, records: redo_records, leaves, analysis } = match salvaged {
         true => Redone::nothing(&pages, redo_lsn),
         false => {
             let log = StoredLog { vfs, options: log_options(meta), incarnations: &incarnations };
-            redo::run(&pool.0, &stand_in, &log, redo_lsn, &pages, options)?
+            redo::run(&pools, &stand_in, &log, redo_lsn, &pages, options)?
         }
     };
     ensure_log_reaches(&pages, end)?;
@@ -130,10 +124,13 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
     let incarnation = Incarnation::after(end);
     let log = start_log(vfs, meta, &directory, incarnation)?;
     stand_in.hand_over(&log)?;
-    let core = Arc::new(core(pool, log, [incarnations, vec![incarnation]].concat()));
+    let core = Arc::new(core(pools, log, [incarnations, vec![incarnation]].concat()));
 
-    for (page, after) in leaves.dead().filter(|(page, _)| core.pool.exists(*page)) {
-        core.pool.free_page(page, after);
+    for (page, after) in leaves.dead() {
+        let pool = core.pools.of_page(page)?;
+        if pool.exists(page) {
+            pool.free_page(page, after);
+        }
     }
     let next_id = leaves.highest_table().0.max(FIRST.0 - 1) + 1;
     let trees = open_trees(&core, leaves)?;
@@ -227,27 +224,21 @@ fn start_log(
     Ok(Arc::new(Log::open(vfs.clone(), log_options(meta), incarnation)?))
 }
 
-/// The pool over `pages`, and its cleaner.
-fn open_pool(
+/// The pools over `pages`.
+fn open_pools(
     vfs: &Arc<dyn Vfs>,
     options: &Builder,
     meta: &Meta,
     directory: &Arc<Directory>,
     pages: &[PageEntry],
     wal: Arc<dyn Wal>,
-) -> Result<(Arc<Pool>, Cleaner)> {
-    let cache_bytes = options.cache_bytes.max(FRAMES_MIN * meta.leaf_bytes);
-    let pool_options = PoolOptions::new(meta.leaf_bytes, cache_bytes);
-    let pool = Arc::new(Pool::open(&**vfs, &pool_options, wal, directory.clone(), pages)?);
-    let cleaner = Cleaner::start(pool.clone()).map_err(|e| Error::io("starting the cleaner's thread", &e))?;
-    Ok((pool, cleaner))
+) -> Result<Pools> {
+    Pools::open(vfs.clone(), wal, directory.clone(), meta.leaf_bytes, options.cache_bytes, pages)
 }
 
-fn core((pool, cleaner): (Arc<Pool>, Cleaner), log: Arc<Log>, incarnations: Vec<Incarnation>) -> Core {
+fn core(pools: Pools, log: Arc<Log>, incarnations: Vec<Incarnation>) -> Core {
     Core {
-        limits: Limits::for_page(pool.page_bytes()),
-        _cleaner: cleaner,
-        pool,
+        pools,
         log,
         incarnations,
         txns: Txns::new(),
@@ -264,20 +255,24 @@ fn log_options(meta: &Meta) -> LogOptions {
 
 /// Builds each table's index, the catalog's first; frees the leaves of tables that do not exist.
 fn open_trees(core: &Arc<Core>, mut leaves: Leaves) -> Result<Vec<Arc<Tree>>> {
-    let catalog = leaves.take_index(CATALOG, "", Index::default())?;
-    let mut trees = vec![Arc::new(Tree::new(core.clone(), CATALOG, String::new(), catalog))];
+    let open = |id, name, (first, index)| {
+        let pool = core.pools.of_page(first)?;
+        Ok::<_, Error>(Tree::new(core.clone(), pool.clone(), id, name, index))
+    };
+    let catalog = open(CATALOG, String::new(), leaves.take_index(CATALOG, "", Index::default())?)?;
+    let mut trees = vec![Arc::new(catalog)];
     for (name, row) in catalog::read(&trees[0])? {
         let index = leaves.take_index(row.id, &name, row.index)?;
-        let tree = Tree::new(core.clone(), row.id, name, index);
+        let tree = open(row.id, name, index)?;
         if let Some(id) = row.chunks {
-            let index = leaves.take_index(id, &tree.name, Index::default())?;
+            let (_, index) = leaves.take_index(id, &tree.name, Index::default())?;
             let chunks = Tree::of_chunks(core.clone(), id, &tree.name, index);
             tree.chunks.get_or_init(|| Arc::new(chunks));
         }
         trees.push(Arc::new(tree));
     }
     for page in leaves.remaining() {
-        core.pool.free_page(page, Lsn::ZERO);
+        core.pools.of_page(page)?.free_page(page, Lsn::ZERO);
     }
     Ok(trees)
 }

@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::leaf::{self, Change};
 use crate::log::{self, Incarnation, LogOptions, LogReader, repair_tail};
 use crate::page::{HEADER_BYTES, Page};
-use crate::pool::{FramePage, PageEntry, Pool};
+use crate::pool::{ByPage, FramePage, PageEntry, Pool, Pools};
 use crate::recovery::analysis::Analysis;
 use crate::recovery::leaves::Leaves;
 use crate::recovery::stand_in::StandIn;
@@ -81,7 +81,7 @@ impl StoredLog<'_> {
 /// Redoes everything from `from` on, makes the log durable up to its end, and finds out which leaves there are and which
 /// transactions have not ended.
 pub(super) fn run(
-    pool: &Pool,
+    pools: &Pools,
     stand_in: &StandIn,
     log: &StoredLog<'_>,
     from: Lsn,
@@ -93,7 +93,7 @@ pub(super) fn run(
         let start_worker = |_| {
             let (batches, receiver) = sync_channel(BATCHES_QUEUED);
             let hand = Hand { batches, batch_bytes, next: Batch::default() };
-            (hand, scope.spawn(move || apply_all(pool, receiver)))
+            (hand, scope.spawn(move || apply_all(pools, receiver)))
         };
         let (hands, workers): (Vec<_>, Vec<_>) = (0..options.redo_threads).map(start_worker).unzip();
         let redone = Redone::nothing(pages, from);
@@ -106,18 +106,15 @@ pub(super) fn run(
 }
 
 /// Page LSNs by page id, as the directory knows them.
-fn page_lsns(pages: &[PageEntry]) -> Vec<Lsn> {
-    let highest = pages.last().map_or(0, |page| page.pid.0 as usize);
-    let mut lsns = vec![Lsn::ZERO; highest + 1];
-    for page in pages {
-        lsns[page.pid.0 as usize] = page.lsn;
-    }
+fn page_lsns(pages: &[PageEntry]) -> ByPage<Lsn> {
+    let mut lsns = ByPage::default();
+    pages.iter().for_each(|page| lsns.set(page.pid, page.lsn));
     lsns
 }
 
 /// The reader's side.
 struct HandOut {
-    known: Vec<Lsn>,
+    known: ByPage<Lsn>,
     hands: Vec<Hand>,
     redone: Redone,
 }
@@ -163,7 +160,7 @@ impl HandOut {
         leaves.apply(change, record.end);
         let (first, second) = change.pages();
         for page in std::iter::once(first).chain(second) {
-            if self.known.get(page.0 as usize).is_some_and(|lsn| *lsn >= record.end) {
+            if self.known.get(page).is_some_and(|lsn| *lsn >= record.end) {
                 continue; // D1
             }
             let worker = page.0 as usize % self.hands.len();
@@ -223,13 +220,13 @@ impl Hand {
     }
 }
 
-fn apply_all(pool: &Pool, batches: Receiver<Batch>) -> Result<()> {
-    batches.into_iter().try_for_each(|batch| apply_batch(pool, &batch))
+fn apply_all(pools: &Pools, batches: Receiver<Batch>) -> Result<()> {
+    batches.into_iter().try_for_each(|batch| apply_batch(pools, &batch))
 }
 
-fn apply_batch(pool: &Pool, batch: &Batch) -> Result<()> {
+fn apply_batch(pools: &Pools, batch: &Batch) -> Result<()> {
     let todo =
-        batch.records.iter().map(|record| Todo::new(pool, batch, record)).collect::<Result<Vec<_>>>()?;
+        batch.records.iter().map(|record| Todo::new(pools, batch, record)).collect::<Result<Vec<_>>>()?;
     for (i, next) in todo.iter().enumerate() {
         if let Some(later) = todo.get(i + PAGE_AHEAD) {
             later.prefetch_page();
@@ -237,7 +234,7 @@ fn apply_batch(pool: &Pool, batch: &Batch) -> Result<()> {
         if let Some(later) = todo.get(i + PLACE_AHEAD) {
             later.prefetch_place();
         }
-        apply(pool, next)?;
+        apply(next)?;
     }
     Ok(())
 }
@@ -246,15 +243,17 @@ fn apply_batch(pool: &Pool, batch: &Batch) -> Result<()> {
 struct Todo<'a> {
     record: &'a Queued,
     change: Change<'a>,
+    pool: &'a Pool,
     /// Where its page was when the batch was begun.
     page: Option<FramePage<'a>>,
 }
 
 impl<'a> Todo<'a> {
-    fn new(pool: &'a Pool, batch: &'a Batch, record: &'a Queued) -> Result<Self> {
+    fn new(pools: &'a Pools, batch: &'a Batch, record: &'a Queued) -> Result<Self> {
         let body = decode(&batch.bytes[record.body.clone()], record.start)?;
         let change = *body.change().expect("only changes are handed out");
-        Ok(Self { record, change, page: pool.resident(record.page) })
+        let pool = pools.of_page(record.page)?;
+        Ok(Self { record, change, pool, page: pool.resident(record.page) })
     }
 
     /// Fetches the page's header and fences.
@@ -278,8 +277,8 @@ fn decode(body: &[u8], at: Lsn) -> Result<Record<'_>> {
 }
 
 /// Applies one record to one page, if the page is older.
-fn apply(pool: &Pool, todo: &Todo<'_>) -> Result<()> {
-    let Todo { record, change, page: mut at } = *todo;
+fn apply(todo: &Todo<'_>) -> Result<()> {
+    let Todo { record, change, pool, page: mut at } = *todo;
     loop {
         let Some(FramePage { frame, page }) = at.map_or_else(|| pool.page(record.page), |at| Ok(Some(at)))?
         else {

@@ -15,8 +15,12 @@ use crate::node::{Bias, Node, Place, Seen};
 use crate::reclaim::Pin;
 use foreshore_base::{Optimistic, Restart};
 
-/// Descents side by side: enough to keep a core's dozen outstanding misses busy.
-const GROUP: usize = 16;
+/// Descents side by side: so many that a core's dozen outstanding misses are busy nearly all of the time.
+const GROUP: usize = 32;
+
+/// Levels above the leaves whose nodes may have to be asked for. Those above them are a few in a million keys, and stay in
+/// the caches.
+const COLD_LEVELS: u8 = 2;
 
 /// Entries that went into one leaf: those before `end`, of which so many were new.
 struct Run {
@@ -172,8 +176,10 @@ impl<N: Node> Tree<N> {
     {
         let root = self.root(pin);
         let mut nodes = [root; GROUP];
-        for _ in 0..root.header().level() {
-            (0..len).for_each(|i| nodes[i].approach(key(i)));
+        for level in (1..=root.header().level()).rev() {
+            if level <= COLD_LEVELS {
+                (0..len).for_each(|i| nodes[i].approach(key(i)));
+            }
             for (i, node) in nodes[..len].iter_mut().enumerate() {
                 *node = self.child(node, key(i), pin);
             }

@@ -1,0 +1,154 @@
+//! What a map's nodes come to: filled by ascending keys, given back by queues, taken up again, rebuilt.
+
+use foreshore_index::{CsbByteMap, CsbMap, IntMap, O2Map, OptimisticO2ByteMap};
+
+/// A queue (insert on the right, remove on the left) keeps its size: empty nodes of all levels go.
+#[test]
+fn a_queue_does_not_grow() {
+    let map = IntMap::<u64, 4>::new();
+    for i in 0..50_000u64 {
+        map.insert(i, i);
+        if i >= 100 {
+            assert_eq!(map.remove(i - 100), Some(i - 100));
+        }
+    }
+    map.check().unwrap();
+    let stats = map.stats();
+    assert!(stats.nodes_per_level.iter().sum::<u64>() < 300, "{stats:?}");
+    assert_eq!(map.range(..).count(), 100);
+}
+
+/// Ascending keys fill their nodes.
+#[test]
+fn appends_fill_nodes() {
+    let map = IntMap::<u64>::new();
+    (0..100_000).for_each(|i| _ = map.insert(i, i));
+    map.check().unwrap();
+    assert!(map.bytes() < 100_000 * 18, "{} bytes", map.bytes());
+}
+
+/// The same in a CSB+-tree: holes are used again, and groups that are mostly holes are compacted.
+#[test]
+fn csb_a_queue_does_not_grow() {
+    let map = CsbMap::<u64, 4>::new();
+    for i in 0..50_000u64 {
+        map.insert(i, i);
+        if i >= 100 {
+            assert_eq!(map.remove(i - 100), Some(i - 100));
+        }
+        if i % 1000 == 0 {
+            map.check().unwrap_or_else(|e| panic!("after {i}: {e}"));
+        }
+    }
+    map.check().unwrap();
+    let stats = map.stats();
+    assert!(stats.nodes_per_level.iter().sum::<u64>() < 300, "{stats:?}");
+    assert!(stats.groups_per_level.iter().sum::<u64>() < 150 && stats.compactions > 0, "{stats:?}");
+    assert_eq!(map.range(..).count(), 100);
+}
+
+/// Ascending keys fill the nodes of a CSB+-tree, and its groups.
+#[test]
+fn csb_appends_fill_nodes_and_groups() {
+    let map = CsbMap::<u64>::new();
+    (0..1_000_000).for_each(|i| _ = map.insert(i, i));
+    map.check().unwrap();
+    assert!(map.bytes() < 1_000_000 * 18, "{} bytes", map.bytes());
+}
+
+/// A slot emptied to the right of a full node is filled by its split, and the siblings behind stay where they are.
+#[test]
+fn csb_splits_reuse_empty_nodes() {
+    let map = CsbMap::<u64, 8>::bulk_load((0..64).map(|k| (k * 10, k)), 1.0);
+    assert_eq!(map.stats().nodes_per_level, [8, 1]);
+    (24..32).for_each(|k| assert_eq!(map.remove(k * 10), Some(k)));
+    assert_eq!(map.stats().nodes_per_level, [7, 1]);
+    assert_eq!(map.insert(5, 0), None);
+    map.check().unwrap();
+    let stats = map.stats();
+    assert_eq!((stats.splits, stats.group_splits, stats.shifted), (1, 0, 2), "{stats:?}");
+    assert_eq!((stats.unlinked, &stats.nodes_per_level[..]), (1, &[8, 1][..]), "{stats:?}");
+}
+
+/// A queue in an O2-Tree: blocks merge, and the inner tree shrinks with them.
+#[test]
+fn o2_a_queue_does_not_grow() {
+    let map = O2Map::<u64, 4>::new();
+    for i in 0..50_000u64 {
+        map.insert(i, i);
+        if i >= 100 {
+            assert_eq!(map.remove(i - 100), Some(i - 100));
+        }
+    }
+    map.check().unwrap();
+    let stats = map.stats();
+    assert!(stats.blocks < 60 && stats.height < 12, "{stats:?}");
+    assert_eq!(map.range(..).count(), 100);
+}
+
+/// Ascending keys fill the blocks of an O2-Tree, and its height stays within a red-black tree's bound.
+#[test]
+fn o2_appends_fill_blocks() {
+    let map = O2Map::<u64>::new();
+    (0..200_000).for_each(|i| _ = map.insert(i, i));
+    map.rebalance();
+    map.check().unwrap();
+    let stats = map.stats();
+    assert!(map.bytes() < 200_000 * 19, "{} bytes", map.bytes());
+    assert!(stats.height <= 2 * u64::from((stats.blocks + 1).ilog2()), "{stats:?}");
+}
+
+/// A dump is refused by blocks that it was not made of, and the tree stays as it was.
+#[test]
+fn o2_a_foreign_dump_is_refused() {
+    let mut map = O2Map::<u64, 4>::bulk_load((0..40).map(|k| (k, k)), 1.0);
+    let mut other = O2Map::<u64, 4>::bulk_load((0..80).map(|k| (k, k)), 1.0);
+    let mut shifted = O2Map::<u64, 4>::bulk_load((1..41).map(|k| (k, k)), 1.0);
+    let own = map.dump_inner();
+    for dump in [other.dump_inner(), shifted.dump_inner(), own[1..].to_vec(), own[..5].to_vec(), Vec::new()] {
+        assert!(map.restore_inner(&dump).is_err());
+        map.check().unwrap();
+        assert_eq!(map.dump_inner(), own);
+    }
+}
+
+/// A queue of names: bags burst, and the layers behind are emptied and given back.
+#[test]
+fn a_queue_of_names_does_not_grow() {
+    let name = |i: u64| format!("queue/of/flights/{:06}/departing/{:03}", i / 100, i % 100).into_bytes();
+    let map = OptimisticO2ByteMap::<4, 2>::new();
+    for i in 0..20_000u64 {
+        map.insert(&name(i), i);
+        if i >= 150 {
+            assert_eq!(map.remove(&name(i - 150)), Some(i - 150));
+        }
+    }
+    map.check().unwrap();
+    let stats = map.stats();
+    assert!(stats.closed > 100 && stats.bursts > stats.closed && stats.layers < 10, "{stats:?}");
+    assert_eq!(map.iter().count(), 150);
+    assert_eq!(map.last(), Some(19_999));
+}
+
+#[test]
+#[should_panic(expected = "a key of 1025 bytes: 1024 at most")]
+fn keys_that_are_too_long_are_refused() {
+    CsbByteMap::<4, 2>::new().insert(&[0; 1025], 1);
+}
+
+/// The longest keys, which share all but their last byte: as many layers as there can be.
+#[test]
+fn the_longest_keys_share_their_layers() {
+    let key = |last: u8| [vec![b'x'; 1023], vec![last]].concat();
+    let map = OptimisticO2ByteMap::<4, 2>::new();
+    (0..100).for_each(|last| assert_eq!(map.insert(&key(last), last.into()), None));
+    map.check().unwrap();
+    assert_eq!(
+        (map.get(&key(50)), map.below(&key(50)), map.floor(&[b'y'; 9000])),
+        (Some(50), Some(49), Some(99))
+    );
+    assert!(map.stats().layers > 1024 / 16, "{:?}", map.stats());
+    (0..100).for_each(|last| assert_eq!(map.remove(&key(last)), Some(last.into())));
+    assert_eq!((map.stats().layers, map.last()), (1, None));
+    map.check().unwrap();
+}
