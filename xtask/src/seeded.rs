@@ -59,6 +59,7 @@ const BUGS: &[Bug] = &[
         "pool::directory::tests::acknowledged_batches_survive_every_crash",
         LONG,
     ),
+    REDO.bug("redo_before_durable", "no_page_gets_to_disk_before_its_record", LONG),
     ENGINE.bug("log_ring_not_zeroed", "log::tests::crash::a_reserved_place_is_incomplete_until_filled", LONG),
     TPCC.bug("tpcc_payment_forgets_district", "every_mix_keeps_the_conditions", LONG),
     TPCC.bug("tpcc_delivery_forgets_balance", "every_mix_keeps_the_conditions", LONG),
@@ -125,6 +126,7 @@ const O2_OPTIMISTIC: Build =
 const LAYERS: Build =
     Build { checker: "shuttle", test_args: "--release -p foreshore-index --test shuttle_layers_o2" };
 const ENGINE: Build = Build { checker: "", test_args: "-p foreshore --lib" };
+const REDO: Build = Build { checker: "", test_args: "-p foreshore --test crash_redo" };
 const DEMO: Build = Build { checker: "", test_args: "-p foreshore-cli --test demo" };
 const HISTORIES: Build = Build { checker: "", test_args: "-p foreshore --test serializable" };
 const HISTORY_CRASHES: Build = Build { checker: "", test_args: "-p foreshore --test serializable_crash" };

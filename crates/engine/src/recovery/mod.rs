@@ -116,7 +116,7 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
         true => Redone::nothing(&pages, redo_lsn),
         false => {
             let log = StoredLog { vfs, options: log_options(meta), incarnations: &incarnations };
-            redo::run(&pools, &stand_in, &log, redo_lsn, &pages, options.redo_threads)?
+            redo::run(&pools, &stand_in, &log, redo_lsn, &pages, options)?
         }
     };
     ensure_log_reaches(&pages, end)?;

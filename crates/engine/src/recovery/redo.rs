@@ -15,6 +15,7 @@
 //! - D2: a record for a page that neither exists nor is created by the record belongs to a page freed later: it is
 //!   passed over.
 
+use crate::db::options::Builder;
 use crate::error::{Error, Result};
 use crate::leaf::{self, Change};
 use crate::log::{self, Incarnation, LogOptions, LogReader, repair_tail};
@@ -32,8 +33,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-/// Records are handed out in batches of about this many bytes.
-const BATCH_BYTES: usize = 256 << 10;
+/// Records are handed out in batches of about this many bytes, fewer if the cache is small: what is under way should not
+/// outgrow it.
+const BATCH_BYTES: Range<usize> = 4 << 10..256 << 10;
+
+/// A batch is at most this part of the cache.
+const BATCHES_IN_CACHE: usize = 64;
 
 /// Batches waiting for a worker before the reader waits.
 const BATCHES_QUEUED: usize = 4;
@@ -81,14 +86,16 @@ pub(super) fn run(
     log: &StoredLog<'_>,
     from: Lsn,
     pages: &[PageEntry],
-    threads: usize,
+    options: &Builder,
 ) -> Result<Redone> {
+    let batch_bytes = (options.cache_bytes / BATCHES_IN_CACHE).clamp(BATCH_BYTES.start, BATCH_BYTES.end);
     thread::scope(|scope| {
         let start_worker = |_| {
             let (batches, receiver) = sync_channel(BATCHES_QUEUED);
-            (Hand { batches, next: Batch::default() }, scope.spawn(move || apply_all(pools, receiver)))
+            let hand = Hand { batches, batch_bytes, next: Batch::default() };
+            (hand, scope.spawn(move || apply_all(pools, receiver)))
         };
-        let (hands, workers): (Vec<_>, Vec<_>) = (0..threads).map(start_worker).unzip();
+        let (hands, workers): (Vec<_>, Vec<_>) = (0..options.redo_threads).map(start_worker).unzip();
         let redone = Redone::nothing(pages, from);
         let redone = HandOut { known: page_lsns(pages), hands, redone }.read(log, stand_in);
         for worker in workers {
@@ -119,7 +126,7 @@ impl HandOut {
         let mut reader = log.reader(self.redone.end)?;
         loop {
             match reader.next()? {
-                Some(record) if record.synced => {
+                Some(record) if record.synced || cfg!(seeded_bug = "redo_before_durable") => {
                     stand_in.read_to(record.end);
                     self.take(&record)?;
                 }
@@ -166,6 +173,7 @@ impl HandOut {
 /// The way to one worker.
 struct Hand {
     batches: SyncSender<Batch>,
+    batch_bytes: usize,
     next: Batch,
 }
 
@@ -191,7 +199,7 @@ impl Hand {
         let from = bytes.len();
         bytes.extend_from_slice(record.body);
         records.push(Queued { start: record.start, end: record.end, page, author, body: from..bytes.len() });
-        if bytes.len() < BATCH_BYTES {
+        if bytes.len() < self.batch_bytes {
             return Ok(());
         }
         let next =
