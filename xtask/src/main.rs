@@ -1,10 +1,12 @@
-//! Project chores: `cargo xtask ci | tidy | seeded | torture | stages | python`.
+//! Project chores: `cargo xtask ci | tidy | seeded | torture | stages | python | redis | figures`.
 //!
 //! A chore is a table of [`step::Step`]s: each prints the command that repeats it, so that a red step is one paste away.
 
 mod ci;
+mod figures;
 mod links;
 mod python;
+mod redis;
 mod seeded;
 mod sources;
 mod stages;
@@ -45,6 +47,10 @@ enum Chore {
     Stages,
     /// Build the Python package in an environment of its own, and run its tests
     Python,
+    /// Measure the figures that are promised, beside the peers', by turns
+    Figures(figures::Options),
+    /// Measure `foreshore serve` beside Redis, by turns
+    Redis(redis::Options),
 }
 
 fn main() -> ExitCode {
@@ -57,6 +63,8 @@ fn main() -> ExitCode {
         Chore::Torture(options) => torture::run(&options),
         Chore::Stages => stages::run(),
         Chore::Python => python::run(),
+        Chore::Figures(options) => figures::run(&options),
+        Chore::Redis(options) => redis::run(&options),
     };
     match all_well {
         Ok(true) => ExitCode::SUCCESS,

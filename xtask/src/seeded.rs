@@ -59,6 +59,7 @@ const BUGS: &[Bug] = &[
         "pool::directory::tests::acknowledged_batches_survive_every_crash",
         LONG,
     ),
+    REDO.bug("redo_before_durable", "no_page_gets_to_disk_before_its_record", LONG),
     ENGINE.bug("log_ring_not_zeroed", "log::tests::crash::a_reserved_place_is_incomplete_until_filled", LONG),
     TPCC.bug("tpcc_payment_forgets_district", "every_mix_keeps_the_conditions", LONG),
     TPCC.bug("tpcc_delivery_forgets_balance", "every_mix_keeps_the_conditions", LONG),
@@ -98,6 +99,7 @@ const BUGS: &[Bug] = &[
     LARGE.bug("blob_replaced_unmarked", "behaves_like_a_map", LONG),
     LARGE.bug("blob_reaped_early", "snapshots_keep_what_they_see", LONG),
     LARGE.bug("blob_reaped_for_another", "a_mark_taken_back_is_not_the_next_one", LONG),
+    LEAF_SIZES.bug("leaf_file_name_not_durable", "every_crash_point_recovers", LONG),
     BACKUP.bug("backup_named_early", "a_crash_of_the_target_leaves_nothing_that_passes_for_complete", LONG),
     POWER.bug("serve_reply_before_sync", "no_power_failure_takes_what_was_acknowledged", LONG),
     SERVED.bug("serve_watch_forgets", "watch_sees_what_was_read_in_between", LONG),
@@ -124,10 +126,12 @@ const O2_OPTIMISTIC: Build =
 const LAYERS: Build =
     Build { checker: "shuttle", test_args: "--release -p foreshore-index --test shuttle_layers_o2" };
 const ENGINE: Build = Build { checker: "", test_args: "-p foreshore --lib" };
+const REDO: Build = Build { checker: "", test_args: "-p foreshore --test crash_redo" };
 const DEMO: Build = Build { checker: "", test_args: "-p foreshore-cli --test demo" };
 const HISTORIES: Build = Build { checker: "", test_args: "-p foreshore --test serializable" };
 const HISTORY_CRASHES: Build = Build { checker: "", test_args: "-p foreshore --test serializable_crash" };
 const LARGE: Build = Build { checker: "", test_args: "-p foreshore --test large" };
+const LEAF_SIZES: Build = Build { checker: "", test_args: "-p foreshore --test leaf_sizes" };
 const BACKUP: Build = Build { checker: "", test_args: "-p foreshore --test backup" };
 const POWER: Build = Build { checker: "", test_args: "-p foreshore-server --test power" };
 const SERVED: Build = Build { checker: "", test_args: "-p foreshore-server --test transactions" };

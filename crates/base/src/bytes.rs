@@ -10,6 +10,7 @@
 //! - B2: byte order inside a word is little-endian whatever the machine, so memory images are disk images.
 //! - B3: writers hold the exclusive latch; a sub-word write is a load and a store, not a read-modify-write.
 
+use crate::copy;
 use crate::prefetch::prefetch_lines;
 use crate::sync::{AtomicU64, Ordering::Relaxed};
 use std::cmp::Ordering;
@@ -91,16 +92,7 @@ impl RelaxedBytes {
     /// Reads up to 8 bytes at `offset` (`len` ≤ 8) as a little-endian number, touching no word beyond them.
     #[inline]
     pub fn uint_at(&self, offset: usize, len: usize) -> u64 {
-        debug_assert!(len <= WORD);
-        if len == 0 {
-            return 0;
-        }
-        let (index, within) = (offset / WORD, offset % WORD);
-        let mut value = self.word(index) >> (within * 8);
-        if within + len > WORD {
-            value |= self.word(index + 1) << ((WORD - within) * 8);
-        }
-        if len == WORD { value } else { value & ((1 << (len * 8)) - 1) }
+        copy::uint_at(&self.0, offset, len)
     }
 
     /// The 16-bit number at `offset`; it may straddle words.
@@ -137,33 +129,13 @@ impl RelaxedBytes {
     /// Copies the bytes at `offset` out.
     #[inline]
     pub fn read(&self, offset: usize, out: &mut [u8]) {
-        let whole = out.len() / WORD;
-        let (first, shift) = (offset / WORD, (offset % WORD) * 8);
-        let (words, rest) = out.split_at_mut(whole * WORD);
-        let chunks = words.chunks_exact_mut(WORD);
-        if shift == 0 {
-            for (chunk, word) in chunks.zip(&self.0[first..first + whole]) {
-                chunk.copy_from_slice(&word.load(Relaxed).to_le_bytes());
-            }
-        } else if whole > 0 {
-            // Each word is loaded once: its upper bytes go here, its lower ones went before.
-            let mut low = self.word(first) >> shift;
-            for (chunk, word) in chunks.zip(&self.0[first + 1..=first + whole]) {
-                let word = word.load(Relaxed);
-                chunk.copy_from_slice(&(low | word << (64 - shift)).to_le_bytes());
-                low = word >> shift;
-            }
-        }
-        let len = rest.len();
-        rest.copy_from_slice(&self.uint_at(offset + whole * WORD, len).to_le_bytes()[..len]);
+        copy::copy_out(&self.0, offset, out);
     }
 
     /// Appends `len` bytes at `offset` to `out`.
     #[inline]
     pub fn append_to(&self, offset: usize, len: usize, out: &mut Vec<u8>) {
-        let start = out.len();
-        out.resize(start + len, 0);
-        self.read(offset, &mut out[start..]);
+        copy::append(&self.0, offset, len, out);
     }
 
     /// Copies `bytes` in at `offset`. Exclusive latch required (B3).
@@ -201,30 +173,37 @@ impl RelaxedBytes {
     /// Compares the `len` bytes at `offset` with `key`, as byte strings.
     #[inline]
     pub fn compare(&self, offset: usize, len: usize, key: &[u8]) -> Ordering {
-        let common = len.min(key.len());
-        let mut at = 0;
-        while at < common {
-            let step = WORD.min(common - at);
-            let ours = self.uint_at(offset + at, step).swap_bytes();
-            let theirs = le_uint(&key[at..at + step]).swap_bytes();
+        let common = &key[..len.min(key.len())];
+        let (words, rest) = common.as_chunks::<WORD>();
+        let mut at = offset;
+        for word in words {
+            let (ours, theirs) = (self.u64_at(at).swap_bytes(), u64::from_be_bytes(*word));
             if ours != theirs {
                 return ours.cmp(&theirs);
             }
-            at += step;
+            at += WORD;
         }
-        len.cmp(&key.len())
+        let (ours, theirs) = (self.uint_at(at, rest.len()).swap_bytes(), le_uint(rest).swap_bytes());
+        ours.cmp(&theirs).then(len.cmp(&key.len()))
     }
 }
 
-/// Up to 8 bytes as a little-endian number.
+/// Up to 8 bytes as a little-endian number. By cases, with loads that overlap: a copy of unknown length is a call.
 #[inline]
 fn le_uint(bytes: &[u8]) -> u64 {
+    debug_assert!(bytes.len() <= WORD);
     if let Ok(whole) = bytes.try_into() {
         return u64::from_le_bytes(whole);
     }
-    let mut word = [0; WORD];
-    word[..bytes.len()].copy_from_slice(bytes);
-    u64::from_le_bytes(word)
+    if let (Some(low), Some(high)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let high = u64::from(u32::from_le_bytes(*high)) << ((bytes.len() - 4) * 8);
+        return u64::from(u32::from_le_bytes(*low)) | high;
+    }
+    if let (Some(low), Some(high)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let high = u64::from(u16::from_le_bytes(*high)) << ((bytes.len() - 2) * 8);
+        return u64::from(u16::from_le_bytes(*low)) | high;
+    }
+    bytes.first().map_or(0, |byte| u64::from(*byte))
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

@@ -5,6 +5,7 @@
 //! for anything a model checker should see.
 
 pub mod bytes;
+mod copy;
 pub mod ids;
 pub mod latch;
 pub mod prefetch;

@@ -38,7 +38,7 @@ fn fill(ring: &TestRing, i: u64) {
     while !ring.admits(at + RECORD) {
         thread::yield_now();
     }
-    ring.write(at + 8, &[&body(i).to_le_bytes()]);
+    ring.write(at + 8, &body(i).to_le_bytes());
     ring.complete(at, RECORD);
 }
 

@@ -125,6 +125,14 @@ impl IndexKind {
     }
 }
 
+/// Reads the size of a leaf.
+pub fn parse_leaf_bytes(text: &str) -> Result<usize, String> {
+    match parse_bytes(text)? {
+        bytes @ (4096 | 8192 | 16384 | 32768) => Ok(bytes as usize),
+        _ => Err("a leaf has 4KiB, 8KiB, 16KiB or 32KiB".into()),
+    }
+}
+
 /// Reads `4096`, `64MiB`, `2GiB`, `10MB` …: binary units with an `i`, decimal ones without.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     const UNITS: [(&str, u64); 10] = [

@@ -1,11 +1,11 @@
 //! `dump`: tables as text that other engines' tools read.
 
 use crate::args::{DbArgs, existing_table};
-use crate::dump_format::{Format, write_end, write_header, write_row};
+use crate::dump_format::{Format, INDEXES, write_end, write_header, write_row};
 use crate::failure::{Failure, Outcome};
 use crate::schema::SCHEMAS;
 use clap::Args;
-use foreshore::Database;
+use foreshore::{Database, Index};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::ops::ControlFlow;
@@ -19,8 +19,8 @@ Examples:
 
 /// Print tables in the text format of Berkeley DB's db_dump and LMDB's mdb_dump
 ///
-/// A table made by `load` brings the row of foreshore.schemas that describes it. The dump itself is the answer, with
-/// --json as well.
+/// A table made by `load` brings the row of foreshore.schemas that describes it; a table with another index than the usual
+/// one, a row of foreshore.indexes that names it. The dump itself is the answer, with --json as well.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct DumpArgs {
@@ -61,15 +61,42 @@ pub fn run(args: &DumpArgs) -> Outcome {
 
 fn dump(args: &DumpArgs, db: &Database, out: &mut impl Write) -> Outcome {
     let names = db.tables()?;
+    if names.iter().any(|name| name == INDEXES) {
+        return Err(Failure::usage(format!(
+            "there is a table {INDEXES:?}, and a dump keeps the kinds of indexes under this name; copy its rows to \
+             a table of another name, and drop it"
+        )));
+    }
     match &args.table {
-        None => names.iter().try_for_each(|name| dump_table(db, name, None, args.format, out)),
+        None => {
+            dump_indexes(db, &names, args.format, out)?;
+            names.iter().try_for_each(|name| dump_table(db, name, None, args.format, out))
+        }
         Some(table) => {
+            dump_indexes(db, std::slice::from_ref(table), args.format, out)?;
             if table != SCHEMAS && names.iter().any(|name| name == SCHEMAS) {
                 dump_table(db, SCHEMAS, Some(table), args.format, out)?;
             }
             dump_table(db, table, None, args.format, out)
         }
     }
+}
+
+/// Writes which of the tables have another index than the usual one; nothing at all if none has.
+fn dump_indexes(db: &Database, names: &[String], format: Format, out: &mut impl Write) -> Outcome {
+    let mut rows = Vec::new();
+    for name in names {
+        let index = db.byte_table(name)?.index();
+        if index != Index::default() {
+            rows.push((name, index.to_string()));
+        }
+    }
+    if rows.is_empty() {
+        return Ok(());
+    }
+    write_header(out, INDEXES, format)?;
+    rows.iter().try_for_each(|(name, index)| write_row(out, format, name.as_bytes(), index.as_bytes()))?;
+    write_end(out)
 }
 
 /// Writes a table, or only its row `key`; of the latter, nothing at all if there is none.

@@ -14,11 +14,18 @@
 //! A key and its value take a line each, after one space; `print` escapes as [`crate::text::escape`] does,
 //! `bytevalue` is hexadecimal. A file may hold several databases, one after the other.
 //! Source: the format comment of Berkeley DB's `db_dump`, and what `mdb_load` accepts.
+//!
+//! The format knows of one kind of index only, and `db_load` refuses a header with a word of ours. So tables with another
+//! index than the usual one are named by rows of a database of its own, [`INDEXES`], which comes first: to other engines it
+//! is data like any other.
 
 use crate::failure::{Failure, Outcome};
 use crate::text::{escape, hex, unescape, unhex};
 use clap::ValueEnum;
 use std::io::{BufRead, Write};
+
+/// The database that is only in dumps: name of a table → its index, as `--index` calls it.
+pub const INDEXES: &str = "foreshore.indexes";
 
 /// How bytes are spelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -148,7 +155,8 @@ impl<R: BufRead> Reader<R> {
         Ok(bytes > 0)
     }
 
-    fn wrong(&self, what: &str) -> Failure {
+    /// The failure that the line read last is wrong.
+    pub fn wrong(&self, what: &str) -> Failure {
         Failure::usage(format!("the dump's line {}: {what}", self.number))
     }
 }

@@ -4,7 +4,7 @@
 //! keys keep the file's order and the last one wins. Loader threads mostly wait for the device: the more of them,
 //! the more rows share each sync.
 
-use crate::args::{DbArgs, IndexKind, engine_durability};
+use crate::args::{DbArgs, IndexKind, engine_durability, parse_leaf_bytes};
 use crate::failure::{Failure, Outcome};
 use crate::output::{grouped, rate, size};
 use crate::progress::Meter;
@@ -46,6 +46,9 @@ pub struct LoadArgs {
     /// Index over the table's leaves, if it is created [default: bplus]
     #[arg(long, value_enum)]
     index: Option<IndexKind>,
+    /// Size of the table's leaves, if it is created: 4KiB, 8KiB, 16KiB or 32KiB [default: the database's]
+    #[arg(long, value_name = "SIZE", value_parser = parse_leaf_bytes)]
+    leaf_bytes: Option<usize>,
     /// Loader threads [default: 64 with sync durability, else one per core]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
@@ -118,19 +121,31 @@ pub fn run(args: &LoadArgs) -> Outcome {
     print(args, &loaded)
 }
 
-/// The table, created if absent; an existing one keeps its index.
+/// The table, created if absent; an existing one keeps its index and its leaf size.
 fn table_to_load(db: &Database, args: &LoadArgs) -> Outcome<ByteTable> {
-    let asked = args.index.map(IndexKind::engine);
-    let options = asked.map_or_else(TableOptions::new, |index| TableOptions::new().index(index));
-    let table = db.byte_table_with(&args.table, options)?;
-    match asked {
-        Some(asked) if asked != table.index() => Err(Failure::usage(format!(
-            "--index: table {:?} exists and has index {}; leave --index out, or load into another table",
-            args.table,
-            table.index()
-        ))),
-        _ => Ok(table.with_durability(engine_durability(args.durability))),
+    let index = args.index.map(IndexKind::engine);
+    let mut options = TableOptions::new();
+    if let Some(index) = index {
+        options = options.index(index);
     }
+    if let Some(leaf_bytes) = args.leaf_bytes {
+        options = options.leaf_bytes(leaf_bytes);
+    }
+    let table = db.byte_table_with(&args.table, options)?;
+    if index.is_some_and(|asked| asked != table.index()) {
+        return Err(contradiction(args, "--index", format!("index {}", table.index())));
+    }
+    if args.leaf_bytes.is_some_and(|asked| asked != table.leaf_bytes()) {
+        return Err(contradiction(args, "--leaf-bytes", format!("leaves of {} bytes", table.leaf_bytes())));
+    }
+    Ok(table.with_durability(engine_durability(args.durability)))
+}
+
+fn contradiction(args: &LoadArgs, option: &str, has: String) -> Failure {
+    Failure::usage(format!(
+        "{option}: table {:?} exists and has {has}; leave {option} out, or load into another table",
+        args.table
+    ))
 }
 
 fn print(args: &LoadArgs, loaded: &Loaded<'_>) -> Outcome {

@@ -1,18 +1,19 @@
 //! `restore`: what `dump`, `db_dump` or `mdb_dump` printed, back into tables; or what `backup` copied, back into place.
 
-use crate::args::DbArgs;
+use crate::args::{DbArgs, IndexKind};
 use crate::backup;
-use crate::dump_format::{Header, Reader};
+use crate::dump_format::{Header, INDEXES, Reader};
 use crate::failure::{Failure, Outcome};
 use crate::output::grouped;
 use crate::progress::Meter;
 use crate::schema::SCHEMAS;
-use clap::Args;
-use foreshore::{Database, Durability};
+use clap::{Args, ValueEnum};
+use foreshore::{ByteTable, Database, Durability, TableOptions};
 use foreshore_workloads::source;
 use serde::Serialize;
 use serde_json::json;
-use std::io::BufReader;
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
@@ -24,7 +25,7 @@ Examples:
 
 /// Load what dump, db_dump or mdb_dump printed, or copy a backup
 ///
-/// Rows of a dump replace rows with the same key; others stay. A backup is copied into an absent or empty directory, with
+/// Rows of a dump replace rows with the same key; others stay. A table that is new gets the index it had. A backup is copied into an absent or empty directory, with
 /// the checksum of every page compared. Everything is durable when the command returns.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -99,17 +100,22 @@ fn print(args: &RestoreArgs, restored: &[Restored]) -> Outcome {
     out.finish()
 }
 
-fn restore(
-    args: &RestoreArgs,
-    db: &Database,
-    dump: &mut Reader<impl std::io::BufRead>,
-) -> Outcome<Vec<Restored>> {
+/// The indexes that tables are to have, where it is not the usual one.
+type Indexes = HashMap<Vec<u8>, IndexKind>;
+
+fn restore(args: &RestoreArgs, db: &Database, dump: &mut Reader<impl BufRead>) -> Outcome<Vec<Restored>> {
     let mut restored = Vec::new();
+    let mut indexes = Indexes::new();
     while let Some(header) = dump.header()? {
+        if header.table.as_deref() == Some(INDEXES) {
+            read_indexes(dump, &header, &mut indexes)?;
+            continue;
+        }
         let name = header.table.clone().or_else(|| args.table.clone()).ok_or_else(|| {
             Failure::usage("the dump does not say which table this is; name one with --table")
         })?;
-        let rows = restore_table(args, db, dump, &header, &name)?;
+        let create = || create(db, &name, &indexes);
+        let rows = restore_table(args, create, dump, &header, &name)?;
         restored.extend(rows.map(|rows| Restored { table: name, rows }));
     }
     // One sync for everything: no row was acknowledged before.
@@ -117,11 +123,29 @@ fn restore(
     Ok(restored)
 }
 
+fn read_indexes(dump: &mut Reader<impl BufRead>, header: &Header, indexes: &mut Indexes) -> Outcome {
+    while let Some((table, index)) = dump.row(header)? {
+        let kind = IndexKind::from_str(&String::from_utf8_lossy(&index), false);
+        let kind = kind.map_err(|_| {
+            dump.wrong("this index is unknown; a newer foreshore made the dump, and can restore it")
+        })?;
+        indexes.insert(table, kind);
+    }
+    Ok(())
+}
+
+/// The table, created if absent; an existing one keeps its index.
+fn create(db: &Database, name: &str, indexes: &Indexes) -> Outcome<ByteTable> {
+    let index = indexes.get(name.as_bytes()).copied().unwrap_or_default();
+    let table = db.byte_table_with(name, TableOptions::new().index(index.engine()))?;
+    Ok(table.with_durability(Durability::Relaxed))
+}
+
 /// Restores one table and says how many rows it has; `None` if it is not wanted.
 fn restore_table(
     args: &RestoreArgs,
-    db: &Database,
-    dump: &mut Reader<impl std::io::BufRead>,
+    create: impl Fn() -> Outcome<ByteTable>,
+    dump: &mut Reader<impl BufRead>,
     header: &Header,
     name: &str,
 ) -> Outcome<Option<u64>> {
@@ -131,16 +155,13 @@ fn restore_table(
     };
     let is_wanted = args.table.as_deref().is_none_or(|table| name == table);
     let meter = Meter::new("restore", None);
-    let mut table = None;
-    if is_wanted {
-        table = Some(db.byte_table(name)?.with_durability(Durability::Relaxed));
-    }
+    let mut table = if is_wanted { Some(create()?) } else { None };
     let mut rows = 0;
     while let Some((key, value)) = dump.row(header)? {
         if wanted(&key) {
             let target = match &table {
                 Some(target) => target,
-                None => table.insert(db.byte_table(name)?.with_durability(Durability::Relaxed)),
+                None => table.insert(create()?),
             };
             target.put(&key, &value)?;
             rows += 1;

@@ -35,6 +35,7 @@ struct Listed {
     /// Of a table made by `load`.
     key: Option<Vec<String>>,
     index: Index,
+    leaf_bytes: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     rows: Option<u64>,
 }
@@ -55,8 +56,9 @@ pub fn list(db: &Database, count: bool, all: bool, out: &mut Output) -> Outcome 
             let key = Schema::of(db, &table)?
                 .map(|schema| schema.key_names().into_iter().map(String::from).collect());
             let rows = count.then(|| count_rows(db, &table)).transpose()?;
-            let index = db.byte_table(&table)?.index();
-            listed.push(Listed { table, key, index, rows });
+            let its = db.byte_table(&table)?;
+            let (index, leaf_bytes) = (its.index(), its.leaf_bytes());
+            listed.push(Listed { table, key, index, leaf_bytes, rows });
         }
     }
     if out.is_json() {
@@ -64,10 +66,11 @@ pub fn list(db: &Database, count: bool, all: bool, out: &mut Output) -> Outcome 
     }
     let row = |l: &Listed| {
         let key = l.key.as_ref().map_or("bytes".to_string(), |key| key.join(","));
-        [l.table.clone(), key, l.index.to_string(), l.rows.map_or(String::new(), grouped)]
+        let leaves = format!("{} KiB", l.leaf_bytes >> 10);
+        [l.table.clone(), key, l.index.to_string(), leaves, l.rows.map_or(String::new(), grouped)]
     };
     let rows: Vec<_> = listed.iter().map(row).collect();
-    out.table(["table", "key", "index", if count { "rows" } else { "" }], &rows)
+    out.table(["table", "key", "index", "leaves", if count { "rows" } else { "" }], &rows)
 }
 
 /// Reads the whole table.

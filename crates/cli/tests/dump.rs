@@ -79,3 +79,44 @@ fn a_cut_dump_is_refused() {
     let ran = shell.run_with(&args, cut.as_bytes()).expect(2, &args);
     assert!(ran.stderr.contains("incomplete"), "{}", ran.stderr);
 }
+
+/// The kinds of indexes travel with the tables, one or all, and to a table that is there nothing happens.
+#[test]
+fn indexes_come_back() {
+    let shell = Shell::new();
+    shell.write("t.csv", "a,b\n1,2\n");
+    for index in ["bplus", "csb", "o2"] {
+        shell.ok(&["load", "--table", index, "--index", index, "--key", "a", "t.csv"]);
+    }
+    let indexes = |dir: &str| {
+        let index = |table: &serde_json::Value| format!("{} {}", table["table"], table["index"]);
+        shell.json(&["tables", "--dir", dir]).iter().map(index).collect::<Vec<_>>().join(", ")
+    };
+    for format in ["print", "bytevalue"] {
+        shell.ok(&["dump", "--format", format, "--output", "all.dump"]);
+        shell.ok(&["restore", "--dir", format, "all.dump"]);
+        assert_eq!(indexes(format), r#""bplus" "bplus", "csb" "csb", "o2" "o2""#);
+    }
+    let dump = shell.ok(&["dump", "--table", "o2"]);
+    let args = ["restore", "--dir", "one", "-"];
+    shell.run_with(&args, dump.as_bytes()).expect(0, &args);
+    assert_eq!(indexes("one"), r#""o2" "o2""#);
+    let other = dump.replace("database=o2", "database=csb").replace(" o2\n o2\n", " csb\n o2\n");
+    let args = ["restore", "--dir", "print", "-"];
+    shell.run_with(&args, other.as_bytes()).expect(0, &args);
+    assert_eq!(indexes("print"), r#""bplus" "bplus", "csb" "csb", "o2" "o2""#, "it keeps the index it has");
+}
+
+/// An index that nobody knows yet, and a table in the place where dumps keep indexes.
+#[test]
+fn indexes_that_cannot_be_kept_are_refused() {
+    let shell = Shell::new();
+    let dump =
+        b"VERSION=3\nformat=print\ndatabase=foreshore.indexes\ntype=btree\nHEADER=END\n t\n trie\nDATA=END\n";
+    let args = ["restore", "-"];
+    let ran = shell.run_with(&args, dump).expect(2, &args);
+    assert!(ran.stderr.contains("line 7") && ran.stderr.contains("newer"), "{}", ran.stderr);
+    shell.ok(&["put", "--table", "foreshore.indexes", "t", "csb"]);
+    let refused = shell.fails(2, &["dump"]);
+    assert!(refused.contains("another name"), "{refused}");
+}

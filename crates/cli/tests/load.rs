@@ -76,7 +76,7 @@ fn loading_again_replaces_rows_by_themselves() {
     assert_eq!(
         tables,
         [
-            json!({"table": "flights", "key": ["Year", "Month", "Carrier", "Flight"], "index": "bplus", "rows": 5})
+            json!({"table": "flights", "key": ["Year", "Month", "Carrier", "Flight"], "index": "bplus", "leaf_bytes": 8192, "rows": 5})
         ]
     );
 }
@@ -154,22 +154,23 @@ fn negative_numbers_are_keys_and_not_flags() {
 }
 
 #[test]
-fn a_table_is_loaded_with_the_index_asked_for() {
+fn a_table_is_loaded_with_the_index_and_leaves_asked_for() {
     let shell = flights();
-    let load = |table: &str, index: &[&str]| {
+    let load = |table: &str, options: &[&str]| {
         let args = ["load", "--table", table, "--key", "Year,Month,Carrier,Flight", "flights.csv"];
-        [&args[..], index].concat().iter().map(|arg| arg.to_string()).collect::<Vec<_>>()
+        [&args[..], options].concat().iter().map(|arg| arg.to_string()).collect::<Vec<_>>()
     };
     let run = |args: &[String]| shell.ok(&args.iter().map(String::as_str).collect::<Vec<_>>());
-    run(&load("quick", &["--index", "csb"]));
+    run(&load("quick", &["--index", "csb", "--leaf-bytes", "16KiB"]));
     run(&load("quick", &[]));
     let listed = shell.json(&["tables", "--count"]);
-    let indexes: Vec<_> =
-        listed.iter().map(|table| (&table["table"], &table["index"], &table["rows"])).collect();
-    assert_eq!(
-        indexes,
-        [(&json!("flights"), &json!("bplus"), &json!(5)), (&json!("quick"), &json!("csb"), &json!(5))]
-    );
-    let wrong = load("quick", &["--index", "o2"]);
-    shell.fails(2, &wrong.iter().map(String::as_str).collect::<Vec<_>>());
+    let made: Vec<_> = listed
+        .iter()
+        .map(|table| json!([table["table"], table["index"], table["leaf_bytes"], table["rows"]]))
+        .collect();
+    assert_eq!(made, [json!(["flights", "bplus", 8192, 5]), json!(["quick", "csb", 16384, 5])]);
+    for wrong in [["--index", "o2"], ["--leaf-bytes", "8KiB"], ["--leaf-bytes", "5000"]] {
+        let wrong = load("quick", &wrong);
+        shell.fails(2, &wrong.iter().map(String::as_str).collect::<Vec<_>>());
+    }
 }

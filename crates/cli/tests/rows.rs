@@ -35,7 +35,10 @@ fn what_is_absent_is_told_and_not_created() {
     let complaint = shell.fails(1, &["get", "--table", "prots", "SEA"]);
     assert!(complaint.contains("there are ports"), "{complaint}");
     shell.fails(1, &["scan", "--table", "prots"]);
-    assert_eq!(shell.json(&["tables"]), [json!({"table": "ports", "key": null, "index": "bplus"})]);
+    assert_eq!(
+        shell.json(&["tables"]),
+        [json!({"table": "ports", "key": null, "index": "bplus", "leaf_bytes": 8192})]
+    );
     let complaint = shell.fails(2, &["get", "--dir", "elsewhere", "--table", "ports", "SEA"]);
     assert!(complaint.contains("there is no database in elsewhere"), "{complaint}");
     assert!(!shell.path("elsewhere").exists());
@@ -86,7 +89,7 @@ fn a_row_that_is_too_large_is_refused_without_a_trace() {
     assert!(complaint.contains("1024"), "{complaint}");
     assert_eq!(
         shell.json(&["tables", "--count"]),
-        [json!({"table": "ports", "key": null, "index": "bplus", "rows": 4})]
+        [json!({"table": "ports", "key": null, "index": "bplus", "leaf_bytes": 8192, "rows": 4})]
     );
 }
 

@@ -32,7 +32,10 @@ fn what_a_script_writes_is_there() {
         "3\n1\n0\n"
     );
     script(&shell, 0, "drop empty\n");
-    assert_eq!(shell.json(&["tables"]), [json!({"table": "ports", "key": null, "index": "bplus"})]);
+    assert_eq!(
+        shell.json(&["tables"]),
+        [json!({"table": "ports", "key": null, "index": "bplus", "leaf_bytes": 8192})]
+    );
 }
 
 #[test]

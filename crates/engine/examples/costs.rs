@@ -21,10 +21,14 @@ const VALUE: [u8; 92] = [7; 92];
 /// Operations of each thread that are counted, at least, after as many that are not.
 const OPERATIONS_COUNTED: u64 = 2000;
 
-/// A database with a full table, and an empty one for each thread.
+/// Bytes of a wide row, as a row of TPC-C's STOCK has.
+const WIDE: [u8; 300] = [7; 300];
+
+/// A database with two full tables, and an empty one for each thread.
 struct World {
     db: Database,
     rows: ByteTable,
+    wide: ByteTable,
     own: [ByteTable; 2],
     // Last, so that the directory outlives the database.
     _dir: tempfile::TempDir,
@@ -46,6 +50,7 @@ const OPERATIONS: &[Operation] = &[
     Operation { name: "remove", in_a_call: 1, call: |w, t, n| w.rows.remove(&present(t, n)).map(drop) },
     Operation { name: "transactional-get", in_a_call: 100, call: transactional_get },
     Operation { name: "transactional-put", in_a_call: 100, call: transactional_put },
+    Operation { name: "transactional-modify", in_a_call: 100, call: transactional_modify },
     Operation { name: "transactional-insert", in_a_call: 1000, call: transactional_insert },
     Operation { name: "begin-put-commit", in_a_call: 1, call: begin_put_commit },
 ];
@@ -101,6 +106,20 @@ fn transactional_put(world: &World, thread: usize, n: u64) -> Result<()> {
     tx.commit()
 }
 
+/// Reads wide rows for an update, and changes eight bytes of each.
+fn transactional_modify(world: &World, thread: usize, n: u64) -> Result<()> {
+    let tx = world.db.begin()?;
+    let wide = tx.bytes(&world.wide);
+    let mut row = Vec::new();
+    for i in 0..100 {
+        let key = present(thread, 100 * n + i);
+        assert!(wide.get_for_update_into(&key, &mut row)?, "the row is there");
+        row[40..48].copy_from_slice(&n.to_be_bytes());
+        wide.put(&key, &row)?;
+    }
+    tx.commit()
+}
+
 /// Record insertion of Shore-MT: a table for each thread, a commit every 1000 rows.
 fn transactional_insert(world: &World, thread: usize, n: u64) -> Result<()> {
     let tx = world.db.begin()?;
@@ -122,8 +141,10 @@ impl World {
             Database::builder().cache_bytes(256 << 20).durability(Durability::Buffered).open(dir.path())?;
         let rows = db.byte_table("rows")?;
         rows.bulk_load((0..ROWS).map(|n| ((4 * n).to_be_bytes(), VALUE)))?;
+        let wide = db.byte_table("wide")?;
+        wide.bulk_load((0..ROWS).map(|n| ((4 * n).to_be_bytes(), WIDE)))?;
         let own = [db.byte_table("own-0")?, db.byte_table("own-1")?];
-        Ok(Self { db, rows, own, _dir: dir })
+        Ok(Self { db, rows, wide, own, _dir: dir })
     }
 }
 

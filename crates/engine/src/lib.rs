@@ -28,9 +28,9 @@ mod readme {}
 
 pub use db::{
     Builder, ByteRange, ByteTable, CheckReport, CommitTicket, Compacted, Copied, Database, Index, IndexStats,
-    Isolation, Key, KeyBounds, Range, RawBounds, Savepoint, Snapshot, SnapshotBytes, SnapshotTable, Stats,
-    Table, TableOptions, TableReport, Transaction, TransactionBytes, TransactionOptions, TransactionRange,
-    TransactionTable, Value,
+    Isolation, Key, KeyBounds, KeyComponent, KeyPrefix, Range, RawBounds, Savepoint, Snapshot, SnapshotBytes,
+    SnapshotTable, Stats, Table, TableOptions, TableReport, Transaction, TransactionBytes,
+    TransactionOptions, TransactionRange, TransactionTable, Value,
 };
 pub use error::{Error, Result};
 pub use log::Durability;

@@ -25,6 +25,13 @@ pub struct Wait {
     pub ns: u64,
 }
 
+impl Wait {
+    /// Both together: waits for the same thing in two places.
+    pub(crate) fn plus(&self, other: &Self) -> Self {
+        Self { what: self.what.clone(), count: self.count + other.count, ns: self.ns + other.ns }
+    }
+}
+
 impl Meter {
     /// Waits, and counts it.
     pub fn time<R>(&self, wait: impl FnOnce() -> R) -> R {

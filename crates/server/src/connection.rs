@@ -6,8 +6,10 @@
 //! - C3: no byte of a reply leaves before the batch that it belongs to is durable, if replies wait for that.
 
 use crate::chores::Work;
+use crate::clients::Client;
 use crate::commands::{self, Attempt, Call, Next};
 use crate::counters::Counters;
+use crate::gets::Gets;
 use crate::reply::Reply;
 use crate::request::{Limits, Parser};
 use crate::session::Session;
@@ -125,6 +127,22 @@ impl Replies {
     }
 }
 
+/// Notes what began at `clock` and is done now, if it took long.
+fn note_if_slow<'a>(
+    shared: &Shared,
+    client: &Client,
+    args: impl ExactSizeIterator<Item = &'a [u8]>,
+    clock: &mut Instant,
+) {
+    // The end of one command is the beginning of the next: reading the clock costs as much as parsing a request.
+    let begun = std::mem::replace(clock, Instant::now());
+    let took = clock.saturating_duration_since(begun);
+    if shared.slow_log.wants(took) {
+        let name = client.told.lock().name.clone();
+        shared.slow_log.note(took, args, (client.addr.to_string(), name));
+    }
+}
+
 impl Connection {
     pub fn new(stream: TcpStream, session: Session, shared: &Shared) -> Self {
         let mut connection = Self {
@@ -171,6 +189,13 @@ impl Connection {
             }
             match self.parser.advance(&self.input[at..]) {
                 Ok(Some(bytes)) => {
+                    if at + bytes < self.input.len() && self.session.only_reads() {
+                        let answered = self.answer_gets(shared, at, budget, clock);
+                        if answered > 0 {
+                            at += answered;
+                            continue;
+                        }
+                    }
                     *budget -= 1;
                     let next = self.execute_one(shared, at, clock);
                     if let Attempt::PutOff = next {
@@ -224,15 +249,25 @@ impl Connection {
         let is_last = self.put_off.as_ref().is_some_and(|put_off| put_off.since.elapsed() >= timeout);
         let (session, out) = (&mut self.session, &mut self.replies.bytes);
         let done = commands::execute(&mut Call { shared, session, args, out }, is_last);
-        // The end of one command is the beginning of the next: reading the clock costs as much as parsing a request.
-        let begun = std::mem::replace(clock, Instant::now());
-        let took = clock.saturating_duration_since(begun);
-        if shared.slow_log.wants(took) {
-            let client = &self.session.client;
-            let name = client.told.lock().name.clone();
-            shared.slow_log.note(took, args.from(0), (client.addr.to_string(), name));
-        }
+        note_if_slow(shared, &self.session.client, args.from(0), clock);
         done
+    }
+
+    /// Answers the GETs from `at` on, which is where the parser is, if there are any. Returns the length of their requests; 0
+    /// if the request at `at` is to be executed by itself.
+    fn answer_gets(&mut self, shared: &Shared, at: usize, budget: &mut usize, clock: &mut Instant) -> usize {
+        let input = &self.input[at..];
+        let gets = Gets::at_the_beginning(&mut self.parser, input, *budget);
+        let full = self.replies.sent + shared.options.replies_bytes_max;
+        let (done, bytes) = gets.answer(shared, &mut self.session, &mut self.replies.bytes, full);
+        if done == 0 {
+            // It was read before: there is nothing new to be said of it.
+            let _ = self.parser.advance(input);
+            return 0;
+        }
+        *budget -= done;
+        note_if_slow(shared, &self.session.client, gets.args(done), clock);
+        bytes
     }
 
     fn put_off(&mut self, shared: &Shared) -> Duration {

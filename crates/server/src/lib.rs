@@ -16,6 +16,7 @@ mod connection;
 mod counters;
 mod cursors;
 mod event_loop;
+mod gets;
 mod glob;
 mod inline;
 mod metrics;

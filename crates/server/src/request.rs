@@ -176,6 +176,14 @@ impl Parser {
         Args { bytes: self.inline.as_deref().unwrap_or(input), parts: &self.parts }
     }
 
+    /// Where in the input the argument at `at` of that request is; `None` if it was an inline command, whose arguments are
+    /// elsewhere.
+    ///
+    /// Panics: beyond the last argument.
+    pub fn place(&self, at: usize) -> Option<Range<usize>> {
+        if self.inline.is_none() { Some(self.parts[at].clone()) } else { None }
+    }
+
     /// Done with this request; the next one begins.
     pub fn finish(&mut self) {
         self.parts.clear();
@@ -231,13 +239,23 @@ impl Parser {
             }
             Some(_) => {}
         }
-        let window = &rest[..rest.len().min(HEADER_BYTES_MAX)];
-        let Some(end) = window.iter().position(|byte| *byte == b'\n') else {
-            let hopeless = window.len() == HEADER_BYTES_MAX;
-            return if hopeless { Err(ProtocolError::Length(what)) } else { Ok(None) };
+        let digit = |byte: &u8| i64::from(byte - b'0');
+        let (number, bytes) = match rest {
+            // Nearly every line is one of these.
+            [_, ones @ b'0'..=b'9', b'\r', b'\n', ..] => (Some(digit(ones)), 4),
+            [_, tens @ b'1'..=b'9', ones @ b'0'..=b'9', b'\r', b'\n', ..] => {
+                (Some(10 * digit(tens) + digit(ones)), 5)
+            }
+            _ => {
+                let window = &rest[..rest.len().min(HEADER_BYTES_MAX)];
+                let Some(end) = window.iter().position(|byte| *byte == b'\n') else {
+                    let hopeless = window.len() == HEADER_BYTES_MAX;
+                    return if hopeless { Err(ProtocolError::Length(what)) } else { Ok(None) };
+                };
+                (window[1..end].strip_suffix(b"\r").and_then(crate::number::parse), end + 1)
+            }
         };
-        let number = window[1..end].strip_suffix(b"\r").and_then(crate::number::parse);
-        self.at += end + 1;
+        self.at += bytes;
         if self.at > self.limits.request_bytes {
             return Err(self.too_long());
         }

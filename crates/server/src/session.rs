@@ -103,6 +103,16 @@ impl Session {
         Ok(found)
     }
 
+    /// Is a GET nothing but a look into the table: part of no transaction, neither queued nor watched? And may it be, since
+    /// the last command was one?
+    pub fn only_reads(&self) -> bool {
+        self.last_command.is_some_and(|command| command.name == "get")
+            && self.is_trusted
+            && self.transaction.is_none()
+            && self.queue.is_none()
+            && self.watched.is_empty()
+    }
+
     /// Reads many keys at one point in time.
     pub fn read_all(&mut self, shared: &Shared, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, Error> {
         let table = self.target.table();

@@ -1,6 +1,6 @@
 //! `bench kv`: Foreshore behind the workloads' `Store`, measured by the code that measures its peers.
 
-use crate::args::{IndexKind, engine_durability};
+use crate::args::{IndexKind, engine_durability, parse_leaf_bytes};
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, grouped};
 use crate::progress::Phases;
@@ -19,6 +19,7 @@ Examples:
   foreshore bench kv --dir /srv --workload mix --update-ratio 40 --durability buffered --threads 2 --json
   foreshore bench kv --dir /srv --workload put --threads 16 --durability sync --json
   foreshore bench kv --dir /srv --workload get --n 5000000 --index csb --json
+  foreshore bench kv --dir /srv --workload scan --n 5000000 --leaf-bytes 32KiB --json
 
 Every answer is checked; a run with a wrong one has no figure.";
 
@@ -31,14 +32,17 @@ pub struct KvBenchArgs {
     /// Index over the table's leaves
     #[arg(long, value_enum, default_value_t)]
     index: IndexKind,
+    /// Size of the leaves: 4KiB, 8KiB, 16KiB or 32KiB
+    #[arg(long, value_name = "SIZE", default_value = "8KiB", value_parser = parse_leaf_bytes)]
+    leaf_bytes: usize,
 }
 
 /// Runs `bench kv`.
 pub fn run(args: &KvBenchArgs, watch: Option<Duration>) -> Outcome {
-    let KvBenchArgs { args, index } = args;
+    let KvBenchArgs { args, index, leaf_bytes } = args;
     args.spec.check()?;
     let scratch = args.scratch().map_err(|e| Failure::io(args.dir.display(), &e))?;
-    let store = Foreshore::open(scratch.path(), &args.spec, *index)?;
+    let store = Foreshore::open(scratch.path(), &args.spec, *index, *leaf_bytes)?;
     let report = {
         let phases = Phases::default();
         watched(&store.db, watch, || {
@@ -78,11 +82,12 @@ struct Foreshore {
 }
 
 impl Foreshore {
-    fn open(dir: &Path, spec: &KvSpec, index: IndexKind) -> Outcome<Self> {
+    fn open(dir: &Path, spec: &KvSpec, index: IndexKind, leaf_bytes: usize) -> Outcome<Self> {
         let cache = usize::try_from(spec.cache_bytes).unwrap_or(usize::MAX);
         let durability = engine_durability(spec.durability);
-        let db =
-            Database::builder().cache_bytes(cache).durability(durability).index(index.engine()).open(dir)?;
+        // The database's own size: a size of one table only would have to share the cache.
+        let options = Database::builder().cache_bytes(cache).leaf_bytes(leaf_bytes);
+        let db = options.durability(durability).index(index.engine()).open(dir)?;
         let table = db.byte_table("bench")?;
         Ok(Self { db, table })
     }

@@ -86,7 +86,7 @@ impl Files {
             // A segment may go between the list and the look at it.
             let Ok(metadata) = entry.metadata() else { continue };
             let name = entry.file_name().to_string_lossy().into_owned();
-            if name == "leaves.db" {
+            if name.starts_with("leaves") {
                 files.leaf_file_bytes += metadata.len();
             } else if name.starts_with("wal-") {
                 files.log_segments += 1;

@@ -120,7 +120,7 @@ impl Tree {
     }
 
     fn each_cell_from(&self, from: &[u8], look: &mut Look<'_>) -> Result<()> {
-        let mut copy = LeafCopy::new(self.core().pool.page_bytes());
+        let mut copy = LeafCopy::new(self.leaf_bytes());
         let mut at = from.to_vec();
         loop {
             self.copy_leaf(None, &at, &mut copy)?;

@@ -133,7 +133,7 @@ impl Reference {
     }
 }
 
-/// How large values are cut in a database with leaves of one size.
+/// How the large values of a table are cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Sizes {
     /// Bytes that stay with the reference.
@@ -143,8 +143,9 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn of(limits: Limits, page_bytes: usize) -> Self {
-        let chunk = Limits::value_bytes_if(page_bytes, CHUNKS_PER_LEAF, CHUNK_KEY_BYTES);
+    /// In a table with these limits, if chunks lie in leaves of `chunk_page_bytes`.
+    fn of(limits: Limits, chunk_page_bytes: usize) -> Self {
+        let chunk = Limits::value_bytes_if(chunk_page_bytes, CHUNKS_PER_LEAF, CHUNK_KEY_BYTES);
         Self { head: limits.reference_bytes() - REFERENCE_BYTES, chunk }
     }
 }
@@ -161,11 +162,11 @@ impl Tree {
     /// Does a value of this length lie in chunks?
     #[inline]
     pub(crate) fn is_large(&self, len: usize) -> bool {
-        len > self.core().limits.value_bytes_max
+        len > self.limits().value_bytes_max
     }
 
     fn sizes(&self) -> Sizes {
-        Sizes::of(self.core().limits, self.core().pool.page_bytes())
+        Sizes::of(self.limits(), self.core().pools.own().page_bytes())
     }
 
     /// The hidden table, which a table with large values has.

@@ -168,9 +168,8 @@ impl Source {
                 progress(copied);
             }
         });
-        target
-            .byte_table_with(&tree.name, TableOptions::new().index(tree.index_kind()))?
-            .bulk_load(counted)?;
+        let same = TableOptions::new().index(tree.index_kind()).leaf_bytes(tree.leaf_bytes());
+        target.byte_table_with(&tree.name, same)?.bulk_load(counted)?;
         failed
     }
 }

@@ -5,13 +5,14 @@ use crate::db::backup::InUse;
 use crate::db::catalog::{self, CATALOG};
 use crate::db::index::{Index, TableOptions};
 use crate::db::meta::{self, Meta};
-use crate::db::options::Builder;
+use crate::db::options::{Builder, ensure_leaf_size, ring_suits};
 use crate::db::running::Running;
 use crate::db::stats::{CheckReport, IndexStats, Stats};
 use crate::db::upkeep::Upkeep;
 use crate::error::{Error, Result};
 use crate::leaf::{self, Change};
 use crate::log::Durability;
+use crate::pool::Pool;
 use crate::recovery::{self, Recovered};
 use crate::tree::{Core, Intent, PATIENCE, Tree, TreeIndex};
 use crate::txn::Txn;
@@ -126,19 +127,35 @@ impl Engine {
         if name.is_empty() {
             return Err(Error::Argument("a table needs a name of at least one byte".into()));
         }
+        options.leaf_bytes.map_or(Ok(()), ensure_leaf_size)?;
         let mut tables = self.tables.lock();
         if let Some(tree) = tables.get(name) {
             return Ok(tree.clone());
         }
+        let pool = self.pool_for(options.leaf_bytes)?;
         let id = self.fresh_table_id();
         let index = options.index.unwrap_or(self.options.index);
-        let tree = Arc::new(create_tree(&self.core, id, name.to_string(), index)?);
+        let tree = Arc::new(create_tree(&self.core, pool, id, name.to_string(), index)?);
         // The row is what makes the table exist: a crash before it leaves a leaf that the next open frees.
         let row = catalog::Row { id, index, chunks: None }.encode();
         let row = self.catalog.autocommit(name.as_bytes(), Intent::Put(&row), PATIENCE)?;
         self.acknowledge(row.expect("a put is always done"), self.options.durability)?;
         tables.insert(name.to_string(), tree.clone());
         Ok(tree)
+    }
+
+    /// The pool for a new table with leaves of this size.
+    fn pool_for(&self, leaf_bytes: Option<usize>) -> Result<&Arc<Pool>> {
+        let Some(leaf_bytes) = leaf_bytes else { return Ok(self.core.pools.own()) };
+        let ring_bytes = self.core.log.ring_bytes();
+        if !ring_suits(ring_bytes, leaf_bytes) {
+            return Err(Error::Argument(format!(
+                "leaf_bytes can be {} at most: the database was made with ring_bytes {ring_bytes}, which must be 16 times as much; \
+                 to have larger leaves, copy the rows into a database made with more",
+                ring_bytes / 16
+            )));
+        }
+        self.core.pools.of_size(leaf_bytes)
     }
 
     /// Gives `tree` its hidden table, before its first large value, of `len` bytes. Nobody waits for that to be durable:
@@ -154,7 +171,7 @@ impl Engine {
             return Ok(());
         }
         let id = self.fresh_table_id();
-        let index = create_index(&self.core, id, Index::default())?;
+        let index = create_index(&self.core, self.core.pools.own(), id, Index::default())?;
         let row = catalog::Row { id: tree.id, index: tree.index_kind(), chunks: Some(id) }.encode();
         self.catalog.autocommit(tree.name.as_bytes(), Intent::Put(&row), PATIENCE)?;
         tree.chunks.get_or_init(|| Arc::new(Tree::of_chunks(self.core.clone(), id, &tree.name, index)));
@@ -258,12 +275,12 @@ impl Engine {
             leaves += table.leaves + table.large_leaves;
             report.tables.push(table);
         }
-        report.stray_pages = self.core.pool.stats().pages.saturating_sub(leaves);
+        report.stray_pages = self.core.pools.stats().pages.saturating_sub(leaves);
         Ok(report)
     }
 
     pub fn stats(&self) -> Stats {
-        let (pool, log) = (self.core.pool.stats(), self.core.log.stats());
+        let (pool, log) = (self.core.pools.stats(), self.core.log.stats());
         let locks = self.core.txns.keys.stats();
         let (commits, rollbacks) = self.core.txns.slots.counts();
         let tables = self.tables.lock();
@@ -283,7 +300,7 @@ impl Engine {
             pool_writes: pool.cleaned,
             pool_evictions: pool.evictions,
             pages: pool.pages,
-            leaf_file_bytes: pool.slots * self.core.pool.page_bytes() as u64,
+            leaf_file_bytes: pool.file_bytes,
             index_bytes,
             indexes,
             splits: self.core.splits.load(Relaxed),
@@ -310,7 +327,7 @@ impl Engine {
     fn waits(&self, tables: &Tables) -> Vec<Wait> {
         let common = [self.core.latch_waits.read("leaf latch")];
         let locks = tables.values().map(|tree| tree.lock_waits.read(format!("locks of {}", tree.name)));
-        let all = self.core.log.waits().into_iter().chain(self.core.pool.waits()).chain(common);
+        let all = self.core.log.waits().into_iter().chain(self.core.pools.waits()).chain(common);
         all.chain(locks.filter(|wait| wait.count > 0)).collect()
     }
 
@@ -347,7 +364,12 @@ impl Drop for Engine {
 
 fn index_stats(tree: &Tree) -> IndexStats {
     let bytes = tree.index_bytes() + tree.chunks.get().map_or(0, |chunks| chunks.index_bytes());
-    IndexStats { table: tree.name.clone(), index: tree.index_kind(), bytes }
+    IndexStats {
+        table: tree.name.clone(),
+        index: tree.index_kind(),
+        bytes,
+        leaf_bytes: tree.leaf_bytes() as u64,
+    }
 }
 
 fn lock(vfs: &dyn Vfs) -> Result<Box<dyn Send + Sync>> {
@@ -357,18 +379,24 @@ fn lock(vfs: &dyn Vfs) -> Result<Box<dyn Send + Sync>> {
     })
 }
 
-/// A new table.
-pub(crate) fn create_tree(core: &Arc<Core>, id: TableId, name: String, index: Index) -> Result<Tree> {
-    let index = create_index(core, id, index)?;
-    Ok(Tree::new(core.clone(), id, name, index))
+/// A new table, with its leaves in `pool`.
+pub(crate) fn create_tree(
+    core: &Arc<Core>,
+    pool: &Arc<Pool>,
+    id: TableId,
+    name: String,
+    index: Index,
+) -> Result<Tree> {
+    let index = create_index(core, pool, id, index)?;
+    Ok(Tree::new(core.clone(), pool.clone(), id, name, index))
 }
 
 /// A new table's index, and its leaf: an empty one over the whole key space, logged.
-fn create_index(core: &Core, id: TableId, index: Index) -> Result<TreeIndex> {
-    let fresh = core.pool.allocate()?;
+fn create_index(core: &Core, pool: &Pool, id: TableId, index: Index) -> Result<TreeIndex> {
+    let fresh = pool.allocate()?;
     core.log.room()?;
     let latch = fresh.page().latch().exclusive();
-    core.pool.before_change(fresh.frame_page().frame);
+    pool.before_change(fresh.frame_page().frame);
     let change = Change::Format { page: fresh.pid(), table: id, low: &[], high: None, right: PageId::NONE };
     let record = core.log.reserve(change.encoded_len());
     leaf::format(fresh.page(), fresh.pid(), id, &[], None, PageId::NONE);

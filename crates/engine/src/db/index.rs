@@ -1,4 +1,4 @@
-//! Which index a table has over its leaves, and how a table is made.
+//! Which index a table has over its leaves, and with which options a table is made.
 
 use serde::Serialize;
 use std::fmt;
@@ -60,15 +60,19 @@ impl fmt::Display for Index {
 /// let db = Database::in_memory()?;
 /// let ports = db.table_with::<String, u32>("ports", TableOptions::new().index(Index::CsbPlus))?;
 /// assert_eq!(ports.as_bytes().index(), Index::CsbPlus);
+///
+/// let documents = db.byte_table_with("documents", TableOptions::new().leaf_bytes(32 << 10))?;
+/// assert_eq!(documents.leaf_bytes(), 32768);
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TableOptions {
     pub(crate) index: Option<Index>,
+    pub(crate) leaf_bytes: Option<usize>,
 }
 
 impl TableOptions {
-    /// What [`Builder::index`](crate::Builder::index) says.
+    /// What [`Builder::index`](crate::Builder::index) says, and leaves of the size that the database was made with.
     pub fn new() -> Self {
         Self::default()
     }
@@ -76,6 +80,18 @@ impl TableOptions {
     /// The index over the table's leaves.
     pub fn index(mut self, index: Index) -> Self {
         self.index = Some(index);
+        self
+    }
+
+    /// Size of the table's leaves in bytes: a power of two from 4096 to 32768. Making the table fails if the database was
+    /// made with a [log buffer](crate::Builder::ring_bytes) of less than 16 such leaves. Large leaves suit ranges and
+    /// large values, small ones single rows here and there; see `docs/tuning.md`.
+    ///
+    /// The first table of a size that the database does not use yet makes a file for it, and adds an eighth of
+    /// [`Builder::cache_bytes`](crate::Builder::cache_bytes) to its memory; from the next opening on the sizes in use share
+    /// that memory.
+    pub fn leaf_bytes(mut self, bytes: usize) -> Self {
+        self.leaf_bytes = Some(bytes);
         self
     }
 }

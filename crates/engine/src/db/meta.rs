@@ -126,8 +126,7 @@ pub(crate) fn is_ours(name: &str) -> bool {
 }
 
 fn is_data(name: &str) -> bool {
-    name == "leaves.db"
-        || ["ring", "directory-", "wal-", CREATING].iter().any(|prefix| name.starts_with(prefix))
+    ["leaves", "ring", "directory-", "wal-", CREATING].iter().any(|prefix| name.starts_with(prefix))
 }
 
 fn write(vfs: &dyn Vfs, name: &str, meta: &Meta) -> Result<()> {

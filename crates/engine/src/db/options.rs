@@ -3,6 +3,7 @@
 use crate::db::Database;
 use crate::db::index::Index;
 use crate::error::{Error, Result};
+use crate::leaf::is_page_size;
 use crate::log::Durability;
 use foreshore_io::{DirVfs, Vfs};
 use std::io;
@@ -61,7 +62,9 @@ impl Builder {
         self
     }
 
-    /// Memory for leaf pages, in bytes (default 256 MiB). At least 64 pages are used. The index over the leaves
+    /// Memory for leaf pages, in bytes (default 256 MiB). At least 64 pages are used. If tables have leaves of
+    /// [several sizes](crate::TableOptions::leaf_bytes), each size has an eighth of the memory, and a part of the rest by
+    /// what it has on disk when the database is opened. The index over the leaves
     /// comes on top: about 1 % of the data.
     pub fn cache_bytes(mut self, bytes: usize) -> Self {
         self.cache_bytes = bytes;
@@ -69,7 +72,7 @@ impl Builder {
     }
 
     /// Size of a leaf page in bytes: a power of two from 4096 to 32768 (default 8192). Fixed when the database is
-    /// created, ignored afterwards.
+    /// created, ignored afterwards. A table may be given [another one](crate::TableOptions::leaf_bytes).
     pub fn leaf_bytes(mut self, bytes: usize) -> Self {
         self.leaf_bytes = bytes;
         self
@@ -121,7 +124,7 @@ impl Builder {
         self
     }
 
-    /// Ignore the leaf directory and build it again by reading every slot of the leaf file: the last resort for a
+    /// Ignore the leaf directory and build it again by reading every slot of the leaf files: the last resort for a
     /// database whose directory is damaged. See `foreshore check --rebuild`.
     pub fn rebuild(mut self, rebuild: bool) -> Self {
         self.rebuild = rebuild;
@@ -152,19 +155,29 @@ impl Builder {
 
     fn validate(&self) -> Result<()> {
         let wrong = |what: &str| Err(Error::Argument(what.to_string()));
-        if !self.leaf_bytes.is_power_of_two() || !(4096..=32768).contains(&self.leaf_bytes) {
-            return wrong("leaf_bytes must be a power of two from 4096 to 32768");
-        }
+        ensure_leaf_size(self.leaf_bytes)?;
         if !self.segment_bytes.is_multiple_of(4096) || self.segment_bytes < 64 << 10 {
             return wrong("segment_bytes must be a multiple of 4096 and at least 65536");
         }
         if !self.ring_bytes.is_power_of_two() || self.ring_bytes < 64 << 10 {
             return wrong("ring_bytes must be a power of two and at least 65536");
         }
-        // The longest log record, a split's, must be well below the ring: see `LogOptions::body_bytes_max`.
-        if self.ring_bytes < 16 * self.leaf_bytes {
+        if !ring_suits(self.ring_bytes, self.leaf_bytes) {
             return wrong("ring_bytes must be at least 16 times leaf_bytes");
         }
         Ok(())
     }
+}
+
+/// Errors: [`Error::Argument`] if no leaf can have this size.
+pub(super) fn ensure_leaf_size(leaf_bytes: usize) -> Result<()> {
+    match is_page_size(leaf_bytes) {
+        true => Ok(()),
+        false => Err(Error::Argument("leaf_bytes must be a power of two from 4096 to 32768".into())),
+    }
+}
+
+/// The longest log record, a split's, must be well below the ring: see `LogOptions::body_bytes_max`.
+pub(super) fn ring_suits(ring_bytes: usize, leaf_bytes: usize) -> bool {
+    ring_bytes >= 16 * leaf_bytes
 }

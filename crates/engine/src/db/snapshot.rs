@@ -2,6 +2,7 @@
 
 use crate::db::codec::{Key, Value, decode_value};
 use crate::db::engine::Engine;
+use crate::db::prefix::KeyPrefix;
 use crate::db::range::{ByteRange, KeyBounds, Range, successor};
 use crate::db::table::{ByteTable, Table, key_bytes};
 use crate::error::{Error, Result};
@@ -205,9 +206,9 @@ impl<K: Key, V: Value> SnapshotTable<'_, K, V> {
         Ok(Range::new(self.bytes.range_between(from, to)))
     }
 
-    /// Rows of a tuple-keyed table whose keys begin with the components of `leading`, given as a tuple such as
-    /// `("AA",)`; `.rev()` descends. An encoding error appears as the first row.
-    pub fn prefix<P: Serialize>(&self, leading: &P) -> Range<K, V> {
+    /// Rows of a tuple-keyed table whose keys begin with the components of `leading`, a tuple such as `("AA",)`, of the
+    /// key's own types; see [`KeyPrefix`]. `.rev()` descends. An encoding error appears as the first row.
+    pub fn prefix(&self, leading: &impl KeyPrefix<K>) -> Range<K, V> {
         match key_bytes(leading) {
             Ok(prefix) => Range::new(self.bytes.prefix(&prefix)),
             Err(e) => Range::failed(e),

@@ -20,7 +20,7 @@ pub struct Stats {
     pub log_durable_lsn: u64,
     /// Bytes of log that a restart would have to read now.
     pub log_to_redo_bytes: u64,
-    /// Frames of the pool.
+    /// Frames of the pool, of all leaf sizes.
     pub pool_frames: u64,
     /// Frames in use.
     pub pool_resident: u64,
@@ -34,7 +34,7 @@ pub struct Stats {
     pub pool_evictions: u64,
     /// Leaf pages that exist, in memory or on disk.
     pub pages: u64,
-    /// Bytes of the leaf file.
+    /// Bytes of the leaf files.
     pub leaf_file_bytes: u64,
     /// Memory of the indexes over the leaves, in bytes.
     pub index_bytes: u64,
@@ -86,6 +86,8 @@ pub struct IndexStats {
     pub index: Index,
     /// Its memory in bytes.
     pub bytes: u64,
+    /// Bytes of each leaf below it.
+    pub leaf_bytes: u64,
 }
 
 /// What [`Database::check`](crate::Database::check) found, all being well.
@@ -106,6 +108,8 @@ pub struct TableReport {
     pub name: String,
     /// The index over its leaves.
     pub index: Index,
+    /// Bytes of each leaf.
+    pub leaf_bytes: u64,
     /// Rows, uncommitted ones included.
     pub rows: u64,
     /// Removed rows that stay until no snapshot needs them.
@@ -118,7 +122,7 @@ pub struct TableReport {
     pub large_values: u64,
     /// Bytes of these values.
     pub large_bytes: u64,
-    /// Leaf pages of these values.
+    /// Leaf pages of these values, of the database's own leaf size.
     pub large_leaves: u64,
     /// Bytes used in these leaves, headers included.
     pub large_used_bytes: u64,

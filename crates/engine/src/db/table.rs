@@ -3,6 +3,7 @@
 use crate::db::codec::{Key, Value, decode_key, decode_value, encode_key, encode_value};
 use crate::db::engine::Engine;
 use crate::db::index::Index;
+use crate::db::prefix::KeyPrefix;
 use crate::db::range::{ByteRange, KeyBounds, Range, is_empty, successor};
 use crate::error::Result;
 use crate::log::Durability;
@@ -58,6 +59,11 @@ impl ByteTable {
         self.tree.index_kind()
     }
 
+    /// Bytes of its leaves.
+    pub fn leaf_bytes(&self) -> usize {
+        self.tree.leaf_bytes()
+    }
+
     /// The same table through a handle whose writes wait for `durability`.
     pub fn with_durability(&self, durability: Durability) -> Self {
         Self { durability, ..self.clone() }
@@ -98,6 +104,30 @@ impl ByteTable {
     /// processor's caches. The keys are read one after another, not at one point in time.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
         self.tree.multi_get(&self.latest(), keys)
+    }
+
+    /// As [`ByteTable::multi_get`], but calls `read` with one value after the other, until it breaks: nothing is allocated
+    /// per key. After an error, `read` has been called for the keys before.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let t = db.byte_table("t")?;
+    /// t.put(b"a", b"first")?;
+    /// let mut bytes = 0;
+    /// t.multi_get_with(&[b"a", b"b"], |value| {
+    ///     bytes += value.map_or(0, <[u8]>::len);
+    ///     std::ops::ControlFlow::Continue(())
+    /// })?;
+    /// assert_eq!(bytes, 5);
+    /// # Ok(()) }
+    /// ```
+    pub fn multi_get_with<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        read: impl FnMut(Option<&[u8]>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        self.tree.multi_get_with(&self.latest(), keys, read)
     }
 
     /// Sets the value of `key`, whether or not it had one.
@@ -320,9 +350,9 @@ impl<K: Key, V: Value> Table<K, V> {
         if is_empty(&from, &to) { Ok(0) } else { self.bytes.tree.estimate(&from, &to) }
     }
 
-    /// Rows of a tuple-keyed table whose keys begin with the components of `leading`, given as a tuple such as
-    /// `("AA",)`; `.rev()` descends. An encoding error appears as the first row.
-    pub fn prefix<P: Serialize>(&self, leading: &P) -> Range<K, V> {
+    /// Rows of a tuple-keyed table whose keys begin with the components of `leading`, a tuple such as `("AA",)`, of the
+    /// key's own types; see [`KeyPrefix`]. `.rev()` descends. An encoding error appears as the first row.
+    pub fn prefix(&self, leading: &impl KeyPrefix<K>) -> Range<K, V> {
         match key_bytes(leading) {
             Ok(prefix) => Range::new(self.bytes.prefix(&prefix)),
             Err(e) => Range::failed(e),

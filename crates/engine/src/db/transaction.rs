@@ -3,6 +3,7 @@
 use crate::db::codec::{Key, Value, decode_value, encode_value};
 use crate::db::engine::Engine;
 use crate::db::isolation::{Isolation, TransactionOptions};
+use crate::db::prefix::KeyPrefix;
 use crate::db::range::{KeyBounds, Range, successor};
 use crate::db::table::{ByteTable, Table, key_bytes};
 use crate::db::transaction_range::TransactionRange;
@@ -438,9 +439,9 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
         Ok(Range::new(self.bytes.range_between(from, to)))
     }
 
-    /// Rows of a tuple-keyed table whose keys begin with the components of `leading`, given as a tuple such as
-    /// `("AA",)`; `.rev()` descends. An encoding error appears as the first row.
-    pub fn prefix<P: Serialize>(&self, leading: &P) -> Range<K, V, TransactionRange> {
+    /// Rows of a tuple-keyed table whose keys begin with the components of `leading`, a tuple such as `("AA",)`, of the
+    /// key's own types; see [`KeyPrefix`]. `.rev()` descends. An encoding error appears as the first row.
+    pub fn prefix(&self, leading: &impl KeyPrefix<K>) -> Range<K, V, TransactionRange> {
         match key_bytes(leading) {
             Ok(prefix) => Range::new(self.bytes.prefix(&prefix)),
             Err(e) => Range::failed(e),

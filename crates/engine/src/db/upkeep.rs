@@ -113,12 +113,12 @@ impl Upkeep {
     pub fn checkpoint(&self) -> Result<()> {
         let _one_at_a_time = self.checkpointing.lock();
         let now = self.core.log.reserved();
-        self.core.pool.flush_until(now)?;
+        self.core.pools.flush_until(now)?;
         // The log is kept from the oldest transaction on: its undo is there (X3). Those that have ended may have begun
         // before: a restart takes them for ended (A1 in `recovery/analysis.rs`), so their ends must be durable first.
         let oldest_txn = self.core.txns.settle(&self.core.log);
         let ends = self.core.log.reserved();
-        let redo = self.core.pool.oldest_rec_lsn().min(oldest_txn);
+        let redo = self.core.pools.oldest_rec_lsn().min(oldest_txn);
         self.core.log.commit(ends.max(redo), Durability::Sync)?;
         if let Err(error) = self.directory.append(&[Entry::Redo(redo)]) {
             return Err(self.judge(error));

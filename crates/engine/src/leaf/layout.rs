@@ -67,7 +67,7 @@ const _: () = {
 };
 
 /// Can a leaf have this size?
-pub(super) const fn is_page_size(bytes: usize) -> bool {
+pub(crate) const fn is_page_size(bytes: usize) -> bool {
     bytes.is_power_of_two() && bytes >= PAGE_BYTES_MIN && bytes <= PAGE_BYTES_MAX
 }
 

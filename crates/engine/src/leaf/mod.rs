@@ -41,8 +41,9 @@ pub(crate) use absorb::Absorb;
 pub(crate) use builder::Builder;
 pub(crate) use change::Change;
 pub(crate) use copy::LeafCopy;
-pub(crate) use layout::Limits;
-pub(crate) use read::{Cell, Route, first_key, get, is_above_all, is_underfull, lookup, next_key, route};
+pub(crate) use layout::{Limits, is_page_size};
+pub(crate) use read::{Cell, Route, first_key, get, is_above_all, is_underfull, lookup, next_key};
+pub(crate) use read::{prefetch_place, route};
 pub(crate) use split::{Split, separator};
 pub(crate) use write::{Place, format, place, remove};
 #[cfg(test)]

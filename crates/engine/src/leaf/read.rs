@@ -9,11 +9,14 @@
 //!   validation. The key then starts with the leaf's prefix, which is not compared again (F2).
 
 use super::layout::{FIRST_SLOT_WORD, HEAD_BYTES, Layout, SLOT_BYTES, Slot, head};
-use super::search::{Position, WINDOW, find};
+use super::search::{FEW, Position, WINDOW, find};
 use crate::page::Page;
 use foreshore_base::{PageId, Restart, TableId};
 use std::cmp::Ordering;
 use std::ops::Range;
+
+/// What [`prefetch_place`] fetches for a new cell.
+const NEW_CELL_BYTES: usize = 128;
 
 /// Where a key is, as seen from one leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,9 +133,30 @@ pub(super) fn position(page: Page<'_>, layout: &Layout, key: &[u8]) -> Result<Po
     let suffix = key.get(layout.prefix_len..).ok_or(Restart)?;
     let slots = page.0.words().get(layout.slot_words()).ok_or(Restart)?;
     let slot = |index: usize| Slot(slots[index].load(foreshore_base::sync::Ordering::Relaxed));
-    let guess = if layout.cells <= 2 * WINDOW { layout.cells / 2 } else { guess(page, layout, head(suffix)) };
-    page.0.prefetch((FIRST_SLOT_WORD + guess.saturating_sub(WINDOW)) * SLOT_BYTES, 2 * WINDOW * SLOT_BYTES);
-    find(layout.cells, slot, |slot, tail| compare_tail(page, slot, tail), suffix, guess)
+    let within = first_window(page, layout, suffix);
+    find(layout.cells, slot, |slot, tail| compare_tail(page, slot, tail), suffix, within)
+}
+
+/// The cells among which to look for `suffix` first; the lines of their slots are asked for.
+#[inline]
+fn first_window(page: Page<'_>, layout: &Layout, suffix: &[u8]) -> Range<usize> {
+    let within = if layout.cells <= FEW {
+        0..layout.cells
+    } else {
+        let guess = guess(page, layout, head(suffix));
+        guess.saturating_sub(WINDOW)..(guess + WINDOW).min(layout.cells)
+    };
+    page.0.prefetch((FIRST_SLOT_WORD + within.start) * SLOT_BYTES, within.len() * SLOT_BYTES);
+    within
+}
+
+/// Fetches the lines where `key` will be looked for, and those that the next new cell will take. A hint: whatever the
+/// bytes say, nothing comes of it.
+pub(crate) fn prefetch_place(page: Page<'_>, key: &[u8]) {
+    let Ok(layout) = Layout::read(page) else { return };
+    let Some(suffix) = key.get(layout.prefix_len..) else { return };
+    first_window(page, &layout, suffix);
+    page.0.prefetch(layout.heap_start.saturating_sub(NEW_CELL_BYTES), NEW_CELL_BYTES);
 }
 
 /// Where among the cells a suffix with this head would be if they were evenly spread between the fences. Torn bytes

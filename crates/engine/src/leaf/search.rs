@@ -15,9 +15,14 @@
 use super::layout::{HEAD_BYTES, Slot, head, tail};
 use std::cmp::Ordering;
 use std::hint::select_unpredictable;
+use std::ops::Range;
 
 /// Slots on each side of a guess that are looked at first: 95 % of evenly spread keys are among them in a full leaf.
 pub(super) const WINDOW: usize = 16;
+
+/// Leaves with no more cells are searched without a guess, which costs as much as the search: their slots are 1 KiB at
+/// most, fetched at once.
+pub(super) const FEW: usize = 128;
 
 /// Where a key is, or where it would have to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,18 +42,18 @@ impl Position {
     }
 }
 
-/// Finds `suffix` among `cells` sorted slots. `slot` reads one; `tail` compares the tail in a slot's cell with bytes.
-/// Slots out of order (torn) give a meaningless position, never more than log₂ steps.
+/// Finds `suffix` among `cells` sorted slots, looking at those `within` first. `slot` reads one; `tail` compares the
+/// tail in a slot's cell with bytes. Slots out of order (torn) give a meaningless position, never more than log₂ steps.
 #[inline]
 pub(super) fn find<E>(
     cells: usize,
     slot: impl Fn(usize) -> Slot,
     compare_tail: impl Fn(Slot, &[u8]) -> Result<Ordering, E>,
     suffix: &[u8],
-    guess: usize,
+    within: Range<usize>,
 ) -> Result<Position, E> {
     let target = target(suffix);
-    let at = lower_bound_near(guess, cells, &slot, target);
+    let at = lower_bound_near(within, cells, &slot, target);
     if suffix.len() <= HEAD_BYTES {
         let found = at < cells && same_head_and_length(slot(at), target);
         return Ok(if found { Position::Found(at) } else { Position::Absent(at) });
@@ -84,12 +89,17 @@ fn same_head_and_length(a: Slot, b: Slot) -> bool {
     }
 }
 
-/// The first of all slots that is not below `target`, or `cells`: looked for around `guess` first, and then in windows
+/// The first of all slots that is not below `target`, or `cells`: looked for `within` a window first, and then in windows
 /// that double.
 #[inline]
-fn lower_bound_near(guess: usize, cells: usize, slot: &impl Fn(usize) -> Slot, target: Slot) -> usize {
-    let (mut from, mut to) = (guess.saturating_sub(WINDOW), (guess + WINDOW).min(cells));
-    let mut step = 2 * WINDOW;
+fn lower_bound_near(
+    within: Range<usize>,
+    cells: usize,
+    slot: &impl Fn(usize) -> Slot,
+    target: Slot,
+) -> usize {
+    let (mut from, mut to) = (within.start, within.end);
+    let mut step = within.len();
     while from > 0 && slot(from - 1) >= target {
         to = from - 1;
         from = from.saturating_sub(step);

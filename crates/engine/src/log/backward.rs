@@ -4,8 +4,8 @@
 //! zeroed, so who does not find it there finds it in the segments; its checksum says which is which.
 
 use super::incarnation::Incarnation;
-use super::reader::SegmentBytes;
 use super::record::{self, HEADER_BYTES, Seal};
+use super::stored::StoredBytes;
 use super::{Log, Shared};
 use crate::error::{Error, Result};
 use foreshore_base::Lsn;
@@ -21,7 +21,7 @@ pub(crate) struct Backward<'a> {
     shared: &'a Shared,
     incarnations: &'a [Incarnation],
     /// Made when the first record is not in the ring.
-    segments: Option<SegmentBytes>,
+    segments: Option<StoredBytes>,
     raw: Vec<u8>,
 }
 
@@ -63,7 +63,7 @@ impl Backward<'_> {
         let options = &self.shared.options;
         let segments = self
             .segments
-            .get_or_insert_with(|| SegmentBytes::new(self.shared.segments.vfs(), options, WINDOW_BYTES));
+            .get_or_insert_with(|| StoredBytes::new(self.shared.segments.vfs(), options, WINDOW_BYTES));
         segments.move_before(at, USUAL_BYTES)?;
         let header = segments.get(at, HEADER_BYTES)?.ok_or_else(missing)?;
         let word0 = u64::from_le_bytes(header.try_into().expect("word 0"));

@@ -192,7 +192,7 @@ impl Shared {
                 // A record boundary, unlike `durable`, which may lie inside a record that was cut.
                 let durable = self.ring.flushed();
                 if let Some(body) = record::pad_body(durable, end - tail) {
-                    self.ring.write(tail + HEADER_BYTES as u64, &[&body]);
+                    self.ring.write(tail + HEADER_BYTES as u64, &body);
                 }
                 self.ring.complete(tail, self.seal.pad(tail, end - tail, durable));
                 return Some(end);

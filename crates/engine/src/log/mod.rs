@@ -18,7 +18,7 @@
 //! | `record.rs` | record format, checksum, pads |
 //! | `flights.rs`, `flusher.rs` | group commit |
 //! | `segments.rs` | files: preparing, recycling |
-//! | `reader.rs`, `tail.rs` | reading the log, finding and repairing its end |
+//! | `reader.rs`, `stored.rs`, `tail.rs` | reading the log, finding and repairing its end |
 //! | `backward.rs` | single records, for rollbacks |
 //! | `incarnation.rs` | why records of an earlier life are never resurrected |
 //!
@@ -44,6 +44,7 @@ mod reader;
 mod record;
 mod ring;
 mod segments;
+mod stored;
 mod tail;
 mod waiters;
 
@@ -53,7 +54,7 @@ mod tests;
 pub use durability::Durability;
 pub(crate) use incarnation::Incarnation;
 pub(crate) use options::LogOptions;
-pub(crate) use reader::LogReader;
+pub(crate) use reader::{LogReader, Record};
 pub(crate) use tail::repair_tail;
 
 use crate::error::{Error, Result};
@@ -258,16 +259,16 @@ impl Log {
         Reservation { shared: &self.shared, start: Lsn(start), body_len, filled: false, _old }
     }
 
-    /// Copies the record's body, given in parts, into its place and completes it. Holds nothing; waits while the ring
-    /// is full. The first byte of the body is its kind, not 0.
+    /// Copies the record's body into its place and completes it. Holds nothing; waits while the ring is full. The first
+    /// byte of the body is its kind, not 0.
     ///
     /// After the log was stopped by a failure the record may stay incomplete: it can never be committed.
     ///
-    /// Panics: if the parts are not as long as what was reserved.
+    /// Panics: if the body is not as long as what was reserved.
     #[inline]
-    pub fn fill(&self, reservation: Reservation<'_>, parts: &[&[u8]]) {
+    pub fn fill(&self, reservation: Reservation<'_>, body: &[u8]) {
         assert_none_held("copying a log record");
-        reservation.fill(parts);
+        reservation.fill(body);
     }
 
     /// Waits until everything below `end` is as safe as `durability` promises.
@@ -305,6 +306,11 @@ impl Log {
     /// Errors: I/O, while removing files; nothing is lost by it.
     pub fn truncate(&self, redo_lsn: Lsn) -> Result<()> {
         self.shared.segments.truncate(redo_lsn.min(self.durable()))
+    }
+
+    /// Bytes of its buffer.
+    pub fn ring_bytes(&self) -> usize {
+        self.shared.options.ring_bytes
     }
 
     /// Counts since the log was opened. Cheap.
@@ -483,31 +489,27 @@ impl Reservation<'_> {
     pub fn abandon(mut self) {
         assert_none_held("filling a place in the log");
         self.filled = true;
-        self.write(&[&vec![0; self.body_len]]);
+        self.write(&vec![0; self.body_len]);
     }
 
     #[inline]
-    fn fill(mut self, parts: &[&[u8]]) {
-        assert_eq!(
-            parts.iter().map(|part| part.len()).sum::<usize>(),
-            self.body_len,
-            "a body as long as reserved"
-        );
-        debug_assert!(!record::is_pad(parts.iter().find(|part| !part.is_empty()).unwrap_or(&&[][..])));
+    fn fill(mut self, body: &[u8]) {
+        assert_eq!(body.len(), self.body_len, "a body as long as reserved");
+        debug_assert!(!record::is_pad(body));
         self.filled = true;
-        self.write(parts);
+        self.write(body);
     }
 
     #[inline]
-    fn write(&self, parts: &[&[u8]]) {
+    fn write(&self, body: &[u8]) {
         let shared = self.shared;
         if !shared.ring.admits(self.end())
             && shared.wait_flushed(shared.ring.admitted_from(self.end())).is_err()
         {
             return;
         }
-        let word0 = shared.seal.word0(self.start, parts);
-        shared.ring.write(self.start + HEADER_BYTES as u64, parts);
+        let word0 = shared.seal.word0(self.start, &[body]);
+        shared.ring.write(self.start + HEADER_BYTES as u64, body);
         shared.ring.complete(self.start, word0);
     }
 }
@@ -516,7 +518,7 @@ impl Drop for Reservation<'_> {
     /// A place left empty would stop the log for ever, so it becomes a pad. That is a bug of the caller.
     fn drop(&mut self) {
         if !self.filled {
-            self.write(&[&vec![0; self.body_len]]);
+            self.write(&vec![0; self.body_len]);
             debug_assert!(thread::panicking(), "a log reservation was dropped unfilled");
         }
     }

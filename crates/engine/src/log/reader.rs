@@ -10,17 +10,17 @@
 
 use super::incarnation::Incarnation;
 use super::memory::Mapped;
-use super::options::{BLOCK, LogOptions, ceil_block, floor_block};
+use super::options::{LogOptions, ceil_block};
 use super::record::{self, HEADER_BYTES, Seal};
 use super::ring::Ring;
-use super::segments;
+use super::stored::StoredBytes;
 use crate::error::{Error, Result};
 use foreshore_base::Lsn;
-use foreshore_io::{AlignedBuf, Vfs};
+use foreshore_io::Vfs;
 use std::sync::Arc;
 
 /// Segments are read in pieces of at least this many bytes.
-const READ_BYTES: usize = 1 << 20;
+const READ_BYTES: usize = 2 << 20;
 
 /// One record of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub(crate) struct Record<'a> {
     pub end: Lsn,
     /// What was given to `Log::fill`.
     pub body: &'a [u8],
+    /// It is durable for sure: the ring does not hold it any more.
+    pub synced: bool,
 }
 
 /// Reads records in order, pads left out.
@@ -40,21 +42,27 @@ pub(crate) struct LogReader {
     current: usize,
     seal: Seal,
     at: Lsn,
-    segments: SegmentBytes,
+    /// The end of the log, if it is known.
+    stop: Lsn,
+    segments: StoredBytes,
     ring: Ring<Mapped>,
     record_bytes_max: u64,
     /// How far behind the end of the log a sign of damage is looked for.
     look_ahead_bytes: u64,
-    /// The last record, padded.
-    raw: Vec<u8>,
+    /// The record that was loaded from the ring last, padded.
+    from_ring: Vec<u8>,
 }
 
-/// One step of the reader: a record or a pad, whose bytes are in `LogReader::raw`.
+/// One step of the reader: a record or a pad. Its bytes stay with the reader until the next step.
+#[derive(Clone, Copy)]
 pub(super) struct Step {
     pub start: Lsn,
     pub end: Lsn,
     /// Bytes without padding.
     len: usize,
+    word0: u64,
+    /// Do the segments hold it?
+    in_segments: bool,
     /// Does the ring still hold it? Then it may not have been synced.
     pub in_ring: bool,
 }
@@ -83,25 +91,31 @@ impl LogReader {
             current,
             seal: Seal::new(incarnations[current].salt),
             at: from,
-            segments: SegmentBytes::new(vfs.clone(), &options, READ_BYTES),
+            stop: Lsn::MAX,
+            segments: StoredBytes::new(vfs.clone(), &options, READ_BYTES),
             ring: Ring::new(Mapped::open(&**vfs, &options)?, from),
             record_bytes_max: options.record_bytes_max(),
             look_ahead_bytes: options.segment_bytes + options.ring(), // a whole segment may be bad
-            raw: Vec::new(),
+            from_ring: Vec::new(),
         })
+    }
+
+    /// The same reader, told that the log ends at `end`: it does not look what comes there.
+    pub fn up_to(self, end: Lsn) -> Self {
+        Self { stop: end, ..self }
     }
 
     /// The next record; `None` at the end of the log.
     ///
     /// Errors: [`Error::Corrupt`] naming file and offset of damage before the end of the log; I/O.
     pub fn next(&mut self) -> Result<Option<Record<'_>>> {
-        while let Some(step) = self.step()? {
-            if !record::is_pad(&self.raw[HEADER_BYTES..step.len]) {
-                let body = &self.raw[HEADER_BYTES..step.len];
-                return Ok(Some(Record { start: step.start, end: step.end, body }));
+        loop {
+            let Some(step) = self.step()? else { return Ok(None) };
+            if !record::is_pad(self.body(step)) {
+                let Step { start, end, in_ring, .. } = step;
+                return Ok(Some(Record { start, end, body: self.body(step), synced: !in_ring }));
             }
         }
-        Ok(None)
     }
 
     /// The end of the last record read; after [`LogReader::next`] returned `None`, the end of the log.
@@ -110,8 +124,18 @@ impl LogReader {
     }
 
     /// Whole bytes of the last step's record, padding included.
-    pub(super) fn raw(&self) -> &[u8] {
-        &self.raw
+    pub(super) fn bytes(&self, step: Step) -> &[u8] {
+        match step.in_segments {
+            true => {
+                self.segments.held(step.start, (step.end - step.start) as usize).expect("it was just read")
+            }
+            false => &self.from_ring,
+        }
+    }
+
+    /// The last step's record without header and padding.
+    fn body(&self, step: Step) -> &[u8] {
+        &self.bytes(step)[HEADER_BYTES..step.len]
     }
 
     /// Bytes `[from, to)` of one block, which hold records already read.
@@ -124,23 +148,25 @@ impl LogReader {
     pub(super) fn step(&mut self) -> Result<Option<Step>> {
         self.enter_incarnation();
         let start = self.at;
-        let from_segments = self.load_from_segments(start)?;
-        let Some(next) = self.incarnations.get(self.current + 1) else {
-            let step = match from_segments {
-                Some(len) => Some(self.took(start, len, self.ring.word0(start) == self.word0())),
-                None => self.load_from_ring(start).map(|len| self.took(start, len, true)),
-            };
-            if step.is_none() {
-                self.check_torn(start)?;
-            }
-            return Ok(step);
-        };
-        match from_segments {
-            Some(len) if start + self.raw.len() as u64 <= next.prev_end => {
-                Ok(Some(self.took(start, len, false)))
-            }
-            _ => Err(self.segments.damage(start, next.prev_end)),
+        if start >= self.stop {
+            return Ok(None);
         }
+        let stored = self.load_from_segments(start)?;
+        let step = match self.incarnations.get(self.current + 1) {
+            Some(next) => match stored {
+                Some(step) if step.end <= next.prev_end => Some(step),
+                _ => return Err(self.segments.damage(start, next.prev_end)),
+            },
+            None => match stored {
+                Some(step) => Some(Step { in_ring: self.ring.word0(start) == step.word0, ..step }),
+                None => self.load_from_ring(start),
+            },
+        };
+        match step {
+            Some(step) => self.at = step.end,
+            None => self.check_torn(start)?,
+        }
+        Ok(step)
     }
 
     /// The log breaks off at `end`: is that a torn tail, or damage? A flight that says that the log was durable beyond
@@ -150,13 +176,13 @@ impl LogReader {
         let mut block = Lsn(ceil_block(end.0 + 1));
         while block < end + self.look_ahead_bytes && self.segments.get(block, HEADER_BYTES)?.is_some() {
             let mut at = block;
-            while let Some(len) = self.load_from_segments(at)? {
-                let body = &self.raw[HEADER_BYTES..len];
+            while let Some(step) = self.load_from_segments(at)? {
+                let body = self.body(step);
                 let durable = record::is_pad(body).then(|| record::durable_before(body)).flatten();
                 if let Some(durable) = durable.filter(|durable| *durable > end) {
                     return Err(self.segments.damage(end, durable));
                 }
-                at = at + self.raw.len() as u64;
+                at = step.end;
             }
             block = Lsn(ceil_block(at.0.max(block.0 + 1)));
         }
@@ -174,124 +200,26 @@ impl LogReader {
         }
     }
 
-    fn took(&mut self, start: Lsn, len: usize, in_ring: bool) -> Step {
-        self.at = start + self.raw.len() as u64;
-        Step { start, end: self.at, len, in_ring }
-    }
-
-    fn word0(&self) -> u64 {
-        u64::from_le_bytes(self.raw[..HEADER_BYTES].try_into().expect("word 0"))
-    }
-
-    /// Loads the record at `at` into `raw` if the segments hold it; returns its length.
-    fn load_from_segments(&mut self, at: Lsn) -> Result<Option<usize>> {
+    /// The record at `at`, if the segments hold it.
+    fn load_from_segments(&mut self, at: Lsn) -> Result<Option<Step>> {
         let Some(header) = self.segments.get(at, HEADER_BYTES)? else { return Ok(None) };
         let word0 = u64::from_le_bytes(header.try_into().expect("word 0"));
         let Some(len) = record::length(word0, self.record_bytes_max) else { return Ok(None) };
         let Some(bytes) = self.segments.get(at, len.next_multiple_of(8))? else { return Ok(None) };
-        if !self.seal.matches(at, word0, &bytes[HEADER_BYTES..len]) {
-            return Ok(None);
-        }
-        self.raw.clear();
-        self.raw.extend_from_slice(bytes);
-        Ok(Some(len))
+        let matches = self.seal.matches(at, word0, &bytes[HEADER_BYTES..len]);
+        let end = at + bytes.len() as u64;
+        Ok(matches.then_some(Step { start: at, end, len, word0, in_segments: true, in_ring: false }))
     }
 
-    /// Loads the record at `at` into `raw` if the ring holds it; returns its length.
-    fn load_from_ring(&mut self, at: Lsn) -> Option<usize> {
+    /// The record at `at`, if the ring holds it.
+    fn load_from_ring(&mut self, at: Lsn) -> Option<Step> {
         let word0 = self.ring.word0(at);
         let len = record::length(word0, self.record_bytes_max)?;
-        self.raw.clear();
-        self.raw.resize(len.next_multiple_of(8), 0);
-        self.ring.copy_out(at, &mut self.raw);
-        self.seal.matches(at, word0, &self.raw[HEADER_BYTES..len]).then_some(len)
-    }
-}
-
-/// The segments as one run of bytes, of which a window is in memory.
-pub(super) struct SegmentBytes {
-    vfs: Arc<dyn Vfs>,
-    segment_bytes: u64,
-    window: AlignedBuf,
-    start: u64,
-    len: u64,
-    /// The segments end behind the window.
-    ended: bool,
-}
-
-impl SegmentBytes {
-    /// A window of `window_bytes`; it widens when a record does not fit.
-    pub fn new(vfs: Arc<dyn Vfs>, options: &LogOptions, window_bytes: usize) -> Self {
-        let window = AlignedBuf::zeroed(window_bytes);
-        Self { vfs, segment_bytes: options.segment_bytes, window, start: 0, len: 0, ended: false }
-    }
-
-    /// Moves the window, if it does not hold the `len` bytes at `at`, so that it ends with them: the next ones to be read
-    /// are probably in front. It begins in the segment of `at`: those before may be gone.
-    pub fn move_before(&mut self, at: Lsn, len: usize) -> Result<()> {
-        let end = at.0 + len as u64;
-        if self.holds(at.0, end) || (self.ended && self.holds(at.0, at.0)) {
-            return Ok(());
-        }
-        let start = floor_block((end + BLOCK).saturating_sub(self.window.len() as u64));
-        self.fill(start.max(at.0 - at.0 % self.segment_bytes))
-    }
-
-    /// The `len` bytes at `at`; `None` where the segments end before.
-    pub fn get(&mut self, at: Lsn, len: usize) -> Result<Option<&[u8]>> {
-        let end = at.0 + len as u64;
-        let nothing_follows = self.ended && self.start <= at.0;
-        if !nothing_follows && !self.holds(at.0, end) {
-            let wanted = (end - floor_block(at.0)) as usize;
-            if wanted > self.window.len() {
-                self.window = AlignedBuf::zeroed(wanted.next_multiple_of(BLOCK as usize));
-            }
-            self.fill(floor_block(at.0))?;
-        }
-        let from = at.0.wrapping_sub(self.start) as usize;
-        Ok(self.holds(at.0, end).then(|| &self.window[from..from + len]))
-    }
-
-    fn holds(&self, from: u64, to: u64) -> bool {
-        self.start <= from && to <= self.start + self.len
-    }
-
-    /// Reads as much as the window takes from `start` on.
-    fn fill(&mut self, start: u64) -> Result<()> {
-        (self.start, self.len, self.ended) = (start, 0, false);
-        while self.len < self.window.len() as u64 {
-            let at = self.start + self.len;
-            let (n, offset) = (at / self.segment_bytes, at % self.segment_bytes);
-            let Some(file) = segments::open(&*self.vfs, n, self.segment_bytes)? else {
-                self.ended = true;
-                return self.check_nothing_follows(n);
-            };
-            let bytes = (self.segment_bytes - offset).min(self.window.len() as u64 - self.len);
-            let into = self.len as usize..(self.len + bytes) as usize;
-            file.read_at(&mut self.window[into], offset)
-                .map_err(|e| Error::io(format!("reading {} at {offset}", segments::name(n)), &e))?;
-            self.len += bytes;
-        }
-        Ok(())
-    }
-
-    /// Segment `missing` is not there. If a later one is, somebody removed it (S3 in `segments.rs`).
-    fn check_nothing_follows(&self, missing: u64) -> Result<()> {
-        match segments::list(&*self.vfs)?.last() {
-            Some(last) if *last > missing => Err(Error::corrupt(
-                segments::name(missing),
-                format!("it is missing, although {} exists", segments::name(*last)),
-            )),
-            _ => Ok(()),
-        }
-    }
-
-    /// The error for a record at `at` that must be there.
-    fn damage(&self, at: Lsn, end: Lsn) -> Error {
-        let (n, offset) = (at.0 / self.segment_bytes, at.0 % self.segment_bytes);
-        Error::corrupt(
-            format!("{} at offset {offset}", segments::name(n)),
-            format!("no valid log record begins at LSN {at}, although the log goes on to LSN {end}"),
-        )
+        self.from_ring.clear();
+        self.from_ring.resize(len.next_multiple_of(8), 0);
+        self.ring.copy_out(at, &mut self.from_ring);
+        let matches = self.seal.matches(at, word0, &self.from_ring[HEADER_BYTES..len]);
+        let end = at + self.from_ring.len() as u64;
+        matches.then_some(Step { start: at, end, len, word0, in_segments: false, in_ring: true })
     }
 }

@@ -64,37 +64,17 @@ impl<M: AsRef<[AtomicU64]>> Ring<M> {
         Lsn(ahead.saturating_sub(self.bytes()))
     }
 
-    /// Writes `parts`, one after another, from `at` on; a last word is filled with zeros. The caller owns the place
-    /// and was admitted.
+    /// Writes `body` from `at` on; a last word is filled with zeros. The caller owns the place and was admitted.
     #[inline]
-    pub fn write(&self, at: Lsn, parts: &[&[u8]]) {
-        let words = self.memory.as_ref();
-        let mask = words.len() - 1;
-        let mut index = (at.0 / WORD) as usize;
-        let mut store = |word: u64| {
-            words[index & mask].store(word, Relaxed);
-            index += 1;
-        };
-        // `held` bytes that did not make a whole word yet wait in `carry`.
-        let (mut carry, mut held) = (0, 0);
-        for part in parts {
-            let mut chunks = part.chunks_exact(WORD as usize);
-            for chunk in &mut chunks {
-                let word = u64::from_le_bytes(chunk.try_into().expect("eight bytes"));
-                store(carry | word << (8 * held));
-                carry = spill(word, held);
-            }
-            let rest = chunks.remainder();
-            let word = le_uint(rest);
-            carry |= word << (8 * held);
-            if held + rest.len() >= WORD as usize {
-                store(carry);
-                carry = spill(word, held);
-            }
-            held = (held + rest.len()) % WORD as usize;
+    pub fn write(&self, at: Lsn, body: &[u8]) {
+        let (first, second) = self.spans(at, body.len().next_multiple_of(WORD as usize));
+        let mut words = first.iter().chain(second);
+        let (whole, rest) = body.as_chunks::<{ WORD as usize }>();
+        for (bytes, word) in whole.iter().zip(&mut words) {
+            word.store(u64::from_le_bytes(*bytes), Relaxed);
         }
-        if held > 0 {
-            store(carry);
+        if let Some(word) = words.next() {
+            word.store(le_uint(rest), Relaxed);
         }
     }
 
@@ -209,12 +189,6 @@ impl<M: AsRef<[AtomicU64]>> Ring<M> {
     fn bytes(&self) -> u64 {
         self.memory.as_ref().len() as u64 * WORD
     }
-}
-
-/// The bytes of `word` that no longer fit behind `held` waiting ones.
-#[inline]
-fn spill(word: u64, held: usize) -> u64 {
-    if held == 0 { 0 } else { word >> (64 - 8 * held) }
 }
 
 /// Fewer than 8 bytes as a little-endian number.

@@ -43,7 +43,7 @@ pub(crate) fn repair_tail(
             tail = Some((start, reader.already_read(start, step.start)?));
         }
         if let Some((_, bytes)) = &mut tail {
-            bytes.extend_from_slice(reader.raw());
+            bytes.extend_from_slice(reader.bytes(step));
         }
     }
     let end = reader.end();

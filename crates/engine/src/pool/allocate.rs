@@ -7,7 +7,8 @@
 //! - A1: an id is given out only if neither table nor directory know it. Stale readers of its former page find a page
 //!   of another table or other fences, as every leaf names both.
 
-use super::table::{Entry, PAGES_MAX, State};
+use super::size::{PAGES_MAX, SizeClass};
+use super::table::{Entry, State};
 use super::{FramePage, Pool};
 use crate::error::{Error, Result};
 use crate::page::Page;
@@ -19,31 +20,35 @@ use std::mem::ManuallyDrop;
 /// The cleaner is called when this many dead pages wait for it.
 const DEAD_MANY: usize = 256;
 
-/// Which page ids are free: those in the set, and all from `next` on.
+/// Which page ids of one class are free: those in the set, and all from `next` on.
 pub(super) struct PageIds {
+    base: PageId,
     free: BTreeSet<PageId>,
     next: PageId,
 }
 
 impl PageIds {
-    /// All ids but `used`, which ascend.
-    pub fn new(used: impl Iterator<Item = PageId>) -> Self {
-        let mut ids = Self { free: BTreeSet::new(), next: PageId(1) };
+    /// All ids of this class but `used`, which ascend.
+    pub fn new(class: SizeClass, used: impl Iterator<Item = PageId>) -> Self {
+        let base = class.base();
+        let mut ids = Self { base, free: BTreeSet::new(), next: PageId(base.0 + 1) };
         used.for_each(|pid| ids.adopt(pid));
         ids
     }
 
     /// How many are not free.
     pub fn used(&self) -> u64 {
-        self.next.0 - 1 - self.free.len() as u64
+        self.next.0 - self.base.0 - 1 - self.free.len() as u64
     }
 
     fn take(&mut self) -> Result<PageId> {
         if let Some(pid) = self.free.pop_first() {
             return Ok(pid);
         }
-        if self.next.0 == PAGES_MAX {
-            return Err(Error::Full { what: "one more page: the database has all it can number".into() });
+        if self.next.0 - self.base.0 == PAGES_MAX {
+            return Err(Error::Full {
+                what: "one more page: there are as many of this size as can be numbered".into(),
+            });
         }
         let pid = self.next;
         self.next.0 += 1;
@@ -173,7 +178,7 @@ impl Pool {
 
     /// The same for redo, which is told the id: the page's first record says so. `None` if the page exists.
     pub fn allocate_for_redo(&self, pid: PageId) -> Result<Option<NewPage<'_>>> {
-        if pid.is_none() || pid.0 >= PAGES_MAX {
+        if SizeClass::of(pid) != Some(self.class) {
             return Err(Error::corrupt("log", format!("a record makes page {pid}, which cannot be")));
         }
         if self.table.load(pid).state() != State::Free {

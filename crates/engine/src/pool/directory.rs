@@ -14,6 +14,7 @@
 //!   predecessor is removed only after that name was.
 
 use super::journal::{Journal, PAYLOAD_MAX, Reader};
+use super::size::{ByPage, SizeClass};
 use crate::error::{Error, Result};
 use crate::log::Incarnation;
 use foreshore_base::latch::assert_none_held;
@@ -166,11 +167,6 @@ impl Directory {
         }
         Ok(())
     }
-
-    /// Bytes of the journal.
-    pub fn bytes(&self) -> u64 {
-        self.current.lock().journal.bytes()
-    }
 }
 
 /// The numbers of all directory files, ascending.
@@ -251,7 +247,7 @@ impl Current {
         self.replay(|entry, encoded| {
             ordinal += 1;
             match entry {
-                Entry::Page(page) if survey.newest[page.pid.0 as usize] == ordinal => {
+                Entry::Page(page) if survey.newest.get(page.pid) == Some(&ordinal) => {
                     base.put_encoded(encoded)
                 }
                 _ => Ok(()),
@@ -269,8 +265,8 @@ impl Current {
         self.replay(|entry, _| {
             ordinal += 1;
             match entry {
-                Entry::Page(page) => survey.note(page.pid, ordinal),
-                Entry::Free(pid) => survey.note(pid, 0),
+                Entry::Page(page) => survey.newest.set(page.pid, ordinal),
+                Entry::Free(pid) => survey.newest.set(pid, 0),
                 Entry::Redo(lsn) => survey.redo_lsn = lsn,
                 Entry::Incarnation(incarnation) => survey.incarnations.push(incarnation),
                 Entry::BaseEnd => {}
@@ -294,19 +290,9 @@ impl Current {
 #[derive(Default)]
 struct Survey {
     /// Page id → ordinal number of its newest entry, counted from 1; 0 if the page is free.
-    newest: Vec<u64>,
+    newest: ByPage<u64>,
     redo_lsn: Lsn,
     incarnations: Vec<Incarnation>,
-}
-
-impl Survey {
-    fn note(&mut self, pid: PageId, ordinal: u64) {
-        let i = pid.0 as usize;
-        if i >= self.newest.len() {
-            self.newest.resize(i + 1, 0);
-        }
-        self.newest[i] = ordinal;
-    }
 }
 
 /// The incarnations that have records behind `redo_lsn`, and the newest one, which later ones are told from.
@@ -318,8 +304,7 @@ fn needed(incarnations: &[Incarnation], redo_lsn: Lsn) -> &[Incarnation] {
 /// The state after replaying some entries.
 #[derive(Default)]
 struct Replay {
-    /// By page id.
-    pages: Vec<Option<PageEntry>>,
+    pages: ByPage<Option<PageEntry>>,
     redo_lsn: Lsn,
     incarnations: Vec<Incarnation>,
 }
@@ -327,25 +312,17 @@ struct Replay {
 impl Replay {
     fn apply(&mut self, entry: Entry) {
         match entry {
-            Entry::Page(page) => self.set(page.pid, Some(page)),
-            Entry::Free(pid) => self.set(pid, None),
+            Entry::Page(page) => self.pages.set(page.pid, Some(page)),
+            Entry::Free(pid) => self.pages.set(pid, None),
             Entry::Redo(lsn) => self.redo_lsn = lsn,
             Entry::Incarnation(incarnation) => self.incarnations.push(incarnation),
             Entry::BaseEnd => {}
         }
     }
 
-    fn set(&mut self, pid: PageId, page: Option<PageEntry>) {
-        let i = pid.0 as usize;
-        if i >= self.pages.len() {
-            self.pages.resize(i + 1, None);
-        }
-        self.pages[i] = page;
-    }
-
     fn finish(self) -> Loaded {
         let incarnations = needed(&self.incarnations, self.redo_lsn).to_vec();
-        Loaded { pages: self.pages.into_iter().flatten().collect(), redo_lsn: self.redo_lsn, incarnations }
+        Loaded { pages: self.pages.into_values().flatten().collect(), redo_lsn: self.redo_lsn, incarnations }
     }
 }
 
@@ -427,7 +404,7 @@ fn decode(from: &mut &[u8]) -> Option<Entry> {
 }
 
 fn page_id(number: u64) -> Option<PageId> {
-    (1..super::table::PAGES_MAX).contains(&number).then_some(PageId(number))
+    SizeClass::of(PageId(number)).map(|_| PageId(number))
 }
 
 fn take<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
@@ -453,6 +430,12 @@ mod tests {
         batches: Vec<Vec<Entry>>,
     }
 
+    /// One of a few, of several sizes.
+    fn random_page(rng: &mut Rng) -> PageId {
+        let sizes: Vec<_> = SizeClass::all().step_by(2).collect();
+        PageId(sizes[rng.below(sizes.len() as u64) as usize].base().0 + 1 + rng.below(7))
+    }
+
     fn random_entry(rng: &mut Rng, lsn: u64) -> Entry {
         match rng.below(20) {
             0 => Entry::Redo(Lsn(lsn / 2)),
@@ -461,9 +444,9 @@ mod tests {
                 start: Lsn(lsn),
                 salt: rng.below(u64::MAX),
             }),
-            2..5 => Entry::Free(PageId(1 + rng.below(20))),
+            2..5 => Entry::Free(random_page(rng)),
             _ => Entry::Page(PageEntry {
-                pid: PageId(1 + rng.below(20)),
+                pid: random_page(rng),
                 slot: SlotId(rng.below(1 << 30)),
                 lsn: Lsn(lsn),
                 table: TableId(rng.below(5) as u32),
@@ -487,7 +470,11 @@ mod tests {
     }
 
     fn clone_rest(replay: &Replay) -> Replay {
-        Replay { pages: Vec::new(), redo_lsn: replay.redo_lsn, incarnations: replay.incarnations.clone() }
+        Replay {
+            pages: ByPage::default(),
+            redo_lsn: replay.redo_lsn,
+            incarnations: replay.incarnations.clone(),
+        }
     }
 
     /// Appends all batches until the disk crashes. Returns how many were acknowledged; `None` if not even the creation.

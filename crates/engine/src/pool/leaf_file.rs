@@ -1,5 +1,6 @@
-//! The leaf file: page-sized slots, written in long runs and read one by one.
+//! A leaf file: the slots of the leaves of one size, written in long runs and read one by one.
 
+use super::size::SizeClass;
 use super::slots::{EXTENT_SLOTS, Slots};
 use crate::error::{Error, Result};
 use foreshore_base::SlotId;
@@ -10,14 +11,12 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Its name.
-pub(super) const NAME: &str = "leaves.db";
-
 /// A share of the slots (1/16) stays free where the disk allows it, so that free extents are found.
 const SPARE_SHARE: u64 = 16;
 
 /// The file, and buffers to read it into.
 pub(super) struct LeafFile {
+    name: &'static str,
     file: Arc<dyn File>,
     page_bytes: usize,
     grow_bytes: u64,
@@ -52,21 +51,36 @@ impl Room {
 }
 
 impl LeafFile {
-    /// Opens the file; `create` says that it may be absent, and then makes its name durable.
-    pub fn open(vfs: &dyn Vfs, page_bytes: usize, grow_bytes: u64, create: bool) -> Result<Self> {
-        let file = vfs.open(NAME, Access::Direct, create).map_err(|e| match e.kind() {
-            io::ErrorKind::NotFound => Error::corrupt(NAME, "it is missing"),
-            _ => Error::io(format!("opening {NAME}"), &e),
+    /// Opens the file of a class; `create` says that it may be absent, and then makes its name durable. After `Poisoned`
+    /// it is unknown whether it is.
+    pub fn open(
+        vfs: &dyn Vfs,
+        class: SizeClass,
+        page_bytes: usize,
+        grow_bytes: u64,
+        create: bool,
+    ) -> Result<Self> {
+        let name = class.file();
+        let file = vfs.open(name, Access::Direct, create).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => Error::corrupt(name, "it is missing"),
+            _ => Error::io(format!("opening {name}"), &e),
         })?;
+        #[cfg(not(seeded_bug = "leaf_file_name_not_durable"))]
         if create {
-            vfs.sync_dir().map_err(|e| Error::io(format!("making {NAME} durable"), &e))?;
+            vfs.sync_dir().map_err(|e| Error::Poisoned { cause: format!("syncing the name {name}: {e}") })?;
         }
-        Ok(Self { file, page_bytes, grow_bytes, buffers: Mutex::default() })
+        Ok(Self { name, file, page_bytes, grow_bytes, buffers: Mutex::default() })
+    }
+
+    /// The file's name.
+    pub fn name(&self) -> &'static str {
+        self.name
     }
 
     /// How many slots the file has room for, in whole extents.
     pub fn slots(&self) -> Result<u64> {
-        let bytes = self.file.len().map_err(|e| Error::io(format!("asking for the length of {NAME}"), &e))?;
+        let bytes =
+            self.file.len().map_err(|e| Error::io(format!("asking for the length of {}", self.name), &e))?;
         Ok(bytes / self.page_bytes as u64 / EXTENT_SLOTS * EXTENT_SLOTS)
     }
 
@@ -78,8 +92,8 @@ impl LeafFile {
     pub fn read(&self, slot: SlotId) -> Result<AlignedBuf> {
         let mut image = self.buffers.lock().pop().unwrap_or_else(|| AlignedBuf::zeroed(self.page_bytes));
         self.file.read_at(&mut image, self.offset(slot.0)).map_err(|e| match e.kind() {
-            io::ErrorKind::UnexpectedEof => Error::corrupt(NAME, format!("it ends before slot {slot}")),
-            _ => Error::io(format!("reading slot {slot} of {NAME}"), &e),
+            io::ErrorKind::UnexpectedEof => Error::corrupt(self.name, format!("it ends before slot {slot}")),
+            _ => Error::io(format!("reading slot {slot} of {}", self.name), &e),
         })?;
         Ok(image)
     }
@@ -109,7 +123,7 @@ impl LeafFile {
         let least = (self.grow_bytes / self.page_bytes as u64).max(slots.capacity() / SPARE_SHARE);
         let capacity = (slots.capacity() + missing.max(least)).next_multiple_of(EXTENT_SLOTS);
         self.file.allocate(self.offset(capacity)).map_err(|e| {
-            Error::io(format!("{} more bytes of {NAME}", self.offset(capacity - slots.capacity())), &e)
+            Error::io(format!("{} more bytes of {}", self.offset(capacity - slots.capacity()), self.name), &e)
         })?;
         slots.grow(capacity);
         room.capacity.store(capacity, Release);
@@ -123,7 +137,7 @@ impl LeafFile {
             let (now, later) = images.split_at((run.end - run.start) as usize * self.page_bytes);
             self.file
                 .write_at(now, self.offset(run.start))
-                .map_err(|e| Error::io(format!("writing slots {run:?} of {NAME}"), &e))?;
+                .map_err(|e| Error::io(format!("writing slots {run:?} of {}", self.name), &e))?;
             images = later;
         }
         Ok(())
@@ -131,6 +145,6 @@ impl LeafFile {
 
     /// Makes all written slots durable.
     pub fn sync(&self) -> Result<()> {
-        self.file.sync().map_err(|e| Error::Poisoned { cause: format!("syncing {NAME}: {e}") })
+        self.file.sync().map_err(|e| Error::Poisoned { cause: format!("syncing {}: {e}", self.name) })
     }
 }

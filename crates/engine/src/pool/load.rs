@@ -93,7 +93,7 @@ impl Pool {
     fn fill(&self, pid: PageId, slot: SlotId, frame: FrameId) -> Result<()> {
         let image = self.waits.read.time(|| self.leaves.read(slot))?;
         page::verify(&image, pid).map_err(|detail| {
-            Error::corrupt(format!("page {pid} in slot {slot} of the leaf file"), detail)
+            Error::corrupt(format!("page {pid} in slot {slot} of {}", self.leaves.name()), detail)
         })?;
         let page = self.frames.page(frame);
         // The latch can be held only by a stale reader on its way out.

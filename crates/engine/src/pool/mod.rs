@@ -1,19 +1,22 @@
-//! The buffer pool: pages in memory, and their way to disk and back.
+//! The buffer pools: pages in memory, and their way to disk and back.
 //!
 //! Why: data may be larger than memory, yet a page in memory must cost a reader one load to find and no write at all.
 //! Source: Shore-MT §6–7 (clock released before I/O, background cleaner, oldest LSN from the cleaner, extents of 8).
 //! Differs: a flat page table instead of a hash table with pins; leaves are written out of place, and a directory
 //! journal says where they are.
 //!
+//! There is one [`Pool`] for each size of leaves, with frames, file and cleaner of its own; [`Pools`] has them all.
+//!
 //! | file | concept |
 //! |---|---|
+//! | `size`, `pools` | which size a page has; the pools of all sizes, and their shares of the cache |
 //! | `table` | page id → where the page is |
 //! | `arena`, `frames` | memory of the frames; which of them are dirty |
 //! | `load` | the way in: a page that is only on disk |
 //! | `clock` | the way out: free frames, the hand, eviction |
 //! | `allocate` | new pages, and the end of pages |
 //! | `clean`, `cleaner` | dirty pages to fresh slots; the thread that does it |
-//! | `leaf_file`, `slots` | the file of slots, and which of them are free |
+//! | `leaf_file`, `slots` | a file of slots, and which of them are free |
 //! | `directory`, `journal` | page → slot, durably |
 //! | `rebuild` | the directory's contents from the leaves alone |
 //!
@@ -36,7 +39,9 @@ mod frames;
 mod journal;
 mod leaf_file;
 mod load;
+mod pools;
 mod rebuild;
+mod size;
 mod slots;
 mod table;
 #[cfg(test)]
@@ -44,9 +49,10 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use cleaner::Cleaner;
 pub(crate) use directory::{Directory, Entry as DirectoryEntry, Loaded, PageEntry};
+pub(crate) use pools::Pools;
 pub(crate) use rebuild::rebuild;
+pub(crate) use size::{ByPage, SizeClass};
 
 use crate::error::{Error, Result};
 use crate::page::Page;
@@ -86,6 +92,8 @@ pub(crate) trait Wal: Send + Sync {
 /// How a pool is made.
 #[derive(Clone, Debug)]
 pub(crate) struct PoolOptions {
+    /// Of which size its pages are.
+    pub class: SizeClass,
     /// Bytes of a page and of a slot: a multiple of 4096.
     pub page_bytes: usize,
     /// Bytes of all frames together.
@@ -98,8 +106,8 @@ pub(crate) struct PoolOptions {
 
 impl PoolOptions {
     /// The usual choice: rounds of 4 MiB, growth by 8 MiB.
-    pub fn new(page_bytes: usize, cache_bytes: usize) -> Self {
-        Self { page_bytes, cache_bytes, batch_pages: (4 << 20) / page_bytes, grow_bytes: 8 << 20 }
+    pub fn new(class: SizeClass, page_bytes: usize, cache_bytes: usize) -> Self {
+        Self { class, page_bytes, cache_bytes, batch_pages: (4 << 20) / page_bytes, grow_bytes: 8 << 20 }
     }
 
     fn frames(&self) -> Result<usize> {
@@ -115,8 +123,9 @@ impl PoolOptions {
     }
 }
 
-/// The buffer pool. See the module's documentation.
+/// The buffer pool of the pages of one size. See the module's documentation.
 pub(crate) struct Pool {
+    class: SizeClass,
     table: PageTable,
     frames: Frames,
     free: FreeFrames,
@@ -174,10 +183,29 @@ pub(crate) struct PoolStats {
     pub slots: u64,
     /// Slots that are free.
     pub slots_free: u64,
-    /// Bytes of the directory journal.
-    pub directory_bytes: u64,
+    /// Bytes of the leaf file.
+    pub file_bytes: u64,
     /// Pages that exist.
     pub pages: u64,
+}
+
+impl PoolStats {
+    /// Of two pools together.
+    fn plus(self, other: Self) -> Self {
+        Self {
+            frames: self.frames + other.frames,
+            frames_free: self.frames_free + other.frames_free,
+            frames_dirty: self.frames_dirty + other.frames_dirty,
+            loads: self.loads + other.loads,
+            evictions: self.evictions + other.evictions,
+            rounds: self.rounds + other.rounds,
+            cleaned: self.cleaned + other.cleaned,
+            slots: self.slots + other.slots,
+            slots_free: self.slots_free + other.slots_free,
+            file_bytes: self.file_bytes + other.file_bytes,
+            pages: self.pages + other.pages,
+        }
+    }
 }
 
 /// A page's frame. Nothing keeps the page there: see the module's documentation.
@@ -191,11 +219,11 @@ pub(crate) struct FramePage<'a> {
 
 impl Pool {
     /// Opens the leaf file, creating it if `pages` is empty, for a database whose directory says that these pages
-    /// exist. Without a running [`Cleaner`], whoever needs a frame cleans for itself.
+    /// of this size exist. Without a running [`Cleaner`], whoever needs a frame cleans for itself.
     ///
     /// Errors: `Corrupt` if two pages share a slot or a slot lies behind the end of the file; `Argument` for
     /// impossible sizes; `Io`.
-    pub fn open(
+    fn open(
         vfs: &dyn Vfs,
         options: &PoolOptions,
         wal: Arc<dyn Wal>,
@@ -204,9 +232,10 @@ impl Pool {
     ) -> Result<Self> {
         let count = options.frames()?;
         let batch_pages = options.batch_pages.clamp(1, count / 4);
-        let leaves = LeafFile::open(vfs, options.page_bytes, options.grow_bytes, pages.is_empty())?;
+        let leaves =
+            LeafFile::open(vfs, options.class, options.page_bytes, options.grow_bytes, pages.is_empty())?;
         let mut slots = Slots::new(leaves.slots()?);
-        let table = PageTable::new();
+        let table = PageTable::new(options.class);
         for page in pages {
             if !slots.occupy(page.slot) {
                 let detail = format!("slot {} of page {} is taken or behind the end", page.slot, page.pid);
@@ -218,10 +247,11 @@ impl Pool {
         let room = Room::new(slots.capacity(), pages.len() as u64, batch_pages as u64);
         let memory = |e| Error::io(format!("mapping a cache of {} bytes", options.cache_bytes), &e);
         Ok(Self {
+            class: options.class,
             table,
             frames: Frames::new(count, options.page_bytes).map_err(memory)?,
             free: FreeFrames::new(count),
-            ids: Mutex::new(PageIds::new(pages.iter().map(|page| page.pid))),
+            ids: Mutex::new(PageIds::new(options.class, pages.iter().map(|page| page.pid))),
             leaves,
             room,
             directory,
@@ -335,7 +365,7 @@ impl Pool {
             cleaned: self.counters.cleaned.load(Relaxed),
             slots,
             slots_free,
-            directory_bytes: self.directory.bytes(),
+            file_bytes: slots * self.page_bytes() as u64,
             pages: self.ids.lock().used() - self.dead.lock().len() as u64,
         }
     }

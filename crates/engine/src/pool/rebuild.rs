@@ -1,8 +1,8 @@
-//! The directory's contents from the leaf file alone: the last resort, and a test oracle.
+//! The directory's contents from the leaf files alone: the last resort, and a test oracle.
 //!
 //! Source: O2-Tree §4: reading every leaf brings back all there is to know.
 //!
-//! Every slot is read. Of the images of one page the one with the highest page LSN counts. That leaves the images of
+//! Every slot is read, one size of leaves after the other: a table has leaves of one size only. Of the images of one page the one with the highest page LSN counts. That leaves the images of
 //! pages that were freed, whose slots were not used again. They are told by the fences: at any time the leaves of a
 //! table tile its key space, and whoever takes keys over from another leaf does so in a record that sets its page LSN.
 //! So wherever a freed page's image overlaps a living page, the living page's LSN is higher, and a page is dropped if
@@ -17,6 +17,7 @@
 
 use super::directory::PageEntry;
 use super::leaf_file::LeafFile;
+use super::size::SizeClass;
 use crate::error::{Error, Result};
 use crate::page::{Image, verify_any};
 use foreshore_base::{PageId, SlotId, TableId};
@@ -43,12 +44,17 @@ struct Found {
     high_key: Option<Vec<u8>>,
 }
 
-/// Reads every slot of the leaf file. Writes nothing. Errors: `Io`; unreadable slots are only counted.
-pub(crate) fn rebuild(vfs: &dyn Vfs, page_bytes: usize) -> Result<Rebuilt> {
+/// Reads every slot of the leaf files; `own_bytes` is the database's own leaf size. Writes nothing.
+///
+/// Errors: `Corrupt` if the file of the database's own size is missing; `Io`; unreadable slots are only counted.
+pub(crate) fn rebuild(vfs: &dyn Vfs, own_bytes: usize) -> Result<Rebuilt> {
     let mut rebuilt = Rebuilt::default();
     let mut tables: BTreeMap<TableId, Vec<Found>> = BTreeMap::new();
-    for found in newest_images(vfs, page_bytes, &mut rebuilt.unreadable)?.into_values() {
-        tables.entry(found.entry.table).or_default().push(found);
+    for class in SizeClass::on_disk(vfs)? {
+        let images = newest_images(vfs, class, own_bytes, &mut rebuilt.unreadable)?;
+        for found in images.into_values() {
+            tables.entry(found.entry.table).or_default().push(found);
+        }
     }
     for (table, pages) in tables {
         let tiles = living(pages, &mut rebuilt.superseded);
@@ -59,9 +65,14 @@ pub(crate) fn rebuild(vfs: &dyn Vfs, page_bytes: usize) -> Result<Rebuilt> {
     Ok(rebuilt)
 }
 
-/// The newest image of each page that has one.
-fn newest_images(vfs: &dyn Vfs, page_bytes: usize, unreadable: &mut u64) -> Result<HashMap<PageId, Found>> {
-    let leaves = LeafFile::open(vfs, page_bytes, 0, false)?;
+/// The newest image of each page of this class that has one.
+fn newest_images(
+    vfs: &dyn Vfs,
+    class: SizeClass,
+    own_bytes: usize,
+    unreadable: &mut u64,
+) -> Result<HashMap<PageId, Found>> {
+    let leaves = LeafFile::open(vfs, class, class.bytes(own_bytes), 0, false)?;
     let mut newest: HashMap<PageId, Found> = HashMap::new();
     for slot in (0..leaves.slots()?).map(SlotId) {
         let image = match leaves.read(slot) {
@@ -72,7 +83,7 @@ fn newest_images(vfs: &dyn Vfs, page_bytes: usize, unreadable: &mut u64) -> Resu
                 continue;
             }
         };
-        match parse(&image, slot) {
+        match parse(&image, slot).filter(|found| SizeClass::of(found.entry.pid) == Some(class)) {
             None => *unreadable += 1,
             Some(found) => {
                 let older =

@@ -25,13 +25,12 @@
 //! - T3: every change is one compare-exchange from the entry that was judged, so no judgement is ever stale. The one
 //!   plain store is the publication of a page that nobody can reach yet.
 
+use super::size::{PAGES_MAX, SizeClass};
 use crate::stage;
 use foreshore_base::sync::{AtomicU64, Ordering::*};
 use foreshore_base::{FrameId, PageId, SlotId};
 use std::sync::OnceLock;
 
-/// Pages are numbered below this.
-pub(super) const PAGES_MAX: u64 = 1 << 32;
 /// Frames are numbered below this.
 pub(super) const FRAMES_MAX: usize = 1 << FRAME_BITS;
 
@@ -134,21 +133,26 @@ impl Entry {
     }
 }
 
-/// The entries of all pages, in chunks that appear when their first page does and stay for ever.
+/// The entries of all pages of one size, in chunks that appear when their first page does and stay for ever.
 pub(super) struct PageTable {
+    /// Page ids count from here.
+    base: PageId,
     chunks: Box<[OnceLock<Box<[AtomicU64]>>]>,
 }
 
 impl PageTable {
-    /// A table in which every page is free.
-    pub fn new() -> Self {
-        Self { chunks: (0..PAGES_MAX / CHUNK_PAGES).map(|_| OnceLock::new()).collect() }
+    /// A table in which every page of this class is free.
+    pub fn new(class: SizeClass) -> Self {
+        let chunks = (0..PAGES_MAX / CHUNK_PAGES).map(|_| OnceLock::new()).collect();
+        Self { base: class.base(), chunks }
     }
 
     #[inline]
     fn word(&self, pid: PageId) -> Option<&AtomicU64> {
-        let chunk = self.chunks.get((pid.0 / CHUNK_PAGES) as usize)?.get()?;
-        Some(&chunk[(pid.0 % CHUNK_PAGES) as usize])
+        // Ids of other classes lie behind the last chunk, those of lower ones by wrapping.
+        let number = pid.0.wrapping_sub(self.base.0);
+        let chunk = self.chunks.get((number / CHUNK_PAGES) as usize)?.get()?;
+        Some(&chunk[(number % CHUNK_PAGES) as usize])
     }
 
     /// The entry of `pid`; free for any number that never was a page.
@@ -159,10 +163,12 @@ impl PageTable {
         self.word(pid).map_or(Entry::FREE, |word| Entry(word.load(Acquire)))
     }
 
-    /// Makes sure that `pid` has an entry. May allocate memory, so not under a latch. Panics beyond [`PAGES_MAX`].
+    /// Makes sure that `pid` has an entry. May allocate memory, so not under a latch. Panics if the page is of
+    /// another class.
     pub fn prepare(&self, pid: PageId) {
-        assert!(pid.0 < PAGES_MAX, "page id {pid} is beyond the page table");
-        self.chunks[(pid.0 / CHUNK_PAGES) as usize]
+        let number = pid.0.wrapping_sub(self.base.0);
+        assert!(number < PAGES_MAX, "page id {pid} is beyond the page table");
+        self.chunks[(number / CHUNK_PAGES) as usize]
             .get_or_init(|| (0..CHUNK_PAGES).map(|_| AtomicU64::new(FREE)).collect());
     }
 
@@ -196,9 +202,9 @@ impl PageTable {
     pub fn pages(&self) -> impl Iterator<Item = (PageId, Entry)> + '_ {
         let chunks = self.chunks.iter().enumerate().filter_map(|(i, chunk)| Some((i as u64, chunk.get()?)));
         chunks
-            .flat_map(|(i, chunk)| {
-                (0..CHUNK_PAGES)
-                    .map(move |j| (PageId(i * CHUNK_PAGES + j), Entry(chunk[j as usize].load(Acquire))))
+            .flat_map(move |(i, chunk)| {
+                let first = self.base.0 + i * CHUNK_PAGES;
+                (0..CHUNK_PAGES).map(move |j| (PageId(first + j), Entry(chunk[j as usize].load(Acquire))))
             })
             .filter(|(_, entry)| *entry != Entry::FREE)
     }
@@ -224,7 +230,7 @@ mod tests {
 
     #[test]
     fn chunks_appear_on_demand() {
-        let table = PageTable::new();
+        let table = PageTable::new(SizeClass::OWN);
         assert_eq!(table.load(PageId(70_000)), Entry::FREE);
         assert_eq!(table.load(PageId(u64::MAX)), Entry::FREE);
         table.prepare(PageId(70_000));
@@ -233,5 +239,18 @@ mod tests {
         assert_eq!(table.pages().collect::<Vec<_>>(), [(PageId(70_000), Entry::on_disk(SlotId(3)))]);
         assert_eq!(table.update(PageId(70_000), |_| Entry::FREE), Entry::on_disk(SlotId(3)));
         assert_eq!(table.pages().count(), 0);
+    }
+
+    #[test]
+    fn a_table_knows_its_class_only() {
+        let class = SizeClass::of_bytes(16384, 8192);
+        let (table, pid) = (PageTable::new(class), PageId(class.base().0 + 5));
+        table.prepare(pid);
+        table.publish(pid, Entry::on_disk(SlotId(3)));
+        assert_eq!(table.load(pid), Entry::on_disk(SlotId(3)));
+        for other in [5, pid.0 - PAGES_MAX, pid.0 + PAGES_MAX, u64::MAX] {
+            assert_eq!(table.load(PageId(other)), Entry::FREE, "{other}");
+        }
+        assert_eq!(table.pages().collect::<Vec<_>>(), [(pid, Entry::on_disk(SlotId(3)))]);
     }
 }

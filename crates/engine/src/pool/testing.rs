@@ -127,7 +127,13 @@ pub fn read_page(page: Page<'_>, pid: PageId) -> Option<Lsn> {
 
 pub fn options(frames: usize, batch_pages: usize) -> PoolOptions {
     let cache_bytes = frames * PAGE_BYTES;
-    PoolOptions { page_bytes: PAGE_BYTES, cache_bytes, batch_pages, grow_bytes: 16 * PAGE_BYTES as u64 }
+    PoolOptions {
+        class: SizeClass::OWN,
+        page_bytes: PAGE_BYTES,
+        cache_bytes,
+        batch_pages,
+        grow_bytes: 16 * PAGE_BYTES as u64,
+    }
 }
 
 /// What became of a page at an LSN.

@@ -1,5 +1,6 @@
 //! The pool as a whole: crashes, failures, full disks, threads.
 
+use super::cleaner::Cleaner;
 use super::testing::*;
 use super::*;
 use foreshore_base::Restart;

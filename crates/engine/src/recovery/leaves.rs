@@ -3,7 +3,7 @@
 use crate::db::Index;
 use crate::error::{Error, Result};
 use crate::leaf::Change;
-use crate::pool::PageEntry;
+use crate::pool::{PageEntry, SizeClass};
 use crate::tree::TreeIndex;
 use foreshore_base::{Lsn, PageId, TableId};
 use std::collections::HashMap;
@@ -58,8 +58,9 @@ impl Leaves {
         self.highest_table
     }
 
-    /// The index, of this kind, over the leaves of table `id`; they are gone from here afterwards.
-    pub fn take_index(&mut self, id: TableId, name: &str, index: Index) -> Result<TreeIndex> {
+    /// The leftmost leaf of table `id`, and the index, of this kind, over all its leaves; they are gone from here
+    /// afterwards. All of them have the size of the leftmost one.
+    pub fn take_index(&mut self, id: TableId, name: &str, index: Index) -> Result<(PageId, TreeIndex)> {
         let mut separators: Vec<(Vec<u8>, u64)> = Vec::new();
         self.low_fences.retain(|page, (table, low)| {
             if *table == id {
@@ -69,8 +70,12 @@ impl Leaves {
         });
         separators.sort_unstable();
         let what = || format!("table {name:?} (id {id})");
-        if separators.first().is_none_or(|(low, _)| !low.is_empty()) {
+        let Some(&(_, first)) = separators.first().filter(|(low, _)| low.is_empty()) else {
             return Err(Error::corrupt(what(), "its leftmost leaf is missing"));
+        };
+        let class = |page| SizeClass::of(PageId(page));
+        if let Some((_, page)) = separators.iter().find(|(_, page)| class(*page) != class(first)) {
+            return Err(Error::corrupt(what(), format!("pages {first} and {page} have different sizes")));
         }
         if let Some(twice) = separators.windows(2).find(|w| w[0].0 == w[1].0) {
             return Err(Error::corrupt(
@@ -78,11 +83,39 @@ impl Leaves {
                 format!("pages {} and {} claim the same low fence", twice[0].1, twice[1].1),
             ));
         }
-        Ok(TreeIndex::bulk_load(index, separators, INDEX_FILL))
+        Ok((PageId(first), TreeIndex::bulk_load(index, separators, INDEX_FILL)))
     }
 
     /// Leaves that belong to no table taken.
     pub fn remaining(&self) -> Vec<PageId> {
         self.low_fences.keys().copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foreshore_base::SlotId;
+
+    const TABLE: TableId = TableId(20);
+
+    fn page(class: SizeClass, low_key: &[u8]) -> PageEntry {
+        let pid = PageId(class.base().0 + 1);
+        PageEntry { pid, slot: SlotId(0), lsn: Lsn(0), table: TABLE, low_key: low_key.to_vec() }
+    }
+
+    #[test]
+    fn a_table_has_leaves_of_one_size() {
+        let other = SizeClass::of_bytes(16384, 8192);
+        let first = page(other, b"");
+        let take = |pages: &[PageEntry]| {
+            Leaves::from_directory(pages).take_index(TABLE, "t", Index::default()).map(|(page, _)| page)
+        };
+        assert_eq!(take(std::slice::from_ref(&first)).unwrap(), first.pid);
+        let refused = take(&[page(SizeClass::OWN, b"m"), first]);
+        assert!(
+            matches!(&refused, Err(Error::Corrupt { detail, .. }) if detail.contains("different sizes")),
+            "{refused:?}"
+        );
     }
 }

@@ -1,9 +1,10 @@
 //! Opening: from files to a running database.
 //!
 //! 1. The directory tells where each leaf is, which log position to redo from, and which incarnations wrote the log.
-//! 2. The log is read once to find its end; records that only the ring holds are written into the segments.
-//! 3. A new incarnation is put on record, so that nothing beyond that end can ever be read as ours.
-//! 4. The log is read again and redone, in parallel by page. Pages that the directory knows to be newer are not read.
+//! 2. The log is read and redone, in parallel by page. Pages that the directory knows to be newer are not read.
+//! 3. Before the first record that perhaps was not synced: the log's end is found, and what only the ring holds is
+//!    written into the segments. Then those last records are redone too.
+//! 4. A new incarnation is put on record, so that nothing beyond that end can ever be read as ours.
 //! 5. The indexes are bulk-loaded from the low fences: from the directory, corrected by what was redone.
 //! 6. Transactions without an end are undone, by key, through the running engine; those that have prepared get their
 //!    locks and their slots back, and wait.
@@ -12,12 +13,13 @@
 //! Source: O2-Tree (Ohene-Kwofie et al., 2013) §4: the index is rebuilt from the lowest key of each leaf. Differs: the
 //! keys come from the directory, so that no clean leaf is read.
 //!
-//! Invariant R1: every step may be interrupted and begun again: until step 3 nothing changes but the tail's copy, and
-//! redoing is idempotent by page LSN.
+//! Invariant R1: every step may be interrupted and begun again: until step 4 nothing changes but the tail's copy, and
+//! the images of pages that were redone (if they do not all fit into memory); redoing is idempotent by page LSN.
 
 mod analysis;
 mod leaves;
 mod redo;
+mod stand_in;
 
 use crate::blob::{reap_leftovers, unmark_used};
 use crate::db::Index;
@@ -26,11 +28,8 @@ use crate::db::engine::create_tree;
 use crate::db::meta::{self, Found, Meta};
 use crate::db::options::Builder;
 use crate::error::{Error, Result};
-use crate::leaf::Limits;
-use crate::log::{Durability, Incarnation, Log, LogOptions, LogReader, repair_tail};
-use crate::pool::{
-    Cleaner, Directory, DirectoryEntry as Entry, Loaded, PageEntry, Pool, PoolOptions, rebuild,
-};
+use crate::log::{Durability, Incarnation, Log, LogOptions};
+use crate::pool::{Directory, DirectoryEntry as Entry, Loaded, PageEntry, Pools, Wal, rebuild};
 use crate::tree::{Core, Tree};
 use crate::txn::{Txn, Txns, restore_prepared, roll_back};
 use crate::waits::Meter;
@@ -40,11 +39,10 @@ use foreshore_base::sync::AtomicU64;
 use foreshore_io::Vfs;
 use leaves::Leaves;
 use parking_lot::Mutex;
+use redo::{Redone, StoredLog};
+use stand_in::StandIn;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// The least number of frames a database runs with, however small a cache was asked for.
-const FRAMES_MIN: usize = 64;
 
 /// A running core, and what it found.
 pub(crate) struct Recovered {
@@ -87,8 +85,11 @@ fn create(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
         false => meta::begin_creation(&**vfs, &meta)?,
     }
     let directory = Arc::new(Directory::create(vfs.clone())?);
-    let core = start(vfs, options, &meta, &directory, Lsn::ZERO, &Loaded::default())?;
-    let catalog = create_tree(&core, CATALOG, String::new(), Index::default())?;
+    let incarnation = Incarnation::after(Lsn::ZERO);
+    let log = start_log(vfs, &meta, &directory, incarnation)?;
+    let pools = open_pools(vfs, options, &meta, &directory, &[], log.clone())?;
+    let core = Arc::new(core(pools, log, vec![incarnation]));
+    let catalog = create_tree(&core, core.pools.own(), CATALOG, String::new(), Index::default())?;
     core.log.commit(core.log.reserved(), Durability::Sync)?;
     if !options.backup {
         meta::finish_creation(&**vfs)?;
@@ -107,37 +108,39 @@ fn create(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
 }
 
 fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recovered> {
-    let (directory, loaded) = open_directory(vfs, options, meta)?;
-    let log_options = log_options(meta);
-    let end = match loaded.incarnations.as_slice() {
-        [] => loaded.redo_lsn, // salvaged without the directory: the log cannot be read
-        incarnations => repair_tail(vfs, log_options, incarnations, loaded.redo_lsn)?.end,
+    let (directory, Loaded { pages, redo_lsn, incarnations }) = open_directory(vfs, options, meta)?;
+    let salvaged = incarnations.is_empty(); // without the directory, the log cannot be read
+    let stand_in = Arc::new(StandIn::default());
+    let pools = open_pools(vfs, options, meta, &directory, &pages, stand_in.clone())?;
+    let Redone { end, records: redo_records, leaves, analysis } = match salvaged {
+        true => Redone::nothing(&pages, redo_lsn),
+        false => {
+            let log = StoredLog { vfs, options: log_options(meta), incarnations: &incarnations };
+            redo::run(&pools, &stand_in, &log, redo_lsn, &pages, options)?
+        }
     };
-    ensure_log_reaches(&loaded.pages, end)?;
+    ensure_log_reaches(&pages, end)?;
 
-    let core = start(vfs, options, meta, &directory, end, &loaded)?;
-    let mut leaves = Leaves::from_directory(&loaded.pages);
-    let mut redo_records = 0;
-    let mut analysis = Analysis::default();
-    if !loaded.incarnations.is_empty() {
-        let reader = LogReader::open(vfs, log_options, &loaded.incarnations, loaded.redo_lsn)?;
-        let known = page_lsns(&loaded.pages);
-        redo_records =
-            redo::run(&core, reader, end, &known, &mut leaves, &mut analysis, options.redo_threads)?;
-    }
+    let incarnation = Incarnation::after(end);
+    let log = start_log(vfs, meta, &directory, incarnation)?;
+    stand_in.hand_over(&log)?;
+    let core = Arc::new(core(pools, log, [incarnations, vec![incarnation]].concat()));
 
-    for (page, after) in leaves.dead().filter(|(page, _)| core.pool.exists(*page)) {
-        core.pool.free_page(page, after);
+    for (page, after) in leaves.dead() {
+        let pool = core.pools.of_page(page)?;
+        if pool.exists(page) {
+            pool.free_page(page, after);
+        }
     }
     let next_id = leaves.highest_table().0.max(FIRST.0 - 1) + 1;
     let trees = open_trees(&core, leaves)?;
-    if loaded.incarnations.is_empty() {
+    if salvaged {
         trees.iter().try_for_each(|tree| unmark_used(tree))?;
     }
     let finished = finish_transactions(&core, analysis, &trees);
     // What is kept for later transactions holds on to the tables, and they to the core.
     let (undone, prepared) = finished.inspect_err(|_| core.txns.slots.keep_nothing())?;
-    let (redo_lsn, redo_bytes) = (loaded.redo_lsn, end - loaded.redo_lsn);
+    let redo_bytes = end - redo_lsn;
     Ok(Recovered { core, directory, trees, next_id, redo_lsn, redo_bytes, redo_records, undone, prepared })
 }
 
@@ -210,46 +213,40 @@ fn ensure_log_reaches(pages: &[PageEntry], end: Lsn) -> Result<()> {
     }
 }
 
-/// Page LSNs by page id, as the directory knows them.
-fn page_lsns(pages: &[PageEntry]) -> Vec<Lsn> {
-    let highest = pages.last().map_or(0, |page| page.pid.0 as usize);
-    let mut lsns = vec![Lsn::ZERO; highest + 1];
-    for page in pages {
-        lsns[page.pid.0 as usize] = page.lsn;
-    }
-    lsns
+/// Puts `incarnation` on record, and starts the log with it.
+fn start_log(
+    vfs: &Arc<dyn Vfs>,
+    meta: &Meta,
+    directory: &Directory,
+    incarnation: Incarnation,
+) -> Result<Arc<Log>> {
+    directory.append(&[Entry::Incarnation(incarnation)])?;
+    Ok(Arc::new(Log::open(vfs.clone(), log_options(meta), incarnation)?))
 }
 
-/// Starts a new incarnation of the log after `end`, and the pool over it.
-fn start(
+/// The pools over `pages`.
+fn open_pools(
     vfs: &Arc<dyn Vfs>,
     options: &Builder,
     meta: &Meta,
     directory: &Arc<Directory>,
-    end: Lsn,
-    loaded: &Loaded,
-) -> Result<Arc<Core>> {
-    let incarnation = Incarnation::after(end);
-    let incarnations = loaded.incarnations.iter().copied().chain([incarnation]).collect();
-    directory.append(&[Entry::Incarnation(incarnation)])?;
-    let log = Arc::new(Log::open(vfs.clone(), log_options(meta), incarnation)?);
-    let pool_options =
-        PoolOptions::new(meta.leaf_bytes, options.cache_bytes.max(FRAMES_MIN * meta.leaf_bytes));
-    let pool = Arc::new(Pool::open(&**vfs, &pool_options, log.clone(), directory.clone(), &loaded.pages)?);
-    let cleaner = Cleaner::start(pool.clone()).map_err(|e| Error::io("starting the cleaner's thread", &e))?;
-    let limits = Limits::for_page(meta.leaf_bytes);
-    Ok(Arc::new(Core {
-        _cleaner: cleaner,
-        pool,
+    pages: &[PageEntry],
+    wal: Arc<dyn Wal>,
+) -> Result<Pools> {
+    Pools::open(vfs.clone(), wal, directory.clone(), meta.leaf_bytes, options.cache_bytes, pages)
+}
+
+fn core(pools: Pools, log: Arc<Log>, incarnations: Vec<Incarnation>) -> Core {
+    Core {
+        pools,
         log,
         incarnations,
         txns: Txns::new(),
-        limits,
         blob_ids: Mutex::new(()),
         latch_waits: Meter::default(),
         splits: AtomicU64::new(0),
         absorbs: AtomicU64::new(0),
-    }))
+    }
 }
 
 fn log_options(meta: &Meta) -> LogOptions {
@@ -258,20 +255,24 @@ fn log_options(meta: &Meta) -> LogOptions {
 
 /// Builds each table's index, the catalog's first; frees the leaves of tables that do not exist.
 fn open_trees(core: &Arc<Core>, mut leaves: Leaves) -> Result<Vec<Arc<Tree>>> {
-    let catalog = leaves.take_index(CATALOG, "", Index::default())?;
-    let mut trees = vec![Arc::new(Tree::new(core.clone(), CATALOG, String::new(), catalog))];
+    let open = |id, name, (first, index)| {
+        let pool = core.pools.of_page(first)?;
+        Ok::<_, Error>(Tree::new(core.clone(), pool.clone(), id, name, index))
+    };
+    let catalog = open(CATALOG, String::new(), leaves.take_index(CATALOG, "", Index::default())?)?;
+    let mut trees = vec![Arc::new(catalog)];
     for (name, row) in catalog::read(&trees[0])? {
         let index = leaves.take_index(row.id, &name, row.index)?;
-        let tree = Tree::new(core.clone(), row.id, name, index);
+        let tree = open(row.id, name, index)?;
         if let Some(id) = row.chunks {
-            let index = leaves.take_index(id, &tree.name, Index::default())?;
+            let (_, index) = leaves.take_index(id, &tree.name, Index::default())?;
             let chunks = Tree::of_chunks(core.clone(), id, &tree.name, index);
             tree.chunks.get_or_init(|| Arc::new(chunks));
         }
         trees.push(Arc::new(tree));
     }
     for page in leaves.remaining() {
-        core.pool.free_page(page, Lsn::ZERO);
+        core.pools.of_page(page)?.free_page(page, Lsn::ZERO);
     }
     Ok(trees)
 }

@@ -32,7 +32,7 @@ impl Tree {
 
     /// The greatest key, if there is any row.
     fn last_key(&self) -> Result<Option<Vec<u8>>> {
-        let mut copy = LeafCopy::new(self.core.pool.page_bytes());
+        let mut copy = LeafCopy::new(self.leaf_bytes());
         let mut bound: Option<Vec<u8>> = None;
         loop {
             self.copy_leaf_before(bound.as_deref(), &mut copy)?;
@@ -64,7 +64,7 @@ struct Loader<'a> {
 
 impl<'a> Loader<'a> {
     fn new(tree: &'a Arc<Tree>) -> Result<Self> {
-        let fill_bytes = tree.core.pool.page_bytes() * FILL_PERCENT / 100;
+        let fill_bytes = tree.leaf_bytes() * FILL_PERCENT / 100;
         Ok(Self { tree, leaf: None, last_key: tree.last_key()?, fill_bytes, rows: 0, end: Lsn::ZERO })
     }
 
@@ -105,7 +105,7 @@ impl<'a> Loader<'a> {
     fn begin_leaf(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.hang()?;
         let low = leaf::separator(self.last_key.as_deref().unwrap_or_default(), key).to_vec();
-        let mut builder = Builder::new(self.tree.core.pool.page_bytes(), &low, None);
+        let mut builder = Builder::new(self.tree.leaf_bytes(), &low, None);
         assert!(builder.load(key, value, 0, self.fill_bytes), "a leaf takes its first row");
         self.leaf = Some((builder, low));
         Ok(())
@@ -114,13 +114,13 @@ impl<'a> Loader<'a> {
     fn hang(&mut self) -> Result<()> {
         let Some((builder, low)) = self.leaf.take() else { return Ok(()) };
         let core = &self.tree.core;
-        let fresh = core.pool.allocate()?;
+        let fresh = self.tree.pool.allocate()?;
         core.log.room()?;
         let Latched { at, latch } = self.tree.latch_leaf(&low)?;
         ensure_last(at.page, &low)?;
         let right_latch = fresh.page().latch().exclusive();
-        core.pool.before_change(at.frame);
-        core.pool.before_change(fresh.frame_page().frame);
+        self.tree.pool.before_change(at.frame);
+        self.tree.pool.before_change(fresh.frame_page().frame);
         let split = Split::append(at.page, fresh.pid(), low, builder);
         let record = core.log.reserve(split.change().encoded_len());
         split.apply(at.page, fresh.page(), record.end())?;

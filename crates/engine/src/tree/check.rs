@@ -15,9 +15,13 @@ const TRIES: u32 = 100;
 impl Tree {
     /// Checks every leaf by itself, that the leaves tile the key space (T1), and that the index leads to them (T3).
     pub fn check(self: &Arc<Self>) -> Result<TableReport> {
-        let mut report =
-            TableReport { name: self.name.clone(), index: self.index_kind(), ..TableReport::default() };
-        let mut copy = LeafCopy::new(self.core.pool.page_bytes());
+        let mut report = TableReport {
+            name: self.name.clone(),
+            index: self.index_kind(),
+            leaf_bytes: self.leaf_bytes() as u64,
+            ..TableReport::default()
+        };
+        let mut copy = LeafCopy::new(self.leaf_bytes());
         let mut low: Vec<u8> = Vec::new();
         let mut absorbs = self.core.absorbs.load(Relaxed);
         loop {

@@ -45,7 +45,7 @@ pub(crate) struct Forward {
 impl Forward {
     /// A walk from `from` to the end of the table.
     pub fn new(tree: Arc<Tree>, view: View, from: Bound<Vec<u8>>) -> Self {
-        let leaf = LeafCopy::new(tree.core.pool.page_bytes());
+        let leaf = LeafCopy::new(tree.leaf_bytes());
         Self { tree, view, leaf, older: Default::default(), position: 0, start: Some(from) }
     }
 
@@ -115,7 +115,7 @@ pub(crate) struct Backward {
 impl Backward {
     /// A walk from `from` down to the beginning of the table.
     pub fn new(tree: Arc<Tree>, view: View, from: Bound<Vec<u8>>) -> Self {
-        let leaf = LeafCopy::new(tree.core.pool.page_bytes());
+        let leaf = LeafCopy::new(tree.leaf_bytes());
         Self { tree, view, leaf, older: Default::default(), position: 0, start: Some(from) }
     }
 
@@ -232,7 +232,7 @@ impl Tree {
             self.read_leaf(key, &mut take)?;
         }
         copy.interpret()?;
-        self.core.pool.prefetch(copy.right());
+        self.pool.prefetch(copy.right());
         Ok(stamp)
     }
 
@@ -261,7 +261,7 @@ impl Tree {
         copy: &mut LeafCopy,
     ) -> Result<Option<Stamp>> {
         loop {
-            let Some(frame) = self.core.pool.page(at)? else { return Ok(None) };
+            let Some(frame) = self.pool.page(at)? else { return Ok(None) };
             let version = frame.page.latch().optimistic();
             let stamp = Stamp::of(frame.page);
             copy.take(frame.page);

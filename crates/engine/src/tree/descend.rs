@@ -129,7 +129,7 @@ impl Tree {
     ) -> Result<Option<R>> {
         let mut tries = 0;
         loop {
-            let Some(frame) = self.core.pool.page(at)? else { return Ok(None) };
+            let Some(frame) = self.pool.page(at)? else { return Ok(None) };
             // The fences lie at the end of the page, the header at its beginning: fetch both at once.
             frame.page.0.prefetch(frame.page.0.len() - 1, 1);
             let outcome = if tries < OPTIMISTIC_TRIES && !stage::reads_latch() {
@@ -168,7 +168,7 @@ impl Tree {
     /// Is the leaf still as it was when the stamp was taken? Frames are never given to another page, nor changed, without
     /// a new latch word.
     pub(crate) fn is_unchanged(&self, stamp: &Stamp) -> bool {
-        self.core.pool.resident(stamp.page).is_some_and(|at| Stamp::of(at.page) == *stamp)
+        self.pool.resident(stamp.page).is_some_and(|at| Stamp::of(at.page) == *stamp)
     }
 
     /// Latches the leaf that covers `key`.
@@ -194,7 +194,7 @@ impl Tree {
     /// Latches the leaf that covers `key`, trying page `hint` first: one look tells whether it is that.
     pub(super) fn latch_leaf_near(&self, hint: PageId, key: &[u8]) -> Result<Latched<'_>> {
         let _old = stage::enter(stage::Old::Space);
-        if let Some(at) = self.core.pool.resident(hint) {
+        if let Some(at) = self.pool.resident(hint) {
             let version = at.page.latch().optimistic();
             if leaf::route(at.page, self.id, hint, key) == Ok(Route::Here)
                 && let Ok(latch) = version.upgrade()
@@ -207,7 +207,7 @@ impl Tree {
 
     /// Latches a leaf if it is still as it was when the stamp was taken.
     pub(super) fn latch_unchanged(&self, stamp: &Stamp) -> Option<Latched<'_>> {
-        let at = self.core.pool.resident(stamp.page)?;
+        let at = self.pool.resident(stamp.page)?;
         let read = at.page.latch().optimistic_since(stamp.word)?;
         let latch = if Stamp::frame_of(at.page) == stamp.frame { read.upgrade().ok()? } else { return None };
         Some(Latched { at, latch })
@@ -224,7 +224,7 @@ impl Tree {
 
     fn latch_from(&self, mut id: PageId, key: &[u8]) -> Result<Option<Latched<'_>>> {
         loop {
-            let Some(at) = self.core.pool.page(id)? else { return Ok(None) };
+            let Some(at) = self.pool.page(id)? else { return Ok(None) };
             at.page.0.prefetch(at.page.0.len() - 1, 1);
             let latch = self.latch(at.page);
             match leaf::route(at.page, self.id, id, key) {

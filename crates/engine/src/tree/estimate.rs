@@ -17,7 +17,7 @@ impl Tree {
     /// About how many rows lie between the bounds. Exact if they lie in two neighbouring leaves or one. Time: about a
     /// millisecond per 100,000 leaves between the bounds, and reading ten leaves.
     pub fn estimate(&self, from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> Result<u64> {
-        let mut first = LeafCopy::new(self.core.pool.page_bytes());
+        let mut first = LeafCopy::new(self.leaf_bytes());
         let start = key_of(from).unwrap_or_default();
         self.copy_leaf(None, start, &mut first)?;
         let begin = lower(&mut first, from)?;
@@ -25,7 +25,7 @@ impl Tree {
             let end = upper(&mut first, to)?;
             return count(&first, begin, end);
         }
-        let mut last = LeafCopy::new(self.core.pool.page_bytes());
+        let mut last = LeafCopy::new(self.leaf_bytes());
         match key_of(to) {
             Some(key) => self.copy_leaf(None, key, &mut last)?,
             None => self.copy_leaf_before(None, &mut last)?,
@@ -46,7 +46,7 @@ impl Tree {
         let step = leaves.div_ceil(SAMPLES).max(1);
         let sampled: Vec<_> = self.index.range(inner.0, inner.1).step_by(step).collect();
         let (mut rows, mut seen) = (0, 0);
-        let mut copy = LeafCopy::new(self.core.pool.page_bytes());
+        let mut copy = LeafCopy::new(self.leaf_bytes());
         for (low, page) in sampled {
             self.copy_leaf(Some(PageId(page)), &low, &mut copy)?;
             rows += count(&copy, 0, copy.len())?;

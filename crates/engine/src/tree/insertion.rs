@@ -69,7 +69,7 @@ impl Tree {
     ) -> Result<Result<Option<Vec<u8>>, PageId>> {
         let mut tries = 0;
         while !at.is_none() {
-            let Some(frame) = self.core.pool.resident(at) else { return Ok(Err(at)) };
+            let Some(frame) = self.pool.resident(at) else { return Ok(Err(at)) };
             // Latches are waited for from left to right only.
             let read = frame.page.latch().optimistic();
             let first = leaf::first_key(frame.page);

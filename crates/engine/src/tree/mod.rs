@@ -31,7 +31,7 @@ use crate::db::Index;
 use crate::error::{Error, Result};
 use crate::leaf::Limits;
 use crate::log::{Incarnation, Log};
-use crate::pool::{Cleaner, Pool};
+use crate::pool::{Pool, Pools};
 use crate::txn::Txns;
 use crate::waits::Meter;
 use foreshore_base::TableId;
@@ -48,14 +48,11 @@ pub(crate) use write::{Intent, PATIENCE};
 
 /// What all tables share.
 pub(crate) struct Core {
-    /// Runs as long as the tables do; stops before the pool and the log go.
-    pub _cleaner: Cleaner,
-    pub pool: Arc<Pool>,
+    pub pools: Pools,
     pub log: Arc<Log>,
     /// The lives of the log that it may still be asked for, this one included.
     pub incarnations: Vec<Incarnation>,
     pub txns: Txns,
-    pub limits: Limits,
     /// Held while an id for a large value is taken.
     pub blob_ids: Mutex<()>,
     /// Waits for leaf latches.
@@ -68,6 +65,9 @@ pub(crate) struct Core {
 /// A table.
 pub(crate) struct Tree {
     core: Arc<Core>,
+    /// Where its leaves are: the pool of their size.
+    pool: Arc<Pool>,
+    limits: Limits,
     pub id: TableId,
     pub name: String,
     index: TreeIndex,
@@ -85,11 +85,13 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// A table whose leaves are indexed by `index`: low fence → page id. There is at least the leaf with the empty
-    /// low fence.
-    pub fn new(core: Arc<Core>, id: TableId, name: String, index: TreeIndex) -> Self {
+    /// A table whose leaves are in `pool`, and are indexed by `index`: low fence → page id. There is at least the leaf with
+    /// the empty low fence.
+    pub fn new(core: Arc<Core>, pool: Arc<Pool>, id: TableId, name: String, index: TreeIndex) -> Self {
         Self {
             core,
+            limits: Limits::for_page(pool.page_bytes()),
+            pool,
             id,
             name,
             index,
@@ -102,10 +104,10 @@ impl Tree {
         }
     }
 
-    /// The table with the chunks of the large values of the table `owner`.
+    /// The table with the chunks of the large values of the table `owner`. Its leaves have the database's own size.
     pub fn of_chunks(core: Arc<Core>, id: TableId, owner: &str, index: TreeIndex) -> Self {
         let name = format!("large values of {owner}");
-        Self { holds_chunks: true, ..Self::new(core, id, name, index) }
+        Self { holds_chunks: true, ..Self::new(core.clone(), core.pools.own().clone(), id, name, index) }
     }
 
     /// What all tables share.
@@ -116,6 +118,17 @@ impl Tree {
     /// Somebody waited for a lock of this table.
     pub fn note_lock_wait(&self, waited: Duration) {
         self.lock_waits.add(waited);
+    }
+
+    /// Bytes of its leaves.
+    pub fn leaf_bytes(&self) -> usize {
+        self.pool.page_bytes()
+    }
+
+    /// What fits into its leaves.
+    #[inline]
+    pub fn limits(&self) -> Limits {
+        self.limits
     }
 
     /// The kind of its index.
@@ -144,7 +157,7 @@ impl Tree {
     }
 
     fn ensure_fits(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        let key_bytes_max = self.core.limits.key_bytes_max;
+        let key_bytes_max = self.limits.key_bytes_max;
         if key.len() > key_bytes_max {
             return Err(Error::KeyTooLong { len: key.len(), max: key_bytes_max });
         }

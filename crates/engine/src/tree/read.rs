@@ -8,6 +8,7 @@ use crate::tree::{Stamp, Tree};
 use crate::txn::{Found, Seen, Txn, View};
 use crate::version::Version;
 use foreshore_base::{PageId, Restart};
+use std::ops::ControlFlow;
 
 impl Tree {
     /// Replaces `value` by the value of `key` that `view` sees; `false` and empty if there is none.
@@ -67,7 +68,7 @@ impl Tree {
         let name = self.core.txns.keys.name(self.id, key);
         self.core.txns.keys.prefetch(name);
         let start = self.seek(key)?;
-        self.core.pool.prefetch(start);
+        self.pool.prefetch(start);
         txn.lock_name(self, name, Some(key), mode, false)?;
         Ok((start, name))
     }
@@ -101,36 +102,69 @@ impl Tree {
         self.get_cell(view, key, &mut Vec::new())
     }
 
-    /// The values of many keys: all index descents first, with the leaves' first lines prefetched, then the leaves.
+    /// The values of many keys.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, view: &View, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
+        let mut values = Vec::with_capacity(keys.len());
+        self.each_near(keys, |start, key| {
+            let mut value = Vec::new();
+            let found = self.get_near(view, start, key, &mut value)?;
+            values.push(found.then_some(value));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(values)
+    }
+
+    /// Calls `read` with the value of one key after the other, until it breaks.
+    pub fn multi_get_with<K: AsRef<[u8]>>(
+        &self,
+        view: &View,
+        keys: &[K],
+        mut read: impl FnMut(Option<&[u8]>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let mut value = Vec::new();
+        self.each_near(keys, |start, key| {
+            let found = self.get_near(view, start, key, &mut value)?;
+            Ok(read(found.then_some(&value)))
+        })
+    }
+
+    /// Calls `visit` with each key, and where the index says that its leaf is, until it breaks. Group by group, all index
+    /// descents come first, with the leaves' first lines prefetched.
     ///
     /// Source: multicore study (Guo et al., 2010) §6: raise the concurrency of misses inside one operation.
-    pub fn multi_get<K: AsRef<[u8]>>(&self, view: &View, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
+    fn each_near<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        mut visit: impl FnMut(PageId, &[u8]) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
         const GROUP: usize = 16;
-        let mut values = Vec::with_capacity(keys.len());
         let mut starts = [PageId::NONE; GROUP];
         for group in keys.chunks(GROUP) {
             for (start, key) in starts.iter_mut().zip(group) {
                 *start = self.seek(key.as_ref())?;
-                self.core.pool.prefetch(*start);
+                self.pool.prefetch(*start);
             }
             for (start, key) in starts.iter().zip(group) {
-                values.push(self.get_near(view, *start, key.as_ref())?);
+                if visit(*start, key.as_ref())?.is_break() {
+                    return Ok(());
+                }
             }
         }
-        Ok(values)
+        Ok(())
     }
 
-    fn get_near(&self, view: &View, start: PageId, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let mut value = Vec::new();
-        let near = self.read_from(start, key, &mut |page| self.read_row(page, view, key, &mut value))?;
-        let found = match near {
-            Some(found) => found,
-            None => self.get(view, key, &mut value)?,
-        };
-        if near.is_some() && self.is_large(value.len()) {
-            return Ok(self.get_large(view, key, &mut value)?.then_some(value));
+    /// As [`Tree::get`], from the leaf `start` on.
+    fn get_near(&self, view: &View, start: PageId, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        let near = self.read_from(start, key, &mut |page| self.read_row(page, view, key, value))?;
+        match near {
+            Some(true) if self.is_large(value.len()) => self.get_large(view, key, value),
+            Some(true) => Ok(true),
+            Some(false) => {
+                value.clear();
+                Ok(false)
+            }
+            None => self.get(view, key, value),
         }
-        Ok(found.then_some(value))
     }
 
     /// Copies the value of `key` that `view` sees. Optimistic: what it says counts once the page's latch validates, also

@@ -18,7 +18,7 @@ use foreshore_base::{Exclusive, PageId};
 impl Tree {
     /// Splits the leaf of `key`, unless it has room for a value of `key` with `value_len` bytes by now.
     pub(super) fn split(&self, key: &[u8], value_len: usize) -> Result<()> {
-        let fresh = self.core.pool.allocate()?;
+        let fresh = self.pool.allocate()?;
         self.core.log.room()?;
         let Latched { at, latch } = self.latch_leaf(key)?;
         if leaf::place(at.page, key, value_len)?.is_some() {
@@ -26,8 +26,8 @@ impl Tree {
             return Ok(());
         }
         let right_latch = fresh.page().latch().exclusive();
-        self.core.pool.before_change(at.frame);
-        self.core.pool.before_change(fresh.frame_page().frame);
+        self.pool.before_change(at.frame);
+        self.pool.before_change(fresh.frame_page().frame);
         let split = Split::plan(at.page, fresh.pid(), key, value_len)?;
         let record = self.core.log.reserve(split.change().encoded_len());
         split.apply(at.page, fresh.page(), record.end())?;
@@ -56,7 +56,7 @@ impl Tree {
     /// Lets the leaf before the one with the low fence `low` absorb it.
     fn absorb_into_left(&self, low: &[u8]) -> Result<bool> {
         let Some(left) = self.index.seek_before(low) else { return Ok(false) };
-        let Some(left) = self.core.pool.page(PageId(left))? else { return Ok(false) };
+        let Some(left) = self.pool.page(PageId(left))? else { return Ok(false) };
         let Some(left_low) = left.page.low_fence() else { return Ok(false) };
         let here = self.seek(low)?;
         self.absorb(&left_low, here)
@@ -66,7 +66,7 @@ impl Tree {
     fn absorb(&self, key: &[u8], neighbour: PageId) -> Result<bool> {
         self.core.log.room()?;
         // Both must be in memory before the first latch is taken.
-        if self.core.pool.page(neighbour)?.is_none() {
+        if self.pool.page(neighbour)?.is_none() {
             return Ok(false);
         }
         let left = self.latch_leaf(key)?;
@@ -80,8 +80,8 @@ impl Tree {
             return Ok(false);
         };
         let separator = right.page.low_fence().expect("read under the latch");
-        self.core.pool.before_change(left.at.frame);
-        self.core.pool.before_change(right.frame);
+        self.pool.before_change(left.at.frame);
+        self.pool.before_change(right.frame);
         let record = self.core.log.reserve(absorb.change().encoded_len());
         absorb.apply(left.at.page, right.page, record.end())?;
         drop(right_latch);
@@ -89,7 +89,7 @@ impl Tree {
         let end = self.core.append(record, &absorb.change());
         self.index.unpost(&separator);
         self.core.absorbs.fetch_add(1, Relaxed);
-        self.core.pool.free_page(neighbour, end);
+        self.pool.free_page(neighbour, end);
         Ok(true)
     }
 
@@ -98,18 +98,18 @@ impl Tree {
     pub fn free_leaves(&self) -> Result<()> {
         let mut next = self.seek(&[])?;
         while !next.is_none() {
-            let Some(at) = self.core.pool.page(next)? else { return Ok(()) };
+            let Some(at) = self.pool.page(next)? else { return Ok(()) };
             let latch = at.page.latch().exclusive();
             if at.page.id() != next {
                 continue;
             }
             let leaf = next;
             next = at.page.right();
-            self.core.pool.before_change(at.frame);
+            self.pool.before_change(at.frame);
             at.page.set_dead();
             let last_change = at.page.lsn();
             drop(latch);
-            self.core.pool.free_page(leaf, last_change);
+            self.pool.free_page(leaf, last_change);
         }
         Ok(())
     }
@@ -119,7 +119,7 @@ impl Tree {
         if left.right() != neighbour {
             return None;
         }
-        let right = self.core.pool.resident(neighbour)?;
+        let right = self.pool.resident(neighbour)?;
         let latch = right.page.latch().exclusive();
         // The frame may hold another page by now; the neighbour itself cannot be gone while its left is latched.
         (right.page.id() == neighbour && !right.page.is_dead()).then_some((right, latch))

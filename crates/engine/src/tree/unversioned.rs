@@ -19,7 +19,7 @@ impl Tree {
                 self.split(key, value.len())?;
                 continue;
             };
-            self.core.pool.before_change(at.frame);
+            self.pool.before_change(at.frame);
             let change = Change::Put { page: at.page.id(), table: self.id, key, value };
             let reservation = self.core.log.reserve(change.encoded_len());
             let written = place.write(at.page, key, value, Version::SETTLED.0);
@@ -49,7 +49,7 @@ impl Tree {
     /// Removes the cell of `key`, which is in the latched leaf, by a record of its own; tidies up behind it.
     pub(super) fn remove_cell(&self, leaf: Latched<'_>, key: &[u8]) -> Result<()> {
         let Latched { at, latch } = leaf;
-        self.core.pool.before_change(at.frame);
+        self.pool.before_change(at.frame);
         let change = Change::Remove { page: at.page.id(), table: self.id, key };
         let reservation = self.core.log.reserve(change.encoded_len());
         let written = leaf::remove(at.page, key);

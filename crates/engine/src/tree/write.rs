@@ -116,7 +116,7 @@ impl Tree {
             // Lock and leaf are lines that are seldom in the processor's cache: the one is fetched while the way to the
             // other is looked for, and that while the lock is taken.
             let start = self.seek(key)?;
-            self.core.pool.prefetch(start);
+            self.pool.prefetch(start);
             let granted = keys.acquire(owner, name, KeyMode::Exclusive, false, patience);
             if !self.is_granted(owner, key, begun, patience, granted.map(|granted| granted.waited))? {
                 continue;
@@ -127,7 +127,7 @@ impl Tree {
                 Attempt::Done(end) => return Ok(Some(end)),
                 Attempt::Large => return Ok(None),
                 Attempt::Full => self.split(key, intent.value().len())?,
-                Attempt::Absent(page) => _ = self.core.pool.page(page)?,
+                Attempt::Absent(page) => _ = self.pool.page(page)?,
                 Attempt::Gap(name) => {
                     let waited = keys.wait_for_gap(owner, name, patience);
                     self.is_granted(owner, key, begun, patience, waited)?;
@@ -210,7 +210,7 @@ impl Tree {
             }
         }
         let Latched { at, latch } = leaf;
-        self.core.pool.before_change(at.frame);
+        self.pool.before_change(at.frame);
         let (page_id, table) = (page.id(), self.id);
         let (put, ghost, remove) = (
             Change::Put { page: page_id, table, key, value },
@@ -306,7 +306,7 @@ impl Core {
         let end = record.end();
         let mut body = Vec::with_capacity(change.encoded_len());
         change.encode(&mut body);
-        self.log.fill(record, &[&body]);
+        self.log.fill(record, &body);
         end
     }
 }

@@ -56,7 +56,7 @@ impl Scan {
         from: Bound<Vec<u8>>,
         to: Bound<Vec<u8>>,
     ) -> Self {
-        let leaf = LeafCopy::new(tree.core().pool.page_bytes());
+        let leaf = LeafCopy::new(tree.leaf_bytes());
         Self {
             tree,
             direction,

@@ -279,7 +279,7 @@ impl Txn {
         slots.began(self.owner, id);
         self.body.clear();
         begin.encode(&mut self.body);
-        log.fill(record, &[&self.body]);
+        log.fill(record, &self.body);
         (self.id, self.last) = (Some(id), Lsn(id.0));
         Ok(id)
     }
@@ -357,7 +357,7 @@ impl Txn {
         core.txns.slots.committed(self.owner, at);
         self.body.clear();
         commit.encode(&mut self.body);
-        core.log.fill(record, &[&self.body]);
+        core.log.fill(record, &self.body);
         self.leave_garbage(id, at);
         end
     }
@@ -392,7 +392,7 @@ impl Txn {
         self.last = record.start();
         self.body.clear();
         prepare.encode(&mut self.body);
-        core.log.fill(record, &[&self.body]);
+        core.log.fill(record, &self.body);
         Ok(end)
     }
 
@@ -438,7 +438,7 @@ impl Txn {
         let at = record.start();
         self.body.clear();
         end.encode(&mut self.body);
-        core.log.fill(record, &[&self.body]);
+        core.log.fill(record, &self.body);
         self.leave_garbage(id, at);
         Ok(())
     }

@@ -105,7 +105,7 @@ fn append(log: &Log, body: &[u8]) -> Lsn {
     log.room().unwrap();
     let reservation = log.reserve(body.len());
     let end = reservation.end();
-    log.fill(reservation, &[body]);
+    log.fill(reservation, body);
     end
 }
 
@@ -166,7 +166,7 @@ fn a_reserved_place_is_incomplete_until_filled() {
         let first = log.reserve(56);
         let end = append(&log, &[1; 56]);
         assert!(log.shared.ring.advance(end) <= first.start(), "record {i}");
-        log.fill(first, &[&[1; 56]]);
+        log.fill(first, &[1; 56]);
         log.commit(end, if i % 8 == 0 { Durability::Sync } else { Durability::Buffered }).unwrap();
     }
     log.close().unwrap();

@@ -90,7 +90,7 @@ fn a_full_disk_refuses_and_recovers() {
             log.room()?;
             let reservation = log.reserve(1000);
             let end = reservation.end();
-            log.fill(reservation, &[&[1; 1000]]);
+            log.fill(reservation, &[1; 1000]);
             log.commit(end, Durability::Sync)
         };
         let mut written = 0;
@@ -121,7 +121,7 @@ fn a_failed_sync_stops_the_log() {
         log.room().unwrap();
         let reservation = log.reserve(10);
         let end = reservation.end();
-        log.fill(reservation, &[&[1; 10]]);
+        log.fill(reservation, &[1; 10]);
         disk.fail_at(disk.events() + 1, Fault::Eio, Repeat::Once);
         let refused = log.commit(end, Durability::Sync).unwrap_err();
         assert!(matches!(&refused, Error::Poisoned { cause } if cause.contains("wal-")), "{refused}");

@@ -59,7 +59,7 @@ fn append_for(log: &Log, durability: Durability, time: Duration) -> (u64, Durati
             log.room().unwrap();
             let reservation = log.reserve(48);
             let end = reservation.end();
-            log.fill(reservation, &[&[1; 48]]);
+            log.fill(reservation, &[1; 48]);
             log.commit(end, durability).unwrap();
         }
         records += batch;

@@ -36,7 +36,8 @@ fn write(log: &Log, thread: u64, mut random: Random) {
         let extra = if random.below(8) == 0 { random.below(3000) as usize } else { 40 };
         let reservation = log.reserve(17 + extra);
         let end = reservation.end();
-        log.fill(reservation, &[&[1], &thread.to_le_bytes(), &i.to_le_bytes(), &vec![i as u8; extra]]);
+        let parts = [&[1][..], &thread.to_le_bytes(), &i.to_le_bytes(), &vec![i as u8; extra]];
+        log.fill(reservation, &parts.concat());
         let durability = match random.below(64) {
             0 => Durability::Sync,
             1..20 => Durability::Buffered,

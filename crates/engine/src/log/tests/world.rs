@@ -202,8 +202,7 @@ fn write_one(
     let reservation = log.reserve(len);
     let (start, end) = (reservation.start(), reservation.end());
     outcome.reserved.push(Written { start, end, body: body.clone() });
-    let (a, b) = body.split_at(len / 3);
-    log.fill(reservation, &[a, b]);
+    log.fill(reservation, &body);
     let durability = match random.below(8) {
         0 | 1 => Durability::Sync,
         2 => Durability::Buffered,

@@ -1,0 +1,111 @@
+//! Copying bytes out of words that another thread may be changing, sixteen at a time.
+//!
+//! Why: the compiler leaves relaxed loads as they are written: a word each, shifted where the bytes do not begin with a
+//! word. A row of 300 bytes takes 250 instructions that way, and 60 with vectors. Each read of a row copies it.
+//! Source: ANCHORS §1, vector loads described as relaxed loads of words; here for copying, not for searching.
+//!
+//! The vector path is compiled where it is known to hold (x86-64) and nobody looks over the accesses one by one (model
+//! checkers, Miri); elsewhere a loop over words does the same.
+
+use crate::sync::{AtomicU64, Ordering::Relaxed};
+
+const WORD: usize = 8;
+
+/// Fills `out` with the bytes from byte `offset` of `words` on. Panics if they end before.
+#[inline]
+pub(crate) fn copy_out(words: &[AtomicU64], offset: usize, out: &mut [u8]) {
+    assert!(
+        offset.checked_add(out.len()).is_some_and(|end| end <= words.len() * WORD),
+        "bytes within the words"
+    );
+    // SAFETY: `out` has room for its own length, and the words for the bytes, as just asserted.
+    unsafe { copy_out_to(words, offset, out.as_mut_ptr(), out.len()) }
+}
+
+/// Appends `len` bytes from byte `offset` of `words` on to `out`. Panics if they end before.
+#[inline]
+pub(crate) fn append(words: &[AtomicU64], offset: usize, len: usize, out: &mut Vec<u8>) {
+    assert!(offset.checked_add(len).is_some_and(|end| end <= words.len() * WORD), "bytes within the words");
+    out.reserve(len);
+    // SAFETY: the words hold the bytes, as asserted, `out` has room for `len` more, and they are written before they are
+    // counted as its own.
+    unsafe {
+        copy_out_to(words, offset, out.as_mut_ptr().add(out.len()), len);
+        out.set_len(out.len() + len);
+    }
+}
+
+/// The loop of the two, inlined: short lengths take the way that the portable build takes.
+///
+/// # Safety
+/// `words` has at least `offset + len` bytes, and `to` may be written for `len`.
+#[inline(always)]
+unsafe fn copy_out_to(words: &[AtomicU64], offset: usize, to: *mut u8, len: usize) {
+    #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
+    if len >= vector::BYTES_MIN {
+        // SAFETY: the caller's promise.
+        return unsafe { vector::copy(words.as_ptr().cast::<u8>().add(offset), to, len) };
+    }
+    let mut at = 0;
+    while at < len {
+        let step = WORD.min(len - at);
+        let bytes = uint_at(words, offset + at, step).to_le_bytes();
+        // SAFETY: `at + step` is at most `len`; a step has at most the eight bytes of a word.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.add(at), step) };
+        at += step;
+    }
+}
+
+/// Up to 8 bytes from byte `offset` on as a little-endian number, touching no word beyond them.
+#[inline(always)]
+pub(crate) fn uint_at(words: &[AtomicU64], offset: usize, len: usize) -> u64 {
+    debug_assert!(len <= WORD);
+    if len == 0 {
+        return 0;
+    }
+    let (index, within) = (offset / WORD, offset % WORD);
+    let mut value = words[index].load(Relaxed) >> (within * 8);
+    if within + len > WORD {
+        value |= words[index + 1].load(Relaxed) << ((WORD - within) * 8);
+    }
+    if len == WORD { value } else { value & ((1 << (len * 8)) - 1) }
+}
+
+#[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
+mod vector {
+    use std::arch::asm;
+
+    /// Fewer bytes are copied word by word.
+    pub const BYTES_MIN: usize = 16;
+
+    /// Copies `len` ≥ [`BYTES_MIN`] bytes: whole vectors from the front, and one that ends with the last byte.
+    ///
+    /// # Safety
+    /// `from` can be read and `to` written for `len` bytes, which are not fewer than [`BYTES_MIN`]; `from` lies within
+    /// atomic words, which others may be writing.
+    #[inline(always)]
+    pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
+        // SAFETY: the loop stays below `last`, the last vector ends at `len`. What `asm!` does must be what Rust could have done: it
+        // is relaxed loads of the aligned words under each vector, put together. The processor never tears an aligned
+        // word; that words next to each other are of different ages is what relaxed loads allow, and what the reader's
+        // validation is for. SSE2 is part of every x86-64.
+        unsafe {
+            asm!(
+                "2:",
+                "movdqu {x}, [{from} + {at}]",
+                "movdqu [{to} + {at}], {x}",
+                "add {at}, 16",
+                "cmp {at}, {last}",
+                "jb 2b",
+                "movdqu {x}, [{from} + {last}]",
+                "movdqu [{to} + {last}], {x}",
+                from = in(reg) from,
+                to = in(reg) to,
+                at = inout(reg) 0usize => _,
+                last = in(reg) len - BYTES_MIN,
+                x = out(xmm_reg) _,
+                options(nostack),
+            );
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Leading components of a tuple key, of the key's own types.
+//!
+//! Why: a key's encoding says nothing of its types. A prefix of others, such as an `i32` where the keys begin with a
+//! `u32`, would be bytes that no key begins with, and find nothing without a word. So the compiler compares them.
+
+use serde::Serialize;
+
+/// The leading components of keys `K`, as a tuple: for keys `(String, u32)` that is `("AA",)`, or both components. It
+/// must encode as the beginning of such a key.
+///
+/// All tuples of up to twelve components have their prefixes. A key of another shape, such as a struct, can be given
+/// some by an implementation for it; its fields encode as the components of a tuple do.
+///
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// # let db = foreshore::Database::in_memory()?;
+/// let log = db.table::<(u32, u32), String>("log")?; // (day, second)
+/// log.put(&(1, 60), &"a minute later".into())?;
+/// assert_eq!(log.prefix(&(1,)).count(), 1); // this 1 is a u32, as the keys say
+/// # Ok(()) }
+/// ```
+///
+/// A component of another type is refused:
+///
+/// ```compile_fail,E0277
+/// # fn main() -> foreshore::Result<()> {
+/// # let db = foreshore::Database::in_memory()?;
+/// let log = db.table::<(u32, u32), String>("log")?;
+/// log.prefix(&(1_i32,)).count();
+/// # Ok(()) }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a prefix of the keys `{K}`",
+    note = "a prefix is a tuple of the key's leading components, of the same types; `&str` stands for `String`"
+)]
+pub trait KeyPrefix<K>: Serialize {}
+
+/// What encodes as a key's component `C` does: itself, a reference, and the borrowed form of a string or a sequence.
+#[diagnostic::on_unimplemented(
+    message = "the keys have a `{C}` where the prefix has `{Self}`",
+    note = "a prefix is a tuple of the key's leading components, of the same types; `&str` stands for `String`"
+)]
+pub trait KeyComponent<C: ?Sized>: Serialize {}
+
+impl<C: Serialize> KeyComponent<C> for C {}
+impl<C: Serialize + ?Sized> KeyComponent<C> for &C {}
+impl KeyComponent<String> for &str {}
+impl<T: Serialize> KeyComponent<Vec<T>> for &[T] {}
+
+/// A key's tuple cut behind its first component, behind its second, and so on: each time, what is before the cut is a prefix.
+macro_rules! prefixes_of_one {
+    ([$($lead:ident $part:ident,)*]) => {};
+    ([$($lead:ident $part:ident,)*] $next:ident $next_part:ident, $($rest:ident $rest_part:ident,)*) => {
+        impl<$($lead, $part: KeyComponent<$lead>,)* $next, $next_part: KeyComponent<$next>, $($rest,)*>
+            KeyPrefix<($($lead,)* $next, $($rest,)*)> for ($($part,)* $next_part,) {}
+        prefixes_of_one!([$($lead $part,)* $next $next_part,] $($rest $rest_part,)*);
+    };
+}
+
+/// The same for this tuple and all that are shorter.
+macro_rules! prefixes {
+    () => {};
+    ($first:ident $first_part:ident, $($rest:ident $rest_part:ident,)*) => {
+        prefixes_of_one!([] $first $first_part, $($rest $rest_part,)*);
+        prefixes!($($rest $rest_part,)*);
+    };
+}
+
+prefixes!(A Pa, B Pb, C Pc, D Pd, E Pe, F Pf, G Pg, H Ph, I Pi, J Pj, K Pk, L Pl,);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::db::codec::encode_key;
+
+    fn bytes(key: &impl Serialize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        encode_key(key, &mut bytes).unwrap();
+        bytes
+    }
+
+    /// The key's encoding begins with the prefix's.
+    fn begins<K: Serialize, P: KeyPrefix<K>>(key: &K, prefix: &P) {
+        assert!(bytes(key).starts_with(&bytes(prefix)));
+    }
+
+    /// What the trait allows is what the encoding keeps.
+    #[test]
+    fn a_prefix_encodes_as_the_beginning_of_its_keys() {
+        let key = ("AA".to_string(), 428, Some(-1), vec![7_u8, 0]);
+        begins::<(String, u32, Option<i16>, Vec<u8>), _>(&key, &("AA",));
+        begins::<(String, u32, Option<i16>, Vec<u8>), _>(&key, &(&key.0, 428));
+        begins::<(String, u32, Option<i16>, Vec<u8>), _>(&key, &(key.0.clone(), &428, Some(-1)));
+        begins::<(String, u32, Option<i16>, Vec<u8>), _>(&key, &("AA", 428, Some(-1), &[7_u8, 0][..]));
+    }
+
+    /// Keys of a program's own, which says what begins them.
+    #[test]
+    fn a_struct_can_have_prefixes() {
+        #[derive(serde::Serialize)]
+        struct Flight {
+            carrier: String,
+            number: u32,
+        }
+        impl KeyPrefix<Flight> for (&str,) {}
+        begins(&Flight { carrier: "AA".into(), number: 428 }, &("AA",));
+    }
+}

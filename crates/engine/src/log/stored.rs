@@ -1,0 +1,177 @@
+//! The segments as one run of bytes, of which a window is in memory.
+//!
+//! Whoever reads on gets the next window read ahead: a disk that is asked for one window at a time, and for none while
+//! that is being parsed, gives half of what it could. Reading ahead is a favour: what fails there is read again by the
+//! one who needs it, and fails under his eyes.
+
+use super::options::{BLOCK, LogOptions, floor_block};
+use super::segments;
+use crate::error::{Error, Result};
+use foreshore_base::Lsn;
+use foreshore_io::{AlignedBuf, Vfs};
+use std::mem;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+/// The next window begins so far before the end of this one: a record that this one cuts is whole there, if it is no
+/// longer.
+const OVERLAP_BYTES: u64 = 64 << 10;
+
+pub(super) struct StoredBytes {
+    files: Files,
+    window: Window,
+    ahead: Option<JoinHandle<Option<Window>>>,
+    /// The window before, whose memory the next one gets.
+    spare: Option<Window>,
+}
+
+/// Where the segments are.
+#[derive(Clone)]
+struct Files {
+    vfs: Arc<dyn Vfs>,
+    segment_bytes: u64,
+}
+
+struct Window {
+    bytes: AlignedBuf,
+    start: u64,
+    len: u64,
+    /// The segments end behind it.
+    ended: bool,
+}
+
+impl StoredBytes {
+    /// A window of `window_bytes`; it widens when a record does not fit.
+    pub fn new(vfs: Arc<dyn Vfs>, options: &LogOptions, window_bytes: usize) -> Self {
+        let files = Files { vfs, segment_bytes: options.segment_bytes };
+        Self { files, window: Window::new(window_bytes), ahead: None, spare: None }
+    }
+
+    /// The `len` bytes at `at`; `None` where the segments end before.
+    #[inline]
+    pub fn get(&mut self, at: Lsn, len: usize) -> Result<Option<&[u8]>> {
+        if !self.window.holds(at.0, at.0 + len as u64) {
+            self.move_to(at.0, at.0 + len as u64)?;
+        }
+        Ok(self.held(at, len))
+    }
+
+    /// The same, if the window holds them.
+    #[inline]
+    pub fn held(&self, at: Lsn, len: usize) -> Option<&[u8]> {
+        let from = at.0.wrapping_sub(self.window.start) as usize;
+        self.window.holds(at.0, at.0 + len as u64).then(|| &self.window.bytes[from..from + len])
+    }
+
+    /// Moves the window, if it does not hold the `len` bytes at `at`, so that it ends with them: the next ones to be read
+    /// are probably in front. It begins in the segment of `at`: those before may be gone.
+    pub fn move_before(&mut self, at: Lsn, len: usize) -> Result<()> {
+        let (window, end) = (&mut self.window, at.0 + len as u64);
+        if window.holds(at.0, end) || (window.ended && window.holds(at.0, at.0)) {
+            return Ok(());
+        }
+        let start = floor_block((end + BLOCK).saturating_sub(window.bytes.len() as u64));
+        window.fill(&self.files, start.max(at.0 - at.0 % self.files.segment_bytes))
+    }
+
+    /// The error for a record at `at` that must be there, since the log goes on to `end`.
+    pub fn damage(&self, at: Lsn, end: Lsn) -> Error {
+        let (n, offset) = (at.0 / self.files.segment_bytes, at.0 % self.files.segment_bytes);
+        Error::corrupt(
+            format!("{} at offset {offset}", segments::name(n)),
+            format!("no valid log record begins at LSN {at}, although the log goes on to LSN {end}"),
+        )
+    }
+
+    /// Moves the window on, so that it holds `[from, to)` if the segments do.
+    #[cold]
+    fn move_to(&mut self, from: u64, to: u64) -> Result<()> {
+        if self.window.ended && self.window.start <= from {
+            return Ok(());
+        }
+        let reads_on = self.window.start < from && from <= self.window.end();
+        match self.read_ahead().filter(|ahead| ahead.holds(from, to)) {
+            Some(ahead) => self.spare = Some(mem::replace(&mut self.window, ahead)),
+            None => {
+                self.window.widen((to - floor_block(from)) as usize);
+                self.window.fill(&self.files, floor_block(from))?;
+            }
+        }
+        if reads_on && !self.window.ended {
+            self.begin_to_read_ahead();
+        }
+        Ok(())
+    }
+
+    fn begin_to_read_ahead(&mut self) {
+        let (files, start) = (self.files.clone(), floor_block(self.window.end() - OVERLAP_BYTES));
+        let mut next = self.spare.take().unwrap_or_else(|| Window::new(self.window.bytes.len()));
+        let read = move || next.fill(&files, start).is_ok().then_some(next);
+        self.ahead = thread::Builder::new().name("foreshore-ahead".into()).spawn(read).ok();
+    }
+
+    /// The window that was read ahead, when it is there.
+    fn read_ahead(&mut self) -> Option<Window> {
+        self.ahead.take()?.join().expect("reading does not panic")
+    }
+}
+
+impl Drop for StoredBytes {
+    /// No file is read any more.
+    fn drop(&mut self) {
+        self.read_ahead();
+    }
+}
+
+impl Window {
+    fn new(bytes: usize) -> Self {
+        Self { bytes: AlignedBuf::zeroed(bytes), start: 0, len: 0, ended: false }
+    }
+
+    #[inline]
+    fn holds(&self, from: u64, to: u64) -> bool {
+        self.start <= from && to <= self.end()
+    }
+
+    #[inline]
+    fn end(&self) -> u64 {
+        self.start + self.len
+    }
+
+    fn widen(&mut self, bytes: usize) {
+        if bytes > self.bytes.len() {
+            self.bytes = AlignedBuf::zeroed(bytes.next_multiple_of(BLOCK as usize));
+        }
+    }
+
+    /// Reads as much as there is room for from `start` on.
+    fn fill(&mut self, files: &Files, start: u64) -> Result<()> {
+        (self.start, self.len, self.ended) = (start, 0, false);
+        while self.len < self.bytes.len() as u64 {
+            let (n, offset) = (self.end() / files.segment_bytes, self.end() % files.segment_bytes);
+            let Some(file) = segments::open(&*files.vfs, n, files.segment_bytes)? else {
+                self.ended = true;
+                return files.check_nothing_follows(n);
+            };
+            let bytes = (files.segment_bytes - offset).min(self.bytes.len() as u64 - self.len);
+            let into = self.len as usize..(self.len + bytes) as usize;
+            file.read_at(&mut self.bytes[into], offset)
+                .map_err(|e| Error::io(format!("reading {} at {offset}", segments::name(n)), &e))?;
+            self.len += bytes;
+        }
+        Ok(())
+    }
+}
+
+impl Files {
+    /// Segment `missing` is not there. If a later one is, somebody removed it (S3 in `segments.rs`).
+    fn check_nothing_follows(&self, missing: u64) -> Result<()> {
+        match segments::list(&*self.vfs)?.last() {
+            Some(last) if *last > missing => Err(Error::corrupt(
+                segments::name(missing),
+                format!("it is missing, although {} exists", segments::name(*last)),
+            )),
+            _ => Ok(()),
+        }
+    }
+}
