@@ -1,8 +1,9 @@
-//! Project chores: `cargo xtask ci | tidy | seeded | torture | stages | python | redis`.
+//! Project chores: `cargo xtask ci | tidy | seeded | torture | stages | python | redis | figures`.
 //!
 //! A chore is a table of [`step::Step`]s: each prints the command that repeats it, so that a red step is one paste away.
 
 mod ci;
+mod figures;
 mod links;
 mod python;
 mod redis;
@@ -46,6 +47,8 @@ enum Chore {
     Stages,
     /// Build the Python package in an environment of its own, and run its tests
     Python,
+    /// Measure the figures that are promised, beside the peers', by turns
+    Figures(figures::Options),
     /// Measure `foreshore serve` beside Redis, by turns
     Redis(redis::Options),
 }
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         Chore::Torture(options) => torture::run(&options),
         Chore::Stages => stages::run(),
         Chore::Python => python::run(),
+        Chore::Figures(options) => figures::run(&options),
         Chore::Redis(options) => redis::run(&options),
     };
     match all_well {

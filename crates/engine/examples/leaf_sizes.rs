@@ -2,8 +2,8 @@
 //!
 //!     cargo run --release -p foreshore --example leaf_sizes -- [VALUE_BYTES] [ROWS] [CACHE_MIB]
 //!
-//! For each size: rows with values of VALUE_BYTES (100) are put in random order, ROWS (200,000) of them, then read at
-//! random, overwritten at random, and scanned, with a cache of CACHE_MIB (8). Files are in memory: times tell what the
+//! For each size: rows with values of VALUE_BYTES (100) are put in random order, ROWS (60,000) of them, then read at
+//! random, overwritten at random, and scanned, with a cache of CACHE_MIB (3). Files are in memory: times tell what the
 //! processor does, and the bytes read and written what a device would have to do. Expected: both kinds of bytes grow with the
 //! leaf where rows are touched at random and the cache is small, the index shrinks with it, scans gain a little.
 
@@ -14,12 +14,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// Reads, and overwrites.
-const TOUCHED: u64 = 100_000;
+const TOUCHED: u64 = 10_000;
 
 fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().collect();
     let number = |i: usize, default| args.get(i).map_or(default, |n| n.parse().expect("a number"));
-    let (value_bytes, rows, cache) = (number(1, 100), number(2, 200_000) as u64, number(3, 8) << 20);
+    let (value_bytes, rows, cache) = (number(1, 100), number(2, 60_000) as u64, number(3, 3) << 20);
     println!(
         "leaf_kib  put_new_ns  get_ns  read_bytes  put_ns  leaf_bytes  log_bytes  scan_ns  index_bytes  file_bytes"
     );
