@@ -63,7 +63,7 @@ impl Backward<'_> {
         let options = &self.shared.options;
         let segments = self
             .segments
-            .get_or_insert_with(|| StoredBytes::new(self.shared.segments.vfs(), options, WINDOW_BYTES));
+            .get_or_insert_with(|| StoredBytes::backward(self.shared.segments.vfs(), options, WINDOW_BYTES));
         segments.move_before(at, USUAL_BYTES)?;
         let header = segments.get(at, HEADER_BYTES)?.ok_or_else(missing)?;
         let word0 = u64::from_le_bytes(header.try_into().expect("word 0"));

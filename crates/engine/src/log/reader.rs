@@ -92,7 +92,7 @@ impl LogReader {
             seal: Seal::new(incarnations[current].salt),
             at: from,
             stop: Lsn::MAX,
-            segments: StoredBytes::new(vfs.clone(), &options, READ_BYTES),
+            segments: StoredBytes::forward(vfs.clone(), &options, READ_BYTES),
             ring: Ring::new(Mapped::open(&**vfs, &options)?, from),
             record_bytes_max: options.record_bytes_max(),
             look_ahead_bytes: options.segment_bytes + options.ring(), // a whole segment may be bad

@@ -13,14 +13,16 @@ use std::mem;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-/// The next window begins so far before the end of this one: a record that this one cuts is whole there, if it is no
-/// longer.
-const OVERLAP_BYTES: u64 = 64 << 10;
+/// The next window begins such a part of a window before the end of this one: a record that this one cuts is whole there,
+/// if it is no longer.
+const OVERLAP: usize = 32;
 
 pub(super) struct StoredBytes {
     files: Files,
     window: Window,
-    ahead: Option<JoinHandle<Option<Window>>>,
+    /// Is it worth while to read ahead?
+    forward: bool,
+    ahead: Ahead,
     /// The window before, whose memory the next one gets.
     spare: Option<Window>,
 }
@@ -41,10 +43,21 @@ struct Window {
 }
 
 impl StoredBytes {
-    /// A window of `window_bytes`; it widens when a record does not fit.
-    pub fn new(vfs: Arc<dyn Vfs>, options: &LogOptions, window_bytes: usize) -> Self {
+    /// To be read from some place on, through a window of `window_bytes`; it widens when a record does not fit.
+    pub fn forward(vfs: Arc<dyn Vfs>, options: &LogOptions, window_bytes: usize) -> Self {
+        Self { forward: true, ..Self::backward(vfs, options, window_bytes) }
+    }
+
+    /// To be read here and there, rather backward.
+    pub fn backward(vfs: Arc<dyn Vfs>, options: &LogOptions, window_bytes: usize) -> Self {
         let files = Files { vfs, segment_bytes: options.segment_bytes };
-        Self { files, window: Window::new(window_bytes), ahead: None, spare: None }
+        Self {
+            files,
+            window: Window::new(window_bytes),
+            forward: false,
+            ahead: Ahead::default(),
+            spare: None,
+        }
     }
 
     /// The `len` bytes at `at`; `None` where the segments end before.
@@ -89,8 +102,8 @@ impl StoredBytes {
         if self.window.ended && self.window.start <= from {
             return Ok(());
         }
-        let reads_on = self.window.start < from && from <= self.window.end();
-        match self.read_ahead().filter(|ahead| ahead.holds(from, to)) {
+        let reads_on = self.forward && self.window.start < from && from <= self.window.end();
+        match self.ahead.take().filter(|ahead| ahead.holds(from, to)) {
             Some(ahead) => self.spare = Some(mem::replace(&mut self.window, ahead)),
             None => {
                 self.window.widen((to - floor_block(from)) as usize);
@@ -104,22 +117,29 @@ impl StoredBytes {
     }
 
     fn begin_to_read_ahead(&mut self) {
-        let (files, start) = (self.files.clone(), floor_block(self.window.end() - OVERLAP_BYTES));
-        let mut next = self.spare.take().unwrap_or_else(|| Window::new(self.window.bytes.len()));
+        let window_bytes = self.window.bytes.len();
+        let start = floor_block(self.window.end() - (window_bytes / OVERLAP) as u64);
+        let mut next = self.spare.take().unwrap_or_else(|| Window::new(window_bytes));
+        let files = self.files.clone();
         let read = move || next.fill(&files, start).is_ok().then_some(next);
-        self.ahead = thread::Builder::new().name("foreshore-ahead".into()).spawn(read).ok();
-    }
-
-    /// The window that was read ahead, when it is there.
-    fn read_ahead(&mut self) -> Option<Window> {
-        self.ahead.take()?.join().expect("reading does not panic")
+        self.ahead = Ahead(thread::Builder::new().name("foreshore-ahead".into()).spawn(read).ok());
     }
 }
 
-impl Drop for StoredBytes {
-    /// No file is read any more.
+/// The window that a thread is reading, if any. Waits for it when dropped, so that no file is read any more.
+#[derive(Default)]
+struct Ahead(Option<JoinHandle<Option<Window>>>);
+
+impl Ahead {
+    /// That window, when it is there.
+    fn take(&mut self) -> Option<Window> {
+        self.0.take()?.join().expect("reading does not panic")
+    }
+}
+
+impl Drop for Ahead {
     fn drop(&mut self) {
-        self.read_ahead();
+        self.take();
     }
 }
 
@@ -173,5 +193,56 @@ impl Files {
             )),
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foreshore_io::{Access, SimDisk};
+
+    const SEGMENT: usize = 64 << 10;
+
+    fn byte(at: usize) -> u8 {
+        (at * 31 + at / 4096) as u8
+    }
+
+    fn stored(segments: &[usize]) -> StoredBytes {
+        let vfs: Arc<dyn Vfs> = Arc::new(SimDisk::new(1));
+        for n in segments {
+            let mut bytes = AlignedBuf::zeroed(SEGMENT);
+            bytes.iter_mut().enumerate().for_each(|(i, b)| *b = byte(n * SEGMENT + i));
+            let file = vfs.open(&segments::name(*n as u64), Access::Direct, true).unwrap();
+            file.write_at(&bytes, 0).unwrap();
+        }
+        let options = LogOptions { segment_bytes: SEGMENT as u64, ..LogOptions::default() };
+        StoredBytes::forward(vfs, &options, 32 << 10)
+    }
+
+    /// Records of all lengths, cut by windows and segments, and longer than a window.
+    #[test]
+    fn what_is_read_ahead_is_what_is_stored() {
+        let mut stored = stored(&[3, 4, 5, 6, 7]);
+        let (mut at, end, mut i) = (3 * SEGMENT, 8 * SEGMENT, 0);
+        loop {
+            let len = if i % 50 == 49 { 40_000 } else { 8 + i * 97 % 3000 };
+            let Some(found) = stored.get(Lsn(at as u64), len).unwrap() else { break };
+            assert!(found.iter().enumerate().all(|(j, b)| *b == byte(at + j)), "{len} bytes at {at}");
+            (at, i) = (at + len, i + 1);
+        }
+        assert!(at <= end && end - at < 40_000, "read up to {at}");
+        assert_eq!(stored.get(Lsn(at as u64), end - at).unwrap().unwrap().len(), end - at);
+        assert!(stored.get(Lsn(end as u64), 8).unwrap().is_none());
+    }
+
+    /// Whether it is read ahead or not.
+    #[test]
+    fn a_missing_segment_is_damage() {
+        let mut stored = stored(&[3, 4, 6]);
+        let read = (3 * SEGMENT..5 * SEGMENT)
+            .step_by(1000)
+            .try_for_each(|at| stored.get(Lsn(at as u64), 1000).map(|_| ()));
+        let error = read.unwrap_err().to_string();
+        assert!(error.contains("wal-0000000000000005"), "{error}");
     }
 }
