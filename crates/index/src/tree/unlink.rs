@@ -17,7 +17,7 @@
 //! to pass to another parent's first child, whose separator stands further up. It goes when its left siblings are gone.
 //!
 //! Why nodes that are merely underfull stay (lazy deletion, as both OLFIT and the processor-conscious CSB+-tree do): merging
-//! needs a neighbour's latch, and often a split soon undoes it. What it costs, measured by `tests/fill.rs` on random keys
+//! needs a neighbour's latch, and often a split soon undoes it. What it costs, measured by `tests/maps/fill.rs` on random keys
 //! in nodes of 64: leaves filled by inserts are 0.70 full (25 bytes a key); after each key was replaced once by a new one
 //! 0.61, five times 0.54, twenty times 0.49 (35 bytes). Ranges that go leave nothing behind. The price is a map that
 //! shrinks by random removals and stays small: with a tenth of its keys left it keeps its leaves, 0.07 full, 248 bytes a

@@ -1,6 +1,5 @@
 //! How full leaves are after removals: what only unlinking empty nodes costs. `tree/unlink.rs` quotes the figures, which
 //! `--nocapture` prints.
-#![cfg(not(any(loom, shuttle)))]
 
 use foreshore_index::IntMap;
 

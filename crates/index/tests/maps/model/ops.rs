@@ -1,6 +1,6 @@
 //! Single operations: how they are drawn, and what they must answer.
 
-use crate::map::Map;
+use super::map::Map;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;

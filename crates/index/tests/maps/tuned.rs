@@ -1,5 +1,4 @@
 //! Maps over other maps: nodes of every size against `BTreeMap`, pairs against `BTreeSet`.
-#![cfg(not(any(loom, shuttle)))]
 
 use foreshore_index::{Favour, MultiMap, NodeKeys, Profile, TunedMap};
 use proptest::collection::vec;

@@ -3,12 +3,8 @@
 //! Every operation touches one key, so a history is linearizable if its part on each key is (Herlihy and Wing:
 //! locality). A key is a register with `get`, `insert` and `remove`, the last two returning the old value; the search for
 //! a witness is Wing and Gong's, with Lowe's memory of states already tried.
-#![cfg(not(any(loom, shuttle)))]
 
-#[allow(dead_code)] // not every test file asks for everything
-mod common;
-
-use common::U64Map;
+use crate::common::U64Map;
 use foreshore_index::{
     ByteMap, Coupled, CsbByteMap, CsbMap, IntMap, O2ByteMap, O2Map, OptimisticO2ByteMap, OptimisticO2Map,
 };

@@ -7,7 +7,6 @@
 //! - `u64` is the key as it is. `i32` has both the half cells and the turned sign; `u32` and `i64` lack one of them each.
 //!   `u128` is a row of words; `[u8; 31]` one whose last word is partly filled.
 //! - Bags of one and two tails, so that layers come and go, and of the usual size.
-#![cfg(not(any(loom, shuttle)))]
 
 mod batches;
 mod map;

@@ -1,6 +1,6 @@
 //! Many keys at a time, and changes under a condition.
 
-use crate::map::BatchMap;
+use super::map::BatchMap;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;

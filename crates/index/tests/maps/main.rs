@@ -1,0 +1,11 @@
+//! The maps on real threads and real memory. One program, since each map is generic: what the tests share of it is
+//! compiled once.
+#![cfg(not(any(loom, shuttle)))]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod fill;
+mod linearizable;
+mod model;
+mod stress;
+mod tuned;
