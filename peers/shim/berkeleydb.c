@@ -88,9 +88,15 @@ static int configure(DB_ENV *environment, const Options *options) {
     return code;
 }
 
+static void version(char *text, size_t size) {
+    int major, minor, patch;
+    db_version(&major, &minor, &patch);
+    snprintf(text, size, "%d.%d.%d", major, minor, patch);
+}
+
 static int store_open(const Options *options, Store **out) {
-    Store *store = calloc(1, sizeof *store);
-    if (store == NULL) return peer_failed("berkeleydb", "no memory");
+    Store *store = peer_made("berkeleydb", sizeof *store);
+    if (store == NULL) return FAILED;
     int code = db_env_create(&store->environment, 0);
     if (code == 0) {
         code = configure(store->environment, options);
@@ -126,8 +132,8 @@ static void store_counters(Store *store, Counters *counters) {
 }
 
 static int store_table(Store *store, const char *name, Table **out) {
-    Table *table = calloc(1, sizeof *table);
-    if (table == NULL) return peer_failed("berkeleydb", "no memory");
+    Table *table = peer_made("berkeleydb", sizeof *table);
+    if (table == NULL) return FAILED;
     int code = db_create(&table->db, store->environment, 0);
     if (code == 0) {
         table->db->set_pagesize(table->db, PAGE_BYTES);
@@ -139,15 +145,12 @@ static int store_table(Store *store, const char *name, Table **out) {
         free(table);
         return outcome(code);
     }
-    table->next = store->tables;
-    store->tables = table;
-    *out = table;
-    return DONE;
+    return PEER_ADD_TABLE(store, table, out);
 }
 
 static int begin_session(Store *store, Session **out) {
-    Session *session = calloc(1, sizeof *session);
-    if (session == NULL) return peer_failed("berkeleydb", "no memory");
+    Session *session = peer_made("berkeleydb", sizeof *session);
+    if (session == NULL) return FAILED;
     session->store = store;
     *out = session;
     return DONE;
@@ -244,24 +247,8 @@ static int bulk_end(Session *session) {
 }
 
 const Engine peer_berkeleydb = {
+    PEER_FUNCTIONS,
+    PEER_TRANSACTIONS,
     .isolation = SERIALIZABLE,
-    .open = store_open,
-    .close = store_close,
-    .settle = store_settle,
     .counters = store_counters,
-    .table = store_table,
-    .begin_session = begin_session,
-    .end_session = end_session,
-    .begin = begin,
-    .commit = commit,
-    .rollback = rollback,
-    .get = get,
-    .put = put,
-    .remove = remove_row,
-    .scan = scan,
-    .scan_next = scan_next,
-    .scan_end = scan_end,
-    .bulk_begin = bulk_begin,
-    .bulk_row = bulk_row,
-    .bulk_end = bulk_end,
 };

@@ -45,6 +45,8 @@ typedef struct Counters {
 
 typedef struct Engine {
     enum Isolation isolation;
+    /* Writes the library's version, such as 1.2.3. */
+    void (*version)(char *text, size_t size);
 
     int (*open)(const Options *options, Store **store);
     /* No session is left. */
@@ -83,5 +85,24 @@ const char *peer_error(void);
 
 /* Notes why a call fails; returns FAILED. */
 int peer_failed(const char *engine, const char *what);
+
+/* Zeroed memory; null, and the failure noted, if there is none. */
+void *peer_made(const char *engine, size_t size);
+
+/* For an engine that counts nothing. */
+void peer_no_counters(Store *store, Counters *counters);
+
+/* Adds a new table to the store's list, and hands it out. */
+#define PEER_ADD_TABLE(store, table, out) \
+    ((table)->next = (store)->tables, (store)->tables = *(out) = (table), DONE)
+
+/* What each shim calls its functions; `counters` and transactions are named by those that have them. */
+#define PEER_FUNCTIONS                                                                            \
+    .version = version, .open = store_open, .close = store_close, .settle = store_settle,         \
+    .table = store_table,                                                                         \
+    .begin_session = begin_session, .end_session = end_session, .get = get, .put = put,           \
+    .remove = remove_row, .scan = scan, .scan_next = scan_next, .scan_end = scan_end,             \
+    .bulk_begin = bulk_begin, .bulk_row = bulk_row, .bulk_end = bulk_end
+#define PEER_TRANSACTIONS .begin = begin, .commit = commit, .rollback = rollback
 
 #endif

@@ -38,9 +38,13 @@ static int failed(KCDB *db) {
     return peer_failed("kyoto", kcdbemsg(db));
 }
 
+static void version(char *text, size_t size) {
+    snprintf(text, size, "%s", KCVERSION);
+}
+
 static int store_open(const Options *options, Store **out) {
-    Store *store = calloc(1, sizeof *store);
-    if (store == NULL) return peer_failed("kyoto", "no memory");
+    Store *store = peer_made("kyoto", sizeof *store);
+    if (store == NULL) return FAILED;
     store->options = *options;
     snprintf(store->dir, sizeof store->dir, "%s", options->dir);
     *out = store;
@@ -64,19 +68,14 @@ static int store_settle(Store *store) {
     return DONE;
 }
 
-static void store_counters(Store *store, Counters *counters) {
-    (void)store;
-    *counters = (Counters){-1, -1};
-}
-
 static int store_table(Store *store, const char *name, Table **out) {
     static const uint32_t how[] = {
         [SYNC] = KCOAUTOTRAN | KCOAUTOSYNC, [BUFFERED] = KCOAUTOTRAN, [RELAXED] = 0};
     char path[PATH_MAX + 256];
     snprintf(path, sizeof path, "%s/%s.kct#opts=l#pccap=%llu", store->dir, name,
              (unsigned long long)store->options.cache_bytes);
-    Table *table = calloc(1, sizeof *table);
-    if (table == NULL) return peer_failed("kyoto", "no memory");
+    Table *table = peer_made("kyoto", sizeof *table);
+    if (table == NULL) return FAILED;
     table->db = kcdbnew();
     if (!kcdbopen(table->db, path, KCOWRITER | KCOCREATE | how[store->options.durability])) {
         failed(table->db);
@@ -84,16 +83,13 @@ static int store_table(Store *store, const char *name, Table **out) {
         free(table);
         return FAILED;
     }
-    table->next = store->tables;
-    store->tables = table;
-    *out = table;
-    return DONE;
+    return PEER_ADD_TABLE(store, table, out);
 }
 
 static int begin_session(Store *store, Session **out) {
     (void)store;
-    Session *session = calloc(1, sizeof *session);
-    if (session == NULL) return peer_failed("kyoto", "no memory");
+    Session *session = peer_made("kyoto", sizeof *session);
+    if (session == NULL) return FAILED;
     *out = session;
     return DONE;
 }
@@ -180,21 +176,7 @@ static int bulk_end(Session *session) {
 }
 
 const Engine peer_kyoto = {
+    PEER_FUNCTIONS,
     .isolation = NO_TRANSACTIONS,
-    .open = store_open,
-    .close = store_close,
-    .settle = store_settle,
-    .counters = store_counters,
-    .table = store_table,
-    .begin_session = begin_session,
-    .end_session = end_session,
-    .get = get,
-    .put = put,
-    .remove = remove_row,
-    .scan = scan,
-    .scan_next = scan_next,
-    .scan_end = scan_end,
-    .bulk_begin = bulk_begin,
-    .bulk_row = bulk_row,
-    .bulk_end = bulk_end,
+    .counters = peer_no_counters,
 };

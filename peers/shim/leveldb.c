@@ -47,9 +47,13 @@ static int outcome(char *error) {
     return FAILED;
 }
 
+static void version(char *text, size_t size) {
+    snprintf(text, size, "%d.%d", leveldb_major_version(), leveldb_minor_version());
+}
+
 static int store_open(const Options *options, Store **out) {
-    Store *store = calloc(1, sizeof *store);
-    if (store == NULL) return peer_failed("leveldb", "no memory");
+    Store *store = peer_made("leveldb", sizeof *store);
+    if (store == NULL) return FAILED;
     snprintf(store->dir, sizeof store->dir, "%s", options->dir);
     store->cache = leveldb_cache_create_lru(options->cache_bytes);
     store->filter = leveldb_filterpolicy_create_bloom(10);
@@ -86,31 +90,23 @@ static int store_settle(Store *store) {
     return DONE;
 }
 
-static void store_counters(Store *store, Counters *counters) {
-    (void)store;
-    *counters = (Counters){-1, -1};
-}
-
 static int store_table(Store *store, const char *name, Table **out) {
     char path[PATH_MAX + 256];
     snprintf(path, sizeof path, "%s/%s", store->dir, name);
-    Table *table = calloc(1, sizeof *table);
-    if (table == NULL) return peer_failed("leveldb", "no memory");
+    Table *table = peer_made("leveldb", sizeof *table);
+    if (table == NULL) return FAILED;
     char *error = NULL;
     table->db = leveldb_open(store->options, path, &error);
     if (error != NULL) {
         free(table);
         return outcome(error);
     }
-    table->next = store->tables;
-    store->tables = table;
-    *out = table;
-    return DONE;
+    return PEER_ADD_TABLE(store, table, out);
 }
 
 static int begin_session(Store *store, Session **out) {
-    Session *session = calloc(1, sizeof *session);
-    if (session == NULL) return peer_failed("leveldb", "no memory");
+    Session *session = peer_made("leveldb", sizeof *session);
+    if (session == NULL) return FAILED;
     session->store = store;
     *out = session;
     return DONE;
@@ -208,21 +204,7 @@ static int bulk_end(Session *session) {
 }
 
 const Engine peer_leveldb = {
+    PEER_FUNCTIONS,
     .isolation = NO_TRANSACTIONS,
-    .open = store_open,
-    .close = store_close,
-    .settle = store_settle,
-    .counters = store_counters,
-    .table = store_table,
-    .begin_session = begin_session,
-    .end_session = end_session,
-    .get = get,
-    .put = put,
-    .remove = remove_row,
-    .scan = scan,
-    .scan_next = scan_next,
-    .scan_end = scan_end,
-    .bulk_begin = bulk_begin,
-    .bulk_row = bulk_row,
-    .bulk_end = bulk_end,
+    .counters = peer_no_counters,
 };

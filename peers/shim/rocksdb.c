@@ -74,9 +74,14 @@ static rocksdb_options_t *options_of(const Options *asked) {
     return options;
 }
 
+/* The C interface does not tell; the build reads it from the C++ header. */
+static void version(char *text, size_t size) {
+    snprintf(text, size, "%s", ROCKSDB_VERSION);
+}
+
 static int store_open(const Options *asked, Store **out) {
-    Store *store = calloc(1, sizeof *store);
-    if (store == NULL) return peer_failed("rocksdb", "no memory");
+    Store *store = peer_made("rocksdb", sizeof *store);
+    if (store == NULL) return FAILED;
     snprintf(store->dir, sizeof store->dir, "%s", asked->dir);
     store->options = options_of(asked);
     char *error = NULL;
@@ -137,14 +142,9 @@ static int store_settle(Store *store) {
     return outcome(error);
 }
 
-static void store_counters(Store *store, Counters *counters) {
-    (void)store;
-    *counters = (Counters){-1, -1};
-}
-
 static int store_table(Store *store, const char *name, Table **out) {
-    Table *table = calloc(1, sizeof *table);
-    if (table == NULL) return peer_failed("rocksdb", "no memory");
+    Table *table = peer_made("rocksdb", sizeof *table);
+    if (table == NULL) return FAILED;
     snprintf(table->name, sizeof table->name, "%s", name);
     for (Table *other = store->tables; other != NULL; other = other->next) {
         if (strcmp(other->name, table->name) != 0) continue;
@@ -158,15 +158,12 @@ static int store_table(Store *store, const char *name, Table **out) {
         free(table);
         return outcome(error);
     }
-    table->next = store->tables;
-    store->tables = table;
-    *out = table;
-    return DONE;
+    return PEER_ADD_TABLE(store, table, out);
 }
 
 static int begin_session(Store *store, Session **out) {
-    Session *session = calloc(1, sizeof *session);
-    if (session == NULL) return peer_failed("rocksdb", "no memory");
+    Session *session = peer_made("rocksdb", sizeof *session);
+    if (session == NULL) return FAILED;
     session->store = store;
     session->at_snapshot = rocksdb_readoptions_create();
     *out = session;
@@ -342,24 +339,8 @@ static int bulk_end(Session *session) {
 }
 
 const Engine peer_rocksdb = {
+    PEER_FUNCTIONS,
+    PEER_TRANSACTIONS,
     .isolation = SNAPSHOT,
-    .open = store_open,
-    .close = store_close,
-    .settle = store_settle,
-    .counters = store_counters,
-    .table = store_table,
-    .begin_session = begin_session,
-    .end_session = end_session,
-    .begin = begin,
-    .commit = commit,
-    .rollback = rollback,
-    .get = get,
-    .put = put,
-    .remove = remove_row,
-    .scan = scan,
-    .scan_next = scan_next,
-    .scan_end = scan_end,
-    .bulk_begin = bulk_begin,
-    .bulk_row = bulk_row,
-    .bulk_end = bulk_end,
+    .counters = peer_no_counters,
 };

@@ -46,6 +46,12 @@ static int outcome(int code) {
     }
 }
 
+static void version(char *text, size_t size) {
+    int major, minor, patch;
+    wiredtiger_version(&major, &minor, &patch);
+    snprintf(text, size, "%d.%d.%d", major, minor, patch);
+}
+
 static int store_open(const Options *options, Store **out) {
     static const char *const how[] = {[SYNC] = "(enabled=true,method=fsync)",
                                       [BUFFERED] = "(enabled=true,method=none)",
@@ -59,8 +65,8 @@ static int store_open(const Options *options, Store **out) {
              "create,cache_size=%llu,session_max=%u,log=(enabled=true),transaction_sync=%s,"
              "checkpoint=(wait=60)",
              (unsigned long long)cache_bytes, options->threads + 32, how[options->durability]);
-    Store *store = calloc(1, sizeof *store);
-    if (store == NULL) return peer_failed("wiredtiger", "no memory");
+    Store *store = peer_made("wiredtiger", sizeof *store);
+    if (store == NULL) return FAILED;
     int opened = outcome(wiredtiger_open(options->dir, NULL, config, &store->connection));
     *out = store;
     if (opened != DONE) free(store);
@@ -86,11 +92,6 @@ static int store_settle(Store *store) {
     return outcome(code);
 }
 
-static void store_counters(Store *store, Counters *counters) {
-    (void)store;
-    *counters = (Counters){-1, -1};
-}
-
 static int store_table(Store *store, const char *name, Table **out) {
     char uri[80];
     snprintf(uri, sizeof uri, "table:%s", name);
@@ -103,19 +104,16 @@ static int store_table(Store *store, const char *name, Table **out) {
     code = session->create(session, uri, "key_format=u,value_format=u");
     session->close(session, NULL);
     if (code != 0) return outcome(code);
-    Table *table = calloc(1, sizeof *table);
-    if (table == NULL) return peer_failed("wiredtiger", "no memory");
+    Table *table = peer_made("wiredtiger", sizeof *table);
+    if (table == NULL) return FAILED;
     memcpy(table->uri, uri, sizeof uri);
     table->at = store->table_count++;
-    table->next = store->tables;
-    store->tables = table;
-    *out = table;
-    return DONE;
+    return PEER_ADD_TABLE(store, table, out);
 }
 
 static int begin_session(Store *store, Session **out) {
-    Session *session = calloc(1, sizeof *session);
-    if (session == NULL) return peer_failed("wiredtiger", "no memory");
+    Session *session = peer_made("wiredtiger", sizeof *session);
+    if (session == NULL) return FAILED;
     int code = store->connection->open_session(store->connection, NULL, NULL, &session->session);
     *out = session;
     if (code != 0) free(session);
@@ -261,24 +259,8 @@ static int bulk_end(Session *session) {
 }
 
 const Engine peer_wiredtiger = {
+    PEER_FUNCTIONS,
+    PEER_TRANSACTIONS,
     .isolation = SNAPSHOT,
-    .open = store_open,
-    .close = store_close,
-    .settle = store_settle,
-    .counters = store_counters,
-    .table = store_table,
-    .begin_session = begin_session,
-    .end_session = end_session,
-    .begin = begin,
-    .commit = commit,
-    .rollback = rollback,
-    .get = get,
-    .put = put,
-    .remove = remove_row,
-    .scan = scan,
-    .scan_next = scan_next,
-    .scan_end = scan_end,
-    .bulk_begin = bulk_begin,
-    .bulk_row = bulk_row,
-    .bulk_end = bulk_end,
+    .counters = peer_no_counters,
 };

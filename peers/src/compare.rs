@@ -1,13 +1,14 @@
 //! `peers compare`: Foreshore and peers by turns, so that a slow minute of the machine hits all of them.
 //!
 //! Every run is a process of its own with an empty directory, its seed the first seed plus the number of the turn. What
-//! is compared are medians over the turns, with the extremes beside them; every single run is kept in the CSV.
+//! is compared are medians over the turns, with the extremes beside them; every single run is kept in the CSV. Beside the rate
+//! stands that per second of processor time, of client and server together: the only fair one where there is a server.
 
 use crate::engine::Engine;
 use crate::host;
 use clap::ValueEnum;
 use comfy_table::{Table, presets};
-use foreshore_workloads::{Durability, StoreError, Workload};
+use foreshore_workloads::{Durability, StoreError};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -22,10 +23,10 @@ pub struct Options {
     /// Peers
     #[arg(long, value_enum, value_delimiter = ',', default_value = "lmdb,redb,fjall")]
     engines: Vec<Engine>,
-    /// Workloads
+    /// Workloads: those of `bench kv`, and TPC-C
     #[arg(long, value_enum, value_delimiter = ',', default_value = "put,get,mix,scan,bulk")]
-    workloads: Vec<Workload>,
-    /// Thread counts; `bulk` always runs on one
+    workloads: Vec<Task>,
+    /// Thread counts; `bulk` always runs on one, and TPC-C has a warehouse for each
     #[arg(long, value_delimiter = ',', default_value = "1,2")]
     threads: Vec<usize>,
     /// Turns
@@ -69,12 +70,36 @@ pub struct Options {
     seed: u64,
 }
 
+/// What is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Task {
+    /// Puts
+    Put,
+    /// Gets
+    Get,
+    /// Gets and updates
+    Mix,
+    /// Scans
+    Scan,
+    /// A bulk load
+    Bulk,
+    /// TPC-C, full mix, each thread at home in a warehouse of its own
+    Tpcc,
+}
+
+impl Task {
+    /// What its report calls the rate.
+    fn rate(self) -> &'static str {
+        if self == Self::Tpcc { "tps" } else { "ops_per_s" }
+    }
+}
+
 /// The exit code with which an engine refuses what it cannot do.
 const USAGE: i32 = 2;
 
 /// One combination, and what its runs found.
 struct Cell {
-    workload: Workload,
+    workload: Task,
     threads: usize,
     /// `None` is Foreshore.
     engine: Option<Engine>,
@@ -90,7 +115,22 @@ impl Cell {
 
     /// Median, least and greatest of a field over the runs.
     fn spread(&self, field: &str) -> Option<[f64; 3]> {
-        let mut values: Vec<_> = self.runs.iter().filter_map(|run| run[field].as_f64()).collect();
+        self.spread_of(|run| run[field].as_f64())
+    }
+
+    /// The same of the rate per second of processor time, where the report tells that.
+    fn per_cpu_second(&self) -> Option<[f64; 3]> {
+        let rate = self.workload.rate();
+        self.spread_of(|run| {
+            Some(
+                run[rate].as_f64()? * run["seconds"].as_f64()?
+                    / run["cpu_s"].as_f64().filter(|cpu| *cpu > 0.0)?,
+            )
+        })
+    }
+
+    fn spread_of(&self, figure: impl Fn(&Value) -> Option<f64>) -> Option<[f64; 3]> {
+        let mut values: Vec<_> = self.runs.iter().filter_map(figure).collect();
         values.sort_by(f64::total_cmp);
         let (least, greatest) = (*values.first()?, *values.last()?);
         let middle = values.len() / 2;
@@ -120,7 +160,7 @@ pub fn run(options: &Options) -> Result<(), StoreError> {
             measure(options, cell, options.seed + turn)?;
         }
     }
-    println!("{}", table(&cells));
+    print!("{}", told(&cells));
     for cell in &cells {
         if let Some(why) = &cell.refused {
             println!("refused: {} × {}: {why}", name(&cell.workload), cell.threads);
@@ -135,7 +175,7 @@ pub fn run(options: &Options) -> Result<(), StoreError> {
 fn cells(options: &Options) -> Vec<Cell> {
     let mut cells = Vec::new();
     for &workload in &options.workloads {
-        let threads = if workload == Workload::Bulk { &[1] } else { options.threads.as_slice() };
+        let threads = if workload == Task::Bulk { &[1] } else { options.threads.as_slice() };
         for &threads in threads {
             let foreshore = options.foreshore.iter().map(|_| None);
             for engine in foreshore.chain(options.engines.iter().copied().map(Some)) {
@@ -167,27 +207,37 @@ fn command(options: &Options, cell: &Cell, seed: u64) -> Result<Command, StoreEr
         (Some(foreshore), None) => Command::new(foreshore),
         _ => Command::new(std::env::current_exe()?),
     };
-    command.args(["bench", "kv"]);
+    let bench = if cell.workload == Task::Tpcc { "tpcc" } else { "kv" };
+    command.args(["bench", bench]);
     if let Some(engine) = cell.engine {
         command.args(["--engine", &engine.name()]);
     }
     command.arg("--dir").arg(&options.dir);
     for (flag, value) in [
-        ("--workload", name(&cell.workload)),
         ("--threads", cell.threads.to_string()),
-        ("--n", options.n.to_string()),
         ("--seconds", options.seconds.to_string()),
         ("--durability", name(&options.durability)),
-        ("--update-ratio", options.update_ratio.to_string()),
         ("--cache", options.cache.to_string()),
-        ("--key-bytes", options.key_bytes.to_string()),
-        ("--value-bytes", options.value_bytes.to_string()),
         ("--seed", seed.to_string()),
     ] {
         command.args([flag, &value]);
     }
+    match cell.workload {
+        Task::Tpcc => command.args(["--affinity", "--warehouses", &cell.threads.to_string()]),
+        kv => command.args(kv_flags(options, kv).iter().flat_map(|(flag, value)| [*flag, value.as_str()])),
+    };
     command.arg("--json");
     Ok(command)
+}
+
+fn kv_flags(options: &Options, workload: Task) -> [(&'static str, String); 5] {
+    [
+        ("--workload", name(&workload)),
+        ("--n", options.n.to_string()),
+        ("--update-ratio", options.update_ratio.to_string()),
+        ("--key-bytes", options.key_bytes.to_string()),
+        ("--value-bytes", options.value_bytes.to_string()),
+    ]
 }
 
 fn name(value: &impl ValueEnum) -> String {
@@ -200,9 +250,10 @@ fn table(cells: &[Cell]) -> Table {
         "workload",
         "threads",
         "engine",
-        "ops/s median",
+        "per second, median",
         "min",
         "max",
+        "per cpu second",
         "p50 µs",
         "p99 µs",
         "max µs",
@@ -211,11 +262,12 @@ fn table(cells: &[Cell]) -> Table {
     table.load_style(presets::NOTHING).set_header(header);
     for cell in cells {
         let mut row = vec![name(&cell.workload), cell.threads.to_string(), cell.engine()];
-        match (&cell.refused, cell.spread("ops_per_s")) {
+        match (&cell.refused, cell.spread(cell.workload.rate())) {
             (Some(_), _) => row.push("refused".to_owned()),
             (None, None) => row.push("no run".to_owned()),
             (None, Some(ops)) => {
                 row.extend(ops.iter().map(|ops| format!("{ops:.0}")));
+                row.push(cell.per_cpu_second().map_or("-".to_owned(), |[median, ..]| format!("{median:.0}")));
                 let median =
                     |field| cell.spread(field).map_or("-".to_owned(), |[median, ..]| format!("{median:.2}"));
                 row.extend(["p50_us", "p99_us", "max_us", "syncs"].map(median));
@@ -226,14 +278,35 @@ fn table(cells: &[Cell]) -> Table {
     table
 }
 
+/// What must be said beside the figures, once each.
+fn caveats(cells: &[Cell]) -> Vec<&'static str> {
+    let mut caveats: Vec<_> = cells.iter().filter_map(|cell| cell.engine?.caveat()).collect();
+    caveats.dedup();
+    caveats
+}
+
+/// The table, and what must be said beside it.
+fn told(cells: &[Cell]) -> String {
+    let mut told = table(cells).to_string();
+    for caveat in caveats(cells) {
+        told += "\n";
+        told += caveat;
+    }
+    told + "\n"
+}
+
 /// Writes `<name>.csv` (a line per run), `<name>.txt` (the table) and `host.txt`.
 fn write_results(options: &Options, dir: &Path, cells: &[Cell], host: &str) -> Result<(), StoreError> {
     std::fs::create_dir_all(dir)?;
     let fields = [
         "engine",
+        "version",
+        "bench",
         "workload",
         "threads",
         "ops_per_s",
+        "tps",
+        "cpu_s",
         "p50_us",
         "p99_us",
         "max_us",
@@ -257,7 +330,7 @@ fn write_results(options: &Options, dir: &Path, cells: &[Cell], host: &str) -> R
         writeln!(csv, "{}", line.join(","))?;
     }
     std::fs::write(dir.join(format!("{}.csv", options.name)), csv)?;
-    std::fs::write(dir.join(format!("{}.txt", options.name)), format!("{}\n", table(cells)))?;
+    std::fs::write(dir.join(format!("{}.txt", options.name)), told(cells))?;
     std::fs::write(dir.join("host.txt"), format!("{host}load after: {}\n", host::load()))?;
     println!("written to {}", dir.display());
     Ok(())

@@ -154,6 +154,25 @@ impl Engine {
         }
     }
 
+    /// The version that is measured; `None` if there is none, or nobody says it.
+    pub fn version(self) -> Option<String> {
+        #[cfg(feature = "c-engines")]
+        if let Some(api) = self.api() {
+            return Some(api.version());
+        }
+        match self {
+            Self::Lmdb => Some(crate::lmdb::version()),
+            Self::Redb => Some(env!("VERSION_REDB").to_owned()),
+            Self::Fjall => Some(env!("VERSION_FJALL").to_owned()),
+            Self::Sled => Some(env!("VERSION_SLED").to_owned()),
+            #[cfg(feature = "mariadb")]
+            Self::Mariadb => crate::tx::sql::mariadb::version(),
+            #[cfg(feature = "postgresql")]
+            Self::Postgresql => crate::tx::sql::postgresql::version(),
+            _ => None,
+        }
+    }
+
     /// What must be said beside its figures.
     pub fn caveat(self) -> Option<&'static str> {
         matches!(self, Self::Mariadb | Self::Postgresql).then_some(
@@ -213,6 +232,7 @@ impl Engine {
     pub fn print_json(self, report: &impl Serialize, durability: Durability) -> Result<(), BenchError> {
         let told = Told {
             report,
+            version: self.version(),
             durability_by: self.keeps(durability),
             cache_by: self.means().cache,
             caveat: self.caveat(),
@@ -228,6 +248,8 @@ impl Engine {
 struct Told<'r, R> {
     #[serde(flatten)]
     report: &'r R,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
     durability_by: Option<&'static str>,
     cache_by: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -34,6 +34,11 @@ unsafe impl Send for Env {}
 // SAFETY: as above.
 unsafe impl Sync for Env {}
 
+/// The library's version.
+pub fn version() -> String {
+    format!("{}.{}.{}", ffi::MDB_VERSION_MAJOR, ffi::MDB_VERSION_MINOR, ffi::MDB_VERSION_PATCH)
+}
+
 /// Turns LMDB's return codes into errors.
 pub fn ok(code: c_int) -> Result<(), StoreError> {
     if code == ffi::MDB_SUCCESS as c_int {

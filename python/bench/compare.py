@@ -6,13 +6,16 @@ is busy for all of them; printed are the medians of the rounds and of their rati
 
     pip install . lmdb && python python/bench/compare.py DIRECTORY
 
-DIRECTORY should lie on the disk that matters; it is filled, and emptied again.
+DIRECTORY should lie on the disk that matters; it is filled, and emptied again. With ``--json`` each question and its rounds are
+an object on a line of its own.
 """
 
 import argparse
+import json
 import random
 import shutil
 import statistics
+import sys
 import tempfile
 import threading
 import time
@@ -34,15 +37,24 @@ def take_turns(works, count, rounds, clock):
     return [{name: rate(work, count, clock) for name, work in works.items()} for _ in range(rounds)]
 
 
-def report(title, rounds, base, others):
+def report(title, rounds, base, as_json):
+    """Prints the medians of all works, and how they compare with ``base``."""
+    figures = {
+        name: {
+            "per_second": round(statistics.median(each[name] for each in rounds)),
+            "ratio": round(statistics.median(each[name] / each[base] for each in rounds), 3),
+        }
+        for name in rounds[0]
+    }
+    if as_json:
+        print(json.dumps({"question": title, "beside": base, "rounds": len(rounds), "figures": figures}), flush=True)
+        return
     print(f"\n{title}")
-    for name in [base, *others]:
-        median = statistics.median(each[name] for each in rounds)
-        ratio = statistics.median(each[name] / each[base] for each in rounds)
-        print(f"  {name:<34} {median:>12,.0f} per second   {ratio:5.2f} ×")
+    for name, figure in figures.items():
+        print(f"  {name:<34} {figure['per_second']:>12,} per second   {figure['ratio']:5.2f} ×", flush=True)
 
 
-def reads(directory, rows, rounds, lmdb):
+def reads(directory, rows, rounds, as_json, lmdb):
     choice = random.Random(1)
     keys = [b"key %012d" % number for number in range(rows)]
     content = [(key, choice.randbytes(100)) for key in keys]
@@ -77,8 +89,7 @@ def reads(directory, rows, rounds, lmdb):
     # Nothing is waited for here, so the thread's own processor time is what counts; a busy machine does not add to it.
     turns = take_turns(works, len(wanted), rounds, time.thread_time)
     title = f"get, {rows:,} rows of 100 bytes; one transaction held for all does not see later commits"
-    names = list(works)
-    report(title, turns, names[0], names[1:])
+    report(title, turns, "lmdb, one transaction held", as_json)
     held.abort()
     env.close()
     db.close()
@@ -96,7 +107,7 @@ def at_once(inside, keys):
     inside.update((key, (value or 0) + 1) for key, value in zip(keys, values))
 
 
-def transactions(directory, rounds):
+def transactions(directory, rounds, as_json):
     for durability, style, count in [("sync", one_by_one, 200), ("buffered", one_by_one, 2_000), ("buffered", at_once, 2_000)]:
         name = f"{durability}, {style.__name__.replace('_', ' ')}"
         db = foreshore.open(f"{directory}/{name}", durability=durability)
@@ -116,8 +127,7 @@ def transactions(directory, rounds):
 
         works = {f"{n} thread{'s'[:n > 1]}": (lambda n=n: threads(n)) for n in (1, 2, 4, 8)}
         turns = take_turns(works, count, rounds, time.perf_counter)
-        names = list(works)
-        report(f"transactions of 4 reads and 4 writes, {name}", turns, names[0], names[1:])
+        report(f"transactions of 4 reads and 4 writes, {name}", turns, "1 thread", as_json)
         db.close()
 
 
@@ -126,16 +136,17 @@ def main():
     parser.add_argument("directory", nargs="?", default=".", help="where to make the databases (default: here)")
     parser.add_argument("--rows", type=int, default=200_000, help="rows to read from (default: 200000)")
     parser.add_argument("--rounds", type=int, default=15, help="rounds of each variant (default: 15)")
+    parser.add_argument("--json", action="store_true", help="print JSON, an object per question")
     options = parser.parse_args()
     directory = tempfile.mkdtemp(dir=options.directory)
     try:
         try:
             import lmdb
         except ImportError:
-            print("lmdb is not installed, so reads are not compared; pip install lmdb")
+            print("lmdb is not installed, so reads are not compared; pip install lmdb", file=sys.stderr)
         else:
-            reads(directory, options.rows, options.rounds, lmdb)
-        transactions(directory, options.rounds)
+            reads(directory, options.rows, options.rounds, options.json, lmdb)
+        transactions(directory, options.rounds, options.json)
     finally:
         shutil.rmtree(directory)
 

@@ -63,7 +63,7 @@ class KeyTooLong(Error, ValueError):
 
 
 class ValueTooLarge(Error, ValueError):
-    """The value is larger than a leaf may hold. Split it, or create the database with larger leaves."""
+    """The value is larger than 256 MiB. Split it over several keys."""
 
 
 class Encoding(Error, ValueError):

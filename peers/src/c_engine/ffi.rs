@@ -53,6 +53,7 @@ type End = unsafe extern "C" fn(*mut Session);
 #[repr(C)]
 pub struct Engine {
     pub isolation: c_int,
+    pub version: unsafe extern "C" fn(*mut c_char, usize),
     pub open: unsafe extern "C" fn(*const Options, *mut *mut Store) -> c_int,
     pub close: unsafe extern "C" fn(*mut Store),
     pub settle: unsafe extern "C" fn(*mut Store) -> c_int,

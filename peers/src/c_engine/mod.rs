@@ -40,6 +40,17 @@ apis! {
     WIREDTIGER "wiredtiger" peer_wiredtiger
 }
 
+impl Api {
+    /// The library's version.
+    pub fn version(self) -> String {
+        let mut text = [0; 32];
+        // SAFETY: the shim writes a string of at most this length, its end included.
+        unsafe { (self.0.version)(text.as_mut_ptr(), text.len()) };
+        // SAFETY: as above; `text` outlives the call.
+        unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy().into_owned()
+    }
+}
+
 /// An open store.
 pub struct CStore {
     api: Api,

@@ -7,7 +7,7 @@ mod fjall;
 mod lmdb;
 mod redb;
 #[cfg(any(feature = "mariadb", feature = "postgresql"))]
-mod sql;
+pub mod sql;
 
 use crate::engine::Engine;
 use foreshore_workloads::TxStore;

@@ -18,6 +18,11 @@ use std::path::{Path, PathBuf};
 /// Where Debian keeps the server's programs.
 const PROGRAMS: &[&str] = &["/usr/sbin", "/usr/bin"];
 
+/// The version of the server that is installed.
+pub fn version() -> Option<String> {
+    super::server::version("mariadb", "mariadbd", PROGRAMS)
+}
+
 /// Starts a server in `dir`.
 ///
 /// Errors: what its programs say, or that they are missing.

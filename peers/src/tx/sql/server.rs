@@ -105,6 +105,13 @@ pub fn program(engine: &str, name: &str, elsewhere: &[&str]) -> Result<PathBuf, 
         .ok_or_else(|| format!("{name} is not installed: run `peers/setup {engine}`").into())
 }
 
+/// What a server's program says of its version: the first word that begins with a digit. `None` if it is not installed.
+pub fn version(engine: &str, name: &str, elsewhere: &[&str]) -> Option<String> {
+    let told = Command::new(program(engine, name, elsewhere).ok()?).arg("--version").output().ok()?;
+    let told = String::from_utf8_lossy(&told.stdout).into_owned();
+    told.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit())).map(str::to_owned)
+}
+
 /// `above/VERSION/below`, newest first.
 fn versions(above: &Path, below: &str) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(above) else { return Vec::new() };
