@@ -81,6 +81,7 @@ const RUNS: &[(&str, &str)] = &[
     ("scan", "bench kv --workload scan --durability buffered"),
     ("bulk", "bench kv --workload bulk --durability buffered"),
     ("sync-16", "bench kv --workload put --durability sync --threads 16 --n 1000000"),
+    ("sync-1", "bench kv --workload put --durability sync --n 1000000"),
     ("tpcc-1", "bench tpcc --warehouses 1 --threads 1 --affinity --durability buffered"),
     ("tpcc-2", "bench tpcc --warehouses 2 --threads 2 --affinity --durability buffered"),
     (
@@ -165,6 +166,8 @@ const FIGURES: &[Figure] = &[
     figure("tx: sync, 16 threads", One("tx-sync-16"), AtLeast(50e3)),
     figure("tx: p99 in µs, sync, 16 threads", One("tx-sync-16/p99_us"), AtMost(1500.0)),
     figure("sync puts: commits a sync, 16 threads", Ratio("sync-16", "sync-16/syncs_per_s"), AtLeast(8.0)),
+    // What the device allows: syncs one after another, as one thread makes them.
+    figure("sync puts: ÷ what group and device allow", Ratio("sync-16/syncs_per_s", "sync-1"), AtLeast(0.8)),
     figure("insert: rows a second, 1 thread", One("insert-1"), AtLeast(1.5e6)),
     figure("insert: 2 threads ÷ 1", Ratio("insert-2", "insert-1"), AtLeast(1.9)),
     figure("ycsb: A, 2 threads", One("ycsb-a"), AtLeast(1.2e6)),
