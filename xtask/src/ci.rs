@@ -28,7 +28,7 @@ fn steps() -> io::Result<Vec<Step>> {
         Step::new("format", Work::Succeeds(Cargo::new("fmt --all --check"))),
         Step::new("sources", Work::Check(sources::check)),
         Step::new("lints", Work::Succeeds(Cargo::new("clippy --workspace --all-targets -- -D warnings"))),
-        Step::new("tests", Work::Tests(Cargo::new("test --workspace"))),
+        Step::new("tests", Work::Tests(Cargo::new("test --workspace --no-fail-fast"))),
         Step::new(
             "docs",
             Work::Succeeds(Cargo::new("doc --workspace --no-deps --lib").env("RUSTDOCFLAGS", "-D warnings")),
