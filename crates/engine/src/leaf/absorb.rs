@@ -78,7 +78,7 @@ pub(super) fn take_in(page: Page<'_>, image: &[u8]) -> Result<()> {
 
 /// All rows of both; `None` if they do not fit.
 fn merged(lower: &mut LeafCopy, upper: &mut LeafCopy) -> Result<Option<Builder>> {
-    let page_bytes = lower.layout().page_bytes;
+    let page_bytes = lower.layout().page_bytes();
     let mut merged = Builder::new(page_bytes, lower.low_fence(), upper.high_fence());
     let all = push_rows(lower, &mut merged)? && push_rows(upper, &mut merged)?;
     Ok(all.then_some(merged))

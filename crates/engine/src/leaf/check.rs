@@ -42,7 +42,7 @@ impl LeafCopy {
             cells.push((slot.offset(), slot.offset() + bytes));
         }
         cells.sort_unstable();
-        let mut end = self.layout().heap_start;
+        let mut end = self.layout().heap_start();
         for &(from, to) in &cells {
             if from < end {
                 return Err(format!("F4: two cells, or a cell and the slots, share byte {from}"));
@@ -54,18 +54,18 @@ impl LeafCopy {
             return Err("F4: a cell reaches into the fences".into());
         }
         let live: usize = cells.iter().map(|(from, to)| to - from).sum();
-        let heap = fences_start - self.layout().heap_start;
-        if live + self.layout().dead_bytes != heap {
+        let heap = fences_start - self.layout().heap_start();
+        if live + self.layout().dead_bytes() != heap {
             return Err(format!(
                 "F4: {live} live + {} dead bytes in a heap of {heap}",
-                self.layout().dead_bytes
+                self.layout().dead_bytes()
             ));
         }
         Ok(())
     }
 
     fn check_rows(&mut self) -> Result<(), String> {
-        let limits = Limits::for_page(self.layout().page_bytes);
+        let limits = Limits::for_page(self.layout().page_bytes());
         let mut last: Option<Vec<u8>> = None;
         for index in 0..self.len() {
             if zero_padding_broken(self.slot(index).head(), self.slot(index).suffix_len()) {

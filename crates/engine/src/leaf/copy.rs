@@ -96,11 +96,11 @@ impl LeafCopy {
         let layout = Layout::new(self.header, self.bytes.len());
         self.layout = layout.ok_or_else(|| self.corrupt("the lengths in its header do not fit"))?;
         self.fences_are_sound()?;
-        let prefix = self.layout.low().start..self.layout.low().start + self.layout.prefix_len;
+        let prefix = self.layout.low().start..self.layout.low().start + self.layout.prefix_len();
         self.key.clear();
         self.key.extend_from_slice(&self.bytes[prefix]);
-        self.key.resize(self.layout.prefix_len + HEAD_BYTES, 0);
-        self.key_len = self.layout.prefix_len;
+        self.key.resize(self.layout.prefix_len() + HEAD_BYTES, 0);
+        self.key_len = self.layout.prefix_len();
         Ok(())
     }
 
@@ -145,7 +145,7 @@ impl LeafCopy {
 
     /// Number of rows.
     pub fn len(&self) -> usize {
-        self.layout.cells
+        self.layout.cells()
     }
 
     /// Bytes in use: header, slots, cells and fences.
@@ -171,12 +171,12 @@ impl LeafCopy {
     /// Row number `index`, counted from 0 in ascending key order. Panics if there is no such row.
     #[inline]
     pub fn row(&mut self, index: usize) -> Result<Row<'_>> {
-        assert!(index < self.layout.cells, "row {index} of {}", self.layout.cells);
+        assert!(index < self.layout.cells(), "row {index} of {}", self.layout.cells());
         let slot = self.slot(index);
         let Some((version, tail, value)) = cell(&self.bytes, slot) else {
             return Err(self.corrupt(format!("cell {index} leaves the page")));
         };
-        let head_at = self.layout.prefix_len;
+        let head_at = self.layout.prefix_len();
         self.key_len = head_at + slot.suffix_len();
         if self.key.len() < self.key_len {
             self.key.resize(self.key_len, 0);
@@ -191,7 +191,7 @@ impl LeafCopy {
     /// The version word of row `index`. Panics if there is no such row.
     #[inline]
     pub fn version(&self, index: usize) -> Result<u64> {
-        assert!(index < self.layout.cells, "row {index} of {}", self.layout.cells);
+        assert!(index < self.layout.cells(), "row {index} of {}", self.layout.cells());
         let offset = self.slot(index).offset();
         match self.bytes.get(offset..).and_then(<[u8]>::first_chunk) {
             Some(word) => Ok(u64::from_le_bytes(*word)),
@@ -202,7 +202,7 @@ impl LeafCopy {
     /// Bytes of the value of row `index`. Panics if there is no such row.
     #[inline]
     pub fn value_len(&self, index: usize) -> Result<usize> {
-        assert!(index < self.layout.cells, "row {index} of {}", self.layout.cells);
+        assert!(index < self.layout.cells(), "row {index} of {}", self.layout.cells());
         let offset = self.slot(index).offset();
         match self.bytes.get(offset + 8..).and_then(<[u8]>::first_chunk) {
             Some(len) => Ok(u16::from_le_bytes(*len).into()),
@@ -218,13 +218,13 @@ impl LeafCopy {
         if self.high_fence().is_some_and(|high| key >= high) {
             return Ok(Err(self.len()));
         }
-        let suffix = &key[self.layout.prefix_len..];
+        let suffix = &key[self.layout.prefix_len()..];
         let compare_tail = |slot: Slot, tail: &[u8]| {
             let (_, ours, _) =
                 cell(&self.bytes, slot).ok_or_else(|| self.corrupt("a cell leaves the page"))?;
             Ok::<Ordering, Error>(ours.cmp(tail))
         };
-        Ok(Ok(find(self.layout.cells, |index| self.slot(index), compare_tail, suffix, 0..self.layout.cells)?))
+        Ok(Ok(find(self.layout.cells(), |index| self.slot(index), compare_tail, suffix, 0..self.layout.cells())?))
     }
 
     /// Fences within the limits, and the prefix theirs (F2): what the rest of this module takes for granted.
@@ -237,9 +237,9 @@ impl LeafCopy {
         if high.is_some_and(|high| high <= low) {
             return Err(self.corrupt("F1: the high fence is not above the low fence"));
         }
-        if self.layout.prefix_len != fence_prefix(low, high) {
+        if self.layout.prefix_len() != fence_prefix(low, high) {
             return Err(
-                self.corrupt(format!("F2: a prefix of {}, not of the fences", self.layout.prefix_len))
+                self.corrupt(format!("F2: a prefix of {}, not of the fences", self.layout.prefix_len()))
             );
         }
         Ok(())

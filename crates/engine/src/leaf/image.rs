@@ -44,22 +44,22 @@ pub(super) fn id(image: &[u8]) -> PageId {
 pub(super) fn unpack(image: &[u8]) -> Result<Vec<u8>, String> {
     let layout = layout(image)?;
     let (front, heap) = image.split_at(layout.slots_end() - 8);
-    let mut page = vec![0; layout.page_bytes];
+    let mut page = vec![0; layout.page_bytes()];
     page[8..layout.slots_end()].copy_from_slice(front);
-    page[layout.heap_start..].copy_from_slice(heap);
+    page[layout.heap_start()..].copy_from_slice(heap);
     Ok(page)
 }
 
 /// Makes `page`, exclusively latched, what the image says, but for its LSN.
 pub(super) fn install(image: &[u8], page: Page<'_>) -> Result<(), String> {
     let layout = layout(image)?;
-    if layout.page_bytes != page.0.len() {
-        return Err(format!("an image for {} bytes meets a page of {}", layout.page_bytes, page.0.len()));
+    if layout.page_bytes() != page.0.len() {
+        return Err(format!("an image for {} bytes meets a page of {}", layout.page_bytes(), page.0.len()));
     }
     let lsn = page.lsn();
     let (front, heap) = image.split_at(layout.slots_end() - 8);
     page.0.write(8, front);
-    page.0.write(layout.heap_start, heap);
+    page.0.write(layout.heap_start(), heap);
     page.set_lsn(lsn);
     Ok(())
 }

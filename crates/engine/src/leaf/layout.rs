@@ -146,35 +146,32 @@ impl Slot {
     }
 }
 
-/// The parts of one leaf, their bounds checked against each other.
+/// The parts of one leaf, their bounds checked against each other. Two words, as they are in the page: a read hands it
+/// on to the write that follows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
-    pub page_bytes: usize,
-    pub cells: usize,
-    pub heap_start: usize,
-    pub dead_bytes: usize,
-    pub prefix_len: usize,
-    low_len: usize,
-    high_len: Option<usize>,
+    page_bytes: u16,
+    cells: u16,
+    heap_start: u16,
+    dead_bytes: u16,
+    prefix_len: u16,
+    low_len: u16,
+    high_len: u16,
 }
+
+const _: () = assert!(PAGE_BYTES_MAX <= u16::MAX as usize);
 
 impl Layout {
     /// Lays out a page of `page_bytes`; `None` if the header's lengths cannot be (torn or damaged).
     #[inline]
     pub fn new(header: Header, page_bytes: usize) -> Option<Self> {
-        let layout = Self {
-            page_bytes,
-            cells: header.cells.into(),
-            heap_start: header.heap_start.into(),
-            dead_bytes: header.dead_bytes.into(),
-            prefix_len: header.prefix_len.into(),
-            low_len: header.low_len.into(),
-            high_len: (header.high_len != INFINITE).then_some(header.high_len.into()),
-        };
-        let fences = layout.low_len + layout.high_len.unwrap_or(0);
+        let Header { cells, heap_start, dead_bytes, prefix_len, low_len, high_len, .. } = header;
+        let page_bytes = page_bytes as u16;
+        let layout = Self { page_bytes, cells, heap_start, dead_bytes, prefix_len, low_len, high_len };
+        let fences = layout.low_len() + layout.high_len();
         let fits = layout.prefix_len <= layout.low_len
-            && layout.slots_end() <= layout.heap_start
-            && layout.heap_start + fences <= page_bytes;
+            && layout.slots_end() <= layout.heap_start()
+            && layout.heap_start() + fences <= layout.page_bytes();
         fits.then_some(layout)
     }
 
@@ -184,45 +181,86 @@ impl Layout {
         Self::new(page.header(), page.0.len()).ok_or(Restart)
     }
 
+    /// Bytes of the page.
+    #[inline]
+    pub fn page_bytes(&self) -> usize {
+        self.page_bytes.into()
+    }
+
+    /// Number of cells.
+    #[inline]
+    pub fn cells(&self) -> usize {
+        self.cells.into()
+    }
+
+    /// Offset of the lowest used heap byte.
+    #[inline]
+    pub fn heap_start(&self) -> usize {
+        self.heap_start.into()
+    }
+
+    /// Heap bytes that no slot refers to any more.
+    #[inline]
+    pub fn dead_bytes(&self) -> usize {
+        self.dead_bytes.into()
+    }
+
+    /// Bytes that all keys of the leaf share.
+    #[inline]
+    pub fn prefix_len(&self) -> usize {
+        self.prefix_len.into()
+    }
+
     /// Where the slots end.
     #[inline]
     pub fn slots_end(&self) -> usize {
-        HEADER_BYTES + self.cells * SLOT_BYTES
+        HEADER_BYTES + self.cells() * SLOT_BYTES
     }
 
     /// The words that are slots.
     #[inline]
     pub fn slot_words(&self) -> Range<usize> {
-        FIRST_SLOT_WORD..FIRST_SLOT_WORD + self.cells
+        FIRST_SLOT_WORD..FIRST_SLOT_WORD + self.cells()
     }
 
     /// The low fence (inclusive).
     #[inline]
     pub fn low(&self) -> Range<usize> {
-        self.page_bytes - self.low_len..self.page_bytes
+        self.page_bytes() - self.low_len()..self.page_bytes()
     }
 
     /// The high fence (exclusive); `None` is +∞.
     #[inline]
     pub fn high(&self) -> Option<Range<usize>> {
-        let end = self.page_bytes - self.low_len;
-        self.high_len.map(|len| end - len..end)
+        let end = self.page_bytes() - self.low_len();
+        (self.high_len != INFINITE).then(|| end - self.high_len()..end)
     }
 
     /// Where the fences begin and cells end.
     pub fn fences_start(&self) -> usize {
-        self.page_bytes - self.low_len - self.high_len.unwrap_or(0)
+        self.page_bytes() - self.low_len() - self.high_len()
     }
 
     /// Bytes between slots and heap.
     #[inline]
     pub fn gap_bytes(&self) -> usize {
-        self.heap_start - self.slots_end()
+        self.heap_start() - self.slots_end()
     }
 
     /// Bytes in use: header, slots, cells and fences.
     pub fn used_bytes(&self) -> usize {
-        (self.page_bytes - self.gap_bytes()).saturating_sub(self.dead_bytes)
+        (self.page_bytes() - self.gap_bytes()).saturating_sub(self.dead_bytes())
+    }
+
+    #[inline]
+    fn low_len(&self) -> usize {
+        self.low_len.into()
+    }
+
+    /// Bytes of the high fence; none if it is +∞.
+    #[inline]
+    fn high_len(&self) -> usize {
+        if self.high_len == INFINITE { 0 } else { self.high_len.into() }
     }
 }
 

@@ -54,10 +54,28 @@ pub(crate) fn route(page: Page<'_>, table: TableId, pid: PageId, key: &[u8]) -> 
 pub(crate) struct Cell {
     /// The version word given to the last `upsert`.
     pub version: u64,
+    value_at: u16,
+    value_len: u16,
+}
+
+impl Cell {
     /// Offset of the value in the page.
-    pub value_at: usize,
+    #[inline]
+    pub fn value_at(&self) -> usize {
+        self.value_at.into()
+    }
+
     /// Bytes of the value.
-    pub value_len: usize,
+    #[inline]
+    pub fn value_len(&self) -> usize {
+        self.value_len.into()
+    }
+
+    /// Appends the value to `out`.
+    #[inline]
+    pub fn append_to(&self, page: Page<'_>, out: &mut Vec<u8>) {
+        page.0.append_to(self.value_at(), self.value_len(), out);
+    }
 }
 
 /// Finds the cell of `key` (R2).
@@ -76,7 +94,7 @@ pub(crate) fn lookup(page: Page<'_>, key: &[u8]) -> Result<Option<Cell>, Restart
 pub(crate) fn get(page: Page<'_>, key: &[u8], out: &mut Vec<u8>) -> Result<Option<u64>, Restart> {
     let Some(cell) = lookup(page, key)? else { return Ok(None) };
     out.clear();
-    page.0.append_to(cell.value_at, cell.value_len, out);
+    cell.append_to(page, out);
     Ok(Some(cell.version))
 }
 
@@ -100,7 +118,7 @@ pub(crate) fn next_key(page: Page<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, Re
 /// Is this the last leaf of its table, and `key` above all keys in it (R2)?
 pub(crate) fn is_above_all(page: Page<'_>, key: &[u8]) -> Result<bool, Restart> {
     let layout = Layout::read(page)?;
-    Ok(layout.high().is_none() && position(page, &layout, key)?.lower_bound() == layout.cells)
+    Ok(layout.high().is_none() && position(page, &layout, key)?.lower_bound() == layout.cells())
 }
 
 /// The lowest key of the leaf, if it has any cell. Ghosts count.
@@ -110,13 +128,13 @@ pub(crate) fn first_key(page: Page<'_>) -> Result<Option<Vec<u8>>, Restart> {
 
 /// The key of cell number `index`, if there are so many.
 fn key_at(page: Page<'_>, layout: &Layout, index: usize) -> Result<Option<Vec<u8>>, Restart> {
-    if index >= layout.cells {
+    if index >= layout.cells() {
         return Ok(None);
     }
     let slot = slot(page, index);
     let end = slot.value_at(page.0.len()).ok_or(Restart)?;
-    let mut key = Vec::with_capacity(layout.prefix_len + slot.suffix_len());
-    page.0.append_to(layout.low().start, layout.prefix_len, &mut key);
+    let mut key = Vec::with_capacity(layout.prefix_len() + slot.suffix_len());
+    page.0.append_to(layout.low().start, layout.prefix_len(), &mut key);
     key.extend_from_slice(&slot.head().to_be_bytes()[..slot.suffix_len().min(HEAD_BYTES)]);
     page.0.append_to(slot.tail_at(), end - slot.tail_at(), &mut key);
     Ok(Some(key))
@@ -130,21 +148,21 @@ pub(crate) fn is_underfull(page: Page<'_>) -> Result<bool, Restart> {
 /// Where `key` is among the cells (R2).
 #[inline]
 pub(super) fn position(page: Page<'_>, layout: &Layout, key: &[u8]) -> Result<Position, Restart> {
-    let suffix = key.get(layout.prefix_len..).ok_or(Restart)?;
+    let suffix = key.get(layout.prefix_len()..).ok_or(Restart)?;
     let slots = page.0.words().get(layout.slot_words()).ok_or(Restart)?;
     let slot = |index: usize| Slot(slots[index].load(foreshore_base::sync::Ordering::Relaxed));
     let within = first_window(page, layout, suffix);
-    find(layout.cells, slot, |slot, tail| compare_tail(page, slot, tail), suffix, within)
+    find(layout.cells(), slot, |slot, tail| compare_tail(page, slot, tail), suffix, within)
 }
 
 /// The cells among which to look for `suffix` first; the lines of their slots are asked for.
 #[inline]
 fn first_window(page: Page<'_>, layout: &Layout, suffix: &[u8]) -> Range<usize> {
-    let within = if layout.cells <= FEW {
-        0..layout.cells
+    let within = if layout.cells() <= FEW {
+        0..layout.cells()
     } else {
         let guess = guess(page, layout, head(suffix));
-        guess.saturating_sub(WINDOW)..(guess + WINDOW).min(layout.cells)
+        guess.saturating_sub(WINDOW)..(guess + WINDOW).min(layout.cells())
     };
     page.0.prefetch((FIRST_SLOT_WORD + within.start) * SLOT_BYTES, within.len() * SLOT_BYTES);
     within
@@ -154,9 +172,9 @@ fn first_window(page: Page<'_>, layout: &Layout, suffix: &[u8]) -> Range<usize> 
 /// bytes say, nothing comes of it.
 pub(crate) fn prefetch_place(page: Page<'_>, key: &[u8]) {
     let Ok(layout) = Layout::read(page) else { return };
-    let Some(suffix) = key.get(layout.prefix_len..) else { return };
+    let Some(suffix) = key.get(layout.prefix_len()..) else { return };
     first_window(page, &layout, suffix);
-    page.0.prefetch(layout.heap_start.saturating_sub(NEW_CELL_BYTES), NEW_CELL_BYTES);
+    page.0.prefetch(layout.heap_start().saturating_sub(NEW_CELL_BYTES), NEW_CELL_BYTES);
 }
 
 /// Where among the cells a suffix with this head would be if they were evenly spread between the fences. Torn bytes
@@ -164,15 +182,15 @@ pub(crate) fn prefetch_place(page: Page<'_>, key: &[u8]) {
 #[inline]
 fn guess(page: Page<'_>, layout: &Layout, head: u32) -> usize {
     let fence_head = |fence: Range<usize>| {
-        let len = fence.len().saturating_sub(layout.prefix_len).min(HEAD_BYTES);
-        (page.0.uint_at(fence.start + layout.prefix_len.min(fence.len()), len) as u32).swap_bytes()
+        let len = fence.len().saturating_sub(layout.prefix_len()).min(HEAD_BYTES);
+        (page.0.uint_at(fence.start + layout.prefix_len().min(fence.len()), len) as u32).swap_bytes()
     };
     let low = fence_head(layout.low());
     let high = layout.high().map_or(u32::MAX, fence_head);
     let (below, span) = (f64::from(head.saturating_sub(low)), f64::from(high.saturating_sub(low)));
     // Floating point divides in a third of the time that integers take. 0 ÷ 0 is not a number, which becomes 0.
-    let guess = below / span * layout.cells as f64;
-    (guess as usize).min(layout.cells)
+    let guess = below / span * layout.cells() as f64;
+    (guess as usize).min(layout.cells())
 }
 
 /// The slot of cell number `index`, which the caller has checked.
@@ -192,9 +210,9 @@ fn compare_tail(page: Page<'_>, slot: Slot, tail: &[u8]) -> Result<Ordering, Res
 pub(super) fn cell(page: Page<'_>, slot: Slot) -> Result<Cell, Restart> {
     let value_at = slot.value_at(page.0.len()).ok_or(Restart)?;
     let version = page.0.u64_at(slot.offset());
-    let value_len = usize::from(page.0.u16_at(slot.offset() + 8));
-    if value_at + value_len > page.0.len() {
+    let value_len = page.0.u16_at(slot.offset() + 8);
+    if value_at + usize::from(value_len) > page.0.len() {
         return Err(Restart);
     }
-    Ok(Cell { version, value_at, value_len })
+    Ok(Cell { version, value_at: value_at as u16, value_len })
 }

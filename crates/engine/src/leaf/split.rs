@@ -145,7 +145,7 @@ impl<'a> Cells<'a> {
             let cell = leaf.cell_bytes(leaf.slot(index));
             bytes.push(cell.ok_or_else(|| leaf.corrupt("a cell leaves the page"))? + SLOT_BYTES);
         }
-        let new = cell_bytes(key.len() - leaf.layout().prefix_len, value_len) + SLOT_BYTES;
+        let new = cell_bytes(key.len() - leaf.layout().prefix_len(), value_len) + SLOT_BYTES;
         let incoming = match position {
             Position::Found(index) => {
                 let grown = new.saturating_sub(bytes[index]);
@@ -201,7 +201,7 @@ impl<'a> Cells<'a> {
         } else {
             right -= later;
         }
-        let room = leaf.layout().page_bytes - HEADER_BYTES - separator_len;
+        let room = leaf.layout().page_bytes() - HEADER_BYTES - separator_len;
         leaf.low_fence().len() + left <= room && leaf.high_fence().map_or(0, <[u8]>::len) + right <= room
     }
 
@@ -230,7 +230,7 @@ impl<'a> Cells<'a> {
     fn run(&self, leaf: &LeafCopy) -> Option<usize> {
         let Position::Absent(index) = self.position else { return None };
         let last = index.checked_sub(1)?;
-        (leaf.slot(last).offset() == leaf.layout().heap_start).then_some(last)
+        (leaf.slot(last).offset() == leaf.layout().heap_start()).then_some(last)
     }
 
     /// First the one beside the incoming cell, which continues a run that ends with cell `last`.

@@ -45,8 +45,10 @@ pub(crate) fn format(
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     layout: Layout,
-    position: Position,
+    /// The cell that is there.
     cell: Option<Cell>,
+    /// Number of the cell, or of the first with a greater key.
+    index: u16,
 }
 
 /// Looks for the place of a cell of `key`, which must be between the fences and within the limits, with `value_len`
@@ -63,12 +65,11 @@ impl Place {
     #[inline]
     pub fn find(page: Page<'_>, key: &[u8]) -> Result<Self, Restart> {
         let layout = Layout::read(page)?;
-        let position = position(page, &layout, key)?;
-        let cell = match position {
-            Position::Found(index) => Some(cell(page, slot(page, index))?),
-            Position::Absent(_) => None,
+        let (index, cell) = match position(page, &layout, key)? {
+            Position::Found(index) => (index, Some(cell(page, slot(page, index))?)),
+            Position::Absent(index) => (index, None),
         };
-        Ok(Self { layout, position, cell })
+        Ok(Self { layout, cell, index: index as u16 })
     }
 
     /// The cell that is there.
@@ -79,38 +80,47 @@ impl Place {
 
     /// Does a value of `key`, for which the place was found, with `value_len` bytes fit? Otherwise split the leaf first.
     pub fn has_room(&self, key: &[u8], value_len: usize) -> bool {
-        debug_assert!(value_len <= Limits::for_page(self.layout.page_bytes).reference_bytes());
-        let free = self.layout.gap_bytes() + self.layout.dead_bytes;
+        debug_assert!(value_len <= Limits::for_page(self.layout.page_bytes()).reference_bytes());
+        let free = self.layout.gap_bytes() + self.layout.dead_bytes();
         match self.cell {
             // The key's bytes stay.
-            Some(cell) => value_len <= cell.value_len + free,
-            None => cell_bytes(key.len() - self.layout.prefix_len, value_len) + SLOT_BYTES <= free,
+            Some(cell) => value_len <= cell.value_len() + free,
+            None => cell_bytes(key.len() - self.layout.prefix_len(), value_len) + SLOT_BYTES <= free,
         }
     }
 
     /// Writes `new` over as many bytes of the cell's value, from its byte `at` on. Panics if there is no cell, or its
     /// value is shorter.
     pub fn patch(self, page: Page<'_>, at: usize, new: &[u8], version: u64) {
-        let (Position::Found(index), Some(cell)) = (self.position, self.cell) else {
-            panic!("a patch replaces part of a value")
-        };
-        assert!(at + new.len() <= cell.value_len, "a patch stays within the value");
-        page.0.set_uint(slot(page, index).offset(), 8, version);
-        page.0.write(cell.value_at + at, new);
+        let cell = self.cell.expect("a patch replaces part of a value");
+        assert!(at + new.len() <= cell.value_len(), "a patch stays within the value");
+        page.0.set_uint(slot(page, self.index()).offset(), 8, version);
+        page.0.write(cell.value_at() + at, new);
     }
 
     /// Writes the cell, for whose key and value length the place has room; says whether the key had a cell before.
     pub fn write(self, page: Page<'_>, key: &[u8], value: &[u8], version: u64) -> Result<bool> {
-        match self.position {
-            Position::Found(index) => {
-                replace(page, &self.layout, index, key, value, version)?;
-                Ok(true)
-            }
-            Position::Absent(index) => {
-                insert(page, &self.layout, index, key, value, version)?;
-                Ok(false)
-            }
+        if self.cell.is_some() {
+            replace(page, &self.layout, self.index(), key, value, version)?;
+        } else {
+            insert(page, &self.layout, self.index(), key, value, version)?;
         }
+        Ok(self.cell.is_some())
+    }
+
+    /// Removes the cell. Panics if there is none.
+    pub fn remove(self, page: Page<'_>) {
+        let cell = self.cell.expect("what is removed is there");
+        let (index, layout) = (self.index(), self.layout);
+        let freed = cell.value_at() + cell.value_len() - slot(page, index).offset();
+        let at = FIRST_SLOT_WORD + index;
+        page.0.move_words(at + 1, at, layout.cells() - index - 1);
+        set_counts(page, layout.cells() - 1, layout.heap_start(), layout.dead_bytes() + freed);
+    }
+
+    #[inline]
+    fn index(&self) -> usize {
+        self.index.into()
     }
 }
 
@@ -123,15 +133,11 @@ pub(crate) fn upsert(page: Page<'_>, key: &[u8], value: &[u8], version: u64) -> 
 
 /// Removes `key`, which must be between the fences; `false` if it is not there.
 pub(crate) fn remove(page: Page<'_>, key: &[u8]) -> Result<bool> {
-    let layout = Layout::read(page).map_err(|_| corrupt(page))?;
-    let Position::Found(index) = position(page, &layout, key).map_err(|_| corrupt(page))? else {
-        return Ok(false);
-    };
-    let freed = heap_bytes(page, slot(page, index)).map_err(|_| corrupt(page))?;
-    let at = FIRST_SLOT_WORD + index;
-    page.0.move_words(at + 1, at, layout.cells - index - 1);
-    set_counts(page, layout.cells - 1, layout.heap_start, layout.dead_bytes + freed);
-    Ok(true)
+    let place = Place::find(page, key).map_err(|_| corrupt(page))?;
+    if place.cell.is_some() {
+        place.remove(page);
+    }
+    Ok(place.cell.is_some())
 }
 
 fn insert(
@@ -142,18 +148,18 @@ fn insert(
     value: &[u8],
     version: u64,
 ) -> Result<()> {
-    let suffix = &key[layout.prefix_len..];
+    let suffix = &key[layout.prefix_len()..];
     let needed = cell_bytes(suffix.len(), value.len());
     if layout.gap_bytes() < needed + SLOT_BYTES {
         let layout = compact(page, None)?;
         return insert(page, &layout, index, key, value, version);
     }
-    let offset = layout.heap_start - needed;
+    let offset = layout.heap_start() - needed;
     write_cell(page, offset, tail(suffix), value, version);
     let at = FIRST_SLOT_WORD + index;
-    page.0.move_words(at, at + 1, layout.cells - index);
+    page.0.move_words(at, at + 1, layout.cells() - index);
     page.0.set_word(at, Slot::new(suffix, offset).0);
-    set_counts(page, layout.cells + 1, offset, layout.dead_bytes);
+    set_counts(page, layout.cells() + 1, offset, layout.dead_bytes());
     Ok(())
 }
 
@@ -167,24 +173,24 @@ fn replace(
 ) -> Result<()> {
     let old = slot(page, index);
     let found = cell(page, old).map_err(|_| corrupt(page))?;
-    if value.len() <= found.value_len {
+    if value.len() <= found.value_len() {
         page.0.set_uint(old.offset(), 8, version);
-        if value.len() < found.value_len {
+        if value.len() < found.value_len() {
             page.0.set_uint(old.offset() + 8, 2, value.len() as u64);
-            let dead = layout.dead_bytes + found.value_len - value.len();
-            set_counts(page, layout.cells, layout.heap_start, dead);
+            let dead = layout.dead_bytes() + found.value_len() - value.len();
+            set_counts(page, layout.cells(), layout.heap_start(), dead);
         }
-        page.0.write(found.value_at, value);
+        page.0.write(found.value_at(), value);
         return Ok(());
     }
-    let suffix = &key[layout.prefix_len..];
+    let suffix = &key[layout.prefix_len()..];
     let needed = cell_bytes(suffix.len(), value.len());
-    let freed = found.value_at + found.value_len - old.offset();
+    let freed = found.value_at() + found.value_len() - old.offset();
     if layout.gap_bytes() >= needed {
-        let offset = layout.heap_start - needed;
+        let offset = layout.heap_start() - needed;
         write_cell(page, offset, tail(suffix), value, version);
         page.0.set_word(FIRST_SLOT_WORD + index, Slot::new(suffix, offset).0);
-        set_counts(page, layout.cells, offset, layout.dead_bytes + freed);
+        set_counts(page, layout.cells(), offset, layout.dead_bytes() + freed);
         return Ok(());
     }
     let layout = compact(page, Some(index))?;
@@ -212,12 +218,6 @@ fn write_cell(page: Page<'_>, offset: usize, tail: &[u8], value: &[u8], version:
     page.0.set_uint(offset + 8, 2, value.len() as u64);
     page.0.write(offset + CELL_HEADER_BYTES, tail);
     page.0.write(offset + CELL_HEADER_BYTES + tail.len(), value);
-}
-
-/// Heap bytes of the cell in `slot`.
-fn heap_bytes(page: Page<'_>, slot: Slot) -> Result<usize, Restart> {
-    let cell = cell(page, slot)?;
-    Ok(CELL_HEADER_BYTES + tail_len(slot.suffix_len()) + cell.value_len)
 }
 
 fn set_counts(page: Page<'_>, cells: usize, heap_start: usize, dead_bytes: usize) {

@@ -92,7 +92,7 @@ impl Tree {
         self.read_leaf(key, |page| {
             out.truncate(begin);
             let Some(cell) = leaf::lookup(page, key)? else { return Ok(false) };
-            page.0.append_to(cell.value_at, cell.value_len, out);
+            cell.append_to(page, out);
             Ok(true)
         })
     }
@@ -191,7 +191,7 @@ impl Tree {
             return Ok(false);
         }
         value.clear();
-        page.0.append_to(cell.value_at, cell.value_len, value);
+        cell.append_to(page, value);
         Ok(true)
     }
 }
@@ -201,7 +201,7 @@ impl Tree {
 fn read_newest(page: Page<'_>, place: &Place, value: &mut Vec<u8>) -> Result<bool, Restart> {
     value.clear();
     match place.cell().filter(|cell| !Version(cell.version).is_ghost()) {
-        Some(cell) => page.0.append_to(cell.value_at, cell.value_len, value),
+        Some(cell) => cell.append_to(page, value),
         None => return Ok(false),
     }
     Ok(true)

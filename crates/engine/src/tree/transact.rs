@@ -127,7 +127,7 @@ impl Tree {
             return Ok(Attempt::Full);
         }
         let cell = place.cell();
-        if !write.over_large && cell.is_some_and(|cell| self.is_large(cell.value_len)) {
+        if !write.over_large && cell.is_some_and(|cell| self.is_large(cell.value_len())) {
             leaf.latch.release_unchanged();
             return Ok(Attempt::Large);
         }

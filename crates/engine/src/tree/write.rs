@@ -58,7 +58,7 @@ impl<'a> Intent<'a> {
 pub(super) fn live<'v>(page: Page<'_>, cell: Option<Cell>, value: &'v mut Vec<u8>) -> Option<&'v [u8]> {
     let cell = cell.filter(|cell| !Version(cell.version).is_ghost())?;
     value.clear();
-    page.0.append_to(cell.value_at, cell.value_len, value);
+    cell.append_to(page, value);
     Some(value)
 }
 
@@ -194,7 +194,7 @@ impl Tree {
             leaf.latch.release_unchanged();
             return Ok(Attempt::Done(None));
         }
-        if cell.is_some_and(|cell| self.is_large(cell.value_len)) {
+        if cell.is_some_and(|cell| self.is_large(cell.value_len())) {
             leaf.latch.release_unchanged();
             return Ok(Attempt::Large);
         }
