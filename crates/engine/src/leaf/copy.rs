@@ -224,7 +224,13 @@ impl LeafCopy {
                 cell(&self.bytes, slot).ok_or_else(|| self.corrupt("a cell leaves the page"))?;
             Ok::<Ordering, Error>(ours.cmp(tail))
         };
-        Ok(Ok(find(self.layout.cells(), |index| self.slot(index), compare_tail, suffix, 0..self.layout.cells())?))
+        Ok(Ok(find(
+            self.layout.cells(),
+            |index| self.slot(index),
+            compare_tail,
+            suffix,
+            0..self.layout.cells(),
+        )?))
     }
 
     /// Fences within the limits, and the prefix theirs (F2): what the rest of this module takes for granted.

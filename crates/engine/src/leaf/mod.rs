@@ -45,10 +45,10 @@ pub(crate) use layout::{Limits, is_page_size};
 pub(crate) use read::{Cell, Route, first_key, get, is_above_all, is_underfull, lookup, next_key};
 pub(crate) use read::{prefetch_place, route};
 pub(crate) use split::{Split, separator};
-pub(crate) use write::{Place, format, place, remove};
+pub(crate) use write::{Place, format, place};
 #[cfg(test)]
 pub(crate) use {
     check::readable,
     read::contains,
-    write::{Outcome, upsert},
+    write::{Outcome, remove, upsert},
 };

@@ -7,9 +7,7 @@
 use super::builder::Builder;
 use super::copy::LeafCopy;
 use super::image;
-use super::layout::{
-    CELL_HEADER_BYTES, FIRST_SLOT_WORD, Layout, Limits, SLOT_BYTES, Slot, cell_bytes, tail, tail_len,
-};
+use super::layout::{CELL_HEADER_BYTES, FIRST_SLOT_WORD, Layout, Limits, SLOT_BYTES, Slot, cell_bytes, tail};
 use super::read::{Cell, cell, position, slot};
 use super::search::Position;
 use crate::page::Page;

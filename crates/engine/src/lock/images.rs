@@ -37,25 +37,37 @@ pub(crate) struct ImageRow {
 impl ImageRow {
     /// A copy; no value: the key was absent.
     pub fn new(key: &[u8], value: Option<&[u8]>) -> Self {
-        Self::default().refilled(key, value)
+        let mut row = Self::default();
+        row.begin(key);
+        row.set_value(|out| value.map(|value| out.extend_from_slice(value)));
+        row
     }
 
-    /// The same memory with another row in it.
-    fn refilled(self, key: &[u8], value: Option<&[u8]>) -> Self {
-        let key_len = u16::try_from(key.len()).expect("keys are short");
-        let (mut bytes, content) = (self.bytes, value.unwrap_or_default());
-        bytes.clear();
-        bytes.reserve_exact(key.len() + content.len());
-        bytes.extend_from_slice(key);
-        bytes.extend_from_slice(content);
-        Self { bytes, key_len, present: value.is_some() }
+    /// Begins another row in the same memory, without a value yet.
+    #[inline]
+    pub fn begin(&mut self, key: &[u8]) {
+        self.key_len = u16::try_from(key.len()).expect("keys are short");
+        self.present = false;
+        self.bytes.clear();
+        self.bytes.extend_from_slice(key);
     }
 
-    fn key(&self) -> &[u8] {
+    /// Replaces the value by what `append` appends; it returns `None` if there is no value.
+    #[inline]
+    pub fn set_value(&mut self, append: impl FnOnce(&mut Vec<u8>) -> Option<()>) {
+        self.bytes.truncate(self.key_len.into());
+        self.present = append(&mut self.bytes).is_some();
+    }
+
+    /// The key.
+    #[inline]
+    pub fn key(&self) -> &[u8] {
         &self.bytes[..self.key_len.into()]
     }
 
-    fn value(&self) -> Option<&[u8]> {
+    /// The value, if there is one.
+    #[inline]
+    pub fn value(&self) -> Option<&[u8]> {
         self.present.then(|| &self.bytes[self.key_len.into()..])
     }
 }
@@ -99,10 +111,9 @@ impl Spares {
     const KEPT: usize = 64;
     const ROW_BYTES_KEPT: usize = 1 << 10;
 
-    /// As [`ImageRow::new`], in the memory of the image that [`Spares::link`] will use next.
-    pub fn row(&mut self, key: &[u8], value: Option<&[u8]>) -> ImageRow {
-        let memory = self.0.last_mut().map(|spare| std::mem::take(&mut spare.image.row));
-        memory.unwrap_or_default().refilled(key, value)
+    /// Memory for a row: that of the image which [`Spares::link`] will use next.
+    pub fn row(&mut self) -> ImageRow {
+        self.0.last_mut().map(|spare| std::mem::take(&mut spare.image.row)).unwrap_or_default()
     }
 
     pub(super) fn link(&mut self, name: Name, image: Image) -> Box<Link> {

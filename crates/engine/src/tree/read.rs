@@ -4,6 +4,7 @@ use crate::error::Result;
 use crate::leaf::{self, Place};
 use crate::lock::{KeyMode, Name};
 use crate::page::Page;
+use crate::tree::write::append_live;
 use crate::tree::{Stamp, Tree};
 use crate::txn::{Found, Seen, Txn, View};
 use crate::version::Version;
@@ -32,8 +33,9 @@ impl Tree {
     pub fn get_locked(&self, txn: &mut Txn, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         let (start, _) = self.lock_on_the_way(txn, key, KeyMode::Shared)?;
         let (found, leaf) = self.read_leaf_near(start, key, |page| {
-            let place = Place::find(page, key)?;
-            Ok((read_newest(page, &place, value)?, page.id()))
+            let cell = leaf::lookup(page, key)?;
+            value.clear();
+            Ok((append_live(page, cell, value).is_some(), page.id()))
         })?;
         txn.set_last_leaf(self, leaf);
         if self.is_large(value.len()) {
@@ -46,20 +48,23 @@ impl Tree {
     pub fn get_for_update(&self, txn: &mut Txn, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         let (start, name) = self.lock_on_the_way(txn, key, KeyMode::Exclusive)?;
         let mut old = std::mem::take(&mut txn.old);
+        old.begin(key);
         let read = self.read_leaf_near(start, key, |page| {
             let place = Place::find(page, key)?;
-            Ok((read_newest(page, &place, &mut old)?, place, Stamp::of(page)))
+            old.set_value(|out| append_live(page, place.cell(), out));
+            Ok((place, Stamp::of(page)))
         });
         txn.old = old;
-        let (found, place, stamp) = read?;
+        let (place, stamp) = read?;
         txn.set_last_leaf(self, stamp.page());
-        txn.set_found(Found { table: self.id, name, stamp, place }, key);
+        txn.set_found(Found { table: self.id, name, stamp, place });
         value.clear();
-        value.extend_from_slice(&txn.old);
+        let Some(found) = txn.old.value() else { return Ok(false) };
+        value.extend_from_slice(found);
         if self.is_large(value.len()) {
             self.complete(value)?;
         }
-        Ok(found)
+        Ok(true)
     }
 
     /// Locks the key; returns where the index says that its leaf is, and the lock's name. The way there and the lock are
@@ -194,15 +199,4 @@ impl Tree {
         cell.append_to(page, value);
         Ok(true)
     }
-}
-
-/// Replaces `value` by the newest value in a place, whoever wrote it; `false` and empty if there is none. Optimistic.
-#[inline]
-fn read_newest(page: Page<'_>, place: &Place, value: &mut Vec<u8>) -> Result<bool, Restart> {
-    value.clear();
-    match place.cell().filter(|cell| !Version(cell.version).is_ghost()) {
-        Some(cell) => cell.append_to(page, value),
-        None => return Ok(false),
-    }
-    Ok(true)
 }

@@ -10,7 +10,7 @@ use crate::page::Page;
 use crate::tree::Tree;
 use crate::tree::descend::{Latched, malformed};
 use crate::tree::insertion::Gap;
-use crate::tree::write::{Intent, live};
+use crate::tree::write::{Intent, append_live};
 use crate::txn::{Found, Record, Txn};
 use crate::version::Version;
 use foreshore_base::{Lsn, PageId, Restart, TxnId};
@@ -133,15 +133,15 @@ impl Tree {
         }
         let mut old = std::mem::take(&mut txn.old);
         if !old_known {
-            live(leaf.at.page, cell, &mut old);
+            old.begin(write.key);
+            old.set_value(|out| append_live(leaf.at.page, cell, out));
         }
-        let there = cell.is_some_and(|cell| !Version(cell.version).is_ghost());
-        let attempt = self.change_cell(txn, id, leaf, place, there.then_some(&*old), write);
+        let attempt = self.change_cell(txn, id, leaf, place, &mut old, write);
         txn.old = old;
         attempt
     }
 
-    /// The rest of an attempt, once it is known what is there.
+    /// The rest of an attempt, once it is known what is there. The old row becomes the image: other memory is left for it.
     #[allow(clippy::too_many_arguments)] // the halves of one function
     fn change_cell(
         self: &Arc<Self>,
@@ -149,11 +149,11 @@ impl Tree {
         id: TxnId,
         leaf: Latched<'_>,
         place: Place,
-        old: Option<&[u8]>,
+        row: &mut ImageRow,
         write: &Write<'_>,
     ) -> Result<Attempt> {
         let Write { name, key, intent, .. } = *write;
-        let (page, cell) = (leaf.at.page, place.cell());
+        let (page, cell, old) = (leaf.at.page, place.cell(), row.value());
         if intent.is_idle(old.is_some()) {
             leaf.latch.release_unchanged();
             return Ok(Attempt::Done(false));
@@ -171,11 +171,6 @@ impl Tree {
         }
         let own = Version::of(id);
         let first = cell.is_none_or(|cell| Version(cell.version).author() != own.author());
-        if first {
-            let row = txn.spares.row(key, old);
-            self.keep_image(txn.owner, name, row, own, cell, &mut txn.spares);
-            txn.note_image(name);
-        }
         let (change, version) = match intent {
             Intent::Remove => (Change::Ghost { page: page.id(), table: self.id, key }, own.ghost()),
             Intent::Put(new) | Intent::Insert(new) => (self.put_or_patch(page, key, old, new), own),
@@ -184,15 +179,24 @@ impl Tree {
         txn.body.clear();
         Record::Write { owner: txn.owner, previous: txn.last, first, old: replaced, change }
             .encode(&mut txn.body);
+        let patched = match change {
+            Change::Patch { kept, old, new, .. } if old.len() == new.len() => Some(kept..kept + new.len()),
+            _ => None,
+        };
+        if first {
+            let image = std::mem::replace(row, txn.spares.row());
+            self.keep_image(txn.owner, name, image, own, cell, &mut txn.spares);
+            txn.note_image(name);
+        }
         let Latched { at, latch } = leaf;
         self.pool.before_change(at.frame);
         let reservation = self.core.log.reserve(txn.body.len());
-        let written = match change {
-            Change::Patch { kept, old, new, .. } if old.len() == new.len() => {
-                place.patch(page, kept, new, version.0);
+        let written = match patched {
+            Some(bytes) => {
+                place.patch(page, bytes.start, &intent.value()[bytes], version.0);
                 Ok(())
             }
-            _ => place.write(page, key, intent.value(), version.0).map(|_| ()),
+            None => place.write(page, key, intent.value(), version.0).map(|_| ()),
         };
         page.set_lsn(reservation.end());
         drop(latch);
@@ -355,35 +359,43 @@ const BLOCK: usize = 32;
 
 /// Length of the longest common beginning.
 fn common_start(a: &[u8], b: &[u8]) -> usize {
-    let blocks = a.as_chunks::<BLOCK>().0.iter().zip(b.as_chunks::<BLOCK>().0);
-    let equal = blocks.take_while(|(a, b)| a == b).count() * BLOCK;
-    let (a, b) = (&a[equal..], &b[equal..]);
-    let words = a.as_chunks().0.iter().zip(b.as_chunks().0);
-    for (at, (ours, theirs)) in words.enumerate() {
-        let differing = u64::from_le_bytes(*ours) ^ u64::from_le_bytes(*theirs);
-        if differing != 0 {
-            return equal + at * 8 + differing.trailing_zeros() as usize / 8;
-        }
+    let (whole, mut ours, mut theirs) = (a.len(), a, b);
+    while let (Some((a_start, a)), Some((b_start, b))) =
+        (ours.split_first_chunk::<BLOCK>(), theirs.split_first_chunk::<BLOCK>())
+        && a_start == b_start
+    {
+        (ours, theirs) = (a, b);
     }
-    let words = a.len().min(b.len()) / 8 * 8;
-    equal + words + a[words..].iter().zip(&b[words..]).take_while(|(a, b)| a == b).count()
+    while let (Some((a_start, a)), Some((b_start, b))) =
+        (ours.split_first_chunk(), theirs.split_first_chunk())
+    {
+        let differing = u64::from_le_bytes(*a_start) ^ u64::from_le_bytes(*b_start);
+        if differing != 0 {
+            return whole - ours.len() + differing.trailing_zeros() as usize / 8;
+        }
+        (ours, theirs) = (a, b);
+    }
+    whole - ours.len() + ours.iter().zip(theirs).take_while(|(a, b)| a == b).count()
 }
 
 /// Length of the longest common end.
 fn common_end(a: &[u8], b: &[u8]) -> usize {
-    let blocks = a.as_rchunks::<BLOCK>().1.iter().rev().zip(b.as_rchunks::<BLOCK>().1.iter().rev());
-    let equal = blocks.take_while(|(a, b)| a == b).count() * BLOCK;
-    let (a, b) = (&a[..a.len() - equal], &b[..b.len() - equal]);
-    let words = a.as_rchunks().1.iter().rev().zip(b.as_rchunks().1.iter().rev());
-    for (at, (ours, theirs)) in words.enumerate() {
-        let differing = u64::from_be_bytes(*ours) ^ u64::from_be_bytes(*theirs);
-        if differing != 0 {
-            return equal + at * 8 + differing.trailing_zeros() as usize / 8;
-        }
+    let (whole, mut ours, mut theirs) = (a.len(), a, b);
+    while let (Some((a, a_end)), Some((b, b_end))) =
+        (ours.split_last_chunk::<BLOCK>(), theirs.split_last_chunk::<BLOCK>())
+        && a_end == b_end
+    {
+        (ours, theirs) = (a, b);
     }
-    let words = a.len().min(b.len()) / 8 * 8;
-    let (a, b) = (&a[..a.len() - words], &b[..b.len() - words]);
-    equal + words + a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count()
+    while let (Some((a, a_end)), Some((b, b_end))) = (ours.split_last_chunk(), theirs.split_last_chunk()) {
+        let differing = u64::from_be_bytes(*a_end) ^ u64::from_be_bytes(*b_end);
+        if differing != 0 {
+            return whole - ours.len() + differing.trailing_zeros() as usize / 8;
+        }
+        (ours, theirs) = (a, b);
+    }
+    let same = ours.iter().rev().zip(theirs.iter().rev()).take_while(|(a, b)| a == b).count();
+    whole - ours.len() + same
 }
 
 #[cfg(test)]

@@ -3,10 +3,11 @@
 //! For rows that no reader looks for while they come or go, such as the chunks of large values (`blob`).
 
 use crate::error::Result;
-use crate::leaf::{self, Change};
+use crate::leaf::{self, Change, Place};
 use crate::tree::Tree;
-use crate::tree::descend::Latched;
+use crate::tree::descend::{Latched, malformed};
 use crate::version::Version;
+use foreshore_base::Restart;
 
 impl Tree {
     /// Sets the value of `key`.
@@ -38,33 +39,29 @@ impl Tree {
     pub fn remove_unversioned(&self, key: &[u8]) -> Result<()> {
         self.core.log.room()?;
         let leaf = self.latch_leaf(key)?;
-        let there = leaf::place(leaf.at.page, key, 0)?.and_then(|place| place.cell());
-        if there.is_none() {
+        let place = Place::find(leaf.at.page, key).map_err(|Restart| malformed(leaf.at.page))?;
+        if place.cell().is_none() {
             leaf.latch.release_unchanged();
             return Ok(());
         }
-        self.remove_cell(leaf, key)
+        self.remove_cell(leaf, place, key);
+        Ok(())
     }
 
-    /// Removes the cell of `key`, which is in the latched leaf, by a record of its own; tidies up behind it.
-    pub(super) fn remove_cell(&self, leaf: Latched<'_>, key: &[u8]) -> Result<()> {
+    /// Removes the cell of `key`, which has this place in the latched leaf, by a record of its own; tidies up behind it.
+    pub(super) fn remove_cell(&self, leaf: Latched<'_>, place: Place, key: &[u8]) {
         let Latched { at, latch } = leaf;
         self.pool.before_change(at.frame);
         let change = Change::Remove { page: at.page.id(), table: self.id, key };
         let reservation = self.core.log.reserve(change.encoded_len());
-        let written = leaf::remove(at.page, key);
+        place.remove(at.page);
         at.page.set_lsn(reservation.end());
         let underfull = leaf::is_underfull(at.page) == Ok(true);
         drop(latch);
-        if let Err(damaged) = written {
-            reservation.abandon();
-            return Err(damaged);
-        }
         self.core.append(reservation, &change);
         if underfull {
             // The row is gone, whatever becomes of the tidying up.
             let _ = self.absorb_around(key);
         }
-        Ok(())
     }
 }

@@ -8,16 +8,16 @@
 //! change, page LSN, unlatch, copy the record. What may wait comes before the latch.
 
 use crate::error::{Error, Result};
-use crate::leaf::{self, Cell, Change};
+use crate::leaf::{self, Cell, Change, Place};
 use crate::lock::{Image, ImageRow, KeyMode, LockError, Name, Owner, Spares};
 use crate::log::Reservation;
 use crate::page::Page;
-use crate::tree::descend::Latched;
+use crate::tree::descend::{Latched, malformed};
 use crate::tree::insertion::Gap;
 use crate::tree::{Core, Tree};
 use crate::txn::Batch;
 use crate::version::{Version, Writer};
-use foreshore_base::{Lsn, PageId};
+use foreshore_base::{Lsn, PageId, Restart};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -54,12 +54,12 @@ impl<'a> Intent<'a> {
     }
 }
 
-/// Copies the value of a cell under its leaf's latch into `value`, unless it is a ghost.
-pub(super) fn live<'v>(page: Page<'_>, cell: Option<Cell>, value: &'v mut Vec<u8>) -> Option<&'v [u8]> {
+/// Appends the value of a cell to `out`, unless it is a ghost, or there is none.
+#[inline]
+pub(super) fn append_live(page: Page<'_>, cell: Option<Cell>, out: &mut Vec<u8>) -> Option<()> {
     let cell = cell.filter(|cell| !Version(cell.version).is_ghost())?;
-    value.clear();
-    cell.append_to(page, value);
-    Some(value)
+    cell.append_to(page, out);
+    Some(())
 }
 
 /// How an attempt under the latch ended.
@@ -225,13 +225,17 @@ impl Tree {
         let version = if watched { Version::autocommit(reservation.start()) } else { Version::SETTLED };
         let stays = watched || !self.core.txns.keys.is_quiet(name, Some(owner));
         if watched {
-            let row = ImageRow::new(key, live(page, cell, &mut Vec::new()));
+            let mut row = ImageRow::new(key, None);
+            row.set_value(|out| append_live(page, cell, out));
             self.keep_image(owner, name, row, version, cell, &mut Spares::default());
         }
         let (change, written) = match (removes, stays) {
             (false, _) => (put, place.write(page, key, value, version.0).map(|_| ())),
             (true, true) => (ghost, place.write(page, key, &[], version.ghost().0).map(|_| ())),
-            (true, false) => (remove, leaf::remove(page, key).map(|_| ())),
+            (true, false) => {
+                place.remove(page);
+                (remove, Ok(()))
+            }
         };
         page.set_lsn(reservation.end());
         let underfull = removes && leaf::is_underfull(page) == Ok(true);
@@ -285,9 +289,8 @@ impl Tree {
         self.core.log.room()?;
         let leaf = self.latch_leaf(key)?;
         let page = leaf.at.page;
-        // A cell that is there always has room to become a ghost.
-        let cell = leaf::place(page, key, 0)?.and_then(|place| place.cell());
-        let due = cell.map(|cell| Version(cell.version)).is_some_and(|version| {
+        let place = Place::find(page, key).map_err(|Restart| malformed(page))?;
+        let due = place.cell().map(|cell| Version(cell.version)).is_some_and(|version| {
             version.is_ghost() && (version.author() == author || version.writer() == Writer::Anyone)
         });
         let keys = &self.core.txns.keys;
@@ -296,7 +299,8 @@ impl Tree {
             leaf.latch.release_unchanged();
             return Ok(!due);
         }
-        self.remove_cell(leaf, key).map(|()| true)
+        self.remove_cell(leaf, place, key);
+        Ok(true)
     }
 }
 

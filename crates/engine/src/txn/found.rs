@@ -9,7 +9,7 @@ use crate::lock::Name;
 use crate::tree::Stamp;
 use foreshore_base::TableId;
 
-/// See the module. The key is locked exclusively; the old value is in `Txn::old`.
+/// See the module. The key is locked exclusively; the row is in `Txn::old`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
     pub table: TableId,

@@ -2,7 +2,7 @@
 
 use crate::blob::BlobId;
 use crate::error::{Error, Result};
-use crate::lock::{KeyMode, LockError, Name, Owner, Spares};
+use crate::lock::{ImageRow, KeyMode, LockError, Name, Owner, Spares};
 use crate::tree::{Core, Tree};
 use crate::txn::{Batch, Found, Record, View};
 use crate::version::Version;
@@ -36,13 +36,12 @@ pub(crate) struct Txn {
     promised: u64,
     /// Where records are put together.
     pub body: Vec<u8>,
-    /// Where values are copied that are going to be replaced.
-    pub old: Vec<u8>,
+    /// The row that is going to be replaced, as it is.
+    pub old: ImageRow,
     /// Memory for images.
     pub spares: Spares,
-    /// What it read last for an update, and the key of that.
+    /// What it read last for an update, if `old` is still that row.
     found: Option<Found>,
-    found_key: Vec<u8>,
     ended: bool,
 }
 
@@ -54,8 +53,7 @@ pub(crate) struct Kept {
     images: Vec<Name>,
     tables: Vec<Entered>,
     body: Vec<u8>,
-    old: Vec<u8>,
-    found_key: Vec<u8>,
+    old: ImageRow,
     spares: Spares,
 }
 
@@ -106,7 +104,7 @@ impl Txn {
     }
 
     fn with_slot(core: Arc<Core>, owner: Owner, patience: Duration) -> Self {
-        let Kept { locks, images, tables, body, old, found_key, spares } = core.txns.slots.take_kept(owner);
+        let Kept { locks, images, tables, body, old, spares } = core.txns.slots.take_kept(owner);
         Self {
             core,
             owner,
@@ -124,7 +122,6 @@ impl Txn {
             old,
             spares,
             found: None,
-            found_key,
             ended: false,
         }
     }
@@ -241,10 +238,8 @@ impl Txn {
         self.entered_mut(tree).leaf = leaf;
     }
 
-    /// It read this row, of `key`, for an update.
-    pub fn set_found(&mut self, found: Found, key: &[u8]) {
-        self.found_key.clear();
-        self.found_key.extend_from_slice(key);
+    /// It read the row in `old` for an update.
+    pub fn set_found(&mut self, found: Found) {
         self.found = Some(found);
     }
 
@@ -252,7 +247,7 @@ impl Txn {
     /// transaction that locks gaps has more to lock before it writes: it begins anew.
     pub fn take_found(&mut self, tree: &Tree, key: &[u8]) -> Option<Found> {
         let found = self.found.take()?;
-        (found.table == tree.id && self.found_key == key && !self.scans(tree)).then_some(found)
+        (found.table == tree.id && self.old.key() == key && !self.scans(tree)).then_some(found)
     }
 
     /// To be called before the first gap of a table is locked: from now on inserters look for gap locks.
@@ -481,7 +476,6 @@ impl Txn {
             tables: std::mem::take(&mut self.tables),
             body: std::mem::take(&mut self.body),
             old: std::mem::take(&mut self.old),
-            found_key: std::mem::take(&mut self.found_key),
             spares: std::mem::take(&mut self.spares),
         };
         kept.images.clear();
