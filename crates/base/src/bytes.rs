@@ -150,13 +150,11 @@ impl RelaxedBytes {
             at += head.len();
             rest = tail;
         }
-        let mut chunks = rest.chunks_exact(WORD);
-        for chunk in &mut chunks {
-            self.set_word(at / WORD, u64::from_le_bytes(chunk.try_into().expect("eight bytes")));
-            at += WORD;
+        let (whole, rest) = rest.as_chunks::<WORD>();
+        for (word, bytes) in self.0[at / WORD..][..whole.len()].iter().zip(whole) {
+            word.store(u64::from_le_bytes(*bytes), Relaxed);
         }
-        let rest = chunks.remainder();
-        self.set_uint(at, rest.len(), le_uint(rest));
+        self.set_uint(at + whole.len() * WORD, rest.len(), le_uint(rest));
     }
 
     /// Moves words `from..from + count` to begin at word `to`; the ranges may overlap. Exclusive latch required (B3).

@@ -27,7 +27,7 @@ impl Absorb {
     ///
     /// Errors: [`Error::Corrupt`] if a leaf is malformed, or they are no neighbours.
     pub fn plan(left: Page<'_>, right: Page<'_>) -> Result<Option<Self>> {
-        let fill_bytes_max = left.0.len() / 5 * 4;
+        let fill_bytes_max = fill_bytes_max(left);
         if merged_bytes_min(left, right) > fill_bytes_max {
             return Ok(None);
         }
@@ -63,6 +63,17 @@ impl Absorb {
     }
 }
 
+/// Is a leaf so full that neither neighbour can absorb it, nor it one of them? One look, which may race with a writer:
+/// it spares latching two leaves for nothing, and nothing else may depend on it.
+pub(crate) fn is_past_absorbing(page: Page<'_>) -> bool {
+    Layout::read(page).is_ok_and(|layout| layout.used_bytes() > fill_bytes_max(page))
+}
+
+/// Bytes that a merged leaf has at most.
+fn fill_bytes_max(page: Page<'_>) -> usize {
+    page.0.len() / 5 * 4
+}
+
 /// Adds the rows of a right neighbour's packed image to `page`, and takes over its high fence and its link.
 pub(super) fn take_in(page: Page<'_>, image: &[u8]) -> Result<()> {
     let damaged = |detail| Error::corrupt("the record of an absorbed leaf", detail);
@@ -91,8 +102,7 @@ fn copy_rows(leaf: &mut LeafCopy, into: &mut Builder) -> Result<()> {
 /// Appends all rows; `false` if not all fit.
 fn push_rows(leaf: &mut LeafCopy, into: &mut Builder) -> Result<bool> {
     for index in 0..leaf.len() {
-        let row = leaf.row(index)?;
-        if !into.push(row.key, row.value, row.version) {
+        if !into.push_from(leaf, index)? {
             return Ok(false);
         }
     }

@@ -3,10 +3,12 @@
 //! Why: bulk load, split, absorb and compaction all write whole leaves in key order. No search, no moving of slots:
 //! each row is one slot at the front and one cell at the back.
 
+use super::copy::LeafCopy;
 use super::image;
 use super::layout::{
     CELL_HEADER_BYTES, FIRST_SLOT_WORD, Layout, SLOT_BYTES, Slot, cell_bytes, fence_prefix, tail,
 };
+use crate::Result;
 use crate::page::{Header, INFINITE};
 use foreshore_base::{PageId, TableId};
 
@@ -59,6 +61,29 @@ impl Builder {
         let slot = Slot::new(suffix, self.heap_start);
         let slot_at = (FIRST_SLOT_WORD + self.cells) * SLOT_BYTES;
         self.bytes[slot_at..][..SLOT_BYTES].copy_from_slice(&slot.0.to_le_bytes());
+        self.cells += 1;
+        true
+    }
+
+    /// Appends row `index` of another leaf; `false` if it does not fit. Errors: [`Error::Corrupt`](crate::Error::Corrupt).
+    pub fn push_from(&mut self, leaf: &mut LeafCopy, index: usize) -> Result<bool> {
+        if self.prefix_len == leaf.layout().prefix_len() {
+            // Then slot and cell are the same here, but for the offset.
+            let cell = leaf.whole_cell(index)?;
+            return Ok(self.push_cell(leaf.slot(index), cell));
+        }
+        let row = leaf.row(index)?;
+        Ok(self.push(row.key, row.value, row.version))
+    }
+
+    fn push_cell(&mut self, slot: Slot, cell: &[u8]) -> bool {
+        if self.used_bytes() + SLOT_BYTES + cell.len() > self.bytes.len() {
+            return false;
+        }
+        self.heap_start -= cell.len();
+        self.bytes[self.heap_start..][..cell.len()].copy_from_slice(cell);
+        let slot_at = (FIRST_SLOT_WORD + self.cells) * SLOT_BYTES;
+        self.bytes[slot_at..][..SLOT_BYTES].copy_from_slice(&slot.moved_to(self.heap_start).0.to_le_bytes());
         self.cells += 1;
         true
     }

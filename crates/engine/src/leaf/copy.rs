@@ -10,11 +10,12 @@ use super::layout::{
     FIRST_SLOT_WORD, HEAD_BYTES, Layout, Limits, Slot, fence_prefix, is_page_size, tail_len,
 };
 use super::search::{Position, find};
-use crate::page::{Header, INFINITE, Page};
+use crate::page::{HEADER_BYTES, Header, INFINITE, Page};
 use crate::{Error, Result};
 use foreshore_base::{PageId, TableId};
 use std::cell::RefCell;
 use std::cmp::Ordering;
+use std::ops::Range;
 
 /// One row of a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,11 +81,18 @@ impl LeafCopy {
         Self { bytes, layout, header, key, key_len: 0 }
     }
 
-    /// Copies all of `page` but the latch, interpreting nothing. Panics if the page has another size.
+    /// Copies `page`, interpreting nothing but where its gap is: neither that nor the latch is copied. Panics if the page
+    /// has another size.
     pub fn take(&mut self, page: Page<'_>) {
         assert_eq!(page.0.len(), self.bytes.len(), "a copy is made for one page size");
-        let words = &page.0.words()[1..];
-        for (bytes, word) in self.bytes[8..].chunks_exact_mut(8).zip(words) {
+        let gap = Layout::read(page).map_or(0..0, |layout| layout.slots_end()..layout.heap_start() / 8 * 8);
+        self.take_words(page, 8..gap.start.max(HEADER_BYTES));
+        self.take_words(page, gap.end.max(HEADER_BYTES)..page.0.len());
+    }
+
+    fn take_words(&mut self, page: Page<'_>, bytes: Range<usize>) {
+        let words = &page.0.words()[bytes.start / 8..bytes.end / 8];
+        for (bytes, word) in self.bytes[bytes].chunks_exact_mut(8).zip(words) {
             bytes.copy_from_slice(&word.load(foreshore_base::sync::Ordering::Relaxed).to_le_bytes());
         }
     }
@@ -259,6 +267,14 @@ impl LeafCopy {
     #[inline]
     pub(super) fn slot(&self, index: usize) -> Slot {
         Slot(self.word(FIRST_SLOT_WORD + index))
+    }
+
+    /// All bytes of cell `index`: what its slot refers to.
+    pub(super) fn whole_cell(&self, index: usize) -> Result<&[u8]> {
+        let slot = self.slot(index);
+        let bytes =
+            self.cell_bytes(slot).ok_or_else(|| self.corrupt(format!("cell {index} leaves the page")))?;
+        Ok(&self.bytes[slot.offset()..][..bytes])
     }
 
     /// Heap bytes of the cell in `slot`; `None` if it leaves the page.

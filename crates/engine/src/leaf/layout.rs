@@ -114,6 +114,12 @@ impl Slot {
         Self(u64::from(head(suffix)) << 32 | (suffix.len() as u64) << 16 | offset as u64)
     }
 
+    /// The slot of the same suffix with its cell at another offset.
+    #[inline]
+    pub fn moved_to(self, offset: usize) -> Self {
+        Self(self.0 & !u64::from(u16::MAX) | offset as u64)
+    }
+
     /// See [`head`].
     #[inline]
     pub fn head(self) -> u32 {

@@ -37,7 +37,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use absorb::Absorb;
+pub(crate) use absorb::{Absorb, is_past_absorbing};
 pub(crate) use builder::Builder;
 pub(crate) use change::Change;
 pub(crate) use copy::LeafCopy;

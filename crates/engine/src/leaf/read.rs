@@ -9,7 +9,7 @@
 //!   validation. The key then starts with the leaf's prefix, which is not compared again (F2).
 
 use super::layout::{FIRST_SLOT_WORD, HEAD_BYTES, Layout, SLOT_BYTES, Slot, head};
-use super::search::{FEW, Position, WINDOW, find};
+use super::search::{FEW, Position, WINDOW, find, is_below};
 use crate::page::Page;
 use foreshore_base::{PageId, Restart, TableId};
 use std::cmp::Ordering;
@@ -151,8 +151,16 @@ pub(super) fn position(page: Page<'_>, layout: &Layout, key: &[u8]) -> Result<Po
     let suffix = key.get(layout.prefix_len()..).ok_or(Restart)?;
     let slots = page.0.words().get(layout.slot_words()).ok_or(Restart)?;
     let slot = |index: usize| Slot(slots[index].load(foreshore_base::sync::Ordering::Relaxed));
+    let compare_tail = |slot, tail: &[u8]| compare_tail(page, slot, tail);
+    // At the end of a table rows often ascend, and heads do not help: such a leaf has no common prefix.
+    if layout.high().is_none() && layout.cells() > 0 {
+        let last = slot(layout.cells() - 1);
+        if is_below(last, compare_tail, suffix)? {
+            return Ok(Position::Absent(layout.cells()));
+        }
+    }
     let within = first_window(page, layout, suffix);
-    find(layout.cells(), slot, |slot, tail| compare_tail(page, slot, tail), suffix, within)
+    find(layout.cells(), slot, compare_tail, suffix, within)
 }
 
 /// The cells among which to look for `suffix` first; the lines of their slots are asked for.

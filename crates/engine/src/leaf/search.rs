@@ -69,6 +69,20 @@ pub(super) fn find<E>(
     find_tail(at, end, &slot, &compare_tail, tail(suffix))
 }
 
+/// Is the key of a cell, by its slot, below `suffix`?
+#[inline]
+pub(super) fn is_below<E>(
+    slot: Slot,
+    compare_tail: impl Fn(Slot, &[u8]) -> Result<Ordering, E>,
+    suffix: &[u8],
+) -> Result<bool, E> {
+    let target = target(suffix);
+    if slot.head() == target.head() && slot.suffix_len().min(suffix.len()) > HEAD_BYTES {
+        return Ok(compare_tail(slot, tail(suffix))? == Ordering::Less);
+    }
+    Ok(slot < target)
+}
+
 /// The least slot word of any suffix that is not below `suffix`, tails aside.
 #[inline]
 fn target(suffix: &[u8]) -> Slot {

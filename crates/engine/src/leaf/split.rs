@@ -102,8 +102,7 @@ pub(super) fn truncate(page: Page<'_>, separator: &[u8], right: PageId) -> Resul
     let mut leaf = LeafCopy::of(page)?;
     let mut lower = Builder::new(page.0.len(), leaf.low_fence(), Some(separator));
     for index in 0..leaf.lower_bound(separator)? {
-        let row = leaf.row(index)?;
-        if !lower.push(row.key, row.value, row.version) {
+        if !lower.push_from(&mut leaf, index)? {
             return Err(leaf.corrupt("the lower half of a split does not fit"));
         }
     }

@@ -201,8 +201,7 @@ fn compact(page: Page<'_>, omit: Option<usize>) -> Result<Layout> {
     let mut copy = LeafCopy::of(page)?;
     let mut builder = Builder::new(page.0.len(), copy.low_fence(), copy.high_fence());
     for index in (0..copy.len()).filter(|index| Some(*index) != omit) {
-        let row = copy.row(index)?;
-        if !builder.push(row.key, row.value, row.version) {
+        if !builder.push_from(&mut copy, index)? {
             return Err(copy.corrupt("its cells overlap"));
         }
     }

@@ -67,14 +67,13 @@ impl<M: AsRef<[AtomicU64]>> Ring<M> {
     /// Writes `body` from `at` on; a last word is filled with zeros. The caller owns the place and was admitted.
     #[inline]
     pub fn write(&self, at: Lsn, body: &[u8]) {
-        let (first, second) = self.spans(at, body.len().next_multiple_of(WORD as usize));
-        let mut words = first.iter().chain(second);
         let (whole, rest) = body.as_chunks::<{ WORD as usize }>();
-        for (bytes, word) in whole.iter().zip(&mut words) {
-            word.store(u64::from_le_bytes(*bytes), Relaxed);
-        }
-        if let Some(word) = words.next() {
-            word.store(le_uint(rest), Relaxed);
+        let (first, second) = self.spans(at, whole.as_flattened().len());
+        let (before_wrap, behind) = whole.split_at(first.len());
+        store(first, before_wrap);
+        store(second, behind);
+        if !rest.is_empty() {
+            self.word(at + whole.as_flattened().len() as u64).store(le_uint(rest), Relaxed);
         }
     }
 
@@ -188,6 +187,14 @@ impl<M: AsRef<[AtomicU64]>> Ring<M> {
     #[inline]
     fn bytes(&self) -> u64 {
         self.memory.as_ref().len() as u64 * WORD
+    }
+}
+
+/// Two plain loops, one of them nearly always empty, are a third of one over both spans.
+#[inline]
+fn store(words: &[AtomicU64], bytes: &[[u8; WORD as usize]]) {
+    for (word, bytes) in words.iter().zip(bytes) {
+        word.store(u64::from_le_bytes(*bytes), Relaxed);
     }
 }
 

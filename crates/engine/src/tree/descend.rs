@@ -205,6 +205,12 @@ impl Tree {
         self.latch_leaf(key)
     }
 
+    /// Does this leaf cover `key`, as far as one look tells? Nothing was validated: whoever goes there looks again.
+    pub(super) fn seems_to_cover(&self, leaf: PageId, key: &[u8]) -> bool {
+        let at = self.pool.resident(leaf);
+        at.is_some_and(|at| leaf::route(at.page, self.id, leaf, key) == Ok(Route::Here))
+    }
+
     /// Latches a leaf if it is still as it was when the stamp was taken.
     pub(super) fn latch_unchanged(&self, stamp: &Stamp) -> Option<Latched<'_>> {
         let at = self.pool.resident(stamp.page)?;

@@ -67,12 +67,15 @@ impl Tree {
         Ok(true)
     }
 
-    /// Locks the key; returns where the index says that its leaf is, and the lock's name. The way there and the lock are
-    /// two lines that are seldom in the processor's cache, and neither depends on the other: both are asked for first.
+    /// Locks the key; returns where its leaf is or, by the index, begins, and the lock's name. The way there and the lock
+    /// are two lines that are seldom in the processor's cache, and neither depends on the other: both are asked for first.
     fn lock_on_the_way(&self, txn: &mut Txn, key: &[u8], mode: KeyMode) -> Result<(PageId, Name)> {
         let name = self.core.txns.keys.name(self.id, key);
         self.core.txns.keys.prefetch(name);
-        let start = self.seek(key)?;
+        let start = match txn.usual_leaf(self).filter(|leaf| self.seems_to_cover(*leaf, key)) {
+            Some(leaf) => leaf,
+            None => self.seek(key)?,
+        };
         self.pool.prefetch(start);
         txn.lock_name(self, name, Some(key), mode, false)?;
         Ok((start, name))

@@ -57,6 +57,9 @@ impl Tree {
     fn absorb_into_left(&self, low: &[u8]) -> Result<bool> {
         let Some(left) = self.index.seek_before(low) else { return Ok(false) };
         let Some(left) = self.pool.page(PageId(left))? else { return Ok(false) };
+        if leaf::is_past_absorbing(left.page) {
+            return Ok(false);
+        }
         let Some(left_low) = left.page.low_fence() else { return Ok(false) };
         let here = self.seek(low)?;
         self.absorb(&left_low, here)
@@ -66,7 +69,7 @@ impl Tree {
     fn absorb(&self, key: &[u8], neighbour: PageId) -> Result<bool> {
         self.core.log.room()?;
         // Both must be in memory before the first latch is taken.
-        if self.pool.page(neighbour)?.is_none() {
+        if self.pool.page(neighbour)?.is_none_or(|neighbour| leaf::is_past_absorbing(neighbour.page)) {
             return Ok(false);
         }
         let left = self.latch_leaf(key)?;

@@ -73,6 +73,8 @@ struct Entered {
     scans: bool,
     /// The leaf where it was last, or the transaction before it: often that of the next write, too.
     leaf: PageId,
+    /// Was it there twice in a row? Then it is worth a look there first, also for a read.
+    stays: bool,
 }
 
 /// A place in a transaction to which it can go back.
@@ -83,7 +85,7 @@ pub(crate) struct Savepoint {
 
 impl Entered {
     fn new(tree: &Arc<Tree>) -> Self {
-        Self { id: tree.id, tree: tree.clone(), active: true, scans: false, leaf: PageId::NONE }
+        Self { id: tree.id, tree: tree.clone(), active: true, scans: false, leaf: PageId::NONE, stays: false }
     }
 }
 
@@ -233,9 +235,16 @@ impl Txn {
         self.entered(tree).map_or(PageId::NONE, |entered| entered.leaf)
     }
 
+    /// The same, if it was there twice in a row.
+    pub fn usual_leaf(&self, tree: &Tree) -> Option<PageId> {
+        self.entered(tree).filter(|entered| entered.stays).map(|entered| entered.leaf)
+    }
+
     /// It is at this leaf now.
     pub fn set_last_leaf(&mut self, tree: &Tree, leaf: PageId) {
-        self.entered_mut(tree).leaf = leaf;
+        let entered = self.entered_mut(tree);
+        entered.stays = entered.leaf == leaf;
+        entered.leaf = leaf;
     }
 
     /// It read the row in `old` for an update.
