@@ -43,6 +43,31 @@ fn changes_appear_at_the_commit() {
     assert_eq!(db.check().unwrap().tables[1].rows, 2);
 }
 
+/// A transaction looks first where it was twice in a row; what splits moved away meanwhile, it finds all the same.
+#[test]
+fn rows_are_found_that_splits_moved() {
+    let db = Database::in_memory().unwrap();
+    let t = db.byte_table("t").unwrap();
+    let key = |n: u32| n.to_be_bytes();
+    (0..1000).step_by(100).for_each(|n| t.put(&key(n), &[1; 100]).unwrap());
+    let tx = db.begin().unwrap();
+    let mine = tx.bytes(&t);
+    for n in [0, 100, 200] {
+        assert_eq!(mine.get_for_update(&key(n)).unwrap().as_deref(), Some(&[1; 100][..]), "{n}");
+    }
+    (0..1000).filter(|n| n % 100 != 0).for_each(|n| t.put(&key(n), &[2; 100]).unwrap());
+    assert!(db.stats().splits > 3, "what was one leaf is many");
+    for n in (0..1000).step_by(100) {
+        assert_eq!(mine.get_for_update(&key(n)).unwrap().as_deref(), Some(&[1; 100][..]), "{n}");
+        mine.put(&key(n), &[3; 90]).unwrap();
+        assert_eq!(mine.get(&key(n + 1)).unwrap().as_deref(), Some(&[2; 100][..]), "{n}");
+    }
+    tx.commit().unwrap();
+    let expected = |n: u32| if n % 100 == 0 { vec![3; 90] } else { vec![2; 100] };
+    assert_eq!(rows(&t), (0..1000).map(|n| (key(n).to_vec(), expected(n))).collect::<Vec<_>>());
+    db.check().unwrap();
+}
+
 /// A rollback, asked for or by dropping, restores every row.
 #[test]
 fn rollback_restores_everything() {

@@ -47,7 +47,7 @@ impl Tree {
     /// As [`Tree::get_locked`], of a row that the transaction is going to write: it will know where that is.
     pub fn get_for_update(&self, txn: &mut Txn, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         let (start, name) = self.lock_on_the_way(txn, key, KeyMode::Exclusive)?;
-        let mut old = std::mem::take(&mut txn.old);
+        let mut old = txn.take_old();
         old.begin(key);
         let read = self.read_leaf_near(start, key, |page| {
             let place = Place::find(page, key)?;

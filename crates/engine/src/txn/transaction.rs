@@ -247,6 +247,12 @@ impl Txn {
         entered.leaf = leaf;
     }
 
+    /// `old`, for another row to be read into: what was found is no longer there.
+    pub fn take_old(&mut self) -> ImageRow {
+        self.found = None;
+        std::mem::take(&mut self.old)
+    }
+
     /// It read the row in `old` for an update.
     pub fn set_found(&mut self, found: Found) {
         self.found = Some(found);
