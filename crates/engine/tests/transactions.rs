@@ -55,7 +55,7 @@ fn rows_are_found_that_splits_moved() {
     for n in [0, 100, 200] {
         assert_eq!(mine.get_for_update(&key(n)).unwrap().as_deref(), Some(&[1; 100][..]), "{n}");
     }
-    (0..1000).filter(|n| n % 100 != 0).for_each(|n| t.put(&key(n), &[2; 100]).unwrap());
+    (0..1000u32).filter(|n| !n.is_multiple_of(100)).for_each(|n| t.put(&key(n), &[2; 100]).unwrap());
     assert!(db.stats().splits > 3, "what was one leaf is many");
     for n in (0..1000).step_by(100) {
         assert_eq!(mine.get_for_update(&key(n)).unwrap().as_deref(), Some(&[1; 100][..]), "{n}");
@@ -63,7 +63,7 @@ fn rows_are_found_that_splits_moved() {
         assert_eq!(mine.get(&key(n + 1)).unwrap().as_deref(), Some(&[2; 100][..]), "{n}");
     }
     tx.commit().unwrap();
-    let expected = |n: u32| if n % 100 == 0 { vec![3; 90] } else { vec![2; 100] };
+    let expected = |n: u32| if n.is_multiple_of(100) { vec![3; 90] } else { vec![2; 100] };
     assert_eq!(rows(&t), (0..1000).map(|n| (key(n).to_vec(), expected(n))).collect::<Vec<_>>());
     db.check().unwrap();
 }
