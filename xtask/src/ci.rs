@@ -10,18 +10,19 @@ fn steps() -> io::Result<Vec<Step>> {
     let loom = Cargo::new(
         "test -p foreshore-base --release --test loom_latch --test loom_rwx --test loom_log_ring --target-dir target/loom",
     )
-    .env("RUSTFLAGS", "--cfg loom")
+    .env("RUSTFLAGS", seeded::checked("loom"))
     .quick_release();
     let shuttle = Cargo::new(
         "test -p foreshore-index --release --test shuttle_tree --test shuttle_csb --test shuttle_o2 \
          --test shuttle_o2_optimistic --test shuttle_layers_csb --test shuttle_layers_o2 --target-dir target/shuttle",
     )
-    .env("RUSTFLAGS", "--cfg shuttle")
+    .env("RUSTFLAGS", seeded::checked("shuttle"))
     .quick_release();
     let writes =
         Cargo::new("test --workspace --test reads_write_nothing").cfg("count_writes", "count_writes")?;
     // The same builds as `tests`, which runs them with seed 1.
-    let crash = Cargo::new("test --workspace --test crash").env("FORESHORE_SEED", "2");
+    let crash =
+        Cargo::new("test --workspace --test crash").env("FORESHORE_SEED", "2").env("FORESHORE_ROUNDS", "60");
     let kill =
         Cargo::new("test --workspace --test kill").env("FORESHORE_SEED", "2").env("FORESHORE_ROUNDS", "100");
     let mut steps = vec![

@@ -1,7 +1,8 @@
-//! Project chores: `cargo xtask ci | tidy | seeded | torture | stages | python | redis | figures`.
+//! Project chores: `cargo xtask ci | tidy | seeded | asan | torture | stages | python | redis | figures`.
 //!
 //! A chore is a table of [`step::Step`]s: each prints the command that repeats it, so that a red step is one paste away.
 
+mod asan;
 mod ci;
 mod figures;
 mod links;
@@ -41,6 +42,8 @@ enum Chore {
         /// Only these bugs; all of them by default
         bugs: Vec<String>,
     },
+    /// Run tests under AddressSanitizer, ten million operations on each index structure among them
+    Asan,
     /// Run seeded crash and kill tests for hours, with a ledger of seeds and findings
     Torture(torture::Options),
     /// Build `foreshore` with the old primitives of Shore-MT, for the laboratory's figures of its stages
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         Chore::Ci { only } => ci::run(&only),
         Chore::Tidy => tidy::run(),
         Chore::Seeded { bugs } => seeded::run(&bugs),
+        Chore::Asan => asan::run(),
         Chore::Torture(options) => torture::run(&options),
         Chore::Stages => stages::run(),
         Chore::Python => python::run(),

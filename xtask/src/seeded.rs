@@ -1,5 +1,7 @@
-//! Known bugs behind `--cfg seeded_bug="…"`, and the tests that must catch them. A test that cannot find its bug is no
-//! test.
+//! Known bugs, and the tests that must catch them. A test that cannot find its bug is no test.
+//!
+//! One build with `--cfg seeded_bugs` serves for all of them: it takes the bug's name from the environment
+//! (`crates/base/src/seeded.rs`). The builds for model checkers are those of CI's own steps, which name no bug.
 
 use crate::step::{Cargo, Step, Work, run_all};
 use std::io;
@@ -10,7 +12,7 @@ const CAUGHT_WITHIN: Duration = Duration::from_secs(60);
 
 /// A bug and what catches it.
 struct Bug {
-    /// The value of `cfg(seeded_bug)`.
+    /// The name that the code asks for.
     name: &'static str,
     /// `""`, `"loom"` or `"shuttle"`: the model checker that the test runs under.
     checker: &'static str,
@@ -24,6 +26,20 @@ struct Bug {
 
 /// Every seeded bug: name, what its test runs under, the test, whether CI tries it.
 const BUGS: &[Bug] = &[
+    IO.bug("dir_allocate_cuts", "allocate_grows_with_zeros_and_never_shrinks", LONG),
+    IO_PROCESS.bug("lock_given_up_by_child", "a_forked_child_cannot_give_up_its_parents_lock", LONG),
+    IO_MODEL.bug(
+        "sim_sync_forgets_growth",
+        "a_power_loss_brings_back_nothing_older_than_the_last_sync",
+        LONG,
+    ),
+    IO_FAULTS.bug(
+        "sim_failed_sync_can_be_retried",
+        "a_sync_that_succeeds_after_a_failed_one_proves_nothing",
+        LONG,
+    ),
+    RING.bug("log_complete_order", "a_completed_record_has_its_body", LONG),
+    RING.bug("log_ring_gap", "a_word_of_the_last_lap_is_never_a_record", LONG),
     LATCH.bug("latch_validate_fence", "a_reader_never_sees_half_an_update", CI),
     LATCH.bug("latch_upgrade_fence", "a_reader_never_sees_half_an_update", CI),
     LATCH.bug("latch_release_order", "updates_are_not_lost", LONG),
@@ -115,6 +131,11 @@ struct Build {
     test_args: &'static str,
 }
 
+const IO: Build = Build { checker: "", test_args: "-p foreshore-io --test contract" };
+const IO_PROCESS: Build = Build { checker: "", test_args: "-p foreshore-io --test process" };
+const IO_MODEL: Build = Build { checker: "", test_args: "-p foreshore-io --test model" };
+const IO_FAULTS: Build = Build { checker: "", test_args: "-p foreshore-io --test sim_faults" };
+const RING: Build = Build { checker: "loom", test_args: "--release -p foreshore-base --test loom_log_ring" };
 const LATCH: Build = Build { checker: "loom", test_args: "--release -p foreshore-base --test loom_latch" };
 const TREE: Build =
     Build { checker: "shuttle", test_args: "--release -p foreshore-index --test shuttle_tree" };
@@ -151,12 +172,18 @@ impl Bug {
             args += &format!(" --target-dir target/{checker}");
         }
         args += &format!(" {test_args} -- --exact {test}");
-        let mut cargo = Cargo::new(&args).cfg(name, &format!("seeded_bug=\"{name}\""))?;
-        if !checker.is_empty() {
-            cargo = cargo.env("RUSTFLAGS", format!("--cfg {checker}")).quick_release();
-        }
+        let cargo = match *checker {
+            "" => Cargo::new(&args).cfg("seeded_bugs", "seeded_bugs")?,
+            _ => Cargo::new(&args).env("RUSTFLAGS", checked(checker)).quick_release(),
+        };
+        let cargo = cargo.env("FORESHORE_BUG", *name);
         Ok(Step::new(format!("seeded {name}"), Work::Catches { cargo, test, within: CAUGHT_WITHIN }))
     }
+}
+
+/// The flags of a model checker's build: with bugs that can be switched on, so that no other build is needed for them.
+pub fn checked(checker: &str) -> String {
+    format!("--cfg {checker} --cfg seeded_bugs")
 }
 
 /// The steps that CI runs.
@@ -172,4 +199,25 @@ pub fn run(names: &[String]) -> io::Result<bool> {
     }
     let wanted = |bug: &&Bug| names.is_empty() || names.iter().any(|name| name == bug.name);
     run_all(&BUGS.iter().filter(wanted).map(Bug::step).collect::<io::Result<Vec<_>>>()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sources;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_bug_in_the_code_has_its_test_and_the_other_way_round() {
+        std::env::set_current_dir("..").expect("the workspace is above xtask");
+        let sources = sources::all().unwrap();
+        let asked = |text: &str| -> Vec<String> {
+            let calls = text.split("seeded_bug(\"").skip(1);
+            calls.filter_map(|rest| rest.split_once('"')).map(|(name, _)| name.to_owned()).collect()
+        };
+        let code = sources.iter().filter(|source| source.name.starts_with("crates/"));
+        let in_code: BTreeSet<String> = code.flat_map(|source| asked(&source.text)).collect();
+        let in_table: BTreeSet<String> = BUGS.iter().map(|bug| bug.name.to_owned()).collect();
+        assert_eq!(in_code, in_table);
+    }
 }

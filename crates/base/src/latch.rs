@@ -13,6 +13,7 @@
 //!
 //! Proof: `tests/loom_latch.rs`, with each fence seeded away and caught.
 
+use crate::seeded::seeded_bug;
 use crate::sync::{AtomicU64, Backoff, Ordering::*, fence};
 
 const LATCHED: u64 = 1;
@@ -142,8 +143,9 @@ impl<'a> Optimistic<'a> {
     #[inline]
     pub fn validate(&self) -> Result<(), Restart> {
         // ORDERING: the node reads stay before this load. An Acquire load alone would let them sink below it.
-        #[cfg(not(seeded_bug = "latch_validate_fence"))]
-        fence(Acquire);
+        if !seeded_bug("latch_validate_fence") {
+            fence(Acquire);
+        }
         if self.latch.word.load(Relaxed) == self.seen { Ok(()) } else { Err(Restart) }
     }
 
@@ -155,8 +157,9 @@ impl<'a> Optimistic<'a> {
             .compare_exchange(self.seen, self.seen | LATCHED, Acquire, Relaxed)
             .map_err(|_| Restart)?;
         // ORDERING: our Relaxed writes stay after the latched word; pairs with the fence in `validate`.
-        #[cfg(not(seeded_bug = "latch_upgrade_fence"))]
-        fence(Release);
+        if !seeded_bug("latch_upgrade_fence") {
+            fence(Release);
+        }
         held::taken();
         Ok(Exclusive { latch: self.latch, seen: self.seen })
     }
@@ -190,10 +193,11 @@ impl Drop for Exclusive<'_> {
     #[inline]
     fn drop(&mut self) {
         // ORDERING: Release, so whoever sees the new version sees all that was written under the latch.
-        #[cfg(not(seeded_bug = "latch_release_order"))]
-        self.latch.word.store(self.seen.wrapping_add(VERSION_STEP), Release);
-        #[cfg(seeded_bug = "latch_release_order")]
-        self.latch.word.store(self.seen.wrapping_add(VERSION_STEP), Relaxed);
+        if seeded_bug("latch_release_order") {
+            self.latch.word.store(self.seen.wrapping_add(VERSION_STEP), Relaxed);
+        } else {
+            self.latch.word.store(self.seen.wrapping_add(VERSION_STEP), Release);
+        }
         held::given_back();
     }
 }

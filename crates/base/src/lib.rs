@@ -10,9 +10,11 @@ pub mod ids;
 pub mod latch;
 pub mod prefetch;
 pub mod rwx;
+mod seeded;
 pub mod sync;
 
 pub use bytes::RelaxedBytes;
 pub use ids::{FrameId, Lsn, PageId, SlotId, TableId, TxnId};
 pub use latch::{Exclusive, NodeLatch, Optimistic, Restart};
 pub use rwx::RwxLock;
+pub use seeded::seeded_bug;

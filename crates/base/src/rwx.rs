@@ -18,6 +18,7 @@
 //!
 //! Proof: `tests/loom_rwx.rs`, with each ordering seeded away and caught.
 
+use crate::seeded::seeded_bug;
 use crate::sync::{AtomicU32, Backoff, Ordering::*};
 
 const WRITER: u32 = 1 << 31;
@@ -113,13 +114,10 @@ impl Writer<'_> {
     pub fn xlock(&mut self) {
         self.lock.word.fetch_or(EXCLUSIVE, Relaxed);
         let mut backoff = Backoff::new();
-        #[cfg(not(seeded_bug = "rwx_xlock_does_not_wait"))]
         // ORDERING: Acquire: what readers read, they read before we write. Pairs with `Reader::drop`.
-        while self.lock.word.load(Acquire) & READERS != 0 {
+        while self.lock.word.load(Acquire) & READERS != 0 && !seeded_bug("rwx_xlock_does_not_wait") {
             backoff.wait();
         }
-        #[cfg(seeded_bug = "rwx_xlock_does_not_wait")]
-        backoff.wait();
     }
 }
 
@@ -127,10 +125,11 @@ impl Drop for Writer<'_> {
     #[inline]
     fn drop(&mut self) {
         // ORDERING: Release publishes what was written to the next reader or writer.
-        #[cfg(not(seeded_bug = "rwx_release_order"))]
-        self.lock.word.fetch_and(READERS, Release);
-        #[cfg(seeded_bug = "rwx_release_order")]
-        self.lock.word.fetch_and(READERS, Relaxed);
+        if seeded_bug("rwx_release_order") {
+            self.lock.word.fetch_and(READERS, Relaxed);
+        } else {
+            self.lock.word.fetch_and(READERS, Release);
+        }
     }
 }
 

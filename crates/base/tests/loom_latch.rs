@@ -1,7 +1,7 @@
 //! The latch under every interleaving and every reordering that the memory model allows.
 //!
 //! Run: `RUSTFLAGS="--cfg loom" cargo test -p foreshore-base --release --test loom_latch`.
-//! Each `--cfg seeded_bug="latch_…"` must make `a_reader_never_sees_half_an_update` fail.
+//! Each seeded bug `latch_…` (`cargo xtask seeded`) must make `a_reader_never_sees_half_an_update` fail.
 #![cfg(loom)]
 
 use foreshore_base::NodeLatch;

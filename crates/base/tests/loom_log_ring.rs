@@ -1,7 +1,7 @@
 //! The log's ring under every interleaving and every reordering that the memory model allows.
 //!
 //! Run: `RUSTFLAGS="--cfg loom" cargo test -p foreshore-base --release --test loom_log_ring`.
-//! `--cfg seeded_bug="log_complete_order"`, `"log_ring_gap"` and `"log_ring_not_zeroed"` must each make a test fail.
+//! The seeded bugs `log_complete_order`, `log_ring_gap` and `log_ring_not_zeroed` must each make a test fail.
 #![cfg(loom)]
 
 #[allow(dead_code)] // the engine uses the rest

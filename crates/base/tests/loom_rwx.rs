@@ -1,7 +1,7 @@
 //! The rlock / wlock / xlock word under all interleavings and weak memory.
 //!
 //! Run: `RUSTFLAGS="--cfg loom" cargo test -p foreshore-base --release --test loom_rwx`.
-//! `--cfg seeded_bug="rwx_xlock_does_not_wait"` and `"rwx_release_order"` must each make a test fail.
+//! The seeded bugs `rwx_xlock_does_not_wait` and `rwx_release_order` must each make a test fail.
 #![cfg(loom)]
 
 use foreshore_base::rwx::RwxLock;

@@ -9,7 +9,7 @@
 
 mod common;
 
-use common::{Rng, env, tiny};
+use common::{Rng, env, in_parallel, tiny};
 use foreshore::{Builder, Database, Durability, Error, Index};
 use foreshore_io::{SimDisk, sim::Crash};
 use std::collections::BTreeMap;
@@ -63,7 +63,7 @@ struct Workload {
     name: &'static str,
     durability: Durability,
     threads: usize,
-    ops: fn(&mut Rng, usize) -> Vec<Op>,
+    ops: fn(&mut Rng) -> Vec<Op>,
 }
 
 const WORKLOADS: &[Workload] = &[
@@ -129,16 +129,16 @@ fn key(number: usize) -> Vec<u8> {
     format!("{number:06}").into_bytes()
 }
 
-fn ascending(rng: &mut Rng, scale: usize) -> Vec<Op> {
-    (0..40 * scale).map(|i| Op::Put(key(i), rng.bytes(60))).collect()
+fn ascending(rng: &mut Rng) -> Vec<Op> {
+    (0..40).map(|i| Op::Put(key(i), rng.bytes(60))).collect()
 }
 
-fn random_puts(rng: &mut Rng, scale: usize) -> Vec<Op> {
-    (0..40 * scale).map(|_| Op::Put(key(rng.below(100_000)), rng.bytes(70))).collect()
+fn random_puts(rng: &mut Rng) -> Vec<Op> {
+    (0..40).map(|_| Op::Put(key(rng.below(100_000)), rng.bytes(70))).collect()
 }
 
-fn overwrites(rng: &mut Rng, scale: usize) -> Vec<Op> {
-    (0..60 * scale)
+fn overwrites(rng: &mut Rng) -> Vec<Op> {
+    (0..60)
         .map(|_| {
             let len = rng.below(200);
             Op::Put(key(rng.below(20)), rng.bytes(len))
@@ -146,21 +146,21 @@ fn overwrites(rng: &mut Rng, scale: usize) -> Vec<Op> {
         .collect()
 }
 
-fn large_values(rng: &mut Rng, scale: usize) -> Vec<Op> {
-    (0..12 * scale).map(|_| Op::Put(key(rng.below(1000)), rng.bytes(1024))).collect()
+fn large_values(rng: &mut Rng) -> Vec<Op> {
+    (0..12).map(|_| Op::Put(key(rng.below(1000)), rng.bytes(1024))).collect()
 }
 
-fn long_keys(rng: &mut Rng, scale: usize) -> Vec<Op> {
+fn long_keys(rng: &mut Rng) -> Vec<Op> {
     let long = |rng: &mut Rng| {
         let mut key = vec![b'x'; 900];
         key.extend(rng.bytes(3));
         key
     };
-    (0..20 * scale).map(|_| Op::Put(long(rng), rng.bytes(20))).collect()
+    (0..20).map(|_| Op::Put(long(rng), rng.bytes(20))).collect()
 }
 
-fn puts_and_removes(rng: &mut Rng, scale: usize) -> Vec<Op> {
-    (0..60 * scale)
+fn puts_and_removes(rng: &mut Rng) -> Vec<Op> {
+    (0..60)
         .map(|_| match rng.below(5) {
             0 | 1 => Op::Remove(key(rng.below(60))),
             2 => Op::Insert(key(rng.below(60)), rng.bytes(90)),
@@ -170,8 +170,8 @@ fn puts_and_removes(rng: &mut Rng, scale: usize) -> Vec<Op> {
 }
 
 /// Splits on the way up, absorptions on the way down.
-fn fill_and_empty(rng: &mut Rng, scale: usize) -> Vec<Op> {
-    let n = 60 * scale;
+fn fill_and_empty(rng: &mut Rng) -> Vec<Op> {
+    let n = 60;
     let fill = (0..n).map(|i| Op::Put(key(i * 7 % n), rng.bytes(120)));
     let mut ops: Vec<Op> = fill.collect();
     ops.extend((0..n).map(|i| Op::Remove(key(i))));
@@ -179,8 +179,8 @@ fn fill_and_empty(rng: &mut Rng, scale: usize) -> Vec<Op> {
     ops
 }
 
-fn checkpoints(rng: &mut Rng, scale: usize) -> Vec<Op> {
-    (0..50 * scale)
+fn checkpoints(rng: &mut Rng) -> Vec<Op> {
+    (0..50)
         .map(|i| match i % 10 {
             4 => Op::Checkpoint,
             7 => Op::Sync,
@@ -190,8 +190,8 @@ fn checkpoints(rng: &mut Rng, scale: usize) -> Vec<Op> {
         .collect()
 }
 
-fn tables(rng: &mut Rng, scale: usize) -> Vec<Op> {
-    (0..24 * scale)
+fn tables(rng: &mut Rng) -> Vec<Op> {
+    (0..24)
         .map(|i| match i % 6 {
             1 => Op::CreateTable,
             3 => Op::Checkpoint,
@@ -230,8 +230,8 @@ fn any_len(rng: &mut Rng) -> usize {
     }
 }
 
-fn chunked(rng: &mut Rng, scale: usize) -> Vec<Op> {
-    (0..16 * scale)
+fn chunked(rng: &mut Rng) -> Vec<Op> {
+    (0..16)
         .map(|i| match i % 8 {
             2 => Op::Remove(key(rng.below(4))),
             3 => Op::CreateTable,
@@ -245,8 +245,8 @@ fn chunked(rng: &mut Rng, scale: usize) -> Vec<Op> {
         .collect()
 }
 
-fn chunked_transactions(rng: &mut Rng, scale: usize) -> Vec<Op> {
-    (0..10 * scale)
+fn chunked_transactions(rng: &mut Rng) -> Vec<Op> {
+    (0..10)
         .map(|i| {
             let end = [End::Commit, End::RollBack, End::PreparedCommit, End::Commit, End::PreparedRollBack];
             match i {
@@ -257,8 +257,8 @@ fn chunked_transactions(rng: &mut Rng, scale: usize) -> Vec<Op> {
         .collect()
 }
 
-fn transactions(rng: &mut Rng, scale: usize) -> Vec<Op> {
-    (0..12 * scale)
+fn transactions(rng: &mut Rng) -> Vec<Op> {
+    (0..12)
         .map(|_| match rng.below(5) {
             0 => Op::Put(key(rng.below(60)), rng.bytes(90)),
             1 => Op::Transact(steps(rng, 0, 12), End::RollBack),
@@ -267,8 +267,8 @@ fn transactions(rng: &mut Rng, scale: usize) -> Vec<Op> {
         .collect()
 }
 
-fn open_transactions(rng: &mut Rng, scale: usize) -> Vec<Op> {
-    (0..12 * scale)
+fn open_transactions(rng: &mut Rng) -> Vec<Op> {
+    (0..12)
         .map(|i| match i % 4 {
             0 => Op::Transact(steps(rng, 1000 * (i + 1), 20), End::Never),
             1 => Op::Checkpoint,
@@ -277,8 +277,8 @@ fn open_transactions(rng: &mut Rng, scale: usize) -> Vec<Op> {
         .collect()
 }
 
-fn prepared_transactions(rng: &mut Rng, scale: usize) -> Vec<Op> {
-    (0..12 * scale)
+fn prepared_transactions(rng: &mut Rng) -> Vec<Op> {
+    (0..12)
         .map(|i| match i % 3 {
             0 => Op::Transact(steps(rng, 0, 8), End::PreparedCommit),
             1 => Op::Transact(steps(rng, 0, 8), End::PreparedRollBack),
@@ -287,9 +287,8 @@ fn prepared_transactions(rng: &mut Rng, scale: usize) -> Vec<Op> {
         .collect()
 }
 
-fn bulk(rng: &mut Rng, scale: usize) -> Vec<Op> {
-    let rows =
-        |from: usize, rng: &mut Rng| (from..from + 60 * scale).map(|i| (key(i), rng.bytes(100))).collect();
+fn bulk(rng: &mut Rng) -> Vec<Op> {
+    let rows = |from: usize, rng: &mut Rng| (from..from + 60).map(|i| (key(i), rng.bytes(100))).collect();
     vec![
         Op::BulkLoad(rows(0, rng)),
         Op::Put(key(5), rng.bytes(30)),
@@ -498,18 +497,9 @@ fn options(workload: &Workload, at: u64) -> Builder {
 
 /// One crash: the workload on a fresh disk until event `at`, the crash, the reopening, and, if `again` is given, a
 /// second crash at that event of the reopening.
-fn crash_once(
-    workload: &Workload,
-    seed: u64,
-    scale: usize,
-    at: u64,
-    kind: Crash,
-    again: Option<(Crash, u64)>,
-) {
-    let what =
-        format!("{:?}, seed {seed}, scale {scale}, event {at}, {kind:?}, then {again:?}", workload.name);
-    let ops: Vec<_> =
-        (0..workload.threads).map(|t| (workload.ops)(&mut Rng(seed + t as u64), scale)).collect();
+fn crash_once(workload: &Workload, seed: u64, at: u64, kind: Crash, again: Option<(Crash, u64)>) {
+    let what = format!("{:?}, seed {seed}, event {at}, {kind:?}, then {again:?}", workload.name);
+    let ops: Vec<_> = (0..workload.threads).map(|t| (workload.ops)(&mut Rng(seed + t as u64))).collect();
     let progress: Vec<_> = ops.iter().map(|_| Progress::default()).collect();
     let disk = SimDisk::new(seed);
     disk.crash_at(at);
@@ -547,29 +537,14 @@ fn crash_once(
 }
 
 /// Events of a run without a crash.
-fn events_of(workload: &Workload, seed: u64, scale: usize) -> u64 {
-    let ops: Vec<_> =
-        (0..workload.threads).map(|t| (workload.ops)(&mut Rng(seed + t as u64), scale)).collect();
+fn events_of(workload: &Workload, seed: u64) -> u64 {
+    let ops: Vec<_> = (0..workload.threads).map(|t| (workload.ops)(&mut Rng(seed + t as u64))).collect();
     let progress: Vec<_> = ops.iter().map(|_| Progress::default()).collect();
     let disk = SimDisk::new(seed);
     let db = tiny().durability(workload.durability).open_on(Arc::new(disk.clone())).unwrap();
     run(&db, &disk, &ops, workload.durability, &progress);
     db.close().unwrap();
     disk.events()
-}
-
-/// Spreads jobs over the cores.
-fn in_parallel<T: Sync>(jobs: &[T], job: impl Fn(&T) + Sync) {
-    let next = AtomicUsize::new(0);
-    thread::scope(|scope| {
-        for _ in 0..thread::available_parallelism().map_or(2, usize::from) {
-            scope.spawn(|| {
-                while let Some(one) = jobs.get(next.fetch_add(1, SeqCst)) {
-                    job(one);
-                }
-            });
-        }
-    });
 }
 
 /// Acknowledged ⊆ recovered ⊆ attempted, at every I/O event of every workload, for both kinds of crash.
@@ -579,14 +554,14 @@ fn every_crash_point_recovers() {
     let rounds = env("FORESHORE_ROUNDS", 180);
     let mut jobs = Vec::new();
     for workload in WORKLOADS {
-        let events = events_of(workload, seed, 1);
+        let events = events_of(workload, seed);
         // All events where they are few, evenly spread ones where they are many.
         let step = (events as f64 / rounds as f64).max(1.0);
         for kind in [Crash::PowerLoss, Crash::ProcessKill] {
             jobs.extend((0..rounds.min(events)).map(|i| (workload, kind, (i as f64 * step) as u64 + 1)));
         }
     }
-    in_parallel(&jobs, |(workload, kind, at)| crash_once(workload, seed, 1, *at, *kind, None));
+    in_parallel(&jobs, |(workload, kind, at)| crash_once(workload, seed, *at, *kind, None));
     println!("{} crash states, seed {seed}", jobs.len());
 }
 
@@ -598,7 +573,7 @@ fn crashes_during_recovery_recover() {
     let mut jobs = Vec::new();
     for workload in WORKLOADS {
         let mut rng = Rng(seed);
-        let events = events_of(workload, seed, 1) as usize;
+        let events = events_of(workload, seed) as usize;
         for i in 0..rounds {
             let kind = |i: usize| if i.is_multiple_of(2) { Crash::ProcessKill } else { Crash::PowerLoss };
             jobs.push((
@@ -610,7 +585,7 @@ fn crashes_during_recovery_recover() {
         }
     }
     in_parallel(&jobs, |(workload, kind, at, again)| {
-        crash_once(workload, seed, 1, *at, *kind, Some(*again));
+        crash_once(workload, seed, *at, *kind, Some(*again));
     });
     println!("{} double crashes, seed {seed}", jobs.len());
 }

@@ -18,6 +18,7 @@ use std_epoch as imp;
 use crate::node::blob;
 use crate::pool;
 use crate::pooled::Pooled;
+use foreshore_base::seeded_bug;
 use std::ptr::NonNull;
 
 /// Keeps what this thread may have seen from being reused. Costs about 6 ns; nested in another pin 1 ns.
@@ -52,10 +53,11 @@ impl Pin {
             // before that is left.
             unsafe { pool::give_back(node) }
         };
-        #[cfg(not(seeded_bug = "index_reclaim_at_once"))]
-        imp::defer(&self.guard, free);
-        #[cfg(seeded_bug = "index_reclaim_at_once")]
-        free();
+        if seeded_bug("index_reclaim_at_once") {
+            free();
+        } else {
+            imp::defer(&self.guard, free);
+        }
     }
 
     /// Runs `free` when every pin of now is gone.

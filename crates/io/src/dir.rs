@@ -11,6 +11,7 @@ use crate::{
     Access, AlignedBuf, BLOCK_BYTES, File, LockError, SharedMemory, Vfs, check_memory_size, check_name,
     create_whole, debug_assert_direct, debug_assert_direct_len, wrong_memory_size,
 };
+use foreshore_base::seeded_bug;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Dir, FallocateFlags, FileType, Mode, OFlags, RenameFlags};
 use rustix::fs::{fallocate, fdatasync, fstat, fsync, ftruncate, openat, renameat, renameat_with, unlinkat};
@@ -224,7 +225,7 @@ impl File for DirFile {
 
     fn allocate(&self, bytes: u64) -> io::Result<()> {
         debug_assert_direct_len(self.access, bytes);
-        if cfg!(seeded_bug = "dir_allocate_cuts") {
+        if seeded_bug("dir_allocate_cuts") {
             return self.set_len(bytes);
         }
         if bytes == 0 {

@@ -9,6 +9,7 @@
 //! - O2: only the process that took the lock gives it up: a forked child that drops its copy of the guard does not.
 
 use crate::LockError;
+use foreshore_base::seeded_bug;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, ftruncate, openat};
 use rustix::io::{Errno, pread, pwrite, retry_on_intr};
@@ -39,7 +40,7 @@ impl DirLock {
 
 impl Drop for DirLock {
     fn drop(&mut self) {
-        if self.owner == process::id() || cfg!(seeded_bug = "lock_given_up_by_child") {
+        if self.owner == process::id() || seeded_bug("lock_given_up_by_child") {
             // Explicitly, because a forked child may hold a copy of the descriptor. An error leaves it to the close.
             let _ = ftruncate(&self.file, 0);
             let _ = flock(&self.file, FlockOperation::Unlock);

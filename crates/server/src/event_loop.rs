@@ -13,6 +13,7 @@ use crate::session::Session;
 use crate::shared::Shared;
 use crate::syncer::Syncer;
 use foreshore::Error;
+use foreshore_base::seeded_bug;
 use mio::{Events, Interest, Poll, Token, Waker};
 use parking_lot::Mutex;
 use slab::Slab;
@@ -288,7 +289,7 @@ impl EventLoop {
         let held_before = self.held.len();
         for &at in turns {
             let Some(connection) = self.connections.get_mut(at) else { continue };
-            if connection.session.has_written && !cfg!(seeded_bug = "serve_reply_before_sync") {
+            if connection.session.has_written && !seeded_bug("serve_reply_before_sync") {
                 let end = connection.hold();
                 let client = (at, connection.session.client.id);
                 self.held.push_back(Held { batch, client, end });

@@ -9,6 +9,7 @@ use crate::reply::Protocol;
 use crate::request::OwnedArgs;
 use crate::shared::{Place, Shared, Target};
 use foreshore::{Error, Transaction, TransactionBytes};
+use foreshore_base::seeded_bug;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -222,7 +223,7 @@ impl Session {
                 Err(error) => return Err(error),
             }
         }
-        Ok(!self.is_watch_broken || cfg!(seeded_bug = "serve_watch_forgets"))
+        Ok(!self.is_watch_broken || seeded_bug("serve_watch_forgets"))
     }
 
     /// Watches nothing any more.

@@ -7,6 +7,7 @@
 use crate::kv::BenchError;
 use crate::tx_store::{Counters, Isolation, Tx, TxError, TxKind, TxSession, TxStore};
 use crate::{Durability, StoreError};
+use foreshore_base::seeded_bug;
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::{Mutex, MutexGuard};
@@ -163,7 +164,7 @@ impl MapTx<'_> {
     }
 
     fn roll_back(&mut self) {
-        if cfg!(seeded_bug = "reference_rollback_forgets_first_change") && !self.undo.is_empty() {
+        if seeded_bug("reference_rollback_forgets_first_change") && !self.undo.is_empty() {
             self.undo.remove(0);
         }
         while let Some(BeforeImage { table, key, value }) = self.undo.pop() {

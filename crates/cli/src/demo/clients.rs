@@ -6,6 +6,7 @@ use crate::demo::message::Message;
 use crate::demo::spec::DemoSpec;
 use crate::failure::Outcome;
 use foreshore::Database;
+use foreshore_base::seeded_bug;
 use foreshore_workloads::tpcc::{Home, Mix, Terminal, Tpcc, Trace};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -89,9 +90,7 @@ fn transaction(terminal: &mut Terminal<'_, EngineTx>) -> Outcome<Message> {
 /// The truth, unless a bug is seeded: then now and then an order is acknowledged that nobody entered.
 fn lie(trace: Trace) -> Trace {
     match trace {
-        Trace::Order { w, d, o, c, lines }
-            if cfg!(seeded_bug = "demo_acknowledges_too_much") && o % 50 == 7 =>
-        {
+        Trace::Order { w, d, o, c, lines } if seeded_bug("demo_acknowledges_too_much") && o % 50 == 7 => {
             Trace::Order { w, d, o: o + 1_000_000, c, lines }
         }
         trace => trace,

@@ -4,7 +4,7 @@ use super::{BlobId, Reference};
 use crate::error::{Error, Result};
 use crate::tree::{Intent, Tree};
 use crate::txn::Txn;
-use foreshore_base::Lsn;
+use foreshore_base::{Lsn, seeded_bug};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -72,7 +72,7 @@ impl Tree {
         let id = self.begin_blob(chunks, count)?;
         // Whatever becomes of the transaction: when it has ended, the mark is looked at.
         txn.note_blob(chunks, id);
-        if cfg!(seeded_bug = "blob_lives_before_commit") {
+        if seeded_bug("blob_lives_before_commit") {
             chunks.remove_unversioned(&id.mark_key())?;
         }
         for (number, chunk) in rest.chunks(sizes.chunk).enumerate() {
@@ -93,7 +93,7 @@ impl Tree {
     /// Makes a blob garbage, if `txn` commits.
     fn mark(&self, txn: &mut Txn, blob: Reference) -> Result<()> {
         let (chunks, count) = (self.chunks()?, blob.chunks(self.sizes()));
-        if !cfg!(seeded_bug = "blob_replaced_unmarked") {
+        if !seeded_bug("blob_replaced_unmarked") {
             chunks.write(txn, &blob.id.mark_key(), Intent::Put(&count.to_le_bytes()))?;
         }
         txn.note_blob(chunks, blob.id);

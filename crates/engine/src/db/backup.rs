@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::lock::Owner;
 use crate::log::Durability;
 use crate::tree::Tree;
+use foreshore_base::seeded_bug;
 use foreshore_io::{DirVfs, Vfs};
 use serde::Serialize;
 use std::path::Path;
@@ -93,8 +94,9 @@ impl Database {
         source.snapshot.wait_durable()?;
         let target = Database::open_with(vfs.clone(), options(self.engine.meta()?))?;
         let copied = source.copy_into(&target, &mut progress).and_then(|copied| {
-            #[cfg(not(seeded_bug = "backup_named_early"))]
-            target.engine.close()?; // writes everything out, durably
+            if !seeded_bug("backup_named_early") {
+                target.engine.close()?;
+            } // writes everything out, durably
             meta::finish_backup(&*vfs).map(|()| copied)
         });
         if copied.is_err() {

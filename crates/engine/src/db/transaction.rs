@@ -12,9 +12,9 @@ use crate::lock::KeyMode;
 use crate::log::Durability;
 use crate::tree::{Core, Intent};
 use crate::txn::{self, Txn, View};
-use foreshore_base::Lsn;
 use foreshore_base::sync::AtomicU64;
 use foreshore_base::sync::Ordering::Relaxed;
+use foreshore_base::{Lsn, seeded_bug};
 use parking_lot::Mutex;
 use serde::Serialize;
 use std::borrow::Borrow;
@@ -156,7 +156,7 @@ impl Transaction {
         // only together with them; one that only reads must wait for them itself.
         let seen = self.engine.core().log.reserved();
         let reads_durably =
-            self.shared.durability == Durability::Sync && !cfg!(seeded_bug = "txn_reader_acknowledged_early");
+            self.shared.durability == Durability::Sync && !seeded_bug("txn_reader_acknowledged_early");
         Ok(txn.commit().or(reads_durably.then_some(seen)))
     }
 

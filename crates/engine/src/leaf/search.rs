@@ -13,6 +13,7 @@
 //! in the cells decide. A slot sequence is therefore ordered by (head, min(length, 5)), and by tails within.
 
 use super::layout::{HEAD_BYTES, Slot, head, tail};
+use foreshore_base::seeded_bug;
 use std::cmp::Ordering;
 use std::hint::select_unpredictable;
 use std::ops::Range;
@@ -86,21 +87,13 @@ pub(super) fn is_below<E>(
 /// The least slot word of any suffix that is not below `suffix`, tails aside.
 #[inline]
 fn target(suffix: &[u8]) -> Slot {
-    #[cfg(not(seeded_bug = "leaf_tie_ignores_length"))]
-    let len = suffix.len().min(HEAD_BYTES + 1) as u64;
-    #[cfg(seeded_bug = "leaf_tie_ignores_length")]
-    let len = 0;
+    let len = if seeded_bug("leaf_tie_ignores_length") { 0 } else { suffix.len().min(HEAD_BYTES + 1) as u64 };
     Slot(u64::from(head(suffix)) << 32 | len << 16)
 }
 
 #[inline]
 fn same_head_and_length(a: Slot, b: Slot) -> bool {
-    #[cfg(seeded_bug = "leaf_tie_ignores_length")]
-    return a.head() == b.head();
-    #[cfg(not(seeded_bug = "leaf_tie_ignores_length"))]
-    {
-        a.0 >> 16 == b.0 >> 16
-    }
+    if seeded_bug("leaf_tie_ignores_length") { a.head() == b.head() } else { a.0 >> 16 == b.0 >> 16 }
 }
 
 /// The first of all slots that is not below `target`, or `cells`: looked for `within` a window first, and then in windows

@@ -33,7 +33,7 @@ use super::layout::{SLOT_BYTES, cell_bytes, common_prefix};
 use super::search::Position;
 use crate::Result;
 use crate::page::{HEADER_BYTES, Page};
-use foreshore_base::{Lsn, PageId, TableId};
+use foreshore_base::{Lsn, PageId, TableId, seeded_bug};
 
 /// A split that has been thought out but not yet done: log it, then [`Split::apply`] it.
 #[derive(Debug)]
@@ -57,8 +57,7 @@ impl Split {
         let mut upper = Builder::new(left.0.len(), &separator, leaf.high_fence());
         for index in cells.stored_before(cut.before)..leaf.len() {
             let row = leaf.row(index)?;
-            #[cfg(seeded_bug = "leaf_split_loses_separator_key")]
-            if row.key == separator {
+            if row.key == separator && seeded_bug("leaf_split_loses_separator_key") {
                 continue;
             }
             if !upper.push(row.key, row.value, row.version) {

@@ -7,7 +7,7 @@
 //! - I1: a chain is newest first, by order of [`Chain::push`], which for one key is the order of its leaf latch.
 
 use super::Name;
-use foreshore_base::TableId;
+use foreshore_base::{TableId, seeded_bug};
 use std::ops::ControlFlow;
 
 /// What a key was before one change.
@@ -177,10 +177,10 @@ impl Chain {
         key: &[u8],
         mut visit: impl FnMut(&ImageView<'_>) -> ControlFlow<B>,
     ) -> Option<B> {
-        let is_it =
-            |link: &&Link| link.name == name && link.image.table == table && link.image.row.key() == key;
-        #[cfg(seeded_bug = "image_of_colliding_key")]
-        let is_it = |link: &&Link| link.name == name;
+        let is_it = |link: &&Link| {
+            let of_key = link.image.table == table && link.image.row.key() == key;
+            link.name == name && (of_key || seeded_bug("image_of_colliding_key"))
+        };
         let shown = self.iter().filter(is_it).map(Link::view).try_for_each(|view| visit(&view));
         shown.break_value()
     }

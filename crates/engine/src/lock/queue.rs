@@ -15,6 +15,7 @@ use super::Owner;
 use super::modes::Modes;
 use super::name::Name;
 use super::requests::{Request, Requests};
+use foreshore_base::seeded_bug;
 
 /// How a request stands among the others of its name.
 #[derive(Default)]
@@ -238,13 +239,13 @@ impl Standing {
     #[inline]
     fn blocks(&self, held: Modes, missing: Modes) -> bool {
         let converts = held.touches(Modes::READ) && missing.touches(Modes::WRITE);
-        let enemies = missing.enemies();
-        #[cfg(seeded_bug = "lock_upgrade_ignores_readers")]
-        let enemies = if converts { enemies.without(Modes::READ) } else { enemies };
+        let mut enemies = missing.enemies();
+        if converts && seeded_bug("lock_upgrade_ignores_readers") {
+            enemies = enemies.without(Modes::READ);
+        }
         // Q3 and Q4. Conversions that wait hold the key, so they are in the way by what they hold.
-        let ahead = if converts { Modes::NONE } else { self.wanted.without(Modes::GAP) };
-        #[cfg(seeded_bug = "lock_late_reader_overtakes")]
-        let ahead = Modes::NONE;
+        let overtakes = converts || seeded_bug("lock_late_reader_overtakes");
+        let ahead = if overtakes { Modes::NONE } else { self.wanted.without(Modes::GAP) };
         enemies.touches(self.held.and(ahead))
     }
 }

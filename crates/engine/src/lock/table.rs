@@ -11,9 +11,9 @@ use super::seat::{Seat, Signal};
 use super::stats::Counters;
 use super::{Granted, Image, ImageView, KeyMode, LockError, LockStats, Name, Owner};
 use crossbeam_utils::CachePadded;
-use foreshore_base::TableId;
 use foreshore_base::prefetch::prefetch_lines;
 use foreshore_base::sync::{AtomicBool, AtomicU64, Ordering::*};
+use foreshore_base::{TableId, seeded_bug};
 use parking_lot::Mutex;
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -128,9 +128,7 @@ impl KeyTable {
         if had_turn {
             self.settle(content, name);
         }
-        #[cfg(seeded_bug = "lock_gap_ignored_by_inserter")]
-        let closed = false;
-        !closed
+        !closed || seeded_bug("lock_gap_ignored_by_inserter")
     }
 
     /// Waits until nobody else holds the gap; tells how long, if it had to. The owner holds nothing of it afterwards, but

@@ -7,6 +7,7 @@ use super::seat::Signal;
 use super::table::Content;
 use super::{Granted, KeyTable, LockError, Name, Owner};
 use foreshore_base::latch::assert_none_held;
+use foreshore_base::seeded_bug;
 use std::time::{Duration, Instant};
 
 /// A waiter looks for a deadlock after this time, and then at doubling intervals up to `LOOK_MAX`. Most waits are
@@ -95,8 +96,9 @@ impl KeyTable {
         let waited = content.requests.withdraw(owner, name);
         assert!(waited, "{owner:?} has no request on {name:?} although it waits");
         self.seat(owner).end_wait(Signal::Idle);
-        #[cfg(not(seeded_bug = "lock_leaver_wakes_nobody"))]
-        self.settle(content, name);
+        if !seeded_bug("lock_leaver_wakes_nobody") {
+            self.settle(content, name);
+        }
         if matches!(error, LockError::Timeout { .. }) {
             self.counters.timeout();
         }

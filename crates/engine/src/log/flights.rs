@@ -27,9 +27,9 @@ use super::record::{self, HEADER_BYTES};
 use super::waiters::Waiters;
 use crate::error::Result;
 use crossbeam_utils::CachePadded;
-use foreshore_base::Lsn;
 use foreshore_base::sync::AtomicU64;
 use foreshore_base::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use foreshore_base::{Lsn, seeded_bug};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 
@@ -217,7 +217,7 @@ impl Shared {
                 return; // F2
             }
             flights.progress.durable.store(last.end.0, Release);
-            let boundary = if cfg!(seeded_bug = "log_release_cut_record") { last.end } else { last.boundary };
+            let boundary = if seeded_bug("log_release_cut_record") { last.end } else { last.boundary };
             self.ring.release(boundary); // F3
             flights.landed.notify_all();
         }

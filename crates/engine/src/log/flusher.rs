@@ -10,6 +10,7 @@ use super::Shared;
 use super::flights::Flight;
 use super::segments;
 use crate::error::{Error, Result};
+use foreshore_base::seeded_bug;
 use foreshore_base::sync::Ordering::Relaxed;
 use foreshore_io::{AlignedBuf, File};
 use std::sync::Arc;
@@ -43,7 +44,7 @@ impl Flusher {
         self.shared.segments.want(flight.end + options.ring() + options.segment_bytes);
         let bytes = (flight.end - flight.start) as usize;
         self.shared.ring.copy_out(flight.start, &mut self.blocks[..bytes]);
-        if cfg!(seeded_bug = "log_ack_before_sync") {
+        if seeded_bug("log_ack_before_sync") {
             self.shared.land(flight);
         }
         self.write(flight)?;

@@ -4,7 +4,7 @@
 //! that end with another salt, so they can never be taken for its own. The directory journal keeps the list.
 
 use super::options::ceil_block;
-use foreshore_base::Lsn;
+use foreshore_base::{Lsn, seeded_bug};
 use std::hash::{BuildHasher, RandomState};
 
 /// Where a life of the log begins, and where the one before ended.
@@ -26,7 +26,7 @@ impl Incarnation {
     pub fn after(prev_end: Lsn) -> Self {
         // The standard library's hasher keys are random for each thread and different for each call.
         let salt = RandomState::new().hash_one(prev_end);
-        let salt = if cfg!(seeded_bug = "log_same_salt") { 0 } else { salt };
+        let salt = if seeded_bug("log_same_salt") { 0 } else { salt };
         Self { prev_end, start: Lsn(ceil_block(prev_end.0)), salt }
     }
 }

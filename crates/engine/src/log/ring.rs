@@ -21,9 +21,9 @@
 //! This file stands alone (only `foreshore_base`), so that loom can check it without the engine.
 
 use crossbeam_utils::CachePadded;
-use foreshore_base::Lsn;
 use foreshore_base::sync::AtomicU64;
 use foreshore_base::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use foreshore_base::{Lsn, seeded_bug};
 
 const WORD: u64 = 8;
 
@@ -60,7 +60,7 @@ impl<M: AsRef<[AtomicU64]>> Ring<M> {
 
     /// How far the ring must be flushed before the record that ends at `end` may be written.
     pub fn admitted_from(&self, end: Lsn) -> Lsn {
-        let ahead = if cfg!(seeded_bug = "log_ring_gap") { end.0 } else { end.0 + WORD };
+        let ahead = if seeded_bug("log_ring_gap") { end.0 } else { end.0 + WORD };
         Lsn(ahead.saturating_sub(self.bytes()))
     }
 
@@ -82,7 +82,7 @@ impl<M: AsRef<[AtomicU64]>> Ring<M> {
     pub fn complete(&self, at: Lsn, word0: u64) {
         debug_assert_ne!(word0 as u32, 0, "a record has a length");
         // ORDERING: Release, so whoever finds word 0 finds the body (G3).
-        let order = if cfg!(seeded_bug = "log_complete_order") { Relaxed } else { Release };
+        let order = if seeded_bug("log_complete_order") { Relaxed } else { Release };
         self.word(at).store(word0, order);
     }
 
@@ -155,7 +155,7 @@ impl<M: AsRef<[AtomicU64]>> Ring<M> {
     pub fn release(&self, to: Lsn) {
         let from = self.flushed();
         debug_assert!(from <= to && to.0 <= self.completed.load(Relaxed), "G1");
-        if !cfg!(seeded_bug = "log_ring_not_zeroed") {
+        if !seeded_bug("log_ring_not_zeroed") {
             self.zero(from, (to - from) as usize);
         }
         // ORDERING: Release: the zeros come before what the next owner of the place writes.

@@ -15,8 +15,8 @@
 use super::options::LogOptions;
 use super::poison::Poison;
 use crate::error::{Error, Result};
-use foreshore_base::Lsn;
 use foreshore_base::sync::{AtomicU64, Ordering::Acquire, Ordering::Release};
+use foreshore_base::{Lsn, seeded_bug};
 use foreshore_io::{Access, AlignedBuf, File, Vfs};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeSet;
@@ -136,7 +136,7 @@ impl Segments {
         let segment_bytes = options.segment_bytes;
         let first = start.0 / segment_bytes;
         let existing = list(&*vfs)?;
-        if !existing.is_empty() && !cfg!(seeded_bug = "log_name_not_synced") {
+        if !existing.is_empty() && !seeded_bug("log_name_not_synced") {
             sync_names(&*vfs)?;
         }
         let mut next = first;

@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::page::{self, Image};
 use foreshore_base::latch::assert_none_held;
 use foreshore_base::sync::Ordering::*;
-use foreshore_base::{FrameId, Lsn, PageId, SlotId};
+use foreshore_base::{FrameId, Lsn, PageId, SlotId, seeded_bug};
 use foreshore_io::AlignedBuf;
 use parking_lot::MutexGuard;
 use std::collections::HashSet;
@@ -225,14 +225,11 @@ impl Pool {
     /// slots, in the order of `copied`.
     fn write_out(&self, cleaning: &mut Cleaning, copied: &[Copied], dead: &[Dead]) -> Result<Vec<SlotId>> {
         let lsns = copied.iter().map(|copied| copied.entry.lsn).chain(dead.iter().map(|dead| dead.after));
-        #[cfg(not(seeded_bug = "page_before_log"))]
-        self.wal.wait_durable(lsns.max().unwrap_or(Lsn::ZERO))?;
-        #[cfg(seeded_bug = "page_before_log")]
-        drop(lsns);
-        #[cfg(seeded_bug = "slot_reused_early")]
-        for copied in copied {
-            let old = self.table.load(copied.entry.pid).slot();
-            cleaning.release(old);
+        if !seeded_bug("page_before_log") {
+            self.wal.wait_durable(lsns.max().unwrap_or(Lsn::ZERO))?;
+        }
+        if seeded_bug("slot_reused_early") {
+            copied.iter().for_each(|copied| cleaning.release(self.table.load(copied.entry.pid).slot()));
         }
         let runs = self.leaves.take(&mut cleaning.slots, &self.room, copied.len() as u64)?;
         let slots: Vec<SlotId> = runs.iter().cloned().flatten().map(SlotId).collect();
@@ -258,8 +255,9 @@ impl Pool {
     ) -> Result<()> {
         if !copied.is_empty() {
             self.leaves.write(images, runs)?;
-            #[cfg(not(seeded_bug = "leaf_growth_not_durable"))]
-            self.leaves.sync()?;
+            if !seeded_bug("leaf_growth_not_durable") {
+                self.leaves.sync()?;
+            }
         }
         let pages = copied
             .iter()
@@ -280,8 +278,9 @@ impl Pool {
                 copied.entry.pid
             );
             self.frames.end_write(copied.frame);
-            #[cfg(not(seeded_bug = "slot_reused_early"))]
-            cleaning.release(before.slot());
+            if !seeded_bug("slot_reused_early") {
+                cleaning.release(before.slot());
+            }
         }
     }
 

@@ -12,7 +12,7 @@ use super::table::{Entry, State};
 use crate::error::Result;
 use foreshore_base::latch::assert_none_held;
 use foreshore_base::sync::{AtomicU64, AtomicUsize, Ordering::*};
-use foreshore_base::{FrameId, PageId};
+use foreshore_base::{FrameId, PageId, seeded_bug};
 use parking_lot::Mutex;
 
 /// Frames that a thread in need of one looks at before it leaves the search to the cleaner.
@@ -166,8 +166,9 @@ impl Pool {
             latch.release_unchanged();
             return false;
         }
-        #[cfg(not(seeded_bug = "evicted_frame_keeps_id"))]
-        page.set_id(PageId::NONE);
+        if !seeded_bug("evicted_frame_keeps_id") {
+            page.set_id(PageId::NONE);
+        }
         drop(latch);
         self.counters.evictions.fetch_add(1, Relaxed);
         true

@@ -19,6 +19,7 @@
 //!   the file's use: whether the batch is durable is then unknown, and a sync is not retried.
 
 use crate::error::{Error, Result};
+use foreshore_base::seeded_bug;
 use foreshore_io::File;
 use std::sync::Arc;
 
@@ -70,8 +71,9 @@ impl Journal {
         if !is_zero(&*file, &name, next.at, len)? {
             file.set_len(next.at).map_err(|e| Error::io(format!("cutting the torn end off {name}"), &e))?;
         }
-        #[cfg(not(seeded_bug = "directory_open_not_synced"))]
-        file.sync().map_err(|e| Error::io(format!("syncing {name}"), &e))?;
+        if !seeded_bug("directory_open_not_synced") {
+            file.sync().map_err(|e| Error::io(format!("syncing {name}"), &e))?;
+        }
         Ok(Self { file, name, end: next, room: 0, failed: None })
     }
 

@@ -3,8 +3,8 @@
 use super::size::SizeClass;
 use super::slots::{EXTENT_SLOTS, Slots};
 use crate::error::{Error, Result};
-use foreshore_base::SlotId;
 use foreshore_base::sync::{AtomicU64, Ordering::*};
+use foreshore_base::{SlotId, seeded_bug};
 use foreshore_io::{Access, AlignedBuf, File, Vfs};
 use parking_lot::Mutex;
 use std::io;
@@ -65,8 +65,7 @@ impl LeafFile {
             io::ErrorKind::NotFound => Error::corrupt(name, "it is missing"),
             _ => Error::io(format!("opening {name}"), &e),
         })?;
-        #[cfg(not(seeded_bug = "leaf_file_name_not_durable"))]
-        if create {
+        if create && !seeded_bug("leaf_file_name_not_durable") {
             vfs.sync_dir().map_err(|e| Error::Poisoned { cause: format!("syncing the name {name}: {e}") })?;
         }
         Ok(Self { name, file, page_bytes, grow_bytes, buffers: Mutex::default() })

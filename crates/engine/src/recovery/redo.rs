@@ -26,7 +26,7 @@ use crate::recovery::leaves::Leaves;
 use crate::recovery::stand_in::StandIn;
 use crate::txn::Record;
 use crate::version::Version;
-use foreshore_base::{Lsn, PageId};
+use foreshore_base::{Lsn, PageId, seeded_bug};
 use foreshore_io::Vfs;
 use std::ops::Range;
 use std::sync::Arc;
@@ -126,7 +126,7 @@ impl HandOut {
         let mut reader = log.reader(self.redone.end)?;
         loop {
             match reader.next()? {
-                Some(record) if record.synced || cfg!(seeded_bug = "redo_before_durable") => {
+                Some(record) if record.synced || seeded_bug("redo_before_durable") => {
                     stand_in.read_to(record.end);
                     self.take(&record)?;
                 }

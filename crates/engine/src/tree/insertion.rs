@@ -16,7 +16,7 @@ use crate::lock::{Name, Owner};
 use crate::tree::Tree;
 use crate::tree::descend::{Latched, malformed};
 use foreshore_base::sync::{Ordering::SeqCst, fence};
-use foreshore_base::{Optimistic, PageId, Restart};
+use foreshore_base::{Optimistic, PageId, Restart, seeded_bug};
 
 /// What stands in the way of an insertion.
 pub(super) enum Gap {
@@ -51,11 +51,7 @@ impl Tree {
             let name = next.map_or_else(|| keys.end_of(self.id), |next| keys.name(self.id, &next));
             let open = keys.gap_is_open(owner, name);
             if consulted.iter().all(|read| read.validate().is_ok()) {
-                return Ok(if open || cfg!(seeded_bug = "txn_gap_ignored") {
-                    Gap::Open
-                } else {
-                    Gap::Locked(name)
-                });
+                return Ok(if open || seeded_bug("txn_gap_ignored") { Gap::Open } else { Gap::Locked(name) });
             }
         }
     }

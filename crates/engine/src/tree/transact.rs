@@ -13,7 +13,7 @@ use crate::tree::insertion::Gap;
 use crate::tree::write::{Intent, append_live};
 use crate::txn::{Found, Record, Txn};
 use crate::version::Version;
-use foreshore_base::{Lsn, PageId, Restart, TxnId};
+use foreshore_base::{Lsn, PageId, Restart, TxnId, seeded_bug};
 use std::sync::Arc;
 
 /// How an attempt under the latch ended.
@@ -258,7 +258,7 @@ impl Tree {
             else {
                 return Err(Error::corrupt("log", "a transaction's record holds no change of a row"));
             };
-            if first && cfg!(seeded_bug = "txn_image_dropped_early") {
+            if first && seeded_bug("txn_image_dropped_early") {
                 let keys = &self.core.txns.keys;
                 keys.drop_images(keys.name(self.id, key), txn.author());
                 std::thread::yield_now();

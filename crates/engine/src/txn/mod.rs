@@ -48,9 +48,9 @@ use crate::lock::{KeyTable, Owner};
 use crate::log::Log;
 use crate::tree::Core;
 use crossbeam_utils::CachePadded;
-use foreshore_base::Lsn;
 use foreshore_base::sync::AtomicU64;
 use foreshore_base::sync::Ordering::{Acquire, Relaxed, Release};
+use foreshore_base::{Lsn, seeded_bug};
 
 /// Buckets of the key table: 4 MiB of lines.
 const BUCKETS_LOG2: u32 = 16;
@@ -106,10 +106,12 @@ impl Txns {
     pub fn open_snapshot(&self, log: &Log) -> Result<Snapshot> {
         let index = self.snapshots.enter()?;
         // First who has ended, then how far commits are seen: who ended before has committed below (V1).
-        #[cfg(not(seeded_bug = "txn_snapshot_point_first"))]
-        let (settled, at) = (self.settle(log), log.reserved());
-        #[cfg(seeded_bug = "txn_snapshot_point_first")]
-        let (at, (), settled) = (log.reserved(), std::thread::yield_now(), self.settle(log));
+        let (settled, at) = if seeded_bug("txn_snapshot_point_first") {
+            let (at, ()) = (log.reserved(), std::thread::yield_now());
+            (self.settle(log), at)
+        } else {
+            (self.settle(log), log.reserved())
+        };
         self.snapshots.fix(index, at);
         Ok(Snapshot { index, view: View { settled, at, own: 0 } })
     }
@@ -136,7 +138,7 @@ impl Txns {
 impl Core {
     /// Gives back what a commit left behind, at once or when no snapshot needs it.
     pub fn dispose(&self, owner: Owner, batch: Batch) {
-        let too_early = cfg!(seeded_bug = "blob_reaped_early") && !batch.blobs.is_empty();
+        let too_early = seeded_bug("blob_reaped_early") && !batch.blobs.is_empty();
         if batch.commit < self.horizon() || too_early {
             self.clear(owner, batch);
         } else {

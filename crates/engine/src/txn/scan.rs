@@ -16,6 +16,7 @@ use crate::lock::KeyMode;
 use crate::tree::{Stamp, Tree};
 use crate::txn::Txn;
 use crate::version::Version;
+use foreshore_base::seeded_bug;
 use foreshore_base::sync::{Ordering::SeqCst, fence};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -218,8 +219,7 @@ impl Scan {
     fn still_holds(&self) -> bool {
         // ORDERING: the lock was taken (and the scanner counted) before; see `Tree::gap_for`.
         fence(SeqCst);
-        self.read.iter().all(|stamp| self.tree.is_unchanged(stamp))
-            || cfg!(seeded_bug = "txn_scan_not_validated")
+        self.read.iter().all(|stamp| self.tree.is_unchanged(stamp)) || seeded_bug("txn_scan_not_validated")
     }
 
     /// The range ends before `next`, or with the table: keeps others from inserting at its end. `false`: begin again.

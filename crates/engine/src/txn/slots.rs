@@ -20,7 +20,7 @@ use crate::txn::transaction::Kept;
 use crossbeam_utils::CachePadded;
 use foreshore_base::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use foreshore_base::sync::{AtomicBool, AtomicU64, AtomicUsize, Backoff};
-use foreshore_base::{Lsn, TxnId};
+use foreshore_base::{Lsn, TxnId, seeded_bug};
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -303,7 +303,7 @@ impl Snapshots {
     /// No open snapshot, and none to come, needs what was replaced by commits below this. `log_end` must have been loaded
     /// before this call: a snapshot that is not seen here opens later, at a point not below it.
     pub fn horizon(&self, log_end: Lsn) -> Lsn {
-        let log_end = if cfg!(seeded_bug = "txn_horizon_unbounded") { Lsn::MAX } else { log_end };
+        let log_end = if seeded_bug("txn_horizon_unbounded") { Lsn::MAX } else { log_end };
         self.points().filter(|point| *point < EXPIRED).map(Lsn).fold(log_end, Lsn::min)
     }
 

@@ -7,7 +7,7 @@ use crate::tree::{Core, Tree};
 use crate::txn::{Batch, Found, Record, View};
 use crate::version::Version;
 use foreshore_base::sync::Ordering::SeqCst;
-use foreshore_base::{Lsn, PageId, TableId, TxnId};
+use foreshore_base::{Lsn, PageId, TableId, TxnId, seeded_bug};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -355,7 +355,7 @@ impl Txn {
     }
 
     fn write_commit(&mut self, id: TxnId) -> Lsn {
-        if cfg!(seeded_bug = "txn_locks_released_early") {
+        if seeded_bug("txn_locks_released_early") {
             self.release_locks();
             std::thread::yield_now();
         }

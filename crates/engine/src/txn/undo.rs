@@ -11,7 +11,7 @@ use crate::leaf::Change;
 use crate::lock::KeyMode;
 use crate::tree::Tree;
 use crate::txn::{Record, Txn};
-use foreshore_base::{Lsn, TableId};
+use foreshore_base::{Lsn, TableId, seeded_bug};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ pub(crate) fn restore_prepared(txn: &mut Txn, table: &dyn Fn(TableId) -> Option<
                     if let Some(id) = blob::marked(&tree, key) {
                         txn.note_blob(&tree, id);
                     }
-                    if !cfg!(seeded_bug = "txn_prepared_unlocked") {
+                    if !seeded_bug("txn_prepared_unlocked") {
                         txn.lock(&tree, key, KeyMode::Exclusive, false)?;
                     }
                     let value = match before.entry((tree.id, key.to_vec())) {

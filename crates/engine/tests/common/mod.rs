@@ -2,6 +2,8 @@
 #![allow(dead_code)] // each test file uses its part
 
 use foreshore::{Builder, Database};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
 
 /// A database so small that a few dozen rows split leaves, wrap the ring, recycle segments and evict pages.
 pub fn tiny() -> Builder {
@@ -40,4 +42,18 @@ impl Rng {
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
         (0..len).map(|_| self.next() as u8).collect()
     }
+}
+
+/// Spreads jobs over the cores.
+pub fn in_parallel<T: Sync>(jobs: &[T], job: impl Fn(&T) + Sync) {
+    let next = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(2, usize::from) {
+            scope.spawn(|| {
+                while let Some(one) = jobs.get(next.fetch_add(1, Relaxed)) {
+                    job(one);
+                }
+            });
+        }
+    });
 }

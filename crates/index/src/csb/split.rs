@@ -13,8 +13,8 @@ use super::{At, Csb, Inner, Latched};
 use crate::node::int::IntKey;
 use crate::reclaim::Pin;
 use crate::search::Lane;
-use foreshore_base::Exclusive;
 use foreshore_base::sync::Ordering;
+use foreshore_base::{Exclusive, seeded_bug};
 
 /// A group taken before anything was latched (G5), for the children of a node of `level` that is to be split. Leaves
 /// need none.
@@ -94,11 +94,9 @@ impl<K: IntKey, const F: usize> Csb<K, F> {
     ) {
         let slot = parent.slot();
         let group: &Group<K, B, F> = group_at(parent.node.group(), pin);
-        #[cfg(not(seeded_bug = "csb_shift_without_version"))]
-        let mut latches = latch_slots(group, slot..=vacant);
-        // The siblings that only move are not latched, so their versions stay.
-        #[cfg(seeded_bug = "csb_shift_without_version")]
-        let mut latches = latch_slots(group, [slot, slot + 1]);
+        // Wrong: the siblings that only move are not latched, so their versions stay.
+        let last = if seeded_bug("csb_shift_without_version") { slot + 1 } else { vacant };
+        let mut latches = latch_slots(group, slot..=last);
         if !self.must_split(level, &group.nodes[slot], lane, pin) {
             latches.drain(..).for_each(Exclusive::release_unchanged);
             parent.latch.release_unchanged();
@@ -254,8 +252,7 @@ fn move_children<K: IntKey, C: Body, const F: usize>(
         to.nodes[i].become_copy_of(&from.nodes[slot]);
         to.header.set_live(i);
     }
-    #[cfg(seeded_bug = "csb_group_split_wrong_order")]
-    {
+    if seeded_bug("csb_group_split_wrong_order") {
         // The old slots are closed and readable before the link leads to the new group.
         moved.iter().for_each(|&slot| from.nodes[slot].close());
         drop(latches);
@@ -263,9 +260,7 @@ fn move_children<K: IntKey, C: Body, const F: usize>(
         let header = from.header.latch.exclusive();
         link_behind(from, to, moved);
         drop(header);
-    }
-    #[cfg(not(seeded_bug = "csb_group_split_wrong_order"))]
-    {
+    } else {
         let header = from.header.latch.exclusive();
         link_behind(from, to, moved);
         drop(header);

@@ -11,7 +11,7 @@ use crate::reclaim::Pin;
 use crate::search::Lane;
 use foreshore_base::rwx::{Reader, Writer};
 use foreshore_base::sync::Backoff;
-use foreshore_base::{Exclusive, Restart};
+use foreshore_base::{Exclusive, Restart, seeded_bug};
 
 /// How the threads of an O2-Tree keep out of each other's way: [`Coupled`] or [`Optimistic`].
 pub trait Scheme: Protocol {}
@@ -159,10 +159,11 @@ impl Protocol for Coupled {
 /// Locks the child, then lets the parent go.
 #[inline(always)]
 fn couple<'g>(parent: Reader<'_>, child: &'g Header) -> Reader<'g> {
-    #[cfg(seeded_bug = "o2_uncoupled_reader")]
-    drop(parent);
+    if seeded_bug("o2_uncoupled_reader") {
+        drop(parent);
+        return child.lock.rlock();
+    }
     let held = child.lock.rlock();
-    #[cfg(not(seeded_bug = "o2_uncoupled_reader"))]
     drop(parent);
     held
 }
@@ -210,7 +211,7 @@ fn ask<'g, L: Lane, const F: usize, R>(
     here: impl FnOnce(&'g Leaf<L, F>) -> R,
 ) -> Answer<R> {
     let next = leaf.next();
-    if leaf.covers(key) || cfg!(seeded_bug = "o2_bounds_not_checked") {
+    if leaf.covers(key) || seeded_bug("o2_bounds_not_checked") {
         Answer::Here(here(leaf))
     } else if key >= leaf.high() && next != 0 && !leaf.header.is_dead() {
         Answer::Right(next)

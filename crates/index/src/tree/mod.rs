@@ -34,8 +34,8 @@ use crate::pool;
 use crate::reclaim::Pin;
 use counters::{Counters, Length};
 use crossbeam_utils::CachePadded;
-use foreshore_base::Restart;
 use foreshore_base::sync::{AtomicU64, Backoff, Ordering};
+use foreshore_base::{Restart, seeded_bug};
 use std::borrow::Borrow;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -100,7 +100,7 @@ impl<N: Node> Tree<N> {
         assert!(!node.header().pooled.load(Ordering::Relaxed), "T1: a reader met a node that was given back");
         let seen = node.header().latch.optimistic();
         if let Ok(result) = read(&Seen::Optimistic(seen))
-            && (cfg!(seeded_bug = "index_no_validation") || seen.validate().is_ok())
+            && (seeded_bug("index_no_validation") || seen.validate().is_ok())
         {
             return result;
         }
@@ -184,10 +184,10 @@ impl<N: Node> Tree<N> {
         loop {
             let found = self.read(leaf, |seen| {
                 Ok(match leaf.place(key, bias, seen)? {
-                    #[cfg(not(seeded_bug = "index_reader_does_not_move_right"))]
+                    Place::Beyond if seeded_bug("index_reader_does_not_move_right") => {
+                        Ok(read(leaf, 0, false))
+                    }
                     Place::Beyond => Err(leaf.header().link()),
-                    #[cfg(seeded_bug = "index_reader_does_not_move_right")]
-                    Place::Beyond => Ok(read(leaf, 0, false)),
                     Place::Rank(rank, exact) => Ok(read(leaf, rank, exact)),
                 })
             });

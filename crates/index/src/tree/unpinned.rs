@@ -23,7 +23,7 @@ use crate::node::{Bias, Node, Place, Seen};
 use crate::reclaim::Pin;
 use crate::search::Lane;
 use foreshore_base::sync::Ordering;
-use foreshore_base::{Optimistic, Restart};
+use foreshore_base::{Optimistic, Restart, seeded_bug};
 use std::ptr::NonNull;
 
 /// What is to be asked for of a leaf.
@@ -56,8 +56,9 @@ impl<K: IntKey, const F: usize> Tree<IntNode<K, F>> {
     fn try_get(&self, key: &K) -> Result<Option<u64>, Restart> {
         let Found { leaf, seen, rank, exact } = self.find(key, Bias::AtMost, Leaf::Near)?;
         let value = exact.then(|| leaf.word(rank - 1));
-        #[cfg(not(seeded_bug = "index_no_validation"))]
-        seen.validate()?;
+        if !seeded_bug("index_no_validation") {
+            seen.validate()?;
+        }
         Ok(value)
     }
 
@@ -152,11 +153,11 @@ impl<K: IntKey, const F: usize> Tree<IntNode<K, F>> {
         let mut low = K::Lane::MIN;
         loop {
             let (next, next_level) = match node.place(key, bias, &Seen::Optimistic(seen))? {
-                #[cfg(any(
-                    seeded_bug = "index_reader_does_not_move_right",
-                    seeded_bug = "index_writer_does_not_move_right"
-                ))]
-                Place::Beyond if level == 0 => {
+                Place::Beyond
+                    if level == 0
+                        && (seeded_bug("index_reader_does_not_move_right")
+                            || seeded_bug("index_writer_does_not_move_right")) =>
+                {
                     return Ok(Found { leaf: node, seen, rank: node.header().count(), exact: false });
                 }
                 Place::Beyond => (node.header().link(), level),
@@ -178,8 +179,9 @@ impl<K: IntKey, const F: usize> Tree<IntNode<K, F>> {
             seen.validate()?; // F1
             let behind = self.node_of_any_life(next);
             let seen_behind = behind.header().latch.try_optimistic()?;
-            #[cfg(not(seeded_bug = "index_child_not_tied"))]
-            seen.validate()?; // F2
+            if !seeded_bug("index_child_not_tied") {
+                seen.validate()?;
+            } // F2
             (node, seen, level) = (behind, seen_behind, next_level);
         }
     }

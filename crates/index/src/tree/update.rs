@@ -11,8 +11,8 @@ use super::{Tree, fresh_node, node_at};
 use crate::node::{Bias, Node, Place, Seen};
 use crate::pool;
 use crate::reclaim::Pin;
-use foreshore_base::Exclusive;
 use foreshore_base::sync::Ordering;
+use foreshore_base::{Exclusive, seeded_bug};
 use std::borrow::Borrow;
 use std::ptr::NonNull;
 
@@ -188,13 +188,10 @@ impl<N: Node> Tree<N> {
             );
             let latch = node.header().latch.exclusive();
             let place = node.place(key, Bias::AtMost, &Seen::Latched);
-            #[cfg(seeded_bug = "index_writer_does_not_move_right")]
-            let place = if place == Ok(Place::Beyond) {
-                Ok(Place::Rank(node.header().count(), false))
-            } else {
-                place
-            };
             match place.expect("reading under the latch never restarts") {
+                Place::Beyond if seeded_bug("index_writer_does_not_move_right") => {
+                    return Target { node, latch, rank: node.header().count(), exact: false };
+                }
                 Place::Rank(rank, exact) => {
                     debug_assert!(!node.header().is_dead(), "N3: a dead node is closed");
                     return Target { node, latch, rank, exact };
@@ -254,14 +251,10 @@ impl<N: Node> Tree<N> {
             spare = None;
             let appending = rank == node.header().count() && node.header().link() == 0;
             let separator = self.split(node, right, appending, pin);
-            #[cfg(seeded_bug = "index_early_unlatch")]
-            {
-                // The right node is complete, but the latch is given back before the left one is linked to it.
-                drop(latch);
+            drop(latch);
+            if seeded_bug("index_early_unlatch") {
                 node.header().set_link(right);
             }
-            #[cfg(not(seeded_bug = "index_early_unlatch"))]
-            drop(latch);
             separators.push(Separator { key: separator, node: right });
         }
     }
@@ -272,8 +265,9 @@ impl<N: Node> Tree<N> {
         let right_node: &N = node_at(right, pin);
         right_node.header().set_link(node.header().link());
         let separator = node.split_to(right_node, appending);
-        #[cfg(not(seeded_bug = "index_early_unlatch"))]
-        node.header().set_link(right);
+        if !seeded_bug("index_early_unlatch") {
+            node.header().set_link(right);
+        }
         separator
     }
 
@@ -304,29 +298,18 @@ impl<N: Node> Tree<N> {
         }
         let address = fresh_node::<N>(level, &self.counters);
         let root: &N = node_at(address, pin);
-        #[cfg(seeded_bug = "index_root_order")]
-        {
-            // The root is published before its second child is in it.
-            root.insert_at(0, N::least().borrow(), separator.node);
-            let won = self.root.compare_exchange(old, address, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        let first = if seeded_bug("index_root_order") { separator.node } else { old };
+        root.insert_at(0, N::least().borrow(), first);
+        root.insert_at(1, separator.key.borrow(), separator.node);
+        // ORDERING: Release publishes the content of the root; pairs with the load in `root`.
+        let won = self.root.compare_exchange(old, address, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        if seeded_bug("index_root_order") {
             root.set_word(0, old);
-            root.insert_at(1, separator.key.borrow(), separator.node);
-            if !won {
-                self.discard(address);
-            }
-            won
         }
-        #[cfg(not(seeded_bug = "index_root_order"))]
-        {
-            root.insert_at(0, N::least().borrow(), old);
-            root.insert_at(1, separator.key.borrow(), separator.node);
-            // ORDERING: Release publishes the content of the root; pairs with the load in `root`.
-            let won = self.root.compare_exchange(old, address, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-            if !won {
-                self.discard(address);
-            }
-            won
+        if !won {
+            self.discard(address);
         }
+        won
     }
 
     /// Gives back a node that nobody else has seen.

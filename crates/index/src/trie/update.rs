@@ -7,6 +7,7 @@ use super::slice::Slice;
 use super::{Trie, bulk};
 use crate::reclaim::Pin;
 use foreshore_base::rwx::Reader;
+use foreshore_base::seeded_bug;
 use foreshore_base::sync::Backoff;
 
 /// The longest key, in bytes: what bounds the number of layers, and so the depth of the recursions over them.
@@ -49,8 +50,7 @@ impl<M: LayerTree, const C: usize> Trie<M, C> {
             return Ok(None);
         }
         let gate = layer.gate.rlock();
-        #[cfg(not(seeded_bug = "layer_closed_not_asked"))]
-        if layer.is_closed() {
+        if layer.is_closed() && !seeded_bug("layer_closed_not_asked") {
             return Err(Closed);
         }
         Ok(Some(gate))

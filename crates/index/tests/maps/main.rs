@@ -2,6 +2,7 @@
 //! compiled once.
 #![cfg(not(any(loom, shuttle)))]
 
+mod churn;
 #[path = "../common/mod.rs"]
 mod common;
 mod fill;

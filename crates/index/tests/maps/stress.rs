@@ -36,7 +36,7 @@ impl Random {
 }
 
 /// Keys of all threads are interleaved, so that they meet in every node; whole stretches are emptied and refilled.
-fn own_keys_answer_as_expected(map: &impl U64Map) {
+pub fn own_keys_answer_as_expected(map: &impl U64Map) {
     let seed = seed();
     std::thread::scope(|s| {
         for thread in 0..THREADS {

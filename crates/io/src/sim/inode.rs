@@ -12,6 +12,7 @@ use super::fate::{Fate, Rng};
 use crate::SharedMemory;
 use crate::mem::Words;
 use crate::pages::{PAGE_BYTES, Page, Pages, SECTOR_BYTES, pages_of};
+use foreshore_base::seeded_bug;
 use foreshore_base::sync::Ordering::Relaxed;
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -85,7 +86,7 @@ impl Inode {
 
     /// Brings some of it to the disk and forgets the rest (S3).
     pub(crate) fn fail_sync(&mut self, rng: &mut Rng) {
-        if !cfg!(seeded_bug = "sim_failed_sync_can_be_retried") {
+        if !seeded_bug("sim_failed_sync_can_be_retried") {
             self.settle(Fate::draw(rng));
         }
     }
@@ -119,7 +120,7 @@ impl Inode {
         if let Some(old) = grown_from {
             len = fate.growth(old, len, SECTOR_BYTES as u64);
         }
-        if cfg!(seeded_bug = "sim_sync_forgets_growth") {
+        if seeded_bug("sim_sync_forgets_growth") {
             len = len.min(self.durable.len());
         }
         self.durable.cut(len);

@@ -8,6 +8,7 @@ use crate::tpcc::row::{customer, order_line, orders};
 use crate::tpcc::schema::{DISTRICTS, Tables, key};
 use crate::tpcc::trace::Trace;
 use crate::tx_store::{Tx, TxError};
+use foreshore_base::seeded_bug;
 use std::ops::ControlFlow;
 
 /// What the terminal enters (clause 2.7.1).
@@ -64,7 +65,7 @@ impl Delivery {
             })?;
         }
         modify(tx, &tables.customer, &key::customer(w, d, c), row, |row| {
-            if !cfg!(seeded_bug = "tpcc_delivery_forgets_balance") {
+            if !seeded_bug("tpcc_delivery_forgets_balance") {
                 customer::BALANCE.add(row, amount);
             }
             customer::DELIVERY_CNT.add(row, 1);

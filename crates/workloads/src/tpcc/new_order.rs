@@ -9,6 +9,7 @@ use crate::tpcc::schema::{DISTRICTS, Tables, key};
 use crate::tpcc::trace::Trace;
 use crate::tpcc::{Dice, Scale};
 use crate::tx_store::{Tx, TxError};
+use foreshore_base::seeded_bug;
 use std::hint::black_box;
 
 const LINES_MAX: usize = 15;
@@ -149,7 +150,7 @@ impl NewOrder {
     fn take(&self, line: &Line, row: &mut [u8]) {
         let (left, taken) = (stock::QUANTITY.get(row), i32::from(line.quantity));
         stock::QUANTITY.set(row, if left >= taken + 10 { left - taken } else { left - taken + 91 });
-        if !cfg!(seeded_bug = "tpcc_new_order_forgets_stock") {
+        if !seeded_bug("tpcc_new_order_forgets_stock") {
             stock::YTD.add(row, u32::from(line.quantity));
         }
         stock::ORDER_CNT.add(row, 1);

@@ -9,6 +9,7 @@ use crate::tpcc::row::{self, customer, district, history, warehouse};
 use crate::tpcc::schema::{DISTRICTS, Tables, key};
 use crate::tpcc::trace::Trace;
 use crate::tx_store::{Tx, TxError};
+use foreshore_base::seeded_bug;
 use std::io::Write;
 
 /// What the terminal enters (clause 2.5.1).
@@ -54,7 +55,7 @@ impl Payment {
             made.extend_from_slice(row::text(row, warehouse::FIXED, warehouse::NAME));
         })?;
         modify(tx, &tables.district, &key::district(w, d), row, |row| {
-            if !cfg!(seeded_bug = "tpcc_payment_forgets_district") {
+            if !seeded_bug("tpcc_payment_forgets_district") {
                 district::YTD.add(row, amount);
             }
             made.extend_from_slice(b"    ");
