@@ -154,11 +154,35 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
     /// waits for no more than a dozen at a time.
     #[inline(always)]
     pub fn prefetch_near(node: *const Self, share: f32) {
-        const MARGIN: usize = 2;
-        // What it was reckoned from may have changed meanwhile.
-        let share = share.clamp(0.0, 1.0);
-        let first = ((share * (F / 2) as f32) as usize).saturating_sub(MARGIN).min(F - 1);
-        let last = ((share * F as f32) as usize + MARGIN).min(F - 1);
+        let share = Self::some_share(share);
+        let last = (share * F as f32) as usize + Self::MARGIN;
+        Self::prefetch_entries(node, Self::first_near(share), last.min(F - 1));
+    }
+
+    /// As `prefetch_near`, and for all lines behind: what a scan reads.
+    #[inline(always)]
+    fn prefetch_behind(node: *const Self, share: f32) {
+        Self::prefetch_entries(node, Self::first_near(Self::some_share(share)), F - 1);
+    }
+
+    /// Entries by which a guess may be wrong.
+    const MARGIN: usize = 2;
+
+    /// What it was reckoned from may have changed meanwhile.
+    #[inline(always)]
+    fn some_share(share: f32) -> f32 {
+        share.clamp(0.0, 1.0)
+    }
+
+    /// Where a key begins to be expected that is at this share of the way, 0 to 1.
+    #[inline(always)]
+    fn first_near(share: f32) -> usize {
+        ((share * (F / 2) as f32) as usize).saturating_sub(Self::MARGIN)
+    }
+
+    /// Asks for the first line, and for those of the entries `first` to `last`.
+    #[inline(always)]
+    fn prefetch_entries(node: *const Self, first: usize, last: usize) {
         prefetch_lines(node, offset_of!(Self, keys));
         let ask = |array: usize, cell_bytes: usize| {
             let from = (array + first * cell_bytes) / LINE_BYTES * LINE_BYTES;
@@ -244,6 +268,23 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
     #[inline(always)]
     fn prefetch_first(node: *const Self) {
         prefetch_lines(node, offset_of!(Self, keys));
+    }
+
+    #[inline(always)]
+    fn prefetch_keys(node: *const Self) {
+        prefetch_lines(node, offset_of!(Self, words));
+    }
+
+    #[inline(always)]
+    fn prefetch_words(node: *const Self) {
+        prefetch_lines(node.cast::<u8>().wrapping_add(offset_of!(Self, words)), F * size_of::<u64>());
+    }
+
+    #[inline(always)]
+    fn prefetch_child_from(&self, rank: usize, key: &K) {
+        let child = std::ptr::with_exposed_provenance(self.word(rank.saturating_sub(1)) as usize);
+        let (low, high) = self.bounds_of_child(rank, K::Lane::MIN);
+        Self::prefetch_behind(child, key.to_lane().share(low, high));
     }
 
     #[inline(always)]

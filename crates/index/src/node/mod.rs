@@ -172,6 +172,17 @@ pub(crate) trait Node: Sized + Send + Sync + 'static {
     fn prefetch_first(node: *const Self) {
         Self::prefetch(node);
     }
+    /// Asks for all that comes before the words.
+    fn prefetch_keys(node: *const Self) {
+        Self::prefetch(node);
+    }
+    /// Asks for the words, of a node whose keys were asked for.
+    fn prefetch_words(_node: *const Self) {}
+    /// Asks for what a scan from `key` on reads of the child that leads there; the key's rank here is `rank`. A hint, as
+    /// `approach`.
+    fn prefetch_child_from(&self, rank: usize, _key: &Self::Key) {
+        Self::prefetch(std::ptr::with_exposed_provenance(self.word(rank.saturating_sub(1)) as usize));
+    }
     /// Asks for the lines that a search for `key` will touch. A hint: the node may change meanwhile, and nothing read
     /// here is believed.
     fn approach(&self, _key: &Self::Key) {}

@@ -19,7 +19,7 @@ use std::ops::Bound;
 pub(crate) type Bounds<K> = (Bound<K>, Bound<K>);
 
 impl<N: Node> Tree<N> {
-    /// The leaf that a scan begins at. Asks for the one after it as well, whose link would come a miss later.
+    /// The leaf that a scan begins at. Asks for the keys of the one after it as well, whose link would come a miss later.
     fn first_leaf<'g>(&self, key: &N::Key, pin: &'g Pin) -> &'g N {
         if self.root(pin).header().level() == 0 {
             return self.descend(key, Bias::AtMost, 0, pin);
@@ -27,12 +27,16 @@ impl<N: Node> Tree<N> {
         let mut node = self.descend(key, Bias::AtMost, 1, pin);
         loop {
             let (next, down) = self.read(node, |seen| {
-                let ask_for = |i| N::prefetch(std::ptr::with_exposed_provenance(node.word(i) as usize));
                 Ok(match node.place(key, Bias::AtMost, seen)? {
                     Place::Beyond => (node.header().link(), false),
                     Place::Rank(rank, _) => {
                         let child = rank.saturating_sub(1);
-                        (child..node.header().count().min(child + 2)).for_each(ask_for);
+                        node.prefetch_child_from(rank, key);
+                        if child + 1 < node.header().count() {
+                            N::prefetch_keys(
+                                std::ptr::with_exposed_provenance(node.word(child + 1) as usize),
+                            );
+                        }
                         (node.word(child), true)
                     }
                 })
@@ -116,11 +120,14 @@ impl<'t, N: Node> Forward<'t, N> {
                 let entries = &mut self.batch.entries;
                 entries.clear();
                 let link = leaf.header().link();
-                N::prefetch(std::ptr::with_exposed_provenance(link as usize));
+                let next = std::ptr::with_exposed_provenance(link as usize);
+                N::prefetch_keys(next);
                 // An excluded start that is this leaf's upper end leaves nothing here, whatever its rank.
                 if let Place::Rank(rank, _) = leaf.place(self.from.borrow(), self.bias, seen)? {
                     leaf.copy(rank, leaf.header().count(), seen, entries)?;
                 }
+                // Not before: a processor waits for a dozen lines at a time, and would do nothing else.
+                N::prefetch_words(next);
                 let low = if link == 0 { None } else { hop_low(leaf, seen)? };
                 Ok(Next::<N> { leaf: link, low })
             });

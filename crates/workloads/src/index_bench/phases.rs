@@ -165,17 +165,34 @@ impl Own {
 }
 
 fn scan<K: Keys>(map: &impl Shared<K::Key>, keys: K, number: u64) -> Result<(), WrongAnswer> {
-    let mut first = None;
-    let mut sum = 0u64;
-    let rises = map.scan(&keys.key(number), |value| {
-        first.get_or_insert(value);
-        sum = sum.wrapping_add(value);
-    });
-    std::hint::black_box(sum);
-    if !rises {
-        return wrong("scan100", "keys do not rise");
+    let mut scanned = Scanned::default();
+    let rises = map.scan(&keys.key(number), |value| scanned.visit(value));
+    scanned.judge(rises, number)
+}
+
+/// What is looked at of a scan's values.
+#[derive(Default)]
+pub struct Scanned {
+    first: Option<u64>,
+    sum: u64,
+}
+
+impl Scanned {
+    #[inline]
+    pub fn visit(&mut self, value: u64) {
+        self.first.get_or_insert(value);
+        self.sum = self.sum.wrapping_add(value);
     }
-    expect("scan100", first, number)
+
+    /// Was it right, for a scan from the entry of this number?
+    #[inline]
+    pub fn judge(self, rises: bool, number: u64) -> Result<(), WrongAnswer> {
+        std::hint::black_box(self.sum);
+        if !rises {
+            return wrong("scan100", "keys do not rise");
+        }
+        expect("scan100", self.first, number)
+    }
 }
 
 /// Half lookups, a quarter each inserts and removals, within the thread's own entries.

@@ -30,6 +30,19 @@ pub trait Shared<K>: Sync {
     fn check(&self) -> Result<(), WrongAnswer>;
 }
 
+/// Visits up to [`SCAN`] of these entries; false if keys did not rise.
+#[inline]
+pub fn visit_rising<K: Ord + Copy>(
+    entries: impl Iterator<Item = (K, u64)>,
+    mut visit: impl FnMut(u64),
+) -> bool {
+    let mut last = None;
+    entries.take(SCAN).all(|(key, value)| {
+        visit(value);
+        last.replace(key) < Some(key)
+    })
+}
+
 macro_rules! shared_int {
     ($map:ident, $key:ty $(, { $($batched:tt)* })?) => {
         impl Shared<$key> for $map<$key> {
@@ -50,12 +63,8 @@ macro_rules! shared_int {
                 $map::remove(self, *key)
             }
 
-            fn scan(&self, key: &$key, mut visit: impl FnMut(u64)) -> bool {
-                let mut last = None;
-                self.range(*key..).take(SCAN).all(|(key, value)| {
-                    visit(value);
-                    last.replace(key) < Some(key)
-                })
+            fn scan(&self, key: &$key, visit: impl FnMut(u64)) -> bool {
+                visit_rising(self.range(*key..), visit)
             }
 
             fn bytes(&self) -> u64 {

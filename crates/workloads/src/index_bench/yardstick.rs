@@ -1,8 +1,8 @@
 //! The yardstick: the standard library's map on one thread, in the same phases.
 
 use super::keys::{Keys, Random, scramble, value_of};
-use super::phases::{BATCH, Own, Plan, expect};
-use super::shared::SCAN;
+use super::phases::{BATCH, Own, Plan, Scanned};
+use super::shared::visit_rising;
 use super::{PhaseResult, WrongAnswer, wrong};
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -36,10 +36,10 @@ impl Plan {
         progress("scan100");
         let scan = self.timed_alone(|| {
             let number = random.below(self.n);
-            let mut values = map.range(keys.key(number)..).take(SCAN).map(|(_, value)| *value);
-            expect("scan100", values.next(), number)?;
-            std::hint::black_box(values.fold(0, u64::wrapping_add));
-            Ok(())
+            let mut scanned = Scanned::default();
+            let entries = map.range(keys.key(number)..).map(|(key, value)| (*key, *value));
+            let rises = visit_rising(entries, |value| scanned.visit(value));
+            scanned.judge(rises, number)
         })?;
         results.push(result("scan100", scan));
         progress("mixed");
