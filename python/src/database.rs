@@ -8,7 +8,7 @@ use crate::snapshot::Snapshot;
 use crate::table::Table;
 use crate::transaction::Transaction;
 use foreshore::Error;
-use foreshore_bindings::{TableHandle, TransactionHandle, transact, transaction_options};
+use foreshore_bindings::{TableHandle, TransactionHandle, table_options, transact, transaction_options};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::path::PathBuf;
@@ -51,17 +51,23 @@ impl Database {
 impl Database {
     /// The table ``name``, created if there is none. ``key`` and ``value`` say what its rows are of: ``bytes``, ``str``,
     /// ``int``, ``float``, ``bool``, a number of Rust such as ``"u32"``, ``T | None``, ``list[T]``, or a tuple of these.
-    #[pyo3(signature = (name, key = None, value = None))]
+    ///
+    /// Options, where the table is new: ``index`` (``"bplus"``, ``"csb"``, ``"o2"``) and ``leaf_bytes``. One that exists stays
+    /// what it is.
+    #[pyo3(signature = (name, key = None, value = None, **options))]
     fn table(
         &self,
         py: Python<'_>,
         name: &str,
         key: Option<&Bound<'_, PyAny>>,
         value: Option<&Bound<'_, PyAny>>,
+        options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Table> {
+        let options = table_options(&pairs(options)?).or_raise(py)?;
         let kind = |described: Option<&Bound<'_, PyAny>>| described.map_or(Ok(Kind::Bytes), Kind::of);
         let kinds = Kinds::new(kind(key)?, kind(value)?);
-        let handle = self.with(py, |database| database.byte_table(name).map(TableHandle::latest))?;
+        let handle =
+            self.with(py, |database| database.byte_table_with(name, options).map(TableHandle::latest))?;
         Ok(Table::new(self.handle(py)?, handle, kinds, self.leases.clone()))
     }
 

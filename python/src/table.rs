@@ -126,6 +126,18 @@ impl Table {
         &self.name
     }
 
+    /// The index over the table's leaves: ``"bplus"``, ``"csb"`` or ``"o2"``.
+    #[getter]
+    fn index(&self, py: Python<'_>) -> PyResult<String> {
+        self.with(py, |table| Ok(table.index().to_string()))
+    }
+
+    /// The size of the table's leaves, in bytes.
+    #[getter]
+    fn leaf_bytes(&self, py: Python<'_>) -> PyResult<usize> {
+        self.with(py, |table| Ok(table.leaf_bytes()))
+    }
+
     /// The value of ``key``, or ``default``.
     #[pyo3(signature = (key, default = None))]
     fn get<'py>(

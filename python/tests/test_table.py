@@ -86,5 +86,26 @@ def test_tables_are_listed_and_dropped(db):
         table["x"] = 1
 
 
+def test_index_and_leaf_size_are_chosen_when_a_table_is_made(path):
+    with foreshore.open(path) as db:
+        usual = db.table("usual")
+        assert (usual.index, usual.leaf_bytes) == ("bplus", 8192)
+        for index in ["bplus", "csb", "o2"]:
+            table = db.table(index, key=str, value=int, index=index, leaf_bytes="16KiB")
+            table.update((str(n), n) for n in range(1000))
+            assert (table.index, table.leaf_bytes) == (index, 16384)
+        with pytest.raises(foreshore.Argument, match="bplus, csb or o2"):
+            db.table("t", index="trie")
+        with pytest.raises(foreshore.Argument, match="32768"):
+            db.table("t", leaf_bytes=5000)
+        with pytest.raises(foreshore.Argument, match="index, leaf_bytes"):
+            db.table("t", leafs=1)
+        assert db.tables() == ["bplus", "csb", "o2", "usual"]
+    with foreshore.open(path) as db:
+        table = db.table("csb", key=str, value=int, index="o2", leaf_bytes=4096)
+        assert (table.index, table.leaf_bytes) == ("csb", 16384), "it stays what it is"
+        assert table["999"] == 999
+
+
 def test_annotations_work_at_run_time():
     assert foreshore.Table[str, int].__origin__ is foreshore.Table

@@ -2,7 +2,7 @@
 
 use crate::rows::{Bounds, Rows};
 use crate::transaction::{TransactionHandle, transact};
-use foreshore::{ByteTable, Database, Error, Result, Snapshot, TransactionOptions};
+use foreshore::{ByteTable, Database, Error, Index, Result, Snapshot, TransactionOptions};
 use std::ops::ControlFlow;
 
 /// A table of byte strings as everybody sees it, as a transaction sees and changes it, or as a snapshot saw it.
@@ -41,6 +41,16 @@ impl TableHandle {
     /// The table's name.
     pub fn name(&self) -> &str {
         self.table.name()
+    }
+
+    /// The index over its leaves.
+    pub fn index(&self) -> Index {
+        self.table.index()
+    }
+
+    /// The size of its leaves, in bytes.
+    pub fn leaf_bytes(&self) -> usize {
+        self.table.leaf_bytes()
     }
 
     /// The transaction that it is seen through, if it is.

@@ -3,7 +3,7 @@
 //! Every language can hand over pairs of strings; and an option that is new in the engine needs one line here, and none
 //! in any binding.
 
-use foreshore::{Builder, Database, Durability, Error, Isolation, Result, TransactionOptions};
+use foreshore::{Builder, Database, Durability, Error, Index, Isolation, Result, TableOptions, TransactionOptions};
 use std::path::Path;
 use std::time::Duration;
 
@@ -23,6 +23,9 @@ pub const OPEN_OPTIONS: [&str; 10] = [
     "durability",
     "redo_threads",
 ];
+
+/// The names that [`table_options`] knows.
+pub const TABLE_OPTIONS: [&str; 2] = ["index", "leaf_bytes"];
 
 /// The names that [`transaction_options`] knows.
 pub const TRANSACTION_OPTIONS: [&str; 4] = ["isolation", "durability", "lock_timeout_ms", "idle_timeout_ms"];
@@ -59,6 +62,19 @@ fn open_option(builder: Builder, name: &str, value: &str) -> Result<Builder> {
         "durability" => builder.durability(durability(name, value)?),
         "redo_threads" => builder.redo_threads(number(name, value)? as usize),
         _ => return Err(unknown(name, &OPEN_OPTIONS)),
+    })
+}
+
+/// What to make a table with.
+///
+/// Errors: [`Error::Argument`] for an option that is unknown or has a senseless value.
+pub fn table_options(options: &Options) -> Result<TableOptions> {
+    options.iter().try_fold(TableOptions::new(), |options, (name, value)| {
+        Ok(match name.as_str() {
+            "index" => options.index(index(name, value)?),
+            "leaf_bytes" => options.leaf_bytes(bytes(name, value)? as usize),
+            _ => return Err(unknown(name, &TABLE_OPTIONS)),
+        })
     })
 }
 
@@ -113,6 +129,11 @@ fn durability(name: &str, value: &str) -> Result<Durability> {
     }
 }
 
+fn index(name: &str, value: &str) -> Result<Index> {
+    let found = Index::ALL.into_iter().find(|index| index.to_string() == value);
+    found.ok_or_else(|| senseless(name, value, "bplus, csb or o2"))
+}
+
 fn isolation(name: &str, value: &str) -> Result<Isolation> {
     match value {
         "serializable" => Ok(Isolation::Serializable),
@@ -145,6 +166,10 @@ mod tests {
             let error = open_option(Database::builder(), name, "?").expect_err("no option can be that");
             assert!(error.to_string().contains(&format!("the option {name} cannot be \"?\"")), "{error}");
         }
+        for name in TABLE_OPTIONS {
+            let error = table_options(&pairs(&[(name, "?")])).expect_err("no option can be that");
+            assert!(error.to_string().contains(&format!("the option {name} cannot be \"?\"")), "{error}");
+        }
         for name in TRANSACTION_OPTIONS {
             let error = transaction_options(&pairs(&[(name, "?")])).expect_err("no option can be that");
             assert!(error.to_string().contains(&format!("the option {name} cannot be \"?\"")), "{error}");
@@ -160,6 +185,13 @@ mod tests {
             "there is no option \"cach_bytes\" here; there are create, rebuild, cache_bytes, leaf_bytes, \
              segment_bytes, ring_bytes, log_bytes, old_version_bytes, durability, redo_threads"
         );
+    }
+
+    #[test]
+    fn every_index_has_its_name() {
+        for kind in Index::ALL {
+            assert_eq!(index("index", &kind.to_string()).unwrap(), kind);
+        }
     }
 
     #[test]

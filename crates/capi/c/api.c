@@ -242,10 +242,36 @@ static void backups(const fs_db *db, const fs_table *table, const char *path) {
   EXPECT(fs_backup(db, copy, NULL) == FS_INCOMPATIBLE);
   EXPECT(fs_backup(db, NULL, NULL) == FS_ARGUMENT && fs_backup(NULL, copy, NULL) == FS_ARGUMENT);
   put(table, "copied", "changed since");
-  EXPECT(fs_open(copy, NULL, &copied) == FS_OK && fs_open_table(copied, "t", &rows) == FS_OK);
+  EXPECT(fs_open(copy, NULL, &copied) == FS_OK && fs_open_table(copied, "t", NULL, &rows) == FS_OK);
   EXPECT(fs_get(rows, FS_STR("copied"), &value) == FS_OK && holds(&value, "yes"));
   fs_table_free(rows);
   EXPECT(fs_close(copied) == FS_OK && fs_remove(table, FS_STR("copied")) == FS_OK);
+  fs_buf_free(&value);
+}
+
+static void kinds_of_tables(const fs_db *db) {
+  fs_options *options = NULL;
+  fs_table *table = NULL, *again = NULL;
+  fs_buf value = FS_BUF_INIT;
+  EXPECT(fs_open_table(db, "usual", NULL, &table) == FS_OK);
+  EXPECT(strcmp(fs_table_index(table), "bplus") == 0 && fs_table_leaf_bytes(table) == 8192);
+  fs_table_free(table);
+  EXPECT(fs_options_new(&options) == FS_OK && fs_options_set(options, "index", "csb") == FS_OK);
+  EXPECT(fs_options_set(options, "leaf_bytes", "16KiB") == FS_OK);
+  EXPECT(fs_open_table(db, "wide", options, &table) == FS_OK);
+  put(table, "k", "v");
+  EXPECT(fs_get(table, FS_STR("k"), &value) == FS_OK && holds(&value, "v"));
+  EXPECT(fs_options_set(options, "index", "o2") == FS_OK && fs_open_table(db, "wide", options, &again) == FS_OK);
+  EXPECT(strcmp(fs_table_index(again), "csb") == 0 && fs_table_leaf_bytes(again) == 16384); // It stays what it is.
+  EXPECT(fs_options_set(options, "leaf_bytes", "5000") == FS_OK);
+  EXPECT(fs_open_table(db, "odd", options, &again) == FS_ARGUMENT && strstr(fs_errmsg(), "32768"));
+  EXPECT(fs_options_set(options, "index", "trie") == FS_OK);
+  EXPECT(fs_open_table(db, "odd", options, &again) == FS_ARGUMENT && strstr(fs_errmsg(), "bplus, csb or o2"));
+  EXPECT(fs_table_index(NULL) == NULL && fs_table_leaf_bytes(NULL) == 0);
+  EXPECT(fs_drop_table(db, "usual") == FS_OK && fs_drop_table(db, "wide") == FS_OK);
+  fs_table_free(table);
+  fs_table_free(again);
+  fs_options_free(options);
   fs_buf_free(&value);
 }
 
@@ -259,9 +285,9 @@ static void mistakes(const char *path) {
   EXPECT(fs_open(path, options, &db) == FS_ARGUMENT && strstr(fs_errmsg(), "cache_bytes"));
   EXPECT(fs_options_set(options, "\xff", "1") == FS_ENCODING);
   fs_options_free(options);
-  EXPECT(fs_open_table(NULL, "t", &table) == FS_ARGUMENT && fs_put(NULL, FS_STR("k"), FS_STR("v")) == FS_ARGUMENT);
+  EXPECT(fs_open_table(NULL, "t", NULL, &table) == FS_ARGUMENT && fs_put(NULL, FS_STR("k"), FS_STR("v")) == FS_ARGUMENT);
   EXPECT(fs_close(NULL) == FS_ARGUMENT && !fs_is_retryable(FS_ARGUMENT));
-  EXPECT(fs_open(":memory:", NULL, &db) == FS_OK && fs_open_table(db, "t", &table) == FS_OK);
+  EXPECT(fs_open(":memory:", NULL, &db) == FS_OK && fs_open_table(db, "t", NULL, &table) == FS_OK);
   EXPECT(fs_get(table, FS_STR("k"), NULL) == FS_ARGUMENT && fs_get(table, FS_BYTES(NULL, 1), NULL) == FS_ARGUMENT);
   char long_key[1025] = {0};
   EXPECT(fs_put(table, FS_BYTES(long_key, sizeof long_key), FS_STR("")) == FS_KEY_TOO_LONG);
@@ -285,7 +311,8 @@ int main(int argc, char **argv) {
   mistakes(argv[1]);
   EXPECT(fs_open(argv[1], NULL, &db) == FS_OK);
   EXPECT(fs_open(argv[1], NULL, &second) == FS_LOCKED);
-  EXPECT(fs_open_table(db, "t", &table) == FS_OK);
+  EXPECT(fs_open_table(db, "t", NULL, &table) == FS_OK);
+  kinds_of_tables(db);
   single_rows(table);
   large_values(table);
   many_rows(table);

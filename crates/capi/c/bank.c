@@ -66,7 +66,7 @@ int main(int argc, char **argv) {
   check(fs_options_set(options, "durability", "buffered"));
   check(fs_open(argc > 1 ? argv[1] : "bank.db", options, &db));
   fs_options_free(options);
-  check(fs_open_table(db, "accounts", &accounts));
+  check(fs_open_table(db, "accounts", NULL, &accounts));
   check(write_balance(accounts, "ada", 1000));
   check(write_balance(accounts, "ben", 1000));
 

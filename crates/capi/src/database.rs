@@ -6,7 +6,7 @@ use crate::options::Options;
 use crate::status::{FS_ABSENT, FS_OK, Failure, guard, guard_free};
 use crate::table::Table;
 use foreshore::Database;
-use foreshore_bindings::{TableHandle, open};
+use foreshore_bindings::{TableHandle, open, table_options};
 use std::ffi::{OsStr, c_char, c_int};
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
@@ -53,17 +53,22 @@ pub extern "C" fn fs_db_free(db: Option<Box<Db>>) {
 
 /// Opens the table `name` (UTF-8), creating it if there is none. Each call on it is a transaction of its own: it happens as a
 /// whole or not at all, and waits as the database's durability says. Free it with `fs_table_free`.
+///
+/// `options` may be NULL. They say how a new table is made; one that exists stays what it is (`fs_table_index`,
+/// `fs_table_leaf_bytes`).
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_open_table(
     db: Option<&Db>,
     name: *const c_char,
+    options: Option<&Options>,
     out: Option<&mut MaybeUninit<Option<Box<Table>>>>,
 ) -> c_int {
     guard(|| {
         // SAFETY: C promises a terminated string, or NULL.
         let name = unsafe { text(name, "name")? };
-        let handle = TableHandle::latest(there(db, "db")?.database.byte_table(name)?);
-        store(out, Some(Box::new(Table { handle }))).map(|()| FS_OK)
+        let options = table_options(Options::pairs(options))?;
+        let table = there(db, "db")?.database.byte_table_with(name, options)?;
+        store(out, Some(Box::new(Table { handle: TableHandle::latest(table) }))).map(|()| FS_OK)
     })
 }
 

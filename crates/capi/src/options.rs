@@ -6,7 +6,7 @@ use foreshore_bindings as bindings;
 use std::ffi::{c_char, c_int};
 use std::mem::MaybeUninit;
 
-/// Options of a database to open, or of a transaction to begin.
+/// Options of a database to open, of a table to make, or of a transaction to begin.
 #[derive(Default)]
 pub struct Options {
     pairs: Vec<(String, String)>,
@@ -29,8 +29,8 @@ pub extern "C" fn fs_options_new(out: Option<&mut MaybeUninit<Option<Box<Options
 ///
 /// A database knows "create" and "rebuild" (true, false), "cache_bytes", "leaf_bytes", "segment_bytes", "ring_bytes",
 /// "log_bytes" and "old_version_bytes" (67108864 or 64MiB), "durability" (sync, buffered, relaxed) and "redo_threads". A
-/// transaction knows "isolation" (serializable, repeatable_read, read_committed), "durability", "lock_timeout_ms" and
-/// "idle_timeout_ms".
+/// table knows "index" (bplus, csb, o2) and "leaf_bytes" (4KiB, 8KiB, 16KiB, 32KiB). A transaction knows "isolation"
+/// (serializable, repeatable_read, read_committed), "durability", "lock_timeout_ms" and "idle_timeout_ms".
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_options_set(
     options: Option<&mut Options>,

@@ -2,8 +2,9 @@
 
 use crate::memory::{Buf, Bytes, array, array_mut, there};
 use crate::status::{FS_ABSENT, FS_EXISTS, FS_OK, guard, guard_free};
+use foreshore::Index;
 use foreshore_bindings::TableHandle;
-use std::ffi::c_int;
+use std::ffi::{CStr, c_char, c_int};
 use std::mem::MaybeUninit;
 
 /// A table of byte strings in byte order: as everybody sees it (`fs_open_table`), as a transaction sees and changes it
@@ -17,6 +18,25 @@ pub struct Table {
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_table_free(table: Option<Box<Table>>) {
     guard_free(table);
+}
+
+/// The index over the table's leaves: "bplus", "csb" or "o2"; NULL without a table. The text belongs to the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_table_index(table: Option<&Table>) -> *const c_char {
+    let name = table.map(|table| match table.handle.index() {
+        Index::BPlus => c"bplus",
+        Index::CsbPlus => c"csb",
+        Index::O2 => c"o2",
+        // A kind that is newer than this interface.
+        _ => c"",
+    });
+    name.map_or(std::ptr::null(), CStr::as_ptr)
+}
+
+/// The size of the table's leaves in bytes; 0 without a table.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_table_leaf_bytes(table: Option<&Table>) -> usize {
+    table.map_or(0, |table| table.handle.leaf_bytes())
 }
 
 /// Replaces the content of `value` by the value of `key`; FS_ABSENT, and an empty `value`, if there is none.
