@@ -48,7 +48,7 @@ pub fn broken(name: &str, page: &str, pages: &HashMap<PathBuf, &str>) -> Vec<(us
 }
 
 /// The path that a relative link in the file `name` means.
-fn resolve(name: &str, path: &str) -> PathBuf {
+pub fn resolve(name: &str, path: &str) -> PathBuf {
     let mut resolved = PathBuf::new();
     for part in Path::new(name).parent().unwrap_or(Path::new("")).join(path).components() {
         match part {

@@ -3,6 +3,7 @@
 //! A chore is a table of [`step::Step`]s: each prints the command that repeats it, so that a red step is one paste away.
 
 mod asan;
+mod book;
 mod ci;
 mod figures;
 mod links;

@@ -1,7 +1,7 @@
 //! What must not be in the sources: paths of somebody's machine, unsafe code without its argument, unfinished code, links
 //! to nowhere.
 
-use crate::links;
+use crate::{book, links};
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
@@ -61,6 +61,7 @@ pub fn check() -> Result<(), String> {
     let sources = all().map_err(|error| error.to_string())?;
     let mut findings: Vec<_> = sources.iter().flat_map(findings).collect();
     findings.extend(broken_links(&sources));
+    findings.extend(wrong_in_book(&sources));
     findings.iter().for_each(|finding| println!("{finding}"));
     if findings.is_empty() { Ok(()) } else { Err(format!("{} findings, listed above", findings.len())) }
 }
@@ -80,6 +81,13 @@ fn broken_links(sources: &[Source]) -> Vec<Finding> {
             links::broken(&page.name, &page.text, &texts).into_iter().map(|found| finding(page, found))
         })
         .collect()
+}
+
+/// Pages and links that mdBook would lose.
+fn wrong_in_book(sources: &[Source]) -> Vec<Finding> {
+    let pages = sources.iter().filter(|source| source.name.ends_with(".md"));
+    let wrong = book::wrong(pages.map(|page| (page.name.as_str(), page.text.as_str())));
+    wrong.into_iter().map(|(file, line, what)| Finding { file: file.to_owned(), line, what }).collect()
 }
 
 /// What is wrong with one file.

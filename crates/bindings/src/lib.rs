@@ -10,6 +10,8 @@ mod rows;
 mod transaction;
 
 pub use handle::TableHandle;
-pub use options::{OPEN_OPTIONS, Options, TABLE_OPTIONS, TRANSACTION_OPTIONS, open, table_options, transaction_options};
+pub use options::{
+    OPEN_OPTIONS, Options, TABLE_OPTIONS, TRANSACTION_OPTIONS, open, table_options, transaction_options,
+};
 pub use rows::{Bounds, Rows};
 pub use transaction::{TransactionHandle, WriteCount, transact};

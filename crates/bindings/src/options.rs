@@ -3,7 +3,9 @@
 //! Every language can hand over pairs of strings; and an option that is new in the engine needs one line here, and none
 //! in any binding.
 
-use foreshore::{Builder, Database, Durability, Error, Index, Isolation, Result, TableOptions, TransactionOptions};
+use foreshore::{
+    Builder, Database, Durability, Error, Index, Isolation, Result, TableOptions, TransactionOptions,
+};
 use std::path::Path;
 use std::time::Duration;
 

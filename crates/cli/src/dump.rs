@@ -4,8 +4,9 @@ use crate::args::{DbArgs, existing_table};
 use crate::dump_format::{Format, INDEXES, write_end, write_header, write_row};
 use crate::failure::{Failure, Outcome};
 use crate::schema::SCHEMAS;
+use crate::table_kind::TableKind;
 use clap::Args;
-use foreshore::{Database, Index};
+use foreshore::Database;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::ops::ControlFlow;
@@ -19,8 +20,8 @@ Examples:
 
 /// Print tables in the text format of Berkeley DB's db_dump and LMDB's mdb_dump
 ///
-/// A table made by `load` brings the row of foreshore.schemas that describes it; a table with another index than the usual
-/// one, a row of foreshore.indexes that names it. The dump itself is the answer, with --json as well.
+/// A table made by `load` brings the row of foreshore.schemas that describes it; a table with another index or leaf size than
+/// the usual one, a row of foreshore.indexes that names them. The dump itself is the answer, with --json as well.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct DumpArgs {
@@ -63,7 +64,7 @@ fn dump(args: &DumpArgs, db: &Database, out: &mut impl Write) -> Outcome {
     let names = db.tables()?;
     if names.iter().any(|name| name == INDEXES) {
         return Err(Failure::usage(format!(
-            "there is a table {INDEXES:?}, and a dump keeps the kinds of indexes under this name; copy its rows to \
+            "there is a table {INDEXES:?}, and a dump keeps indexes and leaf sizes under this name; copy its rows to \
              a table of another name, and drop it"
         )));
     }
@@ -82,20 +83,20 @@ fn dump(args: &DumpArgs, db: &Database, out: &mut impl Write) -> Outcome {
     }
 }
 
-/// Writes which of the tables have another index than the usual one; nothing at all if none has.
+/// Writes which of the tables have another index or leaf size than the usual one; nothing at all if none has.
 fn dump_indexes(db: &Database, names: &[String], format: Format, out: &mut impl Write) -> Outcome {
     let mut rows = Vec::new();
     for name in names {
-        let index = db.byte_table(name)?.index();
-        if index != Index::default() {
-            rows.push((name, index.to_string()));
+        let kind = TableKind::of(&db.byte_table(name)?);
+        if kind != TableKind::default() {
+            rows.push((name, kind.to_string()));
         }
     }
     if rows.is_empty() {
         return Ok(());
     }
     write_header(out, INDEXES, format)?;
-    rows.iter().try_for_each(|(name, index)| write_row(out, format, name.as_bytes(), index.as_bytes()))?;
+    rows.iter().try_for_each(|(name, kind)| write_row(out, format, name.as_bytes(), kind.as_bytes()))?;
     write_end(out)
 }
 

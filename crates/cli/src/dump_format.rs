@@ -16,15 +16,15 @@
 //! Source: the format comment of Berkeley DB's `db_dump`, and what `mdb_load` accepts.
 //!
 //! The format knows of one kind of index only, and `db_load` refuses a header with a word of ours. So tables with another
-//! index than the usual one are named by rows of a database of its own, [`INDEXES`], which comes first: to other engines it
-//! is data like any other.
+//! index than the usual one, or with leaves of another size, are named by rows of a database of its own, [`INDEXES`], which
+//! comes first: to other engines it is data like any other.
 
 use crate::failure::{Failure, Outcome};
 use crate::text::{escape, hex, unescape, unhex};
 use clap::ValueEnum;
 use std::io::{BufRead, Write};
 
-/// The database that is only in dumps: name of a table → its index, as `--index` calls it.
+/// The database that is only in dumps: name of a table → its [`TableKind`](crate::table_kind::TableKind) as text.
 pub const INDEXES: &str = "foreshore.indexes";
 
 /// How bytes are spelled.

@@ -25,6 +25,7 @@ mod schema;
 mod serve;
 mod shell;
 mod stats;
+mod table_kind;
 mod tables;
 mod text;
 mod tune;

@@ -1,14 +1,15 @@
 //! `restore`: what `dump`, `db_dump` or `mdb_dump` printed, back into tables; or what `backup` copied, back into place.
 
-use crate::args::{DbArgs, IndexKind};
+use crate::args::DbArgs;
 use crate::backup;
 use crate::dump_format::{Header, INDEXES, Reader};
 use crate::failure::{Failure, Outcome};
 use crate::output::grouped;
 use crate::progress::Meter;
 use crate::schema::SCHEMAS;
-use clap::{Args, ValueEnum};
-use foreshore::{ByteTable, Database, Durability, TableOptions};
+use crate::table_kind::TableKind;
+use clap::Args;
+use foreshore::{ByteTable, Database, Durability};
 use foreshore_workloads::source;
 use serde::Serialize;
 use serde_json::json;
@@ -25,8 +26,8 @@ Examples:
 
 /// Load what dump, db_dump or mdb_dump printed, or copy a backup
 ///
-/// Rows of a dump replace rows with the same key; others stay. A table that is new gets the index it had. A backup is copied into an absent or empty directory, with
-/// the checksum of every page compared. Everything is durable when the command returns.
+/// Rows of a dump replace rows with the same key; others stay. A table that is new gets the index and the leaf size it had. A
+/// backup is copied into an absent or empty directory, with the checksum of every page compared. Everything is durable when the command returns.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RestoreArgs {
@@ -100,21 +101,21 @@ fn print(args: &RestoreArgs, restored: &[Restored]) -> Outcome {
     out.finish()
 }
 
-/// The indexes that tables are to have, where it is not the usual one.
-type Indexes = HashMap<Vec<u8>, IndexKind>;
+/// What tables are to be like that are not as usual, by name.
+type Kinds = HashMap<Vec<u8>, TableKind>;
 
 fn restore(args: &RestoreArgs, db: &Database, dump: &mut Reader<impl BufRead>) -> Outcome<Vec<Restored>> {
     let mut restored = Vec::new();
-    let mut indexes = Indexes::new();
+    let mut kinds = Kinds::new();
     while let Some(header) = dump.header()? {
         if header.table.as_deref() == Some(INDEXES) {
-            read_indexes(dump, &header, &mut indexes)?;
+            read_kinds(dump, &header, &mut kinds)?;
             continue;
         }
         let name = header.table.clone().or_else(|| args.table.clone()).ok_or_else(|| {
             Failure::usage("the dump does not say which table this is; name one with --table")
         })?;
-        let create = || create(db, &name, &indexes);
+        let create = || create(db, &name, &kinds);
         let rows = restore_table(args, create, dump, &header, &name)?;
         restored.extend(rows.map(|rows| Restored { table: name, rows }));
     }
@@ -123,21 +124,20 @@ fn restore(args: &RestoreArgs, db: &Database, dump: &mut Reader<impl BufRead>) -
     Ok(restored)
 }
 
-fn read_indexes(dump: &mut Reader<impl BufRead>, header: &Header, indexes: &mut Indexes) -> Outcome {
-    while let Some((table, index)) = dump.row(header)? {
-        let kind = IndexKind::from_str(&String::from_utf8_lossy(&index), false);
-        let kind = kind.map_err(|_| {
+fn read_kinds(dump: &mut Reader<impl BufRead>, header: &Header, kinds: &mut Kinds) -> Outcome {
+    while let Some((table, kind)) = dump.row(header)? {
+        let kind = TableKind::parse(&kind).ok_or_else(|| {
             dump.wrong("this index is unknown; a newer foreshore made the dump, and can restore it")
         })?;
-        indexes.insert(table, kind);
+        kinds.insert(table, kind);
     }
     Ok(())
 }
 
-/// The table, created if absent; an existing one keeps its index.
-fn create(db: &Database, name: &str, indexes: &Indexes) -> Outcome<ByteTable> {
-    let index = indexes.get(name.as_bytes()).copied().unwrap_or_default();
-    let table = db.byte_table_with(name, TableOptions::new().index(index.engine()))?;
+/// The table, created if absent; an existing one stays what it is.
+fn create(db: &Database, name: &str, kinds: &Kinds) -> Outcome<ByteTable> {
+    let kind = kinds.get(name.as_bytes()).copied().unwrap_or_default();
+    let table = db.byte_table_with(name, kind.options())?;
     Ok(table.with_durability(Durability::Relaxed))
 }
 

@@ -107,6 +107,28 @@ fn indexes_come_back() {
     assert_eq!(indexes("print"), r#""bplus" "bplus", "csb" "csb", "o2" "o2""#, "it keeps the index it has");
 }
 
+/// Leaf sizes travel too, with and without another index; one that is usual is not named.
+#[test]
+fn leaf_sizes_come_back() {
+    let shell = Shell::new();
+    shell.write("t.csv", "a,b\n1,2\n");
+    let small = ["load", "--table", "small", "--leaf-bytes", "4KiB", "--key", "a", "t.csv"];
+    let wide = ["load", "--table", "wide", "--index", "csb", "--leaf-bytes", "32KiB", "--key", "a", "t.csv"];
+    for load in [&small[..], &wide[..], &["load", "--table", "usual", "--key", "a", "t.csv"]] {
+        shell.ok(load);
+    }
+    let dump = shell.ok(&["dump"]);
+    assert!(dump.contains(" small\n bplus 4096\n wide\n csb 32768\nDATA=END\n"), "{dump}");
+    let args = ["restore", "--dir", "copy.db", "-"];
+    shell.run_with(&args, dump.as_bytes()).expect(0, &args);
+    let kind =
+        |table: &serde_json::Value| format!("{} {} {}", table["table"], table["index"], table["leaf_bytes"]);
+    let kinds: Vec<_> = shell.json(&["tables", "--dir", "copy.db"]).iter().map(kind).collect();
+    assert_eq!(kinds, [r#""small" "bplus" 4096"#, r#""usual" "bplus" 8192"#, r#""wide" "csb" 32768"#]);
+    assert_eq!(shell.ok(&["dump", "--dir", "copy.db"]), dump);
+    shell.ok(&["check", "--dir", "copy.db"]);
+}
+
 /// An index that nobody knows yet, and a table in the place where dumps keep indexes.
 #[test]
 fn indexes_that_cannot_be_kept_are_refused() {

@@ -7,7 +7,9 @@ use crate::cursors::Cursors;
 use crate::event_loop::Inbox;
 use crate::options::Options;
 use crate::slow_log::SlowLog;
-use foreshore::{ByteTable, CommitTicket, Database, Durability, Error, Transaction, TransactionOptions};
+use foreshore::{
+    ByteTable, CommitTicket, Database, Durability, Error, TableOptions, Transaction, TransactionOptions,
+};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -84,7 +86,18 @@ impl Shared {
 
     /// A table, created if absent.
     pub fn open(&self, name: &str) -> Result<Target, Error> {
-        let table = self.db.byte_table(name)?.with_durability(self.durability_of_calls());
+        self.open_with(name, TableOptions::new())
+    }
+
+    /// What has the name of `dropped` now, created like it if absent.
+    pub fn reopen(&self, dropped: &Target) -> Result<Target, Error> {
+        let (index, leaf_bytes) = (dropped.table().index(), dropped.table().leaf_bytes());
+        self.open_with(dropped.name(), TableOptions::new().index(index).leaf_bytes(leaf_bytes))
+    }
+
+    /// A table, created with these options if absent.
+    pub fn open_with(&self, name: &str, options: TableOptions) -> Result<Target, Error> {
+        let table = self.db.byte_table_with(name, options)?.with_durability(self.durability_of_calls());
         Ok(Target {
             patient: table.with_lock_timeout(PATIENCE),
             hasty: table.with_lock_timeout(Duration::ZERO),

@@ -189,6 +189,40 @@ fn ranges_and_tables() {
     assert_eq!(server.db.byte_table("flights").unwrap().get(b"d").unwrap().as_deref(), Some(&b"4"[..]));
 }
 
+/// A table is made as KV.USE says, remembers it, also when FLUSHDB has emptied it; another one stays what it is.
+#[test]
+fn kinds_of_tables() {
+    let server = Running::new();
+    let mut c = server.client();
+    let kind = |name: &str| {
+        let table = server.db.byte_table(name).unwrap();
+        (table.index().to_string(), table.leaf_bytes())
+    };
+    assert_eq!(c.call("KV.USE wide INDEX csb LEAFBYTES 16384"), ok());
+    c.call("SET k v");
+    assert_eq!(kind("wide"), ("csb".into(), 16384));
+    assert_eq!(c.call("KV.USE o2 index O2"), ok());
+    assert_eq!(kind("o2"), ("o2".into(), 8192));
+    assert_eq!(c.call("KV.USE wide LEAFBYTES 16384"), ok());
+    let mut other = server.client();
+    other.call("KV.USE wide");
+    assert_eq!(c.call("FLUSHDB"), ok());
+    assert_eq!(other.call("GET k"), Null);
+    assert_eq!(kind("wide"), ("csb".into(), 16384));
+
+    let refused = c.call("KV.USE db0 INDEX o2");
+    assert!(refused.error().contains("with INDEX bplus LEAFBYTES 8192"), "{refused:?}");
+    assert_eq!(c.call("GET k"), Null);
+    c.call("SET k still-wide");
+    assert_eq!(other.call("GET k"), text("still-wide"), "a refused KV.USE changes nothing");
+    assert!(c.call("KV.USE t INDEX trie").error().contains("bplus, csb or o2"));
+    assert!(c.call("KV.USE t LEAFBYTES 5000").error().contains("32768"));
+    for wrong in ["KV.USE t INDEX", "KV.USE t INDEX csb LEAFBYTES", "KV.USE t WHAT csb"] {
+        assert_eq!(c.call(wrong).error(), "ERR syntax error", "{wrong}");
+    }
+    assert_eq!(c.call("KV.TABLES"), list(["db0", "o2", "wide"]));
+}
+
 #[test]
 fn the_connection() {
     let server = Running::new();

@@ -28,11 +28,11 @@ pub fn dbsize(call: &mut Call<'_>) -> Outcome {
     Ok(Next::Go)
 }
 
-/// FLUSHDB drops the table; whoever uses it finds a new one.
+/// FLUSHDB drops the table; whoever uses it finds a new one, with the same index and leaves of the same size.
 pub fn flushdb(call: &mut Call<'_>) -> Outcome {
-    let (table, protocol) = (call.session.target.name().to_owned(), call.session.protocol);
+    let (target, protocol) = (call.session.target.clone(), call.session.protocol);
     Ok(Next::Chore(Box::new(move |shared| {
-        let done = shared.db.drop_table(&table).and_then(|_| shared.open(&table));
+        let done = shared.db.drop_table(target.name()).and_then(|_| shared.reopen(&target));
         let mut out = Vec::new();
         match done {
             Ok(_) => Reply::new(&mut out, protocol).ok(),

@@ -173,7 +173,7 @@ pub fn execute(call: &mut Call<'_>, is_last: bool) -> Attempt {
 
 /// The table was emptied by FLUSHDB, which makes a new one.
 fn reopen(call: &mut Call<'_>) -> Result<(), CommandError> {
-    call.session.target = call.shared.open(call.session.target.name())?;
+    call.session.target = call.shared.reopen(&call.session.target)?;
     Ok(())
 }
 

@@ -4,6 +4,8 @@
 //! at a bounded number of rows; the next one goes on at `(last key`.
 
 use super::{Call, CommandError, Next, Outcome, SYNTAX, refused};
+use crate::shared::Target;
+use foreshore::{Index, TableOptions};
 use std::ops::Bound;
 
 /// Rows that one call returns or removes: by default, and at most.
@@ -103,7 +105,58 @@ pub fn use_table(call: &mut Call<'_>) -> Outcome {
     if name.is_empty() || name.len() > 255 || name.chars().any(|c| c.is_control() || c.is_whitespace()) {
         return refused("ERR a table's name has 1 to 255 bytes, without spaces");
     }
-    call.session.target = call.shared.open(name)?;
+    let wanted = Kind::parse(call)?;
+    let target = call.shared.open_with(name, wanted.options())?;
+    wanted.ensure_is_that_of(&target)?;
+    call.session.target = target;
     call.reply().ok();
     Ok(Next::Go)
+}
+
+/// What KV.USE wants a table to be like, where it says so.
+#[derive(Default)]
+struct Kind {
+    index: Option<Index>,
+    leaf_bytes: Option<usize>,
+}
+
+impl Kind {
+    fn parse(call: &Call<'_>) -> Result<Self, CommandError> {
+        let mut kind = Self::default();
+        for at in (2..call.args.len()).step_by(2) {
+            if at + 1 == call.args.len() {
+                return refused(SYNTAX);
+            }
+            match call.arg(at).to_ascii_uppercase().as_slice() {
+                b"INDEX" => kind.index = Some(index(call.arg(at + 1))?),
+                b"LEAFBYTES" => kind.leaf_bytes = Some(usize::try_from(call.number(at + 1)?).unwrap_or(0)),
+                _ => return refused(SYNTAX),
+            }
+        }
+        Ok(kind)
+    }
+
+    /// How a table is made that is not there yet.
+    fn options(&self) -> TableOptions {
+        let options = TableOptions::new();
+        let options = self.index.map_or(options, |index| options.index(index));
+        self.leaf_bytes.map_or(options, |bytes| options.leaf_bytes(bytes))
+    }
+
+    /// A table that was there stays what it is; the client should know if that is not what it asked for.
+    fn ensure_is_that_of(&self, target: &Target) -> Result<(), CommandError> {
+        let (index, leaf_bytes) = (target.table().index(), target.table().leaf_bytes());
+        if self.index.unwrap_or(index) == index && self.leaf_bytes.unwrap_or(leaf_bytes) == leaf_bytes {
+            return Ok(());
+        }
+        refused(format!(
+            "ERR the table is there already, with INDEX {index} LEAFBYTES {leaf_bytes}; say that, or nothing, or choose \
+             another name"
+        ))
+    }
+}
+
+fn index(arg: &[u8]) -> Result<Index, CommandError> {
+    let found = Index::ALL.into_iter().find(|index| arg.eq_ignore_ascii_case(index.to_string().as_bytes()));
+    found.map_or_else(|| refused("ERR an index is bplus, csb or o2"), Ok)
 }

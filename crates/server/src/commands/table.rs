@@ -138,7 +138,7 @@ pub static COMMANDS: &[Command] = &[
     command("kv.range", -3, R, NONE, "foreshore", "Rows in key order: from, to, [REV] [LIMIT n] [KEYS]", ordered::range),
     command("kv.rollback", 1, TRANSACTIONAL, NONE, "foreshore", "Rolls it back", transactions::rollback),
     command("kv.tables", 1, READ | TRANSACTIONAL, NONE, "foreshore", "Names of the tables", ordered::tables),
-    command("kv.use", 2, TRANSACTIONAL, NONE, "foreshore", "The table that further commands mean", ordered::use_table),
+    command("kv.use", -2, TRANSACTIONAL, NONE, "foreshore", "The table that further commands mean: name, [INDEX kind] [LEAFBYTES n]", ordered::use_table),
     command("memory", -2, R, NONE, "server", "USAGE, STATS", admin::memory),
     command("mget", -2, R, ALL, "string", "Values, all of one point in time", strings::mget),
     command("mset", -3, W, PAIRS, "string", "Sets values, all or none", strings::mset),
