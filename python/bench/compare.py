@@ -108,7 +108,7 @@ def at_once(inside, keys):
 
 
 def transactions(directory, rounds, as_json):
-    for durability, style, count in [("sync", one_by_one, 200), ("buffered", one_by_one, 2_000), ("buffered", at_once, 2_000)]:
+    for durability, style, count in [("sync", one_by_one, 1_000), ("buffered", one_by_one, 5_000), ("buffered", at_once, 5_000)]:
         name = f"{durability}, {style.__name__.replace('_', ' ')}"
         db = foreshore.open(f"{directory}/{name}", durability=durability)
         table = db.table("t", key=("u8", "u32"), value=int)

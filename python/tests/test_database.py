@@ -1,5 +1,6 @@
 """Opening, closing, upkeep, and errors."""
 
+import random
 import subprocess
 import sys
 
@@ -120,6 +121,18 @@ def test_large_values(db):
     assert table[b"k"] == large
     del table[b"k"]
     assert b"k" not in table
+
+
+def test_a_value_of_64_mebibytes(path):
+    large = random.Random(1).randbytes(64 << 20)
+    with foreshore.open(path, cache_bytes="8MiB", durability="buffered") as db:
+        table = db.table("t")
+        with db.begin() as tx:
+            tx.table(table)[b"large"] = large
+            tx.table(table)[b"small"] = b"beside it"
+        assert table[b"large"] == large
+    with foreshore.open(path) as db:
+        assert db.table("t").multi_get([b"large", b"small"]) == [large, b"beside it"]
 
 
 def test_sizes(db):
