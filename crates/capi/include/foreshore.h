@@ -110,7 +110,7 @@ typedef struct fs_cursor fs_cursor;
 // An open database.
 typedef struct fs_db fs_db;
 
-// Options of a database to open, or of a transaction to begin.
+// Options of a database to open, of a table to make, or of a transaction to begin.
 typedef struct fs_options fs_options;
 
 // Everything that was committed when it was taken, and nothing else. It takes no locks and waits for nobody; old versions of
@@ -181,8 +181,8 @@ int fs_options_new(fs_options **out);
 //
 // A database knows "create" and "rebuild" (true, false), "cache_bytes", "leaf_bytes", "segment_bytes", "ring_bytes",
 // "log_bytes" and "old_version_bytes" (67108864 or 64MiB), "durability" (sync, buffered, relaxed) and "redo_threads". A
-// transaction knows "isolation" (serializable, repeatable_read, read_committed), "durability", "lock_timeout_ms" and
-// "idle_timeout_ms".
+// table knows "index" (bplus, csb, o2) and "leaf_bytes" (4KiB, 8KiB, 16KiB, 32KiB). A transaction knows "isolation"
+// (serializable, repeatable_read, read_committed), "durability", "lock_timeout_ms" and "idle_timeout_ms".
 int fs_options_set(fs_options *options,
                    const char *name,
                    const char *value);
@@ -208,8 +208,12 @@ void fs_db_free(fs_db *db);
 
 // Opens the table `name` (UTF-8), creating it if there is none. Each call on it is a transaction of its own: it happens as a
 // whole or not at all, and waits as the database's durability says. Free it with `fs_table_free`.
+//
+// `options` may be NULL. They say how a new table is made; one that exists stays what it is (`fs_table_index`,
+// `fs_table_leaf_bytes`).
 int fs_open_table(const fs_db *db,
                   const char *name,
+                  const fs_options *options,
                   fs_table **out);
 
 // Removes a table with all its rows; FS_ABSENT if there is none. Its handles give FS_TABLE_DROPPED from then on.
@@ -261,6 +265,12 @@ int fs_rollback_prepared(const fs_db *db, fs_bytes gid);
 
 // Frees the handle.
 void fs_table_free(fs_table *table);
+
+// The index over the table's leaves: "bplus", "csb" or "o2"; NULL without a table. The text belongs to the library.
+const char *fs_table_index(const fs_table *table);
+
+// The size of the table's leaves in bytes; 0 without a table.
+size_t fs_table_leaf_bytes(const fs_table *table);
 
 // Replaces the content of `value` by the value of `key`; FS_ABSENT, and an empty `value`, if there is none.
 int fs_get(const fs_table *table, fs_bytes key, fs_buf *value);
