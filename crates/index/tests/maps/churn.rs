@@ -5,7 +5,9 @@
 
 use crate::common::U64Map;
 use crate::stress::own_keys_answer_as_expected;
-use foreshore_index::{CsbMap, IntMap, O2Map, OptimisticO2Map, TrieMap};
+use foreshore_index::{
+    Coupled, CsbByteMap, CsbMap, IntMap, O2ByteMap, O2Map, OptimisticO2ByteMap, OptimisticO2Map,
+};
 
 const ROUNDS: usize = 10;
 
@@ -41,5 +43,7 @@ fn no_structure_grows() {
     does_not_grow::<CsbMap<u64, 4>>();
     does_not_grow::<O2Map<u64, 4>>();
     does_not_grow::<OptimisticO2Map<u64, 4>>();
-    does_not_grow::<TrieMap<foreshore_index::Coupled, 4>>();
+    does_not_grow::<CsbByteMap<4, 2>>();
+    does_not_grow::<O2ByteMap<4, Coupled, 2>>();
+    does_not_grow::<OptimisticO2ByteMap<4, 2>>();
 }
