@@ -7,31 +7,27 @@
 use crate::step::{Cargo, Step, Work, run_all};
 use std::io;
 
-/// The tests: name and what `cargo test` is told.
-const TESTS: &[(&str, &str)] = &[
-    (
-        "asan churn",
-        "-p foreshore-index --test maps -- --ignored --exact churn::no_structure_grows --nocapture",
-    ),
-    ("asan maps", "-p foreshore-index --test maps"),
-    ("asan engine", "-p foreshore --lib --test model --test concurrent --test large --test transactions"),
-];
-
-/// Operations of each thread in each round of the churn: ten million for each structure.
+/// Operations of each of four threads in each of ten rounds: ten million for each structure.
 const CHURN: &str = "250000";
 
 /// Does it all. `Ok(true)` if all went well.
 pub fn run() -> io::Result<bool> {
-    let steps = TESTS.iter().map(|(name, tests)| {
-        let cargo =
-            Cargo::new(&format!("test --target x86_64-unknown-linux-gnu --target-dir target/asan {tests}"))
-                .env("RUSTC_BOOTSTRAP", "1")
-                .env("RUSTFLAGS", "-Zsanitizer=address")
-                // What was freed is kept a while, to see whether it is used; here not for longer than the test may grow.
-                .env("ASAN_OPTIONS", "quarantine_size_mb=8")
-                .env("CARGO_PROFILE_TEST_OPT_LEVEL", "2");
-        let cargo = if name.contains("churn") { cargo.env("INDEX_STRESS_OPS", CHURN) } else { cargo };
-        Step::new(*name, Work::Tests(cargo))
-    });
-    run_all(&steps.collect::<Vec<_>>())
+    let churn = "-p foreshore-index --test maps -- --ignored --exact churn::no_structure_grows --nocapture";
+    let maps = "-p foreshore-index --test maps";
+    let engine = "-p foreshore --lib --test model --test concurrent --test large --test transactions";
+    run_all(&[
+        Step::new("asan churn", Work::Tests(sanitized(churn).env("INDEX_STRESS_OPS", CHURN))),
+        Step::new("asan maps", Work::Tests(sanitized(maps))),
+        Step::new("asan engine", Work::Tests(sanitized(engine))),
+    ])
+}
+
+/// `cargo test` of these, with the sanitizer.
+fn sanitized(tests: &str) -> Cargo {
+    Cargo::new(&format!("test --target x86_64-unknown-linux-gnu --target-dir target/asan {tests}"))
+        .env("RUSTC_BOOTSTRAP", "1")
+        .env("RUSTFLAGS", "-Zsanitizer=address")
+        // What was freed is kept a while, to see whether it is used; here not for longer than the test may grow.
+        .env("ASAN_OPTIONS", "quarantine_size_mb=8")
+        .env("CARGO_PROFILE_TEST_OPT_LEVEL", "2")
 }
