@@ -44,16 +44,24 @@ fn why_none(absent: &[(Event, Absence)]) -> String {
 
 /// A sentence or two: what is counted here, what is not, and why.
 pub(super) fn summary(counted: &[Event], absent: &[(Event, Absence)]) -> String {
-    let of_processor: Vec<_> = absent.iter().filter(|(event, _)| event.is_processors()).cloned().collect();
-    let names = |events: &[Event]| events.iter().map(|event| event.name()).collect::<Vec<_>>().join(", ");
-    let here = if counted.is_empty() { "nothing".into() } else { names(counted) };
-    if of_processor.len() == Event::PROCESSOR.len() {
-        return format!("No hardware counters: {}. Counted: {here}.", why_none(&of_processor));
+    let names = counted.iter().map(|event| event.name()).collect::<Vec<_>>();
+    let here = if names.is_empty() { "nothing".into() } else { names.join(", ") };
+    let (processors, systems): (Vec<_>, Vec<_>) =
+        absent.iter().cloned().partition(|(event, _)| event.is_processors());
+    if processors.len() == Event::PROCESSOR.len() {
+        let why = why_none(&processors);
+        return format!("No hardware counters: {why}. Counted: {here}.{}", not_counted(&systems));
     }
-    let missing = absent.iter().map(|(event, absence)| format!("{} ({})", event.name(), absence.why(*event)));
-    let missing = missing.collect::<Vec<_>>().join("; ");
-    let missing = if missing.is_empty() { String::new() } else { format!(" Not counted: {missing}.") };
-    format!("Counted: {here}.{missing}")
+    format!("Counted: {here}.{}", not_counted(absent))
+}
+
+/// The events one by one, with their reasons; nothing if there are none.
+fn not_counted(absent: &[(Event, Absence)]) -> String {
+    if absent.is_empty() {
+        return String::new();
+    }
+    let each = absent.iter().map(|(event, absence)| format!("{} ({})", event.name(), absence.why(*event)));
+    format!(" Not counted: {}.", each.collect::<Vec<_>>().join("; "))
 }
 
 #[cfg(test)]
@@ -92,5 +100,18 @@ mod tests {
             "Counted: cycles. Not counted: stalled cycles, back end (this processor does not show it); TLB misses (busy)."
         );
         assert_eq!(summary(&[Event::Cycles], &[]), "Counted: cycles.");
+    }
+
+    /// An unprivileged program on a virtual machine.
+    #[test]
+    fn no_hardware_does_not_hide_what_else_is_missing() {
+        let mut absent = Event::PROCESSOR.map(|event| (event, Absence::Unknown)).to_vec();
+        absent.push((Event::ContextSwitches, Absence::Forbidden(Some(2))));
+        let text = summary(&[Event::TaskClock], &absent);
+        assert!(
+            text.starts_with("No hardware counters: ") && text.contains("Counted: task clock, ns."),
+            "{text}"
+        );
+        assert!(text.contains("Not counted: context switches (kernel.perf_event_paranoid is 2;"), "{text}");
     }
 }
