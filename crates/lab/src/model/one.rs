@@ -154,12 +154,13 @@ mod tests {
         assert_eq!(core.cycles().l1, (lines * 11) as f64);
     }
 
-    /// Of twice as many lines as fit, each as likely as the next, half are held: what replacement keeps says nothing of what
+    /// Of twice as many lines or pages as fit, each as likely as the next, half are held: what replacement keeps says nothing of what
     /// comes.
     #[test]
     fn random_loads_of_twice_a_level_miss_half_the_time() {
         const LOADS: u64 = 200_000;
-        let levels: [(&str, u64, u64, fn(&Counts) -> u64); 3] = [
+        type Misses = fn(&Counts) -> u64;
+        let levels: [(&str, u64, u64, Misses); 3] = [
             ("L1", (32 << 10) / 64, 64, |counts| counts.l1_misses),
             ("L2", (1 << 20) / 64, 64, |counts| counts.l2_misses),
             ("TLB", 1536, 4096, |counts| counts.tlb_misses),
