@@ -9,19 +9,23 @@
 //!   first word is the latch: its version survives reuse. On a shelf for nodes that are read without a pin, every word
 //!   stays an atomic of the same width.
 //! - P2: a node in a free list is reachable from nowhere else.
+//! - P3: all memory lies in one range of addresses, so the number of a node's first line there says where it is, in 32 bits.
 //!
 //! Memory of a dropped map serves other maps of the process. It is zeroed by the system when a huge page is first
 //! touched: the first node costs up to 2 MiB of residence, for all maps together.
 
 use crate::pooled::{Pooled, SHELVES};
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect};
 use std::cell::RefCell;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 const LINE: usize = 64;
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 const ARENA_BYTES: usize = 64 << 20;
+/// Addresses set aside, if the system lets us; memory comes with the arenas.
+const RANGE_BYTES: usize = LINE << 32;
 /// The greatest node, in lines; node sizes are multiples of a line.
 const LINES_MAX: usize = 96;
 /// Lists of free nodes: one for each shelf and size.
@@ -32,13 +36,16 @@ const BATCH: usize = 32;
 /// A free node: its address, with exposed provenance.
 type Address = usize;
 
-/// Memory no node has used yet.
+/// Memory no node has used yet: up to `end` it may be used, up to `range_end` there are addresses.
 struct Arena {
     next: Address,
     end: Address,
+    range_end: Address,
 }
 
-static ARENA: Mutex<Arena> = Mutex::new(Arena { next: 0, end: 0 });
+static ARENA: Mutex<Arena> = Mutex::new(Arena { next: 0, end: 0, range_end: 0 });
+/// Where the range begins (P3). Set once, before there is a node.
+static RANGE: AtomicUsize = AtomicUsize::new(0);
 static FREE: [Mutex<Vec<Address>>; CLASSES] = [const { Mutex::new(Vec::new()) }; CLASSES];
 
 thread_local!(static CACHE: RefCell<Cache> = const { RefCell::new(Cache([const { Vec::new() }; CLASSES])) });
@@ -128,27 +135,61 @@ fn refill<N: Pooled>(class: usize, free: &mut Vec<Address>) {
     }
 }
 
-/// Cuts `bytes` of zeros, a multiple of a line, off the arena. What is left of an arena too small for it is given up.
+/// The number of a node, by its address: that of its first line in the range (P3).
+pub(crate) fn number_of(address: u64) -> u32 {
+    ((address as usize - RANGE.load(Relaxed)) / LINE) as u32
+}
+
+/// The address of the node of this number; some address, if there is none.
+#[inline(always)]
+pub(crate) fn address_of(number: u32) -> u64 {
+    // ORDERING: whoever has a node's number has read it from a node, which was published after the range was set.
+    (RANGE.load(Relaxed) + number as usize * LINE) as u64
+}
+
+/// Cuts `bytes` of zeros, a multiple of a line and no more than an arena, off the range.
+///
+/// Panics if the system has no memory.
 pub(crate) fn cut(bytes: usize) -> Address {
     let mut arena = lock(&ARENA);
-    if arena.end - arena.next < bytes {
-        *arena = map_arena();
+    if arena.next + bytes > arena.end {
+        arena.grow();
     }
     let address = arena.next;
     arena.next += bytes;
     address
 }
 
-fn map_arena() -> Arena {
-    let bytes = ARENA_BYTES + HUGE_PAGE_BYTES;
-    // SAFETY: a new anonymous mapping, wherever the system likes.
-    let base = unsafe {
-        mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
+impl Arena {
+    /// Makes the next part of the range usable.
+    fn grow(&mut self) {
+        if self.range_end == 0 {
+            let (first, bytes) = reserve();
+            RANGE.store(first, Relaxed);
+            *self = Self { next: first, end: first, range_end: first + bytes };
+        }
+        assert!(self.end + ARENA_BYTES <= self.range_end, "address space for index nodes");
+        let first = std::ptr::with_exposed_provenance_mut(self.end);
+        // SAFETY: a part of our own mapping that nobody has used yet. Without huge pages all works, only slower.
+        unsafe {
+            mprotect(first, ARENA_BYTES, MprotectFlags::READ | MprotectFlags::WRITE)
+                .expect("memory for index nodes");
+            let _ = madvise(first, ARENA_BYTES, Advice::LinuxHugepage);
+        }
+        self.end += ARENA_BYTES;
     }
-    .expect("address space for index nodes");
-    let next = base.expose_provenance().next_multiple_of(HUGE_PAGE_BYTES);
-    // SAFETY: the advice concerns only the mapping above. Without huge pages all works, only slower.
-    let _ =
-        unsafe { madvise(std::ptr::with_exposed_provenance_mut(next), ARENA_BYTES, Advice::LinuxHugepage) };
-    Arena { next, end: next + ARENA_BYTES }
+}
+
+/// Sets addresses aside, as many as the system lets us have: the first, and how many.
+fn reserve() -> (Address, usize) {
+    let sizes = std::iter::successors(Some(RANGE_BYTES), |bytes| Some(bytes / 2));
+    let mut ranges = sizes.take_while(|&bytes| bytes >= ARENA_BYTES).filter_map(|bytes| {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: a new anonymous mapping, wherever the system likes, that nobody can use yet.
+        let mapped = unsafe {
+            mmap_anonymous(std::ptr::null_mut(), bytes + HUGE_PAGE_BYTES, ProtFlags::empty(), flags)
+        };
+        Some((mapped.ok()?.expose_provenance().next_multiple_of(HUGE_PAGE_BYTES), bytes))
+    });
+    ranges.next().expect("address space for index nodes")
 }

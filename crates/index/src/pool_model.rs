@@ -7,7 +7,11 @@ use std::cell::RefCell;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
 
-thread_local!(static FREE: RefCell<Vec<Box<dyn Any>>> = RefCell::default());
+thread_local! {
+    static FREE: RefCell<Vec<Box<dyn Any>>> = RefCell::default();
+    /// Addresses that have a number.
+    static NUMBERED: RefCell<Vec<u64>> = RefCell::default();
+}
 
 /// A node that nobody else knows.
 pub(crate) fn take<N: Pooled>() -> NonNull<N> {
@@ -29,6 +33,22 @@ pub(crate) unsafe fn give_back<N: Pooled>(node: NonNull<N>) {
     let node = unsafe { Box::from_raw(node.as_ptr()) };
     Pooled::pooled(&*node).store(true, Relaxed);
     FREE.with_borrow_mut(|free| free.push(node));
+}
+
+/// The number of a node, by its address.
+pub(crate) fn number_of(address: u64) -> u32 {
+    NUMBERED.with_borrow_mut(|numbered| {
+        let number = numbered.iter().rposition(|&known| known == address).unwrap_or_else(|| {
+            numbered.push(address);
+            numbered.len() - 1
+        });
+        number as u32
+    })
+}
+
+/// The address of the node of this number; some address, if there is none.
+pub(crate) fn address_of(number: u32) -> u64 {
+    NUMBERED.with_borrow(|numbered| numbered.get(number as usize).copied().unwrap_or(u64::MAX))
 }
 
 /// Forgets all free nodes: the atomics of one execution must not meet the next.

@@ -2,14 +2,18 @@
 
 /// The shelf of nodes that are read only under a pin.
 pub(crate) const PINNED: usize = 0;
-/// The shelf of nodes that are read without a pin and consist of 64-bit atomics.
-pub(crate) const WORDS: usize = 1;
-/// The same for nodes whose key array, from the second line on, consists of 32-bit atomics. Two such arrays of different
-/// lengths in lines make different sizes, so a word of one is never a pair of halves in another.
-pub(crate) const HALVES: usize = 2;
+/// The shelf of nodes above leaves of integers, which are read without a pin and consist of 64-bit atomics.
+pub(crate) const INNER_OF_WORDS: usize = 1;
+/// The same for nodes whose first line has 32-bit atomics for keys.
+pub(crate) const INNER_OF_HALVES: usize = 2;
+/// The shelf of leaves of integers, which are read without a pin and consist of 64-bit atomics.
+pub(crate) const LEAVES_OF_WORDS: usize = 3;
+/// The same for leaves whose first line and key array consist of 32-bit atomics. Two such key arrays of different lengths in
+/// lines make different sizes, so a word of one is never a pair of halves in another.
+pub(crate) const LEAVES_OF_HALVES: usize = 4;
 /// All shelves.
 #[cfg_attr(shuttle, allow(dead_code, reason = "the model's pool goes by types"))]
-pub(crate) const SHELVES: usize = 3;
+pub(crate) const SHELVES: usize = 5;
 
 /// A node of the pool: its first word is its latch, its size a multiple of a line.
 pub(crate) trait Pooled: Sized + Send + Sync + 'static {

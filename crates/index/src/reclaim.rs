@@ -16,8 +16,6 @@ use model as imp;
 use std_epoch as imp;
 
 use crate::node::blob;
-use crate::pool;
-use crate::pooled::Pooled;
 use foreshore_base::seeded_bug;
 use std::ptr::NonNull;
 
@@ -44,14 +42,13 @@ impl Pin {
     /// Gives an unlinked node back to the pool, later (R1).
     ///
     /// # Safety
-    /// `node` came from the pool, and nothing in the tree points to it any more except dead nodes.
-    pub(crate) unsafe fn retire_node<N: Pooled>(&self, node: &N) {
+    /// `give_back` may have the node, and nothing in the tree points to it any more except dead nodes.
+    pub(crate) unsafe fn retire_node<N: 'static>(&self, node: &N, give_back: unsafe fn(NonNull<N>)) {
         let address = NonNull::from(node).as_ptr().expose_provenance();
         let free = move || {
             let node = NonNull::new(std::ptr::with_exposed_provenance_mut::<N>(address)).expect("not null");
-            // SAFETY: the caller says that it came from the pool and is unlinked; the collector, that no pin from
-            // before that is left.
-            unsafe { pool::give_back(node) }
+            // SAFETY: the caller says that it is unlinked; the collector, that no pin from before that is left.
+            unsafe { give_back(node) }
         };
         if seeded_bug("index_reclaim_at_once") {
             free();

@@ -13,6 +13,7 @@
 //! - S2: cells are read by relaxed atomic loads: they may change meanwhile, and the result may be any number up to
 //!   the length. The caller validates before it believes it.
 
+use crate::node::scale::Number;
 use crate::vector;
 use foreshore_base::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::hint::select_unpredictable;
@@ -21,6 +22,8 @@ use std::hint::select_unpredictable;
 pub trait Lane: Copy + Ord + std::fmt::Debug + Send + Sync + 'static {
     /// The atomic that holds it in a node.
     type Cell: Send + Sync + 'static;
+    /// What separators are counted in.
+    type Number: Number;
     /// Lanes in a cache line.
     const PER_LINE: usize;
     /// The least image.
@@ -34,6 +37,14 @@ pub trait Lane: Copy + Ord + std::fmt::Debug + Send + Sync + 'static {
     fn after(self) -> Option<Self>;
     /// Where `self` is between two images, 0 to 1, about. A guess if they are no bounds of it.
     fn share(self, low: Self, high: Self) -> f32;
+    /// The shortest image above `left` and not above `right`, which is above `left`: the one with most low bits zero.
+    fn between(left: Self, right: Self) -> Self;
+    /// What it is to a scale.
+    fn number(self) -> Self::Number;
+    /// The image that is this to a scale.
+    fn from_number(number: Self::Number) -> Self;
+    /// An image for a head, ordered as heads are.
+    fn from_head(head: u32) -> Self;
     /// The number of cells of a whole line whose image is not above `key`.
     #[inline(always)]
     fn count_in_line(line: &[Self::Cell], key: Self) -> usize {
@@ -51,6 +62,7 @@ macro_rules! lane {
     ($int:ty, $cell:ty, $count:path) => {
         impl Lane for $int {
             type Cell = $cell;
+            type Number = u64;
             const PER_LINE: usize = 64 / size_of::<$int>();
             const MIN: Self = <$int>::MIN;
             const MAX: Self = <$int>::MAX;
@@ -70,6 +82,27 @@ macro_rules! lane {
                 // Halves are signed numbers, which processors convert at once.
                 let half = |distance: $int| (distance >> 1) as i64 as f32;
                 half(self.wrapping_sub(low)) / half(high.wrapping_sub(low))
+            }
+
+            fn between(left: Self, right: Self) -> Self {
+                // The highest bit that differs is set in the right one.
+                let last = <$int>::BITS - 1 - (left ^ right).leading_zeros();
+                right >> last << last
+            }
+
+            #[inline(always)]
+            fn number(self) -> u64 {
+                self.into()
+            }
+
+            #[inline(always)]
+            fn from_number(number: u64) -> Self {
+                number as $int
+            }
+
+            #[inline(always)]
+            fn from_head(head: u32) -> Self {
+                head.into()
             }
 
             #[inline(always)]
@@ -161,6 +194,18 @@ mod tests {
                 let expected = count_one_by_one::<u32>(&narrow_cells, key);
                 prop_assert_eq!(u32::count_in_line(&narrow_cells, key), expected);
             }
+        }
+
+        /// A bound between two keys is one, and no shorter one is.
+        #[test]
+        fn the_shortest_bound(a in any::<u64>(), b in any::<u64>(), near in any::<bool>()) {
+            let b = if near { a ^ (b & 0xFF) } else { b };
+            prop_assume!(a != b);
+            let (left, right) = (a.min(b), a.max(b));
+            let bound = u64::between(left, right);
+            prop_assert!(left < bound && bound <= right);
+            let zeros = bound.trailing_zeros();
+            prop_assert!(zeros == 63 || right >> (zeros + 1) << (zeros + 1) <= left);
         }
 
         /// Whatever the fill and the shape, the rank is that of a plain count.

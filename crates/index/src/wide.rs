@@ -9,11 +9,13 @@ use crate::node::int::IntKey;
 use crate::search::Lane;
 use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
 use std::array;
+use std::cmp::Ordering;
 
 const WORD: usize = size_of::<u64>();
 
 impl<const W: usize> Lane for [u64; W] {
     type Cell = [AtomicU64; W];
+    type Number = Self;
     const PER_LINE: usize = if W < 8 { 8 / W } else { 1 };
     const MIN: Self = [u64::MIN; W];
     const MAX: Self = [u64::MAX; W];
@@ -47,6 +49,30 @@ impl<const W: usize> Lane for [u64; W] {
     fn share(self, low: Self, high: Self) -> f32 {
         let differing = (0..W).find(|&i| low[i] != high[i]).unwrap_or(0);
         self[differing].share(low[differing], high[differing])
+    }
+
+    fn between(left: Self, right: Self) -> Self {
+        let differing = (0..W).find(|&i| left[i] != right[i]).expect("two different images");
+        array::from_fn(|i| match i.cmp(&differing) {
+            Ordering::Less => right[i],
+            Ordering::Equal => u64::between(left[i], right[i]),
+            Ordering::Greater => 0,
+        })
+    }
+
+    #[inline(always)]
+    fn number(self) -> Self {
+        self
+    }
+
+    #[inline(always)]
+    fn from_number(number: Self) -> Self {
+        number
+    }
+
+    #[inline(always)]
+    fn from_head(head: u32) -> Self {
+        array::from_fn(|i| if i == W - 1 { head.into() } else { 0 })
     }
 
     #[inline(always)]
@@ -151,6 +177,15 @@ mod tests {
             let (x, y) = (a as i128, b as i128);
             prop_assert_eq!(x.to_lane().cmp(&y.to_lane()), x.cmp(&y));
             prop_assert_eq!(i128::from_lane(x.to_lane()), x);
+        }
+
+        #[test]
+        fn a_bound_between_two_is_one(a in wide(), b in wide()) {
+            prop_assume!(a != b);
+            let (left, right) = (a.min(b).to_lane(), a.max(b).to_lane());
+            let bound = Lane::between(left, right);
+            prop_assert!(left < bound && bound <= right);
+            prop_assert!(bound[1] == 0 || left[0] == right[0]);
         }
 
         #[test]

@@ -16,12 +16,14 @@
 pub(crate) mod blob;
 pub(crate) mod bytes;
 pub(crate) mod int;
+pub(crate) mod scale;
 
-use crate::pooled;
 use crate::reclaim::Pin;
+use crate::{pool, pooled};
 use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
 use foreshore_base::{NodeLatch, Optimistic, Restart};
 use std::borrow::Borrow;
+use std::ptr::NonNull;
 
 /// Which side of a search key an equal entry belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +69,7 @@ impl Seen<'_> {
 pub(crate) struct Header {
     /// Latch and version (L1: survives the reuse of the node).
     pub latch: NodeLatch,
-    /// Number of entries (u16) | level (u8) | flags (u8).
+    /// Number of entries (u16) | level (u8) | flags (u8) | shift of separators (u8).
     meta: AtomicU64,
     /// Right neighbour, 0 = none.
     link: AtomicU64,
@@ -78,6 +80,8 @@ pub(crate) struct Header {
 
 const LEVEL_SHIFT: u32 = 16;
 const DEAD: u64 = 1 << 24;
+const SHIFT_SHIFT: u32 = 32;
+const SHIFT_MASK: u64 = 0xFF << SHIFT_SHIFT;
 const COUNT_MASK: u64 = 0xFFFF;
 
 impl Header {
@@ -113,6 +117,17 @@ impl Header {
     pub fn set_count(&self, count: usize) {
         debug_assert!(count as u64 <= COUNT_MASK);
         self.meta.store(self.meta.load(Relaxed) & !COUNT_MASK | count as u64, Relaxed);
+    }
+
+    /// By how much separators are shifted, in a node that packs them.
+    #[inline(always)]
+    fn shift(&self) -> u32 {
+        (self.meta.load(Relaxed) >> SHIFT_SHIFT) as u32 & 0xFF
+    }
+
+    fn set_shift(&self, shift: u32) {
+        debug_assert!(shift <= 0xFF);
+        self.meta.store(self.meta.load(Relaxed) & !SHIFT_MASK | u64::from(shift) << SHIFT_SHIFT, Relaxed);
     }
 
     /// Was this node unlinked (N3)?
@@ -160,6 +175,22 @@ pub(crate) trait Node: Sized + Send + Sync + 'static {
 
     /// Memory that was never a node.
     fn vacant() -> Self;
+    /// Memory for a node of this level, which nobody else knows.
+    fn take(_level: u8) -> NonNull<Self> {
+        pool::take::<Self>()
+    }
+    /// Puts the memory of a node back.
+    ///
+    /// # Safety
+    /// The node was taken, and nobody can reach it any more.
+    unsafe fn give_back(node: NonNull<Self>) {
+        // SAFETY: as the caller says.
+        unsafe { pool::give_back(node) }
+    }
+    /// Bytes of a node of this level.
+    fn bytes(_level: u8) -> usize {
+        size_of::<Self>()
+    }
     fn header(&self) -> &Header;
     /// A key not above any other.
     fn least() -> Self::Owned;
@@ -168,6 +199,10 @@ pub(crate) trait Node: Sized + Send + Sync + 'static {
     fn reset(&self, level: u8);
     /// Asks for every line that a search will touch.
     fn prefetch(node: *const Self);
+    /// The same for a node above the leaves.
+    fn prefetch_inner(node: *const Self) {
+        Self::prefetch(node);
+    }
     /// Asks for what [`approach`](Self::approach) will read.
     fn prefetch_first(node: *const Self) {
         Self::prefetch(node);
@@ -183,7 +218,7 @@ pub(crate) trait Node: Sized + Send + Sync + 'static {
     fn prefetch_child_from(&self, rank: usize, _key: &Self::Key) {
         Self::prefetch(std::ptr::with_exposed_provenance(self.word(rank.saturating_sub(1)) as usize));
     }
-    /// Asks for the lines that a search for `key` will touch. A hint: the node may change meanwhile, and nothing read
+    /// Asks for the lines that a search for `key` will touch, and the words there. A hint: the node may change meanwhile, and nothing read
     /// here is believed.
     fn approach(&self, _key: &Self::Key) {}
     /// As `approach`, without the words.

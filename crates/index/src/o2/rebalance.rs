@@ -22,6 +22,7 @@ use super::node::{Child, Inner};
 use super::problems::Problems;
 use super::scheme::Scheme;
 use super::{Tree, address_of, header_at, inner_at, leaf_at};
+use crate::pool;
 use crate::reclaim::Pin;
 use crate::search::Lane;
 use foreshore_base::sync::Backoff;
@@ -142,9 +143,9 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
         // SAFETY: it was taken out of the tree, by this rebalancer or one before; it is not in the queue.
         unsafe {
             if node.is_leaf() {
-                pin.retire_node(leaf_at::<L, F>(node.address(), pin));
+                pin.retire_node(leaf_at::<L, F>(node.address(), pin), pool::give_back);
             } else {
-                pin.retire_node(inner_at::<L>(node.address(), pin));
+                pin.retire_node(inner_at::<L>(node.address(), pin), pool::give_back);
             }
         }
     }

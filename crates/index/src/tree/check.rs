@@ -167,7 +167,8 @@ impl<N: Node> Tree<N> {
     /// Memory of the tree in bytes: its nodes, whatever their fill, and long keys. Walks the nodes if keys may be long.
     pub fn bytes(&self) -> u64 {
         let pin = Pin::new();
-        let nodes = self.counters.nodes.get() * size_of::<N>() as u64;
+        let (all, inner) = (self.counters.nodes.get(), self.counters.inner_nodes.get());
+        let nodes = all.saturating_sub(inner) * N::bytes(0) as u64 + inner * N::bytes(1) as u64;
         if !N::KEYS_MAY_BE_OUTSIDE {
             return nodes;
         }

@@ -28,7 +28,10 @@ impl Count {
 /// Rare events. All are off the paths of operations that meet nobody.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
+    /// Nodes of all levels.
     pub nodes: Count,
+    /// Those above the leaves.
+    pub inner_nodes: Count,
     pub restarts: Count,
     pub latched_reads: Count,
     pub splits: Count,
@@ -37,6 +40,20 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
+    pub fn node_made(&self, level: u8) {
+        self.nodes.add();
+        if level > 0 {
+            self.inner_nodes.add();
+        }
+    }
+
+    pub fn node_gone(&self, level: u8) {
+        self.nodes.subtract();
+        if level > 0 {
+            self.inner_nodes.subtract();
+        }
+    }
+
     pub fn restarted(&self) {
         self.restarts.add();
     }

@@ -30,6 +30,7 @@ pub use counters::Stats;
 pub(crate) use range::{Backward, Forward};
 
 use crate::node::{Bias, Node, Place, Seen};
+#[cfg(shuttle)]
 use crate::pool;
 use crate::reclaim::Pin;
 use counters::{Counters, Length};
@@ -159,7 +160,8 @@ impl<N: Node> Tree<N> {
         let mut height = node.header().level();
         debug_assert!(height >= level, "a descent to level {level} from level {height}");
         while height > level {
-            match self.step(node, key, bias, N::prefetch, pin) {
+            let ask = |child| if height > 1 { N::prefetch_inner(child) } else { N::prefetch(child) };
+            match self.step(node, key, bias, ask, pin) {
                 Step::Right(next) => node = next,
                 Step::Down(next) => {
                     node = next;
@@ -293,8 +295,8 @@ fn hop_low<N: Node>(node: &N, seen: &Seen) -> Result<Option<N::Owned>, Restart> 
 
 /// An empty node of `level`.
 fn fresh_node<N: Node>(level: u8, counters: &Counters) -> u64 {
-    counters.nodes.add();
-    let node = pool::take::<N>();
+    counters.node_made(level);
+    let node = N::take(level);
     // SAFETY: the pool gave it to us alone; it lives until it is given back.
     let node = unsafe { node.as_ref() };
     // Under the latch, so that a reader from the node's former life could not validate (L1).
@@ -317,7 +319,7 @@ impl<N: Node> Drop for Tree<N> {
                 unsafe {
                     next = node.as_ref().header().link();
                     (*node.as_ptr()).drop_contents();
-                    pool::give_back(node);
+                    N::give_back(node);
                 }
             }
         }

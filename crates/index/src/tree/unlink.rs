@@ -163,10 +163,10 @@ impl<N: Node> Tree<N> {
         for Victim { left, node, latch } in victims {
             drop((latch, left));
             self.counters.unlinked.add();
-            self.counters.nodes.subtract();
+            self.counters.node_gone(node.header().level());
             // SAFETY: what led to it, the parent (itself gone, or changed) and the left neighbour, does no longer. The
             // leftmost of a level has no left neighbour; no victim is the root, for each has a parent.
-            unsafe { pin.retire_node(node) };
+            unsafe { pin.retire_node(node, N::give_back) };
         }
     }
 }

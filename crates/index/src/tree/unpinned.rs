@@ -171,7 +171,11 @@ impl<K: IntKey, const F: usize> Tree<IntNode<K, F>> {
                         IntNode::<K, F>::prefetch_near(at, key.to_lane().share(low, high));
                     } else {
                         (low, _) = node.bounds_of_child(rank, low);
-                        IntNode::<K, F>::prefetch(at);
+                        if level > 1 {
+                            IntNode::<K, F>::prefetch_inner(at)
+                        } else {
+                            IntNode::<K, F>::prefetch(at)
+                        }
                     }
                     (child, level - 1)
                 }

@@ -9,7 +9,6 @@
 
 use super::{Tree, fresh_node, node_at};
 use crate::node::{Bias, Node, Place, Seen};
-use crate::pool;
 use crate::reclaim::Pin;
 use foreshore_base::sync::Ordering;
 use foreshore_base::{Exclusive, seeded_bug};
@@ -300,6 +299,7 @@ impl<N: Node> Tree<N> {
         let root: &N = node_at(address, pin);
         let first = if seeded_bug("index_root_order") { separator.node } else { old };
         root.insert_at(0, N::least().borrow(), first);
+        assert!(root.make_room(separator.key.borrow(), false), "an empty root has room");
         root.insert_at(1, separator.key.borrow(), separator.node);
         // ORDERING: Release publishes the content of the root; pairs with the load in `root`.
         let won = self.root.compare_exchange(old, address, Ordering::AcqRel, Ordering::Relaxed).is_ok();
@@ -314,13 +314,13 @@ impl<N: Node> Tree<N> {
 
     /// Gives back a node that nobody else has seen.
     fn discard(&self, address: u64) {
-        self.counters.nodes.subtract();
         let node =
             NonNull::new(std::ptr::with_exposed_provenance_mut::<N>(address as usize)).expect("a node");
         // SAFETY: it came from the pool and was never linked anywhere.
         unsafe {
+            self.counters.node_gone(node.as_ref().header().level());
             (*node.as_ptr()).drop_contents();
-            pool::give_back(node);
+            N::give_back(node);
         }
     }
 }

@@ -68,6 +68,7 @@ pub struct Cell([AtomicU64; 2]);
 
 impl Lane for Slice {
     type Cell = Cell;
+    type Number = u128;
     const PER_LINE: usize = 4;
     const MIN: Self = Self(u128::MIN);
     const MAX: Self = Self(u128::MAX);
@@ -86,6 +87,27 @@ impl Lane for Slice {
     fn share(self, low: Self, high: Self) -> f32 {
         let half = |distance: u128| (distance >> 65) as i64 as f32;
         half(self.0.wrapping_sub(low.0)) / half(high.0.wrapping_sub(low.0))
+    }
+
+    /// Not always what a key has as a slice, but a bound between two.
+    fn between(left: Self, right: Self) -> Self {
+        let last = u128::BITS - 1 - (left.0 ^ right.0).leading_zeros();
+        Self(right.0 >> last << last)
+    }
+
+    #[inline(always)]
+    fn number(self) -> u128 {
+        self.0
+    }
+
+    #[inline(always)]
+    fn from_number(number: u128) -> Self {
+        Self(number)
+    }
+
+    #[inline(always)]
+    fn from_head(head: u32) -> Self {
+        Self(head.into())
     }
 
     #[inline(always)]

@@ -1,0 +1,128 @@
+//! Nodes above the leaves: separator and child of an entry share one word.
+//!
+//! Why: half the bytes of two arrays, and no second miss for the child. A lookup in ten million keys waits for one such
+//! node that no cache holds, and for its translation: the nodes of a level lie in half as many pages. Of many lookups
+//! side by side, lines are the price.
+//!
+//! A word is the separator's head ([`Scale`]) above the child's number ([`pool::number_of`]), so words are ordered as
+//! separators are, and the search is that of any word array. A node whose separators have no common scale with another one
+//! is split, at its widest gap, though it has room: no two separators are too far apart for a node of one.
+//!
+//! What it costs: keys in dense clusters that are far apart, each of one or two leaves, make nodes with few children. If all
+//! nodes of the first level had two children, they would take a quarter of the tree.
+
+use super::{IntKey, IntNode};
+use crate::node::Node;
+use crate::node::scale::{Number, Scale};
+use crate::pool;
+use crate::search::{Lane, rank_in_run};
+use foreshore_base::seeded_bug;
+
+const UNUSED: u64 = u64::MAX;
+
+/// The scale of a node with such keys.
+type NodeScale<K> = Scale<<<K as IntKey>::Lane as Lane>::Number>;
+
+fn word_of(head: u32, child: u64) -> u64 {
+    u64::from(head) << 32 | u64::from(pool::number_of(child))
+}
+
+#[inline(always)]
+fn head_of(word: u64) -> u32 {
+    (word >> 32) as u32
+}
+
+/// The child's address.
+#[inline(always)]
+pub(super) fn child_of(word: u64) -> u64 {
+    pool::address_of(word as u32)
+}
+
+impl<K: IntKey, const F: usize> IntNode<K, F> {
+    #[inline(always)]
+    pub(super) fn scale(&self) -> NodeScale<K> {
+        Scale { base: Number::load(&self.base), shift: self.header.shift() }
+    }
+
+    pub(super) fn set_scale(&self, scale: NodeScale<K>) {
+        self.header.set_shift(scale.shift);
+        scale.base.store(&self.base);
+    }
+
+    /// Entries whose head is not above this one.
+    #[inline(always)]
+    pub(super) fn rank_of_head(&self, head: u32) -> usize {
+        let first = self.quarter(K::Lane::from_head(head)) * Self::QUARTER;
+        let run = &self.words.0[first..first + Self::QUARTER];
+        first + rank_in_run::<u64>(run, u64::from(head) << 32 | u64::from(u32::MAX))
+    }
+
+    /// The separator of entry `i`, which is not 0.
+    #[inline(always)]
+    pub(super) fn separator_at(&self, i: usize, scale: NodeScale<K>) -> K::Lane {
+        K::Lane::from_number(Number::of_head(head_of(self.raw(i)), scale))
+    }
+
+    /// The head of entry `i`, as an image.
+    #[inline(always)]
+    pub(super) fn head_at(&self, i: usize) -> K::Lane {
+        K::Lane::from_head(head_of(self.raw(i)))
+    }
+
+    /// Makes entries unused; without any, the node gets the scale that it begins with.
+    pub(super) fn forget_children(&self, from: usize, to: usize) {
+        (from..to).for_each(|i| self.set_raw(i, UNUSED));
+        if from == 0 {
+            self.set_scale(Scale::PLAIN);
+        }
+    }
+
+    /// Entry 0 has no separator, so it gets the least head (Q2, N1).
+    pub(super) fn make_first_least(&self) {
+        if self.header.level() > 0 {
+            self.set_raw(0, word_of(0, self.word(0)));
+        }
+    }
+
+    /// The word that holds this child at rank `i`, from where this separator leads to it. [`make_separable`] has passed.
+    ///
+    /// [`make_separable`]: Self::make_separable
+    pub(super) fn entry(&self, i: usize, separator: K::Lane, child: u64) -> u64 {
+        let head = if i == 0 { Some(0) } else { self.head_for(separator) };
+        word_of(head.expect("a scale for the separator"), child)
+    }
+
+    /// The word of this child in the place of that of entry `i`.
+    pub(super) fn entry_with_child(&self, i: usize, child: u64) -> u64 {
+        word_of(head_of(self.raw(i)), child)
+    }
+
+    /// The head of a separator in this node, if it has one.
+    fn head_for(&self, separator: K::Lane) -> Option<u32> {
+        let (scale, number) = (self.scale(), separator.number());
+        if seeded_bug("index_separator_rounded") { Some(number.head(scale)) } else { scale.exact(number) }
+    }
+
+    /// Sees to it that another separator has a head here, which may need another scale; tells whether there is one.
+    pub(super) fn make_separable(&self, another: K::Lane) -> bool {
+        // The least key is that of entry 0, which needs none.
+        if another == K::Lane::MIN || self.head_for(another).is_some() {
+            return true;
+        }
+        let separators = (1..self.header.count()).map(|i| self.lane(i)).chain([another]);
+        let Some(scale) = Number::scale_of(separators.map(Lane::number)) else { return false };
+        for i in 1..self.header.count() {
+            let head = self.lane(i).number().head(scale);
+            self.set_raw(i, word_of(head, self.word(i)));
+        }
+        self.set_scale(scale);
+        self.copy_quarters(0);
+        true
+    }
+
+    /// The entry that is furthest from the one before it, for which that means something; 1 if there are but two.
+    pub(super) fn widest_gap(&self) -> usize {
+        let head = |i: usize| head_of(self.raw(i));
+        (2..self.header.count()).max_by_key(|&i| head(i) - head(i - 1)).unwrap_or(1)
+    }
+}
