@@ -7,7 +7,7 @@
 //! are never interpreted, so what is malformed then is damage, not a race.
 
 use super::layout::{
-    FIRST_SLOT_WORD, HEAD_BYTES, Layout, Limits, Slot, fence_prefix, is_page_size, tail_len,
+    CELL_HEADER_BYTES, FIRST_SLOT_WORD, HEAD_BYTES, Layout, Limits, Slot, fence_prefix, is_page_size, tail_len,
 };
 use super::search::{Position, find};
 use crate::page::{HEADER_BYTES, Header, INFINITE, Page};
@@ -269,18 +269,19 @@ impl LeafCopy {
         Slot(self.word(FIRST_SLOT_WORD + index))
     }
 
-    /// All bytes of cell `index`: what its slot refers to.
-    pub(super) fn whole_cell(&self, index: usize) -> Result<&[u8]> {
+    /// All bytes of cell `index`, what its slot refers to: the cell's header, then tail and value.
+    #[inline]
+    pub(super) fn whole_cell(&self, index: usize) -> Result<(&[u8; CELL_HEADER_BYTES], &[u8])> {
         let slot = self.slot(index);
-        let bytes =
-            self.cell_bytes(slot).ok_or_else(|| self.corrupt(format!("cell {index} leaves the page")))?;
-        Ok(&self.bytes[slot.offset()..][..bytes])
+        let cell = self.cell_bytes(slot).and_then(|bytes| self.bytes[slot.offset()..][..bytes].split_first_chunk());
+        cell.ok_or_else(|| self.corrupt(format!("cell {index} leaves the page")))
     }
 
     /// Heap bytes of the cell in `slot`; `None` if it leaves the page.
+    #[inline]
     pub(super) fn cell_bytes(&self, slot: Slot) -> Option<usize> {
         let (_, tail, value) = cell(&self.bytes, slot)?;
-        Some(super::layout::CELL_HEADER_BYTES + tail.len() + value.len())
+        Some(CELL_HEADER_BYTES + tail.len() + value.len())
     }
 
     pub(super) fn corrupt(&self, detail: impl Into<String>) -> Error {

@@ -118,7 +118,7 @@ impl Chain {
     fn split(&mut self, at: PageId, key: &[u8], value_len: usize) {
         let right = PageId(self.pages.keys().last().unwrap().0 + 1);
         let words = RelaxedBytes::boxed(self.page_bytes);
-        let split = Split::plan(self.leaf(at), right, key, value_len).unwrap();
+        let mut split = Split::plan(self.leaf(at), right, key, value_len).unwrap();
         let end = self.append(&split.change());
         split.apply(self.leaf(at), page(&words), end).unwrap();
         assert_eq!(page(&words).low_fence().as_deref(), Some(split.separator()));
