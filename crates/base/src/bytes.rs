@@ -190,7 +190,7 @@ impl RelaxedBytes {
 
 /// Up to 8 bytes as a little-endian number. By cases, with loads that overlap: a copy of unknown length is a call.
 #[inline]
-fn le_uint(bytes: &[u8]) -> u64 {
+pub fn le_uint(bytes: &[u8]) -> u64 {
     debug_assert!(bytes.len() <= WORD);
     if let Ok(whole) = bytes.try_into() {
         return u64::from_le_bytes(whole);

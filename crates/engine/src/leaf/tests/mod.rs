@@ -1,5 +1,6 @@
 //! The leaf as a whole: a chain of leaves against a `BTreeMap`, replay against the original, readers against a writer.
 
+mod copy;
 mod cost;
 mod model;
 mod race;
