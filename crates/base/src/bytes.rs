@@ -84,12 +84,10 @@ impl RelaxedBytes {
     /// Reads the 8 bytes at `offset`, which need not be aligned, as a little-endian number.
     #[inline]
     pub fn u64_at(&self, offset: usize) -> u64 {
-        let (index, shift) = (offset / WORD, (offset % WORD) * 8);
-        let low = self.word(index) >> shift;
-        if shift == 0 { low } else { low | self.word(index + 1) << (64 - shift) }
+        copy::u64_at(&self.0, offset)
     }
 
-    /// Reads up to 8 bytes at `offset` (`len` ≤ 8) as a little-endian number, touching no word beyond them.
+    /// Reads up to 8 bytes at `offset` (`len` ≤ 8) as a little-endian number.
     #[inline]
     pub fn uint_at(&self, offset: usize, len: usize) -> u64 {
         copy::uint_at(&self.0, offset, len)
@@ -172,23 +170,27 @@ impl RelaxedBytes {
     #[inline]
     pub fn compare(&self, offset: usize, len: usize, key: &[u8]) -> Ordering {
         let common = &key[..len.min(key.len())];
-        let (words, rest) = common.as_chunks::<WORD>();
+        let Some(last) = common.last_chunk() else {
+            let ours = self.uint_at(offset, common.len()).swap_bytes();
+            return ours.cmp(&le_uint(common).swap_bytes()).then(len.cmp(&key.len()));
+        };
         let mut at = offset;
-        for word in words {
+        for word in common.as_chunks::<WORD>().0 {
             let (ours, theirs) = (self.u64_at(at).swap_bytes(), u64::from_be_bytes(*word));
             if ours != theirs {
                 return ours.cmp(&theirs);
             }
             at += WORD;
         }
-        let (ours, theirs) = (self.uint_at(at, rest.len()).swap_bytes(), le_uint(rest).swap_bytes());
-        ours.cmp(&theirs).then(len.cmp(&key.len()))
+        // What is left, by a word that overlaps the equal ones before.
+        let ours = self.u64_at(offset + common.len() - WORD).swap_bytes();
+        ours.cmp(&u64::from_be_bytes(*last)).then(len.cmp(&key.len()))
     }
 }
 
 /// Up to 8 bytes as a little-endian number. By cases, with loads that overlap: a copy of unknown length is a call.
 #[inline]
-fn le_uint(bytes: &[u8]) -> u64 {
+pub fn le_uint(bytes: &[u8]) -> u64 {
     debug_assert!(bytes.len() <= WORD);
     if let Ok(whole) = bytes.try_into() {
         return u64::from_le_bytes(whole);

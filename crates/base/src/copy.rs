@@ -1,4 +1,4 @@
-//! Copying bytes out of words that another thread may be changing, sixteen at a time.
+//! Copying bytes out of words that another thread may be changing, sixteen at a time; numbers at any offset.
 //!
 //! Why: the compiler leaves relaxed loads as they are written: a word each, shifted where the bytes do not begin with a
 //! word. A row of 300 bytes takes 250 instructions that way, and 60 with vectors. Each read of a row copies it.
@@ -56,12 +56,29 @@ unsafe fn copy_out_to(words: &[AtomicU64], offset: usize, to: *mut u8, len: usiz
     }
 }
 
-/// Up to 8 bytes from byte `offset` on as a little-endian number, touching no word beyond them.
+/// The 8 bytes from byte `offset` on as a little-endian number. Panics if the words end before.
+#[inline(always)]
+pub(crate) fn u64_at(words: &[AtomicU64], offset: usize) -> u64 {
+    #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
+    if offset.checked_add(WORD).is_some_and(|end| end <= words.len() * WORD) {
+        // SAFETY: the words hold the bytes, as just seen.
+        return unsafe { vector::load(words.as_ptr().cast::<u8>().add(offset)) };
+    }
+    let (index, shift) = (offset / WORD, (offset % WORD) * 8);
+    let low = words[index].load(Relaxed) >> shift;
+    if shift == 0 { low } else { low | words[index + 1].load(Relaxed) << (64 - shift) }
+}
+
+/// Up to 8 bytes from byte `offset` on as a little-endian number. Panics if the words end before.
 #[inline(always)]
 pub(crate) fn uint_at(words: &[AtomicU64], offset: usize, len: usize) -> u64 {
     debug_assert!(len <= WORD);
     if len == 0 {
         return 0;
+    }
+    #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
+    if offset.checked_add(WORD).is_some_and(|end| end <= words.len() * WORD) {
+        return u64_at(words, offset) & (u64::MAX >> ((WORD - len) * 8));
     }
     let (index, within) = (offset / WORD, offset % WORD);
     let mut value = words[index].load(Relaxed) >> (within * 8);
@@ -74,6 +91,26 @@ pub(crate) fn uint_at(words: &[AtomicU64], offset: usize, len: usize) -> u64 {
 #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
 mod vector {
     use std::arch::asm;
+
+    /// Reads 8 bytes, which need not be aligned, by one instruction where shifted words take ten.
+    ///
+    /// # Safety
+    /// `from` can be read for 8 bytes, and lies within atomic words, which others may be writing.
+    #[inline(always)]
+    pub unsafe fn load(from: *const u8) -> u64 {
+        let value: u64;
+        // SAFETY: the caller's promise. As in `copy`: relaxed loads of the one or two aligned words under the bytes, put
+        // together.
+        unsafe {
+            asm!(
+                "mov {value}, [{from}]",
+                from = in(reg) from,
+                value = lateout(reg) value,
+                options(nostack, readonly, preserves_flags),
+            );
+        }
+        value
+    }
 
     /// Fewer bytes are copied word by word.
     pub const BYTES_MIN: usize = 16;

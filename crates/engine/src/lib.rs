@@ -15,6 +15,7 @@ mod log;
 mod page;
 mod pool;
 mod recovery;
+mod spread;
 mod stage;
 mod tree;
 mod txn;

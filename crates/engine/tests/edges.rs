@@ -143,6 +143,39 @@ fn another_process_is_refused() {
     assert_eq!(status(dir.path()), Some(44));
 }
 
+/// A walk copies a few rows where it begins, and the rest of their leaf when it gets there: rows that come and go meanwhile
+/// make it neither miss nor repeat one that stays.
+#[test]
+fn a_walk_goes_on_behind_the_rows_it_copied() {
+    const STAY: u16 = 2000;
+    let key = |row: u16| (2 * row).to_be_bytes();
+    for pause in [1, 15, 16, 17, 40] {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        for row in 0..STAY {
+            table.put(&key(row), &[7; 20]).unwrap();
+        }
+        let expected: Vec<Vec<u8>> = (500..STAY).map(|row| key(row).to_vec()).collect();
+        for descending in [false, true] {
+            let mut rows = table.range(&key(500)[..]..);
+            let mut next = || if descending { rows.next_back() } else { rows.next() };
+            let mut seen: Vec<Vec<u8>> = (0..pause).map(|_| next().unwrap().unwrap().0).collect();
+            // Splits every leaf, and takes all of it back.
+            for row in 0..STAY {
+                table.put(&(2 * row + 1).to_be_bytes(), &[8; 200]).unwrap();
+            }
+            for row in 0..STAY {
+                assert!(table.remove(&(2 * row + 1).to_be_bytes()).unwrap());
+            }
+            seen.extend(std::iter::from_fn(&mut next).map(|row| row.unwrap().0));
+            if descending {
+                seen.reverse();
+            }
+            assert_eq!(seen, expected, "paused after {pause} rows, descending: {descending}");
+        }
+    }
+}
+
 #[test]
 fn a_dropped_table_is_gone_and_its_handles_say_so() {
     let dir = tempfile::tempdir().unwrap();

@@ -18,7 +18,7 @@ impl Tree {
     ) -> Result<Option<Lsn>> {
         let (begun, since) = (Instant::now(), self.core().log.reserved());
         loop {
-            let mut txn = Txn::begin(self.core().clone(), patience, since)?;
+            let mut txn = Txn::begin(self.core().clone().into(), patience, since)?;
             match self.write(&mut txn, key, intent) {
                 Ok(_) => return Ok(txn.commit()),
                 Err(Error::Deadlock { .. }) if begun.elapsed() < patience => txn.roll_back()?,

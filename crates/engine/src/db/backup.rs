@@ -133,7 +133,7 @@ impl Source {
     fn freeze(engine: &Arc<Engine>) -> Result<Self> {
         engine.with_tables(|trees| {
             let tables = trees.map(InUse::new).collect::<Result<_>>()?;
-            Ok(Self { engine: engine.clone(), snapshot: Snapshot::open(engine.clone())?, tables })
+            Ok(Self { engine: engine.clone(), snapshot: Snapshot::open(engine.clone().into())?, tables })
         })
     }
 

@@ -14,6 +14,7 @@ use crate::leaf::{self, Change};
 use crate::log::Durability;
 use crate::pool::Pool;
 use crate::recovery::{self, Recovered};
+use crate::spread::{Held, Spread};
 use crate::tree::{Core, Intent, PATIENCE, Tree, TreeIndex};
 use crate::txn::Txn;
 use crate::waits::Wait;
@@ -31,6 +32,8 @@ const DROP_PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) struct Engine {
     core: Arc<Core>,
+    /// What transactions keep of it.
+    cores: Spread<Core>,
     catalog: Arc<Tree>,
     /// Existing tables that were opened; its mutex also serialises creating and dropping tables.
     tables: Mutex<Tables>,
@@ -89,6 +92,7 @@ impl Engine {
         }
         Ok(Arc::new(Self {
             upkeep: Upkeep::start(core.clone(), directory, &options, redo_lsn),
+            cores: Spread::new(&core),
             core,
             catalog: catalog.expect("recovery opens or creates the catalog"),
             tables: Mutex::new(tables),
@@ -106,6 +110,11 @@ impl Engine {
 
     pub fn core(&self) -> &Arc<Core> {
         &self.core
+    }
+
+    /// A reference to the same, for a transaction to keep.
+    pub fn hold_core(&self) -> Held<Core> {
+        self.cores.hold()
     }
 
     pub fn describe(&self) -> String {

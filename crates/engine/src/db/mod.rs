@@ -21,6 +21,7 @@ mod upkeep;
 
 use crate::error::Result;
 use crate::log::Durability;
+use crate::spread::Spread;
 use engine::Engine;
 use foreshore_io::{MemVfs, Vfs};
 use std::path::Path;
@@ -57,6 +58,8 @@ pub use transaction_range::TransactionRange;
 #[derive(Clone)]
 pub struct Database {
     engine: Arc<Engine>,
+    /// What transactions and snapshots keep of it.
+    engines: Arc<Spread<Engine>>,
 }
 
 impl std::fmt::Debug for Database {
@@ -91,7 +94,8 @@ impl Database {
     }
 
     pub(crate) fn open_with(vfs: Arc<dyn Vfs>, options: Builder) -> Result<Self> {
-        Ok(Self { engine: Engine::open(vfs, options)? })
+        let engine = Engine::open(vfs, options)?;
+        Ok(Self { engines: Arc::new(Spread::new(&engine)), engine })
     }
 
     /// The table `name` with typed keys and values, created if absent. The types are the caller's promise: they are
@@ -125,7 +129,7 @@ impl Database {
 
     /// Begins a read-write transaction with options.
     pub fn begin_with(&self, options: TransactionOptions) -> Result<Transaction> {
-        Transaction::begin(self.engine.clone(), options)
+        Transaction::begin(self.engines.hold(), options)
     }
 
     /// Runs `work` in a serializable transaction and commits it; runs it again, in a new one, as long as it fails with a
@@ -158,7 +162,7 @@ impl Database {
         // Each run is as old as the first: so none is the youngest of a deadlock for ever.
         options.since.get_or_insert(self.engine.core().log.reserved());
         loop {
-            let tx = Transaction::begin(self.engine.clone(), options)?;
+            let tx = Transaction::begin(self.engines.hold(), options)?;
             let done = work(&tx).and_then(|result| tx.commit().map(|()| result));
             match done {
                 Err(error) if error.is_retryable() => std::thread::yield_now(),
@@ -169,7 +173,7 @@ impl Database {
 
     /// A read-only transaction over everything that is committed now: it takes no locks and blocks nobody.
     pub fn snapshot(&self) -> Result<Snapshot> {
-        Snapshot::open(self.engine.clone())
+        Snapshot::open(self.engines.hold())
     }
 
     /// The numbers of the read-write transactions that have begun and not ended.

@@ -6,6 +6,7 @@ use crate::db::prefix::KeyPrefix;
 use crate::db::range::{ByteRange, KeyBounds, Range, successor};
 use crate::db::table::{ByteTable, Table, key_bytes};
 use crate::error::{Error, Result};
+use crate::spread::Held;
 use crate::txn::{self, View};
 use foreshore_base::Lsn;
 use serde::Serialize;
@@ -41,7 +42,7 @@ pub struct Snapshot {
 
 /// An open snapshot, which closes with its last holder.
 pub(crate) struct OpenSnapshot {
-    engine: Arc<Engine>,
+    engine: Held<Engine>,
     snapshot: txn::Snapshot,
 }
 
@@ -72,7 +73,7 @@ impl std::fmt::Debug for Snapshot {
 }
 
 impl Snapshot {
-    pub(crate) fn open(engine: Arc<Engine>) -> Result<Self> {
+    pub(crate) fn open(engine: Held<Engine>) -> Result<Self> {
         let core = engine.core();
         let snapshot = core.txns.open_snapshot(&core.log)?;
         Ok(Self { shared: Arc::new(OpenSnapshot { engine, snapshot }) })
@@ -170,7 +171,7 @@ impl SnapshotBytes<'_> {
     }
 
     fn ensure_ours(&self) -> Result<()> {
-        if Arc::ptr_eq(&self.shared.engine, &self.table.engine) {
+        if std::ptr::eq(&*self.shared.engine, &*self.table.engine) {
             return Ok(());
         }
         Err(Error::Argument("the table is of another database than the snapshot".into()))

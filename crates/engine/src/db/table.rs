@@ -170,7 +170,7 @@ impl ByteTable {
         self.engine.core().txns.latest()
     }
 
-    /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. Each leaf is read at one point in time; rows
+    /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. Rows are read some at a time; rows
     /// written while the iterator runs may or may not appear.
     ///
     /// ```

@@ -10,6 +10,7 @@ use crate::db::transaction_range::TransactionRange;
 use crate::error::{Error, Result};
 use crate::lock::KeyMode;
 use crate::log::Durability;
+use crate::spread::Held;
 use crate::tree::{Core, Intent};
 use crate::txn::{self, Txn, View};
 use foreshore_base::sync::AtomicU64;
@@ -46,13 +47,13 @@ use std::sync::Arc;
 /// # Ok(()) }
 /// ```
 pub struct Transaction {
-    engine: Arc<Engine>,
+    engine: Held<Engine>,
     pub(crate) shared: Arc<Shared>,
 }
 
 /// What the handle, its ranges, and whoever aborts it share: not the engine, which closes with its last handle.
 pub(crate) struct Shared {
-    core: Arc<Core>,
+    core: Held<Core>,
     pub number: u64,
     pub options: TransactionOptions,
     durability: Durability,
@@ -82,10 +83,11 @@ impl std::fmt::Debug for Transaction {
 }
 
 impl Transaction {
-    pub(crate) fn begin(engine: Arc<Engine>, mut options: TransactionOptions) -> Result<Self> {
-        let since = *options.since.get_or_insert(engine.core().log.reserved());
-        let txn = Txn::begin(engine.core().clone(), options.lock_timeout, since)?;
-        let number = engine.core().txns.slots.number(txn.owner);
+    pub(crate) fn begin(engine: Held<Engine>, mut options: TransactionOptions) -> Result<Self> {
+        let core = engine.hold_core();
+        let since = *options.since.get_or_insert(core.log.reserved());
+        let txn = Txn::begin(core.clone(), options.lock_timeout, since)?;
+        let number = core.txns.slots.number(txn.owner);
         let owner = txn.owner;
         let shared = Arc::new(Shared {
             durability: options.durability.unwrap_or(engine.durability()),
@@ -93,7 +95,7 @@ impl Transaction {
             options,
             calls: AtomicU64::new(0),
             state: Mutex::new(State::Running(Box::new(txn))),
-            core: engine.core().clone(),
+            core,
         });
         engine.running().enter(owner, &shared);
         Ok(Self { engine, shared })
@@ -186,7 +188,7 @@ const GID_BYTES_MAX: usize = 256;
 impl Shared {
     /// Is the table of the same database?
     pub fn is_of(&self, table: &ByteTable) -> bool {
-        Arc::ptr_eq(&self.core, table.engine.core())
+        std::ptr::eq(&*self.core, &**table.engine.core())
     }
 
     /// Calls `work` with the transaction, if it still runs. A deadlock or an abort rolls it back.
@@ -244,7 +246,7 @@ impl Drop for Transaction {
 /// Says when an asynchronous commit is safe. Dropping it changes nothing.
 #[derive(Clone)]
 pub struct CommitTicket {
-    engine: Arc<Engine>,
+    engine: Held<Engine>,
     end: Option<Lsn>,
     durability: Durability,
 }

@@ -67,21 +67,30 @@ impl Builder {
 
     /// Appends row `index` of another leaf; `false` if it does not fit. Errors: [`Error::Corrupt`](crate::Error::Corrupt).
     pub fn push_from(&mut self, leaf: &mut LeafCopy, index: usize) -> Result<bool> {
-        if self.prefix_len == leaf.layout().prefix_len() {
-            // Then slot and cell are the same here, but for the offset.
-            let cell = leaf.whole_cell(index)?;
-            return Ok(self.push_cell(leaf.slot(index), cell));
+        // Where the prefix is as long, slot and cell are the same here, but for the offset; where it is longer, as after
+        // a split, they lack the bytes that went into it.
+        if let Some(more) = self.prefix_len.checked_sub(leaf.layout().prefix_len()) {
+            let (slot, (header, rest)) = (leaf.slot(index), leaf.whole_cell(index)?);
+            return Ok(match slot.without_start(more, rest) {
+                Some((slot, dropped)) => self.push_cell(slot, header, &rest[dropped..]),
+                None => false,
+            });
         }
         let row = leaf.row(index)?;
         Ok(self.push(row.key, row.value, row.version))
     }
 
-    fn push_cell(&mut self, slot: Slot, cell: &[u8]) -> bool {
-        if self.used_bytes() + SLOT_BYTES + cell.len() > self.bytes.len() {
+    /// Appends a cell whose bytes behind its header are `rest`, and whose slot is this but for the offset.
+    #[inline]
+    fn push_cell(&mut self, slot: Slot, header: &[u8; CELL_HEADER_BYTES], rest: &[u8]) -> bool {
+        let bytes = CELL_HEADER_BYTES + rest.len();
+        if self.used_bytes() + SLOT_BYTES + bytes > self.bytes.len() {
             return false;
         }
-        self.heap_start -= cell.len();
-        self.bytes[self.heap_start..][..cell.len()].copy_from_slice(cell);
+        self.heap_start -= bytes;
+        let (header_out, rest_out) = self.bytes[self.heap_start..][..bytes].split_at_mut(CELL_HEADER_BYTES);
+        header_out.copy_from_slice(header);
+        rest_out.copy_from_slice(rest);
         let slot_at = (FIRST_SLOT_WORD + self.cells) * SLOT_BYTES;
         self.bytes[slot_at..][..SLOT_BYTES].copy_from_slice(&slot.moved_to(self.heap_start).0.to_le_bytes());
         self.cells += 1;

@@ -1,18 +1,20 @@
 //! A private copy of a leaf, interpreted at leisure.
 //!
-//! Why: a scan validates once per leaf instead of once per row, and holds nothing between rows. Copying a page word
-//! by word costs about a nanosecond per row.
+//! Why: a scan validates once per leaf instead of once per row, and holds nothing between rows. Where it begins, only a few
+//! rows are copied: most ranges of a transaction are shorter, and a whole leaf is a hundred lines.
 //!
-//! Order of use: [`LeafCopy::take`] under an optimistic read, *validate*, then [`LeafCopy::interpret`]. Torn bytes
+//! Order of use: [`LeafCopy::take`] or one of its kin under an optimistic read, *validate*, then [`LeafCopy::interpret`]. Torn bytes
 //! are never interpreted, so what is malformed then is damage, not a race.
 
 use super::layout::{
-    FIRST_SLOT_WORD, HEAD_BYTES, Layout, Limits, Slot, fence_prefix, is_page_size, tail_len,
+    CELL_HEADER_BYTES, FIRST_SLOT_WORD, HEAD_BYTES, Layout, Limits, SLOT_BYTES, Slot, fence_prefix,
+    is_page_size, tail_len,
 };
+use super::read::{self, position, slot};
 use super::search::{Position, find};
 use crate::page::{HEADER_BYTES, Header, INFINITE, Page};
 use crate::{Error, Result};
-use foreshore_base::{PageId, TableId};
+use foreshore_base::{PageId, Restart, TableId};
 use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -27,6 +29,9 @@ pub(crate) struct Row<'a> {
     /// The version word given to `upsert`.
     pub version: u64,
 }
+
+/// Rows copied where a walk begins: an order with its lines, and the row behind them.
+const FEW_ROWS: usize = 16;
 
 /// Copies whose memory a thread keeps for its next ones: short ranges come in numbers, and clearing a page's worth of
 /// memory for each would cost as much as reading the rows.
@@ -55,6 +60,8 @@ pub(crate) struct LeafCopy {
     bytes: Vec<u8>,
     layout: Layout,
     header: Header,
+    /// The rows that were copied.
+    rows: Range<usize>,
     /// The key of the row read last: the leaf's prefix stays, each row replaces what follows.
     key: Vec<u8>,
     key_len: usize,
@@ -78,23 +85,57 @@ impl LeafCopy {
         let (mut bytes, mut key) = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
         bytes.resize(page_bytes, 0);
         key.resize(key.len().max(HEAD_BYTES), 0);
-        Self { bytes, layout, header, key, key_len: 0 }
+        Self { bytes, layout, header, rows: 0..0, key, key_len: 0 }
     }
 
     /// Copies `page`, interpreting nothing but where its gap is: neither that nor the latch is copied. Panics if the page
     /// has another size.
     pub fn take(&mut self, page: Page<'_>) {
         assert_eq!(page.0.len(), self.bytes.len(), "a copy is made for one page size");
-        let gap = Layout::read(page).map_or(0..0, |layout| layout.slots_end()..layout.heap_start() / 8 * 8);
-        self.take_words(page, 8..gap.start.max(HEADER_BYTES));
-        self.take_words(page, gap.end.max(HEADER_BYTES)..page.0.len());
+        let gap = Layout::read(page).map_or(0..0, |layout| layout.slots_end()..layout.heap_start());
+        self.take_bytes(page, 8..gap.start.max(HEADER_BYTES));
+        self.take_bytes(page, gap.end.max(HEADER_BYTES)..page.0.len());
+        self.rows = 0..usize::MAX;
     }
 
-    fn take_words(&mut self, page: Page<'_>, bytes: Range<usize>) {
-        let words = &page.0.words()[bytes.start / 8..bytes.end / 8];
-        for (bytes, word) in self.bytes[bytes].chunks_exact_mut(8).zip(words) {
-            bytes.copy_from_slice(&word.load(foreshore_base::sync::Ordering::Relaxed).to_le_bytes());
+    /// As [`LeafCopy::take`], but only the [`FEW_ROWS`] from `key` on (or behind it), with header and fences. An optimistic
+    /// read like those in `read.rs` (R1, R2).
+    pub fn take_above(&mut self, page: Page<'_>, key: &[u8], inclusive: bool) -> Result<(), Restart> {
+        let layout = Layout::read(page)?;
+        let from = match position(page, &layout, key)? {
+            Position::Found(index) => index + usize::from(!inclusive),
+            Position::Absent(index) => index,
+        };
+        self.take_rows(page, &layout, from..(from + FEW_ROWS).min(layout.cells()))
+    }
+
+    /// The same for the rows up to `key` (or before it).
+    pub fn take_below(&mut self, page: Page<'_>, key: &[u8], inclusive: bool) -> Result<(), Restart> {
+        let layout = Layout::read(page)?;
+        let to = match position(page, &layout, key)? {
+            Position::Found(index) => index + usize::from(inclusive),
+            Position::Absent(index) => index,
+        };
+        self.take_rows(page, &layout, to.saturating_sub(FEW_ROWS)..to)
+    }
+
+    fn take_rows(&mut self, page: Page<'_>, layout: &Layout, rows: Range<usize>) -> Result<(), Restart> {
+        assert_eq!(page.0.len(), self.bytes.len(), "a copy is made for one page size");
+        self.take_bytes(page, 8..HEADER_BYTES);
+        self.take_bytes(page, HEADER_BYTES + rows.start * SLOT_BYTES..HEADER_BYTES + rows.end * SLOT_BYTES);
+        self.take_bytes(page, layout.fences_start()..page.0.len());
+        for index in rows.clone() {
+            let slot = slot(page, index);
+            let cell = read::cell(page, slot)?;
+            self.take_bytes(page, slot.offset()..cell.value_at() + cell.value_len());
         }
+        self.rows = rows;
+        Ok(())
+    }
+
+    #[inline]
+    fn take_bytes(&mut self, page: Page<'_>, range: Range<usize>) {
+        page.0.read(range.start, &mut self.bytes[range]);
     }
 
     /// Makes the bytes taken, and since validated, readable as rows. Errors: [`Error::Corrupt`].
@@ -103,6 +144,7 @@ impl LeafCopy {
         self.header = Header::from_words([word(0), word(1), word(2)]);
         let layout = Layout::new(self.header, self.bytes.len());
         self.layout = layout.ok_or_else(|| self.corrupt("the lengths in its header do not fit"))?;
+        self.rows.end = self.rows.end.min(self.layout.cells());
         self.fences_are_sound()?;
         let prefix = self.layout.low().start..self.layout.low().start + self.layout.prefix_len();
         self.key.clear();
@@ -127,6 +169,7 @@ impl LeafCopy {
         }
         let mut copy = Self::new(image.len());
         copy.bytes.copy_from_slice(image);
+        copy.rows = 0..usize::MAX;
         copy.interpret()?;
         Ok(copy)
     }
@@ -151,9 +194,15 @@ impl LeafCopy {
         PageId(self.word(3))
     }
 
-    /// Number of rows.
+    /// Number of rows in the leaf.
     pub fn len(&self) -> usize {
         self.layout.cells()
+    }
+
+    /// The rows that were copied, by their numbers; no others may be asked for.
+    #[inline]
+    pub fn rows(&self) -> Range<usize> {
+        self.rows.clone()
     }
 
     /// Bytes in use: header, slots, cells and fences.
@@ -171,15 +220,23 @@ impl LeafCopy {
         self.layout.high().map(|range| &self.bytes[range])
     }
 
-    /// Number of the first row whose key is not below `key`; [`LeafCopy::len`] if there is none.
+    /// Number of the first row whose key is not below `key`; [`LeafCopy::len`] if there is none. In a copy of all rows.
     pub fn lower_bound(&self, key: &[u8]) -> Result<usize> {
         Ok(self.position(key)?.map_or_else(|outside| outside, Position::lower_bound))
     }
 
-    /// Row number `index`, counted from 0 in ascending key order. Panics if there is no such row.
+    /// Number of the first row whose key is above `key`; [`LeafCopy::len`] if there is none. In a copy of all rows.
+    pub fn upper_bound(&self, key: &[u8]) -> Result<usize> {
+        Ok(match self.position(key)? {
+            Ok(Position::Found(index)) => index + 1,
+            Ok(Position::Absent(index)) | Err(index) => index,
+        })
+    }
+
+    /// Row number `index`, counted from 0 in ascending key order. Panics if it was not copied.
     #[inline]
     pub fn row(&mut self, index: usize) -> Result<Row<'_>> {
-        assert!(index < self.layout.cells(), "row {index} of {}", self.layout.cells());
+        assert!(self.rows.contains(&index), "row {index} of {:?}", self.rows);
         let slot = self.slot(index);
         let Some((version, tail, value)) = cell(&self.bytes, slot) else {
             return Err(self.corrupt(format!("cell {index} leaves the page")));
@@ -196,10 +253,10 @@ impl LeafCopy {
         Ok(Row { key: &self.key[..self.key_len], value, version })
     }
 
-    /// The version word of row `index`. Panics if there is no such row.
+    /// The version word of row `index`. Panics if it was not copied.
     #[inline]
     pub fn version(&self, index: usize) -> Result<u64> {
-        assert!(index < self.layout.cells(), "row {index} of {}", self.layout.cells());
+        assert!(self.rows.contains(&index), "row {index} of {:?}", self.rows);
         let offset = self.slot(index).offset();
         match self.bytes.get(offset..).and_then(<[u8]>::first_chunk) {
             Some(word) => Ok(u64::from_le_bytes(*word)),
@@ -207,10 +264,10 @@ impl LeafCopy {
         }
     }
 
-    /// Bytes of the value of row `index`. Panics if there is no such row.
+    /// Bytes of the value of row `index`. Panics if it was not copied.
     #[inline]
     pub fn value_len(&self, index: usize) -> Result<usize> {
-        assert!(index < self.layout.cells(), "row {index} of {}", self.layout.cells());
+        assert!(self.rows.contains(&index), "row {index} of {:?}", self.rows);
         let offset = self.slot(index).offset();
         match self.bytes.get(offset + 8..).and_then(<[u8]>::first_chunk) {
             Some(len) => Ok(u16::from_le_bytes(*len).into()),
@@ -220,6 +277,7 @@ impl LeafCopy {
 
     /// Row and position of `key`: `Err` with the edge on whose outside it lies, if it is not between the fences.
     pub(super) fn position(&self, key: &[u8]) -> Result<Result<Position, usize>> {
+        assert_eq!(self.rows, 0..self.len(), "a search needs all rows");
         if key < self.low_fence() {
             return Ok(Err(0));
         }
@@ -269,18 +327,20 @@ impl LeafCopy {
         Slot(self.word(FIRST_SLOT_WORD + index))
     }
 
-    /// All bytes of cell `index`: what its slot refers to.
-    pub(super) fn whole_cell(&self, index: usize) -> Result<&[u8]> {
+    /// All bytes of cell `index`, what its slot refers to: the cell's header, then tail and value.
+    #[inline]
+    pub(super) fn whole_cell(&self, index: usize) -> Result<(&[u8; CELL_HEADER_BYTES], &[u8])> {
         let slot = self.slot(index);
-        let bytes =
-            self.cell_bytes(slot).ok_or_else(|| self.corrupt(format!("cell {index} leaves the page")))?;
-        Ok(&self.bytes[slot.offset()..][..bytes])
+        let cell =
+            self.cell_bytes(slot).and_then(|bytes| self.bytes[slot.offset()..][..bytes].split_first_chunk());
+        cell.ok_or_else(|| self.corrupt(format!("cell {index} leaves the page")))
     }
 
     /// Heap bytes of the cell in `slot`; `None` if it leaves the page.
+    #[inline]
     pub(super) fn cell_bytes(&self, slot: Slot) -> Option<usize> {
         let (_, tail, value) = cell(&self.bytes, slot)?;
-        Some(super::layout::CELL_HEADER_BYTES + tail.len() + value.len())
+        Some(CELL_HEADER_BYTES + tail.len() + value.len())
     }
 
     pub(super) fn corrupt(&self, detail: impl Into<String>) -> Error {

@@ -120,6 +120,26 @@ impl Slot {
         Self(self.0 & !u64::from(u16::MAX) | offset as u64)
     }
 
+    /// The slot of the suffix without its first `more` bytes, where that is `tail` from its fifth byte on (and whatever may
+    /// follow), and how many bytes `tail` loses; `None` if the suffix is shorter.
+    #[inline]
+    pub fn without_start(self, more: usize, tail: &[u8]) -> Option<(Self, usize)> {
+        if more == 0 {
+            return Some((self, 0));
+        }
+        let len = self.suffix_len().checked_sub(more)?;
+        let tail = tail.get(..tail_len(self.suffix_len()))?;
+        let start = match more.checked_sub(HEAD_BYTES) {
+            Some(in_tail) => head(tail.get(in_tail..).unwrap_or_default()),
+            None => {
+                let eight = u64::from(self.head()) << 32 | u64::from(head(tail));
+                (eight << (8 * more) >> 32) as u32
+            }
+        };
+        let slot = Self(u64::from(start) << 32 | (len as u64) << 16 | self.offset() as u64);
+        Some((slot, tail.len() - tail_len(len)))
+    }
+
     /// See [`head`].
     #[inline]
     pub fn head(self) -> u32 {
@@ -294,6 +314,23 @@ mod unit {
         assert_eq!(of(8192), (1024, 2048));
         assert_eq!(of(16384), (1024, 4096));
         assert_eq!(of(32768), (1024, 8192));
+    }
+
+    /// Taking the start off a slot gives the slot of what is left, and of its tail the end.
+    #[test]
+    fn slots_lose_their_start() {
+        let suffix = b"0123456789";
+        for len in 0..=suffix.len() {
+            let suffix = &suffix[..len];
+            let cell = [tail(suffix), b"value"].concat();
+            for more in 0..=len {
+                let left = &suffix[more..];
+                let (slot, dropped) = Slot::new(suffix, 777).without_start(more, &cell).unwrap();
+                assert_eq!(slot, Slot::new(left, 777), "{more} of {len}");
+                assert_eq!(cell[dropped..], [tail(left), b"value"].concat(), "{more} of {len}");
+            }
+            assert_eq!(Slot::new(suffix, 777).without_start(len + 1, &cell), None);
+        }
     }
 
     #[test]

@@ -33,13 +33,16 @@ use super::layout::{SLOT_BYTES, cell_bytes, common_prefix};
 use super::search::Position;
 use crate::Result;
 use crate::page::{HEADER_BYTES, Page};
-use foreshore_base::{Lsn, PageId, TableId, seeded_bug};
+use foreshore_base::{Lsn, PageId, seeded_bug};
+
+/// No separator is shorter: it is above a key.
+const SEPARATOR_BYTES_MIN: usize = 1;
 
 /// A split that has been thought out but not yet done: log it, then [`Split::apply`] it.
 #[derive(Debug)]
 pub(crate) struct Split {
-    table: TableId,
-    left: PageId,
+    /// The left leaf as it was.
+    whole: LeafCopy,
     right: PageId,
     separator: Vec<u8>,
     image: Vec<u8>,
@@ -51,33 +54,39 @@ impl Split {
     ///
     /// Errors: [`Error::Corrupt`](crate::Error::Corrupt) if the leaf is malformed or has nothing to split.
     pub fn plan(left: Page<'_>, right: PageId, key: &[u8], value_len: usize) -> Result<Self> {
-        let mut leaf = LeafCopy::of(left)?;
-        let cells = Cells::new(&mut leaf, key, value_len)?;
-        let (cut, separator) = cells.cut(&mut leaf)?;
-        let mut upper = Builder::new(left.0.len(), &separator, leaf.high_fence());
-        for index in cells.stored_before(cut.before)..leaf.len() {
-            let row = leaf.row(index)?;
-            if row.key == separator && seeded_bug("leaf_split_loses_separator_key") {
-                continue;
-            }
-            if !upper.push(row.key, row.value, row.version) {
-                return Err(leaf.corrupt("the upper half of a split does not fit"));
+        let mut whole = LeafCopy::of(left)?;
+        let cells = Cells::new(&whole, key, value_len)?;
+        let (cut, separator) = cells.cut(&mut whole)?;
+        let mut upper = Builder::new(left.0.len(), &separator, whole.high_fence());
+        let mut from = cells.stored_before(cut.before);
+        if seeded_bug("leaf_split_loses_separator_key")
+            && from < whole.len()
+            && whole.row(from)?.key == separator
+        {
+            from += 1;
+        }
+        for index in from..whole.len() {
+            if !upper.push_from(&mut whole, index)? {
+                return Err(whole.corrupt("the upper half of a split does not fit"));
             }
         }
-        let image = upper.finish(right, leaf.table(), leaf.right());
-        Ok(Self { table: leaf.table(), left: leaf.id(), right, separator, image })
+        let image = upper.finish(right, whole.table(), whole.right());
+        Ok(Self { whole, right, separator, image })
     }
 
     /// A split that moves nothing: `upper`, built between `separator` and the high fence of `left` from keys above
     /// all in `left`, becomes its right neighbour. For bulk loads.
-    pub fn append(left: Page<'_>, right: PageId, separator: Vec<u8>, upper: Builder) -> Self {
-        let image = upper.finish(right, left.table(), left.right());
-        Self { table: left.table(), left: left.id(), right, separator, image }
+    ///
+    /// Errors: [`Error::Corrupt`](crate::Error::Corrupt) if `left` is malformed.
+    pub fn append(left: Page<'_>, right: PageId, separator: Vec<u8>, upper: Builder) -> Result<Self> {
+        let whole = LeafCopy::of(left)?;
+        let image = upper.finish(right, whole.table(), whole.right());
+        Ok(Self { whole, right, separator, image })
     }
 
     /// What to log.
     pub fn change(&self) -> Change<'_> {
-        let Self { table, left, right, .. } = *self;
+        let (table, left, right) = (self.whole.table(), self.whole.id(), self.right);
         Change::Split { table, left, right, separator: &self.separator, image: &self.image }
     }
 
@@ -87,10 +96,10 @@ impl Split {
     }
 
     /// Does it, under both exclusive latches; `end_lsn` is the end of the record.
-    pub fn apply(&self, left: Page<'_>, right: Page<'_>, end_lsn: Lsn) -> Result<()> {
+    pub fn apply(&mut self, left: Page<'_>, right: Page<'_>, end_lsn: Lsn) -> Result<()> {
         image::install(&self.image, right).map_err(|detail| crate::Error::corrupt("a split", detail))?;
         right.set_lsn(end_lsn);
-        truncate(left, &self.separator, self.right)?;
+        install_lower(&mut self.whole, left, &self.separator, self.right)?;
         left.set_lsn(end_lsn);
         Ok(())
     }
@@ -98,15 +107,19 @@ impl Split {
 
 /// Drops the rows of `page` from `separator` on, makes that its high fence and `right` its neighbour.
 pub(super) fn truncate(page: Page<'_>, separator: &[u8], right: PageId) -> Result<()> {
-    let mut leaf = LeafCopy::of(page)?;
-    let mut lower = Builder::new(page.0.len(), leaf.low_fence(), Some(separator));
-    for index in 0..leaf.lower_bound(separator)? {
-        if !lower.push_from(&mut leaf, index)? {
-            return Err(leaf.corrupt("the lower half of a split does not fit"));
+    install_lower(&mut LeafCopy::of(page)?, page, separator, right)
+}
+
+/// The same, for a page of which this is a copy.
+fn install_lower(whole: &mut LeafCopy, page: Page<'_>, separator: &[u8], right: PageId) -> Result<()> {
+    let mut lower = Builder::new(page.0.len(), whole.low_fence(), Some(separator));
+    for index in 0..whole.lower_bound(separator)? {
+        if !lower.push_from(whole, index)? {
+            return Err(whole.corrupt("the lower half of a split does not fit"));
         }
     }
-    let image = lower.finish(leaf.id(), leaf.table(), right);
-    image::install(&image, page).map_err(|detail| leaf.corrupt(detail))
+    let image = lower.finish(whole.id(), whole.table(), right);
+    image::install(&image, page).map_err(|detail| whole.corrupt(detail))
 }
 
 /// The shortest string above `left` and not above `right`, where `left` < `right`.
@@ -128,15 +141,15 @@ struct Cut {
 struct Cells<'a> {
     key: &'a [u8],
     position: Position,
-    /// Bytes of each cell, slot included, with the leaf's present prefix. A longer prefix only makes them fewer.
-    bytes: Vec<usize>,
-    total: usize,
+    /// For each cell the bytes of all up to it, slots included, with the leaf's present prefix. A longer prefix only
+    /// makes them fewer.
+    sums: Vec<usize>,
     /// Bytes of the incoming cell that are not stored yet.
     incoming: usize,
 }
 
 impl<'a> Cells<'a> {
-    fn new(leaf: &mut LeafCopy, key: &'a [u8], value_len: usize) -> Result<Self> {
+    fn new(leaf: &LeafCopy, key: &'a [u8], value_len: usize) -> Result<Self> {
         let position = leaf.position(key)?.map_err(|_| leaf.corrupt("a key outside its fences"))?;
         let mut bytes = Vec::with_capacity(leaf.len() + 1);
         for index in 0..leaf.len() {
@@ -155,34 +168,46 @@ impl<'a> Cells<'a> {
                 new
             }
         };
-        let total = bytes.iter().sum();
-        Ok(Self { key, position, bytes, total, incoming })
+        let mut sum = 0;
+        for bytes in &mut bytes {
+            sum += *bytes;
+            *bytes = sum;
+        }
+        Ok(Self { key, position, sums: bytes, incoming })
     }
 
     /// The best cut and its separator.
     fn cut(&self, leaf: &mut LeafCopy) -> Result<(Cut, Vec<u8>)> {
-        let append = self.position == Position::Absent(leaf.len());
         let good = match self.run(leaf) {
-            _ if append => self.rightmost_first(),
-            Some(last) => self.beside_run_first(last),
-            None => self.middle_first(),
+            _ if self.position == Position::Absent(leaf.len()) => {
+                self.first_that_fits(leaf, (1..self.sums.len()).rev(), 0)?
+            }
+            Some(last) => {
+                let beside = std::iter::once(self.beside_run(last));
+                self.first_that_fits(leaf, beside.chain(self.middle_first()), 0)?
+            }
+            None => self.first_that_fits(leaf, self.middle_first(), 0)?,
         };
-        if let Some(cut) = self.first_that_fits(leaf, good, 0)? {
+        if let Some(cut) = good {
             return Ok(cut);
         }
-        let without_incoming = self.least_beside_incoming_first();
-        let cut = self.first_that_fits(leaf, without_incoming, self.incoming)?;
+        let cut = self.first_that_fits(leaf, self.least_beside_incoming_first(), self.incoming)?;
         cut.ok_or_else(|| leaf.corrupt("there is nothing in it to split"))
     }
 
-    /// The first of `cuts` whose halves fit without the `later` bytes of the incoming cell, and its separator.
+    /// The first of the cuts before these cells whose halves fit without the `later` bytes of the incoming cell, and its
+    /// separator.
     fn first_that_fits(
         &self,
         leaf: &mut LeafCopy,
-        cuts: Vec<Cut>,
+        cuts: impl IntoIterator<Item = usize>,
         later: usize,
     ) -> Result<Option<(Cut, Vec<u8>)>> {
-        for cut in cuts {
+        for before in cuts {
+            let cut = Cut { before, left_bytes: self.sums[before - 1] };
+            if !self.fits(leaf, cut, SEPARATOR_BYTES_MIN, later) {
+                continue;
+            }
             let separator = self.separator(leaf, cut)?;
             if self.fits(leaf, cut, separator.len(), later) {
                 return Ok(Some((cut, separator)));
@@ -193,8 +218,8 @@ impl<'a> Cells<'a> {
 
     /// Do both halves fit without the `later` bytes of the incoming cell?
     fn fits(&self, leaf: &LeafCopy, cut: Cut, separator_len: usize, later: usize) -> bool {
-        let (mut left, mut right) = (cut.left_bytes, self.total - cut.left_bytes);
-        if self.incoming_goes_left(cut) {
+        let (mut left, mut right) = (cut.left_bytes, self.total() - cut.left_bytes);
+        if self.incoming_goes_left(cut.before) {
             left -= later;
         } else {
             right -= later;
@@ -203,25 +228,17 @@ impl<'a> Cells<'a> {
         leaf.low_fence().len() + left <= room && leaf.high_fence().map_or(0, <[u8]>::len) + right <= room
     }
 
-    fn cuts(&self) -> Vec<Cut> {
-        let sums = self.bytes.iter().scan(0, |sum, bytes| {
-            *sum += bytes;
-            Some(*sum)
-        });
-        (1..self.bytes.len()).zip(sums).map(|(before, left_bytes)| Cut { before, left_bytes }).collect()
+    /// Bytes of all cells.
+    fn total(&self) -> usize {
+        *self.sums.last().expect("the incoming cell at least")
     }
 
-    fn rightmost_first(&self) -> Vec<Cut> {
-        let mut cuts = self.cuts();
-        cuts.reverse();
-        cuts
-    }
-
-    fn middle_first(&self) -> Vec<Cut> {
-        let cuts = self.cuts();
-        let middle = cuts.partition_point(|cut| 2 * cut.left_bytes < self.total);
-        let outwards = (0..cuts.len()).flat_map(|step| [middle.checked_sub(step + 1), Some(middle + step)]);
-        outwards.flatten().filter_map(|index| cuts.get(index).copied()).collect()
+    /// The cuts, from the middle outwards.
+    fn middle_first(&self) -> impl Iterator<Item = usize> {
+        let (cells, total) = (self.sums.len(), self.total());
+        let middle = self.sums.partition_point(|left_bytes| 2 * left_bytes < total) + 1;
+        let outwards = (0..cells).flat_map(move |step| [middle.checked_sub(step + 1), Some(middle + step)]);
+        outwards.flatten().filter(move |before| (1..cells).contains(before))
     }
 
     /// The cell just before the incoming one, if it was written last.
@@ -231,26 +248,23 @@ impl<'a> Cells<'a> {
         (leaf.slot(last).offset() == leaf.layout().heap_start()).then_some(last)
     }
 
-    /// First the one beside the incoming cell, which continues a run that ends with cell `last`.
-    fn beside_run_first(&self, last: usize) -> Vec<Cut> {
-        let run_bytes: usize = self.bytes[..=last].iter().sum();
-        let beside = if 2 * run_bytes < self.total { last + 2 } else { last + 1 };
-        let mut cuts = self.middle_first();
-        cuts.sort_by_key(|cut| cut.before != beside);
-        cuts
+    /// The cut beside the incoming cell, which continues a run that ends with cell `last`.
+    fn beside_run(&self, last: usize) -> usize {
+        if 2 * self.sums[last] < self.total() { last + 2 } else { last + 1 }
     }
 
-    /// First those that leave few bytes on the incoming cell's side.
-    fn least_beside_incoming_first(&self) -> Vec<Cut> {
-        let mut cuts = self.cuts();
-        cuts.sort_by_key(|cut| {
-            if self.incoming_goes_left(*cut) { cut.left_bytes } else { self.total - cut.left_bytes }
+    /// First the cuts that leave few bytes on the incoming cell's side.
+    fn least_beside_incoming_first(&self) -> Vec<usize> {
+        let mut cuts: Vec<usize> = (1..self.sums.len()).collect();
+        cuts.sort_by_key(|before| {
+            let left_bytes = self.sums[before - 1];
+            if self.incoming_goes_left(*before) { left_bytes } else { self.total() - left_bytes }
         });
         cuts
     }
 
-    fn incoming_goes_left(&self, cut: Cut) -> bool {
-        self.position.lower_bound() < cut.before
+    fn incoming_goes_left(&self, before: usize) -> bool {
+        self.position.lower_bound() < before
     }
 
     fn separator(&self, leaf: &mut LeafCopy, cut: Cut) -> Result<Vec<u8>> {

@@ -107,9 +107,9 @@ pub(super) struct Chain {
 pub(crate) struct Spares(Vec<Box<Link>>);
 
 impl Spares {
-    /// Images whose memory is kept at most, and bytes of a row.
+    /// Images whose memory is kept at most, and bytes of a row: those of most rows, though they grow by doubling.
     const KEPT: usize = 64;
-    const ROW_BYTES_KEPT: usize = 1 << 10;
+    const ROW_BYTES_KEPT: usize = 2 << 10;
 
     /// Memory for a row: that of the image which [`Spares::link`] will use next.
     pub fn row(&mut self) -> ImageRow {

@@ -161,7 +161,7 @@ fn finish_transactions(
     let tree = |id| all.iter().find(|tree| tree.id == id).map(|tree| Arc::clone(tree));
     let (mut undone, mut prepared) = (0, BTreeMap::new());
     for (owner, Unfinished { id, last, gid }) in unfinished {
-        let mut txn = Txn::resume(core.clone(), owner, id, last);
+        let mut txn = Txn::resume(core.clone().into(), owner, id, last);
         match gid {
             Some(gid) => {
                 restore_prepared(&mut txn, &tree)?;

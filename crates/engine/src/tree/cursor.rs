@@ -1,6 +1,6 @@
 //! Walking rows in key order, leaf by leaf.
 //!
-//! A cursor copies one leaf whole per validation, interprets the private copy, and holds nothing in between: no latch,
+//! A cursor copies one leaf per validation, of the first at first a few rows, interprets the private copy, and holds nothing in between: no latch,
 //! no pin. It finds the next leaf by the fence it has reached, so splits and absorptions in between cost it nothing: it
 //! returns each row that is there throughout exactly once, in order.
 //!
@@ -10,11 +10,12 @@
 
 use crate::error::{Error, Result};
 use crate::leaf::LeafCopy;
+use crate::page::Page;
 use crate::tree::Tree;
 use crate::tree::descend::{Patience, Stamp};
 use crate::txn::View;
 use crate::version::Version;
-use foreshore_base::PageId;
+use foreshore_base::{PageId, Restart};
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
@@ -56,8 +57,8 @@ impl Forward {
             self.begin(from)?;
         }
         loop {
-            while self.position == self.leaf.len() {
-                if !self.enter_right()? {
+            while self.position == self.leaf.rows().end {
+                if !self.go_on()? {
                     return Ok(None);
                 }
             }
@@ -79,13 +80,18 @@ impl Forward {
             Bound::Excluded(key) => (key, false),
             Bound::Unbounded => (Vec::new(), true),
         };
-        self.tree.copy_leaf(None, &key, &mut self.leaf)?;
-        self.position = self.leaf.lower_bound(&key)?;
-        let is_there = self.position < self.leaf.len() && self.leaf.row(self.position)?.key == key;
-        if is_there && !inclusive {
-            self.position += 1;
-        }
+        self.tree.copy_above(&key, inclusive, &mut self.leaf)?;
+        self.position = self.leaf.rows().start;
         Ok(())
+    }
+
+    /// Copies what comes behind the rows copied.
+    fn go_on(&mut self) -> Result<bool> {
+        if self.position == self.leaf.len() {
+            return self.enter_right();
+        }
+        self.position = self.tree.copy_rest_above(&mut self.leaf)?.1;
+        Ok(true)
     }
 
     /// Copies the leaf that begins where this one ends.
@@ -125,8 +131,8 @@ impl Backward {
             self.begin(from)?;
         }
         loop {
-            while self.position == 0 {
-                if !self.enter_left()? {
+            while self.position == self.leaf.rows().start {
+                if !self.go_on()? {
                     return Ok(None);
                 }
             }
@@ -147,13 +153,18 @@ impl Backward {
             Bound::Included(key) => (key, true),
             Bound::Excluded(key) => (key, false),
         };
-        self.tree.copy_leaf(None, &key, &mut self.leaf)?;
-        self.position = self.leaf.lower_bound(&key)?;
-        let is_there = self.position < self.leaf.len() && self.leaf.row(self.position)?.key == key;
-        if is_there && inclusive {
-            self.position += 1;
-        }
+        self.tree.copy_below(&key, inclusive, &mut self.leaf)?;
+        self.position = self.leaf.rows().end;
         Ok(())
+    }
+
+    /// Copies what comes before the rows copied.
+    fn go_on(&mut self) -> Result<bool> {
+        if self.position == 0 {
+            return self.enter_left();
+        }
+        self.position = self.tree.copy_rest_below(&mut self.leaf)?.1;
+        Ok(true)
     }
 
     fn enter_last(&mut self) -> Result<()> {
@@ -218,11 +229,51 @@ impl Tree {
 
     /// Copies the leaf that covers `key`, trying page `hint` first.
     pub(crate) fn copy_leaf(&self, hint: Option<PageId>, key: &[u8], copy: &mut LeafCopy) -> Result<Stamp> {
-        let mut stamp = Stamp::default();
-        let mut take = |page: crate::page::Page<'_>| {
-            stamp = Stamp::of(page);
+        let stamp = self.copy_by(hint, key, copy, |copy, page| {
             copy.take(page);
             Ok(())
+        })?;
+        self.pool.prefetch(copy.right());
+        Ok(stamp)
+    }
+
+    /// Copies a few rows of the leaf that covers `key`, from it on or, not `inclusive`, behind it.
+    pub(crate) fn copy_above(&self, key: &[u8], inclusive: bool, copy: &mut LeafCopy) -> Result<Stamp> {
+        self.copy_by(None, key, copy, |copy, page| copy.take_above(page, key, inclusive))
+    }
+
+    /// Copies a few rows of the leaf that covers `key`, up to it or, not `inclusive`, before it.
+    pub(crate) fn copy_below(&self, key: &[u8], inclusive: bool, copy: &mut LeafCopy) -> Result<Stamp> {
+        self.copy_by(None, key, copy, |copy, page| copy.take_below(page, key, inclusive))
+    }
+
+    /// Where the copy has only a few rows of its leaf: copies all, as they are now. Returns the number of the first one
+    /// above the last of the few.
+    pub(crate) fn copy_rest_above(&self, copy: &mut LeafCopy) -> Result<(Stamp, usize)> {
+        let last = copy.row(copy.rows().end - 1)?.key.to_vec();
+        let stamp = self.copy_leaf(Some(copy.id()), &last, copy)?;
+        Ok((stamp, copy.upper_bound(&last)?))
+    }
+
+    /// The same downwards: the number of rows below the first of the few.
+    pub(crate) fn copy_rest_below(&self, copy: &mut LeafCopy) -> Result<(Stamp, usize)> {
+        let first = copy.row(copy.rows().start)?.key.to_vec();
+        let stamp = self.copy_leaf(Some(copy.id()), &first, copy)?;
+        Ok((stamp, copy.lower_bound(&first)?))
+    }
+
+    /// Copies what `take` takes of the leaf that covers `key`, trying page `hint` first.
+    fn copy_by(
+        &self,
+        hint: Option<PageId>,
+        key: &[u8],
+        copy: &mut LeafCopy,
+        take: impl Fn(&mut LeafCopy, Page<'_>) -> Result<(), Restart>,
+    ) -> Result<Stamp> {
+        let mut stamp = Stamp::default();
+        let mut take = |page: Page<'_>| {
+            stamp = Stamp::of(page);
+            take(copy, page)
         };
         let near = match hint {
             Some(hint) => self.read_from(hint, key, &mut take)?,
@@ -232,7 +283,6 @@ impl Tree {
             self.read_leaf(key, &mut take)?;
         }
         copy.interpret()?;
-        self.pool.prefetch(copy.right());
         Ok(stamp)
     }
 

@@ -34,6 +34,7 @@ use crate::log::{Incarnation, Log};
 use crate::pool::{Pool, Pools};
 use crate::txn::Txns;
 use crate::waits::Meter;
+use crossbeam_utils::CachePadded;
 use foreshore_base::TableId;
 use foreshore_base::sync::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use parking_lot::Mutex;
@@ -74,8 +75,8 @@ pub(crate) struct Tree {
     dropped: AtomicBool,
     /// Transactions that touched the table and have not ended.
     pub users: Users,
-    /// Transactions that hold gap locks in it.
-    pub scanners: AtomicU64,
+    /// Transactions that hold gap locks in it. Apart from what every operation reads.
+    pub scanners: CachePadded<AtomicU64>,
     /// Waits for key locks of this table.
     pub lock_waits: Meter,
     /// The hidden table with the chunks of its large values, if it ever had one.
@@ -97,7 +98,7 @@ impl Tree {
             index,
             dropped: AtomicBool::new(false),
             users: Users::new(),
-            scanners: AtomicU64::new(0),
+            scanners: CachePadded::new(AtomicU64::new(0)),
             lock_waits: Meter::default(),
             chunks: OnceLock::new(),
             holds_chunks: false,

@@ -28,7 +28,7 @@ impl Tree {
         let right_latch = fresh.page().latch().exclusive();
         self.pool.before_change(at.frame);
         self.pool.before_change(fresh.frame_page().frame);
-        let split = Split::plan(at.page, fresh.pid(), key, value_len)?;
+        let mut split = Split::plan(at.page, fresh.pid(), key, value_len)?;
         let record = self.core.log.reserve(split.change().encoded_len());
         split.apply(at.page, fresh.page(), record.end())?;
         let right = fresh.publish().page.id();

@@ -112,13 +112,12 @@ impl Scan {
                 self.position = None;
                 continue;
             }
-            let row = self.leaf.row(index)?;
-            let mut row = (row.key.to_vec(), row.value.to_vec());
+            let mut value = self.leaf.row(index)?.value.to_vec();
             self.step_over(index);
-            self.from = Bound::Excluded(key);
+            self.go_on_behind(&key);
             if !version.is_ghost() {
-                self.tree.complete(&mut row.1)?;
-                return Ok(Some(row));
+                self.tree.complete(&mut value)?;
+                return Ok(Some((key, value)));
             }
         }
     }
@@ -140,13 +139,19 @@ impl Scan {
             Some(position) => position,
             None => {
                 self.read.clear();
-                let key = key_of(&self.from).to_vec();
-                let stamp = self.tree.copy_leaf(None, &key, &mut self.leaf)?;
+                let included = !matches!(self.from, Bound::Excluded(_));
+                let stamp = self.tree.copy_above(key_of(&self.from), included, &mut self.leaf)?;
                 self.read.push(stamp);
-                self.first_above(&key)?
+                self.leaf.rows().start
             }
         };
-        while position == self.leaf.len() {
+        while position == self.leaf.rows().end {
+            if position < self.leaf.len() {
+                let (stamp, next) = self.tree.copy_rest_above(&mut self.leaf)?;
+                self.read.push(stamp);
+                position = next;
+                continue;
+            }
             let Some(high) = self.leaf.high_fence().map(<[u8]>::to_vec) else {
                 self.position = Some(position);
                 return Ok(None);
@@ -160,14 +165,6 @@ impl Scan {
         Ok(Some(position))
     }
 
-    /// The first row of the copy that is not before `from`.
-    fn first_above(&mut self, key: &[u8]) -> Result<usize> {
-        let position = self.leaf.lower_bound(key)?;
-        let excluded = matches!(self.from, Bound::Excluded(_));
-        let is_there = position < self.leaf.len() && self.leaf.row(position)?.key == key;
-        Ok(position + usize::from(is_there && excluded))
-    }
-
     fn find_below(&mut self) -> Result<Option<usize>> {
         let mut position = match self.position {
             Some(position) => position,
@@ -176,7 +173,13 @@ impl Scan {
                 self.enter_from_above()?
             }
         };
-        while position == 0 {
+        while position == self.leaf.rows().start {
+            if position > 0 {
+                let (stamp, next) = self.tree.copy_rest_below(&mut self.leaf)?;
+                self.read.push(stamp);
+                position = next;
+                continue;
+            }
             let low = self.leaf.low_fence().to_vec();
             if low.is_empty() {
                 self.position = Some(position);
@@ -193,17 +196,11 @@ impl Scan {
     fn enter_from_above(&mut self) -> Result<usize> {
         let stamp = match &self.from {
             Bound::Unbounded => self.tree.copy_leaf_before(None, &mut self.leaf)?,
-            Bound::Included(key) | Bound::Excluded(key) => self.tree.copy_leaf(None, key, &mut self.leaf)?,
+            Bound::Included(key) => self.tree.copy_below(key, true, &mut self.leaf)?,
+            Bound::Excluded(key) => self.tree.copy_below(key, false, &mut self.leaf)?,
         };
         self.read.push(stamp);
-        let key = match &self.from {
-            Bound::Unbounded => return Ok(self.leaf.len()),
-            Bound::Included(key) | Bound::Excluded(key) => key.clone(),
-        };
-        let position = self.leaf.lower_bound(&key)?;
-        let included = matches!(self.from, Bound::Included(_));
-        let is_there = position < self.leaf.len() && self.leaf.row(position)?.key == key;
-        Ok(position + usize::from(is_there && included))
+        Ok(self.leaf.rows().end)
     }
 
     /// Row `index` of the copy is done with: from now on only its leaf counts.
@@ -213,6 +210,17 @@ impl Scan {
             Direction::Descending => index,
         });
         self.read.drain(..self.read.len() - 1);
+    }
+
+    /// From now on the walk goes on behind `key`.
+    fn go_on_behind(&mut self, key: &[u8]) {
+        match &mut self.from {
+            Bound::Excluded(from) => {
+                from.clear();
+                from.extend_from_slice(key);
+            }
+            from => *from = Bound::Excluded(key.to_vec()),
+        }
     }
 
     /// Are the leaves that were read unchanged?

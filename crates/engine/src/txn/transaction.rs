@@ -3,6 +3,7 @@
 use crate::blob::BlobId;
 use crate::error::{Error, Result};
 use crate::lock::{ImageRow, KeyMode, LockError, Name, Owner, Spares};
+use crate::spread::Held;
 use crate::tree::{Core, Tree};
 use crate::txn::{Batch, Found, Record, View};
 use crate::version::Version;
@@ -16,7 +17,7 @@ const UNDO_OVERHEAD_BYTES: u64 = 16;
 
 /// A read-write transaction. Dropping it rolls it back.
 pub(crate) struct Txn {
-    pub core: Arc<Core>,
+    pub core: Held<Core>,
     pub owner: Owner,
     /// From its first write on.
     id: Option<TxnId>,
@@ -91,21 +92,21 @@ impl Entered {
 
 impl Txn {
     /// Begins. Waits while there are too many. `since`: when what it does was first tried.
-    pub fn begin(core: Arc<Core>, patience: Duration, since: Lsn) -> Result<Self> {
+    pub fn begin(core: Held<Core>, patience: Duration, since: Lsn) -> Result<Self> {
         let owner = core.txns.slots.lease()?;
         core.txns.keys.reset(owner, since.0);
         Ok(Self::with_slot(core, owner, patience))
     }
 
     /// Goes on with a transaction from before a restart, which has prepared.
-    pub fn resume(core: Arc<Core>, owner: Owner, id: TxnId, last: Lsn) -> Self {
+    pub fn resume(core: Held<Core>, owner: Owner, id: TxnId, last: Lsn) -> Self {
         core.txns.keys.reset(owner, id.0);
         let mut txn = Self::with_slot(core, owner, Duration::ZERO);
         (txn.id, txn.last) = (Some(id), last);
         txn
     }
 
-    fn with_slot(core: Arc<Core>, owner: Owner, patience: Duration) -> Self {
+    fn with_slot(core: Held<Core>, owner: Owner, patience: Duration) -> Self {
         let Kept { locks, images, tables, body, old, spares } = core.txns.slots.take_kept(owner);
         Self {
             core,

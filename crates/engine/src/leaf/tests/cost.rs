@@ -107,7 +107,7 @@ fn splits(page: Page<'_>) {
         black_box(Split::plan(page, PageId(2), &[9; 4], 8).unwrap());
     }
     print("split, planned", rounds, begin);
-    let split = Split::plan(page, PageId(2), &[9; 4], 8).unwrap();
+    let mut split = Split::plan(page, PageId(2), &[9; 4], 8).unwrap();
     let begin = Instant::now();
     for _ in 0..rounds {
         split.apply(page, scratch, Lsn(1)).unwrap();

@@ -1,5 +1,6 @@
 //! The leaf as a whole: a chain of leaves against a `BTreeMap`, replay against the original, readers against a writer.
 
+mod copy;
 mod cost;
 mod model;
 mod race;
@@ -118,7 +119,7 @@ impl Chain {
     fn split(&mut self, at: PageId, key: &[u8], value_len: usize) {
         let right = PageId(self.pages.keys().last().unwrap().0 + 1);
         let words = RelaxedBytes::boxed(self.page_bytes);
-        let split = Split::plan(self.leaf(at), right, key, value_len).unwrap();
+        let mut split = Split::plan(self.leaf(at), right, key, value_len).unwrap();
         let end = self.append(&split.change());
         split.apply(self.leaf(at), page(&words), end).unwrap();
         assert_eq!(page(&words).low_fence().as_deref(), Some(split.separator()));

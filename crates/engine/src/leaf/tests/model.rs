@@ -299,7 +299,7 @@ fn a_bulk_load_appends_ready_made_leaves() {
             }
             let right = PageId(at.0 + 1);
             let words = RelaxedBytes::boxed(page_bytes);
-            let split = Split::append(chain.leaf(at), right, low, builder);
+            let mut split = Split::append(chain.leaf(at), right, low, builder).unwrap();
             let end = chain.append(&split.change());
             split.apply(chain.leaf(at), page(&words), end).unwrap();
             chain.pages.insert(right, words);

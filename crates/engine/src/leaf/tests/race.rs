@@ -55,7 +55,7 @@ fn write(left: &Words, right: &Words, seed: u64) {
             if !page(left).right().is_none() {
                 continue; // there are only two pages
             }
-            let split = Split::plan(page(left), PageId(2), &key, 100).unwrap();
+            let mut split = Split::plan(page(left), PageId(2), &key, 100).unwrap();
             split.apply(page(left), page(right), Lsn(version)).unwrap();
         }
         if random.below(40) == 0

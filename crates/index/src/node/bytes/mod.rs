@@ -27,6 +27,7 @@ use super::blob::{self, INLINE_MAX};
 use super::{Bias, Header, Node, Place, Seen};
 use crate::reclaim::Pin;
 use crate::search::rank_at_most;
+use foreshore_base::bytes::le_uint;
 use foreshore_base::prefetch::prefetch_lines;
 use foreshore_base::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use foreshore_base::{RelaxedBytes, Restart};
@@ -103,14 +104,12 @@ impl Slot {
 }
 
 /// The first 8 bytes of a suffix as a number that sorts like them.
-#[inline]
+#[inline(always)]
 fn head_of(suffix: &[u8]) -> u64 {
-    if let Some(first) = suffix.first_chunk::<HEAD>() {
-        return u64::from_be_bytes(*first);
+    match suffix.first_chunk::<HEAD>() {
+        Some(first) => u64::from_be_bytes(*first),
+        None => le_uint(suffix).swap_bytes(),
     }
-    let mut bytes = [0; HEAD];
-    bytes[..suffix.len()].copy_from_slice(suffix);
-    u64::from_be_bytes(bytes)
 }
 
 /// How a key relates to everything that starts with the prefix.
