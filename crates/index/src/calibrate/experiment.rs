@@ -7,7 +7,7 @@
 //! All node sizes of a comparison take turns. Every answer is checked.
 
 use super::turns::{
-    FILL_TURNS, Steps, median_ns, numbered, queries, round, scramble32, scramble64, scramble128, time,
+    FILL_TURNS, Steps, numbered, quartile_ns, queries, scramble32, scramble64, scramble128, time,
 };
 use super::{NodeKeys, SearchMeasured, search};
 use crate::TunedMap;
@@ -57,7 +57,7 @@ pub struct Measured {
     pub node_keys: NodeKeys,
     /// Entries of the map, in the end.
     pub entries: u64,
-    /// Inserts of random keys, from the empty map on.
+    /// Inserts of random keys, from half the entries on.
     pub insert_ns: f64,
     /// Lookups of keys that are there, one after the other.
     pub lookup_ns: f64,
@@ -85,7 +85,7 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(usize, &str)) -> (Vec<Measured>
 /// A map of one node size, and the times of its turns.
 struct Candidate<K: IntKey> {
     map: TunedMap<K>,
-    fill: Duration,
+    inserts: Vec<Duration>,
     lookup: Vec<Duration>,
     multi_get: Vec<Duration>,
     scan: Vec<Duration>,
@@ -95,7 +95,7 @@ struct Candidate<K: IntKey> {
 fn compare<K: IntKey>(plan: &Plan, entries: u64, key: impl Fn(u64) -> K, steps: &mut Steps) -> Vec<Measured> {
     let mut candidates = NodeKeys::ALL.map(|size| Candidate {
         map: TunedMap::with_node_keys(size),
-        fill: Duration::ZERO,
+        inserts: Vec::new(),
         lookup: Vec::new(),
         multi_get: Vec::new(),
         scan: Vec::new(),
@@ -105,7 +105,11 @@ fn compare<K: IntKey>(plan: &Plan, entries: u64, key: impl Fn(u64) -> K, steps: 
         steps.begin(&format!("{label}: inserts"));
         let part = numbered(entries * turn / FILL_TURNS, entries * (turn + 1) / FILL_TURNS, &key);
         for candidate in &mut candidates {
-            candidate.fill += time(|| part.iter().all(|&(key, i)| candidate.map.insert(key, i).is_none()));
+            let map = &candidate.map;
+            let inserts = time(|| part.iter().all(|&(key, i)| map.insert(key, i).is_none()));
+            if turn >= FILL_TURNS / 2 {
+                candidate.inserts.push(inserts);
+            }
         }
     }
     for turn in 0..plan.turns as u64 {
@@ -143,10 +147,10 @@ impl<K: IntKey> Candidate<K> {
             key_bytes: size_of::<K>(),
             node_keys,
             entries,
-            insert_ns: round(self.fill.as_nanos() as f64 / entries as f64),
-            lookup_ns: median_ns(self.lookup, plan.operations),
-            multi_get_ns: median_ns(self.multi_get, plan.operations),
-            scan_ns: median_ns(self.scan, plan.operations.div_ceil(SCAN)),
+            insert_ns: quartile_ns(self.inserts, (entries / FILL_TURNS) as usize),
+            lookup_ns: quartile_ns(self.lookup, plan.operations),
+            multi_get_ns: quartile_ns(self.multi_get, plan.operations),
+            scan_ns: quartile_ns(self.scan, plan.operations.div_ceil(SCAN)),
         }
     }
 }

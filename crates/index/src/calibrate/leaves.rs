@@ -40,7 +40,7 @@ pub struct LeafMeasured {
     pub rows: u64,
     /// Bytes of a row's key and value.
     pub row_bytes: usize,
-    /// Puts of new rows in random order, each its own transaction; median turn of the second half.
+    /// Puts of new rows in random order, each its own transaction, from half the rows on.
     pub put_ns: f64,
     /// Gets of rows that are there.
     pub get_ns: f64,

@@ -1,12 +1,12 @@
 //! What the experiments share: turns and their times, steps that are told, keys in no order.
 //!
-//! Machines are noisy, and noise lasts: so whatever is compared takes turns of some milliseconds, and the median turn
-//! counts.
+//! Machines are noisy, noise lasts, and it only ever adds: so whatever is compared takes turns of some milliseconds, and the
+//! turn counts that is slower than a quarter of them.
 
 use std::time::{Duration, Instant};
 
 /// Turns in which a tree is filled.
-pub(super) const FILL_TURNS: u64 = 20;
+pub(super) const FILL_TURNS: u64 = 40;
 
 /// How far an experiment is.
 pub(super) struct Steps<'p> {
@@ -32,14 +32,10 @@ pub(super) fn time(turn: impl FnOnce() -> bool) -> Duration {
     start.elapsed()
 }
 
-/// Nanoseconds of one of so many operations in the median turn; tenths are enough.
-pub(super) fn median_ns(mut turns: Vec<Duration>, operations: usize) -> f64 {
+/// Nanoseconds of one of so many operations, in the turn that is slower than a quarter of them; tenths are enough.
+pub(super) fn quartile_ns(mut turns: Vec<Duration>, operations: usize) -> f64 {
     turns.sort_unstable();
-    round(turns[turns.len() / 2].as_nanos() as f64 / operations as f64)
-}
-
-pub(super) fn round(ns: f64) -> f64 {
-    (ns * 10.0).round() / 10.0
+    (turns[turns.len() / 4].as_nanos() as f64 / operations as f64 * 10.0).round() / 10.0
 }
 
 /// Keys `from..to` of an experiment, with their numbers.

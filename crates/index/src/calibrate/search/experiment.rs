@@ -6,7 +6,7 @@ use super::{Search, SearchMeasured, Way};
 use crate::calibrate::NodeKeys;
 use crate::calibrate::experiment::Plan;
 use crate::calibrate::turns::{
-    FILL_TURNS, Steps, median_ns, numbered, queries, scramble32, scramble64, scramble128, time,
+    FILL_TURNS, Steps, numbered, quartile_ns, queries, scramble32, scramble64, scramble128, time,
 };
 use crate::node::int::IntKey;
 use std::time::Duration;
@@ -174,8 +174,8 @@ impl<K: IntKey> Candidate<K> {
                 key_bytes: size_of::<K>(),
                 entries,
                 way: Way { node_keys, search, prefetch, huge_pages },
-                lookup_ns: median_ns(lookup_turns, lookups),
-                insert_ns: median_ns(insert_turns, inserts),
+                lookup_ns: quartile_ns(lookup_turns, lookups),
+                insert_ns: quartile_ns(insert_turns, inserts),
             })
             .collect()
     }
