@@ -33,8 +33,20 @@ fn a_profile_is_written_and_followed() {
         assert!(printed.contains(part), "{part:?} in {printed}");
     }
 
-    let bench =
-        ["bench", "kv", "--workload", "put", "--n", "1000", "--seconds", "0.1", "--durability", "relaxed"];
+    let bench = [
+        "bench",
+        "kv",
+        "--dir",
+        ".",
+        "--workload",
+        "put",
+        "--n",
+        "1000",
+        "--seconds",
+        "0.1",
+        "--durability",
+        "relaxed",
+    ];
     let with = |more: &[&'static str]| [&bench[..], &["--profile", "tune.toml"], more].concat();
     assert!(shell.json(&with(&[]))[0]["ops_per_s"].as_f64().is_some_and(|rate| rate > 0.0));
     shell.json(&with(&["--favour", "inserts", "--leaf-bytes", "4KiB"]));
