@@ -5,7 +5,7 @@
 use super::machine::Cache;
 
 /// The caches of data of this core, first level first; none if the processor does not tell.
-#[cfg(all(target_arch = "x86_64", not(any(loom, shuttle))))]
+#[cfg(target_arch = "x86_64")]
 pub(super) fn caches() -> Vec<Cache> {
     let of_leaf =
         |leaf| (0..16).filter_map(move |i| registers(leaf, i).and_then(|[a, b, c]| decode(a, b, c)));
@@ -18,13 +18,13 @@ pub(super) fn caches() -> Vec<Cache> {
 }
 
 /// Other processors are not asked.
-#[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle)))))]
+#[cfg(not(target_arch = "x86_64"))]
 pub(super) fn caches() -> Vec<Cache> {
     Vec::new()
 }
 
 /// EAX, EBX and ECX of a leaf, if the processor has it.
-#[cfg(all(target_arch = "x86_64", not(any(loom, shuttle))))]
+#[cfg(target_arch = "x86_64")]
 fn registers(leaf: u32, subleaf: u32) -> Option<[u32; 3]> {
     use std::arch::x86_64::__cpuid_count;
     // SAFETY: every x86-64 processor has the instruction, and it changes nothing but registers.
@@ -39,7 +39,7 @@ fn registers(leaf: u32, subleaf: u32) -> Option<[u32; 3]> {
 }
 
 /// A cache, unless there is none or it holds instructions only.
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+#[cfg(any(target_arch = "x86_64", test))]
 fn decode(eax: u32, ebx: u32, ecx: u32) -> Option<Cache> {
     const DATA: u32 = 1;
     const UNIFIED: u32 = 3;
