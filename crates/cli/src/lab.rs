@@ -1,9 +1,10 @@
 //! `lab`: the papers' figures, drawn anew by `foreshore-lab`.
 
 use crate::failure::{Failure, Kind, Outcome};
-use crate::output::Output;
+use crate::output::{Output, grouped};
 use crate::progress::Meter;
 use clap::Args;
+use foreshore_lab::counters::{Counters, Event, Trial};
 use foreshore_lab::figures;
 use foreshore_lab::frame::{Figure, Host, LabError, Settings, report, results, text_table};
 use foreshore_lab::peers::Programs;
@@ -15,6 +16,7 @@ Examples:
   foreshore lab olfit-fig7 --quick         one figure, small sizes: seconds
   foreshore lab all --quick                all of them: minutes; without --quick the papers' sizes: up to an hour
   foreshore lab report                     docs/results/index.html, from what was drawn so far
+  foreshore lab counters                   which hardware counters this machine has, tried on a known piece of work
 
 Each figure prints its numbers, says whether the paper's finding holds here, and writes <out>/<host>/<figure>.csv and .svg. The
 CSV's header holds all that is needed to draw it again. Exit code 3 if a structure gave a wrong answer.";
@@ -23,7 +25,7 @@ CSV's header holds all that is needed to draw it again. Exit code 3 if a structu
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct LabArgs {
-    /// Names of figures, or `all`, `list` or `report`
+    /// Names of figures, or `all`, `list`, `report` or `counters`
     #[arg(value_name = "FIGURE", required = true)]
     what: Vec<String>,
     /// Small sizes, at most two threads
@@ -57,6 +59,7 @@ pub fn run(args: &LabArgs) -> Outcome {
     match args.what.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["list"] => list(),
         ["report"] => build_report(&args.out),
+        ["counters"] => try_counters(),
         ["all"] => draw_all(args, &figures::all().collect::<Vec<_>>()),
         ref names => {
             let named: Result<Vec<_>, _> = names.iter().map(|name| figures::named(name)).collect();
@@ -69,6 +72,38 @@ fn list() -> Outcome {
     let mut out = Output::new(false);
     let rows: Vec<_> = figures::all().map(|figure| [figure.name.into(), figure.title.into()]).collect();
     out.table(["figure", "what it shows"], &rows)?;
+    out.finish()
+}
+
+/// Tries each event on work whose misses are known.
+fn try_counters() -> Outcome {
+    let mut counters = Counters::of_this_thread();
+    let trial = Trial::USUAL;
+    let counted = trial.run(&mut counters);
+    let row = |event: Event| {
+        let absent = counters.absent().iter().find(|(absent, _)| *absent == event);
+        let (count, remark) = match (counted.get(event), absent) {
+            (Some(count), _) if count.is_scaled() => (
+                grouped(count.value as u64),
+                format!("scaled: counted for {:.0} % of the time", 100.0 * count.share),
+            ),
+            (Some(count), _) => (grouped(count.value as u64), String::new()),
+            (None, Some((_, absence))) => (String::new(), absence.why(event)),
+            (None, None) => (String::new(), "never had a register: another program counts, too".into()),
+        };
+        [event.name().into(), count, remark]
+    };
+    let mut out = Output::new(false);
+    out.table(["event", "count", "remark"], &Event::all().map(row).collect::<Vec<_>>())?;
+    out.line(format_args!(
+        "The trial writes {} lines of fresh memory ({} MiB) in order, then loads each once, at random, one after the other. To \
+         be expected: {} page faults of 4 KiB (fewer, larger ones with huge pages), an L1 miss for each load, and nearly as many \
+         last-level loads and TLB misses (not with huge pages).",
+        grouped(trial.lines as u64),
+        trial.bytes() >> 20,
+        grouped(trial.bytes() as u64 / 4096),
+    ))?;
+    out.line(counters.summary())?;
     out.finish()
 }
 

@@ -15,6 +15,17 @@ fn a_figure_is_drawn_and_reported() {
     assert!(page.contains("OLFIT Table 1"));
 }
 
+/// Every event has its row, and at least a reason.
+#[test]
+fn the_machines_counters_are_listed() {
+    let shown = Shell::new().ok(&["lab", "counters"]);
+    for event in ["cycles", "L1 misses", "TLB misses", "mispredicted branches", "page faults"] {
+        let row = shown.lines().find(|line| line.starts_with(&format!("│ {event} "))).expect(event);
+        assert!(row.split('┆').skip(1).any(|cell| cell.contains(char::is_alphanumeric)), "{row}");
+    }
+    assert!(shown.contains("8,192 page faults"), "{shown}");
+}
+
 #[test]
 fn an_unknown_figure_is_a_usage_error_that_says_where_to_look() {
     let shell = Shell::new();

@@ -8,6 +8,7 @@
 //! - [`peers`]: other programs, run as children: this engine, the same with old primitives, its peers.
 //! - [`probe`]: the seam through which a structure tells its memory accesses; [`model`]: caches, a TLB, a branch
 //!   predictor and many cores with coherent caches, fed through that seam.
+//! - [`counters`]: what the machine itself counts, where it does.
 //!
 //! Every figure checks the answers of what it times: a wrong one is an error, not a point on a line.
 //!
@@ -19,6 +20,7 @@
 //! assert!(drawn.verdict.holds());
 //! ```
 
+pub mod counters;
 pub mod figures;
 pub mod frame;
 pub mod model;

@@ -1,5 +1,6 @@
 //! A figure from end to end: drawn, kept, read back, shown; and what every figure owes its reader.
 
+use foreshore_lab::counters::{Counters, Event};
 use foreshore_lab::figures;
 use foreshore_lab::frame::results::Record;
 use foreshore_lab::frame::{Host, LabError, Settings, report, results, text_table};
@@ -98,6 +99,21 @@ fn engines_are_measured_as_children() {
     settings.programs.stages = "no/such".into();
     let absent = figures::named("shoremt-fig7").unwrap().run(&settings, &mut |_, _| {});
     assert!(matches!(absent, Err(LabError::Absent { .. })));
+}
+
+/// A figure that shows misses says what this machine counts, and draws it where it does.
+#[test]
+fn what_the_machine_counts_stands_beside_the_model() {
+    let mut counters = Counters::of_this_thread();
+    let ((), counted) = counters.around(|| ());
+    for name in ["multicore-fig8", "damon-fig4"] {
+        let drawn = figures::named(name).unwrap().run(&Settings::quick(1), &mut |_, _| {}).unwrap();
+        let said = drawn.settings.iter().find(|(key, _)| *key == "counters").expect(name);
+        assert_eq!(said.1, counters.summary(), "{name}");
+        let panel =
+            drawn.panels.iter().any(|panel| panel.title.starts_with("Cycles and instructions, counted"));
+        assert_eq!(panel, counted.get(Event::Cycles).is_some(), "{name}");
+    }
 }
 
 /// What the model counts depends on the seed alone.

@@ -125,6 +125,7 @@ impl Probe for OneCore {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use foreshore_workloads::random::Random;
 
     /// By hand: 64 lines, twice. The second pass hits everywhere; 64 lines of 64 bytes are one page.
     #[test]
@@ -151,5 +152,27 @@ mod tests {
         (0..lines).for_each(|line| core.load(64 * line));
         assert_eq!((core.counts.l1_misses, core.counts.l2_misses), (lines, 0));
         assert_eq!(core.cycles().l1, (lines * 11) as f64);
+    }
+
+    /// Of twice as many lines or pages as fit, each as likely as the next, half are held: what replacement keeps says nothing of what
+    /// comes.
+    #[test]
+    fn random_loads_of_twice_a_level_miss_half_the_time() {
+        const LOADS: u64 = 200_000;
+        type Misses = fn(&Counts) -> u64;
+        let levels: [(&str, u64, u64, Misses); 3] = [
+            ("L1", (32 << 10) / 64, 64, |counts| counts.l1_misses),
+            ("L2", (1 << 20) / 64, 64, |counts| counts.l2_misses),
+            ("TLB", 1536, 4096, |counts| counts.tlb_misses),
+        ];
+        for (name, fits, bytes, misses) in levels {
+            let (mut core, mut random) = (OneCore::new(Machine::SERVER), Random::new(1, 7));
+            (0..LOADS).for_each(|_| core.load(bytes * random.below(2 * fits)));
+            core.reset();
+            (0..LOADS).for_each(|_| core.load(bytes * random.below(2 * fits)));
+            // Half, give or take five standard deviations.
+            let off = misses(&core.counts).abs_diff(LOADS / 2);
+            assert!(off < 1200, "{name}: {} of {LOADS}", misses(&core.counts));
+        }
     }
 }

@@ -33,8 +33,9 @@ impl Sweep {
                 |node_bytes, method| Configuration { node_bytes, key_bytes, method, prefetch: true };
             if lookups {
                 for (name, method) in METHODS {
-                    let best =
-                        best(|node_bytes| configuration(node_bytes, method).lookup_ns(small, count, rounds))?;
+                    let best = best(|node_bytes| {
+                        Ok(configuration(node_bytes, method).lookups(small, count, rounds)?.ns)
+                    })?;
                     if name == "linear" { sweep.linear.push(best) } else { sweep.binary.push(best) }
                 }
             }

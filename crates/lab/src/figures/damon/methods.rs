@@ -1,5 +1,6 @@
 //! Figures 2 to 4: linear and binary search, with and without prefetching, with 8-byte keys.
 
+use crate::counters::{self, Tally};
 use crate::figures::damon::tree::{Configuration, METHODS, Sizes};
 use crate::frame::{Drawn, LabError, Panel, Scale, Settings, Source, Tell, Verdict};
 use crate::trees::Method;
@@ -18,6 +19,7 @@ pub fn reasons(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
         .collect();
     let mut all = Panel::new("All cycles", Source::Modelled, X, "cycles per lookup", Scale::Linear);
     let mut time = Panel::new("On this machine", Source::Measured, X, "ns per lookup", Scale::Linear);
+    let mut tally = Tally::default();
     for (at, node_bytes) in NODE_BYTES.into_iter().enumerate() {
         for (name, method) in METHODS {
             tell(at as f64 / NODE_BYTES.len() as f64, &format!("{name}, nodes of {node_bytes} bytes"));
@@ -28,8 +30,9 @@ pub fn reasons(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
                 .zip(cycles)
                 .for_each(|(panel, cycles)| panel.add(name, node_bytes as f64, cycles));
             all.add(name, node_bytes as f64, cycles.iter().sum());
-            let ns = configuration.lookup_ns(sizes.large, sizes.lookups, sizes.rounds)?;
-            time.add(name, node_bytes as f64, ns);
+            let timed = configuration.lookups(sizes.large, sizes.lookups, sizes.rounds)?;
+            time.add(name, node_bytes as f64, timed.ns);
+            tally.add(name, node_bytes as f64, timed.operations, &timed.counted);
         }
     }
     let others = &panels[2];
@@ -48,7 +51,9 @@ pub fn reasons(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
         time.at("linear", 1024.0) > time.at("binary", 1024.0),
     ];
     panels.extend([all, time]);
-    Ok(Drawn { panels, verdict: Verdict::of(&conditions, sentence), settings: sizes.header() })
+    panels.extend(tally.by_event(X, Scale::Linear));
+    let settings = [sizes.header(), vec![counters::header()]].concat();
+    Ok(Drawn { panels, verdict: Verdict::of(&conditions, sentence), settings })
 }
 
 /// In which node sizes linear search wins.
@@ -78,7 +83,7 @@ pub fn prefetching(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabErro
                 panel.add(
                     &name,
                     node_bytes as f64,
-                    configuration.lookup_ns(sizes.large, sizes.lookups, sizes.rounds)?,
+                    configuration.lookups(sizes.large, sizes.lookups, sizes.rounds)?.ns,
                 );
             }
         }
@@ -119,13 +124,16 @@ pub fn stalls(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
         Scale::Bars(NAMES),
     );
     let mut time = Panel::new("On this machine", Source::Measured, "", "ns per lookup", Scale::Bars(NAMES));
+    let mut tally = Tally::default();
     for (at, prefetch) in [false, true].into_iter().enumerate() {
         tell(0.5 * at as f64, NAMES[at]);
         let configuration =
             Configuration { node_bytes: 128, key_bytes: KEY_BYTES, method: Method::Linear, prefetch };
         let cycles = configuration.lookup_cycles(sizes.large, sizes.lookups)?;
         REASONS.iter().zip(cycles).for_each(|(reason, cycles)| panel.add(reason, at as f64, cycles));
-        time.add("time", at as f64, configuration.lookup_ns(sizes.large, sizes.lookups, sizes.rounds)?);
+        let timed = configuration.lookups(sizes.large, sizes.lookups, sizes.rounds)?;
+        time.add("time", at as f64, timed.ns);
+        tally.add(NAMES[at], at as f64, timed.operations, &timed.counted);
     }
     let gain = time.at("time", 0.0) / time.at("time", 1.0);
     let sentence = format!(
@@ -134,9 +142,7 @@ pub fn stalls(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
         panel.at(REASONS[1], 0.0),
     );
     let conditions = [panel.at(REASONS[1], 1.0) < panel.at(REASONS[1], 0.0), gain > 1.0];
-    Ok(Drawn {
-        verdict: Verdict::of(&conditions, sentence),
-        panels: vec![panel, time],
-        settings: sizes.header(),
-    })
+    let panels = [panel, time].into_iter().chain(tally.by_subject("", Scale::Bars(NAMES))).collect();
+    let settings = [sizes.header(), vec![counters::header()]].concat();
+    Ok(Drawn { verdict: Verdict::of(&conditions, sentence), panels, settings })
 }

@@ -1,5 +1,6 @@
 //! One configuration of the CSB+-tree, built, timed and modelled.
 
+use crate::counters::{Counted, Counters};
 use crate::figures::study::{Input, Keys, Named, Study};
 use crate::frame::{LabError, Settings, median};
 use crate::model::{Machine, OneCore};
@@ -30,19 +31,19 @@ impl Configuration {
         Named(self.name(), CsbTree::bulk_load(&keys.entries(), node_bytes, key_bytes, method, prefetch))
     }
 
-    /// Nanoseconds per lookup: the median of `rounds`.
-    pub fn lookup_ns(self, keys: Keys, lookups: u32, rounds: usize) -> Result<f64, LabError> {
+    /// Lookups, timed: the median of `rounds`.
+    pub fn lookups(self, keys: Keys, lookups: u32, rounds: usize) -> Result<Timed, LabError> {
         let mut tree = self.loaded(keys);
         let operations = keys.gets(Input::Random, lookups);
         tree.run_checked(&operations, &mut Silent)?;
-        let times: Result<Vec<_>, LabError> = (0..rounds)
-            .map(|_| {
-                let begun = Instant::now();
-                tree.run_checked(&operations, &mut Silent)?;
-                Ok(begun.elapsed().as_nanos() as f64 / f64::from(lookups))
-            })
-            .collect();
-        Ok(median(times?))
+        let mut round = |_| {
+            let begun = Instant::now();
+            tree.run_checked(&operations, &mut Silent)?;
+            Ok::<_, LabError>(begun.elapsed().as_nanos() as f64 / f64::from(lookups))
+        };
+        let (times, counted) =
+            Counters::of_this_thread().around(|| (0..rounds).map(&mut round).collect::<Result<Vec<_>, _>>());
+        Ok(Timed { ns: median(times?), operations: f64::from(lookups) * rounds as f64, counted })
     }
 
     /// Nanoseconds per insert into an empty tree, in random order.
@@ -86,6 +87,16 @@ impl Configuration {
         let sample = f64::from(lookups);
         Ok([cycles.busy, cycles.l1 + cycles.l2 + cycles.tlb, cycles.branches].map(|cycles| cycles / sample))
     }
+}
+
+/// Operations that were timed.
+pub struct Timed {
+    /// Nanoseconds per operation.
+    pub ns: f64,
+    /// Operations of all rounds.
+    pub operations: f64,
+    /// What this machine counted in them.
+    pub counted: Counted,
 }
 
 /// Sizes of the paper's experiments, by the settings.

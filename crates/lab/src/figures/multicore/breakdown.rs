@@ -1,5 +1,6 @@
 //! Figures 2 and 3: cycles per operation by reason, with nodes of one or two lines.
 
+use crate::counters::Tally;
 use crate::figures::multicore::structures::{self, Cost, REASONS, Sizes};
 use crate::figures::study::Input;
 use crate::frame::{Drawn, LabError, Panel, Scale, Settings, Source, Tell, Verdict};
@@ -86,11 +87,14 @@ fn panels(names: &'static [&'static str], costs: &[Cost]) -> Vec<Panel> {
     );
     let mut time =
         Panel::new("On this machine", Source::Measured, "structure", "ns per operation", Scale::Bars(names));
+    let mut tally = Tally::default();
     for (at, cost) in costs.iter().enumerate() {
         for (reason, value) in REASONS.into_iter().zip(cost.cycles) {
             cycles.add(reason, at as f64, value);
         }
         time.add("time", at as f64, cost.ns);
+        tally.add(names[at], at as f64, cost.sample, &cost.counted);
     }
-    vec![cycles, time]
+    let counted = tally.by_subject("structure", Scale::Bars(names));
+    [cycles, time].into_iter().chain(counted).collect()
 }

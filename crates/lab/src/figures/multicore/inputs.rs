@@ -1,5 +1,6 @@
 //! Figures 4 and 5: sequential, random and skewed keys.
 
+use crate::counters::Tally;
 use crate::figures::multicore::structures::{self, Cost, Sizes};
 use crate::figures::study::Input;
 use crate::frame::{Drawn, LabError, Panel, Scale, Settings, Source, Tell, Verdict};
@@ -82,5 +83,12 @@ fn drawn(names: &'static [&'static str], rows: Vec<(&str, Vec<Cost>)>, sizes: &S
         format!("Of random keys' cost, {input} keys take: {}; measured: {}.", of(&panels[0]), of(&panels[3]))
     };
     let sentence = inputs.iter().map(each).collect::<Vec<_>>().join(" ");
+    let mut tally = Tally::default();
+    for (input, costs) in &rows {
+        for (at, cost) in costs.iter().enumerate() {
+            tally.add(input, at as f64, cost.sample, &cost.counted);
+        }
+    }
+    panels.extend(tally.by_event("structure", Scale::Bars(names)));
     Drawn { verdict: Verdict::of(&conditions, sentence), panels, settings: sizes.header() }
 }

@@ -8,9 +8,9 @@ mod structures;
 
 use crate::frame::{Figure, Paper};
 
-const DIFFERS: &str = "Counters come from the model of the paper's machine B, fed with the accesses of the same code that is timed on this machine; one core, as the study found that a core's counts do not depend on the others. Instructions are counted by the accesses they make.";
+const DIFFERS: &str = "Counters come from the model of the paper's machine B, fed with the accesses of the same code that is timed on this machine; one core, as the study found that a core's counts do not depend on the others. Instructions are counted by the accesses they make. What this machine's own counters say, if it has any, is drawn beside.";
 
-const PROCESSORS_DIFFER: &str = "All three processors are modelled, one core each. The study also sees more second-level and TLB misses on processors with more cores, since its operating system moves the thread among them; a model of one core cannot show that.";
+const PROCESSORS_DIFFER: &str = "All three processors are modelled, one core each. The study also sees more second-level and TLB misses on processors with more cores, since its operating system moves the thread among them; a model of one core cannot show that. What this machine's own counters say, if it has any, is drawn beside.";
 
 /// In the paper's order; figures come in pairs, lookups and inserts.
 pub const FIGURES: &[Figure] = &[

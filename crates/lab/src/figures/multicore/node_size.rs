@@ -1,10 +1,12 @@
 //! Figures 6 and 7: nodes of one to sixteen lines.
 
+use crate::counters::Tally;
 use crate::figures::multicore::structures::{self, Cost, Sizes};
 use crate::figures::study::{Input, Study};
 use crate::frame::{Drawn, LabError, Panel, Scale, Settings, Source, Tell, Verdict};
 
 const BYTES: [usize; 5] = [64, 128, 256, 512, 1024];
+const X: &str = "node size, bytes";
 
 /// How a structure's cost is found: by filling an empty one, in one of two ways.
 #[derive(Clone, Copy)]
@@ -74,10 +76,9 @@ fn panels(settings: &Settings, kind: Kind, tell: Tell<'_>) -> Result<Vec<Panel>,
     ];
     let mut panels: Vec<_> = amounts
         .iter()
-        .map(|(title, source, unit, _)| {
-            Panel::new(*title, *source, "node size, bytes", unit, Scale::Doubling)
-        })
+        .map(|(title, source, unit, _)| Panel::new(*title, *source, X, unit, Scale::Doubling))
         .collect();
+    let mut tally = Tally::default();
     let sizes = Sizes::of(settings);
     for (at, bytes) in BYTES.into_iter().enumerate() {
         tell(at as f64 / BYTES.len() as f64, &format!("nodes of {bytes} bytes"));
@@ -94,7 +95,9 @@ fn panels(settings: &Settings, kind: Kind, tell: Tell<'_>) -> Result<Vec<Panel>,
             for (panel, (.., amount)) in panels.iter_mut().zip(&amounts) {
                 panel.add(name, bytes as f64, amount(&cost));
             }
+            tally.add(name, bytes as f64, cost.sample, &cost.counted);
         }
     }
+    panels.extend(tally.by_event(X, Scale::Doubling));
     Ok(panels)
 }

@@ -1,5 +1,6 @@
 //! The four structures, loaded, timed and modelled.
 
+use crate::counters::{self, Counted, Counters};
 use crate::figures::study::{BPlus, Css, Input, Keys, Named, Op, Study};
 use crate::frame::{LabError, Settings};
 use crate::model::{Counts, Machine, OneCore};
@@ -30,6 +31,7 @@ impl Sizes {
             ("keys", self.keys.count.to_string()),
             ("sample", self.sample.to_string()),
             ("model", self.machine.name.to_owned()),
+            counters::header(),
         ]
     }
 }
@@ -38,6 +40,8 @@ impl Sizes {
 pub struct Cost {
     /// Nanoseconds on this machine.
     pub ns: f64,
+    /// What this machine counted meanwhile, in the whole sample.
+    pub counted: Counted,
     /// The model's cycles by reason: busy, first level, beyond, TLB, branches.
     pub cycles: [f64; 5],
     /// The model's counts, of the whole sample.
@@ -80,28 +84,32 @@ pub fn loaded<T: Study>(mut structure: T, sizes: &Sizes) -> Result<T, LabError> 
 /// Lookups in a loaded structure. A tenth of the sample warms the modelled caches.
 pub fn lookups<T: Study>(structure: &mut T, sizes: &Sizes, input: Input) -> Result<Cost, LabError> {
     let operations = sizes.keys.gets(input, sizes.sample);
-    let ns = time(structure, &operations)?;
-    model(structure, sizes, &operations[..operations.len() / 10], &operations, ns)
+    let timed = time(structure, &operations)?;
+    model(structure, sizes, &operations[..operations.len() / 10], &operations, timed)
 }
 
 /// Inserts into an empty structure: the last ones are timed and modelled, on two structures of the same contents.
 pub fn inserts<T: Study>(empty: impl Fn() -> T, sizes: &Sizes, input: Input) -> Result<Cost, LabError> {
     let all = sizes.keys.inserts(input);
     let (before, last) = all.split_at(all.len() - sizes.sample as usize);
-    let mut timed = empty();
-    timed.run_checked(before, &mut Silent)?;
-    let ns = time(&mut timed, last)?;
-    drop(timed);
+    let mut structure = empty();
+    structure.run_checked(before, &mut Silent)?;
+    let timed = time(&mut structure, last)?;
+    drop(structure);
     let mut modelled = empty();
     modelled.run_checked(before, &mut Silent)?;
     let (warm, counted) = last.split_at(last.len() / 10);
-    model(&mut modelled, sizes, warm, counted, ns)
+    model(&mut modelled, sizes, warm, counted, timed)
 }
 
-fn time<T: Study>(structure: &mut T, operations: &[Op]) -> Result<f64, LabError> {
-    let begun = Instant::now();
-    structure.run_checked(operations, &mut Silent)?;
-    Ok(begun.elapsed().as_nanos() as f64 / operations.len() as f64)
+/// Nanoseconds per operation, and what was counted in all.
+fn time<T: Study>(structure: &mut T, operations: &[Op]) -> Result<(f64, Counted), LabError> {
+    let (ns, counted) = Counters::of_this_thread().around(|| {
+        let begun = Instant::now();
+        structure.run_checked(operations, &mut Silent)?;
+        Ok(begun.elapsed().as_nanos() as f64 / operations.len() as f64)
+    });
+    Ok((ns?, counted))
 }
 
 fn model<T: Study>(
@@ -109,7 +117,7 @@ fn model<T: Study>(
     sizes: &Sizes,
     warm: &[Op],
     operations: &[Op],
-    ns: f64,
+    (ns, counted): (f64, Counted),
 ) -> Result<Cost, LabError> {
     let mut core = OneCore::new(sizes.machine.clone());
     structure.run_checked(warm, &mut core)?;
@@ -119,7 +127,7 @@ fn model<T: Study>(
     let cycles = core.cycles();
     let cycles =
         [cycles.busy, cycles.l1, cycles.l2, cycles.tlb, cycles.branches].map(|cycles| cycles / sample);
-    Ok(Cost { ns, cycles, counts: core.counts, sample })
+    Ok(Cost { ns, counted, cycles, counts: core.counts, sample })
 }
 
 /// An empty B+-tree with nodes of `4 × W` bytes.
