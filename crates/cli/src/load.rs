@@ -7,6 +7,7 @@
 use crate::args::{DbArgs, IndexKind, engine_durability, parse_leaf_bytes};
 use crate::failure::{Failure, Outcome};
 use crate::output::{grouped, rate, size};
+use crate::profile::ProfileArgs;
 use crate::progress::Meter;
 use crate::schema::{Schema, to_csv};
 use clap::Args;
@@ -46,9 +47,11 @@ pub struct LoadArgs {
     /// Index over the table's leaves, if it is created [default: bplus]
     #[arg(long, value_enum)]
     index: Option<IndexKind>,
-    /// Size of the table's leaves, if it is created: 4KiB, 8KiB, 16KiB or 32KiB [default: the database's]
+    /// Size of the table's leaves, if it is created: 4KiB, 8KiB, 16KiB or 32KiB [default: the profile's, or the database's]
     #[arg(long, value_name = "SIZE", value_parser = parse_leaf_bytes)]
     leaf_bytes: Option<usize>,
+    #[command(flatten)]
+    profile: ProfileArgs,
     /// Loader threads [default: 64 with sync durability, else one per core]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
@@ -90,7 +93,8 @@ pub struct Row {
 pub fn run(args: &LoadArgs) -> Outcome {
     let input = source::open(&args.file).map_err(|e| Failure::io(args.file.display(), &e))?;
     let mut rows = Rows::new(input, &args.key)?;
-    let db = args.db.open_or_create()?;
+    let advice = args.profile.advice()?;
+    let db = args.db.open_or_create_with(|builder| advice.to(builder))?;
     rows.schema.declare(&db, &args.table)?;
     let table = table_to_load(&db, args)?;
     let threads = loader_threads(args.threads, args.durability);

@@ -17,6 +17,7 @@ mod lab;
 mod load;
 mod man;
 mod output;
+mod profile;
 mod progress;
 mod restore;
 mod rows;

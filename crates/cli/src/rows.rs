@@ -3,6 +3,7 @@
 use crate::args::{DbArgs, engine_durability, existing_table};
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
+use crate::profile::ProfileArgs;
 use crate::schema::{Schema, StoredRecords, to_csv};
 use crate::text::{for_people, hex, unhex};
 use clap::Args;
@@ -56,6 +57,8 @@ pub struct PutArgs {
     db: DbArgs,
     #[command(flatten)]
     target: Target,
+    #[command(flatten)]
+    profile: ProfileArgs,
     /// What the row survives once the command returns
     #[arg(long, value_enum, default_value_t = Durability::Sync)]
     durability: Durability,
@@ -116,7 +119,8 @@ pub fn put(args: &PutArgs) -> Outcome {
         "-" => read_stdin()?,
         text => text.as_bytes().to_vec(),
     };
-    let db = args.db.open_or_create()?;
+    let advice = args.profile.advice()?;
+    let db = args.db.open_or_create_with(|builder| advice.to(builder))?;
     let shape = Shape::of(&db, &args.target)?;
     let key = shape.key(&args.key)?;
     let value = shape.value(&key, value)?;

@@ -2,6 +2,7 @@
 
 use crate::args::{DbArgs, engine_durability, parse_bytes};
 use crate::failure::{Failure, Outcome};
+use crate::profile::ProfileArgs;
 use clap::Args;
 use foreshore_server::{Limits, Options, Server, StartError};
 use foreshore_workloads::Durability;
@@ -28,6 +29,8 @@ It ends in order on SIGINT, SIGTERM and the command SHUTDOWN. What it answers is
 pub struct ServeArgs {
     #[command(flatten)]
     db: DbArgs,
+    #[command(flatten)]
+    profile: ProfileArgs,
     /// Address and port for clients; beyond this machine only with a password
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6379")]
     listen: SocketAddr,
@@ -84,7 +87,8 @@ pub fn run(args: &ServeArgs) -> Outcome {
     let options = args.options()?;
     options.validate().map_err(Failure::usage)?;
     let threads = options.threads;
-    let db = args.db.open_or_create_with(|builder| builder.durability(options.durability))?;
+    let advice = args.profile.advice()?;
+    let db = args.db.open_or_create_with(|builder| advice.to(builder).durability(options.durability))?;
     let server = Server::start(db.clone(), options)?;
     let stop = server.handle();
     ctrlc::set_handler(move || stop.stop())

@@ -34,5 +34,7 @@ pub use db::{
     TransactionOptions, TransactionRange, TransactionTable, Value,
 };
 pub use error::{Error, Result};
+pub use foreshore_index::calibrate::ProfileError;
+pub use foreshore_index::{Favour, Profile};
 pub use log::Durability;
 pub use waits::Wait;

@@ -2,6 +2,7 @@
 
 use crate::args::{IndexKind, engine_durability};
 use crate::failure::Outcome;
+use crate::profile::Advice;
 use foreshore::{ByteTable, Database, Error, Snapshot, Transaction};
 use foreshore_workloads::StoreError;
 use foreshore_workloads::tx_spec::RunSpec;
@@ -13,12 +14,12 @@ use std::path::Path;
 pub struct EngineTx(pub Database);
 
 impl EngineTx {
-    /// A fresh database in `dir`, whose tables have this index.
-    pub fn open(dir: &Path, run: &RunSpec, index: IndexKind) -> Outcome<Self> {
+    /// A fresh database in `dir`, whose tables have this index, and leaves as advised.
+    pub fn open(dir: &Path, run: &RunSpec, index: IndexKind, advice: &Advice) -> Outcome<Self> {
         let cache = usize::try_from(run.cache_bytes).unwrap_or(usize::MAX);
         let durability = engine_durability(run.durability);
         let options = Database::builder().cache_bytes(cache).durability(durability).index(index.engine());
-        Ok(Self(options.open(dir)?))
+        Ok(Self(advice.to(options).open(dir)?))
     }
 
     /// Closes it, and tells what went wrong.

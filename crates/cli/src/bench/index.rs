@@ -2,10 +2,10 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, grouped};
+use crate::profile::{self, Favoured};
 use crate::progress::Meter;
 use clap::{Args, ValueEnum};
-use foreshore_index::calibrate::Machine;
-use foreshore_index::{Favour, NodeKeys, Profile};
+use foreshore_index::NodeKeys;
 use foreshore_workloads::index_bench::{self, KeyKind, Options, PhaseResult};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -120,17 +120,6 @@ enum Inserts {
     Sorted,
 }
 
-/// What a profile is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Favoured {
-    /// Lookups, singly and in batches
-    Lookups,
-    /// Inserts
-    Inserts,
-    /// Lookups, inserts and scans alike
-    Balanced,
-}
-
 /// A phase's figures; its JSON names are kept stable.
 #[derive(Serialize)]
 struct Phase {
@@ -224,17 +213,9 @@ fn options(args: &IndexBenchArgs) -> Outcome<Options> {
 /// The node size that was asked for, or that the profile tells.
 fn node_keys(args: &IndexBenchArgs) -> Outcome<Option<NodeKeys>> {
     let Some(path) = &args.profile else { return Ok(args.node_keys) };
-    let profile = Profile::load(path).map_err(|e| Failure::usage(e.to_string()))?;
-    if !profile.machine.is_like(&Machine::this()) {
-        eprintln!("note: the profile is of another machine, {}", profile.machine.processor);
-    }
-    let favour = match args.favour {
-        Favoured::Lookups => Favour::Lookups,
-        Favoured::Inserts => Favour::Inserts,
-        Favoured::Balanced => Favour::Balanced,
-    };
+    let profile = profile::load(path)?;
     let key_bytes = if args.keys == Keys::U32 { size_of::<u32>() } else { size_of::<u64>() };
-    Ok(Some(profile.node_keys(key_bytes, favour)))
+    Ok(Some(profile.node_keys(key_bytes, args.favour.favour())))
 }
 
 fn phase(args: &IndexBenchArgs, result: &PhaseResult) -> Phase {

@@ -2,6 +2,7 @@
 
 use crate::bench::tx_bench;
 use crate::failure::Outcome;
+use crate::profile::ProfileArgs;
 use clap::Args;
 use foreshore_workloads::insert::InsertSpec;
 use foreshore_workloads::tx_spec::TxArgs;
@@ -20,9 +21,11 @@ An operation is a row, a latency is a transaction's. Every row is looked for at 
 pub struct InsertBenchArgs {
     #[command(flatten)]
     args: TxArgs<InsertSpec>,
+    #[command(flatten)]
+    profile: ProfileArgs,
 }
 
 /// Runs `bench insert`.
 pub fn run(args: &InsertBenchArgs, watch: Option<Duration>) -> Outcome {
-    tx_bench::run(&args.args, watch)
+    tx_bench::run(&args.args, &args.profile, watch)
 }

@@ -3,6 +3,7 @@
 use crate::args::{IndexKind, engine_durability, parse_leaf_bytes};
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, grouped};
+use crate::profile::{Advice, ProfileArgs};
 use crate::progress::Phases;
 use crate::stats::inside::watched;
 use clap::Args;
@@ -20,6 +21,7 @@ Examples:
   foreshore bench kv --dir /srv --workload put --threads 16 --durability sync --json
   foreshore bench kv --dir /srv --workload get --n 5000000 --index csb --json
   foreshore bench kv --dir /srv --workload scan --n 5000000 --leaf-bytes 32KiB --json
+  foreshore bench kv --dir /srv --workload put --profile foreshore-tune.toml --favour inserts --json
 
 Every answer is checked; a run with a wrong one has no figure.";
 
@@ -32,17 +34,20 @@ pub struct KvBenchArgs {
     /// Index over the table's leaves
     #[arg(long, value_enum, default_value_t)]
     index: IndexKind,
-    /// Size of the leaves: 4KiB, 8KiB, 16KiB or 32KiB
-    #[arg(long, value_name = "SIZE", default_value = "8KiB", value_parser = parse_leaf_bytes)]
-    leaf_bytes: usize,
+    /// Size of the leaves: 4KiB, 8KiB, 16KiB or 32KiB [default: the profile's, or 8KiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_leaf_bytes)]
+    leaf_bytes: Option<usize>,
+    #[command(flatten)]
+    profile: ProfileArgs,
 }
 
 /// Runs `bench kv`.
 pub fn run(args: &KvBenchArgs, watch: Option<Duration>) -> Outcome {
-    let KvBenchArgs { args, index, leaf_bytes } = args;
+    let KvBenchArgs { args, index, leaf_bytes, profile } = args;
     args.spec.check()?;
+    let advice = profile.advice()?;
     let scratch = args.scratch().map_err(|e| Failure::io(args.dir.display(), &e))?;
-    let store = Foreshore::open(scratch.path(), &args.spec, *index, *leaf_bytes)?;
+    let store = Foreshore::open(scratch.path(), &args.spec, *index, *leaf_bytes, &advice)?;
     let report = {
         let phases = Phases::default();
         watched(&store.db, watch, || {
@@ -82,11 +87,20 @@ struct Foreshore {
 }
 
 impl Foreshore {
-    fn open(dir: &Path, spec: &KvSpec, index: IndexKind, leaf_bytes: usize) -> Outcome<Self> {
+    fn open(
+        dir: &Path,
+        spec: &KvSpec,
+        index: IndexKind,
+        leaf_bytes: Option<usize>,
+        advice: &Advice,
+    ) -> Outcome<Self> {
         let cache = usize::try_from(spec.cache_bytes).unwrap_or(usize::MAX);
         let durability = engine_durability(spec.durability);
         // The database's own size: a size of one table only would have to share the cache.
-        let options = Database::builder().cache_bytes(cache).leaf_bytes(leaf_bytes);
+        let mut options = advice.to(Database::builder()).cache_bytes(cache);
+        if let Some(leaf_bytes) = leaf_bytes {
+            options = options.leaf_bytes(leaf_bytes);
+        }
         let db = options.durability(durability).index(index.engine()).open(dir)?;
         let table = db.byte_table("bench")?;
         Ok(Self { db, table })

@@ -3,6 +3,7 @@
 use crate::args::IndexKind;
 use crate::bench::tx_bench;
 use crate::failure::Outcome;
+use crate::profile::ProfileArgs;
 use clap::Args;
 use foreshore_workloads::mix::MixSpec;
 use foreshore_workloads::tx_spec::TxArgs;
@@ -22,6 +23,8 @@ Every answer is checked, and the whole table at the end.";
 pub struct MixBenchArgs {
     #[command(flatten)]
     args: TxArgs<MixSpec>,
+    #[command(flatten)]
+    profile: ProfileArgs,
     /// Index over the table's leaves
     #[arg(long, value_enum, default_value_t)]
     index: IndexKind,
@@ -29,5 +32,5 @@ pub struct MixBenchArgs {
 
 /// Runs `bench mix`.
 pub fn run(args: &MixBenchArgs, watch: Option<Duration>) -> Outcome {
-    tx_bench::run_with(&args.args, watch, args.index)
+    tx_bench::run_with(&args.args, &args.profile, watch, args.index)
 }

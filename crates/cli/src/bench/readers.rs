@@ -2,6 +2,7 @@
 
 use crate::bench::tx_bench;
 use crate::failure::Outcome;
+use crate::profile::ProfileArgs;
 use clap::Args;
 use foreshore_workloads::readers::ReadersSpec;
 use foreshore_workloads::tx_spec::TxArgs;
@@ -21,9 +22,11 @@ At the end the counters must add up to the updates committed.";
 pub struct ReadersBenchArgs {
     #[command(flatten)]
     args: TxArgs<ReadersSpec>,
+    #[command(flatten)]
+    profile: ProfileArgs,
 }
 
 /// Runs `bench readers`.
 pub fn run(args: &ReadersBenchArgs, watch: Option<Duration>) -> Outcome {
-    tx_bench::run(&args.args, watch)
+    tx_bench::run(&args.args, &args.profile, watch)
 }

@@ -3,6 +3,7 @@
 use crate::args::IndexKind;
 use crate::bench::tx_bench;
 use crate::failure::Outcome;
+use crate::profile::ProfileArgs;
 use clap::Args;
 use foreshore_workloads::tpcc::TpccSpec;
 use foreshore_workloads::tx_spec::TxArgs;
@@ -24,6 +25,8 @@ that breaks one has no figure.";
 pub struct TpccBenchArgs {
     #[command(flatten)]
     args: TxArgs<TpccSpec>,
+    #[command(flatten)]
+    profile: ProfileArgs,
     /// Index over the tables' leaves
     #[arg(long, value_enum, default_value_t)]
     index: IndexKind,
@@ -31,5 +34,5 @@ pub struct TpccBenchArgs {
 
 /// Runs `bench tpcc`.
 pub fn run(args: &TpccBenchArgs, watch: Option<Duration>) -> Outcome {
-    tx_bench::run_with(&args.args, watch, args.index)
+    tx_bench::run_with(&args.args, &args.profile, watch, args.index)
 }

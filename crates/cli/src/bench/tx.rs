@@ -2,6 +2,7 @@
 
 use crate::bench::tx_bench;
 use crate::failure::Outcome;
+use crate::profile::ProfileArgs;
 use clap::Args;
 use foreshore_workloads::tx::TxSpec;
 use foreshore_workloads::tx_spec::TxArgs;
@@ -20,9 +21,11 @@ An update adds one to a counter; at the end the counters must add up to the upda
 pub struct TxBenchArgs {
     #[command(flatten)]
     args: TxArgs<TxSpec>,
+    #[command(flatten)]
+    profile: ProfileArgs,
 }
 
 /// Runs `bench tx`.
 pub fn run(args: &TxBenchArgs, watch: Option<Duration>) -> Outcome {
-    tx_bench::run(&args.args, watch)
+    tx_bench::run(&args.args, &args.profile, watch)
 }

@@ -4,6 +4,7 @@ use crate::args::IndexKind;
 use crate::bench::engine_tx::EngineTx;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, grouped};
+use crate::profile::ProfileArgs;
 use crate::progress::Phases;
 use crate::stats::inside::watched;
 use foreshore::Wait;
@@ -12,15 +13,21 @@ use foreshore_workloads::tx_spec::{TxArgs, TxWorkload};
 use std::time::Duration;
 
 /// Runs a transactional workload on a database of its own.
-pub fn run<W: TxWorkload>(args: &TxArgs<W>, watch: Option<Duration>) -> Outcome {
-    run_with(args, watch, IndexKind::default())
+pub fn run<W: TxWorkload>(args: &TxArgs<W>, profile: &ProfileArgs, watch: Option<Duration>) -> Outcome {
+    run_with(args, profile, watch, IndexKind::default())
 }
 
 /// The same over tables with this index.
-pub fn run_with<W: TxWorkload>(args: &TxArgs<W>, watch: Option<Duration>, index: IndexKind) -> Outcome {
+pub fn run_with<W: TxWorkload>(
+    args: &TxArgs<W>,
+    profile: &ProfileArgs,
+    watch: Option<Duration>,
+    index: IndexKind,
+) -> Outcome {
     args.check()?;
+    let advice = profile.advice()?;
     let scratch = args.scratch().map_err(|e| Failure::io(args.dir.display(), &e))?;
-    let store = EngineTx::open(scratch.path(), &args.run, index)?;
+    let store = EngineTx::open(scratch.path(), &args.run, index, &advice)?;
     let report = {
         let phases = Phases::default();
         watched(&store.0, watch, || args.measure("foreshore", &store, &|progress| phases.tell(progress)))?

@@ -2,6 +2,7 @@
 
 use crate::bench::tx_bench;
 use crate::failure::Outcome;
+use crate::profile::ProfileArgs;
 use clap::Args;
 use foreshore_workloads::tx_spec::TxArgs;
 use foreshore_workloads::ycsb::YcsbSpec;
@@ -20,9 +21,11 @@ Every value read is checked, and every row is looked for at the end.";
 pub struct YcsbBenchArgs {
     #[command(flatten)]
     args: TxArgs<YcsbSpec>,
+    #[command(flatten)]
+    profile: ProfileArgs,
 }
 
 /// Runs `bench ycsb`.
 pub fn run(args: &YcsbBenchArgs, watch: Option<Duration>) -> Outcome {
-    tx_bench::run(&args.args, watch)
+    tx_bench::run(&args.args, &args.profile, watch)
 }

@@ -13,6 +13,7 @@ mod statement;
 
 use crate::args::{DbArgs, engine_durability};
 use crate::failure::Outcome;
+use crate::profile::ProfileArgs;
 use clap::Args;
 use foreshore_workloads::Durability;
 use print::Mode;
@@ -45,6 +46,8 @@ transaction that is still open then is rolled back. Commands outside a transacti
 pub struct ShellArgs {
     #[command(flatten)]
     db: DbArgs,
+    #[command(flatten)]
+    profile: ProfileArgs,
     /// Run this line instead of asking for some; may be given several times
     #[arg(short = 'c', long = "command", value_name = "LINE")]
     commands: Vec<String>,
@@ -59,7 +62,8 @@ pub struct ShellArgs {
 /// Runs `shell`.
 pub fn run(args: &ShellArgs) -> Outcome {
     let durability = engine_durability(args.durability);
-    let db = args.db.open_or_create_with(|builder| builder.durability(durability))?;
+    let advice = args.profile.advice()?;
+    let db = args.db.open_or_create_with(|builder| advice.to(builder).durability(durability))?;
     let mode = if args.db.json { Mode::Json } else { Mode::Table };
     let mut session = Session::new(db.clone(), mode);
     let script = Script::new(args.keep_going);

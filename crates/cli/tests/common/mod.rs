@@ -44,7 +44,8 @@ impl Shell {
     /// The command, to be started with the scratch directory as its own.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_foreshore"));
-        command.current_dir(self.dir.path()).env_remove("FORESHORE_DIR").args(args);
+        command.current_dir(self.dir.path()).args(args);
+        command.env_remove("FORESHORE_DIR").env_remove("FORESHORE_PROFILE");
         command
     }
 

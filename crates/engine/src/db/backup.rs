@@ -112,7 +112,7 @@ impl Database {
 fn options(source: Meta) -> Builder {
     Builder {
         backup: true,
-        leaf_bytes: source.leaf_bytes,
+        leaf_bytes: Some(source.leaf_bytes),
         segment_bytes: source.segment_bytes,
         ring_bytes: source.ring_bytes,
         cache_bytes: CACHE_BYTES,

@@ -5,7 +5,7 @@ use crate::db::backup::InUse;
 use crate::db::catalog::{self, CATALOG};
 use crate::db::index::{Index, TableOptions};
 use crate::db::meta::{self, Meta};
-use crate::db::options::{Builder, ensure_leaf_size, ring_suits};
+use crate::db::options::{Builder, ensure_leaf_size, largest_leaf, ring_suits};
 use crate::db::running::Running;
 use crate::db::stats::{CheckReport, IndexStats, Stats};
 use crate::db::upkeep::Upkeep;
@@ -155,13 +155,15 @@ impl Engine {
 
     /// The pool for a new table with leaves of this size.
     fn pool_for(&self, leaf_bytes: Option<usize>) -> Result<&Arc<Pool>> {
-        let Some(leaf_bytes) = leaf_bytes else { return Ok(self.core.pools.own()) };
         let ring_bytes = self.core.log.ring_bytes();
+        let Some(leaf_bytes) = leaf_bytes.or_else(|| self.options.table_leaf_bytes(ring_bytes)) else {
+            return Ok(self.core.pools.own());
+        };
         if !ring_suits(ring_bytes, leaf_bytes) {
             return Err(Error::Argument(format!(
                 "leaf_bytes can be {} at most: the database was made with ring_bytes {ring_bytes}, which must be 16 times as much; \
                  to have larger leaves, copy the rows into a database made with more",
-                ring_bytes / 16
+                largest_leaf(ring_bytes)
             )));
         }
         self.core.pools.of_size(leaf_bytes)

@@ -72,7 +72,8 @@ pub struct TableOptions {
 }
 
 impl TableOptions {
-    /// What [`Builder::index`](crate::Builder::index) says, and leaves of the size that the database was made with.
+    /// What [`Builder::index`](crate::Builder::index) and [`Builder::profile`](crate::Builder::profile) say; without a
+    /// profile, leaves of the size that the database was made with.
     pub fn new() -> Self {
         Self::default()
     }

@@ -30,8 +30,8 @@ pub(crate) struct Meta {
 impl Meta {
     /// What these options ask for.
     pub fn wanted(options: &Builder) -> Self {
-        let Builder { leaf_bytes, segment_bytes, ring_bytes, .. } = *options;
-        Self { leaf_bytes, segment_bytes, ring_bytes }
+        let Builder { segment_bytes, ring_bytes, .. } = *options;
+        Self { leaf_bytes: options.own_leaf_bytes(), segment_bytes, ring_bytes }
     }
 }
 

@@ -5,10 +5,14 @@ use crate::db::index::Index;
 use crate::error::{Error, Result};
 use crate::leaf::is_page_size;
 use crate::log::Durability;
+use foreshore_index::{Favour, Profile};
 use foreshore_io::{DirVfs, Vfs};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+
+/// The size of leaves if nobody names another.
+const LEAF_BYTES: usize = 8192;
 
 /// Options of [`Database::open`]; obtained from [`Database::builder`].
 ///
@@ -26,7 +30,10 @@ pub struct Builder {
     /// Create a backup, which is no database until it is complete.
     pub(crate) backup: bool,
     pub(crate) cache_bytes: usize,
-    pub(crate) leaf_bytes: usize,
+    /// What the user said.
+    pub(crate) leaf_bytes: Option<usize>,
+    /// What a profile advises for new tables.
+    pub(crate) advised_leaf_bytes: Option<usize>,
     pub(crate) segment_bytes: u64,
     pub(crate) ring_bytes: usize,
     pub(crate) log_bytes: u64,
@@ -43,7 +50,8 @@ impl Default for Builder {
             rebuild: false,
             backup: false,
             cache_bytes: 256 << 20,
-            leaf_bytes: 8192,
+            leaf_bytes: None,
+            advised_leaf_bytes: None,
             segment_bytes: 32 << 20,
             ring_bytes: 16 << 20,
             log_bytes: 512 << 20,
@@ -71,10 +79,32 @@ impl Builder {
         self
     }
 
-    /// Size of a leaf page in bytes: a power of two from 4096 to 32768 (default 8192). Fixed when the database is
-    /// created, ignored afterwards. A table may be given [another one](crate::TableOptions::leaf_bytes).
+    /// Size of a leaf page in bytes: a power of two from 4096 to 32768 (default 8192, or what a
+    /// [profile](Self::profile) says). Fixed when the database is created, ignored afterwards. A table may be given
+    /// [another one](crate::TableOptions::leaf_bytes).
     pub fn leaf_bytes(mut self, bytes: usize) -> Self {
-        self.leaf_bytes = bytes;
+        self.leaf_bytes = Some(bytes);
+        self
+    }
+
+    /// Takes the leaf size of new tables from a profile of the machine, as `foreshore tune` writes one, unless
+    /// [`leaf_bytes`](Self::leaf_bytes) or the [table's options](crate::TableOptions::leaf_bytes) name another. A database
+    /// that is created now has that size for its own, too. Tables that exist keep theirs. Larger leaves than the
+    /// [log buffer](Self::ring_bytes) can take (16 of them) are not made: a profile is advice.
+    ///
+    /// Opening fails with [`Error::Argument`] if the profile, changed by hand, names a size that no leaf can have.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use foreshore::{Database, Favour, Profile};
+    /// let profile = Profile::default(); // or `Profile::load("foreshore-tune.toml")?`
+    /// let db = Database::builder().profile(&profile, Favour::Lookups).open(dir.path())?;
+    /// assert_eq!(db.byte_table("flights")?.leaf_bytes(), profile.leaf_bytes(Favour::Lookups));
+    /// # Ok(()) }
+    /// ```
+    pub fn profile(mut self, profile: &Profile, favour: Favour) -> Self {
+        self.advised_leaf_bytes = Some(profile.leaf_bytes(favour));
         self
     }
 
@@ -153,16 +183,30 @@ impl Builder {
         Database::open_with(vfs, self)
     }
 
+    /// The leaf size of a database that is created with these options.
+    pub(crate) fn own_leaf_bytes(&self) -> usize {
+        self.table_leaf_bytes(self.ring_bytes).or(self.leaf_bytes).unwrap_or(LEAF_BYTES)
+    }
+
+    /// The leaf size of tables that name none, in a database whose log buffer has `ring_bytes`; `None`: the database's own.
+    pub(crate) fn table_leaf_bytes(&self, ring_bytes: usize) -> Option<usize> {
+        let advised = self.advised_leaf_bytes.filter(|_| self.leaf_bytes.is_none())?;
+        Some(advised.min(largest_leaf(ring_bytes)))
+    }
+
     fn validate(&self) -> Result<()> {
         let wrong = |what: &str| Err(Error::Argument(what.to_string()));
-        ensure_leaf_size(self.leaf_bytes)?;
+        self.advised_leaf_bytes.map_or(Ok(()), |bytes| {
+            ensure_leaf_size(bytes).map_err(|error| Error::Argument(format!("the profile: {error}")))
+        })?;
+        self.leaf_bytes.map_or(Ok(()), ensure_leaf_size)?;
         if !self.segment_bytes.is_multiple_of(4096) || self.segment_bytes < 64 << 10 {
             return wrong("segment_bytes must be a multiple of 4096 and at least 65536");
         }
         if !self.ring_bytes.is_power_of_two() || self.ring_bytes < 64 << 10 {
             return wrong("ring_bytes must be a power of two and at least 65536");
         }
-        if !ring_suits(self.ring_bytes, self.leaf_bytes) {
+        if !ring_suits(self.ring_bytes, self.own_leaf_bytes()) {
             return wrong("ring_bytes must be at least 16 times leaf_bytes");
         }
         Ok(())
@@ -179,5 +223,10 @@ pub(super) fn ensure_leaf_size(leaf_bytes: usize) -> Result<()> {
 
 /// The longest log record, a split's, must be well below the ring: see `LogOptions::body_bytes_max`.
 pub(super) fn ring_suits(ring_bytes: usize, leaf_bytes: usize) -> bool {
-    ring_bytes >= 16 * leaf_bytes
+    leaf_bytes <= largest_leaf(ring_bytes)
+}
+
+/// The largest leaf that suits the ring.
+pub(super) fn largest_leaf(ring_bytes: usize) -> usize {
+    ring_bytes / 16
 }

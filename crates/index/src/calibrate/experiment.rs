@@ -1,29 +1,29 @@
-//! The experiment: every key size and node size, at several tree sizes, one beside the other.
+//! The experiment on the maps: every key size and node size, at several tree sizes, one beside the other.
 //!
 //! Question: which node size is best at lookups, in batches and scans, and which at inserts?
 //! Expected shape (processor-conscious CSB+): lookups have a broad optimum at several cache lines; inserts want smaller nodes
 //! the smaller the tree; the optimum grows with the key.
 //!
-//! Machines are noisy, and noise lasts: so all node sizes of a comparison take turns of some milliseconds, and the median
-//! turn counts. Every answer is checked.
+//! All node sizes of a comparison take turns. Every answer is checked.
 
-use super::NodeKeys;
+use super::turns::{
+    FILL_TURNS, Steps, numbered, quartile_ns, queries, scramble32, scramble64, scramble128, time,
+};
+use super::{NodeKeys, SearchMeasured, search};
 use crate::TunedMap;
 use crate::node::int::IntKey;
 use serde::{Deserialize, Serialize};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Lookups of a batch.
 const BATCH: usize = 64;
 /// Entries of a scan.
 const SCAN: usize = 100;
-/// Turns in which a map is filled.
-const FILL_TURNS: u64 = 20;
 
 /// How much is measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// Entries of the maps, rising.
+    /// Entries of the trees, rising.
     pub entries: Vec<u64>,
     /// Turns of each kind of reading and map.
     pub turns: usize,
@@ -34,7 +34,7 @@ pub struct Plan {
 impl Plan {
     /// Three sizes, from within the caches to far beyond; some minutes, and up to 1 GiB of memory.
     pub fn full() -> Self {
-        Self { entries: vec![100_000, 1_000_000, 8_000_000], turns: 41, operations: 40_000 }
+        Self { entries: vec![100_000, 1_000_000, 4_000_000], turns: 31, operations: 40_000 }
     }
 
     /// Two sizes; well under a minute.
@@ -44,7 +44,7 @@ impl Plan {
 
     /// Steps that [`run`] tells of.
     pub fn steps(&self) -> usize {
-        2 * self.entries.len() * (FILL_TURNS as usize + self.turns)
+        3 * self.entries.len() * (FILL_TURNS as usize + self.turns) + search::steps(self)
     }
 }
 
@@ -57,7 +57,7 @@ pub struct Measured {
     pub node_keys: NodeKeys,
     /// Entries of the map, in the end.
     pub entries: u64,
-    /// Inserts of random keys, from the empty map on.
+    /// Inserts of random keys, from half the entries on.
     pub insert_ns: f64,
     /// Lookups of keys that are there, one after the other.
     pub lookup_ns: f64,
@@ -67,36 +67,25 @@ pub struct Measured {
     pub scan_ns: f64,
 }
 
-/// Runs the experiment; tells `progress` of each step before it begins: how many are done, and what is next.
+/// Runs the experiment on the maps and the one on [searches](super::Search); tells `progress` of each step before it begins:
+/// how many are done, and what is next.
 ///
-/// Panics if a map gives a wrong answer.
-pub fn run(plan: &Plan, progress: &mut dyn FnMut(usize, &str)) -> Vec<Measured> {
-    let mut steps = Steps { done: 0, progress };
+/// Panics if an index gives a wrong answer.
+pub fn run(plan: &Plan, progress: &mut dyn FnMut(usize, &str)) -> (Vec<Measured>, Vec<SearchMeasured>) {
+    let mut steps = Steps::new(progress);
     let mut measured = Vec::new();
     for &entries in &plan.entries {
-        // Odd factors and xored shifts are bijections, so the keys are distinct.
         measured.extend(compare(plan, entries, scramble32, &mut steps));
         measured.extend(compare(plan, entries, scramble64, &mut steps));
+        measured.extend(compare(plan, entries, scramble128, &mut steps));
     }
-    measured
-}
-
-struct Steps<'p> {
-    done: usize,
-    progress: &'p mut dyn FnMut(usize, &str),
-}
-
-impl Steps<'_> {
-    fn begin(&mut self, what: &str) {
-        (self.progress)(self.done, what);
-        self.done += 1;
-    }
+    (measured, search::run(plan, &mut steps))
 }
 
 /// A map of one node size, and the times of its turns.
 struct Candidate<K: IntKey> {
     map: TunedMap<K>,
-    fill: Duration,
+    inserts: Vec<Duration>,
     lookup: Vec<Duration>,
     multi_get: Vec<Duration>,
     scan: Vec<Duration>,
@@ -106,7 +95,7 @@ struct Candidate<K: IntKey> {
 fn compare<K: IntKey>(plan: &Plan, entries: u64, key: impl Fn(u64) -> K, steps: &mut Steps) -> Vec<Measured> {
     let mut candidates = NodeKeys::ALL.map(|size| Candidate {
         map: TunedMap::with_node_keys(size),
-        fill: Duration::ZERO,
+        inserts: Vec::new(),
         lookup: Vec::new(),
         multi_get: Vec::new(),
         scan: Vec::new(),
@@ -114,16 +103,18 @@ fn compare<K: IntKey>(plan: &Plan, entries: u64, key: impl Fn(u64) -> K, steps: 
     let label = format!("{}-byte keys, {entries} entries", size_of::<K>());
     for turn in 0..FILL_TURNS {
         steps.begin(&format!("{label}: inserts"));
-        let part: Vec<(K, u64)> =
-            (entries * turn / FILL_TURNS..entries * (turn + 1) / FILL_TURNS).map(|i| (key(i), i)).collect();
+        let part = numbered(entries * turn / FILL_TURNS, entries * (turn + 1) / FILL_TURNS, &key);
         for candidate in &mut candidates {
-            candidate.fill += time(|| part.iter().all(|&(key, i)| candidate.map.insert(key, i).is_none()));
+            let map = &candidate.map;
+            let inserts = time(|| part.iter().all(|&(key, i)| map.insert(key, i).is_none()));
+            if turn >= FILL_TURNS / 2 {
+                candidate.inserts.push(inserts);
+            }
         }
     }
     for turn in 0..plan.turns as u64 {
         steps.begin(&format!("{label}: lookups"));
-        let numbers = (0..plan.operations as u64).map(|i| scramble64(turn << 32 | i) % entries);
-        let queries: Vec<(K, u64)> = numbers.map(|i| (key(i), i)).collect();
+        let queries = queries(turn, plan.operations, entries, &key);
         candidates.iter_mut().for_each(|candidate| candidate.turn(&queries));
     }
     candidates.into_iter().map(|candidate| candidate.measured(plan, entries)).collect()
@@ -152,67 +143,40 @@ impl<K: IntKey> Candidate<K> {
 
     fn measured(self, plan: &Plan, entries: u64) -> Measured {
         let node_keys = self.map.node_keys();
-        let per =
-            |turns: Vec<Duration>, operations: usize| median(turns).as_nanos() as f64 / operations as f64;
         Measured {
             key_bytes: size_of::<K>(),
             node_keys,
             entries,
-            insert_ns: round(self.fill.as_nanos() as f64 / entries as f64),
-            lookup_ns: round(per(self.lookup, plan.operations)),
-            multi_get_ns: round(per(self.multi_get, plan.operations)),
-            scan_ns: round(per(self.scan, plan.operations.div_ceil(SCAN))),
+            insert_ns: quartile_ns(self.inserts, (entries / FILL_TURNS) as usize),
+            lookup_ns: quartile_ns(self.lookup, plan.operations),
+            multi_get_ns: quartile_ns(self.multi_get, plan.operations),
+            scan_ns: quartile_ns(self.scan, plan.operations.div_ceil(SCAN)),
         }
     }
-}
-
-/// The time of a turn, which says whether all of its answers were right.
-fn time(turn: impl FnOnce() -> bool) -> Duration {
-    let start = Instant::now();
-    assert!(turn(), "an index gave a wrong answer");
-    start.elapsed()
-}
-
-fn median(mut turns: Vec<Duration>) -> Duration {
-    turns.sort_unstable();
-    turns[turns.len() / 2]
-}
-
-/// Tenths are enough.
-fn round(ns: f64) -> f64 {
-    (ns * 10.0).round() / 10.0
-}
-
-/// The finalizer of splitmix64.
-fn scramble64(number: u64) -> u64 {
-    let mut x = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    x ^ x >> 31
-}
-
-fn scramble32(number: u64) -> u32 {
-    let mut x = number as u32;
-    x = (x ^ x >> 16).wrapping_mul(0x7FEB_352D);
-    x = (x ^ x >> 15).wrapping_mul(0x846C_A68B);
-    x ^ x >> 16
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
+    use crate::calibrate::Search;
 
     /// Every combination is measured, and as many steps are told as the plan has.
     #[test]
     fn a_small_plan_measures_everything() {
         let plan = Plan { entries: vec![1000, 3000], turns: 3, operations: 500 };
         let mut steps = 0;
-        let measured = run(&plan, &mut |done, what| {
+        let (measured, searches) = run(&plan, &mut |done, what| {
             assert_eq!(done, steps, "{what}");
             steps += 1;
         });
         assert_eq!(steps, plan.steps());
-        assert_eq!(measured.len(), 2 * 2 * NodeKeys::ALL.len());
+        assert_eq!(measured.len(), 2 * 3 * NodeKeys::ALL.len());
+        assert_eq!(
+            searches.len(),
+            2 * 3 * NodeKeys::ALL.len() * Search::ALL.len() * 4,
+            "with and without, twice"
+        );
+        assert!(searches.iter().all(|m| m.lookup_ns > 0.0 && m.insert_ns > 0.0), "{searches:?}");
         let figures = |m: &Measured| [m.insert_ns, m.lookup_ns, m.multi_get_ns, m.scan_ns];
         assert!(measured.iter().flat_map(figures).all(|ns| ns > 0.0), "{measured:?}");
     }

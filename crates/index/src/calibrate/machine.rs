@@ -1,7 +1,9 @@
 //! What a machine is, as far as an index cares.
 //!
-//! Source: Linux's `/proc/cpuinfo` and sysfs. What they do not tell has a default, so nothing here fails.
+//! Source: Linux's `/proc/cpuinfo` and sysfs; CPUID for the caches if sysfs does not tell. What nobody tells has a default,
+//! so nothing here fails.
 
+use super::cpuid;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
@@ -21,12 +23,26 @@ pub struct Machine {
     pub l2_bytes: usize,
     /// The third cache, shared by cores.
     pub l3_bytes: usize,
+    /// A page of memory.
+    #[serde(default = "usual_page_bytes")]
+    pub page_bytes: usize,
+    /// When the system gives huge pages: `always`, `madvise` or `never`; empty if it does not say.
+    #[serde(default)]
+    pub huge_pages: String,
+}
+
+/// What profiles meant that did not say it.
+fn usual_page_bytes() -> usize {
+    4096
 }
 
 impl Machine {
     /// The machine that this process runs on.
     pub fn this() -> Self {
-        let caches = caches(Path::new("/sys/devices/system/cpu/cpu0/cache"));
+        let mut caches = caches(Path::new("/sys/devices/system/cpu/cpu0/cache"));
+        if caches.is_empty() {
+            caches = cpuid::caches();
+        }
         let size = |level| caches.iter().find(|c| c.level == level).map(|c| c.bytes);
         let line = caches.first().map_or(64, |c| c.line_bytes);
         Self {
@@ -36,6 +52,8 @@ impl Machine {
             l1d_bytes: size(1).unwrap_or(32 << 10),
             l2_bytes: size(2).unwrap_or(512 << 10),
             l3_bytes: size(3).unwrap_or(0),
+            page_bytes: rustix::param::page_size(),
+            huge_pages: huge_pages().unwrap_or_default(),
         }
     }
 
@@ -52,10 +70,18 @@ fn processor() -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_string())
 }
 
-struct Cache {
-    level: usize,
-    bytes: usize,
-    line_bytes: usize,
+/// The word in brackets, of those that the system offers.
+fn huge_pages() -> Option<String> {
+    let text = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").ok()?;
+    let (_, rest) = text.split_once('[')?;
+    Some(rest.split_once(']')?.0.to_string())
+}
+
+/// A cache of data, or of both.
+pub(super) struct Cache {
+    pub level: usize,
+    pub bytes: usize,
+    pub line_bytes: usize,
 }
 
 /// The caches of data under a core's folder in sysfs, first level first.

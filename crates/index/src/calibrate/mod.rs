@@ -1,21 +1,33 @@
-//! Which node size suits this machine: measured, written down, and used when a map is made.
+//! What suits this machine: measured, written down, and used when a map or a table is made.
 //!
 //! Why: the best number of keys in a node depends on caches, on how many misses the processor follows at a time, and on
-//! what is done most. Whoever compiles a program does not know the machine; whoever runs it can measure for a minute.
-//! Source: the processor-conscious CSB+-tree's calibration: key size × node size, for lookups and for inserts, at several
-//! tree sizes.
-//! Differs: the choices are those that the code offers, which is the node size of the B+-tree. It has one search (by
-//! quarters, then lines, then counting), always prefetches, and always asks for huge pages.
+//! what is done most. Whoever compiles a program does not know the machine; whoever runs it can measure for some minutes.
+//! Source: the processor-conscious CSB+-tree's configuration experiment: key size × node size × search method × prefetch,
+//! for lookups and for inserts, at several tree sizes; its table, from which an index takes what suits it when it is
+//! created.
+//! Differs: what a map takes from the table is its node size. Search methods, prefetch and huge pages are measured too, on
+//! a tree made for that ([`Search`]), and the profile says which was best; but the maps keep their one search (by quarters,
+//! then lines, then counting), their prefetch, and huge pages. Node sizes are compared on the maps themselves, with the
+//! latches and versions that the paper's tree has not. The engine's leaf size is a choice more.
 //!
-//! - [`experiment`] measures; [`Profile`] holds the figures and what follows from them, as TOML; [`Machine`] says where.
+//! - [`experiment`] measures maps and searches; [`Profile`] holds the figures and what follows from them, as TOML;
+//!   [`Machine`] says where.
 //! - [`TunedMap`](crate::TunedMap) is made with the node size that a profile chooses.
+//! - [`Leaves`]: leaf sizes. The engine is measured by `foreshore tune`, and asked to follow by `Builder::profile`.
 
+mod choose;
+mod cpuid;
 pub mod experiment;
+mod leaves;
 mod machine;
 mod profile;
+mod search;
+mod turns;
 
+pub use leaves::{LeafMeasured, Leaves};
 pub use machine::Machine;
-pub use profile::{Profile, ProfileError};
+pub use profile::{Choice, Profile, ProfileError};
+pub use search::{BestWay, Search, SearchMeasured, Searches, Way};
 
 use serde::{Deserialize, Serialize};
 

@@ -1,11 +1,14 @@
-//! What was measured on a machine, and the node sizes that follow from it.
+//! What was measured on a machine, and the node and leaf sizes that follow from it.
 //!
-//! Without measurements the choice comes from the caches: a node is a thirty-second of the first data cache, so that the
+//! Parts that a file lacks, because it is older or someone took them out, are as if not measured.
+//!
+//! Without measurements the choice comes from the caches. For leaves see [`Leaves`]; a node is a thirty-second of the first data cache, so that the
 //! nodes of a descent and their neighbours do not evict each other. That is a rule of thumb, which gives 64 keys of
 //! 8 bytes on most machines.
 
+use super::choose::{clearly_best, geometric_mean};
 use super::experiment::Measured;
-use super::{Favour, Machine, NodeKeys};
+use super::{Favour, Leaves, Machine, NodeKeys, Searches, leaves};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -30,15 +33,21 @@ pub struct Profile {
     /// What follows from the figures, or was written here by hand.
     #[serde(default, rename = "choice")]
     pub choices: Vec<Choice>,
-    /// The figures.
+    /// The figures of maps.
     #[serde(default)]
     pub measured: Vec<Measured>,
+    /// Leaf sizes of the engine, and their figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leaf: Option<Leaves>,
+    /// Search methods, prefetch and huge pages, and their figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<Searches>,
 }
 
 /// The node size for one kind of key and use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
-    /// Bytes of a key: 4 or 8.
+    /// Bytes of a key.
     pub key_bytes: usize,
     /// What the map is wanted for.
     pub favour: Favour,
@@ -66,12 +75,12 @@ pub enum ProfileError {
 impl Default for Profile {
     /// This machine, without measurements: caches decide.
     fn default() -> Self {
-        Self { machine: Machine::this(), choices: Vec::new(), measured: Vec::new() }
+        Self { machine: Machine::this(), choices: Vec::new(), measured: Vec::new(), leaf: None, search: None }
     }
 }
 
 impl Profile {
-    /// What these figures of a machine say.
+    /// What these figures of maps on a machine say.
     pub fn of(machine: Machine, measured: Vec<Measured>) -> Self {
         let mut key_sizes: Vec<usize> = measured.iter().map(|m| m.key_bytes).collect();
         key_sizes.sort_unstable();
@@ -84,7 +93,7 @@ impl Profile {
                 node_keys: best(&measured, key_bytes, favour),
             })
             .collect();
-        Self { machine, choices, measured }
+        Self { machine, choices, measured, leaf: None, search: None }
     }
 
     /// Reads a profile from its file.
@@ -109,6 +118,12 @@ impl Profile {
         toml::to_string(self).expect("a profile is numbers, names and tables")
     }
 
+    /// Bytes of a leaf of the engine's tables.
+    pub fn leaf_bytes(&self, favour: Favour) -> usize {
+        let measured = self.leaf.as_ref().map(|leaves| leaves.bytes(favour));
+        measured.unwrap_or_else(|| leaves::by_caches(&self.machine))
+    }
+
     /// The node size for keys of so many bytes.
     pub fn node_keys(&self, key_bytes: usize, favour: Favour) -> NodeKeys {
         let choice = self.choices.iter().find(|c| c.key_bytes == key_bytes && c.favour == favour);
@@ -123,38 +138,26 @@ fn by_caches(machine: &Machine, key_bytes: usize) -> NodeKeys {
 
 /// The size with the least cost, the default one if nothing is clearly better.
 fn best(measured: &[Measured], key_bytes: usize, favour: Favour) -> NodeKeys {
-    let cost = |node_keys| {
-        let costs: Vec<f64> = measured
-            .iter()
-            .filter(|m| m.key_bytes == key_bytes && m.node_keys == node_keys)
-            .map(|m| cost(m, favour))
-            .collect();
-        if costs.is_empty() { f64::INFINITY } else { geometric_mean(&costs) }
-    };
-    let least =
-        NodeKeys::ALL.into_iter().min_by(|a, b| cost(*a).total_cmp(&cost(*b))).expect("there are sizes");
-    let default = NodeKeys::default();
-    if cost(default) > cost(least) * WORTH_WHILE { least } else { default }
+    let of_size = |size| measured.iter().filter(move |m| m.key_bytes == key_bytes && m.node_keys == size);
+    clearly_best(NodeKeys::ALL, NodeKeys::default(), WORTH_WHILE, |size| {
+        geometric_mean(of_size(size).map(|m| cost(m, favour)))
+    })
 }
 
 /// Nanoseconds, so to speak, of what is favoured.
 fn cost(m: &Measured, favour: Favour) -> f64 {
     let lookups = [m.lookup_ns, m.multi_get_ns];
     match favour {
-        Favour::Lookups => geometric_mean(&lookups),
+        Favour::Lookups => geometric_mean(lookups),
         Favour::Inserts => m.insert_ns,
-        Favour::Balanced => geometric_mean(&[geometric_mean(&lookups), m.insert_ns, m.scan_ns]),
+        Favour::Balanced => geometric_mean([geometric_mean(lookups), m.insert_ns, m.scan_ns]),
     }
-}
-
-/// No unit and no tree size counts more than another.
-fn geometric_mean(values: &[f64]) -> f64 {
-    (values.iter().map(|value| value.ln()).sum::<f64>() / values.len() as f64).exp()
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
+    use crate::calibrate::{LeafMeasured, Search, SearchMeasured, Way};
 
     fn measured(node_keys: NodeKeys, insert_ns: f64, lookup_ns: f64) -> Measured {
         let (key_bytes, entries, multi_get_ns, scan_ns) = (8, 1000, lookup_ns, 100.0);
@@ -183,6 +186,39 @@ mod tests {
         assert_eq!(by_caches(&with_l1d(32 << 10), 8), NodeKeys::K64);
         assert_eq!(by_caches(&with_l1d(48 << 10), 4), NodeKeys::K128);
         assert_eq!(by_caches(&with_l1d(4 << 10), 8), NodeKeys::K16);
+    }
+
+    /// Every part comes back as it was.
+    #[test]
+    fn text_and_back_changes_nothing() {
+        let leaf = LeafMeasured {
+            leaf_bytes: 4096,
+            rows: 10,
+            row_bytes: 32,
+            put_ns: 1.5,
+            get_ns: 2.5,
+            scan_ns: 3.0,
+        };
+        let way = Way { search: Search::Simd, ..Way::of_maps(NodeKeys::K32) };
+        let searched = SearchMeasured { key_bytes: 8, entries: 10, way, lookup_ns: 1.0, insert_ns: 2.0 };
+        let mut profile = Profile::of(Machine::this(), vec![measured(NodeKeys::K16, 1.0, 1.0)]);
+        profile.leaf = Some(Leaves::of(vec![leaf]));
+        profile.search = Some(Searches::of(vec![searched]));
+        assert_eq!(Profile::from_toml(&profile.to_toml()).unwrap(), profile);
+    }
+
+    /// A file of before leaves and searches were measured, as the first version wrote it.
+    #[test]
+    fn an_old_profile_loads() {
+        let text = "[machine]\nprocessor = \"A\"\ncores = 2\nline_bytes = 64\nl1d_bytes = 32768\nl2_bytes = 1048576\n\
+                    l3_bytes = 0\n\n[[choice]]\nkey_bytes = 8\nfavour = \"lookups\"\nnode_keys = 32\n\n[[measured]]\n\
+                    key_bytes = 8\nnode_keys = 32\nentries = 1000\ninsert_ns = 90.0\nlookup_ns = 50.5\n\
+                    multi_get_ns = 20.0\nscan_ns = 100.0\n";
+        let profile = Profile::from_toml(text).unwrap();
+        assert_eq!(profile.node_keys(8, Favour::Lookups), NodeKeys::K32);
+        assert_eq!(profile.machine.page_bytes, 4096);
+        assert_eq!((&profile.leaf, &profile.search), (&None, &None));
+        assert_eq!(profile.leaf_bytes(Favour::Inserts), 8192, "by the caches of the machine it names");
     }
 
     /// A size that no map is compiled for is named, and where.

@@ -1,0 +1,92 @@
+//! `tune`, and the commands that use what it writes.
+
+mod common;
+
+use common::Shell;
+use serde_json::json;
+
+/// One small tree: its figures mean nothing, but each must be there.
+const SHORT: [&str; 6] = ["tune", "--quick", "--entries", "1000", "--out", "tune.toml"];
+
+/// The profile, with leaf sizes that no measurement would give together.
+fn by_hand(shell: &Shell) {
+    let text = std::fs::read_to_string(shell.path("tune.toml")).expect("the profile");
+    let (head, leaf) = text.split_once("[leaf]\n").expect("leaf sizes");
+    let rest = leaf.split_once("balanced = ").expect("a choice").1.split_once('\n').expect("a line").1;
+    let sizes = "lookups = 4096\ninserts = 32768\nbalanced = 16384";
+    shell.write("tune.toml", format!("{head}[leaf]\n{sizes}\n{rest}"));
+}
+
+#[test]
+fn a_profile_is_written_and_followed() {
+    let shell = Shell::new();
+    let printed = shell.ok(&SHORT);
+    for part in [
+        "maps, by node size",
+        "searches",
+        "simd",
+        "small pages",
+        "leaves of the engine",
+        "chosen",
+        "tune.toml",
+    ] {
+        assert!(printed.contains(part), "{part:?} in {printed}");
+    }
+
+    let bench = [
+        "bench",
+        "kv",
+        "--dir",
+        ".",
+        "--workload",
+        "put",
+        "--n",
+        "1000",
+        "--seconds",
+        "0.1",
+        "--durability",
+        "relaxed",
+    ];
+    let with = |more: &[&'static str]| [&bench[..], &["--profile", "tune.toml"], more].concat();
+    assert!(shell.json(&with(&[]))[0]["ops_per_s"].as_f64().is_some_and(|rate| rate > 0.0));
+    shell.json(&with(&["--favour", "inserts", "--leaf-bytes", "4KiB"]));
+
+    by_hand(&shell);
+    shell.write("rows.csv", "id,name\n1,Ada\n");
+    for (table, favour, bytes) in
+        [("reads", "lookups", 4096), ("writes", "inserts", 32768), ("both", "balanced", 16384)]
+    {
+        let profile = ["--profile", "tune.toml", "--favour", favour];
+        shell.ok(&[&["load", "--table", table, "--key", "id", "rows.csv"][..], &profile].concat());
+        let tables = shell.json(&["tables"]);
+        let listed = tables.iter().find(|listed| listed["table"] == table).expect("the table");
+        assert_eq!(listed["leaf_bytes"], json!(bytes), "{table}");
+    }
+    shell.ok(&["load", "--table", "reads", "--key", "id", "--profile", "tune.toml", "rows.csv"]);
+    let tables = shell.json(&["tables"]);
+    let sizes: Vec<_> = tables.iter().map(|listed| &listed["leaf_bytes"]).collect();
+    assert_eq!(sizes, [16384, 4096, 32768], "both, reads, writes: a table keeps its size");
+}
+
+#[test]
+fn figures_are_json_objects_of_three_kinds() {
+    let shell = Shell::new();
+    let figures = shell.json(&SHORT);
+    let count = |kind: &str| figures.iter().filter(|figure| figure["measured"] == kind).count();
+    // Three key sizes and four node sizes; four searches with and without prefetch and huge pages; four leaf sizes.
+    assert_eq!(
+        (count("map"), count("search"), count("leaf"), figures.len()),
+        (12, 12 * 16, 4, 12 + 12 * 16 + 4)
+    );
+}
+
+#[test]
+fn what_is_no_profile_is_refused_before_anything_is_made() {
+    let shell = Shell::new();
+    shell.write("broken.toml", "leaf = 3");
+    for profile in ["broken.toml", "absent.toml"] {
+        let said = shell.fails(2, &["put", "--table", "t", "--profile", profile, "key", "value"]);
+        assert!(said.contains("foreshore tune"), "{said}");
+    }
+    assert!(!shell.database().exists());
+}

@@ -1,0 +1,106 @@
+//! Memory for the nodes of one tree, in huge pages or expressly not.
+//!
+//! Why: the maps' pool always asks for huge pages, and keeps its memory for ever. An experiment wants both kinds, side by
+//! side, and to give the memory back.
+//!
+//! Invariants:
+//! - B1: the first `len` places hold a value each, which stays where it is until the slab goes.
+
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use std::ffi::c_void;
+use std::ops::Index;
+use std::ptr::NonNull;
+
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// Places for values, numbered from 0.
+pub(super) struct Slab<N> {
+    mapping: NonNull<c_void>,
+    mapping_bytes: usize,
+    first: NonNull<N>,
+    len: usize,
+    capacity: usize,
+}
+
+impl<N> Slab<N> {
+    /// Room for so many. Address space is taken at once, memory as it is used.
+    ///
+    /// Panics if the system has no address space.
+    pub fn new(capacity: usize, huge_pages: bool) -> Self {
+        const { assert!(align_of::<N>() <= HUGE_PAGE_BYTES) }
+        let bytes = (capacity * size_of::<N>()).next_multiple_of(HUGE_PAGE_BYTES);
+        let mapping_bytes = bytes + HUGE_PAGE_BYTES;
+        let (protection, flags) =
+            (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
+        // SAFETY: a new anonymous mapping, wherever the system likes.
+        let mapping = unsafe { mmap_anonymous(std::ptr::null_mut(), mapping_bytes, protection, flags) }
+            .expect("address space for the nodes of an experiment");
+        let first = mapping.wrapping_byte_add(mapping.align_offset(HUGE_PAGE_BYTES));
+        let advice = if huge_pages { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage };
+        // SAFETY: the advice concerns only the mapping above, which begins at most a huge page before `first`. A system
+        // without huge pages refuses it, and all works.
+        let _ = unsafe { madvise(first, bytes, advice) };
+        Self {
+            mapping: NonNull::new(mapping).expect("a mapping has an address"),
+            mapping_bytes,
+            first: NonNull::new(first.cast()).expect("it is within the mapping"),
+            len: 0,
+            capacity,
+        }
+    }
+
+    /// Puts a value into the next place; returns its number. Panics if all are taken.
+    pub fn push(&mut self, value: N) -> usize {
+        assert!(self.len < self.capacity, "a slab of {} places is full", self.capacity);
+        // SAFETY: the place is within the mapping, aligned as `first` is, and holds nothing yet (B1).
+        unsafe { self.first.add(self.len).write(value) };
+        self.len += 1;
+        self.len - 1
+    }
+}
+
+impl<N> Index<usize> for Slab<N> {
+    type Output = N;
+
+    #[inline(always)]
+    fn index(&self, i: usize) -> &N {
+        assert!(i < self.len, "place {i} of {}", self.len);
+        // SAFETY: the place holds a value (B1), which nobody borrows mutably: there is no way to.
+        unsafe { self.first.add(i).as_ref() }
+    }
+}
+
+impl<N> Drop for Slab<N> {
+    fn drop(&mut self) {
+        for i in 0..self.len {
+            // SAFETY: the place holds a value (B1), and nobody comes to it again.
+            unsafe { self.first.add(i).drop_in_place() };
+        }
+        // SAFETY: the mapping is ours, and borrows of values have ended with the slab's.
+        let _ = unsafe { munmap(self.mapping.as_ptr(), self.mapping_bytes) };
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_stay_in_their_places() {
+        for huge_pages in [false, true] {
+            let mut slab = Slab::new(100_000, huge_pages);
+            for i in 0..100_000 {
+                assert_eq!(slab.push([i; 3]), i);
+            }
+            assert!((0..100_000).all(|i| slab[i] == [i; 3]));
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "a slab of 1 places is full")]
+    fn a_full_slab_takes_nothing() {
+        let mut slab = Slab::new(1, false);
+        slab.push(1);
+        slab.push(2);
+    }
+}
