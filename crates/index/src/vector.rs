@@ -16,14 +16,32 @@ mod avx512 {
     use foreshore_base::sync::{AtomicU32, AtomicU64};
     use std::arch::asm;
     use std::arch::is_x86_feature_detected as has;
+    use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+    /// 0 as long as nobody asked, then 1 for a processor that has the instructions, or 2.
+    static KNOWN: AtomicU8 = AtomicU8::new(0);
+
+    #[inline(always)]
+    fn is_able() -> bool {
+        match KNOWN.load(Relaxed) {
+            0 => ask(),
+            known => known == 1,
+        }
+    }
+
+    #[cold]
+    fn ask() -> bool {
+        let able = has!("avx512vl") && has!("popcnt");
+        KNOWN.store(if able { 1 } else { 2 }, Relaxed);
+        able
+    }
 
     macro_rules! count {
         ($name:ident, $int:ty, $cell:ty, $key:literal, $broadcast:literal, $compare:literal) => {
             /// The number of cells not above `key`; `None` if the processor cannot tell at once.
             #[inline(always)]
             pub fn $name(line: &[$cell; 64 / size_of::<$int>()], key: $int) -> Option<usize> {
-                // Asked once a process; then a load and a predicted branch each.
-                if !(has!("avx512vl") && has!("popcnt")) {
+                if !is_able() {
                     return None;
                 }
                 let count: u64;

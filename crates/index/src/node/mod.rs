@@ -230,6 +230,14 @@ pub(crate) trait Node: Sized + Send + Sync + 'static {
 
     /// Where `key` belongs.
     fn place(&self, key: &Self::Key, bias: Bias, seen: &Seen) -> Result<Place, Restart>;
+    /// Where to go on for `key` from a node above the leaves: the child that leads to it, or the right neighbour (`false`).
+    #[inline(always)]
+    fn towards(&self, key: &Self::Key, bias: Bias, seen: &Seen) -> Result<(u64, bool), Restart> {
+        Ok(match self.place(key, bias, seen)? {
+            Place::Beyond => (self.header().link(), false),
+            Place::Rank(rank, _) => (self.word(rank.saturating_sub(1)), true),
+        })
+    }
     /// Value or child of entry `i`; `i` may be stale but is below the capacity.
     fn word(&self, i: usize) -> u64;
     /// The key of entry `i`.

@@ -129,8 +129,7 @@ impl<N: Node> Tree<N> {
         result
     }
 
-    /// One step towards `key` from a node above the leaves, or from a node with `key` to its right. Asks for what is
-    /// to be read of the next node.
+    /// One step towards `key` from a node above the leaves. Asks for what is to be read of the next node.
     #[inline(always)]
     fn step<'g>(
         &self,
@@ -141,11 +140,7 @@ impl<N: Node> Tree<N> {
         pin: &'g Pin,
     ) -> Step<'g, N> {
         let (address, down) = self.read(node, |seen| {
-            let place = node.place(key, bias, seen)?;
-            let (address, down) = match place {
-                Place::Beyond => (node.header().link(), false),
-                Place::Rank(rank, _) => (node.word(rank.saturating_sub(1)), true),
-            };
+            let (address, down) = node.towards(key, bias, seen)?;
             prefetch(std::ptr::with_exposed_provenance(address as usize));
             Ok((address, down))
         });

@@ -145,49 +145,68 @@ impl<K: IntKey, const F: usize> Tree<IntNode<K, F>> {
         self.remove(key, &Pin::new())
     }
 
-    /// The leaf that a key belongs to and its place there, in one attempt (F3).
+    /// The leaf that a key belongs to and its place there, in one attempt (F3). Few instructions, so that lookups that
+    /// follow one another overlap: a processor looks ahead by some hundred of them.
     #[inline(always)]
     fn find(&self, key: &K, bias: Bias, wanted: Leaf) -> Result<Found<'_, IntNode<K, F>>, Restart> {
+        let key = key.to_lane();
+        let sought = match bias {
+            Bias::AtMost => key,
+            Bias::Below => key.before().ok_or(Restart)?,
+        };
         let (mut node, mut seen) = self.enter_root()?;
         let mut level = node.header().level();
-        let mut low = K::Lane::MIN;
+        while level > 0 {
+            let next = match node.entry_for(sought) {
+                None => node.header().link(),
+                Some(entry) => {
+                    level -= 1;
+                    let child = node.child(entry);
+                    let at = std::ptr::with_exposed_provenance(child as usize);
+                    match (level, wanted) {
+                        (0, Leaf::Near) => {
+                            let (low, high) = node.bounds_of_child(entry);
+                            IntNode::<K, F>::prefetch_near(at, sought.share(low, high));
+                        }
+                        (0, Leaf::Whole) => IntNode::<K, F>::prefetch(at),
+                        (1.., _) => IntNode::<K, F>::prefetch_inner(at),
+                    }
+                    child
+                }
+            };
+            (node, seen) = self.follow(next, seen)?;
+        }
         loop {
-            let (next, next_level) = match node.place(key, bias, &Seen::Optimistic(seen))? {
-                Place::Beyond
-                    if level == 0
-                        && (seeded_bug("index_reader_does_not_move_right")
-                            || seeded_bug("index_writer_does_not_move_right")) =>
+            let Place::Rank(rank, _) =
+                node.place(&K::from_lane(sought), Bias::AtMost, &Seen::Optimistic(seen))?
+            else {
+                if seeded_bug("index_reader_does_not_move_right")
+                    || seeded_bug("index_writer_does_not_move_right")
                 {
                     return Ok(Found { leaf: node, seen, rank: node.header().count(), exact: false });
                 }
-                Place::Beyond => (node.header().link(), level),
-                Place::Rank(rank, exact) if level == 0 => return Ok(Found { leaf: node, seen, rank, exact }),
-                Place::Rank(rank, _) => {
-                    let child = node.word(rank.saturating_sub(1));
-                    let at = std::ptr::with_exposed_provenance(child as usize);
-                    if level == 1 && wanted == Leaf::Near {
-                        let high;
-                        (low, high) = node.bounds_of_child(rank, low);
-                        IntNode::<K, F>::prefetch_near(at, key.to_lane().share(low, high));
-                    } else {
-                        (low, _) = node.bounds_of_child(rank, low);
-                        if level > 1 {
-                            IntNode::<K, F>::prefetch_inner(at)
-                        } else {
-                            IntNode::<K, F>::prefetch(at)
-                        }
-                    }
-                    (child, level - 1)
-                }
+                (node, seen) = self.follow(node.header().link(), seen)?;
+                continue;
             };
-            seen.validate()?; // F1
-            let behind = self.node_of_any_life(next);
-            let seen_behind = behind.header().latch.try_optimistic()?;
-            if !seeded_bug("index_child_not_tied") {
-                seen.validate()?;
-            } // F2
-            (node, seen, level) = (behind, seen_behind, next_level);
+            let exact = bias == Bias::AtMost && rank > 0 && node.holds(rank - 1, key);
+            return Ok(Found { leaf: node, seen, rank, exact });
         }
+    }
+
+    /// The node behind an address that was read from a node of this version, and its own version.
+    #[inline(always)]
+    fn follow<'t>(
+        &'t self,
+        address: u64,
+        seen: Optimistic<'t>,
+    ) -> Result<(&'t IntNode<K, F>, Optimistic<'t>), Restart> {
+        seen.validate()?; // F1
+        let behind = self.node_of_any_life(address);
+        let seen_behind = behind.header().latch.try_optimistic()?;
+        if !seeded_bug("index_child_not_tied") {
+            seen.validate()?;
+        } // F2
+        Ok((behind, seen_behind))
     }
 
     /// The root, for which the tree's pointer stands in the place of a parent (F2).

@@ -242,13 +242,10 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
         self.copy_quarters(count);
     }
 
-    /// The keys between which a child's keys are, whose parent this is: `rank` entries are not above the key looked for.
-    /// `low` is what is known of the lower end if the child is the first.
+    /// Is this the key of entry `i` of a leaf?
     #[inline(always)]
-    pub fn bounds_of_child(&self, rank: usize, low: K::Lane) -> (K::Lane, K::Lane) {
-        let low = if rank > 1 { self.lane(rank - 1) } else { low };
-        let high = if rank < self.header.count().min(F) { self.lane(rank) } else { self.high_lane() };
-        (low, high)
+    pub fn holds(&self, i: usize, key: K::Lane) -> bool {
+        self.lane(i) == key
     }
 
     /// Asks for the lines in which a key is to be expected that is at this share of the way from a leaf's lower end to
@@ -397,8 +394,9 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
 
     #[inline(always)]
     fn prefetch_child_from(&self, rank: usize, key: &K) {
-        let child = std::ptr::with_exposed_provenance(self.word(rank.saturating_sub(1)) as usize);
-        let (low, high) = self.bounds_of_child(rank, K::Lane::MIN);
+        let entry = rank.saturating_sub(1);
+        let child = std::ptr::with_exposed_provenance(self.child(entry) as usize);
+        let (low, high) = self.bounds_of_child(entry);
         Self::prefetch_behind(child, key.to_lane().share(low, high));
     }
 
@@ -438,6 +436,19 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
         }
         let rank = self.rank(lane, bias);
         Ok(Place::Rank(rank, rank > 0 && self.lane(rank - 1) == lane))
+    }
+
+    #[inline(always)]
+    fn towards(&self, key: &K, bias: Bias, _seen: &Seen) -> Result<(u64, bool), Restart> {
+        let sought = match bias {
+            Bias::AtMost => Some(key.to_lane()),
+            Bias::Below => key.to_lane().before(),
+        };
+        Ok(match sought.map(|sought| self.entry_for(sought)) {
+            None => (self.child(0), true),
+            Some(None) => (self.header.link(), false),
+            Some(Some(entry)) => (self.child(entry), true),
+        })
     }
 
     #[inline(always)]

@@ -49,6 +49,31 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
         scale.base.store(&self.base);
     }
 
+    /// The last entry not above the key; `None` if that is to the right of this node, which is none of the leaves.
+    #[inline(always)]
+    pub fn entry_for(&self, sought: K::Lane) -> Option<usize> {
+        if sought >= self.high_lane() && self.header.link() != 0 {
+            return None;
+        }
+        let rank = self.rank_of_head(sought.number().head(self.scale()));
+        Some(rank.min(self.header.count()).saturating_sub(1))
+    }
+
+    /// The child of entry `i`, of a node that is none of the leaves.
+    #[inline(always)]
+    pub fn child(&self, i: usize) -> u64 {
+        child_of(self.raw(i))
+    }
+
+    /// The keys between which those of entry `i`'s child are, nearly: a guess for the first one's lower end.
+    #[inline(always)]
+    pub fn bounds_of_child(&self, i: usize) -> (K::Lane, K::Lane) {
+        let scale = self.scale();
+        let last = i + 1 >= self.header.count().min(F);
+        let high = if last { self.high_lane() } else { self.separator_at(i + 1, scale) };
+        (self.separator_at(i, scale), high)
+    }
+
     /// Entries whose head is not above this one.
     #[inline(always)]
     pub(super) fn rank_of_head(&self, head: u32) -> usize {
@@ -57,7 +82,7 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
         first + rank_in_run::<u64>(run, u64::from(head) << 32 | u64::from(u32::MAX))
     }
 
-    /// The separator of entry `i`, which is not 0.
+    /// The separator of entry `i`; of entry 0, what is below the others.
     #[inline(always)]
     pub(super) fn separator_at(&self, i: usize, scale: NodeScale<K>) -> K::Lane {
         K::Lane::from_number(Number::of_head(head_of(self.raw(i)), scale))

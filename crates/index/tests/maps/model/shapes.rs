@@ -18,6 +18,34 @@ fn a_queue_does_not_grow() {
     assert_eq!(map.range(..).count(), 100);
 }
 
+/// Clusters of neighbours so far apart that their separators have no common scale: nodes are split before they are full.
+#[test]
+fn dense_clusters_far_apart() {
+    let (map, wide, usual) = (IntMap::<u64, 4>::new(), IntMap::<u128, 4>::new(), IntMap::<u64>::new());
+    let count = 300 * 50;
+    // Any order will do: the factor has no divisor in common with the count.
+    let keys = || (0..count).map(|i| i * 7_919 % count).map(|i| (i / 50) << 45 | i % 50);
+    for key in keys() {
+        assert_eq!(map.insert(key, key), None);
+        assert_eq!(wide.insert(u128::from(key) << 50 | 1, key), None);
+        assert_eq!(usual.insert(key, key), None);
+    }
+    map.check().unwrap();
+    wide.check().unwrap();
+    usual.check().unwrap();
+    assert!(usual.bytes() < count * 35, "{} bytes for {count} keys", usual.bytes());
+    for key in keys() {
+        assert_eq!(map.get(key), Some(key));
+        assert_eq!(map.get(key + 50), None);
+        assert_eq!(wide.floor(u128::from(key) << 50 | 7), Some(key));
+    }
+    assert!(map.range(..).map(|(key, _)| key).eq(wide.range(..).map(|(_, key)| key)));
+    for key in keys() {
+        assert_eq!(map.remove(key), Some(key));
+    }
+    map.check().unwrap();
+}
+
 /// Ascending keys fill their nodes.
 #[test]
 fn appends_fill_nodes() {
