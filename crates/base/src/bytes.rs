@@ -169,22 +169,7 @@ impl RelaxedBytes {
     /// Compares the `len` bytes at `offset` with `key`, as byte strings.
     #[inline]
     pub fn compare(&self, offset: usize, len: usize, key: &[u8]) -> Ordering {
-        let common = &key[..len.min(key.len())];
-        let Some(last) = common.last_chunk() else {
-            let ours = self.uint_at(offset, common.len()).swap_bytes();
-            return ours.cmp(&le_uint(common).swap_bytes()).then(len.cmp(&key.len()));
-        };
-        let mut at = offset;
-        for word in common.as_chunks::<WORD>().0 {
-            let (ours, theirs) = (self.u64_at(at).swap_bytes(), u64::from_be_bytes(*word));
-            if ours != theirs {
-                return ours.cmp(&theirs);
-            }
-            at += WORD;
-        }
-        // What is left, by a word that overlaps the equal ones before.
-        let ours = self.u64_at(offset + common.len() - WORD).swap_bytes();
-        ours.cmp(&u64::from_be_bytes(*last)).then(len.cmp(&key.len()))
+        copy::compare(&self.0, offset, &key[..len.min(key.len())]).then(len.cmp(&key.len()))
     }
 }
 
@@ -242,6 +227,11 @@ mod tests {
             let bytes = RelaxedBytes::new(&words);
             bytes.write(offset, &ours);
             prop_assert_eq!(bytes.compare(offset, ours.len(), &theirs), ours.cmp(&theirs));
+            let common = &theirs[..theirs.len().min(ours.len())];
+            if common.len() >= WORD {
+                let portable = copy::compare_by_words(&bytes.0, offset, common);
+                prop_assert_eq!(portable, ours[..common.len()].cmp(common));
+            }
         }
 
         /// Overlapping moves keep every word.
