@@ -328,6 +328,8 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
         if level == 0 { pool::take::<IntLeaf<K, F>>().cast() } else { pool::take::<Self>() }
     }
 
+    /// # Safety
+    /// As the trait's.
     unsafe fn give_back(node: NonNull<Self>) {
         // SAFETY: as the caller says; and level 0 means that a leaf was taken (I4).
         unsafe {

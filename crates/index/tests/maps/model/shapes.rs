@@ -24,10 +24,10 @@ fn dense_clusters_far_apart() {
     let (map, wide, usual) = (IntMap::<u64, 4>::new(), IntMap::<u128, 4>::new(), IntMap::<u64>::new());
     let count = 300 * 50;
     // Any order will do: the factor has no divisor in common with the count.
-    let keys = || (0..count).map(|i| i * 7_919 % count).map(|i| (i / 50) << 45 | i % 50);
+    let keys = || (0..count).map(|i| i * 7_919 % count).map(|i| ((i / 50) << 45) + i % 50);
     for key in keys() {
         assert_eq!(map.insert(key, key), None);
-        assert_eq!(wide.insert(u128::from(key) << 50 | 1, key), None);
+        assert_eq!(wide.insert((u128::from(key) << 50) + 1, key), None);
         assert_eq!(usual.insert(key, key), None);
     }
     map.check().unwrap();
@@ -37,7 +37,7 @@ fn dense_clusters_far_apart() {
     for key in keys() {
         assert_eq!(map.get(key), Some(key));
         assert_eq!(map.get(key + 50), None);
-        assert_eq!(wide.floor(u128::from(key) << 50 | 7), Some(key));
+        assert_eq!(wide.floor((u128::from(key) << 50) + 7), Some(key));
     }
     assert!(map.range(..).map(|(key, _)| key).eq(wide.range(..).map(|(_, key)| key)));
     for key in keys() {
