@@ -56,59 +56,54 @@ pub trait Number: Copy + Ord + Debug + Send + Sync + 'static {
     fn store(self, cell: &Self::Cell);
 }
 
-macro_rules! number {
-    ($int:ty, $words:literal) => {
-        impl Number for $int {
-            type Cell = [AtomicU64; $words];
-            const ZERO: Self = 0;
+impl Number for u64 {
+    type Cell = AtomicU64;
+    const ZERO: Self = 0;
 
-            fn scale_of(separators: impl Iterator<Item = Self>) -> Option<Scale<Self>> {
-                let bounds = |(least, greatest, bits): (Self, Self, Self), n| {
-                    (least.min(n), greatest.max(n), bits | n)
-                };
-                let (least, greatest, bits) = separators.fold((Self::MAX, 0, 0), bounds);
-                if bits == 0 {
-                    return Some(Scale::PLAIN);
-                }
-                // Heads begin at 1, so that 31 bits of difference fit.
-                let needed = (Self::BITS - (greatest - least).leading_zeros()).saturating_sub(31);
-                let possible = bits.trailing_zeros();
-                // In the middle: there will be others, further away and closer together.
-                let shift = (needed <= possible).then(|| u32::midpoint(needed, possible))?;
-                Some(Scale { base: (least - 1) >> shift << shift, shift })
-            }
-
-            #[inline(always)]
-            fn head(self, scale: Scale<Self>) -> u32 {
-                let steps = self.saturating_sub(scale.base) >> (scale.shift % Self::BITS);
-                steps.min(Self::from(u32::MAX)) as u32
-            }
-
-            #[inline(always)]
-            fn of_head(head: u32, scale: Scale<Self>) -> Self {
-                scale.base.wrapping_add(Self::from(head).wrapping_shl(scale.shift))
-            }
-
-            fn cell() -> Self::Cell {
-                std::array::from_fn(|_| AtomicU64::new(0))
-            }
-
-            #[inline(always)]
-            fn load(cell: &Self::Cell) -> Self {
-                let words = cell.iter().enumerate();
-                words.fold(0, |number, (i, word)| number | Self::from(word.load(Relaxed)) << (64 * i))
-            }
-
-            fn store(self, cell: &Self::Cell) {
-                let words = cell.iter().enumerate();
-                words.for_each(|(i, word)| word.store((self >> (64 * i)) as u64, Relaxed));
-            }
+    fn scale_of(separators: impl Iterator<Item = Self>) -> Option<Scale<Self>> {
+        let bounds =
+            |(least, greatest, bits): (Self, Self, Self), n| (least.min(n), greatest.max(n), bits | n);
+        let (least, greatest, bits) = separators.fold((Self::MAX, 0, 0), bounds);
+        if bits == 0 {
+            return Some(Scale::PLAIN);
         }
-    };
+        let length = Self::BITS - (greatest - least).leading_zeros();
+        let shift = shift_for(length, bits.trailing_zeros())?;
+        Some(Scale { base: (least - 1) >> shift << shift, shift })
+    }
+
+    #[inline(always)]
+    fn head(self, scale: Scale<Self>) -> u32 {
+        let steps = self.saturating_sub(scale.base) >> (scale.shift % Self::BITS);
+        steps.min(Self::from(u32::MAX)) as u32
+    }
+
+    #[inline(always)]
+    fn of_head(head: u32, scale: Scale<Self>) -> Self {
+        scale.base.wrapping_add(Self::from(head).wrapping_shl(scale.shift))
+    }
+
+    fn cell() -> Self::Cell {
+        AtomicU64::new(0)
+    }
+
+    #[inline(always)]
+    fn load(cell: &Self::Cell) -> Self {
+        cell.load(Relaxed)
+    }
+
+    fn store(self, cell: &Self::Cell) {
+        cell.store(self, Relaxed);
+    }
 }
 
-number!(u64, 1);
-number!(u128, 2);
+/// By how much numbers are shifted whose differences have `length` bits and all of whose last `zeros` bits are zero.
+fn shift_for(length: u32, zeros: u32) -> Option<u32> {
+    // Heads begin at 1, so that 31 bits of difference fit.
+    let needed = length.saturating_sub(31);
+    // In the middle: there will be others, further away and closer together.
+    (needed <= zeros).then(|| u32::midpoint(needed, zeros))
+}
 
 /// Rows of words, the most significant first.
 impl<const W: usize> Number for [u64; W] {
@@ -124,8 +119,7 @@ impl<const W: usize> Number for [u64; W] {
             return Some(Scale::PLAIN);
         }
         let length = 64 * W as u32 - leading_zeros(&difference(greatest, least));
-        let (needed, possible) = (length.saturating_sub(31), trailing_zeros(&bits));
-        let shift = (needed <= possible).then(|| u32::midpoint(needed, possible))?;
+        let shift = shift_for(length, trailing_zeros(&bits))?;
         let one = std::array::from_fn(|i| u64::from(i == W - 1));
         Some(Scale { base: without_last(difference(least, one), shift), shift })
     }
@@ -211,27 +205,27 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Words of a number, the most significant first.
-    fn row(number: u128) -> [u64; 3] {
-        [(number >> 96) as u64, (number >> 32) as u64, (number << 32) as u64]
+    /// A number further up in a row.
+    fn row(number: u64) -> [u64; 3] {
+        [0, number >> 7, number << 57]
     }
 
     proptest! {
         /// Q1 and Q2, for separators near each other anywhere, and for keys around them.
         #[test]
         fn a_scale_tells_keys_from_separators(
-            least in any::<u128>(),
-            steps in proptest::collection::vec(0u128..1 << 31, 1..20),
-            shift in 0u32..96,
-            keys in proptest::collection::vec(any::<u128>(), 0..20),
+            least in any::<u64>(),
+            steps in proptest::collection::vec(0u64..1 << 31, 1..20),
+            shift in 0u32..32,
+            keys in proptest::collection::vec(any::<u64>(), 0..20),
         ) {
-            let separators: Vec<u128> = steps.iter().map(|step| ((least >> 32 >> shift) + step + 1) << shift).collect();
-            let scale = u128::scale_of(separators.iter().copied()).expect("31 bits are enough");
+            let separators: Vec<u64> = steps.iter().map(|step| ((least >> 32 >> shift) + step + 1) << shift).collect();
+            let scale = u64::scale_of(separators.iter().copied()).expect("31 bits are enough");
             let rows = <[u64; 3]>::scale_of(separators.iter().copied().map(row)).expect("the same");
             for separator in separators {
                 let head = scale.exact(separator).expect("the scale was made for it");
                 let row_head = rows.exact(row(separator)).expect("the scale was made for it");
-                let around = [separator - 1, separator, separator.saturating_add(1), 0, u128::MAX];
+                let around = [separator - 1, separator, separator.saturating_add(1), 0, u64::MAX];
                 for key in around.into_iter().chain(keys.iter().copied()) {
                     prop_assert_eq!(key >= separator, key.head(scale) >= head, "{} at {:?}", key, scale);
                     prop_assert_eq!(key >= separator, row(key).head(rows) >= row_head, "{} at {:?}", key, rows);

@@ -68,7 +68,7 @@ pub struct Cell([AtomicU64; 2]);
 
 impl Lane for Slice {
     type Cell = Cell;
-    type Number = u128;
+    type Number = [u64; 2];
     const PER_LINE: usize = 4;
     const MIN: Self = Self(u128::MIN);
     const MAX: Self = Self(u128::MAX);
@@ -96,13 +96,13 @@ impl Lane for Slice {
     }
 
     #[inline(always)]
-    fn number(self) -> u128 {
-        self.0
+    fn number(self) -> [u64; 2] {
+        [(self.0 >> 64) as u64, self.0 as u64]
     }
 
     #[inline(always)]
-    fn from_number(number: u128) -> Self {
-        Self(number)
+    fn from_number([high, low]: [u64; 2]) -> Self {
+        Self(u128::from(high) << 64 | u128::from(low))
     }
 
     #[inline(always)]
