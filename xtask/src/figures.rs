@@ -284,12 +284,11 @@ fn table(figures: &[&Figure], turns: &[Turn]) -> Table {
     for figure in figures {
         let mut values: Vec<_> = turns.iter().filter_map(|turn| value(&figure.of, turn)).collect();
         values.sort_by(f64::total_cmp);
-        let [Some(least), Some(median), Some(most)] =
-            [values.first(), values.get(values.len() / 2), values.last()].map(Option::<&f64>::copied)
-        else {
+        let (&[least, ..], &[.., most]) = (&values[..], &values[..]) else {
             table.add_row([figure.name, "no such field"]);
             continue;
         };
+        let median = median_of_sorted(&values);
         let (goal, reached) = match figure.goal {
             AtLeast(goal) => (format!("≥ {}", short(goal)), median >= goal),
             AtMost(goal) => (format!("≤ {}", short(goal)), median <= goal),
@@ -311,6 +310,12 @@ fn value(of: &Of, turn: &Turn) -> Option<f64> {
 }
 
 /// Three digits, thousands as `k`, millions as `M`.
+/// The middle one, or what is between the two in the middle. Panics if there are none.
+pub fn median_of_sorted(values: &[f64]) -> f64 {
+    let middle = values.len() / 2;
+    if values.len().is_multiple_of(2) { values[middle - 1].midpoint(values[middle]) } else { values[middle] }
+}
+
 fn short(value: f64) -> String {
     let (scaled, unit) = match value {
         1e6.. => (value / 1e6, " M"),
@@ -383,5 +388,11 @@ mod tests {
             [2.345, 12.0, 14_200.0, 5.9e6, 250e6].map(short),
             ["2.35", "12.0", "14.2 k", "5.90 M", "250 M"]
         );
+    }
+
+    #[test]
+    fn a_median_of_two_is_between_them() {
+        assert_eq!(median_of_sorted(&[1.0, 3.0]), 2.0);
+        assert_eq!(median_of_sorted(&[1.0, 3.0, 9.0]), 3.0);
     }
 }

@@ -6,6 +6,7 @@
 //! compared are medians over the turns. The client takes a core of the machine too, often the busier one: so the server's
 //! own processor time per request is printed beside its rate.
 
+use crate::figures::median_of_sorted;
 use comfy_table::{Table, presets};
 use serde::Serialize;
 use std::fs::File;
@@ -245,7 +246,7 @@ fn figures(csv: &str) -> Option<[f64; 3]> {
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<_> = values.collect();
     values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    median_of_sorted(&values)
 }
 
 fn table(cells: &[Cell]) -> Table {
