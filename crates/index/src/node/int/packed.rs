@@ -9,7 +9,7 @@
 //! is split, at its widest gap, though it has room: no two separators are too far apart for a node of one.
 //!
 //! What it costs: keys in dense clusters that are far apart, each of one or two leaves, make nodes with few children. If all
-//! nodes of the first level had two children, they would take a quarter of the tree.
+//! nodes of the first level had two children, they would take a fifth of the tree.
 
 use super::{IntKey, IntNode};
 use crate::node::Node;
