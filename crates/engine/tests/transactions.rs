@@ -3,6 +3,7 @@
 mod common;
 
 use foreshore::{ByteTable, Database, Error, Isolation, Result, TransactionOptions};
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 fn rows(table: &ByteTable) -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -41,6 +42,93 @@ fn changes_appear_at_the_commit() {
     tx.commit().unwrap();
     assert_eq!(rows(&t), [row(b"a", b"new"), row(b"c", b"inserted")]);
     assert_eq!(db.check().unwrap().tables[1].rows, 2);
+}
+
+/// Many rows at once are what they would be one by one: read, changed, removed, absent, named twice, over many leaves.
+#[test]
+fn many_rows_are_changed_at_once() {
+    let db = Database::in_memory().unwrap();
+    let t = db.byte_table("t").unwrap();
+    let key = |n: u32| n.to_be_bytes();
+    let large = vec![7; 100_000];
+    (0..1000).for_each(|n| t.put(&key(n), &[n as u8; 100]).unwrap());
+    t.put(&key(500), &large).unwrap();
+    let before = rows(&t);
+    let keys: Vec<_> = (0..1100).rev().step_by(50).chain([500, 7, 7]).map(key).collect();
+
+    let tx = db.begin().unwrap();
+    let mine = tx.bytes(&t);
+    let one_by_one: Vec<_> = keys.iter().map(|key| mine.get(key).unwrap()).collect();
+    assert_eq!(mine.multi_get(&keys).unwrap(), one_by_one);
+    let begun = tx.savepoint().unwrap();
+    let mut seen = Vec::new();
+    mine.multi_modify(&keys, |row| {
+        seen.push(row.clone());
+        match row {
+            Some(row) if row[0] % 3 == 0 => row.push(1),
+            Some(_) => *row = None,
+            None => *row = Some(vec![0]),
+        }
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    let twice = keys.len() - 2;
+    assert_eq!(seen[..twice], one_by_one[..twice]);
+    let last = match &seen[twice] {
+        Some(row) if row[0] % 3 == 0 => Some([&row[..], &[1]].concat()),
+        Some(_) => None,
+        None => Some(vec![0]),
+    };
+    assert_eq!(seen[twice + 1], last, "it sees its own change");
+    for (key, was) in keys.iter().zip(&one_by_one).take(twice) {
+        let is = mine.get(key).unwrap();
+        match was {
+            Some(row) if row[0] % 3 == 0 => assert_eq!(is, Some([&row[..], &[1]].concat())),
+            Some(_) => assert_eq!(is, None),
+            None => assert_eq!(is, Some(vec![0])),
+        }
+    }
+    assert_eq!(rows(&t), before, "nobody else sees it yet");
+    tx.rollback_to(begun).unwrap();
+    assert_eq!(mine.multi_get(&keys).unwrap(), one_by_one);
+    tx.commit().unwrap();
+    assert_eq!(rows(&t), before);
+    db.check().unwrap();
+}
+
+/// A walk over many rows ends where it is told to: what comes behind is neither read nor locked.
+#[test]
+fn a_walk_over_many_rows_ends_where_it_breaks() {
+    let db = Database::in_memory().unwrap();
+    let t = db.byte_table("t").unwrap();
+    let keys = [b"a", b"b", b"c"];
+    keys.iter().for_each(|key| t.put(*key, b"old").unwrap());
+    let tx = db.begin().unwrap();
+    let mut left = 2;
+    tx.bytes(&t)
+        .multi_modify(&keys, |row| {
+            *row = Some(b"new".to_vec());
+            left -= 1;
+            if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })
+        .unwrap();
+    let other = db.begin_with(short()).unwrap();
+    other.bytes(&t).put(b"c", b"theirs").unwrap();
+    assert!(matches!(other.bytes(&t).put(b"b", b"theirs"), Err(Error::LockTimeout { .. })));
+    other.commit().unwrap();
+    tx.commit().unwrap();
+    assert_eq!(rows(&t), [row(b"a", b"new"), row(b"b", b"old"), row(b"c", b"theirs")]);
+
+    let snapshot = db.snapshot().unwrap();
+    let mut seen = Vec::new();
+    snapshot
+        .bytes(&t)
+        .multi_get_with(&[b"c", b"x", b"a", b"b"], |value| {
+            seen.push(value.map(<[u8]>::to_vec));
+            if seen.len() == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })
+        .unwrap();
+    assert_eq!(seen, [Some(b"theirs".to_vec()), None, Some(b"new".to_vec())]);
 }
 
 /// A transaction looks first where it was twice in a row; what splits moved away meanwhile, it finds all the same.

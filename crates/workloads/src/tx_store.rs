@@ -10,6 +10,8 @@
 //! - T5: calls are static: nobody pays for a virtual call per row.
 //! - T6: a read-only transaction sees one state of the store, by the engine's cheapest documented way.
 //! - T7: a transaction sees its own writes, in scans too.
+//! - T8: rows that a transaction needs together are asked for together; an engine without a call for that does one after the
+//!   other.
 
 use crate::StoreError;
 use serde::Serialize;
@@ -141,6 +143,47 @@ pub trait Tx {
         key: &[u8],
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>, TxError>;
+
+    /// Looks keys up, one after the other, and lets `each` see their values, `None` of those that are absent, until it
+    /// breaks.
+    fn get_each<K: AsRef<[u8]>>(
+        &mut self,
+        table: &Self::Table,
+        keys: &[K],
+        mut each: impl FnMut(Option<&[u8]>) -> ControlFlow<()>,
+    ) -> Result<(), TxError> {
+        for key in keys {
+            let seen = self.get(table, key.as_ref(), |value| each(Some(value)))?;
+            if seen.unwrap_or_else(|| each(None)).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes rows, one after the other: `change` gets each value, `None` of those that are absent, and leaves what it is to
+    /// be, until it breaks: that row stays as it is.
+    fn modify_each<K: AsRef<[u8]>>(
+        &mut self,
+        table: &Self::Table,
+        keys: &[K],
+        mut change: impl FnMut(Option<&mut Vec<u8>>) -> ControlFlow<()>,
+    ) -> Result<(), TxError> {
+        let mut row = Vec::new();
+        for key in keys {
+            let found = self.get_for_update(table, key.as_ref(), |stored| {
+                row.clear();
+                row.extend_from_slice(stored);
+            })?;
+            if change(found.map(|()| &mut row)).is_break() {
+                break;
+            }
+            if found.is_some() {
+                self.put(table, key.as_ref(), &row)?;
+            }
+        }
+        Ok(())
+    }
 
     /// Inserts or replaces a row.
     fn put(&mut self, table: &Self::Table, key: &[u8], value: &[u8]) -> Result<(), TxError>;

@@ -143,6 +143,28 @@ impl Tx for Running<'_> {
         Ok(found.then(|| read(value)))
     }
 
+    fn get_each<K: AsRef<[u8]>>(
+        &mut self,
+        table: &ByteTable,
+        keys: &[K],
+        each: impl FnMut(Option<&[u8]>) -> ControlFlow<()>,
+    ) -> Result<(), TxError> {
+        let read = match &self.work {
+            Work::ReadWrite(transaction) => transaction.bytes(table).multi_get_with(keys, each),
+            Work::ReadOnly(snapshot) => snapshot.bytes(table).multi_get_with(keys, each),
+        };
+        read.map_err(failed)
+    }
+
+    fn modify_each<K: AsRef<[u8]>>(
+        &mut self,
+        table: &ByteTable,
+        keys: &[K],
+        mut change: impl FnMut(Option<&mut Vec<u8>>) -> ControlFlow<()>,
+    ) -> Result<(), TxError> {
+        writer(&self.work)?.bytes(table).multi_modify(keys, |row| change(row.as_mut())).map_err(failed)
+    }
+
     fn put(&mut self, table: &ByteTable, key: &[u8], value: &[u8]) -> Result<(), TxError> {
         writer(&self.work)?.bytes(table).put(key, value).map_err(failed)
     }

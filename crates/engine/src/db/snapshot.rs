@@ -138,6 +138,23 @@ impl SnapshotBytes<'_> {
         self.shared.confirm().and(values)
     }
 
+    /// As [`SnapshotBytes::multi_get`], but calls `read` with one value after the other, until it breaks: nothing is
+    /// allocated per key.
+    pub fn multi_get_with<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        mut read: impl FnMut(Option<&[u8]>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        self.ensure_ours()?;
+        let mut too_old = Ok(());
+        let mut confirmed = |value: Option<&[u8]>| {
+            too_old = self.shared.confirm();
+            if too_old.is_err() { ControlFlow::Break(()) } else { read(value) }
+        };
+        let read = self.table.tree.multi_get_with(&self.shared.snapshot.view, keys, &mut confirmed);
+        too_old.and_then(|()| self.shared.confirm()).and(read)
+    }
+
     /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. The iterator keeps the snapshot open.
     pub fn range(&self, bounds: impl KeyBounds<[u8]>) -> ByteRange {
         let (from, to) = bounds.raw();

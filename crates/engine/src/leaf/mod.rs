@@ -43,7 +43,7 @@ pub(crate) use change::Change;
 pub(crate) use copy::LeafCopy;
 pub(crate) use layout::{Limits, is_page_size};
 pub(crate) use read::{Cell, Route, first_key, get, is_above_all, is_underfull, lookup, next_key};
-pub(crate) use read::{prefetch_place, route};
+pub(crate) use read::{prefetch_cell, prefetch_place, prefetch_slots, route};
 pub(crate) use split::{Split, separator};
 pub(crate) use write::{Place, format, place};
 #[cfg(test)]

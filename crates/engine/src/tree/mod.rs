@@ -19,6 +19,7 @@ mod descend;
 mod estimate;
 mod index;
 mod insertion;
+mod many;
 mod read;
 mod smo;
 mod transact;

@@ -11,6 +11,7 @@ use foreshore::{
 };
 use foreshore_io::SimDisk;
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::thread;
 use std::time::Duration;
 
@@ -198,7 +199,7 @@ impl<'d> Driver<'d> {
     fn call(&mut self, tx: &Transaction, run: &mut Run<'_>) -> Result<()> {
         let key = self.rng.below(self.mix.keys);
         let writable = self.mix.owner(key).is_none();
-        match self.rng.below(24) {
+        match self.rng.below(27) {
             0..=4 => self.get(tx, run, key, false).map(drop),
             5..=8 => self.range(tx, run),
             9..=15 if writable => self.append(tx, run, key),
@@ -217,6 +218,8 @@ impl<'d> Driver<'d> {
                 }
                 None => Ok(()),
             },
+            23 | 24 => self.get_several(tx, run),
+            25 => self.append_several(tx, run),
             _ => self.get(tx, run, key, true).map(drop),
         }
     }
@@ -240,6 +243,41 @@ impl<'d> Driver<'d> {
         }
         ids.push(self.next_id());
         self.put(tx, run, row, ids)
+    }
+
+    /// Up to four rows, some of them perhaps twice.
+    fn several(&mut self) -> Vec<usize> {
+        (0..1 + self.rng.below(4)).map(|_| self.rng.below(self.mix.keys)).collect()
+    }
+
+    fn get_several(&mut self, tx: &Transaction, run: &mut Run<'_>) -> Result<()> {
+        let rows = self.several();
+        let keys: Vec<_> = rows.iter().map(|row| key(*row)).collect();
+        let from = now();
+        let values = tx.bytes(self.table).multi_get(&keys)?;
+        let stays = stays(self.mix.level, false, false);
+        for (row, value) in rows.into_iter().zip(values) {
+            run.saw(Read { key: row, content: value.as_deref().map(decode), from, to: now(), stays });
+        }
+        Ok(())
+    }
+
+    fn append_several(&mut self, tx: &Transaction, run: &mut Run<'_>) -> Result<()> {
+        let mut rows = self.several();
+        rows.retain(|row| self.mix.owner(*row).is_none());
+        let keys: Vec<_> = rows.iter().map(|row| key(*row)).collect();
+        let (mut rows, from, stays) = (rows.into_iter(), now(), stays(self.mix.level, true, false));
+        tx.bytes(self.table).multi_modify(&keys, |value| {
+            let row = rows.next().expect("a call for each row");
+            let content = value.as_deref().map(decode);
+            run.saw(Read { key: row, content: content.clone(), from, to: now(), stays });
+            let mut ids = content.filter(|ids| ids.len() < IDS_MAX).unwrap_or_default();
+            ids.push(self.next_id());
+            run.entry.tried.extend(ids.last());
+            *value = Some(encode(&ids, self.padding()));
+            run.wrote(row, Some(ids));
+            ControlFlow::Continue(())
+        })
     }
 
     fn overwrite(&mut self, tx: &Transaction, run: &mut Run<'_>, row: usize) -> Result<()> {
@@ -331,10 +369,20 @@ impl<'d> Driver<'d> {
     fn look(&mut self, snapshot: &Snapshot, entry: &mut Entry) -> Result<()> {
         let rows = snapshot.bytes(self.table);
         let (from, to) = (entry.begin, entry.end);
-        if self.rng.below(3) == 0 {
+        let dice = self.rng.below(4);
+        if dice == 0 {
             let row = self.rng.below(self.mix.keys);
             let content = rows.get(&key(row))?.as_deref().map(decode);
             entry.saw(Read { key: row, content, from, to, stays: true });
+            return Ok(());
+        }
+        if dice == 1 {
+            let several = self.several();
+            let keys: Vec<_> = several.iter().map(|row| key(*row)).collect();
+            let values = rows.multi_get(&keys)?;
+            for (row, value) in several.into_iter().zip(values) {
+                entry.saw(Read { key: row, content: value.as_deref().map(decode), from, to, stays: true });
+            }
             return Ok(());
         }
         let (low, high, limit, down) = self.bounds();

@@ -73,6 +73,8 @@ fn header(host: &Host, figure: &Figure, settings: &Settings, drawn: &Drawn) -> V
         ("kernel", host.kernel.clone()),
         ("load", host.load.clone()),
         ("version", concat!("foreshore-lab ", env!("CARGO_PKG_VERSION")).to_owned()),
+        // Without what was not committed then.
+        ("commit", env!("FORESHORE_COMMIT").to_owned()),
         ("profile", if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned()),
     ];
     header.extend(drawn.settings.iter().cloned());

@@ -27,6 +27,70 @@ pub(crate) fn read<T: Tx, R>(
     found.ok_or_else(|| absent(table, key))?.ok_or_else(|| too_short(table, key))
 }
 
+/// Reads fields of rows that must exist, one after the other.
+pub(crate) fn read_each<T: Tx, K: AsRef<[u8]>>(
+    tx: &mut T,
+    table: &Table<T::Table>,
+    keys: &[K],
+    mut fields: impl FnMut(&[u8]),
+) -> Result<(), TxError> {
+    let mut seen = Seen::default();
+    tx.get_each(&table.handle, keys, |row| {
+        let row = seen.next(row, |row| row.len() >= table.row_bytes_min)?;
+        fields(row);
+        ControlFlow::Continue(())
+    })?;
+    seen.end(table, keys)
+}
+
+/// Changes rows that must exist, one after the other.
+pub(crate) fn modify_each<T: Tx, K: AsRef<[u8]>>(
+    tx: &mut T,
+    table: &Table<T::Table>,
+    keys: &[K],
+    mut change: impl FnMut(&mut Vec<u8>),
+) -> Result<(), TxError> {
+    let mut seen = Seen::default();
+    tx.modify_each(&table.handle, keys, |row| {
+        let row = seen.next(row, |row| row.len() >= table.row_bytes_min)?;
+        change(row);
+        ControlFlow::Continue(())
+    })?;
+    seen.end(table, keys)
+}
+
+/// How far a walk over rows that must exist has come.
+#[derive(Default)]
+struct Seen {
+    rows: usize,
+    is_short: bool,
+}
+
+impl Seen {
+    /// The next row, if it is as it must be.
+    fn next<R>(&mut self, row: Option<R>, is_whole: impl FnOnce(&R) -> bool) -> ControlFlow<(), R> {
+        match row {
+            Some(row) if is_whole(&row) => {
+                self.rows += 1;
+                ControlFlow::Continue(row)
+            }
+            row => {
+                self.is_short = row.is_some();
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    /// Errors: [`TxError::Wrong`] about the row that the walk stopped at.
+    fn end<H, K: AsRef<[u8]>>(self, table: &Table<H>, keys: &[K]) -> Result<(), TxError> {
+        match keys.get(self.rows) {
+            None => Ok(()),
+            Some(key) if self.is_short => Err(too_short(table, key.as_ref())),
+            Some(key) => Err(absent(table, key.as_ref())),
+        }
+    }
+}
+
 /// Changes a row that must exist; returns what `change` says.
 pub(crate) fn modify<T: Tx, R>(
     tx: &mut T,

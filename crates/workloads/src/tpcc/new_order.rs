@@ -2,7 +2,7 @@
 //! rolled back.
 
 use crate::random::Random;
-use crate::tpcc::access::{self, Scratch, insert, modify, read};
+use crate::tpcc::access::{Scratch, insert, modify, modify_each, read, read_each};
 use crate::tpcc::generate::{Constants, ORIGINAL, customer_number, item_number, number};
 use crate::tpcc::row::{self, customer, district, item, order_line, orders, stock, warehouse};
 use crate::tpcc::schema::{DISTRICTS, Tables, key};
@@ -32,6 +32,14 @@ struct Line {
     item: u32,
     supply_w: u32,
     quantity: u8,
+}
+
+/// What is read for a line.
+#[derive(Clone, Copy, Default)]
+struct Supply {
+    price: u32,
+    is_brand: bool,
+    dist: [u8; stock::DIST],
 }
 
 impl NewOrder {
@@ -84,9 +92,12 @@ impl NewOrder {
             customer::DISCOUNT.get(row)
         })?;
         self.insert_order(tx, tables, o, &mut scratch.made)?;
-        let mut sum = 0;
-        for (line, at) in self.lines().iter().zip(1..) {
-            sum += i64::from(self.order(tx, tables, o, (at, line), scratch)?);
+        let mut supplies = [Supply::default(); LINES_MAX];
+        self.read_items(tx, tables, &mut supplies)?;
+        self.take_from_stock(tx, tables, &mut supplies)?;
+        let sum = self.insert_lines(tx, tables, o, &supplies, &mut scratch.made)?;
+        if self.rolls_back {
+            return Err(self.miss(tx, tables)?);
         }
         let (tax, discount) = (i64::from(w_tax) + i64::from(d_tax), i64::from(discount));
         // What the order costs, in cents; the terminal shows it.
@@ -112,38 +123,75 @@ impl NewOrder {
         insert(tx, &tables.order_customer, &key::order_customer(w, d, c, o), &[])
     }
 
-    /// One line: takes the item from its stock; returns the amount.
-    fn order<T: Tx>(
+    /// The lines whose items there are.
+    fn lines_there(&self) -> &[Line] {
+        &self.lines[..self.line_count - usize::from(self.rolls_back)]
+    }
+
+    fn read_items<T: Tx>(
+        &self,
+        tx: &mut T,
+        tables: &Tables<T::Table>,
+        supplies: &mut [Supply],
+    ) -> Result<(), TxError> {
+        let keys = self.lines.map(|line| key::item(line.item));
+        let mut supplies = supplies.iter_mut();
+        read_each(tx, &tables.item, &keys[..self.lines_there().len()], |row| {
+            let supply = supplies.next().expect("one for each line");
+            (supply.price, supply.is_brand) = (item::PRICE.get(row), is_original(item::data(row)));
+        })
+    }
+
+    fn take_from_stock<T: Tx>(
+        &self,
+        tx: &mut T,
+        tables: &Tables<T::Table>,
+        supplies: &mut [Supply],
+    ) -> Result<(), TxError> {
+        let keys = self.lines.map(|line| key::stock(line.supply_w, line.item));
+        let mut lines = self.lines_there().iter().zip(supplies);
+        modify_each(tx, &tables.stock, &keys[..self.lines_there().len()], |row| {
+            let (line, supply) = lines.next().expect("one for each line");
+            self.take(line, row);
+            supply.dist.copy_from_slice(stock::dist(row, self.d));
+            // "B" or "G" on the terminal's screen.
+            black_box(supply.is_brand && is_original(stock::data(row)));
+        })
+    }
+
+    /// Returns the sum of the lines' amounts.
+    fn insert_lines<T: Tx>(
         &self,
         tx: &mut T,
         tables: &Tables<T::Table>,
         o: u32,
-        (at, line): (u8, &Line),
-        Scratch { row, made, .. }: &mut Scratch,
-    ) -> Result<u32, TxError> {
+        supplies: &[Supply],
+        made: &mut Vec<u8>,
+    ) -> Result<i64, TxError> {
         let Self { w, d, .. } = *self;
-        let found = tx.get(&tables.item.handle, &key::item(line.item), |row| {
-            (row.len() >= item::FIXED).then(|| (item::PRICE.get(row), is_original(item::data(row))))
-        })?;
-        let (price, is_brand) = match found {
-            Some(Some(found)) => found,
-            None if self.rolls_back => return Err(TxError::Rollback),
-            _ => return Err(access::absent(&tables.item, &key::item(line.item))),
-        };
-        row::begin(made, order_line::FIXED);
-        modify(tx, &tables.stock, &key::stock(line.supply_w, line.item), row, |row| {
-            self.take(line, row);
-            made.extend_from_slice(stock::dist(row, d));
-            // "B" or "G" on the terminal's screen.
-            black_box(is_brand && is_original(stock::data(row)));
-        })?;
-        let amount = u32::from(line.quantity) * price;
-        order_line::I_ID.set(made, line.item);
-        order_line::SUPPLY_W_ID.set(made, line.supply_w);
-        order_line::QUANTITY.set(made, line.quantity);
-        order_line::AMOUNT.set(made, amount);
-        insert(tx, &tables.order_line, &key::order_line(w, d, o, at), made)?;
-        Ok(amount)
+        let mut sum = 0;
+        for ((line, supply), at) in self.lines_there().iter().zip(supplies).zip(1..) {
+            let amount = u32::from(line.quantity) * supply.price;
+            row::begin(made, order_line::FIXED);
+            made.extend_from_slice(&supply.dist);
+            order_line::I_ID.set(made, line.item);
+            order_line::SUPPLY_W_ID.set(made, line.supply_w);
+            order_line::QUANTITY.set(made, line.quantity);
+            order_line::AMOUNT.set(made, amount);
+            insert(tx, &tables.order_line, &key::order_line(w, d, o, at), made)?;
+            sum += i64::from(amount);
+        }
+        Ok(sum)
+    }
+
+    /// Looks for the item that is not there (clause 2.4.2.3: after all else was done); why the transaction ends.
+    fn miss<T: Tx>(&self, tx: &mut T, tables: &Tables<T::Table>) -> Result<TxError, TxError> {
+        let key = key::item(self.lines[self.line_count - 1].item);
+        let found = tx.get(&tables.item.handle, &key, |_| ())?;
+        Ok(match found {
+            None => TxError::Rollback,
+            Some(()) => TxError::Wrong(format!("item {key:02x?} is there")),
+        })
     }
 
     /// Takes a line's quantity from its stock row.

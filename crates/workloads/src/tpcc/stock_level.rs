@@ -1,7 +1,7 @@
 //! Stock-Level (clause 2.8), read-only: how many items of a district's last 20 orders are running out.
 
 use crate::tpcc::Dice;
-use crate::tpcc::access::{Scratch, read};
+use crate::tpcc::access::{Scratch, read, read_each};
 use crate::tpcc::generate::number;
 use crate::tpcc::row::{district, order_line, stock};
 use crate::tpcc::schema::{Tables, key};
@@ -41,11 +41,9 @@ impl StockLevel {
         })?;
         items.sort_unstable();
         items.dedup();
+        let keys: Vec<_> = items.iter().map(|&item| key::stock(w, item)).collect();
         let mut low = 0;
-        for &item in items.iter() {
-            let quantity = read(tx, &tables.stock, &key::stock(w, item), |row| stock::QUANTITY.get(row))?;
-            low += usize::from(quantity < threshold);
-        }
+        read_each(tx, &tables.stock, &keys, |row| low += usize::from(stock::QUANTITY.get(row) < threshold))?;
         Ok(low)
     }
 }

@@ -1,0 +1,133 @@
+//! Many keys at once: they are looked for side by side, so that their cache misses overlap.
+//!
+//! A row of a table that is larger than the processor's caches is several misses away, and each is known only when the one
+//! before has come: the first lines of the leaf, its slots, the cell; and, in a transaction, the key's lock. So a group of
+//! keys takes every step together, and each step asks for the lines of the next one.
+//!
+//! Source: multicore study (Guo et al., 2010) §6: raise the concurrency of misses inside one operation.
+
+use crate::error::Result;
+use crate::leaf;
+use crate::lock::Name;
+use crate::page::Page;
+use crate::tree::Tree;
+use crate::txn::View;
+use foreshore_base::PageId;
+use std::ops::ControlFlow;
+
+/// Keys that are looked for side by side.
+const GROUP: usize = 16;
+
+/// What is known of a key before it is read.
+#[derive(Clone, Copy)]
+pub(crate) struct Near {
+    /// Where the index says that its leaf is, or a leaf to the left of it.
+    pub start: PageId,
+    /// Its lock.
+    pub name: Name,
+}
+
+impl Tree {
+    /// The values of many keys that `view` sees.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, view: &View, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
+        let mut values = Vec::with_capacity(keys.len());
+        self.each_near(keys, |start, key| {
+            let mut value = Vec::new();
+            let found = self.get_near(view, start, key, &mut value)?;
+            values.push(found.then_some(value));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(values)
+    }
+
+    /// Calls `read` with the value of one key after the other, until it breaks.
+    pub fn multi_get_with<K: AsRef<[u8]>>(
+        &self,
+        view: &View,
+        keys: &[K],
+        mut read: impl FnMut(Option<&[u8]>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let mut value = Vec::new();
+        self.each_near(keys, |start, key| {
+            let found = self.get_near(view, start, key, &mut value)?;
+            Ok(read(found.then_some(&value)))
+        })
+    }
+
+    /// Calls `visit` with each key and where it is near, until it breaks.
+    fn each_near<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        mut visit: impl FnMut(PageId, &[u8]) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        self.in_groups(keys, |_| (), |start, (), key| visit(start, key))
+    }
+
+    /// As [`Tree::each_near`], for keys that are going to be locked.
+    pub fn each_to_lock<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        mut visit: impl FnMut(Near, &[u8]) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        let name = |key: &[u8]| Some(self.lock_ahead(key));
+        self.in_groups(keys, name, |start, name, key| {
+            visit(Near { start, name: name.expect("named before it is visited") }, key)
+        })
+    }
+
+    /// The lock of a key, whose line is asked for.
+    pub(super) fn lock_ahead(&self, key: &[u8]) -> Name {
+        let name = self.core.txns.keys.name(self.id, key);
+        self.core.txns.keys.prefetch(name);
+        name
+    }
+
+    /// Group by group, takes the steps towards all keys, calling `ahead` with each key in the first one; then calls `visit`,
+    /// until it breaks.
+    fn in_groups<K: AsRef<[u8]>, A: Copy + Default>(
+        &self,
+        keys: &[K],
+        ahead: impl Fn(&[u8]) -> A,
+        mut visit: impl FnMut(PageId, A, &[u8]) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        let mut near = [(PageId::NONE, A::default()); GROUP];
+        for group in keys.chunks(GROUP) {
+            for (near, key) in near.iter_mut().zip(group) {
+                *near = (self.seek(key.as_ref())?, ahead(key.as_ref()));
+                self.pool.prefetch(near.0);
+            }
+            let each = || near.iter().zip(group).map(|(near, key)| (*near, key.as_ref()));
+            if group.len() > 1 {
+                each().for_each(|((start, _), key)| self.prefetch(start, key, leaf::prefetch_slots));
+                each().for_each(|((start, _), key)| self.prefetch(start, key, leaf::prefetch_cell));
+            }
+            for ((start, ahead), key) in each() {
+                if visit(start, ahead, key)?.is_break() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets `prefetch` fetch lines of a leaf, if it is in memory.
+    fn prefetch(&self, leaf: PageId, key: &[u8], prefetch: impl Fn(Page<'_>, &[u8])) {
+        if let Some(at) = self.pool.resident(leaf) {
+            prefetch(at.page, key);
+        }
+    }
+
+    /// As [`Tree::get`], from the leaf `start` on.
+    pub fn get_near(&self, view: &View, start: PageId, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        let near = self.read_from(start, key, &mut |page| self.read_row(page, view, key, value))?;
+        match near {
+            Some(true) if self.is_large(value.len()) => self.get_large(view, key, value),
+            Some(true) => Ok(true),
+            Some(false) => {
+                value.clear();
+                Ok(false)
+            }
+            None => self.get(view, key, value),
+        }
+    }
+}
