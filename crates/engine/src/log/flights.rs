@@ -53,9 +53,11 @@ struct Progress {
     /// The end of the last flight issued.
     issued: AtomicU64,
     durable: AtomicU64,
-    /// Commits that waited before the last flight was issued, and those among them that came after the flight before.
+    /// Commits that waited before the last flight was issued; those among them that came after the flight before; and those
+    /// that this one carried.
     waits_issued: AtomicU64,
     waits_carried: AtomicU64,
+    waits_carried_before: AtomicU64,
 }
 
 /// Counts since the log was opened.
@@ -94,6 +96,7 @@ impl Flights {
                 durable: AtomicU64::new(start.0),
                 waits_issued: AtomicU64::new(0),
                 waits_carried: AtomicU64::new(0),
+                waits_carried_before: AtomicU64::new(0),
             }),
             issuing: Mutex::new(start),
             landing: Mutex::default(),
@@ -112,12 +115,14 @@ impl Flights {
         Lsn(self.progress.issued.load(SeqCst))
     }
 
-    /// Commits that gathered since the last flight was issued, if there were `waits` in all; and those it carried.
-    pub fn gathered(&self, waits: u64) -> (u64, u64) {
-        (
-            waits.saturating_sub(self.progress.waits_issued.load(Relaxed)),
-            self.progress.waits_carried.load(Relaxed),
-        )
+    /// Commits that gathered since the last flight was issued, if there were `waits` in all.
+    pub fn gathered(&self, waits: u64) -> u64 {
+        waits.saturating_sub(self.progress.waits_issued.load(Relaxed))
+    }
+
+    /// Commits that the last flight carried, and the one before it.
+    pub fn carried(&self) -> [u64; 2] {
+        [self.progress.waits_carried.load(Relaxed), self.progress.waits_carried_before.load(Relaxed)]
     }
 
     /// Wakes everyone who waits for anything: the poison is set.
@@ -152,7 +157,8 @@ impl Shared {
         flights.counts.records.fetch_add(records, Relaxed);
         flights.landing.lock().under_way.push_back((flight, false));
         let waits_before = flights.progress.waits_issued.swap(waits, Relaxed);
-        flights.progress.waits_carried.store(waits - waits_before, Relaxed);
+        let carried_before = flights.progress.waits_carried.swap(waits - waits_before, Relaxed);
+        flights.progress.waits_carried_before.store(carried_before, Relaxed);
         flights.progress.issued.store(end.0, SeqCst);
         drop(boundary);
         if end == start + flights.flight_bytes_max {
