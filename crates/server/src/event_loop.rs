@@ -22,7 +22,6 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::io::{self, ErrorKind};
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 const WAKER: Token = Token(usize::MAX);
@@ -84,6 +83,7 @@ pub struct EventLoop {
     shared: Arc<Shared>,
     poll: Poll,
     inbox: Arc<Inbox>,
+    /// There if replies to writes wait for the device.
     syncer: Option<Syncer>,
     connections: Slab<Connection>,
     /// Who has a turn in the next round.
@@ -106,12 +106,13 @@ impl EventLoop {
     pub fn new(home: usize, shared: Arc<Shared>) -> io::Result<Self> {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKER)?;
+        let inbox = Arc::new(Inbox { messages: Mutex::default(), waker });
         Ok(Self {
             home,
+            syncer: shared.is_sync().then(|| Syncer::new(inbox.clone())),
             shared,
             poll,
-            inbox: Arc::new(Inbox { messages: Mutex::default(), waker }),
-            syncer: None,
+            inbox,
             connections: Slab::new(),
             ready: Vec::new(),
             turns: Vec::new(),
@@ -127,11 +128,6 @@ impl EventLoop {
     /// The way into it.
     pub fn inbox(&self) -> Arc<Inbox> {
         self.inbox.clone()
-    }
-
-    /// Replies to writes wait for this.
-    pub fn set_syncer(&mut self, syncer: Syncer) {
-        self.syncer = Some(syncer);
     }
 
     /// Serves until the server stops.
@@ -284,7 +280,9 @@ impl EventLoop {
 
     /// Withholds the replies of clients that have written in this round.
     fn hold(&mut self, turns: &[usize]) {
-        let Some(syncer) = &self.syncer else { return };
+        if self.syncer.is_none() {
+            return;
+        }
         let batch = self.batch + 1;
         let held_before = self.held.len();
         for &at in turns {
@@ -301,29 +299,43 @@ impl EventLoop {
         self.batch = batch;
         Counters::add(&self.shared.counters[self.home].batches, 1);
         match self.shared.ticket() {
-            Ok(ticket) => syncer.ask(batch, ticket),
-            Err(_) => syncer.progress.has_failed.store(true, SeqCst),
+            Ok(ticket) => {
+                self.syncer.as_mut().expect("looked at above").add(batch, ticket);
+                self.release_durable();
+            }
+            Err(error) => self.fail(&error),
         }
     }
 
     /// Lets replies leave whose batch is durable.
     fn release_durable(&mut self) {
-        let Some(syncer) = &self.syncer else { return };
-        if syncer.progress.has_failed.load(SeqCst) {
-            // What cannot be acknowledged is not: those clients see the connection end.
-            for held in std::mem::take(&mut self.held) {
-                if self.find(held.client).is_some() {
-                    self.leave(held.client.0);
-                }
-            }
-            return;
+        let durable = match &mut self.syncer {
+            Some(syncer) if !self.held.is_empty() => syncer.advance(),
+            _ => return,
+        };
+        match durable {
+            Ok(durable) => self.release(durable),
+            Err(error) => self.fail(&error),
         }
-        let durable = syncer.progress.durable.load(SeqCst);
+    }
+
+    /// Lets replies leave whose batch is at most `durable`.
+    fn release(&mut self, durable: u64) {
         while self.held.front().is_some_and(|held| held.batch <= durable) {
             let Held { client, end, .. } = self.held.pop_front().expect("just seen");
             if let Some(connection) = self.find(client) {
                 connection.release(end);
                 self.ready.push(client.0);
+            }
+        }
+    }
+
+    /// What cannot be acknowledged is not: those clients see their connection end.
+    fn fail(&mut self, error: &Error) {
+        self.shared.tell_of_failure(error);
+        for held in std::mem::take(&mut self.held) {
+            if self.find(held.client).is_some() {
+                self.leave(held.client.0);
             }
         }
     }

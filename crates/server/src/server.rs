@@ -6,7 +6,6 @@ use crate::event_loop::{EventLoop, Message};
 use crate::metrics;
 use crate::options::Options;
 use crate::shared::Shared;
-use crate::syncer::Syncer;
 use foreshore::Database;
 use rustix::net::sockopt;
 use std::io::{self, ErrorKind, Write};
@@ -97,8 +96,8 @@ impl Server {
         let shared = Arc::new(Shared::new(db, Options { listen: addr, ..options }));
         shared.open(&default_table())?;
         let threads = |source| StartError::Io { what: "starting threads".into(), source };
-        let (loops, mut helpers) = start_loops(&shared).map_err(threads)?;
-        helpers.extend(shared.chores.start(&shared).map_err(threads)?);
+        let loops = start_loops(&shared).map_err(threads)?;
+        let mut helpers = shared.chores.start(&shared).map_err(threads)?;
         if let Some((listener, _)) = metrics_listener {
             helpers.push(metrics::start(&shared, listener).map_err(threads)?);
         }
@@ -140,22 +139,12 @@ fn listen(addr: SocketAddr, what: &str) -> Result<(TcpListener, SocketAddr), Sta
     Ok((listener, addr))
 }
 
-type Threads = Vec<JoinHandle<()>>;
-
-/// Starts the event loops, and the syncers if replies wait for the device.
-fn start_loops(shared: &Arc<Shared>) -> io::Result<(Threads, Threads)> {
+/// Starts the event loops.
+fn start_loops(shared: &Arc<Shared>) -> io::Result<Vec<JoinHandle<()>>> {
     let new = |home| EventLoop::new(home, shared.clone());
-    let mut loops = (0..shared.options.threads).map(new).collect::<io::Result<Vec<_>>>()?;
+    let loops = (0..shared.options.threads).map(new).collect::<io::Result<Vec<_>>>()?;
     let inboxes = loops.iter().map(EventLoop::inbox).collect();
     assert!(shared.inboxes.set(inboxes).is_ok(), "a server is started once");
-    let mut syncers = Vec::new();
-    if shared.is_sync() {
-        for (home, event_loop) in loops.iter_mut().enumerate() {
-            let (syncer, thread) = Syncer::start(home, event_loop.inbox())?;
-            event_loop.set_syncer(syncer);
-            syncers.push(thread);
-        }
-    }
     let run = |(home, event_loop): (usize, EventLoop)| {
         let shared = shared.clone();
         thread::Builder::new().name(format!("foreshore-loop-{home}")).spawn(move || {
@@ -165,7 +154,7 @@ fn start_loops(shared: &Arc<Shared>) -> io::Result<(Threads, Threads)> {
             }
         })
     };
-    Ok((loops.into_iter().enumerate().map(run).collect::<io::Result<_>>()?, syncers))
+    loops.into_iter().enumerate().map(run).collect()
 }
 
 fn start_accepting(shared: &Arc<Shared>, listener: TcpListener) -> io::Result<JoinHandle<()>> {

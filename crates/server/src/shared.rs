@@ -51,6 +51,8 @@ pub struct Shared {
     pub inboxes: OnceLock<Vec<Arc<Inbox>>>,
     /// Transactions that outlive a command, and so hold locks for longer.
     open_transactions: AtomicUsize,
+    /// Has a write or a sync failed?
+    has_failed: AtomicBool,
 }
 
 impl Shared {
@@ -70,6 +72,7 @@ impl Shared {
             stopping: AtomicBool::new(false),
             inboxes: OnceLock::new(),
             open_transactions: AtomicUsize::new(0),
+            has_failed: AtomicBool::new(false),
             options,
         }
     }
@@ -116,6 +119,15 @@ impl Shared {
     /// seen.
     pub fn ticket(&self) -> Result<CommitTicket, Error> {
         self.db.begin_with(TransactionOptions::new().durability(Durability::Sync))?.commit_async()
+    }
+
+    /// Writes cannot be acknowledged any more: says so, once.
+    pub fn tell_of_failure(&self, error: &Error) {
+        if !self.has_failed.swap(true, Relaxed) {
+            eprintln!(
+                "foreshore: writes can no longer be acknowledged, and their clients are disconnected: {error}"
+            );
+        }
     }
 
     /// A transaction for a client to hold; `None` if there are too many.

@@ -1,68 +1,68 @@
-//! Waits for the device, so that an event loop need not.
+//! What replies wait for, if they wait for the device.
 //!
 //! With `Durability::Sync` the replies of a batch that wrote something are withheld. Once a batch is executed the loop
-//! takes one ticket for all of it; this thread waits for the newest ticket there is, and tells the loop. So all
-//! clients whose requests came while the device was busy share its next write, and reads of others go on meanwhile.
+//! takes one ticket for all of it, and is woken when that is durable; meanwhile it serves others. While one ticket is waited
+//! for, newer ones replace each other: so all clients whose requests came while the device was busy share its next write.
 
 use crate::event_loop::Inbox;
-use foreshore::{CommitTicket, Error};
-use std::io;
+use foreshore::{CommitTicket, Result};
+use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::{self, JoinHandle};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::task::{Context, Poll, Wake};
 
-/// What a loop and its syncer tell each other.
-#[derive(Default)]
-pub struct Progress {
-    /// The newest batch that is durable.
-    pub durable: AtomicU64,
-    /// A sync has failed: nothing more will be durable.
-    pub has_failed: AtomicBool,
+/// The batches of one loop, numbered in their order, and how far they are durable.
+pub struct Syncer {
+    bell: Arc<Bell>,
+    /// Which ticket is waited for.
+    waits_for: Option<(u64, CommitTicket)>,
+    /// The newest one behind it.
+    next: Option<(u64, CommitTicket)>,
+    durable: u64,
 }
 
-/// The way to the thread. It goes when this is dropped.
-pub struct Syncer {
-    batches: Sender<(u64, CommitTicket)>,
-    /// What it has reached.
-    pub progress: Arc<Progress>,
+/// Rung when it is worth asking the ticket again.
+struct Bell {
+    has_rung: AtomicBool,
+    inbox: Arc<Inbox>,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.has_rung.store(true, SeqCst);
+        self.inbox.wake();
+    }
 }
 
 impl Syncer {
-    /// Starts the thread for the loop behind `inbox`.
-    pub fn start(home: usize, inbox: Arc<Inbox>) -> io::Result<(Self, JoinHandle<()>)> {
-        let (batches, receiver) = channel();
-        let progress = Arc::new(Progress::default());
-        let told = progress.clone();
-        let thread = thread::Builder::new()
-            .name(format!("foreshore-sync-{home}"))
-            .spawn(move || run(&receiver, &told, &inbox))?;
-        Ok((Self { batches, progress }, thread))
+    /// Nothing is waited for yet. The loop behind `inbox` is woken when [`Syncer::advance`] has news.
+    pub fn new(inbox: Arc<Inbox>) -> Self {
+        let bell = Arc::new(Bell { has_rung: AtomicBool::new(false), inbox });
+        Self { bell, waits_for: None, next: None, durable: 0 }
     }
 
-    /// Asks for `batch`, whose number is above those asked for before.
-    pub fn ask(&self, batch: u64, ticket: CommitTicket) {
-        // The thread lives as long as this sender.
-        let _ = self.batches.send((batch, ticket));
+    /// Waits for `batch` too, whose number is above those before, from the next [`Syncer::advance`] on.
+    pub fn add(&mut self, batch: u64, ticket: CommitTicket) {
+        self.next = Some((batch, ticket));
     }
-}
 
-fn run(batches: &Receiver<(u64, CommitTicket)>, progress: &Progress, inbox: &Inbox) {
-    while let Ok(first) = batches.recv() {
-        // Tickets of one loop only grow: the newest covers the others.
-        let (batch, ticket) = batches.try_iter().last().unwrap_or(first);
-        match ticket.wait() {
-            Ok(()) => progress.durable.store(batch, SeqCst),
-            Err(error) => fail(progress, &error),
+    /// The newest batch that is durable.
+    ///
+    /// Errors: nothing more will be.
+    pub fn advance(&mut self) -> Result<u64> {
+        let is_due = self.bell.has_rung.swap(false, SeqCst);
+        while is_due || self.waits_for.is_none() {
+            let Some((batch, mut ticket)) = self.waits_for.take().or_else(|| self.next.take()) else { break };
+            let waker = self.bell.clone().into();
+            match Pin::new(&mut ticket).poll(&mut Context::from_waker(&waker)) {
+                Poll::Ready(result) => result?,
+                Poll::Pending => {
+                    self.waits_for = Some((batch, ticket));
+                    break;
+                }
+            }
+            self.durable = batch;
         }
-        inbox.wake();
-    }
-}
-
-fn fail(progress: &Progress, error: &Error) {
-    if !progress.has_failed.swap(true, SeqCst) {
-        eprintln!(
-            "foreshore: writes can no longer be acknowledged, and their clients are disconnected: {error}"
-        );
+        Ok(self.durable)
     }
 }

@@ -21,7 +21,9 @@ use serde::Serialize;
 use std::borrow::Borrow;
 use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 /// A read-write transaction: what it does happens as a whole or not at all, and, by default, as if nobody else were
 /// there. Dropping it rolls it back.
@@ -244,6 +246,36 @@ impl Drop for Transaction {
 }
 
 /// Says when an asynchronous commit is safe. Dropping it changes nothing.
+///
+/// It is a future too, of any executor: `ticket.await` is [`CommitTicket::wait`] without a thread that waits.
+///
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// # let db = foreshore::Database::in_memory()?;
+/// # let rows = db.byte_table("rows")?;
+/// # fn block_on<T>(future: impl Future<Output = T>) -> T {
+/// #     struct Unpark(std::thread::Thread);
+/// #     impl std::task::Wake for Unpark {
+/// #         fn wake(self: std::sync::Arc<Self>) {
+/// #             self.0.unpark();
+/// #         }
+/// #     }
+/// #     let waker = std::sync::Arc::new(Unpark(std::thread::current())).into();
+/// #     let mut future = std::pin::pin!(future);
+/// #     loop {
+/// #         match future.as_mut().poll(&mut std::task::Context::from_waker(&waker)) {
+/// #             std::task::Poll::Ready(result) => return result,
+/// #             std::task::Poll::Pending => std::thread::park(),
+/// #         }
+/// #     }
+/// # }
+/// let tx = db.begin()?;
+/// tx.bytes(&rows).put(b"key", b"value")?;
+/// let ticket = tx.commit_async()?;
+/// assert_eq!(rows.get(b"key")?.as_deref(), Some(&b"value"[..]), "others see it before it is safe");
+/// block_on(async { ticket.await })?;
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct CommitTicket {
     engine: Held<Engine>,
@@ -268,6 +300,20 @@ impl CommitTicket {
     /// Would the commit survive a power failure by now?
     pub fn is_durable(&self) -> bool {
         self.end.is_none_or(|end| self.engine.core().log.durable() >= end)
+    }
+}
+
+impl Future for CommitTicket {
+    type Output = Result<()>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        match self.end {
+            Some(end) if self.durability == Durability::Sync => {
+                self.engine.core().log.poll_commit(end, context.waker())
+            }
+            // This waits for nothing but the copying of records.
+            _ => Poll::Ready(self.wait()),
+        }
     }
 }
 

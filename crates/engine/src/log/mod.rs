@@ -76,6 +76,7 @@ use record::{HEADER_BYTES, Seal};
 use ring::Ring;
 use segments::Segments;
 use std::sync::Arc;
+use std::task::{Poll, Waker};
 use std::thread::{self, JoinHandle};
 
 /// A running log.
@@ -293,6 +294,17 @@ impl Log {
         Ok(())
     }
 
+    /// As [`Log::commit`] with `Sync`, for a task: it is woken when it is worth asking again.
+    pub fn poll_commit(&self, end: Lsn, task: &Waker) -> Poll<Result<()>> {
+        let shared = &*self.shared;
+        if shared.has_settled(end) {
+            return Poll::Ready(shared.settled(end));
+        }
+        shared.want_durable(end);
+        shared.flights.durable_waiters.enter_task(end, task);
+        if shared.has_settled(end) { Poll::Ready(shared.settled(end)) } else { Poll::Pending }
+    }
+
     /// Sends what `Buffered` commits left in the buffer on its way. To be called now and then.
     pub fn nudge(&self) {
         if self.shared.soon.lagging.swap(false, SeqCst) {
@@ -418,19 +430,30 @@ impl Shared {
     }
 
     fn wait_durable(&self, end: Lsn) -> Result<()> {
-        let durable = || self.flights.durable() >= end;
-        if durable() {
-            return Ok(());
+        if !self.has_settled(end) {
+            self.want_durable(end);
+            let settled = || self.has_settled(end);
+            self.waits.flush.time(|| self.flights.durable_waiters.wait(end, settled));
         }
-        self.poison.check()?;
+        self.settled(end)
+    }
+
+    /// Is everything below `end` durable, or never going to be?
+    fn has_settled(&self, end: Lsn) -> bool {
+        self.flights.durable() >= end || self.poison.is_set()
+    }
+
+    /// Which of the two it is.
+    fn settled(&self, end: Lsn) -> Result<()> {
+        if self.flights.durable() >= end { Ok(()) } else { self.poison.check() }
+    }
+
+    /// Somebody is going to wait until everything below `end` is durable: asks for a flight, unless it is under way.
+    fn want_durable(&self, end: Lsn) {
         let waits = self.flights.counts.waits.fetch_add(1, Relaxed) + 1;
         if self.flights.issued() < end {
             self.ask_for_flight(waits);
         }
-        self.waits
-            .flush
-            .time(|| self.flights.durable_waiters.wait(end, || durable() || self.poison.is_set()));
-        if durable() { Ok(()) } else { self.poison.check() }
     }
 
     /// Asks for a flight now if enough commits have gathered to be worth one beside those under way: twice as many as

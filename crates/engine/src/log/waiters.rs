@@ -1,4 +1,4 @@
-//! Threads that wait until an LSN is passed.
+//! Threads and tasks that wait until an LSN is passed.
 //!
 //! Each waiter sleeps on its own and is woken once, when its LSN is reached: a landing flight wakes those it carried,
 //! not those of the flights behind it, and outside the queue's mutex (Shore-MT §6.2.4: notify after the release).
@@ -7,6 +7,7 @@ use foreshore_base::Lsn;
 use parking_lot::Mutex;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::task::Waker;
 use std::thread::{self, Thread};
 
 #[derive(Default)]
@@ -16,7 +17,12 @@ pub(super) struct Waiters {
 
 struct Waiter {
     target: Lsn,
-    thread: Thread,
+    sleeper: Sleeper,
+}
+
+enum Sleeper {
+    Thread(Thread),
+    Task(Waker),
 }
 
 impl Waiters {
@@ -25,12 +31,22 @@ impl Waiters {
         if reached() {
             return;
         }
-        self.queue.lock().push(Reverse(Waiter { target, thread: thread::current() }));
+        self.enter(target, Sleeper::Thread(thread::current()));
         // The waker moves its LSN, then locks the queue: either it finds the entry, or this sees the LSN. An entry left
         // behind here wakes its thread once for nothing, which every park must bear.
         while !reached() {
             thread::park();
         }
+    }
+
+    /// Has the task woken once [`Waiters::wake`] is called with `target` or later. It must look again afterwards whether that
+    /// has happened already.
+    pub fn enter_task(&self, target: Lsn, task: &Waker) {
+        self.enter(target, Sleeper::Task(task.clone()));
+    }
+
+    fn enter(&self, target: Lsn, sleeper: Sleeper) {
+        self.queue.lock().push(Reverse(Waiter { target, sleeper }));
     }
 
     /// Wakes everyone who waits for `passed` or less.
@@ -41,8 +57,11 @@ impl Waiters {
             woken.extend(queue.pop());
         }
         drop(queue);
-        for waiter in woken {
-            waiter.0.thread.unpark();
+        for Reverse(Waiter { sleeper, .. }) in woken {
+            match sleeper {
+                Sleeper::Thread(thread) => thread.unpark(),
+                Sleeper::Task(task) => task.wake(),
+            }
         }
     }
 }

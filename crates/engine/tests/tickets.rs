@@ -1,0 +1,83 @@
+//! Tickets of asynchronous commits: waited for, asked, and awaited, on a disk that works and on one that fails.
+
+mod common;
+
+use common::tiny;
+use foreshore::{ByteTable, CommitTicket, Database, Durability, Error};
+use foreshore_io::SimDisk;
+use foreshore_io::sim::{Crash, Fault, Repeat};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake};
+use std::thread::{self, Thread};
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let waker = Arc::new(Unpark(thread::current())).into();
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(result) => return result,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+fn open(disk: &SimDisk) -> (Database, ByteTable) {
+    let db = tiny().durability(Durability::Sync).open_on(Arc::new(disk.clone())).unwrap();
+    let table = db.byte_table("t").unwrap();
+    (db, table)
+}
+
+fn put(db: &Database, table: &ByteTable, key: u32) -> CommitTicket {
+    let tx = db.begin().unwrap();
+    tx.bytes(table).put(&key.to_be_bytes(), b"value").unwrap();
+    tx.commit_async().unwrap()
+}
+
+/// Many tasks on one thread, and threads beside them: each is woken once its commit is durable, which it then is.
+#[test]
+fn an_awaited_commit_survives() {
+    let disk = SimDisk::new(1);
+    let (db, table) = open(&disk);
+    thread::scope(|scope| {
+        for thread in 0..4 {
+            let (db, table) = (&db, &table);
+            scope.spawn(move || {
+                for round in 0..50 {
+                    let ticket = put(db, table, round * 4 + thread);
+                    if thread % 2 == 0 { block_on(ticket.clone()) } else { ticket.wait() }.unwrap();
+                    assert!(ticket.is_durable());
+                }
+            });
+        }
+    });
+    drop((db, table));
+    let (db, table) = open(&disk.after_crash(Crash::PowerLoss, 1));
+    for key in 0..200u32 {
+        assert!(table.contains(&key.to_be_bytes()).unwrap(), "{key}");
+    }
+    db.check().unwrap();
+}
+
+/// Nobody waits for ever: once a sync has failed, tasks that wait, and those that ask later, are told.
+#[test]
+fn an_awaited_commit_fails_with_the_log() {
+    let disk = SimDisk::new(2);
+    let (db, table) = open(&disk);
+    put(&db, &table, 0).wait().unwrap();
+    disk.fail_at(disk.events(), Fault::Eio, Repeat::Forever);
+    let ticket = put(&db, &table, 1);
+    for _ in 0..2 {
+        assert!(matches!(block_on(ticket.clone()), Err(Error::Poisoned { .. })));
+    }
+    assert!(!ticket.is_durable());
+    assert!(matches!(ticket.wait(), Err(Error::Poisoned { .. })));
+}
