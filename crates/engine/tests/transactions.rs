@@ -96,6 +96,24 @@ fn many_rows_are_changed_at_once() {
     db.check().unwrap();
 }
 
+/// Typed rows come back in the order of their keys' names, as the transaction sees them.
+#[test]
+fn many_typed_rows_are_read_at_once() {
+    let db = Database::in_memory().unwrap();
+    let t = db.table::<u32, String>("t").unwrap();
+    (0..100).for_each(|n| t.put(&n, &n.to_string()).unwrap());
+    let tx = db.begin().unwrap();
+    let mine = tx.table(&t);
+    mine.put(&7, &"seven".into()).unwrap();
+    mine.remove(&8).unwrap();
+    let some = |text: &str| Some(text.to_owned());
+    assert_eq!(
+        mine.multi_get(&[99, 7, 8, 100, 7]).unwrap(),
+        [some("99"), some("seven"), None, None, some("seven")]
+    );
+    assert_eq!(t.multi_get(&[7, 8]).unwrap(), [some("7"), some("8")]);
+}
+
 /// A walk over many rows ends where it is told to: what comes behind is neither read nor locked.
 #[test]
 fn a_walk_over_many_rows_ends_where_it_breaks() {
