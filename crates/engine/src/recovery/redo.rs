@@ -93,9 +93,12 @@ pub(super) fn run(
         let start_worker = |_| {
             let (batches, receiver) = sync_channel(BATCHES_QUEUED);
             let hand = Hand { batches, batch_bytes, next: Batch::default() };
-            (hand, scope.spawn(move || apply_all(pools, receiver)))
+            let thread = thread::Builder::new().name("foreshore-redo".into());
+            let worker = thread.spawn_scoped(scope, move || apply_all(pools, receiver));
+            Ok((hand, worker.map_err(|e| Error::io("starting a redo worker", &e))?))
         };
-        let (hands, workers): (Vec<_>, Vec<_>) = (0..options.redo_threads).map(start_worker).unzip();
+        let started = (0..options.redo_threads).map(start_worker).collect::<Result<Vec<_>>>()?;
+        let (hands, workers): (Vec<_>, Vec<_>) = started.into_iter().unzip();
         let redone = Redone::nothing(pages, from);
         let redone = HandOut { known: page_lsns(pages), hands, redone }.read(log, stand_in);
         for worker in workers {
