@@ -41,6 +41,7 @@ enum Op {
 #[derive(Clone, Debug)]
 enum Step {
     Put(Vec<u8>, Vec<u8>),
+    PutMany(Vec<(Vec<u8>, Vec<u8>)>),
     Remove(Vec<u8>),
     /// Writes uncommitted pages out.
     Checkpoint,
@@ -213,12 +214,24 @@ fn steps_with(rng: &mut Rng, keys: Range<usize>, n: usize, len: fn(&mut Rng) -> 
             1 => Step::Savepoint,
             2 => Step::RollBack,
             3 | 4 => Step::Remove(one(rng)),
+            5 | 6 => Step::PutMany(neighbours(rng, &keys, len)),
             _ => {
                 let len = len(rng);
                 Step::Put(one(rng), rng.bytes(len))
             }
         })
         .collect()
+}
+
+/// Up to eight rows with ascending keys, most of which follow each other.
+fn neighbours(rng: &mut Rng, keys: &Range<usize>, len: fn(&mut Rng) -> usize) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let first = keys.start + rng.below(keys.len());
+    let numbers = (first..keys.end).filter(|_| rng.below(8) > 0).take(8).collect::<Vec<_>>();
+    let row = |number| {
+        let len = len(rng);
+        (key(number), rng.bytes(len))
+    };
+    numbers.into_iter().map(row).collect()
 }
 
 /// Whole values, and such as lie in one chunk or in several.
@@ -386,6 +399,11 @@ fn transact(
     for step in steps {
         match step {
             Step::Put(key, value) => rows.put(&prefixed(thread, key), value)?,
+            Step::PutMany(many) => {
+                rows.put_many(
+                    &many.iter().map(|(key, value)| (prefixed(thread, key), value)).collect::<Vec<_>>(),
+                )?;
+            }
             Step::Remove(key) => drop(rows.remove(&prefixed(thread, key))?),
             Step::Checkpoint => db.checkpoint()?,
             Step::Savepoint => savepoint = tx.savepoint()?,
@@ -401,6 +419,9 @@ fn apply(rows: &mut Rows, thread: usize, steps: &[Step]) {
     for step in steps {
         match step {
             Step::Put(key, value) => drop(rows.insert(prefixed(thread, key), value.clone())),
+            Step::PutMany(many) => {
+                rows.extend(many.iter().map(|(key, value)| (prefixed(thread, key), value.clone())));
+            }
             Step::Remove(key) => drop(rows.remove(&prefixed(thread, key))),
             Step::Checkpoint => {}
             Step::Savepoint => savepoint = rows.clone(),

@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The format that this code writes.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 const INDEXES: [(&str, Index); 3] = [("bplus", Index::BPlus), ("csb", Index::CsbPlus), ("o2", Index::O2)];
 
 type Files = BTreeMap<String, Vec<u8>>;
@@ -32,7 +32,7 @@ fn value(i: u32, version: u8) -> Vec<u8> {
 }
 
 /// Three tables with 300 rows each, some changed and some removed after the checkpoint; one transaction prepared, one
-/// under way.
+/// under way, both with rows that were inserted together.
 fn fill(db: &Database) {
     for (name, index) in INDEXES {
         let table = db.byte_table_with(name, TableOptions::new().index(index)).unwrap();
@@ -45,7 +45,8 @@ fn fill(db: &Database) {
         (1..300).step_by(3).for_each(|i| assert!(table.remove(&key(i)).unwrap()));
     }
     let prepared = db.begin().unwrap();
-    prepared.bytes(&db.byte_table("bplus").unwrap()).put(b"prepared", b"perhaps").unwrap();
+    let rows = [("prepared 1", "perhaps"), ("prepared 2", "perhaps"), ("prepared 3", "perhaps")];
+    prepared.bytes(&db.byte_table("bplus").unwrap()).put_many(&rows).unwrap();
     prepared.prepare("voucher").unwrap();
 }
 
@@ -127,7 +128,9 @@ fn write_golden_files() {
     let db = tiny().log_bytes(64 << 20).durability(Durability::Buffered).open(dir.path()).unwrap();
     fill(&db);
     let cut = db.begin().unwrap();
-    cut.bytes(&db.byte_table("o2").unwrap()).put(&key(0), b"never committed").unwrap();
+    let o2 = db.byte_table("o2").unwrap();
+    cut.bytes(&o2).put_many(&[(key(0), "never"), (key(1), "committed"), (key(2), "rows")]).unwrap();
+    cut.bytes(&o2).insert_many(&[("never", ""), ("never committed", "at all")]).unwrap();
     let folder = golden().join(format!("format-{FORMAT}"));
     fs::create_dir_all(&folder).unwrap();
     let mut sizes = String::new();

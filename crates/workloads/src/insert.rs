@@ -19,6 +19,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Bytes of a key, which counts the rows of its table.
 const KEY_BYTES: usize = 8;
 
+/// Rows that are handed over together (T8).
+const TOGETHER: usize = 50;
+
 /// What record insertion is asked to do.
 #[derive(Clone, Debug, PartialEq, Serialize, clap::Args)]
 pub struct InsertSpec {
@@ -71,7 +74,8 @@ impl TxWorkload for InsertSpec {
         let tables = (0..run.threads).map(private).collect::<Result<Vec<_>, _>>()?;
         let worker = |Place { thread, .. }: Place| {
             let (session, private) = (store.session()?, &tables[thread as usize]);
-            Ok(Inserter { session, spec: self, private, thread, value: vec![0; self.row_bytes - KEY_BYTES] })
+            let row = ([0; KEY_BYTES], vec![0; self.row_bytes - KEY_BYTES]);
+            Ok(Inserter { session, spec: self, private, thread, rows: vec![row; TOGETHER] })
         };
         let measured = tx_run::measure(store, run, worker, progress)?;
         for (thread, private) in (0..).zip(&tables) {
@@ -88,7 +92,7 @@ struct Inserter<'a, X: TxSession> {
     spec: &'a InsertSpec,
     private: &'a Private<X::Table>,
     thread: u64,
-    value: Vec<u8>,
+    rows: Vec<([u8; KEY_BYTES], Vec<u8>)>,
 }
 
 impl<X: TxSession> Worker for Inserter<'_, X> {
@@ -96,13 +100,19 @@ impl<X: TxSession> Worker for Inserter<'_, X> {
 
     /// One transaction; its rows are the operations.
     fn work(&mut self, _call: u64) -> Result<u64, BenchError> {
-        let Self { session, spec, private, thread, value } = self;
+        let Self { session, spec, private, thread, rows } = self;
         let next = private.rows.load(Relaxed);
         session.transact(TxKind::ReadWrite, |tx| {
-            for number in next..next + spec.rows_per_commit {
-                fill::write(number, *thread as u32, value);
-                if !tx.insert(&private.table, &number.to_be_bytes(), value)? {
-                    return Err(TxError::Wrong(format!("row {number} of thread {thread} was there already")));
+            let end = next + spec.rows_per_commit;
+            for first in (next..end).step_by(TOGETHER) {
+                let together = &mut rows[..TOGETHER.min((end - first) as usize)];
+                for (number, (key, value)) in (first..).zip(&mut *together) {
+                    *key = number.to_be_bytes();
+                    fill::write(number, *thread as u32, value);
+                }
+                if tx.insert_each(&private.table, together)? < together.len() {
+                    let what = format!("a row behind row {first} of thread {thread} was there already");
+                    return Err(TxError::Wrong(what));
                 }
             }
             Ok(())

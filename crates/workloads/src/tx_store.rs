@@ -10,8 +10,8 @@
 //! - T5: calls are static: nobody pays for a virtual call per row.
 //! - T6: a read-only transaction sees one state of the store, by the engine's cheapest documented way.
 //! - T7: a transaction sees its own writes, in scans too.
-//! - T8: rows that a transaction needs together are asked for together; an engine without a call for that does one after the
-//!   other.
+//! - T8: rows that a transaction needs together are asked for together, and those that it makes together handed over
+//!   together; an engine without a call for that does one after the other.
 
 use crate::StoreError;
 use serde::Serialize;
@@ -190,6 +190,19 @@ pub trait Tx {
 
     /// Inserts a row unless there is one with this key; says whether it did.
     fn insert(&mut self, table: &Self::Table, key: &[u8], value: &[u8]) -> Result<bool, TxError>;
+
+    /// Inserts rows unless there are some with their keys, one after the other; says how many were not there.
+    fn insert_each<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &mut self,
+        table: &Self::Table,
+        rows: &[(K, V)],
+    ) -> Result<usize, TxError> {
+        let mut inserted = 0;
+        for (key, value) in rows {
+            inserted += usize::from(self.insert(table, key.as_ref(), value.as_ref())?);
+        }
+        Ok(inserted)
+    }
 
     /// Removes a row; says whether there was one.
     fn remove(&mut self, table: &Self::Table, key: &[u8]) -> Result<bool, TxError>;

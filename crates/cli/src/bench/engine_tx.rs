@@ -173,6 +173,14 @@ impl Tx for Running<'_> {
         writer(&self.work)?.bytes(table).insert(key, value).map_err(failed)
     }
 
+    fn insert_each<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &mut self,
+        table: &ByteTable,
+        rows: &[(K, V)],
+    ) -> Result<usize, TxError> {
+        writer(&self.work)?.bytes(table).insert_many(rows).map_err(failed)
+    }
+
     fn remove(&mut self, table: &ByteTable, key: &[u8]) -> Result<bool, TxError> {
         writer(&self.work)?.bytes(table).remove(key).map_err(failed)
     }

@@ -16,7 +16,7 @@ pub(crate) const NAME: &str = "FORESHORE";
 const CREATING: &str = "FORESHORE.creating";
 const UNFINISHED_BACKUP: &str = "FORESHORE.backup";
 const MAGIC: &[u8; 16] = b"Foreshore store\n";
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 const BYTES: usize = 48;
 
 /// What is fixed when a database is created.

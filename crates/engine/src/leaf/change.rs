@@ -13,6 +13,7 @@
 //! | 5 absorb | left, table, right, packed image of the right leaf |
 //! | 6 ghost | page, table, key |
 //! | 7 patch | page, table, key length, kept, old length, key, old bytes, new bytes |
+//! | 8 rows | page, table, then for each row: key length, value length, key, value |
 //!
 //! Version words of rows that are written one by one are not logged: who redoes a record knows who wrote it.
 //!
@@ -39,6 +40,7 @@ const SPLIT: u8 = 4;
 const ABSORB: u8 = 5;
 const GHOST: u8 = 6;
 const PATCH: u8 = 7;
+const ROWS: u8 = 8;
 
 /// One change to one leaf or two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +59,45 @@ pub(crate) enum Change<'a> {
     Ghost { page: PageId, table: TableId, key: &'a [u8] },
     /// The bytes `old` of a value, which follow its first `kept` ones, became `new`.
     Patch { page: PageId, table: TableId, key: &'a [u8], kept: usize, old: &'a [u8], new: &'a [u8] },
+    /// New keys got values.
+    Rows { page: PageId, table: TableId, rows: Rows<'a> },
+}
+
+/// Rows as a record holds them, one after the other. Those of a record that was read are well-formed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rows<'a>(&'a [u8]);
+
+impl Rows<'_> {
+    /// None yet: [`Rows::push`] appends some to the record that this was encoded into.
+    pub const NONE: Self = Self(&[]);
+
+    /// Appends a row to a record that ends with rows.
+    pub fn push(record: &mut Vec<u8>, key: &[u8], value: &[u8]) {
+        push_varint(record, key.len() as u64);
+        push_varint(record, value.len() as u64);
+        record.extend_from_slice(key);
+        record.extend_from_slice(value);
+    }
+}
+
+impl<'a> Iterator for Rows<'a> {
+    /// Key and value.
+    type Item = Result<(&'a [u8], &'a [u8]), String>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let mut rest = Fields(self.0);
+        let mut row = || {
+            let (key_len, value_len) = (rest.len()?, rest.len()?);
+            Ok((rest.bytes(key_len)?, rest.bytes(value_len)?))
+        };
+        let row = row();
+        // Behind what cannot be read there is nothing.
+        self.0 = if row.is_ok() { rest.0 } else { &[] };
+        Some(row)
+    }
 }
 
 impl<'a> Change<'a> {
@@ -106,6 +147,10 @@ impl<'a> Change<'a> {
                 out.extend_from_slice(old);
                 out.extend_from_slice(new);
             }
+            Change::Rows { page, table, rows } => {
+                begin(out, ROWS, page, table);
+                out.extend_from_slice(rows.0);
+            }
         }
     }
 
@@ -127,6 +172,7 @@ impl<'a> Change<'a> {
                 varint_len(right.0) + number(separator.len()) + separator.len() + image.len()
             }
             Change::Absorb { right, image, .. } => varint_len(right.0) + image.len(),
+            Change::Rows { rows, .. } => rows.0.len(),
         };
         1 + varint_len(page.0) + varint_len(self.table().0.into()) + rest
     }
@@ -135,7 +181,7 @@ impl<'a> Change<'a> {
     pub fn decode(body: &'a [u8]) -> Result<Self, String> {
         let mut rest = Fields(body);
         let kind = rest.u8()?;
-        if !(PUT..=PATCH).contains(&kind) {
+        if !(PUT..=ROWS).contains(&kind) {
             return Err(format!("{kind} is no kind of leaf record"));
         }
         let page = page_id(rest.varint()?)?;
@@ -167,6 +213,10 @@ impl<'a> Change<'a> {
                 Change::Absorb { table, left: page, right, image: image_of(right, rest.0)? }
             }
             GHOST => Change::Ghost { page, table, key: rest.0 },
+            ROWS => {
+                Rows(rest.0).try_for_each(|row| row.map(|_| ()))?;
+                Change::Rows { page, table, rows: Rows(rest.0) }
+            }
             _ => {
                 let (key_len, kept, old_len) = (rest.len()?, rest.len()?, rest.len()?);
                 let (key, old) = (rest.bytes(key_len)?, rest.bytes(old_len)?);
@@ -183,7 +233,8 @@ impl<'a> Change<'a> {
             | Change::Remove { page, .. }
             | Change::Format { page, .. }
             | Change::Ghost { page, .. }
-            | Change::Patch { page, .. } => (page, None),
+            | Change::Patch { page, .. }
+            | Change::Rows { page, .. } => (page, None),
             Change::Split { left, right, .. } | Change::Absorb { left, right, .. } => (left, Some(right)),
         }
     }
@@ -198,14 +249,27 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// The key of the row that this changes, if it changes one.
+    /// The key of the row that this changes, or of the first one; none if it changes leaves as such.
     pub fn key(&self) -> Option<&'a [u8]> {
         match *self {
             Change::Put { key, .. }
             | Change::Remove { key, .. }
             | Change::Ghost { key, .. }
             | Change::Patch { key, .. } => Some(key),
+            Change::Rows { mut rows, .. } => rows.next()?.ok().map(|(key, _)| key),
             Change::Format { .. } | Change::Split { .. } | Change::Absorb { .. } => None,
+        }
+    }
+
+    /// The changes of one row each that this comes to, in the order in which they were made. Errors: it changes leaves as
+    /// such.
+    pub fn of_rows(self) -> Result<Vec<Self>, String> {
+        match self {
+            Change::Rows { page, table, rows } => {
+                rows.map(|row| row.map(|(key, value)| Change::Put { page, table, key, value })).collect()
+            }
+            _ if self.key().is_some() => Ok(vec![self]),
+            _ => Err("it changes no row".into()),
         }
     }
 
@@ -218,7 +282,8 @@ impl<'a> Change<'a> {
             | Change::Split { table, .. }
             | Change::Absorb { table, .. }
             | Change::Ghost { table, .. }
-            | Change::Patch { table, .. } => table,
+            | Change::Patch { table, .. }
+            | Change::Rows { table, .. } => table,
         }
     }
 
@@ -245,6 +310,10 @@ impl<'a> Change<'a> {
             Change::Patch { page: at, key, kept, old, new, .. } if at == id => {
                 put(page, key, &patched(page, key, kept, old, new)?, author)
             }
+            Change::Rows { page: at, mut rows, .. } if at == id => rows.try_for_each(|row| {
+                let (key, value) = row?;
+                put(page, key, value, author)
+            }),
             Change::Remove { page: at, key, .. } if at == id => {
                 within_fences(page, key)?;
                 remove(page, key).map(|_| ()).map_err(|e| e.to_string())

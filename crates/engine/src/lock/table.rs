@@ -159,9 +159,17 @@ impl KeyTable {
     }
 
     /// Ends what a writer has on a name: its images there are stamped with its commit LSN or, if nobody needs them,
-    /// dropped, and its lock is given back. The bucket is latched once.
+    /// dropped, and its lock is given back. The bucket is latched once. Returns how many bytes of images it dropped: to be
+    /// counted, for all names together, with [`KeyTable::count_dropped`].
     #[inline]
-    pub fn finish(&self, owner: Owner, name: Name, writer: u64, stamp: Option<u64>, spares: &mut Spares) {
+    pub fn finish(
+        &self,
+        owner: Owner,
+        name: Name,
+        writer: u64,
+        stamp: Option<u64>,
+        spares: &mut Spares,
+    ) -> u64 {
         let bucket = self.bucket(name);
         let mut content = bucket.content.latch();
         let mut removed = Removed::default();
@@ -179,10 +187,17 @@ impl KeyTable {
         } else {
             drop(content);
         }
+        let mut dropped = 0;
         for link in removed {
-            self.image_stripe(link.slot()).fetch_sub(link.bytes(), Relaxed);
+            dropped += link.bytes();
             spares.keep(link);
         }
+        dropped
+    }
+
+    /// So many bytes of this writer's images were dropped.
+    pub fn count_dropped(&self, writer: Owner, bytes: u64) {
+        self.image_stripe(writer.0).fetch_sub(bytes, Relaxed);
     }
 
     /// Ends the owner's current or next wait with [`LockError::Aborted`].

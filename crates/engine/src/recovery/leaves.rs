@@ -38,7 +38,11 @@ impl Leaves {
                 self.low_fences.remove(right);
                 self.dead.insert(*right, end);
             }
-            Change::Put { .. } | Change::Remove { .. } | Change::Ghost { .. } | Change::Patch { .. } => {}
+            Change::Put { .. }
+            | Change::Remove { .. }
+            | Change::Ghost { .. }
+            | Change::Patch { .. }
+            | Change::Rows { .. } => {}
         }
     }
 

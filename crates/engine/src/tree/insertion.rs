@@ -31,10 +31,7 @@ pub(super) enum Gap {
 impl Tree {
     /// Looks at the gap that `key`, which is not in the latched leaf, would go into.
     pub(super) fn gap_for(&self, owner: Owner, leaf: &Latched<'_>, key: &[u8]) -> Result<Gap> {
-        // ORDERING: the latch was taken before this fence, and a scanner counts itself before it loads latch words
-        // (SeqCst, `Txn::begin_scanning`): who is not counted here will find the leaf latched or changed.
-        fence(SeqCst);
-        if self.scanners.load(SeqCst) == 0 {
+        if !self.has_scanners() {
             return Ok(Gap::Open);
         }
         let page = leaf.at.page;
@@ -54,6 +51,14 @@ impl Tree {
                 return Ok(if open || seeded_bug("txn_gap_ignored") { Gap::Open } else { Gap::Locked(name) });
             }
         }
+    }
+
+    /// May somebody protect a gap of the leaf that the caller has latched? If not, none is protected until it is unlatched.
+    pub(super) fn has_scanners(&self) -> bool {
+        // ORDERING: the latch was taken before this fence, and a scanner counts itself before it loads latch words
+        // (SeqCst, `Txn::begin_scanning`): who is not counted here will find the leaf latched or changed.
+        fence(SeqCst);
+        self.scanners.load(SeqCst) != 0
     }
 
     /// The lowest key at or to the right of leaf `at`, whose left neighbour is latched; the reads that this rests on are

@@ -21,6 +21,7 @@ mod index;
 mod insertion;
 mod many;
 mod read;
+mod rows;
 mod smo;
 mod transact;
 mod unversioned;

@@ -2,7 +2,7 @@
 //!
 //! | kind | fields |
 //! |---|---|
-//! | 1–7 | a change that commits by itself, see `leaf/change.rs`: nothing to undo |
+//! | 1–8 | a change that commits by itself, see `leaf/change.rs`: nothing to undo |
 //! | 16 write | owner, previous u48, flags, old value if the change is a ghost, change |
 //! | 17 compensation | owner, undo next u48, flags, change: redo only |
 //! | 18 begin | owner |
@@ -41,8 +41,8 @@ const LSN_BYTES: usize = 6;
 pub(crate) enum Record<'a> {
     /// A change that commits by itself.
     Change(Change<'a>),
-    /// A change of a transaction. `old` is the value that a ghost replaced; empty otherwise: a put replaced nothing, a
-    /// patch says itself what it replaced.
+    /// A change of a transaction. `old` is the value that a ghost replaced; empty otherwise: a put replaced nothing, nor
+    /// did new rows, a patch says itself what it replaced.
     Write { owner: Owner, previous: Lsn, first: bool, old: &'a [u8], change: Change<'a> },
     /// A change of a transaction was undone; those since `undo_next` are.
     Compensation { owner: Owner, undo_next: Lsn, first: bool, change: Change<'a> },

@@ -64,6 +64,9 @@ const TABLES_KEPT: usize = 32;
 /// Room in lists that is kept at most.
 const ROOM_KEPT: usize = 4096;
 
+/// How many locks ahead of the one that is given back the lines of the table are fetched.
+const LOCKS_AHEAD: usize = 6;
+
 /// A table that a transaction touched.
 struct Entered {
     id: TableId,
@@ -381,9 +384,15 @@ impl Txn {
         let needed = core.txns.snapshots.any();
         let stamp = needed.then_some(commit.0);
         // Whoever has an image has its key locked.
-        for name in self.locks.drain(..) {
-            core.txns.keys.finish(self.owner, name, author, stamp, &mut self.spares);
+        let (keys, mut dropped) = (&core.txns.keys, 0);
+        for (at, name) in self.locks.iter().enumerate() {
+            if let Some(later) = self.locks.get(at + LOCKS_AHEAD) {
+                keys.prefetch(*later);
+            }
+            dropped += keys.finish(self.owner, *name, author, stamp, &mut self.spares);
         }
+        keys.count_dropped(self.owner, dropped);
+        self.locks.clear();
         let images = if needed { std::mem::take(&mut self.images) } else { Vec::new() };
         let (ghosts, blobs) = (std::mem::take(&mut self.ghosts), std::mem::take(&mut self.blobs));
         if needed || !ghosts.is_empty() || !blobs.is_empty() {

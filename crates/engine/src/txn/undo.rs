@@ -33,7 +33,15 @@ pub(crate) fn roll_back(
         at = match Record::decode(body).map_err(|detail| damaged(at, detail))? {
             Record::Write { owner, previous, first, old, change } if owner == txn.owner => {
                 if let Some(tree) = table(change.table()) {
-                    txn.last = tree.compensate(txn, previous, first, &change, old)?;
+                    let changes = change.of_rows().map_err(|detail| damaged(at, detail))?;
+                    for (number, change) in changes.iter().enumerate().rev() {
+                        if number > 0 && seeded_bug("txn_rows_undone_in_part") {
+                            continue;
+                        }
+                        // Undoing a new row twice does no harm: only with the first one all are undone.
+                        let undo_next = if number == 0 { previous } else { at };
+                        txn.last = tree.compensate(txn, undo_next, first, change, old)?;
+                    }
                 }
                 previous
             }
@@ -46,34 +54,23 @@ pub(crate) fn roll_back(
     Ok(())
 }
 
+/// Rows as they were before the records that were read so far.
+type Before = HashMap<(TableId, Vec<u8>), Option<Vec<u8>>>;
+
 /// Gives a transaction that prepared before a restart its locks back, and readers the images of what it changed.
 pub(crate) fn restore_prepared(txn: &mut Txn, table: &dyn Fn(TableId) -> Option<Arc<Tree>>) -> Result<()> {
     let core = txn.core.clone();
     let mut records = core.log.backward(&core.incarnations);
-    let mut before: HashMap<(TableId, Vec<u8>), Option<Vec<u8>>> = HashMap::new();
+    let mut before = Before::new();
     let mut at = txn.last;
     loop {
         let body = records.read(at)?;
         at = match Record::decode(body).map_err(|detail| damaged(at, detail))? {
             Record::Write { previous, first, old, change, .. } => {
                 if let Some(tree) = table(change.table()) {
-                    let key = change.key().ok_or_else(|| damaged(at, "it changes no row".into()))?;
-                    txn.enter(&tree)?;
-                    if let Some(id) = blob::marked(&tree, key) {
-                        txn.note_blob(&tree, id);
-                    }
-                    if !seeded_bug("txn_prepared_unlocked") {
-                        txn.lock(&tree, key, KeyMode::Exclusive, false)?;
-                    }
-                    let value = match before.entry((tree.id, key.to_vec())) {
-                        Entry::Occupied(known) => known.into_mut(),
-                        Entry::Vacant(unknown) => unknown.insert(tree.newest(key)?),
-                    };
-                    *value = undone(&change, old, value.take()).ok_or_else(|| {
-                        damaged(at, "a row that a prepared transaction changed is not as it left it".into())
-                    })?;
-                    if first {
-                        tree.restore_image(txn, key, value.as_deref());
+                    let changes = change.of_rows().map_err(|detail| damaged(at, detail))?;
+                    for change in changes.iter().rev() {
+                        restore_row(txn, &tree, &mut before, at, change, first, old)?;
                     }
                 }
                 previous
@@ -83,6 +80,37 @@ pub(crate) fn restore_prepared(txn: &mut Txn, table: &dyn Fn(TableId) -> Option<
             _ => return Ok(()),
         };
     }
+}
+
+/// The same for one row, which the record at `at` changed.
+fn restore_row(
+    txn: &mut Txn,
+    tree: &Arc<Tree>,
+    before: &mut Before,
+    at: Lsn,
+    change: &Change<'_>,
+    first: bool,
+    old: &[u8],
+) -> Result<()> {
+    let key = change.key().ok_or_else(|| damaged(at, "it changes no row".into()))?;
+    txn.enter(tree)?;
+    if let Some(id) = blob::marked(tree, key) {
+        txn.note_blob(tree, id);
+    }
+    if !seeded_bug("txn_prepared_unlocked") {
+        txn.lock(tree, key, KeyMode::Exclusive, false)?;
+    }
+    let value = match before.entry((tree.id, key.to_vec())) {
+        Entry::Occupied(known) => known.into_mut(),
+        Entry::Vacant(unknown) => unknown.insert(tree.newest(key)?),
+    };
+    *value = undone(change, old, value.take()).ok_or_else(|| {
+        damaged(at, "a row that a prepared transaction changed is not as it left it".into())
+    })?;
+    if first {
+        tree.restore_image(txn, key, value.as_deref());
+    }
+    Ok(())
 }
 
 /// The value before `change`, given the one after it; `None` if they do not fit.

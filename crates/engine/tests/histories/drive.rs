@@ -199,7 +199,7 @@ impl<'d> Driver<'d> {
     fn call(&mut self, tx: &Transaction, run: &mut Run<'_>) -> Result<()> {
         let key = self.rng.below(self.mix.keys);
         let writable = self.mix.owner(key).is_none();
-        match self.rng.below(27) {
+        match self.rng.below(28) {
             0..=4 => self.get(tx, run, key, false).map(drop),
             5..=8 => self.range(tx, run),
             9..=15 if writable => self.append(tx, run, key),
@@ -220,6 +220,7 @@ impl<'d> Driver<'d> {
             },
             23 | 24 => self.get_several(tx, run),
             25 => self.append_several(tx, run),
+            26 => self.overwrite_several(tx, run),
             _ => self.get(tx, run, key, true).map(drop),
         }
     }
@@ -283,6 +284,21 @@ impl<'d> Driver<'d> {
     fn overwrite(&mut self, tx: &Transaction, run: &mut Run<'_>, row: usize) -> Result<()> {
         let ids = vec![self.next_id()];
         self.put(tx, run, row, ids)
+    }
+
+    fn overwrite_several(&mut self, tx: &Transaction, run: &mut Run<'_>) -> Result<()> {
+        let mut rows = self.several();
+        rows.retain(|row| self.mix.owner(*row).is_none());
+        if self.rng.below(3) > 0 {
+            rows.sort_unstable();
+        }
+        let ids: Vec<_> = rows.iter().map(|_| vec![self.next_id()]).collect();
+        run.entry.tried.extend(ids.iter().flatten());
+        let values: Vec<_> =
+            rows.iter().zip(&ids).map(|(row, ids)| (key(*row), encode(ids, self.padding()))).collect();
+        tx.bytes(self.table).put_many(&values)?;
+        rows.into_iter().zip(ids).for_each(|(row, ids)| run.wrote(row, Some(ids)));
+        Ok(())
     }
 
     fn put(&mut self, tx: &Transaction, run: &mut Run<'_>, row: usize, ids: Vec<Id>) -> Result<()> {

@@ -125,6 +125,23 @@ pub(crate) fn insert<T: Tx>(
     Err(TxError::Wrong(format!("{} {key:02x?} is there before it is inserted", table.name)))
 }
 
+/// Inserts rows that must not exist.
+pub(crate) fn insert_each<T: Tx, K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    tx: &mut T,
+    table: &Table<T::Table>,
+    rows: &[(K, V)],
+) -> Result<(), TxError> {
+    let inserted = tx.insert_each(&table.handle, rows)?;
+    if inserted == rows.len() {
+        return Ok(());
+    }
+    Err(TxError::Wrong(format!(
+        "only {inserted} of {} new rows of {} were not there",
+        rows.len(),
+        table.name
+    )))
+}
+
 #[cold]
 pub(crate) fn absent<H>(table: &Table<H>, key: &[u8]) -> TxError {
     TxError::Wrong(format!("{} {key:02x?} is not there", table.name))

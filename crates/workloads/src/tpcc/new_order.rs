@@ -2,7 +2,7 @@
 //! rolled back.
 
 use crate::random::Random;
-use crate::tpcc::access::{Scratch, insert, modify, modify_each, read, read_each};
+use crate::tpcc::access::{Scratch, insert, insert_each, modify, modify_each, read, read_each};
 use crate::tpcc::generate::{Constants, ORIGINAL, customer_number, item_number, number};
 use crate::tpcc::row::{self, customer, district, item, order_line, orders, stock, warehouse};
 use crate::tpcc::schema::{DISTRICTS, Tables, key};
@@ -95,7 +95,7 @@ impl NewOrder {
         let mut supplies = [Supply::default(); LINES_MAX];
         self.read_items(tx, tables, &mut supplies)?;
         self.take_from_stock(tx, tables, &mut supplies)?;
-        let sum = self.insert_lines(tx, tables, o, &supplies, &mut scratch.made)?;
+        let sum = self.insert_lines(tx, tables, o, &supplies)?;
         if self.rolls_back {
             return Err(self.miss(tx, tables)?);
         }
@@ -166,22 +166,20 @@ impl NewOrder {
         tables: &Tables<T::Table>,
         o: u32,
         supplies: &[Supply],
-        made: &mut Vec<u8>,
     ) -> Result<i64, TxError> {
         let Self { w, d, .. } = *self;
-        let mut sum = 0;
-        for ((line, supply), at) in self.lines_there().iter().zip(supplies).zip(1..) {
-            let amount = u32::from(line.quantity) * supply.price;
-            row::begin(made, order_line::FIXED);
-            made.extend_from_slice(&supply.dist);
-            order_line::I_ID.set(made, line.item);
-            order_line::SUPPLY_W_ID.set(made, line.supply_w);
-            order_line::QUANTITY.set(made, line.quantity);
-            order_line::AMOUNT.set(made, amount);
-            insert(tx, &tables.order_line, &key::order_line(w, d, o, at), made)?;
-            sum += i64::from(amount);
+        let mut rows = [([0; _], [0; order_line::FIXED + stock::DIST]); LINES_MAX];
+        let lines = self.lines_there();
+        for (((key, row), (line, supply)), at) in rows.iter_mut().zip(lines.iter().zip(supplies)).zip(1..) {
+            *key = key::order_line(w, d, o, at);
+            order_line::I_ID.set(row, line.item);
+            order_line::SUPPLY_W_ID.set(row, line.supply_w);
+            order_line::QUANTITY.set(row, line.quantity);
+            order_line::AMOUNT.set(row, line.amount(supply));
+            row[order_line::FIXED..].copy_from_slice(&supply.dist);
         }
-        Ok(sum)
+        insert_each(tx, &tables.order_line, &rows[..lines.len()])?;
+        Ok(lines.iter().zip(supplies).map(|(line, supply)| i64::from(line.amount(supply))).sum())
     }
 
     /// Looks for the item that is not there (clause 2.4.2.3: after all else was done); why the transaction ends.
@@ -216,6 +214,11 @@ impl Line {
             supply_w: if is_remote { other_warehouse(random, scale.warehouses, w) } else { w },
             quantity: number(random, 1..=10) as u8,
         }
+    }
+
+    /// What the line costs.
+    fn amount(&self, supply: &Supply) -> u32 {
+        u32::from(self.quantity) * supply.price
     }
 }
 

@@ -116,6 +116,31 @@ impl Chain {
         unreachable!()
     }
 
+    /// Inserts the same value for a few keys that begin with `start`, as far as they are new and fit into one leaf: in one
+    /// record. Those keys.
+    fn insert_rows(&mut self, start: &[u8], value: &[u8], version: u64) -> Vec<Vec<u8>> {
+        let key_bytes_max = Limits::for_page(self.page_bytes).key_bytes_max;
+        let at = self.seek(start);
+        let (mut body, mut keys) = (Vec::new(), Vec::new());
+        Change::Rows { page: at, table: TABLE, rows: change::Rows::NONE }.encode(&mut body);
+        for key in (0..6).map(|n| [start, &[n]].concat()) {
+            if key.len() > key_bytes_max || self.seek(&key) != at || contains(self.leaf(at), &key).unwrap() {
+                break;
+            }
+            if upsert(self.leaf(at), &key, value, version).unwrap() == Outcome::NoRoom {
+                break;
+            }
+            change::Rows::push(&mut body, &key, value);
+            keys.push(key);
+        }
+        if !keys.is_empty() {
+            let end = self.append(&Change::decode(&body).unwrap());
+            self.leaf(at).set_lsn(end);
+            self.check(at);
+        }
+        keys
+    }
+
     fn split(&mut self, at: PageId, key: &[u8], value_len: usize) {
         let right = PageId(self.pages.keys().last().unwrap().0 + 1);
         let words = RelaxedBytes::boxed(self.page_bytes);

@@ -7,6 +7,8 @@ use proptest::prelude::*;
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     Put(Vec<u8>, usize),
+    /// New keys that begin with this one, in one record.
+    Rows(Vec<u8>, usize),
     Remove(Vec<u8>),
     Absorb(Vec<u8>),
 }
@@ -37,7 +39,8 @@ pub(super) fn steps(page_bytes: usize, count: usize) -> impl Strategy<Value = Ve
     let key = key(limits.key_bytes_max);
     let step =
         (key, value_len(limits.value_bytes_max), 0..20u8).prop_map(|(key, len, choice)| match choice {
-            0..13 => Step::Put(key, len),
+            0..10 => Step::Put(key, len),
+            10..13 => Step::Rows(key, len),
             13..18 => Step::Remove(key),
             _ => Step::Absorb(key),
         });
@@ -58,6 +61,10 @@ pub(super) fn value(index: usize, len: usize) -> Vec<u8> {
 pub(super) fn step(chain: &mut Chain, index: usize, step: &Step) -> Option<Outcome> {
     match step {
         Step::Put(key, len) => Some(chain.put(key, &value(index, *len), index as u64)),
+        Step::Rows(key, len) => {
+            chain.insert_rows(key, &value(index, *len), index as u64);
+            None
+        }
         Step::Remove(key) => {
             chain.remove(key);
             None
@@ -85,6 +92,11 @@ proptest! {
                     let outcome = chain.put(key, &value(index, *len), index as u64);
                     prop_assert_eq!(outcome == Outcome::Replaced, before.is_some());
                     prop_assert_eq!(chain.get(key), model.get(key).cloned());
+                }
+                Step::Rows(key, len) => {
+                    for key in chain.insert_rows(key, &value(index, *len), index as u64) {
+                        prop_assert_eq!(model.insert(key, (value(index, *len), index as u64)), None);
+                    }
                 }
                 Step::Remove(key) => {
                     prop_assert_eq!(chain.remove(key), model.remove(key).is_some());

@@ -1,0 +1,151 @@
+//! Writing many rows in a transaction: new ones that are neighbours go into their leaf together.
+//!
+//! Rows that belong together are often written together, with keys that ascend: the lines of an order, the events of a
+//! session, a file that is loaded. Most of what it takes to insert one of them is the same for the next: the way to the leaf,
+//! its latch, room in the log, the look for scanners, the head of a record. So a *run* of them is inserted under one latch
+//! and logged as one record.
+//!
+//! Only keys without a cell take part: undoing their insertion twice does no harm, so a rollback that a crash breaks off in
+//! the middle of the record begins with it again. All else (a row that is there, a full leaf, a large value, a table
+//! that somebody scans) is left to [`Tree::write`], one row at a time.
+
+use crate::error::Result;
+use crate::leaf::{Change, Place, Route, Rows, route};
+use crate::lock::{KeyMode, Name};
+use crate::page::Page;
+use crate::pool::FramePage;
+use crate::tree::Tree;
+use crate::tree::descend::{Latched, malformed};
+use crate::tree::write::Intent;
+use crate::txn::{Record, Txn};
+use crate::version::Version;
+use foreshore_base::Restart;
+use std::sync::Arc;
+
+/// Rows that are locked before the first of them is written.
+const GROUP: usize = 16;
+
+/// What undoing one row of a record may take beyond the row's bytes there: a record's header, the compensation's, page
+/// and table, padding.
+const UNDO_ROW_BYTES: usize = 48;
+
+impl Tree {
+    /// Does what `intent` says of its value to each row, in their order; returns how many there was anything to do for.
+    pub fn write_each<'r, K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        self: &Arc<Self>,
+        txn: &mut Txn,
+        rows: &'r [(K, V)],
+        intent: impl Fn(&'r [u8]) -> Intent<'r>,
+    ) -> Result<usize> {
+        let (mut names, mut changed) = (Vec::with_capacity(GROUP.min(rows.len())), 0);
+        for group in rows.chunks(GROUP) {
+            self.lock_each(txn, group, &mut names)?;
+            let mut at = 0;
+            while let Some((key, value)) = group.get(at) {
+                let inserted = self.insert_run(txn, &names[at..], &group[at..])?;
+                changed += match inserted {
+                    0 => usize::from(self.write(txn, key.as_ref(), intent(value.as_ref()))?),
+                    _ => inserted,
+                };
+                at += inserted.max(1);
+            }
+        }
+        Ok(changed)
+    }
+
+    /// Locks the keys of a group that is going to be written; replaces `names` by theirs.
+    fn lock_each<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        self: &Arc<Self>,
+        txn: &mut Txn,
+        group: &[(K, V)],
+        names: &mut Vec<Name>,
+    ) -> Result<()> {
+        names.clear();
+        for (key, value) in group {
+            self.ensure_fits(key.as_ref(), value.as_ref())?;
+            names.push(self.lock_ahead(key.as_ref()));
+        }
+        txn.enter(self)?;
+        let gap = txn.scans(self);
+        names.iter().zip(group).try_for_each(|(name, (key, _))| {
+            txn.lock_name(self, *name, Some(key.as_ref()), KeyMode::Exclusive, gap)
+        })
+    }
+
+    /// Inserts the first few of these rows, whose keys are locked: as far as they are new, ascend, and fit into one leaf.
+    /// Returns how many.
+    fn insert_run<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        txn: &mut Txn,
+        names: &[Name],
+        rows: &[(K, V)],
+    ) -> Result<usize> {
+        let id = txn.prepare_to_write()?;
+        let Latched { at, latch } = self.latch_leaf_near(txn.last_leaf(self), rows[0].0.as_ref())?;
+        let page = at.page;
+        if self.has_scanners() {
+            latch.release_unchanged();
+            return Ok(0);
+        }
+        let change = Change::Rows { page: page.id(), table: self.id, rows: Rows::NONE };
+        txn.body.clear();
+        Record::Write { owner: txn.owner, previous: txn.last, first: true, old: &[], change }
+            .encode(&mut txn.body);
+        let (inserted, outcome) = self.insert_into(txn, Version::of(id), at, names, rows);
+        if inserted == 0 {
+            latch.release_unchanged();
+            return outcome.map(|()| 0);
+        }
+        let reservation = self.core.log.reserve(txn.body.len());
+        page.set_lsn(reservation.end());
+        drop(latch);
+        txn.set_last_leaf(self, page.id());
+        txn.last = reservation.start();
+        txn.owe(txn.body.len() + inserted * UNDO_ROW_BYTES);
+        self.core.log.fill(reservation, &txn.body);
+        outcome.map(|()| inserted)
+    }
+
+    /// The changes to the leaf, which is latched, and the rows of the record. A damaged leaf may end them: what was done
+    /// until then is to be logged all the same.
+    fn insert_into<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        txn: &mut Txn,
+        own: Version,
+        at: FramePage<'_>,
+        names: &[Name],
+        rows: &[(K, V)],
+    ) -> (usize, Result<()>) {
+        let page = at.page;
+        let mut last: Option<&[u8]> = None;
+        for (inserted, (name, (key, value))) in names.iter().zip(rows).enumerate() {
+            let (key, value) = (key.as_ref(), value.as_ref());
+            let follows = last.is_none_or(|last| last < key && self.covers(page, key));
+            if !follows || self.is_large(value.len()) {
+                return (inserted, Ok(()));
+            }
+            let place = match Place::find(page, key) {
+                Ok(place) if place.cell().is_none() && place.has_room(key, value.len()) => place,
+                Ok(_) => return (inserted, Ok(())),
+                Err(Restart) => return (inserted, Err(malformed(page))),
+            };
+            if last.replace(key).is_none() {
+                self.pool.before_change(at.frame);
+            }
+            let mut row = txn.spares.row();
+            row.begin(key);
+            self.keep_image(txn.owner, *name, row, own, None, &mut txn.spares);
+            txn.note_image(*name);
+            if let Err(damaged) = place.write(page, key, value, own.0) {
+                return (inserted, Err(damaged));
+            }
+            Rows::push(&mut txn.body, key, value);
+        }
+        (rows.len(), Ok(()))
+    }
+
+    /// Is `key` between the fences of this leaf, which is latched?
+    fn covers(&self, page: Page<'_>, key: &[u8]) -> bool {
+        route(page, self.id, page.id(), key) == Ok(Route::Here)
+    }
+}
