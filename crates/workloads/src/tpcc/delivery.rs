@@ -2,13 +2,15 @@
 //! once; the standard would allow ten, and a queue.
 
 use crate::tpcc::Dice;
-use crate::tpcc::access::{Scratch, absent, modify};
+use crate::tpcc::access::{Scratch, absent, modify, modify_each};
 use crate::tpcc::generate::number;
+use crate::tpcc::new_order::LINES_MAX;
 use crate::tpcc::row::{customer, order_line, orders};
 use crate::tpcc::schema::{DISTRICTS, Tables, key};
 use crate::tpcc::trace::Trace;
 use crate::tx_store::{Tx, TxError};
 use foreshore_base::seeded_bug;
+use std::array;
 use std::ops::ControlFlow;
 
 /// What the terminal enters (clause 2.7.1).
@@ -58,12 +60,12 @@ impl Delivery {
             (orders::C_ID.get(row), orders::OL_CNT.get(row))
         })?;
         let mut amount = 0;
-        for line in 1..=lines {
-            amount += modify(tx, &tables.order_line, &key::order_line(w, d, o, line), row, |row| {
-                order_line::DELIVERY_D.set(row, self.date);
-                i64::from(order_line::AMOUNT.get(row))
-            })?;
-        }
+        let keys: [_; LINES_MAX] = array::from_fn(|line| key::order_line(w, d, o, line as u8 + 1));
+        let keys = keys.get(..lines.into()).ok_or_else(|| absent(&tables.order_line, &keys[LINES_MAX - 1]))?;
+        modify_each(tx, &tables.order_line, keys, |row| {
+            order_line::DELIVERY_D.set(row, self.date);
+            amount += i64::from(order_line::AMOUNT.get(row));
+        })?;
         modify(tx, &tables.customer, &key::customer(w, d, c), row, |row| {
             if !seeded_bug("tpcc_delivery_forgets_balance") {
                 customer::BALANCE.add(row, amount);

@@ -12,7 +12,8 @@ use crate::tx_store::{Tx, TxError};
 use foreshore_base::seeded_bug;
 use std::hint::black_box;
 
-const LINES_MAX: usize = 15;
+/// Lines of the longest order.
+pub(crate) const LINES_MAX: usize = 15;
 
 /// What the terminal enters (clause 2.4.1).
 #[derive(Clone, Debug)]
