@@ -270,7 +270,7 @@ impl Table {
     ) -> PyResult<()> {
         let mut encoded = rows.map_or(Ok(Vec::new()), |rows| self.encoded(rows))?;
         encoded.extend(named.map_or(Ok(Vec::new()), |named| self.encoded(named))?);
-        self.atomically(py, |table| encoded.iter().try_for_each(|(key, value)| table.put(key, value)))
+        self.atomically(py, |table| table.put_many(&encoded))
     }
 
     /// Removes all rows, in one transaction.

@@ -18,8 +18,7 @@ fn steps() -> io::Result<Vec<Step>> {
     )
     .env("RUSTFLAGS", seeded::checked("shuttle"))
     .quick_release();
-    let writes =
-        Cargo::new("test --workspace --test reads_write_nothing").cfg("count_writes", "count_writes")?;
+    let writes = Cargo::new("test -p foreshore --test reads_write_nothing").instrumented()?;
     // The same builds as `tests`, which runs them with seed 1.
     let crash =
         Cargo::new("test --workspace --test crash").env("FORESHORE_SEED", "2").env("FORESHORE_ROUNDS", "60");

@@ -177,7 +177,7 @@ impl Bug {
         }
         args += &format!(" {test_args} -- --exact {test}");
         let cargo = match *checker {
-            "" => Cargo::new(&args).cfg("seeded_bugs", "seeded_bugs")?,
+            "" => Cargo::new(&args).instrumented()?,
             _ => Cargo::new(&args).env("RUSTFLAGS", checked(checker)).quick_release(),
         };
         let cargo = cargo.env("FORESHORE_BUG", *name);

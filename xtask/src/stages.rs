@@ -6,17 +6,14 @@
 use crate::step::{Cargo, Step, Work, run_all};
 use std::io;
 
-/// What switches them in.
-const CFG: &str = "foreshore_stages";
-
 /// Builds it. `Ok(true)` if it is there. Quick to build: what counts are ratios between runs of this one binary.
 pub fn run() -> io::Result<bool> {
-    let build =
-        Cargo::new("build -p foreshore-cli --release --target-dir target/stages").cfg("stages", CFG)?;
+    let build = Cargo::new("build -p foreshore-cli --release --target-dir target/stages")
+        .cfg("stages", &["foreshore_stages"])?;
     run_all(&[Step::new("stages", Work::Succeeds(build.quick_release()))])
 }
 
 /// The gate's step: every stage is a working engine.
 pub fn step() -> io::Result<Step> {
-    Ok(Step::new("stages", Work::Tests(Cargo::new("test --workspace --test stages").cfg("stages", CFG)?)))
+    Ok(Step::new("stages", Work::Tests(Cargo::new("test -p foreshore --test stages").instrumented()?)))
 }

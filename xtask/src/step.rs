@@ -46,12 +46,19 @@ impl Cargo {
             .env("CARGO_PROFILE_RELEASE_DEBUG", "0")
     }
 
-    /// With `--cfg` for the workspace's own crates, through a compiler wrapper of that name. `RUSTFLAGS` would do the same,
-    /// but also compile every dependency anew. Cargo keeps what each wrapper compiled apart.
-    pub fn cfg(self, name: &str, cfg: &str) -> io::Result<Self> {
+    /// With all that tests switch on in the code: bugs and old primitives, both chosen when a test runs, and atomics that
+    /// count their writes. One build for all steps that need any of it.
+    pub fn instrumented(self) -> io::Result<Self> {
+        self.cfg("instrumented", &["count_writes", "foreshore_stages", "seeded_bugs"])
+    }
+
+    /// With each `--cfg` for the workspace's own crates, through a compiler wrapper of that name. `RUSTFLAGS` would do the
+    /// same, but also compile every dependency anew. Cargo keeps what each wrapper compiled apart.
+    pub fn cfg(self, name: &str, cfgs: &[&str]) -> io::Result<Self> {
         std::fs::create_dir_all(WRAPPERS)?;
         let path = format!("{WRAPPERS}/{name}");
-        std::fs::write(&path, format!("#!/bin/sh\nexec \"$@\" --cfg '{cfg}'\n"))?;
+        let flags: String = cfgs.iter().map(|cfg| format!(" --cfg '{cfg}'")).collect();
+        std::fs::write(&path, format!("#!/bin/sh\nexec \"$@\"{flags}\n"))?;
         std::fs::set_permissions(&path, Permissions::from_mode(0o755))?;
         Ok(self.env("RUSTC_WORKSPACE_WRAPPER", path))
     }

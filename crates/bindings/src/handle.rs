@@ -117,6 +117,19 @@ impl TableHandle {
         }
     }
 
+    /// Sets the values of many keys, in their order.
+    ///
+    /// Errors: [`Error::Argument`] outside a transaction.
+    pub fn put_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, rows: &[(K, V)]) -> Result<()> {
+        match &self.through {
+            Through::Transaction(tx) => tx.write(|tx| tx.bytes(&self.table).put_many(rows)),
+            Through::Latest => Err(Error::Argument(
+                "only a transaction can write many rows at once; get the table from one".into(),
+            )),
+            Through::Snapshot(_) => Err(read_only()),
+        }
+    }
+
     /// Sets the value of `key` unless it has one; says whether it did.
     pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         match &self.through {

@@ -19,15 +19,15 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Bytes of a key, which counts the rows of its table.
 const KEY_BYTES: usize = 8;
 
-/// Rows that are handed over together (T8).
-const TOGETHER: usize = 50;
-
 /// What record insertion is asked to do.
 #[derive(Clone, Debug, PartialEq, Serialize, clap::Args)]
 pub struct InsertSpec {
     /// Rows between two commits
     #[arg(long, default_value_t = 1000)]
     pub rows_per_commit: u64,
+    /// Rows handed over in one call, by an engine that has a call for several; the paper's are 1
+    #[arg(long, default_value_t = 50)]
+    pub rows_per_call: usize,
     /// Bytes of a row, its 8-byte key included
     #[arg(long, default_value_t = 100)]
     pub row_bytes: usize,
@@ -35,7 +35,8 @@ pub struct InsertSpec {
 
 impl Describe for InsertSpec {
     fn describe(&self) -> String {
-        format!("insert, {} bytes, {} a commit", self.row_bytes, self.rows_per_commit)
+        let Self { rows_per_commit, rows_per_call, row_bytes } = self;
+        format!("insert, {row_bytes} bytes, {rows_per_commit} a commit, {rows_per_call} a call")
     }
 }
 
@@ -53,6 +54,8 @@ impl TxWorkload for InsertSpec {
     fn check(&self, _run: &RunSpec) -> Result<(), BenchError> {
         let complaint = if self.rows_per_commit == 0 {
             "--rows-per-commit: at least one".to_owned()
+        } else if self.rows_per_call == 0 {
+            "--rows-per-call: at least one".to_owned()
         } else if self.row_bytes < KEY_BYTES + VALUE_BYTES_MIN {
             format!("--row-bytes: at least {}, so that rows can be checked", KEY_BYTES + VALUE_BYTES_MIN)
         } else {
@@ -75,7 +78,13 @@ impl TxWorkload for InsertSpec {
         let worker = |Place { thread, .. }: Place| {
             let (session, private) = (store.session()?, &tables[thread as usize]);
             let row = ([0; KEY_BYTES], vec![0; self.row_bytes - KEY_BYTES]);
-            Ok(Inserter { session, spec: self, private, thread, rows: vec![row; TOGETHER] })
+            Ok(Inserter {
+                session,
+                spec: self,
+                private,
+                thread,
+                rows: vec![row; self.rows_per_call.min(self.rows_per_commit as usize)],
+            })
         };
         let measured = tx_run::measure(store, run, worker, progress)?;
         for (thread, private) in (0..).zip(&tables) {
@@ -104,8 +113,8 @@ impl<X: TxSession> Worker for Inserter<'_, X> {
         let next = private.rows.load(Relaxed);
         session.transact(TxKind::ReadWrite, |tx| {
             let end = next + spec.rows_per_commit;
-            for first in (next..end).step_by(TOGETHER) {
-                let together = &mut rows[..TOGETHER.min((end - first) as usize)];
+            for first in (next..end).step_by(spec.rows_per_call) {
+                let together = &mut rows[..spec.rows_per_call.min((end - first) as usize)];
                 for (number, (key, value)) in (first..).zip(&mut *together) {
                     *key = number.to_be_bytes();
                     fill::write(number, *thread as u32, value);

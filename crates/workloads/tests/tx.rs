@@ -30,7 +30,7 @@ fn json<W: TxWorkload>(workload: W, store: &impl TxStore, threads: usize) -> Res
     Ok(serde_json::to_string(&report).unwrap())
 }
 
-const INSERT: InsertSpec = InsertSpec { rows_per_commit: 50, row_bytes: 100 };
+const INSERT: InsertSpec = InsertSpec { rows_per_commit: 50, rows_per_call: 20, row_bytes: 100 };
 const TX: TxSpec = TxSpec { reads: 4, updates: 4, n: 500 };
 const READERS: ReadersSpec = ReadersSpec { readers: 2, reads: 4, updates: 4, n: 500, turns: 2 };
 const MIX: MixSpec = MixSpec { update_ratio: 60, n: 700 };
@@ -93,7 +93,12 @@ fn reports_keep_their_fields() {
         assert!(object[rate].as_f64().unwrap() > 0.0, "{text}");
     };
     let store = MapTxStore::default;
-    check(json(INSERT, &store(), 1).unwrap(), "insert", &["rows_per_commit", "row_bytes"], "ops_per_s");
+    check(
+        json(INSERT, &store(), 1).unwrap(),
+        "insert",
+        &["rows_per_commit", "rows_per_call", "row_bytes"],
+        "ops_per_s",
+    );
     check(json(TX, &store(), 1).unwrap(), "tx", &["reads", "updates", "n"], "tps");
     check(json(MIX, &store(), 1).unwrap(), "mix", &["update_ratio", "n"], "ops_per_s");
     let own = ["workload", "n", "value_bytes"];
@@ -130,6 +135,7 @@ fn impossible_runs_are_refused_by_flag() {
     refused(json(MixSpec { n: 1, ..MIX }, &store, 9), "--n");
     refused(json(MixSpec { n: 1 << 32, ..MIX }, &store, 1), "--n");
     refused(json(InsertSpec { rows_per_commit: 0, ..INSERT }, &store, 1), "--rows-per-commit");
+    refused(json(InsertSpec { rows_per_call: 0, ..INSERT }, &store, 1), "--rows-per-call");
     refused(json(InsertSpec { row_bytes: 15, ..INSERT }, &store, 1), "--row-bytes");
     refused(json(YcsbSpec { value_bytes: 7, ..ycsb(Letter::A) }, &store, 1), "--value-bytes");
 }

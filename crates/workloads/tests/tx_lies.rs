@@ -258,7 +258,7 @@ fn lies_in_tpcc_are_found() {
 
 #[test]
 fn lies_in_record_insertion_are_found() {
-    let insert = InsertSpec { rows_per_commit: 50, row_bytes: 100 };
+    let insert = InsertSpec { rows_per_commit: 50, rows_per_call: 20, row_bytes: 100 };
     is_found(Lie::LosesAnInsert, &insert, 300);
     is_found(Lie::UndoesACommit, &insert, 7);
     is_found(Lie::SkipsARow, &insert, 0);

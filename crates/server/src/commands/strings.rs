@@ -174,7 +174,7 @@ pub fn mget(call: &mut Call<'_>) -> Outcome {
 
 pub fn mset(call: &mut Call<'_>) -> Outcome {
     let pairs = pairs(call)?;
-    call.session.atomically(call.shared, |rows| Ok(pairs.iter().try_for_each(|(k, v)| rows.put(k, v))?))?;
+    call.session.atomically(call.shared, |rows| Ok(rows.put_many(&pairs)?))?;
     call.reply().ok();
     Ok(Next::Go)
 }
@@ -187,7 +187,7 @@ pub fn msetnx(call: &mut Call<'_>) -> Outcome {
                 return Ok(false);
             }
         }
-        pairs.iter().try_for_each(|(key, value)| rows.put(key, value))?;
+        rows.put_many(&pairs)?;
         Ok(true)
     })?;
     call.reply().integer(done.into());

@@ -61,7 +61,8 @@ impl Delivery {
         })?;
         let mut amount = 0;
         let keys: [_; LINES_MAX] = array::from_fn(|line| key::order_line(w, d, o, line as u8 + 1));
-        let keys = keys.get(..lines.into()).ok_or_else(|| absent(&tables.order_line, &keys[LINES_MAX - 1]))?;
+        let keys =
+            keys.get(..lines.into()).ok_or_else(|| absent(&tables.order_line, &keys[LINES_MAX - 1]))?;
         modify_each(tx, &tables.order_line, keys, |row| {
             order_line::DELIVERY_D.set(row, self.date);
             amount += i64::from(order_line::AMOUNT.get(row));

@@ -41,7 +41,7 @@ impl Field {
 fn insert(settings: &Settings, tell: Tell<'_>) -> Result<(Field, Effort, Rates), LabError> {
     let field = Field::of(settings)?;
     let effort = settings.pick(Effort { seconds: 0.3, rounds: 3 }, Effort { seconds: 3.0, rounds: 3 });
-    let line = words("insert --durability buffered --warm-up 0.2");
+    let line = words("insert --durability buffered --rows-per-call 1 --warm-up 0.2");
     let rates = effort.measure(&field.subjects, &settings.threads(), &line, settings.seed, tell)?;
     Ok((field, effort, rates))
 }

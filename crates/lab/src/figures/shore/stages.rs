@@ -5,7 +5,7 @@ use crate::figures::shore::runs::{Effort, Rates, words};
 use crate::frame::{Drawn, LabError, Panel, Scale, Settings, Source, Tell, Verdict};
 use crate::peers::Subject;
 
-const INSERT: &str = "insert --durability buffered --warm-up 0.2";
+const INSERT: &str = "insert --durability buffered --rows-per-call 1 --warm-up 0.2";
 
 /// Threads that commit at once: they wait for the device, not for a processor.
 const COMMITTERS: [usize; 3] = [1, 4, 16];
