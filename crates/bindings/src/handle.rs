@@ -117,15 +117,13 @@ impl TableHandle {
         }
     }
 
-    /// Sets the values of many keys, in their order.
-    ///
-    /// Errors: [`Error::Argument`] outside a transaction.
+    /// Sets the values of many keys, in their order; outside a transaction each by itself.
     pub fn put_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, rows: &[(K, V)]) -> Result<()> {
         match &self.through {
+            Through::Latest => {
+                rows.iter().try_for_each(|(key, value)| self.table.put(key.as_ref(), value.as_ref()))
+            }
             Through::Transaction(tx) => tx.write(|tx| tx.bytes(&self.table).put_many(rows)),
-            Through::Latest => Err(Error::Argument(
-                "only a transaction can write many rows at once; get the table from one".into(),
-            )),
             Through::Snapshot(_) => Err(read_only()),
         }
     }

@@ -75,6 +75,31 @@ static void many_rows(const fs_table *table) {
   for (int i = 0; i < 3; i++) fs_buf_free(&values[i]);
 }
 
+static void put_many(const fs_table *table) {
+  fs_bytes keys[3], values[3];
+  keys[0] = FS_STR("m1");
+  keys[1] = FS_STR("m2");
+  keys[2] = FS_STR("m3");
+  values[0] = FS_STR("1");
+  values[1] = FS_STR("");
+  values[2] = FS_STR("3");
+  EXPECT(fs_put_many(table, keys, values, 3) == FS_OK);
+  EXPECT(fs_put_many(table, NULL, NULL, 0) == FS_OK);
+  EXPECT(fs_put_many(table, keys, NULL, 3) == FS_ARGUMENT);
+}
+
+/* Each row by itself. */
+static void rows_outside_transactions(const fs_db *db) {
+  fs_table *table = NULL;
+  fs_buf value = FS_BUF_INIT;
+  EXPECT(fs_open_table(db, "many", NULL, &table) == FS_OK);
+  put_many(table);
+  EXPECT(fs_get(table, FS_STR("m2"), &value) == FS_OK && holds(&value, ""));
+  fs_buf_free(&value);
+  fs_table_free(table);
+  EXPECT(fs_drop_table(db, "many") == FS_OK);
+}
+
 static void cursors(const fs_table *table) {
   fs_cursor *rows = NULL;
   fs_bytes key, value;
@@ -112,6 +137,11 @@ static void transactions(const fs_db *db, const fs_table *table) {
   put(inside, "b", "two");
   EXPECT(fs_rollback_to(tx, place) == FS_OK);
   EXPECT(fs_rollback_to(tx, place + 1) == FS_ARGUMENT);
+  put_many(inside);
+  EXPECT(fs_get(inside, FS_STR("m3"), &value) == FS_OK && holds(&value, "3"));
+  EXPECT(fs_get(table, FS_STR("m3"), &value) == FS_ABSENT);
+  EXPECT(fs_rollback_to(tx, place) == FS_OK);
+  EXPECT(fs_get(inside, FS_STR("m3"), &value) == FS_ABSENT);
   EXPECT(fs_get(table, FS_STR("a"), &value) == FS_OK && holds(&value, "1"));
   EXPECT(fs_commit(tx) == FS_OK && fs_commit(tx) == FS_ENDED);
   EXPECT(fs_put(inside, FS_STR("a"), FS_STR("late")) == FS_ENDED);
@@ -317,6 +347,7 @@ int main(int argc, char **argv) {
   large_values(table);
   many_rows(table);
   cursors(table);
+  rows_outside_transactions(db);
   transactions(db, table);
   lock_timeouts(db, table);
   transact(db, table);

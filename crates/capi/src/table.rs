@@ -1,7 +1,7 @@
 //! Tables: reading and writing single rows.
 
 use crate::memory::{Buf, Bytes, array, array_mut, there};
-use crate::status::{FS_ABSENT, FS_EXISTS, FS_OK, guard, guard_free};
+use crate::status::{FS_ABSENT, FS_EXISTS, FS_OK, Failure, guard, guard_free};
 use foreshore::Index;
 use foreshore_bindings::TableHandle;
 use std::ffi::{CStr, c_char, c_int};
@@ -103,6 +103,27 @@ pub extern "C" fn fs_multi_get(
 pub extern "C" fn fs_put(table: Option<&Table>, key: Bytes, value: Bytes) -> c_int {
     guard(|| {
         there(table, "table")?.handle.put(key.get()?, value.get()?)?;
+        Ok(FS_OK)
+    })
+}
+
+/// Sets the values of `count` keys, in their order; of two rows with one key the later counts. Within a transaction new rows
+/// with ascending keys are written together, faster than by one `fs_put` each; elsewhere each row is a commit of its own. Both
+/// arrays are yours. After an error other than one that ends the transaction, some of the rows may be there.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_put_many(
+    table: Option<&Table>,
+    keys: *const Bytes,
+    values: *const Bytes,
+    count: usize,
+) -> c_int {
+    guard(|| {
+        let table = there(table, "table")?;
+        // SAFETY: C promises two arrays of `count` elements.
+        let (keys, values) = unsafe { (array(keys, count, "keys")?, array(values, count, "values")?) };
+        let rows = keys.iter().zip(values).map(|(key, value)| Ok((key.get()?, value.get()?)));
+        let rows = rows.collect::<Result<Vec<_>, Failure>>()?;
+        table.handle.put_many(&rows)?;
         Ok(FS_OK)
     })
 }
