@@ -93,8 +93,9 @@ impl Tree {
             .encode(&mut txn.body);
         let (inserted, outcome) = self.insert_into(txn, Version::of(id), at, names, rows);
         if inserted == 0 {
+            outcome?;
             latch.release_unchanged();
-            return outcome.map(|()| 0);
+            return Ok(0);
         }
         let reservation = self.core.log.reserve(txn.body.len());
         page.set_lsn(reservation.end());
