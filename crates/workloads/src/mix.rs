@@ -240,7 +240,7 @@ impl<X: TxSession> Client<'_, X> {
         let stamp = random.word() as u32 & !1 | u32::from(flip);
         let mut value = [0; VALUE_BYTES];
         write_value(number, stamp, &mut value);
-        session.transact(TxKind::ReadWrite, |tx| tx.put(table, &key, &value))?;
+        session.single(TxKind::ReadWrite, |tx| tx.put(table, &key, &value))?;
         known.present.set(own, true);
         known.flips.set(own, flip);
         Ok(())
@@ -249,7 +249,7 @@ impl<X: TxSession> Client<'_, X> {
     fn delete(&mut self, own: u64) -> Result<(), BenchError> {
         let Self { session, table, known, .. } = self;
         let (number, key) = self.universe.key(own * self.universe.threads + self.thread);
-        let removed = session.transact(TxKind::ReadWrite, |tx| tx.remove(table, &key))?;
+        let removed = session.single(TxKind::ReadWrite, |tx| tx.remove(table, &key))?;
         if removed != known.present.get(own) {
             let what = format!("key {number}: the deletion says {removed}, which is not so");
             return Err(BenchError::Wrong(what));
@@ -263,7 +263,7 @@ impl<X: TxSession> Client<'_, X> {
         let place = random.below(universe.count);
         let (number, key) = universe.key(place);
         let found =
-            session.transact(TxKind::ReadOnly, |tx| tx.get(table, &key, |value| flip_of(number, value)))?;
+            session.single(TxKind::ReadOnly, |tx| tx.get(table, &key, |value| flip_of(number, value)))?;
         let is_own = place % universe.threads == self.thread;
         let is_right = match found {
             Some(None) => false,

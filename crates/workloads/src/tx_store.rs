@@ -12,6 +12,8 @@
 //! - T7: a transaction sees its own writes, in scans too.
 //! - T8: rows that a transaction needs together are asked for together, and those that it makes together handed over
 //!   together; an engine without a call for that does one after the other.
+//! - T9: a transaction of one operation, other than a scan, is done by the engine's cheapest documented way: that of a call
+//!   outside transactions, if there is one that is as atomic.
 
 use crate::StoreError;
 use serde::Serialize;
@@ -117,6 +119,15 @@ pub trait TxSession {
         kind: TxKind,
         body: impl FnMut(&mut Self::Tx<'_>) -> Result<R, TxError>,
     ) -> Result<R, TxError>;
+
+    /// As [`transact`](Self::transact), of a body that does one operation, which is no scan (T9).
+    fn single<R>(
+        &mut self,
+        kind: TxKind,
+        body: impl FnMut(&mut Self::Tx<'_>) -> Result<R, TxError>,
+    ) -> Result<R, TxError> {
+        self.transact(kind, body)
+    }
 
     /// How often a body of this session was run again after a conflict.
     fn aborts(&self) -> u64;

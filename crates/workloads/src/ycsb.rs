@@ -279,7 +279,7 @@ impl<X: TxSession> Client<'_, X> {
         let number = self.rows.key(row);
         let key = number.to_be_bytes();
         let read = |value: &[u8]| fill::belongs(number, value);
-        let found = self.session.transact(TxKind::ReadOnly, |tx| tx.get(self.table, &key, read))?;
+        let found = self.session.single(TxKind::ReadOnly, |tx| tx.get(self.table, &key, read))?;
         right(number, found)
     }
 
@@ -287,18 +287,16 @@ impl<X: TxSession> Client<'_, X> {
         let number = self.rows.key(self.rows.popular(&mut self.random));
         let Self { session, table, random, value, .. } = self;
         fill::write(number, random.word() as u32, value);
-        session.transact(TxKind::ReadWrite, |tx| tx.put(table, &number.to_be_bytes(), value))
+        session.single(TxKind::ReadWrite, |tx| tx.put(table, &number.to_be_bytes(), value))
     }
 
     fn insert(&mut self) -> Result<(), TxError> {
         let number = self.rows.key(self.rows.next(self.thread));
         let Self { session, table, random, value, .. } = self;
         fill::write(number, random.word() as u32, value);
-        session.transact(TxKind::ReadWrite, |tx| {
-            match tx.insert(table, &number.to_be_bytes(), value)? {
-                true => Ok(()),
-                false => Err(TxError::Wrong(format!("key {number:x} is there before it is inserted"))),
-            }
+        session.single(TxKind::ReadWrite, |tx| match tx.insert(table, &number.to_be_bytes(), value)? {
+            true => Ok(()),
+            false => Err(TxError::Wrong(format!("key {number:x} is there before it is inserted"))),
         })?;
         self.rows.acknowledge(self.thread);
         Ok(())

@@ -53,6 +53,35 @@ pub struct CTxSession<'a> {
     aborts: u64,
 }
 
+impl CTxSession<'_> {
+    /// Calls `body` until nothing is in its way.
+    fn retry<R>(&mut self, mut body: impl FnMut(&mut Calls) -> Result<R, TxError>) -> Result<R, TxError> {
+        loop {
+            match body(&mut self.session.calls) {
+                Err(TxError::Conflict) => self.aborts += 1,
+                outcome => return outcome,
+            }
+        }
+    }
+}
+
+/// Runs `body` in a transaction, where the engine has them.
+fn in_transaction<R>(
+    calls: &mut Calls,
+    kind: TxKind,
+    body: impl FnOnce(&mut Calls) -> Result<R, TxError>,
+) -> Result<R, TxError> {
+    let has_begun = calls.begin(kind == TxKind::ReadOnly)?;
+    match body(calls) {
+        Ok(result) if has_begun => calls.commit().map(|()| result),
+        Err(error) if has_begun => {
+            calls.roll_back();
+            Err(error)
+        }
+        without_transaction => without_transaction,
+    }
+}
+
 impl TxSession for CTxSession<'_> {
     type Table = CTable;
     type Tx<'t> = CTx<'t>;
@@ -62,23 +91,17 @@ impl TxSession for CTxSession<'_> {
         kind: TxKind,
         mut body: impl FnMut(&mut CTx<'_>) -> Result<R, TxError>,
     ) -> Result<R, TxError> {
-        let calls = &mut self.session.calls;
-        loop {
-            let has_begun = calls.begin(kind == TxKind::ReadOnly)?;
-            let result = body(&mut CTx { calls, kind });
-            let outcome = match result {
-                Ok(result) if has_begun => calls.commit().map(|()| result),
-                Err(error) if has_begun => {
-                    calls.roll_back();
-                    Err(error)
-                }
-                without_transaction => without_transaction,
-            };
-            match outcome {
-                Err(TxError::Conflict) => self.aborts += 1,
-                outcome => return outcome,
-            }
-        }
+        self.retry(|calls| {
+            in_transaction(calls, kind, |calls| body(&mut CTx { calls, kind, has_begun: true }))
+        })
+    }
+
+    fn single<R>(
+        &mut self,
+        kind: TxKind,
+        mut body: impl FnMut(&mut CTx<'_>) -> Result<R, TxError>,
+    ) -> Result<R, TxError> {
+        self.retry(|calls| body(&mut CTx { calls, kind, has_begun: false }))
     }
 
     fn aborts(&self) -> u64 {
@@ -90,9 +113,16 @@ impl TxSession for CTxSession<'_> {
 pub struct CTx<'t> {
     calls: &'t mut Calls,
     kind: TxKind,
+    /// Is there a transaction around its operation?
+    has_begun: bool,
 }
 
 impl CTx<'_> {
+    /// Makes one of several calls.
+    fn at_once<R>(&mut self, body: impl FnOnce(&mut Calls) -> Result<R, TxError>) -> Result<R, TxError> {
+        if self.has_begun { body(self.calls) } else { in_transaction(self.calls, self.kind, body) }
+    }
+
     fn must_write(&self) -> Result<(), TxError> {
         match self.kind {
             TxKind::ReadWrite => Ok(()),
@@ -129,16 +159,18 @@ impl Tx for CTx<'_> {
 
     fn insert(&mut self, table: &CTable, key: &[u8], value: &[u8]) -> Result<bool, TxError> {
         self.must_write()?;
-        if self.calls.get(*table, key, true, |_| ())?.is_some() {
-            return Ok(false);
-        }
-        self.calls.put(*table, key, value)?;
-        Ok(true)
+        self.at_once(|calls| {
+            if calls.get(*table, key, true, |_| ())?.is_some() {
+                return Ok(false);
+            }
+            calls.put(*table, key, value)?;
+            Ok(true)
+        })
     }
 
     fn remove(&mut self, table: &CTable, key: &[u8]) -> Result<bool, TxError> {
         self.must_write()?;
-        self.calls.remove(*table, key)
+        self.at_once(|calls| calls.remove(*table, key))
     }
 
     fn scan(

@@ -70,9 +70,23 @@ pub struct Running<'t> {
 enum Work {
     ReadWrite(Transaction),
     ReadOnly(Snapshot),
+    /// One operation, which is a transaction of its own.
+    Single(TxKind),
 }
 
-impl<'a> TxSession for Session<'a> {
+impl Session<'_> {
+    /// Calls `body`, with memory for values, until nothing is in its way.
+    fn retry<R>(&mut self, mut body: impl FnMut(&mut Vec<u8>) -> Result<R, TxError>) -> Result<R, TxError> {
+        loop {
+            match body(&mut self.value) {
+                Err(TxError::Conflict) => self.aborts += 1,
+                result => return result,
+            }
+        }
+    }
+}
+
+impl TxSession for Session<'_> {
     type Table = ByteTable;
     type Tx<'t> = Running<'t>;
 
@@ -81,18 +95,25 @@ impl<'a> TxSession for Session<'a> {
         kind: TxKind,
         mut body: impl FnMut(&mut Running<'_>) -> Result<R, TxError>,
     ) -> Result<R, TxError> {
-        loop {
+        let db = self.db;
+        self.retry(|value| {
             let work = match kind {
-                TxKind::ReadWrite => Work::ReadWrite(self.db.begin().map_err(failed)?),
-                TxKind::ReadOnly => Work::ReadOnly(self.db.snapshot().map_err(failed)?),
+                TxKind::ReadWrite => Work::ReadWrite(db.begin().map_err(failed)?),
+                TxKind::ReadOnly => Work::ReadOnly(db.snapshot().map_err(failed)?),
             };
-            let mut running = Running { work, value: &mut self.value };
-            let result = body(&mut running).and_then(|result| running.commit().map(|()| result));
-            match result {
-                Err(TxError::Conflict) => self.aborts += 1,
-                result => return result,
-            }
-        }
+            let mut running = Running { work, value };
+            let result = body(&mut running)?;
+            running.commit()?;
+            Ok(result)
+        })
+    }
+
+    fn single<R>(
+        &mut self,
+        kind: TxKind,
+        mut body: impl FnMut(&mut Running<'_>) -> Result<R, TxError>,
+    ) -> Result<R, TxError> {
+        self.retry(|value| body(&mut Running { work: Work::Single(kind), value }))
     }
 
     fn aborts(&self) -> u64 {
@@ -104,16 +125,29 @@ impl Running<'_> {
     fn commit(self) -> Result<(), TxError> {
         match self.work {
             Work::ReadWrite(transaction) => transaction.commit().map_err(failed),
-            Work::ReadOnly(_) => Ok(()),
+            Work::ReadOnly(_) | Work::Single(_) => Ok(()),
         }
     }
 }
 
-fn writer(work: &Work) -> Result<&Transaction, TxError> {
+/// What writes: a transaction or, if there is none around the one operation, the table.
+fn writer(work: &Work) -> Result<Option<&Transaction>, TxError> {
     match work {
-        Work::ReadWrite(transaction) => Ok(transaction),
-        Work::ReadOnly(_) => Err(TxError::Wrong("a read-only transaction writes".into())),
+        Work::ReadWrite(transaction) => Ok(Some(transaction)),
+        Work::Single(TxKind::ReadWrite) => Ok(None),
+        Work::ReadOnly(_) | Work::Single(TxKind::ReadOnly) => {
+            Err(TxError::Wrong("a read-only transaction writes".into()))
+        }
     }
+}
+
+/// What does several things at once.
+fn transaction(work: &Work) -> Result<&Transaction, TxError> {
+    writer(work)?.ok_or_else(not_single)
+}
+
+fn not_single() -> TxError {
+    TxError::Wrong("more than one operation, or a scan, is called a single operation".into())
 }
 
 impl Tx for Running<'_> {
@@ -128,6 +162,7 @@ impl Tx for Running<'_> {
         let found = match &self.work {
             Work::ReadWrite(transaction) => transaction.bytes(table).get_into(key, self.value),
             Work::ReadOnly(snapshot) => snapshot.bytes(table).get_into(key, self.value),
+            Work::Single(_) => table.get_into(key, self.value),
         };
         Ok(found.map_err(failed)?.then(|| read(self.value)))
     }
@@ -139,7 +174,7 @@ impl Tx for Running<'_> {
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>, TxError> {
         let Self { work, value } = self;
-        let found = writer(work)?.bytes(table).get_for_update_into(key, value).map_err(failed)?;
+        let found = transaction(work)?.bytes(table).get_for_update_into(key, value).map_err(failed)?;
         Ok(found.then(|| read(value)))
     }
 
@@ -152,6 +187,7 @@ impl Tx for Running<'_> {
         let read = match &self.work {
             Work::ReadWrite(transaction) => transaction.bytes(table).multi_get_with(keys, each),
             Work::ReadOnly(snapshot) => snapshot.bytes(table).multi_get_with(keys, each),
+            Work::Single(_) => return Err(not_single()),
         };
         read.map_err(failed)
     }
@@ -162,15 +198,23 @@ impl Tx for Running<'_> {
         keys: &[K],
         mut change: impl FnMut(Option<&mut Vec<u8>>) -> ControlFlow<()>,
     ) -> Result<(), TxError> {
-        writer(&self.work)?.bytes(table).multi_modify(keys, |row| change(row.as_mut())).map_err(failed)
+        transaction(&self.work)?.bytes(table).multi_modify(keys, |row| change(row.as_mut())).map_err(failed)
     }
 
     fn put(&mut self, table: &ByteTable, key: &[u8], value: &[u8]) -> Result<(), TxError> {
-        writer(&self.work)?.bytes(table).put(key, value).map_err(failed)
+        let done = match writer(&self.work)? {
+            Some(transaction) => transaction.bytes(table).put(key, value),
+            None => table.put(key, value),
+        };
+        done.map_err(failed)
     }
 
     fn insert(&mut self, table: &ByteTable, key: &[u8], value: &[u8]) -> Result<bool, TxError> {
-        writer(&self.work)?.bytes(table).insert(key, value).map_err(failed)
+        let done = match writer(&self.work)? {
+            Some(transaction) => transaction.bytes(table).insert(key, value),
+            None => table.insert(key, value),
+        };
+        done.map_err(failed)
     }
 
     fn insert_each<K: AsRef<[u8]>, V: AsRef<[u8]>>(
@@ -178,11 +222,15 @@ impl Tx for Running<'_> {
         table: &ByteTable,
         rows: &[(K, V)],
     ) -> Result<usize, TxError> {
-        writer(&self.work)?.bytes(table).insert_many(rows).map_err(failed)
+        transaction(&self.work)?.bytes(table).insert_many(rows).map_err(failed)
     }
 
     fn remove(&mut self, table: &ByteTable, key: &[u8]) -> Result<bool, TxError> {
-        writer(&self.work)?.bytes(table).remove(key).map_err(failed)
+        let done = match writer(&self.work)? {
+            Some(transaction) => transaction.bytes(table).remove(key),
+            None => table.remove(key),
+        };
+        done.map_err(failed)
     }
 
     fn scan(
@@ -197,6 +245,7 @@ impl Tx for Running<'_> {
             Work::ReadWrite(transaction) => show(transaction.bytes(table).range(from..to), reverse, each),
             Work::ReadOnly(snapshot) if reverse => show(snapshot.bytes(table).range(from..to), true, each),
             Work::ReadOnly(snapshot) => snapshot.bytes(table).scan(from..to, &mut each).map_err(failed),
+            Work::Single(_) => Err(not_single()),
         }
     }
 }

@@ -58,7 +58,7 @@ impl Row {
 /// All tables by name.
 pub(crate) fn read(catalog: &Arc<Tree>) -> Result<BTreeMap<String, Row>> {
     let latest = catalog.core().txns.latest();
-    let mut rows = Forward::new(catalog.clone(), latest, Bound::Unbounded);
+    let mut rows = Forward::new(catalog.clone(), latest, Bound::Unbounded, Bound::Unbounded);
     let mut tables = BTreeMap::new();
     while let Some((name, row)) = rows.next()? {
         let name = String::from_utf8(name.to_vec()).map_err(|e| Error::corrupt("catalog", e.to_string()))?;

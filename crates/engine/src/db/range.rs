@@ -4,7 +4,7 @@ use crate::db::codec::{Key, Value, encode_key};
 use crate::db::snapshot::OpenSnapshot;
 use crate::db::table::{ByteTable, decode_row};
 use crate::error::{Error, Result};
-use crate::tree::{Backward, Forward};
+use crate::tree::{Backward, Forward, is_beyond};
 use crate::txn::View;
 use std::marker::PhantomData;
 use std::ops::{Bound, Range as HalfOpen, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
@@ -144,7 +144,10 @@ impl ByteRange {
     fn advance(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         let front = match &mut self.front {
             Some(front) => front,
-            None => self.front.insert(Forward::new(self.table.tree.clone(), self.view, self.from.clone())),
+            None => {
+                let (tree, from, to) = (self.table.tree.clone(), self.from.clone(), self.to.clone());
+                self.front.insert(Forward::new(tree, self.view, from, to))
+            }
         };
         let Some((key, value)) = front.next()? else { return Ok(None) };
         if is_beyond(key, &self.to) {
@@ -186,14 +189,6 @@ pub(crate) fn exclude(bound: &mut Bound<Vec<u8>>, key: &[u8]) {
             old.extend_from_slice(key);
         }
         _ => *bound = Bound::Excluded(key.to_vec()),
-    }
-}
-
-pub(crate) fn is_beyond(key: &[u8], to: &Bound<Vec<u8>>) -> bool {
-    match to {
-        Bound::Included(to) => key > to.as_slice(),
-        Bound::Excluded(to) => key >= to.as_slice(),
-        Bound::Unbounded => false,
     }
 }
 

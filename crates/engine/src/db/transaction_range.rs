@@ -1,11 +1,11 @@
 //! Ranges within a read-write transaction.
 
 use crate::db::isolation::Isolation;
-use crate::db::range::{exclude, is_before, is_beyond, is_empty};
+use crate::db::range::{exclude, is_before, is_empty};
 use crate::db::table::ByteTable;
 use crate::db::transaction::Shared;
 use crate::error::{Error, Result};
-use crate::tree::{Backward, Forward, Tree};
+use crate::tree::{Backward, Forward, Tree, is_beyond};
 use crate::txn::{Direction, Scan, Txn};
 use foreshore_base::Lsn;
 use std::ops::Bound;
@@ -82,7 +82,7 @@ impl TransactionRange {
             let (tree, from, to) = (self.tree.clone(), self.from.clone(), self.to.clone());
             self.front = Some(match self.locks() {
                 Some(gaps) => Front::Locking(Scan::new(tree, Direction::Ascending, gaps, from, to)),
-                None => Front::Reading(Forward::new(tree, txn.view(), from), txn.last),
+                None => Front::Reading(Forward::new(tree, txn.view(), from, to), txn.last),
             });
         }
         match self.front.as_mut().expect("just made") {

@@ -125,7 +125,7 @@ impl Upkeep {
         }
         self.redo_lsn.store(redo.0, Relaxed);
         self.checkpointed.store(now.0, Relaxed);
-        self.core.log.truncate(redo)?;
+        self.core.log.truncate(redo, self.log_bytes)?;
         self.checkpoints.fetch_add(1, Relaxed);
         Ok(())
     }

@@ -31,7 +31,7 @@ pub(crate) struct Row<'a> {
 }
 
 /// Rows copied where a walk begins: an order with its lines, and the row behind them.
-const FEW_ROWS: usize = 16;
+pub(crate) const FEW_ROWS: usize = 16;
 
 /// Copies whose memory a thread keeps for its next ones: short ranges come in numbers, and clearing a page's worth of
 /// memory for each would cost as much as reading the rows.
@@ -98,15 +98,21 @@ impl LeafCopy {
         self.rows = 0..usize::MAX;
     }
 
-    /// As [`LeafCopy::take`], but only the [`FEW_ROWS`] from `key` on (or behind it), with header and fences. An optimistic
-    /// read like those in `read.rs` (R1, R2).
-    pub fn take_above(&mut self, page: Page<'_>, key: &[u8], inclusive: bool) -> Result<(), Restart> {
+    /// As [`LeafCopy::take`], but only `few` rows from `key` on (or behind it), with header and fences. An optimistic read
+    /// like those in `read.rs` (R1, R2).
+    pub fn take_above(
+        &mut self,
+        page: Page<'_>,
+        key: &[u8],
+        inclusive: bool,
+        few: usize,
+    ) -> Result<(), Restart> {
         let layout = Layout::read(page)?;
         let from = match position(page, &layout, key)? {
             Position::Found(index) => index + usize::from(!inclusive),
             Position::Absent(index) => index,
         };
-        self.take_rows(page, &layout, from..(from + FEW_ROWS).min(layout.cells()))
+        self.take_rows(page, &layout, from..(from + few).min(layout.cells()))
     }
 
     /// The same for the rows up to `key` (or before it).
@@ -253,26 +259,20 @@ impl LeafCopy {
         Ok(Row { key: &self.key[..self.key_len], value, version })
     }
 
-    /// The version word of row `index`. Panics if it was not copied.
+    /// The version word of row `index`, and the bytes of its value. Panics if it was not copied.
     #[inline]
-    pub fn version(&self, index: usize) -> Result<u64> {
+    pub fn peek(&self, index: usize) -> Result<(u64, usize)> {
         assert!(self.rows.contains(&index), "row {index} of {:?}", self.rows);
         let offset = self.slot(index).offset();
-        match self.bytes.get(offset..).and_then(<[u8]>::first_chunk) {
-            Some(word) => Ok(u64::from_le_bytes(*word)),
+        match self.bytes.get(offset..).and_then(<[u8]>::first_chunk::<CELL_HEADER_BYTES>) {
+            Some(header) => Ok(parse(header)),
             None => Err(self.corrupt(format!("cell {index} leaves the page"))),
         }
     }
 
-    /// Bytes of the value of row `index`. Panics if it was not copied.
-    #[inline]
-    pub fn value_len(&self, index: usize) -> Result<usize> {
-        assert!(self.rows.contains(&index), "row {index} of {:?}", self.rows);
-        let offset = self.slot(index).offset();
-        match self.bytes.get(offset + 8..).and_then(<[u8]>::first_chunk) {
-            Some(len) => Ok(u16::from_le_bytes(*len).into()),
-            None => Err(self.corrupt(format!("cell {index} leaves the page"))),
-        }
+    /// The version word of row `index`. Panics if it was not copied.
+    pub fn version(&self, index: usize) -> Result<u64> {
+        Ok(self.peek(index)?.0)
     }
 
     /// Row and position of `key`: `Err` with the edge on whose outside it lies, if it is not between the fences.
@@ -353,12 +353,18 @@ impl LeafCopy {
     }
 }
 
+/// Version and value length from a cell's header.
+#[inline]
+fn parse(header: &[u8; CELL_HEADER_BYTES]) -> (u64, usize) {
+    let (version, value_len) = header.split_first_chunk().expect("eight bytes and two");
+    (u64::from_le_bytes(*version), u16::from_le_bytes(value_len.try_into().expect("two bytes")).into())
+}
+
 /// Version, tail and value of a slot's cell; `None` if it leaves the page.
 #[inline]
 fn cell(bytes: &[u8], slot: Slot) -> Option<(u64, &[u8], &[u8])> {
-    let (version, rest) = bytes.get(slot.offset()..)?.split_first_chunk::<8>()?;
-    let (value_len, rest) = rest.split_first_chunk::<2>()?;
+    let (header, rest) = bytes.get(slot.offset()..)?.split_first_chunk()?;
+    let (version, value_len) = parse(header);
     let (tail, rest) = rest.split_at_checked(tail_len(slot.suffix_len()))?;
-    let value = rest.get(..u16::from_le_bytes(*value_len).into())?;
-    Some((u64::from_le_bytes(*version), tail, value))
+    Some((version, tail, rest.get(..value_len)?))
 }

@@ -26,8 +26,8 @@ use std::sync::Arc;
 /// A segment in the making.
 const UNNAMED: &str = "wal-new";
 
-/// Unneeded segments that are kept to be renamed.
-const SPARES: usize = 2;
+/// Unneeded segments that are kept to be renamed, however short the log is to be.
+const SPARES_MIN: usize = 2;
 
 /// Zeros are written in pieces of this many bytes.
 const ZEROS_BYTES: usize = 1 << 20;
@@ -210,15 +210,18 @@ impl Segments {
         }
     }
 
-    /// Gives up the segments that lie below `lsn` whole: a few are kept to be recycled, the others removed.
-    pub fn truncate(&self, lsn: Lsn) -> Result<()> {
+    /// Gives up the segments that lie below `lsn` whole. They are kept to be recycled as far as all segments together
+    /// have `bytes_kept`, and otherwise removed.
+    pub fn truncate(&self, lsn: Lsn, bytes_kept: u64) -> Result<()> {
         let mut removed = Vec::new();
         {
             let mut state = self.state.lock();
             let needed = state.old.split_off(&(lsn.0 / self.options.segment_bytes));
             let unneeded = std::mem::replace(&mut state.old, needed);
             state.spares.extend(unneeded);
-            while state.spares.len() > SPARES {
+            let kept = (bytes_kept / self.options.segment_bytes) as usize;
+            let spares = kept.saturating_sub(state.old.len()).max(SPARES_MIN);
+            while state.spares.len() > spares {
                 removed.extend(state.spares.pop());
             }
         }

@@ -9,7 +9,7 @@
 //! since the copy was taken.
 
 use crate::error::{Error, Result};
-use crate::leaf::LeafCopy;
+use crate::leaf::{FEW_ROWS, LeafCopy};
 use crate::page::Page;
 use crate::tree::Tree;
 use crate::tree::descend::{Patience, Stamp};
@@ -18,6 +18,9 @@ use crate::version::Version;
 use foreshore_base::{PageId, Restart};
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
+
+/// Above so many rows whole leaves are copied: long walks want few copies.
+const FEW_ROWS_MAX: usize = 4 * FEW_ROWS;
 
 /// What a view sees of a row in a leaf's copy.
 enum Row {
@@ -39,15 +42,21 @@ pub(crate) struct Forward {
     older: (Vec<u8>, Vec<u8>),
     /// The next row of `leaf` to return.
     position: usize,
+    /// Where the rows of `leaf` end that the walk may return: before its last one copied only if that is beyond `to`.
+    end: usize,
+    /// Rows to be copied next, if they are few.
+    few: usize,
     /// Where the walk begins, until it has begun.
     start: Option<Bound<Vec<u8>>>,
+    to: Bound<Vec<u8>>,
 }
 
 impl Forward {
-    /// A walk from `from` to the end of the table.
-    pub fn new(tree: Arc<Tree>, view: View, from: Bound<Vec<u8>>) -> Self {
+    /// A walk from `from` to `to`.
+    pub fn new(tree: Arc<Tree>, view: View, from: Bound<Vec<u8>>, to: Bound<Vec<u8>>) -> Self {
         let leaf = LeafCopy::new(tree.leaf_bytes());
-        Self { tree, view, leaf, older: Default::default(), position: 0, start: Some(from) }
+        let (older, start) = (Default::default(), Some(from));
+        Self { tree, view, leaf, older, position: 0, end: 0, few: FEW_ROWS, start, to }
     }
 
     /// The next row, valid until the next call.
@@ -57,8 +66,8 @@ impl Forward {
             self.begin(from)?;
         }
         loop {
-            while self.position == self.leaf.rows().end {
-                if !self.go_on()? {
+            while self.position == self.end {
+                if self.end < self.leaf.rows().end || !self.go_on()? {
                     return Ok(None);
                 }
             }
@@ -75,33 +84,58 @@ impl Forward {
     }
 
     fn begin(&mut self, from: Bound<Vec<u8>>) -> Result<()> {
-        let (key, inclusive) = match from {
-            Bound::Included(key) => (key, true),
-            Bound::Excluded(key) => (key, false),
-            Bound::Unbounded => (Vec::new(), true),
-        };
-        self.tree.copy_above(&key, inclusive, &mut self.leaf)?;
-        self.position = self.leaf.rows().start;
-        Ok(())
-    }
-
-    /// Copies what comes behind the rows copied.
-    fn go_on(&mut self) -> Result<bool> {
-        if self.position == self.leaf.len() {
-            return self.enter_right();
+        match from {
+            Bound::Included(key) => self.copy(None, &key, true),
+            Bound::Excluded(key) => self.copy(None, &key, false),
+            Bound::Unbounded => self.copy(None, &[], true),
         }
-        self.position = self.tree.copy_rest_above(&mut self.leaf)?.1;
+    }
+
+    /// Copies what comes behind the rows copied; `false` if nothing does.
+    fn go_on(&mut self) -> Result<bool> {
+        if self.position < self.leaf.len() {
+            let last = self.leaf.row(self.position - 1)?.key.to_vec();
+            self.copy(Some(self.leaf.id()), &last, false)?;
+        } else {
+            // The neighbour may have been absorbed into a leaf that begins further left.
+            let Some(high) = self.leaf.high_fence().map(<[u8]>::to_vec) else { return Ok(false) };
+            self.copy(Some(self.leaf.right()), &high, true)?;
+        }
         Ok(true)
     }
 
-    /// Copies the leaf that begins where this one ends.
-    fn enter_right(&mut self) -> Result<bool> {
-        let Some(high) = self.leaf.high_fence().map(<[u8]>::to_vec) else { return Ok(false) };
-        let hint = self.leaf.right();
-        self.tree.copy_leaf(Some(hint), &high, &mut self.leaf)?;
-        // The neighbour may have been absorbed into a leaf that begins further left.
-        self.position = self.leaf.lower_bound(&high)?;
-        Ok(true)
+    /// Copies rows from `key` on, or behind it: few at first, then more, then whole leaves.
+    fn copy(&mut self, hint: Option<PageId>, key: &[u8], inclusive: bool) -> Result<()> {
+        if self.few <= FEW_ROWS_MAX {
+            self.tree.copy_above(hint, (key, inclusive), self.few, &mut self.leaf)?;
+            self.few *= 2;
+            self.position = self.leaf.rows().start;
+            if self.leaf.rows().end == self.leaf.len() {
+                self.tree.pool.prefetch(self.leaf.right());
+            }
+        } else {
+            self.tree.copy_leaf(hint, key, &mut self.leaf)?;
+            let leaf = &self.leaf;
+            self.position = if inclusive { leaf.lower_bound(key)? } else { leaf.upper_bound(key)? };
+        }
+        self.find_end()
+    }
+
+    /// Looks up once per copy where `to` lies: a comparison per row would cost more.
+    fn find_end(&mut self) -> Result<()> {
+        self.end = self.leaf.rows().end;
+        let mut within = self.position;
+        // Most copies lie within: the last row tells.
+        let mut probe = self.end.saturating_sub(1);
+        while within < self.end {
+            if is_beyond(self.leaf.row(probe)?.key, &self.to) {
+                self.end = probe;
+            } else {
+                within = probe + 1;
+            }
+            probe = within.midpoint(self.end);
+        }
+        Ok(())
     }
 }
 
@@ -186,6 +220,15 @@ impl Backward {
     }
 }
 
+/// Does `key` lie behind the upper bound `to`?
+pub(crate) fn is_beyond(key: &[u8], to: &Bound<Vec<u8>>) -> bool {
+    match to {
+        Bound::Included(to) => key > to.as_slice(),
+        Bound::Excluded(to) => key >= to.as_slice(),
+        Bound::Unbounded => false,
+    }
+}
+
 impl Tree {
     /// What `view` sees of row `index` of a leaf's copy; an older version goes to `older`.
     #[inline]
@@ -196,8 +239,9 @@ impl Tree {
         index: usize,
         older: &mut (Vec<u8>, Vec<u8>),
     ) -> Result<Row> {
-        let version = Version(leaf.version(index)?);
-        if view.sees(version) && !self.is_large(leaf.value_len(index)?) {
+        let (version, value_len) = leaf.peek(index)?;
+        let version = Version(version);
+        if view.sees(version) && !self.is_large(value_len) {
             return Ok(if version.is_ghost() { Row::None } else { Row::Leaf });
         }
         older.0.clear();
@@ -213,14 +257,9 @@ impl Tree {
         to: Bound<Vec<u8>>,
         row: &mut impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
-        let mut rows = Forward::new(self.clone(), view, from);
+        let mut rows = Forward::new(self.clone(), view, from, to);
         while let Some((key, value)) = rows.next()? {
-            let beyond = match &to {
-                Bound::Included(to) => key > to.as_slice(),
-                Bound::Excluded(to) => key >= to.as_slice(),
-                Bound::Unbounded => false,
-            };
-            if beyond || row(key, value).is_break() {
+            if row(key, value).is_break() {
                 break;
             }
         }
@@ -237,9 +276,15 @@ impl Tree {
         Ok(stamp)
     }
 
-    /// Copies a few rows of the leaf that covers `key`, from it on or, not `inclusive`, behind it.
-    pub(crate) fn copy_above(&self, key: &[u8], inclusive: bool, copy: &mut LeafCopy) -> Result<Stamp> {
-        self.copy_by(None, key, copy, |copy, page| copy.take_above(page, key, inclusive))
+    /// Copies a few rows of the leaf that covers `key`, from it on or, not `inclusive`, behind it; tries page `hint` first.
+    pub(crate) fn copy_above(
+        &self,
+        hint: Option<PageId>,
+        (key, inclusive): (&[u8], bool),
+        few: usize,
+        copy: &mut LeafCopy,
+    ) -> Result<Stamp> {
+        self.copy_by(hint, key, copy, |copy, page| copy.take_above(page, key, inclusive, few))
     }
 
     /// Copies a few rows of the leaf that covers `key`, up to it or, not `inclusive`, before it.

@@ -11,7 +11,7 @@
 //! goes) are locked, and between it and the row returned before there was no other row at that moment.
 
 use crate::error::Result;
-use crate::leaf::LeafCopy;
+use crate::leaf::{FEW_ROWS, LeafCopy};
 use crate::lock::KeyMode;
 use crate::tree::{Stamp, Tree};
 use crate::txn::Txn;
@@ -140,7 +140,8 @@ impl Scan {
             None => {
                 self.read.clear();
                 let included = !matches!(self.from, Bound::Excluded(_));
-                let stamp = self.tree.copy_above(key_of(&self.from), included, &mut self.leaf)?;
+                let stamp =
+                    self.tree.copy_above(None, (key_of(&self.from), included), FEW_ROWS, &mut self.leaf)?;
                 self.read.push(stamp);
                 self.leaf.rows().start
             }

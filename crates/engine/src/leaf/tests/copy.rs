@@ -1,5 +1,6 @@
 //! Copies of a few rows are what the whole copy says of them.
 
+use super::super::copy::FEW_ROWS;
 use super::*;
 
 const ROWS: usize = 60;
@@ -36,11 +37,13 @@ fn few_rows_are_those_next_to_the_key() {
             (b"prez".to_vec(), ROWS, ROWS),
         ] {
             for inclusive in [true, false] {
-                few.take_above(page(&words), &sought, inclusive).unwrap();
-                few.interpret().unwrap();
-                let start = if inclusive { below } else { above };
-                assert_eq!(few.rows(), start..(start + 16).min(ROWS), "above {sought:?}");
-                same_rows(&mut few, &mut whole);
+                for rows in [FEW_ROWS, 3 * FEW_ROWS] {
+                    few.take_above(page(&words), &sought, inclusive, rows).unwrap();
+                    few.interpret().unwrap();
+                    let start = if inclusive { below } else { above };
+                    assert_eq!(few.rows(), start..(start + rows).min(ROWS), "above {sought:?}");
+                    same_rows(&mut few, &mut whole);
+                }
 
                 few.take_below(page(&words), &sought, inclusive).unwrap();
                 few.interpret().unwrap();
@@ -57,6 +60,7 @@ fn same_rows(few: &mut LeafCopy, whole: &mut LeafCopy) {
     assert_eq!((few.low_fence(), few.high_fence()), (whole.low_fence(), whole.high_fence()));
     for index in few.rows() {
         assert_eq!(few.row(index).unwrap(), whole.row(index).unwrap());
-        assert_eq!(few.value_len(index).unwrap(), whole.row(index).unwrap().value.len());
+        let row = whole.row(index).unwrap();
+        assert_eq!(few.peek(index).unwrap(), (row.version, row.value.len()));
     }
 }

@@ -59,6 +59,15 @@ fn what_is_written_is_read_back() {
 
 #[test]
 fn truncation_recycles_segments() {
+    let few = files_after_truncations(0);
+    assert!(few < 20, "{few} files are left");
+    let kept = 64;
+    let more = files_after_truncations(kept * OPTIONS.segment_bytes);
+    assert!(few < more && more <= kept as usize, "{more} files are left, {few} if none are to be kept");
+}
+
+/// Appends to a log and truncates it again and again; what is not truncated can be read.
+fn files_after_truncations(bytes_kept: u64) -> usize {
     let disk = SimDisk::new(1);
     let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
     let incarnation = Incarnation::after(Lsn::ZERO);
@@ -70,16 +79,17 @@ fn truncation_recycles_segments() {
         let (start, end) = append(&log, &body);
         if i % 1000 == 0 {
             log.commit(end, Durability::Sync).unwrap();
-            log.truncate(start).unwrap();
+            log.truncate(start, bytes_kept).unwrap();
             last.clear();
             redo = start;
         }
         last.push((start, end, body));
     }
     log.close().unwrap();
-    let kept = disk.names().len();
-    assert!(kept < 20, "{kept} files are left of {} segments", redo.0 / OPTIONS.segment_bytes);
+    let files = disk.names().len();
+    assert!((files as u64) < redo.0 / OPTIONS.segment_bytes, "{files} files are left: all of them");
     assert!(read_all(&vfs, &[incarnation], redo) == last);
+    files
 }
 
 #[test]
