@@ -1,7 +1,7 @@
 //! Walking rows in key order, leaf by leaf.
 //!
-//! A cursor copies a few rows where it begins, then one leaf whole per validation. It interprets the private copy, and
-//! holds nothing in between: no latch, no pin. It finds the next leaf by the fence it has reached, so splits and
+//! A cursor copies a few rows where it begins, ascending then more, then one leaf whole per validation. It interprets the
+//! private copy, and holds nothing in between: no latch, no pin. It finds the next leaf by the fence it has reached, so splits and
 //! absorptions in between cost it nothing: it returns each row that is there throughout exactly once, in order.
 //!
 //! A row whose version its view does not see at a glance is read again by its key, as a point read: only that can ask
