@@ -130,14 +130,18 @@ impl Cell {
     }
 
     fn spread_of(&self, figure: impl Fn(&Value) -> Option<f64>) -> Option<[f64; 3]> {
-        let mut values: Vec<_> = self.runs.iter().filter_map(figure).collect();
-        values.sort_by(f64::total_cmp);
-        let (least, greatest) = (*values.first()?, *values.last()?);
-        let middle = values.len() / 2;
-        let median =
-            if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 };
-        Some([median, least, greatest])
+        let values: Vec<_> = self.runs.iter().filter_map(figure).collect();
+        let least = values.iter().copied().reduce(f64::min)?;
+        let greatest = values.iter().copied().reduce(f64::max)?;
+        Some([median(values)?, least, greatest])
     }
+}
+
+/// The middle one, or what is between the two in the middle; `None` of nothing.
+pub fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let (lower, upper) = (values.get(values.len().checked_sub(1)? / 2)?, values[values.len() / 2]);
+    Some(lower.midpoint(upper))
 }
 
 /// Runs all turns, prints the table, writes the results.
@@ -240,7 +244,8 @@ fn kv_flags(options: &Options, workload: Task) -> [(&'static str, String); 5] {
     ]
 }
 
-fn name(value: &impl ValueEnum) -> String {
+/// What a value is called on the command line.
+pub fn name(value: &impl ValueEnum) -> String {
     value.to_possible_value().expect("no value is hidden").get_name().to_owned()
 }
 

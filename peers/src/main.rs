@@ -10,6 +10,7 @@ mod engine;
 mod fjall;
 mod host;
 mod lmdb;
+mod maps;
 mod redb;
 #[cfg(feature = "sled")]
 mod sled;
@@ -48,6 +49,8 @@ enum Command {
     Bench(Bench),
     /// Run Foreshore and peers by turns; print medians and record every run
     Compare(compare::Options),
+    /// Run Foreshore's ordered map, BTreeMap and other maps by turns; print medians and record every run
+    CompareIndex(maps::compare::Options),
     /// List the engines: whether this build has them, how each keeps a durability, what --cache sets
     Engines {
         /// Only the names of those that this build has, one per line
@@ -58,6 +61,8 @@ enum Command {
 
 #[derive(Subcommand)]
 enum Bench {
+    /// Concurrent ordered maps in memory
+    Index(maps::IndexBench),
     /// Key-value operations
     Kv {
         /// The engine
@@ -94,6 +99,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Bench(bench) => run(&bench),
         Command::Compare(options) => compare::run(&options).map_err(BenchError::from),
+        Command::CompareIndex(options) => maps::compare::run(&options).map_err(BenchError::from),
         Command::Engines { built } => {
             engine::list(built);
             Ok(())
@@ -119,6 +125,7 @@ fn exit_code(error: &BenchError) -> u8 {
 
 fn run(bench: &Bench) -> Result<(), BenchError> {
     match bench {
+        Bench::Index(bench) => maps::run(bench),
         Bench::Kv { engine, args } => bench_kv(*engine, args),
         Bench::Tpcc(TxBench { engine, args }) => with_transactions(*engine, args),
         Bench::Insert(TxBench { engine, args }) => with_transactions(*engine, args),

@@ -68,7 +68,14 @@ struct Field<'a> {
 const RUNS: &[(&str, &str)] = &[
     ("index-1", "bench index --structure bplus"),
     ("index-2", "bench index --structure bplus --threads 2"),
+    ("index-16", "bench index --structure bplus --threads 16"),
+    ("index-bytes", "bench index --structure bplus --keys bytes"),
     ("btreemap", "bench index --structure std-btreemap"),
+    ("btreemap-bytes", "bench index --structure std-btreemap --keys bytes"),
+    ("o2-2", "bench index --structure o2 --threads 2"),
+    ("o2-optimistic-2", "bench index --structure o2-optimistic --threads 2"),
+    ("static-10", "bench index --structure static --keys u32 --n 10000000"),
+    ("static-64", "bench index --structure static --keys u32 --n 64000000"),
     ("get-1", "bench kv --workload get --durability buffered"),
     ("get-2", "bench kv --workload get --durability buffered --threads 2"),
     ("lmdb-get-1", "{peers} bench kv --engine lmdb --workload get --durability relaxed"),
@@ -108,6 +115,7 @@ const RUNS: &[(&str, &str)] = &[
 /// What every run of a kind is given besides.
 const COMMON: &[(&str, &str)] = &[
     ("bench kv", "--cache 1073741824 --seconds 3"),
+    ("bench index --structure static", "--seconds 3"),
     ("bench index", "--n 10000000 --seconds 3"),
     ("bench tpcc", "--seconds 4"),
     ("bench tx", "--seconds 3"),
@@ -147,6 +155,25 @@ const FIGURES: &[Figure] = &[
         AtLeast(14.0),
     ),
     figure("index: bytes per key", One("index-1/lookup/bytes_per_key"), AtMost(25.0)),
+    figure("index: Zipf updates, 2 threads ÷ 1", Ratio("index-2/zipf/", "index-1/zipf/"), AtLeast(1.5)),
+    figure("index: lookups, 16 threads ÷ 2", Ratio("index-16/lookup/", "index-2/lookup/"), AtLeast(1.0)),
+    figure("index: inserts, 16 threads ÷ 2", Ratio("index-16/insert/", "index-2/insert/"), AtLeast(1.0)),
+    figure("index: mixed, 16 threads ÷ 2", Ratio("index-16/mixed/", "index-2/mixed/"), AtLeast(1.0)),
+    figure(
+        "index: strings, lookups ÷ BTreeMap",
+        Ratio("index-bytes/lookup/", "btreemap-bytes/lookup/"),
+        AtLeast(3.0),
+    ),
+    figure(
+        "o2: optimistic lookups ÷ the paper's, 2 threads",
+        Ratio("o2-optimistic-2/lookup/", "o2-2/lookup/"),
+        AtLeast(2.0),
+    ),
+    // Goals in nanoseconds a lookup: 70 and 12.
+    figure("static: lookups a second, 10 M keys", One("static-10/lookup/"), AtLeast(1e9 / 70.0)),
+    figure("static: ranks a second, 10 M keys", One("static-10/bound/"), AtLeast(1e9 / 70.0)),
+    figure("static: batched lookups, 64 M keys", One("static-64/lookup128/"), AtLeast(1e9 / 12.0)),
+    figure("static: batched ranks, 64 M keys", One("static-64/bound128/"), AtLeast(1e9 / 12.0)),
     figure("kv: get ÷ LMDB, 1 thread", Ratio("get-1", "lmdb-get-1"), AtLeast(1.5)),
     figure("kv: get ÷ LMDB, 2 threads", Ratio("get-2", "lmdb-get-2"), AtLeast(1.5)),
     figure("kv: put ÷ fjall, 1 thread", Ratio("put-1", "fjall-put-1"), AtLeast(2.0)),
@@ -309,13 +336,13 @@ fn value(of: &Of, turn: &Turn) -> Option<f64> {
     }
 }
 
-/// Three digits, thousands as `k`, millions as `M`.
 /// The middle one, or what is between the two in the middle. Panics if there are none.
 pub fn median_of_sorted(values: &[f64]) -> f64 {
     let middle = values.len() / 2;
     if values.len().is_multiple_of(2) { values[middle - 1].midpoint(values[middle]) } else { values[middle] }
 }
 
+/// Three digits, thousands as `k`, millions as `M`.
 fn short(value: f64) -> String {
     let (scaled, unit) = match value {
         1e6.. => (value / 1e6, " M"),

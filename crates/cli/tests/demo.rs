@@ -97,8 +97,8 @@ fn bench_kv_prints_its_stable_fields() {
 #[test]
 fn bench_index_prints_its_stable_fields() {
     let shell = Shell::new();
-    let alone: &[&str] = &["insert", "lookup", "mixed", "scan100"];
-    let batches: &[&str] = &["insert", "lookup", "mixed", "multi_get", "scan100"];
+    let alone: &[&str] = &["insert", "lookup", "mixed", "scan100", "zipf"];
+    let batches: &[&str] = &["insert", "lookup", "mixed", "multi_get", "scan100", "zipf"];
     for (structure, expected) in [("bplus", batches), ("std-btreemap", alone)] {
         let args = [
             "bench",

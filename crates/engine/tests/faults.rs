@@ -144,6 +144,29 @@ fn a_full_disk_is_a_clean_error() {
     }
 }
 
+/// Log files that are kept only to be written again make way for rows.
+#[test]
+fn spare_log_files_make_way() {
+    let disk = SimDisk::new(3);
+    let db = tiny().segment_bytes(1 << 20).log_bytes(96 << 20).open_on(Arc::new(disk.clone())).unwrap();
+    let table = db.byte_table("t").unwrap().with_durability(Durability::Relaxed);
+    for _ in 0..60_000 {
+        table.put(b"the same row, again and again", &[7; 2000]).unwrap();
+    }
+    db.checkpoint().unwrap();
+    let log_files = || disk.names().iter().filter(|name| name.starts_with("wal-")).count();
+    let kept = log_files();
+    assert!(kept > 40, "{kept} files are kept");
+    disk.set_capacity(disk.used_bytes());
+    for i in 0..8000u32 {
+        table.put(&i.to_be_bytes(), &[7; 2000]).unwrap_or_else(|e| panic!("row {i}: {e}"));
+    }
+    assert!(log_files() < kept, "the rows needed space");
+    db.checkpoint().unwrap();
+    db.check().unwrap();
+    db.close().unwrap();
+}
+
 /// Every read at open, and while pages come back, may fail: a typed error, and the next try succeeds.
 #[test]
 fn every_read_may_fail() {

@@ -6,10 +6,9 @@ use crate::profile::{self, Favoured};
 use crate::progress::Meter;
 use clap::{Args, ValueEnum};
 use foreshore_index::NodeKeys;
-use foreshore_workloads::index_bench::{self, KeyKind, Options, PhaseResult};
-use serde::Serialize;
+use foreshore_workloads::index_bench::{self, IndexArgs, KeyKind, Line, Options, PhaseResult};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,25 +22,15 @@ Examples:
 Every answer is checked; a run with a wrong one has no figures. A scan of 100 entries is one operation.
 The static index has phases of its own: build, lookup, bound (without values), and both in batches of 128.";
 
-/// Time the index alone: inserts, lookups, scans of 100, and half lookups with inserts and removals
+/// Time the index alone: inserts, lookups, scans of 100, updates of popular entries, and half lookups with inserts and removals
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct IndexBenchArgs {
     /// What is measured
     #[arg(long, value_enum)]
     structure: Structure,
-    /// What it is ordered by; keys are random
-    #[arg(long, value_enum, default_value_t = Keys::U64)]
-    keys: Keys,
-    /// Entries; u32 keys allow 2^31
-    #[arg(long, default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1000..=1 << 31))]
-    n: u64,
-    /// Threads
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    threads: u16,
-    /// Seconds of each phase but the inserts, which take as long as they take
-    #[arg(long, default_value_t = 3.0)]
-    seconds: f64,
+    #[command(flatten)]
+    common: IndexArgs,
     /// Lookups in a batch of the phase multi_get (B+-tree)
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=128))]
     batch: u16,
@@ -60,53 +49,29 @@ pub struct IndexBenchArgs {
     /// What the profile is asked for
     #[arg(long, value_enum, default_value_t = Favoured::Balanced, requires = "profile")]
     favour: Favoured,
-    /// Every random choice of the run descends from it
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Print one JSON object per phase
-    #[arg(long)]
-    json: bool,
 }
 
 /// Names of the structures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Structure {
     /// Foreshore's OLFIT B+-tree
     #[value(name = "bplus")]
-    #[serde(rename = "bplus")]
     BPlus,
     /// Foreshore's OLFIT CSB+-tree: node groups, one child pointer
     #[value(name = "csb")]
-    #[serde(rename = "csb")]
     Csb,
     /// Foreshore's static index: built once, then only read, singly and in batches of 128; integer keys
     #[value(name = "static")]
-    #[serde(rename = "static")]
     Static,
     /// The O2-Tree with its paper's locks: a red-black tree over linked blocks
     #[value(name = "o2")]
-    #[serde(rename = "o2")]
     O2,
     /// The same tree with lookups that take no lock
     #[value(name = "o2-optimistic")]
-    #[serde(rename = "o2-optimistic")]
     O2Optimistic,
     /// std::collections::BTreeMap without locks: the yardstick, always on one thread
     #[value(name = "std-btreemap")]
-    #[serde(rename = "std-btreemap")]
     StdBTreeMap,
-}
-
-/// Names of the kinds of keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Keys {
-    /// 8-byte integers
-    U64,
-    /// 4-byte integers
-    U32,
-    /// Strings of 23 bytes with a common prefix
-    Bytes,
 }
 
 /// How keys come in.
@@ -120,29 +85,13 @@ enum Inserts {
     Sorted,
 }
 
-/// A phase's figures; its JSON names are kept stable.
-#[derive(Serialize)]
-struct Phase {
-    bench: &'static str,
-    structure: Structure,
-    phase: &'static str,
-    threads: usize,
-    ops_per_s: f64,
-    bytes_per_key: f64,
-    keys: Keys,
-    n: u64,
-    seed: u64,
-}
-
 /// Runs `bench index`.
 pub fn run(args: &IndexBenchArgs) -> Outcome {
-    if Duration::try_from_secs_f64(args.seconds).is_err() || args.seconds == 0.0 {
-        return Err(Failure::usage("--seconds: expected more than nothing, and less than for ever"));
-    }
     let results = measure(args)?;
-    let mut out = Output::new(args.json);
+    let mut out = Output::new(args.common.json);
     if out.is_json() {
-        results.iter().try_for_each(|result| out.object(&phase(args, result)))?;
+        let structure = args.structure.name();
+        results.iter().try_for_each(|result| out.object(&Line::new(&structure, &args.common, result)))?;
     } else {
         let row = |result: &PhaseResult| {
             [
@@ -152,15 +101,16 @@ pub fn run(args: &IndexBenchArgs) -> Outcome {
                 format!("{:.1}", result.bytes_per_key),
             ]
         };
-        out.table(
-            ["phase", "threads", "operations/s", "bytes/key"],
-            &results.iter().map(row).collect::<Vec<_>>(),
-        )?;
+        out.table(PhaseResult::COLUMNS, &results.iter().map(row).collect::<Vec<_>>())?;
     }
     out.finish()
 }
 
 impl Structure {
+    fn name(self) -> String {
+        self.to_possible_value().expect("none is hidden").get_name().to_owned()
+    }
+
     fn measured(self) -> index_bench::Structure {
         match self {
             Structure::BPlus => index_bench::Structure::BPlus,
@@ -175,20 +125,15 @@ impl Structure {
 
 fn measure(args: &IndexBenchArgs) -> Outcome<Vec<PhaseResult>> {
     let structure = args.structure.measured();
-    let keys = match args.keys {
-        Keys::U64 => KeyKind::U64,
-        Keys::U32 => KeyKind::U32,
-        Keys::Bytes => KeyKind::Bytes,
-    };
+    let keys = args.common.keys;
     if !structure.takes(keys) {
         return Err(Failure::usage("--keys: this structure takes integers only; --structure names another"));
     }
-    let options = options(args)?;
+    let plan = args.common.plan(options(args)?);
     let meter = Meter::new("index", None);
     let started = Instant::now();
     let mut tell = |phase: &str| meter.set(started.elapsed().as_secs(), || phase.to_string());
-    let (threads, seconds) = (usize::from(args.threads), args.seconds);
-    index_bench::run_with(options, structure, keys, args.n, threads, seconds, args.seed, &mut tell)
+    index_bench::run(structure, keys, &plan, &mut tell)
         .map_err(|wrong| Failure::corrupt(format!("wrong answer: {wrong}")))
 }
 
@@ -198,7 +143,7 @@ fn options(args: &IndexBenchArgs) -> Outcome<Options> {
         return Err(Failure::usage("--inserts: of these structures, only bplus takes batches of inserts"));
     }
     let node_keys = node_keys(args)?;
-    if node_keys.is_some() && (!batched || args.keys == Keys::Bytes) {
+    if node_keys.is_some() && (!batched || args.common.keys == KeyKind::Bytes) {
         return Err(Failure::usage("--node-keys, --profile: only for bplus with integer keys"));
     }
     let inserts = match args.inserts {
@@ -214,20 +159,6 @@ fn options(args: &IndexBenchArgs) -> Outcome<Options> {
 fn node_keys(args: &IndexBenchArgs) -> Outcome<Option<NodeKeys>> {
     let Some(path) = &args.profile else { return Ok(args.node_keys) };
     let profile = profile::load(path)?;
-    let key_bytes = if args.keys == Keys::U32 { size_of::<u32>() } else { size_of::<u64>() };
+    let key_bytes = if args.common.keys == KeyKind::U32 { size_of::<u32>() } else { size_of::<u64>() };
     Ok(Some(profile.node_keys(key_bytes, args.favour.favour())))
-}
-
-fn phase(args: &IndexBenchArgs, result: &PhaseResult) -> Phase {
-    Phase {
-        bench: "index",
-        structure: args.structure,
-        phase: result.phase,
-        threads: result.threads,
-        ops_per_s: result.ops_per_s.round(),
-        bytes_per_key: result.bytes_per_key,
-        keys: args.keys,
-        n: args.n,
-        seed: args.seed,
-    }
 }

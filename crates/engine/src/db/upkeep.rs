@@ -9,7 +9,7 @@ use crate::db::options::Builder;
 use crate::db::running::Running;
 use crate::error::{Error, Result};
 use crate::log::Durability;
-use crate::pool::{Directory, DirectoryEntry as Entry, Wal};
+use crate::pool::{Directory, DirectoryEntry as Entry, Wal, with_space};
 use crate::tree::Core;
 use foreshore_base::Lsn;
 use foreshore_base::sync::AtomicU64;
@@ -42,6 +42,8 @@ pub(crate) struct Upkeep {
 impl Upkeep {
     /// Begins; a restart would redo the log from `redo` on.
     pub fn start(core: Arc<Core>, directory: Arc<Directory>, options: &Builder, redo: Lsn) -> Arc<Self> {
+        // Log files that the last run left behind are spare from now on. If one cannot be removed, the next checkpoint says so.
+        let _ = core.log.truncate(redo, options.log_bytes);
         let upkeep = Arc::new(Self {
             core,
             directory,
@@ -120,9 +122,8 @@ impl Upkeep {
         let ends = self.core.log.reserved();
         let redo = self.core.pools.oldest_rec_lsn().min(oldest_txn);
         self.core.log.commit(ends.max(redo), Durability::Sync)?;
-        if let Err(error) = self.directory.append(&[Entry::Redo(redo)]) {
-            return Err(self.judge(error));
-        }
+        with_space(&*self.core.log, || self.directory.append(&[Entry::Redo(redo)]))
+            .map_err(|e| self.judge(e))?;
         self.redo_lsn.store(redo.0, Relaxed);
         self.checkpointed.store(now.0, Relaxed);
         self.core.log.truncate(redo, self.log_bytes)?;

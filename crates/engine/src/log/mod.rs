@@ -373,6 +373,10 @@ impl Wal for Log {
     fn poison(&self, cause: &Error) {
         self.shared.fail(cause);
     }
+
+    fn give_space(&self) -> bool {
+        self.shared.segments.give_up_spares()
+    }
 }
 
 impl Drop for Log {

@@ -21,6 +21,7 @@ use foreshore_io::{Access, AlignedBuf, File, Vfs};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
+use std::mem;
 use std::sync::Arc;
 
 /// A segment in the making.
@@ -217,7 +218,7 @@ impl Segments {
         {
             let mut state = self.state.lock();
             let needed = state.old.split_off(&(lsn.0 / self.options.segment_bytes));
-            let unneeded = std::mem::replace(&mut state.old, needed);
+            let unneeded = mem::replace(&mut state.old, needed);
             state.spares.extend(unneeded);
             let kept = (bytes_kept / self.options.segment_bytes) as usize;
             let spares = kept.saturating_sub(state.old.len()).max(SPARES_MIN);
@@ -225,7 +226,17 @@ impl Segments {
                 removed.extend(state.spares.pop());
             }
         }
-        for n in removed {
+        self.remove(removed)
+    }
+
+    /// Removes what is kept to be recycled; `false` if there is nothing of that kind, or if the disk refuses.
+    pub fn give_up_spares(&self) -> bool {
+        let spares = mem::take(&mut self.state.lock().spares);
+        !spares.is_empty() && self.remove(spares).is_ok()
+    }
+
+    fn remove(&self, segments: Vec<u64>) -> Result<()> {
+        for n in segments {
             match self.vfs.remove(&name(n)) {
                 Err(e) if e.kind() != ErrorKind::NotFound => {
                     return Err(Error::io(format!("removing {}", name(n)), &e));

@@ -9,7 +9,7 @@
 
 use super::size::{PAGES_MAX, SizeClass};
 use super::table::{Entry, State};
-use super::{FramePage, Pool};
+use super::{FramePage, Pool, with_space};
 use crate::error::{Error, Result};
 use crate::page::Page;
 use foreshore_base::latch::assert_none_held;
@@ -172,7 +172,8 @@ impl Pool {
     /// Counts one page more, and grows the file for it if need be.
     fn promise_slot(&self) -> Result<()> {
         let Some(missing) = self.room.promise() else { return Ok(()) };
-        let grown = self.leaves.grow(&mut self.cleaning.lock().slots, &self.room, missing);
+        let mut cleaning = self.cleaning.lock();
+        let grown = with_space(&*self.wal, || self.leaves.grow(&mut cleaning.slots, &self.room, missing));
         grown.inspect_err(|_| self.room.give_back())
     }
 

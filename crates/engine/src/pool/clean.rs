@@ -13,7 +13,7 @@
 //! - C3: a round that fails for want of space leaves pages as dirty and slots as free as they were. Any other failure
 //!   ends cleaning for good and poisons the log (rule 10): what the disk holds is then unknown.
 
-use super::Pool;
+use super::{Pool, with_space};
 use super::allocate::Dead;
 use super::directory::{Entry as DirectoryEntry, PageEntry};
 use super::slots::Slots;
@@ -231,7 +231,8 @@ impl Pool {
         if seeded_bug("slot_reused_early") {
             copied.iter().for_each(|copied| cleaning.release(self.table.load(copied.entry.pid).slot()));
         }
-        let runs = self.leaves.take(&mut cleaning.slots, &self.room, copied.len() as u64)?;
+        let count = copied.len() as u64;
+        let runs = with_space(&*self.wal, || self.leaves.take(&mut cleaning.slots, &self.room, count))?;
         let slots: Vec<SlotId> = runs.iter().cloned().flatten().map(SlotId).collect();
         let images = &cleaning.images[..copied.len() * cleaning.page_bytes];
         match self.write_and_record(images, &runs, &slots, copied, dead) {
@@ -265,7 +266,7 @@ impl Pool {
             .map(|(copied, slot)| DirectoryEntry::Page(PageEntry { slot: *slot, ..copied.entry.clone() }));
         let frees = dead.iter().map(|dead| DirectoryEntry::Free(dead.pid));
         let entries: Vec<_> = pages.chain(frees).collect();
-        if entries.is_empty() { Ok(()) } else { self.directory.append(&entries) }
+        if entries.is_empty() { Ok(()) } else { with_space(&*self.wal, || self.directory.append(&entries)) }
     }
 
     /// Points the page table to the new slots, and gives the old ones back.

@@ -87,6 +87,17 @@ pub(crate) trait Wal: Send + Sync {
     fn reserved(&self) -> Lsn;
     /// Refuses all further commits, since pages can no longer be written.
     fn poison(&self, cause: &Error);
+    /// Gives back what disk space it keeps only to be fast; `false` if there was none.
+    fn give_space(&self) -> bool;
+}
+
+/// Tries what needs disk space; on a full disk once more, after the log has given up its spare files. `Full` must leave
+/// everything as it was.
+pub(crate) fn with_space<T>(wal: &dyn Wal, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+    match attempt() {
+        Err(Error::Full { .. }) if wal.give_space() => attempt(),
+        result => result,
+    }
 }
 
 /// How a pool is made.

@@ -92,6 +92,10 @@ impl Wal for FakeWal {
     fn poison(&self, _cause: &Error) {
         self.poisoned.fetch_add(1, AcqRel);
     }
+
+    fn give_space(&self) -> bool {
+        false
+    }
 }
 
 /// The keys of a leaf: `low..high`, `None` being the end.

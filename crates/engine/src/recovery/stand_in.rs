@@ -67,4 +67,8 @@ impl Wal for StandIn {
             None => *failed = Some(cause.clone()),
         }
     }
+
+    fn give_space(&self) -> bool {
+        self.log.get().is_some_and(|log| log.give_space())
+    }
 }

@@ -168,6 +168,11 @@ impl SimDisk {
         self.state().capacity_bytes = bytes;
     }
 
+    /// Bytes of all files that have a name or are open: what counts towards the capacity.
+    pub fn used_bytes(&self) -> u64 {
+        self.state().used_bytes()
+    }
+
     /// Changes a file behind everyone's back, durably; not an event.
     ///
     /// Panics: if there is no such file.

@@ -184,11 +184,18 @@ impl State {
         if self.capacity_bytes == u64::MAX {
             return Ok(());
         }
+        let more = self.inodes[&inode].current().missing_bytes(pages_of(start, end));
+        if more > 0 && self.used_bytes() + more > self.capacity_bytes {
+            Err(Errno::NOSPC.into())
+        } else {
+            Ok(())
+        }
+    }
+
+    pub(crate) fn used_bytes(&self) -> u64 {
         let visible = |id: &InodeId, inode: &Inode| inode.handles > 0 || self.names.name_of(*id).is_some();
         let files = self.inodes.iter().filter(|(id, inode)| visible(id, inode));
-        let used: u64 = files.map(|(_, inode)| inode.current().allocated_bytes()).sum();
-        let more = self.inodes[&inode].current().missing_bytes(pages_of(start, end));
-        if more > 0 && used + more > self.capacity_bytes { Err(Errno::NOSPC.into()) } else { Ok(()) }
+        files.map(|(_, inode)| inode.current().allocated_bytes()).sum()
     }
 
     /// What a failing call leaves behind: the beginning of a write; of a sync, anything, once and for all (S3).

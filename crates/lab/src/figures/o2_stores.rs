@@ -302,7 +302,7 @@ fn insertions(threads: usize, n: u64) -> String {
 
 /// Figure 4.
 fn construction(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
-    let n: u64 = settings.pick(50_000, 1_000_000);
+    let n: u64 = settings.pick(50_000, 500_000);
     let points = by_threads(settings, |_| n, insertions);
     let panel = panel(settings, "Random insertions", "threads", format!("seconds for {n}"));
     Study::new(panel, Shown::Seconds, points).draw(settings, tell)
@@ -310,7 +310,7 @@ fn construction(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> 
 
 /// Figure 5.
 fn mixes(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
-    let (operations, time_s) = settings.pick((50_000, 0.2), (1_000_000, 1.0));
+    let (operations, time_s) = settings.pick((50_000, 0.2), (500_000, 1.0));
     let ratios: &[u32] = settings.pick(&[0, 50, 100], &[0, 20, 40, 60, 80, 100]);
     let threads = settings.threads_max;
     let point = |ratio: &u32| {

@@ -2,17 +2,22 @@
 
 /// Turns the number of an entry into its key. All are distinct, and look random.
 pub trait Keys: Copy + Send + Sync {
+    /// What it is.
     type Key: Ord + Copy + Send + Sync;
+    /// The key of the entry of this number.
     fn key(self, number: u64) -> Self::Key;
 }
 
-#[derive(Clone, Copy)]
+/// Any numbers of 64 bits.
+#[derive(Clone, Copy, Debug)]
 pub struct U64Keys;
 
-#[derive(Clone, Copy)]
+/// Any numbers of 32 bits.
+#[derive(Clone, Copy, Debug)]
 pub struct U32Keys;
 
-#[derive(Clone, Copy)]
+/// A table's name and 16 hexadecimal digits.
+#[derive(Clone, Copy, Debug)]
 pub struct StringKeys;
 
 impl Keys for U64Keys {

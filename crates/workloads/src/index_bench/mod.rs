@@ -1,7 +1,7 @@
 //! Ordered indexes in memory: OLFIT B+-tree and CSB+-tree, and the O2-Tree in two schemes, against `BTreeMap`.
 //!
-//! Question: how many operations a second do inserts, lookups, a mix of both with removals, and scans of 100 entries
-//! reach on random keys, on one thread and on many?
+//! Question: how many operations a second do inserts, lookups, scans of 100 entries, updates of popular entries (Zipf 0.99),
+//! and a mix of lookups, inserts and removals reach on random keys, on one thread and on many?
 //! Expected shape (OLFIT, VLDB 2001, Figs. 7–8): lookups scale with the threads; so do updates, since they latch one
 //! node.
 //!
@@ -9,19 +9,21 @@
 //! structure by its own `check()` at the end. `BTreeMap` runs on one thread whatever is asked, being the yardstick of
 //! the ratios, not a concurrent map.
 
+mod args;
 mod keys;
 mod phases;
 mod queries;
 mod shared;
 mod yardstick;
 
+pub use args::{IndexArgs, KeyKind, Line};
+pub use keys::{Keys, StringKeys, U32Keys, U64Keys};
+pub use phases::Plan;
 pub use queries::QUERIES;
+pub use shared::{SCAN, Shared, visit_rising};
 
 use foreshore_index::{ByteMap, CsbMap, IntMap, NodeKeys, O2Map, OptimisticO2Map, TunedMap};
 use foreshore_index::{CsbByteMap, O2ByteMap, OptimisticO2ByteMap};
-use keys::{StringKeys, U32Keys, U64Keys};
-use phases::Plan;
-use std::time::Duration;
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,29 +49,18 @@ impl Structure {
     }
 }
 
-/// What it is ordered by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyKind {
-    /// 8-byte integers, random.
-    U64,
-    /// 4-byte integers, random (at most 2^31 distinct ones).
-    U32,
-    /// Strings of 23 bytes: a table's prefix and 16 hexadecimal digits.
-    Bytes,
-}
-
 /// One measured phase.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PhaseResult {
-    /// `insert`, `lookup`, `multi_get` (of the B+-tree), `scan100` or `mixed`. Of a static structure: `build`, `lookup`, `lookup128`, `bound` and
+    /// `insert`, `lookup`, `multi_get` (of the B+-tree), `scan100`, `zipf` (updates of entries some of which are popular) or `mixed`. Of a static structure: `build`, `lookup`, `lookup128`, `bound` and
     /// `bound128` (only ranks, without values), those with a number in batches of so many.
     pub phase: &'static str,
     /// Threads that ran it.
     pub threads: usize,
     /// Operations of all threads per second of wall time. A scan of 100 entries is one operation.
     pub ops_per_s: f64,
-    /// Memory of the structure divided by its entries, right after the inserts. The B+-tree counts its nodes;
-    /// `BTreeMap` is measured by the growth of the process's resident memory, or 0 where `/proc` is missing.
+    /// Memory of the structure divided by its entries, right after the inserts. Foreshore's structures count their nodes; others
+    /// are measured by the growth of the process's resident memory, which is 0 where `/proc` is missing.
     pub bytes_per_key: f64,
 }
 
@@ -116,42 +107,22 @@ impl Default for Options {
     }
 }
 
-/// As [`run_with`] the default options.
+/// Runs all phases over random keys: the inserts to their end, each other phase for the plan's duration.
+///
+/// `progress` is told each phase as it begins. The same seed gives the same keys.
+///
+/// Errors: the first wrong answer, which makes all figures void. Panics if there are no threads or fewer than 1000 keys, or
+/// the structure does not take such keys or options.
 pub fn run(
     structure: Structure,
     keys: KeyKind,
-    n: u64,
-    threads: usize,
-    seconds: f64,
-    seed: u64,
+    plan: &Plan,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Vec<PhaseResult>, WrongAnswer> {
-    run_with(Options::default(), structure, keys, n, threads, seconds, seed, progress)
-}
-
-/// Runs all phases over `n` random keys: the inserts to their end, each other phase for `seconds`.
-///
-/// `progress` is told each phase as it begins. The same `seed` gives the same keys.
-///
-/// Errors: the first wrong answer, which makes all figures void. Panics if `threads` is 0, `n` below 1000, or the
-/// structure does not take such keys or options.
-#[allow(clippy::too_many_arguments, reason = "what a run is, flag by flag")]
-pub fn run_with(
-    options: Options,
-    structure: Structure,
-    keys: KeyKind,
-    n: u64,
-    threads: usize,
-    seconds: f64,
-    seed: u64,
-    progress: &mut dyn FnMut(&str),
-) -> Result<Vec<PhaseResult>, WrongAnswer> {
-    assert!(threads > 0 && n >= 1000, "at least one thread and 1000 keys");
+    let options = plan.options;
     assert!(structure.takes(keys), "{structure:?} has integer keys");
     let batched = structure == Structure::BPlus;
     assert!(batched || options.inserts == Inserts::Single, "{structure:?} has no batches of inserts");
-    assert!((1..=QUERIES).contains(&options.batch) && options.insert_batch > 0, "{options:?}");
-    let plan = Plan { options, n, threads, duration: Duration::from_secs_f64(seconds), seed };
     if structure == Structure::BPlus
         && let Some(size) = options.node_keys
     {
@@ -197,6 +168,17 @@ fn wrong<T>(phase: &str, what: &str) -> Result<T, WrongAnswer> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
+
+    fn run_briefly(
+        structure: Structure,
+        keys: KeyKind,
+        threads: usize,
+        options: Options,
+    ) -> Vec<PhaseResult> {
+        let plan = Plan { options, n: 5000, threads, duration: Duration::from_millis(20), seed: 1 };
+        run(structure, keys, &plan, &mut |_| {}).unwrap()
+    }
 
     /// Every structure and key kind gives right answers in all phases.
     #[test]
@@ -209,11 +191,11 @@ mod tests {
                 if !structure.takes(keys) {
                     continue;
                 }
-                let results = run(structure, keys, 5000, threads, 0.02, 1, &mut |_| {}).unwrap();
+                let results = run_briefly(structure, keys, threads, Options::default());
                 let phases: Vec<_> = results.iter().map(|r| r.phase).collect();
                 let expected: &[&str] = match structure {
-                    Structure::BPlus => &["insert", "lookup", "multi_get", "scan100", "mixed"],
-                    _ => &["insert", "lookup", "scan100", "mixed"],
+                    Structure::BPlus => &["insert", "lookup", "multi_get", "scan100", "zipf", "mixed"],
+                    _ => &["insert", "lookup", "scan100", "zipf", "mixed"],
                 };
                 assert_eq!(phases, expected, "{structure:?} {keys:?}");
                 assert!(results.iter().all(|r| r.ops_per_s > 0.0), "{results:?}");
@@ -231,8 +213,7 @@ mod tests {
                 (KeyKind::U64, Some(NodeKeys::K16)),
             ] {
                 let options = Options { batch: 48, inserts, insert_batch: 300, node_keys };
-                let (structure, progress) = (Structure::BPlus, &mut |_: &str| {});
-                let results = run_with(options, structure, keys, 5000, 2, 0.02, 1, progress).unwrap();
+                let results = run_briefly(Structure::BPlus, keys, 2, options);
                 assert!(results.iter().all(|r| r.ops_per_s > 0.0), "{options:?} {keys:?} {results:?}");
             }
         }
@@ -242,7 +223,7 @@ mod tests {
     #[test]
     fn static_maps_run() {
         for keys in [KeyKind::U64, KeyKind::U32] {
-            let results = run(Structure::Static, keys, 5000, 2, 0.02, 1, &mut |_| {}).unwrap();
+            let results = run_briefly(Structure::Static, keys, 2, Options::default());
             let phases: Vec<_> = results.iter().map(|r| r.phase).collect();
             assert_eq!(phases, ["build", "lookup", "lookup128", "bound", "bound128"], "{keys:?}");
             assert!(results.iter().all(|r| r.ops_per_s > 0.0), "{results:?}");

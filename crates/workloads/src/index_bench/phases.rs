@@ -1,6 +1,7 @@
 //! The phases of a run on a map that threads share.
 
 use super::keys::{Keys, Random, scramble, value_of};
+use super::queries::QUERIES;
 use super::shared::Shared;
 use super::{Inserts, Options, PhaseResult, WrongAnswer, wrong};
 use std::sync::Barrier;
@@ -10,13 +11,18 @@ use std::time::{Duration, Instant};
 /// Operations between two looks at the clock.
 pub const BATCH: u64 = 256;
 
-/// What all phases share.
-#[derive(Clone, Copy)]
+/// A run: what all phases share.
+#[derive(Clone, Copy, Debug)]
 pub struct Plan {
+    /// What may be chosen besides.
     pub options: Options,
+    /// Entries.
     pub n: u64,
+    /// Threads.
     pub threads: usize,
+    /// How long each phase but the inserts takes.
     pub duration: Duration,
+    /// Every random choice descends from it.
     pub seed: u64,
 }
 
@@ -28,16 +34,21 @@ pub struct Own {
 }
 
 impl Plan {
-    /// Runs all phases.
+    /// Runs all phases on an empty map.
+    ///
+    /// Errors: the first wrong answer. Panics if there are no threads or fewer than 1000 keys.
     pub fn concurrent<K: Keys, M: Shared<K::Key>>(
         &self,
         map: &M,
         keys: K,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Vec<PhaseResult>, WrongAnswer> {
+        self.assert_sensible();
         progress("insert");
+        let resident = resident_bytes();
         let insert = self.insert(map, keys)?;
-        let bytes_per_key = map.bytes() as f64 / self.n as f64;
+        let bytes = map.bytes().unwrap_or_else(|| resident_bytes().saturating_sub(resident));
+        let bytes_per_key = bytes as f64 / self.n as f64;
         let result =
             |phase, ops_per_s| PhaseResult { phase, threads: self.threads, ops_per_s, bytes_per_key };
         let mut results = vec![result("insert", insert)];
@@ -50,11 +61,19 @@ impl Plan {
         }
         progress("scan100");
         results.push(result("scan100", self.timed(|random, _| scan(map, keys, random.below(self.n)))?));
+        progress("zipf");
+        results.push(result("zipf", self.popular_updates(map, keys)?));
         progress("mixed");
         results.push(result("mixed", self.timed(|random, own| mixed(map, keys, random, own))?));
         progress("check");
         map.check()?;
         Ok(results)
+    }
+
+    pub(super) fn assert_sensible(&self) {
+        let Options { batch, insert_batch, .. } = self.options;
+        assert!(self.threads > 0 && self.n >= 1000, "at least one thread and 1000 keys");
+        assert!((1..=QUERIES).contains(&batch) && insert_batch > 0, "{:?}", self.options);
     }
 
     /// Each thread inserts its share.
@@ -67,7 +86,7 @@ impl Plan {
                         let numbers = (thread as u64..self.n).step_by(self.threads);
                         let fresh = match self.options.inserts {
                             Inserts::Single => numbers.fold(true, |fresh, number| {
-                                fresh & map.insert(&keys.key(number), value_of(number)).is_none()
+                                fresh & map.insert_new(&keys.key(number), value_of(number))
                             }),
                             Inserts::Many => self.insert_batches(map, keys, numbers, false),
                             Inserts::Sorted => self.insert_batches(map, keys, numbers, true),
@@ -215,4 +234,12 @@ fn mixed<K: Keys>(
 #[inline]
 pub fn expect(phase: &str, found: Option<u64>, number: u64) -> Result<(), WrongAnswer> {
     if found == Some(value_of(number)) { Ok(()) } else { wrong(phase, "the wrong value was found") }
+}
+
+/// Resident memory of the process, 0 where `/proc` is missing.
+pub fn resident_bytes() -> u64 {
+    const PAGE_BYTES: u64 = 4096;
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    pages.unwrap_or(0) * PAGE_BYTES
 }

@@ -5,6 +5,8 @@ use super::keys::{Keys, Random, scramble, value_of};
 use super::phases::Plan;
 use super::shared::Shared;
 use super::{PhaseResult, WrongAnswer, wrong};
+use crate::random;
+use crate::zipf::Zipf;
 use foreshore_index::{IntKey, PackedLane, StaticMap};
 use std::sync::Barrier;
 use std::time::Instant;
@@ -23,12 +25,18 @@ const ROUND: usize = 64;
 const DRAWN: usize = 1 << 15;
 
 impl<K: Copy> Queries<K> {
-    fn draw<D: Keys<Key = K>>(keys: D, n: u64, random: &mut Random) -> Self {
-        let numbers: Vec<u64> = (0..DRAWN * QUERIES).map(|_| random.below(n)).collect();
+    fn draw<D: Keys<Key = K>>(keys: D, mut number: impl FnMut() -> u64) -> Self {
+        let numbers: Vec<u64> = (0..DRAWN * QUERIES).map(|_| number()).collect();
         Self {
             keys: numbers.iter().map(|&number| keys.key(number)).collect(),
             values: numbers.iter().map(|&number| value_of(number)).collect(),
         }
+    }
+
+    /// Query number `n` and its answer; they begin again after the last.
+    pub fn nth(&self, n: usize) -> (K, u64) {
+        let at = n % self.keys.len();
+        (self.keys[at], self.values[at])
     }
 
     fn keys(&self, batch: usize) -> &[K] {
@@ -60,6 +68,7 @@ impl Plan {
         keys: K,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Vec<PhaseResult>, WrongAnswer> {
+        self.assert_sensible();
         progress("build");
         let mut entries: Vec<(K::Key, u64)> = (0..self.n).map(|i| (keys.key(i), value_of(i))).collect();
         entries.sort_unstable();
@@ -91,17 +100,49 @@ impl Plan {
         Ok(results)
     }
 
-    /// Runs batches of queries until the time is over; the time is that of `query`, which says whether all were right.
+    /// Runs batches of queries of any entries until the time is over; the time is that of `query`, which says whether all
+    /// were right.
     pub fn queries<K: Keys<Key: Copy + Sync>>(
         &self,
         keys: K,
         phase: &str,
         query: impl Fn(&Queries<K::Key>, usize) -> bool + Sync,
     ) -> Result<f64, WrongAnswer> {
-        let drawn: Vec<Queries<K::Key>> = (0..self.threads as u64)
-            .map(|thread| Queries::draw(keys, self.n, &mut Random(scramble(self.seed ^ thread << 32))))
+        let drawn: Vec<_> = (0..self.threads as u64)
+            .map(|thread| {
+                let mut random = Random(scramble(self.seed ^ thread << 32));
+                Queries::draw(keys, || random.below(self.n))
+            })
             .collect();
-        let barrier = Barrier::new(self.threads);
+        self.ask(&drawn, phase, query)
+    }
+
+    /// Gives entries, some of them far more often than others (Zipf, θ = 0.99), the value that they have.
+    pub fn popular_updates<K: Keys>(&self, map: &impl Shared<K::Key>, keys: K) -> Result<f64, WrongAnswer> {
+        let drawn = self.draw_popular(keys);
+        let update = |key, value| map.update(&key, value);
+        self.ask(&drawn, "zipf", |queries, at| queries.each(at, update))
+    }
+
+    /// Queries of popular entries, which are the same for all threads, for each thread.
+    pub fn draw_popular<K: Keys>(&self, keys: K) -> Vec<Queries<K::Key>> {
+        let zipf = Zipf::new(self.n);
+        (0..self.threads as u64)
+            .map(|thread| {
+                let mut random = random::Random::new(self.seed, thread);
+                Queries::draw(keys, || random::below(random::mix(zipf.rank(&mut random) + 1), self.n))
+            })
+            .collect()
+    }
+
+    /// Runs `query` on batches of these until the time is over, a thread for each.
+    pub fn ask<K: Copy + Sync>(
+        &self,
+        drawn: &[Queries<K>],
+        phase: &str,
+        query: impl Fn(&Queries<K>, usize) -> bool + Sync,
+    ) -> Result<f64, WrongAnswer> {
+        let barrier = Barrier::new(drawn.len());
         let rates: Result<Vec<f64>, WrongAnswer> = std::thread::scope(|s| {
             let threads: Vec<_> = drawn
                 .iter()

@@ -13,21 +13,47 @@ pub trait Shared<K>: Sync {
     /// Can it look many keys up at a time, and insert many?
     const BATCHED: bool = false;
 
+    /// The values of these keys, as many as there are places.
     fn multi_get(&self, _keys: &[K], _values: &mut [Option<u64>]) {
         unreachable!("not batched");
     }
 
+    /// Inserts entries, in the order of their keys if so said; how many were new.
     fn insert_many(&self, _entries: &[(K, u64)], _sorted: bool) -> u64 {
         unreachable!("not batched");
     }
 
+    /// The value of `key`.
     fn get(&self, key: &K) -> Option<u64>;
+
+    /// Gives `key` this value; returns the one that it had.
     fn insert(&self, key: &K, value: u64) -> Option<u64>;
+
+    /// Inserts a key that is new; `false` if it was not, where the map's quickest call tells.
+    fn insert_new(&self, key: &K, value: u64) -> bool {
+        self.insert(key, value).is_none()
+    }
+
+    /// Gives a key the value that it has; `false` if it had another, where the map's quickest call tells.
+    fn update(&self, key: &K, value: u64) -> bool {
+        self.insert(key, value) == Some(value)
+    }
+
+    /// Removes `key`; returns the value that it had.
     fn remove(&self, key: &K) -> Option<u64>;
+
     /// Visits up to [`SCAN`] entries from `key` on; false if keys did not rise.
     fn scan(&self, key: &K, visit: impl FnMut(u64)) -> bool;
-    fn bytes(&self) -> u64;
-    fn check(&self) -> Result<(), WrongAnswer>;
+
+    /// Bytes of its memory, if it counts them.
+    fn bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// Errors: something of its structure is broken.
+    fn check(&self) -> Result<(), WrongAnswer> {
+        Ok(())
+    }
 }
 
 /// Visits up to [`SCAN`] of these entries; false if keys did not rise.
@@ -67,8 +93,8 @@ macro_rules! shared_int {
                 visit_rising(self.range(*key..), visit)
             }
 
-            fn bytes(&self) -> u64 {
-                $map::bytes(self)
+            fn bytes(&self) -> Option<u64> {
+                Some($map::bytes(self))
             }
 
             fn check(&self) -> Result<(), WrongAnswer> {
@@ -150,8 +176,8 @@ impl Shared<[u8; 23]> for ByteMap {
         true
     }
 
-    fn bytes(&self) -> u64 {
-        ByteMap::bytes(self)
+    fn bytes(&self) -> Option<u64> {
+        Some(ByteMap::bytes(self))
     }
 
     fn check(&self) -> Result<(), WrongAnswer> {
@@ -185,8 +211,8 @@ impl<M: LayerTree, const C: usize> Shared<[u8; 23]> for TrieMap<M, C> {
         })
     }
 
-    fn bytes(&self) -> u64 {
-        TrieMap::bytes(self)
+    fn bytes(&self) -> Option<u64> {
+        Some(TrieMap::bytes(self))
     }
 
     fn check(&self) -> Result<(), WrongAnswer> {

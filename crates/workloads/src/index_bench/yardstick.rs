@@ -1,7 +1,7 @@
 //! The yardstick: the standard library's map on one thread, in the same phases.
 
 use super::keys::{Keys, Random, scramble, value_of};
-use super::phases::{BATCH, Own, Plan, Scanned};
+use super::phases::{BATCH, Own, Plan, Scanned, resident_bytes};
 use super::shared::visit_rising;
 use super::{PhaseResult, WrongAnswer, wrong};
 use std::collections::BTreeMap;
@@ -14,6 +14,7 @@ impl Plan {
         keys: K,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Vec<PhaseResult>, WrongAnswer> {
+        self.assert_sensible();
         let mut map = BTreeMap::new();
         let mut random = Random(scramble(self.seed));
         progress("insert");
@@ -42,6 +43,19 @@ impl Plan {
             scanned.judge(rises, number)
         })?;
         results.push(result("scan100", scan));
+        progress("zipf");
+        let popular = &alone.draw_popular(keys)[0];
+        let mut drawn = 0;
+        let zipf = self.timed_alone(|| {
+            let (key, value) = popular.nth(drawn);
+            drawn += 1;
+            if map.insert(key, value) == Some(value) {
+                Ok(())
+            } else {
+                wrong("zipf", "an update replaced the wrong value")
+            }
+        })?;
+        results.push(result("zipf", zipf));
         progress("mixed");
         let mut own = Own { first: 0, present: vec![true; self.n as usize] };
         let mixed = self.timed_alone(|| {
@@ -70,12 +84,4 @@ impl Plan {
         }
         Ok(done as f64 / start.elapsed().as_secs_f64())
     }
-}
-
-/// Resident memory of the process, 0 where `/proc` is missing.
-fn resident_bytes() -> u64 {
-    const PAGE_BYTES: u64 = 4096;
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages = statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
-    pages.unwrap_or(0) * PAGE_BYTES
 }

@@ -63,7 +63,10 @@ fn truncation_recycles_segments() {
     assert!(few < 20, "{few} files are left");
     let kept = 64;
     let more = files_after_truncations(kept * OPTIONS.segment_bytes);
-    assert!(more >= 40 && more <= kept as usize, "{more} files are left, none of the 40 first ones may be removed");
+    assert!(
+        more >= 40 && more <= kept as usize,
+        "{more} files are left, none of the 40 first ones may be removed"
+    );
 }
 
 /// Appends 40 segments to a log, and as many again, which it truncates again and again; what is not truncated can be

@@ -52,11 +52,11 @@ pub fn inserts(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
     const NAMES: &[&str] = &["B+", "T", "CSB+"];
     let sizes = Sizes::of(settings);
     tell(0.0, "B+");
-    let b_plus = structures::inserts(|| structures::empty_b_plus::<16>(&sizes), &sizes, Input::Random)?;
+    let b_plus = structures::inserts(structures::empty_b_plus::<16>(&sizes), &sizes, Input::Random)?;
     tell(0.3, "T");
-    let t = structures::inserts(|| structures::empty_t_tree(LINE), &sizes, Input::Random)?;
+    let t = structures::inserts(structures::empty_t_tree(LINE), &sizes, Input::Random)?;
     tell(0.6, "CSB+");
-    let csb = structures::inserts(|| structures::empty_csb(LINE), &sizes, Input::Random)?;
+    let csb = structures::inserts(structures::empty_csb(LINE), &sizes, Input::Random)?;
     let costs = [b_plus, t, csb];
     let sentence = format!(
         "Modelled cycles per insert: B+ {:.0}, T {:.0}, CSB+ {:.0}, of which busy {:.0}, {:.0} and {:.0}. Measured here: {:.0}, {:.0} and {:.0} ns.",

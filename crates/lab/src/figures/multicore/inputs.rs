@@ -38,9 +38,9 @@ pub fn inserts(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
     for (name, input) in [("sequential", Input::Sequential), ("random", Input::Random)] {
         tell(0.5, name);
         let costs = vec![
-            structures::inserts(|| structures::empty_b_plus::<16>(&sizes), &sizes, input)?,
-            structures::inserts(|| structures::empty_t_tree(64), &sizes, input)?,
-            structures::inserts(|| structures::empty_csb(64), &sizes, input)?,
+            structures::inserts(structures::empty_b_plus::<16>(&sizes), &sizes, input)?,
+            structures::inserts(structures::empty_t_tree(64), &sizes, input)?,
+            structures::inserts(structures::empty_csb(64), &sizes, input)?,
         ];
         rows.push((name, costs));
     }

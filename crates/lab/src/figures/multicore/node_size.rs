@@ -16,10 +16,10 @@ enum Kind {
 }
 
 impl Kind {
-    fn cost<T: Study>(self, empty: impl Fn() -> T, sizes: &Sizes) -> Result<Cost, LabError> {
+    fn cost<T: Study>(self, empty: T, sizes: &Sizes) -> Result<Cost, LabError> {
         match self {
             Self::Lookups => {
-                structures::lookups(&mut structures::loaded(empty(), sizes)?, sizes, Input::Random)
+                structures::lookups(&mut structures::loaded(empty, sizes)?, sizes, Input::Random)
             }
             Self::Inserts => structures::inserts(empty, sizes, Input::Random),
         }
@@ -83,14 +83,14 @@ fn panels(settings: &Settings, kind: Kind, tell: Tell<'_>) -> Result<Vec<Panel>,
     for (at, bytes) in BYTES.into_iter().enumerate() {
         tell(at as f64 / BYTES.len() as f64, &format!("nodes of {bytes} bytes"));
         let b_plus = match bytes {
-            64 => kind.cost(|| structures::empty_b_plus::<16>(&sizes), &sizes)?,
-            128 => kind.cost(|| structures::empty_b_plus::<32>(&sizes), &sizes)?,
-            256 => kind.cost(|| structures::empty_b_plus::<64>(&sizes), &sizes)?,
-            512 => kind.cost(|| structures::empty_b_plus::<128>(&sizes), &sizes)?,
-            _ => kind.cost(|| structures::empty_b_plus::<256>(&sizes), &sizes)?,
+            64 => kind.cost(structures::empty_b_plus::<16>(&sizes), &sizes)?,
+            128 => kind.cost(structures::empty_b_plus::<32>(&sizes), &sizes)?,
+            256 => kind.cost(structures::empty_b_plus::<64>(&sizes), &sizes)?,
+            512 => kind.cost(structures::empty_b_plus::<128>(&sizes), &sizes)?,
+            _ => kind.cost(structures::empty_b_plus::<256>(&sizes), &sizes)?,
         };
-        let t = kind.cost(|| structures::empty_t_tree(bytes), &sizes)?;
-        let csb = kind.cost(|| structures::empty_csb(bytes), &sizes)?;
+        let t = kind.cost(structures::empty_t_tree(bytes), &sizes)?;
+        let csb = kind.cost(structures::empty_csb(bytes), &sizes)?;
         for (name, cost) in [("B+", b_plus), ("T", t), ("CSB+", csb)] {
             for (panel, (.., amount)) in panels.iter_mut().zip(&amounts) {
                 panel.add(name, bytes as f64, amount(&cost));

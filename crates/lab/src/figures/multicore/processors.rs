@@ -32,7 +32,7 @@ pub fn inserts(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
         tell,
         |machine| {
             sizes.machine = machine;
-            structures::inserts(|| structures::empty_b_plus::<16>(&sizes), &sizes, Input::Random)
+            structures::inserts(structures::empty_b_plus::<16>(&sizes), &sizes, Input::Random)
         },
         &Sizes::of(settings),
     )

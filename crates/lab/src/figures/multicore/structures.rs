@@ -12,7 +12,7 @@ use std::time::Instant;
 pub struct Sizes {
     /// Keys in a structure.
     pub keys: Keys,
-    /// Lookups, timed or modelled; and how many of the last inserts are modelled.
+    /// Lookups, timed or modelled; and how many of the last inserts are timed, and how many modelled.
     pub sample: u32,
     /// The modelled machine.
     pub machine: Machine,
@@ -88,18 +88,15 @@ pub fn lookups<T: Study>(structure: &mut T, sizes: &Sizes, input: Input) -> Resu
     model(structure, sizes, &operations[..operations.len() / 10], &operations, timed)
 }
 
-/// Inserts into an empty structure: the last ones are timed and modelled, on two structures of the same contents.
-pub fn inserts<T: Study>(empty: impl Fn() -> T, sizes: &Sizes, input: Input) -> Result<Cost, LabError> {
-    let all = sizes.keys.inserts(input);
-    let (before, last) = all.split_at(all.len() - sizes.sample as usize);
-    let mut structure = empty();
+/// Inserts into an empty structure: of the last ones, one sample is timed, and then one modelled.
+pub fn inserts<T: Study>(mut structure: T, sizes: &Sizes, input: Input) -> Result<Cost, LabError> {
+    let (all, sample) = (sizes.keys.inserts(input), sizes.sample as usize);
+    let (before, last) = all.split_at(all.len() - 2 * sample);
+    let (timed, modelled) = last.split_at(sample);
     structure.run_checked(before, &mut Silent)?;
-    let timed = time(&mut structure, last)?;
-    drop(structure);
-    let mut modelled = empty();
-    modelled.run_checked(before, &mut Silent)?;
-    let (warm, counted) = last.split_at(last.len() / 10);
-    model(&mut modelled, sizes, warm, counted, timed)
+    let timed = time(&mut structure, timed)?;
+    let (warm, counted) = modelled.split_at(sample / 10);
+    model(&mut structure, sizes, warm, counted, timed)
 }
 
 /// Nanoseconds per operation, and what was counted in all.

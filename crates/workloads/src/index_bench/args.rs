@@ -1,0 +1,90 @@
+//! What `bench index` is asked and answers, whatever is measured.
+
+use super::{Options, PhaseResult, Plan};
+use clap::ValueEnum;
+use serde::Serialize;
+use std::time::Duration;
+
+/// What it is ordered by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum KeyKind {
+    /// 8-byte integers
+    U64,
+    /// 4-byte integers
+    U32,
+    /// Strings of 23 bytes with a common prefix
+    Bytes,
+}
+
+/// The flags that all structures share.
+#[derive(Clone, Debug, clap::Args)]
+pub struct IndexArgs {
+    /// What it is ordered by; keys are random
+    #[arg(long, value_enum, default_value_t = KeyKind::U64)]
+    pub keys: KeyKind,
+    /// Entries; u32 keys allow 2^31
+    #[arg(long, default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1000..=1 << 31))]
+    pub n: u64,
+    /// Threads
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: u16,
+    /// Seconds of each phase but the inserts, which take as long as they take
+    #[arg(long, default_value = "3", value_parser = seconds)]
+    pub seconds: Duration,
+    /// Every random choice of the run descends from it
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Print one JSON object per phase
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn seconds(text: &str) -> Result<Duration, &'static str> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.filter(|seconds| !seconds.is_zero()).ok_or("expected more than nothing, and less than for ever")
+}
+
+impl IndexArgs {
+    /// The run that they ask for.
+    pub fn plan(&self, options: Options) -> Plan {
+        let threads = self.threads.into();
+        Plan { options, n: self.n, threads, duration: self.seconds, seed: self.seed }
+    }
+}
+
+/// A phase's figures; its JSON names are kept stable.
+#[derive(Debug, Serialize)]
+pub struct Line<'a> {
+    bench: &'static str,
+    structure: &'a str,
+    phase: &'static str,
+    threads: usize,
+    ops_per_s: f64,
+    bytes_per_key: f64,
+    keys: KeyKind,
+    n: u64,
+    seed: u64,
+}
+
+impl<'a> Line<'a> {
+    /// What a phase on the structure of this name found.
+    pub fn new(structure: &'a str, args: &IndexArgs, result: &PhaseResult) -> Self {
+        Self {
+            bench: "index",
+            structure,
+            phase: result.phase,
+            threads: result.threads,
+            ops_per_s: result.ops_per_s.round(),
+            bytes_per_key: result.bytes_per_key,
+            keys: args.keys,
+            n: args.n,
+            seed: args.seed,
+        }
+    }
+}
+
+impl PhaseResult {
+    /// The columns of a table of phases.
+    pub const COLUMNS: [&'static str; 4] = ["phase", "threads", "operations/s", "bytes/key"];
+}

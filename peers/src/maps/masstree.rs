@@ -1,0 +1,82 @@
+//! masstree: keys are byte strings, integers big-endian.
+
+use foreshore_workloads::index_bench::{SCAN, Shared};
+use masstree::{MassTree, RangeBound};
+
+/// What becomes a byte string of the same order.
+pub trait Bytes {
+    type Bytes: AsRef<[u8]>;
+    fn bytes(&self) -> Self::Bytes;
+}
+
+impl Bytes for u64 {
+    type Bytes = [u8; 8];
+
+    #[inline]
+    fn bytes(&self) -> [u8; 8] {
+        self.to_be_bytes()
+    }
+}
+
+impl Bytes for u32 {
+    type Bytes = [u8; 4];
+
+    #[inline]
+    fn bytes(&self) -> [u8; 4] {
+        self.to_be_bytes()
+    }
+}
+
+impl Bytes for [u8; 23] {
+    type Bytes = [u8; 23];
+
+    #[inline]
+    fn bytes(&self) -> [u8; 23] {
+        *self
+    }
+}
+
+/// The tree.
+pub struct Masstree(MassTree<u64>);
+
+impl Masstree {
+    pub fn new() -> Self {
+        Self(MassTree::new())
+    }
+}
+
+impl<K: Bytes> Shared<K> for Masstree {
+    #[inline]
+    fn get(&self, key: &K) -> Option<u64> {
+        self.0.get_with_guard(key.bytes().as_ref(), &self.0.guard())
+    }
+
+    #[inline]
+    fn insert(&self, key: &K, value: u64) -> Option<u64> {
+        self.0.insert_with_guard(key.bytes().as_ref(), value, &self.0.guard())
+    }
+
+    #[inline]
+    fn remove(&self, key: &K) -> Option<u64> {
+        self.0.remove_with_guard(key.bytes().as_ref(), &self.0.guard()).expect("a removal")
+    }
+
+    fn scan(&self, key: &K, mut visit: impl FnMut(u64)) -> bool {
+        let (mut left, mut rises, mut last) = (SCAN, true, Vec::new());
+        let visit = |key: &[u8], value| {
+            visit(value);
+            rises &= *key > *last;
+            last.clear();
+            last.extend_from_slice(key);
+            left -= 1;
+            left > 0
+        };
+        self.0.scan(
+            RangeBound::Included(key.bytes().as_ref()),
+            RangeBound::Unbounded,
+            visit,
+            &self.0.guard(),
+        );
+        rises
+    }
+}
