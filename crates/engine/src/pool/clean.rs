@@ -13,11 +13,11 @@
 //! - C3: a round that fails for want of space leaves pages as dirty and slots as free as they were. Any other failure
 //!   ends cleaning for good and poisons the log (rule 10): what the disk holds is then unknown.
 
-use super::{Pool, with_space};
 use super::allocate::Dead;
 use super::directory::{Entry as DirectoryEntry, PageEntry};
 use super::slots::Slots;
 use super::table::State;
+use super::{Pool, with_space};
 use crate::error::{Error, Result};
 use crate::page::{self, Image};
 use foreshore_base::latch::assert_none_held;
