@@ -15,9 +15,6 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Tells the allocator of all programs to ask for huge pages.
-const HUGE_PAGES: (&str, &str) = ("MIMALLOC_ALLOW_LARGE_OS_PAGES", "1");
-
 const YARDSTICK: &str = "std-btreemap";
 
 /// What to compare.
@@ -153,7 +150,7 @@ fn measure(options: &Options, subject: &Subject, seed: u64) -> Result<Vec<Value>
         command.args([flag, &value]);
     }
     if subject.huge_pages {
-        command.env(HUGE_PAGES.0, HUGE_PAGES.1);
+        command.arg("--huge-pages");
     }
     let output = command.arg("--json").output()?;
     if !output.status.success() {

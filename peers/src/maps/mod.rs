@@ -1,8 +1,7 @@
 //! `peers bench index`: concurrent ordered maps in memory that people use, measured as Foreshore's are.
 //!
 //! Each is used by its own quickest documented calls. Memory per key is the growth of the process's resident memory, as for
-//! `BTreeMap`. All allocate through the allocator of this program; in huge pages where the system grants them and
-//! `MIMALLOC_ALLOW_LARGE_OS_PAGES=1` is set.
+//! `BTreeMap`. All allocate through the allocator of this program, which asks for huge pages; they get them with `--huge-pages`.
 
 mod any_key;
 pub mod compare;
@@ -104,6 +103,7 @@ fn with_strings(bench: &IndexBench) -> Phases {
 }
 
 fn measure<K: Keys>(args: &IndexArgs, map: &impl Shared<K::Key>, keys: K) -> Phases {
+    args.choose_pages();
     args.plan(Options::default())
         .concurrent(map, keys, &mut |_| {})
         .map_err(|wrong| BenchError::Wrong(wrong.to_string()))
@@ -115,7 +115,7 @@ fn print(IndexBench { structure, args }: &IndexBench, results: &[PhaseResult]) {
         for result in results {
             println!(
                 "{}",
-                serde_json::to_string(&Line::new(&name, args, result)).expect("numbers and names")
+                serde_json::to_string(&Line::new(&name, false, args, result)).expect("numbers and names")
             );
         }
         return;

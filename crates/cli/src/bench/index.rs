@@ -69,7 +69,7 @@ enum Structure {
     /// The same tree with lookups that take no lock
     #[value(name = "o2-optimistic")]
     O2Optimistic,
-    /// std::collections::BTreeMap without locks: the yardstick, always on one thread
+    /// std::collections::BTreeMap without locks: the yardstick, always on one thread, in pages of the usual size
     #[value(name = "std-btreemap")]
     StdBTreeMap,
 }
@@ -90,8 +90,8 @@ pub fn run(args: &IndexBenchArgs) -> Outcome {
     let results = measure(args)?;
     let mut out = Output::new(args.common.json);
     if out.is_json() {
-        let structure = args.structure.name();
-        results.iter().try_for_each(|result| out.object(&Line::new(&structure, &args.common, result)))?;
+        let (name, own) = (args.structure.name(), args.structure != Structure::StdBTreeMap);
+        results.iter().try_for_each(|result| out.object(&Line::new(&name, own, &args.common, result)))?;
     } else {
         let row = |result: &PhaseResult| {
             [
@@ -130,6 +130,9 @@ fn measure(args: &IndexBenchArgs) -> Outcome<Vec<PhaseResult>> {
         return Err(Failure::usage("--keys: this structure takes integers only; --structure names another"));
     }
     let plan = args.common.plan(options(args)?);
+    if args.structure == Structure::StdBTreeMap {
+        args.common.choose_pages();
+    }
     let meter = Meter::new("index", None);
     let started = Instant::now();
     let mut tell = |phase: &str| meter.set(started.elapsed().as_secs(), || phase.to_string());

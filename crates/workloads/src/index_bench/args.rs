@@ -32,6 +32,9 @@ pub struct IndexArgs {
     /// Seconds of each phase but the inserts, which take as long as they take
     #[arg(long, default_value = "3", value_parser = seconds)]
     pub seconds: Duration,
+    /// Let BTreeMap and the maps of others have huge pages, as Foreshore's have by themselves
+    #[arg(long)]
+    pub huge_pages: bool,
     /// Every random choice of the run descends from it
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -46,6 +49,15 @@ fn seconds(text: &str) -> Result<Duration, &'static str> {
 }
 
 impl IndexArgs {
+    /// Sees to it that what this process allocates from now on lies in pages of the size asked for: a large allocator asks for
+    /// huge ones by itself, the system's own does not.
+    pub fn choose_pages(&self) {
+        #[cfg(target_os = "linux")]
+        if let Err(error) = rustix::thread::disable_transparent_huge_pages(!self.huge_pages) {
+            eprintln!("the size of pages is left to the system: {error}");
+        }
+    }
+
     /// The run that they ask for.
     pub fn plan(&self, options: Options) -> Plan {
         let threads = self.threads.into();
@@ -64,12 +76,13 @@ pub struct Line<'a> {
     bytes_per_key: f64,
     keys: KeyKind,
     n: u64,
+    huge_pages: bool,
     seed: u64,
 }
 
 impl<'a> Line<'a> {
-    /// What a phase on the structure of this name found.
-    pub fn new(structure: &'a str, args: &IndexArgs, result: &PhaseResult) -> Self {
+    /// What a phase on the structure of this name found; `own` is one of Foreshore's.
+    pub fn new(structure: &'a str, own: bool, args: &IndexArgs, result: &PhaseResult) -> Self {
         Self {
             bench: "index",
             structure,
@@ -79,6 +92,7 @@ impl<'a> Line<'a> {
             bytes_per_key: result.bytes_per_key,
             keys: args.keys,
             n: args.n,
+            huge_pages: own || args.huge_pages,
             seed: args.seed,
         }
     }
