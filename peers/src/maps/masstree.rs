@@ -1,4 +1,5 @@
-//! masstree: keys are byte strings, integers big-endian.
+//! masstree: keys are byte strings, integers big-endian. Longer ones are left out: a scan from a key of 23 bytes began with another
+//! entry's value (version 0.9.5).
 
 use foreshore_workloads::index_bench::{SCAN, Shared};
 use masstree::{MassTree, RangeBound};
@@ -24,15 +25,6 @@ impl Bytes for u32 {
     #[inline]
     fn bytes(&self) -> [u8; 4] {
         self.to_be_bytes()
-    }
-}
-
-impl Bytes for [u8; 23] {
-    type Bytes = [u8; 23];
-
-    #[inline]
-    fn bytes(&self) -> [u8; 23] {
-        *self
     }
 }
 
