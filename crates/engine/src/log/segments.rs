@@ -4,6 +4,8 @@
 //! and synced, so that a later sync of a record need not touch the file's metadata; then it gets its name, and the
 //! directory is synced. An old one becomes a new one by a rename: its stale records are refused by their checksums.
 //!
+//! Those that are kept to be recycled are given up when something else finds no space.
+//!
 //! A thread keeps segments prepared ahead of the writers. On a full disk writers get [`Error::Full`] from
 //! [`Segments::wait_prepared`] before they change anything; each such call tries once more.
 //!

@@ -49,8 +49,8 @@ fn seconds(text: &str) -> Result<Duration, &'static str> {
 }
 
 impl IndexArgs {
-    /// Sees to it that what this process allocates from now on lies in pages of the size asked for: a large allocator asks for
-    /// huge ones by itself, the system's own does not.
+    /// Sees to it that what this process allocates from now on lies in pages of the size asked for: mimalloc, which the programs
+    /// use, takes huge ones by itself; the system's allocator does not.
     pub fn choose_pages(&self) {
         #[cfg(target_os = "linux")]
         if let Err(error) = rustix::thread::disable_transparent_huge_pages(!self.huge_pages) {
