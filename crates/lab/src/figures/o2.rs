@@ -94,7 +94,7 @@ impl Mix {
 
 /// Figure 2.
 fn by_ratio(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
-    let (loaded, operations, rounds) = settings.pick((50_000, 100_000, 3), (2_500_000, 5_000_000, 1));
+    let (loaded, operations, rounds) = settings.pick((50_000, 100_000, 3), (1_250_000, 2_500_000, 1));
     let mut panel = Panel::new(
         "One thread",
         Source::Measured,

@@ -45,7 +45,7 @@ fn build(n: u64, threads: usize, seed: u64) -> Result<u64, LabError> {
 
 /// Figure 9.
 fn problems(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
-    let least: u64 = settings.pick(25_000, 2_500_000);
+    let least: u64 = settings.pick(25_000, 1_250_000);
     let sizes = [1, 2, 4, 8].map(|times| times * least);
     let mut panel = Panel::new(
         "Random insertions, by threads",
