@@ -1,6 +1,7 @@
 //! Databases.
 
 use crate::errors::{Failure, OrRaise};
+use crate::interpreter::{Attached, staying};
 use crate::kind::{Kind, Kinds};
 use crate::lease::{Lease, Leases};
 use crate::options::pairs;
@@ -41,9 +42,18 @@ impl Database {
         py.detach(|| self.database.with(work)).or_raise(py)
     }
 
+    /// Calls `work`, which is short unless it waits, with the engine's database.
+    fn briefly<R: Send, E: Into<Failure>>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&foreshore::Database) -> Result<R, E> + Send,
+    ) -> PyResult<R> {
+        staying(py, || self.database.with(work)).or_raise(py)
+    }
+
     /// A clone of the engine's handle, for calls during which the lease must not be held, since Python runs in them.
     fn handle(&self, py: Python<'_>) -> PyResult<foreshore::Database> {
-        self.with(py, |database| Ok::<_, Error>(database.clone()))
+        self.briefly(py, |database| Ok::<_, Error>(database.clone()))
     }
 }
 
@@ -85,7 +95,7 @@ impl Database {
     #[pyo3(signature = (**options))]
     fn begin(&self, py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Transaction> {
         let options = transaction_options(&pairs(options)?).or_raise(py)?;
-        let handle = self.with(py, |database| TransactionHandle::begin(database, options))?;
+        let handle = self.briefly(py, |database| TransactionHandle::begin(database, options))?;
         Ok(Transaction::new(handle.number(), self.leases.give(handle)))
     }
 
@@ -95,21 +105,21 @@ impl Database {
     fn transact(
         &self,
         py: Python<'_>,
-        work: Py<PyAny>,
+        work: &Bound<'_, PyAny>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Py<PyAny>> {
         let options = transaction_options(&pairs(options)?).or_raise(py)?;
         let database = self.handle(py)?;
         let run = |handle: &TransactionHandle| {
             let transaction = Transaction::new(handle.number(), self.leases.give(handle.clone()));
-            Python::attach(|py| work.call1(py, (transaction,))).map_err(Failure::Raised)
+            work.call1((transaction,)).map(Bound::unbind).map_err(Failure::Raised)
         };
-        py.detach(|| transact(&database, options, run, Failure::is_retryable)).or_raise(py)
+        transact(&Attached(py), &database, options, run, Failure::is_retryable).or_raise(py)
     }
 
     /// A read-only view of everything that is committed now.
     fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {
-        let snapshot = self.with(py, foreshore::Database::snapshot)?;
+        let snapshot = self.briefly(py, foreshore::Database::snapshot)?;
         Ok(Snapshot::new(self.leases.give(snapshot)))
     }
 

@@ -4,7 +4,8 @@
 //! forgotten variable would keep the next `open` out. So objects hold leases, and closing takes them all back.
 
 use crate::errors::Failure;
-use parking_lot::{Mutex, RwLock};
+use foreshore::will_wait;
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use std::sync::{Arc, Weak};
 
 /// Something that can be used until its database is closed.
@@ -16,10 +17,17 @@ impl<T> Lease<T> {
     /// Errors: [`Failure::Closed`]; those of `work`.
     #[inline]
     pub fn with<R, E: Into<Failure>>(&self, work: impl FnOnce(&T) -> Result<R, E>) -> Result<R, Failure> {
-        match &*self.0.read() {
+        match &*self.read() {
             Some(leased) => work(leased).map_err(E::into),
             None => Err(Failure::Closed),
         }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Option<T>> {
+        self.0.try_read().unwrap_or_else(|| {
+            will_wait();
+            self.0.read()
+        })
     }
 
     /// Gives it back early.

@@ -4,15 +4,17 @@
 //! that touches the engine.
 //!
 //! Rules:
-//! - P1: whatever may wait (locks, the disk, the log) runs detached from the interpreter, so that other Python threads go
-//!   on; the owner of a lock that is waited for may be one of them.
-//! - P2: a lease ([`lease`]) is held only while detached. Nobody then waits for the interpreter while holding a lease that
-//!   another, attached thread waits for.
+//! - P1: whatever waits (for locks, the disk, the log) does so detached from the interpreter, so that other Python threads go
+//!   on; the owner of a lock that is waited for may be one of them. What may be long is detached from its beginning, what is
+//!   short when it is going to wait ([`interpreter`]).
+//! - P2: nobody waits for the interpreter while holding a lease ([`lease`]) that another, attached thread may wait for: it is
+//!   given back first. And nobody waits for a lease attached.
 
 mod database;
 mod decode;
 mod encode;
 mod errors;
+mod interpreter;
 mod kind;
 mod lease;
 mod options;

@@ -1,6 +1,7 @@
 //! Rows in key order: views, and iterators that read ahead.
 
 use crate::errors::{Failure, OrRaise};
+use crate::interpreter::{ALL, calling};
 use crate::kind::Kinds;
 use crate::lease::Lease;
 use crate::table::Table;
@@ -17,7 +18,7 @@ type Row = (Vec<u8>, Vec<u8>);
 /// How many rows an iterator reads at first: few programs want only one, and many want no more than some.
 const AHEAD_MIN: usize = 16;
 
-/// How many it reads at a time in the end: enough that the interpreter is left and entered for nearly nothing per row.
+/// How many it reads at a time in the end: then the interpreter is left and entered for nearly nothing per row.
 const AHEAD_MAX: usize = 1024;
 
 /// What of each row is wanted.
@@ -50,7 +51,7 @@ impl Rows {
     pub fn iterate(&self, py: Python<'_>, reversed: bool) -> PyResult<RowIterator> {
         let (table, bounds) = (self.table.get(), self.bounds.clone());
         let reverse = self.reverse != reversed;
-        let ahead = table.with(py, |handle| {
+        let ahead = table.with(py, 0, |handle| {
             let writes = handle.transaction().map(|transaction| transaction.writes());
             Ok((Ahead { handle: handle.clone(), bounds, rows: None, reverse }, writes))
         });
@@ -83,7 +84,7 @@ impl Rows {
         if self.part == Part::Keys {
             let table = self.table.get();
             let key = table.kinds().encode_key(wanted)?;
-            return Ok(self.bounds.contains(&key) && table.with(py, |table| table.contains(&key))?);
+            return Ok(self.bounds.contains(&key) && table.with(py, 1, |table| table.contains(&key))?);
         }
         let mut rows = self.iterate(py, false)?;
         while let Some(row) = rows.__next__(py)? {
@@ -97,12 +98,12 @@ impl Rows {
     /// Reads the rows to count them.
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
         let bounds = self.bounds.clone();
-        self.table.get().with(py, |table| table.count(bounds)).map(|count| count as usize)
+        self.table.get().with(py, ALL, |table| table.count(bounds)).map(|count| count as usize)
     }
 
     fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
         let bounds = self.bounds.clone();
-        self.table.get().with(py, |table| table.range(bounds).next().transpose().map(|first| first.is_some()))
+        self.table.get().with(py, 1, |table| table.range(bounds).next().transpose().map(|first| first.is_some()))
     }
 }
 
@@ -194,7 +195,7 @@ impl RowIterator {
             seen.at = seen.count.now();
             seen.last.clone()
         });
-        let read = py.detach(|| {
+        let read = calling(py, wanted, || {
             self.ahead.with(|ahead| {
                 let mut ahead = ahead.lock();
                 if restart {

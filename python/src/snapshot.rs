@@ -1,6 +1,7 @@
 //! Snapshots.
 
 use crate::errors::OrRaise;
+use crate::interpreter::staying;
 use crate::lease::Lease;
 use crate::table::Table;
 use pyo3::prelude::*;
@@ -23,7 +24,7 @@ impl Snapshot {
     /// The table as it was; read-only.
     fn table(&self, py: Python<'_>, table: &Bound<'_, Table>) -> PyResult<Table> {
         let table = table.get();
-        py.detach(|| self.snapshot.with(|snapshot| table.through(|handle| handle.as_of(snapshot))))
+        staying(py, || self.snapshot.with(|snapshot| table.through(|handle| handle.as_of(snapshot))))
             .or_raise(py)
     }
 
@@ -34,7 +35,7 @@ impl Snapshot {
 
     /// Gives the snapshot up; it closes when its tables and iterators have gone too.
     fn close(&self, py: Python<'_>) {
-        py.detach(|| self.snapshot.end());
+        py.detach(|| self.snapshot.end()); // waits for the calls under way
     }
 
     fn __enter__(slf: Py<Self>) -> Py<Self> {

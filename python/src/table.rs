@@ -1,6 +1,7 @@
 //! Tables, as mappings.
 
 use crate::errors::{Failure, OrRaise};
+use crate::interpreter::{ALL, calling};
 use crate::kind::Kinds;
 use crate::lease::{Lease, Leases};
 use crate::rows::{Part, RowIterator, Rows};
@@ -44,7 +45,7 @@ impl Table {
         Self { name, kinds: Arc::new(kinds), leased: leases.give(Leased { database, handle }), leases }
     }
 
-    /// The same table seen through something else. To be called detached.
+    /// The same table seen through something else. To be called as [`crate::interpreter`] says.
     pub fn through(&self, see: impl FnOnce(&TableHandle) -> TableHandle) -> Result<Self, Failure> {
         self.leased.with(|Leased { database, handle }| {
             let leased = Leased { database: database.clone(), handle: see(handle) };
@@ -61,30 +62,33 @@ impl Table {
         &self.leases
     }
 
-    /// Calls `work` with the engine's handle, detached.
+    /// Calls `work`, which concerns so many rows, with the engine's handle, as [`interpreter::calling`].
     #[inline]
     pub fn with<R: Send>(
         &self,
         py: Python<'_>,
+        rows: usize,
         work: impl FnOnce(&TableHandle) -> Result<R> + Send,
     ) -> PyResult<R> {
-        py.detach(|| self.leased.with(|leased| work(&leased.handle))).or_raise(py)
+        calling(py, rows, || self.leased.with(|leased| work(&leased.handle))).or_raise(py)
     }
 
-    /// Calls `work` with the table within a transaction, detached; possibly more than once.
+    /// Calls `work` with the table within a transaction, likewise; possibly more than once.
     fn atomically<R: Send>(
         &self,
         py: Python<'_>,
+        rows: usize,
         work: impl FnMut(&TableHandle) -> Result<R> + Send,
     ) -> PyResult<R> {
-        py.detach(|| self.leased.with(|leased| leased.handle.atomically(&leased.database, work))).or_raise(py)
+        let call = || self.leased.with(|leased| leased.handle.atomically(&leased.database, work));
+        calling(py, rows, call).or_raise(py)
     }
 
     /// The value of an encoded key.
     #[inline]
     fn read<'py>(&self, py: Python<'py>, key: &[u8]) -> PyResult<Option<Bound<'py, PyAny>>> {
         let mut value = VALUE.take();
-        let found = self.with(py, |table| table.get_into(key, &mut value));
+        let found = self.with(py, 1, |table| table.get_into(key, &mut value));
         let object = match found {
             Ok(true) => self.kinds.decode_value(py, &value).map(Some),
             Ok(false) => Ok(None),
@@ -129,13 +133,13 @@ impl Table {
     /// The index over the table's leaves: ``"bplus"``, ``"csb"`` or ``"o2"``.
     #[getter]
     fn index(&self, py: Python<'_>) -> PyResult<String> {
-        self.with(py, |table| Ok(table.index().to_string()))
+        self.with(py, 0, |table| Ok(table.index().to_string()))
     }
 
     /// The size of the table's leaves, in bytes.
     #[getter]
     fn leaf_bytes(&self, py: Python<'_>) -> PyResult<usize> {
-        self.with(py, |table| Ok(table.leaf_bytes()))
+        self.with(py, 0, |table| Ok(table.leaf_bytes()))
     }
 
     /// The value of ``key``, or ``default``.
@@ -156,7 +160,7 @@ impl Table {
 
     fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
         let encoded = self.kinds.encode_key(key)?;
-        self.with(key.py(), |table| table.contains(&encoded))
+        self.with(key.py(), 1, |table| table.contains(&encoded))
     }
 
     /// The values of many keys, in their order, ``None`` where there is none. Faster than one ``get`` each.
@@ -167,7 +171,7 @@ impl Table {
     ) -> PyResult<Vec<Option<Bound<'py, PyAny>>>> {
         let keys: Vec<_> = keys.try_iter()?.collect::<PyResult<_>>()?;
         let encoded: Vec<_> = keys.iter().map(|key| self.kinds.encode_key(key)).collect::<PyResult<_>>()?;
-        let values = self.with(py, |table| table.multi_get(&encoded))?;
+        let values = self.with(py, encoded.len(), |table| table.multi_get(&encoded))?;
         values
             .into_iter()
             .map(|value| value.map(|value| self.kinds.decode_value(py, &value)).transpose())
@@ -182,7 +186,7 @@ impl Table {
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let (py, encoded) = (key.py(), self.kinds.encode_key(key)?);
-        match self.with(py, |table| table.get_for_update(&encoded))? {
+        match self.with(py, 1, |table| table.get_for_update(&encoded))? {
             Some(value) => self.kinds.decode_value(py, &value).map(Some),
             None => Ok(default),
         }
@@ -191,7 +195,7 @@ impl Table {
     /// Sets the value of ``key``, whether or not it had one; the same as ``table[key] = value``.
     fn put(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let (encoded, value) = (self.kinds.encode_key(key)?, self.kinds.encode_value(value)?);
-        self.with(key.py(), |table| table.put(&encoded, &value))
+        self.with(key.py(), 1, |table| table.put(&encoded, &value))
     }
 
     fn __setitem__(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -201,13 +205,13 @@ impl Table {
     /// Sets the value of ``key`` unless it has one; says whether it did.
     fn insert(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<bool> {
         let (encoded, value) = (self.kinds.encode_key(key)?, self.kinds.encode_value(value)?);
-        self.with(key.py(), |table| table.insert(&encoded, &value))
+        self.with(key.py(), 1, |table| table.insert(&encoded, &value))
     }
 
     /// Removes ``key``; says whether it was there.
     fn remove(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
         let encoded = self.kinds.encode_key(key)?;
-        self.with(key.py(), |table| table.remove(&encoded))
+        self.with(key.py(), 1, |table| table.remove(&encoded))
     }
 
     fn __delitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -224,6 +228,7 @@ impl Table {
         let old =
             self.atomically(
                 py,
+                1,
                 |table| {
                     if table.insert(&encoded, &new)? { Ok(None) } else { table.get(&encoded) }
                 },
@@ -239,7 +244,7 @@ impl Table {
         default: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (py, encoded) = (key.py(), self.kinds.encode_key(key)?);
-        let value = self.atomically(py, |table| {
+        let value = self.atomically(py, 1, |table| {
             let value = table.get_for_update(&encoded)?;
             table.remove(&encoded).map(|_| value)
         })?;
@@ -252,7 +257,7 @@ impl Table {
 
     /// Removes the first row and returns it; raises ``KeyError`` if the table is empty.
     fn popitem<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let first = self.atomically(py, |table| {
+        let first = self.atomically(py, 1, |table| {
             let Some(first) = table.range(Bounds::default()).next().transpose()? else { return Ok(None) };
             table.remove(&first.0).map(|_| Some(first))
         })?;
@@ -270,12 +275,12 @@ impl Table {
     ) -> PyResult<()> {
         let mut encoded = rows.map_or(Ok(Vec::new()), |rows| self.encoded(rows))?;
         encoded.extend(named.map_or(Ok(Vec::new()), |named| self.encoded(named))?);
-        self.atomically(py, |table| table.put_many(&encoded))
+        self.atomically(py, encoded.len(), |table| table.put_many(&encoded))
     }
 
     /// Removes all rows, in one transaction.
     fn clear(&self, py: Python<'_>) -> PyResult<()> {
-        self.atomically(py, |table| {
+        self.atomically(py, ALL, |table| {
             table.range(Bounds::default()).try_for_each(|row| table.remove(&row?.0).map(drop))
         })
     }
@@ -296,7 +301,7 @@ impl Table {
             if chunk.is_empty() {
                 return Ok(count);
             }
-            count += self.with(py, |table| table.bulk_load(chunk))?;
+            count += self.with(py, ALL, |table| table.bulk_load(chunk))?;
         }
     }
 
@@ -346,11 +351,11 @@ impl Table {
 
     /// Reads all rows to count them; ``estimate`` is quicker.
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
-        self.with(py, |table| table.count(Bounds::default())).map(|count| count as usize)
+        self.with(py, ALL, |table| table.count(Bounds::default())).map(|count| count as usize)
     }
 
     fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
-        self.with(py, |table| table.range(Bounds::default()).next().transpose().map(|first| first.is_some()))
+        self.with(py, 1, |table| table.range(Bounds::default()).next().transpose().map(|first| first.is_some()))
     }
 
     /// About how many rows have ``start <= key < stop``, without reading them all.
@@ -362,7 +367,7 @@ impl Table {
         stop: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<u64> {
         let bounds = self.kinds.bounds(start, stop, false)?;
-        self.with(py, |table| table.estimate(bounds))
+        self.with(py, 1, |table| table.estimate(bounds))
     }
 
     /// So that annotations may say ``Table[str, int]``.

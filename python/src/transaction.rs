@@ -1,6 +1,7 @@
 //! Transactions.
 
 use crate::errors::OrRaise;
+use crate::interpreter::staying;
 use crate::lease::Lease;
 use crate::table::Table;
 use foreshore_bindings::TransactionHandle;
@@ -32,12 +33,12 @@ impl Transaction {
     /// The table as this transaction sees and changes it.
     fn table(&self, py: Python<'_>, table: &Bound<'_, Table>) -> PyResult<Table> {
         let table = table.get();
-        py.detach(|| self.handle.with(|tx| table.through(|handle| handle.within(tx)))).or_raise(py)
+        staying(py, || self.handle.with(|tx| table.through(|handle| handle.within(tx)))).or_raise(py)
     }
 
     /// A place to which ``rollback_to`` can go back.
     fn savepoint(&self, py: Python<'_>) -> PyResult<Savepoint> {
-        let place = py.detach(|| self.handle.with(TransactionHandle::savepoint)).or_raise(py)?;
+        let place = staying(py, || self.handle.with(TransactionHandle::savepoint)).or_raise(py)?;
         Ok(Savepoint { place })
     }
 
@@ -49,7 +50,7 @@ impl Transaction {
 
     /// Commits, and waits as long as the durability asks.
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.handle.with(TransactionHandle::commit)).or_raise(py)
+        staying(py, || self.handle.with(TransactionHandle::commit)).or_raise(py)
     }
 
     /// Rolls back.
@@ -84,7 +85,7 @@ impl Transaction {
             }
             true => tx.commit(),
         };
-        py.detach(|| self.handle.with(end)).or_raise(py)
+        staying(py, || self.handle.with(end)).or_raise(py)
     }
 }
 

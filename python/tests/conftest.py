@@ -1,8 +1,15 @@
 """What the tests share."""
 
+import faulthandler
+
 import pytest
 
 import foreshore
+
+
+def pytest_configure():
+    """Threads that wait for each other for ever end here, after telling where they are."""
+    faulthandler.dump_traceback_later(600, exit=True)
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Transactions, snapshots, and threads."""
 
+import sys
 import threading
 import time
 
@@ -147,6 +148,48 @@ def test_who_waits_for_a_lock_lets_other_threads_run(db, accounts):
         time.sleep(0.2)
     waiter.join()
     assert accounts["ada"] == 2
+
+
+def test_who_waits_for_its_own_transaction_lets_other_threads_run(db, accounts):
+    tx = db.begin(lock_timeout_ms=60_000)
+    inside = tx.table(accounts)
+    with db.begin() as owner:
+        owner.table(accounts)["ada"] = 1
+        waiters = [threading.Thread(target=inside.put, args=(name, 2)) for name in ("ada", "ben")]
+        since = time.monotonic()
+        for waiter in waiters:  # the first waits for the lock, and the second for the first
+            waiter.start()
+            time.sleep(0.1)
+        assert all(waiter.is_alive() for waiter in waiters)
+    for waiter in waiters:
+        waiter.join()
+    assert time.monotonic() - since < 30, "this thread could run, so that the owner committed"
+    tx.commit()
+    assert accounts["ada"] == accounts["ben"] == 2
+
+
+def test_a_commit_that_waits_for_the_disk_lets_other_threads_run(path):
+    with foreshore.open(path, durability="sync") as db:
+        table = db.table("t", key="u32", value=int)
+        left, turns = threading.Event(), 0
+
+        def commit_often():
+            for number in range(200):
+                table[number] = number
+            left.set()
+
+        committer = threading.Thread(target=commit_often)
+        switch = sys.getswitchinterval()
+        sys.setswitchinterval(3600)  # from now on only who waits lets others run
+        try:
+            committer.start()
+            while not left.is_set():
+                time.sleep(0)
+                turns += 1
+        finally:
+            sys.setswitchinterval(switch)
+        committer.join()
+        assert turns > 100, "this thread ran while the other one waited"
 
 
 def test_lock_timeouts_and_aborts(db, accounts):

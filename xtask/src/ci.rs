@@ -1,7 +1,7 @@
 //! `cargo xtask ci`: what must be green before a merge. `.ci/run` calls it.
 
 use crate::step::{Cargo, Step, Work, run_all};
-use crate::{seeded, sources, stages};
+use crate::{python, seeded, sources, stages};
 use std::io;
 
 /// All steps, the quickest verdicts first. Builds with other flags have target directories of their own, so that they
@@ -37,6 +37,7 @@ fn steps() -> io::Result<Vec<Step>> {
         Step::new("shuttle", Work::Tests(shuttle)),
         Step::new("writes", Work::Tests(writes)),
         stages::step()?,
+        Step::new("python", Work::Check(python::check)),
         Step::new("crash", Work::Tests(crash)),
         Step::new("kill", Work::Tests(kill)),
     ];

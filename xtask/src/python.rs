@@ -1,6 +1,6 @@
 //! `cargo xtask python`: builds the Python package as a user would, in an environment of its own, and runs its tests.
 //!
-//! Not a part of `cargo xtask ci`: it needs Python 3.10 or later with `venv`, and PyPI for maturin, pytest and pandas.
+//! It needs Python 3.10 or later with `venv`, and PyPI for maturin, pytest and pandas.
 
 use std::io;
 use std::path::Path;
@@ -18,10 +18,13 @@ pub fn run() -> io::Result<bool> {
     Ok(done.is_ok())
 }
 
-fn check() -> Result<(), String> {
+/// The same, as a step of `cargo xtask ci`.
+pub fn check() -> Result<(), String> {
     let python = Path::new(VENV).join("bin/python");
     if !python.exists() {
-        succeeds(Command::new("python3").args(["-m", "venv", VENV]))?;
+        succeeds(Command::new("python3").args(["-m", "venv", VENV])).map_err(|error| {
+            format!("{error}; install Python 3.10 or later with its module venv (Debian: python3-venv)")
+        })?;
     }
     succeeds(Command::new(&python).args(["-m", "pip", "install", "--quiet", "pytest", "pandas"]))?;
     // Tests want a build that is soon there, not the quickest program; the lock file is as good here as anywhere.

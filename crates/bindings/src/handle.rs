@@ -1,7 +1,7 @@
 //! A byte table, seen through whatever it is seen through.
 
 use crate::rows::{Bounds, Rows};
-use crate::transaction::{TransactionHandle, transact};
+use crate::transaction::{TransactionHandle, Unattached, transact};
 use foreshore::{ByteTable, Database, Error, Index, Result, Snapshot, TransactionOptions};
 use std::ops::ControlFlow;
 
@@ -152,7 +152,7 @@ impl TableHandle {
         match &self.through {
             Through::Latest => {
                 let work = |tx: &TransactionHandle| work(&self.within(tx));
-                transact(db, TransactionOptions::new(), work, Error::is_retryable)
+                transact(&Unattached, db, TransactionOptions::new(), work, Error::is_retryable)
             }
             Through::Transaction(_) => work(self),
             Through::Snapshot(_) => Err(read_only()),

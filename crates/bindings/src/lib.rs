@@ -14,4 +14,4 @@ pub use options::{
     OPEN_OPTIONS, Options, TABLE_OPTIONS, TRANSACTION_OPTIONS, open, table_options, transaction_options,
 };
 pub use rows::{Bounds, Rows};
-pub use transaction::{TransactionHandle, WriteCount, transact};
+pub use transaction::{Host, TransactionHandle, Unattached, WriteCount, transact};

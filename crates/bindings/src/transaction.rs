@@ -1,7 +1,7 @@
 //! A read-write transaction that anybody may hold, and that ends when somebody says so.
 
-use foreshore::{Database, Error, Result, Savepoint, Transaction, TransactionOptions};
-use parking_lot::Mutex;
+use foreshore::{Database, Error, Result, Savepoint, Transaction, TransactionOptions, will_wait};
+use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -54,7 +54,7 @@ impl TransactionHandle {
     /// Has it neither committed nor rolled back? One that a deadlock rolled back still counts as running: its owner
     /// has to end it.
     pub fn is_running(&self) -> bool {
-        self.shared.running.lock().is_some()
+        self.running().is_some()
     }
 
     /// The count of the calls that may have changed rows.
@@ -64,12 +64,12 @@ impl TransactionHandle {
 
     /// Calls `work` with the transaction.
     pub(crate) fn read<R>(&self, work: impl FnOnce(&Transaction) -> Result<R>) -> Result<R> {
-        work(self.shared.running.lock().as_ref().ok_or(Error::Ended)?)
+        work(self.running().as_ref().ok_or(Error::Ended)?)
     }
 
     /// Calls `work`, which may change rows, with the transaction.
     pub(crate) fn write<R>(&self, work: impl FnOnce(&Transaction) -> Result<R>) -> Result<R> {
-        let running = self.shared.running.lock();
+        let running = self.running();
         self.shared.writes.count();
         work(running.as_ref().ok_or(Error::Ended)?)
     }
@@ -100,7 +100,30 @@ impl TransactionHandle {
     }
 
     fn take(&self) -> Result<Transaction> {
-        self.shared.running.lock().take().ok_or(Error::Ended)
+        self.running().take().ok_or(Error::Ended)
+    }
+
+    /// The transaction, once no other call of it is under way.
+    fn running(&self) -> MutexGuard<'_, Option<Transaction>> {
+        self.shared.running.try_lock().unwrap_or_else(|| {
+            will_wait();
+            self.shared.running.lock()
+        })
+    }
+}
+
+/// A language whose threads may hold something that others need to go on, such as an interpreter's lock.
+pub trait Host {
+    /// Calls the engine; gives up what the thread holds if the engine waits in it.
+    fn engine<R: Send>(&self, call: impl FnOnce() -> R + Send) -> R;
+}
+
+/// A language whose threads hold nothing.
+pub struct Unattached;
+
+impl Host for Unattached {
+    fn engine<R: Send>(&self, call: impl FnOnce() -> R + Send) -> R {
+        call()
     }
 }
 
@@ -109,29 +132,33 @@ impl TransactionHandle {
 ///
 /// `work` may end the transaction itself; it is then neither committed nor run again.
 pub fn transact<R, E: From<Error>>(
+    host: &impl Host,
     db: &Database,
     mut options: TransactionOptions,
     mut work: impl FnMut(&TransactionHandle) -> Result<R, E>,
     retryable: impl Fn(&E) -> bool,
 ) -> Result<R, E> {
     loop {
-        let transaction = db.begin_with(options)?;
+        let transaction = host.engine(|| db.begin_with(options))?;
         options = options.as_old_as(&transaction);
         let handle = TransactionHandle::new(transaction);
         let done = work(&handle);
-        if !handle.is_running() {
+        if !host.engine(|| handle.is_running()) {
             return done;
         }
         let done = match done {
-            Ok(result) => handle.commit().map(|()| result).map_err(E::from),
+            Ok(result) => host.engine(|| handle.commit()).map(|()| result).map_err(E::from),
             Err(error) => {
                 // If it was rolled back already, that is what `error` says.
-                let _ = handle.rollback();
+                let _ = host.engine(|| handle.rollback());
                 Err(error)
             }
         };
         match done {
-            Err(error) if retryable(&error) => std::thread::yield_now(),
+            Err(error) if retryable(&error) => host.engine(|| {
+                will_wait(); // for who was in the way
+                std::thread::yield_now();
+            }),
             done => return done,
         }
     }
@@ -167,6 +194,7 @@ mod tests {
         let (db, table) = database();
         let mut runs = 0;
         let result = transact(
+            &Unattached,
             &db,
             TransactionOptions::new(),
             |tx| {
@@ -184,6 +212,7 @@ mod tests {
     fn transact_rolls_back_other_errors() {
         let (db, table) = database();
         let failed: Result<()> = transact(
+            &Unattached,
             &db,
             TransactionOptions::new(),
             |tx| {
@@ -201,6 +230,7 @@ mod tests {
     fn transact_leaves_an_ended_transaction_alone() {
         let (db, table) = database();
         let done: Result<()> = transact(
+            &Unattached,
             &db,
             TransactionOptions::new(),
             |tx| {

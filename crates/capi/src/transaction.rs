@@ -6,7 +6,7 @@ use crate::options::Options;
 use crate::status::{FS_OK, Failure, fs_is_retryable, guard, guard_free};
 use crate::table::Table;
 use foreshore::Savepoint;
-use foreshore_bindings::{TransactionHandle, transact, transaction_options};
+use foreshore_bindings::{TransactionHandle, Unattached, transact, transaction_options};
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::sync::{Mutex, PoisonError};
@@ -155,6 +155,6 @@ pub extern "C" fn fs_transact(
                 status => Err(Failure::returned(status)),
             }
         };
-        transact(&db.database, options, run, |failure| fs_is_retryable(failure.status))
+        transact(&Unattached, &db.database, options, run, |failure| fs_is_retryable(failure.status))
     })
 }

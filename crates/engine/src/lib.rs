@@ -37,4 +37,4 @@ pub use error::{Error, Result};
 pub use foreshore_index::calibrate::ProfileError;
 pub use foreshore_index::{Favour, Profile};
 pub use log::Durability;
-pub use waits::Wait;
+pub use waits::{Wait, before_waiting, will_wait};

@@ -1,12 +1,18 @@
-//! Where threads wait: how often, and for how long, by cause.
+//! Where threads wait: how often, and for how long, by cause. And who wants to know before a thread does.
 //!
 //! Only waiting itself is measured, on paths that are cold because they wait. So it stays on, and a run in which nobody
 //! waits pays nothing. Source: Shore-MT (Johnson et al., EDBT 2009) §5, whose profiles by component guided each step.
+//!
+//! A program may hold something while it calls the engine that others need to go on: an interpreter's lock, a worker of an
+//! executor. Rule H1: whoever waits for what another *transaction* may hold on to (a lock, a call of the same transaction,
+//! a slot), or for a device, calls [`will_wait`] first. Waits among calls that are under way need no word: they end
+//! without any help from outside.
 
 use crossbeam_utils::CachePadded;
 use foreshore_base::sync::AtomicU64;
 use foreshore_base::sync::Ordering::Relaxed;
 use serde::Serialize;
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 /// Counts waits for one thing.
@@ -35,6 +41,7 @@ impl Wait {
 impl Meter {
     /// Waits, and counts it.
     pub fn time<R>(&self, wait: impl FnOnce() -> R) -> R {
+        will_wait();
         let since = Instant::now();
         let result = wait();
         self.add(since.elapsed());
@@ -50,5 +57,117 @@ impl Meter {
     /// What was counted.
     pub fn read(&self, what: impl Into<String>) -> Wait {
         Wait { what: what.into(), count: self.0.0.load(Relaxed), ns: self.0.1.load(Relaxed) }
+    }
+}
+
+thread_local! {
+    /// What this thread is to do before it waits, in the call that is under way.
+    static LEAVE: Cell<Option<fn()>> = const { Cell::new(None) };
+}
+
+/// Calls `work`; if this thread is going to wait in it, in any call of the engine, calls `leave` just before, once.
+///
+/// For programs that hold something while they call the engine which others need to go on: an interpreter's lock, say, or a
+/// worker thread of an executor. Giving it up around every call would cost more than most calls take; holding it while the
+/// call waits for a lock whose owner needs it would be a deadlock. `leave` must not call the engine, and takes nothing back:
+/// that is for after `before_waiting`. (It is a plain function, so that this costs two writes to a thread's own memory;
+/// what it has to remember goes into a `thread_local!`.)
+///
+/// Waits are those for a lock, for the device (a page to be read, a commit to be durable, room in the log or in the cache)
+/// and for another call of the same transaction; reading and writing a large value counts as one. Opening, closing, backups, checks and the like wait for more than that
+/// without a word: give up what you hold around them.
+///
+/// ```
+/// use std::cell::Cell;
+/// thread_local!(static HAS_LEFT: Cell<bool> = const { Cell::new(false) });
+/// # fn main() -> foreshore::Result<()> {
+/// let db = foreshore::Database::in_memory()?;
+/// let rows = db.byte_table("rows")?;
+/// foreshore::before_waiting(|| HAS_LEFT.set(true), || rows.put(b"key", b"value"))?;
+/// assert!(!HAS_LEFT.take(), "nobody was in the way, and nothing had to be read");
+///
+/// let tx = db.begin()?;
+/// tx.bytes(&rows).put(b"key", b"new")?;
+/// let other = db.begin_with(foreshore::TransactionOptions::new().lock_timeout(std::time::Duration::from_millis(1)))?;
+/// let refused = foreshore::before_waiting(|| HAS_LEFT.set(true), || other.bytes(&rows).put(b"key", b"newer"));
+/// assert!(refused.is_err() && HAS_LEFT.take(), "it waited for the lock");
+/// # Ok(()) }
+/// ```
+#[inline]
+pub fn before_waiting<R>(leave: fn(), work: impl FnOnce() -> R) -> R {
+    let _restored = Restore(LEAVE.replace(Some(leave)));
+    work()
+}
+
+/// Says that this thread is going to wait for something outside of the engine: for programs that wait for each other within
+/// [`before_waiting`].
+#[inline]
+pub fn will_wait() {
+    if let Some(leave) = LEAVE.take() {
+        leave();
+    }
+}
+
+/// Puts back what an outer [`before_waiting`] wants done, also on a panic.
+struct Restore(Option<fn()>);
+
+impl Drop for Restore {
+    #[inline]
+    fn drop(&mut self) {
+        LEAVE.set(self.0);
+    }
+}
+
+/// Locks a mutex that another call may hold while it waits (H1).
+#[inline]
+pub(crate) fn lock_or_wait<T>(mutex: &parking_lot::Mutex<T>) -> parking_lot::MutexGuard<'_, T> {
+    mutex.try_lock().unwrap_or_else(|| {
+        will_wait();
+        mutex.lock()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    thread_local! {
+        static LEFT: Cell<u32> = const { Cell::new(0) };
+    }
+
+    fn leave() {
+        LEFT.set(LEFT.get() + 1);
+    }
+
+    #[test]
+    fn a_thread_leaves_once_in_a_call_that_waits() {
+        before_waiting(leave, || ());
+        assert_eq!(LEFT.get(), 0, "it did not wait");
+        before_waiting(leave, || [Meter::default(), Meter::default()].map(|meter| meter.time(|| ())));
+        assert_eq!(LEFT.get(), 1, "it waited twice");
+        will_wait();
+        assert_eq!(LEFT.get(), 1, "that call is over");
+        before_waiting(leave, || {
+            before_waiting(|| (), will_wait);
+            will_wait();
+        });
+        assert_eq!(LEFT.get(), 2, "the inner call had left something else");
+    }
+
+    #[test]
+    fn a_mutex_that_is_held_is_waited_for() {
+        let mutex = parking_lot::Mutex::new(0);
+        before_waiting(leave, || drop(lock_or_wait(&mutex)));
+        assert_eq!(LEFT.get(), 0);
+        std::thread::scope(|scope| {
+            let held = mutex.lock();
+            let waiter = scope.spawn(|| {
+                before_waiting(leave, || *lock_or_wait(&mutex) += 1);
+                LEFT.get()
+            });
+            std::thread::sleep(Duration::from_millis(20));
+            drop(held);
+            assert_eq!(waiter.join().unwrap(), 1);
+        });
     }
 }

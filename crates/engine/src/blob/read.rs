@@ -8,6 +8,7 @@ use super::Reference;
 use crate::error::{Error, Result};
 use crate::tree::Tree;
 use crate::txn::View;
+use crate::waits::will_wait;
 
 impl Tree {
     /// Replaces `value` by the large value of `key` that `view` sees; `false` and empty if there is none by now. The
@@ -37,6 +38,7 @@ impl Tree {
         if !self.is_large(value.len()) {
             return Ok(());
         }
+        will_wait();
         let (reference, chunks) = (Reference::of(value), self.chunks()?);
         value.drain(..super::REFERENCE_BYTES);
         value.reserve_exact((reference.len as usize).saturating_sub(value.len()));

@@ -4,6 +4,7 @@ use super::{BlobId, Reference};
 use crate::error::{Error, Result};
 use crate::tree::{Intent, Tree};
 use crate::txn::Txn;
+use crate::waits::will_wait;
 use foreshore_base::{Lsn, seeded_bug};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -66,6 +67,7 @@ impl Tree {
 
     /// Stores a value in chunks that live if `txn` commits; returns the cell that refers to them.
     fn store(self: &Arc<Self>, txn: &mut Txn, value: &[u8]) -> Result<Vec<u8>> {
+        will_wait();
         let (sizes, chunks) = (self.sizes(), self.chunks()?);
         let (head, rest) = value.split_at(sizes.head);
         let count = rest.len().div_ceil(sizes.chunk) as u32;

@@ -13,6 +13,7 @@ use crate::log::Durability;
 use crate::spread::Held;
 use crate::tree::{Core, Intent};
 use crate::txn::{self, Txn, View};
+use crate::waits::lock_or_wait;
 use foreshore_base::sync::AtomicU64;
 use foreshore_base::sync::Ordering::Relaxed;
 use foreshore_base::{Lsn, seeded_bug};
@@ -195,7 +196,7 @@ impl Shared {
 
     /// Calls `work` with the transaction, if it still runs. A deadlock or an abort rolls it back.
     pub fn with<R>(&self, work: impl FnOnce(&mut Txn) -> Result<R>) -> Result<R> {
-        let mut state = self.state.lock();
+        let mut state = lock_or_wait(&self.state);
         // Only changed under the mutex, so two plain accesses do.
         self.calls.store(self.calls.load(Relaxed) + 1, Relaxed);
         let txn = match &mut *state {
@@ -224,7 +225,7 @@ impl Shared {
 
     /// Takes the transaction out, to end it.
     fn take(&self) -> Result<Txn> {
-        match std::mem::replace(&mut *self.state.lock(), State::Ended) {
+        match std::mem::replace(&mut *lock_or_wait(&self.state), State::Ended) {
             State::Running(txn) => Ok(*txn),
             State::Failed(error) => Err(error),
             State::Ended => Err(Error::Ended),
@@ -233,7 +234,7 @@ impl Shared {
 
     /// Rolls the transaction back from another thread, interrupting what it waits for; `false` if it had ended.
     pub fn abort(&self) -> Result<bool> {
-        let mut state = self.state.lock();
+        let mut state = lock_or_wait(&self.state);
         let failed = State::Failed(Error::Aborted { txn: self.number });
         match std::mem::replace(&mut *state, failed) {
             State::Running(txn) => txn.roll_back().map(|()| true),

@@ -6,6 +6,7 @@ use super::queue::Asked;
 use super::seat::Signal;
 use super::table::Content;
 use super::{Granted, KeyTable, LockError, Name, Owner};
+use crate::waits::will_wait;
 use foreshore_base::latch::assert_none_held;
 use foreshore_base::seeded_bug;
 use std::time::{Duration, Instant};
@@ -46,6 +47,7 @@ impl KeyTable {
         self.seat(owner).sit(name);
         let first = content.requests.enqueue(owner, name, modes);
         drop(content);
+        will_wait();
         let begun = Instant::now();
         let outcome = self.wait(owner, name, begun, patience);
         let waited = begun.elapsed();

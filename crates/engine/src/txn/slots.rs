@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::lock::Owner;
 use crate::stage;
 use crate::txn::transaction::Kept;
+use crate::waits::will_wait;
 use crossbeam_utils::CachePadded;
 use foreshore_base::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use foreshore_base::sync::{AtomicBool, AtomicU64, AtomicUsize, Backoff};
@@ -112,6 +113,7 @@ impl Slots {
             if since.elapsed() > ADMISSION {
                 return Err(Error::TooManyTransactions { max: SLOTS });
             }
+            will_wait();
             backoff.wait();
         }
     }
@@ -280,6 +282,7 @@ impl Snapshots {
             if since.elapsed() > ADMISSION {
                 return Err(Error::TooManyTransactions { max: SLOTS });
             }
+            will_wait();
             backoff.wait();
         }
     }

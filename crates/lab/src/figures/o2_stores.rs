@@ -310,7 +310,7 @@ fn construction(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> 
 
 /// Figure 5.
 fn mixes(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
-    let (operations, time_s) = settings.pick((50_000, 0.2), (500_000, 1.0));
+    let (operations, time_s) = settings.pick((50_000, 0.2), (250_000, 1.0));
     let ratios: &[u32] = settings.pick(&[0, 50, 100], &[0, 20, 40, 60, 80, 100]);
     let threads = settings.threads_max;
     let point = |ratio: &u32| {

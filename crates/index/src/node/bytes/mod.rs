@@ -254,6 +254,8 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
         if upper == 0 || self.head(upper - 1) != head {
             return Ok(Place::Rank(upper, false));
         }
+        // Most probably it is this one: its word comes while tails are compared.
+        self.approach_word(upper - 1);
         let skip = self.prefix_len();
         let (mut from, mut to) = (0, upper);
         let mut exact = false;
@@ -273,6 +275,13 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
             middle = from.midpoint(to);
         }
         Ok(Place::Rank(from, exact))
+    }
+
+    /// The entry that `key` belongs to, if heads tell; a guess.
+    #[inline(always)]
+    fn probable_entry(&self, key: &[u8]) -> Option<usize> {
+        let Ok(Relation::Inside(suffix)) = self.relation(key) else { return None };
+        rank_at_most::<u64, F>(&self.heads, head_of(suffix)).min(F).checked_sub(1)
     }
 
     fn append_prefix(&self, out: &mut Vec<u8>) -> Result<usize, Restart> {
@@ -408,6 +417,33 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
     fn prefetch(node: *const Self) {
         // Header, prefix, heads and slots; words and tails are one line each, found by the search.
         prefetch_lines(node, 128 + F * 12);
+    }
+
+    #[inline(always)]
+    fn prefetch_inner(node: *const Self) {
+        // Separators seldom differ in their tails only, so slots are not read; but words are, whatever is found.
+        prefetch_lines(node, 128 + F * 8);
+        prefetch_lines(node.wrapping_byte_add(std::mem::offset_of!(Self, words)), F * 8);
+    }
+
+    #[inline(always)]
+    fn approach(&self, key: &[u8]) {
+        if let Some(entry) = self.probable_entry(key) {
+            self.approach_word(entry);
+        }
+    }
+
+    #[inline(always)]
+    fn approach_keys(&self, key: &[u8]) {
+        if let Some(entry) = self.probable_entry(key) {
+            let tail = self.slot(entry).offset().min(Self::HEAP_BYTES - 1);
+            prefetch_lines(&raw const self.heap[tail / 8], 1);
+        }
+    }
+
+    #[inline(always)]
+    fn approach_word(&self, i: usize) {
+        prefetch_lines(&raw const self.words[i], 1);
     }
 
     #[inline(always)]

@@ -40,7 +40,7 @@ pub fn lookups(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
     let conditions = names
         .map(|name| gain(name, 64.0, 256.0) > 1.0 && gain(name, 64.0, 256.0) > gain(name, 256.0, 1024.0));
     let verdict = Verdict::of(&conditions, sentence);
-    Ok(Drawn { panels, verdict, settings: Sizes::of(settings).header() })
+    Ok(Drawn { panels, verdict, settings: sizes(settings).header() })
 }
 
 /// Figure 7.
@@ -55,7 +55,14 @@ pub fn inserts(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
     );
     let conditions = [growth("CSB+") > 1.0, growth("CSB+") > growth("B+"), growth("CSB+") > growth("T")];
     let verdict = Verdict::of(&conditions, sentence);
-    Ok(Drawn { panels, verdict, settings: Sizes::of(settings).header() })
+    Ok(Drawn { panels, verdict, settings: sizes(settings).header() })
+}
+
+/// Half of the study's keys: these are fifteen structures a figure.
+fn sizes(settings: &Settings) -> Sizes {
+    let mut sizes = Sizes::of(settings);
+    sizes.keys.count /= 2;
+    sizes
 }
 
 fn panels(settings: &Settings, kind: Kind, tell: Tell<'_>) -> Result<Vec<Panel>, LabError> {
@@ -79,7 +86,7 @@ fn panels(settings: &Settings, kind: Kind, tell: Tell<'_>) -> Result<Vec<Panel>,
         .map(|(title, source, unit, _)| Panel::new(*title, *source, X, unit, Scale::Doubling))
         .collect();
     let mut tally = Tally::default();
-    let sizes = Sizes::of(settings);
+    let sizes = sizes(settings);
     for (at, bytes) in BYTES.into_iter().enumerate() {
         tell(at as f64 / BYTES.len() as f64, &format!("nodes of {bytes} bytes"));
         let b_plus = match bytes {

@@ -3,6 +3,7 @@
 use crate::figures::shore::runs::{Effort, Rates, words};
 use crate::frame::{Drawn, LabError, Panel, Scale, Settings, Source, Tell, Verdict};
 use crate::peers::Subject;
+use std::sync::{Arc, Mutex, PoisonError};
 
 const FORESHORE: &str = "Foreshore";
 
@@ -37,13 +38,23 @@ impl Field {
     }
 }
 
-/// Record insertion on all engines.
-fn insert(settings: &Settings, tell: Tell<'_>) -> Result<(Field, Effort, Rates), LabError> {
+/// What inserting records found.
+type Insertion = Arc<(Field, Effort, Rates)>;
+
+/// Record insertion on all engines: one experiment, of which the paper and this laboratory draw two figures.
+fn insert(settings: &Settings, tell: Tell<'_>) -> Result<Insertion, LabError> {
+    static LAST: Mutex<Option<(Settings, Insertion)>> = Mutex::new(None);
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, found)) = last.as_ref().filter(|(of, _)| of == settings) {
+        return Ok(found.clone());
+    }
     let field = Field::of(settings)?;
     let effort = settings.pick(Effort { seconds: 0.3, rounds: 3 }, Effort { seconds: 3.0, rounds: 3 });
     let line = words("insert --durability buffered --rows-per-call 1 --warm-up 0.2");
     let rates = effort.measure(&field.subjects, &settings.threads(), &line, settings.seed, tell)?;
-    Ok((field, effort, rates))
+    let found = Arc::new((field, effort, rates));
+    *last = Some((settings.clone(), found.clone()));
+    Ok(found)
 }
 
 /// A panel with a line for each engine; `of` makes what is drawn of threads, rate, and the rate of one thread.
@@ -73,9 +84,9 @@ fn list(peers: &[(&str, f64)]) -> String {
 
 /// Figure 1.
 pub fn normalised(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
-    let (field, effort, rates) = insert(settings, tell)?;
+    let (field, effort, rates) = &*insert(settings, tell)?;
     let panel =
-        panel("Record insertion", "throughput, one thread's = 1", &rates, |_, rate, alone| rate / alone);
+        panel("Record insertion", "throughput, one thread's = 1", rates, |_, rate, alone| rate / alone);
     let most = settings.threads_max as f64;
     let (own, peers) = (panel.at(FORESHORE, most), peers_at(&panel, most));
     let sentence = format!(
@@ -95,9 +106,9 @@ pub fn normalised(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError
 
 /// Figure 4.
 pub fn insertion(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
-    let (field, effort, rates) = insert(settings, tell)?;
+    let (field, effort, rates) = &*insert(settings, tell)?;
     let panel =
-        panel("Record insertion", "thousand rows/s, each thread", &rates, |n, rate, _| rate / 1e3 / n);
+        panel("Record insertion", "thousand rows/s, each thread", rates, |n, rate, _| rate / 1e3 / n);
     let (fact, sentence) = ahead(&panel, settings.threads_max as f64);
     let mut header = effort.header();
     header.extend(field.header(&rates.refused));
@@ -109,7 +120,7 @@ pub fn insertion(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError>
 pub fn transactions(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
     let field = Field::of(settings)?;
     let effort = settings.pick(Effort { seconds: 0.4, rounds: 1 }, Effort { seconds: 5.0, rounds: 1 });
-    let size = settings.pick("--items 1000 --customers 100", "--items 100000 --customers 3000");
+    let size = settings.pick("--items 1000 --customers 100", "--items 20000 --customers 600");
     let (mut panels, mut facts, mut sentences, mut refused) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (mix, title) in [("new-order", "New Order"), ("payment", "Payment")] {
