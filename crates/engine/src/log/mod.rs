@@ -210,21 +210,9 @@ impl Log {
     /// [`Error::Poisoned`] after a failed write or sync.
     #[inline]
     pub fn room(&self) -> Result<()> {
-        self.room_after(Lsn::ZERO)
-    }
-
-    /// As [`Log::room`], for somebody who has `seen` that so much was reserved, by reserving it: then the word that every
-    /// record of every thread moves is not read too. It was one of two visits of its line per record.
-    ///
-    /// What others have reserved since does not matter: what is not flushed fits into the buffer, for [`Log::fill`] waits for
-    /// that, and `seen` is used only while it is not flushed. So room above it for a full buffer, and for what was
-    /// promised, is room for all there is.
-    #[inline]
-    pub fn room_after(&self, seen: Lsn) -> Result<()> {
         assert_none_held("waiting for room in the log");
-        let (shared, flushed) = (&*self.shared, self.shared.ring.flushed());
-        let reserved = if seen > flushed { seen } else { self.reserved() };
-        let half_full = reserved > flushed + shared.options.ring() / 2;
+        let (shared, reserved) = (&*self.shared, self.reserved());
+        let half_full = reserved > shared.ring.flushed() + shared.options.ring() / 2;
         let wanted = reserved + shared.options.ring() + shared.promised.load(Relaxed);
         let prepared = shared.segments.prepared_end() >= wanted;
         if !half_full && prepared && !shared.poison.is_set() {

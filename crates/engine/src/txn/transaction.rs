@@ -281,7 +281,7 @@ impl Txn {
 
     /// Room for one more record, and an id. To be called with nothing latched before each change.
     pub fn prepare_to_write(&mut self) -> Result<TxnId> {
-        self.core.log.room_after(self.last)?;
+        self.core.log.room()?;
         if let Some(id) = self.id {
             return Ok(id);
         }

@@ -107,8 +107,7 @@ pub fn normalised(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError
 /// Figure 4.
 pub fn insertion(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
     let (field, effort, rates) = &*insert(settings, tell)?;
-    let panel =
-        panel("Record insertion", "thousand rows/s, each thread", rates, |n, rate, _| rate / 1e3 / n);
+    let panel = panel("Record insertion", "thousand rows/s, each thread", rates, |n, rate, _| rate / 1e3 / n);
     let (fact, sentence) = ahead(&panel, settings.threads_max as f64);
     let mut header = effort.header();
     header.extend(field.header(&rates.refused));
