@@ -39,7 +39,7 @@ pub fn calling<R: Send>(py: Python<'_>, rows: usize, work: impl FnOnce() -> R + 
     if rows <= SHORT_ROWS { staying(py, work) } else { py.detach(work) }
 }
 
-/// Calls `work`, which is short unless it waits.
+/// Calls `work`, which is short unless it waits, and must not touch Python, be it by dropping an object of it.
 #[inline]
 pub fn staying<R: Send>(_attached: Python<'_>, work: impl FnOnce() -> R + Send) -> R {
     let _back = Back;
@@ -48,7 +48,8 @@ pub fn staying<R: Send>(_attached: Python<'_>, work: impl FnOnce() -> R + Send) 
 
 fn leave() {
     // SAFETY: this thread is attached, for `staying` was given its token, and leaves once: the engine calls this at most
-    // once in `before_waiting`. Until `Back` is dropped nobody uses the token: `work` cannot hold one, since it is `Send`.
+    // once in `before_waiting`. Until `Back` is dropped nobody uses the token or Python's objects: `work` is `Send`, so it has
+    // neither a token nor anything bound to one; and a `Py`, which is `Send` too, no caller gives to it.
     LEFT.set(unsafe { ffi::PyEval_SaveThread() });
 }
 

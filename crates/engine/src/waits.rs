@@ -74,8 +74,8 @@ thread_local! {
 /// what it has to remember goes into a `thread_local!`.)
 ///
 /// Waits are those for a lock, for the device (a page to be read, a commit to be durable, room in the log or in the cache)
-/// and for another call of the same transaction; reading and writing a large value counts as one. Opening, closing, backups, checks and the like wait for more than that
-/// without a word: give up what you hold around them.
+/// and for another call of the same transaction; reading and writing a large value counts as one. Opening, closing, backups,
+/// checks and the like wait for more than that without a word: give up what you hold around them.
 ///
 /// ```
 /// use std::cell::Cell;
