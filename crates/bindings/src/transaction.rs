@@ -89,8 +89,9 @@ impl TransactionHandle {
         self.take()?.commit()
     }
 
-    /// Ends it; see [`Transaction::rollback`].
+    /// Ends it; see [`Transaction::rollback`]. For [`foreshore::before_waiting`] it counts as a wait: undoing may take long.
     pub fn rollback(&self) -> Result<()> {
+        will_wait();
         self.take()?.rollback()
     }
 
