@@ -33,6 +33,8 @@ enum Op {
     CreateTable,
     DropTable,
     BulkLoad(Vec<(Vec<u8>, Vec<u8>)>),
+    /// Each row is a commit, and they are acknowledged together.
+    PutMany(Vec<(Vec<u8>, Vec<u8>)>),
     /// All of these in one transaction, which ends like this.
     Transact(Vec<Step>, End),
 }
@@ -77,6 +79,13 @@ const WORKLOADS: &[Workload] = &[
         ops: random_puts,
     },
     Workload { name: "random puts, relaxed", durability: Durability::Relaxed, threads: 1, ops: random_puts },
+    Workload { name: "many at a time", durability: Durability::Sync, threads: 2, ops: many_at_a_time },
+    Workload {
+        name: "many at a time, buffered",
+        durability: Durability::Buffered,
+        threads: 1,
+        ops: many_at_a_time,
+    },
     Workload { name: "overwrites", durability: Durability::Sync, threads: 1, ops: overwrites },
     Workload { name: "large values", durability: Durability::Sync, threads: 1, ops: large_values },
     Workload { name: "long keys", durability: Durability::Sync, threads: 1, ops: long_keys },
@@ -136,6 +145,16 @@ fn ascending(rng: &mut Rng) -> Vec<Op> {
 
 fn random_puts(rng: &mut Rng) -> Vec<Op> {
     (0..40).map(|_| Op::Put(key(rng.below(100_000)), rng.bytes(70))).collect()
+}
+
+fn many_at_a_time(rng: &mut Rng) -> Vec<Op> {
+    let row = |rng: &mut Rng| (key(rng.below(60)), rng.bytes(90));
+    (0..8)
+        .map(|i| match i {
+            5 => Op::Checkpoint,
+            _ => Op::PutMany((0..1 + rng.below(20)).map(|_| row(rng)).collect()),
+        })
+        .collect()
 }
 
 fn overwrites(rng: &mut Rng) -> Vec<Op> {
@@ -356,6 +375,10 @@ fn run_thread(
             Op::BulkLoad(rows) => {
                 table.bulk_load(rows.iter().map(|(key, value)| (prefixed(thread, key), value)))?;
             }
+            Op::PutMany(rows) => {
+                let rows: Vec<_> = rows.iter().map(|(key, value)| (prefixed(thread, key), value)).collect();
+                table.put_many(&rows)?;
+            }
             Op::Transact(steps, end) => {
                 let tx = db.begin()?;
                 transact(db, &tx, &table, thread, steps)?;
@@ -442,8 +465,8 @@ fn run(db: &Database, disk: &SimDisk, ops: &[Vec<Op>], durability: Durability, p
     });
 }
 
-/// What one thread's operations make of its rows, one state after another. A bulk load is atomic only by row: its
-/// states are many.
+/// What one thread's operations make of its rows, one state after another. Bulk loads and `put_many` are atomic only by
+/// row: their states are many.
 fn states(thread: usize, ops: &[Op]) -> Vec<(usize, Rows, bool)> {
     let mut states = vec![(0, Rows::new(), false)];
     let (mut rows, mut second) = (Rows::new(), false);
@@ -457,7 +480,7 @@ fn states(thread: usize, ops: &[Op]) -> Vec<(usize, Rows, bool)> {
             Op::Checkpoint | Op::Sync => {}
             Op::Transact(steps, End::Commit | End::PreparedCommit) => apply(&mut rows, thread, steps),
             Op::Transact(..) => {}
-            Op::BulkLoad(more) => {
+            Op::BulkLoad(more) | Op::PutMany(more) => {
                 for (key, value) in more {
                     rows.insert(prefixed(thread, key), value.clone());
                     states.push((i, rows.clone(), second));

@@ -38,6 +38,54 @@ fn sizes_at_the_limits() {
     db.check().unwrap();
 }
 
+/// Of many rows those before the first that cannot be set are, and the error is that row's.
+#[test]
+fn many_rows_end_at_the_first_that_cannot_be_set() {
+    let db = Database::in_memory().unwrap();
+    let table = db.byte_table("t").unwrap();
+    let none: [(&[u8], &[u8]); 0] = [];
+    assert_eq!(table.put_some(&none).unwrap(), 0);
+    table.put_many(&none).unwrap();
+
+    let long_key = [b'k'; KEY_MAX + 1];
+    let large = [b'v'; 10 * WHOLE_MAX];
+    let mut rows: Vec<(&[u8], &[u8])> =
+        vec![(b"a", b"1"), (b"b", &large), (b"a", b"2"), (&long_key, b""), (b"c", b"3")];
+    assert_eq!(table.put_some(&rows).unwrap(), 3);
+    assert!(matches!(table.put_some(&rows[3..]), Err(Error::KeyTooLong { len: 1025, .. })));
+    assert!(matches!(table.put_many(&rows), Err(Error::KeyTooLong { .. })));
+    assert_eq!(table.range(..).map(|row| row.unwrap().0).collect::<Vec<_>>(), [b"a", b"b"]);
+    assert_eq!(table.get(b"a").unwrap().as_deref(), Some(&b"2"[..]), "the later of two");
+    assert_eq!(table.get(b"b").unwrap().as_deref(), Some(&large[..]));
+    rows.remove(3);
+    table.put_many(&rows).unwrap();
+    assert_eq!(table.range(..).count(), 3);
+    db.check().unwrap();
+}
+
+/// Each of many rows is a commit of its own: a lock stops them where it is, and what came before can be seen.
+#[test]
+fn many_rows_wait_for_locks_one_by_one() {
+    let db = Database::in_memory().unwrap();
+    let table = db.byte_table("t").unwrap();
+    let rows: Vec<_> = (0..40u8).map(|i| ([i], [1])).collect();
+    let holder = db.begin().unwrap();
+    holder.bytes(&table).put(&[30], &[0]).unwrap();
+    let hasty = table.with_lock_timeout(Duration::ZERO);
+    assert_eq!(hasty.put_some(&rows).unwrap(), 30);
+    assert!(matches!(hasty.put_some(&rows[30..]), Err(Error::LockTimeout { .. })));
+    assert_eq!(table.range(..).count(), 30);
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| table.put_many(&rows));
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(!waits.is_finished());
+        holder.commit().unwrap();
+        waits.join().unwrap().unwrap();
+    });
+    assert_eq!(table.get(&[30]).unwrap(), Some(vec![1]));
+    assert_eq!(table.range(..).count(), 40);
+}
+
 #[test]
 fn every_leaf_size_holds_its_largest_rows() {
     for leaf_bytes in [4096, 8192, 16384, 32768] {

@@ -22,6 +22,7 @@ enum Op {
     Prefix(Vec<u8>),
     BothEnds(Vec<bool>),
     MultiGet(Vec<Vec<u8>>),
+    PutMany(Vec<(Vec<u8>, Vec<u8>)>),
     Reopen,
     Checkpoint,
 }
@@ -53,6 +54,7 @@ fn ops() -> impl Strategy<Value = Op> {
         1 => vec(any::<u8>(), 0..2).prop_map(Op::Prefix),
         1 => vec(any::<bool>(), 0..40).prop_map(Op::BothEnds),
         1 => vec(keys(), 0..40).prop_map(Op::MultiGet),
+        1 => vec((keys(), values()), 0..40).prop_map(Op::PutMany),
         1 => Just(Op::Reopen),
         1 => Just(Op::Checkpoint),
     ]
@@ -130,6 +132,10 @@ proptest! {
                 Op::MultiGet(keys) => {
                     let expected: Vec<_> = keys.iter().map(|k| model.get(k).cloned()).collect();
                     prop_assert_eq!(table.multi_get(&keys).unwrap(), expected);
+                }
+                Op::PutMany(rows) => {
+                    table.put_many(&rows).unwrap();
+                    model.extend(rows);
                 }
                 Op::Reopen => {
                     drop((table, db));

@@ -9,11 +9,11 @@ use crate::chores::Work;
 use crate::clients::Client;
 use crate::commands::{self, Attempt, Call, Next};
 use crate::counters::Counters;
-use crate::gets::Gets;
 use crate::reply::Reply;
 use crate::request::{Limits, Parser};
 use crate::session::Session;
 use crate::shared::Shared;
+use crate::together::{Kind, Together};
 use mio::net::TcpStream;
 use std::io::{ErrorKind, Read, Write};
 use std::sync::Arc;
@@ -189,10 +189,12 @@ impl Connection {
             }
             match self.parser.advance(&self.input[at..]) {
                 Ok(Some(bytes)) => {
-                    if at + bytes < self.input.len() && self.session.only_reads() {
-                        let answered = self.answer_gets(shared, at, budget, clock);
-                        if answered > 0 {
-                            at += answered;
+                    if at + bytes < self.input.len()
+                        && let Some(kind) = self.session.repeats()
+                    {
+                        let executed = self.execute_together(shared, kind, at, budget, clock);
+                        if executed > 0 {
+                            at += executed;
                             continue;
                         }
                     }
@@ -253,20 +255,28 @@ impl Connection {
         done
     }
 
-    /// Answers the GETs from `at` on, which is where the parser is, if there are any. Returns the length of their requests; 0
-    /// if the request at `at` is to be executed by itself.
-    fn answer_gets(&mut self, shared: &Shared, at: usize, budget: &mut usize, clock: &mut Instant) -> usize {
+    /// Executes the requests of this kind from `at` on, which is where the parser is, if there are any. Returns the length of
+    /// those done; 0 if the request at `at` is to be executed by itself.
+    fn execute_together(
+        &mut self,
+        shared: &Shared,
+        kind: Kind,
+        at: usize,
+        budget: &mut usize,
+        clock: &mut Instant,
+    ) -> usize {
         let input = &self.input[at..];
-        let gets = Gets::at_the_beginning(&mut self.parser, input, *budget);
+        let together = Together::at_the_beginning(kind, &mut self.parser, input, *budget);
         let full = self.replies.sent + shared.options.replies_bytes_max;
-        let (done, bytes) = gets.answer(shared, &mut self.session, &mut self.replies.bytes, full);
+        let (done, bytes) = together.execute(shared, &mut self.session, &mut self.replies.bytes, full);
         if done == 0 {
             // It was read before: there is nothing new to be said of it.
             let _ = self.parser.advance(input);
             return 0;
         }
+        self.put_off = None;
         *budget -= done;
-        note_if_slow(shared, &self.session.client, gets.args(done), clock);
+        note_if_slow(shared, &self.session.client, together.args(done), clock);
         bytes
     }
 

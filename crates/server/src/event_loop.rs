@@ -29,6 +29,10 @@ const WAKER: Token = Token(usize::MAX);
 /// Requests of one client in one turn.
 const REQUESTS_PER_TURN: usize = 256;
 
+/// A round of so many requests is followed by so many looks.
+const BUSY_FROM: usize = 64;
+const LOOKS: u32 = 30;
+
 /// Bytes read at a time.
 const READ_BYTES: usize = 64 << 10;
 
@@ -97,6 +101,8 @@ pub struct EventLoop {
     batch: u64,
     scratch: Box<[u8]>,
     looked: Instant,
+    /// How often it still looks who is ready, giving way in between, before it sleeps.
+    looks: u32,
     /// When a shutdown gives up on clients that do not take their replies.
     ends: Option<Instant>,
 }
@@ -121,6 +127,7 @@ impl EventLoop {
             batch: 0,
             scratch: vec![0; READ_BYTES].into(),
             looked: Instant::now(),
+            looks: 0,
             ends: None,
         })
     }
@@ -136,7 +143,8 @@ impl EventLoop {
     pub fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(1024);
         while !self.has_ended() {
-            match self.poll.poll(&mut events, Some(self.patience())) {
+            let patience = self.patience();
+            match self.poll.poll(&mut events, Some(patience)) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
                 _ => {}
             }
@@ -154,8 +162,13 @@ impl EventLoop {
     }
 
     /// How long the loop may sleep.
-    fn patience(&self) -> Duration {
+    fn patience(&mut self) -> Duration {
         if !self.ready.is_empty() {
+            return Duration::ZERO;
+        }
+        if self.looks > 0 {
+            self.looks -= 1;
+            std::thread::yield_now();
             return Duration::ZERO;
         }
         let next = self.put_off.peek().map(|Reverse((at, ..))| at.saturating_duration_since(Instant::now()));
@@ -235,7 +248,10 @@ impl EventLoop {
         turns.sort_unstable();
         turns.dedup();
         let mut clock = now;
-        turns.iter().for_each(|&at| self.turn(at, &mut clock));
+        let served: usize = turns.iter().map(|&at| self.turn(at, &mut clock)).sum();
+        if served >= BUSY_FROM {
+            self.looks = LOOKS;
+        }
         self.hold(&turns);
         turns.iter().for_each(|&at| self.send(at, clock));
         turns.clear();
@@ -246,14 +262,19 @@ impl EventLoop {
         }
     }
 
-    /// Executes what a client has sent. `clock` is when the last command was done.
-    fn turn(&mut self, at: usize, clock: &mut Instant) {
+    /// Executes what a client has sent; returns how many requests. `clock` is when the last command was done.
+    fn turn(&mut self, at: usize, clock: &mut Instant) -> usize {
         let mut budget = REQUESTS_PER_TURN;
+        self.turn_within(at, &mut budget, clock);
+        REQUESTS_PER_TURN - budget
+    }
+
+    fn turn_within(&mut self, at: usize, budget: &mut usize, clock: &mut Instant) {
         let Some(connection) = self.connections.get_mut(at) else { return };
         connection.begin_turn();
         loop {
             let Some(connection) = self.connections.get_mut(at) else { return };
-            match connection.execute(&self.shared, &mut budget, clock) {
+            match connection.execute(&self.shared, budget, clock) {
                 Stop::NeedsInput if connection.is_readable => {
                     match connection.receive(&mut self.scratch, &self.shared.counters[self.home], *clock) {
                         Io::Progress => {}

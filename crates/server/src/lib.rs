@@ -16,7 +16,6 @@ mod connection;
 mod counters;
 mod cursors;
 mod event_loop;
-mod gets;
 mod glob;
 mod inline;
 mod metrics;
@@ -29,6 +28,7 @@ mod session;
 mod shared;
 mod slow_log;
 mod syncer;
+mod together;
 
 pub use options::Options;
 pub use request::Limits;

@@ -8,6 +8,7 @@ use crate::commands::{Command, CommandError};
 use crate::reply::Protocol;
 use crate::request::OwnedArgs;
 use crate::shared::{Place, Shared, Target};
+use crate::together::Kind;
 use foreshore::{Error, Transaction, TransactionBytes};
 use foreshore_base::seeded_bug;
 use std::ops::Bound;
@@ -104,14 +105,12 @@ impl Session {
         Ok(found)
     }
 
-    /// Is a GET nothing but a look into the table: part of no transaction, neither queued nor watched? And may it be, since
-    /// the last command was one?
-    pub fn only_reads(&self) -> bool {
-        self.last_command.is_some_and(|command| command.name == "get")
-            && self.is_trusted
-            && self.transaction.is_none()
-            && self.queue.is_none()
-            && self.watched.is_empty()
+    /// May the last command be executed together with others of its kind, since each is nothing but itself: part of no
+    /// transaction, neither queued nor watched?
+    pub fn repeats(&self) -> Option<Kind> {
+        let is_plain =
+            self.is_trusted && self.transaction.is_none() && self.queue.is_none() && self.watched.is_empty();
+        self.last_command.filter(|_| is_plain).and_then(|command| Kind::of(command.name))
     }
 
     /// Reads many keys at one point in time.

@@ -1,4 +1,4 @@
-//! GETs of a pipeline are looked up together; nobody can tell.
+//! GETs of a pipeline are executed together, and so are SETs; nobody can tell.
 
 mod common;
 
@@ -14,6 +14,11 @@ enum Request {
     /// GET as people type it.
     Inline(u8),
     Set(u8, u8),
+    /// SET as people type it.
+    InlineSet(u8, u8),
+    SetIfNew(u8),
+    /// SET of a key that no table takes.
+    TooLong,
     Del(u8),
     Append(u8),
     TooManyArguments,
@@ -37,7 +42,10 @@ fn request() -> impl Strategy<Value = Request> {
     prop_oneof![
         20 => key().prop_map(Request::Get),
         1 => key().prop_map(Request::Inline),
-        4 => (key(), any::<u8>()).prop_map(|(key, value)| Request::Set(key, value)),
+        20 => (key(), any::<u8>()).prop_map(|(key, value)| Request::Set(key, value)),
+        1 => (key(), any::<u8>()).prop_map(|(key, value)| Request::InlineSet(key, value)),
+        1 => key().prop_map(Request::SetIfNew),
+        1 => Just(Request::TooLong),
         1 => key().prop_map(Request::Del),
         1 => key().prop_map(Request::Append),
         1 => key().prop_map(Request::Large),
@@ -55,7 +63,12 @@ impl Request {
         match self {
             Self::Get(key) => command(if key % 2 == 0 { "GET" } else { "get" }, *key, &[]),
             Self::Inline(key) => [b"GET \"k\\x0", key.to_string().as_bytes(), b"\"\r\n"].concat(),
-            Self::Set(key, value) => command("SET", *key, &[value.to_string().as_bytes()]),
+            Self::Set(key, value) => {
+                command(if key % 2 == 0 { "SET" } else { "set" }, *key, &[value.to_string().as_bytes()])
+            }
+            Self::InlineSet(key, value) => format!("SET \"k\\x0{key}\" {value}\r\n").into_bytes(),
+            Self::SetIfNew(key) => command("SET", *key, &[b"new", b"NX"]),
+            Self::TooLong => encode(&[b"SET", &[b'k'; 2_000], b"1"]),
             Self::Large(key) => command("SET", *key, &[&[b'x'; LARGE]]),
             Self::Del(key) => command("DEL", *key, &[]),
             Self::Append(key) => command("APPEND", *key, &[b"+"]),
@@ -99,10 +112,16 @@ impl Model {
     fn executed(&mut self, request: &Request) -> Value {
         match request {
             Request::Get(key) | Request::Inline(key) => self.rows.get(key).map_or(Null, |value| text(value)),
-            Request::Set(key, value) => {
+            Request::Set(key, value) | Request::InlineSet(key, value) => {
                 self.rows.insert(*key, value.to_string());
                 ok()
             }
+            Request::SetIfNew(key) if self.rows.contains_key(key) => Null,
+            Request::SetIfNew(key) => {
+                self.rows.insert(*key, "new".into());
+                ok()
+            }
+            Request::TooLong => Value::Error("ERR key".into()),
             Request::Large(key) => {
                 self.rows.insert(*key, "x".repeat(LARGE));
                 ok()
@@ -120,7 +139,13 @@ impl Model {
 
 /// Equal; of errors, whose texts are tested elsewhere, that both are one.
 fn same(reply: &Value, expected: &Value) -> bool {
-    matches!((reply, expected), (Value::Error(_), Value::Error(_))) || reply == expected
+    match (reply, expected) {
+        (Value::Error(_), Value::Error(_)) => true,
+        (List(replies), List(expected)) => {
+            replies.len() == expected.len() && replies.iter().zip(expected).all(|(a, b)| same(a, b))
+        }
+        _ => reply == expected,
+    }
 }
 
 fn check(server: &Running, requests: &[Request]) -> Result<(), TestCaseError> {
@@ -151,9 +176,20 @@ fn check(server: &Running, requests: &[Request]) -> Result<(), TestCaseError> {
 #[test]
 fn a_pipeline_is_answered_as_one_by_one() {
     let server = Running::with(Options { replies_bytes_max: 8_000, ..options() });
-    proptest!(ProptestConfig::with_cases(200), |(requests in prop::collection::vec(request(), 1..120))| {
+    proptest!(ProptestConfig::with_cases(200), |(requests in prop_oneof![prop::collection::vec(request(), 1..120), pipeline()])| {
         check(&server, &requests)?;
     });
+}
+
+/// Runs of one kind of request, which single ones interrupt.
+fn pipeline() -> impl Strategy<Value = Vec<Request>> {
+    let set = |(key, value)| Request::Set(key, value);
+    let run = prop_oneof![
+        prop::collection::vec((0..6_u8).prop_map(Request::Get), 1..40),
+        prop::collection::vec((0..6_u8, any::<u8>()).prop_map(set), 1..40),
+        prop::collection::vec(request(), 1..4),
+    ];
+    prop::collection::vec(run, 1..12).prop_map(|runs| runs.concat())
 }
 
 /// What GETs of a pipeline read is what other clients have written, and they are counted one by one.
@@ -171,4 +207,37 @@ fn every_get_counts() {
     reader.send(&["GET k"; 50]);
     (0..50).for_each(|_| assert_eq!(reader.reply(), text("1")));
     assert_eq!(commands(&mut writer) - before, 51, "the GETs, and the INFO itself");
+}
+
+/// A SET of a pipeline whose key is locked waits, and those behind it with it; those before it have happened. When it is its
+/// turn nothing happens twice.
+#[test]
+fn a_lock_stops_a_pipeline_in_its_middle() {
+    let server = Running::new();
+    let (mut holder, mut writer) = (server.client(), server.client());
+    assert_eq!(holder.call("KV.BEGIN"), ok());
+    assert_eq!(holder.call("SET k5 held"), ok());
+    let sets: Vec<_> = (0..10).map(|at| format!("SET k{at} mine")).collect();
+    writer.send(&sets.iter().map(String::as_str).collect::<Vec<_>>());
+    (0..5).for_each(|_| assert_eq!(writer.reply(), ok()));
+    let mut other = server.client();
+    assert_eq!(other.call("MGET k0 k4 k5 k6"), List(vec![text("mine"), text("mine"), Null, Null]));
+    assert_eq!(other.call("SET k0 later"), ok());
+    assert_eq!(holder.call("KV.COMMIT"), ok());
+    (5..10).for_each(|_| assert_eq!(writer.reply(), ok()));
+    let rows = other.call("MGET k0 k4 k5 k9");
+    assert_eq!(rows, List(vec![text("later"), text("mine"), text("mine"), text("mine")]));
+}
+
+/// A pipeline goes on with the new table when FLUSHDB has replaced the one that it began with.
+#[test]
+fn a_pipeline_follows_its_table() {
+    let server = Running::new();
+    let (mut writer, mut other) = (server.client(), server.client());
+    writer.send(&["SET a 1"; 20]);
+    (0..20).for_each(|_| assert_eq!(writer.reply(), ok()));
+    assert_eq!(other.call("FLUSHDB"), ok());
+    writer.send(&["SET b 1"; 20]);
+    (0..20).for_each(|_| assert_eq!(writer.reply(), ok()));
+    assert_eq!(other.call("DBSIZE"), Int(1));
 }

@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::log::Durability;
 use crate::tree::{Intent, PATIENCE, Tree};
 use crate::txn::View;
+use foreshore_base::Lsn;
 use serde::Serialize;
 use std::borrow::Borrow;
 use std::marker::PhantomData;
@@ -137,6 +138,42 @@ impl ByteTable {
     #[inline]
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.write(key, Intent::Put(value)).map(|_| ())
+    }
+
+    /// [`put`](ByteTable::put)s many rows in their order, each as a commit of its own, and waits for all of them together. Faster
+    /// than one call each when the data is larger than the processor's caches, or when commits wait for the device. If they are
+    /// to be set together or not at all, that is a [transaction](crate::TransactionBytes::put_many)'s.
+    ///
+    /// Errors as [`ByteTable::put`], of the first row that could not be set: those before it are.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let t = db.byte_table("t")?;
+    /// t.put_many(&[(b"b", b"second"), (b"a", b"1st...")])?;
+    /// assert_eq!(t.get(b"b")?.as_deref(), Some(&b"second"[..]));
+    /// # Ok(()) }
+    /// ```
+    pub fn put_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, mut rows: &[(K, V)]) -> Result<()> {
+        while !rows.is_empty() {
+            rows = &rows[self.put_some(rows)?..];
+        }
+        Ok(())
+    }
+
+    /// As [`ByteTable::put_many`], but says how many rows are set, from the first one on, if it could not set them all: call again
+    /// with the rest to learn why. 0 if there are none.
+    ///
+    /// Errors: those of the first row, which was not set, nor any other. `Poisoned`: none may survive a reopening.
+    pub fn put_some<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, rows: &[(K, V)]) -> Result<usize> {
+        let (mut set, mut end) = (0, Lsn::ZERO);
+        let all = rows.iter().try_for_each(|(_, value)| self.make_room(value.as_ref().len()));
+        let all =
+            all.and_then(|()| self.tree.put_each(rows, self.lock_timeout, |its| (set, end) = (set + 1, its)));
+        if set == 0 {
+            return all.map(|()| 0);
+        }
+        self.engine.acknowledge(end, self.durability).map(|()| set)
     }
 
     /// Sets the value of `key` unless it has one; says whether it did. Errors as [`ByteTable::put`].
@@ -325,6 +362,12 @@ impl<K: Key, V: Value> Table<K, V> {
         self.bytes.put(&key_bytes(key)?, &encode_value(value, Vec::new())?)
     }
 
+    /// Sets the values of many keys, each as a commit of its own; see [`ByteTable::put_many`]. If a key or value cannot be
+    /// encoded, none is set.
+    pub fn put_many(&self, rows: &[(K, V)]) -> Result<()> {
+        self.bytes.put_many(&encode_rows(rows)?)
+    }
+
     /// Sets the value of `key` unless it has one; says whether it did.
     pub fn insert(&self, key: &K, value: &V) -> Result<bool> {
         self.bytes.insert(&key_bytes(key)?, &encode_value(value, Vec::new())?)
@@ -375,6 +418,11 @@ pub(crate) fn key_bytes<K: Serialize + ?Sized>(key: &K) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     encode_key(key, &mut bytes)?;
     Ok(bytes)
+}
+
+/// Rows as byte tables hold them.
+pub(crate) fn encode_rows<K: Key, V: Value>(rows: &[(K, V)]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    rows.iter().map(|(key, value)| Ok((key_bytes(key)?, encode_value(value, Vec::new())?))).collect()
 }
 
 pub(crate) fn decode_row<K: Key, V: Value>((key, value): (Vec<u8>, Vec<u8>)) -> Result<(K, V)> {

@@ -5,7 +5,7 @@ use crate::db::engine::Engine;
 use crate::db::isolation::{Isolation, TransactionOptions};
 use crate::db::prefix::KeyPrefix;
 use crate::db::range::{KeyBounds, Range, successor};
-use crate::db::table::{ByteTable, Table, key_bytes};
+use crate::db::table::{ByteTable, Table, encode_rows, key_bytes};
 use crate::db::transaction_range::TransactionRange;
 use crate::error::{Error, Result};
 use crate::lock::KeyMode;
@@ -604,12 +604,12 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
 
     /// Sets the values of many keys unless they have one; says how many did. See [`TransactionBytes::insert_many`].
     pub fn insert_many(&self, rows: &[(K, V)]) -> Result<usize> {
-        self.bytes.insert_many(&encoded(rows)?)
+        self.bytes.insert_many(&encode_rows(rows)?)
     }
 
     /// Sets the values of many keys. See [`TransactionBytes::put_many`].
     pub fn put_many(&self, rows: &[(K, V)]) -> Result<()> {
-        self.bytes.put_many(&encoded(rows)?)
+        self.bytes.put_many(&encode_rows(rows)?)
     }
 
     /// Removes `key`; says whether it was there.
@@ -634,9 +634,4 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
             Err(e) => Range::failed(e),
         }
     }
-}
-
-/// Rows as byte tables hold them.
-fn encoded<K: Key, V: Value>(rows: &[(K, V)]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-    rows.iter().map(|(key, value)| Ok((key_bytes(key)?, encode_value(value, Vec::new())?))).collect()
 }

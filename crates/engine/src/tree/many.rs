@@ -60,7 +60,7 @@ impl Tree {
         keys: &[K],
         mut visit: impl FnMut(PageId, &[u8]) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        self.in_groups(keys, |_| (), |start, (), key| visit(start, key))
+        self.in_groups(keys, K::as_ref, |_| (), |start, (), key| visit(start, key.as_ref()))
     }
 
     /// As [`Tree::each_near`], for keys that are going to be locked.
@@ -69,9 +69,19 @@ impl Tree {
         keys: &[K],
         mut visit: impl FnMut(Near, &[u8]) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
+        self.items_to_lock(keys, K::as_ref, |near, key| visit(near, key.as_ref()))
+    }
+
+    /// The same for what has a key.
+    pub(super) fn items_to_lock<T>(
+        &self,
+        items: &[T],
+        key: impl Fn(&T) -> &[u8],
+        mut visit: impl FnMut(Near, &T) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
         let name = |key: &[u8]| Some(self.lock_ahead(key));
-        self.in_groups(keys, name, |start, name, key| {
-            visit(Near { start, name: name.expect("named before it is visited") }, key)
+        self.in_groups(items, key, name, |start, name, item| {
+            visit(Near { start, name: name.expect("named before it is visited") }, item)
         })
     }
 
@@ -82,27 +92,28 @@ impl Tree {
         name
     }
 
-    /// Group by group, takes the steps towards all keys, calling `ahead` with each key in the first one; then calls `visit`,
-    /// until it breaks.
-    fn in_groups<K: AsRef<[u8]>, A: Copy + Default>(
+    /// Group by group, takes the steps towards the keys of all items, calling `ahead` with each key in the first one; then
+    /// calls `visit`, until it breaks.
+    fn in_groups<T, A: Copy + Default>(
         &self,
-        keys: &[K],
+        items: &[T],
+        key: impl Fn(&T) -> &[u8],
         ahead: impl Fn(&[u8]) -> A,
-        mut visit: impl FnMut(PageId, A, &[u8]) -> Result<ControlFlow<()>>,
+        mut visit: impl FnMut(PageId, A, &T) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
         let mut near = [(PageId::NONE, A::default()); GROUP];
-        for group in keys.chunks(GROUP) {
-            for (near, key) in near.iter_mut().zip(group) {
-                *near = (self.seek(key.as_ref())?, ahead(key.as_ref()));
+        for group in items.chunks(GROUP) {
+            for (near, item) in near.iter_mut().zip(group) {
+                *near = (self.seek(key(item))?, ahead(key(item)));
                 self.pool.prefetch(near.0);
             }
-            let each = || near.iter().zip(group).map(|(near, key)| (*near, key.as_ref()));
+            let each = || near.iter().zip(group);
             if group.len() > 1 {
-                each().for_each(|((start, _), key)| self.prefetch(start, key, leaf::prefetch_slots));
-                each().for_each(|((start, _), key)| self.prefetch(start, key, leaf::prefetch_cell));
+                each().for_each(|(near, item)| self.prefetch(near.0, key(item), leaf::prefetch_slots));
+                each().for_each(|(near, item)| self.prefetch(near.0, key(item), leaf::prefetch_cell));
             }
-            for ((start, ahead), key) in each() {
-                if visit(start, ahead, key)?.is_break() {
+            for ((start, ahead), item) in each() {
+                if visit(*start, *ahead, item)?.is_break() {
                     return Ok(());
                 }
             }

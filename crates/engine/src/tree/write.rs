@@ -14,10 +14,12 @@ use crate::log::Reservation;
 use crate::page::Page;
 use crate::tree::descend::{Latched, malformed};
 use crate::tree::insertion::Gap;
+use crate::tree::many::Near;
 use crate::tree::{Core, Tree};
 use crate::txn::Batch;
 use crate::version::{Version, Writer};
 use foreshore_base::{Lsn, PageId, Restart};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -85,6 +87,41 @@ impl Tree {
         intent: Intent<'_>,
         patience: Duration,
     ) -> Result<Option<Lsn>> {
+        // Lock and leaf are lines that are seldom in the processor's cache: the one is fetched while the way to the other is
+        // looked for, and that while the lock is taken.
+        let name = self.lock_ahead(key);
+        let start = self.seek(key)?;
+        self.pool.prefetch(start);
+        self.autocommit_near(Near { start, name }, key, intent, patience)
+    }
+
+    /// Puts many rows in their order, each as a commit of its own. Calls `done` with the end of each one's log record, until
+    /// one fails.
+    pub fn put_each<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        self: &Arc<Self>,
+        rows: &[(K, V)],
+        patience: Duration,
+        mut done: impl FnMut(Lsn),
+    ) -> Result<()> {
+        self.items_to_lock(
+            rows,
+            |(key, _)| key.as_ref(),
+            |near, (key, value)| {
+                let end = self.autocommit_near(near, key.as_ref(), Intent::Put(value.as_ref()), patience)?;
+                done(end.expect("a put is always done"));
+                Ok(ControlFlow::Continue(()))
+            },
+        )
+    }
+
+    /// [`Tree::autocommit`] with the way known.
+    fn autocommit_near(
+        self: &Arc<Self>,
+        near: Near,
+        key: &[u8],
+        intent: Intent<'_>,
+        patience: Duration,
+    ) -> Result<Option<Lsn>> {
         self.ensure_fits(key, intent.value())?;
         if self.is_large(intent.value().len()) {
             return self.autocommit_large(key, intent, patience);
@@ -92,7 +129,7 @@ impl Tree {
         let slots = &self.core.txns.slots;
         let owner = slots.lease()?;
         self.core.txns.keys.reset(owner, self.core.log.reserved().0);
-        let done = self.autocommit_as(owner, key, intent, patience);
+        let done = self.autocommit_as(owner, near, key, intent, patience);
         slots.give_back(owner);
         match done? {
             Some(end) => Ok(end),
@@ -104,19 +141,14 @@ impl Tree {
     fn autocommit_as(
         self: &Arc<Self>,
         owner: Owner,
+        near: Near,
         key: &[u8],
         intent: Intent<'_>,
         patience: Duration,
     ) -> Result<Option<Option<Lsn>>> {
-        let keys = &self.core.txns.keys;
-        let name = keys.name(self.id, key);
-        keys.prefetch(name);
+        let (keys, Near { start, name }) = (&self.core.txns.keys, near);
         let begun = Instant::now();
         loop {
-            // Lock and leaf are lines that are seldom in the processor's cache: the one is fetched while the way to the
-            // other is looked for, and that while the lock is taken.
-            let start = self.seek(key)?;
-            self.pool.prefetch(start);
             let granted = keys.acquire(owner, name, KeyMode::Exclusive, false, patience);
             if !self.is_granted(owner, key, begun, patience, granted.map(|granted| granted.waited))? {
                 continue;
