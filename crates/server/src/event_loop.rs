@@ -22,6 +22,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::io::{self, ErrorKind};
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 const WAKER: Token = Token(usize::MAX);
@@ -29,7 +30,8 @@ const WAKER: Token = Token(usize::MAX);
 /// Requests of one client in one turn.
 const REQUESTS_PER_TURN: usize = 256;
 
-/// A round of so many requests is followed by so many looks.
+/// After a round of so many requests the loop looks so often who is ready, giving way in between, before it sleeps: to be
+/// woken costs both the loop and who wakes it. After a small round that would be dearer than the requests.
 const BUSY_FROM: usize = 64;
 const LOOKS: u32 = 30;
 
@@ -101,7 +103,7 @@ pub struct EventLoop {
     batch: u64,
     scratch: Box<[u8]>,
     looked: Instant,
-    /// How often it still looks who is ready, giving way in between, before it sleeps.
+    /// How often it still looks who is ready before it sleeps.
     looks: u32,
     /// When a shutdown gives up on clients that do not take their replies.
     ends: Option<Instant>,
@@ -143,7 +145,7 @@ impl EventLoop {
     pub fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(1024);
         while !self.has_ended() {
-            let patience = self.patience();
+            let patience = if self.looks_again() { Duration::ZERO } else { self.patience() };
             match self.poll.poll(&mut events, Some(patience)) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
                 _ => {}
@@ -161,14 +163,19 @@ impl EventLoop {
         self.ends.is_some_and(|ends| self.connections.is_empty() || Instant::now() >= ends)
     }
 
-    /// How long the loop may sleep.
-    fn patience(&mut self) -> Duration {
-        if !self.ready.is_empty() {
-            return Duration::ZERO;
-        }
-        if self.looks > 0 {
+    /// Does the loop only look who is ready, instead of sleeping? Then it has given way to others.
+    fn looks_again(&mut self) -> bool {
+        let looks = self.looks > 0 && self.ready.is_empty();
+        if looks {
             self.looks -= 1;
-            std::thread::yield_now();
+            thread::yield_now();
+        }
+        looks
+    }
+
+    /// How long the loop may sleep.
+    fn patience(&self) -> Duration {
+        if !self.ready.is_empty() {
             return Duration::ZERO;
         }
         let next = self.put_off.peek().map(|Reverse((at, ..))| at.saturating_duration_since(Instant::now()));
