@@ -49,7 +49,7 @@ fn insert(settings: &Settings, tell: Tell<'_>) -> Result<Insertion, LabError> {
         return Ok(found.clone());
     }
     let field = Field::of(settings)?;
-    let effort = settings.pick(Effort { seconds: 0.3, rounds: 3 }, Effort { seconds: 3.0, rounds: 3 });
+    let effort = settings.pick(Effort { seconds: 0.3, rounds: 3 }, Effort { seconds: 2.0, rounds: 3 });
     let line = words("insert --durability buffered --rows-per-call 1 --warm-up 0.2");
     let rates = effort.measure(&field.subjects, &settings.threads(), &line, settings.seed, tell)?;
     let found = Arc::new((field, effort, rates));

@@ -28,7 +28,7 @@ pub fn scaling(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
             misses.add(name, cores as f64, missed);
         }
     }
-    let effort = settings.pick(Effort { seconds: 0.5, rounds: 3 }, Effort { seconds: 3.0, rounds: 3 });
+    let effort = settings.pick(Effort { seconds: 0.5, rounds: 3 }, Effort { seconds: 2.0, rounds: 3 });
     let mut both = Panel::new("This machine", Source::Measured, "threads", rate, Scale::Doubling);
     let foreshore = [settings.programs.foreshore()?];
     let line = words("insert --durability buffered --warm-up 0.2");
