@@ -121,29 +121,34 @@ fn load<S: Store>(
     Ok(loaded)
 }
 
-/// Thread `t` of `T` inserts places `t`, `t + T`, `t + 2T` … of a random order of all rows.
+/// Thread `t` of `T` inserts places `t`, `t + T`, `t + 2T` … of a random order of all rows, some of them at a time.
 fn time_put<S: Store>(
     store: &S,
     spec: &KvSpec,
     progress: &(dyn Fn(&Progress) + Sync),
 ) -> Result<Timed, BenchError> {
-    let threads = spec.threads as u64;
+    let (threads, batch) = (spec.threads as u64, spec.batch as u64);
     let order = Permutation::new(spec.n, spec.seed);
-    let limits = |thread: u64| Limits {
-        calls: (spec.n - thread.min(spec.n)).div_ceil(threads),
-        seconds: spec.seconds,
-    };
+    let rows_of = |thread: u64| (spec.n - thread.min(spec.n)).div_ceil(threads);
+    let limits = |thread: u64| Limits { calls: rows_of(thread).div_ceil(batch), seconds: spec.seconds };
     let worker = |thread| {
         let (keys, order) = (spec.keys(), order.clone());
         let mut random = Random::new(spec.seed, thread);
-        let (mut key, mut value) = (vec![0; spec.key_bytes], vec![0; spec.value_bytes]);
+        let mut rows = vec![(vec![0; spec.key_bytes], vec![0; spec.value_bytes]); spec.batch];
         let mut session = store.session()?;
         Ok(move |call: u64| {
-            let number = keys.number(order.at(thread + call * threads));
-            keys.write(number, &mut key);
-            write_value(number, random.word() as u32, &mut value);
-            session.put(&key, &value)?;
-            Ok(1)
+            let first = call * batch;
+            let rows = &mut rows[..batch.min(rows_of(thread) - first) as usize];
+            for ((key, value), at) in rows.iter_mut().zip(first..) {
+                let number = keys.number(order.at(thread + at * threads));
+                keys.write(number, key);
+                write_value(number, random.word() as u32, value);
+            }
+            match rows {
+                [(key, value)] => session.put(key, value)?,
+                _ => session.put_many(rows)?,
+            }
+            Ok(rows.len() as u64)
         })
     };
     timed::run(spec.threads, limits, worker, progress)

@@ -39,6 +39,8 @@ pub struct KvReport {
     pub key_bytes: usize,
     /// Bytes of a value.
     pub value_bytes: usize,
+    /// Rows that a call of `put` handed over.
+    pub batch: usize,
     /// Updates in percent: as asked for `mix`, 100 for `put` and `bulk`, 0 for `get` and `scan`.
     pub update_ratio: u8,
     /// Always true: a run with a wrong answer has no report.
@@ -70,6 +72,7 @@ impl KvReport {
             cache_bytes: spec.cache_bytes,
             key_bytes: spec.key_bytes,
             value_bytes: spec.value_bytes,
+            batch: spec.batch,
             update_ratio: match spec.workload {
                 Workload::Put | Workload::Bulk => 100,
                 Workload::Get | Workload::Scan => 0,

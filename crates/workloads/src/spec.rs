@@ -43,6 +43,9 @@ pub struct KvSpec {
     /// Updates among the operations of `mix`, in percent
     #[arg(long, value_name = "PCT", default_value_t = 40, value_parser = clap::value_parser!(u8).range(0..=100))]
     pub update_ratio: u8,
+    /// Rows that a call of `put` hands over, each a commit of its own all the same; a latency is then a call's
+    #[arg(long, value_name = "ROWS", default_value_t = 1)]
+    pub batch: usize,
     /// Rows: those loaded first, or the most that `put` inserts
     #[arg(long, default_value_t = 1_000_000)]
     pub n: u64,
@@ -108,6 +111,8 @@ impl KvSpec {
             "--threads: at least one".to_owned()
         } else if !(self.seconds > 0.0 && self.seconds.is_finite()) {
             "--seconds: more than nothing".to_owned()
+        } else if self.batch == 0 || (self.batch > 1 && self.workload != Workload::Put) {
+            "--batch: at least one row, and more than one only for put".to_owned()
         } else if self.workload == Workload::Bulk && self.threads > 1 {
             "--threads: a bulk load is one sorted stream, so one thread".to_owned()
         } else {

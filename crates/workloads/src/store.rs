@@ -51,6 +51,11 @@ pub trait Session {
     /// Inserts or replaces a row and commits it (F3).
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError>;
 
+    /// As [`Session::put`] of each of these rows, in their order, by whatever call the engine has for that.
+    fn put_many(&mut self, rows: &[(Vec<u8>, Vec<u8>)]) -> Result<(), StoreError> {
+        rows.iter().try_for_each(|(key, value)| self.put(key, value))
+    }
+
     /// Shows up to `limit` rows from `from` on, in key order; returns how many.
     fn scan(&mut self, from: &[u8], limit: u64, each: impl FnMut(&[u8], &[u8])) -> Result<u64, StoreError>;
 

@@ -8,6 +8,7 @@ fn spec(workload: Workload) -> KvSpec {
     KvSpec {
         workload,
         update_ratio: 40,
+        batch: 1,
         n: 3_000,
         threads: 1,
         seconds: 0.05,
@@ -41,6 +42,17 @@ fn every_workload_runs_on_a_right_store() {
     }
 }
 
+/// Whatever is handed over at a time, the last call included: every row is there once, and is counted.
+#[test]
+fn batches_add_up() {
+    for (threads, batch) in [(1, 7), (3, 64), (2, 5_000)] {
+        let spec = KvSpec { threads, batch, seconds: 60.0, ..spec(Workload::Put) };
+        let report = run(&MapStore::default(), &spec).unwrap();
+        let rows = report.ops_per_s * report.seconds;
+        assert!((rows - 3_000.0).abs() < 1.0, "{rows} rows by {threads} threads, {batch} at a time");
+    }
+}
+
 /// Others read this object: its names and their order are a promise.
 #[test]
 fn the_report_keeps_its_fields() {
@@ -63,6 +75,7 @@ fn the_report_keeps_its_fields() {
         "cache_bytes",
         "key_bytes",
         "value_bytes",
+        "batch",
         "update_ratio",
         "checked",
     ];
@@ -81,12 +94,14 @@ fn the_report_keeps_its_fields() {
 
 #[test]
 fn impossible_runs_are_refused_by_flag() {
-    let cases: [(KvSpec, &str); 6] = [
+    let cases: [(KvSpec, &str); 8] = [
         (KvSpec { n: 0, ..spec(Workload::Get) }, "--n"),
         (KvSpec { key_bytes: 1, ..spec(Workload::Get) }, "--key-bytes"),
         (KvSpec { value_bytes: 7, ..spec(Workload::Get) }, "--value-bytes"),
         (KvSpec { threads: 0, ..spec(Workload::Get) }, "--threads"),
         (KvSpec { threads: 2, ..spec(Workload::Bulk) }, "--threads"),
+        (KvSpec { batch: 0, ..spec(Workload::Put) }, "--batch"),
+        (KvSpec { batch: 2, ..spec(Workload::Mix) }, "--batch"),
         (KvSpec { seconds: f64::NAN, ..spec(Workload::Get) }, "--seconds"),
     ];
     for (spec, flag) in cases {

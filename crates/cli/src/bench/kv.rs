@@ -144,6 +144,10 @@ impl Session for TableSession {
         Ok(self.table.put(key, value)?)
     }
 
+    fn put_many(&mut self, rows: &[(Vec<u8>, Vec<u8>)]) -> Result<(), StoreError> {
+        Ok(self.table.put_many(rows)?)
+    }
+
     fn scan(
         &mut self,
         from: &[u8],

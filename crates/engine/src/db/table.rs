@@ -140,9 +140,9 @@ impl ByteTable {
         self.write(key, Intent::Put(value)).map(|_| ())
     }
 
-    /// [`put`](ByteTable::put)s many rows in their order, each as a commit of its own, and waits for all of them together. Faster
-    /// than one call each when the data is larger than the processor's caches, or when commits wait for the device. If they are
-    /// to be set together or not at all, that is a [transaction](crate::TransactionBytes::put_many)'s.
+    /// [`put`](ByteTable::put)s many rows in their order, each as a commit of its own, and waits for all of them together: much faster
+    /// than one call each where commits wait for the device. Their leaves are looked for together too. If they are to be set
+    /// together or not at all, that is a [transaction](crate::TransactionBytes::put_many)'s.
     ///
     /// Errors as [`ByteTable::put`], of the first row that could not be set: those before it are.
     ///
@@ -161,19 +161,16 @@ impl ByteTable {
         Ok(())
     }
 
-    /// As [`ByteTable::put_many`], but says how many rows are set, from the first one on, if it could not set them all: call again
-    /// with the rest to learn why. 0 if there are none.
+    /// As [`ByteTable::put_many`], but if a row cannot be set, says how many rows before it are: call again with the rest to learn
+    /// why. 0 if there are none.
     ///
-    /// Errors: those of the first row, which was not set, nor any other. `Poisoned`: none may survive a reopening.
+    /// Errors as [`ByteTable::put`], of the first row; then no row is set. `Poisoned` may come after rows were set: they may or may
+    /// not survive a reopening.
     pub fn put_some<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, rows: &[(K, V)]) -> Result<usize> {
         let (mut set, mut end) = (0, Lsn::ZERO);
-        let all = rows.iter().try_for_each(|(_, value)| self.make_room(value.as_ref().len()));
-        let all =
-            all.and_then(|()| self.tree.put_each(rows, self.lock_timeout, |its| (set, end) = (set + 1, its)));
-        if set == 0 {
-            return all.map(|()| 0);
-        }
-        self.engine.acknowledge(end, self.durability).map(|()| set)
+        let done = |its| (set, end) = (set + 1, its);
+        let all = self.tree.put_each(rows, self.lock_timeout, |len| self.make_room(len), done);
+        if set == 0 { all.map(|()| 0) } else { self.engine.acknowledge(end, self.durability).map(|()| set) }
     }
 
     /// Sets the value of `key` unless it has one; says whether it did. Errors as [`ByteTable::put`].

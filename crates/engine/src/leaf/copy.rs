@@ -130,6 +130,8 @@ impl LeafCopy {
         self.take_bytes(page, 8..HEADER_BYTES);
         self.take_bytes(page, HEADER_BYTES + rows.start * SLOT_BYTES..HEADER_BYTES + rows.end * SLOT_BYTES);
         self.take_bytes(page, layout.fences_start()..page.0.len());
+        // Cells lie in the order in which they came: the beginning of each is asked for before any is waited for.
+        rows.clone().for_each(|index| page.0.prefetch(slot(page, index).offset(), CELL_HEADER_BYTES));
         for index in rows.clone() {
             let slot = slot(page, index);
             let cell = read::cell(page, slot)?;

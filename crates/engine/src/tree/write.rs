@@ -95,19 +95,22 @@ impl Tree {
         self.autocommit_near(Near { start, name }, key, intent, patience)
     }
 
-    /// Puts many rows in their order, each as a commit of its own. Calls `done` with the end of each one's log record, until
-    /// one fails.
+    /// Puts many rows in their order, each as a commit of its own, until one fails. Calls `make_room` with the length of each
+    /// value before, and `done` with the end of its log record afterwards.
     pub fn put_each<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         self: &Arc<Self>,
         rows: &[(K, V)],
         patience: Duration,
+        make_room: impl Fn(usize) -> Result<()>,
         mut done: impl FnMut(Lsn),
     ) -> Result<()> {
         self.items_to_lock(
             rows,
             |(key, _)| key.as_ref(),
             |near, (key, value)| {
-                let end = self.autocommit_near(near, key.as_ref(), Intent::Put(value.as_ref()), patience)?;
+                make_room(value.as_ref().len())?;
+                let intent = Intent::Put(value.as_ref());
+                let end = self.autocommit_near(near, key.as_ref(), intent, patience)?;
                 done(end.expect("a put is always done"));
                 Ok(ControlFlow::Continue(()))
             },
