@@ -81,30 +81,49 @@ impl Subject {
     }
 }
 
-/// Runs all turns, prints the table, writes the results.
+/// Where results are kept, if they are.
+struct Results {
+    dir: PathBuf,
+    name: String,
+    /// The machine before the first run.
+    host: String,
+}
+
+impl Results {
+    fn of(options: &Options) -> Result<Option<Self>, StoreError> {
+        let (Some(results), Some(host)) = (&options.results, &options.host) else { return Ok(None) };
+        let dir = results.join(format!("{}-{host}", host::today()));
+        std::fs::create_dir_all(&dir)?;
+        let name = format!("index-{}", name(&options.keys));
+        Ok(Some(Self { dir, name, host: host::describe(Path::new(".")) }))
+    }
+
+    /// Writes what there is so far.
+    fn write(&self, options: &Options, subjects: &[Subject]) -> Result<(), StoreError> {
+        let Self { dir, name, host } = self;
+        std::fs::write(dir.join(format!("{name}.csv")), csv(options, subjects)?)?;
+        std::fs::write(dir.join(format!("{name}.txt")), format!("{}\n", table(subjects)))?;
+        let now = host::load();
+        std::fs::write(dir.join(format!("{name}-host.txt")), format!("{host}load after: {now}\n"))?;
+        Ok(())
+    }
+}
+
+/// Runs all turns, prints the table. Results are written after each turn: an interrupted run leaves what it has.
 ///
-/// Errors: a run that fails, or finds a wrong answer.
+/// Errors: a run that fails, or finds a wrong answer; results that cannot be written.
 pub fn run(options: &Options) -> Result<(), StoreError> {
     let mut subjects = subjects(options);
-    let before = host::describe(Path::new("."));
+    let results = Results::of(options)?;
     for turn in 0..options.repeats {
         for subject in &mut subjects {
             let (label, threads) = (subject.label(), subject.threads);
             eprintln!("turn {} of {}: {label} × {threads}", turn + 1, options.repeats);
             subject.turns.push(measure(options, subject, options.seed + turn)?);
         }
+        results.iter().try_for_each(|results| results.write(options, &subjects))?;
     }
-    let table = table(&subjects);
-    println!("{table}");
-    if let (Some(results), Some(host)) = (&options.results, &options.host) {
-        let dir = results.join(format!("{}-{host}", host::today()));
-        let name = format!("index-{}", name(&options.keys));
-        std::fs::create_dir_all(&dir)?;
-        std::fs::write(dir.join(format!("{name}.csv")), csv(options, &subjects)?)?;
-        std::fs::write(dir.join(format!("{name}.txt")), format!("{table}\n"))?;
-        let after = host::load();
-        std::fs::write(dir.join(format!("{name}-host.txt")), format!("{before}load after: {after}\n"))?;
-    }
+    println!("{}", table(&subjects));
     Ok(())
 }
 
