@@ -117,12 +117,10 @@ impl TableHandle {
         }
     }
 
-    /// Sets the values of many keys, in their order; outside a transaction each by itself.
+    /// Sets the values of many keys, in their order; outside a transaction each by itself, with one wait for all.
     pub fn put_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, rows: &[(K, V)]) -> Result<()> {
         match &self.through {
-            Through::Latest => {
-                rows.iter().try_for_each(|(key, value)| self.table.put(key.as_ref(), value.as_ref()))
-            }
+            Through::Latest => self.table.put_many(rows),
             Through::Transaction(tx) => tx.write(|tx| tx.bytes(&self.table).put_many(rows)),
             Through::Snapshot(_) => Err(read_only()),
         }

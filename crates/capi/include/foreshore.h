@@ -299,8 +299,9 @@ int fs_put(const fs_table *table,
            fs_bytes value);
 
 // Sets the values of `count` keys, in their order; of two rows with one key the later counts. Within a transaction new rows
-// with ascending keys are written together, faster than by one `fs_put` each; elsewhere each row is a commit of its own. Both
-// arrays are yours. After an error other than one that ends the transaction, some of the rows may be there.
+// with ascending keys are written together, faster than by one `fs_put` each; elsewhere each row is a commit of its own, and
+// the call waits for all of them at once. Both arrays are yours. After an error other than one that ends the transaction, some
+// of the rows may be there.
 int fs_put_many(const fs_table *table,
                 const fs_bytes *keys,
                 const fs_bytes *values,

@@ -108,8 +108,9 @@ pub extern "C" fn fs_put(table: Option<&Table>, key: Bytes, value: Bytes) -> c_i
 }
 
 /// Sets the values of `count` keys, in their order; of two rows with one key the later counts. Within a transaction new rows
-/// with ascending keys are written together, faster than by one `fs_put` each; elsewhere each row is a commit of its own. Both
-/// arrays are yours. After an error other than one that ends the transaction, some of the rows may be there.
+/// with ascending keys are written together, faster than by one `fs_put` each; elsewhere each row is a commit of its own, and
+/// the call waits for all of them at once. Both arrays are yours. After an error other than one that ends the transaction, some
+/// of the rows may be there.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_put_many(
     table: Option<&Table>,

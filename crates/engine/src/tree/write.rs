@@ -151,6 +151,7 @@ impl Tree {
     ) -> Result<Option<Option<Lsn>>> {
         let (keys, Near { start, name }) = (&self.core.txns.keys, near);
         let begun = Instant::now();
+        // However long a lock is waited for, `start` will do: from there right links lead to the key, or the index is asked again.
         loop {
             let granted = keys.acquire(owner, name, KeyMode::Exclusive, false, patience);
             if !self.is_granted(owner, key, begun, patience, granted.map(|granted| granted.waited))? {
