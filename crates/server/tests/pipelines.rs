@@ -6,6 +6,7 @@ use common::{Client, Int, List, Null, Running, Value, encode, ok, options, text}
 use foreshore_server::Options;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// What a client may send, of keys and values that are short of names so that they meet.
 #[derive(Clone, Debug)]
@@ -213,7 +214,8 @@ fn every_get_counts() {
 /// turn nothing happens twice.
 #[test]
 fn a_lock_stops_a_pipeline_in_its_middle() {
-    let server = Running::new();
+    let long = Duration::from_secs(60);
+    let server = Running::with(Options { lock_timeout: long, transaction_timeout: long, ..options() });
     let (mut holder, mut writer) = (server.client(), server.client());
     assert_eq!(holder.call("KV.BEGIN"), ok());
     assert_eq!(holder.call("SET k5 held"), ok());
