@@ -75,6 +75,13 @@ fn many_rows_wait_for_locks_one_by_one() {
     assert_eq!(hasty.put_some(&rows).unwrap(), 30);
     assert!(matches!(hasty.put_some(&rows[30..]), Err(Error::LockTimeout { .. })));
     assert_eq!(table.range(..).count(), 30);
+
+    let patience = Duration::from_secs(1);
+    let begun = Instant::now();
+    let refused = table.with_lock_timeout(patience).put_many(&rows);
+    assert!(matches!(refused, Err(Error::LockTimeout { .. })));
+    assert!(begun.elapsed() < 2 * patience, "a lock is waited for once");
+
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| table.put_many(&rows));
         std::thread::sleep(Duration::from_millis(20));

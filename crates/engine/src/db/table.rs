@@ -154,11 +154,8 @@ impl ByteTable {
     /// assert_eq!(t.get(b"b")?.as_deref(), Some(&b"second"[..]));
     /// # Ok(()) }
     /// ```
-    pub fn put_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, mut rows: &[(K, V)]) -> Result<()> {
-        while !rows.is_empty() {
-            rows = &rows[self.put_some(rows)?..];
-        }
-        Ok(())
+    pub fn put_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, rows: &[(K, V)]) -> Result<()> {
+        self.put_as_far_as_possible(rows)?.1
     }
 
     /// As [`ByteTable::put_many`], but if a row cannot be set, says how many rows before it are: call again with the rest to learn
@@ -167,10 +164,24 @@ impl ByteTable {
     /// Errors as [`ByteTable::put`], of the first row; then no row is set. `Poisoned` may come after rows were set: they may or may
     /// not survive a reopening.
     pub fn put_some<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, rows: &[(K, V)]) -> Result<usize> {
+        match self.put_as_far_as_possible(rows)? {
+            (0, all) => all.map(|()| 0),
+            (set, _) => Ok(set),
+        }
+    }
+
+    /// Puts rows until one cannot be; how many, and why no more. Errors: those that are set cannot be acknowledged.
+    fn put_as_far_as_possible<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        rows: &[(K, V)],
+    ) -> Result<(usize, Result<()>)> {
         let (mut set, mut end) = (0, Lsn::ZERO);
         let done = |its| (set, end) = (set + 1, its);
         let all = self.tree.put_each(rows, self.lock_timeout, |len| self.make_room(len), done);
-        if set == 0 { all.map(|()| 0) } else { self.engine.acknowledge(end, self.durability).map(|()| set) }
+        if set > 0 {
+            self.engine.acknowledge(end, self.durability)?;
+        }
+        Ok((set, all))
     }
 
     /// Sets the value of `key` unless it has one; says whether it did. Errors as [`ByteTable::put`].
