@@ -122,6 +122,8 @@ fn a_failed_sync_stops_the_log() {
         let reservation = log.reserve(10);
         let end = reservation.end();
         log.fill(reservation, &[1; 10]);
+        // The flight asks for segments ahead of itself. They are there, so nobody but it calls the disk: a write, then the sync.
+        log.shared.segments.wait_prepared(Lsn(4 * SMALL.segment_bytes)).unwrap();
         disk.fail_at(disk.events() + 1, Fault::Eio, Repeat::Once);
         let refused = log.commit(end, Durability::Sync).unwrap_err();
         assert!(matches!(&refused, Error::Poisoned { cause } if cause.contains("wal-")), "{refused}");
