@@ -67,6 +67,33 @@ fn an_awaited_commit_survives() {
     db.check().unwrap();
 }
 
+/// One ticket covers what everybody has committed before it, however little they waited for.
+#[test]
+fn a_ticket_for_all_covers_what_nobody_waited_for() {
+    let disk = SimDisk::new(3);
+    let (db, table) = open(&disk);
+    let table = table.with_durability(Durability::Relaxed);
+    thread::scope(|scope| {
+        for thread in 0..4 {
+            let (db, table) = (&db, &table);
+            scope.spawn(move || {
+                for round in 0..50u32 {
+                    (0..3).for_each(|n| table.put(&[thread, round as u8, n], b"value").unwrap());
+                    let ticket = db.sync_async();
+                    if thread % 2 == 0 { block_on(ticket.clone()) } else { ticket.wait() }.unwrap();
+                    assert!(ticket.is_durable());
+                }
+            });
+        }
+    });
+    drop((db, table));
+    let (db, table) = open(&disk.after_crash(Crash::PowerLoss, 1));
+    for (thread, round, n) in (0..4).flat_map(|t| (0..50).flat_map(move |r| (0..3).map(move |n| (t, r, n)))) {
+        assert!(table.contains(&[thread, round, n]).unwrap(), "{thread} {round} {n}");
+    }
+    db.check().unwrap();
+}
+
 /// Nobody waits for ever: once a sync has failed, tasks that wait, and those that ask later, are told.
 #[test]
 fn an_awaited_commit_fails_with_the_log() {
@@ -80,4 +107,5 @@ fn an_awaited_commit_fails_with_the_log() {
     }
     assert!(!ticket.is_durable());
     assert!(matches!(ticket.wait(), Err(Error::Poisoned { .. })));
+    assert!(matches!(block_on(db.sync_async()), Err(Error::Poisoned { .. })));
 }

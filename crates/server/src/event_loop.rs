@@ -326,24 +326,17 @@ impl EventLoop {
         }
         self.batch = batch;
         Counters::add(&self.shared.counters[self.home].batches, 1);
-        match self.shared.ticket() {
-            Ok(ticket) => {
-                self.syncer.as_mut().expect("looked at above").add(batch, ticket);
-                self.release_durable();
-            }
-            Err(error) => self.fail(&error),
-        }
+        let ticket = self.shared.db.sync_async();
+        self.syncer.as_mut().expect("looked at above").add(batch, ticket);
+        self.release_durable();
     }
 
     /// Lets replies leave whose batch is durable.
     fn release_durable(&mut self) {
-        let durable = match &mut self.syncer {
-            Some(syncer) if !self.held.is_empty() => syncer.advance(),
-            _ => return,
-        };
-        match durable {
-            Ok(durable) => self.release(durable),
-            Err(error) => self.fail(&error),
+        match self.syncer.as_mut().map(Syncer::advance) {
+            Some(Ok(durable)) => self.release(durable),
+            Some(Err(error)) => self.fail(&error),
+            None => {}
         }
     }
 

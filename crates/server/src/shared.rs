@@ -7,9 +7,7 @@ use crate::cursors::Cursors;
 use crate::event_loop::Inbox;
 use crate::options::Options;
 use crate::slow_log::SlowLog;
-use foreshore::{
-    ByteTable, CommitTicket, Database, Durability, Error, TableOptions, Transaction, TransactionOptions,
-};
+use foreshore::{ByteTable, Database, Durability, Error, TableOptions, Transaction, TransactionOptions};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -113,12 +111,6 @@ impl Shared {
         self.db.begin_with(
             TransactionOptions::new().durability(self.durability_of_calls()).lock_timeout(patience),
         )
-    }
-
-    /// A ticket for everything committed so far: a transaction that has done nothing is as safe as all that it could have
-    /// seen.
-    pub fn ticket(&self) -> Result<CommitTicket, Error> {
-        self.db.begin_with(TransactionOptions::new().durability(Durability::Sync))?.commit_async()
     }
 
     /// Writes cannot be acknowledged any more: says so, once.

@@ -228,6 +228,39 @@ impl Database {
         self.engine.sync()
     }
 
+    /// [`Database::sync`] without the waiting: a ticket for everything acknowledged so far, by whomever and in whatever
+    /// durability. For whom answers many at once: let their commits be [`Durability::Relaxed`](crate::Durability::Relaxed), take one ticket for
+    /// all, and withhold the answers until it is done. What gathers while the log is written travels together, with the
+    /// next write.
+    ///
+    /// ```
+    /// # use std::{pin::pin, task::{Context, Poll, Wake}};
+    /// # struct Unpark(std::thread::Thread);
+    /// # impl Wake for Unpark { fn wake(self: std::sync::Arc<Self>) { self.0.unpark() } }
+    /// # fn block_on<T>(future: impl Future<Output = T>) -> T {
+    /// #     let waker = std::sync::Arc::new(Unpark(std::thread::current())).into();
+    /// #     let mut future = pin!(future);
+    /// #     loop {
+    /// #         match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+    /// #             Poll::Ready(result) => return result,
+    /// #             Poll::Pending => std::thread::park(),
+    /// #         }
+    /// #     }
+    /// # }
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// use foreshore::Durability;
+    /// let orders = db.byte_table("orders")?.with_durability(Durability::Relaxed);
+    /// for order in 0..100_u32 {
+    ///     orders.put(&order.to_be_bytes(), b"new")?;
+    /// }
+    /// block_on(db.sync_async())?; // now all hundred may be confirmed
+    /// # Ok(()) }
+    /// ```
+    pub fn sync_async(&self) -> CommitTicket {
+        CommitTicket::for_all(self.engines.hold())
+    }
+
     /// Walks every structure and compares them: leaves, fences, links, index, page accounting. Reads all leaves; writers
     /// may go on, but what they change meanwhile is checked only loosely, and splits of a table wait while its index is walked.
     ///

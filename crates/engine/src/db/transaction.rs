@@ -9,7 +9,7 @@ use crate::db::table::{ByteTable, Table, encode_rows, key_bytes};
 use crate::db::transaction_range::TransactionRange;
 use crate::error::{Error, Result};
 use crate::lock::KeyMode;
-use crate::log::Durability;
+use crate::log::{Durability, Wanted};
 use crate::spread::Held;
 use crate::tree::{Core, Intent};
 use crate::txn::{self, Txn, View};
@@ -151,7 +151,8 @@ impl Transaction {
     /// asks. A crash before that may undo it, together with everything that came after it.
     pub fn commit_async(self) -> Result<CommitTicket> {
         let end = self.end()?;
-        Ok(CommitTicket { engine: self.engine.clone(), end, durability: self.shared.durability })
+        let (engine, durability) = (self.engine.clone(), self.shared.durability);
+        Ok(CommitTicket { engine, end, durability, flight: Wanted::Own })
     }
 
     /// Commits; how far the log must be safe before that may be told.
@@ -291,6 +292,7 @@ pub struct CommitTicket {
     engine: Held<Engine>,
     end: Option<Lsn>,
     durability: Durability,
+    flight: Wanted,
 }
 
 impl std::fmt::Debug for CommitTicket {
@@ -300,6 +302,12 @@ impl std::fmt::Debug for CommitTicket {
 }
 
 impl CommitTicket {
+    /// For everything committed so far.
+    pub(super) fn for_all(engine: Held<Engine>) -> Self {
+        let end = Some(engine.core().log.reserved());
+        Self { engine, end, durability: Durability::Sync, flight: Wanted::Next }
+    }
+
     /// Waits until the commit is as safe as its durability promises.
     ///
     /// Errors: [`Error::Poisoned`].
@@ -319,7 +327,7 @@ impl Future for CommitTicket {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
         match self.end {
             Some(end) if self.durability == Durability::Sync => {
-                self.engine.core().log.poll_commit(end, context.waker())
+                self.engine.core().log.poll_commit(end, self.flight, context.waker())
             }
             // This waits for nothing but the copying of records.
             _ => Poll::Ready(self.wait()),

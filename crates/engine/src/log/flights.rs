@@ -33,6 +33,16 @@ use foreshore_base::{Lsn, seeded_bug};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 
+/// Which flight somebody asks for who is going to wait for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wanted {
+    /// One at once, if it is worth one: for a single commit.
+    Own,
+    /// The next one that starts when none is under way: for many commits, which lose less by gathering than by halving what
+    /// each sync carries.
+    Next,
+}
+
 pub(super) struct Flights {
     pub doorbell: Doorbell,
     /// Threads that wait for the durable LSN.

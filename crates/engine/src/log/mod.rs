@@ -52,6 +52,7 @@ mod waiters;
 mod tests;
 
 pub use durability::Durability;
+pub(crate) use flights::Wanted;
 pub(crate) use incarnation::Incarnation;
 pub(crate) use options::LogOptions;
 pub(crate) use reader::{LogReader, Record};
@@ -295,12 +296,12 @@ impl Log {
     }
 
     /// As [`Log::commit`] with `Sync`, for a task: it is woken when it is worth asking again.
-    pub fn poll_commit(&self, end: Lsn, task: &Waker) -> Poll<Result<()>> {
+    pub fn poll_commit(&self, end: Lsn, flight: Wanted, task: &Waker) -> Poll<Result<()>> {
         let shared = &*self.shared;
         if shared.has_settled(end) {
             return Poll::Ready(shared.settled(end));
         }
-        shared.want_durable(end);
+        shared.want_durable(end, flight);
         shared.flights.durable_waiters.enter_task(end, task);
         if shared.has_settled(end) { Poll::Ready(shared.settled(end)) } else { Poll::Pending }
     }
@@ -437,7 +438,7 @@ impl Shared {
 
     fn wait_durable(&self, end: Lsn) -> Result<()> {
         if !self.has_settled(end) {
-            self.want_durable(end);
+            self.want_durable(end, Wanted::Own);
             let settled = || self.has_settled(end);
             self.waits.flush.time(|| self.flights.durable_waiters.wait(end, settled));
         }
@@ -455,10 +456,13 @@ impl Shared {
     }
 
     /// Somebody is going to wait until everything below `end` is durable: asks for a flight, unless it is under way.
-    fn want_durable(&self, end: Lsn) {
+    fn want_durable(&self, end: Lsn, flight: Wanted) {
         let waits = self.flights.counts.waits.fetch_add(1, Relaxed) + 1;
         if self.flights.issued() < end {
-            self.ask_for_flight(waits);
+            match flight {
+                Wanted::Own => self.ask_for_flight(waits),
+                Wanted::Next => self.flights.doorbell.mention(),
+            }
         }
     }
 
