@@ -234,19 +234,6 @@ impl Database {
     /// next write.
     ///
     /// ```
-    /// # use std::{pin::pin, task::{Context, Poll, Wake}};
-    /// # struct Unpark(std::thread::Thread);
-    /// # impl Wake for Unpark { fn wake(self: std::sync::Arc<Self>) { self.0.unpark() } }
-    /// # fn block_on<T>(future: impl Future<Output = T>) -> T {
-    /// #     let waker = std::sync::Arc::new(Unpark(std::thread::current())).into();
-    /// #     let mut future = pin!(future);
-    /// #     loop {
-    /// #         match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-    /// #             Poll::Ready(result) => return result,
-    /// #             Poll::Pending => std::thread::park(),
-    /// #         }
-    /// #     }
-    /// # }
     /// # fn main() -> foreshore::Result<()> {
     /// # let db = foreshore::Database::in_memory()?;
     /// use foreshore::Durability;
@@ -254,7 +241,9 @@ impl Database {
     /// for order in 0..100_u32 {
     ///     orders.put(&order.to_be_bytes(), b"new")?;
     /// }
-    /// block_on(db.sync_async())?; // now all hundred may be confirmed
+    /// let ticket = db.sync_async(); // a future, too
+    /// assert_eq!(orders.range(..).count(), 100, "there is time for other things");
+    /// ticket.wait()?; // now all hundred may be confirmed
     /// # Ok(()) }
     /// ```
     pub fn sync_async(&self) -> CommitTicket {
