@@ -10,6 +10,7 @@
 //!   stays an atomic of the same width.
 //! - P2: a node in a free list is reachable from nowhere else.
 //! - P3: all memory lies in one range of addresses, so the number of a node's first line there says where it is, in 32 bits.
+//!   The range's first line is no node's.
 //!
 //! Memory of a dropped map serves other maps of the process. It is zeroed by the system when a huge page is first
 //! touched: the first node costs up to 2 MiB of residence, for all maps together.
@@ -24,6 +25,8 @@ use std::sync::{Mutex, PoisonError};
 const LINE: usize = 64;
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 const ARENA_BYTES: usize = 64 << 20;
+/// The number of no node (P3).
+pub(crate) const NOBODY: u32 = 0;
 /// Addresses set aside, if the system lets us; memory comes with the arenas.
 const RANGE_BYTES: usize = LINE << 32;
 /// The greatest node, in lines; node sizes are multiples of a line.
@@ -166,7 +169,7 @@ impl Arena {
         if self.range_end == 0 {
             let (first, bytes) = reserve();
             RANGE.store(first, Relaxed);
-            *self = Self { next: first, end: first, range_end: first + bytes };
+            *self = Self { next: first + LINE, end: first, range_end: first + bytes };
         }
         assert!(self.end + ARENA_BYTES <= self.range_end, "address space for index nodes");
         let first = std::ptr::with_exposed_provenance_mut(self.end);

@@ -9,9 +9,12 @@ use std::sync::atomic::Ordering::Relaxed;
 
 thread_local! {
     static FREE: RefCell<Vec<Box<dyn Any>>> = RefCell::default();
-    /// Addresses that have a number.
+    /// Addresses that have a number: the first has number 1.
     static NUMBERED: RefCell<Vec<u64>> = RefCell::default();
 }
+
+/// The number of no node.
+pub(crate) const NOBODY: u32 = 0;
 
 /// A node that nobody else knows.
 pub(crate) fn take<N: Pooled>() -> NonNull<N> {
@@ -38,17 +41,18 @@ pub(crate) unsafe fn give_back<N: Pooled>(node: NonNull<N>) {
 /// The number of a node, by its address.
 pub(crate) fn number_of(address: u64) -> u32 {
     NUMBERED.with_borrow_mut(|numbered| {
-        let number = numbered.iter().rposition(|&known| known == address).unwrap_or_else(|| {
+        let index = numbered.iter().rposition(|&known| known == address).unwrap_or_else(|| {
             numbered.push(address);
             numbered.len() - 1
         });
-        number as u32
+        index as u32 + 1
     })
 }
 
 /// The address of the node of this number; some address, if there is none.
 pub(crate) fn address_of(number: u32) -> u64 {
-    NUMBERED.with_borrow(|numbered| numbered.get(number as usize).copied().unwrap_or(u64::MAX))
+    let known = |numbered: &mut Vec<u64>| numbered.get((number as usize).checked_sub(1)?).copied();
+    NUMBERED.with_borrow_mut(known).unwrap_or(u64::MAX)
 }
 
 /// Forgets all free nodes: the atomics of one execution must not meet the next.

@@ -43,12 +43,15 @@ pub trait Lane: Copy + Ord + std::fmt::Debug + Send + Sync + 'static {
     fn number(self) -> Self::Number;
     /// The image that is this to a scale.
     fn from_number(number: Self::Number) -> Self;
-    /// An image for a head, ordered as heads are.
-    fn from_head(head: u32) -> Self;
     /// The number of cells of a whole line whose image is not above `key`.
     #[inline(always)]
     fn count_in_line(line: &[Self::Cell], key: Self) -> usize {
         count_one_by_one::<Self>(line, key)
+    }
+    /// The same of half a line.
+    #[inline(always)]
+    fn count_in_half_line(cells: &[Self::Cell], key: Self) -> usize {
+        count_one_by_one::<Self>(cells, key)
     }
     /// A cell with this image.
     fn cell(self) -> Self::Cell;
@@ -59,7 +62,7 @@ pub trait Lane: Copy + Ord + std::fmt::Debug + Send + Sync + 'static {
 }
 
 macro_rules! lane {
-    ($int:ty, $cell:ty, $count:path) => {
+    ($int:ty, $cell:ty, $count:path, $count_half:path) => {
         impl Lane for $int {
             type Cell = $cell;
             type Number = u64;
@@ -101,14 +104,15 @@ macro_rules! lane {
             }
 
             #[inline(always)]
-            fn from_head(head: u32) -> Self {
-                head.into()
-            }
-
-            #[inline(always)]
             fn count_in_line(line: &[$cell], key: Self) -> usize {
                 let line: &[$cell; Self::PER_LINE] = line.try_into().expect("a whole line");
                 $count(line, key).unwrap_or_else(|| count_one_by_one::<Self>(line, key))
+            }
+
+            #[inline(always)]
+            fn count_in_half_line(cells: &[$cell], key: Self) -> usize {
+                let cells: &[$cell; Self::PER_LINE / 2] = cells.try_into().expect("half a line");
+                $count_half(cells, key).unwrap_or_else(|| count_one_by_one::<Self>(cells, key))
             }
 
             #[inline(always)]
@@ -129,8 +133,8 @@ macro_rules! lane {
     };
 }
 
-lane!(u64, AtomicU64, vector::count_u64);
-lane!(u32, AtomicU32, vector::count_u32);
+lane!(u64, AtomicU64, vector::count_u64, vector::count_half_u64);
+lane!(u32, AtomicU32, vector::count_u32, vector::count_half_u32);
 
 /// The number of cells whose image is not above `key` (S1, S2).
 #[inline(always)]
@@ -160,7 +164,13 @@ pub(crate) fn rank_in_run<L: Lane>(cells: &[L::Cell], key: L) -> usize {
 /// The same by looking at every cell: best within a line.
 #[inline(always)]
 pub(crate) fn count_at_most<L: Lane>(cells: &[L::Cell], key: L) -> usize {
-    if cells.len() == L::PER_LINE { L::count_in_line(cells, key) } else { count_one_by_one::<L>(cells, key) }
+    if cells.len() == L::PER_LINE {
+        L::count_in_line(cells, key)
+    } else if cells.len() == L::PER_LINE / 2 {
+        L::count_in_half_line(cells, key)
+    } else {
+        count_one_by_one::<L>(cells, key)
+    }
 }
 
 #[inline(always)]
@@ -189,10 +199,14 @@ mod tests {
             for key in [wide[which], 0, u64::MAX] {
                 let expected = count_one_by_one::<u64>(&wide_cells, key);
                 prop_assert_eq!(u64::count_in_line(&wide_cells, key), expected);
+                let expected = count_one_by_one::<u64>(&wide_cells[4..], key);
+                prop_assert_eq!(u64::count_in_half_line(&wide_cells[4..], key), expected);
             }
             for key in [narrow[which], 0, u32::MAX] {
                 let expected = count_one_by_one::<u32>(&narrow_cells, key);
                 prop_assert_eq!(u32::count_in_line(&narrow_cells, key), expected);
+                let expected = count_one_by_one::<u32>(&narrow_cells[8..], key);
+                prop_assert_eq!(u32::count_in_half_line(&narrow_cells[8..], key), expected);
             }
         }
 

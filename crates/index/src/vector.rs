@@ -1,4 +1,4 @@
-//! Counting within a cache line by one vector compare for each half of it, where the processor has AVX-512.
+//! Counting within a cache line, or half of one, by one vector compare for each half, where the processor has AVX-512.
 //!
 //! Why: compilers make no vectors of atomic loads, and a line takes some forty instructions without. Batches of lookups,
 //! which are bound by instructions as much as by memory, gain a third.
@@ -7,9 +7,9 @@
 //! that only AVX-512 has, which leaves nothing to be cleared for the code around.
 
 #[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle)))))]
-pub(crate) use absent::{count_u32, count_u64};
+pub(crate) use absent::{count_half_u32, count_half_u64, count_halves, count_u32, count_u64};
 #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle))))]
-pub(crate) use avx512::{count_u32, count_u64};
+pub(crate) use avx512::{count_half_u32, count_half_u64, count_halves, count_u32, count_u64};
 
 #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle))))]
 mod avx512 {
@@ -18,21 +18,22 @@ mod avx512 {
     use std::arch::is_x86_feature_detected as has;
     use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-    /// 0 as long as nobody asked, then 1 for a processor that has the instructions, or 2.
-    static KNOWN: AtomicU8 = AtomicU8::new(0);
+    const UNKNOWN: u8 = 0;
+    const ABLE: u8 = 1;
+    const UNABLE: u8 = 2;
+    /// Has the processor the instructions?
+    static KNOWN: AtomicU8 = AtomicU8::new(UNKNOWN);
 
     #[inline(always)]
     fn is_able() -> bool {
-        match KNOWN.load(Relaxed) {
-            0 => ask(),
-            known => known == 1,
-        }
+        let known = KNOWN.load(Relaxed);
+        known == ABLE || (known == UNKNOWN && ask())
     }
 
     #[cold]
     fn ask() -> bool {
         let able = has!("avx512vl") && has!("popcnt");
-        KNOWN.store(if able { 1 } else { 2 }, Relaxed);
+        KNOWN.store(if able { ABLE } else { UNABLE }, Relaxed);
         able
     }
 
@@ -69,6 +70,38 @@ mod avx512 {
 
     count!(count_u64, u64, AtomicU64, "{key:r}", "vpbroadcastq", "vpcmpuq");
     count!(count_u32, u32, AtomicU32, "{key:e}", "vpbroadcastd", "vpcmpud");
+
+    macro_rules! count_half {
+        ($name:ident, $int:ty, $cell:ty, $key:literal, $broadcast:literal, $compare:literal) => {
+            /// The same of half a line of cells, or of halves of cells.
+            #[inline(always)]
+            pub fn $name(cells: &[$cell; 32 / size_of::<$cell>()], key: $int) -> Option<usize> {
+                if !is_able() {
+                    return None;
+                }
+                let count: u64;
+                // SAFETY: as above.
+                unsafe {
+                    asm!(
+                        concat!($broadcast, " ymm16, ", $key),
+                        concat!($compare, " k1, ymm16, [{cells}], 5"),
+                        "kmovw {count:e}, k1",
+                        "popcnt {count:e}, {count:e}",
+                        key = in(reg) key,
+                        cells = in(reg) cells.as_ptr(),
+                        count = lateout(reg) count,
+                        out("ymm16") _, out("k1") _,
+                        options(nostack, readonly),
+                    );
+                }
+                Some(count as usize)
+            }
+        };
+    }
+
+    count_half!(count_half_u64, u64, AtomicU64, "{key:r}", "vpbroadcastq", "vpcmpuq");
+    count_half!(count_half_u32, u32, AtomicU32, "{key:e}", "vpbroadcastd", "vpcmpud");
+    count_half!(count_halves, u32, AtomicU64, "{key:e}", "vpbroadcastd", "vpcmpud");
 }
 
 #[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle)))))]
@@ -80,6 +113,18 @@ mod absent {
     }
 
     pub fn count_u32(_line: &[AtomicU32; 16], _key: u32) -> Option<usize> {
+        None
+    }
+
+    pub fn count_half_u64(_cells: &[AtomicU64; 4], _key: u64) -> Option<usize> {
+        None
+    }
+
+    pub fn count_half_u32(_cells: &[AtomicU32; 8], _key: u32) -> Option<usize> {
+        None
+    }
+
+    pub fn count_halves(_cells: &[AtomicU64; 4], _key: u32) -> Option<usize> {
         None
     }
 }

@@ -71,11 +71,6 @@ impl<const W: usize> Lane for [u64; W] {
     }
 
     #[inline(always)]
-    fn from_head(head: u32) -> Self {
-        array::from_fn(|i| if i == W - 1 { head.into() } else { 0 })
-    }
-
-    #[inline(always)]
     fn cell(self) -> Self::Cell {
         self.map(AtomicU64::new)
     }

@@ -76,13 +76,13 @@ impl<K: IntKey, const F: usize> IntMap<K, F> {
     /// Panics if there are not as many values as keys.
     pub fn multi_get(&self, keys: &[K], values: &mut [Option<u64>]) {
         assert_eq!(keys.len(), values.len(), "a value for each key");
-        self.tree.get_many(keys.len(), |i| &keys[i], |i, value| values[i] = value, &Pin::new());
+        self.tree.get_many(keys, values, &Pin::new());
     }
 
     /// Sets the values of many keys, in this order but with several descents at a time; returns how many keys were new.
     /// Each is inserted by itself; others may see some of them before the rest.
     pub fn insert_many(&self, entries: &[(K, u64)]) -> u64 {
-        self.tree.insert_many(entries.len(), |i| (&entries[i].0, entries[i].1), &Pin::new())
+        self.tree.insert_many(entries, &Pin::new())
     }
 
     /// As [`insert_many`](Self::insert_many), for keys that never fall: one descent and one latch serve all neighbours
@@ -91,7 +91,7 @@ impl<K: IntKey, const F: usize> IntMap<K, F> {
     /// Panics if keys fall.
     pub fn insert_sorted(&self, entries: &[(K, u64)]) -> u64 {
         assert!(entries.is_sorted_by_key(|(key, _)| *key), "insert_sorted wants keys that never fall");
-        self.tree.insert_sorted(entries.len(), |i| (&entries[i].0, entries[i].1), &Pin::new())
+        self.tree.insert_sorted(entries, &Pin::new())
     }
 
     /// Gives `key` the value `new` (`None`: removes it) if its value is `expected` (`None`: if it is absent). One step:

@@ -69,20 +69,21 @@ impl Seen<'_> {
 pub(crate) struct Header {
     /// Latch and version (L1: survives the reuse of the node).
     pub latch: NodeLatch,
-    /// Number of entries (u16) | level (u8) | flags (u8) | shift of separators (u8).
+    /// Number of entries (16 bits) | level (7) | dead (1) | shift of heads (8) | number of the right neighbour (32).
     meta: AtomicU64,
-    /// Right neighbour, 0 = none.
-    link: AtomicU64,
     /// Set while the node lies in the pool, where nobody may be reading it.
     #[cfg(shuttle)]
     pub pooled: std::sync::atomic::AtomicBool,
 }
 
-const LEVEL_SHIFT: u32 = 16;
-const DEAD: u64 = 1 << 24;
-const SHIFT_SHIFT: u32 = 32;
-const SHIFT_MASK: u64 = 0xFF << SHIFT_SHIFT;
 const COUNT_MASK: u64 = 0xFFFF;
+const LEVEL_SHIFT: u32 = 16;
+const LEVEL_MAX: u8 = 0x7F;
+const DEAD: u64 = 1 << 23;
+const SHIFT_SHIFT: u32 = 24;
+const SHIFT_MASK: u64 = 0xFF << SHIFT_SHIFT;
+const LINK_SHIFT: u32 = 32;
+const LINK_MASK: u64 = !0 << LINK_SHIFT;
 
 impl Header {
     /// The header of memory that was never a node.
@@ -90,7 +91,6 @@ impl Header {
         Self {
             latch: NodeLatch::new(),
             meta: AtomicU64::new(0),
-            link: AtomicU64::new(0),
             #[cfg(shuttle)]
             pooled: std::sync::atomic::AtomicBool::new(false),
         }
@@ -98,14 +98,15 @@ impl Header {
 
     /// Begins a new life at `level`: no entries, no link. The latch word goes on (L1).
     pub fn reset(&self, level: u8) {
+        debug_assert!(level <= LEVEL_MAX);
         self.meta.store(u64::from(level) << LEVEL_SHIFT, Relaxed);
-        self.link.store(0, Relaxed);
+        self.set_link(0);
     }
 
     /// 0 for a leaf. Constant while the node can be reached.
     #[inline(always)]
     pub fn level(&self) -> u8 {
-        (self.meta.load(Relaxed) >> LEVEL_SHIFT) as u8
+        (self.meta.load(Relaxed) >> LEVEL_SHIFT) as u8 & LEVEL_MAX
     }
 
     /// Entries in use.
@@ -116,10 +117,10 @@ impl Header {
 
     pub fn set_count(&self, count: usize) {
         debug_assert!(count as u64 <= COUNT_MASK);
-        self.meta.store(self.meta.load(Relaxed) & !COUNT_MASK | count as u64, Relaxed);
+        self.change_meta(COUNT_MASK, count as u64);
     }
 
-    /// By how much separators are shifted, in a node that packs them.
+    /// By how much numbers are shifted to become heads, in a node that has some.
     #[inline(always)]
     fn shift(&self) -> u32 {
         (self.meta.load(Relaxed) >> SHIFT_SHIFT) as u32 & 0xFF
@@ -127,7 +128,7 @@ impl Header {
 
     fn set_shift(&self, shift: u32) {
         debug_assert!(shift <= 0xFF);
-        self.meta.store(self.meta.load(Relaxed) & !SHIFT_MASK | u64::from(shift) << SHIFT_SHIFT, Relaxed);
+        self.change_meta(SHIFT_MASK, u64::from(shift) << SHIFT_SHIFT);
     }
 
     /// Was this node unlinked (N3)?
@@ -136,17 +137,28 @@ impl Header {
     }
 
     pub fn set_dead(&self) {
-        self.meta.store(self.meta.load(Relaxed) | DEAD, Relaxed);
+        self.change_meta(DEAD, DEAD);
     }
 
     /// Address of the right neighbour, 0 = none.
     #[inline(always)]
     pub fn link(&self) -> u64 {
-        self.link.load(Relaxed)
+        match (self.meta.load(Relaxed) >> LINK_SHIFT) as u32 {
+            pool::NOBODY => 0,
+            number => pool::address_of(number),
+        }
     }
 
+    /// Sets the address of the right neighbour, 0 = none.
     pub fn set_link(&self, node: u64) {
-        self.link.store(node, Relaxed);
+        let number = if node == 0 { pool::NOBODY } else { pool::number_of(node) };
+        self.change_meta(LINK_MASK, u64::from(number) << LINK_SHIFT);
+    }
+
+    /// Gives these bits of the word another value; the latch is held, or nobody else can reach the node.
+    #[inline(always)]
+    fn change_meta(&self, mask: u64, bits: u64) {
+        self.meta.store(self.meta.load(Relaxed) & !mask | bits, Relaxed);
     }
 }
 
@@ -203,7 +215,7 @@ pub(crate) trait Node: Sized + Send + Sync + 'static {
     fn prefetch_inner(node: *const Self) {
         Self::prefetch(node);
     }
-    /// Asks for what [`approach`](Self::approach) will read.
+    /// Asks for what an aim reads.
     fn prefetch_first(node: *const Self) {
         Self::prefetch(node);
     }
@@ -214,17 +226,15 @@ pub(crate) trait Node: Sized + Send + Sync + 'static {
     /// Asks for the words, of a node whose keys were asked for.
     fn prefetch_words(_node: *const Self) {}
     /// Asks for what a scan from `key` on reads of the child that leads there; the key's rank here is `rank`. A hint, as
-    /// `approach`.
+    /// an aim.
     fn prefetch_child_from(&self, rank: usize, _key: &Self::Key) {
         Self::prefetch(std::ptr::with_exposed_provenance(self.word(rank.saturating_sub(1)) as usize));
     }
-    /// Asks for the lines that a search for `key` will touch, and the words there. A hint: the node may change meanwhile, and nothing read
-    /// here is believed.
-    fn approach(&self, _key: &Self::Key) {}
-    /// As `approach`, without the words.
-    fn approach_keys(&self, _key: &Self::Key) {}
-    /// Asks for the line of this word.
-    fn approach_word(&self, _i: usize) {}
+    /// Tells where in a node whose first line is there the child is to be expected that leads to `key`, and asks for the lines
+    /// that [`child_by`](Self::child_by) will read. Counts if the node keeps its version from before.
+    fn aim_at_child(&self, key: &Self::Key) -> u64;
+    /// The same in a leaf, for [`value_by`](Self::value_by).
+    fn aim_at_value(&self, key: &Self::Key) -> u64;
 
     // Reading (N5).
 
@@ -237,6 +247,20 @@ pub(crate) trait Node: Sized + Send + Sync + 'static {
             Place::Beyond => (self.header().link(), false),
             Place::Rank(rank, _) => (self.word(rank.saturating_sub(1)), true),
         })
+    }
+    /// The child that leads to `key`, by the aim at it that was taken of this version; `Restart` if that is to the right as well.
+    #[inline(always)]
+    fn child_by(&self, _aim: u64, key: &Self::Key, seen: &Seen) -> Result<u64, Restart> {
+        let (child, down) = self.towards(key, Bias::AtMost, seen)?;
+        if down { Ok(child) } else { Err(Restart) }
+    }
+    /// The value of `key` in a leaf, as [`child_by`](Self::child_by); `Restart` also if the aim was wrong.
+    #[inline(always)]
+    fn value_by(&self, _aim: u64, key: &Self::Key, seen: &Seen) -> Result<Option<u64>, Restart> {
+        match self.place(key, Bias::AtMost, seen)? {
+            Place::Beyond => Err(Restart),
+            Place::Rank(rank, exact) => Ok(exact.then(|| self.word(rank - 1))),
+        }
     }
     /// Value or child of entry `i`; `i` may be stale but is below the capacity.
     fn word(&self, i: usize) -> u64;

@@ -10,15 +10,19 @@
 //! Invariants:
 //! - Q1: `head` never falls while keys rise, and `number(head(n)) == n` for every separator `n` of the node: so a key is at
 //!   or above a separator if and only if its head is.
-//! - Q2: no separator has head 0, which all keys below `base` have: they belong to the first child.
+//! - Q2: no separator has head 0, which all keys below `base` have: they belong to the first child. No number has the head
+//!   `u32::MAX`, which is left to entries that are not used.
 
 use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
 use std::fmt::Debug;
 
+/// The greatest head of a number.
+pub const HEAD_MAX: u32 = u32::MAX - 1;
+
 /// How separators of one node are shortened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale<N> {
-    /// What is subtracted before: below every separator, and a multiple of `1 << shift`.
+    /// What is subtracted before. Where heads tell separators apart: below every one of them, and a multiple of `1 << shift`.
     pub base: N,
     /// Low bits that are zero in all of them, and left out. Less than the number has.
     pub shift: u32,
@@ -44,6 +48,9 @@ pub trait Number: Copy + Ord + Debug + Send + Sync + 'static {
 
     /// A scale for these separators, in any order, none of them 0; `None` if they are too far apart for their low bits.
     fn scale_of(separators: impl Iterator<Item = Self>) -> Option<Scale<Self>>;
+    /// A scale that begins at `least`, by which heads may be the same for numbers near each other. That of `greatest` has at
+    /// most 31 bits, which leaves room for as much again.
+    fn rough_scale(least: Self, greatest: Self) -> Scale<Self>;
     /// The head of a number: rounded down, and the least or greatest head for what is outside of the scale.
     fn head(self, scale: Scale<Self>) -> u32;
     /// The least number of this head. Any number for a head that is not of this scale.
@@ -72,10 +79,15 @@ impl Number for u64 {
         Some(Scale { base: (least - 1) >> shift << shift, shift })
     }
 
+    fn rough_scale(least: Self, greatest: Self) -> Scale<Self> {
+        let length = Self::BITS - (greatest - least).leading_zeros();
+        Scale { base: least, shift: length.saturating_sub(31) }
+    }
+
     #[inline(always)]
     fn head(self, scale: Scale<Self>) -> u32 {
         let steps = self.saturating_sub(scale.base) >> (scale.shift % Self::BITS);
-        steps.min(Self::from(u32::MAX)) as u32
+        steps.min(Self::from(HEAD_MAX)) as u32
     }
 
     #[inline(always)]
@@ -124,6 +136,11 @@ impl<const W: usize> Number for [u64; W] {
         Some(Scale { base: without_last(difference(least, one), shift), shift })
     }
 
+    fn rough_scale(least: Self, greatest: Self) -> Scale<Self> {
+        let length = 64 * W as u32 - leading_zeros(&difference(greatest, least));
+        Scale { base: least, shift: length.saturating_sub(31) }
+    }
+
     #[inline]
     fn head(self, scale: Scale<Self>) -> u32 {
         if self <= scale.base {
@@ -131,11 +148,11 @@ impl<const W: usize> Number for [u64; W] {
         }
         let distance = difference(self, scale.base);
         if 64 * W as u32 - leading_zeros(&distance) > scale.shift + 32 {
-            return u32::MAX;
+            return HEAD_MAX;
         }
         let (word, bit) = (scale.shift as usize / 64, scale.shift % 64);
         let from_end = |i: usize| W.checked_sub(i + 1).map_or(0, |i| u128::from(distance[i]));
-        ((from_end(word + 1) << 64 | from_end(word)) >> bit) as u32
+        (((from_end(word + 1) << 64 | from_end(word)) >> bit) as u32).min(HEAD_MAX)
     }
 
     fn of_head(head: u32, scale: Scale<Self>) -> Self {

@@ -1,147 +1,115 @@
 //! Many keys at a time: descents side by side, and runs of sorted inserts.
 //!
-//! Why: a descent waits for one node after the other. A group of descents, level by level, asks for all of its next
-//! nodes before it looks at the first of them, and so waits for memory's throughput instead of its latency. It asks
-//! twice a node: for the first line, which tells where to go on, and then for the few lines that matter. In a leaf it
-//! asks a third time, for the value's line, which only the search tells.
-//! Source: multicore study (batched, interleaved lookups); group prefetching after Chen et al.
+//! Why: a descent waits for one node after the other. Here some dozens are under way, each at a step of its own: a step reads
+//! what was asked for a while ago, and asks for what the next one reads. So while lines are on their way, others are searched, and
+//! memory's throughput is the limit instead of its latency. A node takes two steps: its first line tells where to go on,
+//! and then the line or two that matter are read.
+//! Source: multicore study (batched, interleaved lookups); group prefetching and software-pipelined
+//! prefetching after Chen et al. (ICDE 2004): the pipeline's stages are the steps, with a small group in each.
 //!
 //! Nothing here weakens a read: each step is validated as ever, and a batch is no snapshot. Each of its keys is looked up
 //! or inserted by itself, at some moment between begin and end of the call.
 
 use super::update::Latched;
-use super::{Step, Tree};
+use super::{Step, Tree, node_at};
 use crate::node::{Bias, Node, Place, Seen};
 use crate::reclaim::Pin;
-use foreshore_base::{Optimistic, Restart};
+use foreshore_base::{Restart, seeded_bug};
+use std::borrow::Borrow;
 
-/// Descents side by side: so many that a core's dozen outstanding misses are busy nearly all of the time.
-const GROUP: usize = 32;
+/// Descents that take a step one right after the other: the fewest for which that is worth a loop.
+const GROUP: usize = 4;
 
-/// Levels above the leaves whose nodes may have to be asked for. Those above them are a few in a million keys, and stay in
-/// the caches.
-const COLD_LEVELS: u8 = 2;
-
-/// Entries that went into one leaf: those before `end`, of which so many were new.
+/// How many entries went into one leaf, and how many of them were new.
 struct Run {
-    end: usize,
+    len: usize,
     fresh: u64,
 }
 
-/// Where a key is in a leaf, as long as the leaf has the version seen.
-#[derive(Clone, Copy)]
-struct Look<'g> {
-    seen: Optimistic<'g>,
-    entry: Option<usize>,
+/// A node where a key is to be looked for, and where in it, as long as it keeps the version seen.
+struct Look<'g, N> {
+    node: &'g N,
+    /// The word of the node's latch.
+    seen: u64,
+    at: u64,
 }
 
-impl<'g> Look<'g> {
-    /// Looks once, and asks for the value.
+impl<N> Clone for Look<'_, N> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<N> Copy for Look<'_, N> {}
+
+impl<'g, N: Node> Look<'g, N> {
+    /// Reads the node's first line, and asks for what comes next.
     #[inline(always)]
-    fn at<N: Node>(leaf: &'g N, key: &N::Key) -> Result<Self, Restart> {
-        let seen = leaf.header().latch.try_optimistic()?;
-        let Place::Rank(rank, exact) = leaf.place(key, Bias::AtMost, &Seen::Optimistic(seen))? else {
-            return Err(Restart);
-        };
-        let entry = exact.then(|| rank - 1);
-        entry.inspect(|&entry| leaf.approach_word(entry));
-        Ok(Self { seen, entry })
+    fn aim(&mut self, aim: impl FnOnce(&'g N) -> u64) {
+        self.seen = self.node.header().latch.word();
+        self.at = aim(self.node);
     }
 
+    /// What `read` makes of the node, if it is the one seen.
     #[inline(always)]
-    fn value<N: Node>(self, leaf: &N) -> Result<Option<u64>, Restart> {
-        let value = self.entry.map(|entry| leaf.word(entry));
-        self.seen.validate()?;
-        Ok(value)
+    fn read<R>(&self, read: impl FnOnce(&'g N, u64, &Seen) -> Result<R, Restart>) -> Result<R, Restart> {
+        let latch = &self.node.header().latch;
+        let seen = if seeded_bug("index_aim_of_another_version") {
+            latch.try_optimistic()?
+        } else {
+            latch.optimistic_since(self.seen).ok_or(Restart)?
+        };
+        let result = read(self.node, self.at, &Seen::Optimistic(seen))?;
+        seen.validate()?;
+        Ok(result)
     }
 }
 
 impl<N: Node> Tree<N> {
-    /// Looks `len` keys up; hands each number and value to `found`, in order.
-    pub fn get_many<'k>(
-        &self,
-        len: usize,
-        key: impl Fn(usize) -> &'k N::Key,
-        mut found: impl FnMut(usize, Option<u64>),
-        pin: &Pin,
-    ) where
-        N::Key: 'k,
-    {
-        for first in (0..len).step_by(GROUP) {
-            let group = GROUP.min(len - first);
-            let leaves = self.descend_group(group, |i| key(first + i), pin);
-            (0..group).for_each(|i| leaves[i].approach_keys(key(first + i)));
-            let mut looks = [const { Err(Restart) }; GROUP];
-            for i in 0..group {
-                looks[i] = Look::at(leaves[i], key(first + i));
-            }
-            for i in 0..group {
-                let value = looks[i].and_then(|look| look.value(leaves[i]));
-                found(
-                    first + i,
-                    value.unwrap_or_else(|Restart| self.get_from(leaves[i], key(first + i), pin)),
-                );
-            }
-        }
+    /// Looks keys up, and sets the value of each.
+    pub fn get_many<Q: Borrow<N::Key>>(&self, keys: &[Q], values: &mut [Option<u64>], pin: &Pin) {
+        self.descend_many(keys, Q::borrow, |i, key, look| values[i] = self.value(look, key, pin), pin);
     }
 
-    /// Sets the values of `len` keys, in their order; the number of keys that were new.
-    pub fn insert_many<'k>(&self, len: usize, entry: impl Fn(usize) -> (&'k N::Key, u64), pin: &Pin) -> u64
-    where
-        N::Key: 'k,
-    {
+    /// The value of a key that its leaf was aimed at for.
+    #[inline(always)]
+    fn value(&self, look: &Look<N>, key: &N::Key, pin: &Pin) -> Option<u64> {
+        let value = look.read(|leaf, at, seen| leaf.value_by(at, key, seen));
+        value.unwrap_or_else(|Restart| self.get_from(look.node, key, pin))
+    }
+
+    /// Sets the values of keys, in their order; the number of keys that were new.
+    pub fn insert_many<Q: Borrow<N::Key>>(&self, entries: &[(Q, u64)], pin: &Pin) -> u64 {
         let mut fresh = 0;
-        for first in (0..len).step_by(GROUP) {
-            let group = GROUP.min(len - first);
-            let leaves = self.descend_group(group, |i| entry(first + i).0, pin);
-            (0..group).for_each(|i| leaves[i].approach(entry(first + i).0));
-            for (i, leaf) in leaves[..group].iter().enumerate() {
-                let (key, value) = entry(first + i);
-                fresh += u64::from(self.insert_from(leaf, key, value, pin).is_none());
-            }
-        }
+        let insert = |i: usize, key: &N::Key, look: &Look<N>| {
+            fresh += u64::from(self.insert_from(look.node, key, entries[i].1, pin).is_none());
+        };
+        self.descend_many(entries, |(key, _)| key.borrow(), insert, pin);
         fresh
     }
 
     /// As `insert_many`, for keys that never fall (the caller says so): one descent, one latch, for all that belong to
     /// a leaf and have room there.
-    pub fn insert_sorted<'k>(&self, len: usize, entry: impl Fn(usize) -> (&'k N::Key, u64), pin: &Pin) -> u64
-    where
-        N::Key: 'k,
-    {
-        let (mut next, mut fresh) = (0, 0);
-        while next < len {
-            let run = self.insert_run(next, len, &entry, pin);
-            if run.end == next {
+    pub fn insert_sorted<Q: Borrow<N::Key>>(&self, entries: &[(Q, u64)], pin: &Pin) -> u64 {
+        let (mut rest, mut fresh) = (entries, 0);
+        while let Some((key, value)) = rest.first() {
+            let run = self.insert_run(rest, key.borrow(), pin);
+            if run.len == 0 {
                 // The leaf is full: a single insert splits it.
-                let (key, value) = entry(next);
-                fresh += u64::from(self.insert(key, value, pin).is_none());
-                next += 1;
-            } else {
-                fresh += run.fresh;
-                next = run.end;
+                fresh += u64::from(self.insert(key.borrow(), *value, pin).is_none());
             }
+            fresh += run.fresh;
+            rest = &rest[run.len.max(1)..];
         }
         fresh
     }
 
-    /// Enters what belongs to the leaf of entry `first`, up to where it is full.
-    fn insert_run<'k>(
-        &self,
-        first: usize,
-        len: usize,
-        entry: &impl Fn(usize) -> (&'k N::Key, u64),
-        pin: &Pin,
-    ) -> Run
-    where
-        N::Key: 'k,
-    {
-        let key = entry(first).0;
+    /// Enters what belongs to the leaf of `key`, the first one's, up to where it is full.
+    fn insert_run<Q: Borrow<N::Key>>(&self, entries: &[(Q, u64)], key: &N::Key, pin: &Pin) -> Run {
         let leaf = self.descend(key, Bias::AtMost, 0, pin);
         let Latched { node, latch } = self.latch_for(leaf, key, pin);
-        let mut run = Run { end: first, fresh: 0 };
-        while run.end < len {
-            let (key, value) = entry(run.end);
+        let mut run = Run { len: 0, fresh: 0 };
+        for (key, value) in entries.iter().map(|(key, value)| (key.borrow(), *value)) {
             let place = node.place(key, Bias::AtMost, &Seen::Latched);
             match place.expect("reading under the latch never restarts") {
                 Place::Beyond => break,
@@ -152,9 +120,9 @@ impl<N: Node> Tree<N> {
                 }
                 Place::Rank(..) => break,
             }
-            run.end += 1;
+            run.len += 1;
         }
-        if run.end == first {
+        if run.len == 0 {
             latch.release_unchanged()
         } else {
             drop(latch)
@@ -163,33 +131,61 @@ impl<N: Node> Tree<N> {
         run
     }
 
-    /// Leaves from which these keys are not to the left, their first lines asked for. At most [`GROUP`] keys.
+    /// Descends for the key of each entry to a leaf from which it is not to the left, aims at it there, and hands it to `land`,
+    /// in the order of the entries.
     #[inline(always)]
-    fn descend_group<'g, 'k>(
+    fn descend_many<'g, E>(
         &self,
-        len: usize,
-        key: impl Fn(usize) -> &'k N::Key,
+        entries: &[E],
+        key: impl Fn(&E) -> &N::Key,
+        mut land: impl FnMut(usize, &N::Key, &Look<'g, N>),
         pin: &'g Pin,
-    ) -> [&'g N; GROUP]
-    where
-        N::Key: 'k,
-    {
+    ) {
         let root = self.root(pin);
-        let mut nodes = [root; GROUP];
-        for level in (1..=root.header().level()).rev() {
-            if level <= COLD_LEVELS {
-                (0..len).for_each(|i| nodes[i].approach(key(i)));
-            }
-            for (i, node) in nodes[..len].iter_mut().enumerate() {
-                *node = self.child(node, key(i), pin);
+        let (stages, groups) = (2 * (usize::from(root.header().level()) + 1), entries.len().div_ceil(GROUP));
+        let start = [Look { node: root, seen: 0, at: 0 }; GROUP];
+        let mut ring = vec![start; stages.next_power_of_two()];
+        let mask = ring.len() - 1;
+        for step in 0..groups + stages - 1 {
+            // A group is one stage behind the group before it.
+            for stage in (step + 1).saturating_sub(groups)..stages.min(step + 1) {
+                let number = step - stage;
+                let first = number * GROUP;
+                let looks = &mut ring[number & mask];
+                let group = looks.iter_mut().zip(&entries[first..entries.len().min(first + GROUP)]);
+                match stages - stage {
+                    1 => {
+                        group.enumerate().for_each(|(i, (look, entry))| land(first + i, key(entry), look));
+                        *looks = start;
+                    }
+                    2 => group.for_each(|(look, entry)| look.aim(|leaf| leaf.aim_at_value(key(entry)))),
+                    left if left % 2 == 0 => {
+                        group.for_each(|(look, entry)| look.aim(|node| node.aim_at_child(key(entry))));
+                    }
+                    _ => group.for_each(|(look, entry)| look.node = self.child(look, key(entry), pin)),
+                }
             }
         }
-        nodes
     }
 
     /// The child that leads to `key`, whose first line is asked for.
     #[inline(always)]
-    fn child<'g>(&self, node: &'g N, key: &N::Key, pin: &'g Pin) -> &'g N {
+    fn child<'g>(&self, look: &Look<'g, N>, key: &N::Key, pin: &'g Pin) -> &'g N {
+        let child = look.read(|node, at, seen| {
+            let child = node.child_by(at, key, seen)?;
+            N::prefetch_first(std::ptr::with_exposed_provenance(child as usize));
+            Ok(child)
+        });
+        match child {
+            Ok(child) => node_at(child, pin),
+            Err(Restart) => self.child_to_the_right(look.node, key, pin),
+        }
+    }
+
+    /// The same, from a node that has changed, or to whose right the key is.
+    #[cold]
+    #[inline(never)]
+    fn child_to_the_right<'g>(&self, node: &'g N, key: &N::Key, pin: &'g Pin) -> &'g N {
         let mut node = node;
         loop {
             match self.step(node, key, Bias::AtMost, N::prefetch_first, pin) {

@@ -106,11 +106,6 @@ impl Lane for Slice {
     }
 
     #[inline(always)]
-    fn from_head(head: u32) -> Self {
-        Self(head.into())
-    }
-
-    #[inline(always)]
     fn cell(self) -> Cell {
         Cell([AtomicU64::new((self.0 >> 64) as u64), AtomicU64::new(self.0 as u64)])
     }

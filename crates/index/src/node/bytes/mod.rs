@@ -255,7 +255,7 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
             return Ok(Place::Rank(upper, false));
         }
         // Most probably it is this one: its word comes while tails are compared.
-        self.approach_word(upper - 1);
+        self.prefetch_word(upper - 1);
         let skip = self.prefix_len();
         let (mut from, mut to) = (0, upper);
         let mut exact = false;
@@ -282,6 +282,12 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
     fn probable_entry(&self, key: &[u8]) -> Option<usize> {
         let Ok(Relation::Inside(suffix)) = self.relation(key) else { return None };
         rank_at_most::<u64, F>(&self.heads, head_of(suffix)).min(F).checked_sub(1)
+    }
+
+    /// Asks for the word of entry `i`.
+    #[inline(always)]
+    fn prefetch_word(&self, i: usize) {
+        prefetch_lines(&raw const self.words[i], 1);
     }
 
     fn append_prefix(&self, out: &mut Vec<u8>) -> Result<usize, Restart> {
@@ -427,23 +433,17 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
     }
 
     #[inline(always)]
-    fn approach(&self, key: &[u8]) {
-        if let Some(entry) = self.probable_entry(key) {
-            self.approach_word(entry);
-        }
+    fn aim_at_child(&self, key: &[u8]) -> u64 {
+        self.probable_entry(key).inspect(|&entry| self.prefetch_word(entry)).unwrap_or(0) as u64
     }
 
     #[inline(always)]
-    fn approach_keys(&self, key: &[u8]) {
-        if let Some(entry) = self.probable_entry(key) {
-            let tail = self.slot(entry).offset().min(Self::HEAP_BYTES - 1);
-            prefetch_lines(&raw const self.heap[tail / 8], 1);
-        }
-    }
-
-    #[inline(always)]
-    fn approach_word(&self, i: usize) {
-        prefetch_lines(&raw const self.words[i], 1);
+    fn aim_at_value(&self, key: &[u8]) -> u64 {
+        let entry = self.probable_entry(key).unwrap_or(0);
+        let tail = self.slot(entry).offset().min(Self::HEAP_BYTES - 1);
+        prefetch_lines(&raw const self.heap[tail / 8], 1);
+        self.prefetch_word(entry);
+        entry as u64
     }
 
     #[inline(always)]

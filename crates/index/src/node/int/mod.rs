@@ -1,31 +1,35 @@
 //! A node of fixed-width integer keys: a word array and, in leaves, a sorted key array behind it.
 //!
-//! Why: keys alone, 8 or 16 to a cache line, are what a search of a leaf reads; one line of words follows. Above the leaves
-//! a word holds separator and child ([`packed`]), and there is no key array. The first line also holds where the quarters
-//! of the entries begin, so that whoever has it knows which few lines of the node are the next: many lookups side by side
-//! are bound by the lines they ask for, not by their latency.
+//! Why: a leaf's keys stand in an array of their own, behind the words ([`leaf`]). Above the leaves a word holds separator and
+//! child ([`packed`]), and there is no key array. The first line tells where blocks of entries begin ([`heads`]), so whoever
+//! has it knows which line is the next.
 //! Source: OLFIT §4; the arrays stand apart as in ANCHORS' prototype node.
 //!
 //! Invariants, besides those of [`super`]:
 //! - I1: unused keys (words, above the leaves) hold the greatest image (S1 of the search); a rank is capped by the count,
 //!   which tells a real greatest key from an unused one.
 //! - I2: `high` holds the greatest image while it is infinite, the least when the node is closed.
-//! - I3: `quarters[q - 1]` is a copy of the first key of quarter `q`, or of its head above the leaves. So the last entry not
-//!   above a key is in the quarter that the copies tell, key and word alike.
+//! - I3: each block but the first has the head of its first entry, by the scale of the node: that tells separators apart exactly,
+//!   and the keys of a leaf roughly. Blocks without entries have a head that is above that of any key (Q2).
 //! - I4: memory of a leaf is that of leaves for ever, and says so: its level is 0 in every life, and in no life of other
 //!   nodes. So whoever finds level 0, in whichever life, finds a key array behind the node.
 
+mod heads;
+mod leaf;
 mod packed;
 
-use super::scale::Number;
+use super::scale::{Number, Scale};
 use super::{Batch, Bias, Header, Node, Place, Seen};
 use crate::pool;
-use crate::pooled::{self, Pooled};
+use crate::pooled;
 use crate::reclaim::Pin;
-use crate::search::{Lane, count_at_most, rank_in_run};
+use crate::search::Lane;
 use foreshore_base::Restart;
 use foreshore_base::prefetch::prefetch_lines;
 use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
+use heads::Heads;
+use leaf::IntLeaf;
+use packed::Aim;
 use std::mem::offset_of;
 use std::ptr::NonNull;
 
@@ -62,23 +66,19 @@ int_key!(u32, u32, 0);
 int_key!(i64, u64, 1 << 63);
 int_key!(i32, u32, 1 << 31);
 
-/// See the module. `F` entries, a multiple of four.
+/// See the module. `F` entries, a power of two.
 #[repr(C, align(64))]
 pub(crate) struct IntNode<K: IntKey, const F: usize> {
     header: Header,
     high: <K::Lane as Lane>::Cell,
-    quarters: [<K::Lane as Lane>::Cell; 3],
-    /// What separators above the leaves are counted from.
+    /// What heads are counted from.
     base: <<K::Lane as Lane>::Number as Number>::Cell,
+    heads: Heads,
     words: Line<[AtomicU64; F]>,
 }
 
-/// A node of level 0.
-#[repr(C, align(64))]
-struct IntLeaf<K: IntKey, const F: usize> {
-    node: IntNode<K, F>,
-    keys: Line<[<K::Lane as Lane>::Cell; F]>,
-}
+/// The scale of a node with such keys.
+type NodeScale<K> = Scale<<<K as IntKey>::Lane as Lane>::Number>;
 
 #[repr(C, align(64))]
 struct Line<T>(T);
@@ -86,32 +86,19 @@ struct Line<T>(T);
 const LINE_BYTES: usize = 64;
 
 #[cfg(not(any(loom, shuttle)))]
-const _: () = assert!(size_of::<IntLeaf<u64, 64>>() == 17 * 64 && size_of::<IntNode<u64, 64>>() == 9 * 64);
-
-impl<K: IntKey, const F: usize> Pooled for IntLeaf<K, F> {
-    const SHELF: usize =
-        if IntNode::<K, F>::HALVES { pooled::LEAVES_OF_HALVES } else { pooled::LEAVES_OF_WORDS };
-
-    fn vacant() -> Self {
-        let keys = Line(std::array::from_fn(|_| K::Lane::MAX.cell()));
-        Self { node: IntNode::vacant_at(0), keys }
-    }
-
-    #[cfg(shuttle)]
-    fn pooled(&self) -> &std::sync::atomic::AtomicBool {
-        &self.node.header.pooled
-    }
-}
+const _: () = assert!(offset_of!(IntNode<u64, 64>, words) == 64 && size_of::<IntNode<u64, 64>>() == 9 * 64);
 
 impl<K: IntKey, const F: usize> IntNode<K, F> {
     /// Are keys half a word wide?
     const HALVES: bool = size_of::<K::Lane>() < size_of::<u64>();
 
-    /// Entries of a quarter.
-    const QUARTER: usize = {
-        assert!(F >= 4 && F.is_multiple_of(4), "a node holds a multiple of four keys");
-        F / 4
+    /// Entries of a block: a line of words, fewer in a small node, more where there would be too many blocks.
+    const BLOCK: usize = {
+        assert!(F >= 4 && F.is_power_of_two(), "a node holds a power of two of keys, at least four");
+        let usual = if F < 32 { F / 4 } else { 8 };
+        if F / Heads::MAX > usual { F / Heads::MAX } else { usual }
     };
+    const BLOCKS: usize = F / Self::BLOCK;
 
     /// Memory of this level that was never a node (I4).
     fn vacant_at(level: u8) -> Self {
@@ -120,21 +107,20 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
         Self {
             header,
             high: K::Lane::MAX.cell(),
-            quarters: std::array::from_fn(|_| K::Lane::MAX.cell()),
             base: <K::Lane as Lane>::Number::cell(),
+            heads: Heads::vacant(),
             words: Line(std::array::from_fn(|_| AtomicU64::new(0))),
         }
     }
 
-    /// The keys of a leaf; `None` above the leaves.
     #[inline(always)]
-    fn keys(&self) -> Option<&[<K::Lane as Lane>::Cell; F]> {
-        if self.header.level() > 0 {
-            return None;
-        }
-        let leaf = std::ptr::with_exposed_provenance::<IntLeaf<K, F>>(std::ptr::from_ref(self).addr());
-        // SAFETY: I4: this is the node of an `IntLeaf`, whose memory lives as long as this node's.
-        Some(unsafe { &(*leaf).keys.0 })
+    fn scale(&self) -> NodeScale<K> {
+        Scale { base: Number::load(&self.base), shift: self.header.shift() }
+    }
+
+    fn set_scale(&self, scale: NodeScale<K>) {
+        self.header.set_shift(scale.shift);
+        scale.base.store(&self.base);
     }
 
     /// The key of entry `i`; of entry 0 above the leaves, any.
@@ -164,29 +150,24 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
         self.words.0[i].store(word, Relaxed);
     }
 
-    /// The quarter with the last entry not above the image, by the node's first line (I3).
     #[inline(always)]
-    fn quarter(&self, lane: K::Lane) -> usize {
-        count_at_most::<K::Lane>(&self.quarters, lane)
+    fn head_of(&self, lane: K::Lane) -> u32 {
+        lane.number().head(self.scale())
     }
 
-    /// What the copy of a quarter's first entry is made of (I3).
+    /// The first entry of the block where this image is to be expected: no entry behind the block is at most there (I3).
     #[inline(always)]
-    fn image(&self, i: usize) -> K::Lane {
+    fn first_of_block(&self, lane: K::Lane) -> usize {
+        self.heads.block(Self::BLOCKS, self.head_of(lane)) * Self::BLOCK
+    }
+
+    /// Makes the heads of blocks those of their entries again, of which those before `from` have not changed (I3).
+    #[inline(always)]
+    fn copy_heads(&self, from: usize) {
+        let first = from / Self::BLOCK;
         match self.keys() {
-            Some(keys) => K::Lane::load(&keys[i]),
-            None => self.head_at(i),
-        }
-    }
-
-    /// Copies the first keys of quarters that begin at entry `from` or later (I3).
-    #[inline(always)]
-    fn copy_quarters(&self, from: usize) {
-        for (i, quarter) in self.quarters.iter().enumerate() {
-            let first = (i + 1) * Self::QUARTER;
-            if first >= from {
-                self.image(first).store(quarter);
-            }
+            Some(keys) => self.heads.set(first, Self::BLOCKS, self.heads_of_keys(keys)),
+            None => self.heads.set(first, Self::BLOCKS, self.heads_of_children()),
         }
     }
 
@@ -201,11 +182,8 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
             },
         };
         let rank = match self.keys() {
-            Some(keys) => {
-                let first = self.quarter(lane) * Self::QUARTER;
-                first + rank_in_run::<K::Lane>(&keys[first..first + Self::QUARTER], lane)
-            }
-            None => self.rank_of_head(lane.number().head(self.scale())),
+            Some(keys) => self.rank_in_leaf(keys, lane),
+            None => self.rank_by(self.aim_of(lane)),
         };
         rank.min(self.header.count())
     }
@@ -224,7 +202,7 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
             self.set_raw(j - 1, self.raw(j));
         }
         self.forget(count - 1);
-        self.copy_quarters(i);
+        self.copy_heads(i);
     }
 
     /// Makes the entries from `count` on unused (I1).
@@ -237,58 +215,18 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
         self.header.set_count(count);
     }
 
-    fn truncate(&self, count: usize) {
-        self.forget(count);
-        self.copy_quarters(count);
+    /// Makes heads those of entries again, in a leaf by a scale of its own (I3).
+    fn rescale(&self) {
+        match self.keys() {
+            Some(keys) => self.scale_to_keys(keys),
+            None => self.copy_heads(0),
+        }
     }
 
     /// Is this the key of entry `i` of a leaf?
     #[inline(always)]
     pub fn holds(&self, i: usize, key: K::Lane) -> bool {
         self.lane(i) == key
-    }
-
-    /// Asks for the lines in which a key is to be expected that is at this share of the way from a leaf's lower end to
-    /// its upper end, if its keys are evenly spread. Leaves are half full to full. About half of the lines: a processor
-    /// waits for no more than a dozen at a time.
-    #[inline(always)]
-    pub fn prefetch_near(leaf: *const Self, share: f32) {
-        let share = Self::some_share(share);
-        let last = (share * F as f32) as usize + Self::MARGIN;
-        Self::prefetch_entries(leaf, Self::first_near(share), last.min(F - 1));
-    }
-
-    /// As `prefetch_near`, and for all lines behind: what a scan reads.
-    #[inline(always)]
-    fn prefetch_behind(leaf: *const Self, share: f32) {
-        Self::prefetch_entries(leaf, Self::first_near(Self::some_share(share)), F - 1);
-    }
-
-    /// Entries by which a guess may be wrong.
-    const MARGIN: usize = 2;
-
-    /// What it was reckoned from may have changed meanwhile.
-    #[inline(always)]
-    fn some_share(share: f32) -> f32 {
-        share.clamp(0.0, 1.0)
-    }
-
-    /// Where a key begins to be expected that is at this share of the way, 0 to 1.
-    #[inline(always)]
-    fn first_near(share: f32) -> usize {
-        ((share * (F / 2) as f32) as usize).saturating_sub(Self::MARGIN)
-    }
-
-    /// Asks for the first line, and for those of the entries `first` to `last` of a leaf.
-    #[inline(always)]
-    fn prefetch_entries(leaf: *const Self, first: usize, last: usize) {
-        Self::prefetch_first(leaf);
-        let ask = |array: usize, cell_bytes: usize| {
-            let from = (array + first * cell_bytes) / LINE_BYTES * LINE_BYTES;
-            prefetch_lines(leaf.cast::<u8>().wrapping_add(from), array + (last + 1) * cell_bytes - from);
-        };
-        ask(offset_of!(IntLeaf<K, F>, keys), size_of::<K::Lane>());
-        ask(offset_of!(Self, words), size_of::<u64>());
     }
 }
 
@@ -360,11 +298,13 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
 
     fn reset(&self, level: u8) {
         self.header.reset(level);
-        self.quarters.iter().chain([&self.high]).for_each(|cell| K::Lane::MAX.store(cell));
+        K::Lane::MAX.store(&self.high);
+        self.set_scale(Scale::PLAIN);
         match self.keys() {
             Some(keys) => keys.iter().for_each(|key| K::Lane::MAX.store(key)),
             None => self.forget_children(0, F),
         }
+        self.heads.reset();
     }
 
     #[inline(always)]
@@ -384,9 +324,7 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
 
     #[inline(always)]
     fn prefetch_keys(node: *const Self) {
-        Self::prefetch_first(node);
-        let keys = node.cast::<u8>().wrapping_add(offset_of!(IntLeaf<K, F>, keys));
-        prefetch_lines(keys, F * size_of::<K::Lane>());
+        Self::prefetch_leaf_keys(node);
     }
 
     #[inline(always)]
@@ -403,27 +341,23 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
     }
 
     #[inline(always)]
-    fn approach(&self, key: &K) {
-        self.approach_keys(key);
-        let image = match self.keys() {
-            Some(_) => key.to_lane(),
-            None => K::Lane::from_head(key.to_lane().number().head(self.scale())),
-        };
-        let first = self.quarter(image) * Self::QUARTER;
-        prefetch_lines(&self.words.0[first], Self::QUARTER * size_of::<u64>());
+    fn aim_at_child(&self, key: &K) -> u64 {
+        self.aim_at_child(key.to_lane()).pack()
     }
 
     #[inline(always)]
-    fn approach_keys(&self, key: &K) {
-        if let Some(keys) = self.keys() {
-            let first = self.quarter(key.to_lane()) * Self::QUARTER;
-            prefetch_lines(&keys[first], Self::QUARTER * size_of::<K::Lane>());
-        }
+    fn child_by(&self, aim: u64, key: &K, _seen: &Seen) -> Result<u64, Restart> {
+        self.entry_by(Aim::unpack(aim), key.to_lane()).map(|entry| self.child(entry)).ok_or(Restart)
     }
 
     #[inline(always)]
-    fn approach_word(&self, i: usize) {
-        prefetch_lines(&self.words.0[i], size_of::<u64>());
+    fn aim_at_value(&self, key: &K) -> u64 {
+        self.aim_at_value(key.to_lane()) as u64
+    }
+
+    #[inline(always)]
+    fn value_by(&self, aim: u64, key: &K, _seen: &Seen) -> Result<Option<u64>, Restart> {
+        self.value_in_block(aim as usize, key.to_lane())
     }
 
     #[inline(always)]
@@ -504,8 +438,11 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
             self.set_raw(j + 1, self.raw(j));
         }
         self.set_raw(i, word);
-        self.copy_quarters(i);
         self.header.set_count(count + 1);
+        match self.keys() {
+            Some(keys) if i == 0 || i == count => self.scale_to_end(keys, i),
+            _ => self.copy_heads(i),
+        }
     }
 
     #[inline]
@@ -537,8 +474,8 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
         (at..count).for_each(|i| right.set_raw(i - at, self.raw(i)));
         right.header.set_count(count - at);
         right.make_first_least();
-        right.copy_quarters(0);
-        self.truncate(at);
+        self.forget(at);
+        [self, right].iter().for_each(|half| half.rescale());
         self.high_lane().store(&right.high);
         self.set_high(&separator);
         separator
@@ -555,28 +492,26 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
     }
 
     fn close(&self, _pin: &Pin) {
-        self.truncate(0);
+        self.forget(0);
+        self.copy_heads(0);
         K::Lane::MIN.store(&self.high);
     }
 
     fn drop_contents(&mut self) {}
 
     fn check(&self) -> Result<(), String> {
-        let count = self.header.count();
-        if let Some(i) = (1..count).find(|&i| self.image(i - 1) >= self.image(i)) {
-            return Err(format!("order: entries {} and {i}", i - 1));
-        }
-        let leaf = self.header.level() == 0;
-        let unused = if leaf { K::Lane::MAX } else { K::Lane::from_head(u32::MAX) };
-        if (count..F).any(|i| self.image(i) != unused) {
-            return Err("I1: an unused entry is not the greatest".into());
-        }
-        if !leaf && self.image(0) != K::Lane::MIN {
-            return Err("Q2: the first child has a separator".into());
-        }
-        let copied = |(i, quarter)| K::Lane::load(quarter) == self.image((i + 1) * Self::QUARTER);
-        if !self.quarters.iter().enumerate().all(copied) {
-            return Err("I3: a quarter does not begin where its copy says".into());
+        let heads_are_right = match self.keys() {
+            Some(keys) => {
+                self.check_keys(keys)?;
+                self.heads.are(Self::BLOCKS, self.heads_of_keys(keys))
+            }
+            None => {
+                self.check_children()?;
+                self.heads.are(Self::BLOCKS, self.heads_of_children())
+            }
+        };
+        if !heads_are_right {
+            return Err("I3: a block's head is not that of its first entry".into());
         }
         if self.header.link() == 0 && self.high_lane() != K::Lane::MAX {
             return Err("I2: a rightmost node has a bound".into());

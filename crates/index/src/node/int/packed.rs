@@ -11,17 +11,15 @@
 //! What it costs: keys in dense clusters that are far apart, each of one or two leaves, make nodes with few children. If all
 //! nodes of the first level had two children, they would take a fifth of the tree.
 
-use super::{IntKey, IntNode};
+use super::{IntKey, IntNode, NodeScale};
 use crate::node::Node;
-use crate::node::scale::{Number, Scale};
+use crate::node::scale::Number;
 use crate::pool;
 use crate::search::{Lane, rank_in_run};
+use foreshore_base::prefetch::prefetch_lines;
 use foreshore_base::seeded_bug;
 
 const UNUSED: u64 = u64::MAX;
-
-/// The scale of a node with such keys.
-type NodeScale<K> = Scale<<<K as IntKey>::Lane as Lane>::Number>;
 
 fn word_of(head: u32, child: u64) -> u64 {
     u64::from(head) << 32 | u64::from(pool::number_of(child))
@@ -38,25 +36,49 @@ pub(super) fn child_of(word: u64) -> u64 {
     pool::address_of(word as u32)
 }
 
-impl<K: IntKey, const F: usize> IntNode<K, F> {
+/// A head, and the first entry of the block with the last one that is not above it.
+#[derive(Clone, Copy)]
+pub(super) struct Aim {
+    head: u32,
+    first: usize,
+}
+
+impl Aim {
+    /// In one word.
     #[inline(always)]
-    pub(super) fn scale(&self) -> NodeScale<K> {
-        Scale { base: Number::load(&self.base), shift: self.header.shift() }
+    pub fn pack(self) -> u64 {
+        u64::from(self.head) << 32 | self.first as u64
     }
 
-    pub(super) fn set_scale(&self, scale: NodeScale<K>) {
-        self.header.set_shift(scale.shift);
-        scale.base.store(&self.base);
+    #[inline(always)]
+    pub fn unpack(word: u64) -> Self {
+        Self { head: (word >> 32) as u32, first: word as u32 as usize }
     }
+}
 
+impl<K: IntKey, const F: usize> IntNode<K, F> {
     /// The last entry not above the key; `None` if that is to the right of this node, which is none of the leaves.
     #[inline(always)]
     pub fn entry_for(&self, sought: K::Lane) -> Option<usize> {
+        self.entry_by(self.aim_of(sought), sought)
+    }
+
+    /// Asks for where the entry that leads to this key is.
+    #[inline(always)]
+    pub(super) fn aim_at_child(&self, sought: K::Lane) -> Aim {
+        let aim = self.aim_of(sought);
+        prefetch_lines(&self.words.0[aim.first], Self::BLOCK * size_of::<u64>());
+        aim
+    }
+
+    /// As `entry_for`, by the aim at the key.
+    #[inline(always)]
+    pub(super) fn entry_by(&self, aim: Aim, sought: K::Lane) -> Option<usize> {
         if sought >= self.high_lane() && self.header.link() != 0 {
             return None;
         }
-        let rank = self.rank_of_head(sought.number().head(self.scale()));
-        Some(rank.min(self.header.count()).saturating_sub(1))
+        // The first entry has head 0, so there is a last one; the mask keeps what was read of a changing node in bounds.
+        Some(self.rank_by(aim).wrapping_sub(1) & (F - 1))
     }
 
     /// The child of entry `i`, of a node that is none of the leaves.
@@ -74,12 +96,23 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
         (self.separator_at(i, scale), high)
     }
 
-    /// Entries whose head is not above this one.
     #[inline(always)]
-    pub(super) fn rank_of_head(&self, head: u32) -> usize {
-        let first = self.quarter(K::Lane::from_head(head)) * Self::QUARTER;
-        let run = &self.words.0[first..first + Self::QUARTER];
-        first + rank_in_run::<u64>(run, u64::from(head) << 32 | u64::from(u32::MAX))
+    pub(super) fn aim_of(&self, sought: K::Lane) -> Aim {
+        let head = self.head_of(sought);
+        Aim { head, first: self.heads.block(Self::BLOCKS, head) * Self::BLOCK }
+    }
+
+    /// Entries whose head is not above the one aimed at. Unused ones are not among them (Q2).
+    #[inline(always)]
+    pub(super) fn rank_by(&self, aim: Aim) -> usize {
+        let run = &self.words.0[aim.first..aim.first + Self::BLOCK];
+        aim.first + rank_in_run::<u64>(run, u64::from(aim.head) << 32 | u64::from(u32::MAX))
+    }
+
+    /// The heads of blocks (I3).
+    #[inline(always)]
+    pub(super) fn heads_of_children(&self) -> impl Fn(usize) -> u32 {
+        |block| head_of(self.raw(block * Self::BLOCK))
     }
 
     /// The separator of entry `i`; of entry 0, what is below the others.
@@ -88,18 +121,9 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
         K::Lane::from_number(Number::of_head(head_of(self.raw(i)), scale))
     }
 
-    /// The head of entry `i`, as an image.
-    #[inline(always)]
-    pub(super) fn head_at(&self, i: usize) -> K::Lane {
-        K::Lane::from_head(head_of(self.raw(i)))
-    }
-
-    /// Makes entries unused; without any, the node gets the scale that it begins with.
+    /// Makes entries unused.
     pub(super) fn forget_children(&self, from: usize, to: usize) {
         (from..to).for_each(|i| self.set_raw(i, UNUSED));
-        if from == 0 {
-            self.set_scale(Scale::PLAIN);
-        }
     }
 
     /// Entry 0 has no separator, so it gets the least head (Q2, N1).
@@ -141,7 +165,7 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
             self.set_raw(i, word_of(head, self.word(i)));
         }
         self.set_scale(scale);
-        self.copy_quarters(0);
+        self.copy_heads(0);
         true
     }
 
@@ -149,5 +173,20 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
     pub(super) fn widest_gap(&self) -> usize {
         let head = |i: usize| head_of(self.raw(i));
         (2..self.header.count()).max_by_key(|&i| head(i) - head(i - 1)).unwrap_or(1)
+    }
+
+    /// Names a broken invariant of a node above the leaves.
+    pub(super) fn check_children(&self) -> Result<(), String> {
+        let (count, head) = (self.header.count(), |i: usize| head_of(self.raw(i)));
+        if let Some(i) = (1..count).find(|&i| head(i - 1) >= head(i)) {
+            return Err(format!("order: separators {} and {i}", i - 1));
+        }
+        if (count..F).any(|i| self.raw(i) != UNUSED) {
+            return Err("I1: an unused entry is not the greatest".into());
+        }
+        if head(0) != 0 {
+            return Err("Q2: the first child has a separator".into());
+        }
+        Ok(())
     }
 }

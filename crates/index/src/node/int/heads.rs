@@ -1,0 +1,60 @@
+//! Where the blocks of a node begin: half a line of heads, in the node's first line, which one compare tells apart.
+//!
+//! Why: whoever has a node's first line then knows the one line of the rest that has the entry, and waits for no line in
+//! between. Lookups side by side pay for every line; one by itself for every step.
+//! Source: fewer lines a node is what CSB+-trees are for (DaMoN 2007); ANCHORS ("hybrid: the last key of each line, then one
+//! vector compare").
+
+use crate::vector;
+use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
+
+/// Two to a cell.
+const HALF: u32 = 32;
+
+/// Numbers of 32 bits of which none is below the one before it, one for each block; the first is 0, and those of blocks that
+/// the node does not have are the greatest.
+pub(super) struct Heads([AtomicU64; Self::MAX / 2]);
+
+impl Heads {
+    /// Blocks of a node, at most.
+    pub const MAX: usize = 8;
+
+    pub fn vacant() -> Self {
+        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+
+    /// Makes them those of a node without entries: all of them, for the memory may have been another kind of node's.
+    pub fn reset(&self) {
+        self.set(0, Self::MAX, |_| u32::MAX);
+    }
+
+    /// Sets the heads of blocks `first` (or one before it) to `end`; the node's latch must be held.
+    #[inline(always)]
+    pub fn set(&self, first: usize, end: usize, head: impl Fn(usize) -> u32) {
+        let head = |block| if block == 0 { 0 } else { u64::from(head(block)) };
+        for cell in first / 2..end / 2 {
+            self.0[cell].store(head(2 * cell) | head(2 * cell + 1) << HALF, Relaxed);
+        }
+    }
+
+    /// Of so many blocks, a power of two, the last one whose head is not above this one. No branch, which would wait for the
+    /// line before it knows that it was mispredicted.
+    #[inline(always)]
+    pub fn block(&self, blocks: usize, head: u32) -> usize {
+        let in_cell =
+            |cell: u64| usize::from(cell as u32 <= head) + usize::from((cell >> HALF) as u32 <= head);
+        let one_by_one = || self.0.iter().map(|cell| in_cell(cell.load(Relaxed))).sum();
+        vector::count_halves(&self.0, head).unwrap_or_else(one_by_one).wrapping_sub(1) & (blocks - 1)
+    }
+
+    /// Are the heads of so many blocks these, but for the first, and all others the greatest?
+    pub fn are(&self, blocks: usize, head: impl Fn(usize) -> u32) -> bool {
+        let found = |block: usize| (self.0[block / 2].load(Relaxed) >> (block as u32 % 2 * HALF)) as u32;
+        let wanted = |block| match block {
+            0 => 0,
+            block if block < blocks => head(block),
+            _ => u32::MAX,
+        };
+        (0..Self::MAX).all(|block| found(block) == wanted(block))
+    }
+}
