@@ -35,8 +35,6 @@ pub trait Lane: Copy + Ord + std::fmt::Debug + Send + Sync + 'static {
     fn before(self) -> Option<Self>;
     /// The next higher image, if there is one.
     fn after(self) -> Option<Self>;
-    /// Where `self` is between two images, 0 to 1, about. A guess if they are no bounds of it.
-    fn share(self, low: Self, high: Self) -> f32;
     /// The shortest image above `left` and not above `right`, which is above `left`: the one with most low bits zero.
     fn between(left: Self, right: Self) -> Self;
     /// What it is to a scale.
@@ -78,13 +76,6 @@ macro_rules! lane {
             #[inline(always)]
             fn after(self) -> Option<Self> {
                 self.checked_add(1)
-            }
-
-            #[inline(always)]
-            fn share(self, low: Self, high: Self) -> f32 {
-                // Halves are signed numbers, which processors convert at once.
-                let half = |distance: $int| (distance >> 1) as i64 as f32;
-                half(self.wrapping_sub(low)) / half(high.wrapping_sub(low))
             }
 
             fn between(left: Self, right: Self) -> Self {

@@ -44,13 +44,6 @@ impl<const W: usize> Lane for [u64; W] {
         None
     }
 
-    /// By the first word in which the bounds differ.
-    #[inline(always)]
-    fn share(self, low: Self, high: Self) -> f32 {
-        let differing = (0..W).find(|&i| low[i] != high[i]).unwrap_or(0);
-        self[differing].share(low[differing], high[differing])
-    }
-
     fn between(left: Self, right: Self) -> Self {
         let differing = (0..W).find(|&i| left[i] != right[i]).expect("two different images");
         array::from_fn(|i| match i.cmp(&differing) {
@@ -187,15 +180,6 @@ mod tests {
         fn byte_arrays_are_ordered_as_bytes(a in any::<[u8; 11]>(), b in any::<[u8; 11]>()) {
             prop_assert_eq!(a.to_lane().cmp(&b.to_lane()), a.cmp(&b));
             prop_assert_eq!(<[u8; 11]>::from_lane(a.to_lane()), a);
-        }
-
-        /// The share of the way between two bounds, far apart or near each other.
-        #[test]
-        fn shares_are_shares(low in any::<u64>(), step in 1u128 << 32..1 << 50, shift in 0u32..=64, way in 0u128..=1000) {
-            let image = |n: u128| ((u128::from(low >> 2) + n * step) << shift).to_lane();
-            prop_assume!(image(0)[0] == image(1000)[0] || image(1000)[0] - image(0)[0] > 1000);
-            let share = image(way).share(image(0), image(1000));
-            prop_assert!((share - way as f32 / 1000.0).abs() < 0.01, "{share} instead of {way} in 1000");
         }
     }
 }

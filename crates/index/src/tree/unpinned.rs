@@ -159,14 +159,13 @@ impl<K: IntKey, const F: usize> Tree<IntNode<K, F>> {
         while level > 0 {
             let next = match node.entry_for(sought) {
                 None => node.header().link(),
-                Some(entry) => {
+                Some((entry, head)) => {
                     level -= 1;
                     let child = node.child(entry);
                     let at = std::ptr::with_exposed_provenance(child as usize);
                     match (level, wanted) {
                         (0, Leaf::Near) => {
-                            let (low, high) = node.bounds_of_child(entry);
-                            IntNode::<K, F>::prefetch_near(at, sought.share(low, high));
+                            IntNode::<K, F>::prefetch_near(at, node.expected_entry(entry, head));
                         }
                         (0, Leaf::Whole) => IntNode::<K, F>::prefetch(at),
                         (1.., _) => IntNode::<K, F>::prefetch_inner(at),
@@ -177,7 +176,7 @@ impl<K: IntKey, const F: usize> Tree<IntNode<K, F>> {
             (node, seen) = self.follow(next, seen)?;
         }
         loop {
-            let Place::Rank(rank, _) =
+            let Place::Rank(rank, exact) =
                 node.place(&K::from_lane(sought), Bias::AtMost, &Seen::Optimistic(seen))?
             else {
                 if seeded_bug("index_reader_does_not_move_right")
@@ -188,7 +187,7 @@ impl<K: IntKey, const F: usize> Tree<IntNode<K, F>> {
                 (node, seen) = self.follow(node.header().link(), seen)?;
                 continue;
             };
-            let exact = bias == Bias::AtMost && rank > 0 && node.holds(rank - 1, key);
+            let exact = exact && bias == Bias::AtMost;
             return Ok(Found { leaf: node, seen, rank, exact });
         }
     }

@@ -83,12 +83,6 @@ impl Lane for Slice {
         self.0.checked_add(1).map(Self)
     }
 
-    #[inline(always)]
-    fn share(self, low: Self, high: Self) -> f32 {
-        let half = |distance: u128| (distance >> 65) as i64 as f32;
-        half(self.0.wrapping_sub(low.0)) / half(high.0.wrapping_sub(low.0))
-    }
-
     /// Not always what a key has as a slice, but a bound between two.
     fn between(left: Self, right: Self) -> Self {
         let last = u128::BITS - 1 - (left.0 ^ right.0).leading_zeros();

@@ -153,35 +153,27 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
         Ok(())
     }
 
-    /// Asks for the lines in which a key is to be expected that is at this share of the way from a leaf's lower end to
-    /// its upper end, if its keys are evenly spread. Leaves are half full to full. About half of the lines: a processor
-    /// waits for no more than a dozen at a time.
+    /// Asks for the lines in which a key is to be expected that would be entry `expected` if the leaf were full. Leaves are half
+    /// full to full. About half of the lines: a processor waits for no more than a dozen or two at a time.
     #[inline(always)]
-    pub fn prefetch_near(leaf: *const Self, share: f32) {
-        let share = Self::some_share(share);
-        let last = (share * F as f32) as usize + Self::MARGIN;
-        Self::prefetch_entries(leaf, Self::first_near(share), last.min(F - 1));
+    pub fn prefetch_near(leaf: *const Self, expected: usize) {
+        let last = (expected + Self::MARGIN).min(F - 1);
+        Self::prefetch_entries(leaf, Self::first_near(expected), last);
     }
 
     /// As `prefetch_near`, and for all lines behind: what a scan reads.
     #[inline(always)]
-    pub(super) fn prefetch_behind(leaf: *const Self, share: f32) {
-        Self::prefetch_entries(leaf, Self::first_near(Self::some_share(share)), F - 1);
+    pub(super) fn prefetch_behind(leaf: *const Self, expected: usize) {
+        Self::prefetch_entries(leaf, Self::first_near(expected), F - 1);
     }
 
     /// Entries by which a guess may be wrong.
     const MARGIN: usize = 2;
 
-    /// What it was reckoned from may have changed meanwhile.
+    /// Where it is to be expected if the leaf is half full.
     #[inline(always)]
-    fn some_share(share: f32) -> f32 {
-        share.clamp(0.0, 1.0)
-    }
-
-    /// Where a key begins to be expected that is at this share of the way, 0 to 1.
-    #[inline(always)]
-    fn first_near(share: f32) -> usize {
-        ((share * (F / 2) as f32) as usize).saturating_sub(Self::MARGIN)
+    fn first_near(expected: usize) -> usize {
+        (expected / 2).saturating_sub(Self::MARGIN)
     }
 
     /// Asks for the first line, and for those of the entries `first` to `last` of a leaf.

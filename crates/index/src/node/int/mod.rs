@@ -222,12 +222,6 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
             None => self.copy_heads(0),
         }
     }
-
-    /// Is this the key of entry `i` of a leaf?
-    #[inline(always)]
-    pub fn holds(&self, i: usize, key: K::Lane) -> bool {
-        self.lane(i) == key
-    }
 }
 
 impl<K: IntKey> Batch<K> for Vec<(K, u64)> {
@@ -336,8 +330,7 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
     fn prefetch_child_from(&self, rank: usize, key: &K) {
         let entry = rank.saturating_sub(1);
         let child = std::ptr::with_exposed_provenance(self.child(entry) as usize);
-        let (low, high) = self.bounds_of_child(entry);
-        Self::prefetch_behind(child, key.to_lane().share(low, high));
+        Self::prefetch_behind(child, self.expected_entry(entry, self.head_of(key.to_lane())));
     }
 
     #[inline(always)]
@@ -383,7 +376,7 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
         Ok(match sought.map(|sought| self.entry_for(sought)) {
             None => (self.child(0), true),
             Some(None) => (self.header.link(), false),
-            Some(Some(entry)) => (self.child(entry), true),
+            Some(Some((entry, _))) => (self.child(entry), true),
         })
     }
 
