@@ -6,8 +6,8 @@
 //! for lookups and for inserts, at several tree sizes; its table, from which an index takes what suits it when it is
 //! created.
 //! Differs: what a map takes from the table is its node size. Search methods, prefetch and huge pages are measured too, on
-//! a tree made for that ([`Search`]), and the profile says which was best; but the maps keep their one search (by quarters,
-//! then lines, then counting), their prefetch, and huge pages. Node sizes are compared on the maps themselves, with the
+//! a tree made for that ([`Search`]), and the profile says which was best; but the maps keep their one search (by heads of
+//! blocks, then counting), their prefetch, and huge pages. Node sizes are compared on the maps themselves, with the
 //! latches and versions that the paper's tree has not. The engine's leaf size is a choice more.
 //!
 //! - [`experiment`] measures maps and searches; [`Profile`] holds the figures and what follows from them, as TOML;

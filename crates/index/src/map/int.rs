@@ -9,7 +9,7 @@ use std::ops::{Bound, RangeBounds};
 
 /// An ordered map from keys of fixed width ([`IntKey`]) to 64-bit words, for many threads.
 ///
-/// `F` is the number of keys a node holds; the default suits 64-byte cache lines and large maps.
+/// `F` is the number of keys a node holds, a power of two from 4 on; the default suits 64-byte cache lines and large maps.
 pub struct IntMap<K: IntKey, const F: usize = 64> {
     tree: Tree<IntNode<K, F>>,
 }
@@ -63,7 +63,7 @@ impl<K: IntKey, const F: usize> IntMap<K, F> {
     }
 
     /// Looks many keys up at a time, several times as fast as one after the other: `values[i]` is that of `keys[i]`.
-    /// Each is looked up by itself; together they are no snapshot. Batches of 32 and more gain most.
+    /// Each is looked up by itself; together they are no snapshot. Batches of 64 and more gain most.
     ///
     /// ```
     /// let map = foreshore_index::IntMap::<u64>::new();

@@ -5,7 +5,7 @@
 //! Source: the processor-conscious CSB+-tree's configuration experiment (§3.3, §3.5, §4): search method with and without
 //! prefetch, key size × node size, point queries and insertions.
 //! Differs: the tree is a plain B+-tree of one thread ([`tree`]), without latches, versions and the copies of the maps'
-//! nodes of where quarters begin. It is grown by inserts, not bulk-loaded; methods take turns at inserting into the same
+//! nodes of where blocks begin. It is grown by inserts, not bulk-loaded; methods take turns at inserting into the same
 //! tree. Huge pages are one dimension more.
 
 mod experiment;
