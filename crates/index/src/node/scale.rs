@@ -250,6 +250,19 @@ mod tests {
             }
         }
 
+        /// Heads of a rough scale never fall while numbers rise, and there is room above.
+        #[test]
+        fn a_rough_scale_keeps_the_order(mut numbers in proptest::collection::vec(any::<u64>(), 1..20), shift in 0u32..64) {
+            numbers.iter_mut().for_each(|number| *number >>= shift);
+            numbers.sort_unstable();
+            let (least, greatest) = (numbers[0], numbers[numbers.len() - 1]);
+            let (scale, rows) = (u64::rough_scale(least, greatest), Number::rough_scale(row(least), row(greatest)));
+            prop_assert!(numbers.is_sorted_by_key(|number| number.head(scale)));
+            prop_assert!(numbers.is_sorted_by_key(|number| row(*number).head(rows)));
+            prop_assert_eq!(least.head(scale), 0);
+            prop_assert!(greatest.head(scale) < 1 << 31 && row(greatest).head(rows) < 1 << 31);
+        }
+
         /// What a scale takes later is as exact as what it was made for.
         #[test]
         fn what_is_taken_is_exact(base in any::<u64>(), shift in 0u32..64, separator in 1u64.., key in any::<u64>()) {

@@ -58,3 +58,30 @@ impl Heads {
         (0..Self::MAX).all(|block| found(block) == wanted(block))
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// However they are counted, and as many blocks as there are.
+        #[test]
+        fn the_last_head_not_above_another(
+            mut numbers in proptest::array::uniform8(prop_oneof![0u32..10, Just(1 << 31), Just(u32::MAX), any::<u32>()]),
+            blocks in prop_oneof![Just(4), Just(8)],
+            others in proptest::collection::vec(0u32..u32::MAX, 0..4),
+        ) {
+            numbers.sort_unstable();
+            numbers[0] = 0;
+            let heads = Heads::vacant();
+            heads.reset();
+            heads.set(0, blocks, |block| numbers[block]);
+            prop_assert!(heads.are(blocks, |block| numbers[block]));
+            for head in numbers.into_iter().filter(|head| *head < u32::MAX).chain(others) {
+                let expected = numbers[..blocks].iter().rposition(|number| *number <= head);
+                prop_assert_eq!(Some(heads.block(blocks, head)), expected);
+            }
+        }
+    }
+}

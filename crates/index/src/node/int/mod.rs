@@ -113,6 +113,7 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
         }
     }
 
+    /// What heads are counted by.
     #[inline(always)]
     fn scale(&self) -> NodeScale<K> {
         Scale { base: Number::load(&self.base), shift: self.header.shift() }
@@ -150,6 +151,7 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
         self.words.0[i].store(word, Relaxed);
     }
 
+    /// What an image is by the node's scale.
     #[inline(always)]
     fn head_of(&self, lane: K::Lane) -> u32 {
         lane.number().head(self.scale())

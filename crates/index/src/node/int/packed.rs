@@ -103,6 +103,7 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
         (distance.wrapping_mul(F as u32) / (width >> spare)).min(F as u32) as usize
     }
 
+    /// Where the entry that leads to this key is, by the first line alone.
     #[inline(always)]
     pub(super) fn aim_of(&self, sought: K::Lane) -> Aim {
         let head = self.head_of(sought);
