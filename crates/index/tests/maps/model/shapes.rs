@@ -34,7 +34,13 @@ fn dense_clusters_far_apart() {
     wide.check().unwrap();
     usual.check().unwrap();
     assert!(usual.bytes() < count * 35, "{} bytes for {count} keys", usual.bytes());
+    // Neighbours in a leaf have the same head, at the scale of clusters.
+    let all: Vec<u64> = keys().collect();
+    let mut values = vec![None; all.len()];
+    usual.multi_get(&all, &mut values);
+    assert!(values.iter().zip(&all).all(|(value, key)| value == &Some(*key)));
     for key in keys() {
+        assert_eq!(usual.get(key), Some(key));
         assert_eq!(map.get(key), Some(key));
         assert_eq!(map.get(key + 50), None);
         assert_eq!(wide.floor((u128::from(key) << 50) + 7), Some(key));
