@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::tiny;
+use common::{TINY_SEGMENT_BYTES, tiny};
 use foreshore::{Builder, Database, Error};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -57,7 +57,9 @@ fn rows_stay_and_space_goes() {
     assert_eq!(rows(&path), before);
 
     let again = builder().compact(&path, |_| {}).unwrap();
-    assert!(again.bytes_now <= compacted.bytes_now, "it is as small as it gets: {compacted:?}, {again:?}");
+    // But for a log file, which may just have been made ready for what comes next.
+    let smallest = compacted.bytes_now + TINY_SEGMENT_BYTES;
+    assert!(again.bytes_now <= smallest, "it is as small as it gets: {compacted:?}, {again:?}");
     assert_eq!(rows(&path), before);
 }
 

@@ -5,12 +5,15 @@ use foreshore::{Builder, Database};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
+/// A log file of [`tiny`].
+pub const TINY_SEGMENT_BYTES: u64 = 64 << 10;
+
 /// A database so small that a few dozen rows split leaves, wrap the ring, recycle segments and evict pages.
 pub fn tiny() -> Builder {
     Database::builder()
         .leaf_bytes(4096)
         .cache_bytes(64 * 4096)
-        .segment_bytes(64 << 10)
+        .segment_bytes(TINY_SEGMENT_BYTES)
         .ring_bytes(64 << 10)
         .log_bytes(64 << 10)
 }
