@@ -38,10 +38,10 @@ mod avx512 {
     }
 
     macro_rules! count {
-        ($name:ident, $int:ty, $cell:ty, $key:literal, $broadcast:literal, $compare:literal) => {
-            /// The number of cells not above `key`; `None` if the processor cannot tell at once.
+        ($name:ident, $int:ty, $cells:ty, $($step:literal),+) => {
+            /// The number of cells, or halves of cells, not above `key`; `None` if the processor cannot tell at once.
             #[inline(always)]
-            pub fn $name(line: &[$cell; 64 / size_of::<$int>()], key: $int) -> Option<usize> {
+            pub fn $name(cells: &$cells, key: $int) -> Option<usize> {
                 if !is_able() {
                     return None;
                 }
@@ -50,14 +50,11 @@ mod avx512 {
                 // loads would: a cell is aligned, so it lies in one line and is not read in pieces.
                 unsafe {
                     asm!(
-                        concat!($broadcast, " ymm16, ", $key),
-                        concat!($compare, " k1, ymm16, [{line}], 5"), // key not less than cell
-                        concat!($compare, " k2, ymm16, [{line} + 32], 5"),
-                        "kunpckbw k1, k1, k2",
+                        $($step,)+
                         "kmovw {count:e}, k1",
                         "popcnt {count:e}, {count:e}",
                         key = in(reg) key,
-                        line = in(reg) line.as_ptr(),
+                        cells = in(reg) cells.as_ptr(),
                         count = lateout(reg) count,
                         out("ymm16") _, out("k1") _, out("k2") _,
                         options(nostack, readonly),
@@ -68,40 +65,46 @@ mod avx512 {
         };
     }
 
-    count!(count_u64, u64, AtomicU64, "{key:r}", "vpbroadcastq", "vpcmpuq");
-    count!(count_u32, u32, AtomicU32, "{key:e}", "vpbroadcastd", "vpcmpud");
-
-    macro_rules! count_half {
-        ($name:ident, $int:ty, $cell:ty, $key:literal, $broadcast:literal, $compare:literal) => {
-            /// The same of half a line of cells, or of halves of cells.
-            #[inline(always)]
-            pub fn $name(cells: &[$cell; 32 / size_of::<$cell>()], key: $int) -> Option<usize> {
-                if !is_able() {
-                    return None;
-                }
-                let count: u64;
-                // SAFETY: as above.
-                unsafe {
-                    asm!(
-                        concat!($broadcast, " ymm16, ", $key),
-                        concat!($compare, " k1, ymm16, [{cells}], 5"),
-                        "kmovw {count:e}, k1",
-                        "popcnt {count:e}, {count:e}",
-                        key = in(reg) key,
-                        cells = in(reg) cells.as_ptr(),
-                        count = lateout(reg) count,
-                        out("ymm16") _, out("k1") _,
-                        options(nostack, readonly),
-                    );
-                }
-                Some(count as usize)
-            }
-        };
-    }
-
-    count_half!(count_half_u64, u64, AtomicU64, "{key:r}", "vpbroadcastq", "vpcmpuq");
-    count_half!(count_half_u32, u32, AtomicU32, "{key:e}", "vpbroadcastd", "vpcmpud");
-    count_half!(count_halves, u32, AtomicU64, "{key:e}", "vpbroadcastd", "vpcmpud");
+    // Comparison 5: the key is not less than the cell.
+    count!(
+        count_u64,
+        u64,
+        [AtomicU64; 8],
+        "vpbroadcastq ymm16, {key:r}",
+        "vpcmpuq k1, ymm16, [{cells}], 5",
+        "vpcmpuq k2, ymm16, [{cells} + 32], 5",
+        "kunpckbw k1, k1, k2"
+    );
+    count!(
+        count_u32,
+        u32,
+        [AtomicU32; 16],
+        "vpbroadcastd ymm16, {key:e}",
+        "vpcmpud k1, ymm16, [{cells}], 5",
+        "vpcmpud k2, ymm16, [{cells} + 32], 5",
+        "kunpckbw k1, k1, k2"
+    );
+    count!(
+        count_half_u64,
+        u64,
+        [AtomicU64; 4],
+        "vpbroadcastq ymm16, {key:r}",
+        "vpcmpuq k1, ymm16, [{cells}], 5"
+    );
+    count!(
+        count_half_u32,
+        u32,
+        [AtomicU32; 8],
+        "vpbroadcastd ymm16, {key:e}",
+        "vpcmpud k1, ymm16, [{cells}], 5"
+    );
+    count!(
+        count_halves,
+        u32,
+        [AtomicU64; 4],
+        "vpbroadcastd ymm16, {key:e}",
+        "vpcmpud k1, ymm16, [{cells}], 5"
+    );
 }
 
 #[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle)))))]
