@@ -57,6 +57,7 @@ mod pool;
 mod pooled;
 mod reclaim;
 mod search;
+mod shift;
 mod tree;
 mod trie;
 mod vector;

@@ -28,16 +28,3 @@ pub(crate) trait Pooled: Sized + Send + Sync + 'static {
     #[cfg(shuttle)]
     fn pooled(&self) -> &std::sync::atomic::AtomicBool;
 }
-
-impl<N: crate::node::Node> Pooled for N {
-    const SHELF: usize = N::SHELF;
-
-    fn vacant() -> Self {
-        N::vacant()
-    }
-
-    #[cfg(shuttle)]
-    fn pooled(&self) -> &std::sync::atomic::AtomicBool {
-        &self.header().pooled
-    }
-}

@@ -14,9 +14,10 @@
 //!   the length. The caller validates before it believes it.
 
 use crate::node::scale::Number;
-use crate::vector;
+use crate::{shift, vector};
 use foreshore_base::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::hint::select_unpredictable;
+use std::ops::Range;
 
 /// An order-preserving image of a key, small enough for one atomic access.
 pub trait Lane: Copy + Ord + std::fmt::Debug + Send + Sync + 'static {
@@ -51,6 +52,21 @@ pub trait Lane: Copy + Ord + std::fmt::Debug + Send + Sync + 'static {
     fn count_in_half_line(cells: &[Self::Cell], key: Self) -> usize {
         count_one_by_one::<Self>(cells, key)
     }
+    /// The number of cells of two whole lines whose image is not above `key`, if that can be told at once.
+    #[inline(always)]
+    fn count_in_two_lines(_lines: &[Self::Cell], _key: Self) -> Option<usize> {
+        None
+    }
+    /// Copies the cells of a range one further; the node's latch must be held.
+    #[inline(always)]
+    fn shift_up(cells: &[Self::Cell], range: Range<usize>) {
+        shift::up_one_by_one::<Self>(cells, range);
+    }
+    /// Copies the cells of a range one back; the node's latch must be held.
+    #[inline(always)]
+    fn shift_down(cells: &[Self::Cell], range: Range<usize>) {
+        shift::down_one_by_one::<Self>(cells, range);
+    }
     /// A cell with this image.
     fn cell(self) -> Self::Cell;
     /// Reads a cell.
@@ -60,7 +76,7 @@ pub trait Lane: Copy + Ord + std::fmt::Debug + Send + Sync + 'static {
 }
 
 macro_rules! lane {
-    ($int:ty, $cell:ty, $count:path, $count_half:path) => {
+    ($int:ty, $cell:ty, $count:path, $count_half:path, $up:path, $down:path$(, $count_two:path)?) => {
         impl Lane for $int {
             type Cell = $cell;
             type Number = u64;
@@ -106,6 +122,27 @@ macro_rules! lane {
                 $count_half(cells, key).unwrap_or_else(|| count_one_by_one::<Self>(cells, key))
             }
 
+            $(
+                #[inline(always)]
+                fn count_in_two_lines(lines: &[$cell], key: Self) -> Option<usize> {
+                    $count_two(lines.try_into().expect("two whole lines"), key)
+                }
+            )?
+
+            #[inline(always)]
+            fn shift_up(cells: &[$cell], range: Range<usize>) {
+                if !$up(cells, range.clone()) {
+                    shift::up_one_by_one::<Self>(cells, range);
+                }
+            }
+
+            #[inline(always)]
+            fn shift_down(cells: &[$cell], range: Range<usize>) {
+                if !$down(cells, range.clone()) {
+                    shift::down_one_by_one::<Self>(cells, range);
+                }
+            }
+
             #[inline(always)]
             fn cell(self) -> $cell {
                 <$cell>::new(self)
@@ -124,8 +161,16 @@ macro_rules! lane {
     };
 }
 
-lane!(u64, AtomicU64, vector::count_u64, vector::count_half_u64);
-lane!(u32, AtomicU32, vector::count_u32, vector::count_half_u32);
+lane!(
+    u64,
+    AtomicU64,
+    vector::count_u64,
+    vector::count_half_u64,
+    shift::up_u64,
+    shift::down_u64,
+    vector::count_two_u64
+);
+lane!(u32, AtomicU32, vector::count_u32, vector::count_half_u32, shift::up_u32, shift::down_u32);
 
 /// The number of cells whose image is not above `key` (S1, S2).
 #[inline(always)]
@@ -139,9 +184,14 @@ pub(crate) fn rank_in_run<L: Lane>(cells: &[L::Cell], key: L) -> usize {
     if !cells.len().is_multiple_of(L::PER_LINE) {
         return count_at_most::<L>(cells, key);
     }
+    let mut left = cells.len() / L::PER_LINE;
+    if left == 2
+        && let Some(count) = L::count_in_two_lines(cells, key)
+    {
+        return count;
+    }
     // All lines before `line` lie at or below the key; the boundary is in one of `left` lines from there.
     let mut line = 0;
-    let mut left = cells.len() / L::PER_LINE;
     while left > 1 {
         let half = left / 2;
         let last = L::load(&cells[(line + half) * L::PER_LINE - 1]);
@@ -221,6 +271,8 @@ mod tests {
             prop_assert_eq!(rank_at_most::<u64, 64>(&cells(&keys), key), expected);
             prop_assert_eq!(rank_at_most::<u64, 72>(&cells(&keys), key), expected);
             prop_assert_eq!(rank_at_most::<u64, 67>(&cells(&keys), key), expected);
+            let first = keys.iter().take(16).filter(|k| **k <= key).count();
+            prop_assert_eq!(rank_at_most::<u64, 16>(&cells(&keys), key), first);
             let narrow: [AtomicU32; 64] =
                 std::array::from_fn(|i| AtomicU32::new(keys.get(i).map_or(u32::MAX, |k| *k as u32)));
             prop_assert_eq!(rank_at_most::<u32, 64>(&narrow, key as u32), expected);

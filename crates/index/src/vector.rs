@@ -7,9 +7,11 @@
 //! that only AVX-512 has, which leaves nothing to be cleared for the code around.
 
 #[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle)))))]
-pub(crate) use absent::{count_half_u32, count_half_u64, count_halves, count_u32, count_u64};
+pub(crate) use absent::{count_half_u32, count_half_u64, count_halves, count_two_u64, count_u32, count_u64};
 #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle))))]
-pub(crate) use avx512::{count_half_u32, count_half_u64, count_halves, count_u32, count_u64};
+pub(crate) use avx512::{
+    count_half_u32, count_half_u64, count_halves, count_two_u64, count_u32, count_u64, is_able,
+};
 
 #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle))))]
 mod avx512 {
@@ -24,15 +26,16 @@ mod avx512 {
     /// Has the processor the instructions?
     static KNOWN: AtomicU8 = AtomicU8::new(UNKNOWN);
 
+    /// Can the processor do what is done by vectors in this crate?
     #[inline(always)]
-    fn is_able() -> bool {
+    pub fn is_able() -> bool {
         let known = KNOWN.load(Relaxed);
         known == ABLE || (known == UNKNOWN && ask())
     }
 
     #[cold]
     fn ask() -> bool {
-        let able = has!("avx512vl") && has!("popcnt");
+        let able = has!("avx512vl") && has!("avx512bw") && has!("popcnt");
         KNOWN.store(if able { ABLE } else { UNABLE }, Relaxed);
         able
     }
@@ -51,12 +54,12 @@ mod avx512 {
                 unsafe {
                     asm!(
                         $($step,)+
-                        "kmovw {count:e}, k1",
+                        "kmovd {count:e}, k1",
                         "popcnt {count:e}, {count:e}",
                         key = in(reg) key,
                         cells = in(reg) cells.as_ptr(),
                         count = lateout(reg) count,
-                        out("ymm16") _, out("k1") _, out("k2") _,
+                        out("ymm16") _, out("k1") _, out("k2") _, out("k3") _,
                         options(nostack, readonly),
                     );
                 }
@@ -83,6 +86,19 @@ mod avx512 {
         "vpcmpud k1, ymm16, [{cells}], 5",
         "vpcmpud k2, ymm16, [{cells} + 32], 5",
         "kunpckbw k1, k1, k2"
+    );
+    count!(
+        count_two_u64,
+        u64,
+        [AtomicU64; 16],
+        "vpbroadcastq ymm16, {key:r}",
+        "vpcmpuq k1, ymm16, [{cells}], 5",
+        "vpcmpuq k2, ymm16, [{cells} + 32], 5",
+        "kunpckbw k1, k1, k2",
+        "vpcmpuq k2, ymm16, [{cells} + 64], 5",
+        "vpcmpuq k3, ymm16, [{cells} + 96], 5",
+        "kunpckbw k2, k2, k3",
+        "kunpckwd k1, k1, k2"
     );
     count!(
         count_half_u64,
@@ -112,6 +128,10 @@ mod absent {
     use foreshore_base::sync::{AtomicU32, AtomicU64};
 
     pub fn count_u64(_line: &[AtomicU64; 8], _key: u64) -> Option<usize> {
+        None
+    }
+
+    pub fn count_two_u64(_lines: &[AtomicU64; 16], _key: u64) -> Option<usize> {
         None
     }
 

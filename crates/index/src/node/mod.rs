@@ -18,8 +18,8 @@ pub(crate) mod bytes;
 pub(crate) mod int;
 pub(crate) mod scale;
 
+use crate::pool;
 use crate::reclaim::Pin;
-use crate::{pool, pooled};
 use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
 use foreshore_base::{NodeLatch, Optimistic, Restart};
 use std::borrow::Borrow;
@@ -182,27 +182,15 @@ pub(crate) trait Node: Sized + Send + Sync + 'static {
     /// Do nodes own memory outside of themselves?
     const KEYS_MAY_BE_OUTSIDE: bool;
 
-    /// The shelf of the pool that these nodes come from.
-    const SHELF: usize = pooled::PINNED;
-
-    /// Memory that was never a node.
-    fn vacant() -> Self;
     /// Memory for a node of this level, which nobody else knows.
-    fn take(_level: u8) -> NonNull<Self> {
-        pool::take::<Self>()
-    }
+    fn take(level: u8) -> NonNull<Self>;
     /// Puts the memory of a node back.
     ///
     /// # Safety
     /// The node was taken, and nobody can reach it any more.
-    unsafe fn give_back(node: NonNull<Self>) {
-        // SAFETY: as the caller says.
-        unsafe { pool::give_back(node) }
-    }
+    unsafe fn give_back(node: NonNull<Self>);
     /// Bytes of a node of this level.
-    fn bytes(_level: u8) -> usize {
-        size_of::<Self>()
-    }
+    fn bytes(level: u8) -> usize;
     fn header(&self) -> &Header;
     /// A key not above any other.
     fn least() -> Self::Owned;

@@ -18,7 +18,7 @@
 //! Only nodes that own nothing outside of themselves can be read so.
 
 use super::Tree;
-use crate::node::int::{IntKey, IntNode};
+use crate::node::int::{IntKey, IntLeaf, IntNode};
 use crate::node::{Bias, Node, Place, Seen};
 use crate::reclaim::Pin;
 use crate::search::Lane;
@@ -157,17 +157,20 @@ impl<K: IntKey, const F: usize> Tree<IntNode<K, F>> {
         let (mut node, mut seen) = self.enter_root()?;
         let mut level = node.header().level();
         while level > 0 {
-            let next = match node.entry_for(sought) {
+            let inner = node.as_inner().ok_or(Restart)?;
+            let next = match inner.entry_for(sought) {
                 None => node.header().link(),
                 Some((entry, head)) => {
                     level -= 1;
-                    let child = node.child(entry);
+                    let child = inner.child(entry);
                     let at = std::ptr::with_exposed_provenance(child as usize);
                     match (level, wanted) {
                         (0, Leaf::Near) => {
-                            IntNode::<K, F>::prefetch_near(at, node.expected_entry(entry, head));
+                            IntLeaf::<K, F>::prefetch_near(at, inner.expected_entry(entry, head));
                         }
-                        (0, Leaf::Whole) => IntNode::<K, F>::prefetch(at),
+                        (0, Leaf::Whole) => {
+                            IntLeaf::<K, F>::prefetch_behind(at, inner.expected_entry(entry, head))
+                        }
                         (1.., _) => IntNode::<K, F>::prefetch_inner(at),
                     }
                     child

@@ -90,15 +90,17 @@ fn new_root_and_descent() {
 #[test]
 fn second_root_and_descent() {
     explore(|| {
-        let map = ints((1..=14).map(|k| k * 10));
+        let map = ints((1..=24).map(|k| k * 10));
+        assert_eq!(map.stats().nodes_per_level, [8, 1], "a full root");
         together(
             &map,
             vec![
-                Box::new(|m| [141, 142, 143, 144, 145].into_iter().for_each(|k| _ = m.insert(k, k))),
+                Box::new(|m| [241, 242, 243, 244, 245].into_iter().for_each(|k| _ = m.insert(k, k))),
                 Box::new(|m| [11, 12, 13].into_iter().for_each(|k| _ = m.insert(k, k))),
-                Box::new(|m| [10, 70, 140].into_iter().for_each(|k| assert_eq!(m.get(k), Some(k)))),
+                Box::new(|m| [10, 120, 240].into_iter().for_each(|k| assert_eq!(m.get(k), Some(k)))),
             ],
         );
+        assert_eq!(map.stats().nodes_per_level, [11, 2, 1]);
     });
 }
 
@@ -148,15 +150,17 @@ fn unlink_and_insert() {
 #[test]
 fn unlink_and_unlink() {
     explore(|| {
-        let map = ints((1..=20).map(|k| k * 10));
+        let map = ints((1..=30).map(|k| k * 10));
+        assert_eq!(map.stats().nodes_per_level, [10, 2, 1]);
         together(
             &map,
             vec![
-                Box::new(|m| (1..=6).for_each(|k| assert_eq!(m.remove(k * 10), Some(k * 10)))),
-                Box::new(|m| (7..=12).rev().for_each(|k| assert_eq!(m.remove(k * 10), Some(k * 10)))),
+                Box::new(|m| (1..=10).for_each(|k| assert_eq!(m.remove(k * 10), Some(k * 10)))),
+                Box::new(|m| (11..=21).rev().for_each(|k| assert_eq!(m.remove(k * 10), Some(k * 10)))),
             ],
         );
-        assert!(map.range(..).map(|(k, _)| k).eq((13..=20).map(|k| k * 10)));
+        assert!(map.range(..).map(|(k, _)| k).eq((22..=30).map(|k| k * 10)));
+        assert_eq!(map.stats().nodes_per_level, [3, 1, 1]);
     });
 }
 

@@ -25,6 +25,8 @@ pub(crate) use batch::BytesBatch;
 
 use super::blob::{self, INLINE_MAX};
 use super::{Bias, Header, Node, Place, Seen};
+use crate::pool;
+use crate::pooled::Pooled;
 use crate::reclaim::Pin;
 use crate::search::rank_at_most;
 use foreshore_base::bytes::le_uint;
@@ -33,6 +35,7 @@ use foreshore_base::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use foreshore_base::{RelaxedBytes, Restart};
 use pack::{Entry, common_prefix};
 use std::cmp::Ordering;
+use std::ptr::NonNull;
 
 const HEAD: usize = 8;
 /// Longest prefix that is taken out of the keys.
@@ -376,13 +379,7 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
     }
 }
 
-impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
-    type Key = [u8];
-    type Owned = Vec<u8>;
-    type Batch = BytesBatch;
-
-    const KEYS_MAY_BE_OUTSIDE: bool = true;
-
+impl<const F: usize, const H: usize> Pooled for BytesNode<F, H> {
     fn vacant() -> Self {
         // Y4: prefix, bound and four keys; two keys for the models' small nodes, which see short keys only.
         assert!(F >= 4 && H * 8 <= 0xFFFF);
@@ -397,6 +394,34 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
             words: std::array::from_fn(|_| AtomicU64::new(0)),
             heap: std::array::from_fn(|_| AtomicU64::new(0)),
         }
+    }
+
+    #[cfg(shuttle)]
+    fn pooled(&self) -> &std::sync::atomic::AtomicBool {
+        &self.header.pooled
+    }
+}
+
+impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
+    type Key = [u8];
+    type Owned = Vec<u8>;
+    type Batch = BytesBatch;
+
+    const KEYS_MAY_BE_OUTSIDE: bool = true;
+
+    fn take(_level: u8) -> NonNull<Self> {
+        pool::take()
+    }
+
+    /// # Safety
+    /// As the trait's.
+    unsafe fn give_back(node: NonNull<Self>) {
+        // SAFETY: as the caller says.
+        unsafe { pool::give_back(node) }
+    }
+
+    fn bytes(_level: u8) -> usize {
+        size_of::<Self>()
     }
 
     #[inline(always)]

@@ -19,6 +19,13 @@ impl Heads {
     /// Blocks of a node, at most.
     pub const MAX: usize = 8;
 
+    /// Entries of a block of a node with so many, a power of two: a line of words, fewer in a small node, more where there would
+    /// be too many blocks.
+    pub const fn block_of(entries: usize) -> usize {
+        let usual = if entries < 32 { entries / 4 } else { 8 };
+        if entries / Self::MAX > usual { entries / Self::MAX } else { usual }
+    }
+
     pub fn vacant() -> Self {
         Self(std::array::from_fn(|_| AtomicU64::new(0)))
     }
@@ -47,15 +54,19 @@ impl Heads {
         vector::count_halves(&self.0, head).unwrap_or_else(one_by_one).wrapping_sub(1) & (blocks - 1)
     }
 
-    /// Are the heads of so many blocks these, but for the first, and all others the greatest?
-    pub fn are(&self, blocks: usize, head: impl Fn(usize) -> u32) -> bool {
+    /// Names what is broken if the heads of so many blocks are not these, but for the first, or others not the greatest.
+    pub fn check(&self, blocks: usize, head: impl Fn(usize) -> u32) -> Result<(), String> {
         let found = |block: usize| (self.0[block / 2].load(Relaxed) >> (block as u32 % 2 * HALF)) as u32;
         let wanted = |block| match block {
             0 => 0,
             block if block < blocks => head(block),
             _ => u32::MAX,
         };
-        (0..Self::MAX).all(|block| found(block) == wanted(block))
+        if (0..Self::MAX).all(|block| found(block) == wanted(block)) {
+            Ok(())
+        } else {
+            Err("I3: a block's head is not that of its first entry".into())
+        }
     }
 }
 
@@ -77,7 +88,7 @@ mod tests {
             let heads = Heads::vacant();
             heads.reset();
             heads.set(0, blocks, |block| numbers[block]);
-            prop_assert!(heads.are(blocks, |block| numbers[block]));
+            prop_assert_eq!(heads.check(blocks, |block| numbers[block]), Ok(()));
             for head in numbers.into_iter().filter(|head| *head < u32::MAX).chain(others) {
                 let expected = numbers[..blocks].iter().rposition(|number| *number <= head);
                 prop_assert_eq!(Some(heads.block(blocks, head)), expected);

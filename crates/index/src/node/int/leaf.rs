@@ -5,19 +5,22 @@
 //! Heads lead to where a key is to be expected, and to no block before its own: they rise as keys do, but keys near each other
 //! may have the same. So a search that finds its block to begin above the key goes back.
 
-use super::{IntKey, IntNode, LINE_BYTES, Line};
+use super::{Heads, IntKey, IntNode, LINE_BYTES, Line};
 use crate::node::Node;
 use crate::node::scale::{HEAD_MAX, Number};
 use crate::pooled::{self, Pooled};
 use crate::search::{Lane, rank_in_run};
 use foreshore_base::prefetch::prefetch_lines;
+use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
 use foreshore_base::{Restart, seeded_bug};
 use std::mem::offset_of;
+use std::ops::Range;
 
 /// A node of level 0.
 #[repr(C, align(64))]
-pub(super) struct IntLeaf<K: IntKey, const F: usize> {
+pub(crate) struct IntLeaf<K: IntKey, const F: usize> {
     node: IntNode<K, F>,
+    words: Line<[AtomicU64; F]>,
     keys: Line<[<K::Lane as Lane>::Cell; F]>,
 }
 
@@ -29,8 +32,11 @@ impl<K: IntKey, const F: usize> Pooled for IntLeaf<K, F> {
         if IntNode::<K, F>::HALVES { pooled::LEAVES_OF_HALVES } else { pooled::LEAVES_OF_WORDS };
 
     fn vacant() -> Self {
-        let keys = Line(std::array::from_fn(|_| K::Lane::MAX.cell()));
-        Self { node: IntNode::vacant_at(0), keys }
+        Self {
+            node: IntNode::vacant_at(0),
+            words: Line(std::array::from_fn(|_| AtomicU64::new(0))),
+            keys: Line(std::array::from_fn(|_| K::Lane::MAX.cell())),
+        }
     }
 
     #[cfg(shuttle)]
@@ -39,26 +45,42 @@ impl<K: IntKey, const F: usize> Pooled for IntLeaf<K, F> {
     }
 }
 
-impl<K: IntKey, const F: usize> IntNode<K, F> {
-    /// The keys of a leaf; `None` above the leaves.
+impl<K: IntKey, const F: usize> IntLeaf<K, F> {
+    const BLOCK: usize = Heads::block_of(F);
+    const BLOCKS: usize = F / Self::BLOCK;
+
     #[inline(always)]
-    pub(super) fn keys(&self) -> Option<&[<K::Lane as Lane>::Cell; F]> {
-        if self.header.level() > 0 {
-            return None;
-        }
-        let leaf = std::ptr::with_exposed_provenance::<IntLeaf<K, F>>(std::ptr::from_ref(self).addr());
-        // SAFETY: I4: this is the node of an `IntLeaf`, whose memory lives as long as this node's.
-        Some(unsafe { &(*leaf).keys.0 })
+    pub fn words(&self) -> &[AtomicU64; F] {
+        &self.words.0
+    }
+
+    /// The key of entry `i`.
+    #[inline(always)]
+    pub fn lane(&self, i: usize) -> K::Lane {
+        K::Lane::load(&self.keys.0[i])
+    }
+
+    /// Entries, if there is room for as many.
+    #[inline(always)]
+    pub fn entries(&self, range: Range<usize>) -> Option<impl Iterator<Item = (K, u64)>> {
+        let (keys, words) = (self.keys.0.get(range.clone())?, self.words.0.get(range)?);
+        Some(keys.iter().zip(words).map(|(k, w)| (K::from_lane(K::Lane::load(k)), w.load(Relaxed))))
+    }
+
+    /// The first entry of the block where this image is to be expected: no entry behind the block is at most there (I3).
+    #[inline(always)]
+    fn first_of_block(&self, lane: K::Lane) -> usize {
+        self.node.heads.block(Self::BLOCKS, self.node.head_of(lane)) * Self::BLOCK
     }
 
     /// Keys not above the image.
     #[inline(always)]
-    pub(super) fn rank_in_leaf(&self, keys: &[<K::Lane as Lane>::Cell; F], lane: K::Lane) -> usize {
+    pub fn rank(&self, lane: K::Lane) -> usize {
         let first = self.first_of_block(lane);
-        match Self::rank_in_block(keys, first, lane) {
+        match self.rank_in_block(first, lane) {
             0 if first > 0 && !seeded_bug("index_rough_head_believed") => {
-                let before = Self::first_before(keys, lane, first);
-                before + Self::rank_in_block(keys, before, lane)
+                let before = self.first_before(lane, first);
+                before + self.rank_in_block(before, lane)
             }
             rank => first + rank,
         }
@@ -66,17 +88,17 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
 
     /// Keys of the block that begins at entry `first`, not above the image.
     #[inline(always)]
-    fn rank_in_block(keys: &[<K::Lane as Lane>::Cell; F], first: usize, lane: K::Lane) -> usize {
-        rank_in_run::<K::Lane>(&keys[first..first + Self::BLOCK], lane)
+    fn rank_in_block(&self, first: usize, lane: K::Lane) -> usize {
+        rank_in_run::<K::Lane>(&self.keys.0[first..first + Self::BLOCK], lane)
     }
 
     /// Where the block of an image begins that is below entry `end`, whose block has the same head.
     #[cold]
-    fn first_before(keys: &[<K::Lane as Lane>::Cell; F], lane: K::Lane, end: usize) -> usize {
+    fn first_before(&self, lane: K::Lane, end: usize) -> usize {
         let (mut block, mut left) = (0, end / Self::BLOCK);
         while left > 1 {
             let half = left / 2;
-            if K::Lane::load(&keys[(block + half) * Self::BLOCK]) <= lane {
+            if self.lane((block + half) * Self::BLOCK) <= lane {
                 block += half;
             }
             left -= half;
@@ -84,13 +106,11 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
         block * Self::BLOCK
     }
 
-    /// Asks for where this image is to be expected in a leaf: the first entry of the block there.
+    /// Asks for where this image is to be expected: the first entry of the block there.
     #[inline(always)]
-    pub(super) fn aim_at_value(&self, lane: K::Lane) -> usize {
+    pub fn aim_at_value(&self, lane: K::Lane) -> usize {
         let first = self.first_of_block(lane);
-        if let Some(keys) = self.keys() {
-            prefetch_lines(&keys[first], Self::BLOCK * size_of::<K::Lane>());
-        }
+        prefetch_lines(&self.keys.0[first], Self::BLOCK * size_of::<K::Lane>());
         prefetch_lines(&self.words.0[first], Self::BLOCK * size_of::<u64>());
         first
     }
@@ -98,72 +118,104 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
     /// The value of a key in the block that begins at entry `first`, where it is to be expected; `Restart` if it is not above
     /// the first key there, or not in this leaf.
     #[inline(always)]
-    pub(super) fn value_in_block(&self, first: usize, key: K::Lane) -> Result<Option<u64>, Restart> {
-        let keys = self.keys().ok_or(Restart)?;
-        if key >= self.high_lane() && self.header.link() != 0 {
+    pub fn value_in_block(&self, first: usize, key: K::Lane) -> Result<Option<u64>, Restart> {
+        if self.node.is_beyond(key) {
             return Err(Restart);
         }
-        let rank = (first + Self::rank_in_block(keys, first, key)).min(self.header.count());
+        let rank = (first + self.rank_in_block(first, key)).min(self.node.header.count());
         if rank <= first {
             return Err(Restart);
         }
         let entry = rank - 1;
-        Ok((K::Lane::load(&keys[entry]) == key).then(|| self.raw(entry)))
+        Ok((self.lane(entry) == key).then(|| self.words.0[entry].load(Relaxed)))
+    }
+
+    // Writing: the latch is held, or nobody else can reach the leaf.
+
+    /// Makes room for a key as entry `i` of so many, and sets it.
+    #[inline(always)]
+    pub fn insert_key(&self, i: usize, count: usize, lane: K::Lane) {
+        K::Lane::shift_up(&self.keys.0, i..count);
+        lane.store(&self.keys.0[i]);
+    }
+
+    /// Removes the key of entry `i` of so many; the last one stays twice.
+    #[inline(always)]
+    pub fn remove_key(&self, i: usize, count: usize) {
+        K::Lane::shift_down(&self.keys.0, i + 1..count);
+    }
+
+    /// Makes keys unused.
+    #[inline(always)]
+    pub fn forget_keys(&self, from: usize, to: usize) {
+        self.keys.0[from..to].iter().for_each(|key| K::Lane::MAX.store(key));
+    }
+
+    /// Copies keys to the beginning of another leaf.
+    pub fn copy_keys(&self, range: Range<usize>, to: &Self) {
+        self.keys.0[range].iter().zip(&to.keys.0).for_each(|(key, to)| K::Lane::load(key).store(to));
     }
 
     /// Sees to it that the leaf's first or last key is on the scale, and makes heads those of their blocks again (I3).
     #[inline(always)]
-    pub(super) fn scale_to_end(&self, keys: &[<K::Lane as Lane>::Cell; F], end: usize) {
-        let lane = K::Lane::load(&keys[end]);
-        if lane.number() < self.scale().base || self.head_of(lane) == HEAD_MAX {
-            self.scale_to_keys(keys);
+    pub fn scale_to_end(&self, end: usize) {
+        let lane = self.lane(end);
+        if lane.number() < self.node.scale().base || self.node.head_of(lane) == HEAD_MAX {
+            self.rescale();
         } else {
             self.copy_heads(end);
         }
     }
 
-    /// The heads of a leaf's blocks (I3).
-    #[inline(always)]
-    pub(super) fn heads_of_keys(&self, keys: &[<K::Lane as Lane>::Cell; F]) -> impl Fn(usize) -> u32 {
-        let (scale, count) = (self.scale(), self.header.count());
-        move |block| {
-            let first = block * Self::BLOCK;
-            if first < count { K::Lane::load(&keys[first]).number().head(scale) } else { u32::MAX }
-        }
-    }
-
     /// Puts the leaf on a scale of its keys.
-    pub(super) fn scale_to_keys(&self, keys: &[<K::Lane as Lane>::Cell; F]) {
-        if let Some(last) = self.header.count().checked_sub(1) {
-            let number = |i: usize| K::Lane::load(&keys[i]).number();
-            self.set_scale(Number::rough_scale(number(0), number(last)));
+    pub fn rescale(&self) {
+        if let Some(last) = self.node.header.count().checked_sub(1) {
+            self.node.set_scale(Number::rough_scale(self.lane(0).number(), self.lane(last).number()));
         }
         self.copy_heads(0);
     }
 
-    /// Names a broken invariant of a leaf.
-    pub(super) fn check_keys(&self, keys: &[<K::Lane as Lane>::Cell; F]) -> Result<(), String> {
-        let (count, key) = (self.header.count(), |i: usize| K::Lane::load(&keys[i]));
-        if let Some(i) = (1..count).find(|&i| key(i - 1) >= key(i)) {
+    /// Makes heads those of their blocks again, of which those of entries before `from` have not changed (I3).
+    #[inline(always)]
+    pub fn copy_heads(&self, from: usize) {
+        self.node.heads.set(from / Self::BLOCK, Self::BLOCKS, self.heads());
+    }
+
+    /// The heads of blocks (I3).
+    #[inline(always)]
+    fn heads(&self) -> impl Fn(usize) -> u32 {
+        let (scale, count) = (self.node.scale(), self.node.header.count());
+        move |block| {
+            let first = block * Self::BLOCK;
+            if first < count { self.lane(first).number().head(scale) } else { u32::MAX }
+        }
+    }
+
+    /// Names a broken invariant.
+    pub fn check(&self) -> Result<(), String> {
+        let count = self.node.header.count();
+        if let Some(i) = (1..count).find(|&i| self.lane(i - 1) >= self.lane(i)) {
             return Err(format!("order: keys {} and {i}", i - 1));
         }
-        if (count..F).any(|i| key(i) != K::Lane::MAX) {
+        if (count..F).any(|i| self.lane(i) != K::Lane::MAX) {
             return Err("I1: an unused key is not the greatest".into());
         }
-        Ok(())
+        self.node.heads.check(Self::BLOCKS, self.heads())
     }
+
+    // Before the leaf was looked at.
 
     /// Asks for the lines in which a key is to be expected that would be entry `expected` if the leaf were full. Leaves are half
     /// full to full. About half of the lines: a processor waits for no more than a dozen or two at a time.
     #[inline(always)]
-    pub fn prefetch_near(leaf: *const Self, expected: usize) {
+    pub fn prefetch_near(leaf: *const IntNode<K, F>, expected: usize) {
         let last = (expected + Self::MARGIN).min(F - 1);
         Self::prefetch_entries(leaf, Self::first_near(expected), last);
     }
 
     /// As `prefetch_near`, and for all lines behind: what a scan reads.
     #[inline(always)]
-    pub(super) fn prefetch_behind(leaf: *const Self, expected: usize) {
+    pub fn prefetch_behind(leaf: *const IntNode<K, F>, expected: usize) {
         Self::prefetch_entries(leaf, Self::first_near(expected), F - 1);
     }
 
@@ -178,21 +230,26 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
 
     /// Asks for the first line, and for those of the entries `first` to `last` of a leaf.
     #[inline(always)]
-    fn prefetch_entries(leaf: *const Self, first: usize, last: usize) {
-        Self::prefetch_first(leaf);
+    fn prefetch_entries(leaf: *const IntNode<K, F>, first: usize, last: usize) {
+        IntNode::prefetch_first(leaf);
         let ask = |array: usize, cell_bytes: usize| {
             let from = (array + first * cell_bytes) / LINE_BYTES * LINE_BYTES;
             prefetch_lines(leaf.cast::<u8>().wrapping_add(from), array + (last + 1) * cell_bytes - from);
         };
-        ask(offset_of!(IntLeaf<K, F>, keys), size_of::<K::Lane>());
+        ask(offset_of!(Self, keys), size_of::<K::Lane>());
         ask(offset_of!(Self, words), size_of::<u64>());
     }
 
     /// Asks for a leaf's keys and first line.
     #[inline(always)]
-    pub(super) fn prefetch_leaf_keys(leaf: *const Self) {
-        Self::prefetch_first(leaf);
-        let keys = leaf.cast::<u8>().wrapping_add(offset_of!(IntLeaf<K, F>, keys));
-        prefetch_lines(keys, F * size_of::<K::Lane>());
+    pub fn prefetch_keys(leaf: *const IntNode<K, F>) {
+        IntNode::prefetch_first(leaf);
+        prefetch_lines(leaf.wrapping_byte_add(offset_of!(Self, keys)), F * size_of::<K::Lane>());
+    }
+
+    /// Asks for a leaf's words.
+    #[inline(always)]
+    pub fn prefetch_words(leaf: *const IntNode<K, F>) {
+        prefetch_lines(leaf.wrapping_byte_add(offset_of!(Self, words)), F * size_of::<u64>());
     }
 }

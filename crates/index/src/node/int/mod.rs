@@ -1,8 +1,8 @@
-//! A node of fixed-width integer keys: a word array and, in leaves, a sorted key array behind it.
+//! A node of fixed-width integer keys: a first line, a word array and, in leaves, a sorted key array behind it.
 //!
 //! Why: a leaf's keys stand in an array of their own, behind the words ([`leaf`]). Above the leaves a word holds separator and
-//! child ([`packed`]), and there is no key array. The first line tells where blocks of entries begin ([`heads`]), so whoever
-//! has it knows which line is the next.
+//! child ([`packed`]), there is no key array, and there are twice as many words: so ten million keys take one level less. The
+//! first line tells where blocks of entries begin ([`heads`]), so whoever has it knows where to read on.
 //! Source: OLFIT §4; the arrays stand apart as in ANCHORS' prototype node.
 //!
 //! Invariants, besides those of [`super`]:
@@ -12,7 +12,7 @@
 //! - I3: each block but the first has the head of its first entry, by the scale of the node: that tells separators apart exactly,
 //!   and the keys of a leaf roughly. Blocks without entries have a head that is above that of any key (Q2).
 //! - I4: memory of a leaf is that of leaves for ever, and says so: its level is 0 in every life, and in no life of other
-//!   nodes. So whoever finds level 0, in whichever life, finds a key array behind the node.
+//!   nodes. So whoever finds level 0, in whichever life, finds a leaf's arrays behind the first line, and else a node's above.
 
 mod heads;
 mod leaf;
@@ -21,16 +21,15 @@ mod packed;
 use super::scale::{Number, Scale};
 use super::{Batch, Bias, Header, Node, Place, Seen};
 use crate::pool;
-use crate::pooled;
 use crate::reclaim::Pin;
 use crate::search::Lane;
 use foreshore_base::Restart;
 use foreshore_base::prefetch::prefetch_lines;
 use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
 use heads::Heads;
-use leaf::IntLeaf;
-use packed::Aim;
-use std::mem::offset_of;
+pub(crate) use leaf::IntLeaf;
+use packed::{Aim, IntInner};
+
 use std::ptr::NonNull;
 
 /// A key of fixed width: `u32`, `u64`, `u128`, their signed kin, and byte arrays of up to 32 bytes.
@@ -66,7 +65,7 @@ int_key!(u32, u32, 0);
 int_key!(i64, u64, 1 << 63);
 int_key!(i32, u32, 1 << 31);
 
-/// See the module. `F` entries, a power of two.
+/// The first line of a node, see the module. `F` entries in a leaf, a power of two, and twice as many in a node above.
 #[repr(C, align(64))]
 pub(crate) struct IntNode<K: IntKey, const F: usize> {
     header: Header,
@@ -74,7 +73,12 @@ pub(crate) struct IntNode<K: IntKey, const F: usize> {
     /// What heads are counted from.
     base: <<K::Lane as Lane>::Number as Number>::Cell,
     heads: Heads,
-    words: Line<[AtomicU64; F]>,
+}
+
+/// A node as what it is (I4).
+enum Whole<'n, K: IntKey, const F: usize> {
+    Leaf(&'n IntLeaf<K, F>),
+    Inner(&'n IntInner<K, F>),
 }
 
 /// The scale of a node with such keys.
@@ -86,22 +90,15 @@ struct Line<T>(T);
 const LINE_BYTES: usize = 64;
 
 #[cfg(not(any(loom, shuttle)))]
-const _: () = assert!(offset_of!(IntNode<u64, 64>, words) == 64 && size_of::<IntNode<u64, 64>>() == 9 * 64);
+const _: () = assert!(size_of::<IntNode<u64, 64>>() == 64);
 
 impl<K: IntKey, const F: usize> IntNode<K, F> {
     /// Are keys half a word wide?
     const HALVES: bool = size_of::<K::Lane>() < size_of::<u64>();
 
-    /// Entries of a block: a line of words, fewer in a small node, more where there would be too many blocks.
-    const BLOCK: usize = {
-        assert!(F >= 4 && F.is_power_of_two(), "a node holds a power of two of keys, at least four");
-        let usual = if F < 32 { F / 4 } else { 8 };
-        if F / Heads::MAX > usual { F / Heads::MAX } else { usual }
-    };
-    const BLOCKS: usize = F / Self::BLOCK;
-
-    /// Memory of this level that was never a node (I4).
+    /// The first line of memory of this level that was never a node (I4).
     fn vacant_at(level: u8) -> Self {
+        assert!(F >= 4 && F.is_power_of_two(), "a leaf holds a power of two of keys, at least four");
         let header = Header::vacant();
         header.reset(level);
         Self {
@@ -109,7 +106,55 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
             high: K::Lane::MAX.cell(),
             base: <K::Lane as Lane>::Number::cell(),
             heads: Heads::vacant(),
-            words: Line(std::array::from_fn(|_| AtomicU64::new(0))),
+        }
+    }
+
+    /// The whole node.
+    #[inline(always)]
+    fn whole(&self) -> Whole<'_, K, F> {
+        let address = std::ptr::from_ref(self).addr();
+        // SAFETY: I4: by its level this is the first line of the one or the other, whose memory lives as long as it.
+        unsafe {
+            if self.header.level() == 0 {
+                Whole::Leaf(&*std::ptr::with_exposed_provenance(address))
+            } else {
+                Whole::Inner(&*std::ptr::with_exposed_provenance(address))
+            }
+        }
+    }
+
+    /// Are leaves as large as the nodes above, and both nothing but words behind the first line? Then either can be read as the
+    /// other, which saves looks at the level where a node that is not what it was is noticed later anyway.
+    const ALIKE: bool = !Self::HALVES && size_of::<IntLeaf<K, F>>() == size_of::<IntInner<K, F>>();
+
+    /// The node as a leaf, which it is if it has not changed since its level was seen; `None` if it cannot be read as one.
+    #[inline(always)]
+    fn as_leaf(&self) -> Option<&IntLeaf<K, F>> {
+        if !Self::ALIKE && self.header.level() > 0 {
+            return None;
+        }
+        let leaf = std::ptr::with_exposed_provenance::<IntLeaf<K, F>>(std::ptr::from_ref(self).addr());
+        // SAFETY: I4: it is one, or has the same memory and the same atomics there.
+        Some(unsafe { &*leaf })
+    }
+
+    /// The same for a node above the leaves.
+    #[inline(always)]
+    pub fn as_inner(&self) -> Option<&IntInner<K, F>> {
+        if !Self::ALIKE && self.header.level() == 0 {
+            return None;
+        }
+        let inner = std::ptr::with_exposed_provenance::<IntInner<K, F>>(std::ptr::from_ref(self).addr());
+        // SAFETY: as above.
+        Some(unsafe { &*inner })
+    }
+
+    /// Values, or separators with children: as many as there is room for.
+    #[inline(always)]
+    fn words(&self) -> &[AtomicU64] {
+        match self.whole() {
+            Whole::Leaf(leaf) => leaf.words(),
+            Whole::Inner(inner) => inner.words(),
         }
     }
 
@@ -127,9 +172,9 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
     /// The key of entry `i`; of entry 0 above the leaves, any.
     #[inline(always)]
     fn lane(&self, i: usize) -> K::Lane {
-        match self.keys() {
-            Some(keys) => K::Lane::load(&keys[i]),
-            None => self.separator_at(i, self.scale()),
+        match self.whole() {
+            Whole::Leaf(leaf) => leaf.lane(i),
+            Whole::Inner(inner) => inner.separator_at(i, self.scale()),
         }
     }
 
@@ -141,14 +186,20 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
         K::Lane::load(&self.high)
     }
 
+    /// Is this image, as far as one can see, to the right of this node (N2)?
+    #[inline(always)]
+    fn is_beyond(&self, lane: K::Lane) -> bool {
+        lane >= self.high_lane() && self.header.link() != 0
+    }
+
     /// The word of entry `i` as it is: a value, or a separator with a child.
     #[inline(always)]
     fn raw(&self, i: usize) -> u64 {
-        self.words.0[i].load(Relaxed)
+        self.words()[i].load(Relaxed)
     }
 
     fn set_raw(&self, i: usize, word: u64) {
-        self.words.0[i].store(word, Relaxed);
+        self.words()[i].store(word, Relaxed);
     }
 
     /// What an image is by the node's scale.
@@ -157,19 +208,12 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
         lane.number().head(self.scale())
     }
 
-    /// The first entry of the block where this image is to be expected: no entry behind the block is at most there (I3).
-    #[inline(always)]
-    fn first_of_block(&self, lane: K::Lane) -> usize {
-        self.heads.block(Self::BLOCKS, self.head_of(lane)) * Self::BLOCK
-    }
-
     /// Makes the heads of blocks those of their entries again, of which those before `from` have not changed (I3).
     #[inline(always)]
     fn copy_heads(&self, from: usize) {
-        let first = from / Self::BLOCK;
-        match self.keys() {
-            Some(keys) => self.heads.set(first, Self::BLOCKS, self.heads_of_keys(keys)),
-            None => self.heads.set(first, Self::BLOCKS, self.heads_of_children()),
+        match self.whole() {
+            Whole::Leaf(leaf) => leaf.copy_heads(from),
+            Whole::Inner(inner) => inner.copy_heads(from),
         }
     }
 
@@ -183,9 +227,9 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
                 None => return 0,
             },
         };
-        let rank = match self.keys() {
-            Some(keys) => self.rank_in_leaf(keys, lane),
-            None => self.rank_by(self.aim_of(lane)),
+        let rank = match self.whole() {
+            Whole::Leaf(leaf) => leaf.rank(lane),
+            Whole::Inner(inner) => inner.rank_by(inner.aim_of(lane)),
         };
         rank.min(self.header.count())
     }
@@ -193,16 +237,12 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
     /// Removes entry `i`; the latch is held.
     #[inline]
     pub fn remove_entry(&self, i: usize) {
-        let count = self.header.count();
-        assert!(i < count && count <= F, "a removal at {i} of {count} entries");
-        if let Some(keys) = self.keys() {
-            for j in i + 1..count {
-                K::Lane::load(&keys[j]).store(&keys[j - 1]);
-            }
+        let (count, words) = (self.header.count(), self.words());
+        assert!(i < count && count <= words.len(), "a removal at {i} of {count} entries");
+        if let Whole::Leaf(leaf) = self.whole() {
+            leaf.remove_key(i, count);
         }
-        for j in i + 1..count {
-            self.set_raw(j - 1, self.raw(j));
-        }
+        u64::shift_down(words, i + 1..count);
         self.forget(count - 1);
         self.copy_heads(i);
     }
@@ -210,18 +250,18 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
     /// Makes the entries from `count` on unused (I1).
     #[inline(always)]
     fn forget(&self, count: usize) {
-        match self.keys() {
-            Some(keys) => keys[count..self.header.count()].iter().for_each(|key| K::Lane::MAX.store(key)),
-            None => self.forget_children(count, self.header.count()),
+        match self.whole() {
+            Whole::Leaf(leaf) => leaf.forget_keys(count, self.header.count()),
+            Whole::Inner(inner) => inner.forget_children(count, self.header.count()),
         }
         self.header.set_count(count);
     }
 
     /// Makes heads those of entries again, in a leaf by a scale of its own (I3).
     fn rescale(&self) {
-        match self.keys() {
-            Some(keys) => self.scale_to_keys(keys),
-            None => self.copy_heads(0),
+        match self.whole() {
+            Whole::Leaf(leaf) => leaf.rescale(),
+            Whole::Inner(inner) => inner.copy_heads(0),
         }
     }
 }
@@ -252,14 +292,9 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
     type Batch = Vec<(K, u64)>;
 
     const KEYS_MAY_BE_OUTSIDE: bool = false;
-    const SHELF: usize = if Self::HALVES { pooled::INNER_OF_HALVES } else { pooled::INNER_OF_WORDS };
-
-    fn vacant() -> Self {
-        Self::vacant_at(1)
-    }
 
     fn take(level: u8) -> NonNull<Self> {
-        if level == 0 { pool::take::<IntLeaf<K, F>>().cast() } else { pool::take::<Self>() }
+        if level == 0 { pool::take::<IntLeaf<K, F>>().cast() } else { pool::take::<IntInner<K, F>>().cast() }
     }
 
     /// # Safety
@@ -270,13 +305,13 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
             if node.as_ref().header.level() == 0 {
                 pool::give_back(node.cast::<IntLeaf<K, F>>());
             } else {
-                pool::give_back(node);
+                pool::give_back(node.cast::<IntInner<K, F>>());
             }
         }
     }
 
     fn bytes(level: u8) -> usize {
-        if level == 0 { size_of::<IntLeaf<K, F>>() } else { size_of::<Self>() }
+        if level == 0 { size_of::<IntLeaf<K, F>>() } else { size_of::<IntInner<K, F>>() }
     }
 
     #[inline(always)]
@@ -296,9 +331,9 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
         self.header.reset(level);
         K::Lane::MAX.store(&self.high);
         self.set_scale(Scale::PLAIN);
-        match self.keys() {
-            Some(keys) => keys.iter().for_each(|key| K::Lane::MAX.store(key)),
-            None => self.forget_children(0, F),
+        match self.whole() {
+            Whole::Leaf(leaf) => leaf.forget_keys(0, F),
+            Whole::Inner(inner) => inner.forget_children(0, inner.words().len()),
         }
         self.heads.reset();
     }
@@ -310,49 +345,52 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
 
     #[inline(always)]
     fn prefetch_inner(node: *const Self) {
-        prefetch_lines(node, size_of::<Self>());
+        prefetch_lines(node, size_of::<IntInner<K, F>>());
     }
 
     #[inline(always)]
     fn prefetch_first(node: *const Self) {
-        prefetch_lines(node, offset_of!(Self, words));
+        prefetch_lines(node, size_of::<Self>());
     }
 
     #[inline(always)]
     fn prefetch_keys(node: *const Self) {
-        Self::prefetch_leaf_keys(node);
+        IntLeaf::<K, F>::prefetch_keys(node);
     }
 
     #[inline(always)]
     fn prefetch_words(node: *const Self) {
-        prefetch_lines(node.cast::<u8>().wrapping_add(offset_of!(Self, words)), F * size_of::<u64>());
+        IntLeaf::<K, F>::prefetch_words(node);
     }
 
     #[inline(always)]
     fn prefetch_child_from(&self, rank: usize, key: &K) {
-        let entry = rank.saturating_sub(1);
-        let child = std::ptr::with_exposed_provenance(self.child(entry) as usize);
-        Self::prefetch_behind(child, self.expected_entry(entry, self.head_of(key.to_lane())));
+        if let Some(inner) = self.as_inner() {
+            let entry = rank.saturating_sub(1);
+            let child = std::ptr::with_exposed_provenance(inner.child(entry) as usize);
+            IntLeaf::<K, F>::prefetch_behind(child, inner.expected_entry(entry, self.head_of(key.to_lane())));
+        }
     }
 
     #[inline(always)]
     fn aim_at_child(&self, key: &K) -> u64 {
-        self.aim_at_child(key.to_lane()).pack()
+        self.as_inner().map_or(0, |inner| inner.aim_at_child(key.to_lane()).pack())
     }
 
     #[inline(always)]
     fn child_by(&self, aim: u64, key: &K, _seen: &Seen) -> Result<u64, Restart> {
-        self.entry_by(Aim::unpack(aim), key.to_lane()).map(|entry| self.child(entry)).ok_or(Restart)
+        let inner = self.as_inner().ok_or(Restart)?;
+        inner.entry_by(Aim::unpack(aim), key.to_lane()).map(|entry| inner.child(entry)).ok_or(Restart)
     }
 
     #[inline(always)]
     fn aim_at_value(&self, key: &K) -> u64 {
-        self.aim_at_value(key.to_lane()) as u64
+        self.as_leaf().map_or(0, |leaf| leaf.aim_at_value(key.to_lane())) as u64
     }
 
     #[inline(always)]
     fn value_by(&self, aim: u64, key: &K, _seen: &Seen) -> Result<Option<u64>, Restart> {
-        self.value_in_block(aim as usize, key.to_lane())
+        self.as_leaf().ok_or(Restart)?.value_in_block(aim as usize, key.to_lane())
     }
 
     #[inline(always)]
@@ -375,17 +413,20 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
             Bias::AtMost => Some(key.to_lane()),
             Bias::Below => key.to_lane().before(),
         };
-        Ok(match sought.map(|sought| self.entry_for(sought)) {
-            None => (self.child(0), true),
+        let inner = self.as_inner().ok_or(Restart)?;
+        Ok(match sought.map(|sought| inner.entry_for(sought)) {
+            None => (inner.child(0), true),
             Some(None) => (self.header.link(), false),
-            Some(Some((entry, _))) => (self.child(entry), true),
+            Some(Some((entry, _))) => (inner.child(entry), true),
         })
     }
 
     #[inline(always)]
     fn word(&self, i: usize) -> u64 {
-        let word = self.raw(i);
-        if self.header.level() == 0 { word } else { packed::child_of(word) }
+        match self.whole() {
+            Whole::Leaf(leaf) => leaf.words()[i].load(Relaxed),
+            Whole::Inner(inner) => inner.child(i),
+        }
     }
 
     fn key(&self, i: usize, _seen: &Seen) -> Result<K, Restart> {
@@ -398,51 +439,53 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
 
     #[inline]
     fn copy(&self, from: usize, to: usize, _seen: &Seen, out: &mut Self::Batch) -> Result<(), Restart> {
-        let keys = self.keys().and_then(|keys| keys.get(from..to)).ok_or(Restart)?;
-        let words = &self.words.0[from..to];
+        let entries = self.as_leaf().and_then(|leaf| leaf.entries(from..to)).ok_or(Restart)?;
         // One allocation serves the whole scan.
         out.reserve(F);
-        out.extend(keys.iter().zip(words).map(|(k, w)| (K::from_lane(K::Lane::load(k)), w.load(Relaxed))));
+        out.extend(entries);
         Ok(())
     }
 
     #[inline]
     fn make_room(&self, key: &K, _bound_too: bool) -> bool {
-        self.header.count() < F && (self.header.level() == 0 || self.make_separable(key.to_lane()))
+        let (count, lane) = (self.header.count(), key.to_lane());
+        match self.whole() {
+            Whole::Leaf(leaf) => count < leaf.words().len(),
+            Whole::Inner(inner) => count < inner.words().len() && inner.make_separable(lane),
+        }
     }
 
     fn is_filled(&self, fill: f64) -> bool {
-        self.header.count() as f64 >= F as f64 * fill
+        self.header.count() as f64 >= self.words().len() as f64 * fill
     }
 
     #[inline]
     fn insert_at(&self, i: usize, key: &K, word: u64) {
-        let count = self.header.count();
-        assert!(i <= count && count < F, "an insert at rank {i} of {count} entries");
-        let word = match self.keys() {
-            Some(keys) => {
-                for j in (i..count).rev() {
-                    K::Lane::load(&keys[j]).store(&keys[j + 1]);
-                }
-                key.to_lane().store(&keys[i]);
+        let (count, words) = (self.header.count(), self.words());
+        assert!(i <= count && count < words.len(), "an insert at rank {i} of {count} entries");
+        let word = match self.whole() {
+            Whole::Leaf(leaf) => {
+                leaf.insert_key(i, count, key.to_lane());
                 word
             }
-            None => self.entry(i, key.to_lane(), word),
+            Whole::Inner(inner) => inner.entry(i, key.to_lane(), word),
         };
-        for j in (i..count).rev() {
-            self.set_raw(j + 1, self.raw(j));
-        }
-        self.set_raw(i, word);
+        u64::shift_up(words, i..count);
+        words[i].store(word, Relaxed);
         self.header.set_count(count + 1);
-        match self.keys() {
-            Some(keys) if i == 0 || i == count => self.scale_to_end(keys, i),
-            _ => self.copy_heads(i),
+        match self.whole() {
+            Whole::Leaf(leaf) if i == 0 || i == count => leaf.scale_to_end(i),
+            Whole::Leaf(leaf) => leaf.copy_heads(i),
+            Whole::Inner(inner) => inner.copy_heads(i),
         }
     }
 
     #[inline]
     fn set_word(&self, i: usize, word: u64) {
-        self.set_raw(i, if self.header.level() == 0 { word } else { self.entry_with_child(i, word) });
+        match self.whole() {
+            Whole::Leaf(leaf) => leaf.words()[i].store(word, Relaxed),
+            Whole::Inner(inner) => inner.set_child(i, word),
+        }
     }
 
     #[inline]
@@ -452,23 +495,22 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
 
     fn split_to(&self, right: &Self, appending: bool) -> K {
         let count = self.header.count();
-        let at = match (self.keys(), appending) {
-            (None, _) if count < F => self.widest_gap(),
+        let at = match (self.whole(), appending) {
+            (Whole::Inner(inner), _) if count < inner.words().len() => inner.widest_gap(),
             (_, true) => count - 1,
             (_, false) => count / 2,
         };
         assert!(0 < at && at < count, "a split of {count} entries at {at}");
         let separator = self.separator(&self.key_at(at - 1), &self.key_at(at));
-        match (self.keys(), right.keys()) {
-            (Some(keys), Some(right_keys)) => {
-                let copied = keys[at..count].iter().zip(right_keys);
-                copied.for_each(|(key, right)| K::Lane::load(key).store(right));
-            }
+        match (self.whole(), right.whole()) {
+            (Whole::Leaf(leaf), Whole::Leaf(right)) => leaf.copy_keys(at..count, right),
             _ => right.set_scale(self.scale()),
         }
         (at..count).for_each(|i| right.set_raw(i - at, self.raw(i)));
         right.header.set_count(count - at);
-        right.make_first_least();
+        if let Whole::Inner(right) = right.whole() {
+            right.make_first_least();
+        }
         self.forget(at);
         [self, right].iter().for_each(|half| half.rescale());
         self.high_lane().store(&right.high);
@@ -495,18 +537,9 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
     fn drop_contents(&mut self) {}
 
     fn check(&self) -> Result<(), String> {
-        let heads_are_right = match self.keys() {
-            Some(keys) => {
-                self.check_keys(keys)?;
-                self.heads.are(Self::BLOCKS, self.heads_of_keys(keys))
-            }
-            None => {
-                self.check_children()?;
-                self.heads.are(Self::BLOCKS, self.heads_of_children())
-            }
-        };
-        if !heads_are_right {
-            return Err("I3: a block's head is not that of its first entry".into());
+        match self.whole() {
+            Whole::Leaf(leaf) => leaf.check()?,
+            Whole::Inner(inner) => inner.check()?,
         }
         if self.header.link() == 0 && self.high_lane() != K::Lane::MAX {
             return Err("I2: a rightmost node has a bound".into());

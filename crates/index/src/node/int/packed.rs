@@ -9,15 +9,16 @@
 //! is split, at its widest gap, though it has room: no two separators are too far apart for a node of one.
 //!
 //! What it costs: keys in dense clusters that are far apart, each of one or two leaves, make nodes with few children. If all
-//! nodes of the first level had two children, they would take a fifth of the tree.
+//! nodes of the first level had two children, they would take a third of the tree (of 64-bit keys).
 
-use super::{IntKey, IntNode, NodeScale};
-use crate::node::Node;
+use super::{Heads, IntKey, IntNode, Line, NodeScale};
 use crate::node::scale::Number;
 use crate::pool;
+use crate::pooled::{self, Pooled};
 use crate::search::{Lane, rank_in_run};
 use foreshore_base::prefetch::prefetch_lines;
 use foreshore_base::seeded_bug;
+use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
 
 const UNUSED: u64 = u64::MAX;
 
@@ -30,15 +31,9 @@ fn head_of(word: u64) -> u32 {
     (word >> 32) as u32
 }
 
-/// The child's address.
-#[inline(always)]
-pub(super) fn child_of(word: u64) -> u64 {
-    pool::address_of(word as u32)
-}
-
 /// A head, and the first entry of the block with the last one that is not above it.
 #[derive(Clone, Copy)]
-pub(super) struct Aim {
+pub(crate) struct Aim {
     head: u32,
     first: usize,
 }
@@ -56,9 +51,52 @@ impl Aim {
     }
 }
 
-impl<K: IntKey, const F: usize> IntNode<K, F> {
-    /// The last entry not above the key, and the key's head here; `None` if that is to the right of this node, which is none of
-    /// the leaves.
+/// A node of level 1 or more.
+#[repr(C, align(64))]
+pub(crate) struct IntInner<K: IntKey, const F: usize> {
+    node: IntNode<K, F>,
+    words: Line<[[AtomicU64; F]; 2]>,
+}
+
+#[cfg(not(any(loom, shuttle)))]
+const _: () = assert!(size_of::<IntInner<u64, 64>>() == 17 * 64);
+
+impl<K: IntKey, const F: usize> Pooled for IntInner<K, F> {
+    const SHELF: usize =
+        if IntNode::<K, F>::HALVES { pooled::INNER_OF_HALVES } else { pooled::INNER_OF_WORDS };
+
+    fn vacant() -> Self {
+        let half = |_| std::array::from_fn(|_| AtomicU64::new(0));
+        Self { node: IntNode::vacant_at(1), words: Line(std::array::from_fn(half)) }
+    }
+
+    #[cfg(shuttle)]
+    fn pooled(&self) -> &std::sync::atomic::AtomicBool {
+        &self.node.header.pooled
+    }
+}
+
+impl<K: IntKey, const F: usize> IntInner<K, F> {
+    const ENTRIES: usize = 2 * F;
+    const BLOCK: usize = Heads::block_of(Self::ENTRIES);
+    const BLOCKS: usize = Self::ENTRIES / Self::BLOCK;
+
+    #[inline(always)]
+    pub fn words(&self) -> &[AtomicU64] {
+        self.words.0.as_flattened()
+    }
+
+    /// Separator and child of entry `i`.
+    #[inline(always)]
+    fn entry_at(&self, i: usize) -> u64 {
+        self.words()[i].load(Relaxed)
+    }
+
+    fn set_entry(&self, i: usize, word: u64) {
+        self.words()[i].store(word, Relaxed);
+    }
+
+    /// The last entry not above the key, and the key's head here; `None` if that is to the right of this node.
     #[inline(always)]
     pub fn entry_for(&self, sought: K::Lane) -> Option<(usize, u32)> {
         let aim = self.aim_of(sought);
@@ -67,35 +105,36 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
 
     /// Asks for where the entry that leads to this key is.
     #[inline(always)]
-    pub(super) fn aim_at_child(&self, sought: K::Lane) -> Aim {
+    pub fn aim_at_child(&self, sought: K::Lane) -> Aim {
         let aim = self.aim_of(sought);
-        prefetch_lines(&self.words.0[aim.first], Self::BLOCK * size_of::<u64>());
+        prefetch_lines(&self.words()[aim.first], Self::BLOCK * size_of::<u64>());
         aim
     }
 
     /// As `entry_for`, by the aim at the key.
     #[inline(always)]
-    pub(super) fn entry_by(&self, aim: Aim, sought: K::Lane) -> Option<usize> {
-        if sought >= self.high_lane() && self.header.link() != 0 {
+    pub fn entry_by(&self, aim: Aim, sought: K::Lane) -> Option<usize> {
+        if self.node.is_beyond(sought) {
             return None;
         }
         // The first entry has head 0, so there is a last one; the mask keeps what was read of a changing node in bounds.
-        Some(self.rank_by(aim).wrapping_sub(1) & (F - 1))
+        Some(self.rank_by(aim).wrapping_sub(1) & (Self::ENTRIES - 1))
     }
 
-    /// The child of entry `i`, of a node that is none of the leaves.
+    /// The child of entry `i`.
     #[inline(always)]
     pub fn child(&self, i: usize) -> u64 {
-        child_of(self.raw(i))
+        pool::address_of(self.entry_at(i) as u32)
     }
 
     /// Where a key of this head, which entry `i` leads to, is to be expected in that child if it is a full leaf of evenly spread
     /// keys: an entry, or `F`.
     #[inline(always)]
     pub fn expected_entry(&self, i: usize, head: u32) -> usize {
-        let low = head_of(self.raw(i));
-        let last = i + 1 >= self.header.count().min(F);
-        let high = if last { self.head_of(self.high_lane()) } else { head_of(self.raw(i + 1)) };
+        let low = head_of(self.entry_at(i));
+        let last = i + 1 >= self.node.header.count().min(Self::ENTRIES);
+        let high =
+            if last { self.node.head_of(self.node.high_lane()) } else { head_of(self.entry_at(i + 1)) };
         let width = high.wrapping_sub(low).max(1);
         // Few enough bits for the product; a division of 32 bits is fast on all processors.
         let spare = (F.ilog2() + 1).saturating_sub(width.leading_zeros());
@@ -105,96 +144,103 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
 
     /// Where the entry that leads to this key is, by the first line alone.
     #[inline(always)]
-    pub(super) fn aim_of(&self, sought: K::Lane) -> Aim {
-        let head = self.head_of(sought);
-        Aim { head, first: self.heads.block(Self::BLOCKS, head) * Self::BLOCK }
+    pub fn aim_of(&self, sought: K::Lane) -> Aim {
+        let head = self.node.head_of(sought);
+        Aim { head, first: self.node.heads.block(Self::BLOCKS, head) * Self::BLOCK }
     }
 
     /// Entries whose head is not above the one aimed at. Unused ones are not among them (Q2).
     #[inline(always)]
-    pub(super) fn rank_by(&self, aim: Aim) -> usize {
-        let run = &self.words.0[aim.first..aim.first + Self::BLOCK];
+    pub fn rank_by(&self, aim: Aim) -> usize {
+        let run = &self.words()[aim.first..aim.first + Self::BLOCK];
         aim.first + rank_in_run::<u64>(run, u64::from(aim.head) << 32 | u64::from(u32::MAX))
-    }
-
-    /// The heads of blocks (I3).
-    #[inline(always)]
-    pub(super) fn heads_of_children(&self) -> impl Fn(usize) -> u32 {
-        |block| head_of(self.raw(block * Self::BLOCK))
     }
 
     /// The separator of entry `i`; of entry 0, what is below the others.
     #[inline(always)]
-    pub(super) fn separator_at(&self, i: usize, scale: NodeScale<K>) -> K::Lane {
-        K::Lane::from_number(Number::of_head(head_of(self.raw(i)), scale))
+    pub fn separator_at(&self, i: usize, scale: NodeScale<K>) -> K::Lane {
+        K::Lane::from_number(Number::of_head(head_of(self.entry_at(i)), scale))
     }
 
+    // Writing: the latch is held, or nobody else can reach the node.
+
     /// Makes entries unused.
-    pub(super) fn forget_children(&self, from: usize, to: usize) {
-        (from..to).for_each(|i| self.set_raw(i, UNUSED));
+    pub fn forget_children(&self, from: usize, to: usize) {
+        (from..to).for_each(|i| self.set_entry(i, UNUSED));
     }
 
     /// Entry 0 has no separator, so it gets the least head (Q2, N1).
-    pub(super) fn make_first_least(&self) {
-        if self.header.level() > 0 {
-            self.set_raw(0, word_of(0, self.word(0)));
-        }
+    pub fn make_first_least(&self) {
+        self.set_entry(0, word_of(0, self.child(0)));
     }
 
     /// The word that holds this child at rank `i`, from where this separator leads to it. [`make_separable`] has passed.
     ///
     /// [`make_separable`]: Self::make_separable
-    pub(super) fn entry(&self, i: usize, separator: K::Lane, child: u64) -> u64 {
+    pub fn entry(&self, i: usize, separator: K::Lane, child: u64) -> u64 {
         let head = if i == 0 { Some(0) } else { self.head_for(separator) };
         word_of(head.expect("a scale for the separator"), child)
     }
 
-    /// The word of this child in the place of that of entry `i`.
-    pub(super) fn entry_with_child(&self, i: usize, child: u64) -> u64 {
-        word_of(head_of(self.raw(i)), child)
+    /// Puts this child in the place of that of entry `i`.
+    pub fn set_child(&self, i: usize, child: u64) {
+        self.set_entry(i, word_of(head_of(self.entry_at(i)), child));
     }
 
     /// The head of a separator in this node, if it has one.
     fn head_for(&self, separator: K::Lane) -> Option<u32> {
-        let (scale, number) = (self.scale(), separator.number());
+        let (scale, number) = (self.node.scale(), separator.number());
         if seeded_bug("index_separator_rounded") { Some(number.head(scale)) } else { scale.exact(number) }
     }
 
     /// Sees to it that another separator has a head here, which may need another scale; tells whether there is one.
-    pub(super) fn make_separable(&self, another: K::Lane) -> bool {
+    pub fn make_separable(&self, another: K::Lane) -> bool {
         // The least key is that of entry 0, which needs none.
         if another == K::Lane::MIN || self.head_for(another).is_some() {
             return true;
         }
-        let separators = (1..self.header.count()).map(|i| self.lane(i)).chain([another]);
+        let (count, old) = (self.node.header.count(), self.node.scale());
+        let separators = (1..count).map(|i| self.separator_at(i, old)).chain([another]);
         let Some(scale) = Number::scale_of(separators.map(Lane::number)) else { return false };
-        for i in 1..self.header.count() {
-            let head = self.lane(i).number().head(scale);
-            self.set_raw(i, word_of(head, self.word(i)));
+        for i in 1..count {
+            let head = self.separator_at(i, old).number().head(scale);
+            self.set_entry(i, word_of(head, self.child(i)));
         }
-        self.set_scale(scale);
+        self.node.set_scale(scale);
         self.copy_heads(0);
         true
     }
 
-    /// The entry that is furthest from the one before it, for which that means something; 1 if there are but two.
-    pub(super) fn widest_gap(&self) -> usize {
-        let head = |i: usize| head_of(self.raw(i));
-        (2..self.header.count()).max_by_key(|&i| head(i) - head(i - 1)).unwrap_or(1)
+    /// Makes the heads of blocks those of their entries again, of which those before `from` have not changed (I3).
+    #[inline(always)]
+    pub fn copy_heads(&self, from: usize) {
+        self.node.heads.set(from / Self::BLOCK, Self::BLOCKS, self.heads());
     }
 
-    /// Names a broken invariant of a node above the leaves.
-    pub(super) fn check_children(&self) -> Result<(), String> {
-        let (count, head) = (self.header.count(), |i: usize| head_of(self.raw(i)));
+    /// The heads of blocks (I3).
+    #[inline(always)]
+    fn heads(&self) -> impl Fn(usize) -> u32 {
+        |block| head_of(self.entry_at(block * Self::BLOCK))
+    }
+
+    /// The entry that is furthest from the one before it, for which that means something; 1 if there are but two.
+    pub fn widest_gap(&self) -> usize {
+        let head = |i: usize| head_of(self.entry_at(i));
+        (2..self.node.header.count()).max_by_key(|&i| head(i) - head(i - 1)).unwrap_or(1)
+    }
+
+    /// Names a broken invariant.
+    pub fn check(&self) -> Result<(), String> {
+        let (count, head) = (self.node.header.count(), |i: usize| head_of(self.entry_at(i)));
         if let Some(i) = (1..count).find(|&i| head(i - 1) >= head(i)) {
             return Err(format!("order: separators {} and {i}", i - 1));
         }
-        if (count..F).any(|i| self.raw(i) != UNUSED) {
+        if (count..Self::ENTRIES).any(|i| self.entry_at(i) != UNUSED) {
             return Err("I1: an unused entry is not the greatest".into());
         }
         if head(0) != 0 {
             return Err("Q2: the first child has a separator".into());
         }
-        Ok(())
+        self.node.heads.check(Self::BLOCKS, self.heads())
     }
 }
