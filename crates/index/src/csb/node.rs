@@ -24,6 +24,8 @@ pub(super) trait Body: Send + Sync + 'static {
     fn vacant() -> Self;
     fn word(&self, i: usize) -> u64;
     fn set_word(&self, i: usize, word: u64);
+    /// All words.
+    fn words(&self) -> &[AtomicU64];
 }
 
 /// The values of a leaf.
@@ -49,6 +51,11 @@ impl<const F: usize> Body for Words<F> {
     fn set_word(&self, i: usize, word: u64) {
         self.0[i].store(word, Relaxed);
     }
+
+    #[inline(always)]
+    fn words(&self) -> &[AtomicU64] {
+        &self.0
+    }
 }
 
 impl Body for Children {
@@ -66,6 +73,11 @@ impl Body for Children {
 
     #[inline(always)]
     fn set_word(&self, _i: usize, _word: u64) {}
+
+    #[inline(always)]
+    fn words(&self) -> &[AtomicU64] {
+        &[]
+    }
 }
 
 /// See the module. `F` entries.
@@ -231,11 +243,9 @@ impl<K: IntKey, B: Body, const F: usize> Node<K, B, F> {
     pub fn insert_at(&self, i: usize, lane: K::Lane, word: u64) {
         let count = self.count();
         assert!(i <= count && count < F, "an insert at rank {i} of {count} entries");
-        for j in (i..count).rev() {
-            self.set_lane(j + 1, self.lane(j));
-        }
-        for j in (i..count).rev() {
-            self.set_word(j + 1, self.word(j));
+        K::Lane::shift_up(&self.keys.0, i..count);
+        if B::IS_LEAF {
+            u64::shift_up(self.body.words(), i..count);
         }
         self.set_lane(i, lane);
         self.set_word(i, word);
@@ -247,11 +257,9 @@ impl<K: IntKey, B: Body, const F: usize> Node<K, B, F> {
     pub fn remove_at(&self, i: usize) {
         let count = self.count();
         assert!(i < count && count <= F, "a removal at {i} of {count} entries");
-        for j in i + 1..count {
-            self.set_lane(j - 1, self.lane(j));
-        }
-        for j in i + 1..count {
-            self.set_word(j - 1, self.word(j));
+        K::Lane::shift_down(&self.keys.0, i + 1..count);
+        if B::IS_LEAF {
+            u64::shift_down(self.body.words(), i + 1..count);
         }
         self.set_lane(count - 1, K::Lane::MAX);
         self.set_count(count - 1);

@@ -150,7 +150,8 @@ impl<L: Lane, const F: usize> Leaf<L, F> {
     #[inline]
     pub fn insert_at(&self, i: usize, key: L, value: u64) {
         let count = self.header.count();
-        self.shift(i, i + 1, count);
+        L::shift_up(&self.keys.0, i..count);
+        u64::shift_up(&self.values, i..count);
         self.set(i, key, value);
         self.header.set_count(count + 1);
     }
@@ -158,7 +159,8 @@ impl<L: Lane, const F: usize> Leaf<L, F> {
     #[inline]
     pub fn remove_at(&self, i: usize) {
         let count = self.header.count();
-        self.shift(i + 1, i, count);
+        L::shift_down(&self.keys.0, i + 1..count);
+        u64::shift_down(&self.values, i + 1..count);
         self.truncate(count - 1);
     }
 

@@ -28,7 +28,7 @@ use super::{Bias, Header, Node, Place, Seen};
 use crate::pool;
 use crate::pooled::Pooled;
 use crate::reclaim::Pin;
-use crate::search::rank_at_most;
+use crate::search::{Lane, rank_at_most};
 use foreshore_base::bytes::le_uint;
 use foreshore_base::prefetch::prefetch_lines;
 use foreshore_base::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -552,11 +552,9 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
         } else {
             self.write_cell(key, self.prefix_len(), None)
         };
-        for j in (i..count).rev() {
-            self.heads[j + 1].store(self.head(j), Relaxed);
-            self.slots[j + 1].store(self.slot(j).0, Relaxed);
-            self.words[j + 1].store(self.word(j), Relaxed);
-        }
+        u64::shift_up(&self.heads, i..count);
+        u32::shift_up(&self.slots, i..count);
+        u64::shift_up(&self.words, i..count);
         self.heads[i].store(head, Relaxed);
         self.slots[i].store(slot.0, Relaxed);
         self.set_word(i, word);
@@ -571,11 +569,9 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
         let count = self.header.count();
         assert!(i < count && count <= F, "a removal at {i} of {count} entries");
         self.drop_cell(self.slot(i), pin);
-        for j in i + 1..count {
-            self.heads[j - 1].store(self.head(j), Relaxed);
-            self.slots[j - 1].store(self.slot(j).0, Relaxed);
-            self.words[j - 1].store(self.word(j), Relaxed);
-        }
+        u64::shift_down(&self.heads, i + 1..count);
+        u32::shift_down(&self.slots, i + 1..count);
+        u64::shift_down(&self.words, i + 1..count);
         self.clear_from(count - 1);
     }
 
