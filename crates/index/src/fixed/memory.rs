@@ -53,10 +53,10 @@ impl<T: PackedLane> HugeSlice<T> {
         }
     }
 
-    /// Asks for the line of an element, which need not exist.
+    /// Asks for the lines of `count` elements, which need not exist.
     #[inline(always)]
-    pub fn prefetch(&self, i: usize) {
-        prefetch_lines(self.first.as_ptr().wrapping_add(i), 1);
+    pub fn prefetch(&self, i: usize, count: usize) {
+        prefetch_lines(self.first.as_ptr().wrapping_add(i), count * size_of::<T>());
     }
 }
 

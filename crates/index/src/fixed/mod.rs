@@ -138,14 +138,20 @@ where
     /// The number of entries with a key below `key`: the rank of `key`, or of the next key above it.
     #[inline]
     pub fn lower_bound(&self, key: K) -> usize {
-        self.rank(key.to_lane())
+        self.lower_bound_of(key.to_lane())
+    }
+
+    #[inline]
+    fn lower_bound_of(&self, lane: K::Lane) -> usize {
+        self.rank(lane, |_| ())
     }
 
     /// The value of `key`.
     #[inline]
     pub fn get(&self, key: K) -> Option<u64> {
         let lane = key.to_lane();
-        let rank = self.rank(lane);
+        // The values of a line of keys are asked for together with it, not one miss later.
+        let rank = self.rank(lane, |least| self.values.prefetch(least, Self::PER_LINE));
         self.holds(rank, lane).then(|| self.values[rank])
     }
 
@@ -154,7 +160,7 @@ where
     /// Panics if `keys` and `ranks` differ in length.
     pub fn multi_lower_bound(&self, keys: &[K], ranks: &mut [usize]) {
         assert_eq!(keys.len(), ranks.len(), "as many ranks as keys");
-        self.batches(keys, ranks, |_, ranks, out| out.copy_from_slice(ranks));
+        self.batches(keys, ranks, |_| (), |_, ranks, out| out.copy_from_slice(ranks));
     }
 
     /// As [`StaticMap::get`], for many keys: their cache misses overlap.
@@ -162,8 +168,8 @@ where
     /// Panics if `keys` and `values` differ in length.
     pub fn multi_get(&self, keys: &[K], values: &mut [Option<u64>]) {
         assert_eq!(keys.len(), values.len(), "as many values as keys");
-        self.batches(keys, values, |lanes, ranks, out| {
-            ranks.iter().for_each(|&rank| self.values.prefetch(rank));
+        let ask = |rank| self.values.prefetch(rank, 1);
+        self.batches(keys, values, ask, |lanes, ranks, out| {
             for ((lane, &rank), out) in lanes.iter().zip(ranks).zip(out) {
                 *out = self.holds(rank, *lane).then(|| self.values[rank]);
             }
@@ -195,7 +201,7 @@ where
     }
 
     fn ranks_in(&self, bounds: impl RangeBounds<K>) -> Range<usize> {
-        let above = |lane: K::Lane| lane.after().map_or(self.len, |after| self.rank(after));
+        let above = |lane: K::Lane| lane.after().map_or(self.len, |after| self.lower_bound_of(after));
         let start = match bounds.start_bound() {
             Bound::Included(key) => self.lower_bound(*key),
             Bound::Excluded(key) => above(key.to_lane()),

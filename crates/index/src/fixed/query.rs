@@ -17,25 +17,28 @@ impl<K: IntKey> StaticMap<K>
 where
     K::Lane: PackedLane,
 {
-    /// The number of keys below `lane`.
+    /// The number of keys below `lane`. Hands the least rank that it may be by the layers above to `near`, before it waits for the
+    /// keys there.
     #[inline]
-    pub(super) fn rank(&self, lane: K::Lane) -> usize {
+    pub(super) fn rank(&self, lane: K::Lane, near: impl Fn(usize)) -> usize {
         match self.isa {
-            Isa::Portable => rank::<Portable, K::Lane>(&self.keys, &self.layers, lane),
+            Isa::Portable => rank::<Portable, K::Lane>(&self.keys, &self.layers, lane, near),
             // SAFETY: the processor has it, or `isa` would not be this.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => unsafe { rank_avx2(&self.keys, &self.layers, lane) },
+            Isa::Avx2 => unsafe { rank_avx2(&self.keys, &self.layers, lane, near) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => unsafe { rank_avx512(&self.keys, &self.layers, lane) },
+            Isa::Avx512 => unsafe { rank_avx512(&self.keys, &self.layers, lane, near) },
         }
     }
 
-    /// Finds the ranks of all keys, a batch at a time, and hands each batch to `finish`: images, ranks, results.
+    /// Finds the ranks of all keys, a batch at a time, and hands each of them to `found`, then each batch to `finish`: images,
+    /// ranks, results.
     pub(super) fn batches<R>(
         &self,
         keys: &[K],
         results: &mut [R],
+        found: impl Fn(usize),
         finish: impl Fn(&[K::Lane], &[usize], &mut [R]),
     ) {
         let mut lanes = [K::Lane::MIN; BATCH];
@@ -43,20 +46,20 @@ where
         for (keys, results) in keys.chunks(BATCH).zip(results.chunks_mut(BATCH)) {
             let (lanes, ranks) = (&mut lanes[..keys.len()], &mut ranks[..keys.len()]);
             lanes.iter_mut().zip(keys).for_each(|(lane, key)| *lane = key.to_lane());
-            self.ranks(lanes, ranks);
+            self.ranks(lanes, ranks, &found);
             finish(lanes, ranks, results);
         }
     }
 
-    fn ranks(&self, lanes: &[K::Lane], ranks: &mut [usize]) {
+    fn ranks(&self, lanes: &[K::Lane], ranks: &mut [usize], found: impl Fn(usize)) {
         match self.isa {
-            Isa::Portable => rank_many::<Portable, K::Lane>(&self.keys, &self.layers, lanes, ranks),
+            Isa::Portable => rank_many::<Portable, K::Lane>(&self.keys, &self.layers, lanes, ranks, found),
             // SAFETY: the processor has it, or `isa` would not be this.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => unsafe { rank_many_avx2(&self.keys, &self.layers, lanes, ranks) },
+            Isa::Avx2 => unsafe { rank_many_avx2(&self.keys, &self.layers, lanes, ranks, found) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => unsafe { rank_many_avx512(&self.keys, &self.layers, lanes, ranks) },
+            Isa::Avx512 => unsafe { rank_many_avx512(&self.keys, &self.layers, lanes, ranks, found) },
         }
     }
 }
@@ -76,7 +79,7 @@ fn beyond<L: Lane>(lane: L) -> L {
 }
 
 #[inline(always)]
-fn rank<C: Compare, L: PackedLane>(keys: &[L], layers: &[Layer], lane: L) -> usize {
+fn rank<C: Compare, L: PackedLane>(keys: &[L], layers: &[Layer], lane: L, near: impl Fn(usize)) -> usize {
     let beyond = beyond(lane);
     let (leaves, upper) = layers.split_first().expect("there is layer 0");
     let mut line = 0;
@@ -85,13 +88,21 @@ fn rank<C: Compare, L: PackedLane>(keys: &[L], layers: &[Layer], lane: L) -> usi
         let child = unsafe { C::count_below(line_of(keys, *layer, line), beyond) };
         line = line * (L::PER_LINE + 1) + child;
     }
+    let least = line * L::PER_LINE;
+    near(least);
     // SAFETY: as above.
-    line * L::PER_LINE + unsafe { C::count_below(line_of(keys, *leaves, line), lane) }
+    least + unsafe { C::count_below(line_of(keys, *leaves, line), lane) }
 }
 
-/// As `rank`, for a batch; `ranks` serves for the lines on the way.
+/// As `rank`, for a batch, of which each rank goes to `found`; `ranks` serves for the lines on the way.
 #[inline(always)]
-fn rank_many<C: Compare, L: PackedLane>(keys: &[L], layers: &[Layer], lanes: &[L], ranks: &mut [usize]) {
+fn rank_many<C: Compare, L: PackedLane>(
+    keys: &[L],
+    layers: &[Layer],
+    lanes: &[L],
+    ranks: &mut [usize],
+    found: impl Fn(usize),
+) {
     ranks.fill(0);
     for (i, layer) in layers.iter().enumerate().skip(1).rev() {
         let below = layers[i - 1];
@@ -107,6 +118,7 @@ fn rank_many<C: Compare, L: PackedLane>(keys: &[L], layers: &[Layer], lanes: &[L
     for (line, &lane) in ranks.iter_mut().zip(lanes) {
         // SAFETY: as above.
         *line = *line * L::PER_LINE + unsafe { C::count_below(line_of(keys, leaves, *line), lane) };
+        found(*line);
     }
 }
 
@@ -117,16 +129,22 @@ macro_rules! compiled_for {
         /// The processor has the features.
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = $features)]
-        unsafe fn $one<L: PackedLane>(keys: &[L], layers: &[Layer], lane: L) -> usize {
-            rank::<$compare, L>(keys, layers, lane)
+        unsafe fn $one<L: PackedLane>(keys: &[L], layers: &[Layer], lane: L, near: impl Fn(usize)) -> usize {
+            rank::<$compare, L>(keys, layers, lane, near)
         }
 
         /// # Safety
         /// The processor has the features.
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = $features)]
-        unsafe fn $many<L: PackedLane>(keys: &[L], layers: &[Layer], lanes: &[L], ranks: &mut [usize]) {
-            rank_many::<$compare, L>(keys, layers, lanes, ranks);
+        unsafe fn $many<L: PackedLane>(
+            keys: &[L],
+            layers: &[Layer],
+            lanes: &[L],
+            ranks: &mut [usize],
+            found: impl Fn(usize),
+        ) {
+            rank_many::<$compare, L>(keys, layers, lanes, ranks, found);
         }
     };
 }
