@@ -13,6 +13,7 @@
 //!   and the keys of a leaf roughly. Blocks without entries have a head that is above that of any key (Q2).
 //! - I4: memory of a leaf is that of leaves for ever, and says so: its level is 0 in every life, and in no life of other
 //!   nodes. So whoever finds level 0, in whichever life, finds a leaf's arrays behind the first line, and else a node's above.
+//!   Where both are as large, and atomic words alone, either can be read as the other (`ALIKE`).
 
 mod heads;
 mod leaf;
