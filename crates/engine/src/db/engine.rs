@@ -370,6 +370,8 @@ impl Drop for Engine {
     fn drop(&mut self) {
         // Whoever wants to know calls `close`.
         let _ = self.close();
+        // What could not be cleared, because the log or a file failed, refers to tables, which refer to the core, which holds it.
+        self.core.txns.garbage.forget();
     }
 }
 
@@ -417,4 +419,39 @@ fn create_index(core: &Core, pool: &Pool, id: TableId, index: Index) -> Result<T
     let index = TreeIndex::bulk_load(index, [([], page.0)], 1.0);
     core.append(record, &change);
     Ok(index)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Database;
+    use foreshore_io::SimDisk;
+    use std::sync::Arc;
+
+    /// A database that fails, wherever that is, gives its memory back when it is dropped: a large value that was not
+    /// committed, and could not be removed, does not keep its table.
+    #[test]
+    fn nothing_stays_of_a_database_that_failed() {
+        let write = |disk: &SimDisk| -> crate::Result<_> {
+            let options = Database::builder().leaf_bytes(4096).cache_bytes(64 * 4096);
+            let options = options.ring_bytes(64 << 10).segment_bytes(64 << 10).log_bytes(64 << 10);
+            let db = options.open_on(Arc::new(disk.clone()))?;
+            let core = Arc::downgrade(db.engine.core());
+            let table = db.byte_table("t")?;
+            let written = (0..4).try_for_each(|version| table.put(b"k", &vec![version; 40_000]));
+            drop((db, table));
+            Ok((core, written.is_err()))
+        };
+        let whole = SimDisk::new(1);
+        write(&whole).unwrap();
+        let mut failed = 0;
+        for at in 1..=whole.events() {
+            let disk = SimDisk::new(1);
+            disk.crash_at(at);
+            if let Ok((core, has_failed)) = write(&disk) {
+                assert_eq!(core.strong_count(), 0, "a failure at event {at}");
+                failed += usize::from(has_failed);
+            }
+        }
+        assert!(failed > 0, "some failed in the middle of a write");
+    }
 }

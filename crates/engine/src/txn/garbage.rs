@@ -54,6 +54,11 @@ impl Garbage {
         if queue.front()?.commit < horizon { queue.pop_front() } else { None }
     }
 
+    /// Drops all batches, when nobody can clear them any more.
+    pub fn forget(&self) {
+        self.shards.iter().for_each(|shard| shard.lock().clear());
+    }
+
     /// An owner for each queue.
     pub fn owners() -> impl Iterator<Item = Owner> {
         (0..SHARDS as u16).map(Owner)
