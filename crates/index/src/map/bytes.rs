@@ -238,6 +238,7 @@ impl<const F: usize, const H: usize> ByteRange<'_, F, H> {
 impl<const F: usize, const H: usize> Iterator for ByteRange<'_, F, H> {
     type Item = (Vec<u8>, u64);
 
+    #[inline]
     fn next(&mut self) -> Option<(Vec<u8>, u64)> {
         self.next_ref().map(|(key, value)| (key.to_vec(), value))
     }
@@ -257,6 +258,7 @@ impl<const F: usize, const H: usize> ByteRangeRev<'_, F, H> {
 impl<const F: usize, const H: usize> Iterator for ByteRangeRev<'_, F, H> {
     type Item = (Vec<u8>, u64);
 
+    #[inline]
     fn next(&mut self) -> Option<(Vec<u8>, u64)> {
         self.next_ref().map(|(key, value)| (key.to_vec(), value))
     }

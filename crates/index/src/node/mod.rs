@@ -15,6 +15,7 @@
 
 pub(crate) mod blob;
 pub(crate) mod bytes;
+mod heads;
 pub(crate) mod int;
 pub(crate) mod scale;
 
@@ -204,9 +205,7 @@ pub(crate) trait Node: Sized + Send + Sync + 'static {
         Self::prefetch(node);
     }
     /// Asks for what an aim reads.
-    fn prefetch_first(node: *const Self) {
-        Self::prefetch(node);
-    }
+    fn prefetch_first(node: *const Self);
     /// Asks for all that comes before the words.
     fn prefetch_keys(node: *const Self) {
         Self::prefetch(node);
@@ -223,6 +222,10 @@ pub(crate) trait Node: Sized + Send + Sync + 'static {
     fn aim_at_child(&self, key: &Self::Key) -> u64;
     /// The same in a leaf, for [`value_by`](Self::value_by).
     fn aim_at_value(&self, key: &Self::Key) -> u64;
+    /// Does a leaf keep parts of keys where only its entries tell?
+    const HAS_TAILS: bool;
+    /// Asks for such a part of the entry that is probably that of `key`, after an aim at its value.
+    fn prefetch_tail(&self, _key: &Self::Key) {}
 
     // Reading (N5).
 

@@ -142,7 +142,9 @@ impl<N: Node> Tree<N> {
         pin: &'g Pin,
     ) {
         let root = self.root(pin);
-        let (stages, groups) = (2 * (usize::from(root.header().level()) + 1), entries.len().div_ceil(GROUP));
+        let tails = usize::from(N::HAS_TAILS);
+        let stages = 2 * (usize::from(root.header().level()) + 1) + tails;
+        let groups = entries.len().div_ceil(GROUP);
         let start = [Look { node: root, seen: 0, at: 0 }; GROUP];
         let mut ring = vec![start; stages.next_power_of_two()];
         let mask = ring.len() - 1;
@@ -153,13 +155,18 @@ impl<N: Node> Tree<N> {
                 let first = number * GROUP;
                 let looks = &mut ring[number & mask];
                 let group = looks.iter_mut().zip(&entries[first..entries.len().min(first + GROUP)]);
-                match stages - stage {
-                    1 => {
+                match stages - 1 - stage {
+                    0 => {
                         group.enumerate().for_each(|(i, (look, entry))| land(first + i, key(entry), look));
                         *looks = start;
                     }
-                    2 => group.for_each(|(look, entry)| look.aim(|leaf| leaf.aim_at_value(key(entry)))),
-                    left if left % 2 == 0 => {
+                    1 if N::HAS_TAILS => {
+                        group.for_each(|(look, entry)| look.node.prefetch_tail(key(entry)));
+                    }
+                    left if left == tails + 1 => {
+                        group.for_each(|(look, entry)| look.aim(|leaf| leaf.aim_at_value(key(entry))));
+                    }
+                    left if (left - tails) % 2 == 1 => {
                         group.for_each(|(look, entry)| look.aim(|node| node.aim_at_child(key(entry))));
                     }
                     _ => group.for_each(|(look, entry)| look.node = self.child(look, key(entry), pin)),

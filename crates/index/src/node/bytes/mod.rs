@@ -1,12 +1,14 @@
 //! A node of byte-string keys.
 //!
 //! Why: what the keys of a node have in common is stored once; of what remains, the first 8 bytes are a number (the
-//! head), so that the search is the one of integer nodes and touches tails only where heads are equal.
+//! head), so that the search is the one of integer nodes and touches tails only where heads are equal. As there, the first line tells
+//! where blocks of entries begin ([`heads`](super::heads)).
 //! Source: prefix B-trees (Bayer, Unterauer) for prefixes and short separators; heads after ANCHORS ("byte strings").
 //!
 //! ```text
 //! key = prefix | head (8 bytes, big-endian, padded with zeros) | tail
-//! header | prefix | heads, sorted | slots: tail offset (u16), suffix length (u16) | words | heap of tails
+//! header, block heads | head of the upper bound, prefix | heads, sorted | slots: tail offset (u16), suffix length (u16) | words |
+//! heap of tails
 //! ```
 //!
 //! Invariants, besides those of [`super`]:
@@ -16,7 +18,8 @@
 //! - Y2: unused heads are the greatest; ranks are capped by the count.
 //! - Y3: the upper bound is stored like a key (`Inside`: it starts with the prefix) or whole (`Foreign`: then it is
 //!   above everything that starts with the prefix).
-//! - Y4: a key longer than [`INLINE_MAX`] is a blob: its cell holds the address. So four keys always fit.
+//! - Y4: each block but the first has the upper half of the head of its first entry, one without entries the greatest number.
+//! - Y5: a key longer than [`INLINE_MAX`] is a blob: its cell holds the address. So four keys always fit.
 
 mod batch;
 mod pack;
@@ -24,11 +27,12 @@ mod pack;
 pub(crate) use batch::BytesBatch;
 
 use super::blob::{self, INLINE_MAX};
+use super::heads::{self, Heads};
 use super::{Bias, Header, Node, Place, Seen};
 use crate::pool;
 use crate::pooled::Pooled;
 use crate::reclaim::Pin;
-use crate::search::{Lane, rank_at_most};
+use crate::search::Lane;
 use foreshore_base::bytes::le_uint;
 use foreshore_base::prefetch::prefetch_lines;
 use foreshore_base::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -39,33 +43,33 @@ use std::ptr::NonNull;
 
 const HEAD: usize = 8;
 /// Longest prefix that is taken out of the keys.
-const PREFIX_MAX: usize = 64;
+const PREFIX_MAX: usize = 56;
 const PREFIX_WORDS: usize = PREFIX_MAX / 8;
 /// Suffix length in the slot of a blob.
 const BLOB: u32 = 0xFFFF;
 
-/// See the module. `F` entries, `H` words of heap.
+/// See the module. `F` entries, a power of two; `H` words of heap.
 #[repr(C, align(64))]
 pub(crate) struct BytesNode<const F: usize, const H: usize> {
     header: Header,
-    /// Head of the upper bound.
-    high_head: AtomicU64,
     /// Slot of the upper bound (u32) | kind of bound (u8) | prefix length (u8).
     shape: AtomicU64,
     /// End of the heap in use (u32) | bytes in it that nothing refers to (u32).
     heap_use: AtomicU64,
-    prefix: Aligned<[AtomicU64; PREFIX_WORDS]>,
+    blocks: Heads,
+    /// Head of the upper bound.
+    high_head: AtomicU64,
+    prefix: [AtomicU64; PREFIX_WORDS],
     heads: [AtomicU64; F],
     slots: [AtomicU32; F],
     words: [AtomicU64; F],
     heap: [AtomicU64; H],
 }
 
-#[repr(C, align(64))]
-struct Aligned<T>(T);
-
 #[cfg(not(any(loom, shuttle)))]
-const _: () = assert!(size_of::<BytesNode<64, 88>>() == 33 * 64);
+const _: () = assert!(
+    size_of::<BytesNode<64, 88>>() == 33 * 64 && std::mem::offset_of!(BytesNode<64, 88>, heads) == 128
+);
 
 /// What the upper bound is (Y3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -115,6 +119,12 @@ fn head_of(suffix: &[u8]) -> u64 {
     }
 }
 
+/// What a block has of the head of its first entry.
+#[inline(always)]
+fn block_head(head: u64) -> u32 {
+    (head >> 32) as u32
+}
+
 /// How a key relates to everything that starts with the prefix.
 enum Relation<'k> {
     Less,
@@ -125,6 +135,8 @@ enum Relation<'k> {
 
 impl<const F: usize, const H: usize> BytesNode<F, H> {
     const HEAP_BYTES: usize = H * 8;
+    const BLOCK: usize = Heads::block_of(F);
+    const BLOCKS: usize = F / Self::BLOCK;
 
     fn heap(&self) -> &RelaxedBytes {
         RelaxedBytes::new(&self.heap)
@@ -184,7 +196,7 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
             return Err(Restart);
         }
         let start = &key[..len.min(key.len())];
-        Ok(match RelaxedBytes::new(&self.prefix.0).compare(0, len, start) {
+        Ok(match RelaxedBytes::new(&self.prefix).compare(0, len, start) {
             Ordering::Equal => Relation::Inside(&key[len..]),
             Ordering::Less => Relation::Greater,
             Ordering::Greater => Relation::Less,
@@ -253,7 +265,7 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
     fn rank(&self, suffix: &[u8], bias: Bias, seen: &Seen) -> Result<Place, Restart> {
         let head = head_of(suffix);
         let count = self.header.count().min(F);
-        let upper = rank_at_most::<u64, F>(&self.heads, head).min(count);
+        let upper = heads::rank_from(&self.heads, Self::BLOCK, self.first_of_block(head), head).min(count);
         if upper == 0 || self.head(upper - 1) != head {
             return Ok(Place::Rank(upper, false));
         }
@@ -280,11 +292,38 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
         Ok(Place::Rank(from, exact))
     }
 
-    /// The entry that `key` belongs to, if heads tell; a guess.
+    /// The first entry of the block where this head is to be expected: no entry behind the block has at most this head (Y4).
     #[inline(always)]
-    fn probable_entry(&self, key: &[u8]) -> Option<usize> {
+    fn first_of_block(&self, head: u64) -> usize {
+        self.blocks.block(Self::BLOCKS, block_head(head)) * Self::BLOCK
+    }
+
+    /// The block where `key` is to be expected, by its first entry, and the key's head.
+    #[inline(always)]
+    fn probable_block(&self, key: &[u8]) -> Option<(usize, u64)> {
         let Ok(Relation::Inside(suffix)) = self.relation(key) else { return None };
-        rank_at_most::<u64, F>(&self.heads, head_of(suffix)).min(F).checked_sub(1)
+        let head = head_of(suffix);
+        Some((self.first_of_block(head), head))
+    }
+
+    /// Asks for a block of one of the arrays.
+    #[inline(always)]
+    fn prefetch_block<T>(array: &[T; F], first: usize) {
+        prefetch_lines(&raw const array[first], Self::BLOCK * size_of::<T>());
+    }
+
+    /// Makes the heads of blocks those of their entries again, of which those before `from` have not changed (Y4).
+    fn copy_block_heads(&self, from: usize) {
+        self.blocks.set(from / Self::BLOCK, Self::BLOCKS, self.block_heads());
+    }
+
+    /// The heads of blocks (Y4).
+    fn block_heads(&self) -> impl Fn(usize) -> u32 {
+        let count = self.header.count();
+        move |block| {
+            let first = block * Self::BLOCK;
+            if first < count { block_head(self.head(first)) } else { u32::MAX }
+        }
     }
 
     /// Asks for the word of entry `i`.
@@ -298,7 +337,7 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
         if len > PREFIX_MAX {
             return Err(Restart);
         }
-        RelaxedBytes::new(&self.prefix.0).append_to(0, len, out);
+        RelaxedBytes::new(&self.prefix).append_to(0, len, out);
         Ok(len)
     }
 
@@ -345,7 +384,7 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
     fn write_cell(&self, key: &[u8], skip: usize, blob: Option<u64>) -> (u64, Slot) {
         let suffix = &key[skip..];
         let (end, dead) = (self.heap_end(), self.heap_dead());
-        assert!(end + Self::heap_need(key.len(), skip) <= Self::HEAP_BYTES, "Y4: a heap overflows");
+        assert!(end + Self::heap_need(key.len(), skip) <= Self::HEAP_BYTES, "Y5: a heap overflows");
         let head = head_of(suffix);
         if key.len() > INLINE_MAX {
             self.heap().set_uint(end, HEAD, blob.unwrap_or_else(|| blob::store(key)));
@@ -381,14 +420,15 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
 
 impl<const F: usize, const H: usize> Pooled for BytesNode<F, H> {
     fn vacant() -> Self {
-        // Y4: prefix, bound and four keys; two keys for the models' small nodes, which see short keys only.
-        assert!(F >= 4 && H * 8 <= 0xFFFF);
+        // Y5: prefix, bound and four keys; two keys for the models' small nodes, which see short keys only.
+        assert!(F >= 4 && F.is_power_of_two() && H * 8 <= 0xFFFF);
         Self {
             header: Header::vacant(),
-            high_head: AtomicU64::new(0),
             shape: AtomicU64::new(0),
             heap_use: AtomicU64::new(0),
-            prefix: Aligned(std::array::from_fn(|_| AtomicU64::new(0))),
+            blocks: Heads::vacant(),
+            high_head: AtomicU64::new(0),
+            prefix: std::array::from_fn(|_| AtomicU64::new(0)),
             heads: std::array::from_fn(|_| AtomicU64::new(u64::MAX)),
             slots: std::array::from_fn(|_| AtomicU32::new(0)),
             words: std::array::from_fn(|_| AtomicU64::new(0)),
@@ -408,6 +448,7 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
     type Batch = BytesBatch;
 
     const KEYS_MAY_BE_OUTSIDE: bool = true;
+    const HAS_TAILS: bool = true;
 
     fn take(_level: u8) -> NonNull<Self> {
         pool::take()
@@ -442,6 +483,7 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
         self.set_shape(Slot(0), Bound::Infinite, 0);
         self.set_heap_use(0, 0);
         self.heads.iter().for_each(|head| head.store(u64::MAX, Relaxed));
+        self.blocks.reset();
     }
 
     #[inline(always)]
@@ -458,17 +500,33 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
     }
 
     #[inline(always)]
+    fn prefetch_first(node: *const Self) {
+        prefetch_lines(node, 128);
+    }
+
+    #[inline(always)]
     fn aim_at_child(&self, key: &[u8]) -> u64 {
-        self.probable_entry(key).inspect(|&entry| self.prefetch_word(entry)).unwrap_or(0) as u64
+        let (first, _) = self.probable_block(key).unwrap_or_default();
+        Self::prefetch_block(&self.heads, first);
+        Self::prefetch_block(&self.words, first);
+        first as u64
     }
 
     #[inline(always)]
     fn aim_at_value(&self, key: &[u8]) -> u64 {
-        let entry = self.probable_entry(key).unwrap_or(0);
-        let tail = self.slot(entry).offset().min(Self::HEAP_BYTES - 1);
+        let (first, _) = self.probable_block(key).unwrap_or_default();
+        Self::prefetch_block(&self.heads, first);
+        Self::prefetch_block(&self.slots, first);
+        Self::prefetch_block(&self.words, first);
+        first as u64
+    }
+
+    #[inline(always)]
+    fn prefetch_tail(&self, key: &[u8]) {
+        let Some((first, head)) = self.probable_block(key) else { return };
+        let rank = first + heads::rank_in_block(&self.heads, Self::BLOCK, first, head);
+        let tail = self.slot(rank.saturating_sub(1)).offset().min(Self::HEAP_BYTES - 1);
         prefetch_lines(&raw const self.heap[tail / 8], 1);
-        self.prefetch_word(entry);
-        entry as u64
     }
 
     #[inline(always)]
@@ -510,7 +568,7 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
         if skip > PREFIX_MAX {
             return Err(Restart);
         }
-        RelaxedBytes::new(&self.prefix.0).read(0, &mut prefix[..skip]);
+        RelaxedBytes::new(&self.prefix).read(0, &mut prefix[..skip]);
         out.bytes.reserve(Self::HEAP_BYTES + F * (skip + HEAD));
         out.ends.reserve(F);
         out.words.reserve(F);
@@ -559,6 +617,7 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
         self.slots[i].store(slot.0, Relaxed);
         self.set_word(i, word);
         self.header.set_count(count + 1);
+        self.copy_block_heads(i);
     }
 
     fn set_word(&self, i: usize, word: u64) {
@@ -573,6 +632,7 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
         u32::shift_down(&self.slots, i + 1..count);
         u64::shift_down(&self.words, i + 1..count);
         self.clear_from(count - 1);
+        self.copy_block_heads(i);
     }
 
     fn split_to(&self, right: &Self, appending: bool) -> Vec<u8> {
@@ -610,6 +670,7 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
         }
         (0..self.header.count()).for_each(|i| self.drop_cell(self.slot(i), pin));
         self.clear_from(0);
+        self.blocks.reset();
         self.set_heap_use(0, 0);
         self.set_shape(Slot(0), Bound::Closed, 0);
     }
@@ -635,6 +696,7 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
         if (all.entries.len()..F).any(|i| self.head(i) != u64::MAX) {
             return Err("Y2: an unused head is not the greatest".into());
         }
+        self.blocks.check(Self::BLOCKS, self.block_heads())?;
         if (self.header.link() == 0) != (self.bound() == Bound::Infinite) {
             return Err(format!("Y3: bound {:?} with link {:#x}", self.bound(), self.header.link()));
         }

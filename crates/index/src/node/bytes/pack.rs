@@ -85,7 +85,7 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
         self.clear_from(0);
         self.set_heap_use(0, 0);
         let prefix = entries.last().map_or(&[][..], |e| &e.key[..skip]);
-        RelaxedBytes::new(&self.prefix.0).write(0, prefix);
+        RelaxedBytes::new(&self.prefix).write(0, prefix);
         self.set_shape(Slot(0), Bound::Infinite, skip);
         for (i, entry) in entries.iter().enumerate() {
             let (head, slot) = if self.is_unbounded_entry(i) {
@@ -98,6 +98,7 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
             self.set_word(i, entry.word);
         }
         self.header.set_count(entries.len());
+        self.copy_block_heads(0);
         if let Some(high) = high {
             self.write_high(high.key, high.blob);
         }

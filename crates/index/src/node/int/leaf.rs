@@ -5,14 +5,14 @@
 //! Heads lead to where a key is to be expected, and to no block before its own: they rise as keys do, but keys near each other
 //! may have the same. So a search that finds its block to begin above the key goes back.
 
-use super::{Heads, IntKey, IntNode, LINE_BYTES, Line};
+use super::{Heads, IntKey, IntNode, LINE_BYTES, Line, heads};
 use crate::node::Node;
 use crate::node::scale::{HEAD_MAX, Number};
 use crate::pooled::{self, Pooled};
-use crate::search::{Lane, rank_in_run};
+use crate::search::Lane;
+use foreshore_base::Restart;
 use foreshore_base::prefetch::prefetch_lines;
 use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
-use foreshore_base::{Restart, seeded_bug};
 use std::mem::offset_of;
 use std::ops::Range;
 
@@ -76,34 +76,7 @@ impl<K: IntKey, const F: usize> IntLeaf<K, F> {
     /// Keys not above the image.
     #[inline(always)]
     pub fn rank(&self, lane: K::Lane) -> usize {
-        let first = self.first_of_block(lane);
-        match self.rank_in_block(first, lane) {
-            0 if first > 0 && !seeded_bug("index_rough_head_believed") => {
-                let before = self.first_before(lane, first);
-                before + self.rank_in_block(before, lane)
-            }
-            rank => first + rank,
-        }
-    }
-
-    /// Keys of the block that begins at entry `first`, not above the image.
-    #[inline(always)]
-    fn rank_in_block(&self, first: usize, lane: K::Lane) -> usize {
-        rank_in_run::<K::Lane>(&self.keys.0[first..first + Self::BLOCK], lane)
-    }
-
-    /// Where the block of an image begins that is below entry `end`, whose block has the same head.
-    #[cold]
-    fn first_before(&self, lane: K::Lane, end: usize) -> usize {
-        let (mut block, mut left) = (0, end / Self::BLOCK);
-        while left > 1 {
-            let half = left / 2;
-            if self.lane((block + half) * Self::BLOCK) <= lane {
-                block += half;
-            }
-            left -= half;
-        }
-        block * Self::BLOCK
+        heads::rank_from(&self.keys.0, Self::BLOCK, self.first_of_block(lane), lane)
     }
 
     /// Asks for where this image is to be expected: the first entry of the block there.
@@ -122,7 +95,8 @@ impl<K: IntKey, const F: usize> IntLeaf<K, F> {
         if self.node.is_beyond(key) {
             return Err(Restart);
         }
-        let rank = (first + self.rank_in_block(first, key)).min(self.node.header.count());
+        let rank = (first + heads::rank_in_block(&self.keys.0, Self::BLOCK, first, key))
+            .min(self.node.header.count());
         if rank <= first {
             return Err(Restart);
         }

@@ -2,7 +2,7 @@
 //!
 //! Why: a leaf's keys stand in an array of their own, behind the words ([`leaf`]). Above the leaves a word holds separator and
 //! child ([`packed`]), there is no key array, and there are twice as many words: so ten million keys take one level less. The
-//! first line tells where blocks of entries begin ([`heads`]), so whoever has it knows where to read on.
+//! first line tells where blocks of entries begin ([`heads`](super::heads)), so whoever has it knows where to read on.
 //! Source: OLFIT §4; the arrays stand apart as in ANCHORS' prototype node.
 //!
 //! Invariants, besides those of [`super`]:
@@ -15,10 +15,10 @@
 //!   nodes. So whoever finds level 0, in whichever life, finds a leaf's arrays behind the first line, and else a node's above.
 //!   Where both are as large, and atomic words alone, either can be read as the other (`ALIKE`).
 
-mod heads;
 mod leaf;
 mod packed;
 
+use super::heads::{self, Heads};
 use super::scale::{Number, Scale};
 use super::{Batch, Bias, Header, Node, Place, Seen};
 use crate::pool;
@@ -27,7 +27,6 @@ use crate::search::Lane;
 use foreshore_base::Restart;
 use foreshore_base::prefetch::prefetch_lines;
 use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
-use heads::Heads;
 pub(crate) use leaf::IntLeaf;
 use packed::{Aim, IntInner};
 
@@ -293,6 +292,7 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
     type Batch = Vec<(K, u64)>;
 
     const KEYS_MAY_BE_OUTSIDE: bool = false;
+    const HAS_TAILS: bool = false;
 
     fn take(level: u8) -> NonNull<Self> {
         if level == 0 { pool::take::<IntLeaf<K, F>>().cast() } else { pool::take::<IntInner<K, F>>().cast() }

@@ -5,7 +5,9 @@
 //! Source: fewer lines a node is what CSB+-trees are for (DaMoN 2007); ANCHORS ("hybrid: the last key of each line, then one
 //! vector compare").
 
+use crate::search::{Lane, rank_in_run};
 use crate::vector;
+use foreshore_base::seeded_bug;
 use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
 
 /// Two to a cell.
@@ -65,9 +67,43 @@ impl Heads {
         if (0..Self::MAX).all(|block| found(block) == wanted(block)) {
             Ok(())
         } else {
-            Err("I3: a block's head is not that of its first entry".into())
+            Err("a block has not the head of its first entry".into())
         }
     }
+}
+
+/// Cells of a node that are not above this one. Cells are sorted, in blocks of so many, and heads lead to the block that begins
+/// at cell `first`. Heads rise as cells do, but cells near each other may have the same; then they lead to the last block with that
+/// head, and if it begins above the cell, the search goes back.
+#[inline(always)]
+pub(super) fn rank_from<L: Lane>(cells: &[L::Cell], block: usize, first: usize, cell: L) -> usize {
+    match rank_in_block(cells, block, first, cell) {
+        0 if first > 0 && !seeded_bug("index_rough_head_believed") => {
+            let before = first_before(cells, block, first, cell);
+            before + rank_in_block(cells, block, before, cell)
+        }
+        rank => first + rank,
+    }
+}
+
+/// Cells of the block that begins at cell `first`, not above this one.
+#[inline(always)]
+pub(super) fn rank_in_block<L: Lane>(cells: &[L::Cell], block: usize, first: usize, cell: L) -> usize {
+    rank_in_run::<L>(&cells[first..first + block], cell)
+}
+
+/// Where the block begins that a cell below cell `end`, the beginning of a block, belongs to.
+#[cold]
+fn first_before<L: Lane>(cells: &[L::Cell], block: usize, end: usize, cell: L) -> usize {
+    let (mut number, mut left) = (0, end / block);
+    while left > 1 {
+        let half = left / 2;
+        if L::load(&cells[(number + half) * block]) <= cell {
+            number += half;
+        }
+        left -= half;
+    }
+    number * block
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
