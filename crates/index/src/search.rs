@@ -214,8 +214,9 @@ pub(crate) fn count_at_most<L: Lane>(cells: &[L::Cell], key: L) -> usize {
     }
 }
 
+/// The same without vectors.
 #[inline(always)]
-fn count_one_by_one<L: Lane>(cells: &[L::Cell], key: L) -> usize {
+pub(crate) fn count_one_by_one<L: Lane>(cells: &[L::Cell], key: L) -> usize {
     cells.iter().map(|cell| usize::from(L::load(cell) <= key)).sum()
 }
 
@@ -242,6 +243,17 @@ mod tests {
                 prop_assert_eq!(u64::count_in_line(&wide_cells, key), expected);
                 let expected = count_one_by_one::<u64>(&wide_cells[4..], key);
                 prop_assert_eq!(u64::count_in_half_line(&wide_cells[4..], key), expected);
+            }
+            // Every order of the pairs, for counts need none.
+            let pairs: [[u64; 2]; 8] = std::array::from_fn(|i| [wide[i], wide[which ^ i]]);
+            let (single_cells, pair_cells) = (wide.map(|word| [word].cell()), pairs.map(Lane::cell));
+            for key in [pairs[which], [wide[which], 0], [wide[which], u64::MAX], [0, 0], [u64::MAX; 2]] {
+                let expected = count_one_by_one::<[u64; 2]>(&pair_cells, key);
+                prop_assert_eq!(Lane::count_in_two_lines(&pair_cells, key).unwrap_or(expected), expected);
+                let expected = count_one_by_one::<[u64; 2]>(&pair_cells[4..], key);
+                prop_assert_eq!(Lane::count_in_line(&pair_cells[4..], key), expected);
+                let single = [key[0]];
+                prop_assert_eq!(Lane::count_in_line(&single_cells, single), u64::count_in_line(&wide_cells, key[0]));
             }
             for key in [narrow[which], 0, u32::MAX] {
                 let expected = count_one_by_one::<u32>(&narrow_cells, key);

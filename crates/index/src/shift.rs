@@ -21,9 +21,9 @@ pub(crate) fn down_one_by_one<L: Lane>(cells: &[L::Cell], range: Range<usize>) {
 }
 
 #[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle)))))]
-pub(crate) use absent::{down_u32, down_u64, up_u32, up_u64};
+pub(crate) use absent::{down_pair, down_u32, down_u64, up_pair, up_u32, up_u64};
 #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle))))]
-pub(crate) use avx512::{down_u32, down_u64, up_u32, up_u64};
+pub(crate) use avx512::{down_pair, down_u32, down_u64, up_pair, up_u32, up_u64};
 
 #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle))))]
 mod avx512 {
@@ -35,19 +35,19 @@ mod avx512 {
     const VECTOR_BYTES: usize = 32;
 
     macro_rules! shifts {
-        ($up:ident, $down:ident, $cell:ty, $size:literal, $mov:literal) => {
-            /// Copies the cells of `range` one further, and says whether the processor can do that at once.
+        ($up:ident, $down:ident, $cell:ty, $size:literal, $mov:literal, $by:literal, $bytes:literal) => {
+            #[doc = concat!("Copies the cells of `range` ", $by, " further, and says whether the processor can do that at once.")]
             #[inline(always)]
             pub fn $up(cells: &[$cell], range: Range<usize>) -> bool {
                 const LANES: usize = VECTOR_BYTES / size_of::<$cell>();
                 if !is_able() {
                     return false;
                 }
-                assert!(range.start <= range.end && range.end < cells.len(), "cells to move");
+                assert!(range.start <= range.end && cells.len().saturating_sub(range.end) >= $by, "cells to move");
                 let first = cells[range.start..].as_ptr();
                 let (rest, whole) = (range.len() % LANES, range.len() - range.len() % LANES);
-                // SAFETY: the processor has the instructions; they read the cells of `range` and write those one further,
-                // all within `cells`, from the last to the first, the rest, for which a vector is too long, at the end.
+                // SAFETY: the processor has the instructions; they read the cells of `range` and write those so many
+                // further, all within `cells`, from the last to the first, the rest, for which a vector is too long, at the end.
                 // They are atomics, and accessed as by relaxed loads and stores: a cell is aligned, so it lies in one line
                 // and does not come in pieces.
                 unsafe {
@@ -56,7 +56,7 @@ mod avx512 {
                         "jz 3f",
                         "2:",
                         concat!("vmovdqu64 ymm16, [{first} + ", $size, "*{left} - 32]"),
-                        concat!("vmovdqu64 [{first} + ", $size, "*{left} - 32 + ", $size, "], ymm16"),
+                        concat!("vmovdqu64 [{first} + ", $size, "*{left} - 32 + ", $bytes, "], ymm16"),
                         "sub {left}, {lanes}",
                         "jnz 2b",
                         "3:",
@@ -69,7 +69,7 @@ mod avx512 {
                     asm!(
                         "kmovw k1, {mask:e}",
                         concat!($mov, " ymm16{{k1}}{{z}}, [{first}]"),
-                        concat!($mov, " [{first} + ", $size, "]{{k1}}, ymm16"),
+                        concat!($mov, " [{first} + ", $bytes, "]{{k1}}, ymm16"),
                         mask = in(reg) (1u32 << rest) - 1,
                         first = in(reg) first,
                         out("ymm16") _, out("k1") _,
@@ -79,24 +79,24 @@ mod avx512 {
                 true
             }
 
-            /// Copies the cells of `range` one back, and says whether the processor can do that at once.
+            #[doc = concat!("Copies the cells of `range` ", $by, " back, and says whether the processor can do that at once.")]
             #[inline(always)]
             pub fn $down(cells: &[$cell], range: Range<usize>) -> bool {
                 const LANES: usize = VECTOR_BYTES / size_of::<$cell>();
                 if !is_able() {
                     return false;
                 }
-                assert!(0 < range.start && range.start <= range.end && range.end <= cells.len(), "cells to move");
+                assert!($by <= range.start && range.start <= range.end && range.end <= cells.len(), "cells to move");
                 let end = cells.as_ptr_range().start.wrapping_add(range.end);
                 let rest = range.len() % LANES;
-                // SAFETY: as above, but to those one before, from the first to the last, and the rest at the end as well.
+                // SAFETY: as above, but to those so many before, from the first to the last, and the rest at the end as well.
                 unsafe {
                     asm!(
                         "test {left}, {left}",
                         "jz 3f",
                         "2:",
                         concat!("vmovdqu64 ymm16, [{end} + ", $size, "*{left}]"),
-                        concat!("vmovdqu64 [{end} + ", $size, "*{left} - ", $size, "], ymm16"),
+                        concat!("vmovdqu64 [{end} + ", $size, "*{left} - ", $bytes, "], ymm16"),
                         "add {left}, {lanes}",
                         "jnz 2b",
                         "3:",
@@ -109,7 +109,7 @@ mod avx512 {
                     asm!(
                         "kmovw k1, {mask:e}",
                         concat!($mov, " ymm16{{k1}}{{z}}, [{first}]"),
-                        concat!($mov, " [{first} - ", $size, "]{{k1}}, ymm16"),
+                        concat!($mov, " [{first} - ", $bytes, "]{{k1}}, ymm16"),
                         mask = in(reg) (1u32 << rest) - 1,
                         first = in(reg) end.sub(rest),
                         out("ymm16") _, out("k1") _,
@@ -121,8 +121,9 @@ mod avx512 {
         };
     }
 
-    shifts!(up_u64, down_u64, AtomicU64, "8", "vmovdqu64");
-    shifts!(up_u32, down_u32, AtomicU32, "4", "vmovdqu32");
+    shifts!(up_u64, down_u64, AtomicU64, "8", "vmovdqu64", 1, "8");
+    shifts!(up_pair, down_pair, AtomicU64, "8", "vmovdqu64", 2, "16");
+    shifts!(up_u32, down_u32, AtomicU32, "4", "vmovdqu32", 1, "4");
 }
 
 #[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle)))))]
@@ -138,6 +139,14 @@ mod absent {
         false
     }
 
+    pub fn up_pair(_cells: &[AtomicU64], _range: Range<usize>) -> bool {
+        false
+    }
+
+    pub fn down_pair(_cells: &[AtomicU64], _range: Range<usize>) -> bool {
+        false
+    }
+
     pub fn up_u32(_cells: &[AtomicU32], _range: Range<usize>) -> bool {
         false
     }
@@ -150,35 +159,46 @@ mod absent {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
-    use foreshore_base::sync::{AtomicU32, AtomicU64};
+    use foreshore_base::sync::AtomicU64;
     use proptest::prelude::*;
 
-    /// Cells numbered from 0, after `shift`.
-    fn shifted<L: Lane>(len: u32, cell: impl Fn(u32) -> L::Cell, shift: impl Fn(&[L::Cell])) -> Vec<L> {
-        let cells: Vec<L::Cell> = (0..len).map(cell).collect();
-        shift(&cells);
-        cells.iter().map(L::load).collect()
+    /// Moves the cells of a range, numbered from 0 by `cell`, among so many, one further and one back.
+    fn gap_opens_and_closes<L: Lane>(
+        len: usize,
+        range: Range<usize>,
+        cell: impl Fn(u64) -> L,
+    ) -> Result<(), TestCaseError> {
+        let numbered = || (0..len as u64).map(|i| cell(i).cell()).collect::<Vec<_>>();
+        let same = |at_once: &[L::Cell], one_by_one: &[L::Cell]| {
+            at_once.iter().zip(one_by_one).all(|(a, b)| L::load(a) == L::load(b))
+        };
+        let (cells, others) = (numbered(), numbered());
+        L::shift_up(&cells, range.clone());
+        up_one_by_one::<L>(&others, range.clone());
+        prop_assert!(
+            range.clone().all(|i| L::load(&cells[i + 1]) == cell(i as u64)) && same(&cells, &others)
+        );
+
+        let (cells, others) = (numbered(), numbered());
+        let range = range.start + 1..range.end + 1;
+        L::shift_down(&cells, range.clone());
+        down_one_by_one::<L>(&others, range.clone());
+        prop_assert!(
+            range.clone().all(|i| L::load(&cells[i - 1]) == cell(i as u64)) && same(&cells, &others)
+        );
+        Ok(())
     }
 
     proptest! {
         /// Whatever the range, only the cells beside it change, and all at once is one by one.
         #[test]
-        fn a_gap_opens_and_closes(from in 0usize..70, len in 0usize..70, behind in 1u32..3) {
-            let (len, range) = ((from + len) as u32 + behind, from..from + len);
-            let narrow = |i| AtomicU32::new(i);
-            let wide = |i| AtomicU64::new(u64::from(i) << 32 | u64::from(i));
-            let expected = shifted::<u32>(len, narrow, |cells| up_one_by_one::<u32>(cells, range.clone()));
-            prop_assert_eq!(&expected[from + 1..range.end + 1], (from as u32..range.end as u32).collect::<Vec<_>>());
-            prop_assert_eq!(shifted::<u32>(len, narrow, |cells| u32::shift_up(cells, range.clone())), expected);
-            let expected = shifted::<u64>(len, wide, |cells| up_one_by_one::<u64>(cells, range.clone()));
-            prop_assert_eq!(shifted::<u64>(len, wide, |cells| u64::shift_up(cells, range.clone())), expected);
-
-            let range = range.start + 1..range.end + 1;
-            let expected = shifted::<u32>(len, narrow, |cells| down_one_by_one::<u32>(cells, range.clone()));
-            prop_assert_eq!(&expected[from..range.end - 1], (from as u32 + 1..range.end as u32).collect::<Vec<_>>());
-            prop_assert_eq!(shifted::<u32>(len, narrow, |cells| u32::shift_down(cells, range.clone())), expected);
-            let expected = shifted::<u64>(len, wide, |cells| down_one_by_one::<u64>(cells, range.clone()));
-            prop_assert_eq!(shifted::<u64>(len, wide, |cells| u64::shift_down(cells, range.clone())), expected);
+        fn a_gap_opens_and_closes_anywhere(from in 0usize..70, len in 0usize..70, behind in 1usize..3) {
+            let (len, range) = (from + len + behind, from..from + len);
+            gap_opens_and_closes(len, range.clone(), |i| i as u32)?;
+            gap_opens_and_closes(len, range.clone(), |i| i << 32 | i)?;
+            gap_opens_and_closes(len, range.clone(), |i| [i << 32 | i])?;
+            gap_opens_and_closes(len, range.clone(), |i| [i, i << 32])?;
+            gap_opens_and_closes(len, range, |i| [i, i << 8, i << 32])?;
         }
     }
 

@@ -7,10 +7,14 @@
 //! that only AVX-512 has, which leaves nothing to be cleared for the code around.
 
 #[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle)))))]
-pub(crate) use absent::{count_half_u32, count_half_u64, count_halves, count_two_u64, count_u32, count_u64};
+pub(crate) use absent::{
+    count_half_u32, count_half_u64, count_halves, count_pairs, count_two_pairs, count_two_u64, count_u32,
+    count_u64,
+};
 #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle))))]
 pub(crate) use avx512::{
-    count_half_u32, count_half_u64, count_halves, count_two_u64, count_u32, count_u64, is_able,
+    count_half_u32, count_half_u64, count_halves, count_pairs, count_two_pairs, count_two_u64, count_u32,
+    count_u64, is_able,
 };
 
 #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle))))]
@@ -35,7 +39,7 @@ mod avx512 {
 
     #[cold]
     fn ask() -> bool {
-        let able = has!("avx512vl") && has!("avx512bw") && has!("popcnt");
+        let able = has!("avx512vl") && has!("avx512bw") && has!("avx512dq") && has!("popcnt");
         KNOWN.store(if able { ABLE } else { UNABLE }, Relaxed);
         able
     }
@@ -121,6 +125,76 @@ mod avx512 {
         "vpbroadcastd ymm16, {key:e}",
         "vpcmpud k1, ymm16, [{cells}], 5"
     );
+
+    macro_rules! count_pairs {
+        ($name:ident, $cells:ty, $($step:literal),+) => {
+            /// The number of pairs of cells, the more significant one first, not above `key`; `None` if the processor cannot
+            /// tell at once.
+            #[inline(always)]
+            pub fn $name(cells: &$cells, key: [u64; 2]) -> Option<usize> {
+                if !is_able() {
+                    return None;
+                }
+                let count: u64;
+                // SAFETY: as above.
+                unsafe {
+                    asm!(
+                        "vmovq xmm16, {high}",
+                        "vpinsrq xmm16, xmm16, {low}, 1",
+                        "vshufi64x2 ymm16, ymm16, ymm16, 0",
+                        $($step,)+
+                        // Of each pair the lower bit counts: its first cell is not above the key's, and it is below or the
+                        // second cell is not above either.
+                        "kmovd {high:e}, k1",
+                        "kmovd {low:e}, k2",
+                        "mov {count:e}, {high:e}",
+                        "shr {count:e}, 1",
+                        "not {low:e}",
+                        "or {count:e}, {low:e}",
+                        "and {count:e}, {high:e}",
+                        "and {count:e}, 0x55555555",
+                        "popcnt {count:e}, {count:e}",
+                        high = inout(reg) key[0] => _,
+                        low = inout(reg) key[1] => _,
+                        cells = in(reg) cells.as_ptr(),
+                        count = out(reg) count,
+                        out("ymm16") _, out("k1") _, out("k2") _, out("k3") _, out("k4") _,
+                        options(nostack, readonly),
+                    );
+                }
+                Some(count as usize)
+            }
+        };
+    }
+
+    count_pairs!(
+        count_pairs,
+        [AtomicU64; 8],
+        "vpcmpuq k1, ymm16, [{cells}], 5",
+        "vpcmpuq k3, ymm16, [{cells} + 32], 5",
+        "kunpckbw k1, k3, k1",
+        "vpcmpeqq k2, ymm16, [{cells}]",
+        "vpcmpeqq k3, ymm16, [{cells} + 32]",
+        "kunpckbw k2, k3, k2"
+    );
+    count_pairs!(
+        count_two_pairs,
+        [AtomicU64; 16],
+        "vpcmpuq k1, ymm16, [{cells}], 5",
+        "vpcmpuq k3, ymm16, [{cells} + 32], 5",
+        "kunpckbw k1, k3, k1",
+        "vpcmpuq k3, ymm16, [{cells} + 64], 5",
+        "vpcmpuq k4, ymm16, [{cells} + 96], 5",
+        "kunpckbw k3, k4, k3",
+        "kunpckwd k1, k3, k1",
+        "vpcmpeqq k2, ymm16, [{cells}]",
+        "vpcmpeqq k3, ymm16, [{cells} + 32]",
+        "kunpckbw k2, k3, k2",
+        "vpcmpeqq k3, ymm16, [{cells} + 64]",
+        "vpcmpeqq k4, ymm16, [{cells} + 96]",
+        "kunpckbw k3, k4, k3",
+        "kunpckwd k2, k3, k2"
+    );
 }
 
 #[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle)))))]
@@ -148,6 +222,14 @@ mod absent {
     }
 
     pub fn count_halves(_cells: &[AtomicU64; 4], _key: u32) -> Option<usize> {
+        None
+    }
+
+    pub fn count_pairs(_cells: &[AtomicU64; 8], _key: [u64; 2]) -> Option<usize> {
+        None
+    }
+
+    pub fn count_two_pairs(_cells: &[AtomicU64; 16], _key: [u64; 2]) -> Option<usize> {
         None
     }
 }

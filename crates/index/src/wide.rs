@@ -6,10 +6,12 @@
 //! A cell is a row of atomics. A read between two writes may mix two images; whoever reads validates (S2).
 
 use crate::node::int::IntKey;
-use crate::search::Lane;
+use crate::search::{Lane, count_one_by_one};
+use crate::{shift, vector};
 use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
 use std::array;
 use std::cmp::Ordering;
+use std::ops::Range;
 
 const WORD: usize = size_of::<u64>();
 
@@ -64,6 +66,53 @@ impl<const W: usize> Lane for [u64; W] {
     }
 
     #[inline(always)]
+    fn count_in_line(line: &[Self::Cell], key: Self) -> usize {
+        let words = line.as_flattened();
+        let count = match W {
+            1 => vector::count_u64(exactly(words), key[0]),
+            2 => vector::count_pairs(exactly(words), [key[0], key[W - 1]]),
+            _ => None,
+        };
+        count.unwrap_or_else(|| count_one_by_one::<Self>(line, key))
+    }
+
+    #[inline(always)]
+    fn count_in_two_lines(lines: &[Self::Cell], key: Self) -> Option<usize> {
+        let words = lines.as_flattened();
+        match W {
+            1 => vector::count_two_u64(exactly(words), key[0]),
+            2 => vector::count_two_pairs(exactly(words), [key[0], key[W - 1]]),
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    fn shift_up(cells: &[Self::Cell], range: Range<usize>) {
+        let (words, moved) = (cells.as_flattened(), range.start * W..range.end * W);
+        let done = match W {
+            1 => shift::up_u64(words, moved),
+            2 => shift::up_pair(words, moved),
+            _ => false,
+        };
+        if !done {
+            shift::up_one_by_one::<Self>(cells, range);
+        }
+    }
+
+    #[inline(always)]
+    fn shift_down(cells: &[Self::Cell], range: Range<usize>) {
+        let (words, moved) = (cells.as_flattened(), range.start * W..range.end * W);
+        let done = match W {
+            1 => shift::down_u64(words, moved),
+            2 => shift::down_pair(words, moved),
+            _ => false,
+        };
+        if !done {
+            shift::down_one_by_one::<Self>(cells, range);
+        }
+    }
+
+    #[inline(always)]
     fn cell(self) -> Self::Cell {
         self.map(AtomicU64::new)
     }
@@ -77,6 +126,12 @@ impl<const W: usize> Lane for [u64; W] {
     fn store(self, cell: &Self::Cell) {
         cell.iter().zip(self).for_each(|(cell, word)| cell.store(word, Relaxed));
     }
+}
+
+/// The words of whole lines.
+#[inline(always)]
+fn exactly<const N: usize>(words: &[AtomicU64]) -> &[AtomicU64; N] {
+    words.try_into().expect("whole lines")
 }
 
 impl IntKey for u128 {

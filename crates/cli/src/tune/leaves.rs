@@ -7,6 +7,7 @@ use crate::failure::{Failure, Outcome};
 use foreshore::{ByteTable, Database, Durability};
 use foreshore_index::calibrate::LeafMeasured;
 use foreshore_index::calibrate::experiment::Plan;
+use foreshore_index::calibrate::turns::{quartile_ns, scramble64};
 use foreshore_io::MemVfs;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -73,7 +74,7 @@ fn compare(plan: &Plan, rows: u64, begin: &mut dyn FnMut(&str)) -> Outcome<Vec<L
     let operations = (plan.operations / 4).max(SCAN);
     for turn in 0..plan.turns as u64 {
         begin("gets and scans");
-        let numbers = (0..operations as u64).map(|i| scramble(turn << 32 | i) % rows);
+        let numbers = (0..operations as u64).map(|i| scramble64(turn << 32 | i) % rows);
         let keys: Vec<_> = numbers.map(key).collect();
         candidates.iter_mut().try_for_each(|c| c.read(&keys))?;
     }
@@ -150,20 +151,6 @@ fn wrong(leaf_bytes: usize) -> Failure {
     Failure::corrupt(format!("a database with leaves of {leaf_bytes} bytes gave a wrong answer"))
 }
 
-/// Nanoseconds of one of so many operations in the turn that is slower than a quarter of them, to tenths.
-fn quartile_ns(mut turns: Vec<Duration>, operations: usize) -> f64 {
-    turns.sort_unstable();
-    (turns[turns.len() / 4].as_nanos() as f64 / operations as f64 * 10.0).round() / 10.0
-}
-
 fn key(number: u64) -> [u8; 8] {
-    scramble(number).to_be_bytes()
-}
-
-/// A bijection without order: the finalizer of splitmix64.
-fn scramble(number: u64) -> u64 {
-    let mut x = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    x ^ x >> 31
+    scramble64(number).to_be_bytes()
 }

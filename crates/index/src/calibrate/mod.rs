@@ -22,7 +22,7 @@ mod leaves;
 mod machine;
 mod profile;
 mod search;
-mod turns;
+pub mod turns;
 
 pub use leaves::{LeafMeasured, Leaves};
 pub use machine::Machine;

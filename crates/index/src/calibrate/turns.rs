@@ -33,7 +33,9 @@ pub(super) fn time(turn: impl FnOnce() -> bool) -> Duration {
 }
 
 /// Nanoseconds of one of so many operations, in the turn that is slower than a quarter of them; tenths are enough.
-pub(super) fn quartile_ns(mut turns: Vec<Duration>, operations: usize) -> f64 {
+///
+/// Panics if there are no turns.
+pub fn quartile_ns(mut turns: Vec<Duration>, operations: usize) -> f64 {
     turns.sort_unstable();
     (turns[turns.len() / 4].as_nanos() as f64 / operations as f64 * 10.0).round() / 10.0
 }
@@ -51,8 +53,8 @@ pub(super) fn queries<K>(turn: u64, count: usize, entries: u64, key: impl Fn(u64
 
 // Odd factors and xored shifts are bijections, so the keys are distinct.
 
-/// The finalizer of splitmix64.
-pub(super) fn scramble64(number: u64) -> u64 {
+/// A bijection without order: the finalizer of splitmix64.
+pub fn scramble64(number: u64) -> u64 {
     let mut x = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
     x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);

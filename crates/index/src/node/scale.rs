@@ -130,29 +130,37 @@ impl<const W: usize> Number for [u64; W] {
         if bits == Self::ZERO {
             return Some(Scale::PLAIN);
         }
-        let length = 64 * W as u32 - leading_zeros(&difference(greatest, least));
+        let length = 64 * W as u32 - leading_zeros(&difference(greatest, least).0);
         let shift = shift_for(length, trailing_zeros(&bits))?;
         let one = std::array::from_fn(|i| u64::from(i == W - 1));
-        Some(Scale { base: without_last(difference(least, one), shift), shift })
+        Some(Scale { base: without_last(difference(least, one).0, shift), shift })
     }
 
     fn rough_scale(least: Self, greatest: Self) -> Scale<Self> {
-        let length = 64 * W as u32 - leading_zeros(&difference(greatest, least));
+        let length = 64 * W as u32 - leading_zeros(&difference(greatest, least).0);
         Scale { base: least, shift: length.saturating_sub(31) }
     }
 
-    #[inline]
+    #[inline(always)]
     fn head(self, scale: Scale<Self>) -> u32 {
-        if self <= scale.base {
-            return 0;
+        if W == 2 {
+            let number = |row: Self| u128::from(row[0]) << 64 | u128::from(row[W - 1]);
+            let steps = number(self).saturating_sub(number(scale.base)) >> (scale.shift % u128::BITS);
+            return steps.min(u128::from(HEAD_MAX)) as u32;
         }
-        let distance = difference(self, scale.base);
-        if 64 * W as u32 - leading_zeros(&distance) > scale.shift + 32 {
-            return HEAD_MAX;
-        }
+        let (distance, below) = difference(self, scale.base);
         let (word, bit) = (scale.shift as usize / 64, scale.shift % 64);
-        let from_end = |i: usize| W.checked_sub(i + 1).map_or(0, |i| u128::from(distance[i]));
-        (((from_end(word + 1) << 64 | from_end(word)) >> bit) as u32).min(HEAD_MAX)
+        let (mut low, mut high, mut above) = (0, 0, 0);
+        for (i, part) in distance.into_iter().rev().enumerate() {
+            match i.wrapping_sub(word) {
+                0 => low = part,
+                1 => high = part,
+                place => above |= if place < W { part } else { 0 },
+            }
+        }
+        let steps = (u128::from(high) << 64 | u128::from(low)) >> bit;
+        let steps = if above == 0 { steps.min(u128::from(HEAD_MAX)) as u32 } else { HEAD_MAX };
+        if below { 0 } else { steps }
     }
 
     fn of_head(head: u32, scale: Scale<Self>) -> Self {
@@ -196,16 +204,16 @@ fn trailing_zeros(words: &[u64]) -> u32 {
     64 * zeros as u32 + words.iter().rev().nth(zeros).map_or(0, |word| word.trailing_zeros())
 }
 
-/// `greater - less`, which is meant to be no more than it.
-#[inline]
-fn difference<const W: usize>(mut greater: [u64; W], less: [u64; W]) -> [u64; W] {
+/// `greater - less`; and is it less in truth? Then the difference means nothing.
+#[inline(always)]
+fn difference<const W: usize>(mut greater: [u64; W], less: [u64; W]) -> ([u64; W], bool) {
     let mut borrowed = false;
     for (word, less) in greater.iter_mut().zip(less).rev() {
         let (without, first) = word.overflowing_sub(less);
         let (without, second) = without.overflowing_sub(borrowed.into());
         (*word, borrowed) = (without, first | second);
     }
-    greater
+    (greater, borrowed)
 }
 
 /// The number with its last bits, so many, made zero.
@@ -261,6 +269,21 @@ mod tests {
             prop_assert!(numbers.is_sorted_by_key(|number| row(*number).head(rows)));
             prop_assert_eq!(least.head(scale), 0);
             prop_assert!(greatest.head(scale) < 1 << 31 && row(greatest).head(rows) < 1 << 31);
+        }
+
+        /// A row of two words is a number of 128 bits, a row of one is one of 64, and zeros before a row do not matter.
+        #[test]
+        fn rows_are_numbers(number in any::<u128>(), base in any::<u128>(), shift in 0u32..128, near in 0u32..128) {
+            let row = |number: u128| [(number >> 64) as u64, number as u64];
+            for number in [number, base.saturating_add(number >> near)] {
+                let expected = (number.saturating_sub(base) >> shift).min(u128::from(HEAD_MAX)) as u32;
+                let (short, [high, low]) = (Scale { base: row(base), shift }, row(base));
+                prop_assert_eq!(row(number).head(short), expected);
+                let [number_high, number_low] = row(number);
+                prop_assert_eq!([0, number_high, number_low].head(Scale { base: [0, high, low], shift }), expected);
+                let expected = number_low.head(Scale { base: low, shift: shift % 64 });
+                prop_assert_eq!([number_low].head(Scale { base: [low], shift: shift % 64 }), expected);
+            }
         }
 
         /// What a scale takes later is as exact as what it was made for.
