@@ -10,6 +10,7 @@ use super::slice::Slice;
 use crate::node::blob;
 use crate::reclaim::Pin;
 use crate::search::Lane;
+use foreshore_base::prefetch::prefetch_lines;
 use foreshore_base::sync::{AtomicBool, Ordering::Relaxed};
 use foreshore_base::{RwxLock, seeded_bug};
 
@@ -43,6 +44,12 @@ impl<'g, M: LayerTree> Below<'g, M> {
         // SAFETY: as above, with `store_layer`.
         Below::Layer(unsafe { &*layer })
     }
+}
+
+/// Asks for the first line of what `word` leads to.
+#[inline]
+pub fn prefetch(word: u64) {
+    prefetch_lines(std::ptr::with_exposed_provenance::<u8>((word & !LAYER) as usize), 1);
 }
 
 /// The word of a new bag.

@@ -5,6 +5,7 @@ use super::bag::Bag;
 use super::below::{Below, Layer};
 use super::layer_tree::LayerTree;
 use super::slice::Slice;
+use crate::node::blob;
 use crate::reclaim::Pin;
 use crate::search::Lane;
 use crate::tree::Broken;
@@ -100,9 +101,7 @@ impl<M: LayerTree> Layer<M> {
     fn bytes(&self, pin: &Pin) -> u64 {
         let below = self.map.ascending(Slice::MIN).filter(|(slice, _)| slice.goes_on());
         let below = below.map(|(_, word)| match Below::<M>::at(word, pin) {
-            Below::Bag(Bag(bytes)) => {
-                bytes.len() as u64 + size_of::<Box<[u8]>>() as u64 + 2 * ALLOCATION_BYTES
-            }
+            Below::Bag(Bag(bytes)) => (bytes.len() + blob::LENGTH_BYTES) as u64 + ALLOCATION_BYTES,
             Below::Layer(next) => size_of::<Self>() as u64 + ALLOCATION_BYTES + next.bytes(pin),
         });
         self.map.bytes() + below.sum::<u64>()

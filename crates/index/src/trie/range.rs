@@ -9,12 +9,16 @@
 
 use super::Trie;
 use super::bag::Bag;
-use super::below::{Below, Layer};
+use super::below::{self, Below, Layer};
 use super::layer_tree::LayerTree;
 use super::slice::Slice;
 use crate::reclaim::Pin;
 use crate::search::Lane;
+use std::collections::VecDeque;
 use std::ops::Bound;
+
+/// Slices whose bags are asked for before the one that is read.
+const AHEAD: usize = 8;
 
 /// Entries after which a batch is full; the last bag may bring some more.
 const BATCH: usize = 64;
@@ -107,7 +111,7 @@ impl Gathering {
             Bound::Unbounded => None,
         };
         let above = self.prefix.len();
-        for (slice, word) in slots(layer, self.way, own.map(|(slice, _)| slice)) {
+        for (slice, word) in Ahead::of(slots(layer, self.way, own.map(|(slice, _)| slice))) {
             slice.append_to(&mut self.prefix);
             // The start cuts only through the slice that it is in.
             let cut = own.is_some_and(|(own, _)| own == slice);
@@ -150,6 +154,34 @@ fn slots<M: LayerTree>(
     match way {
         Way::Up => Box::new(layer.map.ascending(start.unwrap_or(Slice::MIN))),
         Way::Down => Box::new(layer.map.descending(start.unwrap_or(Slice::MAX))),
+    }
+}
+
+/// The slices of a layer; what some of the next ones lead to is on its way from memory.
+struct Ahead<I> {
+    rest: I,
+    asked: VecDeque<(Slice, u64)>,
+}
+
+impl<I: Iterator<Item = (Slice, u64)>> Ahead<I> {
+    fn of(rest: I) -> Self {
+        Self { rest, asked: VecDeque::with_capacity(AHEAD) }
+    }
+}
+
+impl<I: Iterator<Item = (Slice, u64)>> Iterator for Ahead<I> {
+    type Item = (Slice, u64);
+
+    fn next(&mut self) -> Option<(Slice, u64)> {
+        while self.asked.len() < AHEAD
+            && let Some((slice, word)) = self.rest.next()
+        {
+            if slice.goes_on() {
+                below::prefetch(word);
+            }
+            self.asked.push_back((slice, word));
+        }
+        self.asked.pop_front()
     }
 }
 

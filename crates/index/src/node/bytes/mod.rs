@@ -713,7 +713,7 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
     fn bytes_outside(&self) -> u64 {
         let mut arena = Vec::new();
         let all = self.unpack(&mut arena);
-        let long = |e: &Entry| if e.blob.is_some() { e.key.len() as u64 + 16 } else { 0 };
+        let long = |e: &Entry| if e.blob.is_some() { (e.key.len() + blob::LENGTH_BYTES) as u64 } else { 0 };
         all.entries.iter().map(long).sum::<u64>() + all.high.as_ref().map_or(0, long)
     }
 }
