@@ -1,6 +1,6 @@
 //! What a map's nodes come to: filled by ascending keys, given back by queues, taken up again, rebuilt.
 
-use foreshore_index::{CsbByteMap, CsbMap, IntMap, O2Map, OptimisticO2ByteMap};
+use foreshore_index::{ByteMap, CsbByteMap, CsbMap, IntMap, O2Map, OptimisticO2ByteMap};
 
 /// A queue (insert on the right, remove on the left) keeps its size: empty nodes of all levels go.
 #[test]
@@ -53,6 +53,32 @@ fn dense_clusters_far_apart() {
 }
 
 /// Ascending keys fill their nodes.
+/// Names of a node that differ only behind their first four bytes, so that its blocks have the same head, and two that keep the node
+/// from storing these bytes once.
+#[test]
+fn names_alike_in_what_blocks_tell() {
+    let map: ByteMap = ByteMap::new();
+    let name = |i: u64| format!("name{i:02}").into_bytes();
+    map.insert(b"a", 100);
+    map.insert(b"z", 101);
+    (0..60).step_by(2).for_each(|i| assert_eq!(map.insert(&name(i), i), None));
+    map.check().unwrap();
+    for i in 0..60u64 {
+        let (even, before) = (i % 2 == 0, i.checked_sub(2 - i % 2).unwrap_or(100));
+        assert_eq!(map.get(&name(i)), even.then_some(i));
+        assert_eq!(map.floor(&name(i)), Some(if even { i } else { before }));
+        assert_eq!(map.below(&name(i)), Some(before));
+    }
+    let names: Vec<Vec<u8>> = (0..60).map(name).collect();
+    let keys: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+    let mut values = [None; 60];
+    map.multi_get(&keys, &mut values);
+    assert!((0..).zip(values).all(|(i, value)| value == (i % 2 == 0).then_some(i)));
+    (0..60).step_by(4).for_each(|i| assert_eq!(map.remove(&name(i)), Some(i)));
+    assert!((0..60).all(|i| map.get(&name(i)) == (i % 4 == 2).then_some(i)));
+    map.check().unwrap();
+}
+
 #[test]
 fn appends_fill_nodes() {
     let map = IntMap::<u64>::new();
