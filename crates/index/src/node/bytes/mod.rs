@@ -39,6 +39,7 @@ use foreshore_base::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use foreshore_base::{RelaxedBytes, Restart};
 use pack::{Entry, common_prefix};
 use std::cmp::Ordering;
+use std::mem::offset_of;
 use std::ptr::NonNull;
 
 const HEAD: usize = 8;
@@ -67,9 +68,8 @@ pub(crate) struct BytesNode<const F: usize, const H: usize> {
 }
 
 #[cfg(not(any(loom, shuttle)))]
-const _: () = assert!(
-    size_of::<BytesNode<64, 88>>() == 33 * 64 && std::mem::offset_of!(BytesNode<64, 88>, heads) == 128
-);
+const _: () =
+    assert!(size_of::<BytesNode<64, 88>>() == 33 * 64 && offset_of!(BytesNode<64, 88>, heads) == 128);
 
 /// What the upper bound is (Y3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -489,19 +489,19 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
     #[inline(always)]
     fn prefetch(node: *const Self) {
         // Header, prefix, heads and slots; words and tails are one line each, found by the search.
-        prefetch_lines(node, 128 + F * 12);
+        prefetch_lines(node, offset_of!(Self, words));
     }
 
     #[inline(always)]
     fn prefetch_inner(node: *const Self) {
         // Separators seldom differ in their tails only, so slots are not read; but words are, whatever is found.
-        prefetch_lines(node, 128 + F * 8);
-        prefetch_lines(node.wrapping_byte_add(std::mem::offset_of!(Self, words)), F * 8);
+        prefetch_lines(node, offset_of!(Self, slots));
+        prefetch_lines(node.wrapping_byte_add(offset_of!(Self, words)), F * size_of::<u64>());
     }
 
     #[inline(always)]
     fn prefetch_first(node: *const Self) {
-        prefetch_lines(node, 128);
+        prefetch_lines(node, offset_of!(Self, heads));
     }
 
     #[inline(always)]
@@ -509,7 +509,7 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
         let (first, _) = self.probable_block(key).unwrap_or_default();
         Self::prefetch_block(&self.heads, first);
         Self::prefetch_block(&self.words, first);
-        first as u64
+        0 // the search begins anew, in lines that are near by then
     }
 
     #[inline(always)]
@@ -518,7 +518,7 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
         Self::prefetch_block(&self.heads, first);
         Self::prefetch_block(&self.slots, first);
         Self::prefetch_block(&self.words, first);
-        first as u64
+        0
     }
 
     #[inline(always)]
