@@ -20,7 +20,7 @@ pub(super) struct Unfinished {
     pub id: TxnId,
     /// Its last record.
     pub last: Lsn,
-    /// The id under which it prepared, if it did: then it waits to hear whether to commit.
+    /// The id under which it prepared, if it did and has not begun to roll back: then it waits to hear whether to commit.
     pub gid: Option<Vec<u8>>,
 }
 
@@ -49,12 +49,21 @@ impl Analysis {
             }
             Record::Write { owner, .. } => return Ok(self.wrote(owner, at)),
             Record::Compensation { owner, first, .. } => {
+                self.rolls_back(owner);
                 let author = self.wrote(owner, at);
                 // What the key's first change by a transaction replaced was settled before.
                 return Ok(if first { Version::SETTLED } else { author });
             }
         }
         Ok(Version::SETTLED)
+    }
+
+    /// The transaction in the slot of `owner` undoes something. If it has prepared, it was told to roll back, and there is
+    /// nothing left to decide: what is undone cannot be committed any more.
+    fn rolls_back(&mut self, owner: Owner) {
+        if let Some(txn) = self.running.get_mut(&owner.0) {
+            txn.gid = None;
+        }
     }
 
     /// The transaction in the slot of `owner` wrote a record at `at`; its version word (A1).

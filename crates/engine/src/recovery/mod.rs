@@ -138,8 +138,11 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
         trees.iter().try_for_each(|tree| unmark_used(tree))?;
     }
     let finished = finish_transactions(&core, analysis, &trees);
-    // What is kept for later transactions holds on to the tables, and they to the core.
-    let (undone, prepared) = finished.inspect_err(|_| core.txns.slots.keep_nothing())?;
+    // What is kept for later transactions, or waits to be cleared, holds on to the tables, and they to the core.
+    let (undone, prepared) = finished.inspect_err(|_| {
+        core.txns.slots.keep_nothing();
+        core.txns.garbage.forget();
+    })?;
     let redo_bytes = end - redo_lsn;
     Ok(Recovered { core, directory, trees, next_id, redo_lsn, redo_bytes, redo_records, undone, prepared })
 }
@@ -161,7 +164,7 @@ fn finish_transactions(
     let tree = |id| all.iter().find(|tree| tree.id == id).map(|tree| Arc::clone(tree));
     let (mut undone, mut prepared) = (0, BTreeMap::new());
     for (owner, Unfinished { id, last, gid }) in unfinished {
-        let mut txn = Txn::resume(core.clone().into(), owner, id, last);
+        let mut txn = Txn::resume(core.clone().into(), owner, id, last, gid.is_some());
         match gid {
             Some(gid) => {
                 restore_prepared(&mut txn, &tree)?;

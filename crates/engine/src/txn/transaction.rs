@@ -15,7 +15,7 @@ use std::time::Duration;
 /// What a compensation takes at most beyond the record that it undoes: header, flags, padding.
 const UNDO_OVERHEAD_BYTES: u64 = 16;
 
-/// A read-write transaction. Dropping it rolls it back.
+/// A read-write transaction. Dropping it rolls it back, unless it has prepared: then it stays as it is, for the next open.
 pub(crate) struct Txn {
     pub core: Held<Core>,
     pub owner: Owner,
@@ -43,6 +43,8 @@ pub(crate) struct Txn {
     pub spares: Spares,
     /// What it read last for an update, if `old` is still that row.
     found: Option<Found>,
+    /// It has prepared: only what is decided of it ends it.
+    prepared: bool,
     ended: bool,
 }
 
@@ -101,11 +103,11 @@ impl Txn {
         Ok(Self::with_slot(core, owner, patience))
     }
 
-    /// Goes on with a transaction from before a restart, which has prepared.
-    pub fn resume(core: Held<Core>, owner: Owner, id: TxnId, last: Lsn) -> Self {
+    /// Goes on with a transaction from before a restart, which has perhaps prepared.
+    pub fn resume(core: Held<Core>, owner: Owner, id: TxnId, last: Lsn, prepared: bool) -> Self {
         core.txns.keys.reset(owner, id.0);
         let mut txn = Self::with_slot(core, owner, Duration::ZERO);
-        (txn.id, txn.last) = (Some(id), last);
+        (txn.id, txn.last, txn.prepared) = (Some(id), last, prepared);
         txn
     }
 
@@ -128,6 +130,7 @@ impl Txn {
             old,
             spares,
             found: None,
+            prepared: false,
             ended: false,
         }
     }
@@ -413,6 +416,7 @@ impl Txn {
         self.body.clear();
         prepare.encode(&mut self.body);
         core.log.fill(record, &self.body);
+        self.prepared = true;
         Ok(end)
     }
 
@@ -512,7 +516,7 @@ impl Txn {
 
 impl Drop for Txn {
     fn drop(&mut self) {
-        if !self.ended {
+        if !self.ended && !self.prepared {
             // Who wants to know calls `roll_back`.
             let _ = self.undo();
         }

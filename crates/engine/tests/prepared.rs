@@ -1,0 +1,92 @@
+//! Transactions that have prepared wait to be told what to do, whatever happens meanwhile.
+
+mod common;
+
+use common::tiny;
+use foreshore::{Database, Durability};
+use foreshore_io::{
+    SimDisk, Vfs,
+    sim::{Crash, Repeat},
+};
+use std::sync::Arc;
+
+const GIDS: [&[u8]; 2] = [b"one", b"two"];
+
+fn key(gid: &[u8], i: u32) -> Vec<u8> {
+    [gid, &i.wrapping_mul(2_654_435_761).to_be_bytes()].concat()
+}
+
+/// A closed database with two prepared transactions, each of which has replaced `rows` rows of 1s by 2s.
+fn with_prepared(rows: u32, value_bytes: usize) -> SimDisk {
+    let disk = SimDisk::new(7);
+    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+    let table = db.byte_table("t").unwrap().with_durability(Durability::Relaxed);
+    for gid in GIDS {
+        (0..rows).for_each(|i| table.put(&key(gid, i), &vec![1; value_bytes]).unwrap());
+    }
+    for gid in GIDS {
+        let tx = db.begin().unwrap();
+        (0..rows).for_each(|i| tx.bytes(&table).put(&key(gid, i), &vec![2; value_bytes]).unwrap());
+        tx.prepare(gid).unwrap();
+    }
+    drop(table);
+    db.close().unwrap();
+    disk
+}
+
+/// The first bytes of the rows that the transaction with this id has replaced.
+fn rows(db: &Database, gid: &[u8]) -> Vec<u8> {
+    db.byte_table("t").unwrap().prefix(gid).map(|row| row.unwrap().1[0]).collect()
+}
+
+/// An opening that fails, at whichever read, decides nothing, and leaves nothing behind.
+#[test]
+fn an_opening_that_fails_decides_nothing() {
+    let closed = with_prepared(40, 300);
+    let copy = || closed.after_crash(Crash::ProcessKill, 0);
+    let whole = copy();
+    drop(tiny().open_on(Arc::new(whole.clone())).unwrap());
+    let mut failed = 0;
+    for read in 0..whole.read_events() {
+        let disk = copy();
+        disk.fail_read_at(read, Repeat::Once);
+        let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+        failed += usize::from(tiny().open_on(vfs.clone()).is_err());
+        assert_eq!(Arc::strong_count(&vfs), 1, "read {read}: somebody still has the files");
+
+        let db = tiny().open_on(Arc::new(disk)).unwrap();
+        assert_eq!(db.recover(), GIDS, "read {read}");
+        db.commit_prepared(GIDS[0]).unwrap();
+        db.rollback_prepared(GIDS[1]).unwrap();
+        assert_eq!(rows(&db, GIDS[0]), [2; 40], "read {read}");
+        assert_eq!(rows(&db, GIDS[1]), [1; 40], "read {read}");
+    }
+    assert!(failed > 20, "{failed} openings failed");
+}
+
+/// A rollback that was begun goes on at the next open: nobody can commit the rest.
+#[test]
+fn a_rollback_that_broke_off_is_no_longer_open_to_decision() {
+    let closed = with_prepared(80, 700);
+    let copy = || closed.after_crash(Crash::ProcessKill, 0);
+    let whole = copy();
+    let db = tiny().open_on(Arc::new(whole.clone())).unwrap();
+    let from = whole.events();
+    db.rollback_prepared(GIDS[0]).unwrap();
+    let to = whole.events();
+    assert!(to > from + 4, "the rollback is longer than the log buffer");
+    for event in from..to {
+        let disk = copy();
+        let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+        disk.crash_at(event);
+        let _ = db.rollback_prepared(GIDS[0]);
+        let disk = disk.after_crash(Crash::ProcessKill, event);
+        drop(db);
+
+        let db = tiny().open_on(Arc::new(disk)).unwrap();
+        let _ = db.commit_prepared(GIDS[0]);
+        let rows = rows(&db, GIDS[0]);
+        assert!(rows == [1; 80] || rows == [2; 80], "event {event}: a part is committed: {rows:?}");
+        db.check().unwrap();
+    }
+}
