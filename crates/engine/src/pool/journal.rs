@@ -14,7 +14,8 @@
 //! - J2: remains cannot be taken for a batch. At open they are cut off, and the cut is synced, before anything is
 //!   appended; so behind the end there are only zeros, and J1 holds again. Should a disk bring them back, their CRC
 //!   chain still does not fit: it names the CRC of the batch they followed. The same sync makes the last batch durable
-//!   if only the process died between its write and its sync.
+//!   if only the process died between its write and its sync. It is written again before, in case its sync failed: then
+//!   what is read back may be in memory only, and another sync would not know of it.
 //! - J3: space is reserved before a batch is written, so a full disk leaves the file as it was. Any other failure ends
 //!   the file's use: whether the batch is durable is then unknown, and a sync is not retried.
 
@@ -67,7 +68,8 @@ impl Journal {
 
     /// Goes on after the last valid batch that `reader` found; see J2.
     pub fn resume(reader: Reader) -> Result<Self> {
-        let Reader { file, name, next, len } = reader;
+        reader.write_last_again()?;
+        let Reader { file, name, next, len, .. } = reader;
         if !is_zero(&*file, &name, next.at, len)? {
             file.set_len(next.at).map_err(|e| Error::io(format!("cutting the torn end off {name}"), &e))?;
         }
@@ -156,6 +158,8 @@ fn batch_bytes(payload_len: usize) -> u64 {
 pub(super) struct Reader {
     file: Arc<dyn File>,
     name: String,
+    /// Where the batch read last begins.
+    last: u64,
     next: Position,
     len: u64,
 }
@@ -164,7 +168,7 @@ impl Reader {
     /// Stands before the first batch of file `number`.
     pub fn new(file: Arc<dyn File>, name: &str, number: u64) -> Result<Self> {
         let len = file.len().map_err(|e| Error::io(format!("reading {name}"), &e))?;
-        Ok(Self { file, name: name.to_string(), next: Position::beginning(number), len })
+        Ok(Self { file, name: name.to_string(), last: 0, next: Position::beginning(number), len })
     }
 
     /// Bytes read so far.
@@ -177,6 +181,7 @@ impl Reader {
         if let Some(batch) = self.batch_at(self.next.at)?
             && (batch.sequence, batch.chain) == (self.next.sequence, self.next.chain)
         {
+            self.last = self.next.at;
             self.next = self.next.after(batch.payload.len(), batch.crc);
             return Ok(Some(batch.payload));
         }
@@ -233,6 +238,14 @@ impl Reader {
             at += chunk.len() as u64;
         }
         Ok(None)
+    }
+
+    /// Writes the batch read last, as it was read. A torn write leaves it whole, if it was.
+    fn write_last_again(&self) -> Result<()> {
+        let mut batch = vec![0; (self.next.at - self.last) as usize];
+        self.read(&mut batch, self.last)?;
+        let failed = |e| Error::io(format!("writing the last batch of {} again", self.name), &e);
+        self.file.write_at(&batch, self.last).map_err(failed)
     }
 
     fn read(&self, out: &mut [u8], at: u64) -> Result<()> {
