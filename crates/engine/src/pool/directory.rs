@@ -159,8 +159,8 @@ impl Directory {
         if current.journal.bytes() > 2 * current.base_bytes + SLACK_BYTES {
             match current.rewrite(&*self.vfs) {
                 Ok(rewritten) => *current = rewritten,
-                // The old file goes on; the next append tries again.
-                Err(Error::Full { .. }) => {}
+                // The old file goes on; the next append tries again. What was written would keep the space from others.
+                Err(Error::Full { .. }) => _ = self.vfs.remove(TEMPORARY),
                 // Which file the next open will see is unknown: neither may be appended to.
                 Err(error) => return Err(current.journal.abandon(error.to_string())),
             }
@@ -553,6 +553,30 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// A rewrite that finds no room gives back what it took.
+    #[test]
+    fn a_rewrite_on_a_full_disk_leaves_nothing() {
+        let disk = SimDisk::new(1);
+        let directory = Directory::create(Arc::new(disk.clone())).unwrap();
+        let page = |pid| {
+            let low_key = vec![7; 1000];
+            let (slot, lsn, table) = (SlotId(pid), Lsn(1), TableId(1));
+            Entry::Page(PageEntry { pid: PageId(pid), slot, lsn, table, low_key })
+        };
+        let pages: Vec<_> = (1..1000).map(page).collect();
+        directory.append(&pages).unwrap();
+        let base = disk.names();
+        let append_a_half = || pages[..500].chunks(100).for_each(|batch| directory.append(batch).unwrap());
+        append_a_half();
+        disk.set_capacity(disk.used_bytes() + (1500 << 10));
+        append_a_half();
+        append_a_half();
+        assert_eq!(disk.names(), base, "there was no room for a rewrite, and nothing is left of it");
+        disk.set_capacity(u64::MAX);
+        directory.append(&pages[..1]).unwrap();
+        assert_ne!(disk.names(), base, "now it is rewritten");
     }
 
     /// A full disk leaves the directory as it was, and usable; any other failure ends its use.
