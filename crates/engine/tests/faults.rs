@@ -7,7 +7,7 @@ use common::tiny;
 use foreshore::{Database, Durability, Error};
 use foreshore_io::{
     SimDisk,
-    sim::{Crash, Fault, Repeat},
+    sim::{Crash, EventKind, Fault, Repeat},
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -196,4 +196,56 @@ fn every_read_may_fail() {
         }
     }
     read_all(&disk).unwrap();
+}
+
+/// A file's sync fails, and loses what it was to make durable, though it can still be read. Whoever opens the database then,
+/// in the same machine, must not build on that: power fails later.
+#[test]
+fn what_a_failed_sync_lost_is_not_built_upon() {
+    let disk = SimDisk::new(0);
+    disk.start_trace();
+    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+    assert!(work(&db).2.is_none());
+    db.close().unwrap();
+    let syncs: Vec<_> = disk.trace().into_iter().filter(|event| event.kind == EventKind::Sync).collect();
+    assert!(
+        syncs.iter().any(|event| event.name.starts_with("directory-")),
+        "one of the directory's among them"
+    );
+    for event in syncs {
+        let what = format!("the sync of {} at event {}", event.name, event.number);
+        let disk = SimDisk::new(event.number);
+        disk.fail_at(event.number, Fault::Eio, Repeat::Once);
+        let first = tiny().open_on(Arc::new(disk.clone()));
+        let mut acknowledged = first.map_or(Rows::new(), |db| work(&db).0);
+        disk.clear_faults();
+
+        let db = tiny().open_on(Arc::new(disk.clone())).unwrap_or_else(|e| panic!("{what}: {e}"));
+        let (again, _, error) = work(&db);
+        assert!(error.is_none(), "{what}: {error:?}");
+        acknowledged.extend(again);
+        let disk = disk.after_crash(Crash::PowerLoss, event.number);
+        let db = tiny().open_on(Arc::new(disk)).unwrap_or_else(|e| panic!("{what}, then a power loss: {e}"));
+        reads_go_on(&db, &acknowledged, &what);
+        db.check().unwrap_or_else(|e| panic!("{what}: {e}"));
+    }
+}
+
+/// A table that could not be dropped for want of space is used as before.
+#[test]
+fn a_table_that_could_not_be_dropped_goes_on() {
+    let disk = SimDisk::new(3);
+    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+    let table = db.byte_table("t").unwrap();
+    let filler = db.byte_table("filler").unwrap();
+    let insert = |row: &[u8]| db.transact(|tx| tx.bytes(&table).put(row, &[7; 5000]));
+    insert(b"before").unwrap();
+    disk.set_capacity(disk.used_bytes());
+    let full = (0..).find_map(|i| filler.put(&key(i), &[5; 900]).err());
+    assert!(matches!(full, Some(Error::Full { .. })), "{full:?}");
+    assert!(matches!(db.drop_table("t"), Err(Error::Full { .. })));
+    disk.set_capacity(u64::MAX);
+    insert(b"after").unwrap();
+    assert_eq!(table.range(..).count(), 2);
+    assert!(db.drop_table("t").unwrap());
 }

@@ -205,7 +205,10 @@ impl Engine {
             return Err(Error::TableInUse { name: name.to_string() });
         }
         let mut tables = self.tables.lock();
-        if let Some(row) = self.catalog.autocommit(name.as_bytes(), Intent::Remove, PATIENCE)? {
+        let removed = self.catalog.autocommit(name.as_bytes(), Intent::Remove, PATIENCE);
+        // The table stays, and is used again.
+        let removed = removed.inspect_err(|_| tree.users.open())?;
+        if let Some(row) = removed {
             // Durable before the first leaf goes: a table that still has its row has all its leaves.
             self.acknowledge(row, Durability::Sync)?;
         }

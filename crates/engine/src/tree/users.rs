@@ -51,12 +51,17 @@ impl Users {
         let (mut backoff, since) = (Backoff::new(), Instant::now());
         while self.counts.iter().map(|count| count.load(SeqCst)).sum::<u64>() != 0 {
             if since.elapsed() > patience {
-                self.closed.store(false, SeqCst);
+                self.open();
                 return false;
             }
             backoff.wait();
         }
         true
+    }
+
+    /// Lets users enter again.
+    pub fn open(&self) {
+        self.closed.store(false, SeqCst);
     }
 
     fn count(&self, owner: Owner) -> &AtomicU64 {
