@@ -152,3 +152,20 @@ fn damage_is_an_error_or_harmless() {
     println!("{} mutants: {outcomes:?}", rounds.len());
     assert!(outcomes.len() > 2 && outcomes.contains_key(HARMLESS), "the mutator does not mutate");
 }
+
+/// A leaf size that no leaf has, under a checksum that fits.
+#[test]
+fn a_senseless_leaf_size_is_refused() {
+    let (disk, _) = victim();
+    for leaf_bytes in [0u32, 5000, 12288, 1 << 20, u32::MAX] {
+        disk.corrupt("FORESHORE", |bytes| {
+            bytes[20..24].copy_from_slice(&leaf_bytes.to_le_bytes());
+            let checksum = crc32c::crc32c(&bytes[..44]);
+            bytes[44..].copy_from_slice(&checksum.to_le_bytes());
+        });
+        for rebuild in [false, true] {
+            let refused = tiny().rebuild(rebuild).open_on(Arc::new(disk.clone()));
+            assert!(matches!(refused, Err(Error::Incompatible { .. })), "{leaf_bytes}: {refused:?}");
+        }
+    }
+}

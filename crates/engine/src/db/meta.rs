@@ -8,6 +8,7 @@
 
 use crate::db::options::Builder;
 use crate::error::{Error, Result};
+use crate::leaf::is_page_size;
 use foreshore_io::{Access, File, Vfs};
 use std::io;
 use std::sync::Arc;
@@ -167,7 +168,8 @@ pub(crate) fn read(vfs: &dyn Vfs) -> Result<Meta> {
     if format != FORMAT {
         return Err(Error::OtherFormat { dir: vfs.describe(), found: format, supported: FORMAT });
     }
-    let bytes = read_first::<BYTES>(&file)?.filter(|_| file.len().is_ok_and(|len| len == BYTES as u64));
+    let len = file.len().map_err(|e| Error::io("reading FORESHORE", &e))?;
+    let bytes = read_first::<BYTES>(&file)?.filter(|_| len == BYTES as u64);
     let bytes =
         bytes.ok_or_else(|| refuse("its file FORESHORE has the wrong length; restore it from a backup"))?;
     let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
@@ -175,7 +177,13 @@ pub(crate) fn read(vfs: &dyn Vfs) -> Result<Meta> {
     if u32_at(BYTES - 4) != crc32c::crc32c(&bytes[..BYTES - 4]) {
         return Err(refuse("its file FORESHORE is damaged; restore it from a backup"));
     }
-    Ok(Meta { leaf_bytes: u32_at(20) as usize, segment_bytes: u64_at(24), ring_bytes: u64_at(32) as usize })
+    let leaf_bytes = u32_at(20) as usize;
+    if !is_page_size(leaf_bytes) {
+        return Err(refuse(&format!(
+            "its file FORESHORE speaks of leaves of {leaf_bytes} bytes, which none have"
+        )));
+    }
+    Ok(Meta { leaf_bytes, segment_bytes: u64_at(24), ring_bytes: u64_at(32) as usize })
 }
 
 /// The first `N` bytes; `None` if there are fewer.
