@@ -4,7 +4,10 @@ mod common;
 
 use common::tiny;
 use foreshore::{Database, Durability, Error};
-use foreshore_io::SimDisk;
+use foreshore_io::{
+    SimDisk,
+    sim::{Crash, Repeat},
+};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -357,4 +360,49 @@ fn the_leaves_alone_bring_the_rows_back() {
     drop(db);
     let db = Database::open(dir.path()).unwrap();
     assert_eq!(rows(&db).len(), 9000);
+}
+
+/// What is written after a salvage survives a crash like anything else, before the first checkpoint too.
+#[test]
+fn a_salvaged_database_may_crash() {
+    for crash in [Crash::ProcessKill, Crash::PowerLoss] {
+        let disk = SimDisk::new(1);
+        let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+        let table = db.byte_table("t").unwrap();
+        (0..100u8).for_each(|i| table.put(&[i], &[i; 50]).unwrap());
+        drop(table);
+        db.close().unwrap();
+        let directory = disk.names().into_iter().find(|name| name.starts_with("directory-")).unwrap();
+        disk.corrupt(&directory, |bytes| bytes.fill(1));
+
+        let db = tiny().rebuild(true).open_on(Arc::new(disk.clone())).unwrap();
+        db.byte_table("t").unwrap().put(b"new", b"").unwrap();
+        for builder in [tiny(), tiny().rebuild(true)] {
+            let after = disk.after_crash(crash, 3);
+            let db = builder.open_on(Arc::new(after)).unwrap_or_else(|e| panic!("{crash:?}: {e}"));
+            assert_eq!(db.byte_table("t").unwrap().range(..).count(), 101, "{crash:?}");
+        }
+    }
+}
+
+/// Only a directory that is damaged is done without: one that cannot be read now leads to what only the log holds.
+#[test]
+fn a_salvage_gives_up_no_log_for_a_read_that_failed() {
+    let disk = SimDisk::new(1);
+    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+    let table = db.byte_table("t").unwrap();
+    (0..50u8).for_each(|i| table.put(&[i], &[i; 50]).unwrap());
+    db.checkpoint().unwrap();
+    (50..100u8).for_each(|i| table.put(&[i], &[i; 50]).unwrap());
+    let left = disk.after_crash(Crash::ProcessKill, 1);
+    let copy = || left.after_crash(Crash::ProcessKill, 1);
+    let whole = copy();
+    drop(tiny().rebuild(true).open_on(Arc::new(whole.clone())).unwrap());
+    for read in 0..whole.read_events() {
+        let disk = copy();
+        disk.fail_read_at(read, Repeat::Once);
+        let _ = tiny().rebuild(true).open_on(Arc::new(disk.clone()));
+        let db = tiny().open_on(Arc::new(disk)).unwrap();
+        assert_eq!(db.byte_table("t").unwrap().range(..).count(), 100, "read {read}");
+    }
 }

@@ -80,12 +80,14 @@ impl LogReader {
         from: Lsn,
     ) -> Result<Self> {
         options.check()?;
-        let Some(current) = incarnations.iter().rposition(|incarnation| incarnation.start <= from) else {
+        // Between the end of one incarnation and the beginning of the next there is nothing.
+        let Some(current) = incarnations.iter().rposition(|incarnation| incarnation.prev_end <= from) else {
             return Err(Error::corrupt(
                 "the directory journal",
                 format!("no log incarnation covers LSN {from}"),
             ));
         };
+        let from = from.max(incarnations[current].start);
         Ok(Self {
             incarnations: incarnations.to_vec(),
             current,

@@ -194,7 +194,11 @@ fn open_directory(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<
     let loaded = match opened {
         Ok((_, loaded)) => Loaded { pages, ..loaded },
         // The log's incarnations are lost with the directory: what the leaves hold is all there is.
-        Err(_) => Loaded { redo_lsn: newest_change(&pages), pages, incarnations: Vec::new() },
+        Err(Error::Corrupt { .. } | Error::Incompatible { .. }) => {
+            Loaded { redo_lsn: newest_change(&pages), pages, incarnations: Vec::new() }
+        }
+        // It is perhaps whole, and what only the log holds is not to be given up for a read that failed.
+        Err(error) => return Err(error),
     };
     Ok((Arc::new(Directory::create_with(vfs.clone(), &loaded)?), loaded))
 }
