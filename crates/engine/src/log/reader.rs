@@ -31,7 +31,7 @@ pub(crate) struct Record<'a> {
     pub end: Lsn,
     /// What was given to `Log::fill`.
     pub body: &'a [u8],
-    /// It is durable for sure: the ring does not hold it any more.
+    /// It is durable for sure: the ring holds neither it nor anything before it any more.
     pub synced: bool,
 }
 
@@ -47,6 +47,8 @@ pub(crate) struct LogReader {
     segments: StoredBytes,
     ring: Ring<Mapped>,
     record_bytes_max: u64,
+    /// Was anything found, be it a pad, that is perhaps not synced?
+    unsynced: bool,
     /// How far behind the end of the log a sign of damage is looked for.
     look_ahead_bytes: u64,
     /// The record that was loaded from the ring last, padded.
@@ -97,6 +99,7 @@ impl LogReader {
             segments: StoredBytes::forward(vfs.clone(), &options, READ_BYTES),
             ring: Ring::new(Mapped::open(&**vfs, &options)?, from),
             record_bytes_max: options.record_bytes_max(),
+            unsynced: false,
             look_ahead_bytes: options.segment_bytes + options.ring(), // a whole segment may be bad
             from_ring: Vec::new(),
         })
@@ -114,8 +117,8 @@ impl LogReader {
         loop {
             let Some(step) = self.step()? else { return Ok(None) };
             if !record::is_pad(self.body(step)) {
-                let Step { start, end, in_ring, .. } = step;
-                return Ok(Some(Record { start, end, body: self.body(step), synced: !in_ring }));
+                let Step { start, end, .. } = step;
+                return Ok(Some(Record { start, end, body: self.body(step), synced: !self.unsynced }));
             }
         }
     }
@@ -123,6 +126,11 @@ impl LogReader {
     /// The end of the last record read; after [`LogReader::next`] returned `None`, the end of the log.
     pub fn end(&self) -> Lsn {
         self.at
+    }
+
+    /// Is all that was read durable for sure?
+    pub fn is_synced(&self) -> bool {
+        !self.unsynced
     }
 
     /// Whole bytes of the last step's record, padding included.
@@ -165,7 +173,10 @@ impl LogReader {
             },
         };
         match step {
-            Some(step) => self.at = step.end,
+            Some(step) => {
+                self.at = step.end;
+                self.unsynced |= step.in_ring;
+            }
             None => self.check_torn(start)?,
         }
         Ok(step)

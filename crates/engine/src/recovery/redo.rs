@@ -128,14 +128,20 @@ impl HandOut {
     fn read(mut self, log: &StoredLog<'_>, stand_in: &StandIn) -> Result<Redone> {
         let mut reader = log.reader(self.redone.end)?;
         loop {
-            match reader.next()? {
-                Some(record) if record.synced || seeded_bug("redo_before_durable") => {
-                    stand_in.read_to(record.end);
-                    self.take(&record)?;
+            let Some(record) = reader.next()? else {
+                // The end may be told by a pad, which must be found there again.
+                match reader.is_synced() {
+                    true => self.redone.end = reader.end(),
+                    false => self.read_tail(log, stand_in)?,
                 }
-                Some(_) => break self.read_tail(log, stand_in)?,
-                None => break self.redone.end = reader.end(),
+                break;
+            };
+            if !record.synced && !seeded_bug("redo_before_durable") {
+                self.read_tail(log, stand_in)?;
+                break;
             }
+            stand_in.read_to(record.end);
+            self.take(&record)?;
         }
         self.hands.into_iter().try_for_each(Hand::finish)?;
         Ok(self.redone)
