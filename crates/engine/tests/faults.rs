@@ -249,3 +249,25 @@ fn a_table_that_could_not_be_dropped_goes_on() {
     assert_eq!(table.range(..).count(), 2);
     assert!(db.drop_table("t").unwrap());
 }
+
+/// The space that a transaction's rows have left is taken by others, and then the disk is full: its rollback splits leaves.
+#[test]
+fn a_rollback_that_splits_leaves_needs_no_space_for_the_log() {
+    let disk = SimDisk::new(3);
+    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+    let table = db.byte_table("t").unwrap();
+    let row = |i: u8| vec![i; 900];
+    (0..40).for_each(|i| table.put(&[i], &row(i)).unwrap());
+    let tx = db.begin().unwrap();
+    (0..40).for_each(|i| tx.bytes(&table).put(&[i], b"").unwrap());
+    (0..40).for_each(|i| (0..3).for_each(|j| table.put(&[i, j], &[7; 400]).unwrap()));
+    disk.set_capacity(disk.used_bytes());
+    let filler = db.byte_table("filler").unwrap();
+    let full = (0..).find_map(|i| filler.put(&key(i), &[5; 900]).err());
+    assert!(matches!(full, Some(Error::Full { .. })), "{full:?}");
+    let splits = db.stats().splits;
+    tx.rollback().unwrap();
+    assert!(db.stats().splits > splits);
+    (0..40).for_each(|i| assert_eq!(table.get(&[i]).unwrap(), Some(row(i))));
+    db.check().unwrap();
+}

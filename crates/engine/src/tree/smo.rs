@@ -8,6 +8,7 @@
 
 use crate::error::Result;
 use crate::leaf::{self, Absorb, Split};
+use crate::log::Log;
 use crate::page::Page;
 use crate::pool::FramePage;
 use crate::tree::Tree;
@@ -18,8 +19,17 @@ use foreshore_base::{Exclusive, PageId};
 impl Tree {
     /// Splits the leaf of `key`, unless it has room for a value of `key` with `value_len` bytes by now.
     pub(super) fn split(&self, key: &[u8], value_len: usize) -> Result<()> {
+        self.split_with(key, value_len, Log::room)
+    }
+
+    /// The same for a rollback, which may use the room in the log that was kept back for it.
+    pub(super) fn split_to_undo(&self, key: &[u8], value_len: usize) -> Result<()> {
+        self.split_with(key, value_len, Log::room_to_undo)
+    }
+
+    fn split_with(&self, key: &[u8], value_len: usize, room: fn(&Log) -> Result<()>) -> Result<()> {
         let fresh = self.pool.allocate()?;
-        self.core.log.room()?;
+        room(&self.core.log)?;
         let Latched { at, latch } = self.latch_leaf(key)?;
         if leaf::place(at.page, key, value_len)?.is_some() {
             latch.release_unchanged();

@@ -279,7 +279,7 @@ impl Tree {
             };
             let Some(place) = leaf::place(page, key, value.len())? else {
                 leaf.latch.release_unchanged();
-                self.split(key, value.len())?;
+                self.split_to_undo(key, value.len())?;
                 continue;
             };
             let ghost = matches!(undoing, Change::Ghost { .. });
