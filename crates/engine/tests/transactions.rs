@@ -2,7 +2,7 @@
 
 mod common;
 
-use foreshore::{ByteTable, Database, Error, Isolation, Result, TransactionOptions};
+use foreshore::{ByteTable, Database, Durability, Error, Isolation, Result, TransactionOptions};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -541,6 +541,88 @@ fn other_threads_can_abort() {
     }
     assert!(matches!(idle.commit(), Err(Error::Aborted { .. })));
     assert!(db.transactions().is_empty());
+}
+
+/// A transaction that waits for a lock is interrupted and rolled back, and who asked for it is told so.
+#[test]
+fn transactions_that_wait_can_be_aborted() {
+    let db = Database::in_memory().unwrap();
+    let t = db.byte_table("t").unwrap();
+    let holder = db.begin().unwrap();
+    holder.bytes(&t).put(b"k", b"1").unwrap();
+    std::thread::scope(|s| {
+        let waiting = db.begin().unwrap();
+        let number = waiting.number();
+        let waiter = s.spawn(|| {
+            let waiting = waiting;
+            waiting.bytes(&t).put(b"k", b"2")
+        });
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(db.abort(number).unwrap());
+        assert!(matches!(waiter.join().unwrap(), Err(Error::Aborted { .. })));
+    });
+}
+
+/// Who aborts a transaction that has ended hits nobody who has its slot by then.
+#[test]
+fn a_late_abort_hits_nobody_else() {
+    let db = Database::in_memory().unwrap();
+    let t = db.byte_table("t").unwrap();
+    let holder = db.begin().unwrap();
+    holder.bytes(&t).put(b"k", b"1").unwrap();
+    std::thread::scope(|s| {
+        let (begun, number) = std::sync::mpsc::channel();
+        let (go_on, aborted) = std::sync::mpsc::channel();
+        let (db, t) = (&db, &t);
+        let waiter = s.spawn(move || {
+            let ended = db.begin().unwrap();
+            begun.send(ended.number()).unwrap();
+            aborted.recv().unwrap();
+            // In the same slot: this thread had it last.
+            t.put(b"k", b"2").map(|()| drop(ended))
+        });
+        let number = number.recv().unwrap();
+        assert!(db.abort(number).unwrap());
+        go_on.send(()).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!db.abort(number).unwrap(), "it has ended");
+        std::thread::sleep(Duration::from_millis(50));
+        holder.rollback().unwrap();
+        waiter.join().unwrap().unwrap();
+    });
+}
+
+/// Who waits for longer than it may be idle is not idle. And it does not keep from their end those that are, and that it
+/// may be waiting for.
+#[test]
+fn a_transaction_that_waits_is_not_idle() {
+    let db = Database::in_memory().unwrap();
+    let t = db.byte_table("t").unwrap();
+    let idle_for = |millis| TransactionOptions::new().idle_timeout(Duration::from_millis(millis));
+    let forgotten = db.begin_with(idle_for(1000)).unwrap();
+    forgotten.bytes(&t).put(b"k", b"1").unwrap();
+    let busy = db.begin_with(idle_for(300)).unwrap();
+    busy.bytes(&t).put(b"k", b"2").unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    busy.bytes(&t).put(b"l", b"2").unwrap();
+    busy.commit().unwrap();
+    assert!(matches!(forgotten.commit(), Err(Error::Aborted { .. })));
+}
+
+/// Handles and ranges that outlive their transaction do not make it run.
+#[test]
+fn transactions_that_ended_are_not_listed() {
+    let db = Database::in_memory().unwrap();
+    let t = db.byte_table("t").unwrap();
+    let tx = db.begin().unwrap();
+    let range = tx.bytes(&t).range(..);
+    assert_eq!(db.transactions(), [tx.number()]);
+    tx.commit().unwrap();
+    assert!(db.transactions().is_empty());
+    let aborted = db.begin().unwrap();
+    assert!(db.abort(aborted.number()).unwrap());
+    assert!(db.transactions().is_empty());
+    drop((range, aborted));
 }
 
 #[test]

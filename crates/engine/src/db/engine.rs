@@ -233,7 +233,10 @@ impl Engine {
 
     pub fn abort(&self, number: u64) -> Result<bool> {
         let Some((owner, transaction)) = self.running().find(number) else { return Ok(false) };
-        self.core.txns.keys.interrupt(owner);
+        if !transaction.is_running() {
+            return Ok(false);
+        }
+        self.core.txns.keys.interrupt(owner, number);
         transaction.abort()
     }
 

@@ -43,32 +43,34 @@ impl Running {
         (transaction.number == number).then_some((Owner(slot), transaction))
     }
 
-    /// All of them.
+    /// All of them. (Handles and ranges may outlive their transaction.)
     pub fn list(&self) -> Vec<Arc<Shared>> {
-        self.entries.iter().filter_map(|entry| entry.0.lock().transaction.upgrade()).collect()
+        let known = self.entries.iter().filter_map(|entry| entry.0.lock().transaction.upgrade());
+        known.filter(|transaction| transaction.is_running()).collect()
     }
 
     /// Rolls back those that have been idle for as long as they allow. Called now and then.
     pub fn abort_idle(&self) {
         for entry in &self.entries {
-            let Some(idle) = entry.0.lock().idle() else { continue };
+            let Some((idle, calls)) = entry.0.lock().idle() else { continue };
             // A damaged or full disk: its own next call will tell.
-            let _ = idle.abort();
+            let _ = idle.abort_if_idle(calls);
         }
     }
 }
 
 impl Known {
-    /// The transaction, if it has been idle for too long.
-    fn idle(&mut self) -> Option<Arc<Shared>> {
+    /// The transaction, if it has been idle for too long, and how many calls it had made then. One whose call is under way,
+    /// waiting perhaps, is not idle.
+    fn idle(&mut self) -> Option<(Arc<Shared>, u64)> {
         let transaction = self.transaction.upgrade()?;
         let timeout = transaction.options.idle_timeout?;
         let calls = transaction.calls.load(Relaxed);
         let since = *self.since.get_or_insert_with(Instant::now);
-        if calls != self.calls {
+        if calls != self.calls || transaction.is_busy() {
             (self.calls, self.since) = (calls, Some(Instant::now()));
             return None;
         }
-        (since.elapsed() >= timeout).then_some(transaction)
+        (since.elapsed() >= timeout).then_some((transaction, calls))
     }
 }

@@ -226,18 +226,49 @@ impl Shared {
 
     /// Takes the transaction out, to end it.
     fn take(&self) -> Result<Txn> {
-        match std::mem::replace(&mut *lock_or_wait(&self.state), State::Ended) {
+        let mut state = lock_or_wait(&self.state);
+        if let State::Failed(error) = &*state {
+            return Err(error.clone()); // it stays known how it ended: `abort` asks
+        }
+        match std::mem::replace(&mut *state, State::Ended) {
             State::Running(txn) => Ok(*txn),
-            State::Failed(error) => Err(error),
-            State::Ended => Err(Error::Ended),
+            _ => Err(Error::Ended),
         }
     }
 
-    /// Rolls the transaction back from another thread, interrupting what it waits for; `false` if it had ended.
+    /// Is a call of its owner under way?
+    pub fn is_busy(&self) -> bool {
+        self.state.is_locked()
+    }
+
+    /// Has it not ended? While a call is under way it has not.
+    pub fn is_running(&self) -> bool {
+        self.state.try_lock().is_none_or(|state| matches!(*state, State::Running(_)))
+    }
+
+    /// Rolls the transaction, which was running, back from another thread: one that waits for a lock was interrupted.
+    /// `false` if it has ended otherwise.
     pub fn abort(&self) -> Result<bool> {
         let mut state = lock_or_wait(&self.state);
+        // The call that was interrupted has rolled it back.
+        if matches!(*state, State::Failed(Error::Aborted { .. })) {
+            Ok(true)
+        } else {
+            self.abort_in(&mut state)
+        }
+    }
+
+    /// Rolls it back if nothing was called since there were so many calls, and none is under way; `false` if not.
+    pub fn abort_if_idle(&self, calls: u64) -> Result<bool> {
+        match self.state.try_lock() {
+            Some(mut state) if self.calls.load(Relaxed) == calls => self.abort_in(&mut state),
+            _ => Ok(false),
+        }
+    }
+
+    fn abort_in(&self, state: &mut State) -> Result<bool> {
         let failed = State::Failed(Error::Aborted { txn: self.number });
-        match std::mem::replace(&mut *state, failed) {
+        match std::mem::replace(state, failed) {
             State::Running(txn) => txn.roll_back().map(|()| true),
             ended => {
                 *state = ended;

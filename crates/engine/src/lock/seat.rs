@@ -5,7 +5,7 @@
 
 use super::latched::Latched;
 use super::{Name, Owner};
-use foreshore_base::sync::{AtomicBool, AtomicU64, Backoff, Ordering::*, fence, thread};
+use foreshore_base::sync::{AtomicU64, Backoff, Ordering::*, fence, thread};
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,10 @@ pub(super) struct Seat {
     name: AtomicU64,
     /// Bigger is younger.
     age: AtomicU64,
-    interrupted: AtomicBool,
+    /// The transaction that has the seat, and the last one of its transactions that was interrupted: an interrupt that
+    /// comes too late must not hit whoever is here by then. Numbers grow.
+    tenant: AtomicU64,
+    interrupted: AtomicU64,
     /// Who sleeps here. A stale entry is woken once for nothing, which every park must bear.
     sleeper: Latched<Option<thread::Thread>>,
 }
@@ -59,11 +62,11 @@ impl Seat {
     /// Waits before it sleeps: a grant that comes within some microseconds saves two system calls.
     const SPINS: u32 = 8;
 
-    /// Prepares a new transaction's seat.
-    pub fn reset(&self, age: u64) {
+    /// Prepares the seat for the transaction with this number.
+    pub fn reset(&self, age: u64, number: u64) {
         debug_assert_ne!(self.signal(), Signal::Waiting, "an owner that waits cannot be leased");
         self.age.store(age, Relaxed);
-        self.interrupted.store(false, Relaxed);
+        self.tenant.store(number, Relaxed);
     }
 
     pub fn age(&self) -> u64 {
@@ -105,16 +108,16 @@ impl Seat {
         }
     }
 
-    /// Ends the owner's current or next wait.
-    pub fn interrupt(&self) {
-        self.interrupted.store(true, Relaxed);
+    /// Ends the current or next wait of the transaction with this number, if it still has the seat.
+    pub fn interrupt(&self, number: u64) {
+        self.interrupted.fetch_max(number, Relaxed);
         // ORDERING: with the fence in `sleep_until`: either the sleeper sees the flag, or this sees the sleeper.
         fence(SeqCst);
         self.wake();
     }
 
     pub fn is_interrupted(&self) -> bool {
-        self.interrupted.load(Relaxed)
+        self.interrupted.load(Relaxed) == self.tenant.load(Relaxed)
     }
 
     /// Waits a few microseconds, without sleeping, for the wait to end.

@@ -200,14 +200,16 @@ impl KeyTable {
         self.image_stripe(writer.0).fetch_sub(bytes, Relaxed);
     }
 
-    /// Ends the owner's current or next wait with [`LockError::Aborted`].
-    pub fn interrupt(&self, owner: Owner) {
-        self.seat(owner).interrupt();
+    /// Ends the current or next wait of the transaction with this number with [`LockError::Aborted`], if it is still the
+    /// owner.
+    pub fn interrupt(&self, owner: Owner, number: u64) {
+        self.seat(owner).interrupt(number);
     }
 
-    /// Prepares the slot for a new transaction. A bigger age is a younger transaction, which loses deadlocks.
-    pub fn reset(&self, owner: Owner, age: u64) {
-        self.seat(owner).reset(age);
+    /// Prepares the slot for a new transaction. A bigger age is a younger transaction, which loses deadlocks. Its number is
+    /// above 0 and those of all before it in the slot.
+    pub fn reset(&self, owner: Owner, age: u64, number: u64) {
+        self.seat(owner).reset(age, number);
     }
 
     /// What was counted since the table was made.

@@ -131,7 +131,7 @@ impl Tree {
         }
         let slots = &self.core.txns.slots;
         let owner = slots.lease()?;
-        self.core.txns.keys.reset(owner, self.core.log.reserved().0);
+        self.core.txns.keys.reset(owner, self.core.log.reserved().0, slots.number(owner));
         let done = self.autocommit_as(owner, near, key, intent, patience);
         slots.give_back(owner);
         match done? {

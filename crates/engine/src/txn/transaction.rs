@@ -99,13 +99,13 @@ impl Txn {
     /// Begins. Waits while there are too many. `since`: when what it does was first tried.
     pub fn begin(core: Held<Core>, patience: Duration, since: Lsn) -> Result<Self> {
         let owner = core.txns.slots.lease()?;
-        core.txns.keys.reset(owner, since.0);
+        core.txns.keys.reset(owner, since.0, core.txns.slots.number(owner));
         Ok(Self::with_slot(core, owner, patience))
     }
 
     /// Goes on with a transaction from before a restart, which has perhaps prepared.
     pub fn resume(core: Held<Core>, owner: Owner, id: TxnId, last: Lsn, prepared: bool) -> Self {
-        core.txns.keys.reset(owner, id.0);
+        core.txns.keys.reset(owner, id.0, core.txns.slots.number(owner));
         let mut txn = Self::with_slot(core, owner, Duration::ZERO);
         (txn.id, txn.last, txn.prepared) = (Some(id), last, prepared);
         txn

@@ -20,7 +20,7 @@ const D: Owner = Owner(3);
 fn table(owners: usize) -> KeyTable {
     let table = KeyTable::new(6, owners);
     for owner in 0..owners {
-        table.reset(Owner(owner as u16), owner as u64);
+        table.reset(Owner(owner as u16), owner as u64, 1);
     }
     table
 }

@@ -284,7 +284,7 @@ fn a_turn_ends_with_those_who_wait_for_it() {
             until_waiting(table, name, 1);
             let scanner = scope.spawn(|| table.acquire(C, name, Nothing, true, LONG));
             until_waiting(table, name, 2);
-            table.interrupt(C);
+            table.interrupt(C, 1);
             assert_eq!(scanner.join().unwrap(), Err(LockError::Aborted));
             table.release(A, name);
         });
@@ -361,16 +361,20 @@ fn an_interrupt_ends_this_wait_or_the_next() {
         thread::scope(|scope| {
             let waiter = scope.spawn(|| table.acquire(B, name, Shared, false, LONG));
             until_waiting(table, name, 1);
-            table.interrupt(B);
+            table.interrupt(B, 1);
             assert_eq!(waiter.join().unwrap(), Err(LockError::Aborted));
         });
         assert_eq!(table.acquire(B, name, Shared, false, LONG), Err(LockError::Aborted));
         assert_eq!(table.acquire(B, name, Nothing, true, LONG).map(|granted| granted.waited), Ok(None));
-        table.reset(B, 1);
+        table.reset(B, 1, 2);
+        table.interrupt(B, 1);
         assert!(matches!(
             table.acquire(B, name, Shared, false, Duration::ZERO),
             Err(LockError::Timeout { .. })
         ));
+        table.interrupt(B, 2);
+        table.interrupt(B, 1);
+        assert_eq!(table.acquire(B, name, Shared, false, LONG), Err(LockError::Aborted));
     });
 }
 
@@ -405,7 +409,7 @@ fn crossing_upgrades_have_one_victim() {
 #[test]
 fn crossing_inserters_have_one_victim() {
     with_table(|table, name| {
-        table.reset(A, 9);
+        table.reset(A, 9, 2);
         table.try_acquire(A, name, Nothing, true).unwrap();
         table.try_acquire(B, name, Nothing, true).unwrap();
         thread::scope(|scope| {
