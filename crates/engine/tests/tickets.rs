@@ -3,13 +3,14 @@
 mod common;
 
 use common::tiny;
-use foreshore::{ByteTable, CommitTicket, Database, Durability, Error};
+use foreshore::{ByteTable, CommitTicket, Database, Durability, Error, TransactionOptions};
 use foreshore_io::SimDisk;
 use foreshore_io::sim::{Crash, Fault, Repeat};
-use std::pin::pin;
-use std::sync::Arc;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake};
 use std::thread::{self, Thread};
+use std::time::Duration;
 
 struct Unpark(Thread);
 
@@ -92,6 +93,54 @@ fn a_ticket_for_all_covers_what_nobody_waited_for() {
         assert!(table.contains(&[thread, round, n]).unwrap(), "{thread} {round} {n}");
     }
     db.check().unwrap();
+}
+
+/// A task that nobody but its waker holds any more, and with it the ticket that it waits for. It keeps neither the database
+/// open nor the thread that wakes it.
+#[test]
+fn a_forgotten_task_keeps_nothing_open() {
+    struct Forgotten {
+        _ticket: CommitTicket,
+        dropped: mpsc::Sender<()>,
+    }
+    impl Wake for Forgotten {
+        fn wake(self: Arc<Self>) {}
+    }
+    impl Drop for Forgotten {
+        fn drop(&mut self) {
+            self.dropped.send(()).unwrap();
+        }
+    }
+    let disk = SimDisk::new(4);
+    for round in 0..50 {
+        let (db, table) = open(&disk);
+        let mut ticket = put(&db, &table, round);
+        let (dropped, when) = mpsc::channel();
+        let waker = Arc::new(Forgotten { _ticket: ticket.clone(), dropped }).into();
+        let _ = Pin::new(&mut ticket).poll(&mut Context::from_waker(&waker));
+        drop((db, table, waker));
+        when.recv_timeout(Duration::from_secs(10)).expect("its commit is durable");
+        ticket.wait().unwrap();
+        assert!(ticket.is_durable());
+    }
+}
+
+/// What is committed when the database closes is safe, however it was committed.
+#[test]
+fn tickets_outlive_their_database() {
+    for durability in [Durability::Sync, Durability::Buffered, Durability::Relaxed] {
+        let disk = SimDisk::new(5);
+        let (db, table) = open(&disk);
+        let tx = db.begin_with(TransactionOptions::new().durability(durability)).unwrap();
+        tx.bytes(&table).put(b"key", b"value").unwrap();
+        let ticket = tx.commit_async().unwrap();
+        drop((db, table));
+        ticket.wait().unwrap();
+        block_on(ticket.clone()).unwrap();
+        assert!(ticket.is_durable());
+        let (_db, table) = open(&disk.after_crash(Crash::PowerLoss, 6));
+        assert_eq!(table.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
+    }
 }
 
 /// Nobody waits for ever: once a sync has failed, tasks that wait, and those that ask later, are told.

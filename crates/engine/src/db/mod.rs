@@ -247,7 +247,7 @@ impl Database {
     /// # Ok(()) }
     /// ```
     pub fn sync_async(&self) -> CommitTicket {
-        CommitTicket::for_all(self.engines.hold())
+        CommitTicket::for_all(self.engine.hold_core())
     }
 
     /// Walks every structure and compares them: leaves, fences, links, index, page accounting. Reads all leaves; writers

@@ -151,8 +151,8 @@ impl Transaction {
     /// asks. A crash before that may undo it, together with everything that came after it.
     pub fn commit_async(self) -> Result<CommitTicket> {
         let end = self.end()?;
-        let (engine, durability) = (self.engine.clone(), self.shared.durability);
-        Ok(CommitTicket { engine, end, durability, flight: Wanted::Own })
+        let (core, durability) = (self.engine.hold_core(), self.shared.durability);
+        Ok(CommitTicket { core, end, durability, flight: Wanted::Own })
     }
 
     /// Commits; how far the log must be safe before that may be told.
@@ -287,7 +287,8 @@ impl Drop for Transaction {
     }
 }
 
-/// Says when an asynchronous commit is safe. Dropping it changes nothing.
+/// Says when an asynchronous commit is safe. Dropping it changes nothing. It does not keep the database open: whatever is
+/// committed when that closes is safe then.
 ///
 /// It is a future too, of any executor: `ticket.await` is [`CommitTicket::wait`] without a thread that waits.
 ///
@@ -320,7 +321,9 @@ impl Drop for Transaction {
 /// ```
 #[derive(Clone)]
 pub struct CommitTicket {
-    engine: Held<Engine>,
+    /// Not the engine: the thread that wakes a task may be the last to hold the ticket, and cannot wait for its own end, as
+    /// who closes a database must.
+    core: Held<Core>,
     end: Option<Lsn>,
     durability: Durability,
     flight: Wanted,
@@ -334,21 +337,25 @@ impl std::fmt::Debug for CommitTicket {
 
 impl CommitTicket {
     /// For everything committed so far.
-    pub(super) fn for_all(engine: Held<Engine>) -> Self {
-        let end = Some(engine.core().log.reserved());
-        Self { engine, end, durability: Durability::Sync, flight: Wanted::Next }
+    pub(super) fn for_all(core: Held<Core>) -> Self {
+        let end = Some(core.log.reserved());
+        Self { core, end, durability: Durability::Sync, flight: Wanted::Next }
     }
 
     /// Waits until the commit is as safe as its durability promises.
     ///
     /// Errors: [`Error::Poisoned`].
     pub fn wait(&self) -> Result<()> {
-        self.end.map_or(Ok(()), |end| self.engine.acknowledge(end, self.durability))
+        let Some(end) = self.end else { return Ok(()) };
+        match self.core.log.commit(end, self.durability) {
+            Err(_) if self.is_durable() => Ok(()), // the database was closed meanwhile
+            waited => waited,
+        }
     }
 
     /// Would the commit survive a power failure by now?
     pub fn is_durable(&self) -> bool {
-        self.end.is_none_or(|end| self.engine.core().log.durable() >= end)
+        self.end.is_none_or(|end| self.core.log.durable() >= end)
     }
 }
 
@@ -358,7 +365,7 @@ impl Future for CommitTicket {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
         match self.end {
             Some(end) if self.durability == Durability::Sync => {
-                self.engine.core().log.poll_commit(end, self.flight, context.waker())
+                self.core.log.poll_commit(end, self.flight, context.waker())
             }
             // This waits for nothing but the copying of records.
             _ => Poll::Ready(self.wait()),
