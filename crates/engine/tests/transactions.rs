@@ -625,6 +625,33 @@ fn transactions_that_ended_are_not_listed() {
     drop((range, aborted));
 }
 
+/// Numbers of transactions and places in the log may be the same in two databases.
+#[test]
+fn savepoints_of_other_databases_are_refused() {
+    let begun = || {
+        let db = Database::in_memory().unwrap();
+        let t = db.byte_table("t").unwrap();
+        let tx = db.begin().unwrap();
+        tx.bytes(&t).put(b"k", b"1").unwrap();
+        tx
+    };
+    let (one, other) = (begun(), begun());
+    assert_eq!(one.number(), other.number());
+    let refused = other.rollback_to(one.savepoint().unwrap());
+    assert!(matches!(refused, Err(Error::Argument(_))), "{refused:?}");
+}
+
+#[test]
+fn snapshots_refuse_ranges_of_other_databases() {
+    let (db, other) = (Database::in_memory().unwrap(), Database::in_memory().unwrap());
+    let foreign = other.byte_table("t").unwrap();
+    let snapshot = db.snapshot().unwrap();
+    let mut rows = snapshot.bytes(&foreign).range(..);
+    assert!(matches!(rows.next(), Some(Err(Error::Argument(_)))));
+    assert!(rows.next().is_none());
+    assert!(matches!(snapshot.bytes(&foreign).prefix(b"a").next_back(), Some(Err(Error::Argument(_)))));
+}
+
 #[test]
 fn tables_in_use_are_not_dropped() {
     let db = Database::in_memory().unwrap();

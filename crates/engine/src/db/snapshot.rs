@@ -167,7 +167,11 @@ impl SnapshotBytes<'_> {
     }
 
     fn range_between(&self, from: Bound<Vec<u8>>, to: Bound<Vec<u8>>) -> ByteRange {
-        ByteRange::of_snapshot(self.table.clone(), self.shared.clone(), from, to)
+        let rows = ByteRange::of_snapshot(self.table.clone(), self.shared.clone(), from, to);
+        match self.ensure_ours() {
+            Ok(()) => rows,
+            Err(error) => rows.refused(error),
+        }
     }
 
     /// Calls `row` with each key and value in `bounds`, ascending, until it breaks.

@@ -75,6 +75,8 @@ enum State {
 /// A place in a transaction, to go back to with [`Transaction::rollback_to`].
 #[derive(Clone, Copy, Debug)]
 pub struct Savepoint {
+    /// Numbers are unique within a database only; the salt of its log tells one that is open from another.
+    database: u64,
     transaction: u64,
     place: txn::Savepoint,
 }
@@ -123,14 +125,14 @@ impl Transaction {
     /// A place to which [`Transaction::rollback_to`] can go back.
     pub fn savepoint(&self) -> Result<Savepoint> {
         let place = self.shared.with(|txn| Ok(txn.savepoint()))?;
-        Ok(Savepoint { transaction: self.shared.number, place })
+        Ok(Savepoint { database: self.shared.database(), transaction: self.shared.number, place })
     }
 
     /// Undoes what was done since `savepoint`, which stays valid. Locks stay too: what was read before still holds.
     ///
     /// Errors: [`Error::Argument`] if the savepoint is of another transaction.
     pub fn rollback_to(&self, savepoint: Savepoint) -> Result<()> {
-        if savepoint.transaction != self.shared.number {
+        if (savepoint.database, savepoint.transaction) != (self.shared.database(), self.shared.number) {
             return Err(Error::Argument("the savepoint is of another transaction".into()));
         }
         self.shared.with(|txn| txn.roll_back_to(savepoint.place))
@@ -193,6 +195,11 @@ impl Shared {
     /// Is the table of the same database?
     pub fn is_of(&self, table: &ByteTable) -> bool {
         std::ptr::eq(&*self.core, &**table.engine.core())
+    }
+
+    /// What tells this open database from others.
+    fn database(&self) -> u64 {
+        self.core.incarnations.last().map_or(0, |life| life.salt)
     }
 
     /// Calls `work` with the transaction, if it still runs. A deadlock or an abort rolls it back.
