@@ -652,6 +652,35 @@ fn snapshots_refuse_ranges_of_other_databases() {
     assert!(matches!(snapshot.bytes(&foreign).prefix(b"a").next_back(), Some(Err(Error::Argument(_)))));
 }
 
+/// A range shows what its own transaction puts ahead of it, also where whole leaves of removed rows lie between.
+#[test]
+fn ranges_show_what_is_put_ahead_of_them() {
+    const ROWS: u32 = 600;
+    let db = Database::in_memory().unwrap();
+    let t = db.byte_table("t").unwrap();
+    (0..ROWS).for_each(|n| t.put(&(n * 2).to_be_bytes(), &[1; 60]).unwrap());
+    let _keeps_ghosts = db.snapshot().unwrap();
+    (0..ROWS).filter(|n| n % 50 != 0).for_each(|n| assert!(t.remove(&(n * 2).to_be_bytes()).unwrap()));
+    for isolation in [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Serializable] {
+        for step in [1, -1] {
+            let tx = db.begin_with(TransactionOptions::new().isolation(isolation)).unwrap();
+            let in_tx = tx.bytes(&t);
+            let mut range = in_tx.range(..);
+            let mut ahead = None;
+            while let Some(row) = if step > 0 { range.next() } else { range.next_back() } {
+                let key = u32::from_be_bytes(row.unwrap().0.try_into().unwrap());
+                assert!(
+                    ahead.is_none_or(|ahead| ahead == key),
+                    "{isolation:?}, {step}: {ahead:?} is missing"
+                );
+                ahead = Some(key.saturating_add_signed(step)).filter(|ahead| key % 2 == 0 && *ahead != key);
+                ahead.iter().for_each(|ahead| in_tx.put(&ahead.to_be_bytes(), b"own").unwrap());
+            }
+            tx.rollback().unwrap();
+        }
+    }
+}
+
 #[test]
 fn tables_in_use_are_not_dropped() {
     let db = Database::in_memory().unwrap();

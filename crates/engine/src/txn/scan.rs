@@ -204,17 +204,17 @@ impl Scan {
         Ok(self.leaf.rows().end)
     }
 
-    /// Row `index` of the copy is done with: from now on only its leaf counts.
+    /// Row `index` of the copy is done with.
     fn step_over(&mut self, index: usize) {
         self.position = Some(match self.direction {
             Direction::Ascending => index + 1,
             Direction::Descending => index,
         });
-        self.read.drain(..self.read.len() - 1);
     }
 
-    /// From now on the walk goes on behind `key`.
+    /// From now on the walk goes on behind `key`, which is in the leaf read last: only that one still counts.
     fn go_on_behind(&mut self, key: &[u8]) {
+        self.read.drain(..self.read.len() - 1);
         match &mut self.from {
             Bound::Excluded(from) => {
                 from.clear();
