@@ -41,6 +41,21 @@ fn sizes_at_the_limits() {
     db.check().unwrap();
 }
 
+/// Keys that are too long are never there, however they are asked for.
+#[test]
+fn keys_that_cannot_be_are_absent() {
+    let db = Database::in_memory().unwrap();
+    let t = db.byte_table("t").unwrap();
+    let tx = db.begin().unwrap();
+    for len in [1025, 1 << 16, 1 << 20] {
+        let key = vec![b'k'; len];
+        assert_eq!(t.get(&key).unwrap(), None);
+        assert_eq!(tx.bytes(&t).get(&key).unwrap(), None);
+        assert_eq!(tx.bytes(&t).get_for_update(&key).unwrap(), None);
+        assert!(matches!(tx.bytes(&t).put(&key, b"v"), Err(Error::KeyTooLong { .. })));
+    }
+}
+
 /// Of many rows those before the first that cannot be set are, and the error is that row's.
 #[test]
 fn many_rows_end_at_the_first_that_cannot_be_set() {

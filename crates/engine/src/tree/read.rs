@@ -70,6 +70,10 @@ impl Tree {
         key: &[u8],
         value: &mut Vec<u8>,
     ) -> Result<bool> {
+        if key.len() > self.limits.key_bytes_max {
+            value.clear();
+            return Ok(false); // nobody can put it there
+        }
         txn.lock_name(self, near.name, Some(key), KeyMode::Exclusive, false)?;
         let mut old = txn.take_old();
         old.begin(key);
