@@ -421,3 +421,24 @@ fn a_salvage_gives_up_no_log_for_a_read_that_failed() {
         assert_eq!(db.byte_table("t").unwrap().range(..).count(), 100, "read {read}");
     }
 }
+
+/// A key that a transaction removed before it prepared is gone once it is committed, also after a restart: no ghost stays.
+#[test]
+fn a_prepared_removal_leaves_no_ghost() {
+    let disk = SimDisk::new(1);
+    let open = || tiny().open_on(Arc::new(disk.clone())).unwrap();
+    let db = open();
+    let table = db.byte_table("t").unwrap();
+    table.put(b"k", b"v").unwrap();
+    let tx = db.begin().unwrap();
+    assert!(tx.bytes(&table).remove(b"k").unwrap());
+    tx.prepare("gid").unwrap();
+    drop((table, db));
+    let db = open();
+    db.commit_prepared("gid").unwrap();
+    let ghosts = || db.check().unwrap().tables.iter().map(|table| table.ghosts).sum::<u64>();
+    let since = Instant::now();
+    while ghosts() > 0 {
+        assert!(since.elapsed() < Duration::from_secs(10), "the ghost stays for ever");
+    }
+}

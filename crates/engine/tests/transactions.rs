@@ -681,6 +681,26 @@ fn ranges_show_what_is_put_ahead_of_them() {
     }
 }
 
+/// A ghost that a rollback brings back goes too, although its author's garbage was cleared when it was none.
+#[test]
+fn ghosts_that_come_back_go_again() {
+    let db = Database::in_memory().unwrap();
+    let t = db.byte_table("t").unwrap();
+    t.put(b"k", b"1").unwrap();
+    let snapshot = db.snapshot().unwrap();
+    t.remove(b"k").unwrap();
+    let tx = db.begin().unwrap();
+    tx.bytes(&t).put(b"k", b"2").unwrap();
+    drop(snapshot);
+    std::thread::sleep(Duration::from_millis(300)); // the removal's garbage is cleared
+    tx.rollback().unwrap();
+    let ghosts = || db.check().unwrap().tables.iter().map(|table| table.ghosts).sum::<u64>();
+    let since = Instant::now();
+    while ghosts() > 0 {
+        assert!(since.elapsed() < Duration::from_secs(10), "the ghost stays for ever");
+    }
+}
+
 #[test]
 fn tables_in_use_are_not_dropped() {
     let db = Database::in_memory().unwrap();

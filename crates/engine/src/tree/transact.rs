@@ -209,7 +209,7 @@ impl Tree {
         txn.owe(txn.body.len());
         self.core.log.fill(reservation, &txn.body);
         if version.is_ghost() {
-            txn.note_ghost(self, key);
+            txn.note_ghost(self, key, version.author());
         }
         Ok(Attempt::Done(true))
     }
@@ -304,7 +304,7 @@ impl Tree {
                 keys.drop_images(keys.name(self.id, key), txn.author());
             }
             if ghost {
-                txn.note_ghost(self, key);
+                txn.note_ghost(self, key, version.author());
             }
             return Ok(start);
         }

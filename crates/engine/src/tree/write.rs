@@ -16,7 +16,7 @@ use crate::tree::descend::{Latched, malformed};
 use crate::tree::insertion::Gap;
 use crate::tree::many::Near;
 use crate::tree::{Core, Tree};
-use crate::txn::Batch;
+use crate::txn::{Batch, Ghost};
 use crate::version::{Version, Writer};
 use foreshore_base::{Lsn, PageId, Restart};
 use std::ops::ControlFlow;
@@ -284,8 +284,9 @@ impl Tree {
         let end = self.core.append(reservation, &change);
         if watched || (removes && stays) {
             let images = if watched { vec![name] } else { Vec::new() };
-            let ghosts = if removes { vec![(self.clone(), key.into())] } else { Vec::new() };
-            let batch = Batch { images, ghosts, ..Batch::new(commit, version.author()) };
+            let author = version.author();
+            let ghost = removes.then(|| Ghost { tree: self.clone(), key: key.into(), author });
+            let batch = Batch { images, ghosts: ghost.into_iter().collect(), ..Batch::new(commit, author) };
             self.core.txns.garbage.push(owner, batch);
             self.core.sweep_own(owner);
         }

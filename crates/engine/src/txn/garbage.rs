@@ -24,9 +24,17 @@ pub(crate) struct Batch {
     /// Names under which it put images into the key table.
     pub images: Vec<Name>,
     /// Keys that it removed.
-    pub ghosts: Vec<(Arc<Tree>, Box<[u8]>)>,
+    pub ghosts: Vec<Ghost>,
     /// Large values that it created or replaced, each with the table of its chunks.
     pub blobs: Vec<(Arc<Tree>, BlobId)>,
+}
+
+/// A ghost that is to be removed.
+pub(crate) struct Ghost {
+    pub tree: Arc<Tree>,
+    pub key: Box<[u8]>,
+    /// Who removed the key. A rollback may have brought back another's ghost, whose own batch had gone when it was none.
+    pub author: u64,
 }
 
 impl Batch {

@@ -34,7 +34,7 @@ mod undo;
 mod view;
 
 pub(crate) use found::Found;
-pub(crate) use garbage::{Batch, Garbage};
+pub(crate) use garbage::{Batch, Garbage, Ghost};
 pub(crate) use record::Record;
 pub(crate) use scan::{Direction, Scan};
 pub(crate) use slots::{SLOTS, Slots, Snapshots};
@@ -186,7 +186,7 @@ impl Core {
             self.txns.keys.drop_images(name, batch.author);
         }
         // A ghost that somebody has locked, or that could not be removed for want of space, stays for the next time.
-        batch.ghosts.retain(|(tree, key)| !matches!(tree.purge(key, batch.author), Ok(true)));
+        batch.ghosts.retain(|ghost| !matches!(ghost.tree.purge(&ghost.key, ghost.author), Ok(true)));
         batch.blobs.retain(|(chunks, id)| !matches!(blob::reap(chunks, *id, batch.author), Ok(true)));
         if !batch.ghosts.is_empty() || !batch.blobs.is_empty() {
             self.txns.garbage.push(owner, batch);

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::lock::{ImageRow, KeyMode, LockError, Name, Owner, Spares};
 use crate::spread::Held;
 use crate::tree::{Core, Tree};
-use crate::txn::{Batch, Found, Record, View};
+use crate::txn::{Batch, Found, Ghost, Record, View};
 use crate::version::Version;
 use foreshore_base::sync::Ordering::SeqCst;
 use foreshore_base::{Lsn, PageId, TableId, TxnId, seeded_bug};
@@ -26,7 +26,7 @@ pub(crate) struct Txn {
     locks: Vec<Name>,
     /// Names under which it put images into the key table.
     images: Vec<Name>,
-    ghosts: Vec<(Arc<Tree>, Box<[u8]>)>,
+    ghosts: Vec<Ghost>,
     /// Large values that it created or replaced.
     blobs: Vec<(Arc<Tree>, BlobId)>,
     /// Tables that it touched, and some that transactions before it in its slot did.
@@ -316,9 +316,9 @@ impl Txn {
         self.images.push(name);
     }
 
-    /// It made a ghost of this key.
-    pub fn note_ghost(&mut self, tree: &Arc<Tree>, key: &[u8]) {
-        self.ghosts.push((tree.clone(), key.into()));
+    /// It made a ghost of this key, or brought back that of another author.
+    pub fn note_ghost(&mut self, tree: &Arc<Tree>, key: &[u8], author: u64) {
+        self.ghosts.push(Ghost { tree: tree.clone(), key: key.into(), author });
     }
 
     /// It created a large value, or replaced one: when it has ended, the mark tells what is to become of that.

@@ -97,6 +97,9 @@ fn restore_row(
     if let Some(id) = blob::marked(tree, key) {
         txn.note_blob(tree, id);
     }
+    if matches!(change, Change::Ghost { .. }) {
+        txn.note_ghost(tree, key, txn.author());
+    }
     if !seeded_bug("txn_prepared_unlocked") {
         txn.lock(tree, key, KeyMode::Exclusive, false)?;
     }
