@@ -805,6 +805,27 @@ fn old_versions_are_bounded() {
     assert_eq!(db.snapshot().unwrap().bytes(&t).get(&[7]).unwrap(), Some(vec![19; 1000]));
 }
 
+/// What a running transaction has replaced stays, whoever reads: no snapshot is given up for it.
+#[test]
+fn large_transactions_cost_no_snapshot() {
+    let db = Database::builder()
+        .old_version_bytes(64 << 10)
+        .open_on(std::sync::Arc::new(foreshore_io::MemVfs::new()))
+        .unwrap();
+    let t = db.byte_table("t").unwrap().with_durability(Durability::Relaxed);
+    (0..200u8).for_each(|n| t.put(&[n], &[0; 1000]).unwrap());
+    let tx = db.begin().unwrap();
+    (0..200u8).for_each(|n| tx.bytes(&t).put(&[n], &[1; 1000]).unwrap());
+    let snapshot = db.snapshot().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(snapshot.bytes(&t).get(&[7]).unwrap(), Some(vec![0; 1000]));
+    tx.commit().unwrap();
+    let since = Instant::now();
+    while snapshot.bytes(&t).get(&[7]).is_ok() {
+        assert!(since.elapsed() < Duration::from_secs(10), "now they are kept for the snapshot only");
+    }
+}
+
 /// A handle that must not block gives up at once, with nothing done, and gets through when the lock is free.
 #[test]
 fn a_table_handle_waits_no_longer_than_it_was_told() {

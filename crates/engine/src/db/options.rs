@@ -129,8 +129,9 @@ impl Builder {
         self
     }
 
-    /// Memory for old versions of rows, in bytes (default 256 MiB). Beyond it the oldest snapshot is given up; versions
-    /// that running transactions would need for their rollback's readers stay. Looked at about 20 times a second.
+    /// Memory for old versions of rows that only snapshots need, in bytes (default 256 MiB). Beyond it the oldest snapshot
+    /// is given up. What running transactions have replaced does not count: it stays anyway. Looked at about 20 times a
+    /// second.
     pub fn old_version_bytes(mut self, bytes: u64) -> Self {
         self.old_version_bytes = bytes;
         self

@@ -7,6 +7,7 @@
 //! - I1: a chain is newest first, by order of [`Chain::push`], which for one key is the order of its leaf latch.
 
 use super::Name;
+use crate::version::{Version, Writer};
 use foreshore_base::{TableId, seeded_bug};
 use std::ops::ControlFlow;
 
@@ -144,6 +145,11 @@ impl Link {
         self.image.slot
     }
 
+    /// Is it kept for snapshots only? Its writer has committed.
+    pub fn is_kept(&self) -> bool {
+        self.commit.is_some() || matches!(Version(self.image.writer).writer(), Writer::Autocommit(_))
+    }
+
     fn view(&self) -> ImageView<'_> {
         let Image { writer, slot, replaced, ref row, .. } = self.image;
         ImageView { writer, slot, replaced, value: row.value(), commit: self.commit }
@@ -185,15 +191,16 @@ impl Chain {
         shown.break_value()
     }
 
-    /// Notes the commit LSN in all images of the writer under the name.
-    pub fn stamp(&mut self, name: Name, writer: u64, commit: u64) {
-        let mut at = self.first.as_deref_mut();
+    /// Notes the commit LSN in all images of the writer under the name; how many bytes they have.
+    pub fn stamp(&mut self, name: Name, writer: u64, commit: u64) -> u64 {
+        let (mut bytes, mut at) = (0, self.first.as_deref_mut());
         while let Some(link) = at {
-            if link.is_of(name, writer) {
-                link.commit = Some(commit);
+            if link.is_of(name, writer) && link.commit.replace(commit).is_none() {
+                bytes += link.bytes();
             }
             at = link.next.as_deref_mut();
         }
+        bytes
     }
 
     /// Takes out all images of the writer under the name.

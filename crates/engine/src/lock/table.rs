@@ -31,6 +31,8 @@ pub(crate) struct KeyTable {
     pub(super) counters: Counters,
     /// Bytes of the images: pushed less dropped, modulo 2^64.
     image_bytes: [CachePadded<AtomicU64>; IMAGE_STRIPES],
+    /// The same for those that only snapshots need.
+    kept_bytes: [CachePadded<AtomicU64>; IMAGE_STRIPES],
 }
 
 /// All names that hash to one place, in one cache line.
@@ -62,6 +64,7 @@ impl KeyTable {
             detection: Mutex::new(()),
             counters: Counters::default(),
             image_bytes: Default::default(),
+            kept_bytes: Default::default(),
         }
     }
 
@@ -175,7 +178,10 @@ impl KeyTable {
         let mut removed = Removed::default();
         if bucket.has_images.load(Relaxed) {
             match stamp {
-                Some(commit) => content.images.stamp(name, writer, commit),
+                Some(commit) => {
+                    let kept = content.images.stamp(name, writer, commit);
+                    self.kept_stripe(owner.0).fetch_add(kept, Relaxed);
+                }
                 None => {
                     removed = content.images.remove(name, writer);
                     bucket.has_images.store(!content.images.is_empty(), Relaxed);
@@ -226,6 +232,9 @@ impl KeyTable {
     pub fn push_image_into(&self, name: Name, image: Image, spares: &mut Spares) {
         let link = spares.link(name, image);
         self.image_stripe(link.slot()).fetch_add(link.bytes(), Relaxed);
+        if link.is_kept() {
+            self.kept_stripe(link.slot()).fetch_add(link.bytes(), Relaxed);
+        }
         let bucket = self.bucket(name);
         let mut content = bucket.content.latch();
         content.images.push(link);
@@ -253,7 +262,8 @@ impl KeyTable {
     /// Notes the commit LSN of the writer in all its images under the name.
     #[cfg(test)]
     pub fn stamp(&self, name: Name, writer: u64, commit: u64) {
-        self.bucket(name).content.latch().images.stamp(name, writer, commit);
+        let kept = self.bucket(name).content.latch().images.stamp(name, writer, commit);
+        self.kept_stripe(0).fetch_add(kept, Relaxed);
     }
 
     /// Frees all images of the writer under the name; how many bytes they had.
@@ -272,13 +282,21 @@ impl KeyTable {
         for link in removed {
             freed += link.bytes();
             self.image_stripe(link.slot()).fetch_sub(link.bytes(), Relaxed);
+            if link.is_kept() {
+                self.kept_stripe(link.slot()).fetch_sub(link.bytes(), Relaxed);
+            }
         }
         freed
     }
 
     /// Memory of all images, in bytes.
     pub fn image_bytes(&self) -> u64 {
-        self.image_bytes.iter().fold(0u64, |sum, stripe| sum.wrapping_add(stripe.load(Relaxed)))
+        sum(&self.image_bytes)
+    }
+
+    /// Memory of those whose writer has committed, in bytes: only open snapshots need them.
+    pub fn kept_bytes(&self) -> u64 {
+        sum(&self.kept_bytes)
     }
 
     /// Nothing is locked, nobody waits, no image is kept; or what is left.
@@ -338,4 +356,13 @@ impl KeyTable {
     fn image_stripe(&self, slot: u16) -> &AtomicU64 {
         &self.image_bytes[usize::from(slot) % IMAGE_STRIPES]
     }
+
+    fn kept_stripe(&self, slot: u16) -> &AtomicU64 {
+        &self.kept_bytes[usize::from(slot) % IMAGE_STRIPES]
+    }
+}
+
+/// What stripes add up to, modulo 2^64.
+fn sum(stripes: &[CachePadded<AtomicU64>]) -> u64 {
+    stripes.iter().fold(0, |sum: u64, stripe| sum.wrapping_add(stripe.load(Relaxed)))
 }

@@ -166,10 +166,10 @@ impl Core {
         self.sweep(owner, SWEEP_MAX);
     }
 
-    /// Gives up snapshots, the oldest first, until old versions take at most `bytes_max`. (Those of running transactions
-    /// stay.)
+    /// Gives up snapshots, the oldest first, until old versions that only snapshots need take at most `bytes_max`. (Those of
+    /// running transactions stay anyway.)
     pub fn bound_images(&self, bytes_max: u64) {
-        while self.txns.keys.image_bytes() > bytes_max && self.txns.snapshots.expire_oldest() {
+        while self.txns.keys.kept_bytes() > bytes_max && self.txns.snapshots.expire_oldest() {
             self.sweep_all();
         }
     }
