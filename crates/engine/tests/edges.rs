@@ -3,13 +3,15 @@
 mod common;
 
 use common::tiny;
-use foreshore::{Database, Durability, Error};
+use foreshore::{ByteTable, Database, Durability, Error};
 use foreshore_io::{
     SimDisk,
     sim::{Crash, Repeat},
 };
+use std::cell::RefCell;
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Limits for 8 KiB leaves.
@@ -441,4 +443,37 @@ fn a_prepared_removal_leaves_no_ghost() {
     while ghosts() > 0 {
         assert!(since.elapsed() < Duration::from_secs(10), "the ghost stays for ever");
     }
+}
+
+/// Works with the database while its thread ends, when the engine's own memory of that thread is gone already.
+struct AtTheEnd {
+    db: Database,
+    table: ByteTable,
+    rows: mpsc::Sender<usize>,
+}
+
+impl Drop for AtTheEnd {
+    fn drop(&mut self) {
+        let before = self.table.range(..).count();
+        let tx = self.db.begin().unwrap();
+        (before..2 * before).for_each(|n| tx.bytes(&self.table).put(&n.to_be_bytes(), &[7; 100]).unwrap());
+        let after = tx.bytes(&self.table).range(..).rev().count();
+        tx.commit().unwrap();
+        self.rows.send(after).unwrap();
+    }
+}
+
+#[test]
+fn a_thread_that_ends_can_read_and_write() {
+    thread_local!(static LAST: RefCell<Option<AtTheEnd>> = const { RefCell::new(None) });
+    let (rows, counted) = mpsc::channel();
+    let thread = thread::spawn(|| {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        LAST.set(Some(AtTheEnd { db, table: table.clone(), rows }));
+        (0..1000_usize).for_each(|n| table.put(&n.to_be_bytes(), &[7; 100]).unwrap());
+        assert_eq!(table.range(..).count(), 1000);
+    });
+    thread.join().unwrap();
+    assert_eq!(counted.recv().unwrap(), 2000);
 }

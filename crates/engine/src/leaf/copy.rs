@@ -82,7 +82,9 @@ impl LeafCopy {
             high_len: INFINITE,
         };
         let layout = Layout::new(header, page_bytes).expect("an empty leaf is well laid out");
-        let (mut bytes, mut key) = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
+        // A thread that is ending may still read and write, in a destructor of its own.
+        let spare = SPARE.try_with(|spare| spare.borrow_mut().pop());
+        let (mut bytes, mut key) = spare.ok().flatten().unwrap_or_default();
         bytes.resize(page_bytes, 0);
         key.resize(key.len().max(HEAD_BYTES), 0);
         Self { bytes, layout, header, rows: 0..0, key, key_len: 0 }
