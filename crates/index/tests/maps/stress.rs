@@ -93,6 +93,35 @@ fn own_keys_in_layers() {
     own_keys_answer_as_expected(&OptimisticO2ByteMap::<4, 2>::new());
 }
 
+/// A queue lets the leftmost nodes of all levels die while others ask for what is below the least key: nothing is.
+#[test]
+fn nothing_is_below_the_least_key() {
+    const LONG: u64 = 200;
+    let map = &IntMap::<i64, 4>::new();
+    let stop = &AtomicBool::new(false);
+    std::thread::scope(|s| {
+        let queue = s.spawn(|| {
+            for i in 0..operations() {
+                map.insert(i64::MIN + i as i64, i);
+                if i >= LONG {
+                    assert_eq!(map.remove(i64::MIN + (i - LONG) as i64), Some(i - LONG));
+                }
+            }
+        });
+        s.spawn(|| {
+            while !stop.load(Relaxed) {
+                assert_eq!(map.below(i64::MIN), None);
+                assert_eq!(map.pin().below(i64::MIN), None);
+                assert_eq!(map.range_rev(..i64::MIN).next(), None);
+            }
+        });
+        let outcome = queue.join();
+        stop.store(true, Relaxed);
+        outcome.unwrap();
+    });
+    map.check().unwrap();
+}
+
 /// Even keys stay; scans in both directions hand out each of them once, while odd ones come and go in crowds.
 fn scans_miss_nothing<M: U64Map>() {
     const STAYING: u64 = 4000;

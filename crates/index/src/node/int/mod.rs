@@ -84,6 +84,16 @@ enum Whole<'n, K: IntKey, const F: usize> {
 /// The scale of a node with such keys.
 type NodeScale<K> = Scale<<<K as IntKey>::Lane as Lane>::Number>;
 
+/// The last image on the way to the entries that count. Nothing is below the least image, but the way there has an end too: a closed
+/// node must not be taken for one with children (N3).
+#[inline(always)]
+fn furthest<L: Lane>(lane: L, bias: Bias) -> L {
+    match bias {
+        Bias::AtMost => lane,
+        Bias::Below => lane.before().unwrap_or(lane),
+    }
+}
+
 #[repr(C, align(64))]
 struct Line<T>(T);
 
@@ -396,12 +406,8 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
 
     #[inline(always)]
     fn place(&self, key: &K, bias: Bias, _seen: &Seen) -> Result<Place, Restart> {
-        let (lane, high) = (key.to_lane(), self.high_lane());
-        let beyond = match bias {
-            Bias::AtMost => lane >= high,
-            Bias::Below => lane > high,
-        };
-        if beyond && self.header.link() != 0 {
+        let lane = key.to_lane();
+        if self.is_beyond(furthest(lane, bias)) {
             return Ok(Place::Beyond);
         }
         let rank = self.rank(lane, bias);
@@ -410,15 +416,10 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
 
     #[inline(always)]
     fn towards(&self, key: &K, bias: Bias, _seen: &Seen) -> Result<(u64, bool), Restart> {
-        let sought = match bias {
-            Bias::AtMost => Some(key.to_lane()),
-            Bias::Below => key.to_lane().before(),
-        };
         let inner = self.as_inner().ok_or(Restart)?;
-        Ok(match sought.map(|sought| inner.entry_for(sought)) {
-            None => (inner.child(0), true),
-            Some(None) => (self.header.link(), false),
-            Some(Some((entry, _))) => (inner.child(entry), true),
+        Ok(match inner.entry_for(furthest(key.to_lane(), bias)) {
+            None => (self.header.link(), false),
+            Some((entry, _)) => (inner.child(entry), true),
         })
     }
 
