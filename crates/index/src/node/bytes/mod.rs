@@ -135,6 +135,9 @@ enum Relation<'k> {
 
 impl<const F: usize, const H: usize> BytesNode<F, H> {
     const HEAP_BYTES: usize = H * 8;
+    /// Bytes of heap that any separator needs at most; less in a small node, which sees short keys only (Y5).
+    const SEPARATOR_NEED_MAX: usize =
+        if Self::HEAP_BYTES / 5 < INLINE_MAX - HEAD { Self::HEAP_BYTES / 5 } else { INLINE_MAX - HEAD };
     const BLOCK: usize = Heads::block_of(F);
     const BLOCKS: usize = F / Self::BLOCK;
 
@@ -380,6 +383,13 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
         if key_len > INLINE_MAX { HEAD } else { key_len.saturating_sub(skip + HEAD) }
     }
 
+    /// Bytes of heap that an upper bound behind a key of this length may need.
+    fn bound_need(&self, key_len: usize) -> usize {
+        // Between leaves one byte more than the key will do. Above them the bound is whatever separator comes next.
+        let longest = if self.header.level() > 0 { Self::SEPARATOR_NEED_MAX } else { 0 };
+        longest.max(INLINE_MAX.min(key_len + 1))
+    }
+
     /// Writes the part of a key behind `skip` into the heap. An address says that the key is a blob already.
     fn write_cell(&self, key: &[u8], skip: usize, blob: Option<u64>) -> (u64, Slot) {
         let suffix = &key[skip..];
@@ -592,8 +602,7 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
         let skip = self.prefix_len();
         let inside = matches!(self.relation(key), Ok(Relation::Inside(_)));
         let free = Self::HEAP_BYTES - self.heap_end();
-        // A separator behind this key has at most one byte more.
-        let spare = if bound_too { INLINE_MAX.min(key.len() + 1) } else { 0 };
+        let spare = if bound_too { self.bound_need(key.len()) } else { 0 };
         (inside && Self::heap_need(key.len(), skip) + spare <= free) || self.repack_for(key, spare)
     }
 

@@ -52,7 +52,21 @@ fn dense_clusters_far_apart() {
     map.check().unwrap();
 }
 
-/// Ascending keys fill their nodes.
+/// Short bounds between most nodes and long ones between some: a node that short ones have filled has room for a long one.
+#[test]
+fn loaded_names_with_bounds_of_any_length() {
+    let alike = |group: u32| if group % 5 == 0 { 117 } else { group as usize * 7 % 40 };
+    let name = |group: u32, i: u32| {
+        [&group.to_be_bytes()[..], &vec![b'x'; alike(group)], &i.to_be_bytes()[2..]].concat()
+    };
+    let names: Vec<_> = (0..400).flat_map(|group| (0..1 + group % 19).map(move |i| name(group, i))).collect();
+    for fill in [0.7, 0.85, 1.0] {
+        let map: ByteMap = ByteMap::bulk_load((0..).zip(&names).map(|(i, name)| (name, i)), fill);
+        map.check().unwrap();
+        assert!((0..).zip(&names).all(|(i, name)| map.get(name) == Some(i)), "filled to {fill}");
+    }
+}
+
 /// Names of a node that differ only behind their first four bytes, so that its blocks have the same head, and two that keep the node
 /// from storing these bytes once.
 #[test]
@@ -79,6 +93,7 @@ fn names_alike_in_what_blocks_tell() {
     map.check().unwrap();
 }
 
+/// Ascending keys fill their nodes.
 #[test]
 fn appends_fill_nodes() {
     let map = IntMap::<u64>::new();
