@@ -8,7 +8,7 @@
 use super::leaf::Leaf;
 use super::node::{Child, Inner};
 use super::scheme::Scheme;
-use super::{Tree, address_of, header_at};
+use super::{Tree, address_of, header_at, leaf_at};
 use crate::reclaim::Pin;
 use crate::search::Lane;
 
@@ -19,9 +19,9 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
     pub fn bulk_load(entries: impl Iterator<Item = (L, u64)>, fill: f64) -> Self {
         assert!((0.1..=1.0).contains(&fill), "a fill factor of {fill}");
         let per_block = ((F as f64 * fill).round() as usize).max(1);
-        let tree = Self::without_root();
+        let tree = Self::new();
         let pin = Pin::new();
-        let mut blocks = vec![tree.fresh_leaf(&pin)];
+        let mut blocks = vec![leaf_at::<L, F>(tree.root(&pin).address(), &pin)];
         let (mut last, mut count) = (None, 0);
         for (key, value) in entries {
             assert!(

@@ -301,10 +301,16 @@ impl<L: Lane, const F: usize, S: Scheme> Drop for Tree<L, F, S> {
     fn drop(&mut self) {
         let pin = Pin::new();
         self.settle(&pin);
-        self.give_back_inner(self.root(&pin), &pin, &mut |leaf| {
+        let mut first = None;
+        self.give_back_inner(self.root(&pin), &pin, &mut |leaf| _ = first.get_or_insert(leaf));
+        // By the links, for a bulk load that panics leaves blocks that no inner node leads to.
+        let mut next = first.map_or(0, address_of);
+        while next != 0 {
+            let leaf = leaf_at::<L, F>(next, &pin);
+            next = leaf.next();
             // SAFETY: we own the tree, nobody else can reach its blocks, and each is met once.
             unsafe { pool::give_back(NonNull::from(leaf)) }
-        });
+        }
         // SAFETY: as above.
         unsafe { pool::give_back(NonNull::from(self.header(&pin))) };
         drop(pin);

@@ -67,6 +67,25 @@ fn loaded_names_with_bounds_of_any_length() {
     }
 }
 
+/// Keys that do not rise are refused by a panic that can be caught, whatever was built by then.
+#[test]
+fn keys_that_do_not_rise_are_not_loaded() {
+    let keys = || (0..100u64).chain([7]);
+    let loads: [fn(Vec<(u64, u64)>); 4] = [
+        |entries| drop(IntMap::<u64, 4>::bulk_load(entries, 1.0)),
+        |entries| drop(CsbMap::<u64, 4>::bulk_load(entries, 1.0)),
+        |entries| drop(O2Map::<u64, 4>::bulk_load(entries, 1.0)),
+        |entries| {
+            drop(CsbByteMap::<4, 2>::bulk_load(entries.iter().map(|(k, v)| (k.to_be_bytes(), *v)), 1.0))
+        },
+    ];
+    for load in loads {
+        let entries = keys().map(|key| (key, key)).collect();
+        let refusal = std::panic::catch_unwind(|| load(entries)).expect_err("7 comes after 99");
+        assert!(refusal.downcast_ref::<&str>().is_some_and(|why| why.contains("strictly rising")));
+    }
+}
+
 /// Names of a node that differ only behind their first four bytes, so that its blocks have the same head, and two that keep the node
 /// from storing these bytes once.
 #[test]
