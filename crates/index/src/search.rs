@@ -14,13 +14,26 @@
 //!   the length. The caller validates before it believes it.
 
 use crate::node::scale::Number;
+use crate::trie::slice::Slice;
 use crate::{shift, vector};
 use foreshore_base::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::hint::select_unpredictable;
 use std::ops::Range;
 
-/// An order-preserving image of a key, small enough for one atomic access.
-pub trait Lane: Copy + Ord + std::fmt::Debug + Send + Sync + 'static {
+/// Who may be a [`Lane`]. Memory of nodes passes from one kind of key to another as it is, which is sound only because all cells are
+/// words that may have any value. Rows of more words would need shifts that a node's header has no room for.
+pub trait Sealed {}
+
+impl Sealed for u32 {}
+impl Sealed for u64 {}
+impl Sealed for [u64; 1] {}
+impl Sealed for [u64; 2] {}
+impl Sealed for [u64; 3] {}
+impl Sealed for [u64; 4] {}
+impl Sealed for Slice {}
+
+/// An order-preserving image of a key, small enough for one atomic access. Sealed: its cells are shared between maps.
+pub trait Lane: Sealed + Copy + Ord + std::fmt::Debug + Send + Sync + 'static {
     /// The atomic that holds it in a node.
     type Cell: Send + Sync + 'static;
     /// What separators are counted in.

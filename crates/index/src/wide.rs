@@ -6,7 +6,7 @@
 //! A cell is a row of atomics. A read between two writes may mix two images; whoever reads validates (S2).
 
 use crate::node::int::IntKey;
-use crate::search::{Lane, count_one_by_one};
+use crate::search::{Lane, Sealed, count_one_by_one};
 use crate::{shift, vector};
 use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
 use std::array;
@@ -15,7 +15,10 @@ use std::ops::Range;
 
 const WORD: usize = size_of::<u64>();
 
-impl<const W: usize> Lane for [u64; W] {
+impl<const W: usize> Lane for [u64; W]
+where
+    Self: Sealed,
+{
     type Cell = [AtomicU64; W];
     type Number = Self;
     const PER_LINE: usize = if W < 8 { 8 / W } else { 1 };
