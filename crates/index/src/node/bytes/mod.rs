@@ -432,6 +432,7 @@ impl<const F: usize, const H: usize> Pooled for BytesNode<F, H> {
     fn vacant() -> Self {
         // Y5: prefix, bound and four keys; two keys for the models' small nodes, which see short keys only.
         const { assert!(F >= 4 && F.is_power_of_two() && H * 8 <= 0xFFFF) };
+        const { assert!(cfg!(shuttle) || H * 8 >= 5 * (INLINE_MAX - HEAD), "a heap for four keys and a bound") };
         Self {
             header: Header::vacant(),
             shape: AtomicU64::new(0),
