@@ -6,7 +6,7 @@ use common::Shell;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -19,7 +19,11 @@ struct Serving {
 impl Serving {
     fn start(shell: &Shell, args: &[&str]) -> Self {
         let all = [&["serve", "--json", "--listen", "127.0.0.1:0"], args].concat();
-        let mut child = shell.command(&all).stdout(Stdio::piped()).spawn().expect("the binary starts");
+        Self::of(shell.command(&all).stdout(Stdio::piped()).spawn().expect("the binary starts"))
+    }
+
+    /// A server that says where it is.
+    fn of(mut child: Child) -> Self {
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().expect("piped"))
             .read_line(&mut line)
@@ -58,14 +62,32 @@ fn it_serves_ends_in_order_and_serves_again() {
     let shell = Shell::new();
     let mut first = Serving::start(&shell, &[]);
     assert_eq!(first.session("SET greeting hello\r\nGET greeting\r\n"), "+OK\r\n$5\r\nhello\r\n+OK\r\n");
-    let signalled =
-        std::process::Command::new("kill").args(["-TERM", &first.child.id().to_string()]).status();
+    let signalled = Command::new("kill").args(["-TERM", &first.child.id().to_string()]).status();
     assert!(signalled.expect("kill is there").success());
     assert!(first.child.wait().expect("it ends").success());
     assert_eq!(shell.run(&["get", "--table", "db0", "greeting"]).stdout.trim_end(), "hello");
     let mut second = Serving::start(&shell, &["--durability", "buffered", "--threads", "1"]);
     assert_eq!(second.session("GET greeting\r\nSHUTDOWN\r\n"), "$5\r\nhello\r\n");
     assert!(second.child.wait().expect("it ends").success());
+}
+
+/// A database needs files of its own: clients must not take them all.
+#[test]
+fn clients_leave_descriptors_for_the_database() {
+    let shell = Shell::new();
+    let mut limited = Command::new("sh");
+    let script = "ulimit -n 64; exec \"$0\" serve --json --listen 127.0.0.1:0";
+    limited
+        .args(["-c", script, env!("CARGO_BIN_EXE_foreshore")])
+        .current_dir(shell.path(""))
+        .stdout(Stdio::piped());
+    let serving = Serving::of(limited.spawn().expect("there is a sh"));
+    let clients: Vec<_> = (0..60).map(|_| serving.connect()).collect();
+    let mut told = String::new();
+    (&clients[59]).read_to_string(&mut told).expect("it is told, and the connection ends");
+    assert!(told.contains("max number of clients"), "{told}");
+    let open = std::fs::read_dir(format!("/proc/{}/fd", serving.child.id())).expect("Linux").count();
+    assert!(open < 60, "{open} of 64 descriptors are taken");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::clients::Client;
 use crate::commands::default_table;
+use crate::descriptors;
 use crate::event_loop::{EventLoop, Message};
 use crate::metrics;
 use crate::options::Options;
@@ -93,7 +94,8 @@ impl Server {
         let (listener, addr) = listen(options.listen, "clients")?;
         let metrics_listener = options.metrics.map(|addr| listen(addr, "/metrics")).transpose()?;
         let metrics_addr = metrics_listener.as_ref().map(|(_, addr)| *addr);
-        let shared = Arc::new(Shared::new(db, Options { listen: addr, ..options }));
+        let clients_max = room_for_clients(&options);
+        let shared = Arc::new(Shared::new(db, Options { listen: addr, clients_max, ..options }));
         shared.open(&default_table())?;
         let threads = |source| StartError::Io { what: "starting threads".into(), source };
         let loops = start_loops(&shared).map_err(threads)?;
@@ -130,6 +132,18 @@ impl Server {
         shared.chores.stop();
         helpers.into_iter().for_each(|thread| _ = thread.join());
     }
+}
+
+/// At most as many as are wanted; says so if there are fewer.
+fn room_for_clients(options: &Options) -> usize {
+    let wanted = options.clients_max;
+    let room = descriptors::room_for(wanted, options.threads);
+    if room < wanted {
+        eprintln!(
+            "foreshore: there is room for {room} clients, not {wanted}; allow more open files (ulimit -n)"
+        );
+    }
+    room
 }
 
 fn listen(addr: SocketAddr, what: &str) -> Result<(TcpListener, SocketAddr), StartError> {
