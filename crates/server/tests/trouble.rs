@@ -68,6 +68,20 @@ fn what_is_no_request_ends_the_connection() {
     assert_eq!(server.client().call("PING"), text("PONG"));
 }
 
+/// A web page can make a browser send anything, as the body of a request.
+#[test]
+fn what_a_browser_sends_is_not_executed() {
+    let server = Running::new();
+    for head in
+        ["POST / HTTP/1.1\r\n", "GET / HTTP/1.1\r\nhost: 127.0.0.1\r\n", "PUT / HTTP/1.1\r\nHost: x\r\n"]
+    {
+        let mut c = server.client();
+        c.send_raw(format!("{head}Content-Length: 9\r\n\r\nSET k v\r\n").as_bytes());
+        while c.try_reply().is_some_and(|reply| reply.error().starts_with("ERR")) {}
+        assert_eq!(server.client().call("GET k"), Null, "{head}");
+    }
+}
+
 /// A client asks for much and takes nothing: what is kept for it is bounded, others are served, and it goes.
 #[test]
 fn a_client_that_takes_nothing_stops_nobody() {

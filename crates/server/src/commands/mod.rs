@@ -188,6 +188,9 @@ fn has_ended_transaction(session: &Session, error: &CommandError) -> bool {
 
 fn dispatch(call: &mut Call<'_>) -> Outcome {
     let checked = find(call).and_then(|command| check(call, command).map(|()| command));
+    if checked.is_err() && is_http(call.arg(0)) {
+        return Ok(Next::Close);
+    }
     let queue = call.session.queue.as_mut();
     match (checked, queue) {
         (Err(error), Some(queue)) => {
@@ -198,6 +201,12 @@ fn dispatch(call: &mut Call<'_>) -> Outcome {
         (Ok(command), Some(_)) if !command.ends_queue() => transactions::queue(call),
         (Ok(command), _) => run(call, command),
     }
+}
+
+/// Is this how a line of HTTP begins? Then a web page has made somebody's browser ask here: what follows may be commands of
+/// the page's, and must not be executed. The header Host, which no request lacks, comes before anything that a page can choose.
+fn is_http(word: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(b"POST") || word.eq_ignore_ascii_case(b"Host:")
 }
 
 /// Runs a command that may run.
