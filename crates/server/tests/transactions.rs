@@ -295,6 +295,25 @@ fn a_held_transaction_is_serializable() {
     assert_eq!(other.call("SET a 1"), ok());
 }
 
+/// FLUSHDB waits for the transactions that use the table, and lets nobody else in meanwhile: others come again.
+#[test]
+fn a_table_about_to_be_emptied_is_waited_for() {
+    let server = Running::new();
+    let (mut holder, mut flusher, mut other) = (server.client(), server.client(), server.client());
+    assert_eq!((holder.call("KV.BEGIN"), holder.call("SET held 1")), (ok(), ok()));
+    flusher.send(&["FLUSHDB"]);
+    until("it is turned away, and told to come again", || match other.call("INCR n") {
+        Int(_) => false,
+        reply => reply.error().starts_with("TRYAGAIN"),
+    });
+    other.send(&["INCR n", "MSET a 1 b 2", "MULTI", "SET c 3", "EXEC"]);
+    assert_eq!(holder.call("KV.COMMIT"), ok());
+    assert_eq!(flusher.reply(), ok());
+    assert_eq!((other.reply(), other.reply()), (Int(1), ok()));
+    assert_eq!((other.reply(), other.reply(), other.reply()), (ok(), text("QUEUED"), List(vec![ok()])));
+    assert_eq!(other.call("KEYS *"), list(["a", "b", "c", "n"]));
+}
+
 #[test]
 fn a_table_emptied_by_others_is_found_again() {
     let server = Running::new();

@@ -78,11 +78,17 @@ pub fn refused<T>(text: impl Into<Cow<'static, str>>) -> Result<T, CommandError>
 }
 
 impl CommandError {
-    /// Is this what somebody else's lock does, who holds it now and not for ever?
+    /// Is this what somebody else's lock does, who holds it now and not for ever? Or a FLUSHDB, which lets nobody into the table
+    /// while it waits for the transactions that use it?
     fn is_of_the_moment(&self) -> bool {
         matches!(
             self,
-            Self::Engine(Error::LockTimeout { .. } | Error::Deadlock { .. } | Error::SnapshotTooOld)
+            Self::Engine(
+                Error::LockTimeout { .. }
+                    | Error::Deadlock { .. }
+                    | Error::SnapshotTooOld
+                    | Error::TableDropped { .. }
+            )
         )
     }
 
@@ -103,6 +109,7 @@ impl CommandError {
         };
         match error {
             Error::LockTimeout { .. } => format!("TRYAGAIN {error}").into(),
+            Error::TableDropped { name } => format!("TRYAGAIN table {name:?} is being emptied").into(),
             Error::Deadlock { .. } | Error::Aborted { .. } => format!("ABORTED {error}").into(),
             Error::Full { .. } | Error::Poisoned { .. } | Error::Io { .. } => {
                 format!("MISCONF {error}").into()

@@ -65,7 +65,7 @@ pub fn exec(call: &mut Call<'_>) -> Outcome {
         Ok(()) => call.session.unwatch(),
         Err(error) => {
             call.session.target = target;
-            if error.is_of_the_moment() || matches!(error, CommandError::Engine(Error::TableDropped { .. })) {
+            if error.is_of_the_moment() {
                 call.session.queue = Some(Queue { is_executing: true, ..queue }); // to be tried again
             }
         }
