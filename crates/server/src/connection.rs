@@ -117,12 +117,20 @@ impl Replies {
 
     fn advance(&mut self, sent: usize) {
         self.sent += sent;
-        if self.sent == self.bytes.len() {
-            self.base = self.end();
-            self.sent = 0;
-            self.bytes.clear();
+        // A client that is never quite done taking must not make us keep all it has ever taken. From half of it on, since to
+        // move the rest costs as much as it has.
+        if 2 * self.sent >= self.bytes.len() {
+            self.forget_sent();
+        }
+    }
+
+    fn forget_sent(&mut self) {
+        self.base += self.sent as u64;
+        self.bytes.drain(..self.sent);
+        self.sent = 0;
+        self.free = self.free.max(self.base);
+        if self.bytes.is_empty() {
             self.bytes.shrink_to(KEPT_BYTES);
-            self.free = self.free.max(self.base);
         }
     }
 }
@@ -398,6 +406,25 @@ impl Connection {
         told.command = self.session.last_command.map_or("none", |command| command.name);
         if told.table != self.session.target.name() {
             told.table = self.session.target.name().to_owned();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// C2: a client that always has something left to take costs no more than that.
+    #[test]
+    fn what_was_sent_is_forgotten() {
+        let mut replies = Replies::default();
+        for n in 0..1000_u64 {
+            replies.bytes.extend_from_slice(&n.to_le_bytes().repeat(100));
+            replies.advance(if n == 0 { 700 } else { 800 });
+            assert_eq!(replies.unsent(), 100);
+            assert!(replies.bytes.len() <= 2 * 800, "{} bytes are kept", replies.bytes.len());
+            assert_eq!(replies.sendable()[4..], n.to_le_bytes().repeat(12), "the last ones");
+            assert_eq!(replies.end(), (n + 1) * 800);
         }
     }
 }
