@@ -232,6 +232,7 @@ impl Connection {
         self.input.drain(..at);
         if self.input.is_empty() {
             self.input.shrink_to(KEPT_BYTES);
+            self.session.forget_value(KEPT_BYTES);
         }
         stop
     }

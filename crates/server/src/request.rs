@@ -17,6 +17,9 @@ const HEADER_BYTES_MAX: usize = 32;
 /// The longest inline command.
 const INLINE_BYTES_MAX: usize = 16 << 10;
 
+/// Arguments for which memory is kept from one request to the next.
+const PARTS_KEPT: usize = 1024;
+
 /// What a client may send in one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -187,6 +190,7 @@ impl Parser {
     /// Done with this request; the next one begins.
     pub fn finish(&mut self) {
         self.parts.clear();
+        self.parts.shrink_to(PARTS_KEPT);
         (self.at, self.wanted, self.bulk, self.inline) = (0, None, None, None);
     }
 

@@ -105,6 +105,12 @@ impl Session {
         Ok(found)
     }
 
+    /// Gives back the memory of the value read last, but for so many bytes.
+    pub fn forget_value(&mut self, kept_bytes: usize) {
+        self.value.clear();
+        self.value.shrink_to(kept_bytes);
+    }
+
     /// May the last command be executed together with others of its kind, since each is nothing but itself: part of no
     /// transaction, neither queued nor watched?
     pub fn repeats(&self) -> Option<Kind> {
