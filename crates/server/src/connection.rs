@@ -51,6 +51,8 @@ pub struct Connection {
     pub is_read_closed: bool,
     /// Since when the request at hand is incomplete.
     incomplete_since: Option<Instant>,
+    /// Since when it could have said the password, and has not.
+    stranger_since: Option<Instant>,
     /// When bytes last came or went.
     active: Instant,
 }
@@ -168,6 +170,7 @@ impl Connection {
             is_writable: true,
             is_read_closed: false,
             incomplete_since: None,
+            stranger_since: None,
             active: Instant::now(),
         };
         connection.set_limits(shared);
@@ -175,11 +178,13 @@ impl Connection {
     }
 
     fn set_limits(&mut self, shared: &Shared) {
-        self.parser.set_limits(if self.session.is_trusted {
-            shared.options.limits
+        if self.session.is_trusted {
+            self.parser.set_limits(shared.options.limits);
+            self.stranger_since = None;
         } else {
-            Limits::STRANGER
-        });
+            self.parser.set_limits(Limits::STRANGER);
+            self.stranger_since.get_or_insert_with(Instant::now);
+        }
     }
 
     /// Executes up to `budget` of the requests that are there. `clock` is when the last one of the round was done, whoever's.
@@ -197,6 +202,7 @@ impl Connection {
             }
             match self.parser.advance(&self.input[at..]) {
                 Ok(Some(bytes)) => {
+                    self.incomplete_since = None;
                     if at + bytes < self.input.len()
                         && let Some(kind) = self.session.repeats()
                     {
@@ -391,11 +397,11 @@ impl Connection {
         let quiet = now.saturating_duration_since(self.active);
         let stall = shared.options.stall_timeout;
         let idle = Duration::from_secs(shared.idle_timeout_s.load(Relaxed));
-        let is_incomplete =
-            self.incomplete_since.is_some_and(|since| now.saturating_duration_since(since) > stall);
-        let is_stuck = !self.session.is_trusted || !self.replies.sendable().is_empty();
-        is_incomplete
-            || (is_stuck && quiet > stall)
+        let is_past =
+            |since: Option<Instant>| since.is_some_and(|since| now.saturating_duration_since(since) > stall);
+        is_past(self.incomplete_since)
+            || is_past(self.stranger_since)
+            || (!self.replies.sendable().is_empty() && quiet > stall)
             || (!idle.is_zero() && quiet > idle && !self.waits_for_chore)
     }
 

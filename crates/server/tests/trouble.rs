@@ -7,7 +7,7 @@ use foreshore::{Database, Durability};
 use foreshore_server::{Limits, Options};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[test]
 fn a_pipeline_is_answered_in_order() {
@@ -121,8 +121,30 @@ fn half_a_request_is_not_waited_for_for_ever() {
 fn strangers_do_not_stay() {
     let password = Some("secret".into());
     let server = Running::with(Options { stall_timeout: Duration::from_millis(300), password, ..options() });
-    let mut stranger = server.client();
-    assert_eq!(stranger.try_reply(), None);
+    let (mut quiet, mut chatty) = (server.client(), server.client());
+    assert_eq!(quiet.try_reply(), None);
+    let begun = Instant::now();
+    while chatty.stream.write_all(b"PING\r\n").is_ok() && chatty.try_reply().is_some() {
+        assert!(begun.elapsed() < common::PATIENCE, "a stranger that says anything but the password stays");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A request that came in two pieces is whole all the same, while the client takes its replies at its own pace.
+#[test]
+fn a_client_that_reads_steadily_stays() {
+    let (stall, limit) = (Duration::from_millis(600), 64 << 10);
+    let server = Running::with(Options { stall_timeout: stall, replies_bytes_max: limit, ..options() });
+    let mut c = server.client();
+    assert_eq!(c.call_args(&[b"SET", b"k", &vec![b'x'; 1 << 20]]), ok());
+    let requests = encode(&[b"GET", b"k"]).repeat(24);
+    c.send_raw(&requests[..10]);
+    std::thread::sleep(Duration::from_millis(100));
+    c.send_raw(&requests[10..]);
+    for _ in 0..24 {
+        assert_eq!(c.reply().text().len(), 1 << 20);
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 #[test]
