@@ -23,6 +23,9 @@ use std::time::{Duration, Instant};
 /// Memory that a connection keeps for its next requests and replies.
 const KEPT_BYTES: usize = 16 << 10;
 
+/// How long one client's turn may take before others have theirs; a command that has begun is finished.
+const TURN: Duration = Duration::from_millis(5);
+
 /// The pause before a command that met a lock is tried again: at first, and at most.
 const PAUSE_FIRST: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(20);
@@ -37,6 +40,8 @@ pub struct Connection {
     replies: Replies,
     /// Where the replies ended when this turn began.
     turn_begun_at: u64,
+    /// When no further request of this turn is begun.
+    turn_ends: Instant,
     /// Commands are not executed while this is set: its reply comes first.
     pub waits_for_chore: bool,
     put_off: Option<PutOff>,
@@ -162,6 +167,7 @@ impl Connection {
             input: Vec::new(),
             replies: Replies::default(),
             turn_begun_at: 0,
+            turn_ends: Instant::now(),
             waits_for_chore: false,
             put_off: None,
             is_closing: false,
@@ -197,7 +203,7 @@ impl Connection {
             if self.is_full(shared) {
                 break Stop::Waits;
             }
-            if *budget == 0 {
+            if *budget == 0 || *clock >= self.turn_ends {
                 break Stop::Enough;
             }
             match self.parser.advance(&self.input[at..]) {
@@ -359,7 +365,8 @@ impl Connection {
     }
 
     /// A turn begins.
-    pub fn begin_turn(&mut self) {
+    pub fn begin_turn(&mut self, now: Instant) {
+        self.turn_ends = now + TURN;
         self.turn_begun_at = self.replies.end();
     }
 

@@ -278,7 +278,7 @@ impl EventLoop {
 
     fn turn_within(&mut self, at: usize, budget: &mut usize, clock: &mut Instant) {
         let Some(connection) = self.connections.get_mut(at) else { return };
-        connection.begin_turn();
+        connection.begin_turn(*clock);
         loop {
             let Some(connection) = self.connections.get_mut(at) else { return };
             match connection.execute(&self.shared, budget, clock) {

@@ -165,6 +165,16 @@ fn scans_find_every_key_once() {
 }
 
 #[test]
+fn patterns_are_bounded() {
+    let server = Running::new();
+    let mut c = server.client();
+    let (longest, longer) = ([b'?'; 4096], [b'?'; 4097]);
+    assert_eq!(c.call_args(&[b"KEYS", &longest]), List(vec![]));
+    assert!(c.call_args(&[b"KEYS", &longer]).error().contains("4096"));
+    assert!(c.call_args(&[b"SCAN", b"0", b"MATCH", &longer]).error().contains("4096"));
+}
+
+#[test]
 fn ranges_and_tables() {
     let server = Running::new();
     let mut c = server.client();

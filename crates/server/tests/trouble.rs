@@ -107,6 +107,30 @@ fn a_client_that_takes_nothing_stops_nobody() {
     until("it is gone", || c.call("CLIENT LIST").text().lines().count() == 1);
 }
 
+/// Requests that take long each, and answer nearly nothing: others have their turns in between.
+#[test]
+fn a_pipeline_of_long_requests_stops_nobody() {
+    let server = Running::with(Options { threads: 1, ..options() });
+    let (mut c, mut slow) = (server.client(), server.client());
+    let keys: Vec<_> = (0..20_000).map(|n| format!("key:{n}")).collect();
+    for keys in keys.chunks(1000) {
+        let pairs = keys.iter().flat_map(|key| [key.as_bytes(), b"v"]);
+        let mset: Vec<_> = std::iter::once(&b"MSET"[..]).chain(pairs).collect();
+        assert_eq!(c.call_args(&mset), ok());
+    }
+    slow.send_raw(&encode(&[b"SCAN", b"0", b"MATCH", b"*no such key", b"COUNT", b"10000"]).repeat(256));
+    slow.send(&["PING"]);
+    let mut longest = Duration::ZERO;
+    for _ in 0..20 {
+        let begun = Instant::now();
+        assert_eq!(c.call("PING"), text("PONG"));
+        longest = longest.max(begun.elapsed());
+    }
+    assert!(longest < Duration::from_millis(500), "somebody waited for {longest:?}");
+    (0..256).for_each(|_| assert_eq!(slow.reply().list().len(), 2));
+    assert_eq!(slow.reply(), text("PONG"));
+}
+
 #[test]
 fn half_a_request_is_not_waited_for_for_ever() {
     let server = Running::with(Options { stall_timeout: Duration::from_millis(300), ..options() });

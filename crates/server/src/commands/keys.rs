@@ -1,15 +1,22 @@
 //! Keys: whether they are there, which there are, and that they stay.
 
-use super::{Call, Next, Outcome, SYNTAX, refused};
+use super::{Call, CommandError, Next, Outcome, SYNTAX, refused};
 use crate::glob;
 use crate::reply::Reply;
 use foreshore::{Database, Error};
 use std::ops::{Bound, ControlFlow};
+use std::time::{Duration, Instant};
 
 pub const NO_EXPIRY: &str = "ERR not supported: rows do not expire; remove them with DEL or KV.DELRANGE";
 
 /// Rows that one SCAN looks at, at most.
 const SCANNED_MAX: usize = 10_000;
+
+/// How long one SCAN may look; then it answers with what it has found, and where to go on.
+const SCAN: Duration = Duration::from_millis(5);
+
+/// Bytes of a pattern, at most. Keys have at most 1024, and what matches none of them need not be compared with all.
+const PATTERN_BYTES_MAX: usize = 4096;
 
 /// Bytes of keys that KEYS returns, at most.
 const LISTED_BYTES_MAX: usize = 64 << 20;
@@ -66,7 +73,7 @@ pub fn no_expiry(_: &mut Call<'_>) -> Outcome {
 
 /// KEYS walks the whole table, so it is no work for an event loop.
 pub fn keys(call: &mut Call<'_>) -> Outcome {
-    let (pattern, protocol) = (call.arg(1).to_vec(), call.session.protocol);
+    let (pattern, protocol) = (pattern(call, 1)?.to_vec(), call.session.protocol);
     let table = call.session.target.name().to_owned();
     Ok(Next::Chore(Box::new(move |shared| {
         let mut out = Vec::new();
@@ -81,6 +88,15 @@ pub fn keys(call: &mut Call<'_>) -> Outcome {
         }
         out
     })))
+}
+
+/// The argument at `at` as a pattern.
+fn pattern<'a>(call: &Call<'a>, at: usize) -> Result<&'a [u8], CommandError> {
+    let pattern = call.args.at(at);
+    if pattern.len() > PATTERN_BYTES_MAX {
+        return refused(format!("ERR a pattern has at most {PATTERN_BYTES_MAX} bytes"));
+    }
+    Ok(pattern)
 }
 
 /// The keys that match, at one point in time; `None` if they are too many.
@@ -125,7 +141,7 @@ pub fn scan(call: &mut Call<'_>) -> Outcome {
             return refused(SYNTAX);
         }
         match call.arg(at).to_ascii_uppercase().as_slice() {
-            b"MATCH" => options.pattern = call.args.at(at + 1),
+            b"MATCH" => options.pattern = pattern(call, at + 1)?,
             b"COUNT" => options.count = call.number(at + 1)?.clamp(1, SCANNED_MAX as i64) as usize,
             b"TYPE" => options.is_in_vain = !call.is_word(at + 1, "string"),
             _ => return refused(SYNTAX),
@@ -140,7 +156,7 @@ fn scan_from(call: &mut Call<'_>, after: Option<Vec<u8>>, options: &ScanOptions<
         Some(key) if key.as_slice() >= prefix => Bound::Excluded(key.as_slice()),
         _ => Bound::Included(prefix),
     };
-    let (mut found, mut seen, mut last) = (Vec::new(), 0, None);
+    let (mut found, mut seen, mut last, ends) = (Vec::new(), 0, None, Instant::now() + SCAN);
     call.session.target.table().scan((from, Bound::Unbounded), |key, _| {
         if !key.starts_with(prefix) || options.is_in_vain {
             return ControlFlow::Break(());
@@ -149,7 +165,8 @@ fn scan_from(call: &mut Call<'_>, after: Option<Vec<u8>>, options: &ScanOptions<
         if glob::matches(options.pattern, key) {
             found.push(key.to_vec());
         }
-        if seen < options.count {
+        let is_enough = seen == options.count || (seen % 16 == 0 && Instant::now() >= ends);
+        if !is_enough {
             return ControlFlow::Continue(());
         }
         last = Some(key.to_vec());
