@@ -83,10 +83,18 @@ impl SlowLog {
 fn shortened<'a>(args: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
     let beyond = args.len().saturating_sub(ARGUMENTS_KEPT);
     let mut kept: Vec<_> = args.take(ARGUMENTS_KEPT).map(cut).collect();
+    if kept.first().is_some_and(|name| has_password(name)) {
+        kept.iter_mut().skip(1).for_each(|arg| *arg = b"(redacted)".to_vec());
+    }
     if beyond > 0 {
         kept.push(format!("... ({beyond} more arguments)").into_bytes());
     }
     kept
+}
+
+/// Is a password among this command's arguments?
+fn has_password(command: &[u8]) -> bool {
+    command.eq_ignore_ascii_case(b"auth") || command.eq_ignore_ascii_case(b"hello")
 }
 
 fn cut(arg: &[u8]) -> Vec<u8> {
@@ -116,6 +124,8 @@ mod tests {
         assert!(newest[0].args[0].ends_with(b"... (72 more bytes)"));
         log.note(Duration::ZERO, vec![&b"a"[..]; 40].into_iter(), Default::default());
         assert_eq!(log.newest(1)[0].args.last().unwrap(), b"... (8 more arguments)");
+        log.note(Duration::ZERO, [&b"Auth"[..], b"secret"].into_iter(), Default::default());
+        assert_eq!(log.newest(1)[0].args, [&b"Auth"[..], b"(redacted)"]);
         log.clear();
         log.from_us.store(-1, Relaxed);
         assert_eq!((log.len(), log.wants(Duration::MAX)), (0, false));
