@@ -80,6 +80,27 @@ fn watch_prevents_lost_updates() {
 }
 
 /// The client has seen the value in between, so its EXEC must not happen, although the value is back.
+/// What the client itself does to a key that it watches counts only if it may have changed it.
+#[test]
+fn watch_is_not_broken_by_what_writes_nothing() {
+    let server = Running::new();
+    let mut c = server.client();
+    assert_eq!(c.call("SET k text"), ok());
+    for (own, is_kept) in [
+        ("GETEX k", true),
+        ("PERSIST k", true),
+        ("EXPIRE k 5", true),
+        ("INCR k", true),
+        ("SET k v NX XX", true),
+        ("SET k text", false),
+    ] {
+        c.call("WATCH k");
+        c.call(own);
+        assert_eq!((c.call("MULTI"), c.call("GET k")), (ok(), text("QUEUED")));
+        assert_eq!(c.call("EXEC"), if is_kept { list(["text"]) } else { Null }, "{own}");
+    }
+}
+
 #[test]
 fn watch_sees_what_was_read_in_between() {
     let server = Running::new();
