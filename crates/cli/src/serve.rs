@@ -7,6 +7,7 @@ use clap::Args;
 use foreshore_server::{Limits, Options, Server, StartError};
 use foreshore_workloads::Durability;
 use serde::Serialize;
+use std::env::VarError;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -123,7 +124,11 @@ impl ServeArgs {
     /// Never an argument: those are seen by everyone on the machine.
     fn password(&self) -> Outcome<Option<String>> {
         let Some(path) = &self.password_file else {
-            return Ok(std::env::var("FORESHORE_PASSWORD").ok());
+            return match std::env::var("FORESHORE_PASSWORD") {
+                Ok(password) => Ok(Some(password)),
+                Err(VarError::NotPresent) => Ok(None),
+                Err(VarError::NotUnicode(_)) => Err(Failure::usage("FORESHORE_PASSWORD must be UTF-8 text")),
+            };
         };
         let text = std::fs::read_to_string(path)
             .map_err(|error| Failure::io(format!("reading {}", path.display()), &error))?;

@@ -86,6 +86,12 @@ impl Options {
         if self.threads == 0 || self.clients_max == 0 {
             return Err("a server needs at least one thread, and room for one client".into());
         }
+        if self.replies_bytes_max == 0 {
+            return Err(
+                "a client must be allowed at least one byte of replies, or none of its requests begins"
+                    .into(),
+            );
+        }
         if self.limits.request_bytes < Limits::STRANGER.request_bytes
             || self.limits.arguments < Limits::STRANGER.arguments
         {
@@ -121,6 +127,17 @@ mod tests {
             ("127.0.0.1:0", Some(""), false),
         ] {
             assert_eq!(at(listen, password).validate().is_ok(), fine, "{listen} {password:?}");
+        }
+    }
+
+    #[test]
+    fn what_serves_nobody_is_refused() {
+        for useless in [
+            Options { threads: 0, ..Options::default() },
+            Options { clients_max: 0, ..Options::default() },
+            Options { replies_bytes_max: 0, ..Options::default() },
+        ] {
+            assert!(useless.validate().is_err(), "{useless:?}");
         }
     }
 }
