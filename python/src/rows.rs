@@ -190,6 +190,10 @@ impl RowIterator {
     }
 
     fn read_ahead(&mut self, py: Python<'_>, restart: bool) -> PyResult<()> {
+        if restart {
+            // Who writes between rows does so again: the more was read ahead, the more is read anew after each write.
+            self.wanted = AHEAD_MIN;
+        }
         let wanted = self.wanted;
         let last = self.writes.as_mut().filter(|_| restart).and_then(|seen| {
             seen.at = seen.count.now();

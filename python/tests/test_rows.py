@@ -92,6 +92,18 @@ def test_a_transaction_sees_what_it_writes_while_it_iterates(db, reverse, isolat
         assert seen == [row for n in steps if n != 50 for row in [(n, 0), (n + step, 1)]]
 
 
+def test_a_write_after_each_row_does_not_read_far_ahead(db):
+    table = db.table("t", key="u32", value=int)
+    table.update((n, 0) for n in range(3000))
+    with db.begin() as tx:
+        inside = tx.table(table)
+        for n, row in zip(range(1500), inside.items()):
+            inside[row[0]] = n
+        # What is read ahead is locked: others can still write what lies further on.
+        table[2999] = -1
+    assert table[1499] == 1499 and table[2999] == -1
+
+
 def test_rows_past_the_end_of_an_iterator(db):
     table = db.table("t", key=int, value=int)
     table[1] = 1
