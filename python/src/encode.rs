@@ -6,7 +6,7 @@
 use crate::errors::{argument, encoding};
 use crate::kind::{Int, Kind, Kinds};
 use foreshore_bindings::Bounds;
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 use serde::ser::{Serialize, SerializeTuple, Serializer};
@@ -44,7 +44,7 @@ impl<'py> Datum<'py> {
             }
             Kind::Bool => Datum::Bool(object.extract()?),
             Kind::Int(int) => Self::int(*int, object)?,
-            Kind::F32 => Datum::F32(object.extract()?),
+            Kind::F32 => Datum::F32(single(object)?),
             Kind::F64 => Datum::F64(object.extract()?),
             Kind::Optional(_) if object.is_none() => Datum::Optional(None),
             Kind::Optional(kind) => Datum::Optional(Some(Box::new(Self::new(kind, object)?))),
@@ -85,6 +85,16 @@ impl<'py> Datum<'py> {
             Int::U64 => Datum::U64(object.extract()?),
         })
     }
+}
+
+/// The nearest `f32`; infinite only if the object is.
+fn single(object: &Bound<'_, PyAny>) -> PyResult<f32> {
+    let double: f64 = object.extract()?;
+    let single = double as f32;
+    if single.is_infinite() && double.is_finite() {
+        return Err(PyOverflowError::new_err(format!("{double:e} is too large for an f32")));
+    }
+    Ok(single)
 }
 
 impl Serialize for Datum<'_> {

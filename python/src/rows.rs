@@ -103,7 +103,9 @@ impl Rows {
 
     fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
         let bounds = self.bounds.clone();
-        self.table.get().with(py, 1, |table| table.range(bounds).next().transpose().map(|first| first.is_some()))
+        self.table
+            .get()
+            .with(py, 1, |table| table.range(bounds).next().transpose().map(|first| first.is_some()))
     }
 }
 

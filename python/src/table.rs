@@ -119,7 +119,8 @@ impl Table {
 }
 
 fn absent(key: &Bound<'_, PyAny>) -> PyErr {
-    PyKeyError::new_err(key.clone().unbind())
+    // In a tuple: a key that is one itself would be taken for the exception's arguments.
+    PyKeyError::new_err((key.clone().unbind(),))
 }
 
 #[pymethods]
@@ -225,14 +226,9 @@ impl Table {
         default: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (py, encoded, new) = (key.py(), self.kinds.encode_key(key)?, self.kinds.encode_value(default)?);
-        let old =
-            self.atomically(
-                py,
-                1,
-                |table| {
-                    if table.insert(&encoded, &new)? { Ok(None) } else { table.get(&encoded) }
-                },
-            )?;
+        let old = self.atomically(py, 1, |table| {
+            if table.insert(&encoded, &new)? { Ok(None) } else { table.get(&encoded) }
+        })?;
         old.map_or_else(|| Ok(default.clone()), |old| self.kinds.decode_value(py, &old))
     }
 
@@ -355,7 +351,9 @@ impl Table {
     }
 
     fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
-        self.with(py, 1, |table| table.range(Bounds::default()).next().transpose().map(|first| first.is_some()))
+        self.with(py, 1, |table| {
+            table.range(Bounds::default()).next().transpose().map(|first| first.is_some())
+        })
     }
 
     /// About how many rows have ``start <= key < stop``, without reading them all.

@@ -107,3 +107,13 @@ def test_bytes_of_another_kind(db):
         list(db.table("t", key=int, value=str))
     with pytest.raises(foreshore.Encoding, match="bytes too many"):
         list(db.table("t", key=str, value="u8").values())
+
+
+def test_singles_are_finite_unless_they_are_asked_not_to_be(db):
+    table = db.table("t", key="f32", value="f32")
+    table[0.5] = math.inf
+    assert table[0.5] == math.inf
+    for row in [(0.5, 1e39), (-1e300, 0.5)]:
+        with pytest.raises(OverflowError, match="too large for an f32"):
+            table.put(*row)
+    assert len(table) == 1

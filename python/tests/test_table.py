@@ -7,6 +7,13 @@ import pytest
 import foreshore
 
 
+@pytest.mark.parametrize("kind, key", [((str, "u32"), ("AA", 7)), (str | None, None), (str, "a")])
+def test_an_absent_key_is_named_as_by_a_dict(db, kind, key):
+    with pytest.raises(KeyError) as raised:
+        db.table("t", key=kind)[key]
+    assert raised.value.args == (key,)
+
+
 def test_it_is_a_mutable_mapping(db):
     table = db.table("t", key=str, value=int)
     assert isinstance(table, MutableMapping)
