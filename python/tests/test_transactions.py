@@ -45,6 +45,21 @@ def test_ends_within_the_block(db, accounts):
     assert accounts["ada"] == 1
 
 
+def test_what_fails_within_a_transaction_leaves_nothing(db):
+    table = db.table("t", key="u32", value=int)
+    table.update((n, 0) for n in range(100))
+    other = db.begin()
+    other.table(table)[90] = 1
+    with db.begin(lock_timeout_ms=50) as tx:
+        inside = tx.table(table)
+        with pytest.raises(foreshore.LockTimeout):
+            inside.update((n, 2) for n in range(100))
+        with pytest.raises(foreshore.LockTimeout):
+            inside.clear()
+    other.rollback()
+    assert list(table.items()) == [(n, 0) for n in range(100)]
+
+
 def test_savepoints(db, accounts):
     with db.begin() as tx, db.begin() as other:
         inside = tx.table(accounts)

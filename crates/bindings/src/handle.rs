@@ -145,14 +145,15 @@ impl TableHandle {
     }
 
     /// Runs `work` on the table within a transaction: the one it is seen through, or a new one of `db` that is run again
-    /// as often as it must. So several calls become one that happens as a whole or not at all.
+    /// as often as it must. So several calls become one that happens as a whole or not at all, also as a part of a
+    /// transaction that goes on after an error.
     pub fn atomically<R>(&self, db: &Database, mut work: impl FnMut(&Self) -> Result<R>) -> Result<R> {
         match &self.through {
             Through::Latest => {
                 let work = |tx: &TransactionHandle| work(&self.within(tx));
                 transact(&Unattached, db, TransactionOptions::new(), work, Error::is_retryable)
             }
-            Through::Transaction(_) => work(self),
+            Through::Transaction(tx) => tx.as_a_whole(|| work(self)),
             Through::Snapshot(_) => Err(read_only()),
         }
     }
@@ -266,5 +267,21 @@ mod tests {
         assert!(failed.is_err() && !table.contains(b"a").unwrap());
         table.atomically(&db, |table| table.put(b"a", b"")).unwrap();
         assert!(table.contains(b"a").unwrap());
+    }
+
+    #[test]
+    fn a_part_of_a_transaction_is_one_too() {
+        let db = Database::in_memory().unwrap();
+        let table = TableHandle::latest(db.byte_table("t").unwrap());
+        let tx = TransactionHandle::begin(&db, TransactionOptions::new()).unwrap();
+        let inside = table.within(&tx);
+        inside.put(b"before", b"").unwrap();
+        let failed: Result<()> = inside.atomically(&db, |table| {
+            table.put(b"a", b"")?;
+            Err(Error::Argument("stop".into()))
+        });
+        assert!(failed.is_err());
+        tx.commit().unwrap();
+        assert!(table.contains(b"before").unwrap() && !table.contains(b"a").unwrap());
     }
 }

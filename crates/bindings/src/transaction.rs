@@ -84,6 +84,17 @@ impl TransactionHandle {
         self.write(|transaction| transaction.rollback_to(savepoint))
     }
 
+    /// Undoes what `work` did in this transaction if it fails; the transaction goes on.
+    pub(crate) fn as_a_whole<R>(&self, work: impl FnOnce() -> Result<R>) -> Result<R> {
+        let before = self.savepoint()?;
+        let done = work();
+        if done.is_err() {
+            // If the transaction itself has ended there is nothing to go back in, and `done` says why.
+            let _ = self.rollback_to(before);
+        }
+        done
+    }
+
     /// Ends it; see [`Transaction::commit`].
     pub fn commit(&self) -> Result<()> {
         self.take()?.commit()
