@@ -180,6 +180,10 @@ impl Database {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let Ok(database) = self.handle(py) else { return Ok(()) };
         py.detach(|| {
+            // First the transactions: a call that is waited for may itself wait for a lock of one that is open.
+            for number in database.transactions() {
+                let _ = database.abort(number); // if the disk is at fault, closing says so too
+            }
             self.leases.revoke();
             database.close()
         })

@@ -100,8 +100,8 @@ def test_a_write_after_each_row_does_not_read_far_ahead(db):
         for n, row in zip(range(1500), inside.items()):
             inside[row[0]] = n
         # What is read ahead is locked: others can still write what lies further on.
-        table[2999] = -1
-    assert table[1499] == 1499 and table[2999] == -1
+        table[2000] = -1
+    assert table[1499] == 1499 and table[2000] == -1
 
 
 def test_rows_past_the_end_of_an_iterator(db):

@@ -60,6 +60,28 @@ def test_what_fails_within_a_transaction_leaves_nothing(db):
     assert list(table.items()) == [(n, 0) for n in range(100)]
 
 
+def test_closing_does_not_wait_for_locks(db, accounts):
+    waiting, holding = db.begin(lock_timeout_ms=60_000), db.begin()
+    inside, held = waiting.table(accounts), holding.table(accounts)
+    held["ada"] = 1
+    raised = []
+
+    def write():
+        try:
+            inside["ada"] = 2
+        except foreshore.Error as error:
+            raised.append(error)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    time.sleep(0.2)
+    begun = time.monotonic()
+    db.close()
+    assert time.monotonic() - begun < 20
+    writer.join()
+    assert {type(error) for error in raised} <= {foreshore.Aborted}
+
+
 def test_savepoints(db, accounts):
     with db.begin() as tx, db.begin() as other:
         inside = tx.table(accounts)
