@@ -10,9 +10,10 @@
 >>> db.close()
 """
 
+import os
 from collections.abc import MutableMapping
 
-from foreshore._native import Database, RowIterator, Rows, Savepoint, Snapshot, Table, Transaction, open
+from foreshore._native import Database, RowIterator, Rows, Savepoint, Snapshot, Table, Transaction, _was_forked, open
 from foreshore.errors import (
     Aborted,
     Argument,
@@ -40,6 +41,7 @@ from foreshore.errors import (
 )
 
 MutableMapping.register(Table)
+os.register_at_fork(after_in_child=_was_forked)
 
 __all__ = [
     "Aborted",

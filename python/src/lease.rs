@@ -6,17 +6,44 @@
 use crate::errors::Failure;
 use foreshore::will_wait;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-/// Something that can be used until its database is closed.
-pub struct Lease<T>(Arc<RwLock<Option<T>>>);
+/// How many forks lie between this process and the one that began Python.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// To be called in a process that was forked, before anything else. It shares the log's buffer with its parent but not the
+/// counters that say where to write in it, and has none of the engine's threads: what the parent opened, it must leave alone.
+pub fn was_forked() {
+    FORKS.fetch_add(1, Relaxed);
+}
+
+/// Something that can be used until its database is closed, in the process that opened it.
+pub struct Lease<T> {
+    slot: ManuallyDrop<Arc<RwLock<Option<T>>>>,
+    forks: u32,
+}
+
+impl<T> Drop for Lease<T> {
+    fn drop(&mut self) {
+        // The parent's own copy of it closes what is to be closed.
+        if !self.is_parents() {
+            // SAFETY: nobody uses the slot after this.
+            unsafe { ManuallyDrop::drop(&mut self.slot) };
+        }
+    }
+}
 
 impl<T> Lease<T> {
     /// Calls `work` with it.
     ///
-    /// Errors: [`Failure::Closed`]; those of `work`.
+    /// Errors: [`Failure::Closed`], [`Failure::Forked`]; those of `work`.
     #[inline]
     pub fn with<R, E: Into<Failure>>(&self, work: impl FnOnce(&T) -> Result<R, E>) -> Result<R, Failure> {
+        if self.is_parents() {
+            return Err(Failure::Forked);
+        }
         match &*self.read() {
             Some(leased) => work(leased).map_err(E::into),
             None => Err(Failure::Closed),
@@ -24,15 +51,22 @@ impl<T> Lease<T> {
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Option<T>> {
-        self.0.try_read().unwrap_or_else(|| {
+        self.slot.try_read().unwrap_or_else(|| {
             will_wait();
-            self.0.read()
+            self.slot.read()
         })
     }
 
     /// Gives it back early.
     pub fn end(&self) {
-        self.0.write().take();
+        if !self.is_parents() {
+            self.slot.write().take();
+        }
+    }
+
+    /// Was it given in another process, which was forked since?
+    fn is_parents(&self) -> bool {
+        self.forks != FORKS.load(Relaxed)
     }
 }
 
@@ -70,7 +104,7 @@ impl Leases {
             given.tidy_at = 2 * given.leases.len() + 64;
         }
         given.leases.push(revocable);
-        Lease(slot)
+        Lease { slot: ManuallyDrop::new(slot), forks: FORKS.load(Relaxed) }
     }
 
     /// Takes all back, waiting for the calls under way.

@@ -28,6 +28,14 @@ use pyo3::prelude::*;
 /// The native part of foreshore; import `foreshore` instead.
 #[pymodule]
 mod _native {
+    /// To be called in a process that was forked, before anything else.
+    #[pyfunction]
+    fn _was_forked() {
+        crate::lease::was_forked();
+    }
+
+    use pyo3::prelude::*;
+
     #[pymodule_export]
     use crate::database::{Database, open};
     #[pymodule_export]

@@ -28,6 +28,29 @@ def test_rows_survive_a_kill(path):
         assert list(db.table("t", key="u32", value="u32")) == list(range(100))
 
 
+def test_a_forked_process_leaves_it_alone(path):
+    script = (
+        "import foreshore, os, sys\n"
+        "db = foreshore.open(sys.argv[1], durability='relaxed')\n"
+        "t = db.table('t', key='u32', value='u32')\n"
+        "t[0] = 0\n"
+        "child = os.fork()\n"
+        "for n in range(1000):\n"
+        "    try:\n"
+        "        t[n] = n\n"
+        "        assert child, 'it is the parent'\n"
+        "    except foreshore.Closed as error:\n"
+        "        assert not child and 'forked' in str(error)\n"
+        "if child:\n"
+        "    assert os.waitpid(child, 0)[1] == 0\n"
+        "    os.kill(os.getpid(), 9)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", script, path], stderr=subprocess.PIPE)
+    assert (ran.returncode, ran.stderr) == (-9, b"")
+    with foreshore.open(path) as db:
+        assert list(db.table("t", key="u32", value="u32")) == list(range(1000))
+
+
 def test_closing_takes_everything_back(path):
     db = foreshore.open(path)
     table = db.table("t", key=str, value=int)
