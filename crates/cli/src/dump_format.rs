@@ -53,7 +53,15 @@ impl Format {
 }
 
 /// Writes the header of one table.
+///
+/// Errors: usage, for a name that would end the header's line, and be read as another one.
 pub fn write_header(out: &mut impl Write, table: &str, format: Format) -> Outcome {
+    if table.contains('\n') {
+        return Err(Failure::usage(format!(
+            "the name of table {table:?} has a line break, for which the format has no room; copy its rows to a table of \
+             another name, and drop it, or use backup"
+        )));
+    }
     let format = format.to_possible_value().expect("no variant is hidden");
     let format = format.get_name();
     Ok(write!(out, "VERSION=3\nformat={format}\ndatabase={table}\ntype=btree\nHEADER=END\n")?)
@@ -192,6 +200,15 @@ mod tests {
         }
         let expected = [(Some("a".to_string()), rows.clone()), (Some("b".to_string()), rows)];
         assert_eq!(read(&dump).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_name_is_one_line() {
+        for name in ["a\nb", "a\nHEADER=END\n k\n v", "\n"] {
+            let mut dump = Vec::new();
+            assert!(write_header(&mut dump, name, Format::Print).is_err());
+            assert!(dump.is_empty());
+        }
     }
 
     /// What `mdb_dump -p` of LMDB 0.9 prints.
