@@ -67,6 +67,8 @@ pub fn exec(call: &mut Call<'_>) -> Outcome {
             call.session.target = target;
             if error.is_of_the_moment() {
                 call.session.queue = Some(Queue { is_executing: true, ..queue }); // to be tried again
+            } else {
+                call.session.unwatch();
             }
         }
     }
