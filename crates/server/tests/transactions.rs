@@ -79,7 +79,6 @@ fn watch_prevents_lost_updates() {
     assert!(c.call("WATCH k").error().contains("not allowed"));
 }
 
-/// The client has seen the value in between, so its EXEC must not happen, although the value is back.
 /// What the client itself does to a key that it watches counts only if it may have changed it.
 #[test]
 fn watch_is_not_broken_by_what_writes_nothing() {
@@ -101,6 +100,7 @@ fn watch_is_not_broken_by_what_writes_nothing() {
     }
 }
 
+/// The client has seen the value in between, so its EXEC must not happen, although the value is back.
 #[test]
 fn watch_sees_what_was_read_in_between() {
     let server = Running::new();
