@@ -4,6 +4,7 @@
 //! people's well-kept formats: nothing here decides a byte.
 
 use crate::error::{Error, Result};
+use bytes::Buf;
 use serde::{Serialize, de::DeserializeOwned};
 
 /// What can be a key: integers, `bool`, `char`, strings, byte strings, options and tuples of these. Tuples order by
@@ -22,9 +23,41 @@ pub(crate) fn encode_key<K: Serialize + ?Sized>(key: &K, out: &mut Vec<u8>) -> R
     key.serialize(&mut memcomparable::Serializer::new(out)).map_err(|e| failed::<K>("encode", &e))
 }
 
-/// The inverse of [`encode_key`]; trailing bytes are an error.
+/// The inverse of [`encode_key`]; bytes too few or too many are an error.
 pub(crate) fn decode_key<K: DeserializeOwned>(bytes: &[u8]) -> Result<K> {
-    memcomparable::from_slice(bytes).map_err(|e| failed::<K>("decode", &e))
+    let mut deserializer = memcomparable::Deserializer::new(Endless { rest: bytes, beyond: false });
+    let key = K::deserialize(&mut deserializer);
+    match (key, deserializer.into_inner()) {
+        (_, Endless { beyond: true, .. }) => Err(failed::<K>("decode", &"it ends too early")),
+        (Ok(key), Endless { rest: [], .. }) => Ok(key),
+        (Ok(_), Endless { rest, .. }) => {
+            Err(failed::<K>("decode", &format!("{} bytes too many", rest.len())))
+        }
+        (Err(e), _) => Err(failed::<K>("decode", &e)),
+    }
+}
+
+/// A key followed by zeros without end, since `memcomparable` panics where its input ends too early. Nothing that it reads
+/// of zeros goes on for ever: lengths, tags and the marks of further elements end there.
+struct Endless<'a> {
+    rest: &'a [u8],
+    /// Were zeros read?
+    beyond: bool,
+}
+
+impl Buf for Endless<'_> {
+    fn remaining(&self) -> usize {
+        usize::MAX
+    }
+
+    fn chunk(&self) -> &[u8] {
+        if self.rest.is_empty() { &[0; 16] } else { self.rest }
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.beyond |= count > self.rest.len();
+        self.rest = self.rest.get(count..).unwrap_or_default();
+    }
 }
 
 /// Appends the encoding of `value`.
@@ -74,5 +107,33 @@ mod tests {
         let bytes = encode_value(&(1u8, 2u8), Vec::new()).unwrap();
         assert!(matches!(decode_value::<u8>(&bytes), Err(Error::Encoding { action: "decode", .. })));
         assert!(decode_key::<String>(&[7]).is_err());
+    }
+
+    /// Whatever bytes are decoded as whatever key: an error or a key, and only these bytes give that.
+    #[test]
+    fn keys_of_other_types_are_errors() {
+        fn decodes<K: Serialize + DeserializeOwned>(bytes: &[u8]) {
+            if let Ok(key) = decode_key::<K>(bytes) {
+                let mut again = Vec::new();
+                encode_key(&key, &mut again).unwrap();
+                assert_eq!(again, bytes, "{}", std::any::type_name::<K>());
+            }
+        }
+        let mut key = Vec::new();
+        encode_key(&(7_u32, "of more than eight bytes", Some(-1_i64), vec![1_u16, 2]), &mut key).unwrap();
+        for len in 0..key.len() {
+            let bytes = &key[..len];
+            assert!(decode_key::<(u32, String, Option<i64>, Vec<u16>)>(bytes).is_err(), "{len} bytes");
+            decodes::<u8>(bytes);
+            decodes::<i64>(bytes);
+            decodes::<[u128; 4]>(bytes);
+            decodes::<(u32, char)>(bytes);
+            decodes::<(i32, Option<String>)>(bytes);
+            decodes::<Vec<Vec<u8>>>(bytes);
+            decodes::<Result<u64, bool>>(bytes);
+        }
+        assert_eq!(decode_key::<u32>(&[0, 0, 0, 7]).unwrap(), 7);
+        let wrong = decode_key::<i64>(&[0, 0, 0, 7]).unwrap_err().to_string();
+        assert!(wrong.starts_with("cannot decode as i64: it ends too early; open the table with"), "{wrong}");
     }
 }
