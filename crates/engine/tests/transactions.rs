@@ -777,6 +777,70 @@ fn transfers_keep_the_sum() {
     db.check().unwrap();
 }
 
+/// Work may fail with errors of its own, which roll back. What lost against another runs again, whatever the work says then.
+#[test]
+fn work_has_errors_of_its_own() {
+    #[derive(Debug)]
+    enum Failure {
+        Refused,
+        Store(Error),
+    }
+    impl From<Error> for Failure {
+        fn from(error: Error) -> Self {
+            Self::Store(error)
+        }
+    }
+    let db = Database::in_memory().unwrap();
+    let t = db.byte_table("t").unwrap();
+    t.put(b"k", b"old").unwrap();
+    let set = |runs: &mut u32, work: &mut dyn FnMut(&foreshore::Transaction, u32) -> Result<(), Failure>| {
+        db.try_transact_with(short(), |tx| {
+            *runs += 1;
+            tx.bytes(&t).put(b"k", &[*runs as u8])?;
+            work(tx, *runs)
+        })
+    };
+    let value = || t.get(b"k").unwrap().unwrap();
+
+    let mut runs = 0;
+    assert!(matches!(set(&mut runs, &mut |_, _| Err(Failure::Refused)), Err(Failure::Refused)));
+    assert_eq!((runs, &value()[..]), (1, &b"old"[..]), "rolled back, not run again");
+
+    let mut runs = 0;
+    let failed = set(&mut runs, &mut |tx, _| Ok(tx.bytes(&t).put(&[7; 2000], b"")?));
+    assert!(matches!(failed, Err(Failure::Store(Error::KeyTooLong { .. }))));
+    assert_eq!((runs, &value()[..]), (1, &b"old"[..]));
+
+    // Rolled back by another thread: reported as it is, hidden behind another error, or not at all.
+    for hide in [|error| Err(Failure::Store(error)), |_| Err(Failure::Refused), |_| Ok(())] {
+        let mut runs = 0;
+        let done = set(&mut runs, &mut |tx, runs| {
+            if runs < 3 {
+                assert!(db.abort(tx.number()).unwrap());
+                return tx.bytes(&t).get(b"k").map_or_else(hide, |_| unreachable!("rolled back"));
+            }
+            Ok(())
+        });
+        assert!(matches!(done, Ok(())));
+        assert_eq!((runs, &value()[..]), (3, &[3][..]));
+    }
+
+    // A lock that others hold too long: run again if that was the end of it, not if the work went on.
+    let other = db.begin().unwrap();
+    other.bytes(&t).put(b"held", b"").unwrap();
+    let mut runs = 0;
+    let done = set(&mut runs, &mut |tx, runs| match tx.bytes(&t).get(b"held") {
+        Err(Error::LockTimeout { .. }) if runs < 3 => Err(Failure::Refused),
+        Err(Error::LockTimeout { .. }) => {
+            tx.bytes(&t).get(b"k")?;
+            Err(Failure::Refused)
+        }
+        got => unreachable!("{got:?}"),
+    });
+    assert!(matches!(done, Err(Failure::Refused)));
+    assert_eq!((runs, &value()[..]), (3, &[3][..]));
+}
+
 /// Old versions have a budget: beyond it the oldest snapshot is told so, and a new one works.
 #[test]
 fn old_versions_are_bounded() {

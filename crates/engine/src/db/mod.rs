@@ -19,7 +19,7 @@ mod transaction;
 mod transaction_range;
 mod upkeep;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::log::Durability;
 use crate::spread::Spread;
 use engine::Engine;
@@ -134,7 +134,7 @@ impl Database {
 
     /// Runs `work` in a serializable transaction and commits it; runs it again, in a new one, as long as it fails with a
     /// [retryable](crate::Error::is_retryable) error. `work` should have no effects beside the transaction's. Other errors
-    /// roll back.
+    /// roll back. For work that fails with errors of your own there is [`Database::try_transact`].
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
@@ -168,6 +168,65 @@ impl Database {
                 Err(error) if error.is_retryable() => std::thread::yield_now(),
                 done => return done,
             }
+        }
+    }
+
+    /// [`Database::transact`] for work that may also fail for reasons of its own: its errors are of any type that can be made
+    /// from [`Error`](crate::Error), so that `?` does it. Each error rolls back. `work` runs again if the transaction lost
+    /// against another: it was rolled back meanwhile, or its last call gave a [retryable](crate::Error::is_retryable) error,
+    /// whatever `work` made of that.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// enum Refused {
+    ///     NotEnough(i64),
+    ///     Store(foreshore::Error),
+    /// }
+    /// impl From<foreshore::Error> for Refused {
+    ///     fn from(error: foreshore::Error) -> Self {
+    ///         Self::Store(error)
+    ///     }
+    /// }
+    ///
+    /// let accounts = db.table::<String, i64>("accounts")?;
+    /// accounts.put(&"ada".into(), &10)?;
+    /// let paid = db.try_transact(|tx| {
+    ///     let accounts = tx.table(&accounts);
+    ///     let balance = accounts.get_for_update("ada")?.unwrap_or(0) - 30;
+    ///     accounts.put(&"ada".into(), &balance)?;
+    ///     if balance < 0 { Err(Refused::NotEnough(balance)) } else { Ok(balance) }
+    /// });
+    /// assert!(matches!(paid, Err(Refused::NotEnough(-20))));
+    /// assert_eq!(accounts.get("ada")?, Some(10), "rolled back");
+    /// # Ok(()) }
+    /// ```
+    pub fn try_transact<R, E: From<Error>>(
+        &self,
+        work: impl FnMut(&Transaction) -> Result<R, E>,
+    ) -> Result<R, E> {
+        self.try_transact_with(TransactionOptions::new(), work)
+    }
+
+    /// [`Database::try_transact`] with options.
+    pub fn try_transact_with<R, E: From<Error>>(
+        &self,
+        mut options: TransactionOptions,
+        mut work: impl FnMut(&Transaction) -> Result<R, E>,
+    ) -> Result<R, E> {
+        options.since.get_or_insert(self.engine.core().log.reserved()); // as in `transact_with`
+        loop {
+            let tx = Transaction::begin(self.engines.hold(), options)?;
+            match work(&tx) {
+                Ok(result) => match tx.commit() {
+                    Ok(()) => return Ok(result),
+                    Err(error) if error.is_retryable() => {}
+                    Err(error) => return Err(error.into()),
+                },
+                Err(_) if tx.shared.is_lost() => drop(tx),
+                Err(error) => return Err(error),
+            }
+            std::thread::yield_now();
         }
     }
 

@@ -62,6 +62,8 @@ pub(crate) struct Shared {
     durability: Durability,
     /// Calls so far: how the idle are told from the busy.
     pub calls: AtomicU64,
+    /// The last of them that gave an error after which the transaction may succeed if it is run again; 0: none did.
+    lost: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -99,6 +101,7 @@ impl Transaction {
             number,
             options,
             calls: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
             state: Mutex::new(State::Running(Box::new(txn))),
             core,
         });
@@ -215,13 +218,28 @@ impl Shared {
         // Not `result`: that would copy it from where `work` left it, a dozen words that the processor has to wait for.
         match work(txn) {
             Ok(done) => Ok(done),
-            Err(error) => Err(Self::failed(&mut state, error)),
+            Err(error) => Err(self.failed(&mut state, error)),
+        }
+    }
+
+    /// Is it over, or was its last call refused, for a reason that running it again may not meet?
+    pub fn is_lost(&self) -> bool {
+        match &*lock_or_wait(&self.state) {
+            State::Running(_) => {
+                let lost = self.lost.load(Relaxed);
+                lost != 0 && lost == self.calls.load(Relaxed)
+            }
+            State::Failed(error) => error.is_retryable(),
+            State::Ended => false,
         }
     }
 
     /// After a deadlock or an abort, rolls the transaction back; what to tell the caller.
     #[cold]
-    fn failed(state: &mut State, error: Error) -> Error {
+    fn failed(&self, state: &mut State, error: Error) -> Error {
+        if error.is_retryable() {
+            self.lost.store(self.calls.load(Relaxed), Relaxed);
+        }
         if !matches!(error, Error::Deadlock { .. } | Error::Aborted { .. }) {
             return error;
         }
