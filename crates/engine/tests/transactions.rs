@@ -841,6 +841,19 @@ fn work_has_errors_of_its_own() {
     assert_eq!((runs, &value()[..]), (3, &[3][..]));
 }
 
+/// A snapshot shows tables of its own database only.
+#[test]
+fn a_snapshot_is_of_one_database() {
+    let (db, other) = (Database::in_memory().unwrap(), Database::in_memory().unwrap());
+    let t = other.byte_table("t").unwrap();
+    t.put(b"k", b"v").unwrap();
+    let snapshot = db.snapshot().unwrap();
+    let foreign = snapshot.bytes(&t);
+    assert!(matches!(foreign.get(b"k"), Err(Error::Argument(_))));
+    assert!(matches!(foreign.range(..).next(), Some(Err(Error::Argument(_)))));
+    assert!(matches!(foreign.prefix(b"k").next_back(), Some(Err(Error::Argument(_)))));
+}
+
 /// Old versions have a budget: beyond it the oldest snapshot is told so, and a new one works.
 #[test]
 fn old_versions_are_bounded() {

@@ -153,6 +153,7 @@ impl ByteRange {
         let front = match &mut self.front {
             Some(front) => front,
             None => {
+                Self::ensure_ours(&self.snapshot, &self.table)?;
                 let (tree, from, to) = (self.table.tree.clone(), self.from.clone(), self.to.clone());
                 self.front.insert(Forward::new(tree, self.view, from, to))
             }
@@ -170,7 +171,10 @@ impl ByteRange {
         self.refused.take().map_or(Ok(()), Err)?;
         let back = match &mut self.back {
             Some(back) => back,
-            None => self.back.insert(Backward::new(self.table.tree.clone(), self.view, self.to.clone())),
+            None => {
+                Self::ensure_ours(&self.snapshot, &self.table)?;
+                self.back.insert(Backward::new(self.table.tree.clone(), self.view, self.to.clone()))
+            }
         };
         let Some((key, value)) = back.next()? else { return Ok(None) };
         if is_before(key, &self.from) {
@@ -178,6 +182,10 @@ impl ByteRange {
         }
         exclude(&mut self.to, key);
         Ok(Some((key.to_vec(), value.to_vec())))
+    }
+
+    fn ensure_ours(snapshot: &Option<Arc<OpenSnapshot>>, table: &ByteTable) -> Result<()> {
+        snapshot.as_ref().map_or(Ok(()), |snapshot| snapshot.ensure_ours(table))
     }
 
     fn finish<T>(&mut self, row: Result<Option<T>>) -> Option<Result<T>> {

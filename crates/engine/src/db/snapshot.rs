@@ -58,6 +58,14 @@ impl OpenSnapshot {
     pub fn confirm(&self) -> Result<()> {
         if self.engine.core().txns.is_expired(&self.snapshot) { Err(Error::SnapshotTooOld) } else { Ok(()) }
     }
+
+    /// Errors: [`Error::Argument`] if the table is of another database.
+    pub fn ensure_ours(&self, table: &ByteTable) -> Result<()> {
+        if std::ptr::eq(&*self.engine, &*table.engine) {
+            return Ok(());
+        }
+        Err(Error::Argument("the table is of another database than the snapshot".into()))
+    }
 }
 
 impl Drop for OpenSnapshot {
@@ -192,10 +200,7 @@ impl SnapshotBytes<'_> {
     }
 
     fn ensure_ours(&self) -> Result<()> {
-        if std::ptr::eq(&*self.shared.engine, &*self.table.engine) {
-            return Ok(());
-        }
-        Err(Error::Argument("the table is of another database than the snapshot".into()))
+        self.shared.ensure_ours(self.table)
     }
 }
 
