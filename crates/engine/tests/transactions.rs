@@ -841,6 +841,31 @@ fn work_has_errors_of_its_own() {
     assert_eq!((runs, &value()[..]), (3, &[3][..]));
 }
 
+/// Typed tables are scanned and asked for many keys as byte tables are, also as of a snapshot.
+#[test]
+fn typed_tables_are_scanned() {
+    let db = Database::in_memory().unwrap();
+    let t = db.table::<u32, String>("t").unwrap();
+    (0..1000).for_each(|n| t.put(&n, &n.to_string()).unwrap());
+    let snapshot = db.snapshot().unwrap();
+    t.remove(&7).unwrap();
+    let (mut now, mut then) = (Vec::new(), Vec::new());
+    let until = |seen: &mut Vec<(u32, String)>, key, value| {
+        seen.push((key, value));
+        if key < 10 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    };
+    t.scan(5.., |key, value| until(&mut now, key, value)).unwrap();
+    snapshot.table(&t).scan(5..8, |key, value| until(&mut then, key, value)).unwrap();
+    assert_eq!(now, [5, 6, 8, 9, 10].map(|n| (n, n.to_string())));
+    assert_eq!(then, [5, 6, 7].map(|n| (n, n.to_string())));
+    let found = snapshot.table(&t).multi_get(&[7, 1000, 8]).unwrap();
+    assert_eq!(found, [Some("7".into()), None, Some("8".into())]);
+
+    let others = db.table::<u64, String>("t").unwrap();
+    let scanned = others.scan(.., |_, _| unreachable!("no row is of this type"));
+    assert!(matches!(scanned, Err(Error::Encoding { .. })));
+}
+
 /// A snapshot shows tables of its own database only.
 #[test]
 fn a_snapshot_is_of_one_database() {

@@ -4,7 +4,7 @@ use crate::db::codec::{Key, Value, decode_value};
 use crate::db::engine::Engine;
 use crate::db::prefix::KeyPrefix;
 use crate::db::range::{ByteRange, KeyBounds, Range, successor};
-use crate::db::table::{ByteTable, Table, key_bytes};
+use crate::db::table::{ByteTable, Table, decoded, key_bytes};
 use crate::error::{Error, Result};
 use crate::spread::Held;
 use crate::txn::{self, View};
@@ -225,6 +225,18 @@ impl<K: Key, V: Value> SnapshotTable<'_, K, V> {
         K: Borrow<Q>,
     {
         self.bytes.contains(&key_bytes(key)?)
+    }
+
+    /// The values of many keys, in their order.
+    pub fn multi_get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
+        let keys: Vec<_> = keys.iter().map(key_bytes).collect::<Result<_>>()?;
+        self.bytes.multi_get(&keys)?.into_iter().map(|v| v.map(|v| decode_value(&v)).transpose()).collect()
+    }
+
+    /// Calls `row` with each key and value in `bounds`, ascending, until it breaks; see [`Table::scan`].
+    pub fn scan(&self, bounds: impl KeyBounds<K>, row: impl FnMut(K, V) -> ControlFlow<()>) -> Result<()> {
+        let bounds = bounds.encoded()?;
+        decoded(row, |row| self.bytes.scan(bounds, row))
     }
 
     /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends.

@@ -410,6 +410,28 @@ impl<K: Key, V: Value> Table<K, V> {
         }
     }
 
+    /// Calls `row` with each key and value in `bounds`, ascending, until it breaks; faster than [`Table::range`], since the
+    /// row's bytes are not copied first.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// use std::ops::ControlFlow;
+    /// let delays = db.table::<(String, u32), i16>("delays")?;
+    /// delays.put_many(&[(("AA".into(), 428), -10), (("AA".into(), 1294), 5), (("WN".into(), 7), 0)])?;
+    /// let mut minutes = 0;
+    /// delays.scan(.., |_, late| {
+    ///     minutes += late;
+    ///     ControlFlow::Continue(())
+    /// })?;
+    /// assert_eq!(minutes, -5);
+    /// # Ok(()) }
+    /// ```
+    pub fn scan(&self, bounds: impl KeyBounds<K>, row: impl FnMut(K, V) -> ControlFlow<()>) -> Result<()> {
+        let bounds = bounds.encoded()?;
+        decoded(row, |row| self.bytes.scan(bounds, row))
+    }
+
     /// Loads rows in strictly ascending order of their keys; see [`ByteTable::bulk_load`].
     pub fn bulk_load(&self, rows: impl IntoIterator<Item = (K, V)>) -> Result<u64> {
         let mut failed = None;
@@ -431,6 +453,22 @@ pub(crate) fn key_bytes<K: Serialize + ?Sized>(key: &K) -> Result<Vec<u8>> {
 /// Rows as byte tables hold them.
 pub(crate) fn encode_rows<K: Key, V: Value>(rows: &[(K, V)]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     rows.iter().map(|(key, value)| Ok((key_bytes(key)?, encode_value(value, Vec::new())?))).collect()
+}
+
+/// Runs a scan of bytes for `row`, which wants them decoded. The first row that does not decode ends it.
+pub(crate) fn decoded<K: Key, V: Value>(
+    mut row: impl FnMut(K, V) -> ControlFlow<()>,
+    scan: impl FnOnce(&mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>) -> Result<()>,
+) -> Result<()> {
+    let mut failed = Ok(());
+    scan(&mut |key, value| match decode_key(key).and_then(|key| Ok((key, decode_value(value)?))) {
+        Ok((key, value)) => row(key, value),
+        Err(error) => {
+            failed = Err(error);
+            ControlFlow::Break(())
+        }
+    })?;
+    failed
 }
 
 pub(crate) fn decode_row<K: Key, V: Value>((key, value): (Vec<u8>, Vec<u8>)) -> Result<(K, V)> {
