@@ -280,9 +280,12 @@ fn a_foreign_directory_is_left_alone() {
     std::fs::write(dir.path().join("letter.txt"), "dear reader").unwrap();
     assert!(matches!(Database::open(dir.path()), Err(Error::Incompatible { .. })));
     assert_eq!(std::fs::read_to_string(dir.path().join("letter.txt")).unwrap(), "dear reader");
+    assert!(!dir.path().join("LOCK").exists());
     let nowhere = dir.path().join("absent");
     assert!(matches!(Database::builder().create(false).open(&nowhere), Err(Error::Incompatible { .. })));
     assert!(!nowhere.exists());
+    // Where none can be made the system says so.
+    assert!(matches!(Database::open("/proc/foreshore"), Err(Error::Io { .. })));
 }
 
 /// A newer format is refused by name, and nothing is touched.

@@ -24,6 +24,7 @@ use foreshore_base::{Lsn, PageId, TableId};
 use foreshore_io::{LockError, Vfs};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -68,6 +69,7 @@ struct Opened {
 impl Engine {
     pub fn open(vfs: Arc<dyn Vfs>, options: Builder) -> Result<Arc<Self>> {
         let started = Instant::now();
+        meta::ensure_not_foreign(&*vfs)?;
         let lock = lock(&*vfs)?;
         let recovered = recovery::open(&vfs, &options)?;
         let Recovered {
@@ -392,9 +394,14 @@ fn index_stats(tree: &Tree) -> IndexStats {
 }
 
 fn lock(vfs: &dyn Vfs) -> Result<Box<dyn Send + Sync>> {
-    vfs.lock("LOCK").map_err(|e| match e {
+    vfs.lock(meta::LOCK).map_err(|e| match e {
         LockError::Held(pid) => Error::Locked { dir: vfs.describe(), pid },
-        LockError::Io(e) => Error::io(format!("locking {}", vfs.describe()), &e),
+        LockError::Io(e) => {
+            let only_readable =
+                matches!(e.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem);
+            let hint = if only_readable { ", which must be writable, also to be read" } else { "" };
+            Error::io(format!("locking {}{hint}", vfs.describe()), &e)
+        }
     })
 }
 

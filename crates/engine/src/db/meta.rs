@@ -14,6 +14,7 @@ use std::io;
 use std::sync::Arc;
 
 pub(crate) const NAME: &str = "FORESHORE";
+pub(crate) const LOCK: &str = "LOCK";
 const CREATING: &str = "FORESHORE.creating";
 const UNFINISHED_BACKUP: &str = "FORESHORE.backup";
 const MAGIC: &[u8; 16] = b"Foreshore store\n";
@@ -60,14 +61,30 @@ pub(crate) fn find(vfs: &dyn Vfs) -> Result<Found> {
         clear(vfs, CREATING)?;
         return Ok(Found::Nothing);
     }
-    match names.iter().find(|n| *n != "LOCK") {
+    match names.iter().find(|n| *n != LOCK) {
         None => Ok(Found::Nothing),
-        Some(name) => Err(Error::Incompatible {
-            dir: vfs.describe(),
-            detail: format!(
-                "it holds {name:?} but no file FORESHORE; name an empty directory, or restore FORESHORE if it was lost"
-            ),
-        }),
+        Some(name) => Err(foreign(vfs, name)),
+    }
+}
+
+/// Refuses a directory that holds something else, before a lock file is made in it. A database that is open or being made
+/// has one: that is for [`find`], under the lock.
+pub(crate) fn ensure_not_foreign(vfs: &dyn Vfs) -> Result<()> {
+    let names = vfs.list().map_err(|e| Error::io("listing the directory", &e))?;
+    match names.first() {
+        Some(name) if !names.iter().any(|name| is_ours(name) || name == UNFINISHED_BACKUP) => {
+            Err(foreign(vfs, name))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn foreign(vfs: &dyn Vfs, name: &str) -> Error {
+    Error::Incompatible {
+        dir: vfs.describe(),
+        detail: format!(
+            "it holds {name:?} but no file FORESHORE; name an empty directory, or restore FORESHORE if it was lost"
+        ),
     }
 }
 
@@ -123,7 +140,7 @@ fn finish(vfs: &dyn Vfs, unfinished: &str) -> Result<()> {
 
 /// Does this file belong to a database?
 pub(crate) fn is_ours(name: &str) -> bool {
-    name == NAME || name == "LOCK" || is_data(name)
+    name == NAME || name == LOCK || is_data(name)
 }
 
 fn is_data(name: &str) -> bool {

@@ -169,7 +169,7 @@ impl Builder {
     pub fn open(self, path: impl AsRef<Path>) -> Result<Database> {
         let path = path.as_ref();
         let vfs = DirVfs::open(path, self.create).map_err(|e| match e.kind() {
-            io::ErrorKind::NotFound => Error::Incompatible {
+            io::ErrorKind::NotFound if !self.create => Error::Incompatible {
                 dir: path.display().to_string(),
                 detail: "there is no such directory, and creating one was not asked for".into(),
             },
