@@ -12,6 +12,7 @@
 
 import os
 from collections.abc import MutableMapping
+from importlib.metadata import version
 
 from foreshore._native import Database, RowIterator, Rows, Savepoint, Snapshot, Table, Transaction, _was_forked, open
 from foreshore.errors import (
@@ -42,6 +43,8 @@ from foreshore.errors import (
 
 MutableMapping.register(Table)
 os.register_at_fork(after_in_child=_was_forked)
+
+__version__ = version("foreshore")
 
 __all__ = [
     "Aborted",

@@ -2,6 +2,7 @@
 
 use crate::errors::encoding;
 use crate::kind::{Int, Kind, Kinds};
+use foreshore::Endless;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
@@ -109,12 +110,9 @@ impl Kinds {
         if self.raw {
             return Ok(PyBytes::new(py, bytes).into_any());
         }
-        let mut deserializer = memcomparable::Deserializer::new(bytes);
-        match (Seed { kind: &self.key, py }).deserialize(&mut deserializer) {
-            Ok(key) if !deserializer.has_remaining() => Ok(key),
-            Ok(_) => Err(not_of_the_kind(py, "key", &self.key, "there are bytes too many")),
-            Err(error) => Err(not_of_the_kind(py, "key", &self.key, error)),
-        }
+        let mut deserializer = memcomparable::Deserializer::new(Endless::new(bytes));
+        let key = (Seed { kind: &self.key, py }).deserialize(&mut deserializer);
+        deserializer.into_inner().whole(key).map_err(|error| not_of_the_kind(py, "key", &self.key, error))
     }
 
     /// The value that was encoded as `bytes`.

@@ -107,6 +107,10 @@ def test_bytes_of_another_kind(db):
         list(db.table("t", key=int, value=str))
     with pytest.raises(foreshore.Encoding, match="bytes too many"):
         list(db.table("t", key=str, value="u8").values())
+    db.table("numbers", key="u32", value=str)[7] = "seven"
+    for longer in [int, ("u32", "u8"), ("u32", str), ("u32", list[bool])]:
+        with pytest.raises(foreshore.Encoding, match="ends too early"):
+            list(db.table("numbers", key=longer, value=str))
 
 
 def test_singles_are_finite_unless_they_are_asked_not_to_be(db):

@@ -27,6 +27,8 @@ mod waits;
 #[doc = include_str!("../../../README.md")]
 mod readme {}
 
+#[doc(hidden)]
+pub use db::Endless;
 pub use db::{
     Builder, ByteRange, ByteTable, CheckReport, CommitTicket, Compacted, Copied, Database, Index, IndexStats,
     Isolation, Key, KeyBounds, KeyComponent, KeyPrefix, Range, RawBounds, Savepoint, Snapshot, SnapshotBytes,

@@ -25,24 +25,36 @@ pub(crate) fn encode_key<K: Serialize + ?Sized>(key: &K, out: &mut Vec<u8>) -> R
 
 /// The inverse of [`encode_key`]; bytes too few or too many are an error.
 pub(crate) fn decode_key<K: DeserializeOwned>(bytes: &[u8]) -> Result<K> {
-    let mut deserializer = memcomparable::Deserializer::new(Endless { rest: bytes, beyond: false });
+    let mut deserializer = memcomparable::Deserializer::new(Endless::new(bytes));
     let key = K::deserialize(&mut deserializer);
-    match (key, deserializer.into_inner()) {
-        (_, Endless { beyond: true, .. }) => Err(failed::<K>("decode", &"it ends too early")),
-        (Ok(key), Endless { rest: [], .. }) => Ok(key),
-        (Ok(_), Endless { rest, .. }) => {
-            Err(failed::<K>("decode", &format!("{} bytes too many", rest.len())))
-        }
-        (Err(e), _) => Err(failed::<K>("decode", &e)),
-    }
+    deserializer.into_inner().whole(key).map_err(|e| failed::<K>("decode", &e))
 }
 
 /// A key followed by zeros without end, since `memcomparable` panics where its input ends too early. Nothing that it reads
-/// of zeros goes on for ever: lengths, tags and the marks of further elements end there.
-struct Endless<'a> {
+/// of zeros goes on for ever: lengths, tags and the marks of further elements end there. For decoders elsewhere in this
+/// repository.
+#[doc(hidden)]
+pub struct Endless<'a> {
     rest: &'a [u8],
     /// Were zeros read?
     beyond: bool,
+}
+
+impl<'a> Endless<'a> {
+    /// The key's bytes.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes, beyond: false }
+    }
+
+    /// What was decoded, if that took all bytes and no more; else what is wrong.
+    pub fn whole<T>(self, decoded: Result<T, memcomparable::Error>) -> Result<T, String> {
+        match (decoded, self.rest.len()) {
+            _ if self.beyond => Err("it ends too early".into()),
+            (Ok(decoded), 0) => Ok(decoded),
+            (Ok(_), more) => Err(format!("there are {more} bytes too many")),
+            (Err(error), _) => Err(error.to_string()),
+        }
+    }
 }
 
 impl Buf for Endless<'_> {

@@ -28,6 +28,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use backup::Copied;
+#[doc(hidden)]
+pub use codec::Endless;
 pub use codec::{Key, Value};
 pub use compact::Compacted;
 pub use index::{Index, TableOptions};
