@@ -7,10 +7,14 @@ use crate::error::{Error, Result};
 use bytes::Buf;
 use serde::{Serialize, de::DeserializeOwned};
 
-/// What can be a key: integers, `bool`, `char`, strings, byte strings, options and tuples of these. Tuples order by
-/// their first component, then the second, and so on.
+/// What can be a key: integers, floats, `bool`, `char`, strings, byte strings, options and tuples of these. Tuples order
+/// by their first component, then the second, and so on; structs and arrays as tuples do.
 ///
-/// Sizes: an integer takes its own width (4 bytes for `u32`); a string 9 bytes per started group of 8.
+/// Sizes: an integer takes its own width (4 bytes for `u32`), a string 9 bytes per started group of 8 and one more. A
+/// `Vec<u8>` is a sequence, which takes two bytes for each of its elements and one more; `[u8; 16]` takes 16.
+///
+/// Not a key: what serde writes as text wherever people could read it, such as `Ipv4Addr` or `uuid::Uuid`. It is written, and
+/// `get` finds it, but ranges give [`Error::Encoding`]. Take its bytes or its integer: `uuid.into_bytes()`, `u32::from(address)`.
 pub trait Key: Serialize + DeserializeOwned {}
 impl<T: Serialize + DeserializeOwned> Key for T {}
 
