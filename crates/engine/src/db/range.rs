@@ -118,8 +118,6 @@ pub struct ByteRange {
     to: Bound<Vec<u8>>,
     front: Option<Forward>,
     back: Option<Backward>,
-    /// Why there are no rows, which the first one tells.
-    refused: Option<Error>,
     done: bool,
 }
 
@@ -128,7 +126,7 @@ impl ByteRange {
     pub(crate) fn new(table: ByteTable, from: Bound<Vec<u8>>, to: Bound<Vec<u8>>) -> Self {
         let done = is_empty(&from, &to);
         let view = table.latest();
-        Self { table, view, snapshot: None, from, to, front: None, back: None, refused: None, done }
+        Self { table, view, snapshot: None, from, to, front: None, back: None, done }
     }
 
     /// What a snapshot sees.
@@ -142,14 +140,8 @@ impl ByteRange {
         Self { view, snapshot: Some(snapshot), ..Self::new(table, from, to) }
     }
 
-    /// Instead of rows there will be this error.
-    pub(crate) fn refused(self, error: Error) -> Self {
-        Self { refused: Some(error), done: false, ..self }
-    }
-
     /// The next row ascending. It also becomes the lower bound, so that the other end stops before it.
     fn advance(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        self.refused.take().map_or(Ok(()), Err)?;
         let front = match &mut self.front {
             Some(front) => front,
             None => {
@@ -168,7 +160,6 @@ impl ByteRange {
 
     /// The next row descending; it becomes the upper bound.
     fn retreat(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        self.refused.take().map_or(Ok(()), Err)?;
         let back = match &mut self.back {
             Some(back) => back,
             None => {

@@ -175,11 +175,7 @@ impl SnapshotBytes<'_> {
     }
 
     fn range_between(&self, from: Bound<Vec<u8>>, to: Bound<Vec<u8>>) -> ByteRange {
-        let rows = ByteRange::of_snapshot(self.table.clone(), self.shared.clone(), from, to);
-        match self.ensure_ours() {
-            Ok(()) => rows,
-            Err(error) => rows.refused(error),
-        }
+        ByteRange::of_snapshot(self.table.clone(), self.shared.clone(), from, to)
     }
 
     /// Calls `row` with each key and value in `bounds`, ascending, until it breaks.
