@@ -158,19 +158,10 @@ impl Database {
     /// [`Database::transact`] with options.
     pub fn transact_with<R>(
         &self,
-        mut options: TransactionOptions,
-        mut work: impl FnMut(&Transaction) -> Result<R>,
+        options: TransactionOptions,
+        work: impl FnMut(&Transaction) -> Result<R>,
     ) -> Result<R> {
-        // Each run is as old as the first: so none is the youngest of a deadlock for ever.
-        options.since.get_or_insert(self.engine.core().log.reserved());
-        loop {
-            let tx = Transaction::begin(self.engines.hold(), options)?;
-            let done = work(&tx).and_then(|result| tx.commit().map(|()| result));
-            match done {
-                Err(error) if error.is_retryable() => std::thread::yield_now(),
-                done => return done,
-            }
-        }
+        self.run(options, work, |_, error: &Error| error.is_retryable())
     }
 
     /// [`Database::transact`] for work that may also fail for reasons of its own: its errors are of any type that can be made
@@ -213,10 +204,21 @@ impl Database {
     /// [`Database::try_transact`] with options.
     pub fn try_transact_with<R, E: From<Error>>(
         &self,
+        options: TransactionOptions,
+        work: impl FnMut(&Transaction) -> Result<R, E>,
+    ) -> Result<R, E> {
+        self.run(options, work, |tx, _| tx.shared.is_lost())
+    }
+
+    /// Runs `work` in transactions until one commits, or ends for a reason that `again` does not hold for one of the moment.
+    fn run<R, E: From<Error>>(
+        &self,
         mut options: TransactionOptions,
         mut work: impl FnMut(&Transaction) -> Result<R, E>,
+        again: impl Fn(&Transaction, &E) -> bool,
     ) -> Result<R, E> {
-        options.since.get_or_insert(self.engine.core().log.reserved()); // as in `transact_with`
+        // Each run is as old as the first: so none is the youngest of a deadlock for ever.
+        options.since.get_or_insert(self.engine.core().log.reserved());
         loop {
             let tx = Transaction::begin(self.engines.hold(), options)?;
             match work(&tx) {
@@ -225,7 +227,7 @@ impl Database {
                     Err(error) if error.is_retryable() => {}
                     Err(error) => return Err(error.into()),
                 },
-                Err(_) if tx.shared.is_lost() => drop(tx),
+                Err(error) if again(&tx, &error) => drop(tx),
                 Err(error) => return Err(error),
             }
             std::thread::yield_now();
