@@ -6,6 +6,7 @@
 mod blob;
 #[cfg(doctest)]
 mod book;
+mod bounds;
 mod db;
 mod error;
 mod fields;

@@ -1,10 +1,11 @@
 //! Iterators over rows, in both directions.
 
+use crate::bounds::{exclude, is_before, is_beyond, is_empty};
 use crate::db::codec::{Key, Value, encode_key};
 use crate::db::snapshot::OpenSnapshot;
 use crate::db::table::{ByteTable, decode_row};
 use crate::error::{Error, Result};
-use crate::tree::{Backward, Forward, is_beyond};
+use crate::tree::{Backward, Forward};
 use crate::txn::View;
 use std::marker::PhantomData;
 use std::ops::{Bound, Range as HalfOpen, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
@@ -95,18 +96,6 @@ impl<T: AsRef<[u8]>> KeyBounds<[u8]> for (Bound<T>, Bound<T>) {
     }
 }
 
-/// The upper bound of all keys that begin with `prefix`: the prefix with its last byte below 0xFF one higher.
-pub(crate) fn successor(prefix: &[u8]) -> Bound<Vec<u8>> {
-    match prefix.iter().rposition(|byte| *byte != 0xFF) {
-        Some(last) => {
-            let mut end = prefix[..=last].to_vec();
-            end[last] += 1;
-            Bound::Excluded(end)
-        }
-        None => Bound::Unbounded,
-    }
-}
-
 /// Rows of a [`ByteTable`](crate::ByteTable) in key order, from either end. Holds nothing: no latch, no lock, no page.
 pub struct ByteRange {
     /// Keeps the database open.
@@ -186,33 +175,6 @@ impl ByteRange {
         };
         self.done = !matches!(row, Ok(Some(_)));
         row.transpose()
-    }
-}
-
-/// Moves a bound to just beyond `key`.
-pub(crate) fn exclude(bound: &mut Bound<Vec<u8>>, key: &[u8]) {
-    match bound {
-        Bound::Excluded(old) => {
-            old.clear();
-            old.extend_from_slice(key);
-        }
-        _ => *bound = Bound::Excluded(key.to_vec()),
-    }
-}
-
-pub(crate) fn is_before(key: &[u8], from: &Bound<Vec<u8>>) -> bool {
-    match from {
-        Bound::Included(from) => key < from.as_slice(),
-        Bound::Excluded(from) => key <= from.as_slice(),
-        Bound::Unbounded => false,
-    }
-}
-
-pub(crate) fn is_empty(from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> bool {
-    match (from, to) {
-        (Bound::Included(a), Bound::Included(b)) => a > b,
-        (Bound::Included(a) | Bound::Excluded(a), Bound::Included(b) | Bound::Excluded(b)) => a >= b,
-        _ => false,
     }
 }
 

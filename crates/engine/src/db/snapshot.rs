@@ -1,9 +1,10 @@
 //! Read-only transactions.
 
+use crate::bounds::successor;
 use crate::db::codec::{Key, Value, decode_value};
 use crate::db::engine::Engine;
 use crate::db::prefix::KeyPrefix;
-use crate::db::range::{ByteRange, KeyBounds, Range, successor};
+use crate::db::range::{ByteRange, KeyBounds, Range};
 use crate::db::table::{ByteTable, Table, decoded, key_bytes};
 use crate::error::{Error, Result};
 use crate::spread::Held;

@@ -1,10 +1,11 @@
 //! Handles to tables: bytes to bytes, and typed on top.
 
+use crate::bounds::{is_empty, successor};
 use crate::db::codec::{Key, Value, decode_key, decode_value, encode_key, encode_value};
 use crate::db::engine::Engine;
 use crate::db::index::Index;
 use crate::db::prefix::KeyPrefix;
-use crate::db::range::{ByteRange, KeyBounds, Range, is_empty, successor};
+use crate::db::range::{ByteRange, KeyBounds, Range};
 use crate::error::Result;
 use crate::log::Durability;
 use crate::tree::{Intent, PATIENCE, Tree};

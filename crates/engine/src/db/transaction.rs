@@ -1,10 +1,11 @@
 //! Read-write transactions, as users hold them.
 
+use crate::bounds::successor;
 use crate::db::codec::{Key, Value, decode_value, encode_value};
 use crate::db::engine::Engine;
 use crate::db::isolation::{Isolation, TransactionOptions};
 use crate::db::prefix::KeyPrefix;
-use crate::db::range::{KeyBounds, Range, successor};
+use crate::db::range::{KeyBounds, Range};
 use crate::db::table::{ByteTable, Table, encode_rows, key_bytes};
 use crate::db::transaction_range::TransactionRange;
 use crate::error::{Error, Result};

@@ -1,11 +1,11 @@
 //! Ranges within a read-write transaction.
 
+use crate::bounds::{exclude, is_before, is_beyond, is_empty};
 use crate::db::isolation::Isolation;
-use crate::db::range::{exclude, is_before, is_empty};
 use crate::db::table::ByteTable;
 use crate::db::transaction::Shared;
 use crate::error::{Error, Result};
-use crate::tree::{Backward, Forward, Tree, is_beyond};
+use crate::tree::{Backward, Forward, Tree};
 use crate::txn::{Direction, Scan, Txn};
 use foreshore_base::Lsn;
 use std::ops::Bound;

@@ -8,6 +8,7 @@
 //! the key table within an optimistic read (`txn/view.rs`). So is a large value, whose chunks may have gone with the row
 //! since the copy was taken.
 
+use crate::bounds::{is_beyond, key_of};
 use crate::error::{Error, Result};
 use crate::leaf::{FEW_ROWS, LeafCopy};
 use crate::page::Page;
@@ -84,11 +85,8 @@ impl Forward {
     }
 
     fn begin(&mut self, from: Bound<Vec<u8>>) -> Result<()> {
-        match from {
-            Bound::Included(key) => self.copy(None, &key, true),
-            Bound::Excluded(key) => self.copy(None, &key, false),
-            Bound::Unbounded => self.copy(None, &[], true),
-        }
+        let inclusive = !matches!(from, Bound::Excluded(_));
+        self.copy(None, key_of(&from).unwrap_or_default(), inclusive)
     }
 
     /// Copies what comes behind the rows copied; `false` if nothing does.
@@ -217,15 +215,6 @@ impl Backward {
         // The neighbour may have absorbed this leaf, and then reaches further right.
         self.position = self.leaf.lower_bound(&low)?;
         Ok(true)
-    }
-}
-
-/// Does `key` lie behind the upper bound `to`?
-pub(crate) fn is_beyond(key: &[u8], to: &Bound<Vec<u8>>) -> bool {
-    match to {
-        Bound::Included(to) => key > to.as_slice(),
-        Bound::Excluded(to) => key >= to.as_slice(),
-        Bound::Unbounded => false,
     }
 }
 

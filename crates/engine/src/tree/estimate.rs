@@ -3,6 +3,7 @@
 //! The leaves at both ends are counted row by row; those in between are counted in the index, and a few of them looked
 //! into.
 
+use crate::bounds::key_of;
 use crate::error::Result;
 use crate::leaf::LeafCopy;
 use crate::tree::Tree;
@@ -63,13 +64,6 @@ fn count(copy: &LeafCopy, from: usize, to: usize) -> Result<u64> {
         rows += u64::from(!Version(copy.version(index)?).is_ghost());
     }
     Ok(rows)
-}
-
-fn key_of(bound: &Bound<Vec<u8>>) -> Option<&[u8]> {
-    match bound {
-        Bound::Included(key) | Bound::Excluded(key) => Some(key),
-        Bound::Unbounded => None,
-    }
 }
 
 /// Does the upper bound lie in this leaf?

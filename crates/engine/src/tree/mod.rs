@@ -44,7 +44,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use users::Users;
 
-pub(crate) use cursor::{Backward, Forward, is_beyond};
+pub(crate) use cursor::{Backward, Forward};
 pub(crate) use descend::Stamp;
 pub(crate) use index::TreeIndex;
 pub(crate) use write::{Intent, PATIENCE};

@@ -10,6 +10,7 @@
 //! Invariant N1: when a row is returned, its key and the gap before it (before: in key order, whichever way the walk
 //! goes) are locked, and between it and the row returned before there was no other row at that moment.
 
+use crate::bounds::{exclude, is_before, is_beyond, key_of};
 use crate::error::Result;
 use crate::leaf::{FEW_ROWS, LeafCopy};
 use crate::lock::KeyMode;
@@ -139,9 +140,9 @@ impl Scan {
             Some(position) => position,
             None => {
                 self.read.clear();
+                let from = key_of(&self.from).unwrap_or_default();
                 let included = !matches!(self.from, Bound::Excluded(_));
-                let stamp =
-                    self.tree.copy_above(None, (key_of(&self.from), included), FEW_ROWS, &mut self.leaf)?;
+                let stamp = self.tree.copy_above(None, (from, included), FEW_ROWS, &mut self.leaf)?;
                 self.read.push(stamp);
                 self.leaf.rows().start
             }
@@ -215,13 +216,7 @@ impl Scan {
     /// From now on the walk goes on behind `key`, which is in the leaf read last: only that one still counts.
     fn go_on_behind(&mut self, key: &[u8]) {
         self.read.drain(..self.read.len() - 1);
-        match &mut self.from {
-            Bound::Excluded(from) => {
-                from.clear();
-                from.extend_from_slice(key);
-            }
-            from => *from = Bound::Excluded(key.to_vec()),
-        }
+        exclude(&mut self.from, key);
     }
 
     /// Are the leaves that were read unchanged?
@@ -282,19 +277,9 @@ impl Scan {
     }
 
     fn is_beyond(&self, key: &[u8]) -> bool {
-        match (&self.to, self.direction) {
-            (Bound::Unbounded, _) => false,
-            (Bound::Included(to), Direction::Ascending) => key > to.as_slice(),
-            (Bound::Excluded(to), Direction::Ascending) => key >= to.as_slice(),
-            (Bound::Included(to), Direction::Descending) => key < to.as_slice(),
-            (Bound::Excluded(to), Direction::Descending) => key <= to.as_slice(),
+        match self.direction {
+            Direction::Ascending => is_beyond(key, &self.to),
+            Direction::Descending => is_before(key, &self.to),
         }
-    }
-}
-
-fn key_of(bound: &Bound<Vec<u8>>) -> &[u8] {
-    match bound {
-        Bound::Included(key) | Bound::Excluded(key) => key,
-        Bound::Unbounded => &[],
     }
 }
