@@ -22,9 +22,11 @@ impl<T: Serialize + DeserializeOwned> Key for T {}
 pub trait Value: Serialize + DeserializeOwned {}
 impl<T: Serialize + DeserializeOwned> Value for T {}
 
-/// Appends the order-preserving encoding of `key`.
-pub(crate) fn encode_key<K: Serialize + ?Sized>(key: &K, out: &mut Vec<u8>) -> Result<()> {
-    key.serialize(&mut memcomparable::Serializer::new(out)).map_err(|e| failed::<K>("encode", &e))
+/// The order-preserving encoding of `key`.
+pub(crate) fn encode_key<K: Serialize + ?Sized>(key: &K) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    key.serialize(&mut memcomparable::Serializer::new(&mut bytes)).map_err(|e| failed::<K>("encode", &e))?;
+    Ok(bytes)
 }
 
 /// The inverse of [`encode_key`]; bytes too few or too many are an error.
@@ -76,9 +78,9 @@ impl Buf for Endless<'_> {
     }
 }
 
-/// Appends the encoding of `value`.
-pub(crate) fn encode_value<V: Serialize>(value: &V, out: Vec<u8>) -> Result<Vec<u8>> {
-    postcard::to_extend(value, out).map_err(|e| failed::<V>("encode", &e))
+/// The encoding of `value`.
+pub(crate) fn encode_value<V: Serialize>(value: &V) -> Result<Vec<u8>> {
+    postcard::to_extend(value, Vec::new()).map_err(|e| failed::<V>("encode", &e))
 }
 
 /// The inverse of [`encode_value`]; trailing bytes are an error.
@@ -88,6 +90,21 @@ pub(crate) fn decode_value<V: DeserializeOwned>(bytes: &[u8]) -> Result<V> {
         Ok((_, rest)) => Err(failed::<V>("decode", &format!("{} bytes too many", rest.len()))),
         Err(e) => Err(failed::<V>("decode", &e)),
     }
+}
+
+/// The same for a value that need not be there.
+pub(crate) fn decode_found<V: DeserializeOwned>(bytes: Option<Vec<u8>>) -> Result<Option<V>> {
+    bytes.map(|bytes| decode_value(&bytes)).transpose()
+}
+
+/// A row as byte tables hold it.
+pub(crate) fn encode_row<K: Key, V: Value>((key, value): &(K, V)) -> Result<(Vec<u8>, Vec<u8>)> {
+    Ok((encode_key(key)?, encode_value(value)?))
+}
+
+/// The inverse of [`encode_row`].
+pub(crate) fn decode_row<K: Key, V: Value>((key, value): (Vec<u8>, Vec<u8>)) -> Result<(K, V)> {
+    Ok((decode_key(&key)?, decode_value(&value)?))
 }
 
 fn failed<T: ?Sized>(action: &'static str, detail: &dyn std::fmt::Display) -> Error {
@@ -103,9 +120,7 @@ mod tests {
         /// Byte order is value order, for every shape of key that tables offer.
         #[test]
         fn key_order_is_value_order(a: (i32, String, u64), b: (i32, String, u64)) {
-            let (mut x, mut y) = (Vec::new(), Vec::new());
-            encode_key(&a, &mut x).unwrap();
-            encode_key(&b, &mut y).unwrap();
+            let (x, y) = (encode_key(&a).unwrap(), encode_key(&b).unwrap());
             prop_assert_eq!(x.cmp(&y), a.cmp(&b));
             prop_assert_eq!(decode_key::<(i32, String, u64)>(&x).unwrap(), a);
         }
@@ -113,14 +128,14 @@ mod tests {
         /// Values come back.
         #[test]
         fn values_come_back(v: (Option<i64>, Vec<u8>, String)) {
-            let bytes = encode_value(&v, Vec::new()).unwrap();
+            let bytes = encode_value(&v).unwrap();
             prop_assert_eq!(decode_value::<(Option<i64>, Vec<u8>, String)>(&bytes).unwrap(), v);
         }
     }
 
     #[test]
     fn the_wrong_type_is_an_error() {
-        let bytes = encode_value(&(1u8, 2u8), Vec::new()).unwrap();
+        let bytes = encode_value(&(1u8, 2u8)).unwrap();
         assert!(matches!(decode_value::<u8>(&bytes), Err(Error::Encoding { action: "decode", .. })));
         assert!(decode_key::<String>(&[7]).is_err());
     }
@@ -130,13 +145,10 @@ mod tests {
     fn keys_of_other_types_are_errors() {
         fn decodes<K: Serialize + DeserializeOwned>(bytes: &[u8]) {
             if let Ok(key) = decode_key::<K>(bytes) {
-                let mut again = Vec::new();
-                encode_key(&key, &mut again).unwrap();
-                assert_eq!(again, bytes, "{}", std::any::type_name::<K>());
+                assert_eq!(encode_key(&key).unwrap(), bytes, "{}", std::any::type_name::<K>());
             }
         }
-        let mut key = Vec::new();
-        encode_key(&(7_u32, "of more than eight bytes", Some(-1_i64), vec![1_u16, 2]), &mut key).unwrap();
+        let key = encode_key(&(7_u32, "of more than eight bytes", Some(-1_i64), vec![1_u16, 2])).unwrap();
         for len in 0..key.len() {
             let bytes = &key[..len];
             assert!(decode_key::<(u32, String, Option<i64>, Vec<u16>)>(bytes).is_err(), "{len} bytes");

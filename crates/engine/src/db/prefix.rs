@@ -73,15 +73,9 @@ mod tests {
     use super::*;
     use crate::db::codec::encode_key;
 
-    fn bytes(key: &impl Serialize) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        encode_key(key, &mut bytes).unwrap();
-        bytes
-    }
-
     /// The key's encoding begins with the prefix's.
     fn begins<K: Serialize, P: KeyPrefix<K>>(key: &K, prefix: &P) {
-        assert!(bytes(key).starts_with(&bytes(prefix)));
+        assert!(encode_key(key).unwrap().starts_with(&encode_key(prefix).unwrap()));
     }
 
     /// What the trait allows is what the encoding keeps.

@@ -1,9 +1,9 @@
 //! Iterators over rows, in both directions.
 
 use crate::bounds::{exclude, is_before, is_beyond, is_empty};
-use crate::db::codec::{Key, Value, encode_key};
+use crate::db::codec::{Key, Value, decode_row, encode_key};
 use crate::db::snapshot::OpenSnapshot;
-use crate::db::table::{ByteTable, decode_row};
+use crate::db::table::ByteTable;
 use crate::error::{Error, Result};
 use crate::tree::{Backward, Forward};
 use crate::txn::View;
@@ -25,19 +25,8 @@ pub trait KeyBounds<K: ?Sized> {
     where
         K: Key,
     {
-        let encode = |bound: Bound<&K>| -> Result<Bound<Vec<u8>>> {
-            let bytes = |key: &K| {
-                let mut bytes = Vec::new();
-                encode_key(key, &mut bytes).map(|()| bytes)
-            };
-            Ok(match bound {
-                Bound::Included(key) => Bound::Included(bytes(key)?),
-                Bound::Excluded(key) => Bound::Excluded(bytes(key)?),
-                Bound::Unbounded => Bound::Unbounded,
-            })
-        };
         let (from, to) = self.bounds();
-        Ok((encode(from)?, encode(to)?))
+        Ok((encode_bound(from)?, encode_bound(to)?))
     }
 
     /// The bounds of a byte table.
@@ -48,6 +37,14 @@ pub trait KeyBounds<K: ?Sized> {
         let (from, to) = self.bounds();
         (from.map(|k| k.as_ref().to_vec()), to.map(|k| k.as_ref().to_vec()))
     }
+}
+
+fn encode_bound<K: Key>(bound: Bound<&K>) -> Result<Bound<Vec<u8>>> {
+    Ok(match bound {
+        Bound::Included(key) => Bound::Included(encode_key(key)?),
+        Bound::Excluded(key) => Bound::Excluded(encode_key(key)?),
+        Bound::Unbounded => Bound::Unbounded,
+    })
 }
 
 impl<K: ?Sized> KeyBounds<K> for RangeFull {
@@ -207,13 +204,9 @@ pub struct Range<K, V, R = ByteRange> {
 }
 
 impl<K, V, R> Range<K, V, R> {
-    pub(crate) fn new(rows: R) -> Self {
-        Self { rows: Ok(rows), types: PhantomData }
-    }
-
-    /// An iterator whose only row is an error.
-    pub(crate) fn failed(error: Error) -> Self {
-        Self { rows: Err(Some(error)), types: PhantomData }
+    /// An error becomes the only row.
+    pub(crate) fn new(rows: Result<R>) -> Self {
+        Self { rows: rows.map_err(Some), types: PhantomData }
     }
 }
 

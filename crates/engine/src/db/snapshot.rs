@@ -1,11 +1,11 @@
 //! Read-only transactions.
 
 use crate::bounds::successor;
-use crate::db::codec::{Key, Value, decode_value};
+use crate::db::codec::{Key, Value, decode_found, encode_key};
 use crate::db::engine::Engine;
 use crate::db::prefix::KeyPrefix;
 use crate::db::range::{ByteRange, KeyBounds, Range};
-use crate::db::table::{ByteTable, Table, decoded, key_bytes};
+use crate::db::table::{ByteTable, Table, decoded};
 use crate::error::{Error, Result};
 use crate::spread::Held;
 use crate::txn::{self, View};
@@ -213,7 +213,7 @@ impl<K: Key, V: Value> SnapshotTable<'_, K, V> {
     where
         K: Borrow<Q>,
     {
-        self.bytes.get(&key_bytes(key)?)?.map(|value| decode_value(&value)).transpose()
+        decode_found(self.bytes.get(&encode_key(key)?)?)
     }
 
     /// Is there a value for `key`?
@@ -221,13 +221,13 @@ impl<K: Key, V: Value> SnapshotTable<'_, K, V> {
     where
         K: Borrow<Q>,
     {
-        self.bytes.contains(&key_bytes(key)?)
+        self.bytes.contains(&encode_key(key)?)
     }
 
     /// The values of many keys, in their order.
     pub fn multi_get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
-        let keys: Vec<_> = keys.iter().map(key_bytes).collect::<Result<_>>()?;
-        self.bytes.multi_get(&keys)?.into_iter().map(|v| v.map(|v| decode_value(&v)).transpose()).collect()
+        let keys: Vec<_> = keys.iter().map(encode_key).collect::<Result<_>>()?;
+        self.bytes.multi_get(&keys)?.into_iter().map(decode_found).collect()
     }
 
     /// Calls `row` with each key and value in `bounds`, ascending, until it breaks; see [`Table::scan`].
@@ -239,15 +239,12 @@ impl<K: Key, V: Value> SnapshotTable<'_, K, V> {
     /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends.
     pub fn range(&self, bounds: impl KeyBounds<K>) -> Result<Range<K, V>> {
         let (from, to) = bounds.encoded()?;
-        Ok(Range::new(self.bytes.range_between(from, to)))
+        Ok(Range::new(Ok(self.bytes.range_between(from, to))))
     }
 
     /// Rows of a tuple-keyed table whose keys begin with the components of `leading`, a tuple such as `("AA",)`, of the
     /// key's own types; see [`KeyPrefix`]. `.rev()` descends. An encoding error appears as the first row.
     pub fn prefix(&self, leading: &impl KeyPrefix<K>) -> Range<K, V> {
-        match key_bytes(leading) {
-            Ok(prefix) => Range::new(self.bytes.prefix(&prefix)),
-            Err(e) => Range::failed(e),
-        }
+        Range::new(encode_key(leading).map(|prefix| self.bytes.prefix(&prefix)))
     }
 }

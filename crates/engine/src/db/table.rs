@@ -1,7 +1,9 @@
 //! Handles to tables: bytes to bytes, and typed on top.
 
 use crate::bounds::{is_empty, successor};
-use crate::db::codec::{Key, Value, decode_key, decode_value, encode_key, encode_value};
+use crate::db::codec::{
+    Key, Value, decode_found, decode_key, decode_value, encode_key, encode_row, encode_value,
+};
 use crate::db::engine::Engine;
 use crate::db::index::Index;
 use crate::db::prefix::KeyPrefix;
@@ -338,10 +340,7 @@ impl<K: Key, V: Value> Table<K, V> {
     where
         K: Borrow<Q>,
     {
-        match self.bytes.get(&key_bytes(&key)?)? {
-            Some(value) => decode_value(&value).map(Some),
-            None => Ok(None),
-        }
+        decode_found(self.bytes.get(&encode_key(key)?)?)
     }
 
     /// Calls `read` with the value of `key`, if there is one.
@@ -357,29 +356,29 @@ impl<K: Key, V: Value> Table<K, V> {
     where
         K: Borrow<Q>,
     {
-        self.bytes.contains(&key_bytes(&key)?)
+        self.bytes.contains(&encode_key(key)?)
     }
 
     /// The values of many keys, in their order; see [`ByteTable::multi_get`].
     pub fn multi_get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
-        let keys: Vec<_> = keys.iter().map(key_bytes).collect::<Result<_>>()?;
-        self.bytes.multi_get(&keys)?.into_iter().map(|v| v.map(|v| decode_value(&v)).transpose()).collect()
+        let keys = keys.iter().map(encode_key).collect::<Result<Vec<_>>>()?;
+        self.bytes.multi_get(&keys)?.into_iter().map(decode_found).collect()
     }
 
     /// Sets the value of `key`, whether or not it had one. Errors as [`ByteTable::put`].
     pub fn put(&self, key: &K, value: &V) -> Result<()> {
-        self.bytes.put(&key_bytes(key)?, &encode_value(value, Vec::new())?)
+        self.bytes.put(&encode_key(key)?, &encode_value(value)?)
     }
 
     /// Sets the values of many keys, each as a commit of its own; see [`ByteTable::put_many`]. If a key or value cannot be
     /// encoded, none is set.
     pub fn put_many(&self, rows: &[(K, V)]) -> Result<()> {
-        self.bytes.put_many(&encode_rows(rows)?)
+        self.bytes.put_many(&rows.iter().map(encode_row).collect::<Result<Vec<_>>>()?)
     }
 
     /// Sets the value of `key` unless it has one; says whether it did.
     pub fn insert(&self, key: &K, value: &V) -> Result<bool> {
-        self.bytes.insert(&key_bytes(key)?, &encode_value(value, Vec::new())?)
+        self.bytes.insert(&encode_key(key)?, &encode_value(value)?)
     }
 
     /// Removes `key`; says whether it was there.
@@ -387,13 +386,13 @@ impl<K: Key, V: Value> Table<K, V> {
     where
         K: Borrow<Q>,
     {
-        self.bytes.remove(&key_bytes(&key)?)
+        self.bytes.remove(&encode_key(key)?)
     }
 
     /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. See [`ByteTable::range`].
     pub fn range(&self, bounds: impl KeyBounds<K>) -> Result<Range<K, V>> {
         let (from, to) = bounds.encoded()?;
-        Ok(Range::new(ByteRange::new(self.bytes.clone(), from, to)))
+        Ok(Range::new(Ok(ByteRange::new(self.bytes.clone(), from, to))))
     }
 
     /// About how many rows lie in `bounds`; see [`ByteTable::estimate_range`].
@@ -405,10 +404,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// Rows of a tuple-keyed table whose keys begin with the components of `leading`, a tuple such as `("AA",)`, of the
     /// key's own types; see [`KeyPrefix`]. `.rev()` descends. An encoding error appears as the first row.
     pub fn prefix(&self, leading: &impl KeyPrefix<K>) -> Range<K, V> {
-        match key_bytes(leading) {
-            Ok(prefix) => Range::new(self.bytes.prefix(&prefix)),
-            Err(e) => Range::failed(e),
-        }
+        Range::new(encode_key(leading).map(|prefix| self.bytes.prefix(&prefix)))
     }
 
     /// Calls `row` with each key and value in `bounds`, ascending, until it breaks; faster than [`Table::range`], since the
@@ -436,24 +432,10 @@ impl<K: Key, V: Value> Table<K, V> {
     /// Loads rows in strictly ascending order of their keys; see [`ByteTable::bulk_load`].
     pub fn bulk_load(&self, rows: impl IntoIterator<Item = (K, V)>) -> Result<u64> {
         let mut failed = None;
-        let encoded = rows.into_iter().map_while(|(key, value)| {
-            let row = key_bytes(&key).and_then(|k| Ok((k, encode_value(&value, Vec::new())?)));
-            row.map_err(|e| failed = Some(e)).ok()
-        });
+        let encoded = rows.into_iter().map_while(|row| encode_row(&row).map_err(|e| failed = Some(e)).ok());
         let count = self.bytes.bulk_load(encoded)?;
         failed.map_or(Ok(count), Err)
     }
-}
-
-pub(crate) fn key_bytes<K: Serialize + ?Sized>(key: &K) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    encode_key(key, &mut bytes)?;
-    Ok(bytes)
-}
-
-/// Rows as byte tables hold them.
-pub(crate) fn encode_rows<K: Key, V: Value>(rows: &[(K, V)]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-    rows.iter().map(|(key, value)| Ok((key_bytes(key)?, encode_value(value, Vec::new())?))).collect()
 }
 
 /// Runs a scan of bytes for `row`, which wants them decoded. The first row that does not decode ends it.
@@ -470,8 +452,4 @@ pub(crate) fn decoded<K: Key, V: Value>(
         }
     })?;
     failed
-}
-
-pub(crate) fn decode_row<K: Key, V: Value>((key, value): (Vec<u8>, Vec<u8>)) -> Result<(K, V)> {
-    Ok((decode_key(&key)?, decode_value(&value)?))
 }

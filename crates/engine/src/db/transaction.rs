@@ -1,12 +1,12 @@
 //! Read-write transactions, as users hold them.
 
 use crate::bounds::successor;
-use crate::db::codec::{Key, Value, decode_value, encode_value};
+use crate::db::codec::{Key, Value, decode_found, encode_key, encode_row, encode_value};
 use crate::db::engine::Engine;
 use crate::db::isolation::{Isolation, TransactionOptions};
 use crate::db::prefix::KeyPrefix;
 use crate::db::range::{KeyBounds, Range};
-use crate::db::table::{ByteTable, Table, encode_rows, key_bytes};
+use crate::db::table::{ByteTable, Table};
 use crate::db::transaction_range::TransactionRange;
 use crate::error::{Error, Result};
 use crate::lock::KeyMode;
@@ -639,13 +639,13 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     where
         K: Borrow<Q>,
     {
-        self.bytes.get(&key_bytes(key)?)?.map(|value| decode_value(&value)).transpose()
+        decode_found(self.bytes.get(&encode_key(key)?)?)
     }
 
     /// The values of many keys, in their order; see [`TransactionBytes::multi_get`].
     pub fn multi_get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
-        let keys = keys.iter().map(key_bytes).collect::<Result<Vec<_>>>()?;
-        self.bytes.multi_get(&keys)?.into_iter().map(|v| v.map(|v| decode_value(&v)).transpose()).collect()
+        let keys = keys.iter().map(encode_key).collect::<Result<Vec<_>>>()?;
+        self.bytes.multi_get(&keys)?.into_iter().map(decode_found).collect()
     }
 
     /// The value of `key`, for a row that is going to be changed; see [`TransactionBytes::get_for_update`].
@@ -653,7 +653,7 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     where
         K: Borrow<Q>,
     {
-        self.bytes.get_for_update(&key_bytes(key)?)?.map(|value| decode_value(&value)).transpose()
+        decode_found(self.bytes.get_for_update(&encode_key(key)?)?)
     }
 
     /// Is there a value for `key`?
@@ -661,27 +661,27 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     where
         K: Borrow<Q>,
     {
-        self.bytes.contains(&key_bytes(key)?)
+        self.bytes.contains(&encode_key(key)?)
     }
 
     /// Sets the value of `key`, whether or not it had one.
     pub fn put(&self, key: &K, value: &V) -> Result<()> {
-        self.bytes.put(&key_bytes(key)?, &encode_value(value, Vec::new())?)
+        self.bytes.put(&encode_key(key)?, &encode_value(value)?)
     }
 
     /// Sets the value of `key` unless it has one; says whether it did.
     pub fn insert(&self, key: &K, value: &V) -> Result<bool> {
-        self.bytes.insert(&key_bytes(key)?, &encode_value(value, Vec::new())?)
+        self.bytes.insert(&encode_key(key)?, &encode_value(value)?)
     }
 
     /// Sets the values of many keys unless they have one; says how many did. See [`TransactionBytes::insert_many`].
     pub fn insert_many(&self, rows: &[(K, V)]) -> Result<usize> {
-        self.bytes.insert_many(&encode_rows(rows)?)
+        self.bytes.insert_many(&rows.iter().map(encode_row).collect::<Result<Vec<_>>>()?)
     }
 
     /// Sets the values of many keys. See [`TransactionBytes::put_many`].
     pub fn put_many(&self, rows: &[(K, V)]) -> Result<()> {
-        self.bytes.put_many(&encode_rows(rows)?)
+        self.bytes.put_many(&rows.iter().map(encode_row).collect::<Result<Vec<_>>>()?)
     }
 
     /// Removes `key`; says whether it was there.
@@ -689,21 +689,18 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     where
         K: Borrow<Q>,
     {
-        self.bytes.remove(&key_bytes(key)?)
+        self.bytes.remove(&encode_key(key)?)
     }
 
     /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. See [`TransactionBytes::range`].
     pub fn range(&self, bounds: impl KeyBounds<K>) -> Result<Range<K, V, TransactionRange>> {
         let (from, to) = bounds.encoded()?;
-        Ok(Range::new(self.bytes.range_between(from, to)))
+        Ok(Range::new(Ok(self.bytes.range_between(from, to))))
     }
 
     /// Rows of a tuple-keyed table whose keys begin with the components of `leading`, a tuple such as `("AA",)`, of the
     /// key's own types; see [`KeyPrefix`]. `.rev()` descends. An encoding error appears as the first row.
     pub fn prefix(&self, leading: &impl KeyPrefix<K>) -> Range<K, V, TransactionRange> {
-        match key_bytes(leading) {
-            Ok(prefix) => Range::new(self.bytes.prefix(&prefix)),
-            Err(e) => Range::failed(e),
-        }
+        Range::new(encode_key(leading).map(|prefix| self.bytes.prefix(&prefix)))
     }
 }
