@@ -118,9 +118,10 @@ impl Tree {
         &self.core
     }
 
-    /// Somebody waited for a lock of this table.
-    pub fn note_lock_wait(&self, waited: Duration) {
-        self.lock_waits.add(waited);
+    /// A lock of this table was got; so long it was waited for, if at all.
+    #[inline]
+    pub fn note_lock_wait(&self, waited: Option<Duration>) {
+        waited.into_iter().for_each(|waited| self.lock_waits.add(waited));
     }
 
     /// Bytes of its leaves.

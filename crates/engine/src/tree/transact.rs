@@ -296,9 +296,7 @@ impl Tree {
                 return Err(damaged);
             }
             let start = reservation.start();
-            txn.body.clear();
-            record.encode(&mut txn.body);
-            self.core.log.fill(reservation, &txn.body);
+            self.core.fill(reservation, &record, &mut txn.body);
             if first {
                 let keys = &self.core.txns.keys;
                 keys.drop_images(keys.name(self.id, key), txn.author());

@@ -16,7 +16,7 @@ use crate::tree::descend::{Latched, malformed};
 use crate::tree::insertion::Gap;
 use crate::tree::many::Near;
 use crate::tree::{Core, Tree};
-use crate::txn::{Batch, Ghost};
+use crate::txn::{Batch, Ghost, Record};
 use crate::version::{Version, Writer};
 use foreshore_base::{Lsn, PageId, Restart};
 use std::ops::ControlFlow;
@@ -183,7 +183,7 @@ impl Tree {
     ) -> Result<bool> {
         match granted {
             Ok(waited) => {
-                waited.into_iter().for_each(|waited| self.note_lock_wait(waited));
+                self.note_lock_wait(waited);
                 Ok(true)
             }
             Err(LockError::Deadlock { .. }) if begun.elapsed() < patience => Ok(false),
@@ -349,5 +349,13 @@ impl Core {
         change.encode(&mut body);
         self.log.fill(record, &body);
         end
+    }
+
+    /// Copies a record into its place in the log; it is put together in the memory of `body`.
+    #[inline]
+    pub fn fill(&self, place: Reservation<'_>, record: &Record<'_>, body: &mut Vec<u8>) {
+        body.clear();
+        record.encode(body);
+        self.log.fill(place, body);
     }
 }

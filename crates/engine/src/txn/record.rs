@@ -16,7 +16,7 @@
 //! old value. Numbers without a width are varints (`fields.rs`).
 //!
 //! The owner's number stands for the transaction from its begin to its commit or end. Reading therefore starts at or
-//! before the begin of the oldest transaction (`Engine::checkpoint`).
+//! before the begin of the oldest transaction (`Upkeep::checkpoint`).
 //!
 //! Source: ARIES (Mohan et al., TODS 1992) §3: compensation records, undo next; here undo is logical, by key, since a
 //! row may have moved to another leaf. Differs: an update logs the bytes that differ, once before and once after.

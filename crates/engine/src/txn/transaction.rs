@@ -165,9 +165,7 @@ impl Txn {
                 if granted.first {
                     self.locks.push(name);
                 }
-                if let Some(waited) = granted.waited {
-                    tree.note_lock_wait(waited);
-                }
+                tree.note_lock_wait(granted.waited);
                 Ok(())
             }
             Err(refused) => Err(self.refused(tree, key, refused)),
@@ -176,15 +174,9 @@ impl Txn {
 
     /// Waits until nobody else protects the gap before `name`.
     pub fn wait_for_gap(&mut self, tree: &Tree, name: Name) -> Result<()> {
-        match self.core.txns.keys.wait_for_gap(self.owner, name, self.patience) {
-            Ok(waited) => {
-                if let Some(waited) = waited {
-                    tree.note_lock_wait(waited);
-                }
-                Ok(())
-            }
-            Err(refused) => Err(self.refused(tree, None, refused)),
-        }
+        let waited = self.core.txns.keys.wait_for_gap(self.owner, name, self.patience);
+        tree.note_lock_wait(waited.map_err(|refused| self.refused(tree, None, refused))?);
+        Ok(())
     }
 
     #[cold]
@@ -277,7 +269,7 @@ impl Txn {
         let entered = self.entered_mut(tree);
         if !entered.scans {
             entered.scans = true;
-            // ORDERING: SeqCst, see `Tree::gap_before_next`.
+            // ORDERING: SeqCst, see `Tree::has_scanners`.
             tree.scanners.fetch_add(1, SeqCst);
         }
     }
@@ -294,9 +286,7 @@ impl Txn {
         let record = log.reserve(begin.encoded_len());
         let id = TxnId(record.start().0);
         slots.began(self.owner, id);
-        self.body.clear();
-        begin.encode(&mut self.body);
-        log.fill(record, &self.body);
+        self.core.fill(record, &begin, &mut self.body);
         (self.id, self.last) = (Some(id), Lsn(id.0));
         Ok(id)
     }
@@ -372,9 +362,7 @@ impl Txn {
         let record = core.log.reserve(commit.encoded_len());
         let (at, end) = (record.start(), record.end());
         core.txns.slots.committed(self.owner, at);
-        self.body.clear();
-        commit.encode(&mut self.body);
-        core.log.fill(record, &self.body);
+        core.fill(record, &commit, &mut self.body);
         self.leave_garbage(id, at);
         end
     }
@@ -408,14 +396,12 @@ impl Txn {
     /// that says so, which must be durable before anybody relies on it.
     pub fn prepare(&mut self, gid: &[u8]) -> Result<Lsn> {
         self.prepare_to_write()?;
-        let core = self.core.clone();
+        let core = &*self.core;
         let prepare = Record::Prepare { owner: self.owner, previous: self.last, gid };
         let record = core.log.reserve(prepare.encoded_len());
         let end = record.end();
         self.last = record.start();
-        self.body.clear();
-        prepare.encode(&mut self.body);
-        core.log.fill(record, &self.body);
+        core.fill(record, &prepare, &mut self.body);
         self.prepared = true;
         Ok(end)
     }
@@ -455,14 +441,12 @@ impl Txn {
     }
 
     fn write_end(&mut self, id: TxnId) -> Result<()> {
-        let core = self.core.clone();
+        let core = &*self.core;
         core.log.room_to_undo()?;
         let end = Record::End { owner: self.owner };
         let record = core.log.reserve(end.encoded_len());
         let at = record.start();
-        self.body.clear();
-        end.encode(&mut self.body);
-        core.log.fill(record, &self.body);
+        core.fill(record, &end, &mut self.body);
         self.leave_garbage(id, at);
         Ok(())
     }
