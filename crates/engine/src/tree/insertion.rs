@@ -12,27 +12,18 @@
 
 use crate::error::{Error, Result};
 use crate::leaf;
-use crate::lock::{Name, Owner};
+use crate::lock::Owner;
 use crate::tree::Tree;
 use crate::tree::descend::{Latched, malformed};
+use crate::tree::obstacle::Obstacle;
 use foreshore_base::sync::{Ordering::SeqCst, fence};
 use foreshore_base::{Optimistic, PageId, Restart, seeded_bug};
 
-/// What stands in the way of an insertion.
-pub(super) enum Gap {
-    /// Nothing.
-    Open,
-    /// Another transaction has locked the gap with this name: wait for it with nothing latched, and look again.
-    Locked(Name),
-    /// This page must be in memory to know the gap's name: load it with nothing latched, and look again.
-    Absent(PageId),
-}
-
 impl Tree {
-    /// Looks at the gap that `key`, which is not in the latched leaf, would go into.
-    pub(super) fn gap_for(&self, owner: Owner, leaf: &Latched<'_>, key: &[u8]) -> Result<Gap> {
+    /// Looks at the gap that `key`, which is not in the latched leaf, would go into: does anything keep `owner` out of it?
+    pub(super) fn gap_for(&self, owner: Owner, leaf: &Latched<'_>, key: &[u8]) -> Result<Option<Obstacle>> {
         if !self.has_scanners() {
-            return Ok(Gap::Open);
+            return Ok(None);
         }
         let page = leaf.at.page;
         loop {
@@ -41,14 +32,14 @@ impl Tree {
                 Some(next) => Some(next),
                 None => match self.first_key_from(page.right(), &mut consulted)? {
                     Ok(next) => next,
-                    Err(absent) => return Ok(Gap::Absent(absent)),
+                    Err(absent) => return Ok(Some(Obstacle::Absent(absent))),
                 },
             };
             let keys = &self.core.txns.keys;
             let name = next.map_or_else(|| keys.end_of(self.id), |next| keys.name(self.id, &next));
             let open = keys.gap_is_open(owner, name);
             if consulted.iter().all(|read| read.validate().is_ok()) {
-                return Ok(if open || seeded_bug("txn_gap_ignored") { Gap::Open } else { Gap::Locked(name) });
+                return Ok((!open && !seeded_bug("txn_gap_ignored")).then_some(Obstacle::Gap(name)));
             }
         }
     }

@@ -20,6 +20,7 @@ mod estimate;
 mod index;
 mod insertion;
 mod many;
+mod obstacle;
 mod read;
 mod rows;
 mod smo;

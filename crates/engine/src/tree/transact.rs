@@ -9,26 +9,12 @@ use crate::lock::{Image, ImageRow, KeyMode, Name};
 use crate::page::Page;
 use crate::tree::Tree;
 use crate::tree::descend::{Latched, malformed};
-use crate::tree::insertion::Gap;
+use crate::tree::obstacle::{Obstacle, is_live};
 use crate::tree::write::{Intent, append_live};
 use crate::txn::{Found, Record, Txn};
 use crate::version::Version;
-use foreshore_base::{Lsn, PageId, Restart, TxnId, seeded_bug};
+use foreshore_base::{Lsn, Restart, TxnId, seeded_bug};
 use std::sync::Arc;
-
-/// How an attempt under the latch ended.
-enum Attempt {
-    /// Done; was there anything to do?
-    Done(bool),
-    /// The leaf is full.
-    Full,
-    /// Another transaction protects the gap.
-    Gap(Name),
-    /// This page is needed in memory.
-    Absent(PageId),
-    /// A large value is to be replaced.
-    Large,
-}
 
 /// What a transaction writes.
 struct Write<'a> {
@@ -93,11 +79,11 @@ impl Tree {
                 }
             };
             match attempt {
-                Attempt::Done(changed) => return Ok(Some(changed)),
-                Attempt::Large => return Ok(None),
-                Attempt::Full => self.split(key, intent.value().len())?,
-                Attempt::Gap(name) => txn.wait_for_gap(self, name)?,
-                Attempt::Absent(page) => _ = self.pool.page(page)?,
+                Ok(changed) => return Ok(Some(changed)),
+                Err(Obstacle::Large) => return Ok(None),
+                Err(Obstacle::Full) => self.split(key, intent.value().len())?,
+                Err(Obstacle::Gap(name)) => txn.wait_for_gap(self, name)?,
+                Err(Obstacle::Absent(page)) => _ = self.pool.page(page)?,
             }
         }
     }
@@ -112,7 +98,8 @@ impl Tree {
         Ok(name)
     }
 
-    /// One attempt, in the place found for the cell. `old_known`: the old value is in `txn.old` already.
+    /// One attempt, in the place found for the cell; `false` if there was nothing to do. `old_known`: the old value is in
+    /// `txn.old` already.
     fn try_write(
         self: &Arc<Self>,
         txn: &mut Txn,
@@ -121,28 +108,31 @@ impl Tree {
         place: Place,
         old_known: bool,
         write: &Write<'_>,
-    ) -> Result<Attempt> {
-        if !place.has_room(write.key, write.intent.value().len()) {
-            leaf.latch.release_unchanged();
-            return Ok(Attempt::Full);
-        }
+    ) -> Result<Result<bool, Obstacle>> {
+        let Write { key, intent, over_large, .. } = *write;
         let cell = place.cell();
-        if !write.over_large && cell.is_some_and(|cell| self.is_large(cell.value_len())) {
+        if intent.is_idle(is_live(cell)) {
             leaf.latch.release_unchanged();
-            return Ok(Attempt::Large);
+            return Ok(Ok(false));
+        }
+        if let Some(obstacle) =
+            self.obstacle(txn.owner, &leaf, &place, key, intent.value().len(), over_large)?
+        {
+            leaf.latch.release_unchanged();
+            return Ok(Err(obstacle));
         }
         let mut old = std::mem::take(&mut txn.old);
         if !old_known {
-            old.begin(write.key);
+            old.begin(key);
             old.set_value(|out| append_live(leaf.at.page, cell, out));
         }
-        let attempt = self.change_cell(txn, id, leaf, place, &mut old, write);
+        let changed = self.change_cell(txn, id, leaf, place, &mut old, write);
         txn.old = old;
-        attempt
+        changed.map(|()| Ok(true))
     }
 
-    /// The rest of an attempt, once it is known what is there. The old row becomes the image: other memory is left for it.
-    #[allow(clippy::too_many_arguments)] // the halves of one function
+    /// Changes the cell, which has this place in the latched leaf. The old row becomes the image: other memory is left for
+    /// it.
     fn change_cell(
         self: &Arc<Self>,
         txn: &mut Txn,
@@ -151,24 +141,9 @@ impl Tree {
         place: Place,
         row: &mut ImageRow,
         write: &Write<'_>,
-    ) -> Result<Attempt> {
+    ) -> Result<()> {
         let Write { name, key, intent, .. } = *write;
         let (page, cell, old) = (leaf.at.page, place.cell(), row.value());
-        if intent.is_idle(old.is_some()) {
-            leaf.latch.release_unchanged();
-            return Ok(Attempt::Done(false));
-        }
-        if cell.is_none() {
-            let obstacle = match self.gap_for(txn.owner, &leaf, key)? {
-                Gap::Open => None,
-                Gap::Locked(name) => Some(Attempt::Gap(name)),
-                Gap::Absent(page) => Some(Attempt::Absent(page)),
-            };
-            if let Some(obstacle) = obstacle {
-                leaf.latch.release_unchanged();
-                return Ok(obstacle);
-            }
-        }
         let own = Version::of(id);
         let first = cell.is_none_or(|cell| Version(cell.version).author() != own.author());
         let (change, version) = match intent {
@@ -211,7 +186,7 @@ impl Tree {
         if version.is_ghost() {
             txn.note_ghost(self, key, version.author());
         }
-        Ok(Attempt::Done(true))
+        Ok(())
     }
 
     /// Puts an image of a transaction from before a restart into the key table: what it replaced was settled.

@@ -13,8 +13,8 @@ use crate::lock::{Image, ImageRow, KeyMode, LockError, Name, Owner, Spares};
 use crate::log::Reservation;
 use crate::page::Page;
 use crate::tree::descend::{Latched, malformed};
-use crate::tree::insertion::Gap;
 use crate::tree::many::Near;
+use crate::tree::obstacle::{Obstacle, is_live};
 use crate::tree::{Core, Tree};
 use crate::txn::{Batch, Ghost, Record};
 use crate::version::{Version, Writer};
@@ -59,23 +59,9 @@ impl<'a> Intent<'a> {
 /// Appends the value of a cell to `out`, unless it is a ghost, or there is none.
 #[inline]
 pub(super) fn append_live(page: Page<'_>, cell: Option<Cell>, out: &mut Vec<u8>) -> Option<()> {
-    let cell = cell.filter(|cell| !Version(cell.version).is_ghost())?;
+    let cell = cell.filter(|_| is_live(cell))?;
     cell.append_to(page, out);
     Some(())
-}
-
-/// How an attempt under the latch ended.
-enum Attempt {
-    /// Done. The end of the record, if there was anything to do.
-    Done(Option<Lsn>),
-    /// The leaf is full.
-    Full,
-    /// A transaction protects the gap.
-    Gap(Name),
-    /// This page is needed in memory.
-    Absent(PageId),
-    /// A large value is to be replaced.
-    Large,
 }
 
 impl Tree {
@@ -160,11 +146,11 @@ impl Tree {
             let attempt = self.attempt(owner, name, start, key, intent);
             keys.release(owner, name);
             match attempt? {
-                Attempt::Done(end) => return Ok(Some(end)),
-                Attempt::Large => return Ok(None),
-                Attempt::Full => self.split(key, intent.value().len())?,
-                Attempt::Absent(page) => _ = self.pool.page(page)?,
-                Attempt::Gap(name) => {
+                Ok(end) => return Ok(Some(end)),
+                Err(Obstacle::Large) => return Ok(None),
+                Err(Obstacle::Full) => self.split(key, intent.value().len())?,
+                Err(Obstacle::Absent(page)) => _ = self.pool.page(page)?,
+                Err(Obstacle::Gap(name)) => {
                     let waited = keys.wait_for_gap(owner, name, patience);
                     self.is_granted(owner, key, begun, patience, waited)?;
                 }
@@ -209,6 +195,7 @@ impl Tree {
         }
     }
 
+    /// One attempt, with the key locked. Returns the end of its record, if there was anything to do.
     fn attempt(
         self: &Arc<Self>,
         owner: Owner,
@@ -216,36 +203,32 @@ impl Tree {
         start: PageId,
         key: &[u8],
         intent: Intent<'_>,
-    ) -> Result<Attempt> {
+    ) -> Result<Result<Option<Lsn>, Obstacle>> {
         self.core.log.room()?;
         let leaf = self.latch_leaf_from(start, key)?;
-        let page = leaf.at.page;
-        let value = intent.value();
-        let Some(place) = leaf::place(page, key, value.len())? else {
+        let place = Place::find(leaf.at.page, key).map_err(|Restart| malformed(leaf.at.page))?;
+        if intent.is_idle(is_live(place.cell())) {
             leaf.latch.release_unchanged();
-            return Ok(Attempt::Full);
-        };
-        let cell = place.cell();
-        if intent.is_idle(cell.is_some_and(|cell| !Version(cell.version).is_ghost())) {
+            return Ok(Ok(None));
+        }
+        if let Some(obstacle) = self.obstacle(owner, &leaf, &place, key, intent.value().len(), false)? {
             leaf.latch.release_unchanged();
-            return Ok(Attempt::Done(None));
+            return Ok(Err(obstacle));
         }
-        if cell.is_some_and(|cell| self.is_large(cell.value_len())) {
-            leaf.latch.release_unchanged();
-            return Ok(Attempt::Large);
-        }
-        if cell.is_none() {
-            let obstacle = match self.gap_for(owner, &leaf, key)? {
-                Gap::Open => None,
-                Gap::Locked(name) => Some(Attempt::Gap(name)),
-                Gap::Absent(page) => Some(Attempt::Absent(page)),
-            };
-            if let Some(obstacle) = obstacle {
-                leaf.latch.release_unchanged();
-                return Ok(obstacle);
-            }
-        }
-        let Latched { at, latch } = leaf;
+        self.change_alone(owner, name, leaf, place, key, intent).map(|end| Ok(Some(end)))
+    }
+
+    /// Changes the cell, which has this place in the latched leaf, by a record that commits by itself; returns its end.
+    fn change_alone(
+        self: &Arc<Self>,
+        owner: Owner,
+        name: Name,
+        Latched { at, latch }: Latched<'_>,
+        place: Place,
+        key: &[u8],
+        intent: Intent<'_>,
+    ) -> Result<Lsn> {
+        let (page, cell, value) = (at.page, place.cell(), intent.value());
         self.pool.before_change(at.frame);
         let (page_id, table) = (page.id(), self.id);
         let (put, ghost, remove) = (
@@ -294,7 +277,7 @@ impl Tree {
             // The row is gone, whatever becomes of the tidying up: a full disk here must not say that nothing was changed.
             let _ = self.absorb_around(key);
         }
-        Ok(Attempt::Done(Some(end)))
+        Ok(end)
     }
 
     /// Puts what the row was before into the key table, before the leaf shows the change (V2 in `txn/view.rs`).

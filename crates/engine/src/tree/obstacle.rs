@@ -1,0 +1,51 @@
+//! What keeps a write from changing the leaf that it has latched. It gives the latch back, deals with that, and tries again.
+
+use crate::error::Result;
+use crate::leaf::{Cell, Place};
+use crate::lock::{Name, Owner};
+use crate::tree::Tree;
+use crate::tree::descend::Latched;
+use crate::version::Version;
+use foreshore_base::PageId;
+
+/// See the module.
+pub(super) enum Obstacle {
+    /// The leaf is full: split it.
+    Full,
+    /// The row has a large value: it takes a transaction that sees to the chunks to replace it.
+    Large,
+    /// Another transaction has locked the gap with this name: wait for it.
+    Gap(Name),
+    /// Which gap a new key goes into can be told only with this page in memory: load it.
+    Absent(PageId),
+}
+
+impl Tree {
+    /// What keeps `owner` from writing a value of `value_len` bytes to `key`, whose place in the latched leaf this is.
+    /// `over_large`: it may replace a large value.
+    #[inline]
+    pub(super) fn obstacle(
+        &self,
+        owner: Owner,
+        leaf: &Latched<'_>,
+        place: &Place,
+        key: &[u8],
+        value_len: usize,
+        over_large: bool,
+    ) -> Result<Option<Obstacle>> {
+        if !place.has_room(key, value_len) {
+            return Ok(Some(Obstacle::Full));
+        }
+        match place.cell() {
+            Some(cell) if !over_large && self.is_large(cell.value_len()) => Ok(Some(Obstacle::Large)),
+            Some(_) => Ok(None),
+            None => self.gap_for(owner, leaf, key),
+        }
+    }
+}
+
+/// Is there a row, and no ghost of one?
+#[inline]
+pub(super) fn is_live(cell: Option<Cell>) -> bool {
+    cell.is_some_and(|cell| !Version(cell.version).is_ghost())
+}
