@@ -346,12 +346,14 @@ fn patched(page: Page<'_>, key: &[u8], kept: usize, old: &[u8], new: &[u8]) -> R
     within_fences(page, key)?;
     let mut value = Vec::new();
     let found = get(page, key, &mut value).ok().flatten();
-    let replaced = value.get(kept..).and_then(|rest| rest.get(..old.len()));
-    if found.is_none() || replaced != Some(old) {
-        return Err(format!("redo of page {}: a patch does not fit the value", page.id()));
-    }
-    value.splice(kept..kept + old.len(), new.iter().copied());
-    Ok(value)
+    let fits = found.and_then(|_| exchange(&mut value, kept, old, new));
+    fits.map(|()| value).ok_or_else(|| format!("redo of page {}: a patch does not fit the value", page.id()))
+}
+
+/// Puts the bytes `to` in the place of `from`, which follow the first `kept` ones of a value; `None` if they do not.
+pub(crate) fn exchange(value: &mut Vec<u8>, kept: usize, from: &[u8], to: &[u8]) -> Option<()> {
+    let there = value.get(kept..)?.get(..from.len())? == from;
+    there.then(|| drop(value.splice(kept..kept + from.len(), to.iter().copied())))
 }
 
 fn put(page: Page<'_>, key: &[u8], value: &[u8], version: Version) -> Result<(), String> {

@@ -13,6 +13,7 @@ use super::layout::{
 use super::read::{self, position, slot};
 use super::search::{Position, find};
 use crate::page::{HEADER_BYTES, Header, INFINITE, Page};
+use crate::version::Version;
 use crate::{Error, Result};
 use foreshore_base::{PageId, Restart, TableId};
 use std::cell::RefCell;
@@ -277,6 +278,11 @@ impl LeafCopy {
     /// The version word of row `index`. Panics if it was not copied.
     pub fn version(&self, index: usize) -> Result<u64> {
         Ok(self.peek(index)?.0)
+    }
+
+    /// How many of these rows are no ghosts. Panics if they were not copied.
+    pub fn live(&self, rows: Range<usize>) -> Result<u64> {
+        rows.map(|index| Ok(u64::from(!Version(self.version(index)?).is_ghost()))).sum()
     }
 
     /// Row and position of `key`: `Err` with the edge on whose outside it lies, if it is not between the fences.

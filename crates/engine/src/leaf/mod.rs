@@ -39,7 +39,7 @@ mod tests;
 
 pub(crate) use absorb::{Absorb, is_past_absorbing};
 pub(crate) use builder::Builder;
-pub(crate) use change::{Change, Rows};
+pub(crate) use change::{Change, Rows, exchange};
 pub(crate) use copy::{FEW_ROWS, LeafCopy};
 pub(crate) use layout::{Limits, is_page_size};
 pub(crate) use read::{Cell, Route, first_key, get, is_above_all, is_underfull, lookup, next_key};

@@ -4,7 +4,6 @@ use crate::db::TableReport;
 use crate::error::{Error, Result};
 use crate::leaf::LeafCopy;
 use crate::tree::Tree;
-use crate::version::Version;
 use foreshore_base::PageId;
 use foreshore_base::sync::Ordering::Relaxed;
 use std::sync::Arc;
@@ -28,8 +27,9 @@ impl Tree {
             absorbs = self.copy_beginning_at(&low, absorbs, &mut copy)?;
             copy.check().map_err(|detail| Error::corrupt(format!("table {:?}", self.name), detail))?;
             report.leaves += 1;
-            report.ghosts += count_ghosts(&copy)?;
-            report.rows += copy.len() as u64;
+            let live = copy.live(copy.rows())?;
+            report.rows += live;
+            report.ghosts += copy.len() as u64 - live;
             report.used_bytes += copy.used_bytes() as u64;
             if self.index.get(&low) != Some(copy.id().0) {
                 report.missing_separators += 1;
@@ -37,7 +37,6 @@ impl Tree {
             let Some(high) = copy.high_fence() else { break };
             low = high.to_vec();
         }
-        report.rows -= report.ghosts;
         self.check_end(&copy)?;
         self.index
             .check()
@@ -69,12 +68,4 @@ impl Tree {
         }
         Err(Error::corrupt(format!("page {}", last.id()), "it has no high fence but a right neighbour"))
     }
-}
-
-fn count_ghosts(copy: &LeafCopy) -> Result<u64> {
-    let mut ghosts = 0;
-    for index in 0..copy.len() {
-        ghosts += u64::from(Version(copy.version(index)?).is_ghost());
-    }
-    Ok(ghosts)
 }

@@ -7,7 +7,6 @@ use crate::bounds::key_of;
 use crate::error::Result;
 use crate::leaf::LeafCopy;
 use crate::tree::Tree;
-use crate::version::Version;
 use foreshore_base::PageId;
 use std::ops::Bound;
 
@@ -24,7 +23,7 @@ impl Tree {
         let begin = lower(&mut first, from)?;
         if is_within(&first, to) {
             let end = upper(&mut first, to)?;
-            return count(&first, begin, end);
+            return first.live(begin..end);
         }
         let mut last = LeafCopy::new(self.leaf_bytes());
         match key_of(to) {
@@ -32,7 +31,7 @@ impl Tree {
             None => self.copy_leaf_before(None, &mut last)?,
         };
         let end = upper(&mut last, to)?;
-        let ends = count(&first, begin, first.len())? + count(&last, 0, end)?;
+        let ends = first.live(begin..first.len())? + last.live(0..end)?;
         Ok(ends + self.estimate_between(&first, &last)?)
     }
 
@@ -50,20 +49,11 @@ impl Tree {
         let mut copy = LeafCopy::new(self.leaf_bytes());
         for (low, page) in sampled {
             self.copy_leaf(Some(PageId(page)), &low, &mut copy)?;
-            rows += count(&copy, 0, copy.len())?;
+            rows += copy.live(copy.rows())?;
             seen += 1;
         }
         Ok((rows * leaves as u64).checked_div(seen).unwrap_or(0))
     }
-}
-
-/// Rows of a copy between two positions, ghosts left out.
-fn count(copy: &LeafCopy, from: usize, to: usize) -> Result<u64> {
-    let mut rows = 0;
-    for index in from..to.max(from) {
-        rows += u64::from(!Version(copy.version(index)?).is_ghost());
-    }
-    Ok(rows)
 }
 
 /// Does the upper bound lie in this leaf?

@@ -4,7 +4,7 @@
 //! change, unlatch, copy the record. What may wait comes before the latch.
 
 use crate::error::{Error, Result};
-use crate::leaf::{self, Change, Place};
+use crate::leaf::{self, Change, Place, exchange};
 use crate::lock::{Image, ImageRow, KeyMode, Name};
 use crate::page::Page;
 use crate::tree::Tree;
@@ -243,7 +243,9 @@ impl Tree {
             let mut value = Vec::new();
             let undoing = match *change {
                 Change::Patch { kept, old, new, .. } => {
-                    self.unpatch(page, key, kept, old, new, &mut value)?;
+                    let found = leaf::get(page, key, &mut value).map_err(|Restart| malformed(page))?;
+                    let fits = found.and_then(|_| exchange(&mut value, kept, new, old));
+                    fits.ok_or_else(|| self.lost_row(page))?;
                     Change::Patch { page: page.id(), table: self.id, key, kept, old: new, new: old }
                 }
                 Change::Ghost { .. } => {
@@ -297,25 +299,6 @@ impl Tree {
         });
         let version = if first { replaced.unwrap_or(Version::SETTLED) } else { Version(author) };
         if ghost { version.ghost() } else { version }
-    }
-
-    /// The value of `key` with `old` again where the patch put `new`.
-    fn unpatch(
-        &self,
-        page: Page<'_>,
-        key: &[u8],
-        kept: usize,
-        old: &[u8],
-        new: &[u8],
-        value: &mut Vec<u8>,
-    ) -> Result<()> {
-        let found = leaf::get(page, key, value).map_err(|Restart| self.lost_row(page))?;
-        let patched = value.get(kept..).and_then(|rest| rest.get(..new.len()));
-        if found.is_none() || patched != Some(new) {
-            return Err(self.lost_row(page));
-        }
-        value.splice(kept..kept + new.len(), old.iter().copied());
-        Ok(())
     }
 
     #[cold]

@@ -7,7 +7,7 @@
 
 use crate::blob;
 use crate::error::{Error, Result};
-use crate::leaf::Change;
+use crate::leaf::{Change, exchange};
 use crate::lock::KeyMode;
 use crate::tree::Tree;
 use crate::txn::{Record, Txn};
@@ -123,10 +123,7 @@ fn undone(change: &Change<'_>, old: &[u8], after: Option<Vec<u8>>) -> Option<Opt
         Change::Ghost { .. } => Some(Some(old.to_vec())),
         Change::Patch { kept, old, new, .. } => {
             let mut value = after?;
-            if value.get(kept..)?.get(..new.len())? != new {
-                return None;
-            }
-            value.splice(kept..kept + new.len(), old.iter().copied());
+            exchange(&mut value, kept, new, old)?;
             Some(Some(value))
         }
         _ => None,
