@@ -22,23 +22,37 @@ pub struct TransactionRange {
     foreign: bool,
     from: Bound<Vec<u8>>,
     to: Bound<Vec<u8>>,
-    front: Option<Front>,
-    back: Option<Back>,
+    front: Option<Walk>,
+    back: Option<Walk>,
     done: bool,
 }
 
-/// The ascending end. A walk that takes no locks goes on in its private copy of a leaf, whose versions only a view from
-/// before the copy can judge: who has ended since may have rolled back, or written again. So its view stays. It also
-/// remembers the transaction's last record: when that has changed, the copy lacks what the transaction itself did.
-enum Front {
+/// One end. A walk that takes no locks goes on in its private copy of a leaf, whose versions only a view from before the
+/// copy can judge: who has ended since may have rolled back, or written again. So its view stays. It also remembers the
+/// transaction's last record: when that has changed, the copy lacks what the transaction itself did.
+enum Walk {
     Locking(Scan),
-    Reading(Forward, Lsn),
+    Ascending(Forward, Lsn),
+    Descending(Backward, Lsn),
 }
 
-/// The descending end.
-enum Back {
-    Locking(Scan),
-    Reading(Backward, Lsn),
+impl Walk {
+    fn next(&mut self, txn: &mut Txn) -> Result<Option<Row>> {
+        let row = match self {
+            Walk::Locking(scan) => return scan.next(txn),
+            Walk::Ascending(rows, _) => rows.next()?,
+            Walk::Descending(rows, _) => rows.next()?,
+        };
+        Ok(row.map(|(key, value)| (key.to_vec(), value.to_vec())))
+    }
+
+    /// Has the transaction written since?
+    fn is_stale(&self, txn: &Txn) -> bool {
+        match self {
+            Walk::Locking(_) => false,
+            Walk::Ascending(_, last) | Walk::Descending(_, last) => *last != txn.last,
+        }
+    }
 }
 
 impl TransactionRange {
@@ -62,66 +76,12 @@ impl TransactionRange {
         }
     }
 
-    fn advance(&mut self) -> Result<Option<Row>> {
-        let shared = self.shared.clone();
-        shared.with(|txn| {
-            let row = self.next_above(txn)?.filter(|(key, _)| !is_beyond(key, &self.to));
-            if let Some((key, _)) = &row {
-                exclude(&mut self.from, key);
-            }
-            Ok(row)
-        })
-    }
-
-    fn next_above(&mut self, txn: &mut Txn) -> Result<Option<Row>> {
-        txn.enter(&self.tree)?;
-        if matches!(&self.front, Some(Front::Reading(_, last)) if *last != txn.last) {
-            self.front = None;
+    fn next_row(&mut self, direction: Direction) -> Option<Result<Row>> {
+        if self.done {
+            return None;
         }
-        if self.front.is_none() {
-            let (tree, from, to) = (self.tree.clone(), self.from.clone(), self.to.clone());
-            self.front = Some(match self.locks() {
-                Some(gaps) => Front::Locking(Scan::new(tree, Direction::Ascending, gaps, from, to)),
-                None => Front::Reading(Forward::new(tree, txn.view(), from, to), txn.last),
-            });
-        }
-        match self.front.as_mut().expect("just made") {
-            Front::Locking(scan) => scan.next(txn),
-            Front::Reading(rows, _) => Ok(rows.next()?.map(|(key, value)| (key.to_vec(), value.to_vec()))),
-        }
-    }
-
-    fn retreat(&mut self) -> Result<Option<Row>> {
-        let shared = self.shared.clone();
-        shared.with(|txn| {
-            let row = self.next_below(txn)?.filter(|(key, _)| !is_before(key, &self.from));
-            if let Some((key, _)) = &row {
-                exclude(&mut self.to, key);
-            }
-            Ok(row)
-        })
-    }
-
-    fn next_below(&mut self, txn: &mut Txn) -> Result<Option<Row>> {
-        txn.enter(&self.tree)?;
-        if matches!(&self.back, Some(Back::Reading(_, last)) if *last != txn.last) {
-            self.back = None;
-        }
-        if self.back.is_none() {
-            let (tree, from, to) = (self.tree.clone(), self.from.clone(), self.to.clone());
-            self.back = Some(match self.locks() {
-                Some(gaps) => Back::Locking(Scan::new(tree, Direction::Descending, gaps, to, from)),
-                None => Back::Reading(Backward::new(tree, txn.view(), to), txn.last),
-            });
-        }
-        match self.back.as_mut().expect("just made") {
-            Back::Locking(scan) => scan.next(txn),
-            Back::Reading(rows, _) => Ok(rows.next()?.map(|(key, value)| (key.to_vec(), value.to_vec()))),
-        }
-    }
-
-    /// After an error that ended the transaction there is nothing more to come; after others the walk can go on.
-    fn finish(&mut self, row: Result<Option<Row>>) -> Option<Result<Row>> {
+        let row = self.move_on(direction);
+        // After an error that ended the transaction there is nothing more to come; after others the walk can go on.
         self.done = match &row {
             Ok(row) => row.is_none(),
             Err(error) => !matches!(error, Error::LockTimeout { .. }),
@@ -129,12 +89,52 @@ impl TransactionRange {
         row.transpose()
     }
 
-    fn is_foreign(&mut self) -> Option<Result<Row>> {
-        if !self.foreign {
-            return None;
+    /// The next row of one end. It becomes the bound at which the other end stops.
+    fn move_on(&mut self, direction: Direction) -> Result<Option<Row>> {
+        if self.foreign {
+            return Err(Error::Argument("the table is of another database than the transaction".into()));
         }
-        self.done = true;
-        Some(Err(Error::Argument("the table is of another database than the transaction".into())))
+        let shared = self.shared.clone();
+        shared.with(|txn| {
+            txn.enter(&self.tree)?;
+            let Some(row) = self.walk(txn, direction).next(txn)? else { return Ok(None) };
+            let (is_beyond_the_other_end, bound) = match direction {
+                Direction::Ascending => (is_beyond(&row.0, &self.to), &mut self.from),
+                Direction::Descending => (is_before(&row.0, &self.from), &mut self.to),
+            };
+            if is_beyond_the_other_end {
+                return Ok(None);
+            }
+            exclude(bound, &row.0);
+            Ok(Some(row))
+        })
+    }
+
+    /// The walk of one end, begun anew if it is stale.
+    fn walk(&mut self, txn: &Txn, direction: Direction) -> &mut Walk {
+        let locks = self.locks();
+        let walk = match direction {
+            Direction::Ascending => &mut self.front,
+            Direction::Descending => &mut self.back,
+        };
+        walk.take_if(|walk| walk.is_stale(txn));
+        walk.get_or_insert_with(|| {
+            let (tree, from, to) = (self.tree.clone(), self.from.clone(), self.to.clone());
+            match (locks, direction) {
+                (Some(gaps), Direction::Ascending) => {
+                    Walk::Locking(Scan::new(tree, direction, gaps, from, to))
+                }
+                (Some(gaps), Direction::Descending) => {
+                    Walk::Locking(Scan::new(tree, direction, gaps, to, from))
+                }
+                (None, Direction::Ascending) => {
+                    Walk::Ascending(Forward::new(tree, txn.view(), from, to), txn.last)
+                }
+                (None, Direction::Descending) => {
+                    Walk::Descending(Backward::new(tree, txn.view(), to), txn.last)
+                }
+            }
+        })
     }
 }
 
@@ -142,26 +142,12 @@ impl Iterator for TransactionRange {
     type Item = Result<Row>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.done {
-            return None;
-        }
-        if let Some(error) = self.is_foreign() {
-            return Some(error);
-        }
-        let row = self.advance();
-        self.finish(row)
+        self.next_row(Direction::Ascending)
     }
 }
 
 impl DoubleEndedIterator for TransactionRange {
     fn next_back(&mut self) -> Option<Self::Item> {
-        if self.done {
-            return None;
-        }
-        if let Some(error) = self.is_foreign() {
-            return Some(error);
-        }
-        let row = self.retreat();
-        self.finish(row)
+        self.next_row(Direction::Descending)
     }
 }
