@@ -202,7 +202,7 @@ impl Drop for Exclusive<'_> {
     }
 }
 
-/// Panics (debug builds) if this thread holds a latch. Call it before anything that may block: rule 1 of the design.
+/// Panics (debug builds) if this thread holds a latch. Call it before anything that may block: rule 1 in `ARCHITECTURE.md`.
 #[inline]
 pub fn assert_none_held(what: &str) {
     held::assert_none(what);

@@ -24,7 +24,7 @@
 //! `page.id()` still is the one wanted: until latch or validation nothing keeps the frame from being given to another
 //! page. Before a change, under the latch and before its log record is reserved, call [`Pool::before_change`].
 //!
-//! Invariants (beside those of the files):
+//! Invariants (beside those of the files; rules: see `ARCHITECTURE.md`):
 //! - M1 (rule 2): an image reaches the leaf file only after the log is durable up to its page LSN.
 //! - M2 (rule 3): a slot is free only when the directory durably names another one for its page, or none.
 //! - M3 (rule 9): [`Pool::page`] of a page that is resident and in use writes nothing.
