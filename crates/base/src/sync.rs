@@ -44,8 +44,8 @@ pub mod counted;
 
 /// Waiting for another thread to leave a short critical section: doubles its pauses from 1 to 256, then yields.
 ///
-/// Source: ANCHORS (contention): exponential back-off from 1 to 256 pauses. A latch holder never waits for I/O, a
-/// lock or space, so a waiter that has paused 511 times waits for a thread that is not running: it yields.
+/// A latch holder never waits for I/O, a lock or space, so a waiter that has paused 511 times waits for a thread that is
+/// not running: it yields.
 #[derive(Debug, Default)]
 pub struct Backoff {
     step: u32,

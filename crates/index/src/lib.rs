@@ -1,7 +1,7 @@
 //! Ordered maps in memory for many threads: lookups write nothing shared, updates latch one node.
 //!
-//! - [`IntMap`]: fixed-width keys, which are integers up to 128 bits and byte arrays up to 32 bytes; [`ByteMap`]: byte-string keys of any length. Values are 64-bit words; keys
-//!   are unique. Both look up and insert many keys at a time ([`IntMap::multi_get`], [`IntMap::insert_many`]) and change a
+//! - [`IntMap`]: fixed-width keys, which are integers up to 128 bits and byte arrays up to 32 bytes; [`ByteMap`]:
+//!   byte-string keys of any length. Values are 64-bit words; keys are unique. Both look up and insert many keys at a time ([`IntMap::multi_get`], [`IntMap::insert_many`]) and change a
 //!   value under a condition ([`IntMap::compare_exchange`]).
 //! - [`TunedMap`]: an [`IntMap`] whose node size is chosen when it is made, by a [`Profile`] of the machine.
 //! - [`MultiMap`]: several values a key.

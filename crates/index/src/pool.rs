@@ -2,7 +2,7 @@
 //!
 //! Why: a lookup misses the TLB as often as the cache; 2 MiB pages and nodes without an allocator's rounding bring a
 //! third of the lookup time. Every thread keeps a few free nodes, so that splits meet no lock.
-//! Source: ANCHORS ("own 64 MiB `MADV_HUGEPAGE` arenas"); OLFIT used one pool per processor.
+//! Source: OLFIT, which used one pool per processor.
 //!
 //! Invariants:
 //! - P1: the memory of a node is never unmapped, and is only ever the memory of nodes of the same shelf and size, whose

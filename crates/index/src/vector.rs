@@ -2,8 +2,7 @@
 //!
 //! Why: compilers make no vectors of atomic loads, and a line takes some forty instructions without. Batches of lookups,
 //! which are bound by instructions as much as by memory, gain a third.
-//! Source: ANCHORS ("hybrid: branchless over the last key of each line, then one vector compare").
-//! Differs: half a line at a time, since registers of a whole line make some processors clock lower; and in registers
+//! Half a line at a time, since registers of a whole line make some processors clock lower; and in registers
 //! that only AVX-512 has, which leaves nothing to be cleared for the code around.
 
 #[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle)))))]

@@ -35,7 +35,8 @@ pub struct TransactionOptions {
     pub(crate) durability: Option<Durability>,
     pub(crate) lock_timeout: Duration,
     pub(crate) idle_timeout: Option<Duration>,
-    /// When what the transaction does was first tried, if that is not now. Who is older wins deadlocks.
+    /// The end of the log when this work was first tried, if that is not now: the transaction's age. Of those in a deadlock
+    /// the youngest gives way.
     pub(crate) since: Option<Lsn>,
 }
 
@@ -82,6 +83,7 @@ impl TransactionOptions {
         self.idle_timeout = Some(timeout);
         self
     }
+
     /// As old as `first`, whose work it does again. Of transactions that wait for each other the youngest gives way: at
     /// its first age no work gives way for ever. [`Database::transact`](crate::Database::transact) does this by itself.
     pub fn as_old_as(mut self, first: &Transaction) -> Self {

@@ -30,7 +30,7 @@ pub struct Builder {
     /// Create a backup, which is no database until it is complete.
     pub(crate) backup: bool,
     pub(crate) cache_bytes: usize,
-    /// What the user said.
+    /// The size that the caller asked for, by [`Builder::leaf_bytes`].
     pub(crate) leaf_bytes: Option<usize>,
     /// What a profile advises for new tables.
     pub(crate) advised_leaf_bytes: Option<usize>,

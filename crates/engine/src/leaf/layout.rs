@@ -32,8 +32,9 @@ pub(crate) struct Limits {
 impl Limits {
     /// Limits for leaves of `page_bytes`, which must be a power of two between 4 KiB and 32 KiB (panics otherwise).
     ///
-    /// Values have up to a quarter of a page; what stands for a larger one has a byte more. Keys have up to 1 KiB, or a quarter of a page less 32 bytes where
-    /// that is less (4 KiB pages: 992), so that the largest cell fits between two fences of the longest key (F6).
+    /// Values have up to a quarter of a page; what stands for a larger one has a byte more. Keys have up to 1 KiB, or a
+    /// quarter of a page less 32 bytes where that is less (4 KiB pages: 992), so that the largest cell fits between two
+    /// fences of the longest key (F6).
     pub const fn for_page(page_bytes: usize) -> Self {
         assert!(is_page_size(page_bytes), "leaf sizes are powers of two between 4 KiB and 32 KiB");
         let quarter = page_bytes / 4;

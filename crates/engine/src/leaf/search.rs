@@ -1,7 +1,7 @@
 //! Finding a suffix among the slots.
 //!
 //! Why branchless: the outcome of each comparison is a coin toss, so a branch is mispredicted every second time
-//! (ANCHORS: 28 against 6 ns in 256 bytes). The number of steps depends on the cell count alone.
+//! (measured: 28 against 6 ns in 256 bytes). The number of steps depends on the cell count alone.
 //!
 //! Why a guess first: in a leaf that is not in the cache, each step of a binary search waits for another line. Heads
 //! are often spread evenly between the fences (integers, hashes), and then the place is known but for a few lines,

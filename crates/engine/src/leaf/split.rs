@@ -6,8 +6,10 @@
 //! of one user): the incoming key then follows the cell that was written last, which is the lowest in the heap. The cut
 //! is beside the incoming cell, on the side where more will come: behind it, while the run is the smaller part of the
 //! leaf, so that the run stays on the left with room to grow; else before it, so that a full left leaf is done with.
-//! In random order, one split in as many as a leaf has cells is cut like this for nothing. The separator is the shortest byte string above the last left key and not above the first
-//! right one (Bayer and Unterauer, TODS 1977); it is never longer than that right key.
+//! In random order, one split in as many as a leaf has cells is cut like this for nothing.
+//!
+//! The separator is the shortest byte string above the last left key and not above the first right one (Bayer and
+//! Unterauer, TODS 1977); it is never longer than that right key.
 //!
 //! Why there is always a cut, and two are enough (F6). Let B be the page without its header, low and high its
 //! fences, K and C the longest key and the largest cell (slot included); [`Limits`](super::Limits) guarantees

@@ -33,13 +33,13 @@ use foreshore_base::{Lsn, seeded_bug};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 
-/// Which flight somebody asks for who is going to wait for it.
+/// Which flight is asked for by somebody who is going to wait for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wanted {
     /// One at once, if it is worth one: for a single commit.
     Own,
-    /// The next one that starts when none is under way: for many commits, which lose less by gathering than by halving what
-    /// each sync carries.
+    /// The next one that starts when none is under way: for whom one sync confirms many commits. A flight at once would
+    /// carry few of those that are about to come, and cost as much.
     Next,
 }
 
@@ -63,10 +63,11 @@ struct Progress {
     /// The end of the last flight issued.
     issued: AtomicU64,
     durable: AtomicU64,
-    /// Commits that waited before the last flight was issued; those among them that came after the flight before; and those
-    /// that this one carried.
+    /// Of the commits that ever waited ([`Counts::waits`]), how many had come when the last flight was issued.
     waits_issued: AtomicU64,
+    /// How many of them the last flight carries: those that came after the one before it.
     waits_carried: AtomicU64,
+    /// How many that one carries.
     waits_carried_before: AtomicU64,
 }
 

@@ -1,6 +1,6 @@
 //! The first failure, kept for everyone who comes later.
 //!
-//! A write or sync that failed may have lost bytes that a second try would only seem to save (TESTING, I2 of
+//! A write or sync that failed may have lost bytes that a second try would only seem to save (I2 of
 //! `foreshore-io`). So the log stops there: nothing is retried, nothing more is acknowledged.
 
 use crate::error::{Error, Result};

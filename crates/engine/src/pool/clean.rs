@@ -4,7 +4,8 @@
 //! copy (under no latch) → log durable → write slots → sync → directory batch → sync → page table → old slots are free
 //! ```
 //!
-//! Source: LeanStore's out-of-place writer, completed by the order that makes it recoverable (design notes, "torn pages").
+//! Source: LeanStore's out-of-place writer, completed by the order that makes it recoverable: a torn write tears a slot that
+//! nothing names.
 //!
 //! Invariants:
 //! - C1 (rule 2): no image is written before the log is durable up to its page LSN.

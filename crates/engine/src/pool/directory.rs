@@ -2,7 +2,7 @@
 //!
 //! Why: leaves are written out of place, so something has to say where they are; with each leaf's table and low key in
 //! it, the index can be rebuilt at open without reading a single leaf.
-//! Source: O2-Tree §4 (the index comes back from the lowest key of each leaf) and §1 of the design notes ("torn pages").
+//! Source: O2-Tree §4: the index comes back from the lowest key of each leaf.
 //!
 //! One file, `directory-N`, is a [journal](super::journal) of batches of [`Entry`]s. When it has outgrown its base it is
 //! rewritten: the newest entry of each page goes to `directory-(N+1)` under a temporary name; sync; rename; sync the
@@ -10,8 +10,9 @@
 //!
 //! Invariants:
 //! - D1: what [`Directory::append`] returned `Ok` for survives any crash; what it returned `Full` for never appears.
-//! - D2: a file without the mark that ends its base has been damaged; it is never taken for a young one. At any time the file with the highest number is complete: it got its name after its base was synced, and its
-//!   predecessor is removed only after that name was.
+//! - D2: at any time the file with the highest number is complete: it got its name after its base was synced, and its
+//!   predecessor is removed only after that name was. So a file without the mark that ends its base has been damaged; it
+//!   is never taken for a young one.
 
 use super::journal::{Journal, PAYLOAD_MAX, Reader};
 use super::size::{ByPage, SizeClass};

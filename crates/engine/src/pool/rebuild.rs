@@ -2,9 +2,9 @@
 //!
 //! Source: O2-Tree §4: reading every leaf brings back all there is to know.
 //!
-//! Every slot is read, one size of leaves after the other: a table has leaves of one size only. Of the images of one page the one with the highest page LSN counts. That leaves the images of
-//! pages that were freed, whose slots were not used again. They are told by the fences: at any time the leaves of a
-//! table tile its key space, and whoever takes keys over from another leaf does so in a record that sets its page LSN.
+//! Every slot is read, one size of leaves after the other: a table has leaves of one size only. Of the images of one page
+//! the one with the highest page LSN counts. That leaves the images of pages that were freed, whose slots were not used
+//! again. They are told by the fences: at any time the leaves of a table tile its key space, and whoever takes keys over from another leaf does so in a record that sets its page LSN.
 //! So wherever a freed page's image overlaps a living page, the living page's LSN is higher, and a page is dropped if
 //! a higher one overlaps it.
 //!

@@ -90,7 +90,7 @@ impl Leaves {
         Ok((PageId(first), TreeIndex::bulk_load(index, separators, INDEX_FILL)))
     }
 
-    /// Leaves that belong to no table taken.
+    /// Leaves of tables whose index was not taken: the catalog does not know them.
     pub fn remaining(&self) -> Vec<PageId> {
         self.low_fences.keys().copied().collect()
     }

@@ -96,7 +96,7 @@ impl Entered {
 }
 
 impl Txn {
-    /// Begins. Waits while there are too many. `since`: when what it does was first tried.
+    /// Begins. Waits while there are too many. `since`: the end of the log when its work was first tried, which is its age.
     pub fn begin(core: Held<Core>, patience: Duration, since: Lsn) -> Result<Self> {
         let owner = core.txns.slots.lease()?;
         core.txns.keys.reset(owner, since.0, core.txns.slots.number(owner));

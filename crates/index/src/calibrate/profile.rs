@@ -2,9 +2,9 @@
 //!
 //! Parts that a file lacks, because it is older or someone took them out, are as if not measured.
 //!
-//! Without measurements the choice comes from the caches. For leaves see [`Leaves`]; a node is a thirty-second of the first data cache, so that the
-//! nodes of a descent and their neighbours do not evict each other. That is a rule of thumb, which gives 64 keys of
-//! 8 bytes on most machines.
+//! Without measurements the choice comes from the caches. For leaves see [`Leaves`]; a node is a thirty-second of the
+//! first data cache, so that the nodes of a descent and their neighbours do not evict each other. That is a rule of
+//! thumb, which gives 64 keys of 8 bytes on most machines.
 
 use super::choose::{clearly_best, geometric_mean};
 use super::experiment::Measured;

@@ -38,8 +38,8 @@
 //! new root    the root splits inside its own group, and a new root leads to both slots
 //! ```
 //!
-//! Readers latch nothing (but one that failed sixteen times at one node takes its latch for a moment). From a node they copy what they need, and believe it if the node's version did not change
-//! meanwhile. If the key is not below the node's `high`, they go one place to the right: they read the group's bitmap
+//! Readers latch nothing (but one that failed sixteen times at one node takes its latch for a moment). From a node they
+//! copy what they need, and believe it if the node's version did not change meanwhile. If the key is not below the node's `high`, they go one place to the right: they read the group's bitmap
 //! and link, believe them if the *group's* version did not change, and go to the next live slot or, behind the last
 //! one, to slot 0 of the linked group. A closed slot is below every key, so everybody who comes moves on.
 //!

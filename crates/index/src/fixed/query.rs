@@ -1,7 +1,7 @@
 //! Descents, one at a time and many side by side.
 //!
-//! Source: ANCHORS (static search): with one query after another each waits for its own misses; 128 queries that go down
-//! layer by layer, and ask for their next lines as they go, wait for memory's throughput instead of its latency.
+//! Why side by side: one query after another waits for its own misses; 128 queries that go down layer by layer, and ask for
+//! their next lines as they go, wait for memory's throughput instead of its latency.
 
 #[cfg(target_arch = "x86_64")]
 use super::line::{Avx2, Avx512};

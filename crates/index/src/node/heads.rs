@@ -2,8 +2,7 @@
 //!
 //! Why: whoever has a node's first line then knows the one line of the rest that has the entry, and waits for no line in
 //! between. Lookups side by side pay for every line; one by itself for every step.
-//! Source: fewer lines a node is what CSB+-trees are for (DaMoN 2007); ANCHORS ("hybrid: the last key of each line, then one
-//! vector compare").
+//! Source: fewer lines a node is what CSB+-trees are for (DaMoN 2007).
 
 use crate::search::{Lane, rank_in_run};
 use crate::vector;

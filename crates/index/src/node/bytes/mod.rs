@@ -3,7 +3,7 @@
 //! Why: what the keys of a node have in common is stored once; of what remains, the first 8 bytes are a number (the
 //! head), so that the search is the one of integer nodes and touches tails only where heads are equal. As there, the first line tells
 //! where blocks of entries begin ([`heads`](super::heads)).
-//! Source: prefix B-trees (Bayer, Unterauer) for prefixes and short separators; heads after ANCHORS ("byte strings").
+//! Source: prefix B-trees (Bayer, Unterauer) for prefixes and short separators.
 //!
 //! ```text
 //! key = prefix | head (8 bytes, big-endian, padded with zeros) | tail

@@ -3,7 +3,7 @@
 //! Why: a leaf's keys stand in an array of their own, behind the words ([`leaf`]). Above the leaves a word holds separator and
 //! child ([`packed`]), there is no key array, and there are twice as many words: so ten million keys take one level less. The
 //! first line tells where blocks of entries begin ([`heads`](super::heads)), so whoever has it knows where to read on.
-//! Source: OLFIT §4; the arrays stand apart as in ANCHORS' prototype node.
+//! Source: OLFIT §4.
 //!
 //! Invariants, besides those of [`super`]:
 //! - I1: unused keys (words, above the leaves) hold the greatest image (S1 of the search); a rank is capped by the count,
