@@ -14,6 +14,7 @@
 
 mod bulk;
 mod check;
+mod copy;
 mod cursor;
 mod descend;
 mod estimate;

@@ -1,0 +1,138 @@
+//! Private copies of leaves, or of a few of their rows: the leaf is found by a key, and copied within one validation.
+//!
+//! What is copied belongs to one state of the leaf, which the [`Stamp`] returned names: who locks rows afterwards can ask
+//! whether it still is in that state.
+
+use crate::error::{Error, Result};
+use crate::leaf::LeafCopy;
+use crate::page::Page;
+use crate::tree::Tree;
+use crate::tree::descend::{Patience, Stamp};
+use foreshore_base::{PageId, Restart};
+
+impl Tree {
+    /// Copies the leaf that covers `key`, trying page `hint` first.
+    pub(crate) fn copy_leaf(&self, hint: Option<PageId>, key: &[u8], copy: &mut LeafCopy) -> Result<Stamp> {
+        let stamp = self.copy_by(hint, key, copy, |copy, page| {
+            copy.take(page);
+            Ok(())
+        })?;
+        self.pool.prefetch(copy.right());
+        Ok(stamp)
+    }
+
+    /// Copies a few rows of the leaf that covers `key`, from it on or, not `inclusive`, behind it; tries page `hint` first.
+    pub(crate) fn copy_above(
+        &self,
+        hint: Option<PageId>,
+        (key, inclusive): (&[u8], bool),
+        few: usize,
+        copy: &mut LeafCopy,
+    ) -> Result<Stamp> {
+        self.copy_by(hint, key, copy, |copy, page| copy.take_above(page, key, inclusive, few))
+    }
+
+    /// Copies a few rows of the leaf that covers `key`, up to it or, not `inclusive`, before it.
+    pub(crate) fn copy_below(&self, key: &[u8], inclusive: bool, copy: &mut LeafCopy) -> Result<Stamp> {
+        self.copy_by(None, key, copy, |copy, page| copy.take_below(page, key, inclusive))
+    }
+
+    /// Where the copy has only a few rows of its leaf: copies all, as they are now. Returns the number of the first one
+    /// above the last of the few.
+    pub(crate) fn copy_rest_above(&self, copy: &mut LeafCopy) -> Result<(Stamp, usize)> {
+        let last = copy.row(copy.rows().end - 1)?.key.to_vec();
+        let stamp = self.copy_leaf(Some(copy.id()), &last, copy)?;
+        Ok((stamp, copy.upper_bound(&last)?))
+    }
+
+    /// The same downwards: the number of rows below the first of the few.
+    pub(crate) fn copy_rest_below(&self, copy: &mut LeafCopy) -> Result<(Stamp, usize)> {
+        let first = copy.row(copy.rows().start)?.key.to_vec();
+        let stamp = self.copy_leaf(Some(copy.id()), &first, copy)?;
+        Ok((stamp, copy.lower_bound(&first)?))
+    }
+
+    /// Copies what `take` takes of the leaf that covers `key`, trying page `hint` first.
+    fn copy_by(
+        &self,
+        hint: Option<PageId>,
+        key: &[u8],
+        copy: &mut LeafCopy,
+        take: impl Fn(&mut LeafCopy, Page<'_>) -> Result<(), Restart>,
+    ) -> Result<Stamp> {
+        let mut stamp = Stamp::default();
+        let mut take = |page: Page<'_>| {
+            stamp = Stamp::of(page);
+            take(copy, page)
+        };
+        let near = match hint {
+            Some(hint) => self.read_from(hint, key, &mut take)?,
+            None => None,
+        };
+        if near.is_none() {
+            self.read_leaf(key, &mut take)?;
+        }
+        copy.interpret()?;
+        Ok(stamp)
+    }
+
+    /// Copies the leaf that covers the keys just below `bound`; without a bound, the last one.
+    pub(crate) fn copy_leaf_before(&self, bound: Option<&[u8]>, copy: &mut LeafCopy) -> Result<Stamp> {
+        let mut patience = Patience::default();
+        loop {
+            let start = match bound {
+                Some(bound) => self.index.seek_before(bound),
+                None => self.index.last(),
+            };
+            if let Some(start) = start
+                && let Some(stamp) = self.walk_to_leaf_before(PageId(start), bound, copy)?
+            {
+                return Ok(stamp);
+            }
+            patience.wait(self)?;
+        }
+    }
+
+    /// From `at` along right links to the leaf whose high fence is at or beyond `bound`; `None` if the way is lost.
+    fn walk_to_leaf_before(
+        &self,
+        mut at: PageId,
+        bound: Option<&[u8]>,
+        copy: &mut LeafCopy,
+    ) -> Result<Option<Stamp>> {
+        loop {
+            let Some(frame) = self.pool.page(at)? else { return Ok(None) };
+            let version = frame.page.latch().optimistic();
+            let stamp = Stamp::of(frame.page);
+            copy.take(frame.page);
+            if version.validate().is_err() {
+                continue;
+            }
+            if copy.id() != at {
+                return Ok(None);
+            }
+            copy.interpret()?;
+            if copy.table() != self.id
+                || copy.is_dead()
+                || bound.is_some_and(|bound| copy.low_fence() >= bound)
+            {
+                return Ok(None);
+            }
+            let reaches = match (copy.high_fence(), bound) {
+                (None, _) => true,
+                (Some(_), None) => false,
+                (Some(high), Some(bound)) => high >= bound,
+            };
+            if reaches {
+                return Ok(Some(stamp));
+            }
+            at = copy.right();
+            if at.is_none() {
+                return Err(Error::corrupt(
+                    format!("page {}", copy.id()),
+                    "the leaf chain ends before its last fence",
+                ));
+            }
+        }
+    }
+}
