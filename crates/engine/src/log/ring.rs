@@ -21,6 +21,7 @@
 //! This file stands alone (only `foreshore_base`), so that loom can check it without the engine.
 
 use crossbeam_utils::CachePadded;
+use foreshore_base::bytes::le_uint;
 use foreshore_base::sync::AtomicU64;
 use foreshore_base::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use foreshore_base::{Lsn, seeded_bug};
@@ -196,10 +197,4 @@ fn store(words: &[AtomicU64], bytes: &[[u8; WORD as usize]]) {
     for (word, bytes) in words.iter().zip(bytes) {
         word.store(u64::from_le_bytes(*bytes), Relaxed);
     }
-}
-
-/// Fewer than 8 bytes as a little-endian number.
-#[inline]
-fn le_uint(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }

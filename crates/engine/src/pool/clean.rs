@@ -169,7 +169,6 @@ impl Pool {
         let copied = self.copy_out(cleaning, frames, &dead);
         match self.write_out(cleaning, &copied, &dead) {
             Ok(slots) => {
-                self.counters.rounds.fetch_add(1, Relaxed);
                 self.counters.cleaned.fetch_add(copied.len() as u64, Relaxed);
                 self.install(cleaning, &copied, &slots);
                 cleaning.release(dead.iter().filter_map(|dead| self.bury(dead.pid)));

@@ -169,7 +169,6 @@ struct Waits {
 struct Counters {
     loads: AtomicU64,
     evictions: AtomicU64,
-    rounds: AtomicU64,
     cleaned: AtomicU64,
 }
 
@@ -186,14 +185,8 @@ pub(crate) struct PoolStats {
     pub loads: u64,
     /// Pages that left memory.
     pub evictions: u64,
-    /// Rounds of the cleaner.
-    pub rounds: u64,
     /// Pages written.
     pub cleaned: u64,
-    /// Slots in the leaf file.
-    pub slots: u64,
-    /// Slots that are free.
-    pub slots_free: u64,
     /// Bytes of the leaf file.
     pub file_bytes: u64,
     /// Pages that exist.
@@ -209,10 +202,7 @@ impl PoolStats {
             frames_dirty: self.frames_dirty + other.frames_dirty,
             loads: self.loads + other.loads,
             evictions: self.evictions + other.evictions,
-            rounds: self.rounds + other.rounds,
             cleaned: self.cleaned + other.cleaned,
-            slots: self.slots + other.slots,
-            slots_free: self.slots_free + other.slots_free,
             file_bytes: self.file_bytes + other.file_bytes,
             pages: self.pages + other.pages,
         }
@@ -362,20 +352,14 @@ impl Pool {
 
     /// What was done so far, and what there is now. Scans all frames.
     pub fn stats(&self) -> PoolStats {
-        let (slots, slots_free) = {
-            let cleaning = self.cleaning.lock();
-            (cleaning.slots.capacity(), cleaning.slots.free())
-        };
+        let slots = self.cleaning.lock().slots.capacity();
         PoolStats {
             frames: self.frames.count() as u64,
             frames_free: self.free.len() as u64,
             frames_dirty: self.frames.ids().filter(|f| self.frames.rec_lsn(*f).is_some()).count() as u64,
             loads: self.counters.loads.load(Relaxed),
             evictions: self.counters.evictions.load(Relaxed),
-            rounds: self.counters.rounds.load(Relaxed),
             cleaned: self.counters.cleaned.load(Relaxed),
-            slots,
-            slots_free,
             file_bytes: slots * self.page_bytes() as u64,
             pages: self.ids.lock().used() - self.dead.lock().len() as u64,
         }

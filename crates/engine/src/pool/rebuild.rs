@@ -29,10 +29,6 @@ use std::collections::{BTreeMap, HashMap};
 pub(crate) struct Rebuilt {
     /// The newest image of every living page, by ascending id.
     pub pages: Vec<PageEntry>,
-    /// Pages left out because newer ones cover their keys.
-    pub superseded: u64,
-    /// Slots that hold no valid image: never used, torn, or damaged.
-    pub unreadable: u64,
     /// Places where a table's leaves do not tile its keys: the leaf before (none at the lower end) and its table.
     pub gaps: Vec<(TableId, Option<PageId>)>,
 }
@@ -46,18 +42,18 @@ struct Found {
 
 /// Reads every slot of the leaf files; `own_bytes` is the database's own leaf size. Writes nothing.
 ///
-/// Errors: `Corrupt` if the file of the database's own size is missing; `Io`; unreadable slots are only counted.
+/// Errors: `Corrupt` if the file of the database's own size is missing; `Io`. Slots that hold no valid image are passed
+/// over: never used, torn, or damaged.
 pub(crate) fn rebuild(vfs: &dyn Vfs, own_bytes: usize) -> Result<Rebuilt> {
     let mut rebuilt = Rebuilt::default();
     let mut tables: BTreeMap<TableId, Vec<Found>> = BTreeMap::new();
     for class in SizeClass::on_disk(vfs)? {
-        let images = newest_images(vfs, class, own_bytes, &mut rebuilt.unreadable)?;
-        for found in images.into_values() {
+        for found in newest_images(vfs, class, own_bytes)?.into_values() {
             tables.entry(found.entry.table).or_default().push(found);
         }
     }
     for (table, pages) in tables {
-        let tiles = living(pages, &mut rebuilt.superseded);
+        let tiles = living(pages);
         note_gaps(table, &tiles, &mut rebuilt.gaps);
         rebuilt.pages.extend(tiles.into_values().map(|found| found.entry));
     }
@@ -66,32 +62,20 @@ pub(crate) fn rebuild(vfs: &dyn Vfs, own_bytes: usize) -> Result<Rebuilt> {
 }
 
 /// The newest image of each page of this class that has one.
-fn newest_images(
-    vfs: &dyn Vfs,
-    class: SizeClass,
-    own_bytes: usize,
-    unreadable: &mut u64,
-) -> Result<HashMap<PageId, Found>> {
+fn newest_images(vfs: &dyn Vfs, class: SizeClass, own_bytes: usize) -> Result<HashMap<PageId, Found>> {
     let leaves = LeafFile::open(vfs, class, class.bytes(own_bytes), 0, false)?;
     let mut newest: HashMap<PageId, Found> = HashMap::new();
     for slot in (0..leaves.slots()?).map(SlotId) {
         let image = match leaves.read(slot) {
             Ok(image) => image,
             Err(error @ Error::Io { .. }) => return Err(error),
-            Err(_) => {
-                *unreadable += 1;
-                continue;
-            }
+            Err(_) => continue,
         };
-        match parse(&image, slot).filter(|found| SizeClass::of(found.entry.pid) == Some(class)) {
-            None => *unreadable += 1,
-            Some(found) => {
-                let older =
-                    newest.get(&found.entry.pid).is_none_or(|known| known.entry.lsn < found.entry.lsn);
-                if older {
-                    newest.insert(found.entry.pid, found);
-                }
-            }
+        if let Some(found) = parse(&image, slot)
+            && SizeClass::of(found.entry.pid) == Some(class)
+            && newest.get(&found.entry.pid).is_none_or(|known| known.entry.lsn < found.entry.lsn)
+        {
+            newest.insert(found.entry.pid, found);
         }
         leaves.recycle(image);
     }
@@ -107,13 +91,11 @@ fn parse(image: &[u8], slot: SlotId) -> Option<Found> {
 }
 
 /// Newest first, each page that overlaps none taken before; by low key.
-fn living(mut pages: Vec<Found>, superseded: &mut u64) -> BTreeMap<Vec<u8>, Found> {
+fn living(mut pages: Vec<Found>) -> BTreeMap<Vec<u8>, Found> {
     pages.sort_unstable_by_key(|found| std::cmp::Reverse(found.entry.lsn));
     let mut tiles: BTreeMap<Vec<u8>, Found> = BTreeMap::new();
     for found in pages {
-        if overlaps(&tiles, &found) {
-            *superseded += 1;
-        } else {
+        if !overlaps(&tiles, &found) {
             tiles.insert(found.entry.low_key.clone(), found);
         }
     }

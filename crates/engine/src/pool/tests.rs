@@ -191,7 +191,7 @@ fn cleaning_works_on_a_full_disk() {
     let mut chain = chain.expect("created");
     result.and_then(|()| chain.pool.flush_all()).expect("no faults");
     let stats = chain.pool.stats();
-    disk.set_capacity(stats.slots * PAGE_BYTES as u64 + (1 << 20));
+    disk.set_capacity(stats.file_bytes + (1 << 20));
     let mut rng = Rng::new(1);
     for _ in 0..2000 {
         chain.write(rng.below(10_000) as u32).expect("a change needs no space");
