@@ -118,14 +118,7 @@ impl<const F: usize, const H: usize> ByteMap<F, H> {
 
     /// The value of `key`; if it is absent, that of `make`, which is inserted unless another thread inserts one first.
     pub fn get_or_insert_with(&self, key: &[u8], make: impl FnOnce() -> u64) -> u64 {
-        let pin = Pin::new();
-        self.tree.get(key, &pin).unwrap_or_else(|| {
-            let value = make();
-            match self.tree.compare_exchange(key, None, Some(value), &pin) {
-                Ok(()) => value,
-                Err(other) => other.expect("the key was found to be there"),
-            }
-        })
+        self.tree.get_or_insert_with(key, make, &Pin::new())
     }
 
     /// The value of the greatest entry with a key at most `key`. As fast as [`get`](Self::get), unless the leaf's

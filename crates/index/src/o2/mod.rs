@@ -91,7 +91,6 @@ pub(crate) use range::{Backward, Forward};
 pub use scheme::{Coupled, Optimistic, Scheme};
 
 use crate::pool;
-use crate::pooled::Pooled;
 use crate::reclaim::Pin;
 use crate::search::Lane;
 use crate::tree::counters::{Count, Length};
@@ -160,11 +159,6 @@ fn address_of<T>(node: &T) -> u64 {
     std::ptr::from_ref(node).expose_provenance() as u64
 }
 
-/// A node of the pool, which nobody else knows.
-fn take<N: Pooled>() -> NonNull<N> {
-    pool::take::<N>()
-}
-
 impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
     pub fn new() -> Self {
         const { assert!(F >= 4 && F <= u16::MAX as usize) };
@@ -178,7 +172,7 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
 
     /// A tree whose header leads nowhere yet.
     fn without_root() -> Self {
-        let header = take::<Inner<L>>();
+        let header = pool::take::<Inner<L>>();
         // SAFETY: the pool gave it to us alone; it lives as long as the tree.
         let header = unsafe { header.as_ref() };
         header.reset(L::MAX, Child::NONE, Child::NONE, 1);
@@ -211,7 +205,7 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
     /// An empty leaf block that nobody else knows.
     fn fresh_leaf<'g>(&self, pin: &'g Pin) -> &'g Leaf<L, F> {
         self.counters.leaves.add();
-        let leaf = leaf_at::<L, F>(take::<Leaf<L, F>>().as_ptr().expose_provenance() as u64, pin);
+        let leaf = leaf_at::<L, F>(pool::take::<Leaf<L, F>>().as_ptr().expose_provenance() as u64, pin);
         // Under the latch, so that a reader from the block's former life could not validate.
         let latched = leaf.header.latch.exclusive();
         leaf.reset();
@@ -221,7 +215,7 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
 
     /// An inner node that nobody else knows.
     fn fresh_inner<'g>(&self, pin: &'g Pin) -> &'g Inner<L> {
-        inner_at(take::<Inner<L>>().as_ptr().expose_provenance() as u64, pin)
+        inner_at(pool::take::<Inner<L>>().as_ptr().expose_provenance() as u64, pin)
     }
 
     /// The block that the inner tree leads to, which need not be the right one (O3).
