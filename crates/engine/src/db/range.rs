@@ -12,6 +12,7 @@ use std::ops::{Bound, Range as HalfOpen, RangeFrom, RangeFull, RangeInclusive, R
 use std::sync::Arc;
 
 /// Bounds as encoded keys.
+#[doc(hidden)]
 pub type RawBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// What `range` accepts: `..`, `a..b`, `a..=b`, `a..`, `..b`, `..=b`, or a pair of [`Bound`]s. (The standard
@@ -21,6 +22,7 @@ pub trait KeyBounds<K: ?Sized> {
     fn bounds(&self) -> (Bound<&K>, Bound<&K>);
 
     /// The bounds as encoded keys.
+    #[doc(hidden)]
     fn encoded(&self) -> Result<RawBounds>
     where
         K: Key,
@@ -30,6 +32,7 @@ pub trait KeyBounds<K: ?Sized> {
     }
 
     /// The bounds of a byte table.
+    #[doc(hidden)]
     fn raw(&self) -> RawBounds
     where
         K: AsRef<[u8]>,
