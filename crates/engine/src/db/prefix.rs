@@ -3,10 +3,15 @@
 //! Why: a key's encoding says nothing of its types. A prefix of others, such as an `i32` where the keys begin with a
 //! `u32`, would be bytes that no key begins with, and find nothing without a word. So the compiler compares them.
 
+use crate::bounds::successor;
+use crate::db::codec::encode_key;
+use crate::db::range::RawBounds;
+use crate::error::Result;
 use serde::Serialize;
+use std::ops::Bound;
 
 /// The leading components of keys `K`, as a tuple: for keys `(String, u32)` that is `("AA",)`, or both components. It
-/// must encode as the beginning of such a key.
+/// must encode as the beginning of such a key. Keys that are strings begin with strings.
 ///
 /// All tuples of up to twelve components have their prefixes. A key of another shape, such as a struct, can be given
 /// some by an implementation for it; its fields encode as the components of a tuple do.
@@ -17,6 +22,16 @@ use serde::Serialize;
 /// let log = db.table::<(u32, u32), String>("log")?; // (day, second)
 /// log.put(&(1, 60), &"a minute later".into())?;
 /// assert_eq!(log.prefix(&(1,)).count(), 1); // this 1 is a u32, as the keys say
+/// # Ok(()) }
+/// ```
+///
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// # let db = foreshore::Database::in_memory()?;
+/// let users = db.table::<String, u32>("users")?;
+/// users.put(&"user:ada".into(), &1)?;
+/// users.put(&"visitor:ben".into(), &2)?;
+/// assert_eq!(users.prefix("user:").count(), 1);
 /// # Ok(()) }
 /// ```
 ///
@@ -31,9 +46,37 @@ use serde::Serialize;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a prefix of the keys `{K}`",
-    note = "a prefix is a tuple of the key's leading components, of the same types; `&str` stands for `String`"
+    note = "a prefix is a tuple of the key's leading components, of the same types, where `&str` stands for `String`; of a `String` it is a `str`"
 )]
-pub trait KeyPrefix<K>: Serialize {}
+pub trait KeyPrefix<K>: Serialize {
+    /// Between which encoded keys those lie that begin so.
+    ///
+    /// Errors: [`Error::Encoding`](crate::Error::Encoding).
+    fn bounds(&self) -> Result<RawBounds> {
+        let encoded = encode_key(self)?;
+        let end = successor(&encoded);
+        Ok((Bound::Included(encoded), end))
+    }
+}
+
+impl KeyPrefix<String> for str {
+    fn bounds(&self) -> Result<RawBounds> {
+        let encoded = encode_key(self)?;
+        // A mark, groups of eight bytes, and behind each how many of them count: what is behind this string's last byte is
+        // its own, and not of those that begin with it.
+        let end = match self.len().checked_sub(1) {
+            Some(before) => successor(&encoded[..1 + before / 8 * 9 + before % 8 + 1]),
+            None => Bound::Unbounded,
+        };
+        Ok((Bound::Included(encoded), end))
+    }
+}
+
+impl KeyPrefix<String> for String {
+    fn bounds(&self) -> Result<RawBounds> {
+        self.as_str().bounds()
+    }
+}
 
 /// What encodes as a key's component `C` does: itself, a reference, and the borrowed form of a string or a sequence.
 #[diagnostic::on_unimplemented(
@@ -71,7 +114,7 @@ prefixes!(A Pa, B Pb, C Pc, D Pd, E Pe, F Pf, G Pg, H Ph, I Pi, J Pj, K Pk, L Pl
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::db::codec::encode_key;
+    use crate::bounds::{is_before, is_beyond};
 
     /// The key's encoding begins with the prefix's.
     fn begins<K: Serialize, P: KeyPrefix<K>>(key: &K, prefix: &P) {
@@ -86,6 +129,23 @@ mod tests {
         begins::<(String, u32, Option<i16>, Vec<u8>), _>(&key, &(&key.0, 428));
         begins::<(String, u32, Option<i16>, Vec<u8>), _>(&key, &(key.0.clone(), &428, Some(-1)));
         begins::<(String, u32, Option<i16>, Vec<u8>), _>(&key, &("AA", 428, Some(-1), &[7_u8, 0][..]));
+    }
+
+    /// Exactly those strings that begin with the prefix lie between its bounds.
+    #[test]
+    fn strings_begin_with_strings() {
+        let all: Vec<String> = ["", "a", "b", "\0", "ü"]
+            .iter()
+            .flat_map(|first| (0..20).map(move |more| format!("{first}{}", &"abcabcab\0\0cabcabcab"[..more])))
+            .collect();
+        for prefix in &all {
+            let (from, to) = prefix.as_str().bounds().unwrap();
+            for key in &all {
+                let key_bytes = encode_key(key).unwrap();
+                let between = !is_before(&key_bytes, &from) && !is_beyond(&key_bytes, &to);
+                assert_eq!(between, key.starts_with(prefix.as_str()), "{prefix:?} {key:?}");
+            }
+        }
     }
 
     /// Keys of a program's own, which says what begins them.

@@ -401,10 +401,10 @@ impl<K: Key, V: Value> Table<K, V> {
         if is_empty(&from, &to) { Ok(0) } else { self.bytes.tree.estimate(&from, &to) }
     }
 
-    /// Rows of a tuple-keyed table whose keys begin with the components of `leading`, a tuple such as `("AA",)`, of the
-    /// key's own types; see [`KeyPrefix`]. `.rev()` descends. An encoding error appears as the first row.
-    pub fn prefix(&self, leading: &impl KeyPrefix<K>) -> Range<K, V> {
-        Range::new(encode_key(leading).map(|prefix| self.bytes.prefix(&prefix)))
+    /// Rows whose keys begin with the components of `leading`, a tuple such as `("AA",)` of the key's own types, or with
+    /// this string; see [`KeyPrefix`]. `.rev()` descends. An encoding error appears as the first row.
+    pub fn prefix(&self, leading: &(impl KeyPrefix<K> + ?Sized)) -> Range<K, V> {
+        Range::new(leading.bounds().map(|(from, to)| ByteRange::new(self.bytes.clone(), from, to)))
     }
 
     /// Calls `row` with each key and value in `bounds`, ascending, until it breaks; faster than [`Table::range`], since the

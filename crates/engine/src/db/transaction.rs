@@ -698,9 +698,9 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
         Ok(Range::new(Ok(self.bytes.range_between(from, to))))
     }
 
-    /// Rows of a tuple-keyed table whose keys begin with the components of `leading`, a tuple such as `("AA",)`, of the
-    /// key's own types; see [`KeyPrefix`]. `.rev()` descends. An encoding error appears as the first row.
-    pub fn prefix(&self, leading: &impl KeyPrefix<K>) -> Range<K, V, TransactionRange> {
-        Range::new(encode_key(leading).map(|prefix| self.bytes.prefix(&prefix)))
+    /// Rows whose keys begin with the components of `leading`, a tuple such as `("AA",)` of the key's own types, or with
+    /// this string; see [`KeyPrefix`]. `.rev()` descends. An encoding error appears as the first row.
+    pub fn prefix(&self, leading: &(impl KeyPrefix<K> + ?Sized)) -> Range<K, V, TransactionRange> {
+        Range::new(leading.bounds().map(|(from, to)| self.bytes.range_between(from, to)))
     }
 }

@@ -55,7 +55,7 @@ fn dense_clusters_far_apart() {
 /// Short bounds between most nodes and long ones between some: a node that short ones have filled has room for a long one.
 #[test]
 fn loaded_names_with_bounds_of_any_length() {
-    let alike = |group: u32| if group % 5 == 0 { 117 } else { group as usize * 7 % 40 };
+    let alike = |group: u32| if group.is_multiple_of(5) { 117 } else { group as usize * 7 % 40 };
     let name = |group: u32, i: u32| {
         [&group.to_be_bytes()[..], &vec![b'x'; alike(group)], &i.to_be_bytes()[2..]].concat()
     };
@@ -70,20 +70,18 @@ fn loaded_names_with_bounds_of_any_length() {
 /// Keys that do not rise are refused by a panic that can be caught, whatever was built by then.
 #[test]
 fn keys_that_do_not_rise_are_not_loaded() {
-    let keys = || (0..100u64).chain([7]);
-    let loads: [fn(Vec<(u64, u64)>); 4] = [
-        |entries| drop(IntMap::<u64, 4>::bulk_load(entries, 1.0)),
-        |entries| drop(CsbMap::<u64, 4>::bulk_load(entries, 1.0)),
-        |entries| drop(O2Map::<u64, 4>::bulk_load(entries, 1.0)),
-        |entries| {
-            drop(CsbByteMap::<4, 2>::bulk_load(entries.iter().map(|(k, v)| (k.to_be_bytes(), *v)), 1.0))
-        },
-    ];
-    for load in loads {
-        let entries = keys().map(|key| (key, key)).collect();
+    fn refused(load: impl FnOnce(Vec<(u64, u64)>) + std::panic::UnwindSafe) {
+        let entries = (0..100).chain([7]).map(|key| (key, key)).collect();
         let refusal = std::panic::catch_unwind(|| load(entries)).expect_err("7 comes after 99");
         assert!(refusal.downcast_ref::<&str>().is_some_and(|why| why.contains("strictly rising")));
     }
+    refused(|entries| drop(IntMap::<u64, 4>::bulk_load(entries, 1.0)));
+    refused(|entries| drop(CsbMap::<u64, 4>::bulk_load(entries, 1.0)));
+    refused(|entries| drop(O2Map::<u64, 4>::bulk_load(entries, 1.0)));
+    refused(|entries| {
+        let entries = entries.into_iter().map(|(key, value)| (key.to_be_bytes(), value));
+        drop(CsbByteMap::<4, 2>::bulk_load(entries, 1.0));
+    });
 }
 
 /// Names of a node that differ only behind their first four bytes, so that its blocks have the same head, and two that keep the node
