@@ -3,6 +3,7 @@
 use crate::failure::Outcome;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
+use serde_json::Value;
 use std::io::{BufWriter, StdoutLock, Write};
 
 /// Where results go, and in which form.
@@ -40,10 +41,16 @@ impl Output {
 
     /// A table with a header; columns from the second on are figures if their first cell looks like one.
     pub fn table<const N: usize>(&mut self, header: [&str; N], rows: &[[String; N]]) -> Outcome {
+        let rows: Vec<&[String]> = rows.iter().map(<[String; N]>::as_slice).collect();
+        self.draw(&header, &rows)
+    }
+
+    fn draw(&mut self, header: &[&str], rows: &[&[String]]) -> Outcome {
         let mut table = Table::new();
-        table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header).add_rows(rows);
+        table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header.iter().copied());
+        table.add_rows(rows.iter().copied());
         for (at, column) in table.column_iter_mut().enumerate() {
-            let is_figure = |row: &[String; N]| row[at].starts_with(|c: char| c.is_ascii_digit());
+            let is_figure = |row: &&[String]| row[at].starts_with(|c: char| c.is_ascii_digit());
             if rows.iter().all(is_figure) && !rows.is_empty() {
                 column.set_cell_alignment(CellAlignment::Right);
             }
@@ -51,19 +58,40 @@ impl Output {
         self.line(table)
     }
 
-    /// A table of names and values from an object's fields.
+    /// A table of names and values from an object's fields, and below it one for each field that is a list of objects.
     pub fn fields(&mut self, object: &impl Serialize) -> Outcome {
         let value = serde_json::to_value(object).map_err(std::io::Error::from)?;
-        let field = |(name, value): (&String, &serde_json::Value)| {
-            [name.clone(), value.as_u64().map_or_else(|| value.to_string(), grouped)]
+        let fields = value.as_object().into_iter().flatten();
+        let (lists, figures): (Vec<_>, Vec<_>) = fields.partition(|(_, value)| value.is_array());
+        let figures: Vec<_> = figures.into_iter().map(|(name, value)| [name.clone(), shown(value)]).collect();
+        self.table(["name", "value"], &figures)?;
+        lists.into_iter().try_for_each(|(name, list)| self.list(name, list))
+    }
+
+    fn list(&mut self, name: &str, list: &Value) -> Outcome {
+        let objects: Vec<_> = list.as_array().into_iter().flatten().filter_map(Value::as_object).collect();
+        let Some(first) = objects.first() else { return Ok(()) };
+        // What is named comes first, then the figures.
+        let (figures, names): (Vec<_>, Vec<_>) = first.keys().partition(|key| first[*key].is_number());
+        let header: Vec<_> = names.into_iter().chain(figures).map(String::as_str).collect();
+        let row = |object: &serde_json::Map<String, Value>| -> Vec<_> {
+            header.iter().map(|key| shown(&object[*key])).collect()
         };
-        let rows: Vec<_> = value.as_object().into_iter().flatten().map(field).collect();
-        self.table(["name", "value"], &rows)
+        let rows: Vec<_> = objects.into_iter().map(row).collect();
+        self.line(format!("{name}:"))?;
+        self.draw(&header, &rows.iter().map(Vec::as_slice).collect::<Vec<_>>())
     }
 
     /// Sends what is buffered on its way: every command's last step, since dropping would swallow the error.
     pub fn finish(mut self) -> Outcome {
         Ok(self.out.flush()?)
+    }
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        _ => value.as_u64().map_or_else(|| value.to_string(), grouped),
     }
 }
 

@@ -67,10 +67,16 @@ pub fn list(db: &Database, count: bool, all: bool, out: &mut Output) -> Outcome 
     let row = |l: &Listed| {
         let key = l.key.as_ref().map_or("bytes".to_string(), |key| key.join(","));
         let leaves = format!("{} KiB", l.leaf_bytes >> 10);
-        [l.table.clone(), key, l.index.to_string(), leaves, l.rows.map_or(String::new(), grouped)]
+        [l.table.clone(), key, l.index.to_string(), leaves]
     };
-    let rows: Vec<_> = listed.iter().map(row).collect();
-    out.table(["table", "key", "index", "leaves", if count { "rows" } else { "" }], &rows)
+    let rows = listed.iter().map(row);
+    if !count {
+        return out.table(["table", "key", "index", "leaves"], &rows.collect::<Vec<_>>());
+    }
+    let counted = rows.zip(&listed).map(|([table, key, index, leaves], l)| {
+        [table, key, index, leaves, l.rows.map_or(String::new(), grouped)]
+    });
+    out.table(["table", "key", "index", "leaves", "rows"], &counted.collect::<Vec<_>>())
 }
 
 /// Reads the whole table.

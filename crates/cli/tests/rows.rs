@@ -73,6 +73,13 @@ fn bytes_that_are_no_text_are_spelled_in_hexadecimal() {
 }
 
 #[test]
+fn only_what_was_asked_for_has_a_column() {
+    let shell = ports();
+    let header = |args: &[&str]| shell.ok(args).lines().nth(1).map(|line| line.matches('┆').count());
+    assert_eq!((header(&["tables"]), header(&["tables", "--count"])), (Some(3), Some(4)));
+}
+
+#[test]
 fn a_value_may_come_from_stdin() {
     let shell = Shell::new();
     let args = ["put", "--table", "t", "--durability", "buffered", "k", "-"];
@@ -98,7 +105,12 @@ fn stats_and_check_answer() {
     let shell = ports();
     let stats = shell.json(&["stats"]);
     assert!(stats[0]["pages"].as_u64().expect("a count") >= 1, "{stats:?}");
-    assert!(shell.ok(&["stats"]).contains("leaf_file_bytes"));
+    let text = shell.ok(&["stats"]);
+    for part in ["│ leaf_file_bytes ", "indexes:\n", "│ bplus ┆ ports ┆ ", "waits:\n", "│ page read "]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() < 80), "{text}");
     let report = &shell.json(&["check"])[0];
     assert_eq!(report["check"], "ok");
     let tables = report["tables"].as_array().expect("a list");
