@@ -71,6 +71,8 @@ pub struct LoadArgs {
 struct Loaded<'a> {
     table: &'a str,
     rows: u64,
+    /// Rows whose key was there already, from before or from a row further up.
+    replaced: u64,
     seconds: f64,
     rows_per_s: f64,
     /// Of keys and values.
@@ -115,6 +117,7 @@ pub fn run(args: &LoadArgs) -> Outcome {
     let loaded = Loaded {
         table: &args.table,
         rows: row_count,
+        replaced: counts.replaced.load(Relaxed),
         seconds,
         rows_per_s: rate(row_count, seconds),
         bytes: counts.bytes.load(Relaxed),
@@ -158,10 +161,11 @@ fn print(args: &LoadArgs, loaded: &Loaded<'_>) -> Outcome {
         out.object(loaded)?;
     } else {
         out.table(
-            ["table", "rows", "seconds", "rows/s", "bytes", "syncs"],
+            ["table", "rows", "replaced", "seconds", "rows/s", "bytes", "syncs"],
             &[[
                 loaded.table.to_string(),
                 grouped(loaded.rows),
+                grouped(loaded.replaced),
                 format!("{:.2}", loaded.seconds),
                 grouped(loaded.rows_per_s as u64),
                 size(loaded.bytes),
@@ -185,6 +189,7 @@ pub fn loader_threads(asked: Option<u16>, durability: Durability) -> usize {
 #[derive(Default)]
 struct Counts {
     rows: AtomicU64,
+    replaced: AtomicU64,
     bytes: AtomicU64,
 }
 
@@ -247,7 +252,10 @@ fn feed(
 
 fn put_batches(batches: &Receiver<Vec<Row>>, table: &ByteTable, counts: &Counts) -> Outcome {
     for row in batches.iter().flatten() {
-        table.put(&row.key, &row.value)?;
+        if !table.insert(&row.key, &row.value)? {
+            table.put(&row.key, &row.value)?;
+            counts.replaced.fetch_add(1, Relaxed);
+        }
         counts.rows.fetch_add(1, Relaxed);
         counts.bytes.fetch_add((row.key.len() + row.value.len()) as u64, Relaxed);
     }

@@ -35,6 +35,9 @@ impl Mapping {
         // SAFETY: the range was mapped above and nobody else knows it. Only a head start against first-write faults:
         // kernels before 5.14 refuse, and the mapping works all the same.
         let _ = unsafe { madvise(start, bytes, Advice::LinuxPopulateWrite) };
+        // SAFETY: as above. A forked process would share the memory, but not the counters that say where to write in it:
+        // better that it dies of a use than that both write to the same places.
+        let _ = unsafe { madvise(start, bytes, Advice::LinuxDontFork) };
         let start = NonNull::new(start).expect("the kernel maps nothing at address 0 unasked");
         Ok(Self { start, bytes })
     }

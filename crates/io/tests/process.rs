@@ -169,3 +169,17 @@ fn shared_memory_outlives_an_aborted_process() {
     let memory = vfs(dir.path()).shared_memory("ring", RING_BYTES).expect("the ring");
     assert!(memory.words().iter().enumerate().all(|(value, word)| word.load(Relaxed) == value as u64));
 }
+
+/// A forked process has the handles, but none of the threads, and counters of its own: it must not write to the same memory.
+#[test]
+#[cfg(target_os = "linux")]
+fn shared_memory_is_not_shared_with_forks() {
+    let dir = TempDir::on_disk();
+    let vfs = DirVfs::open(dir.path(), false).expect("the temporary directory");
+    let memory = vfs.shared_memory("memory", 1 << 16).unwrap();
+    let start = format!("{:x}-", memory.words().as_ptr().addr());
+    let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let mut of_memory = maps.lines().skip_while(|line| !line.starts_with(&start));
+    let flags = of_memory.find(|line| line.starts_with("VmFlags:")).expect("the mapping's flags");
+    assert!(flags.split(' ').any(|flag| flag == "dc"), "no \"do not copy\" among {flags}");
+}

@@ -210,9 +210,10 @@ fn worked(
         step,
         Duration::from_secs_f64(seconds),
         format!(
-            "{} transactions of {} clients, {} tx/s; commits in {} (p50), {} (p99)",
+            "{} transactions of {} clients, of which {} wrote; {} tx/s; commits in {} (p50), {} (p99)",
             grouped(journal.transactions),
             spec.clients(),
+            grouped(journal.traces.len() as u64),
             grouped(tps as u64),
             time(p50_us),
             time(p99_us)

@@ -92,8 +92,9 @@ impl Engine {
                 tables.insert(tree.name.clone(), tree);
             }
         }
+        let upkeep = Upkeep::start(core.clone(), directory, &options, redo_lsn);
         Ok(Arc::new(Self {
-            upkeep: Upkeep::start(core.clone(), directory, &options, redo_lsn),
+            upkeep: upkeep.inspect_err(|_| core.forget_tables())?,
             cores: Spread::new(&core),
             core,
             catalog: catalog.expect("recovery opens or creates the catalog"),

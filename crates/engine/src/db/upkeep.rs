@@ -40,8 +40,13 @@ pub(crate) struct Upkeep {
 }
 
 impl Upkeep {
-    /// Begins; a restart would redo the log from `redo` on.
-    pub fn start(core: Arc<Core>, directory: Arc<Directory>, options: &Builder, redo: Lsn) -> Arc<Self> {
+    /// Begins; a restart would redo the log from `redo` on. Errors: the system has no thread left.
+    pub fn start(
+        core: Arc<Core>,
+        directory: Arc<Directory>,
+        options: &Builder,
+        redo: Lsn,
+    ) -> Result<Arc<Self>> {
         // Log files that the last run left behind are spare from now on. If one cannot be removed, the next checkpoint says so.
         let _ = core.log.truncate(redo, options.log_bytes);
         let upkeep = Arc::new(Self {
@@ -62,9 +67,9 @@ impl Upkeep {
         let thread = thread::Builder::new()
             .name("foreshore-upkeep".into())
             .spawn(move || shared.run())
-            .expect("the system can start a thread");
+            .map_err(|e| Error::io("starting the thread foreshore-upkeep", &e))?;
         *upkeep.thread.lock() = Some(thread);
-        upkeep
+        Ok(upkeep)
     }
 
     /// Stops the thread, and waits for its end. The second call does nothing.

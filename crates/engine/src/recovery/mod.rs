@@ -138,11 +138,7 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
         trees.iter().try_for_each(|tree| unmark_used(tree))?;
     }
     let finished = finish_transactions(&core, analysis, &trees);
-    // What is kept for later transactions, or waits to be cleared, holds on to the tables, and they to the core.
-    let (undone, prepared) = finished.inspect_err(|_| {
-        core.txns.slots.keep_nothing();
-        core.txns.garbage.forget();
-    })?;
+    let (undone, prepared) = finished.inspect_err(|_| core.forget_tables())?;
     let redo_bytes = end - redo_lsn;
     Ok(Recovered { core, directory, trees, next_id, redo_lsn, redo_bytes, redo_records, undone, prepared })
 }

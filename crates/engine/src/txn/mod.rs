@@ -174,6 +174,13 @@ impl Core {
         }
     }
 
+    /// Lets go of the tables when an opening fails: what is kept for later transactions, or waits to be cleared, holds on to
+    /// them, and they to the core.
+    pub fn forget_tables(&self) {
+        self.txns.slots.keep_nothing();
+        self.txns.garbage.forget();
+    }
+
     /// Clears all garbage that no snapshot needs.
     pub fn sweep_all(&self) {
         for owner in Garbage::owners() {

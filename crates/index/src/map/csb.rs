@@ -7,7 +7,7 @@ use crate::reclaim::Pin;
 use crate::tree::Broken;
 use std::ops::RangeBounds;
 
-/// An ordered map from integers (`u64`, `u32`, `i64`, `i32`) to 64-bit words, for many threads: as
+/// An ordered map from fixed-width keys (see [`IntKey`]) to 64-bit words, for many threads: as
 /// [`IntMap`](crate::IntMap), in a CSB+-tree.
 ///
 /// Its inner nodes hold twice the keys in the same memory, so lookups meet fewer cache lines; a split copies its right

@@ -8,7 +8,7 @@ use crate::search::Lane;
 use crate::tree::Broken;
 use std::ops::{Bound, RangeBounds};
 
-/// An ordered map from integers (`u64`, `u32`, `i64`, `i32`) to 64-bit words, for many threads: the O2-Tree, a
+/// An ordered map from fixed-width keys (see [`IntKey`](crate::IntKey)) to 64-bit words, for many threads: the O2-Tree, a
 /// red-black tree over linked blocks of entries, balanced lazily.
 ///
 /// `F` is the number of entries a block holds, at least 4. `S` is how threads keep out of each other's way: by the

@@ -38,7 +38,8 @@ pub trait IntKey: Copy + Ord + std::fmt::Debug + Send + Sync + 'static {
     type Lane: Lane;
     /// The image of this key.
     fn to_lane(self) -> Self::Lane;
-    /// The key of an image.
+    /// The key of an image. It must not panic, whatever the image: bounds between nodes are images too, and need not be
+    /// those of keys.
     fn from_lane(lane: Self::Lane) -> Self;
 }
 
