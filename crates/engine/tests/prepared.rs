@@ -3,7 +3,7 @@
 mod common;
 
 use common::tiny;
-use foreshore::{Database, Durability};
+use foreshore::{Database, Durability, Error};
 use foreshore_io::{
     SimDisk, Vfs,
     sim::{Crash, Repeat},
@@ -89,4 +89,19 @@ fn a_rollback_that_broke_off_is_no_longer_open_to_decision() {
         assert!(rows == [1; 80] || rows == [2; 80], "event {event}: a part is committed: {rows:?}");
         db.check().unwrap();
     }
+}
+
+/// Room in the log is kept back for what may be decided, after a restart too: others fill the disk before.
+#[test]
+fn a_decision_needs_no_space() {
+    let disk = with_prepared(80, 700).after_crash(Crash::ProcessKill, 0);
+    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+    let filler = db.byte_table("filler").unwrap();
+    disk.set_capacity(disk.used_bytes());
+    let full = (0..).find_map(|i| filler.put(&key(b"", i), &[5; 900]).err());
+    assert!(matches!(full, Some(Error::Full { .. })), "{full:?}");
+    db.rollback_prepared(GIDS[0]).unwrap();
+    db.commit_prepared(GIDS[1]).unwrap();
+    assert_eq!(rows(&db, GIDS[0]), [1; 80]);
+    assert_eq!(rows(&db, GIDS[1]), [2; 80]);
 }

@@ -25,10 +25,6 @@ use std::sync::Arc;
 /// Rows that are locked before the first of them is written.
 const GROUP: usize = 16;
 
-/// What undoing one row of a record may take beyond the row's bytes there: a record's header, the compensation's, page
-/// and table, padding.
-const UNDO_ROW_BYTES: usize = 48;
-
 impl Tree {
     /// Does what `intent` says of its value to each row, in their order; returns how many there was anything to do for.
     pub fn write_each<'r, K: AsRef<[u8]>, V: AsRef<[u8]>>(
@@ -102,7 +98,7 @@ impl Tree {
         drop(latch);
         txn.set_last_leaf(self, page.id());
         txn.last = reservation.start();
-        txn.owe(txn.body.len() + inserted * UNDO_ROW_BYTES);
+        txn.owe_for(txn.body.len(), inserted);
         self.core.log.fill(reservation, &txn.body);
         outcome.map(|()| inserted)
     }

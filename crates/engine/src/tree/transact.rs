@@ -181,7 +181,7 @@ impl Tree {
         }
         txn.set_last_leaf(self, page.id());
         txn.last = reservation.start();
-        txn.owe(txn.body.len());
+        txn.owe_for(txn.body.len(), 1);
         self.core.log.fill(reservation, &txn.body);
         if version.is_ghost() {
             txn.note_ghost(self, key, version.author());

@@ -15,6 +15,10 @@ use std::time::Duration;
 /// What a compensation takes at most beyond the record that it undoes: header, flags, padding.
 const UNDO_OVERHEAD_BYTES: u64 = 16;
 
+/// What undoing each further row of a record may take beyond the row's bytes there: a record's header, the compensation's,
+/// page and table, padding.
+const UNDO_ROW_BYTES: u64 = 48;
+
 /// A read-write transaction. Dropping it rolls it back, unless it has prepared: then it stays as it is, for the next open.
 pub(crate) struct Txn {
     pub core: Held<Core>,
@@ -291,9 +295,10 @@ impl Txn {
         Ok(id)
     }
 
-    /// Its rollback may write as many bytes more: a compensation is hardly longer than the record it undoes.
-    pub fn owe(&mut self, bytes: usize) {
-        self.owed += bytes as u64 + UNDO_OVERHEAD_BYTES;
+    /// It has logged a record of so many bytes that changes so many rows: its rollback may write as many bytes more, for a
+    /// compensation is hardly longer than what it undoes.
+    pub fn owe_for(&mut self, bytes: usize, rows: usize) {
+        self.owed += bytes as u64 + UNDO_OVERHEAD_BYTES + UNDO_ROW_BYTES * (rows as u64).saturating_sub(1);
         let free = self.core.log.undo_bytes_free();
         if self.owed > self.promised + free {
             self.core.log.promise(self.owed + free - self.promised);

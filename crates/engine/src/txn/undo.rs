@@ -57,7 +57,8 @@ pub(crate) fn roll_back(
 /// Rows as they were before the records that were read so far.
 type Before = HashMap<(TableId, Vec<u8>), Option<Vec<u8>>>;
 
-/// Gives a transaction that prepared before a restart its locks back, and readers the images of what it changed.
+/// Gives a transaction that prepared before a restart its locks back, and its room in the log; and readers the images of what
+/// it changed.
 pub(crate) fn restore_prepared(txn: &mut Txn, table: &dyn Fn(TableId) -> Option<Arc<Tree>>) -> Result<()> {
     let core = txn.core.clone();
     let mut records = core.log.backward(&core.incarnations);
@@ -67,8 +68,9 @@ pub(crate) fn restore_prepared(txn: &mut Txn, table: &dyn Fn(TableId) -> Option<
         let body = records.read(at)?;
         at = match Record::decode(body).map_err(|detail| damaged(at, detail))? {
             Record::Write { previous, first, old, change, .. } => {
+                let changes = change.of_rows().map_err(|detail| damaged(at, detail))?;
+                txn.owe_for(body.len(), changes.len());
                 if let Some(tree) = table(change.table()) {
-                    let changes = change.of_rows().map_err(|detail| damaged(at, detail))?;
                     for change in changes.iter().rev() {
                         restore_row(txn, &tree, &mut before, at, change, first, old)?;
                     }
