@@ -131,6 +131,28 @@ fn a_pipeline_of_long_requests_stops_nobody() {
     assert_eq!(slow.reply(), text("PONG"));
 }
 
+/// A transaction that takes too long, or answers too much, is undone as a whole, and its client told.
+#[test]
+fn transactions_are_bounded() {
+    let server = Running::new();
+    let mut c = server.client();
+    let many: Vec<_> = (0..4000).flat_map(|n| [format!("key:{n}").into_bytes(), vec![b'v']]).collect();
+    let mset: Vec<_> = std::iter::once(&b"MSET"[..]).chain(many.iter().map(Vec::as_slice)).collect();
+    assert_eq!(c.call_args(&mset), ok());
+    assert_eq!(c.call_args(&[b"SET", b"large", &vec![b'x'; 1 << 20]]), ok());
+    let long: (&[&[u8]], _, _) =
+        (&[b"SCAN", b"0", b"MATCH", b"*no such key", b"COUNT", b"10000"], 20_000, "took");
+    let wide: (&[&[u8]], _, _) = (&[b"GET", b"large"], 200, "answer");
+    for (command, times, why) in [long, wide] {
+        assert_eq!((c.call("MULTI"), c.call("SET mark 1")), (ok(), text("QUEUED")));
+        c.send_raw(&encode(command).repeat(times));
+        (0..times).for_each(|_| assert_eq!(c.reply(), text("QUEUED")));
+        let refused = c.call("EXEC");
+        assert!(refused.error().contains(why), "{refused:?}");
+        assert_eq!(c.call("GET mark"), Null);
+    }
+}
+
 #[test]
 fn half_a_request_is_not_waited_for_for_ever() {
     let server = Running::with(Options { stall_timeout: Duration::from_millis(300), ..options() });

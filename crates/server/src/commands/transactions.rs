@@ -12,6 +12,11 @@ use crate::request::OwnedArgs;
 use crate::session::{Queue, WATCHED_MAX};
 use crate::shared::OPEN_TRANSACTIONS_MAX;
 use foreshore::{Error, Transaction};
+use std::time::{Duration, Instant};
+
+/// How long an EXEC may take, and how many bytes it may answer: nobody else on its event loop is served meanwhile.
+const EXEC: Duration = Duration::from_secs(1);
+const EXEC_BYTES_MAX: usize = 128 << 20;
 
 pub fn multi(call: &mut Call<'_>) -> Outcome {
     if call.session.queue.is_some() {
@@ -83,11 +88,29 @@ fn attempt(call: &mut Call<'_>, queue: &Queue) -> Result<(), CommandError> {
         return Ok(());
     }
     call.session.transaction = Some(transaction);
+    let (begun, start) = (Instant::now(), call.out.len());
     call.reply().array(queue.commands.len());
-    let done = queue.commands.iter().try_for_each(|command| part(call, command));
+    let done = queue.commands.iter().try_for_each(|command| {
+        part(call, command)?;
+        ensure_within_bounds(begun.elapsed(), call.out.len() - start)
+    });
     let transaction = call.session.transaction.take().expect("no command of a queue ends it");
     done?;
     Ok(transaction.commit()?)
+}
+
+fn ensure_within_bounds(took: Duration, bytes: usize) -> Result<(), CommandError> {
+    if took > EXEC {
+        return refused(format!(
+            "ERR EXEC took more than {EXEC:?}, and was undone; use smaller transactions, or KV.BEGIN"
+        ));
+    }
+    if bytes > EXEC_BYTES_MAX {
+        return refused(format!(
+            "ERR EXEC would answer more than {EXEC_BYTES_MAX} bytes, and was undone; use smaller transactions"
+        ));
+    }
+    Ok(())
 }
 
 /// Executes one of the queued commands.
