@@ -10,25 +10,33 @@ use crate::search::Lane;
 /// # Safety
 /// Every bit pattern is a value, zeros are one, and the comparisons are those of the values.
 pub unsafe trait PackedLane: Lane {
-    /// The number of keys of `line` (of [`Lane::PER_LINE`] keys) below `key`.
+    /// The keys of a line, [`Lane::PER_LINE`] of them.
     #[doc(hidden)]
-    fn count_below(line: &[Self], key: Self) -> usize;
+    type Line;
+
+    /// Whole lines of these keys.
+    #[doc(hidden)]
+    fn lines(keys: &[Self]) -> &[Self::Line];
+
+    /// The number of keys of `line` below `key`.
+    #[doc(hidden)]
+    fn count_below(line: &Self::Line, key: Self) -> usize;
 
     /// As `count_below`.
     ///
     /// # Safety
-    /// The processor has AVX2; `line` holds [`Lane::PER_LINE`] keys.
+    /// The processor has AVX2.
     #[doc(hidden)]
     #[cfg(target_arch = "x86_64")]
-    unsafe fn count_below_avx2(line: &[Self], key: Self) -> usize;
+    unsafe fn count_below_avx2(line: &Self::Line, key: Self) -> usize;
 
     /// As `count_below`.
     ///
     /// # Safety
-    /// The processor has AVX-512F; `line` holds [`Lane::PER_LINE`] keys.
+    /// The processor has AVX-512F.
     #[doc(hidden)]
     #[cfg(target_arch = "x86_64")]
-    unsafe fn count_below_avx512(line: &[Self], key: Self) -> usize;
+    unsafe fn count_below_avx512(line: &Self::Line, key: Self) -> usize;
 }
 
 /// Instruction sets that differ here.
@@ -71,8 +79,8 @@ impl Isa {
 /// An instruction set as a type, so that a query is compiled for it as a whole.
 pub(super) trait Compare {
     /// # Safety
-    /// The processor has the instruction set; `line` holds [`Lane::PER_LINE`] keys.
-    unsafe fn count_below<L: PackedLane>(line: &[L], key: L) -> usize;
+    /// The processor has the instruction set.
+    unsafe fn count_below<L: PackedLane>(line: &L::Line, key: L) -> usize;
 }
 
 pub(super) struct Portable;
@@ -80,7 +88,7 @@ pub(super) struct Portable;
 impl Compare for Portable {
     // SAFETY: the trait's contract, nothing more.
     #[inline(always)]
-    unsafe fn count_below<L: PackedLane>(line: &[L], key: L) -> usize {
+    unsafe fn count_below<L: PackedLane>(line: &L::Line, key: L) -> usize {
         L::count_below(line, key)
     }
 }
@@ -90,15 +98,22 @@ pub(super) use x86::{Avx2, Avx512};
 
 // SAFETY: an integer; `x86` compares unsigned.
 unsafe impl PackedLane for u32 {
+    type Line = [Self; Self::PER_LINE];
+
     #[inline(always)]
-    fn count_below(line: &[Self], key: Self) -> usize {
+    fn lines(keys: &[Self]) -> &[Self::Line] {
+        keys.as_chunks().0
+    }
+
+    #[inline(always)]
+    fn count_below(line: &Self::Line, key: Self) -> usize {
         line.iter().map(|&k| u32::from(k < key)).sum::<u32>() as usize
     }
 
     // SAFETY: the trait's contract, nothing more.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
-    unsafe fn count_below_avx2(line: &[Self], key: Self) -> usize {
+    unsafe fn count_below_avx2(line: &Self::Line, key: Self) -> usize {
         // SAFETY: the caller's.
         unsafe { x86::avx2_u32(line, key) }
     }
@@ -106,7 +121,7 @@ unsafe impl PackedLane for u32 {
     // SAFETY: the trait's contract, nothing more.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
-    unsafe fn count_below_avx512(line: &[Self], key: Self) -> usize {
+    unsafe fn count_below_avx512(line: &Self::Line, key: Self) -> usize {
         // SAFETY: the caller's.
         unsafe { x86::avx512_u32(line, key) }
     }
@@ -114,15 +129,22 @@ unsafe impl PackedLane for u32 {
 
 // SAFETY: an integer; `x86` compares unsigned.
 unsafe impl PackedLane for u64 {
+    type Line = [Self; Self::PER_LINE];
+
     #[inline(always)]
-    fn count_below(line: &[Self], key: Self) -> usize {
+    fn lines(keys: &[Self]) -> &[Self::Line] {
+        keys.as_chunks().0
+    }
+
+    #[inline(always)]
+    fn count_below(line: &Self::Line, key: Self) -> usize {
         line.iter().map(|&k| u64::from(k < key)).sum::<u64>() as usize
     }
 
     // SAFETY: the trait's contract, nothing more.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
-    unsafe fn count_below_avx2(line: &[Self], key: Self) -> usize {
+    unsafe fn count_below_avx2(line: &Self::Line, key: Self) -> usize {
         // SAFETY: the caller's.
         unsafe { x86::avx2_u64(line, key) }
     }
@@ -130,7 +152,7 @@ unsafe impl PackedLane for u64 {
     // SAFETY: the trait's contract, nothing more.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
-    unsafe fn count_below_avx512(line: &[Self], key: Self) -> usize {
+    unsafe fn count_below_avx512(line: &Self::Line, key: Self) -> usize {
         // SAFETY: the caller's.
         unsafe { x86::avx512_u64(line, key) }
     }
@@ -147,7 +169,7 @@ mod x86 {
     impl Compare for Avx2 {
         // SAFETY: the trait's contract, nothing more.
         #[inline(always)]
-        unsafe fn count_below<L: PackedLane>(line: &[L], key: L) -> usize {
+        unsafe fn count_below<L: PackedLane>(line: &L::Line, key: L) -> usize {
             // SAFETY: the caller's.
             unsafe { L::count_below_avx2(line, key) }
         }
@@ -156,17 +178,16 @@ mod x86 {
     impl Compare for Avx512 {
         // SAFETY: the trait's contract, nothing more.
         #[inline(always)]
-        unsafe fn count_below<L: PackedLane>(line: &[L], key: L) -> usize {
+        unsafe fn count_below<L: PackedLane>(line: &L::Line, key: L) -> usize {
             // SAFETY: the caller's.
             unsafe { L::count_below_avx512(line, key) }
         }
     }
 
     /// # Safety
-    /// AVX2 is there; `line` holds 16 keys.
+    /// AVX2 is there.
     #[inline(always)]
-    pub unsafe fn avx2_u32(line: &[u32], key: u32) -> usize {
-        debug_assert_eq!(line.len(), u32::PER_LINE);
+    pub unsafe fn avx2_u32(line: &[u32; u32::PER_LINE], key: u32) -> usize {
         // SAFETY: two unaligned loads of 32 bytes within the line; the instructions are there, says the caller.
         unsafe {
             // AVX2 compares signed numbers only: the sign bit turns the order into that.
@@ -181,10 +202,9 @@ mod x86 {
     }
 
     /// # Safety
-    /// AVX2 is there; `line` holds 8 keys.
+    /// AVX2 is there.
     #[inline(always)]
-    pub unsafe fn avx2_u64(line: &[u64], key: u64) -> usize {
-        debug_assert_eq!(line.len(), u64::PER_LINE);
+    pub unsafe fn avx2_u64(line: &[u64; u64::PER_LINE], key: u64) -> usize {
         // SAFETY: two unaligned loads of 32 bytes within the line; the instructions are there, says the caller.
         unsafe {
             let sign = _mm256_set1_epi64x(i64::MIN);
@@ -198,10 +218,9 @@ mod x86 {
     }
 
     /// # Safety
-    /// AVX-512F is there; `line` holds 16 keys.
+    /// AVX-512F is there.
     #[inline(always)]
-    pub unsafe fn avx512_u32(line: &[u32], key: u32) -> usize {
-        debug_assert_eq!(line.len(), u32::PER_LINE);
+    pub unsafe fn avx512_u32(line: &[u32; u32::PER_LINE], key: u32) -> usize {
         // SAFETY: one unaligned load of the line; the instructions are there, says the caller.
         unsafe {
             let line = _mm512_loadu_si512(line.as_ptr().cast());
@@ -210,10 +229,9 @@ mod x86 {
     }
 
     /// # Safety
-    /// AVX-512F is there; `line` holds 8 keys.
+    /// AVX-512F is there.
     #[inline(always)]
-    pub unsafe fn avx512_u64(line: &[u64], key: u64) -> usize {
-        debug_assert_eq!(line.len(), u64::PER_LINE);
+    pub unsafe fn avx512_u64(line: &[u64; u64::PER_LINE], key: u64) -> usize {
         // SAFETY: one unaligned load of the line; the instructions are there, says the caller.
         unsafe {
             let line = _mm512_loadu_si512(line.as_ptr().cast());

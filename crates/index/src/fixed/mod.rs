@@ -35,7 +35,7 @@ use std::ops::{Bound, Range, RangeBounds};
 /// One layer of lines.
 #[derive(Clone, Copy, Debug)]
 struct Layer {
-    /// Where its first key is among all keys of the index.
+    /// Which line of the index is its first.
     offset: usize,
     /// Its lines.
     lines: usize,
@@ -79,7 +79,7 @@ fn layers_over(len: usize, per_line: usize) -> Vec<Layer> {
     let mut layers = vec![Layer { offset: 0, lines: len.div_ceil(per_line).max(1) }];
     let mut below = layers[0];
     while below.lines > 1 {
-        let offset = below.offset + below.lines * per_line;
+        let offset = below.offset + below.lines;
         below = Layer { offset, lines: below.lines.div_ceil(per_line + 1) };
         layers.push(below);
     }
@@ -99,7 +99,7 @@ where
         let len = entries.len();
         let layers = layers_over(len, Self::PER_LINE);
         let top = layers.last().expect("there is layer 0");
-        let mut keys = HugeSlice::<K::Lane>::zeroed(top.offset + top.lines * Self::PER_LINE);
+        let mut keys = HugeSlice::<K::Lane>::zeroed((top.offset + top.lines) * Self::PER_LINE);
         let mut values = HugeSlice::zeroed(len);
         let mut count = 0;
         for (key, value) in entries {
@@ -128,7 +128,7 @@ where
                     let child = line * (Self::PER_LINE + 1) + slot + 1;
                     let least = child * below_child * Self::PER_LINE;
                     let separator = if least < self.len { self.keys[least] } else { K::Lane::MAX };
-                    self.keys[layer.offset + line * Self::PER_LINE + slot] = separator;
+                    self.keys[(layer.offset + line) * Self::PER_LINE + slot] = separator;
                 }
             }
             below_child *= Self::PER_LINE + 1;

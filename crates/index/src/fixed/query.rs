@@ -64,13 +64,6 @@ where
     }
 }
 
-/// The keys of a line.
-#[inline(always)]
-fn line_of<L: Lane>(keys: &[L], layer: Layer, line: usize) -> &[L] {
-    let first = layer.offset + line * L::PER_LINE;
-    &keys[first..first + L::PER_LINE]
-}
-
 /// F3: separators below this are those at most at `lane`; the greatest image alone is not told from padding, and need not
 /// be, for only the last key can be it.
 #[inline(always)]
@@ -80,18 +73,18 @@ fn beyond<L: Lane>(lane: L) -> L {
 
 #[inline(always)]
 fn rank<C: Compare, L: PackedLane>(keys: &[L], layers: &[Layer], lane: L, near: impl Fn(usize)) -> usize {
-    let beyond = beyond(lane);
+    let (lines, beyond) = (L::lines(keys), beyond(lane));
     let (leaves, upper) = layers.split_first().expect("there is layer 0");
     let mut line = 0;
     for layer in upper.iter().rev() {
-        // SAFETY: only called where `C`'s instructions are there; `line_of` gives whole lines.
-        let child = unsafe { C::count_below(line_of(keys, *layer, line), beyond) };
+        // SAFETY: only called where `C`'s instructions are there.
+        let child = unsafe { C::count_below(&lines[layer.offset + line], beyond) };
         line = line * (L::PER_LINE + 1) + child;
     }
     let least = line * L::PER_LINE;
     near(least);
     // SAFETY: as above.
-    least + unsafe { C::count_below(line_of(keys, *leaves, line), lane) }
+    least + unsafe { C::count_below(&lines[leaves.offset + line], lane) }
 }
 
 /// As `rank`, for a batch, of which each rank goes to `found`; `ranks` serves for the lines on the way.
@@ -103,21 +96,20 @@ fn rank_many<C: Compare, L: PackedLane>(
     ranks: &mut [usize],
     found: impl Fn(usize),
 ) {
+    let lines = L::lines(keys);
     ranks.fill(0);
     for (i, layer) in layers.iter().enumerate().skip(1).rev() {
-        let below = layers[i - 1];
+        let (layer, below) = (&lines[layer.offset..], lines[layers[i - 1].offset..].as_ptr());
         for (line, &lane) in ranks.iter_mut().zip(lanes) {
-            // SAFETY: only called where `C`'s instructions are there; `line_of` gives whole lines.
-            let child = unsafe { C::count_below(line_of(keys, *layer, *line), beyond(lane)) };
+            // SAFETY: only called where `C`'s instructions are there.
+            let child = unsafe { C::count_below(&layer[*line], beyond(lane)) };
             *line = *line * (L::PER_LINE + 1) + child;
-            let next = keys.as_ptr().wrapping_add(below.offset + *line * L::PER_LINE);
-            foreshore_base::prefetch::prefetch_lines(next, 64);
+            foreshore_base::prefetch::prefetch_lines(below.wrapping_add(*line), 64);
         }
     }
-    let leaves = *layers.first().expect("there is layer 0");
     for (line, &lane) in ranks.iter_mut().zip(lanes) {
         // SAFETY: as above.
-        *line = *line * L::PER_LINE + unsafe { C::count_below(line_of(keys, leaves, *line), lane) };
+        *line = *line * L::PER_LINE + unsafe { C::count_below(&lines[*line], lane) };
         found(*line);
     }
 }
