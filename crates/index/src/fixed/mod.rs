@@ -287,14 +287,19 @@ mod tests {
     /// Sizes around full lines and full layers.
     #[test]
     fn sizes_around_layers() {
-        for len in [0, 1, 15, 16, 17, 271, 272, 273, 16 * 17 * 17 - 1, 16 * 17 * 17, 16 * 17 * 17 + 1] {
-            let model: BTreeMap<u32, u64> = (0..len).map(|k| (k * 2 + 1, u64::from(k))).collect();
-            let probes: Vec<u32> = (0..=2 * len + 1).step_by(if len > 300 { 37 } else { 1 }).collect();
-            let map = StaticMap::from_sorted(model.iter().map(|(k, v)| (*k, *v)));
-            for key in probes {
-                assert_eq!(map.lower_bound(key), key as usize / 2, "{key} of {len}");
-                assert_eq!(map.get(key), model.get(&key).copied(), "{key} of {len}");
+        let agrees = |map: &dyn Fn(u32) -> (usize, Option<u64>), len: u32| {
+            for key in (0..=2 * len + 1).step_by(if len > 300 { 37 } else { 1 }) {
+                let value = (key % 2 == 1 && key < 2 * len).then(|| u64::from(key / 2));
+                assert_eq!(map(key), (key as usize / 2, value), "{key} of {len}");
             }
+        };
+        for len in [0, 1, 15, 16, 17, 271, 272, 273, 16 * 17 * 17 - 1, 16 * 17 * 17, 16 * 17 * 17 + 1] {
+            let map = StaticMap::from_sorted((0..len).map(|k| (k * 2 + 1, u64::from(k))));
+            agrees(&|key| (map.lower_bound(key), map.get(key)), len);
+        }
+        for len in (1..6).map(|layers| 8 * 9u32.pow(layers)).flat_map(|full| [full, full + 1]) {
+            let map = StaticMap::from_sorted((0..len).map(|k| (u64::from(k) * 2 + 1, u64::from(k))));
+            agrees(&|key| (map.lower_bound(key.into()), map.get(key.into())), len);
         }
     }
 

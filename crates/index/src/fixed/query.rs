@@ -73,18 +73,40 @@ fn beyond<L: Lane>(lane: L) -> L {
 
 #[inline(always)]
 fn rank<C: Compare, L: PackedLane>(keys: &[L], layers: &[Layer], lane: L, near: impl Fn(usize)) -> usize {
-    let (lines, beyond) = (L::lines(keys), beyond(lane));
+    let lines = L::lines(keys);
     let (leaves, upper) = layers.split_first().expect("there is layer 0");
-    let mut line = 0;
-    for layer in upper.iter().rev() {
-        // SAFETY: only called where `C`'s instructions are there.
-        let child = unsafe { C::count_below(&lines[layer.offset + line], beyond) };
-        line = line * (L::PER_LINE + 1) + child;
-    }
+    let line = descend::<C, L>(lines, upper, beyond(lane));
     let least = line * L::PER_LINE;
     near(least);
-    // SAFETY: as above.
+    // SAFETY: only called where `C`'s instructions are there.
     least + unsafe { C::count_below(&lines[leaves.offset + line], lane) }
+}
+
+/// The line of layer 0. As many steps as there are layers are compiled without a loop: the fewer instructions a lookup has, the
+/// more lookups the processor has begun when one of them waits for memory.
+#[inline(always)]
+fn descend<C: Compare, L: PackedLane>(lines: &[L::Line], upper: &[Layer], beyond: L) -> usize {
+    macro_rules! by_layers {
+        ($($count:literal)*) => {
+            match upper.len() {
+                $($count => steps::<C, L, _>(lines, <&[Layer; $count]>::try_from(upper).expect("so many"), beyond),)*
+                _ => steps::<C, L, _>(lines, upper, beyond),
+            }
+        };
+    }
+    by_layers!(2 3 4 5 6 7)
+}
+
+#[inline(always)]
+fn steps<'l, C: Compare, L: PackedLane, U>(lines: &[L::Line], upper: U, beyond: L) -> usize
+where
+    U: IntoIterator<Item = &'l Layer, IntoIter: DoubleEndedIterator>,
+{
+    upper.into_iter().rev().fold(0, |line, layer| {
+        // SAFETY: only called where `C`'s instructions are there.
+        let child = unsafe { C::count_below(&lines[layer.offset + line], beyond) };
+        line * (L::PER_LINE + 1) + child
+    })
 }
 
 /// As `rank`, for a batch, of which each rank goes to `found`; `ranks` serves for the lines on the way.
