@@ -344,20 +344,20 @@ impl<K: IntKey, const F: usize> Csb<K, F> {
     /// The value of the greatest entry at most at `key`.
     #[inline(always)]
     pub fn floor(&self, key: K, pin: &Pin) -> Option<u64> {
-        self.floor_entry(key, pin).map(|(_, word)| word)
+        self.floor_entry(key.to_lane(), pin).map(|(_, word)| word)
     }
 
-    /// The greatest entry at most at `key`.
+    /// The greatest entry whose key's image is at most this one.
     #[inline(always)]
-    pub fn floor_entry(&self, key: K, pin: &Pin) -> Option<(K, u64)> {
-        let mut lane = key.to_lane();
+    pub fn floor_entry(&self, lane: K::Lane, pin: &Pin) -> Option<(K::Lane, u64)> {
+        let mut lane = lane;
         loop {
             let (found, low) = self.within::<Words<F>, _>(0, lane, pin, |at, rank| {
                 rank.checked_sub(1).map(|last| (at.node().lane(last), at.node().word(last)))
             });
             // The beginning of the leaf's range is empty: go on below its lower end.
             match (found, low.before()) {
-                (Some((lane, word)), _) => return Some((K::from_lane(lane), word)),
+                (Some(entry), _) => return Some(entry),
                 (None, None) => return None,
                 (None, Some(before)) => lane = before,
             }
@@ -367,8 +367,7 @@ impl<K: IntKey, const F: usize> Csb<K, F> {
     /// The value of the greatest entry below `key`.
     #[inline(always)]
     pub fn below(&self, key: K, pin: &Pin) -> Option<u64> {
-        let before = key.to_lane().before()?;
-        self.floor(K::from_lane(before), pin)
+        self.floor_entry(key.to_lane().before()?, pin).map(|(_, word)| word)
     }
 
     /// Latches the node of `level` that the key belongs to.

@@ -166,10 +166,10 @@ impl<K: IntKey, B: Body, const F: usize> Node<K, B, F> {
 
     /// Appends entries `from..to` to `out`.
     #[inline]
-    pub fn copy(&self, from: usize, to: usize, out: &mut Vec<(K, u64)>) {
+    pub fn copy(&self, from: usize, to: usize, out: &mut Vec<(K::Lane, u64)>) {
         // One allocation serves the whole scan.
         out.reserve(F);
-        out.extend((from..to.min(F)).map(|i| (K::from_lane(self.lane(i)), self.word(i))));
+        out.extend((from..to.min(F)).map(|i| (self.lane(i), self.word(i))));
     }
 
     // Writing: the latch is held, or nobody else can reach the node.

@@ -33,13 +33,13 @@ fn closed<K: IntKey>(bounds: &impl RangeBounds<K>) -> Option<(K::Lane, K::Lane)>
 }
 
 /// Entries copied from one leaf, and what of them is left.
-struct Batch<K> {
-    entries: Vec<(K, u64)>,
+struct Batch<L> {
+    entries: Vec<(L, u64)>,
     next: usize,
     end: usize,
 }
 
-impl<K: IntKey> Batch<K> {
+impl<L: Lane> Batch<L> {
     fn new() -> Self {
         Self { entries: Vec::new(), next: 0, end: 0 }
     }
@@ -58,7 +58,7 @@ pub(crate) struct Forward<'t, K: IntKey, const F: usize> {
     last: K::Lane,
     /// The place to read next, not to the right of `from`; `None`: there are no more. Usable under `pin` (R2).
     place: Option<(Address, usize)>,
-    batch: Batch<K>,
+    batch: Batch<K::Lane>,
 }
 
 impl<'t, K: IntKey, const F: usize> Forward<'t, K, F> {
@@ -98,7 +98,7 @@ impl<'t, K: IntKey, const F: usize> Forward<'t, K, F> {
                 }
                 _ => None,
             };
-            let end = self.batch.entries.partition_point(|(key, _)| key.to_lane() <= self.last);
+            let end = self.batch.entries.partition_point(|(lane, _)| *lane <= self.last);
             (self.batch.next, self.batch.end) = (0, end);
             if end > 0 {
                 return true;
@@ -113,9 +113,9 @@ impl<'t, K: IntKey, const F: usize> Forward<'t, K, F> {
         if self.batch.is_empty() && !self.refill() {
             return None;
         }
-        let i = self.batch.next;
+        let (lane, word) = self.batch.entries[self.batch.next];
         self.batch.next += 1;
-        Some(self.batch.entries[i])
+        Some((K::from_lane(lane), word))
     }
 }
 
@@ -126,7 +126,7 @@ pub(crate) struct Backward<'t, K: IntKey, const F: usize> {
     first: K::Lane,
     /// Entries not yet read are at or below this key; `None`: there are no more.
     from: Option<K::Lane>,
-    batch: Batch<K>,
+    batch: Batch<K::Lane>,
 }
 
 impl<'t, K: IntKey, const F: usize> Backward<'t, K, F> {
@@ -144,9 +144,9 @@ impl<'t, K: IntKey, const F: usize> Backward<'t, K, F> {
                 at.node().copy(0, rank, entries);
             });
             // The lower end may have gone down meanwhile: then the first entry is the end of what was read.
-            let low = entries.first().map_or(low, |(key, _)| low.min(key.to_lane()));
+            let low = entries.first().map_or(low, |(lane, _)| low.min(*lane));
             self.from = low.before().filter(|before| *before >= self.first);
-            let start = entries.partition_point(|(key, _)| key.to_lane() < self.first);
+            let start = entries.partition_point(|(lane, _)| *lane < self.first);
             (self.batch.next, self.batch.end) = (start, entries.len());
             if !self.batch.is_empty() {
                 return true;
@@ -162,6 +162,7 @@ impl<'t, K: IntKey, const F: usize> Backward<'t, K, F> {
             return None;
         }
         self.batch.end -= 1;
-        Some(self.batch.entries[self.batch.end])
+        let (lane, word) = self.batch.entries[self.batch.end];
+        Some((K::from_lane(lane), word))
     }
 }

@@ -78,13 +78,13 @@ impl<const F: usize, const H: usize> ByteMap<F, H> {
     /// Panics if there are not as many values as keys.
     pub fn multi_get(&self, keys: &[&[u8]], values: &mut [Option<u64>]) {
         assert_eq!(keys.len(), values.len(), "a value for each key");
-        self.tree.get_many(keys, values, &Pin::new());
+        self.tree.get_many(keys, |key| *key, values, &Pin::new());
     }
 
     /// Sets the values of many keys, in this order but with several descents at a time; returns how many keys were new.
     /// Each is inserted by itself; others may see some of them before the rest.
     pub fn insert_many(&self, entries: &[(&[u8], u64)]) -> u64 {
-        self.tree.insert_many(entries, &Pin::new())
+        self.tree.insert_many(entries, |key| *key, &Pin::new())
     }
 
     /// As [`insert_many`](Self::insert_many), for keys that never fall: one descent and one latch serve all neighbours
@@ -93,7 +93,7 @@ impl<const F: usize, const H: usize> ByteMap<F, H> {
     /// Panics if keys fall.
     pub fn insert_sorted(&self, entries: &[(&[u8], u64)]) -> u64 {
         assert!(entries.is_sorted_by_key(|(key, _)| *key), "insert_sorted wants keys that never fall");
-        self.tree.insert_sorted(entries, &Pin::new())
+        self.tree.insert_sorted(entries, |key| *key, &Pin::new())
     }
 
     /// Gives `key` the value `new` (`None`: removes it) if its value is `expected` (`None`: if it is absent). One step:

@@ -1,17 +1,17 @@
 //! Integer keys.
 
-use super::Pinned;
+use super::{Pinned, lanes};
 use crate::node::Bias;
 use crate::node::int::{IntKey, IntNode};
 use crate::reclaim::Pin;
 use crate::tree::{Backward, Broken, Forward, Stats, Tree};
-use std::ops::{Bound, RangeBounds};
+use std::ops::RangeBounds;
 
 /// An ordered map from keys of fixed width ([`IntKey`]) to 64-bit words, for many threads.
 ///
 /// `F` is the number of keys a node holds, a power of two from 4 on; the default suits 64-byte cache lines and large maps.
 pub struct IntMap<K: IntKey, const F: usize = 64> {
-    tree: Tree<IntNode<K, F>>,
+    tree: Tree<IntNode<K::Lane, F>>,
 }
 
 impl<K: IntKey, const F: usize> Default for IntMap<K, F> {
@@ -36,7 +36,8 @@ impl<K: IntKey, const F: usize> IntMap<K, F> {
     ///
     /// Panics if keys do not rise, or on another `fill`.
     pub fn bulk_load(entries: impl IntoIterator<Item = (K, u64)>, fill: f64) -> Self {
-        Self { tree: Tree::bulk_load(entries.into_iter(), fill) }
+        let entries = entries.into_iter().map(|(key, value)| (key.to_lane(), value));
+        Self { tree: Tree::bulk_load(entries, fill) }
     }
 
     /// A handle that pins once for many operations.
@@ -47,19 +48,19 @@ impl<K: IntKey, const F: usize> IntMap<K, F> {
     /// The value of `key`.
     #[inline]
     pub fn get(&self, key: K) -> Option<u64> {
-        self.tree.get_unpinned(&key)
+        self.tree.get_unpinned(&key.to_lane())
     }
 
     /// Sets the value of `key`; returns the old one.
     #[inline]
     pub fn insert(&self, key: K, value: u64) -> Option<u64> {
-        self.tree.insert_unpinned(&key, value)
+        self.tree.insert_unpinned(&key.to_lane(), value)
     }
 
     /// Removes `key`; returns its value.
     #[inline]
     pub fn remove(&self, key: K) -> Option<u64> {
-        self.tree.remove_unpinned(&key)
+        self.tree.remove_unpinned(&key.to_lane())
     }
 
     /// Looks many keys up at a time, several times as fast as one after the other: `values[i]` is that of `keys[i]`.
@@ -76,13 +77,13 @@ impl<K: IntKey, const F: usize> IntMap<K, F> {
     /// Panics if there are not as many values as keys.
     pub fn multi_get(&self, keys: &[K], values: &mut [Option<u64>]) {
         assert_eq!(keys.len(), values.len(), "a value for each key");
-        self.tree.get_many(keys, values, &Pin::new());
+        self.tree.get_many(keys, |key| key.to_lane(), values, &Pin::new());
     }
 
     /// Sets the values of many keys, in this order but with several descents at a time; returns how many keys were new.
     /// Each is inserted by itself; others may see some of them before the rest.
     pub fn insert_many(&self, entries: &[(K, u64)]) -> u64 {
-        self.tree.insert_many(entries, &Pin::new())
+        self.tree.insert_many(entries, |key| key.to_lane(), &Pin::new())
     }
 
     /// As [`insert_many`](Self::insert_many), for keys that never fall: one descent and one latch serve all neighbours
@@ -90,8 +91,11 @@ impl<K: IntKey, const F: usize> IntMap<K, F> {
     ///
     /// Panics if keys fall.
     pub fn insert_sorted(&self, entries: &[(K, u64)]) -> u64 {
-        assert!(entries.is_sorted_by_key(|(key, _)| *key), "insert_sorted wants keys that never fall");
-        self.tree.insert_sorted(entries, &Pin::new())
+        assert!(
+            entries.is_sorted_by_key(|(key, _)| key.to_lane()),
+            "insert_sorted wants keys that never fall"
+        );
+        self.tree.insert_sorted(entries, |key| key.to_lane(), &Pin::new())
     }
 
     /// Gives `key` the value `new` (`None`: removes it) if its value is `expected` (`None`: if it is absent). One step:
@@ -112,41 +116,41 @@ impl<K: IntKey, const F: usize> IntMap<K, F> {
         expected: Option<u64>,
         new: Option<u64>,
     ) -> Result<(), Option<u64>> {
-        self.tree.compare_exchange(&key, expected, new, &Pin::new())
+        self.tree.compare_exchange(&key.to_lane(), expected, new, &Pin::new())
     }
 
     /// Gives `key` the value that `change` makes of its value (`None`: absent); returns the value before.
     ///
     /// `change` runs again if another thread changed the value meanwhile. It may use the map.
     pub fn fetch_update(&self, key: K, change: impl FnMut(Option<u64>) -> Option<u64>) -> Option<u64> {
-        self.tree.fetch_update(&key, change, &Pin::new())
+        self.tree.fetch_update(&key.to_lane(), change, &Pin::new())
     }
 
     /// The value of `key`; if it is absent, that of `make`, which is inserted unless another thread inserts one first.
     pub fn get_or_insert_with(&self, key: K, make: impl FnOnce() -> u64) -> u64 {
-        self.tree.get_or_insert_with(&key, make, &Pin::new())
+        self.tree.get_or_insert_with(&key.to_lane(), make, &Pin::new())
     }
 
     /// The value of the greatest entry with a key at most `key`.
     #[inline]
     pub fn floor(&self, key: K) -> Option<u64> {
-        self.tree.greatest_unpinned(&key, Bias::AtMost)
+        self.tree.greatest_unpinned(&key.to_lane(), Bias::AtMost)
     }
 
     /// The value of the greatest entry with a key below `key`.
     #[inline]
     pub fn below(&self, key: K) -> Option<u64> {
-        self.tree.greatest_unpinned(&key, Bias::Below)
+        self.tree.greatest_unpinned(&key.to_lane(), Bias::Below)
     }
 
     /// The entries with keys in `bounds`, upwards. The iterator pins: see [`Pinned`].
     pub fn range(&self, bounds: impl RangeBounds<K>) -> IntRange<'_, K, F> {
-        IntRange(Forward::new(&self.tree, owned(bounds)))
+        IntRange(Forward::new(&self.tree, lanes(bounds)))
     }
 
     /// The entries with keys in `bounds`, downwards. The iterator pins: see [`Pinned`].
     pub fn range_rev(&self, bounds: impl RangeBounds<K>) -> IntRangeRev<'_, K, F> {
-        IntRangeRev(Backward::new(&self.tree, owned(bounds)))
+        IntRangeRev(Backward::new(&self.tree, lanes(bounds)))
     }
 
     /// The number of entries. Exact while nobody changes the map.
@@ -175,63 +179,59 @@ impl<K: IntKey, const F: usize> IntMap<K, F> {
     }
 }
 
-fn owned<K: Copy>(bounds: impl RangeBounds<K>) -> (Bound<K>, Bound<K>) {
-    (bounds.start_bound().cloned(), bounds.end_bound().cloned())
-}
-
 /// As the methods of [`IntMap`], without pinning each time.
 impl<K: IntKey, const F: usize> Pinned<'_, IntMap<K, F>> {
     /// See [`IntMap::get`].
     #[inline]
     pub fn get(&self, key: K) -> Option<u64> {
-        self.map.tree.get(&key, &self.pin)
+        self.map.tree.get(&key.to_lane(), &self.pin)
     }
 
     /// See [`IntMap::insert`].
     #[inline]
     pub fn insert(&self, key: K, value: u64) -> Option<u64> {
-        self.map.tree.insert(&key, value, &self.pin)
+        self.map.tree.insert(&key.to_lane(), value, &self.pin)
     }
 
     /// See [`IntMap::remove`].
     #[inline]
     pub fn remove(&self, key: K) -> Option<u64> {
-        self.map.tree.remove(&key, &self.pin)
+        self.map.tree.remove(&key.to_lane(), &self.pin)
     }
 
     /// See [`IntMap::floor`].
     #[inline]
     pub fn floor(&self, key: K) -> Option<u64> {
-        self.map.tree.greatest(&key, Bias::AtMost, &self.pin)
+        self.map.tree.greatest(&key.to_lane(), Bias::AtMost, &self.pin)
     }
 
     /// See [`IntMap::below`].
     #[inline]
     pub fn below(&self, key: K) -> Option<u64> {
-        self.map.tree.greatest(&key, Bias::Below, &self.pin)
+        self.map.tree.greatest(&key.to_lane(), Bias::Below, &self.pin)
     }
 }
 
 /// Entries of an [`IntMap`], upwards: every key present throughout is there once.
-pub struct IntRange<'m, K: IntKey, const F: usize = 64>(Forward<'m, IntNode<K, F>>);
+pub struct IntRange<'m, K: IntKey, const F: usize = 64>(Forward<'m, IntNode<K::Lane, F>>);
 
 impl<K: IntKey, const F: usize> Iterator for IntRange<'_, K, F> {
     type Item = (K, u64);
 
     #[inline]
     fn next(&mut self) -> Option<(K, u64)> {
-        self.0.next().map(|(key, value)| (*key, value))
+        self.0.next().map(|(lane, value)| (K::from_lane(*lane), value))
     }
 }
 
 /// Entries of an [`IntMap`], downwards: every key present throughout is there once.
-pub struct IntRangeRev<'m, K: IntKey, const F: usize = 64>(Backward<'m, IntNode<K, F>>);
+pub struct IntRangeRev<'m, K: IntKey, const F: usize = 64>(Backward<'m, IntNode<K::Lane, F>>);
 
 impl<K: IntKey, const F: usize> Iterator for IntRangeRev<'_, K, F> {
     type Item = (K, u64);
 
     #[inline]
     fn next(&mut self) -> Option<(K, u64)> {
-        self.0.next().map(|(key, value)| (*key, value))
+        self.0.next().map(|(lane, value)| (K::from_lane(*lane), value))
     }
 }

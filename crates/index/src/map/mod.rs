@@ -8,7 +8,9 @@ pub(crate) mod o2;
 pub(crate) mod trie;
 pub(crate) mod tuned;
 
+use crate::node::int::IntKey;
 use crate::reclaim::Pin;
+use std::ops::{Bound, RangeBounds};
 
 /// A map with an epoch pinned, for many operations in a row.
 ///
@@ -17,4 +19,10 @@ use crate::reclaim::Pin;
 pub struct Pinned<'m, M> {
     pub(crate) map: &'m M,
     pub(crate) pin: Pin,
+}
+
+/// The bounds as a tree knows them.
+fn lanes<K: IntKey>(bounds: impl RangeBounds<K>) -> (Bound<K::Lane>, Bound<K::Lane>) {
+    let lane = |bound: Bound<&K>| bound.map(|key| key.to_lane());
+    (lane(bounds.start_bound()), lane(bounds.end_bound()))
 }

@@ -1,12 +1,12 @@
 //! Integer keys in an O2-Tree.
 
-use super::Pinned;
+use super::{Pinned, lanes};
 use crate::node::int::IntKey;
 use crate::o2::{Backward, Coupled, DumpMismatch, Forward, InnerNode, O2Stats, Optimistic, Scheme, Tree};
 use crate::reclaim::Pin;
 use crate::search::Lane;
 use crate::tree::Broken;
-use std::ops::{Bound, RangeBounds};
+use std::ops::RangeBounds;
 
 /// An ordered map from fixed-width keys (see [`IntKey`](crate::IntKey)) to 64-bit words, for many threads: the O2-Tree, a
 /// red-black tree over linked blocks of entries, balanced lazily.
@@ -161,11 +161,6 @@ impl<K: IntKey, const F: usize, S: Scheme> O2Map<K, F, S> {
     pub fn stats(&self) -> O2Stats {
         self.tree.stats()
     }
-}
-
-fn lanes<K: IntKey>(bounds: impl RangeBounds<K>) -> (Bound<K::Lane>, Bound<K::Lane>) {
-    let lane = |bound: Bound<&K>| bound.map(|key| key.to_lane());
-    (lane(bounds.start_bound()), lane(bounds.end_bound()))
 }
 
 /// As the methods of [`O2Map`], without pinning each time.

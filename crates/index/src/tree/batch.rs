@@ -66,9 +66,15 @@ impl<'g, N: Node> Look<'g, N> {
 }
 
 impl<N: Node> Tree<N> {
-    /// Looks keys up, and sets the value of each.
-    pub fn get_many<Q: Borrow<N::Key>>(&self, keys: &[Q], values: &mut [Option<u64>], pin: &Pin) {
-        self.descend_many(keys, Q::borrow, |i, key, look| values[i] = self.value(look, key, pin), pin);
+    /// Looks up what the tree knows the keys as, and sets the value of each.
+    pub fn get_many<K, Q: Borrow<N::Key>>(
+        &self,
+        keys: &[K],
+        known_as: impl Fn(&K) -> Q,
+        values: &mut [Option<u64>],
+        pin: &Pin,
+    ) {
+        self.descend_many(keys, known_as, |i, key, look| values[i] = self.value(look, key, pin), pin);
     }
 
     /// The value of a key that its leaf was aimed at for.
@@ -79,21 +85,32 @@ impl<N: Node> Tree<N> {
     }
 
     /// Sets the values of keys, in their order; the number of keys that were new.
-    pub fn insert_many<Q: Borrow<N::Key>>(&self, entries: &[(Q, u64)], pin: &Pin) -> u64 {
+    pub fn insert_many<K, Q: Borrow<N::Key>>(
+        &self,
+        entries: &[(K, u64)],
+        known_as: impl Fn(&K) -> Q,
+        pin: &Pin,
+    ) -> u64 {
         let mut fresh = 0;
         let insert = |i: usize, key: &N::Key, look: &Look<N>| {
             fresh += u64::from(self.insert_from(look.node, key, entries[i].1, pin).is_none());
         };
-        self.descend_many(entries, |(key, _)| key.borrow(), insert, pin);
+        self.descend_many(entries, |(key, _)| known_as(key), insert, pin);
         fresh
     }
 
     /// As `insert_many`, for keys that never fall (the caller says so): one descent, one latch, for all that belong to
     /// a leaf and have room there.
-    pub fn insert_sorted<Q: Borrow<N::Key>>(&self, entries: &[(Q, u64)], pin: &Pin) -> u64 {
+    pub fn insert_sorted<K, Q: Borrow<N::Key>>(
+        &self,
+        entries: &[(K, u64)],
+        known_as: impl Fn(&K) -> Q,
+        pin: &Pin,
+    ) -> u64 {
         let (mut rest, mut fresh) = (entries, 0);
         while let Some((key, value)) = rest.first() {
-            let run = self.insert_run(rest, key.borrow(), pin);
+            let key = known_as(key);
+            let run = self.insert_run(rest, &known_as, key.borrow(), pin);
             if run.len == 0 {
                 // The leaf is full: a single insert splits it.
                 fresh += u64::from(self.insert(key.borrow(), *value, pin).is_none());
@@ -105,11 +122,18 @@ impl<N: Node> Tree<N> {
     }
 
     /// Enters what belongs to the leaf of `key`, the first one's, up to where it is full.
-    fn insert_run<Q: Borrow<N::Key>>(&self, entries: &[(Q, u64)], key: &N::Key, pin: &Pin) -> Run {
+    fn insert_run<K, Q: Borrow<N::Key>>(
+        &self,
+        entries: &[(K, u64)],
+        known_as: impl Fn(&K) -> Q,
+        key: &N::Key,
+        pin: &Pin,
+    ) -> Run {
         let leaf = self.descend(key, Bias::AtMost, 0, pin);
         let Latched { node, latch } = self.latch_for(leaf, key, pin);
         let mut run = Run { len: 0, fresh: 0 };
-        for (key, value) in entries.iter().map(|(key, value)| (key.borrow(), *value)) {
+        for (key, value) in entries.iter().map(|(key, value)| (known_as(key), *value)) {
+            let key = key.borrow();
             let place = node.place(key, Bias::AtMost, &Seen::Latched);
             match place.expect("reading under the latch never restarts") {
                 Place::Beyond => break,
@@ -134,10 +158,10 @@ impl<N: Node> Tree<N> {
     /// Descends for the key of each entry to a leaf from which it is not to the left, aims at it there, and hands it to `land`,
     /// in the order of the entries.
     #[inline(always)]
-    fn descend_many<'g, E>(
+    fn descend_many<'g, E, Q: Borrow<N::Key>>(
         &self,
         entries: &[E],
-        key: impl Fn(&E) -> &N::Key,
+        key: impl Fn(&E) -> Q,
         mut land: impl FnMut(usize, &N::Key, &Look<'g, N>),
         pin: &'g Pin,
     ) {
@@ -157,19 +181,27 @@ impl<N: Node> Tree<N> {
                 let group = looks.iter_mut().zip(&entries[first..entries.len().min(first + GROUP)]);
                 match stages - 1 - stage {
                     0 => {
-                        group.enumerate().for_each(|(i, (look, entry))| land(first + i, key(entry), look));
+                        group
+                            .enumerate()
+                            .for_each(|(i, (look, entry))| land(first + i, key(entry).borrow(), look));
                         *looks = start;
                     }
                     1 if N::HAS_TAILS => {
-                        group.for_each(|(look, entry)| look.node.prefetch_tail(key(entry)));
+                        group.for_each(|(look, entry)| look.node.prefetch_tail(key(entry).borrow()));
                     }
                     left if left == tails + 1 => {
-                        group.for_each(|(look, entry)| look.aim(|leaf| leaf.aim_at_value(key(entry))));
+                        group.for_each(|(look, entry)| {
+                            look.aim(|leaf| leaf.aim_at_value(key(entry).borrow()))
+                        });
                     }
                     left if (left - tails) % 2 == 1 => {
-                        group.for_each(|(look, entry)| look.aim(|node| node.aim_at_child(key(entry))));
+                        group.for_each(|(look, entry)| {
+                            look.aim(|node| node.aim_at_child(key(entry).borrow()))
+                        });
                     }
-                    _ => group.for_each(|(look, entry)| look.node = self.child(look, key(entry), pin)),
+                    _ => {
+                        group.for_each(|(look, entry)| look.node = self.child(look, key(entry).borrow(), pin))
+                    }
                 }
             }
         }

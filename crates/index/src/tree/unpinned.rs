@@ -18,7 +18,7 @@
 //! Only nodes that own nothing outside of themselves can be read so.
 
 use super::Tree;
-use crate::node::int::{IntKey, IntLeaf, IntNode};
+use crate::node::int::{IntLeaf, IntNode};
 use crate::node::{Bias, Node, Place, Seen};
 use crate::reclaim::Pin;
 use crate::search::Lane;
@@ -45,15 +45,15 @@ struct Found<'t, N> {
     exact: bool,
 }
 
-impl<K: IntKey, const F: usize> Tree<IntNode<K, F>> {
+impl<L: Lane, const F: usize> Tree<IntNode<L, F>> {
     /// As [`get`](Self::get).
     #[inline(always)]
-    pub fn get_unpinned(&self, key: &K) -> Option<u64> {
+    pub fn get_unpinned(&self, key: &L) -> Option<u64> {
         self.try_get(key).unwrap_or_else(|Restart| self.get_interfered(key))
     }
 
     #[inline(always)]
-    fn try_get(&self, key: &K) -> Result<Option<u64>, Restart> {
+    fn try_get(&self, key: &L) -> Result<Option<u64>, Restart> {
         let Found { leaf, seen, rank, exact } = self.find(key, Bias::AtMost, Leaf::Near)?;
         let value = exact.then(|| leaf.word(rank - 1));
         if !seeded_bug("index_no_validation") {
@@ -63,19 +63,19 @@ impl<K: IntKey, const F: usize> Tree<IntNode<K, F>> {
     }
 
     #[cold]
-    fn get_interfered(&self, key: &K) -> Option<u64> {
+    fn get_interfered(&self, key: &L) -> Option<u64> {
         self.get(key, &Pin::new())
     }
 
     /// As [`greatest`](Self::greatest).
     #[inline(always)]
-    pub fn greatest_unpinned(&self, key: &K, bias: Bias) -> Option<u64> {
+    pub fn greatest_unpinned(&self, key: &L, bias: Bias) -> Option<u64> {
         self.try_greatest(key, bias).map_or_else(|Restart| self.greatest(key, bias, &Pin::new()), Some)
     }
 
     /// The answer, if it is in the leaf that the key belongs to.
     #[inline(always)]
-    fn try_greatest(&self, key: &K, bias: Bias) -> Result<u64, Restart> {
+    fn try_greatest(&self, key: &L, bias: Bias) -> Result<u64, Restart> {
         let Found { leaf, seen, rank, .. } = self.find(key, bias, Leaf::Near)?;
         let value = leaf.word(rank.checked_sub(1).ok_or(Restart)?);
         seen.validate()?;
@@ -84,13 +84,13 @@ impl<K: IntKey, const F: usize> Tree<IntNode<K, F>> {
 
     /// As [`insert`](Self::insert).
     #[inline(always)]
-    pub fn insert_unpinned(&self, key: &K, value: u64) -> Option<u64> {
+    pub fn insert_unpinned(&self, key: &L, value: u64) -> Option<u64> {
         self.try_insert(key, value).unwrap_or_else(|Restart| self.insert_interfered(key, value))
     }
 
     /// Inserts where there is room.
     #[inline(always)]
-    fn try_insert(&self, key: &K, value: u64) -> Result<Option<u64>, Restart> {
+    fn try_insert(&self, key: &L, value: u64) -> Result<Option<u64>, Restart> {
         let Found { leaf, seen, rank, exact } = self.find(key, Bias::AtMost, Leaf::Whole)?;
         // What was found under the version is current under the latch.
         let latch = seen.upgrade()?;
@@ -110,19 +110,19 @@ impl<K: IntKey, const F: usize> Tree<IntNode<K, F>> {
     }
 
     #[cold]
-    fn insert_interfered(&self, key: &K, value: u64) -> Option<u64> {
+    fn insert_interfered(&self, key: &L, value: u64) -> Option<u64> {
         self.insert(key, value, &Pin::new())
     }
 
     /// As [`remove`](Self::remove).
     #[inline(always)]
-    pub fn remove_unpinned(&self, key: &K) -> Option<u64> {
+    pub fn remove_unpinned(&self, key: &L) -> Option<u64> {
         self.try_remove(key).unwrap_or_else(|Restart| self.remove_interfered(key))
     }
 
     /// Removes what is not the last entry of its leaf.
     #[inline(always)]
-    fn try_remove(&self, key: &K) -> Result<Option<u64>, Restart> {
+    fn try_remove(&self, key: &L) -> Result<Option<u64>, Restart> {
         let Found { leaf, seen, rank, exact } = self.find(key, Bias::AtMost, Leaf::Whole)?;
         if !exact {
             seen.validate()?;
@@ -141,17 +141,16 @@ impl<K: IntKey, const F: usize> Tree<IntNode<K, F>> {
     }
 
     #[cold]
-    fn remove_interfered(&self, key: &K) -> Option<u64> {
+    fn remove_interfered(&self, key: &L) -> Option<u64> {
         self.remove(key, &Pin::new())
     }
 
     /// The leaf that a key belongs to and its place there, in one attempt (F3). Few instructions, so that lookups that
     /// follow one another overlap: a processor looks ahead by some hundred of them.
     #[inline(always)]
-    fn find(&self, key: &K, bias: Bias, wanted: Leaf) -> Result<Found<'_, IntNode<K, F>>, Restart> {
-        let key = key.to_lane();
+    fn find(&self, key: &L, bias: Bias, wanted: Leaf) -> Result<Found<'_, IntNode<L, F>>, Restart> {
         let sought = match bias {
-            Bias::AtMost => key,
+            Bias::AtMost => *key,
             Bias::Below => key.before().ok_or(Restart)?,
         };
         let (mut node, mut seen) = self.enter_root()?;
@@ -166,12 +165,12 @@ impl<K: IntKey, const F: usize> Tree<IntNode<K, F>> {
                     let at = std::ptr::with_exposed_provenance(child as usize);
                     match (level, wanted) {
                         (0, Leaf::Near) => {
-                            IntLeaf::<K, F>::prefetch_near(at, inner.expected_entry(entry, head));
+                            IntLeaf::<L, F>::prefetch_near(at, inner.expected_entry(entry, head));
                         }
                         (0, Leaf::Whole) => {
-                            IntLeaf::<K, F>::prefetch_behind(at, inner.expected_entry(entry, head))
+                            IntLeaf::<L, F>::prefetch_behind(at, inner.expected_entry(entry, head))
                         }
-                        (1.., _) => IntNode::<K, F>::prefetch_inner(at),
+                        (1.., _) => IntNode::<L, F>::prefetch_inner(at),
                     }
                     child
                 }
@@ -179,9 +178,7 @@ impl<K: IntKey, const F: usize> Tree<IntNode<K, F>> {
             (node, seen) = self.follow(next, seen)?;
         }
         loop {
-            let Place::Rank(rank, exact) =
-                node.place(&K::from_lane(sought), Bias::AtMost, &Seen::Optimistic(seen))?
-            else {
+            let Place::Rank(rank, exact) = node.place(&sought, Bias::AtMost, &Seen::Optimistic(seen))? else {
                 if seeded_bug("index_reader_does_not_move_right")
                     || seeded_bug("index_writer_does_not_move_right")
                 {
@@ -201,7 +198,7 @@ impl<K: IntKey, const F: usize> Tree<IntNode<K, F>> {
         &'t self,
         address: u64,
         seen: Optimistic<'t>,
-    ) -> Result<(&'t IntNode<K, F>, Optimistic<'t>), Restart> {
+    ) -> Result<(&'t IntNode<L, F>, Optimistic<'t>), Restart> {
         seen.validate()?; // F1
         let behind = self.node_of_any_life(address);
         let seen_behind = behind.header().latch.try_optimistic()?;
@@ -213,7 +210,7 @@ impl<K: IntKey, const F: usize> Tree<IntNode<K, F>> {
 
     /// The root, for which the tree's pointer stands in the place of a parent (F2).
     #[inline(always)]
-    fn enter_root(&self) -> Result<(&IntNode<K, F>, Optimistic<'_>), Restart> {
+    fn enter_root(&self) -> Result<(&IntNode<L, F>, Optimistic<'_>), Restart> {
         // ORDERING: Acquire, so that the root's content is seen; pairs with the exchange in `grow`.
         let address = self.root.load(Ordering::Acquire);
         let root = self.node_of_any_life(address);
@@ -224,8 +221,8 @@ impl<K: IntKey, const F: usize> Tree<IntNode<K, F>> {
 
     /// The node at an address that was once read from a living tree; it may have got another life since.
     #[inline(always)]
-    fn node_of_any_life(&self, address: u64) -> &IntNode<K, F> {
-        let node = std::ptr::with_exposed_provenance_mut::<IntNode<K, F>>(address as usize);
+    fn node_of_any_life(&self, address: u64) -> &IntNode<L, F> {
+        let node = std::ptr::with_exposed_provenance_mut::<IntNode<L, F>>(address as usize);
         // SAFETY: the address came from the pool, whose memory is never unmapped and only ever holds nodes of this
         // layout (P1), and all fields are atomics.
         unsafe { NonNull::new(node).expect("a node").as_ref() }

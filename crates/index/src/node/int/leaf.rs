@@ -5,7 +5,7 @@
 //! Heads lead to where a key is to be expected, and to no block before its own: they rise as keys do, but keys near each other
 //! may have the same. So a search that finds its block to begin above the key goes back.
 
-use super::{Heads, IntKey, IntNode, LINE_BYTES, Line, heads};
+use super::{Heads, IntNode, LINE_BYTES, Line, heads};
 use crate::node::Node;
 use crate::node::scale::{HEAD_MAX, Number};
 use crate::pooled::{self, Pooled};
@@ -18,24 +18,24 @@ use std::ops::Range;
 
 /// A node of level 0.
 #[repr(C, align(64))]
-pub(crate) struct IntLeaf<K: IntKey, const F: usize> {
-    node: IntNode<K, F>,
+pub(crate) struct IntLeaf<L: Lane, const F: usize> {
+    node: IntNode<L, F>,
     words: Line<[AtomicU64; F]>,
-    keys: Line<[<K::Lane as Lane>::Cell; F]>,
+    keys: Line<[L::Cell; F]>,
 }
 
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(size_of::<IntLeaf<u64, 64>>() == 17 * 64);
 
-impl<K: IntKey, const F: usize> Pooled for IntLeaf<K, F> {
+impl<L: Lane, const F: usize> Pooled for IntLeaf<L, F> {
     const SHELF: usize =
-        if IntNode::<K, F>::HALVES { pooled::LEAVES_OF_HALVES } else { pooled::LEAVES_OF_WORDS };
+        if IntNode::<L, F>::HALVES { pooled::LEAVES_OF_HALVES } else { pooled::LEAVES_OF_WORDS };
 
     fn vacant() -> Self {
         Self {
             node: IntNode::vacant_at(0),
             words: Line(std::array::from_fn(|_| AtomicU64::new(0))),
-            keys: Line(std::array::from_fn(|_| K::Lane::MAX.cell())),
+            keys: Line(std::array::from_fn(|_| L::MAX.cell())),
         }
     }
 
@@ -45,7 +45,7 @@ impl<K: IntKey, const F: usize> Pooled for IntLeaf<K, F> {
     }
 }
 
-impl<K: IntKey, const F: usize> IntLeaf<K, F> {
+impl<L: Lane, const F: usize> IntLeaf<L, F> {
     const BLOCK: usize = Heads::block_of(F);
     const BLOCKS: usize = F / Self::BLOCK;
 
@@ -56,34 +56,34 @@ impl<K: IntKey, const F: usize> IntLeaf<K, F> {
 
     /// The key of entry `i`.
     #[inline(always)]
-    pub fn lane(&self, i: usize) -> K::Lane {
-        K::Lane::load(&self.keys.0[i])
+    pub fn lane(&self, i: usize) -> L {
+        L::load(&self.keys.0[i])
     }
 
     /// Entries, if there is room for as many.
     #[inline(always)]
-    pub fn entries(&self, range: Range<usize>) -> Option<impl Iterator<Item = (K, u64)>> {
+    pub fn entries(&self, range: Range<usize>) -> Option<impl Iterator<Item = (L, u64)>> {
         let (keys, words) = (self.keys.0.get(range.clone())?, self.words.0.get(range)?);
-        Some(keys.iter().zip(words).map(|(k, w)| (K::from_lane(K::Lane::load(k)), w.load(Relaxed))))
+        Some(keys.iter().zip(words).map(|(k, w)| (L::load(k), w.load(Relaxed))))
     }
 
     /// The first entry of the block where this image is to be expected: no entry behind the block is at most there (I3).
     #[inline(always)]
-    fn first_of_block(&self, lane: K::Lane) -> usize {
+    fn first_of_block(&self, lane: L) -> usize {
         self.node.heads.block(Self::BLOCKS, self.node.head_of(lane)) * Self::BLOCK
     }
 
     /// Keys not above the image.
     #[inline(always)]
-    pub fn rank(&self, lane: K::Lane) -> usize {
+    pub fn rank(&self, lane: L) -> usize {
         heads::rank_from(&self.keys.0, Self::BLOCK, self.first_of_block(lane), lane)
     }
 
     /// Asks for where this image is to be expected: the first entry of the block there.
     #[inline(always)]
-    pub fn aim_at_value(&self, lane: K::Lane) -> usize {
+    pub fn aim_at_value(&self, lane: L) -> usize {
         let first = self.first_of_block(lane);
-        prefetch_lines(&self.keys.0[first], Self::BLOCK * size_of::<K::Lane>());
+        prefetch_lines(&self.keys.0[first], Self::BLOCK * size_of::<L>());
         prefetch_lines(&self.words.0[first], Self::BLOCK * size_of::<u64>());
         first
     }
@@ -91,7 +91,7 @@ impl<K: IntKey, const F: usize> IntLeaf<K, F> {
     /// The value of a key in the block that begins at entry `first`, where it is to be expected; `Restart` if it is not above
     /// the first key there, or not in this leaf.
     #[inline(always)]
-    pub fn value_in_block(&self, first: usize, key: K::Lane) -> Result<Option<u64>, Restart> {
+    pub fn value_in_block(&self, first: usize, key: L) -> Result<Option<u64>, Restart> {
         if self.node.is_beyond(key) {
             return Err(Restart);
         }
@@ -108,26 +108,26 @@ impl<K: IntKey, const F: usize> IntLeaf<K, F> {
 
     /// Makes room for a key as entry `i` of so many, and sets it.
     #[inline(always)]
-    pub fn insert_key(&self, i: usize, count: usize, lane: K::Lane) {
-        K::Lane::shift_up(&self.keys.0, i..count);
+    pub fn insert_key(&self, i: usize, count: usize, lane: L) {
+        L::shift_up(&self.keys.0, i..count);
         lane.store(&self.keys.0[i]);
     }
 
     /// Removes the key of entry `i` of so many; the last one stays twice.
     #[inline(always)]
     pub fn remove_key(&self, i: usize, count: usize) {
-        K::Lane::shift_down(&self.keys.0, i + 1..count);
+        L::shift_down(&self.keys.0, i + 1..count);
     }
 
     /// Makes keys unused.
     #[inline(always)]
     pub fn forget_keys(&self, from: usize, to: usize) {
-        self.keys.0[from..to].iter().for_each(|key| K::Lane::MAX.store(key));
+        self.keys.0[from..to].iter().for_each(|key| L::MAX.store(key));
     }
 
     /// Copies keys to the beginning of another leaf.
     pub fn copy_keys(&self, range: Range<usize>, to: &Self) {
-        self.keys.0[range].iter().zip(&to.keys.0).for_each(|(key, to)| K::Lane::load(key).store(to));
+        self.keys.0[range].iter().zip(&to.keys.0).for_each(|(key, to)| L::load(key).store(to));
     }
 
     /// Sees to it that the leaf's first or last key is on the scale, and makes heads those of their blocks again (I3).
@@ -171,7 +171,7 @@ impl<K: IntKey, const F: usize> IntLeaf<K, F> {
         if let Some(i) = (1..count).find(|&i| self.lane(i - 1) >= self.lane(i)) {
             return Err(format!("order: keys {} and {i}", i - 1));
         }
-        if (count..F).any(|i| self.lane(i) != K::Lane::MAX) {
+        if (count..F).any(|i| self.lane(i) != L::MAX) {
             return Err("I1: an unused key is not the greatest".into());
         }
         self.node.heads.check(Self::BLOCKS, self.heads())
@@ -182,14 +182,14 @@ impl<K: IntKey, const F: usize> IntLeaf<K, F> {
     /// Asks for the lines in which a key is to be expected that would be entry `expected` if the leaf were full. Leaves are half
     /// full to full. About half of the lines: a processor waits for no more than a dozen or two at a time.
     #[inline(always)]
-    pub fn prefetch_near(leaf: *const IntNode<K, F>, expected: usize) {
+    pub fn prefetch_near(leaf: *const IntNode<L, F>, expected: usize) {
         let last = (expected + Self::MARGIN).min(F - 1);
         Self::prefetch_entries(leaf, Self::first_near(expected), last);
     }
 
     /// As `prefetch_near`, and for all lines behind: what a scan reads.
     #[inline(always)]
-    pub fn prefetch_behind(leaf: *const IntNode<K, F>, expected: usize) {
+    pub fn prefetch_behind(leaf: *const IntNode<L, F>, expected: usize) {
         Self::prefetch_entries(leaf, Self::first_near(expected), F - 1);
     }
 
@@ -204,26 +204,26 @@ impl<K: IntKey, const F: usize> IntLeaf<K, F> {
 
     /// Asks for the first line, and for those of the entries `first` to `last` of a leaf.
     #[inline(always)]
-    fn prefetch_entries(leaf: *const IntNode<K, F>, first: usize, last: usize) {
+    fn prefetch_entries(leaf: *const IntNode<L, F>, first: usize, last: usize) {
         IntNode::prefetch_first(leaf);
         let ask = |array: usize, cell_bytes: usize| {
             let from = (array + first * cell_bytes) / LINE_BYTES * LINE_BYTES;
             prefetch_lines(leaf.cast::<u8>().wrapping_add(from), array + (last + 1) * cell_bytes - from);
         };
-        ask(offset_of!(Self, keys), size_of::<K::Lane>());
+        ask(offset_of!(Self, keys), size_of::<L>());
         ask(offset_of!(Self, words), size_of::<u64>());
     }
 
     /// Asks for a leaf's keys and first line.
     #[inline(always)]
-    pub fn prefetch_keys(leaf: *const IntNode<K, F>) {
+    pub fn prefetch_keys(leaf: *const IntNode<L, F>) {
         IntNode::prefetch_first(leaf);
-        prefetch_lines(leaf.wrapping_byte_add(offset_of!(Self, keys)), F * size_of::<K::Lane>());
+        prefetch_lines(leaf.wrapping_byte_add(offset_of!(Self, keys)), F * size_of::<L>());
     }
 
     /// Asks for a leaf's words.
     #[inline(always)]
-    pub fn prefetch_words(leaf: *const IntNode<K, F>) {
+    pub fn prefetch_words(leaf: *const IntNode<L, F>) {
         prefetch_lines(leaf.wrapping_byte_add(offset_of!(Self, words)), F * size_of::<u64>());
     }
 }

@@ -32,14 +32,14 @@ use packed::{Aim, IntInner};
 
 use std::ptr::NonNull;
 
-/// A key of fixed width: `u32`, `u64`, `u128`, their signed kin, and byte arrays of up to 32 bytes.
+/// A key of fixed width: `u32`, `u64`, `u128`, their signed kin, and byte arrays of up to 32 bytes. Keys of your own, which need not
+/// have all images there are, are as good.
 pub trait IntKey: Copy + Ord + std::fmt::Debug + Send + Sync + 'static {
     /// Its order-preserving image in a node.
     type Lane: Lane;
     /// The image of this key.
     fn to_lane(self) -> Self::Lane;
-    /// The key of an image. It must not panic, whatever the image: bounds between nodes are images too, and need not be
-    /// those of keys.
+    /// The key of this image, which is one that [`to_lane`](Self::to_lane) gave.
     fn from_lane(lane: Self::Lane) -> Self;
 }
 
@@ -68,22 +68,22 @@ int_key!(i32, u32, 1 << 31);
 
 /// The first line of a node, see the module. `F` entries in a leaf, a power of two, and twice as many in a node above.
 #[repr(C, align(64))]
-pub(crate) struct IntNode<K: IntKey, const F: usize> {
+pub(crate) struct IntNode<L: Lane, const F: usize> {
     header: Header,
-    high: <K::Lane as Lane>::Cell,
+    high: L::Cell,
     /// What heads are counted from.
-    base: <<K::Lane as Lane>::Number as Number>::Cell,
+    base: <L::Number as Number>::Cell,
     heads: Heads,
 }
 
 /// A node as what it is (I4).
-enum Whole<'n, K: IntKey, const F: usize> {
-    Leaf(&'n IntLeaf<K, F>),
-    Inner(&'n IntInner<K, F>),
+enum Whole<'n, L: Lane, const F: usize> {
+    Leaf(&'n IntLeaf<L, F>),
+    Inner(&'n IntInner<L, F>),
 }
 
 /// The scale of a node with such keys.
-type NodeScale<K> = Scale<<<K as IntKey>::Lane as Lane>::Number>;
+type NodeScale<L> = Scale<<L as Lane>::Number>;
 
 /// The last image on the way to the entries that count. Nothing is below the least image, but the way there has an end too: a closed
 /// node must not be taken for one with children (N3).
@@ -103,26 +103,21 @@ const LINE_BYTES: usize = 64;
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(size_of::<IntNode<u64, 64>>() == 64);
 
-impl<K: IntKey, const F: usize> IntNode<K, F> {
+impl<L: Lane, const F: usize> IntNode<L, F> {
     /// Are keys half a word wide?
-    const HALVES: bool = size_of::<K::Lane>() < size_of::<u64>();
+    const HALVES: bool = size_of::<L>() < size_of::<u64>();
 
     /// The first line of memory of this level that was never a node (I4).
     fn vacant_at(level: u8) -> Self {
         assert!(F >= 4 && F.is_power_of_two(), "a leaf holds a power of two of keys, at least four");
         let header = Header::vacant();
         header.reset(level);
-        Self {
-            header,
-            high: K::Lane::MAX.cell(),
-            base: <K::Lane as Lane>::Number::cell(),
-            heads: Heads::vacant(),
-        }
+        Self { header, high: L::MAX.cell(), base: <L as Lane>::Number::cell(), heads: Heads::vacant() }
     }
 
     /// The whole node.
     #[inline(always)]
-    fn whole(&self) -> Whole<'_, K, F> {
+    fn whole(&self) -> Whole<'_, L, F> {
         let address = std::ptr::from_ref(self).addr();
         // SAFETY: I4: by its level this is the first line of the one or the other, whose memory lives as long as it.
         unsafe {
@@ -136,26 +131,26 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
 
     /// Are leaves as large as the nodes above, and both nothing but words behind the first line? Then either can be read as the
     /// other, which saves looks at the level where a node that is not what it was is noticed later anyway.
-    const ALIKE: bool = !Self::HALVES && size_of::<IntLeaf<K, F>>() == size_of::<IntInner<K, F>>();
+    const ALIKE: bool = !Self::HALVES && size_of::<IntLeaf<L, F>>() == size_of::<IntInner<L, F>>();
 
     /// The node as a leaf, which it is if it has not changed since its level was seen; `None` if it cannot be read as one.
     #[inline(always)]
-    fn as_leaf(&self) -> Option<&IntLeaf<K, F>> {
+    fn as_leaf(&self) -> Option<&IntLeaf<L, F>> {
         if !Self::ALIKE && self.header.level() > 0 {
             return None;
         }
-        let leaf = std::ptr::with_exposed_provenance::<IntLeaf<K, F>>(std::ptr::from_ref(self).addr());
+        let leaf = std::ptr::with_exposed_provenance::<IntLeaf<L, F>>(std::ptr::from_ref(self).addr());
         // SAFETY: I4: it is one, or has the same memory and the same atomics there.
         Some(unsafe { &*leaf })
     }
 
     /// The same for a node above the leaves.
     #[inline(always)]
-    pub fn as_inner(&self) -> Option<&IntInner<K, F>> {
+    pub fn as_inner(&self) -> Option<&IntInner<L, F>> {
         if !Self::ALIKE && self.header.level() == 0 {
             return None;
         }
-        let inner = std::ptr::with_exposed_provenance::<IntInner<K, F>>(std::ptr::from_ref(self).addr());
+        let inner = std::ptr::with_exposed_provenance::<IntInner<L, F>>(std::ptr::from_ref(self).addr());
         // SAFETY: as above.
         Some(unsafe { &*inner })
     }
@@ -171,35 +166,31 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
 
     /// What heads are counted by.
     #[inline(always)]
-    fn scale(&self) -> NodeScale<K> {
+    fn scale(&self) -> NodeScale<L> {
         Scale { base: Number::load(&self.base), shift: self.header.shift() }
     }
 
-    fn set_scale(&self, scale: NodeScale<K>) {
+    fn set_scale(&self, scale: NodeScale<L>) {
         self.header.set_shift(scale.shift);
         scale.base.store(&self.base);
     }
 
     /// The key of entry `i`; of entry 0 above the leaves, any.
     #[inline(always)]
-    fn lane(&self, i: usize) -> K::Lane {
+    fn lane(&self, i: usize) -> L {
         match self.whole() {
             Whole::Leaf(leaf) => leaf.lane(i),
             Whole::Inner(inner) => inner.separator_at(i, self.scale()),
         }
     }
 
-    fn key_at(&self, i: usize) -> K {
-        K::from_lane(self.lane(i))
-    }
-
-    fn high_lane(&self) -> K::Lane {
-        K::Lane::load(&self.high)
+    fn high_lane(&self) -> L {
+        L::load(&self.high)
     }
 
     /// Is this image, as far as one can see, to the right of this node (N2)?
     #[inline(always)]
-    fn is_beyond(&self, lane: K::Lane) -> bool {
+    fn is_beyond(&self, lane: L) -> bool {
         lane >= self.high_lane() && self.header.link() != 0
     }
 
@@ -215,7 +206,7 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
 
     /// What an image is by the node's scale.
     #[inline(always)]
-    fn head_of(&self, lane: K::Lane) -> u32 {
+    fn head_of(&self, lane: L) -> u32 {
         lane.number().head(self.scale())
     }
 
@@ -230,7 +221,7 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
 
     /// Entries not above (or below) the key, capped by the count (I1).
     #[inline(always)]
-    fn rank(&self, lane: K::Lane, bias: Bias) -> usize {
+    fn rank(&self, lane: L, bias: Bias) -> usize {
         let lane = match bias {
             Bias::AtMost => lane,
             Bias::Below => match lane.before() {
@@ -277,7 +268,7 @@ impl<K: IntKey, const F: usize> IntNode<K, F> {
     }
 }
 
-impl<K: IntKey> Batch<K> for Vec<(K, u64)> {
+impl<L: Lane> Batch<L> for Vec<(L, u64)> {
     fn clear(&mut self) {
         Vec::clear(self);
     }
@@ -287,7 +278,7 @@ impl<K: IntKey> Batch<K> for Vec<(K, u64)> {
     }
 
     #[inline]
-    fn key(&self, i: usize) -> &K {
+    fn key(&self, i: usize) -> &L {
         &self[i].0
     }
 
@@ -297,16 +288,16 @@ impl<K: IntKey> Batch<K> for Vec<(K, u64)> {
     }
 }
 
-impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
-    type Key = K;
-    type Owned = K;
-    type Batch = Vec<(K, u64)>;
+impl<L: Lane, const F: usize> Node for IntNode<L, F> {
+    type Key = L;
+    type Owned = L;
+    type Batch = Vec<(L, u64)>;
 
     const KEYS_MAY_BE_OUTSIDE: bool = false;
     const HAS_TAILS: bool = false;
 
     fn take(level: u8) -> NonNull<Self> {
-        if level == 0 { pool::take::<IntLeaf<K, F>>().cast() } else { pool::take::<IntInner<K, F>>().cast() }
+        if level == 0 { pool::take::<IntLeaf<L, F>>().cast() } else { pool::take::<IntInner<L, F>>().cast() }
     }
 
     /// # Safety
@@ -315,15 +306,15 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
         // SAFETY: as the caller says; and level 0 means that a leaf was taken (I4).
         unsafe {
             if node.as_ref().header.level() == 0 {
-                pool::give_back(node.cast::<IntLeaf<K, F>>());
+                pool::give_back(node.cast::<IntLeaf<L, F>>());
             } else {
-                pool::give_back(node.cast::<IntInner<K, F>>());
+                pool::give_back(node.cast::<IntInner<L, F>>());
             }
         }
     }
 
     fn bytes(level: u8) -> usize {
-        if level == 0 { size_of::<IntLeaf<K, F>>() } else { size_of::<IntInner<K, F>>() }
+        if level == 0 { size_of::<IntLeaf<L, F>>() } else { size_of::<IntInner<L, F>>() }
     }
 
     #[inline(always)]
@@ -331,17 +322,17 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
         &self.header
     }
 
-    fn least() -> K {
-        K::from_lane(K::Lane::MIN)
+    fn least() -> L {
+        L::MIN
     }
 
-    fn own(key: &K) -> K {
+    fn own(key: &L) -> L {
         *key
     }
 
     fn reset(&self, level: u8) {
         self.header.reset(level);
-        K::Lane::MAX.store(&self.high);
+        L::MAX.store(&self.high);
         self.set_scale(Scale::PLAIN);
         match self.whole() {
             Whole::Leaf(leaf) => leaf.forget_keys(0, F),
@@ -352,12 +343,12 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
 
     #[inline(always)]
     fn prefetch(node: *const Self) {
-        prefetch_lines(node, size_of::<IntLeaf<K, F>>());
+        prefetch_lines(node, size_of::<IntLeaf<L, F>>());
     }
 
     #[inline(always)]
     fn prefetch_inner(node: *const Self) {
-        prefetch_lines(node, size_of::<IntInner<K, F>>());
+        prefetch_lines(node, size_of::<IntInner<L, F>>());
     }
 
     #[inline(always)]
@@ -367,47 +358,47 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
 
     #[inline(always)]
     fn prefetch_keys(node: *const Self) {
-        IntLeaf::<K, F>::prefetch_keys(node);
+        IntLeaf::<L, F>::prefetch_keys(node);
     }
 
     #[inline(always)]
     fn prefetch_words(node: *const Self) {
-        IntLeaf::<K, F>::prefetch_words(node);
+        IntLeaf::<L, F>::prefetch_words(node);
     }
 
     #[inline(always)]
-    fn prefetch_child_from(&self, rank: usize, key: &K) {
+    fn prefetch_child_from(&self, rank: usize, key: &L) {
         if let Some(inner) = self.as_inner() {
             let entry = rank.saturating_sub(1);
             let child = std::ptr::with_exposed_provenance(inner.child(entry) as usize);
-            IntLeaf::<K, F>::prefetch_behind(child, inner.expected_entry(entry, self.head_of(key.to_lane())));
+            IntLeaf::<L, F>::prefetch_behind(child, inner.expected_entry(entry, self.head_of(*key)));
         }
     }
 
     #[inline(always)]
-    fn aim_at_child(&self, key: &K) -> u64 {
-        self.as_inner().map_or(0, |inner| inner.aim_at_child(key.to_lane()).pack())
+    fn aim_at_child(&self, key: &L) -> u64 {
+        self.as_inner().map_or(0, |inner| inner.aim_at_child(*key).pack())
     }
 
     #[inline(always)]
-    fn child_by(&self, aim: u64, key: &K, _seen: &Seen) -> Result<u64, Restart> {
+    fn child_by(&self, aim: u64, key: &L, _seen: &Seen) -> Result<u64, Restart> {
         let inner = self.as_inner().ok_or(Restart)?;
-        inner.entry_by(Aim::unpack(aim), key.to_lane()).map(|entry| inner.child(entry)).ok_or(Restart)
+        inner.entry_by(Aim::unpack(aim), *key).map(|entry| inner.child(entry)).ok_or(Restart)
     }
 
     #[inline(always)]
-    fn aim_at_value(&self, key: &K) -> u64 {
-        self.as_leaf().map_or(0, |leaf| leaf.aim_at_value(key.to_lane())) as u64
+    fn aim_at_value(&self, key: &L) -> u64 {
+        self.as_leaf().map_or(0, |leaf| leaf.aim_at_value(*key)) as u64
     }
 
     #[inline(always)]
-    fn value_by(&self, aim: u64, key: &K, _seen: &Seen) -> Result<Option<u64>, Restart> {
-        self.as_leaf().ok_or(Restart)?.value_in_block(aim as usize, key.to_lane())
+    fn value_by(&self, aim: u64, key: &L, _seen: &Seen) -> Result<Option<u64>, Restart> {
+        self.as_leaf().ok_or(Restart)?.value_in_block(aim as usize, *key)
     }
 
     #[inline(always)]
-    fn place(&self, key: &K, bias: Bias, _seen: &Seen) -> Result<Place, Restart> {
-        let lane = key.to_lane();
+    fn place(&self, key: &L, bias: Bias, _seen: &Seen) -> Result<Place, Restart> {
+        let lane = *key;
         if self.is_beyond(furthest(lane, bias)) {
             return Ok(Place::Beyond);
         }
@@ -416,9 +407,9 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
     }
 
     #[inline(always)]
-    fn towards(&self, key: &K, bias: Bias, _seen: &Seen) -> Result<(u64, bool), Restart> {
+    fn towards(&self, key: &L, bias: Bias, _seen: &Seen) -> Result<(u64, bool), Restart> {
         let inner = self.as_inner().ok_or(Restart)?;
-        Ok(match inner.entry_for(furthest(key.to_lane(), bias)) {
+        Ok(match inner.entry_for(furthest(*key, bias)) {
             None => (self.header.link(), false),
             Some((entry, _)) => (inner.child(entry), true),
         })
@@ -432,12 +423,12 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
         }
     }
 
-    fn key(&self, i: usize, _seen: &Seen) -> Result<K, Restart> {
-        Ok(self.key_at(i))
+    fn key(&self, i: usize, _seen: &Seen) -> Result<L, Restart> {
+        Ok(self.lane(i))
     }
 
-    fn high(&self, _seen: &Seen) -> Result<K, Restart> {
-        Ok(K::from_lane(self.high_lane()))
+    fn high(&self, _seen: &Seen) -> Result<L, Restart> {
+        Ok(self.high_lane())
     }
 
     #[inline]
@@ -450,8 +441,8 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
     }
 
     #[inline]
-    fn make_room(&self, key: &K, _bound_too: bool) -> bool {
-        let (count, lane) = (self.header.count(), key.to_lane());
+    fn make_room(&self, key: &L, _bound_too: bool) -> bool {
+        let (count, lane) = (self.header.count(), *key);
         match self.whole() {
             Whole::Leaf(leaf) => count < leaf.words().len(),
             Whole::Inner(inner) => count < inner.words().len() && inner.make_separable(lane),
@@ -463,15 +454,15 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
     }
 
     #[inline]
-    fn insert_at(&self, i: usize, key: &K, word: u64) {
+    fn insert_at(&self, i: usize, key: &L, word: u64) {
         let (count, words) = (self.header.count(), self.words());
         assert!(i <= count && count < words.len(), "an insert at rank {i} of {count} entries");
         let word = match self.whole() {
             Whole::Leaf(leaf) => {
-                leaf.insert_key(i, count, key.to_lane());
+                leaf.insert_key(i, count, *key);
                 word
             }
-            Whole::Inner(inner) => inner.entry(i, key.to_lane(), word),
+            Whole::Inner(inner) => inner.entry(i, *key, word),
         };
         u64::shift_up(words, i..count);
         words[i].store(word, Relaxed);
@@ -496,7 +487,7 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
         self.remove_entry(i);
     }
 
-    fn split_to(&self, right: &Self, appending: bool) -> K {
+    fn split_to(&self, right: &Self, appending: bool) -> L {
         let count = self.header.count();
         let at = match (self.whole(), appending) {
             (Whole::Inner(inner), _) if count < inner.words().len() => inner.widest_gap(),
@@ -504,7 +495,7 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
             (_, false) => count / 2,
         };
         assert!(0 < at && at < count, "a split of {count} entries at {at}");
-        let separator = self.separator(&self.key_at(at - 1), &self.key_at(at));
+        let separator = self.separator(&self.lane(at - 1), &self.lane(at));
         match (self.whole(), right.whole()) {
             (Whole::Leaf(leaf), Whole::Leaf(right)) => leaf.copy_keys(at..count, right),
             _ => right.set_scale(self.scale()),
@@ -522,19 +513,19 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
     }
 
     /// Between leaves the shortest one does; above them the separator is an entry that moves up.
-    fn separator(&self, left: &K, right: &K) -> K {
+    fn separator(&self, left: &L, right: &L) -> L {
         let leaf = self.header.level() == 0;
-        if leaf { K::from_lane(K::Lane::between(left.to_lane(), right.to_lane())) } else { *right }
+        if leaf { L::between(*left, *right) } else { *right }
     }
 
-    fn set_high(&self, high: &K) {
-        high.to_lane().store(&self.high);
+    fn set_high(&self, high: &L) {
+        high.store(&self.high);
     }
 
     fn close(&self, _pin: &Pin) {
         self.forget(0);
         self.copy_heads(0);
-        K::Lane::MIN.store(&self.high);
+        L::MIN.store(&self.high);
     }
 
     fn drop_contents(&mut self) {}
@@ -544,7 +535,7 @@ impl<K: IntKey, const F: usize> Node for IntNode<K, F> {
             Whole::Leaf(leaf) => leaf.check()?,
             Whole::Inner(inner) => inner.check()?,
         }
-        if self.header.link() == 0 && self.high_lane() != K::Lane::MAX {
+        if self.header.link() == 0 && self.high_lane() != L::MAX {
             return Err("I2: a rightmost node has a bound".into());
         }
         Ok(())

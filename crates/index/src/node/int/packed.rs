@@ -11,7 +11,7 @@
 //! What it costs: keys in dense clusters that are far apart, each of one or two leaves, make nodes with few children. If all
 //! nodes of the first level had two children, they would take a third of the tree (of 64-bit keys).
 
-use super::{Heads, IntKey, IntNode, Line, NodeScale};
+use super::{Heads, IntNode, Line, NodeScale};
 use crate::node::scale::Number;
 use crate::pool;
 use crate::pooled::{self, Pooled};
@@ -53,17 +53,17 @@ impl Aim {
 
 /// A node of level 1 or more.
 #[repr(C, align(64))]
-pub(crate) struct IntInner<K: IntKey, const F: usize> {
-    node: IntNode<K, F>,
+pub(crate) struct IntInner<L: Lane, const F: usize> {
+    node: IntNode<L, F>,
     words: Line<[[AtomicU64; F]; 2]>,
 }
 
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(size_of::<IntInner<u64, 64>>() == 17 * 64);
 
-impl<K: IntKey, const F: usize> Pooled for IntInner<K, F> {
+impl<L: Lane, const F: usize> Pooled for IntInner<L, F> {
     const SHELF: usize =
-        if IntNode::<K, F>::HALVES { pooled::INNER_OF_HALVES } else { pooled::INNER_OF_WORDS };
+        if IntNode::<L, F>::HALVES { pooled::INNER_OF_HALVES } else { pooled::INNER_OF_WORDS };
 
     fn vacant() -> Self {
         let half = |_| std::array::from_fn(|_| AtomicU64::new(0));
@@ -76,7 +76,7 @@ impl<K: IntKey, const F: usize> Pooled for IntInner<K, F> {
     }
 }
 
-impl<K: IntKey, const F: usize> IntInner<K, F> {
+impl<L: Lane, const F: usize> IntInner<L, F> {
     const ENTRIES: usize = 2 * F;
     const BLOCK: usize = Heads::block_of(Self::ENTRIES);
     const BLOCKS: usize = Self::ENTRIES / Self::BLOCK;
@@ -98,14 +98,14 @@ impl<K: IntKey, const F: usize> IntInner<K, F> {
 
     /// The last entry not above the key, and the key's head here; `None` if that is to the right of this node.
     #[inline(always)]
-    pub fn entry_for(&self, sought: K::Lane) -> Option<(usize, u32)> {
+    pub fn entry_for(&self, sought: L) -> Option<(usize, u32)> {
         let aim = self.aim_of(sought);
         self.entry_by(aim, sought).map(|entry| (entry, aim.head))
     }
 
     /// Asks for where the entry that leads to this key is.
     #[inline(always)]
-    pub fn aim_at_child(&self, sought: K::Lane) -> Aim {
+    pub fn aim_at_child(&self, sought: L) -> Aim {
         let aim = self.aim_of(sought);
         prefetch_lines(&self.words()[aim.first], Self::BLOCK * size_of::<u64>());
         aim
@@ -113,7 +113,7 @@ impl<K: IntKey, const F: usize> IntInner<K, F> {
 
     /// As `entry_for`, by the aim at the key.
     #[inline(always)]
-    pub fn entry_by(&self, aim: Aim, sought: K::Lane) -> Option<usize> {
+    pub fn entry_by(&self, aim: Aim, sought: L) -> Option<usize> {
         if self.node.is_beyond(sought) {
             return None;
         }
@@ -144,7 +144,7 @@ impl<K: IntKey, const F: usize> IntInner<K, F> {
 
     /// Where the entry that leads to this key is, by the first line alone.
     #[inline(always)]
-    pub fn aim_of(&self, sought: K::Lane) -> Aim {
+    pub fn aim_of(&self, sought: L) -> Aim {
         let head = self.node.head_of(sought);
         Aim { head, first: self.node.heads.block(Self::BLOCKS, head) * Self::BLOCK }
     }
@@ -158,8 +158,8 @@ impl<K: IntKey, const F: usize> IntInner<K, F> {
 
     /// The separator of entry `i`; of entry 0, what is below the others.
     #[inline(always)]
-    pub fn separator_at(&self, i: usize, scale: NodeScale<K>) -> K::Lane {
-        K::Lane::from_number(Number::of_head(head_of(self.entry_at(i)), scale))
+    pub fn separator_at(&self, i: usize, scale: NodeScale<L>) -> L {
+        L::from_number(Number::of_head(head_of(self.entry_at(i)), scale))
     }
 
     // Writing: the latch is held, or nobody else can reach the node.
@@ -177,7 +177,7 @@ impl<K: IntKey, const F: usize> IntInner<K, F> {
     /// The word that holds this child at rank `i`, from where this separator leads to it. [`make_separable`] has passed.
     ///
     /// [`make_separable`]: Self::make_separable
-    pub fn entry(&self, i: usize, separator: K::Lane, child: u64) -> u64 {
+    pub fn entry(&self, i: usize, separator: L, child: u64) -> u64 {
         let head = if i == 0 { Some(0) } else { self.head_for(separator) };
         word_of(head.expect("a scale for the separator"), child)
     }
@@ -188,15 +188,15 @@ impl<K: IntKey, const F: usize> IntInner<K, F> {
     }
 
     /// The head of a separator in this node, if it has one.
-    fn head_for(&self, separator: K::Lane) -> Option<u32> {
+    fn head_for(&self, separator: L) -> Option<u32> {
         let (scale, number) = (self.node.scale(), separator.number());
         if seeded_bug("index_separator_rounded") { Some(number.head(scale)) } else { scale.exact(number) }
     }
 
     /// Sees to it that another separator has a head here, which may need another scale; tells whether there is one.
-    pub fn make_separable(&self, another: K::Lane) -> bool {
+    pub fn make_separable(&self, another: L) -> bool {
         // The least key is that of entry 0, which needs none.
-        if another == K::Lane::MIN || self.head_for(another).is_some() {
+        if another == L::MIN || self.head_for(another).is_some() {
             return true;
         }
         let (count, old) = (self.node.header.count(), self.node.scale());

@@ -14,7 +14,7 @@ mod ops;
 mod shapes;
 
 use batches::batches;
-use foreshore_index::{ByteMap, IntMap, LeafIndex};
+use foreshore_index::{ByteMap, IntKey, IntMap, LeafIndex};
 use foreshore_index::{Coupled, CsbByteMap, CsbMap, O2ByteMap, O2Map, OptimisticO2ByteMap, OptimisticO2Map};
 use ops::{Op, agree, byte_key, number, on_keys, ops};
 use proptest::collection::btree_map;
@@ -47,6 +47,32 @@ fn numbers_agree() {
         agree(&IntMap::<u64, 4>::new(), BTreeMap::new(), &ops)?;
         agree(&IntMap::<u64>::new(), BTreeMap::new(), &ops)?;
         agree(&IntMap::<i32, 16>::new(), BTreeMap::new(), &on_keys(ops, signed))
+    });
+}
+
+/// A key that has one in ten of the images there are, and not the least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Sparse(u32);
+
+impl IntKey for Sparse {
+    type Lane = u32;
+
+    fn to_lane(self) -> u32 {
+        self.0 * 10 + 1
+    }
+
+    fn from_lane(lane: u32) -> Self {
+        Self(lane / 10)
+    }
+}
+
+#[test]
+fn sparse_keys_agree() {
+    for_all(ops(number()), &|ops| {
+        let ops = on_keys(ops, |key| Sparse((key % 1000) as u32));
+        agree(&IntMap::<Sparse, 16>::new(), BTreeMap::new(), &ops)?;
+        agree(&CsbMap::<Sparse, 5>::new(), BTreeMap::new(), &ops)?;
+        agree(&O2Map::<Sparse, 5>::new(), BTreeMap::new(), &ops)
     });
 }
 
