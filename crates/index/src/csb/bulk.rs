@@ -3,7 +3,7 @@
 //! Source: Samuel et al. §2, bulk loading level by level. Leaves, and groups, are filled to a chosen share.
 
 use super::Csb;
-use super::group::{Address, group_at};
+use super::group::{Address, Group, group_at};
 use super::node::{Body, Children, Node, Words};
 use super::split::fill_inner;
 use crate::node::int::IntKey;
@@ -27,32 +27,33 @@ struct Level<'t, K: IntKey, const F: usize> {
 }
 
 impl<'t, K: IntKey, const F: usize> Level<'t, K, F> {
-    fn new(tree: &'t Csb<K, F>, pin: &'t Pin, fill: f64) -> Self {
-        Self { tree, pin, slots: share(F, fill), groups: Vec::new() }
+    /// A level that begins with this group, which has no entries.
+    fn new(tree: &'t Csb<K, F>, pin: &'t Pin, fill: f64, first: Address) -> Self {
+        Self { tree, pin, slots: share(F, fill), groups: vec![Built { group: first, lows: Vec::new() }] }
     }
 
     /// The next node, which begins at `low`. It is open-ended until there is another one.
     fn append<B: Body>(&mut self, low: K::Lane) -> &'t Node<K, B, F> {
-        let last = self.groups.last().map(|built| (built.group, built.lows.len()));
-        let last = last.map(|(group, len)| (group_at::<K, B, F>(group, self.pin), len));
-        if let Some((group, len)) = last {
+        let (group, len) = self.last::<B>();
+        if len > 0 {
             group.nodes[len - 1].set_high(low);
         }
-        let (group, slot) = match last {
-            Some((group, len)) if len < self.slots => (group, len),
-            _ => {
-                let address = self.tree.fresh_group::<B>();
-                if let Some((group, _)) = last {
-                    group.header.set_link(address);
-                }
-                self.groups.push(Built { group: address, lows: Vec::new() });
-                (group_at::<K, B, F>(address, self.pin), 0)
-            }
-        };
-        self.groups.last_mut().expect("a group was begun").lows.push(low);
+        if len == self.slots {
+            let next = self.tree.fresh_group::<B>();
+            group.header.set_link(next);
+            self.groups.push(Built { group: next, lows: Vec::new() });
+        }
+        let (group, slot) = self.last::<B>();
+        self.groups.last_mut().expect("there is a first group").lows.push(low);
         group.header.set_live(slot);
         group.nodes[slot].set_open_ended();
         &group.nodes[slot]
+    }
+
+    /// The last group, and how many nodes it has.
+    fn last<B: Body>(&self) -> (&'t Group<K, B, F>, usize) {
+        let built = self.groups.last().expect("there is a first group");
+        (group_at(built.group, self.pin), built.lows.len())
     }
 }
 
@@ -69,7 +70,9 @@ impl<K: IntKey, const F: usize> Csb<K, F> {
         assert!((0.1..=1.0).contains(&fill), "a fill factor of {fill}");
         let tree = Self::new();
         let pin = Pin::new();
-        let mut leaves = Level::new(&tree, &pin, fill);
+        // The chain begins with the root, which the tree owns: should the entries be refused, it goes with that.
+        let (root, _) = tree.root();
+        let mut leaves = Level::new(&tree, &pin, fill, root);
         let mut entries = entries.map(|(key, value)| (key.to_lane(), value)).peekable();
         let mut last = None;
         while let Some((lane, _)) = entries.peek() {
@@ -82,21 +85,19 @@ impl<K: IntKey, const F: usize> Csb<K, F> {
             }));
             tree.length.add(count);
         }
-        if last.is_some() {
-            let groups = leaves.groups;
-            tree.build_upper_levels(groups, fill, &pin);
-        }
+        let groups = leaves.groups;
+        tree.build_upper_levels(groups, fill, &pin);
         drop(pin);
         tree
     }
 
-    /// Puts level upon level until one node is left, and replaces the empty root.
+    /// Puts level upon level until one node is left, which is the root.
     fn build_upper_levels(&self, groups: Vec<Built<K::Lane>>, fill: f64, pin: &Pin) {
         let mut groups = groups;
         let mut level = 0;
         while groups.len() > 1 || groups[0].lows.len() > 1 {
             level += 1;
-            let mut nodes = Level::new(self, pin, fill);
+            let mut nodes = Level::new(self, pin, fill, self.fresh_group::<Children>());
             for built in groups {
                 let node = nodes.append::<Children>(built.lows[0]);
                 node.set_group(built.group);
@@ -104,8 +105,38 @@ impl<K: IntKey, const F: usize> Csb<K, F> {
             }
             groups = nodes.groups;
         }
-        let (empty, _) = self.root();
-        self.discard_group::<Words<F>>(empty);
         self.root.store(groups[0].group | level, Ordering::Release);
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::csb::group::header_at;
+    use std::collections::BTreeSet;
+    use std::panic::catch_unwind;
+
+    /// Keys of no other test, so that nobody else takes groups from the list of this type.
+    type Tree = Csb<[u8; 5], 4>;
+
+    fn load(keys: impl Iterator<Item = u8>) -> Tree {
+        Tree::bulk_load(keys.map(|key| ([key; 5], 0)), 1.0)
+    }
+
+    /// The groups of a tree's leaves.
+    fn leaf_groups(tree: &Tree) -> BTreeSet<Address> {
+        let pin = Pin::new();
+        let first = tree.descend::<Words<4>>(0, Lane::MIN, &pin).0.group.address();
+        let next = |group: &Address| Some(header_at(*group, &pin).link()).filter(|link| *link != 0);
+        std::iter::successors(Some(first), next).collect()
+    }
+
+    /// Groups that were filled by then serve the next tree.
+    #[test]
+    fn a_refused_load_gives_its_groups_back() {
+        let groups = leaf_groups(&load(0..200));
+        assert_eq!(groups.len(), 13);
+        assert!(catch_unwind(|| load((0..200).chain([7]))).is_err(), "7 comes after 199");
+        assert_eq!(leaf_groups(&load(0..200)), groups);
     }
 }
