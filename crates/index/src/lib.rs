@@ -30,10 +30,10 @@
 //! assert_eq!(map.range(10..13).collect::<Vec<_>>(), [(10, 5), (11, 5), (12, 6)]);
 //! ```
 //!
-//! Guarantees: `get`, `insert`, `remove`, `compare_exchange`, `floor` and `below` are linearizable, except that `floor` and `below` may
-//! look at two or more leaves when entries next to the answer are being removed: they then return an entry that was
-//! the answer for each leaf at the moment it was read. In a [`TrieMap`] they may so look at two or more layers, also
-//! when entries are being inserted. Scans hand out, in order and once, every key that is present throughout. A batch is
+//! Guarantees: `get`, `insert`, `remove`, `compare_exchange`, `floor` and `below` are linearizable, except that `floor` and `below`
+//! look at two or more leaves where the leaf of the key begins with entries above it: they then return an entry that was
+//! the answer for each leaf at the moment it was read, though entries may have come and gone between these moments. In a
+//! [`TrieMap`] they may so look at two or more layers. Scans hand out, in order and once, every key that is present throughout. A batch is
 //! no snapshot: each of its keys is looked up or inserted by itself. Most
 //! operations pin an epoch (about 6 ns, and a full fence), a [`Pinned`] handle once for many; those of [`IntMap`] on
 //! single keys need none while nobody interferes.
