@@ -109,7 +109,7 @@ impl<L: Lane, const F: usize> IntNode<L, F> {
 
     /// The first line of memory of this level that was never a node (I4).
     fn vacant_at(level: u8) -> Self {
-        assert!(F >= 4 && F.is_power_of_two(), "a leaf holds a power of two of keys, at least four");
+        const { assert!(F >= 4 && F.is_power_of_two(), "a leaf holds a power of two of keys, at least four") };
         let header = Header::vacant();
         header.reset(level);
         Self { header, high: L::MAX.cell(), base: <L as Lane>::Number::cell(), heads: Heads::vacant() }
