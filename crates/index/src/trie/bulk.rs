@@ -12,6 +12,8 @@ impl<M: LayerTree, const C: usize> Trie<M, C> {
     ///
     /// Panics if keys do not rise strictly or one is too long, or `fill` is not in 0.1 ..= 1.
     pub fn bulk_load<K: AsRef<[u8]>>(entries: impl IntoIterator<Item = (K, u64)>, fill: f64) -> Self {
+        // Before there are bags, which would not go with the tree that refuses it.
+        assert!((0.1..=1.0).contains(&fill), "a fill factor of {fill}");
         let entries: Vec<(K, u64)> = entries.into_iter().collect();
         let rises = entries.is_sorted_by(|(a, _), (b, _)| a.as_ref() < b.as_ref());
         assert!(rises, "bulk loading wants strictly rising keys");

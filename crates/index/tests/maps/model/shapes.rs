@@ -84,6 +84,14 @@ fn keys_that_do_not_rise_are_not_loaded() {
     });
 }
 
+/// A share that is none is refused before anything is built: the address sanitizer would find it lost.
+#[test]
+fn no_map_is_filled_twice_over() {
+    let names = || (0..9).map(|i| (format!("{i} has more than fifteen bytes"), i));
+    let load = || drop(CsbByteMap::<4, 2>::bulk_load(names(), 2.0));
+    assert!(std::panic::catch_unwind(load).is_err());
+}
+
 /// Names of a node that differ only behind their first four bytes, so that its blocks have the same head, and two that keep the node
 /// from storing these bytes once.
 #[test]
