@@ -405,6 +405,30 @@ fn a_salvaged_database_may_crash() {
     }
 }
 
+/// What is left of a dropped table on the disk is nobody's: a salvage does not take it for another table's rows, also if that
+/// one was made after a restart.
+#[test]
+fn a_salvage_brings_back_no_dropped_table() {
+    let disk = SimDisk::new(1);
+    let open = |disk: &SimDisk| tiny().open_on(Arc::new(disk.clone())).unwrap();
+    let db = open(&disk);
+    let table = db.byte_table("dropped").unwrap();
+    (0..200u8).for_each(|i| table.put(&[i], &[7; 100]).unwrap());
+    db.checkpoint().unwrap();
+    assert!(db.drop_table("dropped").unwrap());
+    drop(table);
+    db.close().unwrap();
+    drop(open(&disk));
+
+    let db = open(&disk);
+    db.byte_table("new").unwrap().put(b"row", b"").unwrap();
+    let db = tiny().rebuild(true).open_on(Arc::new(disk.after_crash(Crash::ProcessKill, 1))).unwrap();
+    let table = db.byte_table("new").unwrap();
+    let rows: Vec<_> = table.range(..).map(|row| row.unwrap().0).collect();
+    assert_eq!(rows, [b"row"]);
+    (0..200u8).for_each(|i| assert_eq!(table.get(&[i]).unwrap(), None, "row {i}"));
+}
+
 /// Only a directory that is damaged is done without: one that cannot be read now leads to what only the log holds.
 #[test]
 fn a_salvage_gives_up_no_log_for_a_read_that_failed() {

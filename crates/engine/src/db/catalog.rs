@@ -1,4 +1,7 @@
 //! The catalog: table 1, name → table id, kind of index, hidden table of large values. Its row is what makes a table exist.
+//!
+//! One more row, under the name that no table has, holds the highest id given so far, so that none is given twice: what a
+//! dropped table has left on the disk is told by its id from what others have there.
 
 use crate::db::index::Index;
 use crate::error::{Error, Result};
@@ -13,6 +16,9 @@ pub(crate) const CATALOG: TableId = TableId(1);
 
 /// The first id given to a user's table.
 pub(crate) const FIRST: TableId = TableId(16);
+
+/// The key of the row with the highest id (4 bytes, little-endian). Absent in the first databases.
+pub(crate) const HIGHEST: &[u8] = b"";
 
 /// What is known of a table: id (4 bytes, little-endian), and the index's code (1 byte; absent: a B+-tree, as in the first
 /// databases), id of the hidden table (4 bytes; absent: it has no large values).
@@ -55,17 +61,22 @@ impl Row {
     }
 }
 
-/// All tables by name.
-pub(crate) fn read(catalog: &Arc<Tree>) -> Result<BTreeMap<String, Row>> {
+/// All tables by name, and the highest id given so far, as far as the catalog knows.
+pub(crate) fn read(catalog: &Arc<Tree>) -> Result<(BTreeMap<String, Row>, TableId)> {
     let latest = catalog.core().txns.latest();
     let mut rows = Forward::new(catalog.clone(), latest, Bound::Unbounded, Bound::Unbounded);
-    let mut tables = BTreeMap::new();
+    let (mut tables, mut highest) = (BTreeMap::new(), CATALOG);
     while let Some((name, row)) = rows.next()? {
+        if name == HIGHEST {
+            let id = row.try_into().map_err(|_| Error::corrupt("catalog", "its highest id is no number"))?;
+            highest = TableId(u32::from_le_bytes(id));
+            continue;
+        }
         let name = String::from_utf8(name.to_vec()).map_err(|e| Error::corrupt("catalog", e.to_string()))?;
         let row = Row::decode(&name, row)?;
         tables.insert(name, row);
     }
-    Ok(tables)
+    Ok((tables, highest))
 }
 
 #[cfg(test)]

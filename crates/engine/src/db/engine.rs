@@ -2,7 +2,7 @@
 
 use crate::blob::VALUE_BYTES_MAX;
 use crate::db::backup::InUse;
-use crate::db::catalog::{self, CATALOG};
+use crate::db::catalog::{self, CATALOG, HIGHEST};
 use crate::db::index::{Index, TableOptions};
 use crate::db::meta::{self, Meta};
 use crate::db::options::{Builder, ensure_leaf_size, largest_leaf, ring_suits};
@@ -18,8 +18,8 @@ use crate::spread::{Held, Spread};
 use crate::tree::{Core, Intent, PATIENCE, Tree, TreeIndex};
 use crate::txn::Txn;
 use crate::waits::Wait;
+use foreshore_base::sync::AtomicBool;
 use foreshore_base::sync::Ordering::Relaxed;
-use foreshore_base::sync::{AtomicBool, AtomicU32};
 use foreshore_base::{Lsn, PageId, TableId};
 use foreshore_io::{LockError, Vfs};
 use parking_lot::Mutex;
@@ -38,7 +38,8 @@ pub(crate) struct Engine {
     catalog: Arc<Tree>,
     /// Existing tables that were opened; its mutex also serialises creating and dropping tables.
     tables: Mutex<Tables>,
-    next_id: AtomicU32,
+    /// The id of the next table. Its mutex is held until the catalog knows that it was given.
+    next_id: Mutex<u32>,
     /// Tables get their hidden ones, for large values, one at a time.
     making_chunks: Mutex<()>,
     /// Tables are dropped one at a time.
@@ -99,7 +100,7 @@ impl Engine {
             core,
             catalog: catalog.expect("recovery opens or creates the catalog"),
             tables: Mutex::new(tables),
-            next_id: AtomicU32::new(next_id),
+            next_id: Mutex::new(next_id),
             making_chunks: Mutex::new(()),
             dropping: Mutex::new(()),
             options,
@@ -145,7 +146,7 @@ impl Engine {
             return Ok(tree.clone());
         }
         let pool = self.pool_for(options.leaf_bytes)?;
-        let id = self.fresh_table_id();
+        let id = self.fresh_table_id()?;
         let index = options.index.unwrap_or(self.options.index);
         let tree = Arc::new(create_tree(&self.core, pool, id, name.to_string(), index)?);
         // The row is what makes the table exist: a crash before it leaves a leaf that the next open frees.
@@ -184,7 +185,7 @@ impl Engine {
         if tree.chunks.get().is_some() {
             return Ok(());
         }
-        let id = self.fresh_table_id();
+        let id = self.fresh_table_id()?;
         let index = create_index(&self.core, self.core.pools.own(), id, Index::default())?;
         let row = catalog::Row { id: tree.id, index: tree.index_kind(), chunks: Some(id) }.encode();
         self.catalog.autocommit(tree.name.as_bytes(), Intent::Put(&row), PATIENCE)?;
@@ -192,8 +193,12 @@ impl Engine {
         Ok(())
     }
 
-    fn fresh_table_id(&self) -> TableId {
-        TableId(self.next_id.fetch_add(1, Relaxed))
+    /// An id that no table ever had. That it was given is in the log before anything else of the table is.
+    fn fresh_table_id(&self) -> Result<TableId> {
+        let mut next = self.next_id.lock();
+        self.catalog.autocommit(HIGHEST, Intent::Put(&next.to_le_bytes()), PATIENCE)?;
+        *next += 1;
+        Ok(TableId(*next - 1))
     }
 
     pub fn tables(&self) -> Result<Vec<String>> {

@@ -4,12 +4,12 @@
 //!
 //! Every slot is read, one size of leaves after the other: a table has leaves of one size only. Of the images of one page
 //! the one with the highest page LSN counts. That leaves the images of pages that were freed, whose slots were not used
-//! again. They are told by the fences: at any time the leaves of a table tile its key space, and whoever takes keys over from another leaf does so in a record that sets its page LSN.
-//! So wherever a freed page's image overlaps a living page, the living page's LSN is higher, and a page is dropped if
-//! a higher one overlaps it.
+//! again. They are told by the fences: at any time the leaves of a table tile its key space, and whoever takes keys over
+//! from another leaf does so in a record that sets its page LSN. So wherever a freed page's image overlaps a living page,
+//! the living page's LSN is higher, and a page is dropped if a higher one overlaps it.
 //!
 //! What cannot be told:
-//! - leaves of dropped tables (nothing overlaps them): the catalog knows, and table ids are not used again;
+//! - leaves of dropped tables (nothing overlaps them): the catalog knows, and table ids are not used again (`db/catalog.rs`);
 //! - a freed page whose keys nobody else has on disk, since the leaf that absorbed it was not written yet: redo of
 //!   the absorption, if the log still has it, declares it dead. After [`Pool::flush_all`](super::Pool::flush_all) there
 //!   are none;

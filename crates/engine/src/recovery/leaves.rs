@@ -57,7 +57,7 @@ impl Leaves {
         self.dead.iter().map(|(page, end)| (*page, *end))
     }
 
-    /// The highest table id that left any trace: ids above it are fresh.
+    /// The highest table id that any of these leaves has, or had when it was made.
     pub fn highest_table(&self) -> TableId {
         self.highest_table
     }

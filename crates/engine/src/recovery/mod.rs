@@ -34,8 +34,8 @@ use crate::tree::{Core, Tree};
 use crate::txn::{Txn, Txns, restore_prepared, roll_back};
 use crate::waits::Meter;
 use analysis::{Analysis, Unfinished};
-use foreshore_base::Lsn;
 use foreshore_base::sync::AtomicU64;
+use foreshore_base::{Lsn, TableId};
 use foreshore_io::Vfs;
 use leaves::Leaves;
 use parking_lot::Mutex;
@@ -132,8 +132,9 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
             pool.free_page(page, after);
         }
     }
-    let next_id = leaves.highest_table().0.max(FIRST.0 - 1) + 1;
-    let trees = open_trees(&core, leaves)?;
+    let highest_seen = leaves.highest_table();
+    let (trees, highest_given) = open_trees(&core, leaves)?;
+    let next_id = highest_seen.max(highest_given).0.max(FIRST.0 - 1) + 1;
     if salvaged {
         trees.iter().try_for_each(|tree| unmark_used(tree))?;
     }
@@ -256,15 +257,17 @@ fn log_options(meta: &Meta) -> LogOptions {
     LogOptions { segment_bytes: meta.segment_bytes, ring_bytes: meta.ring_bytes, ..LogOptions::default() }
 }
 
-/// Builds each table's index, the catalog's first; frees the leaves of tables that do not exist.
-fn open_trees(core: &Arc<Core>, mut leaves: Leaves) -> Result<Vec<Arc<Tree>>> {
+/// Builds each table's index, the catalog's first; frees the leaves of tables that do not exist. Returns the highest id that
+/// the catalog knows to have been given, too.
+fn open_trees(core: &Arc<Core>, mut leaves: Leaves) -> Result<(Vec<Arc<Tree>>, TableId)> {
     let open = |id, name, (first, index)| {
         let pool = core.pools.of_page(first)?;
         Ok::<_, Error>(Tree::new(core.clone(), pool.clone(), id, name, index))
     };
     let catalog = open(CATALOG, String::new(), leaves.take_index(CATALOG, "", Index::default())?)?;
     let mut trees = vec![Arc::new(catalog)];
-    for (name, row) in catalog::read(&trees[0])? {
+    let (rows, highest_given) = catalog::read(&trees[0])?;
+    for (name, row) in rows {
         let index = leaves.take_index(row.id, &name, row.index)?;
         let tree = open(row.id, name, index)?;
         if let Some(id) = row.chunks {
@@ -277,5 +280,5 @@ fn open_trees(core: &Arc<Core>, mut leaves: Leaves) -> Result<Vec<Arc<Tree>>> {
     for page in leaves.remaining() {
         core.pools.of_page(page)?.free_page(page, Lsn::ZERO);
     }
-    Ok(trees)
+    Ok((trees, highest_given))
 }
