@@ -2,8 +2,11 @@
 
 mod common;
 
+use common::tiny;
 use foreshore::{ByteTable, Database, Durability, Error, Isolation, Result, TransactionOptions};
+use foreshore_io::{SimDisk, sim::Crash};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 fn rows(table: &ByteTable) -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -671,6 +674,55 @@ fn ranges_show_what_is_put_ahead_of_them() {
             tx.rollback().unwrap();
         }
     }
+}
+
+/// Ghosts that a crash left behind, as a snapshot had needed them, make way for new rows.
+#[test]
+fn ghosts_of_before_a_crash_make_way() {
+    let disk = SimDisk::new(1);
+    let open = |disk: &SimDisk| tiny().open_on(Arc::new(disk.clone())).unwrap();
+    let key = |i: u32| i.to_be_bytes();
+    let db = open(&disk);
+    let table = db.byte_table("t").unwrap().with_durability(Durability::Buffered);
+    let _keeps_ghosts = {
+        (0..1000).for_each(|i| table.put(&key(2 * i), &[1; 100]).unwrap());
+        let snapshot = db.snapshot().unwrap();
+        (0..1000).for_each(|i| assert!(table.remove(&key(2 * i)).unwrap()));
+        snapshot
+    };
+    db.sync().unwrap();
+
+    let db = open(&disk.after_crash(Crash::PowerLoss, 1));
+    let ghosts = || db.check().unwrap().tables.iter().map(|table| table.ghosts).sum::<u64>();
+    assert_eq!(ghosts(), 1000, "nobody remembers them");
+    let table = db.byte_table("t").unwrap().with_durability(Durability::Buffered);
+    (0..1000).for_each(|i| table.put(&key(2 * i + 1), &[2; 100]).unwrap());
+    assert!(ghosts() < 100, "{} ghosts stay in leaves that were split", ghosts());
+    assert_eq!(table.range(..).count(), 1000);
+}
+
+/// A full leaf keeps the ghosts that somebody needs: a snapshot, or who has locked the key.
+#[test]
+fn ghosts_that_are_needed_stay_in_full_leaves() {
+    let db = tiny().open_on(Arc::new(SimDisk::new(1))).unwrap();
+    let table = db.byte_table("t").unwrap().with_durability(Durability::Buffered);
+    let key = |i: u32| i.to_be_bytes();
+    let rows = || table.range(..).map(|row| row.unwrap().0).collect::<Vec<_>>();
+    (0..200).for_each(|i| table.put(&key(4 * i), &[1; 100]).unwrap());
+    let before = rows();
+    let tx = db.begin().unwrap();
+    (0..100).for_each(|i| assert!(tx.bytes(&table).remove(&key(4 * i)).unwrap()));
+    let snapshot = db.snapshot().unwrap();
+    (100..200).for_each(|i| assert!(table.remove(&key(4 * i)).unwrap()));
+    (0..200).for_each(|i| table.put(&key(4 * i + 1), &[2; 100]).unwrap());
+    tx.rollback().unwrap();
+    let seen: Vec<_> = snapshot.bytes(&table).range(..).map(|row| row.unwrap().0).collect();
+    assert_eq!(seen, before);
+    let mut now: Vec<_> = (0..200).map(|i| key(4 * i + 1).to_vec()).collect();
+    now.extend((0..100).map(|i| key(4 * i).to_vec()));
+    now.sort();
+    assert_eq!(rows(), now);
+    db.check().unwrap();
 }
 
 /// A ghost that a rollback brings back goes too, although its author's garbage was cleared when it was none.

@@ -11,6 +11,7 @@
 use super::layout::{FIRST_SLOT_WORD, HEAD_BYTES, Layout, SLOT_BYTES, Slot, head};
 use super::search::{FEW, Position, WINDOW, find, is_below};
 use crate::page::Page;
+use crate::version::Version;
 use foreshore_base::{PageId, Restart, TableId};
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -127,6 +128,18 @@ pub(crate) fn is_above_all(page: Page<'_>, key: &[u8]) -> Result<bool, Restart> 
 /// The lowest key of the leaf, if it has any cell. Ghosts count.
 pub(crate) fn first_key(page: Page<'_>) -> Result<Option<Vec<u8>>, Restart> {
     key_at(page, &Layout::read(page)?, 0)
+}
+
+/// The keys of all ghosts in the leaf.
+pub(crate) fn ghosts(page: Page<'_>) -> Result<Vec<Vec<u8>>, Restart> {
+    let layout = Layout::read(page)?;
+    let mut ghosts = Vec::new();
+    for index in 0..layout.cells() {
+        if Version(cell(page, slot(page, index))?.version).is_ghost() {
+            ghosts.extend(key_at(page, &layout, index)?);
+        }
+    }
+    Ok(ghosts)
 }
 
 /// The key of cell number `index`, if there are so many.

@@ -17,12 +17,15 @@ use foreshore_base::sync::Ordering::Relaxed;
 use foreshore_base::{Exclusive, PageId};
 
 impl Tree {
-    /// Splits the leaf of `key`, unless it has room for a value of `key` with `value_len` bytes by now.
+    /// Splits the leaf of `key`, unless it has room for a value of `key` with `value_len` bytes by now, or without ghosts that
+    /// nobody needs.
     pub(super) fn split(&self, key: &[u8], value_len: usize) -> Result<()> {
+        self.purge_forgotten(key)?;
         self.split_with(key, value_len, Log::room)
     }
 
-    /// The same for a rollback, which may use the room in the log that was kept back for it.
+    /// The same for a rollback, which may use the room in the log that was kept back for it. Ghosts stay: at a restart locks
+    /// and images of prepared transactions may not be back yet.
     pub(super) fn split_to_undo(&self, key: &[u8], value_len: usize) -> Result<()> {
         self.split_with(key, value_len, Log::room_to_undo)
     }

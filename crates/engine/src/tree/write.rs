@@ -303,6 +303,25 @@ impl Tree {
     /// Removes the ghost that `author` left of `key`, or that nobody in particular did; `false` if somebody has locked
     /// the key or the gap before it. Every open snapshot must be later than the ghost.
     pub fn purge(&self, key: &[u8], author: u64) -> Result<bool> {
+        self.purge_if(key, |version| version.author() == author || version.writer() == Writer::Anyone)
+    }
+
+    /// Removes the ghosts that nobody needs from the leaf of `key`, which is full. A restart forgets who was to remove them:
+    /// here they are found. As long as a snapshot needs a ghost, the key table has an image of the row; its author, as long
+    /// as it runs, has the key locked.
+    pub(super) fn purge_forgotten(&self, key: &[u8]) -> Result<()> {
+        let keys = &self.core.txns.keys;
+        for ghost in self.read_leaf(key, leaf::ghosts)? {
+            let image =
+                || keys.images(keys.name(self.id, &ghost), self.id, &ghost, |_| ControlFlow::Break(()));
+            self.purge_if(&ghost, |_| image().is_none())?;
+        }
+        Ok(())
+    }
+
+    /// Removes the ghost of `key`, if there is one, and it is `due`; `false` if somebody has locked the key or the gap before
+    /// it.
+    fn purge_if(&self, key: &[u8], due: impl Fn(Version) -> bool) -> Result<bool> {
         if self.ensure_not_dropped().is_err() {
             return Ok(true);
         }
@@ -310,9 +329,8 @@ impl Tree {
         let leaf = self.latch_leaf(key)?;
         let page = leaf.at.page;
         let place = Place::find(page, key).map_err(|Restart| malformed(page))?;
-        let due = place.cell().map(|cell| Version(cell.version)).is_some_and(|version| {
-            version.is_ghost() && (version.author() == author || version.writer() == Writer::Anyone)
-        });
+        let version = place.cell().map(|cell| Version(cell.version));
+        let due = version.is_some_and(|version| version.is_ghost() && due(version));
         let keys = &self.core.txns.keys;
         let quiet = !due || keys.is_quiet(keys.name(self.id, key), None);
         if !due || !quiet {
