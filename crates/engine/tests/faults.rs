@@ -6,11 +6,12 @@ mod common;
 use common::tiny;
 use foreshore::{Database, Durability, Error};
 use foreshore_io::{
-    SimDisk,
+    SimDisk, Vfs,
     sim::{Crash, EventKind, Fault, Repeat},
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 type Rows = BTreeMap<[u8; 4], Vec<u8>>;
 
@@ -258,6 +259,70 @@ fn a_table_that_could_not_be_dropped_goes_on() {
     insert(b"after").unwrap();
     assert_eq!(table.range(..).count(), 2);
     assert!(db.drop_table("t").unwrap());
+}
+
+/// What the rows of [`broken_off`] are before and after.
+fn row(i: u8) -> Vec<u8> {
+    vec![i; 900]
+}
+
+/// A database on a full disk with a transaction, `prepared` or not, whose rollback has found no space for all the leaves
+/// that it splits: what it had taken away was filled by others.
+fn broken_off(disk: Arc<dyn Vfs>, set_capacity: impl Fn(), prepared: bool) -> Database {
+    let db = tiny().open_on(disk).unwrap();
+    let table = db.byte_table("t").unwrap();
+    (0..200).for_each(|i| table.put(&[i], &row(i)).unwrap());
+    let tx = db.begin().unwrap();
+    (0..200).for_each(|i| tx.bytes(&table).put(&[i], b"").unwrap());
+    let tx = match prepared {
+        true => tx.prepare("gid").map(|()| None).unwrap(),
+        false => Some(tx),
+    };
+    (0..200).for_each(|i| (0..3).for_each(|j| table.put(&[i, j], &[7; 400]).unwrap()));
+    set_capacity();
+    let filler = db.byte_table("filler").unwrap();
+    let full = (0..).find_map(|i| filler.put(&key(i), &[5; 900]).err());
+    assert!(matches!(full, Some(Error::Full { .. })), "{full:?}");
+    let undone = tx.map_or_else(|| db.rollback_prepared("gid"), |tx| tx.rollback());
+    assert!(matches!(undone, Err(Error::Full { .. })), "{undone:?}");
+    (0..200).for_each(|i| assert_eq!(table.get(&[i]).unwrap(), Some(row(i)), "nobody sees half of it"));
+    db
+}
+
+/// A rollback that finds no space is gone on with when there is some.
+#[test]
+fn a_rollback_goes_on_when_there_is_space() {
+    for prepared in [false, true] {
+        let disk = SimDisk::new(3);
+        let db = broken_off(Arc::new(disk.clone()), || disk.set_capacity(disk.used_bytes()), prepared);
+        disk.set_capacity(u64::MAX);
+        let since = Instant::now();
+        while db.stats().transactions > 0 {
+            assert!(since.elapsed() < Duration::from_secs(30), "it stays for ever");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let table = db.byte_table("t").unwrap();
+        (0..200).for_each(|i| assert_eq!(table.get(&[i]).unwrap(), Some(row(i))));
+        (0..200).for_each(|i| table.put(&[i], b"goes on").unwrap());
+        db.check().unwrap();
+    }
+}
+
+/// Or when the database is opened again.
+#[test]
+fn a_rollback_goes_on_at_the_next_open() {
+    for prepared in [false, true] {
+        let disk = SimDisk::new(3);
+        let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+        drop(broken_off(vfs.clone(), || disk.set_capacity(disk.used_bytes()), prepared));
+        assert_eq!(Arc::strong_count(&vfs), 1, "somebody still has the files");
+        disk.set_capacity(u64::MAX);
+        let db = tiny().open_on(vfs).unwrap();
+        let table = db.byte_table("t").unwrap();
+        (0..200).for_each(|i| assert_eq!(table.get(&[i]).unwrap(), Some(row(i))));
+        (0..200).for_each(|i| table.put(&[i], b"goes on").unwrap());
+        db.check().unwrap();
+    }
 }
 
 /// The space that a transaction's rows have left is taken by others, and then the disk is full: its rollback splits leaves.

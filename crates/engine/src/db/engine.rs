@@ -251,13 +251,19 @@ impl Engine {
     /// Prepares a transaction, durably, and keeps it until it is told what to do.
     pub fn prepare(&self, mut txn: Txn, gid: &[u8]) -> Result<()> {
         let mut prepared = self.prepared.lock();
-        if prepared.contains_key(gid) {
-            return Err(Error::Argument(format!(
-                "{:?} is the id of a prepared transaction already",
-                gid.escape_ascii()
-            )));
-        }
-        let end = txn.prepare(gid)?;
+        let end = if prepared.contains_key(gid) {
+            let gid = gid.escape_ascii();
+            Err(Error::Argument(format!("\"{gid}\" is the id of a prepared transaction already")))
+        } else {
+            txn.prepare(gid)
+        };
+        let end = match end {
+            Ok(end) => end,
+            Err(refused) => {
+                drop(prepared);
+                return txn.roll_back().and(Err(refused));
+            }
+        };
         prepared.insert(gid.to_vec(), txn);
         drop(prepared);
         self.acknowledge(end, Durability::Sync)
@@ -384,8 +390,9 @@ impl Drop for Engine {
     fn drop(&mut self) {
         // Whoever wants to know calls `close`.
         let _ = self.close();
-        // What could not be cleared, because the log or a file failed, refers to tables, which refer to the core, which holds it.
-        self.core.txns.garbage.forget();
+        // What could not be cleared or undone, because the log or a file failed, refers to tables, which refer to the core, which
+        // holds it.
+        self.core.forget_tables();
     }
 }
 

@@ -173,6 +173,9 @@ impl Transaction {
     }
 
     /// Rolls back. Dropping does the same, and swallows the errors.
+    ///
+    /// Errors: [`Error::Full`]: the rollback splits leaves for which there is no space. The transaction keeps its locks, and
+    /// nobody sees what it did; it is gone on with when there is space, or at the next open.
     pub fn rollback(self) -> Result<()> {
         self.shared.take()?.roll_back()
     }

@@ -1,5 +1,5 @@
 //! What an open database needs now and then: checkpoints that keep its log short, versions that nobody needs let go,
-//! idle transactions rolled back. A thread of its own sees to that.
+//! idle transactions rolled back, and rollbacks that found no space gone on with. A thread of its own sees to that.
 //!
 //! The thread shares these parts with the database, and not the database itself: so it is never the last to hold it, and
 //! whoever drops the last handle closes the database, at once and completely. (A thread that takes a reference only in
@@ -17,10 +17,13 @@ use foreshore_base::sync::Ordering::Relaxed;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often the thread looks.
 const POLL: Duration = Duration::from_millis(50);
+
+/// How often it looks whether there is space again for rollbacks that found none.
+const RETRY: Duration = Duration::from_secs(1);
 
 pub(crate) struct Upkeep {
     core: Arc<Core>,
@@ -83,9 +86,14 @@ impl Upkeep {
     }
 
     fn run(&self) {
+        let mut retried = Instant::now();
         while !self.sleep_or_stop() {
             self.core.log.nudge();
             self.tidy_versions();
+            if retried.elapsed() >= RETRY {
+                self.core.go_on_undoing();
+                retried = Instant::now();
+            }
             self.checkpoint_if_due();
         }
     }

@@ -51,6 +51,7 @@ use crossbeam_utils::CachePadded;
 use foreshore_base::sync::AtomicU64;
 use foreshore_base::sync::Ordering::{Acquire, Relaxed, Release};
 use foreshore_base::{Lsn, seeded_bug};
+use parking_lot::Mutex;
 
 /// Buckets of the key table: 4 MiB of lines.
 const BUCKETS_LOG2: u32 = 16;
@@ -64,6 +65,8 @@ pub(crate) struct Txns {
     pub slots: Slots,
     pub snapshots: Snapshots,
     pub garbage: Garbage,
+    /// Transactions whose rollback found no space.
+    broken_off: Mutex<Vec<Txn>>,
     /// A lower bound of all running transactions' ids; only grows.
     settled: CachePadded<AtomicU64>,
 }
@@ -81,6 +84,7 @@ impl Txns {
             slots: Slots::new(),
             snapshots: Snapshots::new(),
             garbage: Garbage::default(),
+            broken_off: Mutex::default(),
             settled: CachePadded::new(AtomicU64::new(0)),
         }
     }
@@ -174,11 +178,21 @@ impl Core {
         }
     }
 
-    /// Lets go of the tables when an opening fails: what is kept for later transactions, or waits to be cleared, holds on to
-    /// them, and they to the core.
+    /// Goes on with rollbacks that found no space. One that finds none again waits for the next time.
+    pub fn go_on_undoing(&self) {
+        let broken_off = std::mem::take(&mut *self.txns.broken_off.lock());
+        for txn in broken_off {
+            let _ = txn.roll_back();
+        }
+    }
+
+    /// Lets go of the tables when the database is closed, or its opening fails: what is kept for later transactions, waits to
+    /// be cleared, or to be undone, holds on to them, and they to the core.
     pub fn forget_tables(&self) {
         self.txns.slots.keep_nothing();
         self.txns.garbage.forget();
+        let broken_off = std::mem::take(&mut *self.txns.broken_off.lock());
+        broken_off.into_iter().for_each(Txn::abandon);
     }
 
     /// Clears all garbage that no snapshot needs.

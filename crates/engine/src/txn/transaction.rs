@@ -425,22 +425,24 @@ impl Txn {
         self.ended = true;
     }
 
-    /// Rolls back. After an error (a damaged or full disk) the transaction stays undone in part, with its locks, until
-    /// the database is opened again.
+    /// Rolls back. After an error the transaction stays undone in part, with its locks: if there was no space, until that is
+    /// found ([`Core::go_on_undoing`]); otherwise until the database is opened again.
     pub fn roll_back(mut self) -> Result<()> {
-        self.undo()
+        let undone = self.undo();
+        if matches!(undone, Err(Error::Full { .. })) {
+            let core = self.core.clone();
+            core.txns.broken_off.lock().push(self);
+        }
+        undone
     }
 
     fn undo(&mut self) -> Result<()> {
-        self.core.txns.slots.count_rollback(self.owner);
+        self.ended = true; // or half: its slot and locks stay, as nobody may see or change what is half undone
         if let Some(id) = self.id {
-            let undone = self.roll_back_to(Savepoint { last: Lsn::ZERO });
-            if let Err(error) = undone {
-                self.ended = true; // its slot and locks stay: nobody may see or change what is half undone
-                return Err(error);
-            }
+            self.roll_back_to(Savepoint { last: Lsn::ZERO })?;
             self.write_end(id)?;
         }
+        self.core.txns.slots.count_rollback(self.owner);
         self.finish();
         Ok(())
     }
