@@ -312,9 +312,11 @@ impl Tree {
     pub(super) fn purge_forgotten(&self, key: &[u8]) -> Result<()> {
         let keys = &self.core.txns.keys;
         for ghost in self.read_leaf(key, leaf::ghosts)? {
-            let image =
-                || keys.images(keys.name(self.id, &ghost), self.id, &ghost, |_| ControlFlow::Break(()));
-            self.purge_if(&ghost, |_| image().is_none())?;
+            let name = keys.name(self.id, &ghost);
+            let has_image = || keys.images(name, self.id, &ghost, |_| ControlFlow::Break(())).is_some();
+            if !has_image() {
+                self.purge_if(&ghost, |_| !has_image())?;
+            }
         }
         Ok(())
     }
