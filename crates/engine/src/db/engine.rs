@@ -51,8 +51,8 @@ pub(crate) struct Engine {
     upkeep: Arc<Upkeep>,
     opened: Opened,
     closed: AtomicBool,
-    /// Held until the last handle is gone; dropped last. What outlives it, such as the range of an ended transaction, finds
-    /// no dirty page and a closed log: it can write nothing.
+    /// Held until the last handle is gone; dropped last. What outlives it, such as the range of an ended transaction or a
+    /// ticket, finds a closed log and no thread: it can write nothing.
     _lock: Box<dyn Send + Sync>,
 }
 
@@ -393,6 +393,8 @@ impl Drop for Engine {
         // What could not be cleared or undone, because the log or a file failed, refers to tables, which refer to the core, which
         // holds it.
         self.core.forget_tables();
+        // A ticket may keep the core.
+        self.core.pools.stop_cleaners();
     }
 }
 

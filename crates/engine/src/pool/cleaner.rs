@@ -95,7 +95,7 @@ impl Pace {
 /// The running cleaner. Stops when dropped, without flushing.
 pub(crate) struct Cleaner {
     pool: Arc<Pool>,
-    thread: Option<JoinHandle<()>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Cleaner {
@@ -112,11 +112,20 @@ impl Cleaner {
         };
         let thread = thread::Builder::new().name("foreshore-cleaner".into()).spawn(run);
         match thread {
-            Ok(thread) => Ok(Self { pool, thread: Some(thread) }),
+            Ok(thread) => Ok(Self { pool, thread: Mutex::new(Some(thread)) }),
             Err(error) => {
                 pool.pace.set_running(false);
                 Err(error)
             }
+        }
+    }
+
+    /// Stops the thread, and waits for its end, without flushing. The second call does nothing.
+    pub fn stop(&self) {
+        self.pool.pace.stop();
+        if let Some(thread) = self.thread.lock().take() {
+            // A panic of the cleaner has been reported on its own thread; the pool works on without it.
+            let _ = thread.join();
         }
     }
 }
@@ -144,10 +153,6 @@ fn keep_frames_free(pool: &Pool) {
 
 impl Drop for Cleaner {
     fn drop(&mut self) {
-        self.pool.pace.stop();
-        if let Some(thread) = self.thread.take() {
-            // A panic of the cleaner has been reported on its own thread; the pool works on without it.
-            let _ = thread.join();
-        }
+        self.stop();
     }
 }

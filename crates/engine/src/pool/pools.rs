@@ -43,7 +43,7 @@ pub(crate) struct Pools {
 
 /// A pool with its cleaner, which stops first.
 struct Running {
-    _cleaner: Cleaner,
+    cleaner: Cleaner,
     pool: Arc<Pool>,
 }
 
@@ -86,8 +86,13 @@ impl Pools {
         let pool = Arc::new(pool);
         let cleaner =
             Cleaner::start(pool.clone()).map_err(|e| Error::io("starting the cleaner's thread", &e))?;
-        self.running[class.index()].get_or_init(|| Running { _cleaner: cleaner, pool });
+        self.running[class.index()].get_or_init(|| Running { cleaner, pool });
         Ok(())
+    }
+
+    /// Stops the cleaners: who needs a frame then, cleans.
+    pub fn stop_cleaners(&self) {
+        self.running.iter().filter_map(OnceLock::get).for_each(|running| running.cleaner.stop());
     }
 
     /// The pool of the database's own size.
