@@ -164,6 +164,8 @@ struct Rows {
     n: u64,
     seed: u64,
     zipf: Zipf,
+    /// Of those loaded: no scan from one of them ends below it.
+    greatest_key: u64,
     /// For each thread how many rows it has inserted.
     inserted: Vec<CachePadded<AtomicU64>>,
 }
@@ -171,7 +173,9 @@ struct Rows {
 impl Rows {
     fn new(n: u64, run: &RunSpec) -> Self {
         let inserted = (0..run.threads).map(|_| CachePadded::default()).collect();
-        Self { n, seed: mix(run.seed), zipf: Zipf::new(n), inserted }
+        let mut rows = Self { n, seed: mix(run.seed), zipf: Zipf::new(n), greatest_key: 0, inserted };
+        rows.greatest_key = (0..n).map(|row| rows.key(row)).max().expect("at least one row");
+        rows
     }
 
     /// The key of a row: rows are strangers in key order.
@@ -314,24 +318,27 @@ impl<X: TxSession> Client<'_, X> {
         })
     }
 
-    /// Scans from a popular row on; rows must come in order, and hold values of their own.
+    /// Scans from a popular row on; it must come first, the others in order, as many as there are, with values of their own.
     fn scan(&mut self) -> Result<(), TxError> {
-        let from = self.rows.key(self.rows.popular(&mut self.random)).to_be_bytes();
+        let first = self.rows.key(self.rows.popular(&mut self.random));
+        let from = first.to_be_bytes();
         let limit = 1 + self.random.below(SCAN_ROWS_MAX);
         self.session.transact(TxKind::ReadOnly, |tx| {
             let (mut rows, mut last, mut wrong) = (0, None, None);
             tx.scan(self.table, &from, KEYS_END, false, |key, value| {
                 let number = key.try_into().ok().map(u64::from_be_bytes);
-                if number <= last || !fill::belongs(number.unwrap_or(0), value) {
-                    wrong = Some(format!("a scan finds {key:02x?} after {last:x?}"));
+                let is_next = if rows == 0 { number == Some(first) } else { number > last };
+                if !is_next || !fill::belongs(number.unwrap_or(0), value) {
+                    wrong = Some(format!("a scan from {from:02x?} finds {key:02x?} after {last:x?}"));
                     return ControlFlow::Break(());
                 }
                 (rows, last) = (rows + 1, number);
                 if rows == limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             })?;
-            if rows == 0 {
-                wrong
-                    .get_or_insert_with(|| format!("a scan from {from:02x?}, which is there, finds nothing"));
+            if rows < limit && last < Some(self.rows.greatest_key) {
+                wrong.get_or_insert_with(|| {
+                    format!("a scan from {from:02x?} ends after {last:x?}, which is not the last row")
+                });
             }
             wrong.map_or(Ok(()), |what| Err(TxError::Wrong(what)))
         })

@@ -32,6 +32,14 @@ enum Lie {
     KeepsWhatIsRolledBack,
     /// A scan leaves out its second row.
     SkipsARow,
+    /// A scan from a key on leaves out its first row.
+    BeginsLate,
+    /// A scan from a key on ends after its first row.
+    EndsEarly,
+    /// A scan of orders shows its second row twice.
+    RepeatsAnOrder,
+    /// The second row of a scan is that of another table, which has its key too.
+    MixesUpTables,
 }
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -139,6 +147,32 @@ impl LyingTx<'_> {
         was_there
     }
 
+    /// Tells the lies about scans, of which there must be rows enough.
+    fn garble(&mut self, table: usize, from: &[u8], rows: &mut Vec<(Vec<u8>, Vec<u8>)>) {
+        if rows.len() < 3 {
+            return;
+        }
+        if self.state.now(Lie::SkipsARow) {
+            rows.remove(1);
+        }
+        if !from.is_empty() && self.state.now(Lie::BeginsLate) {
+            rows.remove(0);
+        }
+        if !from.is_empty() && self.state.now(Lie::EndsEarly) {
+            rows.truncate(1);
+        }
+        if self.state.tables[table].0 == "orders" && self.state.now(Lie::RepeatsAnOrder) {
+            rows.insert(1, rows[1].clone());
+        }
+        let others = self.state.tables.iter().enumerate().filter(|(other, _)| *other != table);
+        let other = others.into_iter().find_map(|(_, (_, map))| map.get(&rows[1].0)).cloned();
+        if let Some(value) = other
+            && self.state.now(Lie::MixesUpTables)
+        {
+            rows[1].1 = value;
+        }
+    }
+
     fn undo(&mut self) {
         while let Some((table, key, before)) = self.undo.pop() {
             let map = &mut self.state.tables[table].1;
@@ -215,10 +249,10 @@ impl Tx for LyingTx<'_> {
         if reverse {
             rows.reverse();
         }
-        let rows: Vec<_> = rows.into_iter().map(|(key, value)| (key.clone(), value.clone())).collect();
-        let skip = if rows.len() > 2 && self.state.now(Lie::SkipsARow) { 1 } else { usize::MAX };
-        for (at, (key, value)) in rows.iter().enumerate() {
-            if at != skip && each(key, value).is_break() {
+        let mut rows: Vec<_> = rows.into_iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+        self.garble(*table, from, &mut rows);
+        for (key, value) in &rows {
+            if each(key, value).is_break() {
                 break;
             }
         }
@@ -254,6 +288,7 @@ fn lies_in_tpcc_are_found() {
     is_found(Lie::MissesAGet, &TPCC, 1_000);
     is_found(Lie::UndoesACommit, &TPCC, 120);
     is_found(Lie::KeepsWhatIsRolledBack, &TPCC, 0);
+    is_found(Lie::RepeatsAnOrder, &TPCC, 0);
 }
 
 #[test]
@@ -262,6 +297,7 @@ fn lies_in_record_insertion_are_found() {
     is_found(Lie::LosesAnInsert, &insert, 300);
     is_found(Lie::UndoesACommit, &insert, 7);
     is_found(Lie::SkipsARow, &insert, 0);
+    is_found(Lie::MixesUpTables, &insert, 0);
 }
 
 #[test]
@@ -293,4 +329,6 @@ fn lies_in_ycsb_are_found() {
     is_found(Lie::LosesAnInsert, &ycsb(Letter::D), 20);
     is_found(Lie::LosesAnInsert, &ycsb(Letter::E), 20);
     is_found(Lie::UndoesACommit, &ycsb(Letter::E), 20);
+    is_found(Lie::BeginsLate, &ycsb(Letter::E), 20);
+    is_found(Lie::EndsEarly, &ycsb(Letter::E), 20);
 }

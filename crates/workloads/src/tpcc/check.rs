@@ -336,7 +336,7 @@ impl<T: Tx> Check<'_, T> {
         Ok(())
     }
 
-    /// Shows the rows of `from..to` to `each`, until it fails.
+    /// Shows the rows of `from..to` to `each`, until it fails. Each comes once, in the order of the keys.
     fn each(
         &mut self,
         table: &Table<T::Table>,
@@ -345,12 +345,18 @@ impl<T: Tx> Check<'_, T> {
         mut each: impl FnMut(&[u8], &[u8]) -> Result<(), TxError>,
     ) -> Result<(), TxError> {
         let mut outcome = Ok(());
+        let mut last: Option<Vec<u8>> = None;
         self.tx.scan(&table.handle, from, to, false, |key, row| {
             outcome = if row.len() < table.row_bytes_min {
                 Err(TxError::Wrong(format!("{} {key:02x?} has only {} bytes", table.name, row.len())))
+            } else if last.as_ref().is_some_and(|last| key <= last.as_slice()) {
+                Err(TxError::Wrong(format!("a scan of {} finds {key:02x?} after {last:02x?}", table.name)))
             } else {
                 each(key, row)
             };
+            let last = last.get_or_insert_default();
+            last.clear();
+            last.extend_from_slice(key);
             if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
         outcome
