@@ -2,7 +2,7 @@
 
 use super::keys::{Keys, Random, scramble, value_of};
 use super::queries::QUERIES;
-use super::shared::Shared;
+use super::shared::{SCAN, Shared};
 use super::{Inserts, Options, PhaseResult, WrongAnswer, wrong};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -60,7 +60,9 @@ impl Plan {
             results.push(result("multi_get", self.multi_get(map, keys)?));
         }
         progress("scan100");
-        results.push(result("scan100", self.timed(|random, _| scan(map, keys, random.below(self.n)))?));
+        let greatest = self.greatest(keys);
+        let scans = self.timed(|random, _| scan(map, keys, random.below(self.n), greatest))?;
+        results.push(result("scan100", scans));
         progress("zipf");
         results.push(result("zipf", self.popular_updates(map, keys)?));
         progress("mixed");
@@ -74,6 +76,11 @@ impl Plan {
         let Options { batch, insert_batch, .. } = self.options;
         assert!(self.threads > 0 && self.n >= 1000, "at least one thread and 1000 keys");
         assert!((1..=QUERIES).contains(&batch) && insert_batch > 0, "{:?}", self.options);
+    }
+
+    /// The number of the entry with the greatest key.
+    pub(super) fn greatest<K: Keys>(&self, keys: K) -> u64 {
+        (0..self.n).max_by_key(|&number| keys.key(number)).expect("there are entries")
     }
 
     /// Each thread inserts its share.
@@ -183,16 +190,18 @@ impl Own {
     }
 }
 
-fn scan<K: Keys>(map: &impl Shared<K::Key>, keys: K, number: u64) -> Result<(), WrongAnswer> {
+fn scan<K: Keys>(map: &impl Shared<K::Key>, keys: K, number: u64, greatest: u64) -> Result<(), WrongAnswer> {
     let mut scanned = Scanned::default();
     let rises = map.scan(&keys.key(number), |value| scanned.visit(value));
-    scanned.judge(rises, number)
+    scanned.judge(rises, number, greatest)
 }
 
 /// What is looked at of a scan's values.
 #[derive(Default)]
 pub struct Scanned {
     first: Option<u64>,
+    last: Option<u64>,
+    count: usize,
     sum: u64,
 }
 
@@ -200,15 +209,20 @@ impl Scanned {
     #[inline]
     pub fn visit(&mut self, value: u64) {
         self.first.get_or_insert(value);
+        self.last = Some(value);
+        self.count += 1;
         self.sum = self.sum.wrapping_add(value);
     }
 
-    /// Was it right, for a scan from the entry of this number?
+    /// Was it right, for a scan from the entry of this number? Only that with the greatest key ends it before its time.
     #[inline]
-    pub fn judge(self, rises: bool, number: u64) -> Result<(), WrongAnswer> {
+    pub fn judge(self, rises: bool, number: u64, greatest: u64) -> Result<(), WrongAnswer> {
         std::hint::black_box(self.sum);
         if !rises {
             return wrong("scan100", "keys do not rise");
+        }
+        if self.count != SCAN && self.last != Some(value_of(greatest)) {
+            return wrong("scan100", "it ends early");
         }
         expect("scan100", self.first, number)
     }
@@ -242,4 +256,23 @@ pub fn resident_bytes() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
     pages.unwrap_or(0) * PAGE_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scan_ends_after_its_entries_or_after_the_greatest_key() {
+        let scan_of = |numbers: std::ops::Range<u64>| {
+            let mut scanned = Scanned::default();
+            numbers.for_each(|number| scanned.visit(value_of(number)));
+            scanned
+        };
+        assert_eq!(scan_of(7..107).judge(true, 7, 500), Ok(()));
+        assert_eq!(scan_of(490..501).judge(true, 490, 500), Ok(()));
+        for (scanned, rises) in [(scan_of(7..106), true), (scan_of(8..108), true), (scan_of(7..107), false)] {
+            assert!(scanned.judge(rises, 7, 500).is_err());
+        }
+    }
 }

@@ -35,12 +35,13 @@ impl Plan {
         let lookup = alone.queries(keys, "lookup", |queries, at| queries.each(at, get))?;
         results.push(result("lookup", lookup));
         progress("scan100");
+        let greatest = self.greatest(keys);
         let scan = self.timed_alone(|| {
             let number = random.below(self.n);
             let mut scanned = Scanned::default();
             let entries = map.range(keys.key(number)..).map(|(key, value)| (*key, *value));
             let rises = visit_rising(entries, |value| scanned.visit(value));
-            scanned.judge(rises, number)
+            scanned.judge(rises, number, greatest)
         })?;
         results.push(result("scan100", scan));
         progress("zipf");
