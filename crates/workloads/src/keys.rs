@@ -80,6 +80,11 @@ pub fn write_value(number: u64, stamp: u32, out: &mut [u8]) {
     }
 }
 
+/// The stamp in a value; 0 if the value is too short to have one.
+pub(crate) fn stamp(value: &[u8]) -> u32 {
+    value.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))
+}
+
 /// Was this value written for key `number`?
 #[inline]
 pub fn value_belongs(number: u64, value: &[u8]) -> bool {

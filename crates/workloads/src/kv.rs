@@ -4,12 +4,12 @@
 //! checks the store with a full scan again. Lookups are checked as they are made. Nothing that is checked afterwards is
 //! timed, and no wrong answer passes: [`BenchError::Wrong`].
 
-use crate::keys::{value_belongs, write_value};
+use crate::keys::{Keys, stamp, value_belongs, write_value};
 use crate::random::{Permutation, Random};
 use crate::report::KvReport;
 use crate::spec::{KvSpec, Workload};
 use crate::store::{Bytes, Row, Session, Store, StoreError};
-use crate::timed::{self, Limits, Timed};
+use crate::timed::{self, Limits, Timed, Worker};
 use std::time::Instant;
 
 /// Why a run has no figures.
@@ -55,30 +55,34 @@ pub fn run<S: Store>(
             load(store, spec, progress)?;
             let seconds = started.elapsed().as_secs_f64();
             store.settle()?;
-            check(store, spec, spec.n, progress)?;
+            check(store, spec, spec.n, |_| (), progress)?;
             seconds
         }
     };
     let syncs_before = store.sync_count();
-    let timed = time(store, spec, progress)?;
+    let (timed, done) = time(store, spec, progress)?;
     let syncs = store.sync_count().zip(syncs_before).map(|(after, before)| after - before);
     let rows = if spec.workload == Workload::Put { timed.ops } else { spec.n };
-    check(store, spec, rows, progress)?;
+    let mut stamps = Vec::new();
+    check(store, spec, rows, |stamp| stamps.extend((!done.is_empty()).then_some(stamp)), progress)?;
+    check_updates(spec, &done, &stamps)?;
     Ok(KvReport::new(engine, spec, &timed, syncs, load_s))
 }
 
+/// Also how much of a mix was done by each thread.
 fn time<S: Store>(
     store: &S,
     spec: &KvSpec,
     progress: &(dyn Fn(&Progress) + Sync),
-) -> Result<Timed, BenchError> {
-    match spec.workload {
-        Workload::Put => time_put(store, spec, progress),
-        Workload::Get => time_mix(store, spec, 0, progress),
-        Workload::Mix => time_mix(store, spec, spec.update_ratio, progress),
-        Workload::Scan => time_scan(store, spec, progress),
-        Workload::Bulk => time_bulk(store, spec, progress),
-    }
+) -> Result<(Timed, Vec<Done>), BenchError> {
+    let timed = match spec.workload {
+        Workload::Put => time_put(store, spec, progress)?,
+        Workload::Get => time_mix(store, spec, progress)?.0,
+        Workload::Mix => return time_mix(store, spec, progress),
+        Workload::Scan => time_scan(store, spec, progress)?,
+        Workload::Bulk => time_bulk(store, spec, progress)?,
+    };
+    Ok((timed, Vec::new()))
 }
 
 /// The rows of the run in key order, with stamp 0.
@@ -154,32 +158,114 @@ fn time_put<S: Store>(
     timed::run(spec.threads, limits, worker, progress)
 }
 
-/// Lookups, and `update_ratio` percent updates, of rows that exist.
+/// Lookups, and some percent updates, of rows that exist.
 fn time_mix<S: Store>(
     store: &S,
     spec: &KvSpec,
-    update_ratio: u8,
     progress: &(dyn Fn(&Progress) + Sync),
-) -> Result<Timed, BenchError> {
+) -> Result<(Timed, Vec<Done>), BenchError> {
     let limits = |_| Limits { calls: u64::MAX, seconds: spec.seconds };
     let worker = |thread| {
-        let keys = spec.keys();
-        let mut random = Random::new(spec.seed, thread);
-        let (mut key, mut value) = (vec![0; spec.key_bytes], vec![0; spec.value_bytes]);
-        let mut session = store.session()?;
-        Ok(move |_call: u64| {
-            let number = keys.number(random.below(spec.n));
-            keys.write(number, &mut key);
-            if update_ratio > 0 && random.below(100) < u64::from(update_ratio) {
-                write_value(number, random.word() as u32, &mut value);
-                session.put(&key, &value)?;
-            } else if session.get(&key, |found| value_belongs(number, found))? != Some(true) {
-                return Err(wrong_lookup(&mut session, number, &key));
-            }
-            Ok(1)
+        Ok(Mixer {
+            session: store.session()?,
+            keys: spec.keys(),
+            draws: Draws::new(spec, thread),
+            key: vec![0; spec.key_bytes],
+            value: vec![0; spec.value_bytes],
+            done: Done { thread, operations: 0 },
         })
     };
-    timed::run(spec.threads, limits, worker, progress)
+    let Timed { ops, seconds, latency_ns, latency_ns_max, tallies } =
+        timed::run(spec.threads, limits, worker, progress)?;
+    Ok((Timed { ops, seconds, latency_ns, latency_ns_max, tallies: Vec::new() }, tallies))
+}
+
+/// What one thread of a mix does, in order: the same however often it is drawn.
+struct Draws {
+    random: Random,
+    n: u64,
+    update_percent: u64,
+}
+
+impl Draws {
+    fn new(spec: &KvSpec, thread: u64) -> Self {
+        let update_percent = if spec.workload == Workload::Mix { spec.update_ratio } else { 0 };
+        Self { random: Random::new(spec.seed, thread), n: spec.n, update_percent: update_percent.into() }
+    }
+
+    /// A row and, if it is to be updated, its new stamp, which is never that of the load.
+    #[inline]
+    fn next(&mut self) -> (u64, Option<u32>) {
+        let row = self.random.below(self.n);
+        let is_update = self.update_percent > 0 && self.random.below(100) < self.update_percent;
+        (row, is_update.then(|| self.random.word() as u32 | 1))
+    }
+}
+
+/// How many operations of a mix a thread did.
+struct Done {
+    thread: u64,
+    operations: u64,
+}
+
+struct Mixer<S> {
+    session: S,
+    keys: Keys,
+    draws: Draws,
+    key: Vec<u8>,
+    value: Vec<u8>,
+    done: Done,
+}
+
+impl<S: Session> Worker for Mixer<S> {
+    type Tally = Done;
+
+    fn work(&mut self, _call: u64) -> Result<u64, BenchError> {
+        let Self { session, keys, draws, key, value, done } = self;
+        let (row, stamp) = draws.next();
+        let number = keys.number(row);
+        keys.write(number, key);
+        if let Some(stamp) = stamp {
+            write_value(number, stamp, value);
+            session.put(key, value)?;
+        } else if session.get(key, |found| value_belongs(number, found))? != Some(true) {
+            return Err(wrong_lookup(session, number, key));
+        }
+        done.operations += 1;
+        Ok(1)
+    }
+
+    fn tally(self) -> Done {
+        self.done
+    }
+}
+
+/// Each row has the stamp of the load or, if it was updated, the last one that some thread gave it. `stamps` are those found, row
+/// by row; what the threads did is drawn again.
+fn check_updates(spec: &KvSpec, done: &[Done], stamps: &[u32]) -> Result<(), BenchError> {
+    let (mut is_updated, mut is_found) = (vec![false; stamps.len()], vec![false; stamps.len()]);
+    let mut last = vec![0; stamps.len()];
+    for Done { thread, operations } in done {
+        last.fill(0);
+        let mut draws = Draws::new(spec, *thread);
+        for _ in 0..*operations {
+            if let (row, Some(stamp)) = draws.next() {
+                last[row as usize] = stamp;
+            }
+        }
+        for (row, stamp) in last.iter().enumerate().filter(|(_, stamp)| **stamp != 0) {
+            is_updated[row] = true;
+            is_found[row] |= *stamp == stamps[row];
+        }
+    }
+    let is_right = |row: &usize| if is_updated[*row] { is_found[*row] } else { stamps[*row] == 0 };
+    match (0..stamps.len()).find(|row| !is_right(row)) {
+        None => Ok(()),
+        Some(row) => {
+            let number = spec.keys().number(row as u64);
+            Err(BenchError::Wrong(format!("key {number} does not hold the last value that was put")))
+        }
+    }
 }
 
 #[cold]
@@ -259,11 +345,13 @@ fn sum(bytes: &[u8]) -> u64 {
     }
 }
 
-/// Scans the whole store: `rows` rows, in strictly growing key order, each value written for its key.
+/// Scans the whole store: `rows` rows, in strictly growing key order, each value written for its key; if they are all rows of the
+/// run, each key is the one that comes next. `each` gets the values' stamps.
 fn check<S: Store>(
     store: &S,
     spec: &KvSpec,
     rows: u64,
+    mut each: impl FnMut(u32),
     progress: &(dyn Fn(&Progress) + Sync),
 ) -> Result<(), BenchError> {
     const TELL_EVERY: u64 = 1 << 18;
@@ -273,11 +361,15 @@ fn check<S: Store>(
     let mut seen = 0;
     store.session()?.scan(&[], u64::MAX, |key, value| {
         let number = keys.read(key);
-        if fault.is_none()
-            && (number.is_none() || number <= last || !value_belongs(number.unwrap_or(0), value))
-        {
+        let is_next = if rows == spec.n {
+            seen < rows && number == Some(keys.number(seen))
+        } else {
+            number.is_some() && number > last
+        };
+        if fault.is_none() && !(is_next && value_belongs(number.unwrap_or(0), value)) {
             fault = Some(format!("scan: row {seen} is {key:02x?} → {value:02x?} after key {last:?}"));
         }
+        each(stamp(value));
         last = number;
         seen += 1;
         if seen % TELL_EVERY == 0 {

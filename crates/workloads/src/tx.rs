@@ -2,7 +2,7 @@
 //!
 //! An update adds one to a counter in the row, so a lost, doubled or half-committed transaction shows in the sum.
 
-use crate::keys::{Keys, value_belongs, write_value};
+use crate::keys::{Keys, stamp, value_belongs, write_value};
 use crate::kv::{BenchError, Progress};
 use crate::random::Random;
 use crate::timed::Worker;
@@ -108,7 +108,7 @@ impl TxSpec {
         let mut sum = 0;
         let rows = tx_batch::read_all(store, table, Some(self.n), progress, |key, value| {
             let is_right = keys.read(key).is_some_and(|number| value_belongs(number, value));
-            sum += u64::from(counter(value));
+            sum += u64::from(stamp(value));
             is_right.then_some(()).ok_or_else(|| format!("row {key:02x?} is {value:02x?}"))
         })?;
         if (rows, sum) != (self.n, updates) {
@@ -120,11 +120,6 @@ impl TxSpec {
         }
         Ok(())
     }
-}
-
-/// The counter in a value: its stamp. 0 if the value is too short to have one.
-fn counter(value: &[u8]) -> u32 {
-    value.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }
 
 /// One thread's transactions.
@@ -173,7 +168,7 @@ impl<X: TxSession> Worker for Client<'_, X> {
             for &number in updated {
                 keys.write(number, &mut key);
                 let found = tx.get_for_update(table, &key, |value| {
-                    value_belongs(number, value).then(|| counter(value))
+                    value_belongs(number, value).then(|| stamp(value))
                 })?;
                 let mut value = [0; VALUE_BYTES];
                 write_value(number, right(number, found)? + 1, &mut value);

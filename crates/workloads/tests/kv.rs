@@ -117,6 +117,8 @@ fn impossible_runs_are_refused_by_flag() {
 enum Lie {
     /// One put is acknowledged and dropped.
     LosesAPut,
+    /// From the hundredth on, puts are acknowledged and dropped.
+    StopsPutting,
     /// A lookup finds nothing once.
     MissesAGet,
     /// A lookup gives other bytes once.
@@ -144,7 +146,7 @@ impl LyingSession<'_> {
     /// Is this the call to lie at? The hundredth of its kind.
     fn now(&mut self, lie: Lie) -> bool {
         self.calls += u64::from(self.lie == lie);
-        self.lie == lie && self.calls == 100
+        self.lie == lie && (self.calls == 100 || lie == Lie::StopsPutting && self.calls > 100)
     }
 }
 
@@ -177,7 +179,8 @@ impl Session for LyingSession<'_> {
     }
 
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
-        if self.now(Lie::LosesAPut) { Ok(()) } else { self.inner.put(key, value) }
+        let loses = self.now(Lie::LosesAPut) || self.now(Lie::StopsPutting);
+        if loses { Ok(()) } else { self.inner.put(key, value) }
     }
 
     fn scan(
@@ -211,6 +214,7 @@ fn lies_are_found() {
     use Workload::{Bulk, Get, Mix, Put, Scan};
     let cases = [
         (Lie::LosesAPut, Put),
+        (Lie::StopsPutting, Mix),
         (Lie::MissesAGet, Get),
         (Lie::MissesAGet, Mix),
         (Lie::MixesUpAGet, Get),
