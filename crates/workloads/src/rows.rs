@@ -57,6 +57,7 @@ impl TxWorkload for RowsSpec {
         progress: &(dyn Fn(&Progress) + Sync),
     ) -> Result<Self::Report, BenchError> {
         let mut rows = self.rows()?;
+        must_differ(&rows)?;
         let table = store.table("rows")?;
         let threads = run.threads as u64;
         let worker = |thread: u64| {
@@ -100,6 +101,21 @@ impl RowsSpec {
             }
         }
         Ok(rows)
+    }
+}
+
+/// A row that another one replaces would not be there at the end.
+///
+/// Errors: [`BenchError::Usage`], also if there are no rows.
+fn must_differ(rows: &[KeyedRow]) -> Result<(), BenchError> {
+    let mut keys: Vec<_> = rows.iter().map(|row| row.0).collect();
+    keys.sort_unstable();
+    if keys.is_empty() {
+        return Err(BenchError::Usage("--input: there are no rows".to_owned()));
+    }
+    match keys.windows(2).find(|pair| pair[0] == pair[1]) {
+        None => Ok(()),
+        Some(pair) => Err(BenchError::Usage(format!("--input: two rows have the key {}", pair[0]))),
     }
 }
 

@@ -118,6 +118,26 @@ fn readers_are_measured_with_and_without_writers() {
     assert!((ratio - number("kept")).abs() < 0.01 * ratio.max(0.1) + 0.001, "{text}");
 }
 
+/// Nor is the engine blamed for a file that has no rows, or the same twice.
+#[test]
+fn files_of_rows_are_refused_by_flag() {
+    const HEADER: &str = "year,month,day,carrier,flight,origin,dest\n";
+    const FLIGHT: &str = "2014,1,1,AS,145,PDX,ANC\n";
+    let dir = tempfile::tempdir().unwrap();
+    let run = |text: String| {
+        let file = dir.path().join("flights.csv");
+        std::fs::write(&file, text).unwrap();
+        json(RowsSpec { input: vec![file], n: 500 }, &MapTxStore::default(), 2)
+    };
+    run(format!("{HEADER}{FLIGHT}")).unwrap();
+    for text in [HEADER.to_owned(), format!("{HEADER}{FLIGHT}{FLIGHT}")] {
+        match run(text) {
+            Err(BenchError::Usage(text)) => assert!(text.starts_with("--input"), "{text}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
 #[test]
 fn impossible_runs_are_refused_by_flag() {
     let refused = |outcome: Result<String, BenchError>, flag: &str| match outcome {
