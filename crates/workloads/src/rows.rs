@@ -152,7 +152,7 @@ impl<'r, X: TxSession, I: Iterator<Item = &'r KeyedRow>> Worker for Loader<'_, X
     fn work(&mut self, _call: u64) -> Result<u64, BenchError> {
         let (key, row) = self.mine.next().expect("as many calls as rows");
         let key = key.to_be_bytes();
-        self.session.transact(TxKind::ReadWrite, |tx| tx.put(self.table, &key, row.as_bytes()))?;
+        self.session.single(TxKind::ReadWrite, |tx| tx.put(self.table, &key, row.as_bytes()))?;
         Ok(1)
     }
 
