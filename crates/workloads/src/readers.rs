@@ -7,7 +7,7 @@
 use crate::keys::Keys;
 use crate::kv::{BenchError, Progress};
 use crate::random::Random;
-use crate::spec::Durability;
+use crate::spec::{Durability, THREADS_MAX};
 use crate::timed::{self, Limits, Timed, Worker};
 use crate::tx::{Client, KEY_BYTES, TxSpec};
 use crate::tx_report::{Columns, TxReport};
@@ -94,7 +94,7 @@ impl TxWorkload for ReadersSpec {
 
     fn check(&self, run: &RunSpec) -> Result<(), BenchError> {
         let complaint = match self {
-            Self { readers: 0, .. } => "--readers: at least one",
+            Self { readers, .. } if !(1..=THREADS_MAX).contains(readers) => "--readers: 1 to 1024",
             Self { reads: 0, .. } => "--reads: at least one",
             Self { updates: 0, .. } => "--updates: at least one",
             Self { turns: 0, .. } => "--turns: at least one",

@@ -34,6 +34,9 @@ pub enum Durability {
     Relaxed,
 }
 
+/// Most threads of a run: far more do not fit into a process, which then ends without a word that helps.
+pub(crate) const THREADS_MAX: usize = 1024;
+
 /// A key-value run, apart from the engine.
 #[derive(Clone, Debug, PartialEq, clap::Args)]
 pub struct KvSpec {
@@ -107,8 +110,8 @@ impl KvSpec {
             format!("--key-bytes: {} bytes are too few for {} keys", self.key_bytes, self.n)
         } else if self.value_bytes < VALUE_BYTES_MIN {
             format!("--value-bytes: at least {VALUE_BYTES_MIN}, so that values can be checked")
-        } else if self.threads == 0 {
-            "--threads: at least one".to_owned()
+        } else if !(1..=THREADS_MAX).contains(&self.threads) {
+            "--threads: 1 to 1024".to_owned()
         } else if !(self.seconds > 0.0 && self.seconds.is_finite()) {
             "--seconds: more than nothing".to_owned()
         } else if self.batch == 0 || (self.batch > 1 && self.workload != Workload::Put) {

@@ -1,7 +1,7 @@
 //! What every transactional run is asked to do: the flags that `foreshore bench` and `peers bench` share.
 
 use crate::kv::{BenchError, Progress};
-use crate::spec::Durability;
+use crate::spec::{Durability, THREADS_MAX};
 use crate::tx_report::TxReport;
 use crate::tx_store::TxStore;
 use std::path::PathBuf;
@@ -104,8 +104,8 @@ impl<W: TxWorkload> TxArgs<W> {
 
 impl RunSpec {
     fn check(&self) -> Result<(), BenchError> {
-        let complaint = if self.threads == 0 {
-            "--threads: at least one"
+        let complaint = if !(1..=THREADS_MAX).contains(&self.threads) {
+            "--threads: 1 to 1024"
         } else if !(self.seconds > 0.0 && self.seconds.is_finite()) {
             "--seconds: more than nothing"
         } else if !(self.warm_up_seconds >= 0.0 && self.warm_up_seconds.is_finite()) {

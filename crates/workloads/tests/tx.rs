@@ -146,6 +146,7 @@ fn impossible_runs_are_refused_by_flag() {
     };
     let store = MapTxStore::default();
     refused(json(TX, &store, 0), "--threads");
+    refused(json(TX, &store, 100_000), "--threads");
     refused(json(TxSpec { reads: 0, updates: 0, ..TX }, &store, 1), "--reads");
     refused(json(READERS, &store, 0), "--threads");
     refused(json(ReadersSpec { readers: 0, ..READERS }, &store, 1), "--readers");
