@@ -324,6 +324,13 @@ fn write_results(options: &Options, dir: &Path, cells: &[Cell], host: &str) -> R
         "key_bytes",
         "value_bytes",
         "update_ratio",
+        "isolation",
+        "aborts",
+        "mix",
+        "warehouses",
+        "items",
+        "customers",
+        "affinity",
     ];
     let mut csv = fields.join(",") + "\n";
     for run in cells.iter().flat_map(|cell| &cell.runs) {

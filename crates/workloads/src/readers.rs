@@ -56,6 +56,8 @@ pub struct ReadersReport {
     pub seconds: f64,
     /// Seed.
     pub seed: u64,
+    /// Memory given for cached data.
+    pub cache_bytes: u64,
     /// Read-only transactions per second without writers.
     pub read_tps_alone: f64,
     /// Read-only transactions per second beside writers.
@@ -162,6 +164,7 @@ impl ReadersSpec {
             isolation,
             seconds: run.seconds,
             seed: run.seed,
+            cache_bytes: run.cache_bytes,
             read_tps_alone: median(turns.iter().map(|(alone, _)| alone.read_tps)).round(),
             read_tps_beside_writers: median(turns.iter().map(|(_, beside)| beside.read_tps)).round(),
             kept: (kept * 1000.0).round() / 1000.0,

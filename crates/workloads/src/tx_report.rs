@@ -93,6 +93,8 @@ pub struct Setting {
     pub seconds: f64,
     /// Seed.
     pub seed: u64,
+    /// Memory given for cached data.
+    pub cache_bytes: u64,
 }
 
 /// What is told of every timed phase, whatever was done in it.
@@ -122,6 +124,7 @@ impl Setting {
             isolation,
             seconds: measured.timed.seconds,
             seed: run.seed,
+            cache_bytes: run.cache_bytes,
         }
     }
 }

@@ -223,6 +223,7 @@ fn the_report_keeps_its_fields() {
         "isolation",
         "seconds",
         "seed",
+        "cache_bytes",
         "tps",
         "new_order_per_min",
         "p50_us",
