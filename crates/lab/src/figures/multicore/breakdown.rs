@@ -1,11 +1,11 @@
-//! Figures 2 and 3: cycles per operation by reason, with nodes of one or two lines.
+//! Figures 2 and 3: cycles per operation by reason, with nodes of one line.
 
 use crate::counters::Tally;
 use crate::figures::multicore::structures::{self, Cost, REASONS, Sizes};
 use crate::figures::study::Input;
 use crate::frame::{Drawn, LabError, Panel, Scale, Settings, Source, Tell, Verdict};
 
-/// As the structures' first authors chose: a line for the cache-conscious ones, two for the others.
+/// For all structures: what the first authors of the cache-conscious ones chose.
 const LINE: usize = 64;
 
 /// Figure 2.
