@@ -1,6 +1,8 @@
 //! Latches and log reservations by themselves: the primitives that Shore-MT exchanged one by one.
 
-use crate::frame::{Drawn, Figure, LabError, Panel, Paper, Scale, Settings, Source, Tell, Verdict, median};
+use crate::frame::{
+    Drawn, Figure, LabError, Panel, Paper, Scale, Settings, Source, Tell, Verdict, median, span_s,
+};
 use crate::primitives::latches::{Latch, Mcs, StdMutex, TestAndSet, Ticket};
 use crate::primitives::reservations::{Consolidation, FetchAdd, Latched, Reservation};
 use std::sync::Barrier;
@@ -129,22 +131,21 @@ fn panel(
 
 /// Million operations per second of `work` on all threads, from the first start to the last end.
 fn rate(threads: usize, operations: u64, work: impl Fn(usize) + Sync) -> f64 {
-    let barrier = Barrier::new(threads + 1);
-    let seconds = std::thread::scope(|scope| {
-        for me in 0..threads {
+    let barrier = Barrier::new(threads);
+    let spans: Vec<_> = std::thread::scope(|scope| {
+        let thread = |me| {
             let (barrier, work) = (&barrier, &work);
             scope.spawn(move || {
                 barrier.wait();
+                let begun = Instant::now();
                 (0..operations).for_each(|_| work(me));
-                barrier.wait();
-            });
-        }
-        barrier.wait();
-        let begun = Instant::now();
-        barrier.wait();
-        begun.elapsed().as_secs_f64()
+                (begun, Instant::now())
+            })
+        };
+        let threads: Vec<_> = (0..threads).map(thread).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no thread panics")).collect()
     });
-    (threads as u64 * operations) as f64 / seconds / 1e6
+    (threads as u64 * operations) as f64 / span_s(&spans) / 1e6
 }
 
 fn latch_rate<L: Latch>(threads: usize, operations: u64) -> Result<f64, LabError> {

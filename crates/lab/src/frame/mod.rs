@@ -14,4 +14,4 @@ pub use figure::{Drawn, Figure, LabError, Panel, Paper, Scale, Series, Source, T
 pub use host::Host;
 pub use settings::Settings;
 pub use table::text_table;
-pub(crate) use timing::{median, rounds};
+pub(crate) use timing::{median, rounds, span_s};

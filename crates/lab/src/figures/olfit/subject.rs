@@ -1,7 +1,7 @@
 //! A loaded tree under one scheme: how fast it is on this machine, and how fast on a modelled one.
 
 use crate::figures::olfit::work::{Keys, Stream, value_of};
-use crate::frame::LabError;
+use crate::frame::{LabError, span_s};
 use crate::model::{Counts, Machine, ManyCores};
 use crate::olfit::{LockCoupling, No, Optimistic, Scheme, Tree, TreeLatch, VersionsByNode, VersionsByTree};
 use crate::probe::Silent;
@@ -71,7 +71,7 @@ impl<S: Scheme, const W: usize> Subject for Loaded<S, W> {
 
     fn measure(&self, load: Load) -> Result<f64, LabError> {
         let barrier = Barrier::new(load.threads);
-        let times: Result<Vec<f64>, LabError> = std::thread::scope(|scope| {
+        let spans: Result<Vec<_>, LabError> = std::thread::scope(|scope| {
             let thread = |me| {
                 let barrier = &barrier;
                 scope.spawn(move || {
@@ -82,16 +82,15 @@ impl<S: Scheme, const W: usize> Subject for Loaded<S, W> {
                     for _ in 0..load.operations {
                         stream.step(&self.tree, &mut worker)?;
                     }
-                    let seconds = begun.elapsed().as_secs_f64();
+                    let ended = Instant::now();
                     stream.tidy(&self.tree, &mut worker)?;
-                    Ok(seconds)
+                    Ok((begun, ended))
                 })
             };
             let threads: Vec<_> = (0..load.threads).map(thread).collect();
             threads.into_iter().map(|thread| thread.join().expect("streams return their errors")).collect()
         });
-        let slowest = times?.into_iter().fold(f64::MIN_POSITIVE, f64::max);
-        Ok((load.operations * load.threads as u64) as f64 / slowest)
+        Ok((load.operations * load.threads as u64) as f64 / span_s(&spans?))
     }
 
     fn model(&self, machine: &Machine, load: Load) -> Result<(f64, Counts), LabError> {
