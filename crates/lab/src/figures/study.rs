@@ -174,7 +174,7 @@ impl Keys {
     pub fn gets(&self, input: Input, lookups: u32) -> Vec<Op> {
         let mut random = Random::new(self.seed, 1);
         let mut place = |at: u32| match input {
-            Input::Sequential => (u64::from(at) * u64::from(self.count) / u64::from(lookups)) as u32,
+            Input::Sequential => at % self.count,
             Input::Random => random.below(u64::from(self.count)) as u32,
             Input::Skewed => {
                 let uniform = random.below(1 << 32) as f64 / (1u64 << 32) as f64;
@@ -187,5 +187,19 @@ impl Keys {
     /// All entries, in order.
     pub fn entries(&self) -> Vec<(u32, u32)> {
         (0..self.count).map(|at| (2 * at, value_of(2 * at))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Neighbours in time are neighbours in the structure, whatever part of the keys is looked up.
+    #[test]
+    fn sequential_lookups_leave_nothing_out() {
+        let keys = Keys { count: 6, seed: 1 };
+        let expected = |places: &[u32]| places.iter().map(|place| Op::Get(2 * place)).collect::<Vec<_>>();
+        assert_eq!(keys.gets(Input::Sequential, 3), expected(&[0, 1, 2]));
+        assert_eq!(keys.gets(Input::Sequential, 8), expected(&[0, 1, 2, 3, 4, 5, 0, 1]));
     }
 }
