@@ -27,7 +27,7 @@ pub const FIGURES: &[Figure] = &[
         paper: Paper::Olfit,
         title: "OLFIT Figure 6: OLFIT with varying node size",
         found: "Nodes of 128 bytes, two cache lines, are fastest; larger ones lose slowly, and faster for CSB+ inserts.",
-        differs: "CSB+ is the production tree of foreshore-index, whose nodes are larger for as many keys (eight-byte values). Today's processors fetch neighbouring lines ahead, which favours larger nodes.",
+        differs: "One thread here, eight there. CSB+ is the production tree of foreshore-index, whose nodes are larger for as many keys (eight-byte values). Today's processors fetch neighbouring lines ahead, which favours larger nodes.",
         draw: node_size::draw,
     },
     Figure {
