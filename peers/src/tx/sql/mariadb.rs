@@ -161,7 +161,7 @@ impl Prepared {
 struct MariadbConnection {
     writer: Prepared,
     reader: Prepared,
-    /// Of the running transaction.
+    /// Of the running transaction or statement.
     kind: TxKind,
 }
 
@@ -186,8 +186,11 @@ impl MariadbConnection {
 }
 
 impl Connection for MariadbConnection {
-    fn begin(&mut self, kind: TxKind) -> Result<(), TxError> {
+    fn turn_to(&mut self, kind: TxKind) {
         self.kind = kind;
+    }
+
+    fn begin(&mut self, kind: TxKind) -> Result<(), TxError> {
         self.current().query(match kind {
             TxKind::ReadWrite => "START TRANSACTION",
             TxKind::ReadOnly => "START TRANSACTION READ ONLY",

@@ -29,6 +29,8 @@ struct Page<'p> {
 
 /// A client's connection. Tables are known by their number: `t0`, `t1` …
 trait Connection {
+    /// Of this kind are the statements that follow, in a transaction or each its own.
+    fn turn_to(&mut self, _kind: TxKind) {}
     fn begin(&mut self, kind: TxKind) -> Result<(), TxError>;
     fn commit(&mut self) -> Result<(), TxError>;
     fn roll_back(&mut self) -> Result<(), TxError>;
@@ -119,6 +121,7 @@ impl<C: Connection> TxSession for SqlSession<C> {
         mut body: impl FnMut(&mut SqlTx<'_>) -> Result<R, TxError>,
     ) -> Result<R, TxError> {
         loop {
+            self.connection.turn_to(kind);
             self.connection.begin(kind)?;
             let result = body(&mut SqlTx { connection: &mut self.connection, kind });
             let outcome = match result {
@@ -135,6 +138,22 @@ impl<C: Connection> TxSession for SqlSession<C> {
                     self.connection.roll_back()?;
                     return Err(error);
                 }
+            }
+        }
+    }
+
+    /// A statement alone is a transaction: one round trip, where beginning and committing would be two more. If it fails, nothing
+    /// has happened.
+    fn single<R>(
+        &mut self,
+        kind: TxKind,
+        mut body: impl FnMut(&mut SqlTx<'_>) -> Result<R, TxError>,
+    ) -> Result<R, TxError> {
+        self.connection.turn_to(kind);
+        loop {
+            match body(&mut SqlTx { connection: &mut self.connection, kind }) {
+                Err(TxError::Conflict) => self.aborts += 1,
+                outcome => return outcome,
             }
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! - `sync`: its default. `buffered`: `fsync=off`, so that each commit writes the log to the operating system.
 //!   `relaxed`: `synchronous_commit=off`, the log waits in the server's buffers.
-//! - Transactions are SERIALIZABLE; read-only ones REPEATABLE READ, its cheapest way to see one state.
+//! - Transactions are SERIALIZABLE; read-only ones REPEATABLE READ, its cheapest way to see one state. A statement alone runs at its
+//!   default level, READ COMMITTED: one row is read or written whole at any level.
 //! - `--cache` is `shared_buffers`. The log may grow to 4 GiB between checkpoints.
 
 use super::server::{Home, Server, program};
@@ -42,7 +43,6 @@ pub fn create(dir: &Path, run: &RunSpec) -> Result<impl TxStore, StoreError> {
     for setting in [
         durability,
         "listen_addresses=",
-        "default_transaction_isolation=serializable",
         "max_wal_size=4GB",
         "max_pred_locks_per_transaction=1024",
         &format!("max_connections={}", run.threads + 16),
@@ -76,7 +76,7 @@ impl Dialect for Postgresql {
     fn connect(&self) -> Result<PostgresqlConnection, StoreError> {
         let mut client = self.client()?;
         let [begin, begin_read_only, commit, roll_back] = [
-            client.prepare("BEGIN")?,
+            client.prepare("BEGIN ISOLATION LEVEL SERIALIZABLE")?,
             client.prepare("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")?,
             client.prepare("COMMIT")?,
             client.prepare("ROLLBACK")?,
