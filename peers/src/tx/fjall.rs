@@ -107,6 +107,18 @@ impl TxSession for FjallSession<'_> {
         }
     }
 
+    /// A lookup needs no snapshot. A write is a transaction in fjall too, and there without its durability.
+    fn single<R>(
+        &mut self,
+        kind: TxKind,
+        mut body: impl FnMut(&mut FjallTx) -> Result<R, TxError>,
+    ) -> Result<R, TxError> {
+        match kind {
+            TxKind::ReadOnly => body(&mut FjallTx::Lookup),
+            TxKind::ReadWrite => self.transact(kind, body),
+        }
+    }
+
     fn aborts(&self) -> u64 {
         self.aborts
     }
@@ -118,6 +130,8 @@ fn failed(error: fjall::Error) -> TxError {
 
 /// A running transaction; one that is dropped is rolled back.
 pub enum FjallTx {
+    /// One lookup, of what is newest.
+    Lookup,
     Read(Snapshot),
     Write(OptimisticWriteTx),
 }
@@ -126,7 +140,7 @@ impl FjallTx {
     fn writer(&mut self) -> Result<&mut OptimisticWriteTx, TxError> {
         match self {
             Self::Write(write) => Ok(write),
-            Self::Read(_) => Err(TxError::Wrong("a read-only transaction writes".to_owned())),
+            Self::Lookup | Self::Read(_) => Err(TxError::Wrong("a read-only transaction writes".to_owned())),
         }
     }
 }
@@ -141,6 +155,7 @@ impl Tx for FjallTx {
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>, TxError> {
         let found = match self {
+            Self::Lookup => table.get(key),
             Self::Read(snapshot) => snapshot.get(table, key),
             Self::Write(write) => write.get(table, key),
         };
@@ -188,6 +203,7 @@ impl Tx for FjallTx {
         mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), TxError> {
         let mut rows = match self {
+            Self::Lookup => return Err(TxError::Wrong("a scan is called a lookup".to_owned())),
             Self::Read(snapshot) => snapshot.range(table, from..to),
             Self::Write(write) => write.range(table, from..to),
         };
