@@ -191,6 +191,12 @@ static int put(Session *session, Table *table, Bytes key, Bytes value) {
     return outcome(table->db->put(table->db, session->transaction, &at, &bytes, 0));
 }
 
+static int insert(Session *session, Table *table, Bytes key, Bytes value) {
+    DBT at = given(key), bytes = given(value);
+    int code = table->db->put(table->db, session->transaction, &at, &bytes, DB_NOOVERWRITE);
+    return code == DB_KEYEXIST ? PRESENT : outcome(code);
+}
+
 static int remove_row(Session *session, Table *table, Bytes key) {
     DBT at = given(key);
     return outcome(table->db->del(table->db, session->transaction, &at, 0));
@@ -249,6 +255,7 @@ static int bulk_end(Session *session) {
 const Engine peer_berkeleydb = {
     PEER_FUNCTIONS,
     PEER_TRANSACTIONS,
+    .insert = insert,
     .isolation = SERIALIZABLE,
     .counters = store_counters,
 };

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum Outcome { DONE, ABSENT, CONFLICT, FAILED };
+enum Outcome { DONE, ABSENT, CONFLICT, FAILED, PRESENT };
 
 enum Durability { SYNC, BUFFERED, RELAXED };
 
@@ -66,6 +66,8 @@ typedef struct Engine {
 
     int (*get)(Session *session, Table *table, Bytes key, int is_for_update, Bytes *value);
     int (*put)(Session *session, Table *table, Bytes key, Bytes value);
+    /* As put, unless there is a row with this key: PRESENT then. Null where the engine has no call for it. */
+    int (*insert)(Session *session, Table *table, Bytes key, Bytes value);
     int (*remove)(Session *session, Table *table, Bytes key);
 
     /* The first row at or above `bound` or, in reverse, the last one below it; then its neighbours, one after the other.

@@ -112,6 +112,12 @@ static int put(Session *session, Table *table, Bytes key, Bytes value) {
     return kcdbset(table->db, key.data, key.size, value.data, value.size) ? DONE : failed(table->db);
 }
 
+static int insert(Session *session, Table *table, Bytes key, Bytes value) {
+    (void)session;
+    if (kcdbadd(table->db, key.data, key.size, value.data, value.size)) return DONE;
+    return kcdbecode(table->db) == KCEDUPREC ? PRESENT : failed(table->db);
+}
+
 static int remove_row(Session *session, Table *table, Bytes key) {
     (void)session;
     if (kcdbremove(table->db, key.data, key.size)) return DONE;
@@ -177,6 +183,7 @@ static int bulk_end(Session *session) {
 
 const Engine peer_kyoto = {
     PEER_FUNCTIONS,
+    .insert = insert,
     .isolation = NO_TRANSACTIONS,
     .counters = peer_no_counters,
 };

@@ -6,7 +6,7 @@
  * - Transactions run under snapshot isolation, the strongest there is in which it lets anyone write. One that finds a row
  *   changed since its snapshot is rolled back and run again.
  * - The cache is its cache, of uncompressed pages. Checkpoints every minute, as in MongoDB.
- * - A session keeps a cursor per table. A bulk load is a bulk cursor.
+ * - A session keeps a cursor per table, and one to insert by. A bulk load is a bulk cursor.
  */
 #include "engine.h"
 
@@ -32,6 +32,7 @@ struct Store {
 struct Session {
     WT_SESSION *session;
     WT_CURSOR *cursors[TABLES_MAX];
+    WT_CURSOR *inserters[TABLES_MAX]; /* refuse to overwrite */
     WT_CURSOR *positioned; /* holds a page, and outside transactions the snapshot, until it is reset */
     WT_CURSOR *bulk;
     int is_reverse;
@@ -130,15 +131,19 @@ static void unposition(Session *session) {
     session->positioned = NULL;
 }
 
-/* The session's cursor on a table, with no cursor positioned: reads see the newest, or the transaction's snapshot. */
-static int cursor_on(Session *session, Table *table, WT_CURSOR **out) {
+/* With no cursor positioned: reads see the newest, or the transaction's snapshot. */
+static int opened_on(Session *session, Table *table, WT_CURSOR **cursor, const char *how, WT_CURSOR **out) {
     unposition(session);
-    WT_CURSOR **cursor = &session->cursors[table->at];
     int code = 0;
     if (*cursor == NULL)
-        code = session->session->open_cursor(session->session, table->uri, NULL, "overwrite=true", cursor);
+        code = session->session->open_cursor(session->session, table->uri, NULL, how, cursor);
     *out = *cursor;
     return outcome(code);
+}
+
+/* The session's cursor on a table. */
+static int cursor_on(Session *session, Table *table, WT_CURSOR **out) {
+    return opened_on(session, table, &session->cursors[table->at], "overwrite=true", out);
 }
 
 static int begin(Session *session, int is_read_only) {
@@ -184,6 +189,18 @@ static int put(Session *session, Table *table, Bytes key, Bytes value) {
     set_key(cursor, key);
     cursor->set_value(cursor, &(WT_ITEM){.data = value.data, .size = value.size});
     return outcome(cursor->insert(cursor));
+}
+
+static int insert(Session *session, Table *table, Bytes key, Bytes value) {
+    WT_CURSOR *cursor;
+    int opened = opened_on(session, table, &session->inserters[table->at], "overwrite=false", &cursor);
+    if (opened != DONE) return opened;
+    set_key(cursor, key);
+    cursor->set_value(cursor, &(WT_ITEM){.data = value.data, .size = value.size});
+    int code = cursor->insert(cursor);
+    if (code != WT_DUPLICATE_KEY) return outcome(code);
+    cursor->reset(cursor);
+    return PRESENT;
 }
 
 static int remove_row(Session *session, Table *table, Bytes key) {
@@ -242,7 +259,8 @@ static int bulk_begin(Session *session, Table *table) {
     unposition(session);
     for (int at = 0; at < TABLES_MAX; at++) {
         if (session->cursors[at] != NULL) session->cursors[at]->close(session->cursors[at]);
-        session->cursors[at] = NULL;
+        if (session->inserters[at] != NULL) session->inserters[at]->close(session->inserters[at]);
+        session->cursors[at] = session->inserters[at] = NULL;
     }
     return outcome(
         session->session->open_cursor(session->session, table->uri, NULL, "bulk", &session->bulk));
@@ -261,6 +279,7 @@ static int bulk_end(Session *session) {
 const Engine peer_wiredtiger = {
     PEER_FUNCTIONS,
     PEER_TRANSACTIONS,
+    .insert = insert,
     .isolation = SNAPSHOT,
     .counters = peer_no_counters,
 };

@@ -6,6 +6,7 @@ use libc::{c_char, c_int};
 pub const DONE: c_int = 0;
 pub const ABSENT: c_int = 1;
 pub const CONFLICT: c_int = 2;
+pub const PRESENT: c_int = 4;
 
 /// `enum Durability`.
 pub const SYNC: c_int = 0;
@@ -66,6 +67,7 @@ pub struct Engine {
     pub rollback: Option<End>,
     pub get: unsafe extern "C" fn(*mut Session, *mut Table, Bytes, c_int, *mut Bytes) -> c_int,
     pub put: unsafe extern "C" fn(*mut Session, *mut Table, Bytes, Bytes) -> c_int,
+    pub insert: Option<unsafe extern "C" fn(*mut Session, *mut Table, Bytes, Bytes) -> c_int>,
     pub remove: unsafe extern "C" fn(*mut Session, *mut Table, Bytes) -> c_int,
     pub scan: unsafe extern "C" fn(*mut Session, *mut Table, Bytes, c_int, *mut Bytes, *mut Bytes) -> c_int,
     pub scan_next: Row,

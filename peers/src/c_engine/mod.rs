@@ -244,6 +244,16 @@ impl Calls {
         done(unsafe { (self.engine.put)(self.raw, table.0, given(key), given(value)) })
     }
 
+    /// Inserts a row unless there is one with this key; says whether it did. `None` if the engine has no call for that.
+    pub fn insert(&mut self, table: CTable, key: &[u8], value: &[u8]) -> Result<Option<bool>, TxError> {
+        let Some(insert) = self.engine.insert else { return Ok(None) };
+        // SAFETY: as in `put`.
+        match unsafe { insert(self.raw, table.0, given(key), given(value)) } {
+            ffi::PRESENT => Ok(Some(false)),
+            outcome => done(outcome).map(|()| Some(true)),
+        }
+    }
+
     /// Removes a row; says whether there was one.
     pub fn remove(&mut self, table: CTable, key: &[u8]) -> Result<bool, TxError> {
         // SAFETY: as in `get`.

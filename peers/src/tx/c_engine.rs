@@ -159,6 +159,9 @@ impl Tx for CTx<'_> {
 
     fn insert(&mut self, table: &CTable, key: &[u8], value: &[u8]) -> Result<bool, TxError> {
         self.must_write()?;
+        if let Some(inserted) = self.calls.insert(*table, key, value)? {
+            return Ok(inserted);
+        }
         self.at_once(|calls| {
             if calls.get(*table, key, true, |_| ())?.is_some() {
                 return Ok(false);
