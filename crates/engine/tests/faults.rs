@@ -262,30 +262,38 @@ fn a_table_that_could_not_be_dropped_goes_on() {
 }
 
 /// What the rows of [`broken_off`] are before and after.
-fn row(i: u8) -> Vec<u8> {
-    vec![i; 900]
+fn row(i: u16) -> Vec<u8> {
+    vec![i as u8; 900]
 }
+
+/// So many that the leaves to be split need far more space than is found here and there on a full disk.
+const ROWS: u16 = 600;
 
 /// A database on a full disk with a transaction, `prepared` or not, whose rollback has found no space for all the leaves
 /// that it splits: what it had taken away was filled by others.
 fn broken_off(disk: Arc<dyn Vfs>, set_capacity: impl Fn(), prepared: bool) -> Database {
     let db = tiny().open_on(disk).unwrap();
-    let table = db.byte_table("t").unwrap();
-    (0..200).for_each(|i| table.put(&[i], &row(i)).unwrap());
+    let (table, filler) = (db.byte_table("t").unwrap(), db.byte_table("filler").unwrap());
+    let table = table.with_durability(Durability::Buffered);
+    (0..ROWS).for_each(|i| table.put(&i.to_be_bytes(), &row(i)).unwrap());
     let tx = db.begin().unwrap();
-    (0..200).for_each(|i| tx.bytes(&table).put(&[i], b"").unwrap());
+    (0..ROWS).for_each(|i| tx.bytes(&table).put(&i.to_be_bytes(), b"").unwrap());
     let tx = match prepared {
         true => tx.prepare("gid").map(|()| None).unwrap(),
         false => Some(tx),
     };
-    (0..200).for_each(|i| (0..3).for_each(|j| table.put(&[i, j], &[7; 400]).unwrap()));
+    (0..ROWS).for_each(|i| {
+        (0..3).for_each(|j| table.put(&[i.to_be_bytes(), [b'+', j]].concat(), &[7; 400]).unwrap())
+    });
+    db.checkpoint().unwrap();
     set_capacity();
-    let filler = db.byte_table("filler").unwrap();
     let full = (0..).find_map(|i| filler.put(&key(i), &[5; 900]).err());
     assert!(matches!(full, Some(Error::Full { .. })), "{full:?}");
     let undone = tx.map_or_else(|| db.rollback_prepared("gid"), |tx| tx.rollback());
     assert!(matches!(undone, Err(Error::Full { .. })), "{undone:?}");
-    (0..200).for_each(|i| assert_eq!(table.get(&[i]).unwrap(), Some(row(i)), "nobody sees half of it"));
+    (0..ROWS).for_each(|i| {
+        assert_eq!(table.get(&i.to_be_bytes()).unwrap(), Some(row(i)), "nobody sees half of it")
+    });
     db
 }
 
@@ -302,8 +310,8 @@ fn a_rollback_goes_on_when_there_is_space() {
             std::thread::sleep(Duration::from_millis(20));
         }
         let table = db.byte_table("t").unwrap();
-        (0..200).for_each(|i| assert_eq!(table.get(&[i]).unwrap(), Some(row(i))));
-        (0..200).for_each(|i| table.put(&[i], b"goes on").unwrap());
+        (0..ROWS).for_each(|i| assert_eq!(table.get(&i.to_be_bytes()).unwrap(), Some(row(i))));
+        (0..ROWS).for_each(|i| table.put(&i.to_be_bytes(), b"goes on").unwrap());
         db.check().unwrap();
     }
 }
@@ -319,8 +327,8 @@ fn a_rollback_goes_on_at_the_next_open() {
         disk.set_capacity(u64::MAX);
         let db = tiny().open_on(vfs).unwrap();
         let table = db.byte_table("t").unwrap();
-        (0..200).for_each(|i| assert_eq!(table.get(&[i]).unwrap(), Some(row(i))));
-        (0..200).for_each(|i| table.put(&[i], b"goes on").unwrap());
+        (0..ROWS).for_each(|i| assert_eq!(table.get(&i.to_be_bytes()).unwrap(), Some(row(i))));
+        (0..ROWS).for_each(|i| table.put(&i.to_be_bytes(), b"goes on").unwrap());
         db.check().unwrap();
     }
 }
@@ -336,8 +344,8 @@ fn a_rollback_that_splits_leaves_needs_no_space_for_the_log() {
     let tx = db.begin().unwrap();
     (0..40).for_each(|i| tx.bytes(&table).put(&[i], b"").unwrap());
     (0..40).for_each(|i| (0..3).for_each(|j| table.put(&[i, j], &[7; 400]).unwrap()));
-    disk.set_capacity(disk.used_bytes());
     let filler = db.byte_table("filler").unwrap();
+    disk.set_capacity(disk.used_bytes());
     let full = (0..).find_map(|i| filler.put(&key(i), &[5; 900]).err());
     assert!(matches!(full, Some(Error::Full { .. })), "{full:?}");
     let splits = db.stats().splits;
