@@ -1,5 +1,6 @@
 //! Why a command fails, and the exit code that says so to scripts.
 
+use crate::output::tell;
 use foreshore::Error;
 use foreshore_workloads::kv::BenchError;
 use std::io;
@@ -80,7 +81,7 @@ impl Failure {
     /// Prints the message and gives the exit code.
     pub fn report(&self) -> ExitCode {
         if self.kind != Kind::ReaderGone && !self.message.is_empty() {
-            eprintln!("foreshore: {}", self.message);
+            tell(format_args!("foreshore: {}", self.message));
         }
         ExitCode::from(self.kind as u8)
     }

@@ -1,10 +1,15 @@
-//! Results on stdout: JSON lines for programs, tables for people.
+//! Results on stdout: JSON lines for programs, tables for people. Beside them what people are told on stderr.
 
 use crate::failure::Outcome;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use serde_json::Value;
 use std::io::{BufWriter, StdoutLock, Write};
+
+/// Tells people something on stderr. Who has closed it hears nothing, and that is no failure.
+pub fn tell(text: impl std::fmt::Display) {
+    _ = writeln!(std::io::stderr(), "{text}");
+}
 
 /// Where results go, and in which form.
 pub struct Output {

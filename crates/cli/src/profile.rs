@@ -1,6 +1,7 @@
 //! `--profile` and `--favour`: what `foreshore tune` found, for commands that create tables.
 
 use crate::failure::{Failure, Outcome};
+use crate::output::tell;
 use clap::{Args, ValueEnum};
 use foreshore::{Builder, Favour, Profile};
 use foreshore_index::calibrate::Machine;
@@ -64,11 +65,11 @@ impl Advice {
 pub fn load(path: &Path) -> Outcome<Profile> {
     let profile = Profile::load(path).map_err(|e| Failure::usage(e.to_string()))?;
     if !profile.machine.is_like(&Machine::this()) {
-        eprintln!(
+        tell(format_args!(
             "note: the profile {} is of another machine, {}",
             path.display(),
             profile.machine.processor
-        );
+        ));
     }
     Ok(profile)
 }

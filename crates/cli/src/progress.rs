@@ -1,6 +1,6 @@
 //! Progress on stderr: a bar on a terminal, a line every few seconds in a log.
 
-use crate::output::grouped;
+use crate::output::{grouped, tell};
 use foreshore_workloads::kv::Progress;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::cell::Cell;
@@ -39,7 +39,7 @@ impl Meter {
             }
             Some(last) if last.elapsed() >= LINE_EVERY => {
                 self.last_line.set(Some(Instant::now()));
-                eprintln!("{}: {}", self.label, text());
+                tell(format_args!("{}: {}", self.label, text()));
             }
             Some(_) => {}
         }

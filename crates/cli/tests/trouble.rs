@@ -85,3 +85,14 @@ fn a_foreign_directory_is_left_alone() {
     }
     assert_eq!(std::fs::read(shell.path("photos/a.jpg")).expect("still there"), b"not ours");
 }
+
+/// Nobody hears the message; the exit code tells nevertheless.
+#[test]
+fn a_closed_stderr_changes_no_exit_code() {
+    let shell = Shell::new();
+    shell.ok(&["put", "--table", "t", "k", "v"]);
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let ran = shell.command(&["get", "--table", "t", "absent"]).stderr(writer).status().expect("it starts");
+    assert_eq!(ran.code(), Some(1));
+}

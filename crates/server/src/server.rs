@@ -6,7 +6,7 @@ use crate::descriptors;
 use crate::event_loop::{EventLoop, Message};
 use crate::metrics;
 use crate::options::Options;
-use crate::shared::Shared;
+use crate::shared::{Shared, tell};
 use foreshore::Database;
 use rustix::net::sockopt;
 use std::io::{self, ErrorKind, Write};
@@ -139,9 +139,9 @@ fn room_for_clients(options: &Options) -> usize {
     let wanted = options.clients_max;
     let room = descriptors::room_for(wanted, options.threads);
     if room < wanted {
-        eprintln!(
-            "foreshore: there is room for {room} clients, not {wanted}; allow more open files (ulimit -n)"
-        );
+        tell(format_args!(
+            "there is room for {room} clients, not {wanted}; allow more open files (ulimit -n)"
+        ));
     }
     room
 }
@@ -163,7 +163,7 @@ fn start_loops(shared: &Arc<Shared>) -> io::Result<Vec<JoinHandle<()>>> {
         let shared = shared.clone();
         thread::Builder::new().name(format!("foreshore-loop-{home}")).spawn(move || {
             if let Err(error) = event_loop.run() {
-                eprintln!("foreshore: an event loop ended, the server stops: {error}");
+                tell(format_args!("an event loop ended, the server stops: {error}"));
                 shared.stop();
             }
         })

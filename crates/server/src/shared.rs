@@ -8,6 +8,7 @@ use crate::event_loop::Inbox;
 use crate::options::Options;
 use crate::slow_log::SlowLog;
 use foreshore::{ByteTable, Database, Durability, Error, TableOptions, Transaction, TransactionOptions};
+use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -116,9 +117,9 @@ impl Shared {
     /// Writes cannot be acknowledged any more: says so, once.
     pub fn tell_of_failure(&self, error: &Error) {
         if !self.has_failed.swap(true, Relaxed) {
-            eprintln!(
-                "foreshore: writes can no longer be acknowledged, and their clients are disconnected: {error}"
-            );
+            tell(format_args!(
+                "writes can no longer be acknowledged, and their clients are disconnected: {error}"
+            ));
         }
     }
 
@@ -203,4 +204,9 @@ impl Drop for Place {
     fn drop(&mut self) {
         self.0.open_transactions.fetch_sub(1, Relaxed);
     }
+}
+
+/// Says something on stderr. Who has closed it hears nothing, and the server goes on.
+pub fn tell(text: impl std::fmt::Display) {
+    _ = writeln!(io::stderr(), "foreshore: {text}");
 }

@@ -1,7 +1,7 @@
 //! What the demonstration did: told as it happens on stderr, and on stdout as JSON lines, or as a table at the end.
 
 use crate::failure::Outcome;
-use crate::output::{Output, grouped};
+use crate::output::{Output, grouped, tell};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::time::Duration;
@@ -20,7 +20,7 @@ impl Steps {
 
     /// Says something before the first step.
     pub fn headline(&self, text: &str) {
-        eprintln!("{text}");
+        tell(text);
     }
 
     /// Notes a finished step: in words for people, as fields for programs.
@@ -28,7 +28,7 @@ impl Steps {
     /// Errors: of the output.
     pub fn done(&mut self, step: &'static str, elapsed: Duration, text: String, fields: Value) -> Outcome {
         let seconds = elapsed.as_secs_f64();
-        eprintln!("{step}: {text} ({seconds:.2} s)");
+        tell(format_args!("{step}: {text} ({seconds:.2} s)"));
         if self.out.is_json() {
             self.object(step, seconds, fields)?;
         }

@@ -1,6 +1,7 @@
 //! The shell at a terminal: a prompt, a history, and failures that end nothing.
 
 use crate::failure::{Failure, Kind, Outcome};
+use crate::output::tell;
 use crate::shell::complete::Complete;
 use crate::shell::script::Script;
 use crate::shell::session::{Next, Session};
@@ -30,7 +31,7 @@ pub fn run(session: &mut Session, dir: &Path) -> Outcome {
     if let Some(file) = &history
         && let Err(error) = lines.save_history(file)
     {
-        eprintln!("the history is not saved to {}: {error}", file.display());
+        tell(format_args!("the history is not saved to {}: {error}", file.display()));
     }
     ended
 }
@@ -64,11 +65,11 @@ fn ask(session: &mut Session, lines: &mut Lines) -> Outcome {
             Ok(Next::Quit) => break,
             Ok(_) => {}
             Err(failure) if failure.kind == Kind::ReaderGone => return Err(failure),
-            Err(failure) => eprintln!("{failure}"),
+            Err(failure) => tell(failure),
         }
     }
     if session.is_in_transaction() {
-        eprintln!("the open transaction is rolled back");
+        tell("the open transaction is rolled back");
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Lines that come from a file, a pipe or `-c`: the first that fails ends them, and is named.
 
 use crate::failure::{Failure, Kind, Outcome};
+use crate::output::tell;
 use crate::shell::session::{Next, Session};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -79,7 +80,7 @@ impl Script {
             Err(failure) if failure.kind == Kind::ReaderGone => Err(failure),
             Err(failure) if self.keep_going => {
                 let failure = failure.at(place);
-                eprintln!("foreshore: {failure}");
+                tell(format_args!("foreshore: {failure}"));
                 self.first_failure.get_or_insert(failure);
                 Ok(Next::Line)
             }

@@ -3,7 +3,7 @@
 use crate::args::existing_table;
 use crate::backup;
 use crate::failure::{Failure, Outcome};
-use crate::output::Output;
+use crate::output::{Output, tell};
 use crate::rows::{Shape, Target};
 use crate::shell::print::{Mode, Rows, print_stats};
 use crate::shell::statement::{Asked, Between, Level, Row, Statement, Switch, Which, help, parse};
@@ -74,7 +74,7 @@ impl Session {
         let begun = Instant::now();
         let next = self.execute(statement);
         if self.timer {
-            eprintln!("{:.6} s", begun.elapsed().as_secs_f64());
+            tell(format_args!("{:.6} s", begun.elapsed().as_secs_f64()));
         }
         self.forget_what_was_rolled_back(&next);
         next.map_err(|wrong| match wrong {

@@ -1,6 +1,6 @@
 //! The counters of a database of this process, as rates, while it works.
 
-use crate::output::{grouped, size};
+use crate::output::{grouped, size, tell};
 use foreshore::{Database, Stats};
 use std::sync::{Condvar, Mutex};
 use std::thread;
@@ -37,7 +37,7 @@ fn watch(db: &Database, every: Duration, done: &(Mutex<bool>, Condvar)) {
         is_done = done.1.wait_timeout(is_done, every).expect("nobody panics under the mutex").0;
         if at.elapsed() >= every {
             let now = db.stats();
-            eprintln!("{}", line(&now, &before, at.elapsed().as_secs_f64()));
+            tell(line(&now, &before, at.elapsed().as_secs_f64()));
             (before, at) = (now, Instant::now());
         }
     }
