@@ -6,6 +6,7 @@ use crate::schema::SCHEMAS;
 use clap::{Args, ValueEnum};
 use foreshore::{Builder, ByteTable, Database};
 use foreshore_workloads::Durability;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 /// Which database, and how to answer.
@@ -46,7 +47,11 @@ impl DbArgs {
 
     /// There must be something to open.
     pub fn ensure_exists(&self) -> Outcome {
-        let is_empty = std::fs::read_dir(&self.dir).map_or(true, |mut entries| entries.next().is_none());
+        let is_empty = match std::fs::read_dir(&self.dir) {
+            Ok(mut entries) => entries.next().is_none(),
+            Err(error) if error.kind() == ErrorKind::NotFound => true,
+            Err(error) => return Err(Failure::io(self.dir.display(), &error)),
+        };
         if is_empty {
             return Err(Failure::usage(format!(
                 "there is no database in {}; `foreshore load`, `put` and `restore` create one, --dir names another",

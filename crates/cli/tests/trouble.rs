@@ -96,3 +96,14 @@ fn a_closed_stderr_changes_no_exit_code() {
     let ran = shell.command(&["get", "--table", "t", "absent"]).stderr(writer).status().expect("it starts");
     assert_eq!(ran.code(), Some(1));
 }
+
+/// A directory that cannot be looked into is not one without a database.
+#[test]
+fn what_is_no_directory_is_told_as_such() {
+    let shell = Shell::new();
+    shell.write("a.jpg", "not ours");
+    for args in [&["tables"][..], &["check"], &["put", "--table", "t", "k", "v"]] {
+        let complaint = shell.fails(5, &[args, &["--dir", "a.jpg"]].concat());
+        assert!(complaint.contains("Not a directory"), "{complaint}");
+    }
+}
