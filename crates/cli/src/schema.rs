@@ -88,6 +88,14 @@ impl Schema {
         }
     }
 
+    /// Forgets the schema of a table that was dropped, if it had one: the next table of this name is another.
+    pub fn forget(db: &Database, table: &str) -> Outcome {
+        if db.tables()?.iter().any(|name| name == SCHEMAS) {
+            db.byte_table(SCHEMAS)?.remove(table.as_bytes())?;
+        }
+        Ok(())
+    }
+
     /// Names of the key columns.
     pub fn key_names(&self) -> Vec<&str> {
         self.key.iter().map(|at| self.columns[*at].as_str()).collect()

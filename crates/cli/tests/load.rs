@@ -168,3 +168,14 @@ fn a_table_is_loaded_with_the_index_and_leaves_asked_for() {
         shell.fails(2, &wrong.iter().map(String::as_str).collect::<Vec<_>>());
     }
 }
+
+/// What stood in a dropped table's header says nothing of the next table with its name.
+#[test]
+fn a_dropped_table_takes_its_columns_along() {
+    let shell = flights();
+    shell.ok(&["shell", "-c", "drop flights", "-c", "put flights k v", "-c", "get flights k"]);
+    shell.ok(&["shell", "-c", "drop flights"]);
+    shell.write("other.csv", "a,b\n1,2\n");
+    shell.ok(&["load", "--table", "flights", "--key", "a", "other.csv"]);
+    assert_eq!(shell.ok(&["get", "--table", "flights", "1"]), "1,2\n");
+}

@@ -5,6 +5,7 @@ use crate::backup;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, tell};
 use crate::rows::{Shape, Target};
+use crate::schema::Schema;
 use crate::shell::print::{Mode, Rows, print_stats};
 use crate::shell::statement::{Asked, Between, Level, Row, Statement, Switch, Which, help, parse};
 use crate::tables;
@@ -225,7 +226,7 @@ impl Session {
 
     fn drop_table(&self, table: &str) -> Result<(), Wrong> {
         if self.db.drop_table(table)? {
-            return Ok(());
+            return Ok(Schema::forget(&self.db, table)?);
         }
         Err(Failure::absent(format!("there is no table {table:?}; .tables lists them")).into())
     }
