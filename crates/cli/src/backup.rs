@@ -2,7 +2,7 @@
 
 use crate::args::DbArgs;
 use crate::failure::{Failure, Outcome};
-use crate::output::{grouped, size};
+use crate::output::{Output, grouped, size};
 use crate::progress::Meter;
 use clap::Args;
 use foreshore::{Copied, Database, Error};
@@ -39,11 +39,15 @@ pub fn run(args: &BackupArgs) -> Outcome {
     let db = args.db.open()?;
     let copied = copy(&db, "backup", &args.target)?;
     db.close()?;
-    let mut out = args.db.output();
+    tell_copied(args.db.output(), &copied, &args.target)
+}
+
+/// Prints what was copied, and where to.
+pub fn tell_copied(mut out: Output, copied: &Copied, target: &Path) -> Outcome {
     if out.is_json() {
-        out.object(&json!({"backup": args.target, "copied": copied}))?;
+        out.object(&json!({"backup": target.to_string_lossy(), "copied": copied}))?;
     } else {
-        out.line(format!("{} in {}", summary(&copied), args.target.display()))?;
+        out.line(format!("{} in {}", summary(copied), target.display()))?;
     }
     out.finish()
 }

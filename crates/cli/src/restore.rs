@@ -68,7 +68,7 @@ fn copy_backup(args: &RestoreArgs, backup: &Path) -> Outcome {
     db.close()?;
     let mut out = args.db.output();
     if out.is_json() {
-        out.object(&json!({"restored": args.db.dir, "copied": copied}))?;
+        out.object(&json!({"restored": args.db.dir.to_string_lossy(), "copied": copied}))?;
     } else {
         out.line(format!("{} in {}", backup::summary(&copied), args.db.dir.display()))?;
     }

@@ -7,6 +7,7 @@ use clap::Args;
 use foreshore_server::{Limits, Options, Server, StartError};
 use foreshore_workloads::Durability;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::env::VarError;
 use std::io;
 use std::net::SocketAddr;
@@ -75,12 +76,12 @@ pub struct ServeArgs {
 
 /// What it says once it serves.
 #[derive(Serialize)]
-struct Serving {
+struct Serving<'a> {
     listen: SocketAddr,
     metrics: Option<SocketAddr>,
     threads: usize,
     durability: Durability,
-    dir: PathBuf,
+    dir: Cow<'a, str>,
 }
 
 /// Serves until it is told to stop.
@@ -141,14 +142,14 @@ impl ServeArgs {
             metrics: server.metrics_addr(),
             threads,
             durability: self.durability,
-            dir: self.db.dir.clone(),
+            dir: self.db.dir.to_string_lossy(),
         };
         let mut output = self.db.output();
         if output.is_json() {
             output.object(&serving)?;
             return output.finish();
         }
-        let (addr, dir) = (serving.listen, serving.dir.display());
+        let (addr, dir) = (serving.listen, &serving.dir);
         output.line(format_args!(
             "{dir} is served at {addr}; try: redis-cli -h {} -p {}",
             addr.ip(),

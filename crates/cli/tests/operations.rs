@@ -3,7 +3,9 @@
 mod common;
 
 use common::{Shell, files};
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
 
 fn flights() -> Shell {
@@ -35,6 +37,19 @@ fn a_backup_comes_back() {
     assert_eq!(shell.ok(&["dump", "--dir", "again.db"]), everything);
     let refused = shell.fails(2, &["restore", "--from-backup", "monday"]);
     assert!(refused.contains("absent or empty directory"), "{refused}");
+}
+
+/// JSON is text, and a path need not be.
+#[test]
+fn a_backup_is_told_as_json_whatever_its_name() {
+    let shell = flights();
+    let mut command = shell.command(&["backup", "--json"]);
+    let ran: common::Ran = command.arg(OsStr::from_bytes(b"mon\xffday")).output().unwrap().into();
+    let told = ran.expect(0, &["backup"]).objects();
+    assert_eq!(told[0]["backup"], "mon\u{fffd}day");
+    let told = shell.json(&["shell", "-c", ".backup tuesday"]);
+    assert_eq!(told[0]["backup"], "tuesday");
+    assert_eq!(told[0]["copied"]["rows"], 503);
 }
 
 #[test]

@@ -240,5 +240,5 @@ fn draw(chart: &Chart<'_>, path: &Path, steps: &mut Steps) -> Outcome {
     let started = Instant::now();
     chart.write(path)?;
     let text = format!("throughput and commit latency in {}", path.display());
-    steps.done("chart", started.elapsed(), text, json!({"svg": path}))
+    steps.done("chart", started.elapsed(), text, json!({"svg": path.to_string_lossy()}))
 }

@@ -320,7 +320,7 @@ impl Session {
 
     fn backup(&self, target: &std::path::Path) -> Outcome {
         let copied = backup::copy(&self.db, "backup", target)?;
-        self.say(format!("{} in {}", backup::summary(&copied), target.display()))
+        backup::tell_copied(self.output(), &copied, target)
     }
 
     fn existing(&self, table: &str) -> Outcome<(ByteTable, Shape)> {
