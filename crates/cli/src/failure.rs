@@ -101,6 +101,7 @@ impl From<Error> for Failure {
             | Error::Encoding { .. }
             | Error::BulkLoad { .. }
             | Error::OtherFormat { .. }
+            | Error::TableInUse { .. }
             | Error::Argument(_) => Kind::Usage,
             Error::TableDropped { .. } => Kind::Absent,
             Error::Corrupt { .. } | Error::Incompatible { .. } => Kind::Corrupt,

@@ -205,3 +205,14 @@ fn a_reader_that_leaves_ends_the_shell_quietly() {
     let ended = common::Ran::from(child.wait_with_output().unwrap()).expect(0, &["shell", "| head"]);
     assert_eq!(ended.stderr, "");
 }
+
+/// Who wrote the script can mend it: nothing is wrong with disk or system.
+#[test]
+fn what_a_script_does_wrong_is_usage() {
+    let shell = ports();
+    let ran = shell.run_with(&["shell"], b"count ports\nput ports K \xff\n").expect(2, &["shell"]);
+    assert!(ran.stderr.contains("stdin:2: the line is not UTF-8"), "{}", ran.stderr);
+    script(&shell, 0, ".hex on\nput ports 4b ff\n");
+    let ran = script(&shell, 2, "begin\nput ports BOS Boston\ndrop ports\n");
+    assert!(ran.stderr.contains("in use by running transactions"), "{}", ran.stderr);
+}

@@ -4,7 +4,7 @@ use crate::failure::{Failure, Kind, Outcome};
 use crate::output::tell;
 use crate::shell::session::{Next, Session};
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::Path;
 
 /// Files that read files that read files: deeper than this is a circle.
@@ -63,7 +63,12 @@ impl Script {
     ) -> Outcome<Next> {
         for (number, line) in lines.lines().enumerate() {
             let place = format!("{name}:{}", number + 1);
-            let line = line.map_err(|e| Failure::io(&place, &e))?;
+            let line = line.map_err(|e| match e.kind() {
+                ErrorKind::InvalidData => {
+                    Failure::usage(format!("{place}: the line is not UTF-8; .hex on takes any bytes"))
+                }
+                _ => Failure::io(&place, &e),
+            })?;
             if self.line(session, &place, &line, depth)? == Next::Quit {
                 return Ok(Next::Quit);
             }
