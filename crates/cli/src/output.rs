@@ -1,6 +1,7 @@
 //! Results on stdout: JSON lines for programs, tables for people. Beside them what people are told on stderr.
 
 use crate::failure::Outcome;
+use crate::text::for_people;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use serde_json::Value;
@@ -53,7 +54,7 @@ impl Output {
     fn draw(&mut self, header: &[&str], rows: &[&[String]]) -> Outcome {
         let mut table = Table::new();
         table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header.iter().copied());
-        table.add_rows(rows.iter().copied());
+        table.add_rows(rows.iter().map(|row| row.iter().map(|cell| for_people(cell.as_bytes()))));
         for (at, column) in table.column_iter_mut().enumerate() {
             let is_figure = |row: &&[String]| row[at].starts_with(|c: char| c.is_ascii_digit());
             if rows.iter().all(is_figure) && !rows.is_empty() {

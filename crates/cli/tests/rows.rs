@@ -160,3 +160,14 @@ fn a_reader_that_leaves_is_no_failure() {
     drop(child.stdout.take());
     assert_eq!(child.wait().expect("the binary ends").code(), Some(0));
 }
+
+/// A table's name is whatever somebody chose; a terminal does what control characters say.
+#[test]
+fn names_are_shown_without_control_characters() {
+    let shell = Shell::new();
+    shell.ok(&["put", "--table", "red\x1b[31m", "k", "v"]);
+    for command in ["tables", "check"] {
+        let shown = shell.ok(&[command]);
+        assert!(shown.contains("red\\1b[31m") && !shown.contains('\x1b'), "{shown}");
+    }
+}
