@@ -23,6 +23,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Instant;
 
+/// A batch of so many bytes goes to its loader, however few its rows are: many loaders have several waiting each.
+const BATCH_BYTES: usize = 64 << 10;
+
 const EXAMPLES: &str = "\
 Examples:
   foreshore load --table flights --key Year,Month,DayofMonth,UniqueCarrier,FlightNum,Origin flights.csv.gz
@@ -58,7 +61,7 @@ pub struct LoadArgs {
     /// What an acknowledged row survives
     #[arg(long, value_enum, default_value_t = Durability::Sync)]
     durability: Durability,
-    /// Rows handed to a loader thread at once
+    /// Rows handed to a loader thread at once; fewer if they are large
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     batch: u32,
     /// CSV file with a header, gzipped or not; - for stdin
@@ -223,6 +226,13 @@ fn load(
     })
 }
 
+/// Rows on their way to one loader.
+#[derive(Default)]
+struct Batch {
+    rows: Vec<Row>,
+    bytes: usize,
+}
+
 /// Reads all rows and deals them out by key. Ends early, without an error of its own, if a loader failed.
 fn feed(
     rows: &mut Rows<impl Read>,
@@ -231,19 +241,21 @@ fn feed(
     mut progress: impl FnMut(u64),
 ) -> Outcome {
     let hasher = BuildHasherDefault::<DefaultHasher>::default();
-    let mut batches: Vec<Vec<Row>> = loaders.iter().map(|_| Vec::new()).collect();
+    let mut batches: Vec<Batch> = loaders.iter().map(|_| Batch::default()).collect();
     while let Some(row) = rows.next()? {
         let loader = (hasher.hash_one(&row.key) % loaders.len() as u64) as usize;
-        batches[loader].push(row);
-        if batches[loader].len() >= batch_rows {
+        let batch = &mut batches[loader];
+        batch.bytes += row.key.len() + row.value.len();
+        batch.rows.push(row);
+        if batch.rows.len() >= batch_rows || batch.bytes >= BATCH_BYTES {
             progress(rows.at_byte());
-            if loaders[loader].send(std::mem::take(&mut batches[loader])).is_err() {
+            if loaders[loader].send(std::mem::take(batch).rows).is_err() {
                 return Ok(());
             }
         }
     }
     for (loader, batch) in loaders.iter().zip(batches) {
-        if loader.send(batch).is_err() {
+        if loader.send(batch.rows).is_err() {
             return Ok(());
         }
     }
@@ -308,4 +320,20 @@ fn text_bytes(path: &Path) -> Option<u64> {
     file.seek(SeekFrom::End(-4)).ok()?;
     file.read_exact(&mut trailer).ok()?;
     Some(u64::from(u32::from_le_bytes(trailer)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Or hundreds of rows of megabytes would wait for each of 64 loaders.
+    #[test]
+    fn large_rows_do_not_wait_for_a_full_batch() {
+        let large = "x".repeat(BATCH_BYTES);
+        let text = format!("k,v\n1,{large}\n2,a\n3,b\n4,{large}\n5,c\n");
+        let mut rows = Rows::new(text.as_bytes(), &["k".into()]).unwrap();
+        let (sender, receiver) = sync_channel(8);
+        feed(&mut rows, vec![sender], 64, |_| {}).unwrap();
+        assert_eq!(receiver.iter().map(|batch| batch.len()).collect::<Vec<_>>(), [1, 3, 1]);
+    }
 }
