@@ -216,3 +216,15 @@ fn what_a_script_does_wrong_is_usage() {
     let ran = script(&shell, 2, "begin\nput ports BOS Boston\ndrop ports\n");
     assert!(ran.stderr.contains("in use by running transactions"), "{}", ran.stderr);
 }
+
+/// A thousand rows of megabytes are not gathered into one table.
+#[test]
+fn large_rows_do_not_wait_for_each_other() {
+    let shell = Shell::new();
+    let value = "x".repeat(600_000);
+    for key in ["a", "b", "c", "d"] {
+        shell.run_with(&["put", "--table", "t", key, "-"], value.as_bytes()).expect(0, &["put"]);
+    }
+    let shown = shell.ok(&["shell", "-c", "scan t"]);
+    assert_eq!(shown.lines().filter(|line| line.starts_with('┌')).count(), 2);
+}

@@ -9,8 +9,9 @@ use comfy_table::{Table, presets};
 use foreshore::Stats;
 use serde_json::Value;
 
-/// A table is as wide as its widest cells, so it waits for its rows: for at most so many.
+/// A table is as wide as its widest cells, so it waits for its rows: for at most so many, and so many bytes.
 const ROWS_PER_TABLE: usize = 1000;
+const BYTES_PER_TABLE: usize = 1 << 20;
 
 /// How rows are shown.
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
@@ -36,6 +37,7 @@ pub struct Rows {
     out: Output,
     /// Rows that wait for their table.
     waiting: Vec<Vec<String>>,
+    waiting_bytes: usize,
     /// Was the header of CSV written?
     has_header: bool,
 }
@@ -43,7 +45,8 @@ pub struct Rows {
 impl Rows {
     /// Rows of one table.
     pub fn new(mode: Mode, shape: Shape) -> Self {
-        Self { mode, shape, out: Output::new(mode == Mode::Json), waiting: Vec::new(), has_header: false }
+        let out = Output::new(mode == Mode::Json);
+        Self { mode, shape, out, waiting: Vec::new(), waiting_bytes: 0, has_header: false }
     }
 
     /// One more row.
@@ -52,8 +55,9 @@ impl Rows {
             Mode::Json => return self.shape.object(&mut self.out, key, value),
             Mode::Table => {
                 let cells = self.cells(key, value)?;
+                self.waiting_bytes += cells.iter().map(String::len).sum::<usize>();
                 self.waiting.push(cells);
-                if self.waiting.len() == ROWS_PER_TABLE {
+                if self.waiting.len() == ROWS_PER_TABLE || self.waiting_bytes >= BYTES_PER_TABLE {
                     self.write_table()?;
                 }
             }
@@ -103,6 +107,7 @@ impl Rows {
         let mut table = Table::new();
         table.load_style(presets::UTF8_FULL_CONDENSED).set_header(self.header());
         table.add_rows(self.waiting.drain(..));
+        self.waiting_bytes = 0;
         self.out.line(table)
     }
 }
