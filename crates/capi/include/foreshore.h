@@ -46,7 +46,7 @@
 // The key is longer than a leaf may hold. Shorten it.
 #define FS_KEY_TOO_LONG -3
 
-// The value is larger than a leaf may hold. Split it, or create the database with larger leaves.
+// The value is larger than 256 MiB. Split it over several keys.
 #define FS_VALUE_TOO_LARGE -4
 
 // Text that should be UTF-8 is not, or stored bytes do not decode.

@@ -18,7 +18,7 @@ pub const FS_OTHER: c_int = -1;
 pub const FS_ARGUMENT: c_int = -2;
 /// The key is longer than a leaf may hold. Shorten it.
 pub const FS_KEY_TOO_LONG: c_int = -3;
-/// The value is larger than a leaf may hold. Split it, or create the database with larger leaves.
+/// The value is larger than 256 MiB. Split it over several keys.
 pub const FS_VALUE_TOO_LARGE: c_int = -4;
 /// Text that should be UTF-8 is not, or stored bytes do not decode.
 pub const FS_ENCODING: c_int = -5;
