@@ -13,7 +13,7 @@ use foreshore_base::seeded_bug;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, ftruncate, openat};
 use rustix::io::{Errno, pread, pwrite, retry_on_intr};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::process;
 
 /// The lock; given up on drop.
@@ -33,7 +33,11 @@ impl DirLock {
             Err(error) => return Err(LockError::Io(error.into())),
         }
         let owner = process::id();
-        write_pid(&file, owner)?;
+        match write_pid(&file, owner) {
+            // The number is only for those who are refused. On a full disk rows can still be read, and removed.
+            Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {}
+            written => written?,
+        }
         Ok(Self { file, owner })
     }
 }
@@ -55,7 +59,7 @@ fn write_pid(file: &OwnedFd, pid: u32) -> io::Result<()> {
     if written < text.len() { Err(io::ErrorKind::WriteZero.into()) } else { Ok(()) }
 }
 
-/// The owner's id; `None` if the owner has not written it yet.
+/// The owner's id; `None` if the owner has not written it yet, or could not.
 fn read_pid(file: &OwnedFd) -> Option<u32> {
     let mut text = [0; 16];
     let read = pread(file, &mut text, 0).ok()?;
