@@ -86,6 +86,7 @@ fn half_a_backup_is_refused_and_replaced() {
 fn compaction_keeps_everything() {
     let shell = flights();
     let everything = shell.ok(&["dump"]);
+    shell.write("foreshore.db/directory.tmp", "what a crash leaves of a directory being rewritten");
     let told = shell.json(&["compact"]);
     assert_eq!(told[0]["copied"]["rows"], 503, "{told:?}");
     assert_eq!(shell.ok(&["dump"]), everything);

@@ -144,7 +144,9 @@ pub(crate) fn is_ours(name: &str) -> bool {
 }
 
 fn is_data(name: &str) -> bool {
-    ["leaves", "ring", "directory-", "wal-", CREATING].iter().any(|prefix| name.starts_with(prefix))
+    ["leaves", "ring", "directory-", "directory.tmp", "wal-", CREATING]
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
 }
 
 fn write(vfs: &dyn Vfs, name: &str, meta: &Meta) -> Result<()> {
