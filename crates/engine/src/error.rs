@@ -64,7 +64,7 @@ pub enum Error {
         pid: Option<u32>,
     },
     /// The directory is not a database, or not one that this version can read.
-    #[error("{dir} cannot be opened as a Foreshore database: {detail}")]
+    #[error("{dir} cannot be used: {detail}")]
     Incompatible {
         /// The directory.
         dir: String,

@@ -287,12 +287,15 @@ fn a_failing_target_is_told_and_cleared() {
             disk.clear_faults();
             match copied {
                 Ok(_) => {}
-                Err(Error::Full { .. } | Error::Io { .. } | Error::Poisoned { .. }) => {
+                Err(error @ (Error::Full { .. } | Error::Io { .. } | Error::Poisoned { .. })) => {
                     let reopened = tiny().create(false).open_on(Arc::new(disk.clone()));
                     if let Ok(copy) = reopened {
                         // Only what came after the naming can have failed then.
                         assert_eq!(content(&copy), expected, "{what}");
                         continue;
+                    }
+                    if matches!(error, Error::Full { .. }) {
+                        assert!(disk.names().iter().all(|name| name == "LOCK"), "{what}: {:?}", disk.names());
                     }
                     backup(&db, &disk).unwrap_or_else(|e| panic!("{what}, again: {e}"));
                 }

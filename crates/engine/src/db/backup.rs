@@ -92,7 +92,12 @@ impl Database {
         let source = Source::freeze(&self.engine)?;
         // Or the copy could show what a power failure then takes from the source.
         source.snapshot.wait_durable()?;
-        let target = Database::open_with(vfs.clone(), options(self.engine.meta()?))?;
+        let target = Database::open_with(vfs.clone(), options(self.engine.meta()?));
+        if let Err(Error::Full { .. }) = target {
+            // What was made before may be what the disk is full of, and the source may be on the same one.
+            let _ = meta::discard_backup(&*vfs);
+        }
+        let target = target?;
         let copied = source.copy_into(&target, &mut progress).and_then(|copied| {
             if !seeded_bug("backup_named_early") {
                 target.engine.close()?;
