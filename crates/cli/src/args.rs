@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use foreshore::{Builder, ByteTable, Database};
 use foreshore_workloads::Durability;
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Which database, and how to answer.
 #[derive(Args, Clone, Debug)]
@@ -93,6 +93,18 @@ pub fn existing_table(db: &Database, name: &str) -> Outcome<ByteTable> {
         [] => format!("there is no table {name:?}, nor any other yet"),
         _ => format!("there is no table {name:?}; there are {}", others.join(", ")),
     }))
+}
+
+/// There must be a directory for the file that a long command writes in the end: better known before than after.
+pub fn ensure_place(file: &Path) -> Outcome {
+    match file.parent().filter(|place| !place.as_os_str().is_empty()) {
+        Some(place) if !place.is_dir() => Err(Failure::usage(format!(
+            "there is no directory {} to write {} to",
+            place.display(),
+            file.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// The engine's word for a durability.

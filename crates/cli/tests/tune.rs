@@ -90,3 +90,10 @@ fn what_is_no_profile_is_refused_before_anything_is_made() {
     }
     assert!(!shell.database().exists());
 }
+
+/// Minutes of measuring are not spent on a profile that has no place.
+#[test]
+fn a_profile_without_a_place_is_refused_at_once() {
+    let refused = Shell::new().fails(2, &["tune", "--out", "absent/tune.toml"]);
+    assert!(refused.contains("no directory absent"), "{refused}");
+}

@@ -15,10 +15,11 @@ mod steps;
 mod story;
 mod verify;
 
+use crate::args::ensure_place;
 use crate::failure::{Failure, Kind, Outcome};
 use clap::Args;
 use spec::DemoSpec;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 pub use child::{ChildArgs, run_child};
 
@@ -60,7 +61,7 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
 
 /// Runs `demo`.
 pub fn run(args: &DemoArgs) -> Outcome {
-    check_chart_place(&args.svg)?;
+    ensure_place(&args.svg)?;
     let (dir, temporary) = directory(args)?;
     let outcome = story::tell(args, &dir);
     if args.keep || outcome.is_err() {
@@ -77,17 +78,6 @@ fn verdict(failure: Failure) -> Failure {
     match failure.kind {
         Kind::Corrupt => failure.note("something was lost or broken: see above"),
         _ => failure.note("the demonstration did not get to its end; nothing is known to be lost"),
-    }
-}
-
-/// A chart that cannot be written is better known before than after.
-fn check_chart_place(svg: &Path) -> Outcome {
-    let place = svg.parent().filter(|place| !place.as_os_str().is_empty());
-    match place {
-        Some(place) if !place.is_dir() => {
-            Err(Failure::usage(format!("there is no directory {} to write the chart to", place.display())))
-        }
-        _ => Ok(()),
     }
 }
 

@@ -3,6 +3,7 @@
 mod curves;
 mod leaves;
 
+use crate::args::ensure_place;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 use crate::progress::Meter;
@@ -52,6 +53,7 @@ pub struct TuneArgs {
 
 /// Runs `tune`.
 pub fn run(args: &TuneArgs) -> Outcome {
+    ensure_place(&args.out)?;
     let profile = measure(&args.plan())?;
     std::fs::write(&args.out, text(&profile))
         .map_err(|e| Failure::io(args.out.display(), &e).note("give --out a file that can be written"))?;
