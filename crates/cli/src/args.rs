@@ -61,11 +61,6 @@ impl DbArgs {
         Ok(())
     }
 
-    /// Opens the database, creating it if there is none.
-    pub fn open_or_create(&self) -> Outcome<Database> {
-        self.open_or_create_with(|builder| builder)
-    }
-
     /// Opens the database with these options besides, creating it if there is none.
     pub fn open_or_create_with(&self, options: impl FnOnce(Builder) -> Builder) -> Outcome<Database> {
         self.open_with(options(self.builder()))

@@ -5,6 +5,7 @@ use crate::backup;
 use crate::dump_format::{Header, INDEXES, Reader};
 use crate::failure::{Failure, Outcome};
 use crate::output::grouped;
+use crate::profile::ProfileArgs;
 use crate::progress::Meter;
 use crate::schema::SCHEMAS;
 use crate::table_kind::TableKind;
@@ -33,6 +34,8 @@ Examples:
 pub struct RestoreArgs {
     #[command(flatten)]
     db: DbArgs,
+    #[command(flatten)]
+    profile: ProfileArgs,
     /// Only this table of the dump; names the table of a dump that does not
     #[arg(long, value_name = "NAME", conflicts_with = "from_backup")]
     table: Option<String>,
@@ -78,7 +81,8 @@ fn copy_backup(args: &RestoreArgs, backup: &Path) -> Outcome {
 fn load_dump(args: &RestoreArgs, file: &Path) -> Outcome {
     let input = source::open(file).map_err(|e| Failure::io(file.display(), &e))?;
     let mut dump = Reader::new(BufReader::with_capacity(1 << 16, input));
-    let db = args.db.open_or_create()?;
+    let advice = args.profile.advice()?;
+    let db = args.db.open_or_create_with(|builder| advice.to(builder))?;
     let restored = restore(args, &db, &mut dump).map_err(|failure| {
         failure
             .note("rows before this point may be there already; restoring again replaces them by themselves")

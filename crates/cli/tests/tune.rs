@@ -52,6 +52,7 @@ fn a_profile_is_written_and_followed() {
     shell.json(&with(&["--favour", "inserts", "--leaf-bytes", "4KiB"]));
 
     by_hand(&shell);
+    shell.ok(&["put", "--dir", "usual.db", "--table", "t", "k", "v"]);
     shell.write("rows.csv", "id,name\n1,Ada\n");
     for (table, favour, bytes) in
         [("reads", "lookups", 4096), ("writes", "inserts", 32768), ("both", "balanced", 16384)]
@@ -66,6 +67,12 @@ fn a_profile_is_written_and_followed() {
     let tables = shell.json(&["tables"]);
     let sizes: Vec<_> = tables.iter().map(|listed| &listed["leaf_bytes"]).collect();
     assert_eq!(sizes, [16384, 4096, 32768], "both, reads, writes: a table keeps its size");
+
+    let dump = shell.ok(&["dump", "--dir", "usual.db"]);
+    shell.write("usual.dump", dump);
+    shell.ok(&["restore", "--dir", "again.db", "--profile", "tune.toml", "usual.dump"]);
+    let leaf_bytes = &shell.json(&["tables", "--dir", "again.db"])[0]["leaf_bytes"];
+    assert_eq!(leaf_bytes, 16384, "of a table of which the dump says nothing");
 }
 
 #[test]
