@@ -23,6 +23,12 @@ pub struct CompletionsArgs {
 pub fn run(args: &CompletionsArgs) -> Outcome {
     // Written at once: the generator panics where the reader has gone.
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut crate::command(), "foreshore", &mut script);
+    clap_complete::generate(args.shell, &mut offered(&crate::command()), "foreshore", &mut script);
     Ok(std::io::stdout().write_all(&script)?)
+}
+
+/// What a person may type: the generators would offer what `--help` hides, too.
+fn offered(command: &clap::Command) -> clap::Command {
+    let shown = command.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    clap::Command::new("foreshore").version(env!("CARGO_PKG_VERSION")).subcommands(shown)
 }

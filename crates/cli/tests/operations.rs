@@ -153,6 +153,7 @@ fn every_command_is_completed_and_has_a_page() {
     for kind in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = shell.ok(&["completions", kind]);
         assert!(script.contains("from-backup") && script.contains("compact"), "{kind}");
+        assert!(!script.contains("demo-child"), "{kind}: what is only for the demonstration itself");
     }
     assert!(shell.ok(&["man"]).starts_with(".ie"));
     shell.ok(&["man", "--output", "man1"]);
