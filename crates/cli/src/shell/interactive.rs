@@ -18,22 +18,13 @@ type Lines = Editor<Complete, DefaultHistory>;
 /// Asks for lines until there are no more.
 pub fn run(session: &mut Session, dir: &Path) -> Outcome {
     let mut lines = editor(session).map_err(|e| terminal(&e))?;
-    let history = history_file();
-    if let Some(file) = &history {
-        let _ = lines.load_history(file); // the first time there is none
-    }
+    let history = History::load(&mut lines);
     println!(
         "Foreshore {}, {}. Tab completes, .help lists the commands, .quit ends.",
         env!("CARGO_PKG_VERSION"),
         dir.display()
     );
-    let ended = ask(session, &mut lines);
-    if let Some(file) = &history
-        && let Err(error) = lines.save_history(file)
-    {
-        tell(format_args!("the history is not saved to {}: {error}", file.display()));
-    }
-    ended
+    ask(session, &mut lines, history)
 }
 
 fn editor(session: &Session) -> rustyline::Result<Lines> {
@@ -48,11 +39,14 @@ fn editor(session: &Session) -> rustyline::Result<Lines> {
     Ok(lines)
 }
 
-fn ask(session: &mut Session, lines: &mut Lines) -> Outcome {
+fn ask(session: &mut Session, lines: &mut Lines, mut history: History) -> Outcome {
     loop {
         let prompt = if session.is_in_transaction() { "foreshore*> " } else { "foreshore> " };
         let line = match lines.readline(prompt) {
-            Ok(line) => line,
+            Ok(line) => {
+                history.save(lines);
+                line
+            }
             Err(ReadlineError::Interrupted) => continue,
             Err(ReadlineError::Eof) => break,
             Err(error) => return Err(terminal(&error)),
@@ -78,7 +72,27 @@ fn terminal(error: &ReadlineError) -> Failure {
     Failure::io("reading the terminal", &std::io::Error::other(error.to_string()))
 }
 
-fn history_file() -> Option<PathBuf> {
-    let named = std::env::var_os("FORESHORE_HISTORY").map(PathBuf::from);
-    named.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".foreshore_history")))
+/// Where lines are kept; `None` if nowhere, or if that has failed.
+struct History(Option<PathBuf>);
+
+impl History {
+    fn load(lines: &mut Lines) -> Self {
+        let named = std::env::var_os("FORESHORE_HISTORY").map(PathBuf::from);
+        let usual = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".foreshore_history"));
+        let file = named.or_else(usual);
+        if let Some(file) = &file {
+            let _ = lines.load_history(file); // the first time there is none
+        }
+        Self(file)
+    }
+
+    /// Keeps what was typed since the last time: before it is done, since Ctrl-C while a command runs ends the shell.
+    fn save(&mut self, lines: &mut Lines) {
+        if let Some(file) = &self.0
+            && let Err(error) = lines.append_history(file)
+        {
+            tell(format_args!("the history is not saved to {}: {error}", file.display()));
+            self.0 = None;
+        }
+    }
 }
