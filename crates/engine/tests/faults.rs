@@ -145,6 +145,22 @@ fn a_full_disk_is_a_clean_error() {
     }
 }
 
+/// A closed database has what opening it takes, so that rows can be read, and removed.
+#[test]
+fn a_full_disk_can_be_opened() {
+    let disk = SimDisk::new(5);
+    let open = || tiny().open_on(Arc::new(disk.clone())).unwrap_or_else(|e| panic!("{e}"));
+    let db = open();
+    db.byte_table("t").unwrap().put(b"k", b"v").unwrap();
+    db.close().unwrap();
+    disk.set_capacity(disk.used_bytes());
+    for _ in 0..10 {
+        let db = open();
+        assert_eq!(db.byte_table("t").unwrap().get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
+        db.close().unwrap();
+    }
+}
+
 /// Log files that are kept only to be written again make way for rows.
 #[test]
 fn spare_log_files_make_way() {

@@ -124,9 +124,10 @@ impl Journal {
         if end <= self.room {
             return Ok(());
         }
-        let room = end + ROOM_BYTES;
-        match self.file.allocate(room) {
-            Ok(()) => {
+        let make = |room| self.file.allocate(room).map(|()| room);
+        // On a full disk what is needed now: an earlier life has left some.
+        match make(end + ROOM_BYTES).or_else(|_| make(end)) {
+            Ok(room) => {
                 self.room = room;
                 Ok(())
             }
