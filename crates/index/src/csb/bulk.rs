@@ -67,12 +67,16 @@ impl<K: IntKey, const F: usize> Csb<K, F> {
     ///
     /// Panics if keys do not rise strictly, or `fill` is not in 0.1 ..= 1.
     pub fn bulk_load(entries: impl Iterator<Item = (K, u64)>, fill: f64) -> Self {
+        Self::new().loaded(entries, fill)
+    }
+
+    /// The same for this tree, which is empty.
+    pub fn loaded(self, entries: impl Iterator<Item = (K, u64)>, fill: f64) -> Self {
         assert!((0.1..=1.0).contains(&fill), "a fill factor of {fill}");
-        let tree = Self::new();
         let pin = Pin::new();
         // The chain begins with the root, which the tree owns: should the entries be refused, it goes with that.
-        let (root, _) = tree.root();
-        let mut leaves = Level::new(&tree, &pin, fill, root);
+        let (root, _) = self.root();
+        let mut leaves = Level::new(&self, &pin, fill, root);
         let mut entries = entries.map(|(key, value)| (key.to_lane(), value)).peekable();
         let mut last = None;
         while let Some((lane, _)) = entries.peek() {
@@ -83,12 +87,12 @@ impl<K: IntKey, const F: usize> Csb<K, F> {
                 assert!(last.replace(*lane) < Some(*lane), "bulk loading wants strictly rising keys");
                 count += 1;
             }));
-            tree.length.add(count);
+            self.count(count);
         }
         let groups = leaves.groups;
-        tree.build_upper_levels(groups, fill, &pin);
+        self.build_upper_levels(groups, fill, &pin);
         drop(pin);
-        tree
+        self
     }
 
     /// Puts level upon level until one node is left, which is the root.

@@ -140,7 +140,7 @@ impl<K: IntKey, const F: usize> Csb<K, F> {
                 "count: {inner_groups} + {leaf_groups} groups are linked, {made:?} were made"
             ));
         }
-        if entries != self.len() {
+        if self.length.is_some() && entries != self.len() {
             return broken(format!("count: {entries} entries, but a length of {}", self.len()));
         }
         Ok(())

@@ -121,7 +121,8 @@ pub struct Csb<K: IntKey, const F: usize> {
     /// Address of the root's group | level; padded, for every operation reads it.
     root: CachePadded<AtomicU64>,
     counters: Counters,
-    length: Length,
+    /// `None` in the layers of a trie: there are many, and nobody asks how long one is.
+    length: Option<Box<Length>>,
     keys: PhantomData<K>,
 }
 
@@ -188,11 +189,20 @@ impl<'g, K: IntKey, const F: usize> Latched<'g, K, Children, F> {
 
 impl<K: IntKey, const F: usize> Csb<K, F> {
     pub fn new() -> Self {
+        Self::with_length(Some(Box::default()))
+    }
+
+    /// An empty tree that does not count its entries, which saves two kilobytes.
+    pub fn uncounted() -> Self {
+        Self::with_length(None)
+    }
+
+    fn with_length(length: Option<Box<Length>>) -> Self {
         const { assert!(F >= 4 && F <= group::SLOTS_MAX, "nodes hold 4 to 256 keys") };
         let tree = Self {
             root: CachePadded::new(AtomicU64::new(0)),
             counters: Counters::default(),
-            length: Length::default(),
+            length,
             keys: PhantomData,
         };
         let pin = Pin::new();
@@ -387,9 +397,15 @@ impl<K: IntKey, const F: usize> Csb<K, F> {
         }
     }
 
-    /// Entries, nearly: concurrent updates may or may not be counted.
+    /// Entries, nearly: concurrent updates may or may not be counted. 0 if nobody counts.
     pub fn len(&self) -> u64 {
-        self.length.get()
+        self.length.as_ref().map_or(0, |length| length.get())
+    }
+
+    fn count(&self, change: i64) {
+        if let Some(length) = &self.length {
+            length.add(change);
+        }
     }
 
     /// An unreachable group, all slots closed.

@@ -40,7 +40,7 @@ impl<K: IntKey, const F: usize> Csb<K, F> {
             if leaf.count() < F {
                 leaf.insert_at(rank, lane, value);
                 drop(latch);
-                self.length.add(1);
+                self.count(1);
                 return None;
             }
             latch.release_unchanged();
@@ -71,7 +71,7 @@ impl<K: IntKey, const F: usize> Csb<K, F> {
         leaf.remove_at(rank - 1);
         let emptied = leaf.count() == 0 && !leaf.is_open_ended();
         drop(latch);
-        self.length.add(-1);
+        self.count(-1);
         if emptied {
             self.unlink_empty(lane, pin);
         }

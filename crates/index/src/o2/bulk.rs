@@ -17,11 +17,15 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
     ///
     /// Panics if keys do not rise strictly, or `fill` is not in 0.1 ..= 1.
     pub fn bulk_load(entries: impl Iterator<Item = (L, u64)>, fill: f64) -> Self {
+        Self::new().loaded(entries, fill)
+    }
+
+    /// The same for this tree, which is empty.
+    pub fn loaded(self, entries: impl Iterator<Item = (L, u64)>, fill: f64) -> Self {
         assert!((0.1..=1.0).contains(&fill), "a fill factor of {fill}");
         let per_block = ((F as f64 * fill).round() as usize).max(1);
-        let tree = Self::new();
         let pin = Pin::new();
-        let mut blocks = vec![leaf_at::<L, F>(tree.root(&pin).address(), &pin)];
+        let mut blocks = vec![leaf_at::<L, F>(self.root(&pin).address(), &pin)];
         let (mut last, mut count) = (None, 0);
         for (key, value) in entries {
             assert!(
@@ -30,7 +34,7 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
             );
             let mut block = blocks[blocks.len() - 1];
             if block.header.count() == per_block {
-                let next = tree.fresh_leaf(&pin);
+                let next = self.fresh_leaf(&pin);
                 next.set_low(key);
                 next.set_prev(address_of(block));
                 block.set_high(key);
@@ -41,11 +45,11 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
             block.insert_at(block.header.count(), key, value);
             count += 1;
         }
-        tree.length.add(count);
-        tree.build_inner(&blocks, &pin);
+        self.count(count);
+        self.build_inner(&blocks, &pin);
         drop(blocks);
         drop(pin);
-        tree
+        self
     }
 
     /// Throws the inner tree away and builds it anew, from the lower bounds of the blocks.

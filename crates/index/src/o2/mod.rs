@@ -110,7 +110,8 @@ pub struct Tree<L: Lane, const F: usize, S: Scheme> {
     /// Is somebody the rebalancer?
     rebalancing: CachePadded<AtomicBool>,
     counters: Counters,
-    length: Length,
+    /// `None` in the layers of a trie: there are many, and nobody asks how long one is.
+    length: Option<Box<Length>>,
     kind: PhantomData<(fn() -> L, S)>,
 }
 
@@ -161,8 +162,17 @@ fn address_of<T>(node: &T) -> u64 {
 
 impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
     pub fn new() -> Self {
+        Self::with_length(Some(Box::default()))
+    }
+
+    /// An empty tree that does not count its entries, which saves two kilobytes.
+    pub fn uncounted() -> Self {
+        Self::with_length(None)
+    }
+
+    fn with_length(length: Option<Box<Length>>) -> Self {
         const { assert!(F >= 4 && F <= u16::MAX as usize) };
-        let tree = Self::without_root();
+        let tree = Self::without_root(length);
         let pin = Pin::new();
         let root = tree.fresh_leaf(&pin);
         tree.set_root(Child::leaf(address_of(root)), &pin);
@@ -171,7 +181,7 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
     }
 
     /// A tree whose header leads nowhere yet.
-    fn without_root() -> Self {
+    fn without_root(length: Option<Box<Length>>) -> Self {
         let header = pool::take::<Inner<L>>();
         // SAFETY: the pool gave it to us alone; it lives as long as the tree.
         let header = unsafe { header.as_ref() };
@@ -181,7 +191,7 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
             problems: CachePadded::new(Problems::new()),
             rebalancing: CachePadded::new(AtomicBool::new(false)),
             counters: Counters::default(),
-            length: Length::default(),
+            length,
             kind: PhantomData,
         }
     }
@@ -259,9 +269,15 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
         }
     }
 
-    /// Entries, nearly: concurrent updates may or may not be counted.
+    /// Entries, nearly: concurrent updates may or may not be counted. 0 if nobody counts.
     pub fn len(&self) -> u64 {
-        self.length.get()
+        self.length.as_ref().map_or(0, |length| length.get())
+    }
+
+    fn count(&self, change: i64) {
+        if let Some(length) = &self.length {
+            length.add(change);
+        }
     }
 
     /// All inner nodes under `child`, each after those below it, and all leaf blocks from left to right.

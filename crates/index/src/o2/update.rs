@@ -75,7 +75,7 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
             self.problems.push(Child::leaf(address_of(leaf)), &leaf.header);
         }
         drop(guard);
-        self.length.add(-1);
+        self.count(-1);
         if underfull {
             self.rebalance(pin);
         }
@@ -113,7 +113,7 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
         guard.exclude();
         leaf.insert_at(rank, key, value);
         drop(guard);
-        self.length.add(1);
+        self.count(1);
         Ok(None)
     }
 
@@ -135,7 +135,7 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
             return old;
         }
         self.split(site, spare, key, value, pin);
-        self.length.add(1);
+        self.count(1);
         self.rebalance(pin);
         None
     }

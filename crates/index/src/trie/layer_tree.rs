@@ -10,7 +10,7 @@ use std::ops::Bound;
 
 /// An ordered, concurrent map from slices to words. Sealed: the module is private.
 pub trait LayerTree: Send + Sync + Sized + 'static {
-    /// An empty tree.
+    /// An empty tree, which need not count its entries.
     fn new() -> Self;
     /// A tree of these slices, which rise strictly; nodes are filled to about `fill`.
     fn bulk_load(slots: impl Iterator<Item = (Slice, u64)>, fill: f64) -> Self;
@@ -53,11 +53,11 @@ pub trait LayerTree: Send + Sync + Sized + 'static {
 
 impl<const F: usize> LayerTree for Csb<Slice, F> {
     fn new() -> Self {
-        Csb::new()
+        Csb::uncounted()
     }
 
     fn bulk_load(slots: impl Iterator<Item = (Slice, u64)>, fill: f64) -> Self {
-        Csb::bulk_load(slots, fill)
+        Csb::uncounted().loaded(slots, fill)
     }
 
     #[inline]
@@ -105,11 +105,11 @@ impl<const F: usize> LayerTree for Csb<Slice, F> {
 
 impl<const F: usize, S: Scheme> LayerTree for o2::Tree<Slice, F, S> {
     fn new() -> Self {
-        o2::Tree::new()
+        o2::Tree::uncounted()
     }
 
     fn bulk_load(slots: impl Iterator<Item = (Slice, u64)>, fill: f64) -> Self {
-        o2::Tree::bulk_load(slots, fill)
+        o2::Tree::uncounted().loaded(slots, fill)
     }
 
     #[inline]
