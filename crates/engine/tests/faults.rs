@@ -285,18 +285,28 @@ fn row(i: u16) -> Vec<u8> {
 /// So many that the leaves to be split need far more space than is found here and there on a full disk.
 const ROWS: u16 = 600;
 
-/// A database on a full disk with a transaction, `prepared` or not, whose rollback has found no space for all the leaves
-/// that it splits: what it had taken away was filled by others.
-fn broken_off(disk: Arc<dyn Vfs>, set_capacity: impl Fn(), prepared: bool) -> Database {
+/// How a transaction is rolled back.
+#[derive(Clone, Copy)]
+enum How {
+    AsAWhole,
+    Prepared,
+    ToASavepoint,
+}
+
+/// A database on a full disk with a transaction whose rollback has found no space for all the leaves that it splits: what it
+/// had taken away was filled by others.
+fn broken_off(disk: Arc<dyn Vfs>, set_capacity: impl Fn(), how: How) -> Database {
     let db = tiny().open_on(disk).unwrap();
     let (table, filler) = (db.byte_table("t").unwrap(), db.byte_table("filler").unwrap());
     let table = table.with_durability(Durability::Buffered);
     (0..ROWS).for_each(|i| table.put(&i.to_be_bytes(), &row(i)).unwrap());
     let tx = db.begin().unwrap();
-    (0..ROWS).for_each(|i| tx.bytes(&table).put(&i.to_be_bytes(), b"").unwrap());
-    let tx = match prepared {
-        true => tx.prepare("gid").map(|()| None).unwrap(),
-        false => Some(tx),
+    tx.bytes(&table).remove(&0u16.to_be_bytes()).unwrap();
+    let savepoint = tx.savepoint().unwrap();
+    (1..ROWS).for_each(|i| tx.bytes(&table).put(&i.to_be_bytes(), b"").unwrap());
+    let tx = match how {
+        How::Prepared => tx.prepare("gid").map(|()| None).unwrap(),
+        How::AsAWhole | How::ToASavepoint => Some(tx),
     };
     (0..ROWS).for_each(|i| {
         (0..3).for_each(|j| table.put(&[i.to_be_bytes(), [b'+', j]].concat(), &[7; 400]).unwrap())
@@ -305,7 +315,18 @@ fn broken_off(disk: Arc<dyn Vfs>, set_capacity: impl Fn(), prepared: bool) -> Da
     set_capacity();
     let full = (0..).find_map(|i| filler.put(&key(i), &[5; 900]).err());
     assert!(matches!(full, Some(Error::Full { .. })), "{full:?}");
-    let undone = tx.map_or_else(|| db.rollback_prepared("gid"), |tx| tx.rollback());
+    let undone = match (tx, how) {
+        (None, _) => db.rollback_prepared("gid"),
+        (Some(tx), How::ToASavepoint) => {
+            let undone = tx.rollback_to(savepoint);
+            assert!(
+                matches!(tx.commit(), Err(Error::Full { .. })),
+                "what is undone by halves is no transaction"
+            );
+            undone
+        }
+        (Some(tx), _) => tx.rollback(),
+    };
     assert!(matches!(undone, Err(Error::Full { .. })), "{undone:?}");
     (0..ROWS).for_each(|i| {
         assert_eq!(table.get(&i.to_be_bytes()).unwrap(), Some(row(i)), "nobody sees half of it")
@@ -316,9 +337,9 @@ fn broken_off(disk: Arc<dyn Vfs>, set_capacity: impl Fn(), prepared: bool) -> Da
 /// A rollback that finds no space is gone on with when there is some.
 #[test]
 fn a_rollback_goes_on_when_there_is_space() {
-    for prepared in [false, true] {
+    for how in [How::AsAWhole, How::Prepared, How::ToASavepoint] {
         let disk = SimDisk::new(3);
-        let db = broken_off(Arc::new(disk.clone()), || disk.set_capacity(disk.used_bytes()), prepared);
+        let db = broken_off(Arc::new(disk.clone()), || disk.set_capacity(disk.used_bytes()), how);
         disk.set_capacity(u64::MAX);
         let since = Instant::now();
         while db.stats().transactions > 0 {
@@ -335,10 +356,10 @@ fn a_rollback_goes_on_when_there_is_space() {
 /// Or when the database is opened again.
 #[test]
 fn a_rollback_goes_on_at_the_next_open() {
-    for prepared in [false, true] {
+    for how in [How::AsAWhole, How::Prepared, How::ToASavepoint] {
         let disk = SimDisk::new(3);
         let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
-        drop(broken_off(vfs.clone(), || disk.set_capacity(disk.used_bytes()), prepared));
+        drop(broken_off(vfs.clone(), || disk.set_capacity(disk.used_bytes()), how));
         assert_eq!(Arc::strong_count(&vfs), 1, "somebody still has the files");
         disk.set_capacity(u64::MAX);
         let db = tiny().open_on(vfs).unwrap();

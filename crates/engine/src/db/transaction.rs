@@ -134,7 +134,8 @@ impl Transaction {
 
     /// Undoes what was done since `savepoint`, which stays valid. Locks stay too: what was read before still holds.
     ///
-    /// Errors: [`Error::Argument`] if the savepoint is of another transaction.
+    /// Errors: [`Error::Argument`] if the savepoint is of another transaction; [`Error::Full`] if there is no space for the leaves
+    /// that it splits: then the whole transaction is rolled back, as by [`Transaction::rollback`].
     pub fn rollback_to(&self, savepoint: Savepoint) -> Result<()> {
         if (savepoint.database, savepoint.transaction) != (self.shared.database(), self.shared.number) {
             return Err(Error::Argument("the savepoint is of another transaction".into()));
@@ -209,7 +210,8 @@ impl Shared {
         self.core.incarnations.last().map_or(0, |life| life.salt)
     }
 
-    /// Calls `work` with the transaction, if it still runs. A deadlock or an abort rolls it back.
+    /// Calls `work` with the transaction, if it still runs. A deadlock or an abort rolls it back, and so does what leaves it
+    /// undone by halves.
     pub fn with<R>(&self, work: impl FnOnce(&mut Txn) -> Result<R>) -> Result<R> {
         let mut state = lock_or_wait(&self.state);
         // Only changed under the mutex, so two plain accesses do.
@@ -238,13 +240,14 @@ impl Shared {
         }
     }
 
-    /// After a deadlock or an abort, rolls the transaction back; what to tell the caller.
+    /// After a deadlock or an abort, or if it is undone by halves, rolls the transaction back; what to tell the caller.
     #[cold]
     fn failed(&self, state: &mut State, error: Error) -> Error {
         if error.is_retryable() {
             self.lost.store(self.calls.load(Relaxed), Relaxed);
         }
-        if !matches!(error, Error::Deadlock { .. } | Error::Aborted { .. }) {
+        let is_half_undone = matches!(state, State::Running(txn) if txn.is_half_undone());
+        if !matches!(error, Error::Deadlock { .. } | Error::Aborted { .. }) && !is_half_undone {
             return error;
         }
         match std::mem::replace(state, State::Failed(error.clone())) {

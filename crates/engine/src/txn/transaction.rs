@@ -49,6 +49,8 @@ pub(crate) struct Txn {
     found: Option<Found>,
     /// It has prepared: only what is decided of it ends it.
     prepared: bool,
+    /// Undoing what it did since a savepoint failed half-way: it can only be rolled back.
+    half_undone: bool,
     ended: bool,
 }
 
@@ -135,6 +137,7 @@ impl Txn {
             spares,
             found: None,
             prepared: false,
+            half_undone: false,
             ended: false,
         }
     }
@@ -332,7 +335,14 @@ impl Txn {
         let until = savepoint.last.max(Lsn(id.0));
         let active = self.tables.iter().filter(|entered| entered.active);
         let tables: Vec<_> = active.map(|entered| entered.tree.clone()).collect();
-        super::roll_back(self, until, &|id| tables.iter().find(|tree| tree.id == id).cloned())
+        let undone = super::roll_back(self, until, &|id| tables.iter().find(|tree| tree.id == id).cloned());
+        self.half_undone |= undone.is_err();
+        undone
+    }
+
+    /// Did it fail half-way to undo what it did since a savepoint?
+    pub fn is_half_undone(&self) -> bool {
+        self.half_undone
     }
 
     /// Commits: from now on everybody sees what it did. Returns the end of its commit record, whose durability is its
