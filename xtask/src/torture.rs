@@ -112,7 +112,8 @@ pub fn run(options: &Options) -> io::Result<bool> {
     let mut ledger = Ledger::open(&options.ledger, options.resume)?;
     build(&targets, &ledger)?;
     let commit = commit()?;
-    let deadline = Instant::now() + Duration::from_secs_f64(options.hours * 3600.0);
+    let duration = Duration::try_from_secs_f64(options.hours * 3600.0);
+    let deadline = Instant::now() + duration.map_err(|e| io::Error::other(format!("--hours: {e}")))?;
     while Instant::now() < deadline {
         for target in &targets {
             let seed = ledger.next_seed(target.name).unwrap_or(options.seed);

@@ -35,8 +35,8 @@
 //! the answer for each leaf at the moment it was read, though entries may have come and gone between these moments. In a
 //! [`TrieMap`] they may so look at two or more layers. Scans hand out, in order and once, every key that is present throughout. A batch is
 //! no snapshot: each of its keys is looked up or inserted by itself. Most
-//! operations pin an epoch (about 6 ns, and a full fence), a [`Pinned`] handle once for many; those of [`IntMap`] on
-//! single keys need none while nobody interferes.
+//! operations pin an epoch (about 6 ns, and a full fence), a [`Pinned`] handle once for many; an
+//! [`IntMap`]'s `get`, `insert`, `remove`, `floor` and `below` need none while nobody interferes.
 //!
 //! Which one: [`StaticMap`] for what is built once, [`IntMap`] for what changes. [`CsbMap`] looks up about as fast as
 //! [`IntMap`], but inserts cost 1.2 to 1.8 times as much (a split copies its right siblings) and memory 1.4 times (groups

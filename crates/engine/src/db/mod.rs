@@ -263,7 +263,8 @@ impl Database {
         self.engine.commit_prepared(gid.as_ref())
     }
 
-    /// Rolls back a prepared transaction.
+    /// Rolls back a prepared transaction. Does not wait for the disk: after a power failure it may be in [`Database::recover`]'s
+    /// list again, to be rolled back again.
     ///
     /// Errors: [`Error::UnknownTransaction`](crate::Error::UnknownTransaction); as [`Transaction::rollback`].
     pub fn rollback_prepared(&self, gid: impl AsRef<[u8]>) -> Result<()> {

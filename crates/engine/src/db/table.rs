@@ -335,6 +335,11 @@ impl<K: Key, V: Value> Table<K, V> {
         Self::new(self.bytes.with_durability(durability))
     }
 
+    /// The same table through a handle whose writes wait at most this long for a lock: as [`ByteTable::with_lock_timeout`].
+    pub fn with_lock_timeout(&self, timeout: Duration) -> Self {
+        Self::new(self.bytes.with_lock_timeout(timeout))
+    }
+
     /// The value of `key`.
     pub fn get<Q: Serialize + ?Sized>(&self, key: &Q) -> Result<Option<V>>
     where

@@ -9,7 +9,8 @@ use std::ops::RangeBounds;
 
 /// An ordered map from keys of fixed width ([`IntKey`]) to 64-bit words, for many threads.
 ///
-/// `F` is the number of keys a node holds, a power of two from 4 on (no other compiles); the default suits 64-byte cache lines and large maps.
+/// `F` is the number of keys a node holds, a power of two from 4 on, and at most what fits into 6 KiB (no other
+/// compiles); the default suits 64-byte cache lines and large maps.
 pub struct IntMap<K: IntKey, const F: usize = 64> {
     tree: Tree<IntNode<K::Lane, F>>,
 }

@@ -11,7 +11,7 @@ use std::ops::RangeBounds;
 /// An ordered map from fixed-width keys (see [`IntKey`](crate::IntKey)) to 64-bit words, for many threads: the O2-Tree, a
 /// red-black tree over linked blocks of entries, balanced lazily.
 ///
-/// `F` is the number of entries a block holds, at least 4. `S` is how threads keep out of each other's way: by the
+/// `F` is the number of entries a block holds, at least 4, and at most what fits into 6 KiB (no other compiles). `S` is how threads keep out of each other's way: by the
 /// paper's locks ([`Coupled`]), or [`Optimistic`].
 ///
 /// ```
