@@ -23,6 +23,7 @@ mod restore;
 mod rows;
 mod scan;
 mod schema;
+mod scratch;
 mod serve;
 mod shell;
 mod stats;

@@ -5,6 +5,8 @@ mod common;
 use common::{Shell, files};
 use foreshore::{Database, Durability};
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// A second process is refused, and told whom to ask. (That a killed holder leaves no lock behind, `demo` shows.)
 #[test]
@@ -105,5 +107,28 @@ fn what_is_no_directory_is_told_as_such() {
     for args in [&["tables"][..], &["check"], &["put", "--table", "t", "k", "v"]] {
         let complaint = shell.fails(5, &[args, &["--dir", "a.jpg"]].concat());
         assert!(complaint.contains("Not a directory"), "{complaint}");
+    }
+}
+
+/// Ctrl-C ends what would take minutes; what it had made for itself is gone with it.
+#[test]
+fn an_interrupted_benchmark_leaves_nothing() {
+    let shell = Shell::new();
+    let bench = ["bench", "kv", "--workload", "get", "--n", "1000", "--seconds", "600", "--dir"];
+    let demo =
+        ["demo", "--warehouses", "1", "--items", "1000", "--customers", "30", "--seconds", "600", "--dir"];
+    for (command, dir, made) in [(&bench[..], "bench", 1), (&demo[..], "demo", 3)] {
+        let dir = shell.path(dir);
+        let command = [command, &[dir.to_str().expect("a name in UTF-8")]].concat();
+        let mut child = shell.command(&command).stderr(Stdio::null()).spawn().expect("it starts");
+        let entries = || std::fs::read_dir(&dir).map_or(0, Iterator::count);
+        while entries() < made {
+            assert_eq!(child.try_wait().expect("a child"), None, "{command:?} goes on for minutes");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let signalled = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        assert!(signalled.expect("kill is there").success());
+        assert_eq!(child.wait().expect("it ends").code(), Some(130), "{command:?}");
+        assert_eq!(entries(), 0, "{command:?}");
     }
 }

@@ -5,6 +5,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output::{Output, grouped};
 use crate::profile::{Advice, ProfileArgs};
 use crate::progress::Phases;
+use crate::scratch::remove_on_interrupt;
 use crate::stats::inside::watched;
 use clap::Args;
 use foreshore::{ByteTable, Database};
@@ -47,6 +48,7 @@ pub fn run(args: &KvBenchArgs, watch: Option<Duration>) -> Outcome {
     args.spec.check()?;
     let advice = profile.advice()?;
     let scratch = args.scratch().map_err(|e| Failure::io(args.dir.display(), &e))?;
+    remove_on_interrupt(scratch.path())?;
     let store = Foreshore::open(scratch.path(), &args.spec, *index, *leaf_bytes, &advice)?;
     let report = {
         let phases = Phases::default();

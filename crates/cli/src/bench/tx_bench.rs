@@ -6,6 +6,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output::{Output, grouped};
 use crate::profile::ProfileArgs;
 use crate::progress::Phases;
+use crate::scratch::remove_on_interrupt;
 use crate::stats::inside::watched;
 use foreshore::Wait;
 use foreshore_workloads::tx_report::TxReport;
@@ -27,6 +28,7 @@ pub fn run_with<W: TxWorkload>(
     args.check()?;
     let advice = profile.advice()?;
     let scratch = args.scratch().map_err(|e| Failure::io(args.dir.display(), &e))?;
+    remove_on_interrupt(scratch.path())?;
     let store = EngineTx::open(scratch.path(), &args.run, index, &advice)?;
     let report = {
         let phases = Phases::default();

@@ -17,6 +17,7 @@ mod verify;
 
 use crate::args::ensure_place;
 use crate::failure::{Failure, Kind, Outcome};
+use crate::scratch::remove_on_interrupt;
 use clap::Args;
 use spec::DemoSpec;
 use std::path::PathBuf;
@@ -63,6 +64,9 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
 pub fn run(args: &DemoArgs) -> Outcome {
     ensure_place(&args.svg)?;
     let (dir, temporary) = directory(args)?;
+    if !args.keep {
+        remove_on_interrupt(&dir)?;
+    }
     let outcome = story::tell(args, &dir);
     if args.keep || outcome.is_err() {
         // Whoever wants to know what went wrong needs the evidence.

@@ -1,0 +1,25 @@
+//! Directories that a command makes for itself: they go when it ends, also when Ctrl-C or SIGTERM ends it.
+
+use crate::failure::{Failure, Outcome};
+use std::io;
+use std::path::PathBuf;
+
+/// What a shell reports of a program that Ctrl-C has ended.
+const INTERRUPTED: i32 = 130;
+
+/// Removes `dir` and ends the process on a signal. At most one directory a process.
+///
+/// Errors: the system's, if signals cannot be caught.
+pub fn remove_on_interrupt(dir: impl Into<PathBuf>) -> Outcome {
+    let dir = dir.into();
+    let remove_and_exit = move || {
+        // This process's threads, or a child that the same signal ends, may still be making files there.
+        let removed = (0..100).any(|_| std::fs::remove_dir_all(&dir).is_ok());
+        if !removed {
+            crate::output::tell(format_args!("foreshore: {} is left behind", dir.display()));
+        }
+        std::process::exit(INTERRUPTED);
+    };
+    ctrlc::set_handler(remove_and_exit)
+        .map_err(|error| Failure::io("catching signals", &io::Error::other(error)))
+}
