@@ -42,8 +42,8 @@ impl Serving {
     /// Sends inline commands, and returns what is answered until the server closes.
     fn session(&self, commands: &str) -> String {
         let mut stream = self.connect();
-        stream.write_all(commands.as_bytes()).expect("it takes commands");
-        stream.write_all(b"QUIT\r\n").expect("it takes commands");
+        // All at once: bytes that reach a server that shuts down reset the connection, and its last replies are gone.
+        stream.write_all(format!("{commands}QUIT\r\n").as_bytes()).expect("it takes commands");
         let mut replies = String::new();
         stream.read_to_string(&mut replies).expect("it answers");
         replies

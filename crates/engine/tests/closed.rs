@@ -7,6 +7,7 @@ use common::tiny;
 use foreshore_io::SimDisk;
 use std::fs;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// The names of the engine's threads in this process, where only this test runs.
 fn threads() -> Vec<String> {
@@ -25,6 +26,11 @@ fn a_ticket_keeps_no_thread() {
     let ticket = tx.commit_async().unwrap();
     assert!(!threads().is_empty());
     drop((table, db));
-    assert_eq!(threads(), [""; 0]);
+    // The system may list a thread for a moment after its end was waited for.
+    let since = Instant::now();
+    while !threads().is_empty() {
+        assert!(since.elapsed() < Duration::from_secs(30), "{:?} go on", threads());
+        std::thread::sleep(Duration::from_millis(1));
+    }
     ticket.wait().unwrap();
 }
