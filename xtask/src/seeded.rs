@@ -113,7 +113,8 @@ const BUGS: &[Bug] = &[
     HISTORIES.bug("txn_locks_released_early", "serializable_histories_have_a_serial_order", LONG),
     HISTORIES.bug("txn_image_dropped_early", "serializable_histories_have_a_serial_order", LONG),
     HISTORY_CRASHES.bug("txn_reader_acknowledged_early", "a_reader_waits_for_what_it_read", LONG),
-    TRANSACTIONS.bug("txn_rows_undone_in_part", "many_rows_are_written_at_once", LONG),
+    MANY_ROWS.bug("txn_rows_undone_in_part", "many_rows_are_written_at_once", LONG),
+    SNAPSHOTS.bug("txn_needed_ghost_purged", "ghosts_that_are_needed_stay_in_full_leaves", LONG),
     HISTORY_CRASHES.bug("txn_prepared_unlocked", "prepared_transactions_keep_their_locks", LONG),
     LARGE.bug("blob_lives_before_commit", "a_crash_anywhere_leaves_one_value_and_nothing_else", CI),
     LARGE.bug("blob_replaced_unmarked", "behaves_like_a_map", LONG),
@@ -154,7 +155,8 @@ const LAYERS: Build =
 const ENGINE: Build = Build { checker: "", test_args: "-p foreshore --lib" };
 const REDO: Build = Build { checker: "", test_args: "-p foreshore --test crash_redo" };
 const DEMO: Build = Build { checker: "", test_args: "-p foreshore-cli --test demo" };
-const TRANSACTIONS: Build = Build { checker: "", test_args: "-p foreshore --test transactions" };
+const MANY_ROWS: Build = Build { checker: "", test_args: "-p foreshore --test many_rows" };
+const SNAPSHOTS: Build = Build { checker: "", test_args: "-p foreshore --test snapshots" };
 const HISTORIES: Build = Build { checker: "", test_args: "-p foreshore --test serializable" };
 const HISTORY_CRASHES: Build = Build { checker: "", test_args: "-p foreshore --test serializable_crash" };
 const LARGE: Build = Build { checker: "", test_args: "-p foreshore --test large" };
