@@ -1,20 +1,10 @@
 //! Calls that read, change or write many rows at once, within a transaction: they do what as many calls for one row would.
 
-use foreshore::{ByteTable, Database, Error, Result, TransactionOptions};
+mod common;
+
+use common::{row, rows, short};
+use foreshore::{Database, Error, Result};
 use std::ops::ControlFlow;
-use std::time::Duration;
-
-fn rows(table: &ByteTable) -> Vec<(Vec<u8>, Vec<u8>)> {
-    table.range(..).collect::<Result<_>>().unwrap()
-}
-
-fn row(key: &[u8], value: &[u8]) -> (Vec<u8>, Vec<u8>) {
-    (key.to_vec(), value.to_vec())
-}
-
-fn short() -> TransactionOptions {
-    TransactionOptions::new().lock_timeout(Duration::from_millis(50))
-}
 
 /// Many rows at once are what they would be one by one: read, changed, removed, absent, named twice, over many leaves.
 #[test]

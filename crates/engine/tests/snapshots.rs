@@ -2,15 +2,11 @@
 
 mod common;
 
-use common::tiny;
-use foreshore::{ByteTable, Database, Durability, Error, Result};
+use common::{rows, tiny};
+use foreshore::{Database, Durability, Error, Result};
 use foreshore_io::{SimDisk, sim::Crash};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-fn rows(table: &ByteTable) -> Vec<(Vec<u8>, Vec<u8>)> {
-    table.range(..).collect::<Result<_>>().unwrap()
-}
 
 /// A snapshot sees one point in time, however much happens after it.
 #[test]

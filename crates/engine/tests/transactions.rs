@@ -2,21 +2,10 @@
 
 mod common;
 
-use foreshore::{ByteTable, Database, Error, Isolation, Result, TransactionOptions};
+use common::{row, rows, short};
+use foreshore::{Database, Error, Isolation, Result, TransactionOptions};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
-
-fn rows(table: &ByteTable) -> Vec<(Vec<u8>, Vec<u8>)> {
-    table.range(..).collect::<Result<_>>().unwrap()
-}
-
-fn row(key: &[u8], value: &[u8]) -> (Vec<u8>, Vec<u8>) {
-    (key.to_vec(), value.to_vec())
-}
-
-fn short() -> TransactionOptions {
-    TransactionOptions::new().lock_timeout(Duration::from_millis(50))
-}
 
 /// What a transaction does is seen by itself at once, by others when it commits.
 #[test]

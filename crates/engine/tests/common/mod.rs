@@ -1,9 +1,10 @@
 //! What the tests of whole databases share.
 #![allow(dead_code)] // each test file uses its part
 
-use foreshore::{Builder, Database};
+use foreshore::{Builder, ByteTable, Database, Result, TransactionOptions};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
+use std::time::Duration;
 
 /// A log file of [`tiny`].
 pub const TINY_SEGMENT_BYTES: u64 = 64 << 10;
@@ -16,6 +17,21 @@ pub fn tiny() -> Builder {
         .segment_bytes(TINY_SEGMENT_BYTES)
         .ring_bytes(64 << 10)
         .log_bytes(64 << 10)
+}
+
+/// All rows of a table.
+pub fn rows(table: &ByteTable) -> Vec<(Vec<u8>, Vec<u8>)> {
+    table.range(..).collect::<Result<_>>().unwrap()
+}
+
+/// A row, as [`rows`] gives it.
+pub fn row(key: &[u8], value: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    (key.to_vec(), value.to_vec())
+}
+
+/// A transaction that soon gives up waiting for a lock.
+pub fn short() -> TransactionOptions {
+    TransactionOptions::new().lock_timeout(Duration::from_millis(50))
 }
 
 /// A number from the environment, such as `FORESHORE_SEED`.
