@@ -77,12 +77,20 @@ impl Heads {
 #[inline(always)]
 pub(super) fn rank_from<L: Lane>(cells: &[L::Cell], block: usize, first: usize, cell: L) -> usize {
     match rank_in_block(cells, block, first, cell) {
-        0 if first > 0 && !seeded_bug("index_rough_head_believed") => {
-            let before = first_before(cells, block, first, cell);
-            before + rank_in_block(cells, block, before, cell)
-        }
+        // First this: that the block is the first is a coin toss, and who mispredicts it waits for the block.
+        0 => rank_further_left(cells, block, first, cell),
         rank => first + rank,
     }
+}
+
+/// The same, where the block that heads lead to begins above the cell.
+#[cold]
+fn rank_further_left<L: Lane>(cells: &[L::Cell], block: usize, first: usize, cell: L) -> usize {
+    if first == 0 || seeded_bug("index_rough_head_believed") {
+        return first;
+    }
+    let before = first_before(cells, block, first, cell);
+    before + rank_in_block(cells, block, before, cell)
 }
 
 /// Cells of the block that begins at cell `first`, not above this one.
@@ -92,7 +100,6 @@ pub(super) fn rank_in_block<L: Lane>(cells: &[L::Cell], block: usize, first: usi
 }
 
 /// Where the block begins that a cell below cell `end`, the beginning of a block, belongs to.
-#[cold]
 fn first_before<L: Lane>(cells: &[L::Cell], block: usize, end: usize, cell: L) -> usize {
     let (mut number, mut left) = (0, end / block);
     while left > 1 {

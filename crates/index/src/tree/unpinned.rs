@@ -19,12 +19,11 @@
 
 use super::Tree;
 use crate::node::int::{IntLeaf, IntNode};
-use crate::node::{Bias, Node, Place, Seen};
+use crate::node::{Bias, Node};
 use crate::reclaim::Pin;
 use crate::search::Lane;
 use foreshore_base::sync::Ordering;
 use foreshore_base::{Optimistic, Restart, seeded_bug};
-use std::ptr::NonNull;
 
 /// What is to be asked for of a leaf.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -36,8 +35,8 @@ enum Leaf {
 }
 
 /// The place of a key in a leaf, if the leaf still has the version seen.
-struct Found<'t, N> {
-    leaf: &'t N,
+struct Found<'t, L: Lane, const F: usize> {
+    leaf: &'t IntLeaf<L, F>,
     seen: Optimistic<'t>,
     /// Entries not above (or below) the key.
     rank: usize,
@@ -99,11 +98,11 @@ impl<L: Lane, const F: usize> Tree<IntNode<L, F>> {
             leaf.set_word(rank - 1, value);
             return Ok(Some(old));
         }
-        if !leaf.make_room(key, false) {
+        if !leaf.has_room() {
             latch.release_unchanged();
             return Err(Restart);
         }
-        leaf.insert_at(rank, key, value);
+        leaf.insert(rank, *key, value);
         drop(latch);
         self.length.add(1);
         Ok(None)
@@ -129,12 +128,12 @@ impl<L: Lane, const F: usize> Tree<IntNode<L, F>> {
             return Ok(None);
         }
         let latch = seen.upgrade()?;
-        if leaf.header().count() == 1 {
+        if leaf.count() == 1 {
             latch.release_unchanged();
             return Err(Restart);
         }
         let value = leaf.word(rank - 1);
-        leaf.remove_entry(rank - 1);
+        leaf.remove(rank - 1);
         drop(latch);
         self.length.add(-1);
         Ok(Some(value))
@@ -148,7 +147,7 @@ impl<L: Lane, const F: usize> Tree<IntNode<L, F>> {
     /// The leaf that a key belongs to and its place there, in one attempt (F3). Few instructions, so that lookups that
     /// follow one another overlap: a processor looks ahead by some hundred of them.
     #[inline(always)]
-    fn find(&self, key: &L, bias: Bias, wanted: Leaf) -> Result<Found<'_, IntNode<L, F>>, Restart> {
+    fn find(&self, key: &L, bias: Bias, wanted: Leaf) -> Result<Found<'_, L, F>, Restart> {
         let sought = match bias {
             Bias::AtMost => *key,
             Bias::Below => key.before().ok_or(Restart)?,
@@ -170,7 +169,9 @@ impl<L: Lane, const F: usize> Tree<IntNode<L, F>> {
                         (0, Leaf::Whole) => {
                             IntLeaf::<L, F>::prefetch_behind(at, inner.expected_entry(entry, head))
                         }
-                        (1.., _) => IntNode::<L, F>::prefetch_inner(at),
+                        (1, _) => IntNode::<L, F>::prefetch_inner(at),
+                        // So few nodes that the nearest cache holds them.
+                        (2.., _) => {}
                     }
                     child
                 }
@@ -178,17 +179,18 @@ impl<L: Lane, const F: usize> Tree<IntNode<L, F>> {
             (node, seen) = self.follow(next, seen)?;
         }
         loop {
-            let Place::Rank(rank, exact) = node.place(&sought, Bias::AtMost, &Seen::Optimistic(seen))? else {
+            let leaf = node.as_leaf().ok_or(Restart)?;
+            let Some((rank, exact)) = leaf.place_of(sought) else {
                 if seeded_bug("index_reader_does_not_move_right")
                     || seeded_bug("index_writer_does_not_move_right")
                 {
-                    return Ok(Found { leaf: node, seen, rank: node.header().count(), exact: false });
+                    return Ok(Found { leaf, seen, rank: node.header().count(), exact: false });
                 }
                 (node, seen) = self.follow(node.header().link(), seen)?;
                 continue;
             };
             let exact = exact && bias == Bias::AtMost;
-            return Ok(Found { leaf: node, seen, rank, exact });
+            return Ok(Found { leaf, seen, rank, exact });
         }
     }
 
@@ -222,9 +224,9 @@ impl<L: Lane, const F: usize> Tree<IntNode<L, F>> {
     /// The node at an address that was once read from a living tree; it may have got another life since.
     #[inline(always)]
     fn node_of_any_life(&self, address: u64) -> &IntNode<L, F> {
-        let node = std::ptr::with_exposed_provenance_mut::<IntNode<L, F>>(address as usize);
-        // SAFETY: the address came from the pool, whose memory is never unmapped and only ever holds nodes of this
-        // layout (P1), and all fields are atomics.
-        unsafe { NonNull::new(node).expect("a node").as_ref() }
+        let node = std::ptr::with_exposed_provenance::<IntNode<L, F>>(address as usize);
+        // SAFETY: the address was a node's (F1), so it came from the pool, whose memory is never unmapped and only ever
+        // holds nodes of this layout (P1), and all fields are atomics.
+        unsafe { &*node }
     }
 }

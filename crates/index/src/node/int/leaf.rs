@@ -49,9 +49,21 @@ impl<L: Lane, const F: usize> IntLeaf<L, F> {
     const BLOCK: usize = Heads::block_of(F);
     const BLOCKS: usize = F / Self::BLOCK;
 
+    /// The number of entries.
+    #[inline(always)]
+    pub fn count(&self) -> usize {
+        self.node.header.count()
+    }
+
     #[inline(always)]
     pub fn words(&self) -> &[AtomicU64; F] {
         &self.words.0
+    }
+
+    /// The word of entry `i`; of another one if there is none, in a leaf that changed meanwhile.
+    #[inline(always)]
+    pub fn word(&self, i: usize) -> u64 {
+        self.words.0[i & (F - 1)].load(Relaxed)
     }
 
     /// The key of entry `i`.
@@ -79,6 +91,17 @@ impl<L: Lane, const F: usize> IntLeaf<L, F> {
         heads::rank_from(&self.keys.0, Self::BLOCK, self.first_of_block(lane), lane)
     }
 
+    /// Entries not above the image, and whether the last of them has it; `None` if it is to the right of this leaf.
+    #[inline(always)]
+    pub fn place_of(&self, lane: L) -> Option<(usize, bool)> {
+        if self.node.is_beyond(lane) {
+            return None;
+        }
+        let rank = self.rank(lane).min(self.count());
+        // The mask keeps what was read of a changing leaf in bounds.
+        Some((rank, rank > 0 && self.lane((rank - 1) & (F - 1)) == lane))
+    }
+
     /// Asks for where this image is to be expected: the first entry of the block there.
     #[inline(always)]
     pub fn aim_at_value(&self, lane: L) -> usize {
@@ -95,8 +118,7 @@ impl<L: Lane, const F: usize> IntLeaf<L, F> {
         if self.node.is_beyond(key) {
             return Err(Restart);
         }
-        let rank = (first + heads::rank_in_block(&self.keys.0, Self::BLOCK, first, key))
-            .min(self.node.header.count());
+        let rank = (first + heads::rank_in_block(&self.keys.0, Self::BLOCK, first, key)).min(self.count());
         if rank <= first {
             return Err(Restart);
         }
@@ -106,17 +128,44 @@ impl<L: Lane, const F: usize> IntLeaf<L, F> {
 
     // Writing: the latch is held, or nobody else can reach the leaf.
 
-    /// Makes room for a key as entry `i` of so many, and sets it.
+    /// Is there room for another entry?
     #[inline(always)]
-    pub fn insert_key(&self, i: usize, count: usize, lane: L) {
-        L::shift_up(&self.keys.0, i..count);
-        lane.store(&self.keys.0[i]);
+    pub fn has_room(&self) -> bool {
+        self.count() < F
     }
 
-    /// Removes the key of entry `i` of so many; the last one stays twice.
+    /// Inserts an entry as the one of this rank; there is room.
     #[inline(always)]
-    pub fn remove_key(&self, i: usize, count: usize) {
+    pub fn insert(&self, i: usize, lane: L, word: u64) {
+        let count = self.count();
+        assert!(i <= count && count < F, "an insert at rank {i} of {count} entries");
+        L::shift_up(&self.keys.0, i..count);
+        lane.store(&self.keys.0[i]);
+        u64::shift_up(&self.words.0, i..count);
+        self.set_word(i, word);
+        self.node.header.set_count(count + 1);
+        if i == 0 || i == count {
+            self.scale_to_end(i);
+        } else {
+            self.copy_heads(i);
+        }
+    }
+
+    /// Sets the word of entry `i`.
+    #[inline(always)]
+    pub fn set_word(&self, i: usize, word: u64) {
+        self.words.0[i].store(word, Relaxed);
+    }
+
+    /// Removes entry `i`.
+    #[inline(always)]
+    pub fn remove(&self, i: usize) {
+        let count = self.count();
+        assert!(i < count && count <= F, "a removal at {i} of {count} entries");
         L::shift_down(&self.keys.0, i + 1..count);
+        u64::shift_down(&self.words.0, i + 1..count);
+        self.node.forget(count - 1);
+        self.copy_heads(i);
     }
 
     /// Makes keys unused.
@@ -143,7 +192,7 @@ impl<L: Lane, const F: usize> IntLeaf<L, F> {
 
     /// Puts the leaf on a scale of its keys.
     pub fn rescale(&self) {
-        if let Some(last) = self.node.header.count().checked_sub(1) {
+        if let Some(last) = self.count().checked_sub(1) {
             self.node.set_scale(Number::rough_scale(self.lane(0).number(), self.lane(last).number()));
         }
         self.copy_heads(0);
@@ -158,7 +207,7 @@ impl<L: Lane, const F: usize> IntLeaf<L, F> {
     /// The heads of blocks (I3).
     #[inline(always)]
     fn heads(&self) -> impl Fn(usize) -> u32 {
-        let (scale, count) = (self.node.scale(), self.node.header.count());
+        let (scale, count) = (self.node.scale(), self.count());
         move |block| {
             let first = block * Self::BLOCK;
             if first < count { self.lane(first).number().head(scale) } else { u32::MAX }
@@ -167,7 +216,7 @@ impl<L: Lane, const F: usize> IntLeaf<L, F> {
 
     /// Names a broken invariant.
     pub fn check(&self) -> Result<(), String> {
-        let count = self.node.header.count();
+        let count = self.count();
         if let Some(i) = (1..count).find(|&i| self.lane(i - 1) >= self.lane(i)) {
             return Err(format!("order: keys {} and {i}", i - 1));
         }
@@ -184,7 +233,15 @@ impl<L: Lane, const F: usize> IntLeaf<L, F> {
     #[inline(always)]
     pub fn prefetch_near(leaf: *const IntNode<L, F>, expected: usize) {
         let last = (expected + Self::MARGIN).min(F - 1);
-        Self::prefetch_entries(leaf, Self::first_near(expected), last);
+        IntNode::prefetch_first(leaf);
+        // So many that a lookup knows it beforehand: who mispredicts it waits for the node above.
+        let ask = |array: usize, cell_bytes: usize| {
+            let bytes = (F / 2 * cell_bytes).next_multiple_of(LINE_BYTES);
+            let end = (last * cell_bytes / LINE_BYTES + 1) * LINE_BYTES;
+            prefetch_lines(leaf.cast::<u8>().wrapping_add(array + end.saturating_sub(bytes)), bytes);
+        };
+        ask(offset_of!(Self, keys), size_of::<L>());
+        ask(offset_of!(Self, words), size_of::<u64>());
     }
 
     /// As `prefetch_near`, and for all lines behind: what a scan reads.

@@ -135,7 +135,7 @@ impl<L: Lane, const F: usize> IntNode<L, F> {
 
     /// The node as a leaf, which it is if it has not changed since its level was seen; `None` if it cannot be read as one.
     #[inline(always)]
-    fn as_leaf(&self) -> Option<&IntLeaf<L, F>> {
+    pub fn as_leaf(&self) -> Option<&IntLeaf<L, F>> {
         if !Self::ALIKE && self.header.level() > 0 {
             return None;
         }
@@ -234,19 +234,6 @@ impl<L: Lane, const F: usize> IntNode<L, F> {
             Whole::Inner(inner) => inner.rank_by(inner.aim_of(lane)),
         };
         rank.min(self.header.count())
-    }
-
-    /// Removes entry `i`; the latch is held.
-    #[inline]
-    pub fn remove_entry(&self, i: usize) {
-        let (count, words) = (self.header.count(), self.words());
-        assert!(i < count && count <= words.len(), "a removal at {i} of {count} entries");
-        if let Whole::Leaf(leaf) = self.whole() {
-            leaf.remove_key(i, count);
-        }
-        u64::shift_down(words, i + 1..count);
-        self.forget(count - 1);
-        self.copy_heads(i);
     }
 
     /// Makes the entries from `count` on unused (I1).
@@ -418,7 +405,7 @@ impl<L: Lane, const F: usize> Node for IntNode<L, F> {
     #[inline(always)]
     fn word(&self, i: usize) -> u64 {
         match self.whole() {
-            Whole::Leaf(leaf) => leaf.words()[i].load(Relaxed),
+            Whole::Leaf(leaf) => leaf.word(i),
             Whole::Inner(inner) => inner.child(i),
         }
     }
@@ -442,10 +429,9 @@ impl<L: Lane, const F: usize> Node for IntNode<L, F> {
 
     #[inline]
     fn make_room(&self, key: &L, _bound_too: bool) -> bool {
-        let (count, lane) = (self.header.count(), *key);
         match self.whole() {
-            Whole::Leaf(leaf) => count < leaf.words().len(),
-            Whole::Inner(inner) => count < inner.words().len() && inner.make_separable(lane),
+            Whole::Leaf(leaf) => leaf.has_room(),
+            Whole::Inner(inner) => self.header.count() < inner.words().len() && inner.make_separable(*key),
         }
     }
 
@@ -455,36 +441,26 @@ impl<L: Lane, const F: usize> Node for IntNode<L, F> {
 
     #[inline]
     fn insert_at(&self, i: usize, key: &L, word: u64) {
-        let (count, words) = (self.header.count(), self.words());
-        assert!(i <= count && count < words.len(), "an insert at rank {i} of {count} entries");
-        let word = match self.whole() {
-            Whole::Leaf(leaf) => {
-                leaf.insert_key(i, count, *key);
-                word
-            }
-            Whole::Inner(inner) => inner.entry(i, *key, word),
-        };
-        u64::shift_up(words, i..count);
-        words[i].store(word, Relaxed);
-        self.header.set_count(count + 1);
         match self.whole() {
-            Whole::Leaf(leaf) if i == 0 || i == count => leaf.scale_to_end(i),
-            Whole::Leaf(leaf) => leaf.copy_heads(i),
-            Whole::Inner(inner) => inner.copy_heads(i),
+            Whole::Leaf(leaf) => leaf.insert(i, *key, word),
+            Whole::Inner(inner) => inner.insert(i, *key, word),
         }
     }
 
     #[inline]
     fn set_word(&self, i: usize, word: u64) {
         match self.whole() {
-            Whole::Leaf(leaf) => leaf.words()[i].store(word, Relaxed),
+            Whole::Leaf(leaf) => leaf.set_word(i, word),
             Whole::Inner(inner) => inner.set_child(i, word),
         }
     }
 
     #[inline]
     fn remove_at(&self, i: usize, _pin: &Pin) {
-        self.remove_entry(i);
+        match self.whole() {
+            Whole::Leaf(leaf) => leaf.remove(i),
+            Whole::Inner(inner) => inner.remove(i),
+        }
     }
 
     fn split_to(&self, right: &Self, appending: bool) -> L {

@@ -128,13 +128,11 @@ impl<L: Lane, const F: usize> IntInner<L, F> {
     }
 
     /// Where a key of this head, which entry `i` leads to, is to be expected in that child if it is a full leaf of evenly spread
-    /// keys: an entry, or `F`.
+    /// keys: an entry, or `F`. A guess: where the last child ends is not looked at.
     #[inline(always)]
     pub fn expected_entry(&self, i: usize, head: u32) -> usize {
         let low = head_of(self.entry_at(i));
-        let last = i + 1 >= self.node.header.count().min(Self::ENTRIES);
-        let high =
-            if last { self.node.head_of(self.node.high_lane()) } else { head_of(self.entry_at(i + 1)) };
+        let high = head_of(self.entry_at((i + 1) & (Self::ENTRIES - 1)));
         let width = high.wrapping_sub(low).max(1);
         // Few enough bits for the product; a division of 32 bits is fast on all processors.
         let spare = (F.ilog2() + 1).saturating_sub(width.leading_zeros());
@@ -174,12 +172,26 @@ impl<L: Lane, const F: usize> IntInner<L, F> {
         self.set_entry(0, word_of(0, self.child(0)));
     }
 
-    /// The word that holds this child at rank `i`, from where this separator leads to it. [`make_separable`] has passed.
+    /// Inserts a child as entry `i`, from where this separator leads to it. [`make_separable`] has passed.
     ///
     /// [`make_separable`]: Self::make_separable
-    pub fn entry(&self, i: usize, separator: L, child: u64) -> u64 {
+    pub fn insert(&self, i: usize, separator: L, child: u64) {
+        let count = self.node.header.count();
+        assert!(i <= count && count < Self::ENTRIES, "an insert at rank {i} of {count} children");
         let head = if i == 0 { Some(0) } else { self.head_for(separator) };
-        word_of(head.expect("a scale for the separator"), child)
+        u64::shift_up(self.words(), i..count);
+        self.set_entry(i, word_of(head.expect("a scale for the separator"), child));
+        self.node.header.set_count(count + 1);
+        self.copy_heads(i);
+    }
+
+    /// Removes the child of entry `i`.
+    pub fn remove(&self, i: usize) {
+        let count = self.node.header.count();
+        assert!(i < count && count <= Self::ENTRIES, "a removal at {i} of {count} children");
+        u64::shift_down(self.words(), i + 1..count);
+        self.node.forget(count - 1);
+        self.copy_heads(i);
     }
 
     /// Puts this child in the place of that of entry `i`.
