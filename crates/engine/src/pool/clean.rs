@@ -15,7 +15,7 @@
 //!   ends cleaning for good and poisons the log (rule 10): what the disk holds is then unknown.
 
 use super::allocate::Dead;
-use super::directory::{Entry as DirectoryEntry, PageEntry};
+use super::directory_entry::{Entry as DirectoryEntry, PageEntry};
 use super::slots::Slots;
 use super::table::State;
 use super::{Pool, with_space};

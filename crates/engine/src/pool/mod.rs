@@ -17,7 +17,7 @@
 //! | `allocate` | new pages, and the end of pages |
 //! | `clean`, `cleaner` | dirty pages to fresh slots; the thread that does it |
 //! | `leaf_file`, `slots` | a file of slots, and which of them are free |
-//! | `directory`, `journal` | page → slot, durably |
+//! | `directory`, `directory_entry`, `journal` | page → slot, durably |
 //! | `rebuild` | the directory's contents from the leaves alone |
 //!
 //! How a page is used: [`Pool::page`] gives its frame. Read it optimistically, or latch it, and *then* check that
@@ -35,6 +35,7 @@ mod clean;
 mod cleaner;
 mod clock;
 mod directory;
+mod directory_entry;
 mod frames;
 mod journal;
 mod leaf_file;
@@ -49,7 +50,8 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use directory::{Directory, Entry as DirectoryEntry, Loaded, PageEntry};
+pub(crate) use directory::{Directory, Loaded};
+pub(crate) use directory_entry::{Entry as DirectoryEntry, PageEntry};
 pub(crate) use pools::Pools;
 pub(crate) use rebuild::rebuild;
 pub(crate) use size::{ByPage, SizeClass};

@@ -13,7 +13,8 @@
 //! - Z2: a pool can be found here before a record about one of its pages is reserved. So no checkpoint overlooks one.
 
 use super::cleaner::Cleaner;
-use super::directory::{Directory, PageEntry};
+use super::directory::Directory;
+use super::directory_entry::PageEntry;
 use super::size::SizeClass;
 use super::{Pool, PoolOptions, PoolStats, Wal};
 use crate::error::{Error, Result};

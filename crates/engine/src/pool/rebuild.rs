@@ -15,7 +15,7 @@
 //!   are none;
 //! - log incarnations and the redo LSN, which are not in the leaves.
 
-use super::directory::PageEntry;
+use super::directory_entry::PageEntry;
 use super::leaf_file::LeafFile;
 use super::size::SizeClass;
 use crate::error::{Error, Result};
