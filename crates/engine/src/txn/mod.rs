@@ -6,7 +6,7 @@
 //!
 //! | file | concept |
 //! |---|---|
-//! | `slots` | running transactions and snapshots |
+//! | `slots`, `snapshots` | running transactions; open snapshots |
 //! | `view` | which version a reader sees |
 //! | `transaction` | one read-write transaction: its locks, its way through the log |
 //! | `found` | the row read last for an update, and where it was |
@@ -29,6 +29,7 @@ mod garbage;
 mod record;
 mod scan;
 mod slots;
+mod snapshots;
 mod transaction;
 mod undo;
 mod view;
@@ -37,7 +38,8 @@ pub(crate) use found::Found;
 pub(crate) use garbage::{Batch, Garbage, Ghost};
 pub(crate) use record::Record;
 pub(crate) use scan::{Direction, Scan};
-pub(crate) use slots::{SLOTS, Slots, Snapshots};
+pub(crate) use slots::{SLOTS, Slots};
+pub(crate) use snapshots::Snapshots;
 pub(crate) use transaction::{Savepoint, Txn};
 pub(crate) use undo::{restore_prepared, roll_back};
 pub(crate) use view::{Seen, View};

@@ -1,6 +1,6 @@
-//! Who is at work: one slot per running transaction, and one per snapshot.
+//! Who is at work: one slot per running transaction.
 //!
-//! Why: the oldest transaction, and the oldest snapshot, must be known without stopping anyone (Shore-MT §7.3 caches the
+//! Why: the oldest transaction must be known without stopping anyone (Shore-MT §7.3 caches the
 //! oldest id under the transaction list's mutex; here there is no mutex). Slots are leased per transaction, not per
 //! thread: threads of a library's user come and go.
 //!
@@ -19,18 +19,18 @@ use crate::stage;
 use crate::txn::transaction::Kept;
 use crate::waits::will_wait;
 use crossbeam_utils::CachePadded;
-use foreshore_base::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use foreshore_base::sync::Ordering::{Relaxed, SeqCst};
 use foreshore_base::sync::{AtomicBool, AtomicU64, AtomicUsize, Backoff};
-use foreshore_base::{Lsn, TxnId, seeded_bug};
+use foreshore_base::{Lsn, TxnId};
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// Transactions at a time, and snapshots at a time. More wait for a slot.
+/// Transactions at a time, and [snapshots](super::snapshots) at a time. More wait for a slot.
 pub(crate) const SLOTS: usize = 1024;
 
-/// How long a transaction waits for a slot.
-const ADMISSION: Duration = Duration::from_secs(10);
+/// How long a transaction, or a snapshot, waits for a slot.
+pub(super) const ADMISSION: Duration = Duration::from_secs(10);
 
 /// Values of `Slot::txn`: nobody has the slot; somebody who has not written.
 const FREE: u64 = u64::MAX;
@@ -72,7 +72,7 @@ pub(crate) enum Fate {
 
 thread_local! {
     /// Where this thread found its last slot: it will find it again, with its lines in its own cache.
-    static HINT: Cell<usize> = const { Cell::new(usize::MAX) };
+    pub(super) static HINT: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
 impl Slots {
@@ -239,120 +239,5 @@ impl Slots {
 
     fn slot(&self, owner: Owner) -> &Slot {
         &self.slots[usize::from(owner.0)]
-    }
-}
-
-/// Values of a snapshot's word below and above any LSN: none, one that was given up, one whose point is being taken.
-const NO_SNAPSHOT: u64 = u64::MAX;
-const EXPIRED: u64 = u64::MAX - 1;
-const ENTERING: u64 = 0;
-
-/// The snapshots that are open. Who opens and closes one writes its own line and no other, so that short ones on many
-/// cores do not meet; who asks about them looks at as many lines as there ever were snapshots at a time.
-pub(crate) struct Snapshots {
-    points: Box<[CachePadded<AtomicU64>]>,
-    /// No snapshot at or above this was ever open.
-    used: CachePadded<AtomicUsize>,
-}
-
-impl Snapshots {
-    pub fn new() -> Self {
-        let points = (0..SLOTS).map(|_| CachePadded::new(AtomicU64::new(NO_SNAPSHOT))).collect();
-        Self { points, used: CachePadded::new(AtomicUsize::new(0)) }
-    }
-
-    /// Opens a snapshot: everything is kept for it from now on, until [`Snapshots::fix`] says what is needed.
-    pub fn enter(&self) -> Result<usize> {
-        let (mut backoff, since) = (Backoff::new(), Instant::now());
-        loop {
-            let hint = Some(HINT.get()).filter(|hint| *hint < SLOTS);
-            let free = hint.into_iter().chain(0..SLOTS).find(|index| {
-                self.points[*index].compare_exchange(NO_SNAPSHOT, ENTERING, SeqCst, Relaxed).is_ok()
-            });
-            if let Some(index) = free {
-                if hint.is_none() {
-                    HINT.set(index);
-                }
-                // Before its point is taken: who does not see this has reserved what it asks for below that point.
-                if self.used.load(SeqCst) <= index {
-                    self.used.fetch_max(index + 1, SeqCst);
-                }
-                return Ok(index);
-            }
-            if since.elapsed() > ADMISSION {
-                return Err(Error::TooManyTransactions { max: SLOTS });
-            }
-            will_wait();
-            backoff.wait();
-        }
-    }
-
-    /// The snapshot sees what was committed below `at`.
-    pub fn fix(&self, index: usize, at: Lsn) {
-        self.points[index].store(at.0.max(1), SeqCst);
-    }
-
-    /// Closes it.
-    pub fn leave(&self, index: usize) {
-        self.points[index].store(NO_SNAPSHOT, Release);
-    }
-
-    /// Is any open? To be asked after the record whose effects it may need was reserved: one that opens later sees them.
-    #[inline]
-    pub fn any(&self) -> bool {
-        self.points().any(|point| point != NO_SNAPSHOT)
-    }
-
-    /// No open snapshot, and none to come, needs what was replaced by commits below this. `log_end` must have been loaded
-    /// before this call: a snapshot that is not seen here opens later, at a point not below it.
-    pub fn horizon(&self, log_end: Lsn) -> Lsn {
-        let log_end = if seeded_bug("txn_horizon_unbounded") { Lsn::MAX } else { log_end };
-        self.points().filter(|point| *point < EXPIRED).map(Lsn).fold(log_end, Lsn::min)
-    }
-
-    fn points(&self) -> impl Iterator<Item = u64> {
-        self.points[..self.used.load(SeqCst)].iter().map(|point| point.load(SeqCst))
-    }
-
-    /// Gives up the oldest snapshot: nothing is kept for it any more, and its readers are told. `false` if none is open.
-    pub fn expire_oldest(&self) -> bool {
-        let used = self.used.load(SeqCst);
-        let open = self.points[..used].iter().map(|point| (point.load(SeqCst), point));
-        match open.filter(|(at, _)| *at != ENTERING && *at < EXPIRED).min_by_key(|(at, _)| *at) {
-            Some((at, point)) => point.compare_exchange(at, EXPIRED, SeqCst, Relaxed).is_ok(),
-            None => false,
-        }
-    }
-
-    /// Was the snapshot given up? To be asked after what was read for it.
-    #[inline]
-    pub fn is_expired(&self, index: usize) -> bool {
-        // ORDERING: Acquire. Images are dropped under bucket latches after the snapshot was given up, and a reader that
-        // missed one has passed the fence of its leaf's validation: it sees the mark.
-        self.points[index].load(Acquire) == EXPIRED
-    }
-
-    /// How many are open.
-    pub fn open(&self) -> u64 {
-        self.points().filter(|point| *point != NO_SNAPSHOT).count() as u64
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What is committed after the snapshots were looked at may be needed by one that opens then.
-    #[test]
-    fn no_horizon_lies_beyond_the_log() {
-        let snapshots = Snapshots::new();
-        assert_eq!(snapshots.horizon(Lsn(100)), Lsn(100), "no snapshot is open");
-        let entering = snapshots.enter().unwrap();
-        assert_eq!(snapshots.horizon(Lsn(100)), Lsn::ZERO, "nobody knows its point yet");
-        snapshots.fix(entering, Lsn(120));
-        assert_eq!(snapshots.horizon(Lsn(100)), Lsn(100), "it opened after the log's end was loaded");
-        assert_eq!(snapshots.horizon(Lsn(150)), Lsn(120));
-        snapshots.leave(entering);
-        assert_eq!(snapshots.horizon(Lsn(150)), Lsn(150));
     }
 }
