@@ -7,67 +7,17 @@
 //! - A1: an id is given out only if neither table nor directory know it. Stale readers of its former page find a page
 //!   of another table or other fences, as every leaf names both.
 
-use super::size::{PAGES_MAX, SizeClass};
+use super::size::SizeClass;
 use super::table::{Entry, State};
 use super::{FramePage, Pool, with_space};
 use crate::error::{Error, Result};
 use crate::page::Page;
 use foreshore_base::latch::assert_none_held;
 use foreshore_base::{FrameId, Lsn, PageId, SlotId};
-use std::collections::BTreeSet;
 use std::mem::ManuallyDrop;
 
 /// The cleaner is called when this many dead pages wait for it.
 const DEAD_MANY: usize = 256;
-
-/// Which page ids of one class are free: those in the set, and all from `next` on.
-pub(super) struct PageIds {
-    base: PageId,
-    free: BTreeSet<PageId>,
-    next: PageId,
-}
-
-impl PageIds {
-    /// All ids of this class but `used`, which ascend.
-    pub fn new(class: SizeClass, used: impl Iterator<Item = PageId>) -> Self {
-        let base = class.base();
-        let mut ids = Self { base, free: BTreeSet::new(), next: PageId(base.0 + 1) };
-        used.for_each(|pid| ids.adopt(pid));
-        ids
-    }
-
-    /// How many are not free.
-    pub fn used(&self) -> u64 {
-        self.next.0 - self.base.0 - 1 - self.free.len() as u64
-    }
-
-    fn take(&mut self) -> Result<PageId> {
-        if let Some(pid) = self.free.pop_first() {
-            return Ok(pid);
-        }
-        if self.next.0 - self.base.0 == PAGES_MAX {
-            return Err(Error::Full {
-                what: "one more page: there are as many of this size as can be numbered".into(),
-            });
-        }
-        let pid = self.next;
-        self.next.0 += 1;
-        Ok(pid)
-    }
-
-    fn release(&mut self, pid: PageId) {
-        self.free.insert(pid);
-    }
-
-    /// Marks an id as used.
-    fn adopt(&mut self, pid: PageId) {
-        while self.next <= pid {
-            self.free.insert(self.next);
-            self.next.0 += 1;
-        }
-        self.free.remove(&pid);
-    }
-}
 
 /// A page that is no more.
 #[derive(Clone, Copy, Debug)]

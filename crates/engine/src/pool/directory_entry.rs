@@ -91,7 +91,7 @@ fn decode(from: &mut &[u8]) -> Option<Entry> {
     let [kind] = take(from)?;
     Some(match kind {
         PAGE => {
-            let (pid, slot, lsn) = (take_u64(from)?, take_u64(from)?, take_u64(from)?);
+            let (pid, slot, lsn) = (take_u64(from)?, take_u64(from)?, take_lsn(from)?);
             let table = u32::from_le_bytes(take(from)?);
             let (low_key, rest) = {
                 let len = u16::from_le_bytes(take(from)?);
@@ -101,16 +101,16 @@ fn decode(from: &mut &[u8]) -> Option<Entry> {
             Entry::Page(PageEntry {
                 pid: page_id(pid)?,
                 slot: SlotId(slot),
-                lsn: Lsn(lsn),
+                lsn,
                 table: TableId(table),
                 low_key: low_key.to_vec(),
             })
         }
         FREE => Entry::Free(page_id(take_u64(from)?)?),
-        REDO => Entry::Redo(Lsn(take_u64(from)?)),
+        REDO => Entry::Redo(take_lsn(from)?),
         INCARNATION => Entry::Incarnation(Incarnation {
-            prev_end: Lsn(take_u64(from)?),
-            start: Lsn(take_u64(from)?),
+            prev_end: take_lsn(from)?,
+            start: take_lsn(from)?,
             salt: take_u64(from)?,
         }),
         BASE_END => Entry::BaseEnd,
@@ -120,6 +120,11 @@ fn decode(from: &mut &[u8]) -> Option<Entry> {
 
 fn page_id(number: u64) -> Option<PageId> {
     SizeClass::of(PageId(number)).map(|_| PageId(number))
+}
+
+/// No log is longer than 56 bits can say ([`Lsn`]).
+fn take_lsn(from: &mut &[u8]) -> Option<Lsn> {
+    take_u64(from).filter(|lsn| lsn >> 56 == 0).map(Lsn)
 }
 
 fn take<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {

@@ -2,6 +2,7 @@
 
 use super::size::SizeClass;
 use super::slots::{EXTENT_SLOTS, Slots};
+use super::table::SLOTS_MAX;
 use crate::error::{Error, Result};
 use foreshore_base::sync::{AtomicU64, Ordering::*};
 use foreshore_base::{SlotId, seeded_bug};
@@ -76,11 +77,11 @@ impl LeafFile {
         self.name
     }
 
-    /// How many slots the file has room for, in whole extents.
+    /// How many slots the file has room for, in whole extents, as far as they can be numbered.
     pub fn slots(&self) -> Result<u64> {
         let bytes =
             self.file.len().map_err(|e| Error::io(format!("asking for the length of {}", self.name), &e))?;
-        Ok(bytes / self.page_bytes as u64 / EXTENT_SLOTS * EXTENT_SLOTS)
+        Ok((bytes / self.page_bytes as u64).min(SLOTS_MAX) / EXTENT_SLOTS * EXTENT_SLOTS)
     }
 
     fn offset(&self, slot: u64) -> u64 {

@@ -14,7 +14,7 @@
 //! | `arena`, `frames` | memory of the frames; which of them are dirty |
 //! | `load` | the way in: a page that is only on disk |
 //! | `clock` | the way out: free frames, the hand, eviction |
-//! | `allocate` | new pages, and the end of pages |
+//! | `allocate`, `page_ids` | new pages, and the end of pages; which ids are free |
 //! | `clean`, `cleaner` | dirty pages to fresh slots; the thread that does it |
 //! | `leaf_file`, `slots` | a file of slots, and which of them are free |
 //! | `directory`, `directory_entry`, `journal` | page → slot, durably |
@@ -40,6 +40,7 @@ mod frames;
 mod journal;
 mod leaf_file;
 mod load;
+mod page_ids;
 mod pools;
 mod rebuild;
 mod size;
@@ -59,7 +60,7 @@ pub(crate) use size::{ByPage, SizeClass};
 use crate::error::{Error, Result};
 use crate::page::Page;
 use crate::waits::{Meter, Wait};
-use allocate::{Dead, PageIds};
+use allocate::Dead;
 use clean::Cleaning;
 use cleaner::Pace;
 use clock::FreeFrames;
@@ -69,6 +70,7 @@ use foreshore_io::{BLOCK_BYTES, Vfs};
 use frames::Frames;
 use leaf_file::{LeafFile, Room};
 use load::Transit;
+use page_ids::PageIds;
 use parking_lot::Mutex;
 use slots::Slots;
 use std::sync::Arc;

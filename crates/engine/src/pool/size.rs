@@ -85,31 +85,44 @@ fn number(pid: PageId) -> usize {
     (pid.0 % PAGES_MAX) as usize
 }
 
-/// A value for each page, as dense as page ids are.
-#[derive(Clone, Debug, Default)]
+/// Pages whose values lie together.
+const CHUNK_PAGES: usize = 1 << 10;
+
+/// A value for each page. Page ids are dense, but a damaged file may name any: memory is taken in chunks.
+#[derive(Clone, Debug)]
 pub(crate) struct ByPage<T> {
-    classes: [Vec<T>; SizeClass::COUNT],
+    classes: [Vec<Option<Box<[T]>>>; SizeClass::COUNT],
+}
+
+impl<T> Default for ByPage<T> {
+    fn default() -> Self {
+        Self { classes: Default::default() }
+    }
 }
 
 impl<T: Clone + Default> ByPage<T> {
     /// Replaces the value of a page. Panics if no page can have this id.
     pub fn set(&mut self, pid: PageId, value: T) {
         let class = SizeClass::of(pid).unwrap_or_else(|| panic!("{pid} is no page's id"));
-        let (values, i) = (&mut self.classes[class.index()], number(pid));
-        if i >= values.len() {
-            values.resize(i + 1, T::default());
+        let (chunks, i) = (&mut self.classes[class.index()], number(pid));
+        let chunk = i / CHUNK_PAGES;
+        if chunk >= chunks.len() {
+            chunks.resize_with(chunk + 1, || None);
         }
-        values[i] = value;
+        let values = chunks[chunk].get_or_insert_with(|| vec![T::default(); CHUNK_PAGES].into());
+        values[i % CHUNK_PAGES] = value;
     }
 
-    /// The value of a page, if one was set for it or for a page behind it.
+    /// The value of a page, if one was set for it or for one of its neighbours.
     pub fn get(&self, pid: PageId) -> Option<&T> {
-        self.classes[SizeClass::of(pid)?.index()].get(number(pid))
+        let i = number(pid);
+        let chunk = self.classes[SizeClass::of(pid)?.index()].get(i / CHUNK_PAGES)?;
+        Some(&chunk.as_ref()?[i % CHUNK_PAGES])
     }
 
-    /// All values by ascending page id, those between others included that were never set.
+    /// All values by ascending page id, those of neighbours included that were never set.
     pub fn into_values(self) -> impl Iterator<Item = T> {
-        self.classes.into_iter().flatten()
+        self.classes.into_iter().flatten().flatten().flatten()
     }
 }
 
@@ -141,7 +154,7 @@ mod tests {
         by_page.set(other, 7);
         by_page.set(PageId(1), 5);
         assert_eq!((by_page.get(other), by_page.get(PageId(1))), (Some(&7), Some(&5)));
-        assert_eq!(by_page.get(PageId(2)), None);
+        assert_eq!(by_page.get(PageId(CHUNK_PAGES as u64)), None);
         assert_eq!(by_page.get(PageId(u64::MAX)), None);
         assert_eq!(by_page.into_values().filter(|value| *value > 0).collect::<Vec<_>>(), [5, 7]);
     }

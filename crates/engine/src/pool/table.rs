@@ -31,6 +31,9 @@ use foreshore_base::sync::{AtomicU64, Ordering::*};
 use foreshore_base::{FrameId, PageId, SlotId};
 use std::sync::OnceLock;
 
+/// Slots are numbered below this: as many as all pages need twice.
+pub(super) const SLOTS_MAX: u64 = (1 << (u64::BITS - SLOT_SHIFT)) - 1;
+
 /// Frames are numbered below this.
 pub(super) const FRAMES_MAX: usize = 1 << FRAME_BITS;
 

@@ -1,0 +1,110 @@
+//! Files whose checksums fit and whose content makes no sense: an error that names them, or the right rows; never a panic,
+//! and no memory for numbers that somebody made up.
+
+mod common;
+
+use common::{row, rows, tiny};
+use foreshore::Error;
+use foreshore_io::{Access, MemVfs, SimDisk, Vfs};
+use std::sync::Arc;
+
+const DIRECTORY: &str = "directory-0000000000000000";
+const BATCH_HEADER_BYTES: usize = 24;
+const REDO: u8 = 3;
+const INCARNATION: u8 = 4;
+/// The last page number of the database's own size.
+const LAST_PAGE: u64 = u32::MAX as u64;
+
+/// A closed database with one row.
+fn closed() -> SimDisk {
+    let disk = SimDisk::new(1);
+    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+    db.byte_table("t").unwrap().put(b"k", b"v").unwrap();
+    db.close().unwrap();
+    disk
+}
+
+fn open(disk: &SimDisk) -> foreshore::Result<foreshore::Database> {
+    tiny().open_on(Arc::new(disk.clone()))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
+}
+
+/// Appends a batch with this payload to a directory file, as the engine would (`docs/file_format.md`).
+fn append_batch(file: &mut Vec<u8>, payload: &[u8]) {
+    let (mut at, mut sequence, mut chain) = (0, 0u64, 0);
+    while file.get(at..at + 4) == Some(b"FdJ1") {
+        chain = u32_at(file, at + 20);
+        at += BATCH_HEADER_BYTES + (u32_at(file, at + 4) as usize).next_multiple_of(8);
+        sequence += 1;
+    }
+    let mut batch = b"FdJ1".to_vec();
+    batch.extend((payload.len() as u32).to_le_bytes());
+    batch.extend(sequence.to_le_bytes());
+    batch.extend(chain.to_le_bytes());
+    batch.extend(crc32c::crc32c_append(crc32c::crc32c(&batch), payload).to_le_bytes());
+    batch.extend(payload);
+    batch.resize(batch.len().next_multiple_of(8), 0);
+    file.resize(file.len().max(at + batch.len()), 0);
+    file[at..at + batch.len()].copy_from_slice(&batch);
+}
+
+/// An entry of this kind with these numbers.
+fn entry(kind: u8, words: &[u64]) -> Vec<u8> {
+    std::iter::once(kind).chain(words.iter().flat_map(|word| word.to_le_bytes())).collect()
+}
+
+fn page(number: u64, slot: u64) -> Vec<u8> {
+    let (table, no_key) = (77u32.to_le_bytes(), [0; 2]);
+    [entry(1, &[number, slot, 0]).as_slice(), &table, &no_key].concat()
+}
+
+/// One page of four billion that were never there costs the memory of one.
+#[test]
+fn a_giant_page_number_takes_no_memory() {
+    let disk = closed();
+    let slots = disk.open("leaves.db", Access::Buffered, false).unwrap().len().unwrap() / 4096;
+    disk.corrupt(DIRECTORY, |file| append_batch(file, &page(LAST_PAGE, slots - 1)));
+    let db = open(&disk).unwrap();
+    assert_eq!(rows(&db.byte_table("t").unwrap()), [row(b"k", b"v")]);
+    db.checkpoint().unwrap();
+    db.byte_table("u").unwrap().put(b"k", b"v").unwrap();
+    db.close().unwrap();
+    assert_eq!(open(&disk).unwrap().check().unwrap().stray_pages, 0);
+}
+
+/// No log is that long.
+#[test]
+fn a_giant_log_position_is_damage() {
+    let giant = u64::MAX - 7;
+    for entry in [
+        entry(REDO, &[giant]),
+        entry(INCARNATION, &[giant, giant, 1]),
+        entry(INCARNATION, &[0, giant, 1]),
+        entry(REDO, &[1 << 56]),
+    ] {
+        let disk = closed();
+        disk.corrupt(DIRECTORY, |file| append_batch(file, &entry));
+        let refused = open(&disk).map(|_| ()).unwrap_err();
+        let named = matches!(&refused, Error::Corrupt { what, .. } if what.contains(DIRECTORY));
+        assert!(named, "{entry:?}: {refused}");
+    }
+}
+
+/// A sparse leaf file, longer than any disk.
+#[test]
+fn a_giant_leaf_file_takes_no_memory() {
+    let vfs: Arc<dyn Vfs> = Arc::new(MemVfs::new());
+    let open = || tiny().open_on(vfs.clone()).unwrap();
+    let db = open();
+    db.byte_table("t").unwrap().put(b"k", b"v").unwrap();
+    db.close().unwrap();
+    vfs.open("leaves.db", Access::Direct, false).unwrap().set_len(1 << 62).unwrap();
+    let db = open();
+    let table = db.byte_table("t").unwrap();
+    table.put(b"l", b"w").unwrap();
+    assert_eq!(rows(&table), [row(b"k", b"v"), row(b"l", b"w")]);
+    db.close().unwrap();
+}
