@@ -10,6 +10,7 @@ mod bounds;
 mod db;
 mod error;
 mod fields;
+mod file_names;
 mod leaf;
 mod lock;
 mod log;

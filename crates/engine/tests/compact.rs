@@ -106,6 +106,19 @@ fn other_files_are_not_moved_away() {
     assert!(!beside(&path).exists());
 }
 
+/// What its name begins with makes no file ours: a copy that somebody laid beside the original stays.
+#[test]
+fn files_with_names_like_ours_are_not_moved_away() {
+    for name in
+        ["leaves.db.bak", "ringtone.mp3", "directory-listing.txt", "wal-notes.md", "wal-7", "LOCK.old"]
+    {
+        let (_dir, path) = sparse(500);
+        fs::write(path.join(name), "dear").unwrap();
+        refused(&path, name);
+        assert_eq!(fs::read_to_string(path.join(name)).unwrap(), "dear");
+    }
+}
+
 /// What an interrupted compaction leaves: a complete database is refused, half a one is thrown away.
 #[test]
 fn leftovers_are_told_apart() {

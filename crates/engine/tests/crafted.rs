@@ -93,6 +93,45 @@ fn a_giant_log_position_is_damage() {
     }
 }
 
+/// Measures that no database is made with.
+#[test]
+fn senseless_measures_are_refused() {
+    let (segment, ring) = (64 << 10, 64 << 10);
+    for (segment_bytes, ring_bytes) in [
+        (0, ring),
+        (5000, ring),
+        (u64::MAX - 4095, ring),
+        (segment, 0),
+        (segment, 100_000),
+        (segment, 32 << 10),
+        (segment, 1 << 63),
+    ] {
+        let disk = closed();
+        disk.corrupt("FORESHORE", |bytes| {
+            bytes[24..32].copy_from_slice(&u64::to_le_bytes(segment_bytes));
+            bytes[32..40].copy_from_slice(&u64::to_le_bytes(ring_bytes));
+            let checksum = crc32c::crc32c(&bytes[..44]);
+            bytes[44..].copy_from_slice(&checksum.to_le_bytes());
+        });
+        let refused = open(&disk).map(|_| ()).unwrap_err();
+        let named = matches!(&refused, Error::Incompatible { detail, .. } if detail.contains("FORESHORE"));
+        assert!(named, "{segment_bytes}, {ring_bytes}: {refused}");
+    }
+}
+
+/// A log buffer in which the leaves' records find no room.
+#[test]
+fn leaves_too_large_for_the_log_buffer_are_refused() {
+    let disk = closed();
+    disk.corrupt("FORESHORE", |bytes| {
+        bytes[20..24].copy_from_slice(&32768u32.to_le_bytes());
+        let checksum = crc32c::crc32c(&bytes[..44]);
+        bytes[44..].copy_from_slice(&checksum.to_le_bytes());
+    });
+    let refused = open(&disk).map(|_| ()).unwrap_err();
+    assert!(matches!(refused, Error::Incompatible { .. }), "{refused}");
+}
+
 /// A sparse leaf file, longer than any disk.
 #[test]
 fn a_giant_leaf_file_takes_no_memory() {
@@ -107,4 +146,28 @@ fn a_giant_leaf_file_takes_no_memory() {
     table.put(b"l", b"w").unwrap();
     assert_eq!(rows(&table), [row(b"k", b"v"), row(b"l", b"w")]);
     db.close().unwrap();
+}
+
+/// Files that only look like ours are none: they are neither read nor counted.
+#[test]
+fn names_that_only_resemble_ours_are_passed_over() {
+    for name in ["directory-7", "directory-18446744073709551615", "wal-9", "wal-+000000000000007"] {
+        let disk = closed();
+        disk.open(name, Access::Buffered, true).unwrap().write_at(b"notes", 0).unwrap();
+        let db = open(&disk).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(rows(&db.byte_table("t").unwrap()), [row(b"k", b"v")], "{name}");
+        db.close().unwrap();
+        assert!(disk.names().contains(&name.to_string()), "{name} was removed");
+    }
+}
+
+/// What a creation left, whatever its length, becomes a file of the right one.
+#[test]
+fn a_longer_mark_of_a_creation_makes_no_unreadable_database() {
+    let disk = SimDisk::new(1);
+    disk.open("FORESHORE.creating", Access::Buffered, true).unwrap().write_at(&[7; 100], 0).unwrap();
+    let db = open(&disk).unwrap();
+    db.byte_table("t").unwrap().put(b"k", b"v").unwrap();
+    db.close().unwrap();
+    assert_eq!(rows(&open(&disk).unwrap().byte_table("t").unwrap()), [row(b"k", b"v")]);
 }

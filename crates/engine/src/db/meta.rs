@@ -7,8 +7,10 @@
 //!   only another backup may throw it away.
 
 use crate::db::options::Builder;
+use crate::db::options::{ensure_leaf_size, ring_suits};
 use crate::error::{Error, Result};
-use crate::leaf::is_page_size;
+use crate::log::{self, LogOptions};
+use crate::pool;
 use foreshore_io::{Access, File, Vfs};
 use std::io;
 use std::sync::Arc;
@@ -34,6 +36,22 @@ impl Meta {
     pub fn wanted(options: &Builder) -> Self {
         let Builder { segment_bytes, ring_bytes, .. } = *options;
         Self { leaf_bytes: options.own_leaf_bytes(), segment_bytes, ring_bytes }
+    }
+
+    /// Errors: [`Error::Argument`] naming what no database can have.
+    pub fn check(&self) -> Result<()> {
+        ensure_leaf_size(self.leaf_bytes)?;
+        self.log_options().check()?;
+        match ring_suits(self.ring_bytes, self.leaf_bytes) {
+            true => Ok(()),
+            false => Err(Error::Argument("ring_bytes must be at least 16 times leaf_bytes".into())),
+        }
+    }
+
+    /// The measures of its log.
+    pub fn log_options(&self) -> LogOptions {
+        let Self { segment_bytes, ring_bytes, .. } = *self;
+        LogOptions { segment_bytes, ring_bytes, ..LogOptions::default() }
     }
 }
 
@@ -144,9 +162,7 @@ pub(crate) fn is_ours(name: &str) -> bool {
 }
 
 fn is_data(name: &str) -> bool {
-    ["leaves", "ring", "directory-", "directory.tmp", "wal-", CREATING]
-        .iter()
-        .any(|prefix| name.starts_with(prefix))
+    name == CREATING || pool::is_file(name) || log::is_file(name)
 }
 
 fn write(vfs: &dyn Vfs, name: &str, meta: &Meta) -> Result<()> {
@@ -155,6 +171,7 @@ fn write(vfs: &dyn Vfs, name: &str, meta: &Meta) -> Result<()> {
 
 fn write_durably(vfs: &dyn Vfs, name: &str, bytes: &[u8]) -> io::Result<()> {
     let file = vfs.open(name, Access::Buffered, true)?;
+    file.set_len(bytes.len() as u64)?; // what was there before may be longer
     file.write_at(bytes, 0)?;
     file.sync()?;
     vfs.sync_dir()
@@ -196,13 +213,11 @@ pub(crate) fn read(vfs: &dyn Vfs) -> Result<Meta> {
     if u32_at(BYTES - 4) != crc32c::crc32c(&bytes[..BYTES - 4]) {
         return Err(refuse("its file FORESHORE is damaged; restore it from a backup"));
     }
-    let leaf_bytes = u32_at(20) as usize;
-    if !is_page_size(leaf_bytes) {
-        return Err(refuse(&format!(
-            "its file FORESHORE speaks of leaves of {leaf_bytes} bytes, which none have"
-        )));
-    }
-    Ok(Meta { leaf_bytes, segment_bytes: u64_at(24), ring_bytes: u64_at(32) as usize })
+    let meta =
+        Meta { leaf_bytes: u32_at(20) as usize, segment_bytes: u64_at(24), ring_bytes: u64_at(32) as usize };
+    let senseless = |e| refuse(&format!("its file FORESHORE makes no sense ({e}); restore it from a backup"));
+    meta.check().map_err(senseless)?;
+    Ok(meta)
 }
 
 /// The first `N` bytes; `None` if there are fewer.

@@ -2,6 +2,7 @@
 
 use crate::db::Database;
 use crate::db::index::Index;
+use crate::db::meta::Meta;
 use crate::error::{Error, Result};
 use crate::leaf::is_page_size;
 use crate::log::Durability;
@@ -108,14 +109,14 @@ impl Builder {
         self
     }
 
-    /// Size of one log segment file in bytes: a multiple of 4096, at least 64 KiB (default 32 MiB). Fixed when the
+    /// Size of one log segment file in bytes: a multiple of 4096, from 64 KiB to 1 TiB (default 32 MiB). Fixed when the
     /// database is created, ignored afterwards.
     pub fn segment_bytes(mut self, bytes: u64) -> Self {
         self.segment_bytes = bytes;
         self
     }
 
-    /// Size of the log buffer in bytes: a power of two, at least 64 KiB and 16 leaves (default 16 MiB). It bounds what `Buffered`
+    /// Size of the log buffer in bytes: a power of two from 64 KiB to 1 TiB, at least 16 leaves (default 16 MiB). It bounds what `Buffered`
     /// and `Relaxed` commits can lose to a power failure. Fixed when the database is created.
     pub fn ring_bytes(mut self, bytes: usize) -> Self {
         self.ring_bytes = bytes;
@@ -196,21 +197,11 @@ impl Builder {
     }
 
     fn validate(&self) -> Result<()> {
-        let wrong = |what: &str| Err(Error::Argument(what.to_string()));
         self.advised_leaf_bytes.map_or(Ok(()), |bytes| {
             ensure_leaf_size(bytes).map_err(|error| Error::Argument(format!("the profile: {error}")))
         })?;
         self.leaf_bytes.map_or(Ok(()), ensure_leaf_size)?;
-        if !self.segment_bytes.is_multiple_of(4096) || self.segment_bytes < 64 << 10 {
-            return wrong("segment_bytes must be a multiple of 4096 and at least 65536");
-        }
-        if !self.ring_bytes.is_power_of_two() || self.ring_bytes < 64 << 10 {
-            return wrong("ring_bytes must be a power of two and at least 65536");
-        }
-        if !ring_suits(self.ring_bytes, self.own_leaf_bytes()) {
-            return wrong("ring_bytes must be at least 16 times leaf_bytes");
-        }
-        Ok(())
+        Meta::wanted(self).check()
     }
 }
 

@@ -8,6 +8,13 @@ use std::sync::Arc;
 
 /// The file behind the ring.
 const NAME: &str = "ring";
+/// The same in the making: see [`Vfs::shared_memory`].
+const UNFINISHED: &str = "ring.new";
+
+/// Is this one of them?
+pub(super) fn is_file(name: &str) -> bool {
+    name == NAME || name == UNFINISHED
+}
 
 #[derive(Clone)]
 pub(super) struct Mapped(Arc<dyn SharedMemory>);

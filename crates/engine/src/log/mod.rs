@@ -80,6 +80,11 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::thread::{self, JoinHandle};
 
+/// Is this a file of the log?
+pub(crate) fn is_file(name: &str) -> bool {
+    segments::is_file(name) || memory::is_file(name)
+}
+
 /// A running log.
 pub(crate) struct Log {
     shared: Arc<Shared>,
@@ -146,9 +151,8 @@ impl Log {
     /// Starts the log as `incarnation`, which must be on record durably: the ring is zeroed, so whatever only it held
     /// must have been repaired (`repair_tail`) before.
     ///
-    /// Errors: [`Error::Argument`] for senseless options, [`Error::Full`] if the first segments find no room, I/O.
+    /// Errors: [`Error::Full`] if the first segments find no room; I/O.
     pub fn open(vfs: Arc<dyn Vfs>, options: LogOptions, incarnation: Incarnation) -> Result<Self> {
-        options.check()?;
         let start = incarnation.start;
         assert!(start.0.is_multiple_of(options::BLOCK), "an incarnation begins at a block boundary");
         let memory = Mapped::open(&*vfs, &options)?;

@@ -2,9 +2,13 @@
 
 use crate::error::{Error, Result};
 use foreshore_io::BLOCK_BYTES;
+use std::ops::RangeInclusive;
 
 /// A block, as a distance between LSNs.
 pub(super) const BLOCK: u64 = BLOCK_BYTES as u64;
+
+/// Bytes that a segment, and the ring, can have.
+const MEASURES: RangeInclusive<u64> = 64 << 10..=1 << 40;
 
 /// A flight of this size keeps a fast disk busy; a larger one only makes its first commit wait longer.
 const FLIGHT_BYTES_MAX: u64 = 1 << 20;
@@ -12,9 +16,9 @@ const FLIGHT_BYTES_MAX: u64 = 1 << 20;
 /// The log's measures. Segment and ring bytes belong to the database's format, flights to the process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LogOptions {
-    /// Bytes of a segment file, a multiple of 4096.
+    /// Bytes of a segment file, a multiple of 4096, from 64 KiB to 1 TiB.
     pub segment_bytes: u64,
-    /// Bytes of the ring, a power of two, at least 64 KiB.
+    /// Bytes of the ring, a power of two, from 64 KiB to 1 TiB.
     pub ring_bytes: usize,
     /// Writes of the log that may be under way at once; each has its thread. 1 to 8.
     pub flights: usize,
@@ -30,11 +34,11 @@ impl LogOptions {
     /// Errors: [`Error::Argument`] naming the measure that makes no sense.
     pub fn check(&self) -> Result<()> {
         let wrong = |what: &str| Err(Error::Argument(what.to_string()));
-        if self.segment_bytes == 0 || !self.segment_bytes.is_multiple_of(BLOCK) {
-            return wrong("a log segment must be a multiple of 4096 bytes");
+        if !MEASURES.contains(&self.segment_bytes) || !self.segment_bytes.is_multiple_of(BLOCK) {
+            return wrong("segment_bytes must be a multiple of 4096, from 64 KiB to 1 TiB");
         }
-        if !self.ring_bytes.is_power_of_two() || self.ring_bytes < 64 << 10 {
-            return wrong("the log ring must be a power of two of at least 65536 bytes");
+        if !MEASURES.contains(&self.ring()) || !self.ring_bytes.is_power_of_two() {
+            return wrong("ring_bytes must be a power of two, from 64 KiB to 1 TiB");
         }
         if !(1..=8).contains(&self.flights) {
             return wrong("there must be 1 to 8 flights of the log");
@@ -83,6 +87,7 @@ mod tests {
         assert!(good.check().is_ok());
         assert!(LogOptions { segment_bytes: 5000, ..good }.check().is_err());
         assert!(LogOptions { segment_bytes: 0, ..good }.check().is_err());
+        assert!(LogOptions { segment_bytes: 2 << 40, ..good }.check().is_err());
         assert!(LogOptions { ring_bytes: 32 << 10, ..good }.check().is_err());
         assert!(LogOptions { ring_bytes: 100_000, ..good }.check().is_err());
         assert!(LogOptions { flights: 0, ..good }.check().is_err());

@@ -81,7 +81,6 @@ impl LogReader {
         incarnations: &[Incarnation],
         from: Lsn,
     ) -> Result<Self> {
-        options.check()?;
         // Between the end of one incarnation and the beginning of the next there is nothing.
         let Some(current) = incarnations.iter().rposition(|incarnation| incarnation.prev_end <= from) else {
             return Err(Error::corrupt(

@@ -17,6 +17,7 @@
 use super::options::LogOptions;
 use super::poison::Poison;
 use crate::error::{Error, Result};
+use crate::file_names::{number_in, numbered};
 use foreshore_base::sync::{AtomicU64, Ordering::Acquire, Ordering::Release};
 use foreshore_base::{Lsn, seeded_bug};
 use foreshore_io::{Access, AlignedBuf, File, Vfs};
@@ -25,6 +26,8 @@ use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::mem;
 use std::sync::Arc;
+
+const PREFIX: &str = "wal-";
 
 /// A segment in the making.
 const UNNAMED: &str = "wal-new";
@@ -37,13 +40,18 @@ const ZEROS_BYTES: usize = 1 << 20;
 
 /// The file name of segment `n`.
 pub(super) fn name(n: u64) -> String {
-    format!("wal-{n:016}")
+    numbered(PREFIX, n)
+}
+
+/// Is this a segment, or one in the making?
+pub(super) fn is_file(name: &str) -> bool {
+    name == UNNAMED || number_in(name, PREFIX).is_some()
 }
 
 /// The numbers of all segments in the directory.
 pub(super) fn list(vfs: &dyn Vfs) -> Result<BTreeSet<u64>> {
     let names = vfs.list().map_err(|e| Error::io(format!("listing {}", vfs.describe()), &e))?;
-    Ok(names.iter().filter_map(|name| name.strip_prefix("wal-")?.parse().ok()).collect())
+    Ok(names.iter().filter_map(|name| number_in(name, PREFIX)).collect())
 }
 
 /// Opens segment `n` for direct transfers; `None` if there is no such file.

@@ -18,6 +18,7 @@ use super::directory_entry::{Entry, PageEntry, decode_all, encode};
 use super::journal::{Journal, PAYLOAD_MAX, Reader};
 use super::size::ByPage;
 use crate::error::{Error, Result};
+use crate::file_names::{number_in, numbered};
 use crate::log::Incarnation;
 use foreshore_base::Lsn;
 use foreshore_base::latch::assert_none_held;
@@ -58,8 +59,13 @@ struct Current {
     base_bytes: u64,
 }
 
+/// Is this a directory file, or one in the making?
+pub(super) fn is_file(name: &str) -> bool {
+    name == TEMPORARY || number_in(name, PREFIX).is_some()
+}
+
 fn file_name(number: u64) -> String {
-    format!("{PREFIX}{number:016}")
+    numbered(PREFIX, number)
 }
 
 impl Directory {
@@ -144,7 +150,7 @@ impl Directory {
 /// The numbers of all directory files, ascending.
 fn numbers(vfs: &dyn Vfs) -> Result<Vec<u64>> {
     let names = vfs.list().map_err(|e| Error::io(format!("listing {}", vfs.describe()), &e))?;
-    let mut numbers: Vec<u64> = names.iter().filter_map(|n| n.strip_prefix(PREFIX)?.parse().ok()).collect();
+    let mut numbers: Vec<u64> = names.iter().filter_map(|name| number_in(name, PREFIX)).collect();
     numbers.sort_unstable();
     Ok(numbers)
 }

@@ -76,6 +76,11 @@ use slots::Slots;
 use std::sync::Arc;
 use table::{Entry, FRAMES_MAX, PageTable, State};
 
+/// Is this a leaf file, or one of the directory?
+pub(crate) fn is_file(name: &str) -> bool {
+    SizeClass::all().any(|class| class.file() == name) || directory::is_file(name)
+}
+
 /// The least number of frames: an operation holds a few at a time, and threads must not starve each other.
 const FRAMES_MIN: usize = 16;
 

@@ -28,7 +28,7 @@ use crate::db::engine::create_tree;
 use crate::db::meta::{self, Found, Meta};
 use crate::db::options::Builder;
 use crate::error::{Error, Result};
-use crate::log::{Durability, Incarnation, Log, LogOptions};
+use crate::log::{Durability, Incarnation, Log};
 use crate::pool::{Directory, DirectoryEntry as Entry, Loaded, PageEntry, Pools, Wal, rebuild};
 use crate::tree::{Core, Tree};
 use crate::txn::{Txn, Txns, restore_prepared, roll_back};
@@ -115,7 +115,7 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
     let Redone { end, records: redo_records, leaves, analysis } = match salvaged {
         true => Redone::nothing(&pages, redo_lsn),
         false => {
-            let log = StoredLog { vfs, options: log_options(meta), incarnations: &incarnations };
+            let log = StoredLog { vfs, options: meta.log_options(), incarnations: &incarnations };
             redo::run(&pools, &stand_in, &log, redo_lsn, &pages, options)?
         }
     };
@@ -225,7 +225,7 @@ fn start_log(
     incarnation: Incarnation,
 ) -> Result<Arc<Log>> {
     directory.append(&[Entry::Incarnation(incarnation)])?;
-    Ok(Arc::new(Log::open(vfs.clone(), log_options(meta), incarnation)?))
+    Ok(Arc::new(Log::open(vfs.clone(), meta.log_options(), incarnation)?))
 }
 
 /// The pools over `pages`.
@@ -251,10 +251,6 @@ fn core(pools: Pools, log: Arc<Log>, incarnations: Vec<Incarnation>) -> Core {
         splits: AtomicU64::new(0),
         absorbs: AtomicU64::new(0),
     }
-}
-
-fn log_options(meta: &Meta) -> LogOptions {
-    LogOptions { segment_bytes: meta.segment_bytes, ring_bytes: meta.ring_bytes, ..LogOptions::default() }
 }
 
 /// Builds each table's index, the catalog's first; frees the leaves of tables that do not exist. Returns the highest id that
