@@ -44,9 +44,10 @@ pub enum Crash {
 /// How a call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// `EIO`. A write leaves a beginning; a sync leaves anything, and hides it from later syncs.
+    /// `EIO`. A write leaves any of its sectors; a sync leaves anything, and hides it from later syncs; any other call has
+    /// done what was asked, or not.
     Eio,
-    /// `ENOSPC`, with the same remains.
+    /// `ENOSPC`. A write leaves a beginning, a sync what it leaves after `EIO`, any other call nothing.
     Enospc,
     /// A write ends before its last byte, with `WriteZero`; any other call fails so too, as with `Eio`.
     ShortWrite,

@@ -198,27 +198,44 @@ impl State {
         files.map(|(_, inode)| inode.current().allocated_bytes()).sum()
     }
 
-    /// What a failing call leaves behind: the beginning of a write; of a sync, anything, once and for all (S3).
+    /// What a failing call leaves behind: some of a write; of a sync, anything, once and for all (S3).
     fn fail(&mut self, action: Action<'_>, fault: Fault) -> io::Error {
         match action {
-            Action::Write { inode, data, offset } => {
-                let done = match fault {
-                    Fault::ShortWrite => self.rng.below(data.len().max(1) as u64) as usize,
-                    Fault::Eio | Fault::Enospc => self.sectors_done(data.len()),
-                };
-                self.inode(inode).write(&data[..done], offset);
-            }
+            Action::Write { inode, data, offset } => match fault {
+                Fault::Eio => self.write_some_sectors(inode, &data, offset),
+                Fault::Enospc => {
+                    let done = self.sectors_done(data.len());
+                    self.inode(inode).write(&data[..done], offset);
+                }
+                Fault::ShortWrite => {
+                    let done = self.rng.below(data.len().max(1) as u64) as usize;
+                    self.inode(inode).write(&data[..done], offset);
+                }
+            },
             Action::Sync { inode } => {
                 let inode = self.inodes.get_mut(&inode).expect("an open file");
                 inode.fail_sync(&mut self.rng);
             }
             Action::SyncDir => self.names.settle(Fate::draw(&mut self.rng)),
+            other if fault == Fault::Eio && self.rng.coin() => {
+                // What would have been refused leaves nothing.
+                let _refused = self.apply(&other);
+            }
             _ => {}
         }
         match fault {
             Fault::Eio => Errno::IO.into(),
             Fault::Enospc => Errno::NOSPC.into(),
             Fault::ShortWrite => io::ErrorKind::WriteZero.into(),
+        }
+    }
+
+    /// A write of several sectors, each of which succeeds or not.
+    fn write_some_sectors(&mut self, inode: InodeId, data: &[u8], offset: u64) {
+        for (sector, at) in data.chunks(SECTOR_BYTES).zip((offset..).step_by(SECTOR_BYTES)) {
+            if self.rng.coin() {
+                self.inode(inode).write(sector, at);
+            }
         }
     }
 
