@@ -29,13 +29,14 @@ pub struct DirVfs {
 }
 
 impl DirVfs {
-    /// Opens the directory at `path`; `create` makes it, and its parents, durably if it is absent.
+    /// Opens the directory at `path`; `create` makes it, and its parents, durably: also what somebody made before who may have
+    /// died before it was durable, unless only others may read the directory that names it.
     ///
     /// Errors: `NotFound` for an absent directory without `create`, `NotADirectory`, and what the system reports.
     pub fn open(path: impl AsRef<Path>, create: bool) -> io::Result<Self> {
         let path = path.as_ref();
         if create {
-            create_dir_durably(path)?;
+            create_dir_durably(path, &sync_dir)?;
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = rustix::fs::open(path, flags, Mode::empty())?;
@@ -48,18 +49,35 @@ impl DirVfs {
     }
 }
 
-/// Makes `path` and its absent parents; each new entry is synced in the directory that names it.
-fn create_dir_durably(path: &Path) -> io::Result<()> {
+/// Makes `path` and its absent parents; each new entry, and the one that was there already, is synced in the directory that
+/// names it, by `sync`.
+fn create_dir_durably(path: &Path, sync: &dyn Fn(&Path) -> io::Result<()>) -> io::Result<()> {
     if path.is_dir() {
-        return Ok(());
+        return sync_found(path, sync);
     }
     let parent = parent_of(path);
-    create_dir_durably(parent)?;
+    create_dir_durably(parent, sync)?;
     match fs::create_dir(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
-    fs::File::open(parent)?.sync_all()
+    sync(parent)
+}
+
+/// The directory at `path` was there: whoever made it may have died before it was durable, or failed to make it so.
+fn sync_found(path: &Path, sync: &dyn Fn(&Path) -> io::Result<()>) -> io::Result<()> {
+    let real = fs::canonicalize(path)?;
+    match real.parent().map_or(Ok(()), sync) {
+        // Who may not read the parent, or not write there, has not made the directory.
+        Err(e) if matches!(e.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem) => {
+            Ok(())
+        }
+        synced => synced,
+    }
+}
+
+fn sync_dir(path: &Path) -> io::Result<()> {
+    fs::File::open(path)?.sync_all()
 }
 
 /// Exchanges the names of two directories of one parent, atomically and durably.
@@ -69,7 +87,7 @@ fn create_dir_durably(path: &Path) -> io::Result<()> {
 pub fn exchange_directories(a: impl AsRef<Path>, b: impl AsRef<Path>) -> io::Result<()> {
     let (a, b) = (a.as_ref(), b.as_ref());
     renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE)?;
-    fs::File::open(parent_of(a))?.sync_all()
+    sync_dir(parent_of(a))
 }
 
 fn parent_of(path: &Path) -> &Path {
@@ -241,7 +259,29 @@ impl File for DirFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::RefCell;
     use std::process;
+
+    /// I1 for directories: nobody knows whether the one that is there is durable.
+    #[test]
+    fn a_directory_that_is_there_already_is_made_durable_too() {
+        let root = std::env::temp_dir().join(format!("foreshore-io-dirs-{}", process::id()));
+        fs::create_dir(&root).expect("a temporary directory");
+        let path = root.join("a/b");
+        let synced = RefCell::<Vec<PathBuf>>::default();
+        let note = |dir: &Path| {
+            synced.borrow_mut().push(dir.strip_prefix(&root).map_or("outside".into(), Path::to_owned));
+            Ok(())
+        };
+        let die = |dir: &Path| if dir == root { Err(io::Error::other("died")) } else { Ok(()) };
+        create_dir_durably(&path, &die).expect_err("before its first entry was durable");
+        assert!(root.join("a").is_dir() && !path.exists());
+        create_dir_durably(&path, &note).expect("the second attempt");
+        assert_eq!(synced.take(), [Path::new(""), Path::new("a")]);
+        create_dir_durably(&path, &note).expect("it is there");
+        assert_eq!(synced.take(), [Path::new("a")]);
+        fs::remove_dir_all(&root).expect("removing it");
+    }
 
     /// Filesystems that cannot reserve space are rare; their path is walked here on whatever there is.
     #[test]
