@@ -42,7 +42,7 @@ pub enum Error {
         detail: String,
     },
     /// The disk is full. Nothing was changed; free space, then go on.
-    #[error("no space left for {what}; free some and try again, reads still work")]
+    #[error("no space left for {what}; nothing was changed: free some, then try again")]
     Full {
         /// What needed the space.
         what: String,
