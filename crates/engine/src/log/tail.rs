@@ -5,7 +5,13 @@
 //! not. Writing again also answers a sync that failed: what seems to be in the file may be only in memory.
 //!
 //! The first block may hold records that were acknowledged; they are written back as they were read, so even a torn
-//! write leaves them whole. Everything may be interrupted and begun again: the ring is zeroed only by `Log::open`, when
+//! write leaves them whole.
+//!
+//! After a power failure the ring may hold pieces of long ago, since the system writes its blocks when it likes. But what lies
+//! more than a ring before another record was given back before that one was written, so it was synced (F3 in
+//! `flights.rs`): no more than the ring, and a little, is kept and written.
+//!
+//! Everything may be interrupted and begun again: the ring is zeroed only by `Log::open`, when
 //! the new incarnation is on record.
 
 use super::incarnation::Incarnation;
@@ -36,20 +42,39 @@ pub(crate) fn repair_tail(
     from: Lsn,
 ) -> Result<Tail> {
     let mut reader = LogReader::open(vfs, options, incarnations, from)?;
-    let mut tail: Option<(Lsn, Vec<u8>)> = None;
+    let mut tail: Option<Unsynced> = None;
     while let Some(step) = reader.step()? {
         if tail.is_none() && step.in_ring {
             let start = Lsn(floor_block(step.start.0));
-            tail = Some((start, reader.already_read(start, step.start)?));
+            tail = Some(Unsynced { start, bytes: reader.already_read(start, step.start)? });
         }
-        if let Some((_, bytes)) = &mut tail {
-            bytes.extend_from_slice(reader.bytes(step));
+        if let Some(tail) = &mut tail {
+            tail.bytes.extend_from_slice(reader.bytes(step));
+            tail.drop_synced(options.ring());
         }
     }
     let end = reader.end();
-    let Some((start, bytes)) = tail else { return Ok(Tail { end, repaired_bytes: 0 }) };
+    let Some(Unsynced { start, bytes }) = tail else { return Ok(Tail { end, repaired_bytes: 0 }) };
     write(&**vfs, options.segment_bytes, start, &bytes)?;
     Ok(Tail { end, repaired_bytes: bytes.len() as u64 })
+}
+
+/// The end of the log as far as it has been read, from a block boundary on: all that may not be synced.
+struct Unsynced {
+    start: Lsn,
+    bytes: Vec<u8>,
+}
+
+impl Unsynced {
+    /// Lets go what lies more than a ring before the end, now and then.
+    fn drop_synced(&mut self, ring: u64) {
+        let len = self.bytes.len() as u64;
+        if len > 2 * ring {
+            let synced = floor_block(len - ring);
+            self.bytes.drain(..synced as usize);
+            self.start = self.start + synced;
+        }
+    }
 }
 
 /// Writes `bytes`, which begin at a block boundary, and zeros up to the next one; syncs them and their files' names.
