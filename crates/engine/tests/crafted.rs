@@ -4,7 +4,7 @@
 mod common;
 
 use common::{row, rows, tiny};
-use foreshore::Error;
+use foreshore::{Durability, Error};
 use foreshore_io::{Access, MemVfs, SimDisk, Vfs};
 use std::sync::Arc;
 
@@ -83,13 +83,33 @@ fn a_giant_log_position_is_damage() {
         entry(REDO, &[giant]),
         entry(INCARNATION, &[giant, giant, 1]),
         entry(INCARNATION, &[0, giant, 1]),
-        entry(REDO, &[1 << 56]),
+        entry(REDO, &[1 << 51]),
     ] {
         let disk = closed();
         disk.corrupt(DIRECTORY, |file| append_batch(file, &entry));
         let refused = open(&disk).map(|_| ()).unwrap_err();
         let named = matches!(&refused, Error::Corrupt { what, .. } if what.contains(DIRECTORY));
         assert!(named, "{entry:?}: {refused}");
+    }
+}
+
+/// The last positions that records can name: writers are refused before, and the database can still be opened and compacted.
+#[test]
+fn a_log_that_is_used_up_refuses_writers() {
+    let disk = closed();
+    let almost = (1 << 51) - (1 << 43) - (1 << 20);
+    disk.corrupt(DIRECTORY, |file| {
+        append_batch(file, &[entry(REDO, &[almost]), entry(INCARNATION, &[almost, almost, 1])].concat());
+    });
+    for life in 0..3 {
+        let db = open(&disk).unwrap();
+        let table = db.byte_table("t").unwrap().with_durability(Durability::Buffered);
+        let refused = (0..5000u32).find_map(|i| table.put(&i.to_be_bytes(), &[7; 500]).err());
+        let named = matches!(&refused, Some(Error::Full { what }) if what.contains("compact"));
+        assert!(named, "life {life}: {refused:?}");
+        assert_eq!(table.get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
+        db.backup_on(Arc::new(SimDisk::new(1)), |_| {}).unwrap();
+        db.close().unwrap();
     }
 }
 

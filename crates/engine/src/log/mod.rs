@@ -80,6 +80,9 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::thread::{self, JoinHandle};
 
+/// No position of the log is as high: a record names another one by 48 bits, which count words (`txn/record.rs`). 2 PiB.
+pub(crate) const POSITIONS: u64 = 1 << 51;
+
 /// Is this a file of the log?
 pub(crate) fn is_file(name: &str) -> bool {
     segments::is_file(name) || memory::is_file(name)

@@ -14,6 +14,7 @@
 //! - S2: flights write only to segments that have their name.
 //! - S3: names appear in ascending order, so a missing segment below an existing one is damage, not the end of the log.
 
+use super::POSITIONS;
 use super::options::LogOptions;
 use super::poison::Poison;
 use crate::error::{Error, Result};
@@ -34,6 +35,10 @@ const UNNAMED: &str = "wal-new";
 
 /// Unneeded segments that are kept to be renamed, however short the log is to be.
 const SPARES_MIN: usize = 2;
+
+/// Positions that are left to openings when the writers' are used up: so the database can still be compacted, whose copy begins
+/// at 0 again.
+const POSITIONS_KEPT: u64 = 1 << 43;
 
 /// Zeros are written in pieces of this many bytes.
 const ZEROS_BYTES: usize = 1 << 20;
@@ -276,11 +281,21 @@ impl Segments {
             }
             let (n, recycled) = (state.next, state.spares.pop());
             let prepared = MutexGuard::unlocked(&mut state, || {
+                self.ensure_positions(n)?;
                 prepare(&*self.vfs, n, self.options.segment_bytes, recycled)
             });
             self.finish(&mut state, n, recycled, prepared)?;
         }
         Ok(())
+    }
+
+    fn ensure_positions(&self, n: u64) -> Result<()> {
+        match (n + 1) * self.options.segment_bytes > POSITIONS - POSITIONS_KEPT {
+            true => Err(Error::Full {
+                what: "the log, whose 2 PiB of positions are used up: compact the database".into(),
+            }),
+            false => Ok(()),
+        }
     }
 
     fn finish(&self, state: &mut State, n: u64, recycled: Option<u64>, prepared: Result<()>) -> Result<()> {

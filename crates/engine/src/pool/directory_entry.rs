@@ -4,7 +4,7 @@
 
 use super::size::SizeClass;
 use crate::error::{Error, Result};
-use crate::log::Incarnation;
+use crate::log::{Incarnation, POSITIONS};
 use foreshore_base::{Lsn, PageId, SlotId, TableId};
 
 const PAGE: u8 = 1;
@@ -122,9 +122,8 @@ fn page_id(number: u64) -> Option<PageId> {
     SizeClass::of(PageId(number)).map(|_| PageId(number))
 }
 
-/// No log is longer than 56 bits can say ([`Lsn`]).
 fn take_lsn(from: &mut &[u8]) -> Option<Lsn> {
-    take_u64(from).filter(|lsn| lsn >> 56 == 0).map(Lsn)
+    take_u64(from).filter(|lsn| *lsn < POSITIONS).map(Lsn)
 }
 
 fn take<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {

@@ -24,6 +24,7 @@
 use crate::fields::{Fields, push_varint, varint_len};
 use crate::leaf::Change;
 use crate::lock::Owner;
+use crate::log::POSITIONS;
 use foreshore_base::Lsn;
 
 const WRITE: u8 = 16;
@@ -162,7 +163,7 @@ fn flags(old_len: usize, first: bool) -> u64 {
 }
 
 fn lsn(out: &mut Vec<u8>, lsn: Lsn) {
-    debug_assert!(lsn.0.is_multiple_of(8) && lsn.0 < 1 << 51, "records begin at multiples of 8");
+    debug_assert!(lsn.0.is_multiple_of(8) && lsn.0 < POSITIONS, "records begin at multiples of 8");
     out.extend_from_slice(&(lsn.0 / 8).to_le_bytes()[..LSN_BYTES]);
 }
 
