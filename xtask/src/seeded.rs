@@ -109,7 +109,7 @@ const BUGS: &[Bug] = &[
     HISTORIES.bug("txn_gap_ignored", "serializable_histories_have_a_serial_order", CI),
     HISTORIES.bug("txn_scan_not_validated", "serializable_histories_have_a_serial_order", LONG),
     HISTORIES.bug("txn_snapshot_point_first", "serializable_histories_have_a_serial_order", LONG),
-    ENGINE.bug("txn_horizon_unbounded", "txn::slots::tests::no_horizon_lies_beyond_the_log", LONG),
+    ENGINE.bug("txn_horizon_unbounded", "txn::snapshots::tests::no_horizon_lies_beyond_the_log", LONG),
     HISTORIES.bug("txn_locks_released_early", "serializable_histories_have_a_serial_order", LONG),
     HISTORIES.bug("txn_image_dropped_early", "serializable_histories_have_a_serial_order", LONG),
     HISTORY_CRASHES.bug("txn_reader_acknowledged_early", "a_reader_waits_for_what_it_read", LONG),
