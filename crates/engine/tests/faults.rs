@@ -391,3 +391,26 @@ fn a_rollback_that_splits_leaves_needs_no_space_for_the_log() {
     (0..40).for_each(|i| assert_eq!(table.get(&[i]).unwrap(), Some(row(i))));
     db.check().unwrap();
 }
+
+/// Each opening begins the log at another block, and finds no space for one more segment.
+#[test]
+fn a_full_disk_does_not_keep_the_next_lives_out() {
+    for crash in [Crash::ProcessKill, Crash::PowerLoss] {
+        let mut disk = SimDisk::new(1);
+        let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+        let table = db.byte_table("t").unwrap();
+        (0..300).for_each(|i| table.put(&key(i), &[i as u8; 200]).unwrap());
+        disk.set_capacity(disk.used_bytes());
+        for life in 0..5 {
+            disk = disk.after_crash(crash, life);
+            let what = format!("{crash:?}, life {life}");
+            let db = tiny().open_on(Arc::new(disk.clone())).unwrap_or_else(|e| panic!("{what}: {e}"));
+            let table = db.byte_table("t").unwrap();
+            (0..300)
+                .for_each(|i| assert_eq!(table.get(&key(i)).unwrap(), Some(vec![i as u8; 200]), "{what}"));
+            if let Err(error) = table.put(&key(7), &[7; 200]) {
+                assert!(matches!(error, Error::Full { .. }), "{what}: {error}");
+            }
+        }
+    }
+}

@@ -147,7 +147,8 @@ struct State {
 }
 
 impl Segments {
-    /// Takes stock of the directory, and prepares what a log that begins at `start` needs first.
+    /// Takes stock of the directory, and prepares what a log that begins at `start` needs first: on a full disk, what there
+    /// is, if a rollback can do with it.
     pub fn open(vfs: Arc<dyn Vfs>, options: LogOptions, poison: Arc<Poison>, start: Lsn) -> Result<Self> {
         let segment_bytes = options.segment_bytes;
         let first = start.0 / segment_bytes;
@@ -160,7 +161,11 @@ impl Segments {
             next += 1;
         }
         while next * segment_bytes < start.0 + options.ring() {
-            prepare(&*vfs, next, segment_bytes, None)?;
+            match prepare(&*vfs, next, segment_bytes, None) {
+                // Enough for rollbacks. Rows can be read; writers are told by `wait_prepared`.
+                Err(Error::Full { .. }) if next * segment_bytes >= start.0 + options.ring() / 4 => break,
+                prepared => prepared?,
+            }
             next += 1;
         }
         let state = State {
