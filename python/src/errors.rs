@@ -88,7 +88,7 @@ fn name(error: &Error) -> &'static str {
         Error::Full { .. } => "Full",
         Error::Poisoned { .. } => "Poisoned",
         Error::Locked { .. } => "Locked",
-        Error::Incompatible { .. } => "Incompatible",
+        Error::Incompatible { .. } | Error::OtherFormat { .. } => "Incompatible",
         Error::Corrupt { .. } => "Corrupt",
         Error::Io { .. } => "Io",
         Error::TableDropped { .. } => "TableDropped",

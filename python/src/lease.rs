@@ -88,28 +88,37 @@ pub struct Leases {
 
 #[derive(Default)]
 struct Given {
+    /// From then on what is given is taken back at once.
+    revoked: bool,
     leases: Vec<Weak<dyn Revoke>>,
     /// How many there may be before those that are gone are forgotten.
     tidy_at: usize,
 }
 
 impl Leases {
-    /// Gives a lease.
+    /// Gives a lease; none of anything once all have been taken back: a call may have begun before.
     pub fn give<T: Send + Sync + 'static>(&self, leased: T) -> Lease<T> {
         let slot = Arc::new(RwLock::new(Some(leased)));
-        let revocable: Weak<dyn Revoke> = Arc::downgrade(&(slot.clone() as Arc<dyn Revoke>));
+        let lease = Lease { slot: ManuallyDrop::new(slot.clone()), forks: FORKS.load(Relaxed) };
         let mut given = self.given.lock();
+        if given.revoked {
+            drop(given);
+            slot.revoke();
+            return lease;
+        }
+        let revocable: Weak<dyn Revoke> = Arc::downgrade(&(slot as Arc<dyn Revoke>));
         if given.leases.len() >= given.tidy_at {
             given.leases.retain(|lease| lease.strong_count() > 0);
             given.tidy_at = 2 * given.leases.len() + 64;
         }
         given.leases.push(revocable);
-        Lease { slot: ManuallyDrop::new(slot), forks: FORKS.load(Relaxed) }
+        lease
     }
 
     /// Takes all back, waiting for the calls under way.
     pub fn revoke(&self) {
-        let leases = std::mem::take(&mut *self.given.lock()).leases;
+        let all = Given { revoked: true, ..Given::default() };
+        let leases = std::mem::replace(&mut *self.given.lock(), all).leases;
         for lease in leases.iter().filter_map(Weak::upgrade) {
             lease.revoke();
         }

@@ -3,6 +3,8 @@
 import random
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 
@@ -168,3 +170,33 @@ def test_sizes(db):
         table[b"l"] = bytes((256 << 20) + 1)
     assert isinstance(raised.value, ValueError)
     assert sorted(map(len, table)) == [0, 1024]
+
+
+def test_another_format_is_incompatible(path):
+    foreshore.open(path).close()
+    meta = bytearray((path / "FORESHORE").read_bytes())
+    meta[16:20] = (1).to_bytes(4, "little")
+    (path / "FORESHORE").write_bytes(meta)
+    with pytest.raises(foreshore.Incompatible, match="file format 1"):
+        foreshore.open(path)
+
+
+def test_what_was_about_to_be_given_is_taken_back_too(path):
+    for _ in range(30):
+        db, kept = foreshore.open(path, durability="relaxed", ring_bytes="128KiB", cache_bytes="2MiB"), []
+
+        def take(db=db, kept=kept):
+            try:
+                while len(kept) < 10_000:
+                    kept.append(db.table("t"))
+            except foreshore.Error:
+                pass
+
+        takers = [threading.Thread(target=take) for _ in range(3)]
+        for taker in takers:
+            taker.start()
+        while len(kept) < 20:
+            time.sleep(0)
+        db.close()
+        for taker in takers:
+            taker.join()
