@@ -192,11 +192,15 @@ impl Kinds {
         Ok(Bounds { from, to })
     }
 
-    /// The keys that begin with `prefix`: some bytes, the beginning of a text, the leading parts of a tuple.
+    /// The keys that begin with `prefix`: some bytes, the beginning of a text or a list, the leading parts of a tuple.
     pub fn prefix(&self, prefix: &Bound<'_, PyAny>) -> PyResult<Bounds> {
         match &self.key {
             Kind::Bytes if self.raw => Ok(Bounds::prefix(prefix.cast::<PyBytes>()?.as_bytes())),
             Kind::Str => text_prefix(prefix.py(), prefix.cast::<PyString>()?.to_str()?),
+            Kind::Bytes | Kind::List(_) => {
+                let encoded = self.encode_key(prefix)?;
+                Ok(Bounds::prefix(&encoded[..encoded.len() - 1])) // without the mark that no element follows
+            }
             Kind::Tuple(_) => Ok(Bounds::prefix(&self.encode_end(prefix.cast::<PyTuple>()?)?)),
             kind => {
                 Err(argument(prefix.py(), format!("keys of the kind {kind} have no prefixes; use range")))

@@ -21,6 +21,9 @@ const AHEAD_MIN: usize = 16;
 /// How many it reads at a time in the end: then the interpreter is left and entered for nearly nothing per row.
 const AHEAD_MAX: usize = 1024;
 
+/// It reads no further ahead once keys and values take so much memory.
+const AHEAD_BYTES: usize = 1 << 20;
+
 /// What of each row is wanted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Part {
@@ -34,7 +37,7 @@ pub enum Part {
 
 /// Some rows of a table, in order: they can be iterated over, as often as one likes, in both directions. They are read when
 /// they are iterated over.
-#[pyclass(frozen, module = "foreshore")]
+#[pyclass(frozen, generic, module = "foreshore")]
 pub struct Rows {
     table: Py<Table>,
     bounds: Bounds,
@@ -62,8 +65,7 @@ impl Rows {
             ahead: table.leases().give(Mutex::new(ahead)),
             chunk: Vec::new().into_iter(),
             wanted: AHEAD_MIN,
-            failed: None,
-            ended: false,
+            then: Then::More,
             writes: writes.map(|count| Seen { at: count.now(), count, last: None }),
         })
     }
@@ -113,16 +115,15 @@ impl Rows {
 ///
 /// It reads ahead, in growing chunks. Within a transaction that would miss what the transaction itself writes meanwhile; so
 /// after a write what was read ahead is forgotten and read again.
-#[pyclass(module = "foreshore")]
+#[pyclass(generic, module = "foreshore")]
 pub struct RowIterator {
     kinds: Arc<Kinds>,
     part: Part,
     ahead: Lease<Mutex<Ahead>>,
     chunk: std::vec::IntoIter<Row>,
     wanted: usize,
-    /// An error met while reading ahead: it is raised when its turn comes.
-    failed: Option<Error>,
-    ended: bool,
+    /// What comes behind the chunk.
+    then: Then,
     /// Within a transaction only.
     writes: Option<Seen>,
 }
@@ -134,6 +135,16 @@ struct Seen {
     at: u64,
     /// The last key that Python got.
     last: Option<Vec<u8>>,
+}
+
+/// What comes behind the rows that were read ahead.
+enum Then {
+    /// Perhaps more.
+    More,
+    /// Nothing.
+    End,
+    /// An error, to be raised when its turn comes.
+    Failure(Error),
 }
 
 /// The engine's side of an iterator.
@@ -155,19 +166,22 @@ impl Ahead {
         }
     }
 
-    /// Reads up to `wanted` rows, and the error that stopped it.
-    fn read(&mut self, wanted: usize) -> (Vec<Row>, Option<Error>) {
+    /// Reads up to `wanted` rows, fewer if they are large.
+    fn read(&mut self, wanted: usize) -> (Vec<Row>, Then) {
         let rows = self.rows.get_or_insert_with(|| self.handle.range(self.bounds.clone()));
-        let mut read = Vec::with_capacity(wanted);
-        while read.len() < wanted {
+        let (mut read, mut bytes) = (Vec::with_capacity(wanted), 0);
+        while read.len() < wanted && bytes < AHEAD_BYTES {
             let row = if self.reverse { rows.next_back() } else { rows.next() };
             match row {
-                Some(Ok(row)) => read.push(row),
-                Some(Err(error)) => return (read, Some(error)),
-                None => break,
+                Some(Ok(row)) => {
+                    bytes += row.0.len() + row.1.len();
+                    read.push(row);
+                }
+                Some(Err(error)) => return (read, Then::Failure(error)),
+                None => return (read, Then::End),
             }
         }
-        (read, None)
+        (read, Then::More)
     }
 }
 
@@ -175,15 +189,14 @@ impl RowIterator {
     /// The next row, bytes still.
     fn advance(&mut self, py: Python<'_>) -> PyResult<Option<Row>> {
         let restart = self.writes.as_ref().is_some_and(|seen| seen.count.now() != seen.at);
-        if restart {
-            self.chunk = Vec::new().into_iter();
-            self.failed = None;
-        }
-        if self.chunk.len() == 0 && self.failed.is_none() && (restart || !self.ended) {
+        if restart || (self.chunk.len() == 0 && matches!(self.then, Then::More)) {
             self.read_ahead(py, restart)?;
         }
         let Some(row) = self.chunk.next() else {
-            return self.failed.take().map_or(Ok(None), |error| Err(Failure::Engine(error).into_py(py)));
+            return match std::mem::replace(&mut self.then, Then::End) {
+                Then::Failure(error) => Err(Failure::Engine(error).into_py(py)),
+                Then::More | Then::End => Ok(None),
+            };
         };
         if let Some(seen) = &mut self.writes {
             seen.last = Some(row.0.clone());
@@ -192,6 +205,7 @@ impl RowIterator {
     }
 
     fn read_ahead(&mut self, py: Python<'_>, restart: bool) -> PyResult<()> {
+        (self.chunk, self.then) = (Vec::new().into_iter(), Then::More);
         if restart {
             // Who writes between rows does so again: the more was read ahead, the more is read anew after each write.
             self.wanted = AHEAD_MIN;
@@ -210,10 +224,8 @@ impl RowIterator {
                 Ok::<_, Error>(ahead.read(wanted))
             })
         });
-        let (rows, failed) = read.or_raise(py)?;
-        self.ended = rows.len() < wanted;
-        self.chunk = rows.into_iter();
-        self.failed = failed;
+        let (rows, then) = read.or_raise(py)?;
+        (self.chunk, self.then) = (rows.into_iter(), then);
         self.wanted = (2 * wanted).min(AHEAD_MAX);
         Ok(())
     }

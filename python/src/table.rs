@@ -9,7 +9,7 @@ use foreshore::{Database, Result};
 use foreshore_bindings::{Bounds, TableHandle};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple, PyType};
+use pyo3::types::{PyDict, PyTuple};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ thread_local! {
 ///
 /// Each call is a transaction of its own, unless the table is one of a transaction or a snapshot. It may be used from any
 /// thread.
-#[pyclass(frozen, mapping, module = "foreshore")]
+#[pyclass(frozen, generic, mapping, module = "foreshore")]
 pub struct Table {
     name: String,
     kinds: Arc<Kinds>,
@@ -315,7 +315,8 @@ impl Table {
         Ok(Self::rows(slf, Part::Items, bounds, reverse))
     }
 
-    /// The rows whose keys begin with ``prefix``, in order: some bytes, the beginning of a text, the leading parts of a tuple.
+    /// The rows whose keys begin with ``prefix``, in order: some bytes, the beginning of a text or a list, the leading parts of
+    /// a tuple.
     #[pyo3(signature = (prefix, *, reverse = false))]
     fn prefix(slf: &Bound<'_, Self>, prefix: &Bound<'_, PyAny>, reverse: bool) -> PyResult<Rows> {
         let bounds = slf.get().kinds.prefix(prefix)?;
@@ -366,15 +367,6 @@ impl Table {
     ) -> PyResult<u64> {
         let bounds = self.kinds.bounds(start, stop, false)?;
         self.with(py, 1, |table| table.estimate(bounds))
-    }
-
-    /// So that annotations may say ``Table[str, int]``.
-    #[classmethod]
-    fn __class_getitem__<'py>(
-        class: &Bound<'py, PyType>,
-        kinds: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        class.py().import("types")?.getattr("GenericAlias")?.call1((class, kinds))
     }
 
     fn __repr__(&self) -> String {

@@ -1,6 +1,8 @@
 """Ranges, prefixes, and iterators that read ahead."""
 
 import random
+import subprocess
+import sys
 
 import pytest
 
@@ -38,6 +40,13 @@ def test_prefixes(db):
     raw = db.table("raw")
     raw.update({b"a": b"", b"a\xff": b"", b"\xff": b"", b"\xff\xff": b""})
     assert len(raw.prefix(b"a")) == 2 and len(raw.prefix(b"\xff")) == 2
+    encoded = db.table("encoded", key=bytes, value="u8")
+    encoded.update((key, 0) for key in [b"", b"a", b"a\0", b"ab", b"a\xff", b"b", b"\xff", b"\xff\xff"])
+    assert [key for key, _ in encoded.prefix(b"a")] == [b"a", b"a\0", b"ab", b"a\xff"]
+    assert len(encoded.prefix(b"")) == 8 and len(encoded.prefix(b"\xff")) == 2 and not encoded.prefix(b"c")
+    lists = db.table("lists", key=list["i8"], value="u8")
+    lists.update((key, 0) for key in [[], [-1], [-1, 5], [0], [0, 1], [127, 127]])
+    assert [key for key, _ in lists.prefix([-1], reverse=True)] == [[-1, 5], [-1]] and len(lists.prefix([])) == 6
     with pytest.raises(foreshore.Argument, match="range"):
         db.table("ints", key=int, value=int).prefix(1)
 
@@ -115,3 +124,23 @@ def test_rows_past_the_end_of_an_iterator(db):
         assert next(rows) == 2, "its own row beyond the last one"
     with pytest.raises(foreshore.Ended):
         list(inside)
+
+
+def test_large_rows_are_not_all_read_ahead(path):
+    script = (
+        "import foreshore, resource, sys\n"
+        "db = foreshore.open(sys.argv[1], cache_bytes='4MiB', durability='relaxed')\n"
+        "table = db.table('t', key='u32')\n"
+        "for n in range(200): table[n] = bytes(1 << 20)\n"
+        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "before = peak()\n"
+        "assert [key for key, value in table.items() if len(value) == 1 << 20] == list(range(200))\n"
+        "print((peak() - before) >> 10)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True)
+    assert ran.stderr == "" and int(ran.stdout) < 50, f"{ran.stdout} MiB more"
+
+
+def test_annotations_may_say_of_what():
+    for kind in (foreshore.Table, foreshore.Rows, foreshore.RowIterator):
+        assert kind[int].__origin__ is kind
