@@ -5,16 +5,18 @@ The flights are made up. Run it with a directory for the database, or without: i
 
 import random
 import sys
+from collections.abc import Iterable, Iterator
 
 import pandas as pd
 
 import foreshore
 
 KEY = ("u16", "u8", "u8", str, "u32")
+Row = tuple[tuple[int, int, int, str, int], int]
 COLUMNS = ["year", "month", "day", "carrier", "number", "minutes"]
 
 
-def made_up(seed=1):
+def made_up(seed: int = 1) -> Iterator[Row]:
     choice = random.Random(seed)
     for year in (2010, 2011):
         for month in range(1, 13):
@@ -24,11 +26,11 @@ def made_up(seed=1):
                         yield (year, month, day, carrier, number), choice.randint(-20, 60)
 
 
-def frame(rows):
+def frame(rows: Iterable[Row]) -> pd.DataFrame:
     return pd.DataFrame.from_records(((*key, value) for key, value in rows), columns=COLUMNS)
 
 
-def main():
+def main() -> None:
     with foreshore.open(sys.argv[1] if len(sys.argv) > 1 else ":memory:") as db:
         delays = db.table("delays", key=KEY, value="i16")
         if not delays:

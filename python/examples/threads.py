@@ -13,15 +13,15 @@ import foreshore
 ACCOUNTS, BALANCE, THREADS, MOVES = 10, 1_000, 4, 500
 
 
-def move_often(db, accounts, seed):
+def move_often(db: foreshore.Database, accounts: foreshore.Table[int, int], seed: int) -> None:
     choice = random.Random(seed)
     for _ in range(MOVES):
         payer, payee = choice.sample(range(ACCOUNTS), 2)
         amount = choice.randrange(100)
 
-        def move(tx, payer=payer, payee=payee, amount=amount):
+        def move(tx: foreshore.Transaction, payer: int = payer, payee: int = payee, amount: int = amount) -> None:
             inside = tx.table(accounts)
-            if inside.get_for_update(payer) < amount:
+            if inside.get_for_update(payer, 0) < amount:
                 return
             inside[payer] -= amount
             inside[payee] += amount
@@ -29,7 +29,7 @@ def move_often(db, accounts, seed):
         db.transact(move, durability="buffered")
 
 
-def main():
+def main() -> None:
     with foreshore.open(sys.argv[1] if len(sys.argv) > 1 else ":memory:") as db:
         accounts = db.table("accounts", key="u32", value=int)
         accounts.update((number, BALANCE) for number in range(ACCOUNTS))
