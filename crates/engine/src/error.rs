@@ -35,8 +35,8 @@ pub enum Error {
         /// The encoding library's reason.
         detail: String,
     },
-    /// A bulk load met a key that is not above the one before it.
-    #[error("bulk_load wants strictly ascending keys into an empty table: {detail}")]
+    /// A bulk load met a key that is not above the one before it, or not above those of the table.
+    #[error("bulk_load wants strictly ascending keys, all above those of the table: {detail}")]
     BulkLoad {
         /// Which rule was broken, and where.
         detail: String,
