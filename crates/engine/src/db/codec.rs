@@ -13,6 +13,27 @@ use serde::{Serialize, de::DeserializeOwned};
 /// Sizes: an integer takes its own width (4 bytes for `u32`), a string 9 bytes per started group of 8 and one more. A
 /// `Vec<u8>` is a sequence, which takes two bytes for each of its elements and one more; `[u8; 16]` takes 16.
 ///
+/// Rows come in the order of what is written: those of `std::cmp::Reverse` keys ascend by what it wraps, those of an enum by
+/// the place of its variants, whatever its `Ord` says.
+///
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+/// struct Flight {
+///     day: u32,
+///     carrier: String,
+/// }
+///
+/// # let db = foreshore::Database::in_memory()?;
+/// let minutes = db.table::<Flight, i16>("minutes")?;
+/// for (day, carrier) in [(2, "AA"), (1, "WN"), (1, "AA")] {
+///     minutes.put(&Flight { day, carrier: carrier.into() }, &0)?;
+/// }
+/// let (first, _) = minutes.range(..).next().expect("three rows")?;
+/// assert_eq!(first, Flight { day: 1, carrier: "AA".into() });
+/// # Ok(()) }
+/// ```
+///
 /// Not a key: what serde writes as text wherever people could read it, such as `Ipv4Addr` or `uuid::Uuid`. It is written, and
 /// `get` finds it, but ranges give [`Error::Encoding`]. Take its bytes or its integer: `uuid.into_bytes()`, `u32::from(address)`.
 pub trait Key: Serialize + DeserializeOwned {}

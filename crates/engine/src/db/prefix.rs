@@ -1,7 +1,8 @@
-//! Leading components of a tuple key, of the key's own types.
+//! Forms in which a key may be looked up, and leading components of a tuple key, of the key's own types.
 //!
 //! Why: a key's encoding says nothing of its types. A prefix of others, such as an `i32` where the keys begin with a
-//! `u32`, would be bytes that no key begins with, and find nothing without a word. So the compiler compares them.
+//! `u32`, would be bytes that no key begins with, and find nothing without a word; so would the slice of an array, which
+//! serde writes otherwise than the array. So the compiler compares them.
 
 use crate::bounds::successor;
 use crate::db::codec::encode_key;
@@ -11,7 +12,7 @@ use serde::Serialize;
 use std::ops::Bound;
 
 /// The leading components of keys `K`, as a tuple: for keys `(String, u32)` that is `("AA",)`, or both components. It
-/// must encode as the beginning of such a key. Keys that are strings begin with strings.
+/// must encode as the beginning of such a key. Keys that are strings begin with strings, vectors with slices.
 ///
 /// All tuples of up to twelve components have their prefixes. A key of another shape, such as a struct, can be given
 /// some by an implementation for it; its fields encode as the components of a tuple do.
@@ -32,6 +33,9 @@ use std::ops::Bound;
 /// users.put(&"user:ada".into(), &1)?;
 /// users.put(&"visitor:ben".into(), &2)?;
 /// assert_eq!(users.prefix("user:").count(), 1);
+/// let paths = db.table::<Vec<u8>, u32>("paths")?;
+/// paths.put(&b"etc/hosts".to_vec(), &1)?;
+/// assert_eq!(paths.prefix(b"etc/".as_slice()).count(), 1);
 /// # Ok(()) }
 /// ```
 ///
@@ -46,7 +50,7 @@ use std::ops::Bound;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a prefix of the keys `{K}`",
-    note = "a prefix is a tuple of the key's leading components, of the same types, where `&str` stands for `String`; of a `String` it is a `str`"
+    note = "a prefix is a tuple of the key's leading components, of the same types, where `&str` stands for `String`; of a `String` it is a `str`, of a `Vec` a slice"
 )]
 pub trait KeyPrefix<K>: Serialize {
     /// Between which encoded keys those lie that begin so.
@@ -78,10 +82,46 @@ impl KeyPrefix<String> for String {
     }
 }
 
-/// What encodes as a key's component `C` does: itself, a reference, and the borrowed form of a string or a sequence.
+impl<T: Serialize> KeyPrefix<Vec<T>> for [T] {
+    fn bounds(&self) -> Result<RawBounds> {
+        let mut encoded = encode_key(self)?;
+        encoded.pop(); // the mark that no element follows
+        let end = successor(&encoded);
+        Ok((Bound::Included(encoded), end))
+    }
+}
+
+impl<T: Serialize> KeyPrefix<Vec<T>> for Vec<T> {
+    fn bounds(&self) -> Result<RawBounds> {
+        self.as_slice().bounds()
+    }
+}
+
+/// What encodes as a key or a key's component `C` does: itself, a reference, and the borrowed form of a string or a vector.
+/// `get` and its like take such references. A type of your own whose borrowed form serde writes alike can be given one.
+///
+/// A slice is none of an array's forms, since serde writes the one with the length and the other without:
+///
+/// ```compile_fail,E0277
+/// # fn main() -> foreshore::Result<()> {
+/// # let db = foreshore::Database::in_memory()?;
+/// let names = db.table::<[u8; 4], String>("names")?;
+/// let packet = [10, 0, 0, 1, 80];
+/// names.get(&packet[..4])?;
+/// # Ok(()) }
+/// ```
+///
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// # let db = foreshore::Database::in_memory()?;
+/// # let names = db.table::<[u8; 4], String>("names")?;
+/// # let packet = [10, 0, 0, 1, 80];
+/// names.get(packet.first_chunk::<4>().expect("four bytes"))?;
+/// # Ok(()) }
+/// ```
 #[diagnostic::on_unimplemented(
-    message = "the keys have a `{C}` where the prefix has `{Self}`",
-    note = "a prefix is a tuple of the key's leading components, of the same types; `&str` stands for `String`"
+    message = "the keys have a `{C}` where `{Self}` is given",
+    note = "a key is looked up by its own type, and a prefix is a tuple of its leading components; `&str` stands for `String`, a slice for a `Vec`, but not for an array"
 )]
 pub trait KeyComponent<C: ?Sized>: Serialize {}
 
@@ -144,6 +184,23 @@ mod tests {
                 let key_bytes = encode_key(key).unwrap();
                 let between = !is_before(&key_bytes, &from) && !is_beyond(&key_bytes, &to);
                 assert_eq!(between, key.starts_with(prefix.as_str()), "{prefix:?} {key:?}");
+            }
+        }
+    }
+
+    /// Exactly those vectors that begin with the prefix lie between its bounds.
+    #[test]
+    fn vectors_begin_with_slices() {
+        let all: Vec<Vec<i8>> = (0..81)
+            .map(|number| vec![number / 27 - 1, number / 9 % 3 - 1, number / 3 % 3 - 1, number % 3 - 1])
+            .flat_map(|whole| (0..=4).map(move |len| whole[..len].to_vec()))
+            .collect();
+        for prefix in &all {
+            let (from, to) = prefix.bounds().unwrap();
+            for key in &all {
+                let key_bytes = encode_key(key).unwrap();
+                let between = !is_before(&key_bytes, &from) && !is_beyond(&key_bytes, &to);
+                assert_eq!(between, key.starts_with(prefix), "{prefix:?} {key:?}");
             }
         }
     }

@@ -3,15 +3,13 @@
 use crate::bounds::successor;
 use crate::db::codec::{Key, Value, decode_found, encode_key};
 use crate::db::engine::Engine;
-use crate::db::prefix::KeyPrefix;
+use crate::db::prefix::{KeyComponent, KeyPrefix};
 use crate::db::range::{ByteRange, KeyBounds, Range};
 use crate::db::table::{ByteTable, Table, decoded};
 use crate::error::{Error, Result};
 use crate::spread::Held;
 use crate::txn::{self, View};
 use foreshore_base::Lsn;
-use serde::Serialize;
-use std::borrow::Borrow;
 use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -209,19 +207,19 @@ pub struct SnapshotTable<'s, K, V> {
 
 impl<K: Key, V: Value> SnapshotTable<'_, K, V> {
     /// The value of `key`.
-    pub fn get<Q: Serialize + ?Sized>(&self, key: &Q) -> Result<Option<V>>
+    pub fn get<'k, Q: ?Sized>(&self, key: &'k Q) -> Result<Option<V>>
     where
-        K: Borrow<Q>,
+        &'k Q: KeyComponent<K>,
     {
-        decode_found(self.bytes.get(&encode_key(key)?)?)
+        decode_found(self.bytes.get(&encode_key(&key)?)?)
     }
 
     /// Is there a value for `key`?
-    pub fn contains<Q: Serialize + ?Sized>(&self, key: &Q) -> Result<bool>
+    pub fn contains<'k, Q: ?Sized>(&self, key: &'k Q) -> Result<bool>
     where
-        K: Borrow<Q>,
+        &'k Q: KeyComponent<K>,
     {
-        self.bytes.contains(&encode_key(key)?)
+        self.bytes.contains(&encode_key(&key)?)
     }
 
     /// The values of many keys, in their order.
@@ -236,14 +234,13 @@ impl<K: Key, V: Value> SnapshotTable<'_, K, V> {
         decoded(row, |row| self.bytes.scan(bounds, row))
     }
 
-    /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends.
-    pub fn range(&self, bounds: impl KeyBounds<K>) -> Result<Range<K, V>> {
-        let (from, to) = bounds.encoded()?;
-        Ok(Range::new(Ok(self.bytes.range_between(from, to))))
+    /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. An encoding error appears as the first row.
+    pub fn range(&self, bounds: impl KeyBounds<K>) -> Range<K, V> {
+        Range::new(bounds.encoded().map(|(from, to)| self.bytes.range_between(from, to)))
     }
 
     /// Rows whose keys begin with the components of `leading`, a tuple such as `("AA",)` of the key's own types, or with
-    /// this string; see [`KeyPrefix`]. `.rev()` descends. An encoding error appears as the first row.
+    /// this string or slice; see [`KeyPrefix`]. `.rev()` descends. An encoding error appears as the first row.
     pub fn prefix(&self, leading: &(impl KeyPrefix<K> + ?Sized)) -> Range<K, V> {
         Range::new(leading.bounds().map(|(from, to)| self.bytes.range_between(from, to)))
     }

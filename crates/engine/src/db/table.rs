@@ -6,15 +6,13 @@ use crate::db::codec::{
 };
 use crate::db::engine::Engine;
 use crate::db::index::Index;
-use crate::db::prefix::KeyPrefix;
+use crate::db::prefix::{KeyComponent, KeyPrefix};
 use crate::db::range::{ByteRange, KeyBounds, Range};
 use crate::error::Result;
 use crate::log::Durability;
 use crate::tree::{Intent, PATIENCE, Tree};
 use crate::txn::View;
 use foreshore_base::Lsn;
-use serde::Serialize;
-use std::borrow::Borrow;
 use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -91,12 +89,6 @@ impl ByteTable {
     #[inline]
     pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         self.tree.get(&self.latest(), key, value)
-    }
-
-    /// Calls `read` with the value of `key`, if there is one. `read` sees a private copy: it may take its time.
-    pub fn get_with<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
-        let mut value = Vec::new();
-        Ok(self.get_into(key, &mut value)?.then(|| read(&value)))
     }
 
     /// Is there a value for `key`?
@@ -340,28 +332,22 @@ impl<K: Key, V: Value> Table<K, V> {
         Self::new(self.bytes.with_lock_timeout(timeout))
     }
 
-    /// The value of `key`.
-    pub fn get<Q: Serialize + ?Sized>(&self, key: &Q) -> Result<Option<V>>
+    /// The value of `key`, which may be given in a borrowed form ([`KeyComponent`]).
+    ///
+    /// Errors: [`Encoding`](crate::Error::Encoding) if it is not of the table's type.
+    pub fn get<'k, Q: ?Sized>(&self, key: &'k Q) -> Result<Option<V>>
     where
-        K: Borrow<Q>,
+        &'k Q: KeyComponent<K>,
     {
-        decode_found(self.bytes.get(&encode_key(key)?)?)
-    }
-
-    /// Calls `read` with the value of `key`, if there is one.
-    pub fn get_with<Q: Serialize + ?Sized, R>(&self, key: &Q, read: impl FnOnce(V) -> R) -> Result<Option<R>>
-    where
-        K: Borrow<Q>,
-    {
-        Ok(self.get(key)?.map(read))
+        decode_found(self.bytes.get(&encode_key(&key)?)?)
     }
 
     /// Is there a value for `key`?
-    pub fn contains<Q: Serialize + ?Sized>(&self, key: &Q) -> Result<bool>
+    pub fn contains<'k, Q: ?Sized>(&self, key: &'k Q) -> Result<bool>
     where
-        K: Borrow<Q>,
+        &'k Q: KeyComponent<K>,
     {
-        self.bytes.contains(&encode_key(key)?)
+        self.bytes.contains(&encode_key(&key)?)
     }
 
     /// The values of many keys, in their order; see [`ByteTable::multi_get`].
@@ -387,17 +373,17 @@ impl<K: Key, V: Value> Table<K, V> {
     }
 
     /// Removes `key`; says whether it was there.
-    pub fn remove<Q: Serialize + ?Sized>(&self, key: &Q) -> Result<bool>
+    pub fn remove<'k, Q: ?Sized>(&self, key: &'k Q) -> Result<bool>
     where
-        K: Borrow<Q>,
+        &'k Q: KeyComponent<K>,
     {
-        self.bytes.remove(&encode_key(key)?)
+        self.bytes.remove(&encode_key(&key)?)
     }
 
-    /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. See [`ByteTable::range`].
-    pub fn range(&self, bounds: impl KeyBounds<K>) -> Result<Range<K, V>> {
-        let (from, to) = bounds.encoded()?;
-        Ok(Range::new(Ok(ByteRange::new(self.bytes.clone(), from, to))))
+    /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. See [`ByteTable::range`]. An encoding error appears as
+    /// the first row.
+    pub fn range(&self, bounds: impl KeyBounds<K>) -> Range<K, V> {
+        Range::new(bounds.encoded().map(|(from, to)| ByteRange::new(self.bytes.clone(), from, to)))
     }
 
     /// About how many rows lie in `bounds`; see [`ByteTable::estimate_range`].
@@ -407,7 +393,7 @@ impl<K: Key, V: Value> Table<K, V> {
     }
 
     /// Rows whose keys begin with the components of `leading`, a tuple such as `("AA",)` of the key's own types, or with
-    /// this string; see [`KeyPrefix`]. `.rev()` descends. An encoding error appears as the first row.
+    /// this string or slice; see [`KeyPrefix`]. `.rev()` descends. An encoding error appears as the first row.
     pub fn prefix(&self, leading: &(impl KeyPrefix<K> + ?Sized)) -> Range<K, V> {
         Range::new(leading.bounds().map(|(from, to)| ByteRange::new(self.bytes.clone(), from, to)))
     }

@@ -4,9 +4,9 @@ use crate::bounds::successor;
 use crate::db::codec::{Key, Value, decode_found, encode_key, encode_row, encode_value};
 use crate::db::engine::Engine;
 use crate::db::isolation::{Isolation, TransactionOptions};
-use crate::db::prefix::KeyPrefix;
+use crate::db::prefix::{KeyComponent, KeyPrefix};
 use crate::db::range::{KeyBounds, Range};
-use crate::db::table::{ByteTable, Table};
+use crate::db::table::{ByteTable, Table, decoded};
 use crate::db::transaction_range::TransactionRange;
 use crate::error::{Error, Result};
 use crate::lock::KeyMode;
@@ -19,8 +19,6 @@ use foreshore_base::sync::AtomicU64;
 use foreshore_base::sync::Ordering::Relaxed;
 use foreshore_base::{Lsn, seeded_bug};
 use parking_lot::Mutex;
-use serde::Serialize;
-use std::borrow::Borrow;
 use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow};
 use std::pin::Pin;
@@ -621,6 +619,40 @@ impl TransactionBytes<'_> {
         self.range_between(Bound::Included(prefix.to_vec()), successor(prefix))
     }
 
+    /// Calls `row` with each key and value in `bounds`, ascending, until it breaks; as fast as [`range`](TransactionBytes::range),
+    /// and `row` may use the transaction likewise.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// use std::ops::ControlFlow;
+    /// let stock = db.byte_table("stock")?;
+    /// stock.put_many(&[("apples", "7"), ("pears", "5")])?;
+    /// db.transact(|tx| {
+    ///     let mut names = Vec::new();
+    ///     tx.bytes(&stock).scan(.., |name, _| {
+    ///         names.push(name.to_vec());
+    ///         ControlFlow::Continue(())
+    ///     })?;
+    ///     assert_eq!(names, [&b"apples"[..], b"pears"]);
+    ///     Ok(())
+    /// })
+    /// # }
+    /// ```
+    pub fn scan(
+        &self,
+        bounds: impl KeyBounds<[u8]>,
+        mut row: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        for found in self.range(bounds) {
+            let (key, value) = found?;
+            if row(&key, &value).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     fn range_between(&self, from: Bound<Vec<u8>>, to: Bound<Vec<u8>>) -> TransactionRange {
         TransactionRange::new(self.shared.clone(), self.table, from, to)
     }
@@ -641,11 +673,11 @@ pub struct TransactionTable<'t, K, V> {
 
 impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     /// The value of `key`.
-    pub fn get<Q: Serialize + ?Sized>(&self, key: &Q) -> Result<Option<V>>
+    pub fn get<'k, Q: ?Sized>(&self, key: &'k Q) -> Result<Option<V>>
     where
-        K: Borrow<Q>,
+        &'k Q: KeyComponent<K>,
     {
-        decode_found(self.bytes.get(&encode_key(key)?)?)
+        decode_found(self.bytes.get(&encode_key(&key)?)?)
     }
 
     /// The values of many keys, in their order; see [`TransactionBytes::multi_get`].
@@ -655,19 +687,19 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     }
 
     /// The value of `key`, for a row that is going to be changed; see [`TransactionBytes::get_for_update`].
-    pub fn get_for_update<Q: Serialize + ?Sized>(&self, key: &Q) -> Result<Option<V>>
+    pub fn get_for_update<'k, Q: ?Sized>(&self, key: &'k Q) -> Result<Option<V>>
     where
-        K: Borrow<Q>,
+        &'k Q: KeyComponent<K>,
     {
-        decode_found(self.bytes.get_for_update(&encode_key(key)?)?)
+        decode_found(self.bytes.get_for_update(&encode_key(&key)?)?)
     }
 
     /// Is there a value for `key`?
-    pub fn contains<Q: Serialize + ?Sized>(&self, key: &Q) -> Result<bool>
+    pub fn contains<'k, Q: ?Sized>(&self, key: &'k Q) -> Result<bool>
     where
-        K: Borrow<Q>,
+        &'k Q: KeyComponent<K>,
     {
-        self.bytes.contains(&encode_key(key)?)
+        self.bytes.contains(&encode_key(&key)?)
     }
 
     /// Sets the value of `key`, whether or not it had one.
@@ -691,21 +723,27 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     }
 
     /// Removes `key`; says whether it was there.
-    pub fn remove<Q: Serialize + ?Sized>(&self, key: &Q) -> Result<bool>
+    pub fn remove<'k, Q: ?Sized>(&self, key: &'k Q) -> Result<bool>
     where
-        K: Borrow<Q>,
+        &'k Q: KeyComponent<K>,
     {
-        self.bytes.remove(&encode_key(key)?)
+        self.bytes.remove(&encode_key(&key)?)
     }
 
-    /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. See [`TransactionBytes::range`].
-    pub fn range(&self, bounds: impl KeyBounds<K>) -> Result<Range<K, V, TransactionRange>> {
-        let (from, to) = bounds.encoded()?;
-        Ok(Range::new(Ok(self.bytes.range_between(from, to))))
+    /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. See [`TransactionBytes::range`]. An encoding error
+    /// appears as the first row.
+    pub fn range(&self, bounds: impl KeyBounds<K>) -> Range<K, V, TransactionRange> {
+        Range::new(bounds.encoded().map(|(from, to)| self.bytes.range_between(from, to)))
+    }
+
+    /// Calls `row` with each key and value in `bounds`, ascending, until it breaks; see [`TransactionBytes::scan`].
+    pub fn scan(&self, bounds: impl KeyBounds<K>, row: impl FnMut(K, V) -> ControlFlow<()>) -> Result<()> {
+        let bounds = bounds.encoded()?;
+        decoded(row, |row| self.bytes.scan(bounds, row))
     }
 
     /// Rows whose keys begin with the components of `leading`, a tuple such as `("AA",)` of the key's own types, or with
-    /// this string; see [`KeyPrefix`]. `.rev()` descends. An encoding error appears as the first row.
+    /// this string or slice; see [`KeyPrefix`]. `.rev()` descends. An encoding error appears as the first row.
     pub fn prefix(&self, leading: &(impl KeyPrefix<K> + ?Sized)) -> Range<K, V, TransactionRange> {
         Range::new(leading.bounds().map(|(from, to)| self.bytes.range_between(from, to)))
     }

@@ -1,0 +1,101 @@
+//! What a user of typed tables relies on: keys in their order, lookups by borrowed forms, prefixes, reads that are alike
+//! wherever the table is seen from.
+
+use foreshore::{Database, Key};
+use std::fmt::Debug;
+use std::ops::ControlFlow;
+
+/// Rows come in the order of their keys, and each key is found.
+fn in_order<K: Key + Ord + Clone + Debug>(keys: &[K]) {
+    let db = Database::in_memory().unwrap();
+    let table = db.table::<K, u32>("t").unwrap();
+    let mut sorted = keys.to_vec();
+    sorted.sort();
+    for (value, key) in keys.iter().enumerate() {
+        table.put(key, &(value as u32)).unwrap();
+        assert_eq!(table.get(key).unwrap(), Some(value as u32), "{key:?}");
+    }
+    let rows: Vec<K> = table.range(..).map(|row| row.unwrap().0).collect();
+    assert_eq!(rows, sorted);
+    let middle = sorted[sorted.len() / 2].clone();
+    let above: Vec<K> = table.range(middle.clone()..).map(|row| row.unwrap().0).collect();
+    assert_eq!(above, sorted[sorted.len() / 2..], "from {middle:?}");
+}
+
+#[test]
+fn keys_keep_their_order() {
+    use std::time::{Duration, SystemTime};
+    in_order(&[true, false]);
+    in_order(&[0, -1, i8::MIN, i8::MAX, 1]);
+    in_order(&[0, -1, i16::MIN, i16::MAX, 1]);
+    in_order(&[0, -1, i32::MIN, i32::MAX, 1]);
+    in_order(&[0, -1, i64::MIN, i64::MAX, 1]);
+    in_order(&[0, -1, i128::MIN, i128::MAX, 1]);
+    in_order(&[0, u128::MAX, u128::from(u64::MAX), 1]);
+    in_order(&['b', 'a', '\0', 'ü', char::MAX]);
+    in_order(&["b", "", "a", "a\0", "ab", "abcdefgh", "abcdefghi", "ü"].map(String::from));
+    in_order(&[vec![1_u8], vec![], vec![0], vec![1, 0], vec![0xff; 20]]);
+    in_order(&[[7_u8; 16], [0; 16], [0xff; 16]]);
+    in_order(&[Some(-1), None, Some(i32::MIN), Some(1)]);
+    in_order(&[("b".to_string(), -1), ("a".into(), 2), ("a".into(), -3), ("ab".into(), 0)]);
+    in_order(&[(1_u8, [3_u16, 2]), (1, [2, 9]), (0, [9, 9])]);
+    in_order(&[Duration::MAX, Duration::ZERO, Duration::from_nanos(1), Duration::from_secs(1)]);
+    in_order(&[SystemTime::UNIX_EPOCH + Duration::from_secs(1), SystemTime::UNIX_EPOCH]);
+    in_order(&[std::num::NonZeroI16::MIN, std::num::NonZeroI16::MAX]);
+}
+
+/// Zero is one key, whatever its sign, and what is no number lies at the end.
+#[test]
+fn floats_keep_their_order() {
+    let db = Database::in_memory().unwrap();
+    let table = db.table::<f64, ()>("t").unwrap();
+    for key in [1.5, f64::NEG_INFINITY, -1.5, 0.0, -0.0, f64::MIN_POSITIVE, f64::INFINITY] {
+        table.put(&key, &()).unwrap();
+    }
+    let rows: Vec<f64> = table.range(..).map(|row| row.unwrap().0).collect();
+    assert_eq!(rows, [f64::NEG_INFINITY, -1.5, 0.0, f64::MIN_POSITIVE, 1.5, f64::INFINITY]);
+}
+
+/// Reads are alike wherever the table is seen from.
+#[test]
+fn tables_transactions_and_snapshots_read_alike() {
+    let db = Database::in_memory().unwrap();
+    let table = db.table::<(u8, String), u32>("t").unwrap();
+    for (value, key) in [(1, "a"), (1, "b"), (2, "a")].into_iter().enumerate() {
+        table.put(&(key.0, key.1.into()), &(value as u32)).unwrap();
+    }
+    let (tx, snapshot) = (db.begin().unwrap(), db.snapshot().unwrap());
+    let from = (1, "b".to_string());
+    let mut seen = Vec::new();
+    table.scan(from.clone().., |_, value| take(&mut seen, value)).unwrap();
+    tx.table(&table).scan(from.clone().., |_, value| take(&mut seen, value)).unwrap();
+    snapshot.table(&table).scan(from.., |_, value| take(&mut seen, value)).unwrap();
+    assert_eq!(seen, [1, 2, 1, 2, 1, 2]);
+    let first = |prefix: foreshore::Result<_>| prefix.map(|(_, value): (_, u32)| value).unwrap();
+    let mut firsts = table.prefix(&(2,)).map(first).collect::<Vec<_>>();
+    firsts.extend(tx.table(&table).prefix(&(2,)).map(first));
+    firsts.extend(snapshot.table(&table).prefix(&(2,)).map(first));
+    assert_eq!(firsts, [2, 2, 2]);
+}
+
+/// A scan ends where it is told to, also one that changes what it reads.
+#[test]
+fn a_scan_may_write_and_break() {
+    let db = Database::in_memory().unwrap();
+    let table = db.table::<u32, u32>("t").unwrap();
+    table.put_many(&[(1, 0), (2, 0), (3, 0)]).unwrap();
+    db.transact(|tx| {
+        let inside = tx.table(&table);
+        inside.scan(.., |key, _| {
+            inside.put(&key, &10).unwrap();
+            if key == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })
+    })
+    .unwrap();
+    assert_eq!(table.multi_get(&[1, 2, 3]).unwrap(), [Some(10), Some(10), Some(0)]);
+}
+
+fn take(seen: &mut Vec<u32>, value: u32) -> ControlFlow<()> {
+    seen.push(value);
+    ControlFlow::Continue(())
+}
