@@ -100,6 +100,26 @@ static void rows_outside_transactions(const fs_db *db) {
   EXPECT(fs_drop_table(db, "many") == FS_OK);
 }
 
+/* Its rows rise, also from one load to the next. */
+static void loads(const fs_db *db, const fs_table *inside) {
+  fs_table *table = NULL;
+  fs_buf value = FS_BUF_INIT;
+  fs_bytes keys[2], values[2];
+  keys[0] = FS_STR("a");
+  keys[1] = FS_STR("b");
+  values[0] = FS_STR("1");
+  values[1] = FS_STR("2");
+  EXPECT(fs_open_table(db, "loaded", NULL, &table) == FS_OK);
+  EXPECT(fs_bulk_load(table, keys, values, 2) == FS_OK);
+  EXPECT(fs_get(table, FS_STR("b"), &value) == FS_OK && holds(&value, "2"));
+  EXPECT(fs_bulk_load(table, keys, values, 2) == FS_BULK_LOAD && strstr(fs_errmsg(), "ascending"));
+  EXPECT(fs_bulk_load(table, NULL, NULL, 0) == FS_OK && fs_bulk_load(table, keys, NULL, 2) == FS_ARGUMENT);
+  EXPECT(fs_bulk_load(inside, keys, values, 2) == FS_ARGUMENT);
+  fs_buf_free(&value);
+  fs_table_free(table);
+  EXPECT(fs_drop_table(db, "loaded") == FS_OK);
+}
+
 static void cursors(const fs_table *table) {
   fs_cursor *rows = NULL;
   fs_bytes key, value;
@@ -138,6 +158,7 @@ static void transactions(const fs_db *db, const fs_table *table) {
   EXPECT(fs_rollback_to(tx, place) == FS_OK);
   EXPECT(fs_rollback_to(tx, place + 1) == FS_ARGUMENT);
   put_many(inside);
+  loads(db, inside);
   EXPECT(fs_get(inside, FS_STR("m3"), &value) == FS_OK && holds(&value, "3"));
   EXPECT(fs_get(table, FS_STR("m3"), &value) == FS_ABSENT);
   EXPECT(fs_rollback_to(tx, place) == FS_OK);

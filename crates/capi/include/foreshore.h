@@ -153,7 +153,7 @@ typedef struct {
 } fs_limit;
 
 // What `fs_transact` runs: FS_OK commits, anything else rolls back. `tx` is lent for the length of the call; `context` is
-// what `fs_transact` was given.
+// what `fs_transact` was given. It returns: an exception of C++, or a longjmp, must not leave it.
 typedef int (*fs_work)(const fs_tx *tx, void *context);
 
 #ifdef __cplusplus
@@ -162,7 +162,7 @@ extern "C" {
 
 // The message of the last error in this thread, as UTF-8; empty if there was none.
 //
-// It belongs to the library, and is valid until the next error in this thread.
+// It belongs to the library, and is valid until the next error in this thread, or the thread's end.
 const char *fs_errmsg(void);
 
 // May the same transaction succeed if it is run again from its begin? `fs_transact` does that by itself.
@@ -306,6 +306,14 @@ int fs_put_many(const fs_table *table,
                 const fs_bytes *keys,
                 const fs_bytes *values,
                 size_t count);
+
+// Loads `count` rows in strictly ascending order of their keys, all above any key of the table: the fastest way to fill one.
+// Call it again with the next rows. Both arrays are yours. FS_BULK_LOAD if the order is broken: the rows before are there.
+// Rows appear as they are loaded, so this is no part of a transaction: FS_ARGUMENT within one.
+int fs_bulk_load(const fs_table *table,
+                 const fs_bytes *keys,
+                 const fs_bytes *values,
+                 size_t count);
 
 // Sets the value of `key` unless it has one: then FS_EXISTS. Otherwise as `fs_put`.
 int fs_insert(const fs_table *table, fs_bytes key, fs_bytes value);

@@ -58,15 +58,16 @@ pub const FS_UNKNOWN_TRANSACTION: c_int = -21;
 pub const FS_PANIC: c_int = -100;
 
 thread_local! {
+    /// Gone when the thread ends: destructors that run after its own go without.
     static MESSAGE: RefCell<CString> = RefCell::default();
 }
 
 /// The message of the last error in this thread, as UTF-8; empty if there was none.
 ///
-/// It belongs to the library, and is valid until the next error in this thread.
+/// It belongs to the library, and is valid until the next error in this thread, or the thread's end.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_errmsg() -> *const c_char {
-    MESSAGE.with_borrow(|message| message.as_ptr())
+    MESSAGE.try_with(|message| message.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
 /// May the same transaction succeed if it is run again from its begin? `fs_transact` does that by itself.
@@ -119,7 +120,7 @@ fn status_of(error: &Error) -> c_int {
         Error::Full { .. } => FS_FULL,
         Error::Poisoned { .. } => FS_POISONED,
         Error::Locked { .. } => FS_LOCKED,
-        Error::Incompatible { .. } => FS_INCOMPATIBLE,
+        Error::Incompatible { .. } | Error::OtherFormat { .. } => FS_INCOMPATIBLE,
         Error::Corrupt { .. } => FS_CORRUPT,
         Error::Io { .. } => FS_IO,
         Error::TableDropped { .. } => FS_TABLE_DROPPED,
@@ -145,7 +146,7 @@ pub fn guard(body: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
     if let Some(message) = failure.message {
         // No message holds a zero byte, but a table's name in it may.
         let message = CString::new(message.replace('\0', "\\0")).unwrap_or_default();
-        MESSAGE.set(message);
+        let _ = MESSAGE.try_with(|last| last.replace(message));
     }
     failure.status
 }
@@ -180,6 +181,30 @@ mod tests {
             (status, message().as_str()),
             (FS_PANIC, "a fault in Foreshore, please report it: the latch broke")
         );
+    }
+
+    /// A destructor of a thread-local may come after the message's own.
+    #[test]
+    fn a_thread_that_ends_can_fail() {
+        struct Last;
+        impl Drop for Last {
+            fn drop(&mut self) {
+                assert_eq!(guard(|| Err(Failure::argument("late"))), FS_ARGUMENT);
+                assert_eq!(message(), "");
+            }
+        }
+        thread_local!(static LAST: Last = const { Last });
+        let ends = || {
+            LAST.with(|_| ()); // before the message, so that it goes after it
+            assert_eq!(guard(|| Err(Failure::argument("first"))), FS_ARGUMENT);
+        };
+        std::thread::spawn(ends).join().expect("its end is no panic");
+    }
+
+    #[test]
+    fn another_format_is_incompatible() {
+        let error = Error::OtherFormat { dir: "d".into(), found: 1, supported: 3 };
+        assert_eq!(status_of(&error), FS_INCOMPATIBLE);
     }
 
     #[test]

@@ -121,12 +121,42 @@ pub extern "C" fn fs_put_many(
     guard(|| {
         let table = there(table, "table")?;
         // SAFETY: C promises two arrays of `count` elements.
-        let (keys, values) = unsafe { (array(keys, count, "keys")?, array(values, count, "values")?) };
-        let rows = keys.iter().zip(values).map(|(key, value)| Ok((key.get()?, value.get()?)));
-        let rows = rows.collect::<Result<Vec<_>, Failure>>()?;
+        let rows = unsafe { rows(keys, values, count)? };
         table.handle.put_many(&rows)?;
         Ok(FS_OK)
     })
+}
+
+/// Loads `count` rows in strictly ascending order of their keys, all above any key of the table: the fastest way to fill one.
+/// Call it again with the next rows. Both arrays are yours. FS_BULK_LOAD if the order is broken: the rows before are there.
+/// Rows appear as they are loaded, so this is no part of a transaction: FS_ARGUMENT within one.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_bulk_load(
+    table: Option<&Table>,
+    keys: *const Bytes,
+    values: *const Bytes,
+    count: usize,
+) -> c_int {
+    guard(|| {
+        let table = there(table, "table")?;
+        // SAFETY: C promises two arrays of `count` elements.
+        let rows = unsafe { rows(keys, values, count)? };
+        table.handle.bulk_load(rows)?;
+        Ok(FS_OK)
+    })
+}
+
+/// A key and its value, lent by C.
+type Row<'a> = (&'a [u8], &'a [u8]);
+
+/// Rows of which C has the keys and the values apart.
+///
+/// # Safety
+/// As [`array()`], of both.
+unsafe fn rows<'a>(keys: *const Bytes, values: *const Bytes, count: usize) -> Result<Vec<Row<'a>>, Failure> {
+    // SAFETY: as the caller promises.
+    let (keys, values) = unsafe { (array(keys, count, "keys")?, array(values, count, "values")?) };
+    keys.iter().zip(values).map(|(key, value)| Ok((key.get()?, value.get()?))).collect()
 }
 
 /// Sets the value of `key` unless it has one: then FS_EXISTS. Otherwise as `fs_put`.

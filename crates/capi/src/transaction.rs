@@ -132,7 +132,7 @@ pub extern "C" fn fs_tx_free(tx: Option<Box<Tx>>) {
 }
 
 /// What `fs_transact` runs: FS_OK commits, anything else rolls back. `tx` is lent for the length of the call; `context` is
-/// what `fs_transact` was given.
+/// what `fs_transact` was given. It returns: an exception of C++, or a longjmp, must not leave it.
 pub type Work = Option<extern "C" fn(tx: *const Tx, context: *mut c_void) -> c_int>;
 
 /// Runs `work` in a transaction and commits it; runs it again, in a new one, as long as it returns a retryable status. So
