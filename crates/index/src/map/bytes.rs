@@ -1,6 +1,6 @@
 //! Byte-string keys.
 
-use super::Pinned;
+use super::{Pinned, beginning};
 use crate::node::Bias;
 use crate::node::bytes::BytesNode;
 use crate::reclaim::Pin;
@@ -122,7 +122,7 @@ impl<const F: usize, const H: usize> ByteMap<F, H> {
     }
 
     /// The value of the greatest entry with a key at most `key`. As fast as [`get`](Self::get), unless the leaf's
-    /// entries up to `key` were removed.
+    /// entries up to `key` were removed. [`range_rev`](Self::range_rev) up to `key` begins with that entry, its key too.
     #[inline]
     pub fn floor(&self, key: &[u8]) -> Option<u64> {
         self.tree.greatest(key, Bias::AtMost, &Pin::new())
@@ -147,6 +147,20 @@ impl<const F: usize, const H: usize> ByteMap<F, H> {
     /// The entries with keys from `start` to `end`, downwards, beginning below `end`. The iterator pins: see [`Pinned`].
     pub fn range_rev(&self, start: Bound<&[u8]>, end: Bound<&[u8]>) -> ByteRangeRev<'_, F, H> {
         ByteRangeRev(Backward::new(&self.tree, (start.map(<[u8]>::to_vec), end.map(<[u8]>::to_vec))))
+    }
+
+    /// The entries whose keys begin with `prefix`, upwards. The iterator pins: see [`Pinned`].
+    ///
+    /// ```
+    /// let map = foreshore_index::ByteMap::<64>::new();
+    /// for (key, value) in [("port/BOS", 1), ("port/SEA", 2), ("ports", 3)] {
+    ///     map.insert(key.as_bytes(), value);
+    /// }
+    /// assert!(map.prefix(b"port/").map(|(_, value)| value).eq([1, 2]));
+    /// ```
+    pub fn prefix(&self, prefix: &[u8]) -> ByteRange<'_, F, H> {
+        let (start, end) = beginning(prefix);
+        self.range(start, end.as_ref().map(Vec::as_slice))
     }
 
     /// The number of entries. Exact while nobody changes the map.

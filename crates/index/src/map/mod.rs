@@ -22,6 +22,16 @@ pub struct Pinned<'m, M> {
 }
 
 /// The bounds as a tree knows them.
+/// The bounds of the byte strings that begin with `prefix`: the upper one is it with its last byte below 0xFF one higher.
+fn beginning(prefix: &[u8]) -> (Bound<&[u8]>, Bound<Vec<u8>>) {
+    let end = prefix.iter().rposition(|byte| *byte < 0xFF).map(|last| {
+        let mut end = prefix[..=last].to_vec();
+        end[last] += 1;
+        end
+    });
+    (Bound::Included(prefix), end.map_or(Bound::Unbounded, Bound::Excluded))
+}
+
 fn lanes<K: IntKey>(bounds: impl RangeBounds<K>) -> (Bound<K::Lane>, Bound<K::Lane>) {
     let lane = |bound: Bound<&K>| bound.map(|key| key.to_lane());
     (lane(bounds.start_bound()), lane(bounds.end_bound()))

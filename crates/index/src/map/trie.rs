@@ -1,6 +1,6 @@
 //! Byte-string keys in CSB+- and O2-Trees.
 
-use super::Pinned;
+use super::{Pinned, beginning};
 use crate::csb::Csb;
 use crate::node::Bias;
 use crate::o2::{Coupled, Optimistic, Tree};
@@ -122,6 +122,20 @@ impl<M: LayerTree, const C: usize> TrieMap<M, C> {
     /// The entries with keys from `start` to `end`, downwards, beginning below `end`.
     pub fn range_rev(&self, start: Bound<&[u8]>, end: Bound<&[u8]>) -> TrieRange<'_, M, C> {
         TrieRange(Scan::new(&self.trie, Way::Down, end, start))
+    }
+
+    /// The entries whose keys begin with `prefix`, upwards.
+    ///
+    /// ```
+    /// let map: foreshore_index::CsbByteMap = foreshore_index::CsbByteMap::new();
+    /// for (key, value) in [("port/BOS", 1), ("port/SEA", 2), ("ports", 3)] {
+    ///     map.insert(key.as_bytes(), value);
+    /// }
+    /// assert!(map.prefix(b"port/").map(|(_, value)| value).eq([1, 2]));
+    /// ```
+    pub fn prefix(&self, prefix: &[u8]) -> TrieRange<'_, M, C> {
+        let (start, end) = beginning(prefix);
+        self.range(start, end.as_ref().map(Vec::as_slice))
     }
 
     /// The number of entries. Exact while nobody changes the map.

@@ -8,6 +8,7 @@ use crate::map::int::{IntMap, IntRange, IntRangeRev};
 use crate::node::int::IntKey;
 use crate::tree::{Broken, Stats};
 use std::ops::RangeBounds;
+use std::sync::OnceLock;
 
 /// An [`IntMap`] whose node size is chosen at creation, by a [`Profile`] of the machine and by what the map is for.
 ///
@@ -52,7 +53,9 @@ macro_rules! forward {
 impl<K: IntKey> Default for TunedMap<K> {
     /// A map for everything alike, by this machine's caches.
     fn default() -> Self {
-        Self::tuned(&Profile::default(), Favour::default())
+        // The system's files tell it, which take their time to read: once.
+        static THIS_MACHINE: OnceLock<Profile> = OnceLock::new();
+        Self::tuned(THIS_MACHINE.get_or_init(Profile::default), Favour::default())
     }
 }
 

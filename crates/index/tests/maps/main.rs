@@ -8,5 +8,6 @@ mod common;
 mod fill;
 mod linearizable;
 mod model;
+mod prefix;
 mod stress;
 mod tuned;
