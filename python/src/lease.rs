@@ -4,8 +4,10 @@
 //! forgotten variable would keep the next `open` out. So objects hold leases, and closing takes them all back.
 
 use crate::errors::Failure;
+use crate::interpreter::staying;
 use foreshore::will_wait;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use pyo3::Python;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
@@ -20,22 +22,25 @@ pub fn was_forked() {
 }
 
 /// Something that can be used until its database is closed, in the process that opened it.
-pub struct Lease<T> {
+pub struct Lease<T: Send + Sync> {
     slot: ManuallyDrop<Arc<RwLock<Option<T>>>>,
     forks: u32,
 }
 
-impl<T> Drop for Lease<T> {
+impl<T: Send + Sync> Drop for Lease<T> {
     fn drop(&mut self) {
         // The parent's own copy of it closes what is to be closed.
-        if !self.is_parents() {
-            // SAFETY: nobody uses the slot after this.
-            unsafe { ManuallyDrop::drop(&mut self.slot) };
+        if self.is_parents() {
+            return;
         }
+        // SAFETY: nobody uses the slot after this.
+        let mut slot = Some(unsafe { ManuallyDrop::take(&mut self.slot) });
+        // The last holder closes a database, or rolls a transaction back: both wait. Without an interpreter nobody minds.
+        Python::try_attach(|py| staying(py, || drop(slot.take())));
     }
 }
 
-impl<T> Lease<T> {
+impl<T: Send + Sync> Lease<T> {
     /// Calls `work` with it.
     ///
     /// Errors: [`Failure::Closed`], [`Failure::Forked`]; those of `work`.

@@ -200,3 +200,33 @@ def test_what_was_about_to_be_given_is_taken_back_too(path):
         db.close()
         for taker in takers:
             taker.join()
+
+
+@pytest.mark.parametrize("forgotten", ["database", "transaction"])
+def test_others_run_while_what_was_forgotten_is_closed(path, forgotten):
+    db = foreshore.open(path, cache_bytes="256MiB", durability="relaxed")
+    table = db.table("t", key="u32")
+    table.update((n, bytes(1000)) for n in range(100_000))
+    tx = db.begin()
+    if forgotten == "transaction":
+        tx.table(table).update((n, b"") for n in range(100_000))
+    gaps, done = [0.0], threading.Event()
+
+    def tick():
+        last = time.perf_counter()
+        while not done.is_set():
+            time.sleep(0.001)
+            now = time.perf_counter()
+            gaps.append(now - last)
+            last = now
+
+    ticker = threading.Thread(target=tick)
+    ticker.start()
+    began = time.perf_counter()
+    del tx
+    if forgotten == "database":
+        del table, db
+    took = time.perf_counter() - began
+    done.set()
+    ticker.join()
+    assert max(gaps) < max(took / 2, 0.05), f"another thread stood still for {max(gaps):.3f} s of {took:.3f} s"

@@ -19,6 +19,14 @@ struct Shared {
     running: Mutex<Option<Transaction>>,
 }
 
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if self.running.get_mut().is_some() {
+            will_wait(); // as `rollback` does
+        }
+    }
+}
+
 /// Counts the calls of a transaction that may have changed rows: who reads ahead sees by it that what was read is out of
 /// date. It keeps nothing open.
 #[derive(Clone, Default)]

@@ -17,7 +17,7 @@ use crate::recovery::{self, Recovered};
 use crate::spread::{Held, Spread};
 use crate::tree::{Core, Intent, PATIENCE, Tree, TreeIndex};
 use crate::txn::Txn;
-use crate::waits::Wait;
+use crate::waits::{Wait, will_wait};
 use foreshore_base::sync::AtomicBool;
 use foreshore_base::sync::Ordering::Relaxed;
 use foreshore_base::{Lsn, PageId, TableId};
@@ -367,6 +367,7 @@ impl Engine {
         if self.closed.swap(true, Relaxed) {
             return Ok(());
         }
+        will_wait(); // for the device
         self.upkeep.stop();
         for (_, txn) in std::mem::take(&mut *self.prepared.lock()) {
             txn.abandon(); // it stays prepared
