@@ -15,6 +15,7 @@ mod commands;
 mod connection;
 mod counters;
 mod cursors;
+mod decimal;
 mod descriptors;
 mod event_loop;
 mod glob;

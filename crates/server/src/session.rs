@@ -168,17 +168,26 @@ impl Session {
         }
     }
 
-    /// Does several things to rows, all or none.
+    /// Does several things to rows of its table, all or none.
     pub fn atomically<R>(
         &mut self,
         shared: &Shared,
         work: impl FnOnce(&TransactionBytes<'_>) -> Result<R, CommandError>,
     ) -> Result<R, CommandError> {
+        let target = self.target.clone();
+        self.transact(shared, |transaction| work(&transaction.bytes(target.table())))
+    }
+
+    /// As [`Session::atomically`], with rows of several tables.
+    pub fn transact<R>(
+        &mut self,
+        shared: &Shared,
+        work: impl FnOnce(&Transaction) -> Result<R, CommandError>,
+    ) -> Result<R, CommandError> {
         self.has_written = true;
-        let table = self.target.table();
         if let Some(transaction) = &self.transaction {
             let savepoint = transaction.savepoint()?;
-            let result = work(&transaction.bytes(table));
+            let result = work(transaction);
             if result.is_err() {
                 // If the transaction itself has failed there is nothing to go back in, and `result` says why.
                 let _ = transaction.rollback_to(savepoint);
@@ -186,7 +195,7 @@ impl Session {
             return result;
         }
         let transaction = shared.begin()?;
-        let result = work(&transaction.bytes(table))?;
+        let result = work(&transaction)?;
         transaction.commit()?;
         Ok(result)
     }

@@ -11,7 +11,7 @@ use foreshore::{ByteTable, Database, Durability, Error, TableOptions, Transactio
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How long a command waits for a lock in place. Where all locks are those of commands, they are held for microseconds,
 /// and queueing for one is better than to come back; the bound is for those held longer all the same.
@@ -44,6 +44,8 @@ pub struct Shared {
     pub chores: Chores,
     /// When the server was started.
     pub started: Instant,
+    /// When BGSAVE succeeded last, or the server was started: seconds since 1970.
+    pub saved_at_s: AtomicU64,
     /// Is it shutting down?
     pub stopping: AtomicBool,
     /// The way into each event loop; set once, before the first client.
@@ -68,6 +70,7 @@ impl Shared {
             counters: (0..options.threads).map(|_| Counters::default()).collect(),
             chores: Chores::default(),
             started: Instant::now(),
+            saved_at_s: AtomicU64::new(since_1970().as_secs()),
             stopping: AtomicBool::new(false),
             inboxes: OnceLock::new(),
             open_transactions: AtomicUsize::new(0),
@@ -204,6 +207,11 @@ impl Drop for Place {
     fn drop(&mut self) {
         self.0.open_transactions.fetch_sub(1, Relaxed);
     }
+}
+
+/// The time of day, from the beginning of 1970.
+pub fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 /// Says something on stderr. Who has closed it hears nothing, and the server goes on.

@@ -1,9 +1,10 @@
 //! The commands that took longest of late.
 
+use crate::shared::since_1970;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// Arguments kept of a command, and bytes of each.
 const ARGUMENTS_KEPT: usize = 32;
@@ -56,7 +57,7 @@ impl SlowLog {
         args: impl ExactSizeIterator<Item = &'a [u8]>,
         client: (String, String),
     ) {
-        let at_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let at_s = since_1970().as_secs();
         let mut entries = self.entries.lock();
         let (id, log) = &mut *entries;
         log.push_front(Entry { id: *id, at_s, took, args: shortened(args), client });

@@ -1,12 +1,12 @@
 //! The server: what it is, how it is set, and what it is to do.
 
-use super::{Call, CommandError, Next, Outcome, SYNTAX, refused};
+use super::{Call, CommandError, Next, Outcome, SYNTAX, connection, refused};
 use crate::commands::table::{COMMANDS, Command, find};
 use crate::counters;
 use crate::glob;
-use crate::reply::Reply;
-use crate::shared::Shared;
-use foreshore::Durability;
+use crate::reply::{Protocol, Reply};
+use crate::shared::{Shared, since_1970};
+use foreshore::{Durability, Error};
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -30,31 +30,85 @@ pub fn dbsize(call: &mut Call<'_>) -> Outcome {
 
 /// FLUSHDB drops the table; whoever uses it finds a new one, with the same index and leaves of the same size.
 pub fn flushdb(call: &mut Call<'_>) -> Outcome {
+    ensure_mode(call, &["ASYNC", "SYNC"])?;
     let (target, protocol) = (call.session.target.clone(), call.session.protocol);
+    Ok(Next::Chore(Box::new(move |shared| ok_or_error(protocol, empty(shared, target.name())))))
+}
+
+/// FLUSHALL empties what SELECT reaches, one table after another. Tables with names of their own may be somebody else's.
+pub fn flushall(call: &mut Call<'_>) -> Outcome {
+    ensure_mode(call, &["ASYNC", "SYNC"])?;
+    let protocol = call.session.protocol;
     Ok(Next::Chore(Box::new(move |shared| {
-        let done = shared.db.drop_table(target.name()).and_then(|_| shared.reopen(&target));
-        let mut out = Vec::new();
-        match done {
-            Ok(_) => Reply::new(&mut out, protocol).ok(),
-            Err(error) => Reply::new(&mut out, protocol).error(&format!("ERR {error}")),
-        }
-        out
+        let emptied = shared.db.tables().and_then(|tables| {
+            let databases = (0..connection::DATABASES).map(connection::database);
+            databases.filter(|name| tables.contains(name)).try_for_each(|name| empty(shared, &name))
+        });
+        ok_or_error(protocol, emptied)
     })))
 }
 
+fn empty(shared: &Shared, name: &str) -> Result<(), Error> {
+    let target = shared.open(name)?;
+    shared.db.drop_table(name)?;
+    shared.reopen(&target).map(drop)
+}
+
+fn ok_or_error(protocol: Protocol, done: Result<(), Error>) -> Vec<u8> {
+    let mut out = Vec::new();
+    match done {
+        Ok(()) => Reply::new(&mut out, protocol).ok(),
+        Err(error) => Reply::new(&mut out, protocol).error(&CommandError::Engine(error).text()),
+    }
+    out
+}
+
+/// At most one argument, and one of these: what is misspelt must not do the most it can.
+fn ensure_mode(call: &Call<'_>, modes: &[&str]) -> Result<(), CommandError> {
+    match call.args.len() {
+        1 => Ok(()),
+        2 if modes.iter().any(|mode| call.is_word(1, mode)) => Ok(()),
+        _ => refused(SYNTAX),
+    }
+}
+
 pub fn bgsave(call: &mut Call<'_>) -> Outcome {
+    ensure_mode(call, &["SCHEDULE"])?;
     let protocol = call.session.protocol;
     Ok(Next::Chore(Box::new(move |shared| {
         let mut out = Vec::new();
         match shared.db.checkpoint() {
-            Ok(()) => Reply::new(&mut out, protocol).simple("Checkpoint done"),
-            Err(error) => Reply::new(&mut out, protocol).error(&format!("ERR {error}")),
+            Ok(()) => {
+                shared.saved_at_s.store(since_1970().as_secs(), Relaxed);
+                Reply::new(&mut out, protocol).simple("Checkpoint done");
+            }
+            Err(error) => Reply::new(&mut out, protocol).error(&CommandError::Engine(error).text()),
         }
         out
     })))
 }
 
+pub fn lastsave(call: &mut Call<'_>) -> Outcome {
+    let saved_at_s = call.shared.saved_at_s.load(Relaxed);
+    call.reply().count(saved_at_s);
+    Ok(Next::Go)
+}
+
+pub fn time(call: &mut Call<'_>) -> Outcome {
+    let now = since_1970();
+    let mut reply = call.reply();
+    reply.array(2);
+    reply.bulk(now.as_secs().to_string().as_bytes());
+    reply.bulk(now.subsec_micros().to_string().as_bytes());
+    Ok(Next::Go)
+}
+
 pub fn shutdown(call: &mut Call<'_>) -> Outcome {
+    // Nothing is lost, whatever they say; but ABORT, and what is misspelt, must not end the server.
+    let is_known = |at| ["NOSAVE", "SAVE", "NOW", "FORCE"].iter().any(|word| call.is_word(at, word));
+    if !(1..call.args.len()).all(is_known) {
+        return refused(SYNTAX);
+    }
     call.shared.stop();
     Ok(Next::Close)
 }
@@ -97,6 +151,9 @@ pub fn slowlog(call: &mut Call<'_>) -> Outcome {
     match (name.as_slice(), call.args.len()) {
         (b"GET", 2 | 3) => {
             let count = if call.args.len() == 3 { call.number(2)? } else { 10 };
+            if count < -1 {
+                return refused("ERR count should be greater than or equal to -1");
+            }
             let entries = call.shared.slow_log.newest(usize::try_from(count).unwrap_or(usize::MAX));
             let mut reply = call.reply();
             reply.array(entries.len());
@@ -144,14 +201,18 @@ pub fn config(call: &mut Call<'_>) -> Outcome {
                 reply.bulk(value.as_bytes());
             }
         }
-        (b"SET", 4) => {
-            set_parameter(call)?;
+        (b"SET", 4..) if call.args.len().is_multiple_of(2) => {
+            let set = (2..call.args.len())
+                .step_by(2)
+                .map(|at| parameter(call, at))
+                .collect::<Result<Vec<_>, _>>()?;
+            set.into_iter().for_each(|parameter| parameter.apply(call.shared));
             call.reply().ok();
         }
         (b"RESETSTAT", 2) => return refused("ERR not supported: counters only grow; take differences"),
         _ => {
             return refused(
-                "ERR unknown CONFIG subcommand or wrong arguments; there are GET pattern and SET name value",
+                "ERR unknown CONFIG subcommand or wrong arguments; there are GET pattern … and SET name value …",
             );
         }
     }
@@ -170,7 +231,7 @@ fn parameters(shared: &Shared) -> Vec<(&'static str, String)> {
         ("appendfsync", fsync.into()),
         ("appendonly", is_synced.into()),
         ("bind", options.listen.ip().to_string()),
-        ("databases", super::connection::DATABASES.to_string()),
+        ("databases", connection::DATABASES.to_string()),
         ("io-threads", options.threads.to_string()),
         ("lock-timeout-ms", shared.lock_timeout_ms.load(Relaxed).to_string()),
         ("maxclients", options.clients_max.to_string()),
@@ -184,26 +245,41 @@ fn parameters(shared: &Shared) -> Vec<(&'static str, String)> {
     ]
 }
 
-fn set_parameter(call: &Call<'_>) -> Result<(), CommandError> {
-    let name = call.arg(2).to_ascii_lowercase();
-    let shared = call.shared;
-    let positive = || match u64::try_from(call.number(3)?) {
+/// A parameter with its new value.
+enum Parameter {
+    IdleTimeout(u64),
+    LockTimeout(u64),
+    SlowFrom(i64),
+    SlowKept(usize),
+}
+
+impl Parameter {
+    fn apply(self, shared: &Shared) {
+        match self {
+            Self::IdleTimeout(s) => shared.idle_timeout_s.store(s, Relaxed),
+            Self::LockTimeout(ms) => shared.lock_timeout_ms.store(ms, Relaxed),
+            Self::SlowFrom(us) => shared.slow_log.from_us.store(us, Relaxed),
+            Self::SlowKept(count) => shared.slow_log.kept.store(count, Relaxed),
+        }
+    }
+}
+
+/// The parameter named at `at`, with the value that follows it. Nothing is set before all are known to be right.
+fn parameter(call: &Call<'_>, at: usize) -> Result<Parameter, CommandError> {
+    let positive = || match u64::try_from(call.number(at + 1)?) {
         Ok(value) => Ok(value),
         Err(_) => refused("ERR the value must not be negative"),
     };
-    match name.as_slice() {
-        b"timeout" => shared.idle_timeout_s.store(positive()?, Relaxed),
-        b"lock-timeout-ms" => shared.lock_timeout_ms.store(positive()?, Relaxed),
-        b"slowlog-log-slower-than" => shared.slow_log.from_us.store(call.number(3)?, Relaxed),
-        b"slowlog-max-len" => shared.slow_log.kept.store(positive()?.min(100_000) as usize, Relaxed),
-        _ => {
-            return refused(
-                "ERR CONFIG SET knows timeout, lock-timeout-ms, slowlog-log-slower-than and slowlog-max-len; \
-                 the rest is set when the server is started",
-            );
-        }
+    match call.arg(at).to_ascii_lowercase().as_slice() {
+        b"timeout" => positive().map(Parameter::IdleTimeout),
+        b"lock-timeout-ms" => positive().map(Parameter::LockTimeout),
+        b"slowlog-log-slower-than" => call.number(at + 1).map(Parameter::SlowFrom),
+        b"slowlog-max-len" => positive().map(|count| Parameter::SlowKept(count.min(100_000) as usize)),
+        _ => refused(
+            "ERR CONFIG SET knows timeout, lock-timeout-ms, slowlog-log-slower-than and slowlog-max-len; \
+             the rest is set when the server is started",
+        ),
     }
-    Ok(())
 }
 
 pub fn info(call: &mut Call<'_>) -> Outcome {
@@ -318,7 +394,7 @@ pub fn command(call: &mut Call<'_>) -> Outcome {
             for command in asked {
                 match command {
                     Some(command) => write_info(&mut reply, command),
-                    None => reply.null_array(),
+                    None => reply.null(),
                 }
             }
         }

@@ -79,9 +79,13 @@ impl Victims {
         }
         for at in (2..call.args.len()).step_by(2) {
             match call.arg(at).to_ascii_uppercase().as_slice() {
-                b"ID" => victims.id = Some(call.number(at + 1)?.max(0) as u64),
+                b"ID" => match call.number(at + 1).map(u64::try_from) {
+                    Ok(Ok(id @ 1..)) => victims.id = Some(id),
+                    _ => return refused("ERR client-id should be greater than 0"),
+                },
                 b"ADDR" => victims.addr = Some(call.text(at + 1)?.to_owned()),
-                b"SKIPME" => victims.others_only = call.is_word(at + 1, "yes"),
+                b"SKIPME" if call.is_word(at + 1, "yes") => victims.others_only = true,
+                b"SKIPME" if call.is_word(at + 1, "no") => victims.others_only = false,
                 _ => return refused(SYNTAX),
             }
         }

@@ -111,13 +111,18 @@ fn greet(call: &mut Call<'_>) {
 }
 
 pub fn select(call: &mut Call<'_>) -> Outcome {
-    let number = call.number(1)?;
+    call.session.target = call.shared.open(&database_at(call, 1)?)?;
+    call.reply().ok();
+    Ok(Next::Go)
+}
+
+/// The table that the number at `at` means.
+pub fn database_at(call: &Call<'_>, at: usize) -> Result<String, CommandError> {
+    let number = call.number(at)?;
     if !(0..DATABASES).contains(&number) {
         return refused(format!("ERR DB index is out of range; there are 0 to {}", DATABASES - 1));
     }
-    call.session.target = call.shared.open(&database(number))?;
-    call.reply().ok();
-    Ok(Next::Go)
+    Ok(database(number))
 }
 
 /// The table that SELECT means.

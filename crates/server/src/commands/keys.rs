@@ -142,7 +142,10 @@ pub fn scan(call: &mut Call<'_>) -> Outcome {
         }
         match call.arg(at).to_ascii_uppercase().as_slice() {
             b"MATCH" => options.pattern = pattern(call, at + 1)?,
-            b"COUNT" => options.count = call.number(at + 1)?.clamp(1, SCANNED_MAX as i64) as usize,
+            b"COUNT" => match call.number(at + 1)? {
+                count @ 1.. => options.count = count.min(SCANNED_MAX as i64) as usize,
+                _ => return refused(SYNTAX),
+            },
             b"TYPE" => options.is_in_vain = !call.is_word(at + 1, "string"),
             _ => return refused(SYNTAX),
         }

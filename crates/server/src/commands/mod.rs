@@ -8,6 +8,8 @@ mod client;
 mod connection;
 mod keys;
 mod ordered;
+mod places;
+mod ranges;
 mod strings;
 mod table;
 mod transactions;
@@ -231,7 +233,7 @@ fn run_watched(call: &mut Call<'_>, command: &'static Command) -> Outcome {
     let has_written = std::mem::take(&mut call.session.has_written);
     let outcome = (command.run)(call);
     if outcome.is_ok() && call.session.has_written {
-        command.keys_of(&call.args).for_each(|key| call.session.note_write(key));
+        command.written_keys_of(&call.args).for_each(|key| call.session.note_write(key));
     }
     call.session.has_written |= has_written;
     outcome

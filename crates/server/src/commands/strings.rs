@@ -1,6 +1,8 @@
 //! Values: reading, setting, counting.
 
+use super::keys::NO_EXPIRY;
 use super::{Call, CommandError, NOT_AN_INTEGER, Next, Outcome, SYNTAX, refused};
+use crate::decimal::Decimal;
 use crate::number;
 use crate::reply::Reply;
 
@@ -12,10 +14,13 @@ pub fn get(call: &mut Call<'_>) -> Outcome {
 }
 
 pub fn getex(call: &mut Call<'_>) -> Outcome {
-    if call.args.len() > 2 {
-        return refused(super::keys::NO_EXPIRY);
+    match call.args.len() {
+        2 => get(call),
+        // What never expires persists.
+        3 if call.is_word(2, "PERSIST") => get(call),
+        4 if ["EX", "PX", "EXAT", "PXAT"].iter().any(|word| call.is_word(2, word)) => refused(NO_EXPIRY),
+        _ => refused(SYNTAX),
     }
-    get(call)
 }
 
 pub fn strlen(call: &mut Call<'_>) -> Outcome {
@@ -41,7 +46,8 @@ impl SetOptions {
                 b"NX" => options.only_new = true,
                 b"XX" => options.only_old = true,
                 b"GET" => options.get = true,
-                b"EX" | b"PX" | b"EXAT" | b"PXAT" | b"KEEPTTL" => return refused(super::keys::NO_EXPIRY),
+                b"KEEPTTL" => {} // what never expires keeps that
+                b"EX" | b"PX" | b"EXAT" | b"PXAT" => return refused(NO_EXPIRY),
                 _ => return refused(SYNTAX),
             }
         }
@@ -116,18 +122,6 @@ pub fn getdel(call: &mut Call<'_>) -> Outcome {
     Ok(Next::Go)
 }
 
-pub fn append(call: &mut Call<'_>) -> Outcome {
-    let (key, more) = (call.args.at(1), call.args.at(2));
-    let len = call.session.atomically(call.shared, |rows| {
-        let mut value = rows.get_for_update(key)?.unwrap_or_default();
-        value.extend_from_slice(more);
-        rows.put(key, &value)?;
-        Ok(value.len())
-    })?;
-    call.reply().count(len as u64);
-    Ok(Next::Go)
-}
-
 pub fn incr(call: &mut Call<'_>) -> Outcome {
     add(call, 1)
 }
@@ -161,6 +155,23 @@ fn add(call: &mut Call<'_>, by: i64) -> Outcome {
     })?;
     call.reply().integer(sum);
     Ok(Next::Go)
+}
+
+pub fn incrbyfloat(call: &mut Call<'_>) -> Outcome {
+    let (key, by) = (call.args.at(1), decimal(call.args.at(2))?);
+    let sum = call.session.atomically(call.shared, |rows| {
+        let old = rows.get_for_update(key)?.map_or(Ok(Decimal::default()), |value| decimal(&value))?;
+        let Some(sum) = old.checked_add(by) else { return refused("ERR increment would overflow") };
+        let sum = sum.to_string();
+        rows.put(key, sum.as_bytes())?;
+        Ok(sum)
+    })?;
+    call.reply().bulk(sum.as_bytes());
+    Ok(Next::Go)
+}
+
+fn decimal(text: &[u8]) -> Result<Decimal, CommandError> {
+    Decimal::parse(text).map_or_else(|| refused("ERR value is not a valid float"), Ok)
 }
 
 pub fn mget(call: &mut Call<'_>) -> Outcome {

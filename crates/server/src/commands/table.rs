@@ -1,6 +1,6 @@
 //! The commands there are.
 
-use super::{Call, Outcome, admin, client, connection, keys, ordered, strings, transactions};
+use super::{Call, Outcome, admin, client, connection, keys, ordered, places, ranges, strings, transactions};
 use crate::request::Args;
 
 /// A command.
@@ -32,12 +32,15 @@ const ENDS_QUEUE: u8 = 8;
 const READ: u8 = 16;
 /// It concerns the server, not rows.
 const ADMIN: u8 = 32;
+/// Of what it writes, the first key is only read.
+const COPIES: u8 = 64;
 
 const R: u8 = READ | TRANSACTIONAL;
 const W: u8 = WRITE | TRANSACTIONAL;
 
 const NONE: (i8, i8, i8) = (0, 0, 0);
 const ONE: (i8, i8, i8) = (1, 1, 1);
+const TWO: (i8, i8, i8) = (1, 2, 1);
 const ALL: (i8, i8, i8) = (1, -1, 1);
 const PAIRS: (i8, i8, i8) = (1, -1, 2);
 
@@ -71,8 +74,13 @@ impl Command {
             .collect()
     }
 
+    /// The keys among its arguments whose rows it may change, if it changes any.
+    pub fn written_keys_of<'a>(&self, args: &Args<'a>) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        self.keys_of(args).skip(self.has(COPIES).into())
+    }
+
     /// The keys among its arguments.
-    pub fn keys_of<'a>(&self, args: &Args<'a>) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+    fn keys_of<'a>(&self, args: &Args<'a>) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let (first, last, step) = self.keys;
         let len = args.len() as i64;
         let last = if last < 0 { len + i64::from(last) } else { i64::from(last) };
@@ -106,12 +114,13 @@ const fn command(
 /// All of them, by name.
 #[rustfmt::skip] // a table
 pub static COMMANDS: &[Command] = &[
-    command("append", 3, W, ONE, "string", "Appends to a value; its new length", strings::append),
+    command("append", 3, W, ONE, "string", "Appends to a value; its new length", ranges::append),
     command("auth", -2, UNTRUSTED, NONE, "connection", "Says the password", connection::auth),
     command("bgsave", -1, ADMIN, NONE, "server", "Begins a checkpoint", admin::bgsave),
     command("client", -2, TRANSACTIONAL, NONE, "connection", "ID, GETNAME, SETNAME, SETINFO, INFO, LIST, KILL", client::client),
     command("command", -1, TRANSACTIONAL, NONE, "server", "COUNT, DOCS, INFO, LIST", admin::command),
     command("config", -2, ADMIN | TRANSACTIONAL, NONE, "server", "GET, SET", admin::config),
+    command("copy", -3, W | COPIES, TWO, "generic", "Copies a row: [DB n] [REPLACE]", places::copy),
     command("dbsize", 1, READ, NONE, "server", "Rows of the table; an estimate beyond 10,000", admin::dbsize),
     command("decr", 2, W, ONE, "string", "Subtracts one", strings::decr),
     command("decrby", 3, W, ONE, "string", "Subtracts", strings::decrby),
@@ -122,14 +131,18 @@ pub static COMMANDS: &[Command] = &[
     command("exists", -2, R, ALL, "generic", "How many of the keys are there", keys::exists),
     command("expire", -3, W, ONE, "generic", "Not supported: rows do not expire", keys::no_expiry),
     command("expireat", -3, W, ONE, "generic", "Not supported: rows do not expire", keys::no_expiry),
+    command("expiretime", 2, R, ONE, "generic", "-1: a row does not expire; -2: no such row", keys::ttl),
+    command("flushall", -1, WRITE, NONE, "server", "Empties the tables that SELECT reaches", admin::flushall),
     command("flushdb", -1, WRITE, NONE, "server", "Empties the table", admin::flushdb),
     command("get", 2, R, ONE, "string", "A value", strings::get),
     command("getdel", 2, W, ONE, "string", "A value, which is removed", strings::getdel),
-    command("getex", -2, W, ONE, "string", "A value; its options are not supported: rows do not expire", strings::getex),
+    command("getex", -2, W, ONE, "string", "A value: [PERSIST]; rows do not expire", strings::getex),
+    command("getrange", 4, R, ONE, "string", "Bytes of a value: from, to", ranges::getrange),
     command("getset", 3, W, ONE, "string", "Sets a value; the old one", strings::getset),
     command("hello", -1, UNTRUSTED, NONE, "connection", "Chooses RESP2 or RESP3", connection::hello),
     command("incr", 2, W, ONE, "string", "Adds one", strings::incr),
     command("incrby", 3, W, ONE, "string", "Adds", strings::incrby),
+    command("incrbyfloat", 3, W, ONE, "string", "Adds a decimal fraction, exactly", strings::incrbyfloat),
     command("info", -1, TRANSACTIONAL, NONE, "server", "About the server", admin::info),
     command("keys", 2, READ, NONE, "generic", "Keys that match a pattern; SCAN is kinder", keys::keys),
     command("kv.begin", 1, 0, NONE, "foreshore", "Begins a transaction, serializable, which is rolled back when idle", transactions::begin),
@@ -139,6 +152,7 @@ pub static COMMANDS: &[Command] = &[
     command("kv.rollback", 1, TRANSACTIONAL, NONE, "foreshore", "Rolls it back", transactions::rollback),
     command("kv.tables", 1, READ | TRANSACTIONAL, NONE, "foreshore", "Names of the tables", ordered::tables),
     command("kv.use", -2, TRANSACTIONAL, NONE, "foreshore", "The table that further commands mean: name, [INDEX kind] [LEAFBYTES n]", ordered::use_table),
+    command("lastsave", 1, TRANSACTIONAL, NONE, "server", "When BGSAVE succeeded last, or the server was started", admin::lastsave),
     command("memory", -2, R, NONE, "server", "USAGE, STATS", admin::memory),
     command("mget", -2, R, ALL, "string", "Values, all of one point in time", strings::mget),
     command("mset", -3, W, PAIRS, "string", "Sets values, all or none", strings::mset),
@@ -147,19 +161,26 @@ pub static COMMANDS: &[Command] = &[
     command("persist", 2, W, ONE, "generic", "0: rows do not expire", keys::persist),
     command("pexpire", -3, W, ONE, "generic", "Not supported: rows do not expire", keys::no_expiry),
     command("pexpireat", -3, W, ONE, "generic", "Not supported: rows do not expire", keys::no_expiry),
+    command("pexpiretime", 2, R, ONE, "generic", "-1: a row does not expire; -2: no such row", keys::ttl),
     command("ping", -1, TRANSACTIONAL, NONE, "connection", "PONG, or what was said", connection::ping),
     command("psetex", 4, W, ONE, "string", "Not supported: rows do not expire", keys::no_expiry),
     command("pttl", 2, R, ONE, "generic", "-1: a row does not expire; -2: no such row", keys::ttl),
     command("quit", -1, UNTRUSTED | TRANSACTIONAL | ENDS_QUEUE, NONE, "connection", "Ends the connection", connection::quit),
+    command("rename", 3, W, TWO, "generic", "Gives a row another key", places::rename),
+    command("renamenx", 3, W, TWO, "generic", "Gives a row another key if that is not there", places::renamenx),
     command("reset", 1, UNTRUSTED | TRANSACTIONAL | ENDS_QUEUE, NONE, "connection", "The connection as it was at first", connection::reset),
     command("scan", -2, R, NONE, "generic", "Some keys, and where to go on: cursor, [MATCH pattern] [COUNT n]", keys::scan),
     command("select", 2, TRANSACTIONAL, NONE, "connection", "The database, 0 to 15, that further commands mean: table db0 to db15", connection::select),
-    command("set", -3, W, ONE, "string", "Sets a value: [NX | XX] [GET]", strings::set),
+    command("set", -3, W, ONE, "string", "Sets a value: [NX | XX] [GET] [KEEPTTL]", strings::set),
     command("setex", 4, W, ONE, "string", "Not supported: rows do not expire", keys::no_expiry),
     command("setnx", 3, W, ONE, "string", "Sets a value if there is none", strings::setnx),
+    command("setrange", 4, W, ONE, "string", "Overwrites bytes of a value from an offset on; its length", ranges::setrange),
     command("shutdown", -1, ADMIN, NONE, "server", "Ends the server, when all is written", admin::shutdown),
     command("slowlog", -2, ADMIN | TRANSACTIONAL, NONE, "server", "GET, LEN, RESET", admin::slowlog),
     command("strlen", 2, R, ONE, "string", "Bytes of a value", strings::strlen),
+    command("substr", 4, R, ONE, "string", "As GETRANGE", ranges::getrange),
+    command("time", 1, TRANSACTIONAL, NONE, "server", "Seconds since 1970, and microseconds", admin::time),
+    command("touch", -2, R, ALL, "generic", "How many of the keys are there", keys::exists),
     command("ttl", 2, R, ONE, "generic", "-1: a row does not expire; -2: no such row", keys::ttl),
     command("type", 2, R, ONE, "generic", "string, or none", keys::kind),
     command("unlink", -2, W, ALL, "generic", "Removes keys; how many were there", keys::del),
@@ -190,6 +211,7 @@ mod tests {
             ("del a b c", "a b c"),
             ("mset a 1 b 2", "a b"),
             ("mset a 1 b", "a b"),
+            ("copy a b DB 1", "a b"),
             ("ping x", ""),
             ("kv.range a b", ""),
         ] {
