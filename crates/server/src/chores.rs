@@ -1,5 +1,7 @@
-//! What takes too long for an event loop: walks through whole tables, checkpoints. Two threads do it, and send the reply
-//! to the loop of the client, whose further requests wait for it.
+//! What takes too long for an event loop: walks through whole tables, checkpoints, what may wait for the device. Threads of
+//! their own do it, and send the reply to the loop of the client, whose further requests wait for it.
+//!
+//! Why two queues: who opens a table, or asks for INFO, must not wait for the walks of others.
 
 use crate::event_loop::Message;
 use crate::shared::Shared;
@@ -8,9 +10,25 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
-const THREADS: usize = 2;
+/// How long a chore takes, and so who does it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// It waits for the device, or for who holds the list of tables.
+    Brief,
+    /// It walks through tables, or waits for transactions.
+    Long,
+}
 
-/// Chores that may wait.
+impl Length {
+    fn threads(self) -> usize {
+        match self {
+            Self::Brief => 1,
+            Self::Long => 2,
+        }
+    }
+}
+
+/// Chores that may wait, in each queue.
 const QUEUED_MAX: usize = 1024;
 
 /// What is to be done; returns the reply.
@@ -26,33 +44,48 @@ pub struct Chore {
     pub client: (usize, u64),
 }
 
-/// The queue of chores. Empty of threads until [`Chores::start`].
+/// The queues of chores. Empty of threads until [`Chores::start`].
 #[derive(Default)]
 pub struct Chores {
-    queue: Mutex<Option<SyncSender<Chore>>>,
+    brief: Queue,
+    long: Queue,
 }
+
+type Queue = Mutex<Option<SyncSender<Chore>>>;
 
 impl Chores {
     /// Starts the threads.
     pub fn start(&self, shared: &Arc<Shared>) -> std::io::Result<Vec<JoinHandle<()>>> {
-        let (sender, receiver) = sync_channel(QUEUED_MAX);
-        let receiver = Arc::new(Mutex::new(receiver));
-        *self.queue.lock() = Some(sender);
-        let thread = |n| {
-            let (shared, receiver) = (shared.clone(), receiver.clone());
-            thread::Builder::new().name(format!("foreshore-chore-{n}")).spawn(move || run(&shared, &receiver))
-        };
-        (0..THREADS).map(thread).collect()
+        let mut threads = Vec::new();
+        for length in [Length::Brief, Length::Long] {
+            let (sender, receiver) = sync_channel(QUEUED_MAX);
+            let receiver = Arc::new(Mutex::new(receiver));
+            *self.queue(length).lock() = Some(sender);
+            for n in 0..length.threads() {
+                let (shared, receiver) = (shared.clone(), receiver.clone());
+                let name = format!("foreshore-{length:?}-{n}").to_lowercase();
+                threads.push(thread::Builder::new().name(name).spawn(move || run(&shared, &receiver))?);
+            }
+        }
+        Ok(threads)
     }
 
     /// Hands a chore over; `false` if too many wait.
-    pub fn hand_over(&self, chore: Chore) -> bool {
-        self.queue.lock().as_ref().is_some_and(|queue| queue.try_send(chore).is_ok())
+    pub fn hand_over(&self, length: Length, chore: Chore) -> bool {
+        self.queue(length).lock().as_ref().is_some_and(|queue| queue.try_send(chore).is_ok())
     }
 
     /// Lets the threads finish what is queued, and go.
     pub fn stop(&self) {
-        *self.queue.lock() = None;
+        *self.brief.lock() = None;
+        *self.long.lock() = None;
+    }
+
+    fn queue(&self, length: Length) -> &Queue {
+        match length {
+            Length::Brief => &self.brief,
+            Length::Long => &self.long,
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 //! - C2: what is kept for a client is bounded: half a request, `replies_bytes_max` and one reply, a queue.
 //! - C3: no byte of a reply leaves before the batch that it belongs to is durable, if replies wait for that.
 
-use crate::chores::Work;
+use crate::chores::{Length, Work};
 use crate::clients::Client;
 use crate::commands::{self, Attempt, Call, Next};
 use crate::counters::Counters;
@@ -42,8 +42,8 @@ pub struct Connection {
     turn_begun_at: u64,
     /// When no further request of this turn is begun.
     turn_ends: Instant,
-    /// Commands are not executed while this is set: its reply comes first.
-    pub waits_for_chore: bool,
+    /// Commands are not executed while this is set.
+    waits_for: Option<WaitsFor>,
     put_off: Option<PutOff>,
     /// Set when nothing more is executed; it closes when all is sent.
     pub is_closing: bool,
@@ -68,6 +68,15 @@ struct PutOff {
     pause: Duration,
 }
 
+/// What a chore is to bring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WaitsFor {
+    /// The next reply.
+    Reply,
+    /// A table that the command at hand needs.
+    Table,
+}
+
 /// Why no further request was executed.
 pub enum Stop {
     /// All that is there is executed.
@@ -76,8 +85,8 @@ pub enum Stop {
     Enough,
     /// The command at hand is to be tried again after this.
     PutOff(Duration),
-    /// This makes the next reply.
-    Chore(Work),
+    /// Nothing more is executed before this is done.
+    Chore(Length, Work),
     /// Replies must leave first, or the connection closes.
     Waits,
 }
@@ -168,7 +177,7 @@ impl Connection {
             replies: Replies::default(),
             turn_begun_at: 0,
             turn_ends: Instant::now(),
-            waits_for_chore: false,
+            waits_for: None,
             put_off: None,
             is_closing: false,
             has_ended: false,
@@ -197,7 +206,7 @@ impl Connection {
     pub fn execute(&mut self, shared: &Arc<Shared>, budget: &mut usize, clock: &mut Instant) -> Stop {
         let mut at = 0;
         let stop = loop {
-            if self.is_closing || self.waits_for_chore {
+            if self.is_closing || self.waits_for.is_some() {
                 break Stop::Waits;
             }
             if self.is_full(shared) {
@@ -219,18 +228,25 @@ impl Connection {
                         }
                     }
                     *budget -= 1;
-                    let next = self.execute_one(shared, at, clock);
-                    if let Attempt::PutOff = next {
-                        break Stop::PutOff(self.put_off(shared));
-                    }
+                    let next = match self.execute_one(shared, at, clock) {
+                        Attempt::Done(next) => next,
+                        Attempt::PutOff => break Stop::PutOff(self.put_off(shared)),
+                        Attempt::Opens(work) => {
+                            self.waits_for = Some(WaitsFor::Table);
+                            break Stop::Chore(Length::Brief, work);
+                        }
+                    };
                     self.put_off = None;
                     self.parser.finish();
                     self.set_limits(shared);
                     at += bytes;
                     match next {
-                        Attempt::Done(Next::Close) => self.is_closing = true,
-                        Attempt::Done(Next::Chore(work)) => break Stop::Chore(work),
-                        Attempt::Done(Next::Go) | Attempt::PutOff => {}
+                        Next::Close => self.is_closing = true,
+                        Next::Chore(length, work) => {
+                            self.waits_for = Some(WaitsFor::Reply);
+                            break Stop::Chore(length, work);
+                        }
+                        Next::Go => {}
                     }
                 }
                 Ok(None) => break self.needs_input(at),
@@ -353,7 +369,7 @@ impl Connection {
                 Err(_) => return Io::Broken,
             }
         }
-        if self.is_closing && !self.waits_for_chore && self.replies.unsent() == 0 {
+        if self.is_closing && self.waits_for.is_none() && self.replies.unsent() == 0 {
             return Io::Broken;
         }
         if self.replies.sendable().is_empty() { Io::Progress } else { Io::Blocked }
@@ -386,10 +402,24 @@ impl Connection {
         self.replies.free = end;
     }
 
-    /// Takes the reply of a chore.
-    pub fn chore_done(&mut self, reply: &[u8]) {
-        self.replies.bytes.extend_from_slice(reply);
-        self.waits_for_chore = false;
+    /// Takes what a chore has brought.
+    pub fn chore_done(&mut self, brought: &[u8]) {
+        match self.waits_for.take() {
+            Some(WaitsFor::Table) if brought.is_empty() => self.session.opened = Some(Ok(())),
+            Some(WaitsFor::Table) => {
+                self.session.opened = Some(Err(String::from_utf8_lossy(brought).into_owned()));
+            }
+            _ => self.replies.bytes.extend_from_slice(brought),
+        }
+    }
+
+    /// Its chore could not be handed over.
+    pub fn chore_refused(&mut self) {
+        let why = "BUSY too many long commands wait; try again later";
+        match self.waits_for.take() {
+            Some(WaitsFor::Table) => self.session.opened = Some(Err(why.to_owned())),
+            _ => Reply::new(&mut self.replies.bytes, self.session.protocol).error(why),
+        }
     }
 
     /// Executes nothing more; what was begun and not committed is undone.
@@ -409,7 +439,7 @@ impl Connection {
         is_past(self.incomplete_since)
             || is_past(self.stranger_since)
             || (!self.replies.sendable().is_empty() && quiet > stall)
-            || (!idle.is_zero() && quiet > idle && !self.waits_for_chore)
+            || (!idle.is_zero() && quiet > idle && self.waits_for.is_none())
     }
 
     fn tell(&self) {

@@ -225,16 +225,13 @@ impl EventLoop {
         }
     }
 
-    fn enter(&mut self, stream: TcpStream, client: Arc<Client>) -> Result<(), Error> {
-        let target = self.shared.open(&default_table())?;
+    fn enter(&mut self, stream: TcpStream, client: Arc<Client>) -> io::Result<()> {
+        let target = self.shared.find(&default_table().name).expect("opened when the server was started");
         let session = Session::new(client, target, self.shared.options.password.is_none());
         let entry = self.connections.vacant_entry();
         let mut stream = mio::net::TcpStream::from_std(stream);
         let interest = Interest::READABLE | Interest::WRITABLE;
-        self.poll
-            .registry()
-            .register(&mut stream, Token(entry.key()), interest)
-            .map_err(|error| Error::Argument(error.to_string()))?;
+        self.poll.registry().register(&mut stream, Token(entry.key()), interest)?;
         self.ready.push(entry.key());
         entry.insert(Connection::new(stream, session, &self.shared));
         Ok(())
@@ -295,11 +292,10 @@ impl EventLoop {
                     let id = connection.session.client.id;
                     return self.put_off.push(Reverse((Instant::now() + pause, at, id)));
                 }
-                Stop::Chore(work) => {
+                Stop::Chore(length, work) => {
                     let client = (at, connection.session.client.id);
-                    connection.waits_for_chore = true;
-                    if !self.shared.chores.hand_over(Chore { work, home: self.home, client }) {
-                        connection.chore_done(b"-BUSY too many long commands wait; try again later\r\n");
+                    if !self.shared.chores.hand_over(length, Chore { work, home: self.home, client }) {
+                        connection.chore_refused();
                     }
                 }
             }

@@ -18,6 +18,7 @@ mod cursors;
 mod decimal;
 mod descriptors;
 mod event_loop;
+mod fingerprint;
 mod glob;
 mod inline;
 mod metrics;

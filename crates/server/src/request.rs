@@ -111,13 +111,14 @@ impl OwnedArgs {
 
     /// Memory, in bytes.
     pub fn bytes(&self) -> usize {
-        self.bytes.len() + self.parts.len() * size_of::<Range<usize>>()
+        size_of::<Self>() + self.bytes.capacity() + self.parts.capacity() * size_of::<Range<usize>>()
     }
 }
 
 impl From<Args<'_>> for OwnedArgs {
     fn from(args: Args<'_>) -> Self {
-        let (mut bytes, mut parts) = (Vec::new(), Vec::with_capacity(args.len()));
+        let len = args.from(0).map(<[u8]>::len).sum();
+        let (mut bytes, mut parts) = (Vec::with_capacity(len), Vec::with_capacity(args.len()));
         for arg in args.from(0) {
             parts.push(bytes.len()..bytes.len() + arg.len());
             bytes.extend_from_slice(arg);

@@ -203,7 +203,7 @@ fn wait_for_client(listener: &TcpListener) {
 fn welcome(shared: &Shared, stream: TcpStream, addr: SocketAddr, home: usize) {
     let entered = set_up(&stream)
         .ok()
-        .and_then(|()| shared.clients.enter(addr, home, &default_table(), shared.options.clients_max));
+        .and_then(|()| shared.clients.enter(addr, home, &default_table().name, shared.options.clients_max));
     match entered {
         Some(client) => give(shared, stream, client),
         None => turn_away(shared, stream),

@@ -5,13 +5,14 @@
 
 use crate::clients::Client;
 use crate::commands::{Command, CommandError};
+use crate::fingerprint::Fingerprint;
 use crate::reply::Protocol;
 use crate::request::OwnedArgs;
 use crate::shared::{Place, Shared, Target};
 use crate::together::Kind;
 use foreshore::{Error, Transaction, TransactionBytes};
 use foreshore_base::seeded_bug;
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 /// Keys that a client may watch at a time.
@@ -29,7 +30,7 @@ pub struct Session {
     pub target: Target,
     /// Commands between MULTI and EXEC.
     pub queue: Option<Queue>,
-    /// Keys watched, with what they were.
+    /// Keys watched, each once, with what they were.
     pub watched: Vec<Watched>,
     /// Has a watched key been seen to be something else?
     pub is_watch_broken: bool,
@@ -41,6 +42,8 @@ pub struct Session {
     pub has_written: bool,
     /// The value read last.
     pub value: Vec<u8>,
+    /// Set when a table that the command at hand needs has been opened for it; or why it could not be.
+    pub opened: Option<Result<(), String>>,
     /// The command executed last.
     pub last_command: Option<&'static Command>,
 }
@@ -64,8 +67,8 @@ pub struct Watched {
     pub target: Target,
     /// The key.
     pub key: Vec<u8>,
-    /// Its value when it was watched.
-    pub value: Option<Vec<u8>>,
+    /// What its value was when it was watched.
+    pub was: Fingerprint,
 }
 
 /// Rows, from either end.
@@ -86,6 +89,7 @@ impl Session {
             place: None,
             has_written: false,
             value: Vec::new(),
+            opened: None,
             last_command: None,
         }
     }
@@ -98,10 +102,8 @@ impl Session {
             None if self.watched.is_empty() => return table.get_into(key, &mut self.value),
             None => {}
         }
-        let mut value = std::mem::take(&mut self.value);
-        let found = table.get_into(key, &mut value)?;
-        self.note_read(key, found.then_some(&value));
-        self.value = value;
+        let found = table.get_into(key, &mut self.value)?;
+        self.is_watch_broken |= self.is_changed(key, found.then_some(&self.value));
         Ok(found)
     }
 
@@ -119,17 +121,52 @@ impl Session {
         self.last_command.filter(|_| is_plain).and_then(|command| Kind::of(command.name))
     }
 
-    /// Reads many keys at one point in time.
-    pub fn read_all(&mut self, shared: &Shared, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, Error> {
+    /// Is `key` there? Its value, which may be large, is read only if it is watched.
+    pub fn contains(&mut self, key: &[u8]) -> Result<bool, Error> {
+        match &self.transaction {
+            Some(transaction) => transaction.bytes(self.target.table()).contains(key),
+            None if self.watched(key).is_some() => self.read(key),
+            None => self.target.table().contains(key),
+        }
+    }
+
+    /// How many of the keys are there at one point in time; one that is named twice counts twice.
+    pub fn count(&mut self, shared: &Shared, keys: &[&[u8]]) -> Result<u64, Error> {
+        if self.transaction.is_some() || keys.len() == 1 {
+            return keys.iter().try_fold(0, |there, key| Ok(there + u64::from(self.contains(key)?)));
+        }
+        let snapshot = shared.db.snapshot()?;
+        let rows = snapshot.bytes(self.target.table());
+        let (mut there, mut is_changed) = (0, false);
+        for key in keys {
+            let found = rows.contains(key)?;
+            if !self.is_watch_broken && !is_changed && self.watched(key).is_some() {
+                is_changed = self.is_changed(key, rows.get(key)?.as_deref());
+            }
+            there += u64::from(found);
+        }
+        self.is_watch_broken |= is_changed;
+        Ok(there)
+    }
+
+    /// Reads many keys at one point in time, until `read` breaks.
+    pub fn read_each(
+        &mut self,
+        shared: &Shared,
+        keys: &[&[u8]],
+        mut read: impl FnMut(Option<&[u8]>) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
         let table = self.target.table();
         if let Some(transaction) = &self.transaction {
-            return transaction.bytes(table).multi_get(keys);
+            return transaction.bytes(table).multi_get_with(keys, read);
         }
-        let values = shared.db.snapshot()?.bytes(table).multi_get(keys)?;
-        for (key, value) in keys.iter().zip(&values) {
-            self.note_read(key, value.as_deref());
-        }
-        Ok(values)
+        let (mut named, mut is_changed) = (keys.iter(), false);
+        shared.db.snapshot()?.bytes(table).multi_get_with(keys, |value| {
+            is_changed |= named.next().is_some_and(|key| self.is_changed(key, value));
+            read(value)
+        })?;
+        self.is_watch_broken |= is_changed;
+        Ok(())
     }
 
     /// Rows of a range, outside a transaction those at one point in time.
@@ -202,37 +239,37 @@ impl Session {
 
     /// Remembers what `key` is now, for EXEC.
     pub fn watch(&mut self, key: &[u8]) -> Result<(), Error> {
-        let value = self.target.table().get(key)?;
-        let name = self.target.name();
-        if self.watched.iter().any(|watched| watched.target.name() == name && watched.key == key) {
-            self.note_read(key, value.as_deref());
-            return Ok(());
+        if self.watched(key).is_some() {
+            return self.read(key).map(drop);
         }
-        self.watched.push(Watched { target: self.target.clone(), key: key.to_vec(), value });
-        Ok(())
+        self.target.table().get_into(key, &mut self.value).map(|found| {
+            let was = Fingerprint::of(found.then_some(&self.value));
+            self.watched.push(Watched { target: self.target.clone(), key: key.to_vec(), was });
+        })
     }
 
-    /// The client has learnt what `key` is: if that is not what it was when it was watched, EXEC must not happen, even
-    /// if it is again by then.
-    fn note_read(&mut self, key: &[u8], value: Option<&[u8]>) {
+    /// The key of its table, if it is watched.
+    fn watched(&self, key: &[u8]) -> Option<&Watched> {
         let name = self.target.name();
-        self.is_watch_broken |= self.watched.iter().any(|watched| {
-            watched.key == key && watched.target.name() == name && watched.value.as_deref() != value
-        });
+        self.watched.iter().find(|watched| watched.key == key && watched.target.name() == name)
+    }
+
+    /// Is `key` watched, and was something else then? If the client has learnt that, EXEC must not happen, even if it is
+    /// again what it was by then.
+    fn is_changed(&self, key: &[u8], value: Option<&[u8]>) -> bool {
+        self.watched(key).is_some_and(|watched| watched.was != Fingerprint::of(value))
     }
 
     /// The client itself has changed `key`.
     pub fn note_write(&mut self, key: &[u8]) {
-        let name = self.target.name();
-        self.is_watch_broken |=
-            self.watched.iter().any(|watched| watched.key == key && watched.target.name() == name);
+        self.is_watch_broken |= self.watched(key).is_some();
     }
 
     /// Are watched keys what they were? To be asked in the transaction, which keeps them so.
     pub fn is_watch_kept(&self, transaction: &Transaction) -> Result<bool, Error> {
         for watched in &self.watched {
             match transaction.bytes(watched.target.table()).get(&watched.key) {
-                Ok(value) if value == watched.value => {}
+                Ok(value) if Fingerprint::of(value.as_deref()) == watched.was => {}
                 Ok(_) | Err(Error::TableDropped { .. }) => return Ok(false),
                 Err(error) => return Err(error),
             }

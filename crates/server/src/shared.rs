@@ -8,6 +8,8 @@ use crate::event_loop::Inbox;
 use crate::options::Options;
 use crate::slow_log::SlowLog;
 use foreshore::{ByteTable, Database, Durability, Error, TableOptions, Transaction, TransactionOptions};
+use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
@@ -50,6 +52,10 @@ pub struct Shared {
     pub stopping: AtomicBool,
     /// The way into each event loop; set once, before the first client.
     pub inboxes: OnceLock<Vec<Arc<Inbox>>>,
+    /// The tables that have been opened, by name.
+    targets: Mutex<HashMap<String, Target>>,
+    /// How often one was.
+    opened: AtomicU64,
     /// Transactions that outlive a command, and so hold locks for longer.
     open_transactions: AtomicUsize,
     /// Has a write or a sync failed?
@@ -73,6 +79,8 @@ impl Shared {
             saved_at_s: AtomicU64::new(since_1970().as_secs()),
             stopping: AtomicBool::new(false),
             inboxes: OnceLock::new(),
+            targets: Mutex::default(),
+            opened: AtomicU64::new(0),
             open_transactions: AtomicUsize::new(0),
             has_failed: AtomicBool::new(false),
             options,
@@ -89,24 +97,23 @@ impl Shared {
         if self.is_sync() { Durability::Relaxed } else { self.options.durability }
     }
 
-    /// A table, created if absent.
-    pub fn open(&self, name: &str) -> Result<Target, Error> {
-        self.open_with(name, TableOptions::new())
+    /// A table that has been opened before. Others may have dropped it since.
+    pub fn find(&self, name: &str) -> Option<Target> {
+        self.targets.lock().get(name).cloned()
     }
 
-    /// What has the name of `dropped` now, created like it if absent.
-    pub fn reopen(&self, dropped: &Target) -> Result<Target, Error> {
-        let (index, leaf_bytes) = (dropped.table().index(), dropped.table().leaf_bytes());
-        self.open_with(dropped.name(), TableOptions::new().index(index).leaf_bytes(leaf_bytes))
-    }
-
-    /// A table, created with these options if absent.
-    pub fn open_with(&self, name: &str, options: TableOptions) -> Result<Target, Error> {
-        let table = self.db.byte_table_with(name, options)?.with_durability(self.durability_of_calls());
-        Ok(Target {
+    /// A table, created if absent, for all to find. May wait for the device, and for others who create or drop tables, so
+    /// this is not for event loops.
+    pub fn open(&self, wanted: &Wanted) -> Result<Target, Error> {
+        let table = self.db.byte_table_with(&wanted.name, wanted.options)?;
+        let table = table.with_durability(self.durability_of_calls());
+        let target = Target {
             patient: table.with_lock_timeout(PATIENCE),
             hasty: table.with_lock_timeout(Duration::ZERO),
-        })
+            opened: self.opened.fetch_add(1, Relaxed),
+        };
+        self.targets.lock().insert(wanted.name.clone(), target.clone());
+        Ok(target)
     }
 
     /// A transaction for one command, or for one EXEC.
@@ -166,6 +173,17 @@ impl Shared {
 pub struct Target {
     patient: ByteTable,
     hasty: ByteTable,
+    /// Later openings have larger numbers.
+    opened: u64,
+}
+
+/// A table that is to be opened.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Its name.
+    pub name: String,
+    /// How it is created if absent.
+    pub options: TableOptions,
 }
 
 impl Target {
@@ -182,6 +200,17 @@ impl Target {
     /// Its name.
     pub fn name(&self) -> &str {
         self.patient.name()
+    }
+
+    /// What has its name now, should it have been dropped; created like it if absent.
+    pub fn again(&self) -> Wanted {
+        let options = TableOptions::new().index(self.patient.index()).leaf_bytes(self.patient.leaf_bytes());
+        Wanted { name: self.name().to_owned(), options }
+    }
+
+    /// Was it opened later than `other`?
+    pub fn is_newer_than(&self, other: &Self) -> bool {
+        self.opened > other.opened
     }
 }
 

@@ -31,7 +31,7 @@ fn discard_and_refused_commands_undo_all() {
     c.call("SET a 1");
     assert_eq!(c.call("DISCARD"), ok());
     assert_eq!(c.call("DISCARD").error(), "ERR DISCARD without MULTI");
-    for refused in ["NOPE", "GET", "KEYS *", "FLUSHDB", "KV.BEGIN"] {
+    for refused in ["NOPE", "GET", "KEYS *", "SCAN 0", "RANDOMKEY", "INFO", "FLUSHDB", "KV.BEGIN"] {
         c.call("MULTI");
         c.call("SET a 1");
         c.call(refused).error();

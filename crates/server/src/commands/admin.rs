@@ -5,8 +5,8 @@ use crate::commands::table::{COMMANDS, Command, find};
 use crate::counters;
 use crate::glob;
 use crate::reply::{Protocol, Reply};
-use crate::shared::{Shared, since_1970};
-use foreshore::{Durability, Error};
+use crate::shared::{Shared, Wanted, since_1970};
+use foreshore::{Durability, Error, Stats};
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -32,26 +32,28 @@ pub fn dbsize(call: &mut Call<'_>) -> Outcome {
 pub fn flushdb(call: &mut Call<'_>) -> Outcome {
     ensure_mode(call, &["ASYNC", "SYNC"])?;
     let (target, protocol) = (call.session.target.clone(), call.session.protocol);
-    Ok(Next::Chore(Box::new(move |shared| ok_or_error(protocol, empty(shared, target.name())))))
+    Ok(Next::long_chore(move |shared| ok_or_error(protocol, empty(shared, &target.again()))))
 }
 
 /// FLUSHALL empties what SELECT reaches, one table after another. Tables with names of their own may be somebody else's.
 pub fn flushall(call: &mut Call<'_>) -> Outcome {
     ensure_mode(call, &["ASYNC", "SYNC"])?;
     let protocol = call.session.protocol;
-    Ok(Next::Chore(Box::new(move |shared| {
+    Ok(Next::long_chore(move |shared| {
         let emptied = shared.db.tables().and_then(|tables| {
             let databases = (0..connection::DATABASES).map(connection::database);
-            databases.filter(|name| tables.contains(name)).try_for_each(|name| empty(shared, &name))
+            databases
+                .filter(|wanted| tables.contains(&wanted.name))
+                .try_for_each(|wanted| empty(shared, &wanted))
         });
         ok_or_error(protocol, emptied)
-    })))
+    }))
 }
 
-fn empty(shared: &Shared, name: &str) -> Result<(), Error> {
-    let target = shared.open(name)?;
-    shared.db.drop_table(name)?;
-    shared.reopen(&target).map(drop)
+fn empty(shared: &Shared, wanted: &Wanted) -> Result<(), Error> {
+    let target = shared.open(wanted)?;
+    shared.db.drop_table(target.name())?;
+    shared.open(&target.again()).map(drop)
 }
 
 fn ok_or_error(protocol: Protocol, done: Result<(), Error>) -> Vec<u8> {
@@ -75,7 +77,7 @@ fn ensure_mode(call: &Call<'_>, modes: &[&str]) -> Result<(), CommandError> {
 pub fn bgsave(call: &mut Call<'_>) -> Outcome {
     ensure_mode(call, &["SCHEDULE"])?;
     let protocol = call.session.protocol;
-    Ok(Next::Chore(Box::new(move |shared| {
+    Ok(Next::long_chore(move |shared| {
         let mut out = Vec::new();
         match shared.db.checkpoint() {
             Ok(()) => {
@@ -85,7 +87,7 @@ pub fn bgsave(call: &mut Call<'_>) -> Outcome {
             Err(error) => Reply::new(&mut out, protocol).error(&CommandError::Engine(error).text()),
         }
         out
-    })))
+    }))
 }
 
 pub fn lastsave(call: &mut Call<'_>) -> Outcome {
@@ -124,18 +126,8 @@ pub fn memory(call: &mut Call<'_>) -> Outcome {
             if found { call.reply().count(bytes as u64) } else { call.reply().null() }
         }
         (b"STATS", 2) => {
-            let stats = call.shared.db.stats();
-            let mut reply = call.reply();
-            reply.map(4);
-            for (name, value) in [
-                ("index.bytes", stats.index_bytes),
-                ("old-versions.bytes", stats.image_bytes),
-                ("cache.frames", stats.pool_frames),
-                ("cache.frames.used", stats.pool_resident),
-            ] {
-                reply.bulk(name.as_bytes());
-                reply.count(value);
-            }
+            let protocol = call.session.protocol;
+            return Ok(Next::brief_chore(move |shared| memory_stats(&shared.db.stats(), protocol)));
         }
         _ => {
             return refused(
@@ -144,6 +136,22 @@ pub fn memory(call: &mut Call<'_>) -> Outcome {
         }
     }
     Ok(Next::Go)
+}
+
+fn memory_stats(stats: &Stats, protocol: Protocol) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut reply = Reply::new(&mut out, protocol);
+    reply.map(4);
+    for (name, value) in [
+        ("index.bytes", stats.index_bytes),
+        ("old-versions.bytes", stats.image_bytes),
+        ("cache.frames", stats.pool_frames),
+        ("cache.frames.used", stats.pool_resident),
+    ] {
+        reply.bulk(name.as_bytes());
+        reply.count(value);
+    }
+    out
 }
 
 pub fn slowlog(call: &mut Call<'_>) -> Outcome {
@@ -282,29 +290,39 @@ fn parameter(call: &Call<'_>, at: usize) -> Result<Parameter, CommandError> {
     }
 }
 
+/// INFO looks at all tables, whose list others may hold.
 pub fn info(call: &mut Call<'_>) -> Outcome {
     let wanted: Vec<_> = call.args.from(1).map(<[u8]>::to_ascii_lowercase).collect();
+    let protocol = call.session.protocol;
+    Ok(Next::brief_chore(move |shared| {
+        let mut out = Vec::new();
+        let mut reply = Reply::new(&mut out, protocol);
+        match sections(shared) {
+            Ok(sections) => reply.text(&described(&sections, &wanted)),
+            Err(error) => reply.error(&CommandError::Engine(error).text()),
+        }
+        out
+    }))
+}
+
+fn described(sections: &[Section], wanted: &[Vec<u8>]) -> String {
     let is_wanted = |section: &str| {
         let every =
             wanted.is_empty() || wanted.iter().any(|w| matches!(&w[..], b"all" | b"default" | b"everything"));
-        every || wanted.iter().any(|w| w == section.as_bytes())
+        every || wanted.iter().any(|w| w.eq_ignore_ascii_case(section.as_bytes()))
     };
     let mut text = String::new();
-    for (name, fields) in sections(call)? {
-        if is_wanted(&name.to_lowercase()) {
-            text += &format!("# {name}\r\n");
-            fields.iter().for_each(|(field, value)| text += &format!("{field}:{value}\r\n"));
-            text += "\r\n";
-        }
+    for (name, fields) in sections.iter().filter(|(name, _)| is_wanted(name)) {
+        text += &format!("# {name}\r\n");
+        fields.iter().for_each(|(field, value)| text += &format!("{field}:{value}\r\n"));
+        text += "\r\n";
     }
-    call.reply().text(&text);
-    Ok(Next::Go)
+    text
 }
 
 type Section = (&'static str, Vec<(String, String)>);
 
-fn sections(call: &Call<'_>) -> Result<Vec<Section>, CommandError> {
-    let shared = call.shared;
+fn sections(shared: &Shared) -> Result<Vec<Section>, Error> {
     let (options, stats) = (&shared.options, shared.db.stats());
     let field = |name: &str, value: &dyn std::fmt::Display| (name.to_owned(), value.to_string());
     let mut counted: Vec<_> =

@@ -2,6 +2,8 @@
 
 use super::{Call, CommandError, Next, Outcome, SYNTAX, refused};
 use crate::reply::Protocol;
+use crate::shared::Wanted;
+use foreshore::TableOptions;
 use subtle::ConstantTimeEq;
 
 /// Databases that SELECT knows.
@@ -111,13 +113,13 @@ fn greet(call: &mut Call<'_>) {
 }
 
 pub fn select(call: &mut Call<'_>) -> Outcome {
-    call.session.target = call.shared.open(&database_at(call, 1)?)?;
+    call.session.target = call.table(database_at(call, 1)?)?;
     call.reply().ok();
     Ok(Next::Go)
 }
 
 /// The table that the number at `at` means.
-pub fn database_at(call: &Call<'_>, at: usize) -> Result<String, CommandError> {
+pub fn database_at(call: &Call<'_>, at: usize) -> Result<Wanted, CommandError> {
     let number = call.number(at)?;
     if !(0..DATABASES).contains(&number) {
         return refused(format!("ERR DB index is out of range; there are 0 to {}", DATABASES - 1));
@@ -126,13 +128,14 @@ pub fn database_at(call: &Call<'_>, at: usize) -> Result<String, CommandError> {
 }
 
 /// The table that SELECT means.
-pub fn database(number: i64) -> String {
-    format!("db{number}")
+pub fn database(number: i64) -> Wanted {
+    Wanted { name: format!("db{number}"), options: TableOptions::new() }
 }
 
 pub fn reset(call: &mut Call<'_>) -> Outcome {
+    let target = call.table(database(0))?;
     call.session.abandon();
-    call.session.target = call.shared.open(&database(0))?;
+    call.session.target = target;
     call.session.protocol = Protocol::default();
     call.session.is_trusted = call.shared.options.password.is_none();
     call.session.client.told.lock().name.clear();

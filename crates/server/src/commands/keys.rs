@@ -40,24 +40,20 @@ pub fn del(call: &mut Call<'_>) -> Outcome {
 }
 
 pub fn exists(call: &mut Call<'_>) -> Outcome {
-    let there = if call.args.len() == 2 {
-        u64::from(call.session.read(call.args.at(1))?)
-    } else {
-        let keys: Vec<_> = call.args.from(1).collect();
-        call.session.read_all(call.shared, &keys)?.iter().flatten().count() as u64
-    };
+    let keys: Vec<_> = call.args.from(1).collect();
+    let there = call.session.count(call.shared, &keys)?;
     call.reply().count(there);
     Ok(Next::Go)
 }
 
 pub fn kind(call: &mut Call<'_>) -> Outcome {
-    let found = call.session.read(call.args.at(1))?;
+    let found = call.session.contains(call.args.at(1))?;
     call.reply().simple(if found { "string" } else { "none" });
     Ok(Next::Go)
 }
 
 pub fn ttl(call: &mut Call<'_>) -> Outcome {
-    let found = call.session.read(call.args.at(1))?;
+    let found = call.session.contains(call.args.at(1))?;
     call.reply().integer(if found { -1 } else { -2 });
     Ok(Next::Go)
 }
@@ -75,7 +71,7 @@ pub fn no_expiry(_: &mut Call<'_>) -> Outcome {
 pub fn keys(call: &mut Call<'_>) -> Outcome {
     let (pattern, protocol) = (pattern(call, 1)?.to_vec(), call.session.protocol);
     let table = call.session.target.name().to_owned();
-    Ok(Next::Chore(Box::new(move |shared| {
+    Ok(Next::long_chore(move |shared| {
         let mut out = Vec::new();
         let mut reply = Reply::new(&mut out, protocol);
         match matching(&shared.db, &table, &pattern) {
@@ -84,10 +80,10 @@ pub fn keys(call: &mut Call<'_>) -> Outcome {
                 keys.iter().for_each(|key| reply.bulk(key));
             }
             Ok(None) => reply.error("ERR too many keys match; walk through them with SCAN or KV.RANGE"),
-            Err(error) => reply.error(&format!("ERR {error}")),
+            Err(error) => reply.error(&CommandError::Engine(error).text()),
         }
         out
-    })))
+    }))
 }
 
 /// The argument at `at` as a pattern.

@@ -14,12 +14,12 @@ mod strings;
 mod table;
 mod transactions;
 
-use crate::chores::Work;
+use crate::chores::{Length, Work};
 use crate::counters::Counters;
 use crate::reply::Reply;
 use crate::request::Args;
 use crate::session::Session;
-use crate::shared::Shared;
+use crate::shared::{Shared, Target, Wanted};
 use foreshore::Error;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -45,7 +45,17 @@ pub enum Next {
     /// Nothing: the client is sent away.
     Close,
     /// There is no reply yet; this makes it.
-    Chore(Work),
+    Chore(Length, Work),
+}
+
+impl Next {
+    fn brief_chore(work: impl FnOnce(&Shared) -> Vec<u8> + Send + 'static) -> Self {
+        Self::Chore(Length::Brief, Box::new(work))
+    }
+
+    fn long_chore(work: impl FnOnce(&Shared) -> Vec<u8> + Send + 'static) -> Self {
+        Self::Chore(Length::Long, Box::new(work))
+    }
 }
 
 /// Why a command has not happened.
@@ -55,6 +65,8 @@ pub enum CommandError {
     Refused(Cow<'static, str>),
     /// The engine's.
     Engine(Error),
+    /// It needs a table that has not been opened yet.
+    NotOpen(Wanted),
 }
 
 /// What a command returns.
@@ -66,6 +78,9 @@ pub enum Attempt {
     Done(Next),
     /// It has done nothing, since somebody else holds a lock: to be tried again.
     PutOff,
+    /// It has done nothing, since a table is to be opened by this: to be tried again then. The work returns why it could
+    /// not be, or nothing.
+    Opens(Work),
 }
 
 impl From<Error> for CommandError {
@@ -90,7 +105,7 @@ impl CommandError {
                     | Error::Deadlock { .. }
                     | Error::SnapshotTooOld
                     | Error::TableDropped { .. }
-            )
+            ) | Self::NotOpen(_)
         )
     }
 
@@ -107,6 +122,9 @@ impl CommandError {
     fn text(&self) -> Cow<'static, str> {
         let error = match self {
             Self::Refused(text) => return text.clone(),
+            Self::NotOpen(wanted) => {
+                return format!("TRYAGAIN table {:?} is being opened", wanted.name).into();
+            }
             Self::Engine(error) => error,
         };
         match error {
@@ -142,6 +160,15 @@ impl Call<'_> {
         crate::number::parse(self.args.at(at)).map_or_else(|| refused(NOT_AN_INTEGER), Ok)
     }
 
+    /// The table with this name, to be created if absent.
+    pub fn table(&self, wanted: Wanted) -> Result<Target, CommandError> {
+        match (self.shared.find(&wanted.name), &self.session.opened) {
+            (Some(target), _) => Ok(target),
+            (None, Some(Err(why))) => refused(why.clone()),
+            (None, _) => Err(CommandError::NotOpen(wanted)),
+        }
+    }
+
     /// Is the argument at `at` this word, in any case?
     pub fn is_word(&self, at: usize, word: &str) -> bool {
         self.args.at(at).eq_ignore_ascii_case(word.as_bytes())
@@ -151,8 +178,11 @@ impl Call<'_> {
 const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
 const SYNTAX: &str = "ERR syntax error";
 
+/// What one reply may have, but for a single value: nobody else on the event loop is served meanwhile.
+const REPLY_BYTES_MAX: usize = 128 << 20;
+
 /// The table that a client's commands mean at first.
-pub fn default_table() -> String {
+pub fn default_table() -> Wanted {
     connection::database(0)
 }
 
@@ -160,15 +190,21 @@ pub fn default_table() -> String {
 pub fn execute(call: &mut Call<'_>, is_last: bool) -> Attempt {
     let start = call.out.len();
     let mut outcome = dispatch(call);
-    if matches!(outcome, Err(CommandError::Engine(Error::TableDropped { .. }))) {
+    if matches!(outcome, Err(CommandError::Engine(Error::TableDropped { .. }))) && turns_to_newer(call) {
         call.out.truncate(start);
-        outcome = reopen(call).and_then(|()| dispatch(call));
+        outcome = dispatch(call);
     }
+    let opened = call.session.opened.take();
     let error = match outcome {
         Ok(next) => return Attempt::Done(next),
         Err(error) => error,
     };
     call.out.truncate(start);
+    let error = match (to_open(call.shared, &error), opened) {
+        (Some(wanted), None) => return Attempt::Opens(opening(wanted)),
+        (Some(_), Some(Err(why))) => CommandError::Refused(why.into()),
+        _ => error,
+    };
     if has_ended_transaction(call.session, &error) {
         call.session.abandon();
     } else if error.is_of_the_moment() && !is_last {
@@ -180,10 +216,27 @@ pub fn execute(call: &mut Call<'_>, is_last: bool) -> Attempt {
     Attempt::Done(Next::Go)
 }
 
-/// The table was emptied by FLUSHDB, which makes a new one.
-fn reopen(call: &mut Call<'_>) -> Result<(), CommandError> {
-    call.session.target = call.shared.reopen(&call.session.target)?;
-    Ok(())
+/// The table was emptied by FLUSHDB, which makes a new one: is it there?
+fn turns_to_newer(call: &mut Call<'_>) -> bool {
+    let newer = call.shared.find(call.session.target.name());
+    let newer = newer.filter(|newer| newer.is_newer_than(&call.session.target));
+    newer.map(|newer| call.session.target = newer).is_some()
+}
+
+/// The table without which there is this error.
+fn to_open(shared: &Shared, error: &CommandError) -> Option<Wanted> {
+    match error {
+        CommandError::NotOpen(wanted) => Some(wanted.clone()),
+        CommandError::Engine(Error::TableDropped { name }) => shared.find(name).map(|target| target.again()),
+        _ => None,
+    }
+}
+
+fn opening(wanted: Wanted) -> Work {
+    Box::new(move |shared| match shared.open(&wanted) {
+        Ok(_) => Vec::new(),
+        Err(error) => CommandError::Engine(error).text().into_owned().into_bytes(),
+    })
 }
 
 /// Has the engine rolled back the transaction that the client holds?

@@ -4,7 +4,8 @@
 //! at a bounded number of rows; the next one goes on at `(last key`.
 
 use super::{Call, CommandError, Next, Outcome, SYNTAX, refused};
-use crate::shared::Target;
+use crate::reply::Reply;
+use crate::shared::{Target, Wanted};
 use foreshore::{Index, TableOptions};
 use std::ops::Bound;
 
@@ -93,11 +94,19 @@ fn bound(arg: &[u8]) -> Result<Bound<&[u8]>, CommandError> {
 }
 
 pub fn tables(call: &mut Call<'_>) -> Outcome {
-    let tables = call.shared.db.tables()?;
-    let mut reply = call.reply();
-    reply.array(tables.len());
-    tables.iter().for_each(|table| reply.bulk(table.as_bytes()));
-    Ok(Next::Go)
+    let protocol = call.session.protocol;
+    Ok(Next::brief_chore(move |shared| {
+        let mut out = Vec::new();
+        let mut reply = Reply::new(&mut out, protocol);
+        match shared.db.tables() {
+            Ok(tables) => {
+                reply.array(tables.len());
+                tables.iter().for_each(|table| reply.bulk(table.as_bytes()));
+            }
+            Err(error) => reply.error(&CommandError::Engine(error).text()),
+        }
+        out
+    }))
 }
 
 pub fn use_table(call: &mut Call<'_>) -> Outcome {
@@ -106,7 +115,7 @@ pub fn use_table(call: &mut Call<'_>) -> Outcome {
         return refused("ERR a table's name has 1 to 255 bytes, without spaces");
     }
     let wanted = Kind::parse(call)?;
-    let target = call.shared.open_with(name, wanted.options())?;
+    let target = call.table(Wanted { name: name.to_owned(), options: wanted.options() })?;
     wanted.ensure_is_that_of(&target)?;
     call.session.target = target;
     call.reply().ok();

@@ -55,7 +55,7 @@ impl CopyOptions {
             at += 1;
         }
         let target = match database {
-            Some(name) => call.shared.open(&name)?,
+            Some(wanted) => call.table(wanted)?,
             None => call.session.target.clone(),
         };
         Ok(Self { target, replaces })

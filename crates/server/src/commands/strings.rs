@@ -1,10 +1,11 @@
 //! Values: reading, setting, counting.
 
 use super::keys::NO_EXPIRY;
-use super::{Call, CommandError, NOT_AN_INTEGER, Next, Outcome, SYNTAX, refused};
+use super::{Call, CommandError, NOT_AN_INTEGER, Next, Outcome, REPLY_BYTES_MAX, SYNTAX, refused};
 use crate::decimal::Decimal;
 use crate::number;
 use crate::reply::Reply;
+use std::ops::ControlFlow;
 
 pub fn get(call: &mut Call<'_>) -> Outcome {
     let found = call.session.read(call.args.at(1))?;
@@ -176,10 +177,16 @@ fn decimal(text: &[u8]) -> Result<Decimal, CommandError> {
 
 pub fn mget(call: &mut Call<'_>) -> Outcome {
     let keys: Vec<_> = call.args.from(1).collect();
-    let values = call.session.read_all(call.shared, &keys)?;
-    let mut reply = call.reply();
-    reply.array(values.len());
-    values.iter().for_each(|value| reply.bulk_or_null(value.as_deref()));
+    let full = call.out.len() + REPLY_BYTES_MAX;
+    call.reply().array(keys.len());
+    let (out, protocol) = (&mut *call.out, call.session.protocol);
+    call.session.read_each(call.shared, &keys, |value| {
+        Reply::new(out, protocol).bulk_or_null(value);
+        if out.len() < full { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    if call.out.len() >= full {
+        return refused("ERR the values have more than 128 MiB; ask for fewer keys at a time");
+    }
     Ok(Next::Go)
 }
 

@@ -7,16 +7,15 @@
 //! and if this client, whenever it has read one since by its name, saw that value. So what EXEC does is as if the client
 //! had read and written in one instant. A value that was changed and changed back unseen is no conflict, unlike in Redis.
 
-use super::{Call, CommandError, Next, Outcome, refused, run, table};
+use super::{Call, CommandError, Next, Outcome, REPLY_BYTES_MAX, refused, run, table};
 use crate::request::OwnedArgs;
 use crate::session::{Queue, WATCHED_MAX};
 use crate::shared::OPEN_TRANSACTIONS_MAX;
 use foreshore::{Error, Transaction};
 use std::time::{Duration, Instant};
 
-/// How long an EXEC may take, and how many bytes it may answer: nobody else on its event loop is served meanwhile.
+/// How long an EXEC may take: nobody else on its event loop is served meanwhile.
 const EXEC: Duration = Duration::from_secs(1);
-const EXEC_BYTES_MAX: usize = 128 << 20;
 
 pub fn multi(call: &mut Call<'_>) -> Outcome {
     if call.session.queue.is_some() {
@@ -105,9 +104,9 @@ fn ensure_within_bounds(took: Duration, bytes: usize) -> Result<(), CommandError
             "ERR EXEC took more than {EXEC:?}, and was undone; use smaller transactions, or KV.BEGIN"
         ));
     }
-    if bytes > EXEC_BYTES_MAX {
+    if bytes > REPLY_BYTES_MAX {
         return refused(format!(
-            "ERR EXEC would answer more than {EXEC_BYTES_MAX} bytes, and was undone; use smaller transactions"
+            "ERR EXEC would answer more than {REPLY_BYTES_MAX} bytes, and was undone; use smaller transactions"
         ));
     }
     Ok(())
@@ -121,7 +120,8 @@ fn part(call: &mut Call<'_>, command: &OwnedArgs) -> Result<(), CommandError> {
     let start = out.len();
     let mut call = Call { shared: call.shared, session, args, out };
     match run(&mut call, found) {
-        Ok(_) => Ok(()),
+        Ok(Next::Go) => Ok(()),
+        Ok(_) => unreachable!("{} is marked as possible within a transaction", found.name),
         Err(error) if error.is_of_the_command() => {
             call.out.truncate(start);
             call.reply().error(&error.text());
@@ -135,12 +135,13 @@ pub fn watch(call: &mut Call<'_>) -> Outcome {
     if call.session.queue.is_some() || call.session.transaction.is_some() {
         return refused("ERR WATCH inside a transaction is not allowed");
     }
-    if call.session.watched.len() + call.args.len() - 1 > WATCHED_MAX {
+    let mut keys: Vec<_> = call.args.from(1).collect();
+    keys.sort_unstable();
+    keys.dedup(); // each is read, and may be large
+    if call.session.watched.len() + keys.len() > WATCHED_MAX {
         return refused(format!("ERR at most {WATCHED_MAX} keys can be watched at a time"));
     }
-    for key in call.args.from(1) {
-        call.session.watch(key)?;
-    }
+    keys.into_iter().try_for_each(|key| call.session.watch(key))?;
     call.reply().ok();
     Ok(Next::Go)
 }

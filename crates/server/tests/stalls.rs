@@ -1,0 +1,197 @@
+//! What one client does must not stop the others of its event loop, whatever the device, tables and values are like.
+
+mod common;
+
+use common::{Client, Int, Null, Running, Value, encode, list, ok, options, text};
+use foreshore::{Database, Durability};
+use foreshore_io::{Access, File, LockError, MemVfs, SharedMemory, Vfs};
+use foreshore_server::Options;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Files in memory whose syncs take as long as they are told.
+struct SlowVfs {
+    memory: MemVfs,
+    sync_ms: Arc<AtomicU64>,
+}
+
+struct SlowFile {
+    memory: Arc<dyn File>,
+    sync_ms: Arc<AtomicU64>,
+}
+
+impl Vfs for SlowVfs {
+    fn open(&self, name: &str, access: Access, create: bool) -> io::Result<Arc<dyn File>> {
+        let memory = self.memory.open(name, access, create)?;
+        Ok(Arc::new(SlowFile { memory, sync_ms: self.sync_ms.clone() }))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.memory.remove(name)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.memory.rename(from, to)
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.memory.list()
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        self.memory.sync_dir()
+    }
+
+    fn lock(&self, name: &str) -> Result<Box<dyn Send + Sync>, LockError> {
+        self.memory.lock(name)
+    }
+
+    fn shared_memory(&self, name: &str, bytes: usize) -> io::Result<Arc<dyn SharedMemory>> {
+        self.memory.shared_memory(name, bytes)
+    }
+
+    fn describe(&self) -> String {
+        self.memory.describe()
+    }
+}
+
+impl File for SlowFile {
+    fn read_at(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
+        self.memory.read_at(out, offset)
+    }
+
+    fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        self.memory.write_at(data, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        thread::sleep(Duration::from_millis(self.sync_ms.load(SeqCst)));
+        self.memory.sync()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.memory.len()
+    }
+
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        self.memory.set_len(bytes)
+    }
+
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        self.memory.allocate(bytes)
+    }
+}
+
+/// How long the device takes, and what is much less.
+const SYNC: Duration = Duration::from_secs(2);
+const AT_ONCE: Duration = Duration::from_secs(1);
+
+fn one_loop() -> Options {
+    Options { threads: 1, ..options() }
+}
+
+/// A table is made durable before it is used; nobody else waits for that, old clients or new ones, nor who uses other tables.
+#[test]
+fn a_table_that_is_made_stops_nobody() {
+    let sync_ms = Arc::new(AtomicU64::new(0));
+    let disk = SlowVfs { memory: MemVfs::new(), sync_ms: sync_ms.clone() };
+    let db = Database::builder().durability(Durability::Sync).open_on(Arc::new(disk)).unwrap();
+    let server = Running::over(db, one_loop());
+    let (mut c, mut other) = (server.client(), server.client());
+    assert_eq!((c.call("SELECT 1"), c.call("SELECT 0")), (ok(), ok()));
+    for line in [
+        "SELECT 9",
+        "KV.USE new INDEX csb",
+        "COPY k k DB 10",
+        "MULTI\nSELECT 11\nEXISTS k\nEXEC",
+        "KV.BEGIN\nSELECT 12\nKV.ROLLBACK",
+    ] {
+        sync_ms.store(SYNC.as_millis() as u64, SeqCst);
+        let begun = Instant::now();
+        let lines: Vec<_> = line.split('\n').collect();
+        other.send(&lines);
+        thread::sleep(Duration::from_millis(50));
+        assert_eq!(c.call("PING"), text("PONG"));
+        assert_eq!((c.call("SELECT 1"), c.call("GET k"), c.call("SELECT 0")), (ok(), Null, ok()));
+        assert_eq!(server.client().call("GET k"), Null);
+        assert!(begun.elapsed() < AT_ONCE, "{line}: {:?}", begun.elapsed());
+        sync_ms.store(0, SeqCst);
+        let replies: Vec<_> = lines.iter().map(|_| other.reply()).collect();
+        assert!(!replies.iter().any(|reply| matches!(reply, Value::Error(_))), "{line}: {replies:?}");
+        other.call("SELECT 0");
+    }
+    assert_eq!(c.call("KV.TABLES"), list(["db0", "db1", "db10", "db11", "db12", "db9", "new"]));
+}
+
+/// What cannot be made is told, within EXEC too, and the client goes on.
+#[test]
+fn a_table_that_cannot_be_made_is_told() {
+    let server = Running::new();
+    let mut c = server.client();
+    assert!(c.call("KV.USE t LEAFBYTES 5000").error().contains("32768"));
+    c.send(&["MULTI", "SET k v", "KV.USE t LEAFBYTES 5000", "SET l v", "EXEC", "MGET k l"]);
+    let replies: Vec<_> = (0..6).map(|_| c.reply()).collect();
+    assert!(replies[4].list()[1].error().contains("32768"), "{replies:?}");
+    assert_eq!(replies[5], list(["v", "v"]));
+}
+
+/// A table that others drop through the library is made anew by who goes on with it.
+#[test]
+fn a_table_dropped_by_others_is_made_anew() {
+    let server = Running::new();
+    let (mut c, mut late) = (server.client(), server.client());
+    assert_eq!((c.call("SELECT 2"), c.call("SET k v")), (ok(), ok()));
+    server.db.drop_table("db2").unwrap();
+    assert_eq!((late.call("SELECT 2"), late.call("GET k")), (ok(), Null));
+    assert_eq!((c.call("GET k"), c.call("SET k w"), late.call("GET k")), (Null, ok(), text("w")));
+    server.db.drop_table("db0").unwrap();
+    c.send(&["MULTI", "SELECT 0", "SET k x", "EXEC"]);
+    assert_eq!((0..4).map(|_| c.reply()).last(), Some(Value::List(vec![ok(), ok()])));
+    assert_eq!(server.client().call("GET k"), text("x"));
+}
+
+fn set_large(c: &mut Client, bytes: usize) {
+    assert_eq!(c.call_args(&[b"SET", b"large", &vec![b'x'; bytes]]), ok());
+}
+
+fn repeated(name: &str, times: usize) -> Vec<u8> {
+    let mut args = vec![name.as_bytes()];
+    args.resize(times + 1, b"large");
+    encode(&args)
+}
+
+/// Whether a row is there is told without its value.
+#[test]
+fn large_values_are_not_read_to_see_whether_they_are_there() {
+    let server = Running::with(one_loop());
+    let mut c = server.client();
+    set_large(&mut c, 16 << 20);
+    let (begun, times) = (Instant::now(), 5000);
+    for name in ["EXISTS", "TOUCH"] {
+        c.send_raw(&repeated(name, times));
+        assert_eq!(c.reply(), Int(times as i64));
+    }
+    c.send_raw(&repeated("WATCH", times));
+    assert_eq!(c.reply(), ok());
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+}
+
+/// A reply is bounded: what it would take is not even read.
+#[test]
+fn many_large_values_are_refused() {
+    let server = Running::new();
+    let mut c = server.client();
+    set_large(&mut c, 8 << 20);
+    c.send_raw(&repeated("MGET", 20_000));
+    assert!(c.reply().error().contains("128 MiB"));
+    assert_eq!(c.call("STRLEN large"), Int(8 << 20));
+    c.call("MULTI");
+    c.send_raw(&repeated("MGET", 20_000));
+    assert_eq!((c.reply(), c.call("SET k v")), (text("QUEUED"), text("QUEUED")));
+    let replies = c.call("EXEC");
+    assert!(replies.list()[0].error().contains("128 MiB"), "{replies:?}");
+    assert_eq!(c.call("GET k"), text("v"));
+}
