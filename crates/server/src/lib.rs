@@ -24,6 +24,7 @@ mod inline;
 mod metrics;
 mod number;
 mod options;
+mod random_key;
 mod reply;
 pub mod request;
 mod server;

@@ -228,6 +228,18 @@ fn the_time() {
     assert!(matches!(c.call("LASTSAVE"), Int(saved) if saved > started));
 }
 
+#[test]
+fn some_key() {
+    let server = Running::new();
+    let mut c = server.client();
+    assert_eq!(c.call("RANDOMKEY"), Null);
+    c.call("SET k v");
+    assert_eq!(c.call("RANDOMKEY"), text("k"));
+    server.client().call("FLUSHDB");
+    assert_eq!(c.call("RANDOMKEY"), Null, "also of a table that others have emptied");
+    assert!(c.call("RANDOMKEY k").error().contains("wrong number of arguments"));
+}
+
 /// FLUSHALL empties what SELECT reaches, and leaves tables with names of their own alone.
 #[test]
 fn all_databases() {

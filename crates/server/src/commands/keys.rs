@@ -2,8 +2,10 @@
 
 use super::{Call, CommandError, Next, Outcome, SYNTAX, refused};
 use crate::glob;
+use crate::random_key;
 use crate::reply::Reply;
-use foreshore::{Database, Error};
+use crate::shared::{Shared, Wanted};
+use foreshore::Error;
 use std::ops::{Bound, ControlFlow};
 use std::time::{Duration, Instant};
 
@@ -70,16 +72,29 @@ pub fn no_expiry(_: &mut Call<'_>) -> Outcome {
 /// KEYS walks the whole table, so it is no work for an event loop.
 pub fn keys(call: &mut Call<'_>) -> Outcome {
     let (pattern, protocol) = (pattern(call, 1)?.to_vec(), call.session.protocol);
-    let table = call.session.target.name().to_owned();
+    let wanted = call.session.target.again();
     Ok(Next::long_chore(move |shared| {
         let mut out = Vec::new();
         let mut reply = Reply::new(&mut out, protocol);
-        match matching(&shared.db, &table, &pattern) {
+        match matching(shared, &wanted, &pattern) {
             Ok(Some(keys)) => {
                 reply.array(keys.len());
                 keys.iter().for_each(|key| reply.bulk(key));
             }
             Ok(None) => reply.error("ERR too many keys match; walk through them with SCAN or KV.RANGE"),
+            Err(error) => reply.error(&CommandError::Engine(error).text()),
+        }
+        out
+    }))
+}
+
+pub fn randomkey(call: &mut Call<'_>) -> Outcome {
+    let (wanted, protocol) = (call.session.target.again(), call.session.protocol);
+    Ok(Next::brief_chore(move |shared| {
+        let mut out = Vec::new();
+        let mut reply = Reply::new(&mut out, protocol);
+        match shared.open(&wanted).and_then(|target| random_key::choose(target.table())) {
+            Ok(key) => reply.bulk_or_null(key.as_deref()),
             Err(error) => reply.error(&CommandError::Engine(error).text()),
         }
         out
@@ -96,12 +111,12 @@ fn pattern<'a>(call: &Call<'a>, at: usize) -> Result<&'a [u8], CommandError> {
 }
 
 /// The keys that match, at one point in time; `None` if they are too many.
-fn matching(db: &Database, table: &str, pattern: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Error> {
-    let table = db.byte_table(table)?;
+fn matching(shared: &Shared, wanted: &Wanted, pattern: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Error> {
+    let target = shared.open(wanted)?;
     let prefix = glob::prefix(pattern);
     let (mut keys, mut bytes) = (Vec::new(), 0);
     let from: Bound<&[u8]> = Bound::Included(prefix);
-    db.snapshot()?.bytes(&table).scan((from, Bound::Unbounded), |key, _| {
+    shared.db.snapshot()?.bytes(target.table()).scan((from, Bound::Unbounded), |key, _| {
         if !key.starts_with(prefix) || bytes > LISTED_BYTES_MAX {
             return ControlFlow::Break(());
         }

@@ -166,6 +166,7 @@ pub static COMMANDS: &[Command] = &[
     command("psetex", 4, W, ONE, "string", "Not supported: rows do not expire", keys::no_expiry),
     command("pttl", 2, R, ONE, "generic", "-1: a row does not expire; -2: no such row", keys::ttl),
     command("quit", -1, UNTRUSTED | TRANSACTIONAL | ENDS_QUEUE, NONE, "connection", "Ends the connection", connection::quit),
+    command("randomkey", 1, READ, NONE, "generic", "Some key, each about as likely", keys::randomkey),
     command("rename", 3, W, TWO, "generic", "Gives a row another key", places::rename),
     command("renamenx", 3, W, TWO, "generic", "Gives a row another key if that is not there", places::renamenx),
     command("reset", 1, UNTRUSTED | TRANSACTIONAL | ENDS_QUEUE, NONE, "connection", "The connection as it was at first", connection::reset),
