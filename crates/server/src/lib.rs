@@ -27,6 +27,7 @@ mod options;
 mod random_key;
 mod reply;
 pub mod request;
+mod rows;
 mod server;
 mod session;
 mod shared;

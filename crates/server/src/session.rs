@@ -8,9 +8,10 @@ use crate::commands::{Command, CommandError};
 use crate::fingerprint::Fingerprint;
 use crate::reply::Protocol;
 use crate::request::OwnedArgs;
+use crate::rows::Rows;
 use crate::shared::{Place, Shared, Target};
 use crate::together::Kind;
-use foreshore::{Error, Transaction, TransactionBytes};
+use foreshore::{Error, Transaction};
 use foreshore_base::seeded_bug;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -71,8 +72,8 @@ pub struct Watched {
     pub was: Fingerprint,
 }
 
-/// Rows, from either end.
-pub type Rows = Box<dyn DoubleEndedIterator<Item = Result<(Vec<u8>, Vec<u8>), Error>>>;
+/// Rows of a range, from either end.
+pub type Range = Box<dyn DoubleEndedIterator<Item = Result<(Vec<u8>, Vec<u8>), Error>>>;
 
 impl Session {
     /// A client that has just come.
@@ -170,7 +171,7 @@ impl Session {
     }
 
     /// Rows of a range, outside a transaction those at one point in time.
-    pub fn rows(&self, shared: &Shared, bounds: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Rows, Error> {
+    pub fn rows(&self, shared: &Shared, bounds: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Range, Error> {
         let table = self.target.table();
         Ok(match &self.transaction {
             Some(transaction) => Box::new(transaction.bytes(table).range(bounds)),
@@ -189,52 +190,49 @@ impl Session {
 
     /// Sets the value of `key` unless it has one; says whether it did.
     pub fn insert(&mut self, shared: &Shared, key: &[u8], value: &[u8]) -> Result<bool, Error> {
-        self.has_written = true;
-        match &self.transaction {
+        let done = match &self.transaction {
             Some(transaction) => transaction.bytes(self.target.table()).insert(key, value),
             None => self.target.writer(shared).insert(key, value),
-        }
+        };
+        self.has_written |= !matches!(done, Ok(false));
+        done
     }
 
     /// Removes `key`; says whether it was there.
     pub fn remove(&mut self, shared: &Shared, key: &[u8]) -> Result<bool, Error> {
-        self.has_written = true;
-        match &self.transaction {
+        let done = match &self.transaction {
             Some(transaction) => transaction.bytes(self.target.table()).remove(key),
             None => self.target.writer(shared).remove(key),
-        }
+        };
+        self.has_written |= !matches!(done, Ok(false));
+        done
     }
 
     /// Does several things to rows of its table, all or none.
     pub fn atomically<R>(
         &mut self,
         shared: &Shared,
-        work: impl FnOnce(&TransactionBytes<'_>) -> Result<R, CommandError>,
+        work: impl FnOnce(&Rows<'_>) -> Result<R, CommandError>,
     ) -> Result<R, CommandError> {
         let target = self.target.clone();
-        self.transact(shared, |transaction| work(&transaction.bytes(target.table())))
+        self.transact(shared, |transaction| {
+            let rows = Rows::new(transaction.bytes(target.table()));
+            Ok((work(&rows)?, rows.has_changed()))
+        })
     }
 
-    /// As [`Session::atomically`], with rows of several tables.
+    /// As [`Session::atomically`], with rows of several tables; `work` also says whether it has changed any.
     pub fn transact<R>(
         &mut self,
         shared: &Shared,
-        work: impl FnOnce(&Transaction) -> Result<R, CommandError>,
+        work: impl FnOnce(&Transaction) -> Result<(R, bool), CommandError>,
     ) -> Result<R, CommandError> {
-        self.has_written = true;
-        if let Some(transaction) = &self.transaction {
-            let savepoint = transaction.savepoint()?;
-            let result = work(transaction);
-            if result.is_err() {
-                // If the transaction itself has failed there is nothing to go back in, and `result` says why.
-                let _ = transaction.rollback_to(savepoint);
-            }
-            return result;
-        }
-        let transaction = shared.begin()?;
-        let result = work(&transaction)?;
-        transaction.commit()?;
-        Ok(result)
+        let done = match &self.transaction {
+            Some(transaction) => part(transaction, work),
+            None => whole(shared, work),
+        };
+        self.has_written |= !matches!(done, Ok((_, false)));
+        done.map(|(result, _)| result)
     }
 
     /// Remembers what `key` is now, for EXEC.
@@ -298,4 +296,27 @@ impl Session {
         self.transaction = None;
         self.place = None;
     }
+}
+
+/// Does something within a transaction; if it fails, what it did is undone.
+fn part<R>(
+    transaction: &Transaction,
+    work: impl FnOnce(&Transaction) -> Result<R, CommandError>,
+) -> Result<R, CommandError> {
+    let savepoint = transaction.savepoint()?;
+    work(transaction).inspect_err(|_| {
+        // If the transaction itself has failed there is nothing to go back in, and the error says why.
+        let _ = transaction.rollback_to(savepoint);
+    })
+}
+
+/// Does something as a transaction of its own.
+fn whole<R>(
+    shared: &Shared,
+    work: impl FnOnce(&Transaction) -> Result<R, CommandError>,
+) -> Result<R, CommandError> {
+    let transaction = shared.begin()?;
+    let result = work(&transaction)?;
+    transaction.commit()?;
+    Ok(result)
 }

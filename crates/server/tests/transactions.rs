@@ -91,9 +91,20 @@ fn watch_is_not_broken_by_what_writes_nothing() {
         ("EXPIRE k 5", true),
         ("INCR k", true),
         ("SET k v NX XX", true),
+        ("SETNX k v", true),
+        ("SET k v NX", true),
+        ("SET none v XX", true),
+        ("MSETNX k v none v", true),
+        ("RENAMENX other k", true),
+        ("COPY other k", true),
+        ("DEL none gone", true),
+        ("GETDEL none", true),
+        ("SETRANGE k 9 ", true),
+        ("DEL none k", false),
         ("SET k text", false),
     ] {
-        c.call("WATCH k");
+        c.call("MSET k text other x");
+        c.call("WATCH k none");
         c.call(own);
         assert_eq!((c.call("MULTI"), c.call("GET k")), (ok(), text("QUEUED")));
         assert_eq!(c.call("EXEC"), if is_kept { list(["text"]) } else { Null }, "{own}");

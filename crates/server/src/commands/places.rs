@@ -1,6 +1,7 @@
 //! Rows under other keys: RENAME, RENAMENX, COPY.
 
 use super::{Call, CommandError, Next, Outcome, SYNTAX, connection, refused};
+use crate::rows::Rows;
 use crate::shared::Target;
 use std::cmp::{max, min};
 
@@ -70,13 +71,11 @@ pub fn copy(call: &mut Call<'_>) -> Outcome {
         return refused("ERR source and destination objects are the same");
     }
     let done = call.session.transact(call.shared, |transaction| {
-        let Some(value) = transaction.bytes(source.table()).get(from)? else { return Ok(false) };
-        let rows = transaction.bytes(options.target.table());
-        if options.replaces {
-            rows.put(to, &value)?;
-            return Ok(true);
-        }
-        Ok(rows.insert(to, &value)?)
+        let Some(value) = transaction.bytes(source.table()).get(from)? else { return Ok((false, false)) };
+        let rows = Rows::new(transaction.bytes(options.target.table()));
+        let done =
+            if options.replaces { rows.put(to, &value).map(|()| true)? } else { rows.insert(to, &value)? };
+        Ok((done, rows.has_changed()))
     })?;
     call.reply().integer(done.into());
     Ok(Next::Go)
