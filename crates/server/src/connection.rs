@@ -23,6 +23,9 @@ use std::time::{Duration, Instant};
 /// Memory that a connection keeps for its next requests and replies.
 const KEPT_BYTES: usize = 16 << 10;
 
+/// By how much a request must have become longer for its client not to have stopped: a large value may come over a slow line.
+const PROGRESS_BYTES: usize = 64 << 10;
+
 /// How long one client's turn may take before others have theirs; a command that has begun is finished.
 const TURN: Duration = Duration::from_millis(5);
 
@@ -54,8 +57,8 @@ pub struct Connection {
     pub is_writable: bool,
     /// The end is behind what is there to be read: it must be read up to there, since nobody will tell again.
     pub is_read_closed: bool,
-    /// Since when the request at hand is incomplete.
-    incomplete_since: Option<Instant>,
+    /// Since when the request at hand is incomplete, and has not become much longer; and how long it was then.
+    incomplete: Option<(Instant, usize)>,
     /// Since when it could have said the password, and has not.
     stranger_since: Option<Instant>,
     /// When bytes last came or went.
@@ -184,7 +187,7 @@ impl Connection {
             is_readable: true,
             is_writable: true,
             is_read_closed: false,
-            incomplete_since: None,
+            incomplete: None,
             stranger_since: None,
             active: Instant::now(),
         };
@@ -217,7 +220,7 @@ impl Connection {
             }
             match self.parser.advance(&self.input[at..]) {
                 Ok(Some(bytes)) => {
-                    self.incomplete_since = None;
+                    self.incomplete = None;
                     if at + bytes < self.input.len()
                         && let Some(kind) = self.session.repeats()
                     {
@@ -266,11 +269,12 @@ impl Connection {
     }
 
     fn needs_input(&mut self, at: usize) -> Stop {
-        let is_incomplete = at < self.input.len();
-        self.incomplete_since = is_incomplete.then(|| match self.incomplete_since {
-            Some(since) if at == 0 => since,
-            _ => Instant::now(),
-        });
+        let bytes = self.input.len() - at;
+        self.incomplete = match self.incomplete {
+            _ if bytes == 0 => None,
+            Some((since, before)) if at == 0 && bytes < before + PROGRESS_BYTES => Some((since, before)),
+            _ => Some((Instant::now(), bytes)),
+        };
         if self.has_ended {
             self.is_closing = true;
             return Stop::Waits;
@@ -436,7 +440,7 @@ impl Connection {
         let idle = Duration::from_secs(shared.idle_timeout_s.load(Relaxed));
         let is_past =
             |since: Option<Instant>| since.is_some_and(|since| now.saturating_duration_since(since) > stall);
-        is_past(self.incomplete_since)
+        is_past(self.incomplete.map(|(since, _)| since))
             || is_past(self.stranger_since)
             || (!self.replies.sendable().is_empty() && quiet > stall)
             || (!idle.is_zero() && quiet > idle && self.waits_for.is_none())

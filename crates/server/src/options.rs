@@ -34,7 +34,8 @@ pub struct Options {
     pub replies_bytes_max: usize,
     /// Bytes of commands that a client may queue between MULTI and EXEC.
     pub queue_bytes_max: usize,
-    /// A client that has sent half a request, or does not take its replies, is disconnected after this.
+    /// A client that has sent half a request and less than 64 KiB more of it, or does not take its replies, is disconnected
+    /// after this.
     pub stall_timeout: Duration,
     /// A client that sends nothing is disconnected after this; zero: never.
     pub idle_timeout: Duration,

@@ -320,3 +320,24 @@ fn metrics_are_there_for_whoever_asks_for_them() {
     assert!(ask("GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
     assert!(ask("garbage\r\n\r\n").starts_with("HTTP/1.1 404"));
 }
+
+/// A large value over a slow line comes as steadily as it can; who only pretends to go on does not stay.
+#[test]
+fn a_slow_upload_is_no_stall() {
+    let stall = Duration::from_millis(800);
+    let server = Running::with(Options { stall_timeout: stall, ..options() });
+    let value = vec![b'x'; 2 << 20];
+    let (mut steady, mut trickling) = (server.client(), server.client());
+    for piece in encode(&[b"SET", b"k", &value]).chunks(128 << 10) {
+        steady.send_raw(piece);
+        std::thread::sleep(Duration::from_millis(150));
+    }
+    assert_eq!(steady.reply(), ok());
+    trickling.send_raw(b"*2\r\n$3\r\nGET\r\n$100000\r\n");
+    let begun = Instant::now();
+    until("a byte now and then is not enough", || {
+        std::thread::sleep(Duration::from_millis(20));
+        (&trickling.stream).write(b"x").is_err()
+    });
+    assert!(begun.elapsed() < 10 * stall, "{:?}", begun.elapsed());
+}
