@@ -17,7 +17,7 @@ use foreshore_workloads::{Durability, source};
 use serde::Serialize;
 use std::fs::File;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, Chain, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -28,9 +28,9 @@ const BATCH_BYTES: usize = 64 << 10;
 
 const EXAMPLES: &str = "\
 Examples:
-  foreshore load --table flights --key Year,Month,DayofMonth,UniqueCarrier,FlightNum,Origin flights.csv.gz
-  zcat flights.csv.gz | foreshore load --table flights --key year,month,day,carrier,flight,origin -
-  foreshore load --dir /srv/db --table log --key time,host --durability buffered --threads 2 log.csv";
+  foreshore load --table flights --key Year,Month,Carrier,Flight flights.csv.gz
+  xzcat log.csv.xz | foreshore load --table log --key time,host -
+  foreshore load --table log --key time,host --delimiter ';' log.csv";
 
 /// Load a CSV file with a header into a table
 ///
@@ -64,6 +64,9 @@ pub struct LoadArgs {
     /// Rows handed to a loader thread at once; fewer if they are large
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     batch: u32,
+    /// What separates fields in the file: one ASCII character, or tab
+    #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = parse_delimiter)]
+    delimiter: u8,
     /// CSV file with a header, gzipped or not; - for stdin
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -86,6 +89,16 @@ struct Loaded<'a> {
     syncs: u64,
 }
 
+/// Reads what separates fields.
+fn parse_delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"tab" | b"\\t" => Ok(b'\t'),
+        [b'"' | b'\n' | b'\r'] => Err("quotes and line ends have a meaning of their own in CSV".into()),
+        [one] if one.is_ascii() => Ok(*one),
+        _ => Err("expected one ASCII character such as ; or the word tab".into()),
+    }
+}
+
 /// A row ready to be put.
 pub struct Row {
     /// Encoded key columns.
@@ -97,7 +110,7 @@ pub struct Row {
 /// Runs `load`.
 pub fn run(args: &LoadArgs) -> Outcome {
     let input = source::open(&args.file).map_err(|e| Failure::io(args.file.display(), &e))?;
-    let mut rows = Rows::new(input, &args.key)?;
+    let mut rows = Rows::new(input, args.delimiter, &args.key)?;
     let advice = args.profile.advice()?;
     let db = args.db.open_or_create_with(|builder| advice.to(builder))?;
     rows.schema.declare(&db, &args.table)?;
@@ -274,9 +287,12 @@ fn put_batches(batches: &Receiver<Vec<Row>>, table: &ByteTable, counts: &Counts)
     Ok(())
 }
 
+/// Put behind the text. A last row without a line end takes one of them; only a quote that is still open takes both.
+const BEHIND_TEXT: &[u8] = b"\n\n";
+
 /// The records of a CSV text as rows.
 pub struct Rows<R> {
-    csv: csv::Reader<R>,
+    csv: csv::Reader<Chain<Counted<R>, &'static [u8]>>,
     record: ByteRecord,
     /// The header, and the key in it.
     pub schema: Schema,
@@ -285,24 +301,57 @@ pub struct Rows<R> {
 impl<R: Read> Rows<R> {
     /// Reads the header.
     ///
-    /// Errors: usage, if a column of `key` is missing.
-    pub fn new(input: R, key: &[String]) -> Outcome<Self> {
-        let mut csv = csv::Reader::from_reader(input);
-        let columns = csv.headers()?.iter().map(String::from).collect();
+    /// Errors: usage, if a column of `key` is missing, or a quote is not closed.
+    pub fn new(input: R, delimiter: u8, key: &[String]) -> Outcome<Self> {
+        let text = Counted { input, bytes: 0 }.chain(BEHIND_TEXT);
+        let mut csv = csv::ReaderBuilder::new().delimiter(delimiter).from_reader(text);
+        let columns: Vec<_> = csv.headers()?.iter().map(String::from).collect();
+        if !columns.is_empty() {
+            ensure_closed(&csv, 1)?;
+        }
         Ok(Self { csv, record: ByteRecord::new(), schema: Schema::new(columns, key)? })
     }
 
     /// The next row.
+    ///
+    /// Errors: usage, if it is no row of this table, or its quote is not closed.
     pub fn next(&mut self) -> Outcome<Option<Row>> {
         if !self.csv.read_byte_record(&mut self.record)? {
             return Ok(None);
         }
+        ensure_closed(&self.csv, self.record.position().map_or(0, csv::Position::line))?;
         Ok(Some(Row { key: self.schema.key_of(&self.record), value: to_csv(self.record.iter()) }))
     }
 
     /// Bytes of text read so far.
     pub fn at_byte(&self) -> u64 {
         self.csv.position().byte()
+    }
+}
+
+/// The parser takes the end of the text for the end of a quote: all rows below it would be lost in one field.
+fn ensure_closed<R: Read>(csv: &csv::Reader<Chain<Counted<R>, &'static [u8]>>, line: u64) -> Outcome {
+    let (text, _) = csv.get_ref().get_ref();
+    if csv.position().byte() < text.bytes + BEHIND_TEXT.len() as u64 {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "reading CSV: a quote in the row that begins in line {line} is never closed; close it, or double a quote that \
+         belongs to the text"
+    )))
+}
+
+/// Counts the bytes that were read.
+struct Counted<R> {
+    input: R,
+    bytes: u64,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(buffer)?;
+        self.bytes += read as u64;
+        Ok(read)
     }
 }
 
@@ -326,12 +375,30 @@ fn text_bytes(path: &Path) -> Option<u64> {
 mod tests {
     use super::*;
 
+    /// What is behind a text without a last line end belongs to no row.
+    #[test]
+    fn texts_end_in_any_way() {
+        for (end, last) in [("", "2,b"), ("\n", "2,b"), ("\r\n", "2,b"), ("\r", "2,b"), ("\n\n\n", "2,b")] {
+            let text = format!("k,v\n1,\"a\"\n2,b{end}");
+            let mut rows = Rows::new(text.as_bytes(), b',', &["k".into()]).unwrap();
+            rows.next().unwrap().unwrap();
+            assert_eq!(rows.next().unwrap().unwrap().value, last.as_bytes(), "{end:?}");
+            assert!(rows.next().unwrap().is_none(), "{end:?}");
+        }
+        for text in ["k,v\n1,\"a\n\n\"", "k,v\n1,\"a\n\n\"\n", "k,v\n1,\"a\n\n\"\"\"\n"] {
+            assert!(
+                Rows::new(text.as_bytes(), b',', &["k".into()]).unwrap().next().unwrap().is_some(),
+                "{text:?}"
+            );
+        }
+    }
+
     /// Or hundreds of rows of megabytes would wait for each of 64 loaders.
     #[test]
     fn large_rows_do_not_wait_for_a_full_batch() {
         let large = "x".repeat(BATCH_BYTES);
         let text = format!("k,v\n1,{large}\n2,a\n3,b\n4,{large}\n5,c\n");
-        let mut rows = Rows::new(text.as_bytes(), &["k".into()]).unwrap();
+        let mut rows = Rows::new(text.as_bytes(), b',', &["k".into()]).unwrap();
         let (sender, receiver) = sync_channel(8);
         feed(&mut rows, vec![sender], 64, |_| {}).unwrap();
         assert_eq!(receiver.iter().map(|batch| batch.len()).collect::<Vec<_>>(), [1, 3, 1]);

@@ -29,7 +29,7 @@ pub struct Schema {
 impl Schema {
     /// A file's header, and the columns asked for as its key.
     ///
-    /// Errors: usage, if a key column is missing, or stands there twice.
+    /// Errors: usage, if there are no columns, or a key column is missing, or stands in header or key twice.
     pub fn new(columns: Vec<String>, key: &[String]) -> Outcome<Self> {
         let at = |name: &String| {
             let mut found = columns.iter().enumerate().filter(|(_, column)| *column == name);
@@ -44,6 +44,12 @@ impl Schema {
                 }
             }
         };
+        if columns.is_empty() {
+            return Err(Failure::usage("the text is empty; its first line names the columns"));
+        }
+        if let Some((_, name)) = key.iter().enumerate().find(|(place, name)| key[..*place].contains(name)) {
+            return Err(Failure::usage(format!("--key names column {name:?} twice; once is enough")));
+        }
         let key = key.iter().map(at).collect::<Outcome<_>>()?;
         Ok(Self { columns, key })
     }
@@ -334,6 +340,8 @@ mod tests {
     #[test]
     fn wrong_columns_are_named() {
         let columns = vec!["a".to_string(), "a".to_string()];
+        assert!(Schema::new(Vec::new(), &["b".into()]).is_err());
+        assert!(Schema::new(vec!["b".into()], &["b".into(), "b".into()]).is_err());
         assert!(Schema::new(columns.clone(), &["b".into()]).is_err());
         assert!(Schema::new(columns, &["a".into()]).is_err());
         assert!(flights().parse_row(b"1,2").is_err());

@@ -135,6 +135,63 @@ fn a_broken_line_is_named_and_loading_can_go_on() {
     assert_eq!(shell.ok(&["scan", "--table", "t"]), "1,2\n3,4\n5,6\n");
 }
 
+/// Spreadsheets of half of the world write semicolons.
+#[test]
+fn fields_are_separated_as_the_file_does_it() {
+    let shell = Shell::new();
+    shell.write("semicolons.csv", "a;b\n1;2,5\n");
+    shell.write("tabs.csv", "a\tb\n1\t\"x\ty\"\n");
+    for (delimiter, file, row) in [(";", "semicolons.csv", "1,\"2,5\"\n"), ("tab", "tabs.csv", "1,x\\09y\n")]
+    {
+        shell.ok(&["load", "--table", file, "--key", "a", "--delimiter", delimiter, file]);
+        assert_eq!(shell.ok(&["scan", "--table", file]), row);
+    }
+    for wrong in ["", ";;", "\"", "\n", "ü"] {
+        shell.fails(2, &["load", "--table", "t", "--key", "a", "--delimiter", wrong, "tabs.csv"]);
+    }
+}
+
+#[test]
+fn a_header_without_columns_and_a_column_named_twice_are_told() {
+    let shell = Shell::new();
+    shell.write("empty.csv", "");
+    let complaint = shell.fails(2, &["load", "--table", "t", "--key", "a", "empty.csv"]);
+    assert!(complaint.contains("empty"), "{complaint}");
+    shell.write("t.csv", "a,b\n1,2\n");
+    let complaint = shell.fails(2, &["load", "--table", "t", "--key", "a,a", "t.csv"]);
+    assert!(complaint.contains("\"a\" twice"), "{complaint}");
+}
+
+/// The parser would take all that follows for one field, and lose it.
+#[test]
+fn a_quote_that_is_never_closed_is_named() {
+    let shell = Shell::new();
+    for text in ["a,b\n1,2\n3,\"x\n5,6\n", "a,b\n1,2\n3,\"x\n5,6", "a,b\n1,2\n3,\"x\n5,6\n\n\n"] {
+        shell.write("t.csv", text);
+        let complaint = shell.fails(2, &["load", "--table", "t", "--key", "a", "t.csv"]);
+        assert!(complaint.contains("line 3") && complaint.contains("quote"), "{complaint}");
+    }
+    shell.write("t.csv", "a,\"b\n1,2\n");
+    let complaint = shell.fails(2, &["load", "--table", "t", "--key", "a", "t.csv"]);
+    assert!(complaint.contains("line 1"), "{complaint}");
+    shell.write("t.csv", "a,b\n1,\"2\n\n\"");
+    shell.ok(&["load", "--table", "t", "--key", "a", "t.csv"]);
+}
+
+/// Latin-1, for example. JSON has no bytes: digits say what there is, not a replacement for it.
+#[test]
+fn fields_that_are_no_text_come_back_as_they_were() {
+    let shell = Shell::new();
+    shell.write("t.csv", b"city,note\nZ\xfcrich,\xff\nBern,x\n");
+    shell.ok(&["load", "--table", "t", "--key", "city", "t.csv"]);
+    let rows = shell.json(&["scan", "--table", "t"]);
+    assert_eq!(rows[0], json!({"key": "Bern", "row": {"city": "Bern", "note": "x"}}));
+    assert_eq!(
+        rows[1],
+        json!({"key_hex": "5afc72696368", "row": {"city_hex": "5afc72696368", "note_hex": "ff"}})
+    );
+}
+
 #[test]
 fn negative_numbers_are_keys_and_not_flags() {
     let shell = Shell::new();
