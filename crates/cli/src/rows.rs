@@ -10,6 +10,7 @@ use clap::Args;
 use csv::ByteRecord;
 use foreshore::{ByteTable, Database};
 use foreshore_workloads::Durability;
+use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -17,9 +18,10 @@ use std::io::{Read, Write};
 
 const GET_EXAMPLES: &str = "\
 Examples:
-  foreshore get --table flights 2011,1,1,AA,428,IAH     a table made by `load`: key columns, as in CSV
-  foreshore get --table ports SEA                       any other table: the key as text
-  foreshore get --table ports --hex 534541              … or as hexadecimal digits
+  foreshore get --table flights 2011,1,1,AA,428    key columns, after `load`
+  foreshore get --table ports SEA                  the key as text
+  foreshore get --table ports --hex 534541         the key as hexadecimal digits
+  foreshore get --table photos --raw thumb > thumb.jpg
 
 Exit code 1 if there is no such row or table.";
 
@@ -44,6 +46,9 @@ pub struct GetArgs {
     db: DbArgs,
     #[command(flatten)]
     target: Target,
+    /// Print the value's bytes and nothing else, no line end either
+    #[arg(long, conflicts_with_all = ["hex", "json"])]
+    raw: bool,
     /// Key: text, or the key columns of a table made by `load`
     #[arg(allow_hyphen_values = true)]
     key: String,
@@ -108,7 +113,7 @@ pub fn get(args: &GetArgs) -> Outcome {
         out.line(hex(&value))?;
     } else {
         out.raw().write_all(&value)?;
-        out.raw().write_all(b"\n")?;
+        out.raw().write_all(if args.raw { b"" } else { b"\n" })?;
     }
     out.finish()
 }
@@ -233,14 +238,14 @@ impl Shape {
         }
     }
 
-    /// Prints a row for programs: `key` and `row` of a CSV table, else `key` and `value`; `key_hex` and `value_hex`
-    /// for what is no text.
+    /// Prints a row for programs: `key` and `row` of a CSV table, else `key` and `value`. What is no text is in
+    /// hexadecimal digits, and its name ends in `_hex`.
     pub fn object(&mut self, out: &mut Output, key: &[u8], value: &[u8]) -> Outcome {
         match self {
             Self::Csv(schema, records) => {
                 let record = records.read(schema, value)?;
                 let key = schema.key_text(record);
-                out.object(&Record { key: String::from_utf8_lossy(&key), row: Fields { schema, record } })
+                out.object(&Record { key: Spelled::text(&key), row: Fields { schema, record } })
             }
             Self::Text => out.object(&Pair { key: Spelled::text(key), value: Spelled::text(value) }),
             Self::Hex => out.object(&Pair { key: Spelled::Hex(hex(key)), value: Spelled::Hex(hex(value)) }),
@@ -249,10 +254,19 @@ impl Shape {
 }
 
 /// A row of a CSV table in JSON.
-#[derive(Serialize)]
 struct Record<'a> {
-    key: Cow<'a, str>,
+    key: Spelled<'a>,
     row: Fields<'a>,
+}
+
+impl Serialize for Record<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(2))?;
+        let (name, key) = self.key.field("key");
+        map.serialize_entry(&name, key)?;
+        map.serialize_entry("row", &self.row)?;
+        map.end()
+    }
 }
 
 /// Fields by their columns' names, in the header's order.
@@ -263,8 +277,13 @@ struct Fields<'a> {
 
 impl Serialize for Fields<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let fields = self.record.iter().map(String::from_utf8_lossy);
-        serializer.collect_map(self.schema.columns.iter().zip(fields))
+        let mut map = serializer.serialize_map(Some(self.record.len()))?;
+        for (column, field) in self.schema.columns.iter().zip(self.record) {
+            let field = Spelled::text(field);
+            let (name, content) = field.field(column);
+            map.serialize_entry(&name, content)?;
+        }
+        map.end()
     }
 }
 
@@ -285,18 +304,18 @@ impl<'a> Spelled<'a> {
         std::str::from_utf8(bytes).map_or_else(|_| Self::Hex(hex(bytes)), Self::Text)
     }
 
-    /// The field's name and its content.
-    fn field(&self, text: &'static str, hex: &'static str) -> (&'static str, &str) {
+    /// The field's name, which says how it is spelled, and its content.
+    fn field<'n>(&self, name: &'n str) -> (Cow<'n, str>, &str) {
         match self {
-            Self::Text(content) => (text, content),
-            Self::Hex(digits) => (hex, digits),
+            Self::Text(content) => (Cow::Borrowed(name), content),
+            Self::Hex(digits) => (Cow::Owned(format!("{name}_hex")), digits),
         }
     }
 }
 
 impl Serialize for Pair<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (key, value) = (self.key.field("key", "key_hex"), self.value.field("value", "value_hex"));
+        let (key, value) = (self.key.field("key"), self.value.field("value"));
         serializer.collect_map([key, value])
     }
 }

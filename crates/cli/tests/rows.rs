@@ -72,6 +72,26 @@ fn bytes_that_are_no_text_are_spelled_in_hexadecimal() {
     shell.fails(2, &["get", "--table", "t", "--hex", "0"]);
 }
 
+/// A file that was put comes back as it was.
+#[test]
+fn raw_values_have_nothing_behind_them() {
+    let shell = Shell::new();
+    let all: Vec<u8> = (0..=255).collect();
+    shell.run_with(&["put", "--table", "t", "k", "-"], &all).expect(0, &["put"]);
+    let got = shell.command(&["get", "--table", "t", "--raw", "k"]).output().expect("it starts");
+    assert_eq!(got.stdout, all);
+    shell.fails(2, &["get", "--table", "t", "--raw", "--json", "k"]);
+}
+
+/// Names are shown as rows are: nothing in them moves a terminal's cursor.
+#[test]
+fn a_strange_name_is_shown_in_one_line() {
+    let shell = Shell::new();
+    shell.ok(&["put", "--table", "two\nlines\u{1b}[31m", "k", "v"]);
+    let complaint = shell.fails(1, &["get", "--table", "t", "k"]);
+    assert!(complaint.contains("two\\0alines\\1b[31m"), "{complaint}");
+}
+
 #[test]
 fn only_what_was_asked_for_has_a_column() {
     let shell = ports();
