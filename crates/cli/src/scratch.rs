@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 /// What a shell reports of a program that Ctrl-C has ended.
-const INTERRUPTED: i32 = 130;
+pub const INTERRUPTED: i32 = 130;
 
 /// Removes `dir` and ends the process on a signal. At most one directory a process.
 ///

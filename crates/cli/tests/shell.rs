@@ -63,6 +63,16 @@ fn rows_are_shown_in_three_modes() {
     );
 }
 
+/// What programs read as CSV is what was written, line ends included.
+#[test]
+fn csv_is_exact() {
+    let shell = Shell::new();
+    let text = "k,v\n1,\"two\nlines, \"\"quoted\"\"\"\n2,C:\\temp\n3,Z\u{fc}rich\t\n";
+    shell.write("t.csv", text);
+    shell.ok(&["load", "--table", "t", "--key", "k", "t.csv"]);
+    assert_eq!(script(&shell, 0, ".mode csv\nscan t").stdout, text);
+}
+
 /// Tables made by `load` are spelled by their columns, as everywhere.
 #[test]
 fn csv_tables_have_their_columns() {

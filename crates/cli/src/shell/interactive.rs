@@ -19,6 +19,7 @@ type Lines = Editor<Complete, DefaultHistory>;
 pub fn run(session: &mut Session, dir: &Path) -> Outcome {
     let mut lines = editor(session).map_err(|e| terminal(&e))?;
     let history = History::load(&mut lines);
+    session.interrupt().listen()?;
     println!(
         "Foreshore {}, {}. Tab completes, .help lists the commands, .quit ends.",
         env!("CARGO_PKG_VERSION"),
@@ -51,10 +52,10 @@ fn ask(session: &mut Session, lines: &mut Lines, mut history: History) -> Outcom
             Err(ReadlineError::Eof) => break,
             Err(error) => return Err(terminal(&error)),
         };
-        let done = match session.line(&line) {
+        let done = session.interrupt().during(|| match session.line(&line) {
             Ok(Next::Read(file)) => Script::run_file(session, &file),
             done => done,
-        };
+        });
         match done {
             Ok(Next::Quit) => break,
             Ok(_) => {}
@@ -86,7 +87,7 @@ impl History {
         Self(file)
     }
 
-    /// Keeps what was typed since the last time: before it is done, since Ctrl-C while a command runs ends the shell.
+    /// Keeps what was typed since the last time: before it is done, since a second Ctrl-C ends the shell.
     fn save(&mut self, lines: &mut Lines) {
         if let Some(file) = &self.0
             && let Err(error) = lines.append_history(file)

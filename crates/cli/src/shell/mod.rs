@@ -6,6 +6,7 @@
 
 mod complete;
 mod interactive;
+mod interrupt;
 mod print;
 mod script;
 mod session;
@@ -23,7 +24,7 @@ use std::io::IsTerminal;
 
 const EXAMPLES: &str = "\
 Examples:
-  foreshore shell                                          .help lists the commands, Tab completes
+  foreshore shell                       .help lists the commands, Tab completes
   foreshore shell -c 'put ports SEA Seattle' -c 'scan ports'
   foreshore shell --dir bank.db < transfer.txt
   foreshore shell --json -c 'prefix flights 2011,12,24,WN --limit 5'
@@ -34,8 +35,12 @@ A script, one command a line, # before a comment, words quoted as in sh:
   put accounts ben 30
   commit
 
-Without a terminal, the first command that fails ends the shell with its exit code, and the message names the line; a
-transaction that is still open then is rolled back. Commands outside a transaction are each one of their own.";
+Without a terminal, the first command that fails ends the shell with its exit
+code, and the message names the line; a transaction that is still open then is
+rolled back. Commands outside a transaction are each one of their own.
+
+At a terminal, Ctrl-C drops the line, or stops a command that walks rows; the
+transaction goes on. Pressed twice while a command runs, it ends the shell.";
 
 /// Read and write by hand, in transactions if you like, or by a script
 ///

@@ -54,7 +54,7 @@ impl Rows {
         match self.mode {
             Mode::Json => return self.shape.object(&mut self.out, key, value),
             Mode::Table => {
-                let cells = self.cells(key, value)?;
+                let cells = self.cells(key, value, for_people)?;
                 self.waiting_bytes += cells.iter().map(String::len).sum::<usize>();
                 self.waiting.push(cells);
                 if self.waiting.len() == ROWS_PER_TABLE || self.waiting_bytes >= BYTES_PER_TABLE {
@@ -62,7 +62,8 @@ impl Rows {
                 }
             }
             Mode::Csv => {
-                let cells = self.cells(key, value)?;
+                // Quotes are enough for programs: what the field holds is what they get.
+                let cells = self.cells(key, value, <[u8]>::to_vec)?;
                 if !std::mem::replace(&mut self.has_header, true) {
                     let header = self.header();
                     self.write_csv(&header)?;
@@ -86,15 +87,20 @@ impl Rows {
         }
     }
 
-    fn cells(&mut self, key: &[u8], value: &[u8]) -> Outcome<Vec<String>> {
+    fn cells<T: From<String>>(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        spelled: impl Fn(&[u8]) -> T,
+    ) -> Outcome<Vec<T>> {
         Ok(match &mut self.shape {
-            Shape::Csv(schema, records) => records.read(schema, value)?.iter().map(for_people).collect(),
-            Shape::Text => vec![for_people(key), for_people(value)],
-            Shape::Hex => vec![hex(key), hex(value)],
+            Shape::Csv(schema, records) => records.read(schema, value)?.iter().map(spelled).collect(),
+            Shape::Text => vec![spelled(key), spelled(value)],
+            Shape::Hex => vec![hex(key).into(), hex(value).into()],
         })
     }
 
-    fn write_csv(&mut self, cells: &[String]) -> Outcome {
+    fn write_csv<T: AsRef<[u8]>>(&mut self, cells: &[T]) -> Outcome {
         let mut csv = csv::Writer::from_writer(self.out.raw());
         csv.write_record(cells)?;
         Ok(csv.flush()?)

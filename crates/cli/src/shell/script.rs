@@ -69,6 +69,7 @@ impl Script {
                 }
                 _ => Failure::io(&place, &e),
             })?;
+            session.interrupt().heed()?;
             if self.line(session, &place, &line, depth)? == Next::Quit {
                 return Ok(Next::Quit);
             }

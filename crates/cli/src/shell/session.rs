@@ -6,6 +6,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output::{Output, tell};
 use crate::rows::{Shape, Target};
 use crate::schema::Schema;
+use crate::shell::interrupt::Interrupt;
 use crate::shell::print::{Mode, Rows, print_stats};
 use crate::shell::statement::{Asked, Between, Level, Row, Statement, Switch, Which, help, parse};
 use crate::tables;
@@ -37,6 +38,7 @@ pub struct Session {
     timer: bool,
     /// What `.stats` showed last.
     shown: Stats,
+    interrupt: Interrupt,
 }
 
 /// A transaction that was begun.
@@ -51,8 +53,20 @@ type Walk = Box<dyn DoubleEndedIterator<Item = foreshore::Result<(Vec<u8>, Vec<u
 impl Session {
     /// Outside any transaction.
     pub fn new(db: Database, mode: Mode) -> Self {
-        let shown = Stats::default();
-        Self { db, open: None, mode, hex: false, timer: false, shown }
+        Self {
+            db,
+            open: None,
+            mode,
+            hex: false,
+            timer: false,
+            shown: Stats::default(),
+            interrupt: Interrupt::default(),
+        }
+    }
+
+    /// What stops a command that walks many rows.
+    pub fn interrupt(&self) -> Interrupt {
+        self.interrupt.clone()
     }
 
     /// The database.
@@ -187,6 +201,7 @@ impl Session {
         };
         let mut rows = 0u64;
         for row in walk {
+            self.interrupt.heed()?;
             row?;
             rows += 1;
         }
@@ -218,6 +233,7 @@ impl Session {
         let mut rows = Rows::new(self.mode, shape);
         for _ in 0..which.limit {
             let Some(row) = (if which.reverse { walk.next_back() } else { walk.next() }) else { break };
+            self.interrupt.heed()?;
             let (key, value) = row?;
             rows.push(&key, &value)?;
         }
