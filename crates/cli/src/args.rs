@@ -3,9 +3,11 @@
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 use crate::schema::SCHEMAS;
+use crate::text::for_people;
 use clap::{Args, ValueEnum};
 use foreshore::{Builder, ByteTable, Database};
 use foreshore_workloads::Durability;
+use std::fs::OpenOptions;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -50,7 +52,7 @@ impl DbArgs {
         let is_empty = match std::fs::read_dir(&self.dir) {
             Ok(mut entries) => entries.next().is_none(),
             Err(error) if error.kind() == ErrorKind::NotFound => true,
-            Err(error) => return Err(Failure::io(self.dir.display(), &error)),
+            Err(error) => return Err(self.unreadable(&error)),
         };
         if is_empty {
             return Err(Failure::usage(format!(
@@ -63,7 +65,20 @@ impl DbArgs {
 
     /// Opens the database with these options besides, creating it if there is none.
     pub fn open_or_create_with(&self, options: impl FnOnce(Builder) -> Builder) -> Outcome<Database> {
-        self.open_with(options(self.builder()))
+        match std::fs::metadata(&self.dir) {
+            Ok(found) if !found.is_dir() => Err(self.unreadable(&ErrorKind::NotADirectory.into())),
+            _ => self.open_with(options(self.builder())),
+        }
+    }
+
+    fn unreadable(&self, error: &std::io::Error) -> Failure {
+        let failure = Failure::io(self.dir.display(), error);
+        match error.kind() {
+            ErrorKind::NotADirectory => {
+                failure.note("a database is a directory; name one by --dir or FORESHORE_DIR")
+            }
+            _ => failure,
+        }
     }
 
     /// A directory without `FORESHORE` is a wrong `--dir`; one with a `FORESHORE` that nobody understands is damaged.
@@ -86,20 +101,27 @@ pub fn existing_table(db: &Database, name: &str) -> Outcome<ByteTable> {
     let others: Vec<_> = names.iter().map(String::as_str).filter(|n| *n != SCHEMAS).collect();
     Err(Failure::absent(match others.as_slice() {
         [] => format!("there is no table {name:?}, nor any other yet"),
-        _ => format!("there is no table {name:?}; there are {}", others.join(", ")),
+        _ => {
+            let others: Vec<_> = others.iter().map(|other| for_people(other.as_bytes())).collect();
+            format!("there is no table {name:?}; there are {}", others.join(", "))
+        }
     }))
 }
 
-/// There must be a directory for the file that a long command writes in the end: better known before than after.
+/// The file that a long command writes in the end must be writable: better known before than after.
 pub fn ensure_place(file: &Path) -> Outcome {
-    match file.parent().filter(|place| !place.as_os_str().is_empty()) {
-        Some(place) if !place.is_dir() => Err(Failure::usage(format!(
-            "there is no directory {} to write {} to",
-            place.display(),
-            file.display()
-        ))),
-        _ => Ok(()),
+    if let Some(place) = file.parent().filter(|place| !place.as_os_str().is_empty() && !place.is_dir()) {
+        let (place, file) = (place.display(), file.display());
+        return Err(Failure::usage(format!("there is no directory {place} to write {file} to")));
     }
+    let is_new = !file.exists();
+    let opened = OpenOptions::new().append(true).create(true).open(file);
+    opened.map_err(|error| Failure::io(file.display(), &error).note("name a file that can be written"))?;
+    if is_new {
+        // Who breaks off finds no empty file.
+        std::fs::remove_file(file).map_err(|error| Failure::io(file.display(), &error))?;
+    }
+    Ok(())
 }
 
 /// The engine's word for a durability.

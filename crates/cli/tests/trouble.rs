@@ -106,7 +106,18 @@ fn what_is_no_directory_is_told_as_such() {
     shell.write("a.jpg", "not ours");
     for args in [&["tables"][..], &["check"], &["put", "--table", "t", "k", "v"]] {
         let complaint = shell.fails(5, &[args, &["--dir", "a.jpg"]].concat());
-        assert!(complaint.contains("Not a directory"), "{complaint}");
+        assert!(complaint.contains("directory") && complaint.contains("--dir"), "{complaint}");
+    }
+}
+
+/// Minutes of work are not lost to a file that cannot be written.
+#[test]
+fn where_results_go_is_tried_before_the_work() {
+    let shell = Shell::new();
+    std::fs::create_dir(shell.path("there")).expect("a directory");
+    for args in [["tune", "--out", "there"], ["demo", "--svg", "there"]] {
+        let ran = shell.run(&args).expect(5, &args);
+        assert!(ran.stderr.starts_with("foreshore: there: "), "{}", ran.stderr);
     }
 }
 
