@@ -3,6 +3,7 @@
 use crate::args::DbArgs;
 use crate::failure::Outcome;
 use crate::output::{grouped, size};
+use crate::progress::Meter;
 use clap::Args;
 use foreshore::{CheckReport, TableReport};
 use serde_json::json;
@@ -11,7 +12,7 @@ const EXAMPLES: &str = "\
 Examples:
   foreshore check
   foreshore check --dir /srv/db --json
-  foreshore check --rebuild       the leaf directory is damaged: build it again from the leaves
+  foreshore check --rebuild       the list of leaves is damaged: build it again
 
 Exit code 3 names the first broken invariant.";
 
@@ -30,7 +31,10 @@ pub struct CheckArgs {
 /// Runs `check`.
 pub fn run(args: &CheckArgs) -> Outcome {
     let db = args.db.open_existing(args.db.builder().rebuild(args.rebuild))?;
-    let report = db.check()?;
+    let report = {
+        let _meter = Meter::waiting("check");
+        db.check()?
+    };
     db.close()?;
     let mut out = args.db.output();
     if out.is_json() {

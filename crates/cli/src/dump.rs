@@ -3,6 +3,7 @@
 use crate::args::{DbArgs, existing_table};
 use crate::dump_format::{Format, INDEXES, write_end, write_header, write_row};
 use crate::failure::{Failure, Outcome};
+use crate::progress::Meter;
 use crate::schema::SCHEMAS;
 use crate::table_kind::TableKind;
 use clap::Args;
@@ -53,6 +54,7 @@ pub fn run(args: &DumpArgs) -> Outcome {
         Some(path) => {
             let file = File::create(path).map_err(|e| Failure::io(path.display(), &e))?;
             let mut out = BufWriter::new(file);
+            let _meter = Meter::waiting("dump");
             dump(args, &db, &mut out)?;
             out.flush()?;
             out.get_ref().sync_all().map_err(|e| Failure::io(path.display(), &e))

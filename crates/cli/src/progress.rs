@@ -30,6 +30,13 @@ impl Meter {
         Self { label: label.to_string(), bar, last_line }
     }
 
+    /// A spinner for a step that tells nothing before it ends.
+    pub fn waiting(label: &str) -> Self {
+        let meter = Self::new(label, None);
+        meter.bar.enable_steady_tick(Duration::from_millis(200));
+        meter
+    }
+
     /// `done` units so far; `text` says it in words.
     pub fn set(&self, done: u64, text: impl FnOnce() -> String) {
         match self.last_line.get() {

@@ -3,6 +3,7 @@
 use crate::args::DbArgs;
 use crate::failure::Outcome;
 use crate::output::{Output, grouped};
+use crate::progress::Meter;
 use crate::schema::{SCHEMAS, Schema};
 use clap::Args;
 use foreshore::{Database, Index};
@@ -50,6 +51,7 @@ pub fn tables(args: &TablesArgs) -> Outcome {
 
 /// Prints the tables, with their rows counted if asked for, and with the table of schemas if asked for.
 pub fn list(db: &Database, count: bool, all: bool, out: &mut Output) -> Outcome {
+    let meter = count.then(|| Meter::waiting("count"));
     let mut listed = Vec::new();
     for table in db.tables()? {
         if table != SCHEMAS || all {
@@ -61,6 +63,7 @@ pub fn list(db: &Database, count: bool, all: bool, out: &mut Output) -> Outcome 
             listed.push(Listed { table, key, index, leaf_bytes, rows });
         }
     }
+    drop(meter);
     if out.is_json() {
         return listed.iter().try_for_each(|table| out.object(table));
     }
