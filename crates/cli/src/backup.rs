@@ -12,12 +12,13 @@ use std::path::{Path, PathBuf};
 const EXAMPLES: &str = "\
 Examples:
   foreshore backup /mnt/backups/monday
-  foreshore check --dir /mnt/backups/monday                  walks the copy
-  foreshore get --dir /mnt/backups/monday --table ports SEA  a copy is a database like any other
+  foreshore check --dir /mnt/backups/monday       walks the copy
+  foreshore tables --dir /mnt/backups/monday      a database like any other
   foreshore restore --dir flights.db --from-backup /mnt/backups/monday
 
-This command opens the database, so nobody else may have it open. A program that has it open makes the same copy while
-it reads and writes, by `Database::backup`; so does `.backup` in `foreshore shell`.";
+This command opens the database, so nobody else may have it open. A program that
+has it open makes the same copy while it reads and writes, by
+`Database::backup`; so does `.backup` in `foreshore shell`.";
 
 /// Copy the database, as of one moment, into an empty directory
 ///

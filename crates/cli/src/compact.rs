@@ -12,7 +12,8 @@ Examples:
   foreshore compact
   foreshore compact --dir flights.db --json
 
-Files that have grown are reused, not shrunk, while a database is in use; this gives their space back.";
+Files that have grown are reused, not shrunk, while a database is in use; this
+gives their space back.";
 
 /// Rewrite the database without holes, to give space back to the disk
 ///

@@ -7,9 +7,13 @@ use std::io::Write;
 
 const EXAMPLES: &str = "\
 Examples:
-  foreshore completions bash > ~/.local/share/bash-completion/completions/foreshore
+  foreshore completions bash \\
+      > ~/.local/share/bash-completion/completions/foreshore
   foreshore completions fish > ~/.config/fish/completions/foreshore.fish
-  foreshore completions zsh  > ~/.zfunc/_foreshore       with fpath+=~/.zfunc before compinit in ~/.zshrc";
+  foreshore completions zsh > ~/.zfunc/_foreshore
+
+zsh looks there if ~/.zshrc has fpath+=~/.zfunc before compinit. The directory
+must be there before.";
 
 /// Print a script that completes commands and options on Tab
 #[derive(Args)]

@@ -12,14 +12,16 @@ use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 Examples:
-  foreshore lab list                       every figure, and what its paper found
-  foreshore lab olfit-fig7 --quick         one figure, small sizes: seconds
-  foreshore lab all --quick                all of them: minutes; without --quick the papers' sizes: up to an hour
-  foreshore lab report                     docs/results/index.html, from what was drawn so far
-  foreshore lab counters                   which hardware counters this machine has, tried on a known piece of work
+  foreshore lab list                  every figure, and what it shows
+  foreshore lab olfit-fig7 --quick    one figure, small sizes: seconds
+  foreshore lab all --quick           all of them: minutes
+  foreshore lab all                   … with the papers' sizes: up to an hour
+  foreshore lab report                docs/results/index.html, of what was drawn
+  foreshore lab counters              which hardware counters this machine has
 
-Each figure prints its numbers, says whether the paper's finding holds here, and writes <out>/<host>/<figure>.csv and .svg. The
-CSV's header holds all that is needed to draw it again. Exit code 3 if a structure gave a wrong answer.";
+Each figure prints its numbers, says whether the paper's finding holds here, and
+writes <out>/<host>/<figure>.csv and .svg. The CSV's header holds all that is
+needed to draw it again. Exit code 3 if a structure gave a wrong answer.";
 
 /// Draw the papers' figures on this machine, and build a page of them
 #[derive(Args)]

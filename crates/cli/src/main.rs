@@ -39,15 +39,20 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// Help is no wider than the terminal, nor than this.
+const HELP_COLUMNS: usize = 80;
+
 const AFTER_HELP: &str = "\
 Exit codes: 0 done, 1 absent, 2 usage, 3 corruption, 4 locked, 5 I/O.
 
 A first session:
-  foreshore demo                                        TPC-C, kill -9, recover, verify
-  foreshore load --table flights --key Year,Month,DayofMonth,UniqueCarrier,FlightNum,Origin flights.csv.gz
-  foreshore get  --table flights 2011,1,1,AA,428,IAH
-  foreshore scan --table flights --prefix 2011,12,24,WN --limit 5
-  foreshore serve                                       then: redis-cli set greeting hello
+  foreshore demo                      orders, kill -9, recover, verify
+  foreshore put  --table notes milk 'two bottles'
+  foreshore get  --table notes milk
+  foreshore load --table flights --key Year,Month,Carrier,Flight flights.csv.gz
+  foreshore scan --table flights --prefix 2011,12 --limit 5
+  foreshore shell                     by hand, with transactions
+  foreshore serve                     then: redis-cli set greeting hello
   foreshore check";
 
 /// Keeps durable, ordered tables for programs with many threads.
@@ -97,10 +102,13 @@ fn parse() -> Cli {
 
 /// The command line. The flags of most benchmarks are shared with other engines' drivers; here sizes have units.
 fn command() -> clap::Command {
-    Cli::command().mut_subcommand("bench", |bench| {
+    Cli::command().max_term_width(HELP_COLUMNS).mut_subcommand("bench", |bench| {
         bench.mut_subcommands(|workload| {
             workload.mut_args(|arg| match arg.get_id().as_str() {
-                "cache_bytes" => arg.value_parser(args::parse_bytes),
+                "cache_bytes" => arg
+                    .value_parser(args::parse_bytes)
+                    .default_value("1GiB")
+                    .help("Memory for cached data: bytes, or 64MiB, 2GiB …"),
                 _ => arg,
             })
         })
@@ -130,5 +138,51 @@ fn run(command: Command) -> Outcome {
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
         Command::Lab(args) => lab::run(&args),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What clap wraps, examples in columns among it, is hard to read: they are written to fit.
+    #[test]
+    fn help_fits_a_terminal() {
+        let mut command = command();
+        command.build();
+        let mut wrong = Vec::new();
+        too_wide(&mut command, "foreshore", &mut wrong);
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    /// The drivers' default, spelled with a unit.
+    #[test]
+    fn benchmarks_have_the_cache_of_their_drivers() {
+        let caches = |command: clap::Command| -> Vec<u64> {
+            let workloads =
+                command.find_subcommand("bench").into_iter().flat_map(|bench| bench.get_subcommands());
+            let cache = |workload: &clap::Command| {
+                let arg = workload.get_arguments().find(|arg| arg.get_id() == "cache_bytes")?;
+                args::parse_bytes(arg.get_default_values().first()?.to_str()?).ok()
+            };
+            workloads.filter_map(cache).collect()
+        };
+        let drivers = caches(Cli::command());
+        assert!(drivers.len() > 1);
+        assert_eq!(caches(command()), drivers);
+    }
+
+    /// Lines of examples that are wider than a terminal, in this command and those below it.
+    fn too_wide(command: &mut clap::Command, name: &str, wrong: &mut Vec<String>) {
+        let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let help = command.render_long_help().to_string();
+        for line in examples.lines().chain(help.lines()).filter(|line| line.chars().count() > HELP_COLUMNS) {
+            wrong.push(format!("{name}: {line}"));
+        }
+        let below: Vec<_> = command.get_subcommands().map(|c| c.get_name().to_string()).collect();
+        for sub in below.iter().filter(|sub| *sub != "help") {
+            let command = command.find_subcommand_mut(sub).expect("it was listed");
+            too_wide(command, &format!("{name} {sub}"), wrong);
+        }
     }
 }

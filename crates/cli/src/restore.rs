@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 const EXAMPLES: &str = "\
 Examples:
   foreshore restore --dir copy.db everything.dump
-  foreshore dump --table flights | foreshore restore --dir copy.db --table flights -
+  foreshore dump --table flights | foreshore restore --dir copy.db -
   mdb_dump -p lmdb-directory | foreshore restore --table imported -
   foreshore restore --dir flights.db --from-backup /mnt/backups/monday";
 

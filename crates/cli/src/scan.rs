@@ -9,9 +9,9 @@ use std::ops::Bound;
 
 const EXAMPLES: &str = "\
 Examples:
-  foreshore scan --table flights --prefix 2011,12,24,WN          leading key columns of a table made by `load`
-  foreshore scan --table flights --from 2011,6 --to 2011,7       June
-  foreshore scan --table ports --reverse --limit 10 --json       the last ten rows, one JSON object each
+  foreshore scan --table flights --prefix 2011,12,24,WN
+  foreshore scan --table flights --from 2011,6 --to 2011,7         June
+  foreshore scan --table ports --reverse --limit 10 --json         the last ten
   foreshore scan --table ports --from S --to T";
 
 /// Print rows in key order

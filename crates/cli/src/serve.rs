@@ -16,14 +16,17 @@ use std::time::Duration;
 
 const AFTER_HELP: &str = "\
 Examples:
-  foreshore serve                                    then: redis-cli set greeting hello
-  foreshore serve --listen 127.0.0.1:7000 --durability buffered --metrics 127.0.0.1:9100
+  foreshore serve                        then: redis-cli set greeting hello
+  foreshore serve --listen 127.0.0.1:7000 --durability buffered
+  foreshore serve --metrics 127.0.0.1:9100
   foreshore serve --listen 0.0.0.0:6379 --password-file /etc/foreshore.password
 
-Durability: with `sync` a reply to a write means that it survives the loss of power; writes of many clients share one
-sync of the device. With `buffered` it survives `kill -9`, and about a tenth of a second may be lost with the power.
+Durability: with `sync` a reply to a write means that it survives the loss of
+power; writes of many clients share one sync of the device. With `buffered` it
+survives `kill -9`, and about a tenth of a second may be lost with the power.
 
-It ends in order on SIGINT, SIGTERM and the command SHUTDOWN. What it answers is in docs/serve.md.";
+It ends in order on SIGINT, SIGTERM and the command SHUTDOWN. What it answers is
+in docs/serve.md.";
 
 /// Serve a database over the Redis protocol, for redis-cli and clients in any language
 #[derive(Args)]

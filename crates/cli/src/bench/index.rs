@@ -14,13 +14,14 @@ const EXAMPLES: &str = "\
 Examples:
   foreshore bench index --structure bplus --threads 2
   foreshore bench index --structure std-btreemap --json
-  foreshore bench index --structure bplus --keys bytes --n 1000000 --seconds 2 --json
+  foreshore bench index --structure bplus --keys bytes --n 1000000 --json
   foreshore bench index --structure static --keys u32 --n 64000000
-  foreshore tune && foreshore bench index --structure bplus --profile foreshore-tune.toml --favour lookups
+  foreshore bench index --structure bplus --profile foreshore-tune.toml
   foreshore bench index --structure bplus --inserts sorted --insert-batch 100000
 
-Every answer is checked; a run with a wrong one has no figures. A scan of 100 entries is one operation.
-The static index has phases of its own: build, lookup, bound (without values), and both in batches of 128.";
+Every answer is checked; a run with a wrong one has no figures. A scan of 100
+entries is one operation. The static index has phases of its own: build, lookup,
+bound (without values), and both in batches of 128.";
 
 /// Time the index alone: inserts, lookups, scans of 100, updates of popular entries, and half lookups with inserts and removals
 #[derive(Args)]

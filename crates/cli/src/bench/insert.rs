@@ -10,10 +10,11 @@ use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
-  foreshore bench insert --dir /srv --threads 2 --durability buffered --cache 4GiB
+  foreshore bench insert --dir /srv --threads 2 --durability buffered
   foreshore bench insert --threads 16 --seconds 10 --json
 
-An operation is a row, a latency is a transaction's. Every row is looked for at the end.";
+An operation is a row, a latency is a transaction's. Every row is looked for at
+the end.";
 
 /// Time record insertion: each thread fills a table of its own and commits every 1000 rows
 #[derive(Args)]

@@ -17,12 +17,12 @@ use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
-  foreshore bench kv --dir /srv --workload get --n 5000000 --threads 2 --cache 2560MiB
-  foreshore bench kv --dir /srv --workload mix --update-ratio 40 --durability buffered --threads 2 --json
-  foreshore bench kv --dir /srv --workload put --threads 16 --durability sync --json
-  foreshore bench kv --dir /srv --workload get --n 5000000 --index csb --json
-  foreshore bench kv --dir /srv --workload scan --n 5000000 --leaf-bytes 32KiB --json
-  foreshore bench kv --dir /srv --workload put --profile foreshore-tune.toml --favour inserts --json
+  foreshore bench kv --dir /srv --workload get --n 5000000 --cache 2560MiB
+  foreshore bench kv --dir /srv --workload mix --update-ratio 40 --threads 2
+  foreshore bench kv --dir /srv --workload put --threads 16 --durability sync
+  foreshore bench kv --dir /srv --workload get --index csb --json
+  foreshore bench kv --dir /srv --workload scan --leaf-bytes 32KiB --json
+  foreshore bench kv --dir /srv --workload put --profile foreshore-tune.toml
 
 Every answer is checked; a run with a wrong one has no figure.";
 

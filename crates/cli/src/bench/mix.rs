@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
-  foreshore bench mix --update-ratio 20 --dir /srv --threads 2 --durability buffered
+  foreshore bench mix --update-ratio 20 --threads 2 --durability buffered
   foreshore bench mix --update-ratio 100 --n 10000000 --threads 16 --json
   foreshore bench mix --update-ratio 50 --index o2 --json
 

@@ -10,11 +10,12 @@ use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
-  foreshore bench readers --readers 1 --threads 1 --durability buffered --dir /srv
+  foreshore bench readers --readers 1 --threads 1 --durability buffered
   foreshore bench readers --readers 8 --threads 8 --seconds 3 --turns 5 --json
 
-Use no more readers and writers together than there are cores: beyond that the figure tells how cores are shared out.
-At the end the counters must add up to the updates committed.";
+Use no more readers and writers together than there are cores: beyond that the
+figure tells how cores are shared out. At the end the counters must add up to
+the updates committed.";
 
 /// Time read-only transactions alone and beside writers, by turns in one run
 #[derive(Args)]

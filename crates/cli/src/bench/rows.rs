@@ -11,11 +11,11 @@ use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
-  foreshore bench rows --input flights-2011.csv.gz,flights-2014.csv.gz --threads 2 --durability buffered
-  foreshore bench rows --n 1000000 --threads 16 --json        rows of TPC-H's ORDERS
+  foreshore bench rows --input flights-2011.csv.gz,flights-2014.csv.gz
+  foreshore bench rows --n 1000000 --threads 16 --json     TPC-H's ORDERS
 
-Files are read before the clock starts. At the end the table is compared with them. --seconds and --warm-up do not apply: it
-ends when all rows are in.";
+Files are read before the clock starts. At the end the table is compared with
+them. --seconds and --warm-up do not apply: it ends when all rows are in.";
 
 /// Time a load of flights or TPC-H orders; every row is a transaction
 #[derive(Args)]

@@ -11,13 +11,13 @@ use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
-  foreshore bench tpcc --dir /srv --warehouses 2 --threads 2 --affinity --durability buffered --cache 4GiB
-  foreshore bench tpcc --dir /srv --warehouses 16 --threads 16 --durability sync --seconds 30 --json
+  foreshore bench tpcc --dir /srv --warehouses 2 --threads 2 --affinity
+  foreshore bench tpcc --warehouses 16 --threads 16 --seconds 30 --cache 4GiB
   foreshore bench tpcc --dir /srv --mix payment --threads 2 --json
   foreshore bench tpcc --warehouses 2 --threads 2 --index csb --json
 
-A warehouse is about 100 MB. The consistency conditions of clause 3.3.2 are checked after the load and at the end; a run
-that breaks one has no figure.";
+A warehouse is about 100 MB. The consistency conditions of clause 3.3.2 are
+checked after the load and at the end; a run that breaks one has no figure.";
 
 /// Time TPC-C: load, check, run without think times, check again
 #[derive(Args)]

@@ -10,10 +10,11 @@ use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
-  foreshore bench tx --reads 4 --updates 4 --dir /srv --threads 16 --durability sync
+  foreshore bench tx --reads 4 --updates 4 --threads 16 --durability sync
   foreshore bench tx --reads 10 --updates 0 --threads 2 --json
 
-An update adds one to a counter; at the end the counters must add up to the updates committed.";
+An update adds one to a counter; at the end the counters must add up to the
+updates committed.";
 
 /// Time transactions of a few reads and updates of random rows
 #[derive(Args)]

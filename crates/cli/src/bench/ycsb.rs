@@ -11,7 +11,7 @@ use std::time::Duration;
 const EXAMPLES: &str = "\
 Examples:
   foreshore bench ycsb --workload a --dir /srv --threads 2 --durability buffered
-  foreshore bench ycsb --workload e --n 2000000 --value-bytes 100 --threads 2 --json
+  foreshore bench ycsb --workload e --n 2000000 --value-bytes 100 --json
 
 Every value read is checked, and every row is looked for at the end.";
 

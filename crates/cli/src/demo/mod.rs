@@ -30,7 +30,9 @@ Examples:
   foreshore demo --warehouses 8 --seconds 60 --durability buffered
   foreshore demo --dir demo.db --keep && foreshore tables --dir demo.db --count
 
-Figures are TPC-C without think times, and no TPC-C results. Exit code 3 if anything was lost.";
+TPC-C is a benchmark: the orders, payments and deliveries of a wholesaler. Here
+it runs without pauses, so its figures are no TPC-C results. Exit code 3 if
+anything was lost.";
 
 /// TPC-C, kill -9 in the middle, recover, verify, go on: nothing may be lost
 #[derive(Args)]

@@ -17,12 +17,14 @@ const EXAMPLES: &str = "\
 Examples:
   foreshore stats
   foreshore stats --json | jq .leaf_file_bytes
-  foreshore stats --watch                     a line every second, while another process works on the database
+  foreshore stats --watch                     what another process does with it
   foreshore stats --watch 10 --times 6 --json
 
-The counters belong to the process that has the database open, and end with it. So --watch shows what can be seen from
-outside: how large the files are, and what the process that has them open uses. A program shows its own counters with
-`Database::stats`; `foreshore bench --watch 1` does, and so does .stats in `foreshore shell`.";
+The counters belong to the process that has the database open, and end with it.
+So --watch shows what can be seen from outside: how large the files are, and
+what the process that has them open uses. A program shows its own counters with
+`Database::stats`; `foreshore bench --watch 1` does, and so does .stats in
+`foreshore shell`.";
 
 /// Print the database's counters and sizes
 ///

@@ -17,20 +17,25 @@ Examples:
   foreshore tune
   foreshore tune --quick --out quick.toml
   foreshore tune --entries 20000000
-  foreshore load --profile foreshore-tune.toml --favour lookups --table flights --key Year,Month flights.csv
-  foreshore bench index --structure bplus --profile foreshore-tune.toml --favour lookups
+  foreshore load --profile foreshore-tune.toml --table log --key time log.csv
+  foreshore bench index --structure bplus --profile foreshore-tune.toml
 
 What is measured, for each size of key and tree:
-  maps      inserts, lookups one by one, lookups in batches of 64, scans of 100, for each node size
-  searches  inserts and lookups, for each node size, by linear, binary, hybrid and SIMD search, with and without
-            prefetch, in huge pages and in small ones
-  leaves    puts, gets and scans of 100 small rows in the engine, for each leaf size; in memory
+  maps      inserts, lookups one by one, lookups in batches of 64, scans of 100,
+            for each node size
+  searches  inserts and lookups, for each node size, by linear, binary, hybrid
+            and SIMD search, with and without prefetch, in huge pages and in
+            small ones
+  leaves    puts, gets and scans of 100 small rows in the engine, for each leaf
+            size; in memory
 
-Node and leaf sizes are what maps and tables take from the profile. The searches say whether the maps' own (hybrid, with
-prefetch, in huge pages) is right for this machine; the maps keep it.
+Node and leaf sizes are what maps and tables take from the profile. The searches
+say whether the maps' own (hybrid, with prefetch, in huge pages) is right for
+this machine; the maps keep it.
 
-Whatever is compared takes turns, so a machine that is busy with something else is unjust to all alike; leave it alone
-nevertheless. In Rust: TunedMap::tuned(&Profile::load(\"foreshore-tune.toml\")?, Favour::Lookups), and
+Whatever is compared takes turns, so a machine that is busy with something else
+is unjust to all alike; leave it alone nevertheless. In Rust:
+TunedMap::tuned(&Profile::load(\"foreshore-tune.toml\")?, Favour::Lookups), and
 Database::builder().profile(&profile, Favour::Lookups).";
 
 /// Measure which nodes and leaves suit this machine, and write it down for maps, tables and benchmarks
