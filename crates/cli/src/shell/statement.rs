@@ -1,5 +1,6 @@
 //! What can be typed: one command a line, its words quoted as in sh.
 
+use crate::HELP_COLUMNS;
 use crate::failure::{Failure, Outcome};
 use crate::shell::print::Mode;
 use clap::builder::StyledStr;
@@ -9,7 +10,7 @@ use std::path::PathBuf;
 
 /// A line of the shell.
 #[derive(Parser)]
-#[command(multicall = true, disable_help_subcommand = true)]
+#[command(multicall = true, disable_help_subcommand = true, max_term_width = HELP_COLUMNS)]
 struct Line {
     #[command(subcommand)]
     statement: Statement,
@@ -72,7 +73,7 @@ pub enum Statement {
         /// Table
         table: String,
     },
-    /// Remove a table with all its rows, at once: it is no part of a transaction
+    /// Remove a table with all its rows, at once, outside any transaction
     Drop {
         /// Table
         table: String,
@@ -123,7 +124,7 @@ pub enum Statement {
         #[arg(value_enum)]
         switch: Switch,
     },
-    /// Show the counters that are not 0, and what they gained since they were last shown
+    /// Show the counters that are not 0, and their gain since last shown
     #[command(name = ".stats")]
     Stats,
     /// Run the commands in a file
@@ -244,15 +245,18 @@ fn complaint(error: &clap::Error) -> String {
 
 /// All commands with one line each, or all about one.
 pub fn help(command: Option<&str>) -> Outcome<String> {
-    let mut line = Line::command();
+    let line = Line::command();
     let Some(name) = command else {
         let widest = line.get_subcommands().map(|c| c.get_name().len()).max().unwrap_or(0);
         let about = |c: &clap::Command| c.get_about().map(ToString::to_string).unwrap_or_default();
         let lines = line.get_subcommands().map(|c| format!("{:widest$}  {}", c.get_name(), about(c)));
         return Ok(lines.collect::<Vec<_>>().join("\n") + "\n\n.help COMMAND explains one of them");
     };
-    match line.find_subcommand_mut(name) {
-        Some(command) => Ok(command.render_long_help().to_string().trim_end().to_string()),
+    match line.find_subcommand(name) {
+        Some(command) => {
+            let mut command = command.clone().max_term_width(HELP_COLUMNS);
+            Ok(command.render_long_help().to_string().trim_end().to_string())
+        }
         None => Err(Failure::usage(format!("there is no command {name:?}; .help lists them"))),
     }
 }
@@ -320,6 +324,8 @@ mod tests {
             let line = list.lines().find(|line| line.split_whitespace().next() == Some(&name));
             assert!(line.is_some_and(|line| line.len() > name.len() + 4), "{name}");
             assert!(help(Some(&name)).unwrap().contains("Usage"), "{name}");
+            let explained = [list.clone(), help(Some(&name)).unwrap()].join("\n");
+            assert!(explained.lines().all(|line| line.chars().count() <= HELP_COLUMNS), "{explained}");
         }
         assert!(help(Some("frobnicate")).is_err());
     }
