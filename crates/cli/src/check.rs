@@ -16,7 +16,10 @@ Examples:
 
 Exit code 3 names the first broken invariant.";
 
-/// Walk every structure and compare: leaves, fences, links, index, page accounting
+/// Look whether everything in the database is as it should be
+///
+/// Every page is read and its checksum compared; rows, their order, the links between pages, the index and the accounting
+/// of pages must agree.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CheckArgs {

@@ -35,10 +35,14 @@ impl Schema {
             let mut found = columns.iter().enumerate().filter(|(_, column)| *column == name);
             match (found.next(), found.next()) {
                 (Some((at, _)), None) => Ok(at),
-                (None, _) => Err(Failure::usage(format!(
-                    "--key: there is no column {name:?}; the header has {}",
-                    columns.join(",")
-                ))),
+                (None, _) => {
+                    let header = columns.join(",");
+                    let hint =
+                        if columns.len() == 1 { "; --delimiter says what separates columns" } else { "" };
+                    Err(Failure::usage(format!(
+                        "--key: there is no column {name:?}; the header has {header}{hint}"
+                    )))
+                }
                 (Some(_), Some(_)) => {
                     Err(Failure::usage(format!("--key: the header has column {name:?} twice")))
                 }

@@ -146,6 +146,8 @@ fn fields_are_separated_as_the_file_does_it() {
         shell.ok(&["load", "--table", file, "--key", "a", "--delimiter", delimiter, file]);
         assert_eq!(shell.ok(&["scan", "--table", file]), row);
     }
+    let complaint = shell.fails(2, &["load", "--table", "t", "--key", "a", "semicolons.csv"]);
+    assert!(complaint.contains("--delimiter"), "{complaint}");
     for wrong in ["", ";;", "\"", "\n", "ü"] {
         shell.fails(2, &["load", "--table", "t", "--key", "a", "--delimiter", wrong, "tabs.csv"]);
     }
