@@ -221,6 +221,7 @@ impl Engine {
             self.acknowledge(row, Durability::Sync)?;
         }
         tables.remove(name);
+        drop(tables); // who uses others need not wait for the leaves of this one either
         for tree in std::iter::once(&tree).chain(tree.chunks.get()) {
             tree.mark_dropped();
             tree.free_leaves()?;
@@ -294,10 +295,8 @@ impl Engine {
     }
 
     pub fn check(&self) -> Result<CheckReport> {
-        let trees: Vec<_> = {
-            let tables = self.tables.lock();
-            std::iter::once(self.catalog.clone()).chain(tables.values().cloned()).collect()
-        };
+        let trees: Vec<_> =
+            self.with_tables(|tables| std::iter::once(self.catalog.clone()).chain(tables.cloned()).collect());
         let mut report = CheckReport::default();
         let mut leaves = 0;
         for tree in trees {
@@ -306,6 +305,7 @@ impl Engine {
             leaves += table.leaves + table.large_leaves;
             report.tables.push(table);
         }
+        let _none_is_half_dropped = self.dropping.lock();
         report.stray_pages = self.core.pools.stats().pages.saturating_sub(leaves);
         Ok(report)
     }
