@@ -166,9 +166,7 @@ impl<L: Lane, const F: usize> Tree<IntNode<L, F>> {
                         (0, Leaf::Near) => {
                             IntLeaf::<L, F>::prefetch_near(at, inner.expected_entry(entry, head));
                         }
-                        (0, Leaf::Whole) => {
-                            IntLeaf::<L, F>::prefetch_behind(at, inner.expected_entry(entry, head))
-                        }
+                        (0, Leaf::Whole) => IntNode::<L, F>::prefetch(at),
                         (1, _) => IntNode::<L, F>::prefetch_inner(at),
                         // So few nodes that the nearest cache holds them.
                         (2.., _) => {}
