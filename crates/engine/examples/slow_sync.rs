@@ -8,8 +8,7 @@
 //! half. Expected: above 0.8 wherever the processors keep up.
 
 use foreshore::{Database, Durability, Result};
-use foreshore_io::{Access, File, LockError, MemVfs, SharedMemory, Vfs};
-use std::io;
+use foreshore_io::MemVfs;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,7 +20,9 @@ fn main() -> Result<()> {
     println!("clients  commits_per_s  commits_per_sync  of_ideal");
     for clients in [1, 2, 3, 4, 8, 16, 64] {
         let options = Database::builder().durability(Durability::Sync);
-        let db = options.open_on(Arc::new(SlowVfs { memory: MemVfs::new(), sync }))?;
+        let disk = MemVfs::new();
+        disk.set_sync_time(sync);
+        let db = options.open_on(Arc::new(disk))?;
         measure(&db, clients, sync, time)?;
         db.close()?;
     }
@@ -52,76 +53,4 @@ fn measure(db: &Database, clients: u32, sync: Duration, time: Duration) -> Resul
     let of_ideal = per_second * sync.as_secs_f64() / f64::from(clients);
     println!("{clients:>7}  {per_second:>13.0}  {per_sync:>16.1}  {of_ideal:>8.2}");
     Ok(())
-}
-
-/// Files in memory whose syncs take their time.
-struct SlowVfs {
-    memory: MemVfs,
-    sync: Duration,
-}
-
-struct SlowFile {
-    memory: Arc<dyn File>,
-    sync: Duration,
-}
-
-impl Vfs for SlowVfs {
-    fn open(&self, name: &str, access: Access, create: bool) -> io::Result<Arc<dyn File>> {
-        Ok(Arc::new(SlowFile { memory: self.memory.open(name, access, create)?, sync: self.sync }))
-    }
-
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.memory.remove(name)
-    }
-
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.memory.rename(from, to)
-    }
-
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.memory.list()
-    }
-
-    fn sync_dir(&self) -> io::Result<()> {
-        self.memory.sync_dir()
-    }
-
-    fn lock(&self, name: &str) -> std::result::Result<Box<dyn Send + Sync>, LockError> {
-        self.memory.lock(name)
-    }
-
-    fn shared_memory(&self, name: &str, bytes: usize) -> io::Result<Arc<dyn SharedMemory>> {
-        self.memory.shared_memory(name, bytes)
-    }
-
-    fn describe(&self) -> String {
-        self.memory.describe()
-    }
-}
-
-impl File for SlowFile {
-    fn read_at(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
-        self.memory.read_at(out, offset)
-    }
-
-    fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
-        self.memory.write_at(data, offset)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        thread::sleep(self.sync);
-        self.memory.sync()
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        self.memory.len()
-    }
-
-    fn set_len(&self, bytes: u64) -> io::Result<()> {
-        self.memory.set_len(bytes)
-    }
-
-    fn allocate(&self, bytes: u64) -> io::Result<()> {
-        self.memory.allocate(bytes)
-    }
 }

@@ -2,7 +2,7 @@
 //!
 //! Why not [`SimDisk`](crate::SimDisk): that one numbers every call under one mutex and keeps what a crash could bring
 //! back. Here each file has its own readers-writer lock and nothing outlives the last handle.
-//! There is no crash to survive, so syncs have nothing to do.
+//! There is no crash to survive, so syncs have nothing to do; they can be told to take as long as a device's.
 
 use crate::pages::Pages;
 use crate::{
@@ -15,11 +15,14 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::process;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 /// A directory in this process's memory; clones are the same directory.
 #[derive(Clone, Default)]
 pub struct MemVfs {
     state: Arc<Mutex<State>>,
+    sync_time: Arc<Mutex<Duration>>,
 }
 
 #[derive(Default)]
@@ -39,6 +42,23 @@ impl MemVfs {
     pub fn new() -> Self {
         Self::default()
     }
+
+    /// How long each sync of a file takes from now on, however many are under way: a device with a queue. At first no time.
+    ///
+    /// ```
+    /// use foreshore_io::{Access, MemVfs, Vfs};
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let disk = MemVfs::new();
+    /// disk.set_sync_time(Duration::from_millis(5));
+    /// let begun = Instant::now();
+    /// disk.open("log", Access::Buffered, true)?.sync()?;
+    /// assert!(begun.elapsed() >= Duration::from_millis(5));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn set_sync_time(&self, time: Duration) {
+        *self.sync_time.lock() = time;
+    }
 }
 
 impl std::fmt::Debug for MemVfs {
@@ -55,7 +75,10 @@ impl Vfs for MemVfs {
             state.files.insert(name.to_owned(), Entry::File(Arc::default()));
         }
         match state.files.get(name).ok_or(io::ErrorKind::NotFound)? {
-            Entry::File(pages) => Ok(Arc::new(MemFile { pages: pages.clone(), access })),
+            Entry::File(pages) => {
+                let (pages, sync_time) = (pages.clone(), self.sync_time.clone());
+                Ok(Arc::new(MemFile { pages, access, sync_time }))
+            }
             Entry::Memory(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
@@ -123,6 +146,7 @@ impl Drop for MemLock {
 struct MemFile {
     pages: Arc<RwLock<Pages>>,
     access: Access,
+    sync_time: Arc<Mutex<Duration>>,
 }
 
 impl File for MemFile {
@@ -138,6 +162,10 @@ impl File for MemFile {
     }
 
     fn sync(&self) -> io::Result<()> {
+        let time = *self.sync_time.lock();
+        if !time.is_zero() {
+            thread::sleep(time);
+        }
         Ok(())
     }
 

@@ -4,86 +4,11 @@ mod common;
 
 use common::{Client, Int, Null, Running, Value, encode, list, ok, options, text};
 use foreshore::{Database, Durability};
-use foreshore_io::{Access, File, LockError, MemVfs, SharedMemory, Vfs};
+use foreshore_io::MemVfs;
 use foreshore_server::Options;
-use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
-
-/// Files in memory whose syncs take as long as they are told.
-struct SlowVfs {
-    memory: MemVfs,
-    sync_ms: Arc<AtomicU64>,
-}
-
-struct SlowFile {
-    memory: Arc<dyn File>,
-    sync_ms: Arc<AtomicU64>,
-}
-
-impl Vfs for SlowVfs {
-    fn open(&self, name: &str, access: Access, create: bool) -> io::Result<Arc<dyn File>> {
-        let memory = self.memory.open(name, access, create)?;
-        Ok(Arc::new(SlowFile { memory, sync_ms: self.sync_ms.clone() }))
-    }
-
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.memory.remove(name)
-    }
-
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.memory.rename(from, to)
-    }
-
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.memory.list()
-    }
-
-    fn sync_dir(&self) -> io::Result<()> {
-        self.memory.sync_dir()
-    }
-
-    fn lock(&self, name: &str) -> Result<Box<dyn Send + Sync>, LockError> {
-        self.memory.lock(name)
-    }
-
-    fn shared_memory(&self, name: &str, bytes: usize) -> io::Result<Arc<dyn SharedMemory>> {
-        self.memory.shared_memory(name, bytes)
-    }
-
-    fn describe(&self) -> String {
-        self.memory.describe()
-    }
-}
-
-impl File for SlowFile {
-    fn read_at(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
-        self.memory.read_at(out, offset)
-    }
-
-    fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
-        self.memory.write_at(data, offset)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        thread::sleep(Duration::from_millis(self.sync_ms.load(SeqCst)));
-        self.memory.sync()
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        self.memory.len()
-    }
-
-    fn set_len(&self, bytes: u64) -> io::Result<()> {
-        self.memory.set_len(bytes)
-    }
-
-    fn allocate(&self, bytes: u64) -> io::Result<()> {
-        self.memory.allocate(bytes)
-    }
-}
 
 /// How long the device takes, and what is much less.
 const SYNC: Duration = Duration::from_secs(2);
@@ -96,9 +21,8 @@ fn one_loop() -> Options {
 /// A table is made durable before it is used; nobody else waits for that, old clients or new ones, nor who uses other tables.
 #[test]
 fn a_table_that_is_made_stops_nobody() {
-    let sync_ms = Arc::new(AtomicU64::new(0));
-    let disk = SlowVfs { memory: MemVfs::new(), sync_ms: sync_ms.clone() };
-    let db = Database::builder().durability(Durability::Sync).open_on(Arc::new(disk)).unwrap();
+    let disk = MemVfs::new();
+    let db = Database::builder().durability(Durability::Sync).open_on(Arc::new(disk.clone())).unwrap();
     let server = Running::over(db, one_loop());
     let (mut c, mut other) = (server.client(), server.client());
     assert_eq!((c.call("SELECT 1"), c.call("SELECT 0")), (ok(), ok()));
@@ -109,7 +33,7 @@ fn a_table_that_is_made_stops_nobody() {
         "MULTI\nSELECT 11\nEXISTS k\nEXEC",
         "KV.BEGIN\nSELECT 12\nKV.ROLLBACK",
     ] {
-        sync_ms.store(SYNC.as_millis() as u64, SeqCst);
+        disk.set_sync_time(SYNC);
         let begun = Instant::now();
         let lines: Vec<_> = line.split('\n').collect();
         other.send(&lines);
@@ -118,7 +42,7 @@ fn a_table_that_is_made_stops_nobody() {
         assert_eq!((c.call("SELECT 1"), c.call("GET k"), c.call("SELECT 0")), (ok(), Null, ok()));
         assert_eq!(server.client().call("GET k"), Null);
         assert!(begun.elapsed() < AT_ONCE, "{line}: {:?}", begun.elapsed());
-        sync_ms.store(0, SeqCst);
+        disk.set_sync_time(Duration::ZERO);
         let replies: Vec<_> = lines.iter().map(|_| other.reply()).collect();
         assert!(!replies.iter().any(|reply| matches!(reply, Value::Error(_))), "{line}: {replies:?}");
         other.call("SELECT 0");

@@ -229,7 +229,7 @@ impl<L: Lane, const F: usize> IntLeaf<L, F> {
     // Before the leaf was looked at.
 
     /// Asks for the lines in which a key is to be expected that would be entry `expected` if the leaf were full. Leaves are half
-    /// full to full. About half of the lines: a processor waits for no more than a dozen or two at a time.
+    /// full to full, so it is in the half of the lines that end there: a processor waits for no more than a dozen or two at a time.
     #[inline(always)]
     pub fn prefetch_near(leaf: *const IntNode<L, F>, expected: usize) {
         let last = (expected + Self::MARGIN).min(F - 1);
@@ -244,32 +244,22 @@ impl<L: Lane, const F: usize> IntLeaf<L, F> {
         ask(offset_of!(Self, words), size_of::<u64>());
     }
 
-    /// As `prefetch_near`, and for all lines behind: what a scan reads.
+    /// Asks for the lines of such a key, and for all behind: what a scan reads.
     #[inline(always)]
     pub fn prefetch_behind(leaf: *const IntNode<L, F>, expected: usize) {
-        Self::prefetch_entries(leaf, Self::first_near(expected), F - 1);
-    }
-
-    /// Entries by which a guess may be wrong.
-    const MARGIN: usize = 2;
-
-    /// Where it is to be expected if the leaf is half full.
-    #[inline(always)]
-    fn first_near(expected: usize) -> usize {
-        (expected / 2).saturating_sub(Self::MARGIN)
-    }
-
-    /// Asks for the first line, and for those of the entries `first` to `last` of a leaf.
-    #[inline(always)]
-    fn prefetch_entries(leaf: *const IntNode<L, F>, first: usize, last: usize) {
+        // There if the leaf is half full.
+        let first = (expected / 2).saturating_sub(Self::MARGIN);
         IntNode::prefetch_first(leaf);
         let ask = |array: usize, cell_bytes: usize| {
             let from = (array + first * cell_bytes) / LINE_BYTES * LINE_BYTES;
-            prefetch_lines(leaf.cast::<u8>().wrapping_add(from), array + (last + 1) * cell_bytes - from);
+            prefetch_lines(leaf.cast::<u8>().wrapping_add(from), array + F * cell_bytes - from);
         };
         ask(offset_of!(Self, keys), size_of::<L>());
         ask(offset_of!(Self, words), size_of::<u64>());
     }
+
+    /// Entries by which a guess may be wrong.
+    const MARGIN: usize = 2;
 
     /// Asks for a leaf's keys and first line.
     #[inline(always)]
