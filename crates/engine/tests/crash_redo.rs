@@ -36,6 +36,44 @@ fn no_page_gets_to_disk_before_its_record() {
     assert!(event > 20, "redo wrote pages: {event} events");
 }
 
+/// More leaves come and go, since the last checkpoint, than the next life's cache has frames. They need none once they are
+/// dead, wherever the opening and its first checkpoint lose power.
+#[test]
+fn leaves_that_are_no_more_do_not_fill_the_cache() {
+    let seed = env("FORESHORE_SEED", 1);
+    let disk = SimDisk::new(seed);
+    let db = options().cache_bytes(8 << 20).open_on(Arc::new(disk.clone())).unwrap();
+    let table = db.byte_table("rows").unwrap();
+    let put = |row: usize| table.put(&key(row), &value(row)).unwrap();
+    let remove = |row: usize| assert!(table.remove(&key(row)).unwrap());
+    (0..2000).for_each(put);
+    db.checkpoint().unwrap();
+    (0..4000).for_each(|row| {
+        put(row + 2000);
+        remove(row);
+    });
+    db.sync().unwrap();
+    let killed = disk.after_crash(Crash::ProcessKill, seed);
+    let (mut event, mut finished) = (0, false);
+    while !finished {
+        event += 1;
+        let disk = killed.after_crash(Crash::ProcessKill, seed);
+        disk.crash_at(event);
+        let opened = open(&disk).and_then(|db| db.checkpoint().map(|()| db));
+        finished = !disk.is_crashed();
+        let left = disk.after_crash(Crash::PowerLoss, seed ^ event);
+        drop(opened);
+        let what = format!("seed {seed}, power lost at event {event}");
+        let db = open(&left).unwrap_or_else(|e| panic!("{what}: {e}"));
+        let rows = db.byte_table("rows").unwrap().prefix(&[]).collect::<Result<Vec<_>>>();
+        let found = rows.unwrap_or_else(|e| panic!("{what}: {e}"));
+        let expected: Vec<_> = (4000..6000).map(|row| (key(row).to_vec(), value(row))).collect();
+        assert!(found == expected, "{what}: {} rows", found.len());
+        assert_eq!(db.check().unwrap_or_else(|e| panic!("{what}: {e}")).stray_pages, 0, "{what}");
+    }
+    assert!(event > 20, "redo wrote pages: {event} events");
+}
+
 /// Never takes a checkpoint by itself.
 fn options() -> Builder {
     tiny().log_bytes(1 << 20).durability(Durability::Buffered)

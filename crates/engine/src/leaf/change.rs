@@ -249,6 +249,11 @@ impl<'a> Change<'a> {
         }
     }
 
+    /// Does page `id` die by this?
+    pub fn kills(&self, id: PageId) -> bool {
+        matches!(self, Change::Absorb { right, .. } if *right == id)
+    }
+
     /// The key of the row that this changes, or of the first one; none if it changes leaves as such.
     pub fn key(&self) -> Option<&'a [u8]> {
         match *self {

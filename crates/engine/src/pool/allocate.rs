@@ -13,7 +13,7 @@ use super::{FramePage, Pool, with_space};
 use crate::error::{Error, Result};
 use crate::page::Page;
 use foreshore_base::latch::assert_none_held;
-use foreshore_base::{FrameId, Lsn, PageId, SlotId};
+use foreshore_base::{Exclusive, FrameId, Lsn, PageId, SlotId};
 use std::mem::ManuallyDrop;
 
 /// The cleaner is called when this many dead pages wait for it.
@@ -96,8 +96,7 @@ impl Drop for NewPage<'_> {
         self.page().set_id(PageId::NONE);
         pool.frames.forget(self.spare.frame);
         drop(latch);
-        pool.ids.lock().release(self.pid);
-        pool.room.give_back();
+        pool.release_id(self.pid);
     }
 }
 
@@ -143,6 +142,31 @@ impl Pool {
         Ok(Some(NewPage { spare, pid }))
     }
 
+    /// Redo has found the page dead: its frame becomes free at once, since nobody writes such a page out, nor frees it
+    /// before all is redone, and there may be more of them than frames. On disk it is what it was, until it is freed.
+    pub fn forget_dead(&self, pid: PageId) {
+        assert_none_held("forgetting a dead page");
+        while let State::Resident { frame, .. } = self.table.load(pid).state() {
+            let page = self.frames.page(frame);
+            let latch = page.latch().exclusive();
+            if page.id() == pid && !page.is_dead() {
+                latch.release_unchanged();
+                return; // it was made anew
+            }
+            if page.id() == pid && !self.frames.is_being_written(frame) {
+                let left = |entry: Entry| entry.slot().map_or(Entry::FREE, Entry::on_disk);
+                let is_free = left(self.table.update(pid, left)) == Entry::FREE;
+                self.empty(frame, latch);
+                if is_free {
+                    self.release_id(pid);
+                }
+                return;
+            }
+            latch.release_unchanged();
+            drop(self.cleaning.lock()); // when the round is over, no image is on its way
+        }
+    }
+
     /// The page is unreachable and will never be used again: its slot, its frame and its id become free once the log
     /// is durable up to `after` (the end of the record that made it unreachable) and the directory has forgotten it.
     /// Until then it can still be read.
@@ -170,9 +194,14 @@ impl Pool {
                 _ => std::thread::yield_now(),
             }
         };
+        self.release_id(pid);
+        slot
+    }
+
+    /// The id may be given to another page.
+    fn release_id(&self, pid: PageId) {
         self.ids.lock().release(pid);
         self.room.give_back();
-        slot
     }
 
     /// Empties the frame of a dead page, whatever its state. `false` if its latch is held, or if it just left.
@@ -184,10 +213,15 @@ impl Pool {
             return false;
         }
         self.table.update(pid, |_| Entry::FREE);
+        self.empty(frame, latch);
+        true
+    }
+
+    /// Makes a frame free whose page the table no longer has there.
+    fn empty(&self, frame: FrameId, latch: Exclusive<'_>) {
         self.frames.forget(frame);
-        page.set_id(PageId::NONE);
+        self.frames.page(frame).set_id(PageId::NONE);
         drop(latch);
         self.free.push(frame);
-        true
     }
 }

@@ -158,17 +158,17 @@ impl Pool {
 
     /// Cleans these frames, at most a batch of them, and buries what is dead. Returns the pages that are clean now.
     fn clean(&self, cleaning: &mut Cleaning, frames: &[FrameId]) -> Result<Vec<(FrameId, PageId)>> {
-        let dead = self.take_dead();
+        let dead = self.first_dead();
         if frames.is_empty() && dead.is_empty() {
             return Ok(Vec::new());
         }
         if let Some(error) = &cleaning.failed {
-            self.dead.lock().extend(dead);
             return Err(error.clone());
         }
         let copied = self.copy_out(cleaning, frames, &dead);
         match self.write_out(cleaning, &copied, &dead) {
             Ok(slots) => {
+                self.dead.lock().drain(..dead.len());
                 self.counters.cleaned.fetch_add(copied.len() as u64, Relaxed);
                 self.install(cleaning, &copied, &slots);
                 cleaning.release(dead.iter().filter_map(|dead| self.bury(dead.pid)));
@@ -176,16 +176,14 @@ impl Pool {
             }
             Err(error) => {
                 copied.iter().for_each(|copied| self.frames.undo_write(copied.frame));
-                self.dead.lock().extend(dead);
                 Err(self.judge(cleaning, error))
             }
         }
     }
 
-    fn take_dead(&self) -> Vec<Dead> {
-        let mut dead = self.dead.lock();
-        let count = dead.len().min(DEAD_PER_ROUND);
-        dead.drain(..count).collect()
+    /// Those that died first. They stay in the list until the directory has forgotten them, so that a checkpoint sees them.
+    fn first_dead(&self) -> Vec<Dead> {
+        self.dead.lock().iter().take(DEAD_PER_ROUND).copied().collect()
     }
 
     /// Copies the pages that can be had, one after the other, into the image buffer.

@@ -97,6 +97,12 @@ impl Frames {
         dirty.into_iter().chain(writing).min()
     }
 
+    /// Is an image of the page on its way to the directory? Under the latch, one that is not will not be.
+    pub fn is_being_written(&self, frame: FrameId) -> bool {
+        // ORDERING: Acquire pairs with `end_write`: who sees that it has ended sees the new slot in the page table.
+        self.writing[frame.0 as usize].load(Acquire) != 0
+    }
+
     /// An image of the page was copied and is going to be written. Under the latch that proves the copy current.
     pub fn begin_write(&self, frame: FrameId) {
         let i = frame.0 as usize;

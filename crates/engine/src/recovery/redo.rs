@@ -14,6 +14,7 @@
 //! - D1: a page that the directory knows to be at least as new as a record is not read for it.
 //! - D2: a record for a page that neither exists nor is created by the record belongs to a page freed later: it is
 //!   passed over.
+//! - D3: a page that has died has no frame until it is made anew: all that are dead at the end are freed then.
 
 use crate::db::options::Builder;
 use crate::error::{Error, Result};
@@ -244,6 +245,9 @@ fn apply_batch(pools: &Pools, batch: &Batch) -> Result<()> {
             later.prefetch_place();
         }
         apply(next)?;
+        if next.change.kills(next.record.page) {
+            next.pool.forget_dead(next.record.page); // D3
+        }
     }
     Ok(())
 }
