@@ -161,6 +161,30 @@ fn a_full_disk_can_be_opened() {
     }
 }
 
+/// A life with a larger cache cleans more pages at a time than the one before has left slots for.
+#[test]
+fn a_full_disk_suits_a_larger_cache() {
+    let disk = SimDisk::new(5);
+    let open = |frames: usize| {
+        tiny().cache_bytes(frames * 4096).log_bytes(4 << 20).open_on(Arc::new(disk.clone())).unwrap()
+    };
+    let relaxed = |db: &Database| db.byte_table("t").unwrap().with_durability(Durability::Relaxed);
+    let db = open(64);
+    disk.set_capacity(16 << 20);
+    let table = relaxed(&db);
+    let rows = (0..).take_while(|i| table.put(&key(*i), &[1; 500]).is_ok()).count() as u32;
+    drop(table);
+    db.close().unwrap();
+    let db = open(2000);
+    let table = relaxed(&db);
+    for i in 0..rows {
+        table.put(&key(i), &[2; 500]).unwrap_or_else(|e| panic!("row {i} of {rows}: {e}"));
+    }
+    db.checkpoint().unwrap();
+    (0..rows).for_each(|i| assert_eq!(table.get(&key(i)).unwrap(), Some(vec![2; 500])));
+    db.check().unwrap();
+}
+
 /// Log files that are kept only to be written again make way for rows.
 #[test]
 fn spare_log_files_make_way() {

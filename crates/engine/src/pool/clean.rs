@@ -166,19 +166,15 @@ impl Pool {
             return Err(error.clone());
         }
         let copied = self.copy_out(cleaning, frames, &dead);
-        match self.write_out(cleaning, &copied, &dead) {
-            Ok(slots) => {
-                self.dead.lock().drain(..dead.len());
-                self.counters.cleaned.fetch_add(copied.len() as u64, Relaxed);
-                self.install(cleaning, &copied, &slots);
-                cleaning.release(dead.iter().filter_map(|dead| self.bury(dead.pid)));
-                Ok(copied.iter().map(|copied| (copied.frame, copied.entry.pid)).collect())
-            }
-            Err(error) => {
-                copied.iter().for_each(|copied| self.frames.undo_write(copied.frame));
-                Err(self.judge(cleaning, error))
-            }
-        }
+        let written = self.write_out(cleaning, &copied, &dead);
+        let (copied, not_written) = copied.split_at(written.as_ref().map_or(0, Vec::len));
+        not_written.iter().for_each(|copied| self.frames.undo_write(copied.frame));
+        let slots = written.map_err(|error| self.judge(cleaning, error))?;
+        self.dead.lock().drain(..dead.len());
+        self.counters.cleaned.fetch_add(copied.len() as u64, Relaxed);
+        self.install(cleaning, copied, &slots);
+        cleaning.release(dead.iter().filter_map(|dead| self.bury(dead.pid)));
+        Ok(copied.iter().map(|copied| (copied.frame, copied.entry.pid)).collect())
     }
 
     /// Those that died first. They stay in the list until the directory has forgotten them, so that a checkpoint sees them.
@@ -220,7 +216,7 @@ impl Pool {
     }
 
     /// Makes images and directory entries durable, in the one order that survives a crash at any point. Returns the
-    /// slots, in the order of `copied`.
+    /// slots, in the order of `copied`: on a full disk fewer, since an earlier life with smaller rounds has left fewer.
     fn write_out(&self, cleaning: &mut Cleaning, copied: &[Copied], dead: &[Dead]) -> Result<Vec<SlotId>> {
         let lsns = copied.iter().map(|copied| copied.entry.lsn).chain(dead.iter().map(|dead| dead.after));
         if !seeded_bug("page_before_log") {
@@ -229,9 +225,16 @@ impl Pool {
         if seeded_bug("slot_reused_early") {
             copied.iter().for_each(|copied| cleaning.release(self.table.load(copied.entry.pid).slot()));
         }
-        let count = copied.len() as u64;
-        let runs = with_space(&*self.wal, || self.leaves.take(&mut cleaning.slots, &self.room, count))?;
+        let mut take =
+            |count| with_space(&*self.wal, || self.leaves.take(&mut cleaning.slots, &self.room, count));
+        let runs = match take(copied.len() as u64) {
+            Err(Error::Full { .. }) if cleaning.slots.free() > 0 => {
+                cleaning.slots.take(cleaning.slots.free()).expect("they are free")
+            }
+            taken => taken?,
+        };
         let slots: Vec<SlotId> = runs.iter().cloned().flatten().map(SlotId).collect();
+        let copied = &copied[..slots.len()];
         let images = &cleaning.images[..copied.len() * cleaning.page_bytes];
         match self.write_and_record(images, &runs, &slots, copied, dead) {
             Ok(()) => Ok(slots),
