@@ -189,3 +189,29 @@ fn ghosts_that_come_back_go_again() {
         assert!(since.elapsed() < Duration::from_secs(10), "the ghost stays for ever");
     }
 }
+
+/// However long a snapshot stays open, a change of a row costs the same, and so does forgetting what it replaced.
+#[test]
+fn a_busy_row_stays_fast_under_open_snapshots() {
+    const CHANGES: u32 = 100_000;
+    let db = Database::in_memory().unwrap();
+    let table = db.byte_table("t").unwrap();
+    table.put(b"k", &0u32.to_le_bytes()).unwrap();
+    let begun = Instant::now();
+    let first = db.snapshot().unwrap();
+    let change = |i: u32| db.transact(|tx| tx.bytes(&table).put(b"k", &i.to_le_bytes())).unwrap();
+    (1..=CHANGES / 2).for_each(change);
+    let second = db.snapshot().unwrap();
+    (CHANGES / 2 + 1..=CHANGES).for_each(change);
+    let seen = |snapshot: &foreshore::Snapshot| snapshot.bytes(&table).get(b"k").unwrap();
+    assert_eq!(seen(&first), Some(0u32.to_le_bytes().to_vec()));
+    assert_eq!(seen(&second), Some((CHANGES / 2).to_le_bytes().to_vec()));
+    drop(first);
+    assert_eq!(seen(&second), Some((CHANGES / 2).to_le_bytes().to_vec()));
+    drop(second);
+    while db.stats().image_bytes > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "it takes longer with each change");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(table.get(b"k").unwrap(), Some(CHANGES.to_le_bytes().to_vec()));
+}

@@ -5,6 +5,12 @@
 //!
 //! Invariants:
 //! - I1: a chain is newest first, by order of [`Chain::push`], which for one key is the order of its leaf latch.
+//! - I2: who changes a key has its name locked until its images are stamped or gone. So those of one name are in the order
+//!   of the commits, and those of a writer that has not ended stand before all others of their names.
+//! - I3: no image in a chain was committed below what the chain says it is cleared of.
+//!
+//! Why so: a snapshot that stays open while a row is changed a million times makes a chain as long, which nobody may walk
+//! for each change.
 
 use super::Name;
 use crate::version::{Version, Writer};
@@ -93,6 +99,8 @@ pub(super) struct Link {
     name: Name,
     image: Image,
     commit: Option<u64>,
+    /// In the first link: what the chain is cleared of (I3).
+    cleared: u64,
     next: Option<Box<Link>>,
 }
 
@@ -118,7 +126,7 @@ impl Spares {
     }
 
     pub(super) fn link(&mut self, name: Name, image: Image) -> Box<Link> {
-        let link = Link { name, image, commit: None, next: None };
+        let link = Link { name, image, commit: None, cleared: u64::MAX, next: None };
         match self.0.pop() {
             Some(mut spare) => {
                 *spare = link;
@@ -147,7 +155,15 @@ impl Link {
 
     /// Is it kept for snapshots only? Its writer has committed.
     pub fn is_kept(&self) -> bool {
-        self.commit.is_some() || matches!(Version(self.image.writer).writer(), Writer::Autocommit(_))
+        self.committed().is_some()
+    }
+
+    /// Where its writer committed, if it has.
+    fn committed(&self) -> Option<u64> {
+        match Version(self.image.writer).writer() {
+            Writer::Autocommit(at) => Some(at.0),
+            _ => self.commit,
+        }
     }
 
     fn view(&self) -> ImageView<'_> {
@@ -167,8 +183,17 @@ impl Chain {
 
     /// Puts an image in front.
     pub fn push(&mut self, mut link: Box<Link>) {
+        link.cleared = self.cleared().min(link.committed().unwrap_or(u64::MAX));
         link.next = self.first.take();
         self.first = Some(link);
+    }
+
+    fn cleared(&self) -> u64 {
+        self.first.as_ref().map_or(u64::MAX, |first| first.cleared)
+    }
+
+    fn set_cleared(&mut self, below: u64) {
+        self.first.iter_mut().for_each(|first| first.cleared = below);
     }
 
     fn iter(&self) -> impl Iterator<Item = &Link> {
@@ -191,31 +216,57 @@ impl Chain {
         shown.break_value()
     }
 
-    /// Notes the commit LSN in all images of the writer under the name; how many bytes they have.
+    /// Notes the commit LSN in all images of the writer, which ends now, under the name; how many bytes they have.
     pub fn stamp(&mut self, name: Name, writer: u64, commit: u64) -> u64 {
         let (mut bytes, mut at) = (0, self.first.as_deref_mut());
         while let Some(link) = at {
-            if link.is_of(name, writer) && link.commit.replace(commit).is_none() {
-                bytes += link.bytes();
+            if link.is_of(name, writer) {
+                bytes += if link.commit.replace(commit).is_none() { link.bytes() } else { 0 };
+            } else if link.name == name {
+                break; // I2
             }
             at = link.next.as_deref_mut();
+        }
+        if bytes > 0 {
+            self.set_cleared(self.cleared().min(commit));
         }
         bytes
     }
 
-    /// Takes out all images of the writer under the name.
+    /// Takes out all images of the writer, which has not ended, under the name.
     pub fn remove(&mut self, name: Name, writer: u64) -> Removed {
+        // I2
+        self.take_out(|link| link.is_of(name, writer), |link| link.name == name)
+    }
+
+    /// Takes out all images that were committed below `horizon`, if there may be one committed at `commit`.
+    pub fn clear(&mut self, commit: u64, horizon: u64) -> Removed {
+        if commit < self.cleared() {
+            return Removed::default(); // I3
+        }
+        let removed = self.take_out(|link| link.committed().is_some_and(|at| at < horizon), |_| false);
+        self.set_cleared(self.cleared().max(horizon));
+        removed
+    }
+
+    /// Takes out the images that `goes` holds of, up to another one that is the `last` to be looked at.
+    fn take_out(&mut self, goes: impl Fn(&Link) -> bool, last: impl Fn(&Link) -> bool) -> Removed {
+        let cleared = self.cleared();
         let mut removed = Removed(None);
         let mut at = &mut self.first;
         while at.is_some() {
-            if let Some(mut link) = at.take_if(|link| link.is_of(name, writer)) {
+            if let Some(mut link) = at.take_if(|link| goes(link)) {
                 *at = link.next.take();
                 link.next = removed.0.take();
                 removed.0 = Some(link);
             } else if let Some(link) = at {
+                if last(link) {
+                    break;
+                }
                 at = &mut link.next;
             }
         }
+        self.set_cleared(cleared);
         removed
     }
 

@@ -13,7 +13,7 @@ use super::{Granted, Image, ImageView, KeyMode, LockError, LockStats, Name, Owne
 use crossbeam_utils::CachePadded;
 use foreshore_base::prefetch::prefetch_lines;
 use foreshore_base::sync::{AtomicBool, AtomicU64, Ordering::*};
-use foreshore_base::{TableId, seeded_bug};
+use foreshore_base::{Lsn, TableId, seeded_bug};
 use parking_lot::Mutex;
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -266,11 +266,21 @@ impl KeyTable {
         self.kept_stripe(0).fetch_add(kept, Relaxed);
     }
 
-    /// Frees all images of the writer under the name; how many bytes they had.
+    /// Frees all images of the writer, which has not ended, under the name; how many bytes they had.
     pub fn drop_images(&self, name: Name, writer: u64) -> u64 {
+        self.take_images(name, |images| images.remove(name, writer))
+    }
+
+    /// Frees the images that were put under the name for a commit at `commit`, and whatever else near it was committed
+    /// below `horizon`, where no snapshot needs it; how many bytes they had.
+    pub fn clear_images(&self, name: Name, commit: Lsn, horizon: Lsn) -> u64 {
+        self.take_images(name, |images| images.clear(commit.0, horizon.0))
+    }
+
+    fn take_images(&self, name: Name, take: impl FnOnce(&mut Chain) -> Removed) -> u64 {
         let bucket = self.bucket(name);
         let mut content = bucket.content.latch();
-        let removed = content.images.remove(name, writer);
+        let removed = take(&mut content.images);
         bucket.has_images.store(!content.images.is_empty(), Relaxed);
         drop(content);
         self.free(removed)

@@ -145,8 +145,9 @@ impl Core {
     /// Gives back what a commit left behind, at once or when no snapshot needs it.
     pub fn dispose(&self, owner: Owner, batch: Batch) {
         let too_early = seeded_bug("blob_reaped_early") && !batch.blobs.is_empty();
-        if batch.commit < self.horizon() || too_early {
-            self.clear(owner, batch);
+        let horizon = self.horizon();
+        if batch.commit < horizon || too_early {
+            self.clear(owner, batch, horizon);
         } else {
             self.txns.garbage.push(owner, batch);
         }
@@ -163,7 +164,7 @@ impl Core {
         let horizon = self.horizon();
         for _ in 0..batches_max {
             let Some(batch) = self.txns.garbage.take(owner, horizon) else { return };
-            self.clear(owner, batch);
+            self.clear(owner, batch, horizon);
         }
     }
 
@@ -204,9 +205,10 @@ impl Core {
         }
     }
 
-    fn clear(&self, owner: Owner, mut batch: Batch) {
+    /// No snapshot needs what was replaced by commits below `horizon`, that of the batch among them.
+    fn clear(&self, owner: Owner, mut batch: Batch, horizon: Lsn) {
         for name in batch.images.drain(..) {
-            self.txns.keys.drop_images(name, batch.author);
+            self.txns.keys.clear_images(name, batch.commit, horizon);
         }
         // A ghost that somebody has locked, or that could not be removed for want of space, stays for the next time.
         batch.ghosts.retain(|ghost| !matches!(ghost.tree.purge(&ghost.key, ghost.author), Ok(true)));

@@ -1,6 +1,7 @@
 //! Before-images: order, stamps, removal, colliding names, and readers against writers.
 
 use super::*;
+use foreshore_base::Lsn;
 use foreshore_base::sync::{AtomicU64, Ordering::*};
 use std::ops::ControlFlow;
 use std::thread;
@@ -45,20 +46,48 @@ fn stamps_and_removal_concern_one_writer() {
     let table = table(1);
     let name = table.name(TABLE, b"key");
     table.push_image(name, image(b"key", 1, 0));
+    table.stamp(name, 1, 55);
     table.push_image(name, image(b"key", 2, 1));
     table.push_image(name, image(b"key", 2, 2));
-    table.push_image(name, image(b"key", 3, 2));
     table.stamp(name, 2, 77);
-    assert_eq!(shown(&table, b"key"), [(3, 2, None), (2, 2, Some(77)), (2, 1, Some(77)), (1, 0, None)]);
+    table.push_image(name, image(b"key", 3, 2));
+    let committed = [(2, 2, Some(77)), (2, 1, Some(77)), (1, 0, Some(55))];
+    assert_eq!(shown(&table, b"key"), [&[(3, 2, None)], &committed[..]].concat());
     let before = table.image_bytes();
-    let freed = table.drop_images(name, 2);
+    let freed = table.drop_images(name, 3);
     assert!(freed > 0);
     assert_eq!(table.image_bytes(), before - freed);
-    assert_eq!(shown(&table, b"key"), [(3, 2, None), (1, 0, None)]);
-    assert_eq!(table.drop_images(name, 2), 0);
-    assert!(table.check_empty().unwrap_err().contains("2 images"));
-    table.drop_images(name, 1);
-    table.drop_images(name, 3);
+    assert_eq!(shown(&table, b"key"), committed);
+    assert_eq!(table.drop_images(name, 3), 0);
+    assert!(table.check_empty().unwrap_err().contains("3 images"));
+    table.clear_images(name, Lsn(77), Lsn(78));
+    table.check_empty().unwrap();
+}
+
+/// I3: what was committed below the horizon goes at once, and whoever comes for it later walks over nothing.
+#[test]
+fn images_go_when_no_snapshot_needs_them() {
+    let table = table(1);
+    let name = table.name(TABLE, b"key");
+    let commits = [10, 20, 30, 40];
+    for commit in commits {
+        table.push_image(name, image(b"key", commit, commit));
+        table.stamp(name, commit, commit);
+    }
+    let shown_commits = || shown(&table, b"key").iter().filter_map(|shown| shown.2).collect::<Vec<_>>();
+    table.push_image(name, image(b"key", 50, 50));
+    assert!(table.clear_images(name, Lsn(10), Lsn(30)) > 0);
+    assert_eq!(shown_commits(), [40, 30]);
+    assert_eq!(table.clear_images(name, Lsn(20), Lsn(50)), 0, "it went with the other");
+    assert_eq!(shown_commits(), [40, 30]);
+    // One that is stamped late, below what was cleared meanwhile.
+    assert!(table.clear_images(name, Lsn(30), Lsn(60)) > 0);
+    table.stamp(name, 50, 55);
+    assert_eq!(shown_commits(), [55]);
+    table.push_image(name, image(b"key", 61, 61));
+    assert!(table.clear_images(name, Lsn(55), Lsn(60)) > 0, "it is found");
+    assert_eq!(shown(&table, b"key"), [(61, 61, None)]);
+    table.drop_images(name, 61);
     table.check_empty().unwrap();
 }
 
@@ -129,17 +158,21 @@ fn change_often(table: &KeyTable, key: u64) {
     const ROUNDS: u64 = 20_000;
     const KEPT: u64 = 8;
     let name = table.name(TABLE, &key.to_be_bytes());
+    let clear = |version| {
+        let commit = author(key, version) + 1000;
+        table.clear_images(name, Lsn(commit), Lsn(commit + 1))
+    };
     for version in 1..=ROUNDS {
         let writer = author(key, version);
+        table.acquire(Owner(key as u16), name, KeyMode::Exclusive, false, LONG).unwrap();
         table.push_image(name, image(&key.to_be_bytes(), writer, author(key, version - 1)));
         table.stamp(name, writer, writer + 1000);
+        table.release(Owner(key as u16), name);
         if version > KEPT {
-            assert!(table.drop_images(name, author(key, version - KEPT)) > 0);
+            clear(version - KEPT);
         }
     }
-    for version in ROUNDS - KEPT + 1..=ROUNDS {
-        assert!(table.drop_images(name, author(key, version)) > 0);
-    }
+    (ROUNDS - KEPT + 1..=ROUNDS).for_each(|version| _ = clear(version));
 }
 
 /// Looks at one key; the newest image must not be older than `newest`. Returns the newest.
@@ -152,7 +185,7 @@ fn look(table: &KeyTable, key: u64, newest: u64) -> u64 {
             assert_eq!(replaced, older, "{shown:?}");
         }
     }
-    // The last images go oldest first.
+    // The last images go oldest first, and others clear those of this key too.
     let newest_now = shown.first().map_or(newest, |&(writer, ..)| writer);
     assert!(newest_now >= newest, "{shown:?}");
     newest_now
@@ -162,7 +195,8 @@ fn look(table: &KeyTable, key: u64, newest: u64) -> u64 {
 /// below it wrote, and all but the newest are stamped.
 #[test]
 fn readers_see_whole_chains() {
-    let table = KeyTable::with_colliding_names(1, 2, 1);
+    let table = KeyTable::with_colliding_names(1, KEYS as usize, 1);
+    (0..KEYS).for_each(|key| table.reset(Owner(key as u16), key, 1));
     let done = AtomicU64::new(0);
     thread::scope(|scope| {
         let (table, done) = (&table, &done);
