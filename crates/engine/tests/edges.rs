@@ -275,6 +275,17 @@ fn a_dropped_table_is_gone_and_its_handles_say_so() {
 }
 
 #[test]
+fn a_table_without_a_possible_name_leaves_nothing() {
+    let db = Database::in_memory().unwrap();
+    for name in ["".to_string(), "x".repeat(5000)] {
+        let refused = db.byte_table(&name).unwrap_err();
+        assert!(matches!(&refused, Error::Argument(why) if why.contains("name")), "{refused}");
+    }
+    db.byte_table(&"x".repeat(1000)).unwrap();
+    assert_eq!(db.check().unwrap().stray_pages, 0);
+}
+
+#[test]
 fn a_foreign_directory_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("letter.txt"), "dear reader").unwrap();

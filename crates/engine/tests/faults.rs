@@ -161,6 +161,23 @@ fn a_full_disk_can_be_opened() {
     }
 }
 
+/// On a full disk a table is made with all that it needs, or leaves nothing, whichever leaf there is no space for.
+#[test]
+fn a_table_that_finds_no_space_leaves_nothing() {
+    for before in 0..4 {
+        let disk = SimDisk::new(5);
+        let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+        (0..before).for_each(|i| _ = db.byte_table(&i.to_string()).unwrap());
+        disk.set_capacity(disk.used_bytes());
+        let made = (0..).map(|i| db.byte_table(&format!("{i:0>900}")));
+        let refused: Vec<_> = made.filter_map(|table| table.err()).take(10).collect();
+        assert!(refused.iter().all(|error| matches!(error, Error::Full { .. })), "{refused:?}");
+        assert_eq!(db.check().unwrap().stray_pages, 0, "{before} tables before");
+        disk.set_capacity(u64::MAX);
+        db.byte_table("there is space again").unwrap();
+    }
+}
+
 /// A life with a larger cache cleans more pages at a time than the one before has left slots for.
 #[test]
 fn a_full_disk_suits_a_larger_cache() {

@@ -140,6 +140,12 @@ impl Engine {
         if name.is_empty() {
             return Err(Error::Argument("a table needs a name of at least one byte".into()));
         }
+        let (len, max) = (name.len(), self.catalog.limits().key_bytes_max);
+        if len > max {
+            return Err(Error::Argument(format!(
+                "the table's name has {len} bytes, at most {max} are allowed"
+            )));
+        }
         options.leaf_bytes.map_or(Ok(()), ensure_leaf_size)?;
         let mut tables = self.tables.lock();
         if let Some(tree) = tables.get(name) {
@@ -149,10 +155,8 @@ impl Engine {
         let id = self.fresh_table_id()?;
         let index = options.index.unwrap_or(self.options.index);
         let tree = Arc::new(create_tree(&self.core, pool, id, name.to_string(), index)?);
-        // The row is what makes the table exist: a crash before it leaves a leaf that the next open frees.
-        let row = catalog::Row { id, index, chunks: None }.encode();
-        let row = self.catalog.autocommit(name.as_bytes(), Intent::Put(&row), PATIENCE)?;
-        self.acknowledge(row.expect("a put is always done"), self.options.durability)?;
+        let row = self.put_row(name, catalog::Row { id, index, chunks: None }, &tree)?;
+        self.acknowledge(row, self.options.durability)?;
         tables.insert(name.to_string(), tree.clone());
         Ok(tree)
     }
@@ -187,10 +191,21 @@ impl Engine {
         }
         let id = self.fresh_table_id()?;
         let index = create_index(&self.core, self.core.pools.own(), id, Index::default())?;
-        let row = catalog::Row { id: tree.id, index: tree.index_kind(), chunks: Some(id) }.encode();
-        self.catalog.autocommit(tree.name.as_bytes(), Intent::Put(&row), PATIENCE)?;
-        tree.chunks.get_or_init(|| Arc::new(Tree::of_chunks(self.core.clone(), id, &tree.name, index)));
+        let chunks = Tree::of_chunks(self.core.clone(), id, &tree.name, index);
+        let row = catalog::Row { id: tree.id, index: tree.index_kind(), chunks: Some(id) };
+        self.put_row(&tree.name, row, &chunks)?;
+        tree.chunks.get_or_init(|| Arc::new(chunks));
         Ok(())
+    }
+
+    /// Puts the row that makes `new` exist: a crash before it leaves a leaf that the next open frees. If it cannot be put, the
+    /// leaf goes at once. Returns the end of the row's record.
+    fn put_row(&self, name: &str, row: catalog::Row, new: &Tree) -> Result<Lsn> {
+        let put = self.catalog.autocommit(name.as_bytes(), Intent::Put(&row.encode()), PATIENCE);
+        if put.is_err() {
+            let _ = new.free_leaves(); // the error that counts is the first one
+        }
+        Ok(put?.expect("a put is always done"))
     }
 
     /// An id that no table ever had. That it was given is in the log before anything else of the table is.
