@@ -62,16 +62,25 @@ impl Leaves {
         self.highest_table
     }
 
+    /// The leaves that there are, by table.
+    pub fn by_table(self) -> Tables {
+        let mut tables = Tables::default();
+        for (page, (table, low)) in self.low_fences {
+            tables.0.entry(table).or_default().push((low, page.0));
+        }
+        tables
+    }
+}
+
+/// The low fence and the page of each leaf, by table.
+#[derive(Default)]
+pub(super) struct Tables(HashMap<TableId, Vec<(Vec<u8>, u64)>>);
+
+impl Tables {
     /// The leftmost leaf of table `id`, and the index, of this kind, over all its leaves; they are gone from here
     /// afterwards. All of them have the size of the leftmost one.
     pub fn take_index(&mut self, id: TableId, name: &str, index: Index) -> Result<(PageId, TreeIndex)> {
-        let mut separators: Vec<(Vec<u8>, u64)> = Vec::new();
-        self.low_fences.retain(|page, (table, low)| {
-            if *table == id {
-                separators.push((std::mem::take(low), page.0));
-            }
-            *table != id
-        });
+        let mut separators = self.0.remove(&id).unwrap_or_default();
         separators.sort_unstable();
         let what = || format!("table {name:?} (id {id})");
         let Some(&(_, first)) = separators.first().filter(|(low, _)| low.is_empty()) else {
@@ -91,8 +100,8 @@ impl Leaves {
     }
 
     /// Leaves of tables whose index was not taken: the catalog does not know them.
-    pub fn remaining(&self) -> Vec<PageId> {
-        self.low_fences.keys().copied().collect()
+    pub fn remaining(self) -> impl Iterator<Item = PageId> {
+        self.0.into_values().flatten().map(|(_, page)| PageId(page))
     }
 }
 
@@ -113,7 +122,10 @@ mod tests {
         let other = SizeClass::of_bytes(16384, 8192);
         let first = page(other, b"");
         let take = |pages: &[PageEntry]| {
-            Leaves::from_directory(pages).take_index(TABLE, "t", Index::default()).map(|(page, _)| page)
+            Leaves::from_directory(pages)
+                .by_table()
+                .take_index(TABLE, "t", Index::default())
+                .map(|(page, _)| page)
         };
         assert_eq!(take(std::slice::from_ref(&first)).unwrap(), first.pid);
         let refused = take(&[page(SizeClass::OWN, b"m"), first]);

@@ -37,11 +37,11 @@ use analysis::{Analysis, Unfinished};
 use foreshore_base::sync::AtomicU64;
 use foreshore_base::{Lsn, TableId};
 use foreshore_io::Vfs;
-use leaves::Leaves;
+use leaves::Tables;
 use parking_lot::Mutex;
 use redo::{Redone, StoredLog};
 use stand_in::StandIn;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// A running core, and what it found.
@@ -133,8 +133,9 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
         }
     }
     let highest_seen = leaves.highest_table();
-    let (trees, highest_given) = open_trees(&core, leaves)?;
-    let next_id = highest_seen.max(highest_given).0.max(FIRST.0 - 1) + 1;
+    let (trees, highest_given) = open_trees(&core, leaves.by_table())?;
+    let next_id = highest_seen.max(highest_given).0.max(FIRST.0 - 1).checked_add(1);
+    let next_id = next_id.ok_or_else(|| Error::corrupt("catalog", "all ids of tables have been given"))?;
     if salvaged {
         trees.iter().try_for_each(|tree| unmark_used(tree))?;
     }
@@ -157,8 +158,8 @@ fn finish_transactions(
         core.txns.slots.resume(*owner, *id);
     }
     let chunks = trees.iter().filter_map(|tree| tree.chunks.get());
-    let all: Vec<_> = trees.iter().chain(chunks).collect();
-    let tree = |id| all.iter().find(|tree| tree.id == id).map(|tree| Arc::clone(tree));
+    let by_id: HashMap<_, _> = trees.iter().chain(chunks).map(|tree| (tree.id, tree)).collect();
+    let tree = |id| by_id.get(&id).map(|tree| Arc::clone(tree));
     let (mut undone, mut prepared) = (0, BTreeMap::new());
     for (owner, Unfinished { id, last, gid }) in unfinished {
         let mut txn = Txn::resume(core.clone().into(), owner, id, last, gid.is_some());
@@ -255,7 +256,7 @@ fn core(pools: Pools, log: Arc<Log>, incarnations: Vec<Incarnation>) -> Core {
 
 /// Builds each table's index, the catalog's first; frees the leaves of tables that do not exist. Returns the highest id that
 /// the catalog knows to have been given, too.
-fn open_trees(core: &Arc<Core>, mut leaves: Leaves) -> Result<(Vec<Arc<Tree>>, TableId)> {
+fn open_trees(core: &Arc<Core>, mut leaves: Tables) -> Result<(Vec<Arc<Tree>>, TableId)> {
     let open = |id, name, (first, index)| {
         let pool = core.pools.of_page(first)?;
         Ok::<_, Error>(Tree::new(core.clone(), pool.clone(), id, name, index))
