@@ -168,6 +168,28 @@ fn a_giant_leaf_file_takes_no_memory() {
     db.close().unwrap();
 }
 
+/// A sparse directory file, longer than any disk: what cannot be the remains of a crash is not looked through.
+#[test]
+fn a_giant_directory_is_damage() {
+    let vfs: Arc<dyn Vfs> = Arc::new(MemVfs::new());
+    tiny().open_on(vfs.clone()).unwrap().close().unwrap();
+    vfs.open(DIRECTORY, Access::Buffered, false).unwrap().set_len(1 << 62).unwrap();
+    let refused = tiny().open_on(vfs.clone()).map(|_| ()).unwrap_err();
+    assert!(matches!(&refused, Error::Corrupt { what, .. } if what.contains(DIRECTORY)), "{refused}");
+}
+
+/// The last id that a table can have.
+#[test]
+fn a_giant_table_id_is_damage() {
+    let disk = closed();
+    let slots = disk.open("leaves.db", Access::Buffered, false).unwrap().len().unwrap() / 4096;
+    let mut entry = page(5, slots - 1);
+    entry[25..29].fill(0xFF);
+    disk.corrupt(DIRECTORY, |file| append_batch(file, &entry));
+    let refused = open(&disk).map(|_| ()).unwrap_err();
+    assert!(matches!(refused, Error::Corrupt { .. }), "{refused}");
+}
+
 /// Files that only look like ours are none: they are neither read nor counted.
 #[test]
 fn names_that_only_resemble_ours_are_passed_over() {

@@ -31,6 +31,8 @@ pub(super) const PAYLOAD_MAX: usize = 16 << 20;
 /// The file grows by this much at a time.
 const ROOM_BYTES: u64 = 256 << 10;
 const SCAN_BYTES: usize = 1 << 20;
+/// No more than this follows the last valid batch: the remains of one batch, and room.
+const REST_MAX: u64 = (HEADER_BYTES + PAYLOAD_MAX) as u64 + ROOM_BYTES;
 
 /// Where the next batch goes, and what it must say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,8 +226,9 @@ impl Reader {
     fn later_batch(&self) -> Result<Option<u64>> {
         let mut chunk = vec![0; SCAN_BYTES];
         let mut at = self.next.at + 8;
-        while at + HEADER_BYTES as u64 <= self.len {
-            let chunk = &mut chunk[..SCAN_BYTES.min(((self.len - at) & !7) as usize)];
+        let end = self.len.min(self.next.at + REST_MAX);
+        while at + HEADER_BYTES as u64 <= end {
+            let chunk = &mut chunk[..SCAN_BYTES.min(((end - at) & !7) as usize)];
             self.read(chunk, at)?;
             for (i, word) in chunk.chunks_exact(8).enumerate() {
                 let place = at + i as u64 * 8;
@@ -237,6 +240,14 @@ impl Reader {
                 }
             }
             at += chunk.len() as u64;
+        }
+        if end < self.len {
+            let detail = format!(
+                "the batch at byte {} is broken, and {} bytes follow",
+                self.next.at,
+                self.len - self.next.at
+            );
+            return Err(Error::corrupt(&self.name, detail));
         }
         Ok(None)
     }
