@@ -55,7 +55,7 @@ struct Current {
     number: u64,
     file: Arc<dyn File>,
     journal: Journal,
-    /// Bytes of the journal when it was written anew.
+    /// Bytes of the journal when it was written anew; half of what it had when there was no space for that.
     base_bytes: u64,
 }
 
@@ -137,8 +137,12 @@ impl Directory {
         if current.journal.bytes() > 2 * current.base_bytes + SLACK_BYTES {
             match current.rewrite(&*self.vfs) {
                 Ok(rewritten) => *current = rewritten,
-                // The old file goes on; the next append tries again. What was written would keep the space from others.
-                Err(Error::Full { .. }) => _ = self.vfs.remove(TEMPORARY),
+                // The old file goes on. What was written would keep the space from others; and each attempt reads all of the
+                // journal, so the next one waits until some more has been appended.
+                Err(Error::Full { .. }) => {
+                    let _ = self.vfs.remove(TEMPORARY);
+                    current.base_bytes = current.journal.bytes() / 2;
+                }
                 // Which file the next open will see is unknown: neither may be appended to.
                 Err(error) => return Err(current.journal.abandon(error.to_string())),
             }
@@ -463,8 +467,11 @@ mod tests {
         append_a_half();
         append_a_half();
         assert_eq!(disk.names(), base, "there was no room for a rewrite, and nothing is left of it");
-        disk.set_capacity(u64::MAX);
+        let tried = disk.read_events();
         directory.append(&pages[..1]).unwrap();
+        assert_eq!(disk.read_events(), tried, "it is not tried again at once");
+        disk.set_capacity(u64::MAX);
+        directory.append(&pages[..3]).unwrap();
         assert_ne!(disk.names(), base, "now it is rewritten");
     }
 
