@@ -5,6 +5,7 @@ mod common;
 use common::{TINY_SEGMENT_BYTES, tiny};
 use foreshore::{Builder, Database, Error};
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -72,6 +73,24 @@ fn a_link_to_the_directory_stays_one() {
     builder().compact(&link, |_| {}).unwrap();
     assert!(link.is_symlink());
     assert_eq!((rows(&link), rows(&path)), (before.clone(), before));
+}
+
+/// What only its owner may read stays so, and stays the owner's whoever compacts it.
+#[test]
+fn owner_and_permissions_stay() {
+    let (_dir, path) = sparse(500);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+    // Only root may give files away.
+    let given_away = chown(&path, Some(1234), Some(1234)).is_ok();
+    builder().compact(&path, |_| {}).unwrap();
+    let directory = fs::metadata(&path).unwrap();
+    assert_eq!(directory.mode() & 0o7777, 0o700);
+    if given_away {
+        let files = fs::read_dir(&path).unwrap().map(|file| file.unwrap().metadata().unwrap());
+        for found in files.chain([directory]) {
+            assert_eq!((found.uid(), found.gid()), (1234, 1234));
+        }
+    }
 }
 
 #[test]

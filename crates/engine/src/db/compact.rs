@@ -17,8 +17,9 @@ use crate::db::options::Builder;
 use crate::db::{Copied, Database};
 use crate::error::{Error, Result};
 use serde::Serialize;
-use std::fs;
+use std::fs::{self, Metadata};
 use std::io;
+use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
 
 /// What a compaction did.
@@ -63,8 +64,14 @@ impl Builder {
         let beside = beside(&path);
         ensure_replaceable(&beside)?;
 
+        let kept = |e| {
+            let what = "with the owner and the permissions of";
+            Error::io(format!("making {} {what} {}", beside.display(), path.display()), &e)
+        };
+        create_like(&beside, &path).map_err(kept)?;
         let copied = db.backup_with(&beside, progress)?;
         let bytes_now = bytes_of_database(&beside)?;
+        make_like(&beside, &path).map_err(kept)?;
         db.engine.close()?;
         foreshore_io::exchange_directories(&path, &beside).map_err(|e| {
             let what = format!(
@@ -74,8 +81,7 @@ impl Builder {
             );
             Error::io(what, &e)
         })?;
-        // The lock is on the old files: they go first, and nobody can have opened them.
-        fs::remove_dir_all(&beside)
+        remove_old(&beside, &|file| fs::remove_file(file))
             .map_err(|e| Error::io(format!("removing the old files, now in {}", beside.display()), &e))?;
         Ok(Compacted { copied, bytes_before, bytes_now })
     }
@@ -86,6 +92,45 @@ fn beside(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".compacting");
     name.into()
+}
+
+/// Makes the directory `new` with owner and permissions of `old`, before anything is in it that others may not read. One that
+/// is there already may be somebody else's.
+fn create_like(new: &Path, old: &Path) -> io::Result<()> {
+    match fs::create_dir(new) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+        Ok(()) => make_like(new, old),
+    }
+}
+
+/// Gives the directory `new`, and the files in it, owner and permissions of `old`.
+fn make_like(new: &Path, old: &Path) -> io::Result<()> {
+    let old = fs::metadata(old)?;
+    fs::set_permissions(new, old.permissions())?;
+    give_away(new, &old)?;
+    fs::read_dir(new)?.try_for_each(|file| give_away(&file?.path(), &old))
+}
+
+fn give_away(path: &Path, owner: &Metadata) -> io::Result<()> {
+    let now = fs::metadata(path)?;
+    if (now.uid(), now.gid()) == (owner.uid(), owner.gid()) {
+        return Ok(());
+    }
+    chown(path, Some(owner.uid()), Some(owner.gid()))
+}
+
+/// Removes the old database, whose lock is held; `remove` removes a file. The lock's file goes last: until then nobody else
+/// can use the directory, and what somebody may begin in it afterwards, another compaction perhaps, is not ours.
+fn remove_old(dir: &Path, remove: &dyn Fn(&Path) -> io::Result<()>) -> io::Result<()> {
+    let lock = dir.join(meta::LOCK);
+    let files = fs::read_dir(dir)?.map(|file| Ok(file?.path())).collect::<io::Result<Vec<_>>>()?;
+    files.iter().filter(|file| **file != lock).try_for_each(|file| remove(file))?;
+    remove(&lock)?;
+    match fs::remove_dir(dir) {
+        Err(error) if error.kind() != io::ErrorKind::DirectoryNotEmpty => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// A backup leaves out what has not committed, so a compaction would lose it.
@@ -124,4 +169,34 @@ fn bytes_of_database(path: &Path) -> Result<u64> {
         bytes += entry.metadata().map_err(failed)?.len();
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    /// Whoever comes while the old files go finds them locked, or none.
+    #[test]
+    fn the_lock_goes_last() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("old");
+        let db = Database::open(&path).unwrap();
+        let removed = RefCell::new(Vec::new());
+        let remove = |file: &Path| {
+            assert!(matches!(Database::open(&path), Err(Error::Locked { .. })));
+            removed.borrow_mut().push(file.to_path_buf());
+            fs::remove_file(file)
+        };
+        remove_old(&path, &remove).unwrap();
+        assert_eq!(removed.borrow().last(), Some(&path.join(meta::LOCK)));
+        assert!(removed.borrow().len() > 4 && !path.exists());
+        drop(db);
+        // Somebody makes a database there at once.
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join(meta::LOCK), "").unwrap();
+        let taken = |file: &Path| fs::remove_file(file).and_then(|()| fs::write(path.join("new"), ""));
+        remove_old(&path, &taken).unwrap();
+        assert!(path.join("new").exists());
+    }
 }
