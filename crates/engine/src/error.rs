@@ -222,6 +222,11 @@ impl Error {
         )
     }
 
+    /// Is it the transaction with this number that may succeed if it is run again?
+    pub(crate) fn is_lost_by(&self, number: u64) -> bool {
+        matches!(self, Error::Deadlock { txn, .. } | Error::LockTimeout { txn, .. } | Error::Aborted { txn } if *txn == number)
+    }
+
     /// Wraps an operating-system error; a full disk becomes [`Error::Full`].
     pub(crate) fn io(what: impl Into<String>, source: &io::Error) -> Self {
         let what = what.into();

@@ -134,9 +134,12 @@ impl Database {
         Transaction::begin(self.engines.hold(), options)
     }
 
-    /// Runs `work` in a serializable transaction and commits it; runs it again, in a new one, as long as it fails with a
-    /// [retryable](crate::Error::is_retryable) error. `work` should have no effects beside the transaction's. Other errors
-    /// roll back. For work that fails with errors of your own there is [`Database::try_transact`].
+    /// Runs `work` in a serializable transaction and commits it; runs it again, in a new one, as long as the transaction loses
+    /// against another: `work` fails with a [retryable](crate::Error::is_retryable) error of its calls. `work` should have no
+    /// effects beside the transaction's, as it may run several times. Other errors roll back and are returned, as are those of
+    /// what `work` uses beside the transaction: a snapshot that is too old stays so, and a write through the table's own handle
+    /// would wait for a row that the transaction has locked each time. A panic rolls back, too. For work that fails with errors
+    /// of your own there is [`Database::try_transact`].
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
@@ -161,7 +164,7 @@ impl Database {
         options: TransactionOptions,
         work: impl FnMut(&Transaction) -> Result<R>,
     ) -> Result<R> {
-        self.run(options, work, |_, error: &Error| error.is_retryable())
+        self.run(options, work, |tx, error: &Error| error.is_lost_by(tx.number()))
     }
 
     /// [`Database::transact`] for work that may also fail for reasons of its own: its errors are of any type that can be made

@@ -71,8 +71,8 @@ impl ByteTable {
         Self { durability, ..self.clone() }
     }
 
-    /// The same table through a handle whose writes wait at most this long for a transaction that has locked their key,
-    /// before [`Error::LockTimeout`](crate::Error::LockTimeout) (default 10 s). With zero they hardly wait at all: for
+    /// The same table through a handle each of whose writes waits at most this long, in all, for transactions that have locked its
+    /// key or the gap that it goes into, before [`Error::LockTimeout`](crate::Error::LockTimeout) (default 10 s). With zero they hardly wait at all: for
     /// threads that must not block, and try again later.
     pub fn with_lock_timeout(&self, timeout: Duration) -> Self {
         Self { lock_timeout: timeout, ..self.clone() }
