@@ -176,10 +176,12 @@ fn who_would_give_way_for_nothing_does_not() {
     let table = db.byte_table("rows").unwrap();
     let waits = Duration::from_millis(30);
     for _ in 0..5 {
-        let [one, two, youngest] = [(); 3].map(|()| db.begin().unwrap());
-        one.bytes(&table).put(b"a", b"one").unwrap();
-        two.bytes(&table).put(b"b", b"two").unwrap();
-        youngest.bytes(&table).put(b"c", b"youngest").unwrap();
+        let begin = |key: &[u8]| {
+            let tx = db.begin().unwrap();
+            tx.bytes(&table).put(key, b"").unwrap();
+            tx
+        };
+        let (one, two, youngest) = (begin(b"a"), begin(b"b"), begin(b"c"));
         let put = |tx: Transaction, key: &[u8]| tx.bytes(&table).put(key, b"").and_then(|()| tx.commit());
         let done = thread::scope(|scope| {
             let before_two = scope.spawn(|| put(youngest, b"a"));
