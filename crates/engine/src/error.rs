@@ -6,6 +6,16 @@ use std::io;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Each variant says what to do next: fix the argument, make room, reopen, restore.
+///
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// use foreshore::{Database, Error};
+/// match Database::builder().create(false).open("/no/such/directory") {
+///     Err(error @ Error::Incompatible { .. }) => println!("{error}"), // says what was found, and what to do
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -212,6 +222,17 @@ fn held_by(holder: &Option<u64>) -> String {
 
 impl Error {
     /// May the same transaction succeed if it is run again?
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let aborted = db.begin()?;
+    /// db.abort(aborted.number())?;
+    /// assert!(aborted.commit().unwrap_err().is_retryable());
+    /// let too_long = db.byte_table("t")?.put(&[0; 2000], b"").unwrap_err();
+    /// assert!(!too_long.is_retryable());
+    /// # Ok(()) }
+    /// ```
     pub fn is_retryable(&self) -> bool {
         matches!(
             self,
@@ -220,6 +241,11 @@ impl Error {
                 | Error::Aborted { .. }
                 | Error::SnapshotTooOld
         )
+    }
+
+    /// Is it the transaction with this number that may succeed if it is run again?
+    pub(crate) fn is_lost_by(&self, number: u64) -> bool {
+        matches!(self, Error::Deadlock { txn, .. } | Error::LockTimeout { txn, .. } | Error::Aborted { txn } if *txn == number)
     }
 
     /// Wraps an operating-system error; a full disk becomes [`Error::Full`].

@@ -168,6 +168,60 @@ fn single_writes_are_no_victims() {
     assert_nothing_is_left(&db);
 }
 
+/// Who waits in front of one of a deadlock's members, and for another of them, looks like a member too. If it gave way, the
+/// others would wait for each other all the same, and a second one would have to.
+#[test]
+fn who_would_give_way_for_nothing_does_not() {
+    let db = Database::in_memory().unwrap();
+    let table = db.byte_table("rows").unwrap();
+    let waits = Duration::from_millis(30);
+    for _ in 0..5 {
+        let begin = |key: &[u8]| {
+            let tx = db.begin().unwrap();
+            tx.bytes(&table).put(key, b"").unwrap();
+            tx
+        };
+        let (one, two, youngest) = (begin(b"a"), begin(b"b"), begin(b"c"));
+        let put = |tx: Transaction, key: &[u8]| tx.bytes(&table).put(key, b"").and_then(|()| tx.commit());
+        let done = thread::scope(|scope| {
+            let before_two = scope.spawn(|| put(youngest, b"a"));
+            thread::sleep(waits);
+            let for_one = scope.spawn(|| put(two, b"a"));
+            thread::sleep(waits);
+            let for_two = scope.spawn(|| put(one, b"b"));
+            [for_one, for_two, before_two].map(|ended| ended.join().unwrap().is_ok())
+        });
+        assert_eq!(done, [false, true, true], "the second gives way, being younger than the first");
+    }
+    assert_nothing_is_left(&db);
+}
+
+/// Many wait for one row: each looks for deadlocks now and then, in a queue of all.
+#[test]
+fn a_long_queue_moves_on() {
+    const QUEUE: usize = 256;
+    let db = Database::in_memory().unwrap();
+    let table = db.byte_table("rows").unwrap();
+    let begun = Instant::now();
+    thread::scope(|scope| {
+        for _ in 0..QUEUE {
+            scope.spawn(|| {
+                for _ in 0..20 {
+                    db.transact(|tx| {
+                        let value = tx.bytes(&table).get_for_update(b"k")?;
+                        thread::yield_now();
+                        tx.bytes(&table).put(b"k", &value.unwrap_or_default())
+                    })
+                    .unwrap();
+                }
+            });
+        }
+    });
+    let took = begun.elapsed();
+    assert!(took < FINISHES_WITHIN / 3, "{QUEUE} threads took {took:?} for 20 transactions each");
+    assert_nothing_is_left(&db);
+}
+
 fn assert_nothing_is_left(db: &Database) {
     assert!(db.transactions().is_empty());
     let begun = Instant::now();

@@ -551,3 +551,71 @@ fn a_table_handle_waits_no_longer_than_it_was_told() {
     tx.rollback().unwrap();
     assert!(t.insert(b"y", b"").unwrap() && !t.remove(b"locked").unwrap());
 }
+
+/// Work runs again for what happened to its transaction. What happened to others it would meet each time.
+#[test]
+fn work_is_not_run_again_for_what_others_lost() {
+    let db = Database::in_memory().unwrap();
+    let t = db.byte_table("t").unwrap();
+    let once = |work: &dyn Fn(&foreshore::Transaction) -> Result<()>| {
+        let mut runs = 0;
+        let done = db.transact(|tx| {
+            runs += 1;
+            assert_eq!(runs, 1, "run again");
+            work(tx)
+        });
+        assert_eq!(db.transactions(), [], "rolled back");
+        done.unwrap_err()
+    };
+    let other = db.begin().unwrap();
+    assert!(db.abort(other.number()).unwrap());
+    assert!(matches!(once(&|_| other.bytes(&t).put(b"k", b"")), Error::Aborted { .. }));
+
+    let t = t.with_lock_timeout(Duration::from_millis(20));
+    let blocked_by_itself = once(&|tx| {
+        tx.bytes(&t).put(b"k", b"locked")?;
+        t.put(b"k", b"not in the transaction, by mistake")
+    });
+    assert!(matches!(blocked_by_itself, Error::LockTimeout { .. }));
+    assert_eq!(t.get(b"k").unwrap(), None);
+}
+
+/// A panic in the work is none of the database's: the transaction is rolled back, and others go on.
+#[test]
+fn work_that_panics_is_rolled_back() {
+    let db = Database::in_memory().unwrap();
+    let t = db.byte_table("t").unwrap();
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        db.transact(|tx| -> Result<()> {
+            tx.bytes(&t).put(b"k", b"never")?;
+            tx.bytes(&t).multi_modify(&[b"k"], |_| panic!("in the middle of a call"))
+        })
+    }));
+    assert!(panicked.is_err());
+    assert!(db.transactions().is_empty());
+    t.with_lock_timeout(Duration::ZERO).put(b"k", b"free").unwrap();
+    assert_eq!(rows(&t), [row(b"k", b"free")]);
+}
+
+/// A single write that waits for one lock after the other waits no longer than it was told in all, and says how long it did.
+#[test]
+fn a_table_handle_has_patience_for_all_its_waits() {
+    const PATIENCE: Duration = Duration::from_secs(1);
+    let db = Database::in_memory().unwrap();
+    let t = db.byte_table("t").unwrap();
+    let (key, gap) = (db.begin().unwrap(), db.begin().unwrap());
+    gap.bytes(&t).range(&b"l"[..]..).for_each(drop);
+    gap.bytes(&t).range(&b"a"[..]..&b"j"[..]).for_each(drop);
+    key.bytes(&t).get_for_update(b"k").unwrap();
+    std::thread::scope(|s| {
+        let writer = s.spawn(|| {
+            let begun = Instant::now();
+            (t.with_lock_timeout(PATIENCE).put(b"k", b""), begun.elapsed())
+        });
+        std::thread::sleep(PATIENCE * 7 / 10);
+        drop(key);
+        let (refused, took) = writer.join().unwrap();
+        let Err(Error::LockTimeout { waited, .. }) = refused else { panic!("{refused:?}") };
+        assert!(waited >= PATIENCE && waited <= took && took < PATIENCE * 3 / 2, "{waited:?} of {took:?}");
+    });
+}

@@ -7,6 +7,8 @@ use std::fmt;
 ///
 /// It decides how fast a leaf is found, and what memory that takes; what the table holds, and its files, are the same.
 /// The table remembers its kind.
+///
+/// See [`TableOptions`] for an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[non_exhaustive]
 pub enum Index {

@@ -6,6 +6,22 @@ use foreshore_base::Lsn;
 use std::time::Duration;
 
 /// What a read-write transaction may notice of others. `docs/isolation.md` has the table of anomalies, each tested.
+///
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// use foreshore::{Database, Isolation, TransactionOptions};
+/// let db = Database::in_memory()?;
+/// let t = db.byte_table("t")?;
+/// let level = |isolation| db.begin_with(TransactionOptions::new().isolation(isolation));
+/// let (lax, strict) = (level(Isolation::ReadCommitted)?, level(Isolation::Serializable)?);
+/// assert_eq!(lax.bytes(&t).get(b"k")?, None);
+/// t.put(b"k", b"v")?;
+/// assert!(lax.bytes(&t).get(b"k")?.is_some(), "two reads may see two states");
+/// assert!(strict.bytes(&t).get(b"k")?.is_some());
+/// let impatient = t.with_lock_timeout(std::time::Duration::ZERO);
+/// assert!(impatient.put(b"k", b"w").is_err(), "what a serializable transaction has read, others leave alone");
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Isolation {
@@ -54,17 +70,23 @@ impl Default for TransactionOptions {
 
 impl TransactionOptions {
     /// Serializable, with the database's durability; a lock is waited for at most 10 seconds.
+    ///
+    /// See [`TransactionOptions`] for an example.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// What the transaction may notice of others.
+    ///
+    /// See [`TransactionOptions`] for an example.
     pub fn isolation(mut self, isolation: Isolation) -> Self {
         self.isolation = isolation;
         self
     }
 
     /// What its commit waits for (default: as the database was opened).
+    ///
+    /// See [`TransactionOptions`] for an example.
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = Some(durability);
         self
@@ -72,6 +94,23 @@ impl TransactionOptions {
 
     /// How long it waits for a lock before [`Error::LockTimeout`](crate::Error::LockTimeout) (default 10 s). Deadlocks
     /// are found much sooner.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// use foreshore::{Error, TransactionOptions};
+    /// use std::time::Duration;
+    /// let first = db.begin()?;
+    /// first.bytes(&t).put(b"k", b"locked")?;
+    /// let second = db.begin_with(TransactionOptions::new().lock_timeout(Duration::from_millis(5)))?;
+    /// let refused = second.bytes(&t).put(b"k", b"mine");
+    /// assert!(matches!(refused, Err(Error::LockTimeout { .. })));
+    /// first.commit()?;
+    /// second.bytes(&t).put(b"k", b"mine")?; // it still runs, and may try again
+    /// second.commit()?;
+    /// # Ok(()) }
+    /// ```
     pub fn lock_timeout(mut self, timeout: Duration) -> Self {
         self.lock_timeout = timeout;
         self
@@ -79,6 +118,19 @@ impl TransactionOptions {
 
     /// Rolls it back if nothing was called on it for about this long, so that a forgotten transaction blocks nobody for
     /// ever (default: never).
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// use foreshore::TransactionOptions;
+    /// use std::time::Duration;
+    /// let tx = db.begin_with(TransactionOptions::new().idle_timeout(Duration::from_millis(1)))?;
+    /// tx.bytes(&t).put(b"k", b"locked, and forgotten")?;
+    /// t.put(b"k", b"gets through")?; // as soon as that is noticed
+    /// assert!(tx.commit().is_err());
+    /// # Ok(()) }
+    /// ```
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.idle_timeout = Some(timeout);
         self
@@ -86,6 +138,23 @@ impl TransactionOptions {
 
     /// As old as `first`, whose work it does again. Of transactions that wait for each other the youngest gives way: at
     /// its first age no work gives way for ever. [`Database::transact`](crate::Database::transact) does this by itself.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// use foreshore::TransactionOptions;
+    /// let mut options = TransactionOptions::new();
+    /// loop {
+    ///     let tx = db.begin_with(options)?;
+    ///     options = options.as_old_as(&tx);
+    ///     match tx.bytes(&t).put(b"k", b"v").and_then(|()| tx.commit()) {
+    ///         Err(error) if error.is_retryable() => {} // once more, and no younger
+    ///         done => break done?,
+    ///     }
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub fn as_old_as(mut self, first: &Transaction) -> Self {
         self.since = first.shared.options.since;
         self

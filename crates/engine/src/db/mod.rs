@@ -75,16 +75,41 @@ impl Database {
     /// the log written since the last checkpoint is redone.
     ///
     /// Errors: see [`Builder::open`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path();
+    /// use foreshore::Database;
+    /// let db = Database::open(path)?;
+    /// db.byte_table("ports")?.put(b"SEA", b"Seattle")?;
+    /// db.close()?;
+    ///
+    /// let db = Database::open(path)?; // by the next run of the program
+    /// assert_eq!(db.byte_table("ports")?.get(b"SEA")?.as_deref(), Some(&b"Seattle"[..]));
+    /// # Ok(()) }
+    /// ```
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Self::builder().open(path)
     }
 
     /// Options before opening.
+    ///
+    /// See [`Builder`] for an example.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
     /// A database that lives in memory and dies with its last handle.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// let db = foreshore::Database::in_memory()?; // for tests, and for data that need not last
+    /// let words = db.table::<String, u64>("words")?;
+    /// words.put(&"foreshore".into(), &1)?;
+    /// assert!(words.contains("foreshore")?);
+    /// # Ok(()) }
+    /// ```
     pub fn in_memory() -> Result<Self> {
         // Its log is soon truncated and never read: small buffers and segments will do.
         Self::builder()
@@ -102,21 +127,55 @@ impl Database {
 
     /// The table `name` with typed keys and values, created if absent. The types are the caller's promise: they are
     /// not stored, and rows that do not decode give [`Error::Encoding`](crate::Error::Encoding).
+    ///
+    /// Errors: [`Error::Argument`](crate::Error::Argument) if the name is empty; as [`ByteTable::put`] if it is created.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let flights = db.table::<(String, u32), i16>("flights")?; // carrier and number → minutes late
+    /// flights.put(&("AA".into(), 428), &-10)?;
+    ///
+    /// let again = db.table::<(String, u32), i16>("flights")?; // another handle to the same table
+    /// assert_eq!(again.get(&("AA".to_string(), 428_u32))?, Some(-10));
+    ///
+    /// let mistaken = db.table::<u64, String>("flights")?;
+    /// let row = mistaken.range(..).next().expect("there is a row");
+    /// assert!(matches!(row, Err(foreshore::Error::Encoding { .. })));
+    /// # Ok(()) }
+    /// ```
     pub fn table<K: Key, V: Value>(&self, name: &str) -> Result<Table<K, V>> {
         self.byte_table(name).map(Table::new)
     }
 
     /// [`Database::table`] with options.
+    ///
+    /// See [`TableOptions`] for an example.
     pub fn table_with<K: Key, V: Value>(&self, name: &str, options: TableOptions) -> Result<Table<K, V>> {
         self.byte_table_with(name, options).map(Table::new)
     }
 
     /// The table `name` with byte strings for keys and values, created if absent.
+    ///
+    /// Errors: as [`Database::table`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let pages = db.byte_table("pages")?;
+    /// pages.put(b"/index.html", b"<h1>Hello</h1>")?;
+    /// assert!(pages.contains(b"/index.html")?);
+    /// # Ok(()) }
+    /// ```
     pub fn byte_table(&self, name: &str) -> Result<ByteTable> {
         self.byte_table_with(name, TableOptions::new())
     }
 
     /// [`Database::byte_table`] with options.
+    ///
+    /// See [`TableOptions`] for an example.
+    ///
+    /// Errors: as [`Database::table`]; [`Error::Argument`](crate::Error::Argument) if no leaf can have the size asked for.
     pub fn byte_table_with(&self, name: &str, options: TableOptions) -> Result<ByteTable> {
         let tree = self.engine.table(name, options)?;
         Ok(ByteTable::new(self.engine.clone(), tree, self.engine.durability()))
@@ -125,18 +184,35 @@ impl Database {
     /// Begins a serializable read-write transaction.
     ///
     /// Errors: [`Error::TooManyTransactions`](crate::Error::TooManyTransactions) if 1024 are running and none ends within 10 seconds.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// let tx = db.begin()?;
+    /// tx.bytes(&t).put(b"both", b"1")?;
+    /// tx.bytes(&t).put(b"or none", b"1")?;
+    /// drop(tx); // rolls back
+    /// assert_eq!(t.range(..).count(), 0);
+    /// # Ok(()) }
+    /// ```
     pub fn begin(&self) -> Result<Transaction> {
         self.begin_with(TransactionOptions::new())
     }
 
     /// Begins a read-write transaction with options.
+    ///
+    /// See [`TransactionOptions`] for an example. Errors: as [`Database::begin`].
     pub fn begin_with(&self, options: TransactionOptions) -> Result<Transaction> {
         Transaction::begin(self.engines.hold(), options)
     }
 
-    /// Runs `work` in a serializable transaction and commits it; runs it again, in a new one, as long as it fails with a
-    /// [retryable](crate::Error::is_retryable) error. `work` should have no effects beside the transaction's. Other errors
-    /// roll back. For work that fails with errors of your own there is [`Database::try_transact`].
+    /// Runs `work` in a serializable transaction and commits it; runs it again, in a new one, as long as the transaction loses
+    /// against another: `work` fails with a [retryable](crate::Error::is_retryable) error of its calls. `work` should have no
+    /// effects beside the transaction's, as it may run several times. Other errors roll back and are returned, as are those of
+    /// what `work` uses beside the transaction: a snapshot that is too old stays so, and a write through the table's own handle
+    /// would wait for a row that the transaction has locked each time. A panic rolls back, too. For work that fails with errors
+    /// of your own there is [`Database::try_transact`].
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
@@ -156,12 +232,22 @@ impl Database {
     }
 
     /// [`Database::transact`] with options.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// use foreshore::{Durability, TransactionOptions};
+    /// let cheap = TransactionOptions::new().durability(Durability::Buffered);
+    /// db.transact_with(cheap, |tx| tx.bytes(&t).put(b"event", b"may be lost with the power, soon after"))?;
+    /// # Ok(()) }
+    /// ```
     pub fn transact_with<R>(
         &self,
         options: TransactionOptions,
         work: impl FnMut(&Transaction) -> Result<R>,
     ) -> Result<R> {
-        self.run(options, work, |_, error: &Error| error.is_retryable())
+        self.run(options, work, |tx, error: &Error| error.is_lost_by(tx.number()))
     }
 
     /// [`Database::transact`] for work that may also fail for reasons of its own: its errors are of any type that can be made
@@ -202,6 +288,8 @@ impl Database {
     }
 
     /// [`Database::try_transact`] with options.
+    ///
+    /// See there, and [`Database::transact_with`], for examples.
     pub fn try_transact_with<R, E: From<Error>>(
         &self,
         options: TransactionOptions,
@@ -235,23 +323,55 @@ impl Database {
     }
 
     /// A read-only transaction over everything that is committed now: it takes no locks and blocks nobody.
+    ///
+    /// Errors: [`Error::TooManyTransactions`](crate::Error::TooManyTransactions) if 1024 are open and none closes within 10 seconds.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// t.put(b"a", b"1")?;
+    /// let before = db.snapshot()?;
+    /// t.put(b"b", b"2")?;
+    /// assert_eq!(before.bytes(&t).range(..).count(), 1, "what came later is not there");
+    /// # Ok(()) }
+    /// ```
     pub fn snapshot(&self) -> Result<Snapshot> {
         Snapshot::open(self.engines.hold())
     }
 
     /// The numbers of the read-write transactions that have begun and not ended.
+    ///
+    /// See [`Database::abort`] for an example.
     pub fn transactions(&self) -> Vec<u64> {
         self.engine.running().list().iter().map(|transaction| transaction.number).collect()
     }
 
     /// Rolls back the transaction with this number, whatever its thread is doing: its calls return [`Error::Aborted`](crate::Error::Aborted).
     /// `false` if it had ended.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// let forgotten = db.begin()?;
+    /// forgotten.bytes(&t).put(b"k", b"locked")?;
+    /// assert_eq!(db.transactions(), [forgotten.number()]);
+    /// for number in db.transactions() {
+    ///     assert!(db.abort(number)?);
+    /// }
+    /// t.put(b"k", b"free")?;
+    /// assert!(matches!(forgotten.commit(), Err(foreshore::Error::Aborted { .. })));
+    /// # Ok(()) }
+    /// ```
     pub fn abort(&self, number: u64) -> Result<bool> {
         self.engine.abort(number)
     }
 
     /// The global ids of the transactions that have [prepared](Transaction::prepare) and wait to hear whether to commit,
     /// those from before a crash among them. They keep their locks.
+    ///
+    /// See [`Transaction::prepare`] for an example.
     pub fn recover(&self) -> Vec<Vec<u8>> {
         self.engine.prepared.lock().keys().cloned().collect()
     }
@@ -259,6 +379,8 @@ impl Database {
     /// Commits a prepared transaction, durably.
     ///
     /// Errors: [`Error::UnknownTransaction`](crate::Error::UnknownTransaction); as [`Transaction::commit`].
+    ///
+    /// See [`Transaction::prepare`] for an example.
     pub fn commit_prepared(&self, gid: impl AsRef<[u8]>) -> Result<()> {
         self.engine.commit_prepared(gid.as_ref())
     }
@@ -267,27 +389,77 @@ impl Database {
     /// list again, to be rolled back again.
     ///
     /// Errors: [`Error::UnknownTransaction`](crate::Error::UnknownTransaction); as [`Transaction::rollback`].
+    ///
+    /// See [`Transaction::prepare`] for an example.
     pub fn rollback_prepared(&self, gid: impl AsRef<[u8]>) -> Result<()> {
         self.engine.take_prepared(gid.as_ref())?.roll_back()
     }
 
     /// The names of all tables, in byte order.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// db.byte_table("ports")?;
+    /// db.byte_table("flights")?;
+    /// assert_eq!(db.tables()?, ["flights", "ports"]);
+    /// # Ok(()) }
+    /// ```
     pub fn tables(&self) -> Result<Vec<String>> {
         self.engine.tables()
     }
 
     /// Removes a table with all its rows; says whether it existed. Its handles give
     /// [`Error::TableDropped`](crate::Error::TableDropped) from then on.
+    ///
+    /// Errors: [`Error::TableInUse`](crate::Error::TableInUse) if transactions that use it do not end within 10 seconds.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let old = db.byte_table("old")?;
+    /// old.put(b"k", b"v")?;
+    /// assert!(db.drop_table("old")?);
+    /// assert!(!db.drop_table("old")?, "there is none");
+    /// assert!(matches!(old.get(b"k"), Err(foreshore::Error::TableDropped { .. })));
+    /// assert!(!db.byte_table("old")?.contains(b"k")?, "a new one, without its rows");
+    /// # Ok(()) }
+    /// ```
     pub fn drop_table(&self, name: &str) -> Result<bool> {
         self.engine.drop_table(name)
     }
 
     /// Writes changed leaves out, so that a restart has little log to redo. Happens by itself as the log grows.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// t.put_many(&[(b"a", b"1"), (b"b", b"2")])?;
+    /// let before = db.stats();
+    /// db.checkpoint()?;
+    /// let now = db.stats();
+    /// assert_eq!(now.checkpoints, before.checkpoints + 1);
+    /// assert!(now.log_to_redo_bytes <= before.log_to_redo_bytes);
+    /// # Ok(()) }
+    /// ```
     pub fn checkpoint(&self) -> Result<()> {
         self.engine.checkpoint()
     }
 
     /// Waits until everything acknowledged so far, in whatever durability, would survive a power failure.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// use foreshore::Durability;
+    /// let events = db.byte_table("events")?.with_durability(Durability::Relaxed);
+    /// for event in 0..1000_u32 {
+    ///     events.put(&event.to_be_bytes(), b"")?; // waits for nothing
+    /// }
+    /// db.sync()?; // all thousand are safe
+    /// # Ok(()) }
+    /// ```
     pub fn sync(&self) -> Result<()> {
         self.engine.sync()
     }
@@ -318,17 +490,51 @@ impl Database {
     /// may go on, but what they change meanwhile is checked only loosely, and splits of a table wait while its index is walked.
     ///
     /// Errors: [`Error::Corrupt`](crate::Error::Corrupt) names the first broken invariant.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// t.put(b"k", b"v")?;
+    /// let report = db.check()?;
+    /// let of_t = report.tables.iter().find(|table| table.name == "t").expect("it is there");
+    /// assert_eq!((of_t.rows, of_t.leaves, report.stray_pages), (1, 1, 0));
+    /// # Ok(()) }
+    /// ```
     pub fn check(&self) -> Result<CheckReport> {
         self.engine.check()
     }
 
     /// Counters since the database was opened.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// let before = db.stats().commits;
+    /// db.transact(|tx| tx.bytes(&t).put(b"k", b"v"))?;
+    /// let stats = db.stats();
+    /// assert_eq!(stats.commits, before + 1);
+    /// for wait in stats.waits {
+    ///     println!("{}: {} times, {} ns in all", wait.what, wait.count, wait.ns);
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub fn stats(&self) -> Stats {
         self.engine.stats()
     }
 
     /// Writes everything out and stops accepting writes, telling the errors that a mere drop would swallow. The directory
     /// stays locked until the last handle is gone.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// db.clone().close()?;
+    /// assert!(t.put(b"k", b"too late").is_err());
+    /// # Ok(()) }
+    /// ```
     pub fn close(self) -> Result<()> {
         self.engine.close()
     }

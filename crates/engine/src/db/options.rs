@@ -66,6 +66,15 @@ impl Default for Builder {
 
 impl Builder {
     /// Create the directory and the database if there is none (default: yes).
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use foreshore::{Database, Error};
+    /// let missing = Database::builder().create(false).open(dir.path().join("misspelt"));
+    /// assert!(matches!(missing, Err(Error::Incompatible { .. })));
+    /// # Ok(()) }
+    /// ```
     pub fn create(mut self, create: bool) -> Self {
         self.create = create;
         self
@@ -145,6 +154,15 @@ impl Builder {
     }
 
     /// The index of tables that are created without naming one (default [`Index::BPlus`]). Tables that exist keep theirs.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use foreshore::{Database, Index};
+    /// let db = Database::builder().index(Index::CsbPlus).open(dir.path())?;
+    /// assert_eq!(db.byte_table("t")?.index(), Index::CsbPlus);
+    /// # Ok(()) }
+    /// ```
     pub fn index(mut self, index: Index) -> Self {
         self.index = index;
         self
@@ -167,6 +185,16 @@ impl Builder {
     ///
     /// Errors: [`Error::Locked`] if it is open already, here or in another process; [`Error::Incompatible`] if the
     /// directory is something else; [`Error::Corrupt`]; [`Error::Full`]; [`Error::Io`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use foreshore::{Database, Error};
+    /// let db = Database::builder().open(dir.path())?;
+    /// let again = Database::builder().open(dir.path());
+    /// assert!(matches!(again, Err(Error::Locked { .. })), "clone the handle instead");
+    /// # Ok(()) }
+    /// ```
     pub fn open(self, path: impl AsRef<Path>) -> Result<Database> {
         let path = path.as_ref();
         let vfs = DirVfs::open(path, self.create).map_err(|e| match e.kind() {

@@ -17,6 +17,19 @@ pub type RawBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// What `range` accepts: `..`, `a..b`, `a..=b`, `a..`, `..b`, `..=b`, or a pair of [`Bound`]s. (The standard
 /// `RangeBounds` would ask for a turbofish on `..`.)
+///
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// # let db = foreshore::Database::in_memory()?;
+/// use std::ops::Bound;
+/// let squares = db.table::<u32, u32>("squares")?;
+/// squares.bulk_load((0..10).map(|n| (n, n * n)))?;
+/// assert_eq!(squares.range(..).count(), 10);
+/// assert_eq!(squares.range(3..5).count(), 2);
+/// assert_eq!(squares.range(3..=5).count(), 3);
+/// assert_eq!(squares.range((Bound::Excluded(3), Bound::Unbounded)).count(), 6);
+/// # Ok(()) }
+/// ```
 pub trait KeyBounds<K: ?Sized> {
     /// The lower and the upper bound.
     fn bounds(&self) -> (Bound<&K>, Bound<&K>);
@@ -97,6 +110,20 @@ impl<T: AsRef<[u8]>> KeyBounds<[u8]> for (Bound<T>, Bound<T>) {
 }
 
 /// Rows of a [`ByteTable`](crate::ByteTable) in key order, from either end. Holds nothing: no latch, no lock, no page.
+///
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// # let db = foreshore::Database::in_memory()?;
+/// # let t = db.byte_table("t")?;
+/// t.put_many(&[("a", "1"), ("b", "2"), ("c", "3")])?;
+/// let mut rows = t.range(..);
+/// assert_eq!(rows.next().expect("a row")?.0, b"a");
+/// assert_eq!(rows.next_back().expect("a row")?.0, b"c");
+/// t.put(b"d", b"written meanwhile")?; // nothing is locked
+/// assert_eq!(rows.next().expect("a row")?.0, b"b");
+/// assert!(rows.next().is_none(), "the two ends have met");
+/// # Ok(()) }
+/// ```
 pub struct ByteRange {
     /// Keeps the database open.
     table: ByteTable,

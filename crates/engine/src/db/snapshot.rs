@@ -92,17 +92,51 @@ impl Snapshot {
     }
 
     /// The table as it was.
+    ///
+    /// See [`Snapshot`] for an example. A table of another database is refused by the first call, with [`Error::Argument`].
     pub fn table<'s, K: Key, V: Value>(&'s self, table: &'s Table<K, V>) -> SnapshotTable<'s, K, V> {
         SnapshotTable { bytes: self.bytes(table.as_bytes()), types: PhantomData }
     }
 
     /// The byte table as it was.
+    ///
+    /// A table of another database is refused by the first call, with [`Error::Argument`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// t.put(b"k", b"old")?;
+    /// let before = db.snapshot()?;
+    /// t.remove(b"k")?;
+    /// let then = before.bytes(&t);
+    /// assert_eq!(then.get(b"k")?.as_deref(), Some(&b"old"[..]));
+    /// assert!(then.contains(b"k")? && !t.contains(b"k")?);
+    /// assert_eq!(then.multi_get(&[b"k", b"l"])?, [Some(b"old".to_vec()), None]);
+    /// assert_eq!((then.range(..).count(), then.prefix(b"k").count()), (1, 1));
+    /// # Ok(()) }
+    /// ```
     pub fn bytes<'s>(&'s self, table: &'s ByteTable) -> SnapshotBytes<'s> {
         SnapshotBytes { shared: &self.shared, table }
     }
 
     /// Waits until everything it sees would survive a power failure. Before that, what was read may be undone by one, if
     /// it was committed with less than `Durability::Sync`, or is about to be acknowledged.
+    ///
+    /// Errors: [`Error::Poisoned`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// let t = t.with_durability(foreshore::Durability::Relaxed);
+    /// t.put(b"total", b"100")?;
+    /// let report = db.snapshot()?;
+    /// let total = report.bytes(&t).get(b"total")?;
+    /// report.wait_durable()?; // before the report is sent: it may not show what a power failure takes back
+    /// assert_eq!(total.as_deref(), Some(&b"100"[..]));
+    /// # Ok(()) }
+    /// ```
     pub fn wait_durable(&self) -> Result<()> {
         let log = &self.shared.engine.core().log;
         log.commit(self.shared.view().at, crate::log::Durability::Sync)

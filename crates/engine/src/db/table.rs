@@ -52,33 +52,81 @@ impl ByteTable {
     }
 
     /// The table's name.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// use foreshore::{Index, TableOptions};
+    /// let notes = db.byte_table_with("notes", TableOptions::new().leaf_bytes(16 << 10))?;
+    /// assert_eq!((notes.name(), notes.index(), notes.leaf_bytes()), ("notes", Index::BPlus, 16384));
+    /// # Ok(()) }
+    /// ```
     pub fn name(&self) -> &str {
         &self.tree.name
     }
 
     /// The index over its leaves.
+    ///
+    /// See [`ByteTable::name`] for an example.
     pub fn index(&self) -> Index {
         self.tree.index_kind()
     }
 
     /// Bytes of its leaves.
+    ///
+    /// See [`ByteTable::name`] for an example.
     pub fn leaf_bytes(&self) -> usize {
         self.tree.leaf_bytes()
     }
 
     /// The same table through a handle whose writes wait for `durability`.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// use foreshore::Durability;
+    /// let views = db.byte_table("page views")?.with_durability(Durability::Buffered);
+    /// views.put(b"/index.html", b"1")?; // does not wait for the disk
+    /// # Ok(()) }
+    /// ```
     pub fn with_durability(&self, durability: Durability) -> Self {
         Self { durability, ..self.clone() }
     }
 
-    /// The same table through a handle whose writes wait at most this long for a transaction that has locked their key,
-    /// before [`Error::LockTimeout`](crate::Error::LockTimeout) (default 10 s). With zero they hardly wait at all: for
+    /// The same table through a handle each of whose writes waits at most this long, in all, for transactions that have locked its
+    /// key or the gap that it goes into (to write or replace a [large](ByteTable) value: for each of the two), before [`Error::LockTimeout`](crate::Error::LockTimeout) (default 10 s). With zero they hardly wait at all: for
     /// threads that must not block, and try again later.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// use foreshore::Error;
+    /// let tx = db.begin()?;
+    /// tx.bytes(&t).put(b"k", b"locked")?;
+    /// let impatient = t.with_lock_timeout(std::time::Duration::ZERO);
+    /// assert!(matches!(impatient.put(b"k", b"later"), Err(Error::LockTimeout { .. })));
+    /// tx.commit()?;
+    /// impatient.put(b"k", b"later")?;
+    /// # Ok(()) }
+    /// ```
     pub fn with_lock_timeout(&self, timeout: Duration) -> Self {
         Self { lock_timeout: timeout, ..self.clone() }
     }
 
     /// The value of `key`, copied out.
+    ///
+    /// Errors: `TableDropped`; `Corrupt`; `Io`. Never waits for a transaction.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// t.put(b"k", b"v")?;
+    /// assert_eq!(t.get(b"k")?, Some(b"v".to_vec()));
+    /// assert_eq!(t.get(b"l")?, None);
+    /// # Ok(()) }
+    /// ```
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut value = Vec::new();
         Ok(self.get_into(key, &mut value)?.then_some(value))
@@ -86,18 +134,44 @@ impl ByteTable {
 
     /// Replaces the content of `value` by the value of `key`; `false`, and an empty `value`, if there is none. Saves
     /// the allocation of [`ByteTable::get`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// t.put_many(&[(b"a", b"1"), (b"b", b"2")])?;
+    /// let (mut value, mut sum) = (Vec::new(), 0);
+    /// for key in [b"a", b"b", b"c"] {
+    ///     if t.get_into(key, &mut value)? {
+    ///         sum += value[0] - b'0';
+    ///     }
+    /// }
+    /// assert_eq!(sum, 3);
+    /// # Ok(()) }
+    /// ```
     #[inline]
     pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         self.tree.get(&self.latest(), key, value)
     }
 
     /// Is there a value for `key`?
+    ///
+    /// See [`ByteTable::remove`] for an example.
     pub fn contains(&self, key: &[u8]) -> Result<bool> {
         self.tree.contains(&self.latest(), key)
     }
 
     /// The values of many keys, in their order. Faster than one `get` each when the data is larger than the
     /// processor's caches. The keys are read one after another, not at one point in time.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// t.put(b"b", b"2")?;
+    /// assert_eq!(t.multi_get(&[b"a", b"b"])?, [None, Some(b"2".to_vec())]);
+    /// # Ok(()) }
+    /// ```
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
         self.tree.multi_get(&self.latest(), keys)
     }
@@ -128,8 +202,21 @@ impl ByteTable {
 
     /// Sets the value of `key`, whether or not it had one.
     ///
-    /// Errors: `KeyTooLong`, `ValueTooLarge` (nothing was changed); `Full` (nothing was changed); `Poisoned` (the write
-    /// may or may not survive a reopening).
+    /// Errors that say that nothing was changed: `KeyTooLong`, `ValueTooLarge`; `Full`; `LockTimeout`, if transactions have locked
+    /// the key for [too long](ByteTable::with_lock_timeout); `TooManyTransactions`, if 1024 are running and none ends within 10
+    /// seconds; `TableDropped`. And `Poisoned`: the write may or may not survive a reopening.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// t.put(b"k", b"first")?;
+    /// t.put(b"k", b"second")?;
+    /// assert_eq!(t.get(b"k")?.as_deref(), Some(&b"second"[..]));
+    /// let too_long = t.put(&[0; 2000], b"");
+    /// assert!(matches!(too_long, Err(foreshore::Error::KeyTooLong { len: 2000, .. })));
+    /// # Ok(()) }
+    /// ```
     #[inline]
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.write(key, Intent::Put(value)).map(|_| ())
@@ -158,6 +245,17 @@ impl ByteTable {
     ///
     /// Errors as [`ByteTable::put`], of the first row; then no row is set. `Poisoned` may come after rows were set: they may or may
     /// not survive a reopening.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// let rows = [(vec![1_u8], "fits"), (vec![2; 2000], "too long a key"), (vec![3], "fits")];
+    /// let set = t.put_some(&rows)?;
+    /// assert_eq!(set, 1);
+    /// assert!(t.put_some(&rows[set..]).is_err(), "and this says why");
+    /// # Ok(()) }
+    /// ```
     pub fn put_some<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, rows: &[(K, V)]) -> Result<usize> {
         match self.put_as_far_as_possible(rows)? {
             (0, all) => all.map(|()| 0),
@@ -180,11 +278,31 @@ impl ByteTable {
     }
 
     /// Sets the value of `key` unless it has one; says whether it did. Errors as [`ByteTable::put`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// assert!(t.insert(b"name", b"taken by the first")?);
+    /// assert!(!t.insert(b"name", b"who comes later")?);
+    /// assert_eq!(t.get(b"name")?.as_deref(), Some(&b"taken by the first"[..]));
+    /// # Ok(()) }
+    /// ```
     pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         self.write(key, Intent::Insert(value))
     }
 
     /// Removes `key`; says whether it was there. Errors as [`ByteTable::put`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// t.put(b"k", b"v")?;
+    /// assert!(t.remove(b"k")?);
+    /// assert!(!t.contains(b"k")? && !t.remove(b"k")?);
+    /// # Ok(()) }
+    /// ```
     pub fn remove(&self, key: &[u8]) -> Result<bool> {
         self.write(key, Intent::Remove)
     }
@@ -229,6 +347,17 @@ impl ByteTable {
     }
 
     /// Rows whose keys begin with `prefix`, ascending; `.rev()` descends.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// t.put_many(&[("user/ada", ""), ("user/ben", ""), ("visitor/cleo", "")])?;
+    /// let users: Vec<_> = t.prefix(b"user/").collect::<foreshore::Result<_>>()?;
+    /// assert_eq!(users.len(), 2);
+    /// assert_eq!(users[0].0, b"user/ada");
+    /// # Ok(()) }
+    /// ```
     pub fn prefix(&self, prefix: &[u8]) -> ByteRange {
         ByteRange::new(self.clone(), Bound::Included(prefix.to_vec()), successor(prefix))
     }
@@ -251,6 +380,21 @@ impl ByteTable {
 
     /// Calls `row` with each key and value in `bounds`, ascending, until it breaks; the fastest way to read many rows,
     /// since nothing is allocated per row.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// use std::ops::ControlFlow;
+    /// t.put_many(&[("a", "1"), ("b", "22"), ("c", "333")])?;
+    /// let mut bytes = 0;
+    /// t.scan(&b"b"[..].., |_, value| {
+    ///     bytes += value.len();
+    ///     ControlFlow::Continue(())
+    /// })?;
+    /// assert_eq!(bytes, 5);
+    /// # Ok(()) }
+    /// ```
     pub fn scan(
         &self,
         bounds: impl KeyBounds<[u8]>,
@@ -266,6 +410,17 @@ impl ByteTable {
     /// interruption.
     ///
     /// Errors: `BulkLoad` if the order is broken; otherwise as [`ByteTable::put`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// let rows = (0..10_000_u32).map(|n| (n.to_be_bytes(), b"value"));
+    /// assert_eq!(t.bulk_load(rows)?, 10_000);
+    /// let below = t.bulk_load([(b"\0", b"")]);
+    /// assert!(matches!(below, Err(foreshore::Error::BulkLoad { .. })));
+    /// # Ok(()) }
+    /// ```
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         rows: impl IntoIterator<Item = (K, V)>,
@@ -313,16 +468,30 @@ impl<K: Key, V: Value> Table<K, V> {
     }
 
     /// The table's name.
+    ///
+    /// See [`ByteTable::name`] for an example.
     pub fn name(&self) -> &str {
         self.bytes.name()
     }
 
     /// The same table as byte strings, in the encodings described at [`Key`] and [`Value`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let ages = db.table::<String, u32>("ages")?;
+    /// ages.put(&"ada".into(), &36)?;
+    /// let bytes = ages.as_bytes(); // for what does not depend on the types
+    /// assert_eq!((bytes.name(), bytes.range(..).count()), ("ages", 1));
+    /// # Ok(()) }
+    /// ```
     pub fn as_bytes(&self) -> &ByteTable {
         &self.bytes
     }
 
     /// The same table through a handle whose writes wait for `durability`.
+    ///
+    /// See [`ByteTable::with_durability`] for an example.
     pub fn with_durability(&self, durability: Durability) -> Self {
         Self::new(self.bytes.with_durability(durability))
     }
@@ -335,6 +504,16 @@ impl<K: Key, V: Value> Table<K, V> {
     /// The value of `key`, which may be given in a borrowed form ([`KeyComponent`]).
     ///
     /// Errors: [`Encoding`](crate::Error::Encoding) if it is not of the table's type.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let ages = db.table::<String, u32>("ages")?;
+    /// ages.put(&"ada".into(), &36)?;
+    /// assert_eq!(ages.get("ada")?, Some(36)); // no `String` is needed to ask
+    /// assert_eq!(ages.get("ben")?, None);
+    /// # Ok(()) }
+    /// ```
     pub fn get<'k, Q: ?Sized>(&self, key: &'k Q) -> Result<Option<V>>
     where
         &'k Q: KeyComponent<K>,
@@ -343,6 +522,8 @@ impl<K: Key, V: Value> Table<K, V> {
     }
 
     /// Is there a value for `key`?
+    ///
+    /// See [`Table::remove`] for an example.
     pub fn contains<'k, Q: ?Sized>(&self, key: &'k Q) -> Result<bool>
     where
         &'k Q: KeyComponent<K>,
@@ -351,28 +532,68 @@ impl<K: Key, V: Value> Table<K, V> {
     }
 
     /// The values of many keys, in their order; see [`ByteTable::multi_get`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let ages = db.table::<String, u32>("ages")?;
+    /// ages.put(&"ada".into(), &36)?;
+    /// assert_eq!(ages.multi_get(&["ada".into(), "ben".into()])?, [Some(36), None]);
+    /// # Ok(()) }
+    /// ```
     pub fn multi_get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
         let keys = keys.iter().map(encode_key).collect::<Result<Vec<_>>>()?;
         self.bytes.multi_get(&keys)?.into_iter().map(decode_found).collect()
     }
 
     /// Sets the value of `key`, whether or not it had one. Errors as [`ByteTable::put`].
+    ///
+    /// See [`Table::get`] for an example.
     pub fn put(&self, key: &K, value: &V) -> Result<()> {
         self.bytes.put(&encode_key(key)?, &encode_value(value)?)
     }
 
     /// Sets the values of many keys, each as a commit of its own; see [`ByteTable::put_many`]. If a key or value cannot be
     /// encoded, none is set.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let ages = db.table::<String, u32>("ages")?;
+    /// ages.put_many(&[("ada".into(), 36), ("ben".into(), 40)])?;
+    /// assert_eq!(ages.get("ben")?, Some(40));
+    /// # Ok(()) }
+    /// ```
     pub fn put_many(&self, rows: &[(K, V)]) -> Result<()> {
         self.bytes.put_many(&rows.iter().map(encode_row).collect::<Result<Vec<_>>>()?)
     }
 
     /// Sets the value of `key` unless it has one; says whether it did.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let ages = db.table::<String, u32>("ages")?;
+    /// assert!(ages.insert(&"ada".into(), &36)?);
+    /// assert!(!ages.insert(&"ada".into(), &99)?);
+    /// assert_eq!(ages.get("ada")?, Some(36));
+    /// # Ok(()) }
+    /// ```
     pub fn insert(&self, key: &K, value: &V) -> Result<bool> {
         self.bytes.insert(&encode_key(key)?, &encode_value(value)?)
     }
 
     /// Removes `key`; says whether it was there.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let ages = db.table::<String, u32>("ages")?;
+    /// ages.put(&"ada".into(), &36)?;
+    /// assert!(ages.remove("ada")?);
+    /// assert!(!ages.contains("ada")?);
+    /// # Ok(()) }
+    /// ```
     pub fn remove<'k, Q: ?Sized>(&self, key: &'k Q) -> Result<bool>
     where
         &'k Q: KeyComponent<K>,
@@ -382,11 +603,32 @@ impl<K: Key, V: Value> Table<K, V> {
 
     /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. See [`ByteTable::range`]. An encoding error appears as
     /// the first row.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let readings = db.table::<i64, f64>("readings")?; // second → degrees
+    /// readings.put_many(&[(-5, 1.5), (0, 2.0), (7, 2.5)])?;
+    /// let since: Vec<_> = readings.range(0..).collect::<foreshore::Result<_>>()?;
+    /// assert_eq!(since, [(0, 2.0), (7, 2.5)]);
+    /// let (second, _) = readings.range(..).rev().next().expect("there are readings")?;
+    /// assert_eq!(second, 7);
+    /// # Ok(()) }
+    /// ```
     pub fn range(&self, bounds: impl KeyBounds<K>) -> Range<K, V> {
         Range::new(bounds.encoded().map(|(from, to)| ByteRange::new(self.bytes.clone(), from, to)))
     }
 
     /// About how many rows lie in `bounds`; see [`ByteTable::estimate_range`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let readings = db.table::<i64, f64>("readings")?;
+    /// readings.put_many(&[(-5, 1.5), (0, 2.0), (7, 2.5)])?;
+    /// assert_eq!(readings.estimate_range(0..)?, 2);
+    /// # Ok(()) }
+    /// ```
     pub fn estimate_range(&self, bounds: impl KeyBounds<K>) -> Result<u64> {
         let (from, to) = bounds.encoded()?;
         if is_empty(&from, &to) { Ok(0) } else { self.bytes.tree.estimate(&from, &to) }
@@ -394,6 +636,8 @@ impl<K: Key, V: Value> Table<K, V> {
 
     /// Rows whose keys begin with the components of `leading`, a tuple such as `("AA",)` of the key's own types, or with
     /// this string or slice; see [`KeyPrefix`]. `.rev()` descends. An encoding error appears as the first row.
+    ///
+    /// See [`Table`] for an example.
     pub fn prefix(&self, leading: &(impl KeyPrefix<K> + ?Sized)) -> Range<K, V> {
         Range::new(leading.bounds().map(|(from, to)| ByteRange::new(self.bytes.clone(), from, to)))
     }
@@ -421,6 +665,15 @@ impl<K: Key, V: Value> Table<K, V> {
     }
 
     /// Loads rows in strictly ascending order of their keys; see [`ByteTable::bulk_load`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let squares = db.table::<u32, u64>("squares")?;
+    /// squares.bulk_load((0..1000).map(|n| (n, u64::from(n).pow(2))))?;
+    /// assert_eq!(squares.get(&999)?, Some(998_001));
+    /// # Ok(()) }
+    /// ```
     pub fn bulk_load(&self, rows: impl IntoIterator<Item = (K, V)>) -> Result<u64> {
         let mut failed = None;
         let encoded = rows.into_iter().map_while(|row| encode_row(&row).map_err(|e| failed = Some(e)).ok());

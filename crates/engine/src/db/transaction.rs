@@ -110,21 +110,42 @@ impl Transaction {
 
     /// The number by which messages, [`Database::transactions`](crate::Database::transactions) and
     /// [`Database::abort`](crate::Database::abort) name it; unique while the database is open.
+    ///
+    /// See [`Database::abort`](crate::Database::abort) for an example.
     pub fn number(&self) -> u64 {
         self.shared.number
     }
 
     /// The table as this transaction sees and changes it.
+    ///
+    /// See [`Transaction`] for an example. A table of another database is refused by the first call, with [`Error::Argument`].
     pub fn table<'t, K: Key, V: Value>(&'t self, table: &'t Table<K, V>) -> TransactionTable<'t, K, V> {
         TransactionTable { bytes: self.bytes(table.as_bytes()), types: PhantomData }
     }
 
     /// The byte table as this transaction sees and changes it.
+    ///
+    /// A table of another database is refused by the first call, with [`Error::Argument`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// t.put(b"k", b"old")?;
+    /// let tx = db.begin()?;
+    /// tx.bytes(&t).put(b"k", b"new")?;
+    /// assert_eq!(tx.bytes(&t).get(b"k")?.as_deref(), Some(&b"new"[..]), "it sees what it did");
+    /// assert_eq!(t.get(b"k")?.as_deref(), Some(&b"old"[..]), "others do not yet");
+    /// tx.commit()?;
+    /// # Ok(()) }
+    /// ```
     pub fn bytes<'t>(&'t self, table: &'t ByteTable) -> TransactionBytes<'t> {
         TransactionBytes { shared: &self.shared, table }
     }
 
     /// A place to which [`Transaction::rollback_to`] can go back.
+    ///
+    /// See [`Transaction::rollback_to`] for an example.
     pub fn savepoint(&self) -> Result<Savepoint> {
         let place = self.shared.with(|txn| Ok(txn.savepoint()))?;
         Ok(Savepoint { database: self.shared.database(), transaction: self.shared.number, place })
@@ -134,6 +155,20 @@ impl Transaction {
     ///
     /// Errors: [`Error::Argument`] if the savepoint is of another transaction; [`Error::Full`] if there is no space for the leaves
     /// that it splits: then the whole transaction is rolled back, as by [`Transaction::rollback`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// let tx = db.begin()?;
+    /// tx.bytes(&t).put(b"order", b"1")?;
+    /// let before_the_gift = tx.savepoint()?;
+    /// tx.bytes(&t).put(b"gift", b"sold out, as we find")?;
+    /// tx.rollback_to(before_the_gift)?;
+    /// tx.commit()?;
+    /// assert!(t.contains(b"order")? && !t.contains(b"gift")?);
+    /// # Ok(()) }
+    /// ```
     pub fn rollback_to(&self, savepoint: Savepoint) -> Result<()> {
         if (savepoint.database, savepoint.transaction) != (self.shared.database(), self.shared.number) {
             return Err(Error::Argument("the savepoint is of another transaction".into()));
@@ -145,6 +180,8 @@ impl Transaction {
     ///
     /// Errors: those of the transaction, if it was rolled back before; [`Error::Poisoned`] after a failed write or sync:
     /// whether the transaction survives is then known when the database has been opened again.
+    ///
+    /// See [`Transaction`] for an example.
     pub fn commit(self) -> Result<()> {
         match self.end()? {
             Some(end) => self.engine.acknowledge(end, self.shared.durability),
@@ -154,6 +191,8 @@ impl Transaction {
 
     /// Commits, and does not wait: others see it from now on; the ticket tells when it is as safe as the durability
     /// asks. A crash before that may undo it, together with everything that came after it.
+    ///
+    /// See [`CommitTicket`] for an example.
     pub fn commit_async(self) -> Result<CommitTicket> {
         let end = self.end()?;
         let (core, durability) = (self.engine.hold_core(), self.shared.durability);
@@ -175,6 +214,17 @@ impl Transaction {
     ///
     /// Errors: [`Error::Full`]: the rollback splits leaves for which there is no space. The transaction keeps its locks, and
     /// nobody sees what it did; it is gone on with when there is space, or at the next open.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// let tx = db.begin()?;
+    /// tx.bytes(&t).put(b"k", b"never seen")?;
+    /// tx.rollback()?;
+    /// assert_eq!(t.get(b"k")?, None);
+    /// # Ok(()) }
+    /// ```
     pub fn rollback(self) -> Result<()> {
         self.shared.take()?.roll_back()
     }
@@ -185,6 +235,26 @@ impl Transaction {
     /// [`Database::rollback_prepared`](crate::Database::rollback_prepared). Until then it keeps its locks.
     ///
     /// Waits until that is durable, whatever the durability.
+    ///
+    /// Errors: [`Error::Argument`] if the name is too long, or that of another prepared transaction: this one is rolled back;
+    /// [`Error::Poisoned`]: whether it has prepared is then known when the database has been opened again.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// let (here, there) = (foreshore::Database::in_memory()?, foreshore::Database::in_memory()?);
+    /// let (ours, theirs) = (here.byte_table("accounts")?, there.byte_table("accounts")?);
+    /// let (debit, credit) = (here.begin()?, there.begin()?);
+    /// debit.bytes(&ours).put(b"ada", b"70")?;
+    /// credit.bytes(&theirs).put(b"ben", b"30")?;
+    /// debit.prepare("transfer 17")?;
+    /// credit.prepare("transfer 17")?; // had this failed, the other could still be rolled back
+    /// here.commit_prepared("transfer 17")?;
+    /// assert_eq!(there.recover(), [b"transfer 17"], "after a crash in between, too");
+    /// there.commit_prepared("transfer 17")?;
+    /// assert!(ours.contains(b"ada")? && theirs.contains(b"ben")?);
+    /// assert!(there.rollback_prepared("transfer 17").is_err(), "it is decided");
+    /// # Ok(()) }
+    /// ```
     pub fn prepare(self, gid: impl AsRef<[u8]>) -> Result<()> {
         let gid = gid.as_ref();
         if gid.len() > GID_BYTES_MAX {
@@ -375,6 +445,18 @@ impl CommitTicket {
     /// Waits until the commit is as safe as its durability promises.
     ///
     /// Errors: [`Error::Poisoned`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// let tx = db.begin()?;
+    /// tx.bytes(&t).put(b"k", b"v")?;
+    /// let ticket = tx.commit_async()?;
+    /// // … something else meanwhile …
+    /// ticket.wait()?;
+    /// # Ok(()) }
+    /// ```
     pub fn wait(&self) -> Result<()> {
         let Some(end) = self.end else { return Ok(()) };
         match self.core.log.commit(end, self.durability) {
@@ -384,6 +466,20 @@ impl CommitTicket {
     }
 
     /// Would the commit survive a power failure by now?
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// use foreshore::{Durability, TransactionOptions};
+    /// let tx = db.begin_with(TransactionOptions::new().durability(Durability::Relaxed))?;
+    /// tx.bytes(&t).put(b"k", b"v")?;
+    /// let ticket = tx.commit_async()?;
+    /// ticket.wait()?; // all that a relaxed commit waits for
+    /// db.sync()?;
+    /// assert!(ticket.is_durable());
+    /// # Ok(()) }
+    /// ```
     pub fn is_durable(&self) -> bool {
         self.end.is_none_or(|end| self.core.log.durable() >= end)
     }
@@ -412,6 +508,8 @@ pub struct TransactionBytes<'t> {
 
 impl TransactionBytes<'_> {
     /// The value of `key`, copied out.
+    ///
+    /// See [`Transaction::bytes`] for an example.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut value = Vec::new();
         Ok(self.get_into(key, &mut value)?.then_some(value))
@@ -439,6 +537,19 @@ impl TransactionBytes<'_> {
 
     /// As [`TransactionBytes::get`], for a row that is going to be changed: nobody else can lock it meanwhile, so two
     /// transactions that do this to the same row do not deadlock.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// t.put(b"visits", &[7])?;
+    /// db.transact(|tx| {
+    ///     let visits = tx.bytes(&t).get_for_update(b"visits")?.map_or(0, |value| value[0]);
+    ///     tx.bytes(&t).put(b"visits", &[visits + 1])
+    /// })?;
+    /// assert_eq!(t.get(b"visits")?, Some(vec![8]));
+    /// # Ok(()) }
+    /// ```
     pub fn get_for_update(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut value = Vec::new();
         Ok(self.get_for_update_into(key, &mut value)?.then_some(value))
@@ -455,6 +566,20 @@ impl TransactionBytes<'_> {
     }
 
     /// Is there a value for `key`?
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// db.transact(|tx| {
+    ///     if !tx.bytes(&t).contains(b"admin")? { // and nobody puts it there until we have
+    ///         tx.bytes(&t).put(b"first user", b"becomes the admin")?;
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// assert!(t.contains(b"first user")?);
+    /// # Ok(()) }
+    /// ```
     pub fn contains(&self, key: &[u8]) -> Result<bool> {
         let (tree, mode) = (&self.table.tree, self.read_mode());
         self.work(|txn| {
@@ -469,6 +594,16 @@ impl TransactionBytes<'_> {
 
     /// The values of many keys, in their order. Faster than one `get` each when the data is larger than the
     /// processor's caches. The keys are locked one after another.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// t.put(b"b", b"2")?;
+    /// let tx = db.begin()?;
+    /// assert_eq!(tx.bytes(&t).multi_get(&[b"a", b"b"])?, [None, Some(b"2".to_vec())]);
+    /// # Ok(()) }
+    /// ```
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
         let mut values = Vec::with_capacity(keys.len());
         self.multi_get_with(keys, |value| {
@@ -549,16 +684,31 @@ impl TransactionBytes<'_> {
     }
 
     /// Sets the value of `key`, whether or not it had one.
+    ///
+    /// See [`Transaction::bytes`] for an example.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.write(key, Intent::Put(value)).map(|_| ())
     }
 
     /// Sets the value of `key` unless it has one; says whether it did.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// let tx = db.begin()?;
+    /// assert!(tx.bytes(&t).insert(b"seat 12", b"ada")?);
+    /// assert!(!tx.bytes(&t).insert(b"seat 12", b"ben")?);
+    /// assert!(tx.bytes(&t).remove(b"seat 12")? && !tx.bytes(&t).remove(b"seat 12")?);
+    /// # Ok(()) }
+    /// ```
     pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         self.write(key, Intent::Insert(value))
     }
 
     /// Removes `key`; says whether it was there.
+    ///
+    /// See [`TransactionBytes::insert`] for an example.
     pub fn remove(&self, key: &[u8]) -> Result<bool> {
         self.write(key, Intent::Remove)
     }
@@ -609,12 +759,32 @@ impl TransactionBytes<'_> {
 
     /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. The iterator survives what the transaction writes
     /// meanwhile, also into the range.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// t.put_many(&[("job 1", "done"), ("job 2", "new"), ("job 3", "done")])?;
+    /// db.transact(|tx| {
+    ///     for job in tx.bytes(&t).range(..) {
+    ///         let (key, state) = job?;
+    ///         if state == b"done" {
+    ///             tx.bytes(&t).remove(&key)?; // while the range goes on
+    ///         }
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(t.range(..).count(), 1);
+    /// # Ok(()) }
+    /// ```
     pub fn range(&self, bounds: impl KeyBounds<[u8]>) -> TransactionRange {
         let (from, to) = bounds.raw();
         self.range_between(from, to)
     }
 
     /// Rows whose keys begin with `prefix`, ascending; `.rev()` descends.
+    ///
+    /// See [`ByteTable::prefix`] for an example.
     pub fn prefix(&self, prefix: &[u8]) -> TransactionRange {
         self.range_between(Bound::Included(prefix.to_vec()), successor(prefix))
     }

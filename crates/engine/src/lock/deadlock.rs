@@ -6,6 +6,9 @@
 //! themselves), and its youngest transaction is the victim: it has done the least work, and one that is retried with
 //! its old age is spared sooner or later.
 //!
+//! Not everybody who waits in a circle matters: where A waits for B and for C, and B for C only, a circle through B is one
+//! without B too. The walk leaves B out (`Requests::ways_on`), who would give way for nothing.
+//!
 //! One walk at a time: so only one thread ever holds several buckets' latches, and every cycle has one victim.
 
 use super::latched::Guard;
@@ -13,7 +16,7 @@ use super::seat::Signal;
 use super::table::Content;
 use super::{KeyTable, Name, Owner};
 
-/// One step of the walk: an owner that waits, and those it waits for who are not yet visited.
+/// One step of the walk: an owner that waits, and those of its ways on that are not yet visited.
 struct Step {
     owner: Owner,
     ahead: Vec<Owner>,
@@ -35,14 +38,14 @@ impl KeyTable {
     /// Owners each of which waited for the next, and the last for the first, `start`.
     fn cycle_through(&self, start: Owner) -> Option<Vec<Owner>> {
         let mut visited = vec![false; self.seats.len()];
-        let mut path = vec![Step { owner: start, ahead: self.waits_of(start) }];
+        let mut path = vec![Step { owner: start, ahead: self.ways_on(start) }];
         while let Some(step) = path.last_mut() {
             match step.ahead.pop() {
                 None => drop(path.pop()),
                 Some(next) if next == start => return Some(path.iter().map(|step| step.owner).collect()),
                 Some(next) => {
                     if !std::mem::replace(&mut visited[usize::from(next.0)], true) {
-                        path.push(Step { owner: next, ahead: self.waits_of(next) });
+                        path.push(Step { owner: next, ahead: self.ways_on(next) });
                     }
                 }
             }
@@ -50,10 +53,10 @@ impl KeyTable {
         None
     }
 
-    /// Those for whom `owner` waits now.
-    fn waits_of(&self, owner: Owner) -> Vec<Owner> {
+    /// Those through whom the walk goes on from `owner`.
+    fn ways_on(&self, owner: Owner) -> Vec<Owner> {
         let Some(name) = self.seat(owner).waits_for() else { return Vec::new() };
-        self.bucket(name).content.latch().requests.blockers(owner, name)
+        self.bucket(name).content.latch().requests.ways_on(owner, name)
     }
 
     /// Ends the wait of the youngest in the cycle, if it is one; the victim.

@@ -59,6 +59,11 @@ impl Modes {
         self.0 & other.0 != 0
     }
 
+    #[inline]
+    pub fn contain(self, other: Modes) -> bool {
+        self.0 & other.0 == other.0
+    }
+
     /// What another owner must not have for these to be granted.
     #[inline]
     pub fn enemies(self) -> Modes {

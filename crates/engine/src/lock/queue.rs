@@ -216,6 +216,29 @@ impl Requests {
             .collect()
     }
 
+    /// Those of its [`blockers`](Requests::blockers) through whom each deadlock that the owner is needed for is found. A waiter
+    /// that holds nothing of the name waits for nobody whom those of its kind behind it do not wait for: the last of a kind
+    /// will do, and none if the owner itself has all its enemies. So a long queue is looked through once, not once for each
+    /// of its members; and none of them gives way in a deadlock that would go on without it.
+    pub fn ways_on(&self, owner: Owner, name: Name) -> Vec<Owner> {
+        let Some((mine, request)) = self.find(owner, name) else { return Vec::new() };
+        let (mut ways, mut last_of_kind) = (Vec::new(), Vec::<(Modes, Owner)>::new());
+        for (position, other) in self.iter().enumerate() {
+            let blocks = other.name == name && other.owner != owner && other.blocks(position, request, mine);
+            let kind = other.wanted.enemies();
+            if blocks && !other.held.is_none() {
+                ways.push(other.owner);
+            } else if blocks && (!request.wanted.enemies().contain(kind) || kind.touches(request.held)) {
+                match last_of_kind.iter_mut().find(|(known, _)| *known == kind) {
+                    Some((_, last)) => *last = other.owner,
+                    None => last_of_kind.push((kind, other.owner)),
+                }
+            }
+        }
+        ways.extend(last_of_kind.into_iter().map(|(_, last)| last));
+        ways
+    }
+
     /// Who has a turn (Q5) that the owner waits for.
     pub fn turn_ahead(&self, owner: Owner, name: Name) -> Option<Owner> {
         let (_, request) = self.find(owner, name)?;

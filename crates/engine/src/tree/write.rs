@@ -23,7 +23,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long an autocommitted write waits for a transaction that has locked its key, unless told otherwise.
+/// How long an autocommitted write waits for locks in all, unless told otherwise.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is to become of a row.
@@ -137,24 +137,26 @@ impl Tree {
     ) -> Result<Option<Option<Lsn>>> {
         let (keys, Near { start, name }) = (&self.core.txns.keys, near);
         let begun = Instant::now();
+        let left = || patience.saturating_sub(begun.elapsed());
+        let mut key_patience = patience;
         // However long a lock is waited for, `start` will do: from there right links lead to the key, or the index is asked again.
         loop {
-            let granted = keys.acquire(owner, name, KeyMode::Exclusive, false, patience);
-            if !self.is_granted(owner, key, begun, patience, granted.map(|granted| granted.waited))? {
-                continue;
-            }
-            let attempt = self.attempt(owner, name, start, key, intent);
-            keys.release(owner, name);
-            match attempt? {
-                Ok(end) => return Ok(Some(end)),
-                Err(Obstacle::Large) => return Ok(None),
-                Err(Obstacle::Full) => self.split(key, intent.value().len())?,
-                Err(Obstacle::Absent(page)) => _ = self.pool.page(page)?,
-                Err(Obstacle::Gap(name)) => {
-                    let waited = keys.wait_for_gap(owner, name, patience);
-                    self.is_granted(owner, key, begun, patience, waited)?;
+            let granted = keys.acquire(owner, name, KeyMode::Exclusive, false, key_patience);
+            if self.is_granted(owner, key, begun, patience, granted.map(|granted| granted.waited))? {
+                let attempt = self.attempt(owner, name, start, key, intent);
+                keys.release(owner, name);
+                match attempt? {
+                    Ok(end) => return Ok(Some(end)),
+                    Err(Obstacle::Large) => return Ok(None),
+                    Err(Obstacle::Full) => self.split(key, intent.value().len())?,
+                    Err(Obstacle::Absent(page)) => _ = self.pool.page(page)?,
+                    Err(Obstacle::Gap(name)) => {
+                        let waited = keys.wait_for_gap(owner, name, left());
+                        self.is_granted(owner, key, begun, patience, waited)?;
+                    }
                 }
             }
+            key_patience = left();
         }
     }
 
@@ -173,18 +175,18 @@ impl Tree {
                 Ok(true)
             }
             Err(LockError::Deadlock { .. }) if begun.elapsed() < patience => Ok(false),
-            Err(refused) => Err(self.refused(owner, key, refused)),
+            Err(refused) => Err(self.refused(owner, key, refused, begun.elapsed())),
         }
     }
 
     #[cold]
-    fn refused(&self, owner: Owner, key: &[u8], refused: LockError) -> Error {
+    fn refused(&self, owner: Owner, key: &[u8], refused: LockError, waited: Duration) -> Error {
         let slots = &self.core.txns.slots;
-        let (holder, waited) = match refused {
-            LockError::Timeout { holder, waited } => (holder, waited),
+        let holder = match refused {
+            LockError::Timeout { holder, .. } => holder,
             // It waits holding nothing, and nobody knows its slot.
-            LockError::Deadlock { with } => (Some(with), Duration::ZERO),
-            LockError::Aborted => (None, Duration::ZERO),
+            LockError::Deadlock { with } => Some(with),
+            LockError::Aborted => None,
         };
         Error::LockTimeout {
             txn: slots.number(owner),

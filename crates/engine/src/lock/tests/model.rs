@@ -220,6 +220,23 @@ impl Both {
         let held = self.model.held.len();
         let only_waiting = |entry: &&Entry| self.model.held_by(entry.0, entry.1) == Has::default();
         assert_eq!(self.table.iter().count(), held + self.model.waiting.iter().filter(only_waiting).count());
+        let walked = self.is_deadlocked(|owner, key| self.table.ways_on(owner, name(key)));
+        assert_eq!(walked, self.is_deadlocked(|owner, key| self.table.blockers(owner, name(key))));
+    }
+
+    /// Does anybody who goes along these waits come back to where he began?
+    fn is_deadlocked(&self, waits: impl Fn(Owner, u64) -> Vec<Owner>) -> bool {
+        let waits_for = |owner: Owner| (0..KEYS).flat_map(|key| waits(owner, key)).collect::<Vec<_>>();
+        (0..OWNERS as u16).map(Owner).any(|start| {
+            let (mut seen, mut ahead) = (vec![], waits_for(start));
+            while let Some(next) = ahead.pop() {
+                if !seen.contains(&next) {
+                    seen.push(next);
+                    ahead.extend(waits_for(next));
+                }
+            }
+            seen.contains(&start)
+        })
     }
 
     fn step(&mut self, random: &mut Rng) {
