@@ -1,5 +1,6 @@
 //! Byte-string keys.
 
+use super::everyday::{everyday, example};
 use super::{Pinned, beginning};
 use crate::node::Bias;
 use crate::node::bytes::BytesNode;
@@ -109,18 +110,6 @@ impl<const F: usize, const H: usize> ByteMap<F, H> {
         self.tree.compare_exchange(key, expected, new, &Pin::new())
     }
 
-    /// Gives `key` the value that `change` makes of its value (`None`: absent); returns the value before.
-    ///
-    /// `change` runs again if another thread changed the value meanwhile. It may use the map.
-    pub fn fetch_update(&self, key: &[u8], change: impl FnMut(Option<u64>) -> Option<u64>) -> Option<u64> {
-        self.tree.fetch_update(key, change, &Pin::new())
-    }
-
-    /// The value of `key`; if it is absent, that of `make`, which is inserted unless another thread inserts one first.
-    pub fn get_or_insert_with(&self, key: &[u8], make: impl FnOnce() -> u64) -> u64 {
-        self.tree.get_or_insert_with(key, make, &Pin::new())
-    }
-
     /// The value of the greatest entry with a key at most `key`. As fast as [`get`](Self::get), unless the leaf's
     /// entries up to `key` were removed. [`range_rev`](Self::range_rev) up to `key` begins with that entry, its key too.
     #[inline]
@@ -132,11 +121,6 @@ impl<const F: usize, const H: usize> ByteMap<F, H> {
     #[inline]
     pub fn below(&self, key: &[u8]) -> Option<u64> {
         self.tree.greatest(key, Bias::Below, &Pin::new())
-    }
-
-    /// All entries, upwards. The iterator pins: see [`Pinned`].
-    pub fn iter(&self) -> ByteRange<'_, F, H> {
-        self.range(Bound::Unbounded, Bound::Unbounded)
     }
 
     /// The entries with keys from `start` to `end`, upwards. The iterator pins: see [`Pinned`].
@@ -189,13 +173,12 @@ impl<const F: usize, const H: usize> ByteMap<F, H> {
     }
 }
 
-impl<'m, const F: usize, const H: usize> IntoIterator for &'m ByteMap<F, H> {
-    type Item = (Vec<u8>, u64);
-    type IntoIter = ByteRange<'m, F, H>;
-
-    fn into_iter(self) -> ByteRange<'m, F, H> {
-        self.iter()
-    }
+everyday! {
+    impl[const F: usize, const H: usize] ByteMap<F, H>,
+    key: &[u8], owned: Vec<u8>, as_key: Vec::as_slice, all: [Bound::Unbounded, Bound::Unbounded],
+    ranges: ByteRange, ByteRangeRev [F, H],
+    from: [K: AsRef<[u8]>,] K, as AsRef::as_ref,
+    example: ["ByteMap::<64>::new()", "b\"BOS\"", "b\"PDX\"", "b\"SEA\""]
 }
 
 /// As the methods of [`ByteMap`], without pinning each time.

@@ -1,6 +1,7 @@
 //! Integer keys in a CSB+-tree.
 
 use super::Pinned;
+use super::everyday::{everyday, example, exchange, same};
 use crate::csb::{Backward, Csb, CsbStats, Forward};
 use crate::node::int::IntKey;
 use crate::reclaim::Pin;
@@ -65,6 +66,27 @@ impl<K: IntKey, const F: usize> CsbMap<K, F> {
         self.tree.remove(key, &Pin::new())
     }
 
+    /// Gives `key` the value `new` (`None`: removes it) if its value is `expected` (`None`: if it is absent). One step:
+    /// nobody sees or changes anything in between.
+    ///
+    /// Errors: the value that it has instead; nothing was changed.
+    ///
+    /// ```
+    /// let map = foreshore_index::CsbMap::<u64>::new();
+    /// assert_eq!(map.compare_exchange(7, None, Some(1)), Ok(()));
+    /// assert_eq!(map.compare_exchange(7, Some(9), Some(2)), Err(Some(1)));
+    /// assert_eq!(map.compare_exchange(7, Some(1), None), Ok(()));
+    /// assert_eq!(map.get(7), None);
+    /// ```
+    pub fn compare_exchange(
+        &self,
+        key: K,
+        expected: Option<u64>,
+        new: Option<u64>,
+    ) -> Result<(), Option<u64>> {
+        exchange!(self.tree, key, expected, new)
+    }
+
     /// The value of the greatest entry with a key at most `key`.
     #[inline]
     pub fn floor(&self, key: K) -> Option<u64> {
@@ -111,6 +133,14 @@ impl<K: IntKey, const F: usize> CsbMap<K, F> {
     pub fn stats(&self) -> CsbStats {
         self.tree.stats()
     }
+}
+
+everyday! {
+    impl[K: IntKey, const F: usize] CsbMap<K, F>,
+    key: K, owned: K, as_key: same, all: [..],
+    ranges: CsbRange, CsbRangeRev [K, F],
+    from: [] K, as same,
+    example: ["CsbMap::<u64>::new()", "10", "20", "30"]
 }
 
 /// As the methods of [`CsbMap`], without pinning each time.

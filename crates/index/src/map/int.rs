@@ -1,5 +1,6 @@
 //! Integer keys.
 
+use super::everyday::{everyday, example, same};
 use super::{Pinned, lanes};
 use crate::node::Bias;
 use crate::node::int::{IntKey, IntNode};
@@ -108,8 +109,8 @@ impl<K: IntKey, const F: usize> IntMap<K, F> {
     /// let map = foreshore_index::IntMap::<u64>::new();
     /// assert_eq!(map.compare_exchange(7, None, Some(1)), Ok(()));
     /// assert_eq!(map.compare_exchange(7, Some(9), Some(2)), Err(Some(1)));
-    /// assert_eq!(map.fetch_update(7, |value| value.map(|v| v + 1)), Some(1));
-    /// assert_eq!(map.get_or_insert_with(7, || unreachable!()), 2);
+    /// assert_eq!(map.compare_exchange(7, Some(1), None), Ok(()));
+    /// assert_eq!(map.get(7), None);
     /// ```
     pub fn compare_exchange(
         &self,
@@ -118,18 +119,6 @@ impl<K: IntKey, const F: usize> IntMap<K, F> {
         new: Option<u64>,
     ) -> Result<(), Option<u64>> {
         self.tree.compare_exchange(&key.to_lane(), expected, new, &Pin::new())
-    }
-
-    /// Gives `key` the value that `change` makes of its value (`None`: absent); returns the value before.
-    ///
-    /// `change` runs again if another thread changed the value meanwhile. It may use the map.
-    pub fn fetch_update(&self, key: K, change: impl FnMut(Option<u64>) -> Option<u64>) -> Option<u64> {
-        self.tree.fetch_update(&key.to_lane(), change, &Pin::new())
-    }
-
-    /// The value of `key`; if it is absent, that of `make`, which is inserted unless another thread inserts one first.
-    pub fn get_or_insert_with(&self, key: K, make: impl FnOnce() -> u64) -> u64 {
-        self.tree.get_or_insert_with(&key.to_lane(), make, &Pin::new())
     }
 
     /// The value of the greatest entry with a key at most `key`.
@@ -178,6 +167,14 @@ impl<K: IntKey, const F: usize> IntMap<K, F> {
     pub fn stats(&self) -> Stats {
         self.tree.stats()
     }
+}
+
+everyday! {
+    impl[K: IntKey, const F: usize] IntMap<K, F>,
+    key: K, owned: K, as_key: same, all: [..],
+    ranges: IntRange, IntRangeRev [K, F],
+    from: [] K, as same,
+    example: ["IntMap::<u64>::new()", "10", "20", "30"]
 }
 
 /// As the methods of [`IntMap`], without pinning each time.

@@ -2,6 +2,8 @@
 
 pub(crate) mod bytes;
 pub(crate) mod csb;
+mod everyday;
+mod fixed;
 pub(crate) mod int;
 pub(crate) mod multi;
 pub(crate) mod o2;
@@ -21,7 +23,6 @@ pub struct Pinned<'m, M> {
     pub(crate) pin: Pin,
 }
 
-/// The bounds as a tree knows them.
 /// The bounds of the byte strings that begin with `prefix`: the upper one is it with its last byte below 0xFF one higher.
 fn beginning(prefix: &[u8]) -> (Bound<&[u8]>, Bound<Vec<u8>>) {
     let end = prefix.iter().rposition(|byte| *byte < 0xFF).map(|last| {
@@ -32,6 +33,7 @@ fn beginning(prefix: &[u8]) -> (Bound<&[u8]>, Bound<Vec<u8>>) {
     (Bound::Included(prefix), end.map_or(Bound::Unbounded, Bound::Excluded))
 }
 
+/// The bounds as a tree knows them.
 fn lanes<K: IntKey>(bounds: impl RangeBounds<K>) -> (Bound<K::Lane>, Bound<K::Lane>) {
     let lane = |bound: Bound<&K>| bound.map(|key| key.to_lane());
     (lane(bounds.start_bound()), lane(bounds.end_bound()))

@@ -1,5 +1,6 @@
 //! Integer keys in an O2-Tree.
 
+use super::everyday::{everyday, example, exchange, same};
 use super::{Pinned, lanes};
 use crate::node::int::IntKey;
 use crate::o2::{Backward, Coupled, DumpMismatch, Forward, InnerNode, O2Stats, Optimistic, Scheme, Tree};
@@ -78,6 +79,27 @@ impl<K: IntKey, const F: usize, S: Scheme> O2Map<K, F, S> {
     #[inline]
     pub fn remove(&self, key: K) -> Option<u64> {
         self.tree.remove(key.to_lane(), &Pin::new())
+    }
+
+    /// Gives `key` the value `new` (`None`: removes it) if its value is `expected` (`None`: if it is absent). One step:
+    /// nobody sees or changes anything in between.
+    ///
+    /// Errors: the value that it has instead; nothing was changed.
+    ///
+    /// ```
+    /// let map = foreshore_index::O2Map::<u64>::new();
+    /// assert_eq!(map.compare_exchange(7, None, Some(1)), Ok(()));
+    /// assert_eq!(map.compare_exchange(7, Some(9), Some(2)), Err(Some(1)));
+    /// assert_eq!(map.compare_exchange(7, Some(1), None), Ok(()));
+    /// assert_eq!(map.get(7), None);
+    /// ```
+    pub fn compare_exchange(
+        &self,
+        key: K,
+        expected: Option<u64>,
+        new: Option<u64>,
+    ) -> Result<(), Option<u64>> {
+        exchange!(self.tree, key.to_lane(), expected, new)
     }
 
     /// The value of the greatest entry with a key at most `key`.
@@ -161,6 +183,14 @@ impl<K: IntKey, const F: usize, S: Scheme> O2Map<K, F, S> {
     pub fn stats(&self) -> O2Stats {
         self.tree.stats()
     }
+}
+
+everyday! {
+    impl[K: IntKey, const F: usize, S: Scheme] O2Map<K, F, S>,
+    key: K, owned: K, as_key: same, all: [..],
+    ranges: O2Range, O2RangeRev [K, F, S],
+    from: [] K, as same,
+    example: ["O2Map::<u64>::new()", "10", "20", "30"]
 }
 
 /// As the methods of [`O2Map`], without pinning each time.

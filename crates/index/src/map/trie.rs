@@ -1,5 +1,6 @@
 //! Byte-string keys in CSB+- and O2-Trees.
 
+use super::everyday::{everyday, example, exchange};
 use super::{Pinned, beginning};
 use crate::csb::Csb;
 use crate::node::Bias;
@@ -9,6 +10,7 @@ use crate::tree::Broken;
 use crate::trie::layer_tree::LayerTree;
 use crate::trie::slice::Slice;
 use crate::trie::{Scan, Trie, TrieStats, Way};
+use std::iter::Fuse;
 use std::ops::Bound;
 
 /// An ordered map from byte strings to 64-bit words, for many threads, as [`ByteMap`](crate::ByteMap), in layers of
@@ -91,6 +93,29 @@ impl<M: LayerTree, const C: usize> TrieMap<M, C> {
         self.trie.remove(key, &Pin::new())
     }
 
+    /// Gives `key` the value `new` (`None`: removes it) if its value is `expected` (`None`: if it is absent). One step:
+    /// nobody sees or changes anything in between.
+    ///
+    /// Panics if the key has more than 1024 bytes and `new` is a value.
+    ///
+    /// Errors: the value that it has instead; nothing was changed.
+    ///
+    /// ```
+    /// let map = foreshore_index::CsbByteMap::<16>::new();
+    /// assert_eq!(map.compare_exchange(b"AA7", None, Some(1)), Ok(()));
+    /// assert_eq!(map.compare_exchange(b"AA7", Some(9), Some(2)), Err(Some(1)));
+    /// assert_eq!(map.compare_exchange(b"AA7", Some(1), None), Ok(()));
+    /// assert_eq!(map.get(b"AA7"), None);
+    /// ```
+    pub fn compare_exchange(
+        &self,
+        key: &[u8],
+        expected: Option<u64>,
+        new: Option<u64>,
+    ) -> Result<(), Option<u64>> {
+        exchange!(self.trie, key, expected, new)
+    }
+
     /// The value of the greatest entry with a key at most `key`. While entries next to the answer come and go it may be
     /// one that was the answer a moment ago, part by part: see the crate's guarantees.
     #[inline]
@@ -104,24 +129,14 @@ impl<M: LayerTree, const C: usize> TrieMap<M, C> {
         self.trie.greatest(key, Bias::Below, &Pin::new())
     }
 
-    /// The value of the last entry. As [`floor`](Self::floor).
-    pub fn last(&self) -> Option<u64> {
-        self.trie.last(&Pin::new())
-    }
-
-    /// All entries, upwards.
-    pub fn iter(&self) -> TrieRange<'_, M, C> {
-        self.range(Bound::Unbounded, Bound::Unbounded)
-    }
-
     /// The entries with keys from `start` to `end`, upwards.
     pub fn range(&self, start: Bound<&[u8]>, end: Bound<&[u8]>) -> TrieRange<'_, M, C> {
-        TrieRange(Scan::new(&self.trie, Way::Up, start, end))
+        TrieRange(Scan::new(&self.trie, Way::Up, start, end).fuse())
     }
 
     /// The entries with keys from `start` to `end`, downwards, beginning below `end`.
-    pub fn range_rev(&self, start: Bound<&[u8]>, end: Bound<&[u8]>) -> TrieRange<'_, M, C> {
-        TrieRange(Scan::new(&self.trie, Way::Down, end, start))
+    pub fn range_rev(&self, start: Bound<&[u8]>, end: Bound<&[u8]>) -> TrieRangeRev<'_, M, C> {
+        TrieRangeRev(Scan::new(&self.trie, Way::Down, end, start).fuse())
     }
 
     /// The entries whose keys begin with `prefix`, upwards.
@@ -164,13 +179,12 @@ impl<M: LayerTree, const C: usize> TrieMap<M, C> {
     }
 }
 
-impl<'m, M: LayerTree, const C: usize> IntoIterator for &'m TrieMap<M, C> {
-    type Item = (Vec<u8>, u64);
-    type IntoIter = TrieRange<'m, M, C>;
-
-    fn into_iter(self) -> TrieRange<'m, M, C> {
-        self.iter()
-    }
+everyday! {
+    impl[M: LayerTree, const C: usize] TrieMap<M, C>,
+    key: &[u8], owned: Vec<u8>, as_key: Vec::as_slice, all: [Bound::Unbounded, Bound::Unbounded],
+    ranges: TrieRange, TrieRangeRev [M, C],
+    from: [K: AsRef<[u8]>,] K, as AsRef::as_ref,
+    example: ["CsbByteMap::<16>::new()", "b\"BOS\"", "b\"PDX\"", "b\"SEA\""]
 }
 
 /// As the methods of [`TrieMap`], without pinning each time.
@@ -206,10 +220,22 @@ impl<M: LayerTree, const C: usize> Pinned<'_, TrieMap<M, C>> {
     }
 }
 
-/// Entries of a [`TrieMap`], in order: every key present throughout is there once.
-pub struct TrieRange<'m, M: LayerTree, const C: usize = 128>(Scan<'m, M, C>);
+/// Entries of a [`TrieMap`], upwards: every key present throughout is there once.
+pub struct TrieRange<'m, M: LayerTree, const C: usize = 128>(Fuse<Scan<'m, M, C>>);
 
 impl<M: LayerTree, const C: usize> Iterator for TrieRange<'_, M, C> {
+    type Item = (Vec<u8>, u64);
+
+    #[inline]
+    fn next(&mut self) -> Option<(Vec<u8>, u64)> {
+        self.0.next()
+    }
+}
+
+/// Entries of a [`TrieMap`], downwards: every key present throughout is there once.
+pub struct TrieRangeRev<'m, M: LayerTree, const C: usize = 128>(Fuse<Scan<'m, M, C>>);
+
+impl<M: LayerTree, const C: usize> Iterator for TrieRangeRev<'_, M, C> {
     type Item = (Vec<u8>, u64);
 
     #[inline]

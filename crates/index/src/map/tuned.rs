@@ -3,6 +3,7 @@
 //! The tree is compiled once for each size, and each operation or batch chooses once which one it calls: a jump that the
 //! processor predicts, and nothing inside.
 
+use super::everyday::{everyday, example, same};
 use crate::calibrate::{Favour, NodeKeys, Profile};
 use crate::map::int::{IntMap, IntRange, IntRangeRev};
 use crate::node::int::IntKey;
@@ -117,8 +118,6 @@ impl<K: IntKey> TunedMap<K> {
         #[inline]
         fn remove(key: K) -> Option<u64>;
         fn compare_exchange(key: K, expected: Option<u64>, new: Option<u64>) -> Result<(), Option<u64>>;
-        fn fetch_update(key: K, change: impl FnMut(Option<u64>) -> Option<u64>) -> Option<u64>;
-        fn get_or_insert_with(key: K, make: impl FnOnce() -> u64) -> u64;
         fn floor(key: K) -> Option<u64>;
         fn below(key: K) -> Option<u64>;
         fn len() -> u64;
@@ -147,6 +146,14 @@ impl<K: IntKey> TunedMap<K> {
             AnySize::K128(map) => AnyRange::K128(map.range_rev(bounds)),
         })
     }
+}
+
+everyday! {
+    impl[K: IntKey] TunedMap<K>,
+    key: K, owned: K, as_key: same, all: [..],
+    ranges: TunedRange, TunedRangeRev [K],
+    from: [] K, as same,
+    example: ["TunedMap::<u64>::default()", "10", "20", "30"]
 }
 
 /// An iterator over the map of any size.
