@@ -5,6 +5,7 @@ pub(crate) mod csb;
 mod everyday;
 mod fixed;
 pub(crate) mod int;
+mod keys;
 pub(crate) mod multi;
 pub(crate) mod o2;
 pub(crate) mod trie;
@@ -17,6 +18,16 @@ use std::ops::{Bound, RangeBounds};
 /// A map with an epoch pinned, for many operations in a row.
 ///
 /// Keep it for a batch, not for ever: while it lives, memory that anybody unlinks is not reused.
+///
+/// It stays in the thread that made it.
+///
+/// ```
+/// let map = foreshore_index::CsbMap::<u64>::from_iter([(1, 10), (2, 20)]);
+/// let pinned = map.pin();
+/// let sum: u64 = (1..=2).filter_map(|key| pinned.get(key)).sum();
+/// assert_eq!(sum, 30);
+/// drop(pinned); // what was unlinked may be used again
+/// ```
 #[derive(Debug)]
 pub struct Pinned<'m, M> {
     pub(crate) map: &'m M,

@@ -155,6 +155,24 @@ fn collections_agree() {
     assert_eq!((none.first_key_value(), none.last_key_value(), none.floor(u64::MAX)), (None, None, None));
 }
 
+/// The order of keys is that of their numbers, up to both ends of each type.
+#[test]
+fn integers_of_all_widths_are_keys() {
+    macro_rules! test {
+        ($($key:ty)*) => {
+            $(
+                let keys = [<$key>::MIN, <$key>::MIN + 1, <$key>::MAX / 2, <$key>::MAX - 1, <$key>::MAX];
+                let map: IntMap<$key, 4> = keys.iter().rev().map(|key| (*key, 0)).collect();
+                assert!(map.iter().map(|(key, _)| key).eq(keys), "{}", stringify!($key));
+                assert!(map.range(keys[1]..keys[4]).map(|(key, _)| key).eq(keys[1..4].iter().copied()));
+                let fixed = CsbMap::<$key, 4>::from_iter(map.iter());
+                assert!(fixed.iter_rev().map(|(key, _)| key).eq(keys.into_iter().rev()));
+            )*
+        };
+    }
+    test!(u8 i8 u16 i16 u32 i32 u64 i64 u128 i128 usize isize);
+}
+
 /// Maps go between threads and are shared by them; a map in which a panic passed by may be used on.
 #[test]
 fn maps_are_shared() {
