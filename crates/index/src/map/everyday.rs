@@ -61,6 +61,14 @@ macro_rules! everyday {
                 self.range_rev($($all)*)
             }
 
+            /// Is the map empty? Exact while nobody changes it.
+            ///
+            #[doc = example!($example, "assert!(map.is_empty());" "map.insert(a, 1);"
+                "assert!(!map.is_empty());")]
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+
             /// Is there an entry with `key`? Linearizable, and as fast as [`get`](Self::get).
             ///
             #[doc = example!($example, "map.insert(a, 1);"

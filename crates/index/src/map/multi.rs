@@ -48,27 +48,58 @@ impl<K: IntKey<Lane: Into<u64> + TryFrom<u64>>> std::fmt::Debug for MultiMap<K> 
 }
 
 impl<K: IntKey<Lane: Into<u64> + TryFrom<u64>>> MultiMap<K> {
-    /// An empty map.
+    /// An empty map. As [`IntMap::new`](crate::IntMap::new).
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Adds a value to a key; was it new?
+    ///
+    /// ```
+    /// use foreshore_index::MultiMap;
+    ///
+    /// let map = MultiMap::<u32>::new();
+    /// assert!(map.insert(1, 10) && map.insert(1, 11));
+    /// assert!(!map.insert(1, 10), "there already");
+    /// ```
     pub fn insert(&self, key: K, value: u64) -> bool {
         self.pairs.insert(&pair(key, value), value).is_none()
     }
 
     /// Takes a value from a key; was it there?
+    ///
+    /// ```
+    /// use foreshore_index::MultiMap;
+    ///
+    /// let map = MultiMap::<u32>::from_iter([(1, 10), (1, 11)]);
+    /// assert!(map.remove(1, 10) && !map.remove(1, 10));
+    /// assert!(map.values(1).eq([11]));
+    /// ```
     pub fn remove(&self, key: K, value: u64) -> bool {
         self.pairs.remove(&pair(key, value)).is_some()
     }
 
     /// Has the key this value?
+    ///
+    /// ```
+    /// use foreshore_index::MultiMap;
+    ///
+    /// let map = MultiMap::<u32>::from_iter([(1, 10)]);
+    /// assert!(map.contains(1, 10) && !map.contains(1, 11));
+    /// ```
     pub fn contains(&self, key: K, value: u64) -> bool {
         self.pairs.get(&pair(key, value)).is_some()
     }
 
     /// The values of a key, rising. The iterator pins: see [`Pinned`](crate::Pinned).
+    ///
+    /// ```
+    /// use foreshore_index::MultiMap;
+    ///
+    /// let map = MultiMap::<u32>::from_iter([(1, 11), (1, 10), (2, 20)]);
+    /// assert!(map.values(1).eq([10, 11]));
+    /// assert_eq!(map.values(9).next(), None);
+    /// ```
     pub fn values(&self, key: K) -> impl Iterator<Item = u64> {
         self.range(key..=key).map(|(_, value)| value)
     }
@@ -152,22 +183,24 @@ impl<K: IntKey<Lane: Into<u64> + TryFrom<u64>>> MultiMap<K> {
         MultiRangeRev { pairs, keys: std::marker::PhantomData }
     }
 
-    /// The number of pairs. Exact while nobody changes the map.
+    /// The number of pairs. Exact while nobody changes the map. As [`IntMap::len`](crate::IntMap::len).
     pub fn len(&self) -> u64 {
         self.pairs.len()
     }
 
     /// Is the map empty?
+    /// As [`IntMap::is_empty`](crate::IntMap::is_empty).
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()
     }
 
-    /// Memory in bytes. Walks the nodes.
+    /// Memory in bytes. Walks the nodes. As [`IntMap::bytes`](crate::IntMap::bytes).
     pub fn bytes(&self) -> u64 {
         self.pairs.bytes()
     }
 
     /// Walks the structure and names the first invariant found broken. Call it while no other thread changes the map.
+    /// As [`IntMap::check`](crate::IntMap::check).
     pub fn check(&self) -> Result<(), Broken> {
         self.pairs.check()
     }
@@ -204,6 +237,7 @@ fn key_of<K: IntKey<Lane: Into<u64> + TryFrom<u64>>>(pair: &[u8]) -> K {
 }
 
 /// Pairs of a [`MultiMap`], rising: every pair present throughout is there once.
+/// Made by [`MultiMap::range`]. It pins, and so stays in its thread.
 pub struct MultiRange<'m, K: IntKey<Lane: Into<u64> + TryFrom<u64>>> {
     pairs: ByteRange<'m>,
     keys: std::marker::PhantomData<fn(K)>,
@@ -218,6 +252,7 @@ impl<K: IntKey<Lane: Into<u64> + TryFrom<u64>>> Iterator for MultiRange<'_, K> {
 }
 
 /// Pairs of a [`MultiMap`], falling: every pair present throughout is there once.
+/// Made by [`MultiMap::range_rev`]. It pins, and so stays in its thread.
 pub struct MultiRangeRev<'m, K: IntKey<Lane: Into<u64> + TryFrom<u64>>> {
     pairs: ByteRangeRev<'m>,
     keys: std::marker::PhantomData<fn(K)>,

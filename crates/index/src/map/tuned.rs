@@ -14,6 +14,16 @@ use std::sync::OnceLock;
 /// An [`IntMap`] whose node size is chosen at creation, by a [`Profile`] of the machine and by what the map is for.
 ///
 /// Its operations are those of [`IntMap`].
+///
+/// ```
+/// use foreshore_index::{NodeKeys, TunedMap};
+///
+/// let map: TunedMap<u64> = TunedMap::default(); // by the processor's caches
+/// map.insert_many(&[(1, 10), (2, 20)]);
+/// assert_eq!((map.get(2), map.floor(9)), (Some(20), Some(20)));
+/// let small: TunedMap<u64> = TunedMap::with_node_keys(NodeKeys::K16);
+/// assert_eq!(small.node_keys().get(), 16);
+/// ```
 pub struct TunedMap<K: IntKey> {
     map: AnySize<K>,
 }
@@ -69,11 +79,26 @@ impl<K: IntKey> std::fmt::Debug for TunedMap<K> {
 
 impl<K: IntKey> TunedMap<K> {
     /// An empty map with the node size that the profile chooses.
+    ///
+    /// ```
+    /// use foreshore_index::{Favour, Profile, TunedMap};
+    ///
+    /// let profile = Profile::load("foreshore-tune.toml").unwrap_or_default();
+    /// let map: TunedMap<u64> = TunedMap::tuned(&profile, Favour::Inserts);
+    /// assert_eq!(map.node_keys(), profile.node_keys(8, Favour::Inserts));
+    /// ```
     pub fn tuned(profile: &Profile, favour: Favour) -> Self {
         Self::with_node_keys(profile.node_keys(size_of::<K>(), favour))
     }
 
     /// An empty map with nodes of this size.
+    ///
+    /// ```
+    /// use foreshore_index::{NodeKeys, TunedMap};
+    ///
+    /// let map: TunedMap<u128> = TunedMap::with_node_keys(NodeKeys::K32);
+    /// assert_eq!(map.node_keys(), NodeKeys::K32);
+    /// ```
     pub fn with_node_keys(size: NodeKeys) -> Self {
         let map = match size {
             NodeKeys::K16 => AnySize::K16(IntMap::new()),
@@ -87,6 +112,13 @@ impl<K: IntKey> TunedMap<K> {
     /// A map of these entries with nodes of this size: see [`IntMap::bulk_load`].
     ///
     /// Panics if keys do not rise, or `fill` is not in 0.1 ..= 1.
+    ///
+    /// ```
+    /// use foreshore_index::{NodeKeys, TunedMap};
+    ///
+    /// let map = TunedMap::<u64>::bulk_load(NodeKeys::K128, (0..1000).map(|k| (k, k)), 1.0);
+    /// assert_eq!(map.len(), 1000);
+    /// ```
     pub fn bulk_load(size: NodeKeys, entries: impl IntoIterator<Item = (K, u64)>, fill: f64) -> Self {
         let map = match size {
             NodeKeys::K16 => AnySize::K16(IntMap::bulk_load(entries, fill)),
@@ -97,7 +129,7 @@ impl<K: IntKey> TunedMap<K> {
         Self { map }
     }
 
-    /// Keys in a node.
+    /// Keys in a node. See [`with_node_keys`](Self::with_node_keys).
     pub fn node_keys(&self) -> NodeKeys {
         match self.map {
             AnySize::K16(_) => NodeKeys::K16,
@@ -121,7 +153,6 @@ impl<K: IntKey> TunedMap<K> {
         fn floor(key: K) -> Option<u64>;
         fn below(key: K) -> Option<u64>;
         fn len() -> u64;
-        fn is_empty() -> bool;
         fn bytes() -> u64;
         fn check() -> Result<(), Broken>;
         fn stats() -> Stats;
@@ -190,6 +221,7 @@ type Downwards<'m, K> =
     AnyRange<IntRangeRev<'m, K, 16>, IntRangeRev<'m, K, 32>, IntRangeRev<'m, K, 64>, IntRangeRev<'m, K, 128>>;
 
 /// Entries of a [`TunedMap`], upwards: every key present throughout is there once.
+/// Made by [`TunedMap::range`]. It pins, and so stays in its thread.
 pub struct TunedRange<'m, K: IntKey>(Upwards<'m, K>);
 
 impl<K: IntKey> Iterator for TunedRange<'_, K> {
@@ -202,6 +234,7 @@ impl<K: IntKey> Iterator for TunedRange<'_, K> {
 }
 
 /// Entries of a [`TunedMap`], downwards: every key present throughout is there once.
+/// Made by [`TunedMap::range_rev`]. It pins, and so stays in its thread.
 pub struct TunedRangeRev<'m, K: IntKey>(Downwards<'m, K>);
 
 impl<K: IntKey> Iterator for TunedRangeRev<'_, K> {
