@@ -18,6 +18,18 @@ use std::cmp::Ordering;
 const WORD: usize = 8;
 
 /// A run of 64-bit words, each read and written by one relaxed atomic access.
+///
+/// ```
+/// use foreshore_base::RelaxedBytes;
+///
+/// let words = RelaxedBytes::boxed(32);
+/// let bytes = RelaxedBytes::new(&words);
+/// bytes.write(5, b"across words");
+/// assert_eq!(bytes.u16_at(5), u16::from_le_bytes(*b"ac"));
+/// let mut copy = [0; 12];
+/// bytes.read(5, &mut copy);
+/// assert_eq!(&copy, b"across words");
+/// ```
 #[repr(transparent)]
 pub struct RelaxedBytes([AtomicU64]);
 

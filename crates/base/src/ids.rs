@@ -1,4 +1,14 @@
 //! Ids as types, so that a page id never passes for a frame id, a slot or a count.
+//!
+//! ```
+//! use foreshore_base::{Lsn, PageId};
+//!
+//! let begin = Lsn(4096);
+//! let end = begin + 128;
+//! assert_eq!((end - begin, end.to_string()), (128, "4224".into()));
+//! assert!(end > begin && end < Lsn::MAX);
+//! assert!(PageId::NONE.is_none());
+//! ```
 
 use std::fmt;
 

@@ -25,6 +25,27 @@ const VERSION_STEP: u64 = 2;
 pub struct Restart;
 
 /// The latch word of a node: bit 0 = latched, bits 1..64 = version. Eight bytes.
+///
+/// ```
+/// use foreshore_base::NodeLatch;
+/// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+///
+/// let (latch, left, right) = (NodeLatch::new(), AtomicU64::new(10), AtomicU64::new(0));
+/// // A writer.
+/// let latched = latch.exclusive();
+/// left.store(4, Relaxed);
+/// right.store(6, Relaxed);
+/// drop(latched);
+/// // A reader: what it read counts if nobody wrote meanwhile.
+/// let sum = loop {
+///     let seen = latch.optimistic();
+///     let sum = left.load(Relaxed) + right.load(Relaxed);
+///     if seen.validate().is_ok() {
+///         break sum;
+///     }
+/// };
+/// assert_eq!(sum, 10);
+/// ```
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct NodeLatch {

@@ -26,6 +26,17 @@ const EXCLUSIVE: u32 = 1 << 30;
 const READERS: u32 = EXCLUSIVE - 1;
 
 /// The lock word: bit 31 = wlock, bit 30 = xlock (held or asked for), bits 0..30 = readers. Four bytes.
+///
+/// ```
+/// use foreshore_base::RwxLock;
+///
+/// let lock = RwxLock::new();
+/// let mut writer = lock.wlock();
+/// drop(lock.rlock()); // passes a wlock
+/// writer.xlock(); // readers are gone, and kept out
+/// drop(writer);
+/// assert!(!lock.is_held());
+/// ```
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct RwxLock {

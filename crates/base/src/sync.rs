@@ -46,6 +46,20 @@ pub mod counted;
 ///
 /// A latch holder never waits for I/O, a lock or space, so a waiter that has paused 511 times waits for a thread that is
 /// not running: it yields.
+///
+/// ```
+/// use foreshore_base::sync::Backoff;
+/// use std::sync::atomic::{AtomicBool, Ordering::*};
+///
+/// let ready = AtomicBool::new(false);
+/// std::thread::scope(|s| {
+///     s.spawn(|| ready.store(true, Release));
+///     let mut backoff = Backoff::new();
+///     while !ready.load(Acquire) {
+///         backoff.wait();
+///     }
+/// });
+/// ```
 #[derive(Debug, Default)]
 pub struct Backoff {
     step: u32,

@@ -7,6 +7,17 @@ use crate::{ByteMap, TrieMap};
 ///
 /// It is a hint: it may lack a fence (the leaf chain repairs that), but what it says of a fence is right. All methods
 /// but [`bulk_load`](LeafIndex::bulk_load) may be called by many threads at a time, with no leaf latch held.
+///
+/// ```
+/// use foreshore_index::{ByteMap, LeafIndex};
+///
+/// // Pages 1 and 2 begin with the least key of all and with "m".
+/// let index: ByteMap = LeafIndex::bulk_load([("", 1), ("m", 2)], 0.7);
+/// assert_eq!((index.seek(b"bos"), index.seek(b"sea")), (Some(1), Some(2)));
+/// index.post(b"p", 3); // page 2 was split
+/// assert_eq!((index.seek(b"sea"), index.seek_before(b"p")), (Some(3), Some(2)));
+/// assert_eq!(index.unpost(b"p"), Some(3));
+/// ```
 pub trait LeafIndex: Send + Sync {
     /// An index of these fences, which rise strictly; nodes are filled to about `fill` (0.1 ..= 1).
     ///

@@ -1,8 +1,8 @@
 //! Ordered maps in memory for many threads: lookups write nothing shared, updates latch one node.
 //!
 //! - [`IntMap`]: fixed-width keys, which are integers up to 128 bits and byte arrays up to 32 bytes; [`ByteMap`]:
-//!   byte-string keys of any length. Values are 64-bit words; keys are unique. Both look up and insert many keys at a time ([`IntMap::multi_get`], [`IntMap::insert_many`]) and change a
-//!   value under a condition ([`IntMap::compare_exchange`]).
+//!   byte-string keys of any length. Values are 64-bit words; keys are unique. Both look up and insert many keys at a time
+//!   ([`IntMap::multi_get`], [`IntMap::insert_many`]).
 //! - [`TunedMap`]: an [`IntMap`] whose node size is chosen when it is made, by a [`Profile`] of the machine.
 //! - [`MultiMap`]: several values a key.
 //! - [`CsbMap`]: integer keys in a CSB+-tree, whose nodes need one pointer for all of their children.
@@ -10,6 +10,12 @@
 //! - [`CsbByteMap`], [`O2ByteMap`], [`OptimisticO2ByteMap`]: byte strings of up to 1024 bytes in layers of such trees
 //!   ([`TrieMap`]).
 //! - [`LeafIndex`]: what a storage engine asks of an index over its leaf pages; all maps of byte strings serve as one.
+//!
+//! All maps that change name alike what `BTreeMap` and other concurrent maps have: `insert`, `get`, `contains_key`, `remove`,
+//! `first_key_value`, `last_key_value`, `pop_first`, `pop_last`, `retain`, `clear`, `range`, `range_rev`, `iter`, `iter_rev`,
+//! `collect` and `extend`; and, for one key in one step, [`compare_exchange`](IntMap::compare_exchange),
+//! [`fetch_update`](IntMap::fetch_update), [`get_or_insert_with`](IntMap::get_or_insert_with). All but `extend` take `&self`.
+//! There is no `clone`, for it could be no snapshot: `bulk_load(&map, 0.9)` makes a copy by a scan.
 //!
 //! [`IntMap`] and [`ByteMap`] are the same tree, the OLFIT B+-tree (Cha et al., VLDB 2001): every node carries a
 //! version; a reader copies what it needs and believes it if the version is still the same; a writer latches the node.
@@ -30,13 +36,16 @@
 //! assert_eq!(map.range(10..13).collect::<Vec<_>>(), [(10, 5), (11, 5), (12, 6)]);
 //! ```
 //!
-//! Guarantees: `get`, `insert`, `remove`, `compare_exchange`, `floor` and `below` are linearizable, except that `floor` and `below`
+//! Guarantees: `get`, `insert`, `remove`, `compare_exchange` and what is made of it, `floor` and `below` are linearizable, except that `floor` and `below`
 //! look at two or more leaves where the leaf of the key begins with entries above it: they then return an entry that was
 //! the answer for each leaf at the moment it was read, though entries may have come and gone between these moments. In a
 //! [`TrieMap`] they may so look at two or more layers. Scans hand out, in order and once, every key that is present throughout. A batch is
 //! no snapshot: each of its keys is looked up or inserted by itself. Most
 //! operations pin an epoch (about 6 ns, and a full fence), a [`Pinned`] handle once for many; an
 //! [`IntMap`]'s `get`, `insert`, `remove`, `floor` and `below` need none while nobody interferes.
+//!
+//! Costs: of *n* entries in nodes of *F*, an operation on one key reads about log *n* / log *F* nodes, a scan one node for up to
+//! *F* entries, `len` sixteen counters. `bytes`, `check` and `stats` walk what they tell of.
 //!
 //! Which one: [`StaticMap`] for what is built once, [`IntMap`] for what changes. [`CsbMap`] looks up about as fast as
 //! [`IntMap`], but inserts cost 1.2 to 1.8 times as much (a split copies its right siblings) and memory 1.4 times (groups
@@ -71,9 +80,9 @@ pub use map::Pinned;
 pub use map::bytes::{ByteMap, ByteRange, ByteRangeRev};
 pub use map::csb::{CsbMap, CsbRange, CsbRangeRev};
 pub use map::int::{IntMap, IntRange, IntRangeRev};
-pub use map::multi::{MultiMap, MultiRange};
+pub use map::multi::{MultiMap, MultiRange, MultiRangeRev};
 pub use map::o2::{O2Map, O2Range, O2RangeRev, OptimisticO2Map};
-pub use map::trie::{CsbByteMap, O2ByteMap, OptimisticO2ByteMap, TrieMap, TrieRange};
+pub use map::trie::{CsbByteMap, O2ByteMap, OptimisticO2ByteMap, TrieMap, TrieRange, TrieRangeRev};
 pub use map::tuned::{TunedMap, TunedRange, TunedRangeRev};
 pub use node::int::IntKey;
 pub use o2::{Coupled, DumpMismatch, InnerNode, O2Stats, Optimistic, Scheme};

@@ -33,6 +33,7 @@ impl Sealed for [u64; 4] {}
 impl Sealed for Slice {}
 
 /// An order-preserving image of a key, small enough for one atomic access. Sealed: its cells are shared between maps.
+/// See [`IntKey`](crate::IntKey).
 pub trait Lane: Sealed + Copy + Ord + std::fmt::Debug + Send + Sync + 'static {
     /// The atomic that holds it in a node.
     type Cell: Send + Sync + 'static;

@@ -21,6 +21,13 @@ const BATCH: usize = 64;
 const SCAN: usize = 100;
 
 /// How much is measured.
+///
+/// ```
+/// use foreshore_index::calibrate::experiment::Plan;
+///
+/// let plan = Plan::quick();
+/// assert!(plan.steps() < Plan::full().steps());
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// Entries of the trees, rising.
@@ -32,23 +39,23 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Three sizes, from within the caches to far beyond; some minutes, and up to 1 GiB of memory.
+    /// Three sizes, from within the caches to far beyond; some minutes, and up to 1 GiB of memory. See [`Plan`].
     pub fn full() -> Self {
         Self { entries: vec![100_000, 1_000_000, 4_000_000], turns: 31, operations: 40_000 }
     }
 
-    /// Two sizes; well under a minute.
+    /// Two sizes; well under a minute. See [`Plan`].
     pub fn quick() -> Self {
         Self { entries: vec![100_000, 1_000_000], turns: 11, operations: 10_000 }
     }
 
-    /// Steps that [`run`] tells of.
+    /// Steps that [`run`] tells of. See [`Plan`].
     pub fn steps(&self) -> usize {
         3 * self.entries.len() * (FILL_TURNS as usize + self.turns) + search::steps(self)
     }
 }
 
-/// Figures of one node size. Nanoseconds of one operation, on one thread.
+/// Figures of one node size. Nanoseconds of one operation, on one thread. Made by [`run`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// Bytes of a key.
@@ -70,7 +77,9 @@ pub struct Measured {
 /// Runs the experiment on the maps and the one on [searches](super::Search); tells `progress` of each step before it begins:
 /// how many are done, and what is next.
 ///
-/// Panics if an index gives a wrong answer.
+/// Panics if an index gives a wrong answer, if there are no turns, or if a tree has no entries.
+///
+/// See [`Profile::of`](crate::Profile::of).
 pub fn run(plan: &Plan, progress: &mut dyn FnMut(usize, &str)) -> (Vec<Measured>, Vec<SearchMeasured>) {
     let mut steps = Steps::new(progress);
     let mut measured = Vec::new();

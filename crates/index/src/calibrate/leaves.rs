@@ -18,6 +18,14 @@ const GREATEST_BYTES: usize = 32 << 10;
 const WORTH_WHILE: f64 = 1.05;
 
 /// The leaf size for each use, and the figures behind it.
+///
+/// ```
+/// use foreshore_index::Favour;
+/// use foreshore_index::calibrate::Leaves;
+///
+/// let unmeasured = Leaves::of(Vec::new());
+/// assert_eq!(unmeasured.bytes(Favour::Lookups), 8192, "the engine's own size");
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Leaves {
     /// Bytes of a leaf for single rows that are read.
@@ -32,6 +40,7 @@ pub struct Leaves {
 }
 
 /// Figures of one leaf size: nanoseconds of one operation on one thread, all rows in memory, nobody waiting for a device.
+/// See [`Leaves`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LeafMeasured {
     /// Bytes of a leaf.
@@ -49,14 +58,14 @@ pub struct LeafMeasured {
 }
 
 impl Leaves {
-    /// What these figures say; the default if nothing is clearly better.
+    /// What these figures say; the default if nothing is clearly better. See [`Leaves`].
     pub fn of(measured: Vec<LeafMeasured>) -> Self {
         let [lookups, inserts, balanced] =
             [Favour::Lookups, Favour::Inserts, Favour::Balanced].map(|favour| best(&measured, favour));
         Self { lookups, inserts, balanced, measured }
     }
 
-    /// Bytes of a leaf for this use.
+    /// Bytes of a leaf for this use. See [`Leaves`].
     pub fn bytes(&self, favour: Favour) -> usize {
         match favour {
             Favour::Lookups => self.lookups,

@@ -9,6 +9,14 @@ use std::fs;
 use std::path::Path;
 
 /// A processor and its data caches, each as the first core sees it. Sizes in bytes; 0 = there is none.
+///
+/// ```
+/// use foreshore_index::calibrate::Machine;
+///
+/// let machine = Machine::this();
+/// assert!(machine.cores >= 1 && machine.page_bytes.is_power_of_two());
+/// assert!(machine.is_like(&Machine { cores: 64, ..machine.clone() }), "the processor and its caches count");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// The processor's name.
@@ -37,7 +45,7 @@ fn usual_page_bytes() -> usize {
 }
 
 impl Machine {
-    /// The machine that this process runs on.
+    /// The machine that this process runs on. See [`Machine`].
     pub fn this() -> Self {
         let mut caches = caches(Path::new("/sys/devices/system/cpu/cpu0/cache"));
         if caches.is_empty() {
@@ -58,6 +66,7 @@ impl Machine {
     }
 
     /// Are the other's processor and caches of the same kind?
+    /// See [`Machine`].
     pub fn is_like(&self, other: &Self) -> bool {
         let kind = |m: &Self| (m.processor.clone(), m.line_bytes, m.l1d_bytes, m.l2_bytes, m.l3_bytes);
         kind(self) == kind(other)

@@ -32,6 +32,15 @@ pub use search::{BestWay, Search, SearchMeasured, Searches, Way};
 use serde::{Deserialize, Serialize};
 
 /// What a map is wanted for most.
+///
+/// ```
+/// use foreshore_index::{Favour, Profile};
+///
+/// let profile = Profile::default();
+/// for favour in Favour::ALL {
+///     assert!(profile.node_keys(8, favour).get() >= 16);
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Favour {
@@ -50,6 +59,14 @@ impl Favour {
 }
 
 /// Keys in a node: one of the sizes that maps are compiled for.
+///
+/// ```
+/// use foreshore_index::NodeKeys;
+///
+/// assert_eq!("64".parse(), Ok(NodeKeys::default()));
+/// assert_eq!(NodeKeys::at_most(100), NodeKeys::K64);
+/// assert!(NodeKeys::try_from(17).unwrap_err().contains("16, 32, 64, 128"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(try_from = "usize", into = "usize")]
 pub enum NodeKeys {
@@ -68,7 +85,7 @@ impl NodeKeys {
     /// All sizes, rising.
     pub const ALL: [Self; 4] = [Self::K16, Self::K32, Self::K64, Self::K128];
 
-    /// The number.
+    /// The number. See [`NodeKeys`].
     pub fn get(self) -> usize {
         match self {
             Self::K16 => 16,
@@ -79,6 +96,12 @@ impl NodeKeys {
     }
 
     /// The greatest size of at most so many keys, or the smallest.
+    ///
+    /// ```
+    /// use foreshore_index::NodeKeys;
+    ///
+    /// assert_eq!([NodeKeys::at_most(1), NodeKeys::at_most(127)], [NodeKeys::K16, NodeKeys::K64]);
+    /// ```
     pub fn at_most(keys: usize) -> Self {
         Self::ALL.into_iter().rfind(|size| size.get() <= keys).unwrap_or(Self::K16)
     }

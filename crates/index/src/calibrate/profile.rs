@@ -44,7 +44,7 @@ pub struct Profile {
     pub search: Option<Searches>,
 }
 
-/// The node size for one kind of key and use.
+/// The node size for one kind of key and use. See [`Profile::node_keys`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
     /// Bytes of a key.
@@ -55,7 +55,7 @@ pub struct Choice {
     pub node_keys: NodeKeys,
 }
 
-/// A profile that cannot be used.
+/// A profile that cannot be used. See [`Profile::load`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProfileError {
@@ -81,6 +81,17 @@ impl Default for Profile {
 
 impl Profile {
     /// What these figures of maps on a machine say.
+    ///
+    /// ```
+    /// use foreshore_index::calibrate::{Machine, experiment};
+    /// use foreshore_index::{Favour, NodeKeys, Profile};
+    ///
+    /// // One turn over a few keys, only to show the way; `Plan::quick` measures.
+    /// let plan = experiment::Plan { entries: vec![1000], turns: 1, operations: 100 };
+    /// let (maps, _searches) = experiment::run(&plan, &mut |_done, _next| {});
+    /// let profile = Profile::of(Machine::this(), maps);
+    /// assert!(NodeKeys::ALL.contains(&profile.node_keys(8, Favour::Balanced)));
+    /// ```
     pub fn of(machine: Machine, measured: Vec<Measured>) -> Self {
         let mut key_sizes: Vec<usize> = measured.iter().map(|m| m.key_bytes).collect();
         key_sizes.sort_unstable();
@@ -99,6 +110,13 @@ impl Profile {
     /// Reads a profile from its file.
     ///
     /// Errors: the file cannot be read, or is no profile.
+    ///
+    /// ```
+    /// use foreshore_index::Profile;
+    ///
+    /// let missing = Profile::load("/nowhere/foreshore-tune.toml").unwrap_err();
+    /// assert!(missing.to_string().contains("`foreshore tune` writes one"));
+    /// ```
     pub fn load(path: impl AsRef<Path>) -> Result<Self, ProfileError> {
         let path = path.as_ref();
         let read = std::fs::read_to_string(path);
@@ -109,22 +127,46 @@ impl Profile {
     /// Reads a profile from its text.
     ///
     /// Errors: the text is no profile.
+    ///
+    /// See [`to_toml`](Self::to_toml).
     pub fn from_toml(text: &str) -> Result<Self, ProfileError> {
         Ok(toml::from_str(text)?)
     }
 
     /// The text of the profile.
+    ///
+    /// ```
+    /// use foreshore_index::Profile;
+    ///
+    /// let profile = Profile::default();
+    /// assert_eq!(Profile::from_toml(&profile.to_toml()).unwrap(), profile);
+    /// ```
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("a profile is numbers, names and tables")
     }
 
     /// Bytes of a leaf of the engine's tables.
+    ///
+    /// ```
+    /// use foreshore_index::{Favour, Profile};
+    ///
+    /// assert!(Profile::default().leaf_bytes(Favour::Balanced).is_power_of_two());
+    /// ```
     pub fn leaf_bytes(&self, favour: Favour) -> usize {
         let measured = self.leaf.as_ref().map(|leaves| leaves.bytes(favour));
         measured.unwrap_or_else(|| leaves::by_caches(&self.machine))
     }
 
     /// The node size for keys of so many bytes.
+    ///
+    /// ```
+    /// use foreshore_index::{Favour, NodeKeys, Profile};
+    /// use foreshore_index::calibrate::Choice;
+    ///
+    /// let by_hand = Choice { key_bytes: 8, favour: Favour::Inserts, node_keys: NodeKeys::K32 };
+    /// let profile = Profile { choices: vec![by_hand], ..Profile::default() };
+    /// assert_eq!(profile.node_keys(8, Favour::Inserts), NodeKeys::K32);
+    /// ```
     pub fn node_keys(&self, key_bytes: usize, favour: Favour) -> NodeKeys {
         let choice = self.choices.iter().find(|c| c.key_bytes == key_bytes && c.favour == favour);
         choice.map_or_else(|| by_caches(&self.machine, key_bytes), |choice| choice.node_keys)

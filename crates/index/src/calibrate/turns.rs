@@ -35,6 +35,14 @@ pub(super) fn time(turn: impl FnOnce() -> bool) -> Duration {
 /// Nanoseconds of one of so many operations, in the turn that is slower than a quarter of them; tenths are enough.
 ///
 /// Panics if there are no turns.
+///
+/// ```
+/// use foreshore_index::calibrate::turns::quartile_ns;
+/// use std::time::Duration;
+///
+/// let turns = [900, 100, 120, 110].map(Duration::from_nanos).to_vec();
+/// assert_eq!(quartile_ns(turns, 10), 11.0);
+/// ```
 pub fn quartile_ns(mut turns: Vec<Duration>, operations: usize) -> f64 {
     turns.sort_unstable();
     (turns[turns.len() / 4].as_nanos() as f64 / operations as f64 * 10.0).round() / 10.0
@@ -54,6 +62,13 @@ pub(super) fn queries<K>(turn: u64, count: usize, entries: u64, key: impl Fn(u64
 // Odd factors and xored shifts are bijections, so the keys are distinct.
 
 /// A bijection without order: the finalizer of splitmix64.
+///
+/// ```
+/// use foreshore_index::calibrate::turns::scramble64;
+/// use std::collections::BTreeSet;
+///
+/// assert_eq!((0..1000).map(scramble64).collect::<BTreeSet<_>>().len(), 1000);
+/// ```
 pub fn scramble64(number: u64) -> u64 {
     let mut x = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
     x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);

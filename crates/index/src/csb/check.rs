@@ -9,6 +9,12 @@ use crate::search::Lane;
 use crate::tree::Broken;
 
 /// What happened to a CSB+-tree since it was made, and its shape.
+///
+/// ```
+/// let map: foreshore_index::CsbMap<u64> = (0..10_000).map(|k| (k, k)).collect();
+/// let stats = map.stats();
+/// assert!(stats.nodes_per_level[0] > stats.groups_per_level[0], "nodes lie in groups");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CsbStats {

@@ -9,6 +9,8 @@ use crate::search::Lane;
 ///
 /// # Safety
 /// Every bit pattern is a value, zeros are one, and the comparisons are those of the values.
+///
+/// See [`StaticMap`](crate::StaticMap).
 pub unsafe trait PackedLane: Lane {
     /// The keys of a line, [`Lane::PER_LINE`] of them.
     #[doc(hidden)]

@@ -95,6 +95,14 @@ where
     /// A map of these entries.
     ///
     /// Panics if keys do not rise strictly, if the iterator is not as long as it says, or if the system has no memory.
+    ///
+    /// ```
+    /// use foreshore_index::StaticMap;
+    ///
+    /// let entries = vec![(10u64, 1), (20, 2)];
+    /// let map = StaticMap::from_sorted(entries.into_iter());
+    /// assert_eq!((map.len(), map.get(20)), (2, Some(2)));
+    /// ```
     pub fn from_sorted(entries: impl ExactSizeIterator<Item = (K, u64)>) -> Self {
         let len = entries.len();
         let layers = layers_over(len, Self::PER_LINE);
@@ -136,6 +144,14 @@ where
     }
 
     /// The number of entries with a key below `key`: the rank of `key`, or of the next key above it.
+    ///
+    /// ```
+    /// use foreshore_index::StaticMap;
+    ///
+    /// let map = StaticMap::from_sorted([(10u32, 1), (20, 2), (30, 3)].into_iter());
+    /// assert_eq!([map.lower_bound(10), map.lower_bound(11), map.lower_bound(99)], [0, 1, 3]);
+    /// assert_eq!(map.entry(map.lower_bound(11)), Some((20, 2)), "the next one");
+    /// ```
     #[inline]
     pub fn lower_bound(&self, key: K) -> usize {
         self.lower_bound_of(key.to_lane())
@@ -147,6 +163,13 @@ where
     }
 
     /// The value of `key`.
+    ///
+    /// ```
+    /// use foreshore_index::StaticMap;
+    ///
+    /// let map = StaticMap::from_sorted([(10u32, 1), (20, 2), (30, 3)].into_iter());
+    /// assert_eq!((map.get(20), map.get(21)), (Some(2), None));
+    /// ```
     #[inline]
     pub fn get(&self, key: K) -> Option<u64> {
         let lane = key.to_lane();
@@ -158,6 +181,15 @@ where
     /// As [`StaticMap::lower_bound`], for many keys: their cache misses overlap.
     ///
     /// Panics if `keys` and `ranks` differ in length.
+    ///
+    /// ```
+    /// use foreshore_index::StaticMap;
+    ///
+    /// let map = StaticMap::from_sorted([(10u32, 1), (20, 2), (30, 3)].into_iter());
+    /// let mut ranks = [0; 2];
+    /// map.multi_lower_bound(&[30, 15], &mut ranks);
+    /// assert_eq!(ranks, [2, 1]);
+    /// ```
     pub fn multi_lower_bound(&self, keys: &[K], ranks: &mut [usize]) {
         assert_eq!(keys.len(), ranks.len(), "as many ranks as keys");
         self.batches(keys, ranks, |_| (), |_, ranks, out| out.copy_from_slice(ranks));
@@ -166,6 +198,15 @@ where
     /// As [`StaticMap::get`], for many keys: their cache misses overlap.
     ///
     /// Panics if `keys` and `values` differ in length.
+    ///
+    /// ```
+    /// use foreshore_index::StaticMap;
+    ///
+    /// let map = StaticMap::from_sorted([(10u32, 1), (20, 2), (30, 3)].into_iter());
+    /// let mut values = [None; 2];
+    /// map.multi_get(&[30, 15], &mut values);
+    /// assert_eq!(values, [Some(3), None]);
+    /// ```
     pub fn multi_get(&self, keys: &[K], values: &mut [Option<u64>]) {
         assert_eq!(keys.len(), values.len(), "as many values as keys");
         let ask = |rank| self.values.prefetch(rank, 1);
@@ -183,17 +224,39 @@ where
     }
 
     /// The key of a rank.
+    ///
+    /// ```
+    /// use foreshore_index::StaticMap;
+    ///
+    /// let map = StaticMap::from_sorted([(10u32, 1), (20, 2), (30, 3)].into_iter());
+    /// assert_eq!((map.key(1), map.key(3)), (Some(20), None));
+    /// ```
     #[inline]
     pub fn key(&self, rank: usize) -> Option<K> {
         (rank < self.len).then(|| K::from_lane(self.keys[rank]))
     }
 
     /// The entry of a rank.
+    ///
+    /// ```
+    /// use foreshore_index::StaticMap;
+    ///
+    /// let map = StaticMap::from_sorted([(10u32, 1), (20, 2), (30, 3)].into_iter());
+    /// assert_eq!((map.entry(1), map.entry(3)), (Some((20, 2)), None));
+    /// ```
     pub fn entry(&self, rank: usize) -> Option<(K, u64)> {
         (rank < self.len).then(|| (K::from_lane(self.keys[rank]), self.values[rank]))
     }
 
     /// The entries with keys in `bounds`, upwards; `rev` gives them downwards.
+    ///
+    /// ```
+    /// use foreshore_index::StaticMap;
+    ///
+    /// let map = StaticMap::from_sorted([(10u32, 1), (20, 2), (30, 3)].into_iter());
+    /// assert!(map.range(15..=30).eq([(20, 2), (30, 3)]));
+    /// assert_eq!(map.range(..30).next_back(), Some((20, 2)));
+    /// ```
     pub fn range(&self, bounds: impl RangeBounds<K>) -> impl DoubleEndedIterator<Item = (K, u64)> {
         let ranks = self.ranks_in(bounds);
         let keys = self.keys[ranks.clone()].iter().map(|lane| K::from_lane(*lane));
@@ -216,16 +279,31 @@ where
     }
 
     /// The number of entries.
+    ///
+    /// ```
+    /// use foreshore_index::StaticMap;
+    ///
+    /// let map = StaticMap::from_sorted([(10u32, 1), (20, 2), (30, 3)].into_iter());
+    /// assert_eq!(map.len(), 3);
+    /// ```
     pub fn len(&self) -> usize {
         self.len
     }
 
     /// Is the map empty?
+    /// See [`len`](Self::len).
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// Memory in bytes.
+    ///
+    /// ```
+    /// use foreshore_index::StaticMap;
+    ///
+    /// let map = StaticMap::from_sorted([(10u32, 1), (20, 2), (30, 3)].into_iter());
+    /// assert!(map.bytes() >= 3 * (4 + 8));
+    /// ```
     pub fn bytes(&self) -> u64 {
         (size_of_val::<[K::Lane]>(&self.keys) + size_of_val::<[u64]>(&self.values)) as u64
     }

@@ -1,5 +1,6 @@
 //! Byte-string keys.
 
+use super::everyday::{everyday, example};
 use super::{Pinned, beginning};
 use crate::node::Bias;
 use crate::node::bytes::BytesNode;
@@ -20,6 +21,16 @@ impl<K: AsRef<[u8]>> std::borrow::Borrow<[u8]> for Bytes<K> {
 ///
 /// Keys may be of any length; those above 128 bytes are kept outside of the nodes and cost a cache miss more.
 /// `F` is the number of keys a node holds at most, a power of two from 4 on; `H` the words it has for the tails of keys, at least 75.
+///
+/// ```
+/// use foreshore_index::ByteMap;
+///
+/// let ports: ByteMap = ByteMap::new();
+/// ports.insert(b"BOS", 1);
+/// ports.insert("SEA".as_bytes(), 2);
+/// assert_eq!(ports.get(b"BOS"), Some(1));
+/// assert_eq!(ports.first_key_value(), Some((b"BOS".to_vec(), 1)));
+/// ```
 pub struct ByteMap<const F: usize = 64, const H: usize = 88> {
     tree: Tree<BytesNode<F, H>>,
 }
@@ -38,6 +49,13 @@ impl<const F: usize, const H: usize> std::fmt::Debug for ByteMap<F, H> {
 
 impl<const F: usize, const H: usize> ByteMap<F, H> {
     /// An empty map.
+    ///
+    /// ```
+    /// use foreshore_index::ByteMap;
+    ///
+    /// let map: ByteMap = ByteMap::new();
+    /// assert!(map.is_empty());
+    /// ```
     pub fn new() -> Self {
         Self { tree: Tree::new() }
     }
@@ -45,28 +63,67 @@ impl<const F: usize, const H: usize> ByteMap<F, H> {
     /// A map of these entries, whose keys rise strictly; nodes are filled to about `fill` (0.1 ..= 1).
     ///
     /// Panics if keys do not rise, or on another `fill`.
+    ///
+    /// ```
+    /// use foreshore_index::ByteMap;
+    ///
+    /// let map: ByteMap = ByteMap::bulk_load([("BOS", 1), ("SEA", 2)], 0.9);
+    /// assert_eq!(map.get(b"SEA"), Some(2));
+    /// ```
     pub fn bulk_load<K: AsRef<[u8]>>(entries: impl IntoIterator<Item = (K, u64)>, fill: f64) -> Self {
         Self { tree: Tree::bulk_load(entries.into_iter().map(|(key, value)| (Bytes(key), value)), fill) }
     }
 
     /// A handle that pins once for many operations.
+    ///
+    /// ```
+    /// use foreshore_index::ByteMap;
+    ///
+    /// let map: ByteMap = [("BOS", 1), ("SEA", 2)].into_iter().collect();
+    /// let pinned = map.pin();
+    /// assert_eq!(pinned.get(b"BOS").zip(pinned.get(b"SEA")), Some((1, 2)));
+    /// ```
     pub fn pin(&self) -> Pinned<'_, Self> {
         Pinned { map: self, pin: Pin::new() }
     }
 
-    /// The value of `key`.
+    /// The value of `key`. Linearizable; writes nothing shared but the epoch that it pins.
+    ///
+    /// ```
+    /// use foreshore_index::ByteMap;
+    ///
+    /// let map: ByteMap = [("BOS", 1)].into_iter().collect();
+    /// assert_eq!((map.get(b"BOS"), map.get(b"B")), (Some(1), None));
+    /// ```
     #[inline]
     pub fn get(&self, key: &[u8]) -> Option<u64> {
         self.tree.get(key, &Pin::new())
     }
 
-    /// Sets the value of `key`; returns the old one.
+    /// Sets the value of `key`; returns the old one. Linearizable.
+    ///
+    /// ```
+    /// use foreshore_index::ByteMap;
+    ///
+    /// let map: ByteMap = ByteMap::new();
+    /// assert_eq!(map.insert(b"BOS", 1), None);
+    /// assert_eq!(map.insert(b"BOS", 2), Some(1));
+    /// assert_eq!(map.insert(&[b'x'; 100_000], 3), None, "keys may be long");
+    /// ```
     #[inline]
     pub fn insert(&self, key: &[u8], value: u64) -> Option<u64> {
         self.tree.insert(key, value, &Pin::new())
     }
 
-    /// Removes `key`; returns its value.
+    /// Removes `key`; returns its value. Linearizable.
+    ///
+    /// ```
+    /// use foreshore_index::ByteMap;
+    ///
+    /// let map: ByteMap = [("BOS", 1)].into_iter().collect();
+    /// assert_eq!(map.remove(b"BOS"), Some(1));
+    /// assert_eq!(map.remove(b"BOS"), None);
+    /// ```
     #[inline]
     pub fn remove(&self, key: &[u8]) -> Option<u64> {
         self.tree.remove(key, &Pin::new())
@@ -76,6 +133,15 @@ impl<const F: usize, const H: usize> ByteMap<F, H> {
     /// up by itself; together they are no snapshot.
     ///
     /// Panics if there are not as many values as keys.
+    ///
+    /// ```
+    /// use foreshore_index::ByteMap;
+    ///
+    /// let map: ByteMap = [("BOS", 1), ("SEA", 2)].into_iter().collect();
+    /// let mut values = [None; 3];
+    /// map.multi_get(&[b"SEA", b"PDX", b"BOS"], &mut values);
+    /// assert_eq!(values, [Some(2), None, Some(1)]);
+    /// ```
     pub fn multi_get(&self, keys: &[&[u8]], values: &mut [Option<u64>]) {
         assert_eq!(keys.len(), values.len(), "a value for each key");
         self.tree.get_many(keys, |key| *key, values, &Pin::new());
@@ -83,6 +149,13 @@ impl<const F: usize, const H: usize> ByteMap<F, H> {
 
     /// Sets the values of many keys, in this order but with several descents at a time; returns how many keys were new.
     /// Each is inserted by itself; others may see some of them before the rest.
+    ///
+    /// ```
+    /// use foreshore_index::ByteMap;
+    ///
+    /// let map: ByteMap = [("BOS", 1)].into_iter().collect();
+    /// assert_eq!(map.insert_many(&[(b"SEA", 2), (b"BOS", 3)]), 1, "BOS was there");
+    /// ```
     pub fn insert_many(&self, entries: &[(&[u8], u64)]) -> u64 {
         self.tree.insert_many(entries, |key| *key, &Pin::new())
     }
@@ -91,6 +164,13 @@ impl<const F: usize, const H: usize> ByteMap<F, H> {
     /// that share a node.
     ///
     /// Panics if keys fall.
+    ///
+    /// ```
+    /// use foreshore_index::ByteMap;
+    ///
+    /// let map: ByteMap = ByteMap::new();
+    /// assert_eq!(map.insert_sorted(&[(b"BOS", 1), (b"PDX", 2), (b"SEA", 3)]), 3);
+    /// ```
     pub fn insert_sorted(&self, entries: &[(&[u8], u64)]) -> u64 {
         assert!(entries.is_sorted_by_key(|(key, _)| *key), "insert_sorted wants keys that never fall");
         self.tree.insert_sorted(entries, |key| *key, &Pin::new())
@@ -100,6 +180,14 @@ impl<const F: usize, const H: usize> ByteMap<F, H> {
     /// nobody sees or changes anything in between.
     ///
     /// Errors: the value that it has instead; nothing was changed.
+    ///
+    /// ```
+    /// let map = foreshore_index::ByteMap::<64>::new();
+    /// assert_eq!(map.compare_exchange(b"AA7", None, Some(1)), Ok(()));
+    /// assert_eq!(map.compare_exchange(b"AA7", Some(9), Some(2)), Err(Some(1)));
+    /// assert_eq!(map.compare_exchange(b"AA7", Some(1), None), Ok(()));
+    /// assert_eq!(map.get(b"AA7"), None);
+    /// ```
     pub fn compare_exchange(
         &self,
         key: &[u8],
@@ -109,42 +197,60 @@ impl<const F: usize, const H: usize> ByteMap<F, H> {
         self.tree.compare_exchange(key, expected, new, &Pin::new())
     }
 
-    /// Gives `key` the value that `change` makes of its value (`None`: absent); returns the value before.
-    ///
-    /// `change` runs again if another thread changed the value meanwhile. It may use the map.
-    pub fn fetch_update(&self, key: &[u8], change: impl FnMut(Option<u64>) -> Option<u64>) -> Option<u64> {
-        self.tree.fetch_update(key, change, &Pin::new())
-    }
-
-    /// The value of `key`; if it is absent, that of `make`, which is inserted unless another thread inserts one first.
-    pub fn get_or_insert_with(&self, key: &[u8], make: impl FnOnce() -> u64) -> u64 {
-        self.tree.get_or_insert_with(key, make, &Pin::new())
-    }
-
     /// The value of the greatest entry with a key at most `key`. As fast as [`get`](Self::get), unless the leaf's
     /// entries up to `key` were removed. [`range_rev`](Self::range_rev) up to `key` begins with that entry, its key too.
+    /// See the crate's guarantees.
+    ///
+    /// ```
+    /// use foreshore_index::ByteMap;
+    ///
+    /// let map: ByteMap = [("BOS", 1), ("SEA", 2)].into_iter().collect();
+    /// assert_eq!([map.floor(b"A"), map.floor(b"BOS"), map.floor(b"PDX")], [None, Some(1), Some(1)]);
+    /// ```
     #[inline]
     pub fn floor(&self, key: &[u8]) -> Option<u64> {
         self.tree.greatest(key, Bias::AtMost, &Pin::new())
     }
 
-    /// The value of the greatest entry with a key below `key`.
+    /// The value of the greatest entry with a key below `key`. See the crate's guarantees.
+    ///
+    /// ```
+    /// use foreshore_index::ByteMap;
+    ///
+    /// let map: ByteMap = [("BOS", 1), ("SEA", 2)].into_iter().collect();
+    /// assert_eq!([map.below(b"BOS"), map.below(b"SEA")], [None, Some(1)]);
+    /// ```
     #[inline]
     pub fn below(&self, key: &[u8]) -> Option<u64> {
         self.tree.greatest(key, Bias::Below, &Pin::new())
     }
 
-    /// All entries, upwards. The iterator pins: see [`Pinned`].
-    pub fn iter(&self) -> ByteRange<'_, F, H> {
-        self.range(Bound::Unbounded, Bound::Unbounded)
-    }
-
     /// The entries with keys from `start` to `end`, upwards. The iterator pins: see [`Pinned`].
+    ///
+    /// ```
+    /// use foreshore_index::ByteMap;
+    ///
+    /// use std::ops::Bound::*;
+    ///
+    /// let map: ByteMap = [("BOS", 1), ("PDX", 2), ("SEA", 3)].into_iter().collect();
+    /// assert!(map.range(Included(b"C"), Unbounded).map(|(_, value)| value).eq([2, 3]));
+    /// assert!(map.range(Unbounded, Excluded(b"SEA")).map(|(_, value)| value).eq([1, 2]));
+    /// ```
     pub fn range(&self, start: Bound<&[u8]>, end: Bound<&[u8]>) -> ByteRange<'_, F, H> {
         ByteRange(Forward::new(&self.tree, (start.map(<[u8]>::to_vec), end.map(<[u8]>::to_vec))))
     }
 
     /// The entries with keys from `start` to `end`, downwards, beginning below `end`. The iterator pins: see [`Pinned`].
+    ///
+    /// ```
+    /// use foreshore_index::ByteMap;
+    ///
+    /// use std::ops::Bound::*;
+    ///
+    /// let map: ByteMap = [("BOS", 1), ("PDX", 2), ("SEA", 3)].into_iter().collect();
+    /// let last_before_s = map.range_rev(Unbounded, Excluded(b"S")).next();
+    /// assert_eq!(last_before_s, Some((b"PDX".to_vec(), 2)));
+    /// ```
     pub fn range_rev(&self, start: Bound<&[u8]>, end: Bound<&[u8]>) -> ByteRangeRev<'_, F, H> {
         ByteRangeRev(Backward::new(&self.tree, (start.map(<[u8]>::to_vec), end.map(<[u8]>::to_vec))))
     }
@@ -164,38 +270,60 @@ impl<const F: usize, const H: usize> ByteMap<F, H> {
     }
 
     /// The number of entries. Exact while nobody changes the map.
+    ///
+    /// ```
+    /// use foreshore_index::ByteMap;
+    ///
+    /// let map: ByteMap = [("BOS", 1), ("SEA", 2)].into_iter().collect();
+    /// assert_eq!(map.len(), 2);
+    /// ```
     pub fn len(&self) -> u64 {
         self.tree.len()
     }
 
-    /// Is the map empty?
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// Memory in bytes. Walks the nodes, latching each for a moment, to add up long keys.
+    ///
+    /// ```
+    /// use foreshore_index::ByteMap;
+    ///
+    /// let map: ByteMap = (0..10_000).map(|k| (format!("flight/{k:05}"), k)).collect();
+    /// assert!(map.bytes() / map.len() < 40, "what keys share is kept once for each node");
+    /// ```
     pub fn bytes(&self) -> u64 {
         self.tree.bytes()
     }
 
     /// Walks the structure and names the first invariant found broken. Call it while no other thread changes the map.
+    ///
+    /// ```
+    /// use foreshore_index::ByteMap;
+    ///
+    /// let map: ByteMap = [("BOS", 1), ("SEA", 2)].into_iter().collect();
+    /// assert_eq!(map.check(), Ok(()));
+    /// ```
     pub fn check(&self) -> Result<(), Broken> {
         self.tree.check()
     }
 
     /// Counts of events and nodes. Walks the nodes.
+    ///
+    /// ```
+    /// use foreshore_index::ByteMap;
+    ///
+    /// let map: ByteMap = [("BOS", 1), ("SEA", 2)].into_iter().collect();
+    /// assert_eq!(map.stats().nodes_per_level, [1], "a leaf");
+    /// ```
     pub fn stats(&self) -> Stats {
         self.tree.stats()
     }
 }
 
-impl<'m, const F: usize, const H: usize> IntoIterator for &'m ByteMap<F, H> {
-    type Item = (Vec<u8>, u64);
-    type IntoIter = ByteRange<'m, F, H>;
-
-    fn into_iter(self) -> ByteRange<'m, F, H> {
-        self.iter()
-    }
+everyday! {
+    impl[const F: usize, const H: usize] ByteMap<F, H>,
+    key: &[u8], owned: Vec<u8>, as_key: Vec::as_slice, all: [Bound::Unbounded, Bound::Unbounded],
+    ranges: ByteRange, ByteRangeRev [F, H],
+    from: [K: AsRef<[u8]>,] K, as AsRef::as_ref,
+    example: ["ByteMap::<64>::new()", "b\"BOS\"", "b\"PDX\"", "b\"SEA\""]
 }
 
 /// As the methods of [`ByteMap`], without pinning each time.
@@ -232,10 +360,23 @@ impl<const F: usize, const H: usize> Pinned<'_, ByteMap<F, H>> {
 }
 
 /// Entries of a [`ByteMap`], upwards: every key present throughout is there once.
+/// Made by [`ByteMap::range`]. It pins, and so stays in its thread.
 pub struct ByteRange<'m, const F: usize = 64, const H: usize = 88>(Forward<'m, BytesNode<F, H>>);
 
 impl<const F: usize, const H: usize> ByteRange<'_, F, H> {
     /// The next entry, without copying its key once more.
+    ///
+    /// ```
+    /// use foreshore_index::ByteMap;
+    ///
+    /// let map: ByteMap = [("BOS", 1), ("SEA", 2)].into_iter().collect();
+    /// let (mut range, mut sum) = (map.iter(), 0);
+    /// while let Some((key, value)) = range.next_ref() {
+    ///     assert_eq!(key.len(), 3);
+    ///     sum += value;
+    /// }
+    /// assert_eq!(sum, 3);
+    /// ```
     #[inline]
     pub fn next_ref(&mut self) -> Option<(&[u8], u64)> {
         self.0.next()
@@ -252,6 +393,7 @@ impl<const F: usize, const H: usize> Iterator for ByteRange<'_, F, H> {
 }
 
 /// Entries of a [`ByteMap`], downwards: every key present throughout is there once.
+/// Made by [`ByteMap::range_rev`]. It pins, and so stays in its thread.
 pub struct ByteRangeRev<'m, const F: usize = 64, const H: usize = 88>(Backward<'m, BytesNode<F, H>>);
 
 impl<const F: usize, const H: usize> ByteRangeRev<'_, F, H> {

@@ -1,6 +1,7 @@
 //! Integer keys in a CSB+-tree.
 
 use super::Pinned;
+use super::everyday::{everyday, example, exchange, same};
 use crate::csb::{Backward, Csb, CsbStats, Forward};
 use crate::node::int::IntKey;
 use crate::reclaim::Pin;
@@ -13,6 +14,19 @@ use std::ops::RangeBounds;
 /// Its inner nodes hold twice the keys in the same memory, so lookups meet fewer cache lines; a split copies its right
 /// siblings, so inserts cost more. `F` (4 to 256) is the number of keys a node holds, and of nodes a group holds; groups
 /// are allocated whole, so small maps are better off with a small `F`.
+///
+/// ```
+/// use foreshore_index::CsbMap;
+///
+/// let map: CsbMap<u64> = CsbMap::bulk_load((0..1000).map(|k| (10 * k, k)), 0.7);
+/// assert_eq!(map.insert(15, 77), None);
+/// assert_eq!((map.get(15), map.floor(19), map.below(15)), (Some(77), Some(77), Some(1)));
+/// assert!(map.range(10..=20).eq([(10, 1), (15, 77), (20, 2)]));
+/// assert_eq!(map.range_rev(..).next(), Some((9990, 999)));
+/// assert_eq!(map.pin().remove(15), Some(77));
+/// assert_eq!((map.len(), map.check()), (1000, Ok(())));
+/// assert!(map.stats().groups_per_level.iter().sum::<u64>() > 0 && map.bytes() > 0);
+/// ```
 pub struct CsbMap<K: IntKey, const F: usize = 64> {
     tree: Csb<K, F>,
 }
@@ -30,7 +44,7 @@ impl<K: IntKey, const F: usize> std::fmt::Debug for CsbMap<K, F> {
 }
 
 impl<K: IntKey, const F: usize> CsbMap<K, F> {
-    /// An empty map.
+    /// An empty map. As [`IntMap::new`](crate::IntMap::new).
     pub fn new() -> Self {
         Self { tree: Csb::new() }
     }
@@ -38,79 +52,109 @@ impl<K: IntKey, const F: usize> CsbMap<K, F> {
     /// A map of these entries, whose keys rise strictly; leaves and groups are filled to about `fill` (0.1 ..= 1).
     ///
     /// Panics if keys do not rise, or on another `fill`.
+    ///
+    /// As [`IntMap::bulk_load`](crate::IntMap::bulk_load).
     pub fn bulk_load(entries: impl IntoIterator<Item = (K, u64)>, fill: f64) -> Self {
         Self { tree: Csb::bulk_load(entries.into_iter(), fill) }
     }
 
-    /// A handle that pins once for many operations.
+    /// A handle that pins once for many operations. As [`IntMap::pin`](crate::IntMap::pin).
     pub fn pin(&self) -> Pinned<'_, Self> {
         Pinned { map: self, pin: Pin::new() }
     }
 
-    /// The value of `key`.
+    /// The value of `key`. As [`IntMap::get`](crate::IntMap::get).
     #[inline]
     pub fn get(&self, key: K) -> Option<u64> {
         self.tree.get(key, &Pin::new())
     }
 
-    /// Sets the value of `key`; returns the old one.
+    /// Sets the value of `key`; returns the old one. As [`IntMap::insert`](crate::IntMap::insert).
     #[inline]
     pub fn insert(&self, key: K, value: u64) -> Option<u64> {
         self.tree.insert(key, value, &Pin::new())
     }
 
-    /// Removes `key`; returns its value.
+    /// Removes `key`; returns its value. As [`IntMap::remove`](crate::IntMap::remove).
     #[inline]
     pub fn remove(&self, key: K) -> Option<u64> {
         self.tree.remove(key, &Pin::new())
     }
 
-    /// The value of the greatest entry with a key at most `key`.
+    /// Gives `key` the value `new` (`None`: removes it) if its value is `expected` (`None`: if it is absent). One step:
+    /// nobody sees or changes anything in between.
+    ///
+    /// Errors: the value that it has instead; nothing was changed.
+    ///
+    /// ```
+    /// let map = foreshore_index::CsbMap::<u64>::new();
+    /// assert_eq!(map.compare_exchange(7, None, Some(1)), Ok(()));
+    /// assert_eq!(map.compare_exchange(7, Some(9), Some(2)), Err(Some(1)));
+    /// assert_eq!(map.compare_exchange(7, Some(1), None), Ok(()));
+    /// assert_eq!(map.get(7), None);
+    /// ```
+    pub fn compare_exchange(
+        &self,
+        key: K,
+        expected: Option<u64>,
+        new: Option<u64>,
+    ) -> Result<(), Option<u64>> {
+        exchange!(self.tree, key, expected, new)
+    }
+
+    /// The value of the greatest entry with a key at most `key`. As [`IntMap::floor`](crate::IntMap::floor).
     #[inline]
     pub fn floor(&self, key: K) -> Option<u64> {
         self.tree.floor(key, &Pin::new())
     }
 
-    /// The value of the greatest entry with a key below `key`.
+    /// The value of the greatest entry with a key below `key`. As [`IntMap::below`](crate::IntMap::below).
     #[inline]
     pub fn below(&self, key: K) -> Option<u64> {
         self.tree.below(key, &Pin::new())
     }
 
     /// The entries with keys in `bounds`, upwards. The iterator pins: see [`Pinned`].
+    /// As [`IntMap::range`](crate::IntMap::range).
     pub fn range(&self, bounds: impl RangeBounds<K>) -> CsbRange<'_, K, F> {
         CsbRange(Forward::new(&self.tree, &bounds))
     }
 
     /// The entries with keys in `bounds`, downwards. The iterator pins: see [`Pinned`].
+    /// As [`IntMap::range_rev`](crate::IntMap::range_rev).
     pub fn range_rev(&self, bounds: impl RangeBounds<K>) -> CsbRangeRev<'_, K, F> {
         CsbRangeRev(Backward::new(&self.tree, &bounds))
     }
 
-    /// The number of entries. Exact while nobody changes the map.
+    /// The number of entries. Exact while nobody changes the map. As [`IntMap::len`](crate::IntMap::len).
     pub fn len(&self) -> u64 {
         self.tree.len()
     }
 
-    /// Is the map empty?
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// Memory in bytes: whole groups, of which what was never used is address space only.
+    /// As [`IntMap::bytes`](crate::IntMap::bytes).
     pub fn bytes(&self) -> u64 {
         self.tree.bytes()
     }
 
     /// Walks the structure and names the first invariant found broken. Call it while no other thread changes the map.
+    /// As [`IntMap::check`](crate::IntMap::check).
     pub fn check(&self) -> Result<(), Broken> {
         self.tree.check()
     }
 
-    /// Counts of events and nodes. Walks the groups.
+    /// Counts of events and nodes. Walks the groups. As [`IntMap::stats`](crate::IntMap::stats).
     pub fn stats(&self) -> CsbStats {
         self.tree.stats()
     }
+}
+
+everyday! {
+    impl[K: IntKey, const F: usize] CsbMap<K, F>,
+    key: K, owned: K, as_key: same, all: [..],
+    ranges: CsbRange, CsbRangeRev [K, F],
+    from: [] K, as same,
+    example: ["CsbMap::<u64>::new()", "10", "20", "30"]
 }
 
 /// As the methods of [`CsbMap`], without pinning each time.
@@ -147,6 +191,7 @@ impl<K: IntKey, const F: usize> Pinned<'_, CsbMap<K, F>> {
 }
 
 /// Entries of a [`CsbMap`], upwards: every key present throughout is there once.
+/// Made by [`CsbMap::range`]. It pins, and so stays in its thread.
 pub struct CsbRange<'m, K: IntKey, const F: usize = 64>(Forward<'m, K, F>);
 
 impl<K: IntKey, const F: usize> Iterator for CsbRange<'_, K, F> {
@@ -159,6 +204,7 @@ impl<K: IntKey, const F: usize> Iterator for CsbRange<'_, K, F> {
 }
 
 /// Entries of a [`CsbMap`], downwards: every key present throughout is there once.
+/// Made by [`CsbMap::range_rev`]. It pins, and so stays in its thread.
 pub struct CsbRangeRev<'m, K: IntKey, const F: usize = 64>(Backward<'m, K, F>);
 
 impl<K: IntKey, const F: usize> Iterator for CsbRangeRev<'_, K, F> {

@@ -1,5 +1,6 @@
 //! Integer keys.
 
+use super::everyday::{everyday, example, same};
 use super::{Pinned, lanes};
 use crate::node::Bias;
 use crate::node::int::{IntKey, IntNode};
@@ -11,6 +12,19 @@ use std::ops::RangeBounds;
 ///
 /// `F` is the number of keys a node holds, a power of two from 4 on, and at most what fits into 6 KiB (no other
 /// compiles); the default suits 64-byte cache lines and large maps.
+///
+/// ```
+/// use foreshore_index::IntMap;
+///
+/// let stock: IntMap<u64> = IntMap::new();
+/// stock.insert(428, 10);
+/// std::thread::scope(|s| {
+///     for _ in 0..2 {
+///         s.spawn(|| stock.fetch_update(428, |left| left.map(|n| n - 1)));
+///     }
+/// });
+/// assert_eq!(stock.get(428), Some(8));
+/// ```
 pub struct IntMap<K: IntKey, const F: usize = 64> {
     tree: Tree<IntNode<K::Lane, F>>,
 }
@@ -29,6 +43,15 @@ impl<K: IntKey, const F: usize> std::fmt::Debug for IntMap<K, F> {
 
 impl<K: IntKey, const F: usize> IntMap<K, F> {
     /// An empty map.
+    ///
+    /// ```
+    /// use foreshore_index::IntMap;
+    ///
+    /// let map: IntMap<i32> = IntMap::new();
+    /// assert!(map.is_empty());
+    /// let small = IntMap::<i32, 16>::new(); // nodes of 16 keys
+    /// assert_eq!(small.range(..).next(), None);
+    /// ```
     pub fn new() -> Self {
         Self { tree: Tree::new() }
     }
@@ -36,29 +59,70 @@ impl<K: IntKey, const F: usize> IntMap<K, F> {
     /// A map of these entries, whose keys rise strictly; nodes are filled to about `fill` (0.1 ..= 1).
     ///
     /// Panics if keys do not rise, or on another `fill`.
+    ///
+    /// ```
+    /// use foreshore_index::IntMap;
+    ///
+    /// let map = IntMap::<u64>::bulk_load((0..1000).map(|k| (k, 2 * k)), 0.9);
+    /// assert_eq!((map.len(), map.get(7)), (1000, Some(14)));
+    /// let copy = IntMap::<u64>::bulk_load(&map, 1.0); // a map that will hardly change
+    /// assert_eq!(copy.len(), 1000);
+    /// ```
     pub fn bulk_load(entries: impl IntoIterator<Item = (K, u64)>, fill: f64) -> Self {
         let entries = entries.into_iter().map(|(key, value)| (key.to_lane(), value));
         Self { tree: Tree::bulk_load(entries, fill) }
     }
 
     /// A handle that pins once for many operations.
+    ///
+    /// ```
+    /// use foreshore_index::IntMap;
+    ///
+    /// let map = IntMap::<u64>::from_iter([(1, 10), (2, 20)]);
+    /// let pinned = map.pin();
+    /// assert_eq!(pinned.get(1).zip(pinned.get(2)), Some((10, 20)));
+    /// assert_eq!(pinned.insert(3, 30), None);
+    /// ```
     pub fn pin(&self) -> Pinned<'_, Self> {
         Pinned { map: self, pin: Pin::new() }
     }
 
-    /// The value of `key`.
+    /// The value of `key`. Linearizable; writes nothing shared.
+    ///
+    /// ```
+    /// use foreshore_index::IntMap;
+    ///
+    /// let map = IntMap::<u64>::from_iter([(1, 10)]);
+    /// assert_eq!((map.get(1), map.get(2)), (Some(10), None));
+    /// ```
     #[inline]
     pub fn get(&self, key: K) -> Option<u64> {
         self.tree.get_unpinned(&key.to_lane())
     }
 
-    /// Sets the value of `key`; returns the old one.
+    /// Sets the value of `key`; returns the old one. Linearizable.
+    ///
+    /// ```
+    /// use foreshore_index::IntMap;
+    ///
+    /// let map = IntMap::<u64>::new();
+    /// assert_eq!(map.insert(1, 10), None);
+    /// assert_eq!(map.insert(1, 11), Some(10));
+    /// ```
     #[inline]
     pub fn insert(&self, key: K, value: u64) -> Option<u64> {
         self.tree.insert_unpinned(&key.to_lane(), value)
     }
 
-    /// Removes `key`; returns its value.
+    /// Removes `key`; returns its value. Linearizable.
+    ///
+    /// ```
+    /// use foreshore_index::IntMap;
+    ///
+    /// let map = IntMap::<u64>::from_iter([(1, 10)]);
+    /// assert_eq!(map.remove(1), Some(10));
+    /// assert_eq!(map.remove(1), None);
+    /// ```
     #[inline]
     pub fn remove(&self, key: K) -> Option<u64> {
         self.tree.remove_unpinned(&key.to_lane())
@@ -83,6 +147,14 @@ impl<K: IntKey, const F: usize> IntMap<K, F> {
 
     /// Sets the values of many keys, in this order but with several descents at a time; returns how many keys were new.
     /// Each is inserted by itself; others may see some of them before the rest.
+    ///
+    /// ```
+    /// use foreshore_index::IntMap;
+    ///
+    /// let map = IntMap::<u64>::from_iter([(1, 10)]);
+    /// assert_eq!(map.insert_many(&[(3, 30), (1, 11), (2, 20)]), 2, "1 was there");
+    /// assert_eq!(map.get(1), Some(11));
+    /// ```
     pub fn insert_many(&self, entries: &[(K, u64)]) -> u64 {
         self.tree.insert_many(entries, |key| key.to_lane(), &Pin::new())
     }
@@ -91,6 +163,14 @@ impl<K: IntKey, const F: usize> IntMap<K, F> {
     /// that share a node.
     ///
     /// Panics if keys fall.
+    ///
+    /// ```
+    /// use foreshore_index::IntMap;
+    ///
+    /// let map = IntMap::<u64>::new();
+    /// let day: Vec<(u64, u64)> = (0..1440).map(|minute| (minute, 0)).collect();
+    /// assert_eq!(map.insert_sorted(&day), 1440);
+    /// ```
     pub fn insert_sorted(&self, entries: &[(K, u64)]) -> u64 {
         assert!(
             entries.is_sorted_by_key(|(key, _)| key.to_lane()),
@@ -108,8 +188,8 @@ impl<K: IntKey, const F: usize> IntMap<K, F> {
     /// let map = foreshore_index::IntMap::<u64>::new();
     /// assert_eq!(map.compare_exchange(7, None, Some(1)), Ok(()));
     /// assert_eq!(map.compare_exchange(7, Some(9), Some(2)), Err(Some(1)));
-    /// assert_eq!(map.fetch_update(7, |value| value.map(|v| v + 1)), Some(1));
-    /// assert_eq!(map.get_or_insert_with(7, || unreachable!()), 2);
+    /// assert_eq!(map.compare_exchange(7, Some(1), None), Ok(()));
+    /// assert_eq!(map.get(7), None);
     /// ```
     pub fn compare_exchange(
         &self,
@@ -120,64 +200,116 @@ impl<K: IntKey, const F: usize> IntMap<K, F> {
         self.tree.compare_exchange(&key.to_lane(), expected, new, &Pin::new())
     }
 
-    /// Gives `key` the value that `change` makes of its value (`None`: absent); returns the value before.
+    /// The value of the greatest entry with a key at most `key`. See the crate's guarantees.
     ///
-    /// `change` runs again if another thread changed the value meanwhile. It may use the map.
-    pub fn fetch_update(&self, key: K, change: impl FnMut(Option<u64>) -> Option<u64>) -> Option<u64> {
-        self.tree.fetch_update(&key.to_lane(), change, &Pin::new())
-    }
-
-    /// The value of `key`; if it is absent, that of `make`, which is inserted unless another thread inserts one first.
-    pub fn get_or_insert_with(&self, key: K, make: impl FnOnce() -> u64) -> u64 {
-        self.tree.get_or_insert_with(&key.to_lane(), make, &Pin::new())
-    }
-
-    /// The value of the greatest entry with a key at most `key`.
+    /// ```
+    /// use foreshore_index::IntMap;
+    ///
+    /// let map = IntMap::<u64>::from_iter([(10, 1), (20, 2)]);
+    /// assert_eq!([map.floor(9), map.floor(10), map.floor(19)], [None, Some(1), Some(1)]);
+    /// assert_eq!(map.range_rev(..=19).next(), Some((10, 1)), "the key too");
+    /// ```
     #[inline]
     pub fn floor(&self, key: K) -> Option<u64> {
         self.tree.greatest_unpinned(&key.to_lane(), Bias::AtMost)
     }
 
-    /// The value of the greatest entry with a key below `key`.
+    /// The value of the greatest entry with a key below `key`. See the crate's guarantees.
+    ///
+    /// ```
+    /// use foreshore_index::IntMap;
+    ///
+    /// let map = IntMap::<u64>::from_iter([(10, 1), (20, 2)]);
+    /// assert_eq!([map.below(10), map.below(20), map.below(21)], [None, Some(1), Some(2)]);
+    /// ```
     #[inline]
     pub fn below(&self, key: K) -> Option<u64> {
         self.tree.greatest_unpinned(&key.to_lane(), Bias::Below)
     }
 
     /// The entries with keys in `bounds`, upwards. The iterator pins: see [`Pinned`].
+    ///
+    /// ```
+    /// use foreshore_index::IntMap;
+    ///
+    /// let map: IntMap<i64> = (-3..=3i64).map(|k| (k, k.unsigned_abs())).collect();
+    /// assert!(map.range(-1..2).eq([(-1, 1), (0, 0), (1, 1)]));
+    /// assert_eq!(map.range(..).count(), 7);
+    /// assert_eq!(map.range(2..1).next(), None, "no panic, as there is nothing between");
+    /// ```
     pub fn range(&self, bounds: impl RangeBounds<K>) -> IntRange<'_, K, F> {
         IntRange(Forward::new(&self.tree, lanes(bounds)))
     }
 
     /// The entries with keys in `bounds`, downwards. The iterator pins: see [`Pinned`].
+    ///
+    /// ```
+    /// use foreshore_index::IntMap;
+    ///
+    /// let map: IntMap<u32> = (0..10).map(|k| (k, u64::from(k))).collect();
+    /// assert!(map.range_rev(..3).map(|(key, _)| key).eq([2, 1, 0]));
+    /// ```
     pub fn range_rev(&self, bounds: impl RangeBounds<K>) -> IntRangeRev<'_, K, F> {
         IntRangeRev(Backward::new(&self.tree, lanes(bounds)))
     }
 
     /// The number of entries. Exact while nobody changes the map.
+    ///
+    /// ```
+    /// use foreshore_index::IntMap;
+    ///
+    /// let map = IntMap::<u64>::from_iter([(1, 10), (2, 20)]);
+    /// assert_eq!(map.len(), 2);
+    /// ```
     pub fn len(&self) -> u64 {
         self.tree.len()
     }
 
-    /// Is the map empty?
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// Memory in bytes.
+    ///
+    /// ```
+    /// use foreshore_index::IntMap;
+    ///
+    /// let map: IntMap<u64> = (0..100_000).map(|k| (k, k)).collect();
+    /// assert!((16..32).contains(&(map.bytes() / map.len())), "bytes a key");
+    /// ```
     pub fn bytes(&self) -> u64 {
         self.tree.bytes()
     }
 
     /// Walks the structure and names the first invariant found broken. Call it while no other thread changes the map.
+    ///
+    /// ```
+    /// use foreshore_index::IntMap;
+    ///
+    /// let map: IntMap<u64> = (0..1000).map(|k| (k, k)).collect();
+    /// assert_eq!(map.check(), Ok(()));
+    /// ```
     pub fn check(&self) -> Result<(), Broken> {
         self.tree.check()
     }
 
     /// Counts of events and nodes. Walks the nodes.
+    ///
+    /// ```
+    /// use foreshore_index::IntMap;
+    ///
+    /// let map: IntMap<u64> = (0..1000).map(|k| (k, k)).collect();
+    /// let stats = map.stats();
+    /// assert!(stats.splits > 0);
+    /// assert_eq!(stats.nodes_per_level.last(), Some(&1), "one root");
+    /// ```
     pub fn stats(&self) -> Stats {
         self.tree.stats()
     }
+}
+
+everyday! {
+    impl[K: IntKey, const F: usize] IntMap<K, F>,
+    key: K, owned: K, as_key: same, all: [..],
+    ranges: IntRange, IntRangeRev [K, F],
+    from: [] K, as same,
+    example: ["IntMap::<u64>::new()", "10", "20", "30"]
 }
 
 /// As the methods of [`IntMap`], without pinning each time.
@@ -214,6 +346,7 @@ impl<K: IntKey, const F: usize> Pinned<'_, IntMap<K, F>> {
 }
 
 /// Entries of an [`IntMap`], upwards: every key present throughout is there once.
+/// Made by [`IntMap::range`]. It pins, and so stays in its thread.
 pub struct IntRange<'m, K: IntKey, const F: usize = 64>(Forward<'m, IntNode<K::Lane, F>>);
 
 impl<K: IntKey, const F: usize> Iterator for IntRange<'_, K, F> {
@@ -226,6 +359,7 @@ impl<K: IntKey, const F: usize> Iterator for IntRange<'_, K, F> {
 }
 
 /// Entries of an [`IntMap`], downwards: every key present throughout is there once.
+/// Made by [`IntMap::range_rev`]. It pins, and so stays in its thread.
 pub struct IntRangeRev<'m, K: IntKey, const F: usize = 64>(Backward<'m, IntNode<K::Lane, F>>);
 
 impl<K: IntKey, const F: usize> Iterator for IntRangeRev<'_, K, F> {

@@ -1,5 +1,6 @@
 //! Integer keys in an O2-Tree.
 
+use super::everyday::{everyday, example, exchange, same};
 use super::{Pinned, lanes};
 use crate::node::int::IntKey;
 use crate::o2::{Backward, Coupled, DumpMismatch, Forward, InnerNode, O2Stats, Optimistic, Scheme, Tree};
@@ -29,6 +30,11 @@ pub struct O2Map<K: IntKey, const F: usize = 64, S: Scheme = Coupled> {
 }
 
 /// An [`O2Map`] whose lookups take no lock and write nothing shared, and whose updates latch only what they change.
+///
+/// ```
+/// let map = foreshore_index::OptimisticO2Map::<u64>::from_iter([(1, 10), (2, 20)]);
+/// assert_eq!((map.get(1), map.floor(9)), (Some(10), Some(20)));
+/// ```
 pub type OptimisticO2Map<K, const F: usize = 64> = O2Map<K, F, Optimistic>;
 
 impl<K: IntKey, const F: usize, S: Scheme> Default for O2Map<K, F, S> {
@@ -44,7 +50,7 @@ impl<K: IntKey, const F: usize, S: Scheme> std::fmt::Debug for O2Map<K, F, S> {
 }
 
 impl<K: IntKey, const F: usize, S: Scheme> O2Map<K, F, S> {
-    /// An empty map.
+    /// An empty map. As [`IntMap::new`](crate::IntMap::new).
     pub fn new() -> Self {
         Self { tree: Tree::new() }
     }
@@ -52,73 +58,100 @@ impl<K: IntKey, const F: usize, S: Scheme> O2Map<K, F, S> {
     /// A map of these entries, whose keys rise strictly; blocks are filled to about `fill` (0.1 ..= 1).
     ///
     /// Panics if keys do not rise, or on another `fill`.
+    ///
+    /// As [`IntMap::bulk_load`](crate::IntMap::bulk_load).
     pub fn bulk_load(entries: impl IntoIterator<Item = (K, u64)>, fill: f64) -> Self {
         let entries = entries.into_iter().map(|(key, value)| (key.to_lane(), value));
         Self { tree: Tree::bulk_load(entries, fill) }
     }
 
-    /// A handle that pins once for many operations.
+    /// A handle that pins once for many operations. As [`IntMap::pin`](crate::IntMap::pin).
     pub fn pin(&self) -> Pinned<'_, Self> {
         Pinned { map: self, pin: Pin::new() }
     }
 
-    /// The value of `key`.
+    /// The value of `key`. As [`IntMap::get`](crate::IntMap::get).
     #[inline]
     pub fn get(&self, key: K) -> Option<u64> {
         self.tree.get(key.to_lane(), &Pin::new())
     }
 
-    /// Sets the value of `key`; returns the old one.
+    /// Sets the value of `key`; returns the old one. As [`IntMap::insert`](crate::IntMap::insert).
     #[inline]
     pub fn insert(&self, key: K, value: u64) -> Option<u64> {
         self.tree.insert(key.to_lane(), value, &Pin::new())
     }
 
-    /// Removes `key`; returns its value.
+    /// Removes `key`; returns its value. As [`IntMap::remove`](crate::IntMap::remove).
     #[inline]
     pub fn remove(&self, key: K) -> Option<u64> {
         self.tree.remove(key.to_lane(), &Pin::new())
     }
 
-    /// The value of the greatest entry with a key at most `key`.
+    /// Gives `key` the value `new` (`None`: removes it) if its value is `expected` (`None`: if it is absent). One step:
+    /// nobody sees or changes anything in between.
+    ///
+    /// Errors: the value that it has instead; nothing was changed.
+    ///
+    /// ```
+    /// let map = foreshore_index::O2Map::<u64>::new();
+    /// assert_eq!(map.compare_exchange(7, None, Some(1)), Ok(()));
+    /// assert_eq!(map.compare_exchange(7, Some(9), Some(2)), Err(Some(1)));
+    /// assert_eq!(map.compare_exchange(7, Some(1), None), Ok(()));
+    /// assert_eq!(map.get(7), None);
+    /// ```
+    pub fn compare_exchange(
+        &self,
+        key: K,
+        expected: Option<u64>,
+        new: Option<u64>,
+    ) -> Result<(), Option<u64>> {
+        exchange!(self.tree, key.to_lane(), expected, new)
+    }
+
+    /// The value of the greatest entry with a key at most `key`. As [`IntMap::floor`](crate::IntMap::floor).
     #[inline]
     pub fn floor(&self, key: K) -> Option<u64> {
         self.tree.floor(key.to_lane(), &Pin::new())
     }
 
-    /// The value of the greatest entry with a key below `key`.
+    /// The value of the greatest entry with a key below `key`. As [`IntMap::below`](crate::IntMap::below).
     #[inline]
     pub fn below(&self, key: K) -> Option<u64> {
         self.tree.floor(key.to_lane().before()?, &Pin::new())
     }
 
     /// The entries with keys in `bounds`, upwards. The iterator pins: see [`Pinned`].
+    /// As [`IntMap::range`](crate::IntMap::range).
     pub fn range(&self, bounds: impl RangeBounds<K>) -> O2Range<'_, K, F, S> {
         O2Range(Forward::new(&self.tree, lanes(bounds)))
     }
 
     /// The entries with keys in `bounds`, downwards. The iterator pins: see [`Pinned`].
+    /// As [`IntMap::range_rev`](crate::IntMap::range_rev).
     pub fn range_rev(&self, bounds: impl RangeBounds<K>) -> O2RangeRev<'_, K, F, S> {
         O2RangeRev(Backward::new(&self.tree, lanes(bounds)))
     }
 
-    /// The number of entries. Exact while nobody changes the map.
+    /// The number of entries. Exact while nobody changes the map. As [`IntMap::len`](crate::IntMap::len).
     pub fn len(&self) -> u64 {
         self.tree.len()
     }
 
-    /// Is the map empty?
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Memory in bytes.
+    /// Memory in bytes. As [`IntMap::bytes`](crate::IntMap::bytes).
     pub fn bytes(&self) -> u64 {
         self.tree.bytes()
     }
 
     /// Empties the problem queue: afterwards the inner tree is a red-black tree, until the next update. Updates do this
     /// by themselves, but may leave a problem to each other.
+    ///
+    /// ```
+    /// let map: foreshore_index::O2Map<u32> = (0..10_000).map(|k| (k, 0)).collect();
+    /// map.rebalance();
+    /// let stats = map.stats();
+    /// assert!(stats.height <= 2 * stats.blocks.ilog2() as u64 + 2, "as in a red-black tree");
+    /// ```
     pub fn rebalance(&self) {
         self.tree.settle(&Pin::new());
     }
@@ -126,6 +159,15 @@ impl<K: IntKey, const F: usize, S: Scheme> O2Map<K, F, S> {
     /// The inner tree in post-order, after balancing it. What is needed to have it back as it is, without its blocks.
     ///
     /// Source: the paper's dump of the inner nodes at checkpoints.
+    ///
+    /// ```
+    /// use foreshore_index::{InnerNode, O2Map};
+    ///
+    /// let mut map: O2Map<u32, 4> = (0..6).map(|k| (k, 0)).collect();
+    /// let dump = map.dump_inner();
+    /// assert_eq!(dump[..2], [InnerNode::Block; 2]);
+    /// assert_eq!(dump[2], InnerNode::Inner { key: 4, red: false });
+    /// ```
     pub fn dump_inner(&mut self) -> Vec<InnerNode<K>> {
         let key = |node| match node {
             InnerNode::Block => InnerNode::Block,
@@ -137,6 +179,18 @@ impl<K: IntKey, const F: usize, S: Scheme> O2Map<K, F, S> {
     /// Replaces the inner tree by a dumped one.
     ///
     /// Errors: the dump was not made of these blocks, or is no red-black tree; then nothing is changed.
+    ///
+    /// ```
+    /// use foreshore_index::O2Map;
+    ///
+    /// let mut map: O2Map<u32> = (0..1000).map(|k| (k, 0)).collect();
+    /// let dump = map.dump_inner();
+    /// assert_eq!(map.restore_inner(&dump), Ok(()));
+    /// // The dump of another map does not fit the blocks of this one.
+    /// let mut other: O2Map<u32> = (0..500).map(|k| (k, 0)).collect();
+    /// assert!(other.restore_inner(&dump).is_err());
+    /// assert_eq!(other.get(7), Some(0), "nothing was changed");
+    /// ```
     pub fn restore_inner(&mut self, dump: &[InnerNode<K>]) -> Result<(), DumpMismatch> {
         let lane = |node: &InnerNode<K>| match *node {
             InnerNode::Block => InnerNode::Block,
@@ -148,19 +202,36 @@ impl<K: IntKey, const F: usize, S: Scheme> O2Map<K, F, S> {
     /// Builds the inner tree anew from the lowest keys of the leaf blocks, as low as it can be.
     ///
     /// Source: the paper's recovery.
+    ///
+    /// ```
+    /// let mut map: foreshore_index::O2Map<u32> = (0..1000).map(|k| (k, 0)).collect();
+    /// let before = map.stats().height;
+    /// map.rebuild_inner();
+    /// assert!(map.stats().height <= before);
+    /// assert_eq!(map.check(), Ok(()));
+    /// ```
     pub fn rebuild_inner(&mut self) {
         self.tree.rebuild();
     }
 
     /// Walks the structure and names the first invariant found broken. Call it while no other thread changes the map.
+    /// As [`IntMap::check`](crate::IntMap::check).
     pub fn check(&self) -> Result<(), Broken> {
         self.tree.check()
     }
 
-    /// Counts of events and nodes. Walks the inner tree: call it while no other thread changes the map.
+    /// Counts of events and nodes. Walks the inner tree: call it while no other thread changes the map. See [`O2Stats`].
     pub fn stats(&self) -> O2Stats {
         self.tree.stats()
     }
+}
+
+everyday! {
+    impl[K: IntKey, const F: usize, S: Scheme] O2Map<K, F, S>,
+    key: K, owned: K, as_key: same, all: [..],
+    ranges: O2Range, O2RangeRev [K, F, S],
+    from: [] K, as same,
+    example: ["O2Map::<u64>::new()", "10", "20", "30"]
 }
 
 /// As the methods of [`O2Map`], without pinning each time.
@@ -197,6 +268,7 @@ impl<K: IntKey, const F: usize, S: Scheme> Pinned<'_, O2Map<K, F, S>> {
 }
 
 /// Entries of an [`O2Map`], upwards: every key present throughout is there once.
+/// Made by [`O2Map::range`]. It pins, and so stays in its thread.
 pub struct O2Range<'m, K: IntKey, const F: usize = 64, S: Scheme = Coupled>(Forward<'m, K::Lane, F, S>);
 
 impl<K: IntKey, const F: usize, S: Scheme> Iterator for O2Range<'_, K, F, S> {
@@ -209,6 +281,7 @@ impl<K: IntKey, const F: usize, S: Scheme> Iterator for O2Range<'_, K, F, S> {
 }
 
 /// Entries of an [`O2Map`], downwards: every key present throughout is there once.
+/// Made by [`O2Map::range_rev`]. It pins, and so stays in its thread.
 pub struct O2RangeRev<'m, K: IntKey, const F: usize = 64, S: Scheme = Coupled>(Backward<'m, K::Lane, F, S>);
 
 impl<K: IntKey, const F: usize, S: Scheme> Iterator for O2RangeRev<'_, K, F, S> {

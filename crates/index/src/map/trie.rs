@@ -1,5 +1,6 @@
 //! Byte-string keys in CSB+- and O2-Trees.
 
+use super::everyday::{everyday, example, exchange};
 use super::{Pinned, beginning};
 use crate::csb::Csb;
 use crate::node::Bias;
@@ -9,6 +10,7 @@ use crate::tree::Broken;
 use crate::trie::layer_tree::LayerTree;
 use crate::trie::slice::Slice;
 use crate::trie::{Scan, Trie, TrieStats, Way};
+use std::iter::Fuse;
 use std::ops::Bound;
 
 /// An ordered map from byte strings to 64-bit words, for many threads, as [`ByteMap`](crate::ByteMap), in layers of
@@ -17,7 +19,7 @@ use std::ops::Bound;
 /// A layer orders fifteen bytes of the keys. Up to `C` keys that share these lie sorted in one piece of memory, more in a
 /// layer of their own. So keys of up to fifteen bytes are looked up as integers are.
 ///
-/// Keys have 1024 bytes at most.
+/// Keys have 1024 bytes at most: whatever would insert a longer one panics.
 ///
 /// ```
 /// use foreshore_index::CsbByteMap;
@@ -33,12 +35,28 @@ pub struct TrieMap<M: LayerTree, const C: usize = 128> {
 }
 
 /// Byte strings in CSB+-trees whose nodes hold `F` slices, 4 to 256.
+///
+/// ```
+/// let map: foreshore_index::CsbByteMap = [("BOS", 1), ("SEA", 2)].into_iter().collect();
+/// assert!(map.iter().map(|(_, value)| value).eq([1, 2]));
+/// assert_eq!((map.stats().layers, map.check()), (1, Ok(())));
+/// ```
 pub type CsbByteMap<const F: usize = 16, const C: usize = 128> = TrieMap<Csb<Slice, F>, C>;
 
 /// Byte strings in O2-Trees whose leaf blocks hold `F` slices, with the paper's locks or another scheme `S`.
+///
+/// ```
+/// let map: foreshore_index::O2ByteMap = [("BOS", 1), ("SEA", 2)].into_iter().collect();
+/// assert_eq!(map.pop_last(), Some((b"SEA".to_vec(), 2)));
+/// ```
 pub type O2ByteMap<const F: usize = 64, S = Coupled, const C: usize = 128> = TrieMap<Tree<Slice, F, S>, C>;
 
 /// Byte strings in O2-Trees whose lookups lock nothing.
+///
+/// ```
+/// let map: foreshore_index::OptimisticO2ByteMap = [("BOS", 1), ("SEA", 2)].into_iter().collect();
+/// assert_eq!(map.below(b"SEA"), Some(1));
+/// ```
 pub type OptimisticO2ByteMap<const F: usize = 64, const C: usize = 128> = O2ByteMap<F, Optimistic, C>;
 
 impl<M: LayerTree, const C: usize> Default for TrieMap<M, C> {
@@ -54,7 +72,7 @@ impl<M: LayerTree, const C: usize> std::fmt::Debug for TrieMap<M, C> {
 }
 
 impl<M: LayerTree, const C: usize> TrieMap<M, C> {
-    /// An empty map.
+    /// An empty map. As [`ByteMap::new`](crate::ByteMap::new).
     pub fn new() -> Self {
         Self { trie: Trie::new() }
     }
@@ -62,16 +80,18 @@ impl<M: LayerTree, const C: usize> TrieMap<M, C> {
     /// A map of these entries, whose keys rise strictly; nodes are filled to about `fill` (0.1 ..= 1).
     ///
     /// Panics if keys do not rise, on a key of more than 1024 bytes, or on another `fill`.
+    ///
+    /// As [`ByteMap::bulk_load`](crate::ByteMap::bulk_load).
     pub fn bulk_load<K: AsRef<[u8]>>(entries: impl IntoIterator<Item = (K, u64)>, fill: f64) -> Self {
         Self { trie: Trie::bulk_load(entries, fill) }
     }
 
-    /// A handle that pins once for many operations.
+    /// A handle that pins once for many operations. As [`ByteMap::pin`](crate::ByteMap::pin).
     pub fn pin(&self) -> Pinned<'_, Self> {
         Pinned { map: self, pin: Pin::new() }
     }
 
-    /// The value of `key`.
+    /// The value of `key`. As [`ByteMap::get`](crate::ByteMap::get).
     #[inline]
     pub fn get(&self, key: &[u8]) -> Option<u64> {
         self.trie.get(key, &Pin::new())
@@ -80,48 +100,66 @@ impl<M: LayerTree, const C: usize> TrieMap<M, C> {
     /// Sets the value of `key`; returns the old one.
     ///
     /// Panics if the key has more than 1024 bytes.
+    ///
+    /// As [`ByteMap::insert`](crate::ByteMap::insert).
     #[inline]
     pub fn insert(&self, key: &[u8], value: u64) -> Option<u64> {
         self.trie.insert(key, value, &Pin::new())
     }
 
-    /// Removes `key`; returns its value.
+    /// Removes `key`; returns its value. As [`ByteMap::remove`](crate::ByteMap::remove).
     #[inline]
     pub fn remove(&self, key: &[u8]) -> Option<u64> {
         self.trie.remove(key, &Pin::new())
     }
 
+    /// Gives `key` the value `new` (`None`: removes it) if its value is `expected` (`None`: if it is absent). One step:
+    /// nobody sees or changes anything in between.
+    ///
+    /// Panics if the key has more than 1024 bytes and `new` is a value.
+    ///
+    /// Errors: the value that it has instead; nothing was changed.
+    ///
+    /// ```
+    /// let map = foreshore_index::CsbByteMap::<16>::new();
+    /// assert_eq!(map.compare_exchange(b"AA7", None, Some(1)), Ok(()));
+    /// assert_eq!(map.compare_exchange(b"AA7", Some(9), Some(2)), Err(Some(1)));
+    /// assert_eq!(map.compare_exchange(b"AA7", Some(1), None), Ok(()));
+    /// assert_eq!(map.get(b"AA7"), None);
+    /// ```
+    pub fn compare_exchange(
+        &self,
+        key: &[u8],
+        expected: Option<u64>,
+        new: Option<u64>,
+    ) -> Result<(), Option<u64>> {
+        exchange!(self.trie, key, expected, new)
+    }
+
     /// The value of the greatest entry with a key at most `key`. While entries next to the answer come and go it may be
     /// one that was the answer a moment ago, part by part: see the crate's guarantees.
+    /// As [`ByteMap::floor`](crate::ByteMap::floor).
     #[inline]
     pub fn floor(&self, key: &[u8]) -> Option<u64> {
         self.trie.greatest(key, Bias::AtMost, &Pin::new())
     }
 
     /// The value of the greatest entry with a key below `key`. As [`floor`](Self::floor).
+    /// As [`ByteMap::below`](crate::ByteMap::below).
     #[inline]
     pub fn below(&self, key: &[u8]) -> Option<u64> {
         self.trie.greatest(key, Bias::Below, &Pin::new())
     }
 
-    /// The value of the last entry. As [`floor`](Self::floor).
-    pub fn last(&self) -> Option<u64> {
-        self.trie.last(&Pin::new())
-    }
-
-    /// All entries, upwards.
-    pub fn iter(&self) -> TrieRange<'_, M, C> {
-        self.range(Bound::Unbounded, Bound::Unbounded)
-    }
-
-    /// The entries with keys from `start` to `end`, upwards.
+    /// The entries with keys from `start` to `end`, upwards. As [`ByteMap::range`](crate::ByteMap::range).
     pub fn range(&self, start: Bound<&[u8]>, end: Bound<&[u8]>) -> TrieRange<'_, M, C> {
-        TrieRange(Scan::new(&self.trie, Way::Up, start, end))
+        TrieRange(Scan::new(&self.trie, Way::Up, start, end).fuse())
     }
 
     /// The entries with keys from `start` to `end`, downwards, beginning below `end`.
-    pub fn range_rev(&self, start: Bound<&[u8]>, end: Bound<&[u8]>) -> TrieRange<'_, M, C> {
-        TrieRange(Scan::new(&self.trie, Way::Down, end, start))
+    /// As [`ByteMap::range_rev`](crate::ByteMap::range_rev).
+    pub fn range_rev(&self, start: Bound<&[u8]>, end: Bound<&[u8]>) -> TrieRangeRev<'_, M, C> {
+        TrieRangeRev(Scan::new(&self.trie, Way::Down, end, start).fuse())
     }
 
     /// The entries whose keys begin with `prefix`, upwards.
@@ -138,39 +176,34 @@ impl<M: LayerTree, const C: usize> TrieMap<M, C> {
         self.range(start, end.as_ref().map(Vec::as_slice))
     }
 
-    /// The number of entries. Exact while nobody changes the map.
+    /// The number of entries. Exact while nobody changes the map. As [`ByteMap::len`](crate::ByteMap::len).
     pub fn len(&self) -> u64 {
         self.trie.len()
     }
 
-    /// Is the map empty?
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Memory in bytes. Walks the layers.
+    /// Memory in bytes. Walks the layers. As [`ByteMap::bytes`](crate::ByteMap::bytes).
     pub fn bytes(&self) -> u64 {
         self.trie.bytes()
     }
 
-    /// Counts of events, layers and bags. Walks the layers.
+    /// Counts of events, layers and bags. Walks the layers. As [`ByteMap::stats`](crate::ByteMap::stats).
     pub fn stats(&self) -> TrieStats {
         self.trie.stats()
     }
 
     /// Walks the structure and names the first invariant found broken. Call it while no other thread changes the map.
+    /// As [`ByteMap::check`](crate::ByteMap::check).
     pub fn check(&self) -> Result<(), Broken> {
         self.trie.check()
     }
 }
 
-impl<'m, M: LayerTree, const C: usize> IntoIterator for &'m TrieMap<M, C> {
-    type Item = (Vec<u8>, u64);
-    type IntoIter = TrieRange<'m, M, C>;
-
-    fn into_iter(self) -> TrieRange<'m, M, C> {
-        self.iter()
-    }
+everyday! {
+    impl[M: LayerTree, const C: usize] TrieMap<M, C>,
+    key: &[u8], owned: Vec<u8>, as_key: Vec::as_slice, all: [Bound::Unbounded, Bound::Unbounded],
+    ranges: TrieRange, TrieRangeRev [M, C],
+    from: [K: AsRef<[u8]>,] K, as AsRef::as_ref,
+    example: ["CsbByteMap::<16>::new()", "b\"BOS\"", "b\"PDX\"", "b\"SEA\""]
 }
 
 /// As the methods of [`TrieMap`], without pinning each time.
@@ -206,10 +239,24 @@ impl<M: LayerTree, const C: usize> Pinned<'_, TrieMap<M, C>> {
     }
 }
 
-/// Entries of a [`TrieMap`], in order: every key present throughout is there once.
-pub struct TrieRange<'m, M: LayerTree, const C: usize = 128>(Scan<'m, M, C>);
+/// Entries of a [`TrieMap`], upwards: every key present throughout is there once.
+/// Made by [`TrieMap::range`]. It pins for some dozens of entries at a time.
+pub struct TrieRange<'m, M: LayerTree, const C: usize = 128>(Fuse<Scan<'m, M, C>>);
 
 impl<M: LayerTree, const C: usize> Iterator for TrieRange<'_, M, C> {
+    type Item = (Vec<u8>, u64);
+
+    #[inline]
+    fn next(&mut self) -> Option<(Vec<u8>, u64)> {
+        self.0.next()
+    }
+}
+
+/// Entries of a [`TrieMap`], downwards: every key present throughout is there once.
+/// Made by [`TrieMap::range_rev`]. It pins for some dozens of entries at a time.
+pub struct TrieRangeRev<'m, M: LayerTree, const C: usize = 128>(Fuse<Scan<'m, M, C>>);
+
+impl<M: LayerTree, const C: usize> Iterator for TrieRangeRev<'_, M, C> {
     type Item = (Vec<u8>, u64);
 
     #[inline]

@@ -3,6 +3,7 @@
 //! The tree is compiled once for each size, and each operation or batch chooses once which one it calls: a jump that the
 //! processor predicts, and nothing inside.
 
+use super::everyday::{everyday, example, same};
 use crate::calibrate::{Favour, NodeKeys, Profile};
 use crate::map::int::{IntMap, IntRange, IntRangeRev};
 use crate::node::int::IntKey;
@@ -13,6 +14,16 @@ use std::sync::OnceLock;
 /// An [`IntMap`] whose node size is chosen at creation, by a [`Profile`] of the machine and by what the map is for.
 ///
 /// Its operations are those of [`IntMap`].
+///
+/// ```
+/// use foreshore_index::{NodeKeys, TunedMap};
+///
+/// let map: TunedMap<u64> = TunedMap::default(); // by the processor's caches
+/// map.insert_many(&[(1, 10), (2, 20)]);
+/// assert_eq!((map.get(2), map.floor(9)), (Some(20), Some(20)));
+/// let small: TunedMap<u64> = TunedMap::with_node_keys(NodeKeys::K16);
+/// assert_eq!(small.node_keys().get(), 16);
+/// ```
 pub struct TunedMap<K: IntKey> {
     map: AnySize<K>,
 }
@@ -68,11 +79,26 @@ impl<K: IntKey> std::fmt::Debug for TunedMap<K> {
 
 impl<K: IntKey> TunedMap<K> {
     /// An empty map with the node size that the profile chooses.
+    ///
+    /// ```
+    /// use foreshore_index::{Favour, Profile, TunedMap};
+    ///
+    /// let profile = Profile::load("foreshore-tune.toml").unwrap_or_default();
+    /// let map: TunedMap<u64> = TunedMap::tuned(&profile, Favour::Inserts);
+    /// assert_eq!(map.node_keys(), profile.node_keys(8, Favour::Inserts));
+    /// ```
     pub fn tuned(profile: &Profile, favour: Favour) -> Self {
         Self::with_node_keys(profile.node_keys(size_of::<K>(), favour))
     }
 
     /// An empty map with nodes of this size.
+    ///
+    /// ```
+    /// use foreshore_index::{NodeKeys, TunedMap};
+    ///
+    /// let map: TunedMap<u128> = TunedMap::with_node_keys(NodeKeys::K32);
+    /// assert_eq!(map.node_keys(), NodeKeys::K32);
+    /// ```
     pub fn with_node_keys(size: NodeKeys) -> Self {
         let map = match size {
             NodeKeys::K16 => AnySize::K16(IntMap::new()),
@@ -86,6 +112,13 @@ impl<K: IntKey> TunedMap<K> {
     /// A map of these entries with nodes of this size: see [`IntMap::bulk_load`].
     ///
     /// Panics if keys do not rise, or `fill` is not in 0.1 ..= 1.
+    ///
+    /// ```
+    /// use foreshore_index::{NodeKeys, TunedMap};
+    ///
+    /// let map = TunedMap::<u64>::bulk_load(NodeKeys::K128, (0..1000).map(|k| (k, k)), 1.0);
+    /// assert_eq!(map.len(), 1000);
+    /// ```
     pub fn bulk_load(size: NodeKeys, entries: impl IntoIterator<Item = (K, u64)>, fill: f64) -> Self {
         let map = match size {
             NodeKeys::K16 => AnySize::K16(IntMap::bulk_load(entries, fill)),
@@ -96,7 +129,7 @@ impl<K: IntKey> TunedMap<K> {
         Self { map }
     }
 
-    /// Keys in a node.
+    /// Keys in a node. See [`with_node_keys`](Self::with_node_keys).
     pub fn node_keys(&self) -> NodeKeys {
         match self.map {
             AnySize::K16(_) => NodeKeys::K16,
@@ -117,12 +150,9 @@ impl<K: IntKey> TunedMap<K> {
         #[inline]
         fn remove(key: K) -> Option<u64>;
         fn compare_exchange(key: K, expected: Option<u64>, new: Option<u64>) -> Result<(), Option<u64>>;
-        fn fetch_update(key: K, change: impl FnMut(Option<u64>) -> Option<u64>) -> Option<u64>;
-        fn get_or_insert_with(key: K, make: impl FnOnce() -> u64) -> u64;
         fn floor(key: K) -> Option<u64>;
         fn below(key: K) -> Option<u64>;
         fn len() -> u64;
-        fn is_empty() -> bool;
         fn bytes() -> u64;
         fn check() -> Result<(), Broken>;
         fn stats() -> Stats;
@@ -147,6 +177,14 @@ impl<K: IntKey> TunedMap<K> {
             AnySize::K128(map) => AnyRange::K128(map.range_rev(bounds)),
         })
     }
+}
+
+everyday! {
+    impl[K: IntKey] TunedMap<K>,
+    key: K, owned: K, as_key: same, all: [..],
+    ranges: TunedRange, TunedRangeRev [K],
+    from: [] K, as same,
+    example: ["TunedMap::<u64>::default()", "10", "20", "30"]
 }
 
 /// An iterator over the map of any size.
@@ -183,6 +221,7 @@ type Downwards<'m, K> =
     AnyRange<IntRangeRev<'m, K, 16>, IntRangeRev<'m, K, 32>, IntRangeRev<'m, K, 64>, IntRangeRev<'m, K, 128>>;
 
 /// Entries of a [`TunedMap`], upwards: every key present throughout is there once.
+/// Made by [`TunedMap::range`]. It pins, and so stays in its thread.
 pub struct TunedRange<'m, K: IntKey>(Upwards<'m, K>);
 
 impl<K: IntKey> Iterator for TunedRange<'_, K> {
@@ -195,6 +234,7 @@ impl<K: IntKey> Iterator for TunedRange<'_, K> {
 }
 
 /// Entries of a [`TunedMap`], downwards: every key present throughout is there once.
+/// Made by [`TunedMap::range_rev`]. It pins, and so stays in its thread.
 pub struct TunedRangeRev<'m, K: IntKey>(Downwards<'m, K>);
 
 impl<K: IntKey> Iterator for TunedRangeRev<'_, K> {

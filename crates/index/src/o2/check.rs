@@ -10,6 +10,11 @@ use crate::search::Lane;
 use crate::tree::Broken;
 
 /// What happened to an O2-Tree since it was made, and its shape.
+///
+/// ```
+/// let map: foreshore_index::O2Map<u64> = (0..10_000).map(|k| (k, k)).collect();
+/// assert_eq!(map.stats().blocks, map.stats().splits + 1);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct O2Stats {

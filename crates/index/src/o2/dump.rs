@@ -12,7 +12,7 @@ use super::{Tree, Visited, address_of, header_at};
 use crate::reclaim::Pin;
 use crate::search::Lane;
 
-/// One node of a dumped inner tree, in post-order.
+/// One node of a dumped inner tree, in post-order. See [`O2Map::dump_inner`](crate::O2Map::dump_inner).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InnerNode<K> {
     /// The next leaf block from the left.
@@ -27,6 +27,14 @@ pub enum InnerNode<K> {
 }
 
 /// A dump that does not fit the leaf blocks, or is no red-black tree: rebuild the inner tree from the blocks instead.
+///
+/// ```
+/// use foreshore_index::{InnerNode, O2Map};
+///
+/// let mut map: O2Map<u32> = O2Map::new();
+/// let mismatch = map.restore_inner(&[InnerNode::Block; 2]).unwrap_err();
+/// assert!(mismatch.to_string().contains("does not fit"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DumpMismatch(String);
 

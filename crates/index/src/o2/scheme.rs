@@ -14,13 +14,23 @@ use foreshore_base::sync::Backoff;
 use foreshore_base::{Exclusive, Restart, seeded_bug};
 
 /// How the threads of an O2-Tree keep out of each other's way: [`Coupled`] or [`Optimistic`].
+///
+/// ```
+/// use foreshore_index::{Coupled, O2Map, Optimistic, Scheme};
+///
+/// fn sum_of<S: Scheme>(map: &O2Map<u64, 64, S>) -> u64 {
+///     map.iter().map(|(_, value)| value).sum()
+/// }
+/// assert_eq!(sum_of::<Coupled>(&O2Map::from_iter([(1, 10)])), 10);
+/// assert_eq!(sum_of::<Optimistic>(&O2Map::from_iter([(1, 10)])), 10);
+/// ```
 pub trait Scheme: Protocol {}
 
-/// The paper's scheme: rlocks, wlocks and xlocks, coupled from the header down.
+/// The paper's scheme: rlocks, wlocks and xlocks, coupled from the header down. See [`Scheme`].
 #[derive(Debug)]
 pub struct Coupled;
 
-/// Lookups take nothing and validate the leaf block; updates latch only what they change.
+/// Lookups take nothing and validate the leaf block; updates latch only what they change. See [`Scheme`].
 #[derive(Debug)]
 pub struct Optimistic;
 

@@ -7,6 +7,13 @@ use std::borrow::Borrow;
 use std::fmt;
 
 /// A broken invariant: which, and where.
+///
+/// ```
+/// let map = foreshore_index::IntMap::<u64>::new();
+/// if let Err(broken) = map.check() {
+///     panic!("a defect of this crate: {broken}");
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken(String);
 

@@ -60,6 +60,12 @@ impl Counters {
 }
 
 /// What happened to a tree since it was made, and its shape.
+///
+/// ```
+/// let map: foreshore_index::IntMap<u64> = (0..100_000).map(|k| (k, k)).collect();
+/// let leaves = map.stats().nodes_per_level[0];
+/// assert!(map.len() / leaves > 32, "rising keys fill their leaves");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {

@@ -151,35 +151,6 @@ impl<N: Node> Tree<N> {
         self.post_all(vec![Separator { key: separator, node: right }], 1, pin);
     }
 
-    /// Gives `key` the value that `change` makes of its value (`None`: absent), trying again if another thread was
-    /// first; returns the value before. Nothing is latched while `change` runs.
-    pub fn fetch_update(
-        &self,
-        key: &N::Key,
-        mut change: impl FnMut(Option<u64>) -> Option<u64>,
-        pin: &Pin,
-    ) -> Option<u64> {
-        let mut current = self.get(key, pin);
-        loop {
-            let new = change(current);
-            match self.compare_exchange(key, current, new, pin) {
-                Ok(()) => return current,
-                Err(other) => current = other,
-            }
-        }
-    }
-
-    /// The value of `key`; if it is absent, that of `make`, which is inserted unless another thread inserts one first.
-    pub fn get_or_insert_with(&self, key: &N::Key, make: impl FnOnce() -> u64, pin: &Pin) -> u64 {
-        self.get(key, pin).unwrap_or_else(|| {
-            let value = make();
-            match self.compare_exchange(key, None, Some(value), pin) {
-                Ok(()) => value,
-                Err(other) => other.expect("the key was found to be there"),
-            }
-        })
-    }
-
     /// Latches the node that `key` belongs to, from `start` rightwards.
     pub(super) fn latch_for<'g>(&self, start: &'g N, key: &N::Key, pin: &'g Pin) -> Latched<'g, N> {
         let Target { node, latch, .. } = self.latch_target(start, key, pin);

@@ -14,6 +14,12 @@ use crate::tree::Broken;
 const ALLOCATION_BYTES: u64 = 16;
 
 /// What happened to a map of layers since it was made, and its shape.
+///
+/// ```
+/// let map: foreshore_index::CsbByteMap = [("short", 1), ("longer than fifteen bytes", 2)].into_iter().collect();
+/// let stats = map.stats();
+/// assert_eq!((stats.layers, stats.bags, stats.bagged), (1, 1, 1));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TrieStats {

@@ -9,6 +9,16 @@ use crate::tree::Broken;
 use std::ops::Bound;
 
 /// An ordered, concurrent map from slices to words. Sealed: the module is private.
+///
+/// ```
+/// use foreshore_index::{CsbByteMap, LayerTree, O2ByteMap, TrieMap};
+///
+/// fn first<M: LayerTree>(map: &TrieMap<M>) -> Option<u64> {
+///     map.first_key_value().map(|(_, value)| value)
+/// }
+/// assert_eq!(first(&CsbByteMap::<16>::from_iter([("BOS", 1)])), Some(1));
+/// assert_eq!(first(&O2ByteMap::<64>::from_iter([("BOS", 1)])), Some(1));
+/// ```
 pub trait LayerTree: Send + Sync + Sized + 'static {
     /// An empty tree, which need not count its entries.
     fn new() -> Self;

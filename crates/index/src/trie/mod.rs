@@ -108,11 +108,6 @@ impl<M: LayerTree, const C: usize> Trie<M, C> {
         self.root.greatest(Some((key, bias)), pin)
     }
 
-    /// The value of the last entry.
-    pub fn last(&self, pin: &Pin) -> Option<u64> {
-        self.root.greatest(None, pin)
-    }
-
     /// Entries, nearly: concurrent updates may or may not be counted.
     pub fn len(&self) -> u64 {
         self.length.get()

@@ -26,19 +26,39 @@ impl<M: LayerTree, const C: usize> Trie<M, C> {
     /// Sets the value of `key`; returns the old one.
     ///
     /// Panics if the key is longer than [`KEY_BYTES_MAX`].
+    #[inline]
     pub fn insert(&self, key: &[u8], value: u64, pin: &Pin) -> Option<u64> {
+        self.insert_if(key, value, |_| true, pin)
+    }
+
+    /// Sets the value of `key` if `admit` agrees to the present one; returns that. Panics as `insert`.
+    #[inline]
+    pub fn insert_if(
+        &self,
+        key: &[u8],
+        value: u64,
+        admit: impl Fn(Option<u64>) -> bool,
+        pin: &Pin,
+    ) -> Option<u64> {
         assert!(key.len() <= KEY_BYTES_MAX, "a key of {} bytes: {KEY_BYTES_MAX} at most", key.len());
-        let old = again(|| self.try_insert(key, value, pin));
-        if old.is_none() {
+        let old = again(|| self.try_insert(key, value, &admit, pin));
+        if old.is_none() && admit(None) {
             self.length.add(1);
         }
         old
     }
 
     /// Removes `key`; returns its value.
+    #[inline]
     pub fn remove(&self, key: &[u8], pin: &Pin) -> Option<u64> {
-        let old = again(|| self.try_remove(key, pin));
-        if old.is_some() {
+        self.remove_if(key, |_| true, pin)
+    }
+
+    /// Removes `key` if `admit` agrees to its value; returns that.
+    #[inline]
+    pub fn remove_if(&self, key: &[u8], admit: impl Fn(u64) -> bool, pin: &Pin) -> Option<u64> {
+        let old = again(|| self.try_remove(key, &admit, pin));
+        if old.is_some_and(&admit) {
             self.length.add(-1);
         }
         old
@@ -56,18 +76,28 @@ impl<M: LayerTree, const C: usize> Trie<M, C> {
         Ok(Some(gate))
     }
 
-    fn try_insert(&self, key: &[u8], value: u64, pin: &Pin) -> Result<Option<u64>, Closed> {
+    fn try_insert(
+        &self,
+        key: &[u8],
+        value: u64,
+        admit: &impl Fn(Option<u64>) -> bool,
+        pin: &Pin,
+    ) -> Result<Option<u64>, Closed> {
         let (mut layer, mut rest) = (&self.root, key);
         loop {
             let _open = self.enter(layer)?;
             let slice = Slice::of(rest);
             let Some(tail) = slice.tail(rest) else {
-                return Ok(layer.map.insert_if(slice, value, |_| true, pin));
+                return Ok(layer.map.insert_if(slice, value, admit, pin));
             };
             let word = layer.map.get(slice, pin);
             match word.map(|word| (word, Below::at(word, pin))) {
                 Some((_, Below::Layer(next))) => (layer, rest) = (next, tail),
                 Some((word, Below::Bag(bag))) => {
+                    let present = bag.position(tail).ok().map(|i| bag.word(i));
+                    if !admit(present) {
+                        return Ok(present);
+                    }
                     if let Ok(old) = layer.put_tail::<C>(slice, (word, bag), tail, value, pin) {
                         if old.is_none() && bag.len() == C {
                             self.counters.bursts.add();
@@ -75,6 +105,7 @@ impl<M: LayerTree, const C: usize> Trie<M, C> {
                         return Ok(old);
                     }
                 }
+                None if !admit(None) => return Ok(None),
                 None => {
                     let bag = store_bag(&Bag::encode([(tail, value)].into_iter()));
                     if layer.exchange(slice, None, Some(bag), pin).is_ok() {
@@ -85,14 +116,14 @@ impl<M: LayerTree, const C: usize> Trie<M, C> {
         }
     }
 
-    fn try_remove(&self, key: &[u8], pin: &Pin) -> Result<Option<u64>, Closed> {
+    fn try_remove(&self, key: &[u8], admit: &impl Fn(u64) -> bool, pin: &Pin) -> Result<Option<u64>, Closed> {
         let mut above = Vec::new();
         let (mut layer, mut rest) = (&self.root, key);
         let removed = loop {
             let _open = self.enter(layer)?;
             let slice = Slice::of(rest);
             let Some(tail) = slice.tail(rest) else {
-                break layer.map.remove_if(slice, |_| true, pin);
+                break layer.map.remove_if(slice, admit, pin);
             };
             let Some(word) = layer.map.get(slice, pin) else { break None };
             match Below::at(word, pin) {
@@ -101,6 +132,10 @@ impl<M: LayerTree, const C: usize> Trie<M, C> {
                     (layer, rest) = (next, tail);
                 }
                 Below::Bag(bag) => {
+                    let present = bag.position(tail).ok().map(|i| bag.word(i));
+                    if !present.is_some_and(admit) {
+                        break present;
+                    }
                     if let Ok(removed) = layer.take_tail(slice, (word, bag), tail, pin) {
                         break removed;
                     }

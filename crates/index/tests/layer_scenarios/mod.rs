@@ -107,6 +107,34 @@ fn one_bag_and_two_writers() {
     });
 }
 
+/// Two threads claim a name and give it back, in a layer that is closed meanwhile: it is never both's.
+#[test]
+fn closing_and_claims() {
+    let claim = |m: &Ints| {
+        let name = name(5);
+        if m.0.compare_exchange(&name, None, Some(5)).is_ok() {
+            assert_eq!(m.0.compare_exchange(&name, None, Some(6)), Err(Some(5)));
+            assert_eq!(m.0.compare_exchange(&name, Some(5), None), Ok(()));
+        }
+    };
+    explore(move || {
+        let map = of([1, 2, 3, 40]);
+        together(
+            &map,
+            vec![
+                Box::new(|m| {
+                    let mut gone =
+                        [1, 2, 3].into_iter().map(|k| m.0.compare_exchange(&name(k), Some(k), None));
+                    assert!(gone.all(|answer| answer == Ok(())));
+                }),
+                Box::new(claim),
+                Box::new(claim),
+            ],
+        );
+        assert!(map.range(..).map(|(k, _)| k).eq([40]));
+    });
+}
+
 /// A layer is emptied and closed while keys of its slice come back: they are found where everybody looks.
 #[test]
 fn closing_and_inserts() {

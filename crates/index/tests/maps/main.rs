@@ -5,6 +5,7 @@
 mod churn;
 #[path = "../common/mod.rs"]
 mod common;
+mod everyday;
 mod fill;
 mod linearizable;
 mod model;

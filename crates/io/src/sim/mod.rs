@@ -88,6 +88,22 @@ pub enum EventKind {
 }
 
 /// One incarnation of a simulated disk; clones are the same disk.
+///
+/// ```
+/// use foreshore_io::sim::Crash;
+/// use foreshore_io::{Access, SimDisk, Vfs};
+///
+/// let disk = SimDisk::new(7);
+/// let file = disk.open("log", Access::Buffered, true).unwrap();
+/// file.write_at(b"synced", 0).unwrap();
+/// file.sync().unwrap();
+/// disk.sync_dir().unwrap();
+/// file.write_at(b", lost", 6).unwrap();
+/// let rebooted = disk.after_crash(Crash::PowerLoss, 7);
+/// let mut kept = [0; 6];
+/// rebooted.open("log", Access::Buffered, false).unwrap().read_at(&mut kept, 0).unwrap();
+/// assert_eq!(&kept, b"synced", "what follows may be there, or in part, or not");
+/// ```
 #[derive(Clone)]
 pub struct SimDisk {
     seed: u64,

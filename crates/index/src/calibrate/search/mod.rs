@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 /// Another way than the maps' is named as the best if it is so many times as fast: less is noise.
 const WORTH_WHILE: f64 = 1.03;
 
-/// How a key is looked for in a node.
+/// How a key is looked for in a node. See [`Searches`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Search {
@@ -42,7 +42,7 @@ impl Search {
     pub const ALL: [Self; 4] = [Self::Linear, Self::Binary, Self::Hybrid, Self::Simd];
 }
 
-/// What the experiment varies but key and tree size.
+/// What the experiment varies but key and tree size. See [`Searches`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Way {
     /// Keys of a node.
@@ -56,13 +56,13 @@ pub struct Way {
 }
 
 impl Way {
-    /// What the maps do, with nodes of this size.
+    /// What the maps do, with nodes of this size. See [`Searches`].
     pub fn of_maps(node_keys: NodeKeys) -> Self {
         Self { node_keys, search: Search::Hybrid, prefetch: true, huge_pages: true }
     }
 }
 
-/// Figures of one way. Nanoseconds of one operation, on one thread.
+/// Figures of one way. Nanoseconds of one operation, on one thread. See [`Searches`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SearchMeasured {
     /// Bytes of a key.
@@ -78,7 +78,7 @@ pub struct SearchMeasured {
     pub insert_ns: f64,
 }
 
-/// The best way for one kind of key and use.
+/// The best way for one kind of key and use. See [`Searches`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BestWay {
     /// Bytes of a key.
@@ -93,6 +93,23 @@ pub struct BestWay {
 }
 
 /// What the experiment found. The maps do not follow it: it says whether they should.
+///
+/// ```
+/// use foreshore_index::NodeKeys;
+/// use foreshore_index::calibrate::{Search, SearchMeasured, Searches, Way};
+///
+/// let maps = Way::of_maps(NodeKeys::K64);
+/// let linear = Way { search: Search::Linear, ..maps };
+/// let measured = [(maps, 100.0), (linear, 150.0)].map(|(way, lookup_ns)| SearchMeasured {
+///     key_bytes: 8,
+///     entries: 1000,
+///     way,
+///     lookup_ns,
+///     insert_ns: lookup_ns,
+/// });
+/// let searches = Searches::of(measured.to_vec());
+/// assert!(searches.best.iter().all(|best| best.way == maps));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Searches {
     /// The best ways.
@@ -104,7 +121,7 @@ pub struct Searches {
 }
 
 impl Searches {
-    /// What these figures say.
+    /// What these figures say. See [`Searches`].
     pub fn of(measured: Vec<SearchMeasured>) -> Self {
         let mut key_sizes: Vec<usize> = measured.iter().map(|m| m.key_bytes).collect();
         key_sizes.sort_unstable();

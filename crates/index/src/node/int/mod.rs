@@ -32,8 +32,33 @@ use packed::{Aim, IntInner};
 
 use std::ptr::NonNull;
 
-/// A key of fixed width: `u32`, `u64`, `u128`, their signed kin, and byte arrays of up to 32 bytes. Keys of your own, which need not
+/// A key of fixed width: integers, signed or not, from `u8` to `u128`, and byte arrays of up to 32 bytes. Keys of your own, which need not
 /// have all images there are, are as good.
+///
+/// Images are ordered as the keys are, and `from_lane(to_lane(key))` is `key`: otherwise entries may not be found.
+///
+/// ```
+/// use foreshore_index::{IntKey, IntMap};
+///
+/// /// A day, told apart from other numbers.
+/// #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// struct Day(u32);
+///
+/// impl IntKey for Day {
+///     type Lane = u32;
+///
+///     fn to_lane(self) -> u32 {
+///         self.0
+///     }
+///
+///     fn from_lane(lane: u32) -> Self {
+///         Self(lane)
+///     }
+/// }
+///
+/// let flights = IntMap::<Day>::from_iter([(Day(20111224), 428)]);
+/// assert_eq!(flights.floor(Day(20111231)), Some(428));
+/// ```
 pub trait IntKey: Copy + Ord + std::fmt::Debug + Send + Sync + 'static {
     /// Its order-preserving image in a node.
     type Lane: Lane;

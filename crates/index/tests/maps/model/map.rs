@@ -12,7 +12,58 @@ pub trait Map<K> {
     fn below(&self, key: &K) -> Option<u64>;
     fn range(&self, from: &Bound<K>, to: &Bound<K>) -> Vec<(K, u64)>;
     fn range_rev(&self, from: &Bound<K>, to: &Bound<K>) -> Vec<(K, u64)>;
+    fn compare_exchange(&self, key: &K, expected: Option<u64>, new: Option<u64>) -> Result<(), Option<u64>>;
+    fn fetch_update(&self, key: &K, change: &dyn Fn(Option<u64>) -> Option<u64>) -> Option<u64>;
+    fn get_or_insert_with(&self, key: &K, make: &dyn Fn() -> u64) -> u64;
+    /// The first and the last entry.
+    fn ends(&self) -> [Option<(K, u64)>; 2];
+    fn pop_first(&self) -> Option<(K, u64)>;
+    fn pop_last(&self) -> Option<(K, u64)>;
+    fn retain(&self, keep: &dyn Fn(&K, u64) -> bool);
+    fn len(&self) -> u64;
     fn check(&self) -> Result<(), String>;
+}
+
+/// What the maps name alike.
+macro_rules! named_alike {
+    ($key:ty, $as_key:path) => {
+        fn compare_exchange(
+            &self,
+            key: &$key,
+            expected: Option<u64>,
+            new: Option<u64>,
+        ) -> Result<(), Option<u64>> {
+            self.compare_exchange($as_key(key), expected, new)
+        }
+        fn fetch_update(&self, key: &$key, change: &dyn Fn(Option<u64>) -> Option<u64>) -> Option<u64> {
+            self.fetch_update($as_key(key), change)
+        }
+        fn get_or_insert_with(&self, key: &$key, make: &dyn Fn() -> u64) -> u64 {
+            self.get_or_insert_with($as_key(key), make)
+        }
+        fn ends(&self) -> [Option<($key, u64)>; 2] {
+            [self.first_key_value(), self.last_key_value()]
+        }
+        fn pop_first(&self) -> Option<($key, u64)> {
+            self.pop_first()
+        }
+        fn pop_last(&self) -> Option<($key, u64)> {
+            self.pop_last()
+        }
+        fn retain(&self, keep: &dyn Fn(&$key, u64) -> bool) {
+            self.retain(|key, value| keep(&key.to_owned(), value));
+        }
+        fn len(&self) -> u64 {
+            self.len()
+        }
+        fn check(&self) -> Result<(), String> {
+            self.check().map_err(|e| e.to_string())
+        }
+    };
+}
+
+fn same<K: Copy>(key: &K) -> K {
+    *key
 }
 
 macro_rules! int_map {
@@ -39,9 +90,7 @@ macro_rules! int_map {
             fn range_rev(&self, from: &Bound<K>, to: &Bound<K>) -> Vec<(K, u64)> {
                 self.range_rev((*from, *to)).collect()
             }
-            fn check(&self) -> Result<(), String> {
-                self.check().map_err(|e| e.to_string())
-            }
+            named_alike!(K, same);
         }
     };
 }
@@ -77,9 +126,7 @@ impl<const F: usize, const H: usize> Map<Vec<u8>> for ByteMap<F, H> {
     fn range_rev(&self, from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> Vec<(Vec<u8>, u64)> {
         self.range_rev(slice(from), slice(to)).collect()
     }
-    fn check(&self) -> Result<(), String> {
-        self.check().map_err(|e| e.to_string())
-    }
+    named_alike!(Vec<u8>, Vec::as_slice);
 }
 
 impl<M: LayerTree, const C: usize> Map<Vec<u8>> for TrieMap<M, C> {
@@ -104,9 +151,7 @@ impl<M: LayerTree, const C: usize> Map<Vec<u8>> for TrieMap<M, C> {
     fn range_rev(&self, from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> Vec<(Vec<u8>, u64)> {
         self.range_rev(slice(from), slice(to)).collect()
     }
-    fn check(&self) -> Result<(), String> {
-        self.check().map_err(|e| e.to_string())
-    }
+    named_alike!(Vec<u8>, Vec::as_slice);
 }
 
 /// What the B+-tree's maps can do besides.
@@ -114,10 +159,6 @@ pub trait BatchMap<K>: Map<K> {
     fn multi_get(&self, keys: &[K]) -> Vec<Option<u64>>;
     fn insert_many(&self, entries: &[(K, u64)]) -> u64;
     fn insert_sorted(&self, entries: &[(K, u64)]) -> u64;
-    fn compare_exchange(&self, key: &K, expected: Option<u64>, new: Option<u64>) -> Result<(), Option<u64>>;
-    fn fetch_update(&self, key: &K, change: &dyn Fn(Option<u64>) -> Option<u64>) -> Option<u64>;
-    fn get_or_insert_with(&self, key: &K, make: &dyn Fn() -> u64) -> u64;
-    fn len(&self) -> u64;
 }
 
 impl<K: IntKey, const F: usize> BatchMap<K> for IntMap<K, F> {
@@ -132,18 +173,6 @@ impl<K: IntKey, const F: usize> BatchMap<K> for IntMap<K, F> {
     fn insert_sorted(&self, entries: &[(K, u64)]) -> u64 {
         self.insert_sorted(entries)
     }
-    fn compare_exchange(&self, key: &K, expected: Option<u64>, new: Option<u64>) -> Result<(), Option<u64>> {
-        self.compare_exchange(*key, expected, new)
-    }
-    fn fetch_update(&self, key: &K, change: &dyn Fn(Option<u64>) -> Option<u64>) -> Option<u64> {
-        self.fetch_update(*key, change)
-    }
-    fn get_or_insert_with(&self, key: &K, make: &dyn Fn() -> u64) -> u64 {
-        self.get_or_insert_with(*key, make)
-    }
-    fn len(&self) -> u64 {
-        self.len()
-    }
 }
 
 impl<const F: usize, const H: usize> BatchMap<Vec<u8>> for ByteMap<F, H> {
@@ -157,22 +186,5 @@ impl<const F: usize, const H: usize> BatchMap<Vec<u8>> for ByteMap<F, H> {
     }
     fn insert_sorted(&self, entries: &[(Vec<u8>, u64)]) -> u64 {
         self.insert_sorted(&entries.iter().map(|(k, v)| (&k[..], *v)).collect::<Vec<_>>())
-    }
-    fn compare_exchange(
-        &self,
-        key: &Vec<u8>,
-        expected: Option<u64>,
-        new: Option<u64>,
-    ) -> Result<(), Option<u64>> {
-        self.compare_exchange(key, expected, new)
-    }
-    fn fetch_update(&self, key: &Vec<u8>, change: &dyn Fn(Option<u64>) -> Option<u64>) -> Option<u64> {
-        self.fetch_update(key, change)
-    }
-    fn get_or_insert_with(&self, key: &Vec<u8>, make: &dyn Fn() -> u64) -> u64 {
-        self.get_or_insert_with(key, make)
-    }
-    fn len(&self) -> u64 {
-        self.len()
     }
 }

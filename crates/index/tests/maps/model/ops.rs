@@ -20,6 +20,13 @@ pub enum Op<K> {
     RangeRev(Bound<K>, Bound<K>),
     /// Removes all keys of a range, which unlinks nodes.
     Clear(K, K),
+    /// Exchanges the value that is there, or another, for this.
+    Exchange(K, bool, Option<u64>),
+    GetOrInsert(K, u64),
+    PopFirst,
+    PopLast,
+    /// Keeps the values of which this many low bits are not all zero.
+    Retain(u32),
 }
 
 impl<K> Op<K> {
@@ -35,6 +42,11 @@ impl<K> Op<K> {
             Op::Range(from, end) => Op::Range(bound(from), bound(end)),
             Op::RangeRev(from, end) => Op::RangeRev(bound(from), bound(end)),
             Op::Clear(from, end) => Op::Clear(to(from), to(end)),
+            Op::Exchange(key, hits, new) => Op::Exchange(to(key), hits, new),
+            Op::GetOrInsert(key, value) => Op::GetOrInsert(to(key), value),
+            Op::PopFirst => Op::PopFirst,
+            Op::PopLast => Op::PopLast,
+            Op::Retain(bits) => Op::Retain(bits),
         }
     }
 }
@@ -60,7 +72,12 @@ pub fn ops<K: Clone + Debug + 'static>(key: BoxedStrategy<K>) -> BoxedStrategy<V
         2 => key.clone().prop_map(Op::Below),
         1 => (bound.clone(), bound.clone()).prop_map(|(a, b)| Op::Range(a, b)),
         1 => (bound.clone(), bound).prop_map(|(a, b)| Op::RangeRev(a, b)),
-        1 => (key.clone(), key).prop_map(|(a, b)| Op::Clear(a, b)),
+        1 => (key.clone(), key.clone()).prop_map(|(a, b)| Op::Clear(a, b)),
+        4 => (key.clone(), any::<bool>(), any::<Option<u64>>()).prop_map(|(k, h, v)| Op::Exchange(k, h, v)),
+        1 => (key, any::<u64>()).prop_map(|(k, v)| Op::GetOrInsert(k, v)),
+        1 => Just(Op::PopFirst),
+        1 => Just(Op::PopLast),
+        1 => (0u32..6).prop_map(Op::Retain),
     ];
     vec(op, 0..500).boxed()
 }
@@ -131,7 +148,32 @@ pub fn agree<K: Ord + Clone + Debug>(
                     model.remove(&k);
                 }
             }
+            Op::Exchange(k, hits, new) => {
+                let value = model.get(k).copied();
+                let expected = if *hits { value } else { value.map_or(Some(1), |v| Some(!v)) };
+                let answer = if *hits { Ok(()) } else { Err(value) };
+                prop_assert_eq!(map.compare_exchange(k, expected, *new), answer, "{:?}", op);
+                match new {
+                    Some(new) if *hits => _ = model.insert(k.clone(), *new),
+                    None if *hits => _ = model.remove(k),
+                    _ => {}
+                }
+            }
+            Op::GetOrInsert(k, v) => {
+                let expected = *model.entry(k.clone()).or_insert(*v);
+                prop_assert_eq!(map.get_or_insert_with(k, &|| *v), expected, "{:?}", op);
+            }
+            Op::PopFirst => prop_assert_eq!(map.pop_first(), model.pop_first(), "{:?}", op),
+            Op::PopLast => prop_assert_eq!(map.pop_last(), model.pop_last(), "{:?}", op),
+            Op::Retain(bits) => {
+                let keep = |value: u64| value.trailing_zeros() < *bits;
+                map.retain(&|_, value| keep(value));
+                model.retain(|_, value| keep(*value));
+            }
         }
+        let ends =
+            [model.first_key_value(), model.last_key_value()].map(|end| end.map(|(k, v)| (k.clone(), *v)));
+        prop_assert_eq!((map.ends(), map.len()), (ends, model.len() as u64), "after {:?}", op);
         map.check().map_err(|e| TestCaseError::fail(format!("after {op:?}: {e}")))?;
     }
     let all: Vec<_> = model.into_iter().collect();
