@@ -186,6 +186,10 @@ fn ranges_and_tables() {
     assert_eq!(c.call("KV.RANGE - + REV LIMIT 2 KEYS"), list(["d", "c"]));
     assert_eq!(c.call("KV.RANGE (d (a"), List(vec![]));
     assert!(c.call("KV.RANGE a b").error().contains("[key with the key"));
+    for wrong in ["KV.RANGE + -", "KV.RANGE + - REV", "KV.RANGE [b -", "KV.DELRANGE + [b", "KV.DELRANGE [b -"]
+    {
+        assert!(c.call(wrong).error().contains("from the smaller key to the larger"), "{wrong}");
+    }
     assert!(c.call("KV.RANGE - + LIMIT 0").error().contains("from 1 to 10000"));
     assert_eq!(c.call("KV.DELRANGE [b [c"), Int(2));
     assert_eq!(c.call("KV.DELRANGE - + LIMIT 1"), Int(1));
