@@ -31,9 +31,9 @@ pub struct Options {
     /// Requests of a run at pipeline 1; at 16 they are eight times as many, and a quarter where replies wait for the disk
     #[arg(long, default_value_t = 40_000)]
     requests: u64,
-    /// Event loops of Foreshore
-    #[arg(long, default_value_t = 2)]
-    threads: usize,
+    /// Event loops of Foreshore [default: the server's own]
+    #[arg(long)]
+    threads: Option<usize>,
     /// Write the figures here, a JSON object per line
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -152,7 +152,10 @@ impl Server {
         let dir = empty(options.dir.join("foreshore"))?;
         let mut command = Command::new(&options.foreshore);
         command.args(["serve", "--json", "--listen", "127.0.0.1:0", "--durability", promise.foreshore]);
-        command.args(["--threads", &options.threads.to_string(), "--dir"]).arg(dir).stdout(Stdio::piped());
+        if let Some(threads) = options.threads {
+            command.args(["--threads", &threads.to_string()]);
+        }
+        command.arg("--dir").arg(dir).stdout(Stdio::piped());
         let mut child = started(&mut command)?;
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().expect("piped")).read_line(&mut line)?;

@@ -48,7 +48,7 @@ pub struct ServeArgs {
     /// What the reply to a write waits for
     #[arg(long, value_enum, default_value_t = Durability::Sync)]
     durability: Durability,
-    /// Event loops, each a thread; one per core by default
+    /// Event loops, each a thread; one for each core but one by default
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
     /// Clients at a time

@@ -31,7 +31,8 @@ const WAKER: Token = Token(usize::MAX);
 const REQUESTS_PER_TURN: usize = 256;
 
 /// After a round of so many requests the loop looks so often who is ready, giving way in between, before it sleeps: to be
-/// woken costs both the loop and who wakes it. After a small round that would be dearer than the requests.
+/// woken costs both the loop and who wakes it. After a small round that would be dearer than the requests, unless the loop is alone
+/// and waits for no device: then there is a core that nobody else needs.
 const BUSY_FROM: usize = 64;
 const LOOKS: u32 = 30;
 
@@ -103,6 +104,8 @@ pub struct EventLoop {
     batch: u64,
     scratch: Box<[u8]>,
     looked: Instant,
+    /// Requests of a round after which it looks.
+    busy_from: usize,
     /// How often it still looks who is ready before it sleeps.
     looks: u32,
     /// When a shutdown gives up on clients that do not take their replies.
@@ -115,6 +118,7 @@ impl EventLoop {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKER)?;
         let inbox = Arc::new(Inbox { messages: Mutex::default(), waker });
+        let is_alone = shared.options.threads == 1 && !shared.is_sync();
         Ok(Self {
             home,
             syncer: shared.is_sync().then(|| Syncer::new(inbox.clone())),
@@ -129,6 +133,7 @@ impl EventLoop {
             batch: 0,
             scratch: vec![0; READ_BYTES].into(),
             looked: Instant::now(),
+            busy_from: if is_alone { 1 } else { BUSY_FROM },
             looks: 0,
             ends: None,
         })
@@ -253,7 +258,7 @@ impl EventLoop {
         turns.dedup();
         let mut clock = now;
         let served: usize = turns.iter().map(|&at| self.turn(at, &mut clock)).sum();
-        if served >= BUSY_FROM {
+        if served >= self.busy_from {
             self.looks = LOOKS;
         }
         self.hold(&turns);

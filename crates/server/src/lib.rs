@@ -3,7 +3,7 @@
 //! What it answers, and how that differs from Redis, is in the repository's `docs/serve.md`. Begin with [`Server`].
 //!
 //! ```text
-//! accepting ─► event loops, one per core: request.rs ─► commands ─► engine ─► reply.rs
+//! accepting ─► event loops: request.rs ─► commands ─► engine ─► reply.rs
 //!                  │ withheld replies          │ what takes long       ▲
 //!                  ▼                           ▼                       │
 //!              syncer.rs (device)          chores.rs ──────────────────┘

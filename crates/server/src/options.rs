@@ -22,7 +22,8 @@ pub struct Options {
     pub metrics: Option<SocketAddr>,
     /// What AUTH asks for; `None`: nothing.
     pub password: Option<String>,
-    /// Event loops, each a thread: one per core.
+    /// Event loops, each a thread: by default one for each core but one, which the log, the system's network and clients on the same
+    /// machine share.
     pub threads: usize,
     /// What the reply to a write waits for.
     pub durability: Durability,
@@ -55,7 +56,7 @@ impl Default for Options {
             listen: SocketAddr::from(([127, 0, 0, 1], 6379)),
             metrics: None,
             password: None,
-            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            threads: std::thread::available_parallelism().map_or(1, |cores| (cores.get() - 1).max(1)),
             durability: Durability::Sync,
             clients_max: 10_000,
             // A value of 64 MiB, and what stands around it.

@@ -55,12 +55,22 @@ pub enum ProtocolError {
     #[error("Protocol error: unbalanced quotes in request")]
     Quotes,
     /// More than the limits allow.
-    #[error("Protocol error: the request has more than {max} {unit}; see the server's --request-bytes")]
-    TooLarge {
+    #[error("Protocol error: the request has more than {max} bytes; see the server's --request-bytes")]
+    TooLong {
         /// The limit.
         max: usize,
-        /// Of what.
-        unit: &'static str,
+    },
+    /// An inline command that is longer than one may be.
+    #[error("Protocol error: too big inline request: it has more than {max} bytes")]
+    LineTooLong {
+        /// The limit.
+        max: usize,
+    },
+    /// More arguments than the limits allow.
+    #[error("Protocol error: the request has more than {max} arguments; send several requests")]
+    TooMany {
+        /// The limit.
+        max: usize,
     },
 }
 
@@ -87,6 +97,11 @@ impl<'a> Args<'a> {
     /// Panics: beyond the last.
     pub fn at(&self, at: usize) -> &'a [u8] {
         &self.bytes[self.parts[at].clone()]
+    }
+
+    /// Those from `from` on, as if they were all.
+    pub fn rest(&self, from: usize) -> Self {
+        Self { bytes: self.bytes, parts: &self.parts[from.min(self.parts.len())..] }
     }
 
     /// Those from `from` on.
@@ -201,7 +216,7 @@ impl Parser {
             None => {
                 let Some(count) = self.header(input, b'*', "multibulk")? else { return Ok(None) };
                 let max = self.limits.arguments;
-                *self.wanted.insert(at_most(count.max(0), max, "arguments")?)
+                *self.wanted.insert(at_most(count.max(0), max)?)
             }
         };
         while self.parts.len() < wanted {
@@ -273,27 +288,23 @@ impl Parser {
         let new = &input[self.at..input.len().min(max)];
         let Some(end) = new.iter().position(|byte| *byte == b'\n').map(|end| self.at + end) else {
             self.at += new.len();
-            return if self.at == max {
-                Err(ProtocolError::TooLarge { max, unit: "bytes" })
-            } else {
-                Ok(None)
-            };
+            return if self.at == max { Err(ProtocolError::LineTooLong { max }) } else { Ok(None) };
         };
         let line = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
         self.parts.clear(); // a complete request may be read again
         let text = inline::split(line, &mut self.parts).ok_or(ProtocolError::Quotes)?;
-        at_most(self.parts.len() as i64, self.limits.arguments, "arguments")?;
+        at_most(self.parts.len() as i64, self.limits.arguments)?;
         self.inline = Some(text);
         Ok(Some(end + 1))
     }
 
     fn too_long(&self) -> ProtocolError {
-        ProtocolError::TooLarge { max: self.limits.request_bytes, unit: "bytes" }
+        ProtocolError::TooLong { max: self.limits.request_bytes }
     }
 }
 
-fn at_most(count: i64, max: usize, unit: &'static str) -> Result<usize, ProtocolError> {
-    usize::try_from(count).ok().filter(|count| *count <= max).ok_or(ProtocolError::TooLarge { max, unit })
+fn at_most(count: i64, max: usize) -> Result<usize, ProtocolError> {
+    usize::try_from(count).ok().filter(|count| *count <= max).ok_or(ProtocolError::TooMany { max })
 }
 
 fn printable(byte: u8) -> char {
@@ -397,11 +408,11 @@ mod tests {
 
     #[test]
     fn what_is_too_large_is_refused_before_it_is_there() {
-        assert_eq!(error(b"*21\r\n"), ProtocolError::TooLarge { max: 20, unit: "arguments" });
-        assert_eq!(error(b"*2\r\n$1000\r\n"), ProtocolError::TooLarge { max: 1000, unit: "bytes" });
-        assert_eq!(error(&[b'x'; 1000]), ProtocolError::TooLarge { max: 1000, unit: "bytes" });
+        assert_eq!(error(b"*21\r\n"), ProtocolError::TooMany { max: 20 });
+        assert_eq!(error(b"*2\r\n$1000\r\n"), ProtocolError::TooLong { max: 1000 });
+        assert_eq!(error(&[b'x'; 1000]), ProtocolError::LineTooLong { max: 1000 });
         let three = b"*3\r\n$450\r\n".iter().chain(&[b'x'; 450]).chain(b"\r\n$600\r\n").copied();
-        assert_eq!(error(&three.collect::<Vec<_>>()), ProtocolError::TooLarge { max: 1000, unit: "bytes" });
+        assert_eq!(error(&three.collect::<Vec<_>>()), ProtocolError::TooLong { max: 1000 });
     }
 
     #[test]

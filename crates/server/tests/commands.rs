@@ -186,6 +186,10 @@ fn ranges_and_tables() {
     assert_eq!(c.call("KV.RANGE - + REV LIMIT 2 KEYS"), list(["d", "c"]));
     assert_eq!(c.call("KV.RANGE (d (a"), List(vec![]));
     assert!(c.call("KV.RANGE a b").error().contains("[key with the key"));
+    for wrong in ["KV.RANGE + -", "KV.RANGE + - REV", "KV.RANGE [b -", "KV.DELRANGE + [b", "KV.DELRANGE [b -"]
+    {
+        assert!(c.call(wrong).error().contains("from the smaller key to the larger"), "{wrong}");
+    }
     assert!(c.call("KV.RANGE - + LIMIT 0").error().contains("from 1 to 10000"));
     assert_eq!(c.call("KV.DELRANGE [b [c"), Int(2));
     assert_eq!(c.call("KV.DELRANGE - + LIMIT 1"), Int(1));
@@ -246,6 +250,18 @@ fn the_connection() {
     assert_eq!(c.call("CLIENT SETINFO LIB-NAME mine"), ok());
     let Value::Int(id) = c.call("CLIENT ID") else { panic!("no id") };
     assert!(c.call("CLIENT LIST").text().contains(&format!("id={id} ")));
+    for (line, clients) in [
+        (format!("CLIENT LIST ID {id} {id} 999999"), 1),
+        ("CLIENT LIST ID 999999".into(), 0),
+        ("CLIENT LIST TYPE normal".into(), c.call("CLIENT LIST").text().lines().count()),
+        ("CLIENT LIST TYPE pubsub".into(), 0),
+    ] {
+        assert_eq!(c.call(&line).text().lines().count(), clients, "{line}");
+    }
+    for wrong in ["CLIENT LIST ID", "CLIENT LIST ID x", "CLIENT LIST TYPE odd", "CLIENT NO-EVICT maybe"] {
+        c.call(wrong).error();
+    }
+    assert_eq!((c.call("CLIENT NO-EVICT on"), c.call("CLIENT NO-TOUCH OFF")), (ok(), ok()));
     assert!(c.call("CLIENT INFO").text().contains("name=tester"));
     assert!(c.call_args(&[b"CLIENT", b"SETNAME", b"a b"]).error().contains("Client names"));
     assert!(c.call("AUTH secret").error().contains("no password"));
@@ -310,6 +326,17 @@ fn the_server() {
     assert_eq!(c.call("COMMAND").list().len() as i64, count);
     assert_eq!(c.call("COMMAND LIST").list().len() as i64, count);
     assert_eq!(c.call("COMMAND DOCS").list().len() as i64, 2 * count);
+    assert_eq!(c.call("COMMAND LIST FILTERBY PATTERN GETD*"), list(["getdel"]));
+    assert_eq!(c.call("COMMAND GETKEYS MSET a 1 b 2"), list(["a", "b"]));
+    for wrong in [
+        "COMMAND LIST odd",
+        "COMMAND GETKEYS",
+        "COMMAND GETKEYS odd k",
+        "COMMAND GETKEYS GET",
+        "COMMAND GETKEYS PING",
+    ] {
+        c.call(wrong).error();
+    }
     let get = c.call("COMMAND INFO get none");
     assert_eq!(get.list()[0].list()[..2], [text("get"), Int(2)]);
     assert_eq!(get.list()[1], Null);
@@ -321,6 +348,8 @@ fn the_server() {
     assert!(c.call("CONFIG SET maxmemory 1").error().contains("CONFIG SET knows"));
     assert_eq!(c.call("BGSAVE"), text("Checkpoint done"));
     assert_eq!(c.call("MEMORY USAGE k"), Int(20));
+    assert_eq!(c.call("MEMORY USAGE k SAMPLES 5"), Int(20));
+    c.call("MEMORY USAGE k odd 5").error();
     assert_eq!(c.call("MEMORY USAGE none"), Null);
     assert_eq!(c.call("MEMORY STATS").list().len(), 8);
 }
@@ -374,4 +403,27 @@ fn strangers_must_say_the_password() {
     let reply = large.call_args(&[b"SET", b"k", &[b'x'; 5000]]);
     assert!(reply.error().contains("Protocol error"), "strangers get little room: {reply:?}");
     assert_eq!(large.try_reply(), None);
+}
+
+/// What tools ask about a value, and a server, before they show it.
+#[test]
+fn tools_are_told_what_they_ask_for() {
+    let server = Running::new();
+    let mut c = server.client();
+    for (key, value, encoding) in
+        [("n", "12".into(), "int"), ("short", "x".repeat(44), "embstr"), ("long", "x".repeat(45), "raw")]
+    {
+        c.call_args(&[b"SET", key.as_bytes(), value.as_bytes()]);
+        assert_eq!(c.call(&format!("OBJECT ENCODING {key}")), text(encoding));
+    }
+    assert_eq!((c.call("OBJECT REFCOUNT n"), c.call("OBJECT REFCOUNT none")), (Int(1), Null));
+    assert_eq!(c.call("OBJECT ENCODING none"), Null);
+    assert!(c.call("OBJECT FREQ n").error().contains("ENCODING key"));
+    assert_eq!((c.call("WAIT 0 0"), c.call("WAIT 2 10")), (Int(0), Int(0)));
+    assert!(c.call("WAIT -1 0").error().contains("negative"));
+    assert_eq!(c.call("ROLE"), List(vec![text("master"), Int(0), List(vec![])]));
+    let info = c.call("INFO").text().to_owned();
+    let used = info.lines().find_map(|line| line.strip_prefix("used_memory:")).expect("it is told");
+    assert!(used.parse::<u64>().is_ok_and(|bytes| bytes > 1 << 20), "{used}");
+    assert!(info.contains("redis_version:7."), "{info}");
 }

@@ -10,6 +10,9 @@ use foreshore::{Durability, Error, Stats};
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
 
+/// The Redis whose commands on strings are answered as it does: clients and tools ask for it before they use some.
+const REDIS_VERSION: &str = "7.0.15";
+
 /// Rows up to which DBSIZE counts.
 const COUNTED_MAX: u64 = 10_000;
 
@@ -90,6 +93,26 @@ pub fn bgsave(call: &mut Call<'_>) -> Outcome {
     }))
 }
 
+/// There are no replicas that could have heard of anything.
+pub fn wait(call: &mut Call<'_>) -> Outcome {
+    let (replicas, timeout_ms) = (call.number(1)?, call.number(2)?);
+    if replicas < 0 || timeout_ms < 0 {
+        return refused("ERR the number of replicas and the timeout must not be negative");
+    }
+    call.reply().integer(0);
+    Ok(Next::Go)
+}
+
+/// The master, how far its replicas should be, and none of them.
+pub fn role(call: &mut Call<'_>) -> Outcome {
+    let mut reply = call.reply();
+    reply.array(3);
+    reply.bulk(b"master");
+    reply.integer(0);
+    reply.array(0);
+    Ok(Next::Go)
+}
+
 pub fn lastsave(call: &mut Call<'_>) -> Outcome {
     let saved_at_s = call.shared.saved_at_s.load(Relaxed);
     call.reply().count(saved_at_s);
@@ -118,7 +141,10 @@ pub fn shutdown(call: &mut Call<'_>) -> Outcome {
 pub fn memory(call: &mut Call<'_>) -> Outcome {
     let name = call.arg(1).to_ascii_uppercase();
     match (name.as_slice(), call.args.len()) {
-        (b"USAGE", 3 | 5) => {
+        (b"USAGE", count) if count == 3 || (count == 5 && call.is_word(3, "SAMPLES")) => {
+            if count == 5 {
+                call.number(4)?; // of a string there is nothing to sample
+            }
             let key = call.args.at(2);
             let found = call.session.read(key)?;
             // A cell: slot, version, length.
@@ -244,6 +270,7 @@ fn parameters(shared: &Shared) -> Vec<(&'static str, String)> {
         ("lock-timeout-ms", shared.lock_timeout_ms.load(Relaxed).to_string()),
         ("maxclients", options.clients_max.to_string()),
         ("maxmemory", "0".into()),
+        ("maxmemory-policy", "noeviction".into()),
         ("port", options.listen.port().to_string()),
         ("proto-max-bulk-len", options.limits.request_bytes.to_string()),
         ("save", String::new()),
@@ -320,6 +347,13 @@ fn described(sections: &[Section], wanted: &[Vec<u8>]) -> String {
     text
 }
 
+/// Memory of the process; 0 if the operating system does not tell.
+fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: u64 = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
+    pages * rustix::param::page_size() as u64
+}
+
 type Section = (&'static str, Vec<(String, String)>);
 
 fn sections(shared: &Shared) -> Result<Vec<Section>, Error> {
@@ -340,6 +374,7 @@ fn sections(shared: &Shared) -> Result<Vec<Section>, Error> {
             vec![
                 field("server_name", &"foreshore"),
                 field("foreshore_version", &env!("CARGO_PKG_VERSION")),
+                field("redis_version", &REDIS_VERSION),
                 field("redis_mode", &"standalone"),
                 field("process_id", &std::process::id()),
                 field("tcp_port", &options.listen.port()),
@@ -351,6 +386,7 @@ fn sections(shared: &Shared) -> Result<Vec<Section>, Error> {
             "Clients",
             vec![
                 field("connected_clients", &shared.clients.count()),
+                field("blocked_clients", &0),
                 field("maxclients", &options.clients_max),
                 field("open_transactions", &shared.open_transactions()),
             ],
@@ -358,6 +394,9 @@ fn sections(shared: &Shared) -> Result<Vec<Section>, Error> {
         (
             "Memory",
             vec![
+                field("used_memory", &resident_bytes()),
+                field("maxmemory", &0),
+                field("maxmemory_policy", &"noeviction"),
                 field("index_bytes", &stats.index_bytes),
                 field("old_versions_bytes", &stats.image_bytes),
                 field("cache_frames", &stats.pool_frames),
@@ -392,16 +431,17 @@ fn sections(shared: &Shared) -> Result<Vec<Section>, Error> {
 
 pub fn command(call: &mut Call<'_>) -> Outcome {
     let name = if call.args.len() > 1 { call.arg(1).to_ascii_uppercase() } else { Vec::new() };
+    match name.as_slice() {
+        b"LIST" => return command_list(call),
+        b"GETKEYS" if call.args.len() > 2 => return command_keys(call),
+        _ => {}
+    }
     let named: Vec<_> = call.args.from(2).map(find).collect();
     let all = || COMMANDS.iter().map(Some).collect::<Vec<_>>();
     let asked = if named.is_empty() { all() } else { named };
     let mut reply = call.reply();
     match name.as_slice() {
         b"COUNT" => reply.count(COMMANDS.len() as u64),
-        b"LIST" => {
-            reply.array(COMMANDS.len());
-            COMMANDS.iter().for_each(|command| reply.bulk(command.name.as_bytes()));
-        }
         b"DOCS" => {
             let known: Vec<_> = asked.into_iter().flatten().collect();
             reply.map(known.len());
@@ -418,6 +458,38 @@ pub fn command(call: &mut Call<'_>) -> Outcome {
         }
         _ => return refused(SYNTAX),
     }
+    Ok(Next::Go)
+}
+
+/// `LIST`, or `LIST FILTERBY PATTERN pattern`.
+fn command_list(call: &mut Call<'_>) -> Outcome {
+    let pattern = match call.args.len() {
+        2 => b"*".to_vec(),
+        5 if call.is_word(2, "FILTERBY") && call.is_word(3, "PATTERN") => call.arg(4).to_ascii_lowercase(),
+        _ => return refused(SYNTAX),
+    };
+    let asked = COMMANDS.iter().filter(|command| glob::matches(&pattern, command.name.as_bytes()));
+    let asked: Vec<_> = asked.collect();
+    let mut reply = call.reply();
+    reply.array(asked.len());
+    asked.iter().for_each(|command| reply.bulk(command.name.as_bytes()));
+    Ok(Next::Go)
+}
+
+/// `GETKEYS command argument …`: which of the arguments are keys.
+fn command_keys(call: &mut Call<'_>) -> Outcome {
+    let asked = call.args.rest(2);
+    let Some(command) = find(asked.at(0)) else { return refused("ERR Invalid command specified") };
+    if !command.takes(asked.len()) {
+        return refused("ERR Invalid number of arguments specified for command");
+    }
+    let keys: Vec<_> = command.keys_of(&asked).collect();
+    if keys.is_empty() {
+        return refused("ERR The command has no key arguments");
+    }
+    let mut reply = call.reply();
+    reply.array(keys.len());
+    keys.iter().for_each(|key| reply.bulk(key));
     Ok(Next::Go)
 }
 

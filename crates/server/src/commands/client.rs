@@ -27,19 +27,39 @@ pub fn client(call: &mut Call<'_>) -> Outcome {
             let line = call.session.client.line();
             call.reply().text(&format!("{line}\n"));
         }
-        (b"LIST", 2) => {
-            let lines: Vec<_> =
-                call.shared.clients.list().iter().map(|client| client.line() + "\n").collect();
-            call.reply().text(&lines.concat());
+        (b"LIST", _) => list(call)?,
+        // Nothing is evicted to make room for clients, and to read a row does not touch it.
+        (b"NO-EVICT" | b"NO-TOUCH", 3) if call.is_word(2, "ON") || call.is_word(2, "OFF") => {
+            call.reply().ok()
         }
         (b"KILL", 3..) => kill(call)?,
         _ => {
             return refused(
-                "ERR unknown CLIENT subcommand or wrong arguments; there are ID, GETNAME, SETNAME, SETINFO, INFO, LIST, KILL",
+                "ERR unknown CLIENT subcommand or wrong arguments; there are ID, GETNAME, SETNAME, SETINFO, INFO, LIST, \
+                 KILL, NO-EVICT, NO-TOUCH",
             );
         }
     }
     Ok(Next::Go)
+}
+
+/// `LIST`, or `LIST ID id …`, or `LIST TYPE type`: there are no clients but normal ones.
+fn list(call: &mut Call<'_>) -> Result<(), CommandError> {
+    let mut clients = call.shared.clients.list();
+    if call.args.len() > 3 && call.is_word(2, "ID") {
+        let ids = (3..call.args.len()).map(|at| call.number(at)).collect::<Result<Vec<_>, _>>()?;
+        clients.retain(|client| ids.contains(&(client.id as i64)));
+    } else if call.args.len() == 4 && call.is_word(2, "TYPE") {
+        if !["normal", "master", "replica", "slave", "pubsub"].iter().any(|kind| call.is_word(3, kind)) {
+            return refused("ERR Unknown client type; there are normal ones");
+        }
+        clients.retain(|_| call.is_word(3, "normal"));
+    } else if call.args.len() > 2 {
+        return refused(SYNTAX);
+    }
+    let lines: Vec<_> = clients.iter().map(|client| client.line() + "\n").collect();
+    call.reply().text(&lines.concat());
+    Ok(())
 }
 
 /// A name that CLIENT LIST can show.

@@ -2,6 +2,7 @@
 
 use super::{Call, CommandError, Next, Outcome, SYNTAX, refused};
 use crate::glob;
+use crate::number;
 use crate::random_key;
 use crate::reply::Reply;
 use crate::shared::{Shared, Wanted};
@@ -52,6 +53,36 @@ pub fn kind(call: &mut Call<'_>) -> Outcome {
     let found = call.session.contains(call.args.at(1))?;
     call.reply().simple(if found { "string" } else { "none" });
     Ok(Next::Go)
+}
+
+pub fn object(call: &mut Call<'_>) -> Outcome {
+    let name = call.arg(1).to_ascii_uppercase();
+    match (name.as_slice(), call.args.len()) {
+        (b"ENCODING", 3) => {
+            let found = call.session.read(call.args.at(2))?;
+            let encoding = found.then(|| encoding(&call.session.value));
+            call.reply().bulk_or_null(encoding.map(str::as_bytes));
+        }
+        (b"REFCOUNT", 3) => {
+            let found = call.session.contains(call.args.at(2))?;
+            if found { call.reply().integer(1) } else { call.reply().null() }
+        }
+        _ => {
+            return refused(
+                "ERR unknown OBJECT subcommand or wrong arguments; there are ENCODING key and REFCOUNT key",
+            );
+        }
+    }
+    Ok(Next::Go)
+}
+
+/// What Redis would call the value's encoding: tools show it, though here all values are kept alike.
+fn encoding(value: &[u8]) -> &'static str {
+    match value.len() {
+        _ if number::parse(value).is_some() => "int",
+        0..=44 => "embstr",
+        _ => "raw",
+    }
 }
 
 pub fn ttl(call: &mut Call<'_>) -> Outcome {

@@ -16,6 +16,8 @@ const ROWS_MAX: i64 = 10_000;
 /// Bytes of a reply from which on it takes no further row.
 const REPLY_BYTES: usize = 1 << 20;
 
+type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+
 struct RangeOptions {
     reverse: bool,
     keys_only: bool,
@@ -48,7 +50,7 @@ impl RangeOptions {
 
 pub fn range(call: &mut Call<'_>) -> Outcome {
     let options = RangeOptions::parse(call, true)?;
-    let bounds = (bound(call.args.at(1))?, bound(call.args.at(2))?);
+    let bounds = bounds(call)?;
     let mut rows = call.session.rows(call.shared, bounds)?;
     let (mut found, mut bytes) = (Vec::new(), 0);
     while found.len() < options.limit && bytes < REPLY_BYTES {
@@ -71,7 +73,7 @@ pub fn range(call: &mut Call<'_>) -> Outcome {
 
 pub fn delrange(call: &mut Call<'_>) -> Outcome {
     let options = RangeOptions::parse(call, false)?;
-    let bounds = (bound(call.args.at(1))?, bound(call.args.at(2))?);
+    let bounds = bounds(call)?;
     let removed = call.session.atomically(call.shared, |rows| {
         let mut removed = 0;
         for row in rows.range(bounds).take(options.limit) {
@@ -82,6 +84,17 @@ pub fn delrange(call: &mut Call<'_>) -> Outcome {
     })?;
     call.reply().count(removed);
     Ok(Next::Go)
+}
+
+/// Both bounds. An end on the wrong side must not mean the other end: a range that was meant to be empty would be everything.
+fn bounds<'a>(call: &Call<'a>) -> Result<Bounds<'a>, CommandError> {
+    let (from, to) = (call.args.at(1), call.args.at(2));
+    if from == b"+" || to == b"-" {
+        return refused(
+            "ERR a range goes from the smaller key to the larger, also with REV: it does not begin at + nor end at -",
+        );
+    }
+    Ok((bound(from)?, bound(to)?))
 }
 
 fn bound(arg: &[u8]) -> Result<Bound<&[u8]>, CommandError> {

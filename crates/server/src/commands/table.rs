@@ -80,7 +80,7 @@ impl Command {
     }
 
     /// The keys among its arguments.
-    fn keys_of<'a>(&self, args: &Args<'a>) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+    pub fn keys_of<'a>(&self, args: &Args<'a>) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let (first, last, step) = self.keys;
         let len = args.len() as i64;
         let last = if last < 0 { len + i64::from(last) } else { i64::from(last) };
@@ -117,8 +117,8 @@ pub static COMMANDS: &[Command] = &[
     command("append", 3, W, ONE, "string", "Appends to a value; its new length", ranges::append),
     command("auth", -2, UNTRUSTED, NONE, "connection", "Says the password", connection::auth),
     command("bgsave", -1, ADMIN, NONE, "server", "Begins a checkpoint", admin::bgsave),
-    command("client", -2, TRANSACTIONAL, NONE, "connection", "ID, GETNAME, SETNAME, SETINFO, INFO, LIST, KILL", client::client),
-    command("command", -1, TRANSACTIONAL, NONE, "server", "COUNT, DOCS, INFO, LIST", admin::command),
+    command("client", -2, TRANSACTIONAL, NONE, "connection", "ID, GETNAME, SETNAME, SETINFO, INFO, LIST, KILL, NO-EVICT, NO-TOUCH", client::client),
+    command("command", -1, TRANSACTIONAL, NONE, "server", "COUNT, DOCS, GETKEYS, INFO, LIST", admin::command),
     command("config", -2, ADMIN | TRANSACTIONAL, NONE, "server", "GET, SET", admin::config),
     command("copy", -3, W | COPIES, TWO, "generic", "Copies a row: [DB n] [REPLACE]", places::copy),
     command("dbsize", 1, READ, NONE, "server", "Rows of the table; an estimate beyond 10,000", admin::dbsize),
@@ -158,6 +158,7 @@ pub static COMMANDS: &[Command] = &[
     command("mset", -3, W, PAIRS, "string", "Sets values, all or none", strings::mset),
     command("msetnx", -3, W, PAIRS, "string", "Sets values if none of the keys is there", strings::msetnx),
     command("multi", 1, TRANSACTIONAL | ENDS_QUEUE, NONE, "transactions", "Queues further commands for EXEC", transactions::multi),
+    command("object", -2, R, (2, 2, 1), "generic", "ENCODING, REFCOUNT", keys::object),
     command("persist", 2, W, ONE, "generic", "0: rows do not expire", keys::persist),
     command("pexpire", -3, W, ONE, "generic", "Not supported: rows do not expire", keys::no_expiry),
     command("pexpireat", -3, W, ONE, "generic", "Not supported: rows do not expire", keys::no_expiry),
@@ -170,6 +171,7 @@ pub static COMMANDS: &[Command] = &[
     command("rename", 3, W, TWO, "generic", "Gives a row another key", places::rename),
     command("renamenx", 3, W, TWO, "generic", "Gives a row another key if that is not there", places::renamenx),
     command("reset", 1, UNTRUSTED | TRANSACTIONAL | ENDS_QUEUE, NONE, "connection", "The connection as it was at first", connection::reset),
+    command("role", 1, TRANSACTIONAL, NONE, "server", "master: there are no replicas", admin::role),
     command("scan", -2, READ, NONE, "generic", "Some keys, and where to go on: cursor, [MATCH pattern] [COUNT n]", keys::scan),
     command("select", 2, TRANSACTIONAL, NONE, "connection", "The database, 0 to 15, that further commands mean: table db0 to db15", connection::select),
     command("set", -3, W, ONE, "string", "Sets a value: [NX | XX] [GET] [KEEPTTL]", strings::set),
@@ -186,6 +188,7 @@ pub static COMMANDS: &[Command] = &[
     command("type", 2, R, ONE, "generic", "string, or none", keys::kind),
     command("unlink", -2, W, ALL, "generic", "Removes keys; how many were there", keys::del),
     command("unwatch", 1, TRANSACTIONAL, NONE, "transactions", "Watches nothing any more", transactions::unwatch),
+    command("wait", 3, TRANSACTIONAL, NONE, "generic", "0: there are no replicas", admin::wait),
     command("watch", -2, READ | TRANSACTIONAL | ENDS_QUEUE, ALL, "transactions", "EXEC will not happen if one of the keys changes", transactions::watch),
 ];
 
@@ -213,6 +216,7 @@ mod tests {
             ("mset a 1 b 2", "a b"),
             ("mset a 1 b", "a b"),
             ("copy a b DB 1", "a b"),
+            ("object encoding k", "k"),
             ("ping x", ""),
             ("kv.range a b", ""),
         ] {
