@@ -81,14 +81,18 @@ impl DbArgs {
         }
     }
 
-    /// A directory without `FORESHORE` is a wrong `--dir`; one with a `FORESHORE` that nobody understands is damaged.
     fn open_with(&self, builder: Builder) -> Outcome<Database> {
-        builder.open(&self.dir).map_err(|error| match error {
+        builder.open(&self.dir).map_err(|error| self.not_opened(error))
+    }
+
+    /// A directory without `FORESHORE` is a wrong `--dir`; one with a `FORESHORE` that nobody understands is damaged.
+    pub fn not_opened(&self, error: foreshore::Error) -> Failure {
+        match error {
             foreshore::Error::Incompatible { .. } if !self.dir.join("FORESHORE").exists() => {
                 Failure::usage(error.to_string())
             }
             other => other.into(),
-        })
+        }
     }
 }
 

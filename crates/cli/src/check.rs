@@ -16,7 +16,7 @@ Examples:
 
 Exit code 3 names the first broken invariant.";
 
-/// Look whether everything in the database is as it should be
+/// Read the whole database, and check that it is intact
 ///
 /// Every page is read and its checksum compared; rows, their order, the links between pages, the index and the accounting
 /// of pages must agree.

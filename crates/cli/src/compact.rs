@@ -32,7 +32,8 @@ pub fn run(args: &CompactArgs) -> Outcome {
     args.db.ensure_exists()?;
     let compacted = {
         let meter = Meter::new("compact", None);
-        args.db.builder().compact(&args.db.dir, |so_far| show(&meter, so_far))?
+        let compacted = args.db.builder().compact(&args.db.dir, |so_far| show(&meter, so_far));
+        compacted.map_err(|error| args.db.not_opened(error))?
     };
     let mut out = args.db.output();
     if out.is_json() {

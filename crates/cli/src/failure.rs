@@ -122,9 +122,25 @@ impl From<io::Error> for Failure {
 
 impl From<csv::Error> for Failure {
     fn from(error: csv::Error) -> Self {
-        let kind = if error.is_io_error() { Kind::Io } else { Kind::Usage };
-        Self { kind, message: format!("reading CSV: {error}") }
+        match error.kind() {
+            csv::ErrorKind::UnequalLengths { pos, expected_len, len } => {
+                let line = pos.as_ref().map_or(0, csv::Position::line);
+                Self::usage(format!(
+                    "reading CSV: the row in line {line} has {len} fields, and the header has {expected_len}"
+                ))
+            }
+            // The input is cut short, or no gzip after all.
+            csv::ErrorKind::Io(cause) if is_bad_input(cause.kind()) => {
+                Self::usage(format!("reading CSV: {cause}; the file is incomplete or damaged"))
+            }
+            csv::ErrorKind::Io(cause) => Self { kind: Kind::Io, message: format!("reading CSV: {cause}") },
+            _ => Self::usage(format!("reading CSV: {error}")),
+        }
     }
+}
+
+fn is_bad_input(kind: io::ErrorKind) -> bool {
+    matches!(kind, io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput)
 }
 
 impl From<BenchError> for Failure {

@@ -101,6 +101,8 @@ fn parse_delimiter(text: &str) -> Result<u8, String> {
 
 /// A row ready to be put.
 pub struct Row {
+    /// Line of the text in which it begins.
+    line: u64,
     /// Encoded key columns.
     pub key: Vec<u8>,
     /// The record as CSV.
@@ -109,6 +111,9 @@ pub struct Row {
 
 /// Runs `load`.
 pub fn run(args: &LoadArgs) -> Outcome {
+    if args.file.is_dir() {
+        return Err(Failure::usage(format!("{} is a directory; name a CSV file", args.file.display())));
+    }
     let input = source::open(&args.file).map_err(|e| Failure::io(args.file.display(), &e))?;
     let mut rows = Rows::new(input, args.delimiter, &args.key)?;
     let advice = args.profile.advice()?;
@@ -121,7 +126,7 @@ pub fn run(args: &LoadArgs) -> Outcome {
     let counts = Counts::default();
     load(args, &mut rows, &table, threads, &counts).map_err(|failure| {
         failure.note(format!(
-            "{} rows were loaded before; mend the cause and load the file again, rows may come twice",
+            "{} rows were loaded before that; mend it and load the file again: rows that are there are replaced",
             grouped(counts.rows.load(Relaxed))
         ))
     })?;
@@ -277,14 +282,22 @@ fn feed(
 
 fn put_batches(batches: &Receiver<Vec<Row>>, table: &ByteTable, counts: &Counts) -> Outcome {
     for row in batches.iter().flatten() {
-        if !table.insert(&row.key, &row.value)? {
-            table.put(&row.key, &row.value)?;
-            counts.replaced.fetch_add(1, Relaxed);
-        }
+        let is_new = put(table, &row)
+            .map_err(|error| Failure::from(error).at(format!("the row in line {}", row.line)))?;
+        counts.replaced.fetch_add(u64::from(!is_new), Relaxed);
         counts.rows.fetch_add(1, Relaxed);
         counts.bytes.fetch_add((row.key.len() + row.value.len()) as u64, Relaxed);
     }
     Ok(())
+}
+
+/// Was there no row with this key?
+fn put(table: &ByteTable, row: &Row) -> foreshore::Result<bool> {
+    let is_new = table.insert(&row.key, &row.value)?;
+    if !is_new {
+        table.put(&row.key, &row.value)?;
+    }
+    Ok(is_new)
 }
 
 /// Put behind the text. A last row without a line end takes one of them; only a quote that is still open takes both.
@@ -305,7 +318,7 @@ impl<R: Read> Rows<R> {
     pub fn new(input: R, delimiter: u8, key: &[String]) -> Outcome<Self> {
         let text = Counted { input, bytes: 0 }.chain(BEHIND_TEXT);
         let mut csv = csv::ReaderBuilder::new().delimiter(delimiter).from_reader(text);
-        let columns: Vec<_> = csv.headers()?.iter().map(String::from).collect();
+        let columns: Vec<_> = csv.byte_headers()?.iter().map(column).collect::<Outcome<_>>()?;
         if !columns.is_empty() {
             ensure_closed(&csv, 1)?;
         }
@@ -319,8 +332,9 @@ impl<R: Read> Rows<R> {
         if !self.csv.read_byte_record(&mut self.record)? {
             return Ok(None);
         }
-        ensure_closed(&self.csv, self.record.position().map_or(0, csv::Position::line))?;
-        Ok(Some(Row { key: self.schema.key_of(&self.record), value: to_csv(self.record.iter()) }))
+        let line = self.record.position().map_or(0, csv::Position::line);
+        ensure_closed(&self.csv, line)?;
+        Ok(Some(Row { line, key: self.schema.key_of(&self.record), value: to_csv(self.record.iter()) }))
     }
 
     /// Bytes of text read so far.
@@ -339,6 +353,16 @@ fn ensure_closed<R: Read>(csv: &csv::Reader<Chain<Counted<R>, &'static [u8]>>, l
         "reading CSV: a quote in the row that begins in line {line} is never closed; close it, or double a quote that \
          belongs to the text"
     )))
+}
+
+/// A column's name.
+fn column(name: &[u8]) -> Outcome<String> {
+    String::from_utf8(name.to_vec()).map_err(|_| {
+        Failure::usage(
+            "the first line is not UTF-8, so this is no CSV file with a header, or has another encoding (iconv -t UTF-8 \
+             changes it) or compression (only gzip is undone; pipe others, as in: xzcat FILE | foreshore load … -)",
+        )
+    })
 }
 
 /// Counts the bytes that were read.

@@ -9,7 +9,9 @@ mod bench;
 mod check;
 mod compact;
 mod completions;
+mod count;
 mod demo;
+mod drop;
 mod dump;
 mod dump_format;
 mod failure;
@@ -34,6 +36,7 @@ mod tune;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use failure::Outcome;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -70,7 +73,10 @@ enum Command {
     Put(rows::PutArgs),
     Rm(rows::RmArgs),
     Scan(scan::ScanArgs),
+    Count(count::CountArgs),
     Tables(tables::TablesArgs),
+    #[command(alias = "drop-table")]
+    Drop(drop::DropArgs),
     Stats(stats::StatsArgs),
     Shell(shell::ShellArgs),
     Check(check::CheckArgs),
@@ -97,7 +103,25 @@ fn main() -> ExitCode {
 }
 
 fn parse() -> Cli {
-    Cli::from_arg_matches(&command().get_matches()).unwrap_or_else(|error| error.exit())
+    let words = options_behind_command(std::env::args_os().collect());
+    Cli::from_arg_matches(&command().get_matches_from(words)).unwrap_or_else(|error| error.exit())
+}
+
+/// The command line with `--dir`, `--cache` and `--json` behind the command, where it knows them: some type them before it.
+fn options_behind_command(mut words: Vec<OsString>) -> Vec<OsString> {
+    let mut at = 1;
+    while let Some(word) = words.get(at).and_then(|word| word.to_str()) {
+        at += match word {
+            "--dir" | "--cache" => 2,
+            "--json" => 1,
+            _ if word.starts_with("--dir=") || word.starts_with("--cache=") => 1,
+            _ => break,
+        };
+    }
+    if at < words.len() {
+        words[1..=at].rotate_right(1);
+    }
+    words
 }
 
 /// The command line. The flags of most benchmarks are shared with other engines' drivers; here sizes have units.
@@ -122,7 +146,9 @@ fn run(command: Command) -> Outcome {
         Command::Put(args) => rows::put(&args),
         Command::Rm(args) => rows::rm(&args),
         Command::Scan(args) => scan::run(&args),
+        Command::Count(args) => count::run(&args),
         Command::Tables(args) => tables::tables(&args),
+        Command::Drop(args) => drop::run(&args),
         Command::Stats(args) => stats::run(&args),
         Command::Shell(args) => shell::run(&args),
         Command::Check(args) => check::run(&args),
@@ -153,6 +179,22 @@ mod tests {
         let mut wrong = Vec::new();
         too_wide(&mut command, "foreshore", &mut wrong);
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    #[test]
+    fn options_may_stand_before_the_command() {
+        for (typed, means) in [
+            ("foreshore --dir a --json tables --count", "foreshore tables --dir a --json --count"),
+            ("foreshore --dir=a --cache=1MiB get k", "foreshore get --dir=a --cache=1MiB k"),
+            ("foreshore tables --dir a", "foreshore tables --dir a"),
+            ("foreshore --dir a", "foreshore --dir a"),
+            ("foreshore --dir", "foreshore --dir"),
+            ("foreshore --help", "foreshore --help"),
+            ("foreshore", "foreshore"),
+        ] {
+            let words = options_behind_command(typed.split(' ').map(OsString::from).collect());
+            assert_eq!(words.join(" ".as_ref()), means, "{typed}");
+        }
     }
 
     /// The drivers' default, spelled with a unit.

@@ -65,6 +65,12 @@ pub fn run(args: &RestoreArgs) -> Outcome {
 
 /// A backup is a database: to restore it is to back it up the other way.
 fn copy_backup(args: &RestoreArgs, backup: &Path) -> Outcome {
+    if !backup.is_dir() {
+        return Err(Failure::usage(format!(
+            "--from-backup: {} is no directory; name one that `foreshore backup` made",
+            backup.display()
+        )));
+    }
     let from = DbArgs { dir: backup.to_path_buf(), ..args.db.clone() };
     let db = from.open()?;
     let copied = backup::copy(&db, "restore", &args.db.dir)?;
@@ -79,19 +85,40 @@ fn copy_backup(args: &RestoreArgs, backup: &Path) -> Outcome {
 }
 
 fn load_dump(args: &RestoreArgs, file: &Path) -> Outcome {
+    if file.is_dir() {
+        let file = file.display();
+        return Err(Failure::usage(format!(
+            "{file} is a directory and no dump; to restore a backup: --from-backup {file}"
+        )));
+    }
     let input = source::open(file).map_err(|e| Failure::io(file.display(), &e))?;
-    let mut dump = Reader::new(BufReader::with_capacity(1 << 16, input));
+    let mut input = BufReader::with_capacity(1 << 16, input);
+    ensure_dump(&mut input)?;
+    let mut dump = Reader::new(input);
     let advice = args.profile.advice()?;
     let db = args.db.open_or_create_with(|builder| advice.to(builder))?;
     let restored = restore(args, &db, &mut dump).map_err(|failure| {
-        failure
-            .note("rows before this point may be there already; restoring again replaces them by themselves")
+        failure.note(
+            "rows above that line may be restored already; restoring the mended dump again does no harm",
+        )
     })?;
     db.close()?;
     if let Some(table) = args.table.as_ref().filter(|table| !restored.iter().any(|r| r.table == **table)) {
         return Err(Failure::absent(format!("the dump has no table {table:?}")));
     }
     print(args, &restored)
+}
+
+/// Better known before a database is created for it.
+fn ensure_dump(input: &mut impl BufRead) -> Outcome {
+    const BEGIN: &[u8] = b"VERSION=3";
+    let read = input.fill_buf().map_err(|e| Failure::io("reading the dump", &e))?;
+    if BEGIN.starts_with(&read[..read.len().min(BEGIN.len())]) {
+        return Ok(());
+    }
+    Err(Failure::usage(
+        "this is no dump, which begins with VERSION=3; `foreshore load` reads CSV, and --from-backup takes a backup",
+    ))
 }
 
 fn print(args: &RestoreArgs, restored: &[Restored]) -> Outcome {

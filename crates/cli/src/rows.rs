@@ -4,7 +4,7 @@ use crate::args::{DbArgs, engine_durability, existing_table};
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 use crate::profile::ProfileArgs;
-use crate::schema::{Schema, StoredRecords, to_csv};
+use crate::schema::{Schema, StoredRecords, ensure_not_schemas, to_csv};
 use crate::text::{for_people, hex, unhex};
 use clap::Args;
 use csv::ByteRecord;
@@ -124,6 +124,7 @@ pub fn put(args: &PutArgs) -> Outcome {
         "-" => read_stdin()?,
         text => text.as_bytes().to_vec(),
     };
+    ensure_not_schemas(&args.target.table)?;
     let advice = args.profile.advice()?;
     let db = args.db.open_or_create_with(|builder| advice.to(builder))?;
     let shape = Shape::of(&db, &args.target)?;

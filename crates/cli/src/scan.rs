@@ -1,8 +1,9 @@
-//! `scan`: rows in key order.
+//! `scan`: rows in key order. Also which rows of a table are meant, for `count`.
 
 use crate::args::{DbArgs, existing_table};
 use crate::failure::Outcome;
 use crate::rows::{Shape, Target};
+use crate::shell::print::{Mode, Rows};
 use clap::Args;
 use foreshore::{ByteRange, ByteTable};
 use std::ops::Bound;
@@ -12,7 +13,8 @@ Examples:
   foreshore scan --table flights --prefix 2011,12,24,WN
   foreshore scan --table flights --from 2011,6 --to 2011,7         June
   foreshore scan --table ports --reverse --limit 10 --json         the last ten
-  foreshore scan --table ports --from S --to T";
+  foreshore scan --table ports --from S --to T
+  foreshore scan --table flights --csv > flights.csv       `load` reads it back";
 
 /// Print rows in key order
 ///
@@ -24,6 +26,22 @@ pub struct ScanArgs {
     db: DbArgs,
     #[command(flatten)]
     target: Target,
+    #[command(flatten)]
+    range: KeyRange,
+    /// Print CSV with a header
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+    /// Descending
+    #[arg(long)]
+    reverse: bool,
+    /// At most so many rows
+    #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
+    limit: u64,
+}
+
+/// Which keys.
+#[derive(Args)]
+pub struct KeyRange {
     /// First key, or its leading columns; included
     #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     from: Option<String>,
@@ -33,24 +51,45 @@ pub struct ScanArgs {
     /// Only keys that begin so, or with these leading columns
     #[arg(long, value_name = "KEY", allow_hyphen_values = true, conflicts_with_all = ["from", "to"])]
     prefix: Option<String>,
-    /// Descending
-    #[arg(long)]
-    reverse: bool,
-    /// At most so many rows
-    #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
-    limit: u64,
+}
+
+impl KeyRange {
+    /// The rows of `table` with these keys.
+    pub fn of(&self, table: &ByteTable, shape: &Shape) -> Outcome<ByteRange> {
+        if let Some(prefix) = &self.prefix {
+            return Ok(table.prefix(&shape.prefix(prefix)?));
+        }
+        let bound = |text: &Option<String>| text.as_ref().map(|text| shape.prefix(text)).transpose();
+        let from = bound(&self.from)?.map_or(Bound::Unbounded, Bound::Included);
+        let to = bound(&self.to)?.map_or(Bound::Unbounded, Bound::Excluded);
+        Ok(table.range((from, to)))
+    }
 }
 
 /// Runs `scan`.
 pub fn run(args: &ScanArgs) -> Outcome {
     let db = args.db.open()?;
     let table = existing_table(&db, &args.target.table)?;
-    let mut shape = Shape::of(&db, &args.target)?;
-    let mut rows = range(args, &shape, &table)?;
+    let shape = Shape::of(&db, &args.target)?;
+    let rows = args.range.of(&table, &shape)?;
+    let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
+    if args.reverse {
+        print(args, shape, rows.rev().take(limit))
+    } else {
+        print(args, shape, rows.take(limit))
+    }
+}
+
+type Row = foreshore::Result<(Vec<u8>, Vec<u8>)>;
+
+fn print(args: &ScanArgs, mut shape: Shape, mut rows: impl Iterator<Item = Row>) -> Outcome {
+    if args.csv {
+        let mut out = Rows::new(Mode::Csv, shape);
+        rows.try_for_each(|row| row.map_err(Into::into).and_then(|(key, value)| out.push(&key, &value)))?;
+        return out.finish();
+    }
     let mut out = args.db.output();
-    for _ in 0..args.limit {
-        let next = if args.reverse { rows.next_back() } else { rows.next() };
-        let Some(row) = next else { break };
+    for row in rows {
         let (key, value) = row?;
         if out.is_json() {
             shape.object(&mut out, &key, &value)?;
@@ -59,14 +98,4 @@ pub fn run(args: &ScanArgs) -> Outcome {
         }
     }
     out.finish()
-}
-
-fn range(args: &ScanArgs, shape: &Shape, table: &ByteTable) -> Outcome<ByteRange> {
-    if let Some(prefix) = &args.prefix {
-        return Ok(table.prefix(&shape.prefix(prefix)?));
-    }
-    let bound = |text: &Option<String>| text.as_ref().map(|text| shape.prefix(text)).transpose();
-    let from = bound(&args.from)?.map_or(Bound::Unbounded, Bound::Included);
-    let to = bound(&args.to)?.map_or(Bound::Unbounded, Bound::Excluded);
-    Ok(table.range((from, to)))
 }

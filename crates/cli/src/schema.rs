@@ -17,6 +17,21 @@ use std::io::Read;
 /// The table that holds the schemas of all others.
 pub const SCHEMAS: &str = "foreshore.schemas";
 
+/// Columns of a header that a message names, at most.
+const COLUMNS_TOLD: usize = 20;
+
+/// Only `rm` may touch the table of schemas by hand.
+///
+/// Errors: usage, if `table` is that table.
+pub fn ensure_not_schemas(table: &str) -> Outcome {
+    if table == SCHEMAS {
+        return Err(Failure::usage(format!(
+            "--table: {SCHEMAS} is where schemas are kept; choose another name"
+        )));
+    }
+    Ok(())
+}
+
 /// The shape of a CSV table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schema {
@@ -36,9 +51,12 @@ impl Schema {
             match (found.next(), found.next()) {
                 (Some((at, _)), None) => Ok(at),
                 (None, _) => {
-                    let header = columns.join(",");
-                    let hint =
-                        if columns.len() == 1 { "; --delimiter says what separates columns" } else { "" };
+                    let header = columns[..columns.len().min(COLUMNS_TOLD)].join(",");
+                    let hint = match columns.len() {
+                        1 => "; --delimiter says what separates columns".into(),
+                        n if n > COLUMNS_TOLD => format!(" and {} more", n - COLUMNS_TOLD),
+                        _ => String::new(),
+                    };
                     Err(Failure::usage(format!(
                         "--key: there is no column {name:?}; the header has {header}{hint}"
                     )))
@@ -75,11 +93,7 @@ impl Schema {
     ///
     /// Errors: usage, if the table has another one, or holds rows of another origin.
     pub fn declare(&self, db: &Database, table: &str) -> Outcome {
-        if table == SCHEMAS {
-            return Err(Failure::usage(format!(
-                "--table: {SCHEMAS} is where schemas are kept; choose another name"
-            )));
-        }
+        ensure_not_schemas(table)?;
         match Self::of(db, table)? {
             Some(present) if present == *self => Ok(()),
             Some(present) => Err(Failure::usage(format!(
@@ -118,10 +132,13 @@ impl Schema {
 
     /// The key that `text` spells: its columns as a CSV line, such as `2011,1,1,AA,428,IAH`.
     pub fn parse_key(&self, text: &str) -> Outcome<Vec<u8>> {
-        let fields = parse_record(text.as_bytes())?;
+        let fields = match text {
+            "" => ByteRecord::from(vec![""]), // to the parser a line without any field
+            _ => parse_record(text.as_bytes())?,
+        };
         if fields.len() != self.key.len() {
             return Err(Failure::usage(format!(
-                "the key is {}: {} fields separated by commas, {text:?} has {}",
+                "the key is {}: fields separated by commas, {} in all; {text:?} has {}",
                 self.key_names().join(","),
                 self.key.len(),
                 fields.len()

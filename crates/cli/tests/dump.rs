@@ -71,6 +71,19 @@ fn a_dump_without_a_name_needs_one() {
 }
 
 #[test]
+fn what_is_no_dump_creates_no_database() {
+    let shell = Shell::new();
+    shell.write("t.csv", "a,b\n1,2\n");
+    let complaint = shell.fails(2, &["restore", "t.csv"]);
+    assert!(complaint.contains("foreshore load"), "{complaint}");
+    let complaint = shell.fails(2, &["restore", "."]);
+    assert!(complaint.contains("--from-backup ."), "{complaint}");
+    let complaint = shell.fails(2, &["restore", "--from-backup", "absent"]);
+    assert!(complaint.contains("absent is no directory"), "{complaint}");
+    assert!(!shell.database().exists());
+}
+
+#[test]
 fn a_cut_dump_is_refused() {
     let shell = everything();
     let dump = shell.ok(&["dump", "--table", "bytes"]);

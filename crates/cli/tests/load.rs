@@ -129,10 +129,18 @@ fn a_broken_line_is_named_and_loading_can_go_on() {
     let shell = Shell::new();
     let broken = shell.write("t.csv", "a,b\n1,2\n3\n5,6\n");
     let complaint = shell.fails(2, &["load", "--table", "t", "--key", "a", "t.csv"]);
-    assert!(complaint.contains("line: 3") && complaint.contains("load the file again"), "{complaint}");
+    assert!(complaint.contains("line 3") && complaint.contains("load the file again"), "{complaint}");
     std::fs::write(broken, "a,b\n1,2\n3,4\n5,6\n").expect("mended");
     shell.ok(&["load", "--table", "t", "--key", "a", "t.csv"]);
     assert_eq!(shell.ok(&["scan", "--table", "t"]), "1,2\n3,4\n5,6\n");
+}
+
+#[test]
+fn a_row_that_is_too_large_is_named() {
+    let shell = Shell::new();
+    shell.write("t.csv", format!("a,b\n1,2\n{},3\n", "x".repeat(2000)));
+    let complaint = shell.fails(2, &["load", "--table", "t", "--key", "a", "t.csv"]);
+    assert!(complaint.contains("line 3") && complaint.contains("shorten"), "{complaint}");
 }
 
 /// Spreadsheets of half of the world write semicolons.
@@ -151,6 +159,55 @@ fn fields_are_separated_as_the_file_does_it() {
     for wrong in ["", ";;", "\"", "\n", "ü"] {
         shell.fails(2, &["load", "--table", "t", "--key", "a", "--delimiter", wrong, "tabs.csv"]);
     }
+}
+
+/// What else people have lying about: the message says what to do with it, and no table is left behind.
+#[test]
+fn files_that_are_no_csv_are_told() {
+    let shell = Shell::new();
+    shell.write("t.xz", b"\xfd7zXZ\0\0\x04\xe6\xd6");
+    let complaint = shell.fails(2, &["load", "--table", "t", "--key", "a", "t.xz"]);
+    assert!(complaint.contains("xzcat") && complaint.contains("iconv"), "{complaint}");
+    let complaint = shell.fails(2, &["load", "--table", "t", "--key", "a", "."]);
+    assert!(complaint.contains("directory"), "{complaint}");
+    shell.write("t.gz", b"\x1f\x8b\x08\0\0\0\0\0\0\x03K\xd4I");
+    let complaint = shell.fails(2, &["load", "--table", "t", "--key", "a", "t.gz"]);
+    assert!(complaint.contains("incomplete"), "{complaint}");
+    assert!(!shell.database().exists());
+    let wide: Vec<_> = (0..200).map(|n| format!("c{n}")).collect();
+    shell.write("wide.csv", wide.join(","));
+    let complaint = shell.fails(2, &["load", "--table", "t", "--key", "a", "wide.csv"]);
+    assert!(complaint.contains("c19 and 180 more") && !complaint.contains("c20"), "{complaint}");
+}
+
+#[test]
+fn an_empty_field_is_a_key_like_any_other() {
+    let shell = Shell::new();
+    shell.write("t.csv", "\u{feff}a,b\r\n,x\r\n1,y\r\n");
+    shell.ok(&["load", "--table", "t", "--key", "a", "t.csv"]);
+    assert_eq!(shell.ok(&["get", "--table", "t", ""]), ",x\n");
+}
+
+/// What `scan --csv` prints is what `load` reads, for both kinds of tables, quotes and empty tables included.
+#[test]
+fn an_exported_table_is_loaded_again() {
+    let shell = Shell::new();
+    shell.write("t.csv", "a,b\n2,\"x, \"\"y\"\"\"\n10,\"two\nlines\"\n");
+    shell.ok(&["load", "--table", "t", "--key", "a", "t.csv"]);
+    let csv = shell.ok(&["scan", "--table", "t", "--csv"]);
+    assert_eq!(csv, "a,b\n2,\"x, \"\"y\"\"\"\n10,\"two\nlines\"\n");
+    assert_eq!(shell.ok(&["scan", "--table", "t", "--csv", "--from", "3"]), "a,b\n10,\"two\nlines\"\n");
+    shell.write("empty.csv", "a,b\n");
+    shell.ok(&["load", "--table", "empty", "--key", "a", "empty.csv"]);
+    assert_eq!(shell.ok(&["scan", "--table", "empty", "--csv"]), "a,b\n");
+
+    shell.ok(&["put", "--table", "ports", "SEA", "Seattle, Tacoma"]);
+    let csv = shell.ok(&["scan", "--table", "ports", "--csv", "--reverse"]);
+    assert_eq!(csv, "key,value\nSEA,\"Seattle, Tacoma\"\n");
+    shell.write("ports.csv", csv);
+    shell.ok(&["load", "--table", "again", "--key", "key", "ports.csv"]);
+    assert_eq!(shell.ok(&["scan", "--table", "again"]), "SEA,\"Seattle, Tacoma\"\n");
+    shell.fails(2, &["scan", "--table", "t", "--csv", "--json"]);
 }
 
 #[test]

@@ -160,8 +160,10 @@ fn wrong_arguments_are_usage() {
 #[test]
 fn every_command_explains_itself_with_examples() {
     let shell = Shell::new();
-    let commands =
-        ["load", "get", "put", "rm", "scan", "tables", "stats", "check", "dump", "restore", "demo"];
+    let commands = [
+        "load", "get", "put", "rm", "scan", "count", "tables", "drop", "stats", "check", "dump", "restore",
+        "demo",
+    ];
     for command in commands.iter().map(|c| vec![*c]).chain([vec!["bench", "kv"], vec!["bench", "index"]]) {
         let help = shell.ok(&[&command[..], &["--help"]].concat());
         assert!(help.contains("Examples:"), "{command:?}: {help}");
@@ -179,6 +181,52 @@ fn a_reader_that_leaves_is_no_failure() {
     let mut child = scan.stdout(std::process::Stdio::piped()).spawn().expect("the binary starts");
     drop(child.stdout.take());
     assert_eq!(child.wait().expect("the binary ends").code(), Some(0));
+}
+
+#[test]
+fn rows_are_counted_within_bounds() {
+    let shell = ports();
+    let all = shell.ok(&["scan", "--table", "ports"]).lines().count();
+    assert_eq!(shell.ok(&["count", "--table", "ports"]), format!("{all}\n"));
+    let from = shell.ok(&["scan", "--table", "ports", "--from", "K"]).lines().count();
+    assert!(from < all);
+    let counted = shell.json(&["count", "--table", "ports", "--from", "K"]);
+    assert_eq!(counted, [serde_json::json!({"table": "ports", "rows": from})]);
+    shell.fails(1, &["count", "--table", "port"]);
+}
+
+#[test]
+fn a_dropped_table_is_gone_and_its_name_free() {
+    let shell = ports();
+    shell.write("t.csv", "a,b\n1,2\n");
+    shell.ok(&["load", "--table", "t", "--key", "a", "t.csv"]);
+    shell.ok(&["drop", "--table", "t"]);
+    shell.fails(1, &["get", "--table", "t", "1"]);
+    let complaint = shell.fails(1, &["drop", "--table", "t"]);
+    assert!(complaint.contains("ports"), "{complaint}");
+    // Without the columns of the old one.
+    shell.ok(&["put", "--table", "t", "k", "v"]);
+    let answer = shell.json(&["drop-table", "--table", "t"]);
+    assert_eq!(answer, [serde_json::json!({"table": "t", "dropped": true})]);
+    shell.ok(&["check"]);
+}
+
+/// A row there that is no schema would damage the table that it is named after.
+#[test]
+fn schemas_are_not_written_by_hand() {
+    let shell = ports();
+    shell.fails(2, &["put", "--table", "foreshore.schemas", "ports", "x"]);
+    shell.fails(2, &["drop", "--table", "foreshore.schemas"]);
+}
+
+#[test]
+fn a_directory_may_be_named_before_the_command() {
+    let shell = Shell::new();
+    shell.ok(&["--dir", "a", "put", "--table", "t", "k", "v"]);
+    assert_eq!(shell.ok(&["--dir=a", "get", "--table", "t", "k"]), "v\n");
+    let counted = shell.ok(&["--json", "--dir", "a", "count", "--table", "t"]);
+    assert_eq!(counted, "{\"rows\":1,\"table\":\"t\"}\n");
+    assert!(!shell.database().exists());
 }
 
 /// A table's name is whatever somebody chose; a terminal does what control characters say.

@@ -82,7 +82,12 @@ fn a_foreign_directory_is_left_alone() {
     let shell = Shell::new();
     std::fs::create_dir(shell.path("photos")).expect("a directory");
     shell.write("photos/a.jpg", "not ours");
-    for args in [&["put", "--dir", "photos", "--table", "t", "k", "v"][..], &["check", "--dir", "photos"]] {
+    for args in [
+        &["put", "--dir", "photos", "--table", "t", "k", "v"][..],
+        &["check", "--dir", "photos"],
+        &["compact", "--dir", "photos"],
+        &["stats", "--watch", "--times", "1", "--dir", "photos"],
+    ] {
         shell.fails(2, args);
     }
     assert_eq!(std::fs::read(shell.path("photos/a.jpg")).expect("still there"), b"not ours");

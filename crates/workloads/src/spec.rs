@@ -30,7 +30,7 @@ pub enum Durability {
     Sync,
     /// Death of the process: the commit waits until the operating system has it
     Buffered,
-    /// Nothing is promised about the newest commits
+    /// Death of the process, in Foreshore; the log goes to the device only as it fills
     Relaxed,
 }
 

@@ -48,7 +48,7 @@ fn every_commit(
         "verify",
         started.elapsed(),
         format!(
-            "all {} acknowledged transactions are there; so are {unacknowledged} orders that the kill kept from being told",
+            "all {} acknowledged transactions are there, and {unacknowledged} orders whose acknowledgement the kill cut off",
             grouped(acknowledged.len() as u64)
         ),
         json!({"acknowledged": acknowledged.len(), "lost": 0, "unacknowledged_orders": unacknowledged}),

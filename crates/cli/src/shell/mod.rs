@@ -7,7 +7,7 @@
 mod complete;
 mod interactive;
 mod interrupt;
-mod print;
+pub mod print;
 mod script;
 mod session;
 mod statement;

@@ -1,13 +1,15 @@
-//! How the shell shows rows: a table for people, JSON objects or CSV for programs.
+//! How the shell, and `scan --csv`, show rows: a table for people, JSON objects or CSV for programs.
 
 use crate::failure::Outcome;
 use crate::output::{Output, grouped};
 use crate::rows::Shape;
+use crate::schema::to_csv;
 use crate::text::{for_people, hex};
 use clap::ValueEnum;
 use comfy_table::{Table, presets};
 use foreshore::Stats;
 use serde_json::Value;
+use std::io::Write;
 
 /// A table is as wide as its widest cells, so it waits for its rows: for at most so many, and so many bytes.
 const ROWS_PER_TABLE: usize = 1000;
@@ -64,10 +66,7 @@ impl Rows {
             Mode::Csv => {
                 // Quotes are enough for programs: what the field holds is what they get.
                 let cells = self.cells(key, value, <[u8]>::to_vec)?;
-                if !std::mem::replace(&mut self.has_header, true) {
-                    let header = self.header();
-                    self.write_csv(&header)?;
-                }
+                self.write_header()?;
                 self.write_csv(&cells)?;
             }
         }
@@ -77,7 +76,18 @@ impl Rows {
     /// No more rows.
     pub fn finish(mut self) -> Outcome {
         self.write_table()?;
+        if self.mode == Mode::Csv {
+            self.write_header()?;
+        }
         self.out.finish()
+    }
+
+    fn write_header(&mut self) -> Outcome {
+        if std::mem::replace(&mut self.has_header, true) {
+            return Ok(());
+        }
+        let header = self.header();
+        self.write_csv(&header)
     }
 
     fn header(&self) -> Vec<String> {
@@ -101,9 +111,8 @@ impl Rows {
     }
 
     fn write_csv<T: AsRef<[u8]>>(&mut self, cells: &[T]) -> Outcome {
-        let mut csv = csv::Writer::from_writer(self.out.raw());
-        csv.write_record(cells)?;
-        Ok(csv.flush()?)
+        self.out.raw().write_all(&to_csv(cells.iter().map(AsRef::as_ref)))?;
+        Ok(self.out.raw().write_all(b"\n")?)
     }
 
     fn write_table(&mut self) -> Outcome {

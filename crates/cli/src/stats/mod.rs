@@ -8,7 +8,7 @@ pub mod inside;
 mod outside;
 
 use crate::args::DbArgs;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use clap::Args;
 use outside::Outside;
 use std::time::Duration;
@@ -64,6 +64,10 @@ fn print(args: &StatsArgs) -> Outcome {
 
 fn watch(args: &StatsArgs, every: Duration) -> Outcome {
     args.db.ensure_exists()?;
+    if !args.db.dir.join("FORESHORE").exists() {
+        let dir = args.db.dir.display();
+        return Err(Failure::usage(format!("{dir} is no database; --dir names another directory")));
+    }
     let mut before = Outside::look(&args.db.dir)?;
     for time in 0..args.times {
         // The first look shows sizes at once; rates need two.

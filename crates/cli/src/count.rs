@@ -1,0 +1,44 @@
+//! `count`: how many rows there are.
+
+use crate::args::{DbArgs, existing_table};
+use crate::failure::Outcome;
+use crate::progress::Meter;
+use crate::rows::{Shape, Target};
+use crate::scan::KeyRange;
+use clap::Args;
+use serde_json::json;
+
+const EXAMPLES: &str = "\
+Examples:
+  foreshore count --table flights
+  foreshore count --table flights --prefix 2011,12,24,WN
+  foreshore count --table flights --from 2011,6 --to 2011,7        June";
+
+/// Count rows, by reading them
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct CountArgs {
+    #[command(flatten)]
+    db: DbArgs,
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    range: KeyRange,
+}
+
+/// Runs `count`.
+pub fn run(args: &CountArgs) -> Outcome {
+    let db = args.db.open()?;
+    let table = existing_table(&db, &args.target.table)?;
+    let range = args.range.of(&table, &Shape::of(&db, &args.target)?)?;
+    let meter = Meter::waiting("count");
+    let rows = range.map(|row| row.map(|_| 1)).sum::<foreshore::Result<u64>>()?;
+    drop(meter);
+    let mut out = args.db.output();
+    if out.is_json() {
+        out.object(&json!({"table": args.target.table, "rows": rows}))?;
+    } else {
+        out.line(rows)?;
+    }
+    out.finish()
+}
