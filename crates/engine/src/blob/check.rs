@@ -4,9 +4,11 @@ use super::{BlobId, Part, Reference};
 use crate::db::TableReport;
 use crate::error::{Error, Result};
 use crate::leaf::LeafCopy;
-use crate::tree::Tree;
+use crate::tree::{Ahead, Tree};
+use crate::txn::Direction;
 use crate::version::Version;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 /// Looks at key, version and content of a cell; `false` ends the walk.
 type Look<'a> = dyn FnMut(&[u8], Version, &[u8]) -> bool + 'a;
@@ -121,9 +123,11 @@ impl Tree {
 
     fn each_cell_from(&self, from: &[u8], look: &mut Look<'_>) -> Result<()> {
         let mut copy = LeafCopy::new(self.leaf_bytes());
-        let mut at = from.to_vec();
+        let mut ahead = Ahead::new(Direction::Ascending);
+        let (mut at, mut cold) = (from.to_vec(), false);
         loop {
             self.copy_leaf(None, &at, &mut copy)?;
+            ahead.came_to(self, &copy, cold, &Bound::Unbounded);
             for index in copy.lower_bound(&at)?..copy.len() {
                 let row = copy.row(index)?;
                 if !look(row.key, Version(row.version), row.value) {
@@ -132,6 +136,7 @@ impl Tree {
             }
             let Some(high) = copy.high_fence() else { return Ok(()) };
             at = high.to_vec();
+            cold = self.is_on_disk(copy.right());
         }
     }
 }

@@ -343,6 +343,8 @@ impl Engine {
             pool_resident: pool.frames - pool.frames_free,
             pool_dirty: pool.frames_dirty,
             pool_reads: pool.loads,
+            pool_reads_ahead: pool.ahead,
+            pool_reads_ahead_used: pool.ahead_used,
             pool_writes: pool.cleaned,
             pool_evictions: pool.evictions,
             pages: pool.pages,
@@ -383,6 +385,7 @@ impl Engine {
             return Ok(());
         }
         will_wait(); // for the device
+        self.core.pools.stop_readers();
         self.upkeep.stop();
         for (_, txn) in std::mem::take(&mut *self.prepared.lock()) {
             txn.abandon(); // it stays prepared
@@ -410,7 +413,7 @@ impl Drop for Engine {
         // holds it.
         self.core.forget_tables();
         // A ticket may keep the core.
-        self.core.pools.stop_cleaners();
+        self.core.pools.stop_threads();
     }
 }
 

@@ -180,7 +180,8 @@ impl ByteRange {
             Some(back) => back,
             None => {
                 Self::ensure_ours(&self.snapshot, &self.table)?;
-                self.back.insert(Backward::new(self.table.tree.clone(), self.view, self.to.clone()))
+                let (tree, from, to) = (self.table.tree.clone(), self.from.clone(), self.to.clone());
+                self.back.insert(Backward::new(tree, self.view, to, from))
             }
         };
         let Some((key, value)) = back.next()? else { return Ok(None) };

@@ -131,7 +131,7 @@ impl TransactionRange {
                     Walk::Ascending(Forward::new(tree, txn.view(), from, to), txn.last)
                 }
                 (None, Direction::Descending) => {
-                    Walk::Descending(Backward::new(tree, txn.view(), to), txn.last)
+                    Walk::Descending(Backward::new(tree, txn.view(), to, from), txn.last)
                 }
             }
         })

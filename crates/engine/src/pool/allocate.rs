@@ -106,6 +106,11 @@ impl Pool {
         Ok(SpareFrame { pool: self, frame: self.take_frame()? })
     }
 
+    /// Takes a free frame, if there is one.
+    pub(super) fn free_frame(&self) -> Option<SpareFrame<'_>> {
+        self.free.pop().map(|frame| SpareFrame { pool: self, frame })
+    }
+
     /// Takes a page id and a frame for a new page. May wait, so not under a latch.
     ///
     /// Errors: `Full` if the disk has no space for one page more, or all ids are in use; whatever kept the cleaner from

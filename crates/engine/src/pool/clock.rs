@@ -62,7 +62,8 @@ impl FreeFrames {
         self.len.store(list.len(), Relaxed);
     }
 
-    fn pop(&self) -> Option<FrameId> {
+    /// Takes one.
+    pub fn pop(&self) -> Option<FrameId> {
         let mut list = self.list.lock();
         let frame = list.pop();
         self.len.store(list.len(), Relaxed);

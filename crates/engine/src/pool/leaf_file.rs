@@ -91,11 +91,16 @@ impl LeafFile {
     /// Reads what is in a slot. Give the buffer back with [`LeafFile::recycle`].
     pub fn read(&self, slot: SlotId) -> Result<AlignedBuf> {
         let mut image = self.buffers.lock().pop().unwrap_or_else(|| AlignedBuf::zeroed(self.page_bytes));
-        self.file.read_at(&mut image, self.offset(slot.0)).map_err(|e| match e.kind() {
+        self.read_into(slot, &mut image)?;
+        Ok(image)
+    }
+
+    /// Reads what is in a slot and its neighbours, as far as there is room for in `images`.
+    pub fn read_into(&self, slot: SlotId, images: &mut [u8]) -> Result<()> {
+        self.file.read_at(images, self.offset(slot.0)).map_err(|e| match e.kind() {
             io::ErrorKind::UnexpectedEof => Error::corrupt(self.name, format!("it ends before slot {slot}")),
             _ => Error::io(format!("reading slot {slot} of {}", self.name), &e),
-        })?;
-        Ok(image)
+        })
     }
 
     /// Keeps a buffer for the next read.

@@ -3,6 +3,7 @@
 //! Source: Shore-MT §6.2.3, §7.6: pages in transit, in many small lists.
 //! Differs: "in transit" is a state of the page's table entry; the lists are only where threads sleep.
 
+use super::allocate::SpareFrame;
 use super::table::{Entry, State};
 use super::{FramePage, Pool};
 use crate::error::{Error, Result};
@@ -46,6 +47,20 @@ impl Transit {
     }
 }
 
+/// A page in transit, and the frame that it is going to be in.
+pub(super) struct Transfer<'a> {
+    pid: PageId,
+    slot: SlotId,
+    spare: SpareFrame<'a>,
+}
+
+impl Transfer<'_> {
+    /// Where it comes from.
+    pub fn slot(&self) -> SlotId {
+        self.slot
+    }
+}
+
 impl Pool {
     /// [`Pool::page`] of a page that is not resident and hot.
     #[cold]
@@ -74,11 +89,33 @@ impl Pool {
 
     /// Loads a page into a frame. `None` if somebody else was quicker.
     fn load(&self, pid: PageId, slot: SlotId) -> Result<Option<FrameId>> {
-        let spare = self.reserve_frame()?;
-        if !self.table.change(pid, Entry::on_disk(slot), Entry::loading(slot)) {
-            return Ok(None);
+        let Some(transfer) = self.begin_load(pid, slot, self.reserve_frame()?) else { return Ok(None) };
+        match self.waits.read.time(|| self.leaves.read(slot)) {
+            Ok(image) => {
+                let frame = self.finish_load(transfer, Ok(&image))?;
+                self.leaves.recycle(image);
+                Ok(Some(frame))
+            }
+            Err(error) => self.finish_load(transfer, Err(error)).map(Some),
         }
-        let filled = self.fill(pid, slot, spare.frame());
+    }
+
+    /// From now on the page is in transit. `None` if somebody else was quicker. Until [`Pool::finish_load`] whoever needs
+    /// the page waits for this thread.
+    pub(super) fn begin_load<'a>(
+        &self,
+        pid: PageId,
+        slot: SlotId,
+        spare: SpareFrame<'a>,
+    ) -> Option<Transfer<'a>> {
+        let begun = self.table.change(pid, Entry::on_disk(slot), Entry::loading(slot));
+        begun.then_some(Transfer { pid, slot, spare })
+    }
+
+    /// The page has arrived in its frame, or not; then it is on disk, as before.
+    pub(super) fn finish_load(&self, transfer: Transfer<'_>, image: Result<&[u8]>) -> Result<FrameId> {
+        let Transfer { pid, slot, spare } = transfer;
+        let filled = image.and_then(|image| self.fill(pid, slot, spare.frame(), image));
         let after = match filled {
             Ok(()) => Entry::resident(spare.into_used(), Some(slot)),
             Err(_) => Entry::on_disk(slot),
@@ -86,21 +123,19 @@ impl Pool {
         let changed = self.table.change(pid, Entry::loading(slot), after);
         assert!(changed, "T3: only the loader changes the entry of page {pid} in transit");
         self.transit.wake(pid);
-        filled.map(|()| after.hot())
+        filled.map(|()| after.hot().expect("it has just come"))
     }
 
-    /// Reads and verifies the image, and puts it into a frame that no one can find yet.
-    fn fill(&self, pid: PageId, slot: SlotId, frame: FrameId) -> Result<()> {
-        let image = self.waits.read.time(|| self.leaves.read(slot))?;
-        page::verify(&image, pid).map_err(|detail| {
+    /// Verifies the image, and puts it into a frame that no one can find yet.
+    fn fill(&self, pid: PageId, slot: SlotId, frame: FrameId, image: &[u8]) -> Result<()> {
+        page::verify(image, pid).map_err(|detail| {
             Error::corrupt(format!("page {pid} in slot {slot} of {}", self.leaves.name()), detail)
         })?;
         let page = self.frames.page(frame);
         // The latch can be held only by a stale reader on its way out.
         let latch = page.latch().exclusive();
-        page::load(&image, page);
+        page::load(image, page);
         drop(latch);
-        self.leaves.recycle(image);
         self.counters.loads.fetch_add(1, Relaxed);
         Ok(())
     }

@@ -12,7 +12,7 @@
 //! | `size`, `pools` | which size a page has; the pools of all sizes, and their shares of the cache |
 //! | `table` | page id → where the page is |
 //! | `arena`, `frames` | memory of the frames; which of them are dirty |
-//! | `load` | the way in: a page that is only on disk |
+//! | `load`, `ahead` | the way in: a page that is only on disk; pages that will be needed soon |
 //! | `clock` | the way out: free frames, the hand, eviction |
 //! | `allocate`, `page_ids` | new pages, and the end of pages; which ids are free |
 //! | `clean`, `cleaner` | dirty pages to fresh slots; the thread that does it |
@@ -29,6 +29,7 @@
 //! - M2 (rule 3): a slot is free only when the directory durably names another one for its page, or none.
 //! - M3 (rule 9): [`Pool::page`] of a page that is resident and in use writes nothing.
 
+mod ahead;
 mod allocate;
 mod arena;
 mod clean;
@@ -51,6 +52,7 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use ahead::Share;
 pub(crate) use directory::{Directory, Loaded};
 pub(crate) use directory_entry::{Entry as DirectoryEntry, PageEntry};
 pub(crate) use pools::Pools;
@@ -60,6 +62,7 @@ pub(crate) use size::{ByPage, SizeClass};
 use crate::error::{Error, Result};
 use crate::page::Page;
 use crate::waits::{Meter, Wait};
+use ahead::Ahead;
 use allocate::Dead;
 use clean::Cleaning;
 use cleaner::Pace;
@@ -155,6 +158,7 @@ pub(crate) struct Pool {
     directory: Arc<Directory>,
     wal: Arc<dyn Wal>,
     transit: Transit,
+    ahead: Ahead,
     /// Pages that are no more, but still named by the directory.
     dead: Mutex<Vec<Dead>>,
     /// Whoever holds this cleans; one round at a time.
@@ -177,6 +181,8 @@ struct Waits {
 #[derive(Default)]
 struct Counters {
     loads: AtomicU64,
+    ahead: AtomicU64,
+    ahead_used: AtomicU64,
     evictions: AtomicU64,
     cleaned: AtomicU64,
 }
@@ -192,6 +198,10 @@ pub(crate) struct PoolStats {
     pub frames_dirty: u64,
     /// Pages read from disk.
     pub loads: u64,
+    /// Those of them that were read ahead.
+    pub ahead: u64,
+    /// Those of these that their walk then came to.
+    pub ahead_used: u64,
     /// Pages that left memory.
     pub evictions: u64,
     /// Pages written.
@@ -210,6 +220,8 @@ impl PoolStats {
             frames_free: self.frames_free + other.frames_free,
             frames_dirty: self.frames_dirty + other.frames_dirty,
             loads: self.loads + other.loads,
+            ahead: self.ahead + other.ahead,
+            ahead_used: self.ahead_used + other.ahead_used,
             evictions: self.evictions + other.evictions,
             cleaned: self.cleaned + other.cleaned,
             file_bytes: self.file_bytes + other.file_bytes,
@@ -267,6 +279,7 @@ impl Pool {
             directory,
             wal,
             transit: Transit::default(),
+            ahead: Ahead::default(),
             dead: Mutex::default(),
             cleaning: Mutex::new(Cleaning::new(slots, batch_pages, options.page_bytes)),
             pace: Pace::default(),
@@ -307,19 +320,26 @@ impl Pool {
         self.table.load(pid) != Entry::FREE
     }
 
+    /// Must the page be read before it can be used, and does nobody do that yet?
+    #[inline]
+    pub fn is_on_disk(&self, pid: PageId) -> bool {
+        self.table.load(pid).is_on_disk()
+    }
+
     /// Bytes of a page.
     pub fn page_bytes(&self) -> usize {
         self.frames.page_bytes()
     }
 
-    /// Fetches the first lines of a page into the processor's cache, if it is in memory.
+    /// Fetches the first lines of a page into the processor's cache, if it is in memory. Says whether it is only on disk.
     #[inline]
-    pub fn prefetch(&self, pid: PageId) {
-        if let Some(frame) = self.table.load(pid).hot() {
-            let page = self.frames.page(frame).0;
-            page.prefetch(0, PREFETCH_BYTES);
-            page.prefetch(page.len() - 1, 1);
-        }
+    pub fn prefetch(&self, pid: PageId) -> bool {
+        let entry = self.table.load(pid);
+        let Some(frame) = entry.hot() else { return entry.is_on_disk() };
+        let page = self.frames.page(frame).0;
+        page.prefetch(0, PREFETCH_BYTES);
+        page.prefetch(page.len() - 1, 1);
+        false
     }
 
     #[inline]
@@ -367,6 +387,8 @@ impl Pool {
             frames_free: self.free.len() as u64,
             frames_dirty: self.frames.ids().filter(|f| self.frames.rec_lsn(*f).is_some()).count() as u64,
             loads: self.counters.loads.load(Relaxed),
+            ahead: self.counters.ahead.load(Relaxed),
+            ahead_used: self.counters.ahead_used.load(Relaxed),
             evictions: self.counters.evictions.load(Relaxed),
             cleaned: self.counters.cleaned.load(Relaxed),
             file_bytes: slots * self.page_bytes() as u64,

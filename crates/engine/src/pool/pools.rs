@@ -12,6 +12,7 @@
 //!   the database does. So redo and directory never meet a page without a file, wherever a crash fell.
 //! - Z2: a pool can be found here before a record about one of its pages is reserved. So no checkpoint overlooks one.
 
+use super::ahead::Readers;
 use super::cleaner::Cleaner;
 use super::directory::Directory;
 use super::directory_entry::PageEntry;
@@ -42,8 +43,9 @@ pub(crate) struct Pools {
     cache_bytes: usize,
 }
 
-/// A pool with its cleaner, which stops first.
+/// A pool with its threads, which stop first.
 struct Running {
+    readers: Readers,
     cleaner: Cleaner,
     pool: Arc<Pool>,
 }
@@ -87,12 +89,22 @@ impl Pools {
         let pool = Arc::new(pool);
         let cleaner =
             Cleaner::start(pool.clone()).map_err(|e| Error::io("starting the cleaner's thread", &e))?;
-        self.running[class.index()].get_or_init(|| Running { cleaner, pool });
+        self.running[class.index()].get_or_init(|| Running {
+            readers: Readers::allow(pool.clone()),
+            cleaner,
+            pool,
+        });
         Ok(())
     }
 
-    /// Stops the cleaners: who needs a frame then, cleans.
-    pub fn stop_cleaners(&self) {
+    /// Stops reading ahead: who needs a page then, reads it.
+    pub fn stop_readers(&self) {
+        self.running.iter().filter_map(OnceLock::get).for_each(|running| running.readers.stop());
+    }
+
+    /// Stops all threads: who needs a frame then, cleans.
+    pub fn stop_threads(&self) {
+        self.stop_readers();
         self.running.iter().filter_map(OnceLock::get).for_each(|running| running.cleaner.stop());
     }
 

@@ -99,6 +99,12 @@ impl Entry {
         (self.0 & (STATE_MASK | COOL) == RESIDENT).then(|| self.frame())
     }
 
+    /// Is the page only on disk?
+    #[inline]
+    pub fn is_on_disk(self) -> bool {
+        self.0 & STATE_MASK == ON_DISK
+    }
+
     #[inline]
     fn frame(self) -> FrameId {
         FrameId((self.0 >> FRAME_SHIFT & FRAME_MASK) as u32)

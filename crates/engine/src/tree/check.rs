@@ -3,9 +3,11 @@
 use crate::db::TableReport;
 use crate::error::{Error, Result};
 use crate::leaf::LeafCopy;
-use crate::tree::Tree;
+use crate::tree::{Ahead, Tree};
+use crate::txn::Direction;
 use foreshore_base::PageId;
 use foreshore_base::sync::Ordering::Relaxed;
+use std::ops::Bound;
 use std::sync::Arc;
 
 /// A writer may be at work between two leaves: the step is tried again this often before it counts as damage.
@@ -22,9 +24,12 @@ impl Tree {
         };
         let mut copy = LeafCopy::new(self.leaf_bytes());
         let mut low: Vec<u8> = Vec::new();
+        let mut ahead = Ahead::new(Direction::Ascending);
         let mut absorbs = self.core.absorbs.load(Relaxed);
+        let mut cold = false;
         loop {
             absorbs = self.copy_beginning_at(&low, absorbs, &mut copy)?;
+            ahead.came_to(self, &copy, cold, &Bound::Unbounded);
             copy.check().map_err(|detail| Error::corrupt(format!("table {:?}", self.name), detail))?;
             report.leaves += 1;
             let live = copy.live(copy.rows())?;
@@ -36,6 +41,7 @@ impl Tree {
             }
             let Some(high) = copy.high_fence() else { break };
             low = high.to_vec();
+            cold = self.is_on_disk(copy.right());
         }
         self.check_end(&copy)?;
         self.index

@@ -11,6 +11,20 @@ use crate::tree::descend::{Patience, Stamp};
 use foreshore_base::{PageId, Restart};
 
 impl Tree {
+    /// Will who copies this leaf have to read it from disk?
+    #[inline]
+    pub(crate) fn is_on_disk(&self, leaf: PageId) -> bool {
+        self.pool.is_on_disk(leaf)
+    }
+
+    /// Leaves that are going to be used one after the other: if several must be read from disk, they are read at once.
+    pub(super) fn read_ahead(&self, leaves: impl Iterator<Item = PageId> + Clone) {
+        let on_disk = leaves.filter(|leaf| self.pool.is_on_disk(*leaf));
+        if on_disk.clone().nth(1).is_some() {
+            self.pool.read_ahead(on_disk);
+        }
+    }
+
     /// Copies the leaf that covers `key`, trying page `hint` first.
     pub(crate) fn copy_leaf(&self, hint: Option<PageId>, key: &[u8], copy: &mut LeafCopy) -> Result<Stamp> {
         let stamp = self.copy_by(hint, key, copy, |copy, page| {
@@ -76,18 +90,24 @@ impl Tree {
         Ok(stamp)
     }
 
-    /// Copies the leaf that covers the keys just below `bound`; without a bound, the last one.
-    pub(crate) fn copy_leaf_before(&self, bound: Option<&[u8]>, copy: &mut LeafCopy) -> Result<Stamp> {
+    /// Copies the leaf that covers the keys just below `bound`; without a bound, the last one. Says whether the leaf that the
+    /// index named had to be read from disk.
+    pub(crate) fn copy_leaf_before(
+        &self,
+        bound: Option<&[u8]>,
+        copy: &mut LeafCopy,
+    ) -> Result<(Stamp, bool)> {
         let mut patience = Patience::default();
         loop {
             let start = match bound {
                 Some(bound) => self.index.seek_before(bound),
                 None => self.index.last(),
             };
-            if let Some(start) = start
-                && let Some(stamp) = self.walk_to_leaf_before(PageId(start), bound, copy)?
-            {
-                return Ok(stamp);
+            if let Some(start) = start.map(PageId) {
+                let cold = self.pool.is_on_disk(start);
+                if let Some(stamp) = self.walk_to_leaf_before(start, bound, copy)? {
+                    return Ok((stamp, cold));
+                }
             }
             patience.wait(self)?;
         }

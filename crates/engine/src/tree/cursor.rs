@@ -4,6 +4,8 @@
 //! private copy, and holds nothing in between: no latch, no pin. It finds the next leaf by the fence it has reached, so splits and
 //! absorptions in between cost it nothing: it returns each row that is there throughout exactly once, in order.
 //!
+//! Leaves that are only on disk are read before a walk comes to them (`ahead`).
+//!
 //! A row whose version its view does not see at a glance is read again by its key, as a point read: only that can ask
 //! the key table within an optimistic read (`txn/view.rs`). So is a large value, whose chunks may have gone with the row
 //! since the copy was taken.
@@ -11,8 +13,8 @@
 use crate::bounds::{is_beyond, key_of};
 use crate::error::Result;
 use crate::leaf::{FEW_ROWS, LeafCopy};
-use crate::tree::Tree;
-use crate::txn::View;
+use crate::tree::{Ahead, Tree};
+use crate::txn::{Direction, View};
 use crate::version::Version;
 use foreshore_base::PageId;
 use std::ops::{Bound, ControlFlow};
@@ -48,6 +50,7 @@ pub(crate) struct Forward {
     /// Where the walk begins, until it has begun.
     start: Option<Bound<Vec<u8>>>,
     to: Bound<Vec<u8>>,
+    ahead: Ahead,
 }
 
 impl Forward {
@@ -55,7 +58,8 @@ impl Forward {
     pub fn new(tree: Arc<Tree>, view: View, from: Bound<Vec<u8>>, to: Bound<Vec<u8>>) -> Self {
         let leaf = LeafCopy::new(tree.leaf_bytes());
         let (older, start) = (Default::default(), Some(from));
-        Self { tree, view, leaf, older, position: 0, end: 0, few: FEW_ROWS, start, to }
+        let ahead = Ahead::new(Direction::Ascending);
+        Self { tree, view, leaf, older, position: 0, end: 0, few: FEW_ROWS, start, to, ahead }
     }
 
     /// The next row, valid until the next call.
@@ -95,7 +99,10 @@ impl Forward {
         } else {
             // The neighbour may have been absorbed into a leaf that begins further left.
             let Some(high) = self.leaf.high_fence().map(<[u8]>::to_vec) else { return Ok(false) };
-            self.copy(Some(self.leaf.right()), &high, true)?;
+            let right = self.leaf.right();
+            let cold = self.tree.is_on_disk(right);
+            self.copy(Some(right), &high, true)?;
+            self.ahead.came_to(&self.tree, &self.leaf, cold, &self.to);
         }
         Ok(true)
     }
@@ -146,13 +153,17 @@ pub(crate) struct Backward {
     /// Rows of `leaf` that are still to be returned: those below this position.
     position: usize,
     start: Option<Bound<Vec<u8>>>,
+    /// Where the walk will end. It returns rows below all the same: its caller looks at each.
+    to: Bound<Vec<u8>>,
+    ahead: Ahead,
 }
 
 impl Backward {
-    /// A walk from `from` down to the beginning of the table.
-    pub fn new(tree: Arc<Tree>, view: View, from: Bound<Vec<u8>>) -> Self {
+    /// A walk from `from` down to the beginning of the table; nobody will ask for rows below `to`.
+    pub fn new(tree: Arc<Tree>, view: View, from: Bound<Vec<u8>>, to: Bound<Vec<u8>>) -> Self {
         let leaf = LeafCopy::new(tree.leaf_bytes());
-        Self { tree, view, leaf, older: Default::default(), position: 0, start: Some(from) }
+        let ahead = Ahead::new(Direction::Descending);
+        Self { tree, view, leaf, older: Default::default(), position: 0, start: Some(from), to, ahead }
     }
 
     /// The next row, valid until the next call.
@@ -209,7 +220,8 @@ impl Backward {
         if low.is_empty() {
             return Ok(false);
         }
-        self.tree.copy_leaf_before(Some(&low), &mut self.leaf)?;
+        let (_, cold) = self.tree.copy_leaf_before(Some(&low), &mut self.leaf)?;
+        self.ahead.came_to(&self.tree, &self.leaf, cold, &self.to);
         // The neighbour may have absorbed this leaf, and then reaches further right.
         self.position = self.leaf.lower_bound(&low)?;
         Ok(true)

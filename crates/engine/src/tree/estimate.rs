@@ -28,7 +28,7 @@ impl Tree {
         let mut last = LeafCopy::new(self.leaf_bytes());
         match key_of(to) {
             Some(key) => self.copy_leaf(None, key, &mut last)?,
-            None => self.copy_leaf_before(None, &mut last)?,
+            None => self.copy_leaf_before(None, &mut last)?.0,
         };
         let end = upper(&mut last, to)?;
         let ends = first.live(begin..first.len())? + last.live(0..end)?;
@@ -45,6 +45,7 @@ impl Tree {
         let leaves = self.index.range(inner.0, inner.1).count();
         let step = leaves.div_ceil(SAMPLES).max(1);
         let sampled: Vec<_> = self.index.range(inner.0, inner.1).step_by(step).collect();
+        self.read_ahead(sampled.iter().map(|(_, page)| PageId(*page)));
         let (mut rows, mut seen) = (0, 0);
         let mut copy = LeafCopy::new(self.leaf_bytes());
         for (low, page) in sampled {

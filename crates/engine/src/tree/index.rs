@@ -90,7 +90,7 @@ impl TreeIndex {
 
     /// The page with the greatest low fence.
     pub fn last(&self) -> Option<u64> {
-        each!(self, map => map.range_rev(Bound::Unbounded, Bound::Unbounded).next().map(|(_, page)| page))
+        self.range_rev(Bound::Unbounded, Bound::Unbounded).next().map(|(_, page)| page)
     }
 
     /// The fences between the bounds and their pages, upwards.
@@ -100,6 +100,15 @@ impl TreeIndex {
         end: Bound<&[u8]>,
     ) -> Box<dyn Iterator<Item = (Vec<u8>, u64)> + '_> {
         each!(self, map => Box::new(map.range(start, end)))
+    }
+
+    /// The same downwards, beginning below `end`.
+    pub fn range_rev(
+        &self,
+        start: Bound<&[u8]>,
+        end: Bound<&[u8]>,
+    ) -> Box<dyn Iterator<Item = (Vec<u8>, u64)> + '_> {
+        each!(self, map => Box::new(map.range_rev(start, end)))
     }
 
     /// Memory in bytes.

@@ -12,6 +12,7 @@
 //!   that leaf (dead, or another page by now), in which case the entry is about to be removed.
 //! - T4: nothing that may wait is called under a latch.
 
+mod ahead;
 mod bulk;
 mod check;
 mod copy;
@@ -46,6 +47,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use users::Users;
 
+pub(crate) use ahead::Ahead;
 pub(crate) use cursor::{Backward, Forward};
 pub(crate) use descend::Stamp;
 pub(crate) use index::TreeIndex;

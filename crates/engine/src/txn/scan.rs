@@ -14,7 +14,7 @@ use crate::bounds::{exclude, is_before, is_beyond, key_of};
 use crate::error::Result;
 use crate::leaf::{FEW_ROWS, LeafCopy};
 use crate::lock::KeyMode;
-use crate::tree::{Stamp, Tree};
+use crate::tree::{Ahead, Stamp, Tree};
 use crate::txn::Txn;
 use crate::version::Version;
 use foreshore_base::seeded_bug;
@@ -46,6 +46,7 @@ pub(crate) struct Scan {
     position: Option<usize>,
     /// The leaves that the way to the next row led through.
     read: Vec<Stamp>,
+    ahead: Ahead,
     done: bool,
 }
 
@@ -69,6 +70,7 @@ impl Scan {
             leaf,
             position: None,
             read: Vec::new(),
+            ahead: Ahead::new(direction),
             done: false,
         }
     }
@@ -159,8 +161,10 @@ impl Scan {
                 return Ok(None);
             };
             let hint = self.leaf.right();
+            let cold = self.tree.is_on_disk(hint);
             let stamp = self.tree.copy_leaf(Some(hint), &high, &mut self.leaf)?;
             self.read.push(stamp);
+            self.ahead.came_to(&self.tree, &self.leaf, cold, &self.to);
             position = self.leaf.lower_bound(&high)?;
         }
         self.position = Some(position);
@@ -187,8 +191,9 @@ impl Scan {
                 self.position = Some(position);
                 return Ok(None);
             }
-            let stamp = self.tree.copy_leaf_before(Some(&low), &mut self.leaf)?;
+            let (stamp, cold) = self.tree.copy_leaf_before(Some(&low), &mut self.leaf)?;
             self.read.push(stamp);
+            self.ahead.came_to(&self.tree, &self.leaf, cold, &self.to);
             position = self.leaf.lower_bound(&low)?;
         }
         self.position = Some(position);
@@ -197,7 +202,7 @@ impl Scan {
 
     fn enter_from_above(&mut self) -> Result<usize> {
         let stamp = match &self.from {
-            Bound::Unbounded => self.tree.copy_leaf_before(None, &mut self.leaf)?,
+            Bound::Unbounded => self.tree.copy_leaf_before(None, &mut self.leaf)?.0,
             Bound::Included(key) => self.tree.copy_below(key, true, &mut self.leaf)?,
             Bound::Excluded(key) => self.tree.copy_below(key, false, &mut self.leaf)?,
         };

@@ -1,0 +1,193 @@
+//! Leaves that are only on disk are read before a walk comes to them; nobody can tell, save by the clock and by the counters.
+
+mod common;
+
+use common::tiny;
+use foreshore::{ByteTable, Database, Durability, Error, Index, TableOptions};
+use foreshore_io::{SimDisk, Vfs, sim::Repeat};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+
+/// Leaves for several caches of [`tiny`].
+const ROWS: u32 = 6000;
+
+fn value(i: u32) -> Vec<u8> {
+    vec![i as u8; 250]
+}
+
+fn fill(table: &ByteTable) {
+    let table = table.with_durability(Durability::Relaxed);
+    // Half of the rows come later, between those that are there: leaves that are neighbours lie apart.
+    for i in (0..ROWS).step_by(2).chain((1..ROWS).step_by(2)) {
+        table.put(&i.to_be_bytes(), &value(i)).unwrap();
+    }
+}
+
+/// A disk with a database of one table, closed.
+fn filled(index: Index) -> SimDisk {
+    let disk = SimDisk::new(1);
+    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+    fill(&db.byte_table_with("t", TableOptions::new().index(index)).unwrap());
+    db.close().unwrap();
+    disk
+}
+
+fn open(disk: &SimDisk) -> (Database, ByteTable) {
+    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+    let table = db.byte_table("t").unwrap();
+    (db, table)
+}
+
+fn whole(
+    rows: impl Iterator<Item = foreshore::Result<(Vec<u8>, Vec<u8>)>>,
+    expected: impl Iterator<Item = u32>,
+) {
+    let expected = expected.map(|i| Ok::<_, Error>((i.to_be_bytes().to_vec(), value(i))));
+    assert!(rows.map(Result::unwrap).eq(expected.map(Result::unwrap)));
+}
+
+/// Whichever index names the leaves, and whichever way a walk goes: it returns all rows, and most leaves were read ahead.
+#[test]
+fn walks_return_all_rows_of_leaves_read_ahead() {
+    for index in [Index::BPlus, Index::CsbPlus, Index::O2] {
+        let (db, table) = open(&filled(index));
+        let walk = |what: &str, walk: &dyn Fn()| {
+            let before = db.stats();
+            walk();
+            let stats = db.stats();
+            let reads = stats.pool_reads - before.pool_reads;
+            let used = stats.pool_reads_ahead_used - before.pool_reads_ahead_used;
+            assert!(stats.pool_reads_ahead > before.pool_reads_ahead, "{index:?}, {what}: {stats:?}");
+            assert!(used > reads / 4, "{index:?}, {what}: {used} of {reads} leaves");
+        };
+        walk("upwards", &|| whole(table.range(..), 0..ROWS));
+        walk("downwards", &|| whole(table.range(..).rev(), (0..ROWS).rev()));
+        let (from, to) = (1000u32.to_be_bytes(), 5000u32.to_be_bytes());
+        walk("a part", &|| whole(table.range(from..to), 1000..5000));
+        walk("a part downwards", &|| whole(table.range(from..to).rev(), (1000..5000).rev()));
+        walk("with locks", &|| {
+            let tx = db.begin().unwrap();
+            whole(tx.bytes(&table).range(..), 0..ROWS);
+            whole(tx.bytes(&table).range(..).rev(), (0..ROWS).rev());
+        });
+        walk("a check", &|| drop(db.check().unwrap()));
+    }
+}
+
+/// Keys that are looked for together have their leaves read together.
+#[test]
+fn many_keys_are_read_side_by_side() {
+    let (db, table) = open(&filled(Index::default()));
+    let keys: Vec<_> = (0..ROWS).step_by(500).map(u32::to_be_bytes).collect();
+    let values = table.multi_get(&keys).unwrap();
+    assert!(values.into_iter().eq((0..ROWS).step_by(500).map(|i| Some(value(i)))));
+    // Those that ask may read all of them before the first thread has begun: then there is nothing left to be read.
+    let stats = db.stats();
+    assert!(stats.pool_reads_ahead <= stats.pool_reads && stats.pool_reads >= keys.len() as u64);
+}
+
+/// Neither short walks nor those through leaves in memory have anything read ahead.
+#[test]
+fn nothing_is_read_ahead_without_need() {
+    let disk = filled(Index::default());
+    let (db, table) = open(&disk);
+    (0..100).for_each(|i| whole(table.range((i * 50).to_be_bytes()..).take(5), i * 50..i * 50 + 5));
+    assert_eq!(db.stats().pool_reads_ahead, 0);
+    drop((db, table));
+    let db = tiny().cache_bytes(16 << 20).open_on(Arc::new(disk)).unwrap();
+    let table = db.byte_table("t").unwrap();
+    whole(table.range(..), 0..ROWS);
+    let read = db.stats().pool_reads_ahead;
+    assert!(read > 0);
+    whole(table.range(..), 0..ROWS);
+    assert_eq!(db.stats().pool_reads_ahead, read, "all is in memory");
+}
+
+/// A read that fails is met by who needs the page, if at all, and only by them; the next try succeeds.
+#[test]
+fn a_read_that_fails_is_met_by_who_needs_the_page() {
+    let disk = filled(Index::default());
+    let (_db, table) = open(&disk);
+    let mut met = 0;
+    for n in 0..60 {
+        disk.fail_read_at(disk.read_events() + n * 5, Repeat::Once);
+        match table.range(..).try_for_each(|row| row.map(drop)) {
+            Ok(()) => {}
+            Err(error) => {
+                assert!(matches!(error, Error::Io { .. }), "{error:?}");
+                met += 1;
+            }
+        }
+        disk.clear_faults();
+        whole(table.range(..), 0..ROWS);
+    }
+    assert!(met < 60, "some were dropped");
+    disk.fail_read_at(disk.read_events(), Repeat::Forever);
+    assert!(matches!(table.range(..).find_map(Result::err), Some(Error::Io { .. })));
+    disk.clear_faults();
+    whole(table.range(..), 0..ROWS);
+}
+
+/// The smallest cache serves more walks than it has frames, and closing ends what they asked for.
+#[test]
+fn walks_share_a_small_cache() {
+    let disk = filled(Index::default());
+    let vfs: Arc<dyn Vfs> = Arc::new(disk);
+    let db = tiny().open_on(vfs.clone()).unwrap();
+    let table = db.byte_table("t").unwrap();
+    let mut walks: Vec<_> = (0..100).map(|_| table.range(..)).collect();
+    for i in 0..1500 {
+        for walk in &mut walks {
+            assert_eq!(walk.next().unwrap().unwrap().0, u32::to_be_bytes(i));
+        }
+    }
+    thread::scope(|scope| {
+        (0..8).for_each(|_| _ = scope.spawn(|| whole(table.range(..), 0..ROWS)));
+    });
+    assert!(db.stats().pool_reads_ahead > 0);
+    drop((walks, table, db));
+    assert_eq!(Arc::strong_count(&vfs), 1, "a thread still has the files");
+}
+
+/// Leaves are split, absorbed and freed, also by dropping their table, while they are read ahead.
+#[test]
+fn leaves_come_and_go_while_they_are_read_ahead() {
+    let disk = filled(Index::default());
+    let (db, table) = open(&disk);
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let scanner = |upwards: bool| {
+            let (table, done) = (&table, &done);
+            move || {
+                while !done.load(Relaxed) {
+                    let kept =
+                        |row: foreshore::Result<(Vec<u8>, _)>| Some(row.unwrap().0).filter(|k| k.len() == 4);
+                    let expected = (0..ROWS).map(|i| i.to_be_bytes().to_vec());
+                    match upwards {
+                        true => assert!(table.range(..).filter_map(kept).eq(expected)),
+                        false => assert!(table.range(..).rev().filter_map(kept).eq(expected.rev())),
+                    }
+                }
+            }
+        };
+        let scanners = [scope.spawn(scanner(true)), scope.spawn(scanner(false))];
+        let writer = table.with_durability(Durability::Relaxed);
+        for round in 0..4u32 {
+            let key = |i: u32| [&i.to_be_bytes()[..], b"+"].concat();
+            (0..ROWS).step_by(3).for_each(|i| writer.put(&key(i), &value(round)).unwrap());
+            (0..ROWS).step_by(3).for_each(|i| assert!(writer.remove(&key(i)).unwrap()));
+            let short_lived = db.byte_table("short-lived").unwrap();
+            fill(&short_lived);
+            thread::scope(|scope| {
+                scope.spawn(|| short_lived.range(..).map_while(Result::ok).count());
+                assert!(db.drop_table("short-lived").unwrap());
+            });
+        }
+        done.store(true, Relaxed);
+        scanners.into_iter().for_each(|scanner| scanner.join().unwrap());
+    });
+    let stats = db.stats();
+    assert!(stats.splits > 0 && stats.absorbs > 0 && stats.pool_reads_ahead > 0, "{stats:?}");
+    db.check().unwrap();
+}
