@@ -92,7 +92,7 @@ fn many_keys_are_read_side_by_side() {
 fn nothing_is_read_ahead_without_need() {
     let disk = filled(Index::default());
     let (db, table) = open(&disk);
-    (0..100).for_each(|i| whole(table.range((i * 50).to_be_bytes()..).take(5), i * 50..i * 50 + 5));
+    (0..100u32).for_each(|i| whole(table.range((i * 50).to_be_bytes()..).take(5), i * 50..i * 50 + 5));
     assert_eq!(db.stats().pool_reads_ahead, 0);
     drop((db, table));
     let db = tiny().cache_bytes(16 << 20).open_on(Arc::new(disk)).unwrap();
@@ -173,7 +173,8 @@ fn leaves_come_and_go_while_they_are_read_ahead() {
         };
         let scanners = [scope.spawn(scanner(true)), scope.spawn(scanner(false))];
         let writer = table.with_durability(Durability::Relaxed);
-        for round in 0..4u32 {
+        // Removed rows go when no scan needs them any more, and only then are leaves absorbed.
+        for round in (0..100u32).take_while(|round| *round < 4 || db.stats().absorbs == 0) {
             let key = |i: u32| [&i.to_be_bytes()[..], b"+"].concat();
             (0..ROWS).step_by(3).for_each(|i| writer.put(&key(i), &value(round)).unwrap());
             (0..ROWS).step_by(3).for_each(|i| assert!(writer.remove(&key(i)).unwrap()));
