@@ -4,13 +4,16 @@ mod common;
 
 use common::tiny;
 use foreshore::{ByteTable, Database, Durability, Error, Index, TableOptions};
-use foreshore_io::{SimDisk, Vfs, sim::Repeat};
+use foreshore_io::{MemVfs, SimDisk, Vfs, sim::Repeat};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
+use std::time::Duration;
 
 /// Leaves for several caches of [`tiny`].
 const ROWS: u32 = 6000;
+/// What a slow device takes for a read: threads that read are quicker than a walk.
+const READ_TIME: Duration = Duration::from_micros(300);
 
 fn value(i: u32) -> Vec<u8> {
     vec![i as u8; 250]
@@ -25,18 +28,30 @@ fn fill(table: &ByteTable) {
 }
 
 /// A disk with a database of one table, closed.
-fn filled(index: Index) -> SimDisk {
+fn filled() -> SimDisk {
     let disk = SimDisk::new(1);
-    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
-    fill(&db.byte_table_with("t", TableOptions::new().index(index)).unwrap());
-    db.close().unwrap();
+    fill_on(Arc::new(disk.clone()), Index::default());
     disk
 }
 
-fn open(disk: &SimDisk) -> (Database, ByteTable) {
-    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+fn fill_on(vfs: Arc<dyn Vfs>, index: Index) {
+    let db = tiny().open_on(vfs).unwrap();
+    fill(&db.byte_table_with("t", TableOptions::new().index(index)).unwrap());
+    db.close().unwrap();
+}
+
+fn open(vfs: Arc<dyn Vfs>) -> (Database, ByteTable) {
+    let db = tiny().open_on(vfs).unwrap();
     let table = db.byte_table("t").unwrap();
     (db, table)
+}
+
+/// The same, open, on a slow device.
+fn open_on_slow_device(index: Index) -> (Database, ByteTable) {
+    let device = MemVfs::new();
+    fill_on(Arc::new(device.clone()), index);
+    device.set_read_time(READ_TIME);
+    open(Arc::new(device))
 }
 
 fn whole(
@@ -51,7 +66,7 @@ fn whole(
 #[test]
 fn walks_return_all_rows_of_leaves_read_ahead() {
     for index in [Index::BPlus, Index::CsbPlus, Index::O2] {
-        let (db, table) = open(&filled(index));
+        let (db, table) = open_on_slow_device(index);
         let walk = |what: &str, walk: &dyn Fn()| {
             let before = db.stats();
             walk();
@@ -78,37 +93,40 @@ fn walks_return_all_rows_of_leaves_read_ahead() {
 /// Keys that are looked for together have their leaves read together.
 #[test]
 fn many_keys_are_read_side_by_side() {
-    let (db, table) = open(&filled(Index::default()));
+    let device = MemVfs::new();
+    fill_on(Arc::new(device.clone()), Index::default());
+    device.set_read_time(20 * READ_TIME); // a busy machine takes its time to start a thread
+    let (db, table) = open(Arc::new(device));
     let keys: Vec<_> = (0..ROWS).step_by(500).map(u32::to_be_bytes).collect();
     let values = table.multi_get(&keys).unwrap();
     assert!(values.into_iter().eq((0..ROWS).step_by(500).map(|i| Some(value(i)))));
-    // Those that ask may read all of them before the first thread has begun: then there is nothing left to be read.
-    let stats = db.stats();
-    assert!(stats.pool_reads_ahead <= stats.pool_reads && stats.pool_reads >= keys.len() as u64);
+    assert!(db.stats().pool_reads_ahead > 0);
 }
 
 /// Neither short walks nor those through leaves in memory have anything read ahead.
 #[test]
 fn nothing_is_read_ahead_without_need() {
-    let disk = filled(Index::default());
-    let (db, table) = open(&disk);
+    let device = MemVfs::new();
+    fill_on(Arc::new(device.clone()), Index::default());
+    let (db, table) = open(Arc::new(device.clone()));
     (0..100u32).for_each(|i| whole(table.range((i * 50).to_be_bytes()..).take(5), i * 50..i * 50 + 5));
     assert_eq!(db.stats().pool_reads_ahead, 0);
     drop((db, table));
-    let db = tiny().cache_bytes(16 << 20).open_on(Arc::new(disk)).unwrap();
+    device.set_read_time(READ_TIME);
+    let db = tiny().cache_bytes(16 << 20).open_on(Arc::new(device)).unwrap();
     let table = db.byte_table("t").unwrap();
     whole(table.range(..), 0..ROWS);
-    let read = db.stats().pool_reads_ahead;
-    assert!(read > 0);
+    let stats = db.stats();
+    assert!(stats.pool_reads_ahead > 0);
     whole(table.range(..), 0..ROWS);
-    assert_eq!(db.stats().pool_reads_ahead, read, "all is in memory");
+    assert_eq!(db.stats().pool_reads, stats.pool_reads, "all is in memory");
 }
 
 /// A read that fails is met by who needs the page, if at all, and only by them; the next try succeeds.
 #[test]
 fn a_read_that_fails_is_met_by_who_needs_the_page() {
-    let disk = filled(Index::default());
-    let (_db, table) = open(&disk);
+    let disk = filled();
+    let (_db, table) = open(Arc::new(disk.clone()));
     let mut met = 0;
     for n in 0..60 {
         disk.fail_read_at(disk.read_events() + n * 5, Repeat::Once);
@@ -132,7 +150,7 @@ fn a_read_that_fails_is_met_by_who_needs_the_page() {
 /// The smallest cache serves more walks than it has frames, and closing ends what they asked for.
 #[test]
 fn walks_share_a_small_cache() {
-    let disk = filled(Index::default());
+    let disk = filled();
     let vfs: Arc<dyn Vfs> = Arc::new(disk);
     let db = tiny().open_on(vfs.clone()).unwrap();
     let table = db.byte_table("t").unwrap();
@@ -153,8 +171,8 @@ fn walks_share_a_small_cache() {
 /// Leaves are split, absorbed and freed, also by dropping their table, while they are read ahead.
 #[test]
 fn leaves_come_and_go_while_they_are_read_ahead() {
-    let disk = filled(Index::default());
-    let (db, table) = open(&disk);
+    let disk = filled();
+    let (db, table) = open(Arc::new(disk.clone()));
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let scanner = |upwards: bool| {
@@ -173,11 +191,11 @@ fn leaves_come_and_go_while_they_are_read_ahead() {
         };
         let scanners = [scope.spawn(scanner(true)), scope.spawn(scanner(false))];
         let writer = table.with_durability(Durability::Relaxed);
-        // Removed rows go when no scan needs them any more, and only then are leaves absorbed.
-        for round in (0..100u32).take_while(|round| *round < 4 || db.stats().absorbs == 0) {
-            let key = |i: u32| [&i.to_be_bytes()[..], b"+"].concat();
-            (0..ROWS).step_by(3).for_each(|i| writer.put(&key(i), &value(round)).unwrap());
-            (0..ROWS).step_by(3).for_each(|i| assert!(writer.remove(&key(i)).unwrap()));
+        for round in 0..2u32 {
+            // So many more rows that leaves are underfull when these are gone.
+            let more = || (0..ROWS).flat_map(|i| (0..4).map(move |j| [&i.to_be_bytes()[..], &[j]].concat()));
+            more().for_each(|key| writer.put(&key, &value(round)).unwrap());
+            more().for_each(|key| assert!(writer.remove(&key).unwrap()));
             let short_lived = db.byte_table("short-lived").unwrap();
             fill(&short_lived);
             thread::scope(|scope| {

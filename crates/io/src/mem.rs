@@ -2,7 +2,7 @@
 //!
 //! Why not [`SimDisk`](crate::SimDisk): that one numbers every call under one mutex and keeps what a crash could bring
 //! back. Here each file has its own readers-writer lock and nothing outlives the last handle.
-//! There is no crash to survive, so syncs have nothing to do; they can be told to take as long as a device's.
+//! There is no crash to survive, so syncs have nothing to do; they, and reads, can be told to take as long as a device's.
 
 use crate::pages::Pages;
 use crate::{
@@ -22,7 +22,21 @@ use std::time::Duration;
 #[derive(Clone, Default)]
 pub struct MemVfs {
     state: Arc<Mutex<State>>,
-    sync_time: Arc<Mutex<Duration>>,
+    times: Arc<Times>,
+}
+
+/// How long calls take, beside what they do.
+#[derive(Default)]
+struct Times {
+    sync: Mutex<Duration>,
+    read: Mutex<Duration>,
+}
+
+fn take(time: &Mutex<Duration>) {
+    let time = *time.lock();
+    if !time.is_zero() {
+        thread::sleep(time);
+    }
 }
 
 #[derive(Default)]
@@ -57,7 +71,12 @@ impl MemVfs {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn set_sync_time(&self, time: Duration) {
-        *self.sync_time.lock() = time;
+        *self.times.sync.lock() = time;
+    }
+
+    /// The same for each read.
+    pub fn set_read_time(&self, time: Duration) {
+        *self.times.read.lock() = time;
     }
 }
 
@@ -76,8 +95,8 @@ impl Vfs for MemVfs {
         }
         match state.files.get(name).ok_or(io::ErrorKind::NotFound)? {
             Entry::File(pages) => {
-                let (pages, sync_time) = (pages.clone(), self.sync_time.clone());
-                Ok(Arc::new(MemFile { pages, access, sync_time }))
+                let (pages, times) = (pages.clone(), self.times.clone());
+                Ok(Arc::new(MemFile { pages, access, times }))
             }
             Entry::Memory(_) => Err(io::ErrorKind::Unsupported.into()),
         }
@@ -146,12 +165,13 @@ impl Drop for MemLock {
 struct MemFile {
     pages: Arc<RwLock<Pages>>,
     access: Access,
-    sync_time: Arc<Mutex<Duration>>,
+    times: Arc<Times>,
 }
 
 impl File for MemFile {
     fn read_at(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
         debug_assert_direct(self.access, out.as_ptr(), out.len(), offset);
+        take(&self.times.read);
         self.pages.read().read(out, offset)
     }
 
@@ -162,10 +182,7 @@ impl File for MemFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        let time = *self.sync_time.lock();
-        if !time.is_zero() {
-            thread::sleep(time);
-        }
+        take(&self.times.sync);
         Ok(())
     }
 
