@@ -15,8 +15,10 @@ mod running;
 mod snapshot;
 mod stats;
 mod table;
+mod ticket;
 mod transaction;
 mod transaction_range;
+mod transaction_table;
 mod upkeep;
 
 use crate::error::{Error, Result};
@@ -40,8 +42,10 @@ pub use range::{ByteRange, KeyBounds, Range, RawBounds};
 pub use snapshot::{Snapshot, SnapshotBytes, SnapshotTable};
 pub use stats::{CheckReport, IndexStats, Stats, TableReport};
 pub use table::{ByteTable, Table};
-pub use transaction::{CommitTicket, Savepoint, Transaction, TransactionBytes, TransactionTable};
+pub use ticket::CommitTicket;
+pub use transaction::{Savepoint, Transaction, TransactionBytes};
 pub use transaction_range::TransactionRange;
+pub use transaction_table::TransactionTable;
 
 /// An open database. Cheap to clone; usable from any thread. The last handle (tables count) to go closes it.
 ///

@@ -1,13 +1,14 @@
 //! Read-write transactions, as users hold them.
 
 use crate::bounds::successor;
-use crate::db::codec::{Key, Value, decode_found, encode_key, encode_row, encode_value};
+use crate::db::codec::{Key, Value};
 use crate::db::engine::Engine;
 use crate::db::isolation::{Isolation, TransactionOptions};
-use crate::db::prefix::{KeyComponent, KeyPrefix};
-use crate::db::range::{KeyBounds, Range};
-use crate::db::table::{ByteTable, Table, decoded};
+use crate::db::range::KeyBounds;
+use crate::db::table::{ByteTable, Table};
+use crate::db::ticket::CommitTicket;
 use crate::db::transaction_range::TransactionRange;
+use crate::db::transaction_table::TransactionTable;
 use crate::error::{Error, Result};
 use crate::lock::KeyMode;
 use crate::log::{Durability, Wanted};
@@ -21,9 +22,7 @@ use foreshore_base::{Lsn, seeded_bug};
 use parking_lot::Mutex;
 use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 /// A read-write transaction: what it does happens as a whole or not at all, and, by default, as if nobody else were
 /// there. Dropping it rolls it back.
@@ -387,118 +386,6 @@ impl Drop for Transaction {
     }
 }
 
-/// Says when an asynchronous commit is safe. Dropping it changes nothing. It does not keep the database open: whatever is
-/// committed when that closes is safe then.
-///
-/// It is a future too, of any executor: `ticket.await` is [`CommitTicket::wait`] without a thread that waits.
-///
-/// ```
-/// # fn main() -> foreshore::Result<()> {
-/// # let db = foreshore::Database::in_memory()?;
-/// # let rows = db.byte_table("rows")?;
-/// # fn block_on<T>(future: impl Future<Output = T>) -> T {
-/// #     struct Unpark(std::thread::Thread);
-/// #     impl std::task::Wake for Unpark {
-/// #         fn wake(self: std::sync::Arc<Self>) {
-/// #             self.0.unpark();
-/// #         }
-/// #     }
-/// #     let waker = std::sync::Arc::new(Unpark(std::thread::current())).into();
-/// #     let mut future = std::pin::pin!(future);
-/// #     loop {
-/// #         match future.as_mut().poll(&mut std::task::Context::from_waker(&waker)) {
-/// #             std::task::Poll::Ready(result) => return result,
-/// #             std::task::Poll::Pending => std::thread::park(),
-/// #         }
-/// #     }
-/// # }
-/// let tx = db.begin()?;
-/// tx.bytes(&rows).put(b"key", b"value")?;
-/// let ticket = tx.commit_async()?;
-/// assert_eq!(rows.get(b"key")?.as_deref(), Some(&b"value"[..]), "others see it before it is safe");
-/// block_on(async { ticket.await })?;
-/// # Ok(()) }
-/// ```
-#[derive(Clone)]
-pub struct CommitTicket {
-    /// Not the engine: the thread that wakes a task may be the last to hold the ticket, and cannot wait for its own end, as
-    /// who closes a database must.
-    core: Held<Core>,
-    end: Option<Lsn>,
-    durability: Durability,
-    flight: Wanted,
-}
-
-impl std::fmt::Debug for CommitTicket {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "CommitTicket({:?})", self.end)
-    }
-}
-
-impl CommitTicket {
-    /// For everything committed so far.
-    pub(super) fn for_all(core: Held<Core>) -> Self {
-        let end = Some(core.log.reserved());
-        Self { core, end, durability: Durability::Sync, flight: Wanted::Next }
-    }
-
-    /// Waits until the commit is as safe as its durability promises.
-    ///
-    /// Errors: [`Error::Poisoned`].
-    ///
-    /// ```
-    /// # fn main() -> foreshore::Result<()> {
-    /// # let db = foreshore::Database::in_memory()?;
-    /// # let t = db.byte_table("t")?;
-    /// let tx = db.begin()?;
-    /// tx.bytes(&t).put(b"k", b"v")?;
-    /// let ticket = tx.commit_async()?;
-    /// // … something else meanwhile …
-    /// ticket.wait()?;
-    /// # Ok(()) }
-    /// ```
-    pub fn wait(&self) -> Result<()> {
-        let Some(end) = self.end else { return Ok(()) };
-        match self.core.log.commit(end, self.durability) {
-            Err(_) if self.is_durable() => Ok(()), // the database was closed meanwhile
-            waited => waited,
-        }
-    }
-
-    /// Would the commit survive a power failure by now?
-    ///
-    /// ```
-    /// # fn main() -> foreshore::Result<()> {
-    /// # let db = foreshore::Database::in_memory()?;
-    /// # let t = db.byte_table("t")?;
-    /// use foreshore::{Durability, TransactionOptions};
-    /// let tx = db.begin_with(TransactionOptions::new().durability(Durability::Relaxed))?;
-    /// tx.bytes(&t).put(b"k", b"v")?;
-    /// let ticket = tx.commit_async()?;
-    /// ticket.wait()?; // all that a relaxed commit waits for
-    /// db.sync()?;
-    /// assert!(ticket.is_durable());
-    /// # Ok(()) }
-    /// ```
-    pub fn is_durable(&self) -> bool {
-        self.end.is_none_or(|end| self.core.log.durable() >= end)
-    }
-}
-
-impl Future for CommitTicket {
-    type Output = Result<()>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
-        match self.end {
-            Some(end) if self.durability == Durability::Sync => {
-                self.core.log.poll_commit(end, self.flight, context.waker())
-            }
-            // This waits for nothing but the copying of records.
-            _ => Poll::Ready(self.wait()),
-        }
-    }
-}
-
 /// A [`ByteTable`] as a transaction sees and changes it. Errors beside those of the table: [`Error::Deadlock`] and
 /// [`Error::Aborted`] (the transaction is rolled back), [`Error::LockTimeout`], [`Error::Ended`].
 pub struct TransactionBytes<'t> {
@@ -823,7 +710,7 @@ impl TransactionBytes<'_> {
         Ok(())
     }
 
-    fn range_between(&self, from: Bound<Vec<u8>>, to: Bound<Vec<u8>>) -> TransactionRange {
+    pub(super) fn range_between(&self, from: Bound<Vec<u8>>, to: Bound<Vec<u8>>) -> TransactionRange {
         TransactionRange::new(self.shared.clone(), self.table, from, to)
     }
 
@@ -832,89 +719,5 @@ impl TransactionBytes<'_> {
             return Err(Error::Argument("the table is of another database than the transaction".into()));
         }
         self.shared.with(work)
-    }
-}
-
-/// A [`Table`] as a transaction sees and changes it; errors as [`TransactionBytes`].
-pub struct TransactionTable<'t, K, V> {
-    bytes: TransactionBytes<'t>,
-    types: PhantomData<fn() -> (K, V)>,
-}
-
-impl<K: Key, V: Value> TransactionTable<'_, K, V> {
-    /// The value of `key`.
-    pub fn get<'k, Q: ?Sized>(&self, key: &'k Q) -> Result<Option<V>>
-    where
-        &'k Q: KeyComponent<K>,
-    {
-        decode_found(self.bytes.get(&encode_key(&key)?)?)
-    }
-
-    /// The values of many keys, in their order; see [`TransactionBytes::multi_get`].
-    pub fn multi_get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
-        let keys = keys.iter().map(encode_key).collect::<Result<Vec<_>>>()?;
-        self.bytes.multi_get(&keys)?.into_iter().map(decode_found).collect()
-    }
-
-    /// The value of `key`, for a row that is going to be changed; see [`TransactionBytes::get_for_update`].
-    pub fn get_for_update<'k, Q: ?Sized>(&self, key: &'k Q) -> Result<Option<V>>
-    where
-        &'k Q: KeyComponent<K>,
-    {
-        decode_found(self.bytes.get_for_update(&encode_key(&key)?)?)
-    }
-
-    /// Is there a value for `key`?
-    pub fn contains<'k, Q: ?Sized>(&self, key: &'k Q) -> Result<bool>
-    where
-        &'k Q: KeyComponent<K>,
-    {
-        self.bytes.contains(&encode_key(&key)?)
-    }
-
-    /// Sets the value of `key`, whether or not it had one.
-    pub fn put(&self, key: &K, value: &V) -> Result<()> {
-        self.bytes.put(&encode_key(key)?, &encode_value(value)?)
-    }
-
-    /// Sets the value of `key` unless it has one; says whether it did.
-    pub fn insert(&self, key: &K, value: &V) -> Result<bool> {
-        self.bytes.insert(&encode_key(key)?, &encode_value(value)?)
-    }
-
-    /// Sets the values of many keys unless they have one; says how many did. See [`TransactionBytes::insert_many`].
-    pub fn insert_many(&self, rows: &[(K, V)]) -> Result<usize> {
-        self.bytes.insert_many(&rows.iter().map(encode_row).collect::<Result<Vec<_>>>()?)
-    }
-
-    /// Sets the values of many keys. See [`TransactionBytes::put_many`].
-    pub fn put_many(&self, rows: &[(K, V)]) -> Result<()> {
-        self.bytes.put_many(&rows.iter().map(encode_row).collect::<Result<Vec<_>>>()?)
-    }
-
-    /// Removes `key`; says whether it was there.
-    pub fn remove<'k, Q: ?Sized>(&self, key: &'k Q) -> Result<bool>
-    where
-        &'k Q: KeyComponent<K>,
-    {
-        self.bytes.remove(&encode_key(&key)?)
-    }
-
-    /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. See [`TransactionBytes::range`]. An encoding error
-    /// appears as the first row.
-    pub fn range(&self, bounds: impl KeyBounds<K>) -> Range<K, V, TransactionRange> {
-        Range::new(bounds.encoded().map(|(from, to)| self.bytes.range_between(from, to)))
-    }
-
-    /// Calls `row` with each key and value in `bounds`, ascending, until it breaks; see [`TransactionBytes::scan`].
-    pub fn scan(&self, bounds: impl KeyBounds<K>, row: impl FnMut(K, V) -> ControlFlow<()>) -> Result<()> {
-        let bounds = bounds.encoded()?;
-        decoded(row, |row| self.bytes.scan(bounds, row))
-    }
-
-    /// Rows whose keys begin with the components of `leading`, a tuple such as `("AA",)` of the key's own types, or with
-    /// this string or slice; see [`KeyPrefix`]. `.rev()` descends. An encoding error appears as the first row.
-    pub fn prefix(&self, leading: &(impl KeyPrefix<K> + ?Sized)) -> Range<K, V, TransactionRange> {
-        Range::new(leading.bounds().map(|(from, to)| self.bytes.range_between(from, to)))
     }
 }
