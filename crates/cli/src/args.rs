@@ -17,9 +17,9 @@ pub struct DbArgs {
     /// Directory of the database
     #[arg(long, value_name = "DIR", env = "FORESHORE_DIR", default_value = "foreshore.db")]
     pub dir: PathBuf,
-    /// Memory for leaf pages: bytes, or 64MiB, 2GiB …
-    #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = parse_bytes)]
-    pub cache: u64,
+    /// The most memory for leaf pages: bytes, or 64MiB, 2GiB … [default: a quarter of the memory]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    pub cache: Option<u64>,
     /// Print one JSON object per line
     #[arg(long)]
     pub json: bool,
@@ -33,7 +33,11 @@ impl DbArgs {
 
     /// Options before opening.
     pub fn builder(&self) -> Builder {
-        Database::builder().cache_bytes(usize::try_from(self.cache).unwrap_or(usize::MAX))
+        let builder = Database::builder();
+        match self.cache {
+            Some(bytes) => builder.cache_bytes(usize::try_from(bytes).unwrap_or(usize::MAX)),
+            None => builder,
+        }
     }
 
     /// Opens a database that must exist already.

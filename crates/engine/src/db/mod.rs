@@ -7,6 +7,7 @@ mod compact;
 pub(crate) mod engine;
 mod index;
 mod isolation;
+mod memory;
 pub(crate) mod meta;
 pub(crate) mod options;
 mod prefix;

@@ -2,6 +2,7 @@
 
 use crate::db::Database;
 use crate::db::index::Index;
+use crate::db::memory::CACHE_BYTES;
 use crate::db::meta::Meta;
 use crate::error::{Error, Result};
 use crate::leaf::is_page_size;
@@ -50,7 +51,7 @@ impl Default for Builder {
             create: true,
             rebuild: false,
             backup: false,
-            cache_bytes: 256 << 20,
+            cache_bytes: *CACHE_BYTES,
             leaf_bytes: None,
             advised_leaf_bytes: None,
             segment_bytes: 32 << 20,
@@ -80,10 +81,13 @@ impl Builder {
         self
     }
 
-    /// Memory for leaf pages, in bytes (default 256 MiB). At least 64 pages are used. If tables have leaves of
-    /// [several sizes](crate::TableOptions::leaf_bytes), each size has an eighth of the memory, and a part of the rest by
-    /// what it has on disk when the database is opened. The index over the leaves
-    /// comes on top: about 1 % of the data.
+    /// The most memory for leaf pages, in bytes (default: a quarter of what the machine or the container has). It is taken
+    /// as pages come into use, and kept until the database is closed, so a small database takes little of it. Reads and
+    /// writes go past the operating system's cache, so this is all that is cached. At least 64 pages are used.
+    ///
+    /// If tables have leaves of [several sizes](crate::TableOptions::leaf_bytes), each size has an eighth of the memory, and
+    /// a part of the rest by what it has on disk when the database is opened. The index over the leaves comes on top: about
+    /// 1 % of the data. Who has several large databases open at once had better divide the memory among them.
     pub fn cache_bytes(mut self, bytes: usize) -> Self {
         self.cache_bytes = bytes;
         self

@@ -81,8 +81,8 @@ impl Pool {
         let mut dead = !self.dead.lock().is_empty();
         for _ in 0..PATIENCE {
             let mut dirty: Vec<_> = self
-                .frames
-                .ids()
+                .free
+                .touched()
                 .filter(|frame| self.frames.rec_lsn(*frame).is_some_and(|lsn| lsn < target))
                 .collect();
             if dirty.is_empty() && !dead {

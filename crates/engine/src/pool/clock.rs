@@ -14,6 +14,7 @@ use foreshore_base::latch::assert_none_held;
 use foreshore_base::sync::{AtomicU64, AtomicUsize, Ordering::*};
 use foreshore_base::{FrameId, PageId, seeded_bug};
 use parking_lot::Mutex;
+use std::ops::Range;
 
 /// Frames that a thread in need of one looks at before it leaves the search to the cleaner.
 const GLANCE: usize = 256;
@@ -22,18 +23,31 @@ const LOW_SHARE: usize = 32;
 
 /// Frames that hold no page, and the hand that finds more.
 pub(super) struct FreeFrames {
-    list: Mutex<Vec<FrameId>>,
-    /// Length of the list, to be read without its mutex.
+    free: Mutex<Free>,
+    /// How many there are, to be read without the mutex.
     len: AtomicUsize,
     hand: AtomicU64,
     low: usize,
+}
+
+struct Free {
+    /// Those that held a page once. They go first: their memory is there.
+    used: Vec<FrameId>,
+    /// Those that never did.
+    fresh: Range<u32>,
+}
+
+impl Free {
+    fn len(&self) -> usize {
+        self.used.len() + self.fresh.len()
+    }
 }
 
 impl FreeFrames {
     /// All of `count` frames are free.
     pub fn new(count: usize) -> Self {
         Self {
-            list: Mutex::new((0..count as u32).rev().map(FrameId).collect()),
+            free: Mutex::new(Free { used: Vec::new(), fresh: 0..count as u32 }),
             len: AtomicUsize::new(count),
             hand: AtomicU64::new(0),
             low: (count / LOW_SHARE).max(2),
@@ -43,6 +57,14 @@ impl FreeFrames {
     /// How many there are.
     pub fn len(&self) -> usize {
         self.len.load(Relaxed)
+    }
+
+    /// Those that are in use, or ever were: what no page was ever in is empty and clean.
+    ///
+    /// Names every frame that was handed out before this call, in the order of happening: [`FreeFrames::pop`] took the same
+    /// mutex.
+    pub fn touched(&self) -> impl Iterator<Item = FrameId> + use<> {
+        (0..self.free.lock().fresh.start).map(FrameId)
     }
 
     /// Too few?
@@ -57,16 +79,16 @@ impl FreeFrames {
 
     /// Puts a frame back whose id is [`PageId::NONE`].
     pub fn push(&self, frame: FrameId) {
-        let mut list = self.list.lock();
-        list.push(frame);
-        self.len.store(list.len(), Relaxed);
+        let mut free = self.free.lock();
+        free.used.push(frame);
+        self.len.store(free.len(), Relaxed);
     }
 
     /// Takes one.
     pub fn pop(&self) -> Option<FrameId> {
-        let mut list = self.list.lock();
-        let frame = list.pop();
-        self.len.store(list.len(), Relaxed);
+        let mut free = self.free.lock();
+        let frame = free.used.pop().or_else(|| free.fresh.next().map(FrameId));
+        self.len.store(free.len(), Relaxed);
         frame
     }
 }

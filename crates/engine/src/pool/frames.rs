@@ -29,25 +29,39 @@ fn decode(word: u64) -> Option<Lsn> {
     word.checked_sub(1).map(Lsn)
 }
 
+/// One mapping holds all of it: `rec_lsn` of every frame, then `writing` of every frame, then the frames, from a whole cache
+/// line on. It is zeroed, so what was never used takes no memory, however large the cache may grow.
 pub(super) struct Frames {
     arena: Arena,
+    count: usize,
+    /// Where the frames begin, in words of the mapping.
+    first_word: usize,
     page_words: usize,
     stride_words: usize,
-    rec_lsn: Box<[AtomicU64]>,
-    writing: Box<[AtomicU64]>,
 }
 
 impl Frames {
     /// `count` empty, clean frames of `page_bytes` each.
     pub fn new(count: usize, page_bytes: usize) -> io::Result<Self> {
         let stride_words = (page_bytes + COLOUR_BYTES) / size_of::<u64>();
+        let first_word = (2 * count).next_multiple_of(COLOUR_BYTES / size_of::<u64>());
         Ok(Self {
-            arena: Arena::new(count * stride_words)?,
+            arena: Arena::new(first_word + count * stride_words)?,
+            count,
+            first_word,
             page_words: page_bytes / size_of::<u64>(),
             stride_words,
-            rec_lsn: (0..count).map(|_| AtomicU64::new(0)).collect(),
-            writing: (0..count).map(|_| AtomicU64::new(0)).collect(),
         })
+    }
+
+    #[inline]
+    fn rec_lsn_word(&self, frame: FrameId) -> &AtomicU64 {
+        &self.arena.words()[..self.count][frame.0 as usize]
+    }
+
+    #[inline]
+    fn writing_word(&self, frame: FrameId) -> &AtomicU64 {
+        &self.arena.words()[self.count..][..self.count][frame.0 as usize]
     }
 
     /// Bytes of each.
@@ -57,25 +71,20 @@ impl Frames {
 
     /// How many there are.
     pub fn count(&self) -> usize {
-        self.rec_lsn.len()
-    }
-
-    /// All of them.
-    pub fn ids(&self) -> impl Iterator<Item = FrameId> + use<> {
-        (0..self.count() as u32).map(FrameId)
+        self.count
     }
 
     /// The memory of a frame.
     #[inline]
     pub fn page(&self, frame: FrameId) -> Page<'_> {
-        let start = frame.0 as usize * self.stride_words;
+        let start = self.first_word + frame.0 as usize * self.stride_words;
         Page(RelaxedBytes::new(&self.arena.words()[start..start + self.page_words]))
     }
 
     /// Notes a change that will be logged at or after `lsn()`, if the page is clean (F2).
     #[inline]
     pub fn note_change(&self, frame: FrameId, lsn: impl FnOnce() -> Lsn) {
-        let rec_lsn = &self.rec_lsn[frame.0 as usize];
+        let rec_lsn = self.rec_lsn_word(frame);
         if rec_lsn.load(Relaxed) == 0 {
             // A failed exchange means that a failed clean has just put an older LSN back: that one is right.
             // ORDERING: Relaxed is enough for the checkpointer, whom the log's `reserved` counter brings this store
@@ -86,50 +95,50 @@ impl Frames {
 
     /// Is there a change that no image holds?
     pub fn rec_lsn(&self, frame: FrameId) -> Option<Lsn> {
-        decode(self.rec_lsn[frame.0 as usize].load(Acquire))
+        decode(self.rec_lsn_word(frame).load(Acquire))
     }
 
     /// Where redo of this page would have to begin, were the machine to stop now. `None` if its directory entry is
     /// current.
     pub fn redo_from(&self, frame: FrameId) -> Option<Lsn> {
         // ORDERING: `rec_lsn` first, with Acquire (F3).
-        let (dirty, writing) = (self.rec_lsn(frame), decode(self.writing[frame.0 as usize].load(Acquire)));
+        let (dirty, writing) = (self.rec_lsn(frame), decode(self.writing_word(frame).load(Acquire)));
         dirty.into_iter().chain(writing).min()
     }
 
     /// Is an image of the page on its way to the directory? Under the latch, one that is not will not be.
     pub fn is_being_written(&self, frame: FrameId) -> bool {
         // ORDERING: Acquire pairs with `end_write`: who sees that it has ended sees the new slot in the page table.
-        self.writing[frame.0 as usize].load(Acquire) != 0
+        self.writing_word(frame).load(Acquire) != 0
     }
 
     /// An image of the page was copied and is going to be written. Under the latch that proves the copy current.
     pub fn begin_write(&self, frame: FrameId) {
-        let i = frame.0 as usize;
-        debug_assert_eq!(self.writing[i].load(Relaxed), 0, "one image at a time");
-        self.writing[i].store(self.rec_lsn[i].load(Relaxed), Relaxed);
+        let (rec_lsn, writing) = (self.rec_lsn_word(frame), self.writing_word(frame));
+        debug_assert_eq!(writing.load(Relaxed), 0, "one image at a time");
+        writing.store(rec_lsn.load(Relaxed), Relaxed);
         // ORDERING: Release: who sees this zero, or what a writer makes of it, sees `writing` (F3).
-        self.rec_lsn[i].store(0, Release);
+        rec_lsn.store(0, Release);
     }
 
     /// The image is durable and the page table names it.
     pub fn end_write(&self, frame: FrameId) {
         // ORDERING: Release: an evictor that sees this zero sees the new slot in the page table.
-        self.writing[frame.0 as usize].store(0, Release);
+        self.writing_word(frame).store(0, Release);
     }
 
     /// The image did not get to the directory: the page is as dirty as it was.
     pub fn undo_write(&self, frame: FrameId) {
-        let i = frame.0 as usize;
-        let old = self.writing[i].load(Relaxed);
+        let (rec_lsn, writing) = (self.rec_lsn_word(frame), self.writing_word(frame));
+        let old = writing.load(Relaxed);
         let older = |now: u64| (now == 0 || now > old).then_some(old);
-        let _ = self.rec_lsn[i].fetch_update(AcqRel, Acquire, older);
-        self.writing[i].store(0, Release);
+        let _ = rec_lsn.fetch_update(AcqRel, Acquire, older);
+        writing.store(0, Release);
     }
 
     /// The page is dead and its log records need no redo. Under its exclusive latch.
     pub fn forget(&self, frame: FrameId) {
-        self.rec_lsn[frame.0 as usize].store(0, Release);
+        self.rec_lsn_word(frame).store(0, Release);
     }
 }
 
@@ -142,8 +151,10 @@ mod tests {
     #[test]
     fn frames_do_not_overlap() {
         let frames = Frames::new(3, 4096).unwrap();
-        frames.ids().for_each(|f| frames.page(f).0.set_word(511, u64::from(f.0) + 1));
-        frames.ids().for_each(|f| assert_eq!(frames.page(f).0.word(511), u64::from(f.0) + 1));
+        let ids = || (0..3).map(FrameId);
+        ids().for_each(|f| frames.page(f).0.set_word(511, u64::from(f.0) + 1));
+        ids().for_each(|f| assert_eq!(frames.page(f).0.word(511), u64::from(f.0) + 1));
+        assert_eq!(ids().find_map(|f| frames.redo_from(f)), None);
         assert_eq!(frames.page(FRAME).0.len(), 4096);
         assert_eq!(frames.page(FRAME).0.word(0), 0);
     }

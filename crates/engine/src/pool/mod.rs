@@ -267,7 +267,12 @@ impl Pool {
             table.publish(page.pid, Entry::on_disk(page.slot));
         }
         let room = Room::new(slots.capacity(), pages.len() as u64, batch_pages as u64);
-        let memory = |e| Error::io(format!("mapping a cache of {} bytes", options.cache_bytes), &e);
+        let memory = |e| {
+            Error::io(
+                format!("mapping a cache of {} bytes (set a smaller cache_bytes)", options.cache_bytes),
+                &e,
+            )
+        };
         Ok(Self {
             class: options.class,
             table,
@@ -373,19 +378,20 @@ impl Pool {
     /// Nobody is stopped for this. Let R be the value of `reserved` loaded first. A record that begins before R took its
     /// bytes by a `fetch_add` (AcqRel) that our load (Acquire) comes after, through a chain of such additions; before
     /// that `fetch_add` its writer stored `rec_lsn`. So the scan sees that store, or what replaced it: `writing`
-    /// (F3), or nothing, if the image is durable by now. Records that begin at or after R are not claimed.
+    /// (F3), or nothing, if the image is durable by now. Its frame was handed out before that, so it is among those
+    /// scanned. Records that begin at or after R are not claimed.
     pub fn oldest_rec_lsn(&self) -> Lsn {
         let reserved = self.wal.reserved();
-        self.frames.ids().filter_map(|frame| self.frames.redo_from(frame)).fold(reserved, Lsn::min)
+        self.free.touched().filter_map(|frame| self.frames.redo_from(frame)).fold(reserved, Lsn::min)
     }
 
-    /// What was done so far, and what there is now. Scans all frames.
+    /// What was done so far, and what there is now. Scans all frames that were ever used.
     pub fn stats(&self) -> PoolStats {
         let slots = self.cleaning.lock().slots.capacity();
         PoolStats {
             frames: self.frames.count() as u64,
             frames_free: self.free.len() as u64,
-            frames_dirty: self.frames.ids().filter(|f| self.frames.rec_lsn(*f).is_some()).count() as u64,
+            frames_dirty: self.free.touched().filter(|f| self.frames.rec_lsn(*f).is_some()).count() as u64,
             loads: self.counters.loads.load(Relaxed),
             ahead: self.counters.ahead.load(Relaxed),
             ahead_used: self.counters.ahead_used.load(Relaxed),

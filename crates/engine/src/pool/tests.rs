@@ -269,7 +269,7 @@ fn gets_of_resident_pages_write_nothing() {
     let pids: Vec<PageId> = chain.leaves.values().copied().collect();
     let words = |pool: &Pool| {
         let table: Vec<_> = pool.table.pages().collect();
-        let frames = pool.frames.ids().flat_map(|f| pool.frames.page(f).0.words());
+        let frames = pool.free.touched().flat_map(|f| pool.frames.page(f).0.words());
         (table, frames.map(|word| word.load(Relaxed)).collect::<Vec<_>>(), pool.stats())
     };
     let before = words(&chain.pool);
