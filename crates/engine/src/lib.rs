@@ -1,7 +1,37 @@
 //! Foreshore: an embedded, durable, ordered key-value engine for multicore machines.
 //!
-//! Begin with [`Database`]. Architecture, file formats and the recovery argument are in the repository's
-//! `ARCHITECTURE.md` and `docs/`.
+//! Begin with [`Database`]; its [tables](Table) have types, or hold [bytes](ByteTable). Several changes that belong together
+//! are a [transaction](Database::transact), and a [snapshot](Database::snapshot) shows everything as of one moment.
+//!
+//! ```
+//! # fn main() -> foreshore::Result<()> {
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let path = dir.path().join("bank.db");
+//! use foreshore::Database;
+//!
+//! let db = Database::open(path)?;
+//! let accounts = db.table::<String, i64>("accounts")?;
+//! accounts.put_many(&[("ada".into(), 100), ("ben".into(), 0)])?; // when this returns, the device has it
+//!
+//! let before = db.snapshot()?;
+//! db.transact(|tx| {
+//!     let accounts = tx.table(&accounts);
+//!     for (name, amount) in [("ada", -30), ("ben", 30)] {
+//!         let balance = accounts.get_for_update(name)?.unwrap_or(0);
+//!         accounts.put(&name.into(), &(balance + amount))?;
+//!     }
+//!     Ok(())
+//! })?; // both, or neither
+//!
+//! let rows = accounts.range(..).collect::<foreshore::Result<Vec<_>>>()?;
+//! assert_eq!(rows, [("ada".into(), 70), ("ben".into(), 30)]);
+//! assert_eq!(before.table(&accounts).get("ada")?, Some(100));
+//! # drop(before);
+//! db.close()?;
+//! # Ok(()) }
+//! ```
+//!
+//! Architecture, file formats and the recovery argument are in the repository's `ARCHITECTURE.md` and `docs/`.
 
 mod blob;
 #[cfg(doctest)]

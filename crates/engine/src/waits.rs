@@ -20,6 +20,21 @@ use std::time::{Duration, Instant};
 pub(crate) struct Meter(CachePadded<(AtomicU64, AtomicU64)>);
 
 /// Waits for one thing since the database was opened.
+///
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// # let db = foreshore::Database::in_memory()?;
+/// let t = db.byte_table("t")?;
+/// let tx = db.begin()?;
+/// tx.bytes(&t).put(b"k", b"locked")?;
+/// let impatient = t.with_lock_timeout(std::time::Duration::from_millis(1));
+/// assert!(impatient.put(b"k", b"in vain").is_err());
+/// let waits = db.stats().waits;
+/// let longest = waits.iter().max_by_key(|wait| wait.ns).expect("somebody waited");
+/// println!("{}: {} times, {} ns", longest.what, longest.count, longest.ns);
+/// assert!(waits.iter().any(|wait| wait.what == "locks of t" && wait.count == 1));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Wait {
@@ -101,6 +116,19 @@ pub fn before_waiting<R>(leave: fn(), work: impl FnOnce() -> R) -> R {
 
 /// Says that this thread is going to wait for something outside of the engine: for programs that wait for each other within
 /// [`before_waiting`].
+///
+/// ```
+/// use std::sync::mpsc::channel;
+/// foreshore::before_waiting(
+///     || println!("gives the interpreter's lock to whoever is to send"),
+///     || {
+///         let (sender, receiver) = channel();
+///         std::thread::spawn(move || sender.send(7));
+///         foreshore::will_wait(); // or the sender, who may need that lock, could never send
+///         assert_eq!(receiver.recv(), Ok(7));
+///     },
+/// );
+/// ```
 #[inline]
 pub fn will_wait() {
     if let Some(leave) = LEAVE.take() {

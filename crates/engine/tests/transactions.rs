@@ -191,6 +191,24 @@ fn levels_differ_in_what_they_lock() {
     writer.bytes(&t).put(b"a", b"2").unwrap();
 }
 
+/// What was waited for in vain took as much time as what was got.
+#[test]
+fn waits_that_were_given_up_are_counted_by_table() {
+    let db = Database::in_memory().unwrap();
+    let t = db.byte_table("t").unwrap();
+    let holder = db.begin().unwrap();
+    holder.bytes(&t).put(b"k", b"v").unwrap();
+    let patience = Duration::from_millis(5);
+    assert!(t.with_lock_timeout(patience).put(b"k", b"alone").is_err());
+    let other = db.begin_with(TransactionOptions::new().lock_timeout(patience)).unwrap();
+    assert!(other.bytes(&t).put(b"k", b"in a transaction").is_err());
+
+    let stats = db.stats();
+    let of_t = stats.waits.iter().find(|wait| wait.what == "locks of t").expect("there were waits");
+    assert_eq!((stats.lock_waits, stats.lock_timeouts, of_t.count), (2, 2, 2));
+    assert!(of_t.ns >= 2 * patience.as_nanos() as u64, "{of_t:?}");
+}
+
 /// A range goes on in a private copy of a leaf. What was not committed when the copy was made does not become so because
 /// its author has ended since.
 #[test]

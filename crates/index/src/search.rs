@@ -34,6 +34,14 @@ impl Sealed for Slice {}
 
 /// An order-preserving image of a key, small enough for one atomic access. Sealed: its cells are shared between maps.
 /// See [`IntKey`](crate::IntKey).
+///
+/// ```
+/// use foreshore_index::{IntKey, Lane};
+///
+/// let (low, high) = ((-7_i32).to_lane(), 7_i32.to_lane());
+/// assert!(low < high, "as the keys are ordered");
+/// assert_eq!(i32::from_lane(low.after().expect("there is a next one")), -6);
+/// ```
 pub trait Lane: Sealed + Copy + Ord + std::fmt::Debug + Send + Sync + 'static {
     /// The atomic that holds it in a node.
     type Cell: Send + Sync + 'static;

@@ -81,7 +81,7 @@ impl Options {
         }
         if !self.listen.ip().is_loopback() && self.password.is_none() {
             return Err(format!(
-                "{} can be reached from other machines, and no password is set; set one, or listen on 127.0.0.1",
+                "{} can be reached from other machines, and no password is set; set one (--password-file), or listen on 127.0.0.1",
                 self.listen
             ));
         }

@@ -32,6 +32,18 @@ const CACHE_BYTES: usize = 32 << 20;
 const ROWS_PER_CALL: u64 = 4096;
 
 /// How far a backup has come, or what it holds in the end.
+///
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// # let db = foreshore::Database::in_memory()?;
+/// # let dir = tempfile::tempdir().unwrap();
+/// let t = db.table::<u32, u32>("squares")?;
+/// t.bulk_load((0..100).map(|n| (n, n * n)))?;
+/// let copied = db.backup(dir.path())?;
+/// assert_eq!((copied.tables, copied.rows), (1, 100));
+/// println!("{} bytes, as of LSN {}", copied.bytes, copied.lsn);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Copied {
@@ -80,6 +92,20 @@ impl Database {
     }
 
     /// [`Database::backup`] that tells how far it has come, every few thousand rows and after each table.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # db.table::<u32, u32>("squares")?.bulk_load((0..100).map(|n| (n, n * n)))?;
+    /// let mut told = 0;
+    /// db.backup_with(dir.path(), |so_far| {
+    ///     told += 1;
+    ///     eprintln!("{} rows, {} bytes", so_far.rows, so_far.bytes);
+    /// })?;
+    /// assert!(told > 0);
+    /// # Ok(()) }
+    /// ```
     pub fn backup_with(&self, path: impl AsRef<Path>, progress: impl FnMut(&Copied)) -> Result<Copied> {
         let path = path.as_ref();
         let vfs = DirVfs::open(path, true)
@@ -88,6 +114,21 @@ impl Database {
     }
 
     /// [`Database::backup_with`] onto any [`Vfs`], for example a simulated disk.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// use foreshore::Database;
+    /// use foreshore_io::MemVfs;
+    /// use std::sync::Arc;
+    /// # let db = Database::in_memory()?;
+    /// db.byte_table("t")?.put(b"k", b"v")?;
+    /// let memory = Arc::new(MemVfs::new());
+    /// db.backup_on(memory.clone(), |_| {})?;
+    /// let copy = Database::builder().open_on(memory)?; // to try something out on
+    /// copy.drop_table("t")?;
+    /// assert_eq!(db.tables()?, ["t"]);
+    /// # Ok(()) }
+    /// ```
     pub fn backup_on(&self, vfs: Arc<dyn Vfs>, mut progress: impl FnMut(&Copied)) -> Result<Copied> {
         let source = Source::freeze(&self.engine)?;
         // Or the copy could show what a power failure then takes from the source.

@@ -34,12 +34,29 @@ use serde::{Serialize, de::DeserializeOwned};
 /// # Ok(()) }
 /// ```
 ///
-/// Not a key: what serde writes as text wherever people could read it, such as `Ipv4Addr` or `uuid::Uuid`. It is written, and
-/// `get` finds it, but ranges give [`Error::Encoding`]. Take its bytes or its integer: `uuid.into_bytes()`, `u32::from(address)`.
+/// Not a key: a type that serde writes as text in formats that people read, such as `Ipv4Addr` or `uuid::Uuid`. It can be put, and
+/// `get` finds it, but ranges give [`Error::Encoding`]. Use its bytes or its integer: `uuid.into_bytes()`, `u32::from(address)`.
 pub trait Key: Serialize + DeserializeOwned {}
 impl<T: Serialize + DeserializeOwned> Key for T {}
 
 /// What can be a value: anything serde can write and read back.
+///
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// # let db = foreshore::Database::in_memory()?;
+/// #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+/// struct Passenger {
+///     name: String,
+///     seat: Option<(u8, char)>,
+///     bags: Vec<u32>, // grams
+/// }
+///
+/// let passengers = db.table::<u64, Passenger>("passengers")?;
+/// let ada = Passenger { name: "ada".into(), seat: Some((12, 'A')), bags: vec![12_500, 7_000] };
+/// passengers.put(&17, &ada)?;
+/// assert_eq!(passengers.get(&17)?, Some(ada));
+/// # Ok(()) }
+/// ```
 pub trait Value: Serialize + DeserializeOwned {}
 impl<T: Serialize + DeserializeOwned> Value for T {}
 

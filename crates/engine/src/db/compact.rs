@@ -23,6 +23,22 @@ use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
 
 /// What a compaction did.
+///
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path().join("db");
+/// use foreshore::Database;
+/// let db = Database::open(&path)?;
+/// let t = db.table::<u32, [u8; 32]>("t")?;
+/// t.bulk_load((0..50_000).map(|n| (n, [7; 32])))?;
+/// db.transact(|tx| (100..50_000).try_for_each(|n| tx.table(&t).remove(&n).map(|_| ())))?;
+/// drop((db, t)); // nobody may have it open
+/// let compacted = Database::builder().compact(&path, |_| {})?;
+/// assert_eq!(compacted.copied.rows, 100);
+/// assert!(compacted.bytes_now < compacted.bytes_before);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Compacted {

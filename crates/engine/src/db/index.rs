@@ -8,7 +8,19 @@ use std::fmt;
 /// It decides how fast a leaf is found, and what memory that takes; what the table holds, and its files, are the same.
 /// The table remembers its kind.
 ///
-/// See [`TableOptions`] for an example.
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// use foreshore::{Database, Index, TableOptions};
+/// let db = Database::in_memory()?;
+/// for index in Index::ALL {
+///     let t = db.table_with::<u32, u32>(&index.to_string(), TableOptions::new().index(index))?;
+///     t.bulk_load((0..10_000).map(|n| (n, n)))?;
+/// }
+/// for table in db.stats().indexes {
+///     println!("{}: {} bytes", table.index, table.bytes); // bplus, csb, o2
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[non_exhaustive]
 pub enum Index {
@@ -76,11 +88,30 @@ pub struct TableOptions {
 impl TableOptions {
     /// What [`Builder::index`](crate::Builder::index) and [`Builder::profile`](crate::Builder::profile) say; without a
     /// profile, leaves of the size that the database was made with.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// use foreshore::{Index, TableOptions};
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let usual = db.byte_table_with("t", TableOptions::new())?; // as `byte_table("t")`
+    /// assert_eq!((usual.index(), usual.leaf_bytes()), (Index::BPlus, 8192));
+    /// # Ok(()) }
+    /// ```
     pub fn new() -> Self {
         Self::default()
     }
 
     /// The index over the table's leaves.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// use foreshore::{Index, TableOptions};
+    /// # let db = foreshore::Database::in_memory()?;
+    /// db.table_with::<u32, u64>("counters", TableOptions::new().index(Index::CsbPlus))?;
+    /// let again = db.table::<u32, u64>("counters")?; // it has its index, whatever is said now
+    /// assert_eq!(again.as_bytes().index(), Index::CsbPlus);
+    /// # Ok(()) }
+    /// ```
     pub fn index(mut self, index: Index) -> Self {
         self.index = Some(index);
         self
@@ -93,6 +124,16 @@ impl TableOptions {
     /// The first table of a size that the database does not use yet makes a file for it, and adds an eighth of
     /// [`Builder::cache_bytes`](crate::Builder::cache_bytes) to its memory; from the next opening on the sizes in use share
     /// that memory.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// use foreshore::TableOptions;
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let letters = db.byte_table_with("letters", TableOptions::new().leaf_bytes(32 << 10))?;
+    /// letters.put(b"to ada", &[b'x'; 8000])?; // up to a quarter of a leaf lies in the row itself
+    /// assert_eq!(db.check()?.tables.iter().map(|table| table.large_values).sum::<u64>(), 0);
+    /// # Ok(()) }
+    /// ```
     pub fn leaf_bytes(mut self, bytes: usize) -> Self {
         self.leaf_bytes = Some(bytes);
         self

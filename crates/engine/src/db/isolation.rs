@@ -71,14 +71,32 @@ impl Default for TransactionOptions {
 impl TransactionOptions {
     /// Serializable, with the database's durability; a lock is waited for at most 10 seconds.
     ///
-    /// See [`TransactionOptions`] for an example.
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// use foreshore::TransactionOptions;
+    /// let tx = db.begin_with(TransactionOptions::new())?; // as `db.begin()`
+    /// tx.commit()?;
+    /// # Ok(()) }
+    /// ```
     pub fn new() -> Self {
         Self::default()
     }
 
     /// What the transaction may notice of others.
     ///
-    /// See [`TransactionOptions`] for an example.
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// use foreshore::{Isolation, TransactionOptions};
+    /// t.put_many(&[("a", "1"), ("b", "2")])?;
+    /// let tx = db.begin_with(TransactionOptions::new().isolation(Isolation::ReadCommitted))?;
+    /// assert_eq!(tx.bytes(&t).range(..).count(), 2);
+    /// t.put(b"a", b"3")?; // not held up: the reader locks nothing
+    /// tx.commit()?;
+    /// # Ok(()) }
+    /// ```
     pub fn isolation(mut self, isolation: Isolation) -> Self {
         self.isolation = isolation;
         self
@@ -86,7 +104,17 @@ impl TransactionOptions {
 
     /// What its commit waits for (default: as the database was opened).
     ///
-    /// See [`TransactionOptions`] for an example.
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// use foreshore::{Durability, TransactionOptions};
+    /// let tx = db.begin_with(TransactionOptions::new().durability(Durability::Relaxed))?;
+    /// tx.bytes(&t).put(b"k", b"v")?;
+    /// tx.commit()?; // waits for nothing
+    /// db.sync()?; // now it is safe
+    /// # Ok(()) }
+    /// ```
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = Some(durability);
         self

@@ -100,7 +100,14 @@ impl Database {
 
     /// Options before opening.
     ///
-    /// See [`Builder`] for an example.
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use foreshore::Database;
+    /// let db = Database::builder().create(true).cache_bytes(1 << 30).open(dir.path())?;
+    /// db.byte_table("t")?.put(b"k", b"v")?;
+    /// # Ok(()) }
+    /// ```
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -155,7 +162,16 @@ impl Database {
 
     /// [`Database::table`] with options.
     ///
-    /// See [`TableOptions`] for an example.
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// use foreshore::{Index, TableOptions};
+    /// let options = TableOptions::new().index(Index::CsbPlus).leaf_bytes(16 << 10);
+    /// let counters = db.table_with::<u64, u64>("counters", options)?;
+    /// counters.put(&7, &1)?;
+    /// assert_eq!(counters.as_bytes().leaf_bytes(), 16384);
+    /// # Ok(()) }
+    /// ```
     pub fn table_with<K: Key, V: Value>(&self, name: &str, options: TableOptions) -> Result<Table<K, V>> {
         self.byte_table_with(name, options).map(Table::new)
     }
@@ -178,9 +194,17 @@ impl Database {
 
     /// [`Database::byte_table`] with options.
     ///
-    /// See [`TableOptions`] for an example.
-    ///
     /// Errors: as [`Database::table`]; [`Error::Argument`](crate::Error::Argument) if no leaf can have the size asked for.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// use foreshore::{Error, TableOptions};
+    /// db.byte_table_with("documents", TableOptions::new().leaf_bytes(32 << 10))?;
+    /// let no_size = db.byte_table_with("others", TableOptions::new().leaf_bytes(5000));
+    /// assert!(matches!(no_size, Err(Error::Argument(_))));
+    /// # Ok(()) }
+    /// ```
     pub fn byte_table_with(&self, name: &str, options: TableOptions) -> Result<ByteTable> {
         let tree = self.engine.table(name, options)?;
         Ok(ByteTable::new(self.engine.clone(), tree, self.engine.durability()))
@@ -207,17 +231,31 @@ impl Database {
 
     /// Begins a read-write transaction with options.
     ///
-    /// See [`TransactionOptions`] for an example. Errors: as [`Database::begin`].
+    /// Errors: as [`Database::begin`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// use foreshore::TransactionOptions;
+    /// use std::time::Duration;
+    /// let of_a_user_at_a_terminal = TransactionOptions::new().idle_timeout(Duration::from_secs(60));
+    /// let tx = db.begin_with(of_a_user_at_a_terminal)?;
+    /// tx.bytes(&t).put(b"k", b"v")?;
+    /// tx.commit()?;
+    /// # Ok(()) }
+    /// ```
     pub fn begin_with(&self, options: TransactionOptions) -> Result<Transaction> {
         Transaction::begin(self.engines.hold(), options)
     }
 
-    /// Runs `work` in a serializable transaction and commits it; runs it again, in a new one, as long as the transaction loses
-    /// against another: `work` fails with a [retryable](crate::Error::is_retryable) error of its calls. `work` should have no
-    /// effects beside the transaction's, as it may run several times. Other errors roll back and are returned, as are those of
-    /// what `work` uses beside the transaction: a snapshot that is too old stays so, and a write through the table's own handle
-    /// would wait for a row that the transaction has locked each time. A panic rolls back, too. For work that fails with errors
-    /// of your own there is [`Database::try_transact`].
+    /// Runs `work` in a serializable transaction and commits it. If the transaction loses against another, which its calls tell
+    /// by a [retryable](crate::Error::is_retryable) error, `work` runs again, in a new one. As it may run several times, it should
+    /// have no effects but the transaction's.
+    ///
+    /// Other errors roll back and are returned, and so are retryable ones that are not of this transaction: a snapshot that is too
+    /// old stays so, and a write through the table's own handle would wait again and again for a row that the transaction itself
+    /// has locked. A panic rolls back, too. If `work` fails with errors of your own, use [`Database::try_transact`].
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
@@ -294,7 +332,25 @@ impl Database {
 
     /// [`Database::try_transact`] with options.
     ///
-    /// See there, and [`Database::transact_with`], for examples.
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// use foreshore::{Durability, TransactionOptions};
+    /// let import = |text: &str| {
+    ///     db.try_transact_with(TransactionOptions::new().durability(Durability::Buffered), |tx| {
+    ///         for line in text.lines() {
+    ///             let (key, value) = line.split_once('=').ok_or("a line has no `=`")?;
+    ///             tx.bytes(&t).put(key.as_bytes(), value.as_bytes())?;
+    ///         }
+    ///         Ok::<_, Box<dyn std::error::Error>>(())
+    ///     })
+    /// };
+    /// assert!(import("a=1\nb").is_err());
+    /// assert_eq!(t.range(..).count(), 0, "all lines or none");
+    /// assert!(import("a=1\nb=2").is_ok());
+    /// # Ok(()) }
+    /// ```
     pub fn try_transact_with<R, E: From<Error>>(
         &self,
         options: TransactionOptions,
@@ -347,7 +403,19 @@ impl Database {
 
     /// The numbers of the read-write transactions that have begun and not ended.
     ///
-    /// See [`Database::abort`] for an example.
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let (first, second) = (db.begin()?, db.begin()?);
+    /// let mut numbers = db.transactions();
+    /// numbers.sort_unstable();
+    /// let mut ours = [first.number(), second.number()];
+    /// ours.sort_unstable();
+    /// assert_eq!(numbers, ours);
+    /// first.commit()?;
+    /// assert_eq!(db.transactions(), [second.number()]);
+    /// # Ok(()) }
+    /// ```
     pub fn transactions(&self) -> Vec<u64> {
         self.engine.running().list().iter().map(|transaction| transaction.number).collect()
     }
@@ -376,7 +444,25 @@ impl Database {
     /// The global ids of the transactions that have [prepared](Transaction::prepare) and wait to hear whether to commit,
     /// those from before a crash among them. They keep their locks.
     ///
-    /// See [`Transaction::prepare`] for an example.
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use foreshore::Database;
+    /// let db = Database::open(dir.path())?;
+    /// let t = db.byte_table("t")?;
+    /// let tx = db.begin()?;
+    /// tx.bytes(&t).put(b"k", b"v")?;
+    /// tx.prepare("transfer 17")?;
+    /// drop((db, t)); // or a crash
+    ///
+    /// let db = Database::open(dir.path())?;
+    /// let decided_to_commit = |gid: &[u8]| gid == b"transfer 17"; // ask whoever decides
+    /// for gid in db.recover() {
+    ///     if decided_to_commit(&gid) { db.commit_prepared(&gid)? } else { db.rollback_prepared(&gid)? }
+    /// }
+    /// assert!(db.byte_table("t")?.contains(b"k")? && db.recover().is_empty());
+    /// # Ok(()) }
+    /// ```
     pub fn recover(&self) -> Vec<Vec<u8>> {
         self.engine.prepared.lock().keys().cloned().collect()
     }
@@ -385,7 +471,18 @@ impl Database {
     ///
     /// Errors: [`Error::UnknownTransaction`](crate::Error::UnknownTransaction); as [`Transaction::commit`].
     ///
-    /// See [`Transaction::prepare`] for an example.
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// let tx = db.begin()?;
+    /// tx.bytes(&t).put(b"k", b"v")?;
+    /// tx.prepare("transfer 17")?;
+    /// assert!(!t.contains(b"k")?);
+    /// db.commit_prepared("transfer 17")?;
+    /// assert!(t.contains(b"k")?);
+    /// # Ok(()) }
+    /// ```
     pub fn commit_prepared(&self, gid: impl AsRef<[u8]>) -> Result<()> {
         self.engine.commit_prepared(gid.as_ref())
     }
@@ -395,7 +492,19 @@ impl Database {
     ///
     /// Errors: [`Error::UnknownTransaction`](crate::Error::UnknownTransaction); as [`Transaction::rollback`].
     ///
-    /// See [`Transaction::prepare`] for an example.
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// use foreshore::Error;
+    /// let tx = db.begin()?;
+    /// tx.bytes(&t).put(b"k", b"v")?;
+    /// tx.prepare("transfer 17")?;
+    /// db.rollback_prepared("transfer 17")?; // the other half could not prepare
+    /// assert!(!t.contains(b"k")?);
+    /// assert!(matches!(db.commit_prepared("transfer 17"), Err(Error::UnknownTransaction { .. })));
+    /// # Ok(()) }
+    /// ```
     pub fn rollback_prepared(&self, gid: impl AsRef<[u8]>) -> Result<()> {
         self.engine.take_prepared(gid.as_ref())?.roll_back()
     }
@@ -470,9 +579,9 @@ impl Database {
     }
 
     /// [`Database::sync`] without the waiting: a ticket for everything acknowledged so far, by whomever and in whatever
-    /// durability. For whom answers many at once: let their commits be [`Durability::Relaxed`](crate::Durability::Relaxed), take one ticket for
-    /// all, and withhold the answers until it is done. What gathers while the log is written travels together, with the
-    /// next write.
+    /// durability. For servers that answer many clients at once: commit with [`Durability::Relaxed`](crate::Durability::Relaxed),
+    /// take one ticket for all, and hold the answers back until it is done. Commits that gather while the log is being written
+    /// travel together, with the next write.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {

@@ -88,6 +88,15 @@ impl Builder {
     /// If tables have leaves of [several sizes](crate::TableOptions::leaf_bytes), each size has an eighth of the memory, and
     /// a part of the rest by what it has on disk when the database is opened. The index over the leaves comes on top: about
     /// 1 % of the data. Who has several large databases open at once had better divide the memory among them.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use foreshore::Database;
+    /// let db = Database::builder().cache_bytes(64 << 20).open(dir.path())?;
+    /// assert_eq!(db.stats().pool_frames, (64 << 20) / 8192); // leaves of 8 KiB
+    /// # Ok(()) }
+    /// ```
     pub fn cache_bytes(mut self, bytes: usize) -> Self {
         self.cache_bytes = bytes;
         self
@@ -96,6 +105,15 @@ impl Builder {
     /// Size of a leaf page in bytes: a power of two from 4096 to 32768 (default 8192, or what a
     /// [profile](Self::profile) says). Fixed when the database is created, ignored afterwards. A table may be given
     /// [another one](crate::TableOptions::leaf_bytes).
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use foreshore::Database;
+    /// let archive = Database::builder().leaf_bytes(32 << 10).open(dir.path())?; // for rows that are read in ranges
+    /// assert_eq!(archive.byte_table("letters")?.leaf_bytes(), 32768);
+    /// # Ok(()) }
+    /// ```
     pub fn leaf_bytes(mut self, bytes: usize) -> Self {
         self.leaf_bytes = Some(bytes);
         self
@@ -124,6 +142,20 @@ impl Builder {
 
     /// Size of one log segment file in bytes: a multiple of 4096, from 64 KiB to 1 TiB (default 32 MiB). Fixed when the
     /// database is created, ignored afterwards.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use foreshore::Database;
+    /// // A small database on a small disk: little log, in small files.
+    /// let db = Database::builder().segment_bytes(1 << 20).ring_bytes(256 << 10).log_bytes(8 << 20).open(dir.path())?;
+    /// # let segments = || std::fs::read_dir(dir.path()).unwrap().filter(|entry| {
+    /// #     entry.as_ref().unwrap().file_name().to_string_lossy().starts_with("wal-0")
+    /// # }).map(|entry| entry.unwrap().metadata().unwrap().len()).collect::<Vec<_>>();
+    /// # db.byte_table("t")?.put(b"k", b"v")?;
+    /// # assert!(segments().iter().all(|len| *len == 1 << 20), "{:?}", segments());
+    /// # Ok(()) }
+    /// ```
     pub fn segment_bytes(mut self, bytes: u64) -> Self {
         self.segment_bytes = bytes;
         self
@@ -131,6 +163,15 @@ impl Builder {
 
     /// Size of the log buffer in bytes: a power of two from 64 KiB to 1 TiB, at least 16 leaves (default 16 MiB). It bounds what `Buffered`
     /// and `Relaxed` commits can lose to a power failure. Fixed when the database is created.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use foreshore::{Database, Durability};
+    /// let db = Database::builder().ring_bytes(1 << 20).durability(Durability::Relaxed).open(dir.path())?;
+    /// db.byte_table("views")?.put(b"/index.html", b"1")?; // a power failure takes back 1 MiB of such records at most
+    /// # Ok(()) }
+    /// ```
     pub fn ring_bytes(mut self, bytes: usize) -> Self {
         self.ring_bytes = bytes;
         self
@@ -138,6 +179,16 @@ impl Builder {
 
     /// A checkpoint begins whenever about half of this many bytes of log would have to be read at a restart
     /// (default 512 MiB): the bound on recovery time.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use foreshore::Database;
+    /// let db = Database::builder().log_bytes(64 << 20).open(dir.path())?; // restarts in well under a second
+    /// db.byte_table("t")?.put(b"k", b"v")?;
+    /// assert!(db.stats().log_to_redo_bytes < 64 << 20);
+    /// # Ok(()) }
+    /// ```
     pub fn log_bytes(mut self, bytes: u64) -> Self {
         self.log_bytes = bytes;
         self
@@ -146,12 +197,41 @@ impl Builder {
     /// Memory for old versions of rows that only snapshots need, in bytes (default 256 MiB). Beyond it the oldest snapshot
     /// is given up. What running transactions have replaced does not count: it stays anyway. Looked at about 20 times a
     /// second.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use foreshore::{Database, Error};
+    /// let db = Database::builder().old_version_bytes(64 << 10).open(dir.path())?; // much less than most want
+    /// let t = db.byte_table("t")?.with_durability(foreshore::Durability::Relaxed);
+    /// t.put(b"k", &[0; 2000])?;
+    /// let report = db.snapshot()?;
+    /// let too_old = loop {
+    ///     t.put(b"k", &[1; 2000])?; // each time, the report may need what was there before
+    ///     if let Err(error) = report.bytes(&t).get(b"k") {
+    ///         break error;
+    ///     }
+    /// };
+    /// assert!(matches!(too_old, Error::SnapshotTooOld), "{too_old}");
+    /// # Ok(()) }
+    /// ```
     pub fn old_version_bytes(mut self, bytes: u64) -> Self {
         self.old_version_bytes = bytes;
         self
     }
 
     /// What a write waits for, unless its table handle says otherwise (default [`Durability::Sync`]).
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use foreshore::{Database, Durability};
+    /// let db = Database::builder().durability(Durability::Buffered).open(dir.path())?;
+    /// let (views, orders) = (db.byte_table("views")?, db.byte_table("orders")?);
+    /// views.put(b"/index.html", b"1")?; // does not wait for the disk
+    /// orders.with_durability(Durability::Sync).put(b"17", b"apples")?; // does
+    /// # Ok(()) }
+    /// ```
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
@@ -173,6 +253,14 @@ impl Builder {
     }
 
     /// Threads that redo the log at open (default: one per core, at most 8).
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use foreshore::Database;
+    /// let db = Database::builder().redo_threads(1).open(dir.path())?; // leaves the other cores to the rest of the program
+    /// # Ok(()) }
+    /// ```
     pub fn redo_threads(mut self, threads: usize) -> Self {
         self.redo_threads = threads.max(1);
         self
@@ -180,6 +268,26 @@ impl Builder {
 
     /// Ignore the leaf directory and build it again by reading every slot of the leaf files: the last resort for a
     /// database whose directory is damaged. See `foreshore check --rebuild`.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use foreshore::Database;
+    /// let db = Database::open(dir.path())?;
+    /// db.byte_table("t")?.put(b"k", b"v")?;
+    /// db.close()?;
+    /// for entry in std::fs::read_dir(dir.path()).unwrap() {
+    ///     let file = entry.unwrap();
+    ///     if file.file_name().to_string_lossy().starts_with("directory-") {
+    ///         std::fs::write(file.path(), "scribbled over").unwrap();
+    ///     }
+    /// }
+    /// let refused = Database::open(dir.path()).expect_err("it is damaged");
+    /// println!("{refused}"); // names the file, and says what to do
+    /// let salvaged = Database::builder().rebuild(true).open(dir.path())?;
+    /// assert_eq!(salvaged.byte_table("t")?.get(b"k")?.as_deref(), Some(&b"v"[..]));
+    /// # Ok(()) }
+    /// ```
     pub fn rebuild(mut self, rebuild: bool) -> Self {
         self.rebuild = rebuild;
         self
@@ -212,6 +320,20 @@ impl Builder {
     }
 
     /// Opens the database on any [`Vfs`], for example a simulated disk.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// use foreshore::Database;
+    /// use foreshore_io::MemVfs;
+    /// use std::sync::Arc;
+    /// let disk = Arc::new(MemVfs::new()); // as a directory would, it outlives the database
+    /// let db = Database::builder().open_on(disk.clone())?;
+    /// db.byte_table("t")?.put(b"k", b"v")?;
+    /// drop(db);
+    /// let again = Database::builder().create(false).open_on(disk)?;
+    /// assert!(again.byte_table("t")?.contains(b"k")?);
+    /// # Ok(()) }
+    /// ```
     pub fn open_on(self, vfs: Arc<dyn Vfs>) -> Result<Database> {
         self.validate()?;
         Database::open_with(vfs, self)

@@ -229,6 +229,18 @@ impl DoubleEndedIterator for ByteRange {
 }
 
 /// Rows of a [`Table`](crate::Table) in key order, from either end; `R` is where their bytes come from.
+///
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// # let db = foreshore::Database::in_memory()?;
+/// let delays = db.table::<(String, u32), i16>("delays")?; // carrier and number → minutes
+/// delays.put_many(&[(("AA".into(), 428), -10), (("AA".into(), 1294), 45), (("WN".into(), 7), 5)])?;
+/// // Each row may be an error, so: `?` in a loop, or `collect` into a `Result`.
+/// let late = delays.range(..).filter(|row| row.as_ref().map_or(true, |(_, minutes)| *minutes > 0));
+/// let late = late.collect::<foreshore::Result<Vec<_>>>()?;
+/// assert_eq!(late.len(), 2);
+/// # Ok(()) }
+/// ```
 pub struct Range<K, V, R = ByteRange> {
     rows: Result<R, Option<Error>>,
     types: PhantomData<fn() -> (K, V)>,

@@ -93,7 +93,19 @@ impl Snapshot {
 
     /// The table as it was.
     ///
-    /// See [`Snapshot`] for an example. A table of another database is refused by the first call, with [`Error::Argument`].
+    /// A table of another database is refused by the first call, with [`Error::Argument`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let seats = db.table::<u32, u32>("seats")?;
+    /// seats.put_many(&[(7, 20), (428, 12)])?;
+    /// let snapshot = db.snapshot()?;
+    /// let seen = snapshot.table(&seats); // has those methods of `Table` that read
+    /// let free: u32 = seen.range(..).map(|row| row.map(|(_, free)| free)).sum::<foreshore::Result<_>>()?;
+    /// assert_eq!(free, 32);
+    /// # Ok(()) }
+    /// ```
     pub fn table<'s, K: Key, V: Value>(&'s self, table: &'s Table<K, V>) -> SnapshotTable<'s, K, V> {
         SnapshotTable { bytes: self.bytes(table.as_bytes()), types: PhantomData }
     }
@@ -144,6 +156,25 @@ impl Snapshot {
 }
 
 /// A [`ByteTable`] as a snapshot sees it.
+///
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// # let db = foreshore::Database::in_memory()?;
+/// use std::ops::ControlFlow;
+/// let pages = db.byte_table("pages")?;
+/// pages.put(b"/a", b"first edition")?;
+/// let snapshot = db.snapshot()?;
+/// pages.put(b"/a", b"second")?;
+/// pages.put(b"/b", b"new")?;
+/// let before = snapshot.bytes(&pages);
+/// let mut bytes = 0;
+/// before.scan(.., |_, page| {
+///     bytes += page.len();
+///     ControlFlow::Continue(())
+/// })?;
+/// assert_eq!((before.range(..).count(), bytes), (1, 13));
+/// # Ok(()) }
+/// ```
 pub struct SnapshotBytes<'s> {
     shared: &'s Arc<OpenSnapshot>,
     table: &'s ByteTable,
@@ -151,6 +182,17 @@ pub struct SnapshotBytes<'s> {
 
 impl SnapshotBytes<'_> {
     /// The value of `key`, copied out.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// t.put(b"k", b"old")?;
+    /// let before = db.snapshot()?;
+    /// t.put(b"k", b"new")?;
+    /// assert_eq!(before.bytes(&t).get(b"k")?.as_deref(), Some(&b"old"[..]));
+    /// # Ok(()) }
+    /// ```
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut value = Vec::new();
         Ok(self.get_into(key, &mut value)?.then_some(value))
@@ -158,6 +200,22 @@ impl SnapshotBytes<'_> {
 
     /// Replaces the content of `value` by the value of `key`; `false`, and an empty `value`, if there is none. Writes
     /// no shared memory.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// t.put_many(&[(b"a", [3]), (b"b", [4])])?;
+    /// let snapshot = db.snapshot()?;
+    /// let (mut value, mut sum) = (Vec::new(), 0); // one buffer for all
+    /// for key in [b"a", b"b", b"c"] {
+    ///     if snapshot.bytes(&t).get_into(key, &mut value)? {
+    ///         sum += value[0];
+    ///     }
+    /// }
+    /// assert_eq!(sum, 7);
+    /// # Ok(()) }
+    /// ```
     #[inline]
     pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         self.ensure_ours()?;
@@ -166,6 +224,16 @@ impl SnapshotBytes<'_> {
     }
 
     /// Is there a value for `key`?
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// let empty = db.snapshot()?;
+    /// t.put(b"k", b"v")?;
+    /// assert!(t.contains(b"k")? && !empty.bytes(&t).contains(b"k")?);
+    /// # Ok(()) }
+    /// ```
     pub fn contains(&self, key: &[u8]) -> Result<bool> {
         self.ensure_ours()?;
         let found = self.table.tree.contains(&self.shared.snapshot.view, key);
@@ -173,6 +241,18 @@ impl SnapshotBytes<'_> {
     }
 
     /// The values of many keys, in their order.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// t.put_many(&[("debit", "30"), ("credit", "30")])?;
+    /// let books = db.snapshot()?;
+    /// t.put(b"debit", b"50")?; // the credit is still to come
+    /// let both = books.bytes(&t).multi_get(&["debit", "credit"])?; // of one moment, unlike those of `ByteTable`
+    /// assert_eq!(both[0], both[1]);
+    /// # Ok(()) }
+    /// ```
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
         self.ensure_ours()?;
         let values = self.table.tree.multi_get(&self.shared.snapshot.view, keys);
@@ -181,6 +261,20 @@ impl SnapshotBytes<'_> {
 
     /// As [`SnapshotBytes::multi_get`], but calls `read` with one value after the other, until it breaks: nothing is
     /// allocated per key.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// t.put_many(&[("a", "first"), ("b", "second")])?;
+    /// let (snapshot, mut bytes) = (db.snapshot()?, 0);
+    /// snapshot.bytes(&t).multi_get_with(&["a", "b", "c"], |value| {
+    ///     bytes += value.map_or(0, <[u8]>::len);
+    ///     std::ops::ControlFlow::Continue(())
+    /// })?;
+    /// assert_eq!(bytes, 11);
+    /// # Ok(()) }
+    /// ```
     pub fn multi_get_with<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
@@ -197,12 +291,34 @@ impl SnapshotBytes<'_> {
     }
 
     /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. The iterator keeps the snapshot open.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// t.put_many(&[("a", "1"), ("b", "2")])?;
+    /// let rows = db.snapshot()?.bytes(&t).range(..); // which keeps the snapshot
+    /// t.remove(b"b")?;
+    /// assert_eq!(rows.rev().next().transpose()?, Some((b"b".to_vec(), b"2".to_vec())));
+    /// # Ok(()) }
+    /// ```
     pub fn range(&self, bounds: impl KeyBounds<[u8]>) -> ByteRange {
         let (from, to) = bounds.raw();
         self.range_between(from, to)
     }
 
     /// Rows whose keys begin with `prefix`, ascending; `.rev()` descends.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// t.put_many(&[("user/ada", ""), ("user/ben", ""), ("visitor/cleo", "")])?;
+    /// let snapshot = db.snapshot()?;
+    /// t.put(b"user/dan", b"")?;
+    /// assert_eq!(snapshot.bytes(&t).prefix(b"user/").count(), 2);
+    /// # Ok(()) }
+    /// ```
     pub fn prefix(&self, prefix: &[u8]) -> ByteRange {
         self.range_between(Bound::Included(prefix.to_vec()), successor(prefix))
     }
@@ -212,6 +328,22 @@ impl SnapshotBytes<'_> {
     }
 
     /// Calls `row` with each key and value in `bounds`, ascending, until it breaks.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// use std::ops::ControlFlow;
+    /// t.put_many(&[("a", "1"), ("b", "22"), ("c", "333")])?;
+    /// let (snapshot, mut bytes) = (db.snapshot()?, 0);
+    /// t.put(b"b", b"longer by now")?;
+    /// snapshot.bytes(&t).scan(&b"b"[..].., |_, value| {
+    ///     bytes += value.len();
+    ///     ControlFlow::Continue(())
+    /// })?;
+    /// assert_eq!(bytes, 5);
+    /// # Ok(()) }
+    /// ```
     pub fn scan(
         &self,
         bounds: impl KeyBounds<[u8]>,
@@ -234,6 +366,21 @@ impl SnapshotBytes<'_> {
 }
 
 /// A [`Table`] as a snapshot sees it.
+///
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// # let db = foreshore::Database::in_memory()?;
+/// let accounts = db.table::<String, i64>("accounts")?;
+/// accounts.put_many(&[("ada".into(), 70), ("ben".into(), 30)])?;
+/// let evening = db.snapshot()?;
+/// accounts.put(&"ada".into(), &0)?; // the next day
+/// let mut total = 0;
+/// for account in evening.table(&accounts).range(..) {
+///     total += account?.1;
+/// }
+/// assert_eq!(total, 100);
+/// # Ok(()) }
+/// ```
 pub struct SnapshotTable<'s, K, V> {
     bytes: SnapshotBytes<'s>,
     types: PhantomData<fn() -> (K, V)>,
@@ -241,6 +388,17 @@ pub struct SnapshotTable<'s, K, V> {
 
 impl<K: Key, V: Value> SnapshotTable<'_, K, V> {
     /// The value of `key`.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let seats = db.table::<String, u32>("seats")?;
+    /// seats.put(&"AA 428".into(), &12)?;
+    /// let before = db.snapshot()?;
+    /// seats.put(&"AA 428".into(), &11)?;
+    /// assert_eq!(before.table(&seats).get("AA 428")?, Some(12)); // no `String` is needed to ask
+    /// # Ok(()) }
+    /// ```
     pub fn get<'k, Q: ?Sized>(&self, key: &'k Q) -> Result<Option<V>>
     where
         &'k Q: KeyComponent<K>,
@@ -249,6 +407,16 @@ impl<K: Key, V: Value> SnapshotTable<'_, K, V> {
     }
 
     /// Is there a value for `key`?
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let seats = db.table::<String, u32>("seats")?;
+    /// let before = db.snapshot()?;
+    /// seats.put(&"AA 428".into(), &12)?;
+    /// assert!(seats.contains("AA 428")? && !before.table(&seats).contains("AA 428")?);
+    /// # Ok(()) }
+    /// ```
     pub fn contains<'k, Q: ?Sized>(&self, key: &'k Q) -> Result<bool>
     where
         &'k Q: KeyComponent<K>,
@@ -257,24 +425,73 @@ impl<K: Key, V: Value> SnapshotTable<'_, K, V> {
     }
 
     /// The values of many keys, in their order.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let prices = db.table::<u32, u64>("prices")?;
+    /// prices.put_many(&[(7, 250), (9, 400)])?;
+    /// let offer = db.snapshot()?; // what we offer holds, whatever prices do meanwhile
+    /// prices.put(&7, &300)?;
+    /// assert_eq!(offer.table(&prices).multi_get(&[9, 7, 8])?, [Some(400), Some(250), None]);
+    /// # Ok(()) }
+    /// ```
     pub fn multi_get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
         let keys: Vec<_> = keys.iter().map(encode_key).collect::<Result<_>>()?;
         self.bytes.multi_get(&keys)?.into_iter().map(decode_found).collect()
     }
 
     /// Calls `row` with each key and value in `bounds`, ascending, until it breaks; see [`Table::scan`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// use std::ops::ControlFlow;
+    /// let readings = db.table::<u32, f64>("readings")?; // second → degrees
+    /// readings.put_many(&[(0, 1.5), (60, 2.5), (120, 9.0)])?;
+    /// let (snapshot, mut warmest) = (db.snapshot()?, f64::MIN);
+    /// snapshot.table(&readings).scan(..120, |_, degrees| {
+    ///     warmest = warmest.max(degrees);
+    ///     ControlFlow::Continue(())
+    /// })?;
+    /// assert_eq!(warmest, 2.5);
+    /// # Ok(()) }
+    /// ```
     pub fn scan(&self, bounds: impl KeyBounds<K>, row: impl FnMut(K, V) -> ControlFlow<()>) -> Result<()> {
         let bounds = bounds.encoded()?;
         decoded(row, |row| self.bytes.scan(bounds, row))
     }
 
     /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. An encoding error appears as the first row.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let log = db.table::<u32, String>("log")?;
+    /// log.put_many(&[(1, "began".into()), (2, "ended".into())])?;
+    /// let snapshot = db.snapshot()?;
+    /// log.put(&3, &"began again".into())?;
+    /// let newest = snapshot.table(&log).range(..).rev().next().transpose()?;
+    /// assert_eq!(newest, Some((2, "ended".into())));
+    /// # Ok(()) }
+    /// ```
     pub fn range(&self, bounds: impl KeyBounds<K>) -> Range<K, V> {
         Range::new(bounds.encoded().map(|(from, to)| self.bytes.range_between(from, to)))
     }
 
     /// Rows whose keys begin with the components of `leading`, a tuple such as `("AA",)` of the key's own types, or with
     /// this string or slice; see [`KeyPrefix`]. `.rev()` descends. An encoding error appears as the first row.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let delays = db.table::<(String, u32), i16>("delays")?; // carrier and number → minutes
+    /// delays.put_many(&[(("AA".into(), 428), -10), (("WN".into(), 7), 5)])?;
+    /// let snapshot = db.snapshot()?;
+    /// delays.put(&("AA".into(), 1294), &5)?;
+    /// assert_eq!(snapshot.table(&delays).prefix(&("AA",)).count(), 1);
+    /// # Ok(()) }
+    /// ```
     pub fn prefix(&self, leading: &(impl KeyPrefix<K> + ?Sized)) -> Range<K, V> {
         Range::new(leading.bounds().map(|(from, to)| self.bytes.range_between(from, to)))
     }

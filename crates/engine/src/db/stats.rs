@@ -5,6 +5,19 @@ use crate::waits::Wait;
 use serde::Serialize;
 
 /// Counters since the database was opened. Bytes are bytes, times are nanoseconds.
+///
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// # let db = foreshore::Database::in_memory()?;
+/// let t = db.table::<u32, String>("t")?;
+/// t.bulk_load((0..10_000).map(|n| (n, "a value".into())))?;
+/// let before = db.stats();
+/// db.transact(|tx| tx.table(&t).put(&7, &"another".into()))?;
+/// let now = db.stats(); // cheap: ask every second
+/// assert_eq!(now.commits - before.commits, 1);
+/// println!("{} bytes logged, {} of {} frames in use", now.log_bytes - before.log_bytes, now.pool_resident, now.pool_frames);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct Stats {
@@ -81,6 +94,17 @@ pub struct Stats {
 }
 
 /// The index over one table's leaves.
+///
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// # let db = foreshore::Database::in_memory()?;
+/// let t = db.table::<u32, u32>("squares")?;
+/// t.bulk_load((0..10_000).map(|n| (n, n * n)))?;
+/// let stats = db.stats();
+/// let index = stats.indexes.iter().find(|index| index.table == "squares").expect("it is there");
+/// assert!(index.bytes > 0 && stats.index_bytes >= index.bytes);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct IndexStats {
@@ -95,6 +119,18 @@ pub struct IndexStats {
 }
 
 /// What [`Database::check`](crate::Database::check) found, all being well.
+///
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// # let db = foreshore::Database::in_memory()?;
+/// db.byte_table("t")?.put(b"k", b"v")?;
+/// let report = db.check()?; // an error names what is damaged
+/// for table in &report.tables {
+///     println!("{}: {} rows in {} leaves", table.name, table.rows, table.leaves);
+/// }
+/// assert_eq!(report.stray_pages, 0);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct CheckReport {
@@ -105,6 +141,18 @@ pub struct CheckReport {
 }
 
 /// One table's shape.
+///
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// # let db = foreshore::Database::in_memory()?;
+/// let letters = db.byte_table("letters")?;
+/// letters.put(b"to ada", b"short")?;
+/// letters.put(b"to ben", &[b'x'; 100_000])?; // too large for a leaf
+/// let report = db.check()?;
+/// let table = report.tables.iter().find(|table| table.name == "letters").expect("it is there");
+/// assert_eq!((table.rows, table.large_values, table.large_bytes), (2, 1, 100_000));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct TableReport {

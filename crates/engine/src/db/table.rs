@@ -67,14 +67,27 @@ impl ByteTable {
 
     /// The index over its leaves.
     ///
-    /// See [`ByteTable::name`] for an example.
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// use foreshore::{Database, Index};
+    /// let db = Database::in_memory()?;
+    /// assert_eq!(db.byte_table("notes")?.index(), Index::BPlus);
+    /// # Ok(()) }
+    /// ```
     pub fn index(&self) -> Index {
         self.tree.index_kind()
     }
 
     /// Bytes of its leaves.
     ///
-    /// See [`ByteTable::name`] for an example.
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let notes = db.byte_table("notes")?;
+    /// let lies_in_its_leaf = |value: &[u8]| value.len() <= notes.leaf_bytes() / 4;
+    /// assert!(lies_in_its_leaf(&[0; 2048]) && !lies_in_its_leaf(&[0; 2049]));
+    /// # Ok(()) }
+    /// ```
     pub fn leaf_bytes(&self) -> usize {
         self.tree.leaf_bytes()
     }
@@ -93,9 +106,10 @@ impl ByteTable {
         Self { durability, ..self.clone() }
     }
 
-    /// The same table through a handle each of whose writes waits at most this long, in all, for transactions that have locked its
-    /// key or the gap that it goes into (to write or replace a [large](ByteTable) value: for each of the two), before [`Error::LockTimeout`](crate::Error::LockTimeout) (default 10 s). With zero they hardly wait at all: for
-    /// threads that must not block, and try again later.
+    /// The same table through a handle whose writes wait at most this long for transactions that have locked the key, or the
+    /// gap that a new key goes into; then they fail with [`Error::LockTimeout`](crate::Error::LockTimeout) (default 10 s).
+    /// Replacing or writing a [large](ByteTable) value may wait twice as long. With zero, writes hardly wait at all: for threads
+    /// that must not block, and can try again later.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
@@ -156,7 +170,15 @@ impl ByteTable {
 
     /// Is there a value for `key`?
     ///
-    /// See [`ByteTable::remove`] for an example.
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// t.put(b"k", b"")?;
+    /// assert!(t.contains(b"k")?, "an empty value is one, too");
+    /// assert!(!t.contains(b"l")?);
+    /// # Ok(()) }
+    /// ```
     pub fn contains(&self, key: &[u8]) -> Result<bool> {
         self.tree.contains(&self.latest(), key)
     }
@@ -469,7 +491,13 @@ impl<K: Key, V: Value> Table<K, V> {
 
     /// The table's name.
     ///
-    /// See [`ByteTable::name`] for an example.
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let ages = db.table::<String, u32>("ages")?;
+    /// assert_eq!(ages.name(), "ages");
+    /// # Ok(()) }
+    /// ```
     pub fn name(&self) -> &str {
         self.bytes.name()
     }
@@ -491,12 +519,32 @@ impl<K: Key, V: Value> Table<K, V> {
 
     /// The same table through a handle whose writes wait for `durability`.
     ///
-    /// See [`ByteTable::with_durability`] for an example.
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// use foreshore::Durability;
+    /// let views = db.table::<String, u64>("views")?.with_durability(Durability::Buffered);
+    /// views.put(&"/index.html".into(), &1)?; // does not wait for the disk
+    /// # Ok(()) }
+    /// ```
     pub fn with_durability(&self, durability: Durability) -> Self {
         Self::new(self.bytes.with_durability(durability))
     }
 
     /// The same table through a handle whose writes wait at most this long for a lock: as [`ByteTable::with_lock_timeout`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// use std::time::Duration;
+    /// let seats = db.table::<u32, String>("seats")?;
+    /// let tx = db.begin()?;
+    /// tx.table(&seats).put(&12, &"ada".into())?;
+    /// let refused = seats.with_lock_timeout(Duration::from_millis(5)).put(&12, &"ben".into());
+    /// println!("{}", refused.unwrap_err()); // says how long it waited, for whom, and where
+    /// tx.commit()?;
+    /// # Ok(()) }
+    /// ```
     pub fn with_lock_timeout(&self, timeout: Duration) -> Self {
         Self::new(self.bytes.with_lock_timeout(timeout))
     }
@@ -523,7 +571,14 @@ impl<K: Key, V: Value> Table<K, V> {
 
     /// Is there a value for `key`?
     ///
-    /// See [`Table::remove`] for an example.
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let ages = db.table::<String, u32>("ages")?;
+    /// ages.put(&"ada".into(), &36)?;
+    /// assert!(ages.contains("ada")? && !ages.contains("ben")?);
+    /// # Ok(()) }
+    /// ```
     pub fn contains<'k, Q: ?Sized>(&self, key: &'k Q) -> Result<bool>
     where
         &'k Q: KeyComponent<K>,
@@ -548,7 +603,15 @@ impl<K: Key, V: Value> Table<K, V> {
 
     /// Sets the value of `key`, whether or not it had one. Errors as [`ByteTable::put`].
     ///
-    /// See [`Table::get`] for an example.
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let ages = db.table::<String, u32>("ages")?;
+    /// ages.put(&"ada".into(), &36)?;
+    /// ages.put(&"ada".into(), &37)?;
+    /// assert_eq!(ages.get("ada")?, Some(37));
+    /// # Ok(()) }
+    /// ```
     pub fn put(&self, key: &K, value: &V) -> Result<()> {
         self.bytes.put(&encode_key(key)?, &encode_value(value)?)
     }
@@ -637,7 +700,17 @@ impl<K: Key, V: Value> Table<K, V> {
     /// Rows whose keys begin with the components of `leading`, a tuple such as `("AA",)` of the key's own types, or with
     /// this string or slice; see [`KeyPrefix`]. `.rev()` descends. An encoding error appears as the first row.
     ///
-    /// See [`Table`] for an example.
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let log = db.table::<(u16, u8, String), u32>("log")?; // year, month, what → how often
+    /// log.put_many(&[((2011, 1, "delay".into()), 7), ((2011, 2, "delay".into()), 9), ((2012, 1, "delay".into()), 1)])?;
+    /// assert_eq!(log.prefix(&(2011,)).count(), 2);
+    /// assert_eq!(log.prefix(&(2011, 2)).count(), 1);
+    /// let (newest, _) = log.prefix(&(2011,)).rev().next().expect("there are two")?;
+    /// assert_eq!(newest, (2011, 2, "delay".into()));
+    /// # Ok(()) }
+    /// ```
     pub fn prefix(&self, leading: &(impl KeyPrefix<K> + ?Sized)) -> Range<K, V> {
         Range::new(leading.bounds().map(|(from, to)| ByteRange::new(self.bytes.clone(), from, to)))
     }

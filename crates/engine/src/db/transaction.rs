@@ -73,6 +73,23 @@ enum State {
 }
 
 /// A place in a transaction, to go back to with [`Transaction::rollback_to`].
+///
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// # let db = foreshore::Database::in_memory()?;
+/// let jobs = db.byte_table("jobs")?;
+/// let tx = db.begin()?;
+/// for job in [&b"good"[..], &[0; 2000]] {
+///     let before: foreshore::Savepoint = tx.savepoint()?;
+///     let queued = tx.bytes(&jobs).put(job, b"queued").and_then(|()| tx.bytes(&jobs).put(b"newest", job));
+///     if queued.is_err() {
+///         tx.rollback_to(before)?; // this job leaves no trace
+///     }
+/// }
+/// tx.commit()?;
+/// assert_eq!(jobs.get(b"newest")?.as_deref(), Some(&b"good"[..]));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Savepoint {
     /// Numbers are unique within a database only; the salt of its log tells one that is open from another.
@@ -110,14 +127,34 @@ impl Transaction {
     /// The number by which messages, [`Database::transactions`](crate::Database::transactions) and
     /// [`Database::abort`](crate::Database::abort) name it; unique while the database is open.
     ///
-    /// See [`Database::abort`](crate::Database::abort) for an example.
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let tx = db.begin()?;
+    /// println!("transaction {} begins", tx.number()); // as messages of deadlocks and timeouts name it
+    /// assert_eq!(db.transactions(), [tx.number()]);
+    /// # Ok(()) }
+    /// ```
     pub fn number(&self) -> u64 {
         self.shared.number
     }
 
     /// The table as this transaction sees and changes it.
     ///
-    /// See [`Transaction`] for an example. A table of another database is refused by the first call, with [`Error::Argument`].
+    /// A table of another database is refused by the first call, with [`Error::Argument`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let ages = db.table::<String, u32>("ages")?;
+    /// let tx = db.begin()?;
+    /// let in_tx = tx.table(&ages); // has the methods of `Table`, and those for rows that will change
+    /// in_tx.put(&"ada".into(), &36)?;
+    /// assert_eq!((in_tx.get("ada")?, ages.get("ada")?), (Some(36), None));
+    /// tx.commit()?;
+    /// assert_eq!(ages.get("ada")?, Some(36));
+    /// # Ok(()) }
+    /// ```
     pub fn table<'t, K: Key, V: Value>(&'t self, table: &'t Table<K, V>) -> TransactionTable<'t, K, V> {
         TransactionTable { bytes: self.bytes(table.as_bytes()), types: PhantomData }
     }
@@ -144,7 +181,21 @@ impl Transaction {
 
     /// A place to which [`Transaction::rollback_to`] can go back.
     ///
-    /// See [`Transaction::rollback_to`] for an example.
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// let tx = db.begin()?;
+    /// let outer = tx.savepoint()?;
+    /// tx.bytes(&t).put(b"a", b"1")?;
+    /// let inner = tx.savepoint()?; // there may be many
+    /// tx.bytes(&t).put(b"b", b"2")?;
+    /// tx.rollback_to(inner)?;
+    /// assert!(tx.bytes(&t).contains(b"a")? && !tx.bytes(&t).contains(b"b")?);
+    /// tx.rollback_to(outer)?;
+    /// assert!(!tx.bytes(&t).contains(b"a")?);
+    /// # Ok(()) }
+    /// ```
     pub fn savepoint(&self) -> Result<Savepoint> {
         let place = self.shared.with(|txn| Ok(txn.savepoint()))?;
         Ok(Savepoint { database: self.shared.database(), transaction: self.shared.number, place })
@@ -180,7 +231,16 @@ impl Transaction {
     /// Errors: those of the transaction, if it was rolled back before; [`Error::Poisoned`] after a failed write or sync:
     /// whether the transaction survives is then known when the database has been opened again.
     ///
-    /// See [`Transaction`] for an example.
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// let tx = db.begin()?;
+    /// tx.bytes(&t).put(b"k", b"v")?;
+    /// tx.commit()?; // the device has it
+    /// assert!(t.contains(b"k")?);
+    /// # Ok(()) }
+    /// ```
     pub fn commit(self) -> Result<()> {
         match self.end()? {
             Some(end) => self.engine.acknowledge(end, self.shared.durability),
@@ -191,7 +251,22 @@ impl Transaction {
     /// Commits, and does not wait: others see it from now on; the ticket tells when it is as safe as the durability
     /// asks. A crash before that may undo it, together with everything that came after it.
     ///
-    /// See [`CommitTicket`] for an example.
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// let mut tickets = Vec::new();
+    /// for order in 0..100_u32 {
+    ///     let tx = db.begin()?;
+    ///     tx.bytes(&t).put(&order.to_be_bytes(), b"new")?;
+    ///     tickets.push(tx.commit_async()?); // goes on with the next at once
+    /// }
+    /// for ticket in tickets {
+    ///     ticket.wait()?; // now this order may be confirmed; one write of the log served many
+    /// }
+    /// assert_eq!(t.range(..).count(), 100);
+    /// # Ok(()) }
+    /// ```
     pub fn commit_async(self) -> Result<CommitTicket> {
         let end = self.end()?;
         let (core, durability) = (self.engine.hold_core(), self.shared.durability);
@@ -388,6 +463,19 @@ impl Drop for Transaction {
 
 /// A [`ByteTable`] as a transaction sees and changes it. Errors beside those of the table: [`Error::Deadlock`] and
 /// [`Error::Aborted`] (the transaction is rolled back), [`Error::LockTimeout`], [`Error::Ended`].
+///
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// # let db = foreshore::Database::in_memory()?;
+/// let pages = db.byte_table("pages")?;
+/// db.transact(|tx| {
+///     let pages = tx.bytes(&pages);
+///     pages.put(b"/a", b"moved to /b")?;
+///     pages.put(b"/b", b"<h1>Hello</h1>") // nobody sees the one without the other
+/// })?;
+/// assert_eq!(pages.range(..).count(), 2);
+/// # Ok(()) }
+/// ```
 pub struct TransactionBytes<'t> {
     shared: &'t Arc<Shared>,
     table: &'t ByteTable,
@@ -396,13 +484,42 @@ pub struct TransactionBytes<'t> {
 impl TransactionBytes<'_> {
     /// The value of `key`, copied out.
     ///
-    /// See [`Transaction::bytes`] for an example.
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let t = db.byte_table("t")?;
+    /// t.put(b"k", b"v")?;
+    /// let tx = db.begin()?;
+    /// tx.bytes(&t).remove(b"k")?;
+    /// assert_eq!(tx.bytes(&t).get(b"k")?, None, "it sees what it did");
+    /// tx.rollback()?;
+    /// assert_eq!(t.get(b"k")?.as_deref(), Some(&b"v"[..]));
+    /// # Ok(()) }
+    /// ```
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut value = Vec::new();
         Ok(self.get_into(key, &mut value)?.then_some(value))
     }
 
     /// Replaces the content of `value` by the value of `key`; `false`, and an empty `value`, if there is none.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let t = db.byte_table("t")?;
+    /// t.put_many(&[(b"a", [3]), (b"b", [4])])?;
+    /// let sum = db.transact(|tx| {
+    ///     let (mut value, mut sum) = (Vec::new(), 0); // one buffer for all
+    ///     for key in [b"a", b"b", b"c"] {
+    ///         if tx.bytes(&t).get_into(key, &mut value)? {
+    ///             sum += value[0];
+    ///         }
+    ///     }
+    ///     Ok(sum)
+    /// })?;
+    /// assert_eq!(sum, 7);
+    /// # Ok(()) }
+    /// ```
     pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         let (tree, mode) = (&self.table.tree, self.read_mode());
         self.work(|txn| {
@@ -444,6 +561,24 @@ impl TransactionBytes<'_> {
 
     /// As [`TransactionBytes::get_for_update`], replacing the content of `value`; `false`, and an empty `value`, if there
     /// is none.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let hits = db.byte_table("hits")?;
+    /// hits.put(b"/index.html", &41_u64.to_le_bytes())?;
+    /// let mut value = Vec::new();
+    /// db.transact(|tx| {
+    ///     let hits = tx.bytes(&hits);
+    ///     if hits.get_for_update_into(b"/index.html", &mut value)? {
+    ///         value[0] += 1; // changed where it is
+    ///         hits.put(b"/index.html", &value)?;
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(hits.get(b"/index.html")?, Some(42_u64.to_le_bytes().to_vec()));
+    /// # Ok(()) }
+    /// ```
     pub fn get_for_update_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         let tree = &self.table.tree;
         self.work(|txn| {
@@ -502,6 +637,20 @@ impl TransactionBytes<'_> {
 
     /// As [`TransactionBytes::multi_get`], but calls `read` with one value after the other, until it breaks: nothing is
     /// allocated per key.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let t = db.byte_table("t")?;
+    /// t.put_many(&[(b"a", "first"), (b"b", "second")])?;
+    /// let (tx, mut bytes) = (db.begin()?, 0);
+    /// tx.bytes(&t).multi_get_with(&[b"a", b"b", b"c"], |value| {
+    ///     bytes += value.map_or(0, <[u8]>::len);
+    ///     std::ops::ControlFlow::Continue(())
+    /// })?;
+    /// assert_eq!(bytes, 11);
+    /// # Ok(()) }
+    /// ```
     pub fn multi_get_with<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
@@ -572,7 +721,18 @@ impl TransactionBytes<'_> {
 
     /// Sets the value of `key`, whether or not it had one.
     ///
-    /// See [`Transaction::bytes`] for an example.
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// db.transact(|tx| {
+    ///     let t = tx.bytes(&t);
+    ///     t.put(b"from", b"70")?;
+    ///     t.put(b"to", b"30")
+    /// })?;
+    /// assert_eq!(t.multi_get(&["from", "to"])?, [Some(b"70".to_vec()), Some(b"30".to_vec())]);
+    /// # Ok(()) }
+    /// ```
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.write(key, Intent::Put(value)).map(|_| ())
     }
@@ -595,7 +755,22 @@ impl TransactionBytes<'_> {
 
     /// Removes `key`; says whether it was there.
     ///
-    /// See [`TransactionBytes::insert`] for an example.
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// t.put(b"old name", b"ada")?;
+    /// db.transact(|tx| {
+    ///     let t = tx.bytes(&t);
+    ///     if let Some(value) = t.get_for_update(b"old name")? {
+    ///         t.remove(b"old name")?;
+    ///         t.put(b"new name", &value)?;
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// assert!(t.contains(b"new name")? && !t.contains(b"old name")?);
+    /// # Ok(()) }
+    /// ```
     pub fn remove(&self, key: &[u8]) -> Result<bool> {
         self.write(key, Intent::Remove)
     }
@@ -622,6 +797,19 @@ impl TransactionBytes<'_> {
     }
 
     /// [`put`](TransactionBytes::put)s many rows, in their order; see [`insert_many`](TransactionBytes::insert_many).
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let settings = db.byte_table("settings")?;
+    /// settings.put(b"host", b"old.example")?;
+    /// let tx = db.begin()?;
+    /// tx.bytes(&settings).put_many(&[("host", "new.example"), ("port", "443")])?;
+    /// assert_eq!(settings.range(..).count(), 1, "nobody sees half of it");
+    /// tx.commit()?;
+    /// assert_eq!(settings.get(b"host")?.as_deref(), Some(&b"new.example"[..]));
+    /// # Ok(()) }
+    /// ```
     pub fn put_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, rows: &[(K, V)]) -> Result<()> {
         self.write_each(rows, Intent::Put).map(|_| ())
     }
@@ -671,7 +859,20 @@ impl TransactionBytes<'_> {
 
     /// Rows whose keys begin with `prefix`, ascending; `.rev()` descends.
     ///
-    /// See [`ByteTable::prefix`] for an example.
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let t = db.byte_table("sessions")?;
+    /// t.put_many(&[("ada/1", ""), ("ada/2", ""), ("ben/1", "")])?;
+    /// db.transact(|tx| {
+    ///     for session in tx.bytes(&t).prefix(b"ada/") {
+    ///         tx.bytes(&t).remove(&session?.0)?; // she leaves
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(t.range(..).count(), 1);
+    /// # Ok(()) }
+    /// ```
     pub fn prefix(&self, prefix: &[u8]) -> TransactionRange {
         self.range_between(Bound::Included(prefix.to_vec()), successor(prefix))
     }

@@ -15,6 +15,20 @@ type Row = (Vec<u8>, Vec<u8>);
 
 /// Rows of a table within a transaction, from either end. Each row is locked before it is returned, as the isolation
 /// asks; the iterator itself holds nothing, so its transaction may write meanwhile, also into the range.
+///
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// # let db = foreshore::Database::in_memory()?;
+/// let t = db.byte_table("t")?;
+/// t.put_many(&[("a", "1"), ("b", "2"), ("c", "3")])?;
+/// let tx = db.begin()?;
+/// let mut rows = tx.bytes(&t).range(..);
+/// assert_eq!(rows.next().transpose()?.map(|row| row.0), Some(b"a".to_vec()));
+/// tx.bytes(&t).put(b"bb", b"new")?; // into the range: it will be met
+/// let rest = rows.rev().map(|row| row.map(|row| row.0)).collect::<foreshore::Result<Vec<_>>>()?;
+/// assert_eq!(rest, [&b"c"[..], b"bb", b"b"]);
+/// # Ok(()) }
+/// ```
 pub struct TransactionRange {
     shared: Arc<Shared>,
     tree: Arc<Tree>,

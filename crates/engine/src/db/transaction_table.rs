@@ -11,6 +11,24 @@ use std::marker::PhantomData;
 use std::ops::ControlFlow;
 
 /// A [`Table`](crate::Table) as a transaction sees and changes it; errors as [`TransactionBytes`].
+///
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// # let db = foreshore::Database::in_memory()?;
+/// let flights = db.table::<u32, String>("flights")?; // number → route
+/// let seats = db.table::<(u32, String), String>("seats")?; // flight and seat → passenger
+/// flights.put(&428, &"IAH-DFW".into())?;
+/// let book = |flight: u32, seat: &str, passenger: &str| {
+///     db.transact(|tx| {
+///         let (flights, seats) = (tx.table(&flights), tx.table(&seats));
+///         Ok(flights.contains(&flight)? && seats.insert(&(flight, seat.into()), &passenger.into())?)
+///     })
+/// };
+/// assert!(book(428, "12A", "ada")?);
+/// assert!(!book(428, "12A", "ben")?, "the seat is taken");
+/// assert!(!book(7, "1A", "ben")?, "there is no such flight");
+/// # Ok(()) }
+/// ```
 pub struct TransactionTable<'t, K, V> {
     pub(super) bytes: TransactionBytes<'t>,
     pub(super) types: PhantomData<fn() -> (K, V)>,
@@ -18,6 +36,21 @@ pub struct TransactionTable<'t, K, V> {
 
 impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     /// The value of `key`.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let limits = db.table::<String, u32>("limits")?;
+    /// limits.put(&"seats".into(), &100)?;
+    /// let tx = db.begin()?;
+    /// assert_eq!(tx.table(&limits).get("seats")?, Some(100));
+    /// // What was read stays as it is until the transaction ends: others wait, or give up.
+    /// let impatient = limits.with_lock_timeout(std::time::Duration::ZERO);
+    /// assert!(impatient.put(&"seats".into(), &50).is_err());
+    /// tx.commit()?;
+    /// impatient.put(&"seats".into(), &50)?;
+    /// # Ok(()) }
+    /// ```
     pub fn get<'k, Q: ?Sized>(&self, key: &'k Q) -> Result<Option<V>>
     where
         &'k Q: KeyComponent<K>,
@@ -26,12 +59,45 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     }
 
     /// The values of many keys, in their order; see [`TransactionBytes::multi_get`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let prices = db.table::<u32, u64>("prices")?;
+    /// prices.put_many(&[(7, 250), (9, 400)])?;
+    /// let total = db.transact(|tx| {
+    ///     let found = tx.table(&prices).multi_get(&[9, 7, 8])?;
+    ///     Ok(found.into_iter().flatten().sum::<u64>()) // there is no 8
+    /// })?;
+    /// assert_eq!(total, 650);
+    /// # Ok(()) }
+    /// ```
     pub fn multi_get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
         let keys = keys.iter().map(encode_key).collect::<Result<Vec<_>>>()?;
         self.bytes.multi_get(&keys)?.into_iter().map(decode_found).collect()
     }
 
     /// The value of `key`, for a row that is going to be changed; see [`TransactionBytes::get_for_update`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let stock = db.table::<String, u32>("stock")?;
+    /// stock.put(&"apples".into(), &100)?;
+    /// let sell_one = || {
+    ///     db.transact(|tx| {
+    ///         let stock = tx.table(&stock);
+    ///         let left = stock.get_for_update("apples")?.unwrap_or(0);
+    ///         stock.put(&"apples".into(), &(left - 1))
+    ///     })
+    /// };
+    /// std::thread::scope(|s| {
+    ///     let clerks = [s.spawn(|| (0..10).try_for_each(|_| sell_one())), s.spawn(|| (0..10).try_for_each(|_| sell_one()))];
+    ///     clerks.into_iter().try_for_each(|clerk| clerk.join().expect("no panic"))
+    /// })?;
+    /// assert_eq!(stock.get("apples")?, Some(80));
+    /// # Ok(()) }
+    /// ```
     pub fn get_for_update<'k, Q: ?Sized>(&self, key: &'k Q) -> Result<Option<V>>
     where
         &'k Q: KeyComponent<K>,
@@ -40,6 +106,20 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     }
 
     /// Is there a value for `key`?
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let users = db.table::<u32, String>("users")?;
+    /// let posts = db.table::<(u32, u32), String>("posts")?; // user and number → text
+    /// let tx = db.begin()?;
+    /// if tx.table(&users).contains(&1)? { // if not, nobody becomes user 1 before this has ended
+    ///     tx.table(&posts).put(&(1, 1), &"hello".into())?;
+    /// }
+    /// tx.commit()?;
+    /// assert_eq!(posts.range(..).count(), 0);
+    /// # Ok(()) }
+    /// ```
     pub fn contains<'k, Q: ?Sized>(&self, key: &'k Q) -> Result<bool>
     where
         &'k Q: KeyComponent<K>,
@@ -48,26 +128,92 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     }
 
     /// Sets the value of `key`, whether or not it had one.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let users = db.table::<u32, String>("users")?;
+    /// let ids = db.table::<String, u32>("ids of users")?; // the same, by name
+    /// db.transact(|tx| {
+    ///     tx.table(&users).put(&7, &"ada".into())?;
+    ///     tx.table(&ids).put(&"ada".into(), &7) // both, or neither
+    /// })?;
+    /// let id = ids.get("ada")?.expect("she was put there");
+    /// assert_eq!(users.get(&id)?.as_deref(), Some("ada"));
+    /// # Ok(()) }
+    /// ```
     pub fn put(&self, key: &K, value: &V) -> Result<()> {
         self.bytes.put(&encode_key(key)?, &encode_value(value)?)
     }
 
     /// Sets the value of `key` unless it has one; says whether it did.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let names = db.table::<String, u32>("names")?;
+    /// db.transact(|tx| {
+    ///     assert!(tx.table(&names).insert(&"ada".into(), &1)?);
+    ///     assert!(!tx.table(&names).insert(&"ada".into(), &2)?, "taken");
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(names.get("ada")?, Some(1));
+    /// # Ok(()) }
+    /// ```
     pub fn insert(&self, key: &K, value: &V) -> Result<bool> {
         self.bytes.insert(&encode_key(key)?, &encode_value(value)?)
     }
 
     /// Sets the values of many keys unless they have one; says how many did. See [`TransactionBytes::insert_many`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let lines = db.table::<(u32, u8), String>("order lines")?; // order and line → what
+    /// let inserted = db.transact(|tx| {
+    ///     tx.table(&lines).insert_many(&[((17, 1), "apples".into()), ((17, 2), "pears".into())])
+    /// })?;
+    /// assert_eq!((inserted, lines.prefix(&(17,)).count()), (2, 2));
+    /// # Ok(()) }
+    /// ```
     pub fn insert_many(&self, rows: &[(K, V)]) -> Result<usize> {
         self.bytes.insert_many(&rows.iter().map(encode_row).collect::<Result<Vec<_>>>()?)
     }
 
     /// Sets the values of many keys. See [`TransactionBytes::put_many`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let rates = db.table::<String, f64>("rates")?;
+    /// rates.put(&"EUR".into(), &1.05)?;
+    /// db.transact(|tx| {
+    ///     tx.table(&rates).put_many(&[("CHF".into(), 1.12), ("EUR".into(), 1.06)]) // all of today's, or none
+    /// })?;
+    /// assert_eq!(rates.multi_get(&["CHF".into(), "EUR".into()])?, [Some(1.12), Some(1.06)]);
+    /// # Ok(()) }
+    /// ```
     pub fn put_many(&self, rows: &[(K, V)]) -> Result<()> {
         self.bytes.put_many(&rows.iter().map(encode_row).collect::<Result<Vec<_>>>()?)
     }
 
     /// Removes `key`; says whether it was there.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let (open, done) = (db.table::<u32, String>("open")?, db.table::<u32, String>("done")?);
+    /// open.put(&17, &"apples".into())?;
+    /// db.transact(|tx| {
+    ///     if let Some(order) = tx.table(&open).get_for_update(&17)? {
+    ///         tx.table(&open).remove(&17)?;
+    ///         tx.table(&done).put(&17, &order)?;
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// assert!(!open.contains(&17)? && done.contains(&17)?);
+    /// # Ok(()) }
+    /// ```
     pub fn remove<'k, Q: ?Sized>(&self, key: &'k Q) -> Result<bool>
     where
         &'k Q: KeyComponent<K>,
@@ -77,11 +223,48 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
 
     /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. See [`TransactionBytes::range`]. An encoding error
     /// appears as the first row.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let jobs = db.table::<u32, String>("jobs")?;
+    /// jobs.put_many(&[(1, "sweep".into()), (2, "polish".into())])?;
+    /// let take_first = || {
+    ///     db.transact(|tx| {
+    ///         let jobs = tx.table(&jobs);
+    ///         let Some((number, job)) = jobs.range(..).next().transpose()? else { return Ok(None) };
+    ///         jobs.remove(&number)?;
+    ///         Ok(Some(job))
+    ///     })
+    /// };
+    /// assert_eq!(take_first()?.as_deref(), Some("sweep"));
+    /// assert_eq!(take_first()?.as_deref(), Some("polish"));
+    /// assert_eq!(take_first()?, None);
+    /// # Ok(()) }
+    /// ```
     pub fn range(&self, bounds: impl KeyBounds<K>) -> Range<K, V, TransactionRange> {
         Range::new(bounds.encoded().map(|(from, to)| self.bytes.range_between(from, to)))
     }
 
     /// Calls `row` with each key and value in `bounds`, ascending, until it breaks; see [`TransactionBytes::scan`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// use std::ops::ControlFlow;
+    /// let balances = db.table::<String, i64>("balances")?;
+    /// balances.put_many(&[("ada".into(), 70), ("ben".into(), 30)])?;
+    /// let total = db.transact(|tx| {
+    ///     let mut total = 0;
+    ///     tx.table(&balances).scan(.., |_, balance| {
+    ///         total += balance;
+    ///         ControlFlow::Continue(())
+    ///     })?;
+    ///     Ok(total)
+    /// })?;
+    /// assert_eq!(total, 100);
+    /// # Ok(()) }
+    /// ```
     pub fn scan(&self, bounds: impl KeyBounds<K>, row: impl FnMut(K, V) -> ControlFlow<()>) -> Result<()> {
         let bounds = bounds.encoded()?;
         decoded(row, |row| self.bytes.scan(bounds, row))
@@ -89,6 +272,23 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
 
     /// Rows whose keys begin with the components of `leading`, a tuple such as `("AA",)` of the key's own types, or with
     /// this string or slice; see [`KeyPrefix`]. `.rev()` descends. An encoding error appears as the first row.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let seats = db.table::<(u32, String), String>("seats")?; // flight and seat → passenger
+    /// seats.put_many(&[((428, "12A".into()), "ada".into()), ((7, "1C".into()), "ben".into())])?;
+    /// db.transact(|tx| {
+    ///     let seats = tx.table(&seats);
+    ///     for seat in seats.prefix(&(428,)) { // the flight is cancelled
+    ///         let (key, _) = seat?;
+    ///         seats.remove(&key)?;
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(seats.range(..).count(), 1);
+    /// # Ok(()) }
+    /// ```
     pub fn prefix(&self, leading: &(impl KeyPrefix<K> + ?Sized)) -> Range<K, V, TransactionRange> {
         Range::new(leading.bounds().map(|(from, to)| self.bytes.range_between(from, to)))
     }

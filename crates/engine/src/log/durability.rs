@@ -4,6 +4,20 @@
 ///
 /// All modes share this: changes survive in the order in which they were logged, with no hole in the middle: if a
 /// change is found after a crash, so is every change logged before it.
+///
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// use foreshore::{Database, Durability, TransactionOptions};
+/// let db = Database::builder().durability(Durability::Sync).open(dir.path())?; // for all that says nothing else
+/// let (orders, views) = (db.byte_table("orders")?, db.byte_table("views")?.with_durability(Durability::Buffered));
+/// orders.put(b"17", b"apples")?; // safe when this returns
+/// views.put(b"/apples", b"1")?; // safe a little later
+/// let nightly = TransactionOptions::new().durability(Durability::Relaxed);
+/// db.transact_with(nightly, |tx| tx.bytes(&views).put(b"/apples", b"0"))?;
+/// db.sync()?; // whatever there was before: now it is safe
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Durability {
     /// The change survives the death of the process and the loss of power, on a disk that honours a flush. The call

@@ -122,7 +122,7 @@ impl Tree {
         &self.core
     }
 
-    /// A lock of this table was got; so long it was waited for, if at all.
+    /// A lock of this table was got, or given up; so long it was waited for, if at all.
     #[inline]
     pub fn note_lock_wait(&self, waited: Option<Duration>) {
         waited.into_iter().for_each(|waited| self.lock_waits.add(waited));

@@ -183,7 +183,10 @@ impl Tree {
     fn refused(&self, owner: Owner, key: &[u8], refused: LockError, waited: Duration) -> Error {
         let slots = &self.core.txns.slots;
         let holder = match refused {
-            LockError::Timeout { holder, .. } => holder,
+            LockError::Timeout { holder, waited } => {
+                self.note_lock_wait(Some(waited));
+                holder
+            }
             // It waits holding nothing, and nobody knows its slot.
             LockError::Deadlock { with } => Some(with),
             LockError::Aborted => None,

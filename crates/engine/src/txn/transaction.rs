@@ -193,13 +193,11 @@ impl Txn {
         let (table, key) = (tree.name.clone(), key.map(<[u8]>::to_vec));
         match refused {
             LockError::Deadlock { with } => Error::Deadlock { txn, with: slots.number(with), table, key },
-            LockError::Timeout { holder, waited } => Error::LockTimeout {
-                txn,
-                holder: holder.map(|holder| slots.number(holder)),
-                table,
-                key,
-                waited,
-            },
+            LockError::Timeout { holder, waited } => {
+                tree.note_lock_wait(Some(waited));
+                let holder = holder.map(|holder| slots.number(holder));
+                Error::LockTimeout { txn, holder, table, key, waited }
+            }
             LockError::Aborted => Error::Aborted { txn },
         }
     }

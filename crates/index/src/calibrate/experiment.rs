@@ -56,6 +56,16 @@ impl Plan {
 }
 
 /// Figures of one node size. Nanoseconds of one operation, on one thread. Made by [`run`].
+///
+/// ```
+/// use foreshore_index::calibrate::experiment::{Plan, run};
+///
+/// // One turn over a few keys, only to show the way; `Plan::quick` measures.
+/// let plan = Plan { entries: vec![1000], turns: 1, operations: 100 };
+/// let (maps, _searches) = run(&plan, &mut |done, next| println!("{done}: {next}"));
+/// let quickest = maps.iter().filter(|map| map.key_bytes == 8).min_by(|a, b| a.lookup_ns.total_cmp(&b.lookup_ns));
+/// println!("{} keys a node", quickest.expect("some were measured").node_keys.get());
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// Bytes of a key.

@@ -11,6 +11,16 @@ use crate::search::Lane;
 /// Every bit pattern is a value, zeros are one, and the comparisons are those of the values.
 ///
 /// See [`StaticMap`](crate::StaticMap).
+///
+/// ```
+/// use foreshore_index::{IntKey, PackedLane, StaticMap};
+///
+/// // For any key whose image is packed: integers and byte arrays of up to eight bytes.
+/// fn ranks<K: IntKey<Lane: PackedLane>>(sorted: impl ExactSizeIterator<Item = K>) -> StaticMap<K> {
+///     StaticMap::from_sorted(sorted.enumerate().map(|(rank, key)| (key, rank as u64)))
+/// }
+/// assert_eq!(ranks([-5_i64, 0, 9].into_iter()).get(9), Some(2));
+/// ```
 pub unsafe trait PackedLane: Lane {
     /// The keys of a line, [`Lane::PER_LINE`] of them.
     #[doc(hidden)]

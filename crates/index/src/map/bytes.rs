@@ -361,6 +361,13 @@ impl<const F: usize, const H: usize> Pinned<'_, ByteMap<F, H>> {
 
 /// Entries of a [`ByteMap`], upwards: every key present throughout is there once.
 /// Made by [`ByteMap::range`]. It pins, and so stays in its thread.
+///
+/// ```
+/// let map = foreshore_index::ByteMap::<64>::from_iter([("BOS", 1), ("SEA", 2)]);
+/// let mut range = map.iter();
+/// assert_eq!(range.next_ref(), Some((&b"BOS"[..], 1))); // nothing is allocated
+/// assert_eq!(range.next(), Some((b"SEA".to_vec(), 2)));
+/// ```
 pub struct ByteRange<'m, const F: usize = 64, const H: usize = 88>(Forward<'m, BytesNode<F, H>>);
 
 impl<const F: usize, const H: usize> ByteRange<'_, F, H> {
@@ -394,10 +401,22 @@ impl<const F: usize, const H: usize> Iterator for ByteRange<'_, F, H> {
 
 /// Entries of a [`ByteMap`], downwards: every key present throughout is there once.
 /// Made by [`ByteMap::range_rev`]. It pins, and so stays in its thread.
+///
+/// ```
+/// let map = foreshore_index::ByteMap::<64>::from_iter([("BOS", 1), ("SEA", 2)]);
+/// assert!(map.iter_rev().map(|(_, value)| value).eq([2, 1]));
+/// ```
 pub struct ByteRangeRev<'m, const F: usize = 64, const H: usize = 88>(Backward<'m, BytesNode<F, H>>);
 
 impl<const F: usize, const H: usize> ByteRangeRev<'_, F, H> {
     /// The next entry, without copying its key once more.
+    ///
+    /// ```
+    /// let map = foreshore_index::ByteMap::<64>::from_iter([("port/BOS", 1), ("port/SEA", 2)]);
+    /// let mut newest_first = map.iter_rev();
+    /// let (key, _) = newest_first.next_ref().expect("there are two");
+    /// assert!(key.ends_with(b"SEA"));
+    /// ```
     #[inline]
     pub fn next_ref(&mut self) -> Option<(&[u8], u64)> {
         self.0.next()

@@ -45,6 +45,15 @@ impl<K: IntKey, const F: usize> std::fmt::Debug for CsbMap<K, F> {
 
 impl<K: IntKey, const F: usize> CsbMap<K, F> {
     /// An empty map. As [`IntMap::new`](crate::IntMap::new).
+    ///
+    /// ```
+    /// use foreshore_index::CsbMap;
+    ///
+    /// let map: CsbMap<i32> = CsbMap::new();
+    /// assert!(map.is_empty());
+    /// let small = CsbMap::<i32, 16>::new(); // nodes of 16 keys
+    /// assert_eq!(small.range(..).next(), None);
+    /// ```
     pub fn new() -> Self {
         Self { tree: Csb::new() }
     }
@@ -54,28 +63,69 @@ impl<K: IntKey, const F: usize> CsbMap<K, F> {
     /// Panics if keys do not rise, or on another `fill`.
     ///
     /// As [`IntMap::bulk_load`](crate::IntMap::bulk_load).
+    ///
+    /// ```
+    /// use foreshore_index::CsbMap;
+    ///
+    /// let map = CsbMap::<u64>::bulk_load((0..1000).map(|k| (k, 2 * k)), 0.9);
+    /// assert_eq!((map.len(), map.get(7)), (1000, Some(14)));
+    /// let copy = CsbMap::<u64>::bulk_load(&map, 1.0); // a map that will hardly change
+    /// assert_eq!(copy.len(), 1000);
+    /// ```
     pub fn bulk_load(entries: impl IntoIterator<Item = (K, u64)>, fill: f64) -> Self {
         Self { tree: Csb::bulk_load(entries.into_iter(), fill) }
     }
 
     /// A handle that pins once for many operations. As [`IntMap::pin`](crate::IntMap::pin).
+    ///
+    /// ```
+    /// use foreshore_index::CsbMap;
+    ///
+    /// let map = CsbMap::<u64>::from_iter([(1, 10), (2, 20)]);
+    /// let pinned = map.pin();
+    /// assert_eq!(pinned.get(1).zip(pinned.get(2)), Some((10, 20)));
+    /// assert_eq!(pinned.insert(3, 30), None);
+    /// ```
     pub fn pin(&self) -> Pinned<'_, Self> {
         Pinned { map: self, pin: Pin::new() }
     }
 
     /// The value of `key`. As [`IntMap::get`](crate::IntMap::get).
+    ///
+    /// ```
+    /// use foreshore_index::CsbMap;
+    ///
+    /// let map = CsbMap::<u64>::from_iter([(1, 10)]);
+    /// assert_eq!((map.get(1), map.get(2)), (Some(10), None));
+    /// ```
     #[inline]
     pub fn get(&self, key: K) -> Option<u64> {
         self.tree.get(key, &Pin::new())
     }
 
     /// Sets the value of `key`; returns the old one. As [`IntMap::insert`](crate::IntMap::insert).
+    ///
+    /// ```
+    /// use foreshore_index::CsbMap;
+    ///
+    /// let map = CsbMap::<u64>::new();
+    /// assert_eq!(map.insert(1, 10), None);
+    /// assert_eq!(map.insert(1, 11), Some(10));
+    /// ```
     #[inline]
     pub fn insert(&self, key: K, value: u64) -> Option<u64> {
         self.tree.insert(key, value, &Pin::new())
     }
 
     /// Removes `key`; returns its value. As [`IntMap::remove`](crate::IntMap::remove).
+    ///
+    /// ```
+    /// use foreshore_index::CsbMap;
+    ///
+    /// let map = CsbMap::<u64>::from_iter([(1, 10)]);
+    /// assert_eq!(map.remove(1), Some(10));
+    /// assert_eq!(map.remove(1), None);
+    /// ```
     #[inline]
     pub fn remove(&self, key: K) -> Option<u64> {
         self.tree.remove(key, &Pin::new())
@@ -103,12 +153,27 @@ impl<K: IntKey, const F: usize> CsbMap<K, F> {
     }
 
     /// The value of the greatest entry with a key at most `key`. As [`IntMap::floor`](crate::IntMap::floor).
+    ///
+    /// ```
+    /// use foreshore_index::CsbMap;
+    ///
+    /// let map = CsbMap::<u64>::from_iter([(10, 1), (20, 2)]);
+    /// assert_eq!([map.floor(9), map.floor(10), map.floor(19)], [None, Some(1), Some(1)]);
+    /// assert_eq!(map.range_rev(..=19).next(), Some((10, 1)), "the key too");
+    /// ```
     #[inline]
     pub fn floor(&self, key: K) -> Option<u64> {
         self.tree.floor(key, &Pin::new())
     }
 
     /// The value of the greatest entry with a key below `key`. As [`IntMap::below`](crate::IntMap::below).
+    ///
+    /// ```
+    /// use foreshore_index::CsbMap;
+    ///
+    /// let map = CsbMap::<u64>::from_iter([(10, 1), (20, 2)]);
+    /// assert_eq!([map.below(10), map.below(20), map.below(21)], [None, Some(1), Some(2)]);
+    /// ```
     #[inline]
     pub fn below(&self, key: K) -> Option<u64> {
         self.tree.below(key, &Pin::new())
@@ -116,34 +181,79 @@ impl<K: IntKey, const F: usize> CsbMap<K, F> {
 
     /// The entries with keys in `bounds`, upwards. The iterator pins: see [`Pinned`].
     /// As [`IntMap::range`](crate::IntMap::range).
+    ///
+    /// ```
+    /// use foreshore_index::CsbMap;
+    ///
+    /// let map: CsbMap<i64> = (-3..=3i64).map(|k| (k, k.unsigned_abs())).collect();
+    /// assert!(map.range(-1..2).eq([(-1, 1), (0, 0), (1, 1)]));
+    /// assert_eq!(map.range(..).count(), 7);
+    /// assert_eq!(map.range(2..1).next(), None, "no panic, as there is nothing between");
+    /// ```
     pub fn range(&self, bounds: impl RangeBounds<K>) -> CsbRange<'_, K, F> {
         CsbRange(Forward::new(&self.tree, &bounds))
     }
 
     /// The entries with keys in `bounds`, downwards. The iterator pins: see [`Pinned`].
     /// As [`IntMap::range_rev`](crate::IntMap::range_rev).
+    ///
+    /// ```
+    /// use foreshore_index::CsbMap;
+    ///
+    /// let map: CsbMap<u32> = (0..10).map(|k| (k, u64::from(k))).collect();
+    /// assert!(map.range_rev(..3).map(|(key, _)| key).eq([2, 1, 0]));
+    /// ```
     pub fn range_rev(&self, bounds: impl RangeBounds<K>) -> CsbRangeRev<'_, K, F> {
         CsbRangeRev(Backward::new(&self.tree, &bounds))
     }
 
     /// The number of entries. Exact while nobody changes the map. As [`IntMap::len`](crate::IntMap::len).
+    ///
+    /// ```
+    /// use foreshore_index::CsbMap;
+    ///
+    /// let map = CsbMap::<u64>::from_iter([(1, 10), (2, 20)]);
+    /// assert_eq!(map.len(), 2);
+    /// ```
     pub fn len(&self) -> u64 {
         self.tree.len()
     }
 
     /// Memory in bytes: whole groups, of which what was never used is address space only.
     /// As [`IntMap::bytes`](crate::IntMap::bytes).
+    ///
+    /// ```
+    /// use foreshore_index::CsbMap;
+    ///
+    /// let map: CsbMap<u64> = (0..100_000).map(|k| (k, k)).collect();
+    /// assert!(map.bytes() / map.len() >= 16, "a key and its value at least");
+    /// ```
     pub fn bytes(&self) -> u64 {
         self.tree.bytes()
     }
 
     /// Walks the structure and names the first invariant found broken. Call it while no other thread changes the map.
     /// As [`IntMap::check`](crate::IntMap::check).
+    ///
+    /// ```
+    /// use foreshore_index::CsbMap;
+    ///
+    /// let map: CsbMap<u64> = (0..1000).map(|k| (k, k)).collect();
+    /// assert_eq!(map.check(), Ok(()));
+    /// ```
     pub fn check(&self) -> Result<(), Broken> {
         self.tree.check()
     }
 
     /// Counts of events and nodes. Walks the groups. As [`IntMap::stats`](crate::IntMap::stats).
+    ///
+    /// ```
+    /// use foreshore_index::CsbMap;
+    ///
+    /// let map: CsbMap<u64> = (0..10_000).map(|k| (k, k)).collect();
+    /// let stats = map.stats();
+    /// assert!(stats.groups_per_level.len() > 1, "more than leaves: {stats:?}");
+    /// ```
     pub fn stats(&self) -> CsbStats {
         self.tree.stats()
     }
@@ -192,6 +302,14 @@ impl<K: IntKey, const F: usize> Pinned<'_, CsbMap<K, F>> {
 
 /// Entries of a [`CsbMap`], upwards: every key present throughout is there once.
 /// Made by [`CsbMap::range`]. It pins, and so stays in its thread.
+///
+/// ```
+/// let map = foreshore_index::CsbMap::<u32>::from_iter([(1, 10), (3, 30)]);
+/// let mut range = map.range(..);
+/// assert_eq!(range.next(), Some((1, 10)));
+/// map.insert(2, 20); // ahead of the iterator: it may come, or not
+/// assert_eq!(range.last(), Some((3, 30)));
+/// ```
 pub struct CsbRange<'m, K: IntKey, const F: usize = 64>(Forward<'m, K, F>);
 
 impl<K: IntKey, const F: usize> Iterator for CsbRange<'_, K, F> {
@@ -205,6 +323,12 @@ impl<K: IntKey, const F: usize> Iterator for CsbRange<'_, K, F> {
 
 /// Entries of a [`CsbMap`], downwards: every key present throughout is there once.
 /// Made by [`CsbMap::range_rev`]. It pins, and so stays in its thread.
+///
+/// ```
+/// let map = foreshore_index::CsbMap::<u32>::from_iter([(1, 10), (2, 20), (3, 30)]);
+/// let newest: Vec<_> = map.range_rev(..).take(2).collect();
+/// assert_eq!(newest, [(3, 30), (2, 20)]);
+/// ```
 pub struct CsbRangeRev<'m, K: IntKey, const F: usize = 64>(Backward<'m, K, F>);
 
 impl<K: IntKey, const F: usize> Iterator for CsbRangeRev<'_, K, F> {

@@ -347,6 +347,14 @@ impl<K: IntKey, const F: usize> Pinned<'_, IntMap<K, F>> {
 
 /// Entries of an [`IntMap`], upwards: every key present throughout is there once.
 /// Made by [`IntMap::range`]. It pins, and so stays in its thread.
+///
+/// ```
+/// let map = foreshore_index::IntMap::<u32>::from_iter([(1, 10), (3, 30)]);
+/// let mut range = map.range(..);
+/// assert_eq!(range.next(), Some((1, 10)));
+/// map.insert(2, 20); // ahead of the iterator: it may come, or not
+/// assert_eq!(range.last(), Some((3, 30)));
+/// ```
 pub struct IntRange<'m, K: IntKey, const F: usize = 64>(Forward<'m, IntNode<K::Lane, F>>);
 
 impl<K: IntKey, const F: usize> Iterator for IntRange<'_, K, F> {
@@ -360,6 +368,12 @@ impl<K: IntKey, const F: usize> Iterator for IntRange<'_, K, F> {
 
 /// Entries of an [`IntMap`], downwards: every key present throughout is there once.
 /// Made by [`IntMap::range_rev`]. It pins, and so stays in its thread.
+///
+/// ```
+/// let map = foreshore_index::IntMap::<u32>::from_iter([(1, 10), (2, 20), (3, 30)]);
+/// let newest: Vec<_> = map.range_rev(..).take(2).collect();
+/// assert_eq!(newest, [(3, 30), (2, 20)]);
+/// ```
 pub struct IntRangeRev<'m, K: IntKey, const F: usize = 64>(Backward<'m, IntNode<K::Lane, F>>);
 
 impl<K: IntKey, const F: usize> Iterator for IntRangeRev<'_, K, F> {

@@ -238,6 +238,11 @@ fn key_of<K: IntKey<Lane: Into<u64> + TryFrom<u64>>>(pair: &[u8]) -> K {
 
 /// Pairs of a [`MultiMap`], rising: every pair present throughout is there once.
 /// Made by [`MultiMap::range`]. It pins, and so stays in its thread.
+///
+/// ```
+/// let map = foreshore_index::MultiMap::<u32>::from_iter([(1, 11), (1, 10), (2, 20)]);
+/// assert!(map.range(..).eq([(1, 10), (1, 11), (2, 20)]));
+/// ```
 pub struct MultiRange<'m, K: IntKey<Lane: Into<u64> + TryFrom<u64>>> {
     pairs: ByteRange<'m>,
     keys: std::marker::PhantomData<fn(K)>,
@@ -253,6 +258,11 @@ impl<K: IntKey<Lane: Into<u64> + TryFrom<u64>>> Iterator for MultiRange<'_, K> {
 
 /// Pairs of a [`MultiMap`], falling: every pair present throughout is there once.
 /// Made by [`MultiMap::range_rev`]. It pins, and so stays in its thread.
+///
+/// ```
+/// let map = foreshore_index::MultiMap::<u32>::from_iter([(1, 11), (1, 10), (2, 20)]);
+/// assert_eq!(map.range_rev(..2).next(), Some((1, 11)), "the last value of the last key below 2");
+/// ```
 pub struct MultiRangeRev<'m, K: IntKey<Lane: Into<u64> + TryFrom<u64>>> {
     pairs: ByteRangeRev<'m>,
     keys: std::marker::PhantomData<fn(K)>,

@@ -51,6 +51,15 @@ impl<K: IntKey, const F: usize, S: Scheme> std::fmt::Debug for O2Map<K, F, S> {
 
 impl<K: IntKey, const F: usize, S: Scheme> O2Map<K, F, S> {
     /// An empty map. As [`IntMap::new`](crate::IntMap::new).
+    ///
+    /// ```
+    /// use foreshore_index::O2Map;
+    ///
+    /// let map: O2Map<i32> = O2Map::new();
+    /// assert!(map.is_empty());
+    /// let small = O2Map::<i32, 16>::new(); // nodes of 16 keys
+    /// assert_eq!(small.range(..).next(), None);
+    /// ```
     pub fn new() -> Self {
         Self { tree: Tree::new() }
     }
@@ -60,29 +69,70 @@ impl<K: IntKey, const F: usize, S: Scheme> O2Map<K, F, S> {
     /// Panics if keys do not rise, or on another `fill`.
     ///
     /// As [`IntMap::bulk_load`](crate::IntMap::bulk_load).
+    ///
+    /// ```
+    /// use foreshore_index::O2Map;
+    ///
+    /// let map = O2Map::<u64>::bulk_load((0..1000).map(|k| (k, 2 * k)), 0.9);
+    /// assert_eq!((map.len(), map.get(7)), (1000, Some(14)));
+    /// let copy = O2Map::<u64>::bulk_load(&map, 1.0); // a map that will hardly change
+    /// assert_eq!(copy.len(), 1000);
+    /// ```
     pub fn bulk_load(entries: impl IntoIterator<Item = (K, u64)>, fill: f64) -> Self {
         let entries = entries.into_iter().map(|(key, value)| (key.to_lane(), value));
         Self { tree: Tree::bulk_load(entries, fill) }
     }
 
     /// A handle that pins once for many operations. As [`IntMap::pin`](crate::IntMap::pin).
+    ///
+    /// ```
+    /// use foreshore_index::O2Map;
+    ///
+    /// let map = O2Map::<u64>::from_iter([(1, 10), (2, 20)]);
+    /// let pinned = map.pin();
+    /// assert_eq!(pinned.get(1).zip(pinned.get(2)), Some((10, 20)));
+    /// assert_eq!(pinned.insert(3, 30), None);
+    /// ```
     pub fn pin(&self) -> Pinned<'_, Self> {
         Pinned { map: self, pin: Pin::new() }
     }
 
     /// The value of `key`. As [`IntMap::get`](crate::IntMap::get).
+    ///
+    /// ```
+    /// use foreshore_index::O2Map;
+    ///
+    /// let map = O2Map::<u64>::from_iter([(1, 10)]);
+    /// assert_eq!((map.get(1), map.get(2)), (Some(10), None));
+    /// ```
     #[inline]
     pub fn get(&self, key: K) -> Option<u64> {
         self.tree.get(key.to_lane(), &Pin::new())
     }
 
     /// Sets the value of `key`; returns the old one. As [`IntMap::insert`](crate::IntMap::insert).
+    ///
+    /// ```
+    /// use foreshore_index::O2Map;
+    ///
+    /// let map = O2Map::<u64>::new();
+    /// assert_eq!(map.insert(1, 10), None);
+    /// assert_eq!(map.insert(1, 11), Some(10));
+    /// ```
     #[inline]
     pub fn insert(&self, key: K, value: u64) -> Option<u64> {
         self.tree.insert(key.to_lane(), value, &Pin::new())
     }
 
     /// Removes `key`; returns its value. As [`IntMap::remove`](crate::IntMap::remove).
+    ///
+    /// ```
+    /// use foreshore_index::O2Map;
+    ///
+    /// let map = O2Map::<u64>::from_iter([(1, 10)]);
+    /// assert_eq!(map.remove(1), Some(10));
+    /// assert_eq!(map.remove(1), None);
+    /// ```
     #[inline]
     pub fn remove(&self, key: K) -> Option<u64> {
         self.tree.remove(key.to_lane(), &Pin::new())
@@ -110,12 +160,27 @@ impl<K: IntKey, const F: usize, S: Scheme> O2Map<K, F, S> {
     }
 
     /// The value of the greatest entry with a key at most `key`. As [`IntMap::floor`](crate::IntMap::floor).
+    ///
+    /// ```
+    /// use foreshore_index::O2Map;
+    ///
+    /// let map = O2Map::<u64>::from_iter([(10, 1), (20, 2)]);
+    /// assert_eq!([map.floor(9), map.floor(10), map.floor(19)], [None, Some(1), Some(1)]);
+    /// assert_eq!(map.range_rev(..=19).next(), Some((10, 1)), "the key too");
+    /// ```
     #[inline]
     pub fn floor(&self, key: K) -> Option<u64> {
         self.tree.floor(key.to_lane(), &Pin::new())
     }
 
     /// The value of the greatest entry with a key below `key`. As [`IntMap::below`](crate::IntMap::below).
+    ///
+    /// ```
+    /// use foreshore_index::O2Map;
+    ///
+    /// let map = O2Map::<u64>::from_iter([(10, 1), (20, 2)]);
+    /// assert_eq!([map.below(10), map.below(20), map.below(21)], [None, Some(1), Some(2)]);
+    /// ```
     #[inline]
     pub fn below(&self, key: K) -> Option<u64> {
         self.tree.floor(key.to_lane().before()?, &Pin::new())
@@ -123,22 +188,52 @@ impl<K: IntKey, const F: usize, S: Scheme> O2Map<K, F, S> {
 
     /// The entries with keys in `bounds`, upwards. The iterator pins: see [`Pinned`].
     /// As [`IntMap::range`](crate::IntMap::range).
+    ///
+    /// ```
+    /// use foreshore_index::O2Map;
+    ///
+    /// let map: O2Map<i64> = (-3..=3i64).map(|k| (k, k.unsigned_abs())).collect();
+    /// assert!(map.range(-1..2).eq([(-1, 1), (0, 0), (1, 1)]));
+    /// assert_eq!(map.range(..).count(), 7);
+    /// assert_eq!(map.range(2..1).next(), None, "no panic, as there is nothing between");
+    /// ```
     pub fn range(&self, bounds: impl RangeBounds<K>) -> O2Range<'_, K, F, S> {
         O2Range(Forward::new(&self.tree, lanes(bounds)))
     }
 
     /// The entries with keys in `bounds`, downwards. The iterator pins: see [`Pinned`].
     /// As [`IntMap::range_rev`](crate::IntMap::range_rev).
+    ///
+    /// ```
+    /// use foreshore_index::O2Map;
+    ///
+    /// let map: O2Map<u32> = (0..10).map(|k| (k, u64::from(k))).collect();
+    /// assert!(map.range_rev(..3).map(|(key, _)| key).eq([2, 1, 0]));
+    /// ```
     pub fn range_rev(&self, bounds: impl RangeBounds<K>) -> O2RangeRev<'_, K, F, S> {
         O2RangeRev(Backward::new(&self.tree, lanes(bounds)))
     }
 
     /// The number of entries. Exact while nobody changes the map. As [`IntMap::len`](crate::IntMap::len).
+    ///
+    /// ```
+    /// use foreshore_index::O2Map;
+    ///
+    /// let map = O2Map::<u64>::from_iter([(1, 10), (2, 20)]);
+    /// assert_eq!(map.len(), 2);
+    /// ```
     pub fn len(&self) -> u64 {
         self.tree.len()
     }
 
     /// Memory in bytes. As [`IntMap::bytes`](crate::IntMap::bytes).
+    ///
+    /// ```
+    /// use foreshore_index::O2Map;
+    ///
+    /// let map: O2Map<u64> = (0..100_000).map(|k| (k, k)).collect();
+    /// assert!(map.bytes() / map.len() >= 16, "a key and its value at least");
+    /// ```
     pub fn bytes(&self) -> u64 {
         self.tree.bytes()
     }
@@ -216,6 +311,13 @@ impl<K: IntKey, const F: usize, S: Scheme> O2Map<K, F, S> {
 
     /// Walks the structure and names the first invariant found broken. Call it while no other thread changes the map.
     /// As [`IntMap::check`](crate::IntMap::check).
+    ///
+    /// ```
+    /// use foreshore_index::O2Map;
+    ///
+    /// let map: O2Map<u64> = (0..1000).map(|k| (k, k)).collect();
+    /// assert_eq!(map.check(), Ok(()));
+    /// ```
     pub fn check(&self) -> Result<(), Broken> {
         self.tree.check()
     }
@@ -269,6 +371,14 @@ impl<K: IntKey, const F: usize, S: Scheme> Pinned<'_, O2Map<K, F, S>> {
 
 /// Entries of an [`O2Map`], upwards: every key present throughout is there once.
 /// Made by [`O2Map::range`]. It pins, and so stays in its thread.
+///
+/// ```
+/// let map = foreshore_index::O2Map::<u32>::from_iter([(1, 10), (3, 30)]);
+/// let mut range = map.range(..);
+/// assert_eq!(range.next(), Some((1, 10)));
+/// map.insert(2, 20); // ahead of the iterator: it may come, or not
+/// assert_eq!(range.last(), Some((3, 30)));
+/// ```
 pub struct O2Range<'m, K: IntKey, const F: usize = 64, S: Scheme = Coupled>(Forward<'m, K::Lane, F, S>);
 
 impl<K: IntKey, const F: usize, S: Scheme> Iterator for O2Range<'_, K, F, S> {
@@ -282,6 +392,12 @@ impl<K: IntKey, const F: usize, S: Scheme> Iterator for O2Range<'_, K, F, S> {
 
 /// Entries of an [`O2Map`], downwards: every key present throughout is there once.
 /// Made by [`O2Map::range_rev`]. It pins, and so stays in its thread.
+///
+/// ```
+/// let map = foreshore_index::O2Map::<u32>::from_iter([(1, 10), (2, 20), (3, 30)]);
+/// let newest: Vec<_> = map.range_rev(..).take(2).collect();
+/// assert_eq!(newest, [(3, 30), (2, 20)]);
+/// ```
 pub struct O2RangeRev<'m, K: IntKey, const F: usize = 64, S: Scheme = Coupled>(Backward<'m, K::Lane, F, S>);
 
 impl<K: IntKey, const F: usize, S: Scheme> Iterator for O2RangeRev<'_, K, F, S> {

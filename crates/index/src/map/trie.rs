@@ -73,6 +73,13 @@ impl<M: LayerTree, const C: usize> std::fmt::Debug for TrieMap<M, C> {
 
 impl<M: LayerTree, const C: usize> TrieMap<M, C> {
     /// An empty map. As [`ByteMap::new`](crate::ByteMap::new).
+    ///
+    /// ```
+    /// use foreshore_index::CsbByteMap;
+    ///
+    /// let map: CsbByteMap = CsbByteMap::new();
+    /// assert!(map.is_empty());
+    /// ```
     pub fn new() -> Self {
         Self { trie: Trie::new() }
     }
@@ -82,16 +89,38 @@ impl<M: LayerTree, const C: usize> TrieMap<M, C> {
     /// Panics if keys do not rise, on a key of more than 1024 bytes, or on another `fill`.
     ///
     /// As [`ByteMap::bulk_load`](crate::ByteMap::bulk_load).
+    ///
+    /// ```
+    /// use foreshore_index::CsbByteMap;
+    ///
+    /// let map: CsbByteMap = CsbByteMap::bulk_load([("BOS", 1), ("SEA", 2)], 0.9);
+    /// assert_eq!(map.get(b"SEA"), Some(2));
+    /// ```
     pub fn bulk_load<K: AsRef<[u8]>>(entries: impl IntoIterator<Item = (K, u64)>, fill: f64) -> Self {
         Self { trie: Trie::bulk_load(entries, fill) }
     }
 
     /// A handle that pins once for many operations. As [`ByteMap::pin`](crate::ByteMap::pin).
+    ///
+    /// ```
+    /// use foreshore_index::CsbByteMap;
+    ///
+    /// let map: CsbByteMap = [("BOS", 1), ("SEA", 2)].into_iter().collect();
+    /// let pinned = map.pin();
+    /// assert_eq!(pinned.get(b"BOS").zip(pinned.get(b"SEA")), Some((1, 2)));
+    /// ```
     pub fn pin(&self) -> Pinned<'_, Self> {
         Pinned { map: self, pin: Pin::new() }
     }
 
     /// The value of `key`. As [`ByteMap::get`](crate::ByteMap::get).
+    ///
+    /// ```
+    /// use foreshore_index::CsbByteMap;
+    ///
+    /// let map: CsbByteMap = [("BOS", 1)].into_iter().collect();
+    /// assert_eq!((map.get(b"BOS"), map.get(b"B")), (Some(1), None));
+    /// ```
     #[inline]
     pub fn get(&self, key: &[u8]) -> Option<u64> {
         self.trie.get(key, &Pin::new())
@@ -102,12 +131,28 @@ impl<M: LayerTree, const C: usize> TrieMap<M, C> {
     /// Panics if the key has more than 1024 bytes.
     ///
     /// As [`ByteMap::insert`](crate::ByteMap::insert).
+    ///
+    /// ```
+    /// use foreshore_index::CsbByteMap;
+    ///
+    /// let map: CsbByteMap = CsbByteMap::new();
+    /// assert_eq!(map.insert(b"BOS", 1), None);
+    /// assert_eq!(map.insert(b"BOS", 2), Some(1));
+    /// ```
     #[inline]
     pub fn insert(&self, key: &[u8], value: u64) -> Option<u64> {
         self.trie.insert(key, value, &Pin::new())
     }
 
     /// Removes `key`; returns its value. As [`ByteMap::remove`](crate::ByteMap::remove).
+    ///
+    /// ```
+    /// use foreshore_index::CsbByteMap;
+    ///
+    /// let map: CsbByteMap = [("BOS", 1)].into_iter().collect();
+    /// assert_eq!(map.remove(b"BOS"), Some(1));
+    /// assert_eq!(map.remove(b"BOS"), None);
+    /// ```
     #[inline]
     pub fn remove(&self, key: &[u8]) -> Option<u64> {
         self.trie.remove(key, &Pin::new())
@@ -139,6 +184,13 @@ impl<M: LayerTree, const C: usize> TrieMap<M, C> {
     /// The value of the greatest entry with a key at most `key`. While entries next to the answer come and go it may be
     /// one that was the answer a moment ago, part by part: see the crate's guarantees.
     /// As [`ByteMap::floor`](crate::ByteMap::floor).
+    ///
+    /// ```
+    /// use foreshore_index::CsbByteMap;
+    ///
+    /// let map: CsbByteMap = [("BOS", 1), ("SEA", 2)].into_iter().collect();
+    /// assert_eq!([map.floor(b"A"), map.floor(b"BOS"), map.floor(b"PDX")], [None, Some(1), Some(1)]);
+    /// ```
     #[inline]
     pub fn floor(&self, key: &[u8]) -> Option<u64> {
         self.trie.greatest(key, Bias::AtMost, &Pin::new())
@@ -146,18 +198,45 @@ impl<M: LayerTree, const C: usize> TrieMap<M, C> {
 
     /// The value of the greatest entry with a key below `key`. As [`floor`](Self::floor).
     /// As [`ByteMap::below`](crate::ByteMap::below).
+    ///
+    /// ```
+    /// use foreshore_index::CsbByteMap;
+    ///
+    /// let map: CsbByteMap = [("BOS", 1), ("SEA", 2)].into_iter().collect();
+    /// assert_eq!([map.below(b"BOS"), map.below(b"SEA")], [None, Some(1)]);
+    /// ```
     #[inline]
     pub fn below(&self, key: &[u8]) -> Option<u64> {
         self.trie.greatest(key, Bias::Below, &Pin::new())
     }
 
     /// The entries with keys from `start` to `end`, upwards. As [`ByteMap::range`](crate::ByteMap::range).
+    ///
+    /// ```
+    /// use foreshore_index::CsbByteMap;
+    ///
+    /// use std::ops::Bound::*;
+    ///
+    /// let map: CsbByteMap = [("BOS", 1), ("PDX", 2), ("SEA", 3)].into_iter().collect();
+    /// assert!(map.range(Included(b"C"), Unbounded).map(|(_, value)| value).eq([2, 3]));
+    /// assert!(map.range(Unbounded, Excluded(b"SEA")).map(|(_, value)| value).eq([1, 2]));
+    /// ```
     pub fn range(&self, start: Bound<&[u8]>, end: Bound<&[u8]>) -> TrieRange<'_, M, C> {
         TrieRange(Scan::new(&self.trie, Way::Up, start, end).fuse())
     }
 
     /// The entries with keys from `start` to `end`, downwards, beginning below `end`.
     /// As [`ByteMap::range_rev`](crate::ByteMap::range_rev).
+    ///
+    /// ```
+    /// use foreshore_index::CsbByteMap;
+    ///
+    /// use std::ops::Bound::*;
+    ///
+    /// let map: CsbByteMap = [("BOS", 1), ("PDX", 2), ("SEA", 3)].into_iter().collect();
+    /// let last_before_s = map.range_rev(Unbounded, Excluded(b"S")).next();
+    /// assert_eq!(last_before_s, Some((b"PDX".to_vec(), 2)));
+    /// ```
     pub fn range_rev(&self, start: Bound<&[u8]>, end: Bound<&[u8]>) -> TrieRangeRev<'_, M, C> {
         TrieRangeRev(Scan::new(&self.trie, Way::Down, end, start).fuse())
     }
@@ -177,11 +256,25 @@ impl<M: LayerTree, const C: usize> TrieMap<M, C> {
     }
 
     /// The number of entries. Exact while nobody changes the map. As [`ByteMap::len`](crate::ByteMap::len).
+    ///
+    /// ```
+    /// use foreshore_index::CsbByteMap;
+    ///
+    /// let map: CsbByteMap = [("BOS", 1), ("SEA", 2)].into_iter().collect();
+    /// assert_eq!(map.len(), 2);
+    /// ```
     pub fn len(&self) -> u64 {
         self.trie.len()
     }
 
     /// Memory in bytes. Walks the layers. As [`ByteMap::bytes`](crate::ByteMap::bytes).
+    ///
+    /// ```
+    /// use foreshore_index::CsbByteMap;
+    ///
+    /// let map: CsbByteMap = (0..10_000).map(|k| (format!("flight/{k:05}"), k)).collect();
+    /// assert!(map.bytes() / map.len() >= 16, "what differs of a key, and its value, at least");
+    /// ```
     pub fn bytes(&self) -> u64 {
         self.trie.bytes()
     }
@@ -193,6 +286,13 @@ impl<M: LayerTree, const C: usize> TrieMap<M, C> {
 
     /// Walks the structure and names the first invariant found broken. Call it while no other thread changes the map.
     /// As [`ByteMap::check`](crate::ByteMap::check).
+    ///
+    /// ```
+    /// use foreshore_index::CsbByteMap;
+    ///
+    /// let map: CsbByteMap = [("BOS", 1), ("SEA", 2)].into_iter().collect();
+    /// assert_eq!(map.check(), Ok(()));
+    /// ```
     pub fn check(&self) -> Result<(), Broken> {
         self.trie.check()
     }
@@ -241,6 +341,11 @@ impl<M: LayerTree, const C: usize> Pinned<'_, TrieMap<M, C>> {
 
 /// Entries of a [`TrieMap`], upwards: every key present throughout is there once.
 /// Made by [`TrieMap::range`]. It pins for some dozens of entries at a time.
+///
+/// ```
+/// let map = foreshore_index::CsbByteMap::<16>::from_iter([("BOS", 1), ("SEA", 2)]);
+/// assert!(map.iter().map(|(_, value)| value).eq([1, 2]));
+/// ```
 pub struct TrieRange<'m, M: LayerTree, const C: usize = 128>(Fuse<Scan<'m, M, C>>);
 
 impl<M: LayerTree, const C: usize> Iterator for TrieRange<'_, M, C> {
@@ -254,6 +359,11 @@ impl<M: LayerTree, const C: usize> Iterator for TrieRange<'_, M, C> {
 
 /// Entries of a [`TrieMap`], downwards: every key present throughout is there once.
 /// Made by [`TrieMap::range_rev`]. It pins for some dozens of entries at a time.
+///
+/// ```
+/// let map = foreshore_index::CsbByteMap::<16>::from_iter([("BOS", 1), ("SEA", 2)]);
+/// assert!(map.iter_rev().map(|(_, value)| value).eq([2, 1]));
+/// ```
 pub struct TrieRangeRev<'m, M: LayerTree, const C: usize = 128>(Fuse<Scan<'m, M, C>>);
 
 impl<M: LayerTree, const C: usize> Iterator for TrieRangeRev<'_, M, C> {

@@ -222,6 +222,11 @@ type Downwards<'m, K> =
 
 /// Entries of a [`TunedMap`], upwards: every key present throughout is there once.
 /// Made by [`TunedMap::range`]. It pins, and so stays in its thread.
+///
+/// ```
+/// let map = foreshore_index::TunedMap::<u32>::from_iter([(1, 10), (2, 20), (3, 30)]);
+/// assert!(map.range(2..).eq([(2, 20), (3, 30)]));
+/// ```
 pub struct TunedRange<'m, K: IntKey>(Upwards<'m, K>);
 
 impl<K: IntKey> Iterator for TunedRange<'_, K> {
@@ -235,6 +240,11 @@ impl<K: IntKey> Iterator for TunedRange<'_, K> {
 
 /// Entries of a [`TunedMap`], downwards: every key present throughout is there once.
 /// Made by [`TunedMap::range_rev`]. It pins, and so stays in its thread.
+///
+/// ```
+/// let map = foreshore_index::TunedMap::<u32>::from_iter([(1, 10), (2, 20), (3, 30)]);
+/// assert_eq!(map.range_rev(..3).next(), Some((2, 20)), "the last one below 3");
+/// ```
 pub struct TunedRangeRev<'m, K: IntKey>(Downwards<'m, K>);
 
 impl<K: IntKey> Iterator for TunedRangeRev<'_, K> {

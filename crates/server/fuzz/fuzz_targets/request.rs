@@ -1,7 +1,7 @@
 //! Any bytes, cut anywhere, guided by coverage. See `judge.rs` for what must hold.
 //!
-//! In `crates/server`, with nightly Rust and `cargo install cargo-fuzz`:
-//! `cargo +nightly fuzz run request fuzz/corpus/request fuzz/seeds/request`.
+//! In `crates/server`, with `cargo install cargo-fuzz`, on the stable toolchain (nightly needs neither variable nor option):
+//! `RUSTC_BOOTSTRAP=1 cargo fuzz run --sanitizer none request fuzz/corpus/request fuzz/seeds/request -- -max_len=4400`.
 
 #![no_main]
 
