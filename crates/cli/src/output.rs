@@ -2,7 +2,7 @@
 
 use crate::failure::Outcome;
 use crate::text::for_people;
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
 use serde_json::Value;
 use std::io::{BufWriter, StdoutLock, Write};
@@ -45,7 +45,8 @@ impl Output {
         Ok(writeln!(self.out, "{text}")?)
     }
 
-    /// A table with a header; columns from the second on are figures if their first cell looks like one.
+    /// A table with a header; columns from the second on are figures if their first cell looks like one. On a terminal, cells that
+    /// would not fit go on in the next line.
     pub fn table<const N: usize>(&mut self, header: [&str; N], rows: &[[String; N]]) -> Outcome {
         let rows: Vec<&[String]> = rows.iter().map(<[String; N]>::as_slice).collect();
         self.draw(&header, &rows)
@@ -54,6 +55,7 @@ impl Output {
     fn draw(&mut self, header: &[&str], rows: &[&[String]]) -> Outcome {
         let mut table = Table::new();
         table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header.iter().copied());
+        table.set_content_arrangement(ContentArrangement::Dynamic);
         table.add_rows(rows.iter().map(|row| row.iter().map(|cell| for_people(cell.as_bytes()))));
         for (at, column) in table.column_iter_mut().enumerate() {
             let is_figure = |row: &&[String]| row[at].starts_with(|c: char| c.is_ascii_digit());

@@ -6,7 +6,7 @@ use crate::rows::Shape;
 use crate::schema::to_csv;
 use crate::text::{for_people, hex};
 use clap::ValueEnum;
-use comfy_table::{Table, presets};
+use comfy_table::{ContentArrangement, Table, presets};
 use foreshore::Stats;
 use serde_json::Value;
 use std::io::Write;
@@ -18,7 +18,7 @@ const BYTES_PER_TABLE: usize = 1 << 20;
 /// How rows are shown.
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 pub enum Mode {
-    /// A table, its columns as wide as they need
+    /// A table, its columns as wide as they need; on a terminal, long cells go on in the next line
     Table,
     /// One JSON object per line
     Json,
@@ -121,6 +121,7 @@ impl Rows {
         }
         let mut table = Table::new();
         table.load_style(presets::UTF8_FULL_CONDENSED).set_header(self.header());
+        table.set_content_arrangement(ContentArrangement::Dynamic);
         table.add_rows(self.waiting.drain(..));
         self.waiting_bytes = 0;
         self.out.line(table)

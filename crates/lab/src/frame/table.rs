@@ -1,7 +1,7 @@
 //! A figure's numbers as a table in the terminal: a row per x, a column per line.
 
 use crate::frame::{Drawn, Panel, Scale};
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 /// All panels, one table each, and the verdict.
 pub fn text_table(drawn: &Drawn) -> String {
@@ -18,7 +18,7 @@ fn table(panel: &Panel) -> Table {
     xs.sort_by(f64::total_cmp);
     xs.dedup();
     let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED);
+    table.load_style(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_header(
         std::iter::once(panel.x.clone()).chain(panel.series.iter().map(|series| series.name.clone())),
     );
