@@ -208,6 +208,7 @@ static void lock_timeouts(const fs_db *db, const fs_table *table) {
 }
 
 struct work {
+  const fs_db *db;
   const fs_table *table;
   int runs, answer;
 };
@@ -217,16 +218,23 @@ static int work(const fs_tx *tx, void *context) {
   fs_table *inside = NULL;
   EXPECT(fs_tx_table(tx, work->table, &inside) == FS_OK);
   put(inside, "worked", "yes");
+  if (++work->runs < 3)
+    EXPECT(fs_abort(work->db, fs_tx_number(tx)) == FS_OK);
+  int status = fs_put(inside, FS_STR("worked"), FS_STR("twice"));
   fs_table_free(inside);
-  return ++work->runs < 3 ? FS_DEADLOCK : work->answer;
+  return status == FS_OK ? work->answer : status;
 }
 
 static void transact(const fs_db *db, const fs_table *table) {
-  struct work refused = {table, 0, 77}, done = {table, 0, FS_OK};
+  struct work refused = {db, table, 0, 77}, done = {db, table, 0, FS_OK};
   EXPECT(fs_transact(db, NULL, work, &refused) == 77 && refused.runs == 3);
   EXPECT(fs_contains(table, FS_STR("worked")) == FS_ABSENT);
   EXPECT(fs_transact(db, NULL, work, &done) == FS_OK && done.runs == 3);
   EXPECT(fs_remove(table, FS_STR("worked")) == FS_OK);
+  // What another transaction lost would be met each time.
+  struct work others = {db, table, 2, FS_ABORTED};
+  EXPECT(fs_transact(db, NULL, work, &others) == FS_ABORTED && others.runs == 3);
+  EXPECT(fs_contains(table, FS_STR("worked")) == FS_ABSENT);
   EXPECT(fs_transact(db, NULL, NULL, NULL) == FS_ARGUMENT);
 }
 

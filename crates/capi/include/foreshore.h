@@ -382,9 +382,9 @@ int fs_prepare(const fs_tx *tx,
 // Frees a transaction; one that is still running is rolled back, and its tables give FS_ENDED.
 void fs_tx_free(fs_tx *tx);
 
-// Runs `work` in a transaction and commits it; runs it again, in a new one, as long as it returns a retryable status. So
-// `work` should have no effects beside the transaction's, and free what it made. Returns what `work` did, or why the commit
-// failed. `options` may be NULL.
+// Runs `work` in a transaction and commits it; runs it again, in a new one, as long as the transaction loses against another:
+// a call of it gives a retryable status, and `work` returns one. So `work` should have no effects beside the transaction's, and
+// free what it made. Returns what `work` did, or why the commit failed. `options` may be NULL.
 int fs_transact(const fs_db *db,
                 const fs_options *options,
                 fs_work work,

@@ -175,6 +175,24 @@ impl Transaction {
         self.shared.with(|txn| txn.roll_back_to(savepoint.place))
     }
 
+    /// Has it lost against another: was it rolled back meanwhile, or did a call of it give a
+    /// [retryable](Error::is_retryable) error? For who runs work again by other means than
+    /// [`Database::transact`](crate::Database::transact): a retryable error may also be that of another transaction, which the
+    /// work would meet each time.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let tx = db.begin()?;
+    /// assert!(!tx.has_lost());
+    /// db.abort(tx.number())?;
+    /// assert!(tx.has_lost());
+    /// # Ok(()) }
+    /// ```
+    pub fn has_lost(&self) -> bool {
+        self.shared.has_lost()
+    }
+
     /// Commits, and waits as long as the durability asks.
     ///
     /// Errors: those of the transaction, if it was rolled back before; [`Error::Poisoned`] after a failed write or sync:
@@ -302,6 +320,15 @@ impl Shared {
                 let lost = self.lost.load(Relaxed);
                 lost != 0 && lost == self.calls.load(Relaxed)
             }
+            State::Failed(error) => error.is_retryable(),
+            State::Ended => false,
+        }
+    }
+
+    /// See [`Transaction::has_lost`].
+    fn has_lost(&self) -> bool {
+        match &*lock_or_wait(&self.state) {
+            State::Running(_) => self.lost.load(Relaxed) != 0,
             State::Failed(error) => error.is_retryable(),
             State::Ended => false,
         }
