@@ -75,6 +75,17 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
         self.bytes.remove(&encode_key(&key)?)
     }
 
+    /// Removes the rows whose keys lie in `bounds`; says how many. See [`TransactionBytes::remove_range`].
+    pub fn remove_range(&self, bounds: impl KeyBounds<K>) -> Result<u64> {
+        self.bytes.remove_between(bounds.encoded()?, u64::MAX)
+    }
+
+    /// Removes the rows whose keys begin with `leading`, as [`prefix`](TransactionTable::prefix) has them; says how many. See
+    /// [`TransactionBytes::remove_range`].
+    pub fn remove_prefix(&self, leading: &(impl KeyPrefix<K> + ?Sized)) -> Result<u64> {
+        self.bytes.remove_between(leading.bounds()?, u64::MAX)
+    }
+
     /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. See [`TransactionBytes::range`]. An encoding error
     /// appears as the first row.
     pub fn range(&self, bounds: impl KeyBounds<K>) -> Range<K, V, TransactionRange> {
