@@ -295,7 +295,7 @@ static void backups(const fs_db *db, const fs_table *table, const char *path) {
   fs_db *copied = NULL;
   fs_table *rows = NULL;
   fs_buf value = FS_BUF_INIT;
-  EXPECT(snprintf(copy, sizeof copy, "%s/copy", path) < (int)sizeof copy);
+  EXPECT(snprintf(copy, sizeof copy, "%s-copy", path) < (int)sizeof copy);
   put(table, "copied", "yes");
   EXPECT(fs_backup(db, copy, &value) == FS_OK && value.len > 2 && value.data[0] == '{');
   EXPECT(fs_backup(db, copy, NULL) == FS_INCOMPATIBLE);
