@@ -207,6 +207,27 @@ static void lock_timeouts(const fs_db *db, const fs_table *table) {
   fs_options_free(options);
 }
 
+static void ranges_removed(const fs_db *db, const fs_table *table) {
+  fs_tx *tx = NULL;
+  fs_table *inside = NULL;
+  uint64_t removed = 0;
+  EXPECT(fs_begin(db, NULL, &tx) == FS_OK && fs_tx_table(tx, table, &inside) == FS_OK);
+  put(inside, "r1", "1");
+  put(inside, "r2", "2");
+  put(inside, "r3", "3");
+  fs_limit from = {FS_STR("r1"), false}, to = {FS_STR("r2"), true};
+  EXPECT(fs_remove_range(inside, &from, &to, &removed) == FS_OK && removed == 1);
+  EXPECT(fs_contains(inside, FS_STR("r2")) == FS_ABSENT && fs_contains(inside, FS_STR("r1")) == FS_OK);
+  EXPECT(fs_commit(tx) == FS_OK);
+  fs_table_free(inside);
+  fs_tx_free(tx);
+  EXPECT(fs_remove_prefix(table, FS_STR("r"), &removed) == FS_OK && removed == 2);
+  from.key = FS_STR("r");
+  to.key = FS_STR("s");
+  EXPECT(fs_remove_range(table, &from, &to, NULL) == FS_OK);
+  EXPECT(fs_remove_range(NULL, &from, &to, NULL) == FS_ARGUMENT);
+}
+
 struct work {
   const fs_db *db;
   const fs_table *table;
@@ -379,6 +400,7 @@ int main(int argc, char **argv) {
   rows_outside_transactions(db);
   transactions(db, table);
   lock_timeouts(db, table);
+  ranges_removed(db, table);
   transact(db, table);
   snapshots(db, table);
   prepared(db, table);
