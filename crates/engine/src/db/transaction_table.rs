@@ -4,7 +4,7 @@ use crate::db::codec::{Key, Value, decode_found, encode_key, encode_row, encode_
 use crate::db::prefix::{KeyComponent, KeyPrefix};
 use crate::db::range::{KeyBounds, Range};
 use crate::db::table::decoded;
-use crate::db::transaction::TransactionBytes;
+use crate::db::transaction_bytes::TransactionBytes;
 use crate::db::transaction_range::TransactionRange;
 use crate::error::Result;
 use std::marker::PhantomData;
