@@ -68,8 +68,7 @@ impl KeyRange {
             return Ok(table.remove_prefix(&shape.prefix(prefix)?)?);
         }
         if self.from.is_none() && self.to.is_none() {
-            let message = "say which rows: --from, --to or --prefix; `foreshore drop` removes a table with all its rows";
-            return Err(Failure::usage(message));
+            return Err(all_rows());
         }
         Ok(table.remove_range(self.bounds(shape)?)?)
     }
@@ -80,6 +79,11 @@ impl KeyRange {
         let to = bound(&self.to)?.map_or(Bound::Unbounded, Bound::Excluded);
         Ok((from, to))
     }
+}
+
+/// Removing all rows is not what one gets who forgot to say which.
+pub fn all_rows() -> Failure {
+    Failure::usage("say which rows: --from, --to or --prefix; `drop` removes a table with all its rows")
 }
 
 /// Runs `scan`.
