@@ -99,8 +99,9 @@ impl Database {
         Ok(Transaction::new(handle.number(), self.leases.give(handle)))
     }
 
-    /// Runs ``work(transaction)`` in a transaction and commits it; runs it again, in a new one, as long as it raises a
-    /// ``RetryableError``. Returns what ``work`` did. Options as of ``begin``.
+    /// Runs ``work(transaction)`` in a transaction and commits it; runs it again, in a new one, as long as the transaction loses
+    /// against another: a call of it raises a ``RetryableError``, and so does ``work``. Returns what ``work`` did. Options as of
+    /// ``begin``.
     #[pyo3(signature = (work, **options))]
     fn transact(
         &self,

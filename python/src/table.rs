@@ -276,9 +276,27 @@ impl Table {
 
     /// Removes all rows, in one transaction.
     fn clear(&self, py: Python<'_>) -> PyResult<()> {
-        self.atomically(py, ALL, |table| {
-            table.range(Bounds::default()).try_for_each(|row| table.remove(&row?.0).map(drop))
-        })
+        self.with(py, ALL, |table| table.remove_range(Bounds::default()).map(drop))
+    }
+
+    /// Removes the rows with ``start <= key < stop``, in one transaction; says how many. Bounds as of ``range``. Their values are
+    /// not read: much faster than one ``remove`` each.
+    #[pyo3(signature = (start = None, stop = None, *, include_stop = false))]
+    fn remove_range(
+        &self,
+        py: Python<'_>,
+        start: Option<&Bound<'_, PyAny>>,
+        stop: Option<&Bound<'_, PyAny>>,
+        include_stop: bool,
+    ) -> PyResult<u64> {
+        let bounds = self.kinds.bounds(start, stop, include_stop)?;
+        self.with(py, ALL, |table| table.remove_range(bounds))
+    }
+
+    /// Removes the rows whose keys begin with ``prefix``, in one transaction; says how many. Prefixes as of ``prefix``.
+    fn remove_prefix(&self, py: Python<'_>, prefix: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let bounds = self.kinds.prefix(prefix)?;
+        self.with(py, ALL, |table| table.remove_range(bounds))
     }
 
     /// Loads pairs in strictly ascending order of their keys, all above any key of the table; says how many. The fastest way

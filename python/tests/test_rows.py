@@ -60,6 +60,20 @@ def test_leading_parts_of_tuples(db):
     assert len(flights.range(("A", 2011, 2), ("B", 2010, 1), include_stop=True)) == 2
 
 
+def test_ranges_are_removed(db, letters):
+    assert letters.remove_range("b", "d") == 2 and keys(letters.range()) == "ade"
+    assert letters.remove_range("d", "e", include_stop=True) == 2 and letters.remove_range("x") == 0
+    flights = db.table("flights", key=(str, int), value=int)
+    flights.update({("A", 1): 1, ("A", 2): 2, ("B", 1): 3})
+    with db.begin() as tx:
+        assert tx.table(flights).remove_prefix(("A",)) == 2
+        assert list(tx.table(flights)) == [("B", 1)] and len(flights) == 3
+    assert list(flights) == [("B", 1)]
+    with pytest.raises(foreshore.Argument, match="read-only"):
+        db.snapshot().table(flights).remove_range()
+    assert flights.remove_range() == 1 and not flights
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_ranges_agree_with_a_list(db, seed):
     random_ = random.Random(seed)

@@ -144,6 +144,15 @@ impl TableHandle {
         }
     }
 
+    /// Removes the rows whose keys lie in `bounds`, all or none; says how many.
+    pub fn remove_range(&self, bounds: Bounds) -> Result<u64> {
+        match &self.through {
+            Through::Latest => self.table.remove_range(bounds),
+            Through::Transaction(tx) => tx.write(|tx| tx.bytes(&self.table).remove_range(bounds)),
+            Through::Snapshot(_) => Err(read_only()),
+        }
+    }
+
     /// Runs `work` on the table within a transaction: the one it is seen through, or a new one of `db` that is run again
     /// as often as it must. So several calls become one that happens as a whole or not at all, also as a part of a
     /// transaction that goes on after an error.
@@ -237,6 +246,9 @@ mod tests {
         assert_eq!(table.within(&tx).count(Bounds::prefix(b"l")).unwrap(), 1);
         let rows: Vec<_> = before.range(Bounds::default()).collect::<Result<_>>().unwrap();
         assert_eq!(rows, [(b"k".to_vec(), b"old".to_vec())]);
+        assert_eq!(table.within(&tx).remove_range(Bounds::prefix(b"l")).unwrap(), 1);
+        tx.commit().unwrap();
+        assert_eq!(table.remove_range(Bounds::default()).unwrap(), 1);
     }
 
     #[test]
@@ -248,6 +260,7 @@ mod tests {
             before.put(b"k", b"").err(),
             before.insert(b"k", b"").err(),
             before.remove(b"k").err(),
+            before.remove_range(Bounds::default()).err(),
             before.bulk_load([(b"k", b"")]).err(),
             before.atomically(&db, |_| Ok(())).err(),
         ] {

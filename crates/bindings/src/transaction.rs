@@ -70,6 +70,11 @@ impl TransactionHandle {
         self.shared.writes.clone()
     }
 
+    /// See [`Transaction::has_lost`].
+    fn has_lost(&self) -> bool {
+        self.running().as_ref().is_some_and(Transaction::has_lost)
+    }
+
     /// Calls `work` with the transaction.
     pub(crate) fn read<R>(&self, work: impl FnOnce(&Transaction) -> Result<R>) -> Result<R> {
         work(self.running().as_ref().ok_or(Error::Ended)?)
@@ -147,8 +152,9 @@ impl Host for Unattached {
     }
 }
 
-/// Runs `work` in a transaction and commits it; runs it again, in a new one, as long as it fails with an error that is
-/// `retryable`. As [`Database::transact_with`], for errors and handles of another language.
+/// Runs `work` in a transaction and commits it; runs it again, in a new one, as long as the transaction loses against another
+/// and the error is `retryable`. As [`Database::transact_with`], for errors and handles of another language, which do not tell
+/// the transaction that they are of: an error of another one, or of an earlier run, is returned.
 ///
 /// `work` may end the transaction itself; it is then neither committed nor run again.
 pub fn transact<R, E: From<Error>>(
@@ -166,16 +172,17 @@ pub fn transact<R, E: From<Error>>(
         if !host.engine(|| handle.is_running()) {
             return done;
         }
-        let done = match done {
-            Ok(result) => host.engine(|| handle.commit()).map(|()| result).map_err(E::from),
+        let (done, lost) = match done {
+            Ok(result) => (host.engine(|| handle.commit()).map(|()| result).map_err(E::from), true),
             Err(error) => {
+                let lost = host.engine(|| handle.has_lost());
                 // If it was rolled back already, that is what `error` says.
                 let _ = host.engine(|| handle.rollback());
-                Err(error)
+                (Err(error), lost)
             }
         };
         match done {
-            Err(error) if retryable(&error) => host.engine(|| {
+            Err(error) if lost && retryable(&error) => host.engine(|| {
                 will_wait(); // for who was in the way
                 std::thread::yield_now();
             }),
@@ -220,12 +227,62 @@ mod tests {
             |tx| {
                 table.within(tx).put(&[runs], b"")?;
                 runs += 1;
-                if runs < 3 { Err(Error::SnapshotTooOld) } else { Ok(runs) }
+                if runs < 3 {
+                    db.abort(tx.number())?;
+                }
+                table.within(tx).get(b"")?;
+                Ok(runs)
             },
             Error::is_retryable,
         );
         assert_eq!(result.unwrap(), 3);
         assert_eq!(table.range(Default::default()).count(), 1, "the first two runs were rolled back");
+    }
+
+    /// Work runs again for what happened to its transaction. What happened to others it would meet each time.
+    #[test]
+    fn transact_does_not_run_again_for_what_others_lost() {
+        let (db, table) = database();
+        let once = |work: &dyn Fn(&TransactionHandle) -> Result<()>| {
+            let mut runs = 0;
+            let work = |tx: &TransactionHandle| {
+                runs += 1;
+                assert_eq!(runs, 1, "run again");
+                work(tx)
+            };
+            let done = transact(&Unattached, &db, TransactionOptions::new(), work, Error::is_retryable);
+            assert_eq!(db.stats().transactions, 0, "rolled back");
+            done.unwrap_err()
+        };
+        let other = TransactionHandle::begin(&db, TransactionOptions::new()).unwrap();
+        assert!(db.abort(other.number()).unwrap());
+        let in_other = table.within(&other);
+        let kept = in_other.put(b"k", b"").unwrap_err();
+        assert!(matches!(once(&|_| in_other.put(b"k", b"")), Error::Aborted { .. }));
+        assert!(matches!(
+            once(&|tx| table.within(tx).put(b"k", b"").and(Err(kept.clone()))),
+            Error::Aborted { .. }
+        ));
+        assert!(matches!(once(&|_| Err(Error::SnapshotTooOld)), Error::SnapshotTooOld));
+        assert!(!table.contains(b"k").unwrap());
+    }
+
+    /// Work that goes back to a savepoint before it fails, as a part that happens as a whole does, has lost all the same.
+    #[test]
+    fn transact_runs_again_after_a_savepoint() {
+        let (db, table) = database();
+        let other = TransactionHandle::begin(&db, TransactionOptions::new()).unwrap();
+        table.within(&other).put(b"k", b"other's").unwrap();
+        let (impatient, mut runs) = (TransactionOptions::new().lock_timeout(std::time::Duration::ZERO), 0);
+        let work = |tx: &TransactionHandle| {
+            runs += 1;
+            if runs == 3 {
+                other.commit()?;
+            }
+            table.within(tx).atomically(&db, |inside| inside.put(b"k", b"ours"))
+        };
+        transact(&Unattached, &db, impatient, work, Error::is_retryable).unwrap();
+        assert_eq!(table.get(b"k").unwrap().as_deref(), Some(&b"ours"[..]));
     }
 
     #[test]

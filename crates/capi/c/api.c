@@ -207,7 +207,29 @@ static void lock_timeouts(const fs_db *db, const fs_table *table) {
   fs_options_free(options);
 }
 
+static void ranges_removed(const fs_db *db, const fs_table *table) {
+  fs_tx *tx = NULL;
+  fs_table *inside = NULL;
+  uint64_t removed = 0;
+  EXPECT(fs_begin(db, NULL, &tx) == FS_OK && fs_tx_table(tx, table, &inside) == FS_OK);
+  put(inside, "r1", "1");
+  put(inside, "r2", "2");
+  put(inside, "r3", "3");
+  fs_limit from = {FS_STR("r1"), false}, to = {FS_STR("r2"), true};
+  EXPECT(fs_remove_range(inside, &from, &to, &removed) == FS_OK && removed == 1);
+  EXPECT(fs_contains(inside, FS_STR("r2")) == FS_ABSENT && fs_contains(inside, FS_STR("r1")) == FS_OK);
+  EXPECT(fs_commit(tx) == FS_OK);
+  fs_table_free(inside);
+  fs_tx_free(tx);
+  EXPECT(fs_remove_prefix(table, FS_STR("r"), &removed) == FS_OK && removed == 2);
+  from.key = FS_STR("r");
+  to.key = FS_STR("s");
+  EXPECT(fs_remove_range(table, &from, &to, NULL) == FS_OK);
+  EXPECT(fs_remove_range(NULL, &from, &to, NULL) == FS_ARGUMENT);
+}
+
 struct work {
+  const fs_db *db;
   const fs_table *table;
   int runs, answer;
 };
@@ -217,16 +239,24 @@ static int work(const fs_tx *tx, void *context) {
   fs_table *inside = NULL;
   EXPECT(fs_tx_table(tx, work->table, &inside) == FS_OK);
   put(inside, "worked", "yes");
+  EXPECT(work->runs < 10);
+  if (++work->runs < 3)
+    EXPECT(fs_abort(work->db, fs_tx_number(tx)) == FS_OK);
+  int status = fs_put(inside, FS_STR("worked"), FS_STR("twice"));
   fs_table_free(inside);
-  return ++work->runs < 3 ? FS_DEADLOCK : work->answer;
+  return status == FS_OK ? work->answer : status;
 }
 
 static void transact(const fs_db *db, const fs_table *table) {
-  struct work refused = {table, 0, 77}, done = {table, 0, FS_OK};
+  struct work refused = {db, table, 0, 77}, done = {db, table, 0, FS_OK};
   EXPECT(fs_transact(db, NULL, work, &refused) == 77 && refused.runs == 3);
   EXPECT(fs_contains(table, FS_STR("worked")) == FS_ABSENT);
   EXPECT(fs_transact(db, NULL, work, &done) == FS_OK && done.runs == 3);
   EXPECT(fs_remove(table, FS_STR("worked")) == FS_OK);
+  // What another transaction lost would be met each time.
+  struct work others = {db, table, 2, FS_ABORTED};
+  EXPECT(fs_transact(db, NULL, work, &others) == FS_ABORTED && others.runs == 3);
+  EXPECT(fs_contains(table, FS_STR("worked")) == FS_ABSENT);
   EXPECT(fs_transact(db, NULL, NULL, NULL) == FS_ARGUMENT);
 }
 
@@ -287,7 +317,7 @@ static void backups(const fs_db *db, const fs_table *table, const char *path) {
   fs_db *copied = NULL;
   fs_table *rows = NULL;
   fs_buf value = FS_BUF_INIT;
-  EXPECT(snprintf(copy, sizeof copy, "%s/copy", path) < (int)sizeof copy);
+  EXPECT(snprintf(copy, sizeof copy, "%s-copy", path) < (int)sizeof copy);
   put(table, "copied", "yes");
   EXPECT(fs_backup(db, copy, &value) == FS_OK && value.len > 2 && value.data[0] == '{');
   EXPECT(fs_backup(db, copy, NULL) == FS_INCOMPATIBLE);
@@ -371,6 +401,7 @@ int main(int argc, char **argv) {
   rows_outside_transactions(db);
   transactions(db, table);
   lock_timeouts(db, table);
+  ranges_removed(db, table);
   transact(db, table);
   snapshots(db, table);
   prepared(db, table);

@@ -85,6 +85,11 @@ impl Limit {
         let key = limit.key.get()?.to_vec();
         Ok(if limit.inclusive { Bound::Included(key) } else { Bound::Excluded(key) })
     }
+
+    /// What lies between two of them.
+    pub(crate) fn bounds(from: Option<&Self>, to: Option<&Self>) -> Result<Bounds, Failure> {
+        Ok(Bounds { from: Self::bound(from)?, to: Self::bound(to)? })
+    }
 }
 
 /// Makes a cursor over the rows from `from` to `to`, in byte order; NULL is no limit. Free it with `fs_cursor_free`.
@@ -96,8 +101,7 @@ pub extern "C" fn fs_range(
     out: Option<&mut MaybeUninit<Option<Box<Cursor>>>>,
 ) -> c_int {
     guard(|| {
-        let bounds = Bounds { from: Limit::bound(from)?, to: Limit::bound(to)? };
-        let rows = there(table, "table")?.handle.range(bounds);
+        let rows = there(table, "table")?.handle.range(Limit::bounds(from, to)?);
         store(out, Some(Box::new(Cursor::new(rows)))).map(|()| FS_OK)
     })
 }

@@ -1,9 +1,10 @@
 //! Tables: reading and writing single rows.
 
+use crate::cursor::Limit;
 use crate::memory::{Buf, Bytes, array, array_mut, there};
 use crate::status::{FS_ABSENT, FS_EXISTS, FS_OK, Failure, guard, guard_free};
 use foreshore::Index;
-use foreshore_bindings::TableHandle;
+use foreshore_bindings::{Bounds, TableHandle};
 use std::ffi::{CStr, c_char, c_int};
 use std::mem::MaybeUninit;
 
@@ -172,4 +173,39 @@ pub extern "C" fn fs_insert(table: Option<&Table>, key: Bytes, value: Bytes) -> 
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_remove(table: Option<&Table>, key: Bytes) -> c_int {
     guard(|| Ok(if there(table, "table")?.handle.remove(key.get()?)? { FS_OK } else { FS_ABSENT }))
+}
+
+/// Removes the rows from `from` to `to`, in byte order; NULL is no limit. All or none, and as of one moment. How many they
+/// were is stored in `removed`, which may be NULL. Their values are not read: much faster than a cursor and `fs_remove`. Until
+/// the transaction ends, what it has removed is kept in memory.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_remove_range(
+    table: Option<&Table>,
+    from: Option<&Limit>,
+    to: Option<&Limit>,
+    removed: Option<&mut MaybeUninit<u64>>,
+) -> c_int {
+    guard(|| remove(table, Limit::bounds(from, to)?, removed))
+}
+
+/// Removes the rows whose keys begin with `prefix`; as `fs_remove_range`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_remove_prefix(
+    table: Option<&Table>,
+    prefix: Bytes,
+    removed: Option<&mut MaybeUninit<u64>>,
+) -> c_int {
+    guard(|| remove(table, Bounds::prefix(prefix.get()?), removed))
+}
+
+fn remove(
+    table: Option<&Table>,
+    bounds: Bounds,
+    removed: Option<&mut MaybeUninit<u64>>,
+) -> Result<c_int, Failure> {
+    let count = there(table, "table")?.handle.remove_range(bounds)?;
+    if let Some(removed) = removed {
+        removed.write(count);
+    }
+    Ok(FS_OK)
 }

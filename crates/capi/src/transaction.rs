@@ -135,9 +135,9 @@ pub extern "C" fn fs_tx_free(tx: Option<Box<Tx>>) {
 /// what `fs_transact` was given. It returns: an exception of C++, or a longjmp, must not leave it.
 pub type Work = Option<extern "C" fn(tx: *const Tx, context: *mut c_void) -> c_int>;
 
-/// Runs `work` in a transaction and commits it; runs it again, in a new one, as long as it returns a retryable status. So
-/// `work` should have no effects beside the transaction's, and free what it made. Returns what `work` did, or why the commit
-/// failed. `options` may be NULL.
+/// Runs `work` in a transaction and commits it; runs it again, in a new one, as long as the transaction loses against another:
+/// a call of it gives a retryable status, and `work` returns one. So `work` should have no effects beside the transaction's, and
+/// free what it made. Returns what `work` did, or why the commit failed. `options` may be NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_transact(
     db: Option<&Db>,

@@ -69,7 +69,8 @@ impl Installed {
             .arg(format!("-I{}", self.dir.path().join("include").display()))
             .args(link));
         let database = tempfile::tempdir().unwrap();
-        let output = run(Command::new(program).arg(database.path()).env("LD_LIBRARY_PATH", self.lib()));
+        let output =
+            run(Command::new(program).arg(database.path().join("db")).env("LD_LIBRARY_PATH", self.lib()));
         String::from_utf8(output.stdout).expect("programs here write text")
     }
 

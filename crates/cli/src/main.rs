@@ -10,6 +10,7 @@ mod check;
 mod compact;
 mod completions;
 mod count;
+mod delete;
 mod demo;
 mod drop;
 mod dump;
@@ -74,6 +75,7 @@ enum Command {
     Rm(rows::RmArgs),
     Scan(scan::ScanArgs),
     Count(count::CountArgs),
+    Delete(delete::DeleteArgs),
     Tables(tables::TablesArgs),
     #[command(alias = "drop-table")]
     Drop(drop::DropArgs),
@@ -147,6 +149,7 @@ fn run(command: Command) -> Outcome {
         Command::Rm(args) => rows::rm(&args),
         Command::Scan(args) => scan::run(&args),
         Command::Count(args) => count::run(&args),
+        Command::Delete(args) => delete::run(&args),
         Command::Tables(args) => tables::tables(&args),
         Command::Drop(args) => drop::run(&args),
         Command::Stats(args) => stats::run(&args),

@@ -1,11 +1,11 @@
-//! `scan`: rows in key order. Also which rows of a table are meant, for `count`.
+//! `scan`: rows in key order. Also which rows of a table are meant, for `count` and `delete`.
 
 use crate::args::{DbArgs, existing_table};
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::rows::{Shape, Target};
 use crate::shell::print::{Mode, Rows};
 use clap::Args;
-use foreshore::{ByteRange, ByteTable};
+use foreshore::{ByteRange, ByteTable, RawBounds};
 use std::ops::Bound;
 
 const EXAMPLES: &str = "\
@@ -59,11 +59,31 @@ impl KeyRange {
         if let Some(prefix) = &self.prefix {
             return Ok(table.prefix(&shape.prefix(prefix)?));
         }
+        Ok(table.range(self.bounds(shape)?))
+    }
+
+    /// Removes them; how many they were.
+    pub fn remove(&self, table: &ByteTable, shape: &Shape) -> Outcome<u64> {
+        if let Some(prefix) = &self.prefix {
+            return Ok(table.remove_prefix(&shape.prefix(prefix)?)?);
+        }
+        if self.from.is_none() && self.to.is_none() {
+            return Err(all_rows());
+        }
+        Ok(table.remove_range(self.bounds(shape)?)?)
+    }
+
+    fn bounds(&self, shape: &Shape) -> Outcome<RawBounds> {
         let bound = |text: &Option<String>| text.as_ref().map(|text| shape.prefix(text)).transpose();
         let from = bound(&self.from)?.map_or(Bound::Unbounded, Bound::Included);
         let to = bound(&self.to)?.map_or(Bound::Unbounded, Bound::Excluded);
-        Ok(table.range((from, to)))
+        Ok((from, to))
     }
+}
+
+/// Removing all rows is not what one gets who forgot to say which.
+pub fn all_rows() -> Failure {
+    Failure::usage("say which rows: --from, --to or --prefix; `drop` removes a table with all its rows")
 }
 
 /// Runs `scan`.

@@ -64,6 +64,14 @@ fn a_chart_without_a_place_is_refused_before_the_work() {
 }
 
 #[test]
+fn a_database_that_cannot_be_made_is_not_said_to_be_left() {
+    let shell = Shell::new();
+    shell.write("letter.txt", "dear");
+    let complaint = shell.fails(5, &["demo", "--dir=letter.txt/demo.db", "--seconds=1"]);
+    assert!(!complaint.contains("is left in"), "{complaint}");
+}
+
+#[test]
 fn bench_kv_prints_its_stable_fields() {
     let shell = Shell::new();
     for workload in ["put", "get", "mix", "scan", "bulk"] {

@@ -161,8 +161,8 @@ fn wrong_arguments_are_usage() {
 fn every_command_explains_itself_with_examples() {
     let shell = Shell::new();
     let commands = [
-        "load", "get", "put", "rm", "scan", "count", "tables", "drop", "stats", "check", "dump", "restore",
-        "demo",
+        "load", "get", "put", "rm", "scan", "count", "delete", "tables", "drop", "stats", "check", "dump",
+        "restore", "demo",
     ];
     for command in commands.iter().map(|c| vec![*c]).chain([vec!["bench", "kv"], vec!["bench", "index"]]) {
         let help = shell.ok(&[&command[..], &["--help"]].concat());
@@ -193,6 +193,21 @@ fn rows_are_counted_within_bounds() {
     let counted = shell.json(&["count", "--table", "ports", "--from", "K"]);
     assert_eq!(counted, [serde_json::json!({"table": "ports", "rows": from})]);
     shell.fails(1, &["count", "--table", "port"]);
+}
+
+#[test]
+fn rows_are_removed_within_bounds() {
+    let shell = ports();
+    let count = |args: &[&str]| shell.ok(&[&["count", "--table", "ports"], args].concat());
+    let (all, from) = (count(&[]), count(&["--from", "K"]));
+    shell.fails(2, &["delete", "--table", "ports"]);
+    shell.fails(1, &["delete", "--table", "port", "--from", "K"]);
+    assert_eq!(count(&[]), all, "nothing was said to go");
+    assert_eq!(shell.ok(&["delete", "--table", "ports", "--from", "K"]), from);
+    assert_eq!(count(&["--from", "K"]), "0\n");
+    let removed = shell.json(&["delete", "--table", "ports", "--prefix", ""]);
+    assert_eq!(removed[0]["table"], "ports");
+    assert_eq!(count(&[]), "0\n");
 }
 
 #[test]

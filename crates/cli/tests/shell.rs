@@ -39,6 +39,22 @@ fn what_a_script_writes_is_there() {
 }
 
 #[test]
+fn a_range_is_removed() {
+    let shell = ports();
+    let done =
+        script(&shell, 0, "begin\ndelete ports --from K\nrollback\ndelete ports --prefix S\ncount ports")
+            .stdout;
+    assert_eq!(done, "2\n1\n2\n");
+    script(&shell, 2, "delete ports");
+    script(&shell, 2, "begin snapshot\ndelete ports --from A");
+    assert_eq!(
+        script(&shell, 0, ".mode json\ndelete ports --to K").stdout,
+        "{\"removed\":1,\"table\":\"ports\"}\n"
+    );
+    assert_eq!(shell.ok(&["scan", "--table", "ports"]), "LAX\tLos Angeles\n");
+}
+
+#[test]
 fn rows_are_shown_in_three_modes() {
     let shell = ports();
     let shown = script(

@@ -330,6 +330,24 @@ fn a_target_that_holds_something_is_refused() {
     assert_eq!(std::fs::read_to_string(dir.path().join("letter.txt")).unwrap(), "dear");
 }
 
+/// A copy within a database would go with it. One that is named by way of a database may lie beside it.
+#[test]
+fn a_target_within_a_database_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().join("ports.db");
+    let db = Database::open(&place).unwrap();
+    for within in ["monday", "copies/monday"] {
+        let refused = db.backup(place.join(within)).unwrap_err();
+        assert!(
+            matches!(&refused, Error::Incompatible { detail, .. } if detail.contains("within the database")),
+            "{refused}"
+        );
+    }
+    assert!(!place.join("monday").exists() && !place.join("copies").exists());
+    db.backup(place.join("../monday")).unwrap();
+    Database::open(dir.path().join("monday")).unwrap();
+}
+
 /// A backup that is outlived by its old versions says so, and leaves its target empty for the next.
 #[test]
 fn a_snapshot_given_up_ends_the_backup() {

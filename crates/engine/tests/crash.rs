@@ -27,6 +27,8 @@ enum Op {
     Put(Vec<u8>, Vec<u8>),
     Insert(Vec<u8>, Vec<u8>),
     Remove(Vec<u8>),
+    /// From the one key to before the other.
+    RemoveRange(Vec<u8>, Vec<u8>),
     Checkpoint,
     Sync,
     /// Makes the thread's own second table, and one row in it, which lies in chunks.
@@ -45,6 +47,7 @@ enum Step {
     Put(Vec<u8>, Vec<u8>),
     PutMany(Vec<(Vec<u8>, Vec<u8>)>),
     Remove(Vec<u8>),
+    RemoveRange(Vec<u8>, Vec<u8>),
     /// Writes uncommitted pages out.
     Checkpoint,
     Savepoint,
@@ -125,6 +128,8 @@ const WORKLOADS: &[Workload] = &[
         threads: 2,
         ops: chunked_transactions,
     },
+    Workload { name: "ranges removed", durability: Durability::Sync, threads: 1, ops: ranges },
+    Workload { name: "ranges removed, buffered", durability: Durability::Buffered, threads: 1, ops: ranges },
     Workload { name: "bulk load", durability: Durability::Sync, threads: 1, ops: bulk },
     Workload { name: "three writers", durability: Durability::Sync, threads: 3, ops: puts_and_removes },
     Workload {
@@ -319,6 +324,29 @@ fn prepared_transactions(rng: &mut Rng) -> Vec<Op> {
         .collect()
 }
 
+fn ranges(rng: &mut Rng) -> Vec<Op> {
+    let some = |rng: &mut Rng| {
+        let from = rng.below(40);
+        (key(from), key(from + rng.below(30)))
+    };
+    (0..12)
+        .map(|i| match i % 4 {
+            1 => {
+                let (from, to) = some(rng);
+                Op::RemoveRange(from, to)
+            }
+            3 => {
+                let mut steps = steps_with(rng, 0..50, 6, any_len);
+                let (from, to) = some(rng);
+                steps.insert(rng.below(steps.len()), Step::RemoveRange(from, to));
+                let end = [End::Commit, End::RollBack, End::PreparedCommit, End::PreparedRollBack];
+                Op::Transact(steps, end[rng.below(end.len())])
+            }
+            _ => Op::PutMany((0..3).flat_map(|_| neighbours(rng, &(0..50), any_len)).collect()),
+        })
+        .collect()
+}
+
 fn bulk(rng: &mut Rng) -> Vec<Op> {
     let rows = |from: usize, rng: &mut Rng| (from..from + 60).map(|i| (key(i), rng.bytes(100))).collect();
     vec![
@@ -368,6 +396,9 @@ fn run_thread(
             Op::Put(key, value) => table.put(&prefixed(thread, key), value)?,
             Op::Insert(key, value) => drop(table.insert(&prefixed(thread, key), value)?),
             Op::Remove(key) => drop(table.remove(&prefixed(thread, key))?),
+            Op::RemoveRange(from, to) => {
+                table.remove_range(prefixed(thread, from)..prefixed(thread, to))?;
+            }
             Op::Checkpoint => db.checkpoint()?,
             Op::Sync => db.sync()?,
             Op::CreateTable => db.byte_table(&second_table(thread))?.put(b"row", &[7; 5000])?,
@@ -428,6 +459,9 @@ fn transact(
                 )?;
             }
             Step::Remove(key) => drop(rows.remove(&prefixed(thread, key))?),
+            Step::RemoveRange(from, to) => {
+                rows.remove_range(prefixed(thread, from)..prefixed(thread, to))?;
+            }
             Step::Checkpoint => db.checkpoint()?,
             Step::Savepoint => savepoint = tx.savepoint()?,
             Step::RollBack => tx.rollback_to(savepoint)?,
@@ -446,11 +480,17 @@ fn apply(rows: &mut Rows, thread: usize, steps: &[Step]) {
                 rows.extend(many.iter().map(|(key, value)| (prefixed(thread, key), value.clone())));
             }
             Step::Remove(key) => drop(rows.remove(&prefixed(thread, key))),
+            Step::RemoveRange(from, to) => remove_range(rows, thread, from, to),
             Step::Checkpoint => {}
             Step::Savepoint => savepoint = rows.clone(),
             Step::RollBack => *rows = savepoint.clone(),
         }
     }
+}
+
+fn remove_range(rows: &mut Rows, thread: usize, from: &[u8], to: &[u8]) {
+    let range = prefixed(thread, from)..prefixed(thread, to);
+    rows.retain(|key, _| !range.contains(key));
 }
 
 /// Runs all threads until the end or the crash.
@@ -475,6 +515,7 @@ fn states(thread: usize, ops: &[Op]) -> Vec<(usize, Rows, bool)> {
             Op::Put(key, value) => drop(rows.insert(prefixed(thread, key), value.clone())),
             Op::Insert(key, value) => drop(rows.entry(prefixed(thread, key)).or_insert(value.clone())),
             Op::Remove(key) => drop(rows.remove(&prefixed(thread, key))),
+            Op::RemoveRange(from, to) => remove_range(&mut rows, thread, from, to),
             Op::CreateTable => second = true,
             Op::DropTable => second = false,
             Op::Checkpoint | Op::Sync => {}

@@ -444,3 +444,24 @@ fn sixty_four_mebibytes() {
     table.remove(b"k").unwrap();
     assert_eq!(large_values(&db), 0);
 }
+
+/// The values of a range that is removed go with it, once nobody needs them; a removal taken back leaves them.
+#[test]
+fn a_range_takes_its_large_values_along() {
+    let (_, db, table) = fresh();
+    (0..20).for_each(|key| table.put(&[key], &bytes(key.into(), 20_000)).unwrap());
+    let before = db.snapshot().unwrap();
+    db.transact(|tx| {
+        let place = tx.savepoint()?;
+        assert_eq!(tx.bytes(&table).remove_range(&[1][..]..&[15][..])?, 14);
+        tx.rollback_to(place)
+    })
+    .unwrap();
+    assert_eq!(table.get(&[7]).unwrap(), Some(bytes(7, 20_000)));
+    assert_eq!(table.remove_range(&[1][..]..).unwrap(), 19);
+    assert_eq!(before.bytes(&table).get(&[7]).unwrap(), Some(bytes(7, 20_000)));
+    drop(before);
+    table.put(b"another", b"commit").unwrap();
+    settle(&db);
+    assert_eq!(large_values(&db), 1);
+}

@@ -6,6 +6,7 @@ use common::tiny;
 use foreshore::{ByteTable, Durability, Index, TableOptions};
 use foreshore_io::SimDisk;
 use proptest::collection::vec;
+use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 use std::collections::BTreeMap;
@@ -23,6 +24,9 @@ enum Op {
     BothEnds(Vec<bool>),
     MultiGet(Vec<Vec<u8>>),
     PutMany(Vec<(Vec<u8>, Vec<u8>)>),
+    /// At most so many rows of the range; none: all, alone.
+    RemoveRange(Bound<Vec<u8>>, Bound<Vec<u8>>, Option<usize>),
+    RemovePrefix(Vec<u8>),
     Reopen,
     Checkpoint,
 }
@@ -55,6 +59,8 @@ fn ops() -> impl Strategy<Value = Op> {
         1 => vec(any::<bool>(), 0..40).prop_map(Op::BothEnds),
         1 => vec(keys(), 0..40).prop_map(Op::MultiGet),
         1 => vec((keys(), values()), 0..40).prop_map(Op::PutMany),
+        1 => (bounds(), bounds(), option::of(0usize..30)).prop_map(|(a, b, n)| Op::RemoveRange(a, b, n)),
+        1 => keys().prop_map(Op::RemovePrefix),
         1 => Just(Op::Reopen),
         1 => Just(Op::Checkpoint),
     ]
@@ -136,6 +142,26 @@ proptest! {
                 Op::PutMany(rows) => {
                     table.put_many(&rows).unwrap();
                     model.extend(rows);
+                }
+                Op::RemoveRange(from, to, rows_max) => {
+                    let mut goes = model_range(&model, &from, &to);
+                    let tx = db.begin().unwrap();
+                    let removed = tx.bytes(&table).remove_range((from.clone(), to.clone())).unwrap();
+                    prop_assert_eq!(removed, goes.len() as u64);
+                    prop_assert_eq!(tx.bytes(&table).range((from.clone(), to.clone())).count(), 0);
+                    tx.rollback().unwrap();
+                    goes.truncate(rows_max.unwrap_or(usize::MAX));
+                    let removed = match rows_max {
+                        Some(n) => db.transact(|tx| tx.bytes(&table).remove_some((from.clone(), to.clone()), n as u64)),
+                        None => table.remove_range((from, to)),
+                    };
+                    prop_assert_eq!(removed.unwrap(), goes.len() as u64);
+                    goes.iter().for_each(|(key, _)| drop(model.remove(key)));
+                }
+                Op::RemovePrefix(prefix) => {
+                    let before = model.len();
+                    model.retain(|key, _| !key.starts_with(&prefix));
+                    prop_assert_eq!(table.remove_prefix(&prefix).unwrap(), (before - model.len()) as u64);
                 }
                 Op::Reopen => {
                     drop((table, db));

@@ -1,7 +1,7 @@
 //! Rows of a table within a transaction, and whether any of them was changed: what only looks need not wait for the device,
 //! nor is it a write to what is watched.
 
-use foreshore::{Error, TransactionBytes, TransactionRange};
+use foreshore::{Error, TransactionBytes};
 use std::cell::Cell;
 use std::ops::Bound;
 
@@ -27,11 +27,6 @@ impl<'t> Rows<'t> {
         self.rows.get_for_update(key)
     }
 
-    /// Rows between the bounds.
-    pub fn range(&self, bounds: (Bound<&[u8]>, Bound<&[u8]>)) -> TransactionRange {
-        self.rows.range(bounds)
-    }
-
     /// Sets the value of `key`.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         self.has_changed.set(true);
@@ -52,6 +47,13 @@ impl<'t> Rows<'t> {
     /// Removes `key`; says whether it was there.
     pub fn remove(&self, key: &[u8]) -> Result<bool, Error> {
         self.note(self.rows.remove(key))
+    }
+
+    /// Removes the first rows between the bounds, at most so many; says how many.
+    pub fn remove_some(&self, bounds: (Bound<&[u8]>, Bound<&[u8]>), rows_max: u64) -> Result<u64, Error> {
+        let removed = self.rows.remove_some(bounds, rows_max);
+        self.has_changed.set(self.has_changed.get() || !matches!(removed, Ok(0)));
+        removed
     }
 
     fn note(&self, done: Result<bool, Error>) -> Result<bool, Error> {

@@ -20,7 +20,7 @@ use crate::failure::{Failure, Kind, Outcome};
 use crate::scratch::remove_on_interrupt;
 use clap::Args;
 use spec::DemoSpec;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub use child::{ChildArgs, run_child};
 
@@ -73,8 +73,10 @@ pub fn run(args: &DemoArgs) -> Outcome {
     if args.keep || outcome.is_err() {
         // Whoever wants to know what went wrong needs the evidence.
         temporary.map(tempfile::TempDir::keep);
-        return outcome
-            .map_err(|failure| verdict(failure.note(format!("the database is left in {}", dir.display()))));
+        return outcome.map_err(|failure| {
+            let left = format!("the database is left in {}", dir.display());
+            verdict(if holds_anything(&dir) { failure.note(left) } else { failure })
+        });
     }
     std::fs::remove_dir_all(&dir).map_err(|e| Failure::io(dir.display(), &e))
 }
@@ -87,11 +89,14 @@ fn verdict(failure: Failure) -> Failure {
     }
 }
 
+fn holds_anything(dir: &Path) -> bool {
+    std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some())
+}
+
 /// The directory to use, and its guard if it is a temporary one.
 fn directory(args: &DemoArgs) -> Outcome<(PathBuf, Option<tempfile::TempDir>)> {
     if let Some(dir) = &args.dir {
-        let is_taken = std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some());
-        return match is_taken {
+        return match holds_anything(dir) {
             true => Err(Failure::usage(format!("{} is not empty; name a new directory", dir.display()))),
             false => Ok((dir.clone(), None)),
         };

@@ -31,7 +31,9 @@ impl Complete {
             [".hex" | ".timer"] => spellings::<Switch>(),
             ["begin"] => spellings::<Level>(),
             [command, ..] if begun.starts_with('-') => options_of(command),
-            ["get" | "put" | "insert" | "del" | "scan" | "prefix" | "count" | "drop"] => self.tables(),
+            ["get" | "put" | "insert" | "del" | "scan" | "prefix" | "count" | "delete" | "drop"] => {
+                self.tables()
+            }
             _ => Vec::new(),
         })
     }

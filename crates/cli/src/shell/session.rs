@@ -5,6 +5,7 @@ use crate::backup;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, tell};
 use crate::rows::{Shape, Target};
+use crate::scan::all_rows;
 use crate::schema::Schema;
 use crate::shell::interrupt::Interrupt;
 use crate::shell::print::{Mode, Rows, print_stats};
@@ -107,6 +108,9 @@ impl Session {
             Statement::Scan { table, between, which } => self.scan(&table, &between, &which)?,
             Statement::Prefix { table, prefix, which } => self.prefix(&table, &prefix, &which)?,
             Statement::Count { table, between, prefix } => self.count(&table, &between, prefix.as_deref())?,
+            Statement::Delete { table, between, prefix } => {
+                self.delete(&table, &between, prefix.as_deref())?
+            }
             Statement::Create { table } => drop(self.db.byte_table(&table)?),
             Statement::Drop { table } => self.drop_table(&table)?,
             Statement::Begin { level } => self.begin(level)?,
@@ -205,10 +209,31 @@ impl Session {
             row?;
             rows += 1;
         }
+        self.show_number(table, "rows", rows)
+    }
+
+    fn delete(&self, table: &str, between: &Between, prefix: Option<&str>) -> Result<(), Wrong> {
+        self.ensure_writable()?;
+        let (tree, shape) = self.existing(table)?;
+        let removed = match (prefix, &self.open) {
+            (Some(prefix), Some(Open::Writing { tx, .. })) => {
+                tx.bytes(&tree).remove_prefix(&shape.prefix(prefix)?)?
+            }
+            (Some(prefix), _) => tree.remove_prefix(&shape.prefix(prefix)?)?,
+            (None, _) if between.from.is_none() && between.to.is_none() => return Err(all_rows().into()),
+            (None, Some(Open::Writing { tx, .. })) => {
+                tx.bytes(&tree).remove_range(keys_between(&shape, between)?)?
+            }
+            (None, _) => tree.remove_range(keys_between(&shape, between)?)?,
+        };
+        self.show_number(table, "removed", removed)
+    }
+
+    fn show_number(&self, table: &str, what: &str, number: u64) -> Result<(), Wrong> {
         let mut out = self.output();
         match self.mode {
-            Mode::Json => out.object(&json!({"table": table, "rows": rows}))?,
-            Mode::Table | Mode::Csv => out.line(rows)?,
+            Mode::Json => out.object(&json!({"table": table, what: number}))?,
+            Mode::Table | Mode::Csv => out.line(number)?,
         }
         Ok(out.finish()?)
     }

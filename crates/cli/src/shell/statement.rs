@@ -68,6 +68,16 @@ pub enum Statement {
         #[arg(long, value_name = "KEY", allow_hyphen_values = true, conflicts_with_all = ["from", "to"])]
         prefix: Option<String>,
     },
+    /// Remove rows, and show how many: all of a range or none
+    Delete {
+        /// Table
+        table: String,
+        #[command(flatten)]
+        between: Between,
+        /// Only keys that begin so
+        #[arg(long, value_name = "KEY", allow_hyphen_values = true, conflicts_with_all = ["from", "to"])]
+        prefix: Option<String>,
+    },
     /// Create an empty table
     Create {
         /// Table

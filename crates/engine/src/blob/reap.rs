@@ -10,7 +10,7 @@ use crate::lock::Owner;
 use crate::tree::Tree;
 use crate::txn::Batch;
 use crate::version::Version;
-use foreshore_base::{Lsn, seeded_bug};
+use foreshore_base::{Lsn, PageId, seeded_bug};
 use std::sync::Arc;
 
 /// Removes the blob, if it is garbage because of what `author` did, or because nobody ever took back its first mark.
@@ -30,7 +30,7 @@ pub(crate) fn reap(chunks: &Tree, id: BlobId, author: u64) -> Result<bool> {
         return Ok(false);
     }
     if version.is_ghost() {
-        return chunks.purge(&id.mark_key(), author);
+        return chunks.purge(&mut { PageId::NONE }, &id.mark_key(), author);
     }
     for number in 0..count(id, &mark)? {
         chunks.remove_unversioned(&id.chunk_key(number))?;

@@ -1,13 +1,13 @@
 //! Writing: a transaction puts a large value, or something in the place of one.
 
 use super::{BlobId, Reference};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::tree::{Intent, Tree};
 use crate::txn::Txn;
 use crate::waits::will_wait;
 use foreshore_base::{Lsn, seeded_bug};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 impl Tree {
     /// As [`Tree::autocommit`], for a value that is large, or may replace one that is: by a transaction of its own.
@@ -17,15 +17,7 @@ impl Tree {
         intent: Intent<'_>,
         patience: Duration,
     ) -> Result<Option<Lsn>> {
-        let (begun, since) = (Instant::now(), self.core().log.reserved());
-        loop {
-            let mut txn = Txn::begin(self.core().clone().into(), patience, since)?;
-            match self.write(&mut txn, key, intent) {
-                Ok(_) => return Ok(txn.commit()),
-                Err(Error::Deadlock { .. }) if begun.elapsed() < patience => txn.roll_back()?,
-                Err(refused) => return txn.roll_back().and(Err(refused)),
-            }
-        }
+        self.core().alone(patience, |txn| self.write(txn, key, intent)).map(|(_, end)| end)
     }
 
     /// Does what `intent` says to `key`, which `txn` has locked, where the new value, the old one, or both are large;
@@ -41,12 +33,7 @@ impl Tree {
             return Ok(false);
         }
         let replaced = old.filter(|cell| self.is_large(cell.len())).map(|cell| Reference::of(&cell));
-        let before = txn.savepoint();
-        let changed = self.exchange(txn, key, intent, replaced);
-        if changed.is_err() {
-            txn.roll_back_to(before)?;
-        }
-        changed.map(|()| true)
+        txn.as_a_whole(|txn| self.exchange(txn, key, intent, replaced)).map(|()| true)
     }
 
     fn exchange(

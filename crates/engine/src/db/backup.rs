@@ -68,9 +68,9 @@ impl Database {
     /// The copy is durable when this returns. If it is interrupted, the directory is refused by [`Database::open`], and may
     /// be given to the next backup.
     ///
-    /// Errors: [`Error::Incompatible`] if the directory holds anything; [`Error::SnapshotTooOld`] if the rows that were
-    /// changed meanwhile outgrew [`Builder::old_version_bytes`]: raise it, or make the backup when less is written;
-    /// [`Error::Corrupt`] if the source is damaged; [`Error::Full`], [`Error::Io`]. While it runs,
+    /// Errors: [`Error::Incompatible`] if the directory holds anything, or lies within a database's; [`Error::SnapshotTooOld`] if
+    /// the rows that were changed meanwhile outgrew [`Builder::old_version_bytes`]: raise it, or make the backup when less is
+    /// written; [`Error::Corrupt`] if the source is damaged; [`Error::Full`], [`Error::Io`]. While it runs,
     /// [`Database::drop_table`] gives [`Error::TableInUse`].
     ///
     /// ```
@@ -108,6 +108,12 @@ impl Database {
     /// ```
     pub fn backup_with(&self, path: impl AsRef<Path>, progress: impl FnMut(&Copied)) -> Result<Copied> {
         let path = path.as_ref();
+        ensure_beside_databases(path)?;
+        self.backup_in(path, progress)
+    }
+
+    /// The same, wherever the directory lies.
+    pub(crate) fn backup_in(&self, path: &Path, progress: impl FnMut(&Copied)) -> Result<Copied> {
         let vfs = DirVfs::open(path, true)
             .map_err(|e| Error::io(format!("opening the directory {}", path.display()), &e))?;
         self.backup_on(Arc::new(vfs), progress)
@@ -151,6 +157,25 @@ impl Database {
             let _ = meta::discard_backup(&*vfs);
         }
         copied
+    }
+}
+
+/// A copy within a database's directory would go with it: a compaction, for one, puts another directory in its place.
+fn ensure_beside_databases(path: &Path) -> Result<()> {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    // What is there already, with its links followed; the rest will be made.
+    let Some(above) = absolute.ancestors().skip(1).find_map(|above| above.canonicalize().ok()) else {
+        return Ok(());
+    };
+    match above.ancestors().find(|above| above.join(meta::NAME).is_file()) {
+        Some(database) => Err(Error::Incompatible {
+            dir: path.display().to_string(),
+            detail: format!(
+                "it would lie within the database {}; name a directory outside",
+                database.display()
+            ),
+        }),
+        None => Ok(()),
     }
 }
 

@@ -85,7 +85,7 @@ impl Builder {
             Error::io(format!("making {} {what} {}", beside.display(), path.display()), &e)
         };
         create_like(&beside, &path).map_err(kept)?;
-        let copied = db.backup_with(&beside, progress)?;
+        let copied = db.backup_in(&beside, progress)?;
         let bytes_now = bytes_of_database(&beside)?;
         make_like(&beside, &path).map_err(kept)?;
         db.engine.close()?;

@@ -18,6 +18,7 @@ mod stats;
 mod table;
 mod ticket;
 mod transaction;
+mod transaction_bytes;
 mod transaction_range;
 mod transaction_table;
 mod upkeep;
@@ -44,7 +45,8 @@ pub use snapshot::{Snapshot, SnapshotBytes, SnapshotTable};
 pub use stats::{CheckReport, IndexStats, Stats, TableReport};
 pub use table::{ByteTable, Table};
 pub use ticket::CommitTicket;
-pub use transaction::{Savepoint, Transaction, TransactionBytes};
+pub use transaction::{Savepoint, Transaction};
+pub use transaction_bytes::TransactionBytes;
 pub use transaction_range::TransactionRange;
 pub use transaction_table::TransactionTable;
 

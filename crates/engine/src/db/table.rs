@@ -7,11 +7,11 @@ use crate::db::codec::{
 use crate::db::engine::Engine;
 use crate::db::index::Index;
 use crate::db::prefix::{KeyComponent, KeyPrefix};
-use crate::db::range::{ByteRange, KeyBounds, Range};
+use crate::db::range::{ByteRange, KeyBounds, Range, RawBounds};
 use crate::error::Result;
 use crate::log::Durability;
 use crate::tree::{Intent, PATIENCE, Tree};
-use crate::txn::View;
+use crate::txn::{Txn, View};
 use foreshore_base::Lsn;
 use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow};
@@ -327,6 +327,46 @@ impl ByteTable {
     /// ```
     pub fn remove(&self, key: &[u8]) -> Result<bool> {
         self.write(key, Intent::Remove)
+    }
+
+    /// Removes the rows whose keys lie in `bounds`, all at one point in time or none; says how many. At that point no other row is
+    /// in the range. See [`TransactionBytes::remove_range`](crate::TransactionBytes::remove_range) for what that takes.
+    ///
+    /// Errors as [`ByteTable::put`]; no row is removed then. [`with_lock_timeout`](ByteTable::with_lock_timeout) says how long it
+    /// waits for each lock.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// for key in [b"a", b"b", b"c"] { t.put(key, b"")?; }
+    /// assert_eq!(t.remove_range(&b"b"[..]..)?, 2);
+    /// assert_eq!(t.range(..).count(), 1);
+    /// # Ok(()) }
+    /// ```
+    pub fn remove_range(&self, bounds: impl KeyBounds<[u8]>) -> Result<u64> {
+        self.remove_between(bounds.raw())
+    }
+
+    /// Removes the rows whose keys begin with `prefix`; as [`remove_range`](ByteTable::remove_range).
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// t.put_many(&[("user/ada", ""), ("user/ben", ""), ("visitor/cleo", "")])?;
+    /// assert_eq!(t.remove_prefix(b"user/")?, 2);
+    /// # Ok(()) }
+    /// ```
+    pub fn remove_prefix(&self, prefix: &[u8]) -> Result<u64> {
+        self.remove_between((Bound::Included(prefix.to_vec()), successor(prefix)))
+    }
+
+    fn remove_between(&self, bounds: RawBounds) -> Result<u64> {
+        let remove = |txn: &mut Txn| self.tree.remove_range(txn, true, bounds.clone(), u64::MAX);
+        let (removed, end) = self.engine.core().alone(self.lock_timeout, remove)?;
+        end.map_or(Ok(()), |end| self.engine.acknowledge(end, self.durability))?;
+        Ok(removed)
     }
 
     #[inline]
@@ -662,6 +702,36 @@ impl<K: Key, V: Value> Table<K, V> {
         &'k Q: KeyComponent<K>,
     {
         self.bytes.remove(&encode_key(&key)?)
+    }
+
+    /// Removes the rows whose keys lie in `bounds`, all at one point in time or none; says how many. See
+    /// [`ByteTable::remove_range`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let readings = db.table::<i64, f64>("readings")?; // second → degrees
+    /// readings.put_many(&[(-5, 1.5), (0, 2.0), (7, 2.5)])?;
+    /// assert_eq!(readings.remove_range(..7)?, 2);
+    /// # Ok(()) }
+    /// ```
+    pub fn remove_range(&self, bounds: impl KeyBounds<K>) -> Result<u64> {
+        self.bytes.remove_between(bounds.encoded()?)
+    }
+
+    /// Removes the rows whose keys begin with `leading`, as [`prefix`](Table::prefix) has them, all or none; says how many. See
+    /// [`ByteTable::remove_range`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let delays = db.table::<(String, u32), i16>("delays")?;
+    /// delays.put_many(&[(("AA".into(), 428), -10), (("AA".into(), 1294), 5), (("WN".into(), 7), 0)])?;
+    /// assert_eq!(delays.remove_prefix(&("AA",))?, 2);
+    /// # Ok(()) }
+    /// ```
+    pub fn remove_prefix(&self, leading: &(impl KeyPrefix<K> + ?Sized)) -> Result<u64> {
+        self.bytes.remove_between(leading.bounds()?)
     }
 
     /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. See [`ByteTable::range`]. An encoding error appears as

@@ -1,27 +1,23 @@
 //! Read-write transactions, as users hold them.
 
-use crate::bounds::successor;
 use crate::db::codec::{Key, Value};
 use crate::db::engine::Engine;
-use crate::db::isolation::{Isolation, TransactionOptions};
-use crate::db::range::KeyBounds;
+use crate::db::isolation::TransactionOptions;
 use crate::db::table::{ByteTable, Table};
 use crate::db::ticket::CommitTicket;
-use crate::db::transaction_range::TransactionRange;
+use crate::db::transaction_bytes::TransactionBytes;
 use crate::db::transaction_table::TransactionTable;
 use crate::error::{Error, Result};
-use crate::lock::KeyMode;
 use crate::log::{Durability, Wanted};
 use crate::spread::Held;
-use crate::tree::{Core, Intent};
-use crate::txn::{self, Txn, View};
+use crate::tree::Core;
+use crate::txn::{self, Txn};
 use crate::waits::lock_or_wait;
 use foreshore_base::sync::AtomicU64;
 use foreshore_base::sync::Ordering::Relaxed;
 use foreshore_base::{Lsn, seeded_bug};
 use parking_lot::Mutex;
 use std::marker::PhantomData;
-use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 /// A read-write transaction: what it does happens as a whole or not at all, and, by default, as if nobody else were
@@ -226,6 +222,24 @@ impl Transaction {
         self.shared.with(|txn| txn.roll_back_to(savepoint.place))
     }
 
+    /// Has it lost against another: was it rolled back meanwhile, or did a call of it give a
+    /// [retryable](Error::is_retryable) error? For who runs work again by other means than
+    /// [`Database::transact`](crate::Database::transact): a retryable error may also be that of another transaction, which the
+    /// work would meet each time.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let tx = db.begin()?;
+    /// assert!(!tx.has_lost());
+    /// db.abort(tx.number())?;
+    /// assert!(tx.has_lost());
+    /// # Ok(()) }
+    /// ```
+    pub fn has_lost(&self) -> bool {
+        self.shared.has_lost()
+    }
+
     /// Commits, and waits as long as the durability asks.
     ///
     /// Errors: those of the transaction, if it was rolled back before; [`Error::Poisoned`] after a failed write or sync:
@@ -382,6 +396,15 @@ impl Shared {
         }
     }
 
+    /// See [`Transaction::has_lost`].
+    fn has_lost(&self) -> bool {
+        match &*lock_or_wait(&self.state) {
+            State::Running(_) => self.lost.load(Relaxed) != 0,
+            State::Failed(error) => error.is_retryable(),
+            State::Ended => false,
+        }
+    }
+
     /// After a deadlock or an abort, or if it is undone by halves, rolls the transaction back; what to tell the caller.
     #[cold]
     fn failed(&self, state: &mut State, error: Error) -> Error {
@@ -458,467 +481,5 @@ impl Drop for Transaction {
         if let Ok(txn) = self.shared.take() {
             let _ = txn.roll_back();
         }
-    }
-}
-
-/// A [`ByteTable`] as a transaction sees and changes it. Errors beside those of the table: [`Error::Deadlock`] and
-/// [`Error::Aborted`] (the transaction is rolled back), [`Error::LockTimeout`], [`Error::Ended`].
-///
-/// ```
-/// # fn main() -> foreshore::Result<()> {
-/// # let db = foreshore::Database::in_memory()?;
-/// let pages = db.byte_table("pages")?;
-/// db.transact(|tx| {
-///     let pages = tx.bytes(&pages);
-///     pages.put(b"/a", b"moved to /b")?;
-///     pages.put(b"/b", b"<h1>Hello</h1>") // nobody sees the one without the other
-/// })?;
-/// assert_eq!(pages.range(..).count(), 2);
-/// # Ok(()) }
-/// ```
-pub struct TransactionBytes<'t> {
-    shared: &'t Arc<Shared>,
-    table: &'t ByteTable,
-}
-
-impl TransactionBytes<'_> {
-    /// The value of `key`, copied out.
-    ///
-    /// ```
-    /// # fn main() -> foreshore::Result<()> {
-    /// # let db = foreshore::Database::in_memory()?;
-    /// let t = db.byte_table("t")?;
-    /// t.put(b"k", b"v")?;
-    /// let tx = db.begin()?;
-    /// tx.bytes(&t).remove(b"k")?;
-    /// assert_eq!(tx.bytes(&t).get(b"k")?, None, "it sees what it did");
-    /// tx.rollback()?;
-    /// assert_eq!(t.get(b"k")?.as_deref(), Some(&b"v"[..]));
-    /// # Ok(()) }
-    /// ```
-    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let mut value = Vec::new();
-        Ok(self.get_into(key, &mut value)?.then_some(value))
-    }
-
-    /// Replaces the content of `value` by the value of `key`; `false`, and an empty `value`, if there is none.
-    ///
-    /// ```
-    /// # fn main() -> foreshore::Result<()> {
-    /// # let db = foreshore::Database::in_memory()?;
-    /// let t = db.byte_table("t")?;
-    /// t.put_many(&[(b"a", [3]), (b"b", [4])])?;
-    /// let sum = db.transact(|tx| {
-    ///     let (mut value, mut sum) = (Vec::new(), 0); // one buffer for all
-    ///     for key in [b"a", b"b", b"c"] {
-    ///         if tx.bytes(&t).get_into(key, &mut value)? {
-    ///             sum += value[0];
-    ///         }
-    ///     }
-    ///     Ok(sum)
-    /// })?;
-    /// assert_eq!(sum, 7);
-    /// # Ok(()) }
-    /// ```
-    pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let (tree, mode) = (&self.table.tree, self.read_mode());
-        self.work(|txn| {
-            txn.enter(tree)?;
-            match mode {
-                KeyMode::None => tree.get(&txn.view(), key, value),
-                _ => tree.get_locked(txn, key, value),
-            }
-        })
-    }
-
-    /// How a key is locked that is read.
-    fn read_mode(&self) -> KeyMode {
-        match self.shared.options.isolation {
-            Isolation::ReadCommitted => KeyMode::None,
-            Isolation::RepeatableRead | Isolation::Serializable => KeyMode::Shared,
-        }
-    }
-
-    /// As [`TransactionBytes::get`], for a row that is going to be changed: nobody else can lock it meanwhile, so two
-    /// transactions that do this to the same row do not deadlock.
-    ///
-    /// ```
-    /// # fn main() -> foreshore::Result<()> {
-    /// # let db = foreshore::Database::in_memory()?;
-    /// # let t = db.byte_table("t")?;
-    /// t.put(b"visits", &[7])?;
-    /// db.transact(|tx| {
-    ///     let visits = tx.bytes(&t).get_for_update(b"visits")?.map_or(0, |value| value[0]);
-    ///     tx.bytes(&t).put(b"visits", &[visits + 1])
-    /// })?;
-    /// assert_eq!(t.get(b"visits")?, Some(vec![8]));
-    /// # Ok(()) }
-    /// ```
-    pub fn get_for_update(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let mut value = Vec::new();
-        Ok(self.get_for_update_into(key, &mut value)?.then_some(value))
-    }
-
-    /// As [`TransactionBytes::get_for_update`], replacing the content of `value`; `false`, and an empty `value`, if there
-    /// is none.
-    ///
-    /// ```
-    /// # fn main() -> foreshore::Result<()> {
-    /// # let db = foreshore::Database::in_memory()?;
-    /// let hits = db.byte_table("hits")?;
-    /// hits.put(b"/index.html", &41_u64.to_le_bytes())?;
-    /// let mut value = Vec::new();
-    /// db.transact(|tx| {
-    ///     let hits = tx.bytes(&hits);
-    ///     if hits.get_for_update_into(b"/index.html", &mut value)? {
-    ///         value[0] += 1; // changed where it is
-    ///         hits.put(b"/index.html", &value)?;
-    ///     }
-    ///     Ok(())
-    /// })?;
-    /// assert_eq!(hits.get(b"/index.html")?, Some(42_u64.to_le_bytes().to_vec()));
-    /// # Ok(()) }
-    /// ```
-    pub fn get_for_update_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let tree = &self.table.tree;
-        self.work(|txn| {
-            txn.enter(tree)?;
-            tree.get_for_update(txn, key, value)
-        })
-    }
-
-    /// Is there a value for `key`?
-    ///
-    /// ```
-    /// # fn main() -> foreshore::Result<()> {
-    /// # let db = foreshore::Database::in_memory()?;
-    /// # let t = db.byte_table("t")?;
-    /// db.transact(|tx| {
-    ///     if !tx.bytes(&t).contains(b"admin")? { // and nobody puts it there until we have
-    ///         tx.bytes(&t).put(b"first user", b"becomes the admin")?;
-    ///     }
-    ///     Ok(())
-    /// })?;
-    /// assert!(t.contains(b"first user")?);
-    /// # Ok(()) }
-    /// ```
-    pub fn contains(&self, key: &[u8]) -> Result<bool> {
-        let (tree, mode) = (&self.table.tree, self.read_mode());
-        self.work(|txn| {
-            txn.enter(tree)?;
-            if mode == KeyMode::None {
-                return tree.contains(&txn.view(), key);
-            }
-            txn.lock(tree, key, mode, false)?;
-            tree.contains(&View::NEWEST, key)
-        })
-    }
-
-    /// The values of many keys, in their order. Faster than one `get` each when the data is larger than the
-    /// processor's caches. The keys are locked one after another.
-    ///
-    /// ```
-    /// # fn main() -> foreshore::Result<()> {
-    /// # let db = foreshore::Database::in_memory()?;
-    /// # let t = db.byte_table("t")?;
-    /// t.put(b"b", b"2")?;
-    /// let tx = db.begin()?;
-    /// assert_eq!(tx.bytes(&t).multi_get(&[b"a", b"b"])?, [None, Some(b"2".to_vec())]);
-    /// # Ok(()) }
-    /// ```
-    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
-        let mut values = Vec::with_capacity(keys.len());
-        self.multi_get_with(keys, |value| {
-            values.push(value.map(<[u8]>::to_vec));
-            ControlFlow::Continue(())
-        })?;
-        Ok(values)
-    }
-
-    /// As [`TransactionBytes::multi_get`], but calls `read` with one value after the other, until it breaks: nothing is
-    /// allocated per key.
-    ///
-    /// ```
-    /// # fn main() -> foreshore::Result<()> {
-    /// # let db = foreshore::Database::in_memory()?;
-    /// let t = db.byte_table("t")?;
-    /// t.put_many(&[(b"a", "first"), (b"b", "second")])?;
-    /// let (tx, mut bytes) = (db.begin()?, 0);
-    /// tx.bytes(&t).multi_get_with(&[b"a", b"b", b"c"], |value| {
-    ///     bytes += value.map_or(0, <[u8]>::len);
-    ///     std::ops::ControlFlow::Continue(())
-    /// })?;
-    /// assert_eq!(bytes, 11);
-    /// # Ok(()) }
-    /// ```
-    pub fn multi_get_with<K: AsRef<[u8]>>(
-        &self,
-        keys: &[K],
-        mut read: impl FnMut(Option<&[u8]>) -> ControlFlow<()>,
-    ) -> Result<()> {
-        let (tree, mode) = (&self.table.tree, self.read_mode());
-        let mut value = Vec::new();
-        tree.each_to_lock(keys, |near, key| {
-            let found = self.work(|txn| {
-                txn.enter(tree)?;
-                match mode {
-                    KeyMode::None => tree.get_near(&txn.view(), near.start, key, &mut value),
-                    _ => tree.get_locked_near(txn, near, key, &mut value),
-                }
-            })?;
-            Ok(read(found.then_some(&value)))
-        })
-    }
-
-    /// Changes the rows of many keys, in their order: `change` gets each value, `None` if there is none, and leaves what
-    /// it is to be, `None` to remove it. Once it breaks, that row and those after it stay as they are. Faster than
-    /// [`get_for_update`](TransactionBytes::get_for_update) and [`put`](TransactionBytes::put) for each when the data is
-    /// larger than the processor's caches. The rows are locked one after another: transactions that name them in the same
-    /// order do not deadlock over them.
-    ///
-    /// ```
-    /// # fn main() -> foreshore::Result<()> {
-    /// # let db = foreshore::Database::in_memory()?;
-    /// let stock = db.byte_table("stock")?;
-    /// stock.put(b"apples", &[7])?;
-    /// stock.put(b"pears", &[5])?;
-    /// let tx = db.begin()?;
-    /// tx.bytes(&stock).multi_modify(&[b"apples".as_slice(), b"pears"], |left| {
-    ///     left.as_mut().expect("in stock")[0] -= 1;
-    ///     std::ops::ControlFlow::Continue(())
-    /// })?;
-    /// tx.commit()?;
-    /// assert_eq!(stock.multi_get(&[b"apples".as_slice(), b"pears"])?, [Some(vec![6]), Some(vec![4])]);
-    /// # Ok(()) }
-    /// ```
-    pub fn multi_modify<K: AsRef<[u8]>>(
-        &self,
-        keys: &[K],
-        mut change: impl FnMut(&mut Option<Vec<u8>>) -> ControlFlow<()>,
-    ) -> Result<()> {
-        let tree = &self.table.tree;
-        let mut row = Vec::new();
-        tree.each_to_lock(keys, |near, key| {
-            let found = self.work(|txn| {
-                txn.enter(tree)?;
-                tree.get_for_update_near(txn, near, key, &mut row)
-            })?;
-            let mut value = found.then(|| std::mem::take(&mut row));
-            if change(&mut value).is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-            match value {
-                Some(value) => {
-                    self.put(key, &value)?;
-                    row = value;
-                }
-                None if found => _ = self.remove(key)?,
-                None => {}
-            }
-            Ok(ControlFlow::Continue(()))
-        })
-    }
-
-    /// Sets the value of `key`, whether or not it had one.
-    ///
-    /// ```
-    /// # fn main() -> foreshore::Result<()> {
-    /// # let db = foreshore::Database::in_memory()?;
-    /// # let t = db.byte_table("t")?;
-    /// db.transact(|tx| {
-    ///     let t = tx.bytes(&t);
-    ///     t.put(b"from", b"70")?;
-    ///     t.put(b"to", b"30")
-    /// })?;
-    /// assert_eq!(t.multi_get(&["from", "to"])?, [Some(b"70".to_vec()), Some(b"30".to_vec())]);
-    /// # Ok(()) }
-    /// ```
-    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.write(key, Intent::Put(value)).map(|_| ())
-    }
-
-    /// Sets the value of `key` unless it has one; says whether it did.
-    ///
-    /// ```
-    /// # fn main() -> foreshore::Result<()> {
-    /// # let db = foreshore::Database::in_memory()?;
-    /// # let t = db.byte_table("t")?;
-    /// let tx = db.begin()?;
-    /// assert!(tx.bytes(&t).insert(b"seat 12", b"ada")?);
-    /// assert!(!tx.bytes(&t).insert(b"seat 12", b"ben")?);
-    /// assert!(tx.bytes(&t).remove(b"seat 12")? && !tx.bytes(&t).remove(b"seat 12")?);
-    /// # Ok(()) }
-    /// ```
-    pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        self.write(key, Intent::Insert(value))
-    }
-
-    /// Removes `key`; says whether it was there.
-    ///
-    /// ```
-    /// # fn main() -> foreshore::Result<()> {
-    /// # let db = foreshore::Database::in_memory()?;
-    /// # let t = db.byte_table("t")?;
-    /// t.put(b"old name", b"ada")?;
-    /// db.transact(|tx| {
-    ///     let t = tx.bytes(&t);
-    ///     if let Some(value) = t.get_for_update(b"old name")? {
-    ///         t.remove(b"old name")?;
-    ///         t.put(b"new name", &value)?;
-    ///     }
-    ///     Ok(())
-    /// })?;
-    /// assert!(t.contains(b"new name")? && !t.contains(b"old name")?);
-    /// # Ok(()) }
-    /// ```
-    pub fn remove(&self, key: &[u8]) -> Result<bool> {
-        self.write(key, Intent::Remove)
-    }
-
-    /// [`insert`](TransactionBytes::insert)s many rows, in their order; says how many of them were not there. Faster than
-    /// one call each: rows with ascending keys that go into one leaf are inserted and logged together.
-    ///
-    /// After an error other than those that roll the transaction back, some of the rows may be there:
-    /// [`Transaction::rollback_to`] removes them.
-    ///
-    /// ```
-    /// # fn main() -> foreshore::Result<()> {
-    /// # let db = foreshore::Database::in_memory()?;
-    /// let lines = db.byte_table("order lines")?;
-    /// let tx = db.begin()?;
-    /// let inserted = tx.bytes(&lines).insert_many(&[("17/1", "apples"), ("17/2", "pears")])?;
-    /// assert_eq!(inserted, 2);
-    /// tx.commit()?;
-    /// assert_eq!(lines.get(b"17/2")?.as_deref(), Some(&b"pears"[..]));
-    /// # Ok(()) }
-    /// ```
-    pub fn insert_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, rows: &[(K, V)]) -> Result<usize> {
-        self.write_each(rows, Intent::Insert)
-    }
-
-    /// [`put`](TransactionBytes::put)s many rows, in their order; see [`insert_many`](TransactionBytes::insert_many).
-    ///
-    /// ```
-    /// # fn main() -> foreshore::Result<()> {
-    /// # let db = foreshore::Database::in_memory()?;
-    /// let settings = db.byte_table("settings")?;
-    /// settings.put(b"host", b"old.example")?;
-    /// let tx = db.begin()?;
-    /// tx.bytes(&settings).put_many(&[("host", "new.example"), ("port", "443")])?;
-    /// assert_eq!(settings.range(..).count(), 1, "nobody sees half of it");
-    /// tx.commit()?;
-    /// assert_eq!(settings.get(b"host")?.as_deref(), Some(&b"new.example"[..]));
-    /// # Ok(()) }
-    /// ```
-    pub fn put_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, rows: &[(K, V)]) -> Result<()> {
-        self.write_each(rows, Intent::Put).map(|_| ())
-    }
-
-    fn write_each<'r, K: AsRef<[u8]>, V: AsRef<[u8]>>(
-        &self,
-        rows: &'r [(K, V)],
-        intent: impl Fn(&'r [u8]) -> Intent<'r>,
-    ) -> Result<usize> {
-        self.work(|txn| {
-            rows.iter().try_for_each(|(_, value)| self.table.make_room(value.as_ref().len()))?;
-            self.table.tree.write_each(txn, rows, intent)
-        })
-    }
-
-    fn write(&self, key: &[u8], intent: Intent<'_>) -> Result<bool> {
-        self.work(|txn| {
-            self.table.make_room(intent.value().len())?;
-            self.table.tree.write(txn, key, intent)
-        })
-    }
-
-    /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. The iterator survives what the transaction writes
-    /// meanwhile, also into the range.
-    ///
-    /// ```
-    /// # fn main() -> foreshore::Result<()> {
-    /// # let db = foreshore::Database::in_memory()?;
-    /// # let t = db.byte_table("t")?;
-    /// t.put_many(&[("job 1", "done"), ("job 2", "new"), ("job 3", "done")])?;
-    /// db.transact(|tx| {
-    ///     for job in tx.bytes(&t).range(..) {
-    ///         let (key, state) = job?;
-    ///         if state == b"done" {
-    ///             tx.bytes(&t).remove(&key)?; // while the range goes on
-    ///         }
-    ///     }
-    ///     Ok(())
-    /// })?;
-    /// assert_eq!(t.range(..).count(), 1);
-    /// # Ok(()) }
-    /// ```
-    pub fn range(&self, bounds: impl KeyBounds<[u8]>) -> TransactionRange {
-        let (from, to) = bounds.raw();
-        self.range_between(from, to)
-    }
-
-    /// Rows whose keys begin with `prefix`, ascending; `.rev()` descends.
-    ///
-    /// ```
-    /// # fn main() -> foreshore::Result<()> {
-    /// # let db = foreshore::Database::in_memory()?;
-    /// let t = db.byte_table("sessions")?;
-    /// t.put_many(&[("ada/1", ""), ("ada/2", ""), ("ben/1", "")])?;
-    /// db.transact(|tx| {
-    ///     for session in tx.bytes(&t).prefix(b"ada/") {
-    ///         tx.bytes(&t).remove(&session?.0)?; // she leaves
-    ///     }
-    ///     Ok(())
-    /// })?;
-    /// assert_eq!(t.range(..).count(), 1);
-    /// # Ok(()) }
-    /// ```
-    pub fn prefix(&self, prefix: &[u8]) -> TransactionRange {
-        self.range_between(Bound::Included(prefix.to_vec()), successor(prefix))
-    }
-
-    /// Calls `row` with each key and value in `bounds`, ascending, until it breaks; as fast as [`range`](TransactionBytes::range),
-    /// and `row` may use the transaction likewise.
-    ///
-    /// ```
-    /// # fn main() -> foreshore::Result<()> {
-    /// # let db = foreshore::Database::in_memory()?;
-    /// use std::ops::ControlFlow;
-    /// let stock = db.byte_table("stock")?;
-    /// stock.put_many(&[("apples", "7"), ("pears", "5")])?;
-    /// db.transact(|tx| {
-    ///     let mut names = Vec::new();
-    ///     tx.bytes(&stock).scan(.., |name, _| {
-    ///         names.push(name.to_vec());
-    ///         ControlFlow::Continue(())
-    ///     })?;
-    ///     assert_eq!(names, [&b"apples"[..], b"pears"]);
-    ///     Ok(())
-    /// })
-    /// # }
-    /// ```
-    pub fn scan(
-        &self,
-        bounds: impl KeyBounds<[u8]>,
-        mut row: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<()> {
-        for found in self.range(bounds) {
-            let (key, value) = found?;
-            if row(&key, &value).is_break() {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    pub(super) fn range_between(&self, from: Bound<Vec<u8>>, to: Bound<Vec<u8>>) -> TransactionRange {
-        TransactionRange::new(self.shared.clone(), self.table, from, to)
-    }
-
-    fn work<R>(&self, work: impl FnOnce(&mut Txn) -> Result<R>) -> Result<R> {
-        if !self.shared.is_of(self.table) {
-            return Err(Error::Argument("the table is of another database than the transaction".into()));
-        }
-        self.shared.with(work)
     }
 }

@@ -4,7 +4,7 @@ use crate::db::codec::{Key, Value, decode_found, encode_key, encode_row, encode_
 use crate::db::prefix::{KeyComponent, KeyPrefix};
 use crate::db::range::{KeyBounds, Range};
 use crate::db::table::decoded;
-use crate::db::transaction::TransactionBytes;
+use crate::db::transaction_bytes::TransactionBytes;
 use crate::db::transaction_range::TransactionRange;
 use crate::error::Result;
 use std::marker::PhantomData;
@@ -219,6 +219,17 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
         &'k Q: KeyComponent<K>,
     {
         self.bytes.remove(&encode_key(&key)?)
+    }
+
+    /// Removes the rows whose keys lie in `bounds`; says how many. See [`TransactionBytes::remove_range`].
+    pub fn remove_range(&self, bounds: impl KeyBounds<K>) -> Result<u64> {
+        self.bytes.remove_between(bounds.encoded()?, u64::MAX)
+    }
+
+    /// Removes the rows whose keys begin with `leading`, as [`prefix`](TransactionTable::prefix) has them; says how many. See
+    /// [`TransactionBytes::remove_range`].
+    pub fn remove_prefix(&self, leading: &(impl KeyPrefix<K> + ?Sized)) -> Result<u64> {
+        self.bytes.remove_between(leading.bounds()?, u64::MAX)
     }
 
     /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. See [`TransactionBytes::range`]. An encoding error

@@ -24,6 +24,7 @@ mod insertion;
 mod many;
 mod obstacle;
 mod read;
+mod removal;
 mod rows;
 mod smo;
 mod transact;

@@ -16,7 +16,7 @@ use crate::tree::descend::{Latched, malformed};
 use crate::tree::many::Near;
 use crate::tree::obstacle::{Obstacle, is_live};
 use crate::tree::{Core, Tree};
-use crate::txn::{Batch, Ghost, Record};
+use crate::txn::{Batch, Ghost, Record, Txn};
 use crate::version::{Version, Writer};
 use foreshore_base::{Lsn, PageId, Restart, seeded_bug};
 use std::ops::ControlFlow;
@@ -306,9 +306,10 @@ impl Tree {
     }
 
     /// Removes the ghost that `author` left of `key`, or that nobody in particular did; `false` if somebody has locked
-    /// the key or the gap before it. Every open snapshot must be later than the ghost.
-    pub fn purge(&self, key: &[u8], author: u64) -> Result<bool> {
-        self.purge_if(key, |version| version.author() == author || version.writer() == Writer::Anyone)
+    /// the key or the gap before it. Every open snapshot must be later than the ghost. `near`: the leaf of the ghost before, which
+    /// is looked at first; then the leaf of this one.
+    pub fn purge(&self, near: &mut PageId, key: &[u8], author: u64) -> Result<bool> {
+        self.purge_if(near, key, |version| version.author() == author || version.writer() == Writer::Anyone)
     }
 
     /// Removes the ghosts that nobody needs from the leaf of `key`, which is full. A restart forgets who was to remove them:
@@ -316,12 +317,13 @@ impl Tree {
     /// as it runs, has the key locked.
     pub(super) fn purge_forgotten(&self, key: &[u8]) -> Result<()> {
         let keys = &self.core.txns.keys;
+        let mut near = PageId::NONE;
         for ghost in self.read_leaf(key, leaf::ghosts)? {
             let name = keys.name(self.id, &ghost);
             let has_image = || keys.images(name, self.id, &ghost, |_| ControlFlow::Break(())).is_some();
             let is_needed = || has_image() && !seeded_bug("txn_needed_ghost_purged");
             if !is_needed() {
-                self.purge_if(&ghost, |_| !is_needed())?;
+                self.purge_if(&mut near, &ghost, |_| !is_needed())?;
             }
         }
         Ok(())
@@ -329,13 +331,14 @@ impl Tree {
 
     /// Removes the ghost of `key`, if there is one, and it is `due`; `false` if somebody has locked the key or the gap before
     /// it.
-    fn purge_if(&self, key: &[u8], due: impl Fn(Version) -> bool) -> Result<bool> {
+    fn purge_if(&self, near: &mut PageId, key: &[u8], due: impl Fn(Version) -> bool) -> Result<bool> {
         if self.ensure_not_dropped().is_err() {
             return Ok(true);
         }
         self.core.log.room()?;
-        let leaf = self.latch_leaf(key)?;
+        let leaf = self.latch_leaf_near(*near, key)?;
         let page = leaf.at.page;
+        *near = page.id();
         let place = Place::find(page, key).map_err(|Restart| malformed(page))?;
         let version = place.cell().map(|cell| Version(cell.version));
         let due = version.is_some_and(|version| version.is_ghost() && due(version));
@@ -351,6 +354,24 @@ impl Tree {
 }
 
 impl Core {
+    /// Does `work` in a transaction of its own, and again as long as that gives way to another, up to `patience`, which is also
+    /// how long it waits for each lock. Returns the end of its commit record too, if it wrote anything.
+    pub fn alone<R>(
+        self: &Arc<Self>,
+        patience: Duration,
+        mut work: impl FnMut(&mut Txn) -> Result<R>,
+    ) -> Result<(R, Option<Lsn>)> {
+        let (begun, since) = (Instant::now(), self.log.reserved());
+        loop {
+            let mut txn = Txn::begin(self.clone().into(), patience, since)?;
+            match work(&mut txn) {
+                Ok(done) => return Ok((done, txn.commit())),
+                Err(Error::Deadlock { .. }) if begun.elapsed() < patience => txn.roll_back()?,
+                Err(refused) => return txn.roll_back().and(Err(refused)),
+            }
+        }
+    }
+
     /// Copies a change into its place in the log; returns the record's end.
     pub fn append(&self, record: Reservation<'_>, change: &Change<'_>) -> Lsn {
         let end = record.end();

@@ -52,7 +52,7 @@ use crate::tree::Core;
 use crossbeam_utils::CachePadded;
 use foreshore_base::sync::AtomicU64;
 use foreshore_base::sync::Ordering::{Acquire, Relaxed, Release};
-use foreshore_base::{Lsn, seeded_bug};
+use foreshore_base::{Lsn, PageId, seeded_bug};
 use parking_lot::Mutex;
 
 /// Buckets of the key table: 4 MiB of lines.
@@ -211,7 +211,10 @@ impl Core {
             self.txns.keys.clear_images(name, batch.commit, horizon);
         }
         // A ghost that somebody has locked, or that could not be removed for want of space, stays for the next time.
-        batch.ghosts.retain(|ghost| !matches!(ghost.tree.purge(&ghost.key, ghost.author), Ok(true)));
+        let mut near = PageId::NONE;
+        batch
+            .ghosts
+            .retain(|ghost| !matches!(ghost.tree.purge(&mut near, &ghost.key, ghost.author), Ok(true)));
         batch.blobs.retain(|(chunks, id)| !matches!(blob::reap(chunks, *id, batch.author), Ok(true)));
         if !batch.ghosts.is_empty() || !batch.blobs.is_empty() {
             self.txns.garbage.push(owner, batch);

@@ -5,6 +5,9 @@
 //! read are unchanged: then nothing came between. Otherwise the walk begins again behind the row returned last, and
 //! what was locked too much does no harm.
 //!
+//! Rows that are to be removed are locked in runs, all of a leaf's copy before the leaves are looked at: the removal of one
+//! row changes the leaf, so that whatever was read of it for the next would be read again.
+//!
 //! Source: ARIES/KVL (Mohan, VLDB 1990): next-key locking; here with the leaves' versions instead of latches held.
 //!
 //! Invariant N1: when a row is returned, its key and the gap before it (before: in key order, whichever way the walk
@@ -19,7 +22,7 @@ use crate::txn::Txn;
 use crate::version::Version;
 use foreshore_base::seeded_bug;
 use foreshore_base::sync::{Ordering::SeqCst, fence};
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 /// Which way a walk goes.
@@ -80,10 +83,7 @@ impl Scan {
         if self.done {
             return Ok(None);
         }
-        txn.enter(&self.tree)?;
-        if self.gaps {
-            txn.begin_scanning(&self.tree);
-        }
+        self.enter(txn)?;
         if self.gaps && self.direction == Direction::Descending && !self.edge_locked {
             self.lock_upper_edge(txn)?;
         }
@@ -102,11 +102,7 @@ impl Scan {
                 continue;
             }
             let version = Version(self.leaf.version(index)?);
-            if version.is_ghost()
-                && !self.gaps
-                && version.author() != txn.author()
-                && self.is_settled(txn, version)
-            {
+            if passes_over(txn, version, self.gaps) {
                 self.step_over(index);
                 continue;
             }
@@ -125,8 +121,59 @@ impl Scan {
         }
     }
 
-    fn is_settled(&self, txn: &Txn, version: Version) -> bool {
-        txn.view().sees(version)
+    /// Locks the next rows for their removal, at most so many: those that follow each other in one leaf. Their numbers in
+    /// [`Scan::leaf`], ghosts among them; `None` at the end of the range. For an ascending walk. After an error it can go on.
+    pub fn next_run(&mut self, txn: &mut Txn, mut rows_max: u64) -> Result<Option<Range<usize>>> {
+        if self.done {
+            return Ok(None);
+        }
+        self.enter(txn)?;
+        loop {
+            let Some(first) = self.find_next()? else {
+                if self.lock_end(txn, None)? {
+                    return Ok(None);
+                }
+                continue;
+            };
+            let mut run = first..first;
+            while (run.len() as u64) < rows_max && run.end < self.leaf.rows().end {
+                let (version, row) = (Version(self.leaf.version(run.end)?), self.leaf.row(run.end)?);
+                if is_beyond(row.key, &self.to) {
+                    break;
+                }
+                if !passes_over(txn, version, self.gaps) {
+                    let mode = if version.is_ghost() { KeyMode::Shared } else { KeyMode::Exclusive };
+                    txn.lock(&self.tree, row.key, mode, self.gaps)?;
+                }
+                run.end += 1;
+            }
+            if run.is_empty() {
+                let key = self.leaf.row(first)?.key.to_vec();
+                if self.lock_end(txn, Some(&key))? {
+                    return Ok(None);
+                }
+            } else if self.still_holds() {
+                exclude(&mut self.from, self.leaf.row(run.end - 1)?.key);
+                self.position = None; // the leaf is going to change
+                return Ok(Some(run));
+            } else {
+                self.position = None;
+                rows_max = (run.len() as u64 / 2).max(1); // others write to the leaf: a shorter run may come between
+            }
+        }
+    }
+
+    /// The leaf that the walk has come to.
+    pub fn leaf(&mut self) -> &mut LeafCopy {
+        &mut self.leaf
+    }
+
+    fn enter(&self, txn: &mut Txn) -> Result<()> {
+        txn.enter(&self.tree)?;
+        if self.gaps {
+            txn.begin_scanning(&self.tree);
+        }
+        Ok(())
     }
 
     /// The next row in the leaf's copy, after copying as many leaves as it takes; `None`: there is none.
@@ -287,4 +334,9 @@ impl Scan {
             Direction::Descending => is_before(key, &self.to),
         }
     }
+}
+
+/// Is there no row, and, unless `gaps` are locked, nothing to be locked?
+fn passes_over(txn: &Txn, version: Version, gaps: bool) -> bool {
+    version.is_ghost() && !gaps && version.author() != txn.author() && txn.view().sees(version)
 }

@@ -338,6 +338,16 @@ impl Txn {
         undone
     }
 
+    /// Undoes what `work` did if it fails.
+    pub fn as_a_whole<R>(&mut self, work: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
+        let before = self.savepoint();
+        let done = work(self);
+        if done.is_err() {
+            self.roll_back_to(before)?;
+        }
+        done
+    }
+
     /// Did it fail half-way to undo what it did since a savepoint?
     pub fn is_half_undone(&self) -> bool {
         self.half_undone

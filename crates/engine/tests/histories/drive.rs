@@ -199,7 +199,7 @@ impl<'d> Driver<'d> {
     fn call(&mut self, tx: &Transaction, run: &mut Run<'_>) -> Result<()> {
         let key = self.rng.below(self.mix.keys);
         let writable = self.mix.owner(key).is_none();
-        match self.rng.below(28) {
+        match self.rng.below(29) {
             0..=4 => self.get(tx, run, key, false).map(drop),
             5..=8 => self.range(tx, run),
             9..=15 if writable => self.append(tx, run, key),
@@ -221,6 +221,7 @@ impl<'d> Driver<'d> {
             23 | 24 => self.get_several(tx, run),
             25 => self.append_several(tx, run),
             26 => self.overwrite_several(tx, run),
+            27 if writable => self.remove_range(tx, run, key),
             _ => self.get(tx, run, key, true).map(drop),
         }
     }
@@ -330,6 +331,28 @@ impl<'d> Driver<'d> {
         if removed {
             run.wrote(row, None);
         }
+        Ok(())
+    }
+
+    /// Removes rows from `low` on, as far as they are anybody's. What they were it sees after it has gone back: nobody has come
+    /// into the range since.
+    fn remove_range(&mut self, tx: &Transaction, run: &mut Run<'_>, low: usize) -> Result<()> {
+        if self.mix.level != Isolation::Serializable {
+            return Ok(()); // what others insert meanwhile goes too, and nobody knows what it was
+        }
+        let owned = low - low % OWNED_EVERY + OWNED_EVERY - 1;
+        let high = low + self.rng.below(owned.min(self.mix.keys) - low);
+        let (rows, before) = (tx.bytes(self.table), tx.savepoint()?);
+        let removed = rows.remove_range(key(low)..=key(high))?;
+        tx.rollback_to(before)?;
+        let from = now();
+        let found: Vec<_> = rows.range(key(low)..=key(high)).collect::<Result<_>>()?;
+        assert_eq!(removed, found.len() as u64, "a removal disagrees with what was read under its locks");
+        let seen = seen_in_range(&found, low, high, usize::MAX, false);
+        seen.into_iter()
+            .for_each(|(key, content)| run.saw(Read { key, content, from, to: now(), stays: true }));
+        assert_eq!(rows.remove_range(key(low)..=key(high))?, removed);
+        found.iter().for_each(|(key, _)| run.wrote(number(key), None));
         Ok(())
     }
 

@@ -74,14 +74,8 @@ pub fn range(call: &mut Call<'_>) -> Outcome {
 pub fn delrange(call: &mut Call<'_>) -> Outcome {
     let options = RangeOptions::parse(call, false)?;
     let bounds = bounds(call)?;
-    let removed = call.session.atomically(call.shared, |rows| {
-        let mut removed = 0;
-        for row in rows.range(bounds).take(options.limit) {
-            rows.remove(&row?.0)?;
-            removed += 1;
-        }
-        Ok(removed)
-    })?;
+    let limit = options.limit as u64;
+    let removed = call.session.atomically(call.shared, |rows| Ok(rows.remove_some(bounds, limit)?))?;
     call.reply().count(removed);
     Ok(Next::Go)
 }

@@ -1,0 +1,41 @@
+//! Removing the rows of a range in a transaction.
+//!
+//! Each removal is what [`Tree::write`] does; what is saved is the way to the row, and its value: the rows of a leaf are
+//! locked together (`txn/scan.rs`) and removed one after the other, and nobody reads a value, be it large, but to log what
+//! a rollback puts back.
+
+use crate::error::Result;
+use crate::tree::Tree;
+use crate::tree::write::Intent;
+use crate::txn::{Direction, Scan, Txn};
+use crate::version::Version;
+use std::ops::Bound;
+use std::sync::Arc;
+
+impl Tree {
+    /// Removes the first rows between the bounds, at most so many; says how many. `gaps`: are others kept from inserting there?
+    /// After an error nothing is removed.
+    pub fn remove_range(
+        self: &Arc<Self>,
+        txn: &mut Txn,
+        gaps: bool,
+        (from, to): (Bound<Vec<u8>>, Bound<Vec<u8>>),
+        rows_max: u64,
+    ) -> Result<u64> {
+        txn.as_a_whole(|txn| {
+            let mut scan = Scan::new(self.clone(), Direction::Ascending, gaps, from, to);
+            let mut removed = 0;
+            while removed < rows_max
+                && let Some(run) = scan.next_run(txn, rows_max - removed)?
+            {
+                for index in run {
+                    if !Version(scan.leaf().version(index)?).is_ghost() {
+                        let key = scan.leaf().row(index)?.key;
+                        removed += u64::from(self.write(txn, key, Intent::Remove)?);
+                    }
+                }
+            }
+            Ok(removed)
+        })
+    }
+}
