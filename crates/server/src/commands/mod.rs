@@ -218,8 +218,7 @@ pub fn execute(call: &mut Call<'_>, is_last: bool) -> Attempt {
 
 /// The table was emptied by FLUSHDB, which makes a new one: is it there?
 fn turns_to_newer(call: &mut Call<'_>) -> bool {
-    let newer = call.shared.find(call.session.target.name());
-    let newer = newer.filter(|newer| newer.is_newer_than(&call.session.target));
+    let newer = call.shared.newer(&call.session.target);
     newer.map(|newer| call.session.target = newer).is_some()
 }
 

@@ -82,7 +82,7 @@ pub fn exec(call: &mut Call<'_>) -> Outcome {
 fn attempt(call: &mut Call<'_>, queue: &Queue) -> Result<(), CommandError> {
     call.session.has_written = true; // what it has read may be younger than what is durable
     let transaction = call.shared.begin()?;
-    if !call.session.is_watch_kept(&transaction)? {
+    if !call.session.is_watch_kept(call.shared, &transaction)? {
         call.reply().null_array();
         return Ok(());
     }
