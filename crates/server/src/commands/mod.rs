@@ -23,6 +23,7 @@ use crate::shared::{Shared, Target, Wanted};
 use foreshore::Error;
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 pub use table::Command;
 use table::{TRANSACTIONAL, UNTRUSTED, WRITE};
 
@@ -42,6 +43,8 @@ pub struct Call<'c> {
 pub enum Next {
     /// The next command.
     Go,
+    /// The next command, but not before this has passed.
+    Rest(Duration),
     /// Nothing: the client is sent away.
     Close,
     /// There is no reply yet; this makes it.
