@@ -9,7 +9,7 @@ use crate::fingerprint::Fingerprint;
 use crate::reply::Protocol;
 use crate::request::OwnedArgs;
 use crate::rows::Rows;
-use crate::shared::{Place, Shared, Target};
+use crate::shared::{Open, Place, Shared, Target};
 use crate::together::Kind;
 use foreshore::{Error, Transaction};
 use foreshore_base::seeded_bug;
@@ -291,6 +291,12 @@ impl Session {
             self.queue = None;
             self.unwatch();
         }
+    }
+
+    /// Takes the transaction that the client holds away from it.
+    pub fn take_open(&mut self) -> Option<Open> {
+        let place = self.place.take()?;
+        Some(Open { transaction: self.transaction.take().expect("it goes together with its place"), place })
     }
 
     /// Ends what was begun, without effect.

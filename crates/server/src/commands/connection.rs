@@ -154,11 +154,18 @@ pub fn database(number: i64) -> Wanted {
 
 pub fn reset(call: &mut Call<'_>) -> Outcome {
     let target = call.table(database(0))?;
+    let open = call.session.take_open();
     call.session.abandon();
     call.session.target = target;
     call.session.protocol = Protocol::default();
     call.session.is_trusted = call.shared.options.password.is_none();
     call.session.client.told.lock().name.clear();
-    call.reply().simple("RESET");
-    Ok(Next::Go)
+    match open {
+        // Whatever becomes of it, the client has none any more.
+        Some(open) => Ok(Next::rollback(open, |_| b"+RESET\r\n".to_vec())),
+        None => {
+            call.reply().simple("RESET");
+            Ok(Next::Go)
+        }
+    }
 }
