@@ -2,8 +2,8 @@
 //!
 //! A row of a table that is larger than the processor's caches is several misses away, and each is known only when the one
 //! before has come: the first lines of the leaf, its slots, the cell; and, in a transaction, the key's lock. So a group of
-//! keys takes every step together, and each step asks for the lines of the next one and says where it is to begin. Leaves of a group that are only on disk
-//! are read side by side as well.
+//! keys takes every step together, and each step asks for the lines of the next one and says where it is to begin. Leaves of
+//! a group that are only on disk are read side by side as well.
 //!
 //! Source: multicore study (Guo et al., 2010) §6: raise the concurrency of misses inside one operation.
 
