@@ -1,12 +1,14 @@
 //! What takes too long for an event loop: walks through whole tables, checkpoints, what may wait for the device. Threads of
 //! their own do it, and send the reply to the loop of the client, whose further requests wait for it.
 //!
-//! Why two queues: who opens a table, or asks for INFO, must not wait for the walks of others.
+//! Why several queues: who opens a table, or asks for INFO, must not wait for the walks of others; and FLUSHDB waits for
+//! transactions to end.
 
 use crate::event_loop::Message;
 use crate::shared::Shared;
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
@@ -17,12 +19,14 @@ pub enum Length {
     Brief,
     /// It walks through tables, or waits for transactions.
     Long,
+    /// It rolls a transaction back, for which those of the other lengths may wait.
+    Ending,
 }
 
 impl Length {
     fn threads(self) -> usize {
         match self {
-            Self::Brief => 1,
+            Self::Brief | Self::Ending => 1,
             Self::Long => 2,
         }
     }
@@ -49,6 +53,9 @@ pub struct Chore {
 pub struct Chores {
     brief: Queue,
     long: Queue,
+    ending: Queue,
+    /// Nobody waits for replies any more.
+    has_ended: AtomicBool,
 }
 
 type Queue = Mutex<Option<SyncSender<Chore>>>;
@@ -57,7 +64,7 @@ impl Chores {
     /// Starts the threads.
     pub fn start(&self, shared: &Arc<Shared>) -> std::io::Result<Vec<JoinHandle<()>>> {
         let mut threads = Vec::new();
-        for length in [Length::Brief, Length::Long] {
+        for length in [Length::Brief, Length::Long, Length::Ending] {
             let (sender, receiver) = sync_channel(QUEUED_MAX);
             let receiver = Arc::new(Mutex::new(receiver));
             *self.queue(length).lock() = Some(sender);
@@ -75,16 +82,19 @@ impl Chores {
         self.queue(length).lock().as_ref().is_some_and(|queue| queue.try_send(chore).is_ok())
     }
 
-    /// Lets the threads finish what is queued, and go.
+    /// Lets the threads finish what they are at, and go; what is queued is not begun.
     pub fn stop(&self) {
-        *self.brief.lock() = None;
-        *self.long.lock() = None;
+        self.has_ended.store(true, Relaxed);
+        for queue in [&self.brief, &self.long, &self.ending] {
+            *queue.lock() = None;
+        }
     }
 
     fn queue(&self, length: Length) -> &Queue {
         match length {
             Length::Brief => &self.brief,
             Length::Long => &self.long,
+            Length::Ending => &self.ending,
         }
     }
 }
@@ -93,6 +103,9 @@ fn run(shared: &Shared, queue: &Mutex<Receiver<Chore>>) {
     loop {
         // The mutex is held while waiting: the next chore goes to whoever waits for it.
         let Ok(Chore { work, home, client }) = queue.lock().recv() else { return };
+        if shared.chores.has_ended.load(Relaxed) {
+            continue;
+        }
         let reply = work(shared);
         if let Some(inbox) = shared.inboxes.get().and_then(|inboxes| inboxes.get(home)) {
             inbox.send(Message::ChoreDone { client, reply });

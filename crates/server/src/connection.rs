@@ -48,6 +48,8 @@ pub struct Connection {
     /// Commands are not executed while this is set.
     waits_for: Option<WaitsFor>,
     put_off: Option<PutOff>,
+    /// Nor before this.
+    rests_until: Option<Instant>,
     /// Set when nothing more is executed; it closes when all is sent.
     pub is_closing: bool,
     /// The client will send nothing more.
@@ -182,6 +184,7 @@ impl Connection {
             turn_ends: Instant::now(),
             waits_for: None,
             put_off: None,
+            rests_until: None,
             is_closing: false,
             has_ended: false,
             is_readable: true,
@@ -209,10 +212,7 @@ impl Connection {
     pub fn execute(&mut self, shared: &Arc<Shared>, budget: &mut usize, clock: &mut Instant) -> Stop {
         let mut at = 0;
         let stop = loop {
-            if self.is_closing || self.waits_for.is_some() {
-                break Stop::Waits;
-            }
-            if self.is_full(shared) {
+            if self.is_closing || self.waits_for.is_some() || self.rests() || self.is_full(shared) {
                 break Stop::Waits;
             }
             if *budget == 0 || *clock >= self.turn_ends {
@@ -249,6 +249,10 @@ impl Connection {
                             self.waits_for = Some(WaitsFor::Reply);
                             break Stop::Chore(length, work);
                         }
+                        Next::Rest(pause) => {
+                            self.rests_until = Some(Instant::now() + pause);
+                            break Stop::PutOff(pause);
+                        }
                         Next::Go => {}
                     }
                 }
@@ -266,6 +270,11 @@ impl Connection {
             self.session.forget_value(KEPT_BYTES);
         }
         stop
+    }
+
+    fn rests(&mut self) -> bool {
+        self.rests_until = self.rests_until.filter(|until| Instant::now() < *until);
+        self.rests_until.is_some()
     }
 
     fn needs_input(&mut self, at: usize) -> Stop {

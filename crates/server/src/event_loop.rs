@@ -4,7 +4,7 @@
 //! ticket is taken for all that was written in the round; then replies leave. What would take long or might block goes
 //! elsewhere: the device to `syncer.rs`, walks through tables to `chores.rs`, locks of others to a later round.
 
-use crate::chores::Chore;
+use crate::chores::{Chore, Length};
 use crate::clients::Client;
 use crate::commands::default_table;
 use crate::connection::{Connection, Io, Stop};
@@ -36,8 +36,9 @@ const REQUESTS_PER_TURN: usize = 256;
 const BUSY_FROM: usize = 64;
 const LOOKS: u32 = 30;
 
-/// Bytes read at a time.
+/// Bytes read at a time, and how often in one turn: a client that sends a large value as fast as it is taken stops nobody.
 const READ_BYTES: usize = 64 << 10;
+const READS_PER_TURN: usize = 16;
 
 /// How often overdue clients are looked for.
 const LOOK: Duration = Duration::from_millis(500);
@@ -281,10 +282,15 @@ impl EventLoop {
     fn turn_within(&mut self, at: usize, budget: &mut usize, clock: &mut Instant) {
         let Some(connection) = self.connections.get_mut(at) else { return };
         connection.begin_turn(*clock);
+        let mut reads = 0;
         loop {
             let Some(connection) = self.connections.get_mut(at) else { return };
             match connection.execute(&self.shared, budget, clock) {
+                Stop::NeedsInput if connection.is_readable && reads == READS_PER_TURN => {
+                    return self.ready.push(at);
+                }
                 Stop::NeedsInput if connection.is_readable => {
+                    reads += 1;
                     match connection.receive(&mut self.scratch, &self.shared.counters[self.home], *clock) {
                         Io::Progress => {}
                         Io::Blocked => return,
@@ -399,8 +405,17 @@ impl EventLoop {
     /// Forgets a client.
     fn leave(&mut self, at: usize) {
         let mut connection = self.connections.remove(at);
+        let id = connection.session.client.id;
+        if let Some(open) = connection.session.take_open() {
+            // To roll it back takes as long as it did. Not handed over, it is done here.
+            let work = Box::new(move |_: &Shared| {
+                drop(open);
+                Vec::new()
+            });
+            self.shared.chores.hand_over(Length::Ending, Chore { work, home: self.home, client: (at, id) });
+        }
         // Closing the socket would deregister it too; an error changes nothing.
         let _ = self.poll.registry().deregister(&mut connection.stream);
-        self.shared.clients.leave(connection.session.client.id);
+        self.shared.clients.leave(id);
     }
 }

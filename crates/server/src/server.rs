@@ -16,7 +16,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 /// A connection that says nothing is probed after this, and then at this interval, as often as this. So a peer that
-/// vanished is noticed within three minutes, whatever the timeouts are.
+/// vanished is noticed within three minutes, whatever the timeouts are; one that vanished with a reply on its way, which
+/// is not probed but sent the reply again, within as long, or within the stall timeout if that is longer.
 const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(120);
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const KEEP_ALIVE_PROBES: u32 = 4;
@@ -201,7 +202,7 @@ fn wait_for_client(listener: &TcpListener) {
 
 /// Gives a new client to the event loop `home`.
 fn welcome(shared: &Shared, stream: TcpStream, addr: SocketAddr, home: usize) {
-    let entered = set_up(&stream)
+    let entered = set_up(&stream, shared.options.stall_timeout)
         .ok()
         .and_then(|()| shared.clients.enter(addr, home, &default_table().name, shared.options.clients_max));
     match entered {
@@ -215,13 +216,15 @@ fn give(shared: &Shared, stream: TcpStream, client: Arc<Client>) {
     inboxes[client.home].send(Message::Client(stream, client));
 }
 
-fn set_up(stream: &TcpStream) -> io::Result<()> {
+fn set_up(stream: &TcpStream, stall_timeout: Duration) -> io::Result<()> {
     stream.set_nonblocking(true)?;
     stream.set_nodelay(true)?;
     sockopt::set_socket_keepalive(stream, true)?;
     sockopt::set_tcp_keepidle(stream, KEEP_ALIVE_IDLE)?;
     sockopt::set_tcp_keepintvl(stream, KEEP_ALIVE_INTERVAL)?;
     sockopt::set_tcp_keepcnt(stream, KEEP_ALIVE_PROBES)?;
+    let unanswered = stall_timeout.max(KEEP_ALIVE_IDLE + KEEP_ALIVE_PROBES * KEEP_ALIVE_INTERVAL);
+    sockopt::set_tcp_user_timeout(stream, unanswered.as_millis().try_into().unwrap_or(u32::MAX))?;
     Ok(())
 }
 
@@ -229,4 +232,20 @@ fn turn_away(shared: &Shared, mut stream: TcpStream) {
     shared.turned_away.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     // Its buffer is empty: this does not block, and if it fails the closing says enough.
     let _ = stream.write_all(b"-ERR max number of clients reached\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A reply that is never acknowledged keeps the system from probing: it must have an end of its own.
+    #[test]
+    fn a_peer_that_vanished_is_noticed() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let stream = TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");
+        for (stall_timeout_s, noticed_ms) in [(60, 180_000), (600, 600_000)] {
+            set_up(&stream, Duration::from_secs(stall_timeout_s)).expect("options that there are");
+            assert_eq!(sockopt::tcp_user_timeout(&stream).expect("set"), noticed_ms);
+        }
+    }
 }

@@ -9,7 +9,7 @@ use crate::fingerprint::Fingerprint;
 use crate::reply::Protocol;
 use crate::request::OwnedArgs;
 use crate::rows::Rows;
-use crate::shared::{Place, Shared, Target};
+use crate::shared::{Open, Place, Shared, Target};
 use crate::together::Kind;
 use foreshore::{Error, Transaction};
 use foreshore_base::seeded_bug;
@@ -264,12 +264,16 @@ impl Session {
     }
 
     /// Are watched keys what they were? To be asked in the transaction, which keeps them so.
-    pub fn is_watch_kept(&self, transaction: &Transaction) -> Result<bool, Error> {
-        for watched in &self.watched {
-            match transaction.bytes(watched.target.table()).get(&watched.key) {
-                Ok(value) if Fingerprint::of(value.as_deref()) == watched.was => {}
-                Ok(_) | Err(Error::TableDropped { .. }) => return Ok(false),
-                Err(error) => return Err(error),
+    pub fn is_watch_kept(&self, shared: &Shared, transaction: &Transaction) -> Result<bool, Error> {
+        for Watched { target, key, was } in &self.watched {
+            let mut value = transaction.bytes(target.table()).get(key);
+            if let (Err(Error::TableDropped { .. }), Some(newer)) = (&value, shared.newer(target)) {
+                // FLUSHDB has made another table, in which the key may be missing as it was before.
+                value = transaction.bytes(newer.table()).get(key);
+            }
+            let value = value?;
+            if Fingerprint::of(value.as_deref()) != *was {
+                return Ok(false);
             }
         }
         Ok(!self.is_watch_broken || seeded_bug("serve_watch_forgets"))
@@ -287,6 +291,12 @@ impl Session {
             self.queue = None;
             self.unwatch();
         }
+    }
+
+    /// Takes the transaction that the client holds away from it.
+    pub fn take_open(&mut self) -> Option<Open> {
+        let place = self.place.take()?;
+        Some(Open { transaction: self.transaction.take().expect("it goes together with its place"), place })
     }
 
     /// Ends what was begun, without effect.

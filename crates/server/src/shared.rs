@@ -102,6 +102,11 @@ impl Shared {
         self.targets.lock().get(name).cloned()
     }
 
+    /// What has been opened since under the name of `target`.
+    pub fn newer(&self, target: &Target) -> Option<Target> {
+        self.find(target.name()).filter(|newer| newer.is_newer_than(target))
+    }
+
     /// A table, created if absent, for all to find. May wait for the device, and for others who create or drop tables, so
     /// this is not for event loops.
     pub fn open(&self, wanted: &Wanted) -> Result<Target, Error> {
@@ -209,7 +214,7 @@ impl Target {
     }
 
     /// Was it opened later than `other`?
-    pub fn is_newer_than(&self, other: &Self) -> bool {
+    fn is_newer_than(&self, other: &Self) -> bool {
         self.opened > other.opened
     }
 }

@@ -45,6 +45,14 @@ impl Kind {
         }
     }
 
+    /// How it begins.
+    fn header(self) -> &'static [u8] {
+        match self {
+            Self::Get => b"*2\r\n",
+            Self::Set => b"*3\r\n",
+        }
+    }
+
     /// Name, key and what else there is.
     fn args(self) -> usize {
         match self {
@@ -52,6 +60,21 @@ impl Kind {
             Self::Set => 3,
         }
     }
+}
+
+/// A bulk string of at most 99 bytes, which every request may have, and what follows it.
+#[inline]
+fn short(input: &[u8]) -> Option<(&[u8], &[u8])> {
+    let digit = |byte: &u8| usize::from(byte - b'0');
+    let (len, rest) = match input {
+        [b'$', ones @ b'0'..=b'9', b'\r', b'\n', rest @ ..] => (digit(ones), rest),
+        [b'$', tens @ b'1'..=b'9', ones @ b'0'..=b'9', b'\r', b'\n', rest @ ..] => {
+            (10 * digit(tens) + digit(ones), rest)
+        }
+        _ => return None,
+    };
+    let (bytes, rest) = rest.split_at_checked(len)?;
+    Some((bytes, rest.strip_prefix(b"\r\n")?))
 }
 
 /// The requests: their keys, their last arguments, which are the values if they are SETs, and where they end in the input.
@@ -64,25 +87,42 @@ pub struct Together<'i> {
 }
 
 impl<'i> Together<'i> {
-    /// The requests of this kind at the beginning of `input`, at most `max` of them. `parser` has read the first request,
-    /// whatever it is, and has done so again afterwards if that is of another kind; otherwise it expects a first byte.
+    /// The requests of this kind at the beginning of `input`, at most `max` of them. `parser` expects a first byte afterwards.
     pub fn at_the_beginning(kind: Kind, parser: &mut Parser, input: &'i [u8], max: usize) -> Self {
         let none = [&[][..]; TOGETHER_MAX];
         let mut found = Self { kind, keys: none, values: none, ends: [0; TOGETHER_MAX], len: 0 };
         let mut begin = 0;
+        parser.finish();
         while found.len < max.min(TOGETHER_MAX)
-            && let Ok(Some(bytes)) = parser.advance(&input[begin..])
-            && found.add(parser, &input[begin..])
+            && let Some(bytes) =
+                found.add_plain(&input[begin..]).or_else(|| found.add_parsed(parser, &input[begin..]))
         {
-            parser.finish();
             begin += bytes;
             found.ends[found.len] = begin;
             found.len += 1;
         }
-        if found.len > 0 {
-            parser.finish();
-        }
         found
+    }
+
+    /// Notes key and value of a request of the kind, as nearly all are written: from its first byte to its last, and all
+    /// of it short. Returns its length.
+    fn add_plain(&mut self, input: &'i [u8]) -> Option<usize> {
+        let (name, rest) = short(input.strip_prefix(self.kind.header())?)?;
+        if !name.eq_ignore_ascii_case(self.kind.name()) {
+            return None;
+        }
+        let (key, rest) = short(rest)?;
+        let (value, rest) = if self.kind.args() == 3 { short(rest)? } else { (key, rest) };
+        (self.keys[self.len], self.values[self.len]) = (key, value);
+        Some(input.len() - rest.len())
+    }
+
+    /// The same of any request, by the parser, which expects a first byte before and afterwards.
+    fn add_parsed(&mut self, parser: &mut Parser, input: &'i [u8]) -> Option<usize> {
+        let read = parser.advance(input).ok().flatten();
+        let added = read.filter(|_| self.add(parser, input));
+        parser.finish();
+        added
     }
 
     /// Notes key and value of what the parser has read at the beginning of `input`, if that is of the kind, and no inline

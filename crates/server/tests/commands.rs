@@ -4,6 +4,7 @@ mod common;
 
 use common::{Int, List, Null, Running, Value, list, ok, options, text};
 use foreshore_server::Options;
+use std::time::{Duration, Instant};
 
 #[test]
 fn values() {
@@ -264,7 +265,10 @@ fn the_connection() {
     assert_eq!((c.call("CLIENT NO-EVICT on"), c.call("CLIENT NO-TOUCH OFF")), (ok(), ok()));
     assert!(c.call("CLIENT INFO").text().contains("name=tester"));
     assert!(c.call_args(&[b"CLIENT", b"SETNAME", b"a b"]).error().contains("Client names"));
-    assert!(c.call("AUTH secret").error().contains("no password"));
+    assert!(c.call("AUTH secret").error().contains("without any password configured"));
+    assert_eq!(c.call("AUTH default secret"), ok(), "the user whom any password lets in");
+    assert_eq!(c.call("HELLO 2 AUTH default secret").list().len(), 14);
+    assert!(server.client().call("AUTH other secret").error().starts_with("WRONGPASS"));
     c.call("MULTI");
     assert_eq!(c.call("RESET"), text("RESET"));
     assert_eq!(c.call("CLIENT GETNAME"), Null);
@@ -391,8 +395,7 @@ fn strangers_must_say_the_password() {
     for line in ["PING", "GET k", "SHUTDOWN", "CONFIG GET *", "HELLO 3"] {
         assert!(c.call(line).error().starts_with("NOAUTH"), "{line}");
     }
-    assert!(c.call("AUTH wrong").error().starts_with("WRONGPASS"));
-    assert!(c.call("AUTH other secret").error().starts_with("WRONGPASS"));
+    assert!(server.client().call("AUTH other secret").error().starts_with("WRONGPASS"));
     assert_eq!(c.call("AUTH secret"), ok());
     assert_eq!(c.call("PING"), text("PONG"));
     assert_eq!(c.call("RESET"), text("RESET"));
@@ -403,6 +406,22 @@ fn strangers_must_say_the_password() {
     let reply = large.call_args(&[b"SET", b"k", &[b'x'; 5000]]);
     assert!(reply.error().contains("Protocol error"), "strangers get little room: {reply:?}");
     assert_eq!(large.try_reply(), None);
+}
+
+/// Who has guessed wrong waits before the next guess; nobody else does.
+#[test]
+fn guesses_take_their_time() {
+    let server = Running::with(Options { password: Some("secret".into()), threads: 1, ..options() });
+    let mut guesser = server.client();
+    for guess in ["AUTH wrong", "HELLO 3 AUTH default wrong"] {
+        let begun = Instant::now();
+        assert!(guesser.call(guess).error().starts_with("WRONGPASS"));
+        guesser.send(&["AUTH secret"]);
+        assert_eq!(server.client().call("AUTH secret"), ok());
+        assert!(begun.elapsed() < Duration::from_millis(900), "others wait too: {:?}", begun.elapsed());
+        assert_eq!(guesser.reply(), ok());
+        assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
+    }
 }
 
 /// What tools ask about a value, and a server, before they show it.

@@ -119,3 +119,34 @@ fn many_large_values_are_refused() {
     assert!(replies.list()[0].error().contains("128 MiB"), "{replies:?}");
     assert_eq!(c.call("GET k"), text("v"));
 }
+
+/// To roll back takes as long as the transaction did: whoever leaves with a long one, or gives it up, stops nobody.
+#[test]
+fn a_long_transaction_that_ends_stops_nobody() {
+    let server = Running::with(one_loop());
+    let mut c = server.client();
+    let rows: Vec<_> = (0..100_000).map(|n| format!("row:{n}")).collect();
+    for end in ["leave", "KV.ROLLBACK", "RESET"] {
+        let mut holder = server.client();
+        assert_eq!(holder.call("KV.BEGIN"), ok());
+        for rows in rows.chunks(1000) {
+            let pairs = rows.iter().flat_map(|row| [row.as_bytes(), b"v"]);
+            let mset: Vec<_> = std::iter::once(&b"MSET"[..]).chain(pairs).collect();
+            assert_eq!(holder.call_args(&mset), ok());
+        }
+        let begun = Instant::now();
+        match end {
+            "leave" => drop(holder),
+            command => holder.send(&[command]),
+        }
+        let mut longest = Duration::ZERO;
+        while !server.db.transactions().is_empty() {
+            let asked = Instant::now();
+            assert_eq!(c.call("PING"), text("PONG"));
+            longest = longest.max(asked.elapsed());
+        }
+        let took = begun.elapsed();
+        assert!(longest < took / 2 + Duration::from_millis(30), "{end}: {longest:?} of {took:?}");
+        assert_eq!(c.call("EXISTS row:0 row:99999"), Int(0), "{end}");
+    }
+}

@@ -79,6 +79,25 @@ fn watch_prevents_lost_updates() {
     assert!(c.call("WATCH k").error().contains("not allowed"));
 }
 
+/// A key that was missing, and is missing, is what it was, though FLUSHDB has made another table for it.
+#[test]
+fn watch_of_a_missing_key_outlives_flushdb() {
+    let server = Running::new();
+    let (mut c, mut other) = (server.client(), server.client());
+    for flush in ["FLUSHDB", "FLUSHALL"] {
+        other.call("SET k v");
+        assert_eq!((c.call("WATCH none"), other.call(flush)), (ok(), ok()));
+        c.send(&["MULTI", "SET none mine", "EXEC"]);
+        assert_eq!((0..3).map(|_| c.reply()).last(), Some(List(vec![ok()])), "{flush}");
+        assert_eq!((c.call("WATCH none"), other.call(flush)), (ok(), ok()));
+        c.send(&["MULTI", "SET none mine", "EXEC"]);
+        assert_eq!((0..3).map(|_| c.reply()).last(), Some(Null), "{flush}: it was there");
+        assert_eq!((c.call("WATCH gone"), other.call(flush), other.call("SET gone 1")), (ok(), ok(), ok()));
+        c.send(&["MULTI", "SET gone mine", "EXEC"]);
+        assert_eq!((0..3).map(|_| c.reply()).last(), Some(Null), "{flush}: it is there");
+    }
+}
+
 /// What the client itself does to a key that it watches counts only if it may have changed it.
 #[test]
 fn watch_is_not_broken_by_what_writes_nothing() {

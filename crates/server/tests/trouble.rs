@@ -341,3 +341,25 @@ fn a_slow_upload_is_no_stall() {
     });
     assert!(begun.elapsed() < 10 * stall, "{:?}", begun.elapsed());
 }
+
+/// Chores that nobody waits for any more are not begun.
+#[test]
+fn a_shutdown_waits_for_no_queue() {
+    let mut server = Running::with(Options { grace: Duration::from_millis(100), ..options() });
+    let mut c = server.client();
+    for n in 0..100 {
+        let key = [b"a".repeat(1000), n.to_string().into_bytes()].concat();
+        assert_eq!(c.call_args(&[b"SET", &key, b"v"]), ok());
+    }
+    let pattern = [b"*".to_vec(), b"a".repeat(500), b"b".to_vec()].concat(); // compared at each place of a key
+    let slow: [&[u8]; 2] = [b"KEYS", &pattern];
+    let mut waiting: Vec<_> = (0..100).map(|_| server.client()).collect();
+    let begun = Instant::now();
+    assert_eq!(waiting[0].call_args(&slow), Value::List(vec![]));
+    let one = begun.elapsed();
+    waiting.iter_mut().for_each(|client| client.send_raw(&encode(&slow)));
+    until("they are queued", || c.call("CLIENT LIST").text().matches("cmd=keys").count() > 50);
+    let begun = Instant::now();
+    server.stop();
+    assert!(begun.elapsed() < 10 * one + Duration::from_secs(1), "{:?}, one takes {one:?}", begun.elapsed());
+}

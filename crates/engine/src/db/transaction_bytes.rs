@@ -214,7 +214,7 @@ impl TransactionBytes<'_> {
             let found = self.work(|txn| {
                 txn.enter(tree)?;
                 match mode {
-                    KeyMode::None => tree.get_near(&txn.view(), near.start, key, &mut value),
+                    KeyMode::None => tree.get_near(&txn.view(), near.way, key, &mut value),
                     _ => tree.get_locked_near(txn, near, key, &mut value),
                 }
             })?;

@@ -53,6 +53,26 @@ pub(crate) fn route(page: Page<'_>, table: TableId, pid: PageId, key: &[u8]) -> 
     Ok(Route::Here)
 }
 
+/// A hint: cells of a leaf among which a key was. The leaf may have changed since. By default nothing is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Window {
+    from: u16,
+    to: u16,
+}
+
+impl Window {
+    pub(super) fn new(cells: &Range<usize>) -> Self {
+        Self { from: cells.start as u16, to: cells.end as u16 }
+    }
+
+    /// The cells, if the leaf has so many.
+    #[inline]
+    fn within(self, cells: usize) -> Option<Range<usize>> {
+        let (from, to) = (self.from.into(), self.to.into());
+        (from < to && to <= cells).then_some(from..to)
+    }
+}
+
 /// A cell found: its version word, and where its value lies, in bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cell {
@@ -85,8 +105,14 @@ impl Cell {
 /// Finds the cell of `key` (R2).
 #[inline]
 pub(crate) fn lookup(page: Page<'_>, key: &[u8]) -> Result<Option<Cell>, Restart> {
+    lookup_near(page, key, Window::default())
+}
+
+/// As [`lookup`], with a hint where the key is.
+#[inline]
+pub(crate) fn lookup_near(page: Page<'_>, key: &[u8], near: Window) -> Result<Option<Cell>, Restart> {
     let layout = Layout::read(page)?;
-    match position(page, &layout, key)? {
+    match position_near(page, &layout, key, near)? {
         Position::Found(index) => cell(page, slot(page, index)).map(Some),
         Position::Absent(_) => Ok(None),
     }
@@ -164,6 +190,11 @@ pub(crate) fn is_underfull(page: Page<'_>) -> Result<bool, Restart> {
 /// Where `key` is among the cells (R2).
 #[inline]
 pub(super) fn position(page: Page<'_>, layout: &Layout, key: &[u8]) -> Result<Position, Restart> {
+    position_near(page, layout, key, Window::default())
+}
+
+#[inline]
+fn position_near(page: Page<'_>, layout: &Layout, key: &[u8], near: Window) -> Result<Position, Restart> {
     let suffix = key.get(layout.prefix_len()..).ok_or(Restart)?;
     let slots = page.0.words().get(layout.slot_words()).ok_or(Restart)?;
     let slot = |index: usize| Slot(slots[index].load(foreshore_base::sync::Ordering::Relaxed));
@@ -175,7 +206,7 @@ pub(super) fn position(page: Page<'_>, layout: &Layout, key: &[u8]) -> Result<Po
             return Ok(Position::Absent(layout.cells()));
         }
     }
-    let within = first_window(page, layout, suffix);
+    let within = near.within(layout.cells()).unwrap_or_else(|| first_window(page, layout, suffix));
     find(layout.cells(), slot, compare_tail, suffix, within)
 }
 
@@ -192,25 +223,25 @@ fn first_window(page: Page<'_>, layout: &Layout, suffix: &[u8]) -> Range<usize> 
     within
 }
 
-/// Fetches the lines of the slots among which `key` will be looked for. A hint, as the next two: whatever the bytes say,
-/// nothing comes of it.
-pub(crate) fn prefetch_slots(page: Page<'_>, key: &[u8]) {
-    let Ok(layout) = Layout::read(page) else { return };
-    let Some(suffix) = key.get(layout.prefix_len()..) else { return };
-    first_window(page, &layout, suffix);
+/// Fetches the lines of the slots among which `key` will be looked for, and says which. A hint, as the next two: whatever
+/// the bytes say, nothing comes of it.
+pub(crate) fn prefetch_slots(page: Page<'_>, key: &[u8], near: Window) -> Window {
+    let Ok(layout) = Layout::read(page) else { return near };
+    let Some(suffix) = key.get(layout.prefix_len()..) else { return near };
+    Window::new(&first_window(page, &layout, suffix))
 }
 
-/// Fetches the first lines of the cell of `key`, whose slots should be there.
-pub(crate) fn prefetch_cell(page: Page<'_>, key: &[u8]) {
-    let Ok(layout) = Layout::read(page) else { return };
-    if let Ok(Position::Found(index)) = position(page, &layout, key) {
-        page.0.prefetch(slot(page, index).offset(), CELL_BYTES);
-    }
+/// Fetches the first lines of the cell of `key`, whose slots `near` should be there, and says which it is.
+pub(crate) fn prefetch_cell(page: Page<'_>, key: &[u8], near: Window) -> Window {
+    let Ok(layout) = Layout::read(page) else { return near };
+    let Ok(Position::Found(index)) = position_near(page, &layout, key, near) else { return near };
+    page.0.prefetch(slot(page, index).offset(), CELL_BYTES);
+    Window::new(&(index..index + 1))
 }
 
 /// Fetches the slots of `key`, and the lines that the next new cell will take.
 pub(crate) fn prefetch_place(page: Page<'_>, key: &[u8]) {
-    prefetch_slots(page, key);
+    prefetch_slots(page, key, Window::default());
     let Ok(layout) = Layout::read(page) else { return };
     page.0.prefetch(layout.heap_start().saturating_sub(NEW_CELL_BYTES), NEW_CELL_BYTES);
 }

@@ -2,13 +2,13 @@
 //!
 //! A row of a table that is larger than the processor's caches is several misses away, and each is known only when the one
 //! before has come: the first lines of the leaf, its slots, the cell; and, in a transaction, the key's lock. So a group of
-//! keys takes every step together, and each step asks for the lines of the next one. Leaves of a group that are only on disk
-//! are read side by side as well.
+//! keys takes every step together, and each step asks for the lines of the next one and says where it is to begin. Leaves of
+//! a group that are only on disk are read side by side as well.
 //!
 //! Source: multicore study (Guo et al., 2010) §6: raise the concurrency of misses inside one operation.
 
 use crate::error::Result;
-use crate::leaf;
+use crate::leaf::{self, Window};
 use crate::lock::Name;
 use crate::page::Page;
 use crate::tree::Tree;
@@ -19,11 +19,20 @@ use std::ops::ControlFlow;
 /// Keys that are looked for side by side.
 const GROUP: usize = 16;
 
+/// Where a key seems to be.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Way {
+    /// Where the index says that its leaf is, or a leaf to the left of it.
+    pub start: PageId,
+    /// The cells of that leaf among which to look first.
+    pub cells: Window,
+}
+
 /// What is known of a key before it is read.
 #[derive(Clone, Copy)]
 pub(crate) struct Near {
-    /// Where the index says that its leaf is, or a leaf to the left of it.
-    pub start: PageId,
+    /// Where it seems to be.
+    pub way: Way,
     /// Its lock.
     pub name: Name,
 }
@@ -32,9 +41,9 @@ impl Tree {
     /// The values of many keys that `view` sees.
     pub fn multi_get<K: AsRef<[u8]>>(&self, view: &View, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
         let mut values = Vec::with_capacity(keys.len());
-        self.each_near(keys, |start, key| {
+        self.each_near(keys, |way, key| {
             let mut value = Vec::new();
-            let found = self.get_near(view, start, key, &mut value)?;
+            let found = self.get_near(view, way, key, &mut value)?;
             values.push(found.then_some(value));
             Ok(ControlFlow::Continue(()))
         })?;
@@ -49,8 +58,8 @@ impl Tree {
         mut read: impl FnMut(Option<&[u8]>) -> ControlFlow<()>,
     ) -> Result<()> {
         let mut value = Vec::new();
-        self.each_near(keys, |start, key| {
-            let found = self.get_near(view, start, key, &mut value)?;
+        self.each_near(keys, |way, key| {
+            let found = self.get_near(view, way, key, &mut value)?;
             Ok(read(found.then_some(&value)))
         })
     }
@@ -59,9 +68,9 @@ impl Tree {
     fn each_near<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
-        mut visit: impl FnMut(PageId, &[u8]) -> Result<ControlFlow<()>>,
+        mut visit: impl FnMut(Way, &[u8]) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        self.in_groups(keys, K::as_ref, |_| (), |start, (), key| visit(start, key.as_ref()))
+        self.in_groups(keys, K::as_ref, |_| (), |way, (), key| visit(way, key.as_ref()))
     }
 
     /// As [`Tree::each_near`], for keys that are going to be locked.
@@ -81,8 +90,8 @@ impl Tree {
         mut visit: impl FnMut(Near, &T) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
         let name = |key: &[u8]| Some(self.lock_ahead(key));
-        self.in_groups(items, key, name, |start, name, item| {
-            visit(Near { start, name: name.expect("named before it is visited") }, item)
+        self.in_groups(items, key, name, |way, name, item| {
+            visit(Near { way, name: name.expect("named before it is visited") }, item)
         })
     }
 
@@ -100,25 +109,31 @@ impl Tree {
         items: &[T],
         key: impl Fn(&T) -> &[u8],
         ahead: impl Fn(&[u8]) -> A,
-        mut visit: impl FnMut(PageId, A, &T) -> Result<ControlFlow<()>>,
+        mut visit: impl FnMut(Way, A, &T) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        let mut near = [(PageId::NONE, A::default()); GROUP];
+        let mut near = [(Way::default(), A::default()); GROUP];
         for group in items.chunks(GROUP) {
+            let near = &mut near[..group.len()];
             let mut cold = false;
-            for (near, item) in near.iter_mut().zip(group) {
-                *near = (self.seek(key(item))?, ahead(key(item)));
-                cold |= self.pool.prefetch(near.0);
+            for ((way, known), item) in near.iter_mut().zip(group) {
+                *way = Way { start: self.seek(key(item))?, cells: Window::default() };
+                *known = ahead(key(item));
+                cold |= self.pool.prefetch(way.start);
             }
-            let each = || near.iter().zip(group);
             if cold {
-                self.read_ahead(each().map(|(near, _)| near.0));
+                self.read_ahead(near.iter().map(|(way, _)| way.start));
             }
             if group.len() > 1 {
-                each().for_each(|(near, item)| self.prefetch(near.0, key(item), leaf::prefetch_slots));
-                each().for_each(|(near, item)| self.prefetch(near.0, key(item), leaf::prefetch_cell));
+                let mut each = |prefetch: fn(Page<'_>, &[u8], Window) -> Window| {
+                    near.iter_mut()
+                        .zip(group)
+                        .for_each(|((way, _), item)| self.prefetch(way, key(item), prefetch));
+                };
+                each(leaf::prefetch_slots);
+                each(leaf::prefetch_cell);
             }
-            for ((start, ahead), item) in each() {
-                if visit(*start, *ahead, item)?.is_break() {
+            for ((way, known), item) in near.iter().zip(group) {
+                if visit(*way, *known, item)?.is_break() {
                     return Ok(());
                 }
             }
@@ -126,16 +141,17 @@ impl Tree {
         Ok(())
     }
 
-    /// Lets `prefetch` fetch lines of a leaf, if it is in memory.
-    fn prefetch(&self, leaf: PageId, key: &[u8], prefetch: impl Fn(Page<'_>, &[u8])) {
-        if let Some(at) = self.pool.resident(leaf) {
-            prefetch(at.page, key);
+    /// Lets `prefetch` fetch lines of a leaf, if it is in memory, and notes which.
+    fn prefetch(&self, way: &mut Way, key: &[u8], prefetch: impl Fn(Page<'_>, &[u8], Window) -> Window) {
+        if let Some(at) = self.pool.resident(way.start) {
+            way.cells = prefetch(at.page, key, way.cells);
         }
     }
 
-    /// As [`Tree::get`], from the leaf `start` on.
-    pub fn get_near(&self, view: &View, start: PageId, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let near = self.read_from(start, key, &mut |page| self.read_row(page, view, key, value))?;
+    /// As [`Tree::get`], with the way known.
+    pub fn get_near(&self, view: &View, way: Way, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        let near =
+            self.read_from(way.start, key, &mut |page| self.read_row(page, view, key, way.cells, value))?;
         match near {
             Some(true) if self.is_large(value.len()) => self.get_large(view, key, value),
             Some(true) => Ok(true),

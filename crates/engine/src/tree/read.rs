@@ -1,10 +1,10 @@
 //! Point reads. They write no shared memory: no latch, no pin, no reference count, no lock.
 
 use crate::error::Result;
-use crate::leaf::{self, Place};
+use crate::leaf::{self, Place, Window};
 use crate::lock::KeyMode;
 use crate::page::Page;
-use crate::tree::many::Near;
+use crate::tree::many::{Near, Way};
 use crate::tree::write::append_live;
 use crate::tree::{Stamp, Tree};
 use crate::txn::{Found, Seen, Txn, View};
@@ -22,7 +22,7 @@ impl Tree {
     /// As [`Tree::get`]; for a large value, what stands for it.
     #[inline]
     fn get_cell(&self, view: &View, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let found = self.read_leaf(key, |page| self.read_row(page, view, key, value))?;
+        let found = self.read_leaf(key, |page| self.read_row(page, view, key, Window::default(), value))?;
         if !found {
             value.clear();
         }
@@ -44,8 +44,8 @@ impl Tree {
         value: &mut Vec<u8>,
     ) -> Result<bool> {
         txn.lock_name(self, near.name, Some(key), KeyMode::Shared, false)?;
-        let (found, leaf) = self.read_leaf_near(near.start, key, |page| {
-            let cell = leaf::lookup(page, key)?;
+        let (found, leaf) = self.read_leaf_near(near.way.start, key, |page| {
+            let cell = leaf::lookup_near(page, key, near.way.cells)?;
             value.clear();
             Ok((append_live(page, cell, value).is_some(), page.id()))
         })?;
@@ -77,7 +77,7 @@ impl Tree {
         txn.lock_name(self, near.name, Some(key), KeyMode::Exclusive, false)?;
         let mut old = txn.take_old();
         old.begin(key);
-        let read = self.read_leaf_near(near.start, key, |page| {
+        let read = self.read_leaf_near(near.way.start, key, |page| {
             let place = Place::find(page, key)?;
             old.set_value(|out| append_live(page, place.cell(), out));
             Ok((place, Stamp::of(page)))
@@ -104,7 +104,7 @@ impl Tree {
             None => self.seek(key)?,
         };
         self.pool.prefetch(start);
-        Ok(Near { start, name })
+        Ok(Near { way: Way { start, ..Way::default() }, name })
     }
 
     /// The newest cell of `key` that is no ghost, committed or not; for a large value, what stands for it.
@@ -144,9 +144,10 @@ impl Tree {
         page: Page<'_>,
         view: &View,
         key: &[u8],
+        cells: Window,
         value: &mut Vec<u8>,
     ) -> Result<bool, Restart> {
-        let Some(cell) = leaf::lookup(page, key)? else { return Ok(false) };
+        let Some(cell) = leaf::lookup_near(page, key, cells)? else { return Ok(false) };
         let version = Version(cell.version);
         if !view.sees(version)
             && let Seen::Older(older) =

@@ -13,7 +13,7 @@ use crate::lock::{Image, ImageRow, KeyMode, LockError, Name, Owner, Spares};
 use crate::log::Reservation;
 use crate::page::Page;
 use crate::tree::descend::{Latched, malformed};
-use crate::tree::many::Near;
+use crate::tree::many::{Near, Way};
 use crate::tree::obstacle::{Obstacle, is_live};
 use crate::tree::{Core, Tree};
 use crate::txn::{Batch, Ghost, Record, Txn};
@@ -78,7 +78,7 @@ impl Tree {
         let name = self.lock_ahead(key);
         let start = self.seek(key)?;
         self.pool.prefetch(start);
-        self.autocommit_near(Near { start, name }, key, intent, patience)
+        self.autocommit_near(Near { way: Way { start, ..Way::default() }, name }, key, intent, patience)
     }
 
     /// Puts many rows in their order, each as a commit of its own, until one fails. Calls `make_room` with the length of each
@@ -135,7 +135,7 @@ impl Tree {
         intent: Intent<'_>,
         patience: Duration,
     ) -> Result<Option<Option<Lsn>>> {
-        let (keys, Near { start, name }) = (&self.core.txns.keys, near);
+        let (keys, Near { way: Way { start, .. }, name }) = (&self.core.txns.keys, near);
         let begun = Instant::now();
         let left = || patience.saturating_sub(begun.elapsed());
         let mut key_patience = patience;

@@ -1,6 +1,6 @@
 //! The server: what it is, how it is set, and what it is to do.
 
-use super::{Call, CommandError, Next, Outcome, SYNTAX, connection, refused};
+use super::{Call, CommandError, Next, Outcome, SYNTAX, connection, ok_or_error, refused};
 use crate::commands::table::{COMMANDS, Command, find};
 use crate::counters;
 use crate::glob;
@@ -57,15 +57,6 @@ fn empty(shared: &Shared, wanted: &Wanted) -> Result<(), Error> {
     let target = shared.open(wanted)?;
     shared.db.drop_table(target.name())?;
     shared.open(&target.again()).map(drop)
-}
-
-fn ok_or_error(protocol: Protocol, done: Result<(), Error>) -> Vec<u8> {
-    let mut out = Vec::new();
-    match done {
-        Ok(()) => Reply::new(&mut out, protocol).ok(),
-        Err(error) => Reply::new(&mut out, protocol).error(&CommandError::Engine(error).text()),
-    }
-    out
 }
 
 /// At most one argument, and one of these: what is misspelt must not do the most it can.

@@ -1,13 +1,18 @@
 //! The connection itself: who speaks, in which protocol, about which table.
 
 use super::{Call, CommandError, Next, Outcome, SYNTAX, refused};
+use crate::counters::Counters;
 use crate::reply::Protocol;
 use crate::shared::Wanted;
 use foreshore::TableOptions;
+use std::time::Duration;
 use subtle::ConstantTimeEq;
 
 /// Databases that SELECT knows.
 pub const DATABASES: i64 = 16;
+
+/// How long a client's next request waits after a wrong password.
+const WRONG_PASSWORD: Duration = Duration::from_secs(1);
 
 pub fn ping(call: &mut Call<'_>) -> Outcome {
     match call.args.len() {
@@ -33,25 +38,38 @@ pub fn quit(call: &mut Call<'_>) -> Outcome {
 }
 
 pub fn auth(call: &mut Call<'_>) -> Outcome {
-    match call.args.len() {
-        2 => trust(call, b"default", call.args.at(1))?,
-        3 => trust(call, call.args.at(1), call.args.at(2))?,
+    let user_and_password = match call.args.len() {
+        2 => (&b"default"[..], call.args.at(1)),
+        3 => (call.args.at(1), call.args.at(2)),
         _ => return refused(SYNTAX),
+    };
+    if call.shared.options.password.is_none() && call.args.len() == 2 {
+        return refused(
+            "ERR AUTH <password> called without any password configured for the default user. Are you sure your \
+             configuration is correct?",
+        );
+    }
+    if !trust(call, user_and_password) {
+        return Ok(wrong_password(call));
     }
     call.reply().ok();
     Ok(Next::Go)
 }
 
-/// Trusts a client that knows the password. There is one user, `default`.
-fn trust(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Result<(), CommandError> {
-    let Some(expected) = &call.shared.options.password else {
-        return refused("ERR AUTH was sent, but this server has no password; leave it out");
-    };
-    if user != b"default" || !bool::from(expected.as_bytes().ct_eq(password)) {
-        return refused("WRONGPASS invalid username-password pair; the user is 'default'");
-    }
-    call.session.is_trusted = true;
-    Ok(())
+/// Trusts a client that knows the password. There is one user, `default`; without a password any will do.
+fn trust(call: &mut Call<'_>, (user, password): (&[u8], &[u8])) -> bool {
+    let expected = call.shared.options.password.as_ref();
+    let is_right = expected.is_none_or(|expected| expected.as_bytes().ct_eq(password).into());
+    let is_known = user == b"default" && is_right;
+    call.session.is_trusted |= is_known;
+    is_known
+}
+
+/// Who guesses passwords has to wait in between.
+fn wrong_password(call: &mut Call<'_>) -> Next {
+    Counters::add(&call.shared.counters[call.session.client.home].errors, 1);
+    call.reply().error("WRONGPASS invalid username-password pair; the user is 'default'");
+    Next::Rest(WRONG_PASSWORD)
 }
 
 pub fn hello(call: &mut Call<'_>) -> Outcome {
@@ -68,7 +86,9 @@ pub fn hello(call: &mut Call<'_>) -> Outcome {
         let left = call.args.len() - at;
         match call.arg(at).to_ascii_uppercase().as_slice() {
             b"AUTH" if left > 2 => {
-                trust(call, call.args.at(at + 1), call.args.at(at + 2))?;
+                if !trust(call, (call.args.at(at + 1), call.args.at(at + 2))) {
+                    return Ok(wrong_password(call));
+                }
                 at += 3;
             }
             b"SETNAME" if left > 1 => {
@@ -134,11 +154,18 @@ pub fn database(number: i64) -> Wanted {
 
 pub fn reset(call: &mut Call<'_>) -> Outcome {
     let target = call.table(database(0))?;
+    let open = call.session.take_open();
     call.session.abandon();
     call.session.target = target;
     call.session.protocol = Protocol::default();
     call.session.is_trusted = call.shared.options.password.is_none();
     call.session.client.told.lock().name.clear();
-    call.reply().simple("RESET");
-    Ok(Next::Go)
+    match open {
+        // Whatever becomes of it, the client has none any more.
+        Some(open) => Ok(Next::rollback(open, |_| b"+RESET\r\n".to_vec())),
+        None => {
+            call.reply().simple("RESET");
+            Ok(Next::Go)
+        }
+    }
 }

@@ -16,13 +16,14 @@ mod transactions;
 
 use crate::chores::{Length, Work};
 use crate::counters::Counters;
-use crate::reply::Reply;
+use crate::reply::{Protocol, Reply};
 use crate::request::Args;
 use crate::session::Session;
-use crate::shared::{Shared, Target, Wanted};
+use crate::shared::{Open, Shared, Target, Wanted};
 use foreshore::Error;
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 pub use table::Command;
 use table::{TRANSACTIONAL, UNTRUSTED, WRITE};
 
@@ -42,6 +43,8 @@ pub struct Call<'c> {
 pub enum Next {
     /// The next command.
     Go,
+    /// The next command, but not before this has passed.
+    Rest(Duration),
     /// Nothing: the client is sent away.
     Close,
     /// There is no reply yet; this makes it.
@@ -51,6 +54,17 @@ pub enum Next {
 impl Next {
     fn brief_chore(work: impl FnOnce(&Shared) -> Vec<u8> + Send + 'static) -> Self {
         Self::Chore(Length::Brief, Box::new(work))
+    }
+
+    /// Rolls back a transaction, which takes as long as it did.
+    fn rollback(open: Open, reply: impl FnOnce(Result<(), Error>) -> Vec<u8> + Send + 'static) -> Self {
+        let work = |_: &Shared| {
+            let Open { transaction, place } = open;
+            let ended = transaction.rollback();
+            drop(place);
+            reply(ended)
+        };
+        Self::Chore(Length::Ending, Box::new(work))
     }
 
     fn long_chore(work: impl FnOnce(&Shared) -> Vec<u8> + Send + 'static) -> Self {
@@ -218,9 +232,19 @@ pub fn execute(call: &mut Call<'_>, is_last: bool) -> Attempt {
 
 /// The table was emptied by FLUSHDB, which makes a new one: is it there?
 fn turns_to_newer(call: &mut Call<'_>) -> bool {
-    let newer = call.shared.find(call.session.target.name());
-    let newer = newer.filter(|newer| newer.is_newer_than(&call.session.target));
+    let newer = call.shared.newer(&call.session.target);
     newer.map(|newer| call.session.target = newer).is_some()
+}
+
+/// A chore's reply that says no more than whether it was done.
+fn ok_or_error(protocol: Protocol, done: Result<(), Error>) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut reply = Reply::new(&mut out, protocol);
+    match done {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(&CommandError::Engine(error).text()),
+    }
+    out
 }
 
 /// The table without which there is this error.

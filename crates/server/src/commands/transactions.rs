@@ -7,11 +7,10 @@
 //! and if this client, whenever it has read one since by its name, saw that value. So what EXEC does is as if the client
 //! had read and written in one instant. A value that was changed and changed back unseen is no conflict, unlike in Redis.
 
-use super::{Call, CommandError, Next, Outcome, REPLY_BYTES_MAX, refused, run, table};
+use super::{Call, CommandError, Next, Outcome, REPLY_BYTES_MAX, ok_or_error, refused, run, table};
 use crate::request::OwnedArgs;
 use crate::session::{Queue, WATCHED_MAX};
-use crate::shared::OPEN_TRANSACTIONS_MAX;
-use foreshore::{Error, Transaction};
+use crate::shared::{OPEN_TRANSACTIONS_MAX, Open};
 use std::time::{Duration, Instant};
 
 /// How long an EXEC may take: nobody else on its event loop is served meanwhile.
@@ -82,7 +81,7 @@ pub fn exec(call: &mut Call<'_>) -> Outcome {
 fn attempt(call: &mut Call<'_>, queue: &Queue) -> Result<(), CommandError> {
     call.session.has_written = true; // what it has read may be younger than what is durable
     let transaction = call.shared.begin()?;
-    if !call.session.is_watch_kept(&transaction)? {
+    if !call.session.is_watch_kept(call.shared, &transaction)? {
         call.reply().null_array();
         return Ok(());
     }
@@ -166,21 +165,17 @@ pub fn begin(call: &mut Call<'_>) -> Outcome {
 
 pub fn commit(call: &mut Call<'_>) -> Outcome {
     call.session.has_written = true; // what it has read may be younger than what is durable
-    end(call, Transaction::commit)
+    open(call)?.transaction.commit()?;
+    call.reply().ok();
+    Ok(Next::Go)
 }
 
 pub fn rollback(call: &mut Call<'_>) -> Outcome {
-    end(call, Transaction::rollback)
+    let (open, protocol) = (open(call)?, call.session.protocol);
+    Ok(Next::rollback(open, move |ended| ok_or_error(protocol, ended)))
 }
 
-fn end(call: &mut Call<'_>, end: impl FnOnce(Transaction) -> Result<(), Error>) -> Outcome {
-    if call.session.place.is_none() {
-        return refused("ERR there is no transaction; KV.BEGIN begins one");
-    }
-    let transaction = call.session.transaction.take().expect("it goes together with its place");
-    let ended = end(transaction);
-    call.session.place = None;
-    ended?;
-    call.reply().ok();
-    Ok(Next::Go)
+/// The transaction that the client holds, and does no longer.
+fn open(call: &mut Call<'_>) -> Result<Open, CommandError> {
+    call.session.take_open().map_or_else(|| refused("ERR there is no transaction; KV.BEGIN begins one"), Ok)
 }

@@ -184,6 +184,12 @@ impl Chain {
         let mut value = Vec::new();
         let version = get(leaf, key, &mut value).expect("nobody writes");
         assert_eq!(contains(leaf, key), Ok(version.is_some()));
+        for from in [0, 1, 20, 150, 1000] {
+            for to in [from, from + 1, from + 32] {
+                let near = Window::new(&(from..to));
+                assert_eq!(lookup_near(leaf, key, near), lookup(leaf, key), "{key:?} looked for in {near:?}");
+            }
+        }
         version.map(|version| (value, version))
     }
 

@@ -126,6 +126,7 @@ fn noise_is_read_without_panic() {
             let routed = route(page, page.table(), page.id(), key);
             let found = get(page, key, &mut out);
             let _ = contains(page, key);
+            let _ = lookup_near(page, key, Window::new(&(7..8)));
             if readable && routed.expect("a readable page has fences") == Route::Here {
                 found.expect("no reader of a readable page begins again");
             }
