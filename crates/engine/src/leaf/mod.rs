@@ -44,7 +44,7 @@ pub(crate) use copy::{FEW_ROWS, LeafCopy};
 pub(crate) use layout::{Limits, is_page_size};
 pub(crate) use read::{Cell, Route, first_key, get, ghosts, is_above_all, is_underfull, lookup, next_key};
 pub(crate) use read::{prefetch_cell, prefetch_place, prefetch_slots, route};
-pub(crate) use split::{Split, separator};
+pub(crate) use split::{Split, has_room_for_fence, separator};
 pub(crate) use write::{Place, format, place};
 #[cfg(test)]
 pub(crate) use {
