@@ -515,3 +515,40 @@ fn a_thread_that_ends_can_read_and_write() {
     thread.join().unwrap();
     assert_eq!(counted.recv().unwrap(), 2000);
 }
+
+/// However full the last leaf is, and however long what its keys have in common: it becomes the left neighbour of a loaded one.
+/// Rows come into it before the load, and with large values during it.
+#[test]
+fn a_bulk_load_goes_on_behind_a_full_leaf() {
+    let key = |number: u8| [&[b'k'; 750][..], &[number]].concat();
+    for value_len in (0..220).step_by(20) {
+        let db = tiny().open_on(Arc::new(SimDisk::new(1))).unwrap();
+        let (table, large) = (db.byte_table("t").unwrap(), db.byte_table("large").unwrap());
+        for number in 0..5 {
+            table.put(&key(number), &vec![1; if number == 0 { value_len } else { 0 }]).unwrap();
+        }
+        assert_eq!(table.bulk_load((5..9).map(|number| (key(number), [2]))).unwrap(), 4);
+        let rows = (0..).zip([2000, 2000, value_len]).map(|(number, len)| (key(number), vec![3; len]));
+        assert_eq!(large.bulk_load(rows).unwrap(), 3);
+        assert_eq!((table.range(..).count(), large.range(..).count()), (9, 3), "{value_len}");
+        db.check().unwrap();
+        db.close().unwrap();
+    }
+}
+
+/// Rows above the last one are loaded, though the leaf behind that begins further up, and has lost its rows.
+#[test]
+fn a_bulk_load_may_begin_before_an_empty_leaf() {
+    let key = |number: u32| number.to_be_bytes();
+    for kept in (380..480).step_by(5) {
+        let db = tiny().open_on(Arc::new(SimDisk::new(1))).unwrap();
+        let table = db.byte_table("t").unwrap().with_durability(Durability::Relaxed);
+        (0..500).for_each(|number| table.put(&key(number), &[1; 20]).unwrap());
+        (kept..500).for_each(|number| assert!(table.remove(&key(number)).unwrap()));
+        let loaded = table.bulk_load((kept..900).map(|number| (key(number), [2; 20])));
+        assert_eq!(loaded.unwrap(), u64::from(900 - kept), "behind {kept} rows");
+        assert_eq!(table.range(..).count(), 900);
+        db.check().unwrap();
+        db.close().unwrap();
+    }
+}

@@ -2,9 +2,11 @@
 
 mod common;
 
-use common::{row, rows, short};
+use common::{row, rows, short, tiny};
 use foreshore::{Database, Error, Result};
+use foreshore_io::SimDisk;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 /// Many rows at once are what they would be one by one: read, changed, removed, absent, named twice, over many leaves.
 #[test]
@@ -245,4 +247,25 @@ fn many_typed_rows_are_written_at_once() {
     tx.commit().unwrap();
     assert_eq!(t.get(&("ann".to_string(), 7)).unwrap(), Some(7));
     assert_eq!(t.range(..).count(), 31);
+}
+
+/// Rows that fit into one leaf, since it keeps once what their keys have in common, but not into one record of a small log.
+#[test]
+fn many_rows_with_long_keys_are_logged_in_parts() {
+    let disk = SimDisk::new(1);
+    let open = || tiny().open_on(Arc::new(disk.clone())).unwrap();
+    let key = |end: [u8; 2]| [&[b'k'; 980][..], &end].concat();
+    let between = |first: u8| (first..first + 16).map(|n| (key([n, 0]), [n])).collect::<Vec<_>>();
+    let db = open();
+    let t = db.byte_table("t").unwrap();
+    (0..20).for_each(|n| t.put(&key([n / 10 * 255, n]), &[n]).unwrap());
+    let tx = db.begin().unwrap();
+    assert_eq!(tx.bytes(&t).insert_many(&between(100)).unwrap(), 16);
+    tx.commit().unwrap();
+    let tx = db.begin().unwrap();
+    tx.bytes(&t).put_many(&between(200)).unwrap();
+    tx.rollback().unwrap();
+    assert_eq!(t.range(..).count(), 36);
+    drop((t, db));
+    assert_eq!(open().byte_table("t").unwrap().range(..).count(), 36);
 }

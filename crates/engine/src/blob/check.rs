@@ -144,7 +144,7 @@ impl Tree {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::blob::unmark_used;
+    use crate::blob::{REFERENCE_BYTES, unmark_used};
     use crate::db::Database;
     use crate::tree::{Intent, PATIENCE};
     use std::sync::Arc;
@@ -188,6 +188,21 @@ mod tests {
         let mut value = Vec::new();
         let read = tree.get(&tree.core().txns.latest(), b"k", &mut value);
         assert!(matches!(read, Err(Error::Corrupt { .. })), "a reader is told, too");
+    }
+
+    #[test]
+    fn a_giant_length_takes_no_memory() {
+        let (_db, tree, reference) = one_value();
+        let cell = tree.newest(b"k").unwrap().unwrap();
+        let giant = Reference { len: u32::MAX, ..reference }.cell(&cell[REFERENCE_BYTES..]);
+        tree.put_unversioned(b"k", &giant).unwrap();
+        let mut value = Vec::new();
+        let read = tree.get(&tree.core().txns.latest(), b"k", &mut value);
+        assert!(
+            matches!(read, Err(Error::Corrupt { .. })) && value.capacity() < 1 << 20,
+            "{}",
+            value.capacity()
+        );
     }
 
     #[test]

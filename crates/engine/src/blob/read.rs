@@ -4,7 +4,7 @@
 //! their look at the row and at the chunks the value may be replaced, and its chunks go. So they read the row again, in a
 //! snapshot that they open for the purpose.
 
-use super::Reference;
+use super::{Reference, VALUE_BYTES_MAX};
 use crate::error::{Error, Result};
 use crate::tree::Tree;
 use crate::txn::View;
@@ -40,6 +40,9 @@ impl Tree {
         }
         will_wait();
         let (reference, chunks) = (Reference::of(value), self.chunks()?);
+        if reference.len as usize > VALUE_BYTES_MAX {
+            return Err(self.damaged(reference, format!("no value has {} bytes", reference.len)));
+        }
         value.drain(..super::REFERENCE_BYTES);
         value.reserve_exact((reference.len as usize).saturating_sub(value.len()));
         for number in 0..reference.chunks(self.sizes()) {

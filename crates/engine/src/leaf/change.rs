@@ -71,6 +71,11 @@ impl Rows<'_> {
     /// None yet: [`Rows::push`] appends some to the record that this was encoded into.
     pub const NONE: Self = Self(&[]);
 
+    /// Bytes that [`Rows::push`] appends.
+    pub fn row_bytes(key: &[u8], value: &[u8]) -> usize {
+        number(key.len()) + number(value.len()) + key.len() + value.len()
+    }
+
     /// Appends a row to a record that ends with rows.
     pub fn push(record: &mut Vec<u8>, key: &[u8], value: &[u8]) {
         push_varint(record, key.len() as u64);

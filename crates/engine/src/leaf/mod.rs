@@ -46,7 +46,7 @@ pub(crate) use read::{
     Cell, Route, Window, first_key, get, ghosts, is_above_all, is_underfull, lookup, lookup_near,
 };
 pub(crate) use read::{next_key, prefetch_cell, prefetch_place, prefetch_slots, route};
-pub(crate) use split::{Split, separator};
+pub(crate) use split::{Split, has_room_for_fence, separator};
 pub(crate) use write::{Place, format, place};
 #[cfg(test)]
 pub(crate) use {

@@ -31,7 +31,7 @@ use super::builder::Builder;
 use super::change::Change;
 use super::copy::LeafCopy;
 use super::image;
-use super::layout::{SLOT_BYTES, cell_bytes, common_prefix};
+use super::layout::{Layout, SLOT_BYTES, cell_bytes, common_prefix};
 use super::search::Position;
 use crate::Result;
 use crate::page::{HEADER_BYTES, Page};
@@ -77,7 +77,9 @@ impl Split {
     }
 
     /// A split that moves nothing: `upper`, built between `separator` and the high fence of `left` from keys above
-    /// all in `left`, becomes its right neighbour. For bulk loads.
+    /// all in `left`, becomes its right neighbour. For bulk loads, which see to it that `left` [has room] for the separator.
+    ///
+    /// [has room]: has_room_for_fence
     ///
     /// Errors: [`Error::Corrupt`](crate::Error::Corrupt) if `left` is malformed.
     pub fn append(left: Page<'_>, right: PageId, separator: Vec<u8>, upper: Builder) -> Result<Self> {
@@ -105,6 +107,12 @@ impl Split {
         left.set_lsn(end_lsn);
         Ok(())
     }
+}
+
+/// Is there room in the last leaf of a table for this as its high fence, beside all its rows? A longer prefix only makes them
+/// shorter.
+pub(crate) fn has_room_for_fence(page: Page<'_>, high: &[u8]) -> bool {
+    Layout::read(page).is_ok_and(|layout| layout.used_bytes() + high.len() <= layout.page_bytes())
 }
 
 /// Drops the rows of `page` from `separator` on, makes that its high fence and `right` its neighbour.

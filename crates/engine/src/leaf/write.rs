@@ -205,6 +205,11 @@ fn compact(page: Page<'_>, omit: Option<usize>) -> Result<Layout> {
             return Err(copy.corrupt("its cells overlap"));
         }
     }
+    let omitted =
+        omit.and_then(|index| copy.cell_bytes(copy.slot(index))).map_or(0, |cell| cell + SLOT_BYTES);
+    if builder.used_bytes() + omitted != copy.used_bytes() {
+        return Err(copy.corrupt("F4: its dead bytes are not those that no slot refers to"));
+    }
     let leaf = builder.finish(copy.id(), copy.table(), copy.right());
     image::install(&leaf, page).map_err(|detail| copy.corrupt(detail))?;
     Layout::read(page).map_err(|_| corrupt(page))

@@ -238,6 +238,11 @@ impl Log {
         self.shared.make_room(reserved, reserved + self.shared.options.ring() / 4)
     }
 
+    /// The longest record body.
+    pub fn body_bytes_max(&self) -> usize {
+        self.shared.options.body_bytes_max()
+    }
+
     /// How much a transaction may need for its rollback without a promise.
     pub fn undo_bytes_free(&self) -> u64 {
         self.shared.options.ring() / 256

@@ -30,24 +30,18 @@ impl Tree {
         loader.finish()
     }
 
-    /// The greatest key, if there is any row.
-    fn last_key(&self) -> Result<Option<Vec<u8>>> {
+    /// Where the table ends: the low fence of its last leaf, and the greatest key, if there is any row. That leaf may be empty.
+    fn end(&self) -> Result<(Vec<u8>, Option<Vec<u8>>)> {
         let mut copy = LeafCopy::new(self.leaf_bytes());
-        let mut bound: Option<Vec<u8>> = None;
-        loop {
-            self.copy_leaf_before(bound.as_deref(), &mut copy)?;
-            let below = match &bound {
-                Some(bound) => copy.lower_bound(bound)?,
-                None => copy.len(),
-            };
-            if below > 0 {
-                return Ok(Some(copy.row(below - 1)?.key.to_vec()));
-            }
-            if copy.low_fence().is_empty() {
-                return Ok(None);
-            }
-            bound = Some(copy.low_fence().to_vec());
+        self.copy_leaf_before(None, &mut copy)?;
+        let (last_fence, mut below) = (copy.low_fence().to_vec(), copy.len());
+        while below == 0 && !copy.low_fence().is_empty() {
+            let bound = copy.low_fence().to_vec();
+            self.copy_leaf_before(Some(&bound), &mut copy)?;
+            below = copy.lower_bound(&bound)?;
         }
+        let last_key = below.checked_sub(1).map(|last| copy.row(last).map(|row| row.key.to_vec()));
+        Ok((last_fence, last_key.transpose()?))
     }
 }
 
@@ -57,6 +51,8 @@ struct Loader<'a> {
     /// The leaf being filled, and its low fence.
     leaf: Option<(Builder, Vec<u8>)>,
     last_key: Option<Vec<u8>>,
+    /// The low fence of what was the table's last leaf: only above it can a leaf be hung behind that.
+    last_fence: Vec<u8>,
     fill_bytes: usize,
     rows: u64,
     end: Lsn,
@@ -65,7 +61,8 @@ struct Loader<'a> {
 impl<'a> Loader<'a> {
     fn new(tree: &'a Arc<Tree>) -> Result<Self> {
         let fill_bytes = tree.leaf_bytes() * FILL_PERCENT / 100;
-        Ok(Self { tree, leaf: None, last_key: tree.last_key()?, fill_bytes, rows: 0, end: Lsn::ZERO })
+        let (last_fence, last_key) = tree.end()?;
+        Ok(Self { tree, leaf: None, last_key, last_fence, fill_bytes, rows: 0, end: Lsn::ZERO })
     }
 
     fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
@@ -81,7 +78,7 @@ impl<'a> Loader<'a> {
                 self.put_alone(key, value)?
             }
             Some((leaf, _)) => leaf.load(key, value, 0, self.fill_bytes),
-            None if key.is_empty() => self.put_alone(key, value)?,
+            None if key <= self.last_fence.as_slice() => self.put_alone(key, value)?,
             None => false,
         };
         if !taken {
@@ -94,8 +91,7 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    /// Large values, and the one key that no leaf but the table's first can hold: every other leaf has a low fence above
-    /// it.
+    /// Large values, and keys that no leaf behind the last one can hold: the empty key, and more if that leaf was empty.
     fn put_alone(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
         self.end = self.tree.autocommit(key, Intent::Put(value), PATIENCE)?.expect("a put is always done");
         Ok(true)
@@ -104,7 +100,8 @@ impl<'a> Loader<'a> {
     /// Hangs the full leaf into the chain, and begins the next one with this row.
     fn begin_leaf(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.hang()?;
-        let low = leaf::separator(self.last_key.as_deref().unwrap_or_default(), key).to_vec();
+        let before = self.last_key.as_deref().unwrap_or_default().max(&self.last_fence);
+        let low = leaf::separator(before, key).to_vec();
         let mut builder = Builder::new(self.tree.leaf_bytes(), &low, None);
         assert!(builder.load(key, value, 0, self.fill_bytes), "a leaf takes its first row");
         self.leaf = Some((builder, low));
@@ -114,10 +111,20 @@ impl<'a> Loader<'a> {
     fn hang(&mut self) -> Result<()> {
         let Some((builder, low)) = self.leaf.take() else { return Ok(()) };
         let core = &self.tree.core;
-        let fresh = self.tree.pool.allocate()?;
-        core.log.room()?;
-        let Latched { at, latch } = self.tree.latch_leaf(&low)?;
-        ensure_last(at.page, &low)?;
+        let (fresh, Latched { at, latch }) = loop {
+            let fresh = self.tree.pool.allocate()?;
+            core.log.room()?;
+            let last = self.tree.latch_leaf(&low)?;
+            ensure_last(last.at.page, &low)?;
+            // A load leaves room for it, but other rows may have come into the leaf.
+            if leaf::has_room_for_fence(last.at.page, &low) {
+                break (fresh, last);
+            }
+            last.latch.release_unchanged();
+            drop(fresh);
+            // As for a row with that key, which would take more.
+            self.tree.split(&low, 0)?;
+        };
         let right_latch = fresh.page().latch().exclusive();
         self.tree.pool.before_change(at.frame);
         self.tree.pool.before_change(fresh.frame_page().frame);

@@ -114,11 +114,14 @@ impl Tree {
         rows: &[(K, V)],
     ) -> (usize, Result<()>) {
         let page = at.page;
+        // What keys have in common is once in the leaf, but in the record as often as there are rows.
+        let body_bytes_max = self.core.log.body_bytes_max();
         let mut last: Option<&[u8]> = None;
         for (inserted, (name, (key, value))) in names.iter().zip(rows).enumerate() {
             let (key, value) = (key.as_ref(), value.as_ref());
             let follows = last.is_none_or(|last| last < key && self.covers(page, key));
-            if !follows || self.is_large(value.len()) {
+            let is_too_long = txn.body.len() + Rows::row_bytes(key, value) > body_bytes_max;
+            if !follows || self.is_large(value.len()) || is_too_long {
                 return (inserted, Ok(()));
             }
             let place = match Place::find(page, key) {

@@ -255,3 +255,21 @@ fn content(page: Page<'_>) -> Content {
         used_bytes: leaf.layout().used_bytes(),
     }
 }
+
+/// A leaf that counts more dead bytes than it has has not the room that it seems to have.
+#[test]
+fn dead_bytes_that_are_not_there_are_damage() {
+    let words = only_leaf(4096);
+    let leaf = page(&words);
+    for row in 0..10 {
+        assert_eq!(upsert(leaf, &[row], &[row; 380], 0).unwrap(), Outcome::Inserted);
+    }
+    let header = leaf.header();
+    leaf.set_counts(header.cells, header.heap_start, 1000);
+    for key in [3, 77] {
+        let refused = upsert(leaf, &[key], &[key; 700], 0).unwrap_err().to_string();
+        assert!(refused.contains("F4"), "{refused}");
+    }
+    leaf.set_counts(header.cells, header.heap_start, header.dead_bytes);
+    assert_eq!(content(leaf).rows.len(), 10, "nothing was changed");
+}
