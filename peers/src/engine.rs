@@ -98,8 +98,8 @@ impl Engine {
         const SNAPSHOT: Option<&str> = Some("snapshot isolation");
         match self {
             Self::Lmdb => means(
-                "default",
-                "MDB_NOSYNC | MDB_WRITEMAP",
+                "MDB_NORDAHEAD",
+                "MDB_NORDAHEAD | MDB_NOSYNC | MDB_WRITEMAP",
                 "as buffered",
                 "nothing: the page cache holds its map",
                 SERIALIZABLE,

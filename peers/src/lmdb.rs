@@ -73,10 +73,12 @@ impl Env {
         threads: usize,
         tables: usize,
     ) -> Result<Self, StoreError> {
-        let flags = match durability {
+        let syncing = match durability {
             Durability::Sync => 0,
             Durability::Buffered | Durability::Relaxed => ffi::MDB_NOSYNC | ffi::MDB_WRITEMAP,
         };
+        // As its documentation advises for random reads of more than fits into memory; of no account otherwise.
+        let flags = syncing | ffi::MDB_NORDAHEAD;
         let path = CString::new(dir.as_os_str().as_bytes())?;
         let mut env = Self { env: null_mut() };
         // SAFETY: `env` is made here and used by no one else yet; `path` lives through the call. Should a call fail, `drop`

@@ -6,7 +6,7 @@ use crate::schema::SCHEMAS;
 use crate::text::for_people;
 use clap::{Args, ValueEnum};
 use foreshore::{Builder, ByteTable, Database};
-use foreshore_workloads::Durability;
+use foreshore_workloads::{Durability, parse_bytes};
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -172,43 +172,5 @@ pub fn parse_leaf_bytes(text: &str) -> Result<usize, String> {
     match parse_bytes(text)? {
         bytes @ (4096 | 8192 | 16384 | 32768) => Ok(bytes as usize),
         _ => Err("a leaf has 4KiB, 8KiB, 16KiB or 32KiB".into()),
-    }
-}
-
-/// Reads `4096`, `64MiB`, `2GiB`, `10MB` …: binary units with an `i`, decimal ones without.
-pub fn parse_bytes(text: &str) -> Result<u64, String> {
-    const UNITS: [(&str, u64); 10] = [
-        ("", 1),
-        ("b", 1),
-        ("kib", 1 << 10),
-        ("mib", 1 << 20),
-        ("gib", 1 << 30),
-        ("tib", 1 << 40),
-        ("kb", 1_000),
-        ("mb", 1_000_000),
-        ("gb", 1_000_000_000),
-        ("tb", 1_000_000_000_000),
-    ];
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let unit = unit.trim().to_ascii_lowercase();
-    let factor = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor);
-    let bytes = number.parse::<u64>().ok().zip(factor).and_then(|(n, factor)| n.checked_mul(factor));
-    bytes.ok_or_else(|| "expected bytes such as 4096, 64MiB or 2GB".to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_read_with_units() {
-        assert_eq!(parse_bytes("4096"), Ok(4096));
-        assert_eq!(parse_bytes("64MiB"), Ok(64 << 20));
-        assert_eq!(parse_bytes("2 gib"), Ok(2 << 30));
-        assert_eq!(parse_bytes("10MB"), Ok(10_000_000));
-        for wrong in ["", "MiB", "1.5GiB", "64X", "99999999999TiB", "-1"] {
-            assert!(parse_bytes(wrong).is_err(), "{wrong}");
-        }
     }
 }

@@ -126,19 +126,9 @@ fn options_behind_command(mut words: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
-/// The command line. The flags of most benchmarks are shared with other engines' drivers; here sizes have units.
+/// The command line.
 fn command() -> clap::Command {
-    Cli::command().max_term_width(HELP_COLUMNS).mut_subcommand("bench", |bench| {
-        bench.mut_subcommands(|workload| {
-            workload.mut_args(|arg| match arg.get_id().as_str() {
-                "cache_bytes" => arg
-                    .value_parser(args::parse_bytes)
-                    .default_value("1GiB")
-                    .help("Memory for cached data: bytes, or 64MiB, 2GiB …"),
-                _ => arg,
-            })
-        })
-    })
+    Cli::command().max_term_width(HELP_COLUMNS)
 }
 
 fn run(command: Command) -> Outcome {
@@ -198,23 +188,6 @@ mod tests {
             let words = options_behind_command(typed.split(' ').map(OsString::from).collect());
             assert_eq!(words.join(" ".as_ref()), means, "{typed}");
         }
-    }
-
-    /// The drivers' default, spelled with a unit.
-    #[test]
-    fn benchmarks_have_the_cache_of_their_drivers() {
-        let caches = |command: clap::Command| -> Vec<u64> {
-            let workloads =
-                command.find_subcommand("bench").into_iter().flat_map(|bench| bench.get_subcommands());
-            let cache = |workload: &clap::Command| {
-                let arg = workload.get_arguments().find(|arg| arg.get_id() == "cache_bytes")?;
-                args::parse_bytes(arg.get_default_values().first()?.to_str()?).ok()
-            };
-            workloads.filter_map(cache).collect()
-        };
-        let drivers = caches(Cli::command());
-        assert!(drivers.len() > 1);
-        assert_eq!(caches(command()), drivers);
     }
 
     /// Lines of examples that are wider than a terminal, in this command and those below it.

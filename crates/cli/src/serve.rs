@@ -1,11 +1,11 @@
 //! `foreshore serve`: the database over the Redis protocol.
 
-use crate::args::{DbArgs, engine_durability, parse_bytes};
+use crate::args::{DbArgs, engine_durability};
 use crate::failure::{Failure, Outcome};
 use crate::profile::ProfileArgs;
 use clap::Args;
 use foreshore_server::{Limits, Options, Server, StartError};
-use foreshore_workloads::Durability;
+use foreshore_workloads::{Durability, parse_bytes};
 use serde::Serialize;
 use std::borrow::Cow;
 use std::env::VarError;

@@ -17,6 +17,7 @@ pub mod readers;
 pub mod reference;
 pub mod report;
 pub mod rows;
+mod sizes;
 pub mod source;
 pub mod spec;
 pub mod store;
@@ -33,6 +34,7 @@ pub mod ycsb;
 mod zipf;
 
 pub use report::KvReport;
+pub use sizes::parse_bytes;
 pub use spec::{Durability, KvArgs, KvSpec, Workload};
 pub use store::{Bytes, Row, Session, Store, StoreError};
 pub use tx_store::{Tx, TxError, TxKind, TxSession, TxStore};

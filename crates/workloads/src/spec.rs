@@ -2,6 +2,7 @@
 
 use crate::keys::{Keys, VALUE_BYTES_MIN};
 use crate::kv::BenchError;
+use crate::sizes::parse_bytes;
 use clap::ValueEnum;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -61,8 +62,8 @@ pub struct KvSpec {
     /// What an acknowledged write survives
     #[arg(long, value_enum, default_value_t = Durability::Sync)]
     pub durability: Durability,
-    /// Memory for cached data
-    #[arg(long = "cache", value_name = "BYTES", default_value_t = 1 << 30)]
+    /// Memory for cached data: bytes, or 64MiB, 2GiB …
+    #[arg(long = "cache", value_name = "BYTES", default_value = "1GiB", value_parser = parse_bytes)]
     pub cache_bytes: u64,
     /// Bytes of a key: a big-endian number, zeros before it beyond 8
     #[arg(long, default_value_t = 4)]

@@ -1,6 +1,7 @@
 //! What every transactional run is asked to do: the flags that `foreshore bench` and `peers bench` share.
 
 use crate::kv::{BenchError, Progress};
+use crate::sizes::parse_bytes;
 use crate::spec::{Durability, THREADS_MAX};
 use crate::tx_report::TxReport;
 use crate::tx_store::TxStore;
@@ -21,8 +22,8 @@ pub struct RunSpec {
     /// What an acknowledged commit survives
     #[arg(long, value_enum, default_value_t = Durability::Sync)]
     pub durability: Durability,
-    /// Memory for cached data
-    #[arg(long = "cache", value_name = "BYTES", default_value_t = 1 << 30)]
+    /// Memory for cached data: bytes, or 64MiB, 2GiB …
+    #[arg(long = "cache", value_name = "BYTES", default_value = "1GiB", value_parser = parse_bytes)]
     pub cache_bytes: u64,
     /// Every random choice of the run descends from it
     #[arg(long, default_value_t = 1)]

@@ -37,7 +37,7 @@ pub struct DemoSpec {
     #[arg(long, value_enum, default_value_t = Durability::Sync)]
     pub durability: Durability,
     /// Memory for leaf pages: bytes, or 64MiB, 2GiB …
-    #[arg(long, value_name = "BYTES", default_value = "512MiB", value_parser = crate::args::parse_bytes)]
+    #[arg(long, value_name = "BYTES", default_value = "512MiB", value_parser = foreshore_workloads::parse_bytes)]
     cache: u64,
     /// Every random choice descends from it
     #[arg(long, default_value_t = 1)]
