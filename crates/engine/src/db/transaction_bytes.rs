@@ -384,7 +384,7 @@ impl TransactionBytes<'_> {
     /// one call each: rows with ascending keys that go into one leaf are inserted and logged together.
     ///
     /// After an error other than those that roll the transaction back, some of the rows may be there:
-    /// [`Transaction::rollback_to`] removes them.
+    /// [`Transaction::rollback_to`](crate::Transaction::rollback_to) removes them.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {

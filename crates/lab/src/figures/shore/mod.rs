@@ -18,7 +18,7 @@ pub const FIGURES: &[Figure] = &[
     Figure {
         name: "shoremt-fig1",
         paper: Paper::ShoreMt,
-        title: "Record insertion: scalability of storage managers",
+        title: "Shore-MT Figure 1: record insertion, scalability of storage managers",
         found: "None of four open-source storage managers scales to 32 hardware contexts: PostgreSQL and Shore reach a plateau, BerkeleyDB and MySQL fall (Figure 1).",
         differs: ENGINES,
         draw: engines::normalised,
@@ -26,7 +26,7 @@ pub const FIGURES: &[Figure] = &[
     Figure {
         name: "shoremt-fig4",
         paper: Paper::ShoreMt,
-        title: "Record insertion: throughput of each thread",
+        title: "Shore-MT Figure 4: record insertion, throughput of each thread",
         found: "Shore-MT keeps its throughput per thread where the others lose theirs, and is 2 to 4 times as fast as the fastest open-source engine (Figure 4).",
         differs: ENGINES,
         draw: engines::insertion,
@@ -34,7 +34,7 @@ pub const FIGURES: &[Figure] = &[
     Figure {
         name: "shoremt-fig5",
         paper: Paper::ShoreMt,
-        title: "TPC-C New Order and Payment: throughput of each client",
+        title: "Shore-MT Figure 5: New Order and Payment, throughput of each client",
         found: "Shore-MT is the fastest of the three in both; New Order meets contention for rows at 16 clients in all of them, Payment scales to 32 threads (Figure 5).",
         differs: ENGINES,
         draw: engines::transactions,
@@ -42,7 +42,7 @@ pub const FIGURES: &[Figure] = &[
     Figure {
         name: "shoremt-fig6",
         paper: Paper::ShoreMt,
-        title: "One critical section, three latches, and without it",
+        title: "Shore-MT Figure 6: a critical section, three latches, and without it",
         found: "A lighter latch (T&T&S) doubles one thread's throughput and gains nothing at 32; a queue latch (MCS) scales somewhat; only moving the work out of the critical section triples throughput (Figure 6).",
         differs: "Foreshore's insertion with the old critical section around finding and latching a leaf (crates/engine/src/stage.rs); a ticket latch stands for MCS: both serve in the order of arrival. With more threads than processors a latch that spins or serves in order waits for threads that do not run.",
         draw: stages::free_space,
@@ -50,7 +50,7 @@ pub const FIGURES: &[Figure] = &[
     Figure {
         name: "shoremt-fig7",
         paper: Paper::ShoreMt,
-        title: "What each stage of Shore-MT is worth in this engine",
+        title: "Shore-MT Figure 7: what each stage is worth in this engine",
         found: "From one mutex in each component to Shore-MT: every stage nearly doubles throughput at 32 threads, 2.4 transactions a second become thousands, and one thread gets faster too (Figure 7).",
         differs: MACHINE,
         draw: stages::stages,
