@@ -10,12 +10,12 @@
 //! - B2: until it is complete and durable, the copy does not have the name that makes it a database (M2 in `meta.rs`).
 
 use crate::db::Database;
+use crate::db::byte_table::ByteTable;
 use crate::db::engine::Engine;
 use crate::db::index::TableOptions;
 use crate::db::meta::{self, Meta};
 use crate::db::options::Builder;
 use crate::db::snapshot::Snapshot;
-use crate::db::table::ByteTable;
 use crate::error::{Error, Result};
 use crate::lock::Owner;
 use crate::log::Durability;

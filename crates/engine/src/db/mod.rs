@@ -1,6 +1,7 @@
 //! The engine's face: databases, tables, ranges.
 
 mod backup;
+mod byte_table;
 pub(crate) mod catalog;
 mod codec;
 mod compact;
@@ -32,6 +33,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use backup::Copied;
+pub use byte_table::ByteTable;
 #[doc(hidden)]
 pub use codec::Endless;
 pub use codec::{Key, Value};
@@ -43,7 +45,7 @@ pub use prefix::{KeyComponent, KeyPrefix};
 pub use range::{ByteRange, KeyBounds, Range, RawBounds};
 pub use snapshot::{Snapshot, SnapshotBytes, SnapshotTable};
 pub use stats::{CheckReport, IndexStats, Stats, TableReport};
-pub use table::{ByteTable, Table};
+pub use table::Table;
 pub use ticket::CommitTicket;
 pub use transaction::{Savepoint, Transaction};
 pub use transaction_bytes::TransactionBytes;

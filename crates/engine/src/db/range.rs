@@ -1,9 +1,9 @@
 //! Iterators over rows, in both directions.
 
 use crate::bounds::{exclude, is_before, is_beyond, is_empty};
+use crate::db::byte_table::ByteTable;
 use crate::db::codec::{Key, Value, decode_row, encode_key};
 use crate::db::snapshot::OpenSnapshot;
-use crate::db::table::ByteTable;
 use crate::error::{Error, Result};
 use crate::tree::{Backward, Forward};
 use crate::txn::View;

@@ -1,11 +1,12 @@
 //! Read-only transactions.
 
 use crate::bounds::successor;
+use crate::db::byte_table::ByteTable;
 use crate::db::codec::{Key, Value, decode_found, encode_key};
 use crate::db::engine::Engine;
 use crate::db::prefix::{KeyComponent, KeyPrefix};
 use crate::db::range::{ByteRange, KeyBounds, Range};
-use crate::db::table::{ByteTable, Table, decoded};
+use crate::db::table::{Table, decoded};
 use crate::error::{Error, Result};
 use crate::spread::Held;
 use crate::txn::{self, View};

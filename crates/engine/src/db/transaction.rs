@@ -1,9 +1,10 @@
 //! Read-write transactions, as users hold them.
 
+use crate::db::byte_table::ByteTable;
 use crate::db::codec::{Key, Value};
 use crate::db::engine::Engine;
 use crate::db::isolation::TransactionOptions;
-use crate::db::table::{ByteTable, Table};
+use crate::db::table::Table;
 use crate::db::ticket::CommitTicket;
 use crate::db::transaction_bytes::TransactionBytes;
 use crate::db::transaction_table::TransactionTable;

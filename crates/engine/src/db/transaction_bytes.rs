@@ -1,9 +1,9 @@
 //! Tables of byte strings, as transactions see and change them.
 
 use crate::bounds::successor;
+use crate::db::byte_table::ByteTable;
 use crate::db::isolation::Isolation;
 use crate::db::range::{KeyBounds, RawBounds};
-use crate::db::table::ByteTable;
 use crate::db::transaction::Shared;
 use crate::db::transaction_range::TransactionRange;
 use crate::error::{Error, Result};

@@ -1,8 +1,8 @@
 //! Ranges within a read-write transaction.
 
 use crate::bounds::{exclude, is_before, is_beyond, is_empty};
+use crate::db::byte_table::ByteTable;
 use crate::db::isolation::Isolation;
-use crate::db::table::ByteTable;
 use crate::db::transaction::Shared;
 use crate::error::{Error, Result};
 use crate::tree::{Backward, Forward, Tree};
