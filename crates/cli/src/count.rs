@@ -6,7 +6,6 @@ use crate::progress::Meter;
 use crate::rows::{Shape, Target};
 use crate::scan::KeyRange;
 use clap::Args;
-use serde_json::json;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,11 +33,5 @@ pub fn run(args: &CountArgs) -> Outcome {
     let meter = Meter::waiting("count");
     let rows = range.map(|row| row.map(|_| 1)).sum::<foreshore::Result<u64>>()?;
     drop(meter);
-    let mut out = args.db.output();
-    if out.is_json() {
-        out.object(&json!({"table": args.target.table, "rows": rows}))?;
-    } else {
-        out.line(rows)?;
-    }
-    out.finish()
+    args.db.output().rows_done(&args.target.table, "rows", rows)
 }

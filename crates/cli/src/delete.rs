@@ -7,7 +7,6 @@ use crate::rows::{Shape, Target};
 use crate::scan::KeyRange;
 use crate::schema::ensure_not_schemas;
 use clap::Args;
-use serde_json::json;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,11 +40,5 @@ pub fn run(args: &DeleteArgs) -> Outcome {
     drop(meter);
     drop(table);
     db.close()?;
-    let mut out = args.db.output();
-    if out.is_json() {
-        out.object(&json!({"table": args.target.table, "removed": removed}))?;
-    } else {
-        out.line(removed)?;
-    }
-    out.finish()
+    args.db.output().rows_done(&args.target.table, "removed", removed)
 }

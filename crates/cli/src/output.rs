@@ -4,7 +4,7 @@ use crate::failure::Outcome;
 use crate::text::for_people;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::io::{BufWriter, StdoutLock, Write};
 
 /// Tells people something on stderr. Who has closed it hears nothing, and that is no failure.
@@ -43,6 +43,16 @@ impl Output {
     /// One line of text.
     pub fn line(&mut self, text: impl std::fmt::Display) -> Outcome {
         Ok(writeln!(self.out, "{text}")?)
+    }
+
+    /// How many rows of `table` something was done to, which `done` names, and the end of the results.
+    pub fn rows_done(mut self, table: &str, done: &str, rows: u64) -> Outcome {
+        if self.is_json() {
+            self.object(&json!({"table": table, done: rows}))?;
+        } else {
+            self.line(rows)?;
+        }
+        self.finish()
     }
 
     /// A table with a header; columns from the second on are figures if their first cell looks like one. On a terminal, cells that
