@@ -11,7 +11,8 @@ mod common;
 
 use common::{Rng, env, in_parallel, tiny};
 use foreshore::{Builder, Database, Durability, Error, Index};
-use foreshore_io::{SimDisk, sim::Crash};
+use foreshore_io::SimDisk;
+use foreshore_io::sim::{Crash, Event, EventKind};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::panic::{self, AssertUnwindSafe};
@@ -675,16 +676,31 @@ fn crashes_during_recovery_recover() {
     println!("{} double crashes, seed {seed}", jobs.len());
 }
 
+/// Waits until the segment has its name, durably.
+fn wait_for_segment(disk: &SimDisk, name: &str) {
+    let named = |event: &Event| matches!(&event.kind, EventKind::Rename { to } if to == name);
+    let settled = || {
+        let trace = disk.trace();
+        let from = trace.iter().position(named)?;
+        trace[from..].iter().find(|event| event.kind == EventKind::SyncDir).map(|_| ())
+    };
+    while settled().is_none() {
+        thread::yield_now();
+    }
+}
+
 /// The end of the log may be told by a pad that only the ring holds, while the record before it is in the segments: the
 /// disk had lost a sector of a file that was written before, and the system had not written all of the ring.
 #[test]
 fn a_pad_that_only_the_ring_holds_is_repaired() {
     let disk = SimDisk::new(5);
+    disk.start_trace();
     let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
     let table = db.byte_table("t").unwrap();
     db.sync().unwrap();
     let relaxed = table.with_durability(Durability::Relaxed);
     (0..5u8).for_each(|i| relaxed.put(&[i], &[i; 950]).unwrap());
+    wait_for_segment(&disk, "wal-0000000000000002"); // the last one made ahead: from here on, only the log writes
     disk.crash_at(disk.events() + 1); // the sync of the two blocks that hold these rows, and a pad
     db.sync().unwrap_err();
     let disk = disk.after_crash(Crash::ProcessKill, 1);

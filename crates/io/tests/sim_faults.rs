@@ -156,6 +156,21 @@ fn a_sync_that_succeeds_after_a_failed_one_proves_nothing() {
     assert_eq!(survived, BTreeSet::from([1, 2]));
 }
 
+/// Whoever had the file open when a sync of another handle failed is told so, once.
+#[test]
+fn a_failed_sync_is_told_to_every_handle_once() {
+    let disk = SimDisk::new(1);
+    let (mine, other, elsewhere) = (open(&disk, "a"), open(&disk, "a"), open(&disk, "b"));
+    other.write_at(&[1; SECTOR], 0).unwrap();
+    next_fails(&disk, Fault::Eio);
+    mine.sync().expect_err("the failed sync");
+    let later = open(&disk, "a");
+    assert_eq!(other.sync().expect_err("what it wrote may be lost").raw_os_error(), Some(EIO));
+    for file in [&mine, &other, &later, &elsewhere] {
+        file.sync().expect("told already, or not concerned");
+    }
+}
+
 #[test]
 fn a_directory_sync_that_failed_is_not_repaired_by_the_next() {
     let mut survived = BTreeSet::new();

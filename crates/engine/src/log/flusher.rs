@@ -4,7 +4,9 @@
 //! costs 73 µs a MiB, little beside the sync.
 //!
 //! Each flusher opens the segments for itself. The operating system reports a failed write-back once per open file: a
-//! shared one would tell only one of two flushers, and the other would acknowledge lost bytes.
+//! shared one would tell only one of two flushers, and the other would acknowledge lost bytes. (What a device says when it
+//! fails to empty its own cache, Linux tells only the caller: flights that are synced in the moments until that flusher stops
+//! the log rest on a device which keeps then what it has said it keeps.)
 
 use super::Shared;
 use super::flights::Flight;

@@ -7,6 +7,9 @@
 //!   survive inside the length are zero or old, never foreign.
 //! - S3: a failed sync settles everything: what it did not bring to the disk never gets there, though programs still
 //!   see it, and the next sync succeeds (the trap of I2).
+//! - S4: a failed sync is told once to every handle that was open then, by its next sync, and to no other (Linux, since
+//!   4.13). So who writes and syncs through a handle of his own is never told that bytes are durable which another's failed
+//!   sync has lost.
 
 use super::fate::{Fate, Rng};
 use crate::SharedMemory;
@@ -42,6 +45,8 @@ pub(crate) struct Inode {
     memory: Option<Arc<Words>>,
     /// Open handles.
     pub(crate) handles: usize,
+    /// Syncs that failed.
+    pub(crate) failed_syncs: u64,
 }
 
 impl Inode {
@@ -86,6 +91,7 @@ impl Inode {
 
     /// Brings some of it to the disk and forgets the rest (S3).
     pub(crate) fn fail_sync(&mut self, rng: &mut Rng) {
+        self.failed_syncs += 1;
         if !seeded_bug("sim_failed_sync_can_be_retried") {
             self.settle(Fate::draw(rng));
         }

@@ -24,8 +24,9 @@ use crate::{
     Access, File, LockError, SharedMemory, Vfs, check_memory_size, check_name, create_whole,
     debug_assert_direct, debug_assert_direct_len, wrong_memory_size,
 };
-use foreshore_base::sync::{Mutex, MutexGuard};
+use foreshore_base::sync::{AtomicU64, Mutex, MutexGuard, Ordering::Relaxed};
 use inode::InodeId;
+use rustix::io::Errno;
 use state::{Action, State};
 use std::borrow::Cow;
 use std::io;
@@ -44,8 +45,8 @@ pub enum Crash {
 /// How a call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// `EIO`. A write leaves any of its sectors; a sync leaves anything, and hides it from later syncs; any other call has
-    /// done what was asked, or not.
+    /// `EIO`. A write leaves any of its sectors; a sync leaves anything, and hides it from later syncs, but for the next one
+    /// of each other handle of the file, which fails too; any other call has done what was asked, or not.
     Eio,
     /// `ENOSPC`. A write leaves a beginning, a sync what it leaves after `EIO`, any other call nothing.
     Enospc,
@@ -239,7 +240,8 @@ impl Vfs for SimDisk {
             return Err(io::ErrorKind::Unsupported.into());
         }
         file.handles += 1;
-        Ok(Arc::new(SimFile { disk: self.clone(), inode, access }))
+        let failures_told = AtomicU64::new(file.failed_syncs);
+        Ok(Arc::new(SimFile { disk: self.clone(), inode, access, failures_told }))
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
@@ -318,6 +320,8 @@ struct SimFile {
     disk: SimDisk,
     inode: InodeId,
     access: Access,
+    /// How many of the file's failed syncs this handle has been told of, or need not be.
+    failures_told: AtomicU64,
 }
 
 impl File for SimFile {
@@ -334,7 +338,11 @@ impl File for SimFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.disk.state().perform(Action::Sync { inode: self.inode })
+        let mut state = self.disk.state();
+        let synced = state.perform(Action::Sync { inode: self.inode });
+        let failures = state.inode(self.inode).failed_syncs;
+        let untold = self.failures_told.swap(failures, Relaxed) < failures;
+        synced.and(if untold { Err(Errno::IO.into()) } else { Ok(()) })
     }
 
     fn len(&self) -> io::Result<u64> {
