@@ -128,6 +128,9 @@ fn a_failed_sync_is_told_to_the_flight_beside_it() {
         assert!(matches!(append(), Err(Error::Poisoned { .. })));
         first.join().unwrap()
     });
-    assert!(matches!(first, Err(Error::Poisoned { .. })), "acknowledged beside a sync that failed: {first:?}");
+    assert!(
+        matches!(first, Err(Error::Poisoned { .. })),
+        "acknowledged beside a sync that failed: {first:?}"
+    );
     assert!(log.close().is_err());
 }
