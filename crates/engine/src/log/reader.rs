@@ -19,8 +19,8 @@ use foreshore_base::Lsn;
 use foreshore_io::Vfs;
 use std::sync::Arc;
 
-/// Segments are read in pieces of at least this many bytes.
-const READ_BYTES: usize = 2 << 20;
+/// Segments are read in pieces of so many bytes, or whole if they are smaller; more for a record that is longer.
+const READ_BYTES: u64 = 2 << 20;
 
 /// One record of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,13 +89,14 @@ impl LogReader {
             ));
         };
         let from = from.max(incarnations[current].start);
+        let window_bytes = READ_BYTES.min(options.segment_bytes) as usize;
         Ok(Self {
             incarnations: incarnations.to_vec(),
             current,
             seal: Seal::new(incarnations[current].salt),
             at: from,
             stop: Lsn::MAX,
-            segments: StoredBytes::forward(vfs.clone(), &options, READ_BYTES),
+            segments: StoredBytes::forward(vfs.clone(), &options, window_bytes),
             ring: Ring::new(Mapped::open(&**vfs, &options)?, from),
             record_bytes_max: options.record_bytes_max(),
             unsynced: false,

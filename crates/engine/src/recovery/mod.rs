@@ -88,7 +88,7 @@ fn create(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
     let incarnation = Incarnation::after(Lsn::ZERO);
     let log = start_log(vfs, &meta, &directory, incarnation)?;
     let pools = open_pools(vfs, options, &meta, &directory, &[], log.clone())?;
-    let core = Arc::new(core(pools, log, vec![incarnation]));
+    let core = Arc::new(core(pools, log, vec![incarnation], options.cache_bytes));
     let catalog = create_tree(&core, core.pools.own(), CATALOG, String::new(), Index::default())?;
     core.log.commit(core.log.reserved(), Durability::Sync)?;
     if !options.backup {
@@ -124,7 +124,7 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
     let incarnation = Incarnation::after(end);
     let log = start_log(vfs, meta, &directory, incarnation)?;
     stand_in.hand_over(&log)?;
-    let core = Arc::new(core(pools, log, [incarnations, vec![incarnation]].concat()));
+    let core = Arc::new(core(pools, log, [incarnations, vec![incarnation]].concat(), options.cache_bytes));
 
     for (page, after) in leaves.dead() {
         let pool = core.pools.of_page(page)?;
@@ -241,12 +241,12 @@ fn open_pools(
     Pools::open(vfs.clone(), wal, directory.clone(), meta.leaf_bytes, options.cache_bytes, pages)
 }
 
-fn core(pools: Pools, log: Arc<Log>, incarnations: Vec<Incarnation>) -> Core {
+fn core(pools: Pools, log: Arc<Log>, incarnations: Vec<Incarnation>, cache_bytes: usize) -> Core {
     Core {
         pools,
         log,
         incarnations,
-        txns: Txns::new(),
+        txns: Txns::new(cache_bytes),
         blob_ids: Mutex::new(()),
         latch_waits: Meter::default(),
         splits: AtomicU64::new(0),

@@ -54,9 +54,13 @@ use foreshore_base::sync::AtomicU64;
 use foreshore_base::sync::Ordering::{Acquire, Relaxed, Release};
 use foreshore_base::{Lsn, PageId, seeded_bug};
 use parking_lot::Mutex;
+use std::ops::RangeInclusive;
 
-/// Buckets of the key table: 4 MiB of lines.
-const BUCKETS_LOG2: u32 = 16;
+/// Buckets of the key table: 4 MiB of lines, or 64 KiB for the smallest caches.
+const BUCKETS_LOG2: RangeInclusive<u32> = 10..=16;
+
+/// A bucket of 64 bytes for so much of the cache: an open database should not have most of its memory here.
+const CACHE_BYTES_PER_BUCKET: usize = 256;
 
 /// A committer clears at most this many batches of garbage.
 const SWEEP_MAX: usize = 4;
@@ -80,9 +84,11 @@ pub(crate) struct Snapshot {
 }
 
 impl Txns {
-    pub fn new() -> Self {
+    /// For a database with a cache of `cache_bytes`.
+    pub fn new(cache_bytes: usize) -> Self {
+        let buckets_log2 = (cache_bytes / CACHE_BYTES_PER_BUCKET).max(1).ilog2();
         Self {
-            keys: KeyTable::new(BUCKETS_LOG2, SLOTS),
+            keys: KeyTable::new(buckets_log2.clamp(*BUCKETS_LOG2.start(), *BUCKETS_LOG2.end()), SLOTS),
             slots: Slots::new(),
             snapshots: Snapshots::new(),
             garbage: Garbage::default(),
