@@ -75,16 +75,27 @@ impl<'py> Datum<'py> {
 
     fn int(int: Int, object: &Bound<'_, PyAny>) -> PyResult<Self> {
         Ok(match int {
-            Int::I8 => Datum::I8(object.extract()?),
-            Int::I16 => Datum::I16(object.extract()?),
-            Int::I32 => Datum::I32(object.extract()?),
-            Int::I64 => Datum::I64(object.extract()?),
-            Int::U8 => Datum::U8(object.extract()?),
-            Int::U16 => Datum::U16(object.extract()?),
-            Int::U32 => Datum::U32(object.extract()?),
-            Int::U64 => Datum::U64(object.extract()?),
+            Int::I8 => Datum::I8(fitting(object, "i8")?),
+            Int::I16 => Datum::I16(fitting(object, "i16")?),
+            Int::I32 => Datum::I32(fitting(object, "i32")?),
+            Int::I64 => Datum::I64(fitting(object, "i64")?),
+            Int::U8 => Datum::U8(fitting(object, "u8")?),
+            Int::U16 => Datum::U16(fitting(object, "u16")?),
+            Int::U32 => Datum::U32(fitting(object, "u32")?),
+            Int::U64 => Datum::U64(fitting(object, "u64")?),
         })
     }
+}
+
+/// The number, if it fits the type.
+fn fitting<'py, T: FromPyObjectOwned<'py, Error = PyErr>>(
+    object: &Bound<'py, PyAny>,
+    kind: &str,
+) -> PyResult<T> {
+    object.extract().map_err(|error: PyErr| match error.is_instance_of::<PyOverflowError>(object.py()) {
+        true => PyOverflowError::new_err(format!("{object} does not fit the type {kind}")),
+        false => error,
+    })
 }
 
 /// The nearest `f32`; infinite only if the object is.

@@ -83,7 +83,7 @@ def test_wrong_objects(db):
         with pytest.raises(TypeError):
             ints[1] = wrong
     for wrong in [256, -1, 2**70]:
-        with pytest.raises(OverflowError):
+        with pytest.raises(OverflowError, match=f"^{wrong} does not fit the type u8$"):
             ints[wrong] = 1
     pairs = db.table("pairs", key=(str, int), value=str)
     for wrong in [("a",), ("a", 1, 2), ["a", 1], "a"]:
