@@ -240,7 +240,7 @@ fn what_a_script_does_wrong_is_usage() {
     assert!(ran.stderr.contains("stdin:2: the line is not UTF-8"), "{}", ran.stderr);
     script(&shell, 0, ".hex on\nput ports 4b ff\n");
     let ran = script(&shell, 2, "begin\nput ports BOS Boston\ndrop ports\n");
-    assert!(ran.stderr.contains("in use by running transactions"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("a transaction is open; commit it or roll it back first"), "{}", ran.stderr);
 }
 
 /// A thousand rows of megabytes are not gathered into one table.

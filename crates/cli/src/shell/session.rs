@@ -265,17 +265,24 @@ impl Session {
         Ok(rows.finish()?)
     }
 
+    /// Not within a transaction, which might use the table: the drop would wait for it in vain.
     fn drop_table(&self, table: &str) -> Result<(), Wrong> {
+        self.ensure_none_open()?;
         if self.db.drop_table(table)? {
             return Ok(Schema::forget(&self.db, table)?);
         }
         Err(Failure::absent(format!("there is no table {table:?}; .tables lists them")).into())
     }
 
-    fn begin(&mut self, level: Level) -> Result<(), Wrong> {
-        if self.open.is_some() {
-            return Err(Failure::usage("a transaction is open; commit it or roll it back first").into());
+    fn ensure_none_open(&self) -> Result<(), Wrong> {
+        match self.open {
+            Some(_) => Err(Failure::usage("a transaction is open; commit it or roll it back first").into()),
+            None => Ok(()),
         }
+    }
+
+    fn begin(&mut self, level: Level) -> Result<(), Wrong> {
+        self.ensure_none_open()?;
         let isolation = match level {
             Level::Serializable => Isolation::Serializable,
             Level::RepeatableRead => Isolation::RepeatableRead,
