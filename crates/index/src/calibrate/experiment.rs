@@ -39,17 +39,36 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Three sizes, from within the caches to far beyond; some minutes, and up to 1 GiB of memory. See [`Plan`].
+    /// Three sizes, from within the caches to far beyond; some minutes, and up to 1 GiB of memory.
+    ///
+    /// ```
+    /// use foreshore_index::calibrate::experiment::Plan;
+    ///
+    /// assert_eq!(Plan::full().entries.len(), 3);
+    /// ```
     pub fn full() -> Self {
         Self { entries: vec![100_000, 1_000_000, 4_000_000], turns: 31, operations: 40_000 }
     }
 
-    /// Two sizes; well under a minute. See [`Plan`].
+    /// Two sizes; well under a minute.
+    ///
+    /// ```
+    /// use foreshore_index::calibrate::experiment::Plan;
+    ///
+    /// let quicker = Plan { entries: vec![10_000], ..Plan::quick() };
+    /// assert!(quicker.steps() < Plan::quick().steps());
+    /// ```
     pub fn quick() -> Self {
         Self { entries: vec![100_000, 1_000_000], turns: 11, operations: 10_000 }
     }
 
-    /// Steps that [`run`] tells of. See [`Plan`].
+    /// Steps that [`run`] tells of: the whole of a progress bar.
+    ///
+    /// ```
+    /// use foreshore_index::calibrate::experiment::Plan;
+    ///
+    /// println!("0 of {} steps", Plan::full().steps());
+    /// ```
     pub fn steps(&self) -> usize {
         3 * self.entries.len() * (FILL_TURNS as usize + self.turns) + search::steps(self)
     }
@@ -89,7 +108,17 @@ pub struct Measured {
 ///
 /// Panics if an index gives a wrong answer, if there are no turns, or if a tree has no entries.
 ///
-/// See [`Profile::of`](crate::Profile::of).
+/// ```
+/// use foreshore_index::calibrate::experiment::{Plan, run};
+///
+/// let plan = Plan { entries: vec![1000], turns: 1, operations: 100 };
+/// let mut told = 0;
+/// let (maps, searches) = run(&plan, &mut |_, _| told += 1);
+/// assert_eq!(told, plan.steps());
+/// assert!(!maps.is_empty() && !searches.is_empty());
+/// ```
+///
+/// [`Profile::of`](crate::Profile::of) makes a profile of the figures.
 pub fn run(plan: &Plan, progress: &mut dyn FnMut(usize, &str)) -> (Vec<Measured>, Vec<SearchMeasured>) {
     let mut steps = Steps::new(progress);
     let mut measured = Vec::new();

@@ -85,7 +85,11 @@ impl NodeKeys {
     /// All sizes, rising.
     pub const ALL: [Self; 4] = [Self::K16, Self::K32, Self::K64, Self::K128];
 
-    /// The number. See [`NodeKeys`].
+    /// The number.
+    ///
+    /// ```
+    /// assert_eq!(foreshore_index::NodeKeys::K32.get(), 32);
+    /// ```
     pub fn get(self) -> usize {
         match self {
             Self::K16 => 16,
