@@ -188,17 +188,17 @@ impl Txn {
 
     #[cold]
     fn refused(&self, tree: &Tree, key: Option<&[u8]>, refused: LockError) -> Error {
+        tree.note_lock_wait(Some(refused.waited()));
         let slots = &self.core.txns.slots;
         let txn = slots.number(self.owner);
         let (table, key) = (tree.name.clone(), key.map(<[u8]>::to_vec));
         match refused {
-            LockError::Deadlock { with } => Error::Deadlock { txn, with: slots.number(with), table, key },
+            LockError::Deadlock { with, .. } => Error::Deadlock { txn, with: slots.number(with), table, key },
             LockError::Timeout { holder, waited } => {
-                tree.note_lock_wait(Some(waited));
                 let holder = holder.map(|holder| slots.number(holder));
                 Error::LockTimeout { txn, holder, table, key, waited }
             }
-            LockError::Aborted => Error::Aborted { txn },
+            LockError::Aborted { .. } => Error::Aborted { txn },
         }
     }
 
