@@ -320,9 +320,13 @@ impl Life<'_> {
             self.open[at].written.extend(many.into_iter().map(|(key, value)| ((table, key), Some(value))));
             return Ok(());
         }
-        // A part of them is there.
+        self.undo_part(at, savepoint)
+    }
+
+    /// Of a change of many rows a part may be made.
+    fn undo_part(&mut self, at: usize, savepoint: Savepoint) -> Done {
         let undone = self.open[at].tx.rollback_to(savepoint);
-        self.judge(&format!("tx {} undo many", self.open[at].tx.number()), undone)?.ok_or(End::Stuck)
+        self.judge(&format!("tx {} undo a part", self.open[at].tx.number()), undone)?.ok_or(End::Stuck)
     }
 
     fn remove_range(&mut self, at: usize) -> Done {
@@ -343,21 +347,8 @@ impl Life<'_> {
             from.escape_ascii(),
             to.escape_ascii()
         );
-        let Some(removed) = self.judge(&what, done)? else {
-            let undone = self.open[at].tx.rollback_to(savepoint);
-            return self
-                .judge(&format!("tx {} undo remove", self.open[at].tx.number()), undone)?
-                .ok_or(End::Stuck);
-        };
-        let mut seen = self.history.now().tables[table].clone().unwrap();
-        for ((of, key), value) in &self.open[at].written {
-            match value {
-                _ if *of != table => {}
-                Some(value) => drop(seen.insert(key.clone(), value.clone())),
-                None => drop(seen.remove(key)),
-            }
-        }
-        let gone: Vec<_> = seen.range(from..to).map(|(key, _)| key.clone()).collect();
+        let Some(removed) = self.judge(&what, done)? else { return self.undo_part(at, savepoint) };
+        let gone: Vec<_> = self.expected(at, table).range(from..to).map(|(key, _)| key.clone()).collect();
         assert_eq!(removed, gone.len() as u64, "{what}\n{}", self.log.join("\n"));
         self.open[at].written.extend(gone.into_iter().map(|key| ((table, key), None)));
         Ok(())
