@@ -150,7 +150,7 @@ pub enum Error {
         holder: Option<u64>,
         /// The table of the lock.
         table: String,
-        /// The encoded key of the lock; `None`: a gap between keys.
+        /// The encoded key of the lock; `None`: a gap between keys, or the whole table, which somebody is about to drop.
         key: Option<Vec<u8>>,
         /// How long it waited.
         waited: std::time::Duration,
@@ -212,7 +212,7 @@ fn other_format(found: u32, supported: u32) -> &'static str {
 fn place(table: &str, key: &Option<Vec<u8>>) -> String {
     match key {
         Some(key) => format!("key {} of table {table:?}", key.escape_ascii()),
-        None => format!("a gap between keys of table {table:?}"),
+        None => format!("a gap between keys of table {table:?}, or all of it"),
     }
 }
 

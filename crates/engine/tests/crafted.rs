@@ -5,8 +5,9 @@ mod common;
 
 use common::{row, rows, tiny};
 use foreshore::{Durability, Error};
-use foreshore_io::{Access, MemVfs, SimDisk, Vfs};
+use foreshore_io::{Access, MemVfs, SimDisk, Vfs, sim::Crash};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 const DIRECTORY: &str = "directory-0000000000000000";
 const BATCH_HEADER_BYTES: usize = 24;
@@ -212,4 +213,47 @@ fn a_longer_mark_of_a_creation_makes_no_unreadable_database() {
     db.byte_table("t").unwrap().put(b"k", b"v").unwrap();
     db.close().unwrap();
     assert_eq!(rows(&open(&disk).unwrap().byte_table("t").unwrap()), [row(b"k", b"v")]);
+}
+
+/// The mark of a large value that says of how many chunks it consists is not believed beyond what a value may have.
+#[test]
+fn a_giant_number_of_chunks_is_damage() {
+    let disk = SimDisk::new(1);
+    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+    let table = db.byte_table("t").unwrap();
+    table.put(b"k", &[7; 100_000]).unwrap();
+    let snapshot = db.snapshot().unwrap();
+    table.remove(b"k").unwrap();
+    db.checkpoint().unwrap();
+    let disk_then = disk.after_crash(Crash::ProcessKill, 1);
+    drop(snapshot);
+    assert!(set_chunk_counts(&disk_then, u32::MAX) > 0);
+    let db = open(&disk_then).unwrap();
+    let refused = db.check().unwrap_err();
+    assert!(matches!(&refused, Error::Corrupt { what, .. } if what.contains("mark")), "{refused}");
+    let begun = Instant::now();
+    db.close().unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(20));
+}
+
+/// Sets the number of chunks in all marks of large values in the leaf file; how many it found.
+fn set_chunk_counts(disk: &SimDisk, count: u32) -> usize {
+    let mut found = 0;
+    disk.corrupt("leaves.db", |file| {
+        for leaf in file.chunks_exact_mut(4096).filter(|leaf| leaf.starts_with(b"FL")) {
+            let cells = usize::from(leaf[40]);
+            for slot in (0..cells).map(|cell| 64 + cell * 8) {
+                let word = u64::from_le_bytes(leaf[slot..slot + 8].try_into().unwrap());
+                let (suffix_len, offset) = ((word >> 16) as u16, usize::from(word as u16));
+                let value = offset + 10 + 5;
+                if word >> 32 == 0 && suffix_len == 9 && leaf[offset + 8..offset + 10] == [4, 0] {
+                    leaf[value..value + 4].copy_from_slice(&count.to_le_bytes());
+                    found += 1;
+                }
+            }
+            let checksum = crc32c::crc32c(&leaf[8..]);
+            leaf[4..8].copy_from_slice(&checksum.to_le_bytes());
+        }
+    });
+    found
 }

@@ -233,3 +233,26 @@ fn assert_nothing_is_left(db: &Database) {
     db.check().unwrap();
     db.clone().close().unwrap();
 }
+
+/// Every wait for a lock is counted with its time, however it ended.
+#[test]
+fn waits_in_vain_are_counted() {
+    let db = Database::in_memory().unwrap();
+    let table = db.byte_table("rows").unwrap();
+    let transfer = |from: &[u8], to: &[u8], both_began: &Barrier| {
+        let tx = db.begin().unwrap();
+        tx.bytes(&table).put(from, b"").unwrap();
+        both_began.wait();
+        tx.bytes(&table).put(to, b"").is_ok()
+    };
+    let both_began = Barrier::new(2);
+    let done = thread::scope(|scope| {
+        let other = scope.spawn(|| transfer(b"b", b"a", &both_began));
+        [transfer(b"a", b"b", &both_began), other.join().unwrap()]
+    });
+    assert!(done.contains(&false), "one gave way");
+    let stats = db.stats();
+    let waits = stats.waits.iter().find(|wait| wait.what == "locks of rows").expect("both waited");
+    assert_eq!((stats.lock_waits, waits.count), (2, 2), "{waits:?}");
+    assert!(waits.ns > 1_000_000, "{waits:?}");
+}

@@ -10,7 +10,8 @@ mod common;
 
 use common::{Rng, env, in_parallel, tiny};
 use foreshore::{
-    ByteTable, Database, Durability, Error, Isolation, Savepoint, Snapshot, Transaction, TransactionOptions,
+    ByteTable, Database, Durability, Error, Isolation, Savepoint, Snapshot, TableOptions, Transaction,
+    TransactionOptions,
 };
 use foreshore_io::{
     SimDisk,
@@ -24,6 +25,8 @@ use std::time::Duration;
 const TABLES: [&str; 3] = ["a", "b", "c"];
 /// Many or few, by seed: few meet often, many do not fit into memory.
 const KEYS: [usize; 2] = [60, 500];
+/// The sizes of their leaves, by seed.
+const LEAF_BYTES: [[usize; TABLES.len()]; 2] = [[4096, 4096, 4096], [4096, 8192, 16384]];
 const LIVES: usize = 8;
 const OPS: [usize; 2] = [120, 500];
 /// Nobody waits for a lock: there is one thread.
@@ -103,6 +106,7 @@ struct Life<'a> {
     /// Tables that prepared transactions use.
     in_use: BTreeMap<Vec<u8>, BTreeSet<usize>>,
     keys: usize,
+    leaf_bytes: [usize; TABLES.len()],
     log: Vec<String>,
     /// Events that fail.
     faults: Vec<u64>,
@@ -260,7 +264,8 @@ impl Life<'_> {
         let at = self.rng.below(self.open.len());
         match self.rng.below(28) {
             0..14 => self.write(at),
-            14 | 15 => self.write_many(at),
+            14 => self.write_many(at),
+            15 => self.remove_range(at),
             16 | 17 => {
                 let one = &mut self.open[at];
                 let savepoint = one.tx.savepoint().unwrap();
@@ -315,9 +320,38 @@ impl Life<'_> {
             self.open[at].written.extend(many.into_iter().map(|(key, value)| ((table, key), Some(value))));
             return Ok(());
         }
-        // A part of them is there.
+        self.undo_part(at, savepoint)
+    }
+
+    /// Of a change of many rows a part may be made.
+    fn undo_part(&mut self, at: usize, savepoint: Savepoint) -> Done {
         let undone = self.open[at].tx.rollback_to(savepoint);
-        self.judge(&format!("tx {} undo many", self.open[at].tx.number()), undone)?.ok_or(End::Stuck)
+        self.judge(&format!("tx {} undo a part", self.open[at].tx.number()), undone)?.ok_or(End::Stuck)
+    }
+
+    fn remove_range(&mut self, at: usize) -> Done {
+        let Some(table) = self.existing() else { return Ok(()) };
+        let [from, to] =
+            [0, 100].map(|further| format!("{:05}", self.rng.below(self.keys * 7) + further).into_bytes());
+        if from >= to {
+            return Ok(());
+        }
+        self.open[at].tables.insert(table);
+        let rows = self.tables[table].clone().unwrap();
+        let savepoint = self.open[at].tx.savepoint().unwrap();
+        let done = self.open[at].tx.bytes(&rows).remove_range(&from[..]..&to[..]);
+        let what = format!(
+            "tx {} {} remove {}..{}",
+            self.open[at].tx.number(),
+            TABLES[table],
+            from.escape_ascii(),
+            to.escape_ascii()
+        );
+        let Some(removed) = self.judge(&what, done)? else { return self.undo_part(at, savepoint) };
+        let gone: Vec<_> = self.expected(at, table).range(from..to).map(|(key, _)| key.clone()).collect();
+        assert_eq!(removed, gone.len() as u64, "{what}\n{}", self.log.join("\n"));
+        self.open[at].written.extend(gone.into_iter().map(|key| ((table, key), None)));
+        Ok(())
     }
 
     fn roll_back_to(&mut self, at: usize) -> Done {
@@ -413,7 +447,8 @@ impl Life<'_> {
             return Ok(());
         }
         self.history.begin(|state| state.tables[table] = Some(Rows::new()));
-        let done = self.db.byte_table(TABLES[table]);
+        let leaf_bytes = self.leaf_bytes[table];
+        let done = self.db.byte_table_with(TABLES[table], TableOptions::new().leaf_bytes(leaf_bytes));
         match self.judge(&format!("create {}", TABLES[table]), done)? {
             Some(rows) => {
                 self.tables[table] = Some(rows);
@@ -678,6 +713,7 @@ fn lives(seed: u64) {
             gids: &mut gids,
             in_use: BTreeMap::new(),
             keys: KEYS[seed as usize % 2],
+            leaf_bytes: LEAF_BYTES[seed as usize / 2 % 2],
             log: vec![what.clone()],
             faults: Vec::new(),
         };
@@ -716,7 +752,7 @@ fn lives(seed: u64) {
 
 /// A cache that does not hold all of it.
 fn options() -> foreshore::Builder {
-    tiny().cache_bytes(40 * 4096)
+    tiny().cache_bytes(40 * 4096).ring_bytes(256 << 10) // for the largest leaves
 }
 
 fn failed_a_name(disk: &SimDisk, faults: &[u64]) -> bool {

@@ -2,9 +2,12 @@
 
 mod common;
 
-use common::{row, rows, short};
+use common::{row, rows, short, tiny};
 use foreshore::{Database, Error, Isolation, Result, TransactionOptions};
+use foreshore_io::SimDisk;
+use foreshore_io::sim::{Fault, Repeat};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What a transaction does is seen by itself at once, by others when it commits.
@@ -389,6 +392,7 @@ fn ranges_show_what_is_put_ahead_of_them() {
     }
 }
 
+/// Who wants to use a table that is about to be dropped waits for that, as for a lock.
 #[test]
 fn tables_in_use_are_not_dropped() {
     let db = Database::in_memory().unwrap();
@@ -397,16 +401,33 @@ fn tables_in_use_are_not_dropped() {
     tx.bytes(&t).put(b"a", b"1").unwrap();
     std::thread::scope(|s| {
         let dropping = s.spawn(|| db.drop_table("t"));
-        let late = || db.begin().unwrap().bytes(&t).get(b"b");
+        let late = || db.begin_with(short()).unwrap().bytes(&t).get(b"b");
         while late().is_ok() {
             std::thread::yield_now();
         }
-        assert!(matches!(late(), Err(Error::TableDropped { .. })));
+        let refused = late().unwrap_err();
+        assert!(matches!(refused, Error::LockTimeout { key: None, .. }), "{refused}");
+        let patient = s.spawn(|| db.begin().unwrap().bytes(&t).get(b"b"));
+        tx.bytes(&t).put(b"large", &[7; 100_000]).unwrap(); // its users use it until they end
         assert_eq!(db.stats().tables, 1, "who asks for something else does not wait");
         tx.commit().unwrap();
         assert!(dropping.join().unwrap().unwrap());
+        let gone = patient.join().unwrap().unwrap_err();
+        assert!(matches!(gone, Error::TableDropped { .. }), "{gone}");
     });
     assert!(db.tables().unwrap().is_empty());
+}
+
+/// A table that could not be dropped was never gone for anybody.
+#[test]
+fn a_table_that_cannot_be_dropped_is_there_for_everybody() {
+    let disk = SimDisk::new(1);
+    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+    let t = db.byte_table("t").unwrap();
+    t.put(b"a", b"1").unwrap();
+    disk.fail_at(disk.events(), Fault::Eio, Repeat::Forever);
+    db.drop_table("t").unwrap_err();
+    assert_eq!(db.begin().unwrap().bytes(&t).get(b"a").unwrap().as_deref(), Some(&b"1"[..]));
 }
 
 /// Transfers between accounts keep their sum, for every reader at any time.

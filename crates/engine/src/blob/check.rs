@@ -1,5 +1,6 @@
 //! Comparing the references of a table with the chunks and marks of its hidden one.
 
+use super::reap::count;
 use super::{BlobId, Part, Reference};
 use crate::db::TableReport;
 use crate::error::{Error, Result};
@@ -38,23 +39,23 @@ impl Tree {
     /// All blobs of a hidden table, and whether each has a mark.
     fn ids(&self) -> Result<BTreeMap<BlobId, bool>> {
         let mut ids = BTreeMap::new();
-        let mut foreign = None;
-        self.each_cell(&mut |key, version, _| {
+        let mut sound = Ok(());
+        self.each_cell(&mut |key, version, mark| {
             match Part::of(key) {
                 Some(Part::Mark(_)) if version.is_ghost() => {}
-                Some(Part::Mark(id)) => _ = ids.insert(id, true),
+                Some(Part::Mark(id)) => {
+                    sound = count(self, id, mark).map(drop);
+                    ids.insert(id, true);
+                }
                 Some(Part::Chunk(id, _)) => _ = ids.entry(id).or_insert(false),
-                None => foreign = Some(key.to_vec()),
+                None => {
+                    let detail = format!("{} is no key of a chunk", key.escape_ascii());
+                    sound = Err(Error::corrupt(format!("table {:?}", self.name), detail));
+                }
             }
-            foreign.is_none()
+            sound.is_ok()
         })?;
-        match foreign {
-            Some(key) => {
-                let detail = format!("{} is no key of a chunk", key.escape_ascii());
-                Err(Error::corrupt(format!("table {:?}", self.name), detail))
-            }
-            None => Ok(ids),
-        }
+        sound.map(|()| ids)
     }
 
     /// Reads all large values; the blobs that they lie in.

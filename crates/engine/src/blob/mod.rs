@@ -145,9 +145,13 @@ struct Sizes {
 impl Sizes {
     /// In a table with these limits, if chunks lie in leaves of `chunk_page_bytes`.
     fn of(limits: Limits, chunk_page_bytes: usize) -> Self {
-        let chunk = Limits::value_bytes_if(chunk_page_bytes, CHUNKS_PER_LEAF, CHUNK_KEY_BYTES);
-        Self { head: limits.reference_bytes() - REFERENCE_BYTES, chunk }
+        Self { head: limits.reference_bytes() - REFERENCE_BYTES, chunk: chunk_bytes(chunk_page_bytes) }
     }
+}
+
+/// Bytes of each chunk of a value but the last, if chunks lie in leaves of `page_bytes`.
+fn chunk_bytes(page_bytes: usize) -> usize {
+    Limits::value_bytes_if(page_bytes, CHUNKS_PER_LEAF, CHUNK_KEY_BYTES)
 }
 
 /// The large value whose mark `key` is, if `table` is a hidden one.

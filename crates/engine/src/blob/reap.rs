@@ -4,7 +4,7 @@
 //! ended. When no snapshot is older than its end, the blob's mark tells what became of it. Everything here commits by
 //! itself, in an order that may be broken off anywhere: the mark goes last.
 
-use super::{BlobId, Part, Reference};
+use super::{BlobId, Part, Reference, VALUE_BYTES_MAX, chunk_bytes};
 use crate::error::{Error, Result};
 use crate::lock::Owner;
 use crate::tree::Tree;
@@ -32,18 +32,24 @@ pub(crate) fn reap(chunks: &Tree, id: BlobId, author: u64) -> Result<bool> {
     if version.is_ghost() {
         return chunks.purge(&mut { PageId::NONE }, &id.mark_key(), author);
     }
-    for number in 0..count(id, &mark)? {
+    for number in 0..count(chunks, id, &mark)? {
         chunks.remove_unversioned(&id.chunk_key(number))?;
     }
     chunks.remove_unversioned(&id.mark_key())?;
     Ok(true)
 }
 
-fn count(id: BlobId, mark: &[u8]) -> Result<u32> {
-    let bytes = mark.try_into();
-    bytes
-        .map(u32::from_le_bytes)
-        .map_err(|_| Error::corrupt(format!("the mark of large value {}", id.0), "it is no number"))
+/// How many chunks the blob has at most, by its mark. Errors: [`Error::Corrupt`] if no value has as many.
+pub(super) fn count(chunks: &Tree, id: BlobId, mark: &[u8]) -> Result<u32> {
+    let most = VALUE_BYTES_MAX.div_ceil(chunk_bytes(chunks.leaf_bytes())) as u32;
+    let count = mark.try_into().map(u32::from_le_bytes).ok().filter(|count| *count <= most);
+    count.ok_or_else(|| {
+        let what = format!("the mark of large value {} of table {:?}", id.0, chunks.name);
+        Error::corrupt(
+            what,
+            format!("it says {}, and no value has more chunks than {most}", mark.escape_ascii()),
+        )
+    })
 }
 
 /// Takes the marks of values in use away, when leaves are all that is left of a database: some of them may be from before a

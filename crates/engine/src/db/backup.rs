@@ -248,13 +248,13 @@ impl Source {
 }
 
 /// A table that is not dropped while this lives.
-pub(super) struct InUse(Arc<Tree>);
+struct InUse(Arc<Tree>);
 
 /// Users are counted by transaction; whoever is none may count itself anywhere.
 const NOBODY: Owner = Owner(0);
 
 impl InUse {
-    pub fn new(tree: &Arc<Tree>) -> Result<Self> {
+    fn new(tree: &Arc<Tree>) -> Result<Self> {
         tree.users.enter(NOBODY).map_err(|_| Error::TableDropped { name: tree.name.clone() })?;
         Ok(Self(tree.clone()))
     }

@@ -328,7 +328,8 @@ impl ByteTable {
     /// in the range. See [`TransactionBytes::remove_range`](crate::TransactionBytes::remove_range) for what that takes.
     ///
     /// Errors as [`ByteTable::put`]; no row is removed then. [`with_lock_timeout`](ByteTable::with_lock_timeout) says how long it
-    /// waits for each lock.
+    /// waits for each lock. [`Database::transactions`](crate::Database::transactions) does not list it, and nobody can end it before it is
+    /// done: for what may take long there is the same call in a transaction.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {

@@ -1,7 +1,6 @@
 //! One open database: its parts, its tables, its checkpoints, its end.
 
 use crate::blob::VALUE_BYTES_MAX;
-use crate::db::backup::InUse;
 use crate::db::catalog::{self, CATALOG, HIGHEST};
 use crate::db::index::{Index, TableOptions};
 use crate::db::meta::{self, Meta};
@@ -36,12 +35,10 @@ pub(crate) struct Engine {
     /// What transactions keep of it.
     cores: Spread<Core>,
     catalog: Arc<Tree>,
-    /// Existing tables that were opened; its mutex also serialises creating and dropping tables.
+    /// Existing tables that were opened; its mutex also serialises creating and dropping tables, and making their hidden ones.
     tables: Mutex<Tables>,
     /// The id of the next table. Its mutex is held until the catalog knows that it was given.
     next_id: Mutex<u32>,
-    /// Tables get their hidden ones, for large values, one at a time.
-    making_chunks: Mutex<()>,
     /// Tables are dropped one at a time.
     dropping: Mutex<()>,
     options: Builder,
@@ -101,7 +98,6 @@ impl Engine {
             catalog: catalog.expect("recovery opens or creates the catalog"),
             tables: Mutex::new(tables),
             next_id: Mutex::new(next_id),
-            making_chunks: Mutex::new(()),
             dropping: Mutex::new(()),
             options,
             vfs,
@@ -183,11 +179,13 @@ impl Engine {
         if tree.chunks.get().is_some() || len > VALUE_BYTES_MAX {
             return Ok(()); // what is too large will be refused
         }
-        // It cannot be dropped meanwhile, and come back by the row that is put here.
-        let _in_use = InUse::new(tree)?;
-        let _one_at_a_time = self.making_chunks.lock();
+        // Tables get their hidden ones one at a time; and this one is not dropped meanwhile, to come back by the row put here.
+        let tables = self.tables.lock();
         if tree.chunks.get().is_some() {
             return Ok(());
+        }
+        if !tables.get(&tree.name).is_some_and(|known| Arc::ptr_eq(known, tree)) {
+            return Err(Error::TableDropped { name: tree.name.clone() });
         }
         let id = self.fresh_table_id()?;
         let index = create_index(&self.core, self.core.pools.own(), id, Index::default())?;
@@ -229,12 +227,11 @@ impl Engine {
         }
         let mut tables = self.tables.lock();
         let removed = self.catalog.autocommit(name.as_bytes(), Intent::Remove, PATIENCE);
-        // The table stays, and is used again.
-        let removed = removed.inspect_err(|_| tree.users.open())?;
-        if let Some(row) = removed {
-            // Durable before the first leaf goes: a table that still has its row has all its leaves.
-            self.acknowledge(row, Durability::Sync)?;
-        }
+        // Durable before the first leaf goes: a table that still has its row has all its leaves.
+        let durable =
+            removed.and_then(|row| row.map_or(Ok(()), |row| self.acknowledge(row, Durability::Sync)));
+        // The table stays, and is used again, or at least read.
+        durable.inspect_err(|_| tree.users.open())?;
         tables.remove(name);
         drop(tables); // who uses others need not wait for the leaves of this one either
         for tree in std::iter::once(&tree).chain(tree.chunks.get()) {

@@ -528,9 +528,11 @@ impl Database {
     }
 
     /// Removes a table with all its rows; says whether it existed. Its handles give
-    /// [`Error::TableDropped`](crate::Error::TableDropped) from then on.
+    /// [`Error::TableDropped`](crate::Error::TableDropped) from then on. It waits for the transactions that use the table; those
+    /// that come meanwhile wait for it, as for a lock.
     ///
-    /// Errors: [`Error::TableInUse`](crate::Error::TableInUse) if transactions that use it do not end within 10 seconds.
+    /// Errors: [`Error::TableInUse`](crate::Error::TableInUse) if transactions that use it do not end within 10 seconds. The table
+    /// stays then.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {

@@ -252,7 +252,7 @@ impl Builder {
         self
     }
 
-    /// Threads that redo the log at open (default: one per core, at most 8).
+    /// Threads that redo the log at open (default: one per core, at most 8). At least one is used.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {

@@ -18,7 +18,10 @@ pub(crate) struct Absorb {
     table: TableId,
     left: PageId,
     right: PageId,
+    /// The right leaf: what is logged.
     image: Vec<u8>,
+    /// The left leaf as it will be.
+    merged: Vec<u8>,
 }
 
 impl Absorb {
@@ -38,13 +41,14 @@ impl Absorb {
         if lower.right() != upper.id() || lower.high_fence() != Some(upper.low_fence()) {
             return Err(lower.corrupt(format!("page {} is not its right neighbour", upper.id())));
         }
-        match merged(&mut lower, &mut upper)? {
-            Some(merged) if merged.used_bytes() <= fill_bytes_max => {}
-            _ => return Ok(None),
+        let Some(merged) = merged(&mut lower, &mut upper)? else { return Ok(None) };
+        if merged.used_bytes() > fill_bytes_max {
+            return Ok(None);
         }
         let (table, left, right) = (lower.table(), lower.id(), upper.id());
+        let merged = merged.finish(left, table, upper.right());
         let image = packed.finish(right, table, upper.right());
-        Ok(Some(Self { table, left, right, image }))
+        Ok(Some(Self { table, left, right, image, merged }))
     }
 
     /// What to log.
@@ -54,12 +58,11 @@ impl Absorb {
     }
 
     /// Does it, under both exclusive latches; `end_lsn` is the end of the record.
-    pub fn apply(&self, left: Page<'_>, right: Page<'_>, end_lsn: Lsn) -> Result<()> {
-        take_in(left, &self.image)?;
+    pub fn apply(&self, left: Page<'_>, right: Page<'_>, end_lsn: Lsn) {
+        image::install(&self.merged, left).expect("a leaf just built fits its page");
         left.set_lsn(end_lsn);
         right.set_dead();
         right.set_lsn(end_lsn);
-        Ok(())
     }
 }
 

@@ -31,11 +31,11 @@ use super::builder::Builder;
 use super::change::Change;
 use super::copy::LeafCopy;
 use super::image;
-use super::layout::{Layout, SLOT_BYTES, cell_bytes, common_prefix};
+use super::layout::{Layout, Limits, SLOT_BYTES, cell_bytes, common_prefix};
 use super::search::Position;
 use crate::Result;
 use crate::page::{HEADER_BYTES, Page};
-use foreshore_base::{Lsn, PageId, seeded_bug};
+use foreshore_base::{Lsn, PageId, TableId, seeded_bug};
 
 /// No separator is shorter: it is above a key.
 const SEPARATOR_BYTES_MIN: usize = 1;
@@ -43,10 +43,13 @@ const SEPARATOR_BYTES_MIN: usize = 1;
 /// A split that has been thought out but not yet done: log it, then [`Split::apply`] it.
 #[derive(Debug)]
 pub(crate) struct Split {
-    /// The left leaf as it was.
-    whole: LeafCopy,
+    table: TableId,
+    left: PageId,
     right: PageId,
     separator: Vec<u8>,
+    /// The left leaf as it will be. Not logged: the separator says all of it.
+    lower: Vec<u8>,
+    /// The right leaf.
     image: Vec<u8>,
 }
 
@@ -59,8 +62,15 @@ impl Split {
         let mut whole = LeafCopy::of(left)?;
         let cells = Cells::new(&whole, key, value_len)?;
         let (cut, separator) = cells.cut(&mut whole)?;
-        let mut upper = Builder::new(left.0.len(), &separator, whole.high_fence());
         let mut from = cells.stored_before(cut.before);
+        // A redo will look for the cut by the separator, and make that a fence.
+        let longest = Limits::for_page(left.0.len()).key_bytes_max;
+        let is_fence = separator.as_slice() > whole.low_fence() && separator.len() <= longest;
+        if !is_fence || whole.lower_bound(&separator)? != from {
+            return Err(whole.corrupt("F3: its rows are out of order"));
+        }
+        let lower = lower_half(&mut whole, &separator, right)?;
+        let mut upper = Builder::new(left.0.len(), &separator, whole.high_fence());
         if seeded_bug("leaf_split_loses_separator_key")
             && from < whole.len()
             && whole.row(from)?.key == separator
@@ -73,7 +83,7 @@ impl Split {
             }
         }
         let image = upper.finish(right, whole.table(), whole.right());
-        Ok(Self { whole, right, separator, image })
+        Ok(Self { table: whole.table(), left: whole.id(), right, separator, lower, image })
     }
 
     /// A split that moves nothing: `upper`, built between `separator` and the high fence of `left` from keys above
@@ -83,14 +93,15 @@ impl Split {
     ///
     /// Errors: [`Error::Corrupt`](crate::Error::Corrupt) if `left` is malformed.
     pub fn append(left: Page<'_>, right: PageId, separator: Vec<u8>, upper: Builder) -> Result<Self> {
-        let whole = LeafCopy::of(left)?;
+        let mut whole = LeafCopy::of(left)?;
+        let lower = lower_half(&mut whole, &separator, right)?;
         let image = upper.finish(right, whole.table(), whole.right());
-        Ok(Self { whole, right, separator, image })
+        Ok(Self { table: whole.table(), left: whole.id(), right, separator, lower, image })
     }
 
     /// What to log.
     pub fn change(&self) -> Change<'_> {
-        let (table, left, right) = (self.whole.table(), self.whole.id(), self.right);
+        let Self { table, left, right, .. } = *self;
         Change::Split { table, left, right, separator: &self.separator, image: &self.image }
     }
 
@@ -100,12 +111,11 @@ impl Split {
     }
 
     /// Does it, under both exclusive latches; `end_lsn` is the end of the record.
-    pub fn apply(&mut self, left: Page<'_>, right: Page<'_>, end_lsn: Lsn) -> Result<()> {
-        image::install(&self.image, right).map_err(|detail| crate::Error::corrupt("a split", detail))?;
-        right.set_lsn(end_lsn);
-        install_lower(&mut self.whole, left, &self.separator, self.right)?;
-        left.set_lsn(end_lsn);
-        Ok(())
+    pub fn apply(&self, left: Page<'_>, right: Page<'_>, end_lsn: Lsn) {
+        for (image, page) in [(&self.image, right), (&self.lower, left)] {
+            image::install(image, page).expect("a leaf just built fits its page");
+            page.set_lsn(end_lsn);
+        }
     }
 }
 
@@ -117,19 +127,20 @@ pub(crate) fn has_room_for_fence(page: Page<'_>, high: &[u8]) -> bool {
 
 /// Drops the rows of `page` from `separator` on, makes that its high fence and `right` its neighbour.
 pub(super) fn truncate(page: Page<'_>, separator: &[u8], right: PageId) -> Result<()> {
-    install_lower(&mut LeafCopy::of(page)?, page, separator, right)
+    let mut whole = LeafCopy::of(page)?;
+    let image = lower_half(&mut whole, separator, right)?;
+    image::install(&image, page).map_err(|detail| whole.corrupt(detail))
 }
 
-/// The same, for a page of which this is a copy.
-fn install_lower(whole: &mut LeafCopy, page: Page<'_>, separator: &[u8], right: PageId) -> Result<()> {
-    let mut lower = Builder::new(page.0.len(), whole.low_fence(), Some(separator));
+/// The leaf without its rows from `separator` on, which becomes its high fence, and with `right` for its neighbour.
+fn lower_half(whole: &mut LeafCopy, separator: &[u8], right: PageId) -> Result<Vec<u8>> {
+    let mut lower = Builder::new(whole.layout().page_bytes(), whole.low_fence(), Some(separator));
     for index in 0..whole.lower_bound(separator)? {
         if !lower.push_from(whole, index)? {
             return Err(whole.corrupt("the lower half of a split does not fit"));
         }
     }
-    let image = lower.finish(whole.id(), whole.table(), right);
-    image::install(&image, page).map_err(|detail| whole.corrupt(detail))
+    Ok(lower.finish(whole.id(), whole.table(), right))
 }
 
 /// The shortest string above `left` and not above `right`, where `left` < `right`.

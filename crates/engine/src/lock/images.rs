@@ -8,9 +8,10 @@
 //! - I2: who changes a key has its name locked until its images are stamped or gone. So those of one name are in the order
 //!   of the commits, and those of a writer that has not ended stand before all others of their names.
 //! - I3: no image in a chain was committed below what the chain says it is cleared of.
+//! - I4: no image in a chain is left to be stamped or removed of the writer that the chain says is done.
 //!
-//! Why so: a snapshot that stays open while a row is changed a million times makes a chain as long, which nobody may walk
-//! for each change.
+//! Why so: a snapshot that stays open while a row is changed a million times makes a chain as long, and so does a transaction
+//! that changes millions of rows. Nobody may walk that for each change.
 
 use super::Name;
 use crate::version::{Version, Writer};
@@ -99,9 +100,32 @@ pub(super) struct Link {
     name: Name,
     image: Image,
     commit: Option<u64>,
-    /// In the first link: what the chain is cleared of (I3).
-    cleared: u64,
+    /// In the first link: what is known of the chain.
+    known: Known,
     next: Option<Box<Link>>,
+}
+
+/// What is known of a chain.
+#[derive(Clone, Copy)]
+struct Known {
+    /// What it is cleared of (I3).
+    cleared: u64,
+    /// The writer that is done with it (I4); 0: nobody in particular.
+    done: u64,
+}
+
+impl Known {
+    const NOTHING_THERE: Self = Self { cleared: u64::MAX, done: 0 };
+}
+
+/// What is done with a link that a walk comes to.
+enum Step {
+    /// It goes.
+    Take,
+    /// It stays, and the walk goes on.
+    Pass,
+    /// It stays, and so do those behind it.
+    Stop,
 }
 
 /// The images of one bucket.
@@ -126,7 +150,7 @@ impl Spares {
     }
 
     pub(super) fn link(&mut self, name: Name, image: Image) -> Box<Link> {
-        let link = Link { name, image, commit: None, cleared: u64::MAX, next: None };
+        let link = Link { name, image, commit: None, known: Known::NOTHING_THERE, next: None };
         match self.0.pop() {
             Some(mut spare) => {
                 *spare = link;
@@ -170,10 +194,6 @@ impl Link {
         let Image { writer, slot, replaced, ref row, .. } = self.image;
         ImageView { writer, slot, replaced, value: row.value(), commit: self.commit }
     }
-
-    fn is_of(&self, name: Name, writer: u64) -> bool {
-        self.name == name && self.image.writer == writer
-    }
 }
 
 impl Chain {
@@ -183,17 +203,18 @@ impl Chain {
 
     /// Puts an image in front.
     pub fn push(&mut self, mut link: Box<Link>) {
-        link.cleared = self.cleared().min(link.committed().unwrap_or(u64::MAX));
+        link.known = self.known();
+        link.known.cleared = link.known.cleared.min(link.committed().unwrap_or(u64::MAX));
         link.next = self.first.take();
         self.first = Some(link);
     }
 
-    fn cleared(&self) -> u64 {
-        self.first.as_ref().map_or(u64::MAX, |first| first.cleared)
+    fn known(&self) -> Known {
+        self.first.as_ref().map_or(Known::NOTHING_THERE, |first| first.known)
     }
 
-    fn set_cleared(&mut self, below: u64) {
-        self.first.iter_mut().for_each(|first| first.cleared = below);
+    fn set_known(&mut self, known: Known) {
+        self.first.iter_mut().for_each(|first| first.known = known);
     }
 
     fn iter(&self) -> impl Iterator<Item = &Link> {
@@ -216,58 +237,98 @@ impl Chain {
         shown.break_value()
     }
 
-    /// Notes the commit LSN in all images of the writer, which ends now, under the name; how many bytes they have.
+    /// Notes the commit LSN in all images of the writer, which ends now, under the name, and in those of its others that it
+    /// meets; how many bytes they have.
     pub fn stamp(&mut self, name: Name, writer: u64, commit: u64) -> u64 {
+        let mut known = self.known();
+        if known.done == writer {
+            return 0; // I4
+        }
+        known.done = writer;
         let (mut bytes, mut at) = (0, self.first.as_deref_mut());
         while let Some(link) = at {
-            if link.is_of(name, writer) {
+            if link.image.writer == writer {
                 bytes += if link.commit.replace(commit).is_none() { link.bytes() } else { 0 };
             } else if link.name == name {
+                known.done = 0;
                 break; // I2
             }
             at = link.next.as_deref_mut();
         }
         if bytes > 0 {
-            self.set_cleared(self.cleared().min(commit));
+            known.cleared = known.cleared.min(commit);
         }
+        self.set_known(known);
         bytes
     }
 
-    /// Takes out all images of the writer, which has not ended, under the name.
+    /// Takes out all images of the writer, which ends now, under the name, and those of its others that it meets.
     pub fn remove(&mut self, name: Name, writer: u64) -> Removed {
-        // I2
-        self.take_out(|link| link.is_of(name, writer), |link| link.name == name)
+        let known = self.known();
+        if known.done == writer {
+            return Removed::default(); // I4
+        }
+        let (removed, all) = self.take_out(|link| match link {
+            _ if link.image.writer == writer => Step::Take,
+            _ if link.name == name => Step::Stop, // I2
+            _ => Step::Pass,
+        });
+        self.set_known(Known { done: if all { writer } else { 0 }, ..known });
+        removed
+    }
+
+    /// Takes out the newest image of the writer under the name: that of the row which it undoes.
+    pub fn remove_newest(&mut self, name: Name, writer: u64) -> Removed {
+        let mut found = false;
+        let (removed, _) = self.take_out(|link| match link {
+            _ if found => Step::Stop,
+            _ if link.name != name => Step::Pass,
+            _ if link.image.writer != writer => Step::Stop, // I2
+            _ => {
+                found = true;
+                Step::Take
+            }
+        });
+        removed
     }
 
     /// Takes out all images that were committed below `horizon`, if there may be one committed at `commit`.
     pub fn clear(&mut self, commit: u64, horizon: u64) -> Removed {
-        if commit < self.cleared() {
+        let known = self.known();
+        if commit < known.cleared {
             return Removed::default(); // I3
         }
-        let removed = self.take_out(|link| link.committed().is_some_and(|at| at < horizon), |_| false);
-        self.set_cleared(self.cleared().max(horizon));
+        let (removed, _) = self.take_out(|link| match link.committed() {
+            Some(at) if at < horizon => Step::Take,
+            _ => Step::Pass,
+        });
+        self.set_known(Known { cleared: known.cleared.max(horizon), ..known });
         removed
     }
 
-    /// Takes out the images that `goes` holds of, up to another one that is the `last` to be looked at.
-    fn take_out(&mut self, goes: impl Fn(&Link) -> bool, last: impl Fn(&Link) -> bool) -> Removed {
-        let cleared = self.cleared();
+    /// Does with each image what `step` says; those taken out, and whether it came to the end.
+    fn take_out(&mut self, mut step: impl FnMut(&Link) -> Step) -> (Removed, bool) {
+        let known = self.known();
         let mut removed = Removed(None);
         let mut at = &mut self.first;
-        while at.is_some() {
-            if let Some(mut link) = at.take_if(|link| goes(link)) {
-                *at = link.next.take();
-                link.next = removed.0.take();
-                removed.0 = Some(link);
-            } else if let Some(link) = at {
-                if last(link) {
+        let mut all = true;
+        while let Some(next) = at.as_deref().map(&mut step) {
+            match next {
+                Step::Take => {
+                    let mut link = at.take().expect("it was looked at");
+                    *at = link.next.take();
+                    link.next = removed.0.take();
+                    removed.0 = Some(link);
+                }
+                Step::Pass => at = &mut at.as_mut().expect("it was looked at").next,
+                Step::Stop => {
+                    all = false;
                     break;
                 }
-                at = &mut link.next;
             }
         }
-        self.set_cleared(cleared);
-        removed
+        self.set_known(known);
+        (removed, all)
     }
 
     /// How many images there are.

@@ -61,6 +61,8 @@ pub(crate) enum LockError {
     Deadlock {
         /// The next in the cycle: the owner that this one waited for.
         with: Owner,
+        /// How long it waited.
+        waited: Duration,
     },
     /// Patience ended.
     #[error("waited {waited:?} for a lock")]
@@ -72,5 +74,17 @@ pub(crate) enum LockError {
     },
     /// Somebody interrupted the owner.
     #[error("interrupted while waiting for a lock")]
-    Aborted,
+    Aborted {
+        /// How long it waited.
+        waited: Duration,
+    },
+}
+
+impl LockError {
+    /// How long the owner waited in vain.
+    pub fn waited(&self) -> Duration {
+        match *self {
+            Self::Deadlock { waited, .. } | Self::Timeout { waited, .. } | Self::Aborted { waited } => waited,
+        }
+    }
 }

@@ -266,9 +266,9 @@ impl KeyTable {
         self.kept_stripe(0).fetch_add(kept, Relaxed);
     }
 
-    /// Frees all images of the writer, which has not ended, under the name; how many bytes they had.
-    pub fn drop_images(&self, name: Name, writer: u64) -> u64 {
-        self.take_images(name, |images| images.remove(name, writer))
+    /// Frees the newest image of the writer, which has not ended, under the name; how many bytes it had.
+    pub fn drop_image(&self, name: Name, writer: u64) -> u64 {
+        self.take_images(name, |images| images.remove_newest(name, writer))
     }
 
     /// Frees the images that were put under the name for a commit at `commit`, and whatever else near it was committed

@@ -65,15 +65,15 @@ impl KeyTable {
             seat.sleep_until(Instant::now() + interval.min(left));
             match seat.signal() {
                 Signal::Granted => return Ok(()),
-                Signal::Victim(with) => return Err(LockError::Deadlock { with }),
+                Signal::Victim(with) => return Err(LockError::Deadlock { with, waited: begun.elapsed() }),
                 Signal::Idle | Signal::Waiting => {}
             }
-            if seat.is_interrupted() {
-                return self.give_up(owner, name, |_| LockError::Aborted);
-            }
             let waited = begun.elapsed();
+            if seat.is_interrupted() {
+                return self.give_up(owner, name, waited, |_| LockError::Aborted { waited });
+            }
             if waited >= patience {
-                return self.give_up(owner, name, |holder| LockError::Timeout { holder, waited });
+                return self.give_up(owner, name, waited, |holder| LockError::Timeout { holder, waited });
             }
             turn_seen = self.hurry_inserter(owner, name, turn_seen);
             self.break_deadlocks(owner);
@@ -86,17 +86,18 @@ impl KeyTable {
         &self,
         owner: Owner,
         name: Name,
+        waited: Duration,
         error: impl FnOnce(Option<Owner>) -> LockError,
     ) -> Result<(), LockError> {
         let mut content = self.bucket(name).content.latch();
         match self.seat(owner).signal() {
             Signal::Granted => return Ok(()),
-            Signal::Victim(with) => return Err(LockError::Deadlock { with }),
+            Signal::Victim(with) => return Err(LockError::Deadlock { with, waited }),
             Signal::Idle | Signal::Waiting => {}
         }
         let error = error(content.requests.blockers(owner, name).first().copied());
-        let waited = content.requests.withdraw(owner, name);
-        assert!(waited, "{owner:?} has no request on {name:?} although it waits");
+        let withdrawn = content.requests.withdraw(owner, name);
+        assert!(withdrawn, "{owner:?} has no request on {name:?} although it waits");
         self.seat(owner).end_wait(Signal::Idle);
         if !seeded_bug("lock_leaver_wakes_nobody") {
             self.settle(content, name);

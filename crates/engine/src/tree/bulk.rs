@@ -128,9 +128,9 @@ impl<'a> Loader<'a> {
         let right_latch = fresh.page().latch().exclusive();
         self.tree.pool.before_change(at.frame);
         self.tree.pool.before_change(fresh.frame_page().frame);
-        let mut split = Split::append(at.page, fresh.pid(), low, builder)?;
+        let split = Split::append(at.page, fresh.pid(), low, builder)?;
         let record = core.log.reserve(split.change().encoded_len());
-        split.apply(at.page, fresh.page(), record.end())?;
+        split.apply(at.page, fresh.page(), record.end());
         let right = fresh.publish().page.id();
         drop(right_latch);
         drop(latch);

@@ -161,7 +161,7 @@ impl Tree {
     }
 
     /// Asked only when a leaf could not be found where it must be: the normal path reads no flag.
-    fn ensure_not_dropped(&self) -> Result<()> {
+    pub fn ensure_not_dropped(&self) -> Result<()> {
         if self.is_dropped() { Err(Error::TableDropped { name: self.name.clone() }) } else { Ok(()) }
     }
 

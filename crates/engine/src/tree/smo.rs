@@ -41,9 +41,9 @@ impl Tree {
         let right_latch = fresh.page().latch().exclusive();
         self.pool.before_change(at.frame);
         self.pool.before_change(fresh.frame_page().frame);
-        let mut split = Split::plan(at.page, fresh.pid(), key, value_len)?;
+        let split = Split::plan(at.page, fresh.pid(), key, value_len)?;
         let record = self.core.log.reserve(split.change().encoded_len());
-        split.apply(at.page, fresh.page(), record.end())?;
+        split.apply(at.page, fresh.page(), record.end());
         let right = fresh.publish().page.id();
         drop(right_latch);
         drop(latch);
@@ -99,7 +99,7 @@ impl Tree {
         self.pool.before_change(left.at.frame);
         self.pool.before_change(right.frame);
         let record = self.core.log.reserve(absorb.change().encoded_len());
-        absorb.apply(left.at.page, right.page, record.end())?;
+        absorb.apply(left.at.page, right.page, record.end());
         drop(right_latch);
         drop(left.latch);
         let end = self.core.append(record, &absorb.change());

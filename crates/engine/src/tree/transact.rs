@@ -235,7 +235,7 @@ impl Tree {
             };
             if first && seeded_bug("txn_image_dropped_early") {
                 let keys = &self.core.txns.keys;
-                keys.drop_images(keys.name(self.id, key), txn.author());
+                keys.drop_image(keys.name(self.id, key), txn.author());
                 std::thread::yield_now();
             }
             let leaf = self.latch_leaf(key)?;
@@ -276,7 +276,7 @@ impl Tree {
             self.core.fill(reservation, &record, &mut txn.body);
             if first {
                 let keys = &self.core.txns.keys;
-                keys.drop_images(keys.name(self.id, key), txn.author());
+                keys.drop_image(keys.name(self.id, key), txn.author());
             }
             if ghost {
                 txn.note_ghost(self, key, version.author());

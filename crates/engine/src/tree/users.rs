@@ -10,10 +10,14 @@
 use crate::lock::Owner;
 use crossbeam_utils::CachePadded;
 use foreshore_base::sync::Ordering::SeqCst;
-use foreshore_base::sync::{AtomicBool, AtomicU64, Backoff};
+use foreshore_base::sync::{AtomicBool, AtomicU64};
+use std::thread;
 use std::time::{Duration, Instant};
 
 const STRIPES: usize = 16;
+
+/// How often one who waits for others to leave, or to open, looks.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// See the module.
 pub(crate) struct Users {
@@ -21,7 +25,7 @@ pub(crate) struct Users {
     closed: AtomicBool,
 }
 
-/// Somebody else has the table for itself.
+/// Somebody else has the table for itself, or waits for that.
 #[derive(Debug)]
 pub(crate) struct Closed;
 
@@ -40,6 +44,16 @@ impl Users {
         Ok(())
     }
 
+    /// One more user, when the table is open again. Asks `give_up` before each look.
+    #[cold]
+    pub fn enter_later<E>(&self, owner: Owner, give_up: impl Fn() -> Result<(), E>) -> Result<(), E> {
+        while self.enter(owner).is_err() {
+            give_up()?;
+            thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
     /// One fewer.
     pub fn leave(&self, owner: Owner) {
         self.count(owner).fetch_sub(1, SeqCst);
@@ -48,13 +62,13 @@ impl Users {
     /// Lets nobody enter any more, and waits until all have left. `false`, and open again, if they have not in time.
     pub fn close(&self, patience: Duration) -> bool {
         self.closed.store(true, SeqCst);
-        let (mut backoff, since) = (Backoff::new(), Instant::now());
+        let since = Instant::now();
         while self.counts.iter().map(|count| count.load(SeqCst)).sum::<u64>() != 0 {
             if since.elapsed() > patience {
                 self.open();
                 return false;
             }
-            backoff.wait();
+            thread::sleep(LOOK);
         }
         true
     }

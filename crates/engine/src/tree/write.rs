@@ -169,11 +169,9 @@ impl Tree {
         patience: Duration,
         granted: Result<Option<Duration>, LockError>,
     ) -> Result<bool> {
+        self.note_lock_wait(granted.unwrap_or_else(|refused| Some(refused.waited())));
         match granted {
-            Ok(waited) => {
-                self.note_lock_wait(waited);
-                Ok(true)
-            }
+            Ok(_) => Ok(true),
             Err(LockError::Deadlock { .. }) if begun.elapsed() < patience => Ok(false),
             Err(refused) => Err(self.refused(owner, key, refused, begun.elapsed())),
         }
@@ -183,13 +181,10 @@ impl Tree {
     fn refused(&self, owner: Owner, key: &[u8], refused: LockError, waited: Duration) -> Error {
         let slots = &self.core.txns.slots;
         let holder = match refused {
-            LockError::Timeout { holder, waited } => {
-                self.note_lock_wait(Some(waited));
-                holder
-            }
+            LockError::Timeout { holder, .. } => holder,
             // It waits holding nothing, and nobody knows its slot.
-            LockError::Deadlock { with } => Some(with),
-            LockError::Aborted => None,
+            LockError::Deadlock { with, .. } => Some(with),
+            LockError::Aborted { .. } => None,
         };
         Error::LockTimeout {
             txn: slots.number(owner),

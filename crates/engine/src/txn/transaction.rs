@@ -7,10 +7,11 @@ use crate::spread::Held;
 use crate::tree::{Core, Tree};
 use crate::txn::{Batch, Found, Ghost, Record, View};
 use crate::version::Version;
+use crate::waits::will_wait;
 use foreshore_base::sync::Ordering::SeqCst;
 use foreshore_base::{Lsn, PageId, TableId, TxnId, seeded_bug};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What a compensation takes at most beyond the record that it undoes: header, flags, padding.
 const UNDO_OVERHEAD_BYTES: u64 = 16;
@@ -188,17 +189,17 @@ impl Txn {
 
     #[cold]
     fn refused(&self, tree: &Tree, key: Option<&[u8]>, refused: LockError) -> Error {
+        tree.note_lock_wait(Some(refused.waited()));
         let slots = &self.core.txns.slots;
         let txn = slots.number(self.owner);
         let (table, key) = (tree.name.clone(), key.map(<[u8]>::to_vec));
         match refused {
-            LockError::Deadlock { with } => Error::Deadlock { txn, with: slots.number(with), table, key },
+            LockError::Deadlock { with, .. } => Error::Deadlock { txn, with: slots.number(with), table, key },
             LockError::Timeout { holder, waited } => {
-                tree.note_lock_wait(Some(waited));
                 let holder = holder.map(|holder| slots.number(holder));
                 Error::LockTimeout { txn, holder, table, key, waited }
             }
-            LockError::Aborted => Error::Aborted { txn },
+            LockError::Aborted { .. } => Error::Aborted { txn },
         }
     }
 
@@ -217,12 +218,30 @@ impl Txn {
                 return Ok(());
             }
         }
-        tree.users.enter(self.owner).map_err(|_| Error::TableDropped { name: tree.name.clone() })?;
+        if tree.users.enter(self.owner).is_err() {
+            self.enter_later(tree)?;
+        }
         match known {
             Some(_) => self.tables[0].active = true,
             None => self.tables.insert(0, Entered::new(tree)),
         }
         Ok(())
+    }
+
+    /// Somebody is about to drop the table: waits until it is gone, or can be used again because others use it for too long.
+    #[cold]
+    fn enter_later(&self, tree: &Tree) -> Result<()> {
+        will_wait();
+        let begun = Instant::now();
+        tree.users.enter_later(self.owner, || {
+            tree.ensure_not_dropped()?;
+            let waited = begun.elapsed();
+            if waited < self.patience {
+                return Ok(());
+            }
+            let txn = self.core.txns.slots.number(self.owner);
+            Err(Error::LockTimeout { txn, holder: None, table: tree.name.clone(), key: None, waited })
+        })
     }
 
     fn entered(&self, tree: &Tree) -> Option<&Entered> {

@@ -2,6 +2,7 @@
 
 mod copy;
 mod cost;
+mod disorder;
 mod model;
 mod race;
 mod redo;
@@ -144,9 +145,9 @@ impl Chain {
     fn split(&mut self, at: PageId, key: &[u8], value_len: usize) {
         let right = PageId(self.pages.keys().last().unwrap().0 + 1);
         let words = RelaxedBytes::boxed(self.page_bytes);
-        let mut split = Split::plan(self.leaf(at), right, key, value_len).unwrap();
+        let split = Split::plan(self.leaf(at), right, key, value_len).unwrap();
         let end = self.append(&split.change());
-        split.apply(self.leaf(at), page(&words), end).unwrap();
+        split.apply(self.leaf(at), page(&words), end);
         assert_eq!(page(&words).low_fence().as_deref(), Some(split.separator()));
         self.pages.insert(right, words);
         self.check(at);
@@ -173,7 +174,7 @@ impl Chain {
         }
         let Some(absorb) = Absorb::plan(self.leaf(at), self.leaf(right)).unwrap() else { return false };
         let end = self.append(&absorb.change());
-        absorb.apply(self.leaf(at), self.leaf(right), end).unwrap();
+        absorb.apply(self.leaf(at), self.leaf(right), end);
         assert_eq!(route(self.leaf(right), TABLE, right, key), Ok(Route::Lost), "a dead leaf leads nowhere");
         self.check(at);
         true

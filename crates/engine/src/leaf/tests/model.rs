@@ -311,9 +311,9 @@ fn a_bulk_load_appends_ready_made_leaves() {
             }
             let right = PageId(at.0 + 1);
             let words = RelaxedBytes::boxed(page_bytes);
-            let mut split = Split::append(chain.leaf(at), right, low, builder).unwrap();
+            let split = Split::append(chain.leaf(at), right, low, builder).unwrap();
             let end = chain.append(&split.change());
-            split.apply(chain.leaf(at), page(&words), end).unwrap();
+            split.apply(chain.leaf(at), page(&words), end);
             chain.pages.insert(right, words);
             at = right;
         }

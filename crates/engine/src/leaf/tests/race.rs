@@ -55,14 +55,14 @@ fn write(left: &Words, right: &Words, seed: u64) {
             if !page(left).right().is_none() {
                 continue; // there are only two pages
             }
-            let mut split = Split::plan(page(left), PageId(2), &key, 100).unwrap();
-            split.apply(page(left), page(right), Lsn(version)).unwrap();
+            let split = Split::plan(page(left), PageId(2), &key, 100).unwrap();
+            split.apply(page(left), page(right), Lsn(version));
         }
         if random.below(40) == 0
             && !page(left).right().is_none()
             && let Some(absorb) = Absorb::plan(page(left), page(right)).unwrap()
         {
-            absorb.apply(page(left), page(right), Lsn(version)).unwrap();
+            absorb.apply(page(left), page(right), Lsn(version));
         }
     }
 }

@@ -54,11 +54,11 @@ fn stamps_and_removal_concern_one_writer() {
     let committed = [(2, 2, Some(77)), (2, 1, Some(77)), (1, 0, Some(55))];
     assert_eq!(shown(&table, b"key"), [&[(3, 2, None)], &committed[..]].concat());
     let before = table.image_bytes();
-    let freed = table.drop_images(name, 3);
+    let freed = table.drop_image(name, 3);
     assert!(freed > 0);
     assert_eq!(table.image_bytes(), before - freed);
     assert_eq!(shown(&table, b"key"), committed);
-    assert_eq!(table.drop_images(name, 3), 0);
+    assert_eq!(table.drop_image(name, 3), 0);
     assert!(table.check_empty().unwrap_err().contains("3 images"));
     table.clear_images(name, Lsn(77), Lsn(78));
     table.check_empty().unwrap();
@@ -87,7 +87,43 @@ fn images_go_when_no_snapshot_needs_them() {
     table.push_image(name, image(b"key", 61, 61));
     assert!(table.clear_images(name, Lsn(55), Lsn(60)) > 0, "it is found");
     assert_eq!(shown(&table, b"key"), [(61, 61, None)]);
-    table.drop_images(name, 61);
+    table.drop_image(name, 61);
+    table.check_empty().unwrap();
+}
+
+/// What a writer has in one bucket is stamped, or goes, with the first of its names there: the others find nothing to do,
+/// however many there are. Other writers' images stay as they are.
+#[test]
+fn the_images_of_a_writer_end_together() {
+    let table = KeyTable::new(0, 4); // one bucket
+    let keys: Vec<[u8; 1]> = (0..100).map(|key| [key]).collect();
+    let names: Vec<Name> = keys.iter().map(|key| table.name(TABLE, key)).collect();
+    let push = |writer| {
+        (0..100)
+            .filter(|at| *at % 2 == writer as usize % 2)
+            .for_each(|at| table.push_image(names[at], image(&keys[at], writer, 0)));
+    };
+    let stamped = |writer| {
+        let commits =
+            |key| shown(&table, key).into_iter().filter(|shown| shown.0 == writer && shown.2.is_some());
+        keys.iter().flat_map(|key| commits(key)).count()
+    };
+    let end = |writer, stamp| {
+        let dropped = names.iter().map(|name| table.finish(A, *name, writer, stamp, &mut Spares::default()));
+        table.count_dropped(A, dropped.sum());
+    };
+    push(11);
+    push(12);
+    table.finish(A, names[0], 12, Some(50), &mut Spares::default());
+    assert_eq!([11, 12].map(stamped), [0, 50], "with the first name");
+    end(12, Some(50));
+    push(14); // changes the same rows
+    end(14, Some(60));
+    assert_eq!([11, 12, 14].map(stamped), [0, 50, 50]);
+    end(11, None);
+    assert_eq!(shown(&table, &keys[1]), [], "the rows of 11");
+    assert_eq!([12, 14].map(stamped), [50, 50]);
+    table.clear_images(names[0], Lsn(50), Lsn(61));
     table.check_empty().unwrap();
 }
 
@@ -131,7 +167,8 @@ fn a_long_chain_does_not_overflow_the_stack() {
             table.push_image(name, image(b"key", 1, version));
         }
         if drop_first {
-            table.drop_images(name, 1);
+            let dropped = table.finish(A, name, 1, None, &mut Spares::default());
+            table.count_dropped(A, dropped);
             table.check_empty().unwrap();
         }
     }

@@ -285,7 +285,7 @@ fn a_turn_ends_with_those_who_wait_for_it() {
             let scanner = scope.spawn(|| table.acquire(C, name, Nothing, true, LONG));
             until_waiting(table, name, 2);
             table.interrupt(C, 1);
-            assert_eq!(scanner.join().unwrap(), Err(LockError::Aborted));
+            assert!(matches!(scanner.join().unwrap(), Err(LockError::Aborted { .. })));
             table.release(A, name);
         });
         table.check_empty().expect("no turn without anybody waiting");
@@ -362,9 +362,9 @@ fn an_interrupt_ends_this_wait_or_the_next() {
             let waiter = scope.spawn(|| table.acquire(B, name, Shared, false, LONG));
             until_waiting(table, name, 1);
             table.interrupt(B, 1);
-            assert_eq!(waiter.join().unwrap(), Err(LockError::Aborted));
+            assert!(matches!(waiter.join().unwrap(), Err(LockError::Aborted { .. })));
         });
-        assert_eq!(table.acquire(B, name, Shared, false, LONG), Err(LockError::Aborted));
+        assert!(matches!(table.acquire(B, name, Shared, false, LONG), Err(LockError::Aborted { .. })));
         assert_eq!(table.acquire(B, name, Nothing, true, LONG).map(|granted| granted.waited), Ok(None));
         table.reset(B, 1, 2);
         table.interrupt(B, 1);
@@ -374,7 +374,7 @@ fn an_interrupt_ends_this_wait_or_the_next() {
         ));
         table.interrupt(B, 2);
         table.interrupt(B, 1);
-        assert_eq!(table.acquire(B, name, Shared, false, LONG), Err(LockError::Aborted));
+        assert!(matches!(table.acquire(B, name, Shared, false, LONG), Err(LockError::Aborted { .. })));
     });
 }
 
@@ -397,7 +397,7 @@ fn crossing_upgrades_have_one_victim() {
         thread::scope(|scope| {
             let older = scope.spawn(|| table.acquire(A, name, Exclusive, false, LONG));
             let younger = scope.spawn(|| table.acquire(B, name, Exclusive, false, LONG));
-            assert_eq!(younger.join().unwrap(), Err(LockError::Deadlock { with: A }));
+            assert!(matches!(younger.join().unwrap(), Err(LockError::Deadlock { with: A, .. })));
             table.release(B, name);
             assert!(older.join().unwrap().is_ok());
         });
@@ -415,7 +415,7 @@ fn crossing_inserters_have_one_victim() {
         thread::scope(|scope| {
             let older = scope.spawn(|| table.wait_for_gap(B, name, LONG));
             let younger = scope.spawn(|| table.wait_for_gap(A, name, LONG));
-            assert_eq!(younger.join().unwrap(), Err(LockError::Deadlock { with: B }));
+            assert!(matches!(younger.join().unwrap(), Err(LockError::Deadlock { with: B, .. })));
             table.release(A, name);
             assert!(older.join().unwrap().is_ok());
         });
@@ -448,6 +448,6 @@ fn a_ring_has_one_victim() {
     });
     let victims: Vec<usize> = (0..errors.len()).filter(|&owner| errors[owner].is_err()).collect();
     assert_eq!(victims, [usize::from(RING) - 1], "{errors:?}");
-    assert_eq!(errors[victims[0]], Err(LockError::Deadlock { with: Owner(0) }));
+    assert!(matches!(errors[victims[0]], Err(LockError::Deadlock { with: Owner(0), .. })));
     table.check_empty().unwrap();
 }
