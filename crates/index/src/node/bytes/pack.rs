@@ -21,6 +21,9 @@ pub(super) struct Entry<'a> {
     pub word: u64,
 }
 
+/// By how many bytes a separator must be shorter than the middle one to be preferred.
+const SHORTER_MIN: usize = 4;
+
 pub(super) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(x, y)| x == y).count()
 }
@@ -152,7 +155,9 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
             let length = if self.header.level() > 0 { right.len() } else { common_prefix(left, right) };
             (length, at.abs_diff(middle))
         };
-        (middle - reach..=middle + reach).min_by_key(length).unwrap_or(middle)
+        let shortest = (middle - reach..=middle + reach).min_by_key(length).unwrap_or(middle);
+        // Halves of unequal size cost memory, so a byte or two are not worth it.
+        if length(&shortest).0 + SHORTER_MIN > length(&middle).0 { middle } else { shortest }
     }
 
     /// Where the entries before occupy less than half of the heap, and those behind at most one more than half.
