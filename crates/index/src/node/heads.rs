@@ -55,15 +55,20 @@ impl Heads {
         vector::count_halves(&self.0, head).unwrap_or_else(one_by_one).wrapping_sub(1) & (blocks - 1)
     }
 
+    /// The head of a block.
+    #[inline(always)]
+    pub fn head(&self, block: usize) -> u32 {
+        (self.0[block / 2].load(Relaxed) >> (block as u32 % 2 * HALF)) as u32
+    }
+
     /// Names what is broken if the heads of so many blocks are not these, but for the first, or others not the greatest.
     pub fn check(&self, blocks: usize, head: impl Fn(usize) -> u32) -> Result<(), String> {
-        let found = |block: usize| (self.0[block / 2].load(Relaxed) >> (block as u32 % 2 * HALF)) as u32;
         let wanted = |block| match block {
             0 => 0,
             block if block < blocks => head(block),
             _ => u32::MAX,
         };
-        if (0..Self::MAX).all(|block| found(block) == wanted(block)) {
+        if (0..Self::MAX).all(|block| self.head(block) == wanted(block)) {
             Ok(())
         } else {
             Err("a block has not the head of its first entry".into())

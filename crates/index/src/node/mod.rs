@@ -248,10 +248,15 @@ pub(crate) trait Node: Sized + Send + Sync + 'static {
     /// The value of `key` in a leaf, as [`child_by`](Self::child_by); `Restart` also if the aim was wrong.
     #[inline(always)]
     fn value_by(&self, _aim: u64, key: &Self::Key, seen: &Seen) -> Result<Option<u64>, Restart> {
-        match self.place(key, Bias::AtMost, seen)? {
-            Place::Beyond => Err(Restart),
-            Place::Rank(rank, exact) => Ok(exact.then(|| self.word(rank - 1))),
-        }
+        self.value_of(key, seen)?.ok_or(Restart)
+    }
+    /// The value of `key` in a leaf, if the key is not to the right of it.
+    #[inline(always)]
+    fn value_of(&self, key: &Self::Key, seen: &Seen) -> Result<Option<Option<u64>>, Restart> {
+        Ok(match self.place(key, Bias::AtMost, seen)? {
+            Place::Beyond => None,
+            Place::Rank(rank, exact) => Some(exact.then(|| self.word(rank - 1))),
+        })
     }
     /// Value or child of entry `i`; `i` may be stale but is below the capacity.
     fn word(&self, i: usize) -> u64;

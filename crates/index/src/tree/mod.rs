@@ -204,6 +204,12 @@ impl<N: Node> Tree<N> {
     /// The value of `key`, which is not to the left of this leaf.
     #[inline(always)]
     fn get_from(&self, leaf: &N, key: &N::Key, pin: &Pin) -> Option<u64> {
+        let value = self.read(leaf, |seen| leaf.value_of(key, seen));
+        value.unwrap_or_else(|| self.get_further_right(leaf, key, pin))
+    }
+
+    #[cold]
+    fn get_further_right(&self, leaf: &N, key: &N::Key, pin: &Pin) -> Option<u64> {
         self.in_leaf(leaf, key, Bias::AtMost, pin, |leaf, rank, exact| exact.then(|| leaf.word(rank - 1)))
     }
 

@@ -18,3 +18,31 @@ fn a_prefix_bounds_its_keys() {
         assert!(o2.prefix(prefix).map(|(key, _)| key).eq(begin()), "{}", prefix.escape_ascii());
     }
 }
+
+/// Keys that differ only far behind what their node compares at once, and keys that are not there, are told apart, alone and in
+/// batches, through splits and removals.
+#[test]
+fn keys_with_equal_heads_are_told_apart() {
+    let key = |i: u32| format!("https://site/{}/an equal beginning/{}", i % 7, i / 7).into_bytes();
+    let map = <ByteMap>::new();
+    let present = |i: u32| i.is_multiple_of(2) && !i.is_multiple_of(3);
+    for i in (0..4000).step_by(2) {
+        assert_eq!(map.insert(&key(i), i.into()), None);
+    }
+    for i in (0..4000).step_by(6) {
+        assert_eq!(map.remove(&key(i)), Some(i.into()));
+    }
+    map.check().unwrap();
+    let keys: Vec<_> = (0..4000).map(key).collect();
+    let expected: Vec<_> = (0..4000).map(|i| present(i).then_some(u64::from(i))).collect();
+    assert!(keys.iter().map(|key| map.get(key)).eq(expected.iter().copied()));
+    let mut values = vec![None; keys.len()];
+    map.multi_get(&keys.iter().map(Vec::as_slice).collect::<Vec<_>>(), &mut values);
+    assert_eq!(values, expected);
+    let sorted: std::collections::BTreeMap<_, _> =
+        (0..4000).filter(|i| present(*i)).map(|i| (key(i), u64::from(i))).collect();
+    for key in &keys {
+        let floor = sorted.range(..=key.clone()).next_back().map(|(_, value)| *value);
+        assert_eq!(map.floor(key), floor, "{}", key.escape_ascii());
+    }
+}

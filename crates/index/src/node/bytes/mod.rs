@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! key = prefix | head (8 bytes, big-endian, padded with zeros) | tail
-//! header, block heads | head of the upper bound, prefix | heads, sorted | slots: tail offset (u16), suffix length (u16) | words |
+//! header, block heads | head of the upper bound, prefix | heads, sorted | slots: tail offset (u16), print (u8), suffix length (u8) | words |
 //! heap of tails
 //! ```
 //!
@@ -47,7 +47,8 @@ const HEAD: usize = 8;
 const PREFIX_MAX: usize = 56;
 const PREFIX_WORDS: usize = PREFIX_MAX / 8;
 /// Suffix length in the slot of a blob.
-const BLOB: u32 = 0xFFFF;
+const BLOB: u8 = u8::MAX;
+const _: () = assert!(INLINE_MAX < BLOB as usize);
 
 /// See the module. `F` entries, a power of two; `H` words of heap.
 #[repr(C, align(64))]
@@ -80,13 +81,13 @@ enum Bound {
     Closed = 3,
 }
 
-/// Where the tail of a key is, and how long the key is behind the prefix.
+/// Where the tail of a key is, its print, and how long the key is behind the prefix.
 #[derive(Clone, Copy)]
 struct Slot(u32);
 
 impl Slot {
-    fn new(offset: usize, suffix_len: u32) -> Self {
-        Self((offset as u32) << 16 | suffix_len)
+    fn new(offset: usize, print: u8, suffix_len: u8) -> Self {
+        Self((offset as u32) << 16 | u32::from(print) << 8 | u32::from(suffix_len))
     }
 
     #[inline]
@@ -96,12 +97,17 @@ impl Slot {
 
     #[inline]
     fn suffix_len(self) -> usize {
-        (self.0 & 0xFFFF) as usize
+        usize::from(self.0 as u8)
+    }
+
+    #[inline]
+    fn print(self) -> u8 {
+        (self.0 >> 8) as u8
     }
 
     #[inline]
     fn is_blob(self) -> bool {
-        self.0 & 0xFFFF == BLOB
+        self.0 as u8 == BLOB
     }
 
     /// Bytes of heap that this cell occupies.
@@ -117,6 +123,17 @@ fn head_of(suffix: &[u8]) -> u64 {
         Some(first) => u64::from_be_bytes(*first),
         None => le_uint(suffix).swap_bytes(),
     }
+}
+
+/// A byte that tells most tails apart.
+#[inline]
+fn print_of(suffix: &[u8]) -> u8 {
+    const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
+    let (words, rest) = suffix.get(HEAD..).unwrap_or_default().as_chunks::<HEAD>();
+    let mixed = words.iter().fold(le_uint(rest), |mixed, word| {
+        (mixed ^ u64::from_le_bytes(*word)).wrapping_mul(FACTOR).rotate_right(29)
+    });
+    (mixed.wrapping_mul(FACTOR) >> 56) as u8
 }
 
 /// What a block has of the head of its first entry.
@@ -274,25 +291,68 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
         }
         // Most probably it is this one: its word comes while tails are compared.
         self.prefetch_word(upper - 1);
+        let alone = upper == 1 || self.head(upper - 2) != head;
+        let mut from = if alone { upper - 1 } else { self.first_of_many(head, upper) };
+        let (mut to, mut exact) = (upper, false);
         let skip = self.prefix_len();
-        let (mut from, mut to) = (0, upper);
-        let mut exact = false;
-        // The last of equal heads is nearly always the only one, so it is tried first.
-        let mut middle = upper - 1;
         while from < to {
-            let order = match self.head(middle).cmp(&head) {
-                Ordering::Equal => self.compare_equal_heads(self.slot(middle), skip, suffix, seen)?,
-                different => different,
-            };
+            let middle = from.midpoint(to);
+            let order = self.compare_equal_heads(self.slot(middle), skip, suffix, seen)?;
             exact |= order == Ordering::Equal;
             if order == Ordering::Less || (order == Ordering::Equal && bias == Bias::AtMost) {
                 from = middle + 1;
             } else {
                 to = middle;
             }
-            middle = from.midpoint(to);
         }
         Ok(Place::Rank(from, exact))
+    }
+
+    /// The first of several entries before `upper` that have this head. Asks for all tails and where they are, which are then
+    /// compared one after the other.
+    #[inline(never)]
+    fn first_of_many(&self, head: u64, upper: usize) -> usize {
+        prefetch_lines(&raw const self.slots, size_of_val(&self.slots));
+        prefetch_lines(&raw const self.heap, self.heap_end().min(Self::HEAP_BYTES));
+        let Some(below) = head.checked_sub(1) else { return 0 };
+        heads::rank_from(&self.heads, Self::BLOCK, self.first_of_block(below), below).min(upper)
+    }
+
+    /// The entry of a leaf that has this suffix.
+    #[inline]
+    fn entry_of(&self, suffix: &[u8], seen: &Seen) -> Result<Option<usize>, Restart> {
+        let head = head_of(suffix);
+        let count = self.header.count().min(F);
+        let mut upper =
+            heads::rank_from(&self.heads, Self::BLOCK, self.first_of_block(head), head).min(count);
+        while let Some(candidate) = self.candidate(upper, head, suffix) {
+            // Most probably it is this one: its word comes while tails are compared.
+            self.prefetch_word(candidate);
+            let slot = self.slot(candidate);
+            if self.compare_equal_heads(slot, self.prefix_len(), suffix, seen)? == Ordering::Equal {
+                return Ok(Some(candidate));
+            }
+            upper = candidate;
+        }
+        Ok(None)
+    }
+
+    /// Of the entries before `upper` with this head, the last one that may have this suffix: the only one, or one whose
+    /// print is the same.
+    #[inline(always)]
+    fn candidate(&self, upper: usize, head: u64, suffix: &[u8]) -> Option<usize> {
+        let last = upper.checked_sub(1).filter(|last| self.head(*last) == head)?;
+        if last == 0 || self.head(last - 1) != head {
+            Some(last)
+        } else {
+            self.candidate_of_many(last, head, suffix)
+        }
+    }
+
+    #[inline(never)]
+    fn candidate_of_many(&self, last: usize, head: u64, suffix: &[u8]) -> Option<usize> {
+        let print = print_of(suffix);
+        (0..=last).rev().take_while(|i| self.head(*i) == head).find(|i| self.slot(*i).print() == print)
     }
 
     /// The first entry of the block where this head is to be expected: no entry behind the block has at most this head (Y4).
@@ -307,6 +367,18 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
         let Ok(Relation::Inside(suffix)) = self.relation(key) else { return None };
         let head = head_of(suffix);
         Some((self.first_of_block(head), head))
+    }
+
+    /// Does the block that begins with entry `first` have the same upper half of a head? Then others before it may as well.
+    #[inline(always)]
+    fn begins_with(&self, first: usize, head: u64) -> bool {
+        first > 0 && self.blocks.head(first / Self::BLOCK) == block_head(head)
+    }
+
+    /// Asks for a node of which many entries are to be looked at.
+    #[cold]
+    fn prefetch_all(&self) {
+        prefetch_lines(self, size_of::<Self>());
     }
 
     /// Asks for a block of one of the arrays.
@@ -399,12 +471,12 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
         if key.len() > INLINE_MAX {
             self.heap().set_uint(end, HEAD, blob.unwrap_or_else(|| blob::store(key)));
             self.set_heap_use(end + HEAD, dead);
-            return (head, Slot::new(end, BLOB));
+            return (head, Slot::new(end, print_of(suffix), BLOB));
         }
         let tail = suffix.get(HEAD..).unwrap_or_default();
         self.heap().write(end, tail);
         self.set_heap_use(end + tail.len(), dead);
-        (head, Slot::new(end, suffix.len() as u32))
+        (head, Slot::new(end, print_of(suffix), suffix.len() as u8))
     }
 
     fn drop_cell(&self, slot: Slot, pin: &Pin) {
@@ -517,17 +589,25 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
 
     #[inline(always)]
     fn aim_at_child(&self, key: &[u8]) -> u64 {
-        let (first, _) = self.probable_block(key).unwrap_or_default();
-        Self::prefetch_block(&self.heads, first);
-        Self::prefetch_block(&self.words, first);
+        let (first, head) = self.probable_block(key).unwrap_or_default();
+        if self.begins_with(first, head) {
+            Self::prefetch_all(self);
+        } else {
+            Self::prefetch_block(&self.heads, first);
+            Self::prefetch_block(&self.words, first);
+        }
         0 // the search begins anew, in lines that are near by then
     }
 
     #[inline(always)]
     fn aim_at_value(&self, key: &[u8]) -> u64 {
-        let (first, _) = self.probable_block(key).unwrap_or_default();
-        Self::prefetch_block(&self.heads, first);
-        Self::prefetch_block(&self.slots, first);
+        let (first, head) = self.probable_block(key).unwrap_or_default();
+        if self.begins_with(first, head) {
+            Self::prefetch(self);
+        } else {
+            Self::prefetch_block(&self.heads, first);
+            Self::prefetch_block(&self.slots, first);
+        }
         Self::prefetch_block(&self.words, first);
         0
     }
@@ -536,8 +616,21 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
     fn prefetch_tail(&self, key: &[u8]) {
         let Some((first, head)) = self.probable_block(key) else { return };
         let rank = first + heads::rank_in_block(&self.heads, Self::BLOCK, first, head);
-        let tail = self.slot(rank.saturating_sub(1)).offset().min(Self::HEAP_BYTES - 1);
+        let Some(entry) = self.candidate(rank, head, key.get(self.prefix_len()..).unwrap_or_default()) else {
+            return;
+        };
+        let tail = self.slot(entry).offset().min(Self::HEAP_BYTES - 1);
         prefetch_lines(&raw const self.heap[tail / 8], 1);
+    }
+
+    #[inline(always)]
+    fn value_of(&self, key: &[u8], seen: &Seen) -> Result<Option<Option<u64>>, Restart> {
+        let relation = self.relation(key)?;
+        if self.header.link() != 0 && self.compare_high(key, &relation, seen)? != Ordering::Greater {
+            return Ok(None);
+        }
+        let Relation::Inside(suffix) = relation else { return Ok(Some(None)) };
+        Ok(Some(self.entry_of(suffix, seen)?.map(|i| self.word(i))))
     }
 
     #[inline(always)]

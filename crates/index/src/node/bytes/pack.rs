@@ -21,6 +21,9 @@ pub(super) struct Entry<'a> {
     pub word: u64,
 }
 
+/// By how many bytes a separator must be shorter than the middle one to be preferred.
+const SHORTER_MIN: usize = 4;
+
 pub(super) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(x, y)| x == y).count()
 }
@@ -128,11 +131,11 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
         fits
     }
 
-    /// The number of entries that stay in a split: all but one, half of them, or half of their bytes, whichever comes
+    /// The number of entries that stay in a split: all but one, about half of them, or half of their bytes, whichever comes
     /// first and fits (the last always does, by Y4).
     pub(super) fn split_point(&self, all: &Unpacked, appending: bool) -> usize {
         let count = all.entries.len();
-        let by_count = [if appending { count - 1 } else { count / 2 }, count / 2];
+        let by_count = [if appending { count - 1 } else { self.shortest_separator(&all.entries) }, count / 2];
         let fits = |&at: &usize| {
             let (lower, upper) = all.entries.split_at(at);
             let bound = self.separator(lower[at - 1].key, upper[0].key).len();
@@ -141,6 +144,20 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
                 && self.heap_needs(upper, self.best_prefix(upper, None)) + INLINE_MAX <= Self::HEAP_BYTES
         };
         by_count.into_iter().find(fits).unwrap_or_else(|| self.halfway(&all.entries))
+    }
+
+    /// Where near the middle the separator is shortest, as the first key of a directory's is: so nodes above have more room, and
+    /// those on this level have longer prefixes, behind which heads tell more keys apart.
+    fn shortest_separator(&self, entries: &[Entry]) -> usize {
+        let (middle, reach) = (entries.len() / 2, entries.len() / 8);
+        let length = |&at: &usize| {
+            let (left, right) = (entries[at - 1].key, entries[at].key);
+            let length = if self.header.level() > 0 { right.len() } else { common_prefix(left, right) };
+            (length, at.abs_diff(middle))
+        };
+        let shortest = (middle - reach..=middle + reach).min_by_key(length).unwrap_or(middle);
+        // Halves of unequal size cost memory, so a byte or two are not worth it.
+        if length(&shortest).0 + SHORTER_MIN > length(&middle).0 { middle } else { shortest }
     }
 
     /// Where the entries before occupy less than half of the heap, and those behind at most one more than half.
