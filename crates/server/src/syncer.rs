@@ -16,7 +16,8 @@ use std::task::{Context, Poll, Wake, Waker};
 pub struct Syncer {
     bell: Arc<Bell>,
     waker: Waker,
-    /// What is not known to be durable, in the order of the batches.
+    /// What is not known to be durable, in the order of the batches. Only the first ticket rings the bell: a flight lands for
+    /// many, and would ring it for each.
     under_way: VecDeque<(u64, CommitTicket)>,
     durable: u64,
 }
@@ -45,8 +46,9 @@ impl Syncer {
 
     /// Waits for `batch` too, whose number is above those before.
     pub fn add(&mut self, batch: u64, mut ticket: CommitTicket) {
+        let waker = if self.under_way.is_empty() { &self.waker } else { Waker::noop() };
         // The log is asked for its next write by this. If there is news already, `advance` is told it again.
-        if Pin::new(&mut ticket).poll(&mut Context::from_waker(&self.waker)).is_ready() {
+        if Pin::new(&mut ticket).poll(&mut Context::from_waker(waker)).is_ready() {
             self.bell.has_rung.store(true, SeqCst);
         }
         self.under_way.push_back((batch, ticket));
