@@ -133,14 +133,27 @@ impl LeafCopy {
         self.take_bytes(page, 8..HEADER_BYTES);
         self.take_bytes(page, HEADER_BYTES + rows.start * SLOT_BYTES..HEADER_BYTES + rows.end * SLOT_BYTES);
         self.take_bytes(page, layout.fences_start()..page.0.len());
-        // Cells lie in the order in which they came: the beginning of each is asked for before any is waited for.
-        rows.clone().for_each(|index| page.0.prefetch(slot(page, index).offset(), CELL_HEADER_BYTES));
-        for index in rows.clone() {
-            let slot = slot(page, index);
-            let cell = read::cell(page, slot)?;
-            self.take_bytes(page, slot.offset()..cell.value_at() + cell.value_len());
-        }
+        self.take_cells(page, layout, rows.clone())?;
         self.rows = rows;
+        Ok(())
+    }
+
+    fn take_cells(&mut self, page: Page<'_>, layout: &Layout, rows: Range<usize>) -> Result<(), Restart> {
+        let slots = rows.clone().map(|index| slot(page, index));
+        let Some(highest) = slots.clone().max_by_key(|slot| slot.offset()) else { return Ok(()) };
+        let lowest = slots.clone().fold(highest.offset(), |lowest, slot| lowest.min(slot.offset()));
+        let apart = highest.offset() - lowest;
+        if apart * layout.cells() <= 2 * rows.len() * (layout.fences_start() - layout.heap_start()) {
+            // They lie side by side, as after a load or a split: one copy takes them all.
+            page.0.prefetch(lowest, apart + CELL_HEADER_BYTES);
+            self.take_bytes(page, lowest..read::cell(page, highest)?.end());
+            return Ok(());
+        }
+        // They lie in the order in which they came: the beginning of each is asked for before any is waited for.
+        slots.clone().for_each(|slot| page.0.prefetch(slot.offset(), CELL_HEADER_BYTES));
+        for slot in slots {
+            self.take_bytes(page, slot.offset()..read::cell(page, slot)?.end());
+        }
         Ok(())
     }
 

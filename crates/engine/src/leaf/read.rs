@@ -95,6 +95,12 @@ impl Cell {
         self.value_len.into()
     }
 
+    /// Where the cell ends.
+    #[inline]
+    pub fn end(&self) -> usize {
+        self.value_at() + self.value_len()
+    }
+
     /// Appends the value to `out`.
     #[inline]
     pub fn append_to(&self, page: Page<'_>, out: &mut Vec<u8>) {

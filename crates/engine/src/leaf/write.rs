@@ -110,7 +110,7 @@ impl Place {
     pub fn remove(self, page: Page<'_>) {
         let cell = self.cell.expect("what is removed is there");
         let (index, layout) = (self.index(), self.layout);
-        let freed = cell.value_at() + cell.value_len() - slot(page, index).offset();
+        let freed = cell.end() - slot(page, index).offset();
         let at = FIRST_SLOT_WORD + index;
         page.0.move_words(at + 1, at, layout.cells() - index - 1);
         set_counts(page, layout.cells() - 1, layout.heap_start(), layout.dead_bytes() + freed);

@@ -90,6 +90,10 @@ impl Requests {
     /// Grants `modes` if that can be done at once.
     #[inline]
     pub fn ask(&mut self, owner: Owner, name: Name, modes: Modes) -> Asked {
+        if self.is_empty() && modes != Modes::INSERT {
+            self.push(Request { name, owner, held: modes, wanted: Modes::NONE });
+            return Asked::Granted { first: true };
+        }
         let standing = self.standing(owner, name);
         let held = standing.mine.map_or(Modes::NONE, |(_, held)| held);
         let missing = modes.without(held);
@@ -131,6 +135,9 @@ impl Requests {
     /// Takes out all that the owner has of the name. True if somebody else waits for the name.
     #[inline]
     pub fn release(&mut self, owner: Owner, name: Name) -> bool {
+        if self.remove_only(owner, name) {
+            return false;
+        }
         let standing = self.standing(owner, name);
         if let Some((position, _)) = standing.mine {
             self.remove(position);

@@ -10,13 +10,14 @@ fn key(row: usize) -> Vec<u8> {
     format!("pre{:02}{}", row / 3, "x".repeat(row % 3 * 3)).into_bytes()
 }
 
-fn leaf_of_rows() -> Words {
+/// Their cells lie in the order in which they came.
+fn leaf_of_rows(ascending: bool) -> Words {
     let words = RelaxedBytes::boxed(8192);
     format(page(&words), FIRST, TABLE, b"pre", Some(b"pref"), PageId::NONE);
     let mut random = Random(11);
     let mut rows: Vec<usize> = (0..ROWS).collect();
     while !rows.is_empty() {
-        let row = rows.swap_remove(random.below(rows.len()));
+        let row = if ascending { rows.remove(0) } else { rows.swap_remove(random.below(rows.len())) };
         let value = vec![row as u8; random.below(60)];
         assert_eq!(upsert(page(&words), &key(row), &value, row as u64).unwrap(), Outcome::Inserted);
     }
@@ -25,10 +26,15 @@ fn leaf_of_rows() -> Words {
 
 #[test]
 fn few_rows_are_those_next_to_the_key() {
-    let words = leaf_of_rows();
-    let mut whole = LeafCopy::of(page(&words)).unwrap();
-    // What an earlier, larger copy left in the memory must not show.
-    let mut few = LeafCopy::of(page(&words)).unwrap();
+    for ascending in [false, true] {
+        // What an earlier, larger copy left in the memory must not show.
+        let other = leaf_of_rows(!ascending);
+        few_rows_are_those_of_the_whole(&leaf_of_rows(ascending), LeafCopy::of(page(&other)).unwrap());
+    }
+}
+
+fn few_rows_are_those_of_the_whole(words: &Words, mut few: LeafCopy) {
+    let mut whole = LeafCopy::of(page(words)).unwrap();
     for row in 0..ROWS {
         for (sought, below, above) in [
             (key(row), row, row + 1),
@@ -38,14 +44,14 @@ fn few_rows_are_those_next_to_the_key() {
         ] {
             for inclusive in [true, false] {
                 for rows in [FEW_ROWS, 3 * FEW_ROWS] {
-                    few.take_above(page(&words), &sought, inclusive, rows).unwrap();
+                    few.take_above(page(words), &sought, inclusive, rows).unwrap();
                     few.interpret().unwrap();
                     let start = if inclusive { below } else { above };
                     assert_eq!(few.rows(), start..(start + rows).min(ROWS), "above {sought:?}");
                     same_rows(&mut few, &mut whole);
                 }
 
-                few.take_below(page(&words), &sought, inclusive).unwrap();
+                few.take_below(page(words), &sought, inclusive).unwrap();
                 few.interpret().unwrap();
                 let end = if inclusive { above } else { below };
                 assert_eq!(few.rows(), end.saturating_sub(16)..end, "below {sought:?}");
