@@ -32,6 +32,7 @@ use foreshore_base::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use foreshore_base::{Lsn, seeded_bug};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
+use std::thread;
 
 /// Which flight is asked for by somebody who is going to wait for it.
 #[derive(Clone, Copy, Debug)]
@@ -238,7 +239,12 @@ impl Shared {
             self.ring.release(boundary); // F3
             flights.landed.notify_all();
         }
-        flights.durable_waiters.wake(self.flights.durable());
+        let has_woken_tasks = flights.durable_waiters.wake(self.flights.durable());
         flights.flushed_waiters.wake(self.ring.flushed());
+        if has_woken_tasks {
+            // What they write now can travel with the next flight, which then carries more: where they share a core with this
+            // flusher, they need it for that. (`foreshore serve` on two cores, pipelines of 16: 379 requests a flight instead of 231.)
+            thread::yield_now();
+        }
     }
 }

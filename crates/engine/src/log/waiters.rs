@@ -49,20 +49,25 @@ impl Waiters {
         self.queue.lock().push(Reverse(Waiter { target, sleeper }));
     }
 
-    /// Wakes everyone who waits for `passed` or less.
-    pub fn wake(&self, passed: Lsn) {
+    /// Wakes everyone who waits for `passed` or less. Was a task among them?
+    pub fn wake(&self, passed: Lsn) -> bool {
         let mut woken = Vec::new();
         let mut queue = self.queue.lock();
         while queue.peek().is_some_and(|waiter| waiter.0.target <= passed) {
             woken.extend(queue.pop());
         }
         drop(queue);
+        let mut has_task = false;
         for Reverse(Waiter { sleeper, .. }) in woken {
             match sleeper {
                 Sleeper::Thread(thread) => thread.unpark(),
-                Sleeper::Task(task) => task.wake(),
+                Sleeper::Task(task) => {
+                    has_task = true;
+                    task.wake();
+                }
             }
         }
+        has_task
     }
 }
 
