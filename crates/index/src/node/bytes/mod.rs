@@ -20,9 +20,11 @@
 //!   above everything that starts with the prefix).
 //! - Y4: each block but the first has the upper half of the head of its first entry, one without entries the greatest number.
 //! - Y5: a key longer than [`INLINE_MAX`] is a blob: its cell holds the address. So four keys always fit.
+//! - Y6: the print in a slot is that of the suffix it stands for, [`print_of`]; the "no lower bound" of Y1 has none.
 
 mod batch;
 mod pack;
+mod search;
 
 pub(crate) use batch::BytesBatch;
 
@@ -38,6 +40,7 @@ use foreshore_base::prefetch::prefetch_lines;
 use foreshore_base::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use foreshore_base::{RelaxedBytes, Restart};
 use pack::{Entry, common_prefix};
+use search::Relation;
 use std::cmp::Ordering;
 use std::mem::offset_of;
 use std::ptr::NonNull;
@@ -142,14 +145,6 @@ fn block_head(head: u64) -> u32 {
     (head >> 32) as u32
 }
 
-/// How a key relates to everything that starts with the prefix.
-enum Relation<'k> {
-    Less,
-    /// It starts with it; this is the rest.
-    Inside(&'k [u8]),
-    Greater,
-}
-
 impl<const F: usize, const H: usize> BytesNode<F, H> {
     const HEAP_BYTES: usize = H * 8;
     /// Bytes of heap that any separator needs at most; less in a small node, which sees short keys only (Y5).
@@ -206,23 +201,6 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
         self.heap_use.store(end as u64 | (dead as u64) << 32, Relaxed);
     }
 
-    #[inline]
-    fn relation<'k>(&self, key: &'k [u8]) -> Result<Relation<'k>, Restart> {
-        let len = self.prefix_len();
-        if len == 0 {
-            return Ok(Relation::Inside(key));
-        }
-        if len > PREFIX_MAX {
-            return Err(Restart);
-        }
-        let start = &key[..len.min(key.len())];
-        Ok(match RelaxedBytes::new(&self.prefix).compare(0, len, start) {
-            Ordering::Equal => Relation::Inside(&key[len..]),
-            Ordering::Less => Relation::Greater,
-            Ordering::Greater => Relation::Less,
-        })
-    }
-
     /// The blob's key, from byte `skip` on.
     fn blob_suffix(&self, slot: Slot, skip: usize, seen: &Seen) -> Result<&[u8], Restart> {
         let address = self.blob_address(slot)?;
@@ -240,153 +218,6 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
         Ok(self.heap().u64_at(slot.offset()))
     }
 
-    /// Compares a stored suffix whose head equals that of `suffix` with it.
-    #[inline]
-    fn compare_equal_heads(
-        &self,
-        slot: Slot,
-        skip: usize,
-        suffix: &[u8],
-        seen: &Seen,
-    ) -> Result<Ordering, Restart> {
-        if slot.is_blob() {
-            return Ok(self.blob_suffix(slot, skip, seen)?.cmp(suffix));
-        }
-        let len = slot.suffix_len();
-        if len <= HEAD || suffix.len() <= HEAD {
-            return Ok(len.cmp(&suffix.len()));
-        }
-        if slot.offset() + len - HEAD > Self::HEAP_BYTES {
-            return Err(Restart);
-        }
-        Ok(self.heap().compare(slot.offset(), len - HEAD, &suffix[HEAD..]))
-    }
-
-    /// Is the upper bound at, below or above the key? The node has a link.
-    #[inline]
-    fn compare_high(&self, key: &[u8], relation: &Relation, seen: &Seen) -> Result<Ordering, Restart> {
-        let (suffix, skip) = match (self.bound(), relation) {
-            (Bound::Closed, _) => return Ok(Ordering::Less),
-            (Bound::Infinite, _) | (_, Relation::Less) | (Bound::Foreign, Relation::Inside(_)) => {
-                return Ok(Ordering::Greater);
-            }
-            (Bound::Inside, Relation::Greater) => return Ok(Ordering::Less),
-            (Bound::Inside, Relation::Inside(suffix)) => (*suffix, self.prefix_len()),
-            (Bound::Foreign, Relation::Greater) => (key, 0),
-        };
-        match self.high_head.load(Relaxed).cmp(&head_of(suffix)) {
-            Ordering::Equal => self.compare_equal_heads(self.high_slot(), skip, suffix, seen),
-            different => Ok(different),
-        }
-    }
-
-    /// Entries not above (or below) the suffix; is the last of them it?
-    #[inline]
-    fn rank(&self, suffix: &[u8], bias: Bias, seen: &Seen) -> Result<Place, Restart> {
-        let head = head_of(suffix);
-        let count = self.header.count().min(F);
-        let upper = heads::rank_from(&self.heads, Self::BLOCK, self.first_of_block(head), head).min(count);
-        if upper == 0 || self.head(upper - 1) != head {
-            return Ok(Place::Rank(upper, false));
-        }
-        // Most probably it is this one: its word comes while tails are compared.
-        self.prefetch_word(upper - 1);
-        let alone = upper == 1 || self.head(upper - 2) != head;
-        let mut from = if alone { upper - 1 } else { self.first_of_many(head, upper) };
-        let (mut to, mut exact) = (upper, false);
-        let skip = self.prefix_len();
-        while from < to {
-            let middle = from.midpoint(to);
-            let order = self.compare_equal_heads(self.slot(middle), skip, suffix, seen)?;
-            exact |= order == Ordering::Equal;
-            if order == Ordering::Less || (order == Ordering::Equal && bias == Bias::AtMost) {
-                from = middle + 1;
-            } else {
-                to = middle;
-            }
-        }
-        Ok(Place::Rank(from, exact))
-    }
-
-    /// The first of several entries before `upper` that have this head. Asks for all tails and where they are, which are then
-    /// compared one after the other.
-    #[inline(never)]
-    fn first_of_many(&self, head: u64, upper: usize) -> usize {
-        prefetch_lines(&raw const self.slots, size_of_val(&self.slots));
-        prefetch_lines(&raw const self.heap, self.heap_end().min(Self::HEAP_BYTES));
-        let Some(below) = head.checked_sub(1) else { return 0 };
-        heads::rank_from(&self.heads, Self::BLOCK, self.first_of_block(below), below).min(upper)
-    }
-
-    /// The entry of a leaf that has this suffix.
-    #[inline]
-    fn entry_of(&self, suffix: &[u8], seen: &Seen) -> Result<Option<usize>, Restart> {
-        let head = head_of(suffix);
-        let count = self.header.count().min(F);
-        let mut upper =
-            heads::rank_from(&self.heads, Self::BLOCK, self.first_of_block(head), head).min(count);
-        while let Some(candidate) = self.candidate(upper, head, suffix) {
-            // Most probably it is this one: its word comes while tails are compared.
-            self.prefetch_word(candidate);
-            let slot = self.slot(candidate);
-            if self.compare_equal_heads(slot, self.prefix_len(), suffix, seen)? == Ordering::Equal {
-                return Ok(Some(candidate));
-            }
-            upper = candidate;
-        }
-        Ok(None)
-    }
-
-    /// Of the entries before `upper` with this head, the last one that may have this suffix: the only one, or one whose
-    /// print is the same.
-    #[inline(always)]
-    fn candidate(&self, upper: usize, head: u64, suffix: &[u8]) -> Option<usize> {
-        let last = upper.checked_sub(1).filter(|last| self.head(*last) == head)?;
-        if last == 0 || self.head(last - 1) != head {
-            Some(last)
-        } else {
-            self.candidate_of_many(last, head, suffix)
-        }
-    }
-
-    #[inline(never)]
-    fn candidate_of_many(&self, last: usize, head: u64, suffix: &[u8]) -> Option<usize> {
-        let print = print_of(suffix);
-        (0..=last).rev().take_while(|i| self.head(*i) == head).find(|i| self.slot(*i).print() == print)
-    }
-
-    /// The first entry of the block where this head is to be expected: no entry behind the block has at most this head (Y4).
-    #[inline(always)]
-    fn first_of_block(&self, head: u64) -> usize {
-        self.blocks.block(Self::BLOCKS, block_head(head)) * Self::BLOCK
-    }
-
-    /// The block where `key` is to be expected, by its first entry, and the key's head.
-    #[inline(always)]
-    fn probable_block(&self, key: &[u8]) -> Option<(usize, u64)> {
-        let Ok(Relation::Inside(suffix)) = self.relation(key) else { return None };
-        let head = head_of(suffix);
-        Some((self.first_of_block(head), head))
-    }
-
-    /// Does the block that begins with entry `first` have the same upper half of a head? Then others before it may as well.
-    #[inline(always)]
-    fn begins_with(&self, first: usize, head: u64) -> bool {
-        first > 0 && self.blocks.head(first / Self::BLOCK) == block_head(head)
-    }
-
-    /// Asks for a node of which many entries are to be looked at.
-    #[cold]
-    fn prefetch_all(&self) {
-        prefetch_lines(self, size_of::<Self>());
-    }
-
-    /// Asks for a block of one of the arrays.
-    #[inline(always)]
-    fn prefetch_block<T>(array: &[T; F], first: usize) {
-        prefetch_lines(&raw const array[first], Self::BLOCK * size_of::<T>());
-    }
-
     /// Makes the heads of blocks those of their entries again, of which those before `from` have not changed (Y4).
     fn copy_block_heads(&self, from: usize) {
         self.blocks.set(from / Self::BLOCK, Self::BLOCKS, self.block_heads());
@@ -399,12 +230,6 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
             let first = block * Self::BLOCK;
             if first < count { block_head(self.head(first)) } else { u32::MAX }
         }
-    }
-
-    /// Asks for the word of entry `i`.
-    #[inline(always)]
-    fn prefetch_word(&self, i: usize) {
-        prefetch_lines(&raw const self.words[i], 1);
     }
 
     fn append_prefix(&self, out: &mut Vec<u8>) -> Result<usize, Restart> {
@@ -796,6 +621,13 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
         if let Some(i) = (1..all.entries.len()).find(falls) {
             return Err(format!("order: entries {} and {i}", i - 1));
         }
+        let skip = self.prefix_len();
+        let is_printed = |&i: &usize| {
+            self.is_unbounded_entry(i) || self.slot(i).print() == print_of(&all.entries[i].key[skip..])
+        };
+        if let Some(i) = (0..all.entries.len()).find(|i| !is_printed(i)) {
+            return Err(format!("Y6: the print of entry {i}"));
+        }
         if (all.entries.len()..F).any(|i| self.head(i) != u64::MAX) {
             return Err("Y2: an unused head is not the greatest".into());
         }
@@ -818,5 +650,22 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
         let all = self.unpack(&mut arena);
         let long = |e: &Entry| if e.blob.is_some() { (e.key.len() + blob::LENGTH_BYTES) as u64 } else { 0 };
         all.entries.iter().map(long).sum::<u64>() + all.high.as_ref().map_or(0, long)
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_print_is_found() {
+        let node = BytesNode::<64, 88>::vacant();
+        node.reset(0);
+        node.insert_at(0, b"longer than a head", 1);
+        node.check().unwrap();
+        let slot = node.slot(0);
+        let wrong = Slot::new(slot.offset(), slot.print() ^ 1, slot.suffix_len() as u8);
+        node.slots[0].store(wrong.0, Relaxed);
+        assert_eq!(node.check(), Err("Y6: the print of entry 0".into()));
     }
 }
