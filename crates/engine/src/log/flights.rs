@@ -243,7 +243,7 @@ impl Shared {
         flights.flushed_waiters.wake(self.ring.flushed());
         if has_woken_tasks {
             // What they write now can travel with the next flight, which then carries more: where they share a core with this
-            // flusher, they need it for that. (`foreshore serve` on two cores, pipelines of 16: 379 requests a flight instead of 231.)
+            // flusher, they need it for that. (Measured with the server: docs/results/2026-11-25-epyc-2core/serve-sync.txt.)
             thread::yield_now();
         }
     }

@@ -54,10 +54,12 @@ use foreshore_base::sync::AtomicU64;
 use foreshore_base::sync::Ordering::{Acquire, Relaxed, Release};
 use foreshore_base::{Lsn, PageId, seeded_bug};
 use parking_lot::Mutex;
-use std::ops::RangeInclusive;
 
-/// Buckets of the key table: 4 MiB of lines, or 64 KiB for the smallest caches.
-const BUCKETS_LOG2: RangeInclusive<u32> = 10..=16;
+/// Buckets of the key table: 64 KiB of lines for the smallest caches …
+const BUCKETS_LOG2_MIN: u32 = 10;
+
+/// … and never more than 4 MiB.
+const BUCKETS_LOG2_MAX: u32 = 16;
 
 /// A bucket of 64 bytes for so much of the cache: an open database should not have most of its memory here.
 const CACHE_BYTES_PER_BUCKET: usize = 256;
@@ -88,7 +90,7 @@ impl Txns {
     pub fn new(cache_bytes: usize) -> Self {
         let buckets_log2 = (cache_bytes / CACHE_BYTES_PER_BUCKET).max(1).ilog2();
         Self {
-            keys: KeyTable::new(buckets_log2.clamp(*BUCKETS_LOG2.start(), *BUCKETS_LOG2.end()), SLOTS),
+            keys: KeyTable::new(buckets_log2.clamp(BUCKETS_LOG2_MIN, BUCKETS_LOG2_MAX), SLOTS),
             slots: Slots::new(),
             snapshots: Snapshots::new(),
             garbage: Garbage::default(),

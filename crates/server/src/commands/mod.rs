@@ -109,8 +109,8 @@ pub fn refused<T>(text: impl Into<Cow<'static, str>>) -> Result<T, CommandError>
 }
 
 impl CommandError {
-    /// Is this what somebody else's lock does, who holds it now and not for ever? Or a FLUSHDB, which lets nobody into the table
-    /// while it waits for the transactions that use it?
+    /// Is this what somebody else's lock does, who holds it now and not for ever? A FLUSHDB is one of those: while it waits for the
+    /// transactions that use the table, others run into their timeout there, and then the table is gone until its newer one is found.
     fn is_of_the_moment(&self) -> bool {
         matches!(
             self,
