@@ -134,7 +134,7 @@ pub enum Error {
         with: u64,
         /// The table of the lock that was waited for.
         table: String,
-        /// The encoded key of that lock; `None`: a gap between keys.
+        /// The encoded key of that lock; `None`: a gap between keys, or the whole table, which somebody is about to drop.
         key: Option<Vec<u8>>,
     },
     /// A lock was not granted in time. Nothing was changed by this call; the transaction may try again or roll back.

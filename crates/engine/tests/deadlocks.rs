@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Rng, env};
-use foreshore::{ByteTable, Database, Result, Transaction};
+use foreshore::{ByteTable, Database, Error, Result, Transaction, TransactionOptions};
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -193,6 +193,35 @@ fn who_would_give_way_for_nothing_does_not() {
         });
         assert_eq!(done, [false, true, true], "the second gives way, being younger than the first");
     }
+    assert_nothing_is_left(&db);
+}
+
+/// Who waits for a table that somebody is about to drop waits for those who use it. If one of them waits for it in turn, it
+/// gives way, and the others go on.
+#[test]
+fn a_circle_through_a_drop_is_broken() {
+    let db = Database::in_memory().unwrap();
+    let [rows, used] = ["rows", "used"].map(|name| db.byte_table(name).unwrap());
+    let begin_with = |table: &ByteTable, key: &[u8]| {
+        let tx = db.begin().unwrap();
+        tx.bytes(table).put(key, b"").unwrap();
+        tx
+    };
+    let (waiter, between, user) = (begin_with(&rows, b"a"), begin_with(&rows, b"b"), begin_with(&used, b"c"));
+    let put = |tx: Transaction, key: &[u8]| tx.bytes(&rows).put(key, b"").and_then(|()| tx.commit());
+    let impatient = || TransactionOptions::new().lock_timeout(Duration::from_millis(1));
+    thread::scope(|scope| {
+        let dropping = scope.spawn(|| db.drop_table("used"));
+        while db.begin_with(impatient()).unwrap().bytes(&used).get(b"c").is_ok() {
+            thread::yield_now();
+        }
+        let others = [(between, b"a"), (user, b"b")].map(|(tx, key)| scope.spawn(move || put(tx, key)));
+        let given_way = waiter.bytes(&used).get(b"c").unwrap_err();
+        assert!(matches!(&given_way, Error::Deadlock { table, .. } if table == "used"), "{given_way}");
+        drop(waiter);
+        others.into_iter().for_each(|other| other.join().unwrap().unwrap());
+        assert!(dropping.join().unwrap().unwrap());
+    });
     assert_nothing_is_left(&db);
 }
 

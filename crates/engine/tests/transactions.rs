@@ -285,6 +285,33 @@ fn transactions_that_wait_can_be_aborted() {
     });
 }
 
+/// So is one that waits for a table which somebody is about to drop.
+#[test]
+fn transactions_that_wait_for_a_table_can_be_aborted() {
+    let db = Database::in_memory().unwrap();
+    let t = db.byte_table("t").unwrap();
+    let user = db.begin().unwrap();
+    user.bytes(&t).put(b"k", b"1").unwrap();
+    std::thread::scope(|s| {
+        let dropping = s.spawn(|| db.drop_table("t"));
+        while db.begin_with(short()).unwrap().bytes(&t).get(b"k").is_ok() {
+            std::thread::yield_now();
+        }
+        let waiting = db.begin().unwrap();
+        let number = waiting.number();
+        let waiter = s.spawn(|| {
+            let waiting = waiting;
+            waiting.bytes(&t).get(b"other")
+        });
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(db.abort(number).unwrap());
+        let aborted = waiter.join().unwrap().unwrap_err();
+        assert!(matches!(aborted, Error::Aborted { txn } if txn == number), "{aborted}");
+        user.commit().unwrap();
+        assert!(dropping.join().unwrap().unwrap());
+    });
+}
+
 /// Who aborts a transaction that has ended hits nobody who has its slot by then.
 #[test]
 fn a_late_abort_hits_nobody_else() {

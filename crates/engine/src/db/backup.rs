@@ -17,7 +17,6 @@ use crate::db::meta::{self, Meta};
 use crate::db::options::Builder;
 use crate::db::snapshot::Snapshot;
 use crate::error::{Error, Result};
-use crate::lock::Owner;
 use crate::log::Durability;
 use crate::tree::Tree;
 use foreshore_base::seeded_bug;
@@ -250,18 +249,15 @@ impl Source {
 /// A table that is not dropped while this lives.
 struct InUse(Arc<Tree>);
 
-/// Users are counted by transaction; whoever is none may count itself anywhere.
-const NOBODY: Owner = Owner(0);
-
 impl InUse {
     fn new(tree: &Arc<Tree>) -> Result<Self> {
-        tree.users.enter(NOBODY).map_err(|_| Error::TableDropped { name: tree.name.clone() })?;
+        tree.users.enter_backup().map_err(|_| Error::TableDropped { name: tree.name.clone() })?;
         Ok(Self(tree.clone()))
     }
 }
 
 impl Drop for InUse {
     fn drop(&mut self) {
-        self.0.users.leave(NOBODY);
+        self.0.users.leave_backup();
     }
 }

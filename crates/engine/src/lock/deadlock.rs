@@ -10,11 +10,18 @@
 //! without B too. The walk leaves B out (`Requests::ways_on`), who would give way for nothing.
 //!
 //! One walk at a time: so only one thread ever holds several buckets' latches, and every cycle has one victim.
+//!
+//! A transaction may also wait at a table that somebody is about to drop, for those who use it. Only it knows of that wait; so
+//! it looks for circles through itself, and gives way itself: what it waits for is likely to be gone anyway. As one table is
+//! dropped at a time, each circle with waits at it is also one with a single such wait.
 
 use super::latched::Guard;
 use super::seat::Signal;
 use super::table::Content;
 use super::{KeyTable, Name, Owner};
+
+/// Latched buckets, each with its index.
+type Latches<'a> = Vec<(usize, Guard<'a, Content>)>;
 
 /// One step of the walk: an owner that waits, and those of its ways on that are not yet visited.
 struct Step {
@@ -26,7 +33,7 @@ impl KeyTable {
     /// Breaks the deadlocks that `owner` is part of, until it is part of none or its own wait has ended.
     pub(super) fn break_deadlocks(&self, owner: Owner) {
         let _one_at_a_time = self.detection.lock();
-        while let Some(cycle) = self.cycle_through(owner) {
+        while let Some(cycle) = self.cycle_through(owner, self.ways_on(owner)) {
             match self.end_one_wait(&cycle) {
                 Some(victim) if victim != owner => self.seat(victim).wake(),
                 // Its own wait ended, or the cycle has dissolved meanwhile: the next look comes soon enough.
@@ -35,10 +42,19 @@ impl KeyTable {
         }
     }
 
-    /// Owners each of which waited for the next, and the last for the first, `start`.
-    fn cycle_through(&self, start: Owner) -> Option<Vec<Owner>> {
+    /// Does one of those `in_the_way`, whose end `owner` waits for outside of this table, wait for `owner`, and so for ever?
+    pub(super) fn waits_for_ever(&self, owner: Owner, in_the_way: impl Fn() -> Vec<Owner>) -> Option<Owner> {
+        let _one_at_a_time = self.detection.lock();
+        let cycle = self.cycle_through(owner, in_the_way())?;
+        let (_, others) = cycle.split_first()?;
+        let _still = self.latch_waits(others, owner)?;
+        others.first().copied().filter(|first| in_the_way().contains(first))
+    }
+
+    /// Owners each of which waited for the next, and the last for the first, `start`, which waits for those `ahead`.
+    fn cycle_through(&self, start: Owner, ahead: Vec<Owner>) -> Option<Vec<Owner>> {
         let mut visited = vec![false; self.seats.len()];
-        let mut path = vec![Step { owner: start, ahead: self.ways_on(start) }];
+        let mut path = vec![Step { owner: start, ahead }];
         while let Some(step) = path.last_mut() {
             match step.ahead.pop() {
                 None => drop(path.pop()),
@@ -61,19 +77,8 @@ impl KeyTable {
 
     /// Ends the wait of the youngest in the cycle, if it is one; the victim.
     fn end_one_wait(&self, cycle: &[Owner]) -> Option<Owner> {
-        let names: Vec<Name> =
-            cycle.iter().map(|&owner| self.seat(owner).waits_for()).collect::<Option<_>>()?;
-        let mut latched = self.latch_all(&names);
+        let (names, mut latched) = self.latch_waits(cycle, cycle[0])?;
         let next = |position: usize| cycle[(position + 1) % cycle.len()];
-        for (position, (&owner, &name)) in cycle.iter().zip(&names).enumerate() {
-            let content = self.latched_bucket(&mut latched, name);
-            // Under the bucket's latch, `Waiting` and a request on the name mean that it waits for this name (S1).
-            if self.seat(owner).waits_for() != Some(name)
-                || !content.requests.blockers(owner, name).contains(&next(position))
-            {
-                return None;
-            }
-        }
         let youngest =
             (0..cycle.len()).max_by_key(|&position| (self.seat(cycle[position]).age(), cycle[position]))?;
         let (victim, name) = (cycle[youngest], names[youngest]);
@@ -87,8 +92,26 @@ impl KeyTable {
         Some(victim)
     }
 
+    /// Latches the buckets of the waits of these owners, if each waits for the next, and the last for `end`. Their names too.
+    fn latch_waits(&self, owners: &[Owner], end: Owner) -> Option<(Vec<Name>, Latches<'_>)> {
+        let names: Vec<Name> =
+            owners.iter().map(|&owner| self.seat(owner).waits_for()).collect::<Option<_>>()?;
+        let mut latched = self.latch_all(&names);
+        for (position, (&owner, &name)) in owners.iter().zip(&names).enumerate() {
+            let next = owners.get(position + 1).copied().unwrap_or(end);
+            let content = self.latched_bucket(&mut latched, name);
+            // Under the bucket's latch, `Waiting` and a request on the name mean that it waits for this name (S1).
+            if self.seat(owner).waits_for() != Some(name)
+                || !content.requests.blockers(owner, name).contains(&next)
+            {
+                return None;
+            }
+        }
+        Some((names, latched))
+    }
+
     /// Latches every bucket of the names, each once.
-    fn latch_all(&self, names: &[Name]) -> Vec<(usize, Guard<'_, Content>)> {
+    fn latch_all(&self, names: &[Name]) -> Latches<'_> {
         let mut buckets: Vec<usize> = names.iter().map(|&name| self.bucket_index(name)).collect();
         buckets.sort_unstable();
         buckets.dedup();

@@ -9,6 +9,7 @@ use super::{Granted, KeyTable, LockError, Name, Owner};
 use crate::waits::will_wait;
 use foreshore_base::latch::assert_none_held;
 use foreshore_base::seeded_bug;
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// A waiter looks for a deadlock after this time, and then at doubling intervals up to `LOOK_MAX`. Most waits are
@@ -53,6 +54,57 @@ impl KeyTable {
         let waited = begun.elapsed();
         self.counters.waited(waited);
         outcome.map(|()| Granted { first, waited: Some(waited) })
+    }
+
+    /// Waits for something other than a name, asking for it every millisecond: until `done` answers. `in_the_way`: whose ends
+    /// it waits for. The second answer is how long it took.
+    #[cold]
+    pub fn wait_outside<R>(
+        &self,
+        owner: Owner,
+        patience: Duration,
+        done: impl Fn() -> Option<R>,
+        in_the_way: impl Fn() -> Vec<Owner>,
+    ) -> Result<(R, Duration), LockError> {
+        will_wait();
+        let begun = Instant::now();
+        let outcome = self.ask_until(owner, begun, patience, done, in_the_way);
+        let waited = begun.elapsed();
+        self.counters.waited(waited);
+        outcome.map(|done| (done, waited))
+    }
+
+    fn ask_until<R>(
+        &self,
+        owner: Owner,
+        begun: Instant,
+        patience: Duration,
+        done: impl Fn() -> Option<R>,
+        in_the_way: impl Fn() -> Vec<Owner>,
+    ) -> Result<R, LockError> {
+        let (mut interval, mut look_at) = (LOOK_FIRST, LOOK_FIRST);
+        loop {
+            if let Some(done) = done() {
+                return Ok(done);
+            }
+            let waited = begun.elapsed();
+            if self.seat(owner).is_interrupted() {
+                return Err(LockError::Aborted { waited });
+            }
+            if waited >= patience {
+                self.counters.timeout();
+                return Err(LockError::Timeout { holder: in_the_way().first().copied(), waited });
+            }
+            if waited >= look_at {
+                if let Some(with) = self.waits_for_ever(owner, &in_the_way) {
+                    self.counters.deadlock();
+                    return Err(LockError::Deadlock { with, waited });
+                }
+                interval = (interval * 2).min(LOOK_MAX);
+                look_at = waited + interval;
+            }
+            thread::sleep(LOOK_FIRST.min(patience - waited));
+        }
     }
 
     fn wait(&self, owner: Owner, name: Name, begun: Instant, patience: Duration) -> Result<(), LockError> {

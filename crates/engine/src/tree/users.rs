@@ -1,13 +1,14 @@
-//! Intent locks of a table: how many transactions use it, so that it is not dropped under them.
+//! Intent locks of a table: which transactions use it, so that it is not dropped under them.
 //!
 //! Source: Shore-MT (Johnson et al., EDBT 2009) §7.5 and its successor Zero, whose light intent locks are counters.
-//! Differs: the counters are spread over cache lines by transaction slot, so users share no line with each other; who
-//! wants the table for itself adds them up.
+//! Differs: a bit for each transaction slot, spread over cache lines, so users share no line with each other; who wants the
+//! table for itself looks at all, and who waits for that learns whom it waits for.
 //!
-//! ORDERING: a user counts itself, then looks whether the table is closed; who closes it sets the flag, then adds up.
-//! All `SeqCst`: either the user sees the flag, or the sum sees the user.
+//! ORDERING: a user sets its bit, then looks whether the table is closed; who closes it sets the flag, then looks for bits.
+//! All `SeqCst`: either the user sees the flag, or its bit is seen. Backups, which have no slot, are counted likewise.
 
 use crate::lock::Owner;
+use crate::txn::SLOTS;
 use crossbeam_utils::CachePadded;
 use foreshore_base::sync::Ordering::SeqCst;
 use foreshore_base::sync::{AtomicBool, AtomicU64};
@@ -16,12 +17,16 @@ use std::time::{Duration, Instant};
 
 const STRIPES: usize = 16;
 
-/// How often one who waits for others to leave, or to open, looks.
+const _: () = assert!(SLOTS <= STRIPES * u64::BITS as usize);
+
+/// How often one who waits for others to leave looks.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// See the module.
 pub(crate) struct Users {
-    counts: [CachePadded<AtomicU64>; STRIPES],
+    /// Slot `n` has bit `n / STRIPES` of stripe `n % STRIPES`.
+    slots: [CachePadded<AtomicU64>; STRIPES],
+    backups: AtomicU64,
     closed: AtomicBool,
 }
 
@@ -31,39 +36,56 @@ pub(crate) struct Closed;
 
 impl Users {
     pub fn new() -> Self {
-        Self { counts: Default::default(), closed: AtomicBool::new(false) }
+        Self { slots: Default::default(), backups: AtomicU64::new(0), closed: AtomicBool::new(false) }
     }
 
-    /// One more user.
+    /// One more user, which is none yet.
     pub fn enter(&self, owner: Owner) -> Result<(), Closed> {
-        self.count(owner).fetch_add(1, SeqCst);
-        if self.closed.load(SeqCst) {
-            self.leave(owner);
-            return Err(Closed);
-        }
-        Ok(())
-    }
-
-    /// One more user, when the table is open again. Asks `give_up` before each look.
-    #[cold]
-    pub fn enter_later<E>(&self, owner: Owner, give_up: impl Fn() -> Result<(), E>) -> Result<(), E> {
-        while self.enter(owner).is_err() {
-            give_up()?;
-            thread::sleep(LOOK);
-        }
-        Ok(())
+        let (stripe, bit) = self.place(owner);
+        stripe.fetch_or(bit, SeqCst);
+        self.ensure_open().inspect_err(|_| self.leave(owner))
     }
 
     /// One fewer.
     pub fn leave(&self, owner: Owner) {
-        self.count(owner).fetch_sub(1, SeqCst);
+        let (stripe, bit) = self.place(owner);
+        stripe.fetch_and(!bit, SeqCst);
+    }
+
+    /// One more backup.
+    pub fn enter_backup(&self) -> Result<(), Closed> {
+        self.backups.fetch_add(1, SeqCst);
+        self.ensure_open().inspect_err(|_| self.leave_backup())
+    }
+
+    /// One fewer.
+    pub fn leave_backup(&self) {
+        self.backups.fetch_sub(1, SeqCst);
+    }
+
+    fn ensure_open(&self) -> Result<(), Closed> {
+        if self.closed.load(SeqCst) { Err(Closed) } else { Ok(()) }
+    }
+
+    /// The transactions whose ends one waits for who finds the table closed; none if it is open.
+    pub fn in_the_way(&self) -> Vec<Owner> {
+        if self.ensure_open().is_ok() {
+            return Vec::new();
+        }
+        let slots = (0..SLOTS as u16).map(Owner);
+        slots.filter(|owner| self.uses(*owner)).collect()
+    }
+
+    fn uses(&self, owner: Owner) -> bool {
+        let (stripe, bit) = self.place(owner);
+        stripe.load(SeqCst) & bit != 0
     }
 
     /// Lets nobody enter any more, and waits until all have left. `false`, and open again, if they have not in time.
     pub fn close(&self, patience: Duration) -> bool {
         self.closed.store(true, SeqCst);
         let since = Instant::now();
-        while self.counts.iter().map(|count| count.load(SeqCst)).sum::<u64>() != 0 {
+        while self.any() {
             if since.elapsed() > patience {
                 self.open();
                 return false;
@@ -73,12 +95,17 @@ impl Users {
         true
     }
 
+    fn any(&self) -> bool {
+        self.slots.iter().any(|stripe| stripe.load(SeqCst) != 0) || self.backups.load(SeqCst) != 0
+    }
+
     /// Lets users enter again.
     pub fn open(&self) {
         self.closed.store(false, SeqCst);
     }
 
-    fn count(&self, owner: Owner) -> &AtomicU64 {
-        &self.counts[usize::from(owner.0) % STRIPES]
+    fn place(&self, owner: Owner) -> (&AtomicU64, u64) {
+        let slot = usize::from(owner.0);
+        (&self.slots[slot % STRIPES], 1 << (slot / STRIPES))
     }
 }

@@ -7,11 +7,10 @@ use crate::spread::Held;
 use crate::tree::{Core, Tree};
 use crate::txn::{Batch, Found, Ghost, Record, View};
 use crate::version::Version;
-use crate::waits::will_wait;
 use foreshore_base::sync::Ordering::SeqCst;
 use foreshore_base::{Lsn, PageId, TableId, TxnId, seeded_bug};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What a compensation takes at most beyond the record that it undoes: header, flags, padding.
 const UNDO_OVERHEAD_BYTES: u64 = 16;
@@ -231,17 +230,18 @@ impl Txn {
     /// Somebody is about to drop the table: waits until it is gone, or can be used again because others use it for too long.
     #[cold]
     fn enter_later(&self, tree: &Tree) -> Result<()> {
-        will_wait();
-        let begun = Instant::now();
-        tree.users.enter_later(self.owner, || {
-            tree.ensure_not_dropped()?;
-            let waited = begun.elapsed();
-            if waited < self.patience {
-                return Ok(());
+        let enter = || match tree.users.enter(self.owner) {
+            Ok(()) => Some(Ok(())),
+            Err(_) => tree.ensure_not_dropped().err().map(Err),
+        };
+        let in_the_way = || tree.users.in_the_way();
+        match self.core.txns.keys.wait_outside(self.owner, self.patience, enter, in_the_way) {
+            Ok((entered, waited)) => {
+                tree.note_lock_wait(Some(waited));
+                entered
             }
-            let txn = self.core.txns.slots.number(self.owner);
-            Err(Error::LockTimeout { txn, holder: None, table: tree.name.clone(), key: None, waited })
-        })
+            Err(refused) => Err(self.refused(tree, None, refused)),
+        }
     }
 
     fn entered(&self, tree: &Tree) -> Option<&Entered> {
