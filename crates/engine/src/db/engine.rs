@@ -389,6 +389,7 @@ impl Engine {
         }
         self.core.txns.slots.keep_nothing();
         self.core.sweep_all();
+        self.core.retry_stuck(|_| true);
         if self.core.txns.is_idle() {
             debug_assert_eq!(
                 self.core.txns.keys.check_empty(),

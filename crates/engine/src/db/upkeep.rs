@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::log::Durability;
 use crate::pool::{Directory, DirectoryEntry as Entry, Wal, with_space};
 use crate::tree::Core;
+use crate::txn::Stuck;
 use foreshore_base::Lsn;
 use foreshore_base::sync::AtomicU64;
 use foreshore_base::sync::Ordering::Relaxed;
@@ -111,6 +112,7 @@ impl Upkeep {
     fn tidy_versions(&self) {
         self.core.txns.settle(&self.core.log);
         self.core.sweep_all();
+        self.core.retry_stuck(Stuck::is_due);
         self.core.bound_images(self.old_version_bytes);
         self.running.abort_idle();
     }
@@ -160,5 +162,68 @@ impl Upkeep {
     /// Checkpoints taken since the database was opened.
     pub fn checkpoints(&self) -> u64 {
         self.checkpoints.load(Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ByteTable, Database, Transaction};
+
+    /// A ghost that a scan has locked, and that nothing but the scan keeps.
+    fn locked_ghost(db: &Database, table: &ByteTable) -> Transaction {
+        table.put(b"k", b"v").unwrap();
+        let snapshot = db.snapshot().unwrap();
+        table.remove(b"k").unwrap();
+        let scan = db.begin().unwrap();
+        assert_eq!(scan.bytes(table).range(..).count(), 0);
+        drop(snapshot);
+        scan
+    }
+
+    #[test]
+    fn what_stays_locked_is_tried_now_and_then() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        let scan = locked_ghost(&db, &table);
+        let (core, tries) = (db.engine.core(), AtomicU64::new(0));
+        let garbage = &core.txns.garbage;
+        core.sweep_all();
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(1) {
+            core.retry_stuck(|stuck| {
+                let due = stuck.is_due();
+                tries.fetch_add(due.into(), Relaxed);
+                due
+            });
+            std::thread::yield_now();
+        }
+        assert!(tries.into_inner() < 20, "50, 100, 200 ms and so on fit into a second");
+        scan.commit().unwrap();
+        let begun = Instant::now();
+        while !garbage.is_empty() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "nobody has it locked any more");
+            std::thread::yield_now();
+        }
+    }
+
+    /// The end of the scans of a table ends the pause.
+    #[test]
+    fn what_a_scan_has_locked_goes_with_it() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        let scan = locked_ghost(&db, &table);
+        let (core, garbage) = (db.engine.core(), &db.engine.core().txns.garbage);
+        let batch = loop {
+            core.sweep_all();
+            if let Some(stuck) = garbage.take_stuck(|_| true).pop() {
+                break stuck.batch;
+            }
+        };
+        let mut stuck = Stuck::new(batch, None);
+        stuck.pause = Duration::from_secs(3600);
+        assert!(!stuck.is_due());
+        scan.commit().unwrap();
+        assert!(stuck.is_due());
     }
 }

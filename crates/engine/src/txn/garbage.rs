@@ -2,18 +2,28 @@
 //!
 //! Batches wait in a few queues, by the slot of the transaction, so that committers seldom meet. Each committer clears
 //! a little of its own queue, and the background thread the rest.
+//!
+//! What cannot be cleared, as somebody has it locked, or for want of space, or for damage, is tried again after a pause, and
+//! after longer and longer ones, so that an idle database has nothing to do. When nobody scans the tables any more that were
+//! scanned, it is tried at once: nothing else keeps ghosts locked for long.
 
 use crate::blob::BlobId;
 use crate::lock::{Name, Owner};
 use crate::tree::Tree;
 use crossbeam_utils::CachePadded;
 use foreshore_base::Lsn;
+use foreshore_base::sync::Ordering::Relaxed;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Queues.
 const SHARDS: usize = 16;
+
+/// Pauses before what could not be cleared is tried again.
+const PAUSE_FIRST: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// What one transaction, or one autocommitted write, left.
 pub(crate) struct Batch {
@@ -44,10 +54,38 @@ impl Batch {
     }
 }
 
+/// What is left of a batch that could not be cleared whole.
+pub(crate) struct Stuck {
+    pub batch: Batch,
+    pub pause: Duration,
+    since: Instant,
+    /// Did anybody scan one of its tables then?
+    scanned: bool,
+}
+
+impl Stuck {
+    /// It was just tried; the last time after `pause`, if it is not the first.
+    pub fn new(batch: Batch, pause: Option<Duration>) -> Self {
+        let pause = pause.map_or(PAUSE_FIRST, |pause| (2 * pause).min(PAUSE_MAX));
+        let scanned = is_scanned(&batch);
+        Self { batch, pause, since: Instant::now(), scanned }
+    }
+
+    /// Is it worth another try?
+    pub fn is_due(&self) -> bool {
+        self.since.elapsed() >= self.pause || (self.scanned && !is_scanned(&self.batch))
+    }
+}
+
+fn is_scanned(batch: &Batch) -> bool {
+    batch.ghosts.iter().any(|ghost| ghost.tree.scanners.load(Relaxed) != 0)
+}
+
 /// Batches that wait.
 #[derive(Default)]
 pub(crate) struct Garbage {
     shards: [CachePadded<Mutex<VecDeque<Batch>>>; SHARDS],
+    stuck: Mutex<Vec<Stuck>>,
 }
 
 impl Garbage {
@@ -62,8 +100,19 @@ impl Garbage {
         if queue.front()?.commit < horizon { queue.pop_front() } else { None }
     }
 
+    /// Keeps what is left of a batch for another try.
+    pub fn keep_stuck(&self, stuck: Stuck) {
+        self.stuck.lock().push(stuck);
+    }
+
+    /// Those that could not be cleared, and for which it is time.
+    pub fn take_stuck(&self, is_due: impl Fn(&Stuck) -> bool) -> Vec<Stuck> {
+        self.stuck.lock().extract_if(.., |stuck| is_due(stuck)).collect()
+    }
+
     /// Drops all batches, when nobody can clear them any more.
     pub fn forget(&self) {
+        self.stuck.lock().clear();
         self.shards.iter().for_each(|shard| shard.lock().clear());
     }
 
@@ -75,6 +124,11 @@ impl Garbage {
     /// Batches that wait in the queue of `owner`.
     pub fn len(&self, owner: Owner) -> usize {
         self.shard(owner.0.into()).lock().len()
+    }
+
+    /// Is there nothing to be cleared?
+    pub fn is_empty(&self) -> bool {
+        self.stuck.lock().is_empty() && self.shards.iter().all(|shard| shard.lock().is_empty())
     }
 
     fn shard(&self, index: usize) -> &Mutex<VecDeque<Batch>> {

@@ -35,7 +35,7 @@ mod undo;
 mod view;
 
 pub(crate) use found::Found;
-pub(crate) use garbage::{Batch, Garbage, Ghost};
+pub(crate) use garbage::{Batch, Garbage, Ghost, Stuck};
 pub(crate) use record::Record;
 pub(crate) use scan::{Direction, Scan};
 pub(crate) use slots::{SLOTS, Slots};
@@ -138,9 +138,7 @@ impl Txns {
 
     /// Is there no transaction, no snapshot, and nothing that they left?
     pub fn is_idle(&self) -> bool {
-        self.slots.leased() == 0
-            && !self.snapshots.any()
-            && Garbage::owners().all(|owner| self.garbage.len(owner) == 0)
+        self.slots.leased() == 0 && !self.snapshots.any() && self.garbage.is_empty()
     }
 
     /// Closes it.
@@ -155,7 +153,7 @@ impl Core {
         let too_early = seeded_bug("blob_reaped_early") && !batch.blobs.is_empty();
         let horizon = if too_early { Lsn(u64::MAX) } else { self.horizon() };
         if batch.commit < horizon {
-            self.clear(owner, batch, horizon);
+            self.clear(batch, horizon);
         } else {
             self.txns.garbage.push(owner, batch);
         }
@@ -172,7 +170,7 @@ impl Core {
         let horizon = self.horizon();
         for _ in 0..batches_max {
             let Some(batch) = self.txns.garbage.take(owner, horizon) else { return };
-            self.clear(owner, batch, horizon);
+            self.clear(batch, horizon);
         }
     }
 
@@ -214,18 +212,31 @@ impl Core {
     }
 
     /// No snapshot needs what was replaced by commits below `horizon`, that of the batch among them.
-    fn clear(&self, owner: Owner, mut batch: Batch, horizon: Lsn) {
+    fn clear(&self, mut batch: Batch, horizon: Lsn) {
         for name in batch.images.drain(..) {
             self.txns.keys.clear_images(name, batch.commit, horizon);
         }
-        // A ghost that somebody has locked, or that could not be removed for want of space, stays for the next time.
+        if !self.try_to_clear(&mut batch) {
+            self.txns.garbage.keep_stuck(Stuck::new(batch, None));
+        }
+    }
+
+    /// Tries those batches again that could not be cleared, if they are `due`.
+    pub fn retry_stuck(&self, is_due: impl Fn(&Stuck) -> bool) {
+        for Stuck { mut batch, pause, .. } in self.txns.garbage.take_stuck(is_due) {
+            if !self.try_to_clear(&mut batch) {
+                self.txns.garbage.keep_stuck(Stuck::new(batch, Some(pause)));
+            }
+        }
+    }
+
+    /// A ghost that somebody has locked, or that could not be removed for want of space, stays for the next time. Was there none?
+    fn try_to_clear(&self, batch: &mut Batch) -> bool {
         let mut near = PageId::NONE;
         batch
             .ghosts
             .retain(|ghost| !matches!(ghost.tree.purge(&mut near, &ghost.key, ghost.author), Ok(true)));
         batch.blobs.retain(|(chunks, id)| !matches!(blob::reap(chunks, *id, batch.author), Ok(true)));
-        if !batch.ghosts.is_empty() || !batch.blobs.is_empty() {
-            self.txns.garbage.push(owner, batch);
-        }
+        batch.ghosts.is_empty() && batch.blobs.is_empty()
     }
 }
