@@ -103,6 +103,42 @@ fn many_keys_are_read_side_by_side() {
     assert!(db.stats().pool_reads_ahead > 0);
 }
 
+/// A database on a slow device, with large values and rows.
+fn open_with_large_values(value: &[u8]) -> (Database, ByteTable) {
+    let device = MemVfs::new();
+    fill_on(Arc::new(device.clone()), Index::default());
+    let (db, table) = open(Arc::new(device.clone()));
+    (0..2u8).for_each(|key| table.put(&[key], value).unwrap());
+    drop((db, table));
+    device.set_read_time(20 * READ_TIME);
+    let db = tiny().cache_bytes(4 << 20).open_on(Arc::new(device)).unwrap();
+    let table = db.byte_table("t").unwrap();
+    (db, table)
+}
+
+/// Chunks of a large value lie in several leaves, which are read together.
+#[test]
+fn large_values_are_read_ahead() {
+    let value: Vec<u8> = (0..400_000u32).map(|i| (i % 251) as u8).collect();
+    let (db, table) = open_with_large_values(&value);
+    assert_eq!(table.get(&[0]).unwrap().as_ref(), Some(&value));
+    let stats = db.stats();
+    assert!(stats.pool_reads_ahead > stats.pool_reads / 4, "{stats:?}");
+    let tx = db.begin().unwrap();
+    assert_eq!(tx.bytes(&table).get_for_update(&[1]).unwrap(), Some(value));
+}
+
+/// Rows that are put together have the leaves read together that they come to.
+#[test]
+fn rows_put_together_are_read_ahead() {
+    let (db, table) = open_with_large_values(&[]);
+    let rows: Vec<_> = (0..ROWS).step_by(150).map(|i| (i.to_be_bytes(), value(i + 1))).collect();
+    db.transact(|tx| tx.bytes(&table).put_many(&rows)).unwrap();
+    let stats = db.stats();
+    assert!(stats.pool_reads_ahead > stats.pool_reads / 4, "{stats:?}");
+    rows.into_iter().for_each(|(key, value)| assert_eq!(table.get(&key).unwrap(), Some(value)));
+}
+
 /// Neither short walks nor those through leaves in memory have anything read ahead.
 #[test]
 fn nothing_is_read_ahead_without_need() {

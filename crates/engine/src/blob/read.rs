@@ -4,11 +4,25 @@
 //! their look at the row and at the chunks the value may be replaced, and its chunks go. So they read the row again, in a
 //! snapshot that they open for the purpose.
 
-use super::{Reference, VALUE_BYTES_MAX};
+use super::{BlobId, CHUNKS_PER_LEAF, Reference, VALUE_BYTES_MAX};
 use crate::error::{Error, Result};
 use crate::tree::Tree;
 use crate::txn::View;
 use crate::waits::will_wait;
+
+/// Chunks that are asked for together: while those before them are read.
+const STRETCH: u32 = 32 * CHUNKS_PER_LEAF as u32;
+
+/// Asks for the leaves of the stretch of chunks that begins with number `from`, of `count`: if there are several, and the second
+/// is on disk. (The first may be in memory because of the value before.)
+fn read_ahead(chunks: &Tree, id: BlobId, from: u32, count: u32) -> Result<()> {
+    let second = from + CHUNKS_PER_LEAF as u32;
+    if second >= count || !chunks.is_key_on_disk(&id.chunk_key(second))? {
+        return Ok(());
+    }
+    let last = (from + STRETCH).min(count) - 1;
+    chunks.read_range_ahead(&id.chunk_key(from), &id.chunk_key(last))
+}
 
 impl Tree {
     /// Replaces `value` by the large value of `key` that `view` sees; `false` and empty if there is none by now. The
@@ -45,7 +59,12 @@ impl Tree {
         }
         value.drain(..super::REFERENCE_BYTES);
         value.reserve_exact((reference.len as usize).saturating_sub(value.len()));
-        for number in 0..reference.chunks(self.sizes()) {
+        let count = reference.chunks(self.sizes());
+        read_ahead(chunks, reference.id, 0, count)?;
+        for number in 0..count {
+            if number % STRETCH == 0 {
+                read_ahead(chunks, reference.id, number + STRETCH, count)?;
+            }
             if !chunks.append_newest(&reference.id.chunk_key(number), value)? {
                 return Err(self.damaged(reference, format!("its chunk {number} is missing")));
             }

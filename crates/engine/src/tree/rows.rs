@@ -36,6 +36,9 @@ impl Tree {
         let (mut names, mut changed) = (Vec::with_capacity(GROUP.min(rows.len())), 0);
         for group in rows.chunks(GROUP) {
             self.lock_each(txn, group, &mut names)?;
+            if rows.len() > GROUP {
+                self.read_group_ahead(txn, group)?;
+            }
             let mut at = 0;
             while let Some((key, value)) = group.get(at) {
                 let inserted = self.insert_run(txn, &names[at..], &group[at..])?;
@@ -66,6 +69,18 @@ impl Tree {
         names.iter().zip(group).try_for_each(|(name, (key, _))| {
             txn.lock_name(self, *name, Some(key.as_ref()), KeyMode::Exclusive, gap)
         })
+    }
+
+    /// If the first row's leaf is on disk, has it read, and those of the rows that follow. A few rows, such as those that a
+    /// transaction of an application writes together, are not worth the look.
+    fn read_group_ahead<K: AsRef<[u8]>, V>(&self, txn: &Txn, group: &[(K, V)]) -> Result<()> {
+        let first = group[0].0.as_ref();
+        if self.seems_to_cover(txn.last_leaf(self), first) || !self.is_key_on_disk(first)? {
+            return Ok(());
+        }
+        let leaves = group.iter().map(|(key, _)| self.seek(key.as_ref()));
+        self.read_ahead(leaves.collect::<Result<Vec<_>>>()?.into_iter());
+        Ok(())
     }
 
     /// Inserts the first few of these rows, whose keys are locked: as far as they are new, ascend, and fit into one leaf.
