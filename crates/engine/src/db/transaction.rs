@@ -62,8 +62,12 @@ pub(crate) struct Shared {
     state: Mutex<State>,
 }
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one per transaction, which runs nearly all the time that it is there"
+)]
 enum State {
-    Running(Box<Txn>),
+    Running(Txn),
     /// Rolled back for this reason.
     Failed(Error),
     Ended,
@@ -114,7 +118,7 @@ impl Transaction {
             options,
             calls: AtomicU64::new(0),
             lost: AtomicU64::new(0),
-            state: Mutex::new(State::Running(Box::new(txn))),
+            state: Mutex::new(State::Running(txn)),
             core,
         });
         engine.running().enter(owner, &shared);
@@ -429,7 +433,7 @@ impl Shared {
             return Err(error.clone()); // it stays known how it ended: `abort` asks
         }
         match std::mem::replace(&mut *state, State::Ended) {
-            State::Running(txn) => Ok(*txn),
+            State::Running(txn) => Ok(txn),
             _ => Err(Error::Ended),
         }
     }

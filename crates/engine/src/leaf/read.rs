@@ -9,7 +9,7 @@
 //!   validation. The key then starts with the leaf's prefix, which is not compared again (F2).
 
 use super::layout::{FIRST_SLOT_WORD, HEAD_BYTES, Layout, SLOT_BYTES, Slot, head};
-use super::search::{FEW, Position, WINDOW, find, is_below};
+use super::search::{FEW, Position, WINDOW, compare, find, find_beside};
 use crate::page::Page;
 use crate::version::Version;
 use foreshore_base::{PageId, Restart, TableId};
@@ -200,19 +200,30 @@ pub(super) fn position(page: Page<'_>, layout: &Layout, key: &[u8]) -> Result<Po
 }
 
 #[inline]
-fn position_near(page: Page<'_>, layout: &Layout, key: &[u8], near: Window) -> Result<Position, Restart> {
+pub(super) fn position_near(
+    page: Page<'_>,
+    layout: &Layout,
+    key: &[u8],
+    near: Window,
+) -> Result<Position, Restart> {
     let suffix = key.get(layout.prefix_len()..).ok_or(Restart)?;
     let slots = page.0.words().get(layout.slot_words()).ok_or(Restart)?;
     let slot = |index: usize| Slot(slots[index].load(foreshore_base::sync::Ordering::Relaxed));
     let compare_tail = |slot, tail: &[u8]| compare_tail(page, slot, tail);
+    let near = near.within(layout.cells());
+    if let Some(near) = near.as_ref().filter(|near| near.len() == 1)
+        && let Some(position) = find_beside(near.start, layout.cells(), slot, compare_tail, suffix)?
+    {
+        return Ok(position);
+    }
     // At the end of a table rows often ascend, and heads do not help: such a leaf has no common prefix.
     if layout.high().is_none() && layout.cells() > 0 {
         let last = slot(layout.cells() - 1);
-        if is_below(last, compare_tail, suffix)? {
+        if compare(last, compare_tail, suffix)? == Ordering::Less {
             return Ok(Position::Absent(layout.cells()));
         }
     }
-    let within = near.within(layout.cells()).unwrap_or_else(|| first_window(page, layout, suffix));
+    let within = near.unwrap_or_else(|| first_window(page, layout, suffix));
     find(layout.cells(), slot, compare_tail, suffix, within)
 }
 

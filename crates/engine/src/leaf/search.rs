@@ -70,18 +70,41 @@ pub(super) fn find<E>(
     find_tail(at, end, &slot, &compare_tail, tail(suffix))
 }
 
-/// Is the key of a cell, by its slot, below `suffix`?
+/// Where `suffix` is, if that is cell `at`, the next one, or between them: so many keys with equal heads need no search by tails.
 #[inline]
-pub(super) fn is_below<E>(
+pub(super) fn find_beside<E>(
+    at: usize,
+    cells: usize,
+    slot: impl Fn(usize) -> Slot,
+    compare_tail: impl Fn(Slot, &[u8]) -> Result<Ordering, E>,
+    suffix: &[u8],
+) -> Result<Option<Position>, E> {
+    let next = at + 1;
+    Ok(match compare(slot(at), &compare_tail, suffix)? {
+        Ordering::Equal => Some(Position::Found(at)),
+        Ordering::Greater => None,
+        Ordering::Less if next == cells => Some(Position::Absent(next)),
+        Ordering::Less => match compare(slot(next), compare_tail, suffix)? {
+            Ordering::Equal => Some(Position::Found(next)),
+            Ordering::Greater => Some(Position::Absent(next)),
+            Ordering::Less => None,
+        },
+    })
+}
+
+/// Compares the key of a cell, by its slot, with `suffix`.
+#[inline]
+pub(super) fn compare<E>(
     slot: Slot,
     compare_tail: impl Fn(Slot, &[u8]) -> Result<Ordering, E>,
     suffix: &[u8],
-) -> Result<bool, E> {
+) -> Result<Ordering, E> {
     let target = target(suffix);
     if slot.head() == target.head() && slot.suffix_len().min(suffix.len()) > HEAD_BYTES {
-        return Ok(compare_tail(slot, tail(suffix))? == Ordering::Less);
+        return compare_tail(slot, tail(suffix));
     }
-    Ok(slot < target)
+    let lengths = slot.suffix_len().cmp(&suffix.len());
+    Ok(slot.head().cmp(&target.head()).then(lengths))
 }
 
 /// The least slot word of any suffix that is not below `suffix`, tails aside.

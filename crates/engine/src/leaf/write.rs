@@ -8,7 +8,7 @@ use super::builder::Builder;
 use super::copy::LeafCopy;
 use super::image;
 use super::layout::{CELL_HEADER_BYTES, FIRST_SLOT_WORD, Layout, Limits, SLOT_BYTES, Slot, cell_bytes, tail};
-use super::read::{Cell, cell, position, slot};
+use super::read::{Cell, Window, cell, position_near, slot};
 use super::search::Position;
 use crate::page::Page;
 use crate::{Error, Result};
@@ -62,12 +62,24 @@ impl Place {
     /// `read.rs` (R1, R2).
     #[inline]
     pub fn find(page: Page<'_>, key: &[u8]) -> Result<Self, Restart> {
+        Self::find_near(page, key, Window::default())
+    }
+
+    /// As [`Place::find`], with a hint where the key is.
+    #[inline]
+    pub fn find_near(page: Page<'_>, key: &[u8], near: Window) -> Result<Self, Restart> {
         let layout = Layout::read(page)?;
-        let (index, cell) = match position(page, &layout, key)? {
+        let (index, cell) = match position_near(page, &layout, key, near)? {
             Position::Found(index) => (index, Some(cell(page, slot(page, index))?)),
             Position::Absent(index) => (index, None),
         };
         Ok(Self { layout, cell, index: index as u16 })
+    }
+
+    /// A hint for the next greater key, once there is a cell here.
+    #[inline]
+    pub fn next(&self) -> Window {
+        Window::new(&(self.index()..self.index() + 1))
     }
 
     /// The cell that is there.

@@ -68,13 +68,14 @@ impl<M: AsRef<[AtomicU64]>> Ring<M> {
     /// Writes `body` from `at` on; a last word is filled with zeros. The caller owns the place and was admitted.
     #[inline]
     pub fn write(&self, at: Lsn, body: &[u8]) {
+        let words = self.memory.as_ref();
         let (whole, rest) = body.as_chunks::<{ WORD as usize }>();
-        let (first, second) = self.spans(at, whole.as_flattened().len());
+        let (first, second) = spans(words, at, whole.as_flattened().len());
         let (before_wrap, behind) = whole.split_at(first.len());
         store(first, before_wrap);
         store(second, behind);
         if !rest.is_empty() {
-            self.word(at + whole.as_flattened().len() as u64).store(le_uint(rest), Relaxed);
+            word(words, at + whole.as_flattened().len() as u64).store(le_uint(rest), Relaxed);
         }
     }
 
@@ -93,9 +94,9 @@ impl<M: AsRef<[AtomicU64]>> Ring<M> {
         // ORDERING: Acquire here and on word 0, AcqRel on the CAS: each walker hands on what the ones before it saw.
         let from = self.load_completed();
         let limit = target.0.min(from.saturating_add(self.bytes()));
-        let mut to = from;
+        let (words, mut to) = (self.memory.as_ref(), from);
         while to < limit {
-            match self.word(Lsn(to)).load(Acquire) as u32 {
+            match word(words, Lsn(to)).load(Acquire) as u32 {
                 0 => break,
                 len => to += u64::from(len).next_multiple_of(WORD),
             }
@@ -124,15 +125,15 @@ impl<M: AsRef<[AtomicU64]>> Ring<M> {
     /// Calls `each` with word 0 and word 1 of every record that lies in `[from, to)` whole, and returns where the
     /// first one that does not begins. `from` must be a record, and everything below `to` complete.
     pub fn walk(&self, from: Lsn, to: Lsn, mut each: impl FnMut(u64, u64)) -> Lsn {
-        let mut at = from;
+        let (words, mut at) = (self.memory.as_ref(), from);
         while at < to {
-            let word0 = self.word(at).load(Relaxed);
+            let word0 = word(words, at).load(Relaxed);
             let end = at + u64::from(word0 as u32).next_multiple_of(WORD);
             assert!(end > at, "a completed record has a length");
             if end > to {
                 break;
             }
-            each(word0, self.word(at + WORD).load(Relaxed));
+            each(word0, word(words, at + WORD).load(Relaxed));
             at = end;
         }
         at
@@ -171,24 +172,39 @@ impl<M: AsRef<[AtomicU64]>> Ring<M> {
         }
     }
 
-    /// The words of `[at, at + bytes)`: up to the end of the memory, and from its beginning.
     fn spans(&self, at: Lsn, bytes: usize) -> (&[AtomicU64], &[AtomicU64]) {
-        let words = self.memory.as_ref();
-        let (first, count) = ((at.0 / WORD) as usize & (words.len() - 1), bytes / WORD as usize);
-        let before_wrap = count.min(words.len() - first);
-        (&words[first..first + before_wrap], &words[..count - before_wrap])
+        spans(self.memory.as_ref(), at, bytes)
     }
 
     #[inline]
     fn word(&self, at: Lsn) -> &AtomicU64 {
-        let words = self.memory.as_ref();
-        &words[(at.0 / WORD) as usize & (words.len() - 1)]
+        word(self.memory.as_ref(), at)
     }
 
     #[inline]
     fn bytes(&self) -> u64 {
         self.memory.as_ref().len() as u64 * WORD
     }
+}
+
+/// The words of `[at, at + bytes)`: up to the end of the memory, and from its beginning. As the next one for who has the memory
+/// at hand already: to ask for it is a call of its own.
+#[inline]
+fn spans(words: &[AtomicU64], at: Lsn, bytes: usize) -> (&[AtomicU64], &[AtomicU64]) {
+    let (first, count) = (number(words, at), bytes / WORD as usize);
+    let before_wrap = count.min(words.len() - first);
+    (&words[first..first + before_wrap], &words[..count - before_wrap])
+}
+
+/// The word at `at`.
+#[inline]
+fn word(words: &[AtomicU64], at: Lsn) -> &AtomicU64 {
+    &words[number(words, at)]
+}
+
+#[inline]
+fn number(words: &[AtomicU64], at: Lsn) -> usize {
+    (at.0 / WORD) as usize & (words.len() - 1)
 }
 
 /// Two plain loops, one of them nearly always empty, are a third of one over both spans.

@@ -12,6 +12,7 @@
 
 use super::arena::Arena;
 use crate::page::Page;
+use foreshore_base::prefetch::prefetch_lines;
 use foreshore_base::sync::{AtomicU64, Ordering::*};
 use foreshore_base::{FrameId, Lsn, RelaxedBytes};
 use std::io;
@@ -91,6 +92,12 @@ impl Frames {
             // (see `Pool::oldest_rec_lsn`). A read-modify-write keeps F3: it continues the release of `begin_write`.
             let _ = rec_lsn.compare_exchange(0, encode(lsn()), Relaxed, Relaxed);
         }
+    }
+
+    /// Fetches what [`Frames::note_change`] will look at.
+    #[inline]
+    pub fn prefetch_change(&self, frame: FrameId) {
+        prefetch_lines(self.rec_lsn_word(frame), size_of::<u64>());
     }
 
     /// Is there a change that no image holds?

@@ -368,6 +368,14 @@ impl Pool {
         self.frames.note_change(frame, || self.wal.reserved());
     }
 
+    /// Fetches what that will look at, for a page that is going to be changed.
+    #[inline]
+    pub fn prefetch_change(&self, pid: PageId) {
+        if let Some(frame) = self.table.load(pid).hot() {
+            self.frames.prefetch_change(frame);
+        }
+    }
+
     /// The same for redo: the record about to be applied begins at `lsn`.
     pub fn before_redo(&self, frame: FrameId, lsn: Lsn) {
         self.frames.note_change(frame, || lsn);

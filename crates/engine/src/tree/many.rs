@@ -114,23 +114,32 @@ impl Tree {
         let mut near = [(Way::default(), A::default()); GROUP];
         for group in items.chunks(GROUP) {
             let near = &mut near[..group.len()];
+            let follows = |at: usize| at > 0 && is_next(key(&group[at - 1]), key(&group[at]));
             let mut cold = false;
-            for ((way, known), item) in near.iter_mut().zip(group) {
-                *way = Way { start: self.seek(key(item))?, cells: Window::default() };
-                *known = ahead(key(item));
-                cold |= self.pool.prefetch(way.start);
+            for (at, item) in group.iter().enumerate() {
+                let known = ahead(key(item));
+                let start = if follows(at) {
+                    near[at - 1].0.start
+                } else {
+                    let start = self.seek(key(item))?;
+                    cold |= self.pool.prefetch(start);
+                    start
+                };
+                near[at] = (Way { start, cells: Window::default() }, known);
             }
             if cold {
                 self.read_ahead(near.iter().map(|(way, _)| way.start));
             }
             if group.len() > 1 {
-                let mut each = |prefetch: fn(Page<'_>, &[u8], Window) -> Window| {
-                    near.iter_mut()
-                        .zip(group)
-                        .for_each(|((way, _), item)| self.prefetch(way, key(item), prefetch));
-                };
-                each(leaf::prefetch_slots);
-                each(leaf::prefetch_cell);
+                for (at, item) in group.iter().enumerate().filter(|(at, _)| !follows(*at)) {
+                    self.prefetch(&mut near[at].0, key(item), leaf::prefetch_slots);
+                }
+                for (at, item) in group.iter().enumerate() {
+                    if follows(at) {
+                        near[at].0.cells = near[at - 1].0.cells;
+                    }
+                    self.prefetch(&mut near[at].0, key(item), leaf::prefetch_cell);
+                }
             }
             for ((way, known), item) in near.iter().zip(group) {
                 if visit(*way, *known, item)?.is_break() {
@@ -161,5 +170,30 @@ impl Tree {
             }
             None => self.get(view, key, value),
         }
+    }
+}
+
+/// Is `key` the next one of its length? Then it is in the leaf of the key `before`, or soon behind it.
+#[inline]
+fn is_next(before: &[u8], key: &[u8]) -> bool {
+    match (before.split_last(), key.split_last()) {
+        (Some((before, start)), Some((last, same))) => before.checked_add(1) == Some(*last) && start == same,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_next;
+
+    #[test]
+    fn the_next_key_has_the_next_last_byte() {
+        assert!(is_next(b"17/1", b"17/2") && is_next(&[7], &[8]));
+        for (before, key) in
+            [("17/1", "17/3"), ("17/2", "17/1"), ("17/1", "18/2"), ("17/1", "17/1"), ("", "a")]
+        {
+            assert!(!is_next(before.as_bytes(), key.as_bytes()), "{key} behind {before}");
+        }
+        assert!(!is_next(&[255], &[0]) && !is_next(&[1, 255], &[2, 0]));
     }
 }

@@ -78,12 +78,13 @@ impl Tree {
         let mut old = txn.take_old();
         old.begin(key);
         let read = self.read_leaf_near(near.way.start, key, |page| {
-            let place = Place::find(page, key)?;
+            let place = Place::find_near(page, key, near.way.cells)?;
             old.set_value(|out| append_live(page, place.cell(), out));
             Ok((place, Stamp::of(page)))
         });
         txn.old = old;
         let (place, stamp) = read?;
+        self.pool.prefetch_change(stamp.page());
         txn.set_last_leaf(self, stamp.page());
         txn.set_found(Found { table: self.id, name: near.name, stamp, place });
         value.clear();

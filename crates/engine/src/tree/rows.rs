@@ -10,7 +10,7 @@
 //! that somebody scans) is left to [`Tree::write`], one row at a time.
 
 use crate::error::Result;
-use crate::leaf::{Change, Place, Route, Rows, route};
+use crate::leaf::{Change, Place, Route, Rows, Window, route};
 use crate::lock::{KeyMode, Name};
 use crate::page::Page;
 use crate::pool::FramePage;
@@ -131,19 +131,23 @@ impl Tree {
         let page = at.page;
         // What keys have in common is once in the leaf, but in the record as often as there are rows.
         let body_bytes_max = self.core.log.body_bytes_max();
-        let mut last: Option<&[u8]> = None;
+        // Ascending keys up to the last one are in this leaf if that is.
+        let end = rows.last().map(|(key, _)| key.as_ref()).filter(|key| self.covers(page, key));
+        let (mut last, mut near) = (None::<&[u8]>, Window::default());
         for (inserted, (name, (key, value))) in names.iter().zip(rows).enumerate() {
             let (key, value) = (key.as_ref(), value.as_ref());
-            let follows = last.is_none_or(|last| last < key && self.covers(page, key));
+            let is_here = || end.is_some_and(|end| key <= end) || self.covers(page, key);
+            let follows = last.is_none_or(|last| last < key && is_here());
             let is_too_long = txn.body.len() + Rows::row_bytes(key, value) > body_bytes_max;
             if !follows || self.is_large(value.len()) || is_too_long {
                 return (inserted, Ok(()));
             }
-            let place = match Place::find(page, key) {
+            let place = match Place::find_near(page, key, near) {
                 Ok(place) if place.cell().is_none() && place.has_room(key, value.len()) => place,
                 Ok(_) => return (inserted, Ok(())),
                 Err(Restart) => return (inserted, Err(malformed(page))),
             };
+            near = place.next();
             if last.replace(key).is_none() {
                 self.pool.before_change(at.frame);
             }

@@ -70,14 +70,15 @@ impl Tree {
             let id = txn.prepare_to_write()?;
             let known =
                 found.take().and_then(|found| Some((self.latch_unchanged(&found.stamp)?, found.place)));
-            let attempt = match known {
-                Some((leaf, place)) => self.try_write(txn, id, leaf, place, true, write)?,
+            let (leaf, place, old_known) = match known {
+                Some((leaf, place)) => (leaf, place, true),
                 None => {
                     let leaf = self.latch_leaf_near(txn.last_leaf(self), key)?;
                     let place = Place::find(leaf.at.page, key).map_err(|Restart| malformed(leaf.at.page))?;
-                    self.try_write(txn, id, leaf, place, false, write)?
+                    (leaf, place, false)
                 }
             };
+            let attempt = self.try_write(txn, id, leaf, place, old_known, write)?;
             match attempt {
                 Ok(changed) => return Ok(Some(changed)),
                 Err(Obstacle::Large) => return Ok(None),

@@ -210,6 +210,9 @@ impl Txn {
     /// To be called before anything is done to a table: it is not dropped until the transaction ends. Tables are found
     /// from the front; the last one used stands there.
     pub fn enter(&mut self, tree: &Arc<Tree>) -> Result<()> {
+        if self.tables.first().is_some_and(|last| last.id == tree.id && last.active) {
+            return Ok(());
+        }
         let known = self.tables.iter().position(|entered| entered.id == tree.id);
         if let Some(at) = known {
             self.tables.swap(0, at);

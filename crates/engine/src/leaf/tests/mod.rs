@@ -185,10 +185,12 @@ impl Chain {
         let mut value = Vec::new();
         let version = get(leaf, key, &mut value).expect("nobody writes");
         assert_eq!(contains(leaf, key), Ok(version.is_some()));
-        for from in [0, 1, 20, 150, 1000] {
+        let place = |near| format!("{:?}", Place::find_near(leaf, key, near));
+        for from in [0, 1, 2, 3, 20, 150, 1000] {
             for to in [from, from + 1, from + 32] {
                 let near = Window::new(&(from..to));
                 assert_eq!(lookup_near(leaf, key, near), lookup(leaf, key), "{key:?} looked for in {near:?}");
+                assert_eq!(place(near), place(Window::default()), "{key:?} looked for in {near:?}");
             }
         }
         version.map(|version| (value, version))
