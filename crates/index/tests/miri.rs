@@ -4,6 +4,7 @@
 //! Run: `cargo xtask miri`. Sizes are such that nodes split, merge and are reused.
 #![cfg(not(any(loom, shuttle)))]
 
+#[allow(dead_code, reason = "others ask for more")]
 mod common;
 
 use common::U64Map;
