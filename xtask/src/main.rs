@@ -1,12 +1,14 @@
-//! Project chores: `cargo xtask ci | tidy | seeded | asan | torture | stages | python | redis | figures`.
+//! Project chores: `cargo xtask ci | tidy | seeded | asan | miri | arm | torture | stages | python | redis | figures`.
 //!
 //! A chore is a table of [`step::Step`]s: each prints the command that repeats it, so that a red step is one paste away.
 
+mod arm;
 mod asan;
 mod book;
 mod ci;
 mod figures;
 mod links;
+mod miri;
 mod python;
 mod redis;
 mod seeded;
@@ -45,6 +47,10 @@ enum Chore {
     },
     /// Run tests under AddressSanitizer, ten million operations on each index structure among them
     Asan,
+    /// Run small tests in Miri, which sees undefined behaviour, data races and weak memory
+    Miri,
+    /// Compile everything for ARM, and run tests there in an emulator
+    Arm,
     /// Run seeded crash and kill tests for hours, with a ledger of seeds and findings
     Torture(torture::Options),
     /// Build `foreshore` with the old primitives of Shore-MT, for the laboratory's figures of its stages
@@ -65,6 +71,8 @@ fn main() -> ExitCode {
         Chore::Tidy => tidy::run(),
         Chore::Seeded { bugs } => seeded::run(&bugs),
         Chore::Asan => asan::run(),
+        Chore::Miri => miri::run(),
+        Chore::Arm => arm::run(),
         Chore::Torture(options) => torture::run(&options),
         Chore::Stages => stages::run(),
         Chore::Python => python::run(),

@@ -39,6 +39,11 @@ impl Cargo {
         self
     }
 
+    /// With another of rustup's toolchains than the one that runs this.
+    pub fn toolchain(self, name: &str) -> Self {
+        self.env("RUSTUP_TOOLCHAIN", name)
+    }
+
     /// Optimised, but quick to build: no optimisation across crates, no debug information.
     pub fn quick_release(self) -> Self {
         self.env("CARGO_PROFILE_RELEASE_LTO", "off")
@@ -79,7 +84,9 @@ impl Cargo {
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        let is_other = self.env.iter().any(|(name, _)| name == "RUSTUP_TOOLCHAIN");
+        let this = std::env::var_os("CARGO").filter(|_| !is_other);
+        let mut command = Command::new(this.unwrap_or_else(|| "cargo".into()));
         command.args(&self.args).stdin(std::process::Stdio::null());
         // Flags from outside would build other code than the step names; colours would hide the result lines.
         command

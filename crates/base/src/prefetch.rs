@@ -13,14 +13,14 @@ pub fn prefetch_lines<T>(at: *const T, bytes: usize) {
     }
 }
 
-#[cfg(all(target_arch = "x86_64", not(any(loom, shuttle))))]
+#[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
 #[inline(always)]
 fn prefetch(line: *const u8) {
     // SAFETY: a prefetch is a hint: it may name any address and never faults.
     unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line.cast()) }
 }
 
-#[cfg(all(target_arch = "aarch64", not(any(loom, shuttle))))]
+#[cfg(all(target_arch = "aarch64", not(any(loom, shuttle, miri))))]
 #[inline(always)]
 fn prefetch(line: *const u8) {
     // SAFETY: a prefetch is a hint: it may name any address, never faults, and touches no register.
@@ -29,6 +29,6 @@ fn prefetch(line: *const u8) {
     }
 }
 
-#[cfg(any(loom, shuttle, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+#[cfg(any(loom, shuttle, miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
 #[inline(always)]
 fn prefetch(_line: *const u8) {}

@@ -16,18 +16,17 @@
 //! touched: the first node costs up to 2 MiB of residence, for all maps together.
 
 use crate::pooled::{Pooled, SHELVES};
-use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect};
 use std::cell::RefCell;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 const LINE: usize = 64;
-const HUGE_PAGE_BYTES: usize = 2 << 20;
-const ARENA_BYTES: usize = 64 << 20;
+const ARENA_BYTES: usize = if cfg!(miri) { 4 << 20 } else { 64 << 20 };
 /// The number of no node (P3).
 pub(crate) const NOBODY: u32 = 0;
 /// Addresses set aside, if the system lets us; memory comes with the arenas.
+#[cfg_attr(miri, allow(dead_code, reason = "Miri has one arena"))]
 const RANGE_BYTES: usize = LINE << 32;
 /// The greatest node, in lines; node sizes are multiples of a line.
 const LINES_MAX: usize = 96;
@@ -167,32 +166,58 @@ impl Arena {
     /// Makes the next part of the range usable.
     fn grow(&mut self) {
         if self.range_end == 0 {
-            let (first, bytes) = reserve();
+            let (first, bytes) = system::reserve();
             RANGE.store(first, Relaxed);
             *self = Self { next: first + LINE, end: first, range_end: first + bytes };
         }
         assert!(self.end + ARENA_BYTES <= self.range_end, "address space for index nodes");
-        let first = std::ptr::with_exposed_provenance_mut(self.end);
+        system::make_usable(self.end);
+        self.end += ARENA_BYTES;
+    }
+}
+
+#[cfg(not(miri))]
+mod system {
+    use super::{ARENA_BYTES, Address, RANGE_BYTES};
+    use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect};
+
+    const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+    /// Sets addresses aside, as many as the system lets us have: the first, and how many.
+    pub fn reserve() -> (Address, usize) {
+        let sizes = std::iter::successors(Some(RANGE_BYTES), |bytes| Some(bytes / 2));
+        let mut ranges = sizes.take_while(|&bytes| bytes >= ARENA_BYTES).filter_map(|bytes| {
+            let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+            // SAFETY: a new anonymous mapping, wherever the system likes, that nobody can use yet.
+            let mapped = unsafe {
+                mmap_anonymous(std::ptr::null_mut(), bytes + HUGE_PAGE_BYTES, ProtFlags::empty(), flags)
+            };
+            Some((mapped.ok()?.expose_provenance().next_multiple_of(HUGE_PAGE_BYTES), bytes))
+        });
+        ranges.next().expect("address space for index nodes")
+    }
+
+    /// Makes the arena that begins here memory.
+    pub fn make_usable(first: Address) {
+        let first = std::ptr::with_exposed_provenance_mut(first);
         // SAFETY: a part of our own mapping that nobody has used yet. Without huge pages all works, only slower.
         unsafe {
             mprotect(first, ARENA_BYTES, MprotectFlags::READ | MprotectFlags::WRITE)
                 .expect("memory for index nodes");
             let _ = madvise(first, ARENA_BYTES, Advice::LinuxHugepage);
         }
-        self.end += ARENA_BYTES;
     }
 }
 
-/// Sets addresses aside, as many as the system lets us have: the first, and how many.
-fn reserve() -> (Address, usize) {
-    let sizes = std::iter::successors(Some(RANGE_BYTES), |bytes| Some(bytes / 2));
-    let mut ranges = sizes.take_while(|&bytes| bytes >= ARENA_BYTES).filter_map(|bytes| {
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: a new anonymous mapping, wherever the system likes, that nobody can use yet.
-        let mapped = unsafe {
-            mmap_anonymous(std::ptr::null_mut(), bytes + HUGE_PAGE_BYTES, ProtFlags::empty(), flags)
-        };
-        Some((mapped.ok()?.expose_provenance().next_multiple_of(HUGE_PAGE_BYTES), bytes))
-    });
-    ranges.next().expect("address space for index nodes")
+/// For Miri, which knows no addresses without memory: one arena, of zeros, is all there is.
+#[cfg(miri)]
+mod system {
+    use super::{ARENA_BYTES, Address, LINE};
+
+    pub fn reserve() -> (Address, usize) {
+        let range: &mut [[u128; LINE / 16]] = Box::leak(vec![[0; LINE / 16]; ARENA_BYTES / LINE + 1].into());
+        (range.as_mut_ptr().expose_provenance().next_multiple_of(LINE), ARENA_BYTES)
+    }
+
+    pub fn make_usable(_first: Address) {}
 }

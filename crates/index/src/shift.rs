@@ -20,12 +20,12 @@ pub(crate) fn down_one_by_one<L: Lane>(cells: &[L::Cell], range: Range<usize>) {
     range.for_each(|i| L::load(&cells[i]).store(&cells[i - 1]));
 }
 
-#[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle)))))]
+#[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle, miri)))))]
 pub(crate) use absent::{down_pair, down_u32, down_u64, up_pair, up_u32, up_u64};
-#[cfg(all(target_arch = "x86_64", not(any(loom, shuttle))))]
+#[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
 pub(crate) use avx512::{down_pair, down_u32, down_u64, up_pair, up_u32, up_u64};
 
-#[cfg(all(target_arch = "x86_64", not(any(loom, shuttle))))]
+#[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
 mod avx512 {
     use crate::vector::is_able;
     use foreshore_base::sync::{AtomicU32, AtomicU64};
@@ -126,7 +126,7 @@ mod avx512 {
     shifts!(up_u32, down_u32, AtomicU32, "4", "vmovdqu32", 1, "4");
 }
 
-#[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle)))))]
+#[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle, miri)))))]
 mod absent {
     use foreshore_base::sync::{AtomicU32, AtomicU64};
     use std::ops::Range;
@@ -156,7 +156,7 @@ mod absent {
     }
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(any(loom, shuttle, miri))))]
 mod tests {
     use super::*;
     use foreshore_base::sync::AtomicU64;

@@ -5,18 +5,18 @@
 //! Half a line at a time, since registers of a whole line make some processors clock lower; and in registers
 //! that only AVX-512 has, which leaves nothing to be cleared for the code around.
 
-#[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle)))))]
+#[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle, miri)))))]
 pub(crate) use absent::{
     count_half_u32, count_half_u64, count_halves, count_pairs, count_two_pairs, count_two_u64, count_u32,
     count_u64,
 };
-#[cfg(all(target_arch = "x86_64", not(any(loom, shuttle))))]
+#[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
 pub(crate) use avx512::{
     count_half_u32, count_half_u64, count_halves, count_pairs, count_two_pairs, count_two_u64, count_u32,
     count_u64, is_able,
 };
 
-#[cfg(all(target_arch = "x86_64", not(any(loom, shuttle))))]
+#[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
 mod avx512 {
     use foreshore_base::sync::{AtomicU32, AtomicU64};
     use std::arch::asm;
@@ -196,7 +196,7 @@ mod avx512 {
     );
 }
 
-#[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle)))))]
+#[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle, miri)))))]
 mod absent {
     use foreshore_base::sync::{AtomicU32, AtomicU64};
 
