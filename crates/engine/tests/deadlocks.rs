@@ -202,6 +202,7 @@ fn who_would_give_way_for_nothing_does_not() {
 fn a_circle_through_a_drop_is_broken() {
     let db = Database::in_memory().unwrap();
     let [rows, used] = ["rows", "used"].map(|name| db.byte_table(name).unwrap());
+    used.put(b"free", b"").unwrap();
     let begin_with = |table: &ByteTable, key: &[u8]| {
         let tx = db.begin().unwrap();
         tx.bytes(table).put(key, b"").unwrap();
@@ -212,7 +213,7 @@ fn a_circle_through_a_drop_is_broken() {
     let impatient = || TransactionOptions::new().lock_timeout(Duration::from_millis(1));
     thread::scope(|scope| {
         let dropping = scope.spawn(|| db.drop_table("used"));
-        while db.begin_with(impatient()).unwrap().bytes(&used).get(b"c").is_ok() {
+        while db.begin_with(impatient()).unwrap().bytes(&used).get(b"free").is_ok() {
             thread::yield_now();
         }
         let others = [(between, b"a"), (user, b"b")].map(|(tx, key)| scope.spawn(move || put(tx, key)));

@@ -290,18 +290,19 @@ fn transactions_that_wait_can_be_aborted() {
 fn transactions_that_wait_for_a_table_can_be_aborted() {
     let db = Database::in_memory().unwrap();
     let t = db.byte_table("t").unwrap();
+    t.put(b"free", b"").unwrap();
     let user = db.begin().unwrap();
     user.bytes(&t).put(b"k", b"1").unwrap();
     std::thread::scope(|s| {
         let dropping = s.spawn(|| db.drop_table("t"));
-        while db.begin_with(short()).unwrap().bytes(&t).get(b"k").is_ok() {
+        while db.begin_with(short()).unwrap().bytes(&t).get(b"free").is_ok() {
             std::thread::yield_now();
         }
         let waiting = db.begin().unwrap();
         let number = waiting.number();
         let waiter = s.spawn(|| {
             let waiting = waiting;
-            waiting.bytes(&t).get(b"other")
+            waiting.bytes(&t).get(b"free")
         });
         std::thread::sleep(Duration::from_millis(50));
         assert!(db.abort(number).unwrap());
