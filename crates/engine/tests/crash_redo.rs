@@ -42,7 +42,7 @@ fn no_page_gets_to_disk_before_its_record() {
 fn leaves_that_are_no_more_do_not_fill_the_cache() {
     let seed = env("FORESHORE_SEED", 1);
     let disk = SimDisk::new(seed);
-    let db = options().cache_bytes(8 << 20).open_on(Arc::new(disk.clone())).unwrap();
+    let db = options().cache_bytes(8 << 20).log_bytes(4 << 20).open_on(Arc::new(disk.clone())).unwrap();
     let table = db.byte_table("rows").unwrap();
     let put = |row: usize| table.put(&key(row), &value(row)).unwrap();
     let remove = |row: usize| assert!(table.remove(&key(row)).unwrap());
@@ -95,7 +95,7 @@ fn key(row: usize) -> [u8; 8] {
 /// The disk of a process that loaded the rows, all durable, and then died after these writes.
 fn killed_after(writes: &[usize], seed: u64) -> SimDisk {
     let disk = SimDisk::new(seed);
-    let db = options().cache_bytes(8 << 20).open_on(Arc::new(disk.clone())).unwrap();
+    let db = options().cache_bytes(8 << 20).log_bytes(4 << 20).open_on(Arc::new(disk.clone())).unwrap();
     let table = db.byte_table("rows").unwrap();
     table.bulk_load((0..ROWS).map(|row| (key(row), value(0)))).unwrap();
     db.checkpoint().unwrap();
