@@ -529,7 +529,8 @@ impl Database {
 
     /// Removes a table with all its rows; says whether it existed. Its handles give
     /// [`Error::TableDropped`](crate::Error::TableDropped) from then on. It waits for the transactions that use the table; those
-    /// that come meanwhile wait for it, as for a lock.
+    /// that come meanwhile wait for it, as for a lock, and one that closes a circle of waits gives way
+    /// ([`Error::Deadlock`](crate::Error::Deadlock)).
     ///
     /// Errors: [`Error::TableInUse`](crate::Error::TableInUse) if transactions that use it do not end within 10 seconds. The table
     /// stays then.
