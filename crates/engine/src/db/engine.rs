@@ -6,7 +6,7 @@ use crate::db::index::{Index, TableOptions};
 use crate::db::meta::{self, Meta};
 use crate::db::options::{Builder, ensure_leaf_size, largest_leaf, ring_suits};
 use crate::db::running::Running;
-use crate::db::stats::{CheckReport, IndexStats, Stats};
+use crate::db::stats::{CheckReport, IndexStats, Stats, TableReport};
 use crate::db::upkeep::Upkeep;
 use crate::error::{Error, Result};
 use crate::leaf::{self, Change};
@@ -312,8 +312,10 @@ impl Engine {
         let mut report = CheckReport::default();
         let mut leaves = 0;
         for tree in trees {
-            let mut table = tree.check()?;
-            tree.check_large(&mut table)?;
+            let table = match check_whole(&tree) {
+                Err(_) if tree.is_dropped() => continue, // meanwhile
+                checked => checked?,
+            };
             leaves += table.leaves + table.large_leaves;
             report.tables.push(table);
         }
@@ -413,6 +415,13 @@ impl Drop for Engine {
         // A ticket may keep the core.
         self.core.pools.stop_threads();
     }
+}
+
+/// Checks a table, and its large values.
+fn check_whole(tree: &Arc<Tree>) -> Result<TableReport> {
+    let mut report = tree.check()?;
+    tree.check_large(&mut report)?;
+    Ok(report)
 }
 
 fn index_stats(tree: &Tree) -> IndexStats {
