@@ -10,7 +10,7 @@ mod common;
 
 use common::{Rng, env, tiny};
 use foreshore::{ByteTable, Database, Durability, Error, Result, Transaction, TransactionOptions};
-use foreshore_io::MemVfs;
+use foreshore_io::{MemVfs, SimDisk, sim::Crash};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -21,7 +21,9 @@ const NAMES: [&str; 4] = ["ash", "birch", "cedar", "dogwood"];
 const PAIRS: usize = 40;
 /// One drops tables, one reads snapshots, one checks, aborts and makes backups, the others change rows.
 const THREADS: usize = 7;
-const LIFE: Duration = Duration::from_millis(2500);
+const DROPS: usize = 0;
+const READS: usize = 1;
+const LOOKS_AFTER: usize = 2;
 /// No step takes as long: no transaction waits for longer than a moment, so no drop does.
 const PATIENCE: Duration = Duration::from_secs(9);
 
@@ -133,25 +135,14 @@ fn transact(db: &Database, rng: &mut Rng, gids: &AtomicU64) -> Result<()> {
     }
 }
 
-/// What may happen to who is not alone.
-fn is_usual(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::TableDropped { .. }
-            | Error::Deadlock { .. }
-            | Error::LockTimeout { .. }
-            | Error::Aborted { .. }
-    )
-}
-
 fn step(db: &Database, role: usize, rng: &mut Rng, gids: &AtomicU64) -> Result<()> {
     match role {
-        0 => {
+        DROPS => {
             thread::sleep(Duration::from_millis(rng.below(30) as u64));
             let name = NAMES[rng.below(NAMES.len())];
             db.drop_table(name).map(drop)
         }
-        1 => {
+        READS => {
             let snapshot = db.snapshot()?;
             let table = db.byte_table(NAMES[rng.below(NAMES.len())])?;
             for _ in 0..3 {
@@ -161,11 +152,7 @@ fn step(db: &Database, role: usize, rng: &mut Rng, gids: &AtomicU64) -> Result<(
             }
             Ok(())
         }
-        2 => {
-            let done = look_after(db, rng);
-            done.unwrap_or_else(|error| panic!("whatever tables come and go: {error}"));
-            Ok(())
-        }
+        LOOKS_AFTER => look_after(db, rng),
         _ => transact(db, rng, gids),
     }
 }
@@ -191,30 +178,38 @@ fn look_after(db: &Database, rng: &mut Rng) -> Result<()> {
     }
 }
 
-/// Threads with their roles do what they do for a while; how many steps.
-fn live(db: &Database, seed: u64) -> u64 {
-    let (stop, done, gids) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+/// May this happen to who is not alone?
+fn is_usual(role: usize, error: &Error) -> bool {
+    match error {
+        Error::TableDropped { .. } => role != LOOKS_AFTER,
+        Error::Deadlock { .. } | Error::LockTimeout { .. } | Error::Aborted { .. } => true,
+        _ => false,
+    }
+}
+
+/// Threads with their roles do what they do until `meanwhile` ends. What else may be told to them is `expected`.
+fn live(db: &Database, seed: u64, expected: fn(&Error) -> bool, meanwhile: impl FnOnce()) {
+    let (stop, gids) = (AtomicBool::new(false), AtomicU64::new(seed << 32));
     thread::scope(|scope| {
-        for thread in 0..THREADS {
-            let (stop, done, gids) = (&stop, &done, &gids);
+        for role in 0..THREADS {
+            let (stop, gids) = (&stop, &gids);
             scope.spawn(move || {
-                let mut rng = Rng(seed * 100 + thread as u64);
+                let mut rng = Rng(seed * 100 + role as u64);
                 while !stop.load(Relaxed) {
                     let begun = Instant::now();
-                    let refused = step(db, thread, &mut rng, gids).err().filter(|error| !is_usual(error));
+                    let refused = step(db, role, &mut rng, gids).err();
+                    let refused = refused.filter(|error| !is_usual(role, error) && !expected(error));
                     let took = begun.elapsed();
                     assert!(
                         refused.is_none() && took < PATIENCE,
-                        "seed {seed}, thread {thread}: {refused:?} after {took:?}"
+                        "seed {seed}, role {role}: {refused:?} after {took:?}"
                     );
-                    done.fetch_add(1, Relaxed);
                 }
             });
         }
-        thread::sleep(LIFE);
+        meanwhile();
         stop.store(true, Relaxed);
     });
-    done.into_inner()
 }
 
 fn content(db: &Database) -> BTreeMap<String, Vec<Row>> {
@@ -225,36 +220,96 @@ fn content(db: &Database) -> BTreeMap<String, Vec<Row>> {
         .collect()
 }
 
-fn ensure_nothing_stray(db: &Database, seed: u64) {
-    let report = db.check().unwrap();
-    assert_eq!(report.stray_pages, 0, "seed {seed}: {report:?}");
-    assert!(report.tables.iter().all(|table| table.large_stray == 0), "seed {seed}: {report:?}");
+/// Whoever prepared hears what to do; then all is whole, and nothing is left of what went.
+fn ensure_whole(db: &Database, rng: &mut Rng, what: &str) {
+    for gid in db.recover() {
+        let decided = if rng.below(2) == 0 { db.commit_prepared(gid) } else { db.rollback_prepared(gid) };
+        decided.unwrap_or_else(|error| panic!("{what}: {error}"));
+    }
+    assert_eq!(db.stats().transactions, 0, "{what}");
+    let report = db.check().unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert_eq!(report.stray_pages, 0, "{what}: {report:?}");
+    assert!(report.tables.iter().all(|table| table.large_stray == 0), "{what}: {report:?}");
+    for (name, rows) in content(db) {
+        ensure_paired(rows.into_iter().map(Ok), &format!("{what}, table {name}")).unwrap();
+    }
+}
+
+fn rounds(name: &str, round: impl Fn(u64)) {
+    let seed = env("FORESHORE_SEED", 1);
+    for seed in seed..seed + env("FORESHORE_ROUNDS", 1) {
+        println!("{name}: FORESHORE_SEED={seed}");
+        round(seed);
+    }
 }
 
 /// Whatever comes and goes, each table is whole to each reader, and nothing is left of those that went.
 #[test]
 fn tables_come_and_go() {
-    let seed = env("FORESHORE_SEED", 1);
-    for seed in seed..seed + env("FORESHORE_ROUNDS", 1) {
-        println!("FORESHORE_SEED={seed}");
+    rounds("tables_come_and_go", |seed| {
         let disk = Arc::new(MemVfs::new());
         let db = options().open_on(disk.clone()).unwrap();
-        let done = live(&db, seed);
-        println!("{done} steps, {} deadlocks", db.stats().deadlocks);
-        for gid in db.recover() {
-            db.rollback_prepared(gid).unwrap();
-        }
-        assert_eq!(db.transactions(), [0u64; 0], "seed {seed}");
-        ensure_nothing_stray(&db, seed);
+        live(&db, seed, |_| false, || thread::sleep(Duration::from_millis(2500)));
+        ensure_whole(&db, &mut Rng(seed), &format!("seed {seed}"));
         let before = content(&db);
         db.close().unwrap();
         let db = options().open_on(disk).unwrap();
         assert!(content(&db) == before, "seed {seed}");
-        ensure_nothing_stray(&db, seed);
-        for (name, rows) in before {
-            ensure_paired(rows.into_iter().map(Ok), &name).unwrap();
+        ensure_whole(&db, &mut Rng(seed), &format!("seed {seed}, opened again"));
+    });
+}
+
+/// So it is after a crash.
+#[test]
+fn a_crash_leaves_whole_tables() {
+    rounds("a_crash_leaves_whole_tables", |seed| {
+        let (mut rng, mut disk) = (Rng(seed), SimDisk::new(seed));
+        for life in 0..6 {
+            let what = format!("seed {seed}, life {life}");
+            let db =
+                options().open_on(Arc::new(disk.clone())).unwrap_or_else(|error| panic!("{what}: {error}"));
+            ensure_whole(&db, &mut rng, &what);
+            let crash = || {
+                thread::sleep(Duration::from_millis(rng.below(400) as u64));
+                disk.crash();
+                db.checkpoint().unwrap_err(); // so that everybody hears of it
+            };
+            let failed = |error: &Error| matches!(error, Error::Io { .. } | Error::Poisoned { .. });
+            live(&db, seed * 10 + life, failed, crash);
+            drop(db);
+            let kind = if rng.below(2) == 0 { Crash::PowerLoss } else { Crash::ProcessKill };
+            disk = disk.after_crash(kind, rng.next());
         }
-    }
+    });
+}
+
+/// And when the disk is full now and then.
+#[test]
+fn a_full_disk_leaves_whole_tables() {
+    rounds("a_full_disk_leaves_whole_tables", |seed| {
+        let (mut rng, disk) = (Rng(seed), SimDisk::new(seed));
+        let db = options().open_on(Arc::new(disk.clone())).unwrap();
+        let fill = || {
+            for _ in 0..10 {
+                thread::sleep(Duration::from_millis(rng.below(100) as u64));
+                disk.set_capacity(disk.used_bytes() + rng.below(200_000) as u64);
+                thread::sleep(Duration::from_millis(rng.below(300) as u64));
+                disk.set_capacity(u64::MAX);
+            }
+        };
+        live(&db, seed, |error| matches!(error, Error::Full { .. }), fill);
+        let begun = Instant::now();
+        while db.stats().transactions > db.recover().len() as u64 {
+            assert!(begun.elapsed() < PATIENCE, "seed {seed}: rollbacks go on when there is space");
+            thread::sleep(Duration::from_millis(20));
+        }
+        ensure_whole(&db, &mut rng, &format!("seed {seed}"));
+        let before = content(&db);
+        db.close().unwrap();
+        let db = options().open_on(Arc::new(disk)).unwrap();
+        assert!(content(&db) == before, "seed {seed}");
+        ensure_whole(&db, &mut rng, &format!("seed {seed}, opened again"));
+    });
 }
 
 /// A table that is dropped while it is checked is no damage.

@@ -222,7 +222,8 @@ impl Engine {
         let _one_at_a_time = self.dropping.lock();
         let Some(tree) = self.tables.lock().get(name).cloned() else { return Ok(false) };
         // Without the mutex of the tables: whoever uses others need not wait for the users of this one.
-        if !tree.users.close(DROP_PATIENCE) {
+        // Where nothing can be logged it cannot be dropped, and who could not be rolled back uses it for ever.
+        if !tree.users.close(DROP_PATIENCE, || self.core.log.room())? {
             return Err(Error::TableInUse { name: name.to_string() });
         }
         let mut tables = self.tables.lock();
