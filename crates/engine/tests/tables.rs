@@ -9,7 +9,10 @@
 mod common;
 
 use common::{Rng, env, tiny};
-use foreshore::{ByteTable, Database, Durability, Error, Result, Transaction, TransactionOptions};
+use foreshore::{
+    Builder, ByteTable, Database, Durability, Error, Index, Result, TableOptions, Transaction,
+    TransactionOptions,
+};
 use foreshore_io::{MemVfs, SimDisk, sim::Crash};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,8 +32,17 @@ const PATIENCE: Duration = Duration::from_secs(9);
 
 type Row = (Vec<u8>, Vec<u8>);
 
-fn options() -> foreshore::Builder {
-    tiny().durability(Durability::Relaxed).log_bytes(256 << 10)
+fn options() -> Builder {
+    // A log buffer for the largest leaves below, and now and then too little memory for what snapshots see.
+    let options = tiny().durability(Durability::Relaxed).ring_bytes(256 << 10).log_bytes(256 << 10);
+    options.old_version_bytes(200 << 10)
+}
+
+/// The table of this name; if it is made, with an index and leaves of any kind.
+fn table(db: &Database, rng: &mut Rng) -> Result<ByteTable> {
+    let index = Index::ALL[rng.below(Index::ALL.len())];
+    let options = TableOptions::new().index(index).leaf_bytes(4096 << rng.below(3));
+    db.byte_table_with(NAMES[rng.below(NAMES.len())], options)
 }
 
 fn key(half: u8, pair: usize) -> Vec<u8> {
@@ -113,7 +125,7 @@ fn transact(db: &Database, rng: &mut Rng, gids: &AtomicU64) -> Result<()> {
     }
     let tx = db.begin_with(options)?;
     for _ in 0..1 + rng.below(4) {
-        let table = db.byte_table(NAMES[rng.below(NAMES.len())])?;
+        let table = table(db, rng)?;
         let before = tx.savepoint()?;
         let changed = change(&tx, &table, rng);
         if changed.is_err() || rng.below(4) == 0 {
@@ -144,7 +156,7 @@ fn step(db: &Database, role: usize, rng: &mut Rng, gids: &AtomicU64) -> Result<(
         }
         READS => {
             let snapshot = db.snapshot()?;
-            let table = db.byte_table(NAMES[rng.below(NAMES.len())])?;
+            let table = table(db, rng)?;
             for _ in 0..3 {
                 ensure_paired(snapshot.bytes(&table).range(..), "snapshot")?;
                 ensure_paired(snapshot.bytes(&table).range(..).rev(), "snapshot, backwards")?;
@@ -182,7 +194,10 @@ fn look_after(db: &Database, rng: &mut Rng) -> Result<()> {
 fn is_usual(role: usize, error: &Error) -> bool {
     match error {
         Error::TableDropped { .. } => role != LOOKS_AFTER,
-        Error::Deadlock { .. } | Error::LockTimeout { .. } | Error::Aborted { .. } => true,
+        Error::SnapshotTooOld
+        | Error::Deadlock { .. }
+        | Error::LockTimeout { .. }
+        | Error::Aborted { .. } => true,
         _ => false,
     }
 }
