@@ -458,6 +458,22 @@ fn a_table_that_cannot_be_dropped_is_there_for_everybody() {
     assert_eq!(db.begin().unwrap().bytes(&t).get(b"a").unwrap().as_deref(), Some(&b"1"[..]));
 }
 
+/// Nobody waits for the users of a table that cannot be dropped anyway.
+#[test]
+fn a_database_that_failed_drops_no_table_and_says_so_at_once() {
+    let disk = SimDisk::new(1);
+    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+    let t = db.byte_table("t").unwrap();
+    let user = db.begin().unwrap();
+    user.bytes(&t).put(b"a", b"1").unwrap();
+    disk.fail_at(disk.events(), Fault::Eio, Repeat::Forever);
+    t.put(b"b", b"1").unwrap_err();
+    let begun = Instant::now();
+    let refused = db.drop_table("t").unwrap_err();
+    assert!(matches!(refused, Error::Poisoned { .. }), "{refused}");
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+}
+
 /// Transfers between accounts keep their sum, for every reader at any time.
 #[test]
 fn transfers_keep_the_sum() {

@@ -8,11 +8,14 @@ use crate::leaf::LeafCopy;
 use crate::tree::{Ahead, Tree};
 use crate::txn::Direction;
 use crate::version::Version;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 
 /// Looks at key, version and content of a cell; `false` ends the walk.
 type Look<'a> = dyn FnMut(&[u8], Version, &[u8]) -> bool + 'a;
+
+/// Blobs in use: for each a row that refers to it.
+type Used = BTreeMap<BlobId, (Vec<u8>, Reference)>;
 
 impl Tree {
     /// Reads every large value, comparing lengths and checksums, and looks for chunks that no row and no mark explains
@@ -26,11 +29,11 @@ impl Tree {
         let found = chunks.ids()?;
         let used = self.check_references(report)?;
         for (id, marked) in found {
-            match (used.contains(&id), marked) {
-                (true, false) => {}
-                (false, true) => report.large_dead += 1,
-                (true, true) => self.check_mark(id)?,
-                (false, false) => report.large_stray += u64::from(chunks.is_stray(id)?),
+            match (used.get(&id), marked) {
+                (Some(_), false) => {}
+                (None, true) => report.large_dead += 1,
+                (Some((key, reference)), true) => self.check_mark(key, *reference)?,
+                (None, false) => report.large_stray += u64::from(chunks.is_stray(id)?),
             }
         }
         Ok(())
@@ -58,8 +61,8 @@ impl Tree {
         sound.map(|()| ids)
     }
 
-    /// Reads all large values; the blobs that they lie in.
-    fn check_references(&self, report: &mut TableReport) -> Result<BTreeSet<BlobId>> {
+    /// Reads all large values; the blobs that they lie in, each with the row that refers to it.
+    fn check_references(&self, report: &mut TableReport) -> Result<Used> {
         let mut references = Vec::new();
         self.each_cell(&mut |key, _, value| {
             if self.is_large(value.len()) {
@@ -67,14 +70,14 @@ impl Tree {
             }
             true
         })?;
-        let mut used = BTreeSet::new();
+        let mut used = Used::new();
         for (key, reference) in references {
             if !self.check_reference(&key, reference)? {
                 continue; // replaced meanwhile
             }
             report.large_values += 1;
             report.large_bytes += u64::from(reference.len);
-            if !used.insert(reference.id) {
+            if used.insert(reference.id, (key, reference)).is_some() {
                 return Err(self.damaged(reference, "two rows refer to it".into()));
             }
         }
@@ -83,32 +86,41 @@ impl Tree {
 
     /// Reads one large value; `false` if the row has another value by now.
     fn check_reference(&self, key: &[u8], reference: Reference) -> Result<bool> {
-        let refers = |cell: &Vec<u8>| self.is_large(cell.len()) && Reference::of(cell) == reference;
-        let Some(mut value) = self.newest(key)?.filter(refers) else { return Ok(false) };
+        let Some(mut value) = self.referring(key, reference)? else { return Ok(false) };
         match self.complete(&mut value) {
             Ok(()) => Ok(true),
-            Err(_) if self.newest(key)?.filter(refers).is_none() => Ok(false),
+            Err(_) if self.referring(key, reference)?.is_none() => Ok(false),
             Err(damaged) => Err(damaged),
         }
     }
 
-    /// A blob was marked, and then in use: was it created meanwhile, or are both true?
-    fn check_mark(&self, id: BlobId) -> Result<()> {
-        match self.chunks()?.newest_cell(&id.mark_key())? {
-            Some((version, _)) if !version.is_ghost() => {
-                let what = format!("large value {} of table {:?}", id.0, self.name);
-                Err(Error::corrupt(what, "it is in use, and marked for removal"))
-            }
-            _ => Ok(()),
+    /// The row's cell, if it refers to that value.
+    fn referring(&self, key: &[u8], reference: Reference) -> Result<Option<Vec<u8>>> {
+        let refers = |cell: &Vec<u8>| self.is_large(cell.len()) && Reference::of(cell) == reference;
+        Ok(self.newest(key)?.filter(refers))
+    }
+
+    /// A blob was marked, and then in use: is it both at one moment, or did it come into use meanwhile, or go out of it again?
+    fn check_mark(&self, key: &[u8], reference: Reference) -> Result<()> {
+        let (chunks, id) = (self.chunks()?, reference.id);
+        let before = chunks.marked_by(id)?;
+        let is_in_use = self.referring(key, reference)?.is_some();
+        if before.is_some() && is_in_use && chunks.marked_by(id)? == before {
+            return Err(self.damaged(reference, "it is in use, and marked for removal".into()));
         }
+        Ok(())
+    }
+
+    /// Who marked the blob of this hidden table, if it is marked.
+    fn marked_by(&self, id: BlobId) -> Result<Option<Version>> {
+        let version = self.newest_cell(&id.mark_key())?.map(|(version, _)| version);
+        Ok(version.filter(|version| !version.is_ghost()))
     }
 
     /// A blob seemed to have chunks, but neither row nor mark: is that so, or was it reaped meanwhile?
     fn is_stray(&self, id: BlobId) -> Result<bool> {
-        let mark = self.newest_cell(&id.mark_key())?;
-        let marked = mark.is_some_and(|(version, _)| !version.is_ghost());
         let mut there = false;
-        if !marked {
+        if self.marked_by(id)?.is_none() {
             self.each_cell_from(&id.chunk_key(0), &mut |key, _, _| {
                 there = matches!(Part::of(key), Some(Part::Chunk(of, _)) if of == id);
                 false

@@ -6,7 +6,7 @@ use crate::db::index::{Index, TableOptions};
 use crate::db::meta::{self, Meta};
 use crate::db::options::{Builder, ensure_leaf_size, largest_leaf, ring_suits};
 use crate::db::running::Running;
-use crate::db::stats::{CheckReport, IndexStats, Stats};
+use crate::db::stats::{CheckReport, IndexStats, Stats, TableReport};
 use crate::db::upkeep::Upkeep;
 use crate::error::{Error, Result};
 use crate::leaf::{self, Change};
@@ -222,7 +222,8 @@ impl Engine {
         let _one_at_a_time = self.dropping.lock();
         let Some(tree) = self.tables.lock().get(name).cloned() else { return Ok(false) };
         // Without the mutex of the tables: whoever uses others need not wait for the users of this one.
-        if !tree.users.close(DROP_PATIENCE) {
+        // Where nothing can be logged it cannot be dropped, and who could not be rolled back uses it for ever.
+        if !tree.users.close(DROP_PATIENCE, || self.core.log.room())? {
             return Err(Error::TableInUse { name: name.to_string() });
         }
         let mut tables = self.tables.lock();
@@ -312,8 +313,10 @@ impl Engine {
         let mut report = CheckReport::default();
         let mut leaves = 0;
         for tree in trees {
-            let mut table = tree.check()?;
-            tree.check_large(&mut table)?;
+            let table = match check_whole(&tree) {
+                Err(_) if tree.is_dropped() => continue, // meanwhile
+                checked => checked?,
+            };
             leaves += table.leaves + table.large_leaves;
             report.tables.push(table);
         }
@@ -413,6 +416,13 @@ impl Drop for Engine {
         // A ticket may keep the core.
         self.core.pools.stop_threads();
     }
+}
+
+/// Checks a table, and its large values.
+fn check_whole(tree: &Arc<Tree>) -> Result<TableReport> {
+    let mut report = tree.check()?;
+    tree.check_large(&mut report)?;
+    Ok(report)
 }
 
 fn index_stats(tree: &Tree) -> IndexStats {

@@ -9,6 +9,8 @@
 //!   of the commits, and those of a writer that has not ended stand before all others of their names.
 //! - I3: no image in a chain was committed below what the chain says it is cleared of.
 //! - I4: no image in a chain is left to be stamped or removed of the writer that the chain says is done.
+//! - I5: behind an image whose transaction committed before a writer began, there is none of that writer: all of them were
+//!   pushed before.
 //!
 //! Why so: a snapshot that stays open while a row is changed a million times makes a chain as long, and so does a transaction
 //! that changes millions of rows. Nobody may walk that for each change.
@@ -191,6 +193,12 @@ impl Link {
         }
     }
 
+    /// Did the transaction that pushed it commit before `writer`, whose word is where it began? (An autocommitted write pushes
+    /// its image after its commit.)
+    fn is_before(&self, writer: u64) -> bool {
+        self.commit.is_some_and(|commit| commit < writer)
+    }
+
     fn view(&self) -> ImageView<'_> {
         let Image { writer, slot, replaced, ref row, .. } = self.image;
         ImageView { writer, slot, replaced, value: row.value(), commit: self.commit }
@@ -250,6 +258,8 @@ impl Chain {
         while let Some(link) = at {
             if link.image.writer == writer {
                 bytes += if link.commit.replace(commit).is_none() { link.bytes() } else { 0 };
+            } else if link.is_before(writer) {
+                break; // I5
             } else if link.name == name {
                 known.done = 0;
                 break; // I2
@@ -269,19 +279,24 @@ impl Chain {
         if known.done == writer {
             return Removed::default(); // I4
         }
-        let (removed, all) = self.take_out(|link| match link {
+        let mut done = writer;
+        let removed = self.take_out(|link| match link {
             _ if link.image.writer == writer => Step::Take,
-            _ if link.name == name => Step::Stop, // I2
+            _ if link.is_before(writer) => Step::Stop, // I5
+            _ if link.name == name => {
+                done = 0;
+                Step::Stop // I2
+            }
             _ => Step::Pass,
         });
-        self.set_known(Known { done: if all { writer } else { 0 }, ..known });
+        self.set_known(Known { done, ..known });
         removed
     }
 
     /// Takes out the newest image of the writer under the name: that of the row which it undoes.
     pub fn remove_newest(&mut self, name: Name, writer: u64) -> Removed {
         let mut found = false;
-        let (removed, _) = self.take_out(|link| match link {
+        self.take_out(|link| match link {
             _ if found => Step::Stop,
             _ if link.name != name => Step::Pass,
             _ if link.image.writer != writer => Step::Stop, // I2
@@ -289,8 +304,7 @@ impl Chain {
                 found = true;
                 Step::Take
             }
-        });
-        removed
+        })
     }
 
     /// Takes out all images that were committed below `horizon`, if there may be one committed at `commit`.
@@ -299,7 +313,7 @@ impl Chain {
         if commit < known.cleared {
             return Removed::default(); // I3
         }
-        let (removed, _) = self.take_out(|link| match link.committed() {
+        let removed = self.take_out(|link| match link.committed() {
             Some(at) if at < horizon => Step::Take,
             _ => Step::Pass,
         });
@@ -307,12 +321,11 @@ impl Chain {
         removed
     }
 
-    /// Does with each image what `step` says; those taken out, and whether it came to the end.
-    fn take_out(&mut self, mut step: impl FnMut(&Link) -> Step) -> (Removed, bool) {
+    /// Does with each image what `step` says; those taken out.
+    fn take_out(&mut self, mut step: impl FnMut(&Link) -> Step) -> Removed {
         let known = self.known();
         let mut removed = Removed(None);
         let mut at = &mut self.first;
-        let mut all = true;
         while let Some(next) = at.as_deref().map(&mut step) {
             match next {
                 Step::Take => {
@@ -322,14 +335,11 @@ impl Chain {
                     removed.0 = Some(link);
                 }
                 Step::Pass => at = &mut at.as_mut().expect("it was looked at").next,
-                Step::Stop => {
-                    all = false;
-                    break;
-                }
+                Step::Stop => break,
             }
         }
         self.set_known(known);
-        (removed, all)
+        removed
     }
 
     /// How many images there are.

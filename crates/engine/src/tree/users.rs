@@ -7,6 +7,7 @@
 //! ORDERING: a user sets its bit, then looks whether the table is closed; who closes it sets the flag, then looks for bits.
 //! All `SeqCst`: either the user sees the flag, or its bit is seen. Backups, which have no slot, are counted likewise.
 
+use crate::error::Result;
 use crate::lock::Owner;
 use crate::txn::SLOTS;
 use crossbeam_utils::CachePadded;
@@ -81,18 +82,20 @@ impl Users {
         stripe.load(SeqCst) & bit != 0
     }
 
-    /// Lets nobody enter any more, and waits until all have left. `false`, and open again, if they have not in time.
-    pub fn close(&self, patience: Duration) -> bool {
+    /// Lets nobody enter any more, and waits until all have left, for as long as that is `worth_it`. If they have not in time
+    /// (`false`), or it is not, users may enter again.
+    pub fn close(&self, patience: Duration, worth_it: impl Fn() -> Result<()>) -> Result<bool> {
         self.closed.store(true, SeqCst);
         let since = Instant::now();
         while self.any() {
-            if since.elapsed() > patience {
+            let waits = worth_it().map(|()| since.elapsed() <= patience);
+            if !matches!(waits, Ok(true)) {
                 self.open();
-                return false;
+                return waits;
             }
             thread::sleep(LOOK);
         }
-        true
+        Ok(true)
     }
 
     fn any(&self) -> bool {
