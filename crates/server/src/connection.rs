@@ -443,7 +443,7 @@ impl Connection {
 
     /// Has it stalled, or been idle, for too long? Also tells others how it is.
     pub fn is_overdue(&self, shared: &Shared, now: Instant) -> bool {
-        self.tell();
+        self.session.tell(self.active);
         let quiet = now.saturating_duration_since(self.active);
         let stall = shared.options.stall_timeout;
         let idle = Duration::from_secs(shared.idle_timeout_s.load(Relaxed));
@@ -453,17 +453,6 @@ impl Connection {
             || is_past(self.stranger_since)
             || (!self.replies.sendable().is_empty() && quiet > stall)
             || (!idle.is_zero() && quiet > idle && self.waits_for.is_none())
-    }
-
-    fn tell(&self) {
-        let mut told = self.session.client.told.lock();
-        told.active = self.active;
-        told.in_transaction = self.session.queue.is_some() || self.session.place.is_some();
-        told.protocol = if self.session.protocol == crate::reply::Protocol::Resp2 { 2 } else { 3 };
-        told.command = self.session.last_command.map_or("none", |command| command.name);
-        if told.table != self.session.target.name() {
-            told.table = self.session.target.name().to_owned();
-        }
     }
 }
 

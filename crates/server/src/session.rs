@@ -15,6 +15,7 @@ use foreshore::{Error, Transaction};
 use foreshore_base::seeded_bug;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Keys that a client may watch at a time.
 pub const WATCHED_MAX: usize = 1024;
@@ -92,6 +93,18 @@ impl Session {
             value: Vec::new(),
             opened: None,
             last_command: None,
+        }
+    }
+
+    /// Tells others how it is; `active` is when it was last heard of.
+    pub fn tell(&self, active: Instant) {
+        let mut told = self.client.told.lock();
+        told.active = active;
+        told.in_transaction = self.queue.is_some() || self.transaction.is_some();
+        told.protocol = if self.protocol == Protocol::Resp2 { 2 } else { 3 };
+        told.command = self.last_command.map_or("none", |command| command.name);
+        if told.table != self.target.name() {
+            told.table = self.target.name().to_owned();
         }
     }
 

@@ -5,7 +5,7 @@
 
 mod admin;
 mod client;
-mod connection;
+pub mod connection;
 mod keys;
 mod ordered;
 mod places;
@@ -183,6 +183,18 @@ impl Call<'_> {
         }
     }
 
+    /// Refuses the subcommand at hand, which is none of `known`, or has the wrong arguments.
+    pub fn refuse_subcommand<T>(&self, known: &[&str]) -> Result<T, CommandError> {
+        let (command, name) = (shown(self.arg(0)), shown(self.arg(1)));
+        let is_known = known.iter().any(|word| self.is_word(1, word));
+        refused(if is_known {
+            let (command, name) = (command.to_lowercase(), name.to_lowercase());
+            format!("ERR wrong number of arguments for '{command}|{name}' command")
+        } else {
+            format!("ERR unknown subcommand '{name}'; {} has {}", command.to_uppercase(), known.join(", "))
+        })
+    }
+
     /// Is the argument at `at` this word, in any case?
     pub fn is_word(&self, at: usize, word: &str) -> bool {
         self.args.at(at).eq_ignore_ascii_case(word.as_bytes())
@@ -327,7 +339,7 @@ fn find(call: &Call<'_>) -> Result<&'static Command, CommandError> {
 
 fn check(call: &Call<'_>, command: &'static Command) -> Result<(), CommandError> {
     if !call.session.is_trusted && !command.has(UNTRUSTED) {
-        return refused("NOAUTH Authentication required: send AUTH with the server's password");
+        return refused("NOAUTH Authentication required. Send AUTH with the server's password");
     }
     if !command.takes(call.args.len()) {
         return refused(format!("ERR wrong number of arguments for '{}' command", command.name));
@@ -343,6 +355,10 @@ fn check(call: &Call<'_>, command: &'static Command) -> Result<(), CommandError>
 }
 
 fn unknown(name: &[u8]) -> String {
-    let shown = name[..name.len().min(64)].escape_ascii();
-    format!("ERR unknown command '{shown}'; COMMAND lists those there are")
+    format!("ERR unknown command '{}'; COMMAND lists those there are", shown(name))
+}
+
+/// The beginning of what a client has sent, for an error's text.
+fn shown(bytes: &[u8]) -> String {
+    bytes[..bytes.len().min(64)].escape_ascii().to_string()
 }

@@ -115,7 +115,7 @@ const fn command(
 #[rustfmt::skip] // a table
 pub static COMMANDS: &[Command] = &[
     command("append", 3, W, ONE, "string", "Appends to a value; its new length", ranges::append),
-    command("auth", -2, UNTRUSTED, NONE, "connection", "Says the password", connection::auth),
+    command("auth", -2, UNTRUSTED | TRANSACTIONAL, NONE, "connection", "Says the password", connection::auth),
     command("bgsave", -1, ADMIN, NONE, "server", "Begins a checkpoint", admin::bgsave),
     command("client", -2, TRANSACTIONAL, NONE, "connection", "ID, GETNAME, SETNAME, SETINFO, INFO, LIST, KILL, NO-EVICT, NO-TOUCH", client::client),
     command("command", -1, TRANSACTIONAL, NONE, "server", "COUNT, DOCS, GETKEYS, INFO, LIST", admin::command),
@@ -139,7 +139,7 @@ pub static COMMANDS: &[Command] = &[
     command("getex", -2, W, ONE, "string", "A value: [PERSIST]; rows do not expire", strings::getex),
     command("getrange", 4, R, ONE, "string", "Bytes of a value: from, to", ranges::getrange),
     command("getset", 3, W, ONE, "string", "Sets a value; the old one", strings::getset),
-    command("hello", -1, UNTRUSTED, NONE, "connection", "Chooses RESP2 or RESP3", connection::hello),
+    command("hello", -1, UNTRUSTED | TRANSACTIONAL, NONE, "connection", "Chooses RESP2 or RESP3", connection::hello),
     command("incr", 2, W, ONE, "string", "Adds one", strings::incr),
     command("incrby", 3, W, ONE, "string", "Adds", strings::incrby),
     command("incrbyfloat", 3, W, ONE, "string", "Adds a decimal fraction, exactly", strings::incrbyfloat),

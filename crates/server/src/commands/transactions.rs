@@ -62,12 +62,12 @@ pub fn exec(call: &mut Call<'_>) -> Outcome {
         call.session.unwatch();
         return refused("EXECABORT Transaction discarded because of previous errors.");
     }
-    let target = call.session.target.clone();
+    let (target, protocol) = (call.session.target.clone(), call.session.protocol);
     let done = attempt(call, &queue);
     match &done {
         Ok(()) => call.session.unwatch(),
         Err(error) => {
-            call.session.target = target;
+            (call.session.target, call.session.protocol) = (target, protocol);
             if error.is_of_the_moment() {
                 call.session.queue = Some(Queue { is_executing: true, ..queue }); // to be tried again
             } else {
@@ -119,7 +119,8 @@ fn part(call: &mut Call<'_>, command: &OwnedArgs) -> Result<(), CommandError> {
     let start = out.len();
     let mut call = Call { shared: call.shared, session, args, out };
     match run(&mut call, found) {
-        Ok(Next::Go) => Ok(()),
+        // After a wrong password there is no need to rest: only who has said the right one can queue commands.
+        Ok(Next::Go | Next::Rest(_)) => Ok(()),
         Ok(_) => unreachable!("{} is marked as possible within a transaction", found.name),
         Err(error) if error.is_of_the_command() => {
             call.out.truncate(start);
@@ -131,8 +132,11 @@ fn part(call: &mut Call<'_>, command: &OwnedArgs) -> Result<(), CommandError> {
 }
 
 pub fn watch(call: &mut Call<'_>) -> Outcome {
-    if call.session.queue.is_some() || call.session.transaction.is_some() {
-        return refused("ERR WATCH inside a transaction is not allowed");
+    if call.session.queue.is_some() {
+        return refused("ERR WATCH inside MULTI is not allowed");
+    }
+    if call.session.transaction.is_some() {
+        return refused("ERR WATCH is not possible after KV.BEGIN: what it reads is locked already");
     }
     let mut keys: Vec<_> = call.args.from(1).collect();
     keys.sort_unstable();
