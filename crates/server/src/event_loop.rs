@@ -4,7 +4,7 @@
 //! ticket is taken for all that was written in the round; then replies leave. What would take long or might block goes
 //! elsewhere: the device to `syncer.rs`, walks through tables to `chores.rs`, locks of others to a later round.
 
-use crate::chores::{Chore, Length};
+use crate::chores::{Brought, Chore, Length};
 use crate::clients::Client;
 use crate::commands::default_table;
 use crate::connection::{Connection, Io, Stop};
@@ -47,12 +47,12 @@ const LOOK: Duration = Duration::from_millis(500);
 pub enum Message {
     /// A new client.
     Client(TcpStream, Arc<Client>),
-    /// A chore's reply.
+    /// A chore is done.
     ChoreDone {
         /// The client's place and id.
         client: (usize, u64),
-        /// Its bytes.
-        reply: Vec<u8>,
+        /// What it brings.
+        brought: Brought,
     },
     /// This client is to go.
     Kill(u64),
@@ -202,9 +202,9 @@ impl EventLoop {
         for message in messages {
             match message {
                 Message::Client(stream, client) => self.welcome(stream, client),
-                Message::ChoreDone { client, reply } => {
+                Message::ChoreDone { client, brought } => {
                     if let Some(connection) = self.find(client) {
-                        connection.chore_done(&reply);
+                        connection.chore_done(brought);
                         self.ready.push(client.0);
                     }
                 }
@@ -305,8 +305,9 @@ impl EventLoop {
                 }
                 Stop::Chore(length, work) => {
                     let client = (at, connection.session.client.id);
-                    if !self.shared.chores.hand_over(length, Chore { work, home: self.home, client }) {
-                        connection.chore_refused();
+                    let chore = Chore { work, home: self.home, client };
+                    if let Err(chore) = self.shared.chores.hand_over(length, chore) {
+                        connection.chore_refused(&self.shared, chore.work);
                     }
                 }
             }
@@ -410,9 +411,10 @@ impl EventLoop {
             // To roll it back takes as long as it did. Not handed over, it is done here.
             let work = Box::new(move |_: &Shared| {
                 drop(open);
-                Vec::new()
+                Brought::Reply(Vec::new())
             });
-            self.shared.chores.hand_over(Length::Ending, Chore { work, home: self.home, client: (at, id) });
+            let chore = Chore { work, home: self.home, client: (at, id) };
+            drop(self.shared.chores.hand_over(Length::Ending, chore));
         }
         // Closing the socket would deregister it too; an error changes nothing.
         let _ = self.poll.registry().deregister(&mut connection.stream);

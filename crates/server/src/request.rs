@@ -87,6 +87,11 @@ impl<'a> Args<'a> {
         self.parts.len()
     }
 
+    /// Bytes of all of them.
+    pub fn bytes(&self) -> usize {
+        self.parts.iter().map(ExactSizeIterator::len).sum()
+    }
+
     /// None at all: an empty line, which is no request.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()

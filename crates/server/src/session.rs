@@ -40,6 +40,8 @@ pub struct Session {
     pub transaction: Option<Transaction>,
     /// Set while that is one that the client holds.
     pub place: Option<Place>,
+    /// How much there was to do in that one.
+    pub weight: usize,
     /// Has it done something whose reply must wait for the device?
     pub has_written: bool,
     /// The value read last.
@@ -57,6 +59,8 @@ pub struct Queue {
     pub commands: Vec<OwnedArgs>,
     /// Memory, in bytes.
     pub bytes: usize,
+    /// How much there is to do.
+    pub weight: usize,
     /// One was refused: EXEC will refuse all.
     pub is_broken: bool,
     /// EXEC has begun, and may have to begin again.
@@ -89,6 +93,7 @@ impl Session {
             is_watch_broken: false,
             transaction: None,
             place: None,
+            weight: 0,
             has_written: false,
             value: Vec::new(),
             opened: None,
@@ -304,6 +309,17 @@ impl Session {
             self.queue = None;
             self.unwatch();
         }
+    }
+
+    /// Takes the session away for a while. The stand-in shows others the client; what has been written stays its to withhold replies for.
+    pub fn take_away(&mut self) -> Self {
+        let stand_in = Self {
+            protocol: self.protocol,
+            has_written: std::mem::take(&mut self.has_written),
+            last_command: self.last_command,
+            ..Self::new(self.client.clone(), self.target.clone(), self.is_trusted)
+        };
+        std::mem::replace(self, stand_in)
     }
 
     /// Takes the transaction that the client holds away from it.

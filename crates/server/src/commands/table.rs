@@ -1,5 +1,6 @@
 //! The commands there are.
 
+use super::ordered::ROWS;
 use super::{Call, Outcome, admin, client, connection, keys, ordered, places, ranges, strings, transactions};
 use crate::request::Args;
 
@@ -64,6 +65,12 @@ impl Command {
     /// How many arguments it takes, as COMMAND INFO says it.
     pub fn arity(&self) -> i64 {
         self.arity.into()
+    }
+
+    /// How much there is to do and to lock within a transaction, roughly in rows.
+    pub fn weight(&self, args: &Args<'_>) -> usize {
+        let may_walk = self.keys.0 == 0 && self.has(READ | WRITE);
+        args.len() + args.bytes() / 1024 + if may_walk { ROWS } else { 0 }
     }
 
     /// The flags, as COMMAND INFO names them.

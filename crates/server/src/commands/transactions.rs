@@ -13,7 +13,7 @@ use crate::session::{Queue, WATCHED_MAX};
 use crate::shared::{OPEN_TRANSACTIONS_MAX, Open};
 use std::time::{Duration, Instant};
 
-/// How long an EXEC may take: nobody else on its event loop is served meanwhile.
+/// How long an EXEC may take: what it has locked is nobody else's meanwhile, and a thread is its own.
 const EXEC: Duration = Duration::from_secs(1);
 
 pub fn multi(call: &mut Call<'_>) -> Outcome {
@@ -40,6 +40,7 @@ pub fn queue(call: &mut Call<'_>) -> Outcome {
         ));
     }
     queue.bytes += args.bytes();
+    queue.weight += table::find(call.args.at(0)).map_or(0, |command| command.weight(&call.args));
     queue.commands.push(args);
     call.reply().simple("QUEUED");
     Ok(Next::Go)
@@ -163,6 +164,7 @@ pub fn begin(call: &mut Call<'_>) -> Outcome {
     };
     call.session.unwatch();
     (call.session.transaction, call.session.place) = (Some(open.transaction), Some(open.place));
+    call.session.weight = 0;
     call.reply().ok();
     Ok(Next::Go)
 }
