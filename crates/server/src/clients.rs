@@ -42,6 +42,8 @@ pub struct Told {
     pub protocol: u8,
     /// The last command that was not quite ordinary, or that the loop looked at.
     pub command: &'static str,
+    /// Memory that is kept for it, in bytes.
+    pub bytes: usize,
     /// When it was last heard of.
     pub active: Instant,
 }
@@ -56,7 +58,7 @@ impl Client {
             None => (-1, format!(" table={}", told.table)),
         };
         format!(
-            "id={} addr={} laddr={} name={} age={} idle={} flags={} db={db} cmd={} user=default resp={} lib-name={} \
+            "id={} addr={} laddr={} name={} age={} idle={} flags={} db={db} tot-mem={} cmd={} user=default resp={} lib-name={} \
              lib-ver={} io-thread={}{table}",
             self.id,
             self.addr,
@@ -65,6 +67,7 @@ impl Client {
             self.since.elapsed().as_secs(),
             told.active.elapsed().as_secs(),
             if told.in_transaction { "x" } else { "N" },
+            told.bytes,
             told.command,
             told.protocol,
             told.lib_name,
@@ -109,6 +112,7 @@ impl Clients {
             in_transaction: false,
             protocol: 2,
             command: "none",
+            bytes: 0,
             active: now,
         };
         let id = self.last.fetch_add(1, Relaxed) + 1;

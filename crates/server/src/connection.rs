@@ -48,6 +48,10 @@ pub struct Connection {
     waits_for: Option<WaitsFor>,
     /// What the command at hand has become elsewhere.
     brought: Option<Attempt>,
+    /// Memory of the session while it is elsewhere.
+    away_bytes: usize,
+    /// Memory that its event loop has counted for it.
+    pub counted_bytes: usize,
     put_off: Option<PutOff>,
     /// Nor before this.
     rests_until: Option<Instant>,
@@ -171,6 +175,8 @@ impl Connection {
             turn_ends: Instant::now(),
             waits_for: None,
             brought: None,
+            away_bytes: 0,
+            counted_bytes: 0,
             put_off: None,
             rests_until: None,
             is_closing: false,
@@ -300,6 +306,7 @@ impl Connection {
         let timeout = Duration::from_millis(shared.lock_timeout_ms.load(Relaxed));
         let is_last = self.put_off.as_ref().is_some_and(|put_off| put_off.since.elapsed() >= timeout);
         if commands::is_heavy(&self.session, &args) {
+            self.away_bytes = self.session.bytes();
             let session = self.session.take_away();
             return Attempt::Elsewhere(commands::elsewhere(shared, session, OwnedArgs::from(args), is_last));
         }
@@ -398,6 +405,12 @@ impl Connection {
         self.replies.unsent() >= shared.options.replies_bytes_max
     }
 
+    /// Memory that is kept for it.
+    pub fn bytes(&self) -> usize {
+        let buffers = self.input.capacity() + self.replies.bytes.capacity() + self.parser.bytes();
+        buffers + self.session.bytes() + self.away_bytes
+    }
+
     /// A turn begins.
     pub fn begin_turn(&mut self, now: Instant) {
         self.turn_ends = now + TURN;
@@ -425,6 +438,7 @@ impl Connection {
             (_, Brought::Command(session, reply, attempt)) => {
                 let has_written = self.session.has_written;
                 self.session = *session;
+                self.away_bytes = 0;
                 self.session.has_written |= has_written;
                 self.replies.bytes.extend_from_slice(&reply);
                 self.brought = Some(attempt);
@@ -462,6 +476,7 @@ impl Connection {
         if self.waits_for != Some(WaitsFor::Command) {
             self.session.tell(self.active);
         }
+        self.session.client.told.lock().bytes = self.counted_bytes;
         let quiet = now.saturating_duration_since(self.active);
         let stall = shared.options.stall_timeout;
         let idle = Duration::from_secs(shared.idle_timeout_s.load(Relaxed));

@@ -10,7 +10,7 @@ use crate::commands::default_table;
 use crate::connection::{Connection, Io, Stop};
 use crate::counters::Counters;
 use crate::session::Session;
-use crate::shared::Shared;
+use crate::shared::{Shared, tell};
 use crate::syncer::Syncer;
 use foreshore::Error;
 use foreshore_base::seeded_bug;
@@ -94,6 +94,9 @@ pub struct EventLoop {
     /// There if replies to writes wait for the device.
     syncer: Option<Syncer>,
     connections: Slab<Connection>,
+    /// Memory of the clients that are counted, and how much that may be.
+    clients_bytes: usize,
+    clients_bytes_max: usize,
     /// Who has a turn in the next round.
     ready: Vec<usize>,
     /// Who has one in this round. Empty between rounds.
@@ -123,6 +126,8 @@ impl EventLoop {
         Ok(Self {
             home,
             syncer: shared.is_sync().then(|| Syncer::new(inbox.clone())),
+            clients_bytes: 0,
+            clients_bytes_max: (shared.options.client_memory / shared.options.threads).max(1),
             shared,
             poll,
             inbox,
@@ -264,6 +269,8 @@ impl EventLoop {
         }
         self.hold(&turns);
         turns.iter().for_each(|&at| self.send(at, clock));
+        turns.iter().for_each(|&at| self.count_bytes(at));
+        self.evict_largest();
         turns.clear();
         self.turns = turns;
         if now.saturating_duration_since(self.looked) >= LOOK {
@@ -380,6 +387,31 @@ impl EventLoop {
         }
     }
 
+    fn count_bytes(&mut self, at: usize) {
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        let bytes = connection.bytes();
+        self.clients_bytes = self.clients_bytes - connection.counted_bytes + bytes;
+        connection.counted_bytes = bytes;
+    }
+
+    /// Sends clients away, the largest first, as long as all together have too much memory.
+    fn evict_largest(&mut self) {
+        while self.clients_bytes > self.clients_bytes_max {
+            let Some((at, largest)) = self.connections.iter().max_by_key(|(_, c)| c.counted_bytes) else {
+                return;
+            };
+            tell(format_args!(
+                "client {} is disconnected: it has {} KiB, and all clients of its event loop more than the {} KiB that they may \
+                 have; see --client-memory",
+                largest.session.client.addr,
+                largest.counted_bytes >> 10,
+                self.clients_bytes_max >> 10
+            ));
+            self.leave(at);
+            Counters::add(&self.shared.counters[self.home].evicted, 1);
+        }
+    }
+
     fn stop_if_asked(&mut self) {
         if self.shared.is_stopping() && self.ends.is_none() {
             self.ends = Some(Instant::now() + self.shared.options.grace);
@@ -406,6 +438,7 @@ impl EventLoop {
     /// Forgets a client.
     fn leave(&mut self, at: usize) {
         let mut connection = self.connections.remove(at);
+        self.clients_bytes -= connection.counted_bytes;
         let id = connection.session.client.id;
         if let Some(open) = connection.session.take_open() {
             // To roll it back takes as long as it did. Not handed over, it is done here.

@@ -208,6 +208,11 @@ impl Parser {
         if self.inline.is_none() { Some(self.parts[at].clone()) } else { None }
     }
 
+    /// Memory, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.parts.capacity() * size_of::<Range<usize>>() + self.inline.as_ref().map_or(0, Vec::capacity)
+    }
+
     /// Done with this request; the next one begins.
     pub fn finish(&mut self) {
         self.parts.clear();

@@ -101,6 +101,14 @@ impl Session {
         }
     }
 
+    /// Memory, in bytes.
+    pub fn bytes(&self) -> usize {
+        let queued = self.queue.as_ref().map_or(0, |queue| queue.bytes);
+        let watched: usize =
+            self.watched.iter().map(|watched| size_of::<Watched>() + watched.key.len()).sum();
+        self.value.capacity() + queued + watched
+    }
+
     /// Tells others how it is; `active` is when it was last heard of.
     pub fn tell(&self, active: Instant) {
         let mut told = self.client.told.lock();
