@@ -143,6 +143,15 @@ impl Replies {
         &self.bytes[self.sent..end.max(self.sent)]
     }
 
+    /// Takes a reply that was made elsewhere, which may be large, if possible without copying it.
+    fn append(&mut self, reply: Vec<u8>) {
+        if self.bytes.is_empty() {
+            self.bytes = reply;
+        } else {
+            self.bytes.extend_from_slice(&reply);
+        }
+    }
+
     fn advance(&mut self, sent: usize) {
         self.sent += sent;
         // A client that is never quite done taking must not make us keep all it has ever taken. From half of it on, since to
@@ -440,14 +449,14 @@ impl Connection {
                 self.session = *session;
                 self.away_bytes = 0;
                 self.session.has_written |= has_written;
-                self.replies.bytes.extend_from_slice(&reply);
+                self.replies.append(reply);
                 self.brought = Some(attempt);
             }
             (Some(WaitsFor::Table), Brought::Reply(why)) => {
                 let why = String::from_utf8_lossy(&why).into_owned();
                 self.session.opened = Some(if why.is_empty() { Ok(()) } else { Err(why) });
             }
-            (_, Brought::Reply(reply)) => self.replies.bytes.extend_from_slice(&reply),
+            (_, Brought::Reply(reply)) => self.replies.append(reply),
         }
     }
 

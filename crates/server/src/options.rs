@@ -79,10 +79,10 @@ impl Default for Options {
     }
 }
 
-/// One part in so many of the machine's memory is for clients, but at least so much for each event loop: what a value of 64 MiB takes on its
-/// way in and out.
+/// One part in so many of the machine's memory is for clients, but at least so much for each event loop: a client may have the largest reply, in a
+/// buffer with room for as much again, beside a value of 64 MiB.
 const CLIENTS_SHARE: u64 = 8;
-const LOOP_BYTES_MIN: usize = 256 << 20;
+const LOOP_BYTES_MIN: usize = 320 << 20;
 
 impl Options {
     /// The default of `client_memory` with so many event loops.
