@@ -60,6 +60,9 @@ pub struct ServeArgs {
     /// Unsent replies of a client beyond which its further requests wait
     #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = parse_bytes)]
     reply_bytes: u64,
+    /// Memory of all clients together; beyond it the one with most is disconnected [default: an eighth of the memory]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    client_memory: Option<u64>,
     /// Disconnect a client that sends nothing for so many seconds; 0: never
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     idle_timeout: u64,
@@ -107,15 +110,18 @@ impl ServeArgs {
     fn options(&self) -> Outcome<Options> {
         let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         let defaults = Options::default();
+        let threads = self.threads.unwrap_or(defaults.threads);
+        let client_memory = self.client_memory.map_or_else(|| Options::client_memory_for(threads), bytes);
         Ok(Options {
             listen: self.listen,
             metrics: self.metrics,
             password: self.password()?,
-            threads: self.threads.unwrap_or(defaults.threads),
+            threads,
             durability: engine_durability(self.durability),
             clients_max: self.clients,
             limits: Limits { request_bytes: bytes(self.request_bytes), ..defaults.limits },
             replies_bytes_max: bytes(self.reply_bytes),
+            client_memory,
             stall_timeout: Duration::from_secs(self.stall_timeout),
             idle_timeout: Duration::from_secs(self.idle_timeout),
             transaction_timeout: Duration::from_secs(self.transaction_timeout),

@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
+use std::time::Duration;
 
 fn flights() -> Shell {
     let shell = Shell::new();
@@ -126,6 +127,29 @@ fn an_open_database_is_watched_from_outside() {
     drop(stdin);
     assert!(holder.wait().unwrap().success());
     shell.ok(&["stats"]);
+}
+
+/// While no process has the database open, that is said once, not at every look.
+#[test]
+fn a_closed_database_is_waited_for() {
+    let shell = flights();
+    let mut command = shell.command(&["stats", "--watch", "0.02"]);
+    let mut watch = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines().map(Result::unwrap);
+    for _ in 0..2 {
+        let closed = lines.by_ref().find(|line| !line.starts_with("process")).unwrap();
+        assert!(closed.starts_with("no process has it open; leaves "), "{closed}");
+        assert!(lines.next().unwrap().starts_with("waiting for a process"));
+        std::thread::sleep(Duration::from_millis(100)); // some looks, none of which is news
+        let mut holder =
+            shell.command(&["shell"]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let seen = lines.next().unwrap();
+        assert!(seen.starts_with(&format!("process {}", holder.id())), "{seen}");
+        drop(holder.stdin.take());
+        assert!(holder.wait().unwrap().success());
+    }
+    watch.kill().unwrap();
+    watch.wait().unwrap();
 }
 
 #[test]

@@ -1,15 +1,17 @@
-//! What takes too long for an event loop: walks through whole tables, checkpoints, what may wait for the device. Threads of
-//! their own do it, and send the reply to the loop of the client, whose further requests wait for it.
+//! What takes too long for an event loop: walks through whole tables, checkpoints, what may wait for the device, heavy
+//! transactions. Threads of their own do it, and send the reply to the loop of the client, whose further requests wait for it.
 //!
 //! Why several queues: who opens a table, or asks for INFO, must not wait for the walks of others; and FLUSHDB waits for
 //! transactions to end.
 
+use crate::commands::Attempt;
 use crate::event_loop::Message;
+use crate::session::Session;
 use crate::shared::Shared;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
 
 /// How long a chore takes, and so who does it.
@@ -19,15 +21,15 @@ pub enum Length {
     Brief,
     /// It walks through tables, or waits for transactions.
     Long,
-    /// It rolls a transaction back, for which those of the other lengths may wait.
+    /// It ends a transaction, for which those of the other lengths may wait.
     Ending,
 }
 
 impl Length {
     fn threads(self) -> usize {
         match self {
-            Self::Brief | Self::Ending => 1,
-            Self::Long => 2,
+            Self::Brief => 1,
+            Self::Long | Self::Ending => 2,
         }
     }
 }
@@ -35,8 +37,16 @@ impl Length {
 /// Chores that may wait, in each queue.
 const QUEUED_MAX: usize = 1024;
 
-/// What is to be done; returns the reply.
-pub type Work = Box<dyn FnOnce(&Shared) -> Vec<u8> + Send>;
+/// What is to be done.
+pub type Work = Box<dyn FnOnce(&Shared) -> Brought + Send>;
+
+/// What it brings.
+pub enum Brought {
+    /// The reply.
+    Reply(Vec<u8>),
+    /// The client's session, which was there for its command, and the reply.
+    Command(Box<Session>, Vec<u8>, Attempt),
+}
 
 /// A chore, and who waits for it.
 pub struct Chore {
@@ -77,9 +87,14 @@ impl Chores {
         Ok(threads)
     }
 
-    /// Hands a chore over; `false` if too many wait.
-    pub fn hand_over(&self, length: Length, chore: Chore) -> bool {
-        self.queue(length).lock().as_ref().is_some_and(|queue| queue.try_send(chore).is_ok())
+    /// Hands a chore over; gives it back if too many wait.
+    pub fn hand_over(&self, length: Length, chore: Chore) -> Result<(), Chore> {
+        match self.queue(length).lock().as_ref() {
+            Some(queue) => queue.try_send(chore).map_err(|error| match error {
+                TrySendError::Full(chore) | TrySendError::Disconnected(chore) => chore,
+            }),
+            None => Err(chore),
+        }
     }
 
     /// Lets the threads finish what they are at, and go; what is queued is not begun.
@@ -106,9 +121,9 @@ fn run(shared: &Shared, queue: &Mutex<Receiver<Chore>>) {
         if shared.chores.has_ended.load(Relaxed) {
             continue;
         }
-        let reply = work(shared);
+        let brought = work(shared);
         if let Some(inbox) = shared.inboxes.get().and_then(|inboxes| inboxes.get(home)) {
-            inbox.send(Message::ChoreDone { client, reply });
+            inbox.send(Message::ChoreDone { client, brought });
         }
     }
 }

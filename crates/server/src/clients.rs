@@ -1,5 +1,8 @@
 //! The clients that are connected, for those who list them, and who send them away.
 
+use crate::commands::connection;
+use crate::event_loop::Message;
+use crate::shared::Shared;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,6 +16,8 @@ pub struct Client {
     pub id: u64,
     /// Its end of the connection.
     pub addr: SocketAddr,
+    /// Ours.
+    pub local_addr: SocketAddr,
     /// The event loop that serves it.
     pub home: usize,
     /// When it came.
@@ -37,29 +42,44 @@ pub struct Told {
     pub protocol: u8,
     /// The last command that was not quite ordinary, or that the loop looked at.
     pub command: &'static str,
+    /// Memory that is kept for it, in bytes.
+    pub bytes: usize,
     /// When it was last heard of.
     pub active: Instant,
 }
 
 impl Client {
-    /// A line of CLIENT LIST, without its end.
+    /// A line of CLIENT LIST, without its end. Some clients' libraries read it, and refuse a field that Redis has not, or a `db`
+    /// that is no number; so only a table that Redis cannot have is named.
     pub fn line(&self) -> String {
         let told = self.told.lock();
+        let (db, table) = match connection::number_of(&told.table) {
+            Some(number) => (number, String::new()),
+            None => (-1, format!(" table={}", told.table)),
+        };
         format!(
-            "id={} addr={} name={} age={} idle={} flags={} db={} resp={} lib-name={} lib-ver={} cmd={} loop={}",
+            "id={} addr={} laddr={} name={} age={} idle={} flags={} db={db} tot-mem={} cmd={} user=default resp={} lib-name={} \
+             lib-ver={} io-thread={}{table}",
             self.id,
             self.addr,
+            self.local_addr,
             told.name,
             self.since.elapsed().as_secs(),
             told.active.elapsed().as_secs(),
             if told.in_transaction { "x" } else { "N" },
-            told.table,
+            told.bytes,
+            told.command,
             told.protocol,
             told.lib_name,
             told.lib_version,
-            told.command,
             self.home,
         )
+    }
+
+    /// Sends it away.
+    pub fn kill(&self, shared: &Shared) {
+        let inboxes = shared.inboxes.get().expect("set before the first client");
+        inboxes[self.home].send(Message::Kill(self.id));
     }
 }
 
@@ -71,8 +91,14 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// A new client, unless there are `max`.
-    pub fn enter(&self, addr: SocketAddr, home: usize, table: &str, max: usize) -> Option<Arc<Client>> {
+    /// A new client with its end of the connection and ours, unless there are `max`.
+    pub fn enter(
+        &self,
+        (addr, local_addr): (SocketAddr, SocketAddr),
+        home: usize,
+        table: &str,
+        max: usize,
+    ) -> Option<Arc<Client>> {
         let mut by_id = self.by_id.lock();
         if by_id.len() >= max {
             return None;
@@ -86,10 +112,11 @@ impl Clients {
             in_transaction: false,
             protocol: 2,
             command: "none",
+            bytes: 0,
             active: now,
         };
         let id = self.last.fetch_add(1, Relaxed) + 1;
-        let client = Arc::new(Client { id, addr, home, since: now, told: Mutex::new(told) });
+        let client = Arc::new(Client { id, addr, local_addr, home, since: now, told: Mutex::new(told) });
         by_id.insert(id, client.clone());
         Some(client)
     }

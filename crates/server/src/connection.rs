@@ -5,12 +5,11 @@
 //! - C2: what is kept for a client is bounded: half a request, `replies_bytes_max` and one reply, a queue.
 //! - C3: no byte of a reply leaves before the batch that it belongs to is durable, if replies wait for that.
 
-use crate::chores::{Length, Work};
-use crate::clients::Client;
-use crate::commands::{self, Attempt, Call, Next};
+use crate::chores::{Brought, Length, Work};
+use crate::commands::{self, Attempt, Call, Next, note_if_slow};
 use crate::counters::Counters;
 use crate::reply::Reply;
-use crate::request::{Limits, Parser};
+use crate::request::{Limits, OwnedArgs, Parser};
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::together::{Kind, Together};
@@ -41,12 +40,18 @@ pub struct Connection {
     /// Bytes received and not yet executed.
     input: Vec<u8>,
     replies: Replies,
-    /// Where the replies ended when this turn began.
-    turn_begun_at: u64,
+    /// Where the replies of earlier rounds end.
+    round_begun_at: u64,
     /// When no further request of this turn is begun.
     turn_ends: Instant,
     /// Commands are not executed while this is set.
     waits_for: Option<WaitsFor>,
+    /// What the command at hand has become elsewhere.
+    brought: Option<Attempt>,
+    /// Memory of the session while it is elsewhere.
+    away_bytes: usize,
+    /// Memory that its event loop has counted for it.
+    pub counted_bytes: usize,
     put_off: Option<PutOff>,
     /// Nor before this.
     rests_until: Option<Instant>,
@@ -80,6 +85,8 @@ enum WaitsFor {
     Reply,
     /// A table that the command at hand needs.
     Table,
+    /// The session, and what the command at hand has become.
+    Command,
 }
 
 /// Why no further request was executed.
@@ -136,6 +143,15 @@ impl Replies {
         &self.bytes[self.sent..end.max(self.sent)]
     }
 
+    /// Takes a reply that was made elsewhere, which may be large, if possible without copying it.
+    fn append(&mut self, reply: Vec<u8>) {
+        if self.bytes.is_empty() {
+            self.bytes = reply;
+        } else {
+            self.bytes.extend_from_slice(&reply);
+        }
+    }
+
     fn advance(&mut self, sent: usize) {
         self.sent += sent;
         // A client that is never quite done taking must not make us keep all it has ever taken. From half of it on, since to
@@ -156,22 +172,6 @@ impl Replies {
     }
 }
 
-/// Notes what began at `clock` and is done now, if it took long.
-fn note_if_slow<'a>(
-    shared: &Shared,
-    client: &Client,
-    args: impl ExactSizeIterator<Item = &'a [u8]>,
-    clock: &mut Instant,
-) {
-    // The end of one command is the beginning of the next: reading the clock costs as much as parsing a request.
-    let begun = std::mem::replace(clock, Instant::now());
-    let took = clock.saturating_duration_since(begun);
-    if shared.slow_log.wants(took) {
-        let name = client.told.lock().name.clone();
-        shared.slow_log.note(took, args, (client.addr.to_string(), name));
-    }
-}
-
 impl Connection {
     pub fn new(stream: TcpStream, session: Session, shared: &Shared) -> Self {
         let mut connection = Self {
@@ -180,9 +180,12 @@ impl Connection {
             parser: Parser::new(Limits::STRANGER),
             input: Vec::new(),
             replies: Replies::default(),
-            turn_begun_at: 0,
+            round_begun_at: 0,
             turn_ends: Instant::now(),
             waits_for: None,
+            brought: None,
+            away_bytes: 0,
+            counted_bytes: 0,
             put_off: None,
             rests_until: None,
             is_closing: false,
@@ -212,7 +215,7 @@ impl Connection {
     pub fn execute(&mut self, shared: &Arc<Shared>, budget: &mut usize, clock: &mut Instant) -> Stop {
         let mut at = 0;
         let stop = loop {
-            if self.is_closing || self.waits_for.is_some() || self.rests() || self.is_full(shared) {
+            if self.brought.is_none() && !self.may_begin(shared) {
                 break Stop::Waits;
             }
             if *budget == 0 || *clock >= self.turn_ends {
@@ -237,6 +240,10 @@ impl Connection {
                         Attempt::Opens(work) => {
                             self.waits_for = Some(WaitsFor::Table);
                             break Stop::Chore(Length::Brief, work);
+                        }
+                        Attempt::Elsewhere(work) => {
+                            self.waits_for = Some(WaitsFor::Command);
+                            break Stop::Chore(Length::Ending, work);
                         }
                     };
                     self.put_off = None;
@@ -272,6 +279,11 @@ impl Connection {
         stop
     }
 
+    /// May a request be begun?
+    fn may_begin(&mut self, shared: &Shared) -> bool {
+        !self.is_closing && self.waits_for.is_none() && !self.rests() && !self.is_full(shared)
+    }
+
     fn rests(&mut self) -> bool {
         self.rests_until = self.rests_until.filter(|until| Instant::now() < *until);
         self.rests_until.is_some()
@@ -293,12 +305,20 @@ impl Connection {
 
     /// Executes the request at `at`, which the parser has read.
     fn execute_one(&mut self, shared: &Arc<Shared>, at: usize, clock: &mut Instant) -> Attempt {
+        if let Some(brought) = self.brought.take() {
+            return brought;
+        }
         let args = self.parser.args(&self.input[at..]);
         if args.is_empty() {
             return Attempt::Done(Next::Go);
         }
         let timeout = Duration::from_millis(shared.lock_timeout_ms.load(Relaxed));
         let is_last = self.put_off.as_ref().is_some_and(|put_off| put_off.since.elapsed() >= timeout);
+        if commands::is_heavy(&self.session, &args) {
+            self.away_bytes = self.session.bytes();
+            let session = self.session.take_away();
+            return Attempt::Elsewhere(commands::elsewhere(shared, session, OwnedArgs::from(args), is_last));
+        }
         let (session, out) = (&mut self.session, &mut self.replies.bytes);
         let done = commands::execute(&mut Call { shared, session, args, out }, is_last);
         note_if_slow(shared, &self.session.client, args.from(0), clock);
@@ -369,6 +389,7 @@ impl Connection {
 
     /// Sends what may leave.
     pub fn send(&mut self, counters: &Counters, now: Instant) -> Io {
+        self.round_begun_at = self.replies.end();
         while self.is_writable && !self.replies.sendable().is_empty() {
             match self.stream.write(self.replies.sendable()) {
                 Ok(0) => return Io::Broken,
@@ -393,16 +414,21 @@ impl Connection {
         self.replies.unsent() >= shared.options.replies_bytes_max
     }
 
+    /// Memory that is kept for it.
+    pub fn bytes(&self) -> usize {
+        let buffers = self.input.capacity() + self.replies.bytes.capacity() + self.parser.bytes();
+        buffers + self.session.bytes() + self.away_bytes
+    }
+
     /// A turn begins.
     pub fn begin_turn(&mut self, now: Instant) {
         self.turn_ends = now + TURN;
-        self.turn_begun_at = self.replies.end();
     }
 
-    /// Withholds the replies of this turn until a batch is durable; returns where they end. Earlier ones may leave as before.
+    /// Withholds the replies of this round until a batch is durable; returns where they end. Earlier ones may leave as before.
     pub fn hold(&mut self) -> u64 {
         if self.replies.held == 0 {
-            self.replies.free = self.turn_begun_at;
+            self.replies.free = self.round_begun_at;
         }
         self.replies.held += 1;
         self.session.has_written = false;
@@ -416,22 +442,35 @@ impl Connection {
     }
 
     /// Takes what a chore has brought.
-    pub fn chore_done(&mut self, brought: &[u8]) {
-        match self.waits_for.take() {
-            Some(WaitsFor::Table) if brought.is_empty() => self.session.opened = Some(Ok(())),
-            Some(WaitsFor::Table) => {
-                self.session.opened = Some(Err(String::from_utf8_lossy(brought).into_owned()));
+    pub fn chore_done(&mut self, brought: Brought) {
+        match (self.waits_for.take(), brought) {
+            (_, Brought::Command(session, reply, attempt)) => {
+                let has_written = self.session.has_written;
+                self.session = *session;
+                self.away_bytes = 0;
+                self.session.has_written |= has_written;
+                self.replies.append(reply);
+                self.brought = Some(attempt);
             }
-            _ => self.replies.bytes.extend_from_slice(brought),
+            (Some(WaitsFor::Table), Brought::Reply(why)) => {
+                let why = String::from_utf8_lossy(&why).into_owned();
+                self.session.opened = Some(if why.is_empty() { Ok(()) } else { Err(why) });
+            }
+            (_, Brought::Reply(reply)) => self.replies.append(reply),
         }
     }
 
     /// Its chore could not be handed over.
-    pub fn chore_refused(&mut self) {
+    pub fn chore_refused(&mut self, shared: &Shared, work: Work) {
         let why = "BUSY too many long commands wait; try again later";
-        match self.waits_for.take() {
-            Some(WaitsFor::Table) => self.session.opened = Some(Err(why.to_owned())),
-            _ => Reply::new(&mut self.replies.bytes, self.session.protocol).error(why),
+        match self.waits_for {
+            Some(WaitsFor::Table) => self.chore_done(Brought::Reply(why.into())),
+            // The session must come back.
+            Some(WaitsFor::Command) => self.chore_done(work(shared)),
+            _ => {
+                self.waits_for = None;
+                Reply::new(&mut self.replies.bytes, self.session.protocol).error(why);
+            }
         }
     }
 
@@ -443,7 +482,10 @@ impl Connection {
 
     /// Has it stalled, or been idle, for too long? Also tells others how it is.
     pub fn is_overdue(&self, shared: &Shared, now: Instant) -> bool {
-        self.tell();
+        if self.waits_for != Some(WaitsFor::Command) {
+            self.session.tell(self.active);
+        }
+        self.session.client.told.lock().bytes = self.counted_bytes;
         let quiet = now.saturating_duration_since(self.active);
         let stall = shared.options.stall_timeout;
         let idle = Duration::from_secs(shared.idle_timeout_s.load(Relaxed));
@@ -453,17 +495,6 @@ impl Connection {
             || is_past(self.stranger_since)
             || (!self.replies.sendable().is_empty() && quiet > stall)
             || (!idle.is_zero() && quiet > idle && self.waits_for.is_none())
-    }
-
-    fn tell(&self) {
-        let mut told = self.session.client.told.lock();
-        told.active = self.active;
-        told.in_transaction = self.session.queue.is_some() || self.session.place.is_some();
-        told.protocol = if self.session.protocol == crate::reply::Protocol::Resp2 { 2 } else { 3 };
-        told.command = self.session.last_command.map_or("none", |command| command.name);
-        if told.table != self.session.target.name() {
-            told.table = self.session.target.name().to_owned();
-        }
     }
 }
 

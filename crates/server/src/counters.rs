@@ -20,6 +20,8 @@ pub struct Counters {
     pub batches: AtomicU64,
     /// Clients sent away for stalling or idling.
     pub dropped: AtomicU64,
+    /// Clients sent away since all together had too much memory.
+    pub evicted: AtomicU64,
 }
 
 impl Counters {
@@ -35,7 +37,7 @@ pub fn sum(loops: &[Counters], counter: impl Fn(&Counters) -> &AtomicU64) -> u64
 }
 
 /// Name, help and value of each, for INFO and `/metrics`.
-pub fn all(loops: &[Counters]) -> [(&'static str, &'static str, u64); 7] {
+pub fn all(loops: &[Counters]) -> [(&'static str, &'static str, u64); 8] {
     let one = |name, help, counter: fn(&Counters) -> &AtomicU64| (name, help, sum(loops, counter));
     [
         one("commands_total", "Commands executed", |c| &c.commands),
@@ -45,5 +47,6 @@ pub fn all(loops: &[Counters]) -> [(&'static str, &'static str, u64); 7] {
         one("put_off_total", "Attempts that met a lock and were put off", |c| &c.put_off),
         one("batches_total", "Batches whose replies waited for the device", |c| &c.batches),
         one("dropped_total", "Clients sent away for stalling or idling", |c| &c.dropped),
+        one("evicted_total", "Clients sent away since all together had too much memory", |c| &c.evicted),
     ]
 }

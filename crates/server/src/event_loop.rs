@@ -4,13 +4,13 @@
 //! ticket is taken for all that was written in the round; then replies leave. What would take long or might block goes
 //! elsewhere: the device to `syncer.rs`, walks through tables to `chores.rs`, locks of others to a later round.
 
-use crate::chores::{Chore, Length};
+use crate::chores::{Brought, Chore, Length};
 use crate::clients::Client;
 use crate::commands::default_table;
 use crate::connection::{Connection, Io, Stop};
 use crate::counters::Counters;
 use crate::session::Session;
-use crate::shared::Shared;
+use crate::shared::{Shared, tell};
 use crate::syncer::Syncer;
 use foreshore::Error;
 use foreshore_base::seeded_bug;
@@ -47,12 +47,12 @@ const LOOK: Duration = Duration::from_millis(500);
 pub enum Message {
     /// A new client.
     Client(TcpStream, Arc<Client>),
-    /// A chore's reply.
+    /// A chore is done.
     ChoreDone {
         /// The client's place and id.
         client: (usize, u64),
-        /// Its bytes.
-        reply: Vec<u8>,
+        /// What it brings.
+        brought: Brought,
     },
     /// This client is to go.
     Kill(u64),
@@ -94,6 +94,9 @@ pub struct EventLoop {
     /// There if replies to writes wait for the device.
     syncer: Option<Syncer>,
     connections: Slab<Connection>,
+    /// Memory of the clients that are counted, and how much that may be.
+    clients_bytes: usize,
+    clients_bytes_max: usize,
     /// Who has a turn in the next round.
     ready: Vec<usize>,
     /// Who has one in this round. Empty between rounds.
@@ -123,6 +126,8 @@ impl EventLoop {
         Ok(Self {
             home,
             syncer: shared.is_sync().then(|| Syncer::new(inbox.clone())),
+            clients_bytes: 0,
+            clients_bytes_max: (shared.options.client_memory / shared.options.threads).max(1),
             shared,
             poll,
             inbox,
@@ -202,9 +207,9 @@ impl EventLoop {
         for message in messages {
             match message {
                 Message::Client(stream, client) => self.welcome(stream, client),
-                Message::ChoreDone { client, reply } => {
+                Message::ChoreDone { client, brought } => {
                     if let Some(connection) = self.find(client) {
-                        connection.chore_done(&reply);
+                        connection.chore_done(brought);
                         self.ready.push(client.0);
                     }
                 }
@@ -264,6 +269,8 @@ impl EventLoop {
         }
         self.hold(&turns);
         turns.iter().for_each(|&at| self.send(at, clock));
+        turns.iter().for_each(|&at| self.count_bytes(at));
+        self.evict_largest();
         turns.clear();
         self.turns = turns;
         if now.saturating_duration_since(self.looked) >= LOOK {
@@ -305,8 +312,9 @@ impl EventLoop {
                 }
                 Stop::Chore(length, work) => {
                     let client = (at, connection.session.client.id);
-                    if !self.shared.chores.hand_over(length, Chore { work, home: self.home, client }) {
-                        connection.chore_refused();
+                    let chore = Chore { work, home: self.home, client };
+                    if let Err(chore) = self.shared.chores.hand_over(length, chore) {
+                        connection.chore_refused(&self.shared, chore.work);
                     }
                 }
             }
@@ -379,6 +387,31 @@ impl EventLoop {
         }
     }
 
+    fn count_bytes(&mut self, at: usize) {
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        let bytes = connection.bytes();
+        self.clients_bytes = self.clients_bytes - connection.counted_bytes + bytes;
+        connection.counted_bytes = bytes;
+    }
+
+    /// Sends clients away, the largest first, as long as all together have too much memory.
+    fn evict_largest(&mut self) {
+        while self.clients_bytes > self.clients_bytes_max {
+            let Some((at, largest)) = self.connections.iter().max_by_key(|(_, c)| c.counted_bytes) else {
+                return;
+            };
+            tell(format_args!(
+                "client {} is disconnected: it has {} KiB, and all clients of its event loop more than the {} KiB that they may \
+                 have; see --client-memory",
+                largest.session.client.addr,
+                largest.counted_bytes >> 10,
+                self.clients_bytes_max >> 10
+            ));
+            self.leave(at);
+            Counters::add(&self.shared.counters[self.home].evicted, 1);
+        }
+    }
+
     fn stop_if_asked(&mut self) {
         if self.shared.is_stopping() && self.ends.is_none() {
             self.ends = Some(Instant::now() + self.shared.options.grace);
@@ -405,14 +438,16 @@ impl EventLoop {
     /// Forgets a client.
     fn leave(&mut self, at: usize) {
         let mut connection = self.connections.remove(at);
+        self.clients_bytes -= connection.counted_bytes;
         let id = connection.session.client.id;
         if let Some(open) = connection.session.take_open() {
             // To roll it back takes as long as it did. Not handed over, it is done here.
             let work = Box::new(move |_: &Shared| {
                 drop(open);
-                Vec::new()
+                Brought::Reply(Vec::new())
             });
-            self.shared.chores.hand_over(Length::Ending, Chore { work, home: self.home, client: (at, id) });
+            let chore = Chore { work, home: self.home, client: (at, id) };
+            drop(self.shared.chores.hand_over(Length::Ending, chore));
         }
         // Closing the socket would deregister it too; an error changes nothing.
         let _ = self.poll.registry().deregister(&mut connection.stream);

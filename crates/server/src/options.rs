@@ -4,6 +4,7 @@ use crate::request::Limits;
 use foreshore::Durability;
 use std::net::SocketAddr;
 use std::time::Duration;
+use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
 /// Options of [`Server::start`](crate::Server::start).
 ///
@@ -33,6 +34,9 @@ pub struct Options {
     pub limits: Limits,
     /// Unsent replies per client, in bytes, beyond which its further requests wait. One reply may exceed it.
     pub replies_bytes_max: usize,
+    /// Memory of all clients together, in bytes: requests, replies, what is queued and watched. Each event loop has an equal share; if its
+    /// clients have more, the one that has most is disconnected. One turn may exceed it.
+    pub client_memory: usize,
     /// Bytes of commands that a client may queue between MULTI and EXEC.
     pub queue_bytes_max: usize,
     /// A client that has sent half a request and less than 64 KiB more of it, or does not take its replies, is disconnected
@@ -52,16 +56,18 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, |cores| (cores.get() - 1).max(1));
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 6379)),
             metrics: None,
             password: None,
-            threads: std::thread::available_parallelism().map_or(1, |cores| (cores.get() - 1).max(1)),
+            threads,
             durability: Durability::Sync,
             clients_max: 10_000,
             // A value of 64 MiB, and what stands around it.
             limits: Limits { request_bytes: 65 << 20, arguments: 1 << 16 },
             replies_bytes_max: 1 << 20,
+            client_memory: Self::client_memory_for(threads),
             queue_bytes_max: 16 << 20,
             stall_timeout: Duration::from_secs(60),
             idle_timeout: Duration::ZERO,
@@ -73,7 +79,21 @@ impl Default for Options {
     }
 }
 
+/// One part in so many of the machine's memory is for clients, but at least so much for each event loop: a client may have the largest reply, in a
+/// buffer with room for as much again, beside a value of 64 MiB.
+const CLIENTS_SHARE: u64 = 8;
+const LOOP_BYTES_MIN: usize = 320 << 20;
+
 impl Options {
+    /// The default of `client_memory` with so many event loops.
+    pub fn client_memory_for(threads: usize) -> usize {
+        let only_memory = RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram());
+        let system = System::new_with_specifics(only_memory);
+        let container = system.cgroup_limits().map_or(u64::MAX, |limits| limits.total_memory);
+        let share = system.total_memory().min(container) / CLIENTS_SHARE;
+        usize::try_from(share).unwrap_or(usize::MAX).max(threads * LOOP_BYTES_MIN)
+    }
+
     /// Says what is wrong with them.
     pub fn validate(&self) -> Result<(), String> {
         if self.password.as_ref().is_some_and(String::is_empty) {
@@ -93,6 +113,9 @@ impl Options {
                 "a client must be allowed at least one byte of replies, or none of its requests begins"
                     .into(),
             );
+        }
+        if self.client_memory == 0 {
+            return Err("clients must be allowed some memory, or each is disconnected at once".into());
         }
         if self.limits.request_bytes < Limits::STRANGER.request_bytes
             || self.limits.arguments < Limits::STRANGER.arguments
@@ -138,6 +161,7 @@ mod tests {
             Options { threads: 0, ..Options::default() },
             Options { clients_max: 0, ..Options::default() },
             Options { replies_bytes_max: 0, ..Options::default() },
+            Options { client_memory: 0, ..Options::default() },
         ] {
             assert!(useless.validate().is_err(), "{useless:?}");
         }

@@ -87,6 +87,11 @@ impl<'a> Args<'a> {
         self.parts.len()
     }
 
+    /// Bytes of all of them.
+    pub fn bytes(&self) -> usize {
+        self.parts.iter().map(ExactSizeIterator::len).sum()
+    }
+
     /// None at all: an empty line, which is no request.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
@@ -201,6 +206,11 @@ impl Parser {
     /// Panics: beyond the last argument.
     pub fn place(&self, at: usize) -> Option<Range<usize>> {
         if self.inline.is_none() { Some(self.parts[at].clone()) } else { None }
+    }
+
+    /// Memory, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.parts.capacity() * size_of::<Range<usize>>() + self.inline.as_ref().map_or(0, Vec::capacity)
     }
 
     /// Done with this request; the next one begins.

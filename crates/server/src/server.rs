@@ -202,9 +202,11 @@ fn wait_for_client(listener: &TcpListener) {
 
 /// Gives a new client to the event loop `home`.
 fn welcome(shared: &Shared, stream: TcpStream, addr: SocketAddr, home: usize) {
+    let max = shared.options.clients_max;
     let entered = set_up(&stream, shared.options.stall_timeout)
+        .and_then(|()| stream.local_addr())
         .ok()
-        .and_then(|()| shared.clients.enter(addr, home, &default_table().name, shared.options.clients_max));
+        .and_then(|local| shared.clients.enter((addr, local), home, &default_table().name, max));
     match entered {
         Some(client) => give(shared, stream, client),
         None => turn_away(shared, stream),

@@ -15,6 +15,7 @@ use foreshore::{Error, Transaction};
 use foreshore_base::seeded_bug;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Keys that a client may watch at a time.
 pub const WATCHED_MAX: usize = 1024;
@@ -39,6 +40,8 @@ pub struct Session {
     pub transaction: Option<Transaction>,
     /// Set while that is one that the client holds.
     pub place: Option<Place>,
+    /// How much there was to do in that one.
+    pub weight: usize,
     /// Has it done something whose reply must wait for the device?
     pub has_written: bool,
     /// The value read last.
@@ -56,6 +59,8 @@ pub struct Queue {
     pub commands: Vec<OwnedArgs>,
     /// Memory, in bytes.
     pub bytes: usize,
+    /// How much there is to do.
+    pub weight: usize,
     /// One was refused: EXEC will refuse all.
     pub is_broken: bool,
     /// EXEC has begun, and may have to begin again.
@@ -88,10 +93,31 @@ impl Session {
             is_watch_broken: false,
             transaction: None,
             place: None,
+            weight: 0,
             has_written: false,
             value: Vec::new(),
             opened: None,
             last_command: None,
+        }
+    }
+
+    /// Memory, in bytes.
+    pub fn bytes(&self) -> usize {
+        let queued = self.queue.as_ref().map_or(0, |queue| queue.bytes);
+        let watched: usize =
+            self.watched.iter().map(|watched| size_of::<Watched>() + watched.key.len()).sum();
+        self.value.capacity() + queued + watched
+    }
+
+    /// Tells others how it is; `active` is when it was last heard of.
+    pub fn tell(&self, active: Instant) {
+        let mut told = self.client.told.lock();
+        told.active = active;
+        told.in_transaction = self.queue.is_some() || self.transaction.is_some();
+        told.protocol = if self.protocol == Protocol::Resp2 { 2 } else { 3 };
+        told.command = self.last_command.map_or("none", |command| command.name);
+        if told.table != self.target.name() {
+            told.table = self.target.name().to_owned();
         }
     }
 
@@ -291,6 +317,17 @@ impl Session {
             self.queue = None;
             self.unwatch();
         }
+    }
+
+    /// Takes the session away for a while. The stand-in shows others the client; what has been written stays its to withhold replies for.
+    pub fn take_away(&mut self) -> Self {
+        let stand_in = Self {
+            protocol: self.protocol,
+            has_written: std::mem::take(&mut self.has_written),
+            last_command: self.last_command,
+            ..Self::new(self.client.clone(), self.target.clone(), self.is_trusted)
+        };
+        std::mem::replace(self, stand_in)
     }
 
     /// Takes the transaction that the client holds away from it.

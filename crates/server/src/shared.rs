@@ -231,7 +231,8 @@ pub struct Open {
 pub struct Place(Arc<Shared>);
 
 impl Place {
-    fn take(shared: &Arc<Shared>) -> Self {
+    /// One more.
+    pub fn take(shared: &Arc<Shared>) -> Self {
         shared.open_transactions.fetch_add(1, Relaxed);
         Self(shared.clone())
     }

@@ -120,33 +120,91 @@ fn many_large_values_are_refused() {
     assert_eq!(c.call("GET k"), text("v"));
 }
 
-/// To roll back takes as long as the transaction did: whoever leaves with a long one, or gives it up, stops nobody.
+/// To end a transaction takes as long as it did, or is to do all of it: whoever leaves with a long one, gives it up or commits it, stops nobody.
 #[test]
 fn a_long_transaction_that_ends_stops_nobody() {
     let server = Running::with(one_loop());
     let mut c = server.client();
-    let rows: Vec<_> = (0..100_000).map(|n| format!("row:{n}")).collect();
-    for end in ["leave", "KV.ROLLBACK", "RESET"] {
+    for (begin, end, there) in [
+        ("KV.BEGIN", "leave", 0),
+        ("KV.BEGIN", "KV.ROLLBACK", 0),
+        ("KV.BEGIN", "RESET", 0),
+        ("MULTI", "EXEC", 2),
+        ("KV.BEGIN", "KV.COMMIT", 2),
+    ] {
         let mut holder = server.client();
-        assert_eq!(holder.call("KV.BEGIN"), ok());
-        for rows in rows.chunks(1000) {
-            let pairs = rows.iter().flat_map(|row| [row.as_bytes(), b"v"]);
-            let mset: Vec<_> = std::iter::once(&b"MSET"[..]).chain(pairs).collect();
-            assert_eq!(holder.call_args(&mset), ok());
-        }
+        let replies = begin_long(&mut holder, begin, 100_000);
+        assert!(replies.iter().all(|reply| *reply == ok() || *reply == text("QUEUED")), "{replies:?}");
         let begun = Instant::now();
-        match end {
+        let ended = thread::spawn(move || match end {
             "leave" => drop(holder),
-            command => holder.send(&[command]),
-        }
+            command => _ = holder.call(command),
+        });
         let mut longest = Duration::ZERO;
-        while !server.db.transactions().is_empty() {
+        loop {
             let asked = Instant::now();
             assert_eq!(c.call("PING"), text("PONG"));
             longest = longest.max(asked.elapsed());
+            if ended.is_finished() && server.db.transactions().is_empty() {
+                break;
+            }
         }
         let took = begun.elapsed();
         assert!(longest < took / 2 + Duration::from_millis(30), "{end}: {longest:?} of {took:?}");
-        assert_eq!(c.call("EXISTS row:0 row:99999"), Int(0), "{end}");
+        assert_eq!(c.call("EXISTS row:0 row:99999"), Int(there), "{end}");
     }
+}
+
+/// Begins a transaction, and sets rows in it.
+fn begin_long(c: &mut Client, begin: &str, rows: usize) -> Vec<Value> {
+    let mut replies = vec![c.call(begin)];
+    let keys: Vec<_> = (0..rows).map(|n| format!("row:{n}")).collect();
+    for keys in keys.chunks(1000) {
+        let pairs = keys.iter().flat_map(|key| [key.as_bytes(), b"v"]);
+        let mset: Vec<_> = std::iter::once(&b"MSET"[..]).chain(pairs).collect();
+        replies.push(c.call_args(&mset));
+    }
+    replies
+}
+
+/// What ends elsewhere than on the event loop is answered when it is durable, and so is what was written before it.
+#[test]
+fn a_long_transaction_is_answered_when_it_is_durable() {
+    let disk = MemVfs::new();
+    let db = Database::builder().durability(Durability::Sync).open_on(Arc::new(disk.clone())).unwrap();
+    let server = Running::over(db, one_loop());
+    let mut c = server.client();
+    for (begin, end) in [("KV.BEGIN", "KV.COMMIT"), ("MULTI", "EXEC")] {
+        begin_long(&mut c, begin, 5000);
+        disk.set_sync_time(SYNC);
+        let begun = Instant::now();
+        c.send(&[end, "GET row:0"]);
+        let reply = c.reply();
+        assert!(begun.elapsed() > SYNC / 2, "{end}: {reply:?} after {:?}", begun.elapsed());
+        assert_eq!(c.reply(), text("v"));
+        disk.set_sync_time(Duration::ZERO);
+    }
+    disk.set_sync_time(SYNC);
+    let begun = Instant::now();
+    c.send(&["SET before 1", "MULTI", "KV.RANGE - +", "KV.RANGE - +", "EXEC"]);
+    assert_eq!(c.reply(), ok());
+    assert!(begun.elapsed() > SYNC / 2, "SET: after {:?}", begun.elapsed());
+    disk.set_sync_time(Duration::ZERO);
+}
+
+/// A long EXEC that meets others' locks is tried again, and is given up in the end; the session is what it was.
+#[test]
+fn a_long_transaction_waits_for_locks_as_others_do() {
+    let server = Running::with(Options { lock_timeout: Duration::from_millis(300), ..one_loop() });
+    let (mut c, mut holder) = (server.client(), server.client());
+    assert_eq!((c.call("SELECT 3"), holder.call("SELECT 3")), (ok(), ok()));
+    assert_eq!((holder.call("KV.BEGIN"), holder.call("SET row:7 mine")), (ok(), ok()));
+    begin_long(&mut c, "MULTI", 5000);
+    assert!(c.call("EXEC").error().starts_with("TRYAGAIN"));
+    begin_long(&mut c, "MULTI", 5000);
+    c.send(&["EXEC"]);
+    thread::sleep(Duration::from_millis(50));
+    assert_eq!(holder.call("KV.COMMIT"), ok());
+    assert_eq!(c.reply(), Value::List(vec![ok(); 5]));
+    assert_eq!((c.call("GET row:7"), holder.call("GET row:4999")), (text("v"), text("v")));
 }

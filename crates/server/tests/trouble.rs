@@ -363,3 +363,57 @@ fn a_shutdown_waits_for_no_queue() {
     server.stop();
     assert!(begun.elapsed() < 10 * one + Duration::from_secs(1), "{:?}, one takes {one:?}", begun.elapsed());
 }
+
+/// Each of many clients is within its own limits, and all together are not: the largest go, and who asks for little stays.
+#[test]
+fn clients_that_hoard_memory_are_sent_away() {
+    let limit = 8 << 20;
+    let server = Running::with(Options { client_memory: limit, threads: 1, ..options() });
+    let mut c = server.client();
+    assert_eq!(c.call_args(&[b"SET", b"large", &vec![b'x'; 100 << 10]]), ok());
+    let unfinished = [&b"*2\r\n$3\r\nGET\r\n$1000000\r\n"[..], &[b'x'; 500 << 10]].concat();
+    let queued = [encode(&[b"MULTI"]), encode(&[b"SET", b"k", &[b'x'; 500 << 10]])].concat();
+    let untaken = encode(&[b"GET", b"large"]).repeat(100);
+    for hoard in [&unfinished, &queued, &untaken] {
+        let before = evicted(&mut c);
+        let mut hoarders = Vec::new();
+        until("some are sent away", || {
+            let hoarder = server.client();
+            // It may be gone before it has said all.
+            let _ = (&hoarder.stream).write_all(hoard);
+            hoarders.push(hoarder);
+            assert!(kept_bytes(&mut c) <= limit + (2 << 20), "a turn more than the limit at most");
+            assert_eq!(c.call("STRLEN large"), common::Int(100 << 10));
+            evicted(&mut c) >= before + 3
+        });
+    }
+    until("it is over", || c.call("CLIENT LIST").text().lines().count() == 1);
+}
+
+fn evicted(c: &mut Client) -> u64 {
+    let info = c.call("INFO clients");
+    let line =
+        info.text().lines().find_map(|line| line.strip_prefix("evicted_clients:")).expect("it is told");
+    line.parse().expect("a number")
+}
+
+/// Memory of all clients, as they are told of.
+fn kept_bytes(c: &mut Client) -> usize {
+    let told = c.call("CLIENT LIST");
+    let fields = told.text().split_whitespace().filter_map(|field| field.strip_prefix("tot-mem="));
+    fields.map(|bytes| bytes.parse::<usize>().expect("a number")).sum()
+}
+
+/// One client may have its share alone, however little that leaves to others.
+#[test]
+fn a_large_request_fits_into_what_clients_may_have() {
+    let server = Running::with(Options { client_memory: Options::client_memory_for(2), ..options() });
+    let mut c = server.client();
+    let value = vec![b'x'; 64 << 20];
+    assert_eq!(c.call_args(&[b"SET", b"large", &value]), ok());
+    c.send(&["GET large"]);
+    let mut reply = vec![0; "$67108864\r\n".len() + value.len() + 2]; // the tests' reader of replies would be at it for long
+    c.stream.read_exact(&mut reply).unwrap();
+    assert!(reply.starts_with(b"$67108864\r\nxxx") && reply.ends_with(b"xxx\r\n"));
+    assert_eq!(evicted(&mut c), 0);
+}

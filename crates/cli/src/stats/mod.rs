@@ -24,7 +24,8 @@ The counters belong to the process that has the database open, and end with it.
 So --watch shows what can be seen from outside: how large the files are, and
 what the process that has them open uses. A program shows its own counters with
 `Database::stats`; `foreshore bench --watch 1` does, and so does .stats in
-`foreshore shell`.";
+`foreshore shell`. While no process has the database open, --watch says so once
+and waits for one; with --json each look is an object, whoever has it open.";
 
 /// Print the database's counters and sizes
 ///
@@ -69,6 +70,7 @@ fn watch(args: &StatsArgs, every: Duration) -> Outcome {
         return Err(Failure::usage(format!("{dir} is no database; --dir names another directory")));
     }
     let mut before = Outside::look(&args.db.dir)?;
+    let mut was_closed = false;
     for time in 0..args.times {
         // The first look shows sizes at once; rates need two.
         if time > 0 {
@@ -79,10 +81,14 @@ fn watch(args: &StatsArgs, every: Duration) -> Outcome {
         let mut out = args.db.output();
         if out.is_json() {
             out.object(&seen)?;
-        } else {
+        } else if !(was_closed && seen.is_closed()) {
             out.line(&seen)?;
+            if seen.is_closed() && time + 1 < args.times {
+                out.line("waiting for a process to open it; Ctrl-C ends the watch")?;
+            }
         }
         out.finish()?;
+        was_closed = seen.is_closed();
         before = now;
     }
     Ok(())

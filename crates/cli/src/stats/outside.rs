@@ -39,7 +39,7 @@ struct Holder {
 /// What two looks tell; its JSON names are kept stable.
 #[derive(Debug, Serialize)]
 pub struct Seen {
-    /// Process id of the holder; absent: nobody has it open.
+    /// Process id of the holder; absent: no process has it open.
     pid: Option<u32>,
     /// Percent of one core.
     cpu_percent: Option<f64>,
@@ -48,6 +48,13 @@ pub struct Seen {
     resident_bytes: Option<u64>,
     #[serde(flatten)]
     files: Files,
+}
+
+impl Seen {
+    /// Has no process the database open?
+    pub fn is_closed(&self) -> bool {
+        self.pid.is_none()
+    }
 }
 
 impl Outside {
@@ -147,7 +154,7 @@ fn cpu_ticks(stat: &str) -> Option<u64> {
 impl fmt::Display for Seen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.pid {
-            None => write!(f, "nobody has it open")?,
+            None => write!(f, "no process has it open")?,
             Some(pid) => write!(f, "process {pid}")?,
         }
         if let Some(percent) = self.cpu_percent {

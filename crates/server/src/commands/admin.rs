@@ -1,9 +1,10 @@
 //! The server: what it is, how it is set, and what it is to do.
 
-use super::{Call, CommandError, Next, Outcome, SYNTAX, connection, ok_or_error, refused};
+use super::{Call, CommandError, Next, Outcome, SYNTAX, connection, ok_or_error, refused, shown};
 use crate::commands::table::{COMMANDS, Command, find};
 use crate::counters;
 use crate::glob;
+use crate::number;
 use crate::reply::{Protocol, Reply};
 use crate::shared::{Shared, Wanted, since_1970};
 use foreshore::{Durability, Error, Stats};
@@ -86,9 +87,11 @@ pub fn bgsave(call: &mut Call<'_>) -> Outcome {
 
 /// There are no replicas that could have heard of anything.
 pub fn wait(call: &mut Call<'_>) -> Outcome {
-    let (replicas, timeout_ms) = (call.number(1)?, call.number(2)?);
-    if replicas < 0 || timeout_ms < 0 {
-        return refused("ERR the number of replicas and the timeout must not be negative");
+    call.number(1)?;
+    match number::parse(call.arg(2)) {
+        None => return refused("ERR timeout is not an integer or out of range"),
+        Some(..0) => return refused("ERR timeout is negative"),
+        Some(_) => {}
     }
     call.reply().integer(0);
     Ok(Next::Go)
@@ -120,9 +123,13 @@ pub fn time(call: &mut Call<'_>) -> Outcome {
 }
 
 pub fn shutdown(call: &mut Call<'_>) -> Outcome {
-    // Nothing is lost, whatever they say; but ABORT, and what is misspelt, must not end the server.
+    let says = |word| (1..call.args.len()).any(|at| call.is_word(at, word));
+    if call.args.len() == 2 && says("ABORT") {
+        return refused("ERR No shutdown in progress.");
+    }
+    // Nothing is lost, whatever they say; but what contradicts itself, or is misspelt, must not end the server.
     let is_known = |at| ["NOSAVE", "SAVE", "NOW", "FORCE"].iter().any(|word| call.is_word(at, word));
-    if !(1..call.args.len()).all(is_known) {
+    if (says("SAVE") && says("NOSAVE")) || !(1..call.args.len()).all(is_known) {
         return refused(SYNTAX);
     }
     call.shared.stop();
@@ -147,9 +154,7 @@ pub fn memory(call: &mut Call<'_>) -> Outcome {
             return Ok(Next::brief_chore(move |shared| memory_stats(&shared.db.stats(), protocol)));
         }
         _ => {
-            return refused(
-                "ERR unknown MEMORY subcommand or wrong arguments; there are USAGE key and STATS",
-            );
+            return call.refuse_subcommand(&["USAGE", "STATS"]);
         }
     }
     Ok(Next::Go)
@@ -175,10 +180,10 @@ pub fn slowlog(call: &mut Call<'_>) -> Outcome {
     let name = call.arg(1).to_ascii_uppercase();
     match (name.as_slice(), call.args.len()) {
         (b"GET", 2 | 3) => {
-            let count = if call.args.len() == 3 { call.number(2)? } else { 10 };
-            if count < -1 {
+            let count = if call.args.len() == 3 { number::parse(call.arg(2)) } else { Some(10) };
+            let Some(count @ -1..) = count else {
                 return refused("ERR count should be greater than or equal to -1");
-            }
+            };
             let entries = call.shared.slow_log.newest(usize::try_from(count).unwrap_or(usize::MAX));
             let mut reply = call.reply();
             reply.array(entries.len());
@@ -202,9 +207,7 @@ pub fn slowlog(call: &mut Call<'_>) -> Outcome {
             call.reply().ok();
         }
         _ => {
-            return refused(
-                "ERR unknown SLOWLOG subcommand or wrong arguments; there are GET [n], LEN, RESET",
-            );
+            return call.refuse_subcommand(&["GET", "LEN", "RESET"]);
         }
     }
     Ok(Next::Go)
@@ -236,9 +239,7 @@ pub fn config(call: &mut Call<'_>) -> Outcome {
         }
         (b"RESETSTAT", 2) => return refused("ERR not supported: counters only grow; take differences"),
         _ => {
-            return refused(
-                "ERR unknown CONFIG subcommand or wrong arguments; there are GET pattern … and SET name value …",
-            );
+            return call.refuse_subcommand(&["GET", "SET"]);
         }
     }
     Ok(Next::Go)
@@ -261,6 +262,7 @@ fn parameters(shared: &Shared) -> Vec<(&'static str, String)> {
         ("lock-timeout-ms", shared.lock_timeout_ms.load(Relaxed).to_string()),
         ("maxclients", options.clients_max.to_string()),
         ("maxmemory", "0".into()),
+        ("maxmemory-clients", options.client_memory.to_string()),
         ("maxmemory-policy", "noeviction".into()),
         ("port", options.listen.port().to_string()),
         ("proto-max-bulk-len", options.limits.request_bytes.to_string()),
@@ -292,19 +294,27 @@ impl Parameter {
 
 /// The parameter named at `at`, with the value that follows it. Nothing is set before all are known to be right.
 fn parameter(call: &Call<'_>, at: usize) -> Result<Parameter, CommandError> {
-    let positive = || match u64::try_from(call.number(at + 1)?) {
-        Ok(value) => Ok(value),
-        Err(_) => refused("ERR the value must not be negative"),
+    let failed = |why| {
+        let name = shown(call.arg(at));
+        CommandError::Refused(
+            format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}").into(),
+        )
     };
+    let number = || {
+        number::parse(call.arg(at + 1)).ok_or_else(|| failed("argument couldn't be parsed into an integer"))
+    };
+    let positive =
+        || u64::try_from(number()?).map_err(|_| failed("argument must be between 0 and the largest integer"));
     match call.arg(at).to_ascii_lowercase().as_slice() {
         b"timeout" => positive().map(Parameter::IdleTimeout),
         b"lock-timeout-ms" => positive().map(Parameter::LockTimeout),
-        b"slowlog-log-slower-than" => call.number(at + 1).map(Parameter::SlowFrom),
+        b"slowlog-log-slower-than" => number().map(Parameter::SlowFrom),
         b"slowlog-max-len" => positive().map(|count| Parameter::SlowKept(count.min(100_000) as usize)),
-        _ => refused(
-            "ERR CONFIG SET knows timeout, lock-timeout-ms, slowlog-log-slower-than and slowlog-max-len; \
-             the rest is set when the server is started",
-        ),
+        other => refused(format!(
+            "ERR Unknown option or number of arguments for CONFIG SET - '{}'; it knows timeout, lock-timeout-ms, \
+             slowlog-log-slower-than and slowlog-max-len; the rest is set when the server is started",
+            shown(other)
+        )),
     }
 }
 
@@ -379,6 +389,7 @@ fn sections(shared: &Shared) -> Result<Vec<Section>, Error> {
                 field("connected_clients", &shared.clients.count()),
                 field("blocked_clients", &0),
                 field("maxclients", &options.clients_max),
+                field("evicted_clients", &counters::sum(&shared.counters, |c| &c.evicted)),
                 field("open_transactions", &shared.open_transactions()),
             ],
         ),
@@ -422,10 +433,11 @@ fn sections(shared: &Shared) -> Result<Vec<Section>, Error> {
 
 pub fn command(call: &mut Call<'_>) -> Outcome {
     let name = if call.args.len() > 1 { call.arg(1).to_ascii_uppercase() } else { Vec::new() };
-    match name.as_slice() {
-        b"LIST" => return command_list(call),
-        b"GETKEYS" if call.args.len() > 2 => return command_keys(call),
-        _ => {}
+    match (name.as_slice(), call.args.len()) {
+        (b"LIST", _) => return command_list(call),
+        (b"GETKEYS", 3..) => return command_keys(call),
+        (b"COUNT", 2) | (b"" | b"INFO" | b"DOCS", _) => {}
+        _ => return call.refuse_subcommand(&["COUNT", "DOCS", "GETKEYS", "INFO", "LIST"]),
     }
     let named: Vec<_> = call.args.from(2).map(find).collect();
     let all = || COMMANDS.iter().map(Some).collect::<Vec<_>>();
@@ -438,7 +450,7 @@ pub fn command(call: &mut Call<'_>) -> Outcome {
             reply.map(known.len());
             known.into_iter().for_each(|command| write_docs(&mut reply, command));
         }
-        b"" | b"INFO" => {
+        _ => {
             reply.array(asked.len());
             for command in asked {
                 match command {
@@ -447,7 +459,6 @@ pub fn command(call: &mut Call<'_>) -> Outcome {
                 }
             }
         }
-        _ => return refused(SYNTAX),
     }
     Ok(Next::Go)
 }

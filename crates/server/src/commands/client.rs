@@ -1,7 +1,9 @@
 //! CLIENT: who is connected.
 
-use super::{Call, CommandError, Next, Outcome, SYNTAX, refused};
-use crate::event_loop::Message;
+use super::{Call, CommandError, Next, Outcome, SYNTAX, refused, shown};
+use crate::clients::Client;
+use crate::number;
+use std::time::Instant;
 
 /// Bytes of what a client tells about itself.
 const NAME_BYTES_MAX: usize = 256;
@@ -24,20 +26,23 @@ pub fn client(call: &mut Call<'_>) -> Outcome {
         }
         (b"SETINFO", 4) => set_info(call)?,
         (b"INFO", 2) => {
+            call.session.tell(Instant::now());
             let line = call.session.client.line();
             call.reply().text(&format!("{line}\n"));
         }
         (b"LIST", _) => list(call)?,
         // Nothing is evicted to make room for clients, and to read a row does not touch it.
-        (b"NO-EVICT" | b"NO-TOUCH", 3) if call.is_word(2, "ON") || call.is_word(2, "OFF") => {
-            call.reply().ok()
+        (b"NO-EVICT" | b"NO-TOUCH", 3) => {
+            if !call.is_word(2, "ON") && !call.is_word(2, "OFF") {
+                return refused(SYNTAX);
+            }
+            call.reply().ok();
         }
-        (b"KILL", 3..) => kill(call)?,
+        (b"KILL", 3..) => return kill(call),
         _ => {
-            return refused(
-                "ERR unknown CLIENT subcommand or wrong arguments; there are ID, GETNAME, SETNAME, SETINFO, INFO, LIST, \
-                 KILL, NO-EVICT, NO-TOUCH",
-            );
+            return call.refuse_subcommand(&[
+                "ID", "GETNAME", "SETNAME", "SETINFO", "INFO", "LIST", "KILL", "NO-EVICT", "NO-TOUCH",
+            ]);
         }
     }
     Ok(Next::Go)
@@ -45,15 +50,15 @@ pub fn client(call: &mut Call<'_>) -> Outcome {
 
 /// `LIST`, or `LIST ID id …`, or `LIST TYPE type`: there are no clients but normal ones.
 fn list(call: &mut Call<'_>) -> Result<(), CommandError> {
+    call.session.tell(Instant::now());
     let mut clients = call.shared.clients.list();
     if call.args.len() > 3 && call.is_word(2, "ID") {
-        let ids = (3..call.args.len()).map(|at| call.number(at)).collect::<Result<Vec<_>, _>>()?;
+        let ids: Option<Vec<_>> = call.args.from(3).map(number::parse).collect();
+        let Some(ids) = ids else { return refused("ERR Invalid client ID") };
         clients.retain(|client| ids.contains(&(client.id as i64)));
     } else if call.args.len() == 4 && call.is_word(2, "TYPE") {
-        if !["normal", "master", "replica", "slave", "pubsub"].iter().any(|kind| call.is_word(3, kind)) {
-            return refused("ERR Unknown client type; there are normal ones");
-        }
-        clients.retain(|_| call.is_word(3, "normal"));
+        let is_meant = is_normal(call, 3)?;
+        clients.retain(|_| is_meant);
     } else if call.args.len() > 2 {
         return refused(SYNTAX);
     }
@@ -62,10 +67,21 @@ fn list(call: &mut Call<'_>) -> Result<(), CommandError> {
     Ok(())
 }
 
+/// Is the type at `at` that of the clients there are?
+fn is_normal(call: &Call<'_>, at: usize) -> Result<bool, CommandError> {
+    if ["master", "replica", "slave", "pubsub"].iter().any(|kind| call.is_word(at, kind)) {
+        return Ok(false);
+    }
+    if call.is_word(at, "normal") {
+        return Ok(true);
+    }
+    refused(format!("ERR Unknown client type '{}'", shown(call.arg(at))))
+}
+
 /// A name that CLIENT LIST can show.
 pub fn valid_name(name: &str) -> Result<&str, CommandError> {
     if name.len() > NAME_BYTES_MAX || !name.chars().all(|c| c.is_ascii_graphic()) {
-        return refused("ERR Client names cannot contain spaces, newlines or special characters");
+        return refused("ERR Client names cannot contain spaces, newlines or special characters.");
     }
     Ok(name)
 }
@@ -83,11 +99,14 @@ fn set_info(call: &mut Call<'_>) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Whom KILL means.
+/// Whom KILL means: who is all of this.
 #[derive(Default)]
 struct Victims {
     id: Option<u64>,
     addr: Option<String>,
+    local_addr: Option<String>,
+    /// They are of a type, or a user's, that none is.
+    are_none: bool,
     others_only: bool,
 }
 
@@ -98,49 +117,54 @@ impl Victims {
             return refused(SYNTAX);
         }
         for at in (2..call.args.len()).step_by(2) {
+            let value = at + 1;
             match call.arg(at).to_ascii_uppercase().as_slice() {
-                b"ID" => match call.number(at + 1).map(u64::try_from) {
-                    Ok(Ok(id @ 1..)) => victims.id = Some(id),
+                b"ID" => match number::parse(call.arg(value)) {
+                    Some(id @ 1..) => victims.id = Some(id as u64),
                     _ => return refused("ERR client-id should be greater than 0"),
                 },
-                b"ADDR" => victims.addr = Some(call.text(at + 1)?.to_owned()),
-                b"SKIPME" if call.is_word(at + 1, "yes") => victims.others_only = true,
-                b"SKIPME" if call.is_word(at + 1, "no") => victims.others_only = false,
+                b"ADDR" => victims.addr = Some(call.text(value)?.to_owned()),
+                b"LADDR" => victims.local_addr = Some(call.text(value)?.to_owned()),
+                b"TYPE" => victims.are_none |= !is_normal(call, value)?,
+                b"USER" if call.arg(value) == b"default" => {}
+                b"USER" => return refused(format!("ERR No such user '{}'", shown(call.arg(value)))),
+                b"SKIPME" if call.is_word(value, "yes") => victims.others_only = true,
+                b"SKIPME" if call.is_word(value, "no") => victims.others_only = false,
                 _ => return refused(SYNTAX),
             }
         }
         Ok(victims)
     }
+
+    fn contain(&self, client: &Client) -> bool {
+        !self.are_none
+            && self.id.is_none_or(|id| id == client.id)
+            && self.addr.as_ref().is_none_or(|addr| *addr == client.addr.to_string())
+            && self.local_addr.as_ref().is_none_or(|addr| *addr == client.local_addr.to_string())
+    }
 }
 
-/// `KILL addr`, which answers OK; or `KILL ID id`, `ADDR addr`, `SKIPME yes|no`, which answer how many.
-fn kill(call: &mut Call<'_>) -> Result<(), CommandError> {
+/// `KILL addr`, which answers OK; or with what is in [`Victims`], which answers how many. Who means itself is answered first.
+fn kill(call: &mut Call<'_>) -> Outcome {
     let by_addr = call.args.len() == 3;
     let victims = if by_addr {
         Victims { addr: Some(call.text(2)?.to_owned()), ..Victims::default() }
     } else {
         Victims::parse(call)?
     };
-    let mut killed = 0;
-    for client in call.shared.clients.list() {
-        let is_meant = victims.id.is_none_or(|id| id == client.id)
-            && victims.addr.as_ref().is_none_or(|addr| *addr == client.addr.to_string())
-            && !(victims.others_only && client.id == call.session.client.id);
-        if is_meant {
-            let inboxes = call.shared.inboxes.get().expect("set before the first client");
-            inboxes[client.home].send(Message::Kill(client.id));
-            killed += 1;
+    let (own_id, mut killed, mut next) = (call.session.client.id, 0, Next::Go);
+    for client in call.shared.clients.list().iter().filter(|client| victims.contain(client)) {
+        match (client.id == own_id, victims.others_only) {
+            (true, true) => continue,
+            (true, false) => next = Next::Close,
+            (false, _) => client.kill(call.shared),
         }
+        killed += 1;
     }
     match (by_addr, killed) {
-        (true, 0) => refused("ERR No such client"),
-        (true, _) => {
-            call.reply().ok();
-            Ok(())
-        }
-        (false, killed) => {
-            call.reply().count(killed);
-            Ok(())
-        }
+        (true, 0) => return refused("ERR No such client"),
+        (true, _) => call.reply().ok(),
+        (false, killed) => call.reply().count(killed),
     }
+    Ok(next)
 }

@@ -1,7 +1,8 @@
 //! The connection itself: who speaks, in which protocol, about which table.
 
-use super::{Call, CommandError, Next, Outcome, SYNTAX, refused};
+use super::{Call, CommandError, Next, Outcome, SYNTAX, refused, shown};
 use crate::counters::Counters;
+use crate::number;
 use crate::reply::Protocol;
 use crate::shared::Wanted;
 use foreshore::TableOptions;
@@ -68,7 +69,7 @@ fn trust(call: &mut Call<'_>, (user, password): (&[u8], &[u8])) -> bool {
 /// Who guesses passwords has to wait in between.
 fn wrong_password(call: &mut Call<'_>) -> Next {
     Counters::add(&call.shared.counters[call.session.client.home].errors, 1);
-    call.reply().error("WRONGPASS invalid username-password pair; the user is 'default'");
+    call.reply().error("WRONGPASS invalid username-password pair or user is disabled. The user is 'default'");
     Next::Rest(WRONG_PASSWORD)
 }
 
@@ -78,6 +79,9 @@ pub fn hello(call: &mut Call<'_>) -> Outcome {
         _ => match call.arg(1) {
             b"2" => Protocol::Resp2,
             b"3" => Protocol::Resp3,
+            other if number::parse(other).is_none() => {
+                return refused("ERR Protocol version is not an integer or out of range");
+            }
             _ => return refused("NOPROTO unsupported protocol version; 2 and 3 are supported"),
         },
     };
@@ -95,12 +99,13 @@ pub fn hello(call: &mut Call<'_>) -> Outcome {
                 name = Some(super::client::valid_name(call.text(at + 1)?)?.to_owned());
                 at += 2;
             }
-            _ => return refused(SYNTAX),
+            other => return refused(format!("ERR Syntax error in HELLO option '{}'", shown(other))),
         }
     }
     if !call.session.is_trusted {
         return refused(
-            "NOAUTH HELLO must be called with the server's password: HELLO 3 AUTH default <password>",
+            "NOAUTH HELLO must be called with the client already authenticated, or with the server's password: HELLO 3 \
+             AUTH default <password>",
         );
     }
     call.session.protocol = protocol;
@@ -150,6 +155,12 @@ pub fn database_at(call: &Call<'_>, at: usize) -> Result<Wanted, CommandError> {
 /// The table that SELECT means.
 pub fn database(number: i64) -> Wanted {
     Wanted { name: format!("db{number}"), options: TableOptions::new() }
+}
+
+/// The number that SELECT has for a table, if it has one.
+pub fn number_of(table: &str) -> Option<i64> {
+    let number = number::parse(table.strip_prefix("db")?.as_bytes())?;
+    (0..DATABASES).contains(&number).then_some(number)
 }
 
 pub fn reset(call: &mut Call<'_>) -> Outcome {

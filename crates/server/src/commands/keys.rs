@@ -68,9 +68,7 @@ pub fn object(call: &mut Call<'_>) -> Outcome {
             if found { call.reply().integer(1) } else { call.reply().null() }
         }
         _ => {
-            return refused(
-                "ERR unknown OBJECT subcommand or wrong arguments; there are ENCODING key and REFCOUNT key",
-            );
+            return call.refuse_subcommand(&["ENCODING", "REFCOUNT"]);
         }
     }
     Ok(Next::Go)

@@ -5,7 +5,7 @@
 
 mod admin;
 mod client;
-mod connection;
+pub mod connection;
 mod keys;
 mod ordered;
 mod places;
@@ -14,16 +14,17 @@ mod strings;
 mod table;
 mod transactions;
 
-use crate::chores::{Length, Work};
+use crate::chores::{Brought, Length, Work};
+use crate::clients::Client;
 use crate::counters::Counters;
 use crate::reply::{Protocol, Reply};
-use crate::request::Args;
+use crate::request::{Args, OwnedArgs};
 use crate::session::Session;
-use crate::shared::{Open, Shared, Target, Wanted};
+use crate::shared::{Open, Place, Shared, Target, Wanted};
 use foreshore::Error;
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 pub use table::Command;
 use table::{TRANSACTIONAL, UNTRUSTED, WRITE};
 
@@ -53,7 +54,7 @@ pub enum Next {
 
 impl Next {
     fn brief_chore(work: impl FnOnce(&Shared) -> Vec<u8> + Send + 'static) -> Self {
-        Self::Chore(Length::Brief, Box::new(work))
+        Self::Chore(Length::Brief, Box::new(|shared| Brought::Reply(work(shared))))
     }
 
     /// Rolls back a transaction, which takes as long as it did.
@@ -62,13 +63,13 @@ impl Next {
             let Open { transaction, place } = open;
             let ended = transaction.rollback();
             drop(place);
-            reply(ended)
+            Brought::Reply(reply(ended))
         };
         Self::Chore(Length::Ending, Box::new(work))
     }
 
     fn long_chore(work: impl FnOnce(&Shared) -> Vec<u8> + Send + 'static) -> Self {
-        Self::Chore(Length::Long, Box::new(work))
+        Self::Chore(Length::Long, Box::new(|shared| Brought::Reply(work(shared))))
     }
 }
 
@@ -95,6 +96,8 @@ pub enum Attempt {
     /// It has done nothing, since a table is to be opened by this: to be tried again then. The work returns why it could
     /// not be, or nothing.
     Opens(Work),
+    /// It is too heavy for an event loop: this makes the attempt.
+    Elsewhere(Work),
 }
 
 impl From<Error> for CommandError {
@@ -183,6 +186,18 @@ impl Call<'_> {
         }
     }
 
+    /// Refuses the subcommand at hand, which is none of `known`, or has the wrong arguments.
+    pub fn refuse_subcommand<T>(&self, known: &[&str]) -> Result<T, CommandError> {
+        let (command, name) = (shown(self.arg(0)), shown(self.arg(1)));
+        let is_known = known.iter().any(|word| self.is_word(1, word));
+        refused(if is_known {
+            let (command, name) = (command.to_lowercase(), name.to_lowercase());
+            format!("ERR wrong number of arguments for '{command}|{name}' command")
+        } else {
+            format!("ERR unknown subcommand '{name}'; {} has {}", command.to_uppercase(), known.join(", "))
+        })
+    }
+
     /// Is the argument at `at` this word, in any case?
     pub fn is_word(&self, at: usize, word: &str) -> bool {
         self.args.at(at).eq_ignore_ascii_case(word.as_bytes())
@@ -191,6 +206,9 @@ impl Call<'_> {
 
 const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
 const SYNTAX: &str = "ERR syntax error";
+
+/// From this weight on a transaction ends elsewhere than on the event loop: it would take milliseconds there.
+const HEAVY: usize = 2000;
 
 /// What one reply may have, but for a single value: nobody else on the event loop is served meanwhile.
 const REPLY_BYTES_MAX: usize = 128 << 20;
@@ -230,6 +248,43 @@ pub fn execute(call: &mut Call<'_>, is_last: bool) -> Attempt {
     Attempt::Done(Next::Go)
 }
 
+/// Is the request the end of a transaction so heavy that the loop's other clients should not wait for it?
+pub fn is_heavy(session: &Session, args: &Args<'_>) -> bool {
+    let is = |name: &str| args.at(0).eq_ignore_ascii_case(name.as_bytes());
+    let queued = session.queue.as_ref().map_or(0, |queue| queue.weight);
+    (queued >= HEAVY && is("EXEC")) || (session.weight >= HEAVY && session.place.is_some() && is("KV.COMMIT"))
+}
+
+/// Executes a request elsewhere than on the client's event loop, which has a stand-in for its session meanwhile. Others do not
+/// wait in place for what it locks.
+pub fn elsewhere(shared: &Arc<Shared>, mut session: Session, args: OwnedArgs, is_last: bool) -> Work {
+    let shared = shared.clone();
+    Box::new(move |_| {
+        let _place = Place::take(&shared);
+        let (mut out, begun) = (Vec::new(), Instant::now());
+        let call = &mut Call { shared: &shared, session: &mut session, args: args.args(), out: &mut out };
+        let attempt = execute(call, is_last);
+        note_if_slow(&shared, &session.client, args.args().from(0), &mut { begun });
+        Brought::Command(Box::new(session), out, attempt)
+    })
+}
+
+/// Notes what began at `clock` and is done now, if it took long.
+pub fn note_if_slow<'a>(
+    shared: &Shared,
+    client: &Client,
+    args: impl ExactSizeIterator<Item = &'a [u8]>,
+    clock: &mut Instant,
+) {
+    // The end of one command is the beginning of the next: reading the clock costs as much as parsing a request.
+    let begun = std::mem::replace(clock, Instant::now());
+    let took = clock.saturating_duration_since(begun);
+    if shared.slow_log.wants(took) {
+        let name = client.told.lock().name.clone();
+        shared.slow_log.note(took, args, (client.addr.to_string(), name));
+    }
+}
+
 /// The table was emptied by FLUSHDB, which makes a new one: is it there?
 fn turns_to_newer(call: &mut Call<'_>) -> bool {
     let newer = call.shared.newer(&call.session.target);
@@ -258,8 +313,8 @@ fn to_open(shared: &Shared, error: &CommandError) -> Option<Wanted> {
 
 fn opening(wanted: Wanted) -> Work {
     Box::new(move |shared| match shared.open(&wanted) {
-        Ok(_) => Vec::new(),
-        Err(error) => CommandError::Engine(error).text().into_owned().into_bytes(),
+        Ok(_) => Brought::Reply(Vec::new()),
+        Err(error) => Brought::Reply(CommandError::Engine(error).text().into_owned().into_bytes()),
     })
 }
 
@@ -299,6 +354,9 @@ fn is_http(word: &[u8]) -> bool {
 fn run(call: &mut Call<'_>, command: &'static Command) -> Outcome {
     Counters::add(&call.shared.counters[call.session.client.home].commands, 1);
     call.session.last_command = Some(command);
+    if call.session.place.is_some() {
+        call.session.weight += command.weight(&call.args);
+    }
     if command.has(WRITE) && !call.session.watched.is_empty() && call.session.transaction.is_none() {
         return run_watched(call, command);
     }
@@ -327,7 +385,7 @@ fn find(call: &Call<'_>) -> Result<&'static Command, CommandError> {
 
 fn check(call: &Call<'_>, command: &'static Command) -> Result<(), CommandError> {
     if !call.session.is_trusted && !command.has(UNTRUSTED) {
-        return refused("NOAUTH Authentication required: send AUTH with the server's password");
+        return refused("NOAUTH Authentication required. Send AUTH with the server's password");
     }
     if !command.takes(call.args.len()) {
         return refused(format!("ERR wrong number of arguments for '{}' command", command.name));
@@ -343,6 +401,10 @@ fn check(call: &Call<'_>, command: &'static Command) -> Result<(), CommandError>
 }
 
 fn unknown(name: &[u8]) -> String {
-    let shown = name[..name.len().min(64)].escape_ascii();
-    format!("ERR unknown command '{shown}'; COMMAND lists those there are")
+    format!("ERR unknown command '{}'; COMMAND lists those there are", shown(name))
+}
+
+/// The beginning of what a client has sent, for an error's text.
+fn shown(bytes: &[u8]) -> String {
+    bytes[..bytes.len().min(64)].escape_ascii().to_string()
 }

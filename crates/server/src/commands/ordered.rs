@@ -10,7 +10,7 @@ use foreshore::{Index, TableOptions};
 use std::ops::Bound;
 
 /// Rows that one call returns or removes: by default, and at most.
-const ROWS: i64 = 1000;
+pub const ROWS: usize = 1000;
 const ROWS_MAX: i64 = 10_000;
 
 /// Bytes of a reply from which on it takes no further row.
@@ -26,7 +26,7 @@ struct RangeOptions {
 
 impl RangeOptions {
     fn parse(call: &Call<'_>, is_read: bool) -> Result<Self, CommandError> {
-        let mut options = Self { reverse: false, keys_only: false, limit: ROWS as usize };
+        let mut options = Self { reverse: false, keys_only: false, limit: ROWS };
         let mut at = 3;
         while at < call.args.len() {
             match call.arg(at).to_ascii_uppercase().as_slice() {

@@ -1,5 +1,6 @@
 //! The commands there are.
 
+use super::ordered::ROWS;
 use super::{Call, Outcome, admin, client, connection, keys, ordered, places, ranges, strings, transactions};
 use crate::request::Args;
 
@@ -66,6 +67,12 @@ impl Command {
         self.arity.into()
     }
 
+    /// How much there is to do and to lock within a transaction, roughly in rows.
+    pub fn weight(&self, args: &Args<'_>) -> usize {
+        let may_walk = self.keys.0 == 0 && self.has(READ | WRITE);
+        args.len() + args.bytes() / 1024 + if may_walk { ROWS } else { 0 }
+    }
+
     /// The flags, as COMMAND INFO names them.
     pub fn flag_names(&self) -> Vec<&'static str> {
         [(WRITE, "write"), (READ, "readonly"), (ADMIN, "admin"), (UNTRUSTED, "no_auth")]
@@ -115,7 +122,7 @@ const fn command(
 #[rustfmt::skip] // a table
 pub static COMMANDS: &[Command] = &[
     command("append", 3, W, ONE, "string", "Appends to a value; its new length", ranges::append),
-    command("auth", -2, UNTRUSTED, NONE, "connection", "Says the password", connection::auth),
+    command("auth", -2, UNTRUSTED | TRANSACTIONAL, NONE, "connection", "Says the password", connection::auth),
     command("bgsave", -1, ADMIN, NONE, "server", "Begins a checkpoint", admin::bgsave),
     command("client", -2, TRANSACTIONAL, NONE, "connection", "ID, GETNAME, SETNAME, SETINFO, INFO, LIST, KILL, NO-EVICT, NO-TOUCH", client::client),
     command("command", -1, TRANSACTIONAL, NONE, "server", "COUNT, DOCS, GETKEYS, INFO, LIST", admin::command),
@@ -139,7 +146,7 @@ pub static COMMANDS: &[Command] = &[
     command("getex", -2, W, ONE, "string", "A value: [PERSIST]; rows do not expire", strings::getex),
     command("getrange", 4, R, ONE, "string", "Bytes of a value: from, to", ranges::getrange),
     command("getset", 3, W, ONE, "string", "Sets a value; the old one", strings::getset),
-    command("hello", -1, UNTRUSTED, NONE, "connection", "Chooses RESP2 or RESP3", connection::hello),
+    command("hello", -1, UNTRUSTED | TRANSACTIONAL, NONE, "connection", "Chooses RESP2 or RESP3", connection::hello),
     command("incr", 2, W, ONE, "string", "Adds one", strings::incr),
     command("incrby", 3, W, ONE, "string", "Adds", strings::incrby),
     command("incrbyfloat", 3, W, ONE, "string", "Adds a decimal fraction, exactly", strings::incrbyfloat),

@@ -13,7 +13,7 @@ use crate::session::{Queue, WATCHED_MAX};
 use crate::shared::{OPEN_TRANSACTIONS_MAX, Open};
 use std::time::{Duration, Instant};
 
-/// How long an EXEC may take: nobody else on its event loop is served meanwhile.
+/// How long an EXEC may take: what it has locked is nobody else's meanwhile, and a thread is its own.
 const EXEC: Duration = Duration::from_secs(1);
 
 pub fn multi(call: &mut Call<'_>) -> Outcome {
@@ -40,6 +40,7 @@ pub fn queue(call: &mut Call<'_>) -> Outcome {
         ));
     }
     queue.bytes += args.bytes();
+    queue.weight += table::find(call.args.at(0)).map_or(0, |command| command.weight(&call.args));
     queue.commands.push(args);
     call.reply().simple("QUEUED");
     Ok(Next::Go)
@@ -62,12 +63,12 @@ pub fn exec(call: &mut Call<'_>) -> Outcome {
         call.session.unwatch();
         return refused("EXECABORT Transaction discarded because of previous errors.");
     }
-    let target = call.session.target.clone();
+    let (target, protocol) = (call.session.target.clone(), call.session.protocol);
     let done = attempt(call, &queue);
     match &done {
         Ok(()) => call.session.unwatch(),
         Err(error) => {
-            call.session.target = target;
+            (call.session.target, call.session.protocol) = (target, protocol);
             if error.is_of_the_moment() {
                 call.session.queue = Some(Queue { is_executing: true, ..queue }); // to be tried again
             } else {
@@ -119,7 +120,8 @@ fn part(call: &mut Call<'_>, command: &OwnedArgs) -> Result<(), CommandError> {
     let start = out.len();
     let mut call = Call { shared: call.shared, session, args, out };
     match run(&mut call, found) {
-        Ok(Next::Go) => Ok(()),
+        // After a wrong password there is no need to rest: only who has said the right one can queue commands.
+        Ok(Next::Go | Next::Rest(_)) => Ok(()),
         Ok(_) => unreachable!("{} is marked as possible within a transaction", found.name),
         Err(error) if error.is_of_the_command() => {
             call.out.truncate(start);
@@ -131,8 +133,11 @@ fn part(call: &mut Call<'_>, command: &OwnedArgs) -> Result<(), CommandError> {
 }
 
 pub fn watch(call: &mut Call<'_>) -> Outcome {
-    if call.session.queue.is_some() || call.session.transaction.is_some() {
-        return refused("ERR WATCH inside a transaction is not allowed");
+    if call.session.queue.is_some() {
+        return refused("ERR WATCH inside MULTI is not allowed");
+    }
+    if call.session.transaction.is_some() {
+        return refused("ERR WATCH is not possible after KV.BEGIN: what it reads is locked already");
     }
     let mut keys: Vec<_> = call.args.from(1).collect();
     keys.sort_unstable();
@@ -159,6 +164,7 @@ pub fn begin(call: &mut Call<'_>) -> Outcome {
     };
     call.session.unwatch();
     (call.session.transaction, call.session.place) = (Some(open.transaction), Some(open.place));
+    call.session.weight = 0;
     call.reply().ok();
     Ok(Next::Go)
 }

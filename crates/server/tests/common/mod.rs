@@ -176,10 +176,16 @@ impl Client {
     /// The next reply; `None` if the server has closed the connection.
     #[track_caller]
     pub fn try_reply(&mut self) -> Option<Value> {
+        self.try_frame().map(Value::from)
+    }
+
+    /// The same, exactly as it came.
+    #[track_caller]
+    pub fn try_frame(&mut self) -> Option<Frame> {
         let mut piece = [0; 64 << 10];
         loop {
             if let Some(frame) = self.parser.next_frame().expect("replies are RESP") {
-                return Some(frame.into());
+                return Some(frame);
             }
             match self.stream.read(&mut piece) {
                 Ok(0) => return None,
