@@ -23,11 +23,11 @@ pub(crate) fn down_one_by_one<L: Lane>(cells: &[L::Cell], range: Range<usize>) {
 #[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle, miri)))))]
 pub(crate) use absent::{down_pair, down_u32, down_u64, up_pair, up_u32, up_u64};
 #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
-pub(crate) use avx512::{down_pair, down_u32, down_u64, up_pair, up_u32, up_u64};
+pub(crate) use avx2::{down_pair, down_u32, down_u64, up_pair, up_u32, up_u64};
 
 #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
-mod avx512 {
-    use crate::vector::is_able;
+mod avx2 {
+    use crate::vector::has_avx2;
     use foreshore_base::sync::{AtomicU32, AtomicU64};
     use std::arch::asm;
     use std::ops::Range;
@@ -35,44 +35,36 @@ mod avx512 {
     const VECTOR_BYTES: usize = 32;
 
     macro_rules! shifts {
-        ($up:ident, $down:ident, $cell:ty, $size:literal, $mov:literal, $by:literal, $bytes:literal) => {
+        ($up:ident, $down:ident, $cell:ty, $size:literal, $by:literal, $bytes:literal) => {
             #[doc = concat!("Copies the cells of `range` ", $by, " further, and says whether the processor can do that at once.")]
             #[inline(always)]
             pub fn $up(cells: &[$cell], range: Range<usize>) -> bool {
                 const LANES: usize = VECTOR_BYTES / size_of::<$cell>();
-                if !is_able() {
+                if range.len() < LANES || !has_avx2() {
                     return false;
                 }
-                assert!(range.start <= range.end && cells.len().saturating_sub(range.end) >= $by, "cells to move");
-                let first = cells[range.start..].as_ptr();
-                let (rest, whole) = (range.len() % LANES, range.len() - range.len() % LANES);
-                // SAFETY: the processor has the instructions; they read the cells of `range` and write those so many
-                // further, all within `cells`, from the last to the first, the rest, for which a vector is too long, at the end.
-                // They are atomics, and accessed as by relaxed loads and stores: a cell is aligned, so it lies in one line
-                // and does not come in pieces.
+                assert!(cells.len().saturating_sub(range.end) >= $by, "cells to move");
+                // SAFETY: the processor has the instructions; they read the cells of `range`, at least a vector, and write those so
+                // many further, all within `cells`, from the last to the first. The first vector, which the others may overlap, is
+                // read before and written after them. Cells are atomics, and accessed as by relaxed loads and stores: a cell is
+                // aligned, so it lies in one line and does not come in pieces.
                 unsafe {
                     asm!(
-                        "test {left}, {left}",
-                        "jz 3f",
+                        "vmovdqu ymm0, [{first}]",
                         "2:",
-                        concat!("vmovdqu64 ymm16, [{first} + ", $size, "*{left} - 32]"),
-                        concat!("vmovdqu64 [{first} + ", $size, "*{left} - 32 + ", $bytes, "], ymm16"),
+                        concat!("vmovdqu ymm1, [{first} + ", $size, "*{left} - 32]"),
+                        concat!("vmovdqu [{first} + ", $size, "*{left} - 32 + ", $bytes, "], ymm1"),
                         "sub {left}, {lanes}",
-                        "jnz 2b",
-                        "3:",
+                        "cmp {left}, {lanes}",
+                        "jae 2b",
+                        concat!("vmovdqu [{first} + ", $bytes, "], ymm0"),
+                        "vzeroupper",
                         lanes = const LANES,
-                        first = in(reg) first.add(rest),
-                        left = inout(reg) whole => _,
-                        out("ymm16") _,
-                        options(nostack),
-                    );
-                    asm!(
-                        "kmovw k1, {mask:e}",
-                        concat!($mov, " ymm16{{k1}}{{z}}, [{first}]"),
-                        concat!($mov, " [{first} + ", $bytes, "]{{k1}}, ymm16"),
-                        mask = in(reg) (1u32 << rest) - 1,
-                        first = in(reg) first,
-                        out("ymm16") _, out("k1") _,
+                        first = in(reg) cells[range.start..].as_ptr(),
+                        left = inout(reg) range.len() => _,
+                        out("ymm0") _, out("ymm1") _, out("ymm2") _, out("ymm3") _, out("ymm4") _, out("ymm5") _,
+                        out("ymm6") _, out("ymm7") _, out("ymm8") _, out("ymm9") _, out("ymm10") _, out("ymm11") _,
+                        out("ymm12") _, out("ymm13") _, out("ymm14") _, out("ymm15") _,
                         options(nostack),
                     );
                 }
@@ -83,36 +75,29 @@ mod avx512 {
             #[inline(always)]
             pub fn $down(cells: &[$cell], range: Range<usize>) -> bool {
                 const LANES: usize = VECTOR_BYTES / size_of::<$cell>();
-                if !is_able() {
+                if range.len() < LANES || !has_avx2() {
                     return false;
                 }
-                assert!($by <= range.start && range.start <= range.end && range.end <= cells.len(), "cells to move");
-                let end = cells.as_ptr_range().start.wrapping_add(range.end);
-                let rest = range.len() % LANES;
-                // SAFETY: as above, but to those so many before, from the first to the last, and the rest at the end as well.
+                assert!($by <= range.start && range.end <= cells.len(), "cells to move");
+                // SAFETY: as above, but to those so many before, from the first to the last; so it is the last vector that is read
+                // before and written after the others.
                 unsafe {
                     asm!(
-                        "test {left}, {left}",
-                        "jz 3f",
+                        "vmovdqu ymm0, [{end} - 32]",
                         "2:",
-                        concat!("vmovdqu64 ymm16, [{end} + ", $size, "*{left}]"),
-                        concat!("vmovdqu64 [{end} + ", $size, "*{left} - ", $bytes, "], ymm16"),
+                        concat!("vmovdqu ymm1, [{end} + ", $size, "*{left}]"),
+                        concat!("vmovdqu [{end} + ", $size, "*{left} - ", $bytes, "], ymm1"),
                         "add {left}, {lanes}",
-                        "jnz 2b",
-                        "3:",
+                        "cmp {left}, -{lanes}",
+                        "jle 2b",
+                        concat!("vmovdqu [{end} - 32 - ", $bytes, "], ymm0"),
+                        "vzeroupper",
                         lanes = const LANES,
-                        end = in(reg) end.sub(rest),
-                        left = inout(reg) -((range.len() - rest) as isize) => _,
-                        out("ymm16") _,
-                        options(nostack),
-                    );
-                    asm!(
-                        "kmovw k1, {mask:e}",
-                        concat!($mov, " ymm16{{k1}}{{z}}, [{first}]"),
-                        concat!($mov, " [{first} - ", $bytes, "]{{k1}}, ymm16"),
-                        mask = in(reg) (1u32 << rest) - 1,
-                        first = in(reg) end.sub(rest),
-                        out("ymm16") _, out("k1") _,
+                        end = in(reg) cells.as_ptr_range().start.add(range.end),
+                        left = inout(reg) -(range.len() as isize) => _,
+                        out("ymm0") _, out("ymm1") _, out("ymm2") _, out("ymm3") _, out("ymm4") _, out("ymm5") _,
+                        out("ymm6") _, out("ymm7") _, out("ymm8") _, out("ymm9") _, out("ymm10") _, out("ymm11") _,
+                        out("ymm12") _, out("ymm13") _, out("ymm14") _, out("ymm15") _,
                         options(nostack),
                     );
                 }
@@ -121,9 +106,9 @@ mod avx512 {
         };
     }
 
-    shifts!(up_u64, down_u64, AtomicU64, "8", "vmovdqu64", 1, "8");
-    shifts!(up_pair, down_pair, AtomicU64, "8", "vmovdqu64", 2, "16");
-    shifts!(up_u32, down_u32, AtomicU32, "4", "vmovdqu32", 1, "4");
+    shifts!(up_u64, down_u64, AtomicU64, "8", 1, "8");
+    shifts!(up_pair, down_pair, AtomicU64, "8", 2, "16");
+    shifts!(up_u32, down_u32, AtomicU32, "4", 1, "4");
 }
 
 #[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle, miri)))))]
