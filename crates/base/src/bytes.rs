@@ -29,6 +29,7 @@ const WORD: usize = 8;
 /// let mut copy = [0; 12];
 /// bytes.read(5, &mut copy);
 /// assert_eq!(&copy, b"across words");
+/// assert!(bytes.equal(5, b"across") && bytes.compare(5, 6, b"along").is_lt());
 /// ```
 #[repr(transparent)]
 pub struct RelaxedBytes([AtomicU64]);
@@ -178,6 +179,12 @@ impl RelaxedBytes {
         }
     }
 
+    /// Are the bytes at `offset` these, at most 64?
+    #[inline]
+    pub fn equal(&self, offset: usize, bytes: &[u8]) -> bool {
+        copy::equal(&self.0, offset, bytes)
+    }
+
     /// Compares the `len` bytes at `offset` with `key`, as byte strings.
     #[inline]
     pub fn compare(&self, offset: usize, len: usize, key: &[u8]) -> Ordering {
@@ -232,13 +239,17 @@ mod tests {
         #[test]
         fn compares_as_byte_strings(
             offset in 0usize..16,
+            same in proptest::collection::vec(0u8..3, 0..45),
             ours in proptest::collection::vec(0u8..3, 0..20),
             theirs in proptest::collection::vec(0u8..3, 0..20),
         ) {
-            let words = RelaxedBytes::boxed(64);
+            let words = RelaxedBytes::boxed(80);
             let bytes = RelaxedBytes::new(&words);
+            let (ours, theirs) = ([&same[..], &ours].concat(), [&same[..], &theirs].concat());
             bytes.write(offset, &ours);
             prop_assert_eq!(bytes.compare(offset, ours.len(), &theirs), ours.cmp(&theirs));
+            let len = theirs.len().min(ours.len()).min(64);
+            prop_assert_eq!(bytes.equal(offset, &theirs[..len]), ours[..len] == theirs[..len]);
             let common = &theirs[..theirs.len().min(ours.len())];
             if common.len() >= WORD {
                 let portable = copy::compare_by_words(&bytes.0, offset, common);

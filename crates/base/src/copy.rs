@@ -106,6 +106,22 @@ pub(crate) fn compare(words: &[AtomicU64], offset: usize, bytes: &[u8]) -> Order
     compare_by_words(words, offset, bytes)
 }
 
+/// Are the bytes from byte `offset` on these? At most 64; panics if the words end before. Without a loop, whose end would be
+/// mispredicted where lengths differ from call to call.
+#[inline]
+pub(crate) fn equal(words: &[AtomicU64], offset: usize, bytes: &[u8]) -> bool {
+    debug_assert!(bytes.len() <= 64, "at most 64 bytes, not {}", bytes.len());
+    if bytes.len() < WORD {
+        return uint_at(words, offset, bytes.len()) == le_uint(bytes);
+    }
+    #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
+    if offset.checked_add(bytes.len()).is_some_and(|end| end <= words.len() * WORD) {
+        // SAFETY: the words hold as many bytes, as just seen, and those are from 8 to 64.
+        return unsafe { vector::equal(words.as_ptr().cast::<u8>().add(offset), bytes) };
+    }
+    compare_by_words(words, offset, bytes) == Ordering::Equal
+}
+
 /// The same for 8 bytes and more, wherever.
 #[inline(never)]
 pub(crate) fn compare_by_words(words: &[AtomicU64], offset: usize, bytes: &[u8]) -> Ordering {
@@ -142,25 +158,106 @@ mod vector {
         value
     }
 
-    /// Compares as many bytes as there are in `bytes`, a word of 8 at least, by words; the last one may overlap others.
+    /// Reads a byte.
+    ///
+    /// # Safety
+    /// `from` can be read, and lies within atomic words, which others may be writing.
+    #[inline(always)]
+    unsafe fn load_byte(from: *const u8) -> u8 {
+        let value: u32;
+        // SAFETY: the caller's promise. A relaxed load of the word that has the byte.
+        unsafe {
+            asm!(
+                "movzx {value:e}, byte ptr [{from}]",
+                from = in(reg) from,
+                value = lateout(reg) value,
+                options(nostack, readonly, preserves_flags),
+            );
+        }
+        value as u8
+    }
+
+    /// The two words that cover from 8 to 16 bytes, which may overlap: what differs between them and `bytes`.
+    ///
+    /// # Safety
+    /// `from` can be read for as many bytes, from 8 to 16, and lies within atomic words, which others may be writing.
+    #[inline(always)]
+    unsafe fn two_words(from: *const u8, bytes: &[u8]) -> [(u64, u64); 2] {
+        // SAFETY: both words are within as many bytes.
+        [0, bytes.len() - 8]
+            .map(|at| unsafe { (load(from.add(at)), bytes.as_ptr().add(at).cast::<u64>().read_unaligned()) })
+    }
+
+    /// Which of 16 bytes are equal, a bit each.
+    ///
+    /// # Safety
+    /// Both can be read for 16 bytes; `from` lies within atomic words, which others may be writing.
+    #[inline(always)]
+    unsafe fn equal_bytes(from: *const u8, to: *const u8) -> u32 {
+        let equal;
+        // SAFETY: the caller's promise; as in `copy`.
+        unsafe {
+            asm!(
+                "movdqu {x}, [{from}]",
+                "movdqu {y}, [{to}]",
+                "pcmpeqb {x}, {y}",
+                "pmovmskb {equal:e}, {x}",
+                from = in(reg) from,
+                to = in(reg) to,
+                equal = lateout(reg) equal,
+                x = out(xmm_reg) _,
+                y = out(xmm_reg) _,
+                options(nostack, readonly, preserves_flags),
+            );
+        }
+        equal
+    }
+
+    /// Are as many bytes as there are in `bytes`, from 8 to 64, the same? Without a loop: vectors, or words, that may overlap.
+    ///
+    /// # Safety
+    /// `from` can be read for as many bytes, and lies within atomic words, which others may be writing.
+    #[inline(always)]
+    pub unsafe fn equal(from: *const u8, bytes: &[u8]) -> bool {
+        if bytes.len() < 16 {
+            // SAFETY: the caller's promise.
+            let [first, last] = unsafe { two_words(from, bytes) };
+            return (first.0 ^ first.1) | (last.0 ^ last.1) == 0;
+        }
+        let last = bytes.len() - 16;
+        // SAFETY: 16 bytes from `last`, or from before it, are within both.
+        let equal = [0, 16, 32, 48]
+            .map(|at| unsafe { equal_bytes(from.add(last.min(at)), bytes.as_ptr().add(last.min(at))) });
+        equal[0] & equal[1] & equal[2] & equal[3] == 0xFFFF
+    }
+
+    /// Compares as many bytes as there are in `bytes`, at least 8.
     ///
     /// # Safety
     /// `from` can be read for as many bytes, and lies within atomic words, which others may be writing.
     #[inline(always)]
     pub unsafe fn compare(from: *const u8, bytes: &[u8]) -> Ordering {
-        let last = bytes.len() - 8;
+        if bytes.len() < 16 {
+            // SAFETY: the caller's promise.
+            let [first, last] = unsafe { two_words(from, bytes) };
+            let (ours, theirs) = if first.0 == first.1 { last } else { first };
+            return ours.swap_bytes().cmp(&theirs.swap_bytes());
+        }
+        let last = bytes.len() - 16;
         let mut at = 0;
         loop {
-            // SAFETY: `at` is at most `last`, so 8 bytes from there are within both.
-            let (ours, theirs) =
-                unsafe { (load(from.add(at)), bytes.as_ptr().add(at).cast::<u64>().read_unaligned()) };
-            if ours != theirs {
-                return ours.swap_bytes().cmp(&theirs.swap_bytes());
+            // SAFETY: `at` is at most `last`, so 16 bytes from there are within both.
+            let equal = unsafe { equal_bytes(from.add(at), bytes.as_ptr().add(at)) };
+            if equal != 0xFFFF {
+                let different = at + equal.trailing_ones() as usize;
+                // SAFETY: one of those 16.
+                let ours = unsafe { load_byte(from.add(different)) };
+                return ours.cmp(&bytes[different]);
             }
             if at == last {
                 return Ordering::Equal;
             }
-            at = (at + 8).min(last);
+            at = (at + 16).min(last);
         }
     }
 

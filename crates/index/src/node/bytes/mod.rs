@@ -15,14 +15,16 @@
 //! - Y1: every key starts with the prefix, except the least key at entry 0 above the leaves, which has an empty suffix
 //!   and means "no lower bound". The prefix comes from the keys, not from the range: a key that fits the range but not
 //!   the prefix makes the node be packed again.
-//! - Y2: unused heads are the greatest; ranks are capped by the count.
+//! - Y2: unused heads, and second words, are the greatest; ranks are capped by the count.
 //! - Y3: the upper bound is stored like a key (`Inside`: it starts with the prefix) or whole (`Foreign`: then it is
 //!   above everything that starts with the prefix).
 //! - Y4: each block but the first has the upper half of the head of its first entry, one without entries the greatest number.
 //! - Y5: a key longer than [`INLINE_MAX`] is a blob: its cell holds the address. So four keys always fit.
 //! - Y6: the print in a slot is that of the suffix it stands for, [`print_of`]; the "no lower bound" of Y1 has none.
+//! - Y7: above the leaves, the second word of an entry is what follows its head ([`inner`]); if two heads are equal, the node says so.
 
 mod batch;
+mod inner;
 mod pack;
 mod search;
 
@@ -39,9 +41,9 @@ use foreshore_base::bytes::le_uint;
 use foreshore_base::prefetch::prefetch_lines;
 use foreshore_base::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use foreshore_base::{RelaxedBytes, Restart};
+use inner::BytesInner;
 use pack::{Entry, common_prefix};
 use search::Relation;
-use std::cmp::Ordering;
 use std::mem::offset_of;
 use std::ptr::NonNull;
 
@@ -49,6 +51,8 @@ const HEAD: usize = 8;
 /// Longest prefix that is taken out of the keys.
 const PREFIX_MAX: usize = 56;
 const PREFIX_WORDS: usize = PREFIX_MAX / 8;
+/// In the shape: heads were equal.
+const TIES: u64 = 1 << 48;
 /// Suffix length in the slot of a blob.
 const BLOB: u8 = u8::MAX;
 const _: () = assert!(INLINE_MAX < BLOB as usize);
@@ -57,7 +61,7 @@ const _: () = assert!(INLINE_MAX < BLOB as usize);
 #[repr(C, align(64))]
 pub(crate) struct BytesNode<const F: usize, const H: usize> {
     header: Header,
-    /// Slot of the upper bound (u32) | kind of bound (u8) | prefix length (u8).
+    /// Slot of the upper bound (u32) | kind of bound (u8) | prefix length (u8) | were heads equal (u8)?
     shape: AtomicU64,
     /// End of the heap in use (u32) | bytes in it that nothing refers to (u32).
     heap_use: AtomicU64,
@@ -128,6 +132,12 @@ fn head_of(suffix: &[u8]) -> u64 {
     }
 }
 
+/// The 8 bytes behind those of the head, in the same way.
+#[inline(always)]
+fn second_of(suffix: &[u8]) -> u64 {
+    suffix.get(HEAD..).map_or(0, head_of)
+}
+
 /// A byte that tells most tails apart.
 #[inline]
 fn print_of(suffix: &[u8]) -> u8 {
@@ -176,7 +186,19 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
     }
 
     fn set_shape(&self, slot: Slot, bound: Bound, prefix_len: usize) {
-        self.shape.store(u64::from(slot.0) | (bound as u64) << 32 | (prefix_len as u64) << 40, Relaxed);
+        let shape = u64::from(slot.0) | (bound as u64) << 32 | (prefix_len as u64) << 40;
+        self.shape.store(self.shape.load(Relaxed) & TIES | shape, Relaxed);
+    }
+
+    /// Have entries had equal heads since the node was packed? If not, no two have.
+    #[inline(always)]
+    fn has_ties(&self) -> bool {
+        self.shape.load(Relaxed) & TIES != 0
+    }
+
+    fn set_ties(&self, ties: bool) {
+        let shape = self.shape.load(Relaxed) & !TIES;
+        self.shape.store(if ties { shape | TIES } else { shape }, Relaxed);
     }
 
     #[inline]
@@ -314,10 +336,20 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
     }
 
     fn clear_from(&self, count: usize) {
-        for i in count..self.header.count() {
-            self.heads[i].store(u64::MAX, Relaxed);
+        let unused = count..self.header.count();
+        self.heads[unused.clone()].iter().for_each(|head| head.store(u64::MAX, Relaxed));
+        if let Some(seconds) = self.seconds() {
+            seconds.clear(unused);
         }
         self.header.set_count(count);
+    }
+
+    /// Says so if an entry has the head of one beside it.
+    fn note_tie(&self, i: usize) {
+        let is_tied = |other: usize| other < self.header.count() && self.head(other) == self.head(i);
+        if is_tied(i + 1) || i.checked_sub(1).is_some_and(is_tied) {
+            self.set_ties(true);
+        }
     }
 
     fn is_unbounded_entry(&self, i: usize) -> bool {
@@ -358,19 +390,25 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
     const KEYS_MAY_BE_OUTSIDE: bool = true;
     const HAS_TAILS: bool = true;
 
-    fn take(_level: u8) -> NonNull<Self> {
-        pool::take()
+    fn take(level: u8) -> NonNull<Self> {
+        if level == 0 { pool::take() } else { pool::take::<BytesInner<F, H>>().cast() }
     }
 
     /// # Safety
     /// As the trait's.
     unsafe fn give_back(node: NonNull<Self>) {
-        // SAFETY: as the caller says.
-        unsafe { pool::give_back(node) }
+        // SAFETY: as the caller says; a node keeps its level as long as it lives.
+        unsafe {
+            if node.as_ref().header.level() == 0 {
+                pool::give_back(node);
+            } else {
+                pool::give_back(node.cast::<BytesInner<F, H>>());
+            }
+        }
     }
 
-    fn bytes(_level: u8) -> usize {
-        size_of::<Self>()
+    fn bytes(level: u8) -> usize {
+        if level == 0 { size_of::<Self>() } else { size_of::<BytesInner<F, H>>() }
     }
 
     #[inline(always)]
@@ -389,15 +427,19 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
     fn reset(&self, level: u8) {
         self.header.reset(level);
         self.set_shape(Slot(0), Bound::Infinite, 0);
+        self.set_ties(false);
         self.set_heap_use(0, 0);
         self.heads.iter().for_each(|head| head.store(u64::MAX, Relaxed));
+        if let Some(seconds) = self.seconds() {
+            seconds.clear(0..F);
+        }
         self.blocks.reset();
     }
 
     #[inline(always)]
     fn prefetch(node: *const Self) {
-        // Header, prefix, heads and slots; words and tails are one line each, found by the search.
-        prefetch_lines(node, offset_of!(Self, words));
+        // All of it. Where word and tail are, only slots tell, and by then there would be nothing else to wait for.
+        prefetch_lines(node, size_of::<Self>());
     }
 
     #[inline(always)]
@@ -414,12 +456,16 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
 
     #[inline(always)]
     fn aim_at_child(&self, key: &[u8]) -> u64 {
-        let (first, head) = self.probable_block(key).unwrap_or_default();
-        if self.begins_with(first, head) {
-            Self::prefetch_all(self);
-        } else {
-            Self::prefetch_block(&self.heads, first);
-            Self::prefetch_block(&self.words, first);
+        let (first, _) = self.probable_block(key).unwrap_or_default();
+        match self.seconds() {
+            Some(seconds) if self.has_ties() => {
+                self.prefetch_all();
+                seconds.prefetch();
+            }
+            _ => {
+                Self::prefetch_block(&self.heads, first);
+                Self::prefetch_block(&self.words, first);
+            }
         }
         0 // the search begins anew, in lines that are near by then
     }
@@ -428,7 +474,7 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
     fn aim_at_value(&self, key: &[u8]) -> u64 {
         let (first, head) = self.probable_block(key).unwrap_or_default();
         if self.begins_with(first, head) {
-            Self::prefetch(self);
+            prefetch_lines(self, offset_of!(Self, words));
         } else {
             Self::prefetch_block(&self.heads, first);
             Self::prefetch_block(&self.slots, first);
@@ -451,27 +497,29 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
     #[inline(always)]
     fn value_of(&self, key: &[u8], seen: &Seen) -> Result<Option<Option<u64>>, Restart> {
         let relation = self.relation(key)?;
-        if self.header.link() != 0 && self.compare_high(key, &relation, seen)? != Ordering::Greater {
-            return Ok(None);
+        if let Relation::Inside(suffix) = relation
+            && let Some(entry) = self.entry_of(suffix, seen)?
+        {
+            return Ok(Some(Some(self.word(entry))));
         }
-        let Relation::Inside(suffix) = relation else { return Ok(Some(None)) };
-        Ok(Some(self.entry_of(suffix, seen)?.map(|i| self.word(i))))
+        // What is not here may be further right.
+        Ok(if self.is_beyond(key, &relation, Bias::AtMost, seen)? { None } else { Some(None) })
     }
 
     #[inline(always)]
     fn place(&self, key: &[u8], bias: Bias, seen: &Seen) -> Result<Place, Restart> {
         let relation = self.relation(key)?;
-        if self.header.link() != 0 {
-            match (self.compare_high(key, &relation, seen)?, bias) {
-                (Ordering::Less, _) | (Ordering::Equal, Bias::AtMost) => return Ok(Place::Beyond),
-                (Ordering::Equal, Bias::Below) | (Ordering::Greater, _) => {}
-            }
+        let count = self.header.count().min(F);
+        let (rank, exact) = match relation {
+            Relation::Less => (0, false),
+            Relation::Inside(suffix) => self.rank(suffix, bias, seen)?,
+            Relation::Greater => (count, false),
+        };
+        // An entry above the key is below the upper bound, and so is the key: seldom is there any need to look.
+        if rank == count && self.is_beyond(key, &relation, bias, seen)? {
+            return Ok(Place::Beyond);
         }
-        match relation {
-            Relation::Less => Ok(Place::Rank(0, false)),
-            Relation::Inside(suffix) => self.rank(suffix, bias, seen),
-            Relation::Greater => Ok(Place::Rank(self.header.count().min(F), false)),
-        }
+        Ok(Place::Rank(rank, exact))
     }
 
     #[inline(always)]
@@ -544,8 +592,13 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
         self.heads[i].store(head, Relaxed);
         self.slots[i].store(slot.0, Relaxed);
         self.set_word(i, word);
+        if let Some(seconds) = self.seconds() {
+            let suffix = if self.is_unbounded_entry(i) { &[] } else { &key[self.prefix_len()..] };
+            seconds.insert(i, count, suffix);
+        }
         self.header.set_count(count + 1);
         self.copy_block_heads(i);
+        self.note_tie(i);
     }
 
     fn set_word(&self, i: usize, word: u64) {
@@ -559,6 +612,9 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
         u64::shift_down(&self.heads, i + 1..count);
         u32::shift_down(&self.slots, i + 1..count);
         u64::shift_down(&self.words, i + 1..count);
+        if let Some(seconds) = self.seconds() {
+            seconds.remove(i, count);
+        }
         self.clear_from(count - 1);
         self.copy_block_heads(i);
     }
@@ -628,8 +684,17 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
         if let Some(i) = (0..all.entries.len()).find(|i| !is_printed(i)) {
             return Err(format!("Y6: the print of entry {i}"));
         }
-        if (all.entries.len()..F).any(|i| self.head(i) != u64::MAX) {
+        let has_second = |i: usize, second| self.seconds().is_none_or(|seconds| seconds.get(i) == second);
+        if !(all.entries.len()..F).all(|i| self.head(i) == u64::MAX && has_second(i, u64::MAX)) {
             return Err("Y2: an unused head is not the greatest".into());
+        }
+        let has_its_second =
+            |&i: &usize| self.is_unbounded_entry(i) || has_second(i, second_of(&all.entries[i].key[skip..]));
+        if let Some(i) = (0..all.entries.len()).find(|i| !has_its_second(i)) {
+            return Err(format!("Y7: the second word of entry {i}"));
+        }
+        if !self.has_ties() && (1..all.entries.len()).any(|i| self.head(i - 1) == self.head(i)) {
+            return Err("Y7: equal heads, and the node says that there are none".into());
         }
         self.blocks.check(Self::BLOCKS, self.block_heads())?;
         if (self.header.link() == 0) != (self.bound() == Bound::Infinite) {

@@ -90,6 +90,7 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
         let prefix = entries.last().map_or(&[][..], |e| &e.key[..skip]);
         RelaxedBytes::new(&self.prefix).write(0, prefix);
         self.set_shape(Slot(0), Bound::Infinite, skip);
+        self.set_ties(false);
         for (i, entry) in entries.iter().enumerate() {
             let (head, slot) = if self.is_unbounded_entry(i) {
                 (0, Slot(0))
@@ -99,9 +100,13 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
             self.heads[i].store(head, Relaxed);
             self.slots[i].store(slot.0, Relaxed);
             self.set_word(i, entry.word);
+            if let Some(seconds) = self.seconds() {
+                seconds.set(i, if self.is_unbounded_entry(i) { &[] } else { &entry.key[skip..] });
+            }
         }
         self.header.set_count(entries.len());
         self.copy_block_heads(0);
+        (0..entries.len()).for_each(|i| self.note_tie(i));
         if let Some(high) = high {
             self.write_high(high.key, high.blob);
         }

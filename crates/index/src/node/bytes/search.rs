@@ -1,12 +1,14 @@
 //! The search in a node: by the head of the block, then by heads, then by prints and tails where heads are equal.
 
 use super::super::heads;
-use super::super::{Bias, Place, Seen};
-use super::{Bound, BytesNode, HEAD, PREFIX_MAX, Slot, block_head, head_of, print_of};
+use super::super::{Bias, Seen};
+use super::{Bound, BytesNode, HEAD, PREFIX_MAX, Slot, block_head, head_of, print_of, second_of};
 use foreshore_base::prefetch::prefetch_lines;
 use foreshore_base::sync::Ordering::Relaxed;
 use foreshore_base::{RelaxedBytes, Restart};
 use std::cmp::Ordering;
+use std::hint::select_unpredictable;
+use std::ops::Range;
 
 /// How a key relates to everything that starts with the prefix.
 pub(super) enum Relation<'k> {
@@ -26,12 +28,20 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
         if len > PREFIX_MAX {
             return Err(Restart);
         }
-        let start = &key[..len.min(key.len())];
-        Ok(match RelaxedBytes::new(&self.prefix).compare(0, len, start) {
-            Ordering::Equal => Relation::Inside(&key[len..]),
+        match key.split_at_checked(len) {
+            Some((start, suffix)) if RelaxedBytes::new(&self.prefix).equal(0, start) => {
+                Ok(Relation::Inside(suffix))
+            }
+            _ => Ok(self.relation_outside(key, len)),
+        }
+    }
+
+    #[cold]
+    fn relation_outside<'k>(&self, key: &'k [u8], len: usize) -> Relation<'k> {
+        match RelaxedBytes::new(&self.prefix).compare(0, len, &key[..len.min(key.len())]) {
             Ordering::Less => Relation::Greater,
-            Ordering::Greater => Relation::Less,
-        })
+            Ordering::Equal | Ordering::Greater => Relation::Less,
+        }
     }
 
     /// Compares a stored suffix whose head equals that of `suffix` with it.
@@ -56,14 +66,27 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
         Ok(self.heap().compare(slot.offset(), len - HEAD, &suffix[HEAD..]))
     }
 
-    /// Is the upper bound at, below or above the key? The node has a link.
+    /// Is the key above (or at) the upper bound?
     #[inline]
-    pub(super) fn compare_high(
+    pub(super) fn is_beyond(
         &self,
         key: &[u8],
         relation: &Relation,
+        bias: Bias,
         seen: &Seen,
-    ) -> Result<Ordering, Restart> {
+    ) -> Result<bool, Restart> {
+        if self.header.link() == 0 {
+            return Ok(false);
+        }
+        Ok(match (self.compare_high(key, relation, seen)?, bias) {
+            (Ordering::Less, _) | (Ordering::Equal, Bias::AtMost) => true,
+            (Ordering::Equal, Bias::Below) | (Ordering::Greater, _) => false,
+        })
+    }
+
+    /// Is the upper bound at, below or above the key? The node has a link.
+    #[inline]
+    fn compare_high(&self, key: &[u8], relation: &Relation, seen: &Seen) -> Result<Ordering, Restart> {
         let (suffix, skip) = match (self.bound(), relation) {
             (Bound::Closed, _) => return Ok(Ordering::Less),
             (Bound::Infinite, _) | (_, Relation::Less) | (Bound::Foreign, Relation::Inside(_)) => {
@@ -81,30 +104,52 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
 
     /// Entries not above (or below) the suffix; is the last of them it?
     #[inline]
-    pub(super) fn rank(&self, suffix: &[u8], bias: Bias, seen: &Seen) -> Result<Place, Restart> {
+    pub(super) fn rank(&self, suffix: &[u8], bias: Bias, seen: &Seen) -> Result<(usize, bool), Restart> {
+        match self.seconds() {
+            Some(seconds) if self.has_ties() => {
+                let candidates = self.entries_with(seconds, head_of(suffix), second_of(suffix));
+                self.rank_by_tails(candidates, suffix, bias, seen)
+            }
+            _ => self.rank_by_heads(suffix, bias, seen),
+        }
+    }
+
+    #[inline]
+    fn rank_by_heads(&self, suffix: &[u8], bias: Bias, seen: &Seen) -> Result<(usize, bool), Restart> {
         let head = head_of(suffix);
         let count = self.header.count().min(F);
         let upper = heads::rank_from(&self.heads, Self::BLOCK, self.first_of_block(head), head).min(count);
         if upper == 0 || self.head(upper - 1) != head {
-            return Ok(Place::Rank(upper, false));
+            return Ok((upper, false));
         }
         // Most probably it is this one: its word comes while tails are compared.
         self.prefetch_word(upper - 1);
         let alone = upper == 1 || self.head(upper - 2) != head;
-        let mut from = if alone { upper - 1 } else { self.first_of_many(head, upper) };
-        let (mut to, mut exact) = (upper, false);
+        let from = if alone { upper - 1 } else { self.first_of_many(head, upper) };
+        self.rank_by_tails(from..upper, suffix, bias, seen)
+    }
+
+    /// The same, where all entries before these are below the suffix, all behind above, and their heads are equal to its.
+    #[inline]
+    fn rank_by_tails(
+        &self,
+        among: Range<usize>,
+        suffix: &[u8],
+        bias: Bias,
+        seen: &Seen,
+    ) -> Result<(usize, bool), Restart> {
+        let Range { start: mut from, end: mut to } = among;
+        let mut exact = false;
         let skip = self.prefix_len();
         while from < to {
             let middle = from.midpoint(to);
             let order = self.compare_equal_heads(self.slot(middle), skip, suffix, seen)?;
             exact |= order == Ordering::Equal;
-            if order == Ordering::Less || (order == Ordering::Equal && bias == Bias::AtMost) {
-                from = middle + 1;
-            } else {
-                to = middle;
-            }
+            let is_passed = order.is_lt() | (order.is_eq() & (bias == Bias::AtMost));
+            from = select_unpredictable(is_passed, middle + 1, from);
+            to = select_unpredictable(is_passed, to, middle);
         }
-        Ok(Place::Rank(from, exact))
+        Ok((from, exact))
     }
 
     /// The first of several entries before `upper` that have this head. Asks for all tails and where they are, which are then
