@@ -135,7 +135,7 @@ macro_rules! byte_maps {
 }
 
 byte_maps! {
-    bytes: ByteMap;
+    bytes: ByteMap<8, 88>;
     bytes_csb: CsbByteMap;
     bytes_o2: O2ByteMap;
 }
