@@ -117,6 +117,7 @@ impl<const F: usize> Seconds<'_, F> {
 mod tests {
     use super::*;
     use crate::node::{Bias, Node, Place, Seen};
+    use crate::pool;
     use std::sync::atomic::Ordering;
 
     const KEYS: [&str; 7] = [
@@ -130,9 +131,9 @@ mod tests {
     ];
 
     /// A node above the leaves with these keys, whose heads are equal but for the last, behind one that means "no lower bound".
-    fn inner() -> Box<BytesInner<16, 88>> {
-        let inner = Box::new(BytesInner::<16, 88>::vacant());
-        std::ptr::from_ref(&*inner).expose_provenance();
+    fn inner() -> &'static BytesInner<16, 88> {
+        // SAFETY: the pool gave it to us alone, and never gives its memory back to the system.
+        let inner: &BytesInner<16, 88> = unsafe { pool::take().as_ref() };
         inner.node.reset(1);
         inner.node.insert_at(0, b"", 0);
         for (i, key) in KEYS.iter().enumerate() {
@@ -143,7 +144,7 @@ mod tests {
 
     #[test]
     fn equal_heads_are_told_apart() {
-        let BytesInner { node, .. } = &*inner();
+        let BytesInner { node, .. } = inner();
         node.check().unwrap();
         assert!(node.has_ties());
         for (i, key) in KEYS.iter().enumerate() {
