@@ -55,14 +55,20 @@ use foreshore_base::sync::Ordering::{Acquire, Relaxed, Release};
 use foreshore_base::{Lsn, PageId, seeded_bug};
 use parking_lot::Mutex;
 
-/// Buckets of the key table: 64 KiB of lines for the smallest caches …
+/// Buckets of the key table, of 64 bytes: 64 KiB of them for the smallest caches …
 const BUCKETS_LOG2_MIN: u32 = 10;
 
-/// … and never more than 4 MiB.
-const BUCKETS_LOG2_MAX: u32 = 16;
-
-/// A bucket of 64 bytes for so much of the cache: an open database should not have most of its memory here.
+/// … then one for so much of the cache, for an open database should not have most of its memory here …
 const CACHE_BYTES_PER_BUCKET: usize = 256;
+
+/// … up to 4 MiB …
+const BUCKETS_LOG2_USUAL: u32 = 16;
+
+/// … and beside a cache of gigabytes one for so much of it …
+const LARGE_CACHE_BYTES_PER_BUCKET: usize = 16 << 10;
+
+/// … up to 16 MiB: who reads a row in a snapshot walks through the old versions of all rows of its bucket.
+const BUCKETS_LOG2_MAX: u32 = 18;
 
 /// A committer clears at most this many batches of garbage.
 const SWEEP_MAX: usize = 4;
@@ -85,12 +91,18 @@ pub(crate) struct Snapshot {
     pub view: View,
 }
 
+/// As many buckets as suit a cache of so many bytes: the logarithm of their number.
+fn buckets_log2(cache_bytes: usize) -> u32 {
+    let one_for = |bytes: usize| (cache_bytes / bytes).max(1).ilog2();
+    let usual = one_for(CACHE_BYTES_PER_BUCKET).clamp(BUCKETS_LOG2_MIN, BUCKETS_LOG2_USUAL);
+    usual.max(one_for(LARGE_CACHE_BYTES_PER_BUCKET).min(BUCKETS_LOG2_MAX))
+}
+
 impl Txns {
     /// For a database with a cache of `cache_bytes`.
     pub fn new(cache_bytes: usize) -> Self {
-        let buckets_log2 = (cache_bytes / CACHE_BYTES_PER_BUCKET).max(1).ilog2();
         Self {
-            keys: KeyTable::new(buckets_log2.clamp(BUCKETS_LOG2_MIN, BUCKETS_LOG2_MAX), SLOTS),
+            keys: KeyTable::new(buckets_log2(cache_bytes), SLOTS),
             slots: Slots::new(),
             snapshots: Snapshots::new(),
             garbage: Garbage::default(),
@@ -238,5 +250,19 @@ impl Core {
             .retain(|ghost| !matches!(ghost.tree.purge(&mut near, &ghost.key, ghost.author), Ok(true)));
         batch.blobs.retain(|(chunks, id)| !matches!(blob::reap(chunks, *id, batch.author), Ok(true)));
         batch.ghosts.is_empty() && batch.blobs.is_empty()
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_a_small_part_of_the_cache() {
+        for (cache_mib, buckets) in
+            [(0, 10), (1, 12), (16, 16), (1 << 10, 16), (2 << 10, 17), (6 << 10, 18), (1 << 20, 18)]
+        {
+            assert_eq!(buckets_log2(cache_mib << 20), buckets, "{cache_mib} MiB");
+        }
     }
 }
