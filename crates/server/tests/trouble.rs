@@ -143,12 +143,16 @@ fn transactions_are_bounded() {
     let long: (&[&[u8]], _, _) = (&[b"STRLEN", b"large"], 40_000, "took");
     let wide: (&[&[u8]], _, _) = (&[b"GET", b"large"], 50, "answer");
     for (command, times, why) in [long, wide] {
-        assert_eq!((c.call("MULTI"), c.call("SET mark 1")), (ok(), text("QUEUED")));
-        c.send_raw(&encode(command).repeat(times));
-        (0..times).for_each(|_| assert_eq!(c.reply(), text("QUEUED")));
-        let refused = c.call("EXEC");
-        assert!(refused.error().contains(why), "{refused:?}");
-        assert_eq!(c.call("GET mark"), Null);
+        let mut is_refused = || {
+            assert_eq!((c.call("MULTI"), c.call("SET mark 1")), (ok(), text("QUEUED")));
+            c.send_raw(&encode(command).repeat(times));
+            (0..times).for_each(|_| assert_eq!(c.reply(), text("QUEUED")));
+            let refused = c.call("EXEC");
+            assert_eq!(c.call("GET mark"), Null);
+            refused.error().contains(why)
+        };
+        // On a busy machine an answer may take too long before it is too large.
+        assert!((0..5).any(|_| is_refused()), "never refused since it {why}…");
     }
 }
 
