@@ -179,7 +179,7 @@ impl RelaxedBytes {
         }
     }
 
-    /// Are the bytes at `offset` these, at most 64?
+    /// Are the bytes at `offset` these? Panics if they are more than 64, or end behind the words.
     #[inline]
     pub fn equal(&self, offset: usize, bytes: &[u8]) -> bool {
         copy::equal(&self.0, offset, bytes)

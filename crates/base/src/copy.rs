@@ -106,11 +106,11 @@ pub(crate) fn compare(words: &[AtomicU64], offset: usize, bytes: &[u8]) -> Order
     compare_by_words(words, offset, bytes)
 }
 
-/// Are the bytes from byte `offset` on these? At most 64; panics if the words end before. Without a loop, whose end would be
+/// Are the bytes from byte `offset` on these? Panics if they are more than 64, or the words end before. Without a loop, whose end would be
 /// mispredicted where lengths differ from call to call.
 #[inline]
 pub(crate) fn equal(words: &[AtomicU64], offset: usize, bytes: &[u8]) -> bool {
-    debug_assert!(bytes.len() <= 64, "at most 64 bytes, not {}", bytes.len());
+    assert!(bytes.len() <= 64, "at most 64 bytes, not {}", bytes.len());
     if bytes.len() < WORD {
         return uint_at(words, offset, bytes.len()) == le_uint(bytes);
     }
@@ -156,25 +156,6 @@ mod vector {
             );
         }
         value
-    }
-
-    /// Reads a byte.
-    ///
-    /// # Safety
-    /// `from` can be read, and lies within atomic words, which others may be writing.
-    #[inline(always)]
-    unsafe fn load_byte(from: *const u8) -> u8 {
-        let value: u32;
-        // SAFETY: the caller's promise. A relaxed load of the word that has the byte.
-        unsafe {
-            asm!(
-                "movzx {value:e}, byte ptr [{from}]",
-                from = in(reg) from,
-                value = lateout(reg) value,
-                options(nostack, readonly, preserves_flags),
-            );
-        }
-        value as u8
     }
 
     /// The two words that cover from 8 to 16 bytes, which may overlap: what differs between them and `bytes`.
@@ -249,10 +230,13 @@ mod vector {
             // SAFETY: `at` is at most `last`, so 16 bytes from there are within both.
             let equal = unsafe { equal_bytes(from.add(at), bytes.as_ptr().add(at)) };
             if equal != 0xFFFF {
-                let different = at + equal.trailing_ones() as usize;
-                // SAFETY: one of those 16.
-                let ours = unsafe { load_byte(from.add(different)) };
-                return ours.cmp(&bytes[different]);
+                // What is before the byte that differs is equal, so it decides between the words that it is in.
+                let different = (at + equal.trailing_ones() as usize).min(bytes.len() - 8);
+                // SAFETY: 8 bytes from there are within both.
+                let (ours, theirs) = unsafe {
+                    (load(from.add(different)), bytes.as_ptr().add(different).cast::<u64>().read_unaligned())
+                };
+                return ours.swap_bytes().cmp(&theirs.swap_bytes());
             }
             if at == last {
                 return Ordering::Equal;

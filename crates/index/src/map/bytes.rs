@@ -21,7 +21,7 @@ impl<K: AsRef<[u8]>> std::borrow::Borrow<[u8]> for Bytes<K> {
 ///
 /// Keys may be of any length; those above 128 bytes are kept outside of the nodes and cost a cache miss more.
 /// `F` is the number of keys a node holds at most, a power of two from 4 on; `H` the words it has for the tails of keys, at least
-/// 75. Together they are at most what fits into 6 KiB (no other compiles).
+/// 75. A node above the leaves, which has 8 bytes more for each of `F` keys, is at most 6 KiB (no other compiles).
 ///
 /// ```
 /// use foreshore_index::ByteMap;

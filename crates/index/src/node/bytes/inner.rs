@@ -6,7 +6,6 @@
 //! The node says whether heads are equal; where none are, these words are not read.
 
 use super::{BytesNode, second_of};
-
 use crate::pooled::Pooled;
 use crate::search::Lane;
 use foreshore_base::prefetch::prefetch_lines;

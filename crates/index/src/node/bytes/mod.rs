@@ -190,7 +190,7 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
         self.shape.store(self.shape.load(Relaxed) & TIES | shape, Relaxed);
     }
 
-    /// Have entries had equal heads since the node was packed? If not, no two have.
+    /// Have entries of this node, which is above the leaves, had equal heads since it was packed? If not, no two have.
     #[inline(always)]
     fn has_ties(&self) -> bool {
         self.shape.load(Relaxed) & TIES != 0
@@ -344,9 +344,9 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
         self.header.set_count(count);
     }
 
-    /// Says so if an entry has the head of one beside it.
-    fn note_tie(&self, i: usize) {
-        let is_tied = |other: usize| other < self.header.count() && self.head(other) == self.head(i);
+    /// Says so if an entry, of so many, has the head of one beside it (Y7).
+    fn note_tie(&self, i: usize, count: usize) {
+        let is_tied = |other: usize| other < count && self.head(other) == self.head(i);
         if is_tied(i + 1) || i.checked_sub(1).is_some_and(is_tied) {
             self.set_ties(true);
         }
@@ -595,10 +595,10 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
         if let Some(seconds) = self.seconds() {
             let suffix = if self.is_unbounded_entry(i) { &[] } else { &key[self.prefix_len()..] };
             seconds.insert(i, count, suffix);
+            self.note_tie(i, count + 1);
         }
         self.header.set_count(count + 1);
         self.copy_block_heads(i);
-        self.note_tie(i);
     }
 
     fn set_word(&self, i: usize, word: u64) {
@@ -693,7 +693,9 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
         if let Some(i) = (0..all.entries.len()).find(|i| !has_its_second(i)) {
             return Err(format!("Y7: the second word of entry {i}"));
         }
-        if !self.has_ties() && (1..all.entries.len()).any(|i| self.head(i - 1) == self.head(i)) {
+        let counts_ties = self.seconds().is_some();
+        if counts_ties && !self.has_ties() && (1..all.entries.len()).any(|i| self.head(i - 1) == self.head(i))
+        {
             return Err("Y7: equal heads, and the node says that there are none".into());
         }
         self.blocks.check(Self::BLOCKS, self.block_heads())?;

@@ -102,11 +102,11 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
             self.set_word(i, entry.word);
             if let Some(seconds) = self.seconds() {
                 seconds.set(i, if self.is_unbounded_entry(i) { &[] } else { &entry.key[skip..] });
+                self.note_tie(i, i + 1);
             }
         }
         self.header.set_count(entries.len());
         self.copy_block_heads(0);
-        (0..entries.len()).for_each(|i| self.note_tie(i));
         if let Some(high) = high {
             self.write_high(high.key, high.blob);
         }
