@@ -56,9 +56,9 @@ impl<T> Deref for Held<T> {
     }
 }
 
-/// The counter that this thread writes: threads take them by turns.
+/// The group of this thread, and the counter that it writes: threads take them by turns.
 #[inline]
-fn stripe() -> usize {
+pub(crate) fn stripe() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
         static MINE: usize = NEXT.fetch_add(1, Relaxed) % STRIPES;

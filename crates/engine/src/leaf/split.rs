@@ -69,16 +69,35 @@ impl Split {
         if !is_fence || whole.lower_bound(&separator)? != from {
             return Err(whole.corrupt("F3: its rows are out of order"));
         }
-        let lower = lower_half(&mut whole, &separator, right)?;
-        let mut upper = Builder::new(left.0.len(), &separator, whole.high_fence());
         if seeded_bug("leaf_split_loses_separator_key")
             && from < whole.len()
             && whole.row(from)?.key == separator
         {
             from += 1;
         }
+        Self::of(&mut whole, from, separator, right)
+    }
+
+    /// Plans to split `left` where `separator` says, which need not be near the middle. `None` if there is nothing on one side
+    /// of it, or it is too long for a fence.
+    ///
+    /// Errors: [`Error::Corrupt`](crate::Error::Corrupt) if the leaf is malformed.
+    pub fn at(left: Page<'_>, right: PageId, separator: &[u8]) -> Result<Option<Self>> {
+        let mut whole = LeafCopy::of(left)?;
+        let from = whole.lower_bound(separator)?;
+        let cells_fit = whole.layout().used_bytes() + separator.len() <= left.0.len();
+        if !(1..whole.len()).contains(&from) || !cells_fit {
+            return Ok(None);
+        }
+        Self::of(&mut whole, from, separator.to_vec(), right).map(Some)
+    }
+
+    /// The cells from number `from` on, which are those from `separator` on, go to the right.
+    fn of(whole: &mut LeafCopy, from: usize, separator: Vec<u8>, right: PageId) -> Result<Self> {
+        let lower = lower_half(whole, &separator, right)?;
+        let mut upper = Builder::new(whole.layout().page_bytes(), &separator, whole.high_fence());
         for index in from..whole.len() {
-            if !upper.push_from(&mut whole, index)? {
+            if !upper.push_from(whole, index)? {
                 return Err(whole.corrupt("the upper half of a split does not fit"));
             }
         }

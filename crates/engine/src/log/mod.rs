@@ -28,8 +28,10 @@
 //! - L2: LSNs are dense: every byte between `start` and `reserved` belongs to exactly one record or pad.
 //! - L3: a reservation made after [`Log::room`] lies in prepared segments, up to one ring of bytes reserved by all
 //!   other writers between their `room` and their `reserve`. That is at least eight times the longest record, and a
-//!   hundred thousand times a usual one. Beyond it a flight waits for the segment to be prepared; if the disk is full
-//!   then, the log stops with the reason, and nothing is acknowledged falsely.
+//!   hundred thousand times a usual one. A transaction asks once for several records ([`Room`]), so that it does not
+//!   visit the line of the log's end twice a record; all transactions together make that a quarter of a ring. Beyond it a
+//!   flight waits for the segment to be prepared; if the disk is full then, the log stops with the reason, and nothing is
+//!   acknowledged falsely.
 
 mod backward;
 mod doorbell;
@@ -61,6 +63,7 @@ pub(crate) use tail::repair_tail;
 use crate::error::{Error, Result};
 use crate::pool::Wal;
 use crate::stage;
+use crate::txn::SLOTS;
 use crate::waits::{Meter, Wait};
 use crossbeam_utils::CachePadded;
 use flights::Flights;
@@ -138,6 +141,18 @@ pub(crate) struct LogStats {
     pub syncs: u64,
     /// Commits that waited for a sync. Divided by `syncs`: the group size.
     pub waits: u64,
+}
+
+/// Bytes that a writer may still log before it asks for room again.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Room(u64);
+
+impl Room {
+    /// A record with a body of so many bytes was logged.
+    #[inline]
+    pub fn use_up(&mut self, body_len: usize) {
+        self.0 = self.0.saturating_sub(record::footprint(body_len));
+    }
 }
 
 /// A place in the log that must be filled with [`Log::fill`].
@@ -227,6 +242,16 @@ impl Log {
             return Ok(());
         }
         shared.make_room(reserved, wanted)
+    }
+
+    /// As [`Log::room`], if what was found when it was asked last is used up.
+    #[inline]
+    pub fn ensure_room(&self, room: &mut Room) -> Result<()> {
+        if room.0 == 0 || self.shared.poison.is_set() {
+            self.room()?;
+            *room = Room(self.shared.options.ring() / (4 * SLOTS as u64));
+        }
+        Ok(())
     }
 
     /// As [`Log::room`], for what undoes a change: it may use the space that was kept back for it.

@@ -30,7 +30,7 @@ use crate::db::options::Builder;
 use crate::error::{Error, Result};
 use crate::log::{Durability, Incarnation, Log};
 use crate::pool::{Directory, DirectoryEntry as Entry, Loaded, PageEntry, Pools, Wal, rebuild};
-use crate::tree::{Core, Tree};
+use crate::tree::{Core, Meetings, Tree};
 use crate::txn::{Txn, Txns, restore_prepared, roll_back};
 use crate::waits::Meter;
 use analysis::{Analysis, Unfinished};
@@ -249,6 +249,7 @@ fn core(pools: Pools, log: Arc<Log>, incarnations: Vec<Incarnation>, cache_bytes
         txns: Txns::new(cache_bytes),
         blob_ids: Mutex::new(()),
         latch_waits: Meter::default(),
+        meetings: Meetings::default(),
         splits: AtomicU64::new(0),
         absorbs: AtomicU64::new(0),
     }

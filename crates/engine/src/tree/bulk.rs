@@ -111,7 +111,7 @@ impl<'a> Loader<'a> {
     fn hang(&mut self) -> Result<()> {
         let Some((builder, low)) = self.leaf.take() else { return Ok(()) };
         let core = &self.tree.core;
-        let (fresh, Latched { at, latch }) = loop {
+        let (fresh, Latched { at, latch, .. }) = loop {
             let fresh = self.tree.pool.allocate()?;
             core.log.room()?;
             let last = self.tree.latch_leaf(&low)?;

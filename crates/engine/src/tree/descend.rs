@@ -17,6 +17,8 @@ const OPTIMISTIC_TRIES: u32 = 64;
 pub(super) struct Latched<'a> {
     pub at: FramePage<'a>,
     pub latch: Exclusive<'a>,
+    /// Was it waited for, because somebody else had it?
+    pub waited: bool,
 }
 
 /// A page that does not make sense under its latch is damaged.
@@ -199,7 +201,7 @@ impl Tree {
             if leaf::route(at.page, self.id, hint, key) == Ok(Route::Here)
                 && let Ok(latch) = version.upgrade()
             {
-                return Ok(Latched { at, latch });
+                return Ok(Latched { at, latch, waited: false });
             }
         }
         self.latch_leaf(key)
@@ -216,15 +218,16 @@ impl Tree {
         let at = self.pool.resident(stamp.page)?;
         let read = at.page.latch().optimistic_since(stamp.word)?;
         let latch = if Stamp::frame_of(at.page) == stamp.frame { read.upgrade().ok()? } else { return None };
-        Some(Latched { at, latch })
+        Some(Latched { at, latch, waited: false })
     }
 
-    /// Latches a leaf, and counts it if somebody else holds the latch.
+    /// Latches a leaf, and counts it if somebody else holds the latch, so that it must wait.
     #[inline]
-    fn latch<'a>(&self, page: Page<'a>) -> Exclusive<'a> {
-        match page.latch().try_exclusive() {
-            Some(latch) => latch,
-            None => self.core.latch_waits.time(|| page.latch().exclusive()),
+    fn latch<'a>(&self, at: FramePage<'a>) -> Latched<'a> {
+        let latch = at.page.latch();
+        match latch.try_exclusive() {
+            Some(latch) => Latched { at, latch, waited: false },
+            None => Latched { at, latch: self.core.latch_waits.time(|| latch.exclusive()), waited: true },
         }
     }
 
@@ -232,14 +235,14 @@ impl Tree {
         loop {
             let Some(at) = self.pool.page(id)? else { return Ok(None) };
             at.page.0.prefetch(at.page.0.len() - 1, 1);
-            let latch = self.latch(at.page);
+            let latched = self.latch(at);
             match leaf::route(at.page, self.id, id, key) {
-                Ok(Route::Here) => return Ok(Some(Latched { at, latch })),
+                Ok(Route::Here) => return Ok(Some(latched)),
                 Ok(Route::Right(next)) => id = next,
                 Ok(Route::Lost) => return Ok(None),
                 Err(Restart) => return Err(malformed(at.page)),
             }
-            latch.release_unchanged();
+            latched.latch.release_unchanged();
         }
     }
 }

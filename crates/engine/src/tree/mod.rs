@@ -22,6 +22,7 @@ mod estimate;
 mod index;
 mod insertion;
 mod many;
+mod meetings;
 mod obstacle;
 mod read;
 mod removal;
@@ -52,6 +53,7 @@ pub(crate) use ahead::Ahead;
 pub(crate) use cursor::{Backward, Forward};
 pub(crate) use descend::Stamp;
 pub(crate) use index::TreeIndex;
+pub(crate) use meetings::Meetings;
 pub(crate) use write::{Intent, PATIENCE};
 
 /// What all tables share.
@@ -65,6 +67,8 @@ pub(crate) struct Core {
     pub blob_ids: Mutex<()>,
     /// Waits for leaf latches.
     pub latch_waits: Meter,
+    /// Where writers meet.
+    pub meetings: Meetings,
     /// Leaves split and absorbed so far.
     pub splits: AtomicU64,
     pub absorbs: AtomicU64,

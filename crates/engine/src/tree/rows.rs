@@ -92,7 +92,7 @@ impl Tree {
         rows: &[(K, V)],
     ) -> Result<usize> {
         let id = txn.prepare_to_write()?;
-        let Latched { at, latch } = self.latch_leaf_near(txn.last_leaf(self), rows[0].0.as_ref())?;
+        let Latched { at, latch, .. } = self.latch_leaf_near(txn.last_leaf(self), rows[0].0.as_ref())?;
         let page = at.page;
         if self.has_scanners() {
             latch.release_unchanged();

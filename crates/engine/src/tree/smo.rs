@@ -31,17 +31,35 @@ impl Tree {
     }
 
     fn split_with(&self, key: &[u8], value_len: usize, room: fn(&Log) -> Result<()>) -> Result<()> {
+        self.split_leaf(key, room, |page, fresh| match leaf::place(page, key, value_len)? {
+            Some(_) => Ok(None),
+            None => Split::plan(page, fresh, key, value_len).map(Some),
+        })
+    }
+
+    /// Splits the leaf of `key` between that and another key of the same leaf, if it still holds rows of either side.
+    pub(super) fn part(&self, key: &[u8], other: &[u8]) -> Result<()> {
+        let separator = leaf::separator(key.min(other), key.max(other));
+        self.split_leaf(key, Log::room, |page, fresh| Split::at(page, fresh, separator))
+    }
+
+    /// Splits the leaf of `key` as `plan` says, given the leaf and the id of its new right neighbour; `None`: not at all.
+    fn split_leaf(
+        &self,
+        key: &[u8],
+        room: fn(&Log) -> Result<()>,
+        plan: impl FnOnce(Page<'_>, PageId) -> Result<Option<Split>>,
+    ) -> Result<()> {
         let fresh = self.pool.allocate()?;
         room(&self.core.log)?;
-        let Latched { at, latch } = self.latch_leaf(key)?;
-        if leaf::place(at.page, key, value_len)?.is_some() {
+        let Latched { at, latch, .. } = self.latch_leaf(key)?;
+        let Some(split) = plan(at.page, fresh.pid())? else {
             latch.release_unchanged();
             return Ok(());
-        }
+        };
         let right_latch = fresh.page().latch().exclusive();
         self.pool.before_change(at.frame);
         self.pool.before_change(fresh.frame_page().frame);
-        let split = Split::plan(at.page, fresh.pid(), key, value_len)?;
         let record = self.core.log.reserve(split.change().encoded_len());
         split.apply(at.page, fresh.page(), record.end());
         let right = fresh.publish().page.id();

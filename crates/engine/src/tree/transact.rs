@@ -68,8 +68,9 @@ impl Tree {
         let Write { key, intent, .. } = *write;
         loop {
             let id = txn.prepare_to_write()?;
-            let known =
-                found.take().and_then(|found| Some((self.latch_unchanged(&found.stamp)?, found.place)));
+            let found = found.take();
+            let was_found = found.is_some();
+            let known = found.and_then(|found| Some((self.latch_unchanged(&found.stamp)?, found.place)));
             let (leaf, place, old_known) = match known {
                 Some((leaf, place)) => (leaf, place, true),
                 None => {
@@ -78,9 +79,16 @@ impl Tree {
                     (leaf, place, false)
                 }
             };
+            let others_write_here = leaf.waited || was_found && !old_known;
+            let (leaf_id, is_new) = (leaf.at.page.id(), place.cell().is_none());
             let attempt = self.try_write(txn, id, leaf, place, old_known, write)?;
             match attempt {
-                Ok(changed) => return Ok(Some(changed)),
+                Ok(changed) => {
+                    if others_write_here && !is_new {
+                        self.note_meeting(leaf_id, key);
+                    }
+                    return Ok(Some(changed));
+                }
                 Err(Obstacle::Large) => return Ok(None),
                 Err(Obstacle::Full) => self.split(key, intent.value().len())?,
                 Err(Obstacle::Gap(name)) => txn.wait_for_gap(self, name)?,
@@ -164,7 +172,7 @@ impl Tree {
             self.keep_image(txn.owner, name, image, own, cell, &mut txn.spares);
             txn.note_image(name);
         }
-        let Latched { at, latch } = leaf;
+        let Latched { at, latch, .. } = leaf;
         self.pool.before_change(at.frame);
         let reservation = self.core.log.reserve(txn.body.len());
         let written = match patched {
@@ -263,7 +271,7 @@ impl Tree {
             let ghost = matches!(undoing, Change::Ghost { .. });
             let version = self.version_before(txn, key, first, ghost);
             let record = Record::Compensation { owner: txn.owner, undo_next, first, change: undoing };
-            let Latched { at, latch } = leaf;
+            let Latched { at, latch, .. } = leaf;
             self.pool.before_change(at.frame);
             let reservation = self.core.log.reserve(record.encoded_len());
             let written = place.write(page, key, &value, version.0);

@@ -14,7 +14,7 @@ impl Tree {
     pub fn put_unversioned(&self, key: &[u8], value: &[u8]) -> Result<()> {
         loop {
             self.core.log.room()?;
-            let Latched { at, latch } = self.latch_leaf(key)?;
+            let Latched { at, latch, .. } = self.latch_leaf(key)?;
             let Some(place) = leaf::place(at.page, key, value.len())? else {
                 latch.release_unchanged();
                 self.split(key, value.len())?;
@@ -50,7 +50,7 @@ impl Tree {
 
     /// Removes the cell of `key`, which has this place in the latched leaf, by a record of its own; tidies up behind it.
     pub(super) fn remove_cell(&self, leaf: Latched<'_>, place: Place, key: &[u8]) {
-        let Latched { at, latch } = leaf;
+        let Latched { at, latch, .. } = leaf;
         self.pool.before_change(at.frame);
         let change = Change::Remove { page: at.page.id(), table: self.id, key };
         let reservation = self.core.log.reserve(change.encoded_len());

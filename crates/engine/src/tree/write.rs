@@ -215,7 +215,12 @@ impl Tree {
             leaf.latch.release_unchanged();
             return Ok(Err(obstacle));
         }
-        self.change_alone(owner, name, leaf, place, key, intent).map(|end| Ok(Some(end)))
+        let (met, id) = (leaf.waited && place.cell().is_some(), leaf.at.page.id());
+        let end = self.change_alone(owner, name, leaf, place, key, intent)?;
+        if met {
+            self.note_meeting(id, key);
+        }
+        Ok(Ok(Some(end)))
     }
 
     /// Changes the cell, which has this place in the latched leaf, by a record that commits by itself; returns its end.
@@ -223,7 +228,7 @@ impl Tree {
         self: &Arc<Self>,
         owner: Owner,
         name: Name,
-        Latched { at, latch }: Latched<'_>,
+        Latched { at, latch, .. }: Latched<'_>,
         place: Place,
         key: &[u8],
         intent: Intent<'_>,

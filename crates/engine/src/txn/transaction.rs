@@ -3,6 +3,7 @@
 use crate::blob::BlobId;
 use crate::error::{Error, Result};
 use crate::lock::{ImageRow, KeyMode, LockError, Name, Owner, Spares};
+use crate::log::Room;
 use crate::spread::Held;
 use crate::tree::{Core, Tree};
 use crate::txn::{Batch, Found, Ghost, Record, View};
@@ -39,6 +40,8 @@ pub(crate) struct Txn {
     /// Bytes that its rollback may need, and how many of them the log keeps back for it.
     owed: u64,
     promised: u64,
+    /// What it may log before it asks for room again.
+    room: Room,
     /// Where records are put together.
     pub body: Vec<u8>,
     /// The row that is going to be replaced, as it is.
@@ -132,6 +135,7 @@ impl Txn {
             patience,
             owed: 0,
             promised: 0,
+            room: Room::default(),
             body,
             old,
             spares,
@@ -303,7 +307,7 @@ impl Txn {
 
     /// Room for one more record, and an id. To be called with nothing latched before each change.
     pub fn prepare_to_write(&mut self) -> Result<TxnId> {
-        self.core.log.room()?;
+        self.core.log.ensure_room(&mut self.room)?;
         if let Some(id) = self.id {
             return Ok(id);
         }
@@ -321,6 +325,7 @@ impl Txn {
     /// It has logged a record of so many bytes that changes so many rows: its rollback may write as many bytes more, for a
     /// compensation is hardly longer than what it undoes.
     pub fn owe_for(&mut self, bytes: usize, rows: usize) {
+        self.room.use_up(bytes);
         self.owed += bytes as u64 + UNDO_OVERHEAD_BYTES + UNDO_ROW_BYTES * (rows as u64).saturating_sub(1);
         let free = self.core.log.undo_bytes_free();
         if self.owed > self.promised + free {

@@ -143,9 +143,26 @@ impl Chain {
     }
 
     fn split(&mut self, at: PageId, key: &[u8], value_len: usize) {
-        let right = PageId(self.pages.keys().last().unwrap().0 + 1);
-        let words = RelaxedBytes::boxed(self.page_bytes);
-        let split = Split::plan(self.leaf(at), right, key, value_len).unwrap();
+        let split = Split::plan(self.leaf(at), self.next_id(), key, value_len).unwrap();
+        self.apply_split(at, split);
+    }
+
+    /// Splits the leaf of `key` just before that, if it has rows on both sides.
+    fn split_at(&mut self, key: &[u8]) -> bool {
+        let at = self.seek(key);
+        let split = Split::at(self.leaf(at), self.next_id(), key).unwrap();
+        let rows: Vec<_> = content(self.leaf(at)).rows.into_iter().map(|(row, _)| row).collect();
+        let has_both = rows.iter().any(|row| **row < *key) && rows.iter().any(|row| **row >= *key);
+        assert!(has_both || split.is_none());
+        split.map(|split| self.apply_split(at, split)).is_some()
+    }
+
+    fn next_id(&self) -> PageId {
+        PageId(self.pages.keys().last().unwrap().0 + 1)
+    }
+
+    fn apply_split(&mut self, at: PageId, split: Split) {
+        let (right, words) = (self.next_id(), RelaxedBytes::boxed(self.page_bytes));
         let end = self.append(&split.change());
         split.apply(self.leaf(at), page(&words), end);
         assert_eq!(page(&words).low_fence().as_deref(), Some(split.separator()));

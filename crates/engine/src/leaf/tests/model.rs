@@ -11,6 +11,8 @@ pub(super) enum Step {
     Rows(Vec<u8>, usize),
     Remove(Vec<u8>),
     Absorb(Vec<u8>),
+    /// A split just before this key.
+    Split(Vec<u8>),
 }
 
 /// Keys that provoke what can go wrong: ties of heads, trailing zeros, long common prefixes, the longest keys.
@@ -41,8 +43,9 @@ pub(super) fn steps(page_bytes: usize, count: usize) -> impl Strategy<Value = Ve
         (key, value_len(limits.value_bytes_max), 0..20u8).prop_map(|(key, len, choice)| match choice {
             0..10 => Step::Put(key, len),
             10..13 => Step::Rows(key, len),
-            13..18 => Step::Remove(key),
-            _ => Step::Absorb(key),
+            13..17 => Step::Remove(key),
+            17..19 => Step::Absorb(key),
+            _ => Step::Split(key),
         });
     prop::collection::vec(step, 0..count)
 }
@@ -71,6 +74,10 @@ pub(super) fn step(chain: &mut Chain, index: usize, step: &Step) -> Option<Outco
         }
         Step::Absorb(key) => {
             chain.absorb(key);
+            None
+        }
+        Step::Split(key) => {
+            chain.split_at(key);
             None
         }
     }
@@ -104,6 +111,11 @@ proptest! {
                 }
                 Step::Absorb(key) => {
                     chain.absorb(key);
+                    prop_assert_eq!(chain.get(key), model.get(key).cloned());
+                }
+                Step::Split(key) => {
+                    let has_split = chain.split_at(key);
+                    prop_assert!(!has_split || chain.leaf(chain.seek(key)).low_fence().as_ref() == Some(key));
                     prop_assert_eq!(chain.get(key), model.get(key).cloned());
                 }
             }
