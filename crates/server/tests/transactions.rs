@@ -40,6 +40,19 @@ fn discard_and_refused_commands_undo_all() {
     assert_eq!(c.call("EXISTS a"), Int(0));
 }
 
+/// EXEC answers first, and the connection ends then; the event loop goes on.
+#[test]
+fn who_kills_itself_in_exec_is_answered() {
+    let server = Running::with(Options { threads: 1, ..options() });
+    let (mut c, mut other) = (server.client(), server.client());
+    c.call("MULTI");
+    c.call(&format!("CLIENT KILL {}", c.stream.local_addr().unwrap()));
+    c.call("SET k v");
+    assert_eq!(c.call("EXEC"), List(vec![ok(), ok()]));
+    assert_eq!(c.try_reply(), None);
+    assert_eq!(other.call("GET k"), text("v"));
+}
+
 #[test]
 fn a_queue_is_bounded() {
     let server = Running::with(Options { queue_bytes_max: 1000, ..options() });

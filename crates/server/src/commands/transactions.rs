@@ -66,7 +66,7 @@ pub fn exec(call: &mut Call<'_>) -> Outcome {
     let (target, protocol) = (call.session.target.clone(), call.session.protocol);
     let done = attempt(call, &queue);
     match &done {
-        Ok(()) => call.session.unwatch(),
+        Ok(_) => call.session.unwatch(),
         Err(error) => {
             (call.session.target, call.session.protocol) = (target, protocol);
             if error.is_of_the_moment() {
@@ -76,26 +76,30 @@ pub fn exec(call: &mut Call<'_>) -> Outcome {
             }
         }
     }
-    done.map(|()| Next::Go)
+    done
 }
 
-fn attempt(call: &mut Call<'_>, queue: &Queue) -> Result<(), CommandError> {
+fn attempt(call: &mut Call<'_>, queue: &Queue) -> Outcome {
     call.session.has_written = true; // what it has read may be younger than what is durable
     let transaction = call.shared.begin()?;
     if !call.session.is_watch_kept(call.shared, &transaction)? {
         call.reply().null_array();
-        return Ok(());
+        return Ok(Next::Go);
     }
     call.session.transaction = Some(transaction);
     let (begun, start) = (Instant::now(), call.out.len());
     call.reply().array(queue.commands.len());
+    let mut next = Next::Go;
     let done = queue.commands.iter().try_for_each(|command| {
-        part(call, command)?;
+        if let Next::Close = part(call, command)? {
+            next = Next::Close; // when the others are done, too
+        }
         ensure_within_bounds(begun.elapsed(), call.out.len() - start)
     });
     let transaction = call.session.transaction.take().expect("no command of a queue ends it");
     done?;
-    Ok(transaction.commit()?)
+    transaction.commit()?;
+    Ok(next)
 }
 
 fn ensure_within_bounds(took: Duration, bytes: usize) -> Result<(), CommandError> {
@@ -113,7 +117,7 @@ fn ensure_within_bounds(took: Duration, bytes: usize) -> Result<(), CommandError
 }
 
 /// Executes one of the queued commands.
-fn part(call: &mut Call<'_>, command: &OwnedArgs) -> Result<(), CommandError> {
+fn part(call: &mut Call<'_>, command: &OwnedArgs) -> Outcome {
     let args = command.args();
     let found = table::find(args.at(0)).expect("it was found when it was queued");
     let (session, out) = (&mut *call.session, &mut *call.out);
@@ -121,12 +125,13 @@ fn part(call: &mut Call<'_>, command: &OwnedArgs) -> Result<(), CommandError> {
     let mut call = Call { shared: call.shared, session, args, out };
     match run(&mut call, found) {
         // After a wrong password there is no need to rest: only who has said the right one can queue commands.
-        Ok(Next::Go | Next::Rest(_)) => Ok(()),
-        Ok(_) => unreachable!("{} is marked as possible within a transaction", found.name),
+        Ok(Next::Rest(_)) => Ok(Next::Go),
+        Ok(Next::Chore(..)) => unreachable!("{} is marked as possible within a transaction", found.name),
+        Ok(next) => Ok(next),
         Err(error) if error.is_of_the_command() => {
             call.out.truncate(start);
             call.reply().error(&error.text());
-            Ok(())
+            Ok(Next::Go)
         }
         Err(error) => Err(error),
     }
