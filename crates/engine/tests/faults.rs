@@ -455,3 +455,51 @@ fn a_full_disk_does_not_keep_the_next_lives_out() {
         }
     }
 }
+
+/// Who meets the locks of a transaction that cannot be rolled back is told why, and does not wait in vain.
+#[test]
+fn locks_that_a_failure_leaves_are_not_waited_for() {
+    let disk = SimDisk::new(4);
+    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+    let table = db.byte_table("t").unwrap();
+    table.put(b"k", b"v").unwrap();
+    let tx = db.begin().unwrap();
+    tx.bytes(&table).put(b"k", b"half undone").unwrap();
+    std::thread::scope(|scope| {
+        let read = || db.transact(|tx| tx.bytes(&table).get(b"k"));
+        let waiter = scope.spawn(read);
+        while db.stats().transactions < 2 {
+            std::thread::yield_now();
+        }
+        disk.fail_at(disk.events() + 1, Fault::Eio, Repeat::Forever);
+        let failed = (0..).find_map(|i| table.put(&key(i), &[5; 900]).err());
+        assert!(matches!(failed, Some(Error::Poisoned { .. })), "{failed:?}");
+        let since = Instant::now();
+        assert!(matches!(tx.rollback(), Err(Error::Poisoned { .. })));
+        for refused in [waiter.join().unwrap(), read(), db.begin().unwrap().bytes(&table).get(b"k")] {
+            assert!(matches!(refused, Err(Error::Poisoned { .. })), "{refused:?}");
+        }
+        assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
+    });
+    assert_eq!(table.get(b"k").unwrap().as_deref(), Some(&b"v"[..]), "reads go on");
+}
+
+/// A rollback that could not read what it needed is gone on with: the disk may be well again.
+#[test]
+fn a_rollback_goes_on_after_a_failed_read() {
+    let disk = SimDisk::new(5);
+    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+    let table = db.byte_table("t").unwrap();
+    table.put(b"k", b"v").unwrap();
+    let tx = db.begin().unwrap();
+    tx.bytes(&table).put(b"k", b"undone").unwrap();
+    let others = db.byte_table("others").unwrap().with_durability(Durability::Buffered);
+    (0..600).for_each(|i| others.put(&key(i), &[5; 900]).unwrap()); // more than the cache and the log's buffer
+    db.checkpoint().unwrap();
+    disk.fail_read_at(disk.read_events(), Repeat::Once);
+    let failed = tx.rollback();
+    assert!(matches!(failed, Err(Error::Io { .. })), "{failed:?}");
+    table.put(b"k", b"goes on").unwrap();
+    assert_eq!(db.stats().transactions, 0);
+    db.check().unwrap();
+}

@@ -1,5 +1,5 @@
 //! What an open database needs now and then: checkpoints that keep its log short, versions that nobody needs let go,
-//! idle transactions rolled back, and rollbacks that found no space gone on with. A thread of its own sees to that.
+//! idle transactions rolled back, and rollbacks that were broken off gone on with. A thread of its own sees to that.
 //!
 //! The thread shares these parts with the database, and not the database itself: so it is never the last to hold it, and
 //! whoever drops the last handle closes the database, at once and completely. (A thread that takes a reference only in
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// How often the thread looks.
 const POLL: Duration = Duration::from_millis(50);
 
-/// How often it looks whether there is space again for rollbacks that found none.
+/// How often it tries to go on with rollbacks that were broken off, for want of space or by a read that failed.
 const RETRY: Duration = Duration::from_secs(1);
 
 pub(crate) struct Upkeep {

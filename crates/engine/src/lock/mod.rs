@@ -64,10 +64,10 @@ pub(crate) enum LockError {
         /// How long it waited.
         waited: Duration,
     },
-    /// Patience ended.
+    /// Patience ended, or one of those it waited for is [stranded](KeyTable::strand).
     #[error("waited {waited:?} for a lock")]
     Timeout {
-        /// One of those it waited for.
+        /// One of those it waited for, and one that is stranded if there is any.
         holder: Option<Owner>,
         /// How long it waited.
         waited: Duration,

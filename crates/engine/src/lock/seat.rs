@@ -5,7 +5,7 @@
 
 use super::latched::Latched;
 use super::{Name, Owner};
-use foreshore_base::sync::{AtomicU64, Backoff, Ordering::*, fence, thread};
+use foreshore_base::sync::{AtomicBool, AtomicU64, Backoff, Ordering::*, fence, thread};
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,8 @@ pub(super) struct Seat {
     /// comes too late must not hit whoever is here by then. Numbers grow.
     tenant: AtomicU64,
     interrupted: AtomicU64,
+    /// Does the owner keep its locks for good?
+    stranded: AtomicBool,
     /// Who sleeps here. A stale entry is woken once for nothing, which every park must bear.
     sleeper: Latched<Option<thread::Thread>>,
 }
@@ -118,6 +120,16 @@ impl Seat {
 
     pub fn is_interrupted(&self) -> bool {
         self.interrupted.load(Relaxed) == self.tenant.load(Relaxed)
+    }
+
+    /// The owner keeps its locks for good.
+    pub fn strand(&self) {
+        self.stranded.store(true, Release);
+    }
+
+    /// Does it?
+    pub fn is_stranded(&self) -> bool {
+        self.stranded.load(Acquire)
     }
 
     /// Waits a few microseconds, without sleeping, for the wait to end.

@@ -212,6 +212,17 @@ impl KeyTable {
         self.seat(owner).interrupt(number);
     }
 
+    /// The owner will not give its locks back as long as the database is open: nobody waits for them from now on, and who does
+    /// already finds out when it looks for deadlocks.
+    pub fn strand(&self, owner: Owner) {
+        self.seat(owner).strand();
+    }
+
+    /// Was it [stranded](KeyTable::strand)?
+    pub fn is_stranded(&self, owner: Owner) -> bool {
+        self.seat(owner).is_stranded()
+    }
+
     /// Prepares the slot for a new transaction. A bigger age is a younger transaction, which loses deadlocks. Its number is
     /// above 0 and those of all before it in the slot.
     pub fn reset(&self, owner: Owner, age: u64, number: u64) {

@@ -124,7 +124,7 @@ impl KeyTable {
             if seat.is_interrupted() {
                 return self.give_up(owner, name, waited, |_| LockError::Aborted { waited });
             }
-            if waited >= patience {
+            if waited >= patience || self.waits_in_vain(owner, name) {
                 return self.give_up(owner, name, waited, |holder| LockError::Timeout { holder, waited });
             }
             turn_seen = self.hurry_inserter(owner, name, turn_seen);
@@ -147,7 +147,9 @@ impl KeyTable {
             Signal::Victim(with) => return Err(LockError::Deadlock { with, waited }),
             Signal::Idle | Signal::Waiting => {}
         }
-        let error = error(content.requests.blockers(owner, name).first().copied());
+        let holders = content.requests.blockers(owner, name);
+        let stranded = holders.iter().find(|holder| self.is_stranded(**holder));
+        let error = error(stranded.or(holders.first()).copied());
         let withdrawn = content.requests.withdraw(owner, name);
         assert!(withdrawn, "{owner:?} has no request on {name:?} although it waits");
         self.seat(owner).end_wait(Signal::Idle);
@@ -158,6 +160,12 @@ impl KeyTable {
             self.counters.timeout();
         }
         Err(error)
+    }
+
+    /// Does one of those that the owner waits for keep the lock for good?
+    fn waits_in_vain(&self, owner: Owner, name: Name) -> bool {
+        let holders = self.bucket(name).content.latch().requests.blockers(owner, name);
+        holders.into_iter().any(|holder| self.is_stranded(holder))
     }
 
     /// Takes the turn (Q5) from the inserter that the owner waits for, if it is `seen`: the one it has waited for since its

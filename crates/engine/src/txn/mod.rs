@@ -45,8 +45,8 @@ pub(crate) use undo::{restore_prepared, roll_back};
 pub(crate) use view::{Seen, View};
 
 use crate::blob;
-use crate::error::Result;
-use crate::lock::{KeyTable, Owner};
+use crate::error::{Error, Result};
+use crate::lock::{KeyTable, LockError, Owner};
 use crate::log::Log;
 use crate::tree::Core;
 use crossbeam_utils::CachePadded;
@@ -54,6 +54,7 @@ use foreshore_base::sync::AtomicU64;
 use foreshore_base::sync::Ordering::{Acquire, Relaxed, Release};
 use foreshore_base::{Lsn, PageId, seeded_bug};
 use parking_lot::Mutex;
+use std::sync::OnceLock;
 
 /// Buckets of the key table, of 64 bytes: 64 KiB of them for the smallest caches …
 const BUCKETS_LOG2_MIN: u32 = 10;
@@ -79,8 +80,10 @@ pub(crate) struct Txns {
     pub slots: Slots,
     pub snapshots: Snapshots,
     pub garbage: Garbage,
-    /// Transactions whose rollback found no space.
+    /// Transactions whose rollback found no space, or could not read what it needed.
     broken_off: Mutex<Vec<Txn>>,
+    /// Why the first of those could not be rolled back that stay as they are.
+    stranded: OnceLock<Error>,
     /// A lower bound of all running transactions' ids; only grows.
     settled: CachePadded<AtomicU64>,
 }
@@ -107,6 +110,7 @@ impl Txns {
             snapshots: Snapshots::new(),
             garbage: Garbage::default(),
             broken_off: Mutex::default(),
+            stranded: OnceLock::new(),
             settled: CachePadded::new(AtomicU64::new(0)),
         }
     }
@@ -146,6 +150,22 @@ impl Txns {
     #[inline]
     pub fn is_expired(&self, snapshot: &Snapshot) -> bool {
         self.snapshots.is_expired(snapshot.index)
+    }
+
+    /// The transaction in this slot could not be rolled back, and keeps its locks as long as the database is open.
+    fn strand(&self, owner: Owner, reason: &Error) {
+        let _ = self.stranded.set(reason.clone());
+        self.keys.strand(owner);
+    }
+
+    /// Why a lock was refused whose holder keeps it for good, if it was such a one.
+    pub fn why_stranded(&self, refused: &LockError) -> Option<Error> {
+        match refused {
+            LockError::Timeout { holder: Some(holder), .. } if self.keys.is_stranded(*holder) => {
+                self.stranded.get().cloned()
+            }
+            _ => None,
+        }
     }
 
     /// Is there no transaction, no snapshot, and nothing that they left?
@@ -199,7 +219,7 @@ impl Core {
         }
     }
 
-    /// Goes on with rollbacks that found no space. One that finds none again waits for the next time.
+    /// Goes on with rollbacks that were broken off. One that is so again waits for the next time.
     pub fn go_on_undoing(&self) {
         let broken_off = std::mem::take(&mut *self.txns.broken_off.lock());
         for txn in broken_off {

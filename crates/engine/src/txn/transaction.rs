@@ -193,6 +193,9 @@ impl Txn {
     #[cold]
     fn refused(&self, tree: &Tree, key: Option<&[u8]>, refused: LockError) -> Error {
         tree.note_lock_wait(Some(refused.waited()));
+        if let Some(reason) = self.core.txns.why_stranded(&refused) {
+            return reason;
+        }
         let slots = &self.core.txns.slots;
         let txn = slots.number(self.owner);
         let (table, key) = (tree.name.clone(), key.map(<[u8]>::to_vec));
@@ -470,13 +473,17 @@ impl Txn {
         self.ended = true;
     }
 
-    /// Rolls back. After an error the transaction stays undone in part, with its locks: if there was no space, until that is
-    /// found ([`Core::go_on_undoing`]); otherwise until the database is opened again.
+    /// Rolls back. After an error the transaction stays undone in part, with its locks: if there was no space, or a read
+    /// failed, until it can be gone on with ([`Core::go_on_undoing`]); otherwise until the database is opened again.
     pub fn roll_back(mut self) -> Result<()> {
         let undone = self.undo();
-        if matches!(undone, Err(Error::Full { .. })) {
-            let core = self.core.clone();
-            core.txns.broken_off.lock().push(self);
+        match &undone {
+            Ok(()) => {}
+            Err(Error::Full { .. } | Error::Io { .. }) => {
+                let core = self.core.clone();
+                core.txns.broken_off.lock().push(self);
+            }
+            Err(reason) => self.core.txns.strand(self.owner, reason),
         }
         undone
     }
@@ -552,9 +559,11 @@ impl Txn {
 
 impl Drop for Txn {
     fn drop(&mut self) {
-        if !self.ended && !self.prepared {
-            // Who wants to know calls `roll_back`.
-            let _ = self.undo();
+        if !self.ended
+            && !self.prepared
+            && let Err(reason) = self.undo()
+        {
+            self.core.txns.strand(self.owner, &reason); // who could go on with it calls `roll_back`
         }
     }
 }
