@@ -226,7 +226,9 @@ fn set_up(stream: &TcpStream, stall_timeout: Duration) -> io::Result<()> {
     sockopt::set_tcp_keepintvl(stream, KEEP_ALIVE_INTERVAL)?;
     sockopt::set_tcp_keepcnt(stream, KEEP_ALIVE_PROBES)?;
     let unanswered = stall_timeout.max(KEEP_ALIVE_IDLE + KEEP_ALIVE_PROBES * KEEP_ALIVE_INTERVAL);
-    sockopt::set_tcp_user_timeout(stream, unanswered.as_millis().try_into().unwrap_or(u32::MAX))?;
+    // The system takes no more milliseconds than that.
+    let unanswered_ms = unanswered.as_millis().min(i32::MAX as u128) as u32;
+    sockopt::set_tcp_user_timeout(stream, unanswered_ms)?;
     Ok(())
 }
 
@@ -245,7 +247,8 @@ mod tests {
     fn a_peer_that_vanished_is_noticed() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let stream = TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");
-        for (stall_timeout_s, noticed_ms) in [(60, 180_000), (600, 600_000)] {
+        for (stall_timeout_s, noticed_ms) in [(60, 180_000), (600, 600_000), (365 * 86_400, i32::MAX as u32)]
+        {
             set_up(&stream, Duration::from_secs(stall_timeout_s)).expect("options that there are");
             assert_eq!(sockopt::tcp_user_timeout(&stream).expect("set"), noticed_ms);
         }
