@@ -235,10 +235,10 @@ impl Engine {
         durable.inspect_err(|_| tree.users.open())?;
         tables.remove(name);
         drop(tables); // who uses others need not wait for the leaves of this one either
-        for tree in std::iter::once(&tree).chain(tree.chunks.get()) {
-            tree.mark_dropped();
-            tree.free_leaves()?;
-        }
+        let gone = || std::iter::once(&tree).chain(tree.chunks.get());
+        gone().for_each(|tree| tree.mark_dropped());
+        self.core.txns.slots.forget_dropped();
+        gone().try_for_each(|tree| tree.free_leaves())?;
         Ok(true)
     }
 
@@ -481,6 +481,20 @@ mod tests {
     use crate::Database;
     use foreshore_io::SimDisk;
     use std::sync::Arc;
+
+    /// A dropped table's index is not kept for transactions that may never come.
+    #[test]
+    fn nothing_stays_of_a_dropped_table() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        let at_a_time: Vec<_> = (0..10).map(|_| db.begin().unwrap()).collect();
+        at_a_time.iter().for_each(|tx| assert_eq!(tx.bytes(&table).get(b"k").unwrap(), None));
+        at_a_time.into_iter().for_each(|tx| tx.commit().unwrap());
+        let tree = Arc::downgrade(&table.tree);
+        drop(table);
+        assert!(db.drop_table("t").unwrap());
+        assert_eq!(tree.strong_count(), 0);
+    }
 
     /// A database that fails, wherever that is, gives its memory back when it is dropped: a large value that was not
     /// committed, and could not be removed, does not keep its table.

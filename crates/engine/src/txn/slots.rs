@@ -202,7 +202,14 @@ impl Slots {
         let mut place = self.slot(owner).kept.lock();
         if !self.closing.load(SeqCst) {
             *place = kept;
+            place.forget_dropped();
         }
+    }
+
+    /// Tables were dropped: nothing is kept of them, also for slots that nobody may ever lease again.
+    pub fn forget_dropped(&self) {
+        let used = self.used.load(SeqCst);
+        self.slots[..used].iter().for_each(|slot| slot.kept.lock().forget_dropped());
     }
 
     /// From now on nothing is kept.

@@ -69,6 +69,13 @@ pub(crate) struct Kept {
     spares: Spares,
 }
 
+impl Kept {
+    /// Lets go of tables that were dropped.
+    pub fn forget_dropped(&mut self) {
+        self.tables.retain(|known| !known.tree.is_dropped());
+    }
+}
+
 /// References to tables that are kept at most.
 const TABLES_KEPT: usize = 32;
 
@@ -540,7 +547,6 @@ impl Txn {
 
     /// Leaves memory and references to the next transaction in this slot, within bounds.
     fn keep(&mut self) {
-        self.tables.retain(|known| !known.tree.is_dropped());
         self.tables.truncate(TABLES_KEPT);
         let mut kept = Kept {
             locks: std::mem::take(&mut self.locks),
