@@ -25,6 +25,9 @@ Durability: with `sync` a reply to a write means that it survives the loss of
 power; writes of many clients share one sync of the device. With `buffered` it
 survives `kill -9`, and about a tenth of a second may be lost with the power.
 
+An EXEC that takes more than a second, or would answer more than 128 MiB, is
+undone and refused.
+
 It ends in order on SIGINT, SIGTERM and the command SHUTDOWN. What it answers is
 in docs/serve.md.";
 
@@ -60,7 +63,8 @@ pub struct ServeArgs {
     /// Unsent replies of a client beyond which its further requests wait
     #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = parse_bytes)]
     reply_bytes: u64,
-    /// Memory of all clients together; beyond it the one with most is disconnected [default: an eighth of the memory]
+    /// Memory of all clients together; beyond it large ones are disconnected [default: an eighth of the memory, and at
+    /// least 320 MiB for each event loop]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     client_memory: Option<u64>,
     /// Disconnect a client that sends nothing for so many seconds; 0: never

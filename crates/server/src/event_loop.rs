@@ -22,6 +22,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::io::{self, ErrorKind};
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -94,9 +95,9 @@ pub struct EventLoop {
     /// There if replies to writes wait for the device.
     syncer: Option<Syncer>,
     connections: Slab<Connection>,
-    /// Memory of the clients that are counted, and how much that may be.
+    /// Memory of the clients that are counted, and how much of it is theirs whatever those of other loops have.
     clients_bytes: usize,
-    clients_bytes_max: usize,
+    share_bytes: usize,
     /// Who has a turn in the next round.
     ready: Vec<usize>,
     /// Who has one in this round. Empty between rounds.
@@ -127,7 +128,7 @@ impl EventLoop {
             home,
             syncer: shared.is_sync().then(|| Syncer::new(inbox.clone())),
             clients_bytes: 0,
-            clients_bytes_max: (shared.options.client_memory / shared.options.threads).max(1),
+            share_bytes: shared.options.client_memory / shared.options.threads,
             shared,
             poll,
             inbox,
@@ -389,23 +390,35 @@ impl EventLoop {
 
     fn count_bytes(&mut self, at: usize) {
         let Some(connection) = self.connections.get_mut(at) else { return };
-        let bytes = connection.bytes();
-        self.clients_bytes = self.clients_bytes - connection.counted_bytes + bytes;
-        connection.counted_bytes = bytes;
+        let (before, now) = (connection.counted_bytes, connection.bytes());
+        connection.counted_bytes = now;
+        self.count(before, now);
     }
 
-    /// Sends clients away, the largest first, as long as all together have too much memory.
+    /// What a client has becomes `now`, in the sum of this loop's and in that of all.
+    fn count(&mut self, before: usize, now: usize) {
+        if before != now {
+            self.clients_bytes = self.clients_bytes - before + now;
+            self.shared.clients_bytes.fetch_add(now.wrapping_sub(before), Relaxed);
+        }
+    }
+
+    /// Sends clients away, the largest first, as long as those of all loops have too much memory, and those of this one more
+    /// than their share of it. If these have not, there are some that have.
     fn evict_largest(&mut self) {
-        while self.clients_bytes > self.clients_bytes_max {
-            let Some((at, largest)) = self.connections.iter().max_by_key(|(_, c)| c.counted_bytes) else {
-                return;
-            };
+        let max = self.shared.options.client_memory;
+        while self.shared.clients_bytes.load(Relaxed) > max {
+            if self.clients_bytes <= self.share_bytes {
+                return self.shared.wake_others(self.home);
+            }
+            let largest = self.connections.iter().max_by_key(|(_, c)| c.counted_bytes);
+            let (at, largest) = largest.expect("somebody has what is counted");
             tell(format_args!(
-                "client {} is disconnected: it has {} KiB, and all clients of its event loop more than the {} KiB that they may \
-                 have; see --client-memory",
+                "client {} is disconnected: it has {} KiB, and all clients more than the {} KiB that they may have; see \
+                 --client-memory",
                 largest.session.client.addr,
                 largest.counted_bytes >> 10,
-                self.clients_bytes_max >> 10
+                max >> 10
             ));
             self.leave(at);
             Counters::add(&self.shared.counters[self.home].evicted, 1);
@@ -438,7 +451,7 @@ impl EventLoop {
     /// Forgets a client.
     fn leave(&mut self, at: usize) {
         let mut connection = self.connections.remove(at);
-        self.clients_bytes -= connection.counted_bytes;
+        self.count(connection.counted_bytes, 0);
         let id = connection.session.client.id;
         if let Some(open) = connection.session.take_open() {
             // To roll it back takes as long as it did. Not handed over, it is done here.

@@ -34,8 +34,8 @@ pub struct Options {
     pub limits: Limits,
     /// Unsent replies per client, in bytes, beyond which its further requests wait. One reply may exceed it.
     pub replies_bytes_max: usize,
-    /// Memory of all clients together, in bytes: requests, replies, what is queued and watched. Each event loop has an equal share; if its
-    /// clients have more, the one that has most is disconnected. One turn may exceed it.
+    /// Memory of all clients together, in bytes: requests, replies, what is queued and watched. If they have more, the largest client of
+    /// an event loop whose clients have more than an equal share is disconnected. One turn may exceed it.
     pub client_memory: usize,
     /// Bytes of commands that a client may queue between MULTI and EXEC.
     pub queue_bytes_max: usize,

@@ -40,6 +40,8 @@ pub struct Shared {
     pub turned_away: AtomicU64,
     /// What took long.
     pub slow_log: SlowLog,
+    /// Memory of all clients, as their event loops have counted it.
+    pub clients_bytes: AtomicUsize,
     /// By event loop.
     pub counters: Box<[Counters]>,
     /// What takes too long for an event loop.
@@ -72,6 +74,7 @@ impl Shared {
             clients: Clients::default(),
             cursors: Cursors::default(),
             turned_away: AtomicU64::new(0),
+            clients_bytes: AtomicUsize::new(0),
             slow_log: SlowLog::new(options.slow_log_from),
             counters: (0..options.threads).map(|_| Counters::default()).collect(),
             chores: Chores::default(),
@@ -159,6 +162,12 @@ impl Shared {
     /// Transactions that clients hold.
     pub fn open_transactions(&self) -> usize {
         self.open_transactions.load(Relaxed)
+    }
+
+    /// Makes all event loops but `home` look around.
+    pub fn wake_others(&self, home: usize) {
+        let inboxes = self.inboxes.get().into_iter().flatten().enumerate();
+        inboxes.filter(|(at, _)| *at != home).for_each(|(_, inbox)| inbox.wake());
     }
 
     /// Begins the shutdown. Returns at once.

@@ -394,6 +394,34 @@ fn clients_that_hoard_memory_are_sent_away() {
     until("it is over", || c.call("CLIENT LIST").text().lines().count() == 1);
 }
 
+/// What the clients of one event loop leave, one of another may have. If all together have too much, the largest of that loop
+/// goes which has more than its share, also while it rests.
+#[test]
+fn a_client_may_have_what_others_leave() {
+    let limits = Options { client_memory: 24 << 20, queue_bytes_max: 20 << 20, threads: 2, ..options() };
+    let server = Running::with(limits);
+    // Clients take the loops by turns.
+    let (mut c, mut largest) = (server.client(), server.client());
+    queue_mib(&mut largest, 18);
+    assert_eq!(evicted(&mut c), 0, "it has more than half, and may");
+    let mut others = Vec::new();
+    while evicted(&mut c) == 0 {
+        assert!(others.len() < 8, "those beside it have less than half");
+        others.push((server.client(), server.client()));
+        queue_mib(&mut others.last_mut().unwrap().0, 1);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!((largest.try_reply(), evicted(&mut c)), (None, 1));
+}
+
+/// Has so many MiB queued for the client, who does not ask for their execution.
+fn queue_mib(client: &mut Client, mib: usize) {
+    assert_eq!(client.call("MULTI"), ok());
+    for _ in 0..mib {
+        assert_eq!(client.call_args(&[b"SET", b"k", &vec![b'x'; 1 << 20]]), text("QUEUED"));
+    }
+}
+
 fn evicted(c: &mut Client) -> u64 {
     let info = c.call("INFO clients");
     let line =
