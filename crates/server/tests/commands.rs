@@ -464,3 +464,23 @@ fn tools_are_told_what_they_ask_for() {
     assert!(used.parse::<u64>().is_ok_and(|bytes| bytes > 1 << 20), "{used}");
     assert!(info.contains("redis_version:7."), "{info}");
 }
+
+/// INFO looks at tables that others may drop meanwhile, one after another.
+#[test]
+fn info_brings_no_table_back() {
+    let server = Running::new();
+    let mut c = server.client();
+    (0..2000).for_each(|n| drop(server.db.byte_table(&format!("a{n}")).unwrap()));
+    let begun = Instant::now();
+    c.call("INFO keyspace");
+    let took = begun.elapsed();
+    for round in 0..20 {
+        let dropped = format!("z{round}");
+        server.db.byte_table(&dropped).unwrap();
+        c.send(&["INFO keyspace"]);
+        std::thread::sleep(took * round / 20);
+        server.db.drop_table(&dropped).unwrap();
+        c.reply().text();
+        assert!(!server.db.tables().unwrap().contains(&dropped), "{dropped} is there again");
+    }
+}

@@ -157,6 +157,11 @@ impl Engine {
         Ok(tree)
     }
 
+    /// The table `name`, if there is one.
+    pub fn existing_table(&self, name: &str) -> Option<Arc<Tree>> {
+        self.tables.lock().get(name).cloned()
+    }
+
     /// The pool for a new table with leaves of this size.
     fn pool_for(&self, leaf_bytes: Option<usize>) -> Result<&Arc<Pool>> {
         let ring_bytes = self.core.log.ring_bytes();
@@ -220,7 +225,7 @@ impl Engine {
 
     pub fn drop_table(&self, name: &str) -> Result<bool> {
         let _one_at_a_time = self.dropping.lock();
-        let Some(tree) = self.tables.lock().get(name).cloned() else { return Ok(false) };
+        let Some(tree) = self.existing_table(name) else { return Ok(false) };
         // Without the mutex of the tables: whoever uses others need not wait for the users of this one.
         // Where nothing can be logged it cannot be dropped, and who could not be rolled back uses it for ever.
         if !tree.users.close(DROP_PATIENCE, || self.core.log.room())? {

@@ -214,6 +214,23 @@ impl Database {
         Ok(ByteTable::new(self.engine.clone(), tree, self.engine.durability()))
     }
 
+    /// The byte table `name`, if there is one: for who looks at tables that others may drop, and must not bring one back.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// db.byte_table("pages")?.put(b"/index.html", b"<h1>Hello</h1>")?;
+    /// let pages = db.existing_byte_table("pages").expect("it was made");
+    /// assert_eq!(pages.range(..).count(), 1);
+    /// assert!(db.existing_byte_table("posts").is_none());
+    /// assert_eq!(db.tables()?, ["pages"]);
+    /// # Ok(()) }
+    /// ```
+    pub fn existing_byte_table(&self, name: &str) -> Option<ByteTable> {
+        let tree = self.engine.existing_table(name)?;
+        Some(ByteTable::new(self.engine.clone(), tree, self.engine.durability()))
+    }
+
     /// Begins a serializable read-write transaction.
     ///
     /// Errors: [`Error::TooManyTransactions`](crate::Error::TooManyTransactions) if 1024 are running and none ends within 10 seconds.

@@ -366,8 +366,11 @@ fn sections(shared: &Shared) -> Result<Vec<Section>, Error> {
     counted.push(field("total_commands_processed", &counters::sum(&shared.counters, |c| &c.commands)));
     let mut keyspace = Vec::new();
     for name in shared.db.tables()? {
-        let rows = shared.db.byte_table(&name)?.estimate_range(..)?;
-        keyspace.push(field(&name, &format!("keys={rows},expires=0,avg_ttl=0")));
+        let rows = shared.db.existing_byte_table(&name).map(|table| table.estimate_range(..));
+        match rows {
+            None | Some(Err(Error::TableDropped { .. })) => {} // meanwhile
+            Some(rows) => keyspace.push(field(&name, &format!("keys={},expires=0,avg_ttl=0", rows?))),
+        }
     }
     Ok(vec![
         (
