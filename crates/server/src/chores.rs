@@ -7,12 +7,12 @@
 use crate::commands::Attempt;
 use crate::event_loop::Message;
 use crate::session::Session;
-use crate::shared::Shared;
+use crate::shared::{Shared, start_thread};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 /// How long a chore takes, and so who does it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,9 +79,9 @@ impl Chores {
             let receiver = Arc::new(Mutex::new(receiver));
             *self.queue(length).lock() = Some(sender);
             for n in 0..length.threads() {
-                let (shared, receiver) = (shared.clone(), receiver.clone());
+                let receiver = receiver.clone();
                 let name = format!("foreshore-{length:?}-{n}").to_lowercase();
-                threads.push(thread::Builder::new().name(name).spawn(move || run(&shared, &receiver))?);
+                threads.push(start_thread(shared, name, move |shared| run(shared, &receiver))?);
             }
         }
         Ok(threads)

@@ -6,7 +6,7 @@ use crate::descriptors;
 use crate::event_loop::{EventLoop, Message};
 use crate::metrics;
 use crate::options::Options;
-use crate::shared::{Shared, tell};
+use crate::shared::{Shared, start_thread, tell};
 use foreshore::Database;
 use rustix::net::sockopt;
 use std::io::{self, ErrorKind, Write};
@@ -161,11 +161,9 @@ fn start_loops(shared: &Arc<Shared>) -> io::Result<Vec<JoinHandle<()>>> {
     let inboxes = loops.iter().map(EventLoop::inbox).collect();
     assert!(shared.inboxes.set(inboxes).is_ok(), "a server is started once");
     let run = |(home, event_loop): (usize, EventLoop)| {
-        let shared = shared.clone();
-        thread::Builder::new().name(format!("foreshore-loop-{home}")).spawn(move || {
+        start_thread(shared, format!("foreshore-loop-{home}"), |_| {
             if let Err(error) = event_loop.run() {
                 tell(format_args!("an event loop ended, the server stops: {error}"));
-                shared.stop();
             }
         })
     };
@@ -174,13 +172,12 @@ fn start_loops(shared: &Arc<Shared>) -> io::Result<Vec<JoinHandle<()>>> {
 
 fn start_accepting(shared: &Arc<Shared>, listener: TcpListener) -> io::Result<JoinHandle<()>> {
     listener.set_nonblocking(true)?;
-    let shared = shared.clone();
-    thread::Builder::new().name("foreshore-accept".into()).spawn(move || {
+    start_thread(shared, "foreshore-accept", move |shared| {
         let mut next = 0;
         while !shared.is_stopping() {
             match listener.accept() {
                 Ok((stream, addr)) => {
-                    welcome(&shared, stream, addr, next);
+                    welcome(shared, stream, addr, next);
                     next = (next + 1) % shared.options.threads;
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How long a command waits for a lock in place. Where all locks are those of commands, they are held for microseconds,
@@ -182,6 +183,26 @@ impl Shared {
     }
 }
 
+/// Starts a thread that the server needs: when it ends, be it by a panic, the server stops. Clients would wait for ever for one
+/// that is gone.
+pub fn start_thread(
+    shared: &Arc<Shared>,
+    name: impl Into<String>,
+    work: impl FnOnce(&Arc<Shared>) + Send + 'static,
+) -> io::Result<JoinHandle<()>> {
+    let needed = Needed(shared.clone());
+    thread::Builder::new().name(name.into()).spawn(move || work(&needed.0))
+}
+
+/// Stops the server when it is dropped.
+struct Needed(Arc<Shared>);
+
+impl Drop for Needed {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
 /// A table through two handles: what a write may wait for depends on who else is there.
 #[derive(Clone)]
 pub struct Target {
@@ -261,4 +282,16 @@ pub fn since_1970() -> Duration {
 /// Says something on stderr. Who has closed it hears nothing, and the server goes on.
 pub fn tell(text: impl std::fmt::Display) {
     _ = writeln!(io::stderr(), "foreshore: {text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_panics_stops_the_server() {
+        let shared = Arc::new(Shared::new(Database::in_memory().unwrap(), Options::default()));
+        let thread = start_thread(&shared, "panics", |_| panic!("as it should")).unwrap();
+        assert!(thread.join().is_err() && shared.is_stopping());
+    }
 }
