@@ -479,6 +479,8 @@ fn locks_that_a_failure_leaves_are_not_waited_for() {
         for refused in [waiter.join().unwrap(), read(), db.begin().unwrap().bytes(&table).get(b"k")] {
             assert!(matches!(refused, Err(Error::Poisoned { .. })), "{refused:?}");
         }
+        let refused = table.put(b"k", b"alone");
+        assert!(matches!(refused, Err(Error::Poisoned { .. })), "{refused:?}");
         assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
     });
     assert_eq!(table.get(b"k").unwrap().as_deref(), Some(&b"v"[..]), "reads go on");

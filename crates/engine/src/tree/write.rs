@@ -179,6 +179,9 @@ impl Tree {
 
     #[cold]
     fn refused(&self, owner: Owner, key: &[u8], refused: LockError, waited: Duration) -> Error {
+        if let Some(reason) = self.core.txns.why_stranded(&refused) {
+            return reason;
+        }
         let slots = &self.core.txns.slots;
         let holder = match refused {
             LockError::Timeout { holder, .. } => holder,
