@@ -39,7 +39,10 @@ impl Snapshots {
         loop {
             let hint = Some(HINT.get()).filter(|hint| *hint < SLOTS);
             let free = hint.into_iter().chain(0..SLOTS).find(|index| {
-                self.points[*index].compare_exchange(NO_SNAPSHOT, ENTERING, SeqCst, Relaxed).is_ok()
+                let point = &self.points[*index];
+                // A look first: what others have is theirs to write.
+                point.load(Relaxed) == NO_SNAPSHOT
+                    && point.compare_exchange(NO_SNAPSHOT, ENTERING, SeqCst, Relaxed).is_ok()
             });
             if let Some(index) = free {
                 if hint.is_none() {
