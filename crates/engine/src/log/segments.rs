@@ -79,7 +79,7 @@ pub(super) fn open(vfs: &dyn Vfs, n: u64, segment_bytes: u64) -> Result<Option<A
 /// Errors: [`Error::Full`] leaves nothing behind and may be tried again; after any other, nobody knows what is durable.
 pub(super) fn prepare(vfs: &dyn Vfs, n: u64, segment_bytes: u64, recycled: Option<u64>) -> Result<()> {
     let what = || format!("log segment {}", name(n));
-    let from = match recycled {
+    let from = match recycled.filter(|old| is_whole(vfs, *old, segment_bytes)) {
         Some(old) => name(old),
         None => {
             write_zeros(vfs, segment_bytes).map_err(|e| {
@@ -91,6 +91,15 @@ pub(super) fn prepare(vfs: &dyn Vfs, n: u64, segment_bytes: u64, recycled: Optio
     };
     vfs.rename(&from, &name(n)).map_err(|e| Error::io(what(), &e))?;
     sync_names(vfs)
+}
+
+/// Has the unneeded segment `n` its full length (S1)? Otherwise it is removed: nobody misses it.
+fn is_whole(vfs: &dyn Vfs, n: u64, segment_bytes: u64) -> bool {
+    let whole = matches!(open(vfs, n, segment_bytes), Ok(Some(_)));
+    if !whole {
+        let _ = vfs.remove(&name(n));
+    }
+    whole
 }
 
 /// Makes the names of all segments durable.

@@ -96,6 +96,35 @@ fn files_after_truncations(bytes_kept: u64) -> usize {
     files
 }
 
+/// What somebody has cut or lengthened while nobody needed it does not become the log's next segment.
+#[test]
+fn a_segment_of_another_length_is_not_recycled() {
+    let disk = SimDisk::new(1);
+    let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+    let incarnation = Incarnation::after(Lsn::ZERO);
+    let log = Log::open(vfs.clone(), OPTIONS, incarnation).unwrap();
+    let mut last = Vec::new();
+    for i in 0..4000 {
+        let body = body(i);
+        let (start, end) = append(&log, &body);
+        log.commit(end, Durability::Sync).unwrap();
+        if i == 1000 {
+            log.truncate(start, 64 * OPTIONS.segment_bytes).unwrap();
+            // The newest are used first: these wait.
+            assert!(start.0 / OPTIONS.segment_bytes > 50);
+            for n in 0..30 {
+                let len = if n % 2 == 0 { 512 } else { OPTIONS.segment_bytes as usize + 512 };
+                disk.corrupt(&segments::name(n), |bytes| bytes.resize(len, 7));
+            }
+        }
+        if i >= 1000 {
+            last.push((start, end, body));
+        }
+    }
+    log.close().unwrap();
+    assert!(read_all(&vfs, &[incarnation], last[0].0) == last);
+}
+
 #[test]
 fn bodies_of_every_length() {
     let vfs: Arc<dyn Vfs> = Arc::new(SimDisk::new(1));
