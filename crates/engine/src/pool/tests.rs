@@ -106,8 +106,10 @@ fn every_failure_is_survived() {
 
 fn fail(chain: Chain, result: Result<()>, disk: &SimDisk, event: u64) {
     match result {
-        // Pages are read as long as a frame is clean or free, so the last step may have gone well.
-        Ok(()) | Err(Error::Full { .. } | Error::Poisoned { .. }) if chain.wal.is_poisoned() => {
+        // Pages are read as long as a frame is clean or free, so the last step may have gone well, or have failed elsewhere.
+        Ok(()) | Err(Error::Full { .. } | Error::Poisoned { .. } | Error::Io { .. })
+            if chain.wal.is_poisoned() =>
+        {
             assert!(matches!(chain.pool.flush_all(), Err(Error::Poisoned { .. }) | Ok(())));
             chain.pool.check().expect("the pool is whole");
         }
