@@ -6,9 +6,9 @@
 mod common;
 
 use common::{Rng, env, in_parallel, tiny};
-use foreshore::Error;
-use foreshore_io::{SimDisk, sim::Crash};
-use std::collections::BTreeMap;
+use foreshore::{Builder, Database, Error, TableOptions};
+use foreshore_io::{SimDisk, Vfs, sim::Crash};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 /// First byte of the keys of rows that may be lost.
@@ -99,8 +99,7 @@ fn damage(disk: &SimDisk, names: &[String], rng: &mut Rng) -> String {
 }
 
 /// Rows that differ from those written are never returned; rows may only be missing if an error was.
-fn examine(disk: &SimDisk, rows: &Rows, what: &str) -> Result<(), Error> {
-    let db = tiny().open_on(Arc::new(disk.clone()))?;
+fn examine_rows(db: &Database, rows: &Rows, what: &str) -> Result<(), Error> {
     let table = db.byte_table("t")?;
     for (key, value) in rows {
         match table.get(key)? {
@@ -122,6 +121,25 @@ fn examine(disk: &SimDisk, rows: &Rows, what: &str) -> Result<(), Error> {
     Ok(())
 }
 
+/// Opens and reads; of what is well, now and then, another life finds what this one has written.
+fn examine(disk: &SimDisk, mut rows: Rows, rng: &mut Rng, what: &str) -> Result<(), Error> {
+    let db = tiny().open_on(Arc::new(disk.clone()))?;
+    examine_rows(&db, &rows, what)?;
+    if rng.below(4) > 0 {
+        return Ok(());
+    }
+    let table = db.byte_table("t")?;
+    for _ in 0..40 {
+        let (key, value) = (vec![rng.below(200) as u8, 7], vec![rng.next() as u8; rng.below(300)]);
+        table.put(&key, &value)?;
+        rows.insert(key, value);
+    }
+    let end = [Crash::ProcessKill, Crash::PowerLoss][rng.below(2)];
+    let next = disk.after_crash(end, rng.next());
+    drop((table, db));
+    examine_rows(&tiny().open_on(Arc::new(next))?, &rows, &format!("{what}, then {end:?}"))
+}
+
 #[test]
 fn damage_is_an_error_or_harmless() {
     let (seed, rounds) = (env("FORESHORE_SEED", 1), env("FORESHORE_ROUNDS", 10_000));
@@ -129,28 +147,231 @@ fn damage_is_an_error_or_harmless() {
     let mut names = disk.names();
     names.retain(|name| name != "LOCK");
     names.sort();
-    let outcomes = Mutex::new(BTreeMap::<String, u32>::new());
+    let outcomes = Outcomes::default();
     let rounds: Vec<u64> = (0..rounds).collect();
     in_parallel(&rounds, |&round| {
         let mut rng = Rng(seed << 32 | round);
         let mutant = disk.after_crash(Crash::ProcessKill, round);
         let did = damage(&mutant, &names, &mut rng);
         let what = format!("seed {seed}, round {round}: {did}");
-        let outcome = match examine(&mutant, &rows, &what) {
-            Ok(()) => HARMLESS.to_owned(),
-            Err(
-                e @ (Error::Corrupt { .. }
-                | Error::Incompatible { .. }
-                | Error::OtherFormat { .. }
-                | Error::Io { .. }),
-            ) => format!("{e:?}").split([' ', '{', '(']).next().unwrap().to_owned(),
-            Err(e) => panic!("{what}: {e:?}"),
-        };
-        *outcomes.lock().unwrap().entry(outcome).or_default() += 1;
+        note(&outcomes, &what, examine(&mutant, rows.clone(), &mut rng, &what));
     });
     let outcomes = outcomes.into_inner().unwrap();
     println!("{} mutants: {outcomes:?}", rounds.len());
     assert!(outcomes.len() > 2 && outcomes.contains_key(HARMLESS), "the mutator does not mutate");
+}
+
+/// What one thread after another found.
+type Outcomes = Mutex<BTreeMap<String, u32>>;
+
+/// Counts what came of a mutant; only some errors say that stored bytes are not what was written.
+fn note(outcomes: &Outcomes, what: &str, result: Result<(), Error>) {
+    let outcome = match result {
+        Ok(()) => HARMLESS.to_owned(),
+        Err(
+            e @ (Error::Corrupt { .. }
+            | Error::Incompatible { .. }
+            | Error::OtherFormat { .. }
+            | Error::Io { .. }),
+        ) => format!("{e:?}").split([' ', '{', '(']).next().unwrap().to_owned(),
+        Err(e) => panic!("{what}: {e:?}"),
+    };
+    *outcomes.lock().unwrap().entry(outcome).or_default() += 1;
+}
+
+/// The rows of each table, and each row that ever was.
+#[derive(Clone, Default)]
+struct Tables {
+    rows: BTreeMap<String, Rows>,
+    ever: BTreeSet<(String, Vec<u8>, Vec<u8>)>,
+}
+
+/// With room for the records of the largest leaves.
+fn roomy() -> Builder {
+    tiny().ring_bytes(256 << 10)
+}
+
+/// The tables of [`closed`] that stay: the size of their leaves, and the length of the longest value.
+const STAYING: [(&str, usize, usize); 3] = [("small", 4096, 90), ("wide", 16384, 300), ("large", 4096, 9000)];
+
+/// Puts, replaces and removes rows in each table.
+fn write(db: &Database, tables: &mut Tables, rng: &mut Rng, each: usize) -> Result<(), Error> {
+    for (name, leaf_bytes, len_max) in STAYING {
+        let table = db.byte_table_with(name, TableOptions::new().leaf_bytes(leaf_bytes))?;
+        for _ in 0..each {
+            let key = (rng.below(3 * each) as u32).to_be_bytes().to_vec();
+            let value = vec![rng.next() as u8; rng.below(len_max)];
+            if rng.below(4) == 0 {
+                table.remove(&key)?;
+                tables.rows.entry(name.into()).or_default().remove(&key);
+                continue;
+            }
+            table.put(&key, &value)?;
+            tables.ever.insert((name.into(), key.clone(), value.clone()));
+            tables.rows.entry(name.into()).or_default().insert(key, value);
+        }
+    }
+    Ok(())
+}
+
+/// A closed database that has had several lives: leaves of several sizes, large values, rows that were replaced and removed,
+/// a table that is gone.
+fn closed() -> (SimDisk, Tables) {
+    let (disk, mut tables, mut rng) = (SimDisk::new(4), Tables::default(), Rng(4));
+    for _ in 0..3 {
+        let db = roomy().open_on(Arc::new(disk.clone())).unwrap();
+        let passing = db.byte_table_with("passing", TableOptions::new().leaf_bytes(8192)).unwrap();
+        (0..40u8).for_each(|i| passing.put(&[i], &[i; 300]).unwrap());
+        write(&db, &mut tables, &mut rng, 40).unwrap();
+        db.checkpoint().unwrap();
+        drop(passing);
+        db.drop_table("passing").unwrap();
+        write(&db, &mut tables, &mut rng, 20).unwrap();
+        db.close().unwrap();
+    }
+    (disk.after_crash(Crash::PowerLoss, 1), tables)
+}
+
+/// One way to damage one file of a closed database, whichever it is. Says what it did.
+fn damage_closed(disk: &SimDisk, rng: &mut Rng) -> String {
+    let mut names = disk.names();
+    names.retain(|name| name != "LOCK");
+    names.sort();
+    let name = names[rng.below(names.len())].clone();
+    let file = |name: &str| {
+        let mut content = Vec::new();
+        disk.corrupt(name, |bytes| content.clone_from(bytes));
+        content
+    };
+    match rng.below(8) {
+        0 => {
+            disk.remove(&name).unwrap();
+            format!("removed {name}")
+        }
+        1 => {
+            let (len, byte) = (1 + rng.below(20_000), rng.next() as u8);
+            disk.corrupt(&name, |bytes| bytes.resize(bytes.len() + len, byte));
+            format!("appended {len} times {byte} to {name}")
+        }
+        2 => {
+            let (other, unit) =
+                (names[rng.below(names.len())].clone(), [512, 4096, 8192, 16384][rng.below(4)]);
+            let from = file(&other);
+            let mut what = String::new();
+            disk.corrupt(&name, |bytes| {
+                let (source, target) = (rng.below(from.len() / unit), rng.below(bytes.len() / unit));
+                if (source + 1) * unit <= from.len() && (target + 1) * unit <= bytes.len() {
+                    bytes[target * unit..][..unit].copy_from_slice(&from[source * unit..][..unit]);
+                }
+                what = format!(
+                    "copied {unit} bytes at {} of {other} to {} of {name}",
+                    source * unit,
+                    target * unit
+                );
+            });
+            what
+        }
+        _ => damage(disk, &names, rng),
+    }
+}
+
+/// Every row of every table by every way of reading, and nothing else.
+fn examine_tables(db: &Database, tables: &Tables, what: &str) -> Result<(), Error> {
+    let names: BTreeSet<_> = db.tables()?.into_iter().collect();
+    assert!(names.iter().eq(tables.rows.keys()), "{what}: tables {names:?}");
+    for (name, rows) in &tables.rows {
+        let table = db.byte_table(name)?;
+        for (key, value) in rows {
+            assert!(table.get(key)?.as_ref() == Some(value), "{what}: {key:?} of {name} is another");
+        }
+        let up = table.range(..).collect::<Result<Vec<_>, _>>()?;
+        assert!(up.iter().map(|(key, value)| (key, value)).eq(rows), "{what}: other rows in {name}");
+        let down = table.range(..).rev().collect::<Result<Vec<_>, _>>()?;
+        assert!(down.iter().rev().map(|(key, value)| (key, value)).eq(rows), "{what}: other rows in {name}");
+        let keys: Vec<_> = rows.keys().collect();
+        let many = table.multi_get(&keys)?;
+        assert!(many.iter().flatten().eq(rows.values()), "{what}: other values in {name}");
+        for key in (0..200u32).map(u32::to_be_bytes).filter(|key| !rows.contains_key(&key[..])) {
+            assert_eq!(table.get(&key)?, None, "{what}: {key:?} of {name}");
+        }
+    }
+    let report = db.check()?;
+    for (name, rows) in &tables.rows {
+        let counted = report.tables.iter().find(|table| &table.name == name).map(|table| table.rows);
+        assert_eq!(counted, Some(rows.len() as u64), "{what}: {report:?}");
+    }
+    Ok(())
+}
+
+/// Opens and reads; if all is well, goes on with it, and looks again in the next life.
+fn examine_closed(mut disk: SimDisk, mut tables: Tables, rng: &mut Rng, what: &str) -> Result<(), Error> {
+    for life in 0..3 {
+        let what = format!("{what}, life {life}");
+        let db = roomy().open_on(Arc::new(disk.clone()))?;
+        examine_tables(&db, &tables, &what)?;
+        write(&db, &mut tables, rng, 20)?;
+        let end = [None, Some(Crash::ProcessKill), Some(Crash::PowerLoss)][rng.below(3)];
+        disk = match end {
+            None => {
+                db.close()?;
+                disk.after_crash(Crash::PowerLoss, rng.next())
+            }
+            Some(end) => disk.after_crash(end, rng.next()),
+        };
+    }
+    Ok(())
+}
+
+/// Whatever of its files is damaged, once or several times.
+#[test]
+fn damage_of_a_closed_database_is_an_error_or_harmless() {
+    let (seed, rounds) = (env("FORESHORE_SEED", 1), env("FORESHORE_ROUNDS", 200));
+    let (disk, tables) = closed();
+    let outcomes = Outcomes::default();
+    let rounds: Vec<u64> = (0..rounds).collect();
+    in_parallel(&rounds, |&round| {
+        let mut rng = Rng(seed << 32 | round);
+        let mutant = disk.after_crash(Crash::PowerLoss, round);
+        let did: Vec<_> = (0..1 + rng.below(3)).map(|_| damage_closed(&mutant, &mut rng)).collect();
+        let what = format!("seed {seed}, round {round}: {did:?}");
+        note(&outcomes, &what, examine_closed(mutant, tables.clone(), &mut rng, &what));
+    });
+    let outcomes = outcomes.into_inner().unwrap();
+    println!("{} mutants: {outcomes:?}", rounds.len());
+    assert!(outcomes.len() > 2 && outcomes.contains_key(HARMLESS), "the mutator does not mutate");
+}
+
+/// The last resort takes what is whole, old or new, and nothing that was never written.
+#[test]
+fn a_rebuild_from_damage_makes_nothing_up() {
+    let (seed, rounds) = (env("FORESHORE_SEED", 1), env("FORESHORE_ROUNDS", 200));
+    let (disk, tables) = closed();
+    let outcomes = Outcomes::default();
+    let rounds: Vec<u64> = (0..rounds).collect();
+    in_parallel(&rounds, |&round| {
+        let mut rng = Rng(seed << 32 | round);
+        let mutant = disk.after_crash(Crash::PowerLoss, round);
+        let did: Vec<_> = (0..1 + rng.below(3)).map(|_| damage_closed(&mutant, &mut rng)).collect();
+        let what = format!("seed {seed}, round {round}: {did:?}");
+        let salvage = || {
+            let db = roomy().rebuild(true).open_on(Arc::new(mutant.clone()))?;
+            for name in db.tables()? {
+                assert!(tables.rows.contains_key(&name) || name == "passing", "{what}: {name}");
+                for row in db.byte_table(&name)?.range(..) {
+                    let (key, value) = row?;
+                    let known =
+                        name == "passing" || tables.ever.contains(&(name.clone(), key.clone(), value));
+                    assert!(known, "{what}: {key:?} of {name} was never written so");
+                }
+            }
+            db.check()?;
+            db.close()
+        };
+        note(&outcomes, &what, salvage());
+    });
+    let outcomes = outcomes.into_inner().unwrap();
+    println!("{} rebuilds: {outcomes:?}", rounds.len());
+    assert!(outcomes.len() > 1 && outcomes.contains_key(HARMLESS), "the mutator does not mutate");
 }
 
 /// A leaf size that no leaf has, under a checksum that fits.
