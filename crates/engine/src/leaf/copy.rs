@@ -366,6 +366,12 @@ impl LeafCopy {
         Some(CELL_HEADER_BYTES + tail.len() + value.len())
     }
 
+    /// What is wrong with a leaf whose rows do not ascend.
+    #[cold]
+    pub fn out_of_order(&self) -> Error {
+        self.corrupt("F3: its rows do not ascend")
+    }
+
     pub(super) fn corrupt(&self, detail: impl Into<String>) -> Error {
         Error::corrupt(format!("leaf page {}", self.id()), detail)
     }

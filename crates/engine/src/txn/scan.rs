@@ -123,6 +123,8 @@ impl Scan {
 
     /// Locks the next rows for their removal, at most so many: those that follow each other in one leaf. Their numbers in
     /// [`Scan::leaf`], ghosts among them; `None` at the end of the range. For an ascending walk. After an error it can go on.
+    ///
+    /// Errors: `Corrupt` for rows so out of order that the walk would come to them again, and never to an end.
     pub fn next_run(&mut self, txn: &mut Txn, mut rows_max: u64) -> Result<Option<Range<usize>>> {
         if self.done {
             return Ok(None);
@@ -153,7 +155,11 @@ impl Scan {
                     return Ok(None);
                 }
             } else if self.still_holds() {
-                exclude(&mut self.from, self.leaf.row(run.end - 1)?.key);
+                let last = self.leaf.row(run.end - 1)?.key;
+                if is_before(last, &self.from) {
+                    return Err(self.leaf.out_of_order());
+                }
+                exclude(&mut self.from, last);
                 self.position = None; // the leaf is going to change
                 return Ok(Some(run));
             } else {
