@@ -325,7 +325,7 @@ fn examine_closed(mut disk: SimDisk, mut tables: Tables, rng: &mut Rng, what: &s
 /// Whatever of its files is damaged, once or several times.
 #[test]
 fn damage_of_a_closed_database_is_an_error_or_harmless() {
-    let (seed, rounds) = (env("FORESHORE_SEED", 1), env("FORESHORE_ROUNDS", 200));
+    let (seed, rounds) = (env("FORESHORE_SEED", 1), env("FORESHORE_ROUNDS", 100));
     let (disk, tables) = closed();
     let outcomes = Outcomes::default();
     let rounds: Vec<u64> = (0..rounds).collect();
@@ -344,7 +344,7 @@ fn damage_of_a_closed_database_is_an_error_or_harmless() {
 /// The last resort takes what is whole, old or new, and nothing that was never written.
 #[test]
 fn a_rebuild_from_damage_makes_nothing_up() {
-    let (seed, rounds) = (env("FORESHORE_SEED", 1), env("FORESHORE_ROUNDS", 200));
+    let (seed, rounds) = (env("FORESHORE_SEED", 1), env("FORESHORE_ROUNDS", 100));
     let (disk, tables) = closed();
     let outcomes = Outcomes::default();
     let rounds: Vec<u64> = (0..rounds).collect();
