@@ -278,6 +278,29 @@ fn rows_out_of_order_do_not_keep_a_removal_busy() {
     assert!(matches!(&refused, Error::Corrupt { detail, .. } if detail.contains("ascend")), "{refused}");
 }
 
+/// Whoever goes to the right from leaf to leaf is not sent round in a circle for ever.
+#[test]
+fn leaves_in_a_circle_are_damage() {
+    let disk = large_and_small();
+    disk.corrupt("leaves.db", |file| {
+        let leaves = || (0..file.len() / 4096).map(|slot| slot * 4096);
+        let word = |at: usize| u64::from_le_bytes(file[at..at + 8].try_into().unwrap());
+        // A table's leaf, the next one, and that one's link: back.
+        let is_leaf = |at: &usize| file[*at..].starts_with(b"FL") && file[*at + 32] >= 16;
+        let of_page = |page: u64| leaves().filter(is_leaf).find(|at| word(*at + 8) == page);
+        let [first, next] = leaves()
+            .filter(is_leaf)
+            .find_map(|at| Some([at, of_page(word(at + 24)).filter(|next| word(*next + 24) != 0)?]))
+            .unwrap();
+        let back = file[first + 8..first + 16].to_vec();
+        file[next + 24..next + 32].copy_from_slice(&back);
+        let checksum = crc32c::crc32c(&file[next + 8..next + 4096]);
+        file[next + 4..next + 8].copy_from_slice(&checksum.to_le_bytes());
+    });
+    let refused = use_all(&disk).unwrap_err();
+    assert!(matches!(&refused, Error::Corrupt { detail, .. } if detail.contains("circle")), "{refused}");
+}
+
 /// A closed database with rows in many leaves, and large values.
 fn large_and_small() -> SimDisk {
     let disk = SimDisk::new(1);

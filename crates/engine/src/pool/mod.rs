@@ -410,6 +410,11 @@ impl Pool {
         }
     }
 
+    /// How many pages there are, or were and are about to be freed.
+    pub fn pages_used(&self) -> u64 {
+        self.ids.lock().used()
+    }
+
     /// Walks the table, and names the broken invariant. Nothing else may run meanwhile.
     #[cfg(test)]
     pub fn check(&self) -> Result<()> {

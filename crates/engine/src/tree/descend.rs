@@ -52,7 +52,7 @@ impl Stamp {
     }
 }
 
-/// How often a way was lost before a clock is looked at, and how long it may be lost before that is damage.
+/// How often a way was lost, or led on to the right, before something is amiss, and how long it may be lost before that is damage.
 const LOST_OFTEN: u32 = 1000;
 const LOST_FOR_EVER: Duration = Duration::from_secs(10);
 
@@ -129,7 +129,7 @@ impl Tree {
         key: &[u8],
         read: &mut impl FnMut(Page<'_>) -> Result<R, Restart>,
     ) -> Result<Option<R>> {
-        let mut tries = 0;
+        let (mut tries, mut steps) = (0, 0);
         loop {
             let Some(frame) = self.pool.page(at)? else { return Ok(None) };
             // The fences lie at the end of the page, the header at its beginning: fetch both at once.
@@ -145,7 +145,10 @@ impl Tree {
             };
             match outcome {
                 Ok(Step::Done(result)) => return Ok(Some(result)),
-                Ok(Step::Right(next)) => at = next,
+                Ok(Step::Right(next)) => {
+                    self.step_right(&mut steps)?;
+                    at = next;
+                }
                 Ok(Step::Lost) => return Ok(None),
                 Err(Restart) => tries += 1,
             }
@@ -232,6 +235,7 @@ impl Tree {
     }
 
     fn latch_from(&self, mut id: PageId, key: &[u8]) -> Result<Option<Latched<'_>>> {
+        let mut steps = 0;
         loop {
             let Some(at) = self.pool.page(id)? else { return Ok(None) };
             at.page.0.prefetch(at.page.0.len() - 1, 1);
@@ -243,7 +247,22 @@ impl Tree {
                 Err(Restart) => return Err(malformed(at.page)),
             }
             latched.latch.release_unchanged();
+            self.step_right(&mut steps)?;
         }
+    }
+
+    /// Counts a step to the right on the way to one key. Errors: `Corrupt` after more of them than there are leaves.
+    #[cold]
+    fn step_right(&self, steps: &mut u32) -> Result<()> {
+        *steps += 1;
+        if steps.is_multiple_of(LOST_OFTEN) && u64::from(*steps) > self.pool.pages_used() {
+            self.ensure_not_dropped()?;
+            return Err(Error::corrupt(
+                format!("table {:?}", self.name),
+                "its leaves are linked in a circle",
+            ));
+        }
+        Ok(())
     }
 }
 
