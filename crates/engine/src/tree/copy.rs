@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::leaf::LeafCopy;
 use crate::page::Page;
 use crate::tree::Tree;
-use crate::tree::descend::{Patience, Stamp};
+use crate::tree::descend::{OPTIMISTIC_TRIES, Patience, Stamp};
 use foreshore_base::{PageId, Restart};
 use std::ops::Bound;
 
@@ -135,14 +135,27 @@ impl Tree {
         bound: Option<&[u8]>,
         copy: &mut LeafCopy,
     ) -> Result<Option<Stamp>> {
+        let mut tries = 0;
         loop {
             let Some(frame) = self.pool.page(at)? else { return Ok(None) };
-            let version = frame.page.latch().optimistic();
-            let stamp = Stamp::of(frame.page);
-            copy.take(frame.page);
-            if version.validate().is_err() {
-                continue;
-            }
+            let mut take = || {
+                copy.take(frame.page);
+                Stamp::of(frame.page)
+            };
+            let stamp = if tries < OPTIMISTIC_TRIES {
+                let version = frame.page.latch().optimistic();
+                let stamp = take();
+                if version.validate().is_err() {
+                    tries += 1;
+                    continue;
+                }
+                stamp
+            } else {
+                let held = frame.page.latch().exclusive();
+                let stamp = take();
+                held.release_unchanged();
+                stamp
+            };
             if copy.id() != at {
                 return Ok(None);
             }

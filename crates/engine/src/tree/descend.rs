@@ -11,7 +11,7 @@ use foreshore_base::{Exclusive, PageId, Restart};
 use std::time::{Duration, Instant};
 
 /// An optimistic read that failed this often takes the latch: a reader among many writers makes progress.
-const OPTIMISTIC_TRIES: u32 = 64;
+pub(super) const OPTIMISTIC_TRIES: u32 = 64;
 
 /// A leaf under its exclusive latch, which covers the key it was looked up by.
 pub(super) struct Latched<'a> {
@@ -37,7 +37,7 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// Within an optimistic read of `page`, or under its latch.
+    /// Within an optimistic read of `page`. Under its latch too, but then no later one is the same.
     pub(super) fn of(page: Page<'_>) -> Self {
         Self { page: page.id(), frame: Self::frame_of(page), word: page.latch().word() }
     }

@@ -6,7 +6,7 @@
 //! Source: OLFIT §5.1 (splits go left to right, right link first) and §5.3 (an emptied node keeps its link); Shore-MT's
 //! successor Zero for one record per structure modification.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::leaf::{self, Absorb, Split};
 use crate::log::Log;
 use crate::page::Page;
@@ -136,6 +136,10 @@ impl Tree {
             let latch = at.page.latch().exclusive();
             if at.page.id() != next {
                 continue;
+            }
+            if at.page.is_dead() {
+                let detail = "its leaves are linked in a circle";
+                return Err(Error::corrupt(format!("dropped table {:?}", self.name), detail));
             }
             let leaf = next;
             next = at.page.right();

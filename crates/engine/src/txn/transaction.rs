@@ -103,6 +103,7 @@ struct Entered {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Savepoint {
     last: Lsn,
+    owed: u64,
 }
 
 impl Entered {
@@ -361,7 +362,7 @@ impl Txn {
 
     /// A place to go back to.
     pub fn savepoint(&self) -> Savepoint {
-        Savepoint { last: self.last }
+        Savepoint { last: self.last, owed: self.owed }
     }
 
     /// Undoes what was done since `savepoint`. Locks stay.
@@ -371,7 +372,10 @@ impl Txn {
         let active = self.tables.iter().filter(|entered| entered.active);
         let tables: Vec<_> = active.map(|entered| entered.tree.clone()).collect();
         let undone = super::roll_back(self, until, &|id| tables.iter().find(|tree| tree.id == id).cloned());
-        self.half_undone |= undone.is_err();
+        match &undone {
+            Ok(()) => self.owed = savepoint.owed, // what was undone is not undone once more
+            Err(_) => self.half_undone = true,
+        }
         undone
     }
 
@@ -498,7 +502,7 @@ impl Txn {
     fn undo(&mut self) -> Result<()> {
         self.ended = true; // or half: its slot and locks stay, as nobody may see or change what is half undone
         if let Some(id) = self.id {
-            self.roll_back_to(Savepoint { last: Lsn::ZERO })?;
+            self.roll_back_to(Savepoint { last: Lsn::ZERO, owed: 0 })?;
             self.write_end(id)?;
         }
         self.core.txns.slots.count_rollback(self.owner);
@@ -571,5 +575,29 @@ impl Drop for Txn {
         {
             self.core.txns.strand(self.owner, &reason); // who could go on with it calls `roll_back`
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Database;
+    use crate::tree::{Intent, PATIENCE};
+
+    /// Trying the same again and again within a transaction keeps no more room back in the log than trying it once.
+    #[test]
+    fn what_is_undone_is_owed_no_more() {
+        let db = Database::in_memory().unwrap();
+        let tree = db.byte_table("t").unwrap().tree;
+        let mut txn = Txn::begin(tree.core().clone().into(), PATIENCE, Lsn::ZERO).unwrap();
+        tree.write(&mut txn, b"kept", Intent::Put(b"value")).unwrap();
+        let (before, owed) = (txn.savepoint(), txn.owed);
+        for _ in 0..10 {
+            tree.write(&mut txn, b"undone", Intent::Put(&[7; 1000])).unwrap();
+            assert!(txn.owed > owed + 1000);
+            txn.roll_back_to(before).unwrap();
+            assert_eq!(txn.owed, owed);
+        }
+        txn.roll_back().unwrap();
     }
 }
