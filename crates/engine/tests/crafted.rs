@@ -281,6 +281,17 @@ fn rows_out_of_order_do_not_keep_a_removal_busy() {
 /// Whoever goes to the right from leaf to leaf is not sent round in a circle for ever.
 #[test]
 fn leaves_in_a_circle_are_damage() {
+    let is_told = |refused: Error| {
+        assert!(matches!(&refused, Error::Corrupt { detail, .. } if detail.contains("circle")), "{refused}");
+    };
+    is_told(use_all(&in_a_circle()).unwrap_err());
+    let db = open(&in_a_circle()).unwrap();
+    is_told(db.drop_table("t").unwrap_err());
+    assert_eq!(db.tables().unwrap(), [""; 0], "its leaves are left to the next life");
+}
+
+/// A database with a table whose leaves are linked in a circle.
+fn in_a_circle() -> SimDisk {
     let disk = large_and_small();
     disk.corrupt("leaves.db", |file| {
         let leaves = || (0..file.len() / 4096).map(|slot| slot * 4096);
@@ -297,8 +308,7 @@ fn leaves_in_a_circle_are_damage() {
         let checksum = crc32c::crc32c(&file[next + 8..next + 4096]);
         file[next + 4..next + 8].copy_from_slice(&checksum.to_le_bytes());
     });
-    let refused = use_all(&disk).unwrap_err();
-    assert!(matches!(&refused, Error::Corrupt { detail, .. } if detail.contains("circle")), "{refused}");
+    disk
 }
 
 /// A closed database with rows in many leaves, and large values.

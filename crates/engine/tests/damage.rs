@@ -322,56 +322,54 @@ fn examine_closed(mut disk: SimDisk, mut tables: Tables, rng: &mut Rng, what: &s
     Ok(())
 }
 
-/// Whatever of its files is damaged, once or several times.
-#[test]
-fn damage_of_a_closed_database_is_an_error_or_harmless() {
+/// Looks at copies of a closed database, each damaged once or several times; what came of them.
+///
+/// `FORESHORE_SEED`, `FORESHORE_ROUNDS`.
+fn examine_mutants(
+    examine: impl Fn(SimDisk, &Tables, &mut Rng, &str) -> Result<(), Error> + Sync,
+) -> BTreeMap<String, u32> {
     let (seed, rounds) = (env("FORESHORE_SEED", 1), env("FORESHORE_ROUNDS", 100));
     let (disk, tables) = closed();
     let outcomes = Outcomes::default();
-    let rounds: Vec<u64> = (0..rounds).collect();
-    in_parallel(&rounds, |&round| {
+    in_parallel(&(0..rounds).collect::<Vec<_>>(), |&round| {
         let mut rng = Rng(seed << 32 | round);
         let mutant = disk.after_crash(Crash::PowerLoss, round);
         let did: Vec<_> = (0..1 + rng.below(3)).map(|_| damage_closed(&mutant, &mut rng)).collect();
         let what = format!("seed {seed}, round {round}: {did:?}");
-        note(&outcomes, &what, examine_closed(mutant, tables.clone(), &mut rng, &what));
+        note(&outcomes, &what, examine(mutant, &tables, &mut rng, &what));
     });
     let outcomes = outcomes.into_inner().unwrap();
-    println!("{} mutants: {outcomes:?}", rounds.len());
+    println!("{rounds} mutants: {outcomes:?}");
+    outcomes
+}
+
+/// Whatever of its files is damaged, once or several times.
+#[test]
+fn damage_of_a_closed_database_is_an_error_or_harmless() {
+    let outcomes = examine_mutants(|disk, tables, rng, what| examine_closed(disk, tables.clone(), rng, what));
     assert!(outcomes.len() > 2 && outcomes.contains_key(HARMLESS), "the mutator does not mutate");
 }
 
 /// The last resort takes what is whole, old or new, and nothing that was never written.
 #[test]
 fn a_rebuild_from_damage_makes_nothing_up() {
-    let (seed, rounds) = (env("FORESHORE_SEED", 1), env("FORESHORE_ROUNDS", 100));
-    let (disk, tables) = closed();
-    let outcomes = Outcomes::default();
-    let rounds: Vec<u64> = (0..rounds).collect();
-    in_parallel(&rounds, |&round| {
-        let mut rng = Rng(seed << 32 | round);
-        let mutant = disk.after_crash(Crash::PowerLoss, round);
-        let did: Vec<_> = (0..1 + rng.below(3)).map(|_| damage_closed(&mutant, &mut rng)).collect();
-        let what = format!("seed {seed}, round {round}: {did:?}");
-        let salvage = || {
-            let db = roomy().rebuild(true).open_on(Arc::new(mutant.clone()))?;
-            for name in db.tables()? {
-                assert!(tables.rows.contains_key(&name) || name == "passing", "{what}: {name}");
-                for row in db.byte_table(&name)?.range(..) {
-                    let (key, value) = row?;
-                    let known =
-                        name == "passing" || tables.ever.contains(&(name.clone(), key.clone(), value));
-                    assert!(known, "{what}: {key:?} of {name} was never written so");
-                }
-            }
-            db.check()?;
-            db.close()
-        };
-        note(&outcomes, &what, salvage());
-    });
-    let outcomes = outcomes.into_inner().unwrap();
-    println!("{} rebuilds: {outcomes:?}", rounds.len());
+    let outcomes = examine_mutants(|disk, tables, _, what| salvage(disk, tables, what));
     assert!(outcomes.len() > 1 && outcomes.contains_key(HARMLESS), "the mutator does not mutate");
+}
+
+/// Rebuilds, and reads what there is.
+fn salvage(disk: SimDisk, tables: &Tables, what: &str) -> Result<(), Error> {
+    let db = roomy().rebuild(true).open_on(Arc::new(disk))?;
+    for name in db.tables()? {
+        assert!(tables.rows.contains_key(&name) || name == "passing", "{what}: {name}");
+        for row in db.byte_table(&name)?.range(..) {
+            let (key, value) = row?;
+            let known = name == "passing" || tables.ever.contains(&(name.clone(), key.clone(), value));
+            assert!(known, "{what}: {key:?} of {name} was never written so");
+        }
+    }
+    db.check()?;
+    db.close()
 }
 
 /// A leaf size that no leaf has, under a checksum that fits.

@@ -79,7 +79,7 @@ impl Split {
     }
 
     /// Plans to split `left` where `separator` says, which need not be near the middle. `None` if there is nothing on one side
-    /// of it, or it is too long for a fence.
+    /// of it, or hardly room for it as a fence beside all cells.
     ///
     /// Errors: [`Error::Corrupt`](crate::Error::Corrupt) if the leaf is malformed.
     pub fn at(left: Page<'_>, right: PageId, separator: &[u8]) -> Result<Option<Self>> {

@@ -88,7 +88,8 @@ impl Tree {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Database;
+    use crate::{ByteTable, Database};
+    use foreshore_base::sync::{AtomicBool, Ordering::Relaxed};
 
     const LEAF: PageId = PageId(7);
 
@@ -120,6 +121,48 @@ mod tests {
         }
         let later = now + PERIOD + Duration::from_millis(1);
         assert_eq!(meetings.note(LEAF, 5, b"another", later), None, "one more would have been enough");
+    }
+
+    /// Who finds the leaf changed since it read a row for update, or its latch held, has met another.
+    #[test]
+    fn writers_that_meet_note_it() {
+        let db = Database::in_memory().unwrap();
+        let [found, alone] = ["found", "alone"].map(|name| db.byte_table(name).unwrap());
+        for key in [b"a", b"b"] {
+            found.put(key, b"").unwrap();
+            alone.put(key, b"").unwrap();
+        }
+        let noted = |table: &ByteTable| {
+            let leaf = table.tree.seek(b"a").unwrap();
+            let notes = table.tree.core.meetings.0[leaf.0 as usize % LEAVES].lock();
+            notes.as_ref().is_some_and(|notes| notes.leaf == leaf && notes.key == b"a")
+        };
+        for turn in 0..ONE_IN {
+            assert!(!noted(&found), "one in {ONE_IN} is, not the first {turn}");
+            let tx = db.begin().unwrap();
+            tx.bytes(&found).get_for_update(b"a").unwrap();
+            found.put(b"b", b"meanwhile").unwrap();
+            tx.bytes(&found).put(b"a", b"changed").unwrap();
+            tx.commit().unwrap();
+        }
+        assert!(noted(&found));
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                (0_u64..).take_while(|_| !stop.load(Relaxed)).for_each(|n| {
+                    alone.put(b"a", &n.to_le_bytes()).unwrap();
+                })
+            });
+            let begun = Instant::now();
+            while !noted(&alone) && begun.elapsed() < Duration::from_secs(60) {
+                let held = alone.tree.latch_leaf(b"b").unwrap();
+                std::thread::sleep(Duration::from_millis(1));
+                held.latch.release_unchanged();
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            stop.store(true, Relaxed);
+        });
+        assert!(noted(&alone));
     }
 
     /// The leaf is split between the two rows and nowhere else, also while a transaction is about to write one of them, and
