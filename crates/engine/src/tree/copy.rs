@@ -184,30 +184,3 @@ impl Tree {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use crate::Database;
-    use foreshore_base::sync::{AtomicBool, Ordering::Relaxed};
-
-    /// A scan downwards ends beside a writer that never rests: it takes the latch at last.
-    #[test]
-    fn a_restless_writer_does_not_keep_a_scan_from_its_leaf() {
-        let db = Database::in_memory().unwrap();
-        let table = db.byte_table("t").unwrap();
-        (0..100_u8).for_each(|n| table.put(&[n], &[n; 50]).unwrap());
-        let stop = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !stop.load(Relaxed) {
-                    drop(table.tree.latch_leaf(&[0]).unwrap()); // a new version each time
-                }
-            });
-            for _ in 0..100 {
-                let keys = table.range(..).rev().map(|row| row.unwrap().0[0]);
-                assert!(keys.eq((0..100).rev()));
-            }
-            stop.store(true, Relaxed);
-        });
-    }
-}
