@@ -107,6 +107,8 @@ const BUGS: &[Bug] = &[
         LONG,
     ),
     HISTORIES.bug("txn_gap_ignored", "serializable_histories_have_a_serial_order", CI),
+    HISTORIES.bug("txn_own_gap_not_kept", "serializable_histories_have_a_serial_order", LONG),
+    HISTORIES.bug("txn_scan_locks_too_little", "serializable_histories_have_a_serial_order", LONG),
     HISTORIES.bug("txn_scan_not_validated", "serializable_histories_have_a_serial_order", LONG),
     HISTORIES.bug("txn_snapshot_point_first", "serializable_histories_have_a_serial_order", LONG),
     ENGINE.bug("txn_horizon_unbounded", "txn::snapshots::tests::no_horizon_lies_beyond_the_log", LONG),

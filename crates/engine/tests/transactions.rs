@@ -173,6 +173,52 @@ fn insertions_wait_for_readers_of_the_range() {
     }
 }
 
+/// A gap is locked only as far down as the range: who takes from the front of one queue does not hold up who adds to the
+/// queue before it.
+#[test]
+fn insertions_below_a_range_do_not_wait() {
+    let db = Database::in_memory().unwrap();
+    let queues = db.byte_table("queues").unwrap();
+    for key in [b"q1/5", b"q2/3", b"q2/4"] {
+        queues.put(key, b"").unwrap();
+    }
+    let waits = |key: &[u8]| {
+        let tx = db.begin_with(short()).unwrap();
+        matches!(tx.bytes(&queues).insert(key, b""), Err(Error::LockTimeout { .. }))
+    };
+    for reverse in [false, true] {
+        let taker = db.begin_with(short()).unwrap();
+        let mut queue = taker.bytes(&queues).range(&b"q2/"[..]..&b"q3/"[..]);
+        let taken = if reverse { queue.by_ref().last() } else { queue.next() };
+        assert_eq!(taken.unwrap().unwrap().0, if reverse { b"q2/4" } else { b"q2/3" });
+        drop(queue);
+        assert!(taker.bytes(&queues).remove(b"q2/3").unwrap());
+        assert!(!waits(b"q1/6") && !waits(b"q1"), "reverse {reverse}: below the range");
+        assert!(waits(b"q2/") && waits(b"q2/2"), "reverse {reverse}: in the range");
+        assert!(waits(b"q2/3"), "reverse {reverse}: the row that was taken");
+    }
+}
+
+/// Whoever has read a range and inserts into it goes on keeping others out of both halves.
+#[test]
+fn a_range_stays_closed_around_its_readers_own_rows() {
+    let db = Database::in_memory().unwrap();
+    let t = db.byte_table("t").unwrap();
+    for key in [b"a", b"h"] {
+        t.put(key, b"").unwrap();
+    }
+    let reader = db.begin_with(short()).unwrap();
+    assert_eq!(reader.bytes(&t).range(&b"d"[..]..&b"g"[..]).count(), 0);
+    for own in [b"b", b"f", b"e"] {
+        assert!(reader.bytes(&t).insert(own, b"").unwrap());
+    }
+    for (key, free) in [(b"dd", false), (b"ee", false), (b"ff", false), (b"aa", true), (b"hh", true)] {
+        let writer = db.begin_with(short()).unwrap();
+        let inserted = writer.bytes(&t).insert(key, b"");
+        assert_eq!(inserted.is_ok(), free, "{key:?}: {inserted:?}");
+    }
+}
+
 #[test]
 fn levels_differ_in_what_they_lock() {
     let db = Database::in_memory().unwrap();

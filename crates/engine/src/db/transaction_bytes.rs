@@ -7,7 +7,7 @@ use crate::db::range::{KeyBounds, RawBounds};
 use crate::db::transaction::Shared;
 use crate::db::transaction_range::TransactionRange;
 use crate::error::{Error, Result};
-use crate::lock::KeyMode;
+use crate::lock::{KeyMode, Reach};
 use crate::tree::Intent;
 use crate::txn::{Txn, View};
 use std::ops::{Bound, ControlFlow};
@@ -161,7 +161,7 @@ impl TransactionBytes<'_> {
             if mode == KeyMode::None {
                 return tree.contains(&txn.view(), key);
             }
-            txn.lock(tree, key, mode, false)?;
+            txn.lock(tree, key, mode, Reach::NONE)?;
             tree.contains(&View::NEWEST, key)
         })
     }

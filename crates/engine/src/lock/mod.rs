@@ -13,6 +13,7 @@
 //! name     hash of (table, key)
 //! latched  a value behind a node latch: the last latches in the order
 //! requests storage of a bucket's requests        queue   the rules of grant and wait
+//! reach    how far down a gap lock reaches
 //! seat     where an owner sleeps                 wait    the way through the queue
 //! deadlock cycles and victims                    images  before-images
 //! table    KeyTable: the above behind one face
@@ -24,6 +25,7 @@ mod latched;
 mod modes;
 mod name;
 mod queue;
+mod reach;
 mod requests;
 mod seat;
 mod stats;
@@ -37,6 +39,7 @@ use std::time::Duration;
 pub(crate) use images::{Image, ImageRow, ImageView, Spares};
 pub(crate) use modes::KeyMode;
 pub(crate) use name::Name;
+pub(crate) use reach::Reach;
 pub(crate) use stats::LockStats;
 pub(crate) use table::KeyTable;
 
@@ -51,6 +54,17 @@ pub(crate) struct Granted {
     pub first: bool,
     /// How long it waited, if it had to.
     pub waited: Option<Duration>,
+}
+
+/// What stands in an inserter's way in a gap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gap {
+    /// Nobody has locked it as far down as the new key.
+    Open,
+    /// Only the inserter itself has: the part of the gap below the new key needs a lock of its own.
+    Own,
+    /// Somebody else has.
+    Closed,
 }
 
 /// A lock was not got. What the owner held before, it still holds.

@@ -7,6 +7,8 @@
 //! bit 3  insert   wanted: an inserter waits for the gap. held: its turn, see `queue`
 //! ```
 
+use super::Reach;
+
 /// A lock on the key itself, whether the key is present, a ghost or absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyMode {
@@ -30,13 +32,13 @@ impl Modes {
     pub const INSERT: Modes = Modes(8);
 
     #[inline]
-    pub fn of(key: KeyMode, gap: bool) -> Self {
+    pub fn of(key: KeyMode, gap: Reach) -> Self {
         let key = match key {
             KeyMode::None => Modes::NONE,
             KeyMode::Shared => Modes::READ,
             KeyMode::Exclusive => Modes::READ.and(Modes::WRITE),
         };
-        if gap { key.and(Modes::GAP) } else { key }
+        if gap.is_none() { key } else { key.and(Modes::GAP) }
     }
 
     #[inline]

@@ -11,10 +11,11 @@
 //!   looked at the gap again or does not come back. Without it the scanner behind would be granted in the same instant,
 //!   and the inserter wait for ever. A turn is held only while someone waits for the gap.
 
-use super::Owner;
 use super::modes::Modes;
 use super::name::Name;
+use super::reach::Reach;
 use super::requests::{Request, Requests};
+use super::{Gap, Owner};
 use foreshore_base::seeded_bug;
 
 /// How a request stands among the others of its name.
@@ -87,11 +88,11 @@ impl Requests {
         standing
     }
 
-    /// Grants `modes` if that can be done at once.
+    /// Grants `modes`, with a gap down to `reach`, if that can be done at once.
     #[inline]
-    pub fn ask(&mut self, owner: Owner, name: Name, modes: Modes) -> Asked {
+    pub fn ask(&mut self, owner: Owner, name: Name, modes: Modes, reach: Reach) -> Asked {
         if self.is_empty() && modes != Modes::INSERT {
-            self.push(Request { name, owner, held: modes, wanted: Modes::NONE });
+            self.push(Request { name, owner, held: modes, wanted: Modes::NONE, reach });
             return Asked::Granted { first: true };
         }
         let standing = self.standing(owner, name);
@@ -104,17 +105,21 @@ impl Requests {
             return Asked::Granted { first: false };
         }
         match standing.mine {
-            Some((position, _)) => self.at(position).held = held.and(missing),
-            None => self.push(Request { name, owner, held: missing, wanted: Modes::NONE }),
+            Some((position, _)) => {
+                let request = self.at(position);
+                request.held = held.and(missing);
+                request.reach = request.reach.min(reach);
+            }
+            None => self.push(Request { name, owner, held: missing, wanted: Modes::NONE, reach }),
         }
         Asked::Granted { first: held.without(Modes::INSERT).is_none() }
     }
 
     /// Queues the owner for what it lacks of `modes`. It must be blocked. True if it held nothing before.
-    pub fn enqueue(&mut self, owner: Owner, name: Name, modes: Modes) -> bool {
-        let mine = self.standing(owner, name).mine;
-        let held = mine.map_or(Modes::NONE, |(position, _)| self.remove(position).held);
-        self.push(Request { name, owner, held, wanted: modes.without(held) });
+    pub fn enqueue(&mut self, owner: Owner, name: Name, modes: Modes, reach: Reach) -> bool {
+        let mine = self.standing(owner, name).mine.map(|(position, _)| self.remove(position));
+        let (held, reached) = mine.map_or((Modes::NONE, Reach::NONE), |mine| (mine.held, mine.reach));
+        self.push(Request { name, owner, held, wanted: modes.without(held), reach: reached.min(reach) });
         held.without(Modes::INSERT).is_none()
     }
 
@@ -127,7 +132,11 @@ impl Requests {
         if request.held.is_none() {
             self.remove(position);
         } else {
-            self.at(position).wanted = Modes::NONE;
+            let request = self.at(position);
+            request.wanted = Modes::NONE;
+            if !request.held.touches(Modes::GAP) {
+                request.reach = Reach::NONE;
+            }
         }
         true
     }
@@ -145,15 +154,34 @@ impl Requests {
         !standing.wanted.is_none()
     }
 
-    /// Does somebody else hold the gap? Ends the owner's own turn (Q5); the second answer is whether there was one.
+    /// Who holds the gap as far down as `at`? Ends the owner's own turn (Q5); the second answer is whether there was one.
     #[inline]
-    pub fn look_at_gap(&mut self, owner: Owner, name: Name) -> (bool, bool) {
-        let standing = self.standing(owner, name);
-        let turn = standing.mine.filter(|(_, held)| held.touches(Modes::INSERT));
-        if let Some((position, _)) = turn {
+    pub fn look_at_gap(&mut self, owner: Owner, name: Name, at: Reach) -> (Gap, bool) {
+        let (mut gap, mut turn) = (Gap::Open, None);
+        self.for_each(|position, request| {
+            if request.name != name {
+                return;
+            }
+            let is_own = request.owner == owner;
+            if is_own && request.held.touches(Modes::INSERT) {
+                turn = Some(position);
+            }
+            if request.held.touches(Modes::GAP) && request.reach.covers(at) {
+                gap = if is_own && gap == Gap::Open { Gap::Own } else { Gap::Closed };
+            }
+        });
+        if let Some(position) = turn {
             self.end_turn(position);
         }
-        (standing.held.touches(Modes::GAP), turn.is_some())
+        (gap, turn.is_some())
+    }
+
+    /// Adds the whole gap to what the owner holds, whoever waits for it.
+    pub fn keep_gap(&mut self, owner: Owner, name: Name) {
+        let (position, _) = self.find(owner, name).expect("an inserter has locked its key");
+        let request = self.at(position);
+        request.held = request.held.and(Modes::GAP);
+        request.reach = Reach::ALL;
     }
 
     /// Has anybody but `except` a request on the name?

@@ -5,7 +5,7 @@
 //! requests; here the bucket is the pool.
 
 use super::modes::Modes;
-use super::{Name, Owner};
+use super::{Name, Owner, Reach};
 
 /// Requests in the bucket's line.
 const FEW: usize = 2;
@@ -21,6 +21,8 @@ pub(super) struct Request {
     pub held: Modes,
     /// Not empty: its owner waits until these can be added to `held`.
     pub wanted: Modes,
+    /// How far down the gap is locked, or will be; nothing else than `NONE` only if `held` or `wanted` has the gap.
+    pub reach: Reach,
 }
 
 const _: () = assert!(size_of::<Request>() == 16);

@@ -9,7 +9,7 @@ use super::queue::Asked;
 use super::requests::Requests;
 use super::seat::{Seat, Signal};
 use super::stats::Counters;
-use super::{Granted, Image, ImageView, KeyMode, LockError, LockStats, Name, Owner};
+use super::{Gap, Granted, Image, ImageView, KeyMode, LockError, LockStats, Name, Owner, Reach};
 use crossbeam_utils::CachePadded;
 use foreshore_base::prefetch::prefetch_lines;
 use foreshore_base::sync::{AtomicBool, AtomicU64, Ordering::*};
@@ -93,7 +93,8 @@ impl KeyTable {
         self.names.of_end(table)
     }
 
-    /// Adds to what the owner holds on the name, waiting up to `patience` for others. On an error it holds what it held.
+    /// Adds to what the owner holds on the name, of its gap as much as `gap` says, waiting up to `patience` for others. On an
+    /// error it holds what it held, of a gap that it held perhaps more.
     ///
     /// Call it without a latch.
     #[inline]
@@ -102,40 +103,46 @@ impl KeyTable {
         owner: Owner,
         name: Name,
         key: KeyMode,
-        gap: bool,
+        gap: Reach,
         patience: Duration,
     ) -> Result<Granted, LockError> {
-        self.get(owner, name, Modes::of(key, gap), patience)
+        self.get(owner, name, Modes::of(key, gap), gap, patience)
     }
 
     /// Adds to what the owner holds on the name if nobody is in the way; tells whether it held nothing before. Never
     /// blocks.
     #[cfg(test)]
-    pub fn try_acquire(&self, owner: Owner, name: Name, key: KeyMode, gap: bool) -> Option<bool> {
-        match self.bucket(name).content.latch().requests.ask(owner, name, Modes::of(key, gap)) {
+    pub fn try_acquire(&self, owner: Owner, name: Name, key: KeyMode, gap: Reach) -> Option<bool> {
+        match self.bucket(name).content.latch().requests.ask(owner, name, Modes::of(key, gap), gap) {
             Asked::Granted { first } => Some(first),
             Asked::Blocked => None,
         }
     }
 
-    /// Does nobody else hold the gap? Asked under the latch of the leaf that the owner is about to insert into. Never
+    /// Who holds the gap as far down as `at`, where the owner is about to insert? Asked under the latch of that leaf. Never
     /// blocks.
     ///
     /// ORDERING: a scanner takes its gap lock and then reads the leaf. This latches the bucket rather than peeking, so
     /// either it sees the lock, or the scanner's request came later and with it its reading of the leaf, which then sees
     /// the leaf latched or the key inserted.
     #[inline]
-    pub fn gap_is_open(&self, owner: Owner, name: Name) -> bool {
+    pub fn look_at_gap(&self, owner: Owner, name: Name, at: Reach) -> Gap {
         let mut content = self.bucket(name).content.latch();
-        let (closed, had_turn) = content.requests.look_at_gap(owner, name);
+        let (gap, had_turn) = content.requests.look_at_gap(owner, name, at);
         if had_turn {
             self.settle(content, name);
         }
-        !closed || seeded_bug("lock_gap_ignored_by_inserter")
+        if seeded_bug("lock_gap_ignored_by_inserter") { Gap::Open } else { gap }
+    }
+
+    /// Locks the gap below a key that the owner has locked and is about to insert, into a gap of its own, under the latch
+    /// of the key's leaf: at once, for what is below the key is a part of what the owner holds. Never blocks.
+    pub fn keep_gap(&self, owner: Owner, name: Name) {
+        self.bucket(name).content.latch().requests.keep_gap(owner, name);
     }
 
     /// Waits until nobody else holds the gap; tells how long, if it had to. The owner holds nothing of it afterwards, but
-    /// if scanners wait behind it they are kept back a moment, until it asks [`KeyTable::gap_is_open`].
+    /// if scanners wait behind it they are kept back a moment, until it [looks at it](KeyTable::look_at_gap).
     ///
     /// Call it without a latch.
     pub fn wait_for_gap(
@@ -144,7 +151,7 @@ impl KeyTable {
         name: Name,
         patience: Duration,
     ) -> Result<Option<Duration>, LockError> {
-        self.get(owner, name, Modes::INSERT, patience).map(|granted| granted.waited)
+        self.get(owner, name, Modes::INSERT, Reach::NONE, patience).map(|granted| granted.waited)
     }
 
     /// Has nobody but `except` a request on the name, granted or waiting? Never blocks.

@@ -5,7 +5,7 @@ use super::modes::Modes;
 use super::queue::Asked;
 use super::seat::Signal;
 use super::table::Content;
-use super::{Granted, KeyTable, LockError, Name, Owner};
+use super::{Granted, KeyTable, LockError, Name, Owner, Reach};
 use crate::waits::will_wait;
 use foreshore_base::latch::assert_none_held;
 use foreshore_base::seeded_bug;
@@ -18,20 +18,21 @@ const LOOK_FIRST: Duration = Duration::from_millis(1);
 const LOOK_MAX: Duration = Duration::from_millis(64);
 
 impl KeyTable {
-    /// Gets `modes`, or waits for them.
+    /// Gets `modes`, with a gap down to `reach`, or waits for them.
     #[inline]
     pub(super) fn get(
         &self,
         owner: Owner,
         name: Name,
         modes: Modes,
+        reach: Reach,
         patience: Duration,
     ) -> Result<Granted, LockError> {
         assert_none_held("waiting for a lock");
         let mut content = self.bucket(name).content.latch();
-        match content.requests.ask(owner, name, modes) {
+        match content.requests.ask(owner, name, modes, reach) {
             Asked::Granted { first } => Ok(Granted { first, waited: None }),
-            Asked::Blocked => self.queue(content, owner, name, modes, patience),
+            Asked::Blocked => self.queue(content, owner, (name, modes, reach), patience),
         }
     }
 
@@ -41,12 +42,11 @@ impl KeyTable {
         &self,
         mut content: Guard<'_, Content>,
         owner: Owner,
-        name: Name,
-        modes: Modes,
+        (name, modes, reach): (Name, Modes, Reach),
         patience: Duration,
     ) -> Result<Granted, LockError> {
         self.seat(owner).sit(name);
-        let first = content.requests.enqueue(owner, name, modes);
+        let first = content.requests.enqueue(owner, name, modes, reach);
         drop(content);
         will_wait();
         let begun = Instant::now();

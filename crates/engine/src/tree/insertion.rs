@@ -12,7 +12,7 @@
 
 use crate::error::{Error, Result};
 use crate::leaf;
-use crate::lock::Owner;
+use crate::lock::{Gap, Owner, Reach};
 use crate::tree::Tree;
 use crate::tree::descend::{Latched, malformed};
 use crate::tree::obstacle::Obstacle;
@@ -36,11 +36,15 @@ impl Tree {
                 },
             };
             let keys = &self.core.txns.keys;
-            let name = next.map_or_else(|| keys.end_of(self.id), |next| keys.name(self.id, &next));
-            let open = keys.gap_is_open(owner, name);
-            if consulted.iter().all(|read| read.validate().is_ok()) {
-                return Ok((!open && !seeded_bug("txn_gap_ignored")).then_some(Obstacle::Gap(name)));
+            let name = next.as_ref().map_or_else(|| keys.end_of(self.id), |next| keys.name(self.id, next));
+            let gap = keys.look_at_gap(owner, name, Reach::down_to(key, next.as_deref()));
+            if consulted.iter().any(|read| read.validate().is_err()) {
+                continue;
             }
+            if gap == Gap::Own && !seeded_bug("txn_own_gap_not_kept") {
+                keys.keep_gap(owner, keys.name(self.id, key));
+            }
+            return Ok((gap == Gap::Closed && !seeded_bug("txn_gap_ignored")).then_some(Obstacle::Gap(name)));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::leaf::{self, Place, Window};
-use crate::lock::KeyMode;
+use crate::lock::{KeyMode, Reach};
 use crate::page::Page;
 use crate::tree::many::{Near, Way};
 use crate::tree::write::append_live;
@@ -43,7 +43,7 @@ impl Tree {
         key: &[u8],
         value: &mut Vec<u8>,
     ) -> Result<bool> {
-        txn.lock_name(self, near.name, Some(key), KeyMode::Shared, false)?;
+        txn.lock_name(self, near.name, Some(key), KeyMode::Shared, Reach::NONE)?;
         let (found, leaf) = self.read_leaf_near(near.way.start, key, |page| {
             let cell = leaf::lookup_near(page, key, near.way.cells)?;
             value.clear();
@@ -74,7 +74,7 @@ impl Tree {
             value.clear();
             return Ok(false); // nobody can put it there
         }
-        txn.lock_name(self, near.name, Some(key), KeyMode::Exclusive, false)?;
+        txn.lock_name(self, near.name, Some(key), KeyMode::Exclusive, Reach::NONE)?;
         let mut old = txn.take_old();
         old.begin(key);
         let read = self.read_leaf_near(near.way.start, key, |page| {

@@ -11,7 +11,7 @@
 
 use crate::error::Result;
 use crate::leaf::{Change, Place, Route, Rows, Window, route};
-use crate::lock::{KeyMode, Name};
+use crate::lock::{KeyMode, Name, Reach};
 use crate::page::Page;
 use crate::pool::FramePage;
 use crate::tree::Tree;
@@ -65,9 +65,8 @@ impl Tree {
             names.push(self.lock_ahead(key.as_ref()));
         }
         txn.enter(self)?;
-        let gap = txn.scans(self);
         names.iter().zip(group).try_for_each(|(name, (key, _))| {
-            txn.lock_name(self, *name, Some(key.as_ref()), KeyMode::Exclusive, gap)
+            txn.lock_name(self, *name, Some(key.as_ref()), KeyMode::Exclusive, Reach::NONE)
         })
     }
 

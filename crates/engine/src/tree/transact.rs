@@ -5,7 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::leaf::{self, Change, Place, exchange};
-use crate::lock::{Image, ImageRow, KeyMode, Name};
+use crate::lock::{Image, ImageRow, KeyMode, Name, Reach};
 use crate::page::Page;
 use crate::tree::Tree;
 use crate::tree::descend::{Latched, malformed};
@@ -101,9 +101,7 @@ impl Tree {
         let name = self.core.txns.keys.name(self.id, key);
         self.core.txns.keys.prefetch(name);
         txn.enter(self)?;
-        // Where it keeps others from inserting, it keeps them from inserting beside its own new keys too.
-        let gap = txn.scans(self);
-        txn.lock_name(self, name, Some(key), KeyMode::Exclusive, gap)?;
+        txn.lock_name(self, name, Some(key), KeyMode::Exclusive, Reach::NONE)?;
         Ok(name)
     }
 

@@ -9,7 +9,7 @@
 
 use crate::error::{Error, Result};
 use crate::leaf::{self, Cell, Change, Place};
-use crate::lock::{Image, ImageRow, KeyMode, LockError, Name, Owner, Spares};
+use crate::lock::{Image, ImageRow, KeyMode, LockError, Name, Owner, Reach, Spares};
 use crate::log::Reservation;
 use crate::page::Page;
 use crate::tree::descend::{Latched, malformed};
@@ -141,7 +141,7 @@ impl Tree {
         let mut key_patience = patience;
         // However long a lock is waited for, `start` will do: from there right links lead to the key, or the index is asked again.
         loop {
-            let granted = keys.acquire(owner, name, KeyMode::Exclusive, false, key_patience);
+            let granted = keys.acquire(owner, name, KeyMode::Exclusive, Reach::NONE, key_patience);
             if self.is_granted(owner, key, begun, patience, granted.map(|granted| granted.waited))? {
                 let attempt = self.attempt(owner, name, start, key, intent);
                 keys.release(owner, name);

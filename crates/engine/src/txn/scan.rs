@@ -11,12 +11,12 @@
 //! Source: ARIES/KVL (Mohan, VLDB 1990): next-key locking; here with the leaves' versions instead of latches held.
 //!
 //! Invariant N1: when a row is returned, its key and the gap before it (before: in key order, whichever way the walk
-//! goes) are locked, and between it and the row returned before there was no other row at that moment.
+//! goes), as far down as the range, are locked, and between it and the row returned before there was no other row at that moment.
 
 use crate::bounds::{exclude, is_before, is_beyond, key_of};
 use crate::error::Result;
 use crate::leaf::{FEW_ROWS, LeafCopy};
-use crate::lock::KeyMode;
+use crate::lock::{KeyMode, Reach};
 use crate::tree::{Ahead, Stamp, Tree};
 use crate::txn::Txn;
 use crate::version::Version;
@@ -106,7 +106,7 @@ impl Scan {
                 self.step_over(index);
                 continue;
             }
-            txn.lock(&self.tree, &key, KeyMode::Shared, self.gaps)?;
+            txn.lock(&self.tree, &key, KeyMode::Shared, reach(self.gaps, self.lowest(), Some(&key)))?;
             if !self.still_holds() {
                 self.position = None;
                 continue;
@@ -145,7 +145,7 @@ impl Scan {
                 }
                 if !passes_over(txn, version, self.gaps) {
                     let mode = if version.is_ghost() { KeyMode::Shared } else { KeyMode::Exclusive };
-                    txn.lock(&self.tree, row.key, mode, self.gaps)?;
+                    txn.lock(&self.tree, row.key, mode, reach(self.gaps, &self.from, Some(row.key)))?;
                 }
                 run.end += 1;
             }
@@ -300,11 +300,19 @@ impl Scan {
 
     fn lock_gap(&self, txn: &mut Txn, next: Option<&[u8]>) -> Result<()> {
         match next {
-            Some(key) => txn.lock(&self.tree, key, KeyMode::None, true),
+            Some(key) => txn.lock(&self.tree, key, KeyMode::None, reach(true, self.lowest(), next)),
             None => {
                 let name = txn.core.txns.keys.end_of(self.tree.id);
-                txn.lock_name(&self.tree, name, None, KeyMode::None, true)
+                txn.lock_name(&self.tree, name, None, KeyMode::None, reach(true, self.lowest(), None))
             }
+        }
+    }
+
+    /// The lower end of what is left of the range.
+    fn lowest(&self) -> &Bound<Vec<u8>> {
+        match self.direction {
+            Direction::Ascending => &self.from,
+            Direction::Descending => &self.to,
         }
     }
 
@@ -339,6 +347,18 @@ impl Scan {
             Direction::Ascending => is_beyond(key, &self.to),
             Direction::Descending => is_before(key, &self.to),
         }
+    }
+}
+
+/// How much is to be locked, if `gaps` are, of the gap below `above` (`None`: the table's end) for a range down to `lowest`.
+fn reach(gaps: bool, lowest: &Bound<Vec<u8>>, above: Option<&[u8]>) -> Reach {
+    match key_of(lowest) {
+        _ if !gaps => Reach::NONE,
+        None => Reach::ALL,
+        Some(_) if seeded_bug("txn_scan_locks_too_little") => {
+            Reach::down_to(above.unwrap_or_default(), above)
+        }
+        Some(lowest) => Reach::down_to(lowest, above),
     }
 }
 

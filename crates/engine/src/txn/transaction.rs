@@ -2,7 +2,7 @@
 
 use crate::blob::BlobId;
 use crate::error::{Error, Result};
-use crate::lock::{ImageRow, KeyMode, LockError, Name, Owner, Spares};
+use crate::lock::{ImageRow, KeyMode, LockError, Name, Owner, Reach, Spares};
 use crate::log::Room;
 use crate::spread::Held;
 use crate::tree::{Core, Tree};
@@ -164,8 +164,8 @@ impl Txn {
         View { own: self.author(), ..self.core.txns.latest() }
     }
 
-    /// Locks `key`, and the gap before it if asked.
-    pub fn lock(&mut self, tree: &Tree, key: &[u8], mode: KeyMode, gap: bool) -> Result<()> {
+    /// Locks `key`, and so much of the gap below it.
+    pub fn lock(&mut self, tree: &Tree, key: &[u8], mode: KeyMode, gap: Reach) -> Result<()> {
         let name = self.core.txns.keys.name(tree.id, key);
         self.lock_name(tree, name, Some(key), mode, gap)
     }
@@ -177,7 +177,7 @@ impl Txn {
         name: Name,
         key: Option<&[u8]>,
         mode: KeyMode,
-        gap: bool,
+        gap: Reach,
     ) -> Result<()> {
         match self.core.txns.keys.acquire(self.owner, name, mode, gap, self.patience) {
             Ok(granted) => {
@@ -215,11 +215,6 @@ impl Txn {
             }
             LockError::Aborted { .. } => Error::Aborted { txn },
         }
-    }
-
-    /// Does it hold gap locks in this table, so that it must keep them around what it inserts?
-    pub fn scans(&self, tree: &Tree) -> bool {
-        self.entered(tree).is_some_and(|entered| entered.scans)
     }
 
     /// To be called before anything is done to a table: it is not dropped until the transaction ends. Tables are found
@@ -299,11 +294,10 @@ impl Txn {
         self.found = Some(found);
     }
 
-    /// What is known of `key` if it was read last for an update; good for one write, which overwrites `old`. A
-    /// transaction that locks gaps has more to lock before it writes: it begins anew.
+    /// What is known of `key` if it was read last for an update; good for one write, which overwrites `old`.
     pub fn take_found(&mut self, tree: &Tree, key: &[u8]) -> Option<Found> {
         let found = self.found.take()?;
-        (found.table == tree.id && self.old.key() == key && !self.scans(tree)).then_some(found)
+        (found.table == tree.id && self.old.key() == key).then_some(found)
     }
 
     /// To be called before the first gap of a table is locked: from now on inserters look for gap locks.

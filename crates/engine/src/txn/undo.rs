@@ -8,7 +8,7 @@
 use crate::blob;
 use crate::error::{Error, Result};
 use crate::leaf::{Change, exchange};
-use crate::lock::KeyMode;
+use crate::lock::{KeyMode, Reach};
 use crate::tree::Tree;
 use crate::txn::{Record, Txn};
 use foreshore_base::{Lsn, TableId, seeded_bug};
@@ -103,7 +103,7 @@ fn restore_row(
         txn.note_ghost(tree, key, txn.author());
     }
     if !seeded_bug("txn_prepared_unlocked") {
-        txn.lock(tree, key, KeyMode::Exclusive, false)?;
+        txn.lock(tree, key, KeyMode::Exclusive, Reach::NONE)?;
     }
     let value = match before.entry((tree.id, key.to_vec())) {
         Entry::Occupied(known) => known.into_mut(),

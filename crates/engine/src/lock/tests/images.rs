@@ -162,8 +162,8 @@ fn keys_of_one_name_keep_their_images_apart() {
     assert_eq!(shown(&table, b"one"), [(1, 0, None)]);
     assert_eq!(shown(&table, b"two"), [(2, 1, None)]);
     assert_eq!(shown(&table, b"three"), []);
-    assert_eq!(table.try_acquire(A, name, KeyMode::Exclusive, false), Some(true));
-    assert_eq!(table.try_acquire(B, table.name(TABLE, b"two"), KeyMode::Shared, false), None);
+    assert_eq!(table.try_acquire(A, name, KeyMode::Exclusive, NONE), Some(true));
+    assert_eq!(table.try_acquire(B, table.name(TABLE, b"two"), KeyMode::Shared, NONE), None);
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn change_often(table: &KeyTable, log: &AtomicU64, key: u64) {
     let (mut replaced, mut commits) = (0, VecDeque::new());
     for _ in 0..ROUNDS {
         let writer = log.fetch_add(1, SeqCst);
-        table.acquire(Owner(key as u16), name, KeyMode::Exclusive, false, LONG).unwrap();
+        table.acquire(Owner(key as u16), name, KeyMode::Exclusive, NONE, LONG).unwrap();
         table.push_image(name, image(&key.to_be_bytes(), writer, replaced));
         let commit = log.fetch_add(1, SeqCst);
         table.stamp(name, writer, commit);

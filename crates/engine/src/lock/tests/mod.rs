@@ -16,6 +16,8 @@ const A: Owner = Owner(0);
 const B: Owner = Owner(1);
 const C: Owner = Owner(2);
 const D: Owner = Owner(3);
+const NONE: Reach = Reach::NONE;
+const ALL: Reach = Reach::ALL;
 
 fn table(owners: usize) -> KeyTable {
     let table = KeyTable::new(6, owners);
@@ -23,6 +25,11 @@ fn table(owners: usize) -> KeyTable {
         table.reset(Owner(owner as u16), owner as u64, 1);
     }
     table
+}
+
+/// May the owner insert into the gap of whom nobody else has all?
+fn gap_is_open(table: &KeyTable, owner: Owner, name: Name) -> bool {
+    table.look_at_gap(owner, name, ALL) != Gap::Closed
 }
 
 /// Waits until `count` requests of the name wait.

@@ -13,11 +13,11 @@ const OWNERS: u64 = 6;
 const KEYS: u64 = 3;
 const STEPS: usize = 400;
 
-/// What somebody holds or wants: the key (0 nothing, 1 to read, 2 to write), the gap, to insert.
+/// What somebody holds or wants: the key (0 nothing, 1 to read, 2 to write), the gap so far down, to insert.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Has {
     key: u8,
-    gap: bool,
+    gap: Option<Reach>,
     insert: bool,
 }
 
@@ -38,12 +38,16 @@ impl Has {
         let wanted = |want: bool, mode: Modes| if want { mode } else { Modes::NONE };
         wanted(self.key >= 1 && mine.key < 1, Modes::READ)
             .and(wanted(self.key == 2 && mine.key < 2, Modes::WRITE))
-            .and(wanted(self.gap && !mine.gap, Modes::GAP))
+            .and(wanted(self.gap.is_some() && mine.gap.is_none(), Modes::GAP))
             .and(wanted(self.insert && !mine.insert, Modes::INSERT))
     }
 
     fn modes(self) -> Modes {
         self.beyond(Has::default())
+    }
+
+    fn reach(self) -> Reach {
+        self.gap.unwrap_or(NONE)
     }
 }
 
@@ -60,7 +64,7 @@ impl Model {
     fn hold(&mut self, owner: Owner, key: u64, more: Has) {
         let has = self.held_by(owner, key);
         self.held.retain(|(who, what, _)| (*who, *what) != (owner, key));
-        let (gap, insert) = (has.gap || more.gap, has.insert || more.insert);
+        let (gap, insert) = (has.gap.into_iter().chain(more.gap).min(), has.insert || more.insert);
         self.held.push((owner, key, Has { key: has.key.max(more.key), gap, insert }));
     }
 
@@ -72,13 +76,14 @@ impl Model {
     fn free(&self, (owner, key, wants): Entry, ahead: &[Entry]) -> bool {
         let mine = self.held_by(owner, key);
         let asks = wants.key > mine.key;
-        let scans = wants.gap && !mine.gap;
+        let scans = wants.gap.is_some() && mine.gap.is_none();
         let inserts = wants.insert && !mine.insert;
         let key_clash = |other: Has| asks && other.key > 0 && (wants.key == 2 || other.key == 2);
         let of_others = |list: &[Entry]| -> Vec<Has> {
             list.iter().filter(|(who, what, _)| *who != owner && *what == key).map(|(.., has)| *has).collect()
         };
-        let by_holder = |other: &Has| key_clash(*other) || (scans && other.insert) || (inserts && other.gap);
+        let by_holder =
+            |other: &Has| key_clash(*other) || (scans && other.insert) || (inserts && other.gap.is_some());
         let by_waiter = |other: &Has| key_clash(*other) || (scans && other.insert);
         !of_others(&self.held).iter().any(by_holder)
             && (self.converts((owner, key, wants)) || !of_others(ahead).iter().any(by_waiter))
@@ -101,9 +106,13 @@ impl Model {
             self.waiting.retain(|(who, ..)| *who != owner);
             self.hold(owner, key, wants);
         }
-        let waiting = &self.waiting;
+        let waits_for_gap = |(who, what, wants): &Entry| {
+            let held = self.held_by(*who, *what);
+            (wants.gap.is_some() && held.gap.is_none()).then_some(*what)
+        };
+        let wanted: Vec<u64> = self.waiting.iter().filter_map(waits_for_gap).collect();
         for (_, key, has) in &mut self.held {
-            has.insert &= waiting.iter().any(|(_, what, wants)| what == key && wants.gap);
+            has.insert &= wanted.contains(key);
         }
         self.held.retain(|(.., has)| *has != Has::default());
     }
@@ -131,6 +140,10 @@ struct Both {
     table: Requests,
 }
 
+fn some_reach(random: &mut Rng) -> Reach {
+    Reach::down_to(&[random.below(4) as u8], None)
+}
+
 fn name(key: u64) -> Name {
     Name(std::num::NonZeroU64::new(key + 1).unwrap())
 }
@@ -139,15 +152,19 @@ impl Both {
     fn ask(&mut self, owner: Owner, key: u64, wants: Has) {
         let mine = self.model.held_by(owner, key);
         let granted = self.model.free((owner, key, wants), &self.model.waiting);
-        let asked = self.table.ask(owner, name(key), wants.modes());
-        let first = !wants.insert && mine.key == 0 && !mine.gap;
+        let asked = self.table.ask(owner, name(key), wants.modes(), wants.reach());
+        let first = !wants.insert && mine.key == 0 && mine.gap.is_none();
         match asked {
             Asked::Granted { first: told } => assert!(granted && told == first),
             Asked::Blocked => assert!(!granted),
         }
         if !granted {
             self.model.waiting.push((owner, key, wants));
-            assert_eq!(self.table.enqueue(owner, name(key), wants.modes()), mine.key == 0 && !mine.gap);
+            if mine.gap.is_some() {
+                self.model.hold(owner, key, Has { gap: wants.gap, ..Has::default() });
+            }
+            let first = self.table.enqueue(owner, name(key), wants.modes(), wants.reach());
+            assert_eq!(first, mine.key == 0 && mine.gap.is_none());
         } else if !wants.insert {
             self.model.hold(owner, key, wants);
         }
@@ -169,14 +186,21 @@ impl Both {
         self.settle(key);
     }
 
-    fn look_at_gap(&mut self, owner: Owner, key: u64) {
-        let closed = self.model.held.iter().any(|(who, what, has)| *who != owner && *what == key && has.gap);
+    fn look_at_gap(&mut self, owner: Owner, key: u64, at: Reach) {
+        let covers = |(_, what, has): &&Entry| *what == key && has.gap.is_some_and(|gap| gap <= at);
+        let mut covering = self.model.held.iter().filter(covers).map(|(who, ..)| *who).collect::<Vec<_>>();
+        covering.sort_by_key(|who| *who == owner);
+        let expected = match covering.first() {
+            None => Gap::Open,
+            Some(who) if *who == owner => Gap::Own,
+            Some(_) => Gap::Closed,
+        };
         for (who, what, has) in &mut self.model.held {
             has.insert &= (*who, *what) != (owner, key);
         }
         self.model.settle();
-        let (told, had_turn) = self.table.look_at_gap(owner, name(key));
-        assert_eq!(told, closed);
+        let (told, had_turn) = self.table.look_at_gap(owner, name(key), at);
+        assert_eq!(told, expected);
         if had_turn {
             self.settle(key);
         }
@@ -206,9 +230,12 @@ impl Both {
             let wanted = waits.map_or(Modes::NONE, |(.., wants)| wants.beyond(held));
             let mut requests =
                 self.table.iter().filter(|request| request.owner == owner && request.name == name(key));
-            let found = requests.next().map_or(Default::default(), |request| (request.held, request.wanted));
+            let found = requests.next().map_or((Modes::NONE, Modes::NONE, NONE), |request| {
+                (request.held, request.wanted, request.reach)
+            });
             assert!(requests.next().is_none(), "two requests of {owner:?} on {key}");
-            assert_eq!(found, (held.modes(), wanted), "{owner:?} on key {key}");
+            let reach = held.reach().min(waits.map_or(NONE, |(.., wants)| wants.reach()));
+            assert_eq!(found, (held.modes(), wanted, reach), "{owner:?} on key {key}");
             let mut blockers = self.table.blockers(owner, name(key));
             blockers.sort_unstable();
             assert_eq!(
@@ -250,13 +277,17 @@ impl Both {
         }
         match random.below(10) {
             0..6 => {
-                let has = Has { key: random.below(3) as u8, gap: random.below(2) == 0, insert: false };
+                let gap = (random.below(2) == 0).then(|| some_reach(random));
+                let has = Has { key: random.below(3) as u8, gap, insert: false };
                 if has != Has::default() {
                     self.ask(owner, key, has);
                 }
             }
             6 | 7 => self.ask(owner, key, Has { insert: true, ..Has::default() }),
-            8 => self.look_at_gap(owner, key),
+            8 => {
+                let at = some_reach(random);
+                self.look_at_gap(owner, key, at);
+            }
             _ => (0..KEYS).for_each(|key| self.release(owner, key)),
         }
     }

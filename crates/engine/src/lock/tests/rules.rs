@@ -18,7 +18,7 @@ fn with_table(work: impl FnOnce(&KeyTable, Name)) {
 }
 
 /// Two owners' requests, the first granted.
-fn compatible(first: (KeyMode, bool), second: (KeyMode, bool)) -> bool {
+fn compatible(first: (KeyMode, Reach), second: (KeyMode, Reach)) -> bool {
     let mut answer = false;
     with_table(|table, name| {
         assert_eq!(table.try_acquire(A, name, first.0, first.1), Some(true));
@@ -30,47 +30,47 @@ fn compatible(first: (KeyMode, bool), second: (KeyMode, bool)) -> bool {
 
 #[test]
 fn readers_share_writers_do_not() {
-    for gap in [false, true] {
-        assert!(compatible((Shared, gap), (Shared, false)));
-        assert!(!compatible((Shared, gap), (Exclusive, false)));
-        assert!(!compatible((Exclusive, gap), (Shared, false)));
-        assert!(!compatible((Exclusive, gap), (Exclusive, false)));
+    for gap in [NONE, ALL] {
+        assert!(compatible((Shared, gap), (Shared, NONE)));
+        assert!(!compatible((Shared, gap), (Exclusive, NONE)));
+        assert!(!compatible((Exclusive, gap), (Shared, NONE)));
+        assert!(!compatible((Exclusive, gap), (Exclusive, NONE)));
     }
 }
 
 #[test]
 fn gap_locks_go_with_everything() {
     for key in [Nothing, Shared, Exclusive] {
-        assert!(compatible((key, true), (Nothing, true)));
-        assert!(compatible((key, false), (Nothing, true)));
-        assert!(compatible((Nothing, true), (key, true)));
+        assert!(compatible((key, ALL), (Nothing, ALL)));
+        assert!(compatible((key, NONE), (Nothing, ALL)));
+        assert!(compatible((Nothing, ALL), (key, ALL)));
     }
 }
 
 #[test]
 fn an_owner_never_conflicts_with_itself() {
     with_table(|table, name| {
-        assert_eq!(table.try_acquire(A, name, Nothing, true), Some(true));
-        assert_eq!(table.try_acquire(A, name, Shared, false), Some(false));
-        assert_eq!(table.try_acquire(A, name, Exclusive, false), Some(false));
-        assert_eq!(table.try_acquire(A, name, Shared, true), Some(false));
-        assert!(table.gap_is_open(A, name));
+        assert_eq!(table.try_acquire(A, name, Nothing, ALL), Some(true));
+        assert_eq!(table.try_acquire(A, name, Shared, NONE), Some(false));
+        assert_eq!(table.try_acquire(A, name, Exclusive, NONE), Some(false));
+        assert_eq!(table.try_acquire(A, name, Shared, ALL), Some(false));
+        assert!(gap_is_open(table, A, name));
         assert_eq!(table.wait_for_gap(A, name, Duration::ZERO), Ok(None));
-        assert!(!table.gap_is_open(B, name));
-        assert_eq!(table.try_acquire(B, name, Shared, false), None);
+        assert!(!gap_is_open(table, B, name));
+        assert_eq!(table.try_acquire(B, name, Shared, NONE), None);
         table.release(A, name);
-        assert_eq!(table.try_acquire(B, name, Exclusive, true), Some(true));
+        assert_eq!(table.try_acquire(B, name, Exclusive, ALL), Some(true));
     });
 }
 
 #[test]
 fn an_upgrade_waits_for_other_readers() {
     with_table(|table, name| {
-        table.try_acquire(A, name, Shared, false).unwrap();
-        table.try_acquire(B, name, Shared, false).unwrap();
-        assert_eq!(table.try_acquire(A, name, Exclusive, false), None);
+        table.try_acquire(A, name, Shared, NONE).unwrap();
+        table.try_acquire(B, name, Shared, NONE).unwrap();
+        assert_eq!(table.try_acquire(A, name, Exclusive, NONE), None);
         table.release(B, name);
-        assert_eq!(table.try_acquire(A, name, Exclusive, false), Some(false));
+        assert_eq!(table.try_acquire(A, name, Exclusive, NONE), Some(false));
     });
 }
 
@@ -95,11 +95,11 @@ fn names_of_keys_tables_and_ends_differ() {
 fn quiet_means_nobody_else() {
     with_table(|table, name| {
         assert!(table.is_quiet(name, None));
-        table.try_acquire(A, name, Nothing, true).unwrap();
+        table.try_acquire(A, name, Nothing, ALL).unwrap();
         assert!(!table.is_quiet(name, None));
         assert!(table.is_quiet(name, Some(A)));
         assert!(!table.is_quiet(name, Some(B)));
-        table.try_acquire(B, name, Shared, false).unwrap();
+        table.try_acquire(B, name, Shared, NONE).unwrap();
         assert!(!table.is_quiet(name, Some(A)));
     });
 }
@@ -127,7 +127,7 @@ impl<'a, 'scope> Waiters<'a, 'scope> {
         until_waiting(self.table, self.name, self.waiting);
     }
 
-    fn acquire(&mut self, owner: Owner, key: KeyMode, gap: bool) {
+    fn acquire(&mut self, owner: Owner, key: KeyMode, gap: Reach) {
         let (table, name) = (self.table, self.name);
         self.queue(owner, move || table.acquire(owner, name, key, gap, LONG));
     }
@@ -161,10 +161,10 @@ fn with_waiters(work: impl FnOnce(&KeyTable, Name, Waiters<'_, '_>)) {
 #[test]
 fn all_readers_behind_a_writer_are_granted_together() {
     with_waiters(|table, name, mut waiters| {
-        table.try_acquire(A, name, Exclusive, false).unwrap();
-        waiters.acquire(B, Shared, false);
-        waiters.acquire(C, Shared, true);
-        waiters.acquire(D, Shared, false);
+        table.try_acquire(A, name, Exclusive, NONE).unwrap();
+        waiters.acquire(B, Shared, NONE);
+        waiters.acquire(C, Shared, ALL);
+        waiters.acquire(D, Shared, NONE);
         table.release(A, name);
         waiters.expect(&[B, C, D]);
     });
@@ -173,10 +173,10 @@ fn all_readers_behind_a_writer_are_granted_together() {
 #[test]
 fn a_late_reader_waits_behind_a_waiting_writer() {
     with_waiters(|table, name, mut waiters| {
-        table.try_acquire(A, name, Shared, false).unwrap();
-        waiters.acquire(B, Exclusive, false);
-        assert_eq!(table.try_acquire(C, name, Shared, false), None, "overtakes the writer");
-        waiters.acquire(C, Shared, false);
+        table.try_acquire(A, name, Shared, NONE).unwrap();
+        waiters.acquire(B, Exclusive, NONE);
+        assert_eq!(table.try_acquire(C, name, Shared, NONE), None, "overtakes the writer");
+        waiters.acquire(C, Shared, NONE);
         table.release(A, name);
         waiters.expect(&[B]);
         table.release(B, name);
@@ -187,10 +187,10 @@ fn a_late_reader_waits_behind_a_waiting_writer() {
 #[test]
 fn writers_are_served_in_order() {
     with_waiters(|table, name, mut waiters| {
-        table.try_acquire(A, name, Exclusive, false).unwrap();
-        waiters.acquire(D, Exclusive, false);
-        waiters.acquire(B, Exclusive, false);
-        waiters.acquire(C, Exclusive, false);
+        table.try_acquire(A, name, Exclusive, NONE).unwrap();
+        waiters.acquire(D, Exclusive, NONE);
+        waiters.acquire(B, Exclusive, NONE);
+        waiters.acquire(C, Exclusive, NONE);
         table.release(A, name);
         waiters.expect(&[D]);
         table.release(D, name);
@@ -203,10 +203,10 @@ fn writers_are_served_in_order() {
 #[test]
 fn a_conversion_passes_those_that_hold_nothing() {
     with_waiters(|table, name, mut waiters| {
-        table.try_acquire(A, name, Shared, false).unwrap();
-        table.try_acquire(B, name, Shared, false).unwrap();
-        waiters.acquire(C, Exclusive, false);
-        waiters.acquire(A, Exclusive, false);
+        table.try_acquire(A, name, Shared, NONE).unwrap();
+        table.try_acquire(B, name, Shared, NONE).unwrap();
+        waiters.acquire(C, Exclusive, NONE);
+        waiters.acquire(A, Exclusive, NONE);
         table.release(B, name);
         waiters.expect(&[A]);
         table.release(A, name);
@@ -218,10 +218,10 @@ fn a_conversion_passes_those_that_hold_nothing() {
 #[test]
 fn a_gap_holder_is_no_conversion() {
     with_waiters(|table, name, mut waiters| {
-        table.try_acquire(A, name, Shared, false).unwrap();
-        table.try_acquire(C, name, Nothing, true).unwrap();
-        waiters.acquire(B, Exclusive, false);
-        waiters.acquire(C, Shared, false);
+        table.try_acquire(A, name, Shared, NONE).unwrap();
+        table.try_acquire(C, name, Nothing, ALL).unwrap();
+        waiters.acquire(B, Exclusive, NONE);
+        waiters.acquire(C, Shared, NONE);
         table.release(A, name);
         waiters.expect(&[B]);
         table.release(B, name);
@@ -232,15 +232,15 @@ fn a_gap_holder_is_no_conversion() {
 #[test]
 fn an_inserter_waits_for_every_scanner() {
     with_waiters(|table, name, mut waiters| {
-        table.try_acquire(A, name, Nothing, true).unwrap();
-        table.try_acquire(B, name, Shared, true).unwrap();
-        assert!(!table.gap_is_open(C, name));
+        table.try_acquire(A, name, Nothing, ALL).unwrap();
+        table.try_acquire(B, name, Shared, ALL).unwrap();
+        assert!(!gap_is_open(table, C, name));
         waiters.probe(C);
         table.release(A, name);
-        assert!(!table.gap_is_open(C, name));
+        assert!(!gap_is_open(table, C, name));
         table.release(B, name);
         waiters.expect(&[C]);
-        assert!(table.gap_is_open(C, name));
+        assert!(gap_is_open(table, C, name));
         assert!(table.is_quiet(name, None), "an inserter holds nothing");
     });
 }
@@ -248,25 +248,25 @@ fn an_inserter_waits_for_every_scanner() {
 #[test]
 fn a_late_scanner_waits_behind_a_waiting_inserter_and_its_turn() {
     with_waiters(|table, name, mut waiters| {
-        table.try_acquire(A, name, Nothing, true).unwrap();
+        table.try_acquire(A, name, Nothing, ALL).unwrap();
         waiters.probe(B);
-        assert_eq!(table.try_acquire(C, name, Nothing, true), None, "overtakes the inserter");
-        assert_eq!(table.try_acquire(C, name, Shared, false), Some(true), "the key is free");
-        waiters.acquire(C, Nothing, true);
+        assert_eq!(table.try_acquire(C, name, Nothing, ALL), None, "overtakes the inserter");
+        assert_eq!(table.try_acquire(C, name, Shared, NONE), Some(true), "the key is free");
+        waiters.acquire(C, Nothing, ALL);
         table.release(A, name);
         waiters.expect(&[B]);
-        assert!(table.gap_is_open(B, name), "its turn");
+        assert!(gap_is_open(table, B, name), "its turn");
         waiters.expect(&[C]);
-        assert!(!table.gap_is_open(B, name), "its turn is over");
+        assert!(!gap_is_open(table, B, name), "its turn is over");
     });
 }
 
 #[test]
 fn an_inserter_that_does_not_come_back_loses_its_turn() {
     with_waiters(|table, name, mut waiters| {
-        table.try_acquire(A, name, Nothing, true).unwrap();
+        table.try_acquire(A, name, Nothing, ALL).unwrap();
         waiters.probe(B);
-        waiters.acquire(C, Nothing, true);
+        waiters.acquire(C, Nothing, ALL);
         table.release(A, name);
         // C is granted soon after B, and its thread may be the one that runs first.
         let mut granted = [0; 2].map(|_| waiters.granted.recv_timeout(LONG).unwrap().0);
@@ -279,10 +279,10 @@ fn an_inserter_that_does_not_come_back_loses_its_turn() {
 fn a_turn_ends_with_those_who_wait_for_it() {
     with_table(|table, name| {
         thread::scope(|scope| {
-            table.try_acquire(A, name, Nothing, true).unwrap();
+            table.try_acquire(A, name, Nothing, ALL).unwrap();
             scope.spawn(|| table.wait_for_gap(B, name, LONG).unwrap());
             until_waiting(table, name, 1);
-            let scanner = scope.spawn(|| table.acquire(C, name, Nothing, true, LONG));
+            let scanner = scope.spawn(|| table.acquire(C, name, Nothing, ALL, LONG));
             until_waiting(table, name, 2);
             table.interrupt(C, 1);
             assert!(matches!(scanner.join().unwrap(), Err(LockError::Aborted { .. })));
@@ -295,10 +295,10 @@ fn a_turn_ends_with_those_who_wait_for_it() {
 #[test]
 fn an_inserter_does_not_wait_for_waiting_scanners() {
     with_waiters(|table, name, mut waiters| {
-        table.try_acquire(A, name, Exclusive, false).unwrap();
-        waiters.acquire(B, Shared, true);
+        table.try_acquire(A, name, Exclusive, NONE).unwrap();
+        waiters.acquire(B, Shared, ALL);
         assert_eq!(table.wait_for_gap(C, name, Duration::ZERO), Ok(None));
-        assert!(table.gap_is_open(C, name));
+        assert!(gap_is_open(table, C, name));
         table.release(A, name);
         waiters.expect(&[B]);
     });
@@ -307,10 +307,10 @@ fn an_inserter_does_not_wait_for_waiting_scanners() {
 #[test]
 fn patience_ends() {
     with_table(|table, name| {
-        table.try_acquire(A, name, Exclusive, true).unwrap();
+        table.try_acquire(A, name, Exclusive, ALL).unwrap();
         let begun = Instant::now();
         let patience = Duration::from_millis(30);
-        let Err(LockError::Timeout { holder, waited }) = table.acquire(B, name, Shared, false, patience)
+        let Err(LockError::Timeout { holder, waited }) = table.acquire(B, name, Shared, NONE, patience)
         else {
             panic!("got a lock that another holds")
         };
@@ -328,13 +328,13 @@ fn patience_ends() {
 #[test]
 fn who_gives_up_lets_others_pass() {
     with_waiters(|table, name, mut waiters| {
-        table.try_acquire(A, name, Shared, false).unwrap();
+        table.try_acquire(A, name, Shared, NONE).unwrap();
         let table = waiters.table;
         let impatient =
-            waiters.scope.spawn(move || table.acquire(B, name, Exclusive, false, Duration::from_millis(200)));
+            waiters.scope.spawn(move || table.acquire(B, name, Exclusive, NONE, Duration::from_millis(200)));
         until_waiting(table, name, 1);
         waiters.waiting = 1;
-        waiters.acquire(C, Shared, false);
+        waiters.acquire(C, Shared, NONE);
         assert!(impatient.join().unwrap().is_err());
         waiters.waiting = 1;
         waiters.expect(&[C]);
@@ -344,37 +344,37 @@ fn who_gives_up_lets_others_pass() {
 #[test]
 fn a_failed_upgrade_keeps_what_was_held() {
     with_table(|table, name| {
-        table.try_acquire(A, name, Shared, false).unwrap();
-        table.try_acquire(B, name, Shared, true).unwrap();
-        assert!(table.acquire(A, name, Exclusive, true, Duration::from_millis(5)).is_err());
+        table.try_acquire(A, name, Shared, NONE).unwrap();
+        table.try_acquire(B, name, Shared, ALL).unwrap();
+        assert!(table.acquire(A, name, Exclusive, ALL, Duration::from_millis(5)).is_err());
         table.release(B, name);
-        assert_eq!(table.try_acquire(B, name, Exclusive, false), None, "A still reads");
-        assert_eq!(table.try_acquire(B, name, Shared, false), Some(true), "A does not write");
-        assert!(table.gap_is_open(B, name), "A has no gap");
+        assert_eq!(table.try_acquire(B, name, Exclusive, NONE), None, "A still reads");
+        assert_eq!(table.try_acquire(B, name, Shared, NONE), Some(true), "A does not write");
+        assert!(gap_is_open(table, B, name), "A has no gap");
     });
 }
 
 #[test]
 fn an_interrupt_ends_this_wait_or_the_next() {
     with_table(|table, name| {
-        table.try_acquire(A, name, Exclusive, false).unwrap();
+        table.try_acquire(A, name, Exclusive, NONE).unwrap();
         thread::scope(|scope| {
-            let waiter = scope.spawn(|| table.acquire(B, name, Shared, false, LONG));
+            let waiter = scope.spawn(|| table.acquire(B, name, Shared, NONE, LONG));
             until_waiting(table, name, 1);
             table.interrupt(B, 1);
             assert!(matches!(waiter.join().unwrap(), Err(LockError::Aborted { .. })));
         });
-        assert!(matches!(table.acquire(B, name, Shared, false, LONG), Err(LockError::Aborted { .. })));
-        assert_eq!(table.acquire(B, name, Nothing, true, LONG).map(|granted| granted.waited), Ok(None));
+        assert!(matches!(table.acquire(B, name, Shared, NONE, LONG), Err(LockError::Aborted { .. })));
+        assert_eq!(table.acquire(B, name, Nothing, ALL, LONG).map(|granted| granted.waited), Ok(None));
         table.reset(B, 1, 2);
         table.interrupt(B, 1);
         assert!(matches!(
-            table.acquire(B, name, Shared, false, Duration::ZERO),
+            table.acquire(B, name, Shared, NONE, Duration::ZERO),
             Err(LockError::Timeout { .. })
         ));
         table.interrupt(B, 2);
         table.interrupt(B, 1);
-        assert!(matches!(table.acquire(B, name, Shared, false, LONG), Err(LockError::Aborted { .. })));
+        assert!(matches!(table.acquire(B, name, Shared, NONE, LONG), Err(LockError::Aborted { .. })));
     });
 }
 
@@ -385,18 +385,18 @@ fn waiting_under_a_latch_is_caught() {
     let table = table(1);
     let latch = foreshore_base::NodeLatch::new();
     let _held = latch.exclusive();
-    let _ = table.acquire(A, table.name(TABLE, b"key"), Shared, false, LONG);
+    let _ = table.acquire(A, table.name(TABLE, b"key"), Shared, NONE, LONG);
 }
 
 /// Two that both read want to write: the younger loses, at once, and the older goes on.
 #[test]
 fn crossing_upgrades_have_one_victim() {
     with_table(|table, name| {
-        table.try_acquire(A, name, Shared, false).unwrap();
-        table.try_acquire(B, name, Shared, false).unwrap();
+        table.try_acquire(A, name, Shared, NONE).unwrap();
+        table.try_acquire(B, name, Shared, NONE).unwrap();
         thread::scope(|scope| {
-            let older = scope.spawn(|| table.acquire(A, name, Exclusive, false, LONG));
-            let younger = scope.spawn(|| table.acquire(B, name, Exclusive, false, LONG));
+            let older = scope.spawn(|| table.acquire(A, name, Exclusive, NONE, LONG));
+            let younger = scope.spawn(|| table.acquire(B, name, Exclusive, NONE, LONG));
             assert!(matches!(younger.join().unwrap(), Err(LockError::Deadlock { with: A, .. })));
             table.release(B, name);
             assert!(older.join().unwrap().is_ok());
@@ -410,8 +410,8 @@ fn crossing_upgrades_have_one_victim() {
 fn crossing_inserters_have_one_victim() {
     with_table(|table, name| {
         table.reset(A, 9, 2);
-        table.try_acquire(A, name, Nothing, true).unwrap();
-        table.try_acquire(B, name, Nothing, true).unwrap();
+        table.try_acquire(A, name, Nothing, ALL).unwrap();
+        table.try_acquire(B, name, Nothing, ALL).unwrap();
         thread::scope(|scope| {
             let older = scope.spawn(|| table.wait_for_gap(B, name, LONG));
             let younger = scope.spawn(|| table.wait_for_gap(A, name, LONG));
@@ -431,13 +431,13 @@ fn a_ring_has_one_victim() {
     let errors: Vec<_> = thread::scope(|scope| {
         let (table, names) = (&table, &names);
         for owner in 0..RING {
-            table.try_acquire(Owner(owner), names[usize::from(owner)], Exclusive, false).unwrap();
+            table.try_acquire(Owner(owner), names[usize::from(owner)], Exclusive, NONE).unwrap();
         }
         let threads: Vec<_> = (0..RING)
             .map(|owner| {
                 scope.spawn(move || {
                     let next = names[usize::from((owner + 1) % RING)];
-                    let result = table.acquire(Owner(owner), next, Exclusive, false, LONG);
+                    let result = table.acquire(Owner(owner), next, Exclusive, NONE, LONG);
                     table.release(Owner(owner), next);
                     table.release(Owner(owner), names[usize::from(owner)]);
                     result

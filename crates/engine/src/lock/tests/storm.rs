@@ -77,14 +77,14 @@ impl Attempt<'_> {
     fn step(&mut self, random: &mut Rng) -> Result<(), LockError> {
         let key = random.below(self.storm.names.len() as u64) as usize;
         match random.below(5) {
-            0 | 1 => self.lock(key, KeyMode::Shared, random.below(3) == 0),
-            2 => self.lock(key, KeyMode::Exclusive, false),
-            3 => self.lock(key, KeyMode::None, true),
+            0 | 1 => self.lock(key, KeyMode::Shared, if random.below(3) == 0 { ALL } else { NONE }),
+            2 => self.lock(key, KeyMode::Exclusive, NONE),
+            3 => self.lock(key, KeyMode::None, ALL),
             _ => self.insert(key),
         }
     }
 
-    fn lock(&mut self, key: usize, mode: KeyMode, gap: bool) -> Result<(), LockError> {
+    fn lock(&mut self, key: usize, mode: KeyMode, gap: Reach) -> Result<(), LockError> {
         let name = self.storm.names[key];
         let granted = self.storm.table.acquire(self.owner, name, mode, gap, CYCLE_LIFE)?;
         let (witness, holds) = (&self.storm.witnesses[key], &mut self.holds[key]);
@@ -103,7 +103,7 @@ impl Attempt<'_> {
     /// Waits for the gap, then finds it open or tries again, as an inserter does.
     fn insert(&mut self, key: usize) -> Result<(), LockError> {
         let name = self.storm.names[key];
-        while !self.storm.table.gap_is_open(self.owner, name) {
+        while !gap_is_open(&self.storm.table, self.owner, name) {
             self.storm.table.wait_for_gap(self.owner, name, CYCLE_LIFE)?;
         }
         Ok(())
@@ -210,7 +210,7 @@ fn an_inserter_is_not_starved_by_scanners() {
         for scanner in 1..=SCANNERS {
             scope.spawn(move || {
                 while done.load(Relaxed) == 0 {
-                    table.acquire(Owner(scanner), name, KeyMode::None, true, LONG).unwrap();
+                    table.acquire(Owner(scanner), name, KeyMode::None, ALL, LONG).unwrap();
                     thread::sleep(Duration::from_micros(300));
                     table.release(Owner(scanner), name);
                 }
@@ -218,7 +218,7 @@ fn an_inserter_is_not_starved_by_scanners() {
         }
         let mut waits = 0;
         for _ in 0..INSERTS {
-            while !table.gap_is_open(A, name) {
+            while !gap_is_open(table, A, name) {
                 table.wait_for_gap(A, name, LONG).unwrap();
                 waits += 1;
             }
