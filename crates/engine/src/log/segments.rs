@@ -148,6 +148,8 @@ struct State {
     old: BTreeSet<u64>,
     /// Segments that nobody needs.
     spares: Vec<u64>,
+    /// Those of them that the disk refused to remove. They are not recycled: it might refuse to rename them too.
+    refused: Vec<u64>,
     /// Attempts to prepare a segment that have ended.
     attempts: u64,
     /// The last attempt, if it failed: its number and reason.
@@ -182,6 +184,7 @@ impl Segments {
             wanted_end: 0,
             old: existing.into_iter().filter(|n| *n < next).chain(first..next).collect(),
             spares: Vec::new(),
+            refused: Vec::new(),
             attempts: 0,
             failed: None,
             stopped: false,
@@ -243,9 +246,10 @@ impl Segments {
     /// Gives up the segments that lie below `lsn` whole. They are kept to be recycled as far as all segments together
     /// have `bytes_kept`, and otherwise removed.
     pub fn truncate(&self, lsn: Lsn, bytes_kept: u64) -> Result<()> {
-        let mut removed = Vec::new();
+        let mut removed;
         {
             let mut state = self.state.lock();
+            removed = mem::take(&mut state.refused);
             let needed = state.old.split_off(&(lsn.0 / self.options.segment_bytes));
             let unneeded = mem::replace(&mut state.old, needed);
             state.spares.extend(unneeded);
@@ -258,22 +262,29 @@ impl Segments {
         self.remove(removed)
     }
 
-    /// Removes what is kept to be recycled; `false` if there is nothing of that kind, or if the disk refuses.
+    /// Removes what is kept to be recycled; `false` if there is nothing of that kind, or if the disk refuses some of it.
     pub fn give_up_spares(&self) -> bool {
-        let spares = mem::take(&mut self.state.lock().spares);
-        !spares.is_empty() && self.remove(spares).is_ok()
+        let mut state = self.state.lock();
+        let mut removed = mem::take(&mut state.refused);
+        removed.append(&mut state.spares);
+        drop(state);
+        !removed.is_empty() && self.remove(removed).is_ok()
     }
 
+    /// Removes the files of segments that nobody needs. Whoever does so next tries once more with those that the disk refuses
+    /// to remove.
     fn remove(&self, segments: Vec<u64>) -> Result<()> {
+        let mut removed = Ok(());
         for n in segments {
             match self.vfs.remove(&name(n)) {
                 Err(e) if e.kind() != ErrorKind::NotFound => {
-                    return Err(Error::io(format!("removing {}", name(n)), &e));
+                    self.state.lock().refused.push(n);
+                    removed = Err(Error::io(format!("removing {}", name(n)), &e));
                 }
                 _ => {}
             }
         }
-        Ok(())
+        removed
     }
 
     /// Opens segment `n` for a flight, waiting until it is prepared.
@@ -336,5 +347,62 @@ impl Segments {
     pub fn stop(&self) {
         self.state.lock().stopped = true;
         self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::SMALL;
+    use super::*;
+    use foreshore_io::SimDisk;
+    use foreshore_io::sim::{Fault, Repeat};
+
+    const UNNEEDED: u64 = 20;
+
+    /// Segments of a log that begins behind [`UNNEEDED`] ones.
+    fn behind_unneeded(disk: &SimDisk) -> (Segments, Lsn) {
+        for n in 0..UNNEEDED {
+            prepare(disk, n, SMALL.segment_bytes, None).unwrap();
+        }
+        let start = Lsn(UNNEEDED * SMALL.segment_bytes);
+        let segments = Segments::open(Arc::new(disk.clone()), SMALL, Arc::default(), start).unwrap();
+        (segments, start)
+    }
+
+    fn unneeded(disk: &SimDisk) -> u64 {
+        list(disk).unwrap().range(..UNNEEDED).count() as u64
+    }
+
+    /// What the disk refuses to remove goes the next time, and keeps nothing else from going now.
+    #[test]
+    fn what_could_not_be_removed_is_tried_again() {
+        let spares = SPARES_MIN as u64;
+        for refused in 0..UNNEEDED - spares {
+            let disk = SimDisk::new(1);
+            let (segments, start) = behind_unneeded(&disk);
+            disk.fail_at(disk.events() + refused, Fault::Enospc, Repeat::Once);
+            segments.truncate(start, 0).unwrap_err();
+            assert_eq!(unneeded(&disk), spares + 1);
+            segments.truncate(start, 0).unwrap();
+            assert_eq!(unneeded(&disk), spares);
+
+            disk.fail_at(disk.events() + refused % spares, Fault::Enospc, Repeat::Once);
+            assert!(!segments.give_up_spares());
+            assert_eq!(unneeded(&disk), 1);
+            assert!(segments.give_up_spares());
+            assert_eq!(unneeded(&disk), 0);
+            assert!(!segments.give_up_spares(), "there is nothing left");
+        }
+    }
+
+    /// A disk that refuses to remove a file may refuse to rename it, which would stop the log.
+    #[test]
+    fn what_could_not_be_removed_is_not_recycled() {
+        let disk = SimDisk::new(1);
+        let (segments, _) = behind_unneeded(&disk);
+        segments.state.lock().spares.push(0);
+        disk.fail_at(disk.events(), Fault::Enospc, Repeat::Once);
+        assert!(!segments.give_up_spares());
+        assert_eq!(segments.state.lock().spares, []);
     }
 }
