@@ -47,17 +47,30 @@ impl Transit {
     }
 }
 
-/// A page in transit, and the frame that it is going to be in.
+/// A page in transit, and the frame that it is going to be in. Its end ends the transit, also if the thread that loads the
+/// page panics: unless it has arrived, it is on disk, as before.
 pub(super) struct Transfer<'a> {
+    pool: &'a Pool,
     pid: PageId,
     slot: SlotId,
-    spare: SpareFrame<'a>,
+    /// Until it has arrived.
+    spare: Option<SpareFrame<'a>>,
+    /// What its table entry is to become.
+    after: Entry,
 }
 
 impl Transfer<'_> {
     /// Where it comes from.
     pub fn slot(&self) -> SlotId {
         self.slot
+    }
+}
+
+impl Drop for Transfer<'_> {
+    fn drop(&mut self) {
+        let changed = self.pool.table.change(self.pid, Entry::loading(self.slot), self.after);
+        assert!(changed, "T3: only the loader changes the entry of page {} in transit", self.pid);
+        self.pool.transit.wake(self.pid);
     }
 }
 
@@ -100,30 +113,25 @@ impl Pool {
         }
     }
 
-    /// From now on the page is in transit. `None` if somebody else was quicker. Until [`Pool::finish_load`] whoever needs
-    /// the page waits for this thread.
+    /// From now on the page is in transit. `None` if somebody else was quicker. As long as the transfer lives, whoever needs
+    /// the page waits for it.
     pub(super) fn begin_load<'a>(
-        &self,
+        &'a self,
         pid: PageId,
         slot: SlotId,
         spare: SpareFrame<'a>,
     ) -> Option<Transfer<'a>> {
         let begun = self.table.change(pid, Entry::on_disk(slot), Entry::loading(slot));
-        begun.then_some(Transfer { pid, slot, spare })
+        begun.then(|| Transfer { pool: self, pid, slot, spare: Some(spare), after: Entry::on_disk(slot) })
     }
 
-    /// The page has arrived in its frame, or not; then it is on disk, as before.
-    pub(super) fn finish_load(&self, transfer: Transfer<'_>, image: Result<&[u8]>) -> Result<FrameId> {
-        let Transfer { pid, slot, spare } = transfer;
-        let filled = image.and_then(|image| self.fill(pid, slot, spare.frame(), image));
-        let after = match filled {
-            Ok(()) => Entry::resident(spare.into_used(), Some(slot)),
-            Err(_) => Entry::on_disk(slot),
-        };
-        let changed = self.table.change(pid, Entry::loading(slot), after);
-        assert!(changed, "T3: only the loader changes the entry of page {pid} in transit");
-        self.transit.wake(pid);
-        filled.map(|()| after.hot().expect("it has just come"))
+    /// The page has arrived in its frame, or not.
+    pub(super) fn finish_load(&self, mut transfer: Transfer<'_>, image: Result<&[u8]>) -> Result<FrameId> {
+        let spare = transfer.spare.take().expect("it has not arrived");
+        self.fill(transfer.pid, transfer.slot, spare.frame(), image?)?;
+        let frame = spare.into_used();
+        transfer.after = Entry::resident(frame, Some(transfer.slot));
+        Ok(frame)
     }
 
     /// Verifies the image, and puts it into a frame that no one can find yet.

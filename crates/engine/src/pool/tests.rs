@@ -7,7 +7,9 @@ use foreshore_base::Restart;
 use foreshore_io::sim::{Crash, Fault, Repeat};
 use foreshore_io::{MemVfs, SimDisk};
 use std::sync::atomic::AtomicBool;
+use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 const FRAMES: usize = 16;
 const LEAVES: usize = 40;
@@ -298,6 +300,38 @@ fn an_evicted_frame_holds_no_page() {
     assert!(chain.pool.resident(pid).is_none());
     chain.pool.free.push(stale.frame);
     chain.check().expect("it can be loaded again");
+}
+
+/// Who waits for a page whose loader panics goes on, and loads it.
+#[test]
+fn a_load_that_panics_keeps_nobody_waiting() {
+    let vfs: Arc<dyn Vfs> = Arc::new(MemVfs::new());
+    let chain = Chain::create(vfs, Arc::new(FakeWal::default()), &small()).expect("a pool");
+    chain.pool.flush_all().expect("no faults");
+    let (pool, (pid, _)) = (chain.pool.clone(), chain.find(0));
+    let frame = pool.page(pid).expect("no I/O").expect("a living page").frame;
+    while !matches!(pool.visit(frame), clock::Visit::Freed) {}
+    pool.free.push(frame);
+    let (free, table::State::OnDisk(slot)) = (pool.free.len(), pool.table.load(pid).state()) else {
+        panic!("it was evicted");
+    };
+    let transfer =
+        pool.begin_load(pid, slot, pool.reserve_frame().expect("a free one")).expect("nobody else");
+    let (found, waits) = mpsc::channel();
+    thread::spawn({
+        let pool = pool.clone();
+        move || found.send(pool.page(pid).map(|page| page.is_some()))
+    });
+    thread::sleep(Duration::from_millis(50)); // by now it probably waits
+    let loader = std::panic::AssertUnwindSafe(move || {
+        let _under_way = transfer;
+        panic!("a test");
+    });
+    assert!(std::panic::catch_unwind(loader).is_err());
+    let found = waits.recv_timeout(Duration::from_secs(60)).expect("it waits for ever");
+    assert!(found.expect("no faults"));
+    assert_eq!(pool.free.len(), free - 1, "only the second load has a frame");
+    chain.check().expect("whole");
 }
 
 #[test]
