@@ -35,8 +35,11 @@ pub(crate) struct Engine {
     /// What transactions keep of it.
     cores: Spread<Core>,
     catalog: Arc<Tree>,
-    /// Existing tables that were opened; its mutex also serialises creating and dropping tables, and making their hidden ones.
+    /// Existing tables that were opened.
     tables: Mutex<Tables>,
+    /// Tables are created, given their hidden ones and taken out of the catalog one at a time. Held while that becomes durable,
+    /// which those who open other tables need not wait for.
+    changing: Mutex<()>,
     /// The id of the next table. Its mutex is held until the catalog knows that it was given.
     next_id: Mutex<u32>,
     /// Tables are dropped one at a time.
@@ -97,6 +100,7 @@ impl Engine {
             core,
             catalog: catalog.expect("recovery opens or creates the catalog"),
             tables: Mutex::new(tables),
+            changing: Mutex::new(()),
             next_id: Mutex::new(next_id),
             dropping: Mutex::new(()),
             options,
@@ -143,9 +147,12 @@ impl Engine {
             )));
         }
         options.leaf_bytes.map_or(Ok(()), ensure_leaf_size)?;
-        let mut tables = self.tables.lock();
-        if let Some(tree) = tables.get(name) {
-            return Ok(tree.clone());
+        if let Some(tree) = self.existing_table(name) {
+            return Ok(tree);
+        }
+        let _one_at_a_time = self.changing.lock();
+        if let Some(tree) = self.existing_table(name) {
+            return Ok(tree); // somebody was quicker
         }
         let pool = self.pool_for(options.leaf_bytes)?;
         let id = self.fresh_table_id()?;
@@ -153,7 +160,7 @@ impl Engine {
         let tree = Arc::new(create_tree(&self.core, pool, id, name.to_string(), index)?);
         let row = self.put_row(name, catalog::Row { id, index, chunks: None }, &tree)?;
         self.acknowledge(row, self.options.durability)?;
-        tables.insert(name.to_string(), tree.clone());
+        self.tables.lock().insert(name.to_string(), tree.clone());
         Ok(tree)
     }
 
@@ -185,11 +192,11 @@ impl Engine {
             return Ok(()); // what is too large will be refused
         }
         // Tables get their hidden ones one at a time; and this one is not dropped meanwhile, to come back by the row put here.
-        let tables = self.tables.lock();
+        let _one_at_a_time = self.changing.lock();
         if tree.chunks.get().is_some() {
             return Ok(());
         }
-        if !tables.get(&tree.name).is_some_and(|known| Arc::ptr_eq(known, tree)) {
+        if !self.existing_table(&tree.name).is_some_and(|known| Arc::ptr_eq(&known, tree)) {
             return Err(Error::TableDropped { name: tree.name.clone() });
         }
         let id = self.fresh_table_id()?;
@@ -231,6 +238,7 @@ impl Engine {
         if !tree.users.close(DROP_PATIENCE, || self.core.log.room())? {
             return Err(Error::TableInUse { name: name.to_string() });
         }
+        let changing = self.changing.lock();
         let mut tables = self.tables.lock();
         let removed = self.catalog.autocommit(name.as_bytes(), Intent::Remove, PATIENCE);
         // Durable before the first leaf goes: a table that still has its row has all its leaves.
@@ -239,7 +247,7 @@ impl Engine {
         // The table stays, and is used again, or at least read.
         durable.inspect_err(|_| tree.users.open())?;
         tables.remove(name);
-        drop(tables); // who uses others need not wait for the leaves of this one either
+        drop((tables, changing)); // who uses others need not wait for the leaves of this one either
         let gone = || std::iter::once(&tree).chain(tree.chunks.get());
         gone().for_each(|tree| tree.mark_dropped());
         self.core.txns.slots.forget_dropped();
@@ -250,6 +258,7 @@ impl Engine {
     /// Calls `look` with all tables, while none is created or dropped.
     pub fn with_tables<R>(&self, look: impl FnOnce(&mut dyn Iterator<Item = &Arc<Tree>>) -> R) -> R {
         let _none_is_dropped = self.dropping.lock();
+        let _none_is_created = self.changing.lock();
         look(&mut self.tables.lock().values())
     }
 
@@ -483,9 +492,11 @@ fn create_index(core: &Core, pool: &Pool, id: TableId, index: Index) -> Result<T
 
 #[cfg(test)]
 mod tests {
-    use crate::Database;
-    use foreshore_io::SimDisk;
-    use std::sync::Arc;
+    use crate::{Database, Durability};
+    use foreshore_io::{MemVfs, SimDisk};
+    use std::sync::{Arc, mpsc};
+    use std::thread;
+    use std::time::Duration;
 
     /// A dropped table's index is not kept for transactions that may never come.
     #[test]
@@ -499,6 +510,31 @@ mod tests {
         drop(table);
         assert!(db.drop_table("t").unwrap());
         assert_eq!(tree.strong_count(), 0);
+    }
+
+    /// Who opens a table need not wait until another one, which somebody creates, is durable.
+    #[test]
+    fn existing_tables_are_opened_while_one_is_created() {
+        let db = Database::builder().durability(Durability::Sync).open_on(Arc::new(MemVfs::new())).unwrap();
+        let there = db.byte_table("there").unwrap();
+        let log = &db.engine.core().log;
+        let before = log.stats().waits;
+        let hole = log.reserve(8); // nothing behind it becomes durable
+        thread::scope(|scope| {
+            let create = scope.spawn(|| db.byte_table("new"));
+            while log.stats().waits == before {
+                thread::yield_now();
+            }
+            let (opened, waits) = mpsc::channel();
+            let db = &db;
+            scope.spawn(move || opened.send(db.byte_table("there")));
+            let found = waits.recv_timeout(Duration::from_secs(10)).expect("it waits for the other").unwrap();
+            assert!(Arc::ptr_eq(&found.tree, &there.tree));
+            assert!(db.engine.existing_table("new").is_none(), "its row may yet be lost");
+            hole.abandon();
+            create.join().unwrap().unwrap();
+        });
+        assert_eq!(db.tables().unwrap(), ["new", "there"]);
     }
 
     /// A database that fails, wherever that is, gives its memory back when it is dropped: a large value that was not
