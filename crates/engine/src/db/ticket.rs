@@ -44,10 +44,11 @@ use std::task::{Context, Poll};
 pub struct CommitTicket {
     /// Not the engine: the thread that wakes a task may be the last to hold the ticket, and cannot wait for its own end, as
     /// who closes a database must.
-    pub(super) core: Held<Core>,
-    pub(super) end: Option<Lsn>,
-    pub(super) durability: Durability,
-    pub(super) flight: Wanted,
+    core: Held<Core>,
+    end: Option<Lsn>,
+    durability: Durability,
+    /// What to ask for when it is awaited first.
+    flight: Option<Wanted>,
 }
 
 impl std::fmt::Debug for CommitTicket {
@@ -57,10 +58,15 @@ impl std::fmt::Debug for CommitTicket {
 }
 
 impl CommitTicket {
+    /// For one commit, whose record ends at `end`, if it has one.
+    pub(super) fn for_commit(core: Held<Core>, end: Option<Lsn>, durability: Durability) -> Self {
+        Self { core, end, durability, flight: Some(Wanted::Own) }
+    }
+
     /// For everything committed so far.
     pub(super) fn for_all(core: Held<Core>) -> Self {
         let end = Some(core.log.reserved());
-        Self { core, end, durability: Durability::Sync, flight: Wanted::Next }
+        Self { core, end, durability: Durability::Sync, flight: Some(Wanted::Next) }
     }
 
     /// Waits until the commit is as safe as its durability promises.
@@ -110,12 +116,60 @@ impl Future for CommitTicket {
     type Output = Result<()>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
-        match self.end {
-            Some(end) if self.durability == Durability::Sync => {
-                self.core.log.poll_commit(end, self.flight, context.waker())
+        let this = self.get_mut();
+        match this.end {
+            Some(end) if this.durability == Durability::Sync => {
+                this.core.log.poll_commit(end, this.flight.take(), context.waker())
             }
             // This waits for nothing but the copying of records.
-            _ => Poll::Ready(self.wait()),
+            _ => Poll::Ready(this.wait()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Database, Durability, TransactionOptions};
+    use foreshore_base::sync::{AtomicUsize, Ordering::SeqCst};
+    use std::pin::Pin;
+    use std::sync::Arc;
+    use std::task::{Context, Poll, Wake};
+    use std::time::{Duration, Instant};
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+
+    /// However often it is polled, a ticket is one commit that waits. A task that polls it in the place of another is woken too.
+    #[test]
+    fn each_ticket_counts_once() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        let before = db.stats().log_waits;
+        let hole = db.engine.core().log.reserve(8); // no flight carries what lies behind it
+        let tx = db.begin_with(TransactionOptions::new().durability(Durability::Sync)).unwrap();
+        tx.bytes(&table).put(b"k", b"v").unwrap();
+        let mut ticket = tx.commit_async().unwrap();
+        let tasks = [Arc::new(Woken::default()), Arc::new(Woken::default())];
+        let mut poll = |task: &Arc<Woken>| {
+            let waker = task.clone().into();
+            Pin::new(&mut ticket).poll(&mut Context::from_waker(&waker))
+        };
+        for task in &tasks {
+            (0..5).for_each(|_| assert!(poll(task).is_pending()));
+        }
+        assert_eq!(db.stats().log_waits, before + 1);
+        hole.abandon();
+        let begun = Instant::now();
+        while tasks.iter().any(|task| task.0.load(SeqCst) == 0) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "nobody wakes it");
+            std::thread::yield_now();
+        }
+        assert!(matches!(poll(&tasks[1]), Poll::Ready(Ok(()))));
     }
 }

@@ -9,7 +9,7 @@ use crate::db::ticket::CommitTicket;
 use crate::db::transaction_bytes::TransactionBytes;
 use crate::db::transaction_table::TransactionTable;
 use crate::error::{Error, Result};
-use crate::log::{Durability, Wanted};
+use crate::log::Durability;
 use crate::spread::Held;
 use crate::tree::Core;
 use crate::txn::{self, Txn};
@@ -289,7 +289,7 @@ impl Transaction {
     pub fn commit_async(self) -> Result<CommitTicket> {
         let end = self.end()?;
         let (core, durability) = (self.engine.hold_core(), self.shared.durability);
-        Ok(CommitTicket { core, end, durability, flight: Wanted::Own })
+        Ok(CommitTicket::for_commit(core, end, durability))
     }
 
     /// Commits; how far the log must be safe before that may be told.

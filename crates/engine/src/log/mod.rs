@@ -332,13 +332,16 @@ impl Log {
         Ok(())
     }
 
-    /// As [`Log::commit`] with `Sync`, for a task: it is woken when it is worth asking again.
-    pub fn poll_commit(&self, end: Lsn, flight: Wanted, task: &Waker) -> Poll<Result<()>> {
+    /// As [`Log::commit`] with `Sync`, for a task: it is woken when it is worth asking again. Then, or sooner, it asks with no
+    /// `flight`: that is one commit that waits.
+    pub fn poll_commit(&self, end: Lsn, flight: Option<Wanted>, task: &Waker) -> Poll<Result<()>> {
         let shared = &*self.shared;
         if shared.has_settled(end) {
             return Poll::Ready(shared.settled(end));
         }
-        shared.want_durable(end, flight);
+        if let Some(flight) = flight {
+            shared.want_durable(end, flight);
+        }
         shared.flights.durable_waiters.enter_task(end, task);
         if shared.has_settled(end) { Poll::Ready(shared.settled(end)) } else { Poll::Pending }
     }
