@@ -189,4 +189,37 @@ mod tests {
         assert_eq!(table.range(..).count(), 20);
         db.check().unwrap();
     }
+
+    /// Two threads that keep changing rows of their own, neighbours in one leaf, come to change leaves of their own.
+    #[test]
+    fn rows_of_threads_that_meet_are_parted() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        for key in [b"a", b"b"] {
+            table.put(key, b"").unwrap();
+        }
+        let are_parted = || table.tree.seek(b"a").unwrap() != table.tree.seek(b"b").unwrap();
+        assert!(!are_parted());
+        let splits = db.stats().splits;
+        let begun = Instant::now();
+        let keep_changing = |key: &[u8], until: Duration| {
+            while !are_parted() && begun.elapsed() < until {
+                let tx = db.begin().unwrap();
+                tx.bytes(&table).get_for_update(key).unwrap();
+                std::thread::yield_now();
+                tx.bytes(&table).put(key, b"changed").unwrap();
+                tx.commit().unwrap();
+            }
+        };
+        // Each second by other threads: those of one stripe count as one thread.
+        for until in (1..=30).map(Duration::from_secs) {
+            std::thread::scope(|scope| {
+                scope.spawn(|| keep_changing(b"a", until));
+                scope.spawn(|| keep_changing(b"b", until));
+            });
+        }
+        assert!(are_parted(), "they still meet after {:?}", begun.elapsed());
+        assert_eq!(db.stats().splits, splits + 1);
+        db.check().unwrap();
+    }
 }
