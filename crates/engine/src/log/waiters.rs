@@ -7,6 +7,7 @@ use foreshore_base::Lsn;
 use parking_lot::Mutex;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 use std::thread::{self, Thread};
 
@@ -63,7 +64,8 @@ impl Waiters {
                 Sleeper::Thread(thread) => thread.unpark(),
                 Sleeper::Task(task) => {
                     has_task = true;
-                    task.wake();
+                    // That is not our code. If it panics, those behind it are woken all the same, and the log goes on.
+                    let _ = catch_unwind(AssertUnwindSafe(|| task.wake()));
                 }
             }
         }
@@ -88,5 +90,43 @@ impl PartialOrd for Waiter {
 impl Ord for Waiter {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.target.cmp(&other.target)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foreshore_base::sync::{AtomicBool, Ordering::SeqCst};
+    use std::sync::{Arc, mpsc};
+    use std::task::Wake;
+    use std::time::Duration;
+
+    struct Panics;
+
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("a test");
+        }
+    }
+
+    /// Who waits behind a task whose waker panics is woken.
+    #[test]
+    fn a_waker_that_panics_keeps_nobody_asleep() {
+        let (waiters, is_reached) = (Arc::new(Waiters::default()), Arc::new(AtomicBool::new(false)));
+        waiters.enter_task(Lsn(1), &Arc::new(Panics).into());
+        let (woken, waits) = mpsc::channel();
+        thread::spawn({
+            let (waiters, is_reached) = (waiters.clone(), is_reached.clone());
+            move || {
+                waiters.wait(Lsn(2), || is_reached.load(SeqCst));
+                woken.send(())
+            }
+        });
+        while waiters.queue.lock().len() < 2 {
+            thread::yield_now();
+        }
+        is_reached.store(true, SeqCst);
+        let _ = catch_unwind(AssertUnwindSafe(|| waiters.wake(Lsn(2))));
+        waits.recv_timeout(Duration::from_secs(30)).expect("it sleeps on");
     }
 }
