@@ -16,7 +16,6 @@ use foreshore_base::seeded_bug;
 use foreshore_base::sync::Ordering::Relaxed;
 use foreshore_io::{AlignedBuf, File};
 use std::sync::Arc;
-use std::thread;
 
 pub(super) struct Flusher {
     shared: Arc<Shared>,
@@ -81,14 +80,5 @@ impl Flusher {
         let file = self.shared.segments.open_for_writing(n)?;
         self.open = Some((n, file.clone()));
         Ok(file)
-    }
-}
-
-impl Drop for Flusher {
-    /// A flusher that panics must not leave committers waiting.
-    fn drop(&mut self) {
-        if thread::panicking() {
-            self.shared.fail(&Error::Poisoned { cause: "a log flusher panicked".into() });
-        }
     }
 }

@@ -195,23 +195,28 @@ impl Log {
     }
 
     fn start_threads(&self) -> Result<()> {
-        let mut threads = self.threads.lock();
-        let mut start = |name: &str, run: Box<dyn FnOnce() + Send>| {
-            let thread = thread::Builder::new().name(name.to_string()).spawn(run);
-            threads.push(thread.map_err(|e| Error::io(format!("starting the thread {name}"), &e))?);
-            Ok::<_, Error>(())
-        };
         for _ in 0..self.shared.options.flights {
             let flusher = Flusher::new(self.shared.clone());
-            start("foreshore-log", Box::new(|| flusher.run()))?;
+            self.start_thread("foreshore-log", || flusher.run())?;
         }
         let shared = self.shared.clone();
-        let keeper = move || {
+        self.start_thread("foreshore-segments", move || {
             if let Err(e) = shared.segments.keep() {
                 shared.fail(&e);
             }
+        })
+    }
+
+    fn start_thread(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
+        let at_end = StopIfPanicking(self.shared.clone());
+        let run = move || {
+            let _at_end = at_end;
+            run();
         };
-        start("foreshore-segments", Box::new(keeper))
+        let thread = thread::Builder::new().name(name.to_string()).spawn(run);
+        let thread = thread.map_err(|e| Error::io(format!("starting the thread {name}"), &e))?;
+        self.threads.lock().push(thread);
+        Ok(())
     }
 
     /// The end of everything reserved so far.
@@ -397,7 +402,7 @@ impl Log {
     fn stop(&self) {
         self.shared.stop("the log was closed".into());
         for thread in self.threads.lock().drain(..) {
-            let _ = thread.join(); // a flusher that panicked has poisoned the log
+            let _ = thread.join(); // one that panicked has poisoned the log
         }
     }
 }
@@ -423,6 +428,17 @@ impl Wal for Log {
 impl Drop for Log {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+/// Stops the log when the thread that has it panics: nobody is to wait for that thread.
+struct StopIfPanicking(Arc<Shared>);
+
+impl Drop for StopIfPanicking {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.fail(&Error::Poisoned { cause: "a thread of the log panicked".into() });
+        }
     }
 }
 

@@ -135,3 +135,17 @@ fn a_failed_sync_stops_the_log() {
         assert_eq!(log.durable(), Lsn::ZERO);
     });
 }
+
+/// A thread of the log that panics leaves nobody waiting for what it was to do.
+#[test]
+fn a_panic_stops_the_log() {
+    without_hang("panic".into(), || {
+        let log = Log::open(Arc::new(SimDisk::new(1)), SMALL, Incarnation::after(Lsn::ZERO)).unwrap();
+        log.start_thread("foreshore-test", || panic!("a test")).unwrap();
+        let never = log.reserved() + SMALL.ring();
+        let refused = log.commit(never, Durability::Sync).unwrap_err();
+        assert!(matches!(&refused, Error::Poisoned { cause } if cause.contains("panicked")), "{refused}");
+        assert!(matches!(log.room(), Err(Error::Poisoned { .. })));
+        assert!(log.shared.segments.wait_prepared(never + SMALL.ring()).is_err());
+    });
+}
