@@ -184,6 +184,11 @@ impl Requests {
         request.reach = Reach::ALL;
     }
 
+    /// Does anybody wait for the name?
+    pub fn is_waited_for(&self, name: Name) -> bool {
+        self.iter().any(|request| request.name == name && request.is_waiting())
+    }
+
     /// Has anybody but `except` a request on the name?
     pub fn is_quiet(&self, name: Name, except: Option<Owner>) -> bool {
         !self.iter().any(|request| request.name == name && Some(request.owner) != except)

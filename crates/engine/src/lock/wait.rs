@@ -46,10 +46,12 @@ impl KeyTable {
         patience: Duration,
     ) -> Result<Granted, LockError> {
         self.seat(owner).sit(name);
+        let is_next = !content.requests.is_waited_for(name);
         let first = content.requests.enqueue(owner, name, modes, reach);
         drop(content);
         will_wait();
         let begun = Instant::now();
+        self.seat(owner).spin(is_next);
         let outcome = self.wait(owner, name, begun, patience);
         let waited = begun.elapsed();
         self.counters.waited(waited);
@@ -109,7 +111,6 @@ impl KeyTable {
 
     fn wait(&self, owner: Owner, name: Name, begun: Instant, patience: Duration) -> Result<(), LockError> {
         let seat = self.seat(owner);
-        seat.spin();
         let mut interval = LOOK_FIRST;
         let mut turn_seen = None;
         loop {
