@@ -4,13 +4,16 @@
 mod common;
 
 use common::{Rng, env, in_parallel, row, rows, tiny};
-use foreshore::{Durability, Error};
+use foreshore::{ByteTable, Database, Durability, Error};
 use foreshore_io::{Access, MemVfs, SimDisk, Vfs, sim::Crash};
+use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const DIRECTORY: &str = "directory-0000000000000000";
 const BATCH_HEADER_BYTES: usize = 24;
+const FREE: u8 = 2;
 const REDO: u8 = 3;
 const INCARNATION: u8 = 4;
 /// The last page number of the database's own size.
@@ -31,6 +34,10 @@ fn open(disk: &SimDisk) -> foreshore::Result<foreshore::Database> {
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
 }
 
 /// Appends a batch with this payload to a directory file, as the engine would (`docs/file_format.md`).
@@ -290,24 +297,133 @@ fn leaves_in_a_circle_are_damage() {
     assert_eq!(db.tables().unwrap(), [""; 0], "its leaves are left to the next life");
 }
 
+/// Nor who goes down: where the index lacks a leaf, the way to it is to the right.
+#[test]
+fn leaves_in_a_circle_are_damage_to_who_goes_down() {
+    let disk = of_many_leaves();
+    let missing = with_leaves(&disk, |file, leaves| {
+        link(file, leaves[2], leaves[1]);
+        page_of(file, leaves[3])
+    });
+    disk.corrupt(DIRECTORY, |file| append_batch(file, &entry(FREE, &[missing])));
+    let table = open(&disk).unwrap().byte_table("t").unwrap();
+    let refused = table.range(..).rev().find_map(Result::err).unwrap();
+    assert!(matches!(&refused, Error::Corrupt { detail, .. } if detail.contains("circle")), "{refused}");
+}
+
+/// Who puts a row looks for the key above it, also in the leaves that follow: not for ever, nor in the leaf that it has latched.
+#[test]
+fn empty_leaves_in_a_circle_are_damage() {
+    for back_to in 0..3 {
+        let disk = of_many_leaves();
+        with_leaves(&disk, |file, leaves| {
+            leaves[1..3].iter().for_each(|leaf| file[leaf + 40..leaf + 42].fill(0)); // their cells
+            link(file, leaves[2], leaves[back_to]);
+        });
+        let db = open(&disk).unwrap();
+        let table = db.byte_table("t").unwrap();
+        let rows: Vec<_> = table.range(..).map_while(Result::ok).collect();
+        let last = &rows.last().unwrap().0;
+        let scanner = db.begin().unwrap();
+        scanner.bytes(&table).range(..=&rows[1].0[..]).for_each(|row| drop(row.unwrap()));
+        let refused = table.put(&[last, &b"+"[..]].concat(), b"").unwrap_err();
+        assert!(
+            matches!(&refused, Error::Corrupt { detail, .. } if detail.contains("circle")),
+            "{back_to}: {refused}"
+        );
+    }
+}
+
+/// A table neither frees nor absorbs leaves of another, wherever its links lead.
+#[test]
+fn a_link_to_another_table_costs_it_no_leaf() {
+    let linked = || {
+        let disk = of_many_leaves();
+        let db = open(&disk).unwrap();
+        fill(&db.byte_table("u").unwrap());
+        db.close().unwrap();
+        with_leaves(&disk, |file, leaves| {
+            let begins_like_next = |at: &usize| {
+                let (leaf, next) = (&file[*at..*at + 4096], &file[leaves[1]..][..4096]);
+                let is_same = |part: Range<usize>| leaf[part.clone()] == next[part];
+                let same_low_fence = is_same(46..48) && is_same(4092..4096); // its length, its last bytes
+                leaf.starts_with(b"FL") && leaf[32] != next[32] && same_low_fence
+            };
+            let other = (0..file.len()).step_by(4096).find(begins_like_next).unwrap();
+            link(file, leaves[0], other);
+        });
+        disk
+    };
+    let other_is_whole_after = |using: &dyn Fn(&Database)| {
+        let disk = linked();
+        let db = open(&disk).unwrap();
+        using(&db);
+        db.close().unwrap();
+        assert_eq!(rows(&open(&disk).unwrap().byte_table("u").unwrap()).len(), 190);
+    };
+    other_is_whole_after(&|db| {
+        let refused = db.drop_table("t").unwrap_err();
+        assert!(matches!(&refused, Error::Corrupt { detail, .. } if detail.contains("missing")), "{refused}");
+    });
+    other_is_whole_after(&|db| {
+        let table = db.byte_table("t").unwrap();
+        (1..20u32).for_each(|i| assert!(table.remove(&i.to_be_bytes()).unwrap()));
+    });
+}
+
+/// A closed database with a table of many leaves.
+fn of_many_leaves() -> SimDisk {
+    let disk = SimDisk::new(1);
+    let db = open(&disk).unwrap();
+    fill(&db.byte_table("t").unwrap());
+    db.close().unwrap();
+    disk
+}
+
+/// Puts rows for many leaves, of which the second one is half empty: the first one would absorb it if it had fewer than a third.
+fn fill(table: &ByteTable) {
+    (0..200u32).for_each(|i| table.put(&i.to_be_bytes(), &[7; 150]).unwrap());
+    (30..40u32).for_each(|i| assert!(table.remove(&i.to_be_bytes()).unwrap()));
+}
+
+/// Changes leaves of the table that was made first, given the leaf file and where in it each lies, by ascending keys; their
+/// checksums fit afterwards.
+fn with_leaves<R>(disk: &SimDisk, change: impl FnOnce(&mut [u8], &[usize]) -> R) -> R {
+    let mut result = None;
+    disk.corrupt("leaves.db", |file| {
+        let is_leaf = |at: &usize| file[*at..].starts_with(b"FL") && file[*at + 32] >= 16;
+        let of_page: HashMap<_, _> =
+            (0..file.len()).step_by(4096).filter(is_leaf).map(|at| (page_of(file, at), at)).collect();
+        let chain = |first: &usize| {
+            let next = |at: &usize| of_page.get(&u64_at(file, at + 24)).copied();
+            std::iter::successors(Some(*first), next).collect::<Vec<_>>()
+        };
+        let table = of_page.values().map(|at| u32_at(file, at + 32)).min();
+        let of_first = |at: &&usize| Some(u32_at(file, **at + 32)) == table;
+        let leaves = of_page.values().filter(of_first).map(chain).max_by_key(Vec::len).unwrap();
+        result = Some(change(file, &leaves));
+        for leaf in leaves {
+            let checksum = crc32c::crc32c(&file[leaf + 8..leaf + 4096]);
+            file[leaf + 4..leaf + 8].copy_from_slice(&checksum.to_le_bytes());
+        }
+    });
+    result.unwrap()
+}
+
+fn page_of(file: &[u8], leaf: usize) -> u64 {
+    u64_at(file, leaf + 8)
+}
+
+/// Makes one leaf the right neighbour of another.
+fn link(file: &mut [u8], leaf: usize, right: usize) {
+    let right = page_of(file, right).to_le_bytes();
+    file[leaf + 24..leaf + 32].copy_from_slice(&right);
+}
+
 /// A database with a table whose leaves are linked in a circle.
 fn in_a_circle() -> SimDisk {
     let disk = large_and_small();
-    disk.corrupt("leaves.db", |file| {
-        let leaves = || (0..file.len() / 4096).map(|slot| slot * 4096);
-        let word = |at: usize| u64::from_le_bytes(file[at..at + 8].try_into().unwrap());
-        // A table's leaf, the next one, and that one's link: back.
-        let is_leaf = |at: &usize| file[*at..].starts_with(b"FL") && file[*at + 32] >= 16;
-        let of_page = |page: u64| leaves().filter(is_leaf).find(|at| word(*at + 8) == page);
-        let [first, next] = leaves()
-            .filter(is_leaf)
-            .find_map(|at| Some([at, of_page(word(at + 24)).filter(|next| word(*next + 24) != 0)?]))
-            .unwrap();
-        let back = file[first + 8..first + 16].to_vec();
-        file[next + 24..next + 32].copy_from_slice(&back);
-        let checksum = crc32c::crc32c(&file[next + 8..next + 4096]);
-        file[next + 4..next + 8].copy_from_slice(&checksum.to_le_bytes());
-    });
+    with_leaves(&disk, |file, leaves| link(file, leaves[1], leaves[0]));
     disk
 }
 

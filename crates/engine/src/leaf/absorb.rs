@@ -38,7 +38,8 @@ impl Absorb {
         let mut packed = Builder::new(right.0.len(), upper.low_fence(), upper.high_fence());
         copy_rows(&mut upper, &mut packed)?;
         let mut lower = LeafCopy::of(left)?;
-        if lower.right() != upper.id() || lower.high_fence() != Some(upper.low_fence()) {
+        let is_next = lower.right() == upper.id() && lower.high_fence() == Some(upper.low_fence());
+        if !is_next || lower.table() != upper.table() {
             return Err(lower.corrupt(format!("page {} is not its right neighbour", upper.id())));
         }
         let Some(merged) = merged(&mut lower, &mut upper)? else { return Ok(None) };

@@ -209,6 +209,7 @@ impl LeafCopy {
     }
 
     /// Was the leaf absorbed by its left neighbour?
+    #[cfg(test)]
     pub fn is_dead(&self) -> bool {
         self.header.is_dead()
     }

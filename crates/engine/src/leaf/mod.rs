@@ -45,7 +45,7 @@ pub(crate) use layout::{Limits, is_page_size};
 pub(crate) use read::{
     Cell, Route, Window, first_key, get, ghosts, is_above_all, is_underfull, lookup, lookup_near,
 };
-pub(crate) use read::{next_key, prefetch_cell, prefetch_place, prefetch_slots, route};
+pub(crate) use read::{next_key, prefetch_cell, prefetch_place, prefetch_slots, route, route_before};
 pub(crate) use split::{Split, has_room_for_fence, separator};
 pub(crate) use write::{Place, format, place};
 #[cfg(test)]

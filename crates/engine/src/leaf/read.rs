@@ -36,11 +36,7 @@ pub(crate) enum Route {
 /// Does `key` of `table` belong into this leaf, which should be page `pid`?
 #[inline]
 pub(crate) fn route(page: Page<'_>, table: TableId, pid: PageId, key: &[u8]) -> Result<Route, Restart> {
-    let header = page.header();
-    if page.id() != pid || header.table != table || header.is_dead() {
-        return Ok(Route::Lost);
-    }
-    let layout = Layout::new(header, page.0.len()).ok_or(Restart)?;
+    let Some(layout) = layout_of(page, table, pid)? else { return Ok(Route::Lost) };
     let low = layout.low();
     if page.0.compare(low.start, low.len(), key) == Ordering::Greater {
         return Ok(Route::Lost);
@@ -51,6 +47,36 @@ pub(crate) fn route(page: Page<'_>, table: TableId, pid: PageId, key: &[u8]) -> 
         return Ok(Route::Right(page.right()));
     }
     Ok(Route::Here)
+}
+
+/// Do the keys just below `bound` belong into this leaf? Without a bound: is it the last one?
+pub(crate) fn route_before(
+    page: Page<'_>,
+    table: TableId,
+    pid: PageId,
+    bound: Option<&[u8]>,
+) -> Result<Route, Restart> {
+    let Some(layout) = layout_of(page, table, pid)? else { return Ok(Route::Lost) };
+    let is_below = |fence: &Range<usize>| {
+        bound.is_none_or(|bound| page.0.compare(fence.start, fence.len(), bound).is_lt())
+    };
+    if !is_below(&layout.low()) {
+        return Ok(Route::Lost);
+    }
+    match layout.high() {
+        Some(high) if is_below(&high) => Ok(Route::Right(page.right())),
+        _ => Ok(Route::Here),
+    }
+}
+
+/// The layout of page `pid`; `None` if this is another page, or no living leaf of `table`.
+#[inline]
+fn layout_of(page: Page<'_>, table: TableId, pid: PageId) -> Result<Option<Layout>, Restart> {
+    let header = page.header();
+    if page.id() != pid || header.table != table || header.is_dead() {
+        return Ok(None);
+    }
+    Layout::new(header, page.0.len()).ok_or(Restart).map(Some)
 }
 
 /// A hint: cells of a leaf among which a key was. The leaf may have changed since. By default nothing is known.

@@ -45,6 +45,11 @@ impl Room {
         (pages + self.headroom).checked_sub(self.capacity.load(Acquire)).filter(|missing| *missing > 0)
     }
 
+    /// How many pages there are.
+    pub fn pages(&self) -> u64 {
+        self.pages.load(Acquire)
+    }
+
     /// One page less.
     pub fn give_back(&self) {
         self.pages.fetch_sub(1, AcqRel);

@@ -412,7 +412,7 @@ impl Pool {
 
     /// How many pages there are, or were and are about to be freed.
     pub fn pages_used(&self) -> u64 {
-        self.ids.lock().used()
+        self.room.pages()
     }
 
     /// Walks the table, and names the broken invariant. Nothing else may run meanwhile.

@@ -3,11 +3,11 @@
 //! What is copied belongs to one state of the leaf, which the [`Stamp`] returned names: who locks rows afterwards can ask
 //! whether it still is in that state.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::leaf::LeafCopy;
 use crate::page::Page;
 use crate::tree::Tree;
-use crate::tree::descend::{OPTIMISTIC_TRIES, Patience, Stamp};
+use crate::tree::descend::{Patience, Stamp};
 use foreshore_base::{PageId, Restart};
 use std::ops::Bound;
 
@@ -120,67 +120,16 @@ impl Tree {
             };
             if let Some(start) = start.map(PageId) {
                 let cold = self.pool.is_on_disk(start);
-                if let Some(stamp) = self.walk_to_leaf_before(start, bound, copy)? {
+                let mut take = |page: Page<'_>| {
+                    copy.take(page);
+                    Ok(Stamp::of(page))
+                };
+                if let Some(stamp) = self.read_before(start, bound, &mut take)? {
+                    copy.interpret()?;
                     return Ok((stamp, cold));
                 }
             }
             patience.wait(self)?;
-        }
-    }
-
-    /// From `at` along right links to the leaf whose high fence is at or beyond `bound`; `None` if the way is lost.
-    fn walk_to_leaf_before(
-        &self,
-        mut at: PageId,
-        bound: Option<&[u8]>,
-        copy: &mut LeafCopy,
-    ) -> Result<Option<Stamp>> {
-        let mut tries = 0;
-        loop {
-            let Some(frame) = self.pool.page(at)? else { return Ok(None) };
-            let mut take = || {
-                copy.take(frame.page);
-                Stamp::of(frame.page)
-            };
-            let stamp = if tries < OPTIMISTIC_TRIES {
-                let version = frame.page.latch().optimistic();
-                let stamp = take();
-                if version.validate().is_err() {
-                    tries += 1;
-                    continue;
-                }
-                stamp
-            } else {
-                let held = frame.page.latch().exclusive();
-                let stamp = take();
-                held.release_unchanged();
-                stamp
-            };
-            if copy.id() != at {
-                return Ok(None);
-            }
-            copy.interpret()?;
-            if copy.table() != self.id
-                || copy.is_dead()
-                || bound.is_some_and(|bound| copy.low_fence() >= bound)
-            {
-                return Ok(None);
-            }
-            let reaches = match (copy.high_fence(), bound) {
-                (None, _) => true,
-                (Some(_), None) => false,
-                (Some(high), Some(bound)) => high >= bound,
-            };
-            if reaches {
-                return Ok(Some(stamp));
-            }
-            at = copy.right();
-            if at.is_none() {
-                return Err(Error::corrupt(
-                    format!("page {}", copy.id()),
-                    "the leaf chain ends before its last fence",
-                ));
-            }
         }
     }
 }

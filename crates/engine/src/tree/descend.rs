@@ -11,7 +11,7 @@ use foreshore_base::{Exclusive, PageId, Restart};
 use std::time::{Duration, Instant};
 
 /// An optimistic read that failed this often takes the latch: a reader among many writers makes progress.
-pub(super) const OPTIMISTIC_TRIES: u32 = 64;
+const OPTIMISTIC_TRIES: u32 = 64;
 
 /// A leaf under its exclusive latch, which covers the key it was looked up by.
 pub(super) struct Latched<'a> {
@@ -71,7 +71,7 @@ impl Patience {
         tree.ensure_not_dropped()?;
         self.tries += 1;
         if self.tries > LOST_OFTEN && self.since.get_or_insert_with(Instant::now).elapsed() > LOST_FOR_EVER {
-            return Err(Error::corrupt(format!("table {:?}", tree.name), "a leaf is missing from its chain"));
+            return Err(tree.leaf_is_missing());
         }
         self.backoff.wait();
         Ok(())
@@ -125,10 +125,38 @@ impl Tree {
     /// As [`Tree::read_leaf`], beginning at page `at`; `None` if that page is not (or no longer) left of `key`.
     pub(super) fn read_from<R>(
         &self,
-        mut at: PageId,
+        at: PageId,
         key: &[u8],
         read: &mut impl FnMut(Page<'_>) -> Result<R, Restart>,
     ) -> Result<Option<R>> {
+        self.read_where(at, |page, id| leaf::route(page, self.id, id, key), read)
+    }
+
+    /// The same for the leaf that covers the keys just below `bound`; without a bound, for the last one.
+    pub(super) fn read_before<R>(
+        &self,
+        at: PageId,
+        bound: Option<&[u8]>,
+        read: &mut impl FnMut(Page<'_>) -> Result<R, Restart>,
+    ) -> Result<Option<R>> {
+        self.read_where(at, |page, id| leaf::route_before(page, self.id, id, bound), read)
+    }
+
+    /// Goes from page `at` to the right as `route` says, and reads there; `None` if it says that the way is lost.
+    #[inline]
+    fn read_where<R>(
+        &self,
+        mut at: PageId,
+        route: impl Fn(Page<'_>, PageId) -> Result<Route, Restart>,
+        read: &mut impl FnMut(Page<'_>) -> Result<R, Restart>,
+    ) -> Result<Option<R>> {
+        let mut visit = |page, id| {
+            Ok(match route(page, id)? {
+                Route::Here => Step::Done(read(page)?),
+                Route::Right(next) => Step::Right(next),
+                Route::Lost => Step::Lost,
+            })
+        };
         let (mut tries, mut steps) = (0, 0);
         loop {
             let Some(frame) = self.pool.page(at)? else { return Ok(None) };
@@ -136,38 +164,20 @@ impl Tree {
             frame.page.0.prefetch(frame.page.0.len() - 1, 1);
             let outcome = if tries < OPTIMISTIC_TRIES && !stage::reads_latch() {
                 let version = frame.page.latch().optimistic();
-                self.visit(frame.page, at, key, read).and_then(|step| version.validate().map(|()| step))
+                visit(frame.page, at).and_then(|step| version.validate().map(|()| step))
             } else {
                 let held = frame.page.latch().exclusive();
-                let step = self.visit(frame.page, at, key, read);
+                let step = visit(frame.page, at);
                 held.release_unchanged();
                 Ok(step.map_err(|Restart| malformed(frame.page))?)
             };
             match outcome {
                 Ok(Step::Done(result)) => return Ok(Some(result)),
-                Ok(Step::Right(next)) => {
-                    self.step_right(&mut steps)?;
-                    at = next;
-                }
+                Ok(Step::Right(next)) => at = self.step_right(next, &mut steps)?,
                 Ok(Step::Lost) => return Ok(None),
                 Err(Restart) => tries += 1,
             }
         }
-    }
-
-    #[inline]
-    fn visit<R>(
-        &self,
-        page: Page<'_>,
-        id: PageId,
-        key: &[u8],
-        read: &mut impl FnMut(Page<'_>) -> Result<R, Restart>,
-    ) -> Result<Step<R>, Restart> {
-        Ok(match leaf::route(page, self.id, id, key)? {
-            Route::Here => Step::Done(read(page)?),
-            Route::Right(next) => Step::Right(next),
-            Route::Lost => Step::Lost,
-        })
     }
 
     /// Is the leaf still as it was when the stamp was taken? Frames are never given to another page, nor changed, without
@@ -242,27 +252,45 @@ impl Tree {
             let latched = self.latch(at);
             match leaf::route(at.page, self.id, id, key) {
                 Ok(Route::Here) => return Ok(Some(latched)),
-                Ok(Route::Right(next)) => id = next,
+                Ok(Route::Right(next)) => id = self.step_right(next, &mut steps)?,
                 Ok(Route::Lost) => return Ok(None),
                 Err(Restart) => return Err(malformed(at.page)),
             }
             latched.latch.release_unchanged();
-            self.step_right(&mut steps)?;
         }
     }
 
-    /// Counts a step to the right on the way to one key. Errors: `Corrupt` after more of them than there are leaves.
+    /// Takes a step to the right on the way to one key, to page `next`. Errors: `Corrupt` if the chain has no such place.
     #[cold]
-    fn step_right(&self, steps: &mut u32) -> Result<()> {
+    fn step_right(&self, next: PageId, steps: &mut u32) -> Result<PageId> {
+        if next.is_none() {
+            return Err(self.broken_chain("its leaves end before the last fence"));
+        }
+        self.count_step(steps).map(|()| next)
+    }
+
+    /// Counts a step to the right. Errors: `Corrupt` after more of them than there are leaves.
+    pub(super) fn count_step(&self, steps: &mut u32) -> Result<()> {
         *steps += 1;
         if steps.is_multiple_of(LOST_OFTEN) && u64::from(*steps) > self.pool.pages_used() {
             self.ensure_not_dropped()?;
-            return Err(Error::corrupt(
-                format!("table {:?}", self.name),
-                "its leaves are linked in a circle",
-            ));
+            return Err(self.leaves_in_a_circle());
         }
         Ok(())
+    }
+
+    /// A link, or the index, leads to none of its leaves.
+    pub(super) fn leaf_is_missing(&self) -> Error {
+        self.broken_chain("a leaf is missing from its chain")
+    }
+
+    /// Whoever follows right links comes back to where it was.
+    pub(super) fn leaves_in_a_circle(&self) -> Error {
+        self.broken_chain("its leaves are linked in a circle")
+    }
+
+    fn broken_chain(&self, detail: &str) -> Error {
+        Error::corrupt(format!("table {:?}", self.name), detail)
     }
 }
 
@@ -270,4 +298,33 @@ enum Step<R> {
     Done(R),
     Right(PageId),
     Lost,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Database;
+
+    /// Reads as if a writer had changed the page meanwhile, unless the reader has the latch.
+    fn read_beside_writer(page: Page<'_>, tries: &mut u32) -> Result<(), Restart> {
+        drop(page.latch().try_exclusive());
+        *tries += u32::from(!page.latch().is_latched());
+        assert!(*tries <= OPTIMISTIC_TRIES, "it never takes the latch");
+        Ok(())
+    }
+
+    /// A reader beside a writer that never rests takes the latch at last, on either way to a leaf, and gives it back.
+    #[test]
+    fn a_restless_writer_does_not_keep_a_reader_away() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        let tree = &table.tree;
+        let leaf = tree.seek(b"k").unwrap();
+        let mut tries = [0; 2];
+        let from = tree.read_from(leaf, b"k", &mut |page| read_beside_writer(page, &mut tries[0]));
+        let before = tree.read_before(leaf, None, &mut |page| read_beside_writer(page, &mut tries[1]));
+        assert_eq!([from.unwrap(), before.unwrap()], [Some(()); 2]);
+        assert_eq!(tries, [OPTIMISTIC_TRIES; 2]);
+        assert!(tree.pool.resident(leaf).is_some_and(|at| !at.page.latch().is_latched()));
+    }
 }

@@ -10,9 +10,10 @@
 //! Invariant I1: between the look at the gap's lock and the insertion, the gap's name does not change: the leaf is
 //! latched, and leaves to its right that were consulted are validated after the look.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::leaf;
 use crate::lock::{Gap, Owner, Reach};
+use crate::page::Page;
 use crate::tree::Tree;
 use crate::tree::descend::{Latched, malformed};
 use crate::tree::obstacle::Obstacle;
@@ -30,7 +31,7 @@ impl Tree {
             let mut consulted = Vec::new();
             let next = match leaf::next_key(page, key).map_err(|Restart| malformed(page))? {
                 Some(next) => Some(next),
-                None => match self.first_key_from(page.right(), &mut consulted)? {
+                None => match self.first_key_right_of(page, &mut consulted)? {
                     Ok(next) => next,
                     Err(absent) => return Ok(Some(Obstacle::Absent(absent))),
                 },
@@ -56,15 +57,18 @@ impl Tree {
         self.scanners.load(SeqCst) != 0
     }
 
-    /// The lowest key at or to the right of leaf `at`, whose left neighbour is latched; the reads that this rests on are
-    /// added to `consulted`. `Err`: this page is not in memory.
-    fn first_key_from<'a>(
+    /// The lowest key to the right of this leaf, which is latched; the reads that this rests on are added to `consulted`.
+    /// `Err`: this page is not in memory.
+    fn first_key_right_of<'a>(
         &'a self,
-        mut at: PageId,
+        leaf: Page<'_>,
         consulted: &mut Vec<Optimistic<'a>>,
     ) -> Result<Result<Option<Vec<u8>>, PageId>> {
-        let mut tries = 0;
+        let (mut at, mut steps) = (leaf.right(), 0);
         while !at.is_none() {
+            if at == leaf.id() {
+                return Err(self.leaves_in_a_circle()); // its latch would be waited for, by its holder
+            }
             let Some(frame) = self.pool.resident(at) else { return Ok(Err(at)) };
             // Latches are waited for from left to right only.
             let read = frame.page.latch().optimistic();
@@ -73,21 +77,16 @@ impl Tree {
             if read.validate().is_err() || id != at {
                 continue;
             }
-            if dead {
-                tries += 1;
-                if tries > 1000 {
-                    return Err(Error::corrupt(format!("page {at}"), "a dead leaf is linked to"));
+            // If absorbed between two looks, its rows went left, into a leaf consulted before, which will not validate.
+            if !dead {
+                let first = first.map_err(|Restart| malformed(frame.page))?;
+                consulted.push(read);
+                if first.is_some() {
+                    return Ok(Ok(first));
                 }
-                // Absorbed between two looks: its rows went left, into a leaf consulted before, which will not validate.
-                at = right;
-                continue;
-            }
-            let first = first.map_err(|Restart| malformed(frame.page))?;
-            consulted.push(read);
-            if first.is_some() {
-                return Ok(Ok(first));
             }
             at = right;
+            self.count_step(&mut steps)?;
         }
         Ok(Ok(None))
     }

@@ -6,7 +6,7 @@
 //! Source: OLFIT §5.1 (splits go left to right, right link first) and §5.3 (an emptied node keeps its link); Shore-MT's
 //! successor Zero for one record per structure modification.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::leaf::{self, Absorb, Split};
 use crate::log::Log;
 use crate::page::Page;
@@ -128,18 +128,20 @@ impl Tree {
     }
 
     /// Gives all leaves of a dropped table back. Its catalog row is durably gone, so nothing of this is logged: a
-    /// crash in between leaves leaves without a table, which the next open frees.
+    /// crash in between leaves leaves without a table, which the next open frees. Errors: `Corrupt` leaves the rest to it, too.
     pub fn free_leaves(&self) -> Result<()> {
         let mut next = self.seek(&[])?;
         while !next.is_none() {
-            let Some(at) = self.pool.page(next)? else { return Ok(()) };
+            let Some(at) = self.pool.page(next)? else { return Err(self.leaf_is_missing()) };
             let latch = at.page.latch().exclusive();
             if at.page.id() != next {
                 continue;
             }
+            if at.page.table() != self.id {
+                return Err(self.leaf_is_missing());
+            }
             if at.page.is_dead() {
-                let detail = "its leaves are linked in a circle";
-                return Err(Error::corrupt(format!("dropped table {:?}", self.name), detail));
+                return Err(self.leaves_in_a_circle());
             }
             let leaf = next;
             next = at.page.right();
