@@ -334,6 +334,34 @@ fn empty_leaves_in_a_circle_are_damage() {
     }
 }
 
+/// A leaf in use that an entry gives to a table that is no more goes with that table. Its own table lacks it, and frees it no
+/// second time: neither when it is dropped nor when leaves are merged.
+#[test]
+fn a_leaf_given_to_a_dropped_table_is_freed_once() {
+    let given_away = || {
+        let disk = of_many_leaves();
+        let entry =
+            with_leaves(&disk, |file, leaves| page(page_of(file, leaves[1]), leaves[1] as u64 / 4096));
+        disk.corrupt(DIRECTORY, |file| append_batch(file, &entry));
+        disk
+    };
+    let disk = given_away();
+    let db = open(&disk).unwrap();
+    let refused = db.drop_table("t").unwrap_err();
+    assert!(matches!(&refused, Error::Corrupt { detail, .. } if detail.contains("missing")), "{refused}");
+    db.close().unwrap();
+    assert_eq!(open(&disk).unwrap().check().unwrap().stray_pages, 0);
+
+    let disk = given_away();
+    let db = open(&disk).unwrap();
+    let table = db.byte_table("t").unwrap();
+    let keys: Vec<_> = (0..20u32).map(|i| i.to_be_bytes()).collect();
+    keys[1..].iter().for_each(|key| assert!(table.remove(key).unwrap()));
+    drop(table);
+    db.close().unwrap();
+    assert!(open(&disk).unwrap().byte_table("t").unwrap().get(&keys[0]).unwrap().is_some());
+}
+
 /// A table neither frees nor absorbs leaves of another, wherever its links lead.
 #[test]
 fn a_link_to_another_table_costs_it_no_leaf() {

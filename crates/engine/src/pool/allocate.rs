@@ -187,20 +187,46 @@ impl Pool {
         }
     }
 
+    /// The page is nobody's, as an opening has found, and nobody comes to it any more: not even who follows a made-up link,
+    /// and would free it once more. Its slot and its id become free when the directory has forgotten it.
+    pub fn discard(&self, pid: PageId) {
+        assert_none_held("discarding a page");
+        let cleaning = self.cleaning.lock();
+        let was = self.take_out(pid, |entry| entry.slot().map_or(Entry::FREE, Entry::gone));
+        drop(cleaning);
+        if was.slot().is_some() {
+            self.free_page(pid, Lsn::ZERO);
+        } else if was != Entry::FREE {
+            self.release_id(pid);
+        }
+    }
+
     /// Takes a page that the directory has forgotten out of table and frame, and gives its id back.
     pub(super) fn bury(&self, pid: PageId) -> Option<SlotId> {
-        let slot = loop {
+        let was = self.take_out(pid, |_| Entry::FREE);
+        assert!(was != Entry::FREE, "page {pid} was freed twice");
+        self.release_id(pid);
+        was.slot()
+    }
+
+    /// Takes a page out of its frame, and makes of its entry what `left` says. Returns the entry. The caller has the
+    /// cleaner's mutex: no image of the page is on its way.
+    fn take_out(&self, pid: PageId, left: impl Fn(Entry) -> Entry) -> Entry {
+        loop {
             let entry = self.table.load(pid);
             match entry.state() {
-                State::Free => panic!("page {pid} was freed twice"),
                 State::Loading(_) => self.wait_loaded(pid),
-                State::OnDisk(slot) if self.table.change(pid, entry, Entry::FREE) => break Some(slot),
-                State::Resident { frame, slot, .. } if self.vacate(frame, pid) => break slot,
-                _ => std::thread::yield_now(),
+                State::Resident { frame, .. } => match self.vacate(frame, pid, &left) {
+                    Some(entry) => return entry,
+                    None => std::thread::yield_now(),
+                },
+                State::Free | State::OnDisk(_) => {
+                    if entry == Entry::FREE || self.table.change(pid, entry, left(entry)) {
+                        return entry;
+                    }
+                }
             }
-        };
-        self.release_id(pid);
-        slot
+        }
     }
 
     /// The id may be given to another page.
@@ -209,17 +235,17 @@ impl Pool {
         self.room.give_back();
     }
 
-    /// Empties the frame of a dead page, whatever its state. `false` if its latch is held, or if it just left.
-    fn vacate(&self, frame: FrameId, pid: PageId) -> bool {
+    /// Empties the frame of a dead page, whatever its state. `None` if its latch is held, or if it just left.
+    fn vacate(&self, frame: FrameId, pid: PageId, left: impl Fn(Entry) -> Entry) -> Option<Entry> {
         let page = self.frames.page(frame);
-        let Some(latch) = page.latch().try_exclusive() else { return false };
+        let latch = page.latch().try_exclusive()?;
         if page.id() != pid {
             latch.release_unchanged();
-            return false;
+            return None;
         }
-        self.table.update(pid, |_| Entry::FREE);
+        let entry = self.table.update(pid, left);
         self.empty(frame, latch);
-        true
+        Some(entry)
     }
 
     /// Makes a frame free whose page the table no longer has there.

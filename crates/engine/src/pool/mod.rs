@@ -320,11 +320,6 @@ impl Pool {
         }
     }
 
-    /// Is there such a page?
-    pub fn exists(&self, pid: PageId) -> bool {
-        self.table.load(pid) != Entry::FREE
-    }
-
     /// Must the page be read before it can be used, and does nobody do that yet?
     #[inline]
     pub fn is_on_disk(&self, pid: PageId) -> bool {

@@ -57,7 +57,7 @@ pub(super) struct Entry(u64);
 /// What an [`Entry`] says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// No such page.
+    /// No such page, though perhaps a slot that the directory still names for it.
     Free,
     /// Only in this slot.
     OnDisk(SlotId),
@@ -76,6 +76,11 @@ impl std::fmt::Debug for Entry {
 impl Entry {
     /// No such page.
     pub const FREE: Entry = Entry(FREE);
+
+    /// No such page any more; the directory still names this slot for it.
+    pub fn gone(slot: SlotId) -> Self {
+        Entry(FREE | (slot.0 + 1) << SLOT_SHIFT)
+    }
 
     /// The page is only in `slot`.
     pub fn on_disk(slot: SlotId) -> Self {
@@ -235,6 +240,8 @@ mod tests {
         assert_eq!(Entry::on_disk(slot).state(), State::OnDisk(slot));
         assert_eq!(Entry::loading(SlotId(0)).state(), State::Loading(SlotId(0)));
         assert_eq!(Entry::FREE.state(), State::Free);
+        let gone = Entry::gone(slot);
+        assert_eq!((gone.state(), gone.slot(), gone.is_on_disk()), (State::Free, Some(slot), false));
     }
 
     #[test]

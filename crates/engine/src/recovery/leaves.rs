@@ -5,8 +5,8 @@ use crate::error::{Error, Result};
 use crate::leaf::Change;
 use crate::pool::{PageEntry, SizeClass};
 use crate::tree::TreeIndex;
-use foreshore_base::{Lsn, PageId, TableId};
-use std::collections::HashMap;
+use foreshore_base::{PageId, TableId};
+use std::collections::{HashMap, HashSet};
 
 /// How full the index's nodes are at first: room for the splits to come.
 const INDEX_FILL: f64 = 0.85;
@@ -15,7 +15,7 @@ const INDEX_FILL: f64 = 0.85;
 #[derive(Default)]
 pub(super) struct Leaves {
     low_fences: HashMap<PageId, (TableId, Vec<u8>)>,
-    dead: HashMap<PageId, Lsn>,
+    dead: HashSet<PageId>,
     highest_table: TableId,
 }
 
@@ -30,13 +30,13 @@ impl Leaves {
     }
 
     /// What a record says of pages that come and go.
-    pub fn apply(&mut self, change: &Change<'_>, end: Lsn) {
+    pub fn apply(&mut self, change: &Change<'_>) {
         match change {
             Change::Format { page, table, low, .. } => self.born(*page, *table, low),
             Change::Split { right, table, separator, .. } => self.born(*right, *table, separator),
             Change::Absorb { right, .. } => {
                 self.low_fences.remove(right);
-                self.dead.insert(*right, end);
+                self.dead.insert(*right);
             }
             Change::Put { .. }
             | Change::Remove { .. }
@@ -52,9 +52,9 @@ impl Leaves {
         self.highest_table = self.highest_table.max(table);
     }
 
-    /// Pages that were absorbed and not used again, with the end of the record that says so.
-    pub fn dead(&self) -> impl Iterator<Item = (PageId, Lsn)> + '_ {
-        self.dead.iter().map(|(page, end)| (*page, *end))
+    /// Pages that were absorbed and not used again. Those that the directory does not know were never there.
+    pub fn dead(&self) -> impl Iterator<Item = PageId> + '_ {
+        self.dead.iter().copied()
     }
 
     /// The highest table id that any of these leaves has, or had when it was made.
@@ -108,7 +108,7 @@ impl Tables {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foreshore_base::SlotId;
+    use foreshore_base::{Lsn, SlotId};
 
     const TABLE: TableId = TableId(20);
 

@@ -126,11 +126,8 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
     stand_in.hand_over(&log)?;
     let core = Arc::new(core(pools, log, [incarnations, vec![incarnation]].concat(), options.cache_bytes));
 
-    for (page, after) in leaves.dead() {
-        let pool = core.pools.of_page(page)?;
-        if pool.exists(page) {
-            pool.free_page(page, after);
-        }
+    for page in leaves.dead() {
+        core.pools.of_page(page)?.discard(page);
     }
     let highest_seen = leaves.highest_table();
     let (trees, highest_given) = open_trees(&core, leaves.by_table())?;
@@ -276,7 +273,7 @@ fn open_trees(core: &Arc<Core>, mut leaves: Tables) -> Result<(Vec<Arc<Tree>>, T
         trees.push(Arc::new(tree));
     }
     for page in leaves.remaining() {
-        core.pools.of_page(page)?.free_page(page, Lsn::ZERO);
+        core.pools.of_page(page)?.discard(page);
     }
     Ok((trees, highest_given))
 }

@@ -167,7 +167,7 @@ impl HandOut {
         *end = record.end;
         *records += 1;
         let Some(change) = body.change() else { return Ok(()) };
-        leaves.apply(change, record.end);
+        leaves.apply(change);
         let (first, second) = change.pages();
         for page in std::iter::once(first).chain(second) {
             if self.known.get(page).is_some_and(|lsn| *lsn >= record.end) {
