@@ -19,6 +19,7 @@ use super::directory_entry::PageEntry;
 use super::leaf_file::LeafFile;
 use super::size::SizeClass;
 use crate::error::{Error, Result};
+use crate::log::POSITIONS;
 use crate::page::{Image, verify_any};
 use foreshore_base::{PageId, SlotId, TableId};
 use foreshore_io::Vfs;
@@ -87,6 +88,9 @@ fn parse(image: &[u8], slot: SlotId) -> Option<Found> {
     let image = Image(image);
     let low_key = image.low_fence()?.to_vec();
     let high_key = image.high_fence()?.map(<[u8]>::to_vec);
+    if image.lsn().0 >= POSITIONS {
+        return None; // the directory could not say it
+    }
     Some(Found { entry: PageEntry { pid, slot, lsn: image.lsn(), table: image.table(), low_key }, high_key })
 }
 

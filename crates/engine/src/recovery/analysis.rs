@@ -9,7 +9,7 @@
 
 use crate::error::{Error, Result};
 use crate::lock::Owner;
-use crate::txn::Record;
+use crate::txn::{Record, SLOTS};
 use crate::version::Version;
 use foreshore_base::{Lsn, TxnId};
 use std::collections::BTreeMap;
@@ -36,6 +36,9 @@ impl Analysis {
         match *record {
             Record::Change(_) => return Ok(Version::SETTLED),
             Record::Begin { owner } => {
+                if usize::from(owner.0) >= SLOTS {
+                    return Err(damaged(at, "a transaction begins in a slot that there is not"));
+                }
                 let begun = Unfinished { id: TxnId(at.0), last: at, gid: None };
                 if self.running.insert(owner.0, begun).is_some() {
                     return Err(damaged(at, "a transaction begins in the slot of one that has not ended"));
@@ -81,4 +84,18 @@ impl Analysis {
 
 fn damaged(at: Lsn, detail: &str) -> Error {
     Error::corrupt(format!("log record at {at}"), detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_that_there_is_not_is_damage() {
+        let begin = |owner| Analysis::default().apply(&Record::Begin { owner: Owner(owner) }, Lsn(8));
+        assert!(begin(SLOTS as u16 - 1).is_ok());
+        for owner in [SLOTS as u16, u16::MAX] {
+            assert!(matches!(begin(owner), Err(Error::Corrupt { .. })), "{owner}");
+        }
+    }
 }

@@ -30,7 +30,7 @@ pub(crate) fn roll_back(
     let mut at = txn.last;
     while at > until {
         let body = records.read(at)?;
-        at = match Record::decode(body).map_err(|detail| damaged(at, detail))? {
+        let next = match Record::decode(body).map_err(|detail| damaged(at, detail))? {
             Record::Write { owner, previous, first, old, change } if owner == txn.owner => {
                 if let Some(tree) = table(change.table()) {
                     let changes = change.of_rows().map_err(|detail| damaged(at, detail))?;
@@ -50,6 +50,7 @@ pub(crate) fn roll_back(
             Record::Begin { owner } if owner == txn.owner => break,
             _ => return Err(damaged(at, "it is not of the transaction that is rolled back".into())),
         };
+        at = earlier(next, at)?;
     }
     Ok(())
 }
@@ -66,7 +67,7 @@ pub(crate) fn restore_prepared(txn: &mut Txn, table: &dyn Fn(TableId) -> Option<
     let mut at = txn.last;
     loop {
         let body = records.read(at)?;
-        at = match Record::decode(body).map_err(|detail| damaged(at, detail))? {
+        let next = match Record::decode(body).map_err(|detail| damaged(at, detail))? {
             Record::Write { previous, first, old, change, .. } => {
                 let changes = change.of_rows().map_err(|detail| damaged(at, detail))?;
                 txn.owe_for(body.len(), changes.len());
@@ -81,7 +82,13 @@ pub(crate) fn restore_prepared(txn: &mut Txn, table: &dyn Fn(TableId) -> Option<
             Record::Prepare { previous, .. } => previous,
             _ => return Ok(()),
         };
+        at = earlier(next, at)?;
     }
+}
+
+/// The record `next`, where the way back from the one at `at` goes on.
+fn earlier(next: Lsn, at: Lsn) -> Result<Lsn> {
+    if next < at { Ok(next) } else { Err(damaged(at, format!("its way back leads to {next}"))) }
 }
 
 /// The same for one row, which the record at `at` changed.
@@ -134,4 +141,33 @@ fn undone(change: &Change<'_>, old: &[u8], after: Option<Vec<u8>>) -> Option<Opt
 
 fn damaged(at: Lsn, detail: String) -> Error {
     Error::corrupt(format!("log record at {at}"), detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Database;
+    use crate::lock::Owner;
+    use foreshore_base::{PageId, TxnId};
+
+    /// A made-up record that names itself as the one before it keeps nobody busy for ever.
+    #[test]
+    fn a_way_back_that_leads_nowhere_is_damage() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        let core = table.tree.core();
+        let owner = Owner(7);
+        let change = Change::Put { page: PageId(1), table: TableId(999), key: b"k", value: b"v" };
+        let record = |previous| Record::Write { owner, previous, first: true, old: b"", change };
+        let place = core.log.reserve(record(Lsn::ZERO).encoded_len());
+        let at = place.start();
+        core.fill(place, &record(at), &mut Vec::new());
+        core.txns.slots.resume(owner, TxnId(at.0));
+        let mut txn = Txn::resume(core.clone().into(), owner, TxnId(at.0), at, false);
+        let no_table = |_| None;
+        for told in [roll_back(&mut txn, Lsn::ZERO, &no_table), restore_prepared(&mut txn, &no_table)] {
+            assert!(matches!(&told, Err(Error::Corrupt { .. })), "{told:?}");
+        }
+        txn.abandon();
+    }
 }
