@@ -228,7 +228,12 @@ impl<'a> Change<'a> {
                 Change::Patch { page, table, key, kept, old, new: rest.0 }
             }
         };
-        Ok(change)
+        match change.pages() {
+            (page, Some(other)) if page == other => {
+                Err(format!("page {page} cannot be its own right neighbour"))
+            }
+            _ => Ok(change),
+        }
     }
 
     /// The pages that this changes: one, or left and right.

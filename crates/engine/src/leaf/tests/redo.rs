@@ -113,6 +113,29 @@ fn damaged_records_never_panic() {
     }
 }
 
+/// A made-up split or merge of a leaf with itself is refused.
+#[test]
+fn no_leaf_is_its_own_neighbour() {
+    let mut chain = Chain::new(4096);
+    for n in 0..400u64 {
+        let _ = chain.put(format!("user/{n:03}").as_bytes(), &[0; 60], n);
+    }
+    let mut splits = 0;
+    for body in &chain.log {
+        let Ok(Change::Split { table, right, separator, image, .. }) = Change::decode(body) else { continue };
+        splits += 1;
+        for made_up in [
+            Change::Split { table, left: right, right, separator, image },
+            Change::Absorb { table, left: right, right, image },
+        ] {
+            let mut body = Vec::new();
+            made_up.encode(&mut body);
+            assert!(Change::decode(&body).unwrap_err().contains("its own right neighbour"));
+        }
+    }
+    assert!(splits > 0);
+}
+
 /// A put record is a few bytes beside key and value.
 #[test]
 fn a_put_record_is_compact() {
