@@ -21,7 +21,7 @@ pub(super) struct Request {
     pub held: Modes,
     /// Not empty: its owner waits until these can be added to `held`.
     pub wanted: Modes,
-    /// How far down the gap is locked, or will be; nothing else than `NONE` only if `held` or `wanted` has the gap.
+    /// How far down the gap is locked, or will be; `NONE` unless `held` or `wanted` has it.
     pub reach: Reach,
 }
 

@@ -44,10 +44,13 @@ impl Settings {
         threads
     }
 
-    /// The command that draws `figure` with these settings.
+    /// The command that draws `figure` with these settings, in the folder of the tables of flights, if there are any.
     pub fn command(&self, figure: &str) -> String {
         let quick = if self.quick { " --quick" } else { "" };
-        format!("foreshore lab {figure} --seed {} --threads {}{quick}", self.seed, self.threads_max)
+        let names = self.flights.iter().filter_map(|file| file.file_name()).map(|name| name.to_string_lossy());
+        let names = names.collect::<Vec<_>>().join(",");
+        let flights = if names.is_empty() { String::new() } else { format!(" --flights {names}") };
+        format!("foreshore lab {figure} --seed {} --threads {}{quick}{flights}", self.seed, self.threads_max)
     }
 }
 
@@ -61,5 +64,16 @@ mod tests {
         assert_eq!(threads(1), [1]);
         assert_eq!(threads(2), [1, 2]);
         assert_eq!(threads(6), [1, 2, 4, 6]);
+    }
+
+    /// What a figure's header says draws the figure again, and tells nothing of where files lie here.
+    #[test]
+    fn the_command_names_all_that_was_given() {
+        let flights = ["/data/a.csv.gz", "b.csv"].map(PathBuf::from).to_vec();
+        let settings = Settings { threads_max: 2, ..Settings::full(7) };
+        assert_eq!(settings.command("o2-fig10"), "foreshore lab o2-fig10 --seed 7 --threads 2");
+        let settings = Settings { flights, quick: true, ..settings };
+        let expected = "foreshore lab o2-fig10 --seed 7 --threads 2 --quick --flights a.csv.gz,b.csv";
+        assert_eq!(settings.command("o2-fig10"), expected);
     }
 }
