@@ -47,9 +47,9 @@ impl Settings {
     /// The command that draws `figure` with these settings, in the folder of the tables of flights, if there are any.
     pub fn command(&self, figure: &str) -> String {
         let quick = if self.quick { " --quick" } else { "" };
-        let names = self.flights.iter().filter_map(|file| file.file_name()).map(|name| name.to_string_lossy());
-        let names = names.collect::<Vec<_>>().join(",");
-        let flights = if names.is_empty() { String::new() } else { format!(" --flights {names}") };
+        let names: Vec<_> = self.flights.iter().filter_map(|file| file.file_name()?.to_str()).collect();
+        let flights =
+            if names.is_empty() { String::new() } else { format!(" --flights {}", names.join(",")) };
         format!("foreshore lab {figure} --seed {} --threads {}{quick}{flights}", self.seed, self.threads_max)
     }
 }
