@@ -37,8 +37,8 @@ pub(crate) struct Engine {
     catalog: Arc<Tree>,
     /// Existing tables that were opened.
     tables: Mutex<Tables>,
-    /// Tables are created, given their hidden ones and taken out of the catalog one at a time. Held while that becomes durable,
-    /// which those who open other tables need not wait for.
+    /// Tables are created, given their hidden ones and taken out of the catalog one at a time. Held while a new one becomes
+    /// durable, which those who open others need not wait for.
     changing: Mutex<()>,
     /// The id of the next table. Its mutex is held until the catalog knows that it was given.
     next_id: Mutex<u32>,

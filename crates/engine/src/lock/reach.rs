@@ -12,7 +12,7 @@
 //! Invariant R1: of two points of one gap, the lower one's reach is not greater. *Proof.* Say the key above is `u`, and
 //! `p < q < u` (or `q = u`). If `p` shared more of `u`, it would have u's byte where `q` first differs from `u`, which there
 //! has less: `p` would be above `q`. If both share as much, what follows is compared as the keys are. Where no key is
-//! above, both share nothing.
+//! above, both share nothing. (Bytes beyond those that are counted only say less of who is lower.)
 //!
 //! So a lock that reaches down to where a range begins covers all of the range, and perhaps something below. A hash that
 //! two keys share does not change that: the owner's request keeps the farthest reach that it ever asked for.
@@ -27,17 +27,15 @@ impl Reach {
     /// All of it.
     pub const ALL: Reach = Reach(0);
 
-    /// First bytes that are told apart. With more in common, points count as equal.
+    /// So many first bytes are counted: `NONE` is no point's.
     const SHARED_MAX: usize = 0xFFFE;
 
     /// From the key above the gap (`None`: the table's end) down to `point`.
     #[inline]
     pub fn down_to(point: &[u8], above: Option<&[u8]>) -> Self {
         let above = above.unwrap_or_default();
-        let shared = point.iter().zip(above).take_while(|(a, b)| a == b).count();
-        if shared > Self::SHARED_MAX {
-            return Self((Self::SHARED_MAX as u32) << 16 | 0xFFFF);
-        }
+        let counted = point.iter().zip(above).take(Self::SHARED_MAX);
+        let shared = counted.take_while(|(a, b)| a == b).count();
         let byte = |at: usize| u32::from(point.get(at).copied().unwrap_or_default());
         Self((shared as u32) << 16 | byte(shared) << 8 | byte(shared + 1))
     }
@@ -81,11 +79,13 @@ mod tests {
     }
 
     #[test]
-    fn long_keys_are_not_told_apart_for_ever() {
-        let key = |last: u8| [&vec![7; Reach::SHARED_MAX + 1][..], &[last]].concat();
-        let (low, high, above) = (key(1), key(2), key(3));
-        assert_eq!(Reach::down_to(&low, Some(&above)), Reach::down_to(&high, Some(&above)));
-        assert!(!Reach::down_to(&high, Some(&above)).is_none());
-        assert!(Reach::ALL.covers(Reach::down_to(&[], Some(&above))));
+    fn keys_of_any_length_are_points() {
+        for length in Reach::SHARED_MAX - 2..Reach::SHARED_MAX + 3 {
+            let key = |last: u8| [&vec![0xFF; length][..], &[last]].concat();
+            let (low, high, above) = (key(0), key(1), key(0xFF));
+            let [far, near, nearest] = [&low, &high, &above].map(|key| Reach::down_to(key, Some(&above)));
+            assert!(far.covers(near) && near.covers(nearest) && !nearest.is_none(), "{length}");
+            assert!(Reach::down_to(&[0xFE], Some(&above)) < far);
+        }
     }
 }
