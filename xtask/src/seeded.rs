@@ -122,6 +122,8 @@ const BUGS: &[Bug] = &[
     LARGE.bug("blob_replaced_unmarked", "behaves_like_a_map", LONG),
     LARGE.bug("blob_reaped_early", "snapshots_keep_what_they_see", LONG),
     LARGE.bug("blob_reaped_for_another", "a_mark_taken_back_is_not_the_next_one", LONG),
+    EXTENTS.bug("blob_committed_before_sync", "every_crash_keeps_what_was_acknowledged", CI),
+    EXTENTS.bug("blob_extent_reused_early", "what_a_power_failure_brings_back_is_whole", LONG),
     LEAF_SIZES.bug("leaf_file_name_not_durable", "every_crash_point_recovers", LONG),
     BACKUP.bug("backup_named_early", "a_crash_of_the_target_leaves_nothing_that_passes_for_complete", LONG),
     POWER.bug("serve_reply_before_sync", "no_power_failure_takes_what_was_acknowledged", LONG),
@@ -163,6 +165,7 @@ const TRANSACTIONS: Build = Build { checker: "", test_args: "-p foreshore --test
 const HISTORIES: Build = Build { checker: "", test_args: "-p foreshore --test serializable" };
 const HISTORY_CRASHES: Build = Build { checker: "", test_args: "-p foreshore --test serializable_crash" };
 const LARGE: Build = Build { checker: "", test_args: "-p foreshore --test large" };
+const EXTENTS: Build = Build { checker: "", test_args: "-p foreshore --test extents" };
 const LEAF_SIZES: Build = Build { checker: "", test_args: "-p foreshore --test leaf_sizes" };
 const BACKUP: Build = Build { checker: "", test_args: "-p foreshore --test backup" };
 const POWER: Build = Build { checker: "", test_args: "-p foreshore-server --test power" };

@@ -129,6 +129,13 @@ const WORKLOADS: &[Workload] = &[
         threads: 2,
         ops: chunked_transactions,
     },
+    Workload { name: "values in extents", durability: Durability::Sync, threads: 2, ops: in_extents },
+    Workload {
+        name: "values in extents, buffered",
+        durability: Durability::Buffered,
+        threads: 1,
+        ops: in_extents,
+    },
     Workload { name: "ranges removed", durability: Durability::Sync, threads: 1, ops: ranges },
     Workload { name: "ranges removed, buffered", durability: Durability::Buffered, threads: 1, ops: ranges },
     Workload { name: "bulk load", durability: Durability::Sync, threads: 1, ops: bulk },
@@ -291,6 +298,20 @@ fn chunked_transactions(rng: &mut Rng) -> Vec<Op> {
                 4 => Op::Transact(steps_with(rng, 1000..1004, 4, any_len), End::Never),
                 _ => Op::Transact(steps_with(rng, 0..5, 5, any_len), end[i % 5]),
             }
+        })
+        .collect()
+}
+
+/// Some of them in extents, which tables that go give back.
+fn in_extents(rng: &mut Rng) -> Vec<Op> {
+    let len = |rng: &mut Rng| if rng.below(2) == 0 { 67_000 + rng.below(9000) } else { any_len(rng) };
+    (0..8)
+        .map(|i| match i {
+            2 => Op::CreateTable,
+            5 => Op::DropTable,
+            3 => Op::Transact(steps_with(rng, 0..3, 3, len), End::PreparedCommit),
+            6 => Op::Transact(steps_with(rng, 0..3, 3, len), End::RollBack),
+            _ => Op::Transact(steps_with(rng, 0..3, 2, len), End::Commit),
         })
         .collect()
 }

@@ -220,6 +220,10 @@ fn closed() -> (SimDisk, Tables) {
     let (disk, mut tables, mut rng) = (SimDisk::new(4), Tables::default(), Rng(4));
     for _ in 0..3 {
         let db = roomy().open_on(Arc::new(disk.clone())).unwrap();
+        let (key, value) = (vec![rng.below(2) as u8], vec![rng.next() as u8; 70_000 + rng.below(9000)]);
+        db.byte_table("largest").unwrap().put(&key, &value).unwrap(); // in an extent
+        tables.ever.insert(("largest".into(), key.clone(), value.clone()));
+        tables.rows.entry("largest".into()).or_default().insert(key, value);
         let passing = db.byte_table_with("passing", TableOptions::new().leaf_bytes(8192)).unwrap();
         (0..40u8).for_each(|i| passing.put(&[i], &[i; 300]).unwrap());
         write(&db, &mut tables, &mut rng, 40).unwrap();

@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The format that this code writes.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 const INDEXES: [(&str, Index); 3] = [("bplus", Index::BPlus), ("csb", Index::CsbPlus), ("o2", Index::O2)];
 
 type Files = BTreeMap<String, Vec<u8>>;
@@ -31,6 +31,15 @@ fn value(i: u32, version: u8) -> Vec<u8> {
     vec![version; 20 + i as usize % 50]
 }
 
+/// One that lies in chunks, and one that lies in an extent; zeros at the end, which need not be kept.
+const LARGE: [(&str, usize); 2] = [("chunks", 9_000), ("extent", 100_000)];
+
+fn large(len: usize) -> Vec<u8> {
+    let mut value: Vec<u8> = (0..3_000).map(|i| i as u8 | 1).collect();
+    value.resize(len, 0);
+    value
+}
+
 /// Three tables with 300 rows each, some changed and some removed after the checkpoint; one transaction prepared, one
 /// under way, both with rows that were inserted together.
 fn fill(db: &Database) {
@@ -44,6 +53,8 @@ fn fill(db: &Database) {
         (0..300).step_by(3).for_each(|i| table.put(&key(i), &value(i, 2)).unwrap());
         (1..300).step_by(3).for_each(|i| assert!(table.remove(&key(i)).unwrap()));
     }
+    let table = db.byte_table("large").unwrap();
+    LARGE.iter().for_each(|(key, len)| table.put(key.as_bytes(), &large(*len)).unwrap());
     let prepared = db.begin().unwrap();
     let rows = [("prepared 1", "perhaps"), ("prepared 2", "perhaps"), ("prepared 3", "perhaps")];
     prepared.bytes(&db.byte_table("bplus").unwrap()).put_many(&rows).unwrap();
@@ -104,13 +115,17 @@ fn every_format_opens_or_is_refused_by_name() {
 }
 
 fn look(db: &Database) {
-    assert_eq!(db.tables().unwrap(), ["bplus", "csb", "o2"]);
+    assert_eq!(db.tables().unwrap(), ["bplus", "csb", "large", "o2"]);
     assert_eq!(db.recover(), [b"voucher"]);
     db.rollback_prepared("voucher").unwrap();
     for (name, index) in INDEXES {
         assert_eq!(rows(db, name), expected(), "{name}");
         assert_eq!(db.byte_table(name).unwrap().index(), index);
     }
+    let of_large = db.byte_table("large").unwrap();
+    LARGE
+        .iter()
+        .for_each(|(key, len)| assert!(of_large.get(key.as_bytes()).unwrap() == Some(large(*len)), "{key}"));
     let report = db.check().unwrap();
     assert_eq!(report.stray_pages, 0);
     // It goes on as a database of today.

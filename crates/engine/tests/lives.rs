@@ -125,10 +125,11 @@ type Done = Result<(), End>;
 
 impl Life<'_> {
     fn value(&mut self) -> Value {
-        let len = match self.rng.below(12) {
-            0 => 1020 + self.rng.below(8),
-            1 => self.rng.below(6000),
-            2..6 => self.rng.below(900),
+        let len = match self.rng.below(60) {
+            0 => 67_000 + self.rng.below(60_000), // in an extent
+            1..6 => 1020 + self.rng.below(8),
+            6..11 => self.rng.below(6000),
+            11..30 => self.rng.below(900),
             _ => self.rng.below(60),
         };
         let byte = self.rng.next() as u8;

@@ -52,9 +52,10 @@ fn key(half: u8, pair: usize) -> Vec<u8> {
 }
 
 fn value(rng: &mut Rng) -> Vec<u8> {
-    let len = match rng.below(20) {
-        0 => 3000 + rng.below(20_000), // in chunks
-        1..5 => 200 + rng.below(600),
+    let len = match rng.below(40) {
+        0 => 70_000 + rng.below(50_000),   // in an extent
+        1 | 2 => 3000 + rng.below(20_000), // in chunks
+        3..10 => 200 + rng.below(600),
         _ => rng.below(60),
     };
     rng.bytes(len)

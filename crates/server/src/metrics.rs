@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const REQUEST_BYTES_MAX: usize = 8 << 10;
 
 /// Engine figures that go down as well as up.
-const GAUGES: [&str; 14] = [
+const GAUGES: [&str; 16] = [
     "log_durable_lsn",
     "log_to_redo_bytes",
     "pool_frames",
@@ -32,6 +32,8 @@ const GAUGES: [&str; 14] = [
     "pool_dirty",
     "pages",
     "leaf_file_bytes",
+    "blob_file_bytes",
+    "blob_free_bytes",
     "index_bytes",
     "redo_bytes",
     "redo_records",

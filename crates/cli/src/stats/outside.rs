@@ -22,6 +22,7 @@ pub struct Outside {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 struct Files {
     leaf_file_bytes: u64,
+    blob_file_bytes: u64,
     log_segments: u64,
     log_file_bytes: u64,
     directory_bytes: u64,
@@ -95,6 +96,8 @@ impl Files {
             let name = entry.file_name().to_string_lossy().into_owned();
             if name.starts_with("leaves") {
                 files.leaf_file_bytes += metadata.len();
+            } else if name == "blobs.db" {
+                files.blob_file_bytes += metadata.len();
             } else if name.starts_with("wal-") {
                 files.log_segments += 1;
                 files.log_file_bytes += metadata.len();
@@ -166,11 +169,13 @@ impl fmt::Display for Seen {
         if let Some(bytes) = self.resident_bytes {
             write!(f, ", {} in memory", size(bytes))?;
         }
-        let Files { leaf_file_bytes, log_segments, log_file_bytes, directory_bytes } = &self.files;
+        let Files { leaf_file_bytes, blob_file_bytes, log_segments, log_file_bytes, directory_bytes } =
+            &self.files;
         write!(
             f,
-            "; leaves {}, log {} in {log_segments} segments, directory {}",
+            "; leaves {}, large values {}, log {} in {log_segments} segments, directory {}",
             size(*leaf_file_bytes),
+            size(*blob_file_bytes),
             size(*log_file_bytes),
             size(*directory_bytes)
         )

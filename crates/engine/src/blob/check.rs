@@ -1,7 +1,7 @@
 //! Comparing the references of a table with the chunks and marks of its hidden one.
 
-use super::reap::count;
-use super::{BlobId, Part, Reference};
+use super::reap::outside;
+use super::{BlobId, Form, Part, Reference};
 use crate::db::TableReport;
 use crate::error::{Error, Result};
 use crate::leaf::LeafCopy;
@@ -18,7 +18,7 @@ type Look<'a> = dyn FnMut(&[u8], Version, &[u8]) -> bool + 'a;
 type Used = BTreeMap<BlobId, (Vec<u8>, Reference)>;
 
 impl Tree {
-    /// Reads every large value, comparing lengths and checksums, and looks for chunks that no row and no mark explains
+    /// Reads every large value, comparing lengths and checksums, and looks for pieces that no row and no mark explains
     /// (L2). Adds what it finds to the table's report.
     ///
     /// Errors: [`Error::Corrupt`] names the value that is not whole, used twice, or both in use and marked.
@@ -47,12 +47,12 @@ impl Tree {
             match Part::of(key) {
                 Some(Part::Mark(_)) if version.is_ghost() => {}
                 Some(Part::Mark(id)) => {
-                    sound = count(self, id, mark).map(drop);
+                    sound = outside(self, id, mark).map(drop);
                     ids.insert(id, true);
                 }
-                Some(Part::Chunk(id, _)) => _ = ids.entry(id).or_insert(false),
+                Some(Part::Piece(_, id, _)) => _ = ids.entry(id).or_insert(false),
                 None => {
-                    let detail = format!("{} is no key of a chunk", key.escape_ascii());
+                    let detail = format!("{} is no key of a large value's part", key.escape_ascii());
                     sound = Err(Error::corrupt(format!("table {:?}", self.name), detail));
                 }
             }
@@ -117,14 +117,16 @@ impl Tree {
         Ok(version.filter(|version| !version.is_ghost()))
     }
 
-    /// A blob seemed to have chunks, but neither row nor mark: is that so, or was it reaped meanwhile?
+    /// A blob seemed to have pieces, but neither row nor mark: is that so, or was it reaped meanwhile?
     fn is_stray(&self, id: BlobId) -> Result<bool> {
         let mut there = false;
         if self.marked_by(id)?.is_none() {
-            self.each_cell_from(&id.chunk_key(0), &mut |key, _, _| {
-                there = matches!(Part::of(key), Some(Part::Chunk(of, _)) if of == id);
-                false
-            })?;
+            for form in [Form::Chunk, Form::Extent] {
+                self.each_cell_from(&id.piece_key(form, 0), &mut |key, _, _| {
+                    there |= matches!(Part::of(key), Some(Part::Piece(_, of, _)) if of == id);
+                    false
+                })?;
+            }
         }
         Ok(there)
     }
@@ -134,7 +136,7 @@ impl Tree {
         self.each_cell_from(&[], look)
     }
 
-    fn each_cell_from(&self, from: &[u8], look: &mut Look<'_>) -> Result<()> {
+    pub(super) fn each_cell_from(&self, from: &[u8], look: &mut Look<'_>) -> Result<()> {
         let mut copy = LeafCopy::new(self.leaf_bytes());
         let mut ahead = Ahead::new(Direction::Ascending);
         let (mut at, mut cold) = (from.to_vec(), false);
@@ -188,11 +190,11 @@ mod tests {
         let (_db, tree, reference) = one_value();
         let (chunks, id) = (tree.chunks().unwrap(), reference.id);
         assert_eq!(checked(&tree).unwrap().large_bytes, 20_000);
-        let second = id.chunk_key(2);
+        let second = id.piece_key(Form::Chunk, 2);
         let mut chunk = Vec::new();
         assert!(chunks.append_newest(&second, &mut chunk).unwrap());
         chunks.put_unversioned(&second, &chunk[1..]).unwrap();
-        is_damaged(&tree, "its chunks have 19999 bytes of 20000");
+        is_damaged(&tree, "there are 19999 bytes of 20000");
         chunk[9] += 1;
         chunks.put_unversioned(&second, &chunk).unwrap();
         is_damaged(&tree, "its checksum is wrong");

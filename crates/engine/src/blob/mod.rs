@@ -1,45 +1,50 @@
 //! Large values: more than a leaf may hold in one cell.
 //!
-//! The cell of a large value holds a reference and the value's beginning. The rest lies in *chunks*, rows of a hidden
-//! table that belongs to the user's (made with its first large value, named in its catalog row). Chunks are never
-//! changed, and nobody looks for them but through a reference. So they need no locks, no versions, no undo: they are
+//! The cell of a large value holds a reference and the value's beginning. The rest lies outside of the row, in *parts*: if it
+//! is small in *chunks*, rows of a hidden table that belongs to the user's (made with its first large value, named in its catalog row),
+//! otherwise in *extents* of a file of their own (`extents`), each named by a row of the same hidden table. Parts are never
+//! changed, and nobody looks for them but through a reference. So they need no locks, no versions, no undo: their rows are
 //! written and removed by log records that commit by themselves. Whether they live is said by one row of the same hidden
 //! table, the *mark*: a blob with a mark is garbage.
 //!
 //! ```text
 //! user's table    key             → id u64 | length u32 | CRC32C u32 | the first bytes          (one byte too long for a value)
-//! hidden table    0 | id          → number of chunks u32                                        the mark
+//! hidden table    0 | id          → bytes outside of the row u32                                the mark
 //!                 1 | id | number → chunk
+//!                 2 | id | number → first block u64 | bytes u32                                 an extent
 //! ```
 //!
-//! - *create*: mark, then chunks, each a commit of its own; then the owner's transaction removes the mark and puts the
+//! - *create*: mark, then parts, each a commit of its own; then the owner's transaction removes the mark and puts the
 //!   reference. If it commits, the blob lives; if it does not, however it ends, the mark is there.
 //! - *replace, remove*: the transaction sets the mark.
-//! - *reap*: when the transaction has ended and no snapshot needs the blob, its chunks go, then the mark. What a crash
+//! - *reap*: when the transaction has ended and no snapshot needs the blob, its parts go, then the mark. What a crash
 //!   leaves of that is found by the marks at the next open.
 //!
-//! Why not extents beside the leaves, written past the log: chunks are pages like all others, so recovery, eviction, a
-//! full disk and a failing one need no new argument. The price is that a large value is written twice, to the log and to
-//! its leaves.
+//! Why two forms: a chunk is written twice, to the log and to its leaf, but costs no sync of its own and is cached with all other
+//! pages. An extent is written once, but its transaction waits for it before it commits, whatever the durability.
 //!
-//! Source: large objects as records of a clustered table: SQL Server's and PostgreSQL's TOAST tables. Differs: chunks are
+//! Source: large objects as records of a clustered table: SQL Server's and PostgreSQL's TOAST tables; extents: see there. Differs: parts are
 //! outside of transactions; one marked row per value takes part in them.
 //!
 //! Invariants:
 //! - L1: a cell holds a reference if and only if it is longer than any value that is kept whole. So whole values pay for
 //!   large ones with one comparison of a length that is at hand.
-//! - L2: at every point of the log, a blob that has a chunk is referred to by exactly one committed row, or has a committed
+//! - L2: at every point of the log, a blob that has a part is referred to by exactly one committed row, or has a committed
 //!   mark, or both sides are under change by one transaction.
 //! - L3: an id is never used twice: it is the end of the log as it was before the blob's own first record.
-//! - L4: chunks are removed only if the mark was set by a transaction that committed before every open snapshot, or was
-//!   never taken back. So a reader that found a reference in its snapshot, or under a lock, finds the chunks.
+//! - L4: parts are removed only if the mark was set by a transaction that committed before every open snapshot, or was
+//!   never taken back. So a reader that found a reference in its snapshot, or under a lock, finds the parts.
+//! - L5: the form of a blob, and where it is cut, follow from its length and the size of the database's own leaves.
 
 mod check;
+mod extents;
 mod read;
 mod reap;
+mod runs;
 mod write;
 
-pub(crate) use reap::{reap, reap_leftovers, unmark_used};
+pub(crate) use extents::{Extents, FILE};
+pub(crate) use reap::{adopt_extents, reap, reap_leftovers, unmark_used};
 
 use crate::error::{Error, Result};
 use crate::leaf::Limits;
@@ -54,10 +59,14 @@ const REFERENCE_BYTES: usize = 16;
 /// Chunks in a leaf.
 const CHUNKS_PER_LEAF: usize = 4;
 
+/// What lies outside of the row lies in extents if it would fill so many leaves, and each extent but the last has the bytes
+/// of so many.
+const EXTENTS_FROM_LEAVES: usize = 16;
+const EXTENT_LEAVES: usize = 512;
+
 const MARK: u8 = 0;
-const CHUNK: u8 = 1;
-/// Bytes of a chunk's key: kind, id, number.
-const CHUNK_KEY_BYTES: usize = 1 + 8 + 4;
+/// Bytes of a piece's key: form, id, number.
+const PIECE_KEY_BYTES: usize = 1 + 8 + 4;
 
 /// A large value's number (L3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -70,32 +79,65 @@ impl BlobId {
         key
     }
 
-    fn chunk_key(self, number: u32) -> [u8; CHUNK_KEY_BYTES] {
-        let mut key = [CHUNK; CHUNK_KEY_BYTES];
+    fn piece_key(self, form: Form, number: u32) -> [u8; PIECE_KEY_BYTES] {
+        let mut key = [form as u8; PIECE_KEY_BYTES];
         key[1..9].copy_from_slice(&self.0.to_be_bytes());
         key[9..].copy_from_slice(&number.to_be_bytes());
         key
     }
 }
 
+/// How what lies outside of a row is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Chunk = 1,
+    Extent = 2,
+}
+
 /// What a key of the hidden table names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Mark(BlobId),
-    Chunk(BlobId, u32),
+    Piece(Form, BlobId, u32),
 }
 
 impl Part {
     fn of(key: &[u8]) -> Option<Self> {
-        match *key {
-            [MARK, ref id @ ..] => Some(Self::Mark(BlobId(u64::from_be_bytes(id.try_into().ok()?)))),
-            [CHUNK, ref rest @ ..] => {
-                let (id, number) = rest.split_first_chunk()?;
-                let number = u32::from_be_bytes(number.try_into().ok()?);
-                Some(Self::Chunk(BlobId(u64::from_be_bytes(*id)), number))
-            }
-            _ => None,
-        }
+        let (kind, rest) = key.split_first()?;
+        let (id, number) = rest.split_first_chunk()?;
+        let id = BlobId(u64::from_be_bytes(*id));
+        let form = match *kind {
+            MARK => return number.is_empty().then_some(Self::Mark(id)),
+            1 => Form::Chunk,
+            2 => Form::Extent,
+            _ => return None,
+        };
+        Some(Self::Piece(form, id, u32::from_be_bytes(number.try_into().ok()?)))
+    }
+}
+
+/// How so many bytes outside of a row are cut (L5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cut {
+    form: Form,
+    /// Bytes of each piece but the last.
+    piece: usize,
+    pieces: u32,
+}
+
+impl Cut {
+    /// In a database whose own leaves have `page_bytes`.
+    fn of(outside: usize, page_bytes: usize) -> Self {
+        let (form, piece) = match outside < EXTENTS_FROM_LEAVES * page_bytes {
+            true => (Form::Chunk, Limits::value_bytes_if(page_bytes, CHUNKS_PER_LEAF, PIECE_KEY_BYTES)),
+            false => (Form::Extent, EXTENT_LEAVES * page_bytes),
+        };
+        Self { form, piece, pieces: outside.div_ceil(piece) as u32 }
+    }
+
+    /// The keys of all pieces.
+    fn keys(self, id: BlobId) -> impl Iterator<Item = [u8; PIECE_KEY_BYTES]> {
+        (0..self.pieces).map(move |number| id.piece_key(self.form, number))
     }
 }
 
@@ -127,31 +169,10 @@ impl Reference {
         cell
     }
 
-    /// How many chunks the value has.
-    fn chunks(self, sizes: Sizes) -> u32 {
-        (self.len as usize).saturating_sub(sizes.head).div_ceil(sizes.chunk) as u32
+    /// How many bytes lie outside of the row, of a value whose first `head` bytes do not.
+    fn outside(self, head: usize) -> usize {
+        (self.len as usize).saturating_sub(head)
     }
-}
-
-/// How the large values of a table are cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Sizes {
-    /// Bytes that stay with the reference.
-    head: usize,
-    /// Bytes of each chunk but the last.
-    chunk: usize,
-}
-
-impl Sizes {
-    /// In a table with these limits, if chunks lie in leaves of `chunk_page_bytes`.
-    fn of(limits: Limits, chunk_page_bytes: usize) -> Self {
-        Self { head: limits.reference_bytes() - REFERENCE_BYTES, chunk: chunk_bytes(chunk_page_bytes) }
-    }
-}
-
-/// Bytes of each chunk of a value but the last, if chunks lie in leaves of `page_bytes`.
-fn chunk_bytes(page_bytes: usize) -> usize {
-    Limits::value_bytes_if(page_bytes, CHUNKS_PER_LEAF, CHUNK_KEY_BYTES)
 }
 
 /// The large value whose mark `key` is, if `table` is a hidden one.
@@ -163,14 +184,20 @@ pub(crate) fn marked(table: &Tree, key: &[u8]) -> Option<BlobId> {
 }
 
 impl Tree {
-    /// Does a value of this length lie in chunks?
+    /// Does a value of this length lie in part outside of its row?
     #[inline]
     pub(crate) fn is_large(&self, len: usize) -> bool {
         len > self.limits().value_bytes_max
     }
 
-    fn sizes(&self) -> Sizes {
-        Sizes::of(self.limits(), self.core().pools.own().page_bytes())
+    /// Bytes of a large value that stay with its reference.
+    fn head_bytes(&self) -> usize {
+        self.limits().reference_bytes() - REFERENCE_BYTES
+    }
+
+    /// How so many bytes outside of a row are cut.
+    fn cut(&self, outside: usize) -> Cut {
+        Cut::of(outside, self.core().pools.own().page_bytes())
     }
 
     /// The hidden table, which a table with large values has.
@@ -189,9 +216,12 @@ mod tests {
     fn keys_name_parts() {
         let id = BlobId(0x0102_0304_0506_0708);
         assert_eq!(Part::of(&id.mark_key()), Some(Part::Mark(id)));
-        assert_eq!(Part::of(&id.chunk_key(77)), Some(Part::Chunk(id, 77)));
-        assert!(id.mark_key()[..] < id.chunk_key(0)[..] && id.chunk_key(1) < id.chunk_key(256));
-        for foreign in [&[][..], &[MARK], &[CHUNK; 9], &[CHUNK; 14], &[2; 13]] {
+        for form in [Form::Chunk, Form::Extent] {
+            assert_eq!(Part::of(&id.piece_key(form, 77)), Some(Part::Piece(form, id, 77)));
+            assert!(id.mark_key()[..] < id.piece_key(form, 0)[..]);
+            assert!(id.piece_key(form, 1) < id.piece_key(form, 256));
+        }
+        for foreign in [&[][..], &[MARK], &[MARK; 13], &[1; 9], &[1; 14], &[2; 12], &[3; 13]] {
             assert_eq!(Part::of(foreign), None, "{foreign:?}");
         }
     }
@@ -201,14 +231,25 @@ mod tests {
     fn values_are_cut_to_fit() {
         for page_bytes in [4096, 8192, 16384, 32768] {
             let limits = Limits::for_page(page_bytes);
-            let sizes = Sizes::of(limits, page_bytes);
             let value = vec![7; limits.value_bytes_max + 1];
+            let head = limits.reference_bytes() - REFERENCE_BYTES;
             let reference = Reference { id: BlobId(5), len: value.len() as u32, crc: 9 };
-            let cell = reference.cell(&value[..sizes.head]);
+            let cell = reference.cell(&value[..head]);
             assert_eq!(cell.len(), limits.value_bytes_max + 1, "L1");
             assert_eq!(Reference::of(&cell), reference);
-            assert_eq!(reference.chunks(sizes), 1);
-            assert!(sizes.chunk <= limits.value_bytes_max && sizes.chunk * 4 > page_bytes * 94 / 100);
+            let cut = Cut::of(reference.outside(head), page_bytes);
+            assert_eq!((cut.form, cut.pieces), (Form::Chunk, 1));
+            assert!(cut.piece <= limits.value_bytes_max && cut.piece * 4 > page_bytes * 94 / 100);
         }
+    }
+
+    #[test]
+    fn what_fills_many_leaves_lies_in_extents() {
+        let cut = |outside| Cut::of(outside, 4096);
+        assert_eq!(cut(16 * 4096 - 1).form, Form::Chunk);
+        assert_eq!(cut(16 * 4096), Cut { form: Form::Extent, piece: 2 << 20, pieces: 1 });
+        assert_eq!((cut(2 << 20).pieces, cut((2 << 20) + 1).pieces), (1, 2));
+        let last = cut((2 << 20) + 1).keys(BlobId(3)).last();
+        assert_eq!(last, Some(BlobId(3).piece_key(Form::Extent, 1)));
     }
 }

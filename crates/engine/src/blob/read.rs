@@ -1,10 +1,11 @@
 //! Reading: from a reference to the value.
 //!
-//! A reference read under a lock, or in a snapshot, leads to chunks that stay (L4). Other readers hold nothing: between
-//! their look at the row and at the chunks the value may be replaced, and its chunks go. So they read the row again, in a
+//! A reference read under a lock, or in a snapshot, leads to pieces that stay (L4). Other readers hold nothing: between
+//! their look at the row and at the pieces the value may be replaced, and its pieces go. So they read the row again, in a
 //! snapshot that they open for the purpose.
 
-use super::{BlobId, CHUNKS_PER_LEAF, Reference, VALUE_BYTES_MAX};
+use super::extents::Extent;
+use super::{BlobId, CHUNKS_PER_LEAF, Cut, Form, Reference, VALUE_BYTES_MAX};
 use crate::error::{Error, Result};
 use crate::tree::Tree;
 use crate::txn::View;
@@ -17,11 +18,11 @@ const STRETCH: u32 = 32 * CHUNKS_PER_LEAF as u32;
 /// is on disk. (The first may be in memory because of the value before.)
 fn read_ahead(chunks: &Tree, id: BlobId, from: u32, count: u32) -> Result<()> {
     let second = from + CHUNKS_PER_LEAF as u32;
-    if second >= count || !chunks.is_key_on_disk(&id.chunk_key(second))? {
+    if second >= count || !chunks.is_key_on_disk(&id.piece_key(Form::Chunk, second))? {
         return Ok(());
     }
     let last = (from + STRETCH).min(count) - 1;
-    chunks.read_range_ahead(&id.chunk_key(from), &id.chunk_key(last))
+    chunks.read_range_ahead(&id.piece_key(Form::Chunk, from), &id.piece_key(Form::Chunk, last))
 }
 
 impl Tree {
@@ -45,7 +46,7 @@ impl Tree {
         }
     }
 
-    /// Replaces a cell by the value that it stands for. Its chunks must be held, by a lock on its row or by a snapshot.
+    /// Replaces a cell by the value that it stands for. Its pieces must be held, by a lock on its row or by a snapshot.
     ///
     /// Errors: [`Error::Corrupt`]; also if the snapshot was given up meanwhile, which its reader must look at first.
     pub(crate) fn complete(&self, value: &mut Vec<u8>) -> Result<()> {
@@ -59,22 +60,59 @@ impl Tree {
         }
         value.drain(..super::REFERENCE_BYTES);
         value.reserve_exact((reference.len as usize).saturating_sub(value.len()));
-        let count = reference.chunks(self.sizes());
+        let cut = self.cut(reference.outside(self.head_bytes()));
+        match cut.form {
+            Form::Chunk => self.append_chunks(chunks, reference, cut.pieces, value)?,
+            Form::Extent => self.append_extents(chunks, reference, cut, value)?,
+        }
+        if value.len() != reference.len as usize {
+            let detail = format!("there are {} bytes of {}", value.len(), reference.len);
+            return Err(self.damaged(reference, detail));
+        }
+        if crc32c::crc32c(value) != reference.crc {
+            return Err(self.damaged(reference, "its checksum is wrong".into()));
+        }
+        Ok(())
+    }
+
+    fn append_chunks(
+        &self,
+        chunks: &Tree,
+        reference: Reference,
+        count: u32,
+        value: &mut Vec<u8>,
+    ) -> Result<()> {
         read_ahead(chunks, reference.id, 0, count)?;
         for number in 0..count {
             if number % STRETCH == 0 {
                 read_ahead(chunks, reference.id, number + STRETCH, count)?;
             }
-            if !chunks.append_newest(&reference.id.chunk_key(number), value)? {
+            if !chunks.append_newest(&reference.id.piece_key(Form::Chunk, number), value)? {
                 return Err(self.damaged(reference, format!("its chunk {number} is missing")));
             }
         }
-        if value.len() != reference.len as usize {
-            let detail = format!("its chunks have {} bytes of {}", value.len(), reference.len);
-            return Err(self.damaged(reference, detail));
-        }
-        if crc32c::crc32c(value) != reference.crc {
-            return Err(self.damaged(reference, "its checksum is wrong".into()));
+        Ok(())
+    }
+
+    fn append_extents(
+        &self,
+        chunks: &Tree,
+        reference: Reference,
+        cut: Cut,
+        value: &mut Vec<u8>,
+    ) -> Result<()> {
+        let mut row = Vec::new();
+        for (number, key) in cut.keys(reference.id).enumerate() {
+            row.clear();
+            if !chunks.append_newest(&key, &mut row)? {
+                return Err(self.damaged(reference, format!("its extent {number} is missing")));
+            }
+            let fits = |extent: &Extent| extent.len() <= cut.piece.min(reference.len as usize - value.len());
+            let extent = Extent::decode(&row).filter(fits);
+            let extent = extent.ok_or_else(|| {
+                self.damaged(reference, format!("its extent {number} is {}", row.escape_ascii()))
+            })?;
+            self.core().extents.read(extent, value)?;
         }
         Ok(())
     }

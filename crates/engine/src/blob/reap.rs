@@ -1,16 +1,17 @@
-//! Reaping: chunks of values that nobody can read any more are removed.
+//! Reaping: pieces of values that nobody can read any more are removed.
 //!
 //! Each transaction leaves the blobs that it created or replaced to those who clear up (`txn/garbage.rs`), however it
 //! ended. When no snapshot is older than its end, the blob's mark tells what became of it. Everything here commits by
 //! itself, in an order that may be broken off anywhere: the mark goes last.
 
-use super::{BlobId, Part, Reference, VALUE_BYTES_MAX, chunk_bytes};
+use super::extents::Extent;
+use super::{BlobId, Form, Part, Reference, VALUE_BYTES_MAX};
 use crate::error::{Error, Result};
 use crate::lock::Owner;
-use crate::tree::Tree;
+use crate::tree::{Core, Tree};
 use crate::txn::Batch;
 use crate::version::Version;
-use foreshore_base::{Lsn, PageId, seeded_bug};
+use foreshore_base::{Lsn, PageId, TableId, seeded_bug};
 use std::sync::Arc;
 
 /// Removes the blob, if it is garbage because of what `author` did, or because nobody ever took back its first mark.
@@ -32,23 +33,45 @@ pub(crate) fn reap(chunks: &Tree, id: BlobId, author: u64) -> Result<bool> {
     if version.is_ghost() {
         return chunks.purge(&mut { PageId::NONE }, &id.mark_key(), author);
     }
-    for number in 0..count(chunks, id, &mark)? {
-        chunks.remove_unversioned(&id.chunk_key(number))?;
+    let cut = chunks.cut(outside(chunks, id, &mark)?);
+    cut.keys(id).try_for_each(|key| chunks.remove_unversioned(&key))?;
+    if cut.form == Form::Extent {
+        chunks.core().extents.free((chunks.id, id), &chunks.core().log);
     }
     chunks.remove_unversioned(&id.mark_key())?;
     Ok(true)
 }
 
-/// How many chunks the blob has at most, by its mark. Errors: [`Error::Corrupt`] if no value has as many.
-pub(super) fn count(chunks: &Tree, id: BlobId, mark: &[u8]) -> Result<u32> {
-    let most = VALUE_BYTES_MAX.div_ceil(chunk_bytes(chunks.leaf_bytes())) as u32;
-    let count = mark.try_into().map(u32::from_le_bytes).ok().filter(|count| *count <= most);
-    count.ok_or_else(|| {
+/// How many bytes of the blob lie outside of its row, by its mark. Errors: [`Error::Corrupt`] if no value has as many.
+pub(super) fn outside(chunks: &Tree, id: BlobId, mark: &[u8]) -> Result<usize> {
+    let bytes = mark.try_into().map(|mark| u32::from_le_bytes(mark) as usize).ok();
+    bytes.filter(|bytes| *bytes <= VALUE_BYTES_MAX).ok_or_else(|| {
         let what = format!("the mark of large value {} of table {:?}", id.0, chunks.name);
-        Error::corrupt(
-            what,
-            format!("it says {}, and no value has more chunks than {most}", mark.escape_ascii()),
-        )
+        let mark = mark.escape_ascii();
+        Error::corrupt(what, format!("it says {mark}, and no value has more bytes than {VALUE_BYTES_MAX}"))
+    })
+}
+
+/// Tells the core which extents the rows of these hidden tables name, before anything is written or reaped. Where a leaf is damaged,
+/// nobody knows what is free: large values can be read, and no new ones written.
+///
+/// Errors: [`Error::Io`].
+pub(crate) fn adopt_extents<'a>(core: &Core, hidden: impl Iterator<Item = &'a Arc<Tree>>) -> Result<()> {
+    let mut found = Vec::new();
+    match { hidden }.try_for_each(|chunks| find_extents(chunks, &mut found)) {
+        Ok(()) => core.extents.adopt(Ok(found)),
+        Err(damaged @ Error::Corrupt { .. }) => core.extents.adopt(Err(damaged)),
+        Err(unread) => Err(unread),
+    }
+}
+
+/// What is no row of an extent is left to the check.
+fn find_extents(chunks: &Tree, found: &mut Vec<((TableId, BlobId), Extent)>) -> Result<()> {
+    chunks.each_cell_from(&[Form::Extent as u8], &mut |key, _, row| {
+        if let (Some(Part::Piece(Form::Extent, id, _)), Some(extent)) = (Part::of(key), Extent::decode(row)) {
+            found.push(((chunks.id, id), extent));
+        }
+        true
     })
 }
 

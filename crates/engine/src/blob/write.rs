@@ -1,6 +1,6 @@
 //! Writing: a transaction puts a large value, or something in the place of one.
 
-use super::{BlobId, Reference};
+use super::{BlobId, Form, Reference};
 use crate::error::Result;
 use crate::tree::{Intent, Tree};
 use crate::txn::Txn;
@@ -52,40 +52,57 @@ impl Tree {
         replaced.map_or(Ok(()), |replaced| self.mark(txn, replaced))
     }
 
-    /// Stores a value in chunks that live if `txn` commits; returns the cell that refers to them.
+    /// Stores a value in pieces that live if `txn` commits; returns the cell that refers to them.
     fn store(self: &Arc<Self>, txn: &mut Txn, value: &[u8]) -> Result<Vec<u8>> {
         will_wait();
-        let (sizes, chunks) = (self.sizes(), self.chunks()?);
-        let (head, rest) = value.split_at(sizes.head);
-        let count = rest.len().div_ceil(sizes.chunk) as u32;
-        let id = self.begin_blob(chunks, count)?;
+        let chunks = self.chunks()?;
+        let (head, outside) = value.split_at(self.head_bytes());
+        let id = self.begin_blob(chunks, outside.len())?;
         // Whatever becomes of the transaction: when it has ended, the mark is looked at.
         txn.note_blob(chunks, id);
         if seeded_bug("blob_lives_before_commit") {
             chunks.remove_unversioned(&id.mark_key())?;
         }
-        for (number, chunk) in rest.chunks(sizes.chunk).enumerate() {
-            chunks.put_unversioned(&id.chunk_key(number as u32), chunk)?;
+        let cut = self.cut(outside.len());
+        for (key, piece) in cut.keys(id).zip(outside.chunks(cut.piece)) {
+            match cut.form {
+                Form::Chunk => chunks.put_unversioned(&key, piece)?,
+                Form::Extent => chunks.put_unversioned(&key, &chunks.write_extent(txn, id, piece)?)?,
+            }
         }
         chunks.write(txn, &id.mark_key(), Intent::Remove)?;
         Ok(Reference { id, len: value.len() as u32, crc: crc32c::crc32c(value) }.cell(head))
     }
 
+    /// Writes an extent, for which `txn` will wait before it commits (X2); returns its row.
+    fn write_extent(&self, txn: &mut Txn, id: BlobId, piece: &[u8]) -> Result<[u8; 12]> {
+        let core = self.core();
+        let extent = core.extents.take((self.id, id), piece.len(), &core.log)?;
+        txn.note_extent(core.extents.write(extent, piece)?);
+        Ok(extent.encode())
+    }
+
     /// An id, and its mark. Under a mutex: the mark's record moves the end of the log before the next id is taken (L3).
-    fn begin_blob(&self, chunks: &Tree, count: u32) -> Result<BlobId> {
+    fn begin_blob(&self, chunks: &Tree, outside: usize) -> Result<BlobId> {
         let _one_at_a_time = self.core().blob_ids.lock();
         let id = BlobId(self.core().log.reserved().0);
-        chunks.put_unversioned(&id.mark_key(), &count.to_le_bytes())?;
+        chunks.put_unversioned(&id.mark_key(), &mark(outside))?;
         Ok(id)
     }
 
     /// Makes a blob garbage, if `txn` commits.
     fn mark(&self, txn: &mut Txn, blob: Reference) -> Result<()> {
-        let (chunks, count) = (self.chunks()?, blob.chunks(self.sizes()));
+        let chunks = self.chunks()?;
         if !seeded_bug("blob_replaced_unmarked") {
-            chunks.write(txn, &blob.id.mark_key(), Intent::Put(&count.to_le_bytes()))?;
+            let mark = mark(blob.outside(self.head_bytes()));
+            chunks.write(txn, &blob.id.mark_key(), Intent::Put(&mark))?;
         }
         txn.note_blob(chunks, blob.id);
         Ok(())
     }
+}
+
+/// What the mark says of a blob with so many bytes outside of its row.
+fn mark(outside: usize) -> [u8; 4] {
+    (outside as u32).to_le_bytes()
 }

@@ -251,6 +251,10 @@ impl Engine {
         let gone = || std::iter::once(&tree).chain(tree.chunks.get());
         gone().for_each(|tree| tree.mark_dropped());
         self.core.txns.slots.forget_dropped();
+        tree.chunks
+            .get()
+            .into_iter()
+            .for_each(|chunks| self.core.extents.free_table(chunks.id, &self.core.log));
         gone().try_for_each(|tree| tree.free_leaves())?;
         Ok(true)
     }
@@ -298,7 +302,7 @@ impl Engine {
     }
 
     pub fn commit_prepared(&self, gid: &[u8]) -> Result<()> {
-        match self.take_prepared(gid)?.commit() {
+        match self.take_prepared(gid)?.commit()? {
             Some(end) => self.acknowledge(end, Durability::Sync),
             None => Ok(()),
         }
@@ -346,6 +350,7 @@ impl Engine {
         let tables = self.tables.lock();
         let indexes: Vec<_> = tables.values().map(|tree| index_stats(tree)).collect();
         let index_bytes = indexes.iter().map(|i| i.bytes).sum::<u64>() + self.catalog.index_bytes();
+        let (blob_file_bytes, blob_free_bytes) = self.core.extents.bytes();
         Stats {
             log_bytes: log.bytes,
             log_records: log.records,
@@ -363,6 +368,8 @@ impl Engine {
             pool_evictions: pool.evictions,
             pages: pool.pages,
             leaf_file_bytes: pool.file_bytes,
+            blob_file_bytes,
+            blob_free_bytes,
             index_bytes,
             indexes,
             splits: self.core.splits.load(Relaxed),
@@ -387,7 +394,7 @@ impl Engine {
 
     /// Where threads waited: the causes common to all tables, then the locks of each table that was waited for.
     fn waits(&self, tables: &Tables) -> Vec<Wait> {
-        let common = [self.core.latch_waits.read("leaf latch")];
+        let common = [self.core.extents.syncs.read("large values"), self.core.latch_waits.read("leaf latch")];
         let locks = tables.values().map(|tree| tree.lock_waits.read(format!("locks of {}", tree.name)));
         let all = self.core.log.waits().into_iter().chain(self.core.pools.waits()).chain(common);
         all.chain(locks.filter(|wait| wait.count > 0)).collect()

@@ -6,6 +6,7 @@
 //! - M2: a directory with `FORESHORE.backup` and no `FORESHORE` holds a copy that is not complete. It is never opened;
 //!   only another backup may throw it away.
 
+use crate::blob;
 use crate::db::options::Builder;
 use crate::db::options::{ensure_leaf_size, ring_suits};
 use crate::error::{Error, Result};
@@ -20,7 +21,7 @@ pub(crate) const LOCK: &str = "LOCK";
 const CREATING: &str = "FORESHORE.creating";
 const UNFINISHED_BACKUP: &str = "FORESHORE.backup";
 const MAGIC: &[u8; 16] = b"Foreshore store\n";
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 const BYTES: usize = 48;
 
 /// What is fixed when a database is created.
@@ -162,7 +163,7 @@ pub(crate) fn is_ours(name: &str) -> bool {
 }
 
 fn is_data(name: &str) -> bool {
-    name == CREATING || pool::is_file(name) || log::is_file(name)
+    name == CREATING || name == blob::FILE || pool::is_file(name) || log::is_file(name)
 }
 
 fn write(vfs: &dyn Vfs, name: &str, meta: &Meta) -> Result<()> {

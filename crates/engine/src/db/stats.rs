@@ -53,6 +53,10 @@ pub struct Stats {
     pub pages: u64,
     /// Bytes of the leaf files.
     pub leaf_file_bytes: u64,
+    /// Bytes of the file of the largest values.
+    pub blob_file_bytes: u64,
+    /// Those of them that no value uses, for values to come.
+    pub blob_free_bytes: u64,
     /// Memory of the indexes over the leaves, in bytes.
     pub index_bytes: u64,
     /// The index of each table.

@@ -300,7 +300,7 @@ impl Transaction {
         let seen = self.engine.core().log.reserved();
         let reads_durably =
             self.shared.durability == Durability::Sync && !seeded_bug("txn_reader_acknowledged_early");
-        Ok(txn.commit().or(reads_durably.then_some(seen)))
+        Ok(txn.commit()?.or(reads_durably.then_some(seen)))
     }
 
     /// Rolls back. Dropping does the same, and swallows the errors.

@@ -21,7 +21,7 @@ mod leaves;
 mod redo;
 mod stand_in;
 
-use crate::blob::{reap_leftovers, unmark_used};
+use crate::blob::{Extents, adopt_extents, reap_leftovers, unmark_used};
 use crate::db::Index;
 use crate::db::catalog::{self, CATALOG, FIRST};
 use crate::db::engine::create_tree;
@@ -88,7 +88,7 @@ fn create(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
     let incarnation = Incarnation::after(Lsn::ZERO);
     let log = start_log(vfs, &meta, &directory, incarnation)?;
     let pools = open_pools(vfs, options, &meta, &directory, &[], log.clone())?;
-    let core = Arc::new(core(pools, log, vec![incarnation], options.cache_bytes));
+    let core = Arc::new(core(vfs, pools, log, vec![incarnation], options.cache_bytes));
     let catalog = create_tree(&core, core.pools.own(), CATALOG, String::new(), Index::default())?;
     core.log.commit(core.log.reserved(), Durability::Sync)?;
     if !options.backup {
@@ -124,7 +124,8 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
     let incarnation = Incarnation::after(end);
     let log = start_log(vfs, meta, &directory, incarnation)?;
     stand_in.hand_over(&log)?;
-    let core = Arc::new(core(pools, log, [incarnations, vec![incarnation]].concat(), options.cache_bytes));
+    let incarnations = [incarnations, vec![incarnation]].concat();
+    let core = Arc::new(core(vfs, pools, log, incarnations, options.cache_bytes));
 
     for page in leaves.dead() {
         core.pools.of_page(page)?.discard(page);
@@ -136,6 +137,7 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
     if salvaged {
         trees.iter().try_for_each(|tree| unmark_used(tree))?;
     }
+    adopt_extents(&core, trees.iter().filter_map(|tree| tree.chunks.get()))?;
     let finished = finish_transactions(&core, analysis, &trees);
     let (undone, prepared) = finished.inspect_err(|_| core.forget_tables())?;
     let redo_bytes = end - redo_lsn;
@@ -238,13 +240,20 @@ fn open_pools(
     Pools::open(vfs.clone(), wal, directory.clone(), meta.leaf_bytes, options.cache_bytes, pages)
 }
 
-fn core(pools: Pools, log: Arc<Log>, incarnations: Vec<Incarnation>, cache_bytes: usize) -> Core {
+fn core(
+    vfs: &Arc<dyn Vfs>,
+    pools: Pools,
+    log: Arc<Log>,
+    incarnations: Vec<Incarnation>,
+    cache_bytes: usize,
+) -> Core {
     Core {
         pools,
         log,
         incarnations,
         txns: Txns::new(cache_bytes),
         blob_ids: Mutex::new(()),
+        extents: Extents::new(vfs.clone()),
         latch_waits: Meter::default(),
         meetings: Meetings::default(),
         splits: AtomicU64::new(0),

@@ -33,7 +33,7 @@ mod unversioned;
 mod users;
 mod write;
 
-use crate::blob::VALUE_BYTES_MAX;
+use crate::blob::{Extents, VALUE_BYTES_MAX};
 use crate::db::Index;
 use crate::error::{Error, Result};
 use crate::leaf::Limits;
@@ -65,6 +65,8 @@ pub(crate) struct Core {
     pub txns: Txns,
     /// Held while an id for a large value is taken.
     pub blob_ids: Mutex<()>,
+    /// Where the largest values lie.
+    pub extents: Extents,
     /// Waits for leaf latches.
     pub latch_waits: Meter,
     /// Where writers meet.

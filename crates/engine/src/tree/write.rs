@@ -368,7 +368,7 @@ impl Core {
         loop {
             let mut txn = Txn::begin(self.clone().into(), patience, since)?;
             match work(&mut txn) {
-                Ok(done) => return Ok((done, txn.commit())),
+                Ok(done) => return Ok((done, txn.commit()?)),
                 Err(Error::Deadlock { .. }) if begun.elapsed() < patience => txn.roll_back()?,
                 Err(refused) => return txn.roll_back().and(Err(refused)),
             }

@@ -34,6 +34,8 @@ pub(crate) struct Txn {
     ghosts: Vec<Ghost>,
     /// Large values that it created or replaced.
     blobs: Vec<(Arc<Tree>, BlobId)>,
+    /// The last extent that it wrote, if it has not waited for that to be durable.
+    extent: Option<u64>,
     /// Tables that it touched, and some that transactions before it in its slot did.
     tables: Vec<Entered>,
     patience: Duration,
@@ -139,6 +141,7 @@ impl Txn {
             images,
             ghosts: Vec::new(),
             blobs: Vec::new(),
+            extent: None,
             tables,
             patience,
             owed: 0,
@@ -354,6 +357,21 @@ impl Txn {
         self.blobs.push((chunks.clone(), id));
     }
 
+    /// It wrote an extent; [`Extents::sync`](crate::blob::Extents::sync) knows it by this number.
+    pub fn note_extent(&mut self, write: u64) {
+        self.extent = Some(write);
+    }
+
+    /// Waits until the extents that it wrote are durable, as they must be before it can commit (X2).
+    fn await_extents(&mut self) -> Result<()> {
+        match self.extent.take() {
+            Some(write) if !seeded_bug("blob_committed_before_sync") => {
+                self.core.extents.sync(write, &self.core.log)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// A place to go back to.
     pub fn savepoint(&self) -> Savepoint {
         Savepoint { last: self.last, owed: self.owed }
@@ -390,14 +408,19 @@ impl Txn {
 
     /// Commits: from now on everybody sees what it did. Returns the end of its commit record, whose durability is its
     /// own; `None` if it wrote nothing.
-    pub fn commit(mut self) -> Option<Lsn> {
+    ///
+    /// Errors: [`Error::Poisoned`]: what it wrote past the log is perhaps lost. It is rolled back.
+    pub fn commit(mut self) -> Result<Option<Lsn>> {
+        if let Err(failed) = self.await_extents() {
+            return self.roll_back().and(Err(failed));
+        }
         let end = self.id.map(|id| self.write_commit(id));
         self.core.txns.slots.count_commit(self.owner);
         self.finish();
         if let Some(end) = end {
             self.settle_if_due(end);
         }
-        end
+        Ok(end)
     }
 
     /// Every so often brings the common notion of who has ended up to date.
@@ -453,6 +476,7 @@ impl Txn {
     /// Gets ready to commit and to roll back, whichever is asked for, also after a crash. Returns the end of the record
     /// that says so, which must be durable before anybody relies on it.
     pub fn prepare(&mut self, gid: &[u8]) -> Result<Lsn> {
+        self.await_extents()?;
         self.prepare_to_write()?;
         let core = &*self.core;
         let prepare = Record::Prepare { owner: self.owner, previous: self.last, gid };

@@ -1,0 +1,415 @@
+//! Extents: where the largest values lie, past the log.
+//!
+//! An extent is a run of blocks of the file `blobs.db`, written once, and read through the operating system's page cache, which
+//! is the cache of such values. A row of the hidden table says where each one is (`blob`). Which blocks are free is not written down: the next
+//! open reads it off those rows.
+//!
+//! Source: Nguyen and Leis, "Why Files If You Have a DBMS" (ICDE 2024): large objects are written once, and durable before the commit
+//! record that makes them count. Differs: the extents are not pages of the pool, and a hidden table names them.
+//!
+//! Invariants:
+//! - X1: every block of the file is free, resting, or belongs to one extent.
+//! - X2: an extent is durable before the commit record of the transaction that refers to it is reserved. So is the file's
+//!   name. What a crash leaves of an extent whose transaction did not commit, nobody reads: its blob has a mark.
+//! - X3: what was freed rests until the log is durable beyond the record that removed the extent's row. So no crash brings
+//!   back a row that names other bytes than it did.
+//! - X4: after a sync that failed none is tried again (rule 10), and nothing commits that waited for one.
+
+use super::BlobId;
+use super::runs::FreeRuns;
+use crate::error::{Error, Result};
+use crate::log::{Durability, Log};
+use crate::pool::{Wal, with_space};
+use crate::waits::Meter;
+use foreshore_base::sync::{AtomicU64, Ordering::*};
+use foreshore_base::{Lsn, TableId, seeded_bug};
+use foreshore_io::{Access, BLOCK_BYTES, File, Vfs};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+/// The file.
+pub(crate) const FILE: &str = "blobs.db";
+
+const BLOCK: u64 = BLOCK_BYTES as u64;
+/// Files have fewer blocks: 4 PiB.
+const BLOCKS: u64 = 1 << 40;
+
+/// The file grows by a share of its size (1/16), but not by more blocks than needed or these (64 MiB).
+const GROWTH_SHARE: u64 = 16;
+const GROWTH_BLOCKS_MAX: u64 = (64 << 20) / BLOCK;
+
+/// A part of a large value in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Extent {
+    /// Its first block.
+    block: u64,
+    bytes: u32,
+}
+
+impl Extent {
+    /// Its row in the hidden table: first block u64 | bytes u32.
+    pub fn encode(self) -> [u8; 12] {
+        let mut row = [0; 12];
+        row[..8].copy_from_slice(&self.block.to_le_bytes());
+        row[8..].copy_from_slice(&self.bytes.to_le_bytes());
+        row
+    }
+
+    /// `None` if no extent has such a row.
+    pub fn decode(row: &[u8]) -> Option<Self> {
+        let (block, bytes) = row.split_first_chunk()?;
+        let block = Some(u64::from_le_bytes(*block)).filter(|block| *block < BLOCKS)?;
+        Some(Self { block, bytes: u32::from_le_bytes(bytes.try_into().ok()?) })
+    }
+
+    pub fn len(self) -> usize {
+        self.bytes as usize
+    }
+
+    fn blocks(self) -> Range<u64> {
+        self.block..self.block + u64::from(self.bytes).div_ceil(BLOCK)
+    }
+
+    fn offset(self) -> u64 {
+        self.block * BLOCK
+    }
+}
+
+/// Whose an extent is: the hidden table with its row, and the blob.
+type Owner = (TableId, BlobId);
+
+/// All extents of a database.
+pub(crate) struct Extents {
+    vfs: Arc<dyn Vfs>,
+    file: OnceLock<Arc<dyn File>>,
+    space: Mutex<Space>,
+    /// Writes that have returned.
+    written: AtomicU64,
+    /// How many of them are durable, or why none is any more (X4).
+    durable: Mutex<Result<u64>>,
+    /// Waits for syncs.
+    pub syncs: Meter,
+}
+
+/// What is where in the file.
+#[derive(Default)]
+struct Space {
+    /// Blocks that the file has.
+    end: u64,
+    free: FreeRuns,
+    used: BTreeMap<Owner, Vec<Extent>>,
+    /// Blocks of these.
+    used_blocks: u64,
+    /// Freed, from the earliest to the latest, each with the log position up to which it rests (X3).
+    resting: VecDeque<(Lsn, Extent)>,
+    /// Why it is not known what is free.
+    unknown: Option<Error>,
+}
+
+impl Extents {
+    /// Of a new database, or one whose extents are to be told to [`Extents::adopt`].
+    pub fn new(vfs: Arc<dyn Vfs>) -> Self {
+        Self {
+            vfs,
+            file: OnceLock::new(),
+            space: Mutex::default(),
+            written: AtomicU64::new(0),
+            durable: Mutex::new(Ok(0)),
+            syncs: Meter::default(),
+        }
+    }
+
+    /// Takes note of what the rows of all hidden tables name, before anything else is done. The rest of the file is free, and what lies behind
+    /// the last extent is cut off. Where `Err` says why not all of them are known, nothing is free, and no new extents are made.
+    ///
+    /// Errors: [`Error::Io`].
+    pub(super) fn adopt(&self, found: Result<Vec<(Owner, Extent)>>) -> Result<()> {
+        let io = |what: &str, e| Error::io(format!("{what} {FILE}"), &e);
+        let file = match self.vfs.open(FILE, Access::Buffered, false) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()), // who reads an extent will miss it
+            opened => opened.map_err(|e| io("opening", e))?,
+        };
+        let mut space = self.space.lock();
+        match found {
+            Ok(found) => {
+                *space = Space::of(found);
+                let bytes = space.end * BLOCK;
+                if file.len().map_err(|e| io("asking for the length of", e))? > bytes {
+                    file.set_len(bytes).map_err(|e| io("cutting", e))?;
+                }
+            }
+            Err(unread) => space.unknown = Some(unread),
+        }
+        self.file.get_or_init(|| file);
+        Ok(())
+    }
+
+    /// A place for so many bytes of a blob.
+    ///
+    /// Errors: [`Error::Full`]; nothing was changed. [`Error::Poisoned`], also the log.
+    pub(super) fn take(&self, owner: Owner, bytes: usize, log: &Log) -> Result<Extent> {
+        let attempt = || self.place(owner, bytes, log.durable());
+        let placed = match with_space(log, attempt) {
+            Err(full @ Error::Full { .. }) => match self.rest_ends() {
+                None => Err(full),
+                Some(end) => log.commit(end, Durability::Sync).and_then(|()| attempt()),
+            },
+            placed => placed,
+        };
+        placed.inspect_err(|error| poison_if_unsure(log, error))
+    }
+
+    fn place(&self, owner: Owner, bytes: usize, durable: Lsn) -> Result<Extent> {
+        let mut space = self.space.lock();
+        if let Some(unread) = &space.unknown {
+            return Err(unread.clone());
+        }
+        space.end_rest(durable);
+        let blocks = (bytes as u64).div_ceil(BLOCK);
+        let block = match space.free.take(blocks) {
+            Some(block) => block,
+            None => {
+                self.grow(&mut space, blocks)?;
+                space.free.take(blocks).expect("the file has grown by what was missing")
+            }
+        };
+        let extent = Extent { block, bytes: bytes as u32 };
+        space.occupy(owner, extent);
+        Ok(extent)
+    }
+
+    /// Up to which log position something rests.
+    fn rest_ends(&self) -> Option<Lsn> {
+        self.space.lock().resting.back().map(|(until, _)| *until)
+    }
+
+    /// Makes the file longer, so that its last free run has so many blocks.
+    fn grow(&self, space: &mut Space, blocks: u64) -> Result<()> {
+        let file = self.file_or_new()?;
+        let missing = blocks - space.free.before(space.end);
+        let generous = missing.max((space.end / GROWTH_SHARE).min(GROWTH_BLOCKS_MAX));
+        let grow = |by: u64| {
+            let bytes = by * BLOCK;
+            let full = |e| Error::io(format!("{bytes} more bytes of {FILE}"), &e);
+            file.allocate((space.end + by) * BLOCK).map(|()| by).map_err(full)
+        };
+        let by = match grow(generous) {
+            Err(Error::Full { .. }) if generous > missing => grow(missing)?,
+            grown => grown?,
+        };
+        space.free.give(space.end..space.end + by);
+        space.end += by;
+        Ok(())
+    }
+
+    /// The file, made if it is absent, under a durable name (X2).
+    fn file_or_new(&self) -> Result<&Arc<dyn File>> {
+        if let Some(file) = self.file.get() {
+            return Ok(file);
+        }
+        let file = self.vfs.open(FILE, Access::Buffered, true);
+        let file = file.map_err(|e| Error::io(format!("opening {FILE}"), &e))?;
+        let cause = |e| format!("syncing the name {FILE}: {e}");
+        self.vfs.sync_dir().map_err(|e| Error::Poisoned { cause: cause(e) })?;
+        Ok(self.file.get_or_init(|| file))
+    }
+
+    fn file(&self) -> Result<&Arc<dyn File>> {
+        self.file.get().ok_or_else(|| Error::corrupt(FILE, "it is missing"))
+    }
+
+    /// Writes an extent; returns what [`Extents::sync`] is to be told.
+    pub(super) fn write(&self, extent: Extent, bytes: &[u8]) -> Result<u64> {
+        let written = self.file()?.write_at(bytes, extent.offset());
+        written.map_err(|e| Error::io(format!("writing blocks {:?} of {FILE}", extent.blocks()), &e))?;
+        Ok(self.written.fetch_add(1, AcqRel) + 1)
+    }
+
+    /// Returns when this write is durable, and all that returned before it: for all who wait, one sync.
+    ///
+    /// Errors: [`Error::Poisoned`], also the log.
+    pub fn sync(&self, write: u64, log: &Log) -> Result<()> {
+        let synced = self.syncs.time(|| self.sync_once(write));
+        synced.inspect_err(|error| poison_if_unsure(log, error))
+    }
+
+    fn sync_once(&self, write: u64) -> Result<()> {
+        let mut durable = self.durable.lock();
+        if durable.clone()? >= write {
+            return Ok(()); // somebody's sync began after it
+        }
+        let written = self.written.load(Acquire);
+        let cause = |e| format!("syncing {FILE}: {e}");
+        *durable = self.file()?.sync().map(|()| written).map_err(|e| Error::Poisoned { cause: cause(e) });
+        durable.clone().map(drop)
+    }
+
+    /// Appends an extent's bytes to `value`.
+    pub(super) fn read(&self, extent: Extent, value: &mut Vec<u8>) -> Result<()> {
+        let at = value.len();
+        value.resize(at + extent.len(), 0);
+        self.file()?.read_at(&mut value[at..], extent.offset()).map_err(|e| match e.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                Error::corrupt(FILE, format!("it ends before block {}", extent.blocks().end))
+            }
+            _ => Error::io(format!("reading blocks {:?} of {FILE}", extent.blocks()), &e),
+        })
+    }
+
+    /// Bytes of the file, and how many of them no value uses.
+    pub fn bytes(&self) -> (u64, u64) {
+        let space = self.space.lock();
+        (space.end * BLOCK, (space.end - space.used_blocks) * BLOCK)
+    }
+
+    /// The extents of a blob are garbage; records that removed their rows are in the log.
+    pub(super) fn free(&self, owner: Owner, log: &Log) {
+        let mut space = self.space.lock();
+        let extents = space.used.remove(&owner).unwrap_or_default();
+        space.rest(extents, log);
+    }
+
+    /// A hidden table was dropped, durably.
+    pub fn free_table(&self, table: TableId, log: &Log) {
+        let mut space = self.space.lock();
+        let mut extents = Vec::new();
+        space.used.retain(|owner, of_blob| {
+            let stays = owner.0 != table;
+            if !stays {
+                extents.append(of_blob);
+            }
+            stays
+        });
+        space.rest(extents, log);
+    }
+}
+
+/// What is durable is not known any more: nothing commits.
+fn poison_if_unsure(log: &Log, error: &Error) {
+    if matches!(error, Error::Poisoned { .. }) {
+        log.poison(error);
+    }
+}
+
+impl Space {
+    /// What these extents leave free. Where two overlap, as only damaged files have them, neither is ever freed.
+    fn of(mut found: Vec<(Owner, Extent)>) -> Self {
+        found.sort_by_key(|(_, extent)| extent.block);
+        let mut space = Self::default();
+        let mut last = None;
+        for (owner, extent) in found {
+            let blocks = extent.blocks();
+            if blocks.start > space.end {
+                space.free.give(space.end..blocks.start);
+            }
+            if blocks.start >= space.end {
+                space.occupy(owner, extent);
+            } else if let Some(overlapped) = last {
+                space.used.remove(&overlapped);
+            }
+            space.end = space.end.max(blocks.end);
+            last = Some(owner);
+        }
+        space
+    }
+
+    fn occupy(&mut self, owner: Owner, extent: Extent) {
+        self.used.entry(owner).or_default().push(extent);
+        self.used_blocks += extent.blocks().count() as u64;
+    }
+
+    /// These rest until all is durable that the log holds by now. Under the mutex: positions ascend.
+    fn rest(&mut self, extents: Vec<Extent>, log: &Log) {
+        let until = if seeded_bug("blob_extent_reused_early") { Lsn::ZERO } else { log.reserved() };
+        for extent in extents {
+            self.used_blocks -= extent.blocks().count() as u64;
+            self.resting.push_back((until, extent));
+        }
+    }
+
+    /// Frees what has rested.
+    fn end_rest(&mut self, durable: Lsn) {
+        while let Some((_, extent)) = self.resting.front().filter(|(until, _)| *until <= durable) {
+            self.free.give(extent.blocks());
+            self.resting.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::db::Database;
+    use foreshore_io::MemVfs;
+
+    fn owner(id: u64) -> Owner {
+        (TableId(7), BlobId(id))
+    }
+
+    fn extent(block: u64, blocks: u64) -> Extent {
+        Extent { block, bytes: (blocks * BLOCK) as u32 }
+    }
+
+    #[test]
+    fn rows_name_extents() {
+        let extent = Extent { block: 0x00FF_0504_0302, bytes: 77_777 };
+        assert_eq!(Extent::decode(&extent.encode()), Some(extent));
+        assert_eq!(extent.blocks().count(), 19);
+        for foreign in [&[][..], &[1; 11], &[1; 13], &[255; 12]] {
+            assert_eq!(Extent::decode(foreign), None, "{foreign:?}");
+        }
+    }
+
+    /// What no row names is free, wherever it is.
+    #[test]
+    fn gaps_are_free() {
+        let mut space = Space::of(vec![(owner(2), extent(10, 5)), (owner(1), extent(3, 4))]);
+        assert_eq!((space.end, space.used_blocks), (15, 9));
+        assert_eq!((space.free.take(3), space.free.take(3), space.free.take(1)), (Some(0), Some(7), None));
+    }
+
+    /// Only damaged files have extents that overlap: whichever of them goes, the other one keeps its bytes.
+    #[test]
+    fn extents_that_overlap_are_never_freed() {
+        let log = Database::in_memory().unwrap().byte_table("t").unwrap().tree.core().clone();
+        let extents = Extents::new(Arc::new(MemVfs::new()));
+        let whole = [(owner(4), extent(30, 2)), (owner(5), extent(32, 2))];
+        let crossing = [(owner(1), extent(0, 20)), (owner(2), extent(5, 2)), (owner(3), extent(9, 15))];
+        *extents.space.lock() = Space::of([&crossing[..], &whole].concat());
+        for id in 1..=5 {
+            extents.free(owner(id), &log.log);
+        }
+        let mut space = extents.space.lock();
+        space.end_rest(Lsn(u64::MAX));
+        assert_eq!(
+            (space.free.take(11), space.free.take(10)),
+            (None, Some(24)),
+            "all but the first 24 blocks"
+        );
+    }
+
+    /// One sync is for all writes before it.
+    #[test]
+    fn writers_share_a_sync() {
+        let db = Database::in_memory().unwrap();
+        let core = db.byte_table("t").unwrap().tree.core().clone();
+        let write = |id| {
+            let place = core.extents.take(owner(id), 5000, &core.log).unwrap();
+            core.extents.write(place, &[1; 5000]).unwrap()
+        };
+        let [first, second] = [1, 2].map(write);
+        core.extents.sync(second, &core.log).unwrap();
+        let third = write(3);
+        core.extents.sync(first, &core.log).unwrap();
+        assert_eq!(
+            *core.extents.durable.lock().as_ref().unwrap(),
+            second,
+            "what was durable is not synced again"
+        );
+        core.extents.sync(third, &core.log).unwrap();
+        assert_eq!(*core.extents.durable.lock().as_ref().unwrap(), third);
+    }
+}
