@@ -8,6 +8,7 @@
 //!   its own.
 //! - T2: what is not simply done counts as not executed, from there on: the command itself finds out why, alone.
 
+use crate::commands::{HEAVY, table};
 use crate::counters::Counters;
 use crate::reply::Reply;
 use crate::request::Parser;
@@ -130,6 +131,9 @@ impl<'i> Together<'i> {
     fn add(&mut self, parser: &Parser, input: &'i [u8]) -> bool {
         let args = parser.args(input);
         if args.len() != self.kind.args() || !args.at(0).eq_ignore_ascii_case(self.kind.name()) {
+            return false;
+        }
+        if table::weight(&args) >= HEAVY {
             return false;
         }
         let (Some(key), Some(last)) = (parser.place(1), parser.place(args.len() - 1)) else { return false };

@@ -192,6 +192,43 @@ fn a_long_transaction_is_answered_when_it_is_durable() {
     disk.set_sync_time(Duration::ZERO);
 }
 
+/// A value that is written past the log waits for the device before it commits, whatever the durability; nobody else does.
+#[test]
+fn a_large_value_that_waits_for_the_device_stops_nobody() {
+    let disk = MemVfs::new();
+    let db = Database::builder().durability(Durability::Buffered).open_on(Arc::new(disk.clone())).unwrap();
+    let server = Running::over(db, one_loop());
+    let (mut c, mut other) = (server.client(), server.client());
+    let value = vec![b'x'; 200_000];
+    let set = encode(&[b"SET", b"large", &value]);
+    let requests: [(&str, Vec<u8>, usize); 6] = [
+        ("SET", set.clone(), 1),
+        (
+            "SETs that follow one another",
+            [encode(&[b"SET", b"k", b"v"]), set.clone(), set.clone()].concat(),
+            3,
+        ),
+        ("APPEND", encode(&[b"APPEND", b"grows", &value]), 1),
+        ("MSET", encode(&[b"MSET", b"k", b"v", b"large", &value]), 1),
+        ("EXEC", [encode(&[b"MULTI"]), set.clone(), encode(&[b"EXEC"])].concat(), 3),
+        ("KV.COMMIT", [encode(&[b"KV.BEGIN"]), set, encode(&[b"KV.COMMIT"])].concat(), 3),
+    ];
+    for (what, requests, replies) in requests {
+        disk.set_sync_time(SYNC);
+        let begun = Instant::now();
+        other.send_raw(&requests);
+        thread::sleep(Duration::from_millis(50));
+        for (line, reply) in [("PING", text("PONG")), ("GET mine", Null)] {
+            assert_eq!(c.call(line), reply);
+            assert!(begun.elapsed() < AT_ONCE, "{what}, {line}: {:?}", begun.elapsed());
+        }
+        disk.set_sync_time(Duration::ZERO);
+        let replies: Vec<_> = (0..replies).map(|_| other.reply()).collect();
+        assert!(!replies.iter().any(|reply| matches!(reply, Value::Error(_))), "{what}: {replies:?}");
+    }
+    assert_eq!((c.call("STRLEN large"), c.call("STRLEN grows")), (Int(200_000), Int(200_000)));
+}
+
 /// A long EXEC that meets others' locks is tried again, and is given up in the end; the session is what it was.
 #[test]
 fn a_long_transaction_waits_for_locks_as_others_do() {

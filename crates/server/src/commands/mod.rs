@@ -11,7 +11,7 @@ mod ordered;
 mod places;
 mod ranges;
 mod strings;
-mod table;
+pub mod table;
 mod transactions;
 
 use crate::chores::{Brought, Length, Work};
@@ -207,8 +207,9 @@ impl Call<'_> {
 const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
 const SYNTAX: &str = "ERR syntax error";
 
-/// From this weight on a transaction ends elsewhere than on the event loop: it would take milliseconds there.
-const HEAVY: usize = 2000;
+/// From this weight on a write, or the end of a transaction, is done elsewhere than on the event loop: it would take milliseconds
+/// there.
+pub const HEAVY: usize = 2000;
 
 /// What one reply may have, but for a single value: nobody else on the event loop is served meanwhile.
 const REPLY_BYTES_MAX: usize = 128 << 20;
@@ -248,11 +249,16 @@ pub fn execute(call: &mut Call<'_>, is_last: bool) -> Attempt {
     Attempt::Done(Next::Go)
 }
 
-/// Is the request the end of a transaction so heavy that the loop's other clients should not wait for it?
+/// Is the request a write, or the end of a transaction, so heavy that the loop's other clients should not wait for it?
 pub fn is_heavy(session: &Session, args: &Args<'_>) -> bool {
     let is = |name: &str| args.at(0).eq_ignore_ascii_case(name.as_bytes());
-    let queued = session.queue.as_ref().map_or(0, |queue| queue.weight);
-    (queued >= HEAVY && is("EXEC")) || (session.weight >= HEAVY && session.place.is_some() && is("KV.COMMIT"))
+    match &session.queue {
+        Some(queue) => queue.weight >= HEAVY && is("EXEC"),
+        None if session.place.is_some() && is("KV.COMMIT") => session.weight >= HEAVY,
+        None => {
+            table::weight(args) >= HEAVY && table::find(args.at(0)).is_some_and(|command| command.has(WRITE))
+        }
+    }
 }
 
 /// Executes a request elsewhere than on the client's event loop, which has a stand-in for its session meanwhile. Others do not

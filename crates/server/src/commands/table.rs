@@ -39,6 +39,10 @@ const COPIES: u8 = 64;
 const R: u8 = READ | TRANSACTIONAL;
 const W: u8 = WRITE | TRANSACTIONAL;
 
+/// As many bytes take as long as a row: those of a value that is written past the log (128 KiB) weigh as much as a heavy transaction,
+/// for it waits for the device before it commits.
+const BYTES_PER_ROW: usize = 64;
+
 const NONE: (i8, i8, i8) = (0, 0, 0);
 const ONE: (i8, i8, i8) = (1, 1, 1);
 const TWO: (i8, i8, i8) = (1, 2, 1);
@@ -70,7 +74,7 @@ impl Command {
     /// How much there is to do and to lock within a transaction, roughly in rows.
     pub fn weight(&self, args: &Args<'_>) -> usize {
         let may_walk = self.keys.0 == 0 && self.has(READ | WRITE);
-        args.len() + args.bytes() / 1024 + if may_walk { ROWS } else { 0 }
+        weight(args) + if may_walk { ROWS } else { 0 }
     }
 
     /// The flags, as COMMAND INFO names them.
@@ -94,6 +98,11 @@ impl Command {
         let count = if first == 0 { 0 } else { (last.min(len - 1) + 1 - i64::from(first)).max(0) };
         args.from(first as usize).take(count as usize).step_by(step.max(1) as usize)
     }
+}
+
+/// How much there is to do with these arguments, roughly in rows.
+pub fn weight(args: &Args<'_>) -> usize {
+    args.len() + args.bytes() / BYTES_PER_ROW
 }
 
 /// The command with this name, in any case.
