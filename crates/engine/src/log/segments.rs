@@ -7,7 +7,7 @@
 //! Those that are kept to be recycled are given up when something else finds no space.
 //!
 //! A thread keeps segments prepared ahead of the writers. On a full disk writers get [`Error::Full`] from
-//! [`Segments::wait_prepared`] before they change anything; each such call tries once more.
+//! [`Segments::wait_prepared`] before they change anything; each such call waits for an attempt begun after it.
 //!
 //! Invariants:
 //! - S1: a segment that has its name has its full length, durably.
@@ -150,7 +150,7 @@ struct State {
     spares: Vec<u64>,
     /// Those of them that the disk refused to remove. They are not recycled: it might refuse to rename them too.
     refused: Vec<u64>,
-    /// Attempts to prepare a segment that have ended.
+    /// Attempts to prepare a segment that were begun; there is one at a time.
     attempts: u64,
     /// The last attempt, if it failed: its number and reason.
     failed: Option<(u64, Error)>,
@@ -218,7 +218,7 @@ impl Segments {
 
     /// Waits until segments are prepared up to `end`.
     ///
-    /// Errors: [`Error::Full`] if an attempt begun for this call found no space; [`Error::Poisoned`].
+    /// Errors: [`Error::Full`] if an attempt begun after this call found no space; [`Error::Poisoned`].
     pub fn wait_prepared(&self, end: Lsn) -> Result<()> {
         if self.prepared_end() >= end {
             return Ok(());
@@ -304,7 +304,7 @@ impl Segments {
                 self.changed.wait(&mut state);
                 continue;
             }
-            let (n, recycled) = (state.next, state.spares.pop());
+            let (n, recycled) = state.begin_attempt();
             let prepared = MutexGuard::unlocked(&mut state, || {
                 self.ensure_positions(n)?;
                 prepare(&*self.vfs, n, self.options.segment_bytes, recycled)
@@ -325,7 +325,6 @@ impl Segments {
 
     fn finish(&self, state: &mut State, n: u64, recycled: Option<u64>, prepared: Result<()>) -> Result<()> {
         self.changed.notify_all();
-        state.attempts += 1;
         match prepared {
             Ok(()) => {
                 state.next = n + 1;
@@ -350,12 +349,21 @@ impl Segments {
     }
 }
 
+impl State {
+    /// The segment to prepare next, and an unneeded one to make it from, if there is any.
+    fn begin_attempt(&mut self) -> (u64, Option<u64>) {
+        self.attempts += 1;
+        (self.next, self.spares.pop())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::SMALL;
     use super::*;
     use foreshore_io::SimDisk;
     use foreshore_io::sim::{Fault, Repeat};
+    use std::thread;
 
     const UNNEEDED: u64 = 20;
 
@@ -404,5 +412,25 @@ mod tests {
         disk.fail_at(disk.events(), Fault::Enospc, Repeat::Once);
         assert!(!segments.give_up_spares());
         assert_eq!(segments.state.lock().spares, []);
+    }
+
+    /// An attempt that is under way when somebody asks, and fails, says nothing to him: he may have made room since it began.
+    #[test]
+    fn a_full_disk_is_told_of_an_attempt_begun_since() {
+        let segments = Segments::open(Arc::new(SimDisk::new(1)), SMALL, Arc::default(), Lsn::ZERO).unwrap();
+        let end = segments.prepared_end() + 1;
+        let (n, recycled) = segments.state.lock().begin_attempt();
+        thread::scope(|scope| {
+            let asked = scope.spawn(|| segments.wait_prepared(end));
+            while segments.state.lock().wanted_end < end.0 {
+                thread::yield_now();
+            }
+            let full = Err(Error::Full { what: "a test".into() });
+            segments.finish(&mut segments.state.lock(), n, recycled, full).unwrap();
+            scope.spawn(|| segments.keep());
+            let told = asked.join().unwrap();
+            segments.stop();
+            assert!(told.is_ok(), "{told:?}");
+        });
     }
 }
