@@ -6,11 +6,13 @@ mod common;
 use common::tiny;
 use foreshore::{Database, Durability, Error};
 use foreshore_io::{
-    SimDisk, Vfs,
+    Access, File, LockError, SharedMemory, SimDisk, Vfs,
     sim::{Crash, EventKind, Fault, Repeat},
 };
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 type Rows = BTreeMap<[u8; 4], Vec<u8>>;
@@ -504,4 +506,71 @@ fn a_rollback_goes_on_after_a_failed_read() {
     table.put(b"k", b"goes on").unwrap();
     assert_eq!(db.stats().transactions, 0);
     db.check().unwrap();
+}
+
+/// A disk that refuses to remove files of the log for as long as it is told to.
+struct Clinging {
+    disk: SimDisk,
+    clings: AtomicBool,
+}
+
+impl Vfs for Clinging {
+    fn open(&self, name: &str, access: Access, create: bool) -> io::Result<Arc<dyn File>> {
+        self.disk.open(name, access, create)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        match name.starts_with("wal-") && self.clings.load(Relaxed) {
+            true => Err(io::ErrorKind::PermissionDenied.into()),
+            false => self.disk.remove(name),
+        }
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.disk.list()
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        self.disk.sync_dir()
+    }
+
+    fn lock(&self, name: &str) -> Result<Box<dyn Send + Sync>, LockError> {
+        self.disk.lock(name)
+    }
+
+    fn shared_memory(&self, name: &str, bytes: usize) -> io::Result<Arc<dyn SharedMemory>> {
+        self.disk.shared_memory(name, bytes)
+    }
+
+    fn describe(&self) -> String {
+        self.disk.describe()
+    }
+}
+
+/// A checkpoint has done its work, though the disk refuses to remove files of the log that are no longer needed. They go with a
+/// later one.
+#[test]
+fn a_checkpoint_does_not_fail_for_a_file_that_stays() {
+    let disk = SimDisk::new(1);
+    let vfs = Arc::new(Clinging { disk: disk.clone(), clings: AtomicBool::new(true) });
+    let db = tiny().open_on(vfs.clone()).unwrap();
+    let table = db.byte_table("t").unwrap().with_durability(Durability::Buffered);
+    let log_files = || disk.names().iter().filter(|name| name.starts_with("wal-")).count();
+    (0..400).for_each(|i| table.put(&key(i), &[7; 900]).unwrap());
+    for _ in 0..2 {
+        let before = db.stats().checkpoints;
+        db.checkpoint().unwrap();
+        assert_eq!(db.stats().checkpoints, before + 1);
+    }
+    let clung = log_files();
+    vfs.clings.store(false, Relaxed);
+    db.checkpoint().unwrap();
+    assert!(log_files() + 2 < clung, "{clung} files were left, and {} still are", log_files());
+    vfs.clings.store(true, Relaxed);
+    (0..400).for_each(|i| table.put(&key(i), &[8; 900]).unwrap());
+    db.close().unwrap();
 }

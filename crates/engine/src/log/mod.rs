@@ -361,11 +361,9 @@ impl Log {
 
     /// Gives up everything below `redo_lsn`: no recovery will read it, and that is durably on record. Files are kept to be
     /// written again as far as all of them have `bytes_kept`: a new one must be filled with zeros first, which makes the
-    /// device write everything twice.
-    ///
-    /// Errors: I/O, while removing files; nothing is lost by it.
-    pub fn truncate(&self, redo_lsn: Lsn, bytes_kept: u64) -> Result<()> {
-        self.shared.segments.truncate(redo_lsn.min(self.durable()), bytes_kept)
+    /// device write everything twice. Those that the disk refuses to remove are tried again the next time.
+    pub fn truncate(&self, redo_lsn: Lsn, bytes_kept: u64) {
+        self.shared.segments.truncate(redo_lsn.min(self.durable()), bytes_kept);
     }
 
     /// Bytes of its buffer.

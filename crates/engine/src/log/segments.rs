@@ -245,7 +245,7 @@ impl Segments {
 
     /// Gives up the segments that lie below `lsn` whole. They are kept to be recycled as far as all segments together
     /// have `bytes_kept`, and otherwise removed.
-    pub fn truncate(&self, lsn: Lsn, bytes_kept: u64) -> Result<()> {
+    pub fn truncate(&self, lsn: Lsn, bytes_kept: u64) {
         let mut removed;
         {
             let mut state = self.state.lock();
@@ -259,32 +259,28 @@ impl Segments {
                 removed.extend(state.spares.pop());
             }
         }
-        self.remove(removed)
+        self.remove(removed);
     }
 
-    /// Removes what is kept to be recycled; `false` if there is nothing of that kind, or if the disk refuses some of it.
+    /// Removes what is kept to be recycled; `false` if that gave no space.
     pub fn give_up_spares(&self) -> bool {
         let mut state = self.state.lock();
         let mut removed = mem::take(&mut state.refused);
         removed.append(&mut state.spares);
         drop(state);
-        !removed.is_empty() && self.remove(removed).is_ok()
+        self.remove(removed)
     }
 
-    /// Removes the files of segments that nobody needs. Whoever does so next tries once more with those that the disk refuses
-    /// to remove.
-    fn remove(&self, segments: Vec<u64>) -> Result<()> {
-        let mut removed = Ok(());
-        for n in segments {
-            match self.vfs.remove(&name(n)) {
-                Err(e) if e.kind() != ErrorKind::NotFound => {
-                    self.state.lock().refused.push(n);
-                    removed = Err(Error::io(format!("removing {}", name(n)), &e));
-                }
-                _ => {}
-            }
-        }
-        removed
+    /// Removes the files of segments that nobody needs; is any gone? Whoever does so next tries once more with those that the
+    /// disk refuses to remove.
+    fn remove(&self, segments: Vec<u64>) -> bool {
+        let is_refused = |n: &u64| {
+            let removed = self.vfs.remove(&name(*n));
+            removed.is_err_and(|e| e.kind() != ErrorKind::NotFound)
+        };
+        let (refused, gone): (Vec<_>, Vec<_>) = segments.into_iter().partition(is_refused);
+        self.state.lock().refused.extend(refused);
+        !gone.is_empty()
     }
 
     /// Opens segment `n` for a flight, waiting until it is prepared.
@@ -389,14 +385,16 @@ mod tests {
             let disk = SimDisk::new(1);
             let (segments, start) = behind_unneeded(&disk);
             disk.fail_at(disk.events() + refused, Fault::Enospc, Repeat::Once);
-            segments.truncate(start, 0).unwrap_err();
+            segments.truncate(start, 0);
             assert_eq!(unneeded(&disk), spares + 1);
-            segments.truncate(start, 0).unwrap();
+            segments.truncate(start, 0);
             assert_eq!(unneeded(&disk), spares);
 
             disk.fail_at(disk.events() + refused % spares, Fault::Enospc, Repeat::Once);
-            assert!(!segments.give_up_spares());
+            assert!(segments.give_up_spares(), "the others gave space");
             assert_eq!(unneeded(&disk), 1);
+            disk.fail_at(disk.events(), Fault::Enospc, Repeat::Once);
+            assert!(!segments.give_up_spares(), "the last one is refused again");
             assert!(segments.give_up_spares());
             assert_eq!(unneeded(&disk), 0);
             assert!(!segments.give_up_spares(), "there is nothing left");

@@ -83,7 +83,7 @@ fn files_after_truncations(bytes_kept: u64) -> usize {
         let (start, end) = append(&log, &body);
         if i >= 10_000 && i % 1000 == 0 {
             log.commit(end, Durability::Sync).unwrap();
-            log.truncate(start, bytes_kept).unwrap();
+            log.truncate(start, bytes_kept);
             last.clear();
             redo = start;
         }
@@ -109,7 +109,7 @@ fn a_segment_of_another_length_is_not_recycled() {
         let (start, end) = append(&log, &body);
         log.commit(end, Durability::Sync).unwrap();
         if i == 1000 {
-            log.truncate(start, 64 * OPTIONS.segment_bytes).unwrap();
+            log.truncate(start, 64 * OPTIONS.segment_bytes);
             // The newest are used first: these wait.
             assert!(start.0 / OPTIONS.segment_bytes > 50);
             for n in 0..30 {
