@@ -353,6 +353,7 @@ impl Log {
 
     /// Sends what `Buffered` commits left in the buffer on its way. To be called now and then.
     pub fn nudge(&self) {
+        // ORDERING: before the load of `reserved`; see `flush_soon`.
         if self.shared.soon.lagging.swap(false, SeqCst) {
             self.shared.soon.asked.store(self.reserved().0, Relaxed);
             self.shared.flights.doorbell.mention();
@@ -456,7 +457,11 @@ impl Shared {
         if end.0 > self.soon.asked.load(Relaxed) + worth_a_flight {
             self.soon.asked.store(end.0, Relaxed);
             self.flights.doorbell.mention();
-        } else if !self.soon.lagging.load(Relaxed) {
+        } else if !self.soon.lagging.load(SeqCst) {
+            // ORDERING: SeqCst, as the `fetch_add` by which this commit was reserved before, and as the swap and the load of
+            // `reserved` in `nudge`. Whoever finds `lagging` set comes, in the one order, before the swap that clears it, and
+            // so does his `fetch_add`: that nudge asks for a flight that carries him. A Relaxed load may find it set after
+            // that nudge. As the next one looks at `lagging` only, his commit would stay behind until another one came.
             self.soon.lagging.store(true, SeqCst);
         }
     }
