@@ -148,10 +148,14 @@ impl LogReader {
         &self.bytes(step)[HEADER_BYTES..step.len]
     }
 
-    /// Bytes `[from, to)` of one block, which hold records already read.
-    pub(super) fn already_read(&mut self, from: Lsn, to: Lsn) -> Result<Vec<u8>> {
-        let bytes = self.segments.get(from, (to - from) as usize)?;
-        Ok(bytes.expect("records read from here are still here").to_vec())
+    /// Bytes `[from, to)` of one block, which hold records that are in the segments.
+    ///
+    /// Errors: [`Error::Corrupt`] if they are gone; I/O.
+    pub(super) fn stored(&mut self, from: Lsn, to: Lsn) -> Result<Vec<u8>> {
+        match self.segments.get(from, (to - from) as usize)? {
+            Some(bytes) => Ok(bytes.to_vec()),
+            None => Err(self.segments.damage(from, to)),
+        }
     }
 
     /// The next record or pad.

@@ -46,7 +46,7 @@ pub(crate) fn repair_tail(
     while let Some(step) = reader.step()? {
         if tail.is_none() && step.in_ring {
             let start = Lsn(floor_block(step.start.0));
-            tail = Some(Unsynced { start, bytes: reader.already_read(start, step.start)? });
+            tail = Some(Unsynced { start, bytes: reader.stored(start, step.start)? });
         }
         if let Some(tail) = &mut tail {
             tail.bytes.extend_from_slice(reader.bytes(step));

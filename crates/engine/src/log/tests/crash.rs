@@ -156,6 +156,32 @@ fn what_only_the_ring_holds_is_repaired() {
     assert_eq!(repair_tail(&vfs, SMALL, &[first], Lsn::ZERO).unwrap().end, end);
 }
 
+/// Nor does a ring alone make a log: where the record at which the reading begins shares its block with others, the segments
+/// must hold those.
+#[test]
+fn a_ring_whose_segments_are_gone_is_damage() {
+    let disk = SimDisk::new(1);
+    let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+    let first = Incarnation::after(Lsn::ZERO);
+    let log = Log::open(vfs.clone(), SMALL, first).unwrap();
+    // Nobody asks for room, which would send them to the segments.
+    let [from, _] = [&b"\x01not read"[..], b"\x01read"].map(|body| {
+        let reservation = log.reserve(body.len());
+        let end = reservation.end();
+        log.fill(reservation, body);
+        end
+    });
+    let killed = disk.after_crash(ProcessKill, 1);
+    killed
+        .names()
+        .iter()
+        .filter(|name| name.starts_with("wal-"))
+        .for_each(|name| killed.remove(name).unwrap());
+    let vfs: Arc<dyn Vfs> = Arc::new(killed);
+    let refused = repair_tail(&vfs, SMALL, &[first], from).unwrap_err();
+    assert!(matches!(&refused, Error::Corrupt { what, .. } if what.contains("wal-")), "{refused}");
+}
+
 /// A place that was used a lap ago is not complete before it is filled again, nor is anything behind it. Catches
 /// `log_ring_not_zeroed`.
 #[test]
