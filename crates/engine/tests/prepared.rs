@@ -105,3 +105,41 @@ fn a_decision_needs_no_space() {
     assert_eq!(rows(&db, GIDS[0]), [1; 80]);
     assert_eq!(rows(&db, GIDS[1]), [2; 80]);
 }
+
+/// A rollback that has not logged anything when it breaks off is known to the log by one thing only: another transaction has
+/// prepared under its id since. It goes on at the next open, and that other one waits.
+#[test]
+fn an_id_used_again_means_the_later_transaction() {
+    for crash in [Crash::ProcessKill, Crash::PowerLoss] {
+        let disk = SimDisk::new(7);
+        let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+        let table = db.byte_table("t").unwrap();
+        table.put(b"first", b"before").unwrap();
+        let prepare = |key: &[u8]| {
+            let tx = db.begin().unwrap();
+            tx.bytes(&table).put(key, b"after").unwrap();
+            tx.prepare("gid").unwrap();
+        };
+        prepare(b"first");
+        let others = db.byte_table("others").unwrap().with_durability(Durability::Buffered);
+        (0..600).for_each(|i| others.put(&key(b"", i), &[5; 900]).unwrap()); // more than the log's buffer
+        db.sync().unwrap();
+        table.put(b"second", b"before").unwrap();
+        disk.fail_read_at(disk.read_events(), Repeat::Forever);
+        assert!(matches!(db.rollback_prepared("gid"), Err(Error::Io { .. })));
+        prepare(b"second");
+        let disk = disk.after_crash(crash, 1);
+        drop((table, others, db));
+
+        let db = tiny().open_on(Arc::new(disk)).unwrap();
+        let table = db.byte_table("t").unwrap();
+        assert_eq!(db.recover(), [b"gid"], "{crash:?}");
+        let get = |key: &[u8]| table.get(key).unwrap().unwrap();
+        assert_eq!(get(b"second"), b"before", "{crash:?}");
+        db.commit_prepared("gid").unwrap();
+        assert_eq!((get(b"first"), get(b"second")), (b"before".to_vec(), b"after".to_vec()), "{crash:?}");
+        assert_eq!(db.stats().transactions, 0, "{crash:?}: nobody is left with locks");
+        table.put(b"first", b"goes on").unwrap();
+        db.check().unwrap();
+    }
+}

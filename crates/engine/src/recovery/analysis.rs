@@ -45,11 +45,7 @@ impl Analysis {
                 }
             }
             Record::Commit { owner } | Record::End { owner } => _ = self.running.remove(&owner.0),
-            Record::Prepare { owner, gid, .. } => {
-                if let Some(txn) = self.running.get_mut(&owner.0) {
-                    (txn.last, txn.gid) = (at, Some(gid.to_vec()));
-                }
-            }
+            Record::Prepare { owner, gid, .. } => self.prepares(owner, at, gid),
             Record::Write { owner, .. } => return Ok(self.wrote(owner, at)),
             Record::Compensation { owner, first, .. } => {
                 self.rolls_back(owner);
@@ -59,6 +55,22 @@ impl Analysis {
             }
         }
         Ok(Version::SETTLED)
+    }
+
+    /// The transaction in the slot of `owner` prepares at `at`. If another one has under the same id, it had been told by then
+    /// what to do, since until then the id is refused. It has logged nothing of that, as who finds no space to roll back: so
+    /// it is rolled back.
+    fn prepares(&mut self, owner: Owner, at: Lsn, gid: &[u8]) {
+        if !self.running.contains_key(&owner.0) {
+            return; // A1
+        }
+        for (slot, txn) in &mut self.running {
+            if *slot == owner.0 {
+                (txn.last, txn.gid) = (at, Some(gid.to_vec()));
+            } else if txn.gid.as_deref() == Some(gid) {
+                txn.gid = None;
+            }
+        }
     }
 
     /// The transaction in the slot of `owner` undoes something. If it has prepared, it was told to roll back, and there is
@@ -97,5 +109,26 @@ mod tests {
         for owner in [SLOTS as u16, u16::MAX] {
             assert!(matches!(begin(owner), Err(Error::Corrupt { .. })), "{owner}");
         }
+    }
+
+    /// Also in a made-up log: of two that have prepared under one id, none gets lost.
+    #[test]
+    fn an_id_is_that_of_the_last_transaction_that_prepared_under_it() {
+        let mut analysis = Analysis::default();
+        let mut at = Lsn(0);
+        let mut apply = |record: Record<'_>| {
+            at = at + 8;
+            analysis.apply(&record, at).unwrap();
+        };
+        let previous = Lsn::ZERO;
+        for owner in [3, 1, 2].map(Owner) {
+            apply(Record::Begin { owner });
+            let gid = if owner.0 == 2 { &b"another"[..] } else { b"gid" };
+            apply(Record::Prepare { owner, previous, gid });
+        }
+        // Of one that ended before the pass begins nothing is known.
+        apply(Record::Prepare { owner: Owner(7), previous, gid: b"gid" });
+        let gids: Vec<_> = analysis.unfinished().map(|(owner, txn)| (owner.0, txn.gid)).collect();
+        assert_eq!(gids, [(1, Some(b"gid".to_vec())), (2, Some(b"another".to_vec())), (3, None)]);
     }
 }
