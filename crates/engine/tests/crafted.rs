@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Rng, env, in_parallel, row, rows, tiny};
+use common::{Rng, TINY_SEGMENT_BYTES, env, in_parallel, row, rows, tiny};
 use foreshore::{ByteTable, Database, Durability, Error};
 use foreshore_io::{Access, MemVfs, SimDisk, Vfs, sim::Crash};
 use std::collections::HashMap;
@@ -16,6 +16,10 @@ const BATCH_HEADER_BYTES: usize = 24;
 const FREE: u8 = 2;
 const REDO: u8 = 3;
 const INCARNATION: u8 = 4;
+/// Kinds of the log's records (`txn/record.rs`), and a transaction's slot.
+const BEGIN: u8 = 18;
+const PREPARE: u8 = 21;
+const OWNER: u8 = 1;
 /// The last page number of the database's own size.
 const LAST_PAGE: u64 = u32::MAX as u64;
 
@@ -556,6 +560,172 @@ fn made_up_entries_are_read_without_panic() {
     });
 }
 
+/// Records of the log that nobody has written, under checksums that fit: those of another database's life once more, in any
+/// order, some with other bytes, and ends of transactions in between.
+///
+/// `FORESHORE_SEED`, `FORESHORE_ROUNDS`.
+#[test]
+fn made_up_records_are_redone_without_panic() {
+    let victim = large_and_small();
+    let records = records_of_a_life();
+    craft(&victim, |disk, rng| {
+        let mut bodies: Vec<_> = (0..1 + rng.below(6)).map(|_| made_up_record(&records, rng)).collect();
+        let is_one_transaction = rng.below(4) > 0;
+        if is_one_transaction {
+            bodies.retain(|body| body[0] != BEGIN);
+            bodies.insert(0, vec![BEGIN, OWNER]);
+        }
+        append_to_log(disk, &mut bodies, is_one_transaction);
+        bodies.iter().map(|body| format!("{:02x?}", &body[..body.len().min(40)])).collect()
+    });
+}
+
+/// Bodies of the log's records of a database in which all kinds of things happened.
+fn records_of_a_life() -> Vec<Vec<u8>> {
+    let disk = SimDisk::new(1);
+    let db = tiny().log_bytes(64 << 20).open_on(Arc::new(disk.clone())).unwrap();
+    let table = db.byte_table("t").unwrap();
+    let key = |i: u32| format!("row/{:04}", i * 7).into_bytes();
+    (0..200u32).for_each(|i| table.put(&key(i), &[i as u8; 50]).unwrap());
+    (0..3).for_each(|i| table.put(&[b'x', i], &[i; 9000]).unwrap());
+    (20..120u32).for_each(|i| assert!(table.remove(&key(i)).unwrap())); // leaves are absorbed
+    (0..40u32).step_by(3).for_each(|i| table.put(&key(i), &[i as u8; 60]).unwrap());
+    for gid in 0..3u8 {
+        let tx = db.begin().unwrap();
+        let rows: Vec<_> = (0..20u32).map(|i| (key(1000 + 100 * u32::from(gid) + i), [7; 30])).collect();
+        tx.bytes(&table).put_many(&rows).unwrap();
+        tx.bytes(&table).put(&key(u32::from(gid)), &[9; 50]).unwrap();
+        tx.bytes(&table).remove(&key(150 + u32::from(gid))).unwrap();
+        tx.prepare([gid]).unwrap();
+    }
+    db.commit_prepared([0]).unwrap();
+    db.rollback_prepared([1]).unwrap();
+    db.sync().unwrap();
+    let records = log_records(&disk, 0).0;
+    assert!(records.len() > 400, "{} records", records.len());
+    records
+}
+
+/// One of these, perhaps changed, or a transaction's begin, end, or the like.
+fn made_up_record(records: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
+    let kind = [1 + rng.below(8), 16 + rng.below(6)][rng.below(2)] as u8;
+    let alike: Vec<_> = records.iter().filter(|body| body[0] == kind).collect();
+    let mut body = match alike.is_empty() || rng.below(8) == 0 {
+        true => vec![18 + rng.below(3) as u8, rng.below(4) as u8],
+        false => alike[rng.below(alike.len())].clone(),
+    };
+    for _ in 0..[0, 0, 0, 0, 1, 2][rng.below(6)] {
+        let within = [body.len() - 1, 5.min(body.len() - 1)][rng.below(2)];
+        let at = 1 + rng.below(within);
+        match rng.below(8) {
+            0 => body.truncate(at + 1),
+            1 => body.insert(at, rng.below(20) as u8),
+            2 => body[at] ^= 1 << rng.below(8),
+            _ => body[at] = [0, 1, 0x7F, 0xFF, 16, 17, rng.below(30) as u8][rng.below(7)],
+        }
+    }
+    body
+}
+
+/// The salt of the log's last incarnation, where it begins, and from where on the log is redone.
+fn log_place(disk: &SimDisk) -> (u64, u64, u64) {
+    let (mut salt, mut start, mut redo) = (0, 0, 0);
+    disk.corrupt(DIRECTORY, |file| {
+        let mut at = 0;
+        while file.get(at..at + 4) == Some(b"FdJ1") {
+            let len = u32_at(file, at + 4) as usize;
+            let mut entry = at + BATCH_HEADER_BYTES;
+            while entry < at + BATCH_HEADER_BYTES + len {
+                entry += match file[entry] {
+                    1 => 31 + usize::from(u16::from_le_bytes([file[entry + 29], file[entry + 30]])),
+                    REDO => {
+                        redo = u64_at(file, entry + 1);
+                        9
+                    }
+                    INCARNATION => {
+                        (start, salt) = (u64_at(file, entry + 9), u64_at(file, entry + 17));
+                        25
+                    }
+                    FREE => 9,
+                    _ => 1,
+                };
+            }
+            at += BATCH_HEADER_BYTES + len.next_multiple_of(8);
+        }
+    });
+    (salt, start, redo)
+}
+
+/// The checksum of the record at `at` with this body (`docs/file_format.md`).
+fn record_checksum(salt: u64, at: u64, body: &[u8]) -> u32 {
+    let (place, len) = (at / 8, body.len() as u64 + 8);
+    let begin = crc32c::crc32c(&salt.to_le_bytes()) ^ (place ^ place >> 32 ^ len) as u32;
+    crc32c::crc32c_append(begin, body)
+}
+
+/// The bodies of the records from `from` on that are in the log's files, and where they end.
+fn log_records(disk: &SimDisk, from: u64) -> (Vec<Vec<u8>>, u64) {
+    let (salt, start, _) = log_place(disk);
+    let (mut records, mut at) = (Vec::new(), from.max(start));
+    loop {
+        let word = read_log(disk, at, 8);
+        let len = u32_at(&word, 0) as usize;
+        if !(8..1 << 13).contains(&len) {
+            return (records, at);
+        }
+        let body = read_log(disk, at + 8, len - 8);
+        if u32_at(&word, 4) != record_checksum(salt, at, &body) {
+            return (records, at);
+        }
+        at += (len as u64).next_multiple_of(8);
+        if body.first().is_some_and(|kind| *kind != 0) {
+            records.push(body);
+        }
+    }
+}
+
+/// Appends records with these bodies to the log's files, perhaps as those of one transaction, each of which names the one before.
+fn append_to_log(disk: &SimDisk, bodies: &mut [Vec<u8>], is_one_transaction: bool) {
+    let (salt, _, redo) = log_place(disk);
+    let mut at = log_records(disk, redo).1;
+    let mut previous = at;
+    for body in bodies {
+        if is_one_transaction && body[0] >= 16 {
+            body[1] = OWNER;
+            if !(BEGIN..PREPARE).contains(&body[0]) && body.len() > 8 {
+                body[2..8].copy_from_slice(&(previous / 8).to_le_bytes()[..6]);
+            }
+        }
+        let mut record = (body.len() as u32 + 8).to_le_bytes().to_vec();
+        record.extend(record_checksum(salt, at, body).to_le_bytes());
+        record.extend_from_slice(body);
+        record.resize(record.len().next_multiple_of(8), 0);
+        with_log(disk, at, record.len(), |byte, i| *byte = record[i]);
+        previous = at;
+        at += record.len() as u64;
+    }
+}
+
+fn read_log(disk: &SimDisk, at: u64, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    with_log(disk, at, len, |byte, i| bytes[i] = *byte);
+    bytes
+}
+
+/// Calls `each` with the log's bytes from `at` on, and their numbers.
+fn with_log(disk: &SimDisk, at: u64, len: usize, mut each: impl FnMut(&mut u8, usize)) {
+    let mut done = 0;
+    while done < len {
+        let (n, offset) = ((at + done as u64) / TINY_SEGMENT_BYTES, (at + done as u64) % TINY_SEGMENT_BYTES);
+        disk.corrupt(&format!("wal-{n:016}"), |file| {
+            for byte in file[offset as usize..].iter_mut().take(len - done) {
+                each(byte, done);
+                done += 1;
+            }
+        });
+    }
+}
+
 /// Changes up to three words of a leaf; which, and to what.
 fn malform(leaf: &mut [u8], rng: &mut Rng) -> Vec<String> {
     let mut did = Vec::new();
@@ -577,6 +747,7 @@ fn malform(leaf: &mut [u8], rng: &mut Rng) -> Vec<String> {
 /// Reads, checks, writes and removes, until there is an error.
 fn use_all(disk: &SimDisk) -> foreshore::Result<()> {
     let db = open(disk)?;
+    db.recover().iter().try_for_each(|gid| db.rollback_prepared(gid))?;
     for name in db.tables()? {
         let table = db.byte_table(&name)?;
         (0..200u32).try_for_each(|i| table.get(format!("row/{:04}", i * 7).as_bytes()).map(drop))?;
