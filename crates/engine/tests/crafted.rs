@@ -8,7 +8,8 @@ use foreshore::{ByteTable, Database, Durability, Error};
 use foreshore_io::{Access, MemVfs, SimDisk, Vfs, sim::Crash};
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 
 const DIRECTORY: &str = "directory-0000000000000000";
@@ -381,6 +382,27 @@ fn a_leaf_given_to_a_dropped_table_is_freed_once() {
     drop(table);
     db.close().unwrap();
     assert!(open(&disk).unwrap().byte_table("t").unwrap().get(&keys[0]).unwrap().is_some());
+}
+
+/// A leaf with changes from a position that the log has not reached is no reason to wait until it has.
+#[test]
+fn a_leaf_newer_than_the_log_keeps_nobody_waiting() {
+    let disk = of_many_leaves();
+    with_leaves(&disk, |file, leaves| {
+        file[leaves[1] + 16..leaves[1] + 24].copy_from_slice(&u64::to_le_bytes((1 << 51) - 8));
+    });
+    let (told, done) = mpsc::channel();
+    let using = disk.clone();
+    thread::spawn(move || {
+        let db = open(&using).unwrap();
+        let dropped = db.drop_table("t").and_then(|_| db.checkpoint());
+        drop(db);
+        told.send(dropped)
+    });
+    let refused = done.recv_timeout(Duration::from_secs(30)).expect("it waits").unwrap_err();
+    assert!(matches!(&refused, Error::Poisoned { cause } if cause.contains("the log ends")), "{refused}");
+    let db = open(&disk).unwrap();
+    assert_eq!((db.tables().unwrap().len(), db.check().unwrap().stray_pages), (0, 0));
 }
 
 /// A table neither frees nor absorbs leaves of another, wherever its links lead.

@@ -408,6 +408,12 @@ impl Log {
 
 impl Wal for Log {
     fn wait_durable(&self, lsn: Lsn) -> Result<()> {
+        let end = self.reserved();
+        if lsn > end {
+            // Nobody might ever log as much.
+            let detail = format!("it holds changes up to LSN {lsn}, but the log ends at LSN {end}");
+            return Err(Error::corrupt("a leaf", detail));
+        }
         self.commit(lsn, Durability::Sync)
     }
 
