@@ -508,10 +508,20 @@ fn a_rollback_goes_on_after_a_failed_read() {
     db.check().unwrap();
 }
 
-/// A disk that refuses to remove files of the log for as long as it is told to.
+/// A disk that refuses to remove files of the log, or is not done with it, for as long as it is told to.
 struct Clinging {
     disk: SimDisk,
-    clings: AtomicBool,
+    refuses: AtomicBool,
+    lingers: AtomicBool,
+    /// Somebody waits for a file to be removed.
+    is_waited_for: AtomicBool,
+}
+
+impl Clinging {
+    fn new(disk: &SimDisk) -> Arc<Self> {
+        let [refuses, lingers, is_waited_for] = [false; 3].map(AtomicBool::new);
+        Arc::new(Self { disk: disk.clone(), refuses, lingers, is_waited_for })
+    }
 }
 
 impl Vfs for Clinging {
@@ -520,10 +530,15 @@ impl Vfs for Clinging {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        match name.starts_with("wal-") && self.clings.load(Relaxed) {
-            true => Err(io::ErrorKind::PermissionDenied.into()),
-            false => self.disk.remove(name),
+        let is_of_log = name.starts_with("wal-");
+        if is_of_log && self.refuses.load(Relaxed) {
+            return Err(io::ErrorKind::PermissionDenied.into());
         }
+        while is_of_log && self.lingers.load(Relaxed) {
+            self.is_waited_for.store(true, Relaxed);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.disk.remove(name)
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -556,7 +571,8 @@ impl Vfs for Clinging {
 #[test]
 fn a_checkpoint_does_not_fail_for_a_file_that_stays() {
     let disk = SimDisk::new(1);
-    let vfs = Arc::new(Clinging { disk: disk.clone(), clings: AtomicBool::new(true) });
+    let vfs = Clinging::new(&disk);
+    vfs.refuses.store(true, Relaxed);
     let db = tiny().open_on(vfs.clone()).unwrap();
     let table = db.byte_table("t").unwrap().with_durability(Durability::Buffered);
     let log_files = || disk.names().iter().filter(|name| name.starts_with("wal-")).count();
@@ -567,10 +583,31 @@ fn a_checkpoint_does_not_fail_for_a_file_that_stays() {
         assert_eq!(db.stats().checkpoints, before + 1);
     }
     let clung = log_files();
-    vfs.clings.store(false, Relaxed);
+    vfs.refuses.store(false, Relaxed);
     db.checkpoint().unwrap();
     assert!(log_files() + 2 < clung, "{clung} files were left, and {} still are", log_files());
-    vfs.clings.store(true, Relaxed);
+    vfs.refuses.store(true, Relaxed);
     (0..400).for_each(|i| table.put(&key(i), &[8; 900]).unwrap());
     db.close().unwrap();
+}
+
+/// A `Buffered` commit gets to the disk though the thread that takes checkpoints has been at one for long.
+#[test]
+fn a_slow_checkpoint_keeps_no_commit_in_memory() {
+    let vfs = Clinging::new(&SimDisk::new(1));
+    vfs.lingers.store(true, Relaxed);
+    let db = tiny().open_on(vfs.clone()).unwrap();
+    let table = db.byte_table("t").unwrap().with_durability(Durability::Buffered);
+    (0..)
+        .take_while(|_| !vfs.is_waited_for.load(Relaxed))
+        .for_each(|i| table.put(&key(i), &[7; 900]).unwrap());
+    db.sync().unwrap();
+    table.put(b"buffered", b"").unwrap();
+    let (end, since) = (db.stats().log_bytes, Instant::now());
+    while db.stats().log_durable_lsn < end && since.elapsed() < Duration::from_secs(10) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let durable = db.stats().log_durable_lsn;
+    vfs.lingers.store(false, Relaxed);
+    assert!(durable >= end, "durable up to {durable} of {end}");
 }

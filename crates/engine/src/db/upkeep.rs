@@ -1,14 +1,15 @@
 //! What an open database needs now and then: checkpoints that keep its log short, versions that nobody needs let go,
-//! idle transactions rolled back, and rollbacks that were broken off gone on with. A thread of its own sees to that.
+//! idle transactions rolled back, and rollbacks that were broken off gone on with. A thread of its own sees to that. Another
+//! one sends `Buffered` commits on their way, which cannot wait until a checkpoint is done.
 //!
-//! The thread shares these parts with the database, and not the database itself: so it is never the last to hold it, and
+//! The threads share these parts with the database, and not the database itself: so they are never the last to hold it, and
 //! whoever drops the last handle closes the database, at once and completely. (A thread that takes a reference only in
 //! passing can become the last holder; the directory then stays locked after the drop, until that thread is done.)
 
 use crate::db::options::Builder;
 use crate::db::running::Running;
 use crate::error::{Error, Result};
-use crate::log::Durability;
+use crate::log::{Durability, Log};
 use crate::pool::{Directory, DirectoryEntry as Entry, Wal, with_space};
 use crate::tree::Core;
 use crate::txn::Stuck;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How often the thread looks.
+/// How often the threads look.
 const POLL: Duration = Duration::from_millis(50);
 
 /// How often it tries to go on with rollbacks that were broken off, for want of space or by a read that failed.
@@ -40,7 +41,7 @@ pub(crate) struct Upkeep {
     checkpoints: AtomicU64,
     stopped: Mutex<bool>,
     stopping: Condvar,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Upkeep {
@@ -65,31 +66,52 @@ impl Upkeep {
             checkpoints: AtomicU64::new(0),
             stopped: Mutex::new(false),
             stopping: Condvar::new(),
-            thread: Mutex::new(None),
+            threads: Mutex::default(),
         });
-        let shared = upkeep.clone();
-        let thread = thread::Builder::new()
-            .name("foreshore-upkeep".into())
-            .spawn(move || shared.run())
-            .map_err(|e| Error::io("starting the thread foreshore-upkeep", &e))?;
-        *upkeep.thread.lock() = Some(thread);
-        Ok(upkeep)
+        let started = upkeep
+            .start_thread("foreshore-upkeep", Self::run)
+            .and_then(|()| upkeep.start_thread("foreshore-nudge", Self::send_commits));
+        match started {
+            Ok(()) => Ok(upkeep),
+            Err(error) => {
+                upkeep.stop();
+                Err(error)
+            }
+        }
     }
 
-    /// Stops the thread, and waits for its end. The second call does nothing.
+    fn start_thread(self: &Arc<Self>, name: &str, run: fn(&Self)) -> Result<()> {
+        let at_end = StopIfPanicking(self.core.log.clone());
+        let shared = self.clone();
+        let run = move || {
+            let _at_end = at_end;
+            run(&shared);
+        };
+        let thread = thread::Builder::new().name(name.to_string()).spawn(run);
+        let thread = thread.map_err(|e| Error::io(format!("starting the thread {name}"), &e))?;
+        self.threads.lock().push(thread);
+        Ok(())
+    }
+
+    /// Stops the threads, and waits for their end. The second call does nothing.
     pub fn stop(&self) {
         *self.stopped.lock() = true;
         self.stopping.notify_all();
-        if let Some(thread) = self.thread.lock().take() {
+        for thread in self.threads.lock().drain(..) {
             // If it panicked, there is nobody left to stop.
             let _ = thread.join();
+        }
+    }
+
+    fn send_commits(&self) {
+        while !self.sleep_or_stop() {
+            self.core.log.nudge();
         }
     }
 
     fn run(&self) {
         let mut retried = Instant::now();
         while !self.sleep_or_stop() {
-            self.core.log.nudge();
             self.tidy_versions();
             if retried.elapsed() >= RETRY {
                 self.core.go_on_undoing();
@@ -166,10 +188,22 @@ impl Upkeep {
     }
 }
 
+/// Stops the log when the thread that has it panics: nobody would keep it short, or send commits on their way.
+struct StopIfPanicking(Arc<Log>);
+
+impl Drop for StopIfPanicking {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.poison(&Error::Poisoned { cause: "a thread of the upkeep panicked".into() });
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{ByteTable, Database, Transaction};
+    use foreshore_io::MemVfs;
 
     /// A ghost that a scan has locked, and that nothing but the scan keeps.
     fn locked_ghost(db: &Database, table: &ByteTable) -> Transaction {
@@ -180,6 +214,23 @@ mod tests {
         assert_eq!(scan.bytes(table).range(..).count(), 0);
         drop(snapshot);
         scan
+    }
+
+    /// Without its threads a database would grow its log for ever, and leave commits in memory.
+    #[test]
+    fn a_panic_stops_the_database() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        let directory = Arc::new(Directory::create(Arc::new(MemVfs::new())).unwrap());
+        let core = db.engine.core().clone();
+        let upkeep = Upkeep::start(core, directory, &Database::builder(), Lsn::ZERO).unwrap();
+        upkeep.start_thread("foreshore-test", |_| panic!("a test")).unwrap();
+        upkeep.stop();
+        let refused = table.put(b"k", b"v");
+        assert!(
+            matches!(&refused, Err(Error::Poisoned { cause }) if cause.contains("panicked")),
+            "{refused:?}"
+        );
     }
 
     #[test]
