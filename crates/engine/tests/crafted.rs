@@ -597,7 +597,7 @@ fn made_up_records_are_redone_without_panic() {
             bodies.retain(|body| body[0] != BEGIN);
             bodies.insert(0, vec![BEGIN, OWNER]);
         }
-        append_to_log(disk, &mut bodies, is_one_transaction);
+        append_to_log(disk, &mut bodies, is_one_transaction, rng.below(8));
         bodies.iter().map(|body| format!("{:02x?}", &body[..body.len().min(40)])).collect()
     });
 }
@@ -706,12 +706,14 @@ fn log_records(disk: &SimDisk, from: u64) -> (Vec<Vec<u8>>, u64) {
     }
 }
 
-/// Appends records with these bodies to the log's files, perhaps as those of one transaction, each of which names the one before.
-fn append_to_log(disk: &SimDisk, bodies: &mut [Vec<u8>], is_one_transaction: bool) {
+/// Appends records with these bodies to the log's files, the last ones to the ring; perhaps as those of one transaction, each of
+/// which names the one before.
+fn append_to_log(disk: &SimDisk, bodies: &mut [Vec<u8>], is_one_transaction: bool, from_ring: usize) {
     let (salt, _, redo) = log_place(disk);
     let mut at = log_records(disk, redo).1;
     let mut previous = at;
-    for body in bodies {
+    for (i, body) in bodies.iter_mut().enumerate() {
+        let is_in_ring = i >= from_ring;
         if is_one_transaction && body[0] >= 16 {
             body[1] = OWNER;
             if !(BEGIN..PREPARE).contains(&body[0]) && body.len() > 8 {
@@ -722,7 +724,7 @@ fn append_to_log(disk: &SimDisk, bodies: &mut [Vec<u8>], is_one_transaction: boo
         record.extend(record_checksum(salt, at, body).to_le_bytes());
         record.extend_from_slice(body);
         record.resize(record.len().next_multiple_of(8), 0);
-        with_log(disk, at, record.len(), |byte, i| *byte = record[i]);
+        with_log(disk, at, record.len(), is_in_ring, |byte, i| *byte = record[i]);
         previous = at;
         at += record.len() as u64;
     }
@@ -730,16 +732,17 @@ fn append_to_log(disk: &SimDisk, bodies: &mut [Vec<u8>], is_one_transaction: boo
 
 fn read_log(disk: &SimDisk, at: u64, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
-    with_log(disk, at, len, |byte, i| bytes[i] = *byte);
+    with_log(disk, at, len, false, |byte, i| bytes[i] = *byte);
     bytes
 }
 
-/// Calls `each` with the log's bytes from `at` on, and their numbers.
-fn with_log(disk: &SimDisk, at: u64, len: usize, mut each: impl FnMut(&mut u8, usize)) {
+/// Calls `each` with the log's bytes from `at` on, in its files or in the ring, and their numbers.
+fn with_log(disk: &SimDisk, at: u64, len: usize, is_in_ring: bool, mut each: impl FnMut(&mut u8, usize)) {
     let mut done = 0;
     while done < len {
         let (n, offset) = ((at + done as u64) / TINY_SEGMENT_BYTES, (at + done as u64) % TINY_SEGMENT_BYTES);
-        disk.corrupt(&format!("wal-{n:016}"), |file| {
+        let name = if is_in_ring { "ring".into() } else { format!("wal-{n:016}") };
+        disk.corrupt(&name, |file| {
             for byte in file[offset as usize..].iter_mut().take(len - done) {
                 each(byte, done);
                 done += 1;
