@@ -580,7 +580,7 @@ fn a_checkpoint_does_not_fail_for_a_file_that_stays() {
     for _ in 0..2 {
         let before = db.stats().checkpoints;
         db.checkpoint().unwrap();
-        assert_eq!(db.stats().checkpoints, before + 1);
+        assert!(db.stats().checkpoints > before);
     }
     let clung = log_files();
     vfs.refuses.store(false, Relaxed);

@@ -114,7 +114,7 @@ fn an_id_used_again_means_the_later_transaction() {
         let disk = SimDisk::new(7);
         let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
         let table = db.byte_table("t").unwrap();
-        table.put(b"first", b"before").unwrap();
+        [b"first", &b"second"[..]].iter().for_each(|key| table.put(key, b"before").unwrap());
         let prepare = |key: &[u8]| {
             let tx = db.begin().unwrap();
             tx.bytes(&table).put(key, b"after").unwrap();
@@ -123,10 +123,10 @@ fn an_id_used_again_means_the_later_transaction() {
         prepare(b"first");
         let others = db.byte_table("others").unwrap().with_durability(Durability::Buffered);
         (0..600).for_each(|i| others.put(&key(b"", i), &[5; 900]).unwrap()); // more than the log's buffer
-        db.sync().unwrap();
-        table.put(b"second", b"before").unwrap();
+        db.checkpoint().unwrap(); // so that nobody else reads
         disk.fail_read_at(disk.read_events(), Repeat::Forever);
         assert!(matches!(db.rollback_prepared("gid"), Err(Error::Io { .. })));
+        disk.clear_faults();
         prepare(b"second");
         let disk = disk.after_crash(crash, 1);
         drop((table, others, db));
