@@ -302,15 +302,16 @@ impl Engine {
     }
 
     pub fn commit_prepared(&self, gid: &[u8]) -> Result<()> {
-        match self.take_prepared(gid)?.commit()? {
-            Some(end) => self.acknowledge(end, Durability::Sync),
-            None => Ok(()),
-        }
+        // Its end is in the log before another one may prepare under its id.
+        let mut prepared = self.prepared.lock();
+        let end = take_prepared(&mut prepared, gid)?.commit()?;
+        drop(prepared);
+        end.map_or(Ok(()), |end| self.acknowledge(end, Durability::Sync))
     }
 
-    pub fn take_prepared(&self, gid: &[u8]) -> Result<Txn> {
-        let unknown = || Error::UnknownTransaction { gid: gid.escape_ascii().to_string() };
-        self.prepared.lock().remove(gid).ok_or_else(unknown)
+    pub fn rollback_prepared(&self, gid: &[u8]) -> Result<()> {
+        let txn = take_prepared(&mut self.prepared.lock(), gid)?;
+        txn.roll_back()
     }
 
     pub fn sync(&self) -> Result<()> {
@@ -444,6 +445,11 @@ fn check_whole(tree: &Arc<Tree>) -> Result<TableReport> {
     let mut report = tree.check()?;
     tree.check_large(&mut report)?;
     Ok(report)
+}
+
+fn take_prepared(prepared: &mut BTreeMap<Vec<u8>, Txn>, gid: &[u8]) -> Result<Txn> {
+    let unknown = || Error::UnknownTransaction { gid: gid.escape_ascii().to_string() };
+    prepared.remove(gid).ok_or_else(unknown)
 }
 
 fn index_stats(tree: &Tree) -> IndexStats {

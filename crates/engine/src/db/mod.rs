@@ -527,7 +527,7 @@ impl Database {
     /// # Ok(()) }
     /// ```
     pub fn rollback_prepared(&self, gid: impl AsRef<[u8]>) -> Result<()> {
-        self.engine.take_prepared(gid.as_ref())?.roll_back()
+        self.engine.rollback_prepared(gid.as_ref())
     }
 
     /// The names of all tables, in byte order.
