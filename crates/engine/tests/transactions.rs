@@ -219,6 +219,28 @@ fn a_range_stays_closed_around_its_readers_own_rows() {
     }
 }
 
+/// But below the range nobody waits, however its reader's own rows divide the gap in which it begins.
+#[test]
+fn a_readers_own_rows_hold_up_nobody_below_its_range() {
+    let db = Database::in_memory().unwrap();
+    let queues = db.byte_table("queues").unwrap();
+    for key in ["q1/5", "q2/9"] {
+        queues.put(key.as_bytes(), b"").unwrap();
+    }
+    let reader = db.begin_with(short()).unwrap();
+    assert_eq!(reader.bytes(&queues).range(&b"q2/34"[..]..&b"q2/9"[..]).count(), 0);
+    for own in ["q2/7", "q2/5/1", "q2/36", "q2/2"] {
+        assert!(reader.bytes(&queues).insert(own.as_bytes(), b"").unwrap());
+    }
+    let free = ["q1/6", "q2", "q2/1", "q2/2/1", "q2/33", "q2/33/9"];
+    let closed = ["q2/34", "q2/34/0", "q2/35", "q2/37", "q2/6", "q2/8"];
+    for (key, is_free) in free.iter().map(|key| (key, true)).chain(closed.iter().map(|key| (key, false))) {
+        let writer = db.begin_with(short()).unwrap();
+        let inserted = writer.bytes(&queues).insert(key.as_bytes(), b"");
+        assert_eq!(inserted.is_ok(), is_free, "{key}: {inserted:?}");
+    }
+}
+
 #[test]
 fn levels_differ_in_what_they_lock() {
     let db = Database::in_memory().unwrap();

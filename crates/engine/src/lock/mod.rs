@@ -61,8 +61,8 @@ pub(crate) struct Granted {
 pub(crate) enum Gap {
     /// Nobody has locked it as far down as the new key.
     Open,
-    /// Only the inserter itself has: the part of the gap below the new key needs a lock of its own.
-    Own,
+    /// Only the inserter itself has: the part of the gap below the new key needs a lock of its own, so far down.
+    Own(Reach),
     /// Somebody else has.
     Closed,
 }

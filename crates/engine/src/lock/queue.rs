@@ -167,7 +167,8 @@ impl Requests {
                 turn = Some(position);
             }
             if request.held.touches(Modes::GAP) && request.reach.covers(at) {
-                gap = if is_own && gap == Gap::Open { Gap::Own } else { Gap::Closed };
+                gap =
+                    if is_own && gap == Gap::Open { Gap::Own(request.reach.below(at)) } else { Gap::Closed };
             }
         });
         if let Some(position) = turn {
@@ -176,12 +177,12 @@ impl Requests {
         (gap, turn.is_some())
     }
 
-    /// Adds the whole gap to what the owner holds, whoever waits for it.
-    pub fn keep_gap(&mut self, owner: Owner, name: Name) {
+    /// Adds the gap down to `reach` to what the owner holds, whoever waits for it.
+    pub fn keep_gap(&mut self, owner: Owner, name: Name, reach: Reach) {
         let (position, _) = self.find(owner, name).expect("an inserter has locked its key");
         let request = self.at(position);
         request.held = request.held.and(Modes::GAP);
-        request.reach = Reach::ALL;
+        request.reach = request.reach.min(reach);
     }
 
     /// Does anybody wait for the name?

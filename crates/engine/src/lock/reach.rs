@@ -16,6 +16,20 @@
 //!
 //! So a lock that reaches down to where a range begins covers all of the range, and perhaps something below. A hash that
 //! two keys share does not change that: the owner's request keeps the farthest reach that it ever asked for.
+//!
+//! Who inserts `k` into a gap below `u` that it has locked itself, as far down as `k` at least, splits the gap: how near the
+//! points below `k` are is told from `k` now. [`Reach::below`] is the lock's reach from there.
+//!
+//! Invariant R2: of the points below `k`, a lock with that reach covers all that it covered from `u`, and no others. *Proof.*
+//! Say `k` shares `c` bytes with `u`, and `p < k`. Then `p` shares no more than `c` with `u` (R1). If it shares `c`, and its
+//! next byte is k's too, it is nearer to `k` than to `u`; otherwise its reach is the same from both. So a lock that reaches
+//! farther than `c` bytes, or `c` and a byte that is not k's, covers the same as it is. Any other one reaches down to a point
+//! that has k's first `c` bytes and then two known ones, or fewer where zeros stand for the point's end: to the lowest such
+//! point, which is not above `k`. That point's reach from `k` covers what is above it and below `k` (R1), and nothing below it,
+//! as it has no bytes beyond those that count.
+//!
+//! By R1 again, a lock that reaches farther does so from `k` too: what the owner asked for on account of another gap, where two
+//! keys share a hash, takes nothing from this one.
 
 /// See the module. Smaller reaches farther.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,10 +48,31 @@ impl Reach {
     #[inline]
     pub fn down_to(point: &[u8], above: Option<&[u8]>) -> Self {
         let above = above.unwrap_or_default();
-        let counted = point.iter().zip(above).take(Self::SHARED_MAX);
-        let shared = counted.take_while(|(a, b)| a == b).count();
-        let byte = |at: usize| u32::from(point.get(at).copied().unwrap_or_default());
-        Self((shared as u32) << 16 | byte(shared) << 8 | byte(shared + 1))
+        let shared = common(point, above, Self::SHARED_MAX);
+        Self::new(shared, &point[shared..])
+    }
+
+    /// From a key within the gap, whose reach is `key` and which this covers, as far down as this: R2.
+    pub fn below(self, key: Reach) -> Self {
+        debug_assert!(self.covers(key));
+        let ((shared, next), (key_shared, key_next)) = (self.parts(), key.parts());
+        if shared < key_shared {
+            return self;
+        }
+        let ended = next.iter().rev().take_while(|byte| **byte == 0).count();
+        let next = &next[..next.len() - ended];
+        let more = common(next, &key_next, Self::SHARED_MAX - shared);
+        Self::new(shared + more, &next[more..])
+    }
+
+    #[inline]
+    fn new(shared: usize, next: &[u8]) -> Self {
+        let byte = |at: usize| u32::from(next.get(at).copied().unwrap_or_default());
+        Self((shared as u32) << 16 | byte(0) << 8 | byte(1))
+    }
+
+    fn parts(self) -> (usize, [u8; 2]) {
+        ((self.0 >> 16) as usize, (self.0 as u16).to_be_bytes())
     }
 
     #[inline]
@@ -52,10 +87,17 @@ impl Reach {
     }
 }
 
+/// How many first bytes are the same, if no more than `most`.
+#[inline]
+fn common(some: &[u8], others: &[u8], most: usize) -> usize {
+    some.iter().zip(others).take(most).take_while(|(a, b)| a == b).count()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::pool::testing::{Rng, seeds};
+    use std::collections::BTreeMap;
 
     /// R1, with keys that have much in common.
     #[test]
@@ -78,6 +120,61 @@ mod tests {
         assert!(apart > 10_000, "hardly any points are told apart");
     }
 
+    /// R2, with a map as the model: a range of one owner, into which it inserts many rows, and others below it. Each point is
+    /// covered by the lock of the gap that it lies in exactly if it was at the beginning.
+    #[test]
+    fn own_rows_leave_a_gap_covered_as_it_was() {
+        let (mut covered, mut open) = (0, 0);
+        for seed in seeds(3000) {
+            let mut random = Rng::new(seed);
+            let mut key = || -> Vec<u8> { (0..random.below(6)).map(|_| random.below(3) as u8).collect() };
+            let above = Some(key()).filter(|key| key.len() > 1);
+            let mut points: Vec<_> = (0..40).map(|_| key()).collect();
+            points.retain(|point| above.as_ref().is_none_or(|above| point < above));
+            let (Some(begin), above) = (points.pop(), above.as_deref()) else { continue };
+            let first = Reach::down_to(&begin, above);
+            let mut locks = BTreeMap::from([(above.map_or(vec![9], <[u8]>::to_vec), Some(first))]);
+            let under = |locks: &BTreeMap<Vec<u8>, Option<Reach>>, point: &[u8]| {
+                let (next, lock) = locks.range(point.to_vec()..).next().unwrap();
+                let next = if *next == [9] { None } else { Some(next.as_slice()) };
+                let at = Reach::down_to(point, next);
+                lock.filter(|lock| lock.covers(at)).map(|lock| lock.below(at))
+            };
+            for row in points.iter().take(points.len() / 3) {
+                if !locks.contains_key(row) {
+                    locks.insert(row.clone(), under(&locks, row));
+                }
+            }
+            for point in points.iter().filter(|point| !locks.contains_key(*point)) {
+                let was = first.covers(Reach::down_to(point, above));
+                assert!(was || *point < begin);
+                assert_eq!(
+                    under(&locks, point).is_some(),
+                    was,
+                    "seed {seed}: {point:?} from {begin:?} below {above:?} among {locks:?}"
+                );
+                (covered, open) = (covered + u32::from(was), open + u32::from(!was));
+            }
+        }
+        assert!(covered > 10_000 && open > 10_000, "{covered} covered, {open} open");
+    }
+
+    /// R2 for an owner that asked for more than its range, on account of another gap.
+    #[test]
+    fn who_holds_more_keeps_more() {
+        for seed in seeds(100) {
+            let mut random = Rng::new(seed);
+            for _ in 0..1000 {
+                let mut reach =
+                    || Reach::new(random.below(4) as usize, &[0; 2].map(|_| random.below(4) as u8));
+                let mut reaches = [reach(), reach(), reach()];
+                reaches.sort();
+                let [far, near, key] = reaches;
+                assert!(far.below(key).covers(near.below(key)), "{far:?}, {near:?} at {key:?}");
+            }
+        }
+    }
+
     #[test]
     fn keys_of_any_length_are_points() {
         for length in Reach::SHARED_MAX - 2..Reach::SHARED_MAX + 3 {
@@ -86,6 +183,8 @@ mod tests {
             let [far, near, nearest] = [&low, &high, &above].map(|key| Reach::down_to(key, Some(&above)));
             assert!(far.covers(near) && near.covers(nearest) && !nearest.is_none(), "{length}");
             assert!(Reach::down_to(&[0xFE], Some(&above)) < far);
+            assert!(far.below(near).covers(Reach::down_to(&low, Some(&high))), "{length}");
+            assert!(!nearest.below(nearest).is_none(), "{length}");
         }
     }
 }

@@ -135,10 +135,10 @@ impl KeyTable {
         if seeded_bug("lock_gap_ignored_by_inserter") { Gap::Open } else { gap }
     }
 
-    /// Locks the gap below a key that the owner has locked and is about to insert, into a gap of its own, under the latch
-    /// of the key's leaf: at once, for what is below the key is a part of what the owner holds. Never blocks.
-    pub fn keep_gap(&self, owner: Owner, name: Name) {
-        self.bucket(name).content.latch().requests.keep_gap(owner, name);
+    /// Locks the gap below a key that the owner has locked and is about to insert, into a gap of its own, as far down as
+    /// [`Gap::Own`] says, under the latch of the key's leaf: at once, for the owner holds that already. Never blocks.
+    pub fn keep_gap(&self, owner: Owner, name: Name, reach: Reach) {
+        self.bucket(name).content.latch().requests.keep_gap(owner, name, reach);
     }
 
     /// Waits until nobody else holds the gap; tells how long, if it had to. The owner holds nothing of it afterwards, but

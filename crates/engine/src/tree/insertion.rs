@@ -42,8 +42,10 @@ impl Tree {
             if consulted.iter().any(|read| read.validate().is_err()) {
                 continue;
             }
-            if gap == Gap::Own && !seeded_bug("txn_own_gap_not_kept") {
-                keys.keep_gap(owner, keys.name(self.id, key));
+            if let Gap::Own(reach) = gap
+                && !seeded_bug("txn_own_gap_not_kept")
+            {
+                keys.keep_gap(owner, keys.name(self.id, key), reach);
             }
             return Ok((gap == Gap::Closed && !seeded_bug("txn_gap_ignored")).then_some(Obstacle::Gap(name)));
         }

@@ -188,11 +188,11 @@ impl Both {
 
     fn look_at_gap(&mut self, owner: Owner, key: u64, at: Reach) {
         let covers = |(_, what, has): &&Entry| *what == key && has.gap.is_some_and(|gap| gap <= at);
-        let mut covering = self.model.held.iter().filter(covers).map(|(who, ..)| *who).collect::<Vec<_>>();
-        covering.sort_by_key(|who| *who == owner);
+        let mut covering = self.model.held.iter().filter(covers).collect::<Vec<_>>();
+        covering.sort_by_key(|(who, ..)| *who == owner);
         let expected = match covering.first() {
             None => Gap::Open,
-            Some(who) if *who == owner => Gap::Own,
+            Some((who, _, has)) if *who == owner => Gap::Own(has.reach().below(at)),
             Some(_) => Gap::Closed,
         };
         for (who, what, has) in &mut self.model.held {
