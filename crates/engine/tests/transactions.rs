@@ -173,6 +173,43 @@ fn insertions_wait_for_readers_of_the_range() {
     }
 }
 
+/// A range that ends with a row goes no farther.
+#[test]
+fn insertions_behind_the_row_that_ends_a_range_do_not_wait() {
+    let db = Database::in_memory().unwrap();
+    let t = db.byte_table("t").unwrap();
+    for key in ["b", "d", "d/1", "f"] {
+        t.put(key.as_bytes(), b"").unwrap();
+    }
+    t.remove(b"d/1").unwrap();
+    let waits = |key: &str| {
+        let tx = db.begin_with(short()).unwrap();
+        matches!(tx.bytes(&t).insert(key.as_bytes(), b""), Err(Error::LockTimeout { .. }))
+    };
+    let (from, to) = (&b"c"[..], &b"d"[..]);
+    for way in ["forwards", "backwards", "removed"] {
+        let reader = db.begin_with(short()).unwrap();
+        let rows = reader.bytes(&t).range(from..=to);
+        let met = match way {
+            "forwards" => rows.count(),
+            "backwards" => rows.rev().count(),
+            _ => reader.bytes(&t).remove_range(from..=to).unwrap() as usize,
+        };
+        assert_eq!(met, 1, "{way}");
+        assert!(!waits("d/0") && !waits("e"), "{way}: behind the end");
+        assert!(waits("c") && waits("c/9"), "{way}: in the range");
+        let writer = db.begin_with(short()).unwrap();
+        assert!(writer.bytes(&t).put(b"d", b"").is_err(), "{way}: the end itself");
+        reader.rollback().unwrap();
+    }
+    for rev in [false, true] {
+        let reader = db.begin_with(short()).unwrap();
+        let rows = reader.bytes(&t).range(&b"c"[..]..=b"e");
+        assert_eq!(if rev { rows.rev().count() } else { rows.count() }, 1);
+        assert!(waits("d/0") && waits("e") && waits("e/0"), "rev {rev}: up to the next row");
+    }
+}
+
 /// A gap is locked only as far down as the range: who takes from the front of one queue does not hold up who adds to the
 /// queue before it.
 #[test]

@@ -13,7 +13,7 @@
 //! Invariant N1: when a row is returned, its key and the gap before it (before: in key order, whichever way the walk
 //! goes), as far down as the range, are locked, and between it and the row returned before there was no other row at that moment.
 
-use crate::bounds::{exclude, is_before, is_beyond, key_of};
+use crate::bounds::{exclude, is_before, is_beyond, is_empty, key_of};
 use crate::error::Result;
 use crate::leaf::{FEW_ROWS, LeafCopy};
 use crate::lock::{KeyMode, Reach};
@@ -87,18 +87,14 @@ impl Scan {
         if self.gaps && self.direction == Direction::Descending && !self.edge_locked {
             self.lock_upper_edge(txn)?;
         }
-        loop {
+        while !self.done {
             let Some(index) = self.find_next()? else {
-                if self.lock_end(txn, None)? {
-                    return Ok(None);
-                }
+                self.lock_end(txn, None)?;
                 continue;
             };
             let key = self.leaf.row(index)?.key.to_vec();
             if self.is_beyond(&key) {
-                if self.lock_end(txn, Some(&key))? {
-                    return Ok(None);
-                }
+                self.lock_end(txn, Some(&key))?;
                 continue;
             }
             let version = Version(self.leaf.version(index)?);
@@ -119,6 +115,7 @@ impl Scan {
                 return Ok(Some((key, value)));
             }
         }
+        Ok(None)
     }
 
     /// Locks the next rows for their removal, at most so many: those that follow each other in one leaf. Their numbers in
@@ -130,11 +127,9 @@ impl Scan {
             return Ok(None);
         }
         self.enter(txn)?;
-        loop {
+        while !self.done {
             let Some(first) = self.find_next()? else {
-                if self.lock_end(txn, None)? {
-                    return Ok(None);
-                }
+                self.lock_end(txn, None)?;
                 continue;
             };
             let mut run = first..first;
@@ -151,15 +146,14 @@ impl Scan {
             }
             if run.is_empty() {
                 let key = self.leaf.row(first)?.key.to_vec();
-                if self.lock_end(txn, Some(&key))? {
-                    return Ok(None);
-                }
+                self.lock_end(txn, Some(&key))?;
             } else if self.still_holds() {
                 let last = self.leaf.row(run.end - 1)?.key;
                 if is_before(last, &self.from) {
                     return Err(self.leaf.out_of_order());
                 }
                 exclude(&mut self.from, last);
+                self.done = self.is_through();
                 self.position = None; // the leaf is going to change
                 return Ok(Some(run));
             } else {
@@ -167,6 +161,7 @@ impl Scan {
                 rows_max = (run.len() as u64 / 2).max(1); // others write to the leaf: a shorter run may come between
             }
         }
+        Ok(None)
     }
 
     /// The leaf that the walk has come to.
@@ -275,6 +270,15 @@ impl Scan {
     fn go_on_behind(&mut self, key: &[u8]) {
         self.read.drain(..self.read.len() - 1);
         exclude(&mut self.from, key);
+        self.done = self.is_through();
+    }
+
+    /// Was the row come to last the end of the range? Then no gap behind it is part of that.
+    fn is_through(&self) -> bool {
+        match self.direction {
+            Direction::Ascending => is_empty(&self.from, &self.to),
+            Direction::Descending => is_empty(&self.to, &self.from),
+        }
     }
 
     /// Are the leaves that were read unchanged?
@@ -284,18 +288,17 @@ impl Scan {
         self.read.iter().all(|stamp| self.tree.is_unchanged(stamp)) || seeded_bug("txn_scan_not_validated")
     }
 
-    /// The range ends before `next`, or with the table: keeps others from inserting at its end. `false`: begin again.
-    fn lock_end(&mut self, txn: &mut Txn, next: Option<&[u8]>) -> Result<bool> {
+    /// The range ends before `next`, or with the table: keeps others from inserting at its end, and is done, or begins again.
+    fn lock_end(&mut self, txn: &mut Txn, next: Option<&[u8]>) -> Result<()> {
         // Going down, the gap before the row returned last reaches to the end.
         if self.gaps && self.direction == Direction::Ascending {
             self.lock_gap(txn, next)?;
         }
-        if !self.still_holds() {
+        self.done = self.still_holds();
+        if !self.done {
             self.position = None;
-            return Ok(false);
         }
-        self.done = true;
-        Ok(true)
+        Ok(())
     }
 
     fn lock_gap(&self, txn: &mut Txn, next: Option<&[u8]>) -> Result<()> {
@@ -316,18 +319,15 @@ impl Scan {
         }
     }
 
-    /// Locks the gap that the upper end of the range lies in, or on.
+    /// Locks the gap that the upper end of the range lies in, or below it if a row is there.
     fn lock_upper_edge(&mut self, txn: &mut Txn) -> Result<()> {
-        let above = match &self.from {
-            Bound::Included(key) => Bound::Excluded(key.clone()),
-            Bound::Excluded(key) => Bound::Included(key.clone()),
-            Bound::Unbounded => {
-                self.lock_gap(txn, None)?;
-                self.edge_locked = true;
-                return Ok(());
-            }
+        let Some(end) = key_of(&self.from) else {
+            self.lock_gap(txn, None)?;
+            self.edge_locked = true;
+            return Ok(());
         };
-        let mut edge = Scan::new(self.tree.clone(), Direction::Ascending, true, above, Bound::Unbounded);
+        let from_end = Bound::Included(end.to_vec());
+        let mut edge = Scan::new(self.tree.clone(), Direction::Ascending, true, from_end, Bound::Unbounded);
         loop {
             let next = match edge.find_next()? {
                 Some(index) => Some(edge.leaf.row(index)?.key.to_vec()),
