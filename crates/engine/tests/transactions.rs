@@ -236,6 +236,30 @@ fn insertions_below_a_range_do_not_wait() {
     }
 }
 
+/// Who waits to insert into a gap waits for those whose ranges the new row would be in, and is not the victim of a deadlock with
+/// others who have locked less of the gap.
+#[test]
+fn insertions_wait_for_no_range_that_begins_above_them() {
+    let db = Database::in_memory().unwrap();
+    let queues = db.byte_table("queues").unwrap();
+    for key in [b"q1/5", b"q2/3"] {
+        queues.put(key, b"").unwrap();
+    }
+    let [reader, taker, adder] = [(); 3].map(|()| db.begin().unwrap());
+    assert_eq!(reader.bytes(&queues).range(&b"q1/"[..]..&b"q2/"[..]).count(), 1);
+    assert!(taker.bytes(&queues).range(&b"q2/"[..]..).next().is_some());
+    adder.bytes(&queues).put(b"added", b"1").unwrap();
+    std::thread::scope(|s| {
+        let added = s.spawn(|| adder.bytes(&queues).insert(b"q1/6", b"").and_then(|_| adder.commit()));
+        std::thread::sleep(Duration::from_millis(20));
+        let seen = s.spawn(|| taker.bytes(&queues).get(b"added"));
+        std::thread::sleep(Duration::from_millis(200));
+        reader.commit().unwrap();
+        added.join().unwrap().unwrap();
+        assert_eq!(seen.join().unwrap().unwrap().as_deref(), Some(&b"1"[..]));
+    });
+}
+
 /// Whoever has read a range and inserts into it goes on keeping others out of both halves.
 #[test]
 fn a_range_stays_closed_around_its_readers_own_rows() {

@@ -56,6 +56,15 @@ pub(crate) struct Granted {
     pub waited: Option<Duration>,
 }
 
+/// Where a new key goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Point {
+    /// Names the gap.
+    pub gap: Name,
+    /// What of the gap is locked as far down as this concerns it.
+    pub at: Reach,
+}
+
 /// What stands in an inserter's way in a gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gap {

@@ -6,7 +6,8 @@
 //!   of readers does not starve a writer, nor a stream of scanners an inserter.
 //! - Q3: a *conversion* (a reader of the key that wants to write it) passes those that do not yet hold the key: behind a
 //!   waiting writer it would wait for one that waits for it.
-//! - Q4: an inserter waits for gaps that are held, not for scanners that themselves still wait.
+//! - Q4: an inserter waits for those who hold the gap as far down as where it inserts, not for scanners that themselves still
+//!   wait. Who holds some of the gap itself waits for all who do: its request has no room for both.
 //! - Q5: an inserter that has waited *has its turn*: it holds `insert`, which keeps later scanners waiting until it has
 //!   looked at the gap again or does not come back. Without it the scanner behind would be granted in the same instant,
 //!   and the inserter wait for ever. A turn is held only while someone waits for the gap.
@@ -41,8 +42,11 @@ pub(super) enum Asked {
 }
 
 /// Counts of what is held of a name, to know what *others* hold.
-#[derive(Default)]
-struct Tally([u32; 4]);
+struct Tally {
+    counts: [u32; 4],
+    /// How far down somebody holds the gap.
+    reach: Reach,
+}
 
 impl Request {
     fn is_waiting(&self) -> bool {
@@ -54,11 +58,31 @@ impl Request {
         self.held.touches(Modes::READ) && self.wanted.touches(Modes::WRITE)
     }
 
+    /// Where it waits to insert; `NONE` if not, or if that is not known: then all who hold the gap concern it.
+    fn point(&self) -> Reach {
+        let is_known = self.wanted.touches(Modes::INSERT) && !self.held.touches(Modes::GAP);
+        if is_known { self.reach } else { Reach::NONE }
+    }
+
+    /// What it holds that concerns one with this [`point`](Request::point).
+    #[inline]
+    fn held_at(&self, point: Reach) -> Modes {
+        if self.reach.covers(point) { self.held } else { self.held.without(Modes::GAP) }
+    }
+
+    /// It wants nothing more.
+    fn end_wait(&mut self) {
+        self.wanted = Modes::NONE;
+        if !self.held.touches(Modes::GAP) {
+            self.reach = Reach::NONE;
+        }
+    }
+
     /// Does this request, which arrived as number `position`, keep the waiting `other` from its grant until its owner goes
     /// on? A turn (Q5) does not: it ends by itself.
     fn blocks(&self, position: usize, other: &Request, other_position: usize) -> bool {
         let enemies = other.wanted.enemies();
-        if enemies.touches(self.held.without(Modes::INSERT)) {
+        if enemies.touches(self.held_at(other.point()).without(Modes::INSERT)) {
             return true;
         }
         let before = match (self.is_conversion(), other.is_conversion()) {
@@ -71,8 +95,9 @@ impl Request {
 }
 
 impl Requests {
+    /// How the owner stands, with this [`point`](Request::point).
     #[inline]
-    fn standing(&self, owner: Owner, name: Name) -> Standing {
+    fn standing(&self, owner: Owner, name: Name, point: Reach) -> Standing {
         let mut standing = Standing::default();
         self.for_each(|position, request| {
             if request.name != name {
@@ -81,21 +106,22 @@ impl Requests {
             if request.owner == owner {
                 standing.mine = Some((position, request.held));
             } else {
-                standing.held = standing.held.and(request.held);
+                standing.held = standing.held.and(request.held_at(point));
                 standing.wanted = standing.wanted.and(request.wanted);
             }
         });
         standing
     }
 
-    /// Grants `modes`, with a gap down to `reach`, if that can be done at once.
+    /// Grants `modes`, with a gap down to `reach`, or to insert there, if that can be done at once.
     #[inline]
     pub fn ask(&mut self, owner: Owner, name: Name, modes: Modes, reach: Reach) -> Asked {
         if self.is_empty() && modes != Modes::INSERT {
             self.push(Request { name, owner, held: modes, wanted: Modes::NONE, reach });
             return Asked::Granted { first: true };
         }
-        let standing = self.standing(owner, name);
+        let point = if modes == Modes::INSERT { reach } else { Reach::NONE };
+        let standing = self.standing(owner, name, point);
         let held = standing.mine.map_or(Modes::NONE, |(_, held)| held);
         let missing = modes.without(held);
         if standing.blocks(held, missing) {
@@ -117,9 +143,11 @@ impl Requests {
 
     /// Queues the owner for what it lacks of `modes`. It must be blocked. True if it held nothing before.
     pub fn enqueue(&mut self, owner: Owner, name: Name, modes: Modes, reach: Reach) -> bool {
-        let mine = self.standing(owner, name).mine.map(|(position, _)| self.remove(position));
+        let mine = self.find(owner, name).map(|(position, _)| position).map(|position| self.remove(position));
         let (held, reached) = mine.map_or((Modes::NONE, Reach::NONE), |mine| (mine.held, mine.reach));
-        self.push(Request { name, owner, held, wanted: modes.without(held), reach: reached.min(reach) });
+        let no_room = modes == Modes::INSERT && held.touches(Modes::GAP);
+        let reach = if no_room { reached } else { reached.min(reach) };
+        self.push(Request { name, owner, held, wanted: modes.without(held), reach });
         held.without(Modes::INSERT).is_none()
     }
 
@@ -132,11 +160,7 @@ impl Requests {
         if request.held.is_none() {
             self.remove(position);
         } else {
-            let request = self.at(position);
-            request.wanted = Modes::NONE;
-            if !request.held.touches(Modes::GAP) {
-                request.reach = Reach::NONE;
-            }
+            self.at(position).end_wait();
         }
         true
     }
@@ -147,7 +171,7 @@ impl Requests {
         if self.remove_only(owner, name) {
             return false;
         }
-        let standing = self.standing(owner, name);
+        let standing = self.standing(owner, name, Reach::NONE);
         if let Some((position, _)) = standing.mine {
             self.remove(position);
         }
@@ -197,22 +221,23 @@ impl Requests {
 
     /// Grants everything that can be granted on the name; `granted` learns of each owner whose wait ended.
     pub fn settle(&mut self, name: Name, mut granted: impl FnMut(Owner)) {
-        let mut tally = Tally::default();
-        self.iter().filter(|request| request.name == name).for_each(|request| tally.add(request.held));
+        let mut tally = Tally { counts: [0; 4], reach: Reach::NONE };
+        let of_name = self.iter().filter(|request| request.name == name);
+        of_name.for_each(|request| tally.add(request.held, request.reach));
         let mut ahead = Modes::NONE;
         for conversions in [true, false] {
             for request in self.iter_mut().filter(|request| request.name == name) {
                 if !request.is_waiting() || request.is_conversion() != conversions {
                     continue;
                 }
-                let others = Standing { mine: None, held: tally.without(request.held), wanted: ahead };
+                let others = Standing { mine: None, held: tally.without(request), wanted: ahead };
                 if others.blocks(request.held, request.wanted) {
                     ahead = ahead.and(request.wanted);
                     continue;
                 }
-                tally.add(request.wanted);
+                tally.add(request.wanted, request.reach);
                 request.held = request.held.and(request.wanted);
-                request.wanted = Modes::NONE;
+                request.end_wait();
                 granted(request.owner);
             }
         }
@@ -258,25 +283,28 @@ impl Requests {
     }
 
     /// Those of its [`blockers`](Requests::blockers) through whom each deadlock that the owner is needed for is found. A waiter
-    /// that holds nothing of the name waits for nobody whom those of its kind behind it do not wait for: the last of a kind
-    /// will do, and none if the owner itself has all its enemies. So a long queue is looked through once, not once for each
-    /// of its members; and none of them gives way in a deadlock that would go on without it.
+    /// that holds nothing of the name waits for nobody whom those of its kind behind it do not wait for; one that inserts, for
+    /// nobody whom those who insert nearer to the key above do not wait for. So the last or nearest of a kind will do, and none
+    /// if the owner itself has all its enemies. A long queue is looked through once, not once for each of its members; and none
+    /// of them gives way in a deadlock that would go on without it.
     pub fn ways_on(&self, owner: Owner, name: Name) -> Vec<Owner> {
         let Some((mine, request)) = self.find(owner, name) else { return Vec::new() };
-        let (mut ways, mut last_of_kind) = (Vec::new(), Vec::<(Modes, Owner)>::new());
+        let (mut ways, mut last_of_kind) = (Vec::new(), Vec::<(Modes, Reach, Owner)>::new());
         for (position, other) in self.iter().enumerate() {
             let blocks = other.name == name && other.owner != owner && other.blocks(position, request, mine);
             let kind = other.wanted.enemies();
             if blocks && !other.held.is_none() {
                 ways.push(other.owner);
             } else if blocks && (!request.wanted.enemies().contain(kind) || kind.touches(request.held)) {
-                match last_of_kind.iter_mut().find(|(known, _)| *known == kind) {
-                    Some((_, last)) => *last = other.owner,
-                    None => last_of_kind.push((kind, other.owner)),
+                let found = (kind, other.point(), other.owner);
+                match last_of_kind.iter_mut().find(|(known, ..)| *known == kind) {
+                    Some(last) if last.1 > found.1 => {}
+                    Some(last) => *last = found,
+                    None => last_of_kind.push(found),
                 }
             }
         }
-        ways.extend(last_of_kind.into_iter().map(|(_, last)| last));
+        ways.extend(last_of_kind.into_iter().map(|(.., last)| last));
         ways
     }
 
@@ -317,20 +345,24 @@ impl Standing {
 impl Tally {
     const KINDS: [Modes; 4] = [Modes::READ, Modes::WRITE, Modes::GAP, Modes::INSERT];
 
-    fn add(&mut self, modes: Modes) {
-        for (count, kind) in self.0.iter_mut().zip(Self::KINDS) {
+    fn add(&mut self, modes: Modes, reach: Reach) {
+        for (count, kind) in self.counts.iter_mut().zip(Self::KINDS) {
             *count += u32::from(modes.touches(kind));
+        }
+        if modes.touches(Modes::GAP) {
+            self.reach = self.reach.min(reach);
         }
     }
 
-    /// What is held if one that holds `own` is left out.
-    fn without(&self, own: Modes) -> Modes {
+    /// What others hold that concerns the request.
+    fn without(&self, own: &Request) -> Modes {
         let mut left = Modes::NONE;
-        for (&count, kind) in self.0.iter().zip(Self::KINDS) {
-            if count > u32::from(own.touches(kind)) {
+        for (&count, kind) in self.counts.iter().zip(Self::KINDS) {
+            if count > u32::from(own.held.touches(kind)) {
                 left = left.and(kind);
             }
         }
-        left
+        // Who has a point holds nothing of the gap itself.
+        if self.reach.covers(own.point()) { left } else { left.without(Modes::GAP) }
     }
 }

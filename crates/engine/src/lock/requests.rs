@@ -21,7 +21,8 @@ pub(super) struct Request {
     pub held: Modes,
     /// Not empty: its owner waits until these can be added to `held`.
     pub wanted: Modes,
-    /// How far down the gap is locked, or will be; `NONE` unless `held` or `wanted` has it.
+    /// How far down the gap is locked, or will be; of who waits to insert, and holds nothing of the gap itself, where that is.
+    /// `NONE` of all others.
     pub reach: Reach,
 }
 

@@ -9,7 +9,7 @@ use super::queue::Asked;
 use super::requests::Requests;
 use super::seat::{Seat, Signal};
 use super::stats::Counters;
-use super::{Gap, Granted, Image, ImageView, KeyMode, LockError, LockStats, Name, Owner, Reach};
+use super::{Gap, Granted, Image, ImageView, KeyMode, LockError, LockStats, Name, Owner, Point, Reach};
 use crossbeam_utils::CachePadded;
 use foreshore_base::prefetch::prefetch_lines;
 use foreshore_base::sync::{AtomicBool, AtomicU64, Ordering::*};
@@ -119,14 +119,14 @@ impl KeyTable {
         }
     }
 
-    /// Who holds the gap as far down as `at`, where the owner is about to insert? Asked under the latch of that leaf. Never
+    /// Who holds the gap at this point, where the owner is about to insert? Asked under the latch of that leaf. Never
     /// blocks.
     ///
     /// ORDERING: a scanner takes its gap lock and then reads the leaf. This latches the bucket rather than peeking, so
     /// either it sees the lock, or the scanner's request came later and with it its reading of the leaf, which then sees
     /// the leaf latched or the key inserted.
     #[inline]
-    pub fn look_at_gap(&self, owner: Owner, name: Name, at: Reach) -> Gap {
+    pub fn look_at_gap(&self, owner: Owner, Point { gap: name, at }: Point) -> Gap {
         let mut content = self.bucket(name).content.latch();
         let (gap, had_turn) = content.requests.look_at_gap(owner, name, at);
         if had_turn {
@@ -141,17 +141,17 @@ impl KeyTable {
         self.bucket(name).content.latch().requests.keep_gap(owner, name, reach);
     }
 
-    /// Waits until nobody else holds the gap; tells how long, if it had to. The owner holds nothing of it afterwards, but
+    /// Waits until nobody else holds the gap at this point; tells how long, if it had to. The owner holds nothing of it afterwards, but
     /// if scanners wait behind it they are kept back a moment, until it [looks at it](KeyTable::look_at_gap).
     ///
     /// Call it without a latch.
     pub fn wait_for_gap(
         &self,
         owner: Owner,
-        name: Name,
+        point: Point,
         patience: Duration,
     ) -> Result<Option<Duration>, LockError> {
-        self.get(owner, name, Modes::INSERT, Reach::NONE, patience).map(|granted| granted.waited)
+        self.get(owner, point.gap, Modes::INSERT, point.at, patience).map(|granted| granted.waited)
     }
 
     /// Has nobody but `except` a request on the name, granted or waiting? Never blocks.

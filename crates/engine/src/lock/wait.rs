@@ -18,7 +18,7 @@ const LOOK_FIRST: Duration = Duration::from_millis(1);
 const LOOK_MAX: Duration = Duration::from_millis(64);
 
 impl KeyTable {
-    /// Gets `modes`, with a gap down to `reach`, or waits for them.
+    /// Gets `modes`, with a gap down to `reach` or to insert there, or waits for them.
     #[inline]
     pub(super) fn get(
         &self,

@@ -12,7 +12,7 @@
 
 use crate::error::Result;
 use crate::leaf;
-use crate::lock::{Gap, Owner, Reach};
+use crate::lock::{Gap, Owner, Point, Reach};
 use crate::page::Page;
 use crate::tree::Tree;
 use crate::tree::descend::{Latched, malformed};
@@ -38,7 +38,8 @@ impl Tree {
             };
             let keys = &self.core.txns.keys;
             let name = next.as_ref().map_or_else(|| keys.end_of(self.id), |next| keys.name(self.id, next));
-            let gap = keys.look_at_gap(owner, name, Reach::down_to(key, next.as_deref()));
+            let point = Point { gap: name, at: Reach::down_to(key, next.as_deref()) };
+            let gap = keys.look_at_gap(owner, point);
             if consulted.iter().any(|read| read.validate().is_err()) {
                 continue;
             }
@@ -47,7 +48,7 @@ impl Tree {
             {
                 keys.keep_gap(owner, keys.name(self.id, key), reach);
             }
-            return Ok((gap == Gap::Closed && !seeded_bug("txn_gap_ignored")).then_some(Obstacle::Gap(name)));
+            return Ok((gap == Gap::Closed && !seeded_bug("txn_gap_ignored")).then_some(Obstacle::Gap(point)));
         }
     }
 

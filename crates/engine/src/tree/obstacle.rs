@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::leaf::{Cell, Place};
-use crate::lock::{Name, Owner};
+use crate::lock::{Owner, Point};
 use crate::tree::Tree;
 use crate::tree::descend::Latched;
 use crate::version::Version;
@@ -14,8 +14,8 @@ pub(super) enum Obstacle {
     Full,
     /// The row has a large value: it takes a transaction that sees to the chunks to replace it.
     Large,
-    /// Another transaction has locked the gap with this name: wait for it.
-    Gap(Name),
+    /// Another transaction has locked the gap there: wait for it.
+    Gap(Point),
     /// Which gap a new key goes into can be told only with this page in memory: load it.
     Absent(PageId),
 }

@@ -91,7 +91,7 @@ impl Tree {
                 }
                 Err(Obstacle::Large) => return Ok(None),
                 Err(Obstacle::Full) => self.split(key, intent.value().len())?,
-                Err(Obstacle::Gap(name)) => txn.wait_for_gap(self, name)?,
+                Err(Obstacle::Gap(point)) => txn.wait_for_gap(self, point)?,
                 Err(Obstacle::Absent(page)) => _ = self.pool.page(page)?,
             }
         }

@@ -150,8 +150,8 @@ impl Tree {
                     Err(Obstacle::Large) => return Ok(None),
                     Err(Obstacle::Full) => self.split(key, intent.value().len())?,
                     Err(Obstacle::Absent(page)) => _ = self.pool.page(page)?,
-                    Err(Obstacle::Gap(name)) => {
-                        let waited = keys.wait_for_gap(owner, name, left());
+                    Err(Obstacle::Gap(point)) => {
+                        let waited = keys.wait_for_gap(owner, point, left());
                         self.is_granted(owner, key, begun, patience, waited)?;
                     }
                 }

@@ -2,7 +2,7 @@
 
 use crate::blob::BlobId;
 use crate::error::{Error, Result};
-use crate::lock::{ImageRow, KeyMode, LockError, Name, Owner, Reach, Spares};
+use crate::lock::{ImageRow, KeyMode, LockError, Name, Owner, Point, Reach, Spares};
 use crate::log::Room;
 use crate::spread::Held;
 use crate::tree::{Core, Tree};
@@ -194,9 +194,9 @@ impl Txn {
         }
     }
 
-    /// Waits until nobody else protects the gap before `name`.
-    pub fn wait_for_gap(&mut self, tree: &Tree, name: Name) -> Result<()> {
-        let waited = self.core.txns.keys.wait_for_gap(self.owner, name, self.patience);
+    /// Waits until nobody else protects the gap there.
+    pub fn wait_for_gap(&mut self, tree: &Tree, point: Point) -> Result<()> {
+        let waited = self.core.txns.keys.wait_for_gap(self.owner, point, self.patience);
         tree.note_lock_wait(waited.map_err(|refused| self.refused(tree, None, refused))?);
         Ok(())
     }

@@ -27,9 +27,14 @@ fn table(owners: usize) -> KeyTable {
     table
 }
 
-/// May the owner insert into the gap of whom nobody else has all?
+/// The lowest point of a gap, which only those have locked who have all of it.
+fn lowest(gap: Name) -> Point {
+    Point { gap, at: ALL }
+}
+
+/// May the owner insert at the lowest point of the gap?
 fn gap_is_open(table: &KeyTable, owner: Owner, name: Name) -> bool {
-    table.look_at_gap(owner, name, ALL) != Gap::Closed
+    table.look_at_gap(owner, lowest(name)) != Gap::Closed
 }
 
 /// Waits until `count` requests of the name wait.

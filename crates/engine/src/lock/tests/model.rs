@@ -13,12 +13,13 @@ const OWNERS: u64 = 6;
 const KEYS: u64 = 3;
 const STEPS: usize = 400;
 
-/// What somebody holds or wants: the key (0 nothing, 1 to read, 2 to write), the gap so far down, to insert.
+/// What somebody holds or wants: the key (0 nothing, 1 to read, 2 to write), the gap so far down, to insert at this point
+/// (held: a turn, wherever; wanted: `NONE` if all who hold the gap are waited for).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Has {
     key: u8,
     gap: Option<Reach>,
-    insert: bool,
+    insert: Option<Reach>,
 }
 
 /// An owner, a key, and what it has or wants of it.
@@ -39,7 +40,7 @@ impl Has {
         wanted(self.key >= 1 && mine.key < 1, Modes::READ)
             .and(wanted(self.key == 2 && mine.key < 2, Modes::WRITE))
             .and(wanted(self.gap.is_some() && mine.gap.is_none(), Modes::GAP))
-            .and(wanted(self.insert && !mine.insert, Modes::INSERT))
+            .and(wanted(self.insert.is_some() && mine.insert.is_none(), Modes::INSERT))
     }
 
     fn modes(self) -> Modes {
@@ -48,6 +49,11 @@ impl Has {
 
     fn reach(self) -> Reach {
         self.gap.unwrap_or(NONE)
+    }
+
+    /// The reach of a request for it.
+    fn asked(self) -> Reach {
+        self.insert.unwrap_or(self.reach())
     }
 }
 
@@ -64,7 +70,7 @@ impl Model {
     fn hold(&mut self, owner: Owner, key: u64, more: Has) {
         let has = self.held_by(owner, key);
         self.held.retain(|(who, what, _)| (*who, *what) != (owner, key));
-        let (gap, insert) = (has.gap.into_iter().chain(more.gap).min(), has.insert || more.insert);
+        let (gap, insert) = (has.gap.into_iter().chain(more.gap).min(), has.insert.or(more.insert));
         self.held.push((owner, key, Has { key: has.key.max(more.key), gap, insert }));
     }
 
@@ -77,14 +83,14 @@ impl Model {
         let mine = self.held_by(owner, key);
         let asks = wants.key > mine.key;
         let scans = wants.gap.is_some() && mine.gap.is_none();
-        let inserts = wants.insert && !mine.insert;
+        let inserts = wants.insert.filter(|_| mine.insert.is_none());
         let key_clash = |other: Has| asks && other.key > 0 && (wants.key == 2 || other.key == 2);
         let of_others = |list: &[Entry]| -> Vec<Has> {
             list.iter().filter(|(who, what, _)| *who != owner && *what == key).map(|(.., has)| *has).collect()
         };
-        let by_holder =
-            |other: &Has| key_clash(*other) || (scans && other.insert) || (inserts && other.gap.is_some());
-        let by_waiter = |other: &Has| key_clash(*other) || (scans && other.insert);
+        let covers = |other: &Has| inserts.is_some_and(|at| other.gap.is_some_and(|gap| gap <= at));
+        let by_waiter = |other: &Has| key_clash(*other) || (scans && other.insert.is_some());
+        let by_holder = |other: &Has| by_waiter(other) || covers(other);
         !of_others(&self.held).iter().any(by_holder)
             && (self.converts((owner, key, wants)) || !of_others(ahead).iter().any(by_waiter))
     }
@@ -112,7 +118,7 @@ impl Model {
         };
         let wanted: Vec<u64> = self.waiting.iter().filter_map(waits_for_gap).collect();
         for (_, key, has) in &mut self.held {
-            has.insert &= wanted.contains(key);
+            has.insert = has.insert.filter(|_| wanted.contains(key));
         }
         self.held.retain(|(.., has)| *has != Has::default());
     }
@@ -125,7 +131,7 @@ impl Model {
         let alone = |other: Owner| {
             let mut held = self.held.clone();
             held.retain(|(who, ..)| *who == owner || *who == other);
-            held.iter_mut().for_each(|(.., has)| has.insert = false); // turns end by themselves
+            held.iter_mut().for_each(|(.., has)| has.insert = None); // turns end by themselves
             let ahead: Vec<Entry> = order[..mine].iter().copied().filter(|(who, ..)| *who == other).collect();
             !Model { held, waiting: Vec::new() }.free(entry, &ahead)
         };
@@ -152,20 +158,21 @@ impl Both {
     fn ask(&mut self, owner: Owner, key: u64, wants: Has) {
         let mine = self.model.held_by(owner, key);
         let granted = self.model.free((owner, key, wants), &self.model.waiting);
-        let asked = self.table.ask(owner, name(key), wants.modes(), wants.reach());
-        let first = !wants.insert && mine.key == 0 && mine.gap.is_none();
+        let asked = self.table.ask(owner, name(key), wants.modes(), wants.asked());
+        let first = wants.insert.is_none() && mine.key == 0 && mine.gap.is_none();
         match asked {
             Asked::Granted { first: told } => assert!(granted && told == first),
             Asked::Blocked => assert!(!granted),
         }
         if !granted {
-            self.model.waiting.push((owner, key, wants));
+            let known = wants.insert.map(|at| if mine.gap.is_some() { NONE } else { at });
+            self.model.waiting.push((owner, key, Has { insert: known, ..wants }));
             if mine.gap.is_some() {
                 self.model.hold(owner, key, Has { gap: wants.gap, ..Has::default() });
             }
-            let first = self.table.enqueue(owner, name(key), wants.modes(), wants.reach());
+            let first = self.table.enqueue(owner, name(key), wants.modes(), wants.asked());
             assert_eq!(first, mine.key == 0 && mine.gap.is_none());
-        } else if !wants.insert {
+        } else if wants.insert.is_none() {
             self.model.hold(owner, key, wants);
         }
     }
@@ -196,7 +203,7 @@ impl Both {
             Some(_) => Gap::Closed,
         };
         for (who, what, has) in &mut self.model.held {
-            has.insert &= (*who, *what) != (owner, key);
+            has.insert = has.insert.filter(|_| (*who, *what) != (owner, key));
         }
         self.model.settle();
         let (told, had_turn) = self.table.look_at_gap(owner, name(key), at);
@@ -234,7 +241,7 @@ impl Both {
                 (request.held, request.wanted, request.reach)
             });
             assert!(requests.next().is_none(), "two requests of {owner:?} on {key}");
-            let reach = held.reach().min(waits.map_or(NONE, |(.., wants)| wants.reach()));
+            let reach = held.reach().min(waits.map_or(NONE, |(.., wants)| wants.asked()));
             assert_eq!(found, (held.modes(), wanted, reach), "{owner:?} on key {key}");
             let mut blockers = self.table.blockers(owner, name(key));
             blockers.sort_unstable();
@@ -278,12 +285,15 @@ impl Both {
         match random.below(10) {
             0..6 => {
                 let gap = (random.below(2) == 0).then(|| some_reach(random));
-                let has = Has { key: random.below(3) as u8, gap, insert: false };
+                let has = Has { key: random.below(3) as u8, gap, insert: None };
                 if has != Has::default() {
                     self.ask(owner, key, has);
                 }
             }
-            6 | 7 => self.ask(owner, key, Has { insert: true, ..Has::default() }),
+            6 | 7 => {
+                let insert = Some(some_reach(random));
+                self.ask(owner, key, Has { insert, ..Has::default() });
+            }
             8 => {
                 let at = some_reach(random);
                 self.look_at_gap(owner, key, at);

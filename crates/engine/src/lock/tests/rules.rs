@@ -55,7 +55,7 @@ fn an_owner_never_conflicts_with_itself() {
         assert_eq!(table.try_acquire(A, name, Exclusive, NONE), Some(false));
         assert_eq!(table.try_acquire(A, name, Shared, ALL), Some(false));
         assert!(gap_is_open(table, A, name));
-        assert_eq!(table.wait_for_gap(A, name, Duration::ZERO), Ok(None));
+        assert_eq!(table.wait_for_gap(A, lowest(name), Duration::ZERO), Ok(None));
         assert!(!gap_is_open(table, B, name));
         assert_eq!(table.try_acquire(B, name, Shared, NONE), None);
         table.release(A, name);
@@ -135,7 +135,7 @@ impl<'a, 'scope> Waiters<'a, 'scope> {
     fn probe(&mut self, owner: Owner) {
         let (table, name) = (self.table, self.name);
         let granted = move |waited| Granted { first: false, waited };
-        self.queue(owner, move || table.wait_for_gap(owner, name, LONG).map(granted));
+        self.queue(owner, move || table.wait_for_gap(owner, lowest(name), LONG).map(granted));
     }
 
     /// The owners granted now, which must be exactly these.
@@ -280,7 +280,7 @@ fn a_turn_ends_with_those_who_wait_for_it() {
     with_table(|table, name| {
         thread::scope(|scope| {
             table.try_acquire(A, name, Nothing, ALL).unwrap();
-            scope.spawn(|| table.wait_for_gap(B, name, LONG).unwrap());
+            scope.spawn(|| table.wait_for_gap(B, lowest(name), LONG).unwrap());
             until_waiting(table, name, 1);
             let scanner = scope.spawn(|| table.acquire(C, name, Nothing, ALL, LONG));
             until_waiting(table, name, 2);
@@ -297,7 +297,7 @@ fn an_inserter_does_not_wait_for_waiting_scanners() {
     with_waiters(|table, name, mut waiters| {
         table.try_acquire(A, name, Exclusive, NONE).unwrap();
         waiters.acquire(B, Shared, ALL);
-        assert_eq!(table.wait_for_gap(C, name, Duration::ZERO), Ok(None));
+        assert_eq!(table.wait_for_gap(C, lowest(name), Duration::ZERO), Ok(None));
         assert!(gap_is_open(table, C, name));
         table.release(A, name);
         waiters.expect(&[B]);
@@ -316,7 +316,7 @@ fn patience_ends() {
         };
         assert_eq!(holder, Some(A));
         assert!(waited >= patience && begun.elapsed() < LONG);
-        assert!(table.wait_for_gap(B, name, patience).is_err());
+        assert!(table.wait_for_gap(B, lowest(name), patience).is_err());
         assert_eq!(table.stats().timeouts, 2);
         assert_eq!(table.stats().waits, 2);
         assert!(table.stats().wait_ns >= 2 * patience.as_nanos() as u64);
@@ -413,8 +413,8 @@ fn crossing_inserters_have_one_victim() {
         table.try_acquire(A, name, Nothing, ALL).unwrap();
         table.try_acquire(B, name, Nothing, ALL).unwrap();
         thread::scope(|scope| {
-            let older = scope.spawn(|| table.wait_for_gap(B, name, LONG));
-            let younger = scope.spawn(|| table.wait_for_gap(A, name, LONG));
+            let older = scope.spawn(|| table.wait_for_gap(B, lowest(name), LONG));
+            let younger = scope.spawn(|| table.wait_for_gap(A, lowest(name), LONG));
             assert!(matches!(younger.join().unwrap(), Err(LockError::Deadlock { with: B, .. })));
             table.release(A, name);
             assert!(older.join().unwrap().is_ok());
