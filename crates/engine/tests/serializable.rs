@@ -3,20 +3,22 @@
 //! Many threads, few rows: lists that transactions append to, remove, insert again, read by key and by range, with
 //! savepoints and rollbacks; snapshots and single writes in between. What is checked, and how, is in `histories/check.rs`.
 //!
-//! `FORESHORE_SEED` chooses the seed, `FORESHORE_TRANSACTIONS` how many transactions (default: enough for CI).
+//! `FORESHORE_SEED` chooses the seed, `FORESHORE_TRANSACTIONS` how many transactions (default: enough for CI), `FORESHORE_ROUNDS`
+//! how many rounds of ranges against a list.
 
 mod common;
 mod histories;
 
 use common::{Rng, env};
-use foreshore::{Database, Durability, Isolation};
+use foreshore::{ByteTable, Database, Durability, Error, Isolation, Transaction, TransactionOptions};
 use foreshore_io::MemVfs;
 use histories::check::{Checked, check};
 use histories::drive::{Driver, Mix};
 use histories::record::{Content, Entry, Fate, Kind, Read, Stamp, Write};
+use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Transactions in one history.
 const PER_HISTORY: usize = 6000;
@@ -93,6 +95,139 @@ fn repeatable_histories_have_none_but_phantoms() {
 #[test]
 fn committed_histories_have_no_dirty_reads() {
     run(Isolation::ReadCommitted, 30_000);
+}
+
+/// A dozen rows of these fill a leaf.
+const VALUE: [u8; 300] = [7; 300];
+
+type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// A transaction and what it has read.
+struct Reader {
+    tx: Transaction,
+    ranges: Vec<Bounds>,
+}
+
+impl Reader {
+    fn new(db: &Database) -> Self {
+        let tx = db.begin_with(TransactionOptions::new().lock_timeout(Duration::ZERO)).unwrap();
+        Self { tx, ranges: Vec::new() }
+    }
+
+    fn has_read(&self, key: &[u8]) -> bool {
+        self.ranges.iter().any(|range| RangeBounds::<[u8]>::contains(&as_slices(range), key))
+    }
+
+    /// Does something; tells what became of it if that was to insert `key`.
+    fn act(
+        &mut self,
+        db: &Database,
+        table: &ByteTable,
+        key: &[u8],
+        rng: &mut Rng,
+    ) -> Option<foreshore::Result<bool>> {
+        let rows = self.tx.bytes(table);
+        match rng.below(12) {
+            0 => std::mem::replace(self, Reader::new(db)).tx.commit().unwrap(),
+            1 | 2 => {
+                let before = self.tx.savepoint().unwrap();
+                let _ = rows.insert(key, &VALUE);
+                self.tx.rollback_to(before).unwrap();
+            }
+            3 | 4 => drop(rows.remove(key)),
+            5..=7 => self.read(table, rng),
+            _ => return Some(rows.insert(key, &VALUE)),
+        }
+        None
+    }
+
+    /// Reads or removes some rows of a range, or all, or as many as can be locked.
+    fn read(&mut self, table: &ByteTable, rng: &mut Rng) {
+        let mut keys = [some_key(rng), some_key(rng)];
+        keys.sort();
+        let [low, high] = keys.map(|key| match rng.below(5) {
+            0 => Bound::Unbounded,
+            1 | 2 => Bound::Included(key),
+            _ => Bound::Excluded(key),
+        });
+        let range = (low, high);
+        let rows = self.tx.bytes(table);
+        if rng.below(4) == 0 {
+            if rows.remove_range(as_slices(&range)).is_ok() {
+                self.ranges.push(range);
+            }
+            return;
+        }
+        let (backwards, most) = (rng.below(2) == 0, [1, 3, usize::MAX][rng.below(3)]);
+        let mut met = rows.range(as_slices(&range));
+        let (mut last, mut read_all) = (None, false);
+        for _ in 0..most {
+            match if backwards { met.next_back() } else { met.next() } {
+                Some(Ok((key, _))) => last = Some(Bound::Included(key)),
+                Some(Err(_)) => break,
+                None => {
+                    read_all = true;
+                    break;
+                }
+            }
+        }
+        let (low, high) = range;
+        match last {
+            _ if read_all => self.ranges.push((low, high)),
+            Some(last) if backwards => self.ranges.push((last, high)),
+            Some(last) => self.ranges.push((low, last)),
+            None => {}
+        }
+    }
+}
+
+fn as_slices((low, high): &Bounds) -> (Bound<&[u8]>, Bound<&[u8]>) {
+    (low.as_ref().map(Vec::as_slice), high.as_ref().map(Vec::as_slice))
+}
+
+fn some_key(rng: &mut Rng) -> Vec<u8> {
+    (0..1 + rng.below(4)).map(|_| rng.below(3) as u8).collect()
+}
+
+/// Ranges of two transactions, which insert and remove rows of their own, against a list of what they have read: nobody else
+/// changes anything there.
+#[test]
+fn nothing_changes_in_what_others_have_read() {
+    let seed = env("FORESHORE_SEED", 1);
+    let (mut changed, mut refused) = (0, 0);
+    for round in 0..env("FORESHORE_ROUNDS", 200) {
+        let mut rng = Rng(seed << 32 | round);
+        let db = open();
+        let table = db.byte_table("rows").unwrap().with_lock_timeout(Duration::ZERO);
+        let mut readers = [Reader::new(&db), Reader::new(&db)];
+        for _ in 0..100 {
+            let who = rng.below(3);
+            let key = some_key(&mut rng);
+            let outcome = match readers.get_mut(who) {
+                Some(reader) => reader.act(&db, &table, &key, &mut rng),
+                None if rng.below(3) == 0 => Some(table.remove(&key)),
+                None => Some(table.insert(&key, &VALUE)),
+            };
+            let read =
+                readers.iter().enumerate().any(|(other, reader)| other != who && reader.has_read(&key));
+            match outcome {
+                Some(Ok(true)) => {
+                    changed += 1;
+                    assert!(
+                        !read,
+                        "seed {seed}, round {round}: {key:?} in {:?}",
+                        readers.each_ref().map(|reader| &reader.ranges)
+                    );
+                }
+                Some(Err(Error::LockTimeout { .. })) => refused += u64::from(read),
+                Some(Err(error)) => panic!("seed {seed}, round {round}: {error}"),
+                Some(Ok(false)) | None => {}
+            }
+        }
+        drop(readers);
+        db.close().unwrap();
+    }
+    assert!(changed > 1000 && refused > 1000, "{changed} changes, {refused} refused");
 }
 
 /// A transaction of a history that is told, not run.
