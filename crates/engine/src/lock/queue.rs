@@ -6,11 +6,12 @@
 //!   of readers does not starve a writer, nor a stream of scanners an inserter.
 //! - Q3: a *conversion* (a reader of the key that wants to write it) passes those that do not yet hold the key: behind a
 //!   waiting writer it would wait for one that waits for it.
-//! - Q4: an inserter waits for those who hold the gap as far down as where it inserts, not for scanners that themselves still
-//!   wait. Who holds some of the gap itself waits for all who do: its request has no room for both.
+//! - Q4: an inserter waits for gaps that are held, not for scanners that themselves still wait.
 //! - Q5: an inserter that has waited *has its turn*: it holds `insert`, which keeps later scanners waiting until it has
 //!   looked at the gap again or does not come back. Without it the scanner behind would be granted in the same instant,
 //!   and the inserter wait for ever. A turn is held only while someone waits for the gap.
+//! - Q6: gap and insert are enemies only if the gap is held, or wanted, as far down as the insertion. How far down that is is not
+//!   known of an inserter that holds some of the gap itself, as its request has no room for both, nor of one that has its turn.
 
 use super::modes::Modes;
 use super::name::Name;
@@ -48,6 +49,9 @@ struct Tally {
     reach: Reach,
 }
 
+/// Those who wait for the same.
+type Kind = (Modes, Reach);
+
 impl Request {
     fn is_waiting(&self) -> bool {
         !self.wanted.is_none()
@@ -64,10 +68,33 @@ impl Request {
         if is_known { self.reach } else { Reach::NONE }
     }
 
-    /// What it holds that concerns one with this [`point`](Request::point).
+    /// What it wants to be locked, and how far down, or where it wants to insert.
+    fn wish(&self) -> (Modes, Reach) {
+        let inserts = self.wanted.touches(Modes::INSERT);
+        (self.wanted, if inserts { self.point() } else { self.reach })
+    }
+
+    /// What of `modes`, which it holds or wants, concerns one with this [`wish`](Request::wish): Q6.
     #[inline]
-    fn held_at(&self, point: Reach) -> Modes {
-        if self.reach.covers(point) { self.held } else { self.held.without(Modes::GAP) }
+    fn concerning(&self, modes: Modes, (wanted, reach): (Modes, Reach)) -> Modes {
+        let is_apart = if wanted.touches(Modes::INSERT) {
+            !self.reach.covers(reach)
+        } else {
+            wanted.touches(Modes::GAP) && !reach.covers(self.point())
+        };
+        if is_apart { modes.without(Modes::GAP.and(Modes::INSERT)) } else { modes }
+    }
+
+    /// What others must not have for this to be granted, and, if that concerns the gap, how far down.
+    fn kind(&self) -> Kind {
+        let scans = self.wanted.touches(Modes::GAP);
+        (self.wanted.enemies(), if scans { self.reach } else { Reach::NONE })
+    }
+
+    /// Does it wait for all for whom one of this kind before it waits?
+    fn waits_like(&self, (enemies, reach): Kind) -> bool {
+        let mine = self.kind();
+        mine.0.contain(enemies) && !enemies.touches(self.held) && mine.1.covers(reach)
     }
 
     /// It wants nothing more.
@@ -81,8 +108,8 @@ impl Request {
     /// Does this request, which arrived as number `position`, keep the waiting `other` from its grant until its owner goes
     /// on? A turn (Q5) does not: it ends by itself.
     fn blocks(&self, position: usize, other: &Request, other_position: usize) -> bool {
-        let enemies = other.wanted.enemies();
-        if enemies.touches(self.held_at(other.point()).without(Modes::INSERT)) {
+        let (enemies, wish) = (other.wanted.enemies(), other.wish());
+        if enemies.touches(self.concerning(self.held, wish).without(Modes::INSERT)) {
             return true;
         }
         let before = match (self.is_conversion(), other.is_conversion()) {
@@ -90,14 +117,14 @@ impl Request {
             (false, true) => false,
             _ => position < other_position,
         };
-        before && enemies.touches(self.wanted.without(Modes::GAP))
+        before && enemies.touches(self.concerning(self.wanted, wish).without(Modes::GAP))
     }
 }
 
 impl Requests {
-    /// How the owner stands, with this [`point`](Request::point).
+    /// How the owner stands, with this [`wish`](Request::wish).
     #[inline]
-    fn standing(&self, owner: Owner, name: Name, point: Reach) -> Standing {
+    fn standing(&self, owner: Owner, name: Name, wish: (Modes, Reach)) -> Standing {
         let mut standing = Standing::default();
         self.for_each(|position, request| {
             if request.name != name {
@@ -106,8 +133,8 @@ impl Requests {
             if request.owner == owner {
                 standing.mine = Some((position, request.held));
             } else {
-                standing.held = standing.held.and(request.held_at(point));
-                standing.wanted = standing.wanted.and(request.wanted);
+                standing.held = standing.held.and(request.concerning(request.held, wish));
+                standing.wanted = standing.wanted.and(request.concerning(request.wanted, wish));
             }
         });
         standing
@@ -120,8 +147,7 @@ impl Requests {
             self.push(Request { name, owner, held: modes, wanted: Modes::NONE, reach });
             return Asked::Granted { first: true };
         }
-        let point = if modes == Modes::INSERT { reach } else { Reach::NONE };
-        let standing = self.standing(owner, name, point);
+        let standing = self.standing(owner, name, (modes, reach));
         let held = standing.mine.map_or(Modes::NONE, |(_, held)| held);
         let missing = modes.without(held);
         if standing.blocks(held, missing) {
@@ -171,7 +197,7 @@ impl Requests {
         if self.remove_only(owner, name) {
             return false;
         }
-        let standing = self.standing(owner, name, Reach::NONE);
+        let standing = self.standing(owner, name, (Modes::NONE, Reach::NONE));
         if let Some((position, _)) = standing.mine {
             self.remove(position);
         }
@@ -224,15 +250,20 @@ impl Requests {
         let mut tally = Tally { counts: [0; 4], reach: Reach::NONE };
         let of_name = self.iter().filter(|request| request.name == name);
         of_name.for_each(|request| tally.add(request.held, request.reach));
-        let mut ahead = Modes::NONE;
+        let (mut ahead, mut nearest) = (Modes::NONE, Reach::ALL);
         for conversions in [true, false] {
             for request in self.iter_mut().filter(|request| request.name == name) {
                 if !request.is_waiting() || request.is_conversion() != conversions {
                     continue;
                 }
-                let others = Standing { mine: None, held: tally.without(request), wanted: ahead };
+                let is_above = request.wanted.touches(Modes::GAP) && !request.reach.covers(nearest);
+                let wanted = if is_above { ahead.without(Modes::INSERT) } else { ahead };
+                let others = Standing { mine: None, held: tally.without(request), wanted };
                 if others.blocks(request.held, request.wanted) {
                     ahead = ahead.and(request.wanted);
+                    if request.wanted.touches(Modes::INSERT) {
+                        nearest = nearest.max(request.point());
+                    }
                     continue;
                 }
                 tally.add(request.wanted, request.reach);
@@ -284,18 +315,19 @@ impl Requests {
 
     /// Those of its [`blockers`](Requests::blockers) through whom each deadlock that the owner is needed for is found. A waiter
     /// that holds nothing of the name waits for nobody whom those of its kind behind it do not wait for; one that inserts, for
-    /// nobody whom those who insert nearer to the key above do not wait for. So the last or nearest of a kind will do, and none
-    /// if the owner itself has all its enemies. A long queue is looked through once, not once for each of its members; and none
-    /// of them gives way in a deadlock that would go on without it.
+    /// nobody whom those who insert nearer to the key above do not wait for. (Of one kind are those who have the same enemies, down
+    /// to the same reach.) So the last or nearest of a kind will do, and none if the owner itself has all its enemies. A long
+    /// queue is looked through once, not once for each of its members; and none of them gives way in a deadlock that would go on
+    /// without it.
     pub fn ways_on(&self, owner: Owner, name: Name) -> Vec<Owner> {
         let Some((mine, request)) = self.find(owner, name) else { return Vec::new() };
-        let (mut ways, mut last_of_kind) = (Vec::new(), Vec::<(Modes, Reach, Owner)>::new());
+        let (mut ways, mut last_of_kind) = (Vec::new(), Vec::<(Kind, Reach, Owner)>::new());
         for (position, other) in self.iter().enumerate() {
             let blocks = other.name == name && other.owner != owner && other.blocks(position, request, mine);
-            let kind = other.wanted.enemies();
+            let kind = other.kind();
             if blocks && !other.held.is_none() {
                 ways.push(other.owner);
-            } else if blocks && (!request.wanted.enemies().contain(kind) || kind.touches(request.held)) {
+            } else if blocks && !request.waits_like(kind) {
                 let found = (kind, other.point(), other.owner);
                 match last_of_kind.iter_mut().find(|(known, ..)| *known == kind) {
                     Some(last) if last.1 > found.1 => {}

@@ -89,8 +89,10 @@ impl Model {
             list.iter().filter(|(who, what, _)| *who != owner && *what == key).map(|(.., has)| *has).collect()
         };
         let covers = |other: &Has| inserts.is_some_and(|at| other.gap.is_some_and(|gap| gap <= at));
-        let by_waiter = |other: &Has| key_clash(*other) || (scans && other.insert.is_some());
-        let by_holder = |other: &Has| by_waiter(other) || covers(other);
+        let is_covered =
+            |other: &Has| scans && other.insert.is_some_and(|at| wants.gap.is_some_and(|gap| gap <= at));
+        let by_waiter = |other: &Has| key_clash(*other) || is_covered(other);
+        let by_holder = |other: &Has| key_clash(*other) || (scans && other.insert.is_some()) || covers(other);
         !of_others(&self.held).iter().any(by_holder)
             && (self.converts((owner, key, wants)) || !of_others(ahead).iter().any(by_waiter))
     }
@@ -316,5 +318,34 @@ fn the_rules_equal_their_naive_statement() {
             let requests: Vec<_> = both.table.iter().collect();
             assert!(checked.is_ok(), "seed {seed}, step {step}: {requests:#?} {:#?}", both.model);
         }
+    }
+}
+
+/// Two wait for the same, but one of them for an inserter, too, as it reaches farther: who waits for both finds the deadlock that
+/// goes through that one.
+#[test]
+fn deadlocks_are_found_through_those_who_reach_farther() {
+    const SCANNER: Owner = Owner(4);
+    const HOLDER: Owner = Owner(5);
+    let [far, at, near] = [b"1", b"2", b"3"].map(|point| Reach::down_to(point, None));
+    let key = |key, gap| Has { key, gap, insert: None };
+    let (read, write) = (key(1, None), key(2, None));
+    for (held, scanned, wanted) in [(write, 1, write), (read, 2, key(2, Some(near)))] {
+        let mut both = Both::default();
+        let mut ask = |owner, key, wants| {
+            both.ask(owner, key, wants);
+            both.compare();
+        };
+        ask(SCANNER, 0, key(0, Some(far)));
+        ask(HOLDER, 0, held);
+        ask(A, 1, write);
+        ask(B, 0, Has { insert: Some(at), ..Has::default() }); // waits for the scanner
+        ask(C, 0, key(scanned, Some(far))); // waits for B
+        ask(D, 0, key(scanned, Some(near)));
+        ask(A, 0, wanted); // waits for C
+        ask(SCANNER, 1, read); // waits for A
+        let blockers = |owner, key| both.table.blockers(owner, name(key));
+        let without_c = |owner, key| if owner == C { Vec::new() } else { blockers(owner, key) };
+        assert!(both.is_deadlocked(blockers) && !both.is_deadlocked(without_c));
     }
 }

@@ -133,9 +133,13 @@ impl<'a, 'scope> Waiters<'a, 'scope> {
     }
 
     fn probe(&mut self, owner: Owner) {
-        let (table, name) = (self.table, self.name);
+        self.probe_at(owner, ALL);
+    }
+
+    fn probe_at(&mut self, owner: Owner, at: Reach) {
+        let (table, point) = (self.table, Point { gap: self.name, at });
         let granted = move |waited| Granted { first: false, waited };
-        self.queue(owner, move || table.wait_for_gap(owner, lowest(name), LONG).map(granted));
+        self.queue(owner, move || table.wait_for_gap(owner, point, LONG).map(granted));
     }
 
     /// The owners granted now, which must be exactly these.
@@ -242,6 +246,24 @@ fn an_inserter_waits_for_every_scanner() {
         waiters.expect(&[C]);
         assert!(gap_is_open(table, C, name));
         assert!(table.is_quiet(name, None), "an inserter holds nothing");
+    });
+}
+
+/// Nor do they for it: their ranges begin above what it inserts.
+#[test]
+fn an_inserter_does_not_wait_for_scanners_above_it() {
+    with_waiters(|table, name, mut waiters| {
+        let [far, at, near] = [b"1", b"2", b"3"].map(|point| Reach::down_to(point, None));
+        table.try_acquire(A, name, Nothing, far).unwrap();
+        table.try_acquire(B, name, Nothing, near).unwrap();
+        waiters.probe_at(C, at);
+        assert_eq!(table.try_acquire(D, name, Shared, near), Some(true), "above the inserter");
+        assert_eq!(table.try_acquire(Owner(4), name, Shared, far), None, "overtakes the inserter");
+        waiters.acquire(Owner(4), Shared, far);
+        table.release(A, name);
+        waiters.expect(&[C]);
+        table.look_at_gap(C, Point { gap: name, at });
+        waiters.expect(&[Owner(4)]);
     });
 }
 
