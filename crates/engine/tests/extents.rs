@@ -412,6 +412,23 @@ fn values_are_whole_beside_writers() {
     );
 }
 
+/// Large values that follow one another wait for the device together; where the order is broken, those before stay.
+#[test]
+fn a_load_waits_once_for_many() {
+    let (disk, _db, table) = fresh();
+    let row = |key: u8| (vec![key], bytes(key.into(), 2 * FROM));
+    disk.start_trace();
+    let broken = table.bulk_load((0..40).chain([7]).map(row));
+    assert!(matches!(broken, Err(Error::BulkLoad { .. })));
+    let trace = disk.trace();
+    let syncs = trace.iter().filter(|event| event.kind == EventKind::Sync && event.name == FILE);
+    assert_eq!(syncs.count(), 1, "for 40 values");
+    assert!(table.range(..).map(Result::unwrap).eq((0..40).map(row)));
+    let between = [(vec![50], vec![1]), (vec![60], bytes(60, 3 * FROM)), (vec![61], vec![2])];
+    assert_eq!(table.bulk_load(between.clone()).unwrap(), 3);
+    assert!(table.range(&[50][..]..).map(Result::unwrap).eq(between));
+}
+
 /// A file that is missing, cut, or has other bytes: the value is named as damaged; all else can be read, and written.
 #[test]
 fn damage_is_named() {

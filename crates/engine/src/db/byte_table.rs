@@ -466,7 +466,7 @@ impl ByteTable {
     /// Loads rows in strictly ascending order of their keys, all above any key the table holds; says how many. The
     /// fastest way to fill a table. Rows appear as they are loaded, also to snapshots taken before and to transactions that
     /// have read the range: fill a table before others use it. A load that is interrupted leaves the rows before the
-    /// interruption.
+    /// interruption, but perhaps not all of those right before it.
     ///
     /// Errors: `BulkLoad` if the order is broken; otherwise as [`ByteTable::put`].
     ///

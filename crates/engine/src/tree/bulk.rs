@@ -1,18 +1,23 @@
 //! Loading sorted rows: leaves are filled one after another in private memory and hung onto the right end of the chain.
 //!
 //! Each leaf is logged as a split in which nothing moves: the last leaf gets a high fence and a right link, the new leaf
-//! comes as a whole image. So a bulk load needs no record of its own, and a crash keeps a prefix of the rows.
+//! comes as a whole image. So a bulk load needs no record of its own, and a crash keeps a prefix of the rows. Large values that
+//! follow one another share a transaction, and with it a wait for the device (X2 in `blob/extents.rs`).
 
 use crate::error::{Error, Result};
 use crate::leaf::{self, Builder, LeafCopy, Split};
 use crate::page::Page;
 use crate::tree::descend::{Latched, malformed};
 use crate::tree::{Intent, PATIENCE, Tree};
+use crate::txn::Txn;
 use foreshore_base::{Lsn, Restart};
 use std::sync::Arc;
 
 /// Share of a leaf that a bulk load fills, leaving room for a few later inserts.
 const FILL_PERCENT: usize = 95;
+
+/// Bytes of large values that share a transaction, roughly.
+const LARGE_BYTES: usize = 16 << 20;
 
 impl Tree {
     /// Appends rows with strictly ascending keys, all above the table's last; how many, and the end of the last record.
@@ -23,11 +28,13 @@ impl Tree {
         mut make_room: impl FnMut(usize) -> Result<()>,
     ) -> Result<(u64, Lsn)> {
         let mut loader = Loader::new(self)?;
-        for (key, value) in rows {
+        let mut push = |(key, value): (K, V)| {
             make_room(value.as_ref().len())?;
-            loader.push(key.as_ref(), value.as_ref())?;
-        }
-        loader.finish()
+            loader.push(key.as_ref(), value.as_ref())
+        };
+        let pushed = { rows }.into_iter().try_for_each(&mut push);
+        loader.commit_large()?; // also before an error
+        pushed.and_then(|()| loader.finish())
     }
 
     /// Where the table ends: the low fence of its last leaf, and the greatest key, if there is any row. That leaf may be empty.
@@ -51,6 +58,8 @@ struct Loader<'a> {
     /// The leaf being filled, and its low fence.
     leaf: Option<(Builder, Vec<u8>)>,
     last_key: Option<Vec<u8>>,
+    /// What puts large values, and how many bytes of them.
+    large: Option<(Txn, usize)>,
     /// The low fence of what was the table's last leaf: only above it can a leaf be hung behind that.
     last_fence: Vec<u8>,
     fill_bytes: usize,
@@ -62,7 +71,7 @@ impl<'a> Loader<'a> {
     fn new(tree: &'a Arc<Tree>) -> Result<Self> {
         let fill_bytes = tree.leaf_bytes() * FILL_PERCENT / 100;
         let (last_fence, last_key) = tree.end()?;
-        Ok(Self { tree, leaf: None, last_key, last_fence, fill_bytes, rows: 0, end: Lsn::ZERO })
+        Ok(Self { tree, leaf: None, last_key, large: None, last_fence, fill_bytes, rows: 0, end: Lsn::ZERO })
     }
 
     fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
@@ -75,10 +84,15 @@ impl<'a> Loader<'a> {
         let taken = match &mut self.leaf {
             _ if self.tree.is_large(value.len()) => {
                 self.hang()?;
-                self.put_alone(key, value)?
+                self.put_large(key, value)?;
+                true
             }
             Some((leaf, _)) => leaf.load(key, value, 0, self.fill_bytes),
-            None if key <= self.last_fence.as_slice() => self.put_alone(key, value)?,
+            None if key <= self.last_fence.as_slice() => {
+                self.commit_large()?;
+                self.put_alone(key, value)?;
+                true
+            }
             None => false,
         };
         if !taken {
@@ -91,10 +105,32 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    /// Large values, and keys that no leaf behind the last one can hold: the empty key, and more if that leaf was empty.
-    fn put_alone(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
+    /// Keys that no leaf behind the last one can hold: the empty key, and more if that leaf was empty.
+    fn put_alone(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.end = self.tree.autocommit(key, Intent::Put(value), PATIENCE)?.expect("a put is always done");
-        Ok(true)
+        Ok(())
+    }
+
+    /// Puts a large value beside those right before it.
+    fn put_large(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        let core = &self.tree.core;
+        let (mut txn, bytes) = match self.large.take() {
+            Some(large) => large,
+            None => (Txn::begin(core.clone().into(), PATIENCE, core.log.reserved())?, 0),
+        };
+        if let Err(error) = self.tree.write(&mut txn, key, Intent::Put(value)) {
+            return txn.roll_back().and(Err(error));
+        }
+        let bytes = bytes + value.len();
+        self.large = Some((txn, bytes));
+        if bytes >= LARGE_BYTES { self.commit_large() } else { Ok(()) }
+    }
+
+    fn commit_large(&mut self) -> Result<()> {
+        if let Some((txn, _)) = self.large.take() {
+            self.end = txn.commit()?.unwrap_or(self.end);
+        }
+        Ok(())
     }
 
     /// Hangs the full leaf into the chain, and begins the next one with this row.
@@ -110,6 +146,7 @@ impl<'a> Loader<'a> {
 
     fn hang(&mut self) -> Result<()> {
         let Some((builder, low)) = self.leaf.take() else { return Ok(()) };
+        self.commit_large()?;
         let core = &self.tree.core;
         let (fresh, Latched { at, latch, .. }) = loop {
             let fresh = self.tree.pool.allocate()?;
