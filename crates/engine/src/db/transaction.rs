@@ -268,7 +268,8 @@ impl Transaction {
     }
 
     /// Commits, and does not wait: others see it from now on; the ticket tells when it is as safe as the durability
-    /// asks. A crash before that may undo it, together with everything that came after it.
+    /// asks. A crash before that may undo it, together with everything that came after it. Only values that would fill 16
+    /// leaves (128 KiB by default) are waited for here: the device must have them first.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
