@@ -4,7 +4,7 @@
 //!
 //! Makes two tables with DATA_MB (256) of leaves together, in DIR, which must be absent or empty; what was made there stays. One is
 //! loaded in key order, so that leaves beside each other lie beside each other on disk; in the other rows came in random
-//! order, and leaves lie where they fell. A third has half as much in large values of 256 KiB. Then, REPEATS (5) times, each in a
+//! order, and leaves lie where they fell. A third has half as much in large values of 64 KiB. Then, REPEATS (5) times, each in a
 //! database opened anew with an eighth of DATA_MB as its cache: a scan of each table, upwards and downwards; lookups of random keys
 //! in batches of 16; random rows put in transactions, 64 by each `put_many`; large values in random order; a check. Leaves are
 //! read past the system's page cache, where the filesystem allows it.
@@ -13,7 +13,7 @@ use foreshore::{ByteTable, Database, Durability, Result};
 use std::time::Instant;
 
 const VALUE_BYTES: usize = 100;
-const LARGE_VALUE_BYTES: usize = 256 << 10;
+const LARGE_VALUE_BYTES: usize = 64 << 10;
 /// Bytes of leaves that a row takes, about.
 const ROW_BYTES: usize = 140;
 

@@ -119,7 +119,7 @@ fn open_with_large_values(value: &[u8]) -> (Database, ByteTable) {
 /// Chunks of a large value lie in several leaves, which are read together.
 #[test]
 fn large_values_are_read_ahead() {
-    let value: Vec<u8> = (0..400_000u32).map(|i| (i % 251) as u8).collect();
+    let value: Vec<u8> = (0..60_000u32).map(|i| (i % 251) as u8).collect();
     let (db, table) = open_with_large_values(&value);
     assert_eq!(table.get(&[0]).unwrap().as_ref(), Some(&value));
     let stats = db.stats();

@@ -11,18 +11,14 @@ use crate::tree::Tree;
 use crate::txn::View;
 use crate::waits::will_wait;
 
-/// Chunks that are asked for together: while those before them are read.
-const STRETCH: u32 = 32 * CHUNKS_PER_LEAF as u32;
-
-/// Asks for the leaves of the stretch of chunks that begins with number `from`, of `count`: if there are several, and the second
-/// is on disk. (The first may be in memory because of the value before.)
-fn read_ahead(chunks: &Tree, id: BlobId, from: u32, count: u32) -> Result<()> {
-    let second = from + CHUNKS_PER_LEAF as u32;
-    if second >= count || !chunks.is_key_on_disk(&id.piece_key(Form::Chunk, second))? {
+/// Asks for the leaves of the chunks, if there are several, and the second is on disk. (The first may be in memory because of the
+/// value before.)
+fn read_ahead(chunks: &Tree, id: BlobId, count: u32) -> Result<()> {
+    let [first, second, last] = [0, CHUNKS_PER_LEAF as u32, count.saturating_sub(1)];
+    if second > last || !chunks.is_key_on_disk(&id.piece_key(Form::Chunk, second))? {
         return Ok(());
     }
-    let last = (from + STRETCH).min(count) - 1;
-    chunks.read_range_ahead(&id.piece_key(Form::Chunk, from), &id.piece_key(Form::Chunk, last))
+    chunks.read_range_ahead(&id.piece_key(Form::Chunk, first), &id.piece_key(Form::Chunk, last))
 }
 
 impl Tree {
@@ -82,11 +78,8 @@ impl Tree {
         count: u32,
         value: &mut Vec<u8>,
     ) -> Result<()> {
-        read_ahead(chunks, reference.id, 0, count)?;
+        read_ahead(chunks, reference.id, count)?;
         for number in 0..count {
-            if number % STRETCH == 0 {
-                read_ahead(chunks, reference.id, number + STRETCH, count)?;
-            }
             if !chunks.append_newest(&reference.id.piece_key(Form::Chunk, number), value)? {
                 return Err(self.damaged(reference, format!("its chunk {number} is missing")));
             }
