@@ -2,6 +2,7 @@
 
 use super::*;
 use KeyMode::{Exclusive, None as Nothing, Shared};
+use std::cell::Cell;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Instant;
@@ -142,6 +143,20 @@ impl<'a, 'scope> Waiters<'a, 'scope> {
         self.queue(owner, move || table.wait_for_gap(owner, point, LONG).map(granted));
     }
 
+    /// `first` is granted now, and has a turn for which `second` waits. `None`: that went by before the thread of `first` said so,
+    /// as turns end by themselves after some milliseconds.
+    fn expect_turn(&mut self, first: Owner, second: Owner) -> Option<()> {
+        let (owner, result) = self.granted.recv_timeout(LONG).expect("a grant in time");
+        assert!(result.expect("granted").waited.is_some());
+        self.waiting -= 1;
+        if owner == first {
+            return Some(());
+        }
+        assert_eq!(owner, second);
+        self.expect(&[first]);
+        None
+    }
+
     /// The owners granted now, which must be exactly these.
     fn expect(&mut self, owners: &[Owner]) {
         let mut granted: Vec<Owner> = Vec::new();
@@ -160,6 +175,18 @@ impl<'a, 'scope> Waiters<'a, 'scope> {
 
 fn with_waiters(work: impl FnOnce(&KeyTable, Name, Waiters<'_, '_>)) {
     with_table(|table, name| thread::scope(|scope| work(table, name, Waiters::new(table, name, scope))));
+}
+
+/// Tries until `attempt` comes to its end: it returns `None` where a turn went by too soon.
+fn in_turn(attempt: impl Fn(&KeyTable, Name, Waiters<'_, '_>) -> Option<()>) {
+    let ended = Cell::new(None);
+    for _ in 0..50 {
+        with_waiters(|table, name, waiters| ended.set(attempt(table, name, waiters)));
+        if ended.get().is_some() {
+            return;
+        }
+    }
+    panic!("nobody ever had his turn");
 }
 
 #[test]
@@ -252,7 +279,7 @@ fn an_inserter_waits_for_every_scanner() {
 /// Nor do they for it: their ranges begin above what it inserts.
 #[test]
 fn an_inserter_does_not_wait_for_scanners_above_it() {
-    with_waiters(|table, name, mut waiters| {
+    in_turn(|table, name, mut waiters| {
         let [far, at, near] = [b"1", b"2", b"3"].map(|point| Reach::down_to(point, None));
         table.try_acquire(A, name, Nothing, far).unwrap();
         table.try_acquire(B, name, Nothing, near).unwrap();
@@ -261,25 +288,28 @@ fn an_inserter_does_not_wait_for_scanners_above_it() {
         assert_eq!(table.try_acquire(Owner(4), name, Shared, far), None, "overtakes the inserter");
         waiters.acquire(Owner(4), Shared, far);
         table.release(A, name);
-        waiters.expect(&[C]);
+        waiters.expect_turn(C, Owner(4))?;
         table.look_at_gap(C, Point { gap: name, at });
         waiters.expect(&[Owner(4)]);
+        Some(())
     });
 }
 
 #[test]
 fn a_late_scanner_waits_behind_a_waiting_inserter_and_its_turn() {
-    with_waiters(|table, name, mut waiters| {
+    in_turn(|table, name, mut waiters| {
         table.try_acquire(A, name, Nothing, ALL).unwrap();
         waiters.probe(B);
         assert_eq!(table.try_acquire(C, name, Nothing, ALL), None, "overtakes the inserter");
         assert_eq!(table.try_acquire(C, name, Shared, NONE), Some(true), "the key is free");
         waiters.acquire(C, Nothing, ALL);
         table.release(A, name);
-        waiters.expect(&[B]);
-        assert!(gap_is_open(table, B, name), "its turn");
+        waiters.expect_turn(B, C)?;
+        let is_open = gap_is_open(table, B, name);
         waiters.expect(&[C]);
+        is_open.then_some(())?; // or the turn went by before this thread looked
         assert!(!gap_is_open(table, B, name), "its turn is over");
+        Some(())
     });
 }
 
