@@ -199,7 +199,7 @@ mod tests {
         chunks.put_unversioned(&second, &chunk).unwrap();
         is_damaged(&tree, "its checksum is wrong");
         chunks.remove_unversioned(&second).unwrap();
-        is_damaged(&tree, "its chunk 2 is missing");
+        is_damaged(&tree, "its piece 2 is missing");
         let mut value = Vec::new();
         let read = tree.get(&tree.core().txns.latest(), b"k", &mut value);
         assert!(matches!(read, Err(Error::Corrupt { .. })), "a reader is told, too");

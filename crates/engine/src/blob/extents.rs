@@ -28,7 +28,7 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// The file.
 pub(crate) const FILE: &str = "blobs.db";
@@ -61,8 +61,8 @@ impl Extent {
     /// `None` if no extent has such a row.
     pub fn decode(row: &[u8]) -> Option<Self> {
         let (block, bytes) = row.split_first_chunk()?;
-        let block = Some(u64::from_le_bytes(*block)).filter(|block| *block < BLOCKS)?;
-        Some(Self { block, bytes: u32::from_le_bytes(bytes.try_into().ok()?) })
+        let (block, bytes) = (u64::from_le_bytes(*block), u32::from_le_bytes(bytes.try_into().ok()?));
+        (block < BLOCKS && bytes > 0).then_some(Self { block, bytes })
     }
 
     pub fn len(self) -> usize {
@@ -70,7 +70,12 @@ impl Extent {
     }
 
     fn blocks(self) -> Range<u64> {
-        self.block..self.block + u64::from(self.bytes).div_ceil(BLOCK)
+        self.block..self.block + self.count()
+    }
+
+    /// How many blocks it has.
+    fn count(self) -> u64 {
+        u64::from(self.bytes).div_ceil(BLOCK)
     }
 
     fn offset(self) -> u64 {
@@ -83,8 +88,7 @@ type Owner = (TableId, BlobId);
 
 /// All extents of a database.
 pub(crate) struct Extents {
-    vfs: Arc<dyn Vfs>,
-    file: OnceLock<Arc<dyn File>>,
+    file: Arc<dyn File>,
     space: Mutex<Space>,
     /// Writes that have returned.
     written: AtomicU64,
@@ -110,56 +114,59 @@ struct Space {
 }
 
 impl Extents {
-    /// Of a new database, or one whose extents are to be told to [`Extents::adopt`].
-    pub fn new(vfs: Arc<dyn Vfs>) -> Self {
-        Self {
-            vfs,
-            file: OnceLock::new(),
+    /// Opens the file, and makes it where it is absent, under a durable name (X2). To be called before the log has threads: what
+    /// a failed sync of the directory loses is not known to them.
+    ///
+    /// Errors: [`Error::Io`], [`Error::Full`].
+    pub fn open(vfs: &dyn Vfs) -> Result<Self> {
+        let file = match vfs.open(FILE, Access::Buffered, false) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                vfs.open(FILE, Access::Buffered, true).and_then(|file| vfs.sync_dir().map(|()| file))
+            }
+            opened => opened,
+        };
+        Ok(Self {
+            file: file.map_err(|e| Error::io(format!("opening {FILE}"), &e))?,
             space: Mutex::default(),
             written: AtomicU64::new(0),
             durable: Mutex::new(Ok(0)),
             syncs: Meter::default(),
-        }
+        })
     }
 
-    /// Takes note of what the rows of all hidden tables name, before anything else is done. The rest of the file is free, and what lies behind
-    /// the last extent is cut off. Where `Err` says why not all of them are known, nothing is free, and no new extents are made.
+    /// Takes note of what the rows of all hidden tables name, before anything else is done. The rest of the file is free, and
+    /// what lies behind the last extent is cut off. Where `Err` says why not all of them are known, nothing is free, and no new
+    /// extents are made.
     ///
     /// Errors: [`Error::Io`].
     pub(super) fn adopt(&self, found: Result<Vec<(Owner, Extent)>>) -> Result<()> {
         let io = |what: &str, e| Error::io(format!("{what} {FILE}"), &e);
-        let file = match self.vfs.open(FILE, Access::Buffered, false) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()), // who reads an extent will miss it
-            opened => opened.map_err(|e| io("opening", e))?,
-        };
         let mut space = self.space.lock();
         match found {
             Ok(found) => {
                 *space = Space::of(found);
                 let bytes = space.end * BLOCK;
-                if file.len().map_err(|e| io("asking for the length of", e))? > bytes {
-                    file.set_len(bytes).map_err(|e| io("cutting", e))?;
+                if self.file.len().map_err(|e| io("asking for the length of", e))? > bytes {
+                    self.file.set_len(bytes).map_err(|e| io("cutting", e))?;
                 }
             }
             Err(unread) => space.unknown = Some(unread),
         }
-        self.file.get_or_init(|| file);
         Ok(())
     }
 
     /// A place for so many bytes of a blob.
     ///
-    /// Errors: [`Error::Full`]; nothing was changed. [`Error::Poisoned`], also the log.
+    /// Errors: [`Error::Full`]; nothing was changed.
     pub(super) fn take(&self, owner: Owner, bytes: usize, log: &Log) -> Result<Extent> {
         let attempt = || self.place(owner, bytes, log.durable());
-        let placed = match with_space(log, attempt) {
+        match with_space(log, attempt) {
             Err(full @ Error::Full { .. }) => match self.rest_ends() {
                 None => Err(full),
                 Some(end) => log.commit(end, Durability::Sync).and_then(|()| attempt()),
             },
             placed => placed,
-        };
-        placed.inspect_err(|error| poison_if_unsure(log, error))
+        }
     }
 
     fn place(&self, owner: Owner, bytes: usize, durable: Lsn) -> Result<Extent> {
@@ -188,13 +195,12 @@ impl Extents {
 
     /// Makes the file longer, so that its last free run has so many blocks.
     fn grow(&self, space: &mut Space, blocks: u64) -> Result<()> {
-        let file = self.file_or_new()?;
         let missing = blocks - space.free.before(space.end);
         let generous = missing.max((space.end / GROWTH_SHARE).min(GROWTH_BLOCKS_MAX));
         let grow = |by: u64| {
             let bytes = by * BLOCK;
             let full = |e| Error::io(format!("{bytes} more bytes of {FILE}"), &e);
-            file.allocate((space.end + by) * BLOCK).map(|()| by).map_err(full)
+            self.file.allocate((space.end + by) * BLOCK).map(|()| by).map_err(full)
         };
         let by = match grow(generous) {
             Err(Error::Full { .. }) if generous > missing => grow(missing)?,
@@ -205,35 +211,18 @@ impl Extents {
         Ok(())
     }
 
-    /// The file, made if it is absent, under a durable name (X2).
-    fn file_or_new(&self) -> Result<&Arc<dyn File>> {
-        if let Some(file) = self.file.get() {
-            return Ok(file);
-        }
-        let file = self.vfs.open(FILE, Access::Buffered, true);
-        let file = file.map_err(|e| Error::io(format!("opening {FILE}"), &e))?;
-        let cause = |e| format!("syncing the name {FILE}: {e}");
-        self.vfs.sync_dir().map_err(|e| Error::Poisoned { cause: cause(e) })?;
-        Ok(self.file.get_or_init(|| file))
-    }
-
-    fn file(&self) -> Result<&Arc<dyn File>> {
-        self.file.get().ok_or_else(|| Error::corrupt(FILE, "it is missing"))
-    }
-
     /// Writes an extent; returns what [`Extents::sync`] is to be told.
     pub(super) fn write(&self, extent: Extent, bytes: &[u8]) -> Result<u64> {
-        let written = self.file()?.write_at(bytes, extent.offset());
+        let written = self.file.write_at(bytes, extent.offset());
         written.map_err(|e| Error::io(format!("writing blocks {:?} of {FILE}", extent.blocks()), &e))?;
         Ok(self.written.fetch_add(1, AcqRel) + 1)
     }
 
     /// Returns when this write is durable, and all that returned before it: for all who wait, one sync.
     ///
-    /// Errors: [`Error::Poisoned`], also the log.
+    /// Errors: [`Error::Poisoned`], as is the log from then on.
     pub fn sync(&self, write: u64, log: &Log) -> Result<()> {
-        let synced = self.syncs.time(|| self.sync_once(write));
-        synced.inspect_err(|error| poison_if_unsure(log, error))
+        self.syncs.time(|| self.sync_once(write)).inspect_err(|error| log.poison(error))
     }
 
     fn sync_once(&self, write: u64) -> Result<()> {
@@ -243,7 +232,7 @@ impl Extents {
         }
         let written = self.written.load(Acquire);
         let cause = |e| format!("syncing {FILE}: {e}");
-        *durable = self.file()?.sync().map(|()| written).map_err(|e| Error::Poisoned { cause: cause(e) });
+        *durable = self.file.sync().map(|()| written).map_err(|e| Error::Poisoned { cause: cause(e) });
         durable.clone().map(drop)
     }
 
@@ -251,7 +240,7 @@ impl Extents {
     pub(super) fn read(&self, extent: Extent, value: &mut Vec<u8>) -> Result<()> {
         let at = value.len();
         value.resize(at + extent.len(), 0);
-        self.file()?.read_at(&mut value[at..], extent.offset()).map_err(|e| match e.kind() {
+        self.file.read_at(&mut value[at..], extent.offset()).map_err(|e| match e.kind() {
             io::ErrorKind::UnexpectedEof => {
                 Error::corrupt(FILE, format!("it ends before block {}", extent.blocks().end))
             }
@@ -287,13 +276,6 @@ impl Extents {
     }
 }
 
-/// What is durable is not known any more: nothing commits.
-fn poison_if_unsure(log: &Log, error: &Error) {
-    if matches!(error, Error::Poisoned { .. }) {
-        log.poison(error);
-    }
-}
-
 impl Space {
     /// What these extents leave free. Where two overlap, as only damaged files have them, neither is ever freed.
     fn of(mut found: Vec<(Owner, Extent)>) -> Self {
@@ -318,14 +300,14 @@ impl Space {
 
     fn occupy(&mut self, owner: Owner, extent: Extent) {
         self.used.entry(owner).or_default().push(extent);
-        self.used_blocks += extent.blocks().count() as u64;
+        self.used_blocks += extent.count();
     }
 
     /// These rest until all is durable that the log holds by now. Under the mutex: positions ascend.
     fn rest(&mut self, extents: Vec<Extent>, log: &Log) {
         let until = if seeded_bug("blob_extent_reused_early") { Lsn::ZERO } else { log.reserved() };
         for extent in extents {
-            self.used_blocks -= extent.blocks().count() as u64;
+            self.used_blocks -= extent.count();
             self.resting.push_back((until, extent));
         }
     }
@@ -357,8 +339,8 @@ mod tests {
     fn rows_name_extents() {
         let extent = Extent { block: 0x00FF_0504_0302, bytes: 77_777 };
         assert_eq!(Extent::decode(&extent.encode()), Some(extent));
-        assert_eq!(extent.blocks().count(), 19);
-        for foreign in [&[][..], &[1; 11], &[1; 13], &[255; 12]] {
+        assert_eq!(extent.count(), 19);
+        for foreign in [&[][..], &[1; 11], &[1; 13], &[255; 12], &[0; 12]] {
             assert_eq!(Extent::decode(foreign), None, "{foreign:?}");
         }
     }
@@ -375,7 +357,7 @@ mod tests {
     #[test]
     fn extents_that_overlap_are_never_freed() {
         let log = Database::in_memory().unwrap().byte_table("t").unwrap().tree.core().clone();
-        let extents = Extents::new(Arc::new(MemVfs::new()));
+        let extents = Extents::open(&MemVfs::new()).unwrap();
         let whole = [(owner(4), extent(30, 2)), (owner(5), extent(32, 2))];
         let crossing = [(owner(1), extent(0, 20)), (owner(2), extent(5, 2)), (owner(3), extent(9, 15))];
         *extents.space.lock() = Space::of([&crossing[..], &whole].concat());

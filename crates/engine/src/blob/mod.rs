@@ -1,8 +1,8 @@
 //! Large values: more than a leaf may hold in one cell.
 //!
-//! The cell of a large value holds a reference and the value's beginning. The rest lies outside of the row, in *parts*: if it
+//! The cell of a large value holds a reference and the value's beginning. The rest lies outside of the row, in *pieces*: if it
 //! is small in *chunks*, rows of a hidden table that belongs to the user's (made with its first large value, named in its catalog row),
-//! otherwise in *extents* of a file of their own (`extents`), each named by a row of the same hidden table. Parts are never
+//! otherwise in *extents* of a file of their own (`extents`), each named by a row of the same hidden table. Pieces are never
 //! changed, and nobody looks for them but through a reference. So they need no locks, no versions, no undo: their rows are
 //! written and removed by log records that commit by themselves. Whether they live is said by one row of the same hidden
 //! table, the *mark*: a blob with a mark is garbage.
@@ -14,26 +14,26 @@
 //!                 2 | id | number → first block u64 | bytes u32                                 an extent
 //! ```
 //!
-//! - *create*: mark, then parts, each a commit of its own; then the owner's transaction removes the mark and puts the
+//! - *create*: mark, then pieces, each a commit of its own; then the owner's transaction removes the mark and puts the
 //!   reference. If it commits, the blob lives; if it does not, however it ends, the mark is there.
 //! - *replace, remove*: the transaction sets the mark.
-//! - *reap*: when the transaction has ended and no snapshot needs the blob, its parts go, then the mark. What a crash
+//! - *reap*: when the transaction has ended and no snapshot needs the blob, its pieces go, then the mark. What a crash
 //!   leaves of that is found by the marks at the next open.
 //!
 //! Why two forms: a chunk is written twice, to the log and to its leaf, but costs no sync of its own and is cached with all other
 //! pages. An extent is written once, but its transaction waits for it before it commits, whatever the durability.
 //!
-//! Source: large objects as records of a clustered table: SQL Server's and PostgreSQL's TOAST tables; extents: see there. Differs: parts are
+//! Source: large objects as records of a clustered table: SQL Server's and PostgreSQL's TOAST tables; extents: see there. Differs: pieces are
 //! outside of transactions; one marked row per value takes part in them.
 //!
 //! Invariants:
 //! - L1: a cell holds a reference if and only if it is longer than any value that is kept whole. So whole values pay for
 //!   large ones with one comparison of a length that is at hand.
-//! - L2: at every point of the log, a blob that has a part is referred to by exactly one committed row, or has a committed
+//! - L2: at every point of the log, a blob that has a piece is referred to by exactly one committed row, or has a committed
 //!   mark, or both sides are under change by one transaction.
 //! - L3: an id is never used twice: it is the end of the log as it was before the blob's own first record.
-//! - L4: parts are removed only if the mark was set by a transaction that committed before every open snapshot, or was
-//!   never taken back. So a reader that found a reference in its snapshot, or under a lock, finds the parts.
+//! - L4: pieces are removed only if the mark was set by a transaction that committed before every open snapshot, or was
+//!   never taken back. So a reader that found a reference in its snapshot, or under a lock, finds the pieces.
 //! - L5: the form of a blob, and where it is cut, follow from its length and the size of the database's own leaves.
 
 mod check;

@@ -80,9 +80,7 @@ impl Tree {
     ) -> Result<()> {
         read_ahead(chunks, reference.id, count)?;
         for number in 0..count {
-            if !chunks.append_newest(&reference.id.piece_key(Form::Chunk, number), value)? {
-                return Err(self.damaged(reference, format!("its chunk {number} is missing")));
-            }
+            self.append_row(chunks, reference, Form::Chunk, number, value)?;
         }
         Ok(())
     }
@@ -95,11 +93,9 @@ impl Tree {
         value: &mut Vec<u8>,
     ) -> Result<()> {
         let mut row = Vec::new();
-        for (number, key) in cut.keys(reference.id).enumerate() {
+        for number in 0..cut.pieces {
             row.clear();
-            if !chunks.append_newest(&key, &mut row)? {
-                return Err(self.damaged(reference, format!("its extent {number} is missing")));
-            }
+            self.append_row(chunks, reference, Form::Extent, number, &mut row)?;
             let fits = |extent: &Extent| extent.len() <= cut.piece.min(reference.len as usize - value.len());
             let extent = Extent::decode(&row).filter(fits);
             let extent = extent.ok_or_else(|| {
@@ -108,6 +104,21 @@ impl Tree {
             self.core().extents.read(extent, value)?;
         }
         Ok(())
+    }
+
+    /// Appends the content of a row of the hidden table.
+    fn append_row(
+        &self,
+        chunks: &Tree,
+        reference: Reference,
+        form: Form,
+        number: u32,
+        row: &mut Vec<u8>,
+    ) -> Result<()> {
+        match chunks.append_newest(&reference.id.piece_key(form, number), row)? {
+            true => Ok(()),
+            false => Err(self.damaged(reference, format!("its piece {number} is missing"))),
+        }
     }
 
     pub(super) fn damaged(&self, reference: Reference, detail: String) -> Error {

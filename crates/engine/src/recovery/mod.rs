@@ -84,11 +84,12 @@ fn create(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
         true => meta::begin_backup(&**vfs, &meta)?,
         false => meta::begin_creation(&**vfs, &meta)?,
     }
+    let extents = Extents::open(&**vfs)?;
     let directory = Arc::new(Directory::create(vfs.clone())?);
     let incarnation = Incarnation::after(Lsn::ZERO);
     let log = start_log(vfs, &meta, &directory, incarnation)?;
     let pools = open_pools(vfs, options, &meta, &directory, &[], log.clone())?;
-    let core = Arc::new(core(vfs, pools, log, vec![incarnation], options.cache_bytes));
+    let core = Arc::new(core(extents, pools, log, vec![incarnation], options.cache_bytes));
     let catalog = create_tree(&core, core.pools.own(), CATALOG, String::new(), Index::default())?;
     core.log.commit(core.log.reserved(), Durability::Sync)?;
     if !options.backup {
@@ -108,6 +109,7 @@ fn create(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
 }
 
 fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recovered> {
+    let extents = Extents::open(&**vfs)?;
     let (directory, Loaded { pages, redo_lsn, incarnations }) = open_directory(vfs, options, meta)?;
     let salvaged = incarnations.is_empty(); // without the directory, the log cannot be read
     let stand_in = Arc::new(StandIn::default());
@@ -125,7 +127,7 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
     let log = start_log(vfs, meta, &directory, incarnation)?;
     stand_in.hand_over(&log)?;
     let incarnations = [incarnations, vec![incarnation]].concat();
-    let core = Arc::new(core(vfs, pools, log, incarnations, options.cache_bytes));
+    let core = Arc::new(core(extents, pools, log, incarnations, options.cache_bytes));
 
     for page in leaves.dead() {
         core.pools.of_page(page)?.discard(page);
@@ -241,7 +243,7 @@ fn open_pools(
 }
 
 fn core(
-    vfs: &Arc<dyn Vfs>,
+    extents: Extents,
     pools: Pools,
     log: Arc<Log>,
     incarnations: Vec<Incarnation>,
@@ -253,7 +255,7 @@ fn core(
         incarnations,
         txns: Txns::new(cache_bytes),
         blob_ids: Mutex::new(()),
-        extents: Extents::new(vfs.clone()),
+        extents,
         latch_waits: Meter::default(),
         meetings: Meetings::default(),
         splits: AtomicU64::new(0),
