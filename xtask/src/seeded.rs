@@ -107,7 +107,7 @@ const BUGS: &[Bug] = &[
         LONG,
     ),
     HISTORIES.bug("txn_gap_ignored", "serializable_histories_have_a_serial_order", CI),
-    TRANSACTIONS.bug("txn_own_gap_not_kept", "a_range_stays_closed_around_its_readers_own_rows", LONG),
+    GAPS.bug("txn_own_gap_not_kept", "a_range_stays_closed_around_its_readers_own_rows", LONG),
     HISTORIES.bug("txn_scan_locks_too_little", "serializable_histories_have_a_serial_order", LONG),
     HISTORIES.bug("txn_scan_not_validated", "serializable_histories_have_a_serial_order", LONG),
     HISTORIES.bug("txn_snapshot_point_first", "serializable_histories_have_a_serial_order", LONG),
@@ -161,7 +161,7 @@ const REDO: Build = Build { checker: "", test_args: "-p foreshore --test crash_r
 const DEMO: Build = Build { checker: "", test_args: "-p foreshore-cli --test demo" };
 const MANY_ROWS: Build = Build { checker: "", test_args: "-p foreshore --test many_rows" };
 const SNAPSHOTS: Build = Build { checker: "", test_args: "-p foreshore --test snapshots" };
-const TRANSACTIONS: Build = Build { checker: "", test_args: "-p foreshore --test transactions" };
+const GAPS: Build = Build { checker: "", test_args: "-p foreshore --test gaps" };
 const HISTORIES: Build = Build { checker: "", test_args: "-p foreshore --test serializable" };
 const HISTORY_CRASHES: Build = Build { checker: "", test_args: "-p foreshore --test serializable_crash" };
 const LARGE: Build = Build { checker: "", test_args: "-p foreshore --test large" };

@@ -1,0 +1,160 @@
+//! What others may insert beside a range that a serializable transaction has read (docs/isolation.md).
+
+mod common;
+
+use common::short;
+use foreshore::{Database, Error};
+use std::time::Duration;
+
+/// Serializable transactions see no phantoms: an insertion into a range that another has read waits.
+#[test]
+fn insertions_wait_for_readers_of_the_range() {
+    let db = Database::in_memory().unwrap();
+    let t = db.byte_table("t").unwrap();
+    for key in [b"b", b"d", b"f"] {
+        t.put(key, b"").unwrap();
+    }
+    for reverse in [false, true] {
+        let reader = db.begin_with(short()).unwrap();
+        let range = reader.bytes(&t).range(&b"c"[..]..&b"e"[..]);
+        let seen: Vec<_> = if reverse { range.rev().collect() } else { range.collect() };
+        assert_eq!(seen.len(), 1);
+        for (key, free) in [(b"c", false), (b"e", false), (b"a", true), (b"z", true)] {
+            let writer = db.begin_with(short()).unwrap();
+            let inserted = writer.bytes(&t).insert(key, b"");
+            assert_eq!(inserted.is_ok(), free, "{key:?} reverse {reverse}: {inserted:?}");
+        }
+        reader.commit().unwrap();
+        let writer = db.begin_with(short()).unwrap();
+        assert!(writer.bytes(&t).insert(b"c", b"").unwrap());
+    }
+}
+
+/// A range that ends with a row goes no farther.
+#[test]
+fn insertions_behind_the_row_that_ends_a_range_do_not_wait() {
+    let db = Database::in_memory().unwrap();
+    let t = db.byte_table("t").unwrap();
+    for key in ["b", "d", "d/1", "f"] {
+        t.put(key.as_bytes(), b"").unwrap();
+    }
+    t.remove(b"d/1").unwrap();
+    let waits = |key: &str| {
+        let tx = db.begin_with(short()).unwrap();
+        matches!(tx.bytes(&t).insert(key.as_bytes(), b""), Err(Error::LockTimeout { .. }))
+    };
+    let (from, to) = (&b"c"[..], &b"d"[..]);
+    for way in ["forwards", "backwards", "removed"] {
+        let reader = db.begin_with(short()).unwrap();
+        let rows = reader.bytes(&t).range(from..=to);
+        let met = match way {
+            "forwards" => rows.count(),
+            "backwards" => rows.rev().count(),
+            _ => reader.bytes(&t).remove_range(from..=to).unwrap() as usize,
+        };
+        assert_eq!(met, 1, "{way}");
+        assert!(!waits("d/0") && !waits("e"), "{way}: behind the end");
+        assert!(waits("c") && waits("c/9"), "{way}: in the range");
+        let writer = db.begin_with(short()).unwrap();
+        assert!(writer.bytes(&t).put(b"d", b"").is_err(), "{way}: the end itself");
+        reader.rollback().unwrap();
+    }
+    for rev in [false, true] {
+        let reader = db.begin_with(short()).unwrap();
+        let rows = reader.bytes(&t).range(&b"c"[..]..=b"e");
+        assert_eq!(if rev { rows.rev().count() } else { rows.count() }, 1);
+        assert!(waits("d/0") && waits("e") && waits("e/0"), "rev {rev}: up to the next row");
+    }
+}
+
+/// A gap is locked only as far down as the range: who takes from the front of one queue does not hold up who adds to the
+/// queue before it.
+#[test]
+fn insertions_below_a_range_do_not_wait() {
+    let db = Database::in_memory().unwrap();
+    let queues = db.byte_table("queues").unwrap();
+    for key in [b"q1/5", b"q2/3", b"q2/4"] {
+        queues.put(key, b"").unwrap();
+    }
+    let waits = |key: &[u8]| {
+        let tx = db.begin_with(short()).unwrap();
+        matches!(tx.bytes(&queues).insert(key, b""), Err(Error::LockTimeout { .. }))
+    };
+    for reverse in [false, true] {
+        let taker = db.begin_with(short()).unwrap();
+        let mut queue = taker.bytes(&queues).range(&b"q2/"[..]..&b"q3/"[..]);
+        let taken = if reverse { queue.by_ref().last() } else { queue.next() };
+        assert_eq!(taken.unwrap().unwrap().0, if reverse { b"q2/4" } else { b"q2/3" });
+        drop(queue);
+        assert!(taker.bytes(&queues).remove(b"q2/3").unwrap());
+        assert!(!waits(b"q1/6") && !waits(b"q1"), "reverse {reverse}: below the range");
+        assert!(waits(b"q2/") && waits(b"q2/2"), "reverse {reverse}: in the range");
+        assert!(waits(b"q2/3"), "reverse {reverse}: the row that was taken");
+    }
+}
+
+/// Who waits to insert into a gap waits for those whose ranges the new row would be in, and is not the victim of a deadlock with
+/// others who have locked less of the gap.
+#[test]
+fn insertions_wait_for_no_range_that_begins_above_them() {
+    let db = Database::in_memory().unwrap();
+    let queues = db.byte_table("queues").unwrap();
+    for key in [b"q1/5", b"q2/3"] {
+        queues.put(key, b"").unwrap();
+    }
+    let [reader, taker, adder] = [(); 3].map(|()| db.begin().unwrap());
+    assert_eq!(reader.bytes(&queues).range(&b"q1/"[..]..&b"q2/"[..]).count(), 1);
+    assert!(taker.bytes(&queues).range(&b"q2/"[..]..).next().is_some());
+    adder.bytes(&queues).put(b"added", b"1").unwrap();
+    std::thread::scope(|s| {
+        let added = s.spawn(|| adder.bytes(&queues).insert(b"q1/6", b"").and_then(|_| adder.commit()));
+        std::thread::sleep(Duration::from_millis(20));
+        let seen = s.spawn(|| taker.bytes(&queues).get(b"added"));
+        std::thread::sleep(Duration::from_millis(200));
+        reader.commit().unwrap();
+        added.join().unwrap().unwrap();
+        assert_eq!(seen.join().unwrap().unwrap().as_deref(), Some(&b"1"[..]));
+    });
+}
+
+/// Whoever has read a range and inserts into it goes on keeping others out of both halves.
+#[test]
+fn a_range_stays_closed_around_its_readers_own_rows() {
+    let db = Database::in_memory().unwrap();
+    let t = db.byte_table("t").unwrap();
+    for key in [b"a", b"h"] {
+        t.put(key, b"").unwrap();
+    }
+    let reader = db.begin_with(short()).unwrap();
+    assert_eq!(reader.bytes(&t).range(&b"d"[..]..&b"g"[..]).count(), 0);
+    for own in [b"b", b"f", b"e"] {
+        assert!(reader.bytes(&t).insert(own, b"").unwrap());
+    }
+    for (key, free) in [(b"dd", false), (b"ee", false), (b"ff", false), (b"aa", true), (b"hh", true)] {
+        let writer = db.begin_with(short()).unwrap();
+        let inserted = writer.bytes(&t).insert(key, b"");
+        assert_eq!(inserted.is_ok(), free, "{key:?}: {inserted:?}");
+    }
+}
+
+/// But below the range nobody waits, however its reader's own rows divide the gap in which it begins.
+#[test]
+fn a_readers_own_rows_hold_up_nobody_below_its_range() {
+    let db = Database::in_memory().unwrap();
+    let queues = db.byte_table("queues").unwrap();
+    for key in ["q1/5", "q2/9"] {
+        queues.put(key.as_bytes(), b"").unwrap();
+    }
+    let reader = db.begin_with(short()).unwrap();
+    assert_eq!(reader.bytes(&queues).range(&b"q2/34"[..]..&b"q2/9"[..]).count(), 0);
+    for own in ["q2/7", "q2/5/1", "q2/36", "q2/2"] {
+        assert!(reader.bytes(&queues).insert(own.as_bytes(), b"").unwrap());
+    }
+    let free = ["q1/6", "q2", "q2/1", "q2/2/1", "q2/33", "q2/33/9"];
+    let closed = ["q2/34", "q2/34/0", "q2/35", "q2/37", "q2/6", "q2/8"];
+    for (key, is_free) in free.iter().map(|key| (key, true)).chain(closed.iter().map(|key| (key, false))) {
+        let writer = db.begin_with(short()).unwrap();
+        let inserted = writer.bytes(&queues).insert(key.as_bytes(), b"");
+        assert_eq!(inserted.is_ok(), is_free, "{key}: {inserted:?}");
+    }
+}
