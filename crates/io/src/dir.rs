@@ -12,6 +12,7 @@ use crate::{
     create_whole, debug_assert_direct, debug_assert_direct_len, wrong_memory_size,
 };
 use foreshore_base::seeded_bug;
+use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Dir, FallocateFlags, FileType, Mode, OFlags, RenameFlags};
 use rustix::fs::{fallocate, fdatasync, fstat, fsync, ftruncate, openat, renameat, renameat_with, unlinkat};
@@ -108,7 +109,7 @@ impl Vfs for DirVfs {
                 opened => opened?,
             },
         };
-        Ok(Arc::new(DirFile { fd, access }))
+        Ok(Arc::new(DirFile::new(fd, access)))
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
@@ -158,7 +159,7 @@ impl Vfs for DirVfs {
             }
             opened => opened?,
         };
-        let file = DirFile { fd, access: Access::Buffered };
+        let file = DirFile::new(fd, Access::Buffered);
         let found = file.len()?;
         if found != bytes as u64 {
             return Err(wrong_memory_size(name, found, bytes));
@@ -175,9 +176,15 @@ impl Vfs for DirVfs {
 struct DirFile {
     fd: OwnedFd,
     access: Access,
+    /// Space is reserved up to here: not to be reserved again, which takes some filesystems time for every page.
+    reserved: AtomicU64,
 }
 
 impl DirFile {
+    fn new(fd: OwnedFd, access: Access) -> Self {
+        Self { fd, access, reserved: AtomicU64::new(0) }
+    }
+
     /// Can a transfer go on after `done` bytes? A direct one cannot inside a block: there it met the end of the file
     /// or of the space.
     fn resumable(&self, done: usize) -> bool {
@@ -238,6 +245,7 @@ impl File for DirFile {
 
     fn set_len(&self, bytes: u64) -> io::Result<()> {
         debug_assert_direct_len(self.access, bytes);
+        self.reserved.fetch_min(bytes, Relaxed);
         Ok(retry_on_intr(|| ftruncate(&self.fd, bytes))?)
     }
 
@@ -246,13 +254,16 @@ impl File for DirFile {
         if seeded_bug("dir_allocate_cuts") {
             return self.set_len(bytes);
         }
-        if bytes == 0 {
+        let reserved = self.reserved.load(Relaxed);
+        if bytes <= reserved {
             return Ok(());
         }
-        match retry_on_intr(|| fallocate(&self.fd, FallocateFlags::empty(), 0, bytes)) {
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.grow_by_writing(bytes),
-            reserved => Ok(reserved?),
+        match retry_on_intr(|| fallocate(&self.fd, FallocateFlags::empty(), reserved, bytes - reserved)) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.grow_by_writing(bytes)?,
+            done => done?,
         }
+        self.reserved.fetch_max(bytes, Relaxed);
+        Ok(())
     }
 }
 
@@ -289,7 +300,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("foreshore-io-grow-{}", process::id()));
         let vfs = DirVfs::open(&path, true).expect("a temporary directory");
         let fd = vfs.open_at("a", OFlags::CREATE).expect("a new file");
-        let file = DirFile { fd, access: Access::Buffered };
+        let file = DirFile::new(fd, Access::Buffered);
         file.write_at(&[1; 5000], 0).expect("a write");
         file.grow_by_writing(100).expect("nothing to do");
         file.grow_by_writing(3_000_001).expect("zeros");

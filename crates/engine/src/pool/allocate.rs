@@ -123,12 +123,26 @@ impl Pool {
         Ok(NewPage { spare, pid })
     }
 
-    /// Counts one page more, and grows the file for it if need be.
+    /// Counts one page more, and grows the file for it if the cleaner has not done so in time.
     fn promise_slot(&self) -> Result<()> {
-        let Some(missing) = self.room.promise() else { return Ok(()) };
+        self.room.promise();
+        if self.room.is_low() {
+            self.pace.ask();
+        }
+        if self.room.missing().is_none() {
+            return Ok(());
+        }
         let mut cleaning = self.cleaning.lock();
+        let Some(missing) = self.room.missing() else { return Ok(()) }; // whoever had the lock has grown it
         let grown = with_space(&*self.wal, || self.leaves.grow(&mut cleaning.slots, &self.room, missing));
         grown.inspect_err(|_| self.room.give_back())
+    }
+
+    /// Grows the file if it is time to, so that those who allocate pages need not wait for it.
+    pub(super) fn grow_ahead(&self) {
+        if self.room.is_low() && self.leaves.grow(&mut self.cleaning.lock().slots, &self.room, 0).is_err() {
+            self.room.stay_low();
+        }
     }
 
     /// The same for redo, which is told the id: the page's first record says so. `None` if the page exists.
@@ -141,7 +155,7 @@ impl Pool {
         }
         let spare = self.reserve_frame()?;
         // Redo is not refused: a page that was there before finds room again, or its cleaning says `Full`.
-        let _ = self.room.promise();
+        self.room.promise();
         self.ids.lock().adopt(pid);
         self.table.prepare(pid);
         Ok(Some(NewPage { spare, pid }))

@@ -1,4 +1,4 @@
-//! The thread that keeps frames free, and how others ask it and wait for it.
+//! The thread that keeps frames and slots free, and how others ask it and wait for it.
 //!
 //! Source: Shore-MT §7.6, page cleaner.
 
@@ -138,8 +138,9 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Rounds until enough frames are free. Ends at a failure: who needs a frame next asks again.
+/// Rounds until enough frames are free, and slots. Ends at a failure: who needs a frame next asks again.
 fn keep_frames_free(pool: &Pool) {
+    pool.grow_ahead();
     loop {
         let result = pool.reclaim();
         let rest = result.is_err() || pool.free.is_high() || pool.pace.stopping();

@@ -30,19 +30,47 @@ pub(super) struct LeafFile {
 pub(super) struct Room {
     pages: AtomicU64,
     capacity: AtomicU64,
+    /// With more pages than that it is time to let the file grow.
+    plenty: AtomicU64,
     headroom: u64,
 }
 
 impl Room {
-    /// For a file of `capacity` slots, `pages` pages, and rounds of `headroom` pages.
-    pub fn new(capacity: u64, pages: u64, headroom: u64) -> Self {
-        Self { pages: AtomicU64::new(pages), capacity: AtomicU64::new(capacity), headroom }
+    /// For a file without slots, `pages` pages, and rounds of `headroom` pages.
+    pub fn new(pages: u64, headroom: u64) -> Self {
+        Self {
+            pages: AtomicU64::new(pages),
+            capacity: AtomicU64::new(0),
+            plenty: AtomicU64::new(0),
+            headroom,
+        }
     }
 
-    /// One page more. How many slots the file is short of, if it is.
-    pub fn promise(&self) -> Option<u64> {
-        let pages = self.pages.fetch_add(1, AcqRel) + 1;
-        (pages + self.headroom).checked_sub(self.capacity.load(Acquire)).filter(|missing| *missing > 0)
+    /// One page more.
+    pub fn promise(&self) {
+        self.pages.fetch_add(1, AcqRel);
+    }
+
+    /// How many slots the file is short of, if it is.
+    pub fn missing(&self) -> Option<u64> {
+        let needed = self.pages() + self.headroom;
+        needed.checked_sub(self.capacity.load(Acquire)).filter(|missing| *missing > 0)
+    }
+
+    /// Is it time to let the file grow, so that nobody will have to wait for it?
+    pub fn is_low(&self) -> bool {
+        self.pages() > self.plenty.load(Relaxed)
+    }
+
+    /// The file could not grow: that is tried again for who needs the slots.
+    pub fn stay_low(&self) {
+        self.plenty.store(u64::MAX, Relaxed);
+    }
+
+    /// The file has `capacity` slots, and will grow by `step`.
+    fn set_capacity(&self, capacity: u64, step: u64) {
+        self.capacity.store(capacity, Release);
+        self.plenty.store(capacity.saturating_sub(self.headroom + step / 2), Relaxed);
     }
 
     /// How many pages there are.
@@ -130,14 +158,24 @@ impl LeafFile {
 
     /// Makes the file longer by at least `missing` slots.
     pub fn grow(&self, slots: &mut Slots, room: &Room, missing: u64) -> Result<()> {
-        let least = (self.grow_bytes / self.page_bytes as u64).max(slots.capacity() / SPARE_SHARE);
+        let least = self.step(slots.capacity());
         let capacity = (slots.capacity() + missing.max(least)).next_multiple_of(EXTENT_SLOTS);
         self.file.allocate(self.offset(capacity)).map_err(|e| {
             Error::io(format!("{} more bytes of {}", self.offset(capacity - slots.capacity()), self.name), &e)
         })?;
         slots.grow(capacity);
-        room.capacity.store(capacity, Release);
+        self.tell(room, capacity);
         Ok(())
+    }
+
+    /// Tells `room` how many slots there are.
+    pub fn tell(&self, room: &Room, capacity: u64) {
+        room.set_capacity(capacity, self.step(capacity));
+    }
+
+    /// By how many slots a file of `capacity` slots grows at least.
+    pub fn step(&self, capacity: u64) -> u64 {
+        (self.grow_bytes / self.page_bytes as u64).max(capacity / SPARE_SHARE)
     }
 
     /// Writes consecutive images to the slots of `runs`, one call per run.

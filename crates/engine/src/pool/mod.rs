@@ -266,7 +266,8 @@ impl Pool {
             table.prepare(page.pid);
             table.publish(page.pid, Entry::on_disk(page.slot));
         }
-        let room = Room::new(slots.capacity(), pages.len() as u64, batch_pages as u64);
+        let room = Room::new(pages.len() as u64, batch_pages as u64);
+        leaves.tell(&room, slots.capacity());
         let memory = |e| {
             Error::io(
                 format!("mapping a cache of {} bytes (set a smaller cache_bytes)", options.cache_bytes),

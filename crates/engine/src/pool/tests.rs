@@ -9,7 +9,7 @@ use foreshore_io::{MemVfs, SimDisk};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const FRAMES: usize = 16;
 const LEAVES: usize = 40;
@@ -212,6 +212,61 @@ fn cleaning_works_on_a_full_disk() {
     disk.set_capacity(u64::MAX);
     (0..100).try_for_each(|_| chain.split(rng.below(10_000) as u32)).expect("there is space again");
     chain.check().expect("all pages can be read");
+}
+
+/// Threads that find the file full grow it once, not once each.
+#[test]
+fn who_waited_for_growth_needs_none_of_his_own() {
+    let pool =
+        Chain::create(Arc::new(SimDisk::new(1)), Arc::default(), &options(64, 8)).expect("created").pool;
+    fill_up(&pool);
+    let (full, one_step) = (pool.leaves.slots().unwrap(), pool.leaves.step(0));
+    let cleaning = pool.cleaning.lock();
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| pool.allocate().map(drop).expect("there is space"));
+        }
+        while pool.room.missing() < Some(4) {
+            thread::yield_now();
+        }
+        drop(cleaning);
+    });
+    assert_eq!(pool.leaves.slots().unwrap(), full + one_step);
+}
+
+/// The file grows before pages are refused a slot; on a full disk that is tried once.
+#[test]
+fn the_file_grows_ahead() {
+    let disk = SimDisk::new(1);
+    let pool = Chain::create(Arc::new(disk.clone()), Arc::default(), &options(64, 8)).expect("created").pool;
+    fill_up(&pool);
+    assert!(pool.room.is_low());
+    let full = pool.leaves.slots().unwrap();
+    disk.set_capacity(0);
+    pool.grow_ahead();
+    assert!(!pool.room.is_low() && pool.leaves.slots().unwrap() == full);
+    assert!(matches!(pool.allocate().map(drop), Err(Error::Full { .. })));
+    disk.set_capacity(u64::MAX);
+    drop(pool.allocate().expect("there is space"));
+    assert!(!pool.room.is_low());
+    fill_up(&pool);
+    let full = pool.leaves.slots().unwrap();
+    let _cleaner = Cleaner::start(Arc::clone(&pool)).expect("a thread");
+    pool.room.give_back();
+    drop(pool.allocate().expect("there is a slot left"));
+    let started = Instant::now();
+    while pool.leaves.slots().unwrap() == full {
+        assert!(started.elapsed() < Duration::from_secs(30), "the cleaner was not asked");
+        thread::yield_now();
+    }
+}
+
+/// Promises slots until there are none left to promise.
+fn fill_up(pool: &Pool) {
+    while pool.room.missing().is_none() {
+        pool.room.promise();
+    }
+    pool.room.give_back();
 }
 
 /// The leaves alone say what the directory says, once all is written.
