@@ -2,6 +2,7 @@
 
 use crate::db::Transaction;
 use crate::log::Durability;
+use crate::txn::Txn;
 use foreshore_base::Lsn;
 use std::time::Duration;
 
@@ -51,8 +52,7 @@ pub struct TransactionOptions {
     pub(crate) durability: Option<Durability>,
     pub(crate) lock_timeout: Duration,
     pub(crate) idle_timeout: Option<Duration>,
-    /// The end of the log when this work was first tried, if that is not now: the transaction's age. Of those in a deadlock
-    /// the youngest gives way.
+    /// [`Txn::begin`]'s, if this work was tried before.
     pub(crate) since: Option<Lsn>,
 }
 
@@ -184,7 +184,7 @@ impl TransactionOptions {
     /// # Ok(()) }
     /// ```
     pub fn as_old_as(mut self, first: &Transaction) -> Self {
-        self.since = first.shared.options.since;
+        self.since = first.shared.options.since.map(Txn::again);
         self
     }
 }

@@ -27,6 +27,7 @@ mod upkeep;
 use crate::error::{Error, Result};
 use crate::log::Durability;
 use crate::spread::Spread;
+use crate::txn::Txn;
 use engine::Engine;
 use foreshore_io::{MemVfs, Vfs};
 use std::path::Path;
@@ -388,7 +389,7 @@ impl Database {
         again: impl Fn(&Transaction, &E) -> bool,
     ) -> Result<R, E> {
         // Each run is as old as the first: so none is the youngest of a deadlock for ever.
-        options.since.get_or_insert(self.engine.core().log.reserved());
+        options.since.get_or_insert_with(|| self.engine.core().log.flushed());
         loop {
             let tx = Transaction::begin(self.engines.hold(), options)?;
             match work(&tx) {
@@ -400,6 +401,7 @@ impl Database {
                 Err(error) if again(&tx, &error) => drop(tx),
                 Err(error) => return Err(error),
             }
+            options.since = options.since.map(Txn::again);
             std::thread::yield_now();
         }
     }

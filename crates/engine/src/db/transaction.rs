@@ -108,7 +108,7 @@ impl std::fmt::Debug for Transaction {
 impl Transaction {
     pub(crate) fn begin(engine: Held<Engine>, mut options: TransactionOptions) -> Result<Self> {
         let core = engine.hold_core();
-        let since = *options.since.get_or_insert(core.log.reserved());
+        let since = *options.since.get_or_insert_with(|| core.log.flushed());
         let txn = Txn::begin(core.clone(), options.lock_timeout, since)?;
         let number = core.txns.slots.number(txn.owner);
         let owner = txn.owner;
@@ -298,10 +298,9 @@ impl Transaction {
         let txn = self.shared.take()?;
         // It has read what others committed, who give their locks back before that is durable. One that writes is durable
         // only together with them; one that only reads must wait for them itself.
-        let seen = self.engine.core().log.reserved();
         let reads_durably =
             self.shared.durability == Durability::Sync && !seeded_bug("txn_reader_acknowledged_early");
-        Ok(txn.commit()?.or(reads_durably.then_some(seen)))
+        Ok(txn.commit()?.or_else(|| reads_durably.then(|| self.engine.core().log.reserved())))
     }
 
     /// Rolls back. Dropping does the same, and swallows the errors.

@@ -158,7 +158,8 @@ impl Upkeep {
         // before: a restart takes them for ended (A1 in `recovery/analysis.rs`), so their ends must be durable first.
         let oldest_txn = self.core.txns.settle(&self.core.log);
         let ends = self.core.log.reserved();
-        let redo = self.core.pools.oldest_rec_lsn().min(oldest_txn);
+        // Either may be late to say where it begins, and name a place from before the last checkpoint; it begins above that.
+        let redo = self.core.pools.oldest_rec_lsn().min(oldest_txn).max(self.redo_lsn());
         self.core.log.commit(ends.max(redo), Durability::Sync)?;
         with_space(&*self.core.log, || self.directory.append(&[Entry::Redo(redo)]))
             .map_err(|e| self.judge(e))?;

@@ -18,6 +18,8 @@ pub(super) struct Seat {
     name: AtomicU64,
     /// Bigger is younger.
     age: AtomicU64,
+    /// The same among those of one age.
+    began: AtomicU64,
     /// The transaction that has the seat, and the last one of its transactions that was interrupted: an interrupt that
     /// comes too late must not hit whoever is here by then. Numbers grow.
     tenant: AtomicU64,
@@ -71,11 +73,18 @@ impl Seat {
     pub fn reset(&self, age: u64, number: u64) {
         debug_assert_ne!(self.signal(), Signal::Waiting, "an owner that waits cannot be leased");
         self.age.store(age, Relaxed);
+        self.began.store(u64::MAX, Relaxed);
         self.tenant.store(number, Relaxed);
     }
 
-    pub fn age(&self) -> u64 {
-        self.age.load(Relaxed)
+    /// The transaction begins to write, with this id.
+    pub fn began(&self, id: u64) {
+        self.began.store(id, Relaxed);
+    }
+
+    /// Bigger is younger.
+    pub fn age(&self) -> (u64, u64) {
+        (self.age.load(Relaxed), self.began.load(Relaxed))
     }
 
     /// The name that the owner waits for, if it waits; only under the latch of that name's bucket is it certain.

@@ -13,7 +13,7 @@ use super::{Gap, Granted, Image, ImageView, KeyMode, LockError, LockStats, Name,
 use crossbeam_utils::CachePadded;
 use foreshore_base::prefetch::prefetch_lines;
 use foreshore_base::sync::{AtomicBool, AtomicU64, Ordering::*};
-use foreshore_base::{Lsn, TableId, seeded_bug};
+use foreshore_base::{Lsn, TableId, TxnId, seeded_bug};
 use parking_lot::Mutex;
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -230,10 +230,15 @@ impl KeyTable {
         self.seat(owner).is_stranded()
     }
 
-    /// Prepares the slot for a new transaction. A bigger age is a younger transaction, which loses deadlocks. Its number is
-    /// above 0 and those of all before it in the slot.
-    pub fn reset(&self, owner: Owner, age: u64, number: u64) {
-        self.seat(owner).reset(age, number);
+    /// Prepares the slot for a new transaction. A bigger age is a younger transaction, which loses deadlocks; of the same age
+    /// is who begins about the same time. Its number is above 0 and those of all before it in the slot.
+    pub fn reset(&self, owner: Owner, age: Lsn, number: u64) {
+        self.seat(owner).reset(age.0, number);
+    }
+
+    /// The transaction in this slot begins to write, with this id: of those of the same age, who did so first is the oldest.
+    pub fn began(&self, owner: Owner, id: TxnId) {
+        self.seat(owner).began(id.0);
     }
 
     /// What was counted since the table was made.

@@ -29,7 +29,7 @@
 //! - L3: a reservation made after [`Log::room`] lies in prepared segments, up to one ring of bytes reserved by all
 //!   other writers between their `room` and their `reserve`. That is at least eight times the longest record, and a
 //!   hundred thousand times a usual one. A transaction asks once for several records ([`Room`]), so that it does not
-//!   visit the line of the log's end twice a record; all transactions together make that a quarter of a ring. Beyond it a
+//!   visit the line of the log's end twice a record, and leaves the rest to the next one in its slot; all slots together make that a quarter of a ring. Beyond it a
 //!   flight waits for the segment to be prepared; if the disk is full then, the log stops with the reason, and nothing is
 //!   acknowledged falsely.
 
@@ -110,7 +110,7 @@ struct Shared {
     segments: Segments,
     poison: Arc<Poison>,
     soon: CachePadded<Soon>,
-    /// Waits for room, and for commits to become durable.
+    /// Waits for room in the ring, for segments to be prepared, and for commits to become durable.
     waits: Waits,
 }
 
@@ -127,6 +127,7 @@ struct Soon {
 #[derive(Default)]
 struct Waits {
     room: Meter,
+    segment: Meter,
     flush: Meter,
 }
 
@@ -145,7 +146,7 @@ pub(crate) struct LogStats {
 
 /// Bytes that a writer may still log before it asks for room again.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Room(u64);
+pub(crate) struct Room(pub u64);
 
 impl Room {
     /// A record with a body of so many bytes was logged.
@@ -225,6 +226,13 @@ impl Log {
         self.shared.reserved()
     }
 
+    /// Everything below this has left the buffer: a place in the log that grows with it. Its end, all who write it write;
+    /// this is written now and then.
+    #[inline]
+    pub fn flushed(&self) -> Lsn {
+        self.shared.ring.flushed()
+    }
+
     /// Everything below this survives power loss.
     #[inline]
     pub fn durable(&self) -> Lsn {
@@ -249,7 +257,8 @@ impl Log {
         shared.make_room(reserved, wanted)
     }
 
-    /// As [`Log::room`], if what was found when it was asked last is used up.
+    /// As [`Log::room`], if what was found when it was asked last is used up, however long ago that was: no more is reserved
+    /// without asking than all slots together may (L3).
     #[inline]
     pub fn ensure_room(&self, room: &mut Room) -> Result<()> {
         if room.0 == 0 || self.shared.poison.is_set() {
@@ -299,8 +308,9 @@ impl Log {
         );
         let _old = stage::enter(stage::Old::Log);
         // ORDERING: SeqCst is AcqRel and more: see `doorbell.rs`, and ARCHITECTURE ("The oldest LSN …").
-        let start = self.shared.reserved.fetch_add(record::footprint(body_len), SeqCst);
-        Reservation { shared: &self.shared, start: Lsn(start), body_len, filled: false, _old }
+        let start = Lsn(self.shared.reserved.fetch_add(record::footprint(body_len), SeqCst));
+        self.shared.ring.prefetch(start, record::footprint(body_len));
+        Reservation { shared: &self.shared, start, body_len, filled: false, _old }
     }
 
     /// Copies the record's body into its place and completes it. Holds nothing; waits while the ring is full. The first
@@ -384,9 +394,9 @@ impl Log {
     }
 
     /// Where threads waited for the log.
-    pub fn waits(&self) -> [Wait; 2] {
-        let waits = &self.shared.waits;
-        [waits.room.read("log room"), waits.flush.read("log flush")]
+    pub fn waits(&self) -> [Wait; 3] {
+        let Waits { room, segment, flush } = &self.shared.waits;
+        [room.read("log room"), segment.read("log segment"), flush.read("log flush")]
     }
 
     /// Makes everything reserved durable and stops the threads. Later calls of others get [`Error::Poisoned`].
@@ -482,13 +492,13 @@ impl Shared {
         }
         let nearly_full = self.options.ring() / 4 * 3;
         let flushed = Lsn(reserved.0.saturating_sub(nearly_full));
-        if self.ring.flushed() >= flushed && self.segments.prepared_end() >= prepared {
-            return Ok(());
+        if self.ring.flushed() < flushed {
+            self.waits.room.time(|| self.wait_flushed(flushed))?;
         }
-        self.waits.room.time(|| {
-            self.wait_flushed(flushed)?;
-            self.segments.wait_prepared(prepared)
-        })
+        if self.segments.prepared_end() < prepared {
+            self.waits.segment.time(|| self.segments.wait_prepared(prepared))?;
+        }
+        Ok(())
     }
 
     fn wait_flushed(&self, target: Lsn) -> Result<()> {

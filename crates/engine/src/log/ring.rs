@@ -22,11 +22,16 @@
 
 use crossbeam_utils::CachePadded;
 use foreshore_base::bytes::le_uint;
+use foreshore_base::prefetch::prefetch_lines_to_write;
 use foreshore_base::sync::AtomicU64;
 use foreshore_base::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use foreshore_base::{Lsn, seeded_bug};
 
 const WORD: u64 = 8;
+const LINE: u64 = 64;
+
+/// A core has few more fetches under way than these bytes have lines; those behind them the processor foresees.
+const PREFETCHED_MAX: u64 = 512;
 
 /// The ring over memory `M`, whose length in words is a power of two.
 pub(crate) struct Ring<M> {
@@ -63,6 +68,14 @@ impl<M: AsRef<[AtomicU64]>> Ring<M> {
     pub fn admitted_from(&self, end: Lsn) -> Lsn {
         let ahead = if seeded_bug("log_ring_gap") { end.0 } else { end.0 + WORD };
         Lsn(ahead.saturating_sub(self.bytes()))
+    }
+
+    /// Fetches the first lines of `[at, at + bytes)` for who is going to write there: they were last written by a flusher.
+    #[inline]
+    pub fn prefetch(&self, at: Lsn, bytes: u64) {
+        let in_line = at.0 % LINE;
+        let line = word(self.memory.as_ref(), Lsn(at.0 - in_line));
+        prefetch_lines_to_write(line, (in_line + bytes).min(PREFETCHED_MAX) as usize);
     }
 
     /// Writes `body` from `at` on; a last word is filled with zeros. The caller owns the place and was admitted.

@@ -132,10 +132,14 @@ impl Pool {
         if self.room.missing().is_none() {
             return Ok(());
         }
+        self.waits.growth.time(|| self.grow_now()).inspect_err(|_| self.room.give_back())
+    }
+
+    /// Grows the file for the pages that were promised a slot.
+    fn grow_now(&self) -> Result<()> {
         let mut cleaning = self.cleaning.lock();
         let Some(missing) = self.room.missing() else { return Ok(()) }; // whoever had the lock has grown it
-        let grown = with_space(&*self.wal, || self.leaves.grow(&mut cleaning.slots, &self.room, missing));
-        grown.inspect_err(|_| self.room.give_back())
+        with_space(&*self.wal, || self.leaves.grow(&mut cleaning.slots, &self.room, missing))
     }
 
     /// Grows the file if it is time to, so that those who allocate pages need not wait for it.

@@ -173,6 +173,8 @@ pub(crate) struct Pool {
 struct Waits {
     /// For the cleaner to provide a frame.
     frame: Meter,
+    /// For a leaf file to grow.
+    growth: Meter,
     /// For a page to be read.
     read: Meter,
 }
@@ -295,8 +297,9 @@ impl Pool {
     }
 
     /// Where threads waited for the pool.
-    pub fn waits(&self) -> [Wait; 2] {
-        [self.waits.frame.read("free frame"), self.waits.read.read("page read")]
+    pub fn waits(&self) -> [Wait; 3] {
+        let Waits { frame, growth, read } = &self.waits;
+        [frame.read("free frame"), growth.read("leaf file growth"), read.read("page read")]
     }
 
     /// The frame of a page, read from disk if need be. `None` if there is no such page.

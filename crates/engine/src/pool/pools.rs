@@ -166,10 +166,10 @@ impl Pools {
     }
 
     /// Where threads waited for any of them.
-    pub fn waits(&self) -> [Wait; 2] {
+    pub fn waits(&self) -> [Wait; 3] {
         let waits = self.all().map(|pool| pool.waits());
         waits
-            .reduce(|[a, b], [c, d]| [a.plus(&c), b.plus(&d)])
+            .reduce(|all, one| std::array::from_fn(|at| all[at].plus(&one[at])))
             .expect("there is always the pool of the own size")
     }
 }

@@ -116,7 +116,7 @@ impl<'a> Loader<'a> {
         let core = &self.tree.core;
         let (mut txn, bytes) = match self.large.take() {
             Some(large) => large,
-            None => (Txn::begin(core.clone().into(), PATIENCE, core.log.reserved())?, 0),
+            None => (Txn::begin(core.clone().into(), PATIENCE, core.log.flushed())?, 0),
         };
         if let Err(error) = self.tree.write(&mut txn, key, Intent::Put(value)) {
             return txn.roll_back().and(Err(error));

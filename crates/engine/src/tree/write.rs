@@ -10,7 +10,7 @@
 use crate::error::{Error, Result};
 use crate::leaf::{self, Cell, Change, Place};
 use crate::lock::{Image, ImageRow, KeyMode, LockError, Name, Owner, Reach, Spares};
-use crate::log::Reservation;
+use crate::log::{Reservation, Room};
 use crate::page::Page;
 use crate::tree::descend::{Latched, malformed};
 use crate::tree::many::{Near, Way};
@@ -117,8 +117,10 @@ impl Tree {
         }
         let slots = &self.core.txns.slots;
         let owner = slots.lease()?;
-        self.core.txns.keys.reset(owner, self.core.log.reserved().0, slots.number(owner));
-        let done = self.autocommit_as(owner, near, key, intent, patience);
+        self.core.txns.keys.reset(owner, self.core.log.flushed(), slots.number(owner));
+        let mut room = slots.room(owner);
+        let done = self.autocommit_as(owner, near, key, intent, patience, &mut room);
+        slots.keep_room(owner, room);
         slots.give_back(owner);
         match done? {
             Some(end) => Ok(end),
@@ -134,6 +136,7 @@ impl Tree {
         key: &[u8],
         intent: Intent<'_>,
         patience: Duration,
+        room: &mut Room,
     ) -> Result<Option<Option<Lsn>>> {
         let (keys, Near { way: Way { start, .. }, name }) = (&self.core.txns.keys, near);
         let begun = Instant::now();
@@ -143,7 +146,7 @@ impl Tree {
         loop {
             let granted = keys.acquire(owner, name, KeyMode::Exclusive, Reach::NONE, key_patience);
             if self.is_granted(owner, key, begun, patience, granted.map(|granted| granted.waited))? {
-                let attempt = self.attempt(owner, name, start, key, intent);
+                let attempt = self.attempt(owner, name, start, key, intent, room);
                 keys.release(owner, name);
                 match attempt? {
                     Ok(end) => return Ok(Some(end)),
@@ -206,8 +209,9 @@ impl Tree {
         start: PageId,
         key: &[u8],
         intent: Intent<'_>,
+        room: &mut Room,
     ) -> Result<Result<Option<Lsn>, Obstacle>> {
-        self.core.log.room()?;
+        self.core.log.ensure_room(room)?;
         let leaf = self.latch_leaf_from(start, key)?;
         let place = Place::find(leaf.at.page, key).map_err(|Restart| malformed(leaf.at.page))?;
         if intent.is_idle(is_live(place.cell())) {
@@ -219,7 +223,7 @@ impl Tree {
             return Ok(Err(obstacle));
         }
         let (met, id) = (leaf.waited && place.cell().is_some(), leaf.at.page.id());
-        let end = self.change_alone(owner, name, leaf, place, key, intent)?;
+        let end = self.change_alone(owner, name, leaf, place, key, intent, room)?;
         if met {
             self.note_meeting(id, key);
         }
@@ -235,6 +239,7 @@ impl Tree {
         place: Place,
         key: &[u8],
         intent: Intent<'_>,
+        room: &mut Room,
     ) -> Result<Lsn> {
         let (page, cell, value) = (at.page, place.cell(), intent.value());
         self.pool.before_change(at.frame);
@@ -245,7 +250,9 @@ impl Tree {
             Change::Remove { page: page_id, table, key },
         );
         let removes = matches!(intent, Intent::Remove);
-        let reservation = self.core.log.reserve(if removes { ghost } else { put }.encoded_len());
+        let body_len = if removes { ghost } else { put }.encoded_len();
+        room.use_up(body_len);
+        let reservation = self.core.log.reserve(body_len);
         // A snapshot that is not open by now will see this record (its point is above). One that is open may need what
         // is replaced, and must find the key.
         let watched = self.core.txns.snapshots.any();
@@ -364,7 +371,7 @@ impl Core {
         patience: Duration,
         mut work: impl FnMut(&mut Txn) -> Result<R>,
     ) -> Result<(R, Option<Lsn>)> {
-        let (begun, since) = (Instant::now(), self.log.reserved());
+        let (begun, mut since) = (Instant::now(), self.log.flushed());
         loop {
             let mut txn = Txn::begin(self.clone().into(), patience, since)?;
             match work(&mut txn) {
@@ -372,6 +379,7 @@ impl Core {
                 Err(Error::Deadlock { .. }) if begun.elapsed() < patience => txn.roll_back()?,
                 Err(refused) => return txn.roll_back().and(Err(refused)),
             }
+            since = Txn::again(since);
         }
     }
 

@@ -199,6 +199,9 @@ impl Core {
 
     /// Clears some of the garbage in the queue of `owner`.
     pub fn sweep(&self, owner: Owner, batches_max: usize) {
+        if self.txns.garbage.len(owner) == 0 {
+            return;
+        }
         let horizon = self.horizon();
         for _ in 0..batches_max {
             let Some(batch) = self.txns.garbage.take(owner, horizon) else { return };

@@ -4,8 +4,8 @@
 //! oldest id under the transaction list's mutex; here there is no mutex). Slots are leased per transaction, not per
 //! thread: threads of a library's user come and go.
 //!
-//! The order that makes scans right. A transaction that will write stores a *provisional* id, the log's end as it is
-//! then, and only then reserves its first record, whose LSN is its id: not below the provisional one. A scan first loads
+//! The order that makes scans right. A transaction that will write stores a *provisional* id, a place of the log that
+//! was its end some time ago, and only then reserves its first record, whose LSN is its id: not below the provisional one. A scan first loads
 //! the log's end, then the slots. A transaction whose id is below the loaded end has reserved before the load, so stored
 //! before the scan: the scan sees it, or it has ended. A commit stores COMMITTING before it reserves its record and the
 //! LSN after: who loads RUNNING knows that the commit's LSN will be above every log end loaded so far.
@@ -15,6 +15,7 @@
 
 use crate::error::{Error, Result};
 use crate::lock::Owner;
+use crate::log::Room;
 use crate::stage;
 use crate::txn::transaction::Kept;
 use crate::waits::will_wait;
@@ -49,6 +50,8 @@ struct Slot {
     leases: AtomicU64,
     commits: AtomicU64,
     rollbacks: AtomicU64,
+    /// What may be logged before its next transaction asks for room.
+    room: AtomicU64,
     /// What the last transaction leaves to the next one.
     kept: Mutex<Kept>,
 }
@@ -84,6 +87,7 @@ impl Slots {
                 leases: AtomicU64::new(0),
                 commits: AtomicU64::new(0),
                 rollbacks: AtomicU64::new(0),
+                room: AtomicU64::new(0),
                 kept: Mutex::default(),
             })
         };
@@ -138,10 +142,10 @@ impl Slots {
         self.slot(owner).txn.store(id.0, SeqCst);
     }
 
-    /// Before the first record of `owner` is reserved: its id will not be below the log's end as it is now.
-    pub fn announce(&self, owner: Owner, log_end: Lsn) {
+    /// Before the first record of `owner` is reserved, at the end of the log: its id will not be below this earlier end.
+    pub fn announce(&self, owner: Owner, earlier: Lsn) {
         self.slot(owner).commit.store(RUNNING, SeqCst);
-        self.slot(owner).txn.store(log_end.0.max(1), SeqCst);
+        self.slot(owner).txn.store(earlier.0.max(1), SeqCst);
     }
 
     /// The first record of `owner` was reserved: this is its id.
@@ -189,6 +193,16 @@ impl Slots {
     /// database is open.
     pub fn number(&self, owner: Owner) -> u64 {
         self.slot(owner).leases.load(Relaxed) * SLOTS as u64 + u64::from(owner.0)
+    }
+
+    /// What the last transaction in this slot left of its room in the log.
+    pub fn room(&self, owner: Owner) -> Room {
+        Room(self.slot(owner).room.load(Relaxed))
+    }
+
+    /// Leaves it to the next one.
+    pub fn keep_room(&self, owner: Owner, room: Room) {
+        self.slot(owner).room.store(room.0, Relaxed);
     }
 
     /// What the last transaction in this slot left. Nobody else asks while the slot is leased.

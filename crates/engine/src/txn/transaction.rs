@@ -42,7 +42,7 @@ pub(crate) struct Txn {
     /// Bytes that its rollback may need, and how many of them the log keeps back for it.
     owed: u64,
     promised: u64,
-    /// What it may log before it asks for room again.
+    /// What it, or the next one in its slot, may log before it asks for room again.
     room: Room,
     /// Where records are put together.
     pub body: Vec<u8>,
@@ -115,16 +115,22 @@ impl Entered {
 }
 
 impl Txn {
-    /// Begins. Waits while there are too many. `since`: the end of the log when its work was first tried, which is its age.
+    /// Begins. Waits while there are too many. `since`: [`Log::flushed`](crate::log::Log::flushed) when its work was first tried,
+    /// which is its age.
     pub fn begin(core: Held<Core>, patience: Duration, since: Lsn) -> Result<Self> {
         let owner = core.txns.slots.lease()?;
-        core.txns.keys.reset(owner, since.0, core.txns.slots.number(owner));
+        core.txns.keys.reset(owner, since, core.txns.slots.number(owner));
         Ok(Self::with_slot(core, owner, patience))
+    }
+
+    /// The age of work that is tried again: no younger than the first time, and older than what began at about that time.
+    pub fn again(since: Lsn) -> Lsn {
+        Lsn(since.0.saturating_sub(1))
     }
 
     /// Goes on with a transaction from before a restart, which has perhaps prepared.
     pub fn resume(core: Held<Core>, owner: Owner, id: TxnId, last: Lsn, prepared: bool) -> Self {
-        core.txns.keys.reset(owner, id.0, core.txns.slots.number(owner));
+        core.txns.keys.reset(owner, Lsn(id.0), core.txns.slots.number(owner));
         let mut txn = Self::with_slot(core, owner, Duration::ZERO);
         (txn.id, txn.last, txn.prepared) = (Some(id), last, prepared);
         txn
@@ -132,6 +138,7 @@ impl Txn {
 
     fn with_slot(core: Held<Core>, owner: Owner, patience: Duration) -> Self {
         let Kept { locks, images, tables, body, old, spares } = core.txns.slots.take_kept(owner);
+        let room = core.txns.slots.room(owner);
         Self {
             core,
             owner,
@@ -146,7 +153,7 @@ impl Txn {
             patience,
             owed: 0,
             promised: 0,
-            room: Room::default(),
+            room,
             body,
             old,
             spares,
@@ -320,11 +327,12 @@ impl Txn {
             return Ok(id);
         }
         let (log, slots) = (&self.core.log, &self.core.txns.slots);
-        slots.announce(self.owner, log.reserved());
+        slots.announce(self.owner, self.core.txns.latest().settled);
         let begin = Record::Begin { owner: self.owner };
         let record = log.reserve(begin.encoded_len());
         let id = TxnId(record.start().0);
         slots.began(self.owner, id);
+        self.core.txns.keys.began(self.owner, id);
         self.core.fill(record, &begin, &mut self.body);
         (self.id, self.last) = (Some(id), Lsn(id.0));
         Ok(id)
@@ -564,6 +572,7 @@ impl Txn {
             self.core.log.redeem(self.promised);
         }
         self.keep();
+        self.core.txns.slots.keep_room(self.owner, self.room);
         self.core.txns.slots.give_back(self.owner);
     }
 

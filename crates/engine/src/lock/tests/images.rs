@@ -251,7 +251,7 @@ fn look(table: &KeyTable, key: u64, newest: u64) -> u64 {
 #[test]
 fn readers_see_whole_chains() {
     let table = KeyTable::with_colliding_names(1, KEYS as usize, 1);
-    (0..KEYS).for_each(|key| table.reset(Owner(key as u16), key, 1));
+    (0..KEYS).for_each(|key| table.reset(Owner(key as u16), Lsn(key), 1));
     let (log, done) = (AtomicU64::new(1), AtomicU64::new(0));
     thread::scope(|scope| {
         let (table, log, done) = (&table, &log, &done);

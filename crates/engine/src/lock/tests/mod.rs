@@ -7,7 +7,7 @@ mod rules;
 mod storm;
 
 use super::*;
-use foreshore_base::TableId;
+use foreshore_base::{Lsn, TableId};
 
 const TABLE: TableId = TableId(7);
 /// Longer than any test should wait.
@@ -22,7 +22,7 @@ const ALL: Reach = Reach::ALL;
 fn table(owners: usize) -> KeyTable {
     let table = KeyTable::new(6, owners);
     for owner in 0..owners {
-        table.reset(Owner(owner as u16), owner as u64, 1);
+        table.reset(Owner(owner as u16), Lsn(owner as u64), 1);
     }
     table
 }

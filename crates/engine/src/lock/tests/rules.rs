@@ -418,7 +418,7 @@ fn an_interrupt_ends_this_wait_or_the_next() {
         });
         assert!(matches!(table.acquire(B, name, Shared, NONE, LONG), Err(LockError::Aborted { .. })));
         assert_eq!(table.acquire(B, name, Nothing, ALL, LONG).map(|granted| granted.waited), Ok(None));
-        table.reset(B, 1, 2);
+        table.reset(B, Lsn(1), 2);
         table.interrupt(B, 1);
         assert!(matches!(
             table.acquire(B, name, Shared, NONE, Duration::ZERO),
@@ -461,7 +461,7 @@ fn crossing_upgrades_have_one_victim() {
 #[test]
 fn crossing_inserters_have_one_victim() {
     with_table(|table, name| {
-        table.reset(A, 9, 2);
+        table.reset(A, Lsn(9), 2);
         table.try_acquire(A, name, Nothing, ALL).unwrap();
         table.try_acquire(B, name, Nothing, ALL).unwrap();
         thread::scope(|scope| {

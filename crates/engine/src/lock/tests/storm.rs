@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::pool::testing::{Rng, seeds};
+use foreshore_base::Lsn;
 use foreshore_base::sync::{AtomicU64, Ordering::*};
 use std::thread;
 use std::time::Instant;
@@ -55,7 +56,7 @@ impl Storm {
         while Instant::now() < until {
             let age = self.ages.fetch_add(1, Relaxed);
             loop {
-                self.table.reset(owner, age, 1);
+                self.table.reset(owner, Lsn(age), 1);
                 let mut attempt =
                     Attempt { storm: self, owner, holds: vec![Holds::default(); self.names.len()] };
                 let outcome = (0..4).try_for_each(|_| attempt.step(&mut random));
@@ -182,7 +183,7 @@ fn there_are_no_false_victims() {
             scope.spawn(move || {
                 let mut random = Rng::new(u64::from(owner));
                 while Instant::now() < until {
-                    storm.table.reset(Owner(owner), random.below(100), 1);
+                    storm.table.reset(Owner(owner), Lsn(random.below(100)), 1);
                     let holds = vec![Holds::default(); storm.names.len()];
                     let mut attempt = Attempt { storm, owner: Owner(owner), holds };
                     attempt.step(&mut random).expect("no deadlock without holding and waiting");
