@@ -8,7 +8,7 @@ use std::io;
 /// and the default build do not undo each other.
 fn steps() -> io::Result<Vec<Step>> {
     let loom = Cargo::new(
-        "test -p foreshore-base --release --test loom_latch --test loom_rwx --test loom_log_ring --target-dir target/loom",
+        "test -p foreshore-base --release --test loom_latch --test loom_rwx --test loom_log_ring --test loom_standing --target-dir target/loom",
     )
     .env("RUSTFLAGS", seeded::checked("loom"))
     .quick_release();

@@ -40,6 +40,8 @@ const BUGS: &[Bug] = &[
     ),
     RING.bug("log_complete_order", "a_completed_record_has_its_body", LONG),
     RING.bug("log_ring_gap", "a_word_of_the_last_lap_is_never_a_record", LONG),
+    STANDING.bug("txn_announced_relaxed", "who_is_older_than_the_oldest_has_ended", LONG),
+    STANDING.bug("txn_commit_unannounced", "who_runs_commits_later", LONG),
     LATCH.bug("latch_validate_fence", "a_reader_never_sees_half_an_update", CI),
     LATCH.bug("latch_upgrade_fence", "a_reader_never_sees_half_an_update", CI),
     LATCH.bug("latch_release_order", "updates_are_not_lost", LONG),
@@ -144,6 +146,8 @@ const IO: Build = Build { checker: "", test_args: "-p foreshore-io --test contra
 const IO_PROCESS: Build = Build { checker: "", test_args: "-p foreshore-io --test process" };
 const IO_MODEL: Build = Build { checker: "", test_args: "-p foreshore-io --test model" };
 const IO_FAULTS: Build = Build { checker: "", test_args: "-p foreshore-io --test sim_faults" };
+const STANDING: Build =
+    Build { checker: "loom", test_args: "--release -p foreshore-base --test loom_standing" };
 const RING: Build = Build { checker: "loom", test_args: "--release -p foreshore-base --test loom_log_ring" };
 const LATCH: Build = Build { checker: "loom", test_args: "--release -p foreshore-base --test loom_latch" };
 const MAPS: Build = Build { checker: "", test_args: "-p foreshore-index --test maps" };

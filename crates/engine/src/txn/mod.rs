@@ -30,6 +30,7 @@ mod record;
 mod scan;
 mod slots;
 mod snapshots;
+mod standing;
 mod transaction;
 mod undo;
 mod view;

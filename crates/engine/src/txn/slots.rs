@@ -4,19 +4,13 @@
 //! oldest id under the transaction list's mutex; here there is no mutex). Slots are leased per transaction, not per
 //! thread: threads of a library's user come and go.
 //!
-//! The order that makes scans right. A transaction that will write stores a *provisional* id, a place of the log that
-//! was its end some time ago, and only then reserves its first record, whose LSN is its id: not below the provisional one. A scan first loads
-//! the log's end, then the slots. A transaction whose id is below the loaded end has reserved before the load, so stored
-//! before the scan: the scan sees it, or it has ended. A commit stores COMMITTING before it reserves its record and the
-//! LSN after: who loads RUNNING knows that the commit's LSN will be above every log end loaded so far.
-//!
-//! ORDERING: the arguments above are about one order of stores, `fetch_add`s on the log's end, and loads of three
-//! different words; so all of them are `SeqCst`. They happen once or twice per transaction.
+//! What the slots say of transactions, and in which order, is in `standing.rs`.
 
 use crate::error::{Error, Result};
 use crate::lock::Owner;
 use crate::log::Room;
 use crate::stage;
+use crate::txn::standing::Standing;
 use crate::txn::transaction::Kept;
 use crate::waits::will_wait;
 use crossbeam_utils::CachePadded;
@@ -33,19 +27,8 @@ pub(crate) const SLOTS: usize = 1024;
 /// How long a transaction, or a snapshot, waits for a slot.
 pub(super) const ADMISSION: Duration = Duration::from_secs(10);
 
-/// Values of `Slot::txn`: nobody has the slot; somebody who has not written.
-const FREE: u64 = u64::MAX;
-const READING: u64 = 0;
-
-/// Values of `Slot::commit` below any LSN of a commit.
-const RUNNING: u64 = 0;
-const COMMITTING: u64 = 1;
-
 struct Slot {
-    /// `FREE`, `READING`, a provisional id or an id.
-    txn: AtomicU64,
-    /// `RUNNING`, `COMMITTING` or the LSN of the commit record.
-    commit: AtomicU64,
+    standing: Standing,
     /// How many transactions had the slot, and how they ended.
     leases: AtomicU64,
     commits: AtomicU64,
@@ -64,13 +47,9 @@ pub(crate) struct Slots {
     closing: AtomicBool,
 }
 
-/// What became of a transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
-    /// Nothing yet, and its commit will be later than everything logged so far.
-    Running,
-    /// Its commit record begins here.
-    Committed(Lsn),
+/// Counts one more, where only who has the slot counts.
+fn count(counter: &AtomicU64) {
+    counter.store(counter.load(Relaxed) + 1, Relaxed);
 }
 
 thread_local! {
@@ -82,8 +61,7 @@ impl Slots {
     pub fn new() -> Self {
         let slot = || {
             CachePadded::new(Slot {
-                txn: AtomicU64::new(FREE),
-                commit: AtomicU64::new(RUNNING),
+                standing: Standing::new(),
                 leases: AtomicU64::new(0),
                 commits: AtomicU64::new(0),
                 rollbacks: AtomicU64::new(0),
@@ -124,12 +102,10 @@ impl Slots {
 
     fn take(&self, index: usize) -> bool {
         let _old = stage::enter(stage::Old::Transactions);
-        let txn = &self.slots[index].txn;
-        if txn.load(Relaxed) != FREE || txn.compare_exchange(FREE, READING, SeqCst, Relaxed).is_err() {
+        if !self.slots[index].standing.take() {
             return false;
         }
-        let leases = &self.slots[index].leases;
-        leases.store(leases.load(Relaxed) + 1, Relaxed);
+        count(&self.slots[index].leases);
         if self.used.load(Relaxed) <= index {
             self.used.fetch_max(index + 1, SeqCst);
         }
@@ -139,54 +115,25 @@ impl Slots {
     /// A slot that a transaction of before the restart had: it still has it.
     pub fn resume(&self, owner: Owner, id: TxnId) {
         assert!(self.take(owner.0.into()), "slots are free at a restart");
-        self.slot(owner).txn.store(id.0, SeqCst);
+        self.slot(owner).standing.began(id);
     }
 
-    /// Before the first record of `owner` is reserved, at the end of the log: its id will not be below this earlier end.
-    pub fn announce(&self, owner: Owner, earlier: Lsn) {
-        self.slot(owner).commit.store(RUNNING, SeqCst);
-        self.slot(owner).txn.store(earlier.0.max(1), SeqCst);
-    }
-
-    /// The first record of `owner` was reserved: this is its id.
-    pub fn began(&self, owner: Owner, id: TxnId) {
-        self.slot(owner).txn.store(id.0, SeqCst);
-    }
-
-    /// Before the commit record of `owner` is reserved.
-    pub fn committing(&self, owner: Owner) {
-        self.slot(owner).commit.store(COMMITTING, SeqCst);
-    }
-
-    /// The commit record of `owner` was reserved, and begins here: from now on readers see all it wrote.
-    pub fn committed(&self, owner: Owner, at: Lsn) {
-        self.slot(owner).commit.store(at.0, SeqCst);
+    /// What others see of the transaction in this slot, for itself to change.
+    pub fn standing(&self, owner: Owner) -> &Standing {
+        &self.slot(owner).standing
     }
 
     /// Gives the slot back. No image names it any more.
     pub fn give_back(&self, owner: Owner) {
         let _old = stage::enter(stage::Old::Transactions);
-        self.slot(owner).txn.store(FREE, SeqCst);
-    }
-
-    /// What became of the transaction that has this slot, and cannot give it back now.
-    pub fn fate(&self, owner: Owner) -> Fate {
-        let mut backoff = Backoff::new();
-        loop {
-            match self.slot(owner).commit.load(SeqCst) {
-                RUNNING => return Fate::Running,
-                COMMITTING => backoff.wait(),
-                at => return Fate::Committed(Lsn(at)),
-            }
-        }
+        self.slot(owner).standing.give_back();
     }
 
     /// Every transaction with an id below this has ended. `log_end` must have been loaded before this call.
     pub fn oldest(&self, log_end: Lsn) -> Lsn {
         let _old = stage::enter(stage::Old::Transactions);
         let used = self.used.load(SeqCst);
-        let ids = self.slots[..used].iter().map(|slot| slot.txn.load(SeqCst));
-        ids.filter(|id| *id != READING && *id != FREE).map(Lsn).fold(log_end, Lsn::min)
+        self.slots[..used].iter().filter_map(|slot| slot.standing.oldest()).fold(log_end, Lsn::min)
     }
 
     /// A number that stands for the transaction in this slot, in messages: unique while the
@@ -236,12 +183,12 @@ impl Slots {
 
     /// The transaction in this slot committed. Each slot counts for itself, so that commits share no line.
     pub fn count_commit(&self, owner: Owner) {
-        self.slot(owner).commits.fetch_add(1, Relaxed);
+        count(&self.slot(owner).commits);
     }
 
     /// The transaction in this slot was rolled back.
     pub fn count_rollback(&self, owner: Owner) {
-        self.slot(owner).rollbacks.fetch_add(1, Relaxed);
+        count(&self.slot(owner).rollbacks);
     }
 
     /// Commits and rollbacks of all slots.
@@ -255,7 +202,7 @@ impl Slots {
     /// Slots that are leased now.
     pub fn leased(&self) -> usize {
         let used = self.used.load(Relaxed);
-        self.slots[..used].iter().filter(|slot| slot.txn.load(Relaxed) != FREE).count()
+        self.slots[..used].iter().filter(|slot| !slot.standing.is_free()).count()
     }
 
     fn slot(&self, owner: Owner) -> &Slot {

@@ -2,8 +2,11 @@
 //!
 //! Why: what no snapshot needs any more must be known without stopping anyone.
 //!
-//! The order that makes scans right is that of the [slots](super::slots), and so are the `SeqCst` orderings: a snapshot stores
-//! that it is entering, and only then loads the log's end, which is its point. A scan's log end was loaded before.
+//! The order that makes scans right: a snapshot stores that it is entering, and only then loads the log's end, which is its
+//! point. A scan's log end was loaded before. So it is with who commits: he reserves his record, and only then looks.
+//!
+//! ORDERING: two who each store, or reserve, and then look for what the other did: one of them must see it. That takes `SeqCst`
+//! of all four.
 
 use crate::error::{Error, Result};
 use crate::txn::slots::{ADMISSION, HINT, SLOTS};

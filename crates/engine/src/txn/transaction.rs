@@ -327,11 +327,12 @@ impl Txn {
             return Ok(id);
         }
         let (log, slots) = (&self.core.log, &self.core.txns.slots);
-        slots.announce(self.owner, self.core.txns.latest().settled);
+        let standing = slots.standing(self.owner);
+        standing.announce(self.core.txns.latest().settled);
         let begin = Record::Begin { owner: self.owner };
         let record = log.reserve(begin.encoded_len());
         let id = TxnId(record.start().0);
-        slots.began(self.owner, id);
+        standing.began(id);
         self.core.txns.keys.began(self.owner, id);
         self.core.fill(record, &begin, &mut self.body);
         (self.id, self.last) = (Some(id), Lsn(id.0));
@@ -447,10 +448,11 @@ impl Txn {
         }
         let core = &*self.core;
         let commit = Record::Commit { owner: self.owner };
-        core.txns.slots.committing(self.owner);
+        let standing = core.txns.slots.standing(self.owner);
+        standing.committing();
         let record = core.log.reserve(commit.encoded_len());
         let (at, end) = (record.start(), record.end());
-        core.txns.slots.committed(self.owner, at);
+        standing.committed(at);
         core.fill(record, &commit, &mut self.body);
         self.leave_garbage(id, at);
         end

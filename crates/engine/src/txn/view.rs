@@ -13,7 +13,8 @@
 //!   under the bucket's latch before the slot is given back), so the slot tells its fate.
 
 use crate::lock::{ImageView, KeyTable, Owner};
-use crate::txn::slots::{Fate, Slots};
+use crate::txn::slots::Slots;
+use crate::txn::standing::Fate;
 use crate::version::{Version, Writer};
 use foreshore_base::{Lsn, TableId};
 use std::ops::ControlFlow;
@@ -88,7 +89,7 @@ impl View {
         match (image.commit, Version(image.writer).writer()) {
             (_, Writer::Autocommit(at)) => at < self.at,
             (Some(at), _) => at < self.at.0,
-            (None, _) => match slots.fate(Owner(image.slot)) {
+            (None, _) => match slots.standing(Owner(image.slot)).fate() {
                 Fate::Running => false,
                 Fate::Committed(at) => at < self.at,
             },
