@@ -60,30 +60,47 @@ pub mod counted;
 ///     }
 /// });
 /// ```
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Backoff {
-    step: u32,
+    pauses: u32,
+    longest: u32,
+    spent: u32,
 }
 
 impl Backoff {
-    /// Pauses are doubled until there are 2^LIMIT of them.
-    const LIMIT: u32 = 8;
+    /// Pauses are doubled until there are so many of them.
+    const LONGEST: u32 = 256;
+    /// After so many in all, others may run.
+    const SPENT_MAX: u32 = 2 * Self::LONGEST - 1;
 
     /// A fresh back-off: its first wait is one pause.
     pub fn new() -> Self {
-        Self::default()
+        Self { pauses: 1, longest: Self::LONGEST, spent: 0 }
+    }
+
+    /// The same with 4 pauses at most at a time, for what takes less than a microsecond and what few threads look at: a longer
+    /// pause would be over late. (A pause is 20 to 70 ns.)
+    pub fn brief() -> Self {
+        Self { longest: 4, ..Self::new() }
     }
 
     /// Waits a little longer than the last time.
     pub fn wait(&mut self) {
         // A model checker explores schedules, not time: one yield says "someone else must run".
-        if cfg!(any(loom, shuttle)) || self.step > Self::LIMIT {
+        if cfg!(any(loom, shuttle)) || self.spent >= Self::SPENT_MAX {
             thread::yield_now();
             return;
         }
-        for _ in 0..1u32 << self.step {
+        for _ in 0..self.pauses {
             spin_loop();
         }
-        self.step += 1;
+        self.spent += self.pauses;
+        self.pauses = self.longest.min(2 * self.pauses);
+    }
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self::new()
     }
 }

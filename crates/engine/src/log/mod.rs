@@ -377,6 +377,11 @@ impl Log {
         self.shared.segments.truncate(redo_lsn.min(self.durable()), bytes_kept);
     }
 
+    /// Waits until it changes no names in its directory, unless more is logged meanwhile.
+    pub fn wait_until_idle(&self) {
+        self.shared.segments.wait_until_idle();
+    }
+
     /// Bytes of its buffer.
     pub fn ring_bytes(&self) -> usize {
         self.shared.options.ring_bytes
@@ -563,7 +568,7 @@ impl Shared {
     /// Errors: the poison: a writer may have given up.
     #[inline]
     fn wait_completed(&self, end: Lsn) -> Result<()> {
-        let mut backoff = Backoff::new();
+        let mut backoff = Backoff::brief();
         while self.ring.advance(end) < end {
             self.poison.check()?;
             backoff.wait();

@@ -22,7 +22,7 @@
 
 use crossbeam_utils::CachePadded;
 use foreshore_base::bytes::le_uint;
-use foreshore_base::prefetch::prefetch_lines_to_write;
+use foreshore_base::prefetch::{prefetch_lines, prefetch_lines_to_write};
 use foreshore_base::sync::AtomicU64;
 use foreshore_base::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use foreshore_base::{Lsn, seeded_bug};
@@ -108,6 +108,8 @@ impl<M: AsRef<[AtomicU64]>> Ring<M> {
         let from = self.load_completed();
         let limit = target.0.min(from.saturating_add(self.bytes()));
         let (words, mut to) = (self.memory.as_ref(), from);
+        // Other cores have written the records, and each tells where the next one begins: their lines come at the same time.
+        prefetch_lines(word(words, Lsn(from)), limit.saturating_sub(from).min(PREFETCHED_MAX) as usize);
         while to < limit {
             match word(words, Lsn(to)).load(Acquire) as u32 {
                 0 => break,

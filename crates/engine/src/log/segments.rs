@@ -243,6 +243,14 @@ impl Segments {
         }
     }
 
+    /// Waits until all segments that somebody asked for are prepared, or cannot be.
+    pub fn wait_until_idle(&self) {
+        let mut state = self.state.lock();
+        while state.next * self.options.segment_bytes < state.wanted_end && !state.stopped {
+            self.changed.wait(&mut state);
+        }
+    }
+
     /// Gives up the segments that lie below `lsn` whole. They are kept to be recycled as far as all segments together
     /// have `bytes_kept`, and otherwise removed.
     pub fn truncate(&self, lsn: Lsn, bytes_kept: u64) {
@@ -410,6 +418,24 @@ mod tests {
         disk.fail_at(disk.events(), Fault::Enospc, Repeat::Once);
         assert!(!segments.give_up_spares());
         assert_eq!(segments.state.lock().spares, []);
+    }
+
+    /// Until it returns there may be names that are not durable yet.
+    #[test]
+    fn idle_is_who_has_prepared_all_that_was_wanted() {
+        let segments = Segments::open(Arc::new(SimDisk::new(1)), SMALL, Arc::default(), Lsn::ZERO).unwrap();
+        let end = segments.prepared_end() + 3 * SMALL.segment_bytes;
+        segments.wait_until_idle();
+        segments.want(end);
+        thread::scope(|scope| {
+            let idle = scope.spawn(|| {
+                segments.wait_until_idle();
+                segments.prepared_end()
+            });
+            scope.spawn(|| segments.keep());
+            assert_eq!(idle.join().unwrap(), end);
+            segments.stop();
+        });
     }
 
     /// An attempt that is under way when somebody asks, and fails, says nothing to him: he may have made room since it began.

@@ -67,10 +67,11 @@ impl Room {
         self.plenty.store(u64::MAX, Relaxed);
     }
 
-    /// The file has `capacity` slots, and will grow by `step`.
+    /// The file has `capacity` slots, and will grow by `step`: soon once it has fewer free, but a small file keeps small.
     fn set_capacity(&self, capacity: u64, step: u64) {
         self.capacity.store(capacity, Release);
-        self.plenty.store(capacity.saturating_sub(self.headroom + step / 2), Relaxed);
+        let ahead = step.min(capacity / 8);
+        self.plenty.store(capacity.saturating_sub(self.headroom + ahead), Relaxed);
     }
 
     /// How many pages there are.

@@ -93,6 +93,8 @@ fn create(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
     let catalog = create_tree(&core, core.pools.own(), CATALOG, String::new(), Index::default())?;
     core.log.commit(core.log.reserved(), Durability::Sync)?;
     if !options.backup {
+        // If its name, but not the end of this, outlives a loss of power, all other names are there too.
+        core.log.wait_until_idle();
         meta::finish_creation(&**vfs)?;
     }
     Ok(Recovered {

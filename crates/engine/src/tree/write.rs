@@ -64,6 +64,16 @@ pub(super) fn append_live(page: Page<'_>, cell: Option<Cell>, out: &mut Vec<u8>)
     Some(())
 }
 
+/// A write of one row that commits by itself.
+#[derive(Clone, Copy)]
+struct Single<'a> {
+    owner: Owner,
+    name: Name,
+    key: &'a [u8],
+    intent: Intent<'a>,
+    room: Room,
+}
+
 impl Tree {
     /// Does what `intent` says to `key`; returns the end of its log record, whose fate decides the change's. `None` if
     /// there was nothing to do. A lock is waited for as long as `patience`.
@@ -118,9 +128,9 @@ impl Tree {
         let slots = &self.core.txns.slots;
         let owner = slots.lease()?;
         self.core.txns.keys.reset(owner, self.core.log.flushed(), slots.number(owner));
-        let mut room = slots.room(owner);
-        let done = self.autocommit_as(owner, near, key, intent, patience, &mut room);
-        slots.keep_room(owner, room);
+        let mut single = Single { owner, name: near.name, key, intent, room: slots.room(owner) };
+        let done = self.autocommit_as(&mut single, near.way.start, patience);
+        slots.keep_room(owner, single.room);
         slots.give_back(owner);
         match done? {
             Some(end) => Ok(end),
@@ -131,14 +141,11 @@ impl Tree {
     /// `None`: it takes a transaction to replace a large value.
     fn autocommit_as(
         self: &Arc<Self>,
-        owner: Owner,
-        near: Near,
-        key: &[u8],
-        intent: Intent<'_>,
+        single: &mut Single<'_>,
+        start: PageId,
         patience: Duration,
-        room: &mut Room,
     ) -> Result<Option<Option<Lsn>>> {
-        let (keys, Near { way: Way { start, .. }, name }) = (&self.core.txns.keys, near);
+        let (keys, Single { owner, name, key, intent, .. }) = (&self.core.txns.keys, *single);
         let begun = Instant::now();
         let left = || patience.saturating_sub(begun.elapsed());
         let mut key_patience = patience;
@@ -146,7 +153,7 @@ impl Tree {
         loop {
             let granted = keys.acquire(owner, name, KeyMode::Exclusive, Reach::NONE, key_patience);
             if self.is_granted(owner, key, begun, patience, granted.map(|granted| granted.waited))? {
-                let attempt = self.attempt(owner, name, start, key, intent, room);
+                let attempt = self.attempt(single, start);
                 keys.release(owner, name);
                 match attempt? {
                     Ok(end) => return Ok(Some(end)),
@@ -204,14 +211,11 @@ impl Tree {
     /// One attempt, with the key locked. Returns the end of its record, if there was anything to do.
     fn attempt(
         self: &Arc<Self>,
-        owner: Owner,
-        name: Name,
+        single: &mut Single<'_>,
         start: PageId,
-        key: &[u8],
-        intent: Intent<'_>,
-        room: &mut Room,
     ) -> Result<Result<Option<Lsn>, Obstacle>> {
-        self.core.log.ensure_room(room)?;
+        self.core.log.ensure_room(&mut single.room)?;
+        let Single { owner, key, intent, .. } = *single;
         let leaf = self.latch_leaf_from(start, key)?;
         let place = Place::find(leaf.at.page, key).map_err(|Restart| malformed(leaf.at.page))?;
         if intent.is_idle(is_live(place.cell())) {
@@ -223,7 +227,7 @@ impl Tree {
             return Ok(Err(obstacle));
         }
         let (met, id) = (leaf.waited && place.cell().is_some(), leaf.at.page.id());
-        let end = self.change_alone(owner, name, leaf, place, key, intent, room)?;
+        let end = self.change_alone(single, leaf, place)?;
         if met {
             self.note_meeting(id, key);
         }
@@ -233,14 +237,11 @@ impl Tree {
     /// Changes the cell, which has this place in the latched leaf, by a record that commits by itself; returns its end.
     fn change_alone(
         self: &Arc<Self>,
-        owner: Owner,
-        name: Name,
+        single: &mut Single<'_>,
         Latched { at, latch, .. }: Latched<'_>,
         place: Place,
-        key: &[u8],
-        intent: Intent<'_>,
-        room: &mut Room,
     ) -> Result<Lsn> {
+        let Single { owner, name, key, intent, .. } = *single;
         let (page, cell, value) = (at.page, place.cell(), intent.value());
         self.pool.before_change(at.frame);
         let (page_id, table) = (page.id(), self.id);
@@ -251,7 +252,7 @@ impl Tree {
         );
         let removes = matches!(intent, Intent::Remove);
         let body_len = if removes { ghost } else { put }.encoded_len();
-        room.use_up(body_len);
+        single.room.use_up(body_len);
         let reservation = self.core.log.reserve(body_len);
         // A snapshot that is not open by now will see this record (its point is above). One that is open may need what
         // is replaced, and must find the key.

@@ -87,6 +87,8 @@ pub(crate) struct Txns {
     stranded: OnceLock<Error>,
     /// A lower bound of all running transactions' ids; only grows.
     settled: CachePadded<AtomicU64>,
+    /// Where the log was when a commit last saw to that.
+    looked: CachePadded<AtomicU64>,
 }
 
 /// An open snapshot.
@@ -113,6 +115,7 @@ impl Txns {
             broken_off: Mutex::default(),
             stranded: OnceLock::new(),
             settled: CachePadded::new(AtomicU64::new(0)),
+            looked: CachePadded::new(AtomicU64::new(0)),
         }
     }
 
@@ -121,6 +124,17 @@ impl Txns {
     pub fn latest(&self) -> View {
         // ORDERING: Acquire: what transactions below the loaded value did to leaves is seen by whoever trusts it.
         View { settled: Lsn(self.settled.load(Acquire)), at: Lsn::MAX, own: 0 }
+    }
+
+    /// Brings [`Txns::latest`] up to date every so often: for who commits at `end`. One of those who find that it is time looks at
+    /// the slots, and whatever he finds, the next one does after as much log: a long transaction costs the others nothing.
+    #[inline]
+    pub fn settle_now_and_then(&self, log: &Log, end: Lsn) {
+        const BYTES: u64 = 256 << 10;
+        let looked = self.looked.load(Relaxed);
+        if end.0 > looked + BYTES && self.looked.compare_exchange(looked, end.0, Relaxed, Relaxed).is_ok() {
+            self.settle(log);
+        }
     }
 
     /// Brings [`Txns::latest`] up to date; returns an LSN below which no running transaction's id is.

@@ -427,18 +427,9 @@ impl Txn {
         self.core.txns.slots.count_commit(self.owner);
         self.finish();
         if let Some(end) = end {
-            self.settle_if_due(end);
+            self.core.txns.settle_now_and_then(&self.core.log, end);
         }
         Ok(end)
-    }
-
-    /// Every so often brings the common notion of who has ended up to date.
-    fn settle_if_due(&self, at: Lsn) {
-        const BYTES: u64 = 256 << 10;
-        let core = &self.core;
-        if at > core.txns.latest().settled + BYTES {
-            core.txns.settle(&core.log);
-        }
     }
 
     fn write_commit(&mut self, id: TxnId) -> Lsn {

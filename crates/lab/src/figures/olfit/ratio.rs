@@ -44,11 +44,16 @@ pub fn many_threads(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabErr
     let (sizes, mut subjects) = load(settings, tell)?;
     subjects.retain(|subject| subject.is_concurrent());
     let mut modelled = Panel::new("Eight processors like the paper's", Source::Modelled, X, Y, Scale::Linear);
-    for (at, subject) in subjects.iter().enumerate() {
-        tell(0.3 + 0.1 * at as f64, &format!("modelling {}", subject.name()));
-        for update_percent in RATIOS {
+    tell(0.3, "modelling");
+    let rates = subject::at_once(&subjects, |subject| {
+        let rate = |update_percent| {
             let load = Load { threads: 8, operations: sizes.modelled, update_percent, seed: settings.seed };
-            let (per_s, _) = subject.model(&Machine::E5500, load)?;
+            Ok(subject.model(&Machine::E5500, load)?.0)
+        };
+        RATIOS.into_iter().map(rate).collect::<Result<Vec<_>, LabError>>()
+    })?;
+    for (subject, rates) in subjects.iter().zip(rates) {
+        for (update_percent, per_s) in RATIOS.into_iter().zip(rates) {
             modelled.add(subject.name(), update_percent as f64, per_s / 1e6);
         }
     }
@@ -75,7 +80,8 @@ pub fn many_threads(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabErr
 fn load(settings: &Settings, tell: Tell<'_>) -> Result<(Sizes, Vec<Box<dyn Subject>>), LabError> {
     let sizes = Sizes::of(settings);
     let keys = Keys::new(sizes.keys, settings.seed);
-    let subjects = subject::all(&keys, |name| tell(0.1, &format!("loading {name}")))?;
+    tell(0.1, "loading");
+    let subjects = subject::all(&keys)?;
     Ok((sizes, subjects))
 }
 

@@ -107,7 +107,8 @@ pub fn update(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
 fn scaling(settings: &Settings, update_percent: u64, tell: Tell<'_>) -> Result<Vec<Panel>, LabError> {
     let sizes = Sizes::of(settings);
     let keys = Keys::new(sizes.keys, settings.seed);
-    let mut subjects = subject::all(&keys, |name| tell(0.05, &format!("loading {name}")))?;
+    tell(0.05, "loading");
+    let mut subjects = subject::all(&keys)?;
     if update_percent > 0 {
         subjects.retain(|subject| subject.is_concurrent());
     }
@@ -126,21 +127,30 @@ fn scaling(settings: &Settings, update_percent: u64, tell: Tell<'_>) -> Result<V
     let mut misses =
         panel("Coherence misses, server", Source::Modelled, "cores", "coherence misses per operation");
     let mut e5500 = panel("The paper's machine", Source::Modelled, "processors", rate);
-    for (at, subject) in subjects.iter().enumerate() {
-        tell(0.4 + 0.1 * at as f64, &format!("modelling {}", subject.name()));
-        let load =
-            |threads| Load { threads, operations: sizes.modelled, update_percent, seed: settings.seed };
-        for cores in CORES {
-            let (per_s, counts) = subject.model(&Machine::SERVER, load(cores))?;
-            let operations = sizes.modelled * cores as u64;
-            server.add(subject.name(), cores as f64, per_s / 1e6);
-            misses.add(subject.name(), cores as f64, counts.coherence_misses as f64 / operations as f64);
-        }
-        for processors in CORES_E5500 {
-            let (per_s, _) = subject.model(&Machine::E5500, load(processors))?;
-            e5500.add(subject.name(), processors as f64, per_s / 1e6);
-        }
+    tell(0.5, "modelling");
+    let modelled = subject::at_once(&subjects, |subject| {
+        let on = |machine: &Machine, cores| {
+            let operations = sizes.modelled;
+            let (per_s, counts) = subject
+                .model(machine, Load { threads: cores, operations, update_percent, seed: settings.seed })?;
+            let missed = counts.coherence_misses as f64 / (operations * cores as u64) as f64;
+            Ok((cores as f64, per_s / 1e6, missed))
+        };
+        let points = |machine: &Machine, cores: &[usize]| {
+            cores.iter().map(|&cores| on(machine, cores)).collect::<Result<Vec<_>, LabError>>()
+        };
+        let found = (points(&Machine::SERVER, &CORES)?, points(&Machine::E5500, &CORES_E5500)?);
         subject.check()?;
+        Ok(found)
+    })?;
+    for (subject, (on_server, on_e5500)) in subjects.iter().zip(modelled) {
+        for (cores, per_s, missed) in on_server {
+            server.add(subject.name(), cores, per_s);
+            misses.add(subject.name(), cores, missed);
+        }
+        for (processors, per_s, _) in on_e5500 {
+            e5500.add(subject.name(), processors, per_s);
+        }
     }
     Ok(vec![measured, server, e5500, misses])
 }

@@ -25,7 +25,7 @@ pub struct Load {
 }
 
 /// What a figure asks of a tree.
-pub trait Subject {
+pub trait Subject: Send + Sync {
     /// The scheme's name.
     fn name(&self) -> &'static str;
     /// May several threads change it?
@@ -128,23 +128,30 @@ impl<S: Scheme, const W: usize> Subject for Loaded<S, W> {
 }
 
 /// Trees under all schemes, NO first.
-pub fn all(keys: &Keys, mut built: impl FnMut(&str)) -> Result<Vec<Box<dyn Subject>>, LabError> {
+pub fn all(keys: &Keys) -> Result<Vec<Box<dyn Subject>>, LabError> {
     type Build = fn(&Keys) -> Result<Box<dyn Subject>, LabError>;
     fn boxed<S: Scheme>(keys: &Keys) -> Result<Box<dyn Subject>, LabError> {
         Ok(Box::new(Loaded::<S, WORDS>::new(keys)?))
     }
-    let builds: [(&str, Build); 6] = [
-        (No::NAME, boxed::<No>),
-        (Optimistic::NAME, boxed::<Optimistic>),
-        (VersionsByNode::NAME, boxed::<VersionsByNode>),
-        (VersionsByTree::NAME, boxed::<VersionsByTree>),
-        (TreeLatch::NAME, boxed::<TreeLatch>),
-        (LockCoupling::NAME, boxed::<LockCoupling>),
+    let builds: [Build; 6] = [
+        boxed::<No>,
+        boxed::<Optimistic>,
+        boxed::<VersionsByNode>,
+        boxed::<VersionsByTree>,
+        boxed::<TreeLatch>,
+        boxed::<LockCoupling>,
     ];
-    let mut subjects = Vec::new();
-    for (name, build) in builds {
-        built(name);
-        subjects.push(build(keys)?);
-    }
-    Ok(subjects)
+    at_once(&builds, |build| build(keys))
+}
+
+/// Does what shares nothing and is not timed on threads of its own.
+pub fn at_once<T: Sync, R: Send>(
+    all: &[T],
+    work: impl Fn(&T) -> Result<R, LabError> + Sync,
+) -> Result<Vec<R>, LabError> {
+    std::thread::scope(|scope| {
+        let work = &work;
+        let threads: Vec<_> = all.iter().map(|one| scope.spawn(move || work(one))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("work returns its errors")).collect()
+    })
 }
