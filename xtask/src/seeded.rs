@@ -115,6 +115,7 @@ const BUGS: &[Bug] = &[
     HISTORIES.bug("txn_snapshot_point_first", "serializable_histories_have_a_serial_order", LONG),
     ENGINE.bug("txn_horizon_unbounded", "txn::snapshots::tests::no_horizon_lies_beyond_the_log", LONG),
     HISTORIES.bug("txn_locks_released_early", "serializable_histories_have_a_serial_order", LONG),
+    HISTORIES.bug("write_ignores_locks", "serializable_histories_have_a_serial_order", LONG),
     HISTORIES.bug("txn_image_dropped_early", "serializable_histories_have_a_serial_order", LONG),
     HISTORY_CRASHES.bug("txn_reader_acknowledged_early", "a_reader_waits_for_what_it_read", LONG),
     MANY_ROWS.bug("txn_rows_undone_in_part", "many_rows_are_written_at_once", LONG),

@@ -74,6 +74,15 @@ struct Single<'a> {
     room: Room,
 }
 
+/// What came of an attempt at one.
+enum Attempt {
+    /// The end of its record, if there was anything to do.
+    Done(Option<Lsn>),
+    Refused(Obstacle),
+    /// What is replaced must be kept for a snapshot, and so the row be locked.
+    Watched,
+}
+
 impl Tree {
     /// Does what `intent` says to `key`; returns the end of its log record, whose fate decides the change's. `None` if
     /// there was nothing to do. A lock is waited for as long as `patience`.
@@ -149,6 +158,9 @@ impl Tree {
         let begun = Instant::now();
         let left = || patience.saturating_sub(begun.elapsed());
         let mut key_patience = patience;
+        if let Some(Attempt::Done(end)) = self.attempt_unlocked(single, start)? {
+            return Ok(Some(end));
+        }
         // However long a lock is waited for, `start` will do: from there right links lead to the key, or the index is asked again.
         loop {
             let granted = keys.acquire(owner, name, KeyMode::Exclusive, Reach::NONE, key_patience);
@@ -156,11 +168,12 @@ impl Tree {
                 let attempt = self.attempt(single, start);
                 keys.release(owner, name);
                 match attempt? {
-                    Ok(end) => return Ok(Some(end)),
-                    Err(Obstacle::Large) => return Ok(None),
-                    Err(Obstacle::Full) => self.split(key, intent.value().len())?,
-                    Err(Obstacle::Absent(page)) => _ = self.pool.page(page)?,
-                    Err(Obstacle::Gap(point)) => {
+                    Attempt::Done(end) => return Ok(Some(end)),
+                    Attempt::Watched => unreachable!("the row is locked"),
+                    Attempt::Refused(Obstacle::Large) => return Ok(None),
+                    Attempt::Refused(Obstacle::Full) => self.split(key, intent.value().len())?,
+                    Attempt::Refused(Obstacle::Absent(page)) => _ = self.pool.page(page)?,
+                    Attempt::Refused(Obstacle::Gap(point)) => {
                         let waited = keys.wait_for_gap(owner, point, left());
                         self.is_granted(owner, key, begun, patience, waited)?;
                     }
@@ -208,39 +221,66 @@ impl Tree {
         }
     }
 
-    /// One attempt, with the key locked. Returns the end of its record, if there was anything to do.
-    fn attempt(
-        self: &Arc<Self>,
-        single: &mut Single<'_>,
-        start: PageId,
-    ) -> Result<Result<Option<Lsn>, Obstacle>> {
+    /// One attempt with the key locked.
+    fn attempt(self: &Arc<Self>, single: &mut Single<'_>, start: PageId) -> Result<Attempt> {
         self.core.log.ensure_room(&mut single.room)?;
+        let leaf = self.latch_leaf_from(start, single.key)?;
+        self.attempt_in(leaf, single, true)
+    }
+
+    /// One attempt under the leaf's latch alone, which keeps single writes of a row apart; `None` if it takes more. So a row that
+    /// many threads write is not handed on from one to the next, each of whom has to be woken.
+    ///
+    /// Nobody has a request on the row, looked for under the latch. Who locks it later reads it later, for he latches the same
+    /// bucket for that, and then finds the leaf latched, or changed. No image of the row waits to be stamped, as its writer would hold
+    /// the lock; and none is made here: those under one name come in the order of their commits (I2 in `lock/images.rs`), which
+    /// the latches of two leaves do not see to.
+    fn attempt_unlocked(self: &Arc<Self>, single: &mut Single<'_>, start: PageId) -> Result<Option<Attempt>> {
+        if self.core.txns.snapshots.any() {
+            return Ok(None);
+        }
+        self.core.log.ensure_room(&mut single.room)?;
+        let leaf = self.latch_leaf_from(start, single.key)?;
+        if !self.core.txns.keys.is_quiet(single.name, None) && !seeded_bug("write_ignores_locks") {
+            leaf.latch.release_unchanged();
+            return Ok(None);
+        }
+        self.attempt_in(leaf, single, false).map(Some)
+    }
+
+    fn attempt_in(
+        self: &Arc<Self>,
+        leaf: Latched<'_>,
+        single: &mut Single<'_>,
+        locked: bool,
+    ) -> Result<Attempt> {
         let Single { owner, key, intent, .. } = *single;
-        let leaf = self.latch_leaf_from(start, key)?;
         let place = Place::find(leaf.at.page, key).map_err(|Restart| malformed(leaf.at.page))?;
         if intent.is_idle(is_live(place.cell())) {
             leaf.latch.release_unchanged();
-            return Ok(Ok(None));
+            return Ok(Attempt::Done(None));
         }
         if let Some(obstacle) = self.obstacle(owner, &leaf, &place, key, intent.value().len(), false)? {
             leaf.latch.release_unchanged();
-            return Ok(Err(obstacle));
+            return Ok(Attempt::Refused(obstacle));
         }
         let (met, id) = (leaf.waited && place.cell().is_some(), leaf.at.page.id());
-        let end = self.change_alone(single, leaf, place)?;
+        let Some(end) = self.change_alone(single, leaf, place, locked)? else { return Ok(Attempt::Watched) };
         if met {
             self.note_meeting(id, key);
         }
-        Ok(Ok(Some(end)))
+        Ok(Attempt::Done(Some(end)))
     }
 
-    /// Changes the cell, which has this place in the latched leaf, by a record that commits by itself; returns its end.
+    /// Changes the cell, which has this place in the latched leaf, by a record that commits by itself; returns its end. `None` if
+    /// the key is not locked, and must be.
     fn change_alone(
         self: &Arc<Self>,
         single: &mut Single<'_>,
         Latched { at, latch, .. }: Latched<'_>,
         place: Place,
-    ) -> Result<Lsn> {
+        locked: bool,
+    ) -> Result<Option<Lsn>> {
         let Single { owner, name, key, intent, .. } = *single;
         let (page, cell, value) = (at.page, place.cell(), intent.value());
         self.pool.before_change(at.frame);
@@ -257,6 +297,11 @@ impl Tree {
         // A snapshot that is not open by now will see this record (its point is above). One that is open may need what
         // is replaced, and must find the key.
         let watched = self.core.txns.snapshots.any();
+        if watched && !locked {
+            latch.release_unchanged();
+            reservation.abandon();
+            return Ok(None);
+        }
         let version = if watched { Version::autocommit(reservation.start()) } else { Version::SETTLED };
         let stays = watched || !self.core.txns.keys.is_quiet(name, Some(owner));
         if watched {
@@ -293,7 +338,7 @@ impl Tree {
             // The row is gone, whatever becomes of the tidying up: a full disk here must not say that nothing was changed.
             let _ = self.absorb_around(key);
         }
-        Ok(end)
+        Ok(Some(end))
     }
 
     /// Puts what the row was before into the key table, before the leaf shows the change (V2 in `txn/view.rs`).
