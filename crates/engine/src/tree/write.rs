@@ -1,10 +1,11 @@
 //! Changing one row, as a commit of its own; removing ghosts.
 //!
-//! An autocommitted write is one log record, which commits it. It still takes its key's lock, so that it waits for
-//! transactions that use the key, and looks at the gap that an insertion goes into. It holds nothing while it waits.
-//! Others may still wait behind it, in a circle even; as that circle's victim it loses its place in the queue, no more.
+//! An autocommitted write is one log record, which commits it. Where nobody has a request on its key, and no snapshot is open, the
+//! leaf's latch alone keeps it apart from others. Otherwise it takes the key's lock, so that it waits for transactions that use the
+//! key. It looks at the gap that an insertion goes into. It holds nothing while it waits. Others may still wait behind it,
+//! in a circle even; as that circle's victim it loses its place in the queue, no more.
 //!
-//! The order is that of the design ("put / remove"): lock, room in the log, latch, recheck, note `rec_lsn`, reserve,
+//! The order is that of the design ("put / remove"): lock, if need be, room in the log, latch, recheck, note `rec_lsn`, reserve,
 //! change, page LSN, unlatch, copy the record. What may wait comes before the latch.
 
 use crate::error::{Error, Result};
