@@ -5,21 +5,21 @@
 /// Asks for the first `bytes` of the object at `at`, which need not exist.
 #[inline(always)]
 pub fn prefetch_lines<T>(at: *const T, bytes: usize) {
+    for_lines(at, bytes, prefetch);
+}
+
+/// The same for who is going to write them: other cores lose their copies now, not when the first store wants to leave this one.
+#[inline(always)]
+pub fn prefetch_lines_to_write<T>(at: *const T, bytes: usize) {
+    for_lines(at, bytes, prefetch_to_write);
+}
+
+#[inline(always)]
+fn for_lines<T>(at: *const T, bytes: usize, ask: impl Fn(*const u8)) {
     // By hand: where `bytes` is no constant, `step_by` costs more than the rest.
     let mut offset = 0;
     while offset < bytes {
-        prefetch(at.cast::<u8>().wrapping_add(offset));
-        offset += 64;
-    }
-}
-
-/// Asks for the first `bytes` of the object at `at`, which need not exist, as somebody who is going to write them: other
-/// cores lose their copies now, not when the first store wants to leave this one.
-#[inline(always)]
-pub fn prefetch_lines_to_write<T>(at: *const T, bytes: usize) {
-    let mut offset = 0;
-    while offset < bytes {
-        prefetch_to_write(at.cast::<u8>().wrapping_add(offset));
+        ask(at.cast::<u8>().wrapping_add(offset));
         offset += 64;
     }
 }
