@@ -5,6 +5,7 @@ use foreshore::{Builder, Database, Durability, Index, TableOptions};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
+use std::time::Duration;
 
 fn options() -> Builder {
     Database::builder()
@@ -242,4 +243,37 @@ fn a_check_beside_writers_finds_nothing() {
         db.check().unwrap();
     }
     assert!(db.stats().splits > 100 && db.stats().absorbs > 100);
+}
+
+/// Single writes of one row are kept apart by its leaf's latch: none waits for another one's lock, and so to be woken. Only beside
+/// a transaction that uses the row do they wait for locks.
+#[test]
+fn single_writes_of_a_row_do_not_queue() {
+    const PUTS: u64 = 20_000;
+    let db = Database::in_memory().unwrap();
+    let table = db.byte_table("t").unwrap();
+    let write = |by: u64| (0..PUTS).for_each(|version| table.put(b"k", &value(by, version)).unwrap());
+    let lock_waits =
+        || db.stats().waits.iter().find(|wait| wait.what == "locks of t").map_or(0, |wait| wait.count);
+    thread::scope(|scope| {
+        for by in 0..4 {
+            let write = &write;
+            scope.spawn(move || write(by));
+        }
+    });
+    assert_eq!(lock_waits(), 0);
+    let found = table.get(b"k").unwrap().unwrap();
+    let by = u64::from_be_bytes(found[..8].try_into().unwrap());
+    assert_eq!(check_value(by, &found), PUTS - 1, "each writer's last one is newer than its others");
+
+    let tx = db.begin().unwrap();
+    tx.bytes(&table).get(b"k").unwrap();
+    thread::scope(|scope| {
+        let put = scope.spawn(|| table.put(b"k", b"later"));
+        thread::sleep(Duration::from_millis(30));
+        assert_eq!(tx.bytes(&table).get(b"k").unwrap(), Some(found), "it is read twice alike");
+        tx.commit().unwrap();
+        put.join().unwrap().unwrap();
+    });
+    assert_eq!(table.get(b"k").unwrap(), Some(b"later".to_vec()));
 }

@@ -29,9 +29,9 @@
 //! - L3: a reservation made after [`Log::room`] lies in prepared segments, up to one ring of bytes reserved by all
 //!   other writers between their `room` and their `reserve`. That is at least eight times the longest record, and a
 //!   hundred thousand times a usual one. A transaction asks once for several records ([`Room`]), so that it does not
-//!   visit the line of the log's end twice a record, and leaves the rest to the next one in its slot; all slots together make that a quarter of a ring. Beyond it a
-//!   flight waits for the segment to be prepared; if the disk is full then, the log stops with the reason, and nothing is
-//!   acknowledged falsely.
+//!   visit the line of the log's end twice a record, and leaves the rest to the next one in its slot; all slots together
+//!   make that a quarter of a ring. Beyond it a flight waits for the segment to be prepared; if the disk is full then, the
+//!   log stops with the reason, and nothing is acknowledged falsely.
 
 mod backward;
 mod doorbell;
