@@ -282,6 +282,10 @@ impl Engine {
 
     /// Prepares a transaction, durably, and keeps it until it is told what to do.
     pub fn prepare(&self, mut txn: Txn, gid: &[u8]) -> Result<()> {
+        // That waits for the device: not while others that prepare, or are decided, wait for the mutex.
+        if let Err(failed) = txn.await_extents() {
+            return txn.roll_back().and(Err(failed));
+        }
         let mut prepared = self.prepared.lock();
         let end = if prepared.contains_key(gid) {
             let gid = gid.escape_ascii();

@@ -371,8 +371,9 @@ impl Txn {
         self.extent = Some(write);
     }
 
-    /// Waits until the extents that it wrote are durable, as they must be before it can commit (X2).
-    fn await_extents(&mut self) -> Result<()> {
+    /// Waits until the extents that it wrote are durable, as they must be before it can commit (X2), or prepare. Who asks again does
+    /// not wait.
+    pub fn await_extents(&mut self) -> Result<()> {
         match self.extent.take() {
             Some(write) if !seeded_bug("blob_committed_before_sync") => {
                 self.core.extents.sync(write, &self.core.log)
