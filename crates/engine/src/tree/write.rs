@@ -304,7 +304,7 @@ impl Tree {
             return Ok(None);
         }
         let version = if watched { Version::autocommit(reservation.start()) } else { Version::SETTLED };
-        let stays = watched || !self.core.txns.keys.is_quiet(name, Some(owner));
+        let stays = removes && (watched || !self.core.txns.keys.is_quiet(name, Some(owner)));
         if watched {
             let mut row = ImageRow::new(key, None);
             row.set_value(|out| append_live(page, cell, out));
@@ -327,7 +327,7 @@ impl Tree {
         }
         let commit = reservation.start();
         let end = self.core.append(reservation, &change);
-        if watched || (removes && stays) {
+        if watched || stays {
             let images = if watched { vec![name] } else { Vec::new() };
             let author = version.author();
             let ghost = removes.then(|| Ghost { tree: self.clone(), key: key.into(), author });
