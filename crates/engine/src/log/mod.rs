@@ -377,9 +377,9 @@ impl Log {
         self.shared.segments.truncate(redo_lsn.min(self.durable()), bytes_kept);
     }
 
-    /// Waits until it changes no names in its directory, unless more is logged meanwhile.
-    pub fn wait_until_idle(&self) {
-        self.shared.segments.wait_until_idle();
+    /// Whether it changes no names in its directory for now. What is logged meanwhile must fit into the segments that there are.
+    pub fn hold_names(&self, held: bool) {
+        self.shared.segments.hold_back(held);
     }
 
     /// Bytes of its buffer.

@@ -152,6 +152,8 @@ struct State {
     refused: Vec<u64>,
     /// Attempts to prepare a segment that were begun; there is one at a time.
     attempts: u64,
+    /// None is to be begun.
+    held_back: bool,
     /// The last attempt, if it failed: its number and reason.
     failed: Option<(u64, Error)>,
     stopped: bool,
@@ -186,6 +188,7 @@ impl Segments {
             spares: Vec::new(),
             refused: Vec::new(),
             attempts: 0,
+            held_back: false,
             failed: None,
             stopped: false,
         };
@@ -243,12 +246,10 @@ impl Segments {
         }
     }
 
-    /// Waits until all segments that somebody asked for are prepared, or cannot be.
-    pub fn wait_until_idle(&self) {
-        let mut state = self.state.lock();
-        while state.next * self.options.segment_bytes < state.wanted_end && !state.stopped {
-            self.changed.wait(&mut state);
-        }
+    /// Whether no segments are prepared for now, whoever asks for them.
+    pub fn hold_back(&self, held: bool) {
+        self.state.lock().held_back = held;
+        self.changed.notify_all();
     }
 
     /// Gives up the segments that lie below `lsn` whole. They are kept to be recycled as far as all segments together
@@ -304,7 +305,7 @@ impl Segments {
     pub fn keep(&self) -> Result<()> {
         let mut state = self.state.lock();
         while !state.stopped {
-            if state.next * self.options.segment_bytes >= state.wanted_end {
+            if state.held_back || state.next * self.options.segment_bytes >= state.wanted_end {
                 self.changed.wait(&mut state);
                 continue;
             }
@@ -368,6 +369,7 @@ mod tests {
     use foreshore_io::SimDisk;
     use foreshore_io::sim::{Fault, Repeat};
     use std::thread;
+    use std::time::Duration;
 
     const UNNEEDED: u64 = 20;
 
@@ -420,20 +422,21 @@ mod tests {
         assert_eq!(segments.state.lock().spares, []);
     }
 
-    /// Until it returns there may be names that are not durable yet.
+    /// Nothing happens to the names while that is asked for, and then what was wanted meanwhile.
     #[test]
-    fn idle_is_who_has_prepared_all_that_was_wanted() {
-        let segments = Segments::open(Arc::new(SimDisk::new(1)), SMALL, Arc::default(), Lsn::ZERO).unwrap();
+    fn none_is_prepared_while_they_are_held_back() {
+        let disk = SimDisk::new(1);
+        let segments = Segments::open(Arc::new(disk.clone()), SMALL, Arc::default(), Lsn::ZERO).unwrap();
         let end = segments.prepared_end() + 3 * SMALL.segment_bytes;
-        segments.wait_until_idle();
+        segments.hold_back(true);
         segments.want(end);
+        let before = disk.events();
         thread::scope(|scope| {
-            let idle = scope.spawn(|| {
-                segments.wait_until_idle();
-                segments.prepared_end()
-            });
             scope.spawn(|| segments.keep());
-            assert_eq!(idle.join().unwrap(), end);
+            thread::sleep(Duration::from_millis(20));
+            assert_eq!(disk.events(), before);
+            segments.hold_back(false);
+            segments.wait_prepared(end).unwrap();
             segments.stop();
         });
     }

@@ -88,15 +88,16 @@ fn create(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
     let directory = Arc::new(Directory::create(vfs.clone())?);
     let incarnation = Incarnation::after(Lsn::ZERO);
     let log = start_log(vfs, &meta, &directory, incarnation)?;
+    // Its name may become durable although that is not known: then no other name is to be missing.
+    log.hold_names(true);
     let pools = open_pools(vfs, options, &meta, &directory, &[], log.clone())?;
     let core = Arc::new(core(extents, pools, log, vec![incarnation], options.cache_bytes));
     let catalog = create_tree(&core, core.pools.own(), CATALOG, String::new(), Index::default())?;
     core.log.commit(core.log.reserved(), Durability::Sync)?;
     if !options.backup {
-        // If its name, but not the end of this, outlives a loss of power, all other names are there too.
-        core.log.wait_until_idle();
         meta::finish_creation(&**vfs)?;
     }
+    core.log.hold_names(false);
     Ok(Recovered {
         core,
         directory,
