@@ -80,8 +80,8 @@ enum Attempt {
     /// The end of its record, if there was anything to do.
     Done(Option<Lsn>),
     Refused(Obstacle),
-    /// What is replaced must be kept for a snapshot, and so the row be locked.
-    Watched,
+    /// The row must be locked: somebody else has a request on it, or a snapshot may need what is replaced.
+    NeedsLock,
 }
 
 impl Tree {
@@ -159,7 +159,7 @@ impl Tree {
         let begun = Instant::now();
         let left = || patience.saturating_sub(begun.elapsed());
         let mut key_patience = patience;
-        if let Some(Attempt::Done(end)) = self.attempt_unlocked(single, start)? {
+        if let Attempt::Done(end) = self.attempt_unlocked(single, start)? {
             return Ok(Some(end));
         }
         // However long a lock is waited for, `start` will do: from there right links lead to the key, or the index is asked again.
@@ -170,7 +170,7 @@ impl Tree {
                 keys.release(owner, name);
                 match attempt? {
                     Attempt::Done(end) => return Ok(Some(end)),
-                    Attempt::Watched => unreachable!("the row is locked"),
+                    Attempt::NeedsLock => unreachable!("the row is locked"),
                     Attempt::Refused(Obstacle::Large) => return Ok(None),
                     Attempt::Refused(Obstacle::Full) => self.split(key, intent.value().len())?,
                     Attempt::Refused(Obstacle::Absent(page)) => _ = self.pool.page(page)?,
@@ -229,26 +229,27 @@ impl Tree {
         self.attempt_in(leaf, single, true)
     }
 
-    /// One attempt under the leaf's latch alone, which keeps single writes of a row apart; `None` if it takes more. So a row that
-    /// many threads write is not handed on from one to the next, each of whom has to be woken.
+    /// One attempt under the leaf's latch alone, which keeps single writes of a row apart. So a row that many threads write is not
+    /// handed on from one to the next, each of whom has to be woken.
     ///
     /// Nobody has a request on the row, looked for under the latch. Who locks it later reads it later, for he latches the same
     /// bucket for that, and then finds the leaf latched, or changed. No image of the row waits to be stamped, as its writer would hold
     /// the lock; and none is made here: those under one name come in the order of their commits (I2 in `lock/images.rs`), which
     /// the latches of two leaves do not see to.
-    fn attempt_unlocked(self: &Arc<Self>, single: &mut Single<'_>, start: PageId) -> Result<Option<Attempt>> {
+    fn attempt_unlocked(self: &Arc<Self>, single: &mut Single<'_>, start: PageId) -> Result<Attempt> {
         if self.core.txns.snapshots.any() {
-            return Ok(None);
+            return Ok(Attempt::NeedsLock);
         }
         self.core.log.ensure_room(&mut single.room)?;
         let leaf = self.latch_leaf_from(start, single.key)?;
         if !self.core.txns.keys.is_quiet(single.name, None) && !seeded_bug("write_ignores_locks") {
             leaf.latch.release_unchanged();
-            return Ok(None);
+            return Ok(Attempt::NeedsLock);
         }
-        self.attempt_in(leaf, single, false).map(Some)
+        self.attempt_in(leaf, single, false)
     }
 
+    /// The attempt, in the leaf that has the key's place.
     fn attempt_in(
         self: &Arc<Self>,
         leaf: Latched<'_>,
@@ -266,7 +267,9 @@ impl Tree {
             return Ok(Attempt::Refused(obstacle));
         }
         let (met, id) = (leaf.waited && place.cell().is_some(), leaf.at.page.id());
-        let Some(end) = self.change_alone(single, leaf, place, locked)? else { return Ok(Attempt::Watched) };
+        let Some(end) = self.change_alone(single, leaf, place, locked)? else {
+            return Ok(Attempt::NeedsLock);
+        };
         if met {
             self.note_meeting(id, key);
         }
