@@ -99,6 +99,73 @@ fn insert_and_reused_leaf() {
     });
 }
 
+/// A leaf that is emptied while the separator beside it is still to be posted goes as soon as that is, and takes no other's place.
+#[test]
+fn unlink_and_late_separator() {
+    explore(|| {
+        let map = Arc::new(Ints::bulk_load((1..=8).map(|k| (k * 10, k * 10)), 1.0));
+        together(
+            &map,
+            vec![
+                Box::new(|m| assert_eq!(m.insert(35, 35), None)),
+                Box::new(|m| [10, 20].into_iter().for_each(|k| assert_eq!(m.remove(k), Some(k)))),
+            ],
+        );
+        assert_eq!(map.stats().nodes_per_level[0], 2, "40 and 50 are neighbours");
+    });
+}
+
+/// The same on the other side of the separator.
+#[test]
+fn unlink_before_the_own_separator() {
+    explore(|| {
+        let map = Arc::new(Ints::bulk_load((1..=8).map(|k| (k * 10, k * 10)), 1.0));
+        together(
+            &map,
+            vec![
+                Box::new(|m| assert_eq!(m.insert(15, 15), None)),
+                Box::new(|m| [30, 40].into_iter().for_each(|k| assert_eq!(m.remove(k), Some(k)))),
+            ],
+        );
+        assert_eq!(map.stats().nodes_per_level[0], 2, "20 and 50 are neighbours");
+    });
+}
+
+/// The same a level higher: seven leaves are emptied below a node beside which a separator is still to be posted.
+#[test]
+fn unlink_of_a_column_and_late_separator() {
+    explore(|| {
+        let map = ints((1..=25).map(|k| k * 10));
+        together(
+            &map,
+            vec![
+                Box::new(|m| assert_eq!(m.insert(260, 260), None)),
+                Box::new(|m| (1..=21).for_each(|k| assert_eq!(m.remove(k * 10), Some(k * 10)))),
+            ],
+        );
+        assert_eq!(map.stats().nodes_per_level[0], 2, "{:?}", map.stats());
+    });
+}
+
+/// The only leaf of a node is split and emptied: the node above may not go with it past the new leaf.
+#[test]
+fn column_and_late_separator() {
+    explore(|| {
+        let map = Arc::new(Ints::bulk_load((1..=64).map(|k| (k * 10, k * 10)), 1.0));
+        (1..=28).for_each(|k| assert_eq!(map.remove(k * 10), Some(k * 10)));
+        together(
+            &map,
+            vec![
+                Box::new(|m| assert_eq!(m.insert(315, 315), None)),
+                Box::new(|m| [290, 300].into_iter().for_each(|k| assert_eq!(m.remove(k), Some(k)))),
+                Box::new(|m| [310, 320, 330].into_iter().for_each(|k| assert_eq!(m.get(k), Some(k)))),
+            ],
+        );
+        assert_eq!((map.get(310), map.get(315)), (Some(310), Some(315)));
+        assert_eq!(map.stats().nodes_per_level[0], 9, "{:?}", map.stats());
+    });
+}
+
 /// A group of descents meets splits, a new root and a dying leaf; each of its keys is found.
 #[test]
 fn batch_of_lookups_and_updates() {

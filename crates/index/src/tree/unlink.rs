@@ -27,7 +27,7 @@
 //! Invariants:
 //! - D1: while N and its left neighbour are latched, N's right neighbour R is not unlinked (that takes N's latch).
 //! - D2: a node goes only if its right neighbour's separator is next to its own (or, for a column, if the right
-//!   neighbours form a column too): a separator in between is still to be posted (U1).
+//!   neighbours form a column too): a separator in between is still to be posted (U1). Who posts it looks for what had to stay.
 //! - D3: all or nothing. What cannot be done at once is left: an empty node is correct, only slow.
 
 use super::update::Latched;
@@ -51,11 +51,11 @@ struct Top<'g, N> {
 }
 
 impl<N: Node> Tree<N> {
-    /// Unlinks the leaf that `key` was just removed from if it is empty, and then its right neighbour if that is empty.
+    /// Unlinks the leaf that `key`, or what is below it, belongs to if that is empty, and then its right neighbour if that is empty.
     #[cold]
-    pub(super) fn unlink_empty(&self, key: &N::Key, pin: &Pin) {
+    pub(super) fn unlink_empty(&self, key: &N::Key, bias: Bias, pin: &Pin) {
         loop {
-            let (leaf, low) = self.locate(key, Bias::AtMost, 0, pin);
+            let (leaf, low) = self.locate(key, bias, 0, pin);
             if leaf.header().count() > 0 || leaf.header().link() == 0 {
                 return;
             }

@@ -7,7 +7,7 @@
 //! - U1: a node and its separator: the separator is posted once, by the splitter; the node is not unlinked before.
 //! - U2: the right node is complete before the left node's new version makes it reachable.
 
-use super::{Tree, fresh_node, node_at};
+use super::{Tree, address_of, fresh_node, node_at};
 use crate::node::{Bias, Node, Place, Seen};
 use crate::reclaim::Pin;
 use foreshore_base::sync::Ordering;
@@ -31,10 +31,11 @@ struct Target<'g, N> {
     exact: bool,
 }
 
-/// A separator on its way up: keys from it on are found in the node.
+/// A separator on its way up: keys from it on are found in the right one of two nodes.
 struct Separator<N: Node> {
     key: N::Owned,
-    node: u64,
+    left: u64,
+    right: u64,
 }
 
 /// What became of an insert at one level.
@@ -92,7 +93,7 @@ impl<N: Node> Tree<N> {
         drop(latch);
         self.length.add(-1);
         if emptied {
-            self.unlink_empty(key, pin);
+            self.unlink_empty(key, Bias::AtMost, pin);
         }
     }
 
@@ -148,7 +149,7 @@ impl<N: Node> Tree<N> {
         let appending = rank == node.header().count() && node.header().link() == 0;
         let separator = self.split(node, right, appending, pin);
         drop(latch);
-        self.post_all(vec![Separator { key: separator, node: right }], 1, pin);
+        self.post_all(vec![Separator { key: separator, left: address_of(node), right }], 1, pin);
     }
 
     /// Latches the node that `key` belongs to, from `start` rightwards.
@@ -236,7 +237,7 @@ impl<N: Node> Tree<N> {
             if seeded_bug("index_early_unlatch") {
                 node.header().set_link(right);
             }
-            separators.push(Separator { key: separator, node: right });
+            separators.push(Separator { key: separator, left: address_of(node), right });
         }
     }
 
@@ -256,17 +257,33 @@ impl<N: Node> Tree<N> {
     fn post_all(&self, separators: Vec<Separator<N>>, level: u8, pin: &Pin) {
         let mut todo: Vec<(u8, Separator<N>)> = separators.into_iter().map(|s| (level, s)).collect();
         while let Some((level, separator)) = todo.pop() {
-            if self.root(pin).header().level() < level && self.grow(level, &separator, pin) {
-                continue;
+            if self.root(pin).header().level() >= level || !self.grow(level, &separator, pin) {
+                let more = self.post(level, &separator, pin);
+                todo.extend(more.into_iter().map(|s| (level + 1, s)));
             }
-            let key = separator.key.borrow();
-            let start = self.descend(key, Bias::AtMost, level, pin);
-            match self.put(start, key, separator.node, level, pin) {
-                Placed::Inserted => {}
-                Placed::Split(None, more) => todo.extend(more.into_iter().map(|s| (level + 1, s))),
-                Placed::Replaced(_) | Placed::Split(Some(_), _) => {
-                    unreachable!("U1: a separator is posted once")
-                }
+            self.unlink_beside(level, &separator, pin);
+        }
+    }
+
+    /// Posts a separator at `level`, which there is; returns those of the splits that this causes there.
+    fn post(&self, level: u8, separator: &Separator<N>, pin: &Pin) -> Vec<Separator<N>> {
+        let key = separator.key.borrow();
+        let start = self.descend(key, Bias::AtMost, level, pin);
+        match self.put(start, key, separator.right, level, pin) {
+            Placed::Inserted => Vec::new(),
+            Placed::Split(None, more) => more,
+            Placed::Replaced(_) | Placed::Split(Some(_), _) => unreachable!("U1: a separator is posted once"),
+        }
+    }
+
+    /// Unlinks what was emptied beside a separator of `level` while that was not there, and so had to stay (D2).
+    fn unlink_beside(&self, level: u8, separator: &Separator<N>, pin: &Pin) {
+        // A leaf, or the last child of a node.
+        let most = usize::from(level > 1);
+        for (node, bias) in [(separator.left, Bias::Below), (separator.right, Bias::AtMost)] {
+            let node: &N = node_at(node, pin);
+            if self.read(node, |_| Ok(node.header().count())) <= most {
+                self.unlink_empty(separator.key.borrow(), bias, pin);
             }
         }
     }
@@ -279,10 +296,10 @@ impl<N: Node> Tree<N> {
         }
         let address = fresh_node::<N>(level, &self.counters);
         let root: &N = node_at(address, pin);
-        let first = if seeded_bug("index_root_order") { separator.node } else { old };
+        let first = if seeded_bug("index_root_order") { separator.right } else { old };
         root.insert_at(0, N::least().borrow(), first);
         assert!(root.make_room(separator.key.borrow(), false), "an empty root has room");
-        root.insert_at(1, separator.key.borrow(), separator.node);
+        root.insert_at(1, separator.key.borrow(), separator.right);
         // ORDERING: Release publishes the content of the root; pairs with the load in `root`.
         let won = self.root.compare_exchange(old, address, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         if seeded_bug("index_root_order") {
