@@ -14,7 +14,8 @@ fn steps() -> io::Result<Vec<Step>> {
     .quick_release();
     let shuttle = Cargo::new(
         "test -p foreshore-index --release --test shuttle_tree --test shuttle_csb --test shuttle_o2 \
-         --test shuttle_o2_optimistic --test shuttle_layers_csb --test shuttle_layers_o2 --target-dir target/shuttle",
+         --test shuttle_o2_optimistic --test shuttle_layers_csb --test shuttle_layers_o2 \
+         --test shuttle_bytes --target-dir target/shuttle",
     )
     .env("RUSTFLAGS", seeded::checked("shuttle"))
     .quick_release();

@@ -47,6 +47,8 @@ fn at<'g, L: Lane, const F: usize, S: Scheme, R>(
     mut read: impl FnMut(&'g Leaf<L, F>) -> R,
 ) -> R {
     if named != 0 {
+        #[cfg(shuttle)]
+        super::header_at(super::node::Child::leaf(named), pin);
         let answer = S::read(tree, leaf_at(named, pin), |leaf| leaf.covers(key).then(|| read(leaf)));
         if let Some(answer) = answer {
             return answer;

@@ -22,6 +22,10 @@ fn number(name: &[u8]) -> u64 {
     number(&name[10..15]) * 16 + number(&name[16..])
 }
 
+fn names(bounds: impl RangeBounds<u64>) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+    (bounds.start_bound().map(|key| name(*key)), bounds.end_bound().map(|key| name(*key)))
+}
+
 impl Ints {
     pub fn new() -> Self {
         Self(Names::new())
@@ -47,12 +51,16 @@ impl Ints {
         self.0.below(&name(key))
     }
 
-    pub fn range(&self, _all: impl RangeBounds<u64>) -> impl Iterator<Item = (u64, u64)> {
-        self.0.iter().map(|(name, value)| (number(&name), value))
+    pub fn range(&self, bounds: impl RangeBounds<u64>) -> impl Iterator<Item = (u64, u64)> {
+        let (start, end) = names(bounds);
+        let entries = self.0.range(start.as_ref().map(Vec::as_slice), end.as_ref().map(Vec::as_slice));
+        entries.map(|(name, value)| (number(&name), value))
     }
 
-    pub fn range_rev(&self, _all: impl RangeBounds<u64>) -> impl Iterator<Item = (u64, u64)> {
-        self.0.range_rev(Bound::Unbounded, Bound::Unbounded).map(|(name, value)| (number(&name), value))
+    pub fn range_rev(&self, bounds: impl RangeBounds<u64>) -> impl Iterator<Item = (u64, u64)> {
+        let (start, end) = names(bounds);
+        let entries = self.0.range_rev(start.as_ref().map(Vec::as_slice), end.as_ref().map(Vec::as_slice));
+        entries.map(|(name, value)| (number(&name), value))
     }
 
     pub fn check(&self) -> Result<(), Broken> {

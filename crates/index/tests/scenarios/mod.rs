@@ -160,6 +160,23 @@ fn unlink_and_unlink() {
     });
 }
 
+/// Two neighbouring leaves die at the same time, each having been found beside the other.
+#[test]
+fn neighbours_die() {
+    explore(|| {
+        let map = ints((1..=12).map(|k| k * 10));
+        [50, 60, 80, 90].into_iter().for_each(|k| assert_eq!(map.remove(k), Some(k)));
+        together(
+            &map,
+            vec![
+                Box::new(|m| assert_eq!(m.remove(40), Some(40))),
+                Box::new(|m| assert_eq!(m.remove(70), Some(70))),
+            ],
+        );
+        assert!(map.range(..).map(|(k, _)| k).eq([10, 20, 30, 100, 110, 120]));
+    });
+}
+
 /// The right neighbour of a dying leaf splits.
 #[test]
 fn unlink_and_split() {
@@ -215,6 +232,47 @@ fn reverse_scan_and_updates() {
                 }),
                 Box::new(|m| [71, 72, 73, 74].into_iter().for_each(|k| _ = m.insert(k, k))),
                 Box::new(|m| [30, 40, 50, 60].into_iter().for_each(|k| _ = m.remove(k))),
+            ],
+        );
+    });
+}
+
+/// Scans hand out nothing beyond their bounds when the leaf that they begin in splits.
+#[test]
+fn bounded_scans_and_split() {
+    explore(|| {
+        let map = ints([10, 20, 30, 40]);
+        together(
+            &map,
+            vec![
+                Box::new(|m| assert_eq!(m.insert(25, 25), None)),
+                Box::new(|m| assert!(m.range(35..).map(|(k, _)| k).eq([40]))),
+                Box::new(|m| {
+                    assert!(m.range_rev(..35).map(|(k, _)| k).filter(|k| *k != 25).eq([30, 20, 10]))
+                }),
+            ],
+        );
+    });
+}
+
+/// A leaf dies, and keys come back into its range, which is another's by then, while a scan is on its way down.
+#[test]
+fn reverse_scan_and_a_range_that_moves() {
+    explore(|| {
+        let map = ints((1..=12).map(|k| k * 10));
+        [50, 60].into_iter().for_each(|k| assert_eq!(map.remove(k), Some(k)));
+        together(
+            &map,
+            vec![
+                Box::new(|m| {
+                    let keys: Vec<u64> = m.range_rev(..).map(|(k, _)| k).collect();
+                    assert!(keys.is_sorted_by(|a, b| a > b), "{keys:?}");
+                    assert!([10, 30, 70, 120].iter().all(|stays| keys.contains(stays)), "{keys:?}");
+                }),
+                Box::new(|m| {
+                    assert_eq!(m.remove(40), Some(40));
+                    assert_eq!(m.insert(45, 45), None);
+                }),
             ],
         );
     });
