@@ -130,7 +130,7 @@ pub enum Error {
     Deadlock {
         /// The transaction that was rolled back.
         txn: u64,
-        /// One that waited for it.
+        /// The one that it waited for.
         with: u64,
         /// The table of the lock that was waited for.
         table: String,

@@ -24,9 +24,9 @@ pub enum Durability {
     /// waits for the disk; calls that wait at the same time share one write.
     #[default]
     Sync,
-    /// The change survives the death of the process, `kill -9` included. It reaches the disk with the next
-    /// write of the log: when 256 KiB have gathered, when somebody waits, or within about a tenth of a second. A loss of
-    /// power in the meantime may take it back.
+    /// The change survives the death of the process, `kill -9` included. It reaches the disk with the next write of the
+    /// log: when 1 MiB has gathered (or a quarter of the log buffer, if that is less), when somebody waits, or within about a
+    /// tenth of a second. A loss of power in the meantime may take it back.
     Buffered,
     /// The change survives the death of the process, as with [`Durability::Buffered`]. It reaches the disk with a later
     /// `Sync` or `Buffered` commit, a checkpoint or a close, or when the log buffer is half full; a loss of power may
