@@ -3,7 +3,7 @@
 //!
 //! Why: the compiler leaves relaxed loads as they are written: a word each, shifted where the bytes do not begin with a
 //! word. A row of 300 bytes takes 250 instructions that way, and 60 with vectors. Each read of a row copies it.
-//! As in the index's `vector.rs`, a vector load counts as relaxed loads of the words under it; here for copying, not for
+//! As in the index's module `vector`, a vector load counts as relaxed loads of the words under it; here for copying, not for
 //! searching.
 //!
 //! The vector path is compiled where it is known to hold (x86-64) and nobody looks over the accesses one by one (model

@@ -6,6 +6,7 @@
 //! - [`TunedMap`]: an [`IntMap`] whose node size is chosen when it is made, by a [`Profile`] of the machine.
 //! - [`MultiMap`]: several values a key.
 //! - [`CsbMap`]: integer keys in a CSB+-tree, whose nodes need one pointer for all of their children.
+//! - [`O2Map`], [`OptimisticO2Map`]: integer keys in an O2-Tree, with locks as in its paper, and with lookups that lock nothing.
 //! - [`StaticMap`]: integer keys that never change, packed; lookups singly and in batches.
 //! - [`CsbByteMap`], [`O2ByteMap`], [`OptimisticO2ByteMap`]: byte strings of up to 1024 bytes in layers of such trees
 //!   ([`TrieMap`]).

@@ -9,7 +9,7 @@
 //!
 //! After a power failure the ring may hold pieces of long ago, since the system writes its blocks when it likes. But what lies
 //! more than a ring before another record was given back before that one was written, so it was synced (F3 in
-//! `flights.rs`): no more than the ring, and a little, is kept and written.
+//! `flights.rs`): no more than two rings are kept and written.
 //!
 //! Everything may be interrupted and begun again: the ring is zeroed only by `Log::open`, when
 //! the new incarnation is on record.

@@ -5,10 +5,11 @@
 //! 3. Before the first record that perhaps was not synced: the log's end is found, and what only the ring holds is
 //!    written into the segments. Then those last records are redone too.
 //! 4. A new incarnation is put on record, so that nothing beyond that end can ever be read as ours.
-//! 5. The indexes are bulk-loaded from the low fences: from the directory, corrected by what was redone.
+//! 5. The indexes are bulk-loaded from the low fences: from the directory, corrected by what was redone. Leaves of tables
+//!    that the catalog does not know are freed. Where extents lie is read.
 //! 6. Transactions without an end are undone, by key, through the running engine; those that have prepared get their
 //!    locks and their slots back, and wait.
-//! 7. Leaves of tables that the catalog does not know are freed; large values that were not reaped are found.
+//! 7. Large values that were not reaped are found.
 //!
 //! Source: O2-Tree (Ohene-Kwofie et al., 2013) §4: the index is rebuilt from the lowest key of each leaf. Differs: the
 //! keys come from the directory, so that no clean leaf is read.

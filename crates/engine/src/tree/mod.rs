@@ -6,7 +6,7 @@
 //! Invariants:
 //! - T1: the live leaves of a table tile the key space: each one's high fence is the next one's low fence, the first
 //!   low fence is empty, the last high fence infinite.
-//! - T2: a leaf's low fence never changes while it lives: splits move the upper half right, absorption extends left
+//! - T2: a leaf's low fence never changes while it lives: splits move the upper part right, absorption extends left
 //!   leaves to the right.
 //! - T3: the index may lack a leaf, but an entry leads to the leaf with that low fence, or to a page that says it is not
 //!   that leaf (dead, or another page by now), in which case the entry is about to be removed.

@@ -7,6 +7,7 @@
 //! | file | concept |
 //! |---|---|
 //! | `slots`, `snapshots` | running transactions; open snapshots |
+//! | `standing` | what others see of a running transaction |
 //! | `view` | which version a reader sees |
 //! | `transaction` | one read-write transaction: its locks, its way through the log |
 //! | `found` | the row read last for an update, and where it was |
