@@ -52,7 +52,7 @@ impl Meta {
     /// The measures of its log.
     pub fn log_options(&self) -> LogOptions {
         let Self { segment_bytes, ring_bytes, .. } = *self;
-        LogOptions { segment_bytes, ring_bytes, ..LogOptions::default() }
+        LogOptions { segment_bytes, ring_bytes }
     }
 }
 

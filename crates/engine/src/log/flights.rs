@@ -22,7 +22,7 @@
 
 use super::Shared;
 use super::doorbell::Doorbell;
-use super::options::{LogOptions, ceil_block};
+use super::options::{FLIGHTS, LogOptions, ceil_block};
 use super::record::{self, HEADER_BYTES};
 use super::waiters::Waiters;
 use crate::error::Result;
@@ -51,7 +51,6 @@ pub(super) struct Flights {
     /// Threads that wait for room in the ring.
     pub flushed_waiters: Waiters,
     pub counts: Counts,
-    flights_max: usize,
     flight_bytes_max: u64,
     progress: CachePadded<Progress>,
     /// The beginning of the record that the last issued flight cuts, or its end. One flight is issued at a time.
@@ -97,11 +96,10 @@ struct Landing {
 impl Flights {
     pub fn new(options: &LogOptions, start: Lsn) -> Self {
         Self {
-            doorbell: Doorbell::new(options.flights),
+            doorbell: Doorbell::new(FLIGHTS),
             durable_waiters: Waiters::default(),
             flushed_waiters: Waiters::default(),
             counts: Counts::default(),
-            flights_max: options.flights,
             flight_bytes_max: options.flight_bytes_max(),
             progress: CachePadded::new(Progress {
                 issued: AtomicU64::new(start.0),
@@ -182,7 +180,7 @@ impl Shared {
     /// A finished flight counts as one under way until its predecessors have landed (F4).
     fn wait_for_a_free_flight(&self) -> Result<()> {
         let mut landing = self.flights.landing.lock();
-        while landing.under_way.len() >= self.flights.flights_max {
+        while landing.under_way.len() >= FLIGHTS {
             self.poison.check()?;
             self.flights.landed.wait(&mut landing);
         }

@@ -14,13 +14,15 @@
 //!
 //! | file | concept |
 //! |---|---|
-//! | `ring.rs` | buffer, completion, completed prefix |
+//! | `ring.rs`, `memory.rs` | buffer, completion, completed prefix; the file that it is |
 //! | `record.rs` | record format, checksum, pads |
-//! | `flights.rs`, `flusher.rs` | group commit |
+//! | `durability.rs`, `flights.rs`, `flusher.rs` | what a commit waits for; group commit |
+//! | `doorbell.rs`, `waiters.rs` | how flushers hear of work, and commits of its end |
 //! | `segments.rs` | files: preparing, recycling |
 //! | `reader.rs`, `stored.rs`, `tail.rs` | reading the log, finding and repairing its end |
 //! | `backward.rs` | single records, for rollbacks |
 //! | `incarnation.rs` | why records of an earlier life are never resurrected |
+//! | `poison.rs` | the first failure, which stops the log |
 //!
 //! Invariants (those of the parts are in their files):
 //! - L1: `flushed ≤ durable ≤ issued ≤ completed ≤ reserved` at rest, each of them only growing. (`completed` may pass
@@ -196,7 +198,7 @@ impl Log {
     }
 
     fn start_threads(&self) -> Result<()> {
-        for _ in 0..self.shared.options.flights {
+        for _ in 0..options::FLIGHTS {
             let flusher = Flusher::new(self.shared.clone());
             self.start_thread("foreshore-log", || flusher.run())?;
         }
@@ -474,7 +476,7 @@ impl Shared {
     /// who commit meanwhile would ask for one more flight each.)
     #[inline]
     fn flush_soon(&self, end: Lsn) {
-        let worth_a_flight = self.options.flight_bytes_max().min(self.options.ring() / 4);
+        let worth_a_flight = self.options.flight_bytes_max();
         if end.0 > self.soon.asked.load(Relaxed) + worth_a_flight {
             self.soon.asked.store(end.0, Relaxed);
             self.flights.doorbell.mention();
@@ -555,7 +557,7 @@ impl Shared {
     /// files whose syncs sleep 0.3 and 1 ms: 1.6 to 3 times the commits, on a host that was slow to wake threads.)
     fn ask_for_flight(&self, waits: u64) {
         let [last, before] = self.flights.carried();
-        let are_few = last + before <= self.options.flights as u64;
+        let are_few = last + before <= options::FLIGHTS as u64;
         if are_few || self.flights.gathered(waits) >= 2 * last {
             self.flights.doorbell.urge();
         } else {

@@ -1,4 +1,4 @@
-//! How long a segment, how large the ring, how many flights; and the limits that follow from them.
+//! How long a segment, how large the ring; and the limits that follow from them.
 
 use crate::error::{Error, Result};
 use foreshore_io::BLOCK_BYTES;
@@ -13,20 +13,21 @@ const MEASURES: RangeInclusive<u64> = 64 << 10..=1 << 40;
 /// A flight of this size keeps a fast disk busy; a larger one only makes its first commit wait longer.
 const FLIGHT_BYTES_MAX: u64 = 1 << 20;
 
-/// The log's measures. Segment and ring bytes belong to the database's format, flights to the process.
+/// Writes of the log that may be under way at once; each has its thread.
+pub(super) const FLIGHTS: usize = 2;
+
+/// The log's measures. They belong to the database's format.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LogOptions {
     /// Bytes of a segment file, a multiple of 4096, from 64 KiB to 1 TiB.
     pub segment_bytes: u64,
     /// Bytes of the ring, a power of two, from 64 KiB to 1 TiB.
     pub ring_bytes: usize,
-    /// Writes of the log that may be under way at once; each has its thread. 1 to 8.
-    pub flights: usize,
 }
 
 impl Default for LogOptions {
     fn default() -> Self {
-        Self { segment_bytes: 32 << 20, ring_bytes: 16 << 20, flights: 2 }
+        Self { segment_bytes: 32 << 20, ring_bytes: 16 << 20 }
     }
 }
 
@@ -39,9 +40,6 @@ impl LogOptions {
         }
         if !MEASURES.contains(&self.ring()) || !self.ring_bytes.is_power_of_two() {
             return wrong("ring_bytes must be a power of two, from 64 KiB to 1 TiB");
-        }
-        if !(1..=8).contains(&self.flights) {
-            return wrong("there must be 1 to 8 flights of the log");
         }
         Ok(())
     }
@@ -58,7 +56,7 @@ impl LogOptions {
 
     /// The longest flight, in whole blocks: all flights together are at most half the ring.
     pub(super) fn flight_bytes_max(&self) -> u64 {
-        FLIGHT_BYTES_MAX.min(floor_block(self.ring() / (2 * self.flights as u64)))
+        FLIGHT_BYTES_MAX.min(floor_block(self.ring() / (2 * FLIGHTS as u64)))
     }
 
     /// Bytes of the ring, as a distance between LSNs.
@@ -90,16 +88,14 @@ mod tests {
         assert!(LogOptions { segment_bytes: 2 << 40, ..good }.check().is_err());
         assert!(LogOptions { ring_bytes: 32 << 10, ..good }.check().is_err());
         assert!(LogOptions { ring_bytes: 100_000, ..good }.check().is_err());
-        assert!(LogOptions { flights: 0, ..good }.check().is_err());
-        assert!(LogOptions { flights: 9, ..good }.check().is_err());
     }
 
     #[test]
     fn all_flights_fit_into_half_the_ring() {
-        for flights in 1..=8 {
-            let options = LogOptions { ring_bytes: 64 << 10, flights, ..LogOptions::default() };
+        for ring_bytes in [64 << 10, 1 << 20, 16 << 20] {
+            let options = LogOptions { ring_bytes, ..LogOptions::default() };
             assert!(options.flight_bytes_max() >= BLOCK);
-            assert!(options.flight_bytes_max() * flights as u64 <= options.ring() / 2);
+            assert!(options.flight_bytes_max() * FLIGHTS as u64 <= options.ring() / 2);
         }
     }
 }

@@ -11,4 +11,4 @@ mod world;
 use super::LogOptions;
 
 /// The smallest log: laps, segment ends and cut records come soon.
-pub(super) const SMALL: LogOptions = LogOptions { segment_bytes: 64 << 10, ring_bytes: 64 << 10, flights: 2 };
+pub(super) const SMALL: LogOptions = LogOptions { segment_bytes: 64 << 10, ring_bytes: 64 << 10 };
