@@ -110,11 +110,6 @@ impl Source {
             Self::Computed => "computed",
         }
     }
-
-    /// The source of that word.
-    pub fn of_word(word: &str) -> Option<Self> {
-        [Self::Measured, Self::Modelled, Self::Computed].into_iter().find(|source| source.word() == word)
-    }
 }
 
 /// How the x axis is spaced.
