@@ -1,4 +1,19 @@
-//! The engine's face: databases, tables, ranges.
+//! The engine's face: databases, tables, transactions, snapshots.
+//!
+//! What users hold are handles; behind them is one `Engine`.
+//!
+//! | file | concept |
+//! |---|---|
+//! | `options`, `memory`, `meta` | how a database is opened; the default cache; the file `FORESHORE` |
+//! | `engine`, `upkeep`, `running` | an open database; what it needs now and then; transactions that run |
+//! | `catalog`, `index` | which tables there are; what a table is made with |
+//! | `table`, `codec`, `prefix`, `byte_table` | tables with types, and how these become bytes; tables of bytes |
+//! | `range` | iterators over rows |
+//! | `transact` | how transactions and snapshots begin |
+//! | `transaction`, `isolation`, `ticket` | a transaction, its options, and a commit that is waited for later |
+//! | `transaction_table`, `transaction_bytes`, `transaction_range` | tables and ranges within a transaction |
+//! | `snapshot` | read-only transactions |
+//! | `backup`, `compact`, `stats` | copies; a database written anew; what is counted |
 
 mod backup;
 mod byte_table;

@@ -11,6 +11,16 @@
 //! Differs: the first four bytes of a suffix are kept in the slot *only*; the cell goes on with the fifth. So heads
 //! are part of the key and cannot disagree with it, and a short key costs nothing in its cell.
 //!
+//! | file | concept |
+//! |---|---|
+//! | `layout` | where things lie; limits of keys and values |
+//! | `search` | a suffix among the slots |
+//! | `read`, `write` | optimistic reads; changes under the latch |
+//! | `split`, `absorb` | the upper part moves to a new neighbour; a neighbour is taken in |
+//! | `copy`, `builder`, `image` | leaves in private memory: copied out, filled anew, packed for the log |
+//! | `change` | what the log says about leaves, and how it is done again |
+//! | `check` | which invariant is broken |
+//!
 //! Invariants:
 //! - F1: every key `k` of a leaf satisfies low ≤ k < high. The low fence never changes while the page id lives.
 //! - F2: all keys between the fences begin with the fences' common prefix. A reader that compared its key with the

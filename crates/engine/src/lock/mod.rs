@@ -10,13 +10,13 @@
 //! deadlocks are found by those who wait.
 //!
 //! ```text
-//! name     hash of (table, key)
+//! name     hash of (table, key)                  modes   what can be held on a name, and what excludes what
 //! latched  a value behind a node latch: the last latches in the order
 //! requests storage of a bucket's requests        queue   the rules of grant and wait
 //! reach    how far down a gap lock reaches
 //! seat     where an owner sleeps                 wait    the way through the queue
 //! deadlock cycles and victims                    images  before-images
-//! table    KeyTable: the above behind one face
+//! table    KeyTable: the above behind one face   stats   waits, counted
 //! ```
 
 mod deadlock;

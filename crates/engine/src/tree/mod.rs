@@ -3,6 +3,18 @@
 //! Source: OLFIT (Cha et al., VLDB 2001) §5: the leaves are a B-link level of their own, the index above is a hint.
 //! Differs: the index is volatile and maps each leaf's low fence to its page; nothing in it is ever logged.
 //!
+//! | file | concept |
+//! |---|---|
+//! | `index`, `descend` | the index; from a key to its leaf |
+//! | `read`, `many` | reading one row; many at once |
+//! | `copy`, `cursor`, `ahead` | walks: copies of leaves, rows in order, leaves read before they are needed |
+//! | `write`, `unversioned` | changing a row, as a commit of its own; a row without versions |
+//! | `transact`, `rows`, `removal` | changing rows in a transaction: one, many, those of a range |
+//! | `insertion`, `obstacle` | may a new key go here; what keeps a write from a leaf that it has latched |
+//! | `smo`, `meetings` | splits and absorptions; splits of leaves in which writers meet |
+//! | `users` | which transactions use the table |
+//! | `bulk`, `estimate`, `check` | loading sorted rows; about how many rows there are; is all in order |
+//!
 //! Invariants:
 //! - T1: the live leaves of a table tile the key space: each one's high fence is the next one's low fence, the first
 //!   low fence is empty, the last high fence infinite.
