@@ -91,6 +91,20 @@ fn a_foreign_directory_is_left_alone() {
         shell.fails(2, args);
     }
     assert_eq!(std::fs::read(shell.path("photos/a.jpg")).expect("still there"), b"not ours");
+
+    // One that holds nothing but others, a database among them.
+    shell.ok(&["put", "--table", "t", "k", "v"]);
+    let entries = || std::fs::read_dir(shell.path(".")).expect("a directory").count();
+    let before = entries();
+    for args in [
+        &["put", "--dir", ".", "--table", "t", "k", "v"][..],
+        &["tables", "--dir", "."],
+        &["backup", "."],
+        &["compact", "--dir", "."],
+    ] {
+        shell.fails(2, args);
+    }
+    assert_eq!(entries(), before);
 }
 
 /// Nobody hears the message; the exit code tells nevertheless.

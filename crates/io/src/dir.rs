@@ -14,7 +14,7 @@ use crate::{
 use foreshore_base::seeded_bug;
 use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, Dir, FallocateFlags, FileType, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, CWD, Dir, FallocateFlags, Mode, OFlags, RenameFlags};
 use rustix::fs::{fallocate, fdatasync, fstat, fsync, ftruncate, openat, renameat, renameat_with, unlinkat};
 use rustix::io::{Errno, pread, pwrite, retry_on_intr};
 use std::fs;
@@ -127,11 +127,9 @@ impl Vfs for DirVfs {
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.dir)? {
             let entry = entry?;
-            // A name that is no UTF-8 is none of ours, nor is a directory (`.`, `..`, `lost+found`).
-            if entry.file_type() != FileType::Directory
-                && let Ok(name) = entry.file_name().to_str()
-            {
-                names.push(name.to_owned());
+            // What stands for an empty directory, and what a file system has for itself.
+            if ![c".", c"..", c"lost+found"].contains(&entry.file_name()) {
+                names.push(entry.file_name().to_string_lossy().into_owned());
             }
         }
         Ok(names)
