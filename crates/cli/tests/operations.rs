@@ -36,8 +36,10 @@ fn a_backup_comes_back() {
     let told = shell.ok(&["restore", "--dir", "again.db", "--from-backup", "monday"]);
     assert!(told.contains("rows: 503"), "{told}");
     assert_eq!(shell.ok(&["dump", "--dir", "again.db"]), everything);
-    let refused = shell.fails(2, &["restore", "--from-backup", "monday"]);
-    assert!(refused.contains("absent or empty directory"), "{refused}");
+    for args in [["restore", "--from-backup", "monday"].as_slice(), &["backup", "foreshore.db"]] {
+        let refused = shell.fails(2, args);
+        assert!(refused.contains("absent or empty directory"), "{refused}");
+    }
 }
 
 /// JSON is text, and a path need not be.

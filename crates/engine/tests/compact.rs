@@ -138,6 +138,16 @@ fn files_with_names_like_ours_are_not_moved_away() {
     }
 }
 
+/// Nor is what lies where the copy would be made.
+#[test]
+fn a_directory_in_the_way_is_left_alone() {
+    let (_dir, path) = sparse(500);
+    fs::create_dir(beside(&path)).unwrap();
+    fs::write(beside(&path).join("letter.txt"), "dear").unwrap();
+    refused(&path, "not ours");
+    assert_eq!(fs::read_dir(beside(&path)).unwrap().count(), 1);
+}
+
 /// What an interrupted compaction leaves: a complete database is refused, half a one is thrown away.
 #[test]
 fn leftovers_are_told_apart() {

@@ -12,10 +12,11 @@
 //! either a backup that is not complete, which the next compaction throws away, or one of the two complete databases, which
 //! may be removed.
 
-use crate::db::meta;
+use crate::db::meta::{self, Found};
 use crate::db::options::Builder;
 use crate::db::{Copied, Database};
 use crate::error::{Error, Result};
+use foreshore_io::DirVfs;
 use serde::Serialize;
 use std::fs::{self, Metadata};
 use std::io;
@@ -159,15 +160,24 @@ fn ensure_nothing_prepared(db: &Database) -> Result<()> {
     }
 }
 
-/// K1: what an earlier compaction left complete is not thrown away without anybody's knowledge.
+/// K1: what an earlier compaction left complete is not thrown away without anybody's knowledge; nor is what is not ours.
 fn ensure_replaceable(beside: &Path) -> Result<()> {
-    if beside.join(meta::NAME).exists() {
-        return Err(Error::Argument(format!(
-            "{} is left from an interrupted compaction; the database itself is complete: remove that directory, then compact",
-            beside.display()
-        )));
+    let found = match DirVfs::open(beside, false) {
+        Ok(vfs) => meta::find(&vfs),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(Error::io(format!("opening the directory {}", beside.display()), &error)),
+    };
+    match found {
+        Ok(Found::Nothing | Found::UnfinishedBackup) => Ok(()),
+        Ok(Found::Database(_)) | Err(Error::Incompatible { .. } | Error::OtherFormat { .. }) => {
+            Err(Error::Argument(format!(
+                "{} is left from an interrupted compaction, or not ours; the database itself is complete: move that directory \
+                 elsewhere, or remove it, then compact",
+                beside.display()
+            )))
+        }
+        Err(error) => Err(error),
     }
-    Ok(())
 }
 
 /// The size of the database's files. Others would lose their place: they are refused.

@@ -70,7 +70,7 @@ struct Opened {
 impl Engine {
     pub fn open(vfs: Arc<dyn Vfs>, options: Builder) -> Result<Arc<Self>> {
         let started = Instant::now();
-        meta::ensure_not_foreign(&*vfs)?;
+        meta::ensure_not_foreign(&*vfs, options.backup)?;
         let lock = lock(&*vfs)?;
         let recovered = recovery::open(&vfs, &options)?;
         let Recovered {

@@ -87,15 +87,24 @@ pub(crate) fn find(vfs: &dyn Vfs) -> Result<Found> {
 }
 
 /// Refuses a directory that holds something else, before a lock file is made in it. A database that is open or being made
-/// has one: that is for [`find`], under the lock.
-pub(crate) fn ensure_not_foreign(vfs: &dyn Vfs) -> Result<()> {
+/// has one: that is for [`find`], under the lock. For a backup no database will do, whoever has it open.
+pub(crate) fn ensure_not_foreign(vfs: &dyn Vfs, for_backup: bool) -> Result<()> {
     let names = vfs.list().map_err(|e| Error::io("listing the directory", &e))?;
+    if for_backup && names.iter().any(|name| name == NAME) {
+        return Err(holds_database(vfs));
+    }
     match names.first() {
         Some(name) if !names.iter().any(|name| is_ours(name) || name == UNFINISHED_BACKUP) => {
             Err(foreign(vfs, name))
         }
         _ => Ok(()),
     }
+}
+
+/// A backup is not made over a database.
+pub(crate) fn holds_database(vfs: &dyn Vfs) -> Error {
+    let detail = "a backup wants an absent or empty directory, and this one holds a database".into();
+    Error::Incompatible { dir: vfs.describe(), detail }
 }
 
 fn foreign(vfs: &dyn Vfs, name: &str) -> Error {

@@ -64,9 +64,7 @@ pub(crate) struct Recovered {
 pub(crate) fn open(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
     let refuse = |detail: &str| Err(Error::Incompatible { dir: vfs.describe(), detail: detail.to_string() });
     match meta::find(&**vfs)? {
-        Found::Database(_) if options.backup => {
-            refuse("a backup wants an absent or empty directory, and this one holds a database")
-        }
+        Found::Database(_) if options.backup => Err(meta::holds_database(&**vfs)),
         Found::Database(meta) => recover(vfs, options, &meta),
         Found::UnfinishedBackup if options.backup => create(vfs, options),
         Found::UnfinishedBackup => {
