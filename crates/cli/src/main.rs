@@ -35,8 +35,9 @@ mod tables;
 mod text;
 mod tune;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use failure::Outcome;
+use failure::{Failure, Outcome};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -98,15 +99,23 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match run(parse().command) {
+    match parse().and_then(|cli| run(cli.command)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
 }
 
-fn parse() -> Cli {
+fn parse() -> Outcome<Cli> {
     let words = options_behind_command(std::env::args_os().collect());
-    Cli::from_arg_matches(&command().get_matches_from(words)).unwrap_or_else(|error| error.exit())
+    let matches = match command().try_get_matches_from(words) {
+        Err(error) if error.kind() == ErrorKind::InvalidUtf8 => {
+            return Err(Failure::usage(
+                "an argument is not UTF-8 text; --hex takes keys and values of any bytes, and `put` a value from stdin",
+            ));
+        }
+        matches => matches.unwrap_or_else(|error| error.exit()),
+    };
+    Ok(Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()))
 }
 
 /// The command line with `--dir`, `--cache` and `--json` behind the command, where it knows them: some type them before it.

@@ -179,8 +179,10 @@ impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
         match error {
             StartError::Database(error) => error.into(),
-            StartError::Io { what, source } => Self::io(what, &source)
-                .note("if another server has the address, name another one by --listen"),
+            StartError::Io { what, source } if source.kind() == io::ErrorKind::AddrInUse => {
+                Self::io(what, &source).note("name another address by --listen, or by --metrics")
+            }
+            StartError::Io { what, source } => Self::io(what, &source),
             other => Self::usage(other.to_string()),
         }
     }

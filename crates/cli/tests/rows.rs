@@ -4,6 +4,8 @@ mod common;
 
 use common::Shell;
 use serde_json::json;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 
 /// A database with a few ports.
 fn ports() -> Shell {
@@ -70,6 +72,9 @@ fn bytes_that_are_no_text_are_spelled_in_hexadecimal() {
     assert_eq!(shell.json(&["scan", "--table", "t"]), [json!({"key_hex": "00ff", "value_hex": "c0ffee"})]);
     assert_eq!(shell.ok(&["scan", "--table", "t"]), "\\00\\ff\t\\c0\\ff\\ee\n");
     shell.fails(2, &["get", "--table", "t", "--hex", "0"]);
+    let refused = shell.command(&["get", "--table", "t"]).arg(OsStr::from_bytes(b"\xff")).output();
+    let refused = common::Ran::from(refused.expect("the binary starts")).expect(2, &["get"]);
+    assert!(refused.stderr.contains("--hex"), "{}", refused.stderr);
 }
 
 /// A file that was put comes back as it was.

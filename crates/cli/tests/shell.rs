@@ -4,6 +4,7 @@ mod common;
 
 use common::Shell;
 use serde_json::json;
+use std::process::{Command, Stdio};
 
 /// Runs a script on stdin; it must end with this exit code.
 #[track_caller]
@@ -225,11 +226,30 @@ fn a_reader_that_leaves_ends_the_shell_quietly() {
     let args = ["shell", "--durability", "relaxed"];
     shell.run_with(&args, format!("begin\n{rows}commit\n").as_bytes()).expect(0, &args);
     let mut command = shell.command(&["shell", "-c", "scan t", "-c", "scan t"]);
-    let mut child =
-        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     let ended = common::Ran::from(child.wait_with_output().unwrap()).expect(0, &["shell", "| head"]);
     assert_eq!(ended.stderr, "");
+}
+
+/// The same for somebody who types, into a terminal, and has sent the output elsewhere.
+#[test]
+fn output_that_cannot_be_written_is_an_error_at_a_terminal_too() {
+    // It makes a terminal.
+    if !Command::new("script").arg("--version").output().is_ok_and(|ran| ran.status.success()) {
+        eprintln!("\n*** SKIPPED: script (util-linux) is not on this machine, so no terminal was made ***\n");
+        return;
+    }
+    let shell = Shell::new();
+    let foreshore = env!("CARGO_BIN_EXE_foreshore");
+    for (to, code) in [("> /dev/full", "5"), ("| head -1", "0")] {
+        let inside = format!("{{ {foreshore} shell; echo $? > ended; }} {to}");
+        let typed = format!("(sleep 0.5; echo .tables) | script -qec '{inside}' /dev/null");
+        let ran = Command::new("sh").arg("-c").arg(typed).current_dir(shell.path(".")).output();
+        let told = common::Ran::from(ran.expect("sh")).stdout;
+        let ended = std::fs::read_to_string(shell.path("ended")).expect("it ended");
+        assert_eq!(ended.trim(), code, "shell {to}: {told}");
+    }
 }
 
 /// Who wrote the script can mend it: nothing is wrong with disk or system.

@@ -1,13 +1,14 @@
 //! The shell at a terminal: a prompt, a history, and failures that end nothing.
 
 use crate::failure::{Failure, Kind, Outcome};
-use crate::output::tell;
+use crate::output::{Output, tell};
 use crate::shell::complete::Complete;
 use crate::shell::script::Script;
 use crate::shell::session::{Next, Session};
 use rustyline::error::ReadlineError;
 use rustyline::history::DefaultHistory;
 use rustyline::{CompletionType, Config, Editor};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Lines that are kept.
@@ -17,15 +18,21 @@ type Lines = Editor<Complete, DefaultHistory>;
 
 /// Asks for lines until there are no more.
 pub fn run(session: &mut Session, dir: &Path) -> Outcome {
-    let mut lines = editor(session).map_err(|e| terminal(&e))?;
+    let mut lines = editor(session).map_err(terminal)?;
     let history = History::load(&mut lines);
     session.interrupt().listen()?;
-    println!(
+    greet(dir)?;
+    ask(session, &mut lines, history)
+}
+
+fn greet(dir: &Path) -> Outcome {
+    let mut out = Output::new(false);
+    out.line(format_args!(
         "Foreshore {}, {}. Tab completes, .help lists the commands, .quit ends.",
         env!("CARGO_PKG_VERSION"),
         dir.display()
-    );
-    ask(session, &mut lines, history)
+    ))?;
+    out.finish()
 }
 
 fn editor(session: &Session) -> rustyline::Result<Lines> {
@@ -50,7 +57,7 @@ fn ask(session: &mut Session, lines: &mut Lines, mut history: History) -> Outcom
             }
             Err(ReadlineError::Interrupted) => continue,
             Err(ReadlineError::Eof) => break,
-            Err(error) => return Err(terminal(&error)),
+            Err(error) => return Err(terminal(error)),
         };
         let done = session.interrupt().during(|| match session.line(&line) {
             Ok(Next::Read(file)) => Script::run_file(session, &file),
@@ -69,8 +76,16 @@ fn ask(session: &mut Session, lines: &mut Lines, mut history: History) -> Outcom
     Ok(())
 }
 
-fn terminal(error: &ReadlineError) -> Failure {
-    Failure::io("reading the terminal", &std::io::Error::other(error.to_string()))
+fn terminal(error: ReadlineError) -> Failure {
+    let error = match error {
+        ReadlineError::Io(error) => error,
+        ReadlineError::Errno(error) => error.into(),
+        other => io::Error::other(other.to_string()),
+    };
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => error.into(), // of what it shows there
+        _ => Failure::io("reading the terminal", &error),
+    }
 }
 
 /// Where lines are kept; `None` if nowhere, or if that has failed.
