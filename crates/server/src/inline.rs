@@ -9,11 +9,7 @@ pub fn split(line: &[u8], words: &mut Vec<Range<usize>>) -> Option<Vec<u8>> {
     let mut rest = line.trim_ascii();
     while !rest.is_empty() {
         let start = text.len();
-        rest = match rest {
-            [b'"', quoted @ ..] => double_quoted(quoted, &mut text)?,
-            [b'\'', quoted @ ..] => single_quoted(quoted, &mut text)?,
-            _ => bare(rest, &mut text)?,
-        };
+        rest = word(rest, &mut text)?;
         if rest.first().is_some_and(|next| !next.is_ascii_whitespace()) {
             return None;
         }
@@ -23,14 +19,16 @@ pub fn split(line: &[u8], words: &mut Vec<Range<usize>>) -> Option<Vec<u8>> {
     Some(text)
 }
 
-fn bare<'l>(line: &'l [u8], text: &mut Vec<u8>) -> Option<&'l [u8]> {
-    let end = line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len());
-    let word = &line[..end];
-    if word.iter().any(|byte| matches!(byte, b'"' | b'\'')) {
-        return None;
+/// A word's end may be in quotes, or all of it.
+fn word<'l>(line: &'l [u8], text: &mut Vec<u8>) -> Option<&'l [u8]> {
+    let is_end = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'');
+    let (bare, rest) = line.split_at(line.iter().position(is_end).unwrap_or(line.len()));
+    text.extend_from_slice(bare);
+    match rest {
+        [b'"', quoted @ ..] => double_quoted(quoted, text),
+        [b'\'', quoted @ ..] => single_quoted(quoted, text),
+        _ => Some(rest),
     }
-    text.extend_from_slice(word);
-    Some(&line[end..])
 }
 
 fn single_quoted<'l>(mut line: &'l [u8], text: &mut Vec<u8>) -> Option<&'l [u8]> {
@@ -94,11 +92,12 @@ mod tests {
         assert_eq!(words(r#"set "a b" 'c d' "" ''"#).unwrap(), ["set", "a b", "c d", "", ""]);
         assert_eq!(words(r#""\x41\n\"\\\q\xzz""#).unwrap(), [r#"A\n\"\\qxzz"#]);
         assert_eq!(words(r"'it\'s \n'").unwrap(), [r"it\'s \\n"]);
+        assert_eq!(words(r#"set k="a b" 'k'"#).unwrap(), ["set", "k=a b", "k"]);
     }
 
     #[test]
     fn quotes_must_match() {
-        for wrong in [r#"""#, r#""a"#, "'a", r#""a"b"#, r#"a"b""#, r#""a\"#] {
+        for wrong in [r#"""#, r#""a"#, "'a", r#"a"b"#, r#""a"b""#, r#"a"b"c"#, r#""a\"#] {
             assert_eq!(words(wrong), None, "{wrong}");
         }
     }
