@@ -59,6 +59,21 @@ static void large_values(const fs_table *table) {
   free(bytes);
 }
 
+/* A value that is the next row's key, read into the buffer that holds it. */
+static void chains(const fs_table *table) {
+  static const char large[5000] = {0};
+  fs_buf value = FS_BUF_INIT;
+  put(table, "first", "second");
+  put(table, "second", "third");
+  EXPECT(fs_put(table, FS_STR("third"), FS_BYTES(large, sizeof large)) == FS_OK);
+  EXPECT(fs_get(table, FS_STR("first"), &value) == FS_OK);
+  EXPECT(fs_get(table, FS_BYTES(value.data, value.len), &value) == FS_OK && holds(&value, "third"));
+  EXPECT(fs_get(table, FS_BYTES(value.data, value.len), &value) == FS_OK && value.len == sizeof large);
+  EXPECT(fs_remove(table, FS_STR("first")) == FS_OK && fs_remove(table, FS_STR("second")) == FS_OK);
+  EXPECT(fs_remove(table, FS_STR("third")) == FS_OK);
+  fs_buf_free(&value);
+}
+
 static void many_rows(const fs_table *table) {
   put(table, "a", "1");
   put(table, "b", "2");
@@ -364,8 +379,12 @@ static void mistakes(const char *path) {
   EXPECT(fs_open(path, NULL, NULL) == FS_ARGUMENT);
   EXPECT(fs_options_new(&options) == FS_OK && fs_options_set(options, "cach_bytes", "1") == FS_OK);
   EXPECT(fs_open(path, options, &db) == FS_ARGUMENT && strstr(fs_errmsg(), "cache_bytes"));
-  EXPECT(fs_options_set(options, "\xff", "1") == FS_ENCODING);
+  EXPECT(fs_options_set(options, "\xff", "1") == FS_ENCODING && strstr(fs_errmsg(), "the argument name is not UTF-8"));
   fs_options_free(options);
+  EXPECT(fs_open(":memory:", NULL, &db) == FS_OK && fs_open_table(db, "t", NULL, &table) == FS_OK && fs_close(db) == FS_OK);
+  EXPECT(fs_put(table, FS_STR("k"), FS_STR("late")) == FS_POISONED && strstr(fs_errmsg(), "it was closed"));
+  EXPECT(strstr(fs_errmsg(), "failure") == NULL);
+  fs_table_free(table);
   EXPECT(fs_open_table(NULL, "t", NULL, &table) == FS_ARGUMENT && fs_put(NULL, FS_STR("k"), FS_STR("v")) == FS_ARGUMENT);
   EXPECT(fs_close(NULL) == FS_ARGUMENT && !fs_is_retryable(FS_ARGUMENT));
   EXPECT(fs_open(":memory:", NULL, &db) == FS_OK && fs_open_table(db, "t", NULL, &table) == FS_OK);
@@ -396,6 +415,7 @@ int main(int argc, char **argv) {
   kinds_of_tables(db);
   single_rows(table);
   large_values(table);
+  chains(table);
   many_rows(table);
   cursors(table);
   rows_outside_transactions(db);

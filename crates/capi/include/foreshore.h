@@ -58,7 +58,7 @@
 // The disk is full. Nothing was changed; free space, then go on.
 #define FS_FULL -7
 
-// An earlier write or sync failed. Close the database and open it again.
+// An earlier write or sync failed, or the database was closed. Close it and open it again.
 #define FS_POISONED -8
 
 // Another process has the database open, or this one has.
@@ -272,8 +272,11 @@ const char *fs_table_index(const fs_table *table);
 // The size of the table's leaves in bytes; 0 without a table.
 size_t fs_table_leaf_bytes(const fs_table *table);
 
-// Replaces the content of `value` by the value of `key`; FS_ABSENT, and an empty `value`, if there is none.
-int fs_get(const fs_table *table, fs_bytes key, fs_buf *value);
+// Replaces the content of `value` by the value of `key`; FS_ABSENT, and an empty `value`, if there is none. The key may lie in
+// `value`.
+int fs_get(const fs_table *table,
+           fs_bytes key,
+           fs_buf *value);
 
 // As `fs_get`, for a row that the transaction is going to change: nobody else can lock it meanwhile, so two transactions that
 // do this to one row do not deadlock. FS_ARGUMENT outside a transaction.

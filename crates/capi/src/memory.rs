@@ -4,7 +4,6 @@
 //! of C: pointers are NULL or valid, lengths are those of what they point to, buffers begin zeroed.
 
 use crate::status::Failure;
-use foreshore::Error;
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::{ManuallyDrop, MaybeUninit};
 
@@ -66,6 +65,11 @@ impl Buf {
         let mut content = ManuallyDrop::new(content);
         *self = Self { data: content.as_mut_ptr(), len: content.len(), capacity: content.capacity() };
         result
+    }
+
+    /// Do these bytes lie in its memory?
+    pub fn holds(&self, bytes: &[u8]) -> bool {
+        (self.data.addr()..self.data.addr() + self.capacity).contains(&bytes.as_ptr().addr())
     }
 
     /// Replaces the content.
@@ -153,12 +157,7 @@ pub unsafe fn c_str<'a>(text: *const c_char, name: &str) -> Result<&'a CStr, Fai
 pub unsafe fn text<'a>(text: *const c_char, name: &str) -> Result<&'a str, Failure> {
     // SAFETY: as the caller promises.
     let text = unsafe { c_str(text, name)? };
-    let not_utf8 = |e: std::str::Utf8Error| Error::Encoding {
-        action: "decode",
-        type_name: "UTF-8 text",
-        detail: format!("{name}: {e}"),
-    };
-    Ok(text.to_str().map_err(not_utf8)?)
+    text.to_str().map_err(|e| Failure::encoding(format!("the argument {name} is not UTF-8 text: {e}")))
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub const FS_ENCODING: c_int = -5;
 pub const FS_BULK_LOAD: c_int = -6;
 /// The disk is full. Nothing was changed; free space, then go on.
 pub const FS_FULL: c_int = -7;
-/// An earlier write or sync failed. Close the database and open it again.
+/// An earlier write or sync failed, or the database was closed. Close it and open it again.
 pub const FS_POISONED: c_int = -8;
 /// Another process has the database open, or this one has.
 pub const FS_LOCKED: c_int = -9;
@@ -96,6 +96,11 @@ impl Failure {
     /// What C's own code returned, having been called from here.
     pub fn returned(status: c_int) -> Self {
         Self { status, message: None }
+    }
+
+    /// Text that is not UTF-8.
+    pub fn encoding(message: String) -> Self {
+        Self { status: FS_ENCODING, message: Some(message) }
     }
 
     /// A senseless argument.

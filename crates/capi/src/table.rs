@@ -5,6 +5,7 @@ use crate::memory::{Buf, Bytes, array, array_mut, there};
 use crate::status::{FS_ABSENT, FS_EXISTS, FS_OK, Failure, guard, guard_free};
 use foreshore::Index;
 use foreshore_bindings::{Bounds, TableHandle};
+use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_int};
 use std::mem::MaybeUninit;
 
@@ -40,12 +41,15 @@ pub extern "C" fn fs_table_leaf_bytes(table: Option<&Table>) -> usize {
     table.map_or(0, |table| table.handle.leaf_bytes())
 }
 
-/// Replaces the content of `value` by the value of `key`; FS_ABSENT, and an empty `value`, if there is none.
+/// Replaces the content of `value` by the value of `key`; FS_ABSENT, and an empty `value`, if there is none. The key may lie in
+/// `value`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_get(table: Option<&Table>, key: Bytes, value: Option<&mut Buf>) -> c_int {
     guard(|| {
-        let (table, key) = (there(table, "table")?, key.get()?);
-        let found = there(value, "value")?.fill(|value| table.handle.get_into(key, value))?;
+        let (table, key, value) = (there(table, "table")?, key.get()?, there(value, "value")?);
+        // What is read replaces the key before the read is over.
+        let key = if value.holds(key) { Cow::Owned(key.to_vec()) } else { Cow::Borrowed(key) };
+        let found = value.fill(|value| table.handle.get_into(&key, value))?;
         Ok(if found { FS_OK } else { FS_ABSENT })
     })
 }

@@ -57,12 +57,10 @@ pub enum Error {
         /// What needed the space.
         what: String,
     },
-    /// An earlier write or sync failed, so nothing more can be acknowledged. Reopen the database.
-    #[error(
-        "the database stopped accepting writes after an I/O failure ({cause}); reads still work; close it and open it again"
-    )]
+    /// An earlier write or sync failed, so nothing more can be acknowledged; or the database was closed. Reopen it.
+    #[error("the database stopped accepting writes ({cause}); reads still work; close it and open it again")]
     Poisoned {
-        /// The first failure.
+        /// The first failure, or that it was closed.
         cause: String,
     },
     /// Another owner has the directory open.

@@ -416,7 +416,7 @@ impl Log {
     }
 
     fn stop(&self) {
-        self.shared.stop("the log was closed".into());
+        self.shared.stop("it was closed".into());
         for thread in self.threads.lock().drain(..) {
             let _ = thread.join(); // one that panicked has poisoned the log
         }
