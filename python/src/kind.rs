@@ -42,17 +42,27 @@ pub enum Int {
     U64,
 }
 
+/// How deep kinds may be nested: objects are read and written as deep, on the stack.
+const DEPTH_MAX: usize = 100;
+
 impl Kind {
     /// Reads a kind: one of Python's types, the name of one of Rust's, or a combination of them.
     pub fn of(described: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Self::nested(described, 0)
+    }
+
+    fn nested(described: &Bound<'_, PyAny>, depth: usize) -> PyResult<Self> {
+        if depth > DEPTH_MAX {
+            return Err(argument(described.py(), format!("types are nested at most {DEPTH_MAX} deep")));
+        }
         let kind = if let Ok(name) = described.cast::<PyString>() {
             Self::named(name.to_str()?)
         } else if let Ok(class) = described.cast_exact::<PyType>() {
             Self::of_class(class)
         } else if let Ok(parts) = described.cast::<PyTuple>() {
-            Some(Self::tuple(parts)?)
+            Some(Self::tuple(parts, depth)?)
         } else {
-            Self::generic(described)?
+            Self::generic(described, depth)?
         };
         kind.ok_or_else(|| {
             let message = format!(
@@ -92,12 +102,12 @@ impl Kind {
         .find_map(|(known, kind)| class.is(&known).then_some(kind))
     }
 
-    fn tuple(parts: &Bound<'_, PyTuple>) -> PyResult<Self> {
-        parts.iter().map(|part| Self::of(&part)).collect::<PyResult<_>>().map(Kind::Tuple)
+    fn tuple(parts: &Bound<'_, PyTuple>, depth: usize) -> PyResult<Self> {
+        parts.iter().map(|part| Self::nested(&part, depth + 1)).collect::<PyResult<_>>().map(Kind::Tuple)
     }
 
     /// `tuple[A, B]`, `list[T]`, `T | None`.
-    fn generic(described: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+    fn generic(described: &Bound<'_, PyAny>, depth: usize) -> PyResult<Option<Self>> {
         let py = described.py();
         let Ok(args) = described.getattr("__args__").and_then(|args| Ok(args.cast_into::<PyTuple>()?)) else {
             return Ok(None);
@@ -105,15 +115,15 @@ impl Kind {
         let origin = described.getattr("__origin__").ok();
         let origin_is = |class: Bound<'_, PyType>| origin.as_ref().is_some_and(|origin| origin.is(&class));
         if origin_is(py.get_type::<PyTuple>()) {
-            return Self::tuple(&args).map(Some);
+            return Self::tuple(&args, depth).map(Some);
         }
         if origin_is(py.get_type::<PyList>()) {
-            return Ok(Some(Kind::List(Box::new(Self::of(&args.get_item(0)?)?))));
+            return Ok(Some(Kind::List(Box::new(Self::nested(&args.get_item(0)?, depth + 1)?))));
         }
         let none = py.get_type::<PyNone>();
         match (args.len(), args.iter().find(|arg| !arg.is(&none))) {
             (2, Some(present)) if args.iter().any(|arg| arg.is(&none)) => {
-                Ok(Some(Kind::Optional(Box::new(Self::of(&present)?))))
+                Ok(Some(Kind::Optional(Box::new(Self::nested(&present, depth + 1)?))))
             }
             _ => Ok(None),
         }

@@ -70,7 +70,7 @@ impl<T: Send + Sync> Lease<T> {
     }
 
     /// Was it given in another process, which was forked since?
-    fn is_parents(&self) -> bool {
+    pub fn is_parents(&self) -> bool {
         self.forks != FORKS.load(Relaxed)
     }
 }

@@ -9,9 +9,10 @@ use foreshore::Error;
 use foreshore_bindings::{Bounds, Rows as EngineRows, TableHandle, WriteCount};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
 use pyo3::types::PyTuple;
 use std::ops::Bound as End;
-use std::sync::Arc;
+use std::sync::{self, Arc, PoisonError};
 
 type Row = (Vec<u8>, Vec<u8>);
 
@@ -63,10 +64,12 @@ impl Rows {
             kinds: table.kinds().clone(),
             part: self.part,
             ahead: table.leases().give(Mutex::new(ahead)),
-            chunk: Vec::new().into_iter(),
-            wanted: AHEAD_MIN,
-            then: Then::More,
-            writes: writes.map(|count| Seen { at: count.now(), count, last: None }),
+            read: sync::Mutex::new(Read {
+                chunk: Vec::new().into_iter(),
+                wanted: AHEAD_MIN,
+                then: Then::More,
+                writes: writes.map(|count| Seen { at: count.now(), count, last: None }),
+            }),
         })
     }
 }
@@ -88,7 +91,7 @@ impl Rows {
             let key = table.kinds().encode_key(wanted)?;
             return Ok(self.bounds.contains(&key) && table.with(py, 1, |table| table.contains(&key))?);
         }
-        let mut rows = self.iterate(py, false)?;
+        let rows = self.iterate(py, false)?;
         while let Some(row) = rows.__next__(py)? {
             if row.eq(wanted)? {
                 return Ok(true);
@@ -114,12 +117,18 @@ impl Rows {
 /// Rows on their way to Python.
 ///
 /// It reads ahead, in growing chunks. Within a transaction that would miss what the transaction itself writes meanwhile; so
-/// after a write what was read ahead is forgotten and read again.
-#[pyclass(generic, module = "foreshore")]
+/// after a write what was read ahead is forgotten and read again. Of threads that share it each gets other rows.
+#[pyclass(frozen, generic, module = "foreshore")]
 pub struct RowIterator {
     kinds: Arc<Kinds>,
     part: Part,
     ahead: Lease<Mutex<Ahead>>,
+    /// Who waits for it has left the interpreter, for who has it may have to come back.
+    read: sync::Mutex<Read>,
+}
+
+/// What was read ahead.
+struct Read {
     chunk: std::vec::IntoIter<Row>,
     wanted: usize,
     /// What comes behind the chunk.
@@ -187,14 +196,23 @@ impl Ahead {
 
 impl RowIterator {
     /// The next row, bytes still.
-    fn advance(&mut self, py: Python<'_>) -> PyResult<Option<Row>> {
+    fn advance(&self, py: Python<'_>) -> Result<Option<Row>, Failure> {
+        if self.ahead.is_parents() {
+            return Err(Failure::Forked); // a thread that had the lock is not here to give it back
+        }
+        self.read.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner).next(py, &self.ahead)
+    }
+}
+
+impl Read {
+    fn next(&mut self, py: Python<'_>, ahead: &Lease<Mutex<Ahead>>) -> Result<Option<Row>, Failure> {
         let restart = self.writes.as_ref().is_some_and(|seen| seen.count.now() != seen.at);
         if restart || (self.chunk.len() == 0 && matches!(self.then, Then::More)) {
-            self.read_ahead(py, restart)?;
+            self.read_ahead(py, ahead, restart)?;
         }
         let Some(row) = self.chunk.next() else {
             return match std::mem::replace(&mut self.then, Then::End) {
-                Then::Failure(error) => Err(Failure::Engine(error).into_py(py)),
+                Then::Failure(error) => Err(error.into()),
                 Then::More | Then::End => Ok(None),
             };
         };
@@ -204,7 +222,12 @@ impl RowIterator {
         Ok(Some(row))
     }
 
-    fn read_ahead(&mut self, py: Python<'_>, restart: bool) -> PyResult<()> {
+    fn read_ahead(
+        &mut self,
+        py: Python<'_>,
+        ahead: &Lease<Mutex<Ahead>>,
+        restart: bool,
+    ) -> Result<(), Failure> {
         (self.chunk, self.then) = (Vec::new().into_iter(), Then::More);
         if restart {
             // Who writes between rows does so again: the more was read ahead, the more is read anew after each write.
@@ -215,16 +238,15 @@ impl RowIterator {
             seen.at = seen.count.now();
             seen.last.clone()
         });
-        let read = calling(py, wanted, || {
-            self.ahead.with(|ahead| {
+        let (rows, then) = calling(py, wanted, || {
+            ahead.with(|ahead| {
                 let mut ahead = ahead.lock();
                 if restart {
                     ahead.restart(last);
                 }
                 Ok::<_, Error>(ahead.read(wanted))
             })
-        });
-        let (rows, then) = read.or_raise(py)?;
+        })?;
         (self.chunk, self.then) = (rows.into_iter(), then);
         self.wanted = (2 * wanted).min(AHEAD_MAX);
         Ok(())
@@ -233,12 +255,12 @@ impl RowIterator {
 
 #[pymethods]
 impl RowIterator {
-    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
         slf
     }
 
-    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let Some((key, value)) = self.advance(py)? else { return Ok(None) };
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Some((key, value)) = self.advance(py).or_raise(py)? else { return Ok(None) };
         Ok(Some(match self.part {
             Part::Keys => self.kinds.decode_key(py, &key)?,
             Part::Values => self.kinds.decode_value(py, &value)?,

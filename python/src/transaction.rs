@@ -78,14 +78,12 @@ impl Transaction {
         let rolls_back = !raised.is_none();
         let end = |tx: &TransactionHandle| match tx.is_running() {
             false => Ok(()),
-            true if rolls_back => {
-                // What is raised says more than that the transaction had been rolled back already.
-                let _ = tx.rollback();
-                Ok(())
-            }
+            true if rolls_back => tx.rollback(),
             true => tx.commit(),
         };
-        staying(py, || self.handle.with(end)).or_raise(py)
+        let ended = staying(py, || self.handle.with(end));
+        // What is raised says more than that the transaction had been rolled back already, or its database closed.
+        if rolls_back { Ok(()) } else { ended.or_raise(py) }
     }
 }
 

@@ -98,6 +98,11 @@ def test_wrong_kinds(db):
     for wrong in [dict, object, "u128", "string", 5, None | int | str, dict[str, int]]:
         with pytest.raises(foreshore.Argument, match="no table can hold"):
             db.table("t", key=wrong, value=str)
+    deep = str
+    for _ in range(200_000):
+        deep = (deep,)
+    with pytest.raises(foreshore.Argument, match="100 deep"):
+        db.table("t", key=deep)
     assert db.tables() == []
 
 

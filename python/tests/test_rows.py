@@ -3,6 +3,7 @@
 import random
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -138,6 +139,26 @@ def test_rows_past_the_end_of_an_iterator(db):
         assert next(rows) == 2, "its own row beyond the last one"
     with pytest.raises(foreshore.Ended):
         list(inside)
+
+
+def test_threads_share_an_iterator(db):
+    table = db.table("t", key=int, value=int)
+    table.bulk_load((n, n) for n in range(100_000))
+    rows, shares, failed = iter(table), [], []
+
+    def take():
+        try:
+            shares.append(list(rows))
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=take) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    assert sorted(key for share in shares for key in share) == list(range(100_000))
 
 
 def test_large_rows_are_not_all_read_ahead(path):

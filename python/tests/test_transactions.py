@@ -259,6 +259,18 @@ def test_lock_timeouts_and_aborts(db, accounts):
     assert accounts["ada"] == 100
 
 
+def test_what_leaves_a_block_is_not_hidden(path):
+    db = foreshore.open(path)
+    with pytest.raises(ZeroDivisionError):
+        with db.begin():
+            db.close()
+            1 / 0
+    db = foreshore.open(path)
+    with pytest.raises(foreshore.Closed):
+        with db.begin():
+            db.close()
+
+
 def test_snapshots(db, accounts):
     with db.snapshot() as snapshot:
         before = snapshot.table(accounts)
