@@ -617,3 +617,31 @@ fn a_slow_checkpoint_keeps_no_commit_in_memory() {
     vfs.lingers.store(false, Relaxed);
     assert!(durable >= end, "durable up to {durable} of {end}");
 }
+
+/// Many transactions that have all logged a little before the disk is full find that it is, each of them, and change nothing.
+#[test]
+fn a_full_disk_is_a_clean_error_for_many_transactions_at_once() {
+    const TRANSACTIONS: u32 = 200;
+    let disk = SimDisk::new(6);
+    let options = Database::builder().leaf_bytes(32 << 10).cache_bytes(16 << 20);
+    let options = options.ring_bytes(512 << 10).segment_bytes(512 << 10).log_bytes(512 << 10);
+    let db = options.open_on(Arc::new(disk.clone())).unwrap();
+    let table = db.byte_table("t").unwrap().with_durability(Durability::Buffered);
+    let before = vec![1; 8000];
+    (0..TRANSACTIONS).for_each(|i| table.put(&key(i), &before).unwrap());
+    (0..TRANSACTIONS).for_each(|i| table.put(&[key(i), *b"tiny"].concat(), b"").unwrap());
+    let running: Vec<_> = (0..TRANSACTIONS).map(|_| db.begin().unwrap()).collect();
+    for (i, tx) in (0..).zip(&running) {
+        tx.bytes(&table).put(&[key(i), *b"tiny"].concat(), b"1").unwrap();
+    }
+    let filler = db.byte_table("filler").unwrap();
+    disk.set_capacity(disk.used_bytes());
+    let full = (0..).find_map(|i| filler.put(&key(i), &[5; 900]).err());
+    assert!(matches!(full, Some(Error::Full { .. })), "{full:?}");
+    for (i, tx) in (0..).zip(&running) {
+        let refused = tx.bytes(&table).put(&key(i), &vec![2; 8000]);
+        assert!(matches!(refused, Ok(()) | Err(Error::Full { .. })), "transaction {i}: {refused:?}");
+    }
+    running.into_iter().for_each(|tx| tx.rollback().unwrap());
+    (0..TRANSACTIONS).for_each(|i| assert_eq!(table.get(&key(i)).unwrap().as_ref(), Some(&before)));
+}

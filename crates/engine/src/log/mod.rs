@@ -31,8 +31,9 @@
 //! - L3: a reservation made after [`Log::room`] lies in prepared segments, up to one ring of bytes reserved by all
 //!   other writers between their `room` and their `reserve`. That is at least eight times the longest record, and a
 //!   hundred thousand times a usual one. A transaction asks once for several records ([`Room`]), so that it does not
-//!   visit the line of the log's end twice a record, and leaves the rest to the next one in its slot; all slots together
-//!   make that a quarter of a ring. Beyond it a flight waits for the segment to be prepared; if the disk is full then, the
+//!   visit the line of the log's end twice a record, and leaves the rest to the next one in its slot. Each may go beyond that
+//!   by one record; where that may be long beside what it asked for, it asks for each record. So all slots together make
+//!   that three quarters of a ring. Beyond it a flight waits for the segment to be prepared; if the disk is full then, the
 //!   log stops with the reason, and nothing is acknowledged falsely.
 
 mod backward;
@@ -259,13 +260,14 @@ impl Log {
         shared.make_room(reserved, wanted)
     }
 
-    /// As [`Log::room`], if what was found when it was asked last is used up, however long ago that was: no more is reserved
-    /// without asking than all slots together may (L3).
+    /// As [`Log::room`], if what was found when it was asked last is used up, however long ago that was, or the record to come,
+    /// of at most `longest` bytes, may be long beside that: no more is reserved without asking than all slots together may (L3).
     #[inline]
-    pub fn ensure_room(&self, room: &mut Room) -> Result<()> {
-        if room.0 == 0 || self.shared.poison.is_set() {
+    pub fn ensure_room(&self, room: &mut Room, longest: usize) -> Result<()> {
+        let part = self.shared.options.ring() / (4 * SLOTS as u64);
+        if room.0 == 0 || longest as u64 > 2 * part || self.shared.poison.is_set() {
             self.room()?;
-            *room = Room(self.shared.options.ring() / (4 * SLOTS as u64));
+            *room = Room(part);
         }
         Ok(())
     }
@@ -277,11 +279,6 @@ impl Log {
         assert_none_held("waiting for room in the log");
         let reserved = self.reserved();
         self.shared.make_room(reserved, reserved + self.shared.options.ring() / 4)
-    }
-
-    /// The longest record body.
-    pub fn body_bytes_max(&self) -> usize {
-        self.shared.options.body_bytes_max()
     }
 
     /// How much a transaction may need for its rollback without a promise.

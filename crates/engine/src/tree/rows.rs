@@ -90,7 +90,7 @@ impl Tree {
         names: &[Name],
         rows: &[(K, V)],
     ) -> Result<usize> {
-        let id = txn.prepare_to_write()?;
+        let id = txn.prepare_to_write(self.leaf_bytes())?;
         let Latched { at, latch, .. } = self.latch_leaf_near(txn.last_leaf(self), rows[0].0.as_ref())?;
         let page = at.page;
         if self.has_scanners() {
@@ -128,8 +128,8 @@ impl Tree {
         rows: &[(K, V)],
     ) -> (usize, Result<()>) {
         let page = at.page;
-        // What keys have in common is once in the leaf, but in the record as often as there are rows.
-        let body_bytes_max = self.core.log.body_bytes_max();
+        // What keys have in common is once in the leaf, but in the record as often as there are rows: that could be longer.
+        let body_bytes_max = self.leaf_bytes();
         // Ascending keys up to the last one are in this leaf if that is.
         let end = rows.last().map(|(key, _)| key.as_ref()).filter(|key| self.covers(page, key));
         let (mut last, mut near) = (None::<&[u8]>, Window::default());

@@ -67,7 +67,7 @@ impl Tree {
     ) -> Result<Option<bool>> {
         let Write { key, intent, .. } = *write;
         loop {
-            let id = txn.prepare_to_write()?;
+            let id = txn.prepare_to_write(self.leaf_bytes())?;
             let found = found.take();
             let was_found = found.is_some();
             let known = found.and_then(|found| Some((self.latch_unchanged(&found.stamp)?, found.place)));

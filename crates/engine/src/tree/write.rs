@@ -224,7 +224,7 @@ impl Tree {
 
     /// One attempt with the key locked.
     fn attempt(self: &Arc<Self>, single: &mut Single<'_>, start: PageId) -> Result<Attempt> {
-        self.core.log.ensure_room(&mut single.room)?;
+        self.core.log.ensure_room(&mut single.room, self.leaf_bytes())?;
         let leaf = self.latch_leaf_from(start, single.key)?;
         self.attempt_in(leaf, single, true)
     }
@@ -240,7 +240,7 @@ impl Tree {
         if self.core.txns.snapshots.any() {
             return Ok(Attempt::NeedsLock);
         }
-        self.core.log.ensure_room(&mut single.room)?;
+        self.core.log.ensure_room(&mut single.room, self.leaf_bytes())?;
         let leaf = self.latch_leaf_from(start, single.key)?;
         if !self.core.txns.keys.is_quiet(single.name, None) && !seeded_bug("write_ignores_locks") {
             leaf.latch.release_unchanged();

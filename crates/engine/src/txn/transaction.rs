@@ -320,9 +320,9 @@ impl Txn {
         }
     }
 
-    /// Room for one more record, and an id. To be called with nothing latched before each change.
-    pub fn prepare_to_write(&mut self) -> Result<TxnId> {
-        self.core.log.ensure_room(&mut self.room)?;
+    /// Room for one more record, of at most `longest` bytes, and an id. To be called with nothing latched before each change.
+    pub fn prepare_to_write(&mut self, longest: usize) -> Result<TxnId> {
+        self.core.log.ensure_room(&mut self.room, longest)?;
         if let Some(id) = self.id {
             return Ok(id);
         }
@@ -479,7 +479,7 @@ impl Txn {
     /// that says so, which must be durable before anybody relies on it.
     pub fn prepare(&mut self, gid: &[u8]) -> Result<Lsn> {
         self.await_extents()?;
-        self.prepare_to_write()?;
+        self.prepare_to_write(gid.len())?;
         let core = &*self.core;
         let prepare = Record::Prepare { owner: self.owner, previous: self.last, gid };
         let record = core.log.reserve(prepare.encoded_len());

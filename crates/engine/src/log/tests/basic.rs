@@ -211,17 +211,20 @@ fn room_is_asked_for_when_it_is_used_up() {
     let vfs: Arc<dyn Vfs> = Arc::new(SimDisk::new(1));
     let log = Log::open(vfs, LogOptions::default(), Incarnation::after(Lsn::ZERO)).unwrap();
     let mut room = Room::default();
-    log.ensure_room(&mut room).unwrap();
+    log.ensure_room(&mut room, 8192).unwrap();
     let found = room.0;
     assert_eq!(found, 4096, "of a ring of 16 MiB");
     room.use_up(100);
     assert!((found - 136..found - 100).contains(&room.0), "{} of {found}", room.0);
-    log.ensure_room(&mut room).unwrap();
+    log.ensure_room(&mut room, 8192).unwrap();
     assert!(room.0 < found, "there is some left");
     room.use_up(found as usize);
     assert_eq!(room.0, 0);
-    log.ensure_room(&mut room).unwrap();
+    log.ensure_room(&mut room, 8192).unwrap();
     assert_eq!(room.0, found);
+    room.use_up(100);
+    log.ensure_room(&mut room, 8193).unwrap();
+    assert_eq!(room.0, found, "a record may be long beside what is left");
     log.poison(&Error::Full { what: "a test".into() });
-    assert!(matches!(log.ensure_room(&mut room), Err(Error::Poisoned { .. })));
+    assert!(matches!(log.ensure_room(&mut room, 0), Err(Error::Poisoned { .. })));
 }
