@@ -134,6 +134,12 @@ impl NodeLatch {
         self.word.load(Acquire)
     }
 
+    /// The word without the latch bit: what it is once more when the latch, if it is held, is given back unchanged.
+    #[inline]
+    pub fn version(&self) -> u64 {
+        self.word() & !LATCHED
+    }
+
     /// Is the latch held right now? For assertions and tests only.
     pub fn is_latched(&self) -> bool {
         self.word.load(Relaxed) & LATCHED != 0

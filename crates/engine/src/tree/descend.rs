@@ -37,9 +37,14 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// Within an optimistic read of `page`. Under its latch too, but then no later one is the same.
+    /// Within an optimistic read of `page`, or under its latch, if that is given back unchanged.
     pub(super) fn of(page: Page<'_>) -> Self {
-        Self { page: page.id(), frame: Self::frame_of(page), word: page.latch().word() }
+        Self { page: page.id(), frame: Self::frame_of(page), word: page.latch().version() }
+    }
+
+    /// Is the page, which has this id, still as it was?
+    fn is_of(&self, page: Page<'_>) -> bool {
+        (page.id(), Self::frame_of(page), page.latch().word()) == (self.page, self.frame, self.word)
     }
 
     /// The leaf.
@@ -183,7 +188,7 @@ impl Tree {
     /// Is the leaf still as it was when the stamp was taken? Frames are never given to another page, nor changed, without
     /// a new latch word.
     pub(crate) fn is_unchanged(&self, stamp: &Stamp) -> bool {
-        self.pool.resident(stamp.page).is_some_and(|at| Stamp::of(at.page) == *stamp)
+        self.pool.resident(stamp.page).is_some_and(|at| stamp.is_of(at.page))
     }
 
     /// Latches the leaf that covers `key`.
@@ -326,5 +331,26 @@ mod tests {
         assert_eq!([from.unwrap(), before.unwrap()], [Some(()); 2]);
         assert_eq!(tries, [OPTIMISTIC_TRIES; 2]);
         assert!(tree.pool.resident(leaf).is_some_and(|at| !at.page.latch().is_latched()));
+    }
+
+    /// And what it has read then counts until somebody writes: who locks rows afterwards would otherwise begin again for ever.
+    #[test]
+    fn what_was_read_under_the_latch_counts() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        let (tree, leaf) = (&table.tree, table.tree.seek(b"k").unwrap());
+        let (mut tries, mut stamp) = (0, Stamp::default());
+        let mut read = |page: Page<'_>| {
+            stamp = Stamp::of(page);
+            read_beside_writer(page, &mut tries)
+        };
+        assert_eq!(tree.read_from(leaf, b"k", &mut read).unwrap(), Some(()));
+        assert!(tree.is_unchanged(&stamp));
+        let held = tree.latch_leaf(b"k").unwrap();
+        assert!(!tree.is_unchanged(&stamp), "somebody is about to write");
+        held.latch.release_unchanged();
+        assert!(tree.is_unchanged(&stamp));
+        table.put(b"k", b"v").unwrap();
+        assert!(!tree.is_unchanged(&stamp));
     }
 }
