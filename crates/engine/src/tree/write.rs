@@ -450,3 +450,64 @@ impl Core {
         self.log.fill(place, body);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Database;
+    use std::thread;
+
+    /// Long enough for a thread to come to where it waits. On a machine that is slower nothing is shown.
+    const A_WHILE: Duration = Duration::from_millis(50);
+
+    /// Who has a row locked before a single write has its leaf's latch is not overtaken by that.
+    #[test]
+    fn locks_are_looked_for_under_the_latch() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        table.put(b"k", b"before").unwrap();
+        let (keys, name) = (&table.tree.core.txns.keys, table.tree.core.txns.keys.name(table.tree.id, b"k"));
+        let tx = db.begin().unwrap();
+        let latched = table.tree.latch_leaf(b"k").unwrap();
+        let other = table.clone();
+        let put = thread::spawn(move || other.put(b"k", b"after"));
+        thread::sleep(A_WHILE);
+        let read = thread::scope(|scope| {
+            let read = scope.spawn(|| tx.bytes(&table).get(b"k"));
+            while keys.is_quiet(name, None) {
+                thread::yield_now();
+            }
+            latched.latch.release_unchanged();
+            read.join().unwrap().unwrap()
+        });
+        assert_eq!(read.as_deref(), Some(&b"before"[..]));
+        thread::sleep(A_WHILE);
+        assert!(!put.is_finished(), "it waits for the reader");
+        assert_eq!(tx.bytes(&table).get(b"k").unwrap(), read);
+        tx.commit().unwrap();
+        put.join().unwrap().unwrap();
+        assert_eq!(table.get(b"k").unwrap().as_deref(), Some(&b"after"[..]));
+    }
+
+    /// What a snapshot needs is kept, though none was open when the single write began.
+    #[test]
+    fn snapshots_are_looked_for_under_the_latch() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        for removes in [false, true] {
+            table.put(b"k", b"before").unwrap();
+            let write = || if removes { table.remove(b"k").map(|_| ()) } else { table.put(b"k", b"after") };
+            thread::scope(|scope| {
+                let latched = table.tree.latch_leaf(b"k").unwrap();
+                let written = scope.spawn(write);
+                thread::sleep(A_WHILE);
+                let snapshot = db.snapshot().unwrap();
+                latched.latch.release_unchanged();
+                written.join().unwrap().unwrap();
+                let (now, then) = (table.get(b"k"), snapshot.bytes(&table).get(b"k"));
+                assert_eq!(now.unwrap().is_none(), removes);
+                assert_eq!(then.unwrap().as_deref(), Some(&b"before"[..]), "removes: {removes}");
+            });
+        }
+    }
+}
