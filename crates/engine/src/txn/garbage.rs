@@ -89,9 +89,13 @@ pub(crate) struct Garbage {
 }
 
 impl Garbage {
-    /// Keeps a batch for later.
+    /// Keeps a batch for later. Queues are in the order of commits: who comes later than one that committed after it, as it was
+    /// held up, must not wait until that can go.
     pub fn push(&self, owner: Owner, batch: Batch) {
-        self.shard(owner.0.into()).lock().push_back(batch);
+        let mut queue = self.shard(owner.0.into()).lock();
+        let later = queue.iter().rev().take_while(|other| other.commit > batch.commit).count();
+        let place = queue.len() - later;
+        queue.insert(place, batch);
     }
 
     /// The oldest batch in the queue of `owner`, if it is older than `horizon`.
@@ -133,5 +137,25 @@ impl Garbage {
 
     fn shard(&self, index: usize) -> &Mutex<VecDeque<Batch>> {
         &self.shards[index % SHARDS]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A snapshot needs what was replaced by one commit, and nobody what was replaced by an earlier one, which came to the same
+    /// queue later.
+    #[test]
+    fn the_oldest_of_a_queue_goes_first() {
+        let garbage = Garbage::default();
+        let [first, second] = [Owner(1), Owner(1 + SHARDS as u16)];
+        garbage.push(first, Batch::new(Lsn(100), 1));
+        garbage.push(first, Batch::new(Lsn(300), 3));
+        garbage.push(second, Batch::new(Lsn(200), 2));
+        let taken: Vec<_> =
+            std::iter::from_fn(|| garbage.take(first, Lsn(250))).map(|batch| batch.commit).collect();
+        assert_eq!(taken, [Lsn(100), Lsn(200)]);
+        assert_eq!(garbage.len(first), 1);
     }
 }
