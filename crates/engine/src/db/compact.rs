@@ -200,6 +200,7 @@ fn bytes_of_database(path: &Path) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use foreshore_io::Vfs;
     use std::cell::RefCell;
 
     /// Whoever comes while the old files go finds them locked, or none.
@@ -207,7 +208,10 @@ mod tests {
     fn the_lock_goes_last() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("old");
-        let db = Database::open(&path).unwrap();
+        Database::open(&path).unwrap().close().unwrap();
+        // Who compacts has the lock, and no thread that makes files.
+        let lock =
+            DirVfs::open(&path, false).unwrap().lock(meta::LOCK).unwrap_or_else(|_| panic!("nobody has it"));
         let removed = RefCell::new(Vec::new());
         let remove = |file: &Path| {
             assert!(matches!(Database::open(&path), Err(Error::Locked { .. })));
@@ -217,7 +221,7 @@ mod tests {
         remove_old(&path, &remove).unwrap();
         assert_eq!(removed.borrow().last(), Some(&path.join(meta::LOCK)));
         assert!(removed.borrow().len() > 4 && !path.exists());
-        drop(db);
+        drop(lock);
         // Somebody makes a database there at once.
         fs::create_dir(&path).unwrap();
         fs::write(path.join(meta::LOCK), "").unwrap();
