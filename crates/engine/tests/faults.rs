@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 type Rows = BTreeMap<[u8; 4], Vec<u8>>;
@@ -144,6 +145,29 @@ fn a_full_disk_is_a_clean_error() {
         }
         rows.put(b"goes on", b"").unwrap();
         db.check().unwrap();
+    }
+}
+
+/// Each write and sync of a creation whose log needs several files fails once: it is told, and waits for nobody.
+#[test]
+fn a_creation_may_fail_at_each_file_of_its_log() {
+    let create = |disk: &SimDisk| {
+        let (told, waits) = mpsc::channel();
+        let vfs = Arc::new(disk.clone());
+        std::thread::spawn(move || told.send(tiny().ring_bytes(512 << 10).open_on(vfs).map(drop)));
+        waits.recv_timeout(Duration::from_secs(30))
+    };
+    let whole = SimDisk::new(1);
+    create(&whole).unwrap().unwrap();
+    for fault in [Fault::Enospc, Fault::Eio] {
+        for event in 0..whole.events() {
+            let disk = SimDisk::new(event);
+            disk.fail_at(event, fault, Repeat::Once);
+            let what = format!("{fault:?} at event {event}");
+            let made = create(&disk).unwrap_or_else(|e| panic!("{what}: {e}"));
+            assert!(made.as_ref().err().is_none_or(typed), "{what}: {made:?}");
+            create(&disk).unwrap_or_else(|e| panic!("{what}: {e}")).unwrap_or_else(|e| panic!("{what}: {e}"));
+        }
     }
 }
 
