@@ -70,7 +70,11 @@ pub(crate) fn open(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
         Found::UnfinishedBackup => {
             refuse("it holds a backup that was interrupted: make the backup again, or remove the directory")
         }
-        Found::Nothing if options.create => create(vfs, options),
+        Found::Nothing if options.create => create(vfs, options).inspect_err(|error| {
+            if matches!(error, Error::Full { .. }) {
+                let _ = meta::find(&**vfs); // clears away what was made, which may be what the disk is full of
+            }
+        }),
         Found::Nothing => refuse("it is empty, and creating a database was not asked for"),
     }
 }
