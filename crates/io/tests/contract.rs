@@ -158,6 +158,12 @@ fn allocate_grows_with_zeros_and_never_shrinks() {
         let mut expected = vec![1; 5000];
         expected.resize(1 << 20, 0);
         assert_eq!(content(&*file), expected);
+        // What was cut off is reserved anew.
+        file.set_len(100).unwrap();
+        file.allocate(5000).unwrap();
+        expected = vec![1; 100];
+        expected.resize(5000, 0);
+        assert_eq!(content(&*file), expected);
     });
 }
 

@@ -234,6 +234,25 @@ mod tests {
         );
     }
 
+    /// Who is late to say where it begins names a place of some time ago, from where on the log may be gone.
+    #[test]
+    fn a_checkpoint_never_goes_back() {
+        let db = Database::in_memory().unwrap();
+        db.byte_table("t").unwrap().put(b"k", b"v").unwrap();
+        let redo_lsn = || {
+            db.checkpoint().unwrap();
+            let stats = db.stats();
+            stats.log_bytes - stats.log_to_redo_bytes
+        };
+        let before = redo_lsn();
+        assert!(before > 0);
+        let slots = &db.engine.core().txns.slots;
+        let late = slots.lease().unwrap();
+        slots.standing(late).announce(Lsn(1));
+        assert_eq!(redo_lsn(), before);
+        slots.give_back(late);
+    }
+
     #[test]
     fn what_stays_locked_is_tried_now_and_then() {
         let db = Database::in_memory().unwrap();
