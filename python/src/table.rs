@@ -7,7 +7,7 @@ use crate::lease::{Lease, Leases};
 use crate::rows::{Part, RowIterator, Rows};
 use foreshore::{Database, Result};
 use foreshore_bindings::{Bounds, TableHandle};
-use pyo3::exceptions::PyKeyError;
+use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::cell::Cell;
@@ -239,6 +239,9 @@ impl Table {
         key: &Bound<'py, PyAny>,
         default: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        if default.len() > 1 {
+            return Err(PyTypeError::new_err("pop() takes a key and at most one default"));
+        }
         let (py, encoded) = (key.py(), self.kinds.encode_key(key)?);
         let value = self.atomically(py, 1, |table| {
             let value = table.get_for_update(&encoded)?;

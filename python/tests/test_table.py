@@ -42,6 +42,8 @@ def test_mapping_methods(db):
     assert table.pop("a") == 1 and table.pop("a", None) is None
     with pytest.raises(KeyError):
         table.pop("a")
+    with pytest.raises(TypeError):
+        table.pop("b", 1, 2)
     table.update({"a": 1}, b=2)
     table.update([("c", 3)])
     other = db.table("other", key=str, value=int)

@@ -15,6 +15,10 @@ use std::sync::Arc;
 /// A share of the slots (1/16) stays free where the disk allows it, so that free extents are found.
 const SPARE_SHARE: u64 = 16;
 
+/// A file grows by a share of its size, but not by more than what is missing or this: so a disk is not full for a large file while
+/// it has more space than that.
+const STEP_BYTES_MAX: u64 = 1 << 30;
+
 /// The file, and buffers to read it into.
 pub(super) struct LeafFile {
     name: &'static str,
@@ -65,6 +69,11 @@ impl Room {
     /// The file could not grow: that is tried again for who needs the slots.
     pub fn stay_low(&self) {
         self.plenty.store(u64::MAX, Relaxed);
+    }
+
+    /// Has growth failed that nobody needed yet?
+    fn stays_low(&self) -> bool {
+        self.plenty.load(Relaxed) == u64::MAX
     }
 
     /// The file has `capacity` slots, and will grow by `step`: soon once it has fewer free, but a small file keeps small.
@@ -142,15 +151,16 @@ impl LeafFile {
         self.buffers.lock().push(image);
     }
 
-    /// Takes `count` free slots; grows the file first, as far as the disk allows it, so that a share of it stays free.
+    /// Takes `count` free slots; grows the file first, as far as the disk allows it, so that a share of it stays free. Where the
+    /// disk was found full, that is tried again only when there are too few slots: to try takes all the space for a moment.
     ///
     /// Errors: `Full` if neither file nor disk have so many, which [`Room`] rules out for pages that were allocated in
     /// this run and before it.
     pub fn take(&self, slots: &mut Slots, room: &Room, count: u64) -> Result<Vec<Range<u64>>> {
-        let wanted = count + slots.capacity() / SPARE_SHARE;
-        if slots.free() < wanted {
-            match self.grow(slots, room, wanted - slots.free()) {
-                Err(Error::Full { .. }) if slots.free() >= count => {}
+        let (free, wanted) = (slots.free(), count + slots.capacity() / SPARE_SHARE);
+        if free < count || (free < wanted && !room.stays_low()) {
+            match self.grow(slots, room, wanted - free) {
+                Err(Error::Full { .. }) if free >= count => room.stay_low(),
                 result => result?,
             }
         }
@@ -178,7 +188,8 @@ impl LeafFile {
 
     /// By how many slots a file of `capacity` slots grows at least.
     pub fn step(&self, capacity: u64) -> u64 {
-        (self.grow_bytes / self.page_bytes as u64).max(capacity / SPARE_SHARE)
+        let slots = |bytes| bytes / self.page_bytes as u64;
+        slots(self.grow_bytes).max((capacity / SPARE_SHARE).min(slots(STEP_BYTES_MAX)))
     }
 
     /// Writes consecutive images to the slots of `runs`, one call per run.

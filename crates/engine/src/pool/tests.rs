@@ -276,6 +276,26 @@ fn growth_that_fails_takes_no_space() {
     pool.check().expect("slots and pages fit");
 }
 
+/// A full disk is not asked for spare slots with every round, nor a disk with some space for more than a large file needs.
+#[test]
+fn spare_slots_are_not_asked_for_again_and_again() {
+    let disk = SimDisk::new(1);
+    let pool = Chain::create(Arc::new(disk.clone()), Arc::default(), &options(64, 8)).expect("created").pool;
+    let mut cleaning = pool.cleaning.lock();
+    let slots = &mut cleaning.slots;
+    pool.leaves.grow(slots, &pool.room, 1000).expect("there is space");
+    disk.set_capacity(disk.used_bytes());
+    let spare = slots.capacity() / 16;
+    pool.leaves.take(slots, &pool.room, slots.free() - spare + 1).expect("there are enough");
+    let before = disk.events();
+    pool.leaves.take(slots, &pool.room, 1).expect("there is one");
+    assert_eq!(disk.events(), before);
+    disk.set_capacity(u64::MAX);
+    pool.leaves.take(slots, &pool.room, spare).expect("there is space");
+    assert!(slots.free() >= spare && disk.events() > before);
+    assert_eq!(pool.leaves.step(1 << 30), (1 << 30) / PAGE_BYTES as u64);
+}
+
 /// Promises slots until there are none left to promise.
 fn fill_up(pool: &Pool) {
     while pool.room.missing().is_none() {
