@@ -295,6 +295,26 @@ fn an_inserter_does_not_wait_for_scanners_above_it() {
     });
 }
 
+/// The same for scanners that have waited for the key meanwhile, and may have it now.
+#[test]
+fn who_gets_the_key_waits_for_an_inserter_within_its_range_only() {
+    in_turn(|table, name, mut waiters| {
+        let [far, at, near] = [b"1", b"2", b"3"].map(|point| Reach::down_to(point, None));
+        table.try_acquire(A, name, Nothing, far).unwrap();
+        table.try_acquire(B, name, Exclusive, NONE).unwrap();
+        waiters.probe_at(C, at);
+        waiters.acquire(D, Shared, far);
+        waiters.acquire(Owner(4), Shared, near);
+        table.release(B, name);
+        waiters.expect(&[Owner(4)]);
+        table.release(A, name);
+        waiters.expect_turn(C, D)?;
+        table.look_at_gap(C, Point { gap: name, at });
+        waiters.expect(&[D]);
+        Some(())
+    });
+}
+
 #[test]
 fn a_late_scanner_waits_behind_a_waiting_inserter_and_its_turn() {
     in_turn(|table, name, mut waiters| {
