@@ -341,20 +341,6 @@ fn a_full_disk_is_a_clean_error() {
     );
 }
 
-/// What a value that finds no space could not use is there for others.
-#[test]
-fn a_refused_value_takes_no_space() {
-    let (disk, _db, table) = fresh();
-    table.put(b"old", &bytes(0, 4 * FROM)).unwrap();
-    let capacity = disk.used_bytes() + (EXTENT as u64 * 3 / 4);
-    disk.set_capacity(capacity);
-    let refused = table.put(b"new", &bytes(1, EXTENT)).unwrap_err();
-    assert!(matches!(refused, Error::Full { .. }), "{refused}");
-    let used = disk.used_bytes();
-    assert!(used + (1 << 20) < capacity, "{} bytes are left", capacity - used);
-    assert!(table.get(b"old").unwrap() == Some(bytes(0, 4 * FROM)));
-}
-
 /// A sync that failed is not tried again: nobody who waited for it commits.
 #[test]
 fn a_failed_sync_stops_the_database() {

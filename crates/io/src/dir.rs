@@ -15,12 +15,17 @@ use foreshore_base::seeded_bug;
 use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Dir, FallocateFlags, Mode, OFlags, RenameFlags};
-use rustix::fs::{fallocate, fdatasync, fstat, fsync, ftruncate, openat, renameat, renameat_with, unlinkat};
+use rustix::fs::{
+    fallocate, fdatasync, fstat, fstatvfs, fsync, ftruncate, openat, renameat, renameat_with, unlinkat,
+};
 use rustix::io::{Errno, pread, pwrite, retry_on_intr};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// What the system counts the space of a file in.
+const STAT_BLOCK_BYTES: u64 = 512;
 
 /// A directory of the operating system as a [`Vfs`].
 #[derive(Debug)]
@@ -189,6 +194,16 @@ impl DirFile {
         self.access == Access::Buffered || done.is_multiple_of(BLOCK_BYTES)
     }
 
+    /// Refuses to take more bytes than there are: whoever tries takes all that there are until he fails, and others find none.
+    fn ensure_space(&self, bytes: u64) -> io::Result<()> {
+        let there = fstatvfs(&self.fd)?;
+        let is_known = there.f_blocks > 0; // some filesystems do not say
+        if is_known && bytes > there.f_bfree.saturating_mul(there.f_frsize) {
+            return Err(Errno::NOSPC.into());
+        }
+        Ok(())
+    }
+
     /// Writes zeros from the end of the file up to `bytes`: space on filesystems that cannot reserve it.
     fn grow_by_writing(&self, bytes: u64) -> io::Result<()> {
         const CHUNK_BYTES: usize = 256 * BLOCK_BYTES;
@@ -256,10 +271,18 @@ impl File for DirFile {
         if bytes <= reserved {
             return Ok(());
         }
-        match retry_on_intr(|| fallocate(&self.fd, FallocateFlags::empty(), reserved, bytes - reserved)) {
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.grow_by_writing(bytes)?,
-            done => done?,
-        }
+        let before = fstat(&self.fd)?;
+        self.ensure_space(bytes.saturating_sub(before.st_blocks as u64 * STAT_BLOCK_BYTES))?;
+        let grown = match retry_on_intr(|| {
+            fallocate(&self.fd, FallocateFlags::empty(), reserved, bytes - reserved)
+        }) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.grow_by_writing(bytes),
+            done => done.map_err(io::Error::from),
+        };
+        grown.inspect_err(|_| {
+            // What it took before there was no more, which ext4 and others leave with the file.
+            let _ = retry_on_intr(|| ftruncate(&self.fd, before.st_size as u64));
+        })?;
         self.reserved.fetch_max(bytes, Relaxed);
         Ok(())
     }

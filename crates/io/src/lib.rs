@@ -82,8 +82,7 @@ pub trait File: Send + Sync + 'static {
     /// Cuts or extends (with zeros) to `bytes`.
     fn set_len(&self, bytes: u64) -> io::Result<()>;
     /// Reserves space up to `bytes` so that later writes below it cannot fail for want of space; grows the file. New
-    /// bytes read as zero. Without enough space it may reserve what there is before it fails: cut the file then, or it keeps that
-    /// from others.
+    /// bytes read as zero. Where it fails it takes no space. Nobody else may make the file longer at the same time.
     fn allocate(&self, bytes: u64) -> io::Result<()>;
 }
 

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process;
 use std::sync::Arc;
@@ -144,6 +145,22 @@ fn what_was_cut_comes_back_as_zeros() {
         expected.resize(9000, 0);
         assert_eq!(content(&*file), expected);
     });
+}
+
+/// Who asks for more than there is must not take it all before he fails.
+#[test]
+fn more_space_than_there_is_is_refused_and_none_taken() {
+    let dir = TempDir::on_disk();
+    let file = buffered(&DirVfs::open(dir.path(), false).unwrap(), "a");
+    file.write_at(&[1; 5000], 0).unwrap();
+    file.sync().unwrap();
+    let blocks = || std::fs::metadata(dir.path().join("a")).unwrap().blocks();
+    let before = blocks();
+    let there = rustix::fs::statvfs(dir.path()).unwrap();
+    let too_much = there.f_bfree * there.f_frsize + (1 << 30);
+    assert_eq!(kind(file.allocate(too_much)), ErrorKind::StorageFull);
+    assert!(content(&*file) == [1; 5000]);
+    assert_eq!(blocks(), before);
 }
 
 #[test]

@@ -197,13 +197,10 @@ impl Extents {
     fn grow(&self, space: &mut Space, blocks: u64) -> Result<()> {
         let missing = blocks - space.free.before(space.end);
         let generous = missing.max((space.end / GROWTH_SHARE).min(GROWTH_BLOCKS_MAX));
-        let end = space.end;
         let grow = |by: u64| {
-            self.file.allocate((end + by) * BLOCK).map(|()| by).map_err(|e| {
-                // It may have taken all the space that was left, which others need.
-                let _ = self.file.set_len(end * BLOCK);
-                Error::io(format!("{} more bytes of {FILE}", by * BLOCK), &e)
-            })
+            let bytes = by * BLOCK;
+            let full = |e| Error::io(format!("{bytes} more bytes of {FILE}"), &e);
+            self.file.allocate((space.end + by) * BLOCK).map(|()| by).map_err(full)
         };
         let by = match grow(generous) {
             Err(Error::Full { .. }) if generous > missing => grow(missing)?,

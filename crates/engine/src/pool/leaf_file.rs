@@ -172,8 +172,6 @@ impl LeafFile {
         let least = self.step(slots.capacity());
         let capacity = (slots.capacity() + missing.max(least)).next_multiple_of(EXTENT_SLOTS);
         self.file.allocate(self.offset(capacity)).map_err(|e| {
-            // It may have taken all the space that was left, which others need.
-            let _ = self.file.set_len(self.offset(slots.capacity()));
             Error::io(format!("{} more bytes of {}", self.offset(capacity - slots.capacity()), self.name), &e)
         })?;
         slots.grow(capacity);

@@ -261,21 +261,6 @@ fn the_file_grows_ahead() {
     }
 }
 
-/// What a file could not use to grow is there for others.
-#[test]
-fn growth_that_fails_takes_no_space() {
-    let disk = SimDisk::new(1);
-    let pool = Chain::create(Arc::new(disk.clone()), Arc::default(), &options(64, 8)).expect("created").pool;
-    fill_up(&pool);
-    let (used, full) = (disk.used_bytes(), pool.leaves.slots().unwrap());
-    disk.set_capacity(used + (4 << 10) * (pool.leaves.step(full) - 1));
-    pool.grow_ahead();
-    assert_eq!(disk.used_bytes(), used);
-    assert!(matches!(pool.allocate().map(drop), Err(Error::Full { .. })));
-    assert_eq!((disk.used_bytes(), pool.leaves.slots().unwrap()), (used, full));
-    pool.check().expect("slots and pages fit");
-}
-
 /// A full disk is not asked for spare slots with every round, nor a disk with some space for more than a large file needs.
 #[test]
 fn spare_slots_are_not_asked_for_again_and_again() {

@@ -180,8 +180,8 @@ impl SimDisk {
         state.read_faults.clear();
     }
 
-    /// The size of the disk, in bytes; `u64::MAX` (at first) is unlimited. A write that needs a 4 KiB page beyond
-    /// it fails with `ENOSPC` and changes nothing; an allocation takes what there is before it fails (ext4 does).
+    /// The size of the disk, in bytes; `u64::MAX` (at first) is unlimited. A write or allocation that needs a 4 KiB
+    /// page beyond it fails with `ENOSPC` and changes nothing.
     pub fn set_capacity(&self, bytes: u64) {
         self.state().capacity_bytes = bytes;
     }

@@ -5,7 +5,7 @@ use super::fate::{Fate, Rng};
 use super::inode::{Inode, InodeId};
 use super::names::Names;
 use super::{Crash, Event, EventKind, Fault, Repeat};
-use crate::pages::{PAGE_BYTES, SECTOR_BYTES, pages_of};
+use crate::pages::{SECTOR_BYTES, pages_of};
 use rustix::io::Errno;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -153,11 +153,8 @@ impl State {
             Action::Sync { inode } => self.inode(*inode).sync(),
             Action::SetLen { inode, bytes } => self.inode(*inode).set_len(*bytes),
             Action::Allocate { inode, bytes } => {
-                let reserved = self.reservable(*inode, *bytes);
-                self.inode(*inode).reserve(reserved);
-                if reserved < *bytes {
-                    return Err(Errno::NOSPC.into());
-                }
+                self.check_space(*inode, 0, *bytes)?;
+                self.inode(*inode).reserve(*bytes);
             }
             Action::Create { name } => {
                 self.inodes_made += 1;
@@ -193,22 +190,6 @@ impl State {
         } else {
             Ok(())
         }
-    }
-
-    /// How much of a file's first `bytes` there is room for, from its beginning on.
-    fn reservable(&self, inode: InodeId, bytes: u64) -> u64 {
-        if self.capacity_bytes == u64::MAX {
-            return bytes;
-        }
-        let content = self.inodes[&inode].current();
-        let mut free = self.capacity_bytes.saturating_sub(self.used_bytes());
-        let no_room = pages_of(0, bytes).find(|page| {
-            let missing = content.missing_bytes(*page..page + 1);
-            let fits = missing <= free;
-            free -= if fits { missing } else { 0 };
-            !fits
-        });
-        no_room.map_or(bytes, |page| (page * PAGE_BYTES) as u64)
     }
 
     pub(crate) fn used_bytes(&self) -> u64 {
