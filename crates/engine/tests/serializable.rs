@@ -9,36 +9,21 @@
 mod common;
 mod histories;
 
-use common::{Rng, env};
-use foreshore::{ByteTable, Database, Durability, Error, Isolation, Transaction, TransactionOptions};
-use foreshore_io::MemVfs;
+use common::{Rng, env, small};
+use foreshore::{ByteTable, Database, Error, Isolation, Transaction, TransactionOptions};
 use histories::check::{Checked, check};
 use histories::drive::{Driver, Mix};
 use histories::record::{Content, Entry, Fate, Kind, Read, Stamp, Write};
 use std::ops::{Bound, RangeBounds};
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Transactions in one history.
 const PER_HISTORY: usize = 6000;
 
-/// A database with small leaves, so that a few dozen rows split them.
-fn open() -> Database {
-    Database::builder()
-        .leaf_bytes(4096)
-        .cache_bytes(256 * 4096)
-        .durability(Durability::Relaxed)
-        .ring_bytes(1 << 20)
-        .segment_bytes(1 << 20)
-        .log_bytes(8 << 20)
-        .open_on(Arc::new(MemVfs::new()))
-        .unwrap()
-}
-
 /// One history of all threads, in no particular order.
 fn history(mix: Mix, seed: u64, count: usize) -> Vec<Entry> {
-    let db = open();
+    let db = small();
     let table = db.byte_table("rows").unwrap();
     let per_thread = count.div_ceil(mix.threads);
     let history = thread::scope(|scope| {
@@ -197,7 +182,7 @@ fn nothing_changes_in_what_others_have_read() {
     let (mut changed, mut refused) = (0, 0);
     for round in 0..env("FORESHORE_ROUNDS", 200) {
         let mut rng = Rng(seed << 32 | round);
-        let db = open();
+        let db = small();
         let table = db.byte_table("rows").unwrap().with_lock_timeout(Duration::ZERO);
         let mut readers = [Reader::new(&db), Reader::new(&db)];
         for _ in 0..100 {

@@ -2,10 +2,8 @@
 
 mod common;
 
-use common::{Rng, env};
-use foreshore::{ByteTable, Database, Durability, Error, Result, TransactionOptions};
-use foreshore_io::MemVfs;
-use std::sync::Arc;
+use common::{Rng, env, small};
+use foreshore::{ByteTable, Database, Error, Result};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -71,7 +69,7 @@ impl World {
     }
 
     fn transaction(&self, rng: &mut Rng, spans: &mut Vec<Span>) -> Result<()> {
-        let tx = self.db.begin_with(TransactionOptions::new())?;
+        let tx = self.db.begin()?;
         let rows = tx.bytes(&self.table);
         let mut locked = Vec::new();
         if rng.below(4) == 0 {
@@ -145,15 +143,7 @@ fn pause(rng: &mut Rng) {
 fn single_writes_respect_transactions_and_snapshots() {
     let seed = env("FORESHORE_SEED", 1);
     let seconds = env("FORESHORE_SECONDS", 2);
-    let db = Database::builder()
-        .leaf_bytes(4096)
-        .cache_bytes(256 * 4096)
-        .durability(Durability::Relaxed)
-        .ring_bytes(1 << 20)
-        .segment_bytes(1 << 20)
-        .log_bytes(8 << 20)
-        .open_on(Arc::new(MemVfs::new()))
-        .unwrap();
+    let db = small();
     let table = db.byte_table("t").unwrap();
     let world = World { db, table, stop: AtomicBool::new(false), id: AtomicU64::new(0) };
     let (written, locked) = thread::scope(|scope| {

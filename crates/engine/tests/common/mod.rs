@@ -1,7 +1,9 @@
 //! What the tests of whole databases share.
 #![allow(dead_code)] // each test file uses its part
 
-use foreshore::{Builder, ByteTable, Database, Result, TransactionOptions};
+use foreshore::{Builder, ByteTable, Database, Durability, Result, TransactionOptions};
+use foreshore_io::MemVfs;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
@@ -17,6 +19,19 @@ pub fn tiny() -> Builder {
         .segment_bytes(TINY_SEGMENT_BYTES)
         .ring_bytes(64 << 10)
         .log_bytes(64 << 10)
+}
+
+/// A database in memory with small leaves, so that a few dozen rows split them, but room for all of them.
+pub fn small() -> Database {
+    Database::builder()
+        .leaf_bytes(4096)
+        .cache_bytes(256 * 4096)
+        .durability(Durability::Relaxed)
+        .ring_bytes(1 << 20)
+        .segment_bytes(1 << 20)
+        .log_bytes(8 << 20)
+        .open_on(Arc::new(MemVfs::new()))
+        .unwrap()
 }
 
 /// All rows of a table.
