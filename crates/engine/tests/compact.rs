@@ -46,9 +46,12 @@ fn refused(path: &Path, reason: &str) {
     assert!(matches!(&error, Error::Argument(text) if text.contains(reason)), "{error}");
 }
 
+/// By which small files grow at least.
+const GROWTH_BYTES: u64 = 8 << 20;
+
 #[test]
 fn rows_stay_and_space_goes() {
-    // More than the 8 MiB by which files grow.
+    // More than the bytes by which files grow.
     let (_dir, path) = sparse(20_000);
     let before = rows(&path);
     let compacted = builder().compact(&path, |_| {}).unwrap();
@@ -58,8 +61,8 @@ fn rows_stay_and_space_goes() {
     assert_eq!(rows(&path), before);
 
     let again = builder().compact(&path, |_| {}).unwrap();
-    // But for a log file, which may just have been made ready for what comes next.
-    let smallest = compacted.bytes_now + TINY_SEGMENT_BYTES;
+    // But for a log file, and space in the file of leaves, which may just have been made ready for what comes next.
+    let smallest = compacted.bytes_now + TINY_SEGMENT_BYTES + GROWTH_BYTES;
     assert!(again.bytes_now <= smallest, "it is as small as it gets: {compacted:?}, {again:?}");
     assert_eq!(rows(&path), before);
 }
