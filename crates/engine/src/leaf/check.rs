@@ -3,20 +3,6 @@
 use super::copy::LeafCopy;
 use super::layout::{HEAD_BYTES, Limits};
 
-/// Is an image, whose checksum is right, also one that every reader gets through? Lengths, fences and the bounds of
-/// all cells are looked at, about a microsecond's work: without it, a reader would take a page that was malformed
-/// before it was sealed for one that is being changed, and begin again for ever.
-///
-/// Errors: [`Error::Corrupt`](crate::Error::Corrupt).
-#[cfg(test)]
-pub(crate) fn readable(image: &[u8]) -> crate::Result<()> {
-    let leaf = LeafCopy::from_image(image)?;
-    match (0..leaf.len()).find(|index| leaf.cell_bytes(leaf.slot(*index)).is_none()) {
-        Some(index) => Err(leaf.corrupt(format!("cell {index} leaves the page"))),
-        None => Ok(()),
-    }
-}
-
 impl LeafCopy {
     /// Checks the leaf: fences against the link, heap accounting and overlap (F4), order (F3), limits and fences (F1).
     /// Fences and prefix themselves (F1, F2) were checked when the copy was interpreted.

@@ -60,7 +60,6 @@ pub(crate) use split::{Split, has_room_for_fence, separator};
 pub(crate) use write::{Place, format, place};
 #[cfg(test)]
 pub(crate) use {
-    check::readable,
     read::contains,
     write::{Outcome, remove, upsert},
 };

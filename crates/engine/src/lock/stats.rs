@@ -1,15 +1,13 @@
-//! What the lock table counts. Only waits are counted, so the counters cost nothing where nobody waits.
+//! What the lock table counts. Only waits are counted, so the counters cost nothing where nobody waits. How long they took is
+//! counted by table (`Tree::lock_waits`).
 
 use foreshore_base::sync::{AtomicU64, Ordering::*};
-use std::time::Duration;
 
 /// Counters since the table was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LockStats {
     /// Requests that had to wait.
     pub waits: u64,
-    /// Time that they waited, in nanoseconds.
-    pub wait_ns: u64,
     /// Waits ended to break a deadlock.
     pub deadlocks: u64,
     /// Waits ended because patience was.
@@ -20,15 +18,13 @@ pub(crate) struct LockStats {
 #[repr(align(128))]
 pub(super) struct Counters {
     waits: AtomicU64,
-    wait_ns: AtomicU64,
     deadlocks: AtomicU64,
     timeouts: AtomicU64,
 }
 
 impl Counters {
-    pub fn waited(&self, time: Duration) {
+    pub fn wait(&self) {
         self.waits.fetch_add(1, Relaxed);
-        self.wait_ns.fetch_add(time.as_nanos() as u64, Relaxed);
     }
 
     pub fn deadlock(&self) {
@@ -42,7 +38,6 @@ impl Counters {
     pub fn read(&self) -> LockStats {
         LockStats {
             waits: self.waits.load(Relaxed),
-            wait_ns: self.wait_ns.load(Relaxed),
             deadlocks: self.deadlocks.load(Relaxed),
             timeouts: self.timeouts.load(Relaxed),
         }

@@ -289,37 +289,30 @@ impl KeyTable {
         self.kept_stripe(0).fetch_add(kept, Relaxed);
     }
 
-    /// Frees the newest image of the writer, which has not ended, under the name; how many bytes it had.
-    pub fn drop_image(&self, name: Name, writer: u64) -> u64 {
-        self.take_images(name, |images| images.remove_newest(name, writer))
+    /// Frees the newest image of the writer, which has not ended, under the name.
+    pub fn drop_image(&self, name: Name, writer: u64) {
+        self.free_images(name, |images| images.remove_newest(name, writer));
     }
 
     /// Frees the images that were put under the name for a commit at `commit`, and whatever else near it was committed
-    /// below `horizon`, where no snapshot needs it; how many bytes they had.
-    pub fn clear_images(&self, name: Name, commit: Lsn, horizon: Lsn) -> u64 {
-        self.take_images(name, |images| images.clear(commit.0, horizon.0))
+    /// below `horizon`, where no snapshot needs it.
+    pub fn clear_images(&self, name: Name, commit: Lsn, horizon: Lsn) {
+        self.free_images(name, |images| images.clear(commit.0, horizon.0));
     }
 
-    fn take_images(&self, name: Name, take: impl FnOnce(&mut Chain) -> Removed) -> u64 {
+    /// Frees the images that `take` takes out, with no latch held.
+    fn free_images(&self, name: Name, take: impl FnOnce(&mut Chain) -> Removed) {
         let bucket = self.bucket(name);
         let mut content = bucket.content.latch();
         let removed = take(&mut content.images);
         bucket.has_images.store(!content.images.is_empty(), Relaxed);
         drop(content);
-        self.free(removed)
-    }
-
-    /// Frees images, with no latch held; how many bytes they had.
-    fn free(&self, removed: Removed) -> u64 {
-        let mut freed = 0;
         for link in removed {
-            freed += link.bytes();
             self.image_stripe(link.slot()).fetch_sub(link.bytes(), Relaxed);
             if link.is_kept() {
                 self.kept_stripe(link.slot()).fetch_sub(link.bytes(), Relaxed);
             }
         }
-        freed
     }
 
     /// Memory of all images, in bytes.

@@ -53,9 +53,8 @@ impl KeyTable {
         let begun = Instant::now();
         self.seat(owner).spin(is_next);
         let outcome = self.wait(owner, name, begun, patience);
-        let waited = begun.elapsed();
-        self.counters.waited(waited);
-        outcome.map(|()| Granted { first, waited: Some(waited) })
+        self.counters.wait();
+        outcome.map(|()| Granted { first, waited: Some(begun.elapsed()) })
     }
 
     /// Waits for something other than a name, asking for it every millisecond: until `done` answers. `in_the_way`: whose ends
@@ -71,9 +70,8 @@ impl KeyTable {
         will_wait();
         let begun = Instant::now();
         let outcome = self.ask_until(owner, begun, patience, done, in_the_way);
-        let waited = begun.elapsed();
-        self.counters.waited(waited);
-        outcome.map(|done| (done, waited))
+        self.counters.wait();
+        outcome.map(|done| (done, begun.elapsed()))
     }
 
     fn ask_until<R>(

@@ -25,15 +25,6 @@ use foreshore_base::{PageId, SlotId, TableId};
 use foreshore_io::Vfs;
 use std::collections::{BTreeMap, HashMap};
 
-/// What [`rebuild`] found.
-#[derive(Debug, Default)]
-pub(crate) struct Rebuilt {
-    /// The newest image of every living page, by ascending id.
-    pub pages: Vec<PageEntry>,
-    /// Places where a table's leaves do not tile its keys: the leaf before (none at the lower end) and its table.
-    pub gaps: Vec<(TableId, Option<PageId>)>,
-}
-
 /// A page with its upper bound, which the directory does not keep.
 struct Found {
     entry: PageEntry,
@@ -41,25 +32,22 @@ struct Found {
     high_key: Option<Vec<u8>>,
 }
 
-/// Reads every slot of the leaf files; `own_bytes` is the database's own leaf size. Writes nothing.
+/// Reads every slot of the leaf files; `own_bytes` is the database's own leaf size. Returns the newest image of every living page,
+/// by ascending id. Writes nothing.
 ///
 /// Errors: `Corrupt` if the file of the database's own size is missing; `Io`. Slots that hold no valid image are passed
 /// over: never used, torn, or damaged.
-pub(crate) fn rebuild(vfs: &dyn Vfs, own_bytes: usize) -> Result<Rebuilt> {
-    let mut rebuilt = Rebuilt::default();
+pub(crate) fn rebuild(vfs: &dyn Vfs, own_bytes: usize) -> Result<Vec<PageEntry>> {
     let mut tables: BTreeMap<TableId, Vec<Found>> = BTreeMap::new();
     for class in SizeClass::on_disk(vfs)? {
         for found in newest_images(vfs, class, own_bytes)?.into_values() {
             tables.entry(found.entry.table).or_default().push(found);
         }
     }
-    for (table, pages) in tables {
-        let tiles = living(pages);
-        note_gaps(table, &tiles, &mut rebuilt.gaps);
-        rebuilt.pages.extend(tiles.into_values().map(|found| found.entry));
-    }
-    rebuilt.pages.sort_unstable_by_key(|page| page.pid);
-    Ok(rebuilt)
+    let tiles = tables.into_values().flat_map(|pages| living(pages).into_values());
+    let mut pages: Vec<_> = tiles.map(|found| found.entry).collect();
+    pages.sort_unstable_by_key(|page| page.pid);
+    Ok(pages)
 }
 
 /// The newest image of each page of this class that has one.
@@ -116,18 +104,4 @@ fn overlaps(tiles: &BTreeMap<Vec<u8>, Found>, found: &Found) -> bool {
 
 fn ends_after(found: &Found, key: &[u8]) -> bool {
     found.high_key.as_ref().is_none_or(|high| high.as_slice() > key)
-}
-
-fn note_gaps(table: TableId, tiles: &BTreeMap<Vec<u8>, Found>, gaps: &mut Vec<(TableId, Option<PageId>)>) {
-    let mut before: Option<&Found> = None;
-    for (low, tile) in tiles {
-        let joined = before.map_or(low.is_empty(), |b| b.high_key.as_ref() == Some(low));
-        if !joined {
-            gaps.push((table, before.map(|b| b.entry.pid)));
-        }
-        before = Some(tile);
-    }
-    if let Some(last) = before.filter(|last| last.high_key.is_some()) {
-        gaps.push((table, Some(last.entry.pid)));
-    }
 }

@@ -195,7 +195,7 @@ fn open_directory(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<
     if !options.rebuild {
         return opened.map(|(directory, loaded)| (Arc::new(directory), loaded));
     }
-    let pages = rebuild(&**vfs, meta.leaf_bytes)?.pages;
+    let pages = rebuild(&**vfs, meta.leaf_bytes)?;
     let loaded = match opened {
         Ok((_, loaded)) => Loaded { pages, ..loaded },
         // The log's incarnations are lost with the directory: what the leaves hold is all there is.

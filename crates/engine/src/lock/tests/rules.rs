@@ -391,7 +391,6 @@ fn patience_ends() {
         assert!(table.wait_for_gap(B, lowest(name), patience).is_err());
         assert_eq!(table.stats().timeouts, 2);
         assert_eq!(table.stats().waits, 2);
-        assert!(table.stats().wait_ns >= 2 * patience.as_nanos() as u64);
         assert!(table.is_quiet(name, Some(A)), "who gave up left something behind");
     });
 }
