@@ -9,15 +9,14 @@
 //! Differs: requests lie in the bucket itself instead of a pool; an inserter waits for a gap and never holds it;
 //! deadlocks are found by those who wait.
 //!
-//! ```text
-//! name     hash of (table, key)                  modes   what can be held on a name, and what excludes what
-//! latched  a value behind a node latch: the last latches in the order
-//! requests storage of a bucket's requests        queue   the rules of grant and wait
-//! reach    how far down a gap lock reaches
-//! seat     where an owner sleeps                 wait    the way through the queue
-//! deadlock cycles and victims                    images  before-images
-//! table    KeyTable: the above behind one face   stats   waits, counted
-//! ```
+//! | file | concept |
+//! |---|---|
+//! | `name`, `modes`, `reach` | hash of (table, key); what can be held on a name; how far down a gap lock reaches |
+//! | `requests`, `queue` | storage of a bucket's requests; the rules of grant and wait |
+//! | `seat`, `wait`, `deadlock` | where an owner sleeps; the way through the queue; cycles and victims |
+//! | `images` | before-images |
+//! | `latched` | a value behind a node latch: the last latches in the order |
+//! | `table`, `stats` | [`KeyTable`]: the above behind one face; waits, counted |
 
 mod deadlock;
 mod images;

@@ -15,7 +15,7 @@
 //! | file | concept |
 //! |---|---|
 //! | `ring.rs`, `memory.rs` | buffer, completion, completed prefix; the file that it is |
-//! | `record.rs` | record format, checksum, pads |
+//! | `record.rs`, `options.rs` | record format, checksum, pads; measures of segments and ring |
 //! | `durability.rs`, `flights.rs`, `flusher.rs` | what a commit waits for; group commit |
 //! | `doorbell.rs`, `waiters.rs` | how flushers hear of work, and commits of its end |
 //! | `segments.rs` | files: preparing, recycling |
