@@ -25,34 +25,18 @@ pub(crate) fn roll_back(
     until: Lsn,
     table: &dyn Fn(TableId) -> Option<Arc<Tree>>,
 ) -> Result<()> {
-    let core = txn.core.clone();
-    let mut records = core.log.backward(&core.incarnations);
-    let mut at = txn.last;
-    while at > until {
-        let body = records.read(at)?;
-        let next = match Record::decode(body).map_err(|detail| damaged(at, detail))? {
-            Record::Write { owner, previous, first, old, change } if owner == txn.owner => {
-                if let Some(tree) = table(change.table()) {
-                    let changes = change.of_rows().map_err(|detail| damaged(at, detail))?;
-                    for (number, change) in changes.iter().enumerate().rev() {
-                        if number > 0 && seeded_bug("txn_rows_undone_in_part") {
-                            continue;
-                        }
-                        // Undoing a new row twice does no harm: only with the first one all are undone.
-                        let undo_next = if number == 0 { previous } else { at };
-                        txn.last = tree.compensate(txn, undo_next, first, change, old)?;
-                    }
-                }
-                previous
+    each_write_backwards(txn, until, |txn, write| {
+        let Some(tree) = table(write.table) else { return Ok(()) };
+        for (number, change) in write.changes.iter().enumerate().rev() {
+            if number > 0 && seeded_bug("txn_rows_undone_in_part") {
+                continue;
             }
-            Record::Compensation { owner, undo_next, .. } if owner == txn.owner => undo_next,
-            Record::Prepare { owner, previous, .. } if owner == txn.owner => previous,
-            Record::Begin { owner } if owner == txn.owner => break,
-            _ => return Err(damaged(at, "it is not of the transaction that is rolled back".into())),
-        };
-        at = earlier(next, at)?;
-    }
-    Ok(())
+            // Undoing a new row twice does no harm: only with the first one all are undone.
+            let undo_next = if number == 0 { write.previous } else { write.at };
+            txn.last = tree.compensate(txn, undo_next, write.first, change, write.old)?;
+        }
+        Ok(())
+    })
 }
 
 /// Rows as they were before the records that were read so far.
@@ -61,47 +45,69 @@ type Before = HashMap<(TableId, Vec<u8>), Option<Vec<u8>>>;
 /// Gives a transaction that prepared before a restart its locks back, and its room in the log; and readers the images of what
 /// it changed.
 pub(crate) fn restore_prepared(txn: &mut Txn, table: &dyn Fn(TableId) -> Option<Arc<Tree>>) -> Result<()> {
+    let mut before = Before::new();
+    each_write_backwards(txn, Lsn::ZERO, |txn, write| {
+        txn.owe_for(write.bytes, write.changes.len());
+        let Some(tree) = table(write.table) else { return Ok(()) };
+        write.changes.iter().rev().try_for_each(|change| restore_row(txn, &tree, &mut before, write, change))
+    })
+}
+
+/// One record by which a transaction changed rows.
+struct Write<'a> {
+    at: Lsn,
+    /// Length of its body.
+    bytes: usize,
+    /// The transaction's record before it.
+    previous: Lsn,
+    first: bool,
+    old: &'a [u8],
+    table: TableId,
+    /// In the order in which they were made.
+    changes: Vec<Change<'a>>,
+}
+
+/// Reads the records of `txn` backwards from its last one, down to `until`, which is not read, or to its begin. Calls `visit` with each
+/// that changed rows, but for those that were undone already.
+fn each_write_backwards(
+    txn: &mut Txn,
+    until: Lsn,
+    mut visit: impl FnMut(&mut Txn, &Write<'_>) -> Result<()>,
+) -> Result<()> {
     let core = txn.core.clone();
     let mut records = core.log.backward(&core.incarnations);
-    let mut before = Before::new();
     let mut at = txn.last;
-    loop {
+    while at > until {
         let body = records.read(at)?;
         let next = match Record::decode(body).map_err(|detail| damaged(at, detail))? {
-            Record::Write { previous, first, old, change, .. } => {
+            Record::Write { owner, previous, first, old, change } if owner == txn.owner => {
+                let (bytes, table) = (body.len(), change.table());
                 let changes = change.of_rows().map_err(|detail| damaged(at, detail))?;
-                txn.owe_for(body.len(), changes.len());
-                if let Some(tree) = table(change.table()) {
-                    for change in changes.iter().rev() {
-                        restore_row(txn, &tree, &mut before, at, change, first, old)?;
-                    }
-                }
+                visit(txn, &Write { at, bytes, previous, first, old, table, changes })?;
                 previous
             }
-            Record::Compensation { undo_next, .. } => undo_next,
-            Record::Prepare { previous, .. } => previous,
-            _ => return Ok(()),
+            Record::Compensation { owner, undo_next, .. } if owner == txn.owner => undo_next,
+            Record::Prepare { owner, previous, .. } if owner == txn.owner => previous,
+            Record::Begin { owner } if owner == txn.owner => return Ok(()),
+            _ => return Err(damaged(at, "it is not of the transaction whose way back leads here".into())),
         };
-        at = earlier(next, at)?;
+        if next >= at {
+            return Err(damaged(at, format!("its way back leads to {next}")));
+        }
+        at = next;
     }
+    Ok(())
 }
 
-/// The record `next`, where the way back from the one at `at` goes on.
-fn earlier(next: Lsn, at: Lsn) -> Result<Lsn> {
-    if next < at { Ok(next) } else { Err(damaged(at, format!("its way back leads to {next}"))) }
-}
-
-/// The same for one row, which the record at `at` changed.
+/// The lock and the image of one row that `write` changed.
 fn restore_row(
     txn: &mut Txn,
     tree: &Arc<Tree>,
     before: &mut Before,
-    at: Lsn,
+    write: &Write<'_>,
     change: &Change<'_>,
-    first: bool,
-    old: &[u8],
 ) -> Result<()> {
-    let key = change.key().ok_or_else(|| damaged(at, "it changes no row".into()))?;
+    let key = change.key().ok_or_else(|| damaged(write.at, "it changes no row".into()))?;
     txn.enter(tree)?;
     if let Some(id) = blob::marked(tree, key) {
         txn.note_blob(tree, id);
@@ -116,10 +122,10 @@ fn restore_row(
         Entry::Occupied(known) => known.into_mut(),
         Entry::Vacant(unknown) => unknown.insert(tree.newest(key)?),
     };
-    *value = undone(change, old, value.take()).ok_or_else(|| {
-        damaged(at, "a row that a prepared transaction changed is not as it left it".into())
+    *value = undone(change, write.old, value.take()).ok_or_else(|| {
+        damaged(write.at, "a row that a prepared transaction changed is not as it left it".into())
     })?;
-    if first {
+    if write.first {
         tree.restore_image(txn, key, value.as_deref());
     }
     Ok(())
