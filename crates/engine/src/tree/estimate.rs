@@ -20,9 +20,9 @@ impl Tree {
         let mut first = LeafCopy::new(self.leaf_bytes());
         let start = key_of(from).unwrap_or_default();
         self.copy_leaf(None, start, &mut first)?;
-        let begin = lower(&mut first, from)?;
+        let begin = lower(&first, from)?;
         if is_within(&first, to) {
-            let end = upper(&mut first, to)?;
+            let end = upper(&first, to)?;
             return first.live(begin..end);
         }
         let mut last = LeafCopy::new(self.leaf_bytes());
@@ -30,7 +30,7 @@ impl Tree {
             Some(key) => self.copy_leaf(None, key, &mut last)?,
             None => self.copy_leaf_before(None, &mut last)?.0,
         };
-        let end = upper(&mut last, to)?;
+        let end = upper(&last, to)?;
         let ends = first.live(begin..first.len())? + last.live(0..end)?;
         Ok(ends + self.estimate_between(&first, &last)?)
     }
@@ -38,22 +38,21 @@ impl Tree {
     /// Rows in the leaves between two.
     fn estimate_between(&self, first: &LeafCopy, last: &LeafCopy) -> Result<u64> {
         let Some(after_first) = first.high_fence() else { return Ok(0) };
-        let inner = (Bound::Included(after_first), Bound::Excluded(last.low_fence()));
         if after_first >= last.low_fence() {
             return Ok(0);
         }
-        let leaves = self.index.range(inner.0, inner.1).count();
+        let between = || self.index.range(Bound::Included(after_first), Bound::Excluded(last.low_fence()));
+        let leaves = between().count();
         let step = leaves.div_ceil(SAMPLES).max(1);
-        let sampled: Vec<_> = self.index.range(inner.0, inner.1).step_by(step).collect();
+        let sampled: Vec<_> = between().step_by(step).collect();
         self.read_ahead(sampled.iter().map(|(_, page)| PageId(*page)));
-        let (mut rows, mut seen) = (0, 0);
+        let mut rows = 0;
         let mut copy = LeafCopy::new(self.leaf_bytes());
-        for (low, page) in sampled {
-            self.copy_leaf(Some(PageId(page)), &low, &mut copy)?;
+        for (low, page) in &sampled {
+            self.copy_leaf(Some(PageId(*page)), low, &mut copy)?;
             rows += copy.live(copy.rows())?;
-            seen += 1;
         }
-        Ok((rows * leaves as u64).checked_div(seen).unwrap_or(0))
+        Ok((rows * leaves as u64).checked_div(sampled.len() as u64).unwrap_or(0))
     }
 }
 
@@ -63,19 +62,19 @@ fn is_within(copy: &LeafCopy, to: &Bound<Vec<u8>>) -> bool {
 }
 
 /// The first row of the copy at or above the lower bound.
-fn lower(copy: &mut LeafCopy, from: &Bound<Vec<u8>>) -> Result<usize> {
-    position(copy, key_of(from), matches!(from, Bound::Excluded(_)), 0)
+fn lower(copy: &LeafCopy, from: &Bound<Vec<u8>>) -> Result<usize> {
+    match from {
+        Bound::Included(key) => copy.lower_bound(key),
+        Bound::Excluded(key) => copy.upper_bound(key),
+        Bound::Unbounded => Ok(0),
+    }
 }
 
 /// The first row of the copy beyond the upper bound.
-fn upper(copy: &mut LeafCopy, to: &Bound<Vec<u8>>) -> Result<usize> {
-    let all = copy.len();
-    position(copy, key_of(to), matches!(to, Bound::Included(_)), all)
-}
-
-fn position(copy: &mut LeafCopy, key: Option<&[u8]>, behind: bool, unbounded: usize) -> Result<usize> {
-    let Some(key) = key else { return Ok(unbounded) };
-    let position = copy.lower_bound(key)?;
-    let is_there = position < copy.len() && copy.row(position)?.key == key;
-    Ok(position + usize::from(is_there && behind))
+fn upper(copy: &LeafCopy, to: &Bound<Vec<u8>>) -> Result<usize> {
+    match to {
+        Bound::Included(key) => copy.upper_bound(key),
+        Bound::Excluded(key) => copy.lower_bound(key),
+        Bound::Unbounded => Ok(copy.len()),
+    }
 }
