@@ -2,6 +2,15 @@
 
 use std::ops::Bound;
 
+/// The lower and the upper one.
+#[doc(hidden)]
+pub type RawBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// The bounds of all keys that begin with `prefix`.
+pub(crate) fn beginning_with(prefix: &[u8]) -> RawBounds {
+    (Bound::Included(prefix.to_vec()), successor(prefix))
+}
+
 /// The key of a bound; none if the range has no end there.
 pub(crate) fn key_of(bound: &Bound<Vec<u8>>) -> Option<&[u8]> {
     match bound {

@@ -60,10 +60,12 @@ mod waits;
 mod readme {}
 
 #[doc(hidden)]
+pub use bounds::RawBounds;
+#[doc(hidden)]
 pub use db::Endless;
 pub use db::{
     Builder, ByteRange, ByteTable, CheckReport, CommitTicket, Compacted, Copied, Database, Index, IndexStats,
-    Isolation, Key, KeyBounds, KeyComponent, KeyPrefix, Range, RawBounds, Savepoint, Snapshot, SnapshotBytes,
+    Isolation, Key, KeyBounds, KeyComponent, KeyPrefix, Range, Savepoint, Snapshot, SnapshotBytes,
     SnapshotTable, Stats, Table, TableOptions, TableReport, Transaction, TransactionBytes,
     TransactionOptions, TransactionRange, TransactionTable, Value,
 };

@@ -1,15 +1,15 @@
 //! Tables of byte strings, each call a transaction of its own.
 
-use crate::bounds::{is_empty, successor};
+use crate::bounds::{RawBounds, beginning_with};
 use crate::db::engine::Engine;
 use crate::db::index::Index;
-use crate::db::range::{ByteRange, KeyBounds, RawBounds};
+use crate::db::range::{ByteRange, KeyBounds};
 use crate::error::Result;
 use crate::log::Durability;
 use crate::tree::{Intent, PATIENCE, Tree};
 use crate::txn::{Txn, View};
 use foreshore_base::Lsn;
-use std::ops::{Bound, ControlFlow};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -356,7 +356,7 @@ impl ByteTable {
     /// # Ok(()) }
     /// ```
     pub fn remove_prefix(&self, prefix: &[u8]) -> Result<u64> {
-        self.remove_between((Bound::Included(prefix.to_vec()), successor(prefix)))
+        self.remove_between(beginning_with(prefix))
     }
 
     pub(super) fn remove_between(&self, bounds: RawBounds) -> Result<u64> {
@@ -401,8 +401,7 @@ impl ByteTable {
     /// # Ok(()) }
     /// ```
     pub fn range(&self, bounds: impl KeyBounds<[u8]>) -> ByteRange {
-        let (from, to) = bounds.raw();
-        ByteRange::new(self.clone(), from, to)
+        ByteRange::new(self.clone(), bounds.raw())
     }
 
     /// Rows whose keys begin with `prefix`, ascending; `.rev()` descends.
@@ -418,7 +417,7 @@ impl ByteTable {
     /// # Ok(()) }
     /// ```
     pub fn prefix(&self, prefix: &[u8]) -> ByteRange {
-        ByteRange::new(self.clone(), Bound::Included(prefix.to_vec()), successor(prefix))
+        ByteRange::new(self.clone(), beginning_with(prefix))
     }
 
     /// About how many rows lie in `bounds`, uncommitted ones included: exact for ranges within two leaves, otherwise from
@@ -433,8 +432,7 @@ impl ByteTable {
     /// # Ok(()) }
     /// ```
     pub fn estimate_range(&self, bounds: impl KeyBounds<[u8]>) -> Result<u64> {
-        let (from, to) = bounds.raw();
-        if is_empty(&from, &to) { Ok(0) } else { self.tree.estimate(&from, &to) }
+        self.tree.estimate(bounds.raw())
     }
 
     /// Calls `row` with each key and value in `bounds`, ascending, until it breaks; the fastest way to read many rows,
@@ -459,8 +457,7 @@ impl ByteTable {
         bounds: impl KeyBounds<[u8]>,
         mut row: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
-        let (from, to) = bounds.raw();
-        self.tree.scan(self.latest(), from, to, &mut row)
+        self.tree.scan(self.latest(), bounds.raw(), &mut row)
     }
 
     /// Loads rows in strictly ascending order of their keys, all above any key the table holds; says how many. The

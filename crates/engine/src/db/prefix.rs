@@ -4,9 +4,8 @@
 //! `u32`, would be bytes that no key begins with, and find nothing without a word; so would the slice of an array, which
 //! serde writes otherwise than the array. So the compiler compares them.
 
-use crate::bounds::successor;
+use crate::bounds::{RawBounds, beginning_with, successor};
 use crate::db::codec::encode_key;
-use crate::db::range::RawBounds;
 use crate::error::Result;
 use serde::Serialize;
 use std::ops::Bound;
@@ -57,9 +56,7 @@ pub trait KeyPrefix<K>: Serialize {
     ///
     /// Errors: [`Error::Encoding`](crate::Error::Encoding).
     fn bounds(&self) -> Result<RawBounds> {
-        let encoded = encode_key(self)?;
-        let end = successor(&encoded);
-        Ok((Bound::Included(encoded), end))
+        Ok(beginning_with(&encode_key(self)?))
     }
 }
 
@@ -86,8 +83,7 @@ impl<T: Serialize> KeyPrefix<Vec<T>> for [T] {
     fn bounds(&self) -> Result<RawBounds> {
         let mut encoded = encode_key(self)?;
         encoded.pop(); // the mark that no element follows
-        let end = successor(&encoded);
-        Ok((Bound::Included(encoded), end))
+        Ok(beginning_with(&encoded))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Iterators over rows, in both directions.
 
-use crate::bounds::{exclude, is_before, is_beyond, is_empty};
+use crate::bounds::{RawBounds, exclude, is_before, is_beyond, is_empty};
 use crate::db::byte_table::ByteTable;
 use crate::db::codec::{Key, Value, decode_row, encode_key};
 use crate::db::snapshot::OpenSnapshot;
@@ -10,10 +10,6 @@ use crate::txn::View;
 use std::marker::PhantomData;
 use std::ops::{Bound, Range as HalfOpen, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 use std::sync::Arc;
-
-/// Bounds as encoded keys.
-#[doc(hidden)]
-pub type RawBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// What `range` accepts: `..`, `a..b`, `a..=b`, `a..`, `..b`, `..=b`, or a pair of [`Bound`]s. (The standard
 /// `RangeBounds` would ask for a turbofish on `..`.)
@@ -139,21 +135,15 @@ pub struct ByteRange {
 
 impl ByteRange {
     /// What is committed, each leaf as it is when it is read.
-    pub(crate) fn new(table: ByteTable, from: Bound<Vec<u8>>, to: Bound<Vec<u8>>) -> Self {
+    pub(crate) fn new(table: ByteTable, (from, to): RawBounds) -> Self {
         let done = is_empty(&from, &to);
         let view = table.latest();
         Self { table, view, snapshot: None, from, to, front: None, back: None, done }
     }
 
     /// What a snapshot sees.
-    pub(crate) fn of_snapshot(
-        table: ByteTable,
-        snapshot: Arc<OpenSnapshot>,
-        from: Bound<Vec<u8>>,
-        to: Bound<Vec<u8>>,
-    ) -> Self {
-        let view = snapshot.view();
-        Self { view, snapshot: Some(snapshot), ..Self::new(table, from, to) }
+    pub(crate) fn of_snapshot(table: ByteTable, snapshot: Arc<OpenSnapshot>, bounds: RawBounds) -> Self {
+        Self { view: snapshot.view(), snapshot: Some(snapshot), ..Self::new(table, bounds) }
     }
 
     /// The next row ascending. It also becomes the lower bound, so that the other end stops before it.

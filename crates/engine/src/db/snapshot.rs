@@ -1,6 +1,6 @@
 //! Read-only transactions.
 
-use crate::bounds::successor;
+use crate::bounds::{RawBounds, beginning_with};
 use crate::db::byte_table::ByteTable;
 use crate::db::codec::{Key, Value, decode_found, encode_key};
 use crate::db::engine::Engine;
@@ -12,7 +12,7 @@ use crate::spread::Held;
 use crate::txn::{self, View};
 use foreshore_base::Lsn;
 use std::marker::PhantomData;
-use std::ops::{Bound, ControlFlow};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// A read-only transaction: everything that was committed when it was taken, and nothing else, for as long as it is
@@ -304,8 +304,7 @@ impl SnapshotBytes<'_> {
     /// # Ok(()) }
     /// ```
     pub fn range(&self, bounds: impl KeyBounds<[u8]>) -> ByteRange {
-        let (from, to) = bounds.raw();
-        self.range_between(from, to)
+        self.range_between(bounds.raw())
     }
 
     /// Rows whose keys begin with `prefix`, ascending; `.rev()` descends.
@@ -321,11 +320,11 @@ impl SnapshotBytes<'_> {
     /// # Ok(()) }
     /// ```
     pub fn prefix(&self, prefix: &[u8]) -> ByteRange {
-        self.range_between(Bound::Included(prefix.to_vec()), successor(prefix))
+        self.range_between(beginning_with(prefix))
     }
 
-    fn range_between(&self, from: Bound<Vec<u8>>, to: Bound<Vec<u8>>) -> ByteRange {
-        ByteRange::of_snapshot(self.table.clone(), self.shared.clone(), from, to)
+    fn range_between(&self, bounds: RawBounds) -> ByteRange {
+        ByteRange::of_snapshot(self.table.clone(), self.shared.clone(), bounds)
     }
 
     /// Calls `row` with each key and value in `bounds`, ascending, until it breaks.
@@ -351,13 +350,12 @@ impl SnapshotBytes<'_> {
         mut row: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
         self.ensure_ours()?;
-        let (from, to) = bounds.raw();
         let mut too_old = Ok(());
         let mut confirmed = |key: &[u8], value: &[u8]| {
             too_old = self.shared.confirm();
             if too_old.is_err() { ControlFlow::Break(()) } else { row(key, value) }
         };
-        let scanned = self.table.tree.scan(self.shared.snapshot.view, from, to, &mut confirmed);
+        let scanned = self.table.tree.scan(self.shared.snapshot.view, bounds.raw(), &mut confirmed);
         too_old.and_then(|()| self.shared.confirm()).and(scanned)
     }
 
@@ -477,7 +475,7 @@ impl<K: Key, V: Value> SnapshotTable<'_, K, V> {
     /// # Ok(()) }
     /// ```
     pub fn range(&self, bounds: impl KeyBounds<K>) -> Range<K, V> {
-        Range::new(bounds.encoded().map(|(from, to)| self.bytes.range_between(from, to)))
+        Range::new(bounds.encoded().map(|bounds| self.bytes.range_between(bounds)))
     }
 
     /// Rows whose keys begin with the components of `leading`, a tuple such as `("AA",)` of the key's own types, or with
@@ -494,6 +492,6 @@ impl<K: Key, V: Value> SnapshotTable<'_, K, V> {
     /// # Ok(()) }
     /// ```
     pub fn prefix(&self, leading: &(impl KeyPrefix<K> + ?Sized)) -> Range<K, V> {
-        Range::new(leading.bounds().map(|(from, to)| self.bytes.range_between(from, to)))
+        Range::new(leading.bounds().map(|bounds| self.bytes.range_between(bounds)))
     }
 }

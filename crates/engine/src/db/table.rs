@@ -1,6 +1,5 @@
 //! Tables with typed keys and values, on top of tables of byte strings.
 
-use crate::bounds::is_empty;
 use crate::db::byte_table::ByteTable;
 use crate::db::codec::{
     Key, Value, decode_found, decode_key, decode_value, encode_key, encode_row, encode_value,
@@ -269,7 +268,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// # Ok(()) }
     /// ```
     pub fn range(&self, bounds: impl KeyBounds<K>) -> Range<K, V> {
-        Range::new(bounds.encoded().map(|(from, to)| ByteRange::new(self.bytes.clone(), from, to)))
+        Range::new(bounds.encoded().map(|bounds| ByteRange::new(self.bytes.clone(), bounds)))
     }
 
     /// About how many rows lie in `bounds`; see [`ByteTable::estimate_range`].
@@ -283,8 +282,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// # Ok(()) }
     /// ```
     pub fn estimate_range(&self, bounds: impl KeyBounds<K>) -> Result<u64> {
-        let (from, to) = bounds.encoded()?;
-        if is_empty(&from, &to) { Ok(0) } else { self.bytes.tree.estimate(&from, &to) }
+        self.bytes.tree.estimate(bounds.encoded()?)
     }
 
     /// Rows whose keys begin with the components of `leading`, a tuple such as `("AA",)` of the key's own types, or with
@@ -302,7 +300,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// # Ok(()) }
     /// ```
     pub fn prefix(&self, leading: &(impl KeyPrefix<K> + ?Sized)) -> Range<K, V> {
-        Range::new(leading.bounds().map(|(from, to)| ByteRange::new(self.bytes.clone(), from, to)))
+        Range::new(leading.bounds().map(|bounds| ByteRange::new(self.bytes.clone(), bounds)))
     }
 
     /// Calls `row` with each key and value in `bounds`, ascending, until it breaks; faster than [`Table::range`], since the

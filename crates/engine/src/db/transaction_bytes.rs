@@ -1,16 +1,16 @@
 //! Tables of byte strings, as transactions see and change them.
 
-use crate::bounds::successor;
+use crate::bounds::{RawBounds, beginning_with};
 use crate::db::byte_table::ByteTable;
 use crate::db::isolation::Isolation;
-use crate::db::range::{KeyBounds, RawBounds};
+use crate::db::range::KeyBounds;
 use crate::db::transaction::Shared;
 use crate::db::transaction_range::TransactionRange;
 use crate::error::{Error, Result};
 use crate::lock::{KeyMode, Reach};
 use crate::tree::Intent;
 use crate::txn::{Txn, View};
-use std::ops::{Bound, ControlFlow};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// A [`ByteTable`] as a transaction sees and changes it. Errors beside those of the table: [`Error::Deadlock`] and
@@ -356,7 +356,7 @@ impl TransactionBytes<'_> {
     ///
     /// See [`ByteTable::remove_prefix`] for an example.
     pub fn remove_prefix(&self, prefix: &[u8]) -> Result<u64> {
-        self.remove_range((Bound::Included(prefix.to_vec()), successor(prefix)))
+        self.remove_between(beginning_with(prefix), u64::MAX)
     }
 
     /// As [`remove_range`](TransactionBytes::remove_range), but at most `rows_max` rows, the first ones: so that many rows are
@@ -458,8 +458,7 @@ impl TransactionBytes<'_> {
     /// # Ok(()) }
     /// ```
     pub fn range(&self, bounds: impl KeyBounds<[u8]>) -> TransactionRange {
-        let (from, to) = bounds.raw();
-        self.range_between(from, to)
+        self.range_between(bounds.raw())
     }
 
     /// Rows whose keys begin with `prefix`, ascending; `.rev()` descends.
@@ -479,7 +478,7 @@ impl TransactionBytes<'_> {
     /// # Ok(()) }
     /// ```
     pub fn prefix(&self, prefix: &[u8]) -> TransactionRange {
-        self.range_between(Bound::Included(prefix.to_vec()), successor(prefix))
+        self.range_between(beginning_with(prefix))
     }
 
     /// Calls `row` with each key and value in `bounds`, ascending, until it breaks; as fast as [`range`](TransactionBytes::range),
@@ -516,8 +515,8 @@ impl TransactionBytes<'_> {
         Ok(())
     }
 
-    pub(super) fn range_between(&self, from: Bound<Vec<u8>>, to: Bound<Vec<u8>>) -> TransactionRange {
-        TransactionRange::new(self.shared.clone(), self.table, from, to)
+    pub(super) fn range_between(&self, bounds: RawBounds) -> TransactionRange {
+        TransactionRange::new(self.shared.clone(), self.table, bounds)
     }
 
     fn work<R>(&self, work: impl FnOnce(&mut Txn) -> Result<R>) -> Result<R> {

@@ -1,6 +1,6 @@
 //! Ranges within a read-write transaction.
 
-use crate::bounds::{exclude, is_before, is_beyond, is_empty};
+use crate::bounds::{RawBounds, exclude, is_before, is_beyond, is_empty};
 use crate::db::byte_table::ByteTable;
 use crate::db::isolation::Isolation;
 use crate::db::transaction::Shared;
@@ -70,12 +70,7 @@ impl Walk {
 }
 
 impl TransactionRange {
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        table: &ByteTable,
-        from: Bound<Vec<u8>>,
-        to: Bound<Vec<u8>>,
-    ) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, table: &ByteTable, (from, to): RawBounds) -> Self {
         let done = is_empty(&from, &to);
         let foreign = !shared.is_of(table);
         Self { shared, tree: table.tree.clone(), foreign, from, to, front: None, back: None, done }

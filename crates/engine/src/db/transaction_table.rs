@@ -254,7 +254,7 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     /// # Ok(()) }
     /// ```
     pub fn range(&self, bounds: impl KeyBounds<K>) -> Range<K, V, TransactionRange> {
-        Range::new(bounds.encoded().map(|(from, to)| self.bytes.range_between(from, to)))
+        Range::new(bounds.encoded().map(|bounds| self.bytes.range_between(bounds)))
     }
 
     /// Calls `row` with each key and value in `bounds`, ascending, until it breaks; see [`TransactionBytes::scan`].
@@ -301,6 +301,6 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     /// # Ok(()) }
     /// ```
     pub fn prefix(&self, leading: &(impl KeyPrefix<K> + ?Sized)) -> Range<K, V, TransactionRange> {
-        Range::new(leading.bounds().map(|(from, to)| self.bytes.range_between(from, to)))
+        Range::new(leading.bounds().map(|bounds| self.bytes.range_between(bounds)))
     }
 }

@@ -10,7 +10,7 @@
 //! the key table within an optimistic read (`txn/view.rs`). So is a large value, whose chunks may have gone with the row
 //! since the copy was taken.
 
-use crate::bounds::{is_beyond, key_of};
+use crate::bounds::{RawBounds, is_beyond, key_of};
 use crate::error::Result;
 use crate::leaf::{FEW_ROWS, LeafCopy};
 use crate::tree::{Ahead, Tree};
@@ -252,8 +252,7 @@ impl Tree {
     pub fn scan(
         self: &Arc<Self>,
         view: View,
-        from: Bound<Vec<u8>>,
-        to: Bound<Vec<u8>>,
+        (from, to): RawBounds,
         row: &mut impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
         let mut rows = Forward::new(self.clone(), view, from, to);

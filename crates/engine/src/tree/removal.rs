@@ -4,12 +4,12 @@
 //! locked together (`txn/scan.rs`) and removed one after the other, and nobody reads a value, be it large, but to log what
 //! a rollback puts back.
 
+use crate::bounds::RawBounds;
 use crate::error::Result;
 use crate::tree::Tree;
 use crate::tree::write::Intent;
 use crate::txn::{Direction, Scan, Txn};
 use crate::version::Version;
-use std::ops::Bound;
 use std::sync::Arc;
 
 impl Tree {
@@ -19,7 +19,7 @@ impl Tree {
         self: &Arc<Self>,
         txn: &mut Txn,
         gaps: bool,
-        (from, to): (Bound<Vec<u8>>, Bound<Vec<u8>>),
+        (from, to): RawBounds,
         rows_max: u64,
     ) -> Result<u64> {
         txn.as_a_whole(|txn| {
