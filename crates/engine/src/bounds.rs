@@ -19,6 +19,11 @@ pub(crate) fn key_of(bound: &Bound<Vec<u8>>) -> Option<&[u8]> {
     }
 }
 
+/// Where a range with this lower bound begins, and whether a row there is part of it.
+pub(crate) fn beginning(from: &Bound<Vec<u8>>) -> (&[u8], bool) {
+    (key_of(from).unwrap_or_default(), !matches!(from, Bound::Excluded(_)))
+}
+
 /// Does `key` lie before the lower bound `from`?
 pub(crate) fn is_before(key: &[u8], from: &Bound<Vec<u8>>) -> bool {
     match from {

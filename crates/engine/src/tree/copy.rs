@@ -6,8 +6,8 @@
 use crate::error::Result;
 use crate::leaf::LeafCopy;
 use crate::page::Page;
-use crate::tree::Tree;
 use crate::tree::descend::{Patience, Stamp};
+use crate::tree::{Ahead, Tree};
 use foreshore_base::{PageId, Restart};
 use std::ops::Bound;
 
@@ -61,24 +61,58 @@ impl Tree {
         self.copy_by(hint, key, copy, |copy, page| copy.take_above(page, key, inclusive, few))
     }
 
-    /// Copies a few rows of the leaf that covers `key`, up to it or, not `inclusive`, before it.
-    pub(crate) fn copy_below(&self, key: &[u8], inclusive: bool, copy: &mut LeafCopy) -> Result<Stamp> {
+    /// Copies a few rows up to the upper bound `to`; without one, the last leaf.
+    pub(crate) fn copy_below(&self, to: &Bound<Vec<u8>>, copy: &mut LeafCopy) -> Result<Stamp> {
+        let (key, inclusive) = match to {
+            Bound::Unbounded => return Ok(self.copy_leaf_before(None, copy)?.0),
+            Bound::Included(key) => (key, true),
+            Bound::Excluded(key) => (key, false),
+        };
         self.copy_by(None, key, copy, |copy, page| copy.take_below(page, key, inclusive))
     }
 
-    /// Where the copy has only a few rows of its leaf: copies all, as they are now. Returns the number of the first one
-    /// above the last of the few.
-    pub(crate) fn copy_rest_above(&self, copy: &mut LeafCopy) -> Result<(Stamp, usize)> {
-        let last = copy.row(copy.rows().end - 1)?.key.to_vec();
-        let stamp = self.copy_leaf(Some(copy.id()), &last, copy)?;
-        Ok((stamp, copy.upper_bound(&last)?))
+    /// Copies what comes above the rows copied: all of their leaf, if only a few of its rows were, or the next leaf. Returns the
+    /// number of the first row that comes; `None` where the table ends. `ahead` and `to` are those of the walk.
+    pub(crate) fn copy_further_up(
+        &self,
+        copy: &mut LeafCopy,
+        ahead: &mut Ahead,
+        to: &Bound<Vec<u8>>,
+    ) -> Result<Option<(Stamp, usize)>> {
+        if copy.rows().end < copy.len() {
+            let last = copy.row(copy.rows().end - 1)?.key.to_vec();
+            let stamp = self.copy_leaf(Some(copy.id()), &last, copy)?;
+            return Ok(Some((stamp, copy.upper_bound(&last)?)));
+        }
+        let Some(high) = copy.high_fence().map(<[u8]>::to_vec) else { return Ok(None) };
+        let right = copy.right();
+        let cold = self.is_on_disk(right);
+        let stamp = self.copy_leaf(Some(right), &high, copy)?;
+        ahead.came_to(self, copy, cold, to);
+        // The neighbour may have been absorbed into a leaf that begins further left.
+        Ok(Some((stamp, copy.lower_bound(&high)?)))
     }
 
-    /// The same downwards: the number of rows below the first of the few.
-    pub(crate) fn copy_rest_below(&self, copy: &mut LeafCopy) -> Result<(Stamp, usize)> {
-        let first = copy.row(copy.rows().start)?.key.to_vec();
-        let stamp = self.copy_leaf(Some(copy.id()), &first, copy)?;
-        Ok((stamp, copy.lower_bound(&first)?))
+    /// The same downwards. Returns how many rows are below those that were copied before.
+    pub(crate) fn copy_further_down(
+        &self,
+        copy: &mut LeafCopy,
+        ahead: &mut Ahead,
+        to: &Bound<Vec<u8>>,
+    ) -> Result<Option<(Stamp, usize)>> {
+        if copy.rows().start > 0 {
+            let first = copy.row(copy.rows().start)?.key.to_vec();
+            let stamp = self.copy_leaf(Some(copy.id()), &first, copy)?;
+            return Ok(Some((stamp, copy.lower_bound(&first)?)));
+        }
+        let low = copy.low_fence().to_vec();
+        if low.is_empty() {
+            return Ok(None);
+        }
+        let (stamp, cold) = self.copy_leaf_before(Some(&low), copy)?;
+        ahead.came_to(self, copy, cold, to);
+        // The neighbour may have absorbed that leaf, and then reaches further right.
+        Ok(Some((stamp, copy.lower_bound(&low)?)))
     }
 
     /// Copies what `take` takes of the leaf that covers `key`, trying page `hint` first.

@@ -10,7 +10,7 @@
 //! the key table within an optimistic read (`txn/view.rs`). So is a large value, whose chunks may have gone with the row
 //! since the copy was taken.
 
-use crate::bounds::{RawBounds, is_beyond, key_of};
+use crate::bounds::{RawBounds, beginning, is_beyond};
 use crate::error::Result;
 use crate::leaf::{FEW_ROWS, LeafCopy};
 use crate::tree::{Ahead, Tree};
@@ -87,8 +87,8 @@ impl Forward {
     }
 
     fn begin(&mut self, from: Bound<Vec<u8>>) -> Result<()> {
-        let inclusive = !matches!(from, Bound::Excluded(_));
-        self.copy(None, key_of(&from).unwrap_or_default(), inclusive)
+        let (key, inclusive) = beginning(&from);
+        self.copy(None, key, inclusive)
     }
 
     /// Copies what comes behind the rows copied; `false` if nothing does.
@@ -169,7 +169,8 @@ impl Backward {
     /// The next row, valid until the next call.
     pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         if let Some(from) = self.start.take() {
-            self.begin(from)?;
+            self.tree.copy_below(&from, &mut self.leaf)?;
+            self.position = self.leaf.rows().end;
         }
         loop {
             while self.position == self.leaf.rows().start {
@@ -188,43 +189,11 @@ impl Backward {
         Ok(Some((row.key, row.value)))
     }
 
-    fn begin(&mut self, from: Bound<Vec<u8>>) -> Result<()> {
-        let (key, inclusive) = match from {
-            Bound::Unbounded => return self.enter_last(),
-            Bound::Included(key) => (key, true),
-            Bound::Excluded(key) => (key, false),
-        };
-        self.tree.copy_below(&key, inclusive, &mut self.leaf)?;
-        self.position = self.leaf.rows().end;
-        Ok(())
-    }
-
-    /// Copies what comes before the rows copied.
+    /// Copies what comes below the rows copied; `false` if nothing does.
     fn go_on(&mut self) -> Result<bool> {
-        if self.position == 0 {
-            return self.enter_left();
-        }
-        self.position = self.tree.copy_rest_below(&mut self.leaf)?.1;
-        Ok(true)
-    }
-
-    fn enter_last(&mut self) -> Result<()> {
-        self.tree.copy_leaf_before(None, &mut self.leaf)?;
-        self.position = self.leaf.len();
-        Ok(())
-    }
-
-    /// Copies the leaf that ends where this one begins.
-    fn enter_left(&mut self) -> Result<bool> {
-        let low = self.leaf.low_fence().to_vec();
-        if low.is_empty() {
-            return Ok(false);
-        }
-        let (_, cold) = self.tree.copy_leaf_before(Some(&low), &mut self.leaf)?;
-        self.ahead.came_to(&self.tree, &self.leaf, cold, &self.to);
-        // The neighbour may have absorbed this leaf, and then reaches further right.
-        self.position = self.leaf.lower_bound(&low)?;
-        Ok(true)
+        let further = self.tree.copy_further_down(&mut self.leaf, &mut self.ahead, &self.to)?;
+        self.position = further.map_or(0, |(_, position)| position);
+        Ok(further.is_some())
     }
 }
 

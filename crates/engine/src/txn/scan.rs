@@ -13,7 +13,7 @@
 //! Invariant N1: when a row is returned, its key and the gap before it (before: in key order, whichever way the walk
 //! goes), as far down as the range, are locked, and between it and the row returned before there was no other row at that moment.
 
-use crate::bounds::{exclude, is_before, is_beyond, is_empty, key_of};
+use crate::bounds::{beginning, exclude, is_before, is_beyond, is_empty, key_of};
 use crate::error::Result;
 use crate::leaf::{FEW_ROWS, LeafCopy};
 use crate::lock::{KeyMode, Reach};
@@ -179,83 +179,50 @@ impl Scan {
 
     /// The next row in the leaf's copy, after copying as many leaves as it takes; `None`: there is none.
     fn find_next(&mut self) -> Result<Option<usize>> {
-        match self.direction {
-            Direction::Ascending => self.find_above(),
-            Direction::Descending => self.find_below(),
-        }
-    }
-
-    fn find_above(&mut self) -> Result<Option<usize>> {
         let mut position = match self.position {
             Some(position) => position,
-            None => {
-                self.read.clear();
-                let from = key_of(&self.from).unwrap_or_default();
-                let included = !matches!(self.from, Bound::Excluded(_));
-                let stamp = self.tree.copy_above(None, (from, included), FEW_ROWS, &mut self.leaf)?;
-                self.read.push(stamp);
-                self.leaf.rows().start
-            }
+            None => self.begin()?,
         };
-        while position == self.leaf.rows().end {
-            if position < self.leaf.len() {
-                let (stamp, next) = self.tree.copy_rest_above(&mut self.leaf)?;
-                self.read.push(stamp);
-                position = next;
-                continue;
-            }
-            let Some(high) = self.leaf.high_fence().map(<[u8]>::to_vec) else {
+        while position == self.edge() {
+            let (tree, leaf, ahead) = (&self.tree, &mut self.leaf, &mut self.ahead);
+            let further = match self.direction {
+                Direction::Ascending => tree.copy_further_up(leaf, ahead, &self.to)?,
+                Direction::Descending => tree.copy_further_down(leaf, ahead, &self.to)?,
+            };
+            let Some((stamp, next)) = further else {
                 self.position = Some(position);
                 return Ok(None);
             };
-            let hint = self.leaf.right();
-            let cold = self.tree.is_on_disk(hint);
-            let stamp = self.tree.copy_leaf(Some(hint), &high, &mut self.leaf)?;
             self.read.push(stamp);
-            self.ahead.came_to(&self.tree, &self.leaf, cold, &self.to);
-            position = self.leaf.lower_bound(&high)?;
+            position = next;
         }
         self.position = Some(position);
-        Ok(Some(position))
+        Ok(Some(match self.direction {
+            Direction::Ascending => position,
+            Direction::Descending => position - 1,
+        }))
     }
 
-    fn find_below(&mut self) -> Result<Option<usize>> {
-        let mut position = match self.position {
-            Some(position) => position,
-            None => {
-                self.read.clear();
-                self.enter_from_above()?
+    /// Copies the first rows of what is left of the range; the position before them.
+    fn begin(&mut self) -> Result<usize> {
+        self.read.clear();
+        let (tree, leaf) = (&self.tree, &mut self.leaf);
+        let (stamp, position) = match self.direction {
+            Direction::Ascending => {
+                (tree.copy_above(None, beginning(&self.from), FEW_ROWS, leaf)?, leaf.rows().start)
             }
-        };
-        while position == self.leaf.rows().start {
-            if position > 0 {
-                let (stamp, next) = self.tree.copy_rest_below(&mut self.leaf)?;
-                self.read.push(stamp);
-                position = next;
-                continue;
-            }
-            let low = self.leaf.low_fence().to_vec();
-            if low.is_empty() {
-                self.position = Some(position);
-                return Ok(None);
-            }
-            let (stamp, cold) = self.tree.copy_leaf_before(Some(&low), &mut self.leaf)?;
-            self.read.push(stamp);
-            self.ahead.came_to(&self.tree, &self.leaf, cold, &self.to);
-            position = self.leaf.lower_bound(&low)?;
-        }
-        self.position = Some(position);
-        Ok(Some(position - 1))
-    }
-
-    fn enter_from_above(&mut self) -> Result<usize> {
-        let stamp = match &self.from {
-            Bound::Unbounded => self.tree.copy_leaf_before(None, &mut self.leaf)?.0,
-            Bound::Included(key) => self.tree.copy_below(key, true, &mut self.leaf)?,
-            Bound::Excluded(key) => self.tree.copy_below(key, false, &mut self.leaf)?,
+            Direction::Descending => (tree.copy_below(&self.from, leaf)?, leaf.rows().end),
         };
         self.read.push(stamp);
-        Ok(self.leaf.rows().end)
+        Ok(position)
+    }
+
+    /// The position behind the last row copied, as the walk goes.
+    fn edge(&self) -> usize {
+        match self.direction {
+            Direction::Ascending => self.leaf.rows().end,
+            Direction::Descending => self.leaf.rows().start,
+        }
     }
 
     /// Row `index` of the copy is done with.
