@@ -6,6 +6,7 @@
 use crate::error::{Error, Result};
 use crate::leaf::{self, Change, Place, exchange};
 use crate::lock::{Image, ImageRow, KeyMode, Name, Reach};
+use crate::log::Reservation;
 use crate::page::Page;
 use crate::tree::Tree;
 use crate::tree::descend::{Latched, malformed};
@@ -14,6 +15,7 @@ use crate::tree::write::{Intent, append_live};
 use crate::txn::{Found, Record, Txn};
 use crate::version::Version;
 use foreshore_base::{Lsn, Restart, TxnId, seeded_bug};
+use std::ops::ControlFlow::{Break, Continue};
 use std::sync::Arc;
 
 /// What a transaction writes.
@@ -98,8 +100,7 @@ impl Tree {
     }
 
     fn lock_to_write(self: &Arc<Self>, txn: &mut Txn, key: &[u8]) -> Result<Name> {
-        let name = self.core.txns.keys.name(self.id, key);
-        self.core.txns.keys.prefetch(name);
+        let name = self.lock_ahead(key);
         txn.enter(self)?;
         txn.lock_name(self, name, Some(key), KeyMode::Exclusive, Reach::NONE)?;
         Ok(name)
@@ -234,34 +235,19 @@ impl Tree {
         change: &Change<'_>,
         old: &[u8],
     ) -> Result<Lsn> {
+        let (Change::Put { key, .. } | Change::Ghost { key, .. } | Change::Patch { key, .. }) = *change
+        else {
+            return Err(Error::corrupt("log", "a transaction's record holds no change of a row"));
+        };
         loop {
             self.core.log.room_to_undo()?;
-            let (Change::Put { key, .. } | Change::Ghost { key, .. } | Change::Patch { key, .. }) = *change
-            else {
-                return Err(Error::corrupt("log", "a transaction's record holds no change of a row"));
-            };
             if first && seeded_bug("txn_image_dropped_early") {
-                let keys = &self.core.txns.keys;
-                keys.drop_image(keys.name(self.id, key), txn.author());
+                self.drop_image(txn, key);
                 std::thread::yield_now();
             }
             let leaf = self.latch_leaf(key)?;
-            let page = leaf.at.page;
-            let mut value = Vec::new();
-            let undoing = match *change {
-                Change::Patch { kept, old, new, .. } => {
-                    let found = leaf::get(page, key, &mut value).map_err(|Restart| malformed(page))?;
-                    let fits = found.and_then(|_| exchange(&mut value, kept, new, old));
-                    fits.ok_or_else(|| self.lost_row(page))?;
-                    Change::Patch { page: page.id(), table: self.id, key, kept, old: new, new: old }
-                }
-                Change::Ghost { .. } => {
-                    value.extend_from_slice(old);
-                    Change::Put { page: page.id(), table: self.id, key, value: old }
-                }
-                _ => Change::Ghost { page: page.id(), table: self.id, key },
-            };
-            let Some(place) = leaf::place(page, key, value.len())? else {
+            let (undoing, value) = self.undoing(leaf.at.page, change, key, old)?;
+            let Some(place) = leaf::place(leaf.at.page, key, value.len())? else {
                 leaf.latch.release_unchanged();
                 self.split_to_undo(key, value.len())?;
                 continue;
@@ -269,21 +255,11 @@ impl Tree {
             let ghost = matches!(undoing, Change::Ghost { .. });
             let version = self.version_before(txn, key, first, ghost);
             let record = Record::Compensation { owner: txn.owner, undo_next, first, change: undoing };
-            let Latched { at, latch, .. } = leaf;
-            self.pool.before_change(at.frame);
-            let reservation = self.core.log.reserve(record.encoded_len());
-            let written = place.write(page, key, &value, version.0);
-            page.set_lsn(reservation.end());
-            drop(latch);
-            if let Err(damaged) = written {
-                reservation.abandon();
-                return Err(damaged);
-            }
+            let reservation = self.write_logged(leaf, place, key, &value, version, record.encoded_len())?;
             let start = reservation.start();
             self.core.fill(reservation, &record, &mut txn.body);
             if first {
-                let keys = &self.core.txns.keys;
-                keys.drop_image(keys.name(self.id, key), txn.author());
+                self.drop_image(txn, key);
             }
             if ghost {
                 txn.note_ghost(self, key, version.author());
@@ -292,17 +268,66 @@ impl Tree {
         }
     }
 
+    /// The change that undoes `change`, a put, a ghost or a patch of a row in this latched leaf; and the value that the row has then.
+    fn undoing<'a>(
+        &self,
+        page: Page<'_>,
+        change: &Change<'a>,
+        key: &'a [u8],
+        old: &'a [u8],
+    ) -> Result<(Change<'a>, Vec<u8>)> {
+        let (id, table) = (page.id(), self.id);
+        Ok(match *change {
+            Change::Patch { kept, old, new, .. } => {
+                let mut value = Vec::new();
+                let found = leaf::get(page, key, &mut value).map_err(|Restart| malformed(page))?;
+                let fits = found.and_then(|_| exchange(&mut value, kept, new, old));
+                fits.ok_or_else(|| self.lost_row(page))?;
+                (Change::Patch { page: id, table, key, kept, old: new, new: old }, value)
+            }
+            Change::Ghost { .. } => (Change::Put { page: id, table, key, value: old }, old.to_vec()),
+            _ => (Change::Ghost { page: id, table, key }, Vec::new()),
+        })
+    }
+
+    /// Writes a cell, which has this place in the latched leaf, and gives the latch back; returns the place of the record that says
+    /// so, whose body has `body_len` bytes, to be filled.
+    pub(super) fn write_logged(
+        &self,
+        Latched { at, latch, .. }: Latched<'_>,
+        place: Place,
+        key: &[u8],
+        value: &[u8],
+        version: Version,
+        body_len: usize,
+    ) -> Result<Reservation<'_>> {
+        self.pool.before_change(at.frame);
+        let reservation = self.core.log.reserve(body_len);
+        let written = place.write(at.page, key, value, version.0);
+        at.page.set_lsn(reservation.end());
+        drop(latch);
+        match written {
+            Ok(_) => Ok(reservation),
+            Err(damaged) => {
+                reservation.abandon();
+                Err(damaged)
+            }
+        }
+    }
+
+    /// The row is what it was before `txn` changed it: readers need not ask for that any more.
+    fn drop_image(&self, txn: &Txn, key: &[u8]) {
+        let keys = &self.core.txns.keys;
+        keys.drop_image(keys.name(self.id, key), txn.author());
+    }
+
     /// The version word that a row gets back. The first change of a key by `txn` left the word that it replaced in the
     /// key table; after a restart it is not there, and the word is that of a settled row.
     fn version_before(&self, txn: &Txn, key: &[u8], first: bool, ghost: bool) -> Version {
         let keys = &self.core.txns.keys;
         let author = txn.author();
         let replaced = keys.images(keys.name(self.id, key), self.id, key, |image| {
-            if image.writer == author {
-                std::ops::ControlFlow::Break(Version(image.replaced))
-            } else {
-                std::ops::ControlFlow::Continue(())
-            }
+            if image.writer == author { Break(Version(image.replaced)) } else { Continue(()) }
         });
         let version = if first { replaced.unwrap_or(Version::SETTLED) } else { Version(author) };
         if ghost { version.ghost() } else { version }

@@ -14,23 +14,16 @@ impl Tree {
     pub fn put_unversioned(&self, key: &[u8], value: &[u8]) -> Result<()> {
         loop {
             self.core.log.room()?;
-            let Latched { at, latch, .. } = self.latch_leaf(key)?;
-            let Some(place) = leaf::place(at.page, key, value.len())? else {
-                latch.release_unchanged();
+            let leaf = self.latch_leaf(key)?;
+            let Some(place) = leaf::place(leaf.at.page, key, value.len())? else {
+                leaf.latch.release_unchanged();
                 self.split(key, value.len())?;
                 continue;
             };
-            self.pool.before_change(at.frame);
-            let change = Change::Put { page: at.page.id(), table: self.id, key, value };
-            let reservation = self.core.log.reserve(change.encoded_len());
-            let written = place.write(at.page, key, value, Version::SETTLED.0);
-            at.page.set_lsn(reservation.end());
-            drop(latch);
-            if let Err(damaged) = written {
-                reservation.abandon();
-                return Err(damaged);
-            }
-            self.core.append(reservation, &change);
+            let change = Change::Put { page: leaf.at.page.id(), table: self.id, key, value };
+            let record =
+                self.write_logged(leaf, place, key, value, Version::SETTLED, change.encoded_len())?;
+            self.core.append(record, &change);
             return Ok(());
         }
     }
