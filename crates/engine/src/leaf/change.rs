@@ -25,6 +25,7 @@
 use super::absorb::take_in;
 use super::image;
 use super::layout::Limits;
+use super::patch::exchange;
 use super::read::{Route, get, route};
 use super::split::truncate;
 use super::write::{Outcome, format, remove, upsert};
@@ -363,12 +364,6 @@ fn patched(page: Page<'_>, key: &[u8], kept: usize, old: &[u8], new: &[u8]) -> R
     let found = get(page, key, &mut value).ok().flatten();
     let fits = found.and_then(|_| exchange(&mut value, kept, old, new));
     fits.map(|()| value).ok_or_else(|| format!("redo of page {}: a patch does not fit the value", page.id()))
-}
-
-/// Puts the bytes `to` in the place of `from`, which follow the first `kept` ones of a value; `None` if they do not.
-pub(crate) fn exchange(value: &mut Vec<u8>, kept: usize, from: &[u8], to: &[u8]) -> Option<()> {
-    let there = value.get(kept..)?.get(..from.len())? == from;
-    there.then(|| drop(value.splice(kept..kept + from.len(), to.iter().copied())))
 }
 
 fn put(page: Page<'_>, key: &[u8], value: &[u8], version: Version) -> Result<(), String> {

@@ -18,7 +18,7 @@
 //! | `read`, `write` | optimistic reads; changes under the latch |
 //! | `split`, `absorb` | the upper part moves to a new neighbour; a neighbour is taken in |
 //! | `copy`, `builder`, `image` | leaves in private memory: copied out, filled anew, packed for the log |
-//! | `change` | what the log says about leaves, and how it is done again |
+//! | `change`, `patch` | what the log says about leaves, and how it is done again; what differs between two values |
 //! | `check` | which invariant is broken |
 //!
 //! Invariants:
@@ -39,6 +39,7 @@ mod check;
 mod copy;
 mod image;
 mod layout;
+mod patch;
 mod read;
 mod search;
 mod split;
@@ -49,9 +50,10 @@ mod tests;
 
 pub(crate) use absorb::{Absorb, is_past_absorbing};
 pub(crate) use builder::Builder;
-pub(crate) use change::{Change, Rows, exchange};
+pub(crate) use change::{Change, Rows};
 pub(crate) use copy::{FEW_ROWS, LeafCopy};
 pub(crate) use layout::{Limits, is_page_size};
+pub(crate) use patch::{difference, exchange};
 pub(crate) use read::{
     Cell, Route, Window, first_key, get, ghosts, is_above_all, is_underfull, lookup, lookup_near,
 };

@@ -4,7 +4,7 @@
 //! change, unlatch, copy the record. What may wait comes before the latch.
 
 use crate::error::{Error, Result};
-use crate::leaf::{self, Change, Place, exchange};
+use crate::leaf::{self, Change, Place, difference, exchange};
 use crate::lock::{Image, ImageRow, KeyMode, Name, Reach};
 use crate::log::Reservation;
 use crate::page::Page;
@@ -218,10 +218,7 @@ impl Tree {
     ) -> Change<'a> {
         let (page, table) = (page.id(), self.id);
         let Some(old) = old else { return Change::Put { page, table, key, value: new } };
-        let kept = common_start(old, new);
-        let (old, new) = (&old[kept..], &new[kept..]);
-        let same_end = common_end(old, new);
-        let (old, new) = (&old[..old.len() - same_end], &new[..new.len() - same_end]);
+        let (kept, old, new) = difference(old, new);
         Change::Patch { page, table, key, kept, old, new }
     }
 
@@ -339,67 +336,5 @@ impl Tree {
             format!("page {} of table {:?}", page.id(), self.name),
             "a row that a transaction changed is not as it left it",
         )
-    }
-}
-
-/// Bytes compared at once while they are equal, which most of a row is.
-const BLOCK: usize = 32;
-
-/// Length of the longest common beginning.
-fn common_start(a: &[u8], b: &[u8]) -> usize {
-    let (whole, mut ours, mut theirs) = (a.len(), a, b);
-    while let (Some((a_start, a)), Some((b_start, b))) =
-        (ours.split_first_chunk::<BLOCK>(), theirs.split_first_chunk::<BLOCK>())
-        && a_start == b_start
-    {
-        (ours, theirs) = (a, b);
-    }
-    while let (Some((a_start, a)), Some((b_start, b))) =
-        (ours.split_first_chunk(), theirs.split_first_chunk())
-    {
-        let differing = u64::from_le_bytes(*a_start) ^ u64::from_le_bytes(*b_start);
-        if differing != 0 {
-            return whole - ours.len() + differing.trailing_zeros() as usize / 8;
-        }
-        (ours, theirs) = (a, b);
-    }
-    whole - ours.len() + ours.iter().zip(theirs).take_while(|(a, b)| a == b).count()
-}
-
-/// Length of the longest common end.
-fn common_end(a: &[u8], b: &[u8]) -> usize {
-    let (whole, mut ours, mut theirs) = (a.len(), a, b);
-    while let (Some((a, a_end)), Some((b, b_end))) =
-        (ours.split_last_chunk::<BLOCK>(), theirs.split_last_chunk::<BLOCK>())
-        && a_end == b_end
-    {
-        (ours, theirs) = (a, b);
-    }
-    while let (Some((a, a_end)), Some((b, b_end))) = (ours.split_last_chunk(), theirs.split_last_chunk()) {
-        let differing = u64::from_be_bytes(*a_end) ^ u64::from_be_bytes(*b_end);
-        if differing != 0 {
-            return whole - ours.len() + differing.trailing_zeros() as usize / 8;
-        }
-        (ours, theirs) = (a, b);
-    }
-    let same = ours.iter().rev().zip(theirs.iter().rev()).take_while(|(a, b)| a == b).count();
-    whole - ours.len() + same
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn common_parts_are_the_longest(a in prop::collection::vec(0u8..2, 0..100), from in 0usize..100, b in prop::collection::vec(0u8..2, 0..100)) {
-            // Long equal parts at both ends, and something else between them.
-            let from = from.min(a.len());
-            let b = [&a[..from], &b[..b.len() / 8], &a[from..]].concat();
-            let start = a.iter().zip(&b).take_while(|(a, b)| a == b).count();
-            let end = a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count();
-            prop_assert_eq!((common_start(&a, &b), common_end(&a, &b)), (start, end));
-        }
     }
 }
