@@ -114,32 +114,9 @@ impl Tree {
         let mut near = [(Way::default(), A::default()); GROUP];
         for group in items.chunks(GROUP) {
             let near = &mut near[..group.len()];
-            let follows = |at: usize| at > 0 && is_next(key(&group[at - 1]), key(&group[at]));
-            let mut cold = false;
-            for (at, item) in group.iter().enumerate() {
-                let known = ahead(key(item));
-                let start = if follows(at) {
-                    near[at - 1].0.start
-                } else {
-                    let start = self.seek(key(item))?;
-                    cold |= self.pool.prefetch(start);
-                    start
-                };
-                near[at] = (Way { start, cells: Window::default() }, known);
-            }
-            if cold {
-                self.read_ahead(near.iter().map(|(way, _)| way.start));
-            }
+            self.seek_group(group, &key, near, &ahead)?;
             if group.len() > 1 {
-                for (at, item) in group.iter().enumerate().filter(|(at, _)| !follows(*at)) {
-                    self.prefetch(&mut near[at].0, key(item), leaf::prefetch_slots);
-                }
-                for (at, item) in group.iter().enumerate() {
-                    if follows(at) {
-                        near[at].0.cells = near[at - 1].0.cells;
-                    }
-                    self.prefetch(&mut near[at].0, key(item), leaf::prefetch_cell);
-                }
+                self.prefetch_group(group, &key, near);
             }
             for ((way, known), item) in near.iter().zip(group) {
                 if visit(*way, *known, item)?.is_break() {
@@ -148,6 +125,46 @@ impl Tree {
             }
         }
         Ok(())
+    }
+
+    /// Asks the index where the leaves of a group are, and for their first lines; has those read that are on disk.
+    fn seek_group<T, A>(
+        &self,
+        group: &[T],
+        key: &impl Fn(&T) -> &[u8],
+        near: &mut [(Way, A)],
+        ahead: &impl Fn(&[u8]) -> A,
+    ) -> Result<()> {
+        let mut cold = false;
+        for (at, item) in group.iter().enumerate() {
+            let known = ahead(key(item));
+            let start = if follows(group, key, at) {
+                near[at - 1].0.start
+            } else {
+                let start = self.seek(key(item))?;
+                cold |= self.pool.prefetch(start);
+                start
+            };
+            near[at] = (Way { start, cells: Window::default() }, known);
+        }
+        if cold {
+            self.read_ahead(near.iter().map(|(way, _)| way.start));
+        }
+        Ok(())
+    }
+
+    /// Asks for the slots of a group's leaves, then for the cells of its keys.
+    fn prefetch_group<T, A>(&self, group: &[T], key: &impl Fn(&T) -> &[u8], near: &mut [(Way, A)]) {
+        let follows = |at: &usize| follows(group, key, *at);
+        for at in (0..group.len()).filter(|at| !follows(at)) {
+            self.prefetch(&mut near[at].0, key(&group[at]), leaf::prefetch_slots);
+        }
+        for at in 0..group.len() {
+            if follows(&at) {
+                near[at].0.cells = near[at - 1].0.cells;
+            }
+            self.prefetch(&mut near[at].0, key(&group[at]), leaf::prefetch_cell);
+        }
     }
 
     /// Lets `prefetch` fetch lines of a leaf, if it is in memory, and notes which.
@@ -159,18 +176,18 @@ impl Tree {
 
     /// As [`Tree::get`], with the way known.
     pub fn get_near(&self, view: &View, way: Way, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let near =
-            self.read_from(way.start, key, &mut |page| self.read_row(page, view, key, way.cells, value))?;
-        match near {
-            Some(true) if self.is_large(value.len()) => self.get_large(view, key, value),
-            Some(true) => Ok(true),
-            Some(false) => {
-                value.clear();
-                Ok(false)
-            }
-            None => self.get(view, key, value),
+        let found =
+            self.read_leaf_near(way.start, key, |page| self.read_row(page, view, key, way.cells, value))?;
+        if !found {
+            value.clear();
         }
+        if self.is_large(value.len()) { self.get_large(view, key, value) } else { Ok(found) }
     }
+}
+
+/// Is the key of item `at` the next one behind that of the item before it?
+fn follows<T>(group: &[T], key: &impl Fn(&T) -> &[u8], at: usize) -> bool {
+    at > 0 && is_next(key(&group[at - 1]), key(&group[at]))
 }
 
 /// Is `key` the next one of its length? Then it is in the leaf of the key `before`, or soon behind it.
