@@ -36,7 +36,9 @@ impl Absorb {
         }
         let mut upper = LeafCopy::of(right)?;
         let mut packed = Builder::new(right.0.len(), upper.low_fence(), upper.high_fence());
-        copy_rows(&mut upper, &mut packed)?;
+        if !push_rows(&mut upper, &mut packed)? {
+            return Err(upper.corrupt("its cells overlap"));
+        }
         let mut lower = LeafCopy::of(left)?;
         let is_next = lower.right() == upper.id() && lower.high_fence() == Some(upper.low_fence());
         if !is_next || lower.table() != upper.table() {
@@ -99,18 +101,10 @@ fn merged(lower: &mut LeafCopy, upper: &mut LeafCopy) -> Result<Option<Builder>>
     Ok(all.then_some(merged))
 }
 
-fn copy_rows(leaf: &mut LeafCopy, into: &mut Builder) -> Result<()> {
-    if push_rows(leaf, into)? { Ok(()) } else { Err(leaf.corrupt("its cells overlap")) }
-}
-
 /// Appends all rows; `false` if not all fit.
 fn push_rows(leaf: &mut LeafCopy, into: &mut Builder) -> Result<bool> {
-    for index in 0..leaf.len() {
-        if !into.push_from(leaf, index)? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    let all = leaf.rows();
+    into.push_all_from(leaf, all)
 }
 
 /// Bytes used after a merge, if the common prefix does not get shorter: one header, and neither copy of the fence

@@ -11,6 +11,7 @@ use super::layout::{
 use crate::Result;
 use crate::page::{Header, INFINITE};
 use foreshore_base::{PageId, TableId};
+use std::ops::Range;
 
 /// A leaf under construction.
 #[derive(Debug)]
@@ -47,22 +48,25 @@ impl Builder {
     pub fn push(&mut self, key: &[u8], value: &[u8], version: u64) -> bool {
         let Some(suffix) = key.get(self.prefix_len..) else { return false };
         let tail = tail(suffix);
-        let bytes = cell_bytes(suffix.len(), value.len());
-        if self.used_bytes() + SLOT_BYTES + bytes > self.bytes.len() {
+        let Some(cell) = self.add_cell(Slot::new(suffix, 0), cell_bytes(suffix.len(), value.len())) else {
             return false;
-        }
-        self.heap_start -= bytes;
-        let cell = &mut self.bytes[self.heap_start..][..bytes];
+        };
         cell[..8].copy_from_slice(&version.to_le_bytes());
         cell[8..CELL_HEADER_BYTES].copy_from_slice(&(value.len() as u16).to_le_bytes());
         let (tail_out, value_out) = cell[CELL_HEADER_BYTES..].split_at_mut(tail.len());
         tail_out.copy_from_slice(tail);
         value_out.copy_from_slice(value);
-        let slot = Slot::new(suffix, self.heap_start);
-        let slot_at = (FIRST_SLOT_WORD + self.cells) * SLOT_BYTES;
-        self.bytes[slot_at..][..SLOT_BYTES].copy_from_slice(&slot.0.to_le_bytes());
-        self.cells += 1;
         true
+    }
+
+    /// Appends these rows of another leaf; `false` if not all fit. Errors: [`Error::Corrupt`](crate::Error::Corrupt).
+    pub fn push_all_from(&mut self, leaf: &mut LeafCopy, rows: Range<usize>) -> Result<bool> {
+        for index in rows {
+            if !self.push_from(leaf, index)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Appends row `index` of another leaf; `false` if it does not fit. Errors: [`Error::Corrupt`](crate::Error::Corrupt).
@@ -83,18 +87,25 @@ impl Builder {
     /// Appends a cell whose bytes behind its header are `rest`, and whose slot is this but for the offset.
     #[inline]
     fn push_cell(&mut self, slot: Slot, header: &[u8; CELL_HEADER_BYTES], rest: &[u8]) -> bool {
-        let bytes = CELL_HEADER_BYTES + rest.len();
-        if self.used_bytes() + SLOT_BYTES + bytes > self.bytes.len() {
-            return false;
-        }
-        self.heap_start -= bytes;
-        let (header_out, rest_out) = self.bytes[self.heap_start..][..bytes].split_at_mut(CELL_HEADER_BYTES);
+        let Some(cell) = self.add_cell(slot, CELL_HEADER_BYTES + rest.len()) else { return false };
+        let (header_out, rest_out) = cell.split_at_mut(CELL_HEADER_BYTES);
         header_out.copy_from_slice(header);
         rest_out.copy_from_slice(rest);
+        true
+    }
+
+    /// Appends a cell of so many bytes, which are to be filled, and its slot, which is this but for the offset; `None` if they do
+    /// not fit.
+    #[inline]
+    fn add_cell(&mut self, slot: Slot, bytes: usize) -> Option<&mut [u8]> {
+        if self.used_bytes() + SLOT_BYTES + bytes > self.bytes.len() {
+            return None;
+        }
+        self.heap_start -= bytes;
         let slot_at = (FIRST_SLOT_WORD + self.cells) * SLOT_BYTES;
         self.bytes[slot_at..][..SLOT_BYTES].copy_from_slice(&slot.moved_to(self.heap_start).0.to_le_bytes());
         self.cells += 1;
-        true
+        Some(&mut self.bytes[self.heap_start..][..bytes])
     }
 
     /// As [`Builder::push`], for a bulk load: says `false` beyond `fill_bytes` of the page, too, and keeps room for

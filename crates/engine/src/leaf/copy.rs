@@ -111,20 +111,16 @@ impl LeafCopy {
         few: usize,
     ) -> Result<(), Restart> {
         let layout = Layout::read(page)?;
-        let from = match position(page, &layout, key)? {
-            Position::Found(index) => index + usize::from(!inclusive),
-            Position::Absent(index) => index,
-        };
+        let position = position(page, &layout, key)?;
+        let from = if inclusive { position.lower_bound() } else { position.upper_bound() };
         self.take_rows(page, &layout, from..(from + few).min(layout.cells()))
     }
 
     /// The same for the rows up to `key` (or before it).
     pub fn take_below(&mut self, page: Page<'_>, key: &[u8], inclusive: bool) -> Result<(), Restart> {
         let layout = Layout::read(page)?;
-        let to = match position(page, &layout, key)? {
-            Position::Found(index) => index + usize::from(inclusive),
-            Position::Absent(index) => index,
-        };
+        let position = position(page, &layout, key)?;
+        let to = if inclusive { position.upper_bound() } else { position.lower_bound() };
         self.take_rows(page, &layout, to.saturating_sub(FEW_ROWS)..to)
     }
 
@@ -252,10 +248,7 @@ impl LeafCopy {
 
     /// Number of the first row whose key is above `key`; [`LeafCopy::len`] if there is none. In a copy of all rows.
     pub fn upper_bound(&self, key: &[u8]) -> Result<usize> {
-        Ok(match self.position(key)? {
-            Ok(Position::Found(index)) => index + 1,
-            Ok(Position::Absent(index)) | Err(index) => index,
-        })
+        Ok(self.position(key)?.map_or_else(|outside| outside, Position::upper_bound))
     }
 
     /// Row number `index`, counted from 0 in ascending key order. Panics if it was not copied.

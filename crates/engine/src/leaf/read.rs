@@ -170,11 +170,7 @@ pub(crate) fn contains(page: Page<'_>, key: &[u8]) -> Result<bool, Restart> {
 /// The first key of the leaf that is above `key` (R2); `None` if there is none in this leaf. Ghosts count.
 pub(crate) fn next_key(page: Page<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, Restart> {
     let layout = Layout::read(page)?;
-    let index = match position(page, &layout, key)? {
-        Position::Found(index) => index + 1,
-        Position::Absent(index) => index,
-    };
-    key_at(page, &layout, index)
+    key_at(page, &layout, position(page, &layout, key)?.upper_bound())
 }
 
 /// Is this the last leaf of its table, and `key` above all keys in it (R2)?
@@ -308,7 +304,7 @@ fn guess(page: Page<'_>, layout: &Layout, head: u32) -> usize {
 /// The slot of cell number `index`, which the caller has checked.
 #[inline]
 pub(super) fn slot(page: Page<'_>, index: usize) -> Slot {
-    Slot(page.0.word(super::layout::FIRST_SLOT_WORD + index))
+    Slot(page.0.word(FIRST_SLOT_WORD + index))
 }
 
 #[inline]

@@ -41,6 +41,14 @@ impl Position {
             Position::Found(index) | Position::Absent(index) => index,
         }
     }
+
+    /// Number of the first cell whose key is above the one sought.
+    pub fn upper_bound(self) -> usize {
+        match self {
+            Position::Found(index) => index + 1,
+            Position::Absent(index) => index,
+        }
+    }
 }
 
 /// Finds `suffix` among `cells` sorted slots, looking at those `within` first. `slot` reads one; `tail` compares the

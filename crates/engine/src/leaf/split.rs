@@ -94,15 +94,12 @@ impl Split {
 
     /// The cells from number `from` on, which are those from `separator` on, go to the right.
     fn of(whole: &mut LeafCopy, from: usize, separator: Vec<u8>, right: PageId) -> Result<Self> {
-        let lower = lower_half(whole, &separator, right)?;
         let mut upper = Builder::new(whole.layout().page_bytes(), &separator, whole.high_fence());
-        for index in from..whole.len() {
-            if !upper.push_from(whole, index)? {
-                return Err(whole.corrupt("the upper half of a split does not fit"));
-            }
+        let rows = from..whole.len();
+        if !upper.push_all_from(whole, rows)? {
+            return Err(whole.corrupt("the upper half of a split does not fit"));
         }
-        let image = upper.finish(right, whole.table(), whole.right());
-        Ok(Self { table: whole.table(), left: whole.id(), right, separator, lower, image })
+        Self::before(whole, separator, right, upper)
     }
 
     /// A split that moves nothing: `upper`, built between `separator` and the high fence of `left` from keys above
@@ -112,8 +109,12 @@ impl Split {
     ///
     /// Errors: [`Error::Corrupt`](crate::Error::Corrupt) if `left` is malformed.
     pub fn append(left: Page<'_>, right: PageId, separator: Vec<u8>, upper: Builder) -> Result<Self> {
-        let mut whole = LeafCopy::of(left)?;
-        let lower = lower_half(&mut whole, &separator, right)?;
+        Self::before(&mut LeafCopy::of(left)?, separator, right, upper)
+    }
+
+    /// The leaf keeps what is below `separator`, and gets this right neighbour.
+    fn before(whole: &mut LeafCopy, separator: Vec<u8>, right: PageId, upper: Builder) -> Result<Self> {
+        let lower = lower_half(whole, &separator, right)?;
         let image = upper.finish(right, whole.table(), whole.right());
         Ok(Self { table: whole.table(), left: whole.id(), right, separator, lower, image })
     }
@@ -154,10 +155,9 @@ pub(super) fn truncate(page: Page<'_>, separator: &[u8], right: PageId) -> Resul
 /// The leaf without its rows from `separator` on, which becomes its high fence, and with `right` for its neighbour.
 fn lower_half(whole: &mut LeafCopy, separator: &[u8], right: PageId) -> Result<Vec<u8>> {
     let mut lower = Builder::new(whole.layout().page_bytes(), whole.low_fence(), Some(separator));
-    for index in 0..whole.lower_bound(separator)? {
-        if !lower.push_from(whole, index)? {
-            return Err(whole.corrupt("the lower half of a split does not fit"));
-        }
+    let rows = 0..whole.lower_bound(separator)?;
+    if !lower.push_all_from(whole, rows)? {
+        return Err(whole.corrupt("the lower half of a split does not fit"));
     }
     Ok(lower.finish(whole.id(), whole.table(), right))
 }
