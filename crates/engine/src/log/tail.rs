@@ -23,16 +23,8 @@ use foreshore_base::Lsn;
 use foreshore_io::{AlignedBuf, Vfs};
 use std::sync::Arc;
 
-/// Where the log ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Tail {
-    /// The end of the last record: the `prev_end` of the next incarnation.
-    pub end: Lsn,
-    /// Bytes that the ring still held and that were written into the segments.
-    pub repaired_bytes: u64,
-}
-
-/// Reads the log from `from` to its end, and makes sure that all of it is in the segments, durably.
+/// Reads the log from `from` to its end, and makes sure that all of it is in the segments, durably. Returns the end of the last
+/// record: the `prev_end` of the next incarnation.
 ///
 /// Errors: those of [`LogReader`]; [`Error::Full`] if a segment for the tail finds no room.
 pub(crate) fn repair_tail(
@@ -40,7 +32,7 @@ pub(crate) fn repair_tail(
     options: LogOptions,
     incarnations: &[Incarnation],
     from: Lsn,
-) -> Result<Tail> {
+) -> Result<Lsn> {
     let mut reader = LogReader::open(vfs, options, incarnations, from)?;
     let mut tail: Option<Unsynced> = None;
     while let Some(step) = reader.step()? {
@@ -53,10 +45,10 @@ pub(crate) fn repair_tail(
             tail.drop_synced(options.ring());
         }
     }
-    let end = reader.end();
-    let Some(Unsynced { start, bytes }) = tail else { return Ok(Tail { end, repaired_bytes: 0 }) };
-    write(&**vfs, options.segment_bytes, start, &bytes)?;
-    Ok(Tail { end, repaired_bytes: bytes.len() as u64 })
+    if let Some(Unsynced { start, bytes }) = tail {
+        write(&**vfs, options.segment_bytes, start, &bytes)?;
+    }
+    Ok(reader.end())
 }
 
 /// The end of the log as far as it has been read, from a block boundary on: all that may not be synced.

@@ -150,7 +150,7 @@ impl HandOut {
 
     /// Makes durable what follows the records taken so far, and reads it.
     fn read_tail(&mut self, log: &StoredLog<'_>, stand_in: &StandIn) -> Result<()> {
-        let end = repair_tail(log.vfs, log.options, log.incarnations, self.redone.end)?.end;
+        let end = repair_tail(log.vfs, log.options, log.incarnations, self.redone.end)?;
         stand_in.read_to(end);
         let mut tail = log.reader(self.redone.end)?.up_to(end);
         while let Some(record) = tail.next()? {

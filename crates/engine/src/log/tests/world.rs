@@ -99,9 +99,9 @@ impl World {
             self.incarnations.push(Incarnation::after(Lsn::ZERO));
             return Ok(());
         }
-        let tail = repair_tail(&self.vfs(), SMALL, &self.incarnations, self.redo)?;
-        self.incarnations.push(Incarnation::after(tail.end));
-        self.check(tail.end)
+        let end = repair_tail(&self.vfs(), SMALL, &self.incarnations, self.redo)?;
+        self.incarnations.push(Incarnation::after(end));
+        self.check(end)
     }
 
     /// What is read is a prefix of what was reserved, up to `end`, and nothing acknowledged is missing.
