@@ -11,7 +11,7 @@
 use super::Shared;
 use super::flights::Flight;
 use super::segments;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use foreshore_base::seeded_bug;
 use foreshore_base::sync::Ordering::Relaxed;
 use foreshore_io::{AlignedBuf, File};
@@ -56,17 +56,10 @@ impl Flusher {
 
     /// Writes and syncs the flight's blocks, segment by segment.
     fn write(&mut self, flight: Flight) -> Result<()> {
-        let segment_bytes = self.shared.options.segment_bytes;
-        let mut at = flight.start;
-        while at < flight.end {
-            let (n, offset) = (at.0 / segment_bytes, at.0 % segment_bytes);
-            let bytes = (flight.end - at).min(segment_bytes - offset);
-            let from = (at - flight.start) as usize;
-            let file = self.segment(n)?;
-            let failed = |e| Error::io(format!("writing {} at {offset}", segments::name(n)), &e);
-            file.write_at(&self.blocks[from..from + bytes as usize], offset).map_err(failed)?;
-            file.sync().map_err(failed)?;
-            at = at + bytes;
+        let bytes = (flight.end - flight.start) as usize;
+        for piece in segments::pieces(flight.start, bytes, self.shared.options.segment_bytes) {
+            let file = self.segment(piece.n)?;
+            piece.write(&*file, &self.blocks)?;
         }
         Ok(())
     }

@@ -26,6 +26,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::mem;
+use std::ops::Range;
 use std::sync::Arc;
 
 const PREFIX: &str = "wal-";
@@ -71,6 +72,48 @@ pub(super) fn open(vfs: &dyn Vfs, n: u64, segment_bytes: u64) -> Result<Option<A
     match file.len().map_err(failed)? {
         len if len == segment_bytes => Ok(Some(file)),
         len => Err(Error::corrupt(name(n), format!("it has {len} bytes instead of {segment_bytes}"))),
+    }
+}
+
+/// The same for one that must be there.
+pub(super) fn open_existing(vfs: &dyn Vfs, n: u64, segment_bytes: u64) -> Result<Arc<dyn File>> {
+    open(vfs, n, segment_bytes)?.ok_or_else(|| Error::corrupt(name(n), "it is missing"))
+}
+
+/// What of a run of bytes lies in one segment.
+pub(super) struct Piece {
+    /// The segment.
+    pub n: u64,
+    /// Where in it.
+    pub offset: u64,
+    /// Which of the bytes.
+    pub bytes: Range<usize>,
+}
+
+/// The `len` bytes from `start` on, segment by segment.
+pub(super) fn pieces(start: Lsn, len: usize, segment_bytes: u64) -> impl Iterator<Item = Piece> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        let (from, at) = (done, start.0 + done as u64);
+        let (n, offset) = (at / segment_bytes, at % segment_bytes);
+        done += (len - from).min((segment_bytes - offset) as usize);
+        (done > from).then_some(Piece { n, offset, bytes: from..done })
+    })
+}
+
+impl Piece {
+    /// Writes this piece of `run` to the segment's file, and syncs that.
+    pub fn write(self, file: &dyn File, run: &[u8]) -> Result<()> {
+        let Self { n, offset, bytes } = self;
+        let written = file.write_at(&run[bytes], offset).and_then(|()| file.sync());
+        written.map_err(|e| Error::io(format!("writing {} at {offset}", name(n)), &e))
+    }
+
+    /// Reads this piece of `run` from the segment's file.
+    pub fn read(self, file: &dyn File, run: &mut [u8]) -> Result<()> {
+        let Self { n, offset, bytes } = self;
+        let read = file.read_at(&mut run[bytes], offset);
+        read.map_err(|e| Error::io(format!("reading {} at {offset}", name(n)), &e))
     }
 }
 
@@ -296,8 +339,7 @@ impl Segments {
     /// Opens segment `n` for a flight, waiting until it is prepared.
     pub fn open_for_writing(&self, n: u64) -> Result<Arc<dyn File>> {
         self.wait_prepared(Lsn((n + 1) * self.options.segment_bytes))?;
-        open(&*self.vfs, n, self.options.segment_bytes)?
-            .ok_or_else(|| Error::corrupt(name(n), "it is missing"))
+        open_existing(&*self.vfs, n, self.options.segment_bytes)
     }
 
     /// The work of the thread that prepares segments, until the log stops.

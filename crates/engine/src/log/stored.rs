@@ -167,17 +167,14 @@ impl Window {
     /// Reads as much as there is room for from `start` on.
     fn fill(&mut self, files: &Files, start: u64) -> Result<()> {
         (self.start, self.len, self.ended) = (start, 0, false);
-        while self.len < self.bytes.len() as u64 {
-            let (n, offset) = (self.end() / files.segment_bytes, self.end() % files.segment_bytes);
-            let Some(file) = segments::open(&*files.vfs, n, files.segment_bytes)? else {
+        for piece in segments::pieces(Lsn(start), self.bytes.len(), files.segment_bytes) {
+            let Some(file) = segments::open(&*files.vfs, piece.n, files.segment_bytes)? else {
                 self.ended = true;
-                return files.check_nothing_follows(n);
+                return files.check_nothing_follows(piece.n);
             };
-            let bytes = (files.segment_bytes - offset).min(self.bytes.len() as u64 - self.len);
-            let into = self.len as usize..(self.len + bytes) as usize;
-            file.read_at(&mut self.bytes[into], offset)
-                .map_err(|e| Error::io(format!("reading {} at {offset}", segments::name(n)), &e))?;
-            self.len += bytes;
+            let end = piece.bytes.end as u64;
+            piece.read(&*file, &mut self.bytes)?;
+            self.len = end;
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ use super::incarnation::Incarnation;
 use super::options::{LogOptions, ceil_block, floor_block};
 use super::reader::LogReader;
 use super::segments;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use foreshore_base::Lsn;
 use foreshore_io::{AlignedBuf, Vfs};
 use std::sync::Arc;
@@ -73,23 +73,15 @@ impl Unsynced {
 fn write(vfs: &dyn Vfs, segment_bytes: u64, start: Lsn, bytes: &[u8]) -> Result<()> {
     let mut blocks = AlignedBuf::zeroed(ceil_block(bytes.len() as u64) as usize);
     blocks[..bytes.len()].copy_from_slice(bytes);
-    let mut done = 0;
-    while done < blocks.len() {
-        let at = start.0 + done as u64;
-        let (n, offset) = (at / segment_bytes, at % segment_bytes);
-        let bytes = (segment_bytes - offset).min((blocks.len() - done) as u64) as usize;
-        let failed = |e| Error::io(format!("writing {} at {offset}", segments::name(n)), &e);
-        let file = match segments::open(vfs, n, segment_bytes)? {
+    for piece in segments::pieces(start, blocks.len(), segment_bytes) {
+        let file = match segments::open(vfs, piece.n, segment_bytes)? {
             Some(file) => file,
             None => {
-                segments::prepare(vfs, n, segment_bytes, None)?;
-                let named = segments::open(vfs, n, segment_bytes)?;
-                named.ok_or_else(|| Error::corrupt(segments::name(n), "it is missing"))?
+                segments::prepare(vfs, piece.n, segment_bytes, None)?;
+                segments::open_existing(vfs, piece.n, segment_bytes)?
             }
         };
-        file.write_at(&blocks[done..done + bytes], offset).map_err(failed)?;
-        file.sync().map_err(failed)?;
-        done += bytes;
+        piece.write(&*file, &blocks)?;
     }
     segments::sync_names(vfs)
 }
