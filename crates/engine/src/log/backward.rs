@@ -4,7 +4,7 @@
 //! zeroed, so who does not find it there finds it in the segments; its checksum says which is which.
 
 use super::incarnation::Incarnation;
-use super::record::{self, HEADER_BYTES, Seal};
+use super::record::{HEADER_BYTES, Seal};
 use super::stored::StoredBytes;
 use super::{Log, Shared};
 use crate::error::{Error, Result};
@@ -45,15 +45,11 @@ impl Backward<'_> {
     }
 
     fn read_ring(&mut self, at: Lsn) -> Option<usize> {
-        if at < self.shared.start {
+        let shared = self.shared;
+        if at < shared.start {
             return None;
         }
-        let word0 = self.shared.ring.word0(at);
-        let len = record::length(word0, self.shared.options.record_bytes_max())?;
-        self.raw.clear();
-        self.raw.resize(len.next_multiple_of(8), 0);
-        self.shared.ring.copy_out(at, &mut self.raw);
-        self.shared.seal.matches(at, word0, &self.raw[HEADER_BYTES..len]).then_some(len)
+        shared.ring.record(at, shared.seal, shared.options.record_bytes_max(), &mut self.raw)
     }
 
     fn read_segments(&mut self, at: Lsn) -> Result<usize> {
@@ -65,13 +61,8 @@ impl Backward<'_> {
             .segments
             .get_or_insert_with(|| StoredBytes::backward(self.shared.segments.vfs(), options, WINDOW_BYTES));
         segments.move_before(at, USUAL_BYTES)?;
-        let header = segments.get(at, HEADER_BYTES)?.ok_or_else(missing)?;
-        let word0 = u64::from_le_bytes(header.try_into().expect("word 0"));
-        let len = record::length(word0, options.record_bytes_max()).ok_or_else(missing)?;
-        let bytes = segments.get(at, len.next_multiple_of(8))?.ok_or_else(missing)?;
-        if !seal.matches(at, word0, &bytes[HEADER_BYTES..len]) {
-            return Err(missing());
-        }
+        let found = segments.record(at, seal, options.record_bytes_max())?;
+        let (bytes, len) = found.ok_or_else(missing)?;
         self.raw.clear();
         self.raw.extend_from_slice(bytes);
         Ok(len)

@@ -1,7 +1,10 @@
-//! The ring's memory: a file mapping that outlives the process.
+//! The ring's memory: a file mapping that outlives the process. What it holds can be read back.
 
 use super::options::LogOptions;
+use super::record::{self, HEADER_BYTES, Seal};
+use super::ring::Ring;
 use crate::error::{Error, Result};
+use foreshore_base::Lsn;
 use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
 use foreshore_io::{SharedMemory, Vfs};
 use std::sync::Arc;
@@ -33,6 +36,18 @@ impl Mapped {
                 word.store(0, Relaxed);
             }
         }
+    }
+}
+
+impl Ring<Mapped> {
+    /// Replaces `out` by the record at `at`, padded; its length without padding. `None` if the ring holds none there.
+    pub fn record(&self, at: Lsn, seal: Seal, bytes_max: u64, out: &mut Vec<u8>) -> Option<usize> {
+        let word0 = self.word0(at);
+        let len = record::length(word0, bytes_max)?;
+        out.clear();
+        out.resize(len.next_multiple_of(8), 0);
+        self.copy_out(at, out);
+        seal.matches(at, word0, &out[HEADER_BYTES..len]).then_some(len)
     }
 }
 

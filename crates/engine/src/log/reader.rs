@@ -219,24 +219,21 @@ impl LogReader {
 
     /// The record at `at`, if the segments hold it.
     fn load_from_segments(&mut self, at: Lsn) -> Result<Option<Step>> {
-        let Some(header) = self.segments.get(at, HEADER_BYTES)? else { return Ok(None) };
-        let word0 = u64::from_le_bytes(header.try_into().expect("word 0"));
-        let Some(len) = record::length(word0, self.record_bytes_max) else { return Ok(None) };
-        let Some(bytes) = self.segments.get(at, len.next_multiple_of(8))? else { return Ok(None) };
-        let matches = self.seal.matches(at, word0, &bytes[HEADER_BYTES..len]);
-        let end = at + bytes.len() as u64;
-        Ok(matches.then_some(Step { start: at, end, len, word0, in_segments: true, in_ring: false }))
+        let found = self.segments.record(at, self.seal, self.record_bytes_max)?;
+        Ok(found.map(|(bytes, len)| Step::of(at, bytes, len, true)))
     }
 
     /// The record at `at`, if the ring holds it.
     fn load_from_ring(&mut self, at: Lsn) -> Option<Step> {
-        let word0 = self.ring.word0(at);
-        let len = record::length(word0, self.record_bytes_max)?;
-        self.from_ring.clear();
-        self.from_ring.resize(len.next_multiple_of(8), 0);
-        self.ring.copy_out(at, &mut self.from_ring);
-        let matches = self.seal.matches(at, word0, &self.from_ring[HEADER_BYTES..len]);
-        let end = at + self.from_ring.len() as u64;
-        matches.then_some(Step { start: at, end, len, word0, in_segments: false, in_ring: true })
+        let len = self.ring.record(at, self.seal, self.record_bytes_max, &mut self.from_ring)?;
+        Some(Step::of(at, &self.from_ring, len, false))
+    }
+}
+
+impl Step {
+    /// The record at `start`, whose padded bytes these are.
+    fn of(start: Lsn, bytes: &[u8], len: usize, in_segments: bool) -> Self {
+        let word0 = u64::from_le_bytes(*bytes.first_chunk().expect("a record has a word 0"));
+        Self { start, end: start + bytes.len() as u64, len, word0, in_segments, in_ring: !in_segments }
     }
 }

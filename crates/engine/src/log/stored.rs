@@ -5,6 +5,7 @@
 //! one who needs it, and fails under his eyes.
 
 use super::options::{BLOCK, LogOptions, floor_block};
+use super::record::{self, HEADER_BYTES, Seal};
 use super::segments;
 use crate::error::{Error, Result};
 use foreshore_base::Lsn;
@@ -74,6 +75,16 @@ impl StoredBytes {
     pub fn held(&self, at: Lsn, len: usize) -> Option<&[u8]> {
         let from = at.0.wrapping_sub(self.window.start) as usize;
         self.window.holds(at.0, at.0 + len as u64).then(|| &self.window.bytes[from..from + len])
+    }
+
+    /// The record at `at`, padded, and its length without padding; `None` if the segments hold none there.
+    pub fn record(&mut self, at: Lsn, seal: Seal, bytes_max: u64) -> Result<Option<(&[u8], usize)>> {
+        let Some(header) = self.get(at, HEADER_BYTES)? else { return Ok(None) };
+        let word0 = u64::from_le_bytes(header.try_into().expect("word 0"));
+        let Some(len) = record::length(word0, bytes_max) else { return Ok(None) };
+        let bytes = self.get(at, len.next_multiple_of(8))?;
+        let whole = bytes.filter(|bytes| seal.matches(at, word0, &bytes[HEADER_BYTES..len]));
+        Ok(whole.map(|bytes| (bytes, len)))
     }
 
     /// Moves the window, if it does not hold the `len` bytes at `at`, so that it ends with them: the next ones to be read
