@@ -49,6 +49,7 @@ mod pool;
 mod recovery;
 mod spread;
 mod stage;
+mod threads;
 mod tree;
 mod txn;
 mod version;

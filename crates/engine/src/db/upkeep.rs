@@ -9,8 +9,9 @@
 use crate::db::options::Builder;
 use crate::db::running::Running;
 use crate::error::{Error, Result};
-use crate::log::{Durability, Log};
+use crate::log::Durability;
 use crate::pool::{Directory, DirectoryEntry as Entry, Wal, with_space};
+use crate::threads::Threads;
 use crate::tree::Core;
 use crate::txn::Stuck;
 use foreshore_base::Lsn;
@@ -18,7 +19,6 @@ use foreshore_base::sync::AtomicU64;
 use foreshore_base::sync::Ordering::Relaxed;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// How often the threads look.
@@ -41,7 +41,7 @@ pub(crate) struct Upkeep {
     checkpoints: AtomicU64,
     stopped: Mutex<bool>,
     stopping: Condvar,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    threads: Threads,
 }
 
 impl Upkeep {
@@ -66,7 +66,7 @@ impl Upkeep {
             checkpoints: AtomicU64::new(0),
             stopped: Mutex::new(false),
             stopping: Condvar::new(),
-            threads: Mutex::default(),
+            threads: Threads::default(),
         });
         let started = upkeep
             .start_thread("foreshore-upkeep", Self::run)
@@ -81,26 +81,17 @@ impl Upkeep {
     }
 
     fn start_thread(self: &Arc<Self>, name: &str, run: fn(&Self)) -> Result<()> {
-        let at_end = StopIfPanicking(self.core.log.clone());
-        let shared = self.clone();
-        let run = move || {
-            let _at_end = at_end;
-            run(&shared);
-        };
-        let thread = thread::Builder::new().name(name.to_string()).spawn(run);
-        let thread = thread.map_err(|e| Error::io(format!("starting the thread {name}"), &e))?;
-        self.threads.lock().push(thread);
-        Ok(())
+        let (shared, log) = (self.clone(), self.core.log.clone());
+        // Nobody would keep the log short, or send commits on their way.
+        let stop = move || log.poison(&Error::Poisoned { cause: "a thread of the upkeep panicked".into() });
+        self.threads.start(name, move || run(&shared), stop)
     }
 
     /// Stops the threads, and waits for their end. The second call does nothing.
     pub fn stop(&self) {
         *self.stopped.lock() = true;
         self.stopping.notify_all();
-        for thread in self.threads.lock().drain(..) {
-            // If it panicked, there is nobody left to stop.
-            let _ = thread.join();
-        }
+        self.threads.join();
     }
 
     fn send_commits(&self) {
@@ -186,17 +177,6 @@ impl Upkeep {
     /// Checkpoints taken since the database was opened.
     pub fn checkpoints(&self) -> u64 {
         self.checkpoints.load(Relaxed)
-    }
-}
-
-/// Stops the log when the thread that has it panics: nobody would keep it short, or send commits on their way.
-struct StopIfPanicking(Arc<Log>);
-
-impl Drop for StopIfPanicking {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            self.0.poison(&Error::Poisoned { cause: "a thread of the upkeep panicked".into() });
-        }
     }
 }
 

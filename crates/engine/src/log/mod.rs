@@ -66,6 +66,7 @@ pub(crate) use tail::repair_tail;
 use crate::error::{Error, Result};
 use crate::pool::Wal;
 use crate::stage;
+use crate::threads::Threads;
 use crate::txn::SLOTS;
 use crate::waits::{Meter, Wait};
 use crossbeam_utils::CachePadded;
@@ -77,14 +78,12 @@ use foreshore_base::sync::Ordering::{Relaxed, SeqCst};
 use foreshore_base::sync::{AtomicBool, AtomicU64, Backoff};
 use foreshore_io::Vfs;
 use memory::Mapped;
-use parking_lot::Mutex;
 use poison::Poison;
 use record::{HEADER_BYTES, Seal};
 use ring::Ring;
 use segments::Segments;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
-use std::thread::{self, JoinHandle};
 
 /// No position of the log is as high: a record names another one by 48 bits, which count words (`txn/record.rs`). 2 PiB.
 pub(crate) const POSITIONS: u64 = 1 << 51;
@@ -97,7 +96,7 @@ pub(crate) fn is_file(name: &str) -> bool {
 /// A running log.
 pub(crate) struct Log {
     shared: Arc<Shared>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    threads: Threads,
 }
 
 /// What writers and flushers share.
@@ -193,7 +192,7 @@ impl Log {
             soon: CachePadded::default(),
             waits: Waits::default(),
         });
-        let log = Self { shared, threads: Mutex::default() };
+        let log = Self { shared, threads: Threads::default() };
         log.start_threads()?;
         Ok(log)
     }
@@ -212,15 +211,9 @@ impl Log {
     }
 
     fn start_thread(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
-        let at_end = StopIfPanicking(self.shared.clone());
-        let run = move || {
-            let _at_end = at_end;
-            run();
-        };
-        let thread = thread::Builder::new().name(name.to_string()).spawn(run);
-        let thread = thread.map_err(|e| Error::io(format!("starting the thread {name}"), &e))?;
-        self.threads.lock().push(thread);
-        Ok(())
+        let shared = self.shared.clone();
+        let stop = move || shared.fail(&Error::Poisoned { cause: "a thread of the log panicked".into() });
+        self.threads.start(name, run, stop)
     }
 
     /// The end of everything reserved so far.
@@ -414,9 +407,7 @@ impl Log {
 
     fn stop(&self) {
         self.shared.stop("it was closed".into());
-        for thread in self.threads.lock().drain(..) {
-            let _ = thread.join(); // one that panicked has poisoned the log
-        }
+        self.threads.join();
     }
 }
 
@@ -447,17 +438,6 @@ impl Wal for Log {
 impl Drop for Log {
     fn drop(&mut self) {
         self.stop();
-    }
-}
-
-/// Stops the log when the thread that has it panics: nobody is to wait for that thread.
-struct StopIfPanicking(Arc<Shared>);
-
-impl Drop for StopIfPanicking {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            self.0.fail(&Error::Poisoned { cause: "a thread of the log panicked".into() });
-        }
     }
 }
 
@@ -635,7 +615,7 @@ impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         if !self.filled {
             self.write(&vec![0; self.body_len]);
-            debug_assert!(thread::panicking(), "a log reservation was dropped unfilled");
+            debug_assert!(std::thread::panicking(), "a log reservation was dropped unfilled");
         }
     }
 }

@@ -7,6 +7,7 @@ use foreshore_io::SimDisk;
 use foreshore_io::sim::Crash::{PowerLoss, ProcessKill};
 use foreshore_io::sim::{Fault, Repeat};
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
 use std::time::Duration;
 
 const WORK: Work = Work { threads: 3, records: 30, body_bytes_max: 3000, truncate: true };

@@ -8,6 +8,7 @@ use foreshore_io::sim::{Fault, Repeat};
 use foreshore_io::{Access, File, LockError, SharedMemory, SimDisk};
 use std::io;
 use std::sync::Barrier;
+use std::thread;
 use std::time::Duration;
 
 /// A disk whose syncs, once this is armed, end in this order: the second, the first.

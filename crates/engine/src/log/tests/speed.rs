@@ -7,6 +7,7 @@
 
 use super::super::*;
 use foreshore_io::DirVfs;
+use std::thread;
 use std::time::{Duration, Instant};
 
 #[test]

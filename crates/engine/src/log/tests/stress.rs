@@ -4,6 +4,7 @@ use super::super::*;
 use super::SMALL;
 use super::world::Random;
 use foreshore_io::DirVfs;
+use std::thread;
 
 const THREADS: u64 = 8;
 const RECORDS: u64 = 3000;

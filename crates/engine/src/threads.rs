@@ -1,0 +1,35 @@
+//! The threads that a part of the engine has for itself.
+
+use crate::error::{Error, Result};
+use parking_lot::Mutex;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread::{self, JoinHandle};
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Threads(Mutex<Vec<JoinHandle<()>>>);
+
+impl Threads {
+    /// Starts one. If its `work` panics it does `then`, so that nobody waits for what it would have done.
+    ///
+    /// Errors: the system has no thread left.
+    pub fn start(
+        &self,
+        name: &str,
+        work: impl FnOnce() + Send + 'static,
+        then: impl FnOnce() + Send + 'static,
+    ) -> Result<()> {
+        let run = move || catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| then());
+        let thread = thread::Builder::new().name(name.to_string()).spawn(run);
+        let thread = thread.map_err(|e| Error::io(format!("starting the thread {name}"), &e))?;
+        self.0.lock().push(thread);
+        Ok(())
+    }
+
+    /// Waits for the ends of all, which have been told to stop.
+    pub fn join(&self) {
+        for thread in self.0.lock().drain(..) {
+            let _ = thread.join(); // its panic, if there was one, has been dealt with
+        }
+    }
+}
