@@ -1,10 +1,24 @@
-//! Names of files that are numbered, such as `wal-0000000000000007`.
+//! Names of files: those in a directory, and those that are numbered, such as `wal-0000000000000007`.
 //!
 //! Why so strict in reading them: a name that is only like ours belongs to somebody, who would not want the file read, and
 //! still less removed.
 
+use crate::error::{Error, Result};
+use foreshore_io::Vfs;
+use std::collections::BTreeSet;
+
 /// Digits of a number. There is never a larger one.
 const DIGITS: usize = 16;
+
+/// The names of all files in the directory.
+pub(crate) fn list(vfs: &dyn Vfs) -> Result<Vec<String>> {
+    vfs.list().map_err(|e| Error::io(format!("listing {}", vfs.describe()), &e))
+}
+
+/// The numbers of all files in the directory that have names of this kind.
+pub(crate) fn numbers(vfs: &dyn Vfs, prefix: &str) -> Result<BTreeSet<u64>> {
+    Ok(list(vfs)?.iter().filter_map(|name| number_in(name, prefix)).collect())
+}
 
 /// The name of the file with this number.
 pub(crate) fn numbered(prefix: &str, number: u64) -> String {

@@ -10,6 +10,7 @@ use crate::blob;
 use crate::db::options::Builder;
 use crate::db::options::{ensure_leaf_size, ring_suits};
 use crate::error::{Error, Result};
+use crate::file_names;
 use crate::log::{self, LogOptions};
 use crate::pool;
 use foreshore_io::{Access, File, Vfs};
@@ -68,7 +69,7 @@ pub(crate) enum Found {
 
 /// Looks at a directory and clears away an interrupted creation.
 pub(crate) fn find(vfs: &dyn Vfs) -> Result<Found> {
-    let names = vfs.list().map_err(|e| Error::io("listing the directory", &e))?;
+    let names = file_names::list(vfs)?;
     let has = |name: &str| names.iter().any(|n| n == name);
     if has(NAME) {
         return read(vfs).map(Found::Database);
@@ -89,7 +90,7 @@ pub(crate) fn find(vfs: &dyn Vfs) -> Result<Found> {
 /// Refuses a directory that holds something else, before a lock file is made in it. A database that is open or being made
 /// has one: that is for [`find`], under the lock. For a backup no database will do, whoever has it open.
 pub(crate) fn ensure_not_foreign(vfs: &dyn Vfs, for_backup: bool) -> Result<()> {
-    let names = vfs.list().map_err(|e| Error::io("listing the directory", &e))?;
+    let names = file_names::list(vfs)?;
     if for_backup && names.iter().any(|name| name == NAME) {
         return Err(holds_database(vfs));
     }
@@ -153,7 +154,7 @@ pub(crate) fn discard_backup(vfs: &dyn Vfs) -> Result<()> {
 
 /// Removes the files of a database, all but the one that says that it may be done.
 fn clear(vfs: &dyn Vfs, but: &str) -> Result<()> {
-    let names = vfs.list().map_err(|e| Error::io("listing the directory", &e))?;
+    let names = file_names::list(vfs)?;
     for name in names.iter().filter(|name| is_data(name) && *name != but) {
         vfs.remove(name).map_err(|e| Error::io(format!("removing {name}"), &e))?;
     }

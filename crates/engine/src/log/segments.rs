@@ -18,7 +18,7 @@ use super::POSITIONS;
 use super::options::LogOptions;
 use super::poison::Poison;
 use crate::error::{Error, Result};
-use crate::file_names::{number_in, numbered};
+use crate::file_names::{number_in, numbered, numbers};
 use foreshore_base::sync::{AtomicU64, Ordering::Acquire, Ordering::Release};
 use foreshore_base::{Lsn, seeded_bug};
 use foreshore_io::{Access, AlignedBuf, File, Vfs};
@@ -56,8 +56,7 @@ pub(super) fn is_file(name: &str) -> bool {
 
 /// The numbers of all segments in the directory.
 pub(super) fn list(vfs: &dyn Vfs) -> Result<BTreeSet<u64>> {
-    let names = vfs.list().map_err(|e| Error::io(format!("listing {}", vfs.describe()), &e))?;
-    Ok(names.iter().filter_map(|name| number_in(name, PREFIX)).collect())
+    numbers(vfs, PREFIX)
 }
 
 /// Opens segment `n` for direct transfers; `None` if there is no such file.

@@ -18,7 +18,7 @@ use super::directory_entry::{Entry, PageEntry, decode_all, encode};
 use super::journal::{Journal, PAYLOAD_MAX, Reader};
 use super::size::ByPage;
 use crate::error::{Error, Result};
-use crate::file_names::{number_in, numbered};
+use crate::file_names::{number_in, numbered, numbers};
 use crate::log::Incarnation;
 use foreshore_base::Lsn;
 use foreshore_base::latch::assert_none_held;
@@ -78,7 +78,7 @@ impl Directory {
     /// Writes a directory with these contents, under a number above all that exist, and removes those: for a new
     /// database, and for one whose directory was rebuilt.
     pub fn create_with(vfs: Arc<dyn Vfs>, contents: &Loaded) -> Result<Self> {
-        let old = numbers(&*vfs)?;
+        let old = numbers(&*vfs, PREFIX)?;
         let number = old.last().map_or(0, |newest| newest + 1);
         let mut base = Base::begin(&*vfs, number)?;
         base.put(&Entry::Redo(contents.redo_lsn))?;
@@ -92,16 +92,16 @@ impl Directory {
     /// Opens the newest directory file and replays it to its end. A torn last batch is cut off; anything else that does
     /// not fit is `Corrupt`. `Incompatible` if there is no directory at all.
     pub fn open(vfs: Arc<dyn Vfs>) -> Result<(Self, Loaded)> {
-        let numbers = numbers(&*vfs)?;
-        let Some((number, older)) = numbers.split_last() else {
+        let mut older = numbers(&*vfs, PREFIX)?;
+        let Some(number) = older.pop_last() else {
             let detail =
                 "it has no directory file; salvage the leaves with `foreshore check --rebuild`".into();
             return Err(Error::Incompatible { dir: vfs.describe(), detail });
         };
-        let name = file_name(*number);
+        let name = file_name(number);
         let file = open_file(&*vfs, &name, false)?;
         let mut replay = Replay::default();
-        let mut reader = Reader::new(Arc::clone(&file), &name, *number)?;
+        let mut reader = Reader::new(Arc::clone(&file), &name, number)?;
         let mut base_bytes = None;
         while let Some(batch) = reader.next()? {
             decode_all(&name, &batch, |entry, _| {
@@ -118,7 +118,7 @@ impl Directory {
         vfs.sync_dir().map_err(|e| Error::io(format!("syncing the name {name}"), &e))?;
         older.iter().for_each(|number| remove_old(&*vfs, *number));
         let loaded = replay.finish();
-        let current = Current { number: *number, file, journal, base_bytes };
+        let current = Current { number, file, journal, base_bytes };
         Ok((Self { vfs, current: Mutex::new(current) }, loaded))
     }
 
@@ -149,14 +149,6 @@ impl Directory {
         }
         Ok(())
     }
-}
-
-/// The numbers of all directory files, ascending.
-fn numbers(vfs: &dyn Vfs) -> Result<Vec<u64>> {
-    let names = vfs.list().map_err(|e| Error::io(format!("listing {}", vfs.describe()), &e))?;
-    let mut numbers: Vec<u64> = names.iter().filter_map(|name| number_in(name, PREFIX)).collect();
-    numbers.sort_unstable();
-    Ok(numbers)
 }
 
 /// An old file that stays does no harm: the newest one wins, and the next open removes it.

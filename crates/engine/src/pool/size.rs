@@ -7,7 +7,8 @@
 //! The upper half of an id is the number of its size, 0 for the size that the database was made with; so in a database with
 //! one size ids are small numbers. The lower half is the page's number among those of its size, from 1 on.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::file_names;
 use crate::leaf::is_page_size;
 use foreshore_base::PageId;
 use foreshore_io::Vfs;
@@ -50,7 +51,7 @@ impl SizeClass {
 
     /// The database's own class, and each other one that has a file.
     pub fn on_disk(vfs: &dyn Vfs) -> Result<Vec<Self>> {
-        let names = vfs.list().map_err(|e| Error::io(format!("listing {}", vfs.describe()), &e))?;
+        let names = file_names::list(vfs)?;
         Ok(Self::all()
             .filter(|class| *class == Self::OWN || names.iter().any(|name| name == class.file()))
             .collect())
