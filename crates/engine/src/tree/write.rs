@@ -17,7 +17,7 @@ use crate::tree::descend::{Latched, malformed};
 use crate::tree::many::{Near, Way};
 use crate::tree::obstacle::{Obstacle, is_live};
 use crate::tree::{Core, Tree};
-use crate::txn::{Batch, Ghost, Record, Txn};
+use crate::txn::{Batch, Ghost, Record};
 use crate::version::{Version, Writer};
 use foreshore_base::{Lsn, PageId, Restart, seeded_bug};
 use std::ops::ControlFlow;
@@ -414,25 +414,6 @@ impl Tree {
 }
 
 impl Core {
-    /// Does `work` in a transaction of its own, and again as long as that gives way to another, up to `patience`, which is also
-    /// how long it waits for each lock. Returns the end of its commit record too, if it wrote anything.
-    pub fn alone<R>(
-        self: &Arc<Self>,
-        patience: Duration,
-        mut work: impl FnMut(&mut Txn) -> Result<R>,
-    ) -> Result<(R, Option<Lsn>)> {
-        let (begun, mut since) = (Instant::now(), self.log.flushed());
-        loop {
-            let mut txn = Txn::begin(self.clone().into(), patience, since)?;
-            match work(&mut txn) {
-                Ok(done) => return Ok((done, txn.commit()?)),
-                Err(Error::Deadlock { .. }) if begun.elapsed() < patience => txn.roll_back()?,
-                Err(refused) => return txn.roll_back().and(Err(refused)),
-            }
-            since = Txn::again(since);
-        }
-    }
-
     /// Copies a change into its place in the log; returns the record's end.
     pub fn append(&self, record: Reservation<'_>, change: &Change<'_>) -> Lsn {
         let end = record.end();

@@ -7,12 +7,12 @@
 //! after longer and longer ones, so that an idle database has nothing to do. When nobody scans the tables any more that were
 //! scanned, it is tried at once: nothing else keeps ghosts locked for long.
 
-use crate::blob::BlobId;
+use crate::blob::{self, BlobId};
 use crate::lock::{Name, Owner};
-use crate::tree::Tree;
+use crate::tree::{Core, Tree};
 use crossbeam_utils::CachePadded;
-use foreshore_base::Lsn;
 use foreshore_base::sync::Ordering::Relaxed;
+use foreshore_base::{Lsn, PageId, seeded_bug};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,6 +20,9 @@ use std::time::{Duration, Instant};
 
 /// Queues.
 const SHARDS: usize = 16;
+
+/// A committer clears at most this many batches.
+const SWEEP_MAX: usize = 4;
 
 /// Pauses before what could not be cleared is tried again.
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
@@ -137,6 +140,86 @@ impl Garbage {
 
     fn shard(&self, index: usize) -> &Mutex<VecDeque<Batch>> {
         &self.shards[index % SHARDS]
+    }
+}
+
+impl Core {
+    /// Gives back what a commit left behind, at once or when no snapshot needs it.
+    pub fn dispose(&self, owner: Owner, batch: Batch) {
+        let too_early = seeded_bug("blob_reaped_early") && !batch.blobs.is_empty();
+        let horizon = if too_early { Lsn(u64::MAX) } else { self.horizon() };
+        if batch.commit < horizon {
+            self.clear(batch, horizon);
+        } else {
+            self.txns.garbage.push(owner, batch);
+        }
+    }
+
+    /// No snapshot, open or to come, needs what was replaced by commits below this.
+    fn horizon(&self) -> Lsn {
+        let log_end = self.log.reserved();
+        self.txns.snapshots.horizon(log_end)
+    }
+
+    /// Clears some of the garbage in the queue of `owner`.
+    pub fn sweep(&self, owner: Owner, batches_max: usize) {
+        if self.txns.garbage.len(owner) == 0 {
+            return;
+        }
+        let horizon = self.horizon();
+        for _ in 0..batches_max {
+            let Some(batch) = self.txns.garbage.take(owner, horizon) else { return };
+            self.clear(batch, horizon);
+        }
+    }
+
+    /// Clears what a commit may clear of its own queue.
+    pub fn sweep_own(&self, owner: Owner) {
+        self.sweep(owner, SWEEP_MAX);
+    }
+
+    /// Gives up snapshots, the oldest first, until old versions that only snapshots need take at most `bytes_max`. (Those of
+    /// running transactions stay anyway.)
+    pub fn bound_images(&self, bytes_max: u64) {
+        while self.txns.keys.kept_bytes() > bytes_max && self.txns.snapshots.expire_oldest() {
+            self.sweep_all();
+        }
+    }
+
+    /// Clears all garbage that no snapshot needs.
+    pub fn sweep_all(&self) {
+        for owner in Garbage::owners() {
+            self.sweep(owner, self.txns.garbage.len(owner));
+        }
+    }
+
+    /// No snapshot needs what was replaced by commits below `horizon`, that of the batch among them.
+    fn clear(&self, mut batch: Batch, horizon: Lsn) {
+        for name in batch.images.drain(..) {
+            self.txns.keys.clear_images(name, batch.commit, horizon);
+        }
+        if !self.try_to_clear(&mut batch) {
+            self.txns.garbage.keep_stuck(Stuck::new(batch, None));
+        }
+    }
+
+    /// Tries those batches again that could not be cleared, if they are `due`.
+    pub fn retry_stuck(&self, is_due: impl Fn(&Stuck) -> bool) {
+        for Stuck { mut batch, pause, .. } in self.txns.garbage.take_stuck(is_due) {
+            if !self.try_to_clear(&mut batch) {
+                self.txns.garbage.keep_stuck(Stuck::new(batch, Some(pause)));
+            }
+        }
+    }
+
+    /// A ghost that somebody has locked, or that could not be removed for want of space, stays for the next time. Was there none?
+    fn try_to_clear(&self, batch: &mut Batch) -> bool {
+        let mut near = PageId::NONE;
+        batch
+            .ghosts
+            .retain(|ghost| !matches!(ghost.tree.purge(&mut near, &ghost.key, ghost.author), Ok(true)));
+        batch.blobs.retain(|(chunks, id)| !matches!(blob::reap(chunks, *id, batch.author), Ok(true)));
+        batch.ghosts.is_empty() && batch.blobs.is_empty()
     }
 }
 

@@ -14,7 +14,7 @@
 //! | `scan` | ranges under key and gap locks |
 //! | `undo` | rollback, at run time and at a restart |
 //! | `record` | what is logged |
-//! | `garbage` | what is kept for snapshots, and when it goes |
+//! | `garbage` | what is kept for snapshots, and how it goes |
 //!
 //! Source: Shore-MT (Johnson et al., EDBT 2009) §2.2.3, §7.3, §7.5; ARIES (Mohan et al., TODS 1992) for the undo;
 //! ARIES/KVL (Mohan, VLDB 1990) for key and gap locks; early lock release from Shore-MT's successors.
@@ -46,7 +46,6 @@ pub(crate) use transaction::{Savepoint, Txn};
 pub(crate) use undo::{restore_prepared, roll_back};
 pub(crate) use view::{Seen, View};
 
-use crate::blob;
 use crate::error::{Error, Result};
 use crate::lock::{KeyTable, LockError, Owner};
 use crate::log::Log;
@@ -54,9 +53,10 @@ use crate::tree::Core;
 use crossbeam_utils::CachePadded;
 use foreshore_base::sync::AtomicU64;
 use foreshore_base::sync::Ordering::{Acquire, Relaxed, Release};
-use foreshore_base::{Lsn, PageId, seeded_bug};
+use foreshore_base::{Lsn, seeded_bug};
 use parking_lot::Mutex;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 /// Buckets of the key table, of 64 bytes: 64 KiB of them for the smallest caches …
 const BUCKETS_LOG2_MIN: u32 = 10;
@@ -72,9 +72,6 @@ const LARGE_CACHE_BYTES_PER_BUCKET: usize = 16 << 10;
 
 /// … up to 16 MiB: who reads a row in a snapshot walks through the old versions of all rows of its bucket.
 const BUCKETS_LOG2_MAX: u32 = 18;
-
-/// A committer clears at most this many batches of garbage.
-const SWEEP_MAX: usize = 4;
 
 /// What all transactions share.
 pub(crate) struct Txns {
@@ -196,45 +193,22 @@ impl Txns {
 }
 
 impl Core {
-    /// Gives back what a commit left behind, at once or when no snapshot needs it.
-    pub fn dispose(&self, owner: Owner, batch: Batch) {
-        let too_early = seeded_bug("blob_reaped_early") && !batch.blobs.is_empty();
-        let horizon = if too_early { Lsn(u64::MAX) } else { self.horizon() };
-        if batch.commit < horizon {
-            self.clear(batch, horizon);
-        } else {
-            self.txns.garbage.push(owner, batch);
-        }
-    }
-
-    /// No snapshot, open or to come, needs what was replaced by commits below this.
-    fn horizon(&self) -> Lsn {
-        let log_end = self.log.reserved();
-        self.txns.snapshots.horizon(log_end)
-    }
-
-    /// Clears some of the garbage in the queue of `owner`.
-    pub fn sweep(&self, owner: Owner, batches_max: usize) {
-        if self.txns.garbage.len(owner) == 0 {
-            return;
-        }
-        let horizon = self.horizon();
-        for _ in 0..batches_max {
-            let Some(batch) = self.txns.garbage.take(owner, horizon) else { return };
-            self.clear(batch, horizon);
-        }
-    }
-
-    /// Clears what a commit may clear of its own queue.
-    pub fn sweep_own(&self, owner: Owner) {
-        self.sweep(owner, SWEEP_MAX);
-    }
-
-    /// Gives up snapshots, the oldest first, until old versions that only snapshots need take at most `bytes_max`. (Those of
-    /// running transactions stay anyway.)
-    pub fn bound_images(&self, bytes_max: u64) {
-        while self.txns.keys.kept_bytes() > bytes_max && self.txns.snapshots.expire_oldest() {
-            self.sweep_all();
+    /// Does `work` in a transaction of its own, and again as long as that gives way to another, up to `patience`, which is also
+    /// how long it waits for each lock. Returns the end of its commit record too, if it wrote anything.
+    pub fn alone<R>(
+        self: &Arc<Self>,
+        patience: Duration,
+        mut work: impl FnMut(&mut Txn) -> Result<R>,
+    ) -> Result<(R, Option<Lsn>)> {
+        let (begun, mut since) = (Instant::now(), self.log.flushed());
+        loop {
+            let mut txn = Txn::begin(self.clone().into(), patience, since)?;
+            match work(&mut txn) {
+                Ok(done) => return Ok((done, txn.commit()?)),
+                Err(Error::Deadlock { .. }) if begun.elapsed() < patience => txn.roll_back()?,
+                Err(refused) => return txn.roll_back().and(Err(refused)),
+            }
+            since = Txn::again(since);
         }
     }
 
@@ -253,42 +227,6 @@ impl Core {
         self.txns.garbage.forget();
         let broken_off = std::mem::take(&mut *self.txns.broken_off.lock());
         broken_off.into_iter().for_each(Txn::abandon);
-    }
-
-    /// Clears all garbage that no snapshot needs.
-    pub fn sweep_all(&self) {
-        for owner in Garbage::owners() {
-            self.sweep(owner, self.txns.garbage.len(owner));
-        }
-    }
-
-    /// No snapshot needs what was replaced by commits below `horizon`, that of the batch among them.
-    fn clear(&self, mut batch: Batch, horizon: Lsn) {
-        for name in batch.images.drain(..) {
-            self.txns.keys.clear_images(name, batch.commit, horizon);
-        }
-        if !self.try_to_clear(&mut batch) {
-            self.txns.garbage.keep_stuck(Stuck::new(batch, None));
-        }
-    }
-
-    /// Tries those batches again that could not be cleared, if they are `due`.
-    pub fn retry_stuck(&self, is_due: impl Fn(&Stuck) -> bool) {
-        for Stuck { mut batch, pause, .. } in self.txns.garbage.take_stuck(is_due) {
-            if !self.try_to_clear(&mut batch) {
-                self.txns.garbage.keep_stuck(Stuck::new(batch, Some(pause)));
-            }
-        }
-    }
-
-    /// A ghost that somebody has locked, or that could not be removed for want of space, stays for the next time. Was there none?
-    fn try_to_clear(&self, batch: &mut Batch) -> bool {
-        let mut near = PageId::NONE;
-        batch
-            .ghosts
-            .retain(|ghost| !matches!(ghost.tree.purge(&mut near, &ghost.key, ghost.author), Ok(true)));
-        batch.blobs.retain(|(chunks, id)| !matches!(blob::reap(chunks, *id, batch.author), Ok(true)));
-        batch.ghosts.is_empty() && batch.blobs.is_empty()
     }
 }
 
