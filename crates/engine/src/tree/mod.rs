@@ -8,7 +8,7 @@
 //! | `index`, `descend` | the index; from a key to its leaf |
 //! | `read`, `many` | reading one row; many at once |
 //! | `copy`, `cursor`, `ahead` | walks: copies of leaves, rows in order, leaves read before they are needed |
-//! | `write`, `unversioned` | changing a row, as a commit of its own; a row without versions |
+//! | `write`, `unversioned`, `ghosts` | changing a row, as a commit of its own; a row without versions; removing what removals left |
 //! | `transact`, `rows`, `removal` | changing rows in a transaction: one, many, those of a range |
 //! | `insertion`, `obstacle` | may a new key go here; what keeps a write from a leaf that it has latched |
 //! | `smo`, `meetings` | splits and absorptions; splits of leaves in which writers meet |
@@ -31,6 +31,7 @@ mod copy;
 mod cursor;
 mod descend;
 mod estimate;
+mod ghosts;
 mod index;
 mod insertion;
 mod many;
