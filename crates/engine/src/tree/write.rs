@@ -289,13 +289,12 @@ impl Tree {
         let (page, cell, value) = (at.page, place.cell(), intent.value());
         self.pool.before_change(at.frame);
         let (page_id, table) = (page.id(), self.id);
-        let (put, ghost, remove) = (
-            Change::Put { page: page_id, table, key, value },
-            Change::Ghost { page: page_id, table, key },
-            Change::Remove { page: page_id, table, key },
-        );
         let removes = matches!(intent, Intent::Remove);
-        let body_len = if removes { ghost } else { put }.encoded_len();
+        let change = match removes {
+            true => Change::Ghost { page: page_id, table, key },
+            false => Change::Put { page: page_id, table, key, value },
+        };
+        let body_len = change.encoded_len(); // of a removal without a ghost, too
         single.room.use_up(body_len);
         let reservation = self.core.log.reserve(body_len);
         // A snapshot that is not open by now will see this record (its point is above). One that is open may need what
@@ -313,13 +312,12 @@ impl Tree {
             row.set_value(|out| append_live(page, cell, out));
             self.keep_image(owner, name, row, version, cell, &mut Spares::default());
         }
-        let (change, written) = match (removes, stays) {
-            (false, _) => (put, place.write(page, key, value, version.0).map(|_| ())),
-            (true, true) => (ghost, place.write(page, key, &[], version.ghost().0).map(|_| ())),
-            (true, false) => {
-                place.remove(page);
-                (remove, Ok(()))
-            }
+        let (change, written) = if removes && !stays {
+            place.remove(page);
+            (Change::Remove { page: page_id, table, key }, Ok(()))
+        } else {
+            let word = if removes { version.ghost() } else { version };
+            (change, place.write(page, key, value, word.0).map(drop))
         };
         page.set_lsn(reservation.end());
         let underfull = removes && leaf::is_underfull(page) == Ok(true);
@@ -331,18 +329,25 @@ impl Tree {
         let commit = reservation.start();
         let end = self.core.append(reservation, &change);
         if watched || stays {
-            let images = if watched { vec![name] } else { Vec::new() };
-            let author = version.author();
-            let ghost = removes.then(|| Ghost { tree: self.clone(), key: key.into(), author });
-            let batch = Batch { images, ghosts: ghost.into_iter().collect(), ..Batch::new(commit, author) };
-            self.core.txns.garbage.push(owner, batch);
-            self.core.sweep_own(owner);
+            self.leave_garbage(single, watched, commit, version.author());
         }
         if underfull && !stays {
             // The row is gone, whatever becomes of the tidying up: a full disk here must not say that nothing was changed.
             let _ = self.absorb_around(key);
         }
         Ok(Some(end))
+    }
+
+    /// Leaves its image, if a snapshot may need it, and its ghost, if it made one, to those who clear up.
+    #[cold]
+    fn leave_garbage(self: &Arc<Self>, single: &Single<'_>, watched: bool, commit: Lsn, author: u64) {
+        let mut batch = Batch::new(commit, author);
+        batch.images.extend(watched.then_some(single.name));
+        if let Intent::Remove = single.intent {
+            batch.ghosts.push(Ghost { tree: self.clone(), key: single.key.into(), author });
+        }
+        self.core.txns.garbage.push(single.owner, batch);
+        self.core.sweep_own(single.owner);
     }
 
     /// Puts what the row was before into the key table, before the leaf shows the change (V2 in `txn/view.rs`).
