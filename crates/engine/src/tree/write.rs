@@ -8,7 +8,7 @@
 //! The order is that of the design ("put / remove"): lock, if need be, room in the log, latch, recheck, note `rec_lsn`, reserve,
 //! change, page LSN, unlatch, copy the record. What may wait comes before the latch.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::leaf::{self, Cell, Change, Place};
 use crate::lock::{Image, ImageRow, KeyMode, LockError, Name, Owner, Reach, Spares};
 use crate::log::{Reservation, Room};
@@ -197,28 +197,16 @@ impl Tree {
         match granted {
             Ok(_) => Ok(true),
             Err(LockError::Deadlock { .. }) if begun.elapsed() < patience => Ok(false),
-            Err(refused) => Err(self.refused(owner, key, refused, begun.elapsed())),
-        }
-    }
-
-    #[cold]
-    fn refused(&self, owner: Owner, key: &[u8], refused: LockError, waited: Duration) -> Error {
-        if let Some(reason) = self.core.txns.why_stranded(&refused) {
-            return reason;
-        }
-        let slots = &self.core.txns.slots;
-        let holder = match refused {
-            LockError::Timeout { holder, .. } => holder,
             // It waits holding nothing, and nobody knows its slot.
-            LockError::Deadlock { with, .. } => Some(with),
-            LockError::Aborted { .. } => None,
-        };
-        Error::LockTimeout {
-            txn: slots.number(owner),
-            holder: holder.map(|holder| slots.number(holder)),
-            table: self.name.clone(),
-            key: Some(key.to_vec()),
-            waited,
+            Err(refused) => {
+                let holder = match refused {
+                    LockError::Timeout { holder, .. } => holder,
+                    LockError::Deadlock { with, .. } => Some(with),
+                    LockError::Aborted { .. } => None,
+                };
+                let in_vain = LockError::Timeout { holder, waited: begun.elapsed() };
+                Err(self.core.txns.refused(owner, self, Some(key), in_vain))
+            }
         }
     }
 

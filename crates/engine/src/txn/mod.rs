@@ -49,7 +49,7 @@ pub(crate) use view::{Seen, View};
 use crate::error::{Error, Result};
 use crate::lock::{KeyTable, LockError, Owner};
 use crate::log::Log;
-use crate::tree::Core;
+use crate::tree::{Core, Tree};
 use crossbeam_utils::CachePadded;
 use foreshore_base::sync::AtomicU64;
 use foreshore_base::sync::Ordering::{Acquire, Relaxed, Release};
@@ -171,13 +171,22 @@ impl Txns {
         self.keys.strand(owner);
     }
 
-    /// Why a lock was refused whose holder keeps it for good, if it was such a one.
-    pub fn why_stranded(&self, refused: &LockError) -> Option<Error> {
+    /// What to say of a lock of `tree` that was refused: on `key`; `None`: on a gap, or on all of the table.
+    #[cold]
+    pub fn refused(&self, owner: Owner, tree: &Tree, key: Option<&[u8]>, refused: LockError) -> Error {
+        let (txn, table) = (self.slots.number(owner), tree.name.clone());
+        let key = key.map(<[u8]>::to_vec);
         match refused {
-            LockError::Timeout { holder: Some(holder), .. } if self.keys.is_stranded(*holder) => {
-                self.stranded.get().cloned()
+            LockError::Deadlock { with, .. } => {
+                Error::Deadlock { txn, with: self.slots.number(with), table, key }
             }
-            _ => None,
+            LockError::Timeout { holder, waited } => {
+                let strands = |holder: &Owner| self.keys.is_stranded(*holder);
+                let why = holder.filter(strands).and_then(|_| self.stranded.get().cloned());
+                let holder = holder.map(|holder| self.slots.number(holder));
+                why.unwrap_or(Error::LockTimeout { txn, holder, table, key, waited })
+            }
+            LockError::Aborted { .. } => Error::Aborted { txn },
         }
     }
 

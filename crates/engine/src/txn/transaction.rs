@@ -211,20 +211,7 @@ impl Txn {
     #[cold]
     fn refused(&self, tree: &Tree, key: Option<&[u8]>, refused: LockError) -> Error {
         tree.note_lock_wait(Some(refused.waited()));
-        if let Some(reason) = self.core.txns.why_stranded(&refused) {
-            return reason;
-        }
-        let slots = &self.core.txns.slots;
-        let txn = slots.number(self.owner);
-        let (table, key) = (tree.name.clone(), key.map(<[u8]>::to_vec));
-        match refused {
-            LockError::Deadlock { with, .. } => Error::Deadlock { txn, with: slots.number(with), table, key },
-            LockError::Timeout { holder, waited } => {
-                let holder = holder.map(|holder| slots.number(holder));
-                Error::LockTimeout { txn, holder, table, key, waited }
-            }
-            LockError::Aborted { .. } => Error::Aborted { txn },
-        }
+        self.core.txns.refused(self.owner, tree, key, refused)
     }
 
     /// To be called before anything is done to a table: it is not dropped until the transaction ends. Tables are found
