@@ -320,39 +320,40 @@ impl<'a> Change<'a> {
             let (table, state) = (page.table(), if page.is_dead() { "dead " } else { "" });
             return Err(format!("redo of page {id}: found {state}page {} of table {table}", page.id()));
         }
+        let (first, second) = self.pages();
+        if id != first && Some(id) != second {
+            return Err(format!("redo of page {id}: the record is about {:?}", self.pages()));
+        }
         match *self {
-            Change::Put { page: at, key, value, .. } if at == id => put(page, key, value, author),
-            Change::Ghost { page: at, key, .. } if at == id => put(page, key, &[], author.ghost()),
-            Change::Patch { page: at, key, kept, old, new, .. } if at == id => {
+            Change::Put { key, value, .. } => put(page, key, value, author),
+            Change::Ghost { key, .. } => put(page, key, &[], author.ghost()),
+            Change::Patch { key, kept, old, new, .. } => {
                 put(page, key, &patched(page, key, kept, old, new)?, author)
             }
-            Change::Rows { page: at, mut rows, .. } if at == id => rows.try_for_each(|row| {
+            Change::Rows { mut rows, .. } => rows.try_for_each(|row| {
                 let (key, value) = row?;
                 put(page, key, value, author)
             }),
-            Change::Remove { page: at, key, .. } if at == id => {
+            Change::Remove { key, .. } => {
                 within_fences(page, key)?;
                 remove(page, key).map(|_| ()).map_err(|e| e.to_string())
             }
-            Change::Format { page: at, table, low, high, right } if at == id => {
+            Change::Format { table, low, high, right, .. } => {
                 fences_fit(page, low, high)?;
                 format(page, id, table, low, high, right);
                 Ok(())
             }
-            Change::Split { right, separator, .. } if self.pages().0 == id => {
+            Change::Split { right, image, .. } if right == id => image::install(image, page),
+            Change::Split { right, separator, .. } => {
                 within_fences(page, separator)?;
                 above_low_fence(page, separator)?;
                 truncate(page, separator, right).map_err(|e| e.to_string())
-            }
-            Change::Split { right, image, .. } if right == id => image::install(image, page),
-            Change::Absorb { left, image, .. } if left == id => {
-                take_in(page, image).map_err(|e| e.to_string())
             }
             Change::Absorb { right, .. } if right == id => {
                 page.set_dead();
                 Ok(())
             }
-            _ => Err(format!("redo of page {id}: the record is about {:?}", self.pages())),
+            Change::Absorb { image, .. } => take_in(page, image).map_err(|e| e.to_string()),
         }
     }
 }
