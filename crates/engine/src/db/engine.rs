@@ -2,24 +2,23 @@
 
 use crate::blob::VALUE_BYTES_MAX;
 use crate::db::catalog::{self, CATALOG, HIGHEST};
-use crate::db::index::{Index, TableOptions};
+use crate::db::index::TableOptions;
 use crate::db::meta::{self, Meta};
 use crate::db::options::{Builder, ensure_leaf_size, largest_leaf, ring_suits};
 use crate::db::running::Running;
 use crate::db::stats::{CheckReport, IndexStats, Stats, TableReport};
 use crate::db::upkeep::Upkeep;
 use crate::error::{Error, Result};
-use crate::leaf::{self, Change};
 use crate::log::Durability;
 use crate::pool::Pool;
 use crate::recovery::{self, Recovered};
 use crate::spread::{Held, Spread};
-use crate::tree::{Core, Intent, PATIENCE, Tree, TreeIndex};
+use crate::tree::{Core, Intent, PATIENCE, Tree};
 use crate::txn::Txn;
 use crate::waits::{Wait, will_wait};
 use foreshore_base::sync::AtomicBool;
 use foreshore_base::sync::Ordering::Relaxed;
-use foreshore_base::{Lsn, PageId, TableId};
+use foreshore_base::{Lsn, TableId};
 use foreshore_io::{LockError, Vfs};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -157,7 +156,7 @@ impl Engine {
         let pool = self.pool_for(options.leaf_bytes)?;
         let id = self.fresh_table_id()?;
         let index = options.index.unwrap_or(self.options.index);
-        let tree = Arc::new(create_tree(&self.core, pool, id, name.to_string(), index)?);
+        let tree = Arc::new(Tree::create(&self.core, pool, id, name.to_string(), index)?);
         let row = self.put_row(name, catalog::Row { id, index, chunks: None }, &tree)?;
         self.acknowledge(row, self.options.durability)?;
         self.tables.lock().insert(name.to_string(), tree.clone());
@@ -200,8 +199,7 @@ impl Engine {
             return Err(Error::TableDropped { name: tree.name.clone() });
         }
         let id = self.fresh_table_id()?;
-        let index = create_index(&self.core, self.core.pools.own(), id, Index::default())?;
-        let chunks = Tree::of_chunks(self.core.clone(), id, &tree.name, index);
+        let chunks = Tree::create_for_chunks(&self.core, id, &tree.name)?;
         let row = catalog::Row { id: tree.id, index: tree.index_kind(), chunks: Some(id) };
         self.put_row(&tree.name, row, &chunks)?;
         tree.chunks.get_or_init(|| Arc::new(chunks));
@@ -476,35 +474,6 @@ fn lock(vfs: &dyn Vfs) -> Result<Box<dyn Send + Sync>> {
             Error::io(format!("locking {}{hint}", vfs.describe()), &e)
         }
     })
-}
-
-/// A new table, with its leaves in `pool`.
-pub(crate) fn create_tree(
-    core: &Arc<Core>,
-    pool: &Arc<Pool>,
-    id: TableId,
-    name: String,
-    index: Index,
-) -> Result<Tree> {
-    let index = create_index(core, pool, id, index)?;
-    Ok(Tree::new(core.clone(), pool.clone(), id, name, index))
-}
-
-/// A new table's index, and its leaf: an empty one over the whole key space, logged.
-fn create_index(core: &Core, pool: &Pool, id: TableId, index: Index) -> Result<TreeIndex> {
-    let fresh = pool.allocate()?;
-    core.log.room()?;
-    let latch = fresh.page().latch().exclusive();
-    pool.before_change(fresh.frame_page().frame);
-    let change = Change::Format { page: fresh.pid(), table: id, low: &[], high: None, right: PageId::NONE };
-    let record = core.log.reserve(change.encoded_len());
-    leaf::format(fresh.page(), fresh.pid(), id, &[], None, PageId::NONE);
-    fresh.page().set_lsn(record.end());
-    let page = fresh.publish().page.id();
-    drop(latch);
-    let index = TreeIndex::bulk_load(index, [([], page.0)], 1.0);
-    core.append(record, &change);
-    Ok(index)
 }
 
 #[cfg(test)]

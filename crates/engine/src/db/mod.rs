@@ -20,7 +20,7 @@ mod byte_table;
 pub(crate) mod catalog;
 mod codec;
 mod compact;
-pub(crate) mod engine;
+mod engine;
 mod index;
 mod isolation;
 mod memory;

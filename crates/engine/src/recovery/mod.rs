@@ -25,21 +25,17 @@ mod stand_in;
 use crate::blob::{Extents, adopt_extents, reap_leftovers, unmark_used};
 use crate::db::Index;
 use crate::db::catalog::{self, CATALOG, FIRST};
-use crate::db::engine::create_tree;
 use crate::db::meta::{self, Found, Meta};
 use crate::db::options::Builder;
 use crate::error::{Error, Result};
 use crate::log::{Durability, Incarnation, Log};
 use crate::pool::{Directory, DirectoryEntry as Entry, Loaded, PageEntry, Pools, Wal, rebuild};
-use crate::tree::{Core, Meetings, Tree};
-use crate::txn::{Txn, Txns, restore_prepared, roll_back};
-use crate::waits::Meter;
+use crate::tree::{Core, Tree};
+use crate::txn::{Txn, restore_prepared, roll_back};
 use analysis::{Analysis, Unfinished};
-use foreshore_base::sync::AtomicU64;
 use foreshore_base::{Lsn, TableId};
 use foreshore_io::Vfs;
 use leaves::Tables;
-use parking_lot::Mutex;
 use redo::{Redone, StoredLog};
 use stand_in::StandIn;
 use std::collections::{BTreeMap, HashMap};
@@ -94,8 +90,8 @@ fn create(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
     // Its name may become durable although that is not known: then no other name is to be missing.
     log.hold_names(true);
     let pools = open_pools(vfs, options, &meta, &directory, &[], log.clone())?;
-    let core = Arc::new(core(extents, pools, log, vec![incarnation], options.cache_bytes));
-    let catalog = create_tree(&core, core.pools.own(), CATALOG, String::new(), Index::default())?;
+    let core = Core::new(pools, log, vec![incarnation], extents, options.cache_bytes);
+    let catalog = Tree::create(&core, core.pools.own(), CATALOG, String::new(), Index::default())?;
     core.log.commit(core.log.reserved(), Durability::Sync)?;
     if !options.backup {
         meta::finish_creation(&**vfs)?;
@@ -133,7 +129,7 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
     let log = start_log(vfs, meta, &directory, incarnation)?;
     stand_in.hand_over(&log)?;
     let incarnations = [incarnations, vec![incarnation]].concat();
-    let core = Arc::new(core(extents, pools, log, incarnations, options.cache_bytes));
+    let core = Core::new(pools, log, incarnations, extents, options.cache_bytes);
 
     for page in leaves.dead() {
         core.pools.of_page(page)?.discard(page);
@@ -246,27 +242,6 @@ fn open_pools(
     wal: Arc<dyn Wal>,
 ) -> Result<Pools> {
     Pools::open(vfs.clone(), wal, directory.clone(), meta.leaf_bytes, options.cache_bytes, pages)
-}
-
-fn core(
-    extents: Extents,
-    pools: Pools,
-    log: Arc<Log>,
-    incarnations: Vec<Incarnation>,
-    cache_bytes: usize,
-) -> Core {
-    Core {
-        pools,
-        log,
-        incarnations,
-        txns: Txns::new(cache_bytes),
-        blob_ids: Mutex::new(()),
-        extents,
-        latch_waits: Meter::default(),
-        meetings: Meetings::default(),
-        splits: AtomicU64::new(0),
-        absorbs: AtomicU64::new(0),
-    }
 }
 
 /// Builds each table's index, the catalog's first; frees the leaves of tables that do not exist. Returns the highest id that

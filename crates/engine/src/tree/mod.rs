@@ -13,7 +13,8 @@
 //! | `insertion`, `obstacle` | may a new key go here; what keeps a write from a leaf that it has latched |
 //! | `smo`, `meetings` | splits and absorptions; splits of leaves in which writers meet |
 //! | `users` | which transactions use the table |
-//! | `bulk`, `estimate`, `check` | loading sorted rows; about how many rows there are; is all in order |
+//! | `create`, `bulk` | new tables; loading sorted rows |
+//! | `estimate`, `check` | about how many rows there are; is all in order |
 //!
 //! Invariants:
 //! - T1: the live leaves of a table tile the key space: each one's high fence is the next one's low fence, the first
@@ -28,6 +29,7 @@ mod ahead;
 mod bulk;
 mod check;
 mod copy;
+mod create;
 mod cursor;
 mod descend;
 mod estimate;
@@ -57,6 +59,7 @@ use crate::waits::Meter;
 use crossbeam_utils::CachePadded;
 use foreshore_base::TableId;
 use foreshore_base::sync::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use meetings::Meetings;
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -66,7 +69,6 @@ pub(crate) use ahead::Ahead;
 pub(crate) use cursor::{Backward, Forward};
 pub(crate) use descend::Stamp;
 pub(crate) use index::TreeIndex;
-pub(crate) use meetings::Meetings;
 pub(crate) use write::{Intent, PATIENCE};
 
 /// What all tables share.
@@ -83,10 +85,34 @@ pub(crate) struct Core {
     /// Waits for leaf latches.
     pub latch_waits: Meter,
     /// Where writers meet.
-    pub meetings: Meetings,
+    meetings: Meetings,
     /// Leaves split and absorbed so far.
     pub splits: AtomicU64,
     pub absorbs: AtomicU64,
+}
+
+impl Core {
+    /// That of a database that is being opened. It has a cache of `cache_bytes`.
+    pub fn new(
+        pools: Pools,
+        log: Arc<Log>,
+        incarnations: Vec<Incarnation>,
+        extents: Extents,
+        cache_bytes: usize,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            pools,
+            log,
+            incarnations,
+            txns: Txns::new(cache_bytes),
+            blob_ids: Mutex::new(()),
+            extents,
+            latch_waits: Meter::default(),
+            meetings: Meetings::default(),
+            splits: AtomicU64::new(0),
+            absorbs: AtomicU64::new(0),
+        })
+    }
 }
 
 /// A table.
