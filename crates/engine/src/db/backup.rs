@@ -201,7 +201,7 @@ struct Source {
 impl Source {
     /// B1: all tables, and the snapshot of a moment in which there were these and no others.
     fn freeze(engine: &Arc<Engine>) -> Result<Self> {
-        engine.with_tables(|trees| {
+        engine.tables.with_all(|trees| {
             let tables = trees.map(InUse::new).collect::<Result<_>>()?;
             Ok(Self { engine: engine.clone(), snapshot: Snapshot::open(engine.clone().into())?, tables })
         })

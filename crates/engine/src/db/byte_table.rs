@@ -378,7 +378,7 @@ impl ByteTable {
     /// To be called before a value of this length is written: a large one needs a place for its chunks.
     #[inline]
     pub(crate) fn make_room(&self, len: usize) -> Result<()> {
-        if self.tree.is_large(len) { self.engine.make_chunks(&self.tree, len) } else { Ok(()) }
+        if self.tree.is_large(len) { self.engine.tables.make_chunks(&self.tree, len) } else { Ok(()) }
     }
 
     /// The view of a call that is no part of a transaction: what is committed.

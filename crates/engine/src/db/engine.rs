@@ -1,52 +1,35 @@
-//! One open database: its parts, its tables, its checkpoints, its end.
+//! One open database: its parts, its checks and checkpoints, its end.
 
-use crate::blob::VALUE_BYTES_MAX;
-use crate::db::catalog::{self, CATALOG, HIGHEST};
-use crate::db::index::TableOptions;
 use crate::db::meta::{self, Meta};
-use crate::db::options::{Builder, ensure_leaf_size, largest_leaf, ring_suits};
+use crate::db::options::Builder;
+use crate::db::prepared::Prepared;
 use crate::db::running::Running;
 use crate::db::stats::{CheckReport, IndexStats, Stats, TableReport};
+use crate::db::tables::Tables;
 use crate::db::upkeep::Upkeep;
 use crate::error::{Error, Result};
 use crate::log::Durability;
-use crate::pool::Pool;
 use crate::recovery::{self, Recovered};
 use crate::spread::{Held, Spread};
-use crate::tree::{Core, Intent, PATIENCE, Tree};
+use crate::tree::{Core, Tree};
 use crate::txn::Txn;
 use crate::waits::{Wait, will_wait};
+use foreshore_base::Lsn;
 use foreshore_base::sync::AtomicBool;
 use foreshore_base::sync::Ordering::Relaxed;
-use foreshore_base::{Lsn, TableId};
 use foreshore_io::{LockError, Vfs};
-use parking_lot::Mutex;
-use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// How long dropping a table waits for the transactions that use it.
-const DROP_PATIENCE: Duration = Duration::from_secs(10);
+use std::time::Instant;
 
 pub(crate) struct Engine {
     core: Arc<Core>,
     /// What transactions keep of it.
     cores: Spread<Core>,
-    catalog: Arc<Tree>,
-    /// Existing tables that were opened.
-    tables: Mutex<Tables>,
-    /// Tables are created, given their hidden ones and taken out of the catalog one at a time. Held while a new one becomes
-    /// durable, which those who open others need not wait for.
-    changing: Mutex<()>,
-    /// The id of the next table. Its mutex is held until the catalog knows that it was given.
-    next_id: Mutex<u32>,
-    /// Tables are dropped one at a time.
-    dropping: Mutex<()>,
-    options: Builder,
+    pub tables: Tables,
+    pub prepared: Prepared,
+    durability: Durability,
     vfs: Arc<dyn Vfs>,
-    /// Transactions that have prepared, by their global ids.
-    pub prepared: Mutex<BTreeMap<Vec<u8>, Txn>>,
     upkeep: Arc<Upkeep>,
     opened: Opened,
     closed: AtomicBool,
@@ -54,9 +37,6 @@ pub(crate) struct Engine {
     /// ticket, finds a closed log and no thread: it can write nothing.
     _lock: Box<dyn Send + Sync>,
 }
-
-/// By name.
-type Tables = BTreeMap<String, Arc<Tree>>;
 
 /// What opening took.
 struct Opened {
@@ -83,28 +63,15 @@ impl Engine {
             undone,
             prepared,
         } = recovered;
-        let mut tables = Tables::new();
-        let mut catalog = None;
-        for tree in trees {
-            if tree.id == CATALOG {
-                catalog = Some(tree);
-            } else {
-                tables.insert(tree.name.clone(), tree);
-            }
-        }
         let upkeep = Upkeep::start(core.clone(), directory, &options, redo_lsn);
         Ok(Arc::new(Self {
             upkeep: upkeep.inspect_err(|_| core.forget_tables())?,
             cores: Spread::new(&core),
-            core,
-            catalog: catalog.expect("recovery opens or creates the catalog"),
-            tables: Mutex::new(tables),
-            changing: Mutex::new(()),
-            next_id: Mutex::new(next_id),
-            dropping: Mutex::new(()),
-            options,
             vfs,
-            prepared: Mutex::new(prepared),
+            durability: options.durability,
+            prepared: Prepared::new(prepared),
+            tables: Tables::new(core.clone(), trees, next_id, options),
+            core,
             opened: Opened { redo_bytes, redo_records, undone, open_ns: started.elapsed().as_nanos() as u64 },
             closed: AtomicBool::new(false),
             _lock: lock,
@@ -125,143 +92,13 @@ impl Engine {
     }
 
     pub fn durability(&self) -> Durability {
-        self.options.durability
+        self.durability
     }
 
     /// Waits until the log record that ends at `end` is as safe as `durability` promises.
     #[inline]
     pub fn acknowledge(&self, end: Lsn, durability: Durability) -> Result<()> {
         self.core.log.commit(end, durability)
-    }
-
-    /// The table `name`, created with these options if absent.
-    pub fn table(&self, name: &str, options: TableOptions) -> Result<Arc<Tree>> {
-        if name.is_empty() {
-            return Err(Error::Argument("a table needs a name of at least one byte".into()));
-        }
-        let (len, max) = (name.len(), self.catalog.limits().key_bytes_max);
-        if len > max {
-            return Err(Error::Argument(format!(
-                "the table's name has {len} bytes, at most {max} are allowed"
-            )));
-        }
-        options.leaf_bytes.map_or(Ok(()), ensure_leaf_size)?;
-        if let Some(tree) = self.existing_table(name) {
-            return Ok(tree);
-        }
-        let _one_at_a_time = self.changing.lock();
-        if let Some(tree) = self.existing_table(name) {
-            return Ok(tree); // somebody was quicker
-        }
-        let pool = self.pool_for(options.leaf_bytes)?;
-        let id = self.fresh_table_id()?;
-        let index = options.index.unwrap_or(self.options.index);
-        let tree = Arc::new(Tree::create(&self.core, pool, id, name.to_string(), index)?);
-        let row = self.put_row(name, catalog::Row { id, index, chunks: None }, &tree)?;
-        self.acknowledge(row, self.options.durability)?;
-        self.tables.lock().insert(name.to_string(), tree.clone());
-        Ok(tree)
-    }
-
-    /// The table `name`, if there is one.
-    pub fn existing_table(&self, name: &str) -> Option<Arc<Tree>> {
-        self.tables.lock().get(name).cloned()
-    }
-
-    /// The pool for a new table with leaves of this size.
-    fn pool_for(&self, leaf_bytes: Option<usize>) -> Result<&Arc<Pool>> {
-        let ring_bytes = self.core.log.ring_bytes();
-        let Some(leaf_bytes) = leaf_bytes.or_else(|| self.options.table_leaf_bytes(ring_bytes)) else {
-            return Ok(self.core.pools.own());
-        };
-        if !ring_suits(ring_bytes, leaf_bytes) {
-            return Err(Error::Argument(format!(
-                "leaf_bytes can be {} at most: the database was made with ring_bytes {ring_bytes}, which must be 16 times as much; \
-                 to have larger leaves, copy the rows into a database made with more",
-                largest_leaf(ring_bytes)
-            )));
-        }
-        self.core.pools.of_size(leaf_bytes)
-    }
-
-    /// Gives `tree` its hidden table, before its first large value, of `len` bytes. Nobody waits for that to be durable:
-    /// what is written there comes later in the log.
-    pub fn make_chunks(&self, tree: &Arc<Tree>, len: usize) -> Result<()> {
-        if tree.chunks.get().is_some() || len > VALUE_BYTES_MAX {
-            return Ok(()); // what is too large will be refused
-        }
-        // Tables get their hidden ones one at a time; and this one is not dropped meanwhile, to come back by the row put here.
-        let _one_at_a_time = self.changing.lock();
-        if tree.chunks.get().is_some() {
-            return Ok(());
-        }
-        if !self.existing_table(&tree.name).is_some_and(|known| Arc::ptr_eq(&known, tree)) {
-            return Err(Error::TableDropped { name: tree.name.clone() });
-        }
-        let id = self.fresh_table_id()?;
-        let chunks = Tree::create_for_chunks(&self.core, id, &tree.name)?;
-        let row = catalog::Row { id: tree.id, index: tree.index_kind(), chunks: Some(id) };
-        self.put_row(&tree.name, row, &chunks)?;
-        tree.chunks.get_or_init(|| Arc::new(chunks));
-        Ok(())
-    }
-
-    /// Puts the row that makes `new` exist: a crash before it leaves a leaf that the next open frees. If it cannot be put, the
-    /// leaf goes at once. Returns the end of the row's record.
-    fn put_row(&self, name: &str, row: catalog::Row, new: &Tree) -> Result<Lsn> {
-        let put = self.catalog.autocommit(name.as_bytes(), Intent::Put(&row.encode()), PATIENCE);
-        if put.is_err() {
-            let _ = new.free_leaves(); // the error that counts is the first one
-        }
-        Ok(put?.expect("a put is always done"))
-    }
-
-    /// An id that no table ever had. That it was given is in the log before anything else of the table is.
-    fn fresh_table_id(&self) -> Result<TableId> {
-        let mut next = self.next_id.lock();
-        self.catalog.autocommit(HIGHEST, Intent::Put(&next.to_le_bytes()), PATIENCE)?;
-        *next += 1;
-        Ok(TableId(*next - 1))
-    }
-
-    pub fn tables(&self) -> Result<Vec<String>> {
-        Ok(self.tables.lock().keys().cloned().collect())
-    }
-
-    pub fn drop_table(&self, name: &str) -> Result<bool> {
-        let _one_at_a_time = self.dropping.lock();
-        let Some(tree) = self.existing_table(name) else { return Ok(false) };
-        // Without the mutex of the tables: whoever uses others need not wait for the users of this one.
-        // Where nothing can be logged it cannot be dropped, and who could not be rolled back uses it for ever.
-        if !tree.users.close(DROP_PATIENCE, || self.core.log.room())? {
-            return Err(Error::TableInUse { name: name.to_string() });
-        }
-        let changing = self.changing.lock();
-        let mut tables = self.tables.lock();
-        let removed = self.catalog.autocommit(name.as_bytes(), Intent::Remove, PATIENCE);
-        // Durable before the first leaf goes: a table that still has its row has all its leaves.
-        let durable =
-            removed.and_then(|row| row.map_or(Ok(()), |row| self.acknowledge(row, Durability::Sync)));
-        // The table stays, and is used again, or at least read.
-        durable.inspect_err(|_| tree.users.open())?;
-        tables.remove(name);
-        drop((tables, changing)); // who uses others need not wait for the leaves of this one either
-        let gone = || std::iter::once(&tree).chain(tree.chunks.get());
-        gone().for_each(|tree| tree.mark_dropped());
-        self.core.txns.slots.forget_dropped();
-        tree.chunks
-            .get()
-            .into_iter()
-            .for_each(|chunks| self.core.extents.free_table(chunks.id, &self.core.log));
-        gone().try_for_each(|tree| tree.free_leaves())?;
-        Ok(true)
-    }
-
-    /// Calls `look` with all tables, while none is created or dropped.
-    pub fn with_tables<R>(&self, look: impl FnOnce(&mut dyn Iterator<Item = &Arc<Tree>>) -> R) -> R {
-        let _none_is_dropped = self.dropping.lock();
-        let _none_is_created = self.changing.lock();
-        look(&mut self.tables.lock().values())
     }
 
     /// What the database was created with.
@@ -279,41 +116,14 @@ impl Engine {
     }
 
     /// Prepares a transaction, durably, and keeps it until it is told what to do.
-    pub fn prepare(&self, mut txn: Txn, gid: &[u8]) -> Result<()> {
-        // That waits for the device: not while others that prepare, or are decided, wait for the mutex.
-        if let Err(failed) = txn.await_extents() {
-            return txn.roll_back().and(Err(failed));
-        }
-        let mut prepared = self.prepared.lock();
-        let end = if prepared.contains_key(gid) {
-            let gid = gid.escape_ascii();
-            Err(Error::Argument(format!("\"{gid}\" is the id of a prepared transaction already")))
-        } else {
-            txn.prepare(gid)
-        };
-        let end = match end {
-            Ok(end) => end,
-            Err(refused) => {
-                drop(prepared);
-                return txn.roll_back().and(Err(refused));
-            }
-        };
-        prepared.insert(gid.to_vec(), txn);
-        drop(prepared);
+    pub fn prepare(&self, txn: Txn, gid: &[u8]) -> Result<()> {
+        let end = self.prepared.add(txn, gid)?;
         self.acknowledge(end, Durability::Sync)
     }
 
     pub fn commit_prepared(&self, gid: &[u8]) -> Result<()> {
-        // Its end is in the log before another one may prepare under its id.
-        let mut prepared = self.prepared.lock();
-        let end = take_prepared(&mut prepared, gid)?.commit()?;
-        drop(prepared);
+        let end = self.prepared.commit(gid)?;
         end.map_or(Ok(()), |end| self.acknowledge(end, Durability::Sync))
-    }
-
-    pub fn rollback_prepared(&self, gid: &[u8]) -> Result<()> {
-        let txn = take_prepared(&mut self.prepared.lock(), gid)?;
-        txn.roll_back()
     }
 
     pub fn sync(&self) -> Result<()> {
@@ -329,11 +139,10 @@ impl Engine {
     }
 
     pub fn check(&self) -> Result<CheckReport> {
-        let trees: Vec<_> =
-            self.with_tables(|tables| std::iter::once(self.catalog.clone()).chain(tables.cloned()).collect());
+        let tables: Vec<_> = self.tables.with_all(|tables| tables.cloned().collect());
         let mut report = CheckReport::default();
         let mut leaves = 0;
-        for tree in trees {
+        for tree in std::iter::once(self.tables.catalog().clone()).chain(tables) {
             let table = match check_whole(&tree) {
                 Err(_) if tree.is_dropped() => continue, // meanwhile
                 checked => checked?,
@@ -341,7 +150,7 @@ impl Engine {
             leaves += table.leaves + table.large_leaves;
             report.tables.push(table);
         }
-        let _none_is_half_dropped = self.dropping.lock();
+        let _none_is_half_dropped = self.tables.keep_from_dropping();
         report.stray_pages = self.core.pools.stats().pages.saturating_sub(leaves);
         Ok(report)
     }
@@ -350,9 +159,9 @@ impl Engine {
         let (pool, log) = (self.core.pools.stats(), self.core.log.stats());
         let locks = self.core.txns.keys.stats();
         let (commits, rollbacks) = self.core.txns.slots.counts();
-        let tables = self.tables.lock();
+        let tables = self.tables.known();
         let indexes: Vec<_> = tables.values().map(|tree| index_stats(tree)).collect();
-        let index_bytes = indexes.iter().map(|i| i.bytes).sum::<u64>() + self.catalog.index_bytes();
+        let index_bytes = indexes.iter().map(|i| i.bytes).sum::<u64>() + self.tables.catalog().index_bytes();
         let (blob_file_bytes, blob_free_bytes) = self.core.extents.bytes();
         Stats {
             log_bytes: log.bytes,
@@ -390,15 +199,15 @@ impl Engine {
             lock_waits: locks.waits,
             deadlocks: locks.deadlocks,
             lock_timeouts: locks.timeouts,
-            waits: self.waits(&tables),
+            waits: self.waits(tables.values()),
             tables: tables.len() as u64,
         }
     }
 
     /// Where threads waited: the causes common to all tables, then the locks of each table that was waited for.
-    fn waits(&self, tables: &Tables) -> Vec<Wait> {
+    fn waits<'t>(&self, tables: impl Iterator<Item = &'t Arc<Tree>>) -> Vec<Wait> {
         let common = [self.core.extents.syncs.read("large values"), self.core.latch_waits.read("leaf latch")];
-        let locks = tables.values().map(|tree| tree.lock_waits.read(format!("locks of {}", tree.name)));
+        let locks = tables.map(|tree| tree.lock_waits.read(format!("locks of {}", tree.name)));
         let all = self.core.log.waits().into_iter().chain(self.core.pools.waits()).chain(common);
         all.chain(locks.filter(|wait| wait.count > 0)).collect()
     }
@@ -411,9 +220,7 @@ impl Engine {
         will_wait(); // for the device
         self.core.pools.stop_readers();
         self.upkeep.stop();
-        for (_, txn) in std::mem::take(&mut *self.prepared.lock()) {
-            txn.abandon(); // it stays prepared
-        }
+        self.prepared.abandon();
         self.core.txns.slots.keep_nothing();
         self.core.sweep_all();
         self.core.retry_stuck(|_| true);
@@ -449,11 +256,6 @@ fn check_whole(tree: &Arc<Tree>) -> Result<TableReport> {
     Ok(report)
 }
 
-fn take_prepared(prepared: &mut BTreeMap<Vec<u8>, Txn>, gid: &[u8]) -> Result<Txn> {
-    let unknown = || Error::UnknownTransaction { gid: gid.escape_ascii().to_string() };
-    prepared.remove(gid).ok_or_else(unknown)
-}
-
 fn index_stats(tree: &Tree) -> IndexStats {
     let bytes = tree.index_bytes() + tree.chunks.get().map_or(0, |chunks| chunks.index_bytes());
     IndexStats {
@@ -478,50 +280,9 @@ fn lock(vfs: &dyn Vfs) -> Result<Box<dyn Send + Sync>> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Database, Durability};
-    use foreshore_io::{MemVfs, SimDisk};
-    use std::sync::{Arc, mpsc};
-    use std::thread;
-    use std::time::Duration;
-
-    /// A dropped table's index is not kept for transactions that may never come.
-    #[test]
-    fn nothing_stays_of_a_dropped_table() {
-        let db = Database::in_memory().unwrap();
-        let table = db.byte_table("t").unwrap();
-        let at_a_time: Vec<_> = (0..10).map(|_| db.begin().unwrap()).collect();
-        at_a_time.iter().for_each(|tx| assert_eq!(tx.bytes(&table).get(b"k").unwrap(), None));
-        at_a_time.into_iter().for_each(|tx| tx.commit().unwrap());
-        let tree = Arc::downgrade(&table.tree);
-        drop(table);
-        assert!(db.drop_table("t").unwrap());
-        assert_eq!(tree.strong_count(), 0);
-    }
-
-    /// Who opens a table need not wait until another one, which somebody creates, is durable.
-    #[test]
-    fn existing_tables_are_opened_while_one_is_created() {
-        let db = Database::builder().durability(Durability::Sync).open_on(Arc::new(MemVfs::new())).unwrap();
-        let there = db.byte_table("there").unwrap();
-        let log = &db.engine.core().log;
-        let before = log.stats().waits;
-        let hole = log.reserve(8); // nothing behind it becomes durable
-        thread::scope(|scope| {
-            let create = scope.spawn(|| db.byte_table("new"));
-            while log.stats().waits == before {
-                thread::yield_now();
-            }
-            let (opened, waits) = mpsc::channel();
-            let db = &db;
-            scope.spawn(move || opened.send(db.byte_table("there")));
-            let found = waits.recv_timeout(Duration::from_secs(10)).expect("it waits for the other").unwrap();
-            assert!(Arc::ptr_eq(&found.tree, &there.tree));
-            assert!(db.engine.existing_table("new").is_none(), "its row may yet be lost");
-            hole.abandon();
-            create.join().unwrap().unwrap();
-        });
-        assert_eq!(db.tables().unwrap(), ["new", "there"]);
-    }
+    use crate::Database;
+    use foreshore_io::SimDisk;
+    use std::sync::Arc;
 
     /// A database that fails, wherever that is, gives its memory back when it is dropped: a large value that was not
     /// committed, and could not be removed, does not keep its table.

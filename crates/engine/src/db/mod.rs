@@ -6,7 +6,8 @@
 //! |---|---|
 //! | `options`, `memory`, `meta` | how a database is opened; the default cache; the file `FORESHORE` |
 //! | `engine`, `upkeep`, `running` | an open database; what it needs now and then; transactions that run |
-//! | `catalog`, `index` | which tables there are; what a table is made with |
+//! | `tables`, `catalog`, `index` | which tables there are, and where that is written; what a table is made with |
+//! | `prepared` | transactions that wait to hear whether to commit |
 //! | `table`, `codec`, `prefix`, `byte_table` | tables with types, and how these become bytes; tables of bytes |
 //! | `range` | iterators over rows |
 //! | `transact` | how transactions and snapshots begin |
@@ -27,11 +28,13 @@ mod memory;
 pub(crate) mod meta;
 pub(crate) mod options;
 mod prefix;
+mod prepared;
 mod range;
 mod running;
 mod snapshot;
 mod stats;
 mod table;
+mod tables;
 mod ticket;
 mod transact;
 mod transaction;
@@ -226,7 +229,7 @@ impl Database {
     /// # Ok(()) }
     /// ```
     pub fn byte_table_with(&self, name: &str, options: TableOptions) -> Result<ByteTable> {
-        let tree = self.engine.table(name, options)?;
+        let tree = self.engine.tables.get_or_create(name, options)?;
         Ok(ByteTable::new(self.engine.clone(), tree, self.engine.durability()))
     }
 
@@ -243,7 +246,7 @@ impl Database {
     /// # Ok(()) }
     /// ```
     pub fn existing_byte_table(&self, name: &str) -> Option<ByteTable> {
-        let tree = self.engine.existing_table(name)?;
+        let tree = self.engine.tables.existing(name)?;
         Some(ByteTable::new(self.engine.clone(), tree, self.engine.durability()))
     }
 
@@ -258,7 +261,7 @@ impl Database {
     /// # Ok(()) }
     /// ```
     pub fn tables(&self) -> Result<Vec<String>> {
-        self.engine.tables()
+        Ok(self.engine.tables.names())
     }
 
     /// Removes a table with all its rows; says whether it existed. Its handles give
@@ -281,7 +284,7 @@ impl Database {
     /// # Ok(()) }
     /// ```
     pub fn drop_table(&self, name: &str) -> Result<bool> {
-        self.engine.drop_table(name)
+        self.engine.tables.drop_table(name)
     }
 
     /// Writes changed leaves out, so that a restart has little log to redo. Happens by itself as the log grows.

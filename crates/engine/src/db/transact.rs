@@ -260,7 +260,7 @@ impl Database {
     /// # Ok(()) }
     /// ```
     pub fn recover(&self) -> Vec<Vec<u8>> {
-        self.engine.prepared.lock().keys().cloned().collect()
+        self.engine.prepared.gids()
     }
 
     /// Commits a prepared transaction, durably.
@@ -302,6 +302,6 @@ impl Database {
     /// # Ok(()) }
     /// ```
     pub fn rollback_prepared(&self, gid: impl AsRef<[u8]>) -> Result<()> {
-        self.engine.rollback_prepared(gid.as_ref())
+        self.engine.prepared.roll_back(gid.as_ref())
     }
 }

@@ -1,0 +1,71 @@
+//! Transactions that have prepared, and wait to hear whether to commit.
+
+use crate::error::{Error, Result};
+use crate::txn::Txn;
+use foreshore_base::Lsn;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+
+/// By their global ids.
+pub(crate) struct Prepared(Mutex<BTreeMap<Vec<u8>, Txn>>);
+
+impl Prepared {
+    /// Those that an opening has found.
+    pub fn new(found: BTreeMap<Vec<u8>, Txn>) -> Self {
+        Self(Mutex::new(found))
+    }
+
+    /// Prepares a transaction, and keeps it until it is told what to do; after an error it is rolled back. Returns the end of the
+    /// record that must be durable before anybody relies on it.
+    pub fn add(&self, mut txn: Txn, gid: &[u8]) -> Result<Lsn> {
+        // That waits for the device: not while others that prepare, or are decided, wait for the mutex.
+        if let Err(failed) = txn.await_extents() {
+            return txn.roll_back().and(Err(failed));
+        }
+        let mut waiting = self.0.lock();
+        let end = if waiting.contains_key(gid) {
+            let gid = gid.escape_ascii();
+            Err(Error::Argument(format!("\"{gid}\" is the id of a prepared transaction already")))
+        } else {
+            txn.prepare(gid)
+        };
+        match end {
+            Ok(end) => {
+                waiting.insert(gid.to_vec(), txn);
+                Ok(end)
+            }
+            Err(refused) => {
+                drop(waiting);
+                txn.roll_back().and(Err(refused))
+            }
+        }
+    }
+
+    /// Commits one. Returns the end of its commit record, if it wrote anything.
+    pub fn commit(&self, gid: &[u8]) -> Result<Option<Lsn>> {
+        // Its end is in the log before another one may prepare under its id.
+        let mut waiting = self.0.lock();
+        take(&mut waiting, gid)?.commit()
+    }
+
+    /// Rolls one back.
+    pub fn roll_back(&self, gid: &[u8]) -> Result<()> {
+        let txn = take(&mut self.0.lock(), gid)?;
+        txn.roll_back()
+    }
+
+    /// The ids of all.
+    pub fn gids(&self) -> Vec<Vec<u8>> {
+        self.0.lock().keys().cloned().collect()
+    }
+
+    /// Lets go of all, for the next open to find: they stay prepared.
+    pub fn abandon(&self) {
+        std::mem::take(&mut *self.0.lock()).into_values().for_each(Txn::abandon);
+    }
+}
+
+fn take(waiting: &mut BTreeMap<Vec<u8>, Txn>, gid: &[u8]) -> Result<Txn> {
+    let unknown = || Error::UnknownTransaction { gid: gid.escape_ascii().to_string() };
+    waiting.remove(gid).ok_or_else(unknown)
+}

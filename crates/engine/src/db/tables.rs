@@ -1,0 +1,245 @@
+//! The tables of an open database: how they are made, found and dropped.
+
+use crate::blob::VALUE_BYTES_MAX;
+use crate::db::catalog::{self, CATALOG, HIGHEST};
+use crate::db::index::TableOptions;
+use crate::db::options::{Builder, ensure_leaf_size, largest_leaf, ring_suits};
+use crate::error::{Error, Result};
+use crate::log::Durability;
+use crate::pool::Pool;
+use crate::tree::{Core, Intent, PATIENCE, Tree};
+use foreshore_base::{Lsn, TableId};
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long dropping a table waits for the transactions that use it.
+const DROP_PATIENCE: Duration = Duration::from_secs(10);
+
+/// See the module.
+pub(crate) struct Tables {
+    core: Arc<Core>,
+    catalog: Arc<Tree>,
+    /// Those that there are, by name.
+    known: Mutex<BTreeMap<String, Arc<Tree>>>,
+    /// Tables are created, given their hidden ones and taken out of the catalog one at a time. Held while a new one becomes
+    /// durable, which those who open others need not wait for.
+    changing: Mutex<()>,
+    /// The id of the next table. Its mutex is held until the catalog knows that it was given.
+    next_id: Mutex<u32>,
+    /// Tables are dropped one at a time.
+    dropping: Mutex<()>,
+    options: Builder,
+}
+
+impl Tables {
+    /// These tables, the catalog among them; `next_id` was given to none yet.
+    pub fn new(core: Arc<Core>, trees: Vec<Arc<Tree>>, next_id: u32, options: Builder) -> Self {
+        let (catalogs, tables): (Vec<_>, Vec<_>) = trees.into_iter().partition(|tree| tree.id == CATALOG);
+        let known = tables.into_iter().map(|tree| (tree.name.clone(), tree)).collect();
+        Self {
+            core,
+            catalog: catalogs.into_iter().next().expect("recovery opens or creates the catalog"),
+            known: Mutex::new(known),
+            changing: Mutex::new(()),
+            next_id: Mutex::new(next_id),
+            dropping: Mutex::new(()),
+            options,
+        }
+    }
+
+    /// The table that says which tables there are.
+    pub fn catalog(&self) -> &Arc<Tree> {
+        &self.catalog
+    }
+
+    /// Those that there are, by name. Who looks keeps others from opening any.
+    pub fn known(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Tree>>> {
+        self.known.lock()
+    }
+
+    /// As long as this is held, no table is half dropped.
+    pub fn keep_from_dropping(&self) -> MutexGuard<'_, ()> {
+        self.dropping.lock()
+    }
+
+    /// The table `name`, created with these options if absent.
+    pub fn get_or_create(&self, name: &str, options: TableOptions) -> Result<Arc<Tree>> {
+        if name.is_empty() {
+            return Err(Error::Argument("a table needs a name of at least one byte".into()));
+        }
+        let (len, max) = (name.len(), self.catalog.limits().key_bytes_max);
+        if len > max {
+            return Err(Error::Argument(format!(
+                "the table's name has {len} bytes, at most {max} are allowed"
+            )));
+        }
+        options.leaf_bytes.map_or(Ok(()), ensure_leaf_size)?;
+        if let Some(tree) = self.existing(name) {
+            return Ok(tree);
+        }
+        let _one_at_a_time = self.changing.lock();
+        if let Some(tree) = self.existing(name) {
+            return Ok(tree); // somebody was quicker
+        }
+        let pool = self.pool_for(options.leaf_bytes)?;
+        let id = self.fresh_table_id()?;
+        let index = options.index.unwrap_or(self.options.index);
+        let tree = Arc::new(Tree::create(&self.core, pool, id, name.to_string(), index)?);
+        let row = self.put_row(name, catalog::Row { id, index, chunks: None }, &tree)?;
+        self.core.log.commit(row, self.options.durability)?;
+        self.known.lock().insert(name.to_string(), tree.clone());
+        Ok(tree)
+    }
+
+    /// The table `name`, if there is one.
+    pub fn existing(&self, name: &str) -> Option<Arc<Tree>> {
+        self.known.lock().get(name).cloned()
+    }
+
+    /// The pool for a new table with leaves of this size.
+    fn pool_for(&self, leaf_bytes: Option<usize>) -> Result<&Arc<Pool>> {
+        let ring_bytes = self.core.log.ring_bytes();
+        let Some(leaf_bytes) = leaf_bytes.or_else(|| self.options.table_leaf_bytes(ring_bytes)) else {
+            return Ok(self.core.pools.own());
+        };
+        if !ring_suits(ring_bytes, leaf_bytes) {
+            return Err(Error::Argument(format!(
+                "leaf_bytes can be {} at most: the database was made with ring_bytes {ring_bytes}, which must be 16 times as much; \
+                 to have larger leaves, copy the rows into a database made with more",
+                largest_leaf(ring_bytes)
+            )));
+        }
+        self.core.pools.of_size(leaf_bytes)
+    }
+
+    /// Gives `tree` its hidden table, before its first large value, of `len` bytes. Nobody waits for that to be durable:
+    /// what is written there comes later in the log.
+    pub fn make_chunks(&self, tree: &Arc<Tree>, len: usize) -> Result<()> {
+        if tree.chunks.get().is_some() || len > VALUE_BYTES_MAX {
+            return Ok(()); // what is too large will be refused
+        }
+        // Tables get their hidden ones one at a time; and this one is not dropped meanwhile, to come back by the row put here.
+        let _one_at_a_time = self.changing.lock();
+        if tree.chunks.get().is_some() {
+            return Ok(());
+        }
+        if !self.existing(&tree.name).is_some_and(|known| Arc::ptr_eq(&known, tree)) {
+            return Err(Error::TableDropped { name: tree.name.clone() });
+        }
+        let id = self.fresh_table_id()?;
+        let chunks = Tree::create_for_chunks(&self.core, id, &tree.name)?;
+        let row = catalog::Row { id: tree.id, index: tree.index_kind(), chunks: Some(id) };
+        self.put_row(&tree.name, row, &chunks)?;
+        tree.chunks.get_or_init(|| Arc::new(chunks));
+        Ok(())
+    }
+
+    /// Puts the row that makes `new` exist: a crash before it leaves a leaf that the next open frees. If it cannot be put, the
+    /// leaf goes at once. Returns the end of the row's record.
+    fn put_row(&self, name: &str, row: catalog::Row, new: &Tree) -> Result<Lsn> {
+        let put = self.catalog.autocommit(name.as_bytes(), Intent::Put(&row.encode()), PATIENCE);
+        if put.is_err() {
+            let _ = new.free_leaves(); // the error that counts is the first one
+        }
+        Ok(put?.expect("a put is always done"))
+    }
+
+    /// An id that no table ever had. That it was given is in the log before anything else of the table is.
+    fn fresh_table_id(&self) -> Result<TableId> {
+        let mut next = self.next_id.lock();
+        self.catalog.autocommit(HIGHEST, Intent::Put(&next.to_le_bytes()), PATIENCE)?;
+        *next += 1;
+        Ok(TableId(*next - 1))
+    }
+
+    /// The names of all.
+    pub fn names(&self) -> Vec<String> {
+        self.known.lock().keys().cloned().collect()
+    }
+
+    /// See [`Database::drop_table`](crate::Database::drop_table).
+    pub fn drop_table(&self, name: &str) -> Result<bool> {
+        let _one_at_a_time = self.dropping.lock();
+        let Some(tree) = self.existing(name) else { return Ok(false) };
+        // Without the mutex of the tables: whoever uses others need not wait for the users of this one.
+        // Where nothing can be logged it cannot be dropped, and who could not be rolled back uses it for ever.
+        if !tree.users.close(DROP_PATIENCE, || self.core.log.room())? {
+            return Err(Error::TableInUse { name: name.to_string() });
+        }
+        let changing = self.changing.lock();
+        let mut known = self.known.lock();
+        let removed = self.catalog.autocommit(name.as_bytes(), Intent::Remove, PATIENCE);
+        // Durable before the first leaf goes: a table that still has its row has all its leaves.
+        let durable =
+            removed.and_then(|row| row.map_or(Ok(()), |row| self.core.log.commit(row, Durability::Sync)));
+        // The table stays, and is used again, or at least read.
+        durable.inspect_err(|_| tree.users.open())?;
+        known.remove(name);
+        drop((known, changing)); // who uses others need not wait for the leaves of this one either
+        let gone = || std::iter::once(&tree).chain(tree.chunks.get());
+        gone().for_each(|tree| tree.mark_dropped());
+        self.core.txns.slots.forget_dropped();
+        if let Some(chunks) = tree.chunks.get() {
+            self.core.extents.free_table(chunks.id, &self.core.log);
+        }
+        gone().try_for_each(|tree| tree.free_leaves())?;
+        Ok(true)
+    }
+
+    /// Calls `look` with all tables but the catalog, while none is created or dropped.
+    pub fn with_all<R>(&self, look: impl FnOnce(&mut dyn Iterator<Item = &Arc<Tree>>) -> R) -> R {
+        let _none_is_dropped = self.dropping.lock();
+        let _none_is_created = self.changing.lock();
+        look(&mut self.known.lock().values())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Database, Durability};
+    use foreshore_io::MemVfs;
+    use std::sync::{Arc, mpsc};
+    use std::thread;
+    use std::time::Duration;
+
+    /// A dropped table's index is not kept for transactions that may never come.
+    #[test]
+    fn nothing_stays_of_a_dropped_table() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        let at_a_time: Vec<_> = (0..10).map(|_| db.begin().unwrap()).collect();
+        at_a_time.iter().for_each(|tx| assert_eq!(tx.bytes(&table).get(b"k").unwrap(), None));
+        at_a_time.into_iter().for_each(|tx| tx.commit().unwrap());
+        let tree = Arc::downgrade(&table.tree);
+        drop(table);
+        assert!(db.drop_table("t").unwrap());
+        assert_eq!(tree.strong_count(), 0);
+    }
+
+    /// Who opens a table need not wait until another one, which somebody creates, is durable.
+    #[test]
+    fn existing_tables_are_opened_while_one_is_created() {
+        let db = Database::builder().durability(Durability::Sync).open_on(Arc::new(MemVfs::new())).unwrap();
+        let there = db.byte_table("there").unwrap();
+        let log = &db.engine.core().log;
+        let before = log.stats().waits;
+        let hole = log.reserve(8); // nothing behind it becomes durable
+        thread::scope(|scope| {
+            let create = scope.spawn(|| db.byte_table("new"));
+            while log.stats().waits == before {
+                thread::yield_now();
+            }
+            let (opened, waits) = mpsc::channel();
+            let db = &db;
+            scope.spawn(move || opened.send(db.byte_table("there")));
+            let found = waits.recv_timeout(Duration::from_secs(10)).expect("it waits for the other").unwrap();
+            assert!(Arc::ptr_eq(&found.tree, &there.tree));
+            assert!(db.engine.tables.existing("new").is_none(), "its row may yet be lost");
+            hole.abandon();
+            create.join().unwrap().unwrap();
+        });
+        assert_eq!(db.tables().unwrap(), ["new", "there"]);
+    }
+}
