@@ -242,7 +242,7 @@ impl Transaction {
     /// # Ok(()) }
     /// ```
     pub fn has_lost(&self) -> bool {
-        self.shared.has_lost()
+        self.shared.has_lost_by(|_| true)
     }
 
     /// Commits, and waits as long as the durability asks.
@@ -362,9 +362,12 @@ impl Transaction {
 const GID_BYTES_MAX: usize = 256;
 
 impl Shared {
-    /// Is the table of the same database?
-    pub fn is_of(&self, table: &ByteTable) -> bool {
-        std::ptr::eq(&*self.core, &**table.engine.core())
+    /// Errors: [`Error::Argument`] if the table is of another database.
+    pub fn ensure_ours(&self, table: &ByteTable) -> Result<()> {
+        match std::ptr::eq(&*self.core, &**table.engine.core()) {
+            true => Ok(()),
+            false => Err(Error::Argument("the table is of another database than the transaction".into())),
+        }
     }
 
     /// What tells this open database from others.
@@ -392,20 +395,13 @@ impl Shared {
 
     /// Is it over, or was its last call refused, for a reason that running it again may not meet?
     pub fn is_lost(&self) -> bool {
-        match &*lock_or_wait(&self.state) {
-            State::Running(_) => {
-                let lost = self.lost.load(Relaxed);
-                lost != 0 && lost == self.calls.load(Relaxed)
-            }
-            State::Failed(error) => error.is_retryable(),
-            State::Ended => false,
-        }
+        self.has_lost_by(|call| call == self.calls.load(Relaxed))
     }
 
-    /// See [`Transaction::has_lost`].
-    fn has_lost(&self) -> bool {
+    /// Is it over, or was a call refused that this holds for, for a reason that running it again may not meet?
+    fn has_lost_by(&self, refused: impl Fn(u64) -> bool) -> bool {
         match &*lock_or_wait(&self.state) {
-            State::Running(_) => self.lost.load(Relaxed) != 0,
+            State::Running(_) => Some(self.lost.load(Relaxed)).filter(|call| *call != 0).is_some_and(refused),
             State::Failed(error) => error.is_retryable(),
             State::Ended => false,
         }

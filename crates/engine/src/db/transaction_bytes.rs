@@ -6,15 +6,16 @@ use crate::db::isolation::Isolation;
 use crate::db::range::KeyBounds;
 use crate::db::transaction::Shared;
 use crate::db::transaction_range::TransactionRange;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::lock::{KeyMode, Reach};
 use crate::tree::Intent;
 use crate::txn::{Txn, View};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// A [`ByteTable`] as a transaction sees and changes it. Errors beside those of the table: [`Error::Deadlock`] and
-/// [`Error::Aborted`] (the transaction is rolled back), [`Error::LockTimeout`], [`Error::Ended`].
+/// A [`ByteTable`] as a transaction sees and changes it. Errors beside those of the table: [`Deadlock`](crate::Error::Deadlock) and
+/// [`Aborted`](crate::Error::Aborted) (the transaction is rolled back), [`LockTimeout`](crate::Error::LockTimeout),
+/// [`Ended`](crate::Error::Ended).
 ///
 /// ```
 /// # fn main() -> foreshore::Result<()> {
@@ -520,9 +521,7 @@ impl TransactionBytes<'_> {
     }
 
     fn work<R>(&self, work: impl FnOnce(&mut Txn) -> Result<R>) -> Result<R> {
-        if !self.shared.is_of(self.table) {
-            return Err(Error::Argument("the table is of another database than the transaction".into()));
-        }
+        self.shared.ensure_ours(self.table)?;
         self.shared.with(work)
     }
 }

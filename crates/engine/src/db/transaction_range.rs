@@ -32,8 +32,8 @@ type Row = (Vec<u8>, Vec<u8>);
 pub struct TransactionRange {
     shared: Arc<Shared>,
     tree: Arc<Tree>,
-    /// Is the table of another database?
-    foreign: bool,
+    /// Or why it is none of the transaction's.
+    ours: Result<()>,
     from: Bound<Vec<u8>>,
     to: Bound<Vec<u8>>,
     front: Option<Walk>,
@@ -72,8 +72,8 @@ impl Walk {
 impl TransactionRange {
     pub(crate) fn new(shared: Arc<Shared>, table: &ByteTable, (from, to): RawBounds) -> Self {
         let done = is_empty(&from, &to);
-        let foreign = !shared.is_of(table);
-        Self { shared, tree: table.tree.clone(), foreign, from, to, front: None, back: None, done }
+        let ours = shared.ensure_ours(table);
+        Self { shared, tree: table.tree.clone(), ours, from, to, front: None, back: None, done }
     }
 
     /// Are rows locked, and are gaps?
@@ -100,9 +100,7 @@ impl TransactionRange {
 
     /// The next row of one end. It becomes the bound at which the other end stops.
     fn move_on(&mut self, direction: Direction) -> Result<Option<Row>> {
-        if self.foreign {
-            return Err(Error::Argument("the table is of another database than the transaction".into()));
-        }
+        self.ours.clone()?;
         let shared = self.shared.clone();
         shared.with(|txn| {
             txn.enter(&self.tree)?;
