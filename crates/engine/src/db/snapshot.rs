@@ -9,6 +9,7 @@ use crate::db::range::{ByteRange, KeyBounds, Range};
 use crate::db::table::{Table, decoded};
 use crate::error::{Error, Result};
 use crate::spread::Held;
+use crate::tree::Tree;
 use crate::txn::{self, View};
 use foreshore_base::Lsn;
 use std::marker::PhantomData;
@@ -219,9 +220,7 @@ impl SnapshotBytes<'_> {
     /// ```
     #[inline]
     pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        self.ensure_ours()?;
-        let found = self.table.tree.get(&self.shared.snapshot.view, key, value);
-        self.shared.confirm().and(found)
+        self.read(|tree, view| tree.get(view, key, value))
     }
 
     /// Is there a value for `key`?
@@ -236,9 +235,7 @@ impl SnapshotBytes<'_> {
     /// # Ok(()) }
     /// ```
     pub fn contains(&self, key: &[u8]) -> Result<bool> {
-        self.ensure_ours()?;
-        let found = self.table.tree.contains(&self.shared.snapshot.view, key);
-        self.shared.confirm().and(found)
+        self.read(|tree, view| tree.contains(view, key))
     }
 
     /// The values of many keys, in their order.
@@ -255,9 +252,7 @@ impl SnapshotBytes<'_> {
     /// # Ok(()) }
     /// ```
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
-        self.ensure_ours()?;
-        let values = self.table.tree.multi_get(&self.shared.snapshot.view, keys);
-        self.shared.confirm().and(values)
+        self.read(|tree, view| tree.multi_get(view, keys))
     }
 
     /// As [`SnapshotBytes::multi_get`], but calls `read` with one value after the other, until it breaks: nothing is
@@ -281,14 +276,7 @@ impl SnapshotBytes<'_> {
         keys: &[K],
         mut read: impl FnMut(Option<&[u8]>) -> ControlFlow<()>,
     ) -> Result<()> {
-        self.ensure_ours()?;
-        let mut too_old = Ok(());
-        let mut confirmed = |value: Option<&[u8]>| {
-            too_old = self.shared.confirm();
-            if too_old.is_err() { ControlFlow::Break(()) } else { read(value) }
-        };
-        let read = self.table.tree.multi_get_with(&self.shared.snapshot.view, keys, &mut confirmed);
-        too_old.and_then(|()| self.shared.confirm()).and(read)
+        self.read(|tree, view| tree.multi_get_with(view, keys, |value| self.show(|| read(value))))
     }
 
     /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. The iterator keeps the snapshot open.
@@ -349,18 +337,23 @@ impl SnapshotBytes<'_> {
         bounds: impl KeyBounds<[u8]>,
         mut row: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
-        self.ensure_ours()?;
-        let mut too_old = Ok(());
-        let mut confirmed = |key: &[u8], value: &[u8]| {
-            too_old = self.shared.confirm();
-            if too_old.is_err() { ControlFlow::Break(()) } else { row(key, value) }
-        };
-        let scanned = self.table.tree.scan(self.shared.snapshot.view, bounds.raw(), &mut confirmed);
-        too_old.and_then(|()| self.shared.confirm()).and(scanned)
+        self.read(|tree, view| {
+            tree.scan(*view, bounds.raw(), &mut |key, value| self.show(|| row(key, value)))
+        })
     }
 
-    fn ensure_ours(&self) -> Result<()> {
-        self.shared.ensure_ours(self.table)
+    /// What `read` finds, if it counts.
+    #[inline]
+    fn read<R>(&self, read: impl FnOnce(&Arc<Tree>, &View) -> Result<R>) -> Result<R> {
+        self.shared.ensure_ours(self.table)?;
+        let found = read(&self.table.tree, &self.shared.snapshot.view);
+        self.shared.confirm().and(found)
+    }
+
+    /// Shows a row that [`read`](Self::read) has found, if it counts. If not, it ends there, for no later one does.
+    #[inline]
+    fn show(&self, row: impl FnOnce() -> ControlFlow<()>) -> ControlFlow<()> {
+        if self.shared.confirm().is_ok() { row() } else { ControlFlow::Break(()) }
     }
 }
 
