@@ -108,7 +108,7 @@ impl Directory {
                 if entry == Entry::BaseEnd {
                     base_bytes = Some(reader.bytes());
                 }
-                replay.apply(entry);
+                replay.apply(entry, Some);
                 Ok(())
             })?;
         }
@@ -215,13 +215,12 @@ impl Current {
         let survey = self.survey()?;
         let mut base = Base::begin(vfs, self.number + 1)?;
         base.put(&Entry::Redo(survey.redo_lsn))?;
-        let incarnations = needed(&survey.incarnations, survey.redo_lsn);
-        incarnations.iter().try_for_each(|i| base.put(&Entry::Incarnation(*i)))?;
+        survey.needed_incarnations().iter().try_for_each(|i| base.put(&Entry::Incarnation(*i)))?;
         let mut ordinal = 0;
         self.replay(|entry, encoded| {
             ordinal += 1;
             match entry {
-                Entry::Page(page) if survey.newest.get(page.pid) == Some(&ordinal) => {
+                Entry::Page(page) if survey.pages.get(page.pid) == Some(&ordinal) => {
                     base.put_encoded(encoded)
                 }
                 _ => Ok(()),
@@ -232,19 +231,13 @@ impl Current {
         Ok(next)
     }
 
-    /// Finds out which entries are the newest.
-    fn survey(&self) -> Result<Survey> {
-        let mut survey = Survey::default();
+    /// Finds out which entries are the newest: by their ordinal numbers, counted from 1; 0 for a page that is free.
+    fn survey(&self) -> Result<Replay<u64>> {
+        let mut survey = Replay::default();
         let mut ordinal = 0;
         self.replay(|entry, _| {
             ordinal += 1;
-            match entry {
-                Entry::Page(page) => survey.newest.set(page.pid, ordinal),
-                Entry::Free(pid) => survey.newest.set(pid, 0),
-                Entry::Redo(lsn) => survey.redo_lsn = lsn,
-                Entry::Incarnation(incarnation) => survey.incarnations.push(incarnation),
-                Entry::BaseEnd => {}
-            }
+            survey.apply(entry, |_| ordinal);
             Ok(())
         })?;
         Ok(survey)
@@ -260,42 +253,35 @@ impl Current {
     }
 }
 
-/// What survives a rewrite.
-#[derive(Default)]
-struct Survey {
-    /// Page id → ordinal number of its newest entry, counted from 1; 0 if the page is free.
-    newest: ByPage<u64>,
+/// What some entries come to, one after the other: of each page what `T` is.
+#[derive(Clone, Default)]
+struct Replay<T> {
+    pages: ByPage<T>,
     redo_lsn: Lsn,
     incarnations: Vec<Incarnation>,
 }
 
-/// The incarnations that have records behind `redo_lsn`, and the newest one, which later ones are told from.
-fn needed(incarnations: &[Incarnation], redo_lsn: Lsn) -> &[Incarnation] {
-    let done = incarnations.windows(2).take_while(|pair| pair[1].prev_end <= redo_lsn).count();
-    &incarnations[done..]
-}
-
-/// The state after replaying some entries.
-#[derive(Default)]
-struct Replay {
-    pages: ByPage<Option<PageEntry>>,
-    redo_lsn: Lsn,
-    incarnations: Vec<Incarnation>,
-}
-
-impl Replay {
-    fn apply(&mut self, entry: Entry) {
+impl<T: Clone + Default> Replay<T> {
+    fn apply(&mut self, entry: Entry, of_page: impl FnOnce(PageEntry) -> T) {
         match entry {
-            Entry::Page(page) => self.pages.set(page.pid, Some(page)),
-            Entry::Free(pid) => self.pages.set(pid, None),
+            Entry::Page(page) => self.pages.set(page.pid, of_page(page)),
+            Entry::Free(pid) => self.pages.set(pid, T::default()),
             Entry::Redo(lsn) => self.redo_lsn = lsn,
             Entry::Incarnation(incarnation) => self.incarnations.push(incarnation),
             Entry::BaseEnd => {}
         }
     }
 
+    /// The incarnations that have records behind the redo LSN, and the newest one, which later ones are told from.
+    fn needed_incarnations(&self) -> &[Incarnation] {
+        let done = self.incarnations.windows(2).take_while(|pair| pair[1].prev_end <= self.redo_lsn).count();
+        &self.incarnations[done..]
+    }
+}
+
+impl Replay<Option<PageEntry>> {
     fn finish(self) -> Loaded {
-        let incarnations = needed(&self.incarnations, self.redo_lsn).to_vec();
+        let incarnations = self.needed_incarnations().to_vec();
         Loaded { pages: self.pages.into_values().flatten().collect(), redo_lsn: self.redo_lsn, incarnations }
     }
 }
@@ -347,19 +333,11 @@ mod tests {
         for number in 0..batches {
             let batch: Vec<Entry> =
                 (0..1 + rng.below(8)).map(|i| random_entry(&mut rng, number * 100 + i)).collect();
-            batch.iter().for_each(|entry| replay.apply(entry.clone()));
-            model.states.push(Replay { pages: replay.pages.clone(), ..clone_rest(&replay) }.finish());
+            batch.iter().for_each(|entry| replay.apply(entry.clone(), Some));
+            model.states.push(replay.clone().finish());
             model.batches.push(batch);
         }
         model
-    }
-
-    fn clone_rest(replay: &Replay) -> Replay {
-        Replay {
-            pages: ByPage::default(),
-            redo_lsn: replay.redo_lsn,
-            incarnations: replay.incarnations.clone(),
-        }
     }
 
     /// Appends all batches until the disk crashes. Returns how many were acknowledged; `None` if not even the creation.
