@@ -1,4 +1,5 @@
-//! A walk through leaves that are only on disk lets those that come next be read meanwhile.
+//! A walk through leaves that are only on disk lets those that come next be read meanwhile. So does who knows beforehand which
+//! leaves he is going to use.
 //!
 //! Why and how pages are read in the background: `pool/ahead.rs`. Here it is decided which, and how many.
 //!
@@ -11,6 +12,7 @@
 //! all in memory, it is over, until the walk meets the next two. So a walk through resident leaves only looks
 //! whether the leaf that it goes to is on disk, in the word that it needs next anyway.
 
+use crate::error::Result;
 use crate::leaf::LeafCopy;
 use crate::pool::Share;
 use crate::tree::Tree;
@@ -135,5 +137,35 @@ impl Reading {
         }));
         let asked = self.coming.range(known..).filter(|coming| coming.asked);
         tree.pool.read_ahead(asked.map(|coming| coming.page));
+    }
+}
+
+impl Tree {
+    /// Will who copies this leaf have to read it from disk?
+    #[inline]
+    pub(crate) fn is_on_disk(&self, leaf: PageId) -> bool {
+        self.pool.is_on_disk(leaf)
+    }
+
+    /// The same for whoever is going to use the leaf of `key`, as far as the index knows.
+    pub(crate) fn is_key_on_disk(&self, key: &[u8]) -> Result<bool> {
+        Ok(self.is_on_disk(self.seek(key)?))
+    }
+
+    /// As [`Tree::read_ahead`], for the leaves of the keys from `from` up to `to`.
+    pub(crate) fn read_range_ahead(&self, from: &[u8], to: &[u8]) -> Result<()> {
+        let first = self.seek(from)?;
+        let rest = self.index.range(Bound::Excluded(from), Bound::Included(to));
+        let leaves: Vec<PageId> = std::iter::once(first).chain(rest.map(|(_, page)| PageId(page))).collect();
+        self.read_ahead(leaves.into_iter());
+        Ok(())
+    }
+
+    /// Leaves that are going to be used one after the other: if several must be read from disk, they are read at once.
+    pub(super) fn read_ahead(&self, leaves: impl Iterator<Item = PageId> + Clone) {
+        let on_disk = leaves.filter(|leaf| self.pool.is_on_disk(*leaf));
+        if on_disk.clone().nth(1).is_some() {
+            self.pool.read_ahead(on_disk);
+        }
     }
 }

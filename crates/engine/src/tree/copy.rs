@@ -12,34 +12,6 @@ use foreshore_base::{PageId, Restart};
 use std::ops::Bound;
 
 impl Tree {
-    /// Will who copies this leaf have to read it from disk?
-    #[inline]
-    pub(crate) fn is_on_disk(&self, leaf: PageId) -> bool {
-        self.pool.is_on_disk(leaf)
-    }
-
-    /// The same for whoever is going to use the leaf of `key`, as far as the index knows.
-    pub(crate) fn is_key_on_disk(&self, key: &[u8]) -> Result<bool> {
-        Ok(self.is_on_disk(self.seek(key)?))
-    }
-
-    /// As [`Tree::read_ahead`], for the leaves of the keys from `from` up to `to`.
-    pub(crate) fn read_range_ahead(&self, from: &[u8], to: &[u8]) -> Result<()> {
-        let first = self.seek(from)?;
-        let rest = self.index.range(Bound::Excluded(from), Bound::Included(to));
-        let leaves: Vec<PageId> = std::iter::once(first).chain(rest.map(|(_, page)| PageId(page))).collect();
-        self.read_ahead(leaves.into_iter());
-        Ok(())
-    }
-
-    /// Leaves that are going to be used one after the other: if several must be read from disk, they are read at once.
-    pub(super) fn read_ahead(&self, leaves: impl Iterator<Item = PageId> + Clone) {
-        let on_disk = leaves.filter(|leaf| self.pool.is_on_disk(*leaf));
-        if on_disk.clone().nth(1).is_some() {
-            self.pool.read_ahead(on_disk);
-        }
-    }
-
     /// Copies the leaf that covers `key`, trying page `hint` first.
     pub(crate) fn copy_leaf(&self, hint: Option<PageId>, key: &[u8], copy: &mut LeafCopy) -> Result<Stamp> {
         let stamp = self.copy_by(hint, key, copy, |copy, page| {
