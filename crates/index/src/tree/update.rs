@@ -38,14 +38,6 @@ struct Separator<N: Node> {
     right: u64,
 }
 
-/// What became of an insert at one level.
-enum Placed<N: Node> {
-    Replaced(u64),
-    Inserted,
-    /// Inserted or replaced (the old word, if so) after a split whose separator is yet to be posted.
-    Split(Option<u64>, Vec<Separator<N>>),
-}
-
 impl<N: Node> Tree<N> {
     /// Sets the value of `key`; returns the old one.
     #[inline]
@@ -56,14 +48,7 @@ impl<N: Node> Tree<N> {
     /// As `insert`; the key is not to the left of this leaf.
     #[inline]
     pub(super) fn insert_from(&self, leaf: &N, key: &N::Key, value: u64, pin: &Pin) -> Option<u64> {
-        let old = match self.put(leaf, key, value, 0, pin) {
-            Placed::Replaced(old) => Some(old),
-            Placed::Inserted => None,
-            Placed::Split(old, separators) => {
-                self.post_all(separators, 1, pin);
-                old
-            }
-        };
+        let old = self.put(leaf, key, value, 0, pin);
         if old.is_none() {
             self.length.add(1);
         }
@@ -128,28 +113,12 @@ impl<N: Node> Tree<N> {
                 }
                 (false, Some(_)) => {
                     latch.release_unchanged();
-                    self.split_for(node, key, pin);
+                    self.split_for(node, key, 0, pin);
                     continue;
                 }
             }
             return Ok(());
         }
-    }
-
-    /// Splits the leaf that `key` belongs to, in `start` or to its right, unless it has room by now.
-    #[cold]
-    fn split_for(&self, start: &N, key: &N::Key, pin: &Pin) {
-        // A new node is taken with nothing latched (T5).
-        let right = fresh_node::<N>(0, &self.counters);
-        let Target { node, latch, rank, .. } = self.latch_target(start, key, pin);
-        if node.make_room(key, false) {
-            drop(latch);
-            return self.discard(right);
-        }
-        let appending = rank == node.header().count() && node.header().link() == 0;
-        let separator = self.split(node, right, appending, pin);
-        drop(latch);
-        self.post_all(vec![Separator { key: separator, left: address_of(node), right }], 1, pin);
     }
 
     /// Latches the node that `key` belongs to, from `start` rightwards.
@@ -187,58 +156,46 @@ impl<N: Node> Tree<N> {
         }
     }
 
-    /// Enters `key` at `level`, in `start` or to its right: a value in a leaf, a child above.
+    /// Enters `key` at `level`, in `start` or to its right: a value in a leaf, a child above. Returns the value that it had.
     #[inline]
-    fn put(&self, start: &N, key: &N::Key, word: u64, level: u8, pin: &Pin) -> Placed<N> {
-        let Target { node, latch, rank, exact } = self.latch_target(start, key, pin);
-        if exact && level == 0 {
-            let old = node.word(rank - 1);
-            node.set_word(rank - 1, word);
-            return Placed::Replaced(old);
-        }
-        assert!(!exact || rank == 1, "U1: a separator is posted once");
-        if node.make_room(key, false) {
-            node.insert_at(rank.max(usize::from(level > 0)), key, word);
-            drop(latch);
-            return Placed::Inserted;
-        }
-        latch.release_unchanged();
-        self.put_splitting(node, key, word, level, pin)
-    }
-
-    /// As `put`, where a node was full: splits until there is room.
-    #[cold]
-    fn put_splitting(&self, start: &N, key: &N::Key, word: u64, level: u8, pin: &Pin) -> Placed<N> {
-        let mut separators = Vec::new();
-        // New nodes are taken with nothing latched (T5).
-        let mut spare = None;
-        let mut from = start;
+    fn put(&self, start: &N, key: &N::Key, word: u64, level: u8, pin: &Pin) -> Option<u64> {
+        let mut start = start;
         loop {
-            let right: u64 = *spare.get_or_insert_with(|| fresh_node::<N>(level, &self.counters));
-            let Target { node, latch, rank, exact } = self.latch_target(from, key, pin);
-            from = node;
+            let Target { node, latch, rank, exact } = self.latch_target(start, key, pin);
             if exact && level == 0 {
                 let old = node.word(rank - 1);
                 node.set_word(rank - 1, word);
-                drop(latch);
-                self.discard(right);
-                return Placed::Split(Some(old), separators);
+                return Some(old);
             }
+            assert!(!exact || rank == 1, "U1: a separator is posted once");
             if node.make_room(key, false) {
                 node.insert_at(rank.max(usize::from(level > 0)), key, word);
-                drop(latch);
-                self.discard(right);
-                return Placed::Split(None, separators);
+                return None;
             }
-            spare = None;
-            let appending = rank == node.header().count() && node.header().link() == 0;
-            let separator = self.split(node, right, appending, pin);
-            drop(latch);
-            if seeded_bug("index_early_unlatch") {
-                node.header().set_link(right);
-            }
-            separators.push(Separator { key: separator, left: address_of(node), right });
+            latch.release_unchanged();
+            self.split_for(node, key, level, pin);
+            start = node;
         }
+    }
+
+    /// Splits the node of `level` that `key` belongs to, in `start` or to its right, unless it has room by now.
+    #[cold]
+    #[inline(never)]
+    fn split_for(&self, start: &N, key: &N::Key, level: u8, pin: &Pin) {
+        // A new node is taken with nothing latched (T5).
+        let right = fresh_node::<N>(level, &self.counters);
+        let Target { node, latch, rank, .. } = self.latch_target(start, key, pin);
+        if node.make_room(key, false) {
+            drop(latch);
+            return self.discard(right);
+        }
+        let appending = rank == node.header().count() && node.header().link() == 0;
+        let key = self.split(node, right, appending, pin);
+        drop(latch);
+        if seeded_bug("index_early_unlatch") {
+            node.header().set_link(right);
+        }
+        self.post(level + 1, &Separator { key, left: address_of(node), right }, pin);
     }
 
     /// Moves the upper part of a latched node to `right` and links it.
@@ -253,27 +210,14 @@ impl<N: Node> Tree<N> {
         separator
     }
 
-    /// Posts separators at `level`, and those of the splits that this causes above.
-    fn post_all(&self, separators: Vec<Separator<N>>, level: u8, pin: &Pin) {
-        let mut todo: Vec<(u8, Separator<N>)> = separators.into_iter().map(|s| (level, s)).collect();
-        while let Some((level, separator)) = todo.pop() {
-            if self.root(pin).header().level() >= level || !self.grow(level, &separator, pin) {
-                let more = self.post(level, &separator, pin);
-                todo.extend(more.into_iter().map(|s| (level + 1, s)));
-            }
-            self.unlink_beside(level, &separator, pin);
+    /// Posts a separator at `level`, in a new root if there is no such level yet. Where it comes to, the node may split.
+    fn post(&self, level: u8, separator: &Separator<N>, pin: &Pin) {
+        if self.root(pin).header().level() >= level || !self.grow(level, separator, pin) {
+            let key = separator.key.borrow();
+            let start = self.descend(key, Bias::AtMost, level, pin);
+            self.put(start, key, separator.right, level, pin);
         }
-    }
-
-    /// Posts a separator at `level`, which there is; returns those of the splits that this causes there.
-    fn post(&self, level: u8, separator: &Separator<N>, pin: &Pin) -> Vec<Separator<N>> {
-        let key = separator.key.borrow();
-        let start = self.descend(key, Bias::AtMost, level, pin);
-        match self.put(start, key, separator.right, level, pin) {
-            Placed::Inserted => Vec::new(),
-            Placed::Split(None, more) => more,
-            Placed::Replaced(_) | Placed::Split(Some(_), _) => unreachable!("U1: a separator is posted once"),
-        }
+        self.unlink_beside(level, separator, pin);
     }
 
     /// Unlinks what was emptied beside a separator of `level` while that was not there, and so had to stay (D2).
