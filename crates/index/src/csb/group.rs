@@ -67,12 +67,6 @@ pub(super) fn header_at(address: Address, _pin: &Pin) -> &Header {
 }
 
 impl<K: IntKey, B: Body, const F: usize> Group<K, B, F> {
-    /// Memory that was never a group (H3).
-    #[cfg(shuttle)]
-    pub fn vacant() -> Self {
-        Self { header: Header::vacant(), nodes: std::array::from_fn(|_| Node::vacant()) }
-    }
-
     /// As nodes and links hold it.
     #[inline(always)]
     pub fn address(&self) -> Address {
@@ -90,6 +84,17 @@ impl<K: IntKey, B: Body, const F: usize> Group<K, B, F> {
         self.nodes.iter().for_each(Node::close);
         self.header.set_link(0);
         self.header.clear_all_live();
+    }
+}
+
+#[cfg(shuttle)]
+impl<K: IntKey, B: Body, const F: usize> crate::pooled::Pooled for Group<K, B, F> {
+    fn vacant() -> Self {
+        Self { header: Header::vacant(), nodes: std::array::from_fn(|_| Node::vacant()) }
+    }
+
+    fn pooled(&self) -> &std::sync::atomic::AtomicBool {
+        &self.header.pooled
     }
 }
 

@@ -7,44 +7,32 @@
 //! - P1, P2 of [`crate::pool`], with the whole type in place of the size.
 //! - A group in a list has all slots closed (H3), as one of fresh memory has.
 
-#[cfg(shuttle)]
-pub(super) use model::{give_back, take, trim};
-#[cfg(not(shuttle))]
-pub(super) use real::{give_back, take};
-
-use super::group::Group;
+use super::group::{Address, Group};
 use super::node::Body;
 use crate::node::int::IntKey;
 
-/// What lists hold: groups of any type.
-pub(super) trait Pooled: Sized + 'static {
-    #[cfg(shuttle)]
-    fn vacant() -> Self;
-    #[cfg(shuttle)]
-    fn set_pooled(&self, pooled: bool);
-    fn reset(&self);
+/// A group that nobody else knows, all slots closed.
+///
+/// Panics if the system has no memory.
+pub(super) fn take<K: IntKey, B: Body, const F: usize>() -> Address {
+    lists::take::<Group<K, B, F>>()
 }
 
-impl<K: IntKey, B: Body, const F: usize> Pooled for Group<K, B, F> {
-    #[cfg(shuttle)]
-    fn vacant() -> Self {
-        Group::vacant()
-    }
-
-    #[cfg(shuttle)]
-    fn set_pooled(&self, pooled: bool) {
-        self.header.pooled.store(pooled, std::sync::atomic::Ordering::Relaxed);
-    }
-
-    fn reset(&self) {
-        Group::reset(self);
-    }
+/// Puts a group back.
+///
+/// # Safety
+/// The group came from [`take`], and nobody can reach it any more.
+pub(super) unsafe fn give_back<K: IntKey, B: Body, const F: usize>(address: Address) {
+    let group = std::ptr::with_exposed_provenance::<Group<K, B, F>>(address as usize);
+    // SAFETY: `take` gave a group of this type, and its memory never became anything else.
+    unsafe { (*group).reset() };
+    // SAFETY: as the caller says.
+    unsafe { lists::keep::<Group<K, B, F>>(address) };
 }
 
 #[cfg(not(shuttle))]
-mod real {
-    use super::super::group::Address;
-    use super::Pooled;
+mod lists {
+    use super::Address;
     use crate::pool;
     use std::any::TypeId;
     use std::collections::HashMap;
@@ -57,23 +45,16 @@ mod real {
         FREE.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A group that nobody else knows, all slots closed.
-    ///
-    /// Panics if the system has no memory.
-    pub fn take<G: Pooled>() -> Address {
+    /// A free group, or memory of zeros, which are one (H3).
+    pub fn take<G: 'static>() -> Address {
         let used = free().get_mut(&TypeId::of::<G>()).and_then(Vec::pop);
         used.unwrap_or_else(|| pool::cut(const { checked_size::<G>() }) as Address)
     }
 
-    /// Puts a group back.
-    ///
     /// # Safety
-    /// The group came from [`take`], and nobody can reach it any more.
-    pub unsafe fn give_back<G: Pooled>(address: Address) {
-        let group = std::ptr::with_exposed_provenance::<G>(address as usize);
-        // SAFETY: `take` cut room for a `G`, of zeros, which are a group (H3), and it never became anything else.
-        unsafe { (*group).reset() };
-        free().entry(TypeId::of::<G>()).or_default().push(address);
+    /// It came from [`take`], and nobody can reach it any more.
+    pub unsafe fn keep<G: 'static>(group: Address) {
+        free().entry(TypeId::of::<G>()).or_default().push(group);
     }
 
     const fn checked_size<G>() -> usize {
@@ -82,42 +63,23 @@ mod real {
     }
 }
 
-/// Under shuttle, whose atomics are not plain words, groups are boxes; the one given back last is handed out first, and
-/// one in the pool is marked, so that whoever still reads it is caught.
+/// Under shuttle the pool's model goes by types anyhow.
 #[cfg(shuttle)]
-mod model {
-    use super::super::group::Address;
-    use super::Pooled;
-    use std::any::Any;
-    use std::cell::RefCell;
+mod lists {
+    use super::Address;
+    use crate::pool;
+    use crate::pooled::Pooled;
+    use std::ptr::NonNull;
 
-    thread_local!(static FREE: RefCell<Vec<Box<dyn Any>>> = RefCell::default());
-
-    /// A group that nobody else knows, all slots closed.
     pub fn take<G: Pooled>() -> Address {
-        let free = FREE.with_borrow_mut(|free| {
-            let last = free.iter().rposition(|group| group.is::<G>())?;
-            free.remove(last).downcast::<G>().ok()
-        });
-        let group = free.unwrap_or_else(|| Box::new(G::vacant()));
-        group.set_pooled(false);
-        Box::into_raw(group).expose_provenance() as Address
+        pool::take::<G>().as_ptr().expose_provenance() as Address
     }
 
-    /// Puts a group back.
-    ///
     /// # Safety
-    /// The group came from [`take`], and nobody can reach it any more.
-    pub unsafe fn give_back<G: Pooled>(address: Address) {
-        // SAFETY: `take` leaked a box.
-        let group = unsafe { Box::from_raw(std::ptr::with_exposed_provenance_mut::<G>(address as usize)) };
-        group.reset();
-        group.set_pooled(true);
-        FREE.with_borrow_mut(|free| free.push(group));
-    }
-
-    /// Forgets all free groups: the atomics of one execution must not meet the next.
-    pub fn trim() {
-        FREE.with_borrow_mut(Vec::clear);
+    /// It came from [`take`], and nobody can reach it any more.
+    pub unsafe fn keep<G: Pooled>(group: Address) {
+        let group = std::ptr::with_exposed_provenance_mut::<G>(group as usize);
+        // SAFETY: as the caller says.
+        unsafe { pool::give_back(NonNull::new(group).expect("a group")) };
     }
 }

@@ -39,9 +39,10 @@
 //! ```
 //!
 //! Readers latch nothing (but one that failed sixteen times at one node takes its latch for a moment). From a node they
-//! copy what they need, and believe it if the node's version did not change meanwhile. If the key is not below the node's `high`, they go one place to the right: they read the group's bitmap
-//! and link, believe them if the *group's* version did not change, and go to the next live slot or, behind the last
-//! one, to slot 0 of the linked group. A closed slot is below every key, so everybody who comes moves on.
+//! copy what they need, and believe it if the node's version did not change meanwhile. If the key is not below the node's
+//! `high`, they go one place to the right: they read the group's bitmap and link, believe them if the *group's* version did
+//! not change, and go to the next live slot or, behind the last one, to slot 0 of the linked group. A closed slot is below
+//! every key, so everybody who comes moves on.
 //!
 //! # Why no reader is misled
 //!
@@ -411,14 +412,14 @@ impl<K: IntKey, const F: usize> Csb<K, F> {
     /// An unreachable group, all slots closed.
     fn fresh_group<B: Body>(&self) -> Address {
         self.groups::<B>().add();
-        memory::take::<Group<K, B, F>>()
+        memory::take::<K, B, F>()
     }
 
     /// Gives back a group that nobody else has seen.
     fn discard_group<B: Body>(&self, address: Address) {
         self.groups::<B>().subtract();
         // SAFETY: it came from `take` and was never linked anywhere.
-        unsafe { memory::give_back::<Group<K, B, F>>(address) };
+        unsafe { memory::give_back::<K, B, F>(address) };
     }
 
     /// Gives back, later, a group that left the chain (M5).
@@ -428,7 +429,7 @@ impl<K: IntKey, const F: usize> Csb<K, F> {
     unsafe fn retire_group<B: Body>(&self, address: Address, pin: &Pin) {
         self.groups::<B>().subtract();
         // SAFETY: the caller says that it is unlinked; the collector, that nobody who saw it before is left.
-        unsafe { pin.defer(move || memory::give_back::<Group<K, B, F>>(address)) };
+        unsafe { pin.defer(move || memory::give_back::<K, B, F>(address)) };
     }
 
     fn groups<B: Body>(&self) -> &Count {
@@ -469,6 +470,6 @@ impl<K: IntKey, const F: usize> Drop for Csb<K, F> {
         }
         drop(pin);
         #[cfg(shuttle)]
-        memory::trim();
+        crate::pool::trim();
     }
 }
