@@ -47,7 +47,7 @@ struct Range<L> {
     high: Option<L>,
 }
 
-/// A group that a walk expects next on its level's chain: its address, how many entries lead to it, and the separators.
+/// A group that a walk expects next on its level's chain, the separators over its slots, and the range of its parent.
 struct Expected<L> {
     group: Address,
     separators: Vec<L>,
@@ -191,11 +191,10 @@ impl<K: IntKey, const F: usize> Csb<K, F> {
 
     /// Memory of the tree in bytes: whole groups, whatever their fill.
     pub fn bytes(&self) -> u64 {
-        let size = |leaf| match leaf {
-            true => size_of::<Group<K, Words<F>, F>>() as u64,
-            false => size_of::<Group<K, Children, F>>() as u64,
-        };
-        self.counters.leaf_groups.get() * size(true) + self.counters.inner_groups.get() * size(false)
+        let (leaves, inner) = (self.counters.leaf_groups.get(), self.counters.inner_groups.get());
+        let (leaf_bytes, inner_bytes) =
+            (size_of::<Group<K, Words<F>, F>>(), size_of::<Group<K, Children, F>>());
+        leaves * leaf_bytes as u64 + inner * inner_bytes as u64
     }
 }
 

@@ -96,9 +96,9 @@ impl<K: IntKey, const F: usize> Csb<K, F> {
         let group: &Group<K, B, F> = group_at(parent.node.group(), pin);
         // Wrong: the siblings that only move are not latched, so their versions stay.
         let last = if seeded_bug("csb_shift_without_version") { slot + 1 } else { vacant };
-        let mut latches = latch_slots(group, slot..=last);
+        let latches = latch_slots(group, slot..=last);
         if !self.must_split(level, &group.nodes[slot], lane, pin) {
-            latches.drain(..).for_each(Exclusive::release_unchanged);
+            latches.into_iter().for_each(Exclusive::release_unchanged);
             parent.latch.release_unchanged();
             return;
         }
@@ -111,9 +111,7 @@ impl<K: IntKey, const F: usize> Csb<K, F> {
         group.header.set_live(vacant);
         drop(header);
         // From the right, so that a reader does not find a hole where its content was (X2).
-        while let Some(latch) = latches.pop() {
-            drop(latch);
-        }
+        latches.into_iter().rev().for_each(drop);
         insert_separator(parent.node, slot + 1, vacant, separator);
     }
 

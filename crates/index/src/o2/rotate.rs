@@ -21,7 +21,7 @@
 //! ```
 
 use super::family::{Family, Held, HeldChild, exclude, hang, replace_child};
-use super::node::{Child, Inner, Side};
+use super::node::{Child, Side};
 use super::scheme::Scheme;
 use super::{Tree, header_at, inner_at};
 use crate::reclaim::Pin;
@@ -233,11 +233,10 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
         exclude([&mut top.guard, &mut down.guard, &mut beside.guard, &mut up.guard]);
         self.counters.rotations.add();
         // R2.
-        let children: [&Inner<L>; 2] = [down.node, beside.node];
         hang(beside.node, side, up.node.child(side.other()), pin);
         hang(down.node, side.other(), up.node.child(side), pin);
-        hang(up.node, side, Child::inner(children[0]), pin);
-        hang(up.node, side.other(), Child::inner(children[1]), pin);
+        hang(up.node, side, down.child(), pin);
+        hang(up.node, side.other(), beside.child(), pin);
         replace_child(top.node, down.child(), up.child(), pin);
         RotatedTwice { top, up, down, beside }
     }

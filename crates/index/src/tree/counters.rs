@@ -53,10 +53,6 @@ impl Counters {
             self.inner_nodes.subtract();
         }
     }
-
-    pub fn restarted(&self) {
-        self.restarts.add();
-    }
 }
 
 /// What happened to a tree since it was made, and its shape.

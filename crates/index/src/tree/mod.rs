@@ -113,7 +113,7 @@ impl<N: Node> Tree<N> {
     fn read_again<'g, R>(&self, node: &'g N, mut read: impl FnMut(&Seen<'g>) -> Result<R, Restart>) -> R {
         let mut backoff = Backoff::new();
         for _ in 1..ATTEMPTS_MAX {
-            self.counters.restarted();
+            self.counters.restarts.add();
             backoff.wait();
             let seen = node.header().latch.optimistic();
             if let Ok(result) = read(&Seen::Optimistic(seen))
