@@ -204,3 +204,31 @@ impl<K: IntKey, const F: usize> LatchedColumn<'_, K, F> {
         self.leaf.1.release_unchanged();
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    /// Between the look at a column and its latches its leaf is split, and the left half emptied by somebody who has not unlinked it
+    /// yet: what the right half holds must not go with the column.
+    #[test]
+    fn a_group_that_has_grown_meanwhile_stays() {
+        let tree = Csb::<u64, 4>::bulk_load((1..=12).map(|k| (10 * k, k)), 0.5);
+        let pin = Pin::new();
+        [10, 20].into_iter().for_each(|key| assert!(tree.remove(key, &pin).is_some()));
+        let column = tree.survey(30, &pin).expect("a leaf alone in its group, which has a sibling");
+        assert_eq!((column.soles.len(), column.top), (1, 2));
+
+        [11, 12, 13].into_iter().for_each(|key| assert_eq!(tree.insert(key, 0, &pin), None));
+        let Latched { node, latch, .. } = tree.latch::<Words<4>>(0, 11, &pin);
+        assert_eq!(node.count(), 3);
+        node.truncate(0);
+        drop(latch);
+        tree.count(-3);
+
+        assert!(matches!(tree.remove_column(30, &column, &pin), Outcome::Raced));
+        tree.unlink_empty(11, &pin);
+        tree.check().unwrap();
+        assert_eq!([30, 40].map(|key| tree.get(key, &pin)), [Some(3), Some(4)]);
+    }
+}
