@@ -33,7 +33,7 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
     pub(super) fn unpack<'a>(&self, arena: &'a mut Vec<u8>) -> Unpacked<'a> {
         const LATCHED: &str = "reading under the latch never restarts";
         let count = self.header.count();
-        let has_high = matches!(self.bound(), Bound::Inside | Bound::Foreign);
+        let has_high = self.has_high();
         arena.reserve(Self::HEAP_BYTES + (count + 1) * (self.prefix_len() + HEAD));
         let mut ends = Vec::with_capacity(count + 1);
         for i in 0..count {
@@ -137,7 +137,7 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
     }
 
     /// The number of entries that stay in a split: all but one, about half of them, or half of their bytes, whichever comes
-    /// first and fits (the last always does, by Y4).
+    /// first and fits (the last always does, by Y5).
     pub(super) fn split_point(&self, all: &Unpacked, appending: bool) -> usize {
         let count = all.entries.len();
         let by_count = [if appending { count - 1 } else { self.shortest_separator(&all.entries) }, count / 2];
