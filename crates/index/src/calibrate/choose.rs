@@ -1,5 +1,14 @@
 //! Choosing by figures: the least cost, but the default if nothing is clearly better.
 
+use super::Favour;
+use std::collections::BTreeSet;
+
+/// What is to be chosen for: every key size that was measured, rising, and every use.
+pub(super) fn wanted(key_bytes: impl Iterator<Item = usize>) -> impl Iterator<Item = (usize, Favour)> {
+    let sizes: BTreeSet<usize> = key_bytes.collect();
+    sizes.into_iter().flat_map(|size| Favour::ALL.map(|favour| (size, favour)))
+}
+
 /// Costs of different kinds in one: no unit and no tree size counts more than another.
 pub(super) fn geometric_mean(values: impl IntoIterator<Item = f64>) -> f64 {
     let (mut sum, mut count) = (0.0, 0);

@@ -6,7 +6,7 @@
 //! first data cache, so that the nodes of a descent and their neighbours do not evict each other. That is a rule of
 //! thumb, which gives 64 keys of 8 bytes on most machines.
 
-use super::choose::{clearly_best, geometric_mean};
+use super::choose::{clearly_best, geometric_mean, wanted};
 use super::experiment::Measured;
 use super::{Favour, Leaves, Machine, NodeKeys, Searches, leaves};
 use serde::{Deserialize, Serialize};
@@ -93,11 +93,7 @@ impl Profile {
     /// assert!(NodeKeys::ALL.contains(&profile.node_keys(8, Favour::Balanced)));
     /// ```
     pub fn of(machine: Machine, measured: Vec<Measured>) -> Self {
-        let mut key_sizes: Vec<usize> = measured.iter().map(|m| m.key_bytes).collect();
-        key_sizes.sort_unstable();
-        key_sizes.dedup();
-        let wanted = key_sizes.iter().flat_map(|&size| Favour::ALL.map(|favour| (size, favour)));
-        let choices = wanted
+        let choices = wanted(measured.iter().map(|m| m.key_bytes))
             .map(|(key_bytes, favour)| Choice {
                 key_bytes,
                 favour,

@@ -15,7 +15,7 @@ mod tree;
 
 pub(super) use experiment::{run, steps};
 
-use super::choose::{clearly_best, geometric_mean};
+use super::choose::{clearly_best, geometric_mean, wanted};
 use super::{Favour, NodeKeys};
 use serde::{Deserialize, Serialize};
 
@@ -33,7 +33,7 @@ pub enum Search {
     /// The cache line by halves, without a branch, then all keys of the line: the maps' search.
     #[default]
     Hybrid,
-    /// All keys of all lines, by vectors where the processor has AVX-512 and keys have 4 or 8 bytes.
+    /// All keys of all lines, by vectors where the processor has them for keys of that size.
     Simd,
 }
 
@@ -123,10 +123,7 @@ pub struct Searches {
 impl Searches {
     /// What these figures say. See [`Searches`].
     pub fn of(measured: Vec<SearchMeasured>) -> Self {
-        let mut key_sizes: Vec<usize> = measured.iter().map(|m| m.key_bytes).collect();
-        key_sizes.sort_unstable();
-        key_sizes.dedup();
-        let wanted = key_sizes.iter().flat_map(|&size| Favour::ALL.map(|favour| (size, favour)));
+        let wanted = wanted(measured.iter().map(|m| m.key_bytes));
         let best = wanted.map(|(key_bytes, favour)| best(&measured, key_bytes, favour)).collect();
         Self { best, measured }
     }
