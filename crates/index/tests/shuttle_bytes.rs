@@ -5,14 +5,14 @@
 //! Nodes hold four keys, and a node given back is reused at once or caught when it is read (see the pool's model).
 #![cfg(shuttle)]
 
+mod named;
 mod scenarios;
 
-use foreshore_index::{Broken, ByteMap};
+use foreshore_index::ByteMap;
+use named::Ints;
 use scenarios::{explore, ints, together};
-use std::ops::{Bound, RangeBounds};
 
-/// A map of names that looks like one of integers.
-struct Ints(ByteMap<4, 16>);
+type Names = ByteMap<4, 16>;
 
 /// Prefixes of several lengths, some of which change when a node is packed again; equal heads; ends in heads and in tails; and without
 /// the last zeros, so that keys are as short as the bounds before them.
@@ -25,52 +25,6 @@ fn name(key: u64) -> Vec<u8> {
 fn number(name: &[u8]) -> u64 {
     let digits = name[3..].split(|byte| *byte == b'/').next().unwrap();
     format!("{:0<6}", std::str::from_utf8(digits).unwrap()).parse().unwrap()
-}
-
-fn names(bounds: impl RangeBounds<u64>) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
-    (bounds.start_bound().map(|key| name(*key)), bounds.end_bound().map(|key| name(*key)))
-}
-
-impl Ints {
-    fn new() -> Self {
-        Self(ByteMap::new())
-    }
-
-    fn get(&self, key: u64) -> Option<u64> {
-        self.0.get(&name(key))
-    }
-
-    fn insert(&self, key: u64, value: u64) -> Option<u64> {
-        self.0.insert(&name(key), value)
-    }
-
-    fn remove(&self, key: u64) -> Option<u64> {
-        self.0.remove(&name(key))
-    }
-
-    fn floor(&self, key: u64) -> Option<u64> {
-        self.0.floor(&name(key))
-    }
-
-    fn below(&self, key: u64) -> Option<u64> {
-        self.0.below(&name(key))
-    }
-
-    fn range(&self, bounds: impl RangeBounds<u64>) -> impl Iterator<Item = (u64, u64)> {
-        let (start, end) = names(bounds);
-        let entries = self.0.range(start.as_ref().map(Vec::as_slice), end.as_ref().map(Vec::as_slice));
-        entries.map(|(name, value)| (number(&name), value))
-    }
-
-    fn range_rev(&self, bounds: impl RangeBounds<u64>) -> impl Iterator<Item = (u64, u64)> {
-        let (start, end) = names(bounds);
-        let entries = self.0.range_rev(start.as_ref().map(Vec::as_slice), end.as_ref().map(Vec::as_slice));
-        entries.map(|(name, value)| (number(&name), value))
-    }
-
-    fn check(&self) -> Result<(), Broken> {
-        self.0.check()
-    }
 }
 
 /// A group of descents meets splits and dying leaves; each of its keys is found.

@@ -6,9 +6,11 @@
 #![cfg(shuttle)]
 
 mod layer_scenarios;
+mod named;
 mod scenarios;
 
 use foreshore_index::OptimisticO2ByteMap;
-use layer_scenarios::Ints;
+use layer_scenarios::{name, number};
+use named::Ints;
 
 type Names = OptimisticO2ByteMap<4, 2>;

@@ -1,85 +1,25 @@
-//! Schedules of layers and bags: bursts, closings and lookups in between. And integers by their names, so that the
-//! schedules of every map can be run on layers.
+//! Schedules of layers and bags: bursts, closings and lookups in between.
 //!
-//! The parent names the map: `type Names = …`, whose bags hold two tails.
+//! The parent names the map of names: `type Names = …`, whose bags hold two tails.
 
-use super::Names;
-use super::scenarios::{explore, together};
-use foreshore_index::Broken;
-use shuttle::sync::Arc;
-use std::ops::{Bound, RangeBounds};
-
-/// A map of names that looks like one of integers.
-pub struct Ints(Names);
+use super::Ints;
+use super::scenarios::{explore, ints, together};
 
 /// Sixteen keys share the fifteen bytes of the first slice, and go on behind it.
-fn name(key: u64) -> Vec<u8> {
+pub fn name(key: u64) -> Vec<u8> {
     format!("shared/by/{:05}/{:02}", key / 16, key % 16).into_bytes()
 }
 
-fn number(name: &[u8]) -> u64 {
+pub fn number(name: &[u8]) -> u64 {
     let number = |digits: &[u8]| std::str::from_utf8(digits).unwrap().parse::<u64>().unwrap();
     number(&name[10..15]) * 16 + number(&name[16..])
-}
-
-fn names(bounds: impl RangeBounds<u64>) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
-    (bounds.start_bound().map(|key| name(*key)), bounds.end_bound().map(|key| name(*key)))
-}
-
-impl Ints {
-    pub fn new() -> Self {
-        Self(Names::new())
-    }
-
-    pub fn get(&self, key: u64) -> Option<u64> {
-        self.0.get(&name(key))
-    }
-
-    pub fn insert(&self, key: u64, value: u64) -> Option<u64> {
-        self.0.insert(&name(key), value)
-    }
-
-    pub fn remove(&self, key: u64) -> Option<u64> {
-        self.0.remove(&name(key))
-    }
-
-    pub fn floor(&self, key: u64) -> Option<u64> {
-        self.0.floor(&name(key))
-    }
-
-    pub fn below(&self, key: u64) -> Option<u64> {
-        self.0.below(&name(key))
-    }
-
-    pub fn range(&self, bounds: impl RangeBounds<u64>) -> impl Iterator<Item = (u64, u64)> {
-        let (start, end) = names(bounds);
-        let entries = self.0.range(start.as_ref().map(Vec::as_slice), end.as_ref().map(Vec::as_slice));
-        entries.map(|(name, value)| (number(&name), value))
-    }
-
-    pub fn range_rev(&self, bounds: impl RangeBounds<u64>) -> impl Iterator<Item = (u64, u64)> {
-        let (start, end) = names(bounds);
-        let entries = self.0.range_rev(start.as_ref().map(Vec::as_slice), end.as_ref().map(Vec::as_slice));
-        entries.map(|(name, value)| (number(&name), value))
-    }
-
-    pub fn check(&self) -> Result<(), Broken> {
-        self.0.check()
-    }
-}
-
-/// A map of these keys, each with itself as value.
-fn of(keys: impl IntoIterator<Item = u64>) -> Arc<Ints> {
-    let map = Ints::new();
-    keys.into_iter().for_each(|key| assert_eq!(map.insert(key, key), None));
-    Arc::new(map)
 }
 
 /// A bag is read while it is replaced, and while it bursts into a layer.
 #[test]
 fn burst_and_readers() {
     explore(|| {
-        let map = of([1, 2]);
+        let map = ints([1, 2]);
         together(
             &map,
             vec![
@@ -100,7 +40,7 @@ fn burst_and_readers() {
 #[test]
 fn one_bag_and_two_writers() {
     explore(|| {
-        let map = of([1]);
+        let map = ints([1]);
         together(
             &map,
             vec![
@@ -126,7 +66,7 @@ fn closing_and_claims() {
         }
     };
     explore(move || {
-        let map = of([1, 2, 3, 40]);
+        let map = ints([1, 2, 3, 40]);
         together(
             &map,
             vec![
@@ -147,7 +87,7 @@ fn closing_and_claims() {
 #[test]
 fn closing_and_inserts() {
     explore(|| {
-        let map = of([1, 2, 3, 40]);
+        let map = ints([1, 2, 3, 40]);
         together(
             &map,
             vec![
@@ -166,7 +106,7 @@ fn closing_and_inserts() {
 #[test]
 fn closing_and_closing() {
     explore(|| {
-        let map = of([1, 2, 3, 40]);
+        let map = ints([1, 2, 3, 40]);
         together(
             &map,
             vec![
@@ -189,7 +129,7 @@ fn closing_and_closing() {
 #[test]
 fn closing_and_readers() {
     explore(|| {
-        let map = of([7, 17, 18, 19, 40]);
+        let map = ints([7, 17, 18, 19, 40]);
         together(
             &map,
             vec![
