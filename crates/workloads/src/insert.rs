@@ -8,7 +8,7 @@ use crate::keys::VALUE_BYTES_MIN;
 use crate::kv::{BenchError, Progress};
 use crate::timed::Worker;
 use crate::tx_batch;
-use crate::tx_report::{Describe, Rate, Report, Setting};
+use crate::tx_report::{Describe, Rate, Report};
 use crate::tx_run::{self, Place, Tally};
 use crate::tx_spec::{RunSpec, TxWorkload};
 use crate::tx_store::{Tx, TxError, TxKind, TxSession, TxStore};
@@ -90,9 +90,7 @@ impl TxWorkload for InsertSpec {
         for (thread, private) in (0..).zip(&tables) {
             check(store, thread, private, progress)?;
         }
-        let setting = Setting::new(run, store.isolation(), &measured);
-        let rate = Rate::Operations(measured.rate(measured.timed.ops));
-        Ok(Report::new(engine, self, setting, rate, &measured))
+        Ok(Report::new(engine, self, run, Rate::Operations, &measured))
     }
 }
 

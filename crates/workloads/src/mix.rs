@@ -12,7 +12,7 @@ use crate::kv::{BenchError, Progress};
 use crate::random::{Random, below, mix};
 use crate::timed::Worker;
 use crate::tx_batch;
-use crate::tx_report::{Describe, Rate, Report, Setting};
+use crate::tx_report::{Describe, Rate, Report};
 use crate::tx_run::{self, Place, Tally};
 use crate::tx_spec::{RunSpec, TxWorkload};
 use crate::tx_store::{Tx, TxKind, TxSession, TxStore};
@@ -89,9 +89,7 @@ impl TxWorkload for MixSpec {
         };
         let measured = tx_run::measure(store, run, worker, progress)?;
         universe.check(store, &table, progress)?;
-        let setting = Setting::new(run, store.isolation(), &measured);
-        let rate = Rate::Operations(measured.rate(measured.timed.ops));
-        Ok(Report::new(engine, self, setting, rate, &measured))
+        Ok(Report::new(engine, self, run, Rate::Operations, &measured))
     }
 }
 

@@ -52,18 +52,15 @@ pub struct KvReport {
 
 impl KvReport {
     pub(crate) fn new(engine: &str, spec: &KvSpec, timed: &Timed, syncs: Option<u64>, load_s: f64) -> Self {
-        let micros = |ns: u64| ns as f64 / 1e3;
-        // A quantile is its histogram bucket's upper end, which may lie above the longest latency.
-        let quantile_us = |q| micros(timed.latency_ns.value_at_quantile(q).min(timed.latency_ns_max));
         Self {
             bench: "kv",
             engine: engine.to_owned(),
             workload: spec.workload,
             threads: spec.threads,
             ops_per_s: (timed.ops as f64 / timed.seconds).round(),
-            p50_us: quantile_us(0.5),
-            p99_us: quantile_us(0.99),
-            max_us: micros(timed.latency_ns_max),
+            p50_us: timed.quantile_us(0.5),
+            p99_us: timed.quantile_us(0.99),
+            max_us: timed.longest_us(),
             syncs,
             n: spec.n,
             seconds: timed.seconds,

@@ -10,7 +10,7 @@ use crate::kv::{BenchError, Progress};
 use crate::orders;
 use crate::timed::{self, Limits, Worker};
 use crate::tx_batch;
-use crate::tx_report::{Describe, Rate, Report, Setting};
+use crate::tx_report::{Describe, Rate, Report};
 use crate::tx_run::{Measured, Tally};
 use crate::tx_spec::{RunSpec, TxWorkload};
 use crate::tx_store::{Tx, TxKind, TxSession, TxStore};
@@ -71,9 +71,7 @@ impl TxWorkload for RowsSpec {
         let measured = Measured::around(store, || timed::run(run.threads, limits, worker, progress))?;
         rows.sort_unstable();
         check(store, &table, &rows, progress)?;
-        let setting = Setting::new(run, store.isolation(), &measured);
-        let rate = Rate::Operations(measured.rate(measured.timed.ops));
-        Ok(Report::new(engine, self, setting, rate, &measured))
+        Ok(Report::new(engine, self, run, Rate::Operations, &measured))
     }
 }
 

@@ -78,6 +78,10 @@ fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, HOUR_NS, 2).expect("bounds and digits in range")
 }
 
+fn micros(ns: u64) -> f64 {
+    ns as f64 / 1e3
+}
+
 /// Runs `threads` workers. `worker(thread)` makes a thread's worker, on that thread.
 pub(crate) fn run<W: Worker>(
     threads: usize,
@@ -168,6 +172,16 @@ fn gather<T>(
 }
 
 impl<T> Timed<T> {
+    /// What this share of the calls took at most, in µs: a bucket's upper end, which may lie above the longest.
+    pub fn quantile_us(&self, share: f64) -> f64 {
+        micros(self.latency_ns.value_at_quantile(share).min(self.latency_ns_max))
+    }
+
+    /// The longest call, in µs.
+    pub fn longest_us(&self) -> f64 {
+        micros(self.latency_ns_max)
+    }
+
     /// Adds the parts up: from the first thread's start to the last one's end.
     fn new(parts: Vec<Part<T>>, clock: &Clock) -> Self {
         let started_raw = parts.iter().map(|part| part.started_raw).min().unwrap_or(0);

@@ -7,7 +7,7 @@ use crate::kv::{BenchError, Progress};
 use crate::random::Random;
 use crate::timed::Worker;
 use crate::tx_batch;
-use crate::tx_report::{Describe, Rate, Report, Setting};
+use crate::tx_report::{Describe, Rate, Report};
 use crate::tx_run::{self, Place, Tally};
 use crate::tx_spec::{RunSpec, TxWorkload};
 use crate::tx_store::{Tx, TxError, TxKind, TxSession, TxStore};
@@ -72,9 +72,7 @@ impl TxWorkload for TxSpec {
         };
         let measured = tx_run::measure(store, run, worker, progress)?;
         self.check_sum(store, &table, (&keys, updates.load(Relaxed)), progress)?;
-        let setting = Setting::new(run, store.isolation(), &measured);
-        let rate = Rate::Transactions(measured.rate(measured.timed.ops));
-        Ok(Report::new(engine, self, setting, rate, &measured))
+        Ok(Report::new(engine, self, run, Rate::Transactions, &measured))
     }
 }
 

@@ -1,7 +1,6 @@
 //! What transactional runs found: the fields that all reports share. Their names are kept stable.
 
 use crate::spec::Durability;
-use crate::timed::Timed;
 use crate::tx_run::Measured;
 use crate::tx_spec::{RunSpec, TxWorkload};
 use crate::tx_store::Isolation;
@@ -63,15 +62,21 @@ impl<W: Describe> TxReport for Report<W> {
 }
 
 impl<W: TxWorkload + Describe + Clone> Report<W> {
-    pub(crate) fn new(engine: &str, workload: &W, setting: Setting, rate: Rate, measured: &Measured) -> Self {
-        let figures = Figures::new(measured);
+    /// `counted` names what the calls of the timed phase count as.
+    pub(crate) fn new(
+        engine: &str,
+        workload: &W,
+        run: &RunSpec,
+        counted: fn(f64) -> Rate,
+        measured: &Measured,
+    ) -> Self {
         Self {
             bench: W::NAME,
             engine: engine.to_owned(),
             workload: workload.clone(),
-            setting,
-            rate,
-            figures,
+            setting: Setting::new(run, measured),
+            rate: counted(measured.rate(measured.timed.ops)),
+            figures: Figures::new(measured),
             checked: true,
         }
     }
@@ -117,11 +122,11 @@ pub struct Figures {
 }
 
 impl Setting {
-    pub(crate) fn new(run: &RunSpec, isolation: Isolation, measured: &Measured) -> Self {
+    pub(crate) fn new(run: &RunSpec, measured: &Measured) -> Self {
         Self {
             threads: run.threads,
             durability: run.durability,
-            isolation,
+            isolation: measured.isolation,
             seconds: measured.timed.seconds,
             seed: run.seed,
             cache_bytes: run.cache_bytes,
@@ -131,16 +136,13 @@ impl Setting {
 
 impl Figures {
     pub(crate) fn new(measured: &Measured) -> Self {
-        let Timed { latency_ns, latency_ns_max, .. } = &measured.timed;
-        let micros = |ns: u64| ns as f64 / 1e3;
-        // A quantile is its histogram bucket's upper end, which may lie above the longest latency.
-        let quantile_us = |q| micros(latency_ns.value_at_quantile(q).min(*latency_ns_max));
-        let per_tx = |bytes| (bytes as f64 / latency_ns.len().max(1) as f64 * 10.0).round() / 10.0;
+        let timed = &measured.timed;
+        let per_tx = |bytes| (bytes as f64 / timed.latency_ns.len().max(1) as f64 * 10.0).round() / 10.0;
         Self {
-            p50_us: quantile_us(0.5),
-            p99_us: quantile_us(0.99),
-            max_us: micros(*latency_ns_max),
-            aborts: measured.timed.tallies.iter().map(|tally| tally.aborts).sum(),
+            p50_us: timed.quantile_us(0.5),
+            p99_us: timed.quantile_us(0.99),
+            max_us: timed.longest_us(),
+            aborts: timed.tallies.iter().map(|tally| tally.aborts).sum(),
             log_bytes_per_tx: measured.counted.log_bytes.map(per_tx),
             syncs: measured.counted.syncs,
             cpu_s: (measured.cpu_s * 1e3).round() / 1e3,

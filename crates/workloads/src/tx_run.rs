@@ -3,7 +3,7 @@
 use crate::kv::{BenchError, Progress};
 use crate::timed::{self, Limits, Timed, Worker};
 use crate::tx_spec::RunSpec;
-use crate::tx_store::{Counters, TxError, TxStore};
+use crate::tx_store::{Counters, Isolation, TxError, TxStore};
 use rustix::time::{ClockId, clock_gettime};
 
 /// What a worker tells at its end.
@@ -28,6 +28,8 @@ pub(crate) struct Measured {
     pub timed: Timed<Tally>,
     /// What the engine counted during the phase.
     pub counted: Counters,
+    /// How read-write transactions were isolated.
+    pub isolation: Isolation,
     /// CPU seconds that the driver and the engine spent in it, on all cores, in all processes.
     pub cpu_s: f64,
 }
@@ -41,7 +43,7 @@ impl Measured {
         let (before, cpu_before_s) = (store.counters(), cpu_s(store)?);
         let timed = timed()?;
         let counted = store.counters().since(before);
-        Ok(Self { timed, counted, cpu_s: cpu_s(store)? - cpu_before_s })
+        Ok(Self { timed, counted, isolation: store.isolation(), cpu_s: cpu_s(store)? - cpu_before_s })
     }
 
     /// Per second, whole.

@@ -13,7 +13,7 @@ use crate::kv::{BenchError, Progress};
 use crate::random::{Random, below, mix};
 use crate::timed::Worker;
 use crate::tx_batch;
-use crate::tx_report::{Describe, Rate, Report, Setting};
+use crate::tx_report::{Describe, Rate, Report};
 use crate::tx_run::{self, Place, Tally};
 use crate::tx_spec::{RunSpec, TxWorkload};
 use crate::tx_store::{KEYS_END, Tx, TxError, TxKind, TxSession, TxStore};
@@ -131,9 +131,7 @@ impl TxWorkload for YcsbSpec {
         };
         let measured = tx_run::measure(store, run, worker, progress)?;
         rows.check(store, &table, progress)?;
-        let setting = Setting::new(run, store.isolation(), &measured);
-        let rate = Rate::Operations(measured.rate(measured.timed.ops));
-        Ok(Report::new(engine, self, setting, rate, &measured))
+        Ok(Report::new(engine, self, run, Rate::Operations, &measured))
     }
 }
 
