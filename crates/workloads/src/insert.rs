@@ -5,7 +5,7 @@
 
 use crate::fill;
 use crate::keys::VALUE_BYTES_MIN;
-use crate::kv::{BenchError, Progress};
+use crate::kv::{BenchError, Tell};
 use crate::timed::Worker;
 use crate::tx_batch;
 use crate::tx_report::{Describe, Rate, Report};
@@ -69,7 +69,7 @@ impl TxWorkload for InsertSpec {
         engine: &str,
         store: &S,
         run: &RunSpec,
-        progress: &(dyn Fn(&Progress) + Sync),
+        progress: Tell<'_>,
     ) -> Result<Self::Report, BenchError> {
         let private = |thread| -> Result<_, BenchError> {
             Ok(Private { table: store.table(&format!("rows-{thread}"))?, rows: CachePadded::default() })
@@ -138,7 +138,7 @@ fn check<S: TxStore>(
     store: &S,
     thread: u32,
     private: &Private<S::Table>,
-    progress: &(dyn Fn(&Progress) + Sync),
+    progress: Tell<'_>,
 ) -> Result<(), BenchError> {
     let committed = private.rows.load(Relaxed);
     let mut expected = 0u64;

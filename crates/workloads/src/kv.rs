@@ -38,6 +38,9 @@ pub struct Progress {
     pub total: Option<u64>,
 }
 
+/// Is told how far a run is, by any of its threads.
+pub type Tell<'a> = &'a (dyn Fn(&Progress) + Sync);
+
 /// Runs `spec` against an empty `store`.
 ///
 /// Errors: [`BenchError`]; what the store holds afterwards is then unspecified.
@@ -45,7 +48,7 @@ pub fn run<S: Store>(
     engine: &str,
     store: &S,
     spec: &KvSpec,
-    progress: &(dyn Fn(&Progress) + Sync),
+    progress: Tell<'_>,
 ) -> Result<KvReport, BenchError> {
     spec.check()?;
     let load_s = match spec.workload {
@@ -70,11 +73,7 @@ pub fn run<S: Store>(
 }
 
 /// Also how much of a mix was done by each thread.
-fn time<S: Store>(
-    store: &S,
-    spec: &KvSpec,
-    progress: &(dyn Fn(&Progress) + Sync),
-) -> Result<(Timed, Vec<Done>), BenchError> {
+fn time<S: Store>(store: &S, spec: &KvSpec, progress: Tell<'_>) -> Result<(Timed, Vec<Done>), BenchError> {
     let timed = match spec.workload {
         Workload::Put => time_put(store, spec, progress)?,
         Workload::Get => time_mix(store, spec, progress)?.0,
@@ -105,11 +104,7 @@ fn zeros(len: usize) -> Bytes {
 }
 
 /// Loads the rows, telling progress every few thousand.
-fn load<S: Store>(
-    store: &S,
-    spec: &KvSpec,
-    progress: &(dyn Fn(&Progress) + Sync),
-) -> Result<u64, BenchError> {
+fn load<S: Store>(store: &S, spec: &KvSpec, progress: Tell<'_>) -> Result<u64, BenchError> {
     const TELL_EVERY: u64 = 1 << 16;
     let mut done = 0;
     let rows = sorted_rows(spec).inspect(|_| {
@@ -126,11 +121,7 @@ fn load<S: Store>(
 }
 
 /// Thread `t` of `T` inserts places `t`, `t + T`, `t + 2T` … of a random order of all rows, some of them at a time.
-fn time_put<S: Store>(
-    store: &S,
-    spec: &KvSpec,
-    progress: &(dyn Fn(&Progress) + Sync),
-) -> Result<Timed, BenchError> {
+fn time_put<S: Store>(store: &S, spec: &KvSpec, progress: Tell<'_>) -> Result<Timed, BenchError> {
     let (threads, batch) = (spec.threads as u64, spec.batch as u64);
     let order = Permutation::new(spec.n, spec.seed);
     let rows_of = |thread: u64| (spec.n - thread.min(spec.n)).div_ceil(threads);
@@ -162,7 +153,7 @@ fn time_put<S: Store>(
 fn time_mix<S: Store>(
     store: &S,
     spec: &KvSpec,
-    progress: &(dyn Fn(&Progress) + Sync),
+    progress: Tell<'_>,
 ) -> Result<(Timed, Vec<Done>), BenchError> {
     let limits = |_| Limits { calls: u64::MAX, seconds: spec.seconds };
     let worker = |thread| {
@@ -275,11 +266,7 @@ fn wrong_lookup(session: &mut impl Session, number: u64, key: &[u8]) -> BenchErr
 }
 
 /// Each thread scans the whole store, again and again; at least once.
-fn time_scan<S: Store>(
-    store: &S,
-    spec: &KvSpec,
-    progress: &(dyn Fn(&Progress) + Sync),
-) -> Result<Timed, BenchError> {
+fn time_scan<S: Store>(store: &S, spec: &KvSpec, progress: Tell<'_>) -> Result<Timed, BenchError> {
     let expected = sorted_rows(spec).fold(Digest::default(), |digest, row| digest.with(&row.key, &row.value));
     let limits = |_| Limits { calls: u64::MAX, seconds: spec.seconds };
     let worker = |_| {
@@ -297,11 +284,7 @@ fn time_scan<S: Store>(
 }
 
 /// The load alone, as one operation on one thread.
-fn time_bulk<S: Store>(
-    store: &S,
-    spec: &KvSpec,
-    progress: &(dyn Fn(&Progress) + Sync),
-) -> Result<Timed, BenchError> {
+fn time_bulk<S: Store>(store: &S, spec: &KvSpec, progress: Tell<'_>) -> Result<Timed, BenchError> {
     let limits = |_| Limits { calls: 1, seconds: spec.seconds };
     let worker = |_| {
         let mut session = store.session()?;
@@ -352,7 +335,7 @@ fn check<S: Store>(
     spec: &KvSpec,
     rows: u64,
     mut each: impl FnMut(u32),
-    progress: &(dyn Fn(&Progress) + Sync),
+    progress: Tell<'_>,
 ) -> Result<(), BenchError> {
     const TELL_EVERY: u64 = 1 << 18;
     let keys = spec.keys();

@@ -8,7 +8,7 @@
 //! deletion, every lookup of an own key, and the table at the end are compared with that.
 
 use crate::keys::{Keys, value_belongs, write_value};
-use crate::kv::{BenchError, Progress};
+use crate::kv::{BenchError, Tell};
 use crate::random::{Random, below, mix};
 use crate::timed::Worker;
 use crate::tx_batch;
@@ -61,7 +61,7 @@ impl TxWorkload for MixSpec {
         engine: &str,
         store: &S,
         run: &RunSpec,
-        progress: &(dyn Fn(&Progress) + Sync),
+        progress: Tell<'_>,
     ) -> Result<Self::Report, BenchError> {
         let table = store.table("rows")?;
         let universe = Universe::new(self.key_count(), run);
@@ -186,12 +186,7 @@ impl Universe {
     }
 
     /// The table holds the keys that are there with their newest values, and nothing else.
-    fn check<S: TxStore>(
-        &self,
-        store: &S,
-        table: &S::Table,
-        progress: &(dyn Fn(&Progress) + Sync),
-    ) -> Result<(), BenchError> {
+    fn check<S: TxStore>(&self, store: &S, table: &S::Table, progress: Tell<'_>) -> Result<(), BenchError> {
         let known: Vec<_> =
             self.known.iter().map(|known| known.lock().expect("no worker panicked")).collect();
         let mut expected = (0..self.count).filter_map(|key| {

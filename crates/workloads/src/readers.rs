@@ -5,7 +5,7 @@
 //! answer is a ratio, so it wants a core for each thread: with fewer, it tells how the system shares out its cores.
 
 use crate::keys::Keys;
-use crate::kv::{BenchError, Progress};
+use crate::kv::{BenchError, Tell};
 use crate::random::Random;
 use crate::spec::{Durability, THREADS_MAX};
 use crate::timed::{self, Limits, Timed, Worker};
@@ -110,7 +110,7 @@ impl TxWorkload for ReadersSpec {
         engine: &str,
         store: &S,
         run: &RunSpec,
-        progress: &(dyn Fn(&Progress) + Sync),
+        progress: Tell<'_>,
     ) -> Result<ReadersReport, BenchError> {
         let (reading, writing) = (self.rows(self.reads, 0), self.rows(0, self.updates));
         let table = store.table("rows")?;

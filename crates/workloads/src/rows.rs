@@ -6,7 +6,7 @@
 //! Reading and parsing come before the clock starts. At the end, the table must hold exactly the rows.
 
 use crate::flights;
-use crate::kv::{BenchError, Progress};
+use crate::kv::{BenchError, Tell};
 use crate::orders;
 use crate::timed::{self, Limits, Worker};
 use crate::tx_batch;
@@ -54,7 +54,7 @@ impl TxWorkload for RowsSpec {
         engine: &str,
         store: &S,
         run: &RunSpec,
-        progress: &(dyn Fn(&Progress) + Sync),
+        progress: Tell<'_>,
     ) -> Result<Self::Report, BenchError> {
         let mut rows = self.rows()?;
         must_differ(&rows)?;
@@ -124,7 +124,7 @@ fn check<S: TxStore>(
     store: &S,
     table: &S::Table,
     rows: &[KeyedRow],
-    progress: &(dyn Fn(&Progress) + Sync),
+    progress: Tell<'_>,
 ) -> Result<(), BenchError> {
     let mut expected = rows.iter();
     let found = tx_batch::read_all(store, table, Some(rows.len() as u64), progress, |key, value| {

@@ -3,7 +3,7 @@
 //! The end of one operation is the beginning of the next, so there is one clock reading per operation, and whatever an
 //! operation waits for, a stall included, is in some latency.
 
-use crate::kv::{BenchError, Progress};
+use crate::kv::{BenchError, Progress, Tell};
 use crossbeam_utils::CachePadded;
 use hdrhistogram::Histogram;
 use quanta::Clock;
@@ -87,7 +87,7 @@ pub(crate) fn run<W: Worker>(
     threads: usize,
     limits: impl Fn(u64) -> Limits + Sync,
     worker: impl Fn(u64) -> Result<W, BenchError> + Sync,
-    progress: &(dyn Fn(&Progress) + Sync),
+    progress: Tell<'_>,
 ) -> Result<Timed<W::Tally>, BenchError> {
     let shared = Shared {
         clock: Clock::new(),
@@ -150,7 +150,7 @@ fn work<W: Worker>(
 fn gather<T>(
     parts: &mpsc::Receiver<Result<Part<T>, BenchError>>,
     shared: &Shared,
-    progress: &(dyn Fn(&Progress) + Sync),
+    progress: Tell<'_>,
 ) -> Result<Timed<T>, BenchError> {
     let mut done: Result<Vec<Part<T>>, BenchError> = Ok(Vec::new());
     loop {

@@ -3,7 +3,7 @@
 //! An update adds one to a counter in the row, so a lost, doubled or half-committed transaction shows in the sum.
 
 use crate::keys::{Keys, stamp, value_belongs, write_value};
-use crate::kv::{BenchError, Progress};
+use crate::kv::{BenchError, Tell};
 use crate::random::Random;
 use crate::timed::Worker;
 use crate::tx_batch;
@@ -58,7 +58,7 @@ impl TxWorkload for TxSpec {
         engine: &str,
         store: &S,
         run: &RunSpec,
-        progress: &(dyn Fn(&Progress) + Sync),
+        progress: Tell<'_>,
     ) -> Result<Self::Report, BenchError> {
         let table = store.table("rows")?;
         let keys = Keys::new(self.n, KEY_BYTES, run.seed);
@@ -82,7 +82,7 @@ impl TxSpec {
         store: &S,
         table: &S::Table,
         (keys, threads): (&Keys, usize),
-        progress: &(dyn Fn(&Progress) + Sync),
+        progress: Tell<'_>,
     ) -> Result<(), BenchError> {
         let row = |row, key: &mut Vec<u8>, value: &mut Vec<u8>| {
             key.resize(KEY_BYTES, 0);
@@ -101,7 +101,7 @@ impl TxSpec {
         store: &S,
         table: &S::Table,
         (keys, updates): (&Keys, u64),
-        progress: &(dyn Fn(&Progress) + Sync),
+        progress: Tell<'_>,
     ) -> Result<(), BenchError> {
         let mut sum = 0;
         let rows = tx_batch::read_all(store, table, Some(self.n), progress, |key, value| {

@@ -1,6 +1,6 @@
 //! Loading rows and reading them all back, through transactions.
 
-use crate::kv::{BenchError, Progress};
+use crate::kv::{BenchError, Progress, Tell};
 use crate::tx_store::{KEYS_END, Tx, TxError, TxKind, TxSession, TxStore};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -63,7 +63,7 @@ pub(crate) fn load<S: TxStore>(
     table: &S::Table,
     (n, threads): (u64, usize),
     row: impl Fn(u64, &mut Vec<u8>, &mut Vec<u8>) -> bool + Sync,
-    progress: &(dyn Fn(&Progress) + Sync),
+    progress: Tell<'_>,
 ) -> Result<(), BenchError> {
     let done = AtomicU64::new(0);
     let tell = |rows: u64| {
@@ -100,7 +100,7 @@ pub(crate) fn read_all<S: TxStore>(
     store: &S,
     table: &S::Table,
     total: Option<u64>,
-    progress: &(dyn Fn(&Progress) + Sync),
+    progress: Tell<'_>,
     mut each: impl FnMut(&[u8], &[u8]) -> Result<(), String>,
 ) -> Result<u64, BenchError> {
     const TELL_EVERY: u64 = 1 << 18;

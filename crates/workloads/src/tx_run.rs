@@ -1,6 +1,6 @@
 //! The phases of a transactional run: warm-up, then the timed phase, with the engine's counters read around it.
 
-use crate::kv::{BenchError, Progress};
+use crate::kv::{BenchError, Tell};
 use crate::timed::{self, Limits, Timed, Worker};
 use crate::tx_spec::RunSpec;
 use crate::tx_store::{Counters, Isolation, TxError, TxStore};
@@ -62,7 +62,7 @@ pub(crate) fn measure<S: TxStore, W: Worker<Tally = Tally>>(
     store: &S,
     run: &RunSpec,
     worker: impl Fn(Place) -> Result<W, BenchError> + Sync,
-    progress: &(dyn Fn(&Progress) + Sync),
+    progress: Tell<'_>,
 ) -> Result<Measured, BenchError> {
     let threads = run.threads as u64;
     let phase = |number: u64, seconds: f64| {

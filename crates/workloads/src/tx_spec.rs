@@ -1,6 +1,6 @@
 //! What every transactional run is asked to do: the flags that `foreshore bench` and `peers bench` share.
 
-use crate::kv::{BenchError, Progress};
+use crate::kv::{BenchError, Tell};
 use crate::sizes::parse_bytes;
 use crate::spec::{Durability, THREADS_MAX};
 use crate::tx_report::TxReport;
@@ -68,7 +68,7 @@ pub trait TxWorkload: clap::Args {
         engine: &str,
         store: &S,
         run: &RunSpec,
-        progress: &(dyn Fn(&Progress) + Sync),
+        progress: Tell<'_>,
     ) -> Result<Self::Report, BenchError>;
 }
 
@@ -96,7 +96,7 @@ impl<W: TxWorkload> TxArgs<W> {
         &self,
         engine: &str,
         store: &S,
-        progress: &(dyn Fn(&Progress) + Sync),
+        progress: Tell<'_>,
     ) -> Result<W::Report, BenchError> {
         self.check()?;
         self.workload.measure(engine, store, &self.run, progress)

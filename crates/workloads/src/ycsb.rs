@@ -9,7 +9,7 @@
 
 use crate::fill;
 use crate::keys::VALUE_BYTES_MIN;
-use crate::kv::{BenchError, Progress};
+use crate::kv::{BenchError, Tell};
 use crate::random::{Random, below, mix};
 use crate::timed::Worker;
 use crate::tx_batch;
@@ -111,7 +111,7 @@ impl TxWorkload for YcsbSpec {
         engine: &str,
         store: &S,
         run: &RunSpec,
-        progress: &(dyn Fn(&Progress) + Sync),
+        progress: Tell<'_>,
     ) -> Result<Self::Report, BenchError> {
         let table = store.table("rows")?;
         let rows = Rows::new(self.n, run);
@@ -142,7 +142,7 @@ impl YcsbSpec {
         store: &S,
         table: &S::Table,
         (rows, threads): (&Rows, usize),
-        progress: &(dyn Fn(&Progress) + Sync),
+        progress: Tell<'_>,
     ) -> Result<(), BenchError> {
         let mut keys: Vec<u64> = (0..self.n).map(|row| rows.key(row)).collect();
         keys.sort_unstable();
@@ -212,12 +212,7 @@ impl Rows {
     }
 
     /// All rows are there, and no others.
-    fn check<S: TxStore>(
-        &self,
-        store: &S,
-        table: &S::Table,
-        progress: &(dyn Fn(&Progress) + Sync),
-    ) -> Result<(), BenchError> {
+    fn check<S: TxStore>(&self, store: &S, table: &S::Table, progress: Tell<'_>) -> Result<(), BenchError> {
         let threads = self.inserted.len() as u64;
         let mut keys: Vec<u64> = (0..self.n).map(|row| self.key(row)).collect();
         for (thread, inserted) in (0..).zip(&self.inserted) {

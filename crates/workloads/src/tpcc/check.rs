@@ -4,7 +4,7 @@
 //! up first, since customers pay at foreign districts; then district follows district; stocks come last, since orders take
 //! from foreign ones.
 
-use crate::kv::{BenchError, Progress};
+use crate::kv::{BenchError, Progress, Tell};
 use crate::tpcc::access::read;
 use crate::tpcc::row::{self, customer, district, history, order_line, orders, stock, warehouse};
 use crate::tpcc::schema::{DISTRICTS, Table, Tables, key};
@@ -13,10 +13,7 @@ use crate::tx_store::{KEYS_END, Tx, TxError, TxKind, TxSession, TxStore};
 use std::fmt::Display;
 use std::ops::ControlFlow;
 
-pub(super) fn check<S: TxStore>(
-    tpcc: &Tpcc<'_, S>,
-    progress: &(dyn Fn(&Progress) + Sync),
-) -> Result<(), BenchError> {
+pub(super) fn check<S: TxStore>(tpcc: &Tpcc<'_, S>, progress: Tell<'_>) -> Result<(), BenchError> {
     let Tpcc { tables, scale, .. } = tpcc;
     let districts = u64::from(scale.warehouses) * u64::from(DISTRICTS);
     let tell = |done| progress(&Progress { phase: "check", done, total: Some(districts) });

@@ -1,7 +1,7 @@
 //! Fills the tables (clause 4.3.3.1). A warehouse is loaded by one thread, from random numbers of its own: the rows depend on
 //! seed and scale only.
 
-use crate::kv::{BenchError, Progress};
+use crate::kv::{BenchError, Progress, Tell};
 use crate::random::Random;
 use crate::tpcc::generate::{
     LastName, last_name_number, number, push_alphanumeric, push_brand_data, push_digits,
@@ -22,7 +22,7 @@ const FIRST_PAYMENT: i64 = 1_000;
 pub(super) fn load<S: TxStore>(
     tpcc: &Tpcc<'_, S>,
     threads: usize,
-    progress: &(dyn Fn(&Progress) + Sync),
+    progress: Tell<'_>,
 ) -> Result<(), BenchError> {
     let (next, done) = (AtomicU32::new(0), AtomicU64::new(0));
     let total = expected_rows(&tpcc.scale);

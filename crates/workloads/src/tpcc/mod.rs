@@ -22,7 +22,7 @@ mod terminal;
 mod trace;
 
 use crate::StoreError;
-use crate::kv::{BenchError, Progress};
+use crate::kv::{BenchError, Tell};
 use crate::random::Random;
 use crate::tx_report::{self, Columns, Figures, Setting, TxReport};
 use crate::tx_run;
@@ -153,7 +153,7 @@ impl TxWorkload for TpccSpec {
         engine: &str,
         store: &S,
         run: &RunSpec,
-        progress: &(dyn Fn(&Progress) + Sync),
+        progress: Tell<'_>,
     ) -> Result<TpccReport, BenchError> {
         let tpcc = Tpcc::open(store, self.scale(), run.seed)?;
         tpcc.load(run.threads, progress)?;
@@ -202,7 +202,7 @@ impl<'s, S: TxStore> Tpcc<'s, S> {
     /// Fills the empty tables (clause 4.3), warehouses by `threads` threads.
     ///
     /// Errors: what the store says.
-    pub fn load(&self, threads: usize, progress: &(dyn Fn(&Progress) + Sync)) -> Result<(), BenchError> {
+    pub fn load(&self, threads: usize, progress: Tell<'_>) -> Result<(), BenchError> {
         load::load(self, threads, progress)
     }
 
@@ -212,7 +212,7 @@ impl<'s, S: TxStore> Tpcc<'s, S> {
     /// indexes agree with the rows they are about.
     ///
     /// Errors: [`BenchError::Wrong`] names the condition that does not hold, and where.
-    pub fn check(&self, progress: &(dyn Fn(&Progress) + Sync)) -> Result<(), BenchError> {
+    pub fn check(&self, progress: Tell<'_>) -> Result<(), BenchError> {
         check::check(self, progress)
     }
 
