@@ -93,37 +93,14 @@ pub trait SharedMemory: Send + Sync + 'static {
 }
 
 /// Why [`Vfs::lock`] failed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Somebody else has it; their process id if they could be asked.
+    #[error("held by {}", .0.map_or("another process".to_owned(), |pid| format!("process {pid}")))]
     Held(Option<u32>),
     /// The lock file could not be opened or locked at all.
-    Io(io::Error),
-}
-
-impl std::fmt::Display for LockError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            LockError::Held(Some(pid)) => write!(f, "held by process {pid}"),
-            LockError::Held(None) => write!(f, "held by another process"),
-            LockError::Io(error) => write!(f, "cannot lock: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for LockError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            LockError::Held(_) => None,
-            LockError::Io(error) => Some(error),
-        }
-    }
-}
-
-impl From<io::Error> for LockError {
-    fn from(error: io::Error) -> Self {
-        LockError::Io(error)
-    }
+    #[error("cannot lock: {0}")]
+    Io(#[from] io::Error),
 }
 
 /// Makes the zeroed file behind new shared memory: whole, synced, and only then under its name.
