@@ -230,11 +230,7 @@ impl Vfs for SimDisk {
     fn open(&self, name: &str, access: Access, create: bool) -> io::Result<Arc<dyn File>> {
         check_name(name)?;
         let mut state = self.state();
-        if create && state.names.get(name).is_none() {
-            state.perform(Action::Create { name: name.into() })?;
-        } else {
-            state.read_event()?;
-        }
+        state.look_for(name, create)?;
         let (inode, file) = state.named(name)?;
         if file.is_memory() {
             return Err(io::ErrorKind::Unsupported.into());
@@ -266,11 +262,7 @@ impl Vfs for SimDisk {
     fn lock(&self, name: &str) -> Result<Box<dyn Send + Sync>, LockError> {
         check_name(name)?;
         let mut state = self.state();
-        if state.names.get(name).is_none() {
-            state.perform(Action::Create { name: name.into() })?;
-        } else {
-            state.read_event()?;
-        }
+        state.look_for(name, true)?;
         if !state.locks.insert(name.to_owned()) {
             return Err(LockError::Held(Some(process::id())));
         }

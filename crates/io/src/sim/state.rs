@@ -108,6 +108,15 @@ impl State {
         }
     }
 
+    /// Looks for a name: a read event, or an event if it is absent and to be created.
+    pub(crate) fn look_for(&mut self, name: &str, create: bool) -> io::Result<()> {
+        if create && self.names.get(name).is_none() {
+            self.perform(Action::Create { name: name.into() })
+        } else {
+            self.read_event()
+        }
+    }
+
     /// One event.
     pub(crate) fn perform(&mut self, action: Action<'_>) -> io::Result<()> {
         self.alive()?;
