@@ -40,13 +40,13 @@ pub fn run(args: &BackupArgs) -> Outcome {
     let db = args.db.open()?;
     let copied = copy(&db, "backup", &args.target)?;
     db.close()?;
-    tell_copied(args.db.output(), &copied, &args.target)
+    tell_copied(args.db.output(), "backup", &copied, &args.target)
 }
 
-/// Prints what was copied, and where to.
-pub fn tell_copied(mut out: Output, copied: &Copied, target: &Path) -> Outcome {
+/// Prints what was copied, and where to, which JSON calls `made`.
+pub fn tell_copied(mut out: Output, made: &str, copied: &Copied, target: &Path) -> Outcome {
     if out.is_json() {
-        out.object(&json!({"backup": target.to_string_lossy(), "copied": copied}))?;
+        out.object(&json!({made: target.to_string_lossy(), "copied": copied}))?;
     } else {
         out.line(format!("{} in {}", summary(copied), target.display()))?;
     }

@@ -13,7 +13,6 @@ use clap::Args;
 use foreshore::{ByteTable, Database, Durability};
 use foreshore_workloads::source;
 use serde::Serialize;
-use serde_json::json;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -75,13 +74,7 @@ fn copy_backup(args: &RestoreArgs, backup: &Path) -> Outcome {
     let db = from.open()?;
     let copied = backup::copy(&db, "restore", &args.db.dir)?;
     db.close()?;
-    let mut out = args.db.output();
-    if out.is_json() {
-        out.object(&json!({"restored": args.db.dir.to_string_lossy(), "copied": copied}))?;
-    } else {
-        out.line(format!("{} in {}", backup::summary(&copied), args.db.dir.display()))?;
-    }
-    out.finish()
+    backup::tell_copied(args.db.output(), "restored", &copied, &args.db.dir)
 }
 
 fn load_dump(args: &RestoreArgs, file: &Path) -> Outcome {

@@ -368,7 +368,7 @@ impl Session {
 
     fn backup(&self, target: &std::path::Path) -> Outcome {
         let copied = backup::copy(&self.db, "backup", target)?;
-        backup::tell_copied(self.output(), &copied, target)
+        backup::tell_copied(self.output(), "backup", &copied, target)
     }
 
     fn existing(&self, table: &str) -> Outcome<(ByteTable, Shape)> {
