@@ -75,16 +75,16 @@ impl Chart<'_> {
             .draw()?;
         let band = [(self.killed_s, 0.0), (self.resumed_s, top)];
         chart.draw_series([Rectangle::new(band, DOWN.mix(0.08).filled())])?;
-        for (at, text) in [(self.killed_s, "kill -9"), (self.open_s, "open again")] {
+        let marks = [(self.killed_s, " kill -9", top), (self.open_s, " open again", 0.93 * top)];
+        for (at, text, height) in marks {
             chart.draw_series([PathElement::new([(at, 0.0), (at, top)], DOWN)])?;
-            let place = if text == "kill -9" { top } else { 0.93 * top };
-            chart.draw_series([Text::new(format!(" {text}"), (at, place), FONT.into_font().color(&DOWN))])?;
+            chart.draw_series([Text::new(text, (at, height), FONT.into_font().color(&DOWN))])?;
         }
         for (name, colour, value) in series {
-            for points in self.lives {
+            for (life, points) in self.lives.iter().enumerate() {
                 let line = points.iter().map(|point| (point.at_s, value(point)));
                 let drawn = chart.draw_series(LineSeries::new(line, colour.stroke_width(2)))?;
-                if series.len() > 1 && std::ptr::eq(points, self.lives[0]) {
+                if series.len() > 1 && life == 0 {
                     drawn
                         .label(*name)
                         .legend(|(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
