@@ -23,58 +23,12 @@ pub struct TreeLatch;
 impl Scheme for No {
     const NAME: &str = "NO";
     const HEADER: usize = 1;
-
-    fn get<P: Probe, const W: usize>(
-        tree: &Tree<Self, W>,
-        worker: &mut Worker<'_, P>,
-        key: u32,
-    ) -> Option<u32> {
-        tree.get_coupled(worker, key)
-    }
-    fn insert<P: Probe, const W: usize>(
-        tree: &Tree<Self, W>,
-        worker: &mut Worker<'_, P>,
-        key: u32,
-        value: u32,
-    ) -> bool {
-        tree.insert_coupled(worker, key, value)
-    }
-    fn remove<P: Probe, const W: usize>(
-        tree: &Tree<Self, W>,
-        worker: &mut Worker<'_, P>,
-        key: u32,
-    ) -> Option<u32> {
-        tree.remove_coupled(worker, key)
-    }
 }
 
 impl Scheme for LockCoupling {
     const NAME: &str = "LC";
     const HEADER: usize = 2;
     const NODE_LATCHES: bool = true;
-
-    fn get<P: Probe, const W: usize>(
-        tree: &Tree<Self, W>,
-        worker: &mut Worker<'_, P>,
-        key: u32,
-    ) -> Option<u32> {
-        tree.get_coupled(worker, key)
-    }
-    fn insert<P: Probe, const W: usize>(
-        tree: &Tree<Self, W>,
-        worker: &mut Worker<'_, P>,
-        key: u32,
-        value: u32,
-    ) -> bool {
-        tree.insert_coupled(worker, key, value)
-    }
-    fn remove<P: Probe, const W: usize>(
-        tree: &Tree<Self, W>,
-        worker: &mut Worker<'_, P>,
-        key: u32,
-    ) -> Option<u32> {
-        tree.remove_coupled(worker, key)
-    }
 }
 
 impl Scheme for TreeLatch {
@@ -147,7 +101,7 @@ impl<S: Scheme, const W: usize> Tree<S, W> {
         }
     }
 
-    fn get_coupled<P: Probe>(&self, worker: &mut Worker<'_, P>, key: u32) -> Option<u32> {
+    pub(super) fn get_coupled<P: Probe>(&self, worker: &mut Worker<'_, P>, key: u32) -> Option<u32> {
         let mut node = ROOT;
         self.take(worker, node, Hold::Shared);
         loop {
@@ -165,7 +119,7 @@ impl<S: Scheme, const W: usize> Tree<S, W> {
         }
     }
 
-    fn insert_coupled<P: Probe>(&self, worker: &mut Worker<'_, P>, key: u32, value: u32) -> bool {
+    pub(super) fn insert_coupled<P: Probe>(&self, worker: &mut Worker<'_, P>, key: u32, value: u32) -> bool {
         let leaf = self.leaf_alone(worker, key);
         let (_, count) = self.size(worker, leaf);
         if count < Self::LEAF_MAX {
@@ -176,7 +130,7 @@ impl<S: Scheme, const W: usize> Tree<S, W> {
         !present && self.insert_splitting(worker, key, value)
     }
 
-    fn remove_coupled<P: Probe>(&self, worker: &mut Worker<'_, P>, key: u32) -> Option<u32> {
+    pub(super) fn remove_coupled<P: Probe>(&self, worker: &mut Worker<'_, P>, key: u32) -> Option<u32> {
         let leaf = self.leaf_alone(worker, key);
         let (_, count) = self.size(worker, leaf);
         let value = self.find(worker, leaf, count, key).ok().map(|slot| {

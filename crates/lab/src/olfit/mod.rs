@@ -57,25 +57,31 @@ pub trait Scheme: Sized + Send + Sync + 'static {
 
     /// Prepares the empty root.
     fn init<P: Probe, const W: usize>(_tree: &Tree<Self, W>, _worker: &mut Worker<'_, P>) {}
-    /// See [`Tree::get`].
+    /// See [`Tree::get`]. Of itself, as the two below: in place, under the nodes' latches if they have some.
     fn get<P: Probe, const W: usize>(
         tree: &Tree<Self, W>,
         worker: &mut Worker<'_, P>,
         key: u32,
-    ) -> Option<u32>;
+    ) -> Option<u32> {
+        tree.get_coupled(worker, key)
+    }
     /// See [`Tree::insert`].
     fn insert<P: Probe, const W: usize>(
         tree: &Tree<Self, W>,
         worker: &mut Worker<'_, P>,
         key: u32,
         value: u32,
-    ) -> bool;
+    ) -> bool {
+        tree.insert_coupled(worker, key, value)
+    }
     /// See [`Tree::remove`].
     fn remove<P: Probe, const W: usize>(
         tree: &Tree<Self, W>,
         worker: &mut Worker<'_, P>,
         key: u32,
-    ) -> Option<u32>;
+    ) -> Option<u32> {
+        tree.remove_coupled(worker, key)
+    }
 }
 
 /// A B+-tree under scheme `S`, with nodes of `W` four-byte words.
