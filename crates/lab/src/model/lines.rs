@@ -26,8 +26,6 @@ struct Line {
 /// What an access to a line needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// The core had the line, in the state it needs.
-    pub hit: bool,
     /// Another core's cache had to give or give up the line.
     pub transfer: bool,
     /// The core had the line before and lost it to a writer.
@@ -49,10 +47,9 @@ impl Lines {
         let line = self.0.entry(line).or_default();
         let had = line.holders & me != 0;
         let others = line.holders & !me;
-        let mut outcome = Outcome { hit: had, coherence: !had && line.lost & me != 0, ..Outcome::default() };
+        let mut outcome = Outcome { coherence: !had && line.lost & me != 0, ..Outcome::default() };
         if write {
             outcome.upgrade = had && !line.owned;
-            outcome.hit = had && line.owned;
             outcome.transfer = others != 0;
             outcome.invalidated = others;
             line.lost |= others;
@@ -94,7 +91,7 @@ mod tests {
         let mut lines = Lines::default();
         let (read, write) = (false, true);
         assert_eq!(lines.access(0, 7, read), Outcome::default());
-        assert_eq!(lines.access(0, 7, write), Outcome { hit: true, ..Outcome::default() });
+        assert_eq!(lines.access(0, 7, write), Outcome::default());
         assert_eq!(lines.access(1, 7, read), Outcome { transfer: true, ..Outcome::default() });
         let told = Outcome { transfer: true, upgrade: true, invalidated: 0b10, ..Outcome::default() };
         assert_eq!(lines.access(0, 7, write), told);
@@ -102,7 +99,7 @@ mod tests {
             lines.access(1, 7, read),
             Outcome { transfer: true, coherence: true, ..Outcome::default() }
         );
-        assert_eq!(lines.access(1, 7, read), Outcome { hit: true, ..Outcome::default() });
+        assert_eq!(lines.access(1, 7, read), Outcome::default());
     }
 
     /// A line dropped for want of room is no coherence miss when it comes back.
