@@ -13,7 +13,7 @@
 //! leaf    word 0 = entries    then keys, values
 //! ```
 
-use crate::probe::{Branch, Probe};
+use crate::probe::{Branch, Probe, Silent};
 use crate::trees::Ordered;
 use crate::trees::slab::{NodeId, Slab};
 
@@ -41,6 +41,12 @@ const NIL: NodeId = 0;
 struct Node {
     group: NodeId,
     place: usize,
+}
+
+/// A group that a bulk load has filled, and the least key of each of its nodes.
+struct Built {
+    group: NodeId,
+    least: Vec<u32>,
 }
 
 /// A CSB+-tree.
@@ -72,7 +78,7 @@ impl CsbTree {
         let mut groups = Slab::new(GROUP_HEADER + children_max * node_words, 1 << 20);
         groups.allocate();
         let root = groups.allocate();
-        groups.store(root, IN_USE, 1, &mut crate::probe::Silent);
+        groups.store(root, IN_USE, 1, &mut Silent);
         Self {
             groups,
             node_words,
@@ -98,54 +104,60 @@ impl CsbTree {
         prefetch: bool,
     ) -> Self {
         let mut tree = Self::new(node_bytes, key_bytes, method, prefetch);
-        let probe = &mut crate::probe::Silent;
-        // Of each node of the level below the next: its least key and its group, which holds it and its siblings.
-        let mut below: Vec<(u32, NodeId, usize)> = Vec::new();
-        let leaves: Vec<_> = entries.chunks(tree.entries_max).collect();
-        let mut last = NIL;
-        for siblings in leaves.chunks(tree.children_max) {
-            let group = if last == NIL { tree.root } else { tree.groups.allocate() };
-            if last != NIL {
-                tree.groups.store(last, NEXT, group, probe);
-            }
-            last = group;
-            tree.groups.store(group, IN_USE, siblings.len() as u32, probe);
+        let mut groups = tree.load_leaves(entries);
+        while groups.len() > 1 || groups.first().is_some_and(|only| only.least.len() > 1) {
+            groups = tree.load_above(&groups);
+            tree.height += 1;
+        }
+        tree.root = groups.first().map_or(tree.root, |only| only.group);
+        tree
+    }
+
+    /// Full leaves of these entries, in full groups.
+    fn load_leaves(&mut self, entries: &[(u32, u32)]) -> Vec<Built> {
+        let probe = &mut Silent;
+        let leaves: Vec<_> = entries.chunks(self.entries_max).collect();
+        let mut groups: Vec<Built> = Vec::new();
+        for siblings in leaves.chunks(self.children_max) {
+            let group = match groups.last() {
+                None => self.first_leaves,
+                Some(left) => {
+                    let group = self.groups.allocate();
+                    self.groups.store(left.group, NEXT, group, probe);
+                    group
+                }
+            };
+            self.groups.store(group, IN_USE, siblings.len() as u32, probe);
             for (place, leaf) in siblings.iter().enumerate() {
                 let node = Node { group, place };
                 for (slot, &(key, value)) in leaf.iter().enumerate() {
-                    tree.set_key(node, LEAF_KEYS, slot, key, probe);
-                    tree.set(node, tree.value_at(slot), value, probe);
+                    self.set_key(node, LEAF_KEYS, slot, key, probe);
+                    self.set(node, self.value_at(slot), value, probe);
                 }
-                tree.set(node, COUNT, leaf.len() as u32, probe);
+                self.set(node, COUNT, leaf.len() as u32, probe);
             }
-            below.push((siblings[0][0].0, group, siblings.len()));
+            groups.push(Built { group, least: siblings.iter().map(|leaf| leaf[0].0).collect() });
         }
-        let mut least_below: Vec<Vec<u32>> = leaves
-            .chunks(tree.children_max)
-            .map(|siblings| siblings.iter().map(|leaf| leaf[0].0).collect())
-            .collect();
-        while below.len() > 1 || below.first().is_some_and(|only| only.2 > 1) {
-            let parents: Vec<_> = below.iter().zip(&least_below).collect();
-            let mut level = Vec::new();
-            let mut least = Vec::new();
-            for siblings in parents.chunks(tree.children_max) {
-                let group = tree.groups.allocate();
-                for (place, ((_, children, count), keys)) in siblings.iter().enumerate() {
-                    let node = Node { group, place };
-                    for (slot, key) in keys[1..].iter().enumerate() {
-                        tree.set_key(node, INNER_KEYS, slot, *key, probe);
-                    }
-                    tree.set(node, CHILD_GROUP, *children, probe);
-                    tree.set(node, COUNT, *count as u32, probe);
+        groups
+    }
+
+    /// A node over each of these groups, in full groups.
+    fn load_above(&mut self, below: &[Built]) -> Vec<Built> {
+        let probe = &mut Silent;
+        let mut groups = Vec::new();
+        for siblings in below.chunks(self.children_max) {
+            let group = self.groups.allocate();
+            for (place, children) in siblings.iter().enumerate() {
+                let node = Node { group, place };
+                for (slot, key) in children.least[1..].iter().enumerate() {
+                    self.set_key(node, INNER_KEYS, slot, *key, probe);
                 }
-                level.push((siblings[0].0.0, group, siblings.len()));
-                least.push(siblings.iter().map(|((least, ..), _)| *least).collect());
+                self.set(node, CHILD_GROUP, children.group, probe);
+                self.set(node, COUNT, children.least.len() as u32, probe);
             }
-            (below, least_below) = (level, least);
-            tree.height += 1;
+            groups.push(Built { group, least: siblings.iter().map(|children| children.least[0]).collect() });
         }
-        tree.root = below.first().map_or(tree.root, |only| only.1);
-        tree
+        groups
     }
 
     fn node_at(&self, node: Node, word: usize) -> usize {
