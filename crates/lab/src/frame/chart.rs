@@ -37,7 +37,7 @@ pub fn svg(drawn: &Drawn) -> Result<String, LabError> {
         area.fill(&WHITE).map_err(failed)?;
         for (panel, area) in drawn.panels.iter().zip(area.split_evenly((drawn.panels.len().max(1), 1))) {
             match panel.scale {
-                Scale::Bars(_) => bars(panel, &area)?,
+                Scale::Bars(names) => bars(panel, names.len(), &area)?,
                 Scale::Linear | Scale::Doubling => lines(panel, &area)?,
             }
         }
@@ -63,8 +63,29 @@ fn height(panel: &Panel) -> Result<Range<f64>, LabError> {
     Ok(0.0..if top > 0.0 { 1.3 * top } else { 1.0 })
 }
 
-fn caption(panel: &Panel) -> String {
-    format!("{} ({})", panel.title, panel.source.word())
+/// A chart with its caption, and room for the axes' labels.
+fn frame<'a, 'b>(panel: &Panel, area: &'a Area<'b>) -> ChartBuilder<'a, 'a, SVGBackend<'b>> {
+    let mut chart = ChartBuilder::on(area);
+    chart
+        .caption(format!("{} ({})", panel.title, panel.source.word()), (FONT.0, 19))
+        .margin(10)
+        .set_label_area_size(LabelAreaPosition::Left, 72)
+        .set_label_area_size(LabelAreaPosition::Bottom, 42);
+    chart
+}
+
+/// Which colour is whose, in a corner.
+fn draw_legend<'a, 'b: 'a, X: CoordTranslate>(
+    chart: &mut ChartContext<'a, SVGBackend<'b>, X>,
+) -> Result<(), LabError> {
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::UpperLeft)
+        .background_style(WHITE.mix(0.8))
+        .border_style(TRANSPARENT)
+        .label_font(FONT)
+        .draw()
+        .map_err(failed)
 }
 
 fn lines(panel: &Panel, area: &Area<'_>) -> Result<(), LabError> {
@@ -90,13 +111,7 @@ where
     X: AsRangedCoord<Value = f64>,
     X::CoordDescType: ValueFormatter<f64>,
 {
-    let mut chart = ChartBuilder::on(area)
-        .caption(caption(panel), (FONT.0, 19))
-        .margin(10)
-        .set_label_area_size(LabelAreaPosition::Left, 72)
-        .set_label_area_size(LabelAreaPosition::Bottom, 42)
-        .build_cartesian_2d(x, height(panel)?)
-        .map_err(failed)?;
+    let mut chart = frame(panel, area).build_cartesian_2d(x, height(panel)?).map_err(failed)?;
     chart
         .configure_mesh()
         .x_desc(panel.x.as_str())
@@ -116,26 +131,13 @@ where
             .label(&series.name)
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(3)));
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperLeft)
-        .background_style(WHITE.mix(0.8))
-        .border_style(TRANSPARENT)
-        .label_font(FONT)
-        .draw()
-        .map_err(failed)
+    draw_legend(&mut chart)
 }
 
 /// Bars beside each other, in groups: a group per category.
-fn bars(panel: &Panel, area: &Area<'_>) -> Result<(), LabError> {
-    let Scale::Bars(names) = panel.scale else { unreachable!("only bars are drawn as bars") };
-    let mut chart = ChartBuilder::on(area)
-        .caption(caption(panel), (FONT.0, 19))
-        .margin(10)
-        .set_label_area_size(LabelAreaPosition::Left, 72)
-        .set_label_area_size(LabelAreaPosition::Bottom, 42)
-        .build_cartesian_2d(Centred(names.len()), height(panel)?)
-        .map_err(failed)?;
+fn bars(panel: &Panel, categories: usize, area: &Area<'_>) -> Result<(), LabError> {
+    let mut chart =
+        frame(panel, area).build_cartesian_2d(Centred(categories), height(panel)?).map_err(failed)?;
     chart
         .configure_mesh()
         .y_desc(panel.y.as_str())
@@ -159,14 +161,7 @@ fn bars(panel: &Panel, area: &Area<'_>) -> Result<(), LabError> {
             .label(&series.name)
             .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour.filled()));
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperLeft)
-        .background_style(WHITE.mix(0.8))
-        .border_style(TRANSPARENT)
-        .label_font(FONT)
-        .draw()
-        .map_err(failed)
+    draw_legend(&mut chart)
 }
 
 /// So many categories, each with its name under its middle.
