@@ -1,12 +1,13 @@
 //! Figures 7 and 8: throughput of searches, and of inserts and deletes, as threads are added.
 
-use crate::figures::olfit::subject::{self, Load};
+use crate::figures::olfit::subject::{self, Load, Subject};
 use crate::figures::olfit::work::Keys;
 use crate::frame::{Drawn, LabError, Panel, Scale, Settings, Source, Tell, Verdict, rounds};
 use crate::model::Machine;
 
 const CORES: [usize; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 const CORES_E5500: [usize; 4] = [1, 2, 4, 8];
+const RATE: &str = "million operations/s";
 
 /// Sizes of an experiment.
 pub struct Sizes {
@@ -46,7 +47,7 @@ impl Sizes {
 /// Figure 7.
 pub fn search(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
     let panels = scaling(settings, 0, tell)?;
-    let [measured, server, e5500, misses] = &panels[..] else { unreachable!("four panels") };
+    let [measured, server, e5500, misses] = &panels;
     let ratio = |panel: &Panel, scheme: &str, x: f64| panel.at(scheme, x) / panel.at("NO", x);
     let most = settings.threads_max as f64;
     let sentence = format!(
@@ -73,13 +74,13 @@ pub fn search(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
         ratio(measured, "LC", most) < ratio(measured, "OL", most),
     ];
     let verdict = Verdict::of(&conditions, sentence);
-    Ok(Drawn { panels, verdict, settings: Sizes::of(settings).header() })
+    Ok(Drawn { panels: panels.into(), verdict, settings: Sizes::of(settings).header() })
 }
 
 /// Figure 8.
 pub fn update(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
     let panels = scaling(settings, 100, tell)?;
-    let [measured, server, e5500, _] = &panels[..] else { unreachable!("four panels") };
+    let [measured, server, e5500, _] = &panels;
     let speedup = |panel: &Panel, scheme: &str, x: f64| panel.at(scheme, x) / panel.at(scheme, 1.0);
     let most = settings.threads_max as f64;
     let each = |panel: &Panel, x: f64| {
@@ -100,11 +101,11 @@ pub fn update(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
         others.iter().all(|scheme| server.at("OL", 128.0) > server.at(scheme, 128.0)),
     ];
     let verdict = Verdict::of(&conditions, sentence);
-    Ok(Drawn { panels, verdict, settings: Sizes::of(settings).header() })
+    Ok(Drawn { panels: panels.into(), verdict, settings: Sizes::of(settings).header() })
 }
 
 /// Four panels: measured; modelled on a server and on the paper's machine; coherence misses on the server.
-fn scaling(settings: &Settings, update_percent: u64, tell: Tell<'_>) -> Result<Vec<Panel>, LabError> {
+fn scaling(settings: &Settings, update_percent: u64, tell: Tell<'_>) -> Result<[Panel; 4], LabError> {
     let sizes = Sizes::of(settings);
     let keys = Keys::new(sizes.keys, settings.seed);
     tell(0.05, "loading");
@@ -112,28 +113,35 @@ fn scaling(settings: &Settings, update_percent: u64, tell: Tell<'_>) -> Result<V
     if update_percent > 0 {
         subjects.retain(|subject| subject.is_concurrent());
     }
-    let panel = |title: &str, source, x, y| Panel::new(title, source, x, y, Scale::Doubling);
-    let (threads, rate) = ("threads", "million operations/s");
-    let mut measured = panel("On this machine", Source::Measured, threads, rate);
+    let load = |threads, operations| Load { threads, operations, update_percent, seed: settings.seed };
+    let mut measured = Panel::new("On this machine", Source::Measured, "threads", RATE, Scale::Doubling);
     for threads in settings.threads() {
         tell(0.3, &format!("{threads} threads"));
-        let load = Load { threads, operations: sizes.operations, update_percent, seed: settings.seed };
+        let load = load(threads, sizes.operations);
         let medians = rounds(sizes.rounds, &mut subjects, |subject| subject.measure(load))?;
         for (subject, median) in subjects.iter().zip(medians) {
             measured.add(subject.name(), threads as f64, median / 1e6);
         }
     }
-    let mut server = panel("A server of many cores", Source::Modelled, "cores", rate);
-    let mut misses =
-        panel("Coherence misses, server", Source::Modelled, "cores", "coherence misses per operation");
-    let mut e5500 = panel("The paper's machine", Source::Modelled, "processors", rate);
     tell(0.5, "modelling");
-    let modelled = subject::at_once(&subjects, |subject| {
+    let [server, e5500, misses] = modelled(&subjects, |cores| load(cores, sizes.modelled))?;
+    Ok([measured, server, e5500, misses])
+}
+
+/// Three panels: the rates on a server and on the paper's machine, and coherence misses on the server.
+fn modelled(
+    subjects: &[Box<dyn Subject>],
+    load: impl Fn(usize) -> Load + Sync,
+) -> Result<[Panel; 3], LabError> {
+    let panel = |title: &str, x, y| Panel::new(title, Source::Modelled, x, y, Scale::Doubling);
+    let mut server = panel("A server of many cores", "cores", RATE);
+    let mut e5500 = panel("The paper's machine", "processors", RATE);
+    let mut misses = panel("Coherence misses, server", "cores", "coherence misses per operation");
+    let found = subject::at_once(subjects, |subject| {
         let on = |machine: &Machine, cores| {
-            let operations = sizes.modelled;
-            let (per_s, counts) = subject
-                .model(machine, Load { threads: cores, operations, update_percent, seed: settings.seed })?;
-            let missed = counts.coherence_misses as f64 / (operations * cores as u64) as f64;
+            let load = load(cores);
+            let (per_s, counts) = subject.model(machine, load)?;
+            let missed = counts.coherence_misses as f64 / (load.operations * cores as u64) as f64;
             Ok((cores as f64, per_s / 1e6, missed))
         };
         let points = |machine: &Machine, cores: &[usize]| {
@@ -143,7 +151,7 @@ fn scaling(settings: &Settings, update_percent: u64, tell: Tell<'_>) -> Result<V
         subject.check()?;
         Ok(found)
     })?;
-    for (subject, (on_server, on_e5500)) in subjects.iter().zip(modelled) {
+    for (subject, (on_server, on_e5500)) in subjects.iter().zip(found) {
         for (cores, per_s, missed) in on_server {
             server.add(subject.name(), cores, per_s);
             misses.add(subject.name(), cores, missed);
@@ -152,5 +160,5 @@ fn scaling(settings: &Settings, update_percent: u64, tell: Tell<'_>) -> Result<V
             e5500.add(subject.name(), processors, per_s);
         }
     }
-    Ok(vec![measured, server, e5500, misses])
+    Ok([server, e5500, misses])
 }
