@@ -29,3 +29,4 @@ pub mod peers;
 pub mod primitives;
 pub mod probe;
 pub mod trees;
+mod wait;

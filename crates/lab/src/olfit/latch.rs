@@ -2,38 +2,13 @@
 //!
 //! A waiting writer keeps new readers out, so that readers in turns cannot starve it.
 
-use std::hint::spin_loop;
+use crate::wait::until;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 
 /// Held alone.
 const EXCLUSIVE: u32 = 1 << 31;
 /// Somebody wants to hold it alone.
 const WANTED: u32 = 1 << 30;
-
-/// Attempts between two yields of the processor: the holder may not be running.
-const SPINS: u32 = 128;
-
-/// Counts attempts in vain, and lets others run now and then.
-#[derive(Default)]
-pub struct Patience(u32);
-
-impl Patience {
-    /// Before the next attempt.
-    #[inline(always)]
-    pub fn wait(&mut self) {
-        self.0 += 1;
-        if self.0.is_multiple_of(SPINS) { std::thread::yield_now() } else { spin_loop() }
-    }
-}
-
-/// Tries until it succeeds.
-#[inline(always)]
-pub fn until(mut attempt: impl FnMut() -> bool) {
-    let mut patience = Patience::default();
-    while !attempt() {
-        patience.wait();
-    }
-}
 
 /// Takes the latch with other readers.
 #[inline(always)]

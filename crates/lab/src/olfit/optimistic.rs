@@ -10,10 +10,10 @@
 //! Differs from the paper: empty nodes stay, so links are never taken out.
 
 use crate::olfit::arena::{Arena, NodeId, Worker};
-use crate::olfit::latch::{Patience, until};
 use crate::olfit::node::{CONTROL, HIGH, LINK};
 use crate::olfit::{ROOT, Scheme, Tree};
 use crate::probe::{Hold, Probe};
+use crate::wait::{Patience, until};
 use std::sync::atomic::{Ordering::*, fence};
 
 /// OLFIT.

@@ -13,10 +13,10 @@
 //! Differs from the paper: empty nodes stay; full inner nodes met on the way to a split are split ahead.
 
 use crate::olfit::arena::{Arena, NodeId, Worker};
-use crate::olfit::latch::until;
 use crate::olfit::node::CONTROL;
 use crate::olfit::{ROOT as ANCHOR, Scheme, Tree};
 use crate::probe::{Hold, Probe};
+use crate::wait::until;
 use std::sync::atomic::Ordering::*;
 
 /// Physical versioning with a latch per node.

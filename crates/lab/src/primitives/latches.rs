@@ -4,22 +4,10 @@
 //! latch all read it; waiters of an MCS latch each watch a line of their own. Waiters yield now and then, since a thread
 //! whose turn it is may not be running.
 
+use crate::wait::until;
 use crossbeam_utils::CachePadded;
-use std::hint::spin_loop;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
-
-/// Attempts between two yields of the processor.
-const SPINS: u32 = 128;
-
-/// Spins, and lets others run now and then.
-pub(super) fn wait_until(ready: impl Fn() -> bool) {
-    let mut spins = 0u32;
-    while !ready() {
-        spins += 1;
-        if spins.is_multiple_of(SPINS) { std::thread::yield_now() } else { spin_loop() }
-    }
-}
 
 /// Lets one thread at a time do something.
 pub trait Latch: Sync {
@@ -42,7 +30,7 @@ impl Latch for TestAndSet {
     }
 
     fn with<R>(&self, _me: usize, work: impl FnOnce() -> R) -> R {
-        wait_until(|| !self.0.swap(true, Acquire));
+        until(|| !self.0.swap(true, Acquire));
         let result = work();
         self.0.store(false, Release);
         result
@@ -64,7 +52,7 @@ impl Latch for Ticket {
 
     fn with<R>(&self, _me: usize, work: impl FnOnce() -> R) -> R {
         let mine = self.next.fetch_add(1, Relaxed);
-        wait_until(|| self.called.load(Acquire) == mine);
+        until(|| self.called.load(Acquire) == mine);
         let result = work();
         self.called.store(mine.wrapping_add(1), Release);
         result
@@ -100,7 +88,7 @@ impl Latch for Mcs {
         let before = self.tail.swap(me + 1, AcqRel);
         if before != 0 {
             self.places[before - 1].next.store(me + 1, Release);
-            wait_until(|| !place.waits.load(Acquire));
+            until(|| !place.waits.load(Acquire));
         }
         let result = work();
         if place.next.load(Acquire) == 0 {
@@ -108,7 +96,7 @@ impl Latch for Mcs {
                 return result;
             }
             // Somebody is in the queue, and about to say so.
-            wait_until(|| place.next.load(Acquire) != 0);
+            until(|| place.next.load(Acquire) != 0);
         }
         self.places[place.next.load(Acquire) - 1].waits.store(false, Release);
         result

@@ -6,7 +6,8 @@
 //! Differs: consolidation has one slot instead of an array, since nobody here uses more than a few threads; a group that
 //! nobody joined costs two atomic steps more than the latch alone.
 
-use crate::primitives::latches::{Latch, Mcs, wait_until};
+use crate::primitives::latches::{Latch, Mcs};
+use crate::wait::until;
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
@@ -107,7 +108,7 @@ impl Reservation for Consolidation {
         if before == 0 {
             self.reserve_for_all(me);
         }
-        wait_until(|| self.begin.load(Acquire) != NONE);
+        until(|| self.begin.load(Acquire) != NONE);
         let at = self.begin.load(Acquire) + before;
         if self.left.fetch_sub(bytes, AcqRel) == bytes {
             self.begin.store(NONE, Relaxed);
