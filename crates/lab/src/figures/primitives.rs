@@ -1,7 +1,7 @@
 //! Latches and log reservations by themselves: the primitives that Shore-MT exchanged one by one.
 
 use crate::frame::{
-    Drawn, Figure, LabError, Panel, Paper, Scale, Settings, Source, Tell, Verdict, median, span_s,
+    Drawn, Figure, LabError, Panel, Paper, Scale, Settings, Source, Tell, Verdict, rounds, span_s,
 };
 use crate::primitives::latches::{Latch, Mcs, StdMutex, TestAndSet, Ticket};
 use crate::primitives::reservations::{Consolidation, FetchAdd, Latched, Reservation};
@@ -52,17 +52,17 @@ impl Sizes {
     }
 }
 
-/// Million operations per second of a primitive, used by so many threads so often.
-type Measure = fn(usize, u64) -> Result<f64, LabError>;
+/// A primitive's name, and its million operations per second, used by so many threads so often.
+type Subject = (&'static str, fn(usize, u64) -> Result<f64, LabError>);
 
 fn latches(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
-    let measures: [(String, Measure); 4] = [
-        (TestAndSet::NAME.into(), latch_rate::<TestAndSet>),
-        (Ticket::NAME.into(), latch_rate::<Ticket>),
-        (Mcs::NAME.into(), latch_rate::<Mcs>),
-        (StdMutex::NAME.into(), latch_rate::<StdMutex>),
+    let mut subjects: [Subject; 4] = [
+        (TestAndSet::NAME, latch_rate::<TestAndSet>),
+        (Ticket::NAME, latch_rate::<Ticket>),
+        (Mcs::NAME, latch_rate::<Mcs>),
+        (StdMutex::NAME, latch_rate::<StdMutex>),
     ];
-    let panel = panel("Acquire, add one, release", &measures, settings, tell)?;
+    let panel = panel("Acquire, add one, release", &mut subjects, settings, tell)?;
     let kept = |name: &str| panel.at(name, settings.threads_max as f64) / panel.at(name, 1.0);
     let sentence = format!(
         "From 1 to {} threads, throughput becomes: test-and-set {:.2}, ticket {:.2}, MCS {:.2}, mutex {:.2} times.",
@@ -81,17 +81,17 @@ fn latches(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
 }
 
 fn log(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
-    let measures: [(String, Measure); 5] = [
-        (Latched::<StdMutex>::name(), log_rate::<Latched<StdMutex>>),
-        (Latched::<TestAndSet>::name(), log_rate::<Latched<TestAndSet>>),
-        (Latched::<Mcs>::name(), log_rate::<Latched<Mcs>>),
-        (Consolidation::name(), log_rate::<Consolidation>),
-        (FetchAdd::name(), log_rate::<FetchAdd>),
+    let mut subjects: [Subject; 5] = [
+        (Latched::<StdMutex>::NAME, log_rate::<Latched<StdMutex>>),
+        (Latched::<TestAndSet>::NAME, log_rate::<Latched<TestAndSet>>),
+        (Latched::<Mcs>::NAME, log_rate::<Latched<Mcs>>),
+        (Consolidation::NAME, log_rate::<Consolidation>),
+        (FetchAdd::NAME, log_rate::<FetchAdd>),
     ];
-    let panel = panel("Reservations", &measures, settings, tell)?;
+    let panel = panel("Reservations", &mut subjects, settings, tell)?;
     let most = settings.threads_max as f64;
     let rates: Vec<_> =
-        measures.iter().map(|(name, _)| format!("{name} {:.1}", panel.at(name, most))).collect();
+        subjects.iter().map(|(name, _)| format!("{name} {:.1}", panel.at(name, most))).collect();
     let sentence = format!("Million reservations a second at {most} threads: {}.", rates.join(", "));
     let rate = |name: &str| panel.at(name, most);
     let conditions = [
@@ -108,22 +108,18 @@ fn log(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
 
 fn panel(
     title: &str,
-    measures: &[(String, Measure)],
+    subjects: &mut [Subject],
     settings: &Settings,
     tell: Tell<'_>,
 ) -> Result<Panel, LabError> {
     let sizes = Sizes::of(settings);
     let mut panel = Panel::new(title, Source::Measured, "threads", "million operations/s", Scale::Doubling);
-    for threads in settings.threads() {
-        let mut rates = vec![Vec::new(); measures.len()];
-        for round in 0..sizes.rounds {
-            tell(round as f64 / sizes.rounds as f64, &format!("{threads} threads"));
-            for ((_, measure), rates) in measures.iter().zip(&mut rates) {
-                rates.push(measure(threads, sizes.operations)?);
-            }
-        }
-        for ((name, _), rates) in measures.iter().zip(rates) {
-            panel.add(name, threads as f64, median(rates));
+    let all = settings.threads();
+    for (step, &threads) in all.iter().enumerate() {
+        tell(step as f64 / all.len() as f64, &format!("{threads} threads"));
+        let rates = rounds(sizes.rounds, subjects, |(_, measure)| measure(threads, sizes.operations))?;
+        for ((name, _), rate) in subjects.iter().zip(rates) {
+            panel.add(name, threads as f64, rate);
         }
     }
     Ok(panel)
@@ -164,6 +160,6 @@ fn log_rate<R: Reservation>(threads: usize, operations: u64) -> Result<f64, LabE
     let rate = rate(threads, operations, |me| _ = log.reserve(me, RECORD));
     match log.position() {
         end if end == threads as u64 * operations * RECORD => Ok(rate),
-        end => Err(LabError::Wrong(format!("{}: the log ends at {end}", R::name()))),
+        end => Err(LabError::Wrong(format!("{}: the log ends at {end}", R::NAME))),
     }
 }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering::*};
 /// Hands out ranges of a log, one after the other.
 pub trait Reservation: Sync {
     /// Its name on charts.
-    fn name() -> String;
+    const NAME: &str;
     /// For threads `0..threads`.
     fn new(threads: usize) -> Self;
     /// Where thread `me` may write so many bytes.
@@ -30,9 +30,7 @@ pub struct Latched<L> {
 }
 
 impl<L: Latch> Reservation for Latched<L> {
-    fn name() -> String {
-        L::NAME.to_owned()
-    }
+    const NAME: &str = L::NAME;
 
     fn new(threads: usize) -> Self {
         Self { latch: L::new(threads), position: CachePadded::new(AtomicU64::new(0)) }
@@ -55,9 +53,7 @@ impl<L: Latch> Reservation for Latched<L> {
 pub struct FetchAdd(CachePadded<AtomicU64>);
 
 impl Reservation for FetchAdd {
-    fn name() -> String {
-        "fetch-and-add".to_owned()
-    }
+    const NAME: &str = "fetch-and-add";
 
     fn new(_threads: usize) -> Self {
         Self(CachePadded::new(AtomicU64::new(0)))
@@ -87,9 +83,7 @@ pub struct Consolidation {
 const NONE: u64 = u64::MAX;
 
 impl Reservation for Consolidation {
-    fn name() -> String {
-        "consolidation".to_owned()
-    }
+    const NAME: &str = "consolidation";
 
     fn new(threads: usize) -> Self {
         Self {
@@ -162,7 +156,7 @@ mod tests {
         });
         ranges.sort_unstable();
         let end = ranges.iter().try_fold(0, |end, &(at, bytes)| (at == end).then_some(at + bytes));
-        assert_eq!(end, Some(log.position()), "{}", R::name());
+        assert_eq!(end, Some(log.position()), "{}", R::NAME);
     }
 
     #[test]
