@@ -4,7 +4,7 @@ use super::leaf::Leaf;
 use super::node::{Child, Header, Inner, Side};
 use super::problems::Problems;
 use super::scheme::Scheme;
-use super::{Tree, Visited, address_of, header_at, inner_at, leaf_at};
+use super::{Tree, address_of, header_at, inner_at, leaf_at};
 use crate::reclaim::Pin;
 use crate::search::Lane;
 use crate::tree::Broken;
@@ -38,15 +38,37 @@ pub struct O2Stats {
     pub latched_reads: u64,
 }
 
-/// What a subtree says of itself.
-struct Subtree {
-    /// The sum of weights on every path.
-    weight: u64,
-    height: u64,
+/// What a walk from left to right has seen.
+struct Seen<'g, L: Lane, const F: usize> {
+    blocks: u64,
+    entries: u64,
+    last: Option<&'g Leaf<L, F>>,
+    /// Of the inner node that it came by last.
+    key: Option<L>,
 }
 
 fn broken<T>(what: impl Into<String>) -> Result<T, Broken> {
     Err(Broken::new(what))
+}
+
+impl<L: Lane, const F: usize> Seen<'_, L, F> {
+    /// The block goes on where the last one ended, in the chain and in the tree.
+    fn leads_to(&self, leaf: &Leaf<L, F>) -> Result<(), &'static str> {
+        let Some(last) = self.last else {
+            let is_first = leaf.prev() == 0 && leaf.low() == L::MIN;
+            return if is_first { Ok(()) } else { Err("B2: the first block") };
+        };
+        if last.next() != address_of(leaf) || leaf.prev() != address_of(last) {
+            return Err("B3: the links");
+        }
+        if last.high() != leaf.low() || last.low() >= leaf.low() {
+            return Err("B2: the bounds");
+        }
+        if self.key != Some(leaf.low()) {
+            return Err("T1: the key over its lower bound");
+        }
+        Ok(())
+    }
 }
 
 impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
@@ -54,35 +76,37 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
     /// other thread uses the tree: what is under way looks broken.
     pub fn check(&self) -> Result<(), Broken> {
         let pin = Pin::new();
-        let header = self.header(&pin);
-        self.check_subtree(header, Side::Left, &pin)?;
-        self.check_chain(&pin)
+        let mut seen = Seen { blocks: 0, entries: 0, last: None, key: None };
+        self.check_subtree(self.header(&pin), Side::Left, &mut seen, &pin)?;
+        self.check_totals(&seen)
     }
 
-    fn check_subtree(&self, parent: &Inner<L>, side: Side, pin: &Pin) -> Result<Subtree, Broken> {
+    /// Returns the sum of weights on every path.
+    fn check_subtree<'g>(
+        &self,
+        parent: &Inner<L>,
+        side: Side,
+        seen: &mut Seen<'g, L, F>,
+        pin: &'g Pin,
+    ) -> Result<u64, Broken> {
         let child = parent.child(side);
         let header = header_at(child, pin);
         self.check_node(child, header, parent)?;
         if child.is_leaf() {
-            let leaf: &Leaf<L, F> = leaf_at(child.address(), pin);
-            if header.weight() == 0 {
-                return broken(format!("T2: the block from {:?} is red", leaf.low()));
-            }
-            return Ok(Subtree { weight: header.weight().into(), height: 0 });
+            let leaf = leaf_at(child.address(), pin);
+            self.check_leaf(leaf, seen).or_else(|what| broken(format!("block {}: {what}", seen.blocks)))?;
+            (seen.blocks, seen.entries) = (seen.blocks + 1, seen.entries + header.count() as u64);
+            seen.last = Some(leaf);
+            return Ok(header.weight().into());
         }
         let inner = inner_at::<L>(child.address(), pin);
-        let left = self.check_subtree(inner, Side::Left, pin)?;
-        let right = self.check_subtree(inner, Side::Right, pin)?;
-        if left.weight != right.weight {
-            return broken(format!(
-                "T2: weights of {} and {} below {:?}",
-                left.weight,
-                right.weight,
-                inner.key()
-            ));
+        let left = self.check_subtree(inner, Side::Left, seen, pin)?;
+        seen.key = Some(inner.key());
+        let right = self.check_subtree(inner, Side::Right, seen, pin)?;
+        if left != right {
+            return broken(format!("T2: weights of {left} and {right} below {:?}", inner.key()));
         }
-        let weight = left.weight + u64::from(header.weight());
-        Ok(Subtree { weight, height: 1 + left.height.max(right.height) })
+        Ok(left + u64::from(header.weight()))
     }
 
     fn check_node(&self, child: Child, header: &Header, parent: &Inner<L>) -> Result<(), Broken> {
@@ -106,77 +130,31 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
         Ok(())
     }
 
-    /// The blocks in the order of the tree are the chain, tile the keys, and lie under the right keys.
-    fn check_chain(&self, pin: &Pin) -> Result<(), Broken> {
-        let mut nodes = Vec::new();
-        self.walk_in_order(self.root(pin), pin, &mut |visited| nodes.push(visited));
-        let mut left: Option<&Leaf<L, F>> = None;
-        let (mut blocks, mut entries, mut key) = (0, 0, None);
-        for node in nodes {
-            let leaf = match node {
-                Visited::Inner(inner) => {
-                    key = Some(inner.key());
-                    continue;
-                }
-                Visited::Leaf(leaf) => leaf,
-            };
-            let at = format!("block {blocks}");
-            leaf.check().or_else(|what| broken(format!("{at}: {what}")))?;
-            self.check_neighbours(left, leaf, key).or_else(|what| broken(format!("{at}: {what}")))?;
-            if leaf.header.count() == 0
-                && leaf.header.parent() != *self.header
-                && !Problems::holds(&leaf.header)
-            {
-                return broken(format!("T3: {at} is empty and not in the queue"));
-            }
-            (blocks, entries, left) = (blocks + 1, entries + leaf.header.count() as u64, Some(leaf));
+    fn check_leaf(&self, leaf: &Leaf<L, F>, seen: &Seen<'_, L, F>) -> Result<(), String> {
+        leaf.check()?;
+        seen.leads_to(leaf)?;
+        if leaf.header.weight() == 0 {
+            return Err("T2: it is red".into());
         }
-        if left.is_none_or(|last| last.next() != 0) {
+        if leaf.header.count() == 0 && leaf.header.parent() != *self.header && !Problems::holds(&leaf.header)
+        {
+            return Err("T3: it is empty and not in the queue".into());
+        }
+        Ok(())
+    }
+
+    fn check_totals(&self, seen: &Seen<'_, L, F>) -> Result<(), Broken> {
+        if seen.last.is_none_or(|last| last.next() != 0) {
             return broken("B3: the last block has a right neighbour");
         }
-        if blocks != self.counters.leaves.get() {
-            return broken(format!("count: {blocks} blocks, {} were made", self.counters.leaves.get()));
+        let made = self.counters.leaves.get();
+        if seen.blocks != made {
+            return broken(format!("count: {} blocks, {made} were made", seen.blocks));
         }
-        if self.length.is_some() && entries != self.len() {
-            return broken(format!("count: {entries} entries, but a length of {}", self.len()));
-        }
-        Ok(())
-    }
-
-    fn check_neighbours(
-        &self,
-        left: Option<&Leaf<L, F>>,
-        leaf: &Leaf<L, F>,
-        key: Option<L>,
-    ) -> Result<(), &'static str> {
-        let Some(left) = left else {
-            return if leaf.prev() == 0 && leaf.low() == L::MIN {
-                Ok(())
-            } else {
-                Err("B2: the first block")
-            };
-        };
-        if left.next() != address_of(leaf) || leaf.prev() != address_of(left) {
-            return Err("B3: the links");
-        }
-        if left.high() != leaf.low() || left.low() >= leaf.low() {
-            return Err("B2: the bounds");
-        }
-        if key != Some(leaf.low()) {
-            return Err("T1: the key over its lower bound");
+        if self.length.is_some() && seen.entries != self.len() {
+            return broken(format!("count: {} entries, but a length of {}", seen.entries, self.len()));
         }
         Ok(())
-    }
-
-    /// As `walk`, but each inner node between those to its left and those to its right.
-    fn walk_in_order<'g>(&self, child: Child, pin: &'g Pin, visit: &mut impl FnMut(Visited<'g, L, F>)) {
-        if child.is_leaf() {
-            return visit(Visited::Leaf(leaf_at(child.address(), pin)));
-        }
-        let inner = inner_at::<L>(child.address(), pin);
-        self.walk_in_order(inner.child(Side::Left), pin, visit);
-        visit(Visited::Inner(inner));
-        self.walk_in_order(inner.child(Side::Right), pin, visit);
     }
 
     /// Counters, and the height by a walk. Call it while no other thread changes the tree.
@@ -201,11 +179,8 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
             return 0;
         }
         let inner = inner_at::<L>(child.address(), pin);
-        1 + [Side::Left, Side::Right]
-            .map(|side| self.height(inner.child(side), pin))
-            .into_iter()
-            .max()
-            .unwrap_or(0)
+        let [left, right] = [Side::Left, Side::Right].map(|side| self.height(inner.child(side), pin));
+        1 + left.max(right)
     }
 
     /// Memory of the tree in bytes: its nodes, whatever their fill.
