@@ -60,6 +60,7 @@ mod csb;
 mod fixed;
 mod leaf_index;
 mod map;
+mod mapping;
 mod node;
 mod o2;
 #[cfg_attr(shuttle, path = "pool_model.rs")]

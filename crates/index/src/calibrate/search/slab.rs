@@ -6,47 +6,24 @@
 //! Invariants:
 //! - B1: the first `len` places hold a value each, which stays where it is until the slab goes.
 
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
-use std::ffi::c_void;
+use crate::mapping::{HUGE_PAGE_BYTES, Mapping};
 use std::ops::Index;
 use std::ptr::NonNull;
 
-const HUGE_PAGE_BYTES: usize = 2 << 20;
-
 /// Places for values, numbered from 0.
 pub(super) struct Slab<N> {
-    mapping: NonNull<c_void>,
-    mapping_bytes: usize,
     first: NonNull<N>,
     len: usize,
     capacity: usize,
+    _memory: Mapping,
 }
 
 impl<N> Slab<N> {
-    /// Room for so many. Address space is taken at once, memory as it is used.
-    ///
-    /// Panics if the system has no address space.
+    /// Room for so many. Panics if the system has none.
     pub fn new(capacity: usize, huge_pages: bool) -> Self {
-        const { assert!(align_of::<N>() <= HUGE_PAGE_BYTES) }
         let bytes = (capacity * size_of::<N>()).next_multiple_of(HUGE_PAGE_BYTES);
-        let mapping_bytes = bytes + HUGE_PAGE_BYTES;
-        let (protection, flags) =
-            (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
-        // SAFETY: a new anonymous mapping, wherever the system likes.
-        let mapping = unsafe { mmap_anonymous(std::ptr::null_mut(), mapping_bytes, protection, flags) }
-            .expect("address space for the nodes of an experiment");
-        let first = mapping.wrapping_byte_add(mapping.align_offset(HUGE_PAGE_BYTES));
-        let advice = if huge_pages { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage };
-        // SAFETY: the advice concerns only the mapping above, which begins at most a huge page before `first`. A system
-        // without huge pages refuses it, and all works.
-        let _ = unsafe { madvise(first, bytes, advice) };
-        Self {
-            mapping: NonNull::new(mapping).expect("a mapping has an address"),
-            mapping_bytes,
-            first: NonNull::new(first.cast()).expect("it is within the mapping"),
-            len: 0,
-            capacity,
-        }
+        let memory = Mapping::zeroed(bytes, huge_pages);
+        Self { first: memory.first(), len: 0, capacity, _memory: memory }
     }
 
     /// Puts a value into the next place; returns its number. Panics if all are taken.
@@ -76,8 +53,6 @@ impl<N> Drop for Slab<N> {
             // SAFETY: the place holds a value (B1), and nobody comes to it again.
             unsafe { self.first.add(i).drop_in_place() };
         }
-        // SAFETY: the mapping is ours, and borrows of values have ended with the slab's.
-        let _ = unsafe { munmap(self.mapping.as_ptr(), self.mapping_bytes) };
     }
 }
 
