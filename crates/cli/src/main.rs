@@ -101,7 +101,10 @@ enum Command {
 fn main() -> ExitCode {
     match parse().and_then(|cli| run(cli.command)) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
+        Err(failure) => {
+            scratch::end_if_interrupted();
+            failure.report()
+        }
     }
 }
 
