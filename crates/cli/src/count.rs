@@ -2,9 +2,9 @@
 
 use crate::args::{DbArgs, existing_table};
 use crate::failure::Outcome;
+use crate::keys::KeyRange;
 use crate::progress::Meter;
 use crate::rows::{Shape, Target};
-use crate::scan::KeyRange;
 use clap::Args;
 
 const EXAMPLES: &str = "\
@@ -29,9 +29,9 @@ pub struct CountArgs {
 pub fn run(args: &CountArgs) -> Outcome {
     let db = args.db.open()?;
     let table = existing_table(&db, &args.target.table)?;
-    let range = args.range.of(&table, &Shape::of(&db, &args.target)?)?;
+    let keys = args.range.keys(&Shape::of(&db, &args.target)?)?;
     let meter = Meter::waiting("count");
-    let rows = range.map(|row| row.map(|_| 1)).sum::<foreshore::Result<u64>>()?;
+    let rows = keys.rows(&table).map(|row| row.map(|_| 1)).sum::<foreshore::Result<u64>>()?;
     drop(meter);
     args.db.output().rows_done(&args.target.table, "rows", rows)
 }

@@ -2,9 +2,9 @@
 
 use crate::args::{DbArgs, existing_table};
 use crate::failure::Outcome;
+use crate::keys::KeyRange;
 use crate::progress::Meter;
 use crate::rows::{Shape, Target};
-use crate::scan::KeyRange;
 use crate::schema::ensure_not_schemas;
 use clap::Args;
 
@@ -35,8 +35,9 @@ pub fn run(args: &DeleteArgs) -> Outcome {
     ensure_not_schemas(&args.target.table)?;
     let db = args.db.open()?;
     let table = existing_table(&db, &args.target.table)?;
+    let keys = args.range.keys_to_remove(&Shape::of(&db, &args.target)?)?;
     let meter = Meter::waiting("delete");
-    let removed = args.range.remove(&table, &Shape::of(&db, &args.target)?)?;
+    let removed = keys.remove(&table)?;
     drop(meter);
     drop(table);
     db.close()?;

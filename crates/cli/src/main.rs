@@ -16,6 +16,7 @@ mod drop;
 mod dump;
 mod dump_format;
 mod failure;
+mod keys;
 mod lab;
 mod load;
 mod man;

@@ -105,7 +105,7 @@ pub fn get(args: &GetArgs) -> Outcome {
     let table = existing_table(&db, &args.target.table)?;
     let mut shape = Shape::of(&db, &args.target)?;
     let key = shape.key(&args.key)?;
-    let value = table.get(&key)?.ok_or_else(|| no_such_row(&args.target, &args.key))?;
+    let value = table.get(&key)?.ok_or_else(|| no_such_row(&args.target.table, &args.key))?;
     let mut out = args.db.output();
     if out.is_json() {
         shape.object(&mut out, &key, &value)?;
@@ -146,7 +146,7 @@ pub fn rm(args: &RmArgs) -> Outcome {
     let table = existing_table(&db, &args.target.table)?;
     let key = Shape::of(&db, &args.target)?.key(&args.key)?;
     if !table.remove(&key)? {
-        return Err(no_such_row(&args.target, &args.key));
+        return Err(no_such_row(&args.target.table, &args.key));
     }
     finish_write(
         db,
@@ -165,8 +165,9 @@ fn finish_write(db: Database, table: ByteTable, mut out: Output, answer: Value) 
     out.finish()
 }
 
-fn no_such_row(target: &Target, key: &str) -> Failure {
-    Failure::absent(format!("table {:?} has no row with key {key}", target.table))
+/// The failure that a row is wanted which is not there.
+pub fn no_such_row(table: &str, key: &str) -> Failure {
+    Failure::absent(format!("table {table:?} has no row with key {key}"))
 }
 
 fn read_stdin() -> Outcome<Vec<u8>> {

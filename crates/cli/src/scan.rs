@@ -1,12 +1,11 @@
-//! `scan`: rows in key order. Also which rows of a table are meant, for `count` and `delete`.
+//! `scan`: rows in key order.
 
 use crate::args::{DbArgs, existing_table};
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
+use crate::keys::KeyRange;
 use crate::rows::{Shape, Target};
 use crate::shell::print::{Mode, Rows};
 use clap::Args;
-use foreshore::{ByteRange, ByteTable, RawBounds};
-use std::ops::Bound;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,59 +38,12 @@ pub struct ScanArgs {
     limit: u64,
 }
 
-/// Which keys.
-#[derive(Args)]
-pub struct KeyRange {
-    /// First key, or its leading columns; included
-    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
-    from: Option<String>,
-    /// Key to stop before, or its leading columns
-    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
-    to: Option<String>,
-    /// Only keys that begin so, or with these leading columns
-    #[arg(long, value_name = "KEY", allow_hyphen_values = true, conflicts_with_all = ["from", "to"])]
-    prefix: Option<String>,
-}
-
-impl KeyRange {
-    /// The rows of `table` with these keys.
-    pub fn of(&self, table: &ByteTable, shape: &Shape) -> Outcome<ByteRange> {
-        if let Some(prefix) = &self.prefix {
-            return Ok(table.prefix(&shape.prefix(prefix)?));
-        }
-        Ok(table.range(self.bounds(shape)?))
-    }
-
-    /// Removes them; how many they were.
-    pub fn remove(&self, table: &ByteTable, shape: &Shape) -> Outcome<u64> {
-        if let Some(prefix) = &self.prefix {
-            return Ok(table.remove_prefix(&shape.prefix(prefix)?)?);
-        }
-        if self.from.is_none() && self.to.is_none() {
-            return Err(all_rows());
-        }
-        Ok(table.remove_range(self.bounds(shape)?)?)
-    }
-
-    fn bounds(&self, shape: &Shape) -> Outcome<RawBounds> {
-        let bound = |text: &Option<String>| text.as_ref().map(|text| shape.prefix(text)).transpose();
-        let from = bound(&self.from)?.map_or(Bound::Unbounded, Bound::Included);
-        let to = bound(&self.to)?.map_or(Bound::Unbounded, Bound::Excluded);
-        Ok((from, to))
-    }
-}
-
-/// Removing all rows is not what one gets who forgot to say which.
-pub fn all_rows() -> Failure {
-    Failure::usage("say which rows: --from, --to or --prefix; `drop` removes a table with all its rows")
-}
-
 /// Runs `scan`.
 pub fn run(args: &ScanArgs) -> Outcome {
     let db = args.db.open()?;
     let table = existing_table(&db, &args.target.table)?;
     let shape = Shape::of(&db, &args.target)?;
-    let rows = args.range.of(&table, &shape)?;
+    let rows = args.range.keys(&shape)?.rows(&table);
     let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
     if args.reverse {
         print(args, shape, rows.rev().take(limit))

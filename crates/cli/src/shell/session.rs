@@ -3,19 +3,18 @@
 use crate::args::existing_table;
 use crate::backup;
 use crate::failure::{Failure, Outcome};
+use crate::keys::{KeyRange, Keys};
 use crate::output::{Output, tell};
-use crate::rows::{Shape, Target};
-use crate::scan::all_rows;
+use crate::rows::{Shape, Target, no_such_row};
 use crate::schema::Schema;
 use crate::shell::interrupt::Interrupt;
 use crate::shell::print::{Mode, Rows, print_stats};
-use crate::shell::statement::{Asked, Between, Level, Row, Statement, Switch, Which, help, parse};
+use crate::shell::statement::{Asked, Level, Row, Statement, Switch, Which, help, parse};
 use crate::tables;
 use foreshore::{
     ByteTable, Database, Error, Isolation, Savepoint, Snapshot, Stats, Transaction, TransactionOptions,
 };
 use serde_json::json;
-use std::ops::Bound;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -48,7 +47,6 @@ enum Open {
     Reading(Snapshot),
 }
 
-type Keys = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 type Walk = Box<dyn DoubleEndedIterator<Item = foreshore::Result<(Vec<u8>, Vec<u8>)>>>;
 
 impl Session {
@@ -105,12 +103,14 @@ impl Session {
             Statement::Put(row) => _ = self.write(&row, false)?,
             Statement::Insert(row) => self.insert(&row)?,
             Statement::Del { table, key } => self.del(&table, &key)?,
-            Statement::Scan { table, between, which } => self.scan(&table, &between, &which)?,
-            Statement::Prefix { table, prefix, which } => self.prefix(&table, &prefix, &which)?,
-            Statement::Count { table, between, prefix } => self.count(&table, &between, prefix.as_deref())?,
-            Statement::Delete { table, between, prefix } => {
-                self.delete(&table, &between, prefix.as_deref())?
+            Statement::Scan { table, between, which } => {
+                self.show(&table, |shape| between.keys(shape), &which)?
             }
+            Statement::Prefix { table, prefix, which } => {
+                self.show(&table, |shape| Keys::beginning(&prefix, shape), &which)?
+            }
+            Statement::Count { table, range } => self.count(&table, &range)?,
+            Statement::Delete { table, range } => self.delete(&table, &range)?,
             Statement::Create { table } => drop(self.db.byte_table(&table)?),
             Statement::Drop { table } => self.drop_table(&table)?,
             Statement::Begin { level } => self.begin(level)?,
@@ -145,7 +145,7 @@ impl Session {
             Some(Open::Writing { tx, .. }) => tx.bytes(&tree).get(&encoded)?,
             Some(Open::Reading(snapshot)) => snapshot.bytes(&tree).get(&encoded)?,
         };
-        let value = value.ok_or_else(|| absent(table, key))?;
+        let value = value.ok_or_else(|| no_such_row(table, key))?;
         let mut rows = Rows::new(self.mode, shape);
         rows.push(&encoded, &value)?;
         Ok(rows.finish()?)
@@ -182,29 +182,31 @@ impl Session {
             Some(Open::Writing { tx, .. }) => tx.bytes(&tree).remove(&encoded)?,
             _ => tree.remove(&encoded)?,
         };
-        if was_there { Ok(()) } else { Err(absent(table, key).into()) }
+        if was_there { Ok(()) } else { Err(no_such_row(table, key).into()) }
     }
 
-    fn scan(&self, table: &str, between: &Between, which: &Which) -> Result<(), Wrong> {
+    fn show(
+        &self,
+        table: &str,
+        keys: impl FnOnce(&Shape) -> Outcome<Keys>,
+        which: &Which,
+    ) -> Result<(), Wrong> {
         let (tree, shape) = self.existing(table)?;
-        let walk = self.walk(&tree, keys_between(&shape, between)?);
-        self.show(walk, shape, which)
+        let mut walk = self.walk(&tree, keys(&shape)?);
+        let mut rows = Rows::new(self.mode, shape);
+        for _ in 0..which.limit {
+            let Some(row) = (if which.reverse { walk.next_back() } else { walk.next() }) else { break };
+            self.interrupt.heed()?;
+            let (key, value) = row?;
+            rows.push(&key, &value)?;
+        }
+        Ok(rows.finish()?)
     }
 
-    fn prefix(&self, table: &str, prefix: &str, which: &Which) -> Result<(), Wrong> {
+    fn count(&self, table: &str, range: &KeyRange) -> Result<(), Wrong> {
         let (tree, shape) = self.existing(table)?;
-        let walk = self.walk_prefix(&tree, &shape.prefix(prefix)?);
-        self.show(walk, shape, which)
-    }
-
-    fn count(&self, table: &str, between: &Between, prefix: Option<&str>) -> Result<(), Wrong> {
-        let (tree, shape) = self.existing(table)?;
-        let walk = match prefix {
-            Some(prefix) => self.walk_prefix(&tree, &shape.prefix(prefix)?),
-            None => self.walk(&tree, keys_between(&shape, between)?),
-        };
         let mut rows = 0u64;
-        for row in walk {
+        for row in self.walk(&tree, range.keys(&shape)?) {
             self.interrupt.heed()?;
             row?;
             rows += 1;
@@ -212,19 +214,17 @@ impl Session {
         self.show_number(table, "rows", rows)
     }
 
-    fn delete(&self, table: &str, between: &Between, prefix: Option<&str>) -> Result<(), Wrong> {
+    fn delete(&self, table: &str, range: &KeyRange) -> Result<(), Wrong> {
         self.ensure_writable()?;
         let (tree, shape) = self.existing(table)?;
-        let removed = match (prefix, &self.open) {
-            (Some(prefix), Some(Open::Writing { tx, .. })) => {
-                tx.bytes(&tree).remove_prefix(&shape.prefix(prefix)?)?
+        let removed = match (&self.open, range.keys_to_remove(&shape)?) {
+            (Some(Open::Writing { tx, .. }), Keys::Between(bounds)) => {
+                tx.bytes(&tree).remove_range(bounds)?
             }
-            (Some(prefix), _) => tree.remove_prefix(&shape.prefix(prefix)?)?,
-            (None, _) if between.from.is_none() && between.to.is_none() => return Err(all_rows().into()),
-            (None, Some(Open::Writing { tx, .. })) => {
-                tx.bytes(&tree).remove_range(keys_between(&shape, between)?)?
+            (Some(Open::Writing { tx, .. }), Keys::Prefix(prefix)) => {
+                tx.bytes(&tree).remove_prefix(&prefix)?
             }
-            (None, _) => tree.remove_range(keys_between(&shape, between)?)?,
+            (_, keys) => keys.remove(&tree)?,
         };
         self.show_number(table, "removed", removed)
     }
@@ -239,30 +239,21 @@ impl Session {
     }
 
     fn walk(&self, table: &ByteTable, keys: Keys) -> Walk {
-        match &self.open {
-            None => Box::new(table.range(keys)),
-            Some(Open::Writing { tx, .. }) => Box::new(tx.bytes(table).range(keys)),
-            Some(Open::Reading(snapshot)) => Box::new(snapshot.bytes(table).range(keys)),
+        match (&self.open, keys) {
+            (None, keys) => Box::new(keys.rows(table)),
+            (Some(Open::Writing { tx, .. }), Keys::Between(bounds)) => {
+                Box::new(tx.bytes(table).range(bounds))
+            }
+            (Some(Open::Writing { tx, .. }), Keys::Prefix(prefix)) => {
+                Box::new(tx.bytes(table).prefix(&prefix))
+            }
+            (Some(Open::Reading(snapshot)), Keys::Between(bounds)) => {
+                Box::new(snapshot.bytes(table).range(bounds))
+            }
+            (Some(Open::Reading(snapshot)), Keys::Prefix(prefix)) => {
+                Box::new(snapshot.bytes(table).prefix(&prefix))
+            }
         }
-    }
-
-    fn walk_prefix(&self, table: &ByteTable, prefix: &[u8]) -> Walk {
-        match &self.open {
-            None => Box::new(table.prefix(prefix)),
-            Some(Open::Writing { tx, .. }) => Box::new(tx.bytes(table).prefix(prefix)),
-            Some(Open::Reading(snapshot)) => Box::new(snapshot.bytes(table).prefix(prefix)),
-        }
-    }
-
-    fn show(&self, mut walk: Walk, shape: Shape, which: &Which) -> Result<(), Wrong> {
-        let mut rows = Rows::new(self.mode, shape);
-        for _ in 0..which.limit {
-            let Some(row) = (if which.reverse { walk.next_back() } else { walk.next() }) else { break };
-            self.interrupt.heed()?;
-            let (key, value) = row?;
-            rows.push(&key, &value)?;
-        }
-        Ok(rows.finish()?)
     }
 
     /// Not within a transaction, which might use the table: the drop would wait for it in vain.
@@ -388,17 +379,6 @@ impl Session {
         out.line(text)?;
         out.finish()
     }
-}
-
-fn keys_between(shape: &Shape, between: &Between) -> Outcome<Keys> {
-    let bound = |text: &Option<String>| text.as_ref().map(|text| shape.prefix(text)).transpose();
-    let from = bound(&between.from)?.map_or(Bound::Unbounded, Bound::Included);
-    let to = bound(&between.to)?.map_or(Bound::Unbounded, Bound::Excluded);
-    Ok((from, to))
-}
-
-fn absent(table: &str, key: &str) -> Failure {
-    Failure::absent(format!("table {table:?} has no row with key {key}"))
 }
 
 fn no_transaction() -> Failure {

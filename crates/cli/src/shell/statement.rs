@@ -2,6 +2,7 @@
 
 use crate::HELP_COLUMNS;
 use crate::failure::{Failure, Outcome};
+use crate::keys::{Between, KeyRange};
 use crate::shell::print::Mode;
 use clap::builder::StyledStr;
 use clap::error::ErrorKind;
@@ -63,20 +64,14 @@ pub enum Statement {
         /// Table
         table: String,
         #[command(flatten)]
-        between: Between,
-        /// Only keys that begin so
-        #[arg(long, value_name = "KEY", allow_hyphen_values = true, conflicts_with_all = ["from", "to"])]
-        prefix: Option<String>,
+        range: KeyRange,
     },
     /// Remove rows, and show how many: all of a range or none
     Delete {
         /// Table
         table: String,
         #[command(flatten)]
-        between: Between,
-        /// Only keys that begin so
-        #[arg(long, value_name = "KEY", allow_hyphen_values = true, conflicts_with_all = ["from", "to"])]
-        prefix: Option<String>,
+        range: KeyRange,
     },
     /// Create an empty table
     Create {
@@ -171,17 +166,6 @@ pub struct Row {
     /// Value: text, or the whole CSV record of a table made by `load`
     #[arg(allow_hyphen_values = true)]
     pub value: String,
-}
-
-/// A range of keys.
-#[derive(Args, Debug, Default)]
-pub struct Between {
-    /// First key, or its leading columns; included
-    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
-    pub from: Option<String>,
-    /// Key to stop before, or its leading columns
-    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
-    pub to: Option<String>,
 }
 
 /// Which rows of a range.

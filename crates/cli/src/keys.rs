@@ -1,0 +1,89 @@
+//! Which rows of a table a command means.
+
+use crate::failure::{Failure, Outcome};
+use crate::rows::Shape;
+use clap::Args;
+use foreshore::{ByteRange, ByteTable, RawBounds};
+use std::ops::Bound;
+
+/// A range of keys.
+#[derive(Args, Debug)]
+pub struct Between {
+    /// First key, or its leading columns; included
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    pub from: Option<String>,
+    /// Key to stop before, or its leading columns
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    pub to: Option<String>,
+}
+
+/// A range of keys, or all that begin alike.
+#[derive(Args, Debug)]
+pub struct KeyRange {
+    #[command(flatten)]
+    between: Between,
+    /// Only keys that begin so, or with these leading columns
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true, conflicts_with_all = ["from", "to"])]
+    prefix: Option<String>,
+}
+
+/// The same, as the table has its keys.
+pub enum Keys {
+    Between(RawBounds),
+    Prefix(Vec<u8>),
+}
+
+impl Between {
+    /// The keys that it spells.
+    pub fn keys(&self, shape: &Shape) -> Outcome<Keys> {
+        let bound = |text: &Option<String>| text.as_ref().map(|text| shape.prefix(text)).transpose();
+        let from = bound(&self.from)?.map_or(Bound::Unbounded, Bound::Included);
+        let to = bound(&self.to)?.map_or(Bound::Unbounded, Bound::Excluded);
+        Ok(Keys::Between((from, to)))
+    }
+}
+
+impl KeyRange {
+    /// The keys that it spells.
+    pub fn keys(&self, shape: &Shape) -> Outcome<Keys> {
+        match &self.prefix {
+            Some(prefix) => Keys::beginning(prefix, shape),
+            None => self.between.keys(shape),
+        }
+    }
+
+    /// The keys that it spells, whose rows are to go.
+    ///
+    /// Errors: usage, if it leaves out what to remove: all rows is not what one gets who forgot to say which.
+    pub fn keys_to_remove(&self, shape: &Shape) -> Outcome<Keys> {
+        match self.keys(shape)? {
+            Keys::Between((Bound::Unbounded, Bound::Unbounded)) => Err(Failure::usage(
+                "say which rows: --from, --to or --prefix; `drop` removes a table with all its rows",
+            )),
+            keys => Ok(keys),
+        }
+    }
+}
+
+impl Keys {
+    /// Those that begin so, or with these leading columns.
+    pub fn beginning(prefix: &str, shape: &Shape) -> Outcome<Self> {
+        Ok(Self::Prefix(shape.prefix(prefix)?))
+    }
+
+    /// The rows of `table` with these keys.
+    pub fn rows(self, table: &ByteTable) -> ByteRange {
+        match self {
+            Self::Between(bounds) => table.range(bounds),
+            Self::Prefix(prefix) => table.prefix(&prefix),
+        }
+    }
+
+    /// Removes them; how many they were.
+    pub fn remove(self, table: &ByteTable) -> foreshore::Result<u64> {
+        match self {
+            Self::Between(bounds) => table.remove_range(bounds),
+            Self::Prefix(prefix) => table.remove_prefix(&prefix),
+        }
+    }
+}
