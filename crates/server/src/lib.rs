@@ -28,6 +28,7 @@ mod random_key;
 mod reply;
 pub mod request;
 mod rows;
+mod scrapers;
 mod server;
 mod session;
 mod shared;

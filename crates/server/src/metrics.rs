@@ -1,27 +1,12 @@
 //! `/metrics` for Prometheus: the server's counters and the engine's, by the names that `foreshore stats` has for them.
 //!
-//! A thread of its own, one request at a time: it is asked a few times a minute. The format is a line per figure, which
-//! needs no library.
+//! The format is a line per figure, which needs no library. `scrapers.rs` answers with it.
 
 use crate::counters;
 use crate::shared::Shared;
 use serde_json::Value;
 use std::fmt::Write as _;
-use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
-use std::{sync::Arc, time::Instant};
-
-/// How long a request may take to come, and its answer to go.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// How often the thread looks whether the server is shutting down.
-const LOOK: Duration = Duration::from_millis(100);
-
-/// The longest request.
-const REQUEST_BYTES_MAX: usize = 8 << 10;
 
 /// Engine figures that go down as well as up.
 const GAUGES: [&str; 16] = [
@@ -42,56 +27,6 @@ const GAUGES: [&str; 16] = [
     "snapshots",
     "image_bytes",
 ];
-
-/// Starts answering on `listener`.
-pub fn start(shared: &Arc<Shared>, listener: TcpListener) -> io::Result<JoinHandle<()>> {
-    listener.set_nonblocking(true)?;
-    let shared = shared.clone();
-    thread::Builder::new().name("foreshore-metrics".into()).spawn(move || {
-        while !shared.is_stopping() {
-            match listener.accept() {
-                // A scraper that hangs up, or sends nothing, is its own affair.
-                Ok((stream, _)) => _ = answer(&shared, stream),
-                Err(_) => thread::sleep(LOOK),
-            }
-        }
-    })
-}
-
-fn answer(shared: &Shared, mut stream: TcpStream) -> io::Result<()> {
-    stream.set_nonblocking(false)?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let request = read_head(&mut stream)?;
-    let is_asked = request.starts_with(b"GET /metrics ") || request.starts_with(b"GET /metrics?");
-    let (status, body) = if is_asked {
-        ("200 OK", render(shared))
-    } else {
-        ("404 Not Found", "there is /metrics, for GET\n".to_owned())
-    };
-    write!(
-        stream,
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
-         Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
-        body.len()
-    )
-}
-
-/// Reads up to the empty line after the headers, within [`PATIENCE`] in all.
-fn read_head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
-    let (mut head, mut piece, until) = (Vec::new(), [0; 1024], Instant::now() + PATIENCE);
-    while !head.windows(4).any(|end| end == b"\r\n\r\n") && head.len() < REQUEST_BYTES_MAX {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        stream.set_read_timeout(Some(left))?;
-        match stream.read(&mut piece)? {
-            0 => break,
-            n => head.extend_from_slice(&piece[..n]),
-        }
-    }
-    Ok(head)
-}
 
 /// All figures as text.
 pub fn render(shared: &Shared) -> String {

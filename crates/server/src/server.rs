@@ -4,8 +4,8 @@ use crate::clients::Client;
 use crate::commands::default_table;
 use crate::descriptors;
 use crate::event_loop::{EventLoop, Message};
-use crate::metrics;
 use crate::options::Options;
+use crate::scrapers;
 use crate::shared::{Shared, start_thread, tell};
 use foreshore::Database;
 use rustix::net::sockopt;
@@ -102,7 +102,7 @@ impl Server {
         let loops = start_loops(&shared).map_err(threads)?;
         let mut helpers = shared.chores.start(&shared).map_err(threads)?;
         if let Some((listener, _)) = metrics_listener {
-            helpers.push(metrics::start(&shared, listener).map_err(threads)?);
+            helpers.push(scrapers::start(&shared, listener).map_err(threads)?);
         }
         let accepting = start_accepting(&shared, listener).map_err(threads)?;
         Ok(Self { shared, addr, metrics_addr, accepting, loops, helpers })

@@ -325,6 +325,29 @@ fn metrics_are_there_for_whoever_asks_for_them() {
     assert!(ask("garbage\r\n\r\n").starts_with("HTTP/1.1 404"));
 }
 
+/// Who connects and says nothing, or asks by halves, keeps nobody from the metrics, however many do.
+#[test]
+fn silent_scrapers_stop_nobody() {
+    let metrics = Some("127.0.0.1:0".parse().unwrap());
+    let server = Running::with(Options { metrics, ..options() });
+    let addr = server.server().metrics_addr().unwrap();
+    let mut hostile = Vec::new();
+    for n in 0..100 {
+        let silent = TcpStream::connect(addr).unwrap();
+        if n % 2 == 0 {
+            // It may have gone for a newcomer by then.
+            let _ = (&silent).write_all(b"GET /metrics HTTP/1.1\r\n");
+        }
+        hostile.push(silent);
+    }
+    let mut stream = TcpStream::connect(addr).unwrap();
+    stream.set_read_timeout(Some(common::PATIENCE)).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.contains("\nforeshore_tables 1\n"), "{answer}");
+}
+
 /// A large value over a slow line comes as steadily as it can; who only pretends to go on does not stay.
 #[test]
 fn a_slow_upload_is_no_stall() {
