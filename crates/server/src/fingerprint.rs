@@ -17,6 +17,11 @@ impl Fingerprint {
     pub fn of(value: Option<&[u8]>) -> Self {
         Self(value.map(|value| KEYED.each_ref().map(|keyed| keyed.hash_one(value))))
     }
+
+    /// Was there a value?
+    pub fn is_of_a_value(self) -> bool {
+        self.0.is_some()
+    }
 }
 
 #[cfg(test)]

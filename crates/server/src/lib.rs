@@ -35,6 +35,7 @@ mod shared;
 mod slow_log;
 mod syncer;
 mod together;
+mod watches;
 
 pub use options::Options;
 pub use request::Limits;

@@ -5,20 +5,16 @@
 
 use crate::clients::Client;
 use crate::commands::{Command, CommandError};
-use crate::fingerprint::Fingerprint;
 use crate::reply::Protocol;
 use crate::request::OwnedArgs;
-use crate::rows::Rows;
+use crate::rows::{Effects, Rows};
 use crate::shared::{Open, Place, Shared, Target};
 use crate::together::Kind;
+use crate::watches::Watches;
 use foreshore::{Error, Transaction};
-use foreshore_base::seeded_bug;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use std::time::Instant;
-
-/// Keys that a client may watch at a time.
-pub const WATCHED_MAX: usize = 1024;
 
 /// A client's state.
 pub struct Session {
@@ -32,10 +28,8 @@ pub struct Session {
     pub target: Target,
     /// Commands between MULTI and EXEC.
     pub queue: Option<Queue>,
-    /// Keys watched, each once, with what they were.
-    pub watched: Vec<Watched>,
-    /// Has a watched key been seen to be something else?
-    pub is_watch_broken: bool,
+    /// What EXEC depends on.
+    pub watches: Watches,
     /// The transaction that commands are part of.
     pub transaction: Option<Transaction>,
     /// Set while that is one that the client holds.
@@ -67,16 +61,6 @@ pub struct Queue {
     pub is_executing: bool,
 }
 
-/// A watched key.
-pub struct Watched {
-    /// Its table.
-    pub target: Target,
-    /// The key.
-    pub key: Vec<u8>,
-    /// What its value was when it was watched.
-    pub was: Fingerprint,
-}
-
 /// Rows of a range, from either end.
 pub type Range = Box<dyn DoubleEndedIterator<Item = Result<(Vec<u8>, Vec<u8>), Error>>>;
 
@@ -89,8 +73,7 @@ impl Session {
             is_trusted,
             target,
             queue: None,
-            watched: Vec::new(),
-            is_watch_broken: false,
+            watches: Watches::default(),
             transaction: None,
             place: None,
             weight: 0,
@@ -104,9 +87,7 @@ impl Session {
     /// Memory, in bytes.
     pub fn bytes(&self) -> usize {
         let queued = self.queue.as_ref().map_or(0, |queue| queue.bytes);
-        let watched: usize =
-            self.watched.iter().map(|watched| size_of::<Watched>() + watched.key.len()).sum();
-        self.value.capacity() + queued + watched
+        self.value.capacity() + queued + self.watches.bytes()
     }
 
     /// Tells others how it is; `active` is when it was last heard of.
@@ -126,11 +107,12 @@ impl Session {
         let table = self.target.table();
         match &self.transaction {
             Some(transaction) => return transaction.bytes(table).get_into(key, &mut self.value),
-            None if self.watched.is_empty() => return table.get_into(key, &mut self.value),
+            None if self.watches.is_empty() => return table.get_into(key, &mut self.value),
             None => {}
         }
         let found = table.get_into(key, &mut self.value)?;
-        self.is_watch_broken |= self.is_changed(key, found.then_some(&self.value));
+        let value = found.then_some(&self.value[..]);
+        self.watches.break_if(self.watches.is_changed(self.target.name(), key, value));
         Ok(found)
     }
 
@@ -144,7 +126,7 @@ impl Session {
     /// transaction, neither queued nor watched?
     pub fn repeats(&self) -> Option<Kind> {
         let is_plain =
-            self.is_trusted && self.transaction.is_none() && self.queue.is_none() && self.watched.is_empty();
+            self.is_trusted && self.transaction.is_none() && self.queue.is_none() && self.watches.is_empty();
         self.last_command.filter(|_| is_plain).and_then(|command| Kind::of(command.name))
     }
 
@@ -152,7 +134,7 @@ impl Session {
     pub fn contains(&mut self, key: &[u8]) -> Result<bool, Error> {
         match &self.transaction {
             Some(transaction) => transaction.bytes(self.target.table()).contains(key),
-            None if self.watched(key).is_some() => self.read(key),
+            None if self.watches.has(self.target.name(), key) => self.read(key),
             None => self.target.table().contains(key),
         }
     }
@@ -163,16 +145,14 @@ impl Session {
             return keys.iter().try_fold(0, |there, key| Ok(there + u64::from(self.contains(key)?)));
         }
         let snapshot = shared.db.snapshot()?;
-        let rows = snapshot.bytes(self.target.table());
-        let (mut there, mut is_changed) = (0, false);
+        let (rows, table) = (snapshot.bytes(self.target.table()), self.target.name());
+        let mut there = 0;
         for key in keys {
-            let found = rows.contains(key)?;
-            if !self.is_watch_broken && !is_changed && self.watched(key).is_some() {
-                is_changed = self.is_changed(key, rows.get(key)?.as_deref());
+            there += u64::from(rows.contains(key)?);
+            if self.watches.may_break(table, key) {
+                self.watches.break_if(self.watches.is_changed(table, key, rows.get(key)?.as_deref()));
             }
-            there += u64::from(found);
         }
-        self.is_watch_broken |= is_changed;
         Ok(there)
     }
 
@@ -187,13 +167,11 @@ impl Session {
         if let Some(transaction) = &self.transaction {
             return transaction.bytes(table).multi_get_with(keys, read);
         }
-        let (mut named, mut is_changed) = (keys.iter(), false);
+        let (mut named, name, watches) = (keys.iter(), self.target.name(), &mut self.watches);
         shared.db.snapshot()?.bytes(table).multi_get_with(keys, |value| {
-            is_changed |= named.next().is_some_and(|key| self.is_changed(key, value));
+            watches.break_if(named.next().is_some_and(|key| watches.is_changed(name, key, value)));
             read(value)
-        })?;
-        self.is_watch_broken |= is_changed;
-        Ok(())
+        })
     }
 
     /// Rows of a range, outside a transaction those at one point in time.
@@ -210,7 +188,11 @@ impl Session {
         self.has_written = true;
         match &self.transaction {
             Some(transaction) => transaction.bytes(self.target.table()).put(key, value),
-            None => self.target.writer(shared).put(key, value),
+            None => {
+                self.target.writer(shared).put(key, value)?;
+                self.watches.break_if(self.watches.has(self.target.name(), key));
+                Ok(())
+            }
         }
     }
 
@@ -221,7 +203,7 @@ impl Session {
             None => self.target.writer(shared).insert(key, value),
         };
         self.has_written |= !matches!(done, Ok(false));
-        done
+        self.note(key, done?, true)
     }
 
     /// Removes `key`; says whether it was there.
@@ -231,7 +213,7 @@ impl Session {
             None => self.target.writer(shared).remove(key),
         };
         self.has_written |= !matches!(done, Ok(false));
-        done
+        self.note(key, done?, false)
     }
 
     /// Does several things to rows of its table, all or none.
@@ -241,74 +223,49 @@ impl Session {
         work: impl FnOnce(&Rows<'_>) -> Result<R, CommandError>,
     ) -> Result<R, CommandError> {
         let target = self.target.clone();
-        self.transact(shared, |transaction| {
-            let rows = Rows::new(transaction.bytes(target.table()));
-            Ok((work(&rows)?, rows.has_changed()))
+        self.transact(shared, |transaction, watches| {
+            let rows = Rows::new(transaction, &target, watches);
+            Ok((work(&rows)?, rows.effects()))
         })
     }
 
-    /// As [`Session::atomically`], with rows of several tables; `work` also says whether it has changed any.
+    /// As [`Session::atomically`], with rows of several tables; `work` also says what it has done to them.
     pub fn transact<R>(
         &mut self,
         shared: &Shared,
-        work: impl FnOnce(&Transaction) -> Result<(R, bool), CommandError>,
+        work: impl FnOnce(&Transaction, &Watches) -> Result<(R, Effects), CommandError>,
     ) -> Result<R, CommandError> {
+        let work = |transaction: &Transaction| work(transaction, &self.watches);
         let done = match &self.transaction {
             Some(transaction) => part(transaction, work),
             None => whole(shared, work),
         };
-        self.has_written |= !matches!(done, Ok((_, false)));
-        done.map(|(result, _)| result)
+        self.has_written |= !matches!(done, Ok((_, Effects { has_changed: false, .. })));
+        let (result, effects) = done?;
+        self.watches.break_if(effects.breaks_watch && self.transaction.is_none());
+        Ok(result)
     }
 
     /// Remembers what `key` is now, for EXEC.
     pub fn watch(&mut self, key: &[u8]) -> Result<(), Error> {
-        if self.watched(key).is_some() {
-            return self.read(key).map(drop);
+        let is_new = !self.watches.has(self.target.name(), key);
+        let found = self.read(key)?;
+        if is_new {
+            self.watches.add(&self.target, key, found.then_some(&self.value));
         }
-        self.target.table().get_into(key, &mut self.value).map(|found| {
-            let was = Fingerprint::of(found.then_some(&self.value));
-            self.watched.push(Watched { target: self.target.clone(), key: key.to_vec(), was });
-        })
-    }
-
-    /// The key of its table, if it is watched.
-    fn watched(&self, key: &[u8]) -> Option<&Watched> {
-        let name = self.target.name();
-        self.watched.iter().find(|watched| watched.key == key && watched.target.name() == name)
-    }
-
-    /// Is `key` watched, and was something else then? If the client has learnt that, EXEC must not happen, even if it is
-    /// again what it was by then.
-    fn is_changed(&self, key: &[u8], value: Option<&[u8]>) -> bool {
-        self.watched(key).is_some_and(|watched| watched.was != Fingerprint::of(value))
-    }
-
-    /// The client itself has changed `key`.
-    pub fn note_write(&mut self, key: &[u8]) {
-        self.is_watch_broken |= self.watched(key).is_some();
-    }
-
-    /// Are watched keys what they were? To be asked in the transaction, which keeps them so.
-    pub fn is_watch_kept(&self, shared: &Shared, transaction: &Transaction) -> Result<bool, Error> {
-        for Watched { target, key, was } in &self.watched {
-            let mut value = transaction.bytes(target.table()).get(key);
-            if let (Err(Error::TableDropped { .. }), Some(newer)) = (&value, shared.newer(target)) {
-                // FLUSHDB has made another table, in which the key may be missing as it was before.
-                value = transaction.bytes(newer.table()).get(key);
-            }
-            let value = value?;
-            if Fingerprint::of(value.as_deref()) != *was {
-                return Ok(false);
-            }
-        }
-        Ok(!self.is_watch_broken || seeded_bug("serve_watch_forgets"))
+        Ok(())
     }
 
     /// Watches nothing any more.
     pub fn unwatch(&mut self) {
-        self.watched.clear();
-        self.is_watch_broken = false;
+        self.watches = Watches::default();
+    }
+
+    /// Notes that `key` was to be inserted or removed, and whether that was done; what was there if not.
+    fn note(&mut self, key: &[u8], is_done: bool, is_there: bool) -> Result<bool, Error> {
+        let is_met = self.watches.is_met(self.target.name(), key, is_done, is_there);
+        self.watches.break_if(is_met && self.transaction.is_none());
+        Ok(is_done)
     }
 
     /// An EXEC that has to be given up is over, like one that was refused.

@@ -130,9 +130,18 @@ fn watch_is_not_broken_by_what_writes_nothing() {
         ("RENAMENX other k", true),
         ("COPY other k", true),
         ("DEL none gone", true),
+        ("DEL none other gone", true),
+        ("UNLINK none other", true),
+        ("KV.DELRANGE [o +", true),
+        ("RENAME k k", true),
+        ("RENAME other moved", true),
+        ("COPY other k DB 1 REPLACE", true),
+        ("COPY k none DB 1 REPLACE", true),
         ("GETDEL none", true),
         ("SETRANGE k 9 ", true),
         ("DEL none k", false),
+        ("COPY other none", false),
+        ("MSET other 1 none 1", false),
         ("SET k text", false),
     ] {
         c.call("MSET k text other x");
@@ -143,12 +152,35 @@ fn watch_is_not_broken_by_what_writes_nothing() {
     }
 }
 
+/// Others who remove what is not there change nothing.
+#[test]
+fn watch_of_a_missing_key_outlives_its_removal_by_others() {
+    let server = Running::new();
+    let (mut c, mut other) = (server.client(), server.client());
+    for removal in ["DEL none", "DEL none there gone", "UNLINK there none", "GETDEL none", "KV.DELRANGE - +"]
+    {
+        other.call("SET there 1");
+        c.call("WATCH none");
+        other.call(removal);
+        c.send(&["MULTI", "SET k 1", "EXEC"]);
+        assert_eq!((0..3).map(|_| c.reply()).last(), Some(List(vec![ok()])), "{removal}");
+    }
+}
+
 /// The client has seen the value in between, so its EXEC must not happen, although the value is back.
 #[test]
 fn watch_sees_what_was_read_in_between() {
     let server = Running::new();
     let (mut c, mut other) = (server.client(), server.client());
-    for read in ["GET k", "MGET k x", "STRLEN k", "EXISTS k", "GETSET k first"] {
+    for read in [
+        "GET k",
+        "MGET k x",
+        "STRLEN k",
+        "EXISTS k",
+        "GETSET k first",
+        "SET k x NX GET",
+        "COPY k copy REPLACE",
+    ] {
         other.call("SET k first");
         c.call("WATCH k");
         other.call("SET k second");
@@ -157,6 +189,14 @@ fn watch_sees_what_was_read_in_between() {
         c.call("MULTI");
         c.call("SET k third");
         assert_eq!(c.call("EXEC"), Null, "{read}");
+    }
+    for met in ["SETNX none mine", "SET none mine NX", "MSETNX none mine else mine", "COPY k none"] {
+        c.call("WATCH none");
+        other.call("SET none theirs");
+        c.call(met);
+        other.call("DEL none");
+        c.send(&["MULTI", "SET none mine", "EXEC"]);
+        assert_eq!((0..3).map(|_| c.reply()).last(), Some(Null), "{met}: it was there");
     }
 }
 

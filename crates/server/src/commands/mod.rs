@@ -363,21 +363,7 @@ fn run(call: &mut Call<'_>, command: &'static Command) -> Outcome {
     if call.session.place.is_some() {
         call.session.weight += command.weight(&call.args);
     }
-    if command.has(WRITE) && !call.session.watched.is_empty() && call.session.transaction.is_none() {
-        return run_watched(call, command);
-    }
     (command.run)(call)
-}
-
-/// Runs a command that may write what its own client watches. One that was refused, or that only looked, changes nothing.
-fn run_watched(call: &mut Call<'_>, command: &'static Command) -> Outcome {
-    let has_written = std::mem::take(&mut call.session.has_written);
-    let outcome = (command.run)(call);
-    if outcome.is_ok() && call.session.has_written {
-        command.written_keys_of(&call.args).for_each(|key| call.session.note_write(key));
-    }
-    call.session.has_written |= has_written;
-    outcome
 }
 
 fn find(call: &Call<'_>) -> Result<&'static Command, CommandError> {

@@ -29,8 +29,10 @@ fn move_row(call: &mut Call<'_>, replaces: bool) -> Result<bool, CommandError> {
         if !replaces && obstacle.is_some() {
             return Ok(false);
         }
-        rows.remove(old)?;
-        rows.put(new, &value)?;
+        if old != new {
+            rows.remove(old)?;
+            rows.put(new, &value)?;
+        }
         Ok(true)
     })
 }
@@ -70,12 +72,15 @@ pub fn copy(call: &mut Call<'_>) -> Outcome {
     if from == to && source.name() == options.target.name() {
         return refused("ERR source and destination objects are the same");
     }
-    let done = call.session.transact(call.shared, |transaction| {
-        let Some(value) = transaction.bytes(source.table()).get(from)? else { return Ok((false, false)) };
-        let rows = Rows::new(transaction.bytes(options.target.table()));
-        let done =
-            if options.replaces { rows.put(to, &value).map(|()| true)? } else { rows.insert(to, &value)? };
-        Ok((done, rows.has_changed()))
+    let done = call.session.transact(call.shared, |transaction, watches| {
+        let source = Rows::new(transaction, &source, watches);
+        let rows = Rows::new(transaction, &options.target, watches);
+        let done = match source.get(from)? {
+            None => false,
+            Some(value) if options.replaces => rows.put(to, &value).map(|()| true)?,
+            Some(value) => rows.insert(to, &value)?,
+        };
+        Ok((done, source.effects().and(rows.effects())))
     })?;
     call.reply().integer(done.into());
     Ok(Next::Go)

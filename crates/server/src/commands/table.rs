@@ -33,8 +33,6 @@ const ENDS_QUEUE: u8 = 8;
 const READ: u8 = 16;
 /// It concerns the server, not rows.
 const ADMIN: u8 = 32;
-/// Of what it writes, the first key is only read.
-const COPIES: u8 = 64;
 
 const R: u8 = READ | TRANSACTIONAL;
 const W: u8 = WRITE | TRANSACTIONAL;
@@ -85,11 +83,6 @@ impl Command {
             .collect()
     }
 
-    /// The keys among its arguments whose rows it may change, if it changes any.
-    pub fn written_keys_of<'a>(&self, args: &Args<'a>) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        self.keys_of(args).skip(self.has(COPIES).into())
-    }
-
     /// The keys among its arguments.
     pub fn keys_of<'a>(&self, args: &Args<'a>) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let (first, last, step) = self.keys;
@@ -136,7 +129,7 @@ pub static COMMANDS: &[Command] = &[
     command("client", -2, TRANSACTIONAL, NONE, "connection", "ID, GETNAME, SETNAME, SETINFO, INFO, LIST, KILL, NO-EVICT, NO-TOUCH", client::client),
     command("command", -1, TRANSACTIONAL, NONE, "server", "COUNT, DOCS, GETKEYS, INFO, LIST", admin::command),
     command("config", -2, ADMIN | TRANSACTIONAL, NONE, "server", "GET, SET", admin::config),
-    command("copy", -3, W | COPIES, TWO, "generic", "Copies a row: [DB n] [REPLACE]", places::copy),
+    command("copy", -3, W, TWO, "generic", "Copies a row: [DB n] [REPLACE]", places::copy),
     command("dbsize", 1, READ, NONE, "server", "Rows of the table; an estimate beyond 10,000", admin::dbsize),
     command("decr", 2, W, ONE, "string", "Subtracts one", strings::decr),
     command("decrby", 3, W, ONE, "string", "Subtracts", strings::decrby),

@@ -9,8 +9,9 @@
 
 use super::{Call, CommandError, Next, Outcome, REPLY_BYTES_MAX, ok_or_error, refused, run, table};
 use crate::request::OwnedArgs;
-use crate::session::{Queue, WATCHED_MAX};
+use crate::session::Queue;
 use crate::shared::{OPEN_TRANSACTIONS_MAX, Open};
+use crate::watches::WATCHED_MAX;
 use std::time::{Duration, Instant};
 
 /// How long an EXEC may take: what it has locked is nobody else's meanwhile, and a thread is its own.
@@ -82,7 +83,7 @@ pub fn exec(call: &mut Call<'_>) -> Outcome {
 fn attempt(call: &mut Call<'_>, queue: &Queue) -> Outcome {
     call.session.has_written = true; // what it has read may be younger than what is durable
     let transaction = call.shared.begin()?;
-    if !call.session.is_watch_kept(call.shared, &transaction)? {
+    if !call.session.watches.are_kept(call.shared, &transaction)? {
         call.reply().null_array();
         return Ok(Next::Go);
     }
@@ -147,7 +148,7 @@ pub fn watch(call: &mut Call<'_>) -> Outcome {
     let mut keys: Vec<_> = call.args.from(1).collect();
     keys.sort_unstable();
     keys.dedup(); // each is read, and may be large
-    if call.session.watched.len() + keys.len() > WATCHED_MAX {
+    if call.session.watches.len() + keys.len() > WATCHED_MAX {
         return refused(format!("ERR at most {WATCHED_MAX} keys can be watched at a time"));
     }
     keys.into_iter().try_for_each(|key| call.session.watch(key))?;

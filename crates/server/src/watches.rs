@@ -1,0 +1,113 @@
+//! The keys that a client watches, and whether EXEC may still happen.
+//!
+//! Invariants:
+//! - W1: what the client has read or written by a key's name counts, be it by a command that then changed nothing. What a
+//!   refused command did, or one of a transaction, does not.
+
+use crate::fingerprint::Fingerprint;
+use crate::shared::{Shared, Target};
+use foreshore::{Error, Transaction};
+use foreshore_base::seeded_bug;
+use std::cmp::Ordering;
+
+/// Keys that a client may watch at a time.
+pub const WATCHED_MAX: usize = 1024;
+
+/// What a client watches.
+#[derive(Default)]
+pub struct Watches {
+    /// Each key once, in their order.
+    keys: Vec<Watched>,
+    /// Has the client seen one be something else, or written it?
+    is_broken: bool,
+}
+
+/// A watched key.
+struct Watched {
+    table: Target,
+    key: Vec<u8>,
+    /// What its value was when it was watched.
+    was: Fingerprint,
+}
+
+impl Watched {
+    fn cmp(&self, table: &str, key: &[u8]) -> Ordering {
+        self.key.as_slice().cmp(key).then_with(|| self.table.name().cmp(table))
+    }
+}
+
+impl Watches {
+    /// Is nothing watched?
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// How many keys are.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Memory, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.keys.iter().map(|watched| size_of::<Watched>() + watched.key.len()).sum()
+    }
+
+    /// Is this key watched?
+    pub fn has(&self, table: &str, key: &[u8]) -> bool {
+        self.find(table, key).is_some()
+    }
+
+    /// Watches a key, not watched before, whose value this is.
+    pub fn add(&mut self, table: &Target, key: &[u8], value: Option<&[u8]>) {
+        let place = self.keys.partition_point(|watched| watched.cmp(table.name(), key).is_lt());
+        let watched = Watched { table: table.clone(), key: key.to_vec(), was: Fingerprint::of(value) };
+        self.keys.insert(place, watched);
+    }
+
+    /// Is this key watched, and may it still break what is not broken yet?
+    pub fn may_break(&self, table: &str, key: &[u8]) -> bool {
+        !self.is_broken && self.has(table, key)
+    }
+
+    /// Is this key watched, and was something else then?
+    pub fn is_changed(&self, table: &str, key: &[u8], value: Option<&[u8]>) -> bool {
+        self.find(table, key).is_some_and(|watched| watched.was != Fingerprint::of(value))
+    }
+
+    /// Is this key watched, and was there when it is not now, or the other way round?
+    fn is_turned(&self, table: &str, key: &[u8], is_there: bool) -> bool {
+        self.find(table, key).is_some_and(|watched| watched.was.is_of_a_value() != is_there)
+    }
+
+    /// Is this key watched, and was written or has turned? Whoever wanted to insert or remove it found it there, or not, and
+    /// only then may have done so.
+    pub fn is_met(&self, table: &str, key: &[u8], is_done: bool, is_there: bool) -> bool {
+        if is_done { self.has(table, key) } else { self.is_turned(table, key, is_there) }
+    }
+
+    /// If so, EXEC must not happen, even if all is again what it was by then.
+    pub fn break_if(&mut self, is_changed: bool) {
+        self.is_broken |= is_changed;
+    }
+
+    /// Are all what they were? To be asked in the transaction, which keeps them so.
+    pub fn are_kept(&self, shared: &Shared, transaction: &Transaction) -> Result<bool, Error> {
+        for Watched { table, key, was } in &self.keys {
+            let mut value = transaction.bytes(table.table()).get(key);
+            if let (Err(Error::TableDropped { .. }), Some(newer)) = (&value, shared.newer(table)) {
+                // FLUSHDB has made another table, in which the key may be missing as it was before.
+                value = transaction.bytes(newer.table()).get(key);
+            }
+            let value = value?;
+            if Fingerprint::of(value.as_deref()) != *was {
+                return Ok(false);
+            }
+        }
+        Ok(!self.is_broken || seeded_bug("serve_watch_forgets"))
+    }
+
+    fn find(&self, table: &str, key: &[u8]) -> Option<&Watched> {
+        let place = self.keys.binary_search_by(|watched| watched.cmp(table, key)).ok()?;
+        Some(&self.keys[place])
+    }
+}
