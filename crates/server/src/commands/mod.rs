@@ -338,6 +338,9 @@ fn dispatch(call: &mut Call<'_>) -> Outcome {
     if checked.is_err() && is_http(call.arg(0)) {
         return Ok(Next::Close);
     }
+    if checked.is_err() && transactions::is_exec_for_multi(call) {
+        return transactions::refuse_arguments(call);
+    }
     let queue = call.session.queue.as_mut();
     match (checked, queue) {
         (Err(error), Some(queue)) => {

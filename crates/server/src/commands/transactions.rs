@@ -80,6 +80,18 @@ pub fn exec(call: &mut Call<'_>) -> Outcome {
     done
 }
 
+/// Is the command at hand an EXEC, of a client that may use it, and that does not hold a transaction of another kind?
+pub fn is_exec_for_multi(call: &Call<'_>) -> bool {
+    call.is_word(0, "EXEC") && call.session.is_trusted && call.session.place.is_none()
+}
+
+/// EXEC with arguments: as in Redis it is the end of what was begun. So whoever then goes on without a transaction is in none.
+pub fn refuse_arguments(call: &mut Call<'_>) -> Outcome {
+    call.session.queue = None;
+    call.session.unwatch();
+    refused("EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command")
+}
+
 fn attempt(call: &mut Call<'_>, queue: &Queue) -> Outcome {
     call.session.has_written = true; // what it has read may be younger than what is durable
     let transaction = call.shared.begin()?;
