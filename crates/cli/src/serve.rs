@@ -73,13 +73,13 @@ pub struct ServeArgs {
     /// Disconnect a client that stops within a request, or does not take its replies, for so many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     stall_timeout: u64,
-    /// Roll back a transaction of KV.BEGIN whose client is idle for so many seconds
+    /// Roll back a transaction of KV.BEGIN whose client is idle for so many seconds; 0: never
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     transaction_timeout: u64,
-    /// A command gives up when it has waited so many milliseconds for locks of others
+    /// A command gives up when it has waited so many milliseconds for locks of others; 0: at once
     #[arg(long, value_name = "MS", default_value_t = 1000)]
     lock_timeout: u64,
-    /// Put commands into the slow log that take so many microseconds
+    /// Put commands into the slow log that take so many microseconds; 0: all
     #[arg(long, value_name = "US", default_value_t = 10_000)]
     slow_log_from: u64,
 }

@@ -6,7 +6,7 @@
 //! - C3: no byte of a reply leaves before the batch that it belongs to is durable, if replies wait for that.
 
 use crate::chores::{Brought, Length, Work};
-use crate::commands::{self, Attempt, Call, Next, note_if_slow};
+use crate::commands::{self, Attempt, Call, Next, Waited, note_if_slow};
 use crate::counters::Counters;
 use crate::reply::Reply;
 use crate::request::{Limits, OwnedArgs, Parser};
@@ -234,9 +234,10 @@ impl Connection {
                         }
                     }
                     *budget -= 1;
+                    let begun = *clock;
                     let next = match self.execute_one(shared, at, clock) {
                         Attempt::Done(next) => next,
-                        Attempt::PutOff => break Stop::PutOff(self.put_off(shared)),
+                        Attempt::PutOff => break Stop::PutOff(self.put_off(shared, begun)),
                         Attempt::Opens(work) => {
                             self.waits_for = Some(WaitsFor::Table);
                             break Stop::Chore(Length::Brief, work);
@@ -312,15 +313,14 @@ impl Connection {
         if args.is_empty() {
             return Attempt::Done(Next::Go);
         }
-        let timeout = Duration::from_millis(shared.lock_timeout_ms.load(Relaxed));
-        let is_last = self.put_off.as_ref().is_some_and(|put_off| put_off.since.elapsed() >= timeout);
+        let waited = self.waited(shared);
         if commands::is_heavy(&self.session, &args) {
             self.away_bytes = self.session.bytes();
             let session = self.session.take_away();
-            return Attempt::Elsewhere(commands::elsewhere(shared, session, OwnedArgs::from(args), is_last));
+            return Attempt::Elsewhere(commands::elsewhere(shared, session, OwnedArgs::from(args), waited));
         }
         let (session, out) = (&mut self.session, &mut self.replies.bytes);
-        let done = commands::execute(&mut Call { shared, session, args, out }, is_last);
+        let done = commands::execute(&mut Call { shared, session, args, out }, waited);
         note_if_slow(shared, &self.session.client, args.from(0), clock);
         done
     }
@@ -350,10 +350,17 @@ impl Connection {
         bytes
     }
 
-    fn put_off(&mut self, shared: &Shared) -> Duration {
+    /// How long the request at hand has waited for locks.
+    fn waited(&self, shared: &Shared) -> Waited {
+        let timeout = Duration::from_millis(shared.lock_timeout_ms.load(Relaxed));
+        let time = self.put_off.as_ref().map(|put_off| put_off.since.elapsed());
+        Waited { time: time.unwrap_or_default(), is_enough: time.is_some_and(|time| time >= timeout) }
+    }
+
+    /// Puts off the request at hand, which was first tried at `begun` if it has not been put off before; for how long.
+    fn put_off(&mut self, shared: &Shared, begun: Instant) -> Duration {
         Counters::add(&shared.counters[self.session.client.home].put_off, 1);
-        let put_off =
-            self.put_off.get_or_insert_with(|| PutOff { since: Instant::now(), pause: PAUSE_FIRST / 2 });
+        let put_off = self.put_off.get_or_insert(PutOff { since: begun, pause: PAUSE_FIRST / 2 });
         put_off.pause = (put_off.pause * 2).min(PAUSE_MAX);
         put_off.pause
     }

@@ -44,7 +44,7 @@ pub struct Options {
     pub stall_timeout: Duration,
     /// A client that sends nothing is disconnected after this; zero: never.
     pub idle_timeout: Duration,
-    /// A transaction begun with KV.BEGIN is rolled back if its client sends nothing for about this long.
+    /// A transaction begun with KV.BEGIN is rolled back if its client sends nothing for about this long; zero: never.
     pub transaction_timeout: Duration,
     /// A command that waits this long for others' locks gives up.
     pub lock_timeout: Duration,
@@ -114,6 +114,12 @@ impl Options {
                     .into(),
             );
         }
+        if self.stall_timeout.is_zero() {
+            return Err(
+                "the stall timeout is 0, which would disconnect any client whose request comes in pieces"
+                    .into(),
+            );
+        }
         if self.client_memory == 0 {
             return Err("clients must be allowed some memory, or each is disconnected at once".into());
         }
@@ -162,6 +168,7 @@ mod tests {
             Options { clients_max: 0, ..Options::default() },
             Options { replies_bytes_max: 0, ..Options::default() },
             Options { client_memory: 0, ..Options::default() },
+            Options { stall_timeout: Duration::ZERO, ..Options::default() },
         ] {
             assert!(useless.validate().is_err(), "{useless:?}");
         }

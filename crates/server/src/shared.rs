@@ -148,10 +148,10 @@ impl Shared {
         if self.open_transactions.load(Relaxed) > OPEN_TRANSACTIONS_MAX {
             return Ok(None);
         }
-        let options = TransactionOptions::new()
-            .durability(self.durability_of_calls())
-            .lock_timeout(Duration::ZERO)
-            .idle_timeout(self.options.transaction_timeout);
+        let options =
+            TransactionOptions::new().durability(self.durability_of_calls()).lock_timeout(Duration::ZERO);
+        let timeout = self.options.transaction_timeout;
+        let options = if timeout.is_zero() { options } else { options.idle_timeout(timeout) };
         Ok(Some(Open { transaction: self.db.begin_with(options)?, place }))
     }
 

@@ -353,6 +353,24 @@ fn a_lock_that_stays_is_given_up() {
     assert_eq!(c.call("SET k mine"), ok());
 }
 
+/// The reply tells how long its client has waited, not how long the last attempt did.
+#[test]
+fn how_long_a_lock_was_waited_for_is_told() {
+    let timeout = Duration::from_millis(1100); // so that it is told in seconds
+    let server = Running::with(Options { lock_timeout: timeout, ..options() });
+    let (mut holder, mut c) = (server.client(), server.client());
+    assert_eq!((holder.call("KV.BEGIN"), holder.call("SET k held")), (ok(), ok()));
+    for lines in [&["SET k mine"][..], &["MULTI", "INCR k", "EXEC"]] {
+        let begun = Instant::now();
+        c.send(lines);
+        let last = lines.iter().map(|_| c.reply()).last().expect("at least one");
+        let (_, told) = last.error().split_once(" waited ").expect("TRYAGAIN tells it");
+        let (seconds, _) = told.split_once("s for a lock").expect("what for, too");
+        let told = Duration::from_secs_f64(seconds.parse().expect("seconds"));
+        assert!((timeout..begun.elapsed()).contains(&told), "{last:?}");
+    }
+}
+
 /// Two held transactions that wait for each other: one at least is told, and can roll back.
 #[test]
 fn held_transactions_in_a_circle_get_out() {
@@ -383,6 +401,15 @@ fn an_idle_transaction_is_rolled_back() {
     assert!(c.call("SET k late").error().starts_with("ABORTED"));
     assert!(c.call("KV.COMMIT").error().contains("KV.BEGIN begins one"), "the client was told once");
     assert_eq!(c.call("GET k"), text("other"));
+}
+
+#[test]
+fn a_transaction_may_be_idle_for_ever_if_that_is_asked_for() {
+    let server = Running::with(Options { transaction_timeout: Duration::ZERO, ..options() });
+    let mut c = server.client();
+    assert_eq!((c.call("KV.BEGIN"), c.call("SET k v")), (ok(), ok()));
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!((c.call("GET k"), c.call("KV.COMMIT")), (text("v"), ok()));
 }
 
 /// Phantoms: a held transaction has read a range, so nobody adds to it before it ends.

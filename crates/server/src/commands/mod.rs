@@ -87,6 +87,15 @@ pub enum CommandError {
 /// What a command returns.
 pub type Outcome = Result<Next, CommandError>;
 
+/// How long a command has waited for locks of others before this attempt.
+#[derive(Clone, Copy, Debug)]
+pub struct Waited {
+    /// In all.
+    pub time: Duration,
+    /// Is that as long as it may? Then it is not tried again, whoever holds what.
+    pub is_enough: bool,
+}
+
 /// How an attempt at a command ended.
 pub enum Attempt {
     /// It has replied, and this follows.
@@ -133,6 +142,14 @@ impl CommandError {
             Self::Refused(_)
                 | Self::Engine(Error::KeyTooLong { .. } | Error::ValueTooLarge { .. } | Error::Argument(_))
         )
+    }
+
+    /// As its client sees it, who does not know of the attempts before, which took so long.
+    fn after(mut self, time: Duration) -> Self {
+        if let Self::Engine(Error::LockTimeout { waited, .. }) = &mut self {
+            *waited += time;
+        }
+        self
     }
 
     /// What the client is told.
@@ -219,8 +236,8 @@ pub fn default_table() -> Wanted {
     connection::database(0)
 }
 
-/// Executes the request in `call`. `is_last`: it will not be tried again, whoever holds what.
-pub fn execute(call: &mut Call<'_>, is_last: bool) -> Attempt {
+/// Executes the request in `call`.
+pub fn execute(call: &mut Call<'_>, waited: Waited) -> Attempt {
     let start = call.out.len();
     let mut outcome = dispatch(call);
     if matches!(outcome, Err(CommandError::Engine(Error::TableDropped { .. }))) && turns_to_newer(call) {
@@ -240,12 +257,12 @@ pub fn execute(call: &mut Call<'_>, is_last: bool) -> Attempt {
     };
     if has_ended_transaction(call.session, &error) {
         call.session.abandon();
-    } else if error.is_of_the_moment() && !is_last {
+    } else if error.is_of_the_moment() && !waited.is_enough {
         return Attempt::PutOff;
     }
     call.session.give_up_exec();
     Counters::add(&call.shared.counters[call.session.client.home].errors, 1);
-    call.reply().error(&error.text());
+    call.reply().error(&error.after(waited.time).text());
     Attempt::Done(Next::Go)
 }
 
@@ -263,13 +280,13 @@ pub fn is_heavy(session: &Session, args: &Args<'_>) -> bool {
 
 /// Executes a request elsewhere than on the client's event loop, which has a stand-in for its session meanwhile. Others do not
 /// wait in place for what it locks.
-pub fn elsewhere(shared: &Arc<Shared>, mut session: Session, args: OwnedArgs, is_last: bool) -> Work {
+pub fn elsewhere(shared: &Arc<Shared>, mut session: Session, args: OwnedArgs, waited: Waited) -> Work {
     let shared = shared.clone();
     Box::new(move |_| {
         let _place = Place::take(&shared);
         let (mut out, begun) = (Vec::new(), Instant::now());
         let call = &mut Call { shared: &shared, session: &mut session, args: args.args(), out: &mut out };
-        let attempt = execute(call, is_last);
+        let attempt = execute(call, waited);
         note_if_slow(&shared, &session.client, args.args().from(0), &mut { begun });
         Brought::Command(Box::new(session), out, attempt)
     })
