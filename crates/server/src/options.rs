@@ -84,6 +84,9 @@ impl Default for Options {
 const CLIENTS_SHARE: u64 = 8;
 const LOOP_BYTES_MIN: usize = 320 << 20;
 
+/// More threads than any machine has use for, and fewer than it cannot start.
+const THREADS_MAX: usize = 1024;
+
 impl Options {
     /// The default of `client_memory` with so many event loops.
     pub fn client_memory_for(threads: usize) -> usize {
@@ -91,7 +94,7 @@ impl Options {
         let system = System::new_with_specifics(only_memory);
         let container = system.cgroup_limits().map_or(u64::MAX, |limits| limits.total_memory);
         let share = system.total_memory().min(container) / CLIENTS_SHARE;
-        usize::try_from(share).unwrap_or(usize::MAX).max(threads * LOOP_BYTES_MIN)
+        usize::try_from(share).unwrap_or(usize::MAX).max(threads.saturating_mul(LOOP_BYTES_MIN))
     }
 
     /// Says what is wrong with them.
@@ -107,6 +110,9 @@ impl Options {
         }
         if self.threads == 0 || self.clients_max == 0 {
             return Err("a server needs at least one thread, and room for one client".into());
+        }
+        if self.threads > THREADS_MAX {
+            return Err(format!("{} threads are too many; {THREADS_MAX} are possible", self.threads));
         }
         if self.replies_bytes_max == 0 {
             return Err(
@@ -165,6 +171,7 @@ mod tests {
     fn what_serves_nobody_is_refused() {
         for useless in [
             Options { threads: 0, ..Options::default() },
+            Options { threads: usize::MAX, ..Options::default() },
             Options { clients_max: 0, ..Options::default() },
             Options { replies_bytes_max: 0, ..Options::default() },
             Options { client_memory: 0, ..Options::default() },
@@ -172,5 +179,6 @@ mod tests {
         ] {
             assert!(useless.validate().is_err(), "{useless:?}");
         }
+        assert_eq!(Options::client_memory_for(usize::MAX), usize::MAX);
     }
 }
