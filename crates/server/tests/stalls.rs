@@ -245,3 +245,42 @@ fn a_long_transaction_waits_for_locks_as_others_do() {
     assert_eq!(c.reply(), Value::List(vec![ok(); 5]));
     assert_eq!((c.call("GET row:7"), holder.call("GET row:4999")), (text("v"), text("v")));
 }
+
+/// What takes long to compare with one key is not compared with many before the clock is looked at.
+#[test]
+fn a_scan_by_a_hard_pattern_stops_nobody() {
+    let server = Running::with(one_loop());
+    let mut c = server.client();
+    for n in 0..64 {
+        assert_eq!(c.call(&format!("SET {}{n} v", "b".repeat(1000))), ok());
+    }
+    let pattern = format!("*[{}]", "a".repeat(4000));
+    let mut quickest = |count: &str| {
+        let scan = || {
+            let begun = Instant::now();
+            c.call(&format!("SCAN 0 MATCH {pattern} COUNT {count}")).list();
+            begun.elapsed()
+        };
+        std::iter::repeat_with(scan).take(5).min().expect("five of them")
+    };
+    let (one, many) = (quickest("1"), quickest("64"));
+    assert!(many < 6 * one + Duration::from_millis(10), "{many:?} for many, {one:?} for one");
+}
+
+/// Patterns that event loops compare are short, whatever they are for.
+#[test]
+fn long_patterns_are_refused() {
+    let server = Running::with(one_loop());
+    let mut c = server.client();
+    let (long, half) = ("*".repeat(4097), "*".repeat(2049));
+    for line in [
+        format!("KEYS {long}"),
+        format!("SCAN 0 MATCH {long}"),
+        format!("CONFIG GET {long}"),
+        format!("CONFIG GET {half} {half}"),
+        format!("COMMAND LIST FILTERBY PATTERN {long}"),
+    ] {
+        let reply = c.call(&line);
+        assert!(reply.error().contains("4096"), "{}: {reply:?}", &line[..20]);
+    }
+}

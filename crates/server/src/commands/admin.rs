@@ -1,6 +1,8 @@
 //! The server: what it is, how it is set, and what it is to do.
 
-use super::{Call, CommandError, Next, Outcome, SYNTAX, connection, ok_or_error, refused, shown};
+use super::{
+    Call, CommandError, Next, Outcome, SYNTAX, connection, ensure_comparable, ok_or_error, refused, shown,
+};
 use crate::commands::table::{COMMANDS, Command, find};
 use crate::counters;
 use crate::glob;
@@ -217,6 +219,7 @@ pub fn config(call: &mut Call<'_>) -> Outcome {
     let name = call.arg(1).to_ascii_uppercase();
     match (name.as_slice(), call.args.len()) {
         (b"GET", 3..) => {
+            ensure_comparable(call.args.from(2).map(<[u8]>::len).sum())?;
             let parameters = parameters(call.shared);
             let is_asked = |name: &str| {
                 call.args.from(2).any(|pattern| glob::matches(&pattern.to_ascii_lowercase(), name.as_bytes()))
@@ -470,7 +473,9 @@ pub fn command(call: &mut Call<'_>) -> Outcome {
 fn command_list(call: &mut Call<'_>) -> Outcome {
     let pattern = match call.args.len() {
         2 => b"*".to_vec(),
-        5 if call.is_word(2, "FILTERBY") && call.is_word(3, "PATTERN") => call.arg(4).to_ascii_lowercase(),
+        5 if call.is_word(2, "FILTERBY") && call.is_word(3, "PATTERN") => {
+            call.pattern(4)?.to_ascii_lowercase()
+        }
         _ => return refused(SYNTAX),
     };
     let asked = COMMANDS.iter().filter(|command| glob::matches(&pattern, command.name.as_bytes()));

@@ -18,9 +18,6 @@ const SCANNED_MAX: usize = 10_000;
 /// How long one SCAN may look; then it answers with what it has found, and where to go on.
 const SCAN: Duration = Duration::from_millis(5);
 
-/// Bytes of a pattern, at most. Keys have at most 1024, and what matches none of them need not be compared with all.
-const PATTERN_BYTES_MAX: usize = 4096;
-
 /// Bytes of keys that KEYS returns, at most.
 const LISTED_BYTES_MAX: usize = 64 << 20;
 
@@ -100,7 +97,7 @@ pub fn no_expiry(_: &mut Call<'_>) -> Outcome {
 
 /// KEYS walks the whole table, so it is no work for an event loop.
 pub fn keys(call: &mut Call<'_>) -> Outcome {
-    let (pattern, protocol) = (pattern(call, 1)?.to_vec(), call.session.protocol);
+    let (pattern, protocol) = (call.pattern(1)?.to_vec(), call.session.protocol);
     let wanted = call.session.target.again();
     Ok(Next::long_chore(move |shared| {
         let mut out = Vec::new();
@@ -128,15 +125,6 @@ pub fn randomkey(call: &mut Call<'_>) -> Outcome {
         }
         out
     }))
-}
-
-/// The argument at `at` as a pattern.
-fn pattern<'a>(call: &Call<'a>, at: usize) -> Result<&'a [u8], CommandError> {
-    let pattern = call.args.at(at);
-    if pattern.len() > PATTERN_BYTES_MAX {
-        return refused(format!("ERR a pattern has at most {PATTERN_BYTES_MAX} bytes"));
-    }
-    Ok(pattern)
 }
 
 /// The keys that match, at one point in time; `None` if they are too many.
@@ -181,7 +169,7 @@ pub fn scan(call: &mut Call<'_>) -> Outcome {
             return refused(SYNTAX);
         }
         match call.arg(at).to_ascii_uppercase().as_slice() {
-            b"MATCH" => options.pattern = pattern(call, at + 1)?,
+            b"MATCH" => options.pattern = call.pattern(at + 1)?,
             b"COUNT" => match call.number(at + 1)? {
                 count @ 1.. => options.count = count.min(SCANNED_MAX as i64) as usize,
                 _ => return refused(SYNTAX),
@@ -208,8 +196,7 @@ fn scan_from(call: &mut Call<'_>, after: Option<Vec<u8>>, options: &ScanOptions<
         if glob::matches(options.pattern, key) {
             found.push(key.to_vec());
         }
-        let is_enough = seen == options.count || (seen % 16 == 0 && Instant::now() >= ends);
-        if !is_enough {
+        if seen < options.count && Instant::now() < ends {
             return ControlFlow::Continue(());
         }
         last = Some(key.to_vec());

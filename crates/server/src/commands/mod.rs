@@ -194,6 +194,13 @@ impl Call<'_> {
         crate::number::parse(self.args.at(at)).map_or_else(|| refused(NOT_AN_INTEGER), Ok)
     }
 
+    /// The argument at `at` as a pattern.
+    pub fn pattern(&self, at: usize) -> Result<&'c [u8], CommandError> {
+        let pattern = self.args.at(at);
+        ensure_comparable(pattern.len())?;
+        Ok(pattern)
+    }
+
     /// The table with this name, to be created if absent.
     pub fn table(&self, wanted: Wanted) -> Result<Target, CommandError> {
         match (self.shared.find(&wanted.name), &self.session.opened) {
@@ -230,6 +237,17 @@ pub const HEAVY: usize = 2000;
 
 /// What one reply may have, but for a single value: nobody else on the event loop is served meanwhile.
 const REPLY_BYTES_MAX: usize = 128 << 20;
+
+/// Bytes of a request's patterns, at most. Keys have at most 1024, and what matches none of them need not be compared with all.
+const PATTERN_BYTES_MAX: usize = 4096;
+
+/// May patterns of so many bytes be compared with many names? An event loop does it.
+fn ensure_comparable(pattern_bytes: usize) -> Result<(), CommandError> {
+    if pattern_bytes > PATTERN_BYTES_MAX {
+        return refused(format!("ERR patterns have at most {PATTERN_BYTES_MAX} bytes"));
+    }
+    Ok(())
+}
 
 /// The table that a client's commands mean at first.
 pub fn default_table() -> Wanted {
