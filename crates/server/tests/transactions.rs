@@ -111,6 +111,19 @@ fn watch_of_a_missing_key_outlives_flushdb() {
     }
 }
 
+/// An UNWATCH of the transaction's own comes too late, also if others' locks make EXEC begin again after it.
+#[test]
+fn unwatch_within_exec_changes_nothing() {
+    let server = Running::with(Options { lock_timeout: Duration::from_secs(20), ..options() });
+    let (mut holder, mut c, mut other) = (server.client(), server.client(), server.client());
+    assert_eq!((holder.call("KV.BEGIN"), holder.call("SET locked 1")), (ok(), ok()));
+    c.send(&["WATCH k", "MULTI", "UNWATCH", "SET locked 2", "SET k mine", "EXEC"]);
+    (0..5).for_each(|_| _ = c.reply());
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!((other.call("SET k theirs"), holder.call("KV.COMMIT")), (ok(), ok()));
+    assert_eq!((c.reply(), c.call("MGET k locked")), (Null, list(["theirs", "1"])));
+}
+
 /// What the client itself does to a key that it watches counts only if it may have changed it.
 #[test]
 fn watch_is_not_broken_by_what_writes_nothing() {

@@ -168,8 +168,11 @@ pub fn watch(call: &mut Call<'_>) -> Outcome {
     Ok(Next::Go)
 }
 
+/// Within EXEC it changes nothing, as in Redis: should EXEC be executed again, it depends on what is watched as before.
 pub fn unwatch(call: &mut Call<'_>) -> Outcome {
-    call.session.unwatch();
+    if call.session.transaction.is_none() {
+        call.session.unwatch();
+    }
     call.reply().ok();
     Ok(Next::Go)
 }
