@@ -242,10 +242,7 @@ impl Connection {
                             self.waits_for = Some(WaitsFor::Table);
                             break Stop::Chore(Length::Brief, work);
                         }
-                        Attempt::Elsewhere(work) => {
-                            self.waits_for = Some(WaitsFor::Command);
-                            break Stop::Chore(Length::Ending, work);
-                        }
+                        Attempt::TooHeavy => break Stop::Chore(Length::Ending, self.elsewhere(shared, at)),
                     };
                     self.put_off = None;
                     self.parser.finish();
@@ -313,16 +310,23 @@ impl Connection {
         if args.is_empty() {
             return Attempt::Done(Next::Go);
         }
-        let waited = self.waited(shared);
         if commands::is_heavy(&self.session, &args) {
-            self.away_bytes = self.session.bytes();
-            let session = self.session.take_away();
-            return Attempt::Elsewhere(commands::elsewhere(shared, session, OwnedArgs::from(args), waited));
+            return Attempt::TooHeavy;
         }
+        let waited = self.waited(shared);
         let (session, out) = (&mut self.session, &mut self.replies.bytes);
         let done = commands::execute(&mut Call { shared, session, args, out }, waited);
         note_if_slow(shared, &self.session.client, args.from(0), clock);
         done
+    }
+
+    /// What executes the request at `at` elsewhere. The session goes there and comes back.
+    fn elsewhere(&mut self, shared: &Arc<Shared>, at: usize) -> Work {
+        let args = OwnedArgs::from(self.parser.args(&self.input[at..]));
+        let waited = self.waited(shared);
+        self.waits_for = Some(WaitsFor::Command);
+        self.away_bytes = self.session.bytes();
+        commands::elsewhere(shared, self.session.take_away(), args, waited)
     }
 
     /// Executes the requests of this kind from `at` on, which is where the parser is, if there are any. Returns the length of

@@ -1,17 +1,20 @@
-//! Rows of a table within a transaction, and whether any of them was changed: what only looks need not wait for the device,
-//! nor is it a write to what is watched.
+//! What a command does within a transaction: rows, and what was done to them. What only looks need not wait for the device, nor
+//! is it a write to what is watched.
 
+use crate::commands::table::weight_of;
+use crate::commands::{CommandError, HEAVY};
 use crate::shared::Target;
 use crate::watches::Watches;
 use foreshore::{Error, Transaction, TransactionBytes};
 use std::cell::Cell;
 use std::ops::Bound;
 
-/// The rows.
-pub struct Rows<'t> {
-    rows: TransactionBytes<'t>,
-    table: &'t str,
+/// A command's part of a transaction.
+pub struct Part<'t> {
+    transaction: &'t Transaction,
     watches: &'t Watches,
+    /// Must no value be written that is too heavy for an event loop?
+    is_on_loop: bool,
     effects: Cell<Effects>,
 }
 
@@ -22,34 +25,55 @@ pub struct Effects {
     pub has_changed: bool,
     /// Was any that is watched written, or seen to be something else than it was?
     pub breaks_watch: bool,
+    /// How much the end of the transaction has to do for values that no argument brought.
+    pub weight: usize,
 }
 
-impl Effects {
-    /// Of both.
-    pub fn and(self, other: Self) -> Self {
-        Self {
-            has_changed: self.has_changed || other.has_changed,
-            breaks_watch: self.breaks_watch || other.breaks_watch,
-        }
-    }
-}
-
-impl<'t> Rows<'t> {
-    /// Those of a table, to which nothing is done yet.
-    pub fn new(transaction: &'t Transaction, target: &'t Target, watches: &'t Watches) -> Self {
-        Self {
-            rows: transaction.bytes(target.table()),
-            table: target.name(),
-            watches,
-            effects: Cell::default(),
-        }
+impl<'t> Part<'t> {
+    /// That of a command which has done nothing yet.
+    pub fn new(transaction: &'t Transaction, watches: &'t Watches, is_on_loop: bool) -> Self {
+        Self { transaction, watches, is_on_loop, effects: Cell::default() }
     }
 
-    /// What was done to them.
+    /// What it has done.
     pub fn effects(&self) -> Effects {
         self.effects.get()
     }
 
+    /// The rows of a table.
+    pub fn rows<'p>(&'p self, target: &'p Target) -> Rows<'p> {
+        Rows { rows: self.transaction.bytes(target.table()), table: target.name(), part: self }
+    }
+
+    fn note(&self, has_changed: bool, breaks_watch: bool) {
+        let before = self.effects();
+        self.effects.set(Effects {
+            has_changed: before.has_changed || has_changed,
+            breaks_watch: before.breaks_watch || breaks_watch,
+            ..before
+        });
+    }
+
+    /// A value is to be written, which may be much larger than what its command says of it.
+    fn take_on(&self, value: &[u8]) -> Result<(), CommandError> {
+        let weight = weight_of(value.len());
+        if self.is_on_loop && weight >= HEAVY {
+            return Err(CommandError::TooHeavy);
+        }
+        let before = self.effects();
+        self.effects.set(Effects { weight: before.weight + weight, ..before });
+        Ok(())
+    }
+}
+
+/// Rows of a table.
+pub struct Rows<'p> {
+    rows: TransactionBytes<'p>,
+    table: &'p str,
+    part: &'p Part<'p>,
+}
+
+impl Rows<'_> {
     /// The value of `key`.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.seen(key, self.rows.get(key)?)
@@ -61,44 +85,42 @@ impl<'t> Rows<'t> {
     }
 
     /// Sets the value of `key`.
-    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
-        self.note(true, self.watches.has(self.table, key));
-        self.rows.put(key, value)
+    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<(), CommandError> {
+        self.part.take_on(value)?;
+        self.part.note(true, self.part.watches.has(self.table, key));
+        Ok(self.rows.put(key, value)?)
     }
 
-    /// Sets the values of many keys.
+    /// Sets the values of many keys, as the command says them.
     pub fn put_many(&self, rows: &[(&[u8], &[u8])]) -> Result<(), Error> {
-        self.note(true, rows.iter().any(|(key, _)| self.watches.has(self.table, key)));
+        self.part.note(true, rows.iter().any(|(key, _)| self.part.watches.has(self.table, key)));
         self.rows.put_many(rows)
     }
 
     /// Sets the value of `key` unless it has one; says whether it did.
-    pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
+    pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool, CommandError> {
+        self.part.take_on(value)?;
         let done = self.rows.insert(key, value)?;
-        self.note(done, self.watches.is_met(self.table, key, done, true));
+        self.part.note(done, self.part.watches.is_met(self.table, key, done, true));
         Ok(done)
     }
 
     /// Removes `key`; says whether it was there.
     pub fn remove(&self, key: &[u8]) -> Result<bool, Error> {
         let done = self.rows.remove(key)?;
-        self.note(done, self.watches.is_met(self.table, key, done, false));
+        self.part.note(done, self.part.watches.is_met(self.table, key, done, false));
         Ok(done)
     }
 
     /// Removes the first rows between the bounds, at most so many; says how many.
     pub fn remove_some(&self, bounds: (Bound<&[u8]>, Bound<&[u8]>), rows_max: u64) -> Result<u64, Error> {
         let removed = self.rows.remove_some(bounds, rows_max)?;
-        self.note(removed > 0, false);
+        self.part.note(removed > 0, false);
         Ok(removed)
     }
 
     fn seen(&self, key: &[u8], value: Option<Vec<u8>>) -> Result<Option<Vec<u8>>, Error> {
-        self.note(false, self.watches.is_changed(self.table, key, value.as_deref()));
+        self.part.note(false, self.part.watches.is_changed(self.table, key, value.as_deref()));
         Ok(value)
-    }
-
-    fn note(&self, has_changed: bool, breaks_watch: bool) {
-        self.effects.set(self.effects().and(Effects { has_changed, breaks_watch }));
     }
 }

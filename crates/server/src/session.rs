@@ -7,7 +7,7 @@ use crate::clients::Client;
 use crate::commands::{Command, CommandError};
 use crate::reply::Protocol;
 use crate::request::OwnedArgs;
-use crate::rows::{Effects, Rows};
+use crate::rows::{Effects, Part, Rows};
 use crate::shared::{Open, Place, Shared, Target};
 use crate::together::Kind;
 use crate::watches::Watches;
@@ -36,6 +36,8 @@ pub struct Session {
     pub place: Option<Place>,
     /// How much there was to do in that one.
     pub weight: usize,
+    /// Are its commands executed by its event loop, which must not wait for the device? If not, by a thread that may.
+    pub is_on_loop: bool,
     /// Has it done something whose reply must wait for the device?
     pub has_written: bool,
     /// The value read last.
@@ -77,6 +79,7 @@ impl Session {
             transaction: None,
             place: None,
             weight: 0,
+            is_on_loop: true,
             has_written: false,
             value: Vec::new(),
             opened: None,
@@ -223,25 +226,26 @@ impl Session {
         work: impl FnOnce(&Rows<'_>) -> Result<R, CommandError>,
     ) -> Result<R, CommandError> {
         let target = self.target.clone();
-        self.transact(shared, |transaction, watches| {
-            let rows = Rows::new(transaction, &target, watches);
-            Ok((work(&rows)?, rows.effects()))
-        })
+        self.transact(shared, |part| work(&part.rows(&target)))
     }
 
-    /// As [`Session::atomically`], with rows of several tables; `work` also says what it has done to them.
+    /// As [`Session::atomically`], with rows of several tables.
     pub fn transact<R>(
         &mut self,
         shared: &Shared,
-        work: impl FnOnce(&Transaction, &Watches) -> Result<(R, Effects), CommandError>,
+        work: impl FnOnce(&Part<'_>) -> Result<R, CommandError>,
     ) -> Result<R, CommandError> {
-        let work = |transaction: &Transaction| work(transaction, &self.watches);
+        let work = |transaction: &Transaction| {
+            let part = Part::new(transaction, &self.watches, self.is_on_loop);
+            Ok((work(&part)?, part.effects()))
+        };
         let done = match &self.transaction {
             Some(transaction) => part(transaction, work),
             None => whole(shared, work),
         };
         self.has_written |= !matches!(done, Ok((_, Effects { has_changed: false, .. })));
         let (result, effects) = done?;
+        self.weight += effects.weight;
         self.watches.break_if(effects.breaks_watch && self.transaction.is_none());
         Ok(result)
     }

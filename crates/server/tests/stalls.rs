@@ -284,3 +284,36 @@ fn long_patterns_are_refused() {
         assert!(reply.error().contains("4096"), "{}: {reply:?}", &line[..20]);
     }
 }
+
+/// A large value waits for the device also if its request is short, which only puts it elsewhere, or adds a byte to it.
+#[test]
+fn a_large_value_that_is_written_anew_stops_nobody() {
+    let disk = MemVfs::new();
+    let db = Database::builder().durability(Durability::Buffered).open_on(Arc::new(disk.clone())).unwrap();
+    let server = Running::over(db, one_loop());
+    let (mut c, mut other) = (server.client(), server.client());
+    set_large(&mut other, 200_000);
+    for lines in [
+        &["APPEND large x"][..],
+        &["SETRANGE large 0 x"],
+        &["SETRANGE far 200000 x"],
+        &["COPY large copy REPLACE"],
+        &["COPY large inserted"],
+        &["RENAME large moved", "RENAMENX moved large"],
+        &["MULTI", "APPEND large x", "EXEC"],
+        &["KV.BEGIN", "APPEND large x", "KV.COMMIT"],
+    ] {
+        disk.set_sync_time(SYNC);
+        let begun = Instant::now();
+        other.send(lines);
+        thread::sleep(Duration::from_millis(50));
+        for (line, reply) in [("PING", text("PONG")), ("GET mine", Null)] {
+            assert_eq!(c.call(line), reply);
+            assert!(begun.elapsed() < AT_ONCE, "{lines:?}, {line}: {:?}", begun.elapsed());
+        }
+        disk.set_sync_time(Duration::ZERO);
+        let replies: Vec<_> = lines.iter().map(|_| other.reply()).collect();
+        assert!(!replies.iter().any(|reply| matches!(reply, Value::Error(_))), "{lines:?}: {replies:?}");
+    }
+    assert_eq!((c.call("STRLEN large"), c.call("STRLEN copy")), (Int(200_003), Int(200_001)));
+}

@@ -82,6 +82,8 @@ pub enum CommandError {
     Engine(Error),
     /// It needs a table that has not been opened yet.
     NotOpen(Wanted),
+    /// It would write what is too heavy for an event loop.
+    TooHeavy,
 }
 
 /// What a command returns.
@@ -105,8 +107,8 @@ pub enum Attempt {
     /// It has done nothing, since a table is to be opened by this: to be tried again then. The work returns why it could
     /// not be, or nothing.
     Opens(Work),
-    /// It is too heavy for an event loop: this makes the attempt.
-    Elsewhere(Work),
+    /// It has done nothing, since it is too heavy for an event loop: to be tried elsewhere.
+    TooHeavy,
 }
 
 impl From<Error> for CommandError {
@@ -135,6 +137,11 @@ impl CommandError {
         )
     }
 
+    /// Does it say no more than that the attempt is to be made again, then or elsewhere?
+    fn is_to_be_tried_again(&self) -> bool {
+        matches!(self, Self::TooHeavy) || self.is_of_the_moment()
+    }
+
     /// Does it concern this command alone, so that others of its EXEC go on?
     fn is_of_the_command(&self) -> bool {
         matches!(
@@ -159,6 +166,7 @@ impl CommandError {
             Self::NotOpen(wanted) => {
                 return format!("TRYAGAIN table {:?} is being opened", wanted.name).into();
             }
+            Self::TooHeavy => return "BUSY it is too much for now; try again later".into(),
             Self::Engine(error) => error,
         };
         match error {
@@ -173,7 +181,7 @@ impl CommandError {
     }
 }
 
-impl Call<'_> {
+impl<'c> Call<'c> {
     /// Writes the reply.
     pub fn reply(&mut self) -> Reply<'_> {
         Reply::new(self.out, self.session.protocol)
@@ -273,6 +281,9 @@ pub fn execute(call: &mut Call<'_>, waited: Waited) -> Attempt {
         (Some(_), Some(Err(why))) => CommandError::Refused(why.into()),
         _ => error,
     };
+    if matches!(error, CommandError::TooHeavy) {
+        return Attempt::TooHeavy;
+    }
     if has_ended_transaction(call.session, &error) {
         call.session.abandon();
     } else if error.is_of_the_moment() && !waited.is_enough {
@@ -303,8 +314,10 @@ pub fn elsewhere(shared: &Arc<Shared>, mut session: Session, args: OwnedArgs, wa
     Box::new(move |_| {
         let _place = Place::take(&shared);
         let (mut out, begun) = (Vec::new(), Instant::now());
+        session.is_on_loop = false;
         let call = &mut Call { shared: &shared, session: &mut session, args: args.args(), out: &mut out };
         let attempt = execute(call, waited);
+        session.is_on_loop = true;
         note_if_slow(&shared, &session.client, args.args().from(0), &mut { begun });
         Brought::Command(Box::new(session), out, attempt)
     })

@@ -1,7 +1,6 @@
 //! Rows under other keys: RENAME, RENAMENX, COPY.
 
 use super::{Call, CommandError, Next, Outcome, SYNTAX, connection, refused};
-use crate::rows::Rows;
 use crate::shared::Target;
 use std::cmp::{max, min};
 
@@ -30,8 +29,8 @@ fn move_row(call: &mut Call<'_>, replaces: bool) -> Result<bool, CommandError> {
             return Ok(false);
         }
         if old != new {
-            rows.remove(old)?;
             rows.put(new, &value)?;
+            rows.remove(old)?;
         }
         Ok(true)
     })
@@ -72,15 +71,13 @@ pub fn copy(call: &mut Call<'_>) -> Outcome {
     if from == to && source.name() == options.target.name() {
         return refused("ERR source and destination objects are the same");
     }
-    let done = call.session.transact(call.shared, |transaction, watches| {
-        let source = Rows::new(transaction, &source, watches);
-        let rows = Rows::new(transaction, &options.target, watches);
-        let done = match source.get(from)? {
-            None => false,
-            Some(value) if options.replaces => rows.put(to, &value).map(|()| true)?,
-            Some(value) => rows.insert(to, &value)?,
-        };
-        Ok((done, source.effects().and(rows.effects())))
+    let done = call.session.transact(call.shared, |part| {
+        let rows = part.rows(&options.target);
+        match part.rows(&source).get(from)? {
+            None => Ok(false),
+            Some(value) if options.replaces => rows.put(to, &value).map(|()| true),
+            Some(value) => rows.insert(to, &value),
+        }
     })?;
     call.reply().integer(done.into());
     Ok(Next::Go)

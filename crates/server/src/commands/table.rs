@@ -95,7 +95,12 @@ impl Command {
 
 /// How much there is to do with these arguments, roughly in rows.
 pub fn weight(args: &Args<'_>) -> usize {
-    args.len() + args.bytes() / BYTES_PER_ROW
+    args.len() + weight_of(args.bytes())
+}
+
+/// The same of so many bytes.
+pub fn weight_of(bytes: usize) -> usize {
+    bytes / BYTES_PER_ROW
 }
 
 /// The command with this name, in any case.

@@ -70,7 +70,7 @@ pub fn exec(call: &mut Call<'_>) -> Outcome {
         Ok(_) => call.session.unwatch(),
         Err(error) => {
             (call.session.target, call.session.protocol) = (target, protocol);
-            if error.is_of_the_moment() {
+            if error.is_to_be_tried_again() {
                 call.session.queue = Some(Queue { is_executing: true, ..queue }); // to be tried again
             } else {
                 call.session.unwatch();
