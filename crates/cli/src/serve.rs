@@ -40,13 +40,13 @@ pub struct ServeArgs {
     #[command(flatten)]
     profile: ProfileArgs,
     /// Address and port for clients; beyond this machine only with a password
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6379")]
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6379", value_parser = parse_addr)]
     listen: SocketAddr,
     /// File whose first line is the password that AUTH asks for; FORESHORE_PASSWORD sets one too
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
     /// Address and port of /metrics for Prometheus; off by default. It needs no password
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = parse_addr)]
     metrics: Option<SocketAddr>,
     /// What the reply to a write waits for
     #[arg(long, value_enum, default_value_t = Durability::Sync)]
@@ -92,6 +92,11 @@ struct Serving<'a> {
     threads: usize,
     durability: Durability,
     dir: Cow<'a, str>,
+}
+
+fn parse_addr(text: &str) -> Result<SocketAddr, String> {
+    text.parse()
+        .map_err(|_| "an IP address and a port are wanted, such as 127.0.0.1:6379 or [::1]:6379".into())
 }
 
 /// Serves until it is told to stop.

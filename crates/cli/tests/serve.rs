@@ -71,6 +71,16 @@ fn it_serves_ends_in_order_and_serves_again() {
     assert!(second.child.wait().expect("it ends").success());
 }
 
+#[test]
+fn what_an_address_is_is_told() {
+    let shell = Shell::new();
+    for (option, no_address) in [("--listen", "localhost:6379"), ("--listen", "6379"), ("--metrics", ":9100")]
+    {
+        let said = shell.fails(2, &["serve", option, no_address]);
+        assert!(said.contains(option) && said.contains("such as 127.0.0.1:6379"), "{said}");
+    }
+}
+
 /// A database needs files of its own: clients must not take them all.
 #[test]
 fn clients_leave_descriptors_for_the_database() {
