@@ -5,10 +5,8 @@ mod common;
 
 use common::tiny;
 use foreshore::{Database, Durability, Error};
-use foreshore_io::{
-    Access, File, LockError, SharedMemory, SimDisk, Vfs,
-    sim::{Crash, Event, EventKind, Fault, Repeat},
-};
+use foreshore_io::sim::{Call, Crash, Event, EventKind, Fault, Go, Intercepted, Repeat};
+use foreshore_io::{SimDisk, Vfs};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -557,8 +555,8 @@ fn a_rollback_goes_on_after_a_failed_read() {
 }
 
 /// A disk that refuses to remove files of the log, or is not done with it, for as long as it is told to.
+#[derive(Default)]
 struct Clinging {
-    disk: SimDisk,
     refuses: AtomicBool,
     lingers: AtomicBool,
     /// Somebody waits for a file to be removed.
@@ -566,51 +564,25 @@ struct Clinging {
 }
 
 impl Clinging {
-    fn new(disk: &SimDisk) -> Arc<Self> {
-        let [refuses, lingers, is_waited_for] = [false; 3].map(AtomicBool::new);
-        Arc::new(Self { disk: disk.clone(), refuses, lingers, is_waited_for })
+    /// The disk, and who tells it.
+    fn to(disk: &SimDisk) -> (Arc<Intercepted>, Arc<Self>) {
+        let clinging = Arc::new(Self::default());
+        let told = clinging.clone();
+        let around = move |call, name: &str, go: &mut Go<'_>| {
+            if call == Call::Remove && name.starts_with("wal-") { told.remove(go) } else { go() }
+        };
+        (Arc::new(Intercepted::new(disk.clone(), around)), clinging)
     }
-}
 
-impl Vfs for Clinging {
-    fn open(&self, name: &str, access: Access, create: bool) -> io::Result<Arc<dyn File>> {
-        self.disk.open(name, access, create)
-    }
-
-    fn remove(&self, name: &str) -> io::Result<()> {
-        let is_of_log = name.starts_with("wal-");
-        if is_of_log && self.refuses.load(Relaxed) {
+    fn remove(&self, go: &mut Go<'_>) -> io::Result<()> {
+        if self.refuses.load(Relaxed) {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        while is_of_log && self.lingers.load(Relaxed) {
+        while self.lingers.load(Relaxed) {
             self.is_waited_for.store(true, Relaxed);
             std::thread::sleep(Duration::from_millis(1));
         }
-        self.disk.remove(name)
-    }
-
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.disk.list()
-    }
-
-    fn sync_dir(&self) -> io::Result<()> {
-        self.disk.sync_dir()
-    }
-
-    fn lock(&self, name: &str) -> Result<Box<dyn Send + Sync>, LockError> {
-        self.disk.lock(name)
-    }
-
-    fn shared_memory(&self, name: &str, bytes: usize) -> io::Result<Arc<dyn SharedMemory>> {
-        self.disk.shared_memory(name, bytes)
-    }
-
-    fn describe(&self) -> String {
-        self.disk.describe()
+        go()
     }
 }
 
@@ -619,9 +591,9 @@ impl Vfs for Clinging {
 #[test]
 fn a_checkpoint_does_not_fail_for_a_file_that_stays() {
     let disk = SimDisk::new(1);
-    let vfs = Clinging::new(&disk);
-    vfs.refuses.store(true, Relaxed);
-    let db = tiny().open_on(vfs.clone()).unwrap();
+    let (vfs, clinging) = Clinging::to(&disk);
+    clinging.refuses.store(true, Relaxed);
+    let db = tiny().open_on(vfs).unwrap();
     let table = db.byte_table("t").unwrap().with_durability(Durability::Buffered);
     let log_files = || disk.names().iter().filter(|name| name.starts_with("wal-")).count();
     (0..400).for_each(|i| table.put(&key(i), &[7; 900]).unwrap());
@@ -631,10 +603,10 @@ fn a_checkpoint_does_not_fail_for_a_file_that_stays() {
         assert!(db.stats().checkpoints > before);
     }
     let clung = log_files();
-    vfs.refuses.store(false, Relaxed);
+    clinging.refuses.store(false, Relaxed);
     db.checkpoint().unwrap();
     assert!(log_files() + 2 < clung, "{clung} files were left, and {} still are", log_files());
-    vfs.refuses.store(true, Relaxed);
+    clinging.refuses.store(true, Relaxed);
     (0..400).for_each(|i| table.put(&key(i), &[8; 900]).unwrap());
     db.close().unwrap();
 }
@@ -642,12 +614,12 @@ fn a_checkpoint_does_not_fail_for_a_file_that_stays() {
 /// A `Buffered` commit gets to the disk though the thread that takes checkpoints has been at one for long.
 #[test]
 fn a_slow_checkpoint_keeps_no_commit_in_memory() {
-    let vfs = Clinging::new(&SimDisk::new(1));
-    vfs.lingers.store(true, Relaxed);
-    let db = tiny().open_on(vfs.clone()).unwrap();
+    let (vfs, clinging) = Clinging::to(&SimDisk::new(1));
+    clinging.lingers.store(true, Relaxed);
+    let db = tiny().open_on(vfs).unwrap();
     let table = db.byte_table("t").unwrap().with_durability(Durability::Buffered);
     (0..)
-        .take_while(|_| !vfs.is_waited_for.load(Relaxed))
+        .take_while(|_| !clinging.is_waited_for.load(Relaxed))
         .for_each(|i| table.put(&key(i), &[7; 900]).unwrap());
     db.sync().unwrap();
     table.put(b"buffered", b"").unwrap();
@@ -656,7 +628,7 @@ fn a_slow_checkpoint_keeps_no_commit_in_memory() {
         std::thread::sleep(Duration::from_millis(1));
     }
     let durable = db.stats().log_durable_lsn;
-    vfs.lingers.store(false, Relaxed);
+    clinging.lingers.store(false, Relaxed);
     assert!(durable >= end, "durable up to {durable} of {end}");
 }
 

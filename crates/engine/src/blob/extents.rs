@@ -326,7 +326,8 @@ mod tests {
     use super::*;
     use crate::db::Database;
     use foreshore_io::MemVfs;
-    use std::sync::mpsc::{Receiver, Sender, channel};
+    use foreshore_io::sim::{Call, Intercepted};
+    use std::sync::mpsc::channel;
     use std::thread;
     use std::time::Duration;
 
@@ -398,49 +399,22 @@ mod tests {
         assert_eq!(*core.extents.durable.lock().as_ref().unwrap(), third);
     }
 
-    /// A file whose syncs say that they have begun, and end when they are told to.
-    struct Slow {
-        file: Arc<dyn File>,
-        begun: Sender<()>,
-        end: Mutex<Receiver<()>>,
-    }
-
-    impl File for Slow {
-        fn read_at(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
-            self.file.read_at(out, offset)
-        }
-
-        fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
-            self.file.write_at(data, offset)
-        }
-
-        fn sync(&self) -> io::Result<()> {
-            self.begun.send(()).unwrap();
-            self.end.lock().recv().unwrap();
-            self.file.sync()
-        }
-
-        fn len(&self) -> io::Result<u64> {
-            self.file.len()
-        }
-
-        fn set_len(&self, bytes: u64) -> io::Result<()> {
-            self.file.set_len(bytes)
-        }
-
-        fn allocate(&self, bytes: u64) -> io::Result<()> {
-            self.file.allocate(bytes)
-        }
-    }
-
     /// What is written while a sync is under way may have come too late for it.
     #[test]
     fn a_write_beside_a_sync_waits_for_the_next_one() {
         let db = Database::in_memory().unwrap();
         let core = db.byte_table("t").unwrap().tree.core().clone();
         let ((begun, has_begun), (end, ends)) = (channel(), channel());
-        let mut extents = Extents::open(&MemVfs::new()).unwrap();
-        extents.file = Arc::new(Slow { file: extents.file.clone(), begun, end: Mutex::new(ends) });
+        let ends = Mutex::new(ends);
+        // Syncs say that they have begun, and end when they are told to.
+        let slow = Intercepted::new(MemVfs::new(), move |call, _, go| {
+            if call == Call::Sync {
+                begun.send(()).unwrap();
+                ends.lock().recv().unwrap();
+            }
+            go()
+        });
+        let extents = Extents::open(&slow).unwrap();
         let write = |id| {
             let place = extents.take(owner(id), 5000, &core.log).unwrap();
             extents.write(place, &[1; 5000]).unwrap()

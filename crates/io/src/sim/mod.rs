@@ -17,8 +17,11 @@
 
 mod fate;
 mod inode;
+mod intercepted;
 mod names;
 mod state;
+
+pub use intercepted::{Call, Go, Intercepted};
 
 use crate::{
     Access, File, LockError, SharedMemory, Vfs, check_memory_size, check_name, create_whole,

@@ -4,98 +4,33 @@
 use super::super::*;
 use super::SMALL;
 use foreshore_base::sync::AtomicUsize;
-use foreshore_io::sim::{Fault, Repeat};
-use foreshore_io::{Access, File, LockError, SharedMemory, SimDisk};
+use foreshore_io::SimDisk;
+use foreshore_io::sim::{Call, Fault, Go, Intercepted, Repeat};
 use std::io;
 use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
 /// A disk whose syncs, once this is armed, end in this order: the second, the first.
-struct Crossed {
-    disk: SimDisk,
-    crossing: Arc<Crossing>,
-}
-
 struct Crossing {
     armed: AtomicBool,
     begun: AtomicUsize,
     second_is_over: Barrier,
 }
 
-struct CrossedFile {
-    file: Arc<dyn File>,
-    crossing: Arc<Crossing>,
-}
-
-impl Vfs for Crossed {
-    fn open(&self, name: &str, access: Access, create: bool) -> io::Result<Arc<dyn File>> {
-        let file = self.disk.open(name, access, create)?;
-        Ok(Arc::new(CrossedFile { file, crossing: self.crossing.clone() }))
-    }
-
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.disk.remove(name)
-    }
-
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.disk.list()
-    }
-
-    fn sync_dir(&self) -> io::Result<()> {
-        self.disk.sync_dir()
-    }
-
-    fn lock(&self, name: &str) -> std::result::Result<Box<dyn Send + Sync>, LockError> {
-        self.disk.lock(name)
-    }
-
-    fn shared_memory(&self, name: &str, bytes: usize) -> io::Result<Arc<dyn SharedMemory>> {
-        self.disk.shared_memory(name, bytes)
-    }
-
-    fn describe(&self) -> String {
-        self.disk.describe()
-    }
-}
-
-impl File for CrossedFile {
-    fn read_at(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
-        self.file.read_at(out, offset)
-    }
-
-    fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
-        self.file.write_at(data, offset)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        if !self.crossing.armed.load(SeqCst) {
-            return self.file.sync();
+impl Crossing {
+    fn around(&self, call: Call, go: &mut Go<'_>) -> io::Result<()> {
+        if call != Call::Sync || !self.armed.load(SeqCst) {
+            return go();
         }
-        if self.crossing.begun.fetch_add(1, SeqCst) == 0 {
-            self.crossing.second_is_over.wait();
-            return self.file.sync();
+        if self.begun.fetch_add(1, SeqCst) == 0 {
+            self.second_is_over.wait();
+            return go();
         }
-        let synced = self.file.sync();
-        self.crossing.second_is_over.wait();
+        let synced = go();
+        self.second_is_over.wait();
         thread::sleep(Duration::from_millis(20)); // the first goes on before the log knows of the failure
         synced
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        self.file.len()
-    }
-
-    fn set_len(&self, bytes: u64) -> io::Result<()> {
-        self.file.set_len(bytes)
-    }
-
-    fn allocate(&self, bytes: u64) -> io::Result<()> {
-        self.file.allocate(bytes)
     }
 }
 
@@ -107,7 +42,8 @@ fn a_failed_sync_is_told_to_the_flight_beside_it() {
         begun: AtomicUsize::new(0),
         second_is_over: Barrier::new(2),
     });
-    let vfs = Arc::new(Crossed { disk: disk.clone(), crossing: crossing.clone() });
+    let crossed = crossing.clone();
+    let vfs = Arc::new(Intercepted::new(disk.clone(), move |call, _, go| crossed.around(call, go)));
     let log = Log::open(vfs, SMALL, Incarnation::after(Lsn::ZERO)).unwrap();
     let append = || {
         log.room().unwrap();
