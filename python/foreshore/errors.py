@@ -90,6 +90,10 @@ class Full(Error):
     """The disk is full. Nothing was changed: free space, then go on."""
 
 
+class TooManyFiles(Error):
+    """Too many files are open. Nothing was changed: close some, or raise the limit, then go on."""
+
+
 class Poisoned(Error):
     """An earlier write or sync failed. Close the database and open it again."""
 

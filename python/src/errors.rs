@@ -86,6 +86,7 @@ fn name(error: &Error) -> &'static str {
         Error::Encoding { .. } => "Encoding",
         Error::BulkLoad { .. } => "BulkLoad",
         Error::Full { .. } => "Full",
+        Error::TooManyFiles { .. } => "TooManyFiles",
         Error::Poisoned { .. } => "Poisoned",
         Error::Locked { .. } => "Locked",
         Error::Incompatible { .. } | Error::OtherFormat { .. } => "Incompatible",

@@ -100,6 +100,9 @@
 // There is no prepared transaction with this id.
 #define FS_UNKNOWN_TRANSACTION -21
 
+// The process, or the system, has too many files open. Nothing was changed; close some or raise the limit, then go on.
+#define FS_TOO_MANY_FILES -22
+
 // A fault in Foreshore itself. Please report the message; close the database and open it again.
 #define FS_PANIC -100
 

@@ -54,6 +54,8 @@ pub const FS_TOO_MANY_TRANSACTIONS: c_int = -19;
 pub const FS_SNAPSHOT_TOO_OLD: c_int = -20;
 /// There is no prepared transaction with this id.
 pub const FS_UNKNOWN_TRANSACTION: c_int = -21;
+/// The process, or the system, has too many files open. Nothing was changed; close some or raise the limit, then go on.
+pub const FS_TOO_MANY_FILES: c_int = -22;
 /// A fault in Foreshore itself. Please report the message; close the database and open it again.
 pub const FS_PANIC: c_int = -100;
 
@@ -123,6 +125,7 @@ fn status_of(error: &Error) -> c_int {
         Error::Encoding { .. } => FS_ENCODING,
         Error::BulkLoad { .. } => FS_BULK_LOAD,
         Error::Full { .. } => FS_FULL,
+        Error::TooManyFiles { .. } => FS_TOO_MANY_FILES,
         Error::Poisoned { .. } => FS_POISONED,
         Error::Locked { .. } => FS_LOCKED,
         Error::Incompatible { .. } | Error::OtherFormat { .. } => FS_INCOMPATIBLE,

@@ -57,6 +57,18 @@ pub enum Error {
         /// What needed the space.
         what: String,
     },
+    /// The process, or the system, has too many files open. Nothing was changed; close some or raise the limit, then go on.
+    #[error(
+        "{what}: {detail}; nothing was changed: close files, or raise the limit ({limit}), then try again"
+    )]
+    TooManyFiles {
+        /// What needed one more.
+        what: String,
+        /// The system's text.
+        detail: String,
+        /// Which limit it is.
+        limit: &'static str,
+    },
     /// An earlier write or sync failed, so nothing more can be acknowledged; or the database was closed. Reopen it.
     #[error("the database stopped accepting writes ({cause}); reads still work; close it and open it again")]
     Poisoned {
@@ -246,13 +258,25 @@ impl Error {
         matches!(self, Error::Deadlock { txn, .. } | Error::LockTimeout { txn, .. } | Error::Aborted { txn } if *txn == number)
     }
 
-    /// Wraps an operating-system error; a full disk becomes [`Error::Full`].
+    /// Is there too little of something, so that nothing was changed, and the same may be tried again?
+    pub(crate) fn is_shortage(&self) -> bool {
+        matches!(self, Error::Full { .. } | Error::TooManyFiles { .. })
+    }
+
+    /// Wraps an operating-system error; a full disk becomes [`Error::Full`], too many open files [`Error::TooManyFiles`].
     pub(crate) fn io(what: impl Into<String>, source: &io::Error) -> Self {
-        let what = what.into();
-        match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::Full { what },
-            kind => Error::Io { what, kind, detail: source.to_string() },
+        let (what, detail) = (what.into(), source.to_string());
+        match (source.kind(), source.raw_os_error()) {
+            (io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded, _) => Error::Full { what },
+            (_, Some(libc::EMFILE)) => Error::TooManyFiles { what, detail, limit: "`ulimit -n`" },
+            (_, Some(libc::ENFILE)) => Error::TooManyFiles { what, detail, limit: "`sysctl fs.file-max`" },
+            (kind, _) => Error::Io { what, kind, detail },
         }
+    }
+
+    /// Wraps an operating-system error after which it is wrong to try again, whatever there was too little of.
+    pub(crate) fn final_io(what: impl Into<String>, source: &io::Error) -> Self {
+        Error::Io { what: what.into(), kind: source.kind(), detail: source.to_string() }
     }
 
     /// Damaged bytes at a named place.

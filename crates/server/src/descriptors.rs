@@ -1,7 +1,7 @@
 //! Room for clients among the files that the process may have open.
 //!
 //! Why: the database opens files while it runs, such as the next segment of its log. If clients hold every descriptor there
-//! is, that fails, and a log that cannot go on accepts no write until the database is opened again. So some are set aside.
+//! is, that fails, and nothing can be written until some of them leave. So some are set aside.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

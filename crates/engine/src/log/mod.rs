@@ -238,7 +238,8 @@ impl Log {
     /// Waits until there is room for one more record. To be called with nothing latched before each change, so that
     /// [`Log::reserve`] need not wait.
     ///
-    /// Errors: [`Error::Full`] if there is no space for the next segment; nothing was changed, later calls try again.
+    /// Errors: [`Error::Full`], [`Error::TooManyFiles`] if there is no space, or no descriptor, for the next segment; nothing was
+    /// changed, later calls try again.
     /// [`Error::Poisoned`] after a failed write or sync.
     #[inline]
     pub fn room(&self) -> Result<()> {

@@ -6,7 +6,7 @@
 //!
 //! Those that are kept to be recycled are given up when something else finds no space.
 //!
-//! A thread keeps segments prepared ahead of the writers. On a full disk writers get [`Error::Full`] from
+//! A thread keeps segments prepared ahead of the writers. On a full disk, or with too many files open, writers are told by
 //! [`Segments::wait_prepared`] before they change anything; each such call waits for an attempt begun after it.
 //!
 //! Invariants:
@@ -28,6 +28,8 @@ use std::io::ErrorKind;
 use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 const PREFIX: &str = "wal-";
 
@@ -40,6 +42,12 @@ const SPARES_MIN: usize = 2;
 /// Positions that are left to openings when the writers' are used up: so the database can still be compacted, whose copy begins
 /// at 0 again.
 const POSITIONS_KEPT: u64 = 1 << 43;
+
+/// How long a flight waits for a file descriptor before the log stops …
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// … and how long between two attempts.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// Zeros are written in pieces of this many bytes.
 const ZEROS_BYTES: usize = 1 << 20;
@@ -118,7 +126,7 @@ impl Piece {
 
 /// Makes segment `n`: from the file of segment `recycled`, or new.
 ///
-/// Errors: [`Error::Full`] leaves nothing behind and may be tried again; after any other, nobody knows what is durable.
+/// Errors: a shortage leaves nothing behind and may be tried again; after any other, nobody knows what is durable.
 pub(super) fn prepare(vfs: &dyn Vfs, n: u64, segment_bytes: u64, recycled: Option<u64>) -> Result<()> {
     let what = || format!("log segment {}", name(n));
     let from = match recycled.filter(|old| is_whole(vfs, *old, segment_bytes)) {
@@ -149,13 +157,9 @@ fn is_whole(vfs: &dyn Vfs, n: u64, segment_bytes: u64) -> bool {
 /// A process that died between naming a segment and syncing the directory leaves a name that power loss can take, so
 /// whoever finds segments calls this before anything in them counts.
 ///
-/// Errors: I/O, never [`Error::Full`]: a sync is not tried again.
+/// Errors: I/O, never a shortage: a sync is not tried again.
 pub(super) fn sync_names(vfs: &dyn Vfs) -> Result<()> {
-    vfs.sync_dir().map_err(|e| Error::Io {
-        what: format!("syncing {}", vfs.describe()),
-        kind: e.kind(),
-        detail: e.to_string(),
-    })
+    vfs.sync_dir().map_err(|e| Error::final_io(format!("syncing {}", vfs.describe()), &e))
 }
 
 fn write_zeros(vfs: &dyn Vfs, segment_bytes: u64) -> std::io::Result<()> {
@@ -264,7 +268,7 @@ impl Segments {
 
     /// Waits until segments are prepared up to `end`.
     ///
-    /// Errors: [`Error::Full`] if an attempt begun after this call found no space; [`Error::Poisoned`].
+    /// Errors: [`Error::Full`] or [`Error::TooManyFiles`] if an attempt begun after this call met that; [`Error::Poisoned`].
     pub fn wait_prepared(&self, end: Lsn) -> Result<()> {
         if self.prepared_end() >= end {
             return Ok(());
@@ -335,10 +339,18 @@ impl Segments {
         !gone.is_empty()
     }
 
-    /// Opens segment `n` for a flight, waiting until it is prepared.
+    /// Opens segment `n` for a flight, waiting until it is prepared, and for a while until there is a descriptor for it: too many
+    /// open files are soon fewer, and nothing is lost meanwhile.
     pub fn open_for_writing(&self, n: u64) -> Result<Arc<dyn File>> {
-        self.wait_prepared(Lsn((n + 1) * self.options.segment_bytes))?;
-        open_existing(&*self.vfs, n, self.options.segment_bytes)
+        let until = Instant::now() + PATIENCE;
+        loop {
+            self.poison.check()?;
+            let prepared = self.wait_prepared(Lsn((n + 1) * self.options.segment_bytes));
+            match prepared.and_then(|()| open_existing(&*self.vfs, n, self.options.segment_bytes)) {
+                Err(Error::TooManyFiles { .. }) if Instant::now() < until => thread::sleep(PAUSE),
+                opened => return opened,
+            }
+        }
     }
 
     /// The work of the thread that prepares segments, until the log stops.
@@ -384,7 +396,7 @@ impl Segments {
                 state.wanted_end = 0; // whoever still wants it asks again
                 state.failed = Some((state.attempts, error.clone()));
                 state.spares.extend(recycled);
-                if matches!(error, Error::Full { .. }) { Ok(()) } else { Err(error) }
+                if error.is_shortage() { Ok(()) } else { Err(error) }
             }
         }
     }

@@ -55,7 +55,7 @@ struct Current {
     number: u64,
     file: Arc<dyn File>,
     journal: Journal,
-    /// Bytes of the journal when it was written anew; half of what it had when there was no space for that.
+    /// Bytes of the journal when it was written anew; half of what it had when there was no space or descriptor for that.
     base_bytes: u64,
 }
 
@@ -139,7 +139,7 @@ impl Directory {
                 Ok(rewritten) => *current = rewritten,
                 // The old file goes on. What was written would keep the space from others; and each attempt reads all of the
                 // journal, so the next one waits until some more has been appended.
-                Err(Error::Full { .. }) => {
+                Err(shortage) if shortage.is_shortage() => {
                     let _ = self.vfs.remove(TEMPORARY);
                     current.base_bytes = current.journal.bytes() / 2;
                 }
@@ -291,6 +291,7 @@ mod tests {
     use super::super::size::SizeClass;
     use super::super::testing::{Rng, seeds};
     use super::*;
+    use foreshore_base::sync::{AtomicBool, Ordering::Relaxed};
     use foreshore_base::{PageId, SlotId, TableId};
     use foreshore_io::SimDisk;
     use foreshore_io::sim::Crash;
@@ -443,6 +444,32 @@ mod tests {
         disk.set_capacity(u64::MAX);
         directory.append(&pages[..3]).unwrap();
         assert_ne!(disk.names(), base, "now it is rewritten");
+    }
+
+    /// A rewrite that gets no descriptor is put off, as on a full disk.
+    #[test]
+    fn a_rewrite_that_changed_nothing_is_put_off() {
+        use foreshore_io::sim::{Call, Intercepted};
+        for (refused, error) in [(Call::Open, libc::EMFILE), (Call::Open, libc::ENFILE)] {
+            let (model, disk) = (model(1, 60), SimDisk::new(1));
+            let is_refused = Arc::new(AtomicBool::new(false));
+            let refuses = is_refused.clone();
+            let vfs = Intercepted::new(disk.clone(), move |call, _, go| {
+                match call == refused && refuses.load(Relaxed) {
+                    true => Err(std::io::Error::from_raw_os_error(error)),
+                    false => go(),
+                }
+            });
+            let directory = Directory::create(Arc::new(vfs)).unwrap();
+            let (base, (first, rest)) = (disk.names(), model.batches.split_at(40));
+            is_refused.store(true, Relaxed);
+            first.iter().for_each(|batch| directory.append(batch).unwrap());
+            assert_eq!(disk.names(), base, "it was not rewritten");
+            is_refused.store(false, Relaxed);
+            rest.iter().for_each(|batch| directory.append(batch).unwrap());
+            assert_ne!(disk.names(), base, "now it is");
+            reopened_at(&disk.after_crash(Crash::PowerLoss, 1), &model, 60, "afterwards");
+        }
     }
 
     /// A full disk leaves the directory as it was, and usable; any other failure ends its use.

@@ -491,13 +491,14 @@ impl Txn {
         self.ended = true;
     }
 
-    /// Rolls back. After an error the transaction stays undone in part, with its locks: if there was no space, or a read
-    /// failed, until it can be gone on with ([`Core::go_on_undoing`]); otherwise until the database is opened again.
+    /// Rolls back. After an error the transaction stays undone in part, with its locks: if there was no space, a read failed, or a
+    /// file could not be opened, until it can be gone on with ([`Core::go_on_undoing`]); otherwise until the database is opened
+    /// again.
     pub fn roll_back(mut self) -> Result<()> {
         let undone = self.undo();
         match &undone {
             Ok(()) => {}
-            Err(Error::Full { .. } | Error::Io { .. }) => {
+            Err(Error::Full { .. } | Error::TooManyFiles { .. } | Error::Io { .. }) => {
                 let core = self.core.clone();
                 core.txns.broken_off.lock().push(self);
             }

@@ -173,7 +173,7 @@ impl CommandError {
             Error::LockTimeout { .. } => format!("TRYAGAIN {error}").into(),
             Error::TableDropped { name } => format!("TRYAGAIN table {name:?} is being emptied").into(),
             Error::Deadlock { .. } | Error::Aborted { .. } => format!("ABORTED {error}").into(),
-            Error::Full { .. } | Error::Poisoned { .. } | Error::Io { .. } => {
+            Error::Full { .. } | Error::TooManyFiles { .. } | Error::Poisoned { .. } | Error::Io { .. } => {
                 format!("MISCONF {error}").into()
             }
             _ => format!("ERR {error}").into(),
