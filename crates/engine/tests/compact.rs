@@ -4,6 +4,7 @@ mod common;
 
 use common::{TINY_SEGMENT_BYTES, tiny};
 use foreshore::{Builder, Database, Error};
+use foreshore_io::{DirVfs, Vfs};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
@@ -65,6 +66,22 @@ fn rows_stay_and_space_goes() {
     let smallest = compacted.bytes_now + TINY_SEGMENT_BYTES + GROWTH_BYTES;
     assert!(again.bytes_now <= smallest, "it is as small as it gets: {compacted:?}, {again:?}");
     assert_eq!(rows(&path), before);
+}
+
+/// What somebody else is making beside it is not thrown away under his hands.
+#[test]
+fn a_creation_beside_it_that_is_under_way_is_left_alone() {
+    let (_dir, path) = sparse(500);
+    let other = DirVfs::open(beside(&path), true).unwrap();
+    let lock = other.lock("LOCK").unwrap();
+    let files = ["FORESHORE.creating", "leaves.db"].map(|name| beside(&path).join(name));
+    files.iter().for_each(|file| fs::write(file, "").unwrap());
+    let error = builder().compact(&path, |_| {}).unwrap_err();
+    assert!(matches!(error, Error::Locked { .. }), "{error}");
+    files.iter().for_each(|file| assert!(file.exists(), "{file:?} is gone"));
+    drop(lock); // its process has died
+    builder().compact(&path, |_| {}).unwrap();
+    assert!(!beside(&path).exists());
 }
 
 #[test]

@@ -86,14 +86,14 @@ fn sync_dir(path: &Path) -> io::Result<()> {
     fs::File::open(path)?.sync_all()
 }
 
-/// Exchanges the names of two directories of one parent, atomically and durably.
+/// Exchanges the names of two directories of one parent, atomically. Returns the parent: to sync it makes the exchange durable.
 ///
-/// Errors: `InvalidInput` where the filesystem cannot exchange names, and what else the system reports; then nothing has
-/// changed. A failure to make it durable comes after the exchange.
-pub fn exchange_directories(a: impl AsRef<Path>, b: impl AsRef<Path>) -> io::Result<()> {
+/// Errors: `InvalidInput` where the filesystem cannot exchange names, and what else the system reports; nothing has changed.
+pub fn exchange_directories(a: impl AsRef<Path>, b: impl AsRef<Path>) -> io::Result<fs::File> {
     let (a, b) = (a.as_ref(), b.as_ref());
+    let parent = fs::File::open(parent_of(a))?; // before, as this may fail
     renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE)?;
-    sync_dir(parent_of(a))
+    Ok(parent)
 }
 
 fn parent_of(path: &Path) -> &Path {

@@ -12,7 +12,7 @@
 //! either a backup that is not complete, which the next compaction throws away, or one of the two complete databases, which
 //! may be removed.
 
-use crate::db::meta::{self, Found};
+use crate::db::meta;
 use crate::db::options::Builder;
 use crate::db::{Copied, Database};
 use crate::error::{Error, Result};
@@ -90,14 +90,7 @@ impl Builder {
         let bytes_now = bytes_of_database(&beside)?;
         make_like(&beside, &path).map_err(kept)?;
         db.engine.close()?;
-        foreshore_io::exchange_directories(&path, &beside).map_err(|e| {
-            let what = format!(
-                "the compact copy is complete, in {}, but cannot take the place of {}; move it there yourself",
-                beside.display(),
-                path.display()
-            );
-            Error::io(what, &e)
-        })?;
+        exchange(&path, &beside, &|parent| parent.sync_all())?;
         remove_old(&beside, &|file| fs::remove_file(file))
             .map_err(|e| Error::io(format!("removing the old files, now in {}", beside.display()), &e))?;
         Ok(Compacted { copied, bytes_before, bytes_now })
@@ -137,6 +130,27 @@ fn give_away(path: &Path, owner: &Metadata) -> io::Result<()> {
     chown(path, Some(owner.uid()), Some(owner.gid()))
 }
 
+/// Gives the compact copy the database's name, and the database the copy's, durably; `sync` syncs their directory.
+fn exchange(path: &Path, beside: &Path, sync: &dyn Fn(&fs::File) -> io::Result<()>) -> Result<()> {
+    let parent = foreshore_io::exchange_directories(path, beside).map_err(|e| {
+        let what = format!(
+            "the compact copy is complete, in {}, but cannot take the place of {}; move it there yourself",
+            beside.display(),
+            path.display()
+        );
+        Error::final_io(what, &e)
+    })?;
+    sync(&parent).map_err(|e| {
+        let what = format!(
+            "{} is compact now, and {beside} is the database as it was, but a power failure may exchange them again; see to the \
+             disk before you write to either, then remove {beside}",
+            path.display(),
+            beside = beside.display(),
+        );
+        Error::final_io(what, &e)
+    })
+}
+
 /// Removes the old database, whose lock is held; `remove` removes a file. The lock's file goes last: until then nobody else
 /// can use the directory, and what somebody may begin in it afterwards, another compaction perhaps, is not ours.
 fn remove_old(dir: &Path, remove: &dyn Fn(&Path) -> io::Result<()>) -> io::Result<()> {
@@ -162,21 +176,15 @@ fn ensure_nothing_prepared(db: &Database) -> Result<()> {
 
 /// K1: what an earlier compaction left complete is not thrown away without anybody's knowledge; nor is what is not ours.
 fn ensure_replaceable(beside: &Path) -> Result<()> {
-    let found = match DirVfs::open(beside, false) {
-        Ok(vfs) => meta::find(&vfs),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(Error::io(format!("opening the directory {}", beside.display()), &error)),
-    };
-    match found {
-        Ok(Found::Nothing | Found::UnfinishedBackup) => Ok(()),
-        Ok(Found::Database(_)) | Err(Error::Incompatible { .. } | Error::OtherFormat { .. }) => {
-            Err(Error::Argument(format!(
-                "{} is left from an interrupted compaction, or not ours; the database itself is complete: move that directory \
-                 elsewhere, or remove it, then compact",
-                beside.display()
-            )))
-        }
-        Err(error) => Err(error),
+    match DirVfs::open(beside, false) {
+        Ok(vfs) if meta::is_scrap(&vfs)? => Ok(()),
+        Ok(_) => Err(Error::Argument(format!(
+            "{} is left from an interrupted compaction, or not ours; the database itself is complete: move that directory \
+             elsewhere, or remove it, then compact",
+            beside.display()
+        ))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(Error::io(format!("opening the directory {}", beside.display()), &error)),
     }
 }
 
@@ -202,6 +210,27 @@ mod tests {
     use super::*;
     use foreshore_io::Vfs;
     use std::cell::RefCell;
+
+    /// K1: both are complete, and whoever has to do something about it is told what.
+    #[test]
+    fn a_failed_sync_of_the_names_is_told_as_such() {
+        let dir = tempfile::tempdir().unwrap();
+        let [path, beside] = ["db", "db.compacting"].map(|name| dir.path().join(name));
+        for (path, mark) in [(&path, "old"), (&beside, "compact")] {
+            fs::create_dir(path).unwrap();
+            fs::write(path.join(mark), "").unwrap();
+        }
+        for error in [libc::EIO, libc::ENOSPC] {
+            let failed = exchange(&path, &beside, &|_| Err(io::Error::from_raw_os_error(error))).unwrap_err();
+            let text = failed.to_string();
+            assert!(matches!(failed, Error::Io { .. }) && text.contains("is compact now"), "{text}");
+            assert!(path.join("compact").exists() && beside.join("old").exists());
+            exchange(&beside, &path, &|_| Ok(())).unwrap();
+        }
+        fs::remove_dir_all(&path).unwrap();
+        let refused = exchange(&path, &beside, &|_| panic!("there is nothing to sync")).unwrap_err();
+        assert!(refused.to_string().contains("move it there yourself"), "{refused}");
+    }
 
     /// Whoever comes while the old files go finds them locked, or none.
     #[test]
