@@ -137,21 +137,16 @@ fn none_for_a_while() {
         let tx = db.begin().unwrap();
         tx.bytes(&table).put(b"x", b"in a transaction").unwrap();
         descriptors.run_out();
-        let mut refused = None;
+        let refused = options().open_on(descriptors.on(&SimDisk::new(2))).unwrap_err();
+        assert!(matches!(refused, Error::TooManyFiles { .. }), "{refused}");
+        assert!(refused.to_string().contains(advice), "{refused}");
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 std::thread::sleep(Duration::from_millis(300));
                 descriptors.are_there();
             });
-            for i in 0..600 {
-                while let Err(error) = table.put(&key(i), &[1; 900]) {
-                    refused = Some(error);
-                }
-            }
+            fill(&table, 0..600, &[1; 900]); // far more than there is room for without another file
         });
-        let refused = refused.expect("there is more to write than the log has room for");
-        assert!(matches!(refused, Error::TooManyFiles { .. }), "{refused}");
-        assert!(refused.to_string().contains(advice), "{refused}");
         tx.commit().unwrap();
         db.close().unwrap();
 
