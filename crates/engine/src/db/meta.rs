@@ -70,7 +70,7 @@ pub(crate) enum Found {
 /// Does a directory hold nothing, or only what a backup may throw away once it has the lock? Who just wants to know has none: what
 /// is there may be under way.
 pub(crate) fn is_scrap(vfs: &dyn Vfs) -> Result<bool> {
-    let names = vfs.list().map_err(|e| Error::io("listing the directory", &e))?;
+    let names = file_names::list(vfs)?;
     let has = |name: &str| names.iter().any(|n| n == name);
     Ok(!has(NAME) && (has(UNFINISHED_BACKUP) || has(CREATING) || names.iter().all(|name| name == LOCK)))
 }

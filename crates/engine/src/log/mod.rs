@@ -239,8 +239,7 @@ impl Log {
     /// [`Log::reserve`] need not wait.
     ///
     /// Errors: [`Error::Full`], [`Error::TooManyFiles`] if there is no space, or no descriptor, for the next segment; nothing was
-    /// changed, later calls try again.
-    /// [`Error::Poisoned`] after a failed write or sync.
+    /// changed, later calls try again. [`Error::Poisoned`] after a failed write or sync.
     #[inline]
     pub fn room(&self) -> Result<()> {
         assert_none_held("waiting for room in the log");
