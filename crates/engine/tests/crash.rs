@@ -658,7 +658,7 @@ fn events_of(workload: &Workload, seed: u64) -> u64 {
 #[test]
 fn every_crash_point_recovers() {
     let seed = env("FORESHORE_SEED", 1);
-    let rounds = env("FORESHORE_ROUNDS", 180);
+    let rounds = env("FORESHORE_ROUNDS", 120);
     let mut jobs = Vec::new();
     for workload in WORKLOADS {
         let events = events_of(workload, seed);
@@ -676,7 +676,7 @@ fn every_crash_point_recovers() {
 #[test]
 fn crashes_during_recovery_recover() {
     let seed = env("FORESHORE_SEED", 1);
-    let rounds = env("FORESHORE_ROUNDS", 180) as usize / 2;
+    let rounds = env("FORESHORE_ROUNDS", 120) as usize / 2;
     let mut jobs = Vec::new();
     for workload in WORKLOADS {
         let mut rng = Rng(seed);

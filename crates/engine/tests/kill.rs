@@ -4,7 +4,7 @@
 //! random moment, opens the database, and looks for every row it was told of. In every durability: even `Relaxed`
 //! promises to survive the death of the process.
 //!
-//! `FORESHORE_SEED`, `FORESHORE_ROUNDS` (default 200).
+//! `FORESHORE_SEED`, `FORESHORE_ROUNDS` (default 120).
 
 mod common;
 
@@ -98,7 +98,7 @@ fn run_and_kill(dir: &Path, round: u64, lifetime: Duration) -> Vec<u8> {
 /// Every acknowledged row of every round is there, whatever the durability.
 #[test]
 fn nothing_acknowledged_is_lost_to_kill_9() {
-    let (seed, rounds) = (env("FORESHORE_SEED", 1), env("FORESHORE_ROUNDS", 200));
+    let (seed, rounds) = (env("FORESHORE_SEED", 1), env("FORESHORE_ROUNDS", 120));
     let dir = tempfile::tempdir().unwrap();
     let mut next: HashMap<u64, u64> = HashMap::new();
     let mut random = seed;
