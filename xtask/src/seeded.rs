@@ -67,12 +67,14 @@ const BUGS: &[Bug] = &[
     ENGINE.bug("leaf_tie_ignores_length", "leaf::tests::model::heads_that_tie_are_told_apart", LONG),
     ENGINE.bug("leaf_split_loses_separator_key", "leaf::tests::model::underfull_leaves_merge", LONG),
     ENGINE.bug("leaf_redo_twice", "leaf::tests::redo::replay_equals_the_original", LONG),
-    ENGINE.bug("log_ack_before_sync", "log::tests::crash::power_loss_at_every_event", CI),
+    ENGINE.bug("log_ack_before_sync", "log::tests::crash::power_loss_at_every_event", LONG),
+    CRASHES.bug("log_ack_before_sync", "every_crash_point_recovers", CI),
     ENGINE.bug("log_release_cut_record", "log::tests::crash::crash_at_every_event_of_large_work", LONG),
     ENGINE.bug("log_same_salt", "log::tests::crash::an_append_after_a_torn_tail_resurrects_nothing", LONG),
     ENGINE.bug("log_name_not_synced", "log::tests::crash::power_loss_in_the_life_after_a_kill", LONG),
     ENGINE.bug("page_before_log", "pool::tests::every_crash_keeps_what_was_claimed", LONG),
-    ENGINE.bug("slot_reused_early", "pool::tests::every_crash_keeps_what_was_claimed", CI),
+    ENGINE.bug("slot_reused_early", "pool::tests::every_crash_keeps_what_was_claimed", LONG),
+    CRASHES.bug("slot_reused_early", "every_crash_point_recovers", CI),
     ENGINE.bug("leaf_growth_not_durable", "pool::tests::every_crash_keeps_what_was_claimed", LONG),
     ENGINE.bug("evicted_frame_keeps_id", "pool::tests::an_evicted_frame_holds_no_page", LONG),
     ENGINE.bug(
@@ -162,6 +164,7 @@ const O2_OPTIMISTIC: Build =
 const LAYERS: Build =
     Build { checker: "shuttle", test_args: "--release -p foreshore-index --test shuttle_layers_o2" };
 const ENGINE: Build = Build { checker: "", test_args: "-p foreshore --lib" };
+const CRASHES: Build = Build { checker: "", test_args: "-p foreshore --test crash" };
 const REDO: Build = Build { checker: "", test_args: "-p foreshore --test crash_redo" };
 const DEMO: Build = Build { checker: "", test_args: "-p foreshore-cli --test demo" };
 const MANY_ROWS: Build = Build { checker: "", test_args: "-p foreshore --test many_rows" };
