@@ -263,6 +263,16 @@ impl Error {
         matches!(self, Error::Full { .. } | Error::TooManyFiles { .. })
     }
 
+    /// Why the database stopped, if this stopped it: what is advised then is not what is advised after this alone.
+    pub(crate) fn as_cause(&self) -> String {
+        match self {
+            Error::Poisoned { cause } => cause.clone(),
+            Error::Full { what } => format!("no space left for {what}"),
+            Error::TooManyFiles { what, detail, .. } => format!("{what}: {detail}"),
+            other => other.to_string(),
+        }
+    }
+
     /// Wraps an operating-system error; a full disk becomes [`Error::Full`], too many open files [`Error::TooManyFiles`].
     pub(crate) fn io(what: impl Into<String>, source: &io::Error) -> Self {
         let (what, detail) = (what.into(), source.to_string());
@@ -282,5 +292,27 @@ impl Error {
     /// Damaged bytes at a named place.
     pub(crate) fn corrupt(what: impl Into<String>, detail: impl Into<String>) -> Self {
         Error::Corrupt { what: what.into(), detail: detail.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What stopped the database is told once, and what to do about it once, last.
+    #[test]
+    fn a_cause_advises_nothing() {
+        let io = |code| Error::io("opening wal-7", &io::Error::from_raw_os_error(code));
+        let poisoned = Error::Poisoned { cause: "syncing wal-7: a device failed".into() };
+        for (error, cause) in [
+            (io(libc::EMFILE), "opening wal-7: Too many open files"),
+            (io(libc::ENOSPC), "no space left for opening wal-7"),
+            (poisoned, "syncing wal-7: a device failed"),
+        ] {
+            let told = Error::Poisoned { cause: error.as_cause() }.to_string();
+            assert!(told.starts_with(&format!("the database stopped accepting writes ({cause}")), "{told}");
+            assert!(told.ends_with("); reads still work; close it and open it again"), "{told}");
+            assert!(!told.contains("try again") && told.matches("reads still work").count() == 1, "{told}");
+        }
     }
 }

@@ -556,7 +556,7 @@ impl Shared {
     }
 
     fn fail(&self, error: &Error) {
-        self.stop(error.to_string());
+        self.stop(error.as_cause());
     }
 
     /// Ends everything; the first cause is what callers are told.
