@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::tiny;
+use common::{tiny, wait_for_the_last_transaction};
 use foreshore::{Database, Durability, Error};
 use foreshore_io::sim::{Call, Crash, Event, EventKind, Fault, Go, Intercepted, Repeat};
 use foreshore_io::{SimDisk, Vfs};
@@ -430,11 +430,7 @@ fn a_rollback_goes_on_when_there_is_space() {
         let disk = SimDisk::new(3);
         let db = broken_off(Arc::new(disk.clone()), || disk.set_capacity(disk.used_bytes()), how);
         disk.set_capacity(u64::MAX);
-        let since = Instant::now();
-        while db.stats().transactions > 0 {
-            assert!(since.elapsed() < Duration::from_secs(30), "it stays for ever");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        wait_for_the_last_transaction(&db);
         let table = db.byte_table("t").unwrap();
         (0..ROWS).for_each(|i| assert_eq!(table.get(&i.to_be_bytes()).unwrap(), Some(row(i))));
         (0..ROWS).for_each(|i| table.put(&i.to_be_bytes(), b"goes on").unwrap());
@@ -550,7 +546,7 @@ fn a_rollback_goes_on_after_a_failed_read() {
     let failed = tx.rollback();
     assert!(matches!(failed, Err(Error::Io { .. })), "{failed:?}");
     table.put(b"k", b"goes on").unwrap();
-    assert_eq!(db.stats().transactions, 0);
+    wait_for_the_last_transaction(&db); // which has given its lock back, and is about to end
     db.check().unwrap();
 }
 

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::tiny;
+use common::{tiny, wait_for_the_last_transaction};
 use foreshore::{Builder, ByteTable, Database, Durability, Error, Result, TableOptions};
 use foreshore_io::SimDisk;
 use foreshore_io::sim::{Call, Crash, Go, Intercepted};
@@ -11,7 +11,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const EMFILE: i32 = libc::EMFILE;
 const ENFILE: i32 = libc::ENFILE;
@@ -174,11 +174,7 @@ fn a_rollback_waits_for_a_descriptor() {
     let refused = tx.rollback();
     assert!(matches!(refused, Err(Error::TooManyFiles { .. })), "{refused:?}");
     descriptors.are_there();
-    let since = Instant::now();
-    while db.stats().transactions > 0 {
-        assert!(since.elapsed() < Duration::from_secs(30), "it is not gone on with");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_for_the_last_transaction(&db);
     assert_eq!(table.get(b"k").unwrap().as_deref(), Some(&b"before"[..]));
     db.check().unwrap();
 }

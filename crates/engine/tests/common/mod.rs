@@ -6,7 +6,7 @@ use foreshore_io::MemVfs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A log file of [`tiny`].
 pub const TINY_SEGMENT_BYTES: u64 = 64 << 10;
@@ -47,6 +47,15 @@ pub fn row(key: &[u8], value: &[u8]) -> (Vec<u8>, Vec<u8>) {
 /// A transaction that soon gives up waiting for a lock.
 pub fn short() -> TransactionOptions {
     TransactionOptions::new().lock_timeout(Duration::from_millis(50))
+}
+
+/// Returns when no transaction is left.
+pub fn wait_for_the_last_transaction(db: &Database) {
+    let since = Instant::now();
+    while db.stats().transactions > 0 {
+        assert!(since.elapsed() < Duration::from_secs(30), "a transaction does not end");
+        thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// A number from the environment, such as `FORESHORE_SEED`.
