@@ -310,11 +310,7 @@ fn parameter(call: &Call<'_>, at: usize) -> Result<Parameter, CommandError> {
         || u64::try_from(number()?).map_err(|_| failed("argument must be between 0 and the largest integer"));
     let has_name = |before: usize| call.arg(before).eq_ignore_ascii_case(call.arg(at));
     match call.arg(at).to_ascii_lowercase().as_slice() {
-        b"timeout" | b"lock-timeout-ms" | b"slowlog-log-slower-than" | b"slowlog-max-len"
-            if (2..at).step_by(2).any(has_name) =>
-        {
-            Err(failed("duplicate parameter"))
-        }
+        _ if (2..at).step_by(2).any(has_name) => Err(failed("duplicate parameter")),
         b"timeout" => positive().map(Parameter::IdleTimeout),
         b"lock-timeout-ms" => positive().map(Parameter::LockTimeout),
         b"slowlog-log-slower-than" => number().map(Parameter::SlowFrom),
