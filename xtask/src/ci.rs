@@ -4,6 +4,13 @@ use crate::step::{Cargo, Step, Work, run_all};
 use crate::{python, seeded, sources, stages};
 use std::io;
 
+/// What the step `crash` runs.
+const CRASH_TESTS: [&str; 3] = [
+    "every_crash_point_recovers",
+    "crashes_during_recovery_recover",
+    "nothing_acknowledged_is_lost_to_kill_9",
+];
+
 /// All steps, the quickest verdicts first. Builds with other flags have target directories of their own, so that they
 /// and the default build do not undo each other.
 fn steps() -> io::Result<Vec<Step>> {
@@ -18,12 +25,9 @@ fn steps() -> io::Result<Vec<Step>> {
     let writes = Cargo::new("test -p foreshore --test reads_write_nothing").instrumented()?;
     // By the names of tests among all: with `--test` cargo builds most dependencies anew, as for a program without libraries
     // beside it. `tests` runs the same with seed 1.
-    let crash = Cargo::new(
-        "test --workspace --tests -- --exact every_crash_point_recovers crashes_during_recovery_recover \
-         nothing_acknowledged_is_lost_to_kill_9",
-    )
-    .env("FORESHORE_SEED", "2")
-    .env("FORESHORE_ROUNDS", "60");
+    let crash = Cargo::new(&format!("test --workspace --tests -- --exact {}", CRASH_TESTS.join(" ")))
+        .env("FORESHORE_SEED", "2")
+        .env("FORESHORE_ROUNDS", "60");
     let peers =
         Cargo::new("check --manifest-path peers/Cargo.toml --all-targets --locked --target-dir target/peers");
     let mut steps = vec![
@@ -56,4 +60,20 @@ pub fn run(only: &[String]) -> io::Result<bool> {
         return Err(io::Error::other("no step of that name"));
     }
     run_all(&steps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A test that got another name would be left out without a word.
+    #[test]
+    fn crash_tests_exist() {
+        let tests = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/engine/tests");
+        let read = |file| std::fs::read_to_string(format!("{tests}/{file}.rs")).unwrap();
+        let code = read("crash") + &read("kill");
+        for name in CRASH_TESTS {
+            assert!(code.contains(&format!("#[test]\nfn {name}() {{")), "{name}");
+        }
+    }
 }

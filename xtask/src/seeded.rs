@@ -203,7 +203,7 @@ impl Bug {
     }
 }
 
-/// The flags of a model checker's build: with bugs that can be switched on, so that no other build is needed for them.
+/// The command with a model checker's build: with bugs that can be switched on, so that no other build is needed for them.
 pub fn checked(cargo: Cargo, checker: &str) -> Cargo {
     // So little optimised it is built sooner, and runs as fast: it does nothing but give way from one thread to another.
     cargo
