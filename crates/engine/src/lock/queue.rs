@@ -12,11 +12,17 @@
 //!   and the inserter wait for ever. A turn is held only while someone waits for the gap.
 //! - Q6: gap and insert are enemies only if the gap is held, or wanted, as far down as the insertion. How far down that is is not
 //!   known of an inserter that holds some of the gap itself, as its request has no room for both, nor of one that has its turn.
+//! - Q7: who wants the key alone, holds nothing of the name and *sleeps* is not granted anything, but called: it looks for itself
+//!   when it is awake. Until then others pass it, those who come and those behind it who are awake; as the first whom they are in
+//!   the way of, [`PASSES_MAX`](super::seat::PASSES_MAX) times. Were it granted the lock asleep, a popular row would rest until it
+//!   has woken, those who run into it meanwhile would fall asleep too, and from then on each change of the row would take as long
+//!   as it takes to wake a thread.
 
 use super::modes::Modes;
 use super::name::Name;
 use super::reach::Reach;
 use super::requests::{Request, Requests};
+use super::seat::{Seat, Signal};
 use super::{Gap, Owner};
 use foreshore_base::seeded_bug;
 
@@ -27,8 +33,10 @@ struct Standing {
     mine: Option<(usize, Modes)>,
     /// What others hold.
     held: Modes,
-    /// What others wait for.
+    /// What others wait for, but those who may be passed (Q7).
     wanted: Modes,
+    /// The first of these whose enemy this is.
+    passed: Option<Owner>,
 }
 
 /// The answer to a request that does not wait.
@@ -49,12 +57,34 @@ struct Tally {
     reach: Reach,
 }
 
+/// Those who were not granted what they wait for, in order.
+struct Left {
+    wanted: Modes,
+    /// Of those who wait to insert, the nearest to the key above.
+    nearest: Reach,
+    asleep: Vec<Sleeper>,
+}
+
+/// One who may be passed (Q7).
+struct Sleeper {
+    owner: Owner,
+    wanted: Modes,
+    /// Nobody before it is in its way.
+    is_next: bool,
+}
+
 /// Those who wait for the same.
 type Kind = (Modes, Reach);
 
 impl Request {
     fn is_waiting(&self) -> bool {
         !self.wanted.is_none()
+    }
+
+    /// Q7.
+    fn may_be_passed(&self, seats: &[Seat]) -> bool {
+        let wants_the_key = self.wanted.without(Modes::READ.and(Modes::WRITE)).is_none();
+        self.held.is_none() && self.is_waiting() && wants_the_key && seat(seats, self.owner).may_be_passed()
     }
 
     /// Q3.
@@ -124,7 +154,7 @@ impl Request {
 impl Requests {
     /// How the owner stands, with this [`wish`](Request::wish).
     #[inline]
-    fn standing(&self, owner: Owner, name: Name, wish: (Modes, Reach)) -> Standing {
+    fn standing(&self, owner: Owner, name: Name, wish: (Modes, Reach), seats: &[Seat]) -> Standing {
         let mut standing = Standing::default();
         self.for_each(|position, request| {
             if request.name != name {
@@ -132,6 +162,10 @@ impl Requests {
             }
             if request.owner == owner {
                 standing.mine = Some((position, request.held));
+            } else if request.may_be_passed(seats) {
+                if standing.passed.is_none() && wish.0.enemies().touches(request.wanted) {
+                    standing.passed = Some(request.owner);
+                }
             } else {
                 standing.held = standing.held.and(request.concerning(request.held, wish));
                 standing.wanted = standing.wanted.and(request.concerning(request.wanted, wish));
@@ -142,12 +176,12 @@ impl Requests {
 
     /// Grants `modes`, with a gap down to `reach`, or to insert there, if that can be done at once.
     #[inline]
-    pub fn ask(&mut self, owner: Owner, name: Name, modes: Modes, reach: Reach) -> Asked {
+    pub fn ask(&mut self, owner: Owner, name: Name, modes: Modes, reach: Reach, seats: &[Seat]) -> Asked {
         if self.is_empty() && modes != Modes::INSERT {
             self.push(Request { name, owner, held: modes, wanted: Modes::NONE, reach });
             return Asked::Granted { first: true };
         }
-        let standing = self.standing(owner, name, (modes, reach));
+        let standing = self.standing(owner, name, (modes, reach), seats);
         let held = standing.mine.map_or(Modes::NONE, |(_, held)| held);
         let missing = modes.without(held);
         if standing.blocks(held, missing) {
@@ -155,6 +189,11 @@ impl Requests {
         }
         if modes == Modes::INSERT {
             return Asked::Granted { first: false };
+        }
+        if let Some(sleeper) = standing.passed
+            && !missing.is_none()
+        {
+            seat(seats, sleeper).pass();
         }
         match standing.mine {
             Some((position, _)) => {
@@ -197,11 +236,18 @@ impl Requests {
         if self.remove_only(owner, name) {
             return false;
         }
-        let standing = self.standing(owner, name, (Modes::NONE, Reach::NONE));
-        if let Some((position, _)) = standing.mine {
+        let (mut mine, mut others_wait) = (None, false);
+        self.for_each(|position, request| {
+            if request.name == name && request.owner == owner {
+                mine = Some(position);
+            } else if request.name == name {
+                others_wait |= request.is_waiting();
+            }
+        });
+        if let Some(position) = mine {
             self.remove(position);
         }
-        !standing.wanted.is_none()
+        others_wait
     }
 
     /// Who holds the gap as far down as `at`? Ends the owner's own turn (Q5); the second answer is whether there was one.
@@ -245,34 +291,41 @@ impl Requests {
         !self.iter().any(|request| request.name == name && Some(request.owner) != except)
     }
 
-    /// Grants everything that can be granted on the name; `granted` learns of each owner whose wait ended.
-    pub fn settle(&mut self, name: Name, mut granted: impl FnMut(Owner)) {
+    /// Grants everything that can be granted on the name, and calls who sleeps (Q7). Returns whom to wake, without the bucket's
+    /// latch.
+    pub fn settle(&mut self, name: Name, seats: &[Seat]) -> Vec<Owner> {
         let mut tally = Tally { counts: [0; 4], reach: Reach::NONE };
         let of_name = self.iter().filter(|request| request.name == name);
         of_name.for_each(|request| tally.add(request.held, request.reach));
-        let (mut ahead, mut nearest) = (Modes::NONE, Reach::ALL);
+        let mut left = Left { wanted: Modes::NONE, nearest: Reach::ALL, asleep: Vec::new() };
+        let mut woken = Vec::new();
         for conversions in [true, false] {
             for request in self.iter_mut().filter(|request| request.name == name) {
                 if !request.is_waiting() || request.is_conversion() != conversions {
                     continue;
                 }
-                let is_above = request.wanted.touches(Modes::GAP) && !request.reach.covers(nearest);
-                let wanted = if is_above { ahead.without(Modes::INSERT) } else { ahead };
-                let others = Standing { mine: None, held: tally.without(request), wanted };
-                if others.blocks(request.held, request.wanted) {
-                    ahead = ahead.and(request.wanted);
-                    if request.wanted.touches(Modes::INSERT) {
-                        nearest = nearest.max(request.point());
-                    }
-                    continue;
+                let (owner, wanted) = (request.owner, request.wanted);
+                let sleeps = request.may_be_passed(seats);
+                let ahead = left.ahead_of(request, sleeps);
+                let others = Standing { held: tally.without(request), wanted: ahead, ..Standing::default() };
+                let is_next = !others.blocks(request.held, wanted);
+                if sleeps {
+                    left.asleep.push(Sleeper { owner, wanted, is_next });
+                } else if is_next {
+                    left.pass(wanted, seats);
+                    tally.add(wanted, request.reach);
+                    request.held = request.held.and(wanted);
+                    request.end_wait();
+                    seat(seats, owner).end_wait(Signal::Granted);
+                    woken.push(owner);
+                } else {
+                    left.add(request);
                 }
-                tally.add(request.wanted, request.reach);
-                request.held = request.held.and(request.wanted);
-                request.end_wait();
-                granted(request.owner);
             }
         }
+        woken.extend(left.call(&tally, seats));
         self.end_idle_turns(name);
+        woken
     }
 
     /// Q5: nobody has a turn for nothing.
@@ -374,6 +427,42 @@ impl Standing {
     }
 }
 
+impl Left {
+    /// What of it keeps the request from its grant.
+    fn ahead_of(&self, request: &Request, sleeps: bool) -> Modes {
+        let is_above = request.wanted.touches(Modes::GAP) && !request.reach.covers(self.nearest);
+        let wanted = if is_above { self.wanted.without(Modes::INSERT) } else { self.wanted };
+        let asleep = self.asleep.iter().filter(|_| sleeps);
+        asleep.fold(wanted, |wanted, sleeper| wanted.and(sleeper.wanted))
+    }
+
+    fn add(&mut self, request: &Request) {
+        self.wanted = self.wanted.and(request.wanted);
+        if request.wanted.touches(Modes::INSERT) {
+            self.nearest = self.nearest.max(request.point());
+        }
+    }
+
+    /// Notes that somebody behind them got `granted`.
+    fn pass(&self, granted: Modes, seats: &[Seat]) {
+        if let Some(first) = self.asleep.iter().find(|sleeper| granted.enemies().touches(sleeper.wanted)) {
+            seat(seats, first.owner).pass();
+        }
+    }
+
+    /// Calls those who would be granted what they want, if they were awake; whom of them to wake.
+    fn call<'a>(&'a self, tally: &'a Tally, seats: &'a [Seat]) -> impl Iterator<Item = Owner> + 'a {
+        let free = |sleeper: &&Sleeper| sleeper.is_next && !tally.has(sleeper.wanted.enemies());
+        let called = self.asleep.iter().filter(free).filter(|sleeper| seat(seats, sleeper.owner).call());
+        called.map(|sleeper| sleeper.owner)
+    }
+}
+
+#[inline]
+fn seat(seats: &[Seat], owner: Owner) -> &Seat {
+    &seats[usize::from(owner.0)]
+}
+
 impl Tally {
     const KINDS: [Modes; 4] = [Modes::READ, Modes::WRITE, Modes::GAP, Modes::INSERT];
 
@@ -384,6 +473,11 @@ impl Tally {
         if modes.touches(Modes::GAP) {
             self.reach = self.reach.min(reach);
         }
+    }
+
+    /// Does anybody hold one of these?
+    fn has(&self, modes: Modes) -> bool {
+        self.counts.iter().zip(Self::KINDS).any(|(&count, kind)| count > 0 && modes.touches(kind))
     }
 
     /// What others hold that concerns the request.

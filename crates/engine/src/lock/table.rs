@@ -7,7 +7,7 @@ use super::name::Names;
 #[cfg(test)]
 use super::queue::Asked;
 use super::requests::Requests;
-use super::seat::{Seat, Signal};
+use super::seat::Seat;
 use super::stats::Counters;
 use super::{Gap, Granted, Image, ImageView, KeyMode, LockError, LockStats, Name, Owner, Point, Reach};
 use crossbeam_utils::CachePadded;
@@ -113,7 +113,13 @@ impl KeyTable {
     /// blocks.
     #[cfg(test)]
     pub fn try_acquire(&self, owner: Owner, name: Name, key: KeyMode, gap: Reach) -> Option<bool> {
-        match self.bucket(name).content.latch().requests.ask(owner, name, Modes::of(key, gap), gap) {
+        match self.bucket(name).content.latch().requests.ask(
+            owner,
+            name,
+            Modes::of(key, gap),
+            gap,
+            &self.seats,
+        ) {
             Asked::Granted { first } => Some(first),
             Asked::Blocked => None,
         }
@@ -336,7 +342,7 @@ impl KeyTable {
                 return Err(format!("{} images are left", content.images.count()));
             }
         }
-        if let Some(waiting) = self.seats.iter().position(|seat| seat.signal() == Signal::Waiting) {
+        if let Some(waiting) = self.seats.iter().position(|seat| seat.signal().is_waiting()) {
             return Err(format!("owner {waiting} waits without a request"));
         }
         match self.image_bytes() {
@@ -353,13 +359,9 @@ impl KeyTable {
 
     /// Grants what can be granted on the name, and wakes those concerned after the latch is given back.
     pub(super) fn settle(&self, mut content: Guard<'_, Content>, name: Name) {
-        let mut granted = Vec::new();
-        content.requests.settle(name, |owner| {
-            self.seat(owner).end_wait(Signal::Granted);
-            granted.push(owner);
-        });
+        let woken = content.requests.settle(name, &self.seats);
         drop(content);
-        for owner in granted {
+        for owner in woken {
             self.seat(owner).wake();
         }
     }

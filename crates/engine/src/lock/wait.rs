@@ -30,7 +30,7 @@ impl KeyTable {
     ) -> Result<Granted, LockError> {
         assert_none_held("waiting for a lock");
         let mut content = self.bucket(name).content.latch();
-        match content.requests.ask(owner, name, modes, reach) {
+        match content.requests.ask(owner, name, modes, reach, &self.seats) {
             Asked::Granted { first } => Ok(Granted { first, waited: None }),
             Asked::Blocked => self.queue(content, owner, (name, modes, reach), patience),
         }
@@ -113,11 +113,11 @@ impl KeyTable {
         let mut turn_seen = None;
         loop {
             let left = patience.saturating_sub(begun.elapsed());
-            seat.sleep_until(Instant::now() + interval.min(left));
+            self.sleep_until(owner, name, Instant::now() + interval.min(left));
             match seat.signal() {
                 Signal::Granted => return Ok(()),
                 Signal::Victim(with) => return Err(LockError::Deadlock { with, waited: begun.elapsed() }),
-                Signal::Idle | Signal::Waiting => {}
+                Signal::Idle | Signal::Waiting | Signal::Asleep | Signal::Called => {}
             }
             let waited = begun.elapsed();
             if seat.is_interrupted() {
@@ -129,6 +129,23 @@ impl KeyTable {
             turn_seen = self.hurry_inserter(owner, name, turn_seen);
             self.break_deadlocks(owner);
             interval = (interval * 2).min(LOOK_MAX);
+        }
+    }
+
+    /// Sleeps until the wait ends, the owner is interrupted, or the time comes. Called, it looks for itself (Q7): either it gets the
+    /// lock now, or somebody was faster, who settles the queue when he gives the lock back.
+    fn sleep_until(&self, owner: Owner, name: Name, time: Instant) {
+        let seat = self.seat(owner);
+        seat.sleep_until(time);
+        while seat.signal() == Signal::Called {
+            let content = self.bucket(name).content.latch();
+            if seat.answer() {
+                self.settle(content, name);
+            }
+            if seat.signal() == Signal::Waiting {
+                seat.spin(true);
+                seat.sleep_until(time);
+            }
         }
     }
 
@@ -144,7 +161,7 @@ impl KeyTable {
         match self.seat(owner).signal() {
             Signal::Granted => return Ok(()),
             Signal::Victim(with) => return Err(LockError::Deadlock { with, waited }),
-            Signal::Idle | Signal::Waiting => {}
+            Signal::Idle | Signal::Waiting | Signal::Asleep | Signal::Called => {}
         }
         let holders = content.requests.blockers(owner, name);
         let stranded = holders.iter().find(|holder| self.is_stranded(**holder));

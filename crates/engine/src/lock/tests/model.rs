@@ -7,6 +7,7 @@ use super::*;
 use crate::lock::modes::Modes;
 use crate::lock::queue::Asked;
 use crate::lock::requests::Requests;
+use crate::lock::seat::{PASSES_MAX, Seat, Signal};
 use crate::pool::testing::{Rng, seeds};
 
 const OWNERS: u64 = 6;
@@ -31,6 +32,15 @@ struct Model {
     held: Vec<Entry>,
     /// In order of arrival.
     waiting: Vec<Entry>,
+    /// How each owner waits.
+    waits: [Wait; OWNERS as usize],
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Wait {
+    sleeps: bool,
+    called: bool,
+    passed: u64,
 }
 
 impl Has {
@@ -74,6 +84,26 @@ impl Model {
         self.held.push((owner, key, Has { key: has.key.max(more.key), gap, insert }));
     }
 
+    fn wait(&mut self, owner: Owner) -> &mut Wait {
+        &mut self.waits[usize::from(owner.0)]
+    }
+
+    fn may_be_passed(&self, &(owner, key, wants): &Entry) -> bool {
+        let wait = self.waits[usize::from(owner.0)];
+        let wants_the_key_alone = wants.gap.is_none() && wants.insert.is_none();
+        let holds_nothing = self.held_by(owner, key) == Has::default();
+        wait.sleeps && wait.passed < PASSES_MAX && wants_the_key_alone && holds_nothing
+    }
+
+    /// `granted` gets more of its key, and passes these.
+    fn pass(&mut self, sleepers: &[Entry], granted: Entry) {
+        let clash = |(_, key, wants): &&Entry| *key == granted.1 && (wants.key == 2 || granted.2.key == 2);
+        let has_key = granted.2.key > self.held_by(granted.0, granted.1).key;
+        if let Some((first, ..)) = sleepers.iter().filter(|_| has_key).find(clash) {
+            self.wait(*first).passed += 1;
+        }
+    }
+
     fn converts(&self, (owner, key, wants): Entry) -> bool {
         self.held_by(owner, key).key == 1 && wants.key == 2
     }
@@ -103,16 +133,31 @@ impl Model {
         [first, rest].concat()
     }
 
-    /// Grants one after the other, until nobody can be granted.
-    fn settle(&mut self) {
+    /// Grants `key` to one after the other, until nobody can be granted; then calls who sleeps and could be.
+    fn settle(&mut self, key: u64) {
+        let may_be_passed = |entry: &Entry| entry.1 == key && self.may_be_passed(entry);
+        let asleep: Vec<Entry> = self.waiting.iter().copied().filter(may_be_passed).collect();
+        let sleeps = |entry: &Entry| asleep.contains(entry);
         loop {
-            let order = self.order();
-            let Some(next) = (0..order.len()).find(|&next| self.free(order[next], &order[..next])) else {
-                break;
+            let order: Vec<Entry> = self.order().into_iter().filter(|(_, what, _)| *what == key).collect();
+            let awake_before = |next: usize| -> Vec<Entry> {
+                order[..next].iter().copied().filter(|entry| !sleeps(entry)).collect()
             };
+            let is_next =
+                |next: &usize| !sleeps(&order[*next]) && self.free(order[*next], &awake_before(*next));
+            let Some(next) = (0..order.len()).find(is_next) else { break };
+            let passed: Vec<Entry> = order[..next].iter().copied().filter(sleeps).collect();
             let (owner, key, wants) = order[next];
+            self.pass(&passed, order[next]);
             self.waiting.retain(|(who, ..)| *who != owner);
             self.hold(owner, key, wants);
+            *self.wait(owner) = Wait::default();
+        }
+        let order = self.order();
+        for (at, sleeper) in order.iter().enumerate() {
+            if sleeps(sleeper) && self.free(*sleeper, &order[..at]) {
+                self.wait(sleeper.0).called = true;
+            }
         }
         let waits_for_gap = |(who, what, wants): &Entry| {
             let held = self.held_by(*who, *what);
@@ -135,7 +180,7 @@ impl Model {
             held.retain(|(who, ..)| *who == owner || *who == other);
             held.iter_mut().for_each(|(.., has)| has.insert = None); // turns end by themselves
             let ahead: Vec<Entry> = order[..mine].iter().copied().filter(|(who, ..)| *who == other).collect();
-            !Model { held, waiting: Vec::new() }.free(entry, &ahead)
+            !Model { held, ..Model::default() }.free(entry, &ahead)
         };
         (0..OWNERS as u16).map(Owner).filter(|&other| other != owner && alone(other)).collect()
     }
@@ -146,6 +191,7 @@ impl Model {
 struct Both {
     model: Model,
     table: Requests,
+    seats: [Seat; OWNERS as usize],
 }
 
 fn some_reach(random: &mut Rng) -> Reach {
@@ -159,8 +205,10 @@ fn name(key: u64) -> Name {
 impl Both {
     fn ask(&mut self, owner: Owner, key: u64, wants: Has) {
         let mine = self.model.held_by(owner, key);
-        let granted = self.model.free((owner, key, wants), &self.model.waiting);
-        let asked = self.table.ask(owner, name(key), wants.modes(), wants.asked());
+        let (asleep, awake): (Vec<Entry>, Vec<Entry>) =
+            self.model.waiting.iter().partition(|entry| self.model.may_be_passed(entry));
+        let granted = self.model.free((owner, key, wants), &awake);
+        let asked = self.table.ask(owner, name(key), wants.modes(), wants.asked(), &self.seats);
         let first = wants.insert.is_none() && mine.key == 0 && mine.gap.is_none();
         match asked {
             Asked::Granted { first: told } => assert!(granted && told == first),
@@ -172,16 +220,35 @@ impl Both {
             if mine.gap.is_some() {
                 self.model.hold(owner, key, Has { gap: wants.gap, ..Has::default() });
             }
+            self.seat(owner).sit(name(key));
             let first = self.table.enqueue(owner, name(key), wants.modes(), wants.asked());
             assert_eq!(first, mine.key == 0 && mine.gap.is_none());
         } else if wants.insert.is_none() {
+            self.model.pass(&asleep, (owner, key, wants));
             self.model.hold(owner, key, wants);
+        }
+    }
+
+    fn seat(&self, owner: Owner) -> &Seat {
+        &self.seats[usize::from(owner.0)]
+    }
+
+    /// Falls asleep, or wakes up and looks.
+    fn sleep_or_wake(&mut self, owner: Owner, key: u64) {
+        let Wait { sleeps, called, .. } = *self.model.wait(owner);
+        self.seat(owner).doze();
+        assert_eq!(self.seat(owner).answer(), called);
+        *self.model.wait(owner) = Wait { sleeps: !called, called: false, ..*self.model.wait(owner) };
+        if called {
+            assert!(sleeps);
+            self.model.settle(key);
+            self.settle(key);
         }
     }
 
     fn release(&mut self, owner: Owner, key: u64) {
         self.model.held.retain(|(who, what, _)| (*who, *what) != (owner, key));
-        self.model.settle();
+        self.model.settle(key);
         if self.table.release(owner, name(key)) {
             self.settle(key);
         }
@@ -189,9 +256,11 @@ impl Both {
 
     fn give_up(&mut self, owner: Owner, key: u64) {
         self.model.waiting.retain(|(who, ..)| *who != owner);
-        self.model.settle();
+        *self.model.wait(owner) = Wait::default();
+        self.model.settle(key);
         assert!(self.table.withdraw(owner, name(key)));
         assert!(!self.table.withdraw(owner, name(key)));
+        self.seat(owner).end_wait(Signal::Idle);
         self.settle(key);
     }
 
@@ -204,18 +273,23 @@ impl Both {
             Some((who, _, has)) if *who == owner => Gap::Own(has.reach().below(at)),
             Some(_) => Gap::Closed,
         };
+        let mut ended = None;
         for (who, what, has) in &mut self.model.held {
-            has.insert = has.insert.filter(|_| (*who, *what) != (owner, key));
+            if (*who, *what) == (owner, key) {
+                ended = has.insert.take();
+            }
         }
-        self.model.settle();
         let (told, had_turn) = self.table.look_at_gap(owner, name(key), at);
-        assert_eq!(told, expected);
+        assert_eq!((told, had_turn), (expected, ended.is_some()));
+        if had_turn {
+            self.model.settle(key);
+        }
         if had_turn {
             self.settle(key);
         }
     }
 
-    /// Grants in the table; whoever is told must have waited, and wait no more.
+    /// Grants in the table; whoever is told must have waited, and wait no more, or have slept without having been called.
     fn settle(&mut self, key: u64) {
         let waited = |table: &Requests, owner: Owner| {
             table.iter().any(|request| {
@@ -224,9 +298,17 @@ impl Both {
         };
         let before: Vec<Owner> =
             (0..OWNERS as u16).map(Owner).filter(|&owner| waited(&self.table, owner)).collect();
-        let mut told = Vec::new();
-        self.table.settle(name(key), |owner| told.push(owner));
-        let expected: Vec<Owner> = before.into_iter().filter(|&owner| !waited(&self.table, owner)).collect();
+        let asleep: Vec<Owner> =
+            before.iter().copied().filter(|&owner| self.seat(owner).signal() == Signal::Asleep).collect();
+        let mut told = self.table.settle(name(key), &self.seats);
+        let is_told = |owner: &Owner| match self.seat(*owner).signal() {
+            Signal::Called => asleep.contains(owner),
+            signal => signal == Signal::Granted,
+        };
+        let expected: Vec<Owner> = before.into_iter().filter(is_told).collect();
+        for owner in &expected {
+            assert_eq!(waited(&self.table, *owner), self.seat(*owner).signal() == Signal::Called);
+        }
         told.sort_unstable();
         assert_eq!(told, expected, "who was woken");
     }
@@ -252,6 +334,15 @@ impl Both {
                 waits.map_or(Vec::new(), |_| self.model.blockers(owner)),
                 "{owner:?} on {key}"
             );
+        }
+        for owner in (0..OWNERS as u16).map(Owner) {
+            let signal = match self.model.waits[usize::from(owner.0)] {
+                _ if self.model.waits(owner).is_none() => continue,
+                Wait { called: true, .. } => Signal::Called,
+                Wait { sleeps: true, .. } => Signal::Asleep,
+                Wait { .. } => Signal::Waiting,
+            };
+            assert_eq!(self.seat(owner).signal(), signal, "{owner:?}");
         }
         let held = self.model.held.len();
         let only_waiting = |entry: &&Entry| self.model.held_by(entry.0, entry.1) == Has::default();
@@ -279,8 +370,10 @@ impl Both {
         let owner = Owner(random.below(OWNERS) as u16);
         let key = random.below(KEYS);
         if let Some((_, key, _)) = self.model.waits(owner) {
-            if random.below(3) == 0 {
-                self.give_up(owner, key);
+            match random.below(6) {
+                0 => self.give_up(owner, key),
+                1..4 => self.sleep_or_wake(owner, key),
+                _ => {}
             }
             return;
         }

@@ -1,6 +1,7 @@
 //! Each rule of `queue`, and each way a wait can end.
 
 use super::*;
+use crate::lock::seat::{PASSES_MAX, Signal};
 use KeyMode::{Exclusive, None as Nothing, Shared};
 use std::cell::Cell;
 use std::sync::mpsc::{Receiver, channel};
@@ -126,6 +127,9 @@ impl<'a, 'scope> Waiters<'a, 'scope> {
         self.scope.spawn(move || tell.send((owner, work())).unwrap());
         self.waiting += 1;
         until_waiting(self.table, self.name, self.waiting);
+        while self.table.seat(owner).signal() == Signal::Waiting {
+            thread::yield_now();
+        }
     }
 
     fn acquire(&mut self, owner: Owner, key: KeyMode, gap: Reach) {
@@ -173,6 +177,11 @@ impl<'a, 'scope> Waiters<'a, 'scope> {
     }
 }
 
+/// The owner, who waits, has been passed often enough.
+fn let_nobody_pass(table: &KeyTable, owner: Owner) {
+    (0..PASSES_MAX).for_each(|_| table.seat(owner).pass());
+}
+
 fn with_waiters(work: impl FnOnce(&KeyTable, Name, Waiters<'_, '_>)) {
     with_table(|table, name| thread::scope(|scope| work(table, name, Waiters::new(table, name, scope))));
 }
@@ -202,10 +211,19 @@ fn all_readers_behind_a_writer_are_granted_together() {
 }
 
 #[test]
-fn a_late_reader_waits_behind_a_waiting_writer() {
+fn late_readers_pass_a_writer_who_sleeps_but_not_for_ever() {
     with_waiters(|table, name, mut waiters| {
         table.try_acquire(A, name, Shared, NONE).unwrap();
         waiters.acquire(B, Exclusive, NONE);
+        for _ in 0..PASSES_MAX {
+            table.try_acquire(C, name, Shared, NONE).expect("passes the writer");
+            assert_eq!(
+                table.try_acquire(C, name, Shared, NONE),
+                Some(false),
+                "passes nobody, it has the lock"
+            );
+            table.release(C, name);
+        }
         assert_eq!(table.try_acquire(C, name, Shared, NONE), None, "overtakes the writer");
         waiters.acquire(C, Shared, NONE);
         table.release(A, name);
@@ -252,6 +270,7 @@ fn a_gap_holder_is_no_conversion() {
         table.try_acquire(A, name, Shared, NONE).unwrap();
         table.try_acquire(C, name, Nothing, ALL).unwrap();
         waiters.acquire(B, Exclusive, NONE);
+        let_nobody_pass(table, B);
         waiters.acquire(C, Shared, NONE);
         table.release(A, name);
         waiters.expect(&[B]);
@@ -404,6 +423,7 @@ fn who_gives_up_lets_others_pass() {
         let impatient =
             waiters.scope.spawn(move || table.acquire(B, name, Exclusive, NONE, Duration::from_millis(200)));
         until_waiting(table, name, 1);
+        let_nobody_pass(table, B);
         waiters.waiting = 1;
         waiters.acquire(C, Shared, NONE);
         assert!(impatient.join().unwrap().is_err());
