@@ -12,11 +12,12 @@
 //!   and the inserter wait for ever. A turn is held only while someone waits for the gap.
 //! - Q6: gap and insert are enemies only if the gap is held, or wanted, as far down as the insertion. How far down that is is not
 //!   known of an inserter that holds some of the gap itself, as its request has no room for both, nor of one that has its turn.
-//! - Q7: who wants the key alone, holds nothing of the name and *sleeps* is not granted anything, but called: it looks for itself
-//!   when it is awake. Until then others pass it, those who come and those behind it who are awake; as the first whom they are in
-//!   the way of, [`PASSES_MAX`](super::seat::PASSES_MAX) times. Were it granted the lock asleep, a popular row would rest until it
-//!   has woken, those who run into it meanwhile would fall asleep too, and from then on each change of the row would take as long
-//!   as it takes to wake a thread.
+//! - Q7: who wants the key alone, holds nothing of the name and *sleeps* is not granted it, but called: it looks for itself when it
+//!   is awake. Until then others pass it, those who come and those behind it who are awake. Passed often, it is called though the
+//!   lock is taken, to be awake when that is given back. Called, and asleep again, it is passed no more: here locks are held for
+//!   so long that to wake up takes little beside that. Were everybody granted locks asleep, a popular row would rest until its
+//!   next owner has woken, those who run into it meanwhile would fall asleep too, and from then on each change of the row would
+//!   take as long as it takes to wake a thread.
 
 use super::modes::Modes;
 use super::name::Name;
@@ -191,7 +192,7 @@ impl Requests {
             return Asked::Granted { first: false };
         }
         if let Some(sleeper) = standing.passed
-            && !missing.is_none()
+            && missing.touches(Modes::READ.and(Modes::WRITE))
         {
             seat(seats, sleeper).pass();
         }
@@ -450,10 +451,13 @@ impl Left {
         }
     }
 
-    /// Calls those who would be granted what they want, if they were awake; whom of them to wake.
+    /// Calls those who would be granted what they want, if they were awake, and those who were passed often; whom of them to wake.
     fn call<'a>(&'a self, tally: &'a Tally, seats: &'a [Seat]) -> impl Iterator<Item = Owner> + 'a {
-        let free = |sleeper: &&Sleeper| sleeper.is_next && !tally.has(sleeper.wanted.enemies());
-        let called = self.asleep.iter().filter(free).filter(|sleeper| seat(seats, sleeper.owner).call());
+        let is_due = |sleeper: &&Sleeper| {
+            let is_free = sleeper.is_next && !tally.has(sleeper.wanted.enemies());
+            is_free || seat(seats, sleeper.owner).was_passed_often()
+        };
+        let called = self.asleep.iter().filter(is_due).filter(|sleeper| seat(seats, sleeper.owner).call());
         called.map(|sleeper| sleeper.owner)
     }
 }

@@ -7,7 +7,7 @@ use super::*;
 use crate::lock::modes::Modes;
 use crate::lock::queue::Asked;
 use crate::lock::requests::Requests;
-use crate::lock::seat::{PASSES_MAX, Seat, Signal};
+use crate::lock::seat::{PASSES, Seat, Signal};
 use crate::pool::testing::{Rng, seeds};
 
 const OWNERS: u64 = 6;
@@ -41,6 +41,7 @@ struct Wait {
     sleeps: bool,
     called: bool,
     passed: u64,
+    has_looked: bool,
 }
 
 impl Has {
@@ -92,7 +93,7 @@ impl Model {
         let wait = self.waits[usize::from(owner.0)];
         let wants_the_key_alone = wants.gap.is_none() && wants.insert.is_none();
         let holds_nothing = self.held_by(owner, key) == Has::default();
-        wait.sleeps && wait.passed < PASSES_MAX && wants_the_key_alone && holds_nothing
+        wait.sleeps && !wait.has_looked && wants_the_key_alone && holds_nothing
     }
 
     /// `granted` gets more of its key, and passes these.
@@ -133,7 +134,7 @@ impl Model {
         [first, rest].concat()
     }
 
-    /// Grants `key` to one after the other, until nobody can be granted; then calls who sleeps and could be.
+    /// Grants `key` to one after the other, until nobody can be granted; then calls who sleeps and could be, or was passed often.
     fn settle(&mut self, key: u64) {
         let may_be_passed = |entry: &Entry| entry.1 == key && self.may_be_passed(entry);
         let asleep: Vec<Entry> = self.waiting.iter().copied().filter(may_be_passed).collect();
@@ -155,7 +156,8 @@ impl Model {
         }
         let order = self.order();
         for (at, sleeper) in order.iter().enumerate() {
-            if sleeps(sleeper) && self.free(*sleeper, &order[..at]) {
+            let is_due = self.free(*sleeper, &order[..at]) || self.wait(sleeper.0).passed >= PASSES;
+            if sleeps(sleeper) && is_due {
                 self.wait(sleeper.0).called = true;
             }
         }
@@ -235,10 +237,11 @@ impl Both {
 
     /// Falls asleep, or wakes up and looks.
     fn sleep_or_wake(&mut self, owner: Owner, key: u64) {
-        let Wait { sleeps, called, .. } = *self.model.wait(owner);
+        let Wait { sleeps, called, passed, has_looked } = *self.model.wait(owner);
         self.seat(owner).doze();
         assert_eq!(self.seat(owner).answer(), called);
-        *self.model.wait(owner) = Wait { sleeps: !called, called: false, ..*self.model.wait(owner) };
+        let has_looked = has_looked || called;
+        *self.model.wait(owner) = Wait { sleeps: !called, called: false, passed, has_looked };
         if called {
             assert!(sleeps);
             self.model.settle(key);

@@ -1,7 +1,7 @@
 //! Each rule of `queue`, and each way a wait can end.
 
 use super::*;
-use crate::lock::seat::{PASSES_MAX, Signal};
+use crate::lock::seat::{PASSES, Signal};
 use KeyMode::{Exclusive, None as Nothing, Shared};
 use std::cell::Cell;
 use std::sync::mpsc::{Receiver, channel};
@@ -177,9 +177,21 @@ impl<'a, 'scope> Waiters<'a, 'scope> {
     }
 }
 
-/// The owner, who waits, has been passed often enough.
+/// Waits until nobody passes the owner any more, who waits and has been called.
+fn until_not_passed(table: &KeyTable, owner: Owner) {
+    while table.seat(owner).signal() != Signal::Asleep || table.seat(owner).may_be_passed() {
+        thread::yield_now();
+    }
+}
+
+/// Calls the owner, who waits, so that nobody passes it any more.
 fn let_nobody_pass(table: &KeyTable, owner: Owner) {
-    (0..PASSES_MAX).for_each(|_| table.seat(owner).pass());
+    while table.seat(owner).signal() == Signal::Waiting {
+        thread::yield_now();
+    }
+    table.seat(owner).call();
+    table.seat(owner).wake();
+    until_not_passed(table, owner);
 }
 
 fn with_waiters(work: impl FnOnce(&KeyTable, Name, Waiters<'_, '_>)) {
@@ -215,7 +227,7 @@ fn late_readers_pass_a_writer_who_sleeps_but_not_for_ever() {
     with_waiters(|table, name, mut waiters| {
         table.try_acquire(A, name, Shared, NONE).unwrap();
         waiters.acquire(B, Exclusive, NONE);
-        for _ in 0..PASSES_MAX {
+        for _ in 0..PASSES {
             table.try_acquire(C, name, Shared, NONE).expect("passes the writer");
             assert_eq!(
                 table.try_acquire(C, name, Shared, NONE),
@@ -224,6 +236,7 @@ fn late_readers_pass_a_writer_who_sleeps_but_not_for_ever() {
             );
             table.release(C, name);
         }
+        until_not_passed(table, B);
         assert_eq!(table.try_acquire(C, name, Shared, NONE), None, "overtakes the writer");
         waiters.acquire(C, Shared, NONE);
         table.release(A, name);
