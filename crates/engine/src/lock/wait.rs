@@ -12,9 +12,9 @@ use foreshore_base::seeded_bug;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A waiter looks for a deadlock after this time, and then at doubling intervals up to `LOOK_MAX`. Most waits are
-/// shorter than the first.
-const LOOK_FIRST: Duration = Duration::from_millis(1);
+/// A waiter looks for a deadlock before it sleeps, as who waits last closes the circle; then, for the looks go on while waits come
+/// and go, after this time, and at doubling intervals up to `LOOK_MAX`.
+pub(super) const LOOK_FIRST: Duration = Duration::from_millis(1);
 const LOOK_MAX: Duration = Duration::from_millis(64);
 
 impl KeyTable {
@@ -111,6 +111,9 @@ impl KeyTable {
         let seat = self.seat(owner);
         let mut interval = LOOK_FIRST;
         let mut turn_seen = None;
+        if seat.signal() == Signal::Asleep {
+            self.break_deadlocks(owner);
+        }
         loop {
             let left = patience.saturating_sub(begun.elapsed());
             self.sleep_until(owner, name, Instant::now() + interval.min(left));

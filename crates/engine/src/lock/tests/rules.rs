@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::lock::seat::{PASSES, Signal};
+use crate::lock::wait::LOOK_FIRST;
 use KeyMode::{Exclusive, None as Nothing, Shared};
 use std::cell::Cell;
 use std::sync::mpsc::{Receiver, channel};
@@ -507,6 +508,50 @@ fn crossing_upgrades_have_one_victim() {
         });
         assert_eq!(table.stats().deadlocks, 1);
     });
+}
+
+/// Who closes the circle finds it before it sleeps, not a millisecond later: that is fifty short transactions.
+#[test]
+fn a_deadlock_is_found_before_anybody_sleeps() {
+    let shortest = (0..100).map(|_| {
+        let table = table(2);
+        let name = table.name(TABLE, b"key");
+        for owner in [A, B] {
+            table.try_acquire(owner, name, Shared, NONE).unwrap();
+        }
+        thread::scope(|scope| {
+            let older = scope.spawn(|| table.acquire(A, name, Exclusive, NONE, LONG));
+            let lost = table.acquire(B, name, Exclusive, NONE, LONG).unwrap_err();
+            table.release(B, name);
+            older.join().unwrap().unwrap();
+            lost.waited()
+        })
+    });
+    assert!(shortest.min().unwrap() < LOOK_FIRST);
+}
+
+/// Transactions of several threads that lock one row and give it back at once take turns without waiting for each other to wake up.
+#[test]
+fn a_popular_row_does_not_rest() {
+    const ROUNDS: u32 = 20_000;
+    let table = table(4);
+    let name = table.name(TABLE, b"key");
+    let begun = Instant::now();
+    thread::scope(|scope| {
+        for owner in [A, B, C, D] {
+            let table = &table;
+            scope.spawn(move || {
+                for _ in 0..ROUNDS {
+                    table.acquire(owner, name, Exclusive, NONE, LONG).unwrap();
+                    table.release(owner, name);
+                }
+            });
+        }
+    });
+    let took = begun.elapsed();
+    println!("{:?} a turn", took / (4 * ROUNDS));
+    assert!(took < 4 * ROUNDS * Duration::from_micros(10), "{took:?}");
+    table.check_empty().unwrap();
 }
 
 /// A phantom conflict: two scanned the same gap, and both want to insert there.
