@@ -1,13 +1,15 @@
 //! Where an owner waits: its signal, its thread, and what others must know of it.
 //!
 //! ```text
-//! Idle ──► Waiting ──► Asleep ──► Called ──► Waiting ─ ─►      (looking, asleep, called while asleep, looking again)
-//!             └───────────┴──────────┴─────► Granted, Victim, Idle
+//! Idle ──► Waiting ──► Asleep ──► Called        Waiting: it looks. Called while it sleeps, it looks again
+//!             ▲ │         │         │ │
+//!             └─│─────────│─────────┘ │
+//!               └─────────┴───────────┴──► Granted, Victim, Idle
 //! ```
 //!
 //! Invariant S1: a wait, in whichever of its three states, ends only under the latch of the bucket that it is in, together with
-//! the change of its request. So whoever holds that latch knows whether the wait is still in place. S2: only the owner begins to
-//! sleep, latch or not, and only others end that, with the latch: who finds it asleep may rely on that.
+//! the change of its request. So whoever holds that latch knows whether the wait is still in place. S2: its owner falls asleep
+//! without the latch, but looks again only under it, when it was called: whom somebody with the latch finds asleep stays so.
 
 use super::latched::Latched;
 use super::{Name, Owner};
@@ -40,10 +42,10 @@ pub(super) struct Seat {
     sleeper: Latched<Option<thread::Thread>>,
 }
 
-/// Who sleeps and was passed so often, as the first whom somebody was an enemy of, is called. (Payments with one warehouse,
-/// thousand/s with 4 and 16 threads on two cores: 211 and 169 with 8, 213 and 180 with 32. With 8 the 99th percentiles are 0.05 and
-/// 3.2 ms. If nobody is passed: 28 and 28 thousand/s, 0.3 and 1.1 ms.)
-pub(super) const PASSES: u64 = if cfg!(any(test, shuttle)) { 3 } else { 8 };
+/// A sleeper that was passed so often, as the first in somebody's way, is called while the lock is taken. (Payments with one
+/// warehouse, thousand/s with 4 and 16 threads on two cores: 211 and 169 with 8, 213 and 180 with 32; with 16 threads the 99th
+/// percentiles are 3.2 and 3.7 ms. If nobody is passed: 28 and 28 thousand/s, 1.1 ms.)
+pub(super) const PASSES: u64 = if cfg!(test) { 3 } else { 8 };
 
 /// What became of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +55,7 @@ pub(super) enum Signal {
     Waiting,
     /// It waits, and looks now and then, or sleeps.
     Asleep,
-    /// The same, but it shall look at its request: it is not in order that it goes on sleeping.
+    /// It slept, and shall look whether it gets the lock now.
     Called,
     Granted,
     /// The wait was ended to break a deadlock with this owner.
@@ -156,6 +158,7 @@ impl Seat {
         matches!(self.signal(), Signal::Asleep | Signal::Called) && !self.has_looked.load(Relaxed)
     }
 
+    /// Is it to be called although the lock is taken?
     pub fn was_passed_often(&self) -> bool {
         self.passed.load(Relaxed) >= PASSES
     }

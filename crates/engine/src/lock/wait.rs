@@ -12,8 +12,8 @@ use foreshore_base::seeded_bug;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A waiter looks for a deadlock before it sleeps, as who waits last closes the circle; then, for the looks go on while waits come
-/// and go, after this time, and at doubling intervals up to `LOOK_MAX`.
+/// A waiter looks for a deadlock before it sleeps: who waits last closes the circle. As one look may miss it, while waits come and
+/// go, it looks again after this time, and then at doubling intervals up to `LOOK_MAX`.
 pub(super) const LOOK_FIRST: Duration = Duration::from_millis(1);
 const LOOK_MAX: Duration = Duration::from_millis(64);
 
@@ -111,7 +111,7 @@ impl KeyTable {
         let seat = self.seat(owner);
         let mut interval = LOOK_FIRST;
         let mut turn_seen = None;
-        if seat.signal() == Signal::Asleep {
+        if seat.signal() == Signal::Asleep && begun.elapsed() < patience {
             self.break_deadlocks(owner);
         }
         loop {
@@ -135,8 +135,8 @@ impl KeyTable {
         }
     }
 
-    /// Sleeps until the wait ends, the owner is interrupted, or the time comes. Called, it looks for itself (Q7): either it gets the
-    /// lock now, or somebody was faster, who settles the queue when he gives the lock back.
+    /// Sleeps until the wait ends, the owner is interrupted, or the time comes. Called, it looks for itself (Q7): it gets the lock
+    /// now, or somebody has it, who settles the queue when he gives it back.
     fn sleep_until(&self, owner: Owner, name: Name, time: Instant) {
         let seat = self.seat(owner);
         seat.sleep_until(time);
