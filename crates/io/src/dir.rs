@@ -7,12 +7,13 @@
 
 use crate::lock::DirLock;
 use crate::map::Mapping;
+use crate::ring;
 use crate::{
     Access, AlignedBuf, BLOCK_BYTES, File, LockError, SharedMemory, Vfs, check_memory_size, check_name,
     create_whole, debug_assert_direct, debug_assert_direct_len, wrong_memory_size,
 };
 use foreshore_base::seeded_bug;
-use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
+use foreshore_base::sync::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Dir, FallocateFlags, Mode, OFlags, RenameFlags};
 use rustix::fs::{
@@ -23,9 +24,13 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 
 /// What the system counts the space of a file in.
 const STAT_BLOCK_BYTES: u64 = 512;
+
+/// Threads that write at the same time where there is no ring.
+const WRITERS: usize = 8;
 
 /// A directory of the operating system as a [`Vfs`].
 #[derive(Debug)]
@@ -194,6 +199,51 @@ impl DirFile {
         self.access == Access::Buffered || done.is_multiple_of(BLOCK_BYTES)
     }
 
+    /// Writes what of `data`, which belongs at `offset`, is not yet `done`.
+    fn go_on_writing(&self, data: &[u8], offset: u64, mut done: usize) -> io::Result<()> {
+        while done < data.len() {
+            if !self.resumable(done) {
+                return Err(Errno::NOSPC.into());
+            }
+            match retry_on_intr(|| pwrite(&self.fd, &data[done..], offset + done as u64))? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                written => done += written,
+            }
+        }
+        Ok(())
+    }
+
+    /// `None` if there is no ring.
+    fn write_by_ring(&self, writes: &[(u64, &[u8])]) -> Option<io::Result<()>> {
+        let mut first_error = None;
+        let ran = ring::write(self.fd.as_fd(), writes, |i, count| {
+            let (offset, data) = writes[i];
+            let written = begun(count).and_then(|count| self.go_on_writing(data, offset, count));
+            first_error = first_error.take().or(written.err());
+        });
+        ran.then(|| first_error.map_or(Ok(()), Err))
+    }
+
+    /// With a few threads, which it starts: that takes less time than the second of these writes.
+    fn write_by_threads(&self, writes: &[(u64, &[u8])]) -> io::Result<()> {
+        let next = AtomicUsize::new(0);
+        let write = || {
+            while let Some((offset, data)) = writes.get(next.fetch_add(1, Relaxed)) {
+                self.go_on_writing(data, *offset, 0)?;
+            }
+            Ok(())
+        };
+        thread::scope(|scope| {
+            let helpers = 1..WRITERS.min(writes.len());
+            // If the system has no thread left, there are fewer.
+            let helpers: Vec<_> =
+                helpers.map_while(|_| thread::Builder::new().spawn_scoped(scope, write).ok()).collect();
+            let join =
+                |helper: thread::ScopedJoinHandle<'_, _>| helper.join().expect("a write does not panic");
+            helpers.into_iter().map(join).fold(write(), Result::and)
+        })
+    }
+
     /// Refuses to take more bytes than there are: whoever tries takes all that there are until he fails, and others find none.
     fn ensure_space(&self, bytes: u64) -> io::Result<()> {
         let there = fstatvfs(&self.fd)?;
@@ -218,6 +268,14 @@ impl DirFile {
     }
 }
 
+/// How many bytes of a transfer are done, which may have been told to try again.
+fn begun(count: io::Result<usize>) -> io::Result<usize> {
+    match count {
+        Err(e) if matches!(e.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => Ok(0),
+        count => count,
+    }
+}
+
 impl File for DirFile {
     fn read_at(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
         debug_assert_direct(self.access, out.as_ptr(), out.len(), offset);
@@ -234,18 +292,18 @@ impl File for DirFile {
 
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
         debug_assert_direct(self.access, data.as_ptr(), data.len(), offset);
-        let mut done = 0;
-        while done < data.len() {
-            let written = retry_on_intr(|| pwrite(&self.fd, &data[done..], offset + done as u64))?;
-            done += written;
-            if written == 0 {
-                return Err(io::ErrorKind::WriteZero.into());
-            }
-            if done < data.len() && !self.resumable(done) {
-                return Err(Errno::NOSPC.into());
-            }
+        self.go_on_writing(data, offset, 0)
+    }
+
+    fn write_many(&self, writes: &[(u64, &[u8])]) -> io::Result<()> {
+        for (offset, data) in writes {
+            debug_assert_direct(self.access, data.as_ptr(), data.len(), *offset);
         }
-        Ok(())
+        match writes {
+            [] => Ok(()),
+            [(offset, data)] => self.go_on_writing(data, *offset, 0),
+            _ => self.write_by_ring(writes).unwrap_or_else(|| self.write_by_threads(writes)),
+        }
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -313,6 +371,44 @@ mod tests {
         create_dir_durably(&path, &note).expect("it is there");
         assert_eq!(synced.take(), [Path::new("a")]);
         fs::remove_dir_all(&root).expect("removing it");
+    }
+
+    /// Many at once, by either way: all are there, and a failure of any is told.
+    #[test]
+    fn writes_side_by_side() {
+        let path = std::env::temp_dir().join(format!("foreshore-io-many-{}", process::id()));
+        let vfs = DirVfs::open(&path, true).expect("a temporary directory");
+        let full = rustix::fs::open("/dev/full", OFlags::WRONLY, Mode::empty()).expect("a device of Linux");
+        let full = DirFile::new(full, Access::Buffered);
+        type Way = fn(&DirFile, &[(u64, &[u8])]) -> io::Result<()>;
+        let ways: [(&str, Way); 3] = [
+            ("as the system can", |file, writes| file.write_many(writes)),
+            ("ring", |file, writes| {
+                file.write_by_ring(writes).unwrap_or_else(|| file.write_by_threads(writes))
+            }),
+            ("threads", |file, writes| file.write_by_threads(writes)),
+        ];
+        for (name, write) in ways {
+            let fd = vfs.open_at(name, OFlags::CREATE).expect("a new file");
+            let file = DirFile::new(fd, Access::Direct);
+            let mut data = AlignedBuf::zeroed(200 * BLOCK_BYTES);
+            data.chunks_mut(BLOCK_BYTES).zip(1..).for_each(|(block, n)| block.fill(n));
+            // Pieces of one and of two blocks, the last one first.
+            let pieces = data.chunks(3 * BLOCK_BYTES).zip((0..).step_by(3 * BLOCK_BYTES));
+            let pieces = pieces.flat_map(|(three, offset)| {
+                let (one, two) = three.split_at(BLOCK_BYTES);
+                [(offset, one), (offset + BLOCK_BYTES as u64, two)]
+            });
+            let mut writes: Vec<_> = pieces.collect();
+            writes.reverse();
+            write(&file, &writes).expect(name);
+            let mut content = AlignedBuf::zeroed(data.len());
+            file.read_at(&mut content, 0).expect("the whole file");
+            assert!(content[..] == data[..], "{name}");
+            let error = write(&full, &writes).expect_err(name);
+            assert_eq!(error.kind(), io::ErrorKind::StorageFull, "{name}");
+        }
+        fs::remove_dir_all(&path).expect("removing it");
     }
 
     /// Filesystems that cannot reserve space are rare; their path is walked here on whatever there is.

@@ -16,6 +16,7 @@ mod lock;
 mod map;
 mod mem;
 mod pages;
+mod ring;
 pub mod sim;
 
 pub use buf::AlignedBuf;
@@ -71,6 +72,11 @@ pub trait File: Send + Sync + 'static {
     fn read_at(&self, out: &mut [u8], offset: u64) -> io::Result<()>;
     /// Writes all of `data` at `offset`, growing the file where needed.
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()>;
+    /// As [`File::write_at`] for each of these, in no order. Where the system can, they are under way at the same time. After an
+    /// error any of them may have been written.
+    fn write_many(&self, writes: &[(u64, &[u8])]) -> io::Result<()> {
+        writes.iter().try_for_each(|(offset, data)| self.write_at(data, *offset))
+    }
     /// Makes all writes that returned before this call durable, with the length needed to read them back.
     fn sync(&self) -> io::Result<()>;
     /// Length in bytes.

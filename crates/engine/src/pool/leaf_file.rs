@@ -190,17 +190,18 @@ impl LeafFile {
         slots(self.grow_bytes).max((capacity / SPARE_SHARE).min(slots(STEP_BYTES_MAX)))
     }
 
-    /// Writes consecutive images to the slots of `runs`, one call per run.
+    /// Writes consecutive images to the slots of `runs`, all runs at the same time.
     pub fn write(&self, images: &[u8], runs: &[Range<u64>]) -> Result<()> {
         let mut images = images;
-        for run in runs {
-            let (now, later) = images.split_at((run.end - run.start) as usize * self.page_bytes);
-            self.file
-                .write_at(now, self.offset(run.start))
-                .map_err(|e| Error::io(format!("writing slots {run:?} of {}", self.name), &e))?;
-            images = later;
-        }
-        Ok(())
+        let writes: Vec<_> = runs
+            .iter()
+            .map(|run| {
+                let (now, later) = images.split_at((run.end - run.start) as usize * self.page_bytes);
+                images = later;
+                (self.offset(run.start), now)
+            })
+            .collect();
+        self.file.write_many(&writes).map_err(|e| Error::io(format!("writing slots of {}", self.name), &e))
     }
 
     /// Makes all written slots durable.

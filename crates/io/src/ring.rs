@@ -1,0 +1,212 @@
+//! Many transfers under way at once, from one thread: io_uring.
+//!
+//! Why: a device answers many requests in about the time of one, and one call for all of them costs the processor less than
+//! a call for each.
+//! Differs from what most do with it: no event loop. Whoever has many transfers hands them over and waits for all; each thread
+//! that does so has a ring of its own, so nothing is shared.
+//!
+//! Some systems have none: Linux before 5.6, and many containers, which forbid it.
+//!
+//! Invariants:
+//! - U1: the kernel has a transfer's memory only while that is borrowed: nobody leaves [`run`] while one is under way, not even
+//!   by a panic.
+
+use io_uring::types::Fd;
+use io_uring::{IoUring, opcode, squeue};
+use rustix::fd::{AsRawFd, BorrowedFd};
+use std::cell::RefCell;
+use std::io::{self, ErrorKind};
+use std::{process, thread};
+
+/// Transfers that are under way at once, at most.
+const DEPTH: u32 = 64;
+
+/// What is left of a longer transfer is for the caller to go on with, as after a short count.
+const BYTES_MAX: usize = 1 << 30;
+
+thread_local! {
+    static RING: Option<RefCell<IoUring>> = open().ok().map(RefCell::new);
+}
+
+fn open() -> io::Result<IoUring> {
+    // The kernel looks for what is complete when the thread asks, and does not interrupt it.
+    let quiet = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(DEPTH);
+    quiet.or_else(|_| IoUring::new(DEPTH)) // before Linux 6.1
+}
+
+/// Writes each piece of data at its offset, in no order, and tells `done` of each how many of its bytes are written. `false`, and
+/// nothing has happened, if there is no ring.
+pub(crate) fn write(
+    file: BorrowedFd<'_>,
+    writes: &[(u64, &[u8])],
+    done: impl FnMut(usize, io::Result<usize>),
+) -> bool {
+    let fd = Fd(file.as_raw_fd());
+    let entries = writes.iter().map(|(offset, data)| {
+        opcode::Write::new(fd, data.as_ptr(), data.len().min(BYTES_MAX) as u32).offset(*offset).build()
+    });
+    // SAFETY: file and data are borrowed for as long as this call takes.
+    unsafe { run(entries, done) }
+}
+
+/// Carries out all `entries`.
+///
+/// # Safety
+/// What they point to must live, and must not be used by others in ways that the transfers exclude, until `done` is called with
+/// the entry's number.
+unsafe fn run(
+    entries: impl Iterator<Item = squeue::Entry>,
+    mut done: impl FnMut(usize, io::Result<usize>),
+) -> bool {
+    RING.with(|ring| {
+        // Somebody's `done` may have transfers of its own to do.
+        let Some(mut ring) = ring.as_ref().and_then(|ring| ring.try_borrow_mut().ok()) else { return false };
+        let mut flying = Flying { ring: &mut ring, count: 0 };
+        let mut entries = (0..).zip(entries).fuse();
+        loop {
+            for (i, entry) in entries.by_ref().take((DEPTH - flying.count) as usize) {
+                // SAFETY: by this function's contract, and U1: `flying` waits for it.
+                unsafe { flying.push(&entry.user_data(i)) };
+            }
+            if flying.count == 0 {
+                return true;
+            }
+            flying.wait();
+            while let Some((i, result)) = flying.land() {
+                done(i, result);
+            }
+        }
+    })
+}
+
+/// Transfers under way, none of which is left behind (U1).
+struct Flying<'a> {
+    ring: &'a mut IoUring,
+    count: u32,
+}
+
+impl Flying<'_> {
+    /// One more, which begins at the next [`Flying::wait`].
+    ///
+    /// # Safety
+    /// As for [`run`], until it has landed.
+    unsafe fn push(&mut self, entry: &squeue::Entry) {
+        // SAFETY: handed on to the caller.
+        unsafe { self.ring.submission().push(entry) }.expect("no more are under way than there are places");
+        self.count += 1;
+    }
+
+    /// Waits until one of them is complete.
+    fn wait(&mut self) {
+        while let Err(error) = self.ring.submit_and_wait(1) {
+            match error.kind() {
+                ErrorKind::Interrupted => {}
+                // The kernel is short of memory or of places for what is complete: some may be.
+                ErrorKind::WouldBlock | ErrorKind::ResourceBusy => {
+                    if !self.ring.completion().is_empty() {
+                        return;
+                    }
+                    thread::yield_now();
+                }
+                _ => {
+                    // Nobody knows which memory the kernel is still going to use.
+                    eprintln!("foreshore: io_uring has failed ({error}); the process cannot go on");
+                    process::abort();
+                }
+            }
+        }
+    }
+
+    /// One that is complete: its number, and what came of it.
+    fn land(&mut self) -> Option<(usize, io::Result<usize>)> {
+        let entry = self.ring.completion().next()?;
+        self.count -= 1;
+        let result =
+            usize::try_from(entry.result()).map_err(|_| io::Error::from_raw_os_error(-entry.result()));
+        Some((entry.user_data() as usize, result))
+    }
+}
+
+impl Drop for Flying<'_> {
+    fn drop(&mut self) {
+        while self.count > 0 {
+            self.wait();
+            while self.land().is_some() {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fd::AsFd;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    /// A file of the test's own that has no name, and pieces of data for it: one byte each, the last one first.
+    fn file() -> std::fs::File {
+        let path = std::env::temp_dir().join(format!("foreshore-io-ring-{:?}", thread::current().id()));
+        let file = std::fs::File::options().read(true).write(true).create(true).truncate(true).open(&path);
+        std::fs::remove_file(&path).expect("removing a name");
+        file.expect("a temporary file")
+    }
+
+    fn pieces(bytes: &[u8]) -> Vec<(u64, &[u8])> {
+        bytes.chunks(1).enumerate().rev().map(|(offset, byte)| (offset as u64, byte)).collect()
+    }
+
+    fn content(file: &std::fs::File) -> Vec<u8> {
+        let mut bytes = vec![0; file.metadata().expect("its length").len() as usize];
+        std::os::unix::fs::FileExt::read_exact_at(file, &mut bytes, 0).expect("what was written");
+        bytes
+    }
+
+    #[test]
+    fn more_pieces_than_places_are_all_written() {
+        let (file, bytes) = (file(), (0..=255).cycle().take(1000).collect::<Vec<u8>>());
+        let mut told = vec![0; bytes.len()];
+        let ran = write(file.as_fd(), &pieces(&bytes), |i, written| {
+            assert_eq!(written.expect("a write"), 1);
+            told[i] += 1;
+        });
+        if ran {
+            assert_eq!(content(&file), bytes);
+            assert!(told.iter().all(|&times| times == 1));
+        }
+    }
+
+    /// U1: what was under way has landed; and the thread's ring can still be used.
+    #[test]
+    fn a_panic_leaves_nothing_under_way() {
+        let (file, bytes) = (file(), [7; 100]);
+        let told =
+            catch_unwind(AssertUnwindSafe(|| write(file.as_fd(), &pieces(&bytes), |_, _| panic!("a test"))));
+        if told.is_err() {
+            let begun = &content(&file)[bytes.len() - DEPTH as usize..];
+            assert!(begun.iter().all(|&byte| byte == 7));
+            assert!(write(file.as_fd(), &pieces(&[8; 100]), |_, written| assert_eq!(
+                written.expect("a write"),
+                1
+            )));
+            assert_eq!(content(&file), [8; 100]);
+        }
+    }
+
+    #[test]
+    fn who_is_told_finds_no_ring() {
+        let (file, bytes) = (file(), [1; 2]);
+        write(file.as_fd(), &pieces(&bytes), |_, _| {
+            assert!(!write(file.as_fd(), &pieces(&bytes), |_, _| unreachable!()));
+        });
+    }
+
+    #[test]
+    fn each_failure_is_told() {
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("a device of Linux");
+        let mut failures = 0;
+        let ran = write(full.as_fd(), &pieces(&[1; 100]), |_, written| {
+            assert_eq!(written.expect_err("no space").kind(), ErrorKind::StorageFull);
+            failures += 1;
+        });
+        assert_eq!(failures, if ran { 100 } else { 0 });
+    }
+}
