@@ -5,14 +5,14 @@
 //! Differs from what most do with it: no event loop. Whoever has many transfers hands them over and waits for all; each thread
 //! that does so has a ring of its own, so nothing is shared.
 //!
-//! Some systems have none: Linux before 5.6, and many containers, which forbid it.
+//! Some systems have none: Linux before 5.6, and many containers, which forbid it. A thread finds out once.
 //!
 //! Invariants:
 //! - U1: the kernel has a transfer's memory only while that is borrowed: nobody leaves [`run`] while one is under way, not even
 //!   by a panic.
 
 use io_uring::types::Fd;
-use io_uring::{IoUring, opcode, squeue};
+use io_uring::{IoUring, Probe, opcode, squeue};
 use rustix::fd::{AsRawFd, BorrowedFd};
 use std::cell::RefCell;
 use std::io::{self, ErrorKind};
@@ -28,10 +28,21 @@ thread_local! {
     static RING: Option<RefCell<IoUring>> = open().ok().map(RefCell::new);
 }
 
+/// A ring that works: a system may allow a part of what it takes, or know other transfers only.
 fn open() -> io::Result<IoUring> {
     // The kernel looks for what is complete when the thread asks, and does not interrupt it.
     let quiet = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(DEPTH);
-    quiet.or_else(|_| IoUring::new(DEPTH)) // before Linux 6.1
+    let mut ring = quiet.or_else(|_| IoUring::new(DEPTH))?; // before Linux 6.1
+    let mut known = Probe::new();
+    ring.submitter().register_probe(&mut known)?;
+    if !known.is_supported(opcode::Write::CODE) {
+        return Err(ErrorKind::Unsupported.into());
+    }
+    // SAFETY: it points to nothing.
+    unsafe { ring.submission().push(&opcode::Nop::new().build()) }.expect("an empty ring has a place");
+    ring.submit_and_wait(1)?;
+    ring.completion().next().ok_or(ErrorKind::Unsupported)?;
+    Ok(ring)
 }
 
 /// Writes each piece of data at its offset, in no order, and tells `done` of each how many of its bytes are written. `false`, and
