@@ -69,7 +69,7 @@ unsafe fn run(
     entries: impl Iterator<Item = squeue::Entry>,
     mut done: impl FnMut(usize, io::Result<usize>),
 ) -> bool {
-    RING.with(|ring| {
+    let ran = RING.try_with(|ring| {
         // Somebody's `done` may have transfers of its own to do.
         let Some(mut ring) = ring.as_ref().and_then(|ring| ring.try_borrow_mut().ok()) else { return false };
         let mut flying = Flying { ring: &mut ring, count: 0 };
@@ -87,7 +87,8 @@ unsafe fn run(
                 done(i, result);
             }
         }
-    })
+    });
+    ran.unwrap_or(false) // a thread that ends, and has given up its ring
 }
 
 /// Transfers under way, none of which is left behind (U1).
@@ -208,6 +209,29 @@ mod tests {
         write(file.as_fd(), &pieces(&bytes), |_, _| {
             assert!(!write(file.as_fd(), &pieces(&bytes), |_, _| unreachable!()));
         });
+    }
+
+    /// A database may be closed by a thread that ends.
+    #[test]
+    fn a_thread_that_ends_may_write() {
+        struct Writes;
+        impl Drop for Writes {
+            fn drop(&mut self) {
+                write(file().as_fd(), &pieces(&[1; 2]), |_, written| {
+                    assert_eq!(written.expect("a write"), 1)
+                });
+            }
+        }
+        thread_local! {
+            static BEFORE: Writes = const { Writes };
+            static AFTER: Writes = const { Writes };
+        }
+        let thread = thread::spawn(|| {
+            BEFORE.with(|_| {});
+            RING.with(|_| {});
+            AFTER.with(|_| {});
+        });
+        thread.join().expect("no panic"); // one in a destructor ends the process
     }
 
     #[test]
