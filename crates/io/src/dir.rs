@@ -381,11 +381,8 @@ mod tests {
         let full = rustix::fs::open("/dev/full", OFlags::WRONLY, Mode::empty()).expect("a device of Linux");
         let full = DirFile::new(full, Access::Buffered);
         type Way = fn(&DirFile, &[(u64, &[u8])]) -> io::Result<()>;
-        let ways: [(&str, Way); 3] = [
+        let ways: [(&str, Way); 2] = [
             ("as the system can", |file, writes| file.write_many(writes)),
-            ("ring", |file, writes| {
-                file.write_by_ring(writes).unwrap_or_else(|| file.write_by_threads(writes))
-            }),
             ("threads", |file, writes| file.write_by_threads(writes)),
         ];
         for (name, write) in ways {
@@ -408,6 +405,22 @@ mod tests {
             let error = write(&full, &writes).expect_err(name);
             assert_eq!(error.kind(), io::ErrorKind::StorageFull, "{name}");
         }
+        fs::remove_dir_all(&path).expect("removing it");
+    }
+
+    /// After a short count the rest is written, unless the count says that the space has ended inside a block.
+    #[test]
+    fn a_write_goes_on_where_it_was_broken_off() {
+        let path = std::env::temp_dir().join(format!("foreshore-io-rest-{}", process::id()));
+        let vfs = DirVfs::open(&path, true).expect("a temporary directory");
+        let open = |access| DirFile::new(vfs.open_at("a", OFlags::CREATE).expect("a file"), access);
+        open(Access::Buffered).go_on_writing(b"abcdef", 10, 4).expect("the rest");
+        let mut content = [9; 16];
+        open(Access::Buffered).read_at(&mut content, 0).expect("up to its end");
+        assert_eq!(&content, b"\0\0\0\0\0\0\0\0\0\0\0\0\0\0ef");
+        let blocks = AlignedBuf::zeroed(2 * BLOCK_BYTES);
+        let error = open(Access::Direct).go_on_writing(&blocks, 0, 100).expect_err("no block ends there");
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
         fs::remove_dir_all(&path).expect("removing it");
     }
 
