@@ -16,7 +16,7 @@ use crate::{ByteMap, TrieMap};
 /// assert_eq!((index.seek(b"bos"), index.seek(b"sea")), (Some(1), Some(2)));
 /// index.post(b"p", 3); // page 2 was split
 /// assert_eq!((index.seek(b"sea"), index.seek_before(b"p")), (Some(3), Some(2)));
-/// assert_eq!(index.unpost(b"p"), Some(3));
+/// assert!(index.unpost(b"p", 3)); // page 2 has absorbed page 3
 /// ```
 pub trait LeafIndex: Send + Sync {
     /// An index of these fences, which rise strictly; nodes are filled to about `fill` (0.1 ..= 1).
@@ -35,8 +35,8 @@ pub trait LeafIndex: Send + Sync {
     /// Enters a leaf under its low fence; returns the page that was there before.
     fn post(&self, low_fence: &[u8], page: u64) -> Option<u64>;
 
-    /// Forgets a low fence; returns its page.
-    fn unpost(&self, low_fence: &[u8]) -> Option<u64>;
+    /// Forgets a low fence if it leads to this page, and not to another by now. Did it?
+    fn unpost(&self, low_fence: &[u8], page: u64) -> bool;
 }
 
 impl<const F: usize, const H: usize> LeafIndex for ByteMap<F, H> {
@@ -56,8 +56,8 @@ impl<const F: usize, const H: usize> LeafIndex for ByteMap<F, H> {
         self.insert(low_fence, page)
     }
 
-    fn unpost(&self, low_fence: &[u8]) -> Option<u64> {
-        self.remove(low_fence)
+    fn unpost(&self, low_fence: &[u8], page: u64) -> bool {
+        self.compare_exchange(low_fence, Some(page), None).is_ok()
     }
 }
 
@@ -78,7 +78,7 @@ impl<M: LayerTree, const C: usize> LeafIndex for TrieMap<M, C> {
         self.insert(low_fence, page)
     }
 
-    fn unpost(&self, low_fence: &[u8]) -> Option<u64> {
-        self.remove(low_fence)
+    fn unpost(&self, low_fence: &[u8], page: u64) -> bool {
+        self.compare_exchange(low_fence, Some(page), None).is_ok()
     }
 }

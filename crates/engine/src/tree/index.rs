@@ -78,12 +78,12 @@ impl TreeIndex {
     }
 
     /// See [`LeafIndex::unpost`]. Waits for a check: nothing may be latched.
-    pub fn unpost(&self, low_fence: &[u8]) {
+    pub fn unpost(&self, low_fence: &[u8], page: u64) {
         let _change = self.changing.read();
-        each!(self, map => map.unpost(low_fence));
+        each!(self, map => map.unpost(low_fence, page));
     }
 
-    /// The page with exactly this low fence.
+    /// The page with exactly this low fence. Two leaves may be latched: who changes the index waits for no leaf.
     pub fn get(&self, low_fence: &[u8]) -> Option<u64> {
         each!(self, map => map.get(low_fence))
     }
@@ -120,5 +120,11 @@ impl TreeIndex {
     pub fn check(&self) -> Result<(), Broken> {
         let _still = self.changing.write();
         each!(self, map => map.check())
+    }
+
+    /// Lets changes wait until it is dropped.
+    #[cfg(test)]
+    pub fn stand_still(&self) -> impl Drop + '_ {
+        self.changing.write()
     }
 }

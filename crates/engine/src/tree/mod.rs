@@ -21,8 +21,10 @@
 //!   low fence is empty, the last high fence infinite.
 //! - T2: a leaf's low fence never changes while it lives: splits move the upper part right, absorption extends left
 //!   leaves to the right.
-//! - T3: the index may lack a leaf, but an entry leads to the leaf with that low fence, or to a page that says it is not
-//!   that leaf (dead, or another page by now), in which case the entry is about to be removed.
+//! - T3: the index may lack a leaf, which is about to be posted by whoever split it off, and is not absorbed before that. An
+//!   entry leads to the leaf with that low fence, or to one that was absorbed; that one says so, and its entry is about to be
+//!   removed by who absorbed it, or replaced by who has split the absorbing leaf at the same place. Until then its id is not
+//!   used again.
 //! - T4: nothing that may wait is called under a latch.
 
 mod ahead;

@@ -3,6 +3,9 @@
 //! Each is one redo-only log record over two neighbouring leaves, applied to both under their latches; the index hears
 //! of it afterwards (T3). A crash before the index hears loses nothing: the index is rebuilt from the leaves.
 //!
+//! A new leaf is absorbed only when the index has heard of it. If it were absorbed before, whoever split it off would post a dead
+//! page, for which nobody is going to remove its entry: the way to the keys above would be lost for good.
+//!
 //! Source: OLFIT §5.1 (splits go left to right, right link first) and §5.3 (an emptied node keeps its link); Shore-MT's
 //! successor Zero for one record per structure modification.
 
@@ -114,6 +117,11 @@ impl Tree {
             return Ok(false);
         };
         let separator = right.page.low_fence().expect("read under the latch");
+        if self.index.get(&separator) != Some(neighbour.0) {
+            right_latch.release_unchanged();
+            left.latch.release_unchanged();
+            return Ok(false);
+        }
         self.pool.before_change(left.at.frame);
         self.pool.before_change(right.frame);
         let record = self.core.log.reserve(absorb.change().encoded_len());
@@ -121,7 +129,7 @@ impl Tree {
         drop(right_latch);
         drop(left.latch);
         let end = self.core.append(record, &absorb.change());
-        self.index.unpost(&separator);
+        self.index.unpost(&separator, neighbour.0);
         self.core.absorbs.fetch_add(1, Relaxed);
         self.pool.free_page(neighbour, end);
         Ok(true)
@@ -163,5 +171,55 @@ impl Tree {
         let latch = right.page.latch().exclusive();
         // The frame may hold another page by now; the neighbour itself cannot be gone while its left is latched.
         (right.page.id() == neighbour && !right.page.is_dead()).then_some((right, latch))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Database;
+    use std::thread;
+
+    /// Who has split it off is about to post it, and must not post a dead one.
+    #[test]
+    fn a_leaf_is_absorbed_once_it_is_posted() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        table.put_many(&[(b"a", b"1"), (b"b", b"2")]).unwrap();
+        let tree = &table.tree;
+        let is_parted = || tree.read_leaf(b"a", |page| Ok(!page.right().is_none())).unwrap();
+        thread::scope(|scope| {
+            let still = tree.index.stand_still();
+            let splitter = scope.spawn(|| tree.part(b"a", b"b"));
+            while !is_parted() {
+                thread::yield_now();
+            }
+            let absorber = scope.spawn(|| tree.absorb_around(b"a"));
+            while is_parted() && !absorber.is_finished() {
+                thread::yield_now();
+            }
+            drop(still);
+            splitter.join().unwrap().unwrap();
+            absorber.join().unwrap().unwrap();
+        });
+        assert!(is_parted());
+        assert_eq!(table.get(b"b").unwrap().unwrap(), b"2");
+        tree.absorb_around(b"a").unwrap();
+        assert!(!is_parted());
+        assert_eq!(tree.index.get(b"b"), None);
+        assert_eq!(table.get(b"b").unwrap().unwrap(), b"2");
+        db.check().unwrap();
+    }
+
+    /// Whose place another leaf has taken by now.
+    #[test]
+    fn an_entry_that_leads_elsewhere_stays() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        table.put_many(&[(b"a", b"1"), (b"b", b"2")]).unwrap();
+        let tree = &table.tree;
+        tree.part(b"a", b"b").unwrap();
+        let leaf = tree.index.get(b"b").unwrap();
+        tree.index.unpost(b"b", leaf + 1);
+        assert_eq!(tree.index.get(b"b"), Some(leaf));
     }
 }

@@ -238,7 +238,9 @@ fn floors_hold_while_fences_come_and_go<M: Fences>() {
                         map.post(&fence(k, sub * 10), k << 16 | sub);
                     }
                     for sub in 1..20 {
-                        assert_eq!(map.unpost(&fence(k, sub * 10)), Some(k << 16 | sub), "seed {seed}");
+                        let (fence, page) = (fence(k, sub * 10), k << 16 | sub);
+                        assert!(!map.unpost(&fence, page + 1), "seed {seed}: another page's");
+                        assert!(map.unpost(&fence, page), "seed {seed}");
                     }
                 }
             });
