@@ -16,10 +16,10 @@ impl Tree {
         self.purge_if(near, key, |version| version.author() == author || version.writer() == Writer::Anyone)
     }
 
-    /// Removes the ghosts that nobody needs from the leaf of `key`, which is full. A restart forgets who was to remove them:
-    /// here they are found. As long as a snapshot needs a ghost, the key table has an image of the row; its author, as long
+    /// Removes the ghosts that nobody needs from the leaf of `key`: one that is full, as a restart forgets who was to remove them, or
+    /// one whose ghosts somebody had locked when they were to be removed. As long as a snapshot needs a ghost, the key table has an image of the row; its author, as long
     /// as it runs, has the key locked.
-    pub(super) fn purge_forgotten(&self, key: &[u8]) -> Result<()> {
+    pub fn purge_forgotten(&self, key: &[u8]) -> Result<()> {
         let keys = &self.core.txns.keys;
         let mut near = PageId::NONE;
         for ghost in self.read_leaf(key, leaf::ghosts)? {

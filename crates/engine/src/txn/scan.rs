@@ -114,6 +114,7 @@ impl Scan {
                 self.tree.complete(&mut value)?;
                 return Ok(Some((key, value)));
             }
+            txn.note_met(&self.tree, self.leaf.id(), version, &key);
         }
         Ok(None)
     }
@@ -132,7 +133,7 @@ impl Scan {
                 self.lock_end(txn, None)?;
                 continue;
             };
-            let mut run = first..first;
+            let (leaf, mut run) = (self.leaf.id(), first..first);
             while (run.len() as u64) < rows_max && run.end < self.leaf.rows().end {
                 let (version, row) = (Version(self.leaf.version(run.end)?), self.leaf.row(run.end)?);
                 if is_beyond(row.key, &self.to) {
@@ -141,6 +142,7 @@ impl Scan {
                 if !passes_over(txn, version, self.gaps) {
                     let mode = if version.is_ghost() { KeyMode::Shared } else { KeyMode::Exclusive };
                     txn.lock(&self.tree, row.key, mode, reach(self.gaps, &self.from, Some(row.key)))?;
+                    txn.note_met(&self.tree, leaf, version, row.key);
                 }
                 run.end += 1;
             }

@@ -32,6 +32,8 @@ pub(crate) struct Txn {
     /// Names under which it put images into the key table.
     images: Vec<Name>,
     ghosts: Vec<Ghost>,
+    /// Leaves in which it has locked others' ghosts, each with the key of one.
+    met: Vec<(PageId, Arc<Tree>, Box<[u8]>)>,
     /// Large values that it created or replaced.
     blobs: Vec<(Arc<Tree>, BlobId)>,
     /// The last extent that it wrote, if it has not waited for that to be durable.
@@ -83,6 +85,9 @@ const TABLES_KEPT: usize = 32;
 
 /// Room in lists that is kept at most.
 const ROOM_KEPT: usize = 4096;
+
+/// Leaves whose ghosts a transaction removes that had locked them, at most.
+const MET_MAX: usize = 16;
 
 /// How many locks ahead of the one that is given back the lines of the table are fetched.
 const LOCKS_AHEAD: usize = 6;
@@ -147,6 +152,7 @@ impl Txn {
             locks,
             images,
             ghosts: Vec::new(),
+            met: Vec::new(),
             blobs: Vec::new(),
             extent: None,
             tables,
@@ -348,6 +354,17 @@ impl Txn {
         self.ghosts.push(Ghost { tree: tree.clone(), key: key.into(), author });
     }
 
+    /// It has locked `key` in this leaf. If that is a ghost, and another's, it may keep who was to remove it from that: it does so
+    /// itself when it ends. Otherwise those who take rows from one end of a table would lock more and more ghosts on their way
+    /// to the first row, and keep them there for each other.
+    pub fn note_met(&mut self, tree: &Arc<Tree>, leaf: PageId, version: Version, key: &[u8]) {
+        let is_own = self.id.is_some_and(|id| version.author() == Version::of(id).author());
+        let is_known = self.met.last().is_some_and(|(last, ..)| *last == leaf);
+        if version.is_ghost() && !is_own && !is_known && self.met.len() < MET_MAX {
+            self.met.push((leaf, tree.clone(), key.into()));
+        }
+    }
+
     /// It created a large value, or replaced one: when it has ended, the mark tells what is to become of that.
     pub fn note_blob(&mut self, chunks: &Arc<Tree>, id: BlobId) {
         self.blobs.push((chunks.clone(), id));
@@ -538,6 +555,10 @@ impl Txn {
     fn finish(&mut self) {
         self.ended = true;
         self.release_locks();
+        for (_, tree, ghost) in self.met.drain(..) {
+            // What stays, for want of space or for damage, is there for the next one.
+            let _ = tree.purge_forgotten(&ghost);
+        }
         if !self.blobs.is_empty() {
             // It wrote no record of its own, so nobody saw them.
             let blobs = std::mem::take(&mut self.blobs);

@@ -1,0 +1,128 @@
+//! Tables as queues: some threads put rows at one end, others take them from the other.
+
+mod common;
+
+use common::{env, tiny};
+use foreshore::{ByteTable, Database, Durability, Transaction};
+use foreshore_io::MemVfs;
+use std::ops::Bound::Excluded;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::*};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const PRODUCERS: u64 = 2;
+const CONSUMERS: usize = 2;
+
+fn ghosts(db: &Database, table: &ByteTable) -> u64 {
+    let report = db.check().unwrap();
+    assert!(report.tables.iter().all(|table| table.missing_separators == 0), "{report:?}");
+    report.tables.iter().find(|report| report.name == table.name()).unwrap().ghosts
+}
+
+/// Takes the first row, if there is one.
+fn pop(table: &ByteTable, tx: &Transaction) -> foreshore::Result<Option<u64>> {
+    let table = tx.bytes(table);
+    let Some(row) = table.range(..).next() else { return Ok(None) };
+    let (key, _) = row?;
+    assert!(table.remove(&key)?, "it is locked");
+    Ok(Some(u64::from_be_bytes(key.try_into().unwrap())))
+}
+
+/// The same without transactions: somebody else may be faster.
+fn pop_alone(table: &ByteTable) -> foreshore::Result<Option<u64>> {
+    while let Some(row) = table.range(..).next() {
+        let (key, _) = row?;
+        if table.remove(&key)? {
+            return Ok(Some(u64::from_be_bytes(key.try_into().unwrap())));
+        }
+    }
+    Ok(None)
+}
+
+/// Sends `rows` rows through a queue that is seldom longer than a few leaves. Each of them arrives, once.
+fn pass_through(db: &Database, rows: u64, pop: impl Fn(&ByteTable) -> Option<u64> + Sync) {
+    let table = &db.byte_table("queue").unwrap();
+    let (next, taken, pop) = (&AtomicU64::new(0), &AtomicU64::new(0), &pop);
+    let mut arrived: Vec<u64> = thread::scope(|scope| {
+        for _ in 0..PRODUCERS {
+            scope.spawn(move || {
+                loop {
+                    let row = next.fetch_add(1, SeqCst);
+                    if row >= rows {
+                        break;
+                    }
+                    while row > taken.load(SeqCst) + 200 {
+                        thread::yield_now();
+                    }
+                    table.put(&row.to_be_bytes(), &[7; 40]).unwrap();
+                }
+            });
+        }
+        let consumer = || {
+            let mut mine = Vec::new();
+            while taken.load(SeqCst) < rows {
+                let row = pop(table);
+                taken.fetch_add(row.iter().len() as u64, SeqCst);
+                mine.extend(row);
+            }
+            mine
+        };
+        let consumers: Vec<_> = (0..CONSUMERS).map(|_| scope.spawn(consumer)).collect();
+        consumers.into_iter().flat_map(|consumer| consumer.join().unwrap()).collect()
+    });
+    arrived.sort_unstable();
+    assert!(arrived.into_iter().eq(0..rows), "each row arrives once");
+}
+
+fn small_leaves() -> Database {
+    tiny().durability(Durability::Relaxed).open_on(Arc::new(MemVfs::new())).unwrap()
+}
+
+#[test]
+fn rows_pass_through_a_queue() {
+    let (db, rows) = (small_leaves(), env("FORESHORE_QUEUE", 40_000));
+    pass_through(&db, rows, |table| pop_alone(table).unwrap());
+    assert_eq!(ghosts(&db, &db.byte_table("queue").unwrap()), 0);
+}
+
+#[test]
+fn rows_pass_through_a_queue_in_transactions() {
+    let (db, rows) = (small_leaves(), env("FORESHORE_QUEUE", 40_000) / 4);
+    pass_through(&db, rows, |table| db.transact(|tx| pop(table, tx)).unwrap());
+    let (begun, table) = (Instant::now(), db.byte_table("queue").unwrap());
+    while ghosts(&db, &table) > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(20));
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Who has locked a ghost removes it when it ends: whose ghost it was has just found it locked, and comes again after a pause.
+#[test]
+fn who_has_met_a_ghost_removes_it() {
+    let db = Database::in_memory().unwrap();
+    let table = db.byte_table("t").unwrap();
+    // As long as anybody scans, what could not be removed rests.
+    let elsewhere = db.begin().unwrap();
+    table.put_many(&["c", "d"].map(|key| (key, ""))).unwrap();
+    assert_eq!(elsewhere.bytes(&table).range(&b"c"[..]..).count(), 2);
+    for removes in [false, true] {
+        table.put_many(&["a", "b"].map(|key| (key, ""))).unwrap();
+        let first = db.begin().unwrap();
+        assert_eq!(first.bytes(&table).range((Excluded(&b"a"[..]), Excluded(&b"b"[..]))).count(), 0);
+        table.remove(b"b").unwrap();
+        assert_eq!(ghosts(&db, &table), 1, "the gap below it is locked");
+        let second = db.begin().unwrap();
+        let up_to_it = ..=&b"b"[..];
+        let met = match removes {
+            true => second.bytes(&table).remove_range(up_to_it).unwrap() as usize,
+            false => second.bytes(&table).range(up_to_it).count(),
+        };
+        assert_eq!(met, 1);
+        first.commit().unwrap();
+        assert_eq!(ghosts(&db, &table), if removes { 2 } else { 1 });
+        second.commit().unwrap();
+        assert_eq!(ghosts(&db, &table), 0, "removes: {removes}");
+    }
+    elsewhere.commit().unwrap();
+}
