@@ -85,6 +85,8 @@ impl KeyTable {
         let withdrawn = self.latched_bucket(&mut latched, name).requests.withdraw(victim, name);
         assert!(withdrawn, "{victim:?} was seen to wait for {name:?}");
         self.seat(victim).end_wait(Signal::Victim(next(youngest)));
+        // Who waits for the victim, perhaps asleep, gets what it waits for: the victim, tried again, would be in its way again.
+        self.seat(cycle[(youngest + cycle.len() - 1) % cycle.len()]).pass_no_more();
         self.counters.deadlock();
         let wanted = latched.swap_remove(self.latched_position(&latched, name)).1;
         drop(latched);

@@ -15,7 +15,8 @@
 //! - Q7: who wants the key alone, holds nothing of the name and *sleeps* is not granted it, but called: it looks for itself when it
 //!   is awake. Until then others pass it, those who come and those behind it who are awake. Passed often, it is called though the
 //!   lock is taken, to be awake when that is given back. Called, and asleep again, it is passed no more: here locks are held for
-//!   so long that to wake up takes little beside that. Were everybody granted locks asleep, a popular row would rest until its
+//!   so long that to wake up takes little beside that. Nor is it when somebody has given way to it in a deadlock, who will soon be
+//!   back. Were everybody granted locks asleep, a popular row would rest until its
 //!   next owner has woken, those who run into it meanwhile would fall asleep too, and from then on each change of the row would
 //!   take as long as it takes to wake a thread.
 

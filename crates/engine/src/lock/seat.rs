@@ -36,8 +36,8 @@ pub(super) struct Seat {
     stranded: AtomicBool,
     /// How often others got in this wait what the owner was the first to wait for.
     passed: AtomicU64,
-    /// Has it been called in this wait, and looked?
-    has_looked: AtomicBool,
+    /// Is it passed no more in this wait: has it been called, and looked, or has somebody given way to it?
+    passed_no_more: AtomicBool,
     /// Who sleeps here. A stale entry is woken once for nothing, which every park must bear.
     sleeper: Latched<Option<thread::Thread>>,
 }
@@ -138,7 +138,7 @@ impl Seat {
         *self.sleeper.latch() = Some(thread::current());
         self.name.store(name.0.get(), Relaxed);
         self.passed.store(0, Relaxed);
-        self.has_looked.store(false, Relaxed);
+        self.passed_no_more.store(false, Relaxed);
         self.signal.store(Signal::Waiting.word(), Release);
     }
 
@@ -155,12 +155,17 @@ impl Seat {
 
     /// Does it sleep, not having been called before? Under the latch of the name's bucket, as all up to `answer`.
     pub fn may_be_passed(&self) -> bool {
-        matches!(self.signal(), Signal::Asleep | Signal::Called) && !self.has_looked.load(Relaxed)
+        matches!(self.signal(), Signal::Asleep | Signal::Called) && !self.passed_no_more.load(Relaxed)
     }
 
     /// Is it to be called although the lock is taken?
     pub fn was_passed_often(&self) -> bool {
         self.passed.load(Relaxed) >= PASSES
+    }
+
+    /// Nobody else gets what the owner waits for from now on.
+    pub fn pass_no_more(&self) {
+        self.passed_no_more.store(true, Relaxed);
     }
 
     /// Somebody else gets what the owner waits for.
@@ -179,7 +184,7 @@ impl Seat {
     pub fn answer(&self) -> bool {
         let was_called = self.signal() == Signal::Called;
         if was_called {
-            self.has_looked.store(true, Relaxed);
+            self.passed_no_more.store(true, Relaxed);
             self.signal.store(Signal::Waiting.word(), Release);
         }
         was_called

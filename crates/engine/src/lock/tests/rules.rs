@@ -530,6 +530,26 @@ fn a_deadlock_is_found_before_anybody_sleeps() {
     assert!(shortest.min().unwrap() < LOOK_FIRST);
 }
 
+/// Who gave way in a deadlock, and comes back at once, does not get what the other, asleep, had waited for.
+#[test]
+fn who_gave_way_passes_nobody() {
+    let table = table(2);
+    let [first, second] = [b"first", b"other"].map(|key| table.name(TABLE, key));
+    table.try_acquire(A, first, Exclusive, NONE).unwrap();
+    table.try_acquire(B, second, Exclusive, NONE).unwrap();
+    thread::scope(|scope| {
+        let older = scope.spawn(|| table.acquire(A, second, Exclusive, NONE, LONG));
+        while table.seat(A).signal() != Signal::Asleep {
+            thread::yield_now();
+        }
+        thread::sleep(Duration::from_millis(20)); // until it sleeps indeed
+        assert!(table.acquire(B, first, Exclusive, NONE, LONG).is_err());
+        table.release(B, second);
+        assert_eq!(table.try_acquire(B, second, Exclusive, NONE), None);
+        assert!(older.join().unwrap().is_ok());
+    });
+}
+
 /// Transactions of several threads that lock one row and give it back at once take turns without waiting for each other to wake up.
 #[test]
 fn a_popular_row_does_not_rest() {
