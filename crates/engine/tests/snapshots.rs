@@ -2,10 +2,13 @@
 
 mod common;
 
-use common::{rows, tiny};
-use foreshore::{Database, Durability, Error, Result};
+use common::{Rng, env, rows, small, tiny};
+use foreshore::{Database, Durability, Error, Result, Transaction, TransactionOptions};
 use foreshore_io::{SimDisk, sim::Crash};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// A snapshot sees one point in time, however much happens after it.
@@ -53,7 +56,7 @@ fn snapshots_do_not_move() {
     let left = || (db.stats().image_bytes, db.check().unwrap().tables[1].ghosts);
     let since = Instant::now();
     while left() != (0, 0) && since.elapsed() < Duration::from_secs(10) {
-        std::thread::sleep(Duration::from_millis(50));
+        thread::sleep(Duration::from_millis(50));
     }
     assert_eq!(left(), (0, 0), "old versions and ghosts go when nobody can see them");
 }
@@ -112,7 +115,7 @@ fn large_transactions_cost_no_snapshot() {
     let tx = db.begin().unwrap();
     (0..200u8).for_each(|n| tx.bytes(&t).put(&[n], &[1; 1000]).unwrap());
     let snapshot = db.snapshot().unwrap();
-    std::thread::sleep(Duration::from_millis(300));
+    thread::sleep(Duration::from_millis(300));
     assert_eq!(snapshot.bytes(&t).get(&[7]).unwrap(), Some(vec![0; 1000]));
     tx.commit().unwrap();
     let since = Instant::now();
@@ -181,7 +184,7 @@ fn ghosts_that_come_back_go_again() {
     let tx = db.begin().unwrap();
     tx.bytes(&t).put(b"k", b"2").unwrap();
     drop(snapshot);
-    std::thread::sleep(Duration::from_millis(300)); // the removal's garbage is cleared
+    thread::sleep(Duration::from_millis(300)); // the removal's garbage is cleared
     tx.rollback().unwrap();
     let ghosts = || db.check().unwrap().tables.iter().map(|table| table.ghosts).sum::<u64>();
     let since = Instant::now();
@@ -193,25 +196,188 @@ fn ghosts_that_come_back_go_again() {
 /// However long a snapshot stays open, a change of a row costs the same, and so does forgetting what it replaced.
 #[test]
 fn a_busy_row_stays_fast_under_open_snapshots() {
+    change_often(true);
+    change_often(false);
+}
+
+/// In transactions, or outside.
+fn change_often(alone: bool) {
     const CHANGES: u32 = 100_000;
     let db = Database::in_memory().unwrap();
     let table = db.byte_table("t").unwrap();
     table.put(b"k", &0u32.to_le_bytes()).unwrap();
     let begun = Instant::now();
     let first = db.snapshot().unwrap();
-    let change = |i: u32| db.transact(|tx| tx.bytes(&table).put(b"k", &i.to_le_bytes())).unwrap();
+    let change = |i: u32| match alone {
+        true => table.put(b"k", &i.to_le_bytes()).unwrap(),
+        false => db.transact(|tx| tx.bytes(&table).put(b"k", &i.to_le_bytes())).unwrap(),
+    };
     (1..=CHANGES / 2).for_each(change);
     let second = db.snapshot().unwrap();
     (CHANGES / 2 + 1..=CHANGES).for_each(change);
     let seen = |snapshot: &foreshore::Snapshot| snapshot.bytes(&table).get(b"k").unwrap();
     assert_eq!(seen(&first), Some(0u32.to_le_bytes().to_vec()));
     assert_eq!(seen(&second), Some((CHANGES / 2).to_le_bytes().to_vec()));
+    assert!(db.stats().image_bytes < 1000, "each of them needs one old version");
     drop(first);
     assert_eq!(seen(&second), Some((CHANGES / 2).to_le_bytes().to_vec()));
     drop(second);
     while db.stats().image_bytes > 0 {
         assert!(begun.elapsed() < Duration::from_secs(20), "it takes longer with each change");
-        std::thread::sleep(Duration::from_millis(5));
+        thread::sleep(Duration::from_millis(5));
     }
     assert_eq!(table.get(b"k").unwrap(), Some(CHANGES.to_le_bytes().to_vec()));
+}
+
+/// Each snapshot goes on seeing what it saw at first, whatever a few transactions and single writes do to a few rows at a time, and
+/// whichever snapshots close before others.
+#[test]
+fn each_snapshot_sees_its_own_point() {
+    (0..env("FORESHORE_ROUNDS", 8)).for_each(|round| watch_snapshots(env("FORESHORE_SEED", 11) + round));
+}
+
+const KEYS: usize = 5;
+type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// A transaction that is open, and what it has changed: no value, it has removed the row.
+type Open = (Transaction, BTreeMap<Vec<u8>, Option<Vec<u8>>>);
+
+fn watch_snapshots(seed: u64) {
+    let mut rng = Rng(seed * 2 + 1);
+    let db = small();
+    let table = db.byte_table("t").unwrap().with_lock_timeout(Duration::ZERO);
+    let (mut now, mut open, mut snapshots) = (Rows::new(), Vec::<Open>::new(), Vec::new());
+    for step in 0..4000 {
+        let key = vec![b'a' + rng.below(KEYS) as u8];
+        // Others have the row locked now and then.
+        let value = (rng.below(3) > 0).then(|| vec![step as u8; rng.below(40)]);
+        match rng.below(10) {
+            0..3 => {
+                let done = match &value {
+                    Some(value) => table.put(&key, value),
+                    None => table.remove(&key).map(drop),
+                };
+                if done.is_ok() {
+                    apply(&mut now, (key, value));
+                }
+            }
+            3..5 if !open.is_empty() => {
+                let at = rng.below(open.len());
+                let (tx, changed) = &mut open[at];
+                let rows = tx.bytes(&table);
+                let done = match &value {
+                    Some(value) => rows.put(&key, value),
+                    None if rng.below(4) == 0 => rows.range(..).next().transpose().map(drop),
+                    None => rows.remove(&key).map(drop),
+                };
+                if done.is_ok() && (value.is_some() || rows.get(&key).is_ok_and(|seen| seen.is_none())) {
+                    changed.insert(key, value);
+                }
+            }
+            5 if !open.is_empty() => {
+                let (tx, changed) = open.swap_remove(rng.below(open.len()));
+                if rng.below(3) == 0 {
+                    tx.rollback().unwrap();
+                } else {
+                    tx.commit().unwrap();
+                    changed.into_iter().for_each(|row| apply(&mut now, row));
+                }
+            }
+            6 if open.len() < 3 => {
+                let options = TransactionOptions::new().lock_timeout(Duration::ZERO);
+                open.push((db.begin_with(options).unwrap(), BTreeMap::new()));
+            }
+            7 if snapshots.len() < 4 => snapshots.push((db.snapshot().unwrap(), now.clone())),
+            8 if !snapshots.is_empty() => {
+                drop(snapshots.swap_remove(rng.below(snapshots.len())));
+            }
+            _ => {}
+        }
+        for (snapshot, then) in &snapshots {
+            let seen: Rows = snapshot.bytes(&table).range(..).collect::<Result<_>>().unwrap();
+            assert_eq!(&seen, then, "seed {seed}, step {step}");
+            let key = vec![b'a' + rng.below(KEYS) as u8];
+            assert_eq!(snapshot.bytes(&table).get(&key).unwrap().as_ref(), then.get(&key));
+        }
+        let seen: Rows = table.range(..).collect::<Result<_>>().unwrap();
+        assert_eq!(seen, now, "seed {seed}, step {step}");
+    }
+    open.into_iter().for_each(|(tx, _)| tx.rollback().unwrap());
+    drop(snapshots);
+    let left = || (db.stats().image_bytes, db.check().unwrap().tables[1].ghosts);
+    let since = Instant::now();
+    while left() != (0, 0) {
+        assert!(since.elapsed() < Duration::from_secs(20), "seed {seed}: {:?} are left", left());
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn apply(rows: &mut Rows, (key, value): (Vec<u8>, Option<Vec<u8>>)) {
+    match value {
+        Some(value) => _ = rows.insert(key, value),
+        None => _ = rows.remove(&key),
+    }
+}
+
+/// What a snapshot sees does not change while threads write, and it sees transactions whole.
+#[test]
+fn snapshots_do_not_move_beside_writers() {
+    const PAIRS: u8 = 3;
+    let db = small();
+    let table = db.byte_table("t").unwrap();
+    let done = AtomicBool::new(false);
+    let seed = env("FORESHORE_SEED", 11);
+    thread::scope(|scope| {
+        for writer in 0..2u64 {
+            let (db, table, done) = (&db, &table, &done);
+            scope.spawn(move || {
+                let mut rng = Rng(seed * 7 + writer);
+                while !done.load(Relaxed) {
+                    let (pair, value) = (rng.below(PAIRS.into()) as u8, rng.next().to_le_bytes());
+                    db.transact(|tx| {
+                        for key in [[pair, 0], [pair, 1]] {
+                            match value[0] % 3 {
+                                0 => tx.bytes(table).remove(&key).map(drop)?,
+                                _ => tx.bytes(table).put(&key, &value)?,
+                            }
+                        }
+                        Ok(())
+                    })
+                    .unwrap();
+                    let alone = [PAIRS + rng.below(3) as u8, 0];
+                    match value[1] % 3 {
+                        0 => table.remove(&alone).map(drop).unwrap(),
+                        _ => table.put(&alone, &value).unwrap(),
+                    }
+                }
+            });
+        }
+        let reader = |reader: u64| {
+            let (db, table) = (&db, &table);
+            scope.spawn(move || {
+                for look in 0..env("FORESHORE_LOOKS", 300) {
+                    let snapshot = db.snapshot().unwrap();
+                    let see = || snapshot.bytes(table).range(..).collect::<Result<Rows>>().unwrap();
+                    let seen = see();
+                    for pair in 0..PAIRS {
+                        let [first, second] = [[pair, 0], [pair, 1]].map(|key| seen.get(&key[..]));
+                        assert_eq!(first, second, "half a transaction");
+                    }
+                    // One reader keeps its snapshots for long, the other one opens and closes many meanwhile.
+                    for _ in 0..if reader == 0 { 50 } else { look % 3 } {
+                        assert_eq!(see(), seen);
+                    }
+                }
+            })
+        };
+        let readers = [0, 1].map(reader);
+        let ended = readers.map(|reader| reader.join());
+        done.store(true, Relaxed);
+        ended.into_iter().for_each(|reader| reader.unwrap());
+    });
+    let since = Instant::now();
+    while db.stats().image_bytes != 0 {
+        assert!(since.elapsed() < Duration::from_secs(20), "{} bytes are left", db.stats().image_bytes);
+        thread::sleep(Duration::from_millis(5));
+    }
 }

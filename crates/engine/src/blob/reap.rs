@@ -101,7 +101,7 @@ pub(crate) fn reap_leftovers(chunks: &Arc<Tree>) -> Result<()> {
     })?;
     for (author, id) in marked {
         let batch = Batch { blobs: vec![(chunks.clone(), id)], ..Batch::new(Lsn::ZERO, author) };
-        txns.garbage.push(Owner(0), batch);
+        chunks.core().keep(Owner(0), batch);
     }
     Ok(())
 }

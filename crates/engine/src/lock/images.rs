@@ -11,11 +11,17 @@
 //! - I4: no image in a chain is left to be stamped or removed of the writer that the chain says is done.
 //! - I5: behind an image whose transaction committed before a writer began, there is none of that writer: all of them were
 //!   pushed before.
+//! - I6: two images of a row, the older committed at or above the points of all open snapshots, are made one: no snapshot sees
+//!   the version between them, nor will one that opens later. The older stays where it is, with its commit and what it holds. It
+//!   says from then on that the newer one's writer replaced that, so that who comes from the newest version finds it.
 //!
-//! Why so: a snapshot that stays open while a row is changed a million times makes a chain as long, and so does a transaction
-//! that changes millions of rows. Nobody may walk that for each change.
+//! Why so: a transaction that changes millions of rows makes a chain as long. Nobody may walk that for each change. And a
+//! snapshot may stay open while a row is changed a million times: it needs one image of it.
+//! Source for I6: Böttcher et al., *Scalable Garbage Collection for In-Memory MVCC Systems* (VLDB 2019). Differs: only the newest
+//! snapshot is asked for. What no snapshot saw when it was replaced is all there is to be dropped, but for snapshots that close
+//! before older ones.
 
-use super::Name;
+use super::{Name, Stamp};
 use crate::version::{Version, Writer};
 use foreshore_base::prefetch::prefetch_lines;
 use foreshore_base::{TableId, seeded_bug};
@@ -102,11 +108,20 @@ pub(crate) struct ImageView<'a> {
 pub(super) struct Link {
     name: Name,
     image: Image,
+    /// Where its writer committed, if it has.
     commit: Option<u64>,
+    /// Was it autocommitted? Then it was pushed after its commit.
+    alone: bool,
     /// In the first link: what is known of the chain.
     known: Known,
     next: Option<Box<Link>>,
 }
+
+/// So many images of a chain are looked at for others of the same row. (Those of a row that is changed often are at the front.)
+const NEAR: usize = 64;
+
+/// Rows of one transaction in one chain for which I6 is looked after, at most.
+const CHANGED_AGAIN_MAX: usize = 16;
 
 /// What is known of a chain.
 #[derive(Clone, Copy)]
@@ -154,7 +169,12 @@ impl Spares {
     }
 
     pub(super) fn link(&mut self, name: Name, image: Image) -> Box<Link> {
-        let link = Link { name, image, commit: None, known: Known::NOTHING_THERE, next: None };
+        let alone = match Version(image.writer).writer() {
+            Writer::Autocommit(at) => Some(at.0),
+            _ => None,
+        };
+        let (commit, alone, known) = (alone, alone.is_some(), Known::NOTHING_THERE);
+        let link = Link { name, image, commit, alone, known, next: None };
         let Some(mut spare) = self.0.pop() else { return Box::new(link) };
         if let Some(next) = self.0.last() {
             prefetch_lines(&raw const **next, size_of::<Link>());
@@ -182,21 +202,30 @@ impl Link {
 
     /// Is it kept for snapshots only? Its writer has committed.
     pub fn is_kept(&self) -> bool {
-        self.committed().is_some()
+        self.commit.is_some()
     }
 
-    /// Where its writer committed, if it has.
-    fn committed(&self) -> Option<u64> {
-        match Version(self.image.writer).writer() {
-            Writer::Autocommit(at) => Some(at.0),
-            _ => self.commit,
+    /// Did the transaction that pushed it commit before `writer`, whose word is where it began?
+    fn is_before(&self, writer: u64) -> bool {
+        !self.alone && self.commit.is_some_and(|commit| commit < writer)
+    }
+
+    fn is_of(&self, table: TableId, key: &[u8]) -> bool {
+        self.image.table == table && self.image.row.key() == key
+    }
+
+    /// Had the version that it holds been written since? Then there is mostly an image of what that had replaced.
+    fn replaced_since(&self, newest: u64) -> bool {
+        match Version(self.image.replaced).writer() {
+            Writer::Anyone => false,
+            Writer::Autocommit(at) => at.0 >= newest,
+            Writer::Txn(id) => id.0 >= newest,
         }
     }
 
-    /// Did the transaction that pushed it commit before `writer`, whose word is where it began? (An autocommitted write pushes
-    /// its image after its commit.)
-    fn is_before(&self, writer: u64) -> bool {
-        self.commit.is_some_and(|commit| commit < writer)
+    /// No snapshot sees what came after this image's commit and was replaced before now.
+    fn is_above(&self, newest: u64) -> bool {
+        self.commit.is_some_and(|commit| commit >= newest)
     }
 
     fn view(&self) -> ImageView<'_> {
@@ -213,7 +242,7 @@ impl Chain {
     /// Puts an image in front.
     pub fn push(&mut self, mut link: Box<Link>) {
         link.known = self.known();
-        link.known.cleared = link.known.cleared.min(link.committed().unwrap_or(u64::MAX));
+        link.known.cleared = link.known.cleared.min(link.commit.unwrap_or(u64::MAX));
         link.next = self.first.take();
         self.first = Some(link);
     }
@@ -239,25 +268,36 @@ impl Chain {
         mut visit: impl FnMut(&ImageView<'_>) -> ControlFlow<B>,
     ) -> Option<B> {
         let is_it = |link: &&Link| {
-            let of_key = link.image.table == table && link.image.row.key() == key;
-            link.name == name && (of_key || seeded_bug("image_of_colliding_key"))
+            link.name == name && (link.is_of(table, key) || seeded_bug("image_of_colliding_key"))
         };
         let shown = self.iter().filter(is_it).map(Link::view).try_for_each(|view| visit(&view));
         shown.break_value()
     }
 
-    /// Notes the commit LSN in all images of the writer, which ends now, under the name, and in those of its others that it
-    /// meets; how many bytes they have.
-    pub fn stamp(&mut self, name: Name, writer: u64, commit: u64) -> u64 {
+    /// Notes the commit in all images of the writer, which ends now, under the name, and in those of its others that it meets; then
+    /// I6 for the rows of these.
+    pub fn stamp(&mut self, name: Name, writer: u64, Stamp { commit, newest }: Stamp) -> Stamped {
+        let (commit, newest) = (commit.0, newest.0);
         let mut known = self.known();
         if known.done == writer {
-            return 0; // I4
+            return Stamped::default(); // I4
         }
         known.done = writer;
-        let (mut bytes, mut at) = (0, self.first.as_deref_mut());
+        let mut stamped = Stamped::default();
+        let mut changed_again = [None; CHANGED_AGAIN_MAX];
+        let (mut changed, mut at) = (changed_again.iter_mut(), self.first.as_deref_mut());
         while let Some(link) = at {
             if link.image.writer == writer {
-                bytes += if link.commit.replace(commit).is_none() { link.bytes() } else { 0 };
+                if link.commit.is_none() {
+                    link.commit = Some(commit);
+                    stamped.bytes += link.bytes();
+                    stamped.images += 1;
+                    if link.replaced_since(newest)
+                        && let Some(changed) = changed.next()
+                    {
+                        *changed = Some(link.name);
+                    }
+                }
             } else if link.is_before(writer) {
                 break; // I5
             } else if link.name == name {
@@ -266,11 +306,85 @@ impl Chain {
             }
             at = link.next.as_deref_mut();
         }
-        if bytes > 0 {
+        if stamped.images > 0 {
             known.cleared = known.cleared.min(commit);
         }
         self.set_known(known);
-        bytes
+        for name in changed_again.into_iter().map_while(|name| name) {
+            if let Some(superseded) = self.supersede(name, writer, newest) {
+                stamped.images -= 1;
+                stamped.superseded.extend(superseded);
+            }
+        }
+        stamped
+    }
+
+    /// I6, for the image under the name of a writer that has just committed. Those taken out, this one among them.
+    fn supersede(&mut self, name: Name, writer: u64, newest: u64) -> Option<Removed> {
+        let own = self.near(name).next().filter(|own| own.image.writer == writer)?;
+        let above = self.count_above(name, 1, (own.image.table, own.image.row.key()), newest);
+        (above > 0).then(|| self.merge(name, 1, above, writer))
+    }
+
+    /// I6, for an autocommitted write of the row that would push an image now: `None` if it must. Otherwise those of the row that
+    /// no snapshot up to `newest` needs any more.
+    pub fn take_over(
+        &mut self,
+        name: Name,
+        row: (TableId, &[u8]),
+        writer: u64,
+        newest: u64,
+    ) -> Option<Removed> {
+        let above = self.count_above(name, 0, row, newest);
+        (above > 0).then(|| self.merge(name, 0, above, writer))
+    }
+
+    /// How many images of the row, behind the first so many of its name, are at or above `newest`.
+    fn count_above(&self, name: Name, first: usize, (table, key): (TableId, &[u8]), newest: u64) -> usize {
+        let is_above = |link: &&Link| link.is_of(table, key) && link.is_above(newest);
+        self.near(name).skip(first).take_while(is_above).count()
+    }
+
+    /// Takes out the first so many images of the name, and all but the last of the `above` that follow. That one says from now on
+    /// that `writer` replaced it.
+    fn merge(&mut self, name: Name, first: usize, above: usize, writer: u64) -> Removed {
+        let mut left = first + above - 1;
+        let removed = self.take_out(|link| match link {
+            _ if left == 0 => Step::Stop,
+            _ if link.name != name => Step::Pass,
+            _ => {
+                left -= 1;
+                Step::Take
+            }
+        });
+        let mut at = self.first.as_deref_mut();
+        while let Some(link) = at {
+            if link.name == name {
+                link.image.writer = writer;
+                break;
+            }
+            at = link.next.as_deref_mut();
+        }
+        removed
+    }
+
+    /// The images of a name, as far as they are near the front.
+    fn near(&self, name: Name) -> impl Iterator<Item = &Link> {
+        self.iter().take(NEAR).filter(move |link| link.name == name)
+    }
+
+    /// Has one of the images of the row a value? If none has, every snapshot sees that the row is absent if it is so now.
+    pub fn has_value(&self, name: Name, table: TableId, key: &[u8]) -> bool {
+        let mut of_row = self.iter().filter(|link| link.name == name && link.is_of(table, key));
+        of_row.any(|link| link.image.row.value().is_some())
+    }
+
+    /// Takes out the images of a row that has no value in any of them, nor now, and that nobody is changing.
+    pub fn forget(&mut self, name: Name, table: TableId, key: &[u8]) -> Removed {
+        self.take_out(|link| match link.name == name && link.is_of(table, key) {
+            true => Step::Take,
+            false => Step::Pass,
+        })
     }
 
     /// Takes out all images of the writer, which ends now, under the name, and those of its others that it meets.
@@ -313,7 +427,7 @@ impl Chain {
         if commit < known.cleared {
             return Removed::default(); // I3
         }
-        let removed = self.take_out(|link| match link.committed() {
+        let removed = self.take_out(|link| match link.commit {
             Some(at) if at < horizon => Step::Take,
             _ => Step::Pass,
         });
@@ -354,10 +468,30 @@ impl Drop for Chain {
     }
 }
 
+/// What was done with the images of a writer that ends.
+#[derive(Default)]
+pub(super) struct Stamped {
+    /// Bytes of those stamped, the superseded ones included.
+    pub bytes: u64,
+    /// How many of them are kept.
+    pub images: usize,
+    /// Those that nobody needs any more (I6).
+    pub superseded: Removed,
+}
+
 /// Links that are in no chain any more. Dropping them frees one after the other: a box would free them recursively,
 /// and chains can be longer than a stack is deep.
 #[derive(Default)]
 pub(super) struct Removed(Option<Box<Link>>);
+
+impl Removed {
+    fn extend(&mut self, others: Removed) {
+        for mut link in others {
+            link.next = self.0.take();
+            self.0 = Some(link);
+        }
+    }
+}
 
 impl Iterator for Removed {
     type Item = Box<Link>;

@@ -1,6 +1,6 @@
 //! The table: buckets, seats, and the operations on them.
 
-use super::images::{Chain, Removed, Spares};
+use super::images::{Chain, Link, Removed, Spares};
 use super::latched::{Guard, Latched};
 use super::modes::Modes;
 use super::name::Names;
@@ -51,6 +51,24 @@ const _: () = assert!(cfg!(any(loom, shuttle)) || size_of::<Bucket>() == 64);
 pub(super) struct Content {
     pub requests: Requests,
     images: Chain,
+}
+
+/// What the images of a writer that commits are stamped with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stamp {
+    /// Its commit.
+    pub commit: Lsn,
+    /// The point of the newest open snapshot.
+    pub newest: Lsn,
+}
+
+/// What became of a writer's images under a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Finished {
+    /// Bytes of its own that were dropped: to be counted, for all names together, with [`KeyTable::count_dropped`].
+    pub dropped: u64,
+    /// Were any kept, that were not known to be before?
+    pub kept: bool,
 }
 
 impl KeyTable {
@@ -174,26 +192,27 @@ impl KeyTable {
         }
     }
 
-    /// Ends what a writer has on a name: its images there are stamped with its commit LSN or, if nobody needs them,
-    /// dropped, and its lock is given back. The bucket is latched once. Returns how many bytes of images it dropped: to be
-    /// counted, for all names together, with [`KeyTable::count_dropped`].
+    /// Ends what a writer has on a name: its images there are stamped or, if nobody needs them, dropped, and its lock is given
+    /// back. The bucket is latched once.
     #[inline]
     pub fn finish(
         &self,
         owner: Owner,
         name: Name,
         writer: u64,
-        stamp: Option<u64>,
+        stamp: Option<Stamp>,
         spares: &mut Spares,
-    ) -> u64 {
+    ) -> Finished {
         let bucket = self.bucket(name);
         let mut content = bucket.content.latch();
         let mut removed = Removed::default();
+        let mut kept = false;
         if bucket.has_images.load(Relaxed) {
             match stamp {
-                Some(commit) => {
-                    let kept = content.images.stamp(name, writer, commit);
-                    self.kept_stripe(owner.0).fetch_add(kept, Relaxed);
+                Some(stamp) => {
+                    let stamped = content.images.stamp(name, writer, stamp);
+                    self.kept_stripe(owner.0).fetch_add(stamped.bytes, Relaxed);
+                    (removed, kept) = (stamped.superseded, stamped.images > 0);
                 }
                 None => {
                     removed = content.images.remove(name, writer);
@@ -208,10 +227,14 @@ impl KeyTable {
         }
         let mut dropped = 0;
         for link in removed {
-            dropped += link.bytes();
+            if link.is_kept() {
+                self.count_freed(&link);
+            } else {
+                dropped += link.bytes();
+            }
             spares.keep(link);
         }
-        dropped
+        Finished { dropped, kept }
     }
 
     /// So many bytes of this writer's images were dropped.
@@ -270,6 +293,32 @@ impl KeyTable {
         bucket.has_images.store(true, Relaxed);
     }
 
+    /// An autocommitted write is about to replace the row's newest version. Need it not push an image, as no snapshot up to `newest` sees
+    /// that version? An older image tells then what snapshots see. Called under the latch of the key's leaf.
+    pub fn take_over(&self, name: Name, table: TableId, key: &[u8], writer: u64, newest: Lsn) -> bool {
+        let bucket = self.bucket(name);
+        if !bucket.has_images.load(Relaxed) {
+            return false;
+        }
+        let removed = bucket.content.latch().images.take_over(name, (table, key), writer, newest.0);
+        let is_told = removed.is_some();
+        removed.into_iter().flatten().for_each(|link| self.count_freed(&link));
+        is_told
+    }
+
+    /// May a snapshot see a value of this row, which is absent now, and which nobody is changing?
+    pub fn is_value_kept(&self, name: Name, table: TableId, key: &[u8]) -> bool {
+        let bucket = self.bucket(name);
+        bucket.has_images.load(Relaxed) && bucket.content.latch().images.has_value(name, table, key)
+    }
+
+    /// Frees the images of a row of which no value is kept, as it goes for good, under the latch of its leaf.
+    pub fn forget_images(&self, name: Name, table: TableId, key: &[u8]) {
+        if self.bucket(name).has_images.load(Relaxed) {
+            self.free_images(name, |images| images.forget(name, table, key));
+        }
+    }
+
     /// Shows `visit` the images of the key, newest first, until it breaks. One load, and nothing written, if there are
     /// none near the name; otherwise under the bucket's latch, so `visit` must be short and take no other latch.
     #[inline]
@@ -291,8 +340,9 @@ impl KeyTable {
     /// Notes the commit LSN of the writer in all its images under the name.
     #[cfg(test)]
     pub fn stamp(&self, name: Name, writer: u64, commit: u64) {
-        let kept = self.bucket(name).content.latch().images.stamp(name, writer, commit);
-        self.kept_stripe(0).fetch_add(kept, Relaxed);
+        let stamp = Stamp { commit: Lsn(commit), newest: Lsn(commit) };
+        let stamped = self.bucket(name).content.latch().images.stamp(name, writer, stamp);
+        self.kept_stripe(0).fetch_add(stamped.bytes, Relaxed);
     }
 
     /// Frees the newest image of the writer, which has not ended, under the name.
@@ -313,11 +363,13 @@ impl KeyTable {
         let removed = take(&mut content.images);
         bucket.has_images.store(!content.images.is_empty(), Relaxed);
         drop(content);
-        for link in removed {
-            self.image_stripe(link.slot()).fetch_sub(link.bytes(), Relaxed);
-            if link.is_kept() {
-                self.kept_stripe(link.slot()).fetch_sub(link.bytes(), Relaxed);
-            }
+        removed.for_each(|link| self.count_freed(&link));
+    }
+
+    fn count_freed(&self, link: &Link) {
+        self.image_stripe(link.slot()).fetch_sub(link.bytes(), Relaxed);
+        if link.is_kept() {
+            self.kept_stripe(link.slot()).fetch_sub(link.bytes(), Relaxed);
         }
     }
 

@@ -2,40 +2,56 @@
 
 use crate::error::Result;
 use crate::leaf::{self, Place};
+use crate::lock::Owner;
 use crate::tree::Tree;
 use crate::tree::descend::malformed;
 use crate::version::{Version, Writer};
 use foreshore_base::{PageId, Restart, seeded_bug};
-use std::ops::ControlFlow;
 
 impl Tree {
     /// Removes the ghost that `author` left of `key`, or that nobody in particular did; `false` if somebody has locked
-    /// the key or the gap before it. Every open snapshot must be later than the ghost. `near`: the leaf of the ghost before, which
-    /// is looked at first; then the leaf of this one.
+    /// the key or the gap before it. No open snapshot may see the row. `near`: the leaf of the ghost before, which is looked at first;
+    /// then the leaf of this one.
     pub fn purge(&self, near: &mut PageId, key: &[u8], author: u64) -> Result<bool> {
-        self.purge_if(near, key, |version| version.author() == author || version.writer() == Writer::Anyone)
+        self.purge_if(None, near, key, |version| is_by(version, author))
+    }
+
+    /// The same of a row that `owner` may have locked.
+    pub fn purge_own(&self, owner: Owner, near: &mut PageId, key: &[u8], author: u64) -> Result<bool> {
+        self.purge_if(Some(owner), near, key, |version| is_by(version, author))
     }
 
     /// Removes the ghosts that nobody needs from the leaf of `key`: one that is full, as a restart forgets who was to remove them, or
-    /// one whose ghosts somebody had locked when they were to be removed. As long as a snapshot needs a ghost, the key table has an image of the row; its author, as long
-    /// as it runs, has the key locked.
+    /// one whose ghosts somebody had locked when they were to be removed. The author of a ghost, as long as it runs, has the
+    /// key locked.
     pub fn purge_forgotten(&self, key: &[u8]) -> Result<()> {
-        let keys = &self.core.txns.keys;
         let mut near = PageId::NONE;
         for ghost in self.read_leaf(key, leaf::ghosts)? {
-            let name = keys.name(self.id, &ghost);
-            let has_image = || keys.images(name, self.id, &ghost, |_| ControlFlow::Break(())).is_some();
-            let is_needed = || has_image() && !seeded_bug("txn_needed_ghost_purged");
+            let is_needed = || self.is_seen(&ghost) && !seeded_bug("txn_needed_ghost_purged");
             if !is_needed() {
-                self.purge_if(&mut near, &ghost, |_| !is_needed())?;
+                self.purge_if(None, &mut near, &ghost, |_| !is_needed())?;
             }
         }
         Ok(())
     }
 
-    /// Removes the ghost of `key`, if there is one, and it is `due`; `false` if somebody has locked the key or the gap before
-    /// it.
-    fn purge_if(&self, near: &mut PageId, key: &[u8], due: impl Fn(Version) -> bool) -> Result<bool> {
+    /// Does an open snapshot see a value of this row, which is a ghost? Then the key table has an image of it. Images that say that
+    /// the row was absent say no more than the absence of the row would. If none sees one, none will, as long as it is the
+    /// same ghost.
+    pub fn is_seen(&self, key: &[u8]) -> bool {
+        let keys = &self.core.txns.keys;
+        keys.is_value_kept(keys.name(self.id, key), self.id, key)
+    }
+
+    /// Removes the ghost of `key`, if there is one, and it is `due`; `false` if somebody else than `owner` has locked the key or
+    /// the gap before it.
+    fn purge_if(
+        &self,
+        owner: Option<Owner>,
+        near: &mut PageId,
+        key: &[u8],
+        due: impl Fn(Version) -> bool,
+    ) -> Result<bool> {
         if self.ensure_not_dropped().is_err() {
             return Ok(true);
         }
@@ -47,12 +63,18 @@ impl Tree {
         let version = place.cell().map(|cell| Version(cell.version));
         let due = version.is_some_and(|version| version.is_ghost() && due(version));
         let keys = &self.core.txns.keys;
-        let quiet = !due || keys.is_quiet(keys.name(self.id, key), None);
+        let name = keys.name(self.id, key);
+        let quiet = !due || keys.is_quiet(name, owner);
         if !due || !quiet {
             leaf.latch.release_unchanged();
             return Ok(!due);
         }
+        keys.forget_images(name, self.id, key);
         self.remove_cell(leaf, place, key);
         Ok(true)
     }
+}
+
+fn is_by(version: Version, author: u64) -> bool {
+    version.author() == author || version.writer() == Writer::Anyone
 }

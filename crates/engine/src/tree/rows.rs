@@ -153,7 +153,6 @@ impl Tree {
             let mut row = txn.spares.row();
             row.begin(key);
             self.keep_image(txn.owner, *name, row, own, None, &mut txn.spares);
-            txn.note_image(*name);
             if let Err(damaged) = place.write(page, key, value, own.0) {
                 return (inserted, Err(damaged));
             }

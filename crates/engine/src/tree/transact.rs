@@ -169,7 +169,6 @@ impl Tree {
         if first {
             let image = std::mem::replace(row, txn.spares.row());
             self.keep_image(txn.owner, name, image, own, cell, &mut txn.spares);
-            txn.note_image(name);
         }
         let Latched { at, latch, .. } = leaf;
         self.pool.before_change(at.frame);
@@ -205,7 +204,6 @@ impl Tree {
         let (writer, slot, row) = (txn.author(), txn.owner.0, ImageRow::new(key, old));
         let image = Image { table: self.id, writer, slot, replaced: replaced.0, row };
         keys.push_image(name, image);
-        txn.note_image(name);
     }
 
     /// What to log for a value that replaces `old`: only the bytes that differ.

@@ -287,15 +287,18 @@ impl Tree {
         let reservation = self.core.log.reserve(body_len);
         // A snapshot that is not open by now will see this record (its point is above). One that is open may need what
         // is replaced, and must find the key.
-        let watched = self.core.txns.snapshots.any();
+        let newest = self.core.txns.snapshots.newest();
+        let watched = newest.is_some();
         if watched && !locked {
             latch.release_unchanged();
             reservation.abandon();
             return Ok(None);
         }
         let version = if watched { Version::autocommit(reservation.start()) } else { Version::SETTLED };
-        let stays = removes && (watched || !self.core.txns.keys.is_quiet(name, Some(owner)));
-        if watched {
+        let keys = &self.core.txns.keys;
+        let stays = removes && (watched || !keys.is_quiet(name, Some(owner)));
+        let imaged = newest.is_some_and(|newest| !keys.take_over(name, table, key, version.author(), newest));
+        if imaged {
             let mut row = ImageRow::new(key, None);
             row.set_value(|out| append_live(page, cell, out));
             self.keep_image(owner, name, row, version, cell, &mut Spares::default());
@@ -316,8 +319,8 @@ impl Tree {
         }
         let commit = reservation.start();
         let end = self.core.append(reservation, &change);
-        if watched || stays {
-            self.leave_garbage(single, watched, commit, version.author());
+        if imaged || stays {
+            self.leave_garbage(single, imaged, commit, version.author());
         }
         if underfull && !stays {
             // The row is gone, whatever becomes of the tidying up: a full disk here must not say that nothing was changed.
@@ -328,13 +331,13 @@ impl Tree {
 
     /// Leaves its image, if a snapshot may need it, and its ghost, if it made one, to those who clear up.
     #[cold]
-    fn leave_garbage(self: &Arc<Self>, single: &Single<'_>, watched: bool, commit: Lsn, author: u64) {
+    fn leave_garbage(self: &Arc<Self>, single: &Single<'_>, imaged: bool, commit: Lsn, author: u64) {
         let mut batch = Batch::new(commit, author);
-        batch.images.extend(watched.then_some(single.name));
+        batch.images.extend(imaged.then_some(single.name));
         if let Intent::Remove = single.intent {
             batch.ghosts.push(Ghost { tree: self.clone(), key: single.key.into(), author });
         }
-        self.core.txns.garbage.push(single.owner, batch);
+        self.core.keep(single.owner, batch);
         self.core.sweep_own(single.owner);
     }
 

@@ -11,7 +11,7 @@ use crate::blob::{self, BlobId};
 use crate::lock::{Name, Owner};
 use crate::tree::{Core, Tree};
 use crossbeam_utils::CachePadded;
-use foreshore_base::sync::Ordering::Relaxed;
+use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
 use foreshore_base::{Lsn, PageId, seeded_bug};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -23,6 +23,9 @@ const SHARDS: usize = 16;
 
 /// A committer clears at most this many batches.
 const SWEEP_MAX: usize = 4;
+
+/// Names of images in a batch that was put together of several, at most.
+const IMAGES_MAX: usize = 256;
 
 /// Pauses before what could not be cleared is tried again.
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
@@ -54,6 +57,28 @@ impl Batch {
     /// An empty one.
     pub fn new(commit: Lsn, author: u64) -> Self {
         Self { commit, author, images: Vec::new(), ghosts: Vec::new(), blobs: Vec::new() }
+    }
+
+    /// Is there nothing to be cleared?
+    fn is_empty(&self) -> bool {
+        self.has_images_only() && self.images.is_empty()
+    }
+
+    /// May the images of `later` wait with those of this one?
+    fn takes(&self, later: &Batch, newest: Lsn) -> bool {
+        let is_small = self.images.len() + later.images.len() <= IMAGES_MAX;
+        is_small && self.commit >= newest && self.has_images_only() && later.has_images_only()
+    }
+
+    fn has_images_only(&self) -> bool {
+        self.ghosts.is_empty() && self.blobs.is_empty()
+    }
+
+    /// Its memory.
+    fn bytes(&self) -> u64 {
+        let keys = self.ghosts.iter().map(|ghost| ghost.key.len()).sum::<usize>();
+        let lists = size_of_val(&*self.images) + size_of_val(&*self.ghosts) + size_of_val(&*self.blobs);
+        (size_of::<Self>() + lists + keys) as u64
     }
 }
 
@@ -89,22 +114,43 @@ fn is_scanned(batch: &Batch) -> bool {
 pub(crate) struct Garbage {
     shards: [CachePadded<Mutex<VecDeque<Batch>>>; SHARDS],
     stuck: Mutex<Vec<Stuck>>,
+    /// Memory of the batches in the queues.
+    bytes: CachePadded<AtomicU64>,
 }
 
 impl Garbage {
     /// Keeps a batch for later. Queues are in the order of commits: who comes later than one that committed after it, as it was
-    /// held up, must not wait until that can go.
-    pub fn push(&self, owner: Owner, batch: Batch) {
+    /// held up, must not wait until that can go. Images that the same snapshots need, as none up to `newest` lies between their
+    /// commits, become one batch.
+    pub fn push(&self, owner: Owner, mut batch: Batch, newest: Lsn) {
         let mut queue = self.shard(owner.0.into()).lock();
         let later = queue.iter().rev().take_while(|other| other.commit > batch.commit).count();
         let place = queue.len() - later;
-        queue.insert(place, batch);
+        let before = place.checked_sub(1).map(|last| &mut queue[last]);
+        match before.filter(|before| before.takes(&batch, newest)) {
+            Some(before) => {
+                self.bytes.fetch_add(size_of_val(&*batch.images) as u64, Relaxed);
+                before.commit = batch.commit;
+                before.images.append(&mut batch.images);
+            }
+            None => {
+                self.bytes.fetch_add(batch.bytes(), Relaxed);
+                queue.insert(place, batch);
+            }
+        }
     }
 
     /// The oldest batch in the queue of `owner`, if it is older than `horizon`.
     pub fn take(&self, owner: Owner, horizon: Lsn) -> Option<Batch> {
         let mut queue = self.shard(owner.0.into()).lock();
-        if queue.front()?.commit < horizon { queue.pop_front() } else { None }
+        let batch = if queue.front()?.commit < horizon { queue.pop_front()? } else { return None };
+        self.bytes.fetch_sub(batch.bytes(), Relaxed);
+        Some(batch)
+    }
+
+    /// Memory of what waits in the queues.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
     }
 
     /// Keeps what is left of a batch for another try.
@@ -121,6 +167,7 @@ impl Garbage {
     pub fn forget(&self) {
         self.stuck.lock().clear();
         self.shards.iter().for_each(|shard| shard.lock().clear());
+        self.bytes.store(0, Relaxed);
     }
 
     /// An owner for each queue.
@@ -146,12 +193,32 @@ impl Garbage {
 impl Core {
     /// Gives back what a commit left behind, at once or when no snapshot needs it.
     pub fn dispose(&self, owner: Owner, batch: Batch) {
+        if batch.is_empty() {
+            return;
+        }
         let too_early = seeded_bug("blob_reaped_early") && !batch.blobs.is_empty();
         let horizon = if too_early { Lsn(u64::MAX) } else { self.horizon() };
         if batch.commit < horizon {
             self.clear(batch, horizon);
         } else {
-            self.txns.garbage.push(owner, batch);
+            self.keep(owner, batch);
+        }
+    }
+
+    /// Keeps what a commit left behind for later. Ghosts of rows that no snapshot sees need not wait: none will see them.
+    pub fn keep(&self, owner: Owner, mut batch: Batch) {
+        let mut unseen = Batch::new(batch.commit, batch.author);
+        unseen.ghosts.extend(batch.ghosts.extract_if(.., |ghost| !ghost.tree.is_seen(&ghost.key)));
+        let mut near = PageId::NONE;
+        unseen.ghosts.retain(|ghost| {
+            !matches!(ghost.tree.purge_own(owner, &mut near, &ghost.key, ghost.author), Ok(true))
+        });
+        if !unseen.is_empty() {
+            self.txns.garbage.keep_stuck(Stuck::new(unseen, None));
+        }
+        if !batch.is_empty() {
+            let newest = self.txns.snapshots.newest().unwrap_or(Lsn::ZERO);
+            self.txns.garbage.push(owner, batch, newest);
         }
     }
 
@@ -181,7 +248,8 @@ impl Core {
     /// Gives up snapshots, the oldest first, until old versions that only snapshots need take at most `bytes_max`. (Those of
     /// running transactions stay anyway.)
     pub fn bound_images(&self, bytes_max: u64) {
-        while self.txns.keys.kept_bytes() > bytes_max && self.txns.snapshots.expire_oldest() {
+        let bytes = || self.txns.keys.kept_bytes() + self.txns.garbage.bytes();
+        while bytes() > bytes_max && self.txns.snapshots.expire_oldest() {
             self.sweep_all();
         }
     }
@@ -226,6 +294,8 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lock::KeyTable;
+    use foreshore_base::TableId;
 
     /// A snapshot needs what was replaced by one commit, and nobody what was replaced by an earlier one, which came to the same
     /// queue later.
@@ -233,12 +303,37 @@ mod tests {
     fn the_oldest_of_a_queue_goes_first() {
         let garbage = Garbage::default();
         let [first, second] = [Owner(1), Owner(1 + SHARDS as u16)];
-        garbage.push(first, Batch::new(Lsn(100), 1));
-        garbage.push(first, Batch::new(Lsn(300), 3));
-        garbage.push(second, Batch::new(Lsn(200), 2));
+        garbage.push(first, Batch::new(Lsn(100), 1), Lsn::MAX);
+        garbage.push(first, Batch::new(Lsn(300), 3), Lsn::MAX);
+        garbage.push(second, Batch::new(Lsn(200), 2), Lsn::MAX);
         let taken: Vec<_> =
             std::iter::from_fn(|| garbage.take(first, Lsn(250))).map(|batch| batch.commit).collect();
         assert_eq!(taken, [Lsn(100), Lsn(200)]);
         assert_eq!(garbage.len(first), 1);
+    }
+
+    /// Images of commits that no snapshot tells apart wait together, and are counted.
+    #[test]
+    fn what_the_same_snapshots_need_is_one_batch() {
+        let (garbage, owner, name) =
+            (Garbage::default(), Owner(3), KeyTable::new(0, 1).name(TableId(1), b"k"));
+        let push = |commit, newest| {
+            let images = vec![name];
+            garbage.push(owner, Batch { images, ..Batch::new(Lsn(commit), 0) }, Lsn(newest));
+        };
+        push(10, 5);
+        push(20, 10);
+        assert_eq!(garbage.len(owner), 1, "the snapshot at 10 sees neither");
+        push(30, 21);
+        assert_eq!(garbage.len(owner), 2, "the one at 21 sees the second");
+        push(25, 0);
+        assert_eq!(garbage.len(owner), 2, "it came late, and fits to those before it");
+        (1..=IMAGES_MAX as u64).for_each(|commit| push(30 + commit, 0));
+        assert_eq!(garbage.len(owner), 3, "but not too many");
+        assert!(garbage.bytes() >= (IMAGES_MAX as u64 + 4) * 8);
+        let taken: Vec<_> = std::iter::from_fn(|| garbage.take(owner, Lsn::MAX)).collect();
+        assert_eq!(taken[0].commit, Lsn(25));
+        assert_eq!(taken.iter().map(|batch| batch.images.len()).sum::<usize>(), IMAGES_MAX + 4);
+        assert_eq!(garbage.bytes(), 0);
     }
 }

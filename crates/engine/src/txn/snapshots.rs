@@ -81,6 +81,18 @@ impl Snapshots {
         self.points().any(|point| point != NO_SNAPSHOT)
     }
 
+    /// The point of the newest open snapshot; `Lsn::MAX` if there may be one whose point is not known yet, `None` if none is open. To
+    /// be asked like [`Snapshots::any`]: those that open later are newer than that record.
+    pub fn newest(&self) -> Option<Lsn> {
+        let points = self.points().filter(|point| *point != NO_SNAPSHOT);
+        let newest = points.map(|point| match point {
+            ENTERING => Lsn::MAX,
+            EXPIRED => Lsn::ZERO,
+            at => Lsn(at),
+        });
+        newest.max()
+    }
+
     /// No open snapshot, and none to come, needs what was replaced by commits below this. `log_end` must have been loaded
     /// before this call: a snapshot that is not seen here opens later, at a point not below it.
     pub fn horizon(&self, log_end: Lsn) -> Lsn {
@@ -132,5 +144,21 @@ mod tests {
         assert_eq!(snapshots.horizon(Lsn(150)), Lsn(120));
         snapshots.leave(entering);
         assert_eq!(snapshots.horizon(Lsn(150)), Lsn(150));
+    }
+
+    #[test]
+    fn the_newest_may_not_be_known_yet() {
+        let snapshots = Snapshots::new();
+        assert_eq!(snapshots.newest(), None);
+        let old = snapshots.enter().unwrap();
+        assert_eq!(snapshots.newest(), Some(Lsn::MAX), "nobody knows its point yet");
+        snapshots.fix(old, Lsn(100));
+        let new = snapshots.enter().unwrap();
+        snapshots.fix(new, Lsn(120));
+        assert_eq!(snapshots.newest(), Some(Lsn(120)));
+        snapshots.leave(new);
+        assert_eq!(snapshots.newest(), Some(Lsn(100)));
+        assert!(snapshots.expire_oldest());
+        assert_eq!(snapshots.newest(), Some(Lsn::ZERO), "it sees nothing any more");
     }
 }

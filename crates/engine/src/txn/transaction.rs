@@ -2,7 +2,7 @@
 
 use crate::blob::BlobId;
 use crate::error::{Error, Result};
-use crate::lock::{ImageRow, KeyMode, LockError, Name, Owner, Point, Reach, Spares};
+use crate::lock::{ImageRow, KeyMode, LockError, Name, Owner, Point, Reach, Spares, Stamp};
 use crate::log::Room;
 use crate::spread::Held;
 use crate::tree::{Core, Tree};
@@ -29,8 +29,6 @@ pub(crate) struct Txn {
     /// Its last record: where a rollback begins.
     pub last: Lsn,
     locks: Vec<Name>,
-    /// Names under which it put images into the key table.
-    images: Vec<Name>,
     ghosts: Vec<Ghost>,
     /// Leaves in which it has locked others' ghosts, each with the key of one.
     met: Vec<(PageId, Arc<Tree>, Box<[u8]>)>,
@@ -66,7 +64,6 @@ pub(crate) struct Txn {
 #[derive(Default)]
 pub(crate) struct Kept {
     locks: Vec<Name>,
-    images: Vec<Name>,
     tables: Vec<Entered>,
     body: Vec<u8>,
     old: ImageRow,
@@ -142,7 +139,7 @@ impl Txn {
     }
 
     fn with_slot(core: Held<Core>, owner: Owner, patience: Duration) -> Self {
-        let Kept { locks, images, tables, body, old, spares } = core.txns.slots.take_kept(owner);
+        let Kept { locks, tables, body, old, spares } = core.txns.slots.take_kept(owner);
         let room = core.txns.slots.room(owner);
         Self {
             core,
@@ -150,7 +147,6 @@ impl Txn {
             id: None,
             last: Lsn::ZERO,
             locks,
-            images,
             ghosts: Vec::new(),
             met: Vec::new(),
             blobs: Vec::new(),
@@ -344,11 +340,6 @@ impl Txn {
         }
     }
 
-    /// It put an image under this name into the key table.
-    pub fn note_image(&mut self, name: Name) {
-        self.images.push(name);
-    }
-
     /// It made a ghost of this key, or brought back that of another author.
     pub fn note_ghost(&mut self, tree: &Arc<Tree>, key: &[u8], author: u64) {
         self.ghosts.push(Ghost { tree: tree.clone(), key: key.into(), author });
@@ -459,23 +450,22 @@ impl Txn {
     fn leave_garbage(&mut self, id: TxnId, commit: Lsn) {
         let core = &*self.core;
         let author = Version::of(id).author();
-        let needed = core.txns.snapshots.any();
-        let stamp = needed.then_some(commit.0);
+        let newest = core.txns.snapshots.newest();
+        let stamp = newest.map(|newest| Stamp { commit, newest });
         // Whoever has an image has its key locked.
-        let (keys, mut dropped) = (&core.txns.keys, 0);
+        let (keys, mut dropped, mut images) = (&core.txns.keys, 0, Vec::new());
         for (at, name) in self.locks.iter().enumerate() {
             if let Some(later) = self.locks.get(at + LOCKS_AHEAD) {
                 keys.prefetch(*later);
             }
-            dropped += keys.finish(self.owner, *name, author, stamp, &mut self.spares);
+            let finished = keys.finish(self.owner, *name, author, stamp, &mut self.spares);
+            dropped += finished.dropped;
+            images.extend(finished.kept.then_some(*name));
         }
         keys.count_dropped(self.owner, dropped);
         self.locks.clear();
-        let images = if needed { std::mem::take(&mut self.images) } else { Vec::new() };
         let (ghosts, blobs) = (std::mem::take(&mut self.ghosts), std::mem::take(&mut self.blobs));
-        if needed || !ghosts.is_empty() || !blobs.is_empty() {
-            core.dispose(self.owner, Batch { commit, author, images, ghosts, blobs });
-        }
+        core.dispose(self.owner, Batch { commit, author, images, ghosts, blobs });
         core.sweep_own(self.owner);
     }
 
@@ -584,14 +574,11 @@ impl Txn {
         self.tables.truncate(TABLES_KEPT);
         let mut kept = Kept {
             locks: std::mem::take(&mut self.locks),
-            images: std::mem::take(&mut self.images),
             tables: std::mem::take(&mut self.tables),
             body: std::mem::take(&mut self.body),
             old: std::mem::take(&mut self.old),
             spares: std::mem::take(&mut self.spares),
         };
-        kept.images.clear();
-        kept.images.shrink_to(ROOM_KEPT);
         kept.locks.shrink_to(ROOM_KEPT);
         self.core.txns.slots.keep(self.owner, kept);
     }

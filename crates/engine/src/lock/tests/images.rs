@@ -1,6 +1,7 @@
 //! Before-images: order, stamps, removal, colliding names, and readers against writers.
 
 use super::*;
+use crate::version::Version;
 use foreshore_base::Lsn;
 use foreshore_base::sync::{AtomicU64, Ordering::*};
 use std::collections::VecDeque;
@@ -25,6 +26,11 @@ fn shown(table: &KeyTable, key: &[u8]) -> Vec<(u64, u64, Option<u64>)> {
     });
     assert_eq!(end, None);
     shown
+}
+
+/// What a writer that commits there leaves to a snapshot that was opened just before.
+fn stamp(commit: u64) -> Option<Stamp> {
+    Some(Stamp { commit: Lsn(commit), newest: Lsn(commit) })
 }
 
 #[test]
@@ -109,17 +115,17 @@ fn the_images_of_a_writer_end_together() {
             |key| shown(&table, key).into_iter().filter(|shown| shown.0 == writer && shown.2.is_some());
         keys.iter().flat_map(|key| commits(key)).count()
     };
-    let end = |writer, stamp| {
-        let dropped = names.iter().map(|name| table.finish(A, *name, writer, stamp, &mut Spares::default()));
-        table.count_dropped(A, dropped.sum());
+    let end = |writer, stamp: Option<Stamp>| {
+        let finish = |name: &Name| table.finish(A, *name, writer, stamp, &mut Spares::default()).dropped;
+        table.count_dropped(A, names.iter().map(finish).sum());
     };
     push(11);
     push(12);
-    table.finish(A, names[0], 12, Some(50), &mut Spares::default());
+    table.finish(A, names[0], 12, stamp(50), &mut Spares::default());
     assert_eq!([11, 12].map(stamped), [0, 50], "with the first name");
-    end(12, Some(50));
+    end(12, stamp(50));
     push(14); // changes the same rows
-    end(14, Some(60));
+    end(14, stamp(60));
     assert_eq!([11, 12, 14].map(stamped), [0, 50, 50]);
     end(11, None);
     assert_eq!(shown(&table, &keys[1]), [], "the rows of 11");
@@ -137,7 +143,7 @@ fn a_writer_walks_once_over_what_was_there_before_it() {
         let keys = || (0..KEYS).map(u64::to_be_bytes);
         keys().for_each(|key| table.push_image(table.name(TABLE, &key), image(&key, writer, 0)));
         let begun = Instant::now();
-        let commit = Some(writer + 1);
+        let commit = stamp(writer + 1);
         keys().for_each(|key| {
             _ = table.finish(A, table.name(TABLE, &key), writer, commit, &mut Spares::default())
         });
@@ -147,6 +153,129 @@ fn a_writer_walks_once_over_what_was_there_before_it() {
     assert!(behind_another < Duration::from_millis(500), "{behind_another:?}, and {alone:?} alone");
     table.clear_images(table.name(TABLE, b""), Lsn(21), Lsn(22));
     table.check_empty().unwrap();
+}
+
+/// Commits a change of a row, beside a snapshot at `newest`. Returns whether an image was kept for it.
+fn change(table: &KeyTable, key: &[u8], (writer, replaced): (u64, u64), newest: u64) -> bool {
+    let name = table.name(TABLE, key);
+    table.push_image(name, image(key, writer, replaced));
+    let stamp = Stamp { commit: Lsn(writer + 2), newest: Lsn(newest) };
+    let finished = table.finish(A, name, writer, Some(stamp), &mut Spares::default());
+    table.count_dropped(A, finished.dropped);
+    finished.kept
+}
+
+/// The images of a row: who replaced what, and until when it was seen.
+fn told(table: &KeyTable, key: &[u8]) -> Vec<(u64, u64, Option<u64>)> {
+    let mut told = Vec::new();
+    table.images(table.name(TABLE, key), TABLE, key, |image| {
+        assert_eq!(image.value.is_some(), image.replaced % 2 == 1);
+        told.push((image.writer, image.replaced, image.commit));
+        ControlFlow::<()>::Continue(())
+    });
+    told
+}
+
+/// I6: what no snapshot sees leaves no image, and who comes from the newest version finds the image that is needed.
+#[test]
+fn what_no_snapshot_sees_leaves_no_image() {
+    let table = table(1);
+    let key = b"key";
+    assert!(change(&table, key, (10, 5), 8), "the snapshot at 8 sees what was there before it");
+    let bytes = table.image_bytes();
+    assert!(!change(&table, key, (20, 10), 8));
+    assert_eq!(told(&table, key), [(20, 5, Some(12))]);
+    assert_eq!((table.image_bytes(), table.kept_bytes()), (bytes, bytes));
+    assert!(change(&table, key, (30, 20), 25), "the snapshot at 25 sees the version of 20");
+    assert!(!change(&table, key, (40, 30), 25));
+    assert_eq!(told(&table, key), [(40, 20, Some(32)), (20, 5, Some(12))]);
+    assert!(!change(&table, key, (50, 40), 8), "the later snapshot has closed");
+    assert_eq!(told(&table, key), [(50, 5, Some(12))], "and what it saw goes too");
+    let (name, alone) = (table.name(TABLE, key), Version::autocommit(Lsn(60)).author());
+    assert!(!table.take_over(name, TABLE, key, alone, Lsn(55)), "the snapshot at 55 sees the version of 50");
+    assert!(!table.take_over(name, TABLE, b"other", alone, Lsn(8)));
+    assert!(table.take_over(name, TABLE, key, alone, Lsn(8)));
+    assert_eq!(told(&table, key), [(alone, 5, Some(12))]);
+    assert_eq!((table.image_bytes(), table.kept_bytes()), (bytes, bytes));
+    table.clear_images(name, Lsn(12), Lsn(13));
+    table.check_empty().unwrap();
+    assert_eq!(table.kept_bytes(), 0);
+}
+
+/// I6 beside I5: an image that has taken over a later writer stays where it was, and hides none of those who began before its
+/// commit, or pushed theirs before it.
+#[test]
+fn who_takes_over_hides_nobody() {
+    for alone in [false, true] {
+        let table = KeyTable::new(0, 4); // one bucket
+        let (name, other) = (table.name(TABLE, b"key"), table.name(TABLE, b"other"));
+        let push_other = || table.push_image(other, image(b"other", 35, 0));
+        let replaced = if alone {
+            push_other();
+            let at = Version::autocommit(Lsn(32)).author();
+            table.push_image(name, Image { slot: 0, ..image(b"key", at, 0) });
+            at
+        } else {
+            assert!(change(&table, b"key", (30, 0), 8));
+            push_other();
+            30
+        };
+        assert!(!change(&table, b"key", (40, replaced), 8));
+        assert_eq!(told(&table, b"key"), [(40, 0, Some(32))]);
+        table.stamp(other, 35, 50);
+        assert_eq!(told(&table, b"other"), [(35, 0, Some(50))], "alone {alone}");
+        table.clear_images(name, Lsn(32), Lsn(51));
+        table.check_empty().unwrap();
+    }
+}
+
+/// I6 for all rows of a transaction in one chain, also for those that it meets on the way to another name, which has no image.
+#[test]
+fn rows_that_are_met_are_looked_after_too() {
+    let table = KeyTable::new(0, 4); // one bucket
+    let rows = [(b"a", 10), (b"b", 11)];
+    rows.iter().for_each(|(key, writer)| assert!(change(&table, *key, (*writer, 5), 8)));
+    let bytes = table.image_bytes();
+    rows.iter().for_each(|(key, writer)| table.push_image(table.name(TABLE, *key), image(*key, 20, *writer)));
+    let stamp = Stamp { commit: Lsn(22), newest: Lsn(8) };
+    let finished = table.finish(A, table.name(TABLE, b"read"), 20, Some(stamp), &mut Spares::default());
+    table.count_dropped(A, finished.dropped);
+    assert!(!finished.kept);
+    rows.iter().for_each(|(key, writer)| assert_eq!(told(&table, *key), [(20, 5, Some(writer + 2))]));
+    assert_eq!((table.image_bytes(), table.kept_bytes()), (bytes, bytes));
+}
+
+/// An image that has taken over keeps its commit, when its new writer comes by again for another of its names.
+#[test]
+fn who_takes_over_keeps_its_commit() {
+    let table = KeyTable::new(0, 4); // one bucket
+    let [first, second] = [b"a", b"b"].map(|key| table.name(TABLE, key));
+    assert!(change(&table, b"b", (11, 5), 8));
+    assert!(change(&table, b"a", (18, 5), 8)); // commits after the next writer began: so that one does not see its chain to the end
+    table.push_image(first, image(b"a", 19, 18));
+    table.push_image(second, image(b"b", 19, 11));
+    let stamp = Some(Stamp { commit: Lsn(24), newest: Lsn(8) });
+    for name in [first, second] {
+        table.count_dropped(A, table.finish(A, name, 19, stamp, &mut Spares::default()).dropped);
+    }
+    assert_eq!(told(&table, b"a"), [(19, 5, Some(20))]);
+    assert_eq!(told(&table, b"b"), [(19, 5, Some(13))]);
+    table.clear_images(first, Lsn(20), Lsn(21));
+    table.check_empty().unwrap();
+}
+
+/// Only a row's own images tell of it.
+#[test]
+fn keys_of_one_name_do_not_take_over() {
+    let table = KeyTable::with_colliding_names(4, 2, 0);
+    assert!(change(&table, b"one", (10, 5), 8));
+    assert!(change(&table, b"two", (20, 10), 8));
+    assert_eq!((told(&table, b"one").len(), told(&table, b"two").len()), (1, 1));
+    let name = table.name(TABLE, b"one");
+    assert!(!table.take_over(name, TABLE, b"one", 77, Lsn(8)), "it is not at the front");
+    assert!(table.is_value_kept(name, TABLE, b"one") && !table.is_value_kept(name, TABLE, b"two"));
+    table.forget_images(name, TABLE, b"two");
+    assert_eq!((told(&table, b"one").len(), told(&table, b"two").len()), (1, 0));
 }
 
 /// Keys that share a name share locks, never images.
@@ -189,7 +318,7 @@ fn a_long_chain_does_not_overflow_the_stack() {
             table.push_image(name, image(b"key", 1, version));
         }
         if drop_first {
-            let dropped = table.finish(A, name, 1, None, &mut Spares::default());
+            let dropped = table.finish(A, name, 1, None, &mut Spares::default()).dropped;
             table.count_dropped(A, dropped);
             table.check_empty().unwrap();
         }
