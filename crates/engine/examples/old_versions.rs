@@ -2,8 +2,9 @@
 //!
 //! `cargo run --release -p foreshore --example old_versions -- DIR [ROWS]`
 //!
-//! One thread, buffered, in the directory DIR, which is absent or empty; rows of 8 bytes, changed a few times one after another, a thousand in a transaction, beside a snapshot, which keeps all
-//! versions. After each change the snapshot reads all rows, in order and then one by one, and checks that they are as they were.
+//! One thread, buffered, in the directory DIR, which is absent or empty; rows of 8 bytes, changed a few times one after another, a
+//! thousand in a transaction, beside a snapshot, which needs the first version of each. After each change the snapshot reads all
+//! rows, in order and then one by one, and checks that they are as they were.
 
 use foreshore::{Database, Durability, Result};
 use std::time::{Duration, Instant};

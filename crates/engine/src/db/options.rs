@@ -195,8 +195,8 @@ impl Builder {
     }
 
     /// Memory for old versions of rows that only snapshots need, in bytes (default 256 MiB). Beyond it the oldest snapshot
-    /// is given up. What running transactions have replaced does not count: it stays anyway. Looked at about 20 times a
-    /// second.
+    /// is given up. A snapshot needs one version of each row that was changed since it was opened, however often. What running
+    /// transactions have replaced does not count: it stays anyway. Looked at about 20 times a second.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
@@ -204,15 +204,12 @@ impl Builder {
     /// use foreshore::{Database, Error};
     /// let db = Database::builder().old_version_bytes(64 << 10).open(dir.path())?; // much less than most want
     /// let t = db.byte_table("t")?.with_durability(foreshore::Durability::Relaxed);
-    /// t.put(b"k", &[0; 2000])?;
     /// let report = db.snapshot()?;
-    /// let too_old = loop {
-    ///     t.put(b"k", &[1; 2000])?; // each time, the report may need what was there before
-    ///     if let Err(error) = report.bytes(&t).get(b"k") {
-    ///         break error;
-    ///     }
-    /// };
-    /// assert!(matches!(too_old, Error::SnapshotTooOld), "{too_old}");
+    /// let too_old = (0_u32..).find_map(|row| {
+    ///     t.put(&row.to_be_bytes(), b"new").unwrap(); // the report must know that the row was not there before
+    ///     report.bytes(&t).get(b"k").err()
+    /// });
+    /// assert!(matches!(too_old, Some(Error::SnapshotTooOld)), "{too_old:?}");
     /// # Ok(()) }
     /// ```
     pub fn old_version_bytes(mut self, bytes: u64) -> Self {

@@ -1,7 +1,7 @@
 //! What commits leave behind until no snapshot needs it: images that they replaced, ghosts of keys that they removed.
 //!
 //! Batches wait in a few queues, by the slot of the transaction, so that committers seldom meet. Each committer clears
-//! a little of its own queue, and the background thread the rest.
+//! a little of its own queue, and the background thread the rest. What they take counts as old versions do.
 //!
 //! What cannot be cleared, as somebody has it locked, or for want of space, or for damage, is tried again after a pause, and
 //! after longer and longer ones, so that an idle database has nothing to do. When nobody scans the tables any more that were
