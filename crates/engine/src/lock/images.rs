@@ -21,7 +21,7 @@
 //! snapshot is asked for. What no snapshot saw when it was replaced is all there is to be dropped, but for snapshots that close
 //! before older ones.
 
-use super::{Name, Stamp};
+use super::{CommitStamp, Name};
 use crate::version::{Version, Writer};
 use foreshore_base::prefetch::prefetch_lines;
 use foreshore_base::{TableId, seeded_bug};
@@ -117,7 +117,8 @@ pub(super) struct Link {
     next: Option<Box<Link>>,
 }
 
-/// So many images of a chain are looked at for others of the same row. (Those of a row that is changed often are at the front.)
+/// So many images of a chain are looked at for others of the same row. One that lies farther behind is left alone: it has one more
+/// above it from then on, which is nearer.
 const NEAR: usize = 64;
 
 /// Rows of one transaction in one chain for which I6 is looked after, at most.
@@ -169,12 +170,12 @@ impl Spares {
     }
 
     pub(super) fn link(&mut self, name: Name, image: Image) -> Box<Link> {
-        let alone = match Version(image.writer).writer() {
+        let commit = match Version(image.writer).writer() {
             Writer::Autocommit(at) => Some(at.0),
             _ => None,
         };
-        let (commit, alone, known) = (alone, alone.is_some(), Known::NOTHING_THERE);
-        let link = Link { name, image, commit, alone, known, next: None };
+        let known = Known::NOTHING_THERE;
+        let link = Link { name, image, commit, alone: commit.is_some(), known, next: None };
         let Some(mut spare) = self.0.pop() else { return Box::new(link) };
         if let Some(next) = self.0.last() {
             prefetch_lines(&raw const **next, size_of::<Link>());
@@ -276,7 +277,7 @@ impl Chain {
 
     /// Notes the commit in all images of the writer, which ends now, under the name, and in those of its others that it meets; then
     /// I6 for the rows of these.
-    pub fn stamp(&mut self, name: Name, writer: u64, Stamp { commit, newest }: Stamp) -> Stamped {
+    pub fn stamp(&mut self, name: Name, writer: u64, CommitStamp { commit, newest }: CommitStamp) -> Stamped {
         let (commit, newest) = (commit.0, newest.0);
         let mut known = self.known();
         if known.done == writer {

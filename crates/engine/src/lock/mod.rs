@@ -40,7 +40,7 @@ pub(crate) use modes::KeyMode;
 pub(crate) use name::Name;
 pub(crate) use reach::Reach;
 pub(crate) use stats::LockStats;
-pub(crate) use table::{KeyTable, Stamp};
+pub(crate) use table::{CommitStamp, KeyTable};
 
 /// Who holds locks: the slot that a transaction leases. Only one thread at a time acts for an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -55,7 +55,7 @@ pub(super) struct Content {
 
 /// What the images of a writer that commits are stamped with.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stamp {
+pub(crate) struct CommitStamp {
     /// Its commit.
     pub commit: Lsn,
     /// The point of the newest open snapshot.
@@ -200,7 +200,7 @@ impl KeyTable {
         owner: Owner,
         name: Name,
         writer: u64,
-        stamp: Option<Stamp>,
+        stamp: Option<CommitStamp>,
         spares: &mut Spares,
     ) -> Finished {
         let bucket = self.bucket(name);
@@ -340,7 +340,7 @@ impl KeyTable {
     /// Notes the commit LSN of the writer in all its images under the name.
     #[cfg(test)]
     pub fn stamp(&self, name: Name, writer: u64, commit: u64) {
-        let stamp = Stamp { commit: Lsn(commit), newest: Lsn(commit) };
+        let stamp = CommitStamp { commit: Lsn(commit), newest: Lsn(commit) };
         let stamped = self.bucket(name).content.latch().images.stamp(name, writer, stamp);
         self.kept_stripe(0).fetch_add(stamped.bytes, Relaxed);
     }

@@ -2,7 +2,7 @@
 
 use crate::blob::BlobId;
 use crate::error::{Error, Result};
-use crate::lock::{ImageRow, KeyMode, LockError, Name, Owner, Point, Reach, Spares, Stamp};
+use crate::lock::{CommitStamp, ImageRow, KeyMode, LockError, Name, Owner, Point, Reach, Spares};
 use crate::log::Room;
 use crate::spread::Held;
 use crate::tree::{Core, Tree};
@@ -451,7 +451,7 @@ impl Txn {
         let core = &*self.core;
         let author = Version::of(id).author();
         let newest = core.txns.snapshots.newest();
-        let stamp = newest.map(|newest| Stamp { commit, newest });
+        let stamp = newest.map(|newest| CommitStamp { commit, newest });
         // Whoever has an image has its key locked.
         let (keys, mut dropped, mut images) = (&core.txns.keys, 0, Vec::new());
         for (at, name) in self.locks.iter().enumerate() {

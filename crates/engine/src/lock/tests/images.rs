@@ -29,8 +29,8 @@ fn shown(table: &KeyTable, key: &[u8]) -> Vec<(u64, u64, Option<u64>)> {
 }
 
 /// What a writer that commits there leaves to a snapshot that was opened just before.
-fn stamp(commit: u64) -> Option<Stamp> {
-    Some(Stamp { commit: Lsn(commit), newest: Lsn(commit) })
+fn stamp(commit: u64) -> Option<CommitStamp> {
+    Some(CommitStamp { commit: Lsn(commit), newest: Lsn(commit) })
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn the_images_of_a_writer_end_together() {
             |key| shown(&table, key).into_iter().filter(|shown| shown.0 == writer && shown.2.is_some());
         keys.iter().flat_map(|key| commits(key)).count()
     };
-    let end = |writer, stamp: Option<Stamp>| {
+    let end = |writer, stamp: Option<CommitStamp>| {
         let finish = |name: &Name| table.finish(A, *name, writer, stamp, &mut Spares::default()).dropped;
         table.count_dropped(A, names.iter().map(finish).sum());
     };
@@ -159,7 +159,7 @@ fn a_writer_walks_once_over_what_was_there_before_it() {
 fn change(table: &KeyTable, key: &[u8], (writer, replaced): (u64, u64), newest: u64) -> bool {
     let name = table.name(TABLE, key);
     table.push_image(name, image(key, writer, replaced));
-    let stamp = Stamp { commit: Lsn(writer + 2), newest: Lsn(newest) };
+    let stamp = CommitStamp { commit: Lsn(writer + 2), newest: Lsn(newest) };
     let finished = table.finish(A, name, writer, Some(stamp), &mut Spares::default());
     table.count_dropped(A, finished.dropped);
     finished.kept
@@ -237,7 +237,7 @@ fn rows_that_are_met_are_looked_after_too() {
     rows.iter().for_each(|(key, writer)| assert!(change(&table, *key, (*writer, 5), 8)));
     let bytes = table.image_bytes();
     rows.iter().for_each(|(key, writer)| table.push_image(table.name(TABLE, *key), image(*key, 20, *writer)));
-    let stamp = Stamp { commit: Lsn(22), newest: Lsn(8) };
+    let stamp = CommitStamp { commit: Lsn(22), newest: Lsn(8) };
     let finished = table.finish(A, table.name(TABLE, b"read"), 20, Some(stamp), &mut Spares::default());
     table.count_dropped(A, finished.dropped);
     assert!(!finished.kept);
@@ -254,7 +254,7 @@ fn who_takes_over_keeps_its_commit() {
     assert!(change(&table, b"a", (18, 5), 8)); // commits after the next writer began: so that one does not see its chain to the end
     table.push_image(first, image(b"a", 19, 18));
     table.push_image(second, image(b"b", 19, 11));
-    let stamp = Some(Stamp { commit: Lsn(24), newest: Lsn(8) });
+    let stamp = Some(CommitStamp { commit: Lsn(24), newest: Lsn(8) });
     for name in [first, second] {
         table.count_dropped(A, table.finish(A, name, 19, stamp, &mut Spares::default()).dropped);
     }
