@@ -306,15 +306,19 @@ impl KeyTable {
         is_told
     }
 
+    /// Is there an image near the name?
+    pub fn may_have_images(&self, name: Name) -> bool {
+        self.bucket(name).has_images.load(Relaxed)
+    }
+
     /// May a snapshot see a value of this row, which is absent now, and which nobody is changing?
     pub fn is_value_kept(&self, name: Name, table: TableId, key: &[u8]) -> bool {
-        let bucket = self.bucket(name);
-        bucket.has_images.load(Relaxed) && bucket.content.latch().images.has_value(name, table, key)
+        self.may_have_images(name) && self.bucket(name).content.latch().images.has_value(name, table, key)
     }
 
     /// Frees the images of a row of which no value is kept, as it goes for good, under the latch of its leaf.
     pub fn forget_images(&self, name: Name, table: TableId, key: &[u8]) {
-        if self.bucket(name).has_images.load(Relaxed) {
+        if self.may_have_images(name) {
             self.free_images(name, |images| images.forget(name, table, key));
         }
     }

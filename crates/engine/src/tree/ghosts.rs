@@ -43,6 +43,17 @@ impl Tree {
         keys.is_value_kept(keys.name(self.id, key), self.id, key)
     }
 
+    /// Is the ghost that `author` left of `key` still there? Yes also if it takes a read from disk to know.
+    pub fn may_have_ghost(&self, key: &[u8], author: u64) -> bool {
+        if self.seek(key).is_ok_and(|leaf| self.is_on_disk(leaf)) {
+            return true;
+        }
+        let cell = self.newest_cell(key);
+        cell.map_or(true, |cell| {
+            cell.is_some_and(|(version, _)| version.is_ghost() && is_by(version, author))
+        })
+    }
+
     /// Removes the ghost of `key`, if there is one, and it is `due`; `false` if somebody else than `owner` has locked the key or
     /// the gap before it.
     fn purge_if(

@@ -1,7 +1,8 @@
 //! What commits leave behind until no snapshot needs it: images that they replaced, ghosts of keys that they removed.
 //!
 //! Batches wait in a few queues, by the slot of the transaction, so that committers seldom meet. Each committer clears
-//! a little of its own queue, and the background thread the rest. What they take counts as old versions do.
+//! a little of its own queue, and the background thread the rest. What they take counts as old versions do; before a snapshot is given
+//! up for it, what has become pointless meanwhile is thrown out.
 //!
 //! What cannot be cleared, as somebody has it locked, or for want of space, or for damage, is tried again after a pause, and
 //! after longer and longer ones, so that an idle database has nothing to do. When nobody scans the tables any more that were
@@ -26,6 +27,9 @@ const SWEEP_MAX: usize = 4;
 
 /// Names of images in a batch that was put together of several, at most.
 const IMAGES_MAX: usize = 256;
+
+/// Of the memory for old versions, batches may take one in so many before it is looked what of them has become pointless.
+const BUDGET_PART: u64 = 8;
 
 /// Pauses before what could not be cleared is tried again.
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
@@ -116,6 +120,8 @@ pub(crate) struct Garbage {
     stuck: Mutex<Vec<Stuck>>,
     /// Memory of the batches in the queues.
     bytes: CachePadded<AtomicU64>,
+    /// What it was when what had become pointless was last thrown out.
+    bytes_then: AtomicU64,
 }
 
 impl Garbage {
@@ -151,6 +157,31 @@ impl Garbage {
     /// Memory of what waits in the queues.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
+    }
+
+    /// Is it time to throw out what has become pointless, as there is more than `bytes_min`, and twice as much as the last time?
+    fn may_be_pointless(&self, bytes_min: u64) -> bool {
+        self.bytes() > bytes_min.max(2 * self.bytes_then.load(Relaxed))
+    }
+
+    /// Throws out ghosts and images that are not `worth` it any more. Committers go on meanwhile.
+    fn throw_out(&self, ghost_is_worth: impl Fn(&Ghost) -> bool, image_is_worth: impl Fn(Name) -> bool) {
+        let bytes_of = |batches: &VecDeque<Batch>| batches.iter().map(Batch::bytes).sum::<u64>();
+        for shard in &self.shards {
+            let mut batches = std::mem::take(&mut *shard.lock());
+            let before = bytes_of(&batches);
+            batches.retain_mut(|batch| {
+                batch.ghosts.retain(&ghost_is_worth);
+                batch.images.retain(|name| image_is_worth(*name));
+                !batch.is_empty()
+            });
+            self.bytes.fetch_sub(before - bytes_of(&batches), Relaxed);
+            let mut queue = shard.lock();
+            batches.append(&mut queue);
+            batches.make_contiguous().sort_by_key(|batch| batch.commit);
+            *queue = batches;
+        }
+        self.bytes_then.store(self.bytes(), Relaxed);
     }
 
     /// Keeps what is left of a batch for another try.
@@ -248,10 +279,20 @@ impl Core {
     /// Gives up snapshots, the oldest first, until old versions that only snapshots need take at most `bytes_max`. (Those of
     /// running transactions stay anyway.)
     pub fn bound_images(&self, bytes_max: u64) {
+        if self.txns.garbage.may_be_pointless(bytes_max / BUDGET_PART) {
+            self.throw_out_garbage();
+        }
         let bytes = || self.txns.keys.kept_bytes() + self.txns.garbage.bytes();
         while bytes() > bytes_max && self.txns.snapshots.expire_oldest() {
             self.sweep_all();
         }
+    }
+
+    /// Throws out garbage that will be nothing when its time comes: ghosts of keys that were put again since, and maybe removed once
+    /// more, which made another ghost; names under which there is no image any more.
+    fn throw_out_garbage(&self) {
+        let ghost_is_there = |ghost: &Ghost| ghost.tree.may_have_ghost(&ghost.key, ghost.author);
+        self.txns.garbage.throw_out(ghost_is_there, |name| self.txns.keys.may_have_images(name));
     }
 
     /// Clears all garbage that no snapshot needs.
@@ -294,6 +335,7 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Database;
     use crate::lock::KeyTable;
     use foreshore_base::TableId;
 
@@ -335,5 +377,35 @@ mod tests {
         assert_eq!(taken[0].commit, Lsn(25));
         assert_eq!(taken.iter().map(|batch| batch.images.len()).sum::<usize>(), IMAGES_MAX + 4);
         assert_eq!(garbage.bytes(), 0);
+    }
+
+    /// A row that is removed and put again and again beside a snapshot leaves a ghost to be cleared each time, of which the last
+    /// one is real.
+    #[test]
+    fn what_became_pointless_is_thrown_out() {
+        const CHANGES: u64 = 1000;
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        table.put_many(&[("a", "1"), ("b", "2")]).unwrap();
+        let snapshot = db.snapshot().unwrap();
+        for _ in 0..CHANGES {
+            assert!(table.remove(b"a").unwrap() && table.insert(b"a", b"1").unwrap());
+            db.transact(|tx| tx.bytes(&table).remove(b"a")).unwrap();
+            db.transact(|tx| tx.bytes(&table).put(b"a", b"1")).unwrap();
+        }
+        assert!(table.remove(b"b").unwrap());
+        let core = table.tree.core();
+        let garbage = &core.txns.garbage;
+        assert!(garbage.bytes() > 2 * CHANGES * size_of::<Ghost>() as u64);
+        assert!(garbage.may_be_pointless(1000) && !garbage.may_be_pointless(u64::MAX));
+        core.throw_out_garbage();
+        assert!(garbage.bytes() < 1000, "{} bytes", garbage.bytes());
+        assert!(!garbage.may_be_pointless(0), "there is no more than then");
+        assert_eq!(snapshot.bytes(&table).range(..).count(), 2);
+        drop(snapshot);
+        core.sweep_all();
+        assert!(garbage.is_empty() && garbage.bytes() == 0 && db.stats().image_bytes == 0);
+        assert_eq!(db.check().unwrap().tables[1].ghosts, 0, "that of b was there");
+        assert_eq!(table.range(..).count(), 1);
     }
 }
