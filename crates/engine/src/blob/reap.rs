@@ -31,7 +31,7 @@ pub(crate) fn reap(chunks: &Tree, id: BlobId, author: u64) -> Result<bool> {
         return Ok(false);
     }
     if version.is_ghost() {
-        return chunks.purge(&mut { PageId::NONE }, &id.mark_key(), author);
+        return chunks.purge(None, &mut { PageId::NONE }, &id.mark_key(), author);
     }
     let cut = chunks.cut(outside(chunks, id, &mark)?);
     cut.keys(id).try_for_each(|key| chunks.remove_unversioned(&key))?;

@@ -195,8 +195,9 @@ impl Builder {
     }
 
     /// Memory for old versions of rows that only snapshots need, in bytes (default 256 MiB). Beyond it the oldest snapshot
-    /// is given up. A snapshot needs one version of each row that was changed since it was opened, however often. What running
-    /// transactions have replaced does not count: it stays anyway. Looked at about 20 times a second.
+    /// is given up. A snapshot needs one version of each row that was changed since it was opened, however often. Notes of
+    /// what is to be cleared after it count too; what running transactions have replaced does not: it stays anyway. Looked at
+    /// about 20 times a second.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {

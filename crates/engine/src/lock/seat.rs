@@ -153,7 +153,7 @@ impl Seat {
         _ = self.signal.compare_exchange(Signal::Waiting.word(), Signal::Asleep.word(), Relaxed, Relaxed);
     }
 
-    /// Does it sleep, not having been called before? Under the latch of the name's bucket, as all up to `answer`.
+    /// Does it sleep, and may others still pass it? Under the latch of the name's bucket, as all up to `answer`.
     pub fn may_be_passed(&self) -> bool {
         matches!(self.signal(), Signal::Asleep | Signal::Called) && !self.passed_no_more.load(Relaxed)
     }

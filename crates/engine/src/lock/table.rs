@@ -296,11 +296,12 @@ impl KeyTable {
     /// An autocommitted write is about to replace the row's newest version. Need it not push an image, as no snapshot up to `newest` sees
     /// that version? An older image tells then what snapshots see. Called under the latch of the key's leaf.
     pub fn take_over(&self, name: Name, table: TableId, key: &[u8], writer: u64, newest: Lsn) -> bool {
-        let bucket = self.bucket(name);
-        if !bucket.has_images.load(Relaxed) {
+        if !self.may_have_images(name) {
             return false;
         }
-        let removed = bucket.content.latch().images.take_over(name, (table, key), writer, newest.0);
+        let mut content = self.bucket(name).content.latch();
+        let removed = content.images.take_over(name, (table, key), writer, newest.0);
+        drop(content);
         let is_told = removed.is_some();
         removed.into_iter().flatten().for_each(|link| self.count_freed(&link));
         is_told

@@ -9,16 +9,11 @@ use crate::version::{Version, Writer};
 use foreshore_base::{PageId, Restart, seeded_bug};
 
 impl Tree {
-    /// Removes the ghost that `author` left of `key`, or that nobody in particular did; `false` if somebody has locked
-    /// the key or the gap before it. No open snapshot may see the row. `near`: the leaf of the ghost before, which is looked at first;
-    /// then the leaf of this one.
-    pub fn purge(&self, near: &mut PageId, key: &[u8], author: u64) -> Result<bool> {
-        self.purge_if(None, near, key, |version| is_by(version, author))
-    }
-
-    /// The same of a row that `owner` may have locked.
-    pub fn purge_own(&self, owner: Owner, near: &mut PageId, key: &[u8], author: u64) -> Result<bool> {
-        self.purge_if(Some(owner), near, key, |version| is_by(version, author))
+    /// Removes the ghost that `author` left of `key`, or that nobody in particular did; `false` if somebody else than `owner` has
+    /// locked the key or the gap before it. No open snapshot may see the row. `near`: the leaf of the ghost before, which is looked
+    /// at first; then the leaf of this one.
+    pub fn purge(&self, owner: Option<Owner>, near: &mut PageId, key: &[u8], author: u64) -> Result<bool> {
+        self.purge_if(owner, near, key, |version| is_by(version, author))
     }
 
     /// Removes the ghosts that nobody needs from the leaf of `key`: one that is full, as a restart forgets who was to remove them, or

@@ -242,7 +242,7 @@ impl Core {
         unseen.ghosts.extend(batch.ghosts.extract_if(.., |ghost| !ghost.tree.is_seen(&ghost.key)));
         let mut near = PageId::NONE;
         unseen.ghosts.retain(|ghost| {
-            !matches!(ghost.tree.purge_own(owner, &mut near, &ghost.key, ghost.author), Ok(true))
+            !matches!(ghost.tree.purge(Some(owner), &mut near, &ghost.key, ghost.author), Ok(true))
         });
         if !unseen.is_empty() {
             self.txns.garbage.keep_stuck(Stuck::new(unseen, None));
@@ -326,7 +326,7 @@ impl Core {
         let mut near = PageId::NONE;
         batch
             .ghosts
-            .retain(|ghost| !matches!(ghost.tree.purge(&mut near, &ghost.key, ghost.author), Ok(true)));
+            .retain(|ghost| !matches!(ghost.tree.purge(None, &mut near, &ghost.key, ghost.author), Ok(true)));
         batch.blobs.retain(|(chunks, id)| !matches!(blob::reap(chunks, *id, batch.author), Ok(true)));
         batch.ghosts.is_empty() && batch.blobs.is_empty()
     }
