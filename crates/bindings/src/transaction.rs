@@ -166,12 +166,12 @@ pub fn transact<R, E: From<Error>>(
 ) -> Result<R, E> {
     loop {
         let transaction = host.engine(|| db.begin_with(options))?;
-        options = options.as_old_as(&transaction);
         let handle = TransactionHandle::new(transaction);
         let done = work(&handle);
-        if !host.engine(|| handle.is_running()) {
-            return done;
-        }
+        let Ok(again) = host.engine(|| handle.read(|transaction| Ok(options.as_old_as(transaction)))) else {
+            return done; // `work` has ended it
+        };
+        options = again;
         let (done, lost) = match done {
             Ok(result) => (host.engine(|| handle.commit()).map(|()| result).map_err(E::from), true),
             Err(error) => {

@@ -7,6 +7,7 @@ mod common;
 use common::{Rng, env};
 use foreshore::{ByteTable, Database, Error, Result, Transaction, TransactionOptions};
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -249,6 +250,111 @@ fn a_long_queue_moves_on() {
     });
     let took = begun.elapsed();
     assert!(took < FINISHES_WITHIN / 3, "{QUEUE} threads took {took:?} for 20 transactions each");
+    assert_nothing_is_left(&db);
+}
+
+/// Two transactions meet in a deadlock, each doing `first` and then `second` to a row that the other has had `first`. The younger, which
+/// `run` runs, gives way, and is run again when the older has ended: at once, it would only give way to it again.
+fn assert_gives_way_once(
+    run: impl Fn(&Database, &dyn Fn(&Transaction) -> Result<()>) -> Result<()> + Sync,
+    first: impl Fn(&Transaction, &ByteTable, &[u8]) -> Result<()> + Sync,
+    second: impl Fn(&Transaction, &ByteTable, &[u8]) -> Result<()> + Sync,
+) {
+    let db = Database::in_memory().unwrap();
+    let table = db.byte_table("t").unwrap();
+    table.put_many(&[(b"a", b"1"), (b"b", b"1"), (b"c", b"1")]).unwrap();
+    let (both_have, has_ended, runs) = (Barrier::new(2), AtomicBool::new(false), AtomicU64::new(0));
+    let older = db.begin().unwrap();
+    older.bytes(&table).put(b"z", b"is older").unwrap();
+    first(&older, &table, b"b").unwrap();
+    thread::scope(|scope| {
+        let younger = scope.spawn(|| {
+            run(&db, &|tx| {
+                let is_again = runs.fetch_add(1, SeqCst) > 0;
+                assert_eq!(is_again, has_ended.load(SeqCst));
+                first(tx, &table, b"a")?;
+                tx.bytes(&table).put(b"c", b"is not left")?;
+                if !is_again {
+                    both_have.wait();
+                }
+                second(tx, &table, b"b")
+            })
+        });
+        both_have.wait();
+        second(&older, &table, b"a").unwrap();
+        thread::sleep(Duration::from_millis(20));
+        older.bytes(&table).put(b"c", b"nobody has it").unwrap();
+        has_ended.store(true, SeqCst);
+        older.commit().unwrap();
+        younger.join().unwrap().unwrap();
+    });
+    assert_eq!((runs.into_inner(), db.stats().deadlocks), (2, 1));
+    assert_nothing_is_left(&db);
+}
+
+/// Runs it again as one without [`Database::transact`] does.
+fn run_by_hand(db: &Database, work: &dyn Fn(&Transaction) -> Result<()>) -> Result<()> {
+    let mut options = TransactionOptions::new();
+    loop {
+        let tx = db.begin_with(options)?;
+        match work(&tx) {
+            Err(error) if error.is_retryable() => options = options.as_old_as(&tx),
+            done => return done.and_then(|()| tx.commit()),
+        }
+    }
+}
+
+fn put(tx: &Transaction, table: &ByteTable, key: &[u8]) -> Result<()> {
+    tx.bytes(table).put(key, b"2")
+}
+
+#[test]
+fn who_wrote_gives_way_once() {
+    assert_gives_way_once(|db, work| db.transact(work), put, put);
+    assert_gives_way_once(run_by_hand, put, put);
+}
+
+#[test]
+fn who_read_gives_way_once() {
+    let read_both = |tx: &Transaction, table: &ByteTable, _: &[u8]| {
+        let table = tx.bytes(table);
+        table.get(b"a").and(table.get(b"b")).map(drop)
+    };
+    assert_gives_way_once(|db, work| db.transact(work), read_both, put);
+}
+
+#[test]
+fn who_scanned_gives_way_once() {
+    let scan = |tx: &Transaction, table: &ByteTable, _: &[u8]| {
+        tx.bytes(table).range(&b"d"[..]..&b"z"[..]).try_for_each(|row| row.map(drop))
+    };
+    let insert = |tx: &Transaction, table: &ByteTable, key: &[u8]| {
+        tx.bytes(table).insert(&[b"e", key].concat(), b"").map(drop)
+    };
+    assert_gives_way_once(|db, work| db.transact(work), scan, insert);
+}
+
+/// The same for a call that is a transaction of its own.
+#[test]
+fn a_removal_of_rows_gives_way_once() {
+    let db = Database::in_memory().unwrap();
+    let table = db.byte_table("t").unwrap();
+    table.put_many(&[(b"a", b"1"), (b"b", b"1"), (b"c", b"1")]).unwrap();
+    let older = db.begin().unwrap();
+    put(&older, &table, b"c").unwrap();
+    thread::scope(|scope| {
+        let removed = scope.spawn(|| table.remove_range(..));
+        let hasty = table.with_lock_timeout(Duration::ZERO);
+        while hasty.put(b"b", b"2").is_ok() {
+            thread::yield_now();
+        }
+        put(&older, &table, b"b").unwrap();
+        thread::sleep(Duration::from_millis(20));
+        put(&older, &table, b"a").unwrap();
+        older.commit().unwrap();
+        assert_eq!(removed.join().unwrap().unwrap(), 3);
+    });
+    assert_eq!(db.stats().deadlocks, 1);
     assert_nothing_is_left(&db);
 }
 

@@ -1,6 +1,7 @@
 //! What a transaction is promised, and what it waits for.
 
 use crate::db::Transaction;
+use crate::lock::Name;
 use crate::log::Durability;
 use crate::txn::Txn;
 use foreshore_base::Lsn;
@@ -54,6 +55,8 @@ pub struct TransactionOptions {
     pub(crate) idle_timeout: Option<Duration>,
     /// [`Txn::begin`]'s, if this work was tried before.
     pub(crate) since: Option<Lsn>,
+    /// What it gave way to another over, if it did.
+    pub(crate) lost_over: Option<Name>,
 }
 
 impl Default for TransactionOptions {
@@ -64,6 +67,7 @@ impl Default for TransactionOptions {
             lock_timeout: Duration::from_secs(10),
             idle_timeout: None,
             since: None,
+            lost_over: None,
         }
     }
 }
@@ -185,6 +189,7 @@ impl TransactionOptions {
     /// ```
     pub fn as_old_as(mut self, first: &Transaction) -> Self {
         self.since = first.shared.options.since.map(Txn::again);
+        self.lost_over = first.shared.lost_over();
         self
     }
 }

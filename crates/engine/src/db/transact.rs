@@ -2,7 +2,6 @@
 
 use super::{Database, Snapshot, Transaction, TransactionOptions};
 use crate::error::{Error, Result};
-use crate::txn::Txn;
 
 impl Database {
     /// Begins a serializable read-write transaction.
@@ -161,11 +160,12 @@ impl Database {
         mut work: impl FnMut(&Transaction) -> Result<R, E>,
         again: impl Fn(&Transaction, &E) -> bool,
     ) -> Result<R, E> {
-        // Each run is as old as the first: so none is the youngest of a deadlock for ever.
-        options.since.get_or_insert_with(|| self.engine.core().log.flushed());
         loop {
             let tx = Transaction::begin(self.engines.hold(), options)?;
-            match work(&tx) {
+            let done = work(&tx);
+            // Each run is as old as the first: so none is the youngest of a deadlock for ever.
+            options = options.as_old_as(&tx);
+            match done {
                 Ok(result) => match tx.commit() {
                     Ok(()) => return Ok(result),
                     Err(error) if error.is_retryable() => {}
@@ -174,7 +174,6 @@ impl Database {
                 Err(error) if again(&tx, &error) => drop(tx),
                 Err(error) => return Err(error),
             }
-            options.since = options.since.map(Txn::again);
             std::thread::yield_now();
         }
     }

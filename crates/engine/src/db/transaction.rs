@@ -9,6 +9,7 @@ use crate::db::ticket::CommitTicket;
 use crate::db::transaction_bytes::TransactionBytes;
 use crate::db::transaction_table::TransactionTable;
 use crate::error::{Error, Result};
+use crate::lock::Name;
 use crate::log::Durability;
 use crate::spread::Held;
 use crate::tree::Core;
@@ -19,7 +20,7 @@ use foreshore_base::sync::Ordering::Relaxed;
 use foreshore_base::{Lsn, seeded_bug};
 use parking_lot::Mutex;
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A read-write transaction: what it does happens as a whole or not at all, and, by default, as if nobody else were
 /// there. Dropping it rolls it back.
@@ -59,6 +60,8 @@ pub(crate) struct Shared {
     pub calls: AtomicU64,
     /// The last of them that gave an error after which the transaction may succeed if it is run again; 0: none did.
     lost: AtomicU64,
+    /// What it waited for when it gave way to another.
+    lost_over: OnceLock<Name>,
     state: Mutex<State>,
 }
 
@@ -118,10 +121,14 @@ impl Transaction {
             options,
             calls: AtomicU64::new(0),
             lost: AtomicU64::new(0),
+            lost_over: OnceLock::new(),
             state: Mutex::new(State::Running(txn)),
             core,
         });
         engine.running().enter(owner, &shared);
+        if let Some(name) = options.lost_over {
+            shared.get_in_line(name);
+        }
         Ok(Self { engine, shared })
     }
 
@@ -394,6 +401,18 @@ impl Shared {
         }
     }
 
+    /// [`Txn::get_in_line`]. It can be aborted meanwhile.
+    fn get_in_line(&self, name: Name) {
+        if let State::Running(txn) = &mut *lock_or_wait(&self.state) {
+            txn.get_in_line(name);
+        }
+    }
+
+    /// What it waited for when it gave way to another.
+    pub fn lost_over(&self) -> Option<Name> {
+        self.lost_over.get().copied()
+    }
+
     /// Is it over, or was its last call refused, for a reason that running it again may not meet?
     pub fn is_lost(&self) -> bool {
         self.has_lost_by(|call| call == self.calls.load(Relaxed))
@@ -419,7 +438,12 @@ impl Shared {
             return error;
         }
         match std::mem::replace(state, State::Failed(error.clone())) {
-            State::Running(txn) => txn.roll_back().err().unwrap_or(error),
+            State::Running(txn) => {
+                if let Some(name) = txn.lost_over() {
+                    let _ = self.lost_over.set(name);
+                }
+                txn.roll_back().err().unwrap_or(error)
+            }
             _ => error,
         }
     }

@@ -395,6 +395,18 @@ impl Requests {
         ways
     }
 
+    /// Does the owner wait for somebody who has something of the name, and waits too?
+    pub fn waits_for_a_waiter(&self, owner: Owner, name: Name, seats: &[Seat]) -> bool {
+        let Some((mine, request)) = self.find(owner, name) else { return false };
+        self.iter().enumerate().any(|(position, other)| {
+            other.name == name
+                && other.owner != owner
+                && !other.held.is_none()
+                && other.blocks(position, request, mine)
+                && seat(seats, other.owner).signal().is_waiting()
+        })
+    }
+
     /// Who has a turn (Q5) that the owner waits for.
     pub fn turn_ahead(&self, owner: Owner, name: Name) -> Option<Owner> {
         let (_, request) = self.find(owner, name)?;

@@ -48,9 +48,13 @@ impl KeyTable {
         self.seat(owner).sit(name);
         let is_next = !content.requests.is_waited_for(name);
         let first = content.requests.enqueue(owner, name, modes, reach);
+        let may_be_a_circle = content.requests.waits_for_a_waiter(owner, name, &self.seats);
         drop(content);
         will_wait();
         let begun = Instant::now();
+        if may_be_a_circle {
+            self.break_deadlocks(owner);
+        }
         self.seat(owner).spin(is_next);
         let outcome = self.wait(owner, name, begun, patience);
         self.counters.wait();

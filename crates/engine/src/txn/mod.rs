@@ -209,12 +209,18 @@ impl Core {
         patience: Duration,
         mut work: impl FnMut(&mut Txn) -> Result<R>,
     ) -> Result<(R, Option<Lsn>)> {
-        let (begun, mut since) = (Instant::now(), self.log.flushed());
+        let (begun, mut since, mut lost_over) = (Instant::now(), self.log.flushed(), None);
         loop {
             let mut txn = Txn::begin(self.clone().into(), patience, since)?;
+            if let Some(name) = lost_over {
+                txn.get_in_line(name);
+            }
             match work(&mut txn) {
                 Ok(done) => return Ok((done, txn.commit()?)),
-                Err(Error::Deadlock { .. }) if begun.elapsed() < patience => txn.roll_back()?,
+                Err(Error::Deadlock { .. }) if begun.elapsed() < patience => {
+                    lost_over = txn.lost_over();
+                    txn.roll_back()?;
+                }
                 Err(refused) => return txn.roll_back().and(Err(refused)),
             }
             since = Txn::again(since);

@@ -52,6 +52,8 @@ pub(crate) struct Txn {
     pub spares: Spares,
     /// What it read last for an update, if `old` is still that row.
     found: Option<Found>,
+    /// What it waited for when it gave way to another.
+    lost_over: Option<Name>,
     /// It has prepared: only what is decided of it ends it.
     prepared: bool,
     /// Undoing what it did since a savepoint failed half-way: it can only be rolled back.
@@ -160,6 +162,7 @@ impl Txn {
             old,
             spares,
             found: None,
+            lost_over: None,
             prepared: false,
             half_undone: false,
             ended: false,
@@ -199,15 +202,39 @@ impl Txn {
                 tree.note_lock_wait(granted.waited);
                 Ok(())
             }
-            Err(refused) => Err(self.refused(tree, key, refused)),
+            Err(refused) => Err(self.lost(tree, name, key, refused)),
         }
+    }
+
+    /// To be called first by who does again what gave way to another over `name`: waits until nobody else has that, and has it for
+    /// itself then. Who held it has ended; so none gives way to the same one twice. And of those who read it and wanted to write it, as
+    /// all must wait for each other, each now does so alone. Whoever has nothing yet makes nobody wait by waiting.
+    pub fn get_in_line(&mut self, name: Name) {
+        let got = self.core.txns.keys.acquire(self.owner, name, KeyMode::Exclusive, Reach::NONE, self.patience);
+        if got.is_ok_and(|got| got.first) {
+            self.locks.push(name);
+        }
+    }
+
+    /// What it waited for when it gave way to another.
+    pub fn lost_over(&self) -> Option<Name> {
+        self.lost_over
     }
 
     /// Waits until nobody else protects the gap there.
     pub fn wait_for_gap(&mut self, tree: &Tree, point: Point) -> Result<()> {
         let waited = self.core.txns.keys.wait_for_gap(self.owner, point, self.patience);
-        tree.note_lock_wait(waited.map_err(|refused| self.refused(tree, None, refused))?);
+        tree.note_lock_wait(waited.map_err(|refused| self.lost(tree, point.gap, None, refused))?);
         Ok(())
+    }
+
+    /// `name`, which is of `key` or the gap below another one, was not got.
+    #[cold]
+    fn lost(&mut self, tree: &Tree, name: Name, key: Option<&[u8]>, refused: LockError) -> Error {
+        if matches!(refused, LockError::Deadlock { .. }) {
+            self.lost_over = Some(name);
+        }
+        self.refused(tree, key, refused)
     }
 
     #[cold]

@@ -530,6 +530,30 @@ fn a_deadlock_is_found_before_anybody_sleeps() {
     assert!(shortest.min().unwrap() < LOOK_FIRST);
 }
 
+/// Whom somebody waits for who waits too, will hardly give its lock back soon: it is looked for a deadlock at once.
+#[test]
+fn a_deadlock_is_found_before_anybody_spins() {
+    let shortest = (0..200).map(|_| {
+        let table = table(2);
+        let name = table.name(TABLE, b"key");
+        for owner in [A, B] {
+            table.try_acquire(owner, name, Shared, NONE).unwrap();
+        }
+        thread::scope(|scope| {
+            let older = scope.spawn(|| table.acquire(A, name, Exclusive, NONE, LONG));
+            while !table.seat(A).signal().is_waiting() {
+                thread::yield_now();
+            }
+            let lost = table.acquire(B, name, Exclusive, NONE, LONG).unwrap_err();
+            table.release(B, name);
+            older.join().unwrap().unwrap();
+            lost.waited()
+        })
+    });
+    let shortest = shortest.min().unwrap();
+    assert!(shortest < Duration::from_micros(10), "{shortest:?}");
+}
+
 /// Who gave way in a deadlock, and comes back at once, does not get what the other, asleep, had waited for.
 #[test]
 fn who_gave_way_passes_nobody() {
