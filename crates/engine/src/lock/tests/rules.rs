@@ -541,9 +541,10 @@ fn a_deadlock_is_found_before_anybody_spins() {
         }
         thread::scope(|scope| {
             let older = scope.spawn(|| table.acquire(A, name, Exclusive, NONE, LONG));
-            while !table.seat(A).signal().is_waiting() {
+            while table.seat(A).signal() != Signal::Asleep {
                 thread::yield_now();
             }
+            thread::sleep(LOOK_FIRST / 4); // until it sleeps indeed
             let lost = table.acquire(B, name, Exclusive, NONE, LONG).unwrap_err();
             table.release(B, name);
             older.join().unwrap().unwrap();
