@@ -210,7 +210,8 @@ impl Txn {
     /// itself then. Who held it has ended; so none gives way to the same one twice. And of those who read it and wanted to write it, as
     /// all must wait for each other, each now does so alone. Whoever has nothing yet makes nobody wait by waiting.
     pub fn get_in_line(&mut self, name: Name) {
-        let got = self.core.txns.keys.acquire(self.owner, name, KeyMode::Exclusive, Reach::NONE, self.patience);
+        let got =
+            self.core.txns.keys.acquire(self.owner, name, KeyMode::Exclusive, Reach::NONE, self.patience);
         if got.is_ok_and(|got| got.first) {
             self.locks.push(name);
         }
