@@ -168,8 +168,10 @@ impl TransactionOptions {
         self
     }
 
-    /// As old as `first`, whose work it does again. Of transactions that wait for each other the youngest gives way: at
-    /// its first age no work gives way for ever. [`Database::transact`](crate::Database::transact) does this by itself.
+    /// As old as `first`, whose work it does again; to be called when that has failed. Of transactions that wait for each other the youngest gives way: at
+    /// its first age no work gives way for ever. If `first` has done so already, the new transaction begins by waiting for the lock over which
+    /// it did, up to its lock timeout, and keeps that: so it does not give way to the same one again.
+    /// [`Database::transact`](crate::Database::transact) does this by itself.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
@@ -179,10 +181,9 @@ impl TransactionOptions {
     /// let mut options = TransactionOptions::new();
     /// loop {
     ///     let tx = db.begin_with(options)?;
-    ///     options = options.as_old_as(&tx);
-    ///     match tx.bytes(&t).put(b"k", b"v").and_then(|()| tx.commit()) {
-    ///         Err(error) if error.is_retryable() => {} // once more, and no younger
-    ///         done => break done?,
+    ///     match tx.bytes(&t).put(b"k", b"v") {
+    ///         Err(error) if error.is_retryable() => options = options.as_old_as(&tx), // once more, and no younger
+    ///         done => break done.and_then(|()| tx.commit())?,
     ///     }
     /// }
     /// # Ok(()) }

@@ -12,8 +12,9 @@ use foreshore_base::seeded_bug;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A waiter looks for a deadlock before it sleeps: who waits last closes the circle. As one look may miss it, while waits come and
-/// go, it looks again after this time, and then at doubling intervals up to `LOOK_MAX`.
+/// A waiter looks for a deadlock before it sleeps: who waits last closes the circle. If whom it waits for waits too, it looks at
+/// once: such a one does not give its lock back within the microseconds that it is worth looking for that. As one look may miss a
+/// circle, while waits come and go, it looks again after this time, and then at doubling intervals up to `LOOK_MAX`.
 pub(super) const LOOK_FIRST: Duration = Duration::from_millis(1);
 const LOOK_MAX: Duration = Duration::from_millis(64);
 
