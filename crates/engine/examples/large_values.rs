@@ -3,8 +3,9 @@
 //! `cargo run --release -p foreshore --example large_values -- DIR [MIB] [THREADS] [sync|buffered]`
 //!
 //! For each size, MIB of values (256, if not said) in a database of its own in the directory DIR, each put a commit of its own,
-//! by so many threads (1), with this durability (buffered); then, after a restart, all are read in another order and compared. Rates are MiB per
-//! second; the time for what was written to be on disk, which closing waits for, is part of the first.
+//! by so many threads (1), with this durability (buffered); then, after a restart, all are read in another order and compared; and after
+//! another, with a quarter of the memory that they take, all are replaced. Rates are MiB per second; the time for what was written to be
+//! on disk, which closing waits for, is part of it.
 
 use foreshore::{ByteTable, Database, Durability, Result};
 use std::fs;
@@ -25,7 +26,7 @@ fn main() -> Result<()> {
         None | Some("buffered") => Durability::Buffered,
         Some(other) => panic!("{other}: sync or buffered"),
     };
-    println!("   KiB  put_mib_per_s  get_mib_per_s  files_mib");
+    println!("   KiB  put_mib_per_s  get_mib_per_s  replace_mib_per_s  files_mib");
     for size in SIZES {
         let dir = Path::new(&dir).join(size.to_string());
         let count = (bytes / size).max(1);
@@ -45,15 +46,24 @@ fn main() -> Result<()> {
             assert!(table.get(&key(row))?.is_some_and(|found| found == value(row, size)), "row {row}");
             Ok(())
         })?;
+        let getting = begun.elapsed();
+        drop((table, db));
+        let begun = Instant::now();
+        {
+            let cache = (bytes / 4).max(16 << 20);
+            let db = Database::builder().durability(durability).cache_bytes(cache).open(&dir)?;
+            let table = db.byte_table("t")?;
+            each(&table, count, threads, |table, row| table.put(&key(row), &value(row + 1, size)))?;
+        }
         let rate = |time: Duration| (count * size) as f64 / (1 << 20) as f64 / time.as_secs_f64();
         println!(
-            "{:>6}  {:>13.0}  {:>13.0}  {:>9}",
+            "{:>6}  {:>13.0}  {:>13.0}  {:>17.0}  {:>9}",
             size / KIB,
             rate(putting),
+            rate(getting),
             rate(begun.elapsed()),
             files >> 20
         );
-        drop((table, db));
         fs::remove_dir_all(&dir).expect("removing the database");
     }
     Ok(())

@@ -128,6 +128,17 @@ fn large_values_are_read_ahead() {
     assert_eq!(tx.bytes(&table).get_for_update(&[1]).unwrap(), Some(value));
 }
 
+/// So are those of a value that is replaced: they are in the way until they are removed.
+#[test]
+fn replaced_large_values_are_read_ahead() {
+    let value: Vec<u8> = (0..60_000u32).map(|i| (i % 251) as u8).collect();
+    let (db, table) = open_with_large_values(&value);
+    table.put(&[0], b"small").unwrap();
+    let stats = db.stats();
+    assert!(stats.pool_reads_ahead > stats.pool_reads / 4, "{stats:?}");
+    assert_eq!(table.get(&[1]).unwrap(), Some(value));
+}
+
 /// Rows that are put together have the leaves read together that they come to.
 #[test]
 fn rows_put_together_are_read_ahead() {

@@ -11,9 +11,9 @@ use crate::tree::Tree;
 use crate::txn::View;
 use crate::waits::will_wait;
 
-/// Asks for the leaves of the chunks, if there are several, and the second is on disk. (The first may be in memory because of the
+/// Asks for the leaves of so many chunks, if there are several, and the second is on disk. (The first may be in memory because of the
 /// value before.)
-fn read_ahead(chunks: &Tree, id: BlobId, count: u32) -> Result<()> {
+pub(super) fn read_ahead(chunks: &Tree, id: BlobId, count: u32) -> Result<()> {
     let [first, second, last] = [0, CHUNKS_PER_LEAF as u32, count.saturating_sub(1)];
     if second > last || !chunks.is_key_on_disk(&id.piece_key(Form::Chunk, second))? {
         return Ok(());

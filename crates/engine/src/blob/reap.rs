@@ -5,6 +5,7 @@
 //! itself, in an order that may be broken off anywhere: the mark goes last.
 
 use super::extents::Extent;
+use super::read::read_ahead;
 use super::{BlobId, Form, Part, Reference, VALUE_BYTES_MAX};
 use crate::error::{Error, Result};
 use crate::lock::Owner;
@@ -34,6 +35,10 @@ pub(crate) fn reap(chunks: &Tree, id: BlobId, author: u64) -> Result<bool> {
         return chunks.purge(None, &mut { PageId::NONE }, &id.mark_key(), author);
     }
     let cut = chunks.cut(outside(chunks, id, &mark)?);
+    if cut.form == Form::Chunk {
+        // To take a row out of a leaf that is on disk, it must be read: by who reaps, that is, who replaces values.
+        read_ahead(chunks, id, cut.pieces)?;
+    }
     cut.keys(id).try_for_each(|key| chunks.remove_unversioned(&key))?;
     if cut.form == Form::Extent {
         chunks.core().extents.free((chunks.id, id), &chunks.core().log);
