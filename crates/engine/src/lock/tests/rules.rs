@@ -510,48 +510,41 @@ fn crossing_upgrades_have_one_victim() {
     });
 }
 
+/// How long the second of two readers waits at least, of so many, who both want to write: `until` then, the first has waited.
+fn shortest_deadlock(rounds: usize, until: impl Fn(&KeyTable)) -> Duration {
+    let waits = (0..rounds).map(|_| {
+        let table = table(2);
+        let name = table.name(TABLE, b"key");
+        for owner in [A, B] {
+            table.try_acquire(owner, name, Shared, NONE).unwrap();
+        }
+        thread::scope(|scope| {
+            let older = scope.spawn(|| table.acquire(A, name, Exclusive, NONE, LONG));
+            until(&table);
+            let lost = table.acquire(B, name, Exclusive, NONE, LONG).unwrap_err();
+            table.release(B, name);
+            older.join().unwrap().unwrap();
+            lost.waited()
+        })
+    });
+    waits.min().unwrap()
+}
+
 /// Who closes the circle finds it before it sleeps, not a millisecond later: that is fifty short transactions.
 #[test]
 fn a_deadlock_is_found_before_anybody_sleeps() {
-    let shortest = (0..100).map(|_| {
-        let table = table(2);
-        let name = table.name(TABLE, b"key");
-        for owner in [A, B] {
-            table.try_acquire(owner, name, Shared, NONE).unwrap();
-        }
-        thread::scope(|scope| {
-            let older = scope.spawn(|| table.acquire(A, name, Exclusive, NONE, LONG));
-            let lost = table.acquire(B, name, Exclusive, NONE, LONG).unwrap_err();
-            table.release(B, name);
-            older.join().unwrap().unwrap();
-            lost.waited()
-        })
-    });
-    assert!(shortest.min().unwrap() < LOOK_FIRST);
+    assert!(shortest_deadlock(100, |_| {}) < LOOK_FIRST);
 }
 
-/// Whom somebody waits for who waits too, will hardly give its lock back soon: it is looked for a deadlock at once.
+/// Who waits itself does not give its lock back soon: whoever comes to wait for it looks for a deadlock at once.
 #[test]
 fn a_deadlock_is_found_before_anybody_spins() {
-    let shortest = (0..200).map(|_| {
-        let table = table(2);
-        let name = table.name(TABLE, b"key");
-        for owner in [A, B] {
-            table.try_acquire(owner, name, Shared, NONE).unwrap();
+    let shortest = shortest_deadlock(200, |table| {
+        while table.seat(A).signal() != Signal::Asleep {
+            thread::yield_now();
         }
-        thread::scope(|scope| {
-            let older = scope.spawn(|| table.acquire(A, name, Exclusive, NONE, LONG));
-            while table.seat(A).signal() != Signal::Asleep {
-                thread::yield_now();
-            }
-            thread::sleep(LOOK_FIRST / 4); // until it sleeps indeed
-            let lost = table.acquire(B, name, Exclusive, NONE, LONG).unwrap_err();
-            table.release(B, name);
-            older.join().unwrap().unwrap();
-            lost.waited()
-        })
+        thread::sleep(LOOK_FIRST / 4); // until it sleeps indeed
     });
-    let shortest = shortest.min().unwrap();
     assert!(shortest < Duration::from_micros(10), "{shortest:?}");
 }
 
