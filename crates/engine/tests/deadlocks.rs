@@ -264,6 +264,7 @@ fn assert_gives_way_once(
     let table = db.byte_table("t").unwrap();
     table.put_many(&[(b"a", b"1"), (b"b", b"1"), (b"c", b"1")]).unwrap();
     let (both_have, has_ended, runs) = (Barrier::new(2), AtomicBool::new(false), AtomicU64::new(0));
+    let gave_way = AtomicU64::new(0);
     let older = db.begin().unwrap();
     older.bytes(&table).put(b"z", b"is older").unwrap();
     first(&older, &table, b"b").unwrap();
@@ -275,6 +276,7 @@ fn assert_gives_way_once(
                 first(tx, &table, b"a")?;
                 tx.bytes(&table).put(b"c", b"is not left")?;
                 if !is_again {
+                    gave_way.store(tx.number(), SeqCst);
                     both_have.wait();
                 }
                 second(tx, &table, b"b")
@@ -282,13 +284,20 @@ fn assert_gives_way_once(
         });
         both_have.wait();
         second(&older, &table, b"a").unwrap();
-        thread::sleep(Duration::from_millis(20));
+        let known = [older.number(), gave_way.load(SeqCst)];
+        while db.transactions().iter().all(|number| known.contains(number)) {
+            thread::yield_now();
+        }
+        thread::sleep(Duration::from_millis(100)); // it waits by now
         older.bytes(&table).put(b"c", b"nobody has it").unwrap();
         has_ended.store(true, SeqCst);
         older.commit().unwrap();
         younger.join().unwrap().unwrap();
     });
-    assert_eq!((runs.into_inner(), db.stats().deadlocks), (2, 1));
+    let stats = db.stats();
+    assert_eq!((runs.into_inner(), stats.deadlocks), (2, 1));
+    let again = stats.waits.iter().find(|wait| wait.what == "locks, after deadlocks").unwrap();
+    assert!(again.count == 1 && again.ns >= 1_000_000, "{again:?}");
     assert_nothing_is_left(&db);
 }
 

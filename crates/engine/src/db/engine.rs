@@ -204,12 +204,14 @@ impl Engine {
         }
     }
 
-    /// Where threads waited: the causes common to all tables, then the locks of each table that was waited for.
+    /// Where threads waited: the causes common to all tables, then the locks of each table that was waited for, and those waited for before
+    /// what gave way in a deadlock is done again.
     fn waits<'t>(&self, tables: impl Iterator<Item = &'t Arc<Tree>>) -> Vec<Wait> {
         let common = [self.core.extents.syncs.read("large values"), self.core.latch_waits.read("leaf latch")];
+        let again = self.core.txns.waits_again.read("locks, after deadlocks");
         let locks = tables.map(|tree| tree.lock_waits.read(format!("locks of {}", tree.name)));
         let all = self.core.log.waits().into_iter().chain(self.core.pools.waits()).chain(common);
-        all.chain(locks.filter(|wait| wait.count > 0)).collect()
+        all.chain(locks.chain([again]).filter(|wait| wait.count > 0)).collect()
     }
 
     /// Writes everything out and stops the threads. The second call does nothing.

@@ -50,6 +50,7 @@ use crate::error::{Error, Result};
 use crate::lock::{KeyTable, LockError, Owner};
 use crate::log::Log;
 use crate::tree::{Core, Tree};
+use crate::waits::Meter;
 use crossbeam_utils::CachePadded;
 use foreshore_base::sync::AtomicU64;
 use foreshore_base::sync::Ordering::{Acquire, Relaxed, Release};
@@ -84,6 +85,8 @@ pub(crate) struct Txns {
     broken_off: Mutex<Vec<Txn>>,
     /// Why the first of those could not be rolled back that stay as they are.
     stranded: OnceLock<Error>,
+    /// Waits of those who were victims of deadlocks, before they do their work again.
+    pub waits_again: Meter,
     /// A lower bound of all running transactions' ids; only grows.
     settled: CachePadded<AtomicU64>,
     /// Where the log was when a commit last saw to that.
@@ -113,6 +116,7 @@ impl Txns {
             garbage: Garbage::default(),
             broken_off: Mutex::default(),
             stranded: OnceLock::new(),
+            waits_again: Meter::default(),
             settled: CachePadded::new(AtomicU64::new(0)),
             looked: CachePadded::new(AtomicU64::new(0)),
         }

@@ -206,13 +206,15 @@ impl Txn {
         }
     }
 
-    /// To be called first by who does again what gave way to another over `name`: waits until nobody else has that, and has it for
-    /// itself then. Who held it has ended; so none gives way to the same one twice. And of those who read it and wanted to write it, as
-    /// all must wait for each other, each now does so alone. Whoever has nothing yet makes nobody wait by waiting.
+    /// To be called first, by who does again what gave way to another over `name`: waits until nobody else has that, and takes it. Who
+    /// had it has ended by then: so nobody gives way to the same one twice. And of those who had all read it to write it, each now
+    /// does so alone. Who waits here has nothing yet that others could wait for.
     pub fn get_in_line(&mut self, name: Name) {
-        let got =
-            self.core.txns.keys.acquire(self.owner, name, KeyMode::Exclusive, Reach::NONE, self.patience);
-        if got.is_ok_and(|got| got.first) {
+        let txns = &self.core.txns;
+        let got = txns.keys.acquire(self.owner, name, KeyMode::Exclusive, Reach::NONE, self.patience);
+        let waited = got.map_or_else(|refused| Some(refused.waited()), |granted| granted.waited);
+        waited.into_iter().for_each(|waited| txns.waits_again.add(waited));
+        if got.is_ok_and(|granted| granted.first) {
             self.locks.push(name);
         }
     }
