@@ -3,7 +3,7 @@
 use crate::args::{IndexKind, engine_durability};
 use crate::failure::Outcome;
 use crate::profile::Advice;
-use foreshore::{ByteTable, Database, Error, Snapshot, Transaction};
+use foreshore::{ByteTable, Database, Error, Snapshot, Transaction, TransactionOptions};
 use foreshore_workloads::StoreError;
 use foreshore_workloads::tx_spec::RunSpec;
 use foreshore_workloads::tx_store::{Counters, Isolation, Tx, TxError, TxKind, TxSession, TxStore};
@@ -95,16 +95,18 @@ impl TxSession for Session<'_> {
         kind: TxKind,
         mut body: impl FnMut(&mut Running<'_>) -> Result<R, TxError>,
     ) -> Result<R, TxError> {
-        let db = self.db;
+        let (db, mut options) = (self.db, TransactionOptions::new());
         self.retry(|value| {
             let work = match kind {
-                TxKind::ReadWrite => Work::ReadWrite(db.begin().map_err(failed)?),
+                TxKind::ReadWrite => Work::ReadWrite(db.begin_with(options).map_err(failed)?),
                 TxKind::ReadOnly => Work::ReadOnly(db.snapshot().map_err(failed)?),
             };
             let mut running = Running { work, value };
-            let result = body(&mut running)?;
-            running.commit()?;
-            Ok(result)
+            let done = body(&mut running);
+            if let (Err(TxError::Conflict), Work::ReadWrite(lost)) = (&done, &running.work) {
+                options = options.as_old_as(lost);
+            }
+            done.and_then(|result| running.commit().map(|()| result))
         })
     }
 

@@ -49,7 +49,9 @@ impl KeyTable {
         self.seat(owner).sit(name);
         let is_next = !content.requests.is_waited_for(name);
         let first = content.requests.enqueue(owner, name, modes, reach);
-        let may_be_a_circle = content.requests.waits_for_a_waiter(owner, name, &self.seats);
+        // Without patience the wait ends by itself, and is part of no deadlock.
+        let may_be_a_circle =
+            !patience.is_zero() && content.requests.waits_for_a_waiter(owner, name, &self.seats);
         drop(content);
         will_wait();
         let begun = Instant::now();

@@ -548,6 +548,29 @@ fn a_deadlock_is_found_before_anybody_spins() {
     assert!(shortest < Duration::from_micros(10), "{shortest:?}");
 }
 
+/// Who would not have waited does not give way, but for the moments in which the other looks for deadlocks.
+#[test]
+fn who_does_not_wait_is_no_victim() {
+    let lost = |_| {
+        let table = table(2);
+        let name = table.name(TABLE, b"key");
+        for owner in [A, B] {
+            table.try_acquire(owner, name, Shared, NONE).unwrap();
+        }
+        thread::scope(|scope| {
+            let older = scope.spawn(|| table.acquire(A, name, Exclusive, NONE, LONG));
+            while table.seat(A).signal() != Signal::Asleep {
+                thread::yield_now();
+            }
+            let lost = table.acquire(B, name, Exclusive, NONE, Duration::ZERO).unwrap_err();
+            table.release(B, name);
+            older.join().unwrap().unwrap();
+            lost
+        })
+    };
+    assert!((0..20).map(lost).any(|lost| matches!(lost, LockError::Timeout { holder: Some(A), .. })));
+}
+
 /// Who gave way in a deadlock, and comes back at once, does not get what the other, asleep, had waited for.
 #[test]
 fn who_gave_way_passes_nobody() {
