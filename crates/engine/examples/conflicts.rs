@@ -34,10 +34,7 @@ fn main() -> Result<()> {
                 run(&db, (name, accounts), threads, seconds, |tx, random| {
                     transfer(tx.bytes(&table), accounts, ordered, random)
                 });
-                let sum = table
-                    .range(..)
-                    .try_fold(0, |sum, row| Ok::<_, foreshore::Error>(sum + number(&row?.1)))?;
-                assert_eq!(sum, accounts * CREDIT, "money that came or went");
+                assert_eq!(sum(&table)?, accounts * CREDIT, "money that came or went");
             }
         }
         let table = db.byte_table(&format!("stack {threads}"))?;
@@ -52,9 +49,7 @@ fn main() -> Result<()> {
                 let table = tx.bytes(&table);
                 (0..rows).try_for_each(|_| add(&table, random.below(BATCH_ROWS), 1))
             });
-            let sum =
-                table.range(..).try_fold(0, |sum, row| Ok::<_, foreshore::Error>(sum + number(&row?.1)))?;
-            assert_eq!(sum, done * rows, "changes that were lost or made twice");
+            assert_eq!(sum(&table)?, done * rows, "changes that were lost or made twice");
         }
     }
     db.close()
@@ -121,6 +116,10 @@ fn add(table: &TransactionBytes<'_>, row: u64, more: u64) -> Result<()> {
 
 fn fill(table: &ByteTable, rows: u64, value: u64) -> Result<()> {
     table.bulk_load((0..rows).map(|row| (key(row), key(value)))).map(drop)
+}
+
+fn sum(table: &ByteTable) -> Result<u64> {
+    table.range(..).map(|row| Ok(number(&row?.1))).sum()
 }
 
 fn key(number: u64) -> [u8; 8] {

@@ -42,10 +42,7 @@ fn main() -> Result<()> {
         let db = Database::builder().open(&dir)?;
         let table = db.byte_table("t")?;
         let begun = Instant::now();
-        each(&table, count, threads, |table, row| {
-            assert!(table.get(&key(row))?.is_some_and(|found| found == value(row, size)), "row {row}");
-            Ok(())
-        })?;
+        each(&table, count, threads, |table, row| check(table, row, value(row, size)))?;
         let getting = begun.elapsed();
         drop((table, db));
         let begun = Instant::now();
@@ -55,15 +52,20 @@ fn main() -> Result<()> {
             let table = db.byte_table("t")?;
             each(&table, count, threads, |table, row| table.put(&key(row), &value(row + 1, size)))?;
         }
+        let replacing = begun.elapsed();
         let rate = |time: Duration| (count * size) as f64 / (1 << 20) as f64 / time.as_secs_f64();
         println!(
             "{:>6}  {:>13.0}  {:>13.0}  {:>17.0}  {:>9}",
             size / KIB,
             rate(putting),
             rate(getting),
-            rate(begun.elapsed()),
+            rate(replacing),
             files >> 20
         );
+        let db = Database::open(&dir)?;
+        let table = db.byte_table("t")?;
+        each(&table, count, threads, |table, row| check(table, row, value(row + 1, size)))?;
+        drop((table, db));
         fs::remove_dir_all(&dir).expect("removing the database");
     }
     Ok(())
@@ -81,6 +83,11 @@ fn each(
         let running: Vec<_> = (0..threads).map(|thread| scope.spawn(move || share(thread))).collect();
         running.into_iter().try_for_each(|thread| thread.join().expect("no thread panics"))
     })
+}
+
+fn check(table: &ByteTable, row: usize, value: Vec<u8>) -> Result<()> {
+    assert!(table.get(&key(row))?.is_some_and(|found| found == value), "row {row}");
+    Ok(())
 }
 
 /// Keys in an order that is not theirs.

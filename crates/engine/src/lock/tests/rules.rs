@@ -510,65 +510,50 @@ fn crossing_upgrades_have_one_victim() {
     });
 }
 
-/// How long the second of two readers waits at least, of so many, who both want to write: `until` then, the first has waited.
-fn shortest_deadlock(rounds: usize, until: impl Fn(&KeyTable)) -> Duration {
-    let waits = (0..rounds).map(|_| {
-        let table = table(2);
-        let name = table.name(TABLE, b"key");
-        for owner in [A, B] {
-            table.try_acquire(owner, name, Shared, NONE).unwrap();
-        }
-        thread::scope(|scope| {
-            let older = scope.spawn(|| table.acquire(A, name, Exclusive, NONE, LONG));
-            until(&table);
-            let lost = table.acquire(B, name, Exclusive, NONE, LONG).unwrap_err();
-            table.release(B, name);
-            older.join().unwrap().unwrap();
-            lost.waited()
-        })
-    });
-    waits.min().unwrap()
+/// What the second of two readers gets who both want to write, and the second has so much patience. `until`: then it comes.
+fn crossing_upgrade(patience: Duration, until: impl Fn(&KeyTable)) -> LockError {
+    let table = table(2);
+    let name = table.name(TABLE, b"key");
+    for owner in [A, B] {
+        table.try_acquire(owner, name, Shared, NONE).unwrap();
+    }
+    thread::scope(|scope| {
+        let older = scope.spawn(|| table.acquire(A, name, Exclusive, NONE, LONG));
+        until(&table);
+        let lost = table.acquire(B, name, Exclusive, NONE, patience).unwrap_err();
+        table.release(B, name);
+        older.join().unwrap().unwrap();
+        lost
+    })
+}
+
+/// Until the first waits, and looks for nothing.
+fn first_sleeps(table: &KeyTable) {
+    while table.seat(A).signal() != Signal::Asleep {
+        thread::yield_now();
+    }
+    thread::sleep(LOOK_FIRST / 4); // until it sleeps indeed
 }
 
 /// Who closes the circle finds it before it sleeps, not a millisecond later: that is fifty short transactions.
 #[test]
 fn a_deadlock_is_found_before_anybody_sleeps() {
-    assert!(shortest_deadlock(100, |_| {}) < LOOK_FIRST);
+    let waits = (0..100).map(|_| crossing_upgrade(LONG, |_| {}).waited());
+    assert!(waits.min().unwrap() < LOOK_FIRST);
 }
 
 /// Who waits itself does not give its lock back soon: whoever comes to wait for it looks for a deadlock at once.
 #[test]
 fn a_deadlock_is_found_before_anybody_spins() {
-    let shortest = shortest_deadlock(200, |table| {
-        while table.seat(A).signal() != Signal::Asleep {
-            thread::yield_now();
-        }
-        thread::sleep(LOOK_FIRST / 4); // until it sleeps indeed
-    });
+    let shortest = (0..200).map(|_| crossing_upgrade(LONG, first_sleeps).waited()).min().unwrap();
     assert!(shortest < Duration::from_micros(10), "{shortest:?}");
 }
 
 /// Who would not have waited does not give way, but for the moments in which the other looks for deadlocks.
 #[test]
 fn who_does_not_wait_is_no_victim() {
-    let lost = |_| {
-        let table = table(2);
-        let name = table.name(TABLE, b"key");
-        for owner in [A, B] {
-            table.try_acquire(owner, name, Shared, NONE).unwrap();
-        }
-        thread::scope(|scope| {
-            let older = scope.spawn(|| table.acquire(A, name, Exclusive, NONE, LONG));
-            while table.seat(A).signal() != Signal::Asleep {
-                thread::yield_now();
-            }
-            let lost = table.acquire(B, name, Exclusive, NONE, Duration::ZERO).unwrap_err();
-            table.release(B, name);
-            older.join().unwrap().unwrap();
-            lost
-        })
-    };
-    assert!((0..20).map(lost).any(|lost| matches!(lost, LockError::Timeout { holder: Some(A), .. })));
+    let mut lost = (0..20).map(|_| crossing_upgrade(Duration::ZERO, first_sleeps));
+    assert!(lost.any(|lost| matches!(lost, LockError::Timeout { holder: Some(A), .. })));
 }
 
 /// Who gave way in a deadlock, and comes back at once, does not get what the other, asleep, had waited for.
