@@ -224,12 +224,12 @@ fn a_table_that_finds_no_space_leaves_nothing() {
 #[test]
 fn a_full_disk_suits_a_larger_cache() {
     let disk = SimDisk::new(5);
+    disk.set_capacity(16 << 20); // before the file of leaves grows ahead
     let open = |frames: usize| {
         tiny().cache_bytes(frames * 4096).log_bytes(4 << 20).open_on(Arc::new(disk.clone())).unwrap()
     };
     let relaxed = |db: &Database| db.byte_table("t").unwrap().with_durability(Durability::Relaxed);
     let db = open(64);
-    disk.set_capacity(16 << 20);
     let table = relaxed(&db);
     let rows = (0..).take_while(|i| table.put(&key(*i), &[1; 500]).is_ok()).count() as u32;
     drop(table);
