@@ -9,7 +9,7 @@ use crate::log::Durability;
 use crate::pool::Pool;
 use crate::tree::{Core, Intent, PATIENCE, Tree};
 use foreshore_base::{Lsn, TableId};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,8 +21,8 @@ const DROP_PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) struct Tables {
     core: Arc<Core>,
     catalog: Arc<Tree>,
-    /// Those that there are, by name.
-    known: Mutex<BTreeMap<String, Arc<Tree>>>,
+    /// Those that there are, by name. Many open tables by name all the time.
+    known: RwLock<BTreeMap<String, Arc<Tree>>>,
     /// Tables are created, given their hidden ones and taken out of the catalog one at a time. Held while a new one becomes
     /// durable, which those who open others need not wait for.
     changing: Mutex<()>,
@@ -41,7 +41,7 @@ impl Tables {
         Self {
             core,
             catalog: catalogs.into_iter().next().expect("recovery opens or creates the catalog"),
-            known: Mutex::new(known),
+            known: RwLock::new(known),
             changing: Mutex::new(()),
             next_id: Mutex::new(next_id),
             dropping: Mutex::new(()),
@@ -54,9 +54,9 @@ impl Tables {
         &self.catalog
     }
 
-    /// Those that there are, by name. Who looks keeps others from opening any.
-    pub fn known(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Tree>>> {
-        self.known.lock()
+    /// Those that there are, by name. Who looks keeps others from making any.
+    pub fn known(&self) -> RwLockReadGuard<'_, BTreeMap<String, Arc<Tree>>> {
+        self.known.read()
     }
 
     /// As long as this is held, no table is half dropped.
@@ -89,13 +89,13 @@ impl Tables {
         let tree = Arc::new(Tree::create(&self.core, pool, id, name.to_string(), index)?);
         let row = self.put_row(name, catalog::Row { id, index, chunks: None }, &tree)?;
         self.core.log.commit(row, self.options.durability)?;
-        self.known.lock().insert(name.to_string(), tree.clone());
+        self.known.write().insert(name.to_string(), tree.clone());
         Ok(tree)
     }
 
     /// The table `name`, if there is one.
     pub fn existing(&self, name: &str) -> Option<Arc<Tree>> {
-        self.known.lock().get(name).cloned()
+        self.known.read().get(name).cloned()
     }
 
     /// The pool for a new table with leaves of this size.
@@ -156,7 +156,7 @@ impl Tables {
 
     /// The names of all.
     pub fn names(&self) -> Vec<String> {
-        self.known.lock().keys().cloned().collect()
+        self.known.read().keys().cloned().collect()
     }
 
     /// See [`Database::drop_table`](crate::Database::drop_table).
@@ -169,7 +169,7 @@ impl Tables {
             return Err(Error::TableInUse { name: name.to_string() });
         }
         let changing = self.changing.lock();
-        let mut known = self.known.lock();
+        let mut known = self.known.write();
         let removed = self.catalog.autocommit(name.as_bytes(), Intent::Remove, PATIENCE);
         // Durable before the first leaf goes: a table that still has its row has all its leaves.
         let durable =
@@ -192,7 +192,7 @@ impl Tables {
     pub fn with_all<R>(&self, look: impl FnOnce(&mut dyn Iterator<Item = &Arc<Tree>>) -> R) -> R {
         let _none_is_dropped = self.dropping.lock();
         let _none_is_created = self.changing.lock();
-        look(&mut self.known.lock().values())
+        look(&mut self.known.read().values())
     }
 }
 
