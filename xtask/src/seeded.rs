@@ -42,6 +42,8 @@ const BUGS: &[Bug] = &[
     RING.bug("log_ring_gap", "a_word_of_the_last_lap_is_never_a_record", LONG),
     STANDING.bug("txn_announced_relaxed", "who_is_older_than_the_oldest_has_ended", LONG),
     STANDING.bug("txn_commit_unannounced", "who_runs_commits_later", LONG),
+    SHOWN.bug("lock_shown_without_fence", "a_shown_reader_keeps_a_writer_out", LONG),
+    SHOWN.bug("lock_shown_again_unnoticed", "a_place_that_is_used_again_is_another", LONG),
     LATCH.bug("latch_validate_fence", "a_reader_never_sees_half_an_update", CI),
     LATCH.bug("latch_upgrade_fence", "a_reader_never_sees_half_an_update", CI),
     LATCH.bug("latch_release_order", "updates_are_not_lost", LONG),
@@ -151,6 +153,7 @@ const IO_MODEL: Build = Build { checker: "", test_args: "-p foreshore-io --test 
 const IO_FAULTS: Build = Build { checker: "", test_args: "-p foreshore-io --test sim_faults" };
 const STANDING: Build =
     Build { checker: "loom", test_args: "--release -p foreshore-base --test loom_standing" };
+const SHOWN: Build = Build { checker: "loom", test_args: "--release -p foreshore-base --test loom_shown" };
 const RING: Build = Build { checker: "loom", test_args: "--release -p foreshore-base --test loom_log_ring" };
 const LATCH: Build = Build { checker: "loom", test_args: "--release -p foreshore-base --test loom_latch" };
 const MAPS: Build = Build { checker: "", test_args: "-p foreshore-index --test maps" };

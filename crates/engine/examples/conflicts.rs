@@ -1,6 +1,6 @@
 //! What do transactions cost that get into each other's way?
 //!
-//! `cargo run --release -p foreshore --example conflicts -- DIR [SECONDS]`
+//! `cargo run --release -p foreshore --example conflicts -- DIR [SECONDS] [THREADS,THREADS,…]`
 //!
 //! Threads do one kind of transaction on a table in the directory DIR, which is absent or empty, and run it again when it gives way in a
 //! deadlock. Buffered. Thousand transactions per second, and deadlocks for each:
@@ -15,17 +15,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-const THREADS: [u64; 3] = [1, 2, 8];
+const THREADS: &str = "1,2,8";
 const CREDIT: u64 = 1000;
 const BATCH_ROWS: u64 = 10_000;
 
 fn main() -> Result<()> {
     let mut args = std::env::args().skip(1);
-    let dir = args.next().expect("usage: conflicts DIR [SECONDS]");
+    let dir = args.next().expect("usage: conflicts DIR [SECONDS] [THREADS,THREADS,…]");
     let seconds = args.next().map_or(3, |arg| arg.parse().expect("a number"));
+    let threads = args.next().unwrap_or(THREADS.into());
     let db = Database::builder().cache_bytes(512 << 20).durability(Durability::Buffered).open(dir)?;
     println!("work  of  threads  thousand_per_s  deadlocks_each");
-    for threads in THREADS {
+    for threads in threads.split(',').map(|threads| threads.parse().expect("a number")) {
         for accounts in [2, 10, 1000] {
             for ordered in [false, true] {
                 let name = if ordered { "ordered" } else { "transfer" };

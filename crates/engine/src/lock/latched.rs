@@ -31,6 +31,12 @@ impl<T> Latched<T> {
         let _old = stage::enter(stage::Old::Keys);
         Guard { _latch: self.latch.exclusive(), value: &self.value, _old }
     }
+
+    /// Changes whenever somebody has latched it.
+    #[cfg(test)]
+    pub fn version(&self) -> u64 {
+        self.latch.version()
+    }
 }
 
 impl<T> Deref for Guard<'_, T> {

@@ -14,6 +14,7 @@
 //! | `name`, `modes`, `reach` | hash of (table, key); what can be held on a name; how far down a gap lock reaches |
 //! | `requests`, `queue` | storage of a bucket's requests; the rules of grant and wait |
 //! | `seat`, `wait`, `deadlock` | where an owner sleeps; the way through the queue; cycles and victims |
+//! | `shown`, `popular` | readers of popular keys, who write no bucket; the ways in and out for them |
 //! | `images` | before-images |
 //! | `latched` | a value behind a node latch: the last latches in the order |
 //! | `table`, `stats` | [`KeyTable`]: the above behind one face; waits, counted |
@@ -23,10 +24,12 @@ mod images;
 mod latched;
 mod modes;
 mod name;
+mod popular;
 mod queue;
 mod reach;
 mod requests;
 mod seat;
+mod shown;
 mod stats;
 mod table;
 #[cfg(test)]
@@ -49,7 +52,7 @@ pub(crate) struct Owner(pub u16);
 /// A lock was got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Granted {
-    /// The owner held nothing on the name before: it must remember the name for its release.
+    /// The owner must remember the name for its release: it held nothing on it before, or only [showed](shown) that it read it.
     pub first: bool,
     /// How long it waited, if it had to.
     pub waited: Option<Duration>,

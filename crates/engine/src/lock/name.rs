@@ -31,6 +31,8 @@ enum Place<'a> {
     /// Keys that begin so, and have at most one byte more.
     Near(&'a [u8]),
     End,
+    /// No key: the line of those who gave way.
+    Line,
 }
 
 impl Names {
@@ -52,6 +54,10 @@ impl Names {
 
     pub fn of_end(&self, table: TableId) -> Name {
         self.hash(table, Place::End, 0)
+    }
+
+    pub fn of_line(&self) -> Name {
+        self.hash(TableId(0), Place::Line, 0)
     }
 
     #[inline]

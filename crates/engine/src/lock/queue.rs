@@ -283,6 +283,18 @@ impl Requests {
         request.reach = request.reach.min(reach);
     }
 
+    /// Has everybody locked a key to read it, and nothing else, and does nobody wait?
+    pub fn are_all_readers(&self) -> bool {
+        self.iter().all(|request| request.held == Modes::READ && !request.is_waiting())
+    }
+
+    /// The owner holds the name's key to read it, as it does already without a request.
+    pub fn read(&mut self, owner: Owner, name: Name) {
+        if self.find(owner, name).is_none() {
+            self.push(Request { name, owner, held: Modes::READ, wanted: Modes::NONE, reach: Reach::NONE });
+        }
+    }
+
     /// Does anybody wait for the name?
     pub fn is_waited_for(&self, name: Name) -> bool {
         self.iter().any(|request| request.name == name && request.is_waiting())

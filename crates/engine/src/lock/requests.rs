@@ -49,6 +49,12 @@ impl Requests {
         self.few[0].is_none()
     }
 
+    /// Is there more than one?
+    #[inline]
+    pub fn are_several(&self) -> bool {
+        self.few[1].is_some()
+    }
+
     /// Takes out the owner's request of the name if there is no other in the bucket, which nearly every release finds. Was it so?
     #[inline]
     pub fn remove_only(&mut self, owner: Owner, name: Name) -> bool {

@@ -30,9 +30,19 @@ impl KeyTable {
         patience: Duration,
     ) -> Result<Granted, LockError> {
         assert_none_held("waiting for a lock");
-        let mut content = self.bucket(name).content.latch();
+        let bucket = self.bucket(name);
+        let mut content = bucket.content.latch();
+        if modes != Modes::READ {
+            self.close(bucket, &mut content, name);
+        }
         match content.requests.ask(owner, name, modes, reach, &self.seats) {
-            Asked::Granted { first } => Ok(Granted { first, waited: None }),
+            Asked::Granted { first } => {
+                if modes == Modes::READ {
+                    let requests = &content.requests;
+                    bucket.door.count_read(!requests.are_several(), || requests.are_all_readers());
+                }
+                Ok(Granted { first, waited: None })
+            }
             Asked::Blocked => self.queue(content, owner, (name, modes, reach), patience),
         }
     }
@@ -78,7 +88,7 @@ impl KeyTable {
         let begun = Instant::now();
         let outcome = self.ask_until(owner, begun, patience, done, in_the_way);
         self.counters.wait();
-        outcome.map(|done| (done, begun.elapsed()))
+        self.counted(outcome).map(|done| (done, begun.elapsed()))
     }
 
     fn ask_until<R>(
@@ -99,7 +109,6 @@ impl KeyTable {
                 return Err(LockError::Aborted { waited });
             }
             if waited >= patience {
-                self.counters.timeout();
                 return Err(LockError::Timeout { holder: in_the_way().first().copied(), waited });
             }
             if waited >= look_at {
@@ -181,9 +190,6 @@ impl KeyTable {
         self.seat(owner).end_wait(Signal::Idle);
         if !seeded_bug("lock_leaver_wakes_nobody") {
             self.settle(content, name);
-        }
-        if matches!(error, LockError::Timeout { .. }) {
-            self.counters.timeout();
         }
         Err(error)
     }

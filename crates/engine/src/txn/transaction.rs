@@ -208,14 +208,19 @@ impl Txn {
 
     /// To be called first, by who does again what gave way to another over `name`: waits until nobody else has that, and takes it. Who
     /// had it has ended by then: so nobody gives way to the same one twice. And of those who had all read it to write it, each now
-    /// does so alone. Who waits here has nothing yet that others could wait for.
+    /// does so alone. Before that it waits a while for others who run again: they would meet over the next row. Who waits here has
+    /// nothing yet that others could wait for.
     pub fn get_in_line(&mut self, name: Name) {
-        let txns = &self.core.txns;
-        let got = txns.keys.acquire(self.owner, name, KeyMode::Exclusive, Reach::NONE, self.patience);
-        let waited = got.map_or_else(|refused| Some(refused.waited()), |granted| granted.waited);
-        waited.into_iter().for_each(|waited| txns.waits_again.add(waited));
-        if got.is_ok_and(|granted| granted.first) {
-            self.locks.push(name);
+        let (owner, patience) = (self.owner, self.patience);
+        let keys = &self.core.txns.keys;
+        let line = keys.get_in_line(owner, patience);
+        let lock = (name, keys.acquire(owner, name, KeyMode::Exclusive, Reach::NONE, patience));
+        for (name, got) in [line, lock] {
+            let waited = got.map_or_else(|refused| Some(refused.waited()), |granted| granted.waited);
+            waited.into_iter().for_each(|waited| self.core.txns.waits_again.add(waited));
+            if got.is_ok_and(|granted| granted.first) {
+                self.locks.push(name);
+            }
         }
     }
 
@@ -570,6 +575,7 @@ impl Txn {
         for name in self.locks.drain(..) {
             self.core.txns.keys.release(self.owner, name);
         }
+        self.core.txns.keys.release_shown(self.owner);
     }
 
     fn finish(&mut self) {

@@ -4,6 +4,7 @@ mod cost;
 mod images;
 mod model;
 mod rules;
+mod shown;
 mod storm;
 
 use super::*;
@@ -20,7 +21,11 @@ const NONE: Reach = Reach::NONE;
 const ALL: Reach = Reach::ALL;
 
 fn table(owners: usize) -> KeyTable {
-    let table = KeyTable::new(6, owners);
+    table_of(6, owners)
+}
+
+fn table_of(buckets_log2: u32, owners: usize) -> KeyTable {
+    let table = KeyTable::new(buckets_log2, owners);
     for owner in 0..owners {
         table.reset(Owner(owner as u16), Lsn(owner as u64), 1);
     }

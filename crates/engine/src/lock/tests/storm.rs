@@ -134,6 +134,7 @@ impl Attempt<'_> {
                 self.storm.table.release(self.owner, self.storm.names[key]);
             }
         }
+        self.storm.table.release_shown(self.owner);
     }
 }
 

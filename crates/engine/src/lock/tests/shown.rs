@@ -1,0 +1,158 @@
+//! Readers who show themselves.
+
+use super::*;
+use std::thread;
+
+/// Nobody waits.
+const NOW: Duration = Duration::ZERO;
+
+fn read(table: &KeyTable, owner: Owner, name: Name) -> Granted {
+    table.acquire(owner, name, KeyMode::Shared, NONE, NOW).expect("readers share")
+}
+
+fn write(table: &KeyTable, owner: Owner, name: Name) -> Result<Granted, LockError> {
+    table.acquire(owner, name, KeyMode::Exclusive, NONE, NOW)
+}
+
+/// A table in whose bucket of this name A and B have requests, to read it, and which is open.
+fn opened(name: &[u8]) -> (KeyTable, Name) {
+    let table = table(4);
+    let name = table.name(TABLE, name);
+    assert!(read(&table, A, name).first && read(&table, B, name).first);
+    (table, name)
+}
+
+fn end(table: &KeyTable, owners: &[Owner], names: &[Name]) {
+    for owner in owners {
+        names.iter().for_each(|name| table.release(*owner, *name));
+        table.release_shown(*owner);
+    }
+}
+
+/// That is what they are for.
+#[test]
+fn who_reads_what_others_read_writes_no_bucket() {
+    let (table, name) = opened(b"popular");
+    let version = || table.bucket(name).content.version();
+    let before = version();
+    for _ in 0..3 {
+        assert!(!read(&table, C, name).first, "there is nothing to be released by name");
+        assert_eq!(read(&table, C, name), read(&table, D, name));
+        table.release_shown(C);
+        table.release_shown(D);
+    }
+    assert_eq!(version(), before);
+    end(&table, &[A], &[name]);
+    assert_ne!(version(), before, "a request is released under the latch");
+    end(&table, &[B], &[name]);
+    table.check_empty().unwrap();
+}
+
+#[test]
+fn a_writer_waits_for_those_who_show_themselves() {
+    let (table, name) = opened(b"popular");
+    read(&table, C, name);
+    end(&table, &[A, B], &[name]);
+    let refused = write(&table, D, name);
+    assert!(matches!(refused, Err(LockError::Timeout { holder: Some(C), .. })), "{refused:?}");
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| table.acquire(D, name, KeyMode::Exclusive, NONE, LONG));
+        until_waiting(&table, name, 1);
+        table.release_shown(C);
+        assert!(writer.join().unwrap().unwrap().first);
+    });
+    end(&table, &[D], &[name]);
+    table.check_empty().unwrap();
+}
+
+/// What it showed that it read is a name to be released once it holds more of it.
+#[test]
+fn who_shows_itself_may_write() {
+    let (table, name) = opened(b"popular");
+    read(&table, C, name);
+    assert!(write(&table, C, name).is_err(), "others read it");
+    read(&table, C, name);
+    end(&table, &[A, B], &[name]);
+    assert!(write(&table, C, name).unwrap().first);
+    assert!(!write(&table, C, name).unwrap().first);
+    assert!(table.acquire(D, name, KeyMode::Shared, NONE, NOW).is_err());
+    end(&table, &[C], &[name]);
+    table.check_empty().unwrap();
+    assert!(read(&table, D, name).first, "the bucket is not open by now");
+}
+
+/// The same for a gap: who shows that it reads the key, and locks the gap below.
+#[test]
+fn who_shows_itself_may_scan() {
+    let (table, name) = opened(b"popular");
+    read(&table, C, name);
+    assert!(table.acquire(C, name, KeyMode::Shared, ALL, NOW).unwrap().first);
+    assert!(!gap_is_open(&table, D, name));
+    end(&table, &[A, B, C], &[name]);
+    table.check_empty().unwrap();
+}
+
+#[test]
+fn two_who_show_themselves_and_want_to_write_have_one_victim() {
+    let (table, name) = opened(b"popular");
+    for owner in [C, D] {
+        read(&table, owner, name);
+    }
+    end(&table, &[A, B], &[name]);
+    thread::scope(|scope| {
+        let older = scope.spawn(|| table.acquire(C, name, KeyMode::Exclusive, NONE, LONG));
+        until_waiting(&table, name, 1);
+        let younger = table.acquire(D, name, KeyMode::Exclusive, NONE, LONG);
+        assert!(matches!(younger, Err(LockError::Deadlock { with: C, .. })), "{younger:?}");
+        table.release_shown(D);
+        assert!(older.join().unwrap().unwrap().first);
+    });
+    end(&table, &[C], &[name]);
+    table.check_empty().unwrap();
+}
+
+/// A single write, and who removes a ghost, ask that.
+#[test]
+fn a_name_is_not_quiet_while_somebody_shows_it() {
+    let (table, name) = opened(b"popular");
+    read(&table, C, name);
+    end(&table, &[A, B], &[name]);
+    assert!(!table.is_quiet(name, None) && table.is_quiet(name, Some(C)));
+    table.release_shown(C);
+    assert!(table.is_quiet(name, None));
+}
+
+/// Names of one bucket, some of which have no place left.
+#[test]
+fn what_has_no_place_is_asked_for() {
+    let table = table_of(0, 4);
+    let names: Vec<Name> = (0..40u8).map(|key| table.name(TABLE, &[key])).collect();
+    for owner in [A, B] {
+        read(&table, owner, names[0]);
+    }
+    let asked: Vec<Name> = names.iter().copied().filter(|name| read(&table, C, *name).first).collect();
+    assert!((1..names.len()).contains(&asked.len()), "{} have no place", asked.len());
+    end(&table, &[A, B], &names[..1]);
+    for name in &names {
+        assert!(!read(&table, C, *name).first);
+        let refused = write(&table, D, *name);
+        assert!(matches!(refused, Err(LockError::Timeout { holder: Some(C), .. })), "{refused:?}");
+    }
+    end(&table, &[C], &asked);
+    table.check_empty().unwrap();
+}
+
+/// A bucket that was closed is opened again, but not by the next reader.
+#[test]
+fn what_is_still_popular_is_opened_again() {
+    let (table, name) = opened(b"popular");
+    table.is_quiet(name, None);
+    let asked = (0..100).position(|_| {
+        let shows = !read(&table, C, name).first;
+        end(&table, &[C], &[name][usize::from(shows)..]);
+        shows
+    });
+    assert!(asked.is_some_and(|asked| asked > 1), "{asked:?}");
+    end(&table, &[A, B], &[name]);
+    table.check_empty().unwrap();
+}
