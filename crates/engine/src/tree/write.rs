@@ -159,8 +159,12 @@ impl Tree {
         let begun = Instant::now();
         let left = || patience.saturating_sub(begun.elapsed());
         let mut key_patience = patience;
-        if let Attempt::Done(end) = self.attempt_unlocked(single, start)? {
-            return Ok(Some(end));
+        loop {
+            match self.attempt_unlocked(single, start)? {
+                Attempt::Done(end) => return Ok(Some(end)),
+                Attempt::Refused(Obstacle::Full) => self.split(key, intent.value().len())?,
+                Attempt::Refused(_) | Attempt::NeedsLock => break,
+            }
         }
         // However long a lock is waited for, `start` will do: from there right links lead to the key, or the index is asked again.
         loop {
