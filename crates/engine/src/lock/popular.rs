@@ -51,7 +51,7 @@ impl Shown {
 
 impl KeyTable {
     /// [`KeyTable::acquire`] for an owner that does not show the name.
-    #[inline]
+    #[inline(always)]
     pub(super) fn acquire_anew(
         &self,
         owner: Owner,

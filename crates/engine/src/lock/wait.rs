@@ -20,7 +20,7 @@ const LOOK_MAX: Duration = Duration::from_millis(64);
 
 impl KeyTable {
     /// Gets `modes`, with a gap down to `reach` or to insert there, or waits for them.
-    #[inline]
+    #[inline(always)]
     pub(super) fn get(
         &self,
         owner: Owner,
