@@ -169,8 +169,9 @@ impl TransactionOptions {
     }
 
     /// As old as `first`, whose work it does again; to be called when that has failed. Of transactions that wait for each other the youngest gives way: at
-    /// its first age no work gives way for ever. If `first` has done so already, the new transaction begins by waiting for the lock over which
-    /// it did, up to its lock timeout, and keeps that: so it does not give way to the same one again.
+    /// its first age no work gives way for ever. If `first` has done so already, the new transaction begins by waiting: up to 10 ms for others
+    /// that are run again, one at a time; then for the lock over which it did, up to its lock timeout, and keeps that. So it does not give
+    /// way to the same one again, nor to the others.
     /// [`Database::transact`](crate::Database::transact) does this by itself.
     ///
     /// ```

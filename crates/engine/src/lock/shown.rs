@@ -25,7 +25,7 @@ use foreshore_base::sync::{AtomicU32, AtomicU64, Ordering::*, fence};
 use std::num::NonZeroU64;
 
 /// Reads beside others, with none alone in between, after which a bucket is opened …
-const READS_TO_OPEN: u32 = if cfg!(test) { 0 } else { 4 };
+const READS_TO_OPEN: u32 = if cfg!(test) { 1 } else { 4 };
 
 /// … and after which it is opened again once it has been closed; or so many for each owner whose places were looked through then.
 const READS_TO_REOPEN: u32 = if cfg!(test) { 2 } else { 64 };

@@ -409,6 +409,26 @@ fn an_inserter_does_not_wait_for_waiting_scanners() {
     });
 }
 
+/// Those who gave way wait for each other, but not for long, and a wait that ends so is no timeout.
+#[test]
+fn who_stands_in_line_waits_a_while() {
+    let table = table(3);
+    let (line, got) = table.get_in_line(A, LONG);
+    assert!(got.unwrap().first);
+    let (_, refused) = table.get_in_line(B, LONG);
+    assert!(
+        matches!(refused, Err(LockError::Timeout { holder: Some(A), waited }) if waited < LONG / 2),
+        "{refused:?}"
+    );
+    assert_eq!(table.stats().timeouts, 0);
+    let (_, refused) = table.get_in_line(C, Duration::ZERO);
+    assert!(refused.is_err());
+    table.release(A, line);
+    assert!(table.get_in_line(B, LONG).1.unwrap().first);
+    table.release(B, line);
+    table.check_empty().unwrap();
+}
+
 #[test]
 fn patience_ends() {
     with_table(|table, name| {

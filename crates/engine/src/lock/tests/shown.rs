@@ -6,6 +6,8 @@ use std::thread;
 /// Nobody waits.
 const NOW: Duration = Duration::ZERO;
 
+const READERS: [Owner; 4] = [B, C, Owner(4), Owner(5)];
+
 fn read(table: &KeyTable, owner: Owner, name: Name) -> Granted {
     table.acquire(owner, name, KeyMode::Shared, NONE, NOW).expect("readers share")
 }
@@ -18,8 +20,13 @@ fn write(table: &KeyTable, owner: Owner, name: Name) -> Result<Granted, LockErro
 fn opened(name: &[u8]) -> (KeyTable, Name) {
     let table = table(4);
     let name = table.name(TABLE, name);
-    assert!(read(&table, A, name).first && read(&table, B, name).first);
+    open(&table, name);
     (table, name)
+}
+
+fn open(table: &KeyTable, name: Name) {
+    assert!([A, B, C].iter().all(|owner| read(table, *owner, name).first));
+    end(table, &[C], &[name]);
 }
 
 fn end(table: &KeyTable, owners: &[Owner], names: &[Name]) {
@@ -127,9 +134,7 @@ fn a_name_is_not_quiet_while_somebody_shows_it() {
 fn what_has_no_place_is_asked_for() {
     let table = table_of(0, 4);
     let names: Vec<Name> = (0..40u8).map(|key| table.name(TABLE, &[key])).collect();
-    for owner in [A, B] {
-        read(&table, owner, names[0]);
-    }
+    open(&table, names[0]);
     let asked: Vec<Name> = names.iter().copied().filter(|name| read(&table, C, *name).first).collect();
     assert!((1..names.len()).contains(&asked.len()), "{} have no place", asked.len());
     end(&table, &[A, B], &names[..1]);
@@ -139,6 +144,36 @@ fn what_has_no_place_is_asked_for() {
         assert!(matches!(refused, Err(LockError::Timeout { holder: Some(C), .. })), "{refused:?}");
     }
     end(&table, &[C], &asked);
+    table.check_empty().unwrap();
+}
+
+/// Who shows itself asks nobody: so nobody may be in the bucket who has a key for itself …
+#[test]
+fn a_bucket_in_which_somebody_writes_is_not_opened() {
+    let table = table_of(0, 8);
+    let [one, other] = [b"one", b"two"].map(|key| table.name(TABLE, key));
+    write(&table, A, other).unwrap();
+    assert!(READERS.iter().all(|reader| read(&table, *reader, one).first));
+    end(&table, &[A], &[other]);
+    end(&table, &READERS, &[one]);
+    table.check_empty().unwrap();
+}
+
+/// … or waits for it.
+#[test]
+fn a_bucket_in_which_somebody_waits_is_not_opened() {
+    let table = table_of(0, 8);
+    let [one, other] = [b"one", b"two"].map(|key| table.name(TABLE, key));
+    read(&table, A, other);
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| table.acquire(D, other, KeyMode::Exclusive, NONE, LONG));
+        until_waiting(&table, other, 1);
+        assert!(READERS.iter().all(|reader| read(&table, *reader, one).first));
+        table.release(A, other);
+        writer.join().unwrap().unwrap();
+    });
+    end(&table, &[D], &[other]);
+    end(&table, &READERS, &[one]);
     table.check_empty().unwrap();
 }
 
