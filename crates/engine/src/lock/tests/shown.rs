@@ -159,12 +159,14 @@ fn a_bucket_in_which_somebody_writes_is_not_opened() {
     table.check_empty().unwrap();
 }
 
-/// … or waits for it.
+/// … or waits for it, here one who has read it.
 #[test]
 fn a_bucket_in_which_somebody_waits_is_not_opened() {
     let table = table_of(0, 8);
     let [one, other] = [b"one", b"two"].map(|key| table.name(TABLE, key));
-    read(&table, A, other);
+    for owner in [A, D] {
+        read(&table, owner, other);
+    }
     thread::scope(|scope| {
         let writer = scope.spawn(|| table.acquire(D, other, KeyMode::Exclusive, NONE, LONG));
         until_waiting(&table, other, 1);
