@@ -288,6 +288,12 @@ impl Requests {
         self.iter().all(|request| request.held == Modes::READ && !request.is_waiting())
     }
 
+    /// Who holds the name's key to write it.
+    pub fn writer(&self, name: Name) -> Option<Owner> {
+        let writer = self.iter().find(|request| request.name == name && request.held.touches(Modes::WRITE));
+        writer.map(|request| request.owner)
+    }
+
     /// The owner holds the name's key to read it, as it does already without a request.
     pub fn read(&mut self, owner: Owner, name: Name) {
         if self.find(owner, name).is_none() {

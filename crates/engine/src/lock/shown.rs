@@ -13,7 +13,7 @@
 //! - R1: all requests of an open bucket are granted, to read keys.
 //! - R2: an owner relies on a place only if it saw the bucket open after it had written the place, or if that was moved.
 //! - R3: each place is taken back by its owner or moved by who closes its bucket, never both: both change `state`, in which the owner
-//!   also counts its lives, so that a place which was emptied meanwhile, and written again, is not taken for the old one.
+//!   also counts how often it took places back, so that one which was written again meanwhile is not taken for the old one.
 //!
 //! Why R2 suffices: the owner writes its place, then looks at the bucket; who closes it writes that, then looks at the place. With a
 //! sequentially consistent fence between the two on both sides one of them sees what the other wrote.
@@ -93,7 +93,7 @@ const FORGOTTEN: u64 = 0;
 #[derive(Default)]
 #[repr(align(128))]
 pub(super) struct Places {
-    /// From the lowest bit on: how many places are used; a bit for each of them that was moved; how often all were emptied.
+    /// From the lowest bit on: how many places are used; a bit for each of them that was moved; how often places were taken back.
     state: AtomicU64,
     names: [AtomicU64; PLACES],
 }
@@ -104,7 +104,7 @@ struct State(u64);
 
 impl State {
     const COUNT_BITS: u32 = 4;
-    const LIFE: u64 = 1 << (Self::COUNT_BITS + PLACES as u32);
+    const TAKEN_BACK: u64 = 1 << (Self::COUNT_BITS + PLACES as u32);
 
     fn used(self) -> usize {
         (self.0 & ((1 << Self::COUNT_BITS) - 1)) as usize
@@ -118,10 +118,19 @@ impl State {
         Self(self.0 | 1 << (Self::COUNT_BITS as usize + place))
     }
 
-    /// All places are empty, and another life begins.
+    /// The last place is taken back.
+    fn with_one_less(self) -> Self {
+        Self(self.0 - 1).taken_back()
+    }
+
+    /// All places are taken back.
     fn emptied(self) -> Self {
-        let lives = self.0 & !(Self::LIFE - 1);
-        Self(if seeded_bug("lock_shown_again_unnoticed") { lives } else { lives.wrapping_add(Self::LIFE) })
+        Self(self.0 & !(Self::TAKEN_BACK - 1)).taken_back()
+    }
+
+    fn taken_back(self) -> Self {
+        let more = if seeded_bug("lock_shown_again_unnoticed") { 0 } else { Self::TAKEN_BACK };
+        Self(self.0.wrapping_add(more))
     }
 }
 
@@ -163,7 +172,7 @@ impl Places {
     fn take_back(&self, place: usize) -> bool {
         let mut state = self.state();
         while !state.is_moved(place) {
-            match self.state.compare_exchange(state.0, state.0 - 1, Relaxed, Relaxed) {
+            match self.state.compare_exchange(state.0, state.with_one_less().0, Relaxed, Relaxed) {
                 Ok(_) => return true,
                 Err(now) => state = State(now),
             }

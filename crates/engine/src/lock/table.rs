@@ -142,11 +142,31 @@ impl KeyTable {
         }
     }
 
-    /// Gets the line of those who run again what gave way to others, or waits up to `LINE_PATIENCE` for it. To be called by who holds
-    /// nothing, and released as a name. What is returned tells nothing but whether it got it, and how long it waited.
+    /// Gets the line of those who run again what gave way to others, or waits up to `LINE_PATIENCE` for it; then it takes that from who
+    /// has had it all the time, so that nobody waits for the same one again. To be called by who holds nothing. Returns the line's
+    /// name too, which is released as any other.
     pub fn get_in_line(&self, owner: Owner, patience: Duration) -> (Name, Result<Granted, LockError>) {
         let (line, alone) = (self.names.of_line(), Modes::of(KeyMode::Exclusive, Reach::NONE));
-        (line, self.get(owner, line, alone, Reach::NONE, patience.min(LINE_PATIENCE)))
+        let has_it = self.bucket(line).content.latch().requests.writer(line);
+        let got = self.get(owner, line, alone, Reach::NONE, patience.min(LINE_PATIENCE));
+        if let Err(LockError::Timeout { waited, .. }) = got
+            && waited >= LINE_PATIENCE
+        {
+            self.take_line(line, has_it);
+        }
+        (line, got)
+    }
+
+    /// Nobody relies on the line, so it can be taken from who has it.
+    #[cold]
+    fn take_line(&self, line: Name, from: Option<Owner>) {
+        let mut content = self.bucket(line).content.latch();
+        if let Some(owner) = content.requests.writer(line)
+            && Some(owner) == from
+            && content.requests.release(owner, line)
+        {
+            self.settle(content, line);
+        }
     }
 
     /// Adds to what the owner holds on the name if nobody is in the way; tells whether it held nothing before. Never

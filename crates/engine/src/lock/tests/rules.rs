@@ -409,23 +409,25 @@ fn an_inserter_does_not_wait_for_waiting_scanners() {
     });
 }
 
-/// Those who gave way wait for each other, but not for long, and a wait that ends so is no timeout.
+/// Those who gave way wait for each other, but not for long, and each for the same one once. A wait that ends so is no timeout.
 #[test]
 fn who_stands_in_line_waits_a_while() {
-    let table = table(3);
-    let (line, got) = table.get_in_line(A, LONG);
-    assert!(got.unwrap().first);
-    let (_, refused) = table.get_in_line(B, LONG);
+    let table = table(4);
+    let stand = |owner, patience| table.get_in_line(owner, patience).1;
+    assert!(stand(A, LONG).unwrap().first);
+    assert!(stand(B, Duration::ZERO).is_err());
+    assert!(stand(B, Duration::ZERO).is_err(), "who does not wait takes nothing");
+    let refused = stand(B, LONG);
     assert!(
         matches!(refused, Err(LockError::Timeout { holder: Some(A), waited }) if waited < LONG / 2),
         "{refused:?}"
     );
-    assert_eq!(table.stats().timeouts, 0);
-    let (_, refused) = table.get_in_line(C, Duration::ZERO);
-    assert!(refused.is_err());
+    assert_eq!(stand(C, LONG), Ok(Granted { first: true, waited: None }), "it was taken from A");
+    let (line, _) = table.get_in_line(A, Duration::ZERO);
     table.release(A, line);
-    assert!(table.get_in_line(B, LONG).1.unwrap().first);
-    table.release(B, line);
+    assert!(stand(D, Duration::ZERO).is_err(), "what A gives back is not C's");
+    table.release(C, line);
+    assert_eq!(table.stats().timeouts, 0);
     table.check_empty().unwrap();
 }
 
