@@ -149,9 +149,7 @@ impl KeyTable {
         let (line, alone) = (self.names.of_line(), Modes::of(KeyMode::Exclusive, Reach::NONE));
         let has_it = self.bucket(line).content.latch().requests.writer(line);
         let got = self.get(owner, line, alone, Reach::NONE, patience.min(LINE_PATIENCE));
-        if let Err(LockError::Timeout { waited, .. }) = got
-            && waited >= LINE_PATIENCE
-        {
+        if matches!(got, Err(LockError::Timeout { .. })) && patience >= LINE_PATIENCE {
             self.take_line(line, has_it);
         }
         (line, got)
