@@ -50,21 +50,11 @@ impl Shown {
 }
 
 impl KeyTable {
-    /// [`KeyTable::acquire`] for an owner that does not show the name.
+    /// Does the owner show that it reads the name from now on? If the bucket is open, and there is a place left.
     #[inline(always)]
-    pub(super) fn acquire_anew(
-        &self,
-        owner: Owner,
-        name: Name,
-        modes: Modes,
-        gap: Reach,
-        patience: Duration,
-    ) -> Result<Granted, LockError> {
+    pub(super) fn shows(&self, owner: Owner, name: Name) -> bool {
         let door = &self.bucket(name).door;
-        if modes == Modes::READ && door.is_open() && self.shown.show(owner, name, door) {
-            return Ok(SHOWN);
-        }
-        self.counted(self.get(owner, name, modes, gap, patience))
+        door.is_open() && self.shown.show(owner, name, door)
     }
 
     /// [`KeyTable::acquire`] for one that shows the name in this place, and wants to do more than read it: from now on it has a request.

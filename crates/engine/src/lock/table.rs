@@ -136,7 +136,8 @@ impl KeyTable {
     ) -> Result<Granted, LockError> {
         let modes = Modes::of(key, gap);
         match self.shown.find(owner, name) {
-            None => self.acquire_anew(owner, name, modes, gap, patience),
+            None if modes == Modes::READ && self.shows(owner, name) => Ok(SHOWN),
+            None => self.counted(self.get(owner, name, modes, gap, patience)),
             Some(_) if modes == Modes::READ => Ok(SHOWN),
             Some(place) => self.acquire_more(owner, (name, place), modes, gap, patience),
         }
