@@ -194,6 +194,35 @@ fn a_read_that_fails_is_met_by_who_needs_the_page() {
     whole(table.range(..), 0..ROWS);
 }
 
+/// The same for keys that are looked for together, more of them than are read together: each gets its own value, or the error is told.
+#[test]
+fn a_read_that_fails_among_many_keys_is_made_again() {
+    let disk = filled();
+    let db = tiny().cache_bytes(512 << 10).open_on(Arc::new(disk.clone())).unwrap();
+    let table = db.byte_table("t").unwrap();
+    let keys: Vec<_> = (0..ROWS).step_by(7).map(u32::to_be_bytes).collect();
+    let all = || {
+        let values = table.multi_get(&keys)?;
+        assert!(values.into_iter().eq((0..ROWS).step_by(7).map(|i| Some(value(i)))));
+        Ok(())
+    };
+    let mut met = 0;
+    for n in 0..60 {
+        disk.fail_read_at(disk.read_events() + n * 5, Repeat::Once);
+        match all() {
+            Ok(()) => {}
+            Err(Error::Io { .. }) => met += 1,
+            Err(error) => panic!("{error}"),
+        }
+        disk.clear_faults();
+    }
+    assert!(met < 30, "most were dropped: {met} of 60 were met");
+    disk.fail_read_at(disk.read_events(), Repeat::Forever);
+    assert!(matches!(all(), Err(Error::Io { .. })));
+    disk.clear_faults();
+    all().unwrap();
+}
+
 /// The smallest cache serves more walks than it has frames, and closing ends what they asked for.
 #[test]
 fn walks_share_a_small_cache() {

@@ -14,6 +14,7 @@ use crate::{
 };
 use foreshore_base::seeded_bug;
 use foreshore_base::sync::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use parking_lot::Mutex;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Dir, FallocateFlags, Mode, OFlags, RenameFlags};
 use rustix::fs::{
@@ -29,8 +30,8 @@ use std::thread;
 /// What the system counts the space of a file in.
 const STAT_BLOCK_BYTES: u64 = 512;
 
-/// Threads that write at the same time where there is no ring.
-const WRITERS: usize = 8;
+/// Threads that read or write at the same time where there is no ring.
+const THREADS: usize = 8;
 
 /// A directory of the operating system as a [`Vfs`].
 #[derive(Debug)]
@@ -224,7 +225,6 @@ impl DirFile {
         ran.then(|| first_error.map_or(Ok(()), Err))
     }
 
-    /// With a few threads, which it starts: that takes less time than the second of these writes.
     fn write_by_threads(&self, writes: &[(u64, &[u8])]) -> io::Result<()> {
         let next = AtomicUsize::new(0);
         let write = || {
@@ -233,15 +233,51 @@ impl DirFile {
             }
             Ok(())
         };
-        thread::scope(|scope| {
-            let helpers = 1..WRITERS.min(writes.len());
-            // If the system has no thread left, there are fewer.
-            let helpers: Vec<_> =
-                helpers.map_while(|_| thread::Builder::new().spawn_scoped(scope, write).ok()).collect();
-            let join =
-                |helper: thread::ScopedJoinHandle<'_, _>| helper.join().expect("a write does not panic");
-            helpers.into_iter().map(join).fold(write(), Result::and)
+        by_threads(writes.len(), write).into_iter().collect()
+    }
+
+    /// Fills what of `out`, which belongs at `offset`, is not yet `done`.
+    fn go_on_reading(&self, out: &mut [u8], offset: u64, mut done: usize) -> io::Result<()> {
+        while done < out.len() {
+            if !self.resumable(done) {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            match retry_on_intr(|| pread(&self.fd, &mut out[done..], offset + done as u64))? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                read => done += read,
+            }
+        }
+        Ok(())
+    }
+
+    /// `false` if there is no ring.
+    fn read_by_ring(
+        &self,
+        reads: &mut [(u64, &mut [u8])],
+        done: &mut dyn FnMut(usize, io::Result<&[u8]>),
+    ) -> bool {
+        ring::read(self.fd.as_fd(), reads, |i, offset, out, count| {
+            let read = begun(count).and_then(|count| self.go_on_reading(out, offset, count));
+            done(i, read.map(|()| &*out));
         })
+    }
+
+    fn read_by_threads(
+        &self,
+        reads: &mut [(u64, &mut [u8])],
+        done: &mut dyn FnMut(usize, io::Result<&[u8]>),
+    ) {
+        let count = reads.len();
+        let next = Mutex::new(reads.iter_mut().enumerate());
+        let read = || {
+            let take = || next.lock().next();
+            let finish =
+                |(i, (offset, out)): (usize, &mut (u64, &mut [u8]))| (i, self.go_on_reading(out, *offset, 0));
+            std::iter::from_fn(take).map(finish).collect::<Vec<_>>()
+        };
+        for (i, read) in by_threads(count, read).into_iter().flatten() {
+            done(i, read.map(|()| &*reads[i].1));
+        }
     }
 
     /// Refuses to take more bytes than there are: whoever tries takes all that there are until he fails, and others find none.
@@ -268,6 +304,20 @@ impl DirFile {
     }
 }
 
+/// What this thread and a few others, which it starts, make of so many transfers: that takes less time than the second of them.
+fn by_threads<R: Send>(transfers: usize, work: impl Fn() -> R + Sync) -> Vec<R> {
+    thread::scope(|scope| {
+        let helpers = 1..THREADS.min(transfers);
+        // If the system has no thread left, there are fewer.
+        let helpers: Vec<_> =
+            helpers.map_while(|_| thread::Builder::new().spawn_scoped(scope, &work).ok()).collect();
+        let mine = work();
+        let join =
+            |helper: thread::ScopedJoinHandle<'_, R>| helper.join().expect("a transfer does not panic");
+        helpers.into_iter().map(join).chain([mine]).collect()
+    })
+}
+
 /// How many bytes of a transfer are done, which may have been told to try again.
 fn begun(count: io::Result<usize>) -> io::Result<usize> {
     match count {
@@ -279,15 +329,25 @@ fn begun(count: io::Result<usize>) -> io::Result<usize> {
 impl File for DirFile {
     fn read_at(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
         debug_assert_direct(self.access, out.as_ptr(), out.len(), offset);
-        let mut done = 0;
-        while done < out.len() {
-            let read = retry_on_intr(|| pread(&self.fd, &mut out[done..], offset + done as u64))?;
-            done += read;
-            if read == 0 || (done < out.len() && !self.resumable(done)) {
-                return Err(io::ErrorKind::UnexpectedEof.into());
+        self.go_on_reading(out, offset, 0)
+    }
+
+    fn read_many(&self, reads: &mut [(u64, &mut [u8])], done: &mut dyn FnMut(usize, io::Result<&[u8]>)) {
+        for (offset, out) in &*reads {
+            debug_assert_direct(self.access, out.as_ptr(), out.len(), *offset);
+        }
+        match reads {
+            [] => {}
+            [(offset, out)] => {
+                let read = self.go_on_reading(out, *offset, 0);
+                done(0, read.map(|()| &**out));
+            }
+            _ => {
+                if !self.read_by_ring(reads, done) {
+                    self.read_by_threads(reads, done);
+                }
             }
         }
-        Ok(())
     }
 
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
@@ -404,6 +464,41 @@ mod tests {
             assert!(content[..] == data[..], "{name}");
             let error = write(&full, &writes).expect_err(name);
             assert_eq!(error.kind(), io::ErrorKind::StorageFull, "{name}");
+        }
+        fs::remove_dir_all(&path).expect("removing it");
+    }
+
+    /// Many at once, by either way: each is told once, with its bytes, or that the file ends before.
+    #[test]
+    fn reads_side_by_side() {
+        let path = std::env::temp_dir().join(format!("foreshore-io-many-reads-{}", process::id()));
+        let vfs = DirVfs::open(&path, true).expect("a temporary directory");
+        let file = DirFile::new(vfs.open_at("a", OFlags::CREATE).expect("a new file"), Access::Direct);
+        let mut data = AlignedBuf::zeroed(200 * BLOCK_BYTES);
+        data.chunks_mut(BLOCK_BYTES).zip(1..).for_each(|(block, n)| block.fill(n));
+        file.write_at(&data, 0).expect("a write");
+        type Way = fn(&DirFile, &mut [(u64, &mut [u8])], &mut dyn FnMut(usize, io::Result<&[u8]>));
+        let ways: [(&str, Way); 2] = [
+            ("as the system can", |file, reads, done| file.read_many(reads, done)),
+            ("threads", |file, reads, done| file.read_by_threads(reads, done)),
+        ];
+        for (name, read) in ways {
+            // Pieces of three blocks, the last one first: of that the file has two.
+            let mut content = AlignedBuf::zeroed(201 * BLOCK_BYTES);
+            let offsets = (0..).step_by(3 * BLOCK_BYTES);
+            let mut reads: Vec<_> = offsets.zip(content.chunks_mut(3 * BLOCK_BYTES)).collect();
+            reads.reverse();
+            let mut told = vec![0; reads.len()];
+            read(&file, &mut reads, &mut |i, bytes| {
+                told[i] += 1;
+                let from = (told.len() - 1 - i) * 3 * BLOCK_BYTES;
+                match bytes {
+                    Ok(bytes) => assert!(bytes == &data[from..from + 3 * BLOCK_BYTES], "{name}, {i}"),
+                    Err(e) => assert_eq!((i, e.kind()), (0, io::ErrorKind::UnexpectedEof), "{name}"),
+                }
+            });
+            assert!(told.iter().all(|&times| times == 1), "{name}: {told:?}");
+            assert!(content[..data.len() - 2 * BLOCK_BYTES] == data[..data.len() - 2 * BLOCK_BYTES]);
         }
         fs::remove_dir_all(&path).expect("removing it");
     }

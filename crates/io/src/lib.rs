@@ -70,6 +70,14 @@ pub trait Vfs: Send + Sync + 'static {
 pub trait File: Send + Sync + 'static {
     /// Fills `out` from `offset`; `UnexpectedEof` if the file ends before.
     fn read_at(&self, out: &mut [u8], offset: u64) -> io::Result<()>;
+    /// As [`File::read_at`] for each of these pairs of an offset and what is to be filled from there, in no order. Where the system
+    /// can, they are under way at the same time. Tells `done` of each as soon as it is complete: its number, and its bytes.
+    fn read_many(&self, reads: &mut [(u64, &mut [u8])], done: &mut dyn FnMut(usize, io::Result<&[u8]>)) {
+        for (i, (offset, out)) in reads.iter_mut().enumerate() {
+            let read = self.read_at(out, *offset);
+            done(i, read.map(|()| &**out));
+        }
+    }
     /// Writes all of `data` at `offset`, growing the file where needed.
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()>;
     /// As [`File::write_at`] for each of these, in no order. Where the system can, they are under way at the same time. After an

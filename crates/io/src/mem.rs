@@ -74,7 +74,7 @@ impl MemVfs {
         *self.times.sync.lock() = time;
     }
 
-    /// The same for each read.
+    /// The same for each read, and for all reads that are handed over together.
     pub fn set_read_time(&self, time: Duration) {
         *self.times.read.lock() = time;
     }
@@ -173,6 +173,15 @@ impl File for MemFile {
         debug_assert_direct(self.access, out.as_ptr(), out.len(), offset);
         take(&self.times.read);
         self.pages.read().read(out, offset)
+    }
+
+    fn read_many(&self, reads: &mut [(u64, &mut [u8])], done: &mut dyn FnMut(usize, io::Result<&[u8]>)) {
+        take(&self.times.read);
+        for (i, (offset, out)) in reads.iter_mut().enumerate() {
+            debug_assert_direct(self.access, out.as_ptr(), out.len(), *offset);
+            let read = self.pages.read().read(out, *offset);
+            done(i, read.map(|()| &**out));
+        }
     }
 
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {

@@ -35,7 +35,7 @@ fn open() -> io::Result<IoUring> {
     let mut ring = quiet.or_else(|_| IoUring::new(DEPTH))?; // before Linux 6.1
     let mut known = Probe::new();
     ring.submitter().register_probe(&mut known)?;
-    if !known.is_supported(opcode::Write::CODE) {
+    if ![opcode::Read::CODE, opcode::Write::CODE].into_iter().all(|code| known.is_supported(code)) {
         return Err(ErrorKind::Unsupported.into());
     }
     // SAFETY: it points to nothing.
@@ -58,6 +58,27 @@ pub(crate) fn write(
     });
     // SAFETY: file and data are borrowed for as long as this call takes.
     unsafe { run(entries, done) }
+}
+
+/// Fills each piece of memory from its offset, in no order, and tells `done` of each how many of its bytes are there. `false`, and
+/// nothing has happened, if there is no ring.
+pub(crate) fn read(
+    file: BorrowedFd<'_>,
+    reads: &mut [(u64, &mut [u8])],
+    mut done: impl FnMut(usize, u64, &mut [u8], io::Result<usize>),
+) -> bool {
+    let fd = Fd(file.as_raw_fd());
+    let begin = |(offset, out): &mut (u64, &mut [u8])| {
+        opcode::Read::new(fd, out.as_mut_ptr(), out.len().min(BYTES_MAX) as u32).offset(*offset).build()
+    };
+    let entries: Vec<_> = reads.iter_mut().map(begin).collect();
+    // SAFETY: file and memory are borrowed for as long as this call takes, and nobody looks at a piece before it has landed.
+    unsafe {
+        run(entries.into_iter(), |i, count| {
+            let (offset, out) = &mut reads[i];
+            done(i, *offset, out, count);
+        })
+    }
 }
 
 /// Carries out all `entries`.
@@ -201,6 +222,27 @@ mod tests {
             )));
             assert_eq!(content(&file), [8; 100]);
         }
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let (file, bytes) = (file(), (0..=255).cycle().take(1000).collect::<Vec<u8>>());
+        std::os::unix::fs::FileExt::write_all_at(&file, &bytes, 0).expect("a write");
+        let mut content = vec![0; bytes.len() + 1];
+        let mut reads: Vec<_> = (0..).zip(content.chunks_mut(1)).collect();
+        reads.reverse();
+        let mut told = 0;
+        let ran = read(file.as_fd(), &mut reads, |i, offset, out, count| {
+            let at = bytes.len() - i;
+            assert_eq!(offset as usize, at);
+            match count.expect("a read") {
+                0 => assert_eq!(at, bytes.len(), "the end of the file"),
+                _ => assert_eq!(out, &bytes[at..=at]),
+            }
+            told += 1;
+        });
+        assert_eq!(told, if ran { bytes.len() + 1 } else { 0 });
+        assert!(!ran || content[..bytes.len()] == bytes);
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub(super) fn read_ahead(chunks: &Tree, id: BlobId, count: u32) -> Result<()> {
     if second > last || !chunks.is_key_on_disk(&id.piece_key(Form::Chunk, second))? {
         return Ok(());
     }
-    chunks.read_range_ahead(&id.piece_key(Form::Chunk, first), &id.piece_key(Form::Chunk, last))
+    chunks.load_range(&id.piece_key(Form::Chunk, first), &id.piece_key(Form::Chunk, last))
 }
 
 impl Tree {

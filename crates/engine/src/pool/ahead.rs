@@ -1,19 +1,20 @@
-//! Reading ahead: pages that will be needed soon are read by threads of their own.
+//! Reading ahead: pages that will be needed soon are read before they are, many of them side by side.
 //!
-//! Why: a device answers many reads in about the time of one, and a long one sooner than many short ones. A walk that asks
-//! for each leaf when it gets there has one read under way, and waits for all of it.
-//! Source: read-ahead of file systems; here the index says which pages follow (`tree/ahead.rs`), wherever they lie on disk.
-//! Differs: blocking reads by a few threads, which start when they are first needed. Pages that lie in neighbouring slots, as
-//! those of a bulk load do, are read together.
+//! Why: a device answers many reads in about the time of one, and a long one sooner than many short ones. Who asks
+//! for each leaf when he gets there has one read under way, and waits for all of it.
+//! How: who knows which pages he is going to use loads them together, and waits ([`Pool::load_together`]). A walk, which
+//! does not want to wait, asks threads for the pages that follow, wherever they lie on disk: the index knows them (`tree/ahead.rs`).
+//! Source: read-ahead of file systems.
+//! Differs: the threads start when they are first needed, and hand many reads to the system at once (`File::read_many`).
 //!
-//! A page that was asked for is loaded as by anyone who needs it, so nothing new has to be proved for those who meet it:
+//! Such a page is loaded as by anyone who needs it, so nothing new has to be proved for those who meet it:
 //! - *readers, writers*: whoever needs it meanwhile waits for its load, or finds it. If the load fails, the page is on disk
 //!   as before, and the error is dropped: who needs the page reads it anew, and meets an error of its own.
-//! - *eviction*: frames come from the list of free ones, which the cleaner fills. The clock's hand is not moved, nothing
-//!   is waited for; when the list is empty, all that was asked for is forgotten. What was read ahead and is not used goes as
-//!   any other page does.
+//! - *eviction*: frames are those to be had without a wait. When there is none, the rest of what was asked for is
+//!   forgotten: pages that are in transit wait for nobody but the device. What was read ahead and is not used goes as any other page
+//!   does.
 //! - *cleaner*: such a page is clean. Its slot cannot become free, nor another's, before it has arrived: only the cleaner
-//!   changes slots, of resident pages, and a burial waits for a page in transit. The reader waits for the device only.
+//!   changes slots, of resident pages, and a burial waits for a page in transit.
 //! - *dropped tables, absorbed leaves*: whoever asks knows ids from an index that changes. A page that is no more is not
 //!   on disk, and passed over; one that is somebody else's by now was read in vain.
 //! - *the end*: [`Readers`] stops the threads and waits for them. They hold the pool, and nothing that holds them.
@@ -24,22 +25,17 @@
 //!   more pages are waiting to be read than that.
 
 use super::Pool;
-use super::allocate::SpareFrame;
-use super::load::Transfer;
-use super::table::State as PageState;
+use super::leaf_file::SLOTS_TOGETHER;
 use foreshore_base::PageId;
 use foreshore_base::latch::assert_none_held;
 use foreshore_base::sync::Ordering::*;
-use foreshore_io::AlignedBuf;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-/// Threads of a pool, at most.
-const THREADS: usize = 8;
-/// Bytes of neighbouring slots that are read together, at most.
-const RUN_BYTES: usize = 64 << 10;
+/// Threads of a pool, at most: one reads what is asked for while the other waits for the last page of what it reads.
+const THREADS: usize = 2;
 /// All walks together may have one frame in this many.
 const ALL_SHARE: usize = 8;
 /// One walk may have one frame in this many, and no more than so many.
@@ -174,64 +170,36 @@ impl Pool {
 
     /// What each thread does.
     fn read_what_is_wanted(self: Arc<Self>) {
-        let run_pages = (RUN_BYTES / self.page_bytes()).max(1);
-        let mut images = AlignedBuf::zeroed(run_pages * self.page_bytes());
         let mut state = self.ahead.state.lock();
         while state.open {
-            let run = self.take_run(&mut state.wanted, run_pages);
-            if run.is_empty() {
+            if state.wanted.is_empty() {
                 state.idle += 1;
                 self.ahead.work.wait(&mut state);
                 state.idle -= 1;
                 continue;
             }
+            let now = state.wanted.len().min(SLOTS_TOGETHER);
+            let pages: Vec<PageId> = state.wanted.drain(..now).collect();
             self.rouse(&mut state);
             drop(state);
-            self.load_run(run, &mut images);
+            self.finish_loads(self.begin_loads(pages.into_iter(), now));
             state = self.ahead.state.lock();
         }
     }
 
-    /// Begins to load the first pages wanted that lie in neighbouring slots, going up or down.
-    fn take_run(&self, wanted: &mut VecDeque<PageId>, pages_max: usize) -> Vec<Transfer<'_>> {
-        let mut run: Vec<Transfer<'_>> = Vec::new();
-        while let Some(pid) = wanted.front().copied()
-            && run.len() < pages_max
-        {
-            if let PageState::OnDisk(slot) = self.table.load(pid).state() {
-                if run.last().is_some_and(|last| last.slot().0.abs_diff(slot.0) != 1) {
-                    break;
-                }
-                let Some(spare) = self.frame_at_hand() else {
-                    wanted.clear();
-                    break;
-                };
-                run.extend(self.begin_load(pid, slot, spare));
-            }
-            wanted.pop_front();
-        }
-        run
+    /// How many pages may be loaded together: not so many that the first ones have to go before they are used.
+    pub fn together(&self) -> usize {
+        (self.frames.count() / ALL_SHARE).min(SLOTS_TOGETHER)
     }
 
-    /// A free frame, if there is one; calls the cleaner if there are few.
-    fn frame_at_hand(&self) -> Option<SpareFrame<'_>> {
-        let spare = self.free_frame();
-        if self.free.is_low() {
-            self.pace.ask();
-        }
-        spare
-    }
-
-    /// Loads pages that lie in neighbouring slots.
-    fn load_run(&self, mut run: Vec<Transfer<'_>>, images: &mut AlignedBuf) {
-        if run.first().map(Transfer::slot) > run.last().map(Transfer::slot) {
-            run.reverse();
-        }
-        let images = &mut images[..run.len() * self.page_bytes()];
-        let read = self.leaves.read_into(run[0].slot(), images);
-        for (transfer, image) in run.into_iter().zip(images.chunks(self.page_bytes())) {
-            let loaded = self.finish_load(transfer, read.as_ref().map(|()| image).map_err(Clone::clone));
-            self.counters.ahead.fetch_add(u64::from(loaded.is_ok()), Relaxed);
+    /// Loads the first [`Pool::together`] of these pages that are only on disk, side by side, for who is going to use them one after
+    /// the other, and waits for all.
+    #[cold]
+    pub fn load_together(&self, pages: impl Iterator<Item = PageId>) {
+        assert_none_held("reading pages");
+        let begun = self.begin_loads(pages, self.together());
+        if !begun.is_empty() {
+            self.waits.read.time(|| self.finish_loads(begun));
         }
     }
 }

@@ -106,9 +106,9 @@ impl Pool {
         Ok(SpareFrame { pool: self, frame: self.take_frame()? })
     }
 
-    /// Takes a free frame, if there is one.
-    pub(super) fn free_frame(&self) -> Option<SpareFrame<'_>> {
-        self.free.pop().map(|frame| SpareFrame { pool: self, frame })
+    /// The same, if there is one to be had without waiting.
+    pub(super) fn frame_at_hand(&self) -> Option<SpareFrame<'_>> {
+        self.find_frame().map(|frame| SpareFrame { pool: self, frame })
     }
 
     /// Takes a page id and a frame for a new page. May wait, so not under a latch.

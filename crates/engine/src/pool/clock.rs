@@ -129,7 +129,7 @@ impl Pool {
 
     /// A free frame, or one that the hand finds at a glance: less than a lap, so that no page is marked and evicted by
     /// the same visitor. An operation that needs two pages would else drive out the first to load the second.
-    fn find_frame(&self) -> Option<FrameId> {
+    pub(super) fn find_frame(&self) -> Option<FrameId> {
         let frame = self.free.pop();
         if self.free.is_low() {
             self.pace.ask();

@@ -26,7 +26,18 @@ pub(super) struct LeafFile {
     page_bytes: usize,
     grow_bytes: u64,
     buffers: Mutex<Vec<AlignedBuf>>,
+    /// For many slots at once.
+    long_buffers: Mutex<Vec<AlignedBuf>>,
 }
+
+/// Slots that are read together, at most.
+pub(super) const SLOTS_TOGETHER: usize = 64;
+
+/// Bytes of neighbouring slots that are read in one piece, at most: what lies in several pieces is there sooner.
+const RUN_BYTES: usize = 64 << 10;
+
+/// Buffers for many slots that are kept for the next reads.
+const LONG_BUFFERS_KEPT: usize = 8;
 
 /// How many pages there may be: every page is promised a slot when it is allocated, beside a round's worth of slots
 /// for the new images of pages that keep their old ones meanwhile. So cleaning never needs more disk than it has: on a
@@ -112,7 +123,14 @@ impl LeafFile {
         if create && !seeded_bug("leaf_file_name_not_durable") {
             vfs.sync_dir().map_err(|e| Error::Poisoned { cause: format!("syncing the name {name}: {e}") })?;
         }
-        Ok(Self { name, file, page_bytes, grow_bytes, buffers: Mutex::default() })
+        Ok(Self {
+            name,
+            file,
+            page_bytes,
+            grow_bytes,
+            buffers: Mutex::default(),
+            long_buffers: Mutex::default(),
+        })
     }
 
     /// The file's name.
@@ -134,16 +152,40 @@ impl LeafFile {
     /// Reads what is in a slot. Give the buffer back with [`LeafFile::recycle`].
     pub fn read(&self, slot: SlotId) -> Result<AlignedBuf> {
         let mut image = self.buffers.lock().pop().unwrap_or_else(|| AlignedBuf::zeroed(self.page_bytes));
-        self.read_into(slot, &mut image)?;
+        self.file.read_at(&mut image, self.offset(slot.0)).map_err(|e| self.unreadable(slot, &e))?;
         Ok(image)
     }
 
-    /// Reads what is in a slot and its neighbours, as far as there is room for in `images`.
-    pub fn read_into(&self, slot: SlotId, images: &mut [u8]) -> Result<()> {
-        self.file.read_at(images, self.offset(slot.0)).map_err(|e| match e.kind() {
+    /// Reads what is in these slots, which ascend and are no more than [`SLOTS_TOGETHER`], all at the same time, neighbours in one
+    /// piece. Tells `arrived` of each, by its place among them, as soon as it is there.
+    pub fn read_many(&self, slots: &[SlotId], mut arrived: impl FnMut(usize, Result<&[u8]>)) {
+        let kept = self.long_buffers.lock().pop();
+        let mut buffer = kept.unwrap_or_else(|| AlignedBuf::zeroed(SLOTS_TOGETHER * self.page_bytes));
+        let (mut images, mut reads) = (&mut buffer[..], Vec::new());
+        let runs = runs(slots, (RUN_BYTES / self.page_bytes).max(1));
+        for run in &runs {
+            let (now, later) = images.split_at_mut(run.len() * self.page_bytes);
+            images = later;
+            reads.push((self.offset(slots[run.start].0), now));
+        }
+        self.file.read_many(&mut reads, &mut |i, read| {
+            let mut images = read.map(|images| images.chunks(self.page_bytes));
+            for at in runs[i].clone() {
+                let image = images.as_mut().map(|images| images.next().expect("an image of each slot"));
+                arrived(at, image.map_err(|e| self.unreadable(slots[at], e)));
+            }
+        });
+        let mut kept = self.long_buffers.lock();
+        if kept.len() < LONG_BUFFERS_KEPT {
+            kept.push(buffer);
+        }
+    }
+
+    fn unreadable(&self, slot: SlotId, e: &io::Error) -> Error {
+        match e.kind() {
             io::ErrorKind::UnexpectedEof => Error::corrupt(self.name, format!("it ends before slot {slot}")),
-            _ => Error::io(format!("reading slot {slot} of {}", self.name), &e),
-        })
+            _ => Error::io(format!("reading slot {slot} of {}", self.name), e),
+        }
     }
 
     /// Keeps a buffer for the next read.
@@ -207,5 +249,29 @@ impl LeafFile {
     /// Makes all written slots durable.
     pub fn sync(&self) -> Result<()> {
         self.file.sync().map_err(|e| Error::Poisoned { cause: format!("syncing {}: {e}", self.name) })
+    }
+}
+
+/// Where neighbours are among these slots, up to so many together.
+fn runs(slots: &[SlotId], slots_max: usize) -> Vec<Range<usize>> {
+    let mut at = 0;
+    let neighbours = slots.chunk_by(|slot, next| next.0 == slot.0 + 1);
+    let runs = neighbours.flat_map(|neighbours| neighbours.chunks(slots_max)).map(|run| {
+        at += run.len();
+        at - run.len()..at
+    });
+    runs.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_read_in_one_piece() {
+        let runs = |slots: &[u64], most| runs(&slots.iter().copied().map(SlotId).collect::<Vec<_>>(), most);
+        assert_eq!(runs(&[], 8), []);
+        assert_eq!(runs(&[5, 6, 7, 9, 20, 21], 8), [0..3, 3..4, 4..6]);
+        assert_eq!(runs(&[5, 6, 7, 8, 9], 2), [0..2, 2..4, 4..5]);
     }
 }

@@ -59,13 +59,6 @@ pub(super) struct Transfer<'a> {
     after: Entry,
 }
 
-impl Transfer<'_> {
-    /// Where it comes from.
-    pub fn slot(&self) -> SlotId {
-        self.slot
-    }
-}
-
 impl Drop for Transfer<'_> {
     fn drop(&mut self) {
         let changed = self.pool.table.change(self.pid, Entry::loading(self.slot), self.after);
@@ -113,6 +106,33 @@ impl Pool {
         }
     }
 
+    /// Begins to load the first `most` of these pages that are only on disk, as long as there are frames to be had without a wait.
+    pub(super) fn begin_loads(&self, pages: impl Iterator<Item = PageId>, most: usize) -> Vec<Transfer<'_>> {
+        let mut begun = Vec::new();
+        for pid in pages {
+            let State::OnDisk(slot) = self.table.load(pid).state() else { continue };
+            let Some(spare) = self.frame_at_hand() else { break };
+            begun.extend(self.begin_load(pid, slot, spare));
+            if begun.len() == most {
+                break;
+            }
+        }
+        begun
+    }
+
+    /// Loads these pages side by side. Nobody is told what came of it: who needs a page that did not arrive loads it, and meets an
+    /// error of its own.
+    pub(super) fn finish_loads(&self, mut begun: Vec<Transfer<'_>>) {
+        begun.sort_unstable_by_key(|transfer| transfer.slot.0);
+        let slots: Vec<SlotId> = begun.iter().map(|transfer| transfer.slot).collect();
+        let mut begun: Vec<_> = begun.into_iter().map(Some).collect();
+        self.leaves.read_many(&slots, |at, image| {
+            let transfer = begun[at].take().expect("a slot is read once");
+            let loaded = self.finish_load(transfer, image);
+            self.counters.ahead.fetch_add(u64::from(loaded.is_ok()), Relaxed);
+        });
+    }
+
     /// From now on the page is in transit. `None` if somebody else was quicker. As long as the transfer lives, whoever needs
     /// the page waits for it.
     pub(super) fn begin_load<'a>(
@@ -126,7 +146,7 @@ impl Pool {
     }
 
     /// The page has arrived in its frame, or not.
-    pub(super) fn finish_load(&self, mut transfer: Transfer<'_>, image: Result<&[u8]>) -> Result<FrameId> {
+    fn finish_load(&self, mut transfer: Transfer<'_>, image: Result<&[u8]>) -> Result<FrameId> {
         let spare = transfer.spare.take().expect("it has not arrived");
         self.fill(transfer.pid, transfer.slot, spare.frame(), image?)?;
         let frame = spare.into_used();

@@ -130,6 +130,15 @@ impl Pools {
         Ok(self.of_class(class).expect("it was made"))
     }
 
+    /// [`Pool::load_together`], for pages of all sizes.
+    pub fn load_together(&self, pages: impl Iterator<Item = PageId> + Clone) {
+        for class in SizeClass::all() {
+            if let Some(pool) = self.of_class(class) {
+                pool.load_together(pages.clone().filter(|page| SizeClass::of(*page) == Some(class)));
+            }
+        }
+    }
+
     /// The pool of a page. Errors: `Corrupt` if no page of its size was ever made (Z1).
     #[inline]
     pub fn of_page(&self, pid: PageId) -> Result<&Arc<Pool>> {

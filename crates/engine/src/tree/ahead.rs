@@ -152,20 +152,20 @@ impl Tree {
         Ok(self.is_on_disk(self.seek(key)?))
     }
 
-    /// As [`Tree::read_ahead`], for the leaves of the keys from `from` up to `to`.
-    pub(crate) fn read_range_ahead(&self, from: &[u8], to: &[u8]) -> Result<()> {
+    /// As [`Tree::load_together`], for the leaves of the keys from `from` up to `to`.
+    pub(crate) fn load_range(&self, from: &[u8], to: &[u8]) -> Result<()> {
         let first = self.seek(from)?;
         let rest = self.index.range(Bound::Excluded(from), Bound::Included(to));
         let leaves: Vec<PageId> = std::iter::once(first).chain(rest.map(|(_, page)| PageId(page))).collect();
-        self.read_ahead(leaves.into_iter());
+        self.load_together(leaves.into_iter());
         Ok(())
     }
 
     /// Leaves that are going to be used one after the other: if several must be read from disk, they are read at once.
-    pub(super) fn read_ahead(&self, leaves: impl Iterator<Item = PageId> + Clone) {
+    pub(super) fn load_together(&self, leaves: impl Iterator<Item = PageId> + Clone) {
         let on_disk = leaves.filter(|leaf| self.pool.is_on_disk(*leaf));
         if on_disk.clone().nth(1).is_some() {
-            self.pool.read_ahead(on_disk);
+            self.pool.load_together(on_disk);
         }
     }
 }

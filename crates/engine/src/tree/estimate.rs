@@ -45,7 +45,7 @@ impl Tree {
         let leaves = between().count();
         let step = leaves.div_ceil(SAMPLES).max(1);
         let sampled: Vec<_> = between().step_by(step).collect();
-        self.read_ahead(sampled.iter().map(|(_, page)| PageId(*page)));
+        self.load_together(sampled.iter().map(|(_, page)| PageId(*page)));
         let mut rows = 0;
         let mut copy = LeafCopy::new(self.leaf_bytes());
         for (low, page) in &sampled {

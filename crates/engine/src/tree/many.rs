@@ -112,9 +112,13 @@ impl Tree {
         mut visit: impl FnMut(Way, A, &T) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
         let mut near = [(Way::default(), A::default()); GROUP];
-        for group in items.chunks(GROUP) {
+        let mut loaded = 0;
+        for (n, group) in items.chunks(GROUP).enumerate() {
             let near = &mut near[..group.len()];
-            self.seek_group(group, &key, near, &ahead)?;
+            let cold = self.seek_group(group, &key, near, &ahead)?;
+            if cold && n * GROUP >= loaded {
+                loaded = n * GROUP + self.load_cold_group(&items[n * GROUP..], &key)?;
+            }
             if group.len() > 1 {
                 self.prefetch_group(group, &key, near);
             }
@@ -127,14 +131,14 @@ impl Tree {
         Ok(())
     }
 
-    /// Asks the index where the leaves of a group are, and for their first lines; has those read that are on disk.
+    /// Asks the index where the leaves of a group are, and for their first lines. Are some of them on disk?
     fn seek_group<T, A>(
         &self,
         group: &[T],
         key: &impl Fn(&T) -> &[u8],
         near: &mut [(Way, A)],
         ahead: &impl Fn(&[u8]) -> A,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let mut cold = false;
         for (at, item) in group.iter().enumerate() {
             let known = ahead(key(item));
@@ -147,10 +151,16 @@ impl Tree {
             };
             near[at] = (Way { start, cells: Window::default() }, known);
         }
-        if cold {
-            self.read_ahead(near.iter().map(|(way, _)| way.start));
-        }
-        Ok(())
+        Ok(cold)
+    }
+
+    /// Reads the leaves of the first items that are on disk, side by side. Returns of how many items.
+    #[cold]
+    pub(super) fn load_cold_group<T>(&self, items: &[T], key: &impl Fn(&T) -> &[u8]) -> Result<usize> {
+        let group = &items[..items.len().min(self.pool.together())];
+        let leaves: Vec<_> = group.iter().map(|item| self.seek(key(item))).collect::<Result<_>>()?;
+        self.load_together(leaves.into_iter());
+        Ok(group.len())
     }
 
     /// Asks for the slots of a group's leaves, then for the cells of its keys.

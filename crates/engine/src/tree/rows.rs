@@ -33,11 +33,12 @@ impl Tree {
         rows: &'r [(K, V)],
         intent: impl Fn(&'r [u8]) -> Intent<'r>,
     ) -> Result<usize> {
-        let (mut names, mut changed) = (Vec::with_capacity(GROUP.min(rows.len())), 0);
-        for group in rows.chunks(GROUP) {
+        let (mut names, mut changed, mut loaded) = (Vec::with_capacity(GROUP.min(rows.len())), 0, 0);
+        for (n, group) in rows.chunks(GROUP).enumerate() {
             self.lock_each(txn, group, &mut names)?;
-            if rows.len() > GROUP {
-                self.read_group_ahead(txn, group)?;
+            if rows.len() > GROUP && n * GROUP >= loaded && self.is_on_disk_next(txn, group[0].0.as_ref())? {
+                loaded =
+                    n * GROUP + self.load_cold_group(&rows[n * GROUP..], &|row: &(K, V)| row.0.as_ref())?;
             }
             let mut at = 0;
             while let Some((key, value)) = group.get(at) {
@@ -70,16 +71,10 @@ impl Tree {
         })
     }
 
-    /// If the first row's leaf is on disk, has it read, and those of the rows that follow. A few rows, such as those that a
-    /// transaction of an application writes together, are not worth the look.
-    fn read_group_ahead<K: AsRef<[u8]>, V>(&self, txn: &Txn, group: &[(K, V)]) -> Result<()> {
-        let first = group[0].0.as_ref();
-        if self.seems_to_cover(txn.last_leaf(self), first) || !self.is_key_on_disk(first)? {
-            return Ok(());
-        }
-        let leaves = group.iter().map(|(key, _)| self.seek(key.as_ref()));
-        self.read_ahead(leaves.collect::<Result<Vec<_>>>()?.into_iter());
-        Ok(())
+    /// Is the leaf of this key, which is going to be written next, on disk? A few rows, such as those that a transaction of an
+    /// application writes together, are not worth the look.
+    fn is_on_disk_next(&self, txn: &Txn, key: &[u8]) -> Result<bool> {
+        Ok(!self.seems_to_cover(txn.last_leaf(self), key) && self.is_key_on_disk(key)?)
     }
 
     /// Inserts the first few of these rows, whose keys are locked: as far as they are new, ascend, and fit into one leaf.
