@@ -23,7 +23,7 @@ struct World {
     image: AtomicU64,
 }
 
-/// The end of the log when the world begins: LSNs 0 and 1 mean something else in a slot.
+/// The end of the log when the world begins: 0 and 1 are no LSNs of commits in a slot.
 const START: u64 = 10;
 
 fn world() -> Arc<World> {

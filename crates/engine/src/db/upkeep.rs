@@ -233,6 +233,19 @@ mod tests {
         slots.give_back(late);
     }
 
+    /// The first transaction of all may begin where the log does; a restart must find a record there.
+    #[test]
+    fn redo_begins_at_a_record() {
+        let db = Database::in_memory().unwrap();
+        let slots = &db.engine.core().txns.slots;
+        let first = slots.lease().unwrap();
+        slots.standing(first).announce(Lsn::ZERO);
+        db.checkpoint().unwrap();
+        let stats = db.stats();
+        assert_eq!(stats.log_to_redo_bytes, stats.log_bytes);
+        slots.give_back(first);
+    }
+
     #[test]
     fn what_stays_locked_is_tried_now_and_then() {
         let db = Database::in_memory().unwrap();

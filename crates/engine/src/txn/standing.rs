@@ -17,9 +17,9 @@ use foreshore_base::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use foreshore_base::sync::{AtomicU64, Backoff};
 use foreshore_base::{Lsn, TxnId, seeded_bug};
 
-/// Values of `txn`: nobody has the slot; somebody who has not written.
+/// Values of `txn` above any LSN: nobody has the slot; somebody who has not written.
 const FREE: u64 = u64::MAX;
-const READING: u64 = 0;
+const READING: u64 = u64::MAX - 1;
 
 /// Values of `commit` below any LSN of a commit.
 const RUNNING: u64 = 0;
@@ -63,7 +63,7 @@ impl Standing {
     pub fn announce(&self, earlier: Lsn) {
         self.commit.store(RUNNING, Release);
         let order = if seeded_bug("txn_announced_relaxed") { Relaxed } else { Release };
-        self.txn.store(earlier.0.max(1), order);
+        self.txn.store(earlier.0, order);
     }
 
     /// The first record was reserved: this is the id.
@@ -104,6 +104,6 @@ impl Standing {
     /// this call: those with ids from there on are not spoken of.
     pub fn oldest(&self) -> Option<Lsn> {
         let id = self.txn.load(Acquire);
-        (id != READING && id != FREE).then_some(Lsn(id))
+        (id < READING).then_some(Lsn(id))
     }
 }
