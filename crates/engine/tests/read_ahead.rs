@@ -4,7 +4,8 @@ mod common;
 
 use common::tiny;
 use foreshore::{ByteTable, Database, Durability, Error, Index, TableOptions};
-use foreshore_io::{MemVfs, SimDisk, Vfs, sim::Repeat};
+use foreshore_io::sim::{Crash, Repeat};
+use foreshore_io::{MemVfs, SimDisk, Vfs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -148,6 +149,48 @@ fn rows_put_together_are_read_ahead() {
     let stats = db.stats();
     assert!(stats.pool_reads_ahead > stats.pool_reads / 4, "{stats:?}");
     rows.into_iter().for_each(|(key, value)| assert_eq!(table.get(&key).unwrap(), Some(value)));
+}
+
+/// So are those that a rollback comes back to, or a commit that removes what was removed.
+#[test]
+fn leaves_are_read_side_by_side_at_the_end_of_a_transaction() {
+    let (db, table) = open_on_slow_device(Index::default());
+    let keys: Vec<_> = (0..ROWS).step_by(10).map(u32::to_be_bytes).collect();
+    let read_together = |what: &str, end: &mut dyn FnMut()| {
+        let before = db.stats();
+        end();
+        let stats = db.stats();
+        let (reads, ahead) =
+            (stats.pool_reads - before.pool_reads, stats.pool_reads_ahead - before.pool_reads_ahead);
+        assert!(ahead > reads / 2 && ahead > 10, "{what}: {ahead} of {reads}");
+    };
+    let remove_all = || {
+        let tx = db.begin().unwrap();
+        keys.iter().for_each(|key| assert!(tx.bytes(&table).remove(key).unwrap()));
+        Some(tx)
+    };
+    let mut tx = remove_all();
+    read_together("a rollback", &mut || tx.take().unwrap().rollback().unwrap());
+    whole(table.range(..), 0..ROWS);
+    let mut tx = remove_all();
+    read_together("a commit", &mut || tx.take().unwrap().commit().unwrap());
+    whole(table.range(..), (0..ROWS).filter(|i| i % 10 != 0));
+    assert_eq!(db.check().unwrap().tables[1].ghosts, 0);
+}
+
+/// And those that a restart brings up to date.
+#[test]
+fn a_restart_reads_leaves_side_by_side() {
+    let disk = filled();
+    let db = tiny().log_bytes(16 << 20).open_on(Arc::new(disk.clone())).unwrap();
+    let table = db.byte_table("t").unwrap();
+    (0..ROWS).step_by(10).for_each(|i| table.put(&i.to_be_bytes(), &value(i + 1)).unwrap());
+    let disk = disk.after_crash(Crash::ProcessKill, 1);
+    drop((db, table));
+    let (db, table) = open(Arc::new(disk));
+    let stats = db.stats();
+    assert!(stats.pool_reads_ahead > stats.pool_reads / 2 && stats.pool_reads_ahead > 10, "{stats:?}");
+    (0..ROWS).step_by(10).for_each(|i| assert_eq!(table.get(&i.to_be_bytes()).unwrap(), Some(value(i + 1))));
 }
 
 /// Neither short walks nor those through leaves in memory have anything read ahead.

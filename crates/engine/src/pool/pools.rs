@@ -130,6 +130,12 @@ impl Pools {
         Ok(self.of_class(class).expect("it was made"))
     }
 
+    /// [`Pool::together`], for pages of any size.
+    pub fn together(&self) -> usize {
+        let pools = self.running.iter().filter_map(OnceLock::get);
+        pools.map(|running| running.pool.together()).min().expect("every database has leaves of its own size")
+    }
+
     /// [`Pool::load_together`], for pages of all sizes.
     pub fn load_together(&self, pages: impl Iterator<Item = PageId> + Clone) {
         for class in SizeClass::all() {
@@ -137,6 +143,11 @@ impl Pools {
                 pool.load_together(pages.clone().filter(|page| SizeClass::of(*page) == Some(class)));
             }
         }
+    }
+
+    /// Is the page only on disk?
+    pub fn is_on_disk(&self, page: PageId) -> bool {
+        self.of_page(page).is_ok_and(|pool| pool.is_on_disk(page))
     }
 
     /// The pool of a page. Errors: `Corrupt` if no page of its size was ever made (Z1).

@@ -44,9 +44,6 @@ const BATCHES_IN_CACHE: usize = 64;
 /// Batches waiting for a worker before the reader waits.
 const BATCHES_QUEUED: usize = 4;
 
-/// How many records' pages are read from disk side by side.
-const READ_TOGETHER: usize = 64;
-
 /// How many records ahead a page's first lines are fetched.
 const PAGE_AHEAD: usize = 12;
 
@@ -240,9 +237,10 @@ fn apply_all(pools: &Pools, batches: Receiver<Batch>) -> Result<()> {
 fn apply_batch(pools: &Pools, batch: &Batch) -> Result<()> {
     let todo =
         batch.records.iter().map(|record| Todo::new(pools, batch, record)).collect::<Result<Vec<_>>>()?;
+    let together = pools.together();
     for (i, next) in todo.iter().enumerate() {
-        if i % READ_TOGETHER == 0 {
-            let soon = todo[i..].iter().take(READ_TOGETHER);
+        if i % together == 0 {
+            let soon = todo[i..].iter().take(together);
             pools.load_together(soon.filter(|todo| todo.page.is_none()).map(|todo| todo.record.page));
         }
         if let Some(later) = todo.get(i + PAGE_AHEAD) {

@@ -86,7 +86,7 @@ impl Patience {
 impl Tree {
     /// The page that the index holds for `key`: its leaf, or one to the left of it.
     #[inline]
-    pub(super) fn seek(&self, key: &[u8]) -> Result<PageId> {
+    pub(crate) fn seek(&self, key: &[u8]) -> Result<PageId> {
         match self.index.seek(key) {
             Some(page) => Ok(PageId(page)),
             None => self.ensure_not_dropped().and_then(|()| {

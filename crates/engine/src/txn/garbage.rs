@@ -31,6 +31,9 @@ const IMAGES_MAX: usize = 256;
 /// Of the memory for old versions, batches may take one in so many before it is looked what of them has become pointless.
 const BUDGET_PART: u64 = 8;
 
+/// After so many ghosts it is looked whether the leaves of those that follow must be read.
+const LOOK_EVERY: usize = 8;
+
 /// Pauses before what could not be cleared is tried again.
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
@@ -240,10 +243,7 @@ impl Core {
     pub fn keep(&self, owner: Owner, mut batch: Batch) {
         let mut unseen = Batch::new(batch.commit, batch.author);
         unseen.ghosts.extend(batch.ghosts.extract_if(.., |ghost| !ghost.tree.is_seen(&ghost.key)));
-        let mut near = PageId::NONE;
-        unseen.ghosts.retain(|ghost| {
-            !matches!(ghost.tree.purge(Some(owner), &mut near, &ghost.key, ghost.author), Ok(true))
-        });
+        self.purge(&mut unseen.ghosts, Some(owner));
         if !unseen.is_empty() {
             self.txns.garbage.keep_stuck(Stuck::new(unseen, None));
         }
@@ -323,12 +323,35 @@ impl Core {
 
     /// A ghost that somebody has locked, or that could not be removed for want of space, stays for the next time. Was there none?
     fn try_to_clear(&self, batch: &mut Batch) -> bool {
-        let mut near = PageId::NONE;
-        batch
-            .ghosts
-            .retain(|ghost| !matches!(ghost.tree.purge(None, &mut near, &ghost.key, ghost.author), Ok(true)));
+        self.purge(&mut batch.ghosts, None);
         batch.blobs.retain(|(chunks, id)| !matches!(blob::reap(chunks, *id, batch.author), Ok(true)));
         batch.ghosts.is_empty() && batch.blobs.is_empty()
+    }
+
+    /// Removes those of these ghosts that nobody but `owner` has locked; keeps the others.
+    fn purge(&self, ghosts: &mut Vec<Ghost>, owner: Option<Owner>) {
+        let (mut near, mut loaded) = (PageId::NONE, 0);
+        let mut gone = Vec::with_capacity(ghosts.len());
+        for (at, ghost) in ghosts.iter().enumerate() {
+            if ghosts.len() > LOOK_EVERY && at >= loaded && at % LOOK_EVERY == 0 {
+                loaded = at + self.load_leaves(&ghosts[at..]);
+            }
+            gone.push(matches!(ghost.tree.purge(owner, &mut near, &ghost.key, ghost.author), Ok(true)));
+        }
+        let mut gone = gone.into_iter();
+        ghosts.retain(|_| gone.next() == Some(false));
+    }
+
+    /// Reads the leaves of the first ghosts side by side, if one of the next two is on disk: one table may be in memory, and another not.
+    /// Returns of how many.
+    fn load_leaves(&self, ghosts: &[Ghost]) -> usize {
+        let leaf = |ghost: &Ghost| ghost.tree.seek(&ghost.key).ok();
+        if !ghosts.iter().take(2).filter_map(leaf).any(|leaf| self.pools.is_on_disk(leaf)) {
+            return 0;
+        }
+        let soon = &ghosts[..ghosts.len().min(self.pools.together())];
+        self.pools.load_together(soon.iter().filter_map(leaf));
+        soon.len()
     }
 }
 

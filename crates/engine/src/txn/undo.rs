@@ -9,7 +9,7 @@ use crate::blob;
 use crate::error::{Error, Result};
 use crate::leaf::{Change, exchange};
 use crate::lock::{KeyMode, Reach};
-use crate::tree::Tree;
+use crate::tree::{Core, Tree};
 use crate::txn::{Record, Txn};
 use foreshore_base::{Lsn, TableId, seeded_bug};
 use std::collections::HashMap;
@@ -76,12 +76,15 @@ fn each_write_backwards(
 ) -> Result<()> {
     let core = txn.core.clone();
     let mut records = core.log.backward(&core.incarnations);
-    let mut at = txn.last;
+    let (mut at, mut loaded) = (txn.last, txn.last);
     while at > until {
         let body = records.read(at)?;
         let next = match Record::decode(body).map_err(|detail| damaged(at, detail))? {
             Record::Write { owner, previous, first, old, change } if owner == txn.owner => {
                 let (bytes, table) = (body.len(), change.table());
+                if at <= loaded && core.pools.is_on_disk(change.pages().0) {
+                    loaded = load_leaves(&core, at, until);
+                }
                 let changes = change.of_rows().map_err(|detail| damaged(at, detail))?;
                 visit(txn, &Write { at, bytes, previous, first, old, table, changes })?;
                 previous
@@ -97,6 +100,25 @@ fn each_write_backwards(
         at = next;
     }
     Ok(())
+}
+
+/// Reads the leaves that the record at `at` changed and those before it, down to `until`, as far as they are on disk; rows may have
+/// moved to others since. Returns which record is next.
+#[cold]
+fn load_leaves(core: &Core, mut at: Lsn, until: Lsn) -> Lsn {
+    let (mut records, mut leaves) = (core.log.backward(&core.incarnations), Vec::new());
+    while at > until && leaves.len() < core.pools.together() {
+        at = match records.read(at).map(Record::decode) {
+            Ok(Ok(Record::Write { previous, change, .. })) => {
+                leaves.push(change.pages().0);
+                previous
+            }
+            Ok(Ok(Record::Compensation { undo_next, .. })) if undo_next < at => undo_next,
+            _ => break, // the begin, or what the rollback itself will meet
+        };
+    }
+    core.pools.load_together(leaves.into_iter());
+    at
 }
 
 /// The lock and the image of one row that `write` changed.
