@@ -1,9 +1,10 @@
 //! How fast is the log redone after a crash?
 //!
-//!     cargo run --release -p foreshore --example recovery -- DIR [ROWS] [VALUE_BYTES] [REPEATS] [THREADS]
+//!     cargo run --release -p foreshore --example recovery -- DIR [ROWS] [VALUE_BYTES] [REPEATS] [THREADS] [CHANGED]
 //!
 //! A process writes ROWS (2,000,000) rows in random order, each a commit of its own with 4 bytes of key and VALUE_BYTES
-//! (100), and aborts without a checkpoint. Then REPEATS (5) processes open the database, one after another, with THREADS
+//! (100), and aborts without a checkpoint. With CHANGED it loads them, closes the database, opens it again, and writes so many of
+//! them anew: then redo must read their leaves from disk. Then REPEATS (5) processes open the database, one after another, with THREADS
 //! (one per core) that redo, check every row, and abort as well: so each finds the whole log again. DIR must be absent or
 //! empty; what was made there stays. `MB_per_core_s` divides by the processor time of the whole opening, that of the
 //! kernel included: on a machine that does other things beside, it says more than the clock.
@@ -21,6 +22,7 @@ struct Case {
     value_bytes: usize,
     repeats: usize,
     threads: usize,
+    changed: Option<u32>,
 }
 
 fn main() -> Result<()> {
@@ -32,13 +34,14 @@ fn main() -> Result<()> {
         value_bytes: number(3, 100),
         repeats: number(4, 5),
         threads: number(5, std::thread::available_parallelism().map_or(1, usize::from)),
+        changed: args.get(6).map(|n| n.parse().expect("a number")),
     };
     match std::env::var(PART).as_deref() {
         Ok("fill") => fill(&case),
         Ok(_) => reopen(&case),
         Err(_) => {
             in_a_process_of_its_own("fill", &args);
-            println!("log_MB  records  threads  seconds  MB_per_s  cpu_s  MB_per_core_s");
+            println!("log_MB  records  threads  seconds  MB_per_s  cpu_s  MB_per_core_s  leaves_read");
             (0..case.repeats).for_each(|_| in_a_process_of_its_own("reopen", &args));
             Ok(())
         }
@@ -62,12 +65,25 @@ fn key(row: u32) -> [u8; 4] {
 }
 
 fn fill(case: &Case) -> Result<()> {
+    if case.changed.is_some() {
+        let db = options(case).open(&case.dir)?;
+        let mut rows: Vec<u32> = (0..case.rows).collect();
+        rows.sort_unstable_by_key(|row| key(*row));
+        let value = vec![0; case.value_bytes];
+        db.byte_table("rows")?.bulk_load(rows.into_iter().map(|row| (key(row), &value)))?;
+        db.close()?;
+    }
     let db = options(case).open(&case.dir)?;
     let table = db.byte_table("rows")?;
-    for row in 0..case.rows {
+    for row in 0..written(case) {
         table.put(&key(row), &vec![row as u8; case.value_bytes])?;
     }
     std::process::abort();
+}
+
+/// Rows that were written one by one: the first ones, by their numbers.
+fn written(case: &Case) -> u32 {
+    case.changed.unwrap_or(case.rows)
 }
 
 fn reopen(case: &Case) -> Result<()> {
@@ -76,14 +92,16 @@ fn reopen(case: &Case) -> Result<()> {
     let (seconds, cpu, stats) = (started.elapsed().as_secs_f64(), cpu_seconds(), db.stats());
     let (mb, records) = (stats.redo_bytes as f64 / 1e6, stats.redo_records);
     println!(
-        "{mb:>6.0}  {records:>7}  {:>7}  {seconds:>7.3}  {:>8.0}  {cpu:>5.2}  {:>13.0}",
+        "{mb:>6.0}  {records:>7}  {:>7}  {seconds:>7.3}  {:>8.0}  {cpu:>5.2}  {:>13.0}  {:>11}",
         case.threads,
         mb / seconds,
-        mb / cpu
+        mb / cpu,
+        stats.pool_reads
     );
     let table = db.byte_table("rows")?;
     for row in 0..case.rows {
-        assert_eq!(table.get(&key(row))?, Some(vec![row as u8; case.value_bytes]), "row {row}");
+        let value = if row < written(case) { row as u8 } else { 0 };
+        assert_eq!(table.get(&key(row))?, Some(vec![value; case.value_bytes]), "row {row}");
     }
     std::process::abort();
 }

@@ -4,7 +4,7 @@ mod common;
 
 use common::tiny;
 use foreshore::{ByteTable, Database, Durability, Error, Index, TableOptions};
-use foreshore_io::sim::{Crash, Repeat};
+use foreshore_io::sim::{Crash, Intercepted, Repeat};
 use foreshore_io::{MemVfs, SimDisk, Vfs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -98,6 +98,19 @@ fn many_keys_are_read_side_by_side() {
     fill_on(Arc::new(device.clone()), Index::default());
     device.set_read_time(20 * READ_TIME); // a busy machine takes its time to start a thread
     let (db, table) = open(Arc::new(device));
+    let keys: Vec<_> = (0..ROWS).step_by(500).map(u32::to_be_bytes).collect();
+    let values = table.multi_get(&keys).unwrap();
+    assert!(values.into_iter().eq((0..ROWS).step_by(500).map(|i| Some(value(i)))));
+    assert!(db.stats().pool_reads_ahead > 0);
+}
+
+/// So they are by threads, where the system cannot do it.
+#[test]
+fn threads_read_many_keys_where_there_is_no_other_way() {
+    let device = MemVfs::new();
+    fill_on(Arc::new(device.clone()), Index::default());
+    device.set_read_time(20 * READ_TIME);
+    let (db, table) = open(Arc::new(Intercepted::new(device, |_, _, go| go())));
     let keys: Vec<_> = (0..ROWS).step_by(500).map(u32::to_be_bytes).collect();
     let values = table.multi_get(&keys).unwrap();
     assert!(values.into_iter().eq((0..ROWS).step_by(500).map(|i| Some(value(i)))));

@@ -10,11 +10,10 @@ use crate::map::Mapping;
 use crate::ring;
 use crate::{
     Access, AlignedBuf, BLOCK_BYTES, File, LockError, SharedMemory, Vfs, check_memory_size, check_name,
-    create_whole, debug_assert_direct, debug_assert_direct_len, wrong_memory_size,
+    create_whole, debug_assert_direct, debug_assert_direct_len, read_each, wrong_memory_size,
 };
 use foreshore_base::seeded_bug;
 use foreshore_base::sync::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use parking_lot::Mutex;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Dir, FallocateFlags, Mode, OFlags, RenameFlags};
 use rustix::fs::{
@@ -30,8 +29,8 @@ use std::thread;
 /// What the system counts the space of a file in.
 const STAT_BLOCK_BYTES: u64 = 512;
 
-/// Threads that read or write at the same time where there is no ring.
-const THREADS: usize = 8;
+/// Threads that write at the same time where there is no ring.
+const WRITERS: usize = 8;
 
 /// A directory of the operating system as a [`Vfs`].
 #[derive(Debug)]
@@ -225,6 +224,7 @@ impl DirFile {
         ran.then(|| first_error.map_or(Ok(()), Err))
     }
 
+    /// With a few threads, which it starts: that takes less time than the second of these writes.
     fn write_by_threads(&self, writes: &[(u64, &[u8])]) -> io::Result<()> {
         let next = AtomicUsize::new(0);
         let write = || {
@@ -233,7 +233,15 @@ impl DirFile {
             }
             Ok(())
         };
-        by_threads(writes.len(), write).into_iter().collect()
+        thread::scope(|scope| {
+            let helpers = 1..WRITERS.min(writes.len());
+            // If the system has no thread left, there are fewer.
+            let helpers: Vec<_> =
+                helpers.map_while(|_| thread::Builder::new().spawn_scoped(scope, write).ok()).collect();
+            let join =
+                |helper: thread::ScopedJoinHandle<'_, _>| helper.join().expect("a write does not panic");
+            helpers.into_iter().map(join).fold(write(), Result::and)
+        })
     }
 
     /// Fills what of `out`, which belongs at `offset`, is not yet `done`.
@@ -262,24 +270,6 @@ impl DirFile {
         })
     }
 
-    fn read_by_threads(
-        &self,
-        reads: &mut [(u64, &mut [u8])],
-        done: &mut dyn FnMut(usize, io::Result<&[u8]>),
-    ) {
-        let count = reads.len();
-        let next = Mutex::new(reads.iter_mut().enumerate());
-        let read = || {
-            let take = || next.lock().next();
-            let finish =
-                |(i, (offset, out)): (usize, &mut (u64, &mut [u8]))| (i, self.go_on_reading(out, *offset, 0));
-            std::iter::from_fn(take).map(finish).collect::<Vec<_>>()
-        };
-        for (i, read) in by_threads(count, read).into_iter().flatten() {
-            done(i, read.map(|()| &*reads[i].1));
-        }
-    }
-
     /// Refuses to take more bytes than there are: whoever tries takes all that there are until he fails, and others find none.
     fn ensure_space(&self, bytes: u64) -> io::Result<()> {
         let there = fstatvfs(&self.fd)?;
@@ -304,20 +294,6 @@ impl DirFile {
     }
 }
 
-/// What this thread and a few others, which it starts, make of so many transfers: that takes less time than the second of them.
-fn by_threads<R: Send>(transfers: usize, work: impl Fn() -> R + Sync) -> Vec<R> {
-    thread::scope(|scope| {
-        let helpers = 1..THREADS.min(transfers);
-        // If the system has no thread left, there are fewer.
-        let helpers: Vec<_> =
-            helpers.map_while(|_| thread::Builder::new().spawn_scoped(scope, &work).ok()).collect();
-        let mine = work();
-        let join =
-            |helper: thread::ScopedJoinHandle<'_, R>| helper.join().expect("a transfer does not panic");
-        helpers.into_iter().map(join).chain([mine]).collect()
-    })
-}
-
 /// How many bytes of a transfer are done, which may have been told to try again.
 fn begun(count: io::Result<usize>) -> io::Result<usize> {
     match count {
@@ -336,18 +312,13 @@ impl File for DirFile {
         for (offset, out) in &*reads {
             debug_assert_direct(self.access, out.as_ptr(), out.len(), *offset);
         }
-        match reads {
-            [] => {}
-            [(offset, out)] => {
-                let read = self.go_on_reading(out, *offset, 0);
-                done(0, read.map(|()| &**out));
-            }
-            _ => {
-                if !self.read_by_ring(reads, done) {
-                    self.read_by_threads(reads, done);
-                }
-            }
+        if reads.len() < 2 || !self.read_by_ring(reads, done) {
+            read_each(self, reads, done);
         }
+    }
+
+    fn reads_side_by_side(&self) -> bool {
+        ring::is_there()
     }
 
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
@@ -480,7 +451,7 @@ mod tests {
         type Way = fn(&DirFile, &mut [(u64, &mut [u8])], &mut dyn FnMut(usize, io::Result<&[u8]>));
         let ways: [(&str, Way); 2] = [
             ("as the system can", |file, reads, done| file.read_many(reads, done)),
-            ("threads", |file, reads, done| file.read_by_threads(reads, done)),
+            ("one by one", |file, reads, done| read_each(file, reads, done)),
         ];
         for (name, read) in ways {
             // Pieces of three blocks, the last one first: of that the file has two.

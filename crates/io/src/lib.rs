@@ -70,13 +70,14 @@ pub trait Vfs: Send + Sync + 'static {
 pub trait File: Send + Sync + 'static {
     /// Fills `out` from `offset`; `UnexpectedEof` if the file ends before.
     fn read_at(&self, out: &mut [u8], offset: u64) -> io::Result<()>;
-    /// As [`File::read_at`] for each of these pairs of an offset and what is to be filled from there, in no order. Where the system
-    /// can, they are under way at the same time. Tells `done` of each as soon as it is complete: its number, and its bytes.
+    /// As [`File::read_at`] for each of these pairs of an offset and what is to be filled from there, in no order. Tells `done` of each
+    /// as soon as it is complete: its number, and its bytes.
     fn read_many(&self, reads: &mut [(u64, &mut [u8])], done: &mut dyn FnMut(usize, io::Result<&[u8]>)) {
-        for (i, (offset, out)) in reads.iter_mut().enumerate() {
-            let read = self.read_at(out, *offset);
-            done(i, read.map(|()| &**out));
-        }
+        read_each(self, reads, done);
+    }
+    /// Are the reads of [`File::read_many`] under way at the same time? Otherwise it takes as long as they do one by one.
+    fn reads_side_by_side(&self) -> bool {
+        false
     }
     /// Writes all of `data` at `offset`, growing the file where needed.
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()>;
@@ -98,6 +99,18 @@ pub trait File: Send + Sync + 'static {
     /// Reserves space up to `bytes` so that later writes below it cannot fail for want of space; grows the file. New
     /// bytes read as zero. Where it fails it takes no space. Nobody else may make the file longer at the same time.
     fn allocate(&self, bytes: u64) -> io::Result<()>;
+}
+
+/// [`File::read_many`], one by one.
+fn read_each<F: File + ?Sized>(
+    file: &F,
+    reads: &mut [(u64, &mut [u8])],
+    done: &mut dyn FnMut(usize, io::Result<&[u8]>),
+) {
+    for (i, (offset, out)) in reads.iter_mut().enumerate() {
+        let read = file.read_at(out, *offset);
+        done(i, read.map(|()| &**out));
+    }
 }
 
 /// Memory shared with the operating system; see [`Vfs::shared_memory`].

@@ -184,6 +184,10 @@ impl File for MemFile {
         }
     }
 
+    fn reads_side_by_side(&self) -> bool {
+        true
+    }
+
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
         debug_assert_direct(self.access, data.as_ptr(), data.len(), offset);
         self.pages.write().write(data, offset);

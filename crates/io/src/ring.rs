@@ -45,6 +45,11 @@ fn open() -> io::Result<IoUring> {
     Ok(ring)
 }
 
+/// Does this thread have a ring?
+pub(crate) fn is_there() -> bool {
+    RING.try_with(Option::is_some).unwrap_or(false)
+}
+
 /// Writes each piece of data at its offset, in no order, and tells `done` of each how many of its bytes are written. `false`, and
 /// nothing has happened, if there is no ring.
 pub(crate) fn write(

@@ -41,7 +41,7 @@ pub struct Stats {
     pub pool_dirty: u64,
     /// Pages read from disk.
     pub pool_reads: u64,
-    /// Those of them that were read before anybody needed them, for walks and lookups of many keys.
+    /// Those of them that were read before they were needed, side by side: for walks, for many keys, for redo and rollbacks.
     pub pool_reads_ahead: u64,
     /// Those of these that the walk came to for which they were read.
     pub pool_reads_ahead_used: u64,

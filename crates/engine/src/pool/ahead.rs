@@ -5,7 +5,8 @@
 //! How: who knows which pages he is going to use loads them together, and waits ([`Pool::load_together`]). A walk, which
 //! does not want to wait, asks threads for the pages that follow, wherever they lie on disk: the index knows them (`tree/ahead.rs`).
 //! Source: read-ahead of file systems.
-//! Differs: the threads start when they are first needed, and hand many reads to the system at once (`File::read_many`).
+//! Differs: many reads are handed to the system at once (`File::read_many`); where that is not to be had, they are spread over the threads. These
+//! start when they are first needed.
 //!
 //! Such a page is loaded as by anyone who needs it, so nothing new has to be proved for those who meet it:
 //! - *readers, writers*: whoever needs it meanwhile waits for its load, or finds it. If the load fails, the page is on disk
@@ -22,10 +23,11 @@
 //! Invariants:
 //! - R1: pages are asked for with nothing latched (rule 1), and only by those who found pages on disk (rule 9).
 //! - R2: walks that read ahead share an eighth of the frames, by [`Share`]; one has a sixteenth at most. Besides, no
-//!   more pages are waiting to be read than that.
+//!   more pages are waiting to be read than that. Who loads pages together has an eighth at most.
 
 use super::Pool;
 use super::leaf_file::SLOTS_TOGETHER;
+use super::table::State as PageState;
 use foreshore_base::PageId;
 use foreshore_base::latch::assert_none_held;
 use foreshore_base::sync::Ordering::*;
@@ -34,8 +36,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-/// Threads of a pool, at most: one reads what is asked for while the other waits for the last page of what it reads.
-const THREADS: usize = 2;
+/// Threads of a pool, at most.
+const THREADS: usize = 8;
 /// All walks together may have one frame in this many.
 const ALL_SHARE: usize = 8;
 /// One walk may have one frame in this many, and no more than so many.
@@ -178,7 +180,7 @@ impl Pool {
                 state.idle -= 1;
                 continue;
             }
-            let now = state.wanted.len().min(SLOTS_TOGETHER);
+            let now = self.part(&state.wanted);
             let pages: Vec<PageId> = state.wanted.drain(..now).collect();
             self.rouse(&mut state);
             drop(state);
@@ -187,15 +189,35 @@ impl Pool {
         }
     }
 
+    /// How many pages a thread takes of those wanted: as many as it can read side by side. If it cannot do that, those that are one read;
+    /// the others are for other threads.
+    fn part(&self, wanted: &VecDeque<PageId>) -> usize {
+        if self.leaves.reads_side_by_side() {
+            return wanted.len().min(SLOTS_TOGETHER);
+        }
+        let slots = wanted.iter().map(|page| match self.table.load(*page).state() {
+            PageState::OnDisk(slot) => Some(slot.0),
+            _ => None,
+        });
+        let neighbours = slots.clone().zip(slots.skip(1)).take(self.leaves.run_slots() - 1);
+        let are = |(slot, next): &(Option<u64>, Option<u64>)| {
+            slot.zip(*next).is_some_and(|(slot, next)| slot.abs_diff(next) == 1)
+        };
+        1 + neighbours.take_while(are).count()
+    }
+
     /// How many pages may be loaded together: not so many that the first ones have to go before they are used.
     pub fn together(&self) -> usize {
-        (self.frames.count() / ALL_SHARE).min(SLOTS_TOGETHER)
+        (self.frames.count() / ALL_SHARE).clamp(1, SLOTS_TOGETHER)
     }
 
     /// Loads the first [`Pool::together`] of these pages that are only on disk, side by side, for who is going to use them one after
-    /// the other, and waits for all.
+    /// the other, and waits for all. Where the system cannot do that, threads are asked for it, and nobody waits.
     #[cold]
-    pub fn load_together(&self, pages: impl Iterator<Item = PageId>) {
+    pub fn load_together(self: &Arc<Self>, pages: impl Iterator<Item = PageId>) {
+        if !self.leaves.reads_side_by_side() {
+            return self.read_ahead(pages);
+        }
         assert_none_held("reading pages");
         let begun = self.begin_loads(pages, self.together());
         if !begun.is_empty() {

@@ -156,13 +156,23 @@ impl LeafFile {
         Ok(image)
     }
 
-    /// Reads what is in these slots, which ascend and are no more than [`SLOTS_TOGETHER`], all at the same time, neighbours in one
+    /// Are the reads of [`LeafFile::read_many`] under way at the same time?
+    pub fn reads_side_by_side(&self) -> bool {
+        self.file.reads_side_by_side()
+    }
+
+    /// Neighbours that are read in one piece, at most.
+    pub fn run_slots(&self) -> usize {
+        (RUN_BYTES / self.page_bytes).max(1)
+    }
+
+    /// Reads what is in these slots, which ascend and are no more than [`SLOTS_TOGETHER`], neighbours in one
     /// piece. Tells `arrived` of each, by its place among them, as soon as it is there.
     pub fn read_many(&self, slots: &[SlotId], mut arrived: impl FnMut(usize, Result<&[u8]>)) {
         let kept = self.long_buffers.lock().pop();
         let mut buffer = kept.unwrap_or_else(|| AlignedBuf::zeroed(SLOTS_TOGETHER * self.page_bytes));
         let (mut images, mut reads) = (&mut buffer[..], Vec::new());
-        let runs = runs(slots, (RUN_BYTES / self.page_bytes).max(1));
+        let runs = runs(slots, self.run_slots());
         for run in &runs {
             let (now, later) = images.split_at_mut(run.len() * self.page_bytes);
             images = later;
