@@ -91,26 +91,25 @@ fn walks_return_all_rows_of_leaves_read_ahead() {
     }
 }
 
-/// Keys that are looked for together have their leaves read together.
+/// Keys that are looked for together have their leaves read together, where the system can do that …
 #[test]
 fn many_keys_are_read_side_by_side() {
     let device = MemVfs::new();
     fill_on(Arc::new(device.clone()), Index::default());
-    device.set_read_time(20 * READ_TIME); // a busy machine takes its time to start a thread
-    let (db, table) = open(Arc::new(device));
-    let keys: Vec<_> = (0..ROWS).step_by(500).map(u32::to_be_bytes).collect();
-    let values = table.multi_get(&keys).unwrap();
-    assert!(values.into_iter().eq((0..ROWS).step_by(500).map(|i| Some(value(i)))));
-    assert!(db.stats().pool_reads_ahead > 0);
+    look_up_many(Arc::new(device));
 }
 
-/// So they are by threads, where the system cannot do it.
+/// … and by threads, where it cannot.
 #[test]
 fn threads_read_many_keys_where_there_is_no_other_way() {
     let device = MemVfs::new();
     fill_on(Arc::new(device.clone()), Index::default());
-    device.set_read_time(20 * READ_TIME);
-    let (db, table) = open(Arc::new(Intercepted::new(device, |_, _, go| go())));
+    device.set_read_time(20 * READ_TIME); // a busy machine takes its time to start a thread
+    look_up_many(Arc::new(Intercepted::new(device, |_, _, go| go())));
+}
+
+fn look_up_many(vfs: Arc<dyn Vfs>) {
+    let (db, table) = open(vfs);
     let keys: Vec<_> = (0..ROWS).step_by(500).map(u32::to_be_bytes).collect();
     let values = table.multi_get(&keys).unwrap();
     assert!(values.into_iter().eq((0..ROWS).step_by(500).map(|i| Some(value(i)))));

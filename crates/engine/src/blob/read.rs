@@ -11,7 +11,7 @@ use crate::tree::Tree;
 use crate::txn::View;
 use crate::waits::will_wait;
 
-/// Asks for the leaves of so many chunks, if there are several, and the second is on disk. (The first may be in memory because of the
+/// Reads the leaves of so many chunks side by side, if there are several, and the second is on disk. (The first may be in memory because of the
 /// value before.)
 pub(super) fn read_ahead(chunks: &Tree, id: BlobId, count: u32) -> Result<()> {
     let [first, second, last] = [0, CHUNKS_PER_LEAF as u32, count.saturating_sub(1)];
