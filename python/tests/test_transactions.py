@@ -45,6 +45,22 @@ def test_ends_within_the_block(db, accounts):
     assert accounts["ada"] == 1
 
 
+def test_a_row_is_popped_once_below_serializable_too(db):
+    queue = db.table("queue", key=int, value=str)
+    queue.update({1: "first", 2: "second"})
+    faster, slower = db.begin(isolation="read_committed"), db.begin(isolation="read_committed")
+    assert faster.table(queue).popitem() == (1, "first")
+    popped = []
+    waiter = threading.Thread(target=lambda: popped.append(slower.table(queue).popitem()))
+    waiter.start()
+    time.sleep(0.2)  # it has seen the first row, and waits for its lock
+    faster.commit()
+    waiter.join()
+    slower.commit()
+    assert popped == [(2, "second")]
+    assert not queue
+
+
 def test_what_fails_within_a_transaction_leaves_nothing(db):
     table = db.table("t", key="u32", value=int)
     table.update((n, 0) for n in range(100))
