@@ -396,6 +396,33 @@ fn ranges_show_what_is_put_ahead_of_them() {
     }
 }
 
+/// It does so, too, where a row was waited for in vain behind removed ones.
+#[test]
+fn ranges_show_what_is_put_ahead_of_them_after_a_timeout() {
+    let db = Database::in_memory().unwrap();
+    let t = db.byte_table("t").unwrap();
+    (1..10_u8).for_each(|n| t.put(&[n], b"row").unwrap());
+    let _keeps_ghosts = db.snapshot().unwrap();
+    [2_u8, 3, 4, 6, 7, 8].iter().for_each(|n| assert!(t.remove(&[*n]).unwrap()));
+    for isolation in [Isolation::RepeatableRead, Isolation::Serializable] {
+        for (ascends, first, own, rest) in [(true, 1, 3, [3, 5, 9]), (false, 9, 7, [7, 5, 1])] {
+            let (tx, other) = (db.begin_with(short().isolation(isolation)).unwrap(), db.begin().unwrap());
+            other.bytes(&t).put(&[5], b"locked").unwrap();
+            let in_tx = tx.bytes(&t);
+            let mut range = in_tx.range(..);
+            let mut next = || if ascends { range.next() } else { range.next_back() };
+            assert_eq!(next().unwrap().unwrap().0, [first]);
+            let refused = next().unwrap();
+            assert!(matches!(refused, Err(Error::LockTimeout { .. })), "{refused:?}");
+            in_tx.put(&[own], b"own").unwrap();
+            other.rollback().unwrap();
+            let seen: Vec<_> = std::iter::from_fn(next).map(|row| row.unwrap().0[0]).collect();
+            assert_eq!(seen, rest, "{isolation:?}, ascends: {ascends}");
+            tx.rollback().unwrap();
+        }
+    }
+}
+
 /// Who wants to use a table that is about to be dropped waits for that, as for a lock.
 #[test]
 fn tables_in_use_are_not_dropped() {

@@ -90,7 +90,14 @@ impl TransactionRange {
             return None;
         }
         let row = self.move_on(direction);
-        // After an error that ended the transaction there is nothing more to come; after others the walk can go on.
+        if row.is_err() {
+            // It has perhaps passed removed rows, where the transaction itself may put some before the next call.
+            match direction {
+                Direction::Ascending => self.front = None,
+                Direction::Descending => self.back = None,
+            }
+        }
+        // After an error that ended the transaction there is nothing more to come; after others a new walk goes on.
         self.done = match &row {
             Ok(row) => row.is_none(),
             Err(error) => !matches!(error, Error::LockTimeout { .. }),

@@ -78,7 +78,8 @@ impl Scan {
         }
     }
 
-    /// The next row; `None` at the end of the range. After an error the walk can go on.
+    /// The next row; `None` at the end of the range. After an error the walk can go on, behind removed rows that it has come to since
+    /// the row before.
     pub fn next(&mut self, txn: &mut Txn) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         if self.done {
             return Ok(None);
