@@ -416,6 +416,52 @@ fn a_salvaged_database_may_crash() {
     }
 }
 
+/// A salvage that is cut short is done again by the next open: a large value that a row refers to stays, though the leaf with its
+/// mark is from after the commit that replaced it.
+#[test]
+fn a_salvage_that_was_cut_short_loses_no_large_value() {
+    let disk = SimDisk::new(1);
+    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+    let table = db.byte_table("t").unwrap();
+    table.put(b"k", &[1; 20_000]).unwrap();
+    db.checkpoint().unwrap();
+    let snapshot = db.snapshot().unwrap(); // keeps the value that is replaced
+    table.put(b"k", b"new").unwrap();
+    db.checkpoint().unwrap();
+    let left = disk.after_crash(Crash::PowerLoss, 1);
+    drop((snapshot, table, db));
+    let directory = left.names().into_iter().find(|name| name.starts_with("directory-")).unwrap();
+    left.corrupt(&directory, |bytes| bytes.fill(1));
+    left.corrupt("leaves.db", |bytes| {
+        let of_user = |leaf: &&mut [u8]| leaf[..2] == *b"FL" && leaf[32..36] == 16u32.to_le_bytes();
+        let lsn = |leaf: &&mut [u8]| u64::from_le_bytes(leaf[16..24].try_into().unwrap());
+        bytes.chunks_mut(4096).filter(of_user).max_by_key(lsn).unwrap().fill(0);
+    });
+
+    let copy = |crash_at| {
+        let disk = left.after_crash(Crash::PowerLoss, 1);
+        disk.crash_at(crash_at);
+        disk
+    };
+    let salvage = |disk: &SimDisk| tiny().rebuild(true).open_on(Arc::new(disk.clone()));
+    let whole = copy(u64::MAX);
+    let salvaged = salvage(&whole).unwrap();
+    let events = whole.events();
+    drop(salvaged);
+    for event in 0..events {
+        for crash in [Crash::ProcessKill, Crash::PowerLoss] {
+            let disk = copy(event);
+            drop(salvage(&disk));
+            let disk = disk.after_crash(crash, event);
+            let open = || tiny().open_on(Arc::new(disk.clone())).or_else(|_| salvage(&disk)).unwrap();
+            drop(open()); // removes what is marked
+            let value = open().byte_table("t").unwrap().get(b"k");
+            let value = value.unwrap_or_else(|e| panic!("{crash:?} at event {event}: {e}"));
+            assert_eq!(value.as_deref(), Some(&[1; 20_000][..]), "{crash:?} at event {event}");
+        }
+    }
+}
+
 /// What is left of a dropped table on the disk is nobody's: a salvage does not take it for another table's rows, also if that
 /// one was made after a restart.
 #[test]

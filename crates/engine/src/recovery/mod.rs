@@ -34,7 +34,7 @@ use crate::tree::{Core, Tree};
 use crate::txn::{Txn, restore_prepared, roll_back};
 use analysis::{Analysis, Unfinished};
 use foreshore_base::{Lsn, TableId};
-use foreshore_io::Vfs;
+use foreshore_io::{BLOCK_BYTES, Vfs};
 use leaves::Tables;
 use redo::{Redone, StoredLog};
 use stand_in::StandIn;
@@ -113,11 +113,11 @@ fn create(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
 fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recovered> {
     let extents = Extents::open(&**vfs)?;
     let (directory, Loaded { pages, redo_lsn, incarnations }) = open_directory(vfs, options, meta)?;
-    let salvaged = incarnations.is_empty(); // without the directory, the log cannot be read
+    let salvaged = is_salvaged(&incarnations, redo_lsn);
     let stand_in = Arc::new(StandIn::default());
     let pools = open_pools(vfs, options, meta, &directory, &pages, stand_in.clone())?;
-    let Redone { end, records: redo_records, leaves, analysis } = match salvaged {
-        true => Redone::nothing(&pages, redo_lsn),
+    let Redone { end, records: redo_records, leaves, analysis } = match incarnations.is_empty() {
+        true => Redone::nothing(&pages, redo_lsn), // without the directory, the log cannot be read
         false => {
             let log = StoredLog { vfs, options: meta.log_options(), incarnations: &incarnations };
             redo::run(&pools, &stand_in, &log, redo_lsn, &pages, options)?
@@ -196,7 +196,7 @@ fn open_directory(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<
         Ok((_, loaded)) => Loaded { pages, ..loaded },
         // The log's incarnations are lost with the directory: what the leaves hold is all there is.
         Err(Error::Corrupt { .. } | Error::Incompatible { .. }) => {
-            Loaded { redo_lsn: newest_change(&pages), pages, incarnations: Vec::new() }
+            Loaded { redo_lsn: salvage_point(&pages), pages, incarnations: Vec::new() }
         }
         // It is perhaps whole, and what only the log holds is not to be given up for a read that failed.
         Err(error) => return Err(error),
@@ -204,9 +204,22 @@ fn open_directory(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<
     Ok((Arc::new(Directory::create_with(vfs.clone(), &loaded)?), loaded))
 }
 
-/// The log position up to which these leaves hold changes.
-fn newest_change(pages: &[PageEntry]) -> Lsn {
-    pages.iter().map(|page| page.lsn).max().unwrap_or(Lsn::ZERO)
+/// The log position behind all changes that these leaves hold, where the log of a database begins of which they are all that is
+/// left: never a block's boundary, see [`is_salvaged`].
+fn salvage_point(pages: &[PageEntry]) -> Lsn {
+    let newest = pages.iter().map(|page| page.lsn).max().unwrap_or(Lsn::ZERO);
+    if is_block(newest) { newest + 8 } else { newest }
+}
+
+/// Are leaves all that was left of this database, and did nobody take a checkpoint since? What a salvage sees to may then have
+/// been cut short. Redo begins where the log does, within a block; otherwise that cannot be: before a position is put on record
+/// for redo, the log is durable up to it, in whole blocks, so no life of the log ended there.
+fn is_salvaged(incarnations: &[Incarnation], redo_lsn: Lsn) -> bool {
+    incarnations.first().is_none_or(|first| first.prev_end == redo_lsn && !is_block(redo_lsn))
+}
+
+fn is_block(lsn: Lsn) -> bool {
+    lsn.0.is_multiple_of(BLOCK_BYTES as u64)
 }
 
 /// No leaf is newer than the log (rule 2): if one is, the end of the log was lost.
