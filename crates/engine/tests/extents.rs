@@ -5,10 +5,13 @@ mod common;
 
 use common::{Rng, env, in_parallel, tiny};
 use foreshore::{ByteTable, Database, Durability, Error};
-use foreshore_io::sim::{Crash, EventKind, Fault, Repeat};
+use foreshore_io::sim::{Call, Crash, EventKind, Fault, Intercepted, Repeat};
 use foreshore_io::{Access, SimDisk, Vfs};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
 const FILE: &str = "blobs.db";
@@ -339,6 +342,61 @@ fn a_full_disk_is_a_clean_error() {
         table.get(b"new").unwrap() == Some(bytes(1, 4 * FROM)),
         "in the place of the old one, before that had rested"
     );
+}
+
+/// Who finds no space for more of the file cuts it to the length that it had, and nothing of what others write meanwhile: also
+/// after a power failure that has kept a row which names an extent, and not the file's growth for that.
+#[test]
+fn who_finds_no_space_cuts_nothing_off() {
+    let left = (0..).map(|seed| {
+        let (disk, db, table) = fresh();
+        let tx = db.begin().unwrap();
+        tx.bytes(&table).put(b"lost", &bytes(0, 4 * FROM)).unwrap();
+        db.sync().unwrap();
+        disk.after_crash(Crash::PowerLoss, seed)
+    });
+    let disk = left.take(100).find(|disk| file_bytes(disk) == 0).expect("growth is lost now and then");
+
+    let is_armed = Arc::new(AtomicBool::new(false));
+    let (placed, has_place) = channel();
+    let vfs = Intercepted::new(disk.clone(), {
+        let (disk, is_armed, beside) = (disk.clone(), is_armed.clone(), Barrier::new(2));
+        let (placed, is_first) = (Mutex::new(placed), AtomicBool::new(true));
+        move |call, name, go| match call {
+            Call::Write if name == FILE && is_armed.load(SeqCst) => {
+                placed.lock().unwrap().send(()).unwrap();
+                beside.wait();
+                go()?;
+                beside.wait();
+                Ok(())
+            }
+            // As a file system does that takes what there is before it finds that it is too little.
+            Call::Allocate if name == FILE && is_armed.load(SeqCst) => {
+                let file = disk.open(FILE, Access::Buffered, false)?;
+                let before = file.len()?;
+                if is_first.swap(false, SeqCst) {
+                    beside.wait();
+                    beside.wait();
+                }
+                file.set_len(before)?;
+                Err(io::ErrorKind::StorageFull.into())
+            }
+            _ => go(),
+        }
+    });
+    let db = tiny().durability(Durability::Sync).open_on(Arc::new(vfs)).unwrap();
+    let table = db.byte_table("t").unwrap();
+    assert_eq!(settled(&db), 0);
+    db.sync().unwrap();
+    is_armed.store(true, SeqCst);
+    thread::scope(|scope| {
+        let put = scope.spawn(|| table.put(b"k", &bytes(1, 2 * FROM)));
+        has_place.recv().unwrap();
+        let refused = table.put(b"other", &bytes(2, 20 * FROM)).unwrap_err();
+        assert!(matches!(refused, Error::Full { .. }), "{refused}");
+        put.join().unwrap().unwrap();
+    });
+    assert!(table.get(b"k").unwrap() == Some(bytes(1, 2 * FROM)));
 }
 
 /// A sync that failed is not tried again: nobody who waited for it commits.

@@ -195,6 +195,7 @@ impl Extents {
 
     /// Makes the file longer, so that its last free run has so many blocks.
     fn grow(&self, space: &mut Space, blocks: u64) -> Result<()> {
+        self.ensure_length(space.end)?;
         let missing = blocks - space.free.before(space.end);
         let generous = missing.max((space.end / GROWTH_SHARE).min(GROWTH_BLOCKS_MAX));
         let grow = |by: u64| {
@@ -209,6 +210,15 @@ impl Extents {
         space.free.give(space.end..space.end + by);
         space.end += by;
         Ok(())
+    }
+
+    /// Makes the file as long as its rows say, if a power failure has kept these and not its growth. Others may be writing there,
+    /// and who then finds no space for more cuts the file to the length that it had.
+    fn ensure_length(&self, blocks: u64) -> Result<()> {
+        let bytes = blocks * BLOCK;
+        let is_shorter = self.file.len().map(|len| len < bytes);
+        let ensured = is_shorter.and_then(|shorter| if shorter { self.file.set_len(bytes) } else { Ok(()) });
+        ensured.map_err(|e| Error::io(format!("{bytes} bytes of {FILE}"), &e))
     }
 
     /// Writes an extent; returns what [`Extents::sync`] is to be told.
