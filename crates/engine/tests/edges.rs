@@ -462,6 +462,32 @@ fn a_salvage_that_was_cut_short_loses_no_large_value() {
     }
 }
 
+/// A leaf that is lost costs its own rows: a salvage opens with the others, and lets none of their large values go.
+#[test]
+fn a_salvage_opens_without_a_leaf_that_is_lost() {
+    let disk = SimDisk::new(1);
+    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+    let table = db.byte_table("t").unwrap();
+    (0..200u8).for_each(|i| table.put(&[i], &[i; 100]).unwrap());
+    table.put(&[250], &[1; 20_000]).unwrap();
+    drop(table);
+    db.close().unwrap();
+    let directory = disk.names().into_iter().find(|name| name.starts_with("directory-")).unwrap();
+    disk.corrupt(&directory, |bytes| bytes.fill(1));
+    disk.corrupt("leaves.db", |bytes| {
+        let of_user = |leaf: &&mut [u8]| leaf[..2] == *b"FL" && leaf[32..36] == 16u32.to_le_bytes();
+        // Neither the first one nor the last.
+        bytes.chunks_mut(4096).filter(of_user).nth(2).unwrap().fill(0);
+    });
+    for builder in [tiny().rebuild(true), tiny()] {
+        let db = builder.open_on(Arc::new(disk.clone())).unwrap();
+        let table = db.byte_table("t").unwrap();
+        assert_eq!(table.get(&[0]).unwrap().as_deref(), Some(&[0; 100][..]));
+        assert_eq!(table.get(&[250]).unwrap().as_deref(), Some(&[1; 20_000][..]));
+        assert!((0..200u8).any(|i| table.get(&[i]).is_err()));
+    }
+}
+
 /// What is left of a dropped table on the disk is nobody's: a salvage does not take it for another table's rows, also if that
 /// one was made after a restart.
 #[test]

@@ -543,3 +543,22 @@ fn nothing_is_written_over_what_is_not_known() {
     assert!(other.get(b"l").unwrap() == Some(bytes(1, 9000)));
     assert!(file_bytes(&disk) >= 3 * FROM as u64 - 4096, "nor is anything cut off");
 }
+
+/// Where the leaves of large values are damaged, all else is there: the database opens, and says of these values that they are damaged.
+#[test]
+fn what_is_damaged_keeps_no_other_table_closed() {
+    let (disk, db, table) = fresh();
+    table.put(b"k", &bytes(0, 20_000)).unwrap();
+    db.byte_table("other").unwrap().put(b"small", b"v").unwrap();
+    drop(table);
+    db.close().unwrap();
+    disk.corrupt("leaves.db", |file| {
+        let table = |leaf: &[u8]| u32::from_le_bytes(leaf[32..36].try_into().unwrap());
+        let leaves = file.chunks_exact_mut(4096).filter(|leaf| leaf.starts_with(b"FL"));
+        leaves.filter(|leaf| table(leaf) == 17).for_each(|leaf| leaf[4000] ^= 1);
+    });
+    let db = open(&disk);
+    assert_eq!(db.byte_table("other").unwrap().get(b"small").unwrap().as_deref(), Some(&b"v"[..]));
+    let damaged = db.byte_table("t").unwrap().get(b"k");
+    assert!(matches!(damaged, Err(Error::Corrupt { .. })), "{damaged:?}");
+}

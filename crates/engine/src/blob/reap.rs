@@ -81,32 +81,48 @@ fn find_extents(chunks: &Tree, found: &mut Vec<((TableId, BlobId), Extent)>) -> 
 }
 
 /// Takes the marks of values in use away, when leaves are all that is left of a database: some of them may be from before a
-/// commit, and others from after it. Rather a value that nobody reaps than one that is reaped while a row refers to it.
+/// commit, and others from after it. Rather a value that nobody reaps than one that is reaped while a row refers to it: where a
+/// leaf is lost, nobody knows what its rows refer to, and all marks go.
 pub(crate) fn unmark_used(table: &Tree) -> Result<()> {
     let Some(chunks) = table.chunks.get() else { return Ok(()) };
     let mut used = Vec::new();
-    table.each_cell(&mut |_, _, value| {
+    let walked = table.each_cell(&mut |_, _, value| {
         used.extend(table.is_large(value.len()).then(|| Reference::of(value).id));
         true
-    })?;
-    used.into_iter().try_for_each(|id| chunks.remove_unversioned(&id.mark_key()))
+    });
+    if !is_whole(walked)? {
+        used = marks(chunks)?.into_iter().map(|(_, id)| id).collect();
+    }
+    used.into_iter().try_for_each(|id| is_whole(chunks.remove_unversioned(&id.mark_key())).map(drop))
 }
 
 /// Leaves what the life before a restart did not reap to those who clear up. Prepared transactions have their locks by
 /// now: their marks are theirs.
 pub(crate) fn reap_leftovers(chunks: &Arc<Tree>) -> Result<()> {
     let txns = &chunks.core().txns;
-    let mut marked = Vec::new();
-    chunks.each_cell(&mut |key, version, _| {
-        let Some(Part::Mark(id)) = Part::of(key) else { return false };
-        if txns.keys.is_quiet(txns.keys.name(chunks.id, key), None) {
-            marked.push((version.author(), id));
-        }
-        true
-    })?;
-    for (author, id) in marked {
+    let is_quiet = |id: BlobId| txns.keys.is_quiet(txns.keys.name(chunks.id, &id.mark_key()), None);
+    for (author, id) in marks(chunks)?.into_iter().filter(|(_, id)| is_quiet(*id)) {
         let batch = Batch { blobs: vec![(chunks.clone(), id)], ..Batch::new(Lsn::ZERO, author) };
         chunks.core().keep(Owner(0), batch);
     }
     Ok(())
+}
+
+/// All marks, ghosts included, with their authors, up to the first leaf that is damaged: that keeps no other table closed.
+fn marks(chunks: &Tree) -> Result<Vec<(u64, BlobId)>> {
+    let mut marks = Vec::new();
+    let walked = chunks.each_cell(&mut |key, version, _| {
+        let Some(Part::Mark(id)) = Part::of(key) else { return false };
+        marks.push((version.author(), id));
+        true
+    });
+    is_whole(walked).map(|_| marks)
+}
+
+/// Was no leaf damaged?
+fn is_whole(done: Result<()>) -> Result<bool> {
+    match done {
+        Err(Error::Corrupt { .. }) => Ok(false),
+        done => done.map(|()| true),
+    }
 }
