@@ -3,16 +3,21 @@
 //! Source: O2-Tree §4: reading every leaf brings back all there is to know.
 //!
 //! Every slot is read, one size of leaves after the other: a table has leaves of one size only. Of the images of one page
-//! the one with the highest page LSN counts. That leaves the images of pages that were freed, whose slots were not used
+//! the one with the highest page LSN counts.
+//!
+//! Where the directory can be read, the log will be too. Redo then begins before anything that the pages which the directory
+//! knows lack, and makes those that it does not know yet: so these pages it is, in their newest images, and no others.
+//!
+//! Otherwise there are also the images of pages that were freed, whose slots were not used
 //! again. They are told by the fences: at any time the leaves of a table tile its key space, and whoever takes keys over
 //! from another leaf does so in a record that sets its page LSN. So wherever a freed page's image overlaps a living page,
 //! the living page's LSN is higher, and a page is dropped if a higher one overlaps it.
 //!
-//! What cannot be told:
+//! What cannot be told then:
 //! - leaves of dropped tables (nothing overlaps them): the catalog knows, and table ids are not used again (`db/catalog.rs`);
-//! - a freed page whose keys nobody else has on disk, since the leaf that absorbed it was not written yet: redo of
-//!   the absorption, if the log still has it, declares it dead. After [`Pool::flush_all`](super::Pool::flush_all) there
-//!   are none;
+//! - a freed page whose keys nobody else has on disk, since the leaf that absorbed it was not written yet. After
+//!   [`Pool::flush_all`](super::Pool::flush_all) there are none;
+//! - a leaf that was split from one whose image is still that from before: this one looks like a freed page;
 //! - log incarnations and the redo LSN, which are not in the leaves.
 
 use super::directory_entry::PageEntry;
@@ -23,7 +28,7 @@ use crate::log::POSITIONS;
 use crate::page::{Image, verify_any};
 use foreshore_base::{PageId, SlotId, TableId};
 use foreshore_io::Vfs;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A page with its upper bound, which the directory does not keep.
 struct Found {
@@ -32,20 +37,28 @@ struct Found {
     high_key: Option<Vec<u8>>,
 }
 
-/// Reads every slot of the leaf files; `own_bytes` is the database's own leaf size. Returns the newest image of every living page,
-/// by ascending id. Writes nothing.
+/// Reads every slot of the leaf files; `own_bytes` is the database's own leaf size, `known` the pages that the directory knows, if it
+/// can be read. Returns the newest image of every living page, by ascending id. Writes nothing.
 ///
 /// Errors: `Corrupt` if the file of the database's own size is missing; `Io`. Slots that hold no valid image are passed
 /// over: never used, torn, or damaged.
-pub(crate) fn rebuild(vfs: &dyn Vfs, own_bytes: usize) -> Result<Vec<PageEntry>> {
-    let mut tables: BTreeMap<TableId, Vec<Found>> = BTreeMap::new();
+pub(crate) fn rebuild(
+    vfs: &dyn Vfs,
+    own_bytes: usize,
+    known: Option<&[PageEntry]>,
+) -> Result<Vec<PageEntry>> {
+    let known = known.map(|pages| pages.iter().map(|page| page.pid).collect::<HashSet<_>>());
+    let (mut pages, mut tables) = (Vec::new(), BTreeMap::<TableId, Vec<Found>>::new());
     for class in SizeClass::on_disk(vfs)? {
         for found in newest_images(vfs, class, own_bytes)?.into_values() {
-            tables.entry(found.entry.table).or_default().push(found);
+            match &known {
+                Some(known) => pages.extend(known.contains(&found.entry.pid).then_some(found.entry)),
+                None => tables.entry(found.entry.table).or_default().push(found),
+            }
         }
     }
     let tiles = tables.into_values().flat_map(|pages| living(pages).into_values());
-    let mut pages: Vec<_> = tiles.map(|found| found.entry).collect();
+    pages.extend(tiles.map(|found| found.entry));
     pages.sort_unstable_by_key(|page| page.pid);
     Ok(pages)
 }

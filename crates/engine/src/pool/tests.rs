@@ -298,7 +298,7 @@ fn a_rebuild_equals_the_directory() {
         let chain = chain.expect("created");
         result.and_then(|()| chain.pool.flush_all()).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
         let (_, loaded) = Directory::open(Arc::new(disk.clone())).expect("a directory");
-        let rebuilt = rebuild(&disk, PAGE_BYTES).expect("readable leaves");
+        let rebuilt = rebuild(&disk, PAGE_BYTES, None).expect("readable leaves");
         assert_eq!(rebuilt, loaded.pages, "seed {seed}");
         assert_eq!(rebuilt.len(), chain.leaves.len(), "seed {seed}");
         let contents = Loaded { pages: rebuilt, redo_lsn: Lsn(5), incarnations: loaded.incarnations };

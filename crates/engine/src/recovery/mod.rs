@@ -191,7 +191,8 @@ fn open_directory(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<
     if !options.rebuild {
         return opened.map(|(directory, loaded)| (Arc::new(directory), loaded));
     }
-    let pages = rebuild(&**vfs, meta.leaf_bytes)?;
+    let known = opened.as_ref().ok().map(|(_, loaded)| &*loaded.pages);
+    let pages = rebuild(&**vfs, meta.leaf_bytes, known)?;
     let loaded = match opened {
         Ok((_, loaded)) => Loaded { pages, ..loaded },
         // The log's incarnations are lost with the directory: what the leaves hold is all there is.
