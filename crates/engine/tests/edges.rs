@@ -521,6 +521,55 @@ fn a_rebuild_after_a_power_failure_gives_the_same_rows() {
     }
 }
 
+/// Without the directory, a leaf may be there as it was before it was split, beside the leaves that were split off it: its lower
+/// rows are there, and the others are those of the newer leaves, wherever the salvage is cut short.
+#[test]
+fn a_salvage_takes_leaves_from_before_a_split() {
+    const ROWS: u32 = 200;
+    let key = |i: u32| i.wrapping_mul(2_654_435_761).to_be_bytes();
+    let disk = SimDisk::new(1);
+    let db = tiny().log_bytes(1 << 20).open_on(Arc::new(disk.clone())).unwrap();
+    let table = db.byte_table("t").unwrap();
+    let put = |i: u32| table.put(&key(i), &[i as u8; 100]).unwrap();
+    (0..ROWS / 2).for_each(put);
+    db.checkpoint().unwrap();
+    (ROWS / 2..ROWS).for_each(put);
+    db.checkpoint().unwrap();
+    let left = disk.after_crash(Crash::PowerLoss, 1);
+    let directory = left.names().into_iter().find(|name| name.starts_with("directory-")).unwrap();
+    left.corrupt(&directory, |bytes| bytes.fill(1));
+    left.corrupt("leaves.db", |bytes| {
+        // The newest image of the table's first leaf, whose low fence is empty.
+        let is_first = |leaf: &&mut [u8]| {
+            leaf[..2] == *b"FL" && leaf[32..36] == 16u32.to_le_bytes() && leaf[46..48] == [0; 2]
+        };
+        let lsn = |leaf: &&mut [u8]| u64::from_le_bytes(leaf[16..24].try_into().unwrap());
+        bytes.chunks_mut(4096).filter(is_first).max_by_key(lsn).unwrap().fill(0);
+    });
+    let salvage = |disk: &SimDisk| tiny().rebuild(true).open_on(Arc::new(disk.clone()));
+    let verify = |db: &Database, what: &str| {
+        db.check().unwrap_or_else(|e| panic!("{what}: {e}"));
+        let table = db.byte_table("t").unwrap();
+        let rows: Vec<_> = table.range(..).collect::<Result<_, _>>().unwrap();
+        assert!(rows.iter().all(|(key, value)| table.get(key).unwrap().as_ref() == Some(value)), "{what}");
+        let is_there = |i: u32| rows.iter().any(|row| row.0 == key(i) && row.1 == [i as u8; 100]);
+        assert!((0..ROWS / 2).all(is_there), "{what}");
+        assert!((ROWS / 2 + 1..ROWS).contains(&(rows.len() as u32)), "{what}: {} rows", rows.len());
+    };
+    let whole = left.after_crash(Crash::PowerLoss, 1);
+    let db = salvage(&whole).unwrap();
+    let events = whole.events();
+    verify(&db, "salvaged");
+    for event in 0..events {
+        let disk = left.after_crash(Crash::PowerLoss, 1);
+        disk.crash_at(event);
+        drop(salvage(&disk));
+        let disk = disk.after_crash(Crash::PowerLoss, event);
+        let db = tiny().open_on(Arc::new(disk.clone())).or_else(|_| salvage(&disk)).unwrap();
+        verify(&db, &format!("event {event}"));
+    }
+}
+
 /// What is left of a dropped table on the disk is nobody's: a salvage does not take it for another table's rows, also if that
 /// one was made after a restart.
 #[test]

@@ -112,6 +112,28 @@ impl Split {
         Self::before(&mut LeafCopy::of(left)?, separator, right, upper)
     }
 
+    /// Plans to let `left` end where `right` begins, as if that were split off only now: what `left` holds from there on is from
+    /// before. `None` if it does so already, or ends below.
+    ///
+    /// Errors: [`Error::Corrupt`](crate::Error::Corrupt) if a leaf is malformed.
+    pub fn again(left: Page<'_>, right: Page<'_>) -> Result<Option<Self>> {
+        let (mut whole, mut upper) = (LeafCopy::of(left)?, LeafCopy::of(right)?);
+        let separator = upper.low_fence().to_vec();
+        let ends_below = whole.high_fence().is_some_and(|high| high < separator.as_slice());
+        if ends_below || (whole.high_fence() == Some(&separator) && whole.right() == upper.id()) {
+            return Ok(None);
+        }
+        let mut packed = Builder::new(right.0.len(), &separator, upper.high_fence());
+        let rows = upper.rows();
+        if !packed.push_all_from(&mut upper, rows)? {
+            return Err(upper.corrupt("its cells overlap"));
+        }
+        let lower = lower_half(&mut whole, &separator, upper.id())?;
+        let (table, left, right) = (whole.table(), whole.id(), upper.id());
+        let image = packed.finish(right, table, upper.right());
+        Ok(Some(Self { table, left, right, separator, lower, image }))
+    }
+
     /// The leaf keeps what is below `separator`, and gets this right neighbour.
     fn before(whole: &mut LeafCopy, separator: Vec<u8>, right: PageId, upper: Builder) -> Result<Self> {
         let lower = lower_half(whole, &separator, right)?;

@@ -11,13 +11,14 @@
 //! Otherwise there are also the images of pages that were freed, whose slots were not used
 //! again. They are told by the fences: at any time the leaves of a table tile its key space, and whoever takes keys over
 //! from another leaf does so in a record that sets its page LSN. So wherever a freed page's image overlaps a living page,
-//! the living page's LSN is higher, and a page is dropped if a higher one overlaps it.
+//! the living page's LSN is higher. A living page's image may be covered by a higher one too, if it is from before a split; but
+//! never its low fence, which it keeps. So a page is dropped if higher ones cover its low fence; where they cover more of it, it
+//! is to end there (`tree/mend.rs`).
 //!
 //! What cannot be told then:
 //! - leaves of dropped tables (nothing overlaps them): the catalog knows, and table ids are not used again (`db/catalog.rs`);
 //! - a freed page whose keys nobody else has on disk, since the leaf that absorbed it was not written yet. After
 //!   [`Pool::flush_all`](super::Pool::flush_all) there are none;
-//! - a leaf that was split from one whose image is still that from before: this one looks like a freed page;
 //! - log incarnations and the redo LSN, which are not in the leaves.
 
 use super::directory_entry::PageEntry;
@@ -29,6 +30,7 @@ use crate::page::{Image, verify_any};
 use foreshore_base::{PageId, SlotId, TableId};
 use foreshore_io::Vfs;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Bound::{Included, Unbounded};
 
 /// A page with its upper bound, which the directory does not keep.
 struct Found {
@@ -57,8 +59,7 @@ pub(crate) fn rebuild(
             }
         }
     }
-    let tiles = tables.into_values().flat_map(|pages| living(pages).into_values());
-    pages.extend(tiles.map(|found| found.entry));
+    pages.extend(tables.into_values().flat_map(living));
     pages.sort_unstable_by_key(|page| page.pid);
     Ok(pages)
 }
@@ -95,26 +96,39 @@ fn parse(image: &[u8], slot: SlotId) -> Option<Found> {
     Some(Found { entry: PageEntry { pid, slot, lsn: image.lsn(), table: image.table(), low_key }, high_key })
 }
 
-/// Newest first, each page that overlaps none taken before; by low key.
-fn living(mut pages: Vec<Found>) -> BTreeMap<Vec<u8>, Found> {
+/// Newest first, each page whose low fence those taken before do not cover.
+fn living(mut pages: Vec<Found>) -> impl Iterator<Item = PageEntry> {
     pages.sort_unstable_by_key(|found| std::cmp::Reverse(found.entry.lsn));
-    let mut tiles: BTreeMap<Vec<u8>, Found> = BTreeMap::new();
-    for found in pages {
-        if !overlaps(&tiles, &found) {
-            tiles.insert(found.entry.low_key.clone(), found);
+    let mut covered = Covered::default();
+    let is_living = move |Found { entry, high_key }| covered.add(&entry.low_key, high_key).then_some(entry);
+    pages.into_iter().filter_map(is_living)
+}
+
+/// Which keys are covered: where runs of them begin → where they end (`None`: nowhere).
+#[derive(Default)]
+struct Covered(BTreeMap<Vec<u8>, Option<Vec<u8>>>);
+
+impl Covered {
+    /// Adds the keys from `low` to `high`; `false`, and none is added, if `low` is covered.
+    fn add(&mut self, low: &[u8], mut high: Option<Vec<u8>>) -> bool {
+        let before = self.0.range::<[u8], _>((Unbounded, Included(low))).next_back();
+        if before.is_some_and(|(_, end)| is_above(end, low)) {
+            return false;
         }
+        while let Some((start, end)) = self.0.range::<[u8], _>((Included(low), Unbounded)).next()
+            && is_above(&high, start)
+        {
+            if high.as_ref().is_some_and(|high| is_above(end, high)) {
+                high.clone_from(end);
+            }
+            let start = start.clone();
+            self.0.remove(&start);
+        }
+        self.0.insert(low.to_vec(), high);
+        true
     }
-    tiles
 }
 
-fn overlaps(tiles: &BTreeMap<Vec<u8>, Found>, found: &Found) -> bool {
-    let low = &found.entry.low_key;
-    let before = tiles.range(..=low.clone()).next_back();
-    let reaches_in = before.is_some_and(|(at, tile)| at == low || ends_after(tile, low));
-    let next = tiles.range(low.clone()..).next();
-    reaches_in || next.is_some_and(|(at, _)| ends_after(found, at))
-}
-
-fn ends_after(found: &Found, key: &[u8]) -> bool {
-    found.high_key.as_ref().is_none_or(|high| high.as_slice() > key)
+fn is_above(end: &Option<Vec<u8>>, key: &[u8]) -> bool {
+    end.as_ref().is_none_or(|end| end.as_slice() > key)
 }

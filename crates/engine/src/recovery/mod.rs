@@ -135,7 +135,7 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
         core.pools.of_page(page)?.discard(page);
     }
     let highest_seen = leaves.highest_table();
-    let (trees, highest_given) = open_trees(&core, leaves.by_table())?;
+    let (trees, highest_given) = open_trees(&core, leaves.by_table(), salvaged)?;
     let next_id = highest_seen.max(highest_given).0.max(FIRST.0 - 1).checked_add(1);
     let next_id = next_id.ok_or_else(|| Error::corrupt("catalog", "all ids of tables have been given"))?;
     if salvaged {
@@ -258,12 +258,14 @@ fn open_pools(
     Pools::open(vfs.clone(), wal, directory.clone(), meta.leaf_bytes, options.cache_bytes, pages)
 }
 
-/// Builds each table's index, the catalog's first; frees the leaves of tables that do not exist. Returns the highest id that
-/// the catalog knows to have been given, too.
-fn open_trees(core: &Arc<Core>, mut leaves: Tables) -> Result<(Vec<Arc<Tree>>, TableId)> {
+/// Builds each table's index, the catalog's first; mends them if they were `salvaged`; frees the leaves of tables that do not
+/// exist. Returns the highest id that the catalog knows to have been given, too.
+fn open_trees(core: &Arc<Core>, mut leaves: Tables, salvaged: bool) -> Result<(Vec<Arc<Tree>>, TableId)> {
+    let mend = |tree: &Tree| if salvaged { tree.mend() } else { Ok(()) };
     let open = |id, name, (first, index)| {
         let pool = core.pools.of_page(first)?;
-        Ok::<_, Error>(Tree::new(core.clone(), pool.clone(), id, name, index))
+        let tree = Tree::new(core.clone(), pool.clone(), id, name, index);
+        mend(&tree).map(|()| tree)
     };
     let catalog = open(CATALOG, String::new(), leaves.take_index(CATALOG, "", Index::default())?)?;
     let mut trees = vec![Arc::new(catalog)];
@@ -274,6 +276,7 @@ fn open_trees(core: &Arc<Core>, mut leaves: Tables) -> Result<(Vec<Arc<Tree>>, T
         if let Some(id) = row.chunks {
             let (_, index) = leaves.take_index(id, &tree.name, Index::default())?;
             let chunks = Tree::of_chunks(core.clone(), id, &tree.name, index);
+            mend(&chunks)?;
             tree.chunks.get_or_init(|| Arc::new(chunks));
         }
         trees.push(Arc::new(tree));

@@ -12,6 +12,7 @@
 //! | `transact`, `rows`, `removal` | changing rows in a transaction: one, many, those of a range |
 //! | `insertion`, `obstacle` | may a new key go here; what keeps a write from a leaf that it has latched |
 //! | `smo`, `meetings` | splits and absorptions; splits of leaves in which writers meet |
+//! | `mend` | the chain of leaves of different ages |
 //! | `users` | which transactions use the table |
 //! | `create`, `bulk` | new tables; loading sorted rows |
 //! | `estimate`, `check` | about how many rows there are; is all in order |
@@ -40,6 +41,7 @@ mod index;
 mod insertion;
 mod many;
 mod meetings;
+mod mend;
 mod obstacle;
 mod read;
 mod removal;

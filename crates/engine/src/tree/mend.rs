@@ -1,0 +1,55 @@
+//! Mending the chain when leaves are all that is left of a database: some of them are from before a split, and others from after.
+//!
+//! A leaf from before it was split still holds the keys that its new right neighbour took over, and links past that. Now it is
+//! split there once more, by a record as any other split: so whoever is interrupted here begins again (T1).
+
+use crate::error::{Error, Result};
+use crate::leaf::Split;
+use crate::tree::Tree;
+use foreshore_base::PageId;
+use std::ops::Bound::Unbounded;
+
+impl Tree {
+    /// Lets each leaf end where the next one begins, if it does not end before that. To be called while nobody else is there.
+    ///
+    /// Errors: `Full`, I/O. What is damaged stays as it is.
+    pub fn mend(&self) -> Result<()> {
+        let mut leaves = self.index.range(Unbounded, Unbounded);
+        let Some((mut low, _)) = leaves.next() else { return Ok(()) };
+        for (next_low, next) in leaves {
+            match self.mend_before(&low, PageId(next)) {
+                Err(Error::Corrupt { .. }) => {}
+                mended => mended?,
+            }
+            low = next_low;
+        }
+        Ok(())
+    }
+
+    /// The same for the leaf with this low fence, and the next one.
+    fn mend_before(&self, low: &[u8], next: PageId) -> Result<()> {
+        self.core.log.room()?;
+        let (left, right) = loop {
+            self.pool.page(next)?;
+            let left = self.latch_leaf(low)?;
+            match self.pool.resident(next) {
+                Some(right) => break (left, right),
+                None => left.latch.release_unchanged(),
+            }
+        };
+        let right_latch = right.page.latch().exclusive();
+        let Some(split) = Split::again(left.at.page, right.page)? else {
+            right_latch.release_unchanged();
+            left.latch.release_unchanged();
+            return Ok(());
+        };
+        self.pool.before_change(left.at.frame);
+        self.pool.before_change(right.frame);
+        let record = self.core.log.reserve(split.change().encoded_len());
+        split.apply(left.at.page, right.page, record.end());
+        drop(right_latch);
+        drop(left.latch);
+        self.core.append(record, &split.change());
+        Ok(())
+    }
+}
