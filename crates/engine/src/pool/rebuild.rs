@@ -2,11 +2,13 @@
 //!
 //! Source: O2-Tree §4: reading every leaf brings back all there is to know.
 //!
-//! Every slot is read, one size of leaves after the other: a table has leaves of one size only. Of the images of one page
-//! the one with the highest page LSN counts.
+//! Every slot is read, one size of leaves after the other: a table has leaves of one size only. Before that the files are synced:
+//! a process that was killed may have left images that are not durable, and what is found here will be put on record. Of the
+//! images of one page the one with the highest page LSN counts.
 //!
 //! Where the directory can be read, the log will be too. Redo then begins before anything that the pages which the directory
-//! knows lack, and makes those that it does not know yet: so these pages it is, in their newest images, and no others.
+//! knows lack, and makes those that it does not know yet: so these pages it is, and no others. Of each it is the image that the
+//! directory names, unless that is damaged.
 //!
 //! Otherwise there are also the images of pages that were freed, whose slots were not used
 //! again. They are told by the fences: at any time the leaves of a table tile its key space, and whoever takes keys over
@@ -29,7 +31,7 @@ use crate::log::POSITIONS;
 use crate::page::{Image, verify_any};
 use foreshore_base::{PageId, SlotId, TableId};
 use foreshore_io::Vfs;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound::{Included, Unbounded};
 
 /// A page with its upper bound, which the directory does not keep.
@@ -39,22 +41,22 @@ struct Found {
     high_key: Option<Vec<u8>>,
 }
 
-/// Reads every slot of the leaf files; `own_bytes` is the database's own leaf size, `known` the pages that the directory knows, if it
-/// can be read. Returns the newest image of every living page, by ascending id. Writes nothing.
+/// Reads every slot of the leaf files; `own_bytes` is the database's own leaf size, `known` what the directory says, if it can be
+/// read. Returns the newest image of every living page, by ascending id. Writes nothing.
 ///
-/// Errors: `Corrupt` if the file of the database's own size is missing; `Io`. Slots that hold no valid image are passed
-/// over: never used, torn, or damaged.
+/// Errors: `Corrupt` if the file of the database's own size is missing; `Io`; `Poisoned` if a file cannot be synced. Slots that
+/// hold no valid image are passed over: never used, torn, or damaged.
 pub(crate) fn rebuild(
     vfs: &dyn Vfs,
     own_bytes: usize,
     known: Option<&[PageEntry]>,
 ) -> Result<Vec<PageEntry>> {
-    let known = known.map(|pages| pages.iter().map(|page| page.pid).collect::<HashSet<_>>());
+    let named: Named = known.unwrap_or_default().iter().map(|page| (page.pid, page.slot)).collect();
     let (mut pages, mut tables) = (Vec::new(), BTreeMap::<TableId, Vec<Found>>::new());
     for class in SizeClass::on_disk(vfs)? {
-        for found in newest_images(vfs, class, own_bytes)?.into_values() {
-            match &known {
-                Some(known) => pages.extend(known.contains(&found.entry.pid).then_some(found.entry)),
+        for found in newest_images(vfs, class, own_bytes, &named)?.into_values() {
+            match known {
+                Some(_) => pages.extend(named.contains_key(&found.entry.pid).then_some(found.entry)),
                 None => tables.entry(found.entry.table).or_default().push(found),
             }
         }
@@ -64,9 +66,19 @@ pub(crate) fn rebuild(
     Ok(pages)
 }
 
-/// The newest image of each page of this class that has one.
-fn newest_images(vfs: &dyn Vfs, class: SizeClass, own_bytes: usize) -> Result<HashMap<PageId, Found>> {
+/// In which slots the directory says that pages are.
+type Named = HashMap<PageId, SlotId>;
+
+/// Of each page of this class that has a valid image, the one in the slot that is named for it, or the newest.
+fn newest_images(
+    vfs: &dyn Vfs,
+    class: SizeClass,
+    own_bytes: usize,
+    named: &Named,
+) -> Result<HashMap<PageId, Found>> {
     let leaves = LeafFile::open(vfs, class, class.bytes(own_bytes), 0, false)?;
+    leaves.sync()?;
+    let rank = |page: &PageEntry| (named.get(&page.pid) == Some(&page.slot), page.lsn);
     let mut newest: HashMap<PageId, Found> = HashMap::new();
     for slot in (0..leaves.slots()?).map(SlotId) {
         let image = match leaves.read(slot) {
@@ -76,7 +88,7 @@ fn newest_images(vfs: &dyn Vfs, class: SizeClass, own_bytes: usize) -> Result<Ha
         };
         if let Some(found) = parse(&image, slot)
             && SizeClass::of(found.entry.pid) == Some(class)
-            && newest.get(&found.entry.pid).is_none_or(|known| known.entry.lsn < found.entry.lsn)
+            && newest.get(&found.entry.pid).is_none_or(|known| rank(&known.entry) < rank(&found.entry))
         {
             newest.insert(found.entry.pid, found);
         }
