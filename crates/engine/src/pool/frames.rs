@@ -7,7 +7,8 @@
 //! - F2: `rec_lsn` is the position of the log before the first change that the page's durable image lacks, and "none"
 //!   only if it lacks nothing. It is set under the frame's exclusive latch, before the change is logged.
 //! - F3: while an image is on its way to the directory, `writing` keeps the `rec_lsn` that the copy had. Whoever reads
-//!   `rec_lsn` first and `writing` second misses no change.
+//!   `rec_lsn` first and `writing` second misses no change, unless a write failed meanwhile and its LSN went the other way:
+//!   `undone` tells.
 //! - F4: only a frame with neither may be evicted.
 
 use super::arena::Arena;
@@ -34,6 +35,8 @@ fn decode(word: u64) -> Option<Lsn> {
 /// line on. It is zeroed, so what was never used takes no memory, however large the cache may grow.
 pub(super) struct Frames {
     arena: Arena,
+    /// Writes that failed.
+    undone: AtomicU64,
     count: usize,
     /// Where the frames begin, in words of the mapping.
     first_word: usize,
@@ -48,6 +51,7 @@ impl Frames {
         let first_word = (2 * count).next_multiple_of(COLOUR_BYTES / size_of::<u64>());
         Ok(Self {
             arena: Arena::new(first_word + count * stride_words)?,
+            undone: AtomicU64::new(0),
             count,
             first_word,
             page_words: page_bytes / size_of::<u64>(),
@@ -108,9 +112,14 @@ impl Frames {
     /// Where redo of this page would have to begin, were the machine to stop now. `None` if its directory entry is
     /// current.
     pub fn redo_from(&self, frame: FrameId) -> Option<Lsn> {
-        // ORDERING: `rec_lsn` first, with Acquire (F3).
-        let (dirty, writing) = (self.rec_lsn(frame), decode(self.writing_word(frame).load(Acquire)));
-        dirty.into_iter().chain(writing).min()
+        loop {
+            let undone = self.undone.load(Acquire);
+            // ORDERING: `rec_lsn` first, with Acquire (F3).
+            let (dirty, writing) = (self.rec_lsn(frame), decode(self.writing_word(frame).load(Acquire)));
+            if self.undone.load(Relaxed) == undone {
+                return dirty.into_iter().chain(writing).min();
+            }
+        }
     }
 
     /// Is an image of the page on its way to the directory? Under the latch, one that is not will not be.
@@ -140,6 +149,8 @@ impl Frames {
         let old = writing.load(Relaxed);
         let older = |now: u64| (now == 0 || now > old).then_some(old);
         let _ = rec_lsn.fetch_update(AcqRel, Acquire, older);
+        // ORDERING: Release, as is the zero: who sees that sees this count, and who has seen this count before sees `rec_lsn`.
+        self.undone.fetch_add(1, Release);
         writing.store(0, Release);
     }
 
@@ -152,8 +163,10 @@ impl Frames {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use foreshore_base::sync::AtomicBool;
 
     const FRAME: FrameId = FrameId(1);
+    const ROUNDS: usize = 1_000_000;
 
     #[test]
     fn frames_do_not_overlap() {
@@ -183,5 +196,24 @@ mod tests {
         frames.begin_write(FRAME);
         frames.end_write(FRAME);
         assert_eq!(frames.redo_from(FRAME), None);
+    }
+    /// F3: also of one that is about to fail while somebody looks.
+    #[test]
+    fn nobody_misses_a_change_whose_write_fails() {
+        let (frames, over) = (Frames::new(2, 4096).unwrap(), AtomicBool::new(false));
+        frames.note_change(FRAME, || Lsn(0));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..ROUNDS {
+                    frames.begin_write(FRAME);
+                    frames.note_change(FRAME, || Lsn(7));
+                    frames.undo_write(FRAME);
+                }
+                over.store(true, Relaxed);
+            });
+            while !over.load(Relaxed) {
+                assert_eq!(frames.redo_from(FRAME), Some(Lsn(0)), "the oldest change is the one at 0");
+            }
+        });
     }
 }
