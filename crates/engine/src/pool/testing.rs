@@ -360,3 +360,28 @@ impl Chain {
         Ok(())
     }
 }
+
+impl Pool {
+    /// Takes a clean page out of its frame.
+    pub fn evict_now(&self, pid: PageId) {
+        let entry = self.table.load(pid);
+        let State::Resident { frame, .. } = entry.state() else { panic!("page {pid} is {entry:?}") };
+        self.table.change(pid, entry, entry.cooled());
+        assert!(self.evict(frame, pid), "page {pid} is dirty, or in use");
+        self.free.push(frame);
+    }
+
+    /// The frame of a clean page gets another one, which is on disk: its latch, which the caller has, is had by who evicts the
+    /// one, by who loads the other, and by who then uses that, and never in between by whoever waits for it.
+    pub fn hand_over(&self, frame: FrameId, from: PageId, to: PageId) {
+        let (was, will_be) = (self.table.load(from), self.table.load(to));
+        let (Some(slot), State::OnDisk(its)) = (was.slot(), will_be.state()) else {
+            panic!("page {from} is {was:?}, page {to} is {will_be:?}")
+        };
+        assert!(self.frames.redo_from(frame).is_none() && self.table.change(from, was, Entry::on_disk(slot)));
+        let image = self.leaves.read(its).expect("an image");
+        crate::page::load(&image, self.frames.page(frame));
+        self.leaves.recycle(image);
+        assert!(self.table.change(to, will_be, Entry::resident(frame, Some(its))));
+    }
+}

@@ -61,7 +61,7 @@ impl Tree {
     }
 
     /// The lowest key to the right of this leaf, which is latched; the reads that this rests on are added to `consulted`.
-    /// `Err`: this page is not in memory.
+    /// `Err`: this page is not in memory, or latched.
     fn first_key_right_of<'a>(
         &'a self,
         leaf: Page<'_>,
@@ -73,8 +73,8 @@ impl Tree {
                 return Err(self.leaves_in_a_circle()); // its latch would be waited for, by its holder
             }
             let Some(frame) = self.pool.resident(at) else { return Ok(Err(at)) };
-            // Latches are waited for from left to right only.
-            let read = frame.page.latch().optimistic();
+            // Not waited for: who has the latch may have it of another page by now, and wait for ours.
+            let Ok(read) = frame.page.latch().try_optimistic() else { return Ok(Err(at)) };
             let first = leaf::first_key(frame.page);
             let (id, dead, right) = (frame.page.id(), frame.page.is_dead(), frame.page.right());
             if read.validate().is_err() || id != at {
@@ -92,5 +92,47 @@ impl Tree {
             self.count_step(&mut steps)?;
         }
         Ok(Ok(None))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Database;
+    use foreshore_base::sync::Ordering::SeqCst;
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    /// The leaf that the gap ends in may leave its frame while its latch is waited for, and whoever has that next may wait for
+    /// the leaf that is going to change.
+    #[test]
+    fn who_inserts_waits_for_no_other_page() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        table.put_many(&[(b"a", b"1"), (b"b", b"2"), (b"c", b"3")]).unwrap();
+        let tree = &table.tree;
+        tree.part(b"a", b"b").unwrap();
+        tree.part(b"b", b"c").unwrap();
+        let [left, leaf, right] = [b"a", b"b", b"c"].map(|key| tree.seek(key).unwrap());
+        tree.pool.flush_all().unwrap();
+        tree.pool.evict_now(left);
+        tree.scanners.fetch_add(1, SeqCst);
+        thread::scope(|scope| {
+            let held = tree.latch_leaf(b"c").unwrap();
+            let inserter = scope.spawn(|| table.insert(b"bb", b"4"));
+            thread::sleep(Duration::from_millis(50));
+            tree.pool.hand_over(held.at.frame, right, left);
+            let is_latched = || tree.pool.resident(leaf).is_some_and(|at| at.page.latch().is_latched());
+            let begun = Instant::now();
+            while is_latched() && begun.elapsed() < Duration::from_secs(5) {
+                thread::yield_now();
+            }
+            let waits = is_latched();
+            drop(held.latch);
+            assert!(inserter.join().unwrap().unwrap());
+            assert!(!waits, "it has the leaf to the right of the page that it waits for");
+        });
+        tree.scanners.fetch_sub(1, SeqCst);
+        assert_eq!(table.range(..).count(), 4);
+        db.check().unwrap();
     }
 }

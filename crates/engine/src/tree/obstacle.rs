@@ -16,7 +16,7 @@ pub(super) enum Obstacle {
     Large,
     /// Another transaction has locked the gap there: wait for it.
     Gap(Point),
-    /// Which gap a new key goes into can be told only with this page in memory: load it.
+    /// Which gap a new key goes into can be told only with this page in memory, and not latched: [`Tree::await_page`].
     Absent(PageId),
 }
 
@@ -41,6 +41,14 @@ impl Tree {
             Some(_) => Ok(None),
             None => self.gap_for(owner, leaf, key),
         }
+    }
+
+    /// Loads a page, and waits until nobody has it latched. Nothing may be latched.
+    pub(super) fn await_page(&self, page: PageId) -> Result<()> {
+        if let Some(at) = self.pool.page(page)? {
+            at.page.latch().optimistic();
+        }
+        Ok(())
     }
 }
 

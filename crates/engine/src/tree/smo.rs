@@ -16,7 +16,7 @@ use crate::page::Page;
 use crate::pool::FramePage;
 use crate::tree::Tree;
 use crate::tree::descend::Latched;
-use foreshore_base::sync::Ordering::Relaxed;
+use foreshore_base::sync::{Backoff, Ordering::Relaxed};
 use foreshore_base::{Exclusive, PageId};
 
 impl Tree {
@@ -167,10 +167,17 @@ impl Tree {
         if left.right() != neighbour {
             return None;
         }
-        let right = self.pool.resident(neighbour)?;
-        let latch = right.page.latch().exclusive();
-        // The frame may hold another page by now; the neighbour itself cannot be gone while its left is latched.
-        (right.page.id() == neighbour && !right.page.is_dead()).then_some((right, latch))
+        let mut backoff = Backoff::new();
+        loop {
+            // Asked for each time: who has the latch may be about to give the frame to another page, and who has that then may
+            // wait for `left`.
+            let right = self.pool.resident(neighbour)?;
+            if let Some(latch) = right.page.latch().try_exclusive() {
+                // The frame may hold another page by now; the neighbour itself cannot be gone while its left is latched.
+                return (right.page.id() == neighbour && !right.page.is_dead()).then_some((right, latch));
+            }
+            backoff.wait();
+        }
     }
 }
 
@@ -178,6 +185,12 @@ impl Tree {
 mod tests {
     use crate::Database;
     use std::thread;
+    use std::time::{Duration, Instant};
+
+    /// Long enough for a thread to come to where it waits. On a machine that is slower nothing is shown.
+    const A_WHILE: Duration = Duration::from_millis(50);
+    /// Longer than anything here takes.
+    const LONG: Duration = Duration::from_secs(5);
 
     /// Who has split it off is about to post it, and must not post a dead one.
     #[test]
@@ -207,6 +220,36 @@ mod tests {
         assert!(!is_parted());
         assert_eq!(tree.index.get(b"b"), None);
         assert_eq!(table.get(b"b").unwrap().unwrap(), b"2");
+        db.check().unwrap();
+    }
+
+    /// The neighbour may leave its frame while its latch is waited for, and whoever has that next may wait for this leaf.
+    #[test]
+    fn who_absorbs_waits_for_no_other_page() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        table.put_many(&[(b"a", b"1"), (b"b", b"2"), (b"c", b"3")]).unwrap();
+        let tree = &table.tree;
+        tree.part(b"a", b"b").unwrap();
+        tree.part(b"b", b"c").unwrap();
+        let [left, leaf, right] = [b"a", b"b", b"c"].map(|key| tree.seek(key).unwrap());
+        tree.pool.flush_all().unwrap();
+        tree.pool.evict_now(left);
+        thread::scope(|scope| {
+            let held = tree.latch_leaf(b"c").unwrap();
+            let absorber = scope.spawn(|| tree.absorb_around(b"b"));
+            thread::sleep(A_WHILE);
+            tree.pool.hand_over(held.at.frame, right, left);
+            let is_latched = || tree.pool.resident(leaf).is_some_and(|at| at.page.latch().is_latched());
+            let begun = Instant::now();
+            while is_latched() && begun.elapsed() < LONG {
+                thread::yield_now();
+            }
+            let waits = is_latched();
+            drop(held.latch);
+            absorber.join().unwrap().unwrap();
+            assert!(!waits, "it has the leaf to the right of the page that it waits for");
+        });
         db.check().unwrap();
     }
 

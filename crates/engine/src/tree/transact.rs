@@ -94,7 +94,7 @@ impl Tree {
                 Err(Obstacle::Large) => return Ok(None),
                 Err(Obstacle::Full) => self.split(key, intent.value().len())?,
                 Err(Obstacle::Gap(point)) => txn.wait_for_gap(self, point)?,
-                Err(Obstacle::Absent(page)) => _ = self.pool.page(page)?,
+                Err(Obstacle::Absent(page)) => self.await_page(page)?,
             }
         }
     }

@@ -177,7 +177,7 @@ impl Tree {
                     Attempt::NeedsLock => unreachable!("the row is locked"),
                     Attempt::Refused(Obstacle::Large) => return Ok(None),
                     Attempt::Refused(Obstacle::Full) => self.split(key, intent.value().len())?,
-                    Attempt::Refused(Obstacle::Absent(page)) => _ = self.pool.page(page)?,
+                    Attempt::Refused(Obstacle::Absent(page)) => self.await_page(page)?,
                     Attempt::Refused(Obstacle::Gap(point)) => {
                         let waited = keys.wait_for_gap(owner, point, left());
                         self.is_granted(owner, key, begun, patience, waited)?;
