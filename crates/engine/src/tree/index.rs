@@ -3,12 +3,13 @@
 //! Why an enum: a lookup asks the index once, so one well-predicted branch per seek is all that the choice costs.
 //!
 //! Lookups and changes go on side by side, as the structures allow. Only a check wants the index to stand still: it walks
-//! the whole structure, where a change under way looks like damage. So changes wait for it (after their latches are let go
-//! and their log record is complete, so nobody else waits), and lookups find their leaves by right links meanwhile.
+//! the whole structure, where a change under way looks like damage. So changes wait for it with nothing latched. Who has split
+//! a leaf does so when that is done and logged, and lookups find its other half by the right link meanwhile. Nothing leads past a
+//! leaf that was absorbed but its entry's removal: who absorbs one waits before.
 
 use crate::db::Index;
 use foreshore_index::{Broken, ByteMap, CsbByteMap, LeafIndex, OptimisticO2ByteMap};
-use parking_lot::RwLock;
+use parking_lot::{RwLock, RwLockReadGuard};
 use std::ops::Bound;
 
 /// Low fence → page id.
@@ -23,6 +24,12 @@ enum Structure {
     BPlus(ByteMap),
     CsbPlus(CsbByteMap),
     O2(OptimisticO2ByteMap),
+}
+
+/// A change that is under way, or about to be.
+pub(crate) struct Change<'a> {
+    index: &'a TreeIndex,
+    _changing: RwLockReadGuard<'a, ()>,
 }
 
 /// The same expression on whichever structure it is.
@@ -77,10 +84,9 @@ impl TreeIndex {
         each!(self, map => map.post(low_fence, page));
     }
 
-    /// See [`LeafIndex::unpost`]. Waits for a check: nothing may be latched.
-    pub fn unpost(&self, low_fence: &[u8], page: u64) {
-        let _change = self.changing.read();
-        each!(self, map => map.unpost(low_fence, page));
+    /// The right to change it, as long as which it is not checked. Waits for a check: nothing may be latched.
+    pub fn change(&self) -> Change<'_> {
+        Change { index: self, _changing: self.changing.read() }
     }
 
     /// The page with exactly this low fence. Two leaves may be latched: who changes the index waits for no leaf.
@@ -126,5 +132,12 @@ impl TreeIndex {
     #[cfg(test)]
     pub fn stand_still(&self) -> impl Drop + '_ {
         self.changing.write()
+    }
+}
+
+impl Change<'_> {
+    /// See [`LeafIndex::unpost`].
+    pub fn unpost(&self, low_fence: &[u8], page: u64) {
+        each!(self.index, map => map.unpost(low_fence, page));
     }
 }

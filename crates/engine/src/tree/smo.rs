@@ -106,6 +106,8 @@ impl Tree {
         if self.pool.page(neighbour)?.is_none_or(|neighbour| leaf::is_past_absorbing(neighbour.page)) {
             return Ok(false);
         }
+        // Before there is a dead leaf, which lookups cannot pass until its entry is gone: no check comes in between.
+        let change = self.index.change();
         let left = self.latch_leaf(key)?;
         let Some((right, right_latch)) = self.latch_neighbour(left.at.page, neighbour) else {
             left.latch.release_unchanged();
@@ -129,7 +131,7 @@ impl Tree {
         drop(right_latch);
         drop(left.latch);
         let end = self.core.append(record, &absorb.change());
-        self.index.unpost(&separator, neighbour.0);
+        change.unpost(&separator, neighbour.0);
         self.core.absorbs.fetch_add(1, Relaxed);
         self.pool.free_page(neighbour, end);
         Ok(true)
@@ -199,27 +201,45 @@ mod tests {
         let table = db.byte_table("t").unwrap();
         table.put_many(&[(b"a", b"1"), (b"b", b"2")]).unwrap();
         let tree = &table.tree;
+        tree.part(b"a", b"b").unwrap();
         let is_parted = || tree.read_leaf(b"a", |page| Ok(!page.right().is_none())).unwrap();
-        thread::scope(|scope| {
-            let still = tree.index.stand_still();
-            let splitter = scope.spawn(|| tree.part(b"a", b"b"));
-            while !is_parted() {
-                thread::yield_now();
-            }
-            let absorber = scope.spawn(|| tree.absorb_around(b"a"));
-            while is_parted() && !absorber.is_finished() {
-                thread::yield_now();
-            }
-            drop(still);
-            splitter.join().unwrap().unwrap();
-            absorber.join().unwrap().unwrap();
-        });
+        let leaf = tree.index.get(b"b").unwrap();
+        tree.index.change().unpost(b"b", leaf); // as if it were about to be posted
+        tree.absorb_around(b"a").unwrap();
         assert!(is_parted());
         assert_eq!(table.get(b"b").unwrap().unwrap(), b"2");
+        tree.index.post(b"b", leaf);
         tree.absorb_around(b"a").unwrap();
         assert!(!is_parted());
         assert_eq!(tree.index.get(b"b"), None);
         assert_eq!(table.get(b"b").unwrap().unwrap(), b"2");
+        db.check().unwrap();
+    }
+
+    /// Lookups go on while an index is checked, though what would change it waits.
+    #[test]
+    fn rows_of_an_absorbed_leaf_are_found_while_the_index_stands_still() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        table.put_many(&[(b"a", b"1"), (b"b", b"2")]).unwrap();
+        let tree = &table.tree;
+        tree.part(b"a", b"b").unwrap();
+        thread::scope(|scope| {
+            let still = tree.index.stand_still();
+            let absorber = scope.spawn(|| tree.absorb_around(b"a"));
+            thread::sleep(A_WHILE);
+            let reader = scope.spawn(|| table.get(b"b"));
+            let begun = Instant::now();
+            while !reader.is_finished() && begun.elapsed() < LONG {
+                thread::yield_now();
+            }
+            let found = reader.is_finished();
+            drop(still);
+            absorber.join().unwrap().unwrap();
+            assert_eq!(reader.join().unwrap().unwrap().unwrap(), b"2");
+            assert!(found, "it waits for the check");
+        });
+        assert_eq!(tree.index.get(b"b"), None);
         db.check().unwrap();
     }
 
@@ -262,7 +282,7 @@ mod tests {
         let tree = &table.tree;
         tree.part(b"a", b"b").unwrap();
         let leaf = tree.index.get(b"b").unwrap();
-        tree.index.unpost(b"b", leaf + 1);
+        tree.index.change().unpost(b"b", leaf + 1);
         assert_eq!(tree.index.get(b"b"), Some(leaf));
     }
 }
