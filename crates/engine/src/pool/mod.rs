@@ -53,6 +53,7 @@ pub(crate) mod testing;
 mod tests;
 
 pub(crate) use ahead::Share;
+pub(crate) use allocate::NewPage;
 pub(crate) use directory::{Directory, Loaded};
 pub(crate) use directory_entry::{Entry as DirectoryEntry, PageEntry};
 pub(crate) use pools::Pools;

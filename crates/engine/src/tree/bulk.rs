@@ -6,6 +6,7 @@
 
 use crate::error::{Error, Result};
 use crate::leaf::{self, Builder, LeafCopy, Split};
+use crate::log::Log;
 use crate::page::Page;
 use crate::tree::descend::{Latched, malformed};
 use crate::tree::{Intent, PATIENCE, Tree};
@@ -149,9 +150,7 @@ impl<'a> Loader<'a> {
         self.commit_large()?;
         let core = &self.tree.core;
         let (fresh, Latched { at, latch, .. }) = loop {
-            let fresh = self.tree.pool.allocate()?;
-            core.log.room()?;
-            let last = self.tree.latch_leaf(&low)?;
+            let (fresh, last) = self.tree.latch_leaf_beside_new(&low, Log::room)?;
             ensure_last(last.at.page, &low)?;
             // A load leaves room for it, but other rows may have come into the leaf.
             if leaf::has_room_for_fence(last.at.page, &low) {

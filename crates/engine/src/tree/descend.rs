@@ -2,8 +2,9 @@
 
 use crate::error::{Error, Result};
 use crate::leaf::{self, Route};
+use crate::log::Log;
 use crate::page::Page;
-use crate::pool::FramePage;
+use crate::pool::{FramePage, NewPage};
 use crate::stage;
 use crate::tree::Tree;
 use foreshore_base::sync::Backoff;
@@ -249,10 +250,41 @@ impl Tree {
         }
     }
 
-    fn latch_from(&self, mut id: PageId, key: &[u8]) -> Result<Option<Latched<'_>>> {
+    /// Latches the leaf that covers `key`, with a frame at hand for a new one. Who has that waits for no other frame, or all of
+    /// them might be had by those who wait for one more: if the leaf must be read, the frame is given back first. `room` may wait.
+    pub(super) fn latch_leaf_beside_new(
+        &self,
+        key: &[u8],
+        room: fn(&Log) -> Result<()>,
+    ) -> Result<(NewPage<'_>, Latched<'_>)> {
+        loop {
+            let fresh = self.pool.allocate()?;
+            room(&self.core.log)?;
+            let start = self.seek(key)?;
+            if let Some(latched) = self.latch_along(start, key, |id| Ok(self.pool.resident(id)))? {
+                return Ok((fresh, latched));
+            }
+            drop(fresh);
+            self.read_leaf(key, |_| Ok(()))?;
+        }
+    }
+
+    fn latch_from(&self, start: PageId, key: &[u8]) -> Result<Option<Latched<'_>>> {
+        self.latch_along(start, key, |id| self.pool.page(id))
+    }
+
+    /// Latches the leaf that covers `key`, beginning at page `id`; `None` if that is not (or no longer) left of `key`, or if `find`
+    /// does not find a page on the way.
+    #[inline]
+    fn latch_along<'a>(
+        &'a self,
+        mut id: PageId,
+        key: &[u8],
+        find: impl Fn(PageId) -> Result<Option<FramePage<'a>>>,
+    ) -> Result<Option<Latched<'a>>> {
         let mut steps = 0;
         loop {
-            let Some(at) = self.pool.page(id)? else { return Ok(None) };
+            let Some(at) = find(id)? else { return Ok(None) };
             at.page.0.prefetch(at.page.0.len() - 1, 1);
             let latched = self.latch(at);
             match leaf::route(at.page, self.id, id, key) {

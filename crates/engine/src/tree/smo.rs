@@ -53,9 +53,7 @@ impl Tree {
         room: fn(&Log) -> Result<()>,
         plan: impl FnOnce(Page<'_>, PageId) -> Result<Option<Split>>,
     ) -> Result<()> {
-        let fresh = self.pool.allocate()?;
-        room(&self.core.log)?;
-        let Latched { at, latch, .. } = self.latch_leaf(key)?;
+        let (fresh, Latched { at, latch, .. }) = self.latch_leaf_beside_new(key, room)?;
         let Some(split) = plan(at.page, fresh.pid())? else {
             latch.release_unchanged();
             return Ok(());
@@ -186,6 +184,8 @@ impl Tree {
 #[cfg(test)]
 mod tests {
     use crate::Database;
+    use foreshore_io::MemVfs;
+    use std::sync::Arc;
     use std::thread;
     use std::time::{Duration, Instant};
 
@@ -270,6 +270,38 @@ mod tests {
             absorber.join().unwrap().unwrap();
             assert!(!waits, "it has the leaf to the right of the page that it waits for");
         });
+        db.check().unwrap();
+    }
+
+    /// Who splits a leaf has a frame for the new one. If all have one and wait for another, to read their leaves, none will come.
+    #[test]
+    fn who_has_a_frame_waits_for_no_other_one() {
+        let tiny = Database::builder().leaf_bytes(4096).cache_bytes(64 * 4096).ring_bytes(64 << 10);
+        let db = tiny.open_on(Arc::new(MemVfs::new())).unwrap();
+        let table = db.byte_table("t").unwrap();
+        table.put_many(&[(b"a", b"1"), (b"b", b"2"), (b"c", b"3")]).unwrap();
+        let tree = &table.tree;
+        tree.part(b"b", b"c").unwrap();
+        let leaves = [b"b", b"c"].map(|key| tree.seek(key).unwrap());
+        tree.pool.flush_all().unwrap();
+        leaves.iter().for_each(|leaf| tree.pool.evict_now(*leaf));
+        thread::scope(|scope| {
+            let mut others: Vec<_> =
+                (1..tree.pool.stats().frames).map(|_| tree.pool.allocate().unwrap()).collect();
+            let splitter = scope.spawn(|| tree.part(b"a", b"b"));
+            thread::sleep(A_WHILE);
+            let reader = scope.spawn(|| table.get(b"c"));
+            let begun = Instant::now();
+            while !reader.is_finished() && begun.elapsed() < LONG {
+                thread::yield_now();
+            }
+            let found = reader.is_finished();
+            others.truncate(2);
+            splitter.join().unwrap().unwrap();
+            assert_eq!(reader.join().unwrap().unwrap().unwrap(), b"3");
+            assert!(found, "the last frame is kept by who waits for one");
+        });
+        assert_ne!(tree.seek(b"a").unwrap(), tree.seek(b"b").unwrap());
         db.check().unwrap();
     }
 
