@@ -198,3 +198,29 @@ fn a_range_may_be_larger_than_the_cache() {
     let found = report.tables.iter().find(|found| found.name == "t").unwrap();
     assert_eq!((found.rows, found.leaves, report.stray_pages), (1, 1, 0));
 }
+
+/// Who scans finds the row behind a range whose rows a snapshot keeps, though that does not fit into the cache.
+#[test]
+fn a_removed_range_may_be_larger_than_the_cache() {
+    for isolation in [Isolation::Serializable, Isolation::RepeatableRead, Isolation::ReadCommitted] {
+        let db = tiny().durability(Durability::Relaxed).open_on(Arc::new(MemVfs::new())).unwrap();
+        let table = filled(&db, 10_000, 100);
+        let snapshot = db.snapshot().unwrap();
+        assert_eq!(table.remove_range(..key(9_999)).unwrap(), 9_999);
+        let leaves = db.check().unwrap().tables[1].leaves;
+        assert!(leaves > db.stats().pool_frames, "{leaves} leaves of removed rows stay");
+        let tx = db.begin_with(TransactionOptions::new().isolation(isolation)).unwrap();
+        let (same, reads) = (table.clone(), db.stats().pool_reads);
+        let scans = thread::spawn(move || {
+            let mine = tx.bytes(&same);
+            [mine.range(..).count(), mine.range(..).rev().count()]
+        });
+        while !scans.is_finished() {
+            let again_and_again = db.stats().pool_reads - reads > 100 * leaves;
+            assert!(!again_and_again, "{isolation:?}: it comes to no end");
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(scans.join().unwrap(), [1, 1], "{isolation:?}");
+        assert_eq!(snapshot.bytes(&table).range(..).count(), 10_000);
+    }
+}

@@ -47,7 +47,8 @@ pub(crate) struct Scan {
     leaf: LeafCopy,
     /// Rows of `leaf` up to here (ascending: before, descending: from here on) are done with; `None`: copy a leaf first.
     position: Option<usize>,
-    /// The leaves that the way to the next row led through.
+    /// The leaves that the way to the next row led through; the last one of them if no gaps are locked, for then nothing rests on
+    /// the others, which may be more than fit into memory.
     read: Vec<Stamp>,
     ahead: Ahead,
     done: bool,
@@ -87,6 +88,9 @@ impl Scan {
         self.enter(txn)?;
         if self.gaps && self.direction == Direction::Descending && !self.edge_locked {
             self.lock_upper_edge(txn)?;
+        }
+        if !self.gaps && !self.still_holds() {
+            self.position = None; // its own transaction may have put rows ahead of it
         }
         while !self.done {
             let Some(index) = self.find_next()? else {
@@ -196,6 +200,9 @@ impl Scan {
                 self.position = Some(position);
                 return Ok(None);
             };
+            if !self.gaps {
+                self.read.clear();
+            }
             self.read.push(stamp);
             position = next;
         }
