@@ -2,7 +2,9 @@
 //! meanwhile.
 
 use foreshore::{Builder, Database, Durability, Index, TableOptions};
+use foreshore_io::MemVfs;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
@@ -243,6 +245,25 @@ fn a_check_beside_writers_finds_nothing() {
         db.check().unwrap();
     }
     assert!(db.stats().splits > 100 && db.stats().absorbs > 100);
+}
+
+/// Nor that somebody asks for statistics, which tell how large an index is.
+#[test]
+fn a_check_beside_statistics_finds_nothing() {
+    let db = options().cache_bytes(8 << 20).open_on(Arc::new(MemVfs::new())).unwrap();
+    let table = db.byte_table("t").unwrap();
+    table.bulk_load((0..4000u64).map(|key| (key.to_be_bytes(), [7; 1000]))).unwrap();
+    let checked = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !checked.load(Relaxed) {
+                db.stats();
+            }
+        });
+        let found = (0..100).find_map(|_| db.check().err());
+        checked.store(true, Relaxed);
+        assert!(found.is_none(), "{found:?}");
+    });
 }
 
 /// Single writes of one row are kept apart by its leaf's latch: none waits for another one's lock, and so to be woken. Only beside

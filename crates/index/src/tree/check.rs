@@ -1,10 +1,28 @@
-//! Walking the whole structure and naming what is broken. Only when nobody else is active.
+//! Walking the whole structure and naming what is broken. Only when nobody changes it.
 
 use super::{Stats, Tree, address_of, node_at};
 use crate::node::{Node, Seen};
 use crate::reclaim::Pin;
+use foreshore_base::sync::Backoff;
 use std::borrow::Borrow;
 use std::fmt;
+use std::time::{Duration, Instant};
+
+/// Longer than anybody has a latch who only looks, be it a thread that is not running at the moment.
+const LATCHED_FOR_EVER: Duration = Duration::from_secs(10);
+
+/// Will this latch not be given back? Who has it may be one who only looks, as a lookup may at last, and as
+/// [`bytes`](crate::ByteMap::bytes) does.
+pub(crate) fn stays_latched(is_latched: impl Fn() -> bool) -> bool {
+    let (mut backoff, mut since) = (Backoff::new(), None);
+    while is_latched() {
+        if since.get_or_insert_with(Instant::now).elapsed() > LATCHED_FOR_EVER {
+            return true;
+        }
+        backoff.wait();
+    }
+    false
+}
 
 /// A broken invariant: which, and where.
 ///
@@ -42,7 +60,7 @@ fn broken<T>(what: impl Into<String>) -> Result<T, Broken> {
 }
 
 impl<N: Node> Tree<N> {
-    /// Checks order, bounds, links, levels and counts. Call it while no other thread uses the tree: what is under way
+    /// Checks order, bounds, links, levels and counts. Call it while no other thread changes the tree: what is under way
     /// looks broken.
     pub fn check(&self) -> Result<(), Broken> {
         let pin = Pin::new();
@@ -81,7 +99,7 @@ impl<N: Node> Tree<N> {
         while next != 0 {
             let node: &N = node_at(next, pin);
             let at = format!("level {level}, node {}", chain.len());
-            if node.header().latch.is_latched() {
+            if stays_latched(|| node.header().latch.is_latched()) {
                 return broken(format!("{at}: latched while nobody is active"));
             }
             if level > 0 && node.header().count() == 0 {

@@ -26,6 +26,7 @@ mod unpinned;
 mod update;
 
 pub use check::Broken;
+pub(crate) use check::stays_latched;
 pub use counters::Stats;
 pub(crate) use range::{Backward, Forward};
 

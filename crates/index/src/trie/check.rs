@@ -36,7 +36,7 @@ pub struct TrieStats {
 }
 
 impl<M: LayerTree, const C: usize> Trie<M, C> {
-    /// Checks every layer and bag, and the number of entries. Call it while no other thread uses the trie.
+    /// Checks every layer and bag, and the number of entries. Call it while no other thread changes the trie.
     pub fn check(&self) -> Result<(), Broken> {
         let pin = Pin::new();
         let entries = self.root.check::<C>(&pin)?;

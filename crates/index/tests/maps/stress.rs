@@ -333,3 +333,20 @@ fn nodes_pass_between_structures() {
         fill(&CsbMap::<u64>::new());
     }
 }
+
+/// Who asks what a map takes looks into each of its nodes. That a node is being looked into is no damage.
+#[test]
+fn a_check_beside_who_only_looks_finds_nothing() {
+    let map: ByteMap = (0..50_000u64).map(|key| (key.to_be_bytes(), key)).collect();
+    let (checked, bytes) = (AtomicBool::new(false), map.bytes());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !checked.load(Relaxed) {
+                assert_eq!(map.bytes(), bytes);
+            }
+        });
+        let found = (0..200).find_map(|_| map.check().err());
+        checked.store(true, Relaxed);
+        assert_eq!(found, None);
+    });
+}
