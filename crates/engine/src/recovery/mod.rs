@@ -34,7 +34,7 @@ use crate::tree::{Core, Tree};
 use crate::txn::{Txn, restore_prepared, roll_back};
 use analysis::{Analysis, Unfinished};
 use foreshore_base::{Lsn, TableId};
-use foreshore_io::{BLOCK_BYTES, Vfs};
+use foreshore_io::Vfs;
 use leaves::Tables;
 use redo::{Redone, StoredLog};
 use stand_in::StandIn;
@@ -113,7 +113,7 @@ fn create(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
 fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recovered> {
     let extents = Extents::open(&**vfs)?;
     let (directory, Loaded { pages, redo_lsn, incarnations }) = open_directory(vfs, options, meta)?;
-    let salvaged = is_salvaged(&incarnations, redo_lsn);
+    let salvaged = is_salvaged(redo_lsn);
     let stand_in = Arc::new(StandIn::default());
     let pools = open_pools(vfs, options, meta, &directory, &pages, stand_in.clone())?;
     let Redone { end, records: redo_records, leaves, analysis } = match incarnations.is_empty() {
@@ -205,22 +205,16 @@ fn open_directory(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<
     Ok((Arc::new(Directory::create_with(vfs.clone(), &loaded)?), loaded))
 }
 
-/// The log position behind all changes that these leaves hold, where the log of a database begins of which they are all that is
-/// left: never a block's boundary, see [`is_salvaged`].
+/// Where the log of a database begins of which these leaves are all that is left: behind all changes that they hold, and where no
+/// record ends or begins, see [`is_salvaged`].
 fn salvage_point(pages: &[PageEntry]) -> Lsn {
-    let newest = pages.iter().map(|page| page.lsn).max().unwrap_or(Lsn::ZERO);
-    if is_block(newest) { newest + 8 } else { newest }
+    pages.iter().map(|page| page.lsn).max().unwrap_or(Lsn::ZERO) + 1
 }
 
 /// Are leaves all that was left of this database, and did nobody take a checkpoint since? What a salvage sees to may then have
-/// been cut short. Redo begins where the log does, within a block; otherwise that cannot be: before a position is put on record
-/// for redo, the log is durable up to it, in whole blocks, so no life of the log ended there.
-fn is_salvaged(incarnations: &[Incarnation], redo_lsn: Lsn) -> bool {
-    incarnations.first().is_none_or(|first| first.prev_end == redo_lsn && !is_block(redo_lsn))
-}
-
-fn is_block(lsn: Lsn) -> bool {
-    lsn.0.is_multiple_of(BLOCK_BYTES as u64)
+/// been cut short. Every other place from which to redo is one where a record begins, or would.
+fn is_salvaged(redo_lsn: Lsn) -> bool {
+    !redo_lsn.0.is_multiple_of(size_of::<u64>() as u64)
 }
 
 /// No leaf is newer than the log (rule 2): if one is, the end of the log was lost.
