@@ -13,6 +13,7 @@ use crate::tree::{Core, Tree};
 use crate::txn::Batch;
 use crate::version::Version;
 use foreshore_base::{Lsn, PageId, TableId, seeded_bug};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Removes the blob, if it is garbage because of what `author` did, or because nobody ever took back its first mark.
@@ -85,15 +86,18 @@ fn find_extents(chunks: &Tree, found: &mut Vec<((TableId, BlobId), Extent)>) -> 
 /// leaf is lost, nobody knows what its rows refer to, and all marks go.
 pub(crate) fn unmark_used(table: &Tree) -> Result<()> {
     let Some(chunks) = table.chunks.get() else { return Ok(()) };
-    let mut used = Vec::new();
+    let marks = marks(chunks)?;
+    if marks.is_empty() {
+        return Ok(());
+    }
+    let mut used = HashSet::new();
     let walked = table.each_cell(&mut |_, _, value| {
         used.extend(table.is_large(value.len()).then(|| Reference::of(value).id));
         true
     });
-    if !is_whole(walked)? {
-        used = marks(chunks)?.into_iter().map(|(_, id)| id).collect();
-    }
-    used.into_iter().try_for_each(|id| is_whole(chunks.remove_unversioned(&id.mark_key())).map(drop))
+    let are_all_known = is_whole(walked)?;
+    let mut unmarked = marks.into_iter().filter(|(_, id)| !are_all_known || used.contains(id));
+    unmarked.try_for_each(|(_, id)| chunks.remove_unversioned(&id.mark_key()))
 }
 
 /// Leaves what the life before a restart did not reap to those who clear up. Prepared transactions have their locks by
