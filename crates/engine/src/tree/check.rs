@@ -10,9 +10,6 @@ use foreshore_base::sync::Ordering::Relaxed;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// A writer may be at work between two leaves: the step is tried again this often before it counts as damage.
-const TRIES: u32 = 100;
-
 impl Tree {
     /// Checks every leaf by itself, that the leaves tile the key space (T1), and that the index leads to them (T3).
     pub fn check(self: &Arc<Self>) -> Result<TableReport> {
@@ -53,14 +50,12 @@ impl Tree {
     /// Copies the leaf whose low fence is `low`, or one that has absorbed it: `absorbs` had happened when the leaf before it
     /// was copied. Returns how many had when this one was.
     fn copy_beginning_at(&self, low: &[u8], absorbs: u64, copy: &mut LeafCopy) -> Result<u64> {
-        for _ in 0..TRIES {
-            let now = self.core.absorbs.load(Relaxed);
-            self.copy_leaf(None, low, copy)?;
-            let absorbed = copy.low_fence() < low && self.core.absorbs.load(Relaxed) != absorbs;
-            if copy.low_fence() == low || absorbed {
-                return Ok(now);
-            }
-            std::thread::yield_now(); // counted only after it is done
+        let now = self.core.absorbs.load(Relaxed);
+        self.copy_leaf(None, low, copy)?;
+        // ORDERING: who absorbs a leaf has counted before the latch is given back under which that becomes visible.
+        let absorbed = copy.low_fence() < low && self.core.absorbs.load(Relaxed) != absorbs;
+        if copy.low_fence() == low || absorbed {
+            return Ok(now);
         }
         Err(Error::corrupt(
             format!("table {:?}, page {}", self.name, copy.id()),

@@ -137,7 +137,7 @@ impl TreeIndex {
 
 impl Change<'_> {
     /// See [`LeafIndex::unpost`].
-    pub fn unpost(&self, low_fence: &[u8], page: u64) {
+    pub fn unpost(self, low_fence: &[u8], page: u64) {
         each!(self.index, map => map.unpost(low_fence, page));
     }
 }

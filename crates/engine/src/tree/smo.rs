@@ -126,11 +126,11 @@ impl Tree {
         self.pool.before_change(right.frame);
         let record = self.core.log.reserve(absorb.change().encoded_len());
         absorb.apply(left.at.page, right.page, record.end());
+        self.core.absorbs.fetch_add(1, Relaxed); // before anybody sees it (`check.rs`)
         drop(right_latch);
         drop(left.latch);
         let end = self.core.append(record, &absorb.change());
         change.unpost(&separator, neighbour.0);
-        self.core.absorbs.fetch_add(1, Relaxed);
         self.pool.free_page(neighbour, end);
         Ok(true)
     }
