@@ -15,7 +15,7 @@ use crate::search::Lane;
 /// ```
 /// use foreshore_index::{IntKey, PackedLane, StaticMap};
 ///
-/// // For any key whose image is packed: integers and byte arrays of up to eight bytes.
+/// // For any key whose image is packed: integers of up to eight bytes.
 /// fn ranks<K: IntKey<Lane: PackedLane>>(sorted: impl ExactSizeIterator<Item = K>) -> StaticMap<K> {
 ///     StaticMap::from_sorted(sorted.enumerate().map(|(rank, key)| (key, rank as u64)))
 /// }
