@@ -505,7 +505,12 @@ impl Connection {
         is_past(self.incomplete.map(|(since, _)| since))
             || is_past(self.stranger_since)
             || (!self.replies.sendable().is_empty() && quiet > stall)
-            || (!idle.is_zero() && quiet > idle && self.waits_for.is_none())
+            || (!idle.is_zero() && quiet > idle && !self.is_waiting())
+    }
+
+    /// Does the client wait, for others or for the device, and not the server for the client?
+    fn is_waiting(&self) -> bool {
+        self.waits_for.is_some() || self.put_off.is_some() || self.replies.held > 0
     }
 }
 

@@ -4,9 +4,11 @@ mod common;
 
 use common::{Client, Null, Running, Value, encode, ok, options, text, until};
 use foreshore::{Database, Durability};
+use foreshore_io::MemVfs;
 use foreshore_server::{Limits, Options};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -202,6 +204,32 @@ fn the_idle_go_when_that_is_asked_for() {
     let mut c = server.client();
     assert_eq!(c.call("PING"), text("PONG"));
     assert_eq!(c.try_reply(), None);
+}
+
+/// Who waits for the reply to a request is not idle, be it a lock that the request waits for, or the device that the reply does.
+#[test]
+fn who_waits_for_a_reply_is_not_idle() {
+    let (idle, waits) = (Duration::from_secs(1), Duration::from_secs(3));
+    let disk = MemVfs::new();
+    let db = Database::builder().durability(Durability::Sync).open_on(Arc::new(disk.clone())).unwrap();
+    let server = Running::over(
+        db,
+        Options { idle_timeout: idle, lock_timeout: 10 * waits, durability: Durability::Sync, ..options() },
+    );
+    let (mut holder, mut waiting) = (server.client(), server.client());
+    assert_eq!((holder.call("KV.BEGIN"), holder.call("SET k holder")), (ok(), ok()));
+    waiting.send(&["SET k waiting"]);
+    let begun = Instant::now();
+    while begun.elapsed() < waits {
+        assert_eq!(holder.call("GET k"), text("holder"));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(holder.call("KV.COMMIT"), ok());
+    assert_eq!(waiting.try_reply(), Some(ok()), "it has waited for a lock");
+    disk.set_sync_time(waits);
+    assert_eq!(waiting.call("SET k slowly"), ok(), "it has waited for the device");
+    disk.set_sync_time(Duration::ZERO);
+    assert_eq!(waiting.try_reply(), None, "now it is idle");
 }
 
 #[test]
