@@ -1,8 +1,9 @@
-//! What the server counts, apart from the engine. Each event loop counts for itself; readers add up.
+//! What the server counts, apart from the engine. Each event loop counts for itself, and who executes commands elsewhere with
+//! others in a place of their own; readers add up.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// One event loop's counters. On a line of their own, so that loops do not disturb each other.
+/// One event loop's counters, or those of all who execute commands elsewhere. On a line of their own, so that loops do not disturb each other.
 #[derive(Default)]
 #[repr(align(128))]
 pub struct Counters {
@@ -31,14 +32,14 @@ impl Counters {
     }
 }
 
-/// A counter of all loops together.
-pub fn sum(loops: &[Counters], counter: impl Fn(&Counters) -> &AtomicU64) -> u64 {
-    loops.iter().map(|one| counter(one).load(Relaxed)).sum()
+/// A counter of all together.
+pub fn sum(all: &[Counters], counter: impl Fn(&Counters) -> &AtomicU64) -> u64 {
+    all.iter().map(|one| counter(one).load(Relaxed)).sum()
 }
 
 /// Name, help and value of each, for INFO and `/metrics`.
-pub fn all(loops: &[Counters]) -> [(&'static str, &'static str, u64); 8] {
-    let one = |name, help, counter: fn(&Counters) -> &AtomicU64| (name, help, sum(loops, counter));
+pub fn all(counters: &[Counters]) -> [(&'static str, &'static str, u64); 8] {
+    let one = |name, help, counter: fn(&Counters) -> &AtomicU64| (name, help, sum(counters, counter));
     [
         one("commands_total", "Commands executed", |c| &c.commands),
         one("errors_total", "Replies that were errors", |c| &c.errors),

@@ -5,6 +5,7 @@
 
 use crate::clients::Client;
 use crate::commands::{Command, CommandError};
+use crate::counters::Counters;
 use crate::reply::Protocol;
 use crate::request::OwnedArgs;
 use crate::rows::{Effects, Part, Rows};
@@ -14,6 +15,7 @@ use crate::watches::Watches;
 use foreshore::{Error, Transaction};
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 /// A client's state.
@@ -289,6 +291,14 @@ impl Session {
             ..Self::new(self.client.clone(), self.target.clone(), self.is_trusted)
         };
         std::mem::replace(self, stand_in)
+    }
+
+    /// Counts something that one of its commands did.
+    pub fn count_one(&self, shared: &Shared, counter: impl Fn(&Counters) -> &AtomicU64) {
+        match shared.counters.last() {
+            Some(elsewhere) if !self.is_on_loop => _ = counter(elsewhere).fetch_add(1, Relaxed),
+            _ => Counters::add(counter(&shared.counters[self.client.home]), 1),
+        }
     }
 
     /// Takes the transaction that the client holds away from it.

@@ -43,7 +43,7 @@ pub struct Shared {
     pub slow_log: SlowLog,
     /// Memory of all clients, as their event loops have counted it.
     pub clients_bytes: AtomicUsize,
-    /// By event loop.
+    /// By event loop; behind them those of commands executed elsewhere.
     pub counters: Box<[Counters]>,
     /// What takes too long for an event loop.
     pub chores: Chores,
@@ -77,7 +77,7 @@ impl Shared {
             turned_away: AtomicU64::new(0),
             clients_bytes: AtomicUsize::new(0),
             slow_log: SlowLog::new(options.slow_log_from),
-            counters: (0..options.threads).map(|_| Counters::default()).collect(),
+            counters: (0..=options.threads).map(|_| Counters::default()).collect(),
             chores: Chores::default(),
             started: Instant::now(),
             saved_at_s: AtomicU64::new(since_1970().as_secs()),

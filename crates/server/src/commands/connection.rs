@@ -1,7 +1,6 @@
 //! The connection itself: who speaks, in which protocol, about which table.
 
 use super::{Call, CommandError, Next, Outcome, SYNTAX, refused, shown};
-use crate::counters::Counters;
 use crate::number;
 use crate::reply::Protocol;
 use crate::shared::Wanted;
@@ -68,7 +67,7 @@ fn trust(call: &mut Call<'_>, (user, password): (&[u8], &[u8])) -> bool {
 
 /// Who guesses passwords has to wait in between.
 fn wrong_password(call: &mut Call<'_>) -> Next {
-    Counters::add(&call.shared.counters[call.session.client.home].errors, 1);
+    call.session.count_one(call.shared, |counters| &counters.errors);
     call.reply().error("WRONGPASS invalid username-password pair or user is disabled. The user is 'default'");
     Next::Rest(WRONG_PASSWORD)
 }

@@ -16,7 +16,6 @@ mod transactions;
 
 use crate::chores::{Brought, Length, Work};
 use crate::clients::Client;
-use crate::counters::Counters;
 use crate::reply::{Protocol, Reply};
 use crate::request::{Args, OwnedArgs};
 use crate::session::Session;
@@ -290,7 +289,7 @@ pub fn execute(call: &mut Call<'_>, waited: Waited) -> Attempt {
         return Attempt::PutOff;
     }
     call.session.give_up_exec();
-    Counters::add(&call.shared.counters[call.session.client.home].errors, 1);
+    call.session.count_one(call.shared, |counters| &counters.errors);
     call.reply().error(&error.after(waited.time).text());
     Attempt::Done(Next::Go)
 }
@@ -409,7 +408,7 @@ fn is_http(word: &[u8]) -> bool {
 
 /// Runs a command that may run.
 fn run(call: &mut Call<'_>, command: &'static Command) -> Outcome {
-    Counters::add(&call.shared.counters[call.session.client.home].commands, 1);
+    call.session.count_one(call.shared, |counters| &counters.commands);
     call.session.last_command = Some(command);
     if call.session.place.is_some() {
         call.session.weight += command.weight(&call.args);
@@ -450,4 +449,33 @@ fn unknown(name: &[u8]) -> String {
 /// The beginning of what a client has sent, for an error's text.
 fn shown(bytes: &[u8]) -> String {
     bytes[..bytes.len().min(64)].escape_ascii().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+    use crate::request::{Limits, Parser};
+    use foreshore::Database;
+
+    /// Loops count with plain accesses, so what others count as well would be lost now and then.
+    #[test]
+    fn who_executes_elsewhere_leaves_the_counters_of_loops_alone() {
+        let addr = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+        let shared = Arc::new(Shared::new(Database::in_memory().unwrap(), Options::default()));
+        let target = shared.open(&default_table()).unwrap();
+        let client = shared.clients.enter((addr, addr), 0, target.name(), 1).unwrap();
+        let waited = Waited { time: Duration::ZERO, is_enough: false };
+        for line in ["SET k v\n", "APPEND k\n"] {
+            let mut parser = Parser::new(Limits::STRANGER);
+            parser.advance(line.as_bytes()).unwrap().unwrap();
+            let args = OwnedArgs::from(parser.args(line.as_bytes()));
+            elsewhere(&shared, Session::new(client.clone(), target.clone(), true), args, waited)(&shared);
+        }
+        let of_loops = &shared.counters[..shared.options.threads];
+        for (counters, expected) in [(of_loops, 0), (&shared.counters[..], 1)] {
+            assert_eq!(crate::counters::sum(counters, |c| &c.commands), expected);
+            assert_eq!(crate::counters::sum(counters, |c| &c.errors), expected);
+        }
+    }
 }
