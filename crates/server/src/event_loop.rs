@@ -276,6 +276,7 @@ impl EventLoop {
         self.turns = turns;
         if now.saturating_duration_since(self.looked) >= LOOK {
             self.looked = now;
+            self.give_back_places();
             self.drop_overdue(now);
         }
     }
@@ -432,6 +433,14 @@ impl EventLoop {
                 connection.close();
                 self.ready.push(at);
             }
+        }
+    }
+
+    /// Gives back the places of transactions that were idle for too long.
+    fn give_back_places(&mut self) {
+        if self.shared.open_transactions() > 0 {
+            let running = self.shared.db.transactions();
+            self.connections.iter_mut().for_each(|(_, c)| c.session.give_back_place(&running));
         }
     }
 

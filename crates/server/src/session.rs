@@ -301,6 +301,16 @@ impl Session {
         }
     }
 
+    /// Gives the place of the transaction that the client holds back if that is none of those `running`: the engine has rolled
+    /// it back, and the client, which will be told, may be silent for hours.
+    pub fn give_back_place(&mut self, running: &[u64]) {
+        if let (Some(place), Some(transaction)) = (&mut self.place, &self.transaction)
+            && !running.contains(&transaction.number())
+        {
+            place.give_back();
+        }
+    }
+
     /// Takes the transaction that the client holds away from it.
     pub fn take_open(&mut self) -> Option<Open> {
         let place = self.place.take()?;

@@ -257,20 +257,27 @@ pub struct Open {
     pub place: Place,
 }
 
-/// Counts as long as it lives.
-pub struct Place(Arc<Shared>);
+/// Counts as long as it lives, unless it is given back before.
+pub struct Place(Option<Arc<Shared>>);
 
 impl Place {
     /// One more.
     pub fn take(shared: &Arc<Shared>) -> Self {
         shared.open_transactions.fetch_add(1, Relaxed);
-        Self(shared.clone())
+        Self(Some(shared.clone()))
+    }
+
+    /// Counts no longer.
+    pub fn give_back(&mut self) {
+        if let Some(shared) = self.0.take() {
+            shared.open_transactions.fetch_sub(1, Relaxed);
+        }
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.open_transactions.fetch_sub(1, Relaxed);
+        self.give_back();
     }
 }
 

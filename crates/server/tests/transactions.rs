@@ -416,6 +416,24 @@ fn an_idle_transaction_is_rolled_back() {
     assert_eq!(c.call("GET k"), text("other"));
 }
 
+/// Its client may say nothing for hours: it keeps neither one of the places of open transactions, nor others from waiting for
+/// locks in place.
+#[test]
+fn an_idle_transaction_gives_its_place_back() {
+    let server = Running::with(Options { transaction_timeout: Duration::from_millis(100), ..options() });
+    let (mut c, mut other) = (server.client(), server.client());
+    let mut open = || {
+        let info = other.call("INFO clients");
+        let line = info.text().lines().find_map(|line| line.strip_prefix("open_transactions:"));
+        line.expect("it is told").parse::<u32>().expect("a number")
+    };
+    assert_eq!((c.call("KV.BEGIN"), c.call("SET k forgotten")), (ok(), ok()));
+    until("the place is free again", || open() == 0);
+    assert!(c.call("SET k late").error().starts_with("ABORTED"), "the client is told all the same");
+    assert_eq!((open(), c.call("KV.BEGIN"), open()), (0, ok(), 1));
+    assert_eq!((c.call("KV.ROLLBACK"), open()), (ok(), 0));
+}
+
 #[test]
 fn a_transaction_may_be_idle_for_ever_if_that_is_asked_for() {
     let server = Running::with(Options { transaction_timeout: Duration::ZERO, ..options() });
