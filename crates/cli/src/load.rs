@@ -382,8 +382,9 @@ impl<R: Read> Read for Counted<R> {
 /// How much text a file holds: its length, or what the trailer of a gzip file says. Only for the progress bar, which
 /// survives a wrong figure (gzip keeps 32 bits of it, and one per member).
 fn text_bytes(path: &Path) -> Option<u64> {
+    // Looked at before it is opened: to open a named pipe waits for somebody who writes to it.
+    let length = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?.len();
     let mut file = File::open(path).ok()?;
-    let length = file.metadata().ok().filter(std::fs::Metadata::is_file)?.len();
     let mut magic = [0; 2];
     file.read_exact(&mut magic).ok()?;
     if magic != [0x1F, 0x8B] {

@@ -295,3 +295,28 @@ fn a_dropped_table_takes_its_columns_along() {
     shell.ok(&["load", "--table", "flights", "--key", "a", "other.csv"]);
     assert_eq!(shell.ok(&["get", "--table", "flights", "1"]), "1,2\n");
 }
+
+/// A named pipe whose writer is done is not opened again: there would be nobody to wait for.
+#[test]
+fn a_named_pipe_is_read_once() {
+    let shell = Shell::new();
+    let pipe = shell.path("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo");
+    assert!(made.success());
+    let args = ["load", "--table", "t", "--key", "k", "pipe"];
+    let mut loading = shell.command(&args).spawn().expect("the binary starts");
+    std::fs::write(&pipe, "k,v\n1,a\n2,b\n").expect("it reads the pipe");
+    let begun = std::time::Instant::now();
+    let status = loop {
+        if let Some(status) = loading.try_wait().expect("it is there") {
+            break status;
+        }
+        if begun.elapsed() > std::time::Duration::from_secs(60) {
+            loading.kill().expect("it is there");
+            panic!("it waits for another writer");
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    };
+    assert!(status.success());
+    assert_eq!(shell.ok(&["count", "--table", "t"]), "2\n");
+}
