@@ -296,6 +296,25 @@ fn a_dropped_table_takes_its_columns_along() {
     assert_eq!(shell.ok(&["get", "--table", "flights", "1"]), "1,2\n");
 }
 
+/// Files behind one another have each its mark of the byte order; only the first stands where it means nothing.
+#[test]
+fn a_mark_of_the_byte_order_within_a_file_belongs_to_its_field() {
+    let shell = Shell::new();
+    let file = "\u{feff}name,n\na,1\n\u{feff}name,n\nb,2\n";
+    shell.write("twice.csv", file);
+    shell.ok(&["load", "--table", "t", "--key", "name", "twice.csv"]);
+    assert_eq!(shell.ok(&["get", "--table", "t", "\u{feff}name"]), "\u{feff}name,n\n");
+    for args in [&["scan", "--table", "t", "--from", "c"][..], &["scan", "--table", "t", "--from", "b"]] {
+        let rows = shell.json(args);
+        assert_eq!(rows.last().expect("a row")["key"], "\u{feff}name");
+        let csv = shell.ok(&[args, &["--csv"]].concat());
+        assert_eq!(csv.lines().last(), Some("\u{feff}name,n"), "{csv}");
+    }
+    shell.ok(&["put", "--table", "t", "\u{feff}name", "\u{feff}name,m"]);
+    shell.ok(&["rm", "--table", "t", "\u{feff}name"]);
+    assert_eq!(shell.ok(&["count", "--table", "t"]), "2\n");
+}
+
 /// A named pipe whose writer is done is not opened again: there would be nobody to wait for.
 #[test]
 fn a_named_pipe_is_read_once() {
