@@ -20,13 +20,13 @@ pub const SCHEMAS: &str = "foreshore.schemas";
 /// Columns of a header that a message names, at most.
 const COLUMNS_TOLD: usize = 20;
 
-/// Only `rm` may touch the table of schemas by hand.
+/// Only `rm`, and `del` of the shell, may touch the table of schemas by hand.
 ///
 /// Errors: usage, if `table` is that table.
 pub fn ensure_not_schemas(table: &str) -> Outcome {
     if table == SCHEMAS {
         return Err(Failure::usage(format!(
-            "--table: {SCHEMAS} is where schemas are kept; choose another name"
+            "table {SCHEMAS} is where schemas are kept; choose another name"
         )));
     }
     Ok(())

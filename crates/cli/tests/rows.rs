@@ -237,6 +237,15 @@ fn schemas_are_not_written_by_hand() {
     let shell = ports();
     shell.fails(2, &["put", "--table", "foreshore.schemas", "ports", "x"]);
     shell.fails(2, &["drop", "--table", "foreshore.schemas"]);
+    for line in [
+        "put foreshore.schemas ports x",
+        "insert foreshore.schemas ports x",
+        "delete foreshore.schemas --prefix p",
+        "drop foreshore.schemas",
+    ] {
+        let complaint = shell.fails(2, &["shell", "-c", line]);
+        assert!(complaint.contains("schemas are kept"), "{line}: {complaint}");
+    }
 }
 
 #[test]

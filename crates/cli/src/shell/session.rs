@@ -6,7 +6,7 @@ use crate::failure::{Failure, Outcome};
 use crate::keys::{KeyRange, Keys};
 use crate::output::{Output, tell};
 use crate::rows::{Shape, Target, no_such_row};
-use crate::schema::Schema;
+use crate::schema::{Schema, ensure_not_schemas};
 use crate::shell::interrupt::Interrupt;
 use crate::shell::print::{Mode, Rows, print_stats};
 use crate::shell::statement::{Asked, Level, Row, Statement, Switch, Which, help, parse};
@@ -161,6 +161,7 @@ impl Session {
 
     /// Writes a row; `false` if only a new one is wanted, and it is not.
     fn write(&self, row: &Row, only_new: bool) -> Result<bool, Wrong> {
+        ensure_not_schemas(&row.table)?;
         let shape = self.shape(&row.table)?;
         let key = shape.key(&row.key)?;
         let value = shape.value(&key, row.value.clone().into_bytes())?;
@@ -215,6 +216,7 @@ impl Session {
     }
 
     fn delete(&self, table: &str, range: &KeyRange) -> Result<(), Wrong> {
+        ensure_not_schemas(table)?;
         self.ensure_writable()?;
         let (tree, shape) = self.existing(table)?;
         let removed = match (&self.open, range.keys_to_remove(&shape)?) {
@@ -258,6 +260,7 @@ impl Session {
 
     /// Not within a transaction, which might use the table: the drop would wait for it in vain.
     fn drop_table(&self, table: &str) -> Result<(), Wrong> {
+        ensure_not_schemas(table)?;
         self.ensure_none_open()?;
         if self.db.drop_table(table)? {
             return Ok(Schema::forget(&self.db, table)?);
