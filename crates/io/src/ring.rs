@@ -10,6 +10,8 @@
 //! Invariants:
 //! - U1: the kernel has a transfer's memory only while that is borrowed: nobody leaves [`run`] while one is under way, not even
 //!   by a panic.
+//! - U2: a ring is used by the process alone that opened it. A forked one, which has the same memory, would put its transfers among
+//!   its parent's.
 
 use io_uring::types::Fd;
 use io_uring::{IoUring, Probe, opcode, squeue};
@@ -25,7 +27,24 @@ const DEPTH: u32 = 64;
 const BYTES_MAX: usize = 1 << 30;
 
 thread_local! {
-    static RING: Option<RefCell<IoUring>> = open().ok().map(RefCell::new);
+    static RING: RefCell<Option<Own>> = const { RefCell::new(None) };
+}
+
+/// What this thread found out when it asked for a ring first, and in which process.
+struct Own {
+    process: u32,
+    ring: Option<IoUring>,
+}
+
+impl Own {
+    /// The ring of this thread in this process (U2), if there is one.
+    fn ring(own: &mut Option<Self>) -> Option<&mut IoUring> {
+        let process = process::id();
+        if own.as_ref().is_none_or(|own| own.process != process) {
+            *own = Some(Self { process, ring: open().ok() });
+        }
+        own.as_mut()?.ring.as_mut()
+    }
 }
 
 /// A ring that works: a system may allow a part of what it takes, or know other transfers only.
@@ -47,7 +66,8 @@ fn open() -> io::Result<IoUring> {
 
 /// Does this thread have a ring?
 pub(crate) fn is_there() -> bool {
-    RING.try_with(Option::is_some).unwrap_or(false)
+    let has = |own: &RefCell<_>| own.try_borrow_mut().is_ok_and(|mut own| Own::ring(&mut own).is_some());
+    RING.try_with(has).unwrap_or(false)
 }
 
 /// Writes each piece of data at its offset, in no order, and tells `done` of each how many of its bytes are written. `false`, and
@@ -95,10 +115,11 @@ unsafe fn run(
     entries: impl Iterator<Item = squeue::Entry>,
     mut done: impl FnMut(usize, io::Result<usize>),
 ) -> bool {
-    let ran = RING.try_with(|ring| {
+    let ran = RING.try_with(|own| {
         // Somebody's `done` may have transfers of its own to do.
-        let Some(mut ring) = ring.as_ref().and_then(|ring| ring.try_borrow_mut().ok()) else { return false };
-        let mut flying = Flying { ring: &mut ring, count: 0 };
+        let Ok(mut own) = own.try_borrow_mut() else { return false };
+        let Some(ring) = Own::ring(&mut own) else { return false };
+        let mut flying = Flying { ring, count: 0 };
         let mut entries = (0..).zip(entries).fuse();
         loop {
             for (i, entry) in entries.by_ref().take((DEPTH - flying.count) as usize) {

@@ -5,7 +5,7 @@
 mod support;
 
 use foreshore_base::sync::Ordering::Relaxed;
-use foreshore_io::{DirVfs, LockError, Vfs};
+use foreshore_io::{Access, DirVfs, File, LockError, Vfs};
 use std::env;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -125,10 +125,13 @@ fn fork(action: impl FnOnce()) -> libc::pid_t {
     }
 }
 
-fn wait_for(child: libc::pid_t) {
-    // SAFETY: waits for our own child, with no place for its status.
-    let waited = unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+/// Waits for the end of a child; its status.
+fn wait_for(child: libc::pid_t) -> libc::c_int {
+    let mut status = 0;
+    // SAFETY: waits for our own child, with a place for its status.
+    let waited = unsafe { libc::waitpid(child, &mut status, 0) };
     assert_eq!(waited, child);
+    status
 }
 
 #[test]
@@ -182,4 +185,29 @@ fn shared_memory_is_not_shared_with_forks() {
     let mut of_memory = maps.lines().skip_while(|line| !line.starts_with(&start));
     let flags = of_memory.find(|line| line.starts_with("VmFlags:")).expect("the mapping's flags");
     assert!(flags.split(' ').any(|flag| flag == "dc"), "no \"do not copy\" among {flags}");
+}
+
+/// A forked process may open what is its own. Its transfers are none of its parent's, nor the other way round.
+#[test]
+fn a_forked_process_transfers_for_itself() {
+    let dir = TempDir::on_disk();
+    let vfs = vfs(dir.path());
+    let [ours, the_childs] =
+        ["ours", "the child's"].map(|name| vfs.open(name, Access::Buffered, true).expect("a new file"));
+    let write = |file: &dyn File, byte| file.write_many(&[(0, &[byte; 4]), (4, &[byte; 4])]);
+    let read = |file: &dyn File| {
+        let mut bytes = [0; 8];
+        let (first, second) = bytes.split_at_mut(4);
+        file.read_many(&mut [(0, first), (4, second)], &mut |_, read| assert!(read.is_ok()));
+        bytes
+    };
+    write(&*ours, 1).expect("a write");
+    let child = fork(|| {
+        if write(&*the_childs, 2).is_err() || read(&*ours) != [1; 8] {
+            process::abort();
+        }
+    });
+    assert_eq!(wait_for(child), 0, "the child does without");
+    write(&*ours, 3).expect("a write");
+    assert_eq!((read(&*ours), read(&*the_childs)), ([3; 8], [2; 8]));
 }
