@@ -488,6 +488,159 @@ fn a_salvage_opens_without_a_leaf_that_is_lost() {
     }
 }
 
+/// Overwrites what a predicate finds among the images of a leaf file: it is given the table's id, and whether the leaf is leftmost.
+fn lose_leaves(disk: &SimDisk, is_lost: impl Fn(u32, bool) -> bool) {
+    disk.corrupt("leaves.db", |bytes| {
+        for leaf in bytes.chunks_mut(4096).filter(|leaf| leaf.starts_with(b"FL")) {
+            let table = u32::from_le_bytes(leaf[32..36].try_into().unwrap());
+            if is_lost(table, leaf[46..48] == [0; 2]) {
+                leaf.fill(0);
+            }
+        }
+    });
+}
+
+fn lose_directory(disk: &SimDisk) -> String {
+    let directory = disk.names().into_iter().find(|name| name.starts_with("directory-")).unwrap();
+    disk.corrupt(&directory, |bytes| bytes.fill(1));
+    directory
+}
+
+/// Tables that lack their leftmost leaf, as one that was made after the last checkpoint may, keep no others closed. What they have
+/// lost is an error, what they have is there, and they can be dropped, wherever the salvage is cut short.
+#[test]
+fn a_salvage_opens_without_leftmost_leaves() {
+    const LATE: u32 = 17; // the second table that was made
+    const LOST: u32 = 18;
+    const HIDDEN: u32 = 20;
+    let disk = SimDisk::new(1);
+    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+    let [whole, late, lost, large] =
+        ["whole", "late", "lost", "large"].map(|name| db.byte_table(name).unwrap());
+    (0..200u8).for_each(|i| [&whole, &late].iter().for_each(|table| table.put(&[i], &[i; 100]).unwrap()));
+    lost.put(b"k", b"v").unwrap();
+    large.put(b"chunks", &[1; 20_000]).unwrap();
+    large.put(b"extents", &[2; 100_000]).unwrap();
+    drop((whole, late, lost, large));
+    db.close().unwrap();
+    lose_directory(&disk);
+    lose_leaves(&disk, |table, leftmost| leftmost && [LATE, LOST, HIDDEN].contains(&table));
+
+    let salvage = |disk: &SimDisk| tiny().rebuild(true).open_on(Arc::new(disk.clone()));
+    let verify = |db: Database, disk: &SimDisk, what: &str| {
+        let table = |name: &str| db.byte_table(name).unwrap();
+        assert_eq!(table("whole").range(..).map(Result::unwrap).count(), 200, "{what}");
+        let is_lost = |done: Result<(), Error>| assert!(matches!(done, Err(Error::Corrupt { .. })), "{what}");
+        is_lost(table("late").get(&[0]).map(drop));
+        is_lost(table("late").put(&[0], b""));
+        is_lost(table("lost").get(b"k").map(drop));
+        is_lost(table("large").get(b"chunks").map(drop));
+        is_lost(db.check().map(drop));
+        assert_eq!(table("late").get(&[199]).unwrap().as_deref(), Some(&[199; 100][..]), "{what}");
+        let found = table("late").range(..).rev().take_while(Result::is_ok).count();
+        assert!((100..200).contains(&found), "{what}: {found} rows");
+        assert_eq!(table("large").get(b"extents").unwrap().as_deref(), Some(&[2; 100_000][..]), "{what}");
+        table("whole").put(b"new", &[3; 100_000]).unwrap();
+        for name in ["late", "lost", "large"] {
+            assert!(db.drop_table(name).unwrap(), "{what}: {name}");
+        }
+        table("new").put(b"row", b"").unwrap();
+        db.check().unwrap_or_else(|e| panic!("{what}: {e}"));
+        db.close().unwrap();
+        let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+        assert_eq!(db.check().unwrap().stray_pages, 0, "{what}");
+        let value = db.byte_table("whole").unwrap().get(b"new").unwrap();
+        assert_eq!(value.as_deref(), Some(&[3; 100_000][..]), "{what}");
+    };
+    let left = disk;
+    let copy = |crash_at| {
+        let disk = left.after_crash(Crash::PowerLoss, 1);
+        disk.crash_at(crash_at);
+        disk
+    };
+    let whole = copy(u64::MAX);
+    let db = salvage(&whole).unwrap();
+    let events = whole.events();
+    verify(db, &whole, "salvaged");
+    for (event, crash) in
+        (0..events).flat_map(|event| [Crash::ProcessKill, Crash::PowerLoss].map(|crash| (event, crash)))
+    {
+        let disk = copy(event);
+        drop(salvage(&disk));
+        let disk = disk.after_crash(crash, event);
+        let db = tiny().open_on(Arc::new(disk.clone())).or_else(|_| salvage(&disk)).unwrap();
+        verify(db, &disk, &format!("{crash:?} at event {event}"));
+    }
+}
+
+/// The catalog's leaf that says which id was the highest may be from before the last table was made, and the leaves of that be lost:
+/// its id is not given again.
+#[test]
+fn a_salvage_gives_no_id_of_a_table_again() {
+    const TABLES: u32 = 80;
+    let disk = SimDisk::new(1);
+    let db = tiny().log_bytes(1 << 20).open_on(Arc::new(disk.clone())).unwrap();
+    let long = "x".repeat(100);
+    (0..TABLES).for_each(|i| drop(db.byte_table(&format!("{i:03} {long}")).unwrap()));
+    db.checkpoint().unwrap();
+    db.byte_table("last").unwrap().put(b"k", b"v").unwrap();
+    db.checkpoint().unwrap();
+    let disk = disk.after_crash(Crash::PowerLoss, 1);
+    drop(db);
+    lose_directory(&disk);
+    lose_leaves(&disk, |table, _| table == 16 + TABLES);
+    disk.corrupt("leaves.db", |bytes| {
+        let is_first = |leaf: &&mut [u8]| {
+            leaf.starts_with(b"FL") && leaf[32..36] == 1u32.to_le_bytes() && leaf[46..48] == [0; 2]
+        };
+        let lsn = |leaf: &&mut [u8]| u64::from_le_bytes(leaf[16..24].try_into().unwrap());
+        bytes.chunks_mut(4096).filter(is_first).max_by_key(lsn).unwrap().fill(0);
+    });
+    let db = tiny().rebuild(true).open_on(Arc::new(disk.clone())).unwrap();
+    db.byte_table("new").unwrap().put(b"k", b"new").unwrap();
+    db.close().unwrap();
+    let db = tiny().open_on(Arc::new(disk)).unwrap();
+    assert_eq!(db.byte_table("new").unwrap().get(b"k").unwrap().as_deref(), Some(&b"new"[..]));
+    assert!(matches!(db.byte_table("last").unwrap().get(b"k"), Err(Error::Corrupt { .. })));
+}
+
+/// Without the catalog's leftmost leaf nothing can be salvaged, and nothing is changed.
+#[test]
+fn a_salvage_without_a_catalog_leaves_the_directory_as_it_is() {
+    let disk = SimDisk::new(1);
+    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+    db.byte_table("t").unwrap().put(b"k", b"v").unwrap();
+    db.close().unwrap();
+    let directory = lose_directory(&disk);
+    lose_leaves(&disk, |table, _| table == 1);
+    let refused = tiny().rebuild(true).open_on(Arc::new(disk.clone()));
+    assert!(matches!(&refused, Err(Error::Corrupt { what, .. }) if what == "catalog"), "{refused:?}");
+    disk.corrupt(&directory, |bytes| assert!(bytes.iter().all(|byte| *byte == 1)));
+}
+
+/// What a killed process had written of large values and not synced, since it had not come to commit them, is durable before a
+/// salvage says that it is there.
+#[test]
+fn a_large_value_that_a_salvage_finds_survives_a_power_failure() {
+    let disk = SimDisk::new(1);
+    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+    let table = db.byte_table("t").unwrap();
+    let tx = db.begin().unwrap();
+    tx.bytes(&table).put(b"k", &[7; 100_000]).unwrap();
+    db.checkpoint().unwrap();
+    let left = disk.after_crash(Crash::ProcessKill, 1);
+    drop((tx, table, db));
+    lose_directory(&left);
+    let value = |db: Database| db.byte_table("t").unwrap().get(b"k");
+    let db = tiny().rebuild(true).open_on(Arc::new(left.clone())).unwrap();
+    assert_eq!(value(db).unwrap().as_deref(), Some(&[7; 100_000][..]));
+    for seed in 0..8 {
+        let db = tiny().open_on(Arc::new(left.after_crash(Crash::PowerLoss, seed))).unwrap();
+        let value = value(db).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        assert_eq!(value.as_deref(), Some(&[7; 100_000][..]), "seed {seed}");
+    }
+}
+
 /// A rebuild with a whole directory gives the same rows, also when power failed while leaves were written that had been split: of two
 /// halves one may be there, and the other as it was before.
 #[test]

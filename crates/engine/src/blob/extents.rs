@@ -235,6 +235,11 @@ impl Extents {
         self.syncs.time(|| self.sync_once(write)).inspect_err(|error| log.poison(error))
     }
 
+    /// Makes all durable that was ever written, by whomever.
+    pub fn sync_all(&self) -> Result<()> {
+        self.sync_once(u64::MAX)
+    }
+
     fn sync_once(&self, write: u64) -> Result<()> {
         let mut durable = self.durable.lock();
         if durable.clone()? >= write {

@@ -69,11 +69,13 @@ pub(crate) fn read(catalog: &Arc<Tree>) -> Result<(BTreeMap<String, Row>, TableI
     while let Some((name, row)) = rows.next()? {
         if name == HIGHEST {
             let id = row.try_into().map_err(|_| Error::corrupt("catalog", "its highest id is no number"))?;
-            highest = TableId(u32::from_le_bytes(id));
+            highest = highest.max(TableId(u32::from_le_bytes(id)));
             continue;
         }
         let name = String::from_utf8(name.to_vec()).map_err(|e| Error::corrupt("catalog", e.to_string()))?;
         let row = Row::decode(&name, row)?;
+        // A salvage may have found the row of the highest id as it was before.
+        highest = highest.max(row.id).max(row.chunks.unwrap_or(CATALOG));
         tables.insert(name, row);
     }
     Ok((tables, highest))

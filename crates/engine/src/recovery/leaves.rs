@@ -99,6 +99,17 @@ impl Tables {
         Ok((PageId(first), TreeIndex::bulk_load(index, separators, INDEX_FILL)))
     }
 
+    /// The low fence and the page of the leftmost leaf of table `id` that there is.
+    pub fn leftmost(&self, id: TableId) -> Option<(&[u8], PageId)> {
+        let leaves = self.0.get(&id)?;
+        leaves.iter().min().map(|(low, page)| (low.as_slice(), PageId(*page)))
+    }
+
+    /// One leaf more, with the lowest keys of table `id`.
+    pub fn add_first(&mut self, id: TableId, page: PageId) {
+        self.0.entry(id).or_default().push((Vec::new(), page.0));
+    }
+
     /// Leaves of tables whose index was not taken: the catalog does not know them.
     pub fn remaining(self) -> impl Iterator<Item = PageId> {
         self.0.into_values().flatten().map(|(_, page)| PageId(page))

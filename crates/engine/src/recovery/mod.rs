@@ -30,10 +30,10 @@ use crate::db::options::Builder;
 use crate::error::{Error, Result};
 use crate::log::{Durability, Incarnation, Log};
 use crate::pool::{Directory, DirectoryEntry as Entry, Loaded, PageEntry, Pools, Wal, rebuild};
-use crate::tree::{Core, Tree};
+use crate::tree::{Core, Tree, first_leaf};
 use crate::txn::{Txn, restore_prepared, roll_back};
 use analysis::{Analysis, Unfinished};
-use foreshore_base::{Lsn, TableId};
+use foreshore_base::{Lsn, PageId, TableId};
 use foreshore_io::Vfs;
 use leaves::Tables;
 use redo::{Redone, StoredLog};
@@ -114,6 +114,9 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
     let extents = Extents::open(&**vfs)?;
     let (directory, Loaded { pages, redo_lsn, incarnations }) = open_directory(vfs, options, meta)?;
     let salvaged = is_salvaged(redo_lsn);
+    if salvaged {
+        extents.sync_all()?; // rows of transactions that did not come to sync them may be there
+    }
     let stand_in = Arc::new(StandIn::default());
     let pools = open_pools(vfs, options, meta, &directory, &pages, stand_in.clone())?;
     let Redone { end, records: redo_records, leaves, analysis } = match incarnations.is_empty() {
@@ -197,12 +200,23 @@ fn open_directory(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<
         Ok((_, loaded)) => Loaded { pages, ..loaded },
         // The log's incarnations are lost with the directory: what the leaves hold is all there is.
         Err(Error::Corrupt { .. } | Error::Incompatible { .. }) => {
+            ensure_catalog(&pages)?; // before the old directory goes
             Loaded { redo_lsn: salvage_point(&pages), pages, incarnations: Vec::new() }
         }
         // It is perhaps whole, and what only the log holds is not to be given up for a read that failed.
         Err(error) => return Err(error),
     };
     Ok((Arc::new(Directory::create_with(vfs.clone(), &loaded)?), loaded))
+}
+
+/// Without the leftmost leaf of the catalog, nobody knows which tables there are, and every leaf would be freed.
+fn ensure_catalog(pages: &[PageEntry]) -> Result<()> {
+    match pages.iter().any(|page| page.table == CATALOG && page.low_key.is_empty()) {
+        true => Ok(()),
+        false => {
+            Err(Error::corrupt("catalog", "no slot of the leaf file holds an image of its leftmost leaf"))
+        }
+    }
 }
 
 /// Where the log of a database begins of which these leaves are all that is left: behind all changes that they hold, and where no
@@ -265,6 +279,10 @@ fn open_trees(core: &Arc<Core>, mut leaves: Tables, salvaged: bool) -> Result<(V
     let mut trees = vec![Arc::new(catalog)];
     let (rows, highest_given) = catalog::read(&trees[0])?;
     for (name, row) in rows {
+        if salvaged {
+            ensure_first_leaf(core, &mut leaves, row.id, false)?;
+            row.chunks.map_or(Ok(()), |id| ensure_first_leaf(core, &mut leaves, id, true))?;
+        }
         let index = leaves.take_index(row.id, &name, row.index)?;
         let tree = open(row.id, name, index)?;
         if let Some(id) = row.chunks {
@@ -279,4 +297,23 @@ fn open_trees(core: &Arc<Core>, mut leaves: Tables, salvaged: bool) -> Result<(V
         core.pools.of_page(page)?.discard(page);
     }
     Ok((trees, highest_given))
+}
+
+/// Gives a salvaged table that lacks its leftmost leaf an empty one. It ends behind the lowest of all keys: whoever looks for others
+/// before the next leaf is told that they are lost, as between any two leaves. Not so in a hidden table, where whoever refers to
+/// a piece misses it: its leaf ends where the next one begins, and it is known what there is.
+fn ensure_first_leaf(core: &Core, leaves: &mut Tables, id: TableId, is_hidden: bool) -> Result<()> {
+    let next = leaves.leftmost(id);
+    if next.is_some_and(|(low, _)| low.is_empty()) {
+        return Ok(());
+    }
+    let pool = next.map_or(Ok(core.pools.own()), |(_, page)| core.pools.of_page(page))?;
+    let (high, right) = match next {
+        _ if !is_hidden => (Some(&[0][..]), PageId::NONE),
+        Some((low, page)) => (Some(low), page),
+        None => (None, PageId::NONE),
+    };
+    let first = first_leaf(core, pool, id, high, right)?;
+    leaves.add_first(id, first);
+    Ok(())
 }

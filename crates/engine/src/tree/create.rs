@@ -17,30 +17,40 @@ impl Tree {
         name: String,
         index: Index,
     ) -> Result<Self> {
-        let index = first_leaf(core, pool, id, index)?;
-        Ok(Self::new(core.clone(), pool.clone(), id, name, index))
+        let first = first_leaf(core, pool, id, None, PageId::NONE)?;
+        Ok(Self::new(core.clone(), pool.clone(), id, name, index_over(index, first)))
     }
 
     /// A new table for the chunks of the large values of the table `owner`.
     pub fn create_for_chunks(core: &Arc<Core>, id: TableId, owner: &str) -> Result<Self> {
-        let index = first_leaf(core, core.pools.own(), id, Index::default())?;
-        Ok(Self::of_chunks(core.clone(), id, owner, index))
+        let first = first_leaf(core, core.pools.own(), id, None, PageId::NONE)?;
+        Ok(Self::of_chunks(core.clone(), id, owner, index_over(Index::default(), first)))
     }
 }
 
-/// A new table's leaf, an empty one over the whole key space, logged; and the index over it.
-fn first_leaf(core: &Core, pool: &Pool, id: TableId, index: Index) -> Result<TreeIndex> {
+fn index_over(index: Index, first: PageId) -> TreeIndex {
+    TreeIndex::bulk_load(index, [([], first.0)], 1.0)
+}
+
+/// Makes the first leaf of a table, an empty one, logged: a new table's covers the whole key space, another one ends at `high`, and has
+/// this right neighbour.
+pub(crate) fn first_leaf(
+    core: &Core,
+    pool: &Pool,
+    id: TableId,
+    high: Option<&[u8]>,
+    right: PageId,
+) -> Result<PageId> {
     let fresh = pool.allocate()?;
     core.log.room()?;
     let latch = fresh.page().latch().exclusive();
     pool.before_change(fresh.frame_page().frame);
-    let change = Change::Format { page: fresh.pid(), table: id, low: &[], high: None, right: PageId::NONE };
+    let change = Change::Format { page: fresh.pid(), table: id, low: &[], high, right };
     let record = core.log.reserve(change.encoded_len());
-    leaf::format(fresh.page(), fresh.pid(), id, &[], None, PageId::NONE);
+    leaf::format(fresh.page(), fresh.pid(), id, &[], high, right);
     fresh.page().set_lsn(record.end());
     let page = fresh.publish().page.id();
     drop(latch);
-    let index = TreeIndex::bulk_load(index, [([], page.0)], 1.0);
     core.append(record, &change);
-    Ok(index)
+    Ok(page)
 }

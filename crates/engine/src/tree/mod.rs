@@ -70,6 +70,7 @@ use std::time::Duration;
 use users::Users;
 
 pub(crate) use ahead::Ahead;
+pub(crate) use create::first_leaf;
 pub(crate) use cursor::{Backward, Forward};
 pub(crate) use descend::Stamp;
 pub(crate) use index::TreeIndex;
