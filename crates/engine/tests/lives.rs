@@ -1,5 +1,6 @@
 //! One database through many lives: several transactions at a time, some prepared, tables that come and go, snapshots, full
-//! disks, failed syncs, and an end by a close, a killed process or a power loss, at any I/O event, of the opening too.
+//! disks, failed syncs, and an end by a close, a killed process or a power loss, at any I/O event, of the opening too. Now and
+//! then an opening rebuilds the directory.
 //!
 //! One thread does everything, so that the commits have one order, and a model knows what there was after each. What the
 //! next life finds must be one of these states, none before the last that was promised.
@@ -137,7 +138,8 @@ fn open(
     loop {
         let crashes = rng.below(3) == 0;
         disk.crash_at(if crashes { disk.events() + 1 + rng.below(60) as u64 } else { u64::MAX });
-        match options().open_on(Arc::new(disk.clone())) {
+        let rebuild = rng.below(8) == 0; // with a whole directory as good as without
+        match options().rebuild(rebuild).open_on(Arc::new(disk.clone())) {
             Err(Error::Full { .. }) if !disk.is_crashed() => disk.set_capacity(u64::MAX),
             Err(e) if !disk.is_crashed() => panic!("{what}: opening: {e}"),
             Err(_) => {
