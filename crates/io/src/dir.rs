@@ -10,14 +10,15 @@ use crate::map::Mapping;
 use crate::ring;
 use crate::{
     Access, AlignedBuf, BLOCK_BYTES, File, LockError, SharedMemory, Vfs, check_memory_size, check_name,
-    create_whole, debug_assert_direct, debug_assert_direct_len, read_each, wrong_memory_size,
+    create_whole, debug_assert_direct, debug_assert_direct_len, read_each, unfinished, wrong_memory_size,
 };
 use foreshore_base::seeded_bug;
 use foreshore_base::sync::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, Dir, FallocateFlags, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, CWD, Dir, FallocateFlags, IFlags, Mode, OFlags, RenameFlags};
 use rustix::fs::{
-    fallocate, fdatasync, fstat, fstatvfs, fsync, ftruncate, openat, renameat, renameat_with, unlinkat,
+    fallocate, fdatasync, fstat, fstatvfs, fsync, ftruncate, ioctl_getflags, ioctl_setflags, openat,
+    renameat, renameat_with, unlinkat,
 };
 use rustix::io::{Errno, pread, pwrite, retry_on_intr};
 use std::fs;
@@ -57,6 +58,14 @@ impl DirVfs {
     fn open_at(&self, name: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
         let flags = flags | OFlags::RDWR | OFlags::CLOEXEC;
         retry_on_intr(|| openat(&self.dir, name, flags, Mode::from_raw_mode(0o644)))
+    }
+
+    /// Makes a file, an empty one, whose blocks are written where they are. Btrfs copies them otherwise, for which it may lack the space.
+    fn write_in_place(&self, name: &str) -> io::Result<()> {
+        let fd = self.open_at(name, OFlags::CREATE | OFlags::TRUNC)?;
+        // Other filesystems know no such flag, and need none.
+        let _ = ioctl_getflags(&fd).and_then(|flags| ioctl_setflags(&fd, flags | IFlags::NOCOW));
+        Ok(())
     }
 }
 
@@ -162,6 +171,7 @@ impl Vfs for DirVfs {
         }
         let fd = match self.open_at(name, OFlags::empty()) {
             Err(Errno::NOENT) => {
+                self.write_in_place(&unfinished(name))?;
                 create_whole(self, name, bytes)?;
                 self.open_at(name, OFlags::empty())?
             }
@@ -402,6 +412,20 @@ mod tests {
         create_dir_durably(&path, &note).expect("it is there");
         assert_eq!(synced.take(), [Path::new("a")]);
         fs::remove_dir_all(&root).expect("removing it");
+    }
+
+    /// M1 of `map.rs`, where it takes more than space. (Run it with `TMPDIR` on such a filesystem, btrfs.)
+    #[test]
+    fn shared_memory_is_written_in_place_where_it_need_not_be() {
+        let path = std::env::temp_dir().join(format!("foreshore-io-in-place-{}", process::id()));
+        let vfs = DirVfs::open(&path, true).expect("a temporary directory");
+        let flags = |name| ioctl_getflags(vfs.open_at(name, OFlags::CREATE).expect("a file"));
+        let probe = vfs.open_at("probe", OFlags::CREATE).expect("a new file");
+        let is_choice =
+            flags("probe").and_then(|flags| ioctl_setflags(&probe, flags | IFlags::NOCOW)).is_ok();
+        vfs.shared_memory("memory", BLOCK_BYTES).expect("a new file");
+        assert_eq!(flags("memory").is_ok_and(|flags| flags.contains(IFlags::NOCOW)), is_choice);
+        fs::remove_dir_all(&path).expect("removing it");
     }
 
     /// Many at once, by either way: all are there, and a failure of any is told.

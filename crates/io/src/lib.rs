@@ -130,9 +130,14 @@ pub enum LockError {
     Io(#[from] io::Error),
 }
 
+/// The name of a file behind new shared memory that is not whole yet.
+fn unfinished(name: &str) -> String {
+    format!("{name}.new")
+}
+
 /// Makes the zeroed file behind new shared memory: whole, synced, and only then under its name.
 fn create_whole(vfs: &dyn Vfs, name: &str, bytes: usize) -> io::Result<()> {
-    let unfinished = format!("{name}.new");
+    let unfinished = unfinished(name);
     let file = vfs.open(&unfinished, Access::Buffered, true)?;
     file.set_len(0)?; // a creation that crashed may have left something
     file.allocate(bytes as u64)?;

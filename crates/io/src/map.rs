@@ -3,7 +3,8 @@
 //! Why: stores into a shared mapping are in the kernel's page cache the moment they retire, so they survive `kill -9`
 //! at the price of a store.
 //! Invariants:
-//! - M1: every block of the file is allocated before it is mapped: a store never meets a full disk (`SIGBUS`).
+//! - M1: every block of the file is allocated before it is mapped, and stays where it is: a store never meets a full disk
+//!   (`SIGBUS`). But on filesystems that write every block to a new place, whatever they are asked.
 //! - M2: the file is never cut while it is mapped: the database's lock keeps others away.
 
 use crate::SharedMemory;
