@@ -273,11 +273,13 @@ impl Error {
         }
     }
 
-    /// Wraps an operating-system error; a full disk becomes [`Error::Full`], too many open files [`Error::TooManyFiles`].
+    /// Wraps an operating-system error; a full disk, or file, becomes [`Error::Full`], too many open files [`Error::TooManyFiles`].
     pub(crate) fn io(what: impl Into<String>, source: &io::Error) -> Self {
         let (what, detail) = (what.into(), source.to_string());
         match (source.kind(), source.raw_os_error()) {
             (io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded, _) => Error::Full { what },
+            // No file of that file system is longer, or none that `ulimit -f` allows.
+            (io::ErrorKind::FileTooLarge, _) => Error::Full { what: format!("{what} ({detail})") },
             (_, Some(libc::EMFILE)) => Error::TooManyFiles { what, detail, limit: "`ulimit -n`" },
             (_, Some(libc::ENFILE)) => Error::TooManyFiles { what, detail, limit: "`sysctl fs.file-max`" },
             (kind, _) => Error::Io { what, kind, detail },

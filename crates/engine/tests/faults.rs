@@ -220,6 +220,40 @@ fn a_table_that_finds_no_space_leaves_nothing() {
     }
 }
 
+/// A file that may not become longer, for the file system's sake or that of `ulimit -f`, is as good as a full disk: rows that are there
+/// can be changed and removed for ever.
+#[test]
+fn a_longest_file_is_a_full_disk() {
+    let around = |call, name: &str, go: &mut Go<'_>| match (call, name) {
+        (Call::Allocate, "leaves.db") if IS_LONGEST.load(Relaxed) => {
+            Err(io::Error::from_raw_os_error(libc::EFBIG))
+        }
+        _ => go(),
+    };
+    static IS_LONGEST: AtomicBool = AtomicBool::new(false);
+    let disk = SimDisk::new(1);
+    let open = || tiny().open_on(Arc::new(Intercepted::new(disk.clone(), around))).unwrap();
+    let db = open();
+    let table = db.byte_table("t").unwrap().with_durability(Durability::Relaxed);
+    IS_LONGEST.store(true, Relaxed);
+    let full = (0..20_000).find_map(|i| table.put(&key(i), &[1; 1000]).err().map(|e| (i, e)));
+    let Some((rows, Error::Full { .. })) = full else { panic!("{full:?}") };
+    for byte in 2..4 {
+        for i in 0..rows {
+            table.put(&key(i), &[byte; 1000]).unwrap_or_else(|e| panic!("row {i} of {rows}: {e}"));
+        }
+        db.checkpoint().unwrap();
+    }
+    drop(table);
+    db.close().unwrap();
+    let db = open();
+    let table = db.byte_table("t").unwrap();
+    table.put(&key(0), &[3; 1000]).unwrap();
+    db.checkpoint().unwrap();
+    assert_eq!(table.range(..).map(Result::unwrap).filter(|row| row.1 == [3; 1000]).count() as u32, rows);
+    (0..rows).for_each(|i| assert!(table.remove(&key(i)).unwrap()));
+}
+
 /// A life with a larger cache cleans more pages at a time than the one before has left slots for.
 #[test]
 fn a_full_disk_suits_a_larger_cache() {
