@@ -13,6 +13,7 @@ use foreshore_base::sync::AtomicU64;
 use foreshore_base::sync::Ordering::Relaxed;
 use serde::Serialize;
 use std::cell::Cell;
+use std::panic::catch_unwind;
 use std::time::{Duration, Instant};
 
 /// Counts waits for one thing.
@@ -85,8 +86,8 @@ thread_local! {
 /// For programs that hold something while they call the engine which others need to go on: an interpreter's lock, say, or a
 /// worker thread of an executor. Giving it up around every call would cost more than most calls take; holding it while the
 /// call waits for a lock whose owner needs it would be a deadlock. `leave` must not call the engine, and takes nothing back:
-/// that is for after `before_waiting`. (It is a plain function, so that this costs two writes to a thread's own memory;
-/// what it has to remember goes into a `thread_local!`.)
+/// that is for after `before_waiting`. If it panics, the call waits all the same. (It is a plain function, so that this costs
+/// two writes to a thread's own memory; what it has to remember goes into a `thread_local!`.)
 ///
 /// Waits are those for a lock, for the device (a page to be read, a commit to be durable, room in the log or in the cache)
 /// and for another call of the same transaction; reading and writing a large value counts as one. Opening, closing, backups,
@@ -132,7 +133,8 @@ pub fn before_waiting<R>(leave: fn(), work: impl FnOnce() -> R) -> R {
 #[inline]
 pub fn will_wait() {
     if let Some(leave) = LEAVE.take() {
-        leave();
+        // That is not our code. Others may rely by now on this thread's wait, or on what it is going to read.
+        let _ = catch_unwind(leave);
     }
 }
 
@@ -158,6 +160,8 @@ pub(crate) fn lock_or_wait<T>(mutex: &parking_lot::Mutex<T>) -> parking_lot::Mut
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Database;
+    use std::panic::AssertUnwindSafe;
 
     thread_local! {
         static LEFT: Cell<u32> = const { Cell::new(0) };
@@ -180,6 +184,31 @@ mod tests {
             will_wait();
         });
         assert_eq!(LEFT.get(), 2, "the inner call had left something else");
+    }
+
+    /// Whoever panics before the wait for a lock has the lock when it is granted, and gives it back.
+    #[test]
+    fn a_panic_before_a_wait_leaves_nobody_waiting() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        let first = db.begin().unwrap();
+        first.bytes(&table).put(b"k", b"first").unwrap();
+        std::thread::scope(|scope| {
+            let before = db.stats().lock_waits;
+            let second = scope.spawn(|| {
+                let put = || db.transact(|tx| tx.bytes(&table).put(b"k", b"second"));
+                catch_unwind(AssertUnwindSafe(|| before_waiting(|| panic!("a test"), put)))
+            });
+            std::thread::sleep(Duration::from_millis(50));
+            first.commit().unwrap();
+            let put = second.join().unwrap();
+            assert_eq!(db.stats().lock_waits, before + 1);
+            table
+                .with_lock_timeout(Duration::from_secs(1))
+                .put(b"k", b"third")
+                .expect("nobody has it locked");
+            assert!(matches!(put, Ok(Ok(()))), "{put:?}");
+        });
     }
 
     #[test]
