@@ -6,7 +6,7 @@ use common::tiny;
 use foreshore::{Database, Durability, Error};
 use foreshore_io::{
     SimDisk, Vfs,
-    sim::{Crash, Repeat},
+    sim::{Crash, Fault, Repeat},
 };
 use std::sync::Arc;
 
@@ -141,5 +141,31 @@ fn an_id_used_again_means_the_later_transaction() {
         assert_eq!(db.stats().transactions, 0, "{crash:?}: nobody is left with locks");
         table.put(b"first", b"goes on").unwrap();
         db.check().unwrap();
+    }
+}
+
+/// Of a database that was closed, or has failed, nobody is told that there is no such transaction: the next open may find it, and
+/// whoever coordinates would forget what was decided.
+#[test]
+fn what_cannot_be_decided_any_more_is_not_unknown() {
+    let closed = |db: &Database, _: &SimDisk| db.clone().close().unwrap();
+    let failed = |db: &Database, disk: &SimDisk| {
+        disk.fail_at(disk.events(), Fault::Eio, Repeat::Forever);
+        assert!(matches!(db.commit_prepared(GIDS[0]), Err(Error::Poisoned { .. })));
+    };
+    for stop in [closed, failed] {
+        let disk = with_prepared(1, 10).after_crash(Crash::ProcessKill, 0);
+        let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+        assert!(matches!(db.commit_prepared("none"), Err(Error::UnknownTransaction { .. })));
+        stop(&db, &disk);
+        for told in [db.commit_prepared(GIDS[0]), db.rollback_prepared(GIDS[0])] {
+            assert!(matches!(told, Err(Error::Poisoned { .. })), "{told:?}");
+        }
+        let disk = disk.after_crash(Crash::PowerLoss, 1);
+        drop(db);
+        let db = tiny().open_on(Arc::new(disk)).unwrap();
+        assert_eq!(db.recover(), GIDS);
+        db.commit_prepared(GIDS[0]).unwrap();
+        assert_eq!(rows(&db, GIDS[0]), [2]);
     }
 }

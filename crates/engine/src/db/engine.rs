@@ -122,8 +122,20 @@ impl Engine {
     }
 
     pub fn commit_prepared(&self, gid: &[u8]) -> Result<()> {
-        let end = self.prepared.commit(gid)?;
+        let end = self.prepared.commit(gid).map_err(|error| self.judge_unknown(error))?;
         end.map_or(Ok(()), |end| self.acknowledge(end, Durability::Sync))
+    }
+
+    pub fn roll_back_prepared(&self, gid: &[u8]) -> Result<()> {
+        self.prepared.roll_back(gid).map_err(|error| self.judge_unknown(error))
+    }
+
+    /// Where nothing can be logged any more, the next open knows which transactions have prepared, and not this one.
+    fn judge_unknown(&self, error: Error) -> Error {
+        match error {
+            Error::UnknownTransaction { .. } => self.core.log.ensure_works().err().unwrap_or(error),
+            error => error,
+        }
     }
 
     pub fn sync(&self) -> Result<()> {

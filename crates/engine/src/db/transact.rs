@@ -264,7 +264,8 @@ impl Database {
 
     /// Commits a prepared transaction, durably.
     ///
-    /// Errors: [`Error::UnknownTransaction`](crate::Error::UnknownTransaction); as [`Transaction::commit`].
+    /// Errors: [`Error::UnknownTransaction`](crate::Error::UnknownTransaction); as [`Transaction::commit`]. After
+    /// [`Error::Poisoned`](crate::Error::Poisoned) the next open tells, by [`Database::recover`], whether it is still to be decided.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
@@ -301,6 +302,6 @@ impl Database {
     /// # Ok(()) }
     /// ```
     pub fn rollback_prepared(&self, gid: impl AsRef<[u8]>) -> Result<()> {
-        self.engine.prepared.roll_back(gid.as_ref())
+        self.engine.roll_back_prepared(gid.as_ref())
     }
 }

@@ -235,6 +235,11 @@ impl Log {
         self.shared.flights.durable()
     }
 
+    /// Errors: [`Error::Poisoned`] after a failed write or sync, or if it was closed.
+    pub fn ensure_works(&self) -> Result<()> {
+        self.shared.poison.check()
+    }
+
     /// Waits until there is room for one more record. To be called with nothing latched before each change, so that
     /// [`Log::reserve`] need not wait.
     ///
