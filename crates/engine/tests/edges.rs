@@ -167,6 +167,29 @@ fn a_dropped_database_opens_again_at_once() {
     }
 }
 
+/// A database may be closed while others use it, whatever they have locked at that moment.
+#[test]
+fn a_database_is_closed_beside_transactions() {
+    for round in 0..20u64 {
+        let db = Database::in_memory().unwrap();
+        let closing = db.clone();
+        let table = db.byte_table("t").unwrap();
+        thread::scope(|scope| {
+            let close = scope.spawn(move || {
+                thread::sleep(Duration::from_millis(5 + round % 5));
+                closing.close()
+            });
+            while !close.is_finished() {
+                let tx = db.begin().unwrap();
+                (0..1000u32).for_each(|n| _ = tx.bytes(&table).get_for_update(&n.to_be_bytes()).unwrap());
+                tx.commit().unwrap();
+                thread::sleep(Duration::from_millis(1));
+            }
+            close.join().unwrap().unwrap();
+        });
+    }
+}
+
 /// A range of a transaction that has ended keeps nothing open.
 #[test]
 fn a_forgotten_range_does_not_keep_the_database_open() {

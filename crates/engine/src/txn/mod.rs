@@ -195,9 +195,14 @@ impl Txns {
         }
     }
 
-    /// Is there no transaction, no snapshot, and nothing that they left?
-    pub fn is_idle(&self) -> bool {
-        self.slots.leased() == 0 && !self.snapshots.any() && self.garbage.is_empty()
+    /// If there is no transaction, no snapshot, and nothing that they left: is nothing locked, and no old version kept? What is left
+    /// otherwise.
+    pub fn check_left(&self) -> Result<(), String> {
+        let leases = self.slots.leases();
+        let is_idle = self.slots.leased() == 0 && !self.snapshots.any() && self.garbage.is_empty();
+        let left = if is_idle { self.keys.check_empty() } else { Ok(()) };
+        // Those who have come meanwhile may have something.
+        if self.slots.leases() == leases { left } else { Ok(()) }
     }
 
     /// Closes it.

@@ -199,6 +199,12 @@ impl Slots {
         })
     }
 
+    /// How many transactions have had a slot so far.
+    pub fn leases(&self) -> u64 {
+        let used = self.used.load(SeqCst);
+        self.slots[..used].iter().map(|slot| slot.leases.load(Relaxed)).sum()
+    }
+
     /// Slots that are leased now.
     pub fn leased(&self) -> usize {
         let used = self.used.load(Relaxed);
