@@ -32,4 +32,11 @@ impl Threads {
             let _ = thread.join(); // its panic, if there was one, has been dealt with
         }
     }
+
+    /// The same, perhaps called by one of them, which has nothing more to do then, and ends by itself.
+    pub fn join_others(&self) {
+        let own = thread::current().id();
+        self.0.lock().retain(|thread| thread.thread().id() != own);
+        self.join();
+    }
 }

@@ -129,10 +129,12 @@ impl Future for CommitTicket {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Database, Durability, TransactionOptions};
+    use crate::{ByteTable, Database, Durability, TransactionOptions};
     use foreshore_base::sync::{AtomicUsize, Ordering::SeqCst};
+    use foreshore_io::SimDisk;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::pin::Pin;
-    use std::sync::Arc;
+    use std::sync::{Arc, mpsc};
     use std::task::{Context, Poll, Wake};
     use std::time::{Duration, Instant};
 
@@ -171,5 +173,47 @@ mod tests {
             std::thread::yield_now();
         }
         assert!(matches!(poll(&tasks[1]), Poll::Ready(Ok(()))));
+    }
+
+    /// What is dropped where its task is woken, as nobody else holds it.
+    struct Forgotten {
+        handles: Option<(Database, ByteTable)>,
+        closed: mpsc::Sender<bool>,
+    }
+
+    impl Wake for Forgotten {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    impl Drop for Forgotten {
+        fn drop(&mut self) {
+            let closed = catch_unwind(AssertUnwindSafe(|| drop(self.handles.take())));
+            self.closed.send(closed.is_ok()).unwrap();
+        }
+    }
+
+    /// A task that is forgotten may hold the database itself, and nobody else: then it is closed by the thread that would wake the task.
+    #[test]
+    fn a_task_may_be_the_last_to_hold_the_database() {
+        let disk = SimDisk::new(1);
+        let options = Database::builder().cache_bytes(1 << 20).ring_bytes(1 << 20).segment_bytes(1 << 20);
+        let open = || options.clone().open_on(Arc::new(disk.clone())).unwrap();
+        let db = open();
+        let table = db.byte_table("t").unwrap();
+        let core = db.engine.core().clone();
+        let hole = core.log.reserve(8); // no flight carries what lies behind it
+        let tx = db.begin().unwrap();
+        tx.bytes(&table).put(b"k", b"v").unwrap();
+        let mut ticket = tx.commit_async().unwrap();
+        let (closed, is_closed) = mpsc::channel();
+        let waker = Arc::new(Forgotten { handles: Some((db, table)), closed }).into();
+        assert!(Pin::new(&mut ticket).poll(&mut Context::from_waker(&waker)).is_pending());
+        drop(waker);
+        hole.abandon();
+        assert!(is_closed.recv_timeout(Duration::from_secs(60)).unwrap(), "it waits for its own end");
+        ticket.wait().unwrap();
+        assert!(open().byte_table("t").unwrap().contains(b"k").unwrap());
+        drop(ticket);
+        assert_eq!(Arc::strong_count(&core), 1);
     }
 }
