@@ -12,6 +12,7 @@ use foreshore_io::{
     sim::{Crash, Fault, Repeat},
 };
 use std::collections::BTreeMap;
+use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
@@ -344,6 +345,10 @@ fn a_target_within_a_database_is_refused() {
         );
     }
     assert!(!place.join("monday").exists() && !place.join("copies").exists());
+    let (inside, link) = (place.join("inside"), dir.path().join("link"));
+    fs::create_dir(&inside).unwrap();
+    std::os::unix::fs::symlink(&inside, &link).unwrap();
+    assert!(matches!(db.backup(&link), Err(Error::Incompatible { .. })), "a link leads there");
     db.backup(place.join("../monday")).unwrap();
     Database::open(dir.path().join("monday")).unwrap();
 }

@@ -163,10 +163,12 @@ impl Database {
 fn ensure_beside_databases(path: &Path) -> Result<()> {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     // What is there already, with its links followed; the rest will be made.
-    let Some(above) = absolute.ancestors().skip(1).find_map(|above| above.canonicalize().ok()) else {
+    let mut places = absolute.ancestors().enumerate();
+    let Some((made, there)) = places.find_map(|(made, place)| Some((made, place.canonicalize().ok()?)))
+    else {
         return Ok(());
     };
-    match above.ancestors().find(|above| above.join(meta::NAME).is_file()) {
+    match there.ancestors().skip(usize::from(made == 0)).find(|above| above.join(meta::NAME).is_file()) {
         Some(database) => Err(Error::Incompatible {
             dir: path.display().to_string(),
             detail: format!(
