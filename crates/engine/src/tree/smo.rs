@@ -129,8 +129,9 @@ impl Tree {
         self.core.absorbs.fetch_add(1, Relaxed); // before anybody sees it (`check.rs`)
         drop(right_latch);
         drop(left.latch);
-        let end = self.core.append(record, &absorb.change());
+        // First of all: until then lookups cannot pass the dead leaf, and its record may have to wait for the device.
         change.unpost(&separator, neighbour.0);
+        let end = self.core.append(record, &absorb.change());
         self.pool.free_page(neighbour, end);
         Ok(true)
     }
@@ -184,6 +185,7 @@ impl Tree {
 #[cfg(test)]
 mod tests {
     use crate::Database;
+    use crate::log::Reservation;
     use foreshore_io::MemVfs;
     use std::sync::Arc;
     use std::thread;
@@ -238,6 +240,41 @@ mod tests {
             absorber.join().unwrap().unwrap();
             assert_eq!(reader.join().unwrap().unwrap().unwrap(), b"2");
             assert!(found, "it waits for the check");
+        });
+        assert_eq!(tree.index.get(b"b"), None);
+        db.check().unwrap();
+    }
+
+    /// They go on also while the record of the absorption waits for room in the log's buffer, which takes as long as the device does.
+    #[test]
+    fn rows_of_an_absorbed_leaf_are_found_while_the_log_is_full() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        table.put_many(&[(b"a", b"1"), (b"b", b"2")]).unwrap();
+        let (tree, log) = (&table.tree, &table.tree.core.log);
+        tree.part(b"a", b"b").unwrap();
+        thread::scope(|scope| {
+            let still = tree.index.stand_still();
+            let absorber = scope.spawn(|| tree.absorb_around(b"a"));
+            thread::sleep(A_WHILE); // it has asked for room
+            // So have others, who take all of it, and none of their records is complete.
+            let full = log.reserved() + log.ring_bytes() as u64;
+            let mut records = Vec::new();
+            while log.reserved() < full {
+                records.push(log.reserve(1000));
+            }
+            drop(still);
+            thread::sleep(A_WHILE);
+            let reader = scope.spawn(|| table.get(b"b"));
+            let begun = Instant::now();
+            while !reader.is_finished() && begun.elapsed() < LONG {
+                thread::yield_now();
+            }
+            let found = reader.is_finished();
+            records.into_iter().for_each(Reservation::abandon);
+            absorber.join().unwrap().unwrap();
+            assert_eq!(reader.join().unwrap().unwrap().unwrap(), b"2");
+            assert!(found, "it waits for the log");
         });
         assert_eq!(tree.index.get(b"b"), None);
         db.check().unwrap();
