@@ -1,6 +1,6 @@
 //! What an open database needs now and then: checkpoints that keep its log short, versions that nobody needs let go,
-//! idle transactions rolled back, and rollbacks that were broken off gone on with. A thread of its own sees to that. Another
-//! one sends `Buffered` commits on their way, which cannot wait until a checkpoint is done.
+//! idle transactions rolled back, and rollbacks that were broken off gone on with. A thread of its own takes the checkpoints, which
+//! last as long as the device takes for them. Another one sees to the rest, and a third one sends `Buffered` commits on their way.
 //!
 //! The threads share these parts with the database, and not the database itself: so they are never the last to hold it, and
 //! whoever drops the last handle closes the database, at once and completely. (A thread that takes a reference only in
@@ -70,6 +70,7 @@ impl Upkeep {
         });
         let started = upkeep
             .start_thread("foreshore-upkeep", Self::run)
+            .and_then(|()| upkeep.start_thread("foreshore-checkpoint", Self::keep_log_short))
             .and_then(|()| upkeep.start_thread("foreshore-nudge", Self::send_commits));
         match started {
             Ok(()) => Ok(upkeep),
@@ -100,6 +101,12 @@ impl Upkeep {
         }
     }
 
+    fn keep_log_short(&self) {
+        while !self.sleep_or_stop() {
+            self.checkpoint_if_due();
+        }
+    }
+
     fn run(&self) {
         let mut retried = Instant::now();
         while !self.sleep_or_stop() {
@@ -108,7 +115,6 @@ impl Upkeep {
                 self.core.go_on_undoing();
                 retried = Instant::now();
             }
-            self.checkpoint_if_due();
         }
     }
 
@@ -183,8 +189,10 @@ impl Upkeep {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ByteTable, Database, Transaction};
+    use crate::{ByteTable, Database, Transaction, TransactionOptions};
+    use foreshore_base::sync::AtomicBool;
     use foreshore_io::MemVfs;
+    use foreshore_io::sim::{Call, Intercepted};
 
     /// A ghost that a scan has locked, and that nothing but the scan keeps.
     fn locked_ghost(db: &Database, table: &ByteTable) -> Transaction {
@@ -212,6 +220,41 @@ mod tests {
             matches!(&refused, Err(Error::Poisoned { cause }) if cause.contains("panicked")),
             "{refused:?}"
         );
+    }
+
+    /// A checkpoint takes as long as the device does. Who waits for what an idle transaction has locked does not wait for that.
+    #[test]
+    fn an_idle_transaction_is_rolled_back_beside_a_checkpoint() {
+        const LONG: Duration = Duration::from_secs(20);
+        let (device, has_begun) = (Arc::new(Mutex::new(())), Arc::new(AtomicBool::new(false)));
+        let (its, begun) = (device.clone(), has_begun.clone());
+        let slow = Intercepted::new(MemVfs::new(), move |call, name, go| {
+            let _passes = (call == Call::Write && name == "leaves.db").then(|| {
+                begun.store(true, Relaxed);
+                its.lock()
+            });
+            go()
+        });
+        let tiny = Database::builder()
+            .leaf_bytes(4096)
+            .cache_bytes(64 * 4096)
+            .ring_bytes(64 << 10)
+            .segment_bytes(64 << 10);
+        let db = tiny.log_bytes(64 << 10).durability(Durability::Relaxed).open_on(Arc::new(slow)).unwrap();
+        let table = db.byte_table("t").unwrap();
+        let stands = device.lock();
+        let idle = db.begin_with(TransactionOptions::new().idle_timeout(Duration::from_millis(500))).unwrap();
+        idle.bytes(&table).put(b"k", b"v").unwrap();
+        (0..50_u8).for_each(|row| table.put(&[row], &[0; 900]).unwrap());
+        let since = Instant::now();
+        while !has_begun.load(Relaxed) {
+            assert!(since.elapsed() < LONG, "no checkpoint is due");
+            std::thread::yield_now();
+        }
+        let put = table.with_lock_timeout(Duration::from_secs(5)).put(b"k", b"w");
+        drop(stands);
+        put.unwrap();
+        assert!(idle.commit().is_err());
     }
 
     /// Who is late to say where it begins names a place of some time ago, from where on the log may be gone.
