@@ -604,14 +604,20 @@ impl Reservation<'_> {
     #[inline]
     fn write(&self, body: &[u8]) {
         let shared = self.shared;
-        if !shared.ring.admits(self.end())
-            && shared.wait_flushed(shared.ring.admitted_from(self.end())).is_err()
-        {
+        if !shared.ring.admits(self.end()) && self.await_place().is_err() {
             return;
         }
         let word0 = shared.seal.word0(self.start, &[body]);
         shared.ring.write(self.start + HEADER_BYTES as u64, body);
         shared.ring.complete(self.start, word0);
+    }
+
+    /// Waits until its place in the buffer has been flushed.
+    #[cold]
+    fn await_place(&self) -> Result<()> {
+        let shared = self.shared;
+        let admitted_from = shared.ring.admitted_from(self.end());
+        shared.waits.room.time(|| shared.wait_flushed(admitted_from))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::super::*;
 use foreshore_io::SimDisk;
+use std::time::{Duration, Instant};
 
 const OPTIONS: LogOptions = super::SMALL;
 
@@ -204,6 +205,28 @@ fn damage_is_named() {
     let removed = disk.after_crash(foreshore_io::sim::Crash::ProcessKill, 1);
     removed.remove("wal-0000000000000001").unwrap();
     assert!(read(&removed).contains("it is missing"), "{}", read(&removed));
+}
+
+/// H1: the buffer is emptied as fast as the device takes it. Who must wait for that says so before.
+#[test]
+fn who_waits_for_a_place_in_the_buffer_says_so() {
+    static HAS_LEFT: AtomicBool = AtomicBool::new(false);
+    let log = Log::open(Arc::new(SimDisk::new(1)), OPTIONS, Incarnation::after(Lsn::ZERO)).unwrap();
+    let mut records: Vec<_> = (0..20).map(|_| log.reserve(4000)).collect();
+    let last = records.pop().unwrap();
+    assert!(!log.shared.ring.admits(last.end()));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let begun = Instant::now();
+            while !HAS_LEFT.load(SeqCst) && begun.elapsed() < Duration::from_secs(2) {
+                std::thread::yield_now();
+            }
+            records.into_iter().for_each(Reservation::abandon); // nothing leaves before
+        });
+        crate::before_waiting(|| HAS_LEFT.store(true, SeqCst), || last.abandon());
+    });
+    assert!(HAS_LEFT.load(SeqCst));
+    assert!(log.waits()[0].count > 0);
 }
 
 /// Room that was found is good for some records, then it is asked for again; after a failure at once.
