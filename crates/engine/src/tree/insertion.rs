@@ -98,20 +98,17 @@ impl Tree {
 #[cfg(test)]
 mod tests {
     use crate::Database;
+    use crate::tree::testing::{A_WHILE, comes_true, with_leaves};
     use foreshore_base::sync::Ordering::SeqCst;
     use std::thread;
-    use std::time::{Duration, Instant};
 
     /// The leaf that the gap ends in may leave its frame while its latch is waited for, and whoever has that next may wait for
     /// the leaf that is going to change.
     #[test]
     fn who_inserts_waits_for_no_other_page() {
         let db = Database::in_memory().unwrap();
-        let table = db.byte_table("t").unwrap();
-        table.put_many(&[(b"a", b"1"), (b"b", b"2"), (b"c", b"3")]).unwrap();
+        let table = with_leaves(&db, [b"a", b"b", b"c"]);
         let tree = &table.tree;
-        tree.part(b"a", b"b").unwrap();
-        tree.part(b"b", b"c").unwrap();
         let [left, leaf, right] = [b"a", b"b", b"c"].map(|key| tree.seek(key).unwrap());
         tree.pool.flush_all().unwrap();
         tree.pool.evict_now(left);
@@ -119,17 +116,13 @@ mod tests {
         thread::scope(|scope| {
             let held = tree.latch_leaf(b"c").unwrap();
             let inserter = scope.spawn(|| table.insert(b"bb", b"4"));
-            thread::sleep(Duration::from_millis(50));
+            thread::sleep(A_WHILE);
             tree.pool.hand_over(held.at.frame, right, left);
             let is_latched = || tree.pool.resident(leaf).is_some_and(|at| at.page.latch().is_latched());
-            let begun = Instant::now();
-            while is_latched() && begun.elapsed() < Duration::from_secs(5) {
-                thread::yield_now();
-            }
-            let waits = is_latched();
+            let gives_up = comes_true(|| !is_latched());
             drop(held.latch);
             assert!(inserter.join().unwrap().unwrap());
-            assert!(!waits, "it has the leaf to the right of the page that it waits for");
+            assert!(gives_up, "it has the leaf to the right of the page that it waits for");
         });
         tree.scanners.fetch_sub(1, SeqCst);
         assert_eq!(table.range(..).count(), 4);

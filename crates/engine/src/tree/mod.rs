@@ -47,6 +47,8 @@ mod read;
 mod removal;
 mod rows;
 mod smo;
+#[cfg(test)]
+mod testing;
 mod transact;
 mod unversioned;
 mod users;

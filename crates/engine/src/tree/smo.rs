@@ -186,35 +186,28 @@ impl Tree {
 mod tests {
     use crate::Database;
     use crate::log::Reservation;
+    use crate::tree::testing::{A_WHILE, comes_true, with_leaves};
     use foreshore_io::MemVfs;
     use std::sync::Arc;
     use std::thread;
-    use std::time::{Duration, Instant};
-
-    /// Long enough for a thread to come to where it waits. On a machine that is slower nothing is shown.
-    const A_WHILE: Duration = Duration::from_millis(50);
-    /// Longer than anything here takes.
-    const LONG: Duration = Duration::from_secs(5);
 
     /// Who has split it off is about to post it, and must not post a dead one.
     #[test]
     fn a_leaf_is_absorbed_once_it_is_posted() {
         let db = Database::in_memory().unwrap();
-        let table = db.byte_table("t").unwrap();
-        table.put_many(&[(b"a", b"1"), (b"b", b"2")]).unwrap();
+        let table = with_leaves(&db, [b"a", b"b"]);
         let tree = &table.tree;
-        tree.part(b"a", b"b").unwrap();
         let is_parted = || tree.read_leaf(b"a", |page| Ok(!page.right().is_none())).unwrap();
         let leaf = tree.index.get(b"b").unwrap();
         tree.index.change().unpost(b"b", leaf); // as if it were about to be posted
         tree.absorb_around(b"a").unwrap();
         assert!(is_parted());
-        assert_eq!(table.get(b"b").unwrap().unwrap(), b"2");
+        assert_eq!(table.get(b"b").unwrap().unwrap(), b"b");
         tree.index.post(b"b", leaf);
         tree.absorb_around(b"a").unwrap();
         assert!(!is_parted());
         assert_eq!(tree.index.get(b"b"), None);
-        assert_eq!(table.get(b"b").unwrap().unwrap(), b"2");
+        assert_eq!(table.get(b"b").unwrap().unwrap(), b"b");
         db.check().unwrap();
     }
 
@@ -222,23 +215,17 @@ mod tests {
     #[test]
     fn rows_of_an_absorbed_leaf_are_found_while_the_index_stands_still() {
         let db = Database::in_memory().unwrap();
-        let table = db.byte_table("t").unwrap();
-        table.put_many(&[(b"a", b"1"), (b"b", b"2")]).unwrap();
+        let table = with_leaves(&db, [b"a", b"b"]);
         let tree = &table.tree;
-        tree.part(b"a", b"b").unwrap();
         thread::scope(|scope| {
             let still = tree.index.stand_still();
             let absorber = scope.spawn(|| tree.absorb_around(b"a"));
             thread::sleep(A_WHILE);
             let reader = scope.spawn(|| table.get(b"b"));
-            let begun = Instant::now();
-            while !reader.is_finished() && begun.elapsed() < LONG {
-                thread::yield_now();
-            }
-            let found = reader.is_finished();
+            let found = comes_true(|| reader.is_finished());
             drop(still);
             absorber.join().unwrap().unwrap();
-            assert_eq!(reader.join().unwrap().unwrap().unwrap(), b"2");
+            assert_eq!(reader.join().unwrap().unwrap().unwrap(), b"b");
             assert!(found, "it waits for the check");
         });
         assert_eq!(tree.index.get(b"b"), None);
@@ -249,10 +236,8 @@ mod tests {
     #[test]
     fn rows_of_an_absorbed_leaf_are_found_while_the_log_is_full() {
         let db = Database::in_memory().unwrap();
-        let table = db.byte_table("t").unwrap();
-        table.put_many(&[(b"a", b"1"), (b"b", b"2")]).unwrap();
+        let table = with_leaves(&db, [b"a", b"b"]);
         let (tree, log) = (&table.tree, &table.tree.core.log);
-        tree.part(b"a", b"b").unwrap();
         thread::scope(|scope| {
             let still = tree.index.stand_still();
             let absorber = scope.spawn(|| tree.absorb_around(b"a"));
@@ -266,14 +251,10 @@ mod tests {
             drop(still);
             thread::sleep(A_WHILE);
             let reader = scope.spawn(|| table.get(b"b"));
-            let begun = Instant::now();
-            while !reader.is_finished() && begun.elapsed() < LONG {
-                thread::yield_now();
-            }
-            let found = reader.is_finished();
+            let found = comes_true(|| reader.is_finished());
             records.into_iter().for_each(Reservation::abandon);
             absorber.join().unwrap().unwrap();
-            assert_eq!(reader.join().unwrap().unwrap().unwrap(), b"2");
+            assert_eq!(reader.join().unwrap().unwrap().unwrap(), b"b");
             assert!(found, "it waits for the log");
         });
         assert_eq!(tree.index.get(b"b"), None);
@@ -284,11 +265,8 @@ mod tests {
     #[test]
     fn who_absorbs_waits_for_no_other_page() {
         let db = Database::in_memory().unwrap();
-        let table = db.byte_table("t").unwrap();
-        table.put_many(&[(b"a", b"1"), (b"b", b"2"), (b"c", b"3")]).unwrap();
+        let table = with_leaves(&db, [b"a", b"b", b"c"]);
         let tree = &table.tree;
-        tree.part(b"a", b"b").unwrap();
-        tree.part(b"b", b"c").unwrap();
         let [left, leaf, right] = [b"a", b"b", b"c"].map(|key| tree.seek(key).unwrap());
         tree.pool.flush_all().unwrap();
         tree.pool.evict_now(left);
@@ -298,14 +276,10 @@ mod tests {
             thread::sleep(A_WHILE);
             tree.pool.hand_over(held.at.frame, right, left);
             let is_latched = || tree.pool.resident(leaf).is_some_and(|at| at.page.latch().is_latched());
-            let begun = Instant::now();
-            while is_latched() && begun.elapsed() < LONG {
-                thread::yield_now();
-            }
-            let waits = is_latched();
+            let gives_up = comes_true(|| !is_latched());
             drop(held.latch);
             absorber.join().unwrap().unwrap();
-            assert!(!waits, "it has the leaf to the right of the page that it waits for");
+            assert!(gives_up, "it has the leaf to the right of the page that it waits for");
         });
         db.check().unwrap();
     }
@@ -328,11 +302,7 @@ mod tests {
             let splitter = scope.spawn(|| tree.part(b"a", b"b"));
             thread::sleep(A_WHILE);
             let reader = scope.spawn(|| table.get(b"c"));
-            let begun = Instant::now();
-            while !reader.is_finished() && begun.elapsed() < LONG {
-                thread::yield_now();
-            }
-            let found = reader.is_finished();
+            let found = comes_true(|| reader.is_finished());
             others.truncate(2);
             splitter.join().unwrap().unwrap();
             assert_eq!(reader.join().unwrap().unwrap().unwrap(), b"3");
@@ -346,10 +316,8 @@ mod tests {
     #[test]
     fn an_entry_that_leads_elsewhere_stays() {
         let db = Database::in_memory().unwrap();
-        let table = db.byte_table("t").unwrap();
-        table.put_many(&[(b"a", b"1"), (b"b", b"2")]).unwrap();
+        let table = with_leaves(&db, [b"a", b"b"]);
         let tree = &table.tree;
-        tree.part(b"a", b"b").unwrap();
         let leaf = tree.index.get(b"b").unwrap();
         tree.index.change().unpost(b"b", leaf + 1);
         assert_eq!(tree.index.get(b"b"), Some(leaf));
