@@ -42,8 +42,7 @@ use std::task::{Context, Poll};
 /// ```
 #[derive(Clone)]
 pub struct CommitTicket {
-    /// Not the engine: the thread that wakes a task may be the last to hold the ticket, and cannot wait for its own end, as
-    /// who closes a database must.
+    /// Not the engine, which would stay open: what a ticket waits for comes to pass without it.
     core: Held<Core>,
     end: Option<Lsn>,
     durability: Durability,

@@ -197,6 +197,7 @@ mod tests {
         frames.end_write(FRAME);
         assert_eq!(frames.redo_from(FRAME), None);
     }
+
     /// F3: also of one that is about to fail while somebody looks.
     #[test]
     fn nobody_misses_a_change_whose_write_fails() {

@@ -84,7 +84,7 @@ impl TreeIndex {
         each!(self, map => map.post(low_fence, page));
     }
 
-    /// The right to change it, as long as which it is not checked. Waits for a check: nothing may be latched.
+    /// The right to change it: nobody checks it meanwhile. Waits for a check: nothing may be latched.
     pub fn change(&self) -> Change<'_> {
         Change { index: self, _changing: self.changing.read() }
     }
