@@ -179,20 +179,24 @@ impl Arena {
 #[cfg(not(miri))]
 mod system {
     use super::{ARENA_BYTES, Address, RANGE_BYTES};
-    use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect};
+    use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap};
 
     const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-    /// Sets addresses aside, as many as the system lets us have: the first, and how many.
+    /// Sets addresses aside: the first, and how many. Fewer where the system limits them (`ulimit -v`): half as many again are
+    /// left for all else that the process maps.
     pub fn reserve() -> (Address, usize) {
         let sizes = std::iter::successors(Some(RANGE_BYTES), |bytes| Some(bytes / 2));
         let mut ranges = sizes.take_while(|&bytes| bytes >= ARENA_BYTES).filter_map(|bytes| {
             let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+            let (used, left) = (bytes + HUGE_PAGE_BYTES, bytes / 2);
             // SAFETY: a new anonymous mapping, wherever the system likes, that nobody can use yet.
-            let mapped = unsafe {
-                mmap_anonymous(std::ptr::null_mut(), bytes + HUGE_PAGE_BYTES, ProtFlags::empty(), flags)
-            };
-            Some((mapped.ok()?.expose_provenance().next_multiple_of(HUGE_PAGE_BYTES), bytes))
+            let mapped =
+                unsafe { mmap_anonymous(std::ptr::null_mut(), used + left, ProtFlags::empty(), flags) }
+                    .ok()?;
+            // SAFETY: the end of this mapping, which nobody knows.
+            unsafe { munmap(mapped.wrapping_byte_add(used), left) }.expect("an own mapping can be unmapped");
+            Some((mapped.expose_provenance().next_multiple_of(HUGE_PAGE_BYTES), bytes))
         });
         ranges.next().expect("address space for index nodes")
     }
@@ -220,4 +224,32 @@ mod system {
     }
 
     pub fn make_usable(_first: Address) {}
+}
+
+#[cfg(all(test, not(any(loom, shuttle, miri))))]
+mod tests {
+    use super::*;
+    use crate::mapping::Mapping;
+    use std::process::Command;
+
+    /// A process that may have a little more than 2 GiB of addresses is not left without any.
+    #[test]
+    fn addresses_are_left_for_others() {
+        let limited = |arguments: &str| {
+            let line = format!("ulimit -v 2300000 && exec \"$0\" {arguments}");
+            Command::new("sh").arg("-c").arg(line).arg(std::env::current_exe().unwrap()).output().unwrap()
+        };
+        // A sanitizer's own addresses are more than that.
+        if limited("--list").status.success() {
+            let output = limited("--exact pool::tests::in_a_limited_process --ignored");
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        }
+    }
+
+    #[test]
+    #[ignore = "a part of the test above, in a process of its own"]
+    fn in_a_limited_process() {
+        cut(LINE);
+        Mapping::zeroed(700 << 20, false);
+    }
 }
