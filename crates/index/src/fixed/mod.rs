@@ -105,6 +105,8 @@ where
     /// ```
     pub fn from_sorted(entries: impl ExactSizeIterator<Item = (K, u64)>) -> Self {
         let len = entries.len();
+        // An entry takes less than 64 bytes in all layers and the values together: so no size below overflows.
+        assert!(len <= isize::MAX as usize / 64, "memory for an index of {len} entries");
         let layers = layers_over(len, Self::PER_LINE);
         let top = layers.last().expect("there is layer 0");
         let mut keys = HugeSlice::<K::Lane>::zeroed((top.offset + top.lines) * Self::PER_LINE);
@@ -391,6 +393,13 @@ mod tests {
         }
         let without = StaticMap::from_sorted((0..20u32).map(|k| (k, 1)));
         assert_eq!((without.get(u32::MAX), without.lower_bound(u32::MAX)), (None, 20));
+    }
+
+    /// All numbers there are: so many that their bytes, counted in a word, are few again.
+    #[test]
+    #[should_panic(expected = "memory for an index")]
+    fn more_entries_than_fit_memory_are_refused() {
+        StaticMap::from_sorted((0..usize::MAX).map(|key| (key as u64, 0)));
     }
 
     #[test]
