@@ -128,9 +128,10 @@ impl Future for CommitTicket {
 
 #[cfg(test)]
 mod tests {
-    use crate::{ByteTable, Database, Durability, TransactionOptions};
-    use foreshore_base::sync::{AtomicUsize, Ordering::SeqCst};
-    use foreshore_io::SimDisk;
+    use crate::{ByteTable, Database, Durability, Error, TransactionOptions};
+    use foreshore_base::sync::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+    use foreshore_io::sim::{Call, Intercepted};
+    use foreshore_io::{MemVfs, SimDisk};
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::pin::Pin;
     use std::sync::{Arc, mpsc};
@@ -214,5 +215,39 @@ mod tests {
         assert!(open().byte_table("t").unwrap().contains(b"k").unwrap());
         drop(ticket);
         assert_eq!(Arc::strong_count(&core), 1);
+    }
+
+    /// A task that goes on where it is woken, and looks at the database first.
+    struct Looks(Database, mpsc::Sender<u64>);
+
+    impl Wake for Looks {
+        fn wake(self: Arc<Self>) {
+            self.1.send(self.0.stats().pages).unwrap();
+        }
+    }
+
+    /// Who meets a failure holds what others need, and is not the one who wakes tasks because of it.
+    #[test]
+    fn a_task_may_use_the_database_that_fails() {
+        let fails = Arc::new(AtomicBool::new(false));
+        let its = fails.clone();
+        let vfs = Intercepted::new(MemVfs::new(), move |call, name, go| {
+            let fails = call == Call::Write && name == "leaves.db" && its.load(SeqCst);
+            if fails { Err(std::io::ErrorKind::Other.into()) } else { go() }
+        });
+        let db = Database::builder().cache_bytes(1 << 20).open_on(Arc::new(vfs)).unwrap();
+        db.byte_table("t").unwrap().put(b"k", b"v").unwrap();
+        let core = db.engine.core().clone();
+        let hole = core.log.reserve(8); // no flight carries it
+        let mut ticket = db.sync_async();
+        let (looked, looks) = mpsc::channel();
+        let waker = Arc::new(Looks(db.clone(), looked)).into();
+        assert!(Pin::new(&mut ticket).poll(&mut Context::from_waker(&waker)).is_pending());
+        fails.store(true, SeqCst);
+        let failed = std::thread::spawn(move || db.checkpoint());
+        looks.recv_timeout(Duration::from_secs(60)).expect("it waits for who woke it");
+        assert!(matches!(failed.join().unwrap(), Err(Error::Poisoned { .. })));
+        assert!(matches!(ticket.wait(), Err(Error::Poisoned { .. })));
+        hole.abandon();
     }
 }

@@ -135,13 +135,19 @@ impl Flights {
         [self.progress.waits_carried.load(Relaxed), self.progress.waits_carried_before.load(Relaxed)]
     }
 
-    /// Wakes everyone who waits for anything: the poison is set.
+    /// Wakes every thread that waits for anything: the poison is set. The caller may hold what a task would want that goes on where
+    /// it is woken, so tasks are for the flushers to wake, when they go home.
     pub fn give_up(&self) {
         self.doorbell.stop();
         drop(self.landing.lock());
         self.landed.notify_all();
+        self.durable_waiters.wake_threads();
+        self.flushed_waiters.wake_threads();
+    }
+
+    /// Wakes the tasks that wait for what will never be durable.
+    pub fn wake_in_vain(&self) {
         self.durable_waiters.wake(Lsn::MAX);
-        self.flushed_waiters.wake(Lsn::MAX);
     }
 }
 

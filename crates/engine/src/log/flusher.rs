@@ -37,6 +37,7 @@ impl Flusher {
                 self.shared.fail(&e);
             }
         }
+        self.shared.flights.wake_in_vain();
     }
 
     fn fly(&mut self) -> Result<()> {

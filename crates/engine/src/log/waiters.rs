@@ -50,7 +50,18 @@ impl Waiters {
         self.queue.lock().push(Reverse(Waiter { target, sleeper }));
     }
 
-    /// Wakes everyone who waits for `passed` or less. Was a task among them?
+    /// Wakes all threads, whatever they wait for. Tasks are left to [`Waiters::wake`].
+    pub fn wake_threads(&self) {
+        self.queue.lock().retain(|waiter| match &waiter.0.sleeper {
+            Sleeper::Thread(thread) => {
+                thread.unpark();
+                false
+            }
+            Sleeper::Task(_) => true,
+        });
+    }
+
+    /// Wakes everyone who waits for `passed` or less, by a thread that holds nothing: tasks may go on right here. Was one among them?
     pub fn wake(&self, passed: Lsn) -> bool {
         let mut woken = Vec::new();
         let mut queue = self.queue.lock();
