@@ -21,7 +21,8 @@ const DROP_PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) struct Tables {
     core: Arc<Core>,
     catalog: Arc<Tree>,
-    /// Those that there are, by name. Many open tables by name all the time.
+    /// Those that there are, by name. Many open tables by name all the time: who makes or drops one keeps them from it only to put
+    /// that down.
     known: RwLock<BTreeMap<String, Arc<Tree>>>,
     /// Tables are created, given their hidden ones and taken out of the catalog one at a time. Held while a new one becomes
     /// durable, which those who open others need not wait for.
@@ -169,15 +170,14 @@ impl Tables {
             return Err(Error::TableInUse { name: name.to_string() });
         }
         let changing = self.changing.lock();
-        let mut known = self.known.write();
         let removed = self.catalog.autocommit(name.as_bytes(), Intent::Remove, PATIENCE);
         // Durable before the first leaf goes: a table that still has its row has all its leaves.
         let durable =
             removed.and_then(|row| row.map_or(Ok(()), |row| self.core.log.commit(row, Durability::Sync)));
         // The table stays, and is used again, or at least read.
         durable.inspect_err(|_| tree.users.open())?;
-        known.remove(name);
-        drop((known, changing)); // who uses others need not wait for the leaves of this one either
+        self.known.write().remove(name);
+        drop(changing); // who uses others need not wait for the leaves of this one either
         let gone = || std::iter::once(&tree).chain(tree.chunks.get());
         gone().for_each(|tree| tree.mark_dropped());
         self.core.txns.slots.forget_dropped();
@@ -241,5 +241,30 @@ mod tests {
             create.join().unwrap().unwrap();
         });
         assert_eq!(db.tables().unwrap(), ["new", "there"]);
+    }
+
+    /// Nor until it is durable that there is another one no more.
+    #[test]
+    fn existing_tables_are_opened_while_one_is_dropped() {
+        let db = Database::builder().durability(Durability::Sync).open_on(Arc::new(MemVfs::new())).unwrap();
+        let stays = db.byte_table("stays").unwrap();
+        db.byte_table("goes").unwrap();
+        let log = &db.engine.core().log;
+        let before = log.stats().waits;
+        let hole = log.reserve(8); // nothing behind it becomes durable
+        thread::scope(|scope| {
+            let drops = scope.spawn(|| db.drop_table("goes"));
+            while log.stats().waits == before {
+                thread::yield_now();
+            }
+            let (opened, waits) = mpsc::channel();
+            let db = &db;
+            scope.spawn(move || opened.send(db.byte_table("stays")));
+            let found = waits.recv_timeout(Duration::from_secs(10));
+            hole.abandon();
+            assert!(Arc::ptr_eq(&found.expect("it waits for the other").unwrap().tree, &stays.tree));
+            assert!(drops.join().unwrap().unwrap());
+        });
+        assert_eq!(db.tables().unwrap(), ["stays"]);
     }
 }
