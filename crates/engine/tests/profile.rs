@@ -86,3 +86,16 @@ fn a_size_that_no_leaf_has_is_refused() {
     let said = |text: &str| text.contains("profile") && text.contains("power of two");
     assert!(matches!(&refused, Err(Error::Argument(text)) if said(text)), "{refused:?}");
 }
+
+/// What is wrong is told, and not what follows from it for a size that nobody named.
+#[test]
+fn a_senseless_log_buffer_is_told_as_such() {
+    for ring_bytes in [0, 32 << 10, 100_000] {
+        let builder =
+            Database::builder().ring_bytes(ring_bytes).profile(&profile(8192, 8192), Favour::Lookups);
+        match builder.open_on(Arc::new(SimDisk::new(0))) {
+            Err(Error::Argument(told)) => assert!(told.starts_with("ring_bytes"), "{ring_bytes}: {told}"),
+            other => panic!("{ring_bytes}: {other:?}"),
+        }
+    }
+}

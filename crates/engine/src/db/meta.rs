@@ -42,8 +42,8 @@ impl Meta {
 
     /// Errors: [`Error::Argument`] naming what no database can have.
     pub fn check(&self) -> Result<()> {
+        self.log_options().check()?; // first: what a profile advises is lowered to what suits the ring, whatever that is
         ensure_leaf_size(self.leaf_bytes)?;
-        self.log_options().check()?;
         match ring_suits(self.ring_bytes, self.leaf_bytes) {
             true => Ok(()),
             false => Err(Error::Argument("ring_bytes must be at least 16 times leaf_bytes".into())),
