@@ -562,3 +562,35 @@ fn what_is_damaged_keeps_no_other_table_closed() {
     let damaged = db.byte_table("t").unwrap().get(b"k");
     assert!(matches!(damaged, Err(Error::Corrupt { .. })), "{damaged:?}");
 }
+
+/// Who reads a value while its table is dropped hears of that, and not of damage, when another value lies in its place.
+#[test]
+fn a_value_of_a_dropped_table_is_not_damaged() {
+    let held = Arc::new(Mutex::new(()));
+    let (gate, (reading, reads)) = (held.clone(), channel());
+    let vfs = Intercepted::new(SimDisk::new(0), move |call, name, go| {
+        let _passes = ((call, name) == (Call::Read, FILE)).then(|| {
+            reading.send(()).unwrap();
+            gate.lock()
+        });
+        go()
+    });
+    let db = tiny().durability(Durability::Buffered).open_on(Arc::new(vfs)).unwrap();
+    let [table, other] = ["t", "other"].map(|name| db.byte_table(name).unwrap());
+    table.put(b"k", &bytes(0, 2 * FROM)).unwrap();
+    let before = db.stats().blob_file_bytes;
+    let (snapshot, stop) = (db.snapshot().unwrap(), held.lock().unwrap());
+    thread::scope(|scope| {
+        let readers = [scope.spawn(|| table.get(b"k")), scope.spawn(|| snapshot.bytes(&table).get(b"k"))];
+        readers.iter().for_each(|_| reads.recv().unwrap());
+        assert!(db.drop_table("t").unwrap());
+        db.sync().unwrap();
+        other.put(b"k", &bytes(1, 2 * FROM)).unwrap();
+        drop(stop);
+        for reader in readers {
+            let found = reader.join().unwrap();
+            assert!(matches!(&found, Err(Error::TableDropped { name }) if name == "t"), "{:?}", found.err());
+        }
+    });
+    assert_eq!(db.stats().blob_file_bytes, before, "the other one lies there");
+}

@@ -44,12 +44,18 @@ impl Tree {
 
     /// Replaces a cell by the value that it stands for. Its pieces must be held, by a lock on its row or by a snapshot.
     ///
-    /// Errors: [`Error::Corrupt`]; also if the snapshot was given up meanwhile, which its reader must look at first.
+    /// Errors: [`Error::TableDropped`], since a snapshot keeps no table; [`Error::Corrupt`], also if the snapshot was given up
+    /// meanwhile, which its reader must look at first.
     pub(crate) fn complete(&self, value: &mut Vec<u8>) -> Result<()> {
         if !self.is_large(value.len()) {
             return Ok(());
         }
         will_wait();
+        let read = self.append_pieces(value);
+        read.map_err(|error| self.ensure_not_dropped().err().unwrap_or(error))
+    }
+
+    fn append_pieces(&self, value: &mut Vec<u8>) -> Result<()> {
         let (reference, chunks) = (Reference::of(value), self.chunks()?);
         if reference.len as usize > VALUE_BYTES_MAX {
             return Err(self.damaged(reference, format!("no value has {} bytes", reference.len)));
