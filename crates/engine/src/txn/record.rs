@@ -10,8 +10,8 @@
 //! | 20 end of rollback | owner |
 //! | 21 prepare | owner, previous u48, global id |
 //!
-//! `previous` is the record of the same transaction before this one, in units of 8 bytes, and so on back to its begin:
-//! the way that a rollback goes. `undo next` is where a rollback goes on that was broken off after this compensation.
+//! `previous` is the record of the same transaction before this one, or before those that it has undone by then, in units of 8
+//! bytes, and so on back to its begin: the way that a rollback goes. `undo next` is where a rollback goes on that was broken off after this compensation.
 //! Bit 0 of the flags: it is the transaction's first change of this key, or undoes that; the other bits: length of the
 //! old value. Numbers without a width are varints (`fields.rs`).
 //!

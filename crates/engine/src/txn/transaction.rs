@@ -653,4 +653,27 @@ mod tests {
         }
         txn.roll_back().unwrap();
     }
+
+    /// Nor does that take longer and longer, as one had to pass all that was undone before.
+    #[test]
+    fn what_is_undone_is_out_of_the_way() {
+        let db = Database::in_memory().unwrap();
+        let tree = db.byte_table("t").unwrap().tree;
+        let mut txn = Txn::begin(tree.core().clone().into(), PATIENCE, Lsn::ZERO).unwrap();
+        let undone = |before: Savepoint, txn: &mut Txn| {
+            tree.write(txn, b"undone", Intent::Put(b"value")).unwrap();
+            txn.roll_back_to(before).unwrap();
+            txn.last
+        };
+        let first = txn.savepoint();
+        let begin = undone(first, &mut txn);
+        assert_eq!((Some(TxnId(begin.0)), undone(first, &mut txn)), (txn.id, begin));
+        tree.write(&mut txn, b"kept", Intent::Put(b"value")).unwrap();
+        let (before, kept) = (txn.savepoint(), txn.last);
+        assert_eq!((undone(before, &mut txn), undone(before, &mut txn)), (kept, kept));
+        txn.roll_back_to(first).unwrap();
+        assert_eq!(txn.last, begin);
+        txn.commit().unwrap();
+        assert_eq!(db.byte_table("t").unwrap().range(..).count(), 0);
+    }
 }

@@ -19,13 +19,15 @@ use std::sync::Arc;
 /// Undoes what `txn` did after its record `until`. Changes of tables that `table` does not know are passed over: they
 /// were dropped.
 ///
+/// Its last record is then the one at which that has ended: who undoes more some time passes over all of this at once.
+///
 /// Errors: [`Error::Corrupt`]; I/O. The transaction is then undone in part; calling again goes on.
 pub(crate) fn roll_back(
     txn: &mut Txn,
     until: Lsn,
     table: &dyn Fn(TableId) -> Option<Arc<Tree>>,
 ) -> Result<()> {
-    each_write_backwards(txn, until, |txn, write| {
+    txn.last = each_write_backwards(txn, until, |txn, write| {
         let Some(tree) = table(write.table) else { return Ok(()) };
         for (number, change) in write.changes.iter().enumerate().rev() {
             if number > 0 && seeded_bug("txn_rows_undone_in_part") {
@@ -36,7 +38,8 @@ pub(crate) fn roll_back(
             txn.last = tree.compensate(txn, undo_next, write.first, change, write.old)?;
         }
         Ok(())
-    })
+    })?;
+    Ok(())
 }
 
 /// Rows as they were before the records that were read so far.
@@ -51,6 +54,7 @@ pub(crate) fn restore_prepared(txn: &mut Txn, table: &dyn Fn(TableId) -> Option<
         let Some(tree) = table(write.table) else { return Ok(()) };
         write.changes.iter().rev().try_for_each(|change| restore_row(txn, &tree, &mut before, write, change))
     })
+    .map(drop)
 }
 
 /// One record by which a transaction changed rows.
@@ -68,12 +72,12 @@ struct Write<'a> {
 }
 
 /// Reads the records of `txn` backwards from its last one, down to `until`, which is not read, or to its begin. Calls `visit` with each
-/// that changed rows, but for those that were undone already.
+/// that changed rows, but for those that were undone already. Returns where it has come to.
 fn each_write_backwards(
     txn: &mut Txn,
     until: Lsn,
     mut visit: impl FnMut(&mut Txn, &Write<'_>) -> Result<()>,
-) -> Result<()> {
+) -> Result<Lsn> {
     let core = txn.core.clone();
     let mut records = core.log.backward(&core.incarnations);
     let (mut at, mut loaded) = (txn.last, txn.last);
@@ -91,7 +95,7 @@ fn each_write_backwards(
             }
             Record::Compensation { owner, undo_next, .. } if owner == txn.owner => undo_next,
             Record::Prepare { owner, previous, .. } if owner == txn.owner => previous,
-            Record::Begin { owner } if owner == txn.owner => return Ok(()),
+            Record::Begin { owner } if owner == txn.owner => break,
             _ => return Err(damaged(at, "it is not of the transaction whose way back leads here".into())),
         };
         if next >= at {
@@ -99,7 +103,7 @@ fn each_write_backwards(
         }
         at = next;
     }
-    Ok(())
+    Ok(at)
 }
 
 /// Reads the leaves that the record at `at` changed and those before it, down to `until`, as far as they are on disk; rows may have
