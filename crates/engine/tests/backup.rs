@@ -345,6 +345,11 @@ fn a_target_within_a_database_is_refused() {
         );
     }
     assert!(!place.join("monday").exists() && !place.join("copies").exists());
+    let roundabout = db.backup(dir.path().join("absent/../ports.db/monday"));
+    assert!(
+        matches!(roundabout, Err(Error::Incompatible { .. })),
+        "the way there is made, too: {roundabout:?}"
+    );
     let (inside, link) = (place.join("inside"), dir.path().join("link"));
     fs::create_dir(&inside).unwrap();
     std::os::unix::fs::symlink(&inside, &link).unwrap();

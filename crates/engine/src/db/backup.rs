@@ -22,7 +22,7 @@ use crate::tree::Tree;
 use foreshore_base::seeded_bug;
 use foreshore_io::{DirVfs, Vfs};
 use serde::Serialize;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 /// Memory for the copy's leaves: they are written once, in order.
@@ -162,13 +162,16 @@ impl Database {
 /// A copy within a database's directory would go with it: a compaction, for one, puts another directory in its place.
 fn ensure_beside_databases(path: &Path) -> Result<()> {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    // What is there already, with its links followed; the rest will be made.
-    let mut places = absolute.ancestors().enumerate();
-    let Some((made, there)) = places.find_map(|(made, place)| Some((made, place.canonicalize().ok()?)))
-    else {
-        return Ok(());
-    };
-    match there.ancestors().skip(usize::from(made == 0)).find(|above| above.join(meta::NAME).is_file()) {
+    let mut place = PathBuf::new();
+    for part in absolute.components() {
+        match part {
+            Component::ParentDir => _ = place.pop(),
+            part => place.push(part),
+        }
+        // What is there may be a link, and leads elsewhere then; the rest will be made.
+        place = place.canonicalize().unwrap_or(place);
+    }
+    match place.ancestors().skip(1).find(|above| above.join(meta::NAME).is_file()) {
         Some(database) => Err(Error::Incompatible {
             dir: path.display().to_string(),
             detail: format!(
