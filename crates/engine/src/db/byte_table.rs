@@ -126,7 +126,8 @@ impl ByteTable {
 
     /// The value of `key`, copied out.
     ///
-    /// Errors: `TableDropped`; `Corrupt`; `Io`. Never waits for a transaction.
+    /// Errors: `TableDropped`; `Corrupt`; `Io`. Never waits for a transaction. A [large](ByteTable) value is read in a
+    /// snapshot: `TooManyTransactions`, if 1024 are open and none closes within 10 seconds.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
