@@ -161,6 +161,7 @@ pub(crate) fn lock_or_wait<T>(mutex: &parking_lot::Mutex<T>) -> parking_lot::Mut
 mod tests {
     use super::*;
     use crate::Database;
+    use foreshore_base::sync::{AtomicBool, Ordering::SeqCst};
     use std::panic::AssertUnwindSafe;
 
     thread_local! {
@@ -213,16 +214,23 @@ mod tests {
 
     #[test]
     fn a_mutex_that_is_held_is_waited_for() {
+        static HAS_TOLD: AtomicBool = AtomicBool::new(false);
+        fn tell() {
+            leave();
+            HAS_TOLD.store(true, SeqCst);
+        }
         let mutex = parking_lot::Mutex::new(0);
         before_waiting(leave, || drop(lock_or_wait(&mutex)));
         assert_eq!(LEFT.get(), 0);
         std::thread::scope(|scope| {
             let held = mutex.lock();
             let waiter = scope.spawn(|| {
-                before_waiting(leave, || *lock_or_wait(&mutex) += 1);
+                before_waiting(tell, || *lock_or_wait(&mutex) += 1);
                 LEFT.get()
             });
-            std::thread::sleep(Duration::from_millis(20));
+            while !HAS_TOLD.load(SeqCst) {
+                std::thread::yield_now();
+            }
             drop(held);
             assert_eq!(waiter.join().unwrap(), 1);
         });
