@@ -5,7 +5,9 @@ mod common;
 use common::{row, rows, short, tiny};
 use foreshore::{Database, Error, Result};
 use foreshore_io::SimDisk;
+use std::cell::Cell;
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// Many rows at once are what they would be one by one: read, changed, removed, absent, named twice, over many leaves.
@@ -268,4 +270,33 @@ fn many_rows_with_long_keys_are_logged_in_parts() {
     assert_eq!(t.range(..).count(), 36);
     drop((t, db));
     assert_eq!(open().byte_table("t").unwrap().range(..).count(), 36);
+}
+
+/// What the caller's types do is the caller's affair: where they panic, the transaction is as good as before, and nothing else is left.
+#[test]
+fn keys_and_values_may_panic() {
+    /// Panics when it is asked once too often.
+    struct Moody<'a>(&'a str, &'a Cell<u32>);
+    impl AsRef<[u8]> for Moody<'_> {
+        fn as_ref(&self) -> &[u8] {
+            let patience = self.1.get().checked_sub(1);
+            self.1.set(patience.unwrap_or_else(|| std::panic::resume_unwind(Box::new("no more"))));
+            self.0.as_bytes()
+        }
+    }
+    let db = Database::in_memory().unwrap();
+    let t = db.byte_table("t").unwrap();
+    t.put(b"b", b"before").unwrap();
+    for patience in 0.. {
+        let left = Cell::new(patience);
+        let rows = ["a", "aa", "b", "c", "d"].map(|key| (Moody(key, &left), Moody("value", &left)));
+        let tx = db.begin().unwrap();
+        let put = catch_unwind(AssertUnwindSafe(|| tx.bytes(&t).put_many(&rows)));
+        tx.rollback().unwrap();
+        assert_eq!(common::rows(&t), [(b"b".to_vec(), b"before".to_vec())], "after {patience} calls");
+        if put.is_ok() {
+            break;
+        }
+    }
+    db.check().unwrap();
 }

@@ -25,6 +25,14 @@ use std::sync::Arc;
 /// Rows that are locked before the first of them is written.
 const GROUP: usize = 16;
 
+/// A row that is going to be written, and its lock. The caller's `AsRef` is asked before any leaf is latched: it may do what it
+/// likes, and panic.
+struct Named<'r> {
+    name: Name,
+    key: &'r [u8],
+    value: &'r [u8],
+}
+
 impl Tree {
     /// Does what `intent` says of its value to each row, in their order; returns how many there was anything to do for.
     pub fn write_each<'r, K: AsRef<[u8]>, V: AsRef<[u8]>>(
@@ -33,18 +41,18 @@ impl Tree {
         rows: &'r [(K, V)],
         intent: impl Fn(&'r [u8]) -> Intent<'r>,
     ) -> Result<usize> {
-        let (mut names, mut changed, mut loaded) = (Vec::with_capacity(GROUP.min(rows.len())), 0, 0);
+        let (mut named, mut changed, mut loaded) = (Vec::with_capacity(GROUP.min(rows.len())), 0, 0);
         for (n, group) in rows.chunks(GROUP).enumerate() {
-            self.lock_each(txn, group, &mut names)?;
-            if rows.len() > GROUP && n * GROUP >= loaded && self.is_on_disk_next(txn, group[0].0.as_ref())? {
+            self.lock_each(txn, group, &mut named)?;
+            if rows.len() > GROUP && n * GROUP >= loaded && self.is_on_disk_next(txn, named[0].key)? {
                 loaded =
                     n * GROUP + self.load_cold_group(&rows[n * GROUP..], &|row: &(K, V)| row.0.as_ref())?;
             }
             let mut at = 0;
-            while let Some((key, value)) = group.get(at) {
-                let inserted = self.insert_run(txn, &names[at..], &group[at..])?;
+            while let Some(row) = named.get(at) {
+                let inserted = self.insert_run(txn, &named[at..])?;
                 changed += match inserted {
-                    0 => usize::from(self.write(txn, key.as_ref(), intent(value.as_ref()))?),
+                    0 => usize::from(self.write(txn, row.key, intent(row.value))?),
                     _ => inserted,
                 };
                 at += inserted.max(1);
@@ -53,22 +61,23 @@ impl Tree {
         Ok(changed)
     }
 
-    /// Locks the keys of a group that is going to be written; replaces `names` by theirs.
-    fn lock_each<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    /// Locks the keys of a group that is going to be written; replaces `named` by its rows.
+    fn lock_each<'r, K: AsRef<[u8]>, V: AsRef<[u8]>>(
         self: &Arc<Self>,
         txn: &mut Txn,
-        group: &[(K, V)],
-        names: &mut Vec<Name>,
+        group: &'r [(K, V)],
+        named: &mut Vec<Named<'r>>,
     ) -> Result<()> {
-        names.clear();
+        named.clear();
         for (key, value) in group {
-            self.ensure_fits(key.as_ref(), value.as_ref())?;
-            names.push(self.lock_ahead(key.as_ref()));
+            let (key, value) = (key.as_ref(), value.as_ref());
+            self.ensure_fits(key, value)?;
+            named.push(Named { name: self.lock_ahead(key), key, value });
         }
         txn.enter(self)?;
-        names.iter().zip(group).try_for_each(|(name, (key, _))| {
-            txn.lock_name(self, *name, Some(key.as_ref()), KeyMode::Exclusive, Reach::NONE)
-        })
+        named
+            .iter()
+            .try_for_each(|row| txn.lock_name(self, row.name, Some(row.key), KeyMode::Exclusive, Reach::NONE))
     }
 
     /// Is the leaf of this key, which is going to be written next, on disk? A few rows, such as those that a transaction of an
@@ -79,14 +88,9 @@ impl Tree {
 
     /// Inserts the first few of these rows, whose keys are locked: as far as they are new, ascend, and fit into one leaf.
     /// Returns how many.
-    fn insert_run<K: AsRef<[u8]>, V: AsRef<[u8]>>(
-        &self,
-        txn: &mut Txn,
-        names: &[Name],
-        rows: &[(K, V)],
-    ) -> Result<usize> {
+    fn insert_run(&self, txn: &mut Txn, rows: &[Named<'_>]) -> Result<usize> {
         let id = txn.prepare_to_write(self.leaf_bytes())?;
-        let Latched { at, latch, .. } = self.latch_leaf_near(txn.last_leaf(self), rows[0].0.as_ref())?;
+        let Latched { at, latch, .. } = self.latch_leaf_near(txn.last_leaf(self), rows[0].key)?;
         let page = at.page;
         if self.has_scanners() {
             latch.release_unchanged();
@@ -96,7 +100,7 @@ impl Tree {
         txn.body.clear();
         Record::Write { owner: txn.owner, previous: txn.last, first: true, old: &[], change }
             .encode(&mut txn.body);
-        let (inserted, outcome) = self.insert_into(txn, Version::of(id), at, names, rows);
+        let (inserted, outcome) = self.insert_into(txn, Version::of(id), at, rows);
         if inserted == 0 {
             outcome?;
             latch.release_unchanged();
@@ -114,22 +118,20 @@ impl Tree {
 
     /// The changes to the leaf, which is latched, and the rows of the record. A damaged leaf may end them: what was done
     /// until then is to be logged all the same.
-    fn insert_into<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    fn insert_into(
         &self,
         txn: &mut Txn,
         own: Version,
         at: FramePage<'_>,
-        names: &[Name],
-        rows: &[(K, V)],
+        rows: &[Named<'_>],
     ) -> (usize, Result<()>) {
         let page = at.page;
         // What keys have in common is once in the leaf, but in the record as often as there are rows: that could be longer.
         let body_bytes_max = self.leaf_bytes();
         // Ascending keys up to the last one are in this leaf if that is.
-        let end = rows.last().map(|(key, _)| key.as_ref()).filter(|key| self.covers(page, key));
+        let end = rows.last().map(|row| row.key).filter(|key| self.covers(page, key));
         let (mut last, mut near) = (None::<&[u8]>, Window::default());
-        for (inserted, (name, (key, value))) in names.iter().zip(rows).enumerate() {
-            let (key, value) = (key.as_ref(), value.as_ref());
+        for (inserted, &Named { name, key, value }) in rows.iter().enumerate() {
             let is_here = || end.is_some_and(|end| key <= end) || self.covers(page, key);
             let follows = last.is_none_or(|last| last < key && is_here());
             let is_too_long = txn.body.len() + Rows::row_bytes(key, value) > body_bytes_max;
@@ -147,7 +149,7 @@ impl Tree {
             }
             let mut row = txn.spares.row();
             row.begin(key);
-            self.keep_image(txn.owner, *name, row, own, None, &mut txn.spares);
+            self.keep_image(txn.owner, name, row, own, None, &mut txn.spares);
             if let Err(damaged) = place.write(page, key, value, own.0) {
                 return (inserted, Err(damaged));
             }
