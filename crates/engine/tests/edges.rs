@@ -462,3 +462,24 @@ fn a_bulk_load_may_begin_before_an_empty_leaf() {
         db.close().unwrap();
     }
 }
+
+/// Keys that were removed are not in the table, though a snapshot still sees their rows.
+#[test]
+fn a_bulk_load_takes_no_notice_of_removed_keys() {
+    let key = |number: u32| number.to_be_bytes();
+    for kept in [0, 10, 990] {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        table.bulk_load((0..1000).map(|number| (key(number), [1; 20]))).unwrap();
+        let snapshot = db.snapshot().unwrap();
+        table.remove_range(&key(kept)[..]..).unwrap();
+        let refused = kept.checked_sub(1).map(|last| table.bulk_load([(key(last), [2; 20])]));
+        assert!(refused.is_none_or(|refused| matches!(refused, Err(Error::BulkLoad { .. }))));
+        let loaded = table.bulk_load((kept..1500).map(|number| (key(number), [2; 20])));
+        assert_eq!(loaded.unwrap(), u64::from(1500 - kept));
+        assert_eq!(table.range(..).map(Result::unwrap).count(), 1500);
+        assert_eq!(snapshot.bytes(&table).get(&key(995)).unwrap(), Some(vec![1; 20]));
+        drop(snapshot);
+        db.check().unwrap();
+    }
+}

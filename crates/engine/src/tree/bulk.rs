@@ -11,6 +11,7 @@ use crate::page::Page;
 use crate::tree::descend::{Latched, malformed};
 use crate::tree::{Intent, PATIENCE, Tree};
 use crate::txn::Txn;
+use crate::version::Version;
 use foreshore_base::{Lsn, Restart};
 use std::sync::Arc;
 
@@ -38,18 +39,30 @@ impl Tree {
         pushed.and_then(|()| loader.finish())
     }
 
-    /// Where the table ends: the low fence of its last leaf, and the greatest key, if there is any row. That leaf may be empty.
+    /// Where the table ends: above which key a leaf can be hung behind the last one, and the greatest key, if there is any row. Cells
+    /// of removed keys are none, but are in that leaf's way.
     fn end(&self) -> Result<(Vec<u8>, Option<Vec<u8>>)> {
         let mut copy = LeafCopy::new(self.leaf_bytes());
         self.copy_leaf_before(None, &mut copy)?;
-        let (last_fence, mut below) = (copy.low_fence().to_vec(), copy.len());
-        while below == 0 && !copy.low_fence().is_empty() {
+        let mut below = copy.len();
+        let floor = match below.checked_sub(1) {
+            Some(last) => copy.row(last)?.key.to_vec(),
+            None => copy.low_fence().to_vec(),
+        };
+        loop {
+            while let Some(last) = below.checked_sub(1) {
+                if !Version(copy.version(last)?).is_ghost() {
+                    return Ok((floor, Some(copy.row(last)?.key.to_vec())));
+                }
+                below = last;
+            }
+            if copy.low_fence().is_empty() {
+                return Ok((floor, None));
+            }
             let bound = copy.low_fence().to_vec();
             self.copy_leaf_before(Some(&bound), &mut copy)?;
             below = copy.lower_bound(&bound)?;
         }
-        let last_key = below.checked_sub(1).map(|last| copy.row(last).map(|row| row.key.to_vec()));
-        Ok((last_fence, last_key.transpose()?))
     }
 }
 
@@ -61,8 +74,8 @@ struct Loader<'a> {
     last_key: Option<Vec<u8>>,
     /// What puts large values, and how many bytes of them.
     large: Option<(Txn, usize)>,
-    /// The low fence of what was the table's last leaf: only above it can a leaf be hung behind that.
-    last_fence: Vec<u8>,
+    /// Only above this can a leaf be hung behind what was the table's last one.
+    floor: Vec<u8>,
     fill_bytes: usize,
     rows: u64,
     end: Lsn,
@@ -71,8 +84,8 @@ struct Loader<'a> {
 impl<'a> Loader<'a> {
     fn new(tree: &'a Arc<Tree>) -> Result<Self> {
         let fill_bytes = tree.leaf_bytes() * FILL_PERCENT / 100;
-        let (last_fence, last_key) = tree.end()?;
-        Ok(Self { tree, leaf: None, last_key, large: None, last_fence, fill_bytes, rows: 0, end: Lsn::ZERO })
+        let (floor, last_key) = tree.end()?;
+        Ok(Self { tree, leaf: None, last_key, large: None, floor, fill_bytes, rows: 0, end: Lsn::ZERO })
     }
 
     fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
@@ -89,7 +102,7 @@ impl<'a> Loader<'a> {
                 true
             }
             Some((leaf, _)) => leaf.load(key, value, 0, self.fill_bytes),
-            None if key <= self.last_fence.as_slice() => {
+            None if key <= self.floor.as_slice() => {
                 self.commit_large()?;
                 self.put_alone(key, value)?;
                 true
@@ -106,7 +119,8 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    /// Keys that no leaf behind the last one can hold: the empty key, and more if that leaf was empty.
+    /// Keys that no leaf behind the last one can hold: the empty key, and more if that leaf was empty, or has
+    /// cells of removed keys.
     fn put_alone(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.end = self.tree.autocommit(key, Intent::Put(value), PATIENCE)?.expect("a put is always done");
         Ok(())
@@ -137,7 +151,7 @@ impl<'a> Loader<'a> {
     /// Hangs the full leaf into the chain, and begins the next one with this row.
     fn begin_leaf(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.hang()?;
-        let before = self.last_key.as_deref().unwrap_or_default().max(&self.last_fence);
+        let before = self.last_key.as_deref().unwrap_or_default().max(&self.floor);
         let low = leaf::separator(before, key).to_vec();
         let mut builder = Builder::new(self.tree.leaf_bytes(), &low, None);
         assert!(builder.load(key, value, 0, self.fill_bytes), "a leaf takes its first row");
