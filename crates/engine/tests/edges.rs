@@ -463,6 +463,27 @@ fn a_bulk_load_may_begin_before_an_empty_leaf() {
     }
 }
 
+/// Rows that come above those to be loaded, and go again, perhaps leave an empty leaf that begins where the load's own would.
+#[test]
+fn a_bulk_load_hangs_no_leaf_behind_one_that_begins_there() {
+    let db = Database::in_memory().unwrap();
+    let table = db.byte_table("t").unwrap();
+    let mut rows = vec![(b"m1", b"value")];
+    let loaded = table.bulk_load(std::iter::from_fn(|| {
+        if rows.is_empty() {
+            let splits = db.stats().splits;
+            (0..60).for_each(|row| table.put(format!("l{row:02}").as_bytes(), &[1; 100]).unwrap());
+            table.put(b"m", &[2; WHOLE_MAX]).unwrap();
+            assert_eq!(db.stats().splits, splits + 1);
+            assert!(table.remove(b"m").unwrap());
+        }
+        rows.pop()
+    }));
+    assert!(matches!(loaded, Err(Error::BulkLoad { .. })), "{loaded:?}");
+    assert_eq!(table.range(..).map(Result::unwrap).count(), 60);
+    db.check().unwrap();
+}
+
 /// Keys that were removed are not in the table, though a snapshot still sees their rows.
 #[test]
 fn a_bulk_load_takes_no_notice_of_removed_keys() {

@@ -195,9 +195,11 @@ impl<'a> Loader<'a> {
     }
 }
 
-/// Only the last leaf may be continued, and only above its keys.
+/// Only the last leaf may be continued, and only above its keys. One that begins at `low`, and is empty, would end where it begins.
 fn ensure_last(page: Page<'_>, low: &[u8]) -> Result<()> {
-    if leaf::is_above_all(page, low).map_err(|Restart| malformed(page))? {
+    if leaf::is_above_all(page, low).map_err(|Restart| malformed(page))?
+        && page.low_fence().is_some_and(|fence| fence.as_slice() < low)
+    {
         return Ok(());
     }
     Err(Error::BulkLoad { detail: "another writer added rows above the loaded ones".into() })
