@@ -9,10 +9,11 @@ use foreshore_io::sim::{Call, Crash, EventKind, Fault, Intercepted, Repeat};
 use foreshore_io::{Access, SimDisk, Vfs};
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
+use std::time::Duration;
 
 const FILE: &str = "blobs.db";
 
@@ -593,4 +594,28 @@ fn a_value_of_a_dropped_table_is_not_damaged() {
         }
     });
     assert_eq!(db.stats().blob_file_bytes, before, "the other one lies there");
+}
+
+/// However fast snapshots are given up for what others write meanwhile: a value that nobody replaces is read at once.
+#[test]
+fn a_value_is_read_though_too_much_is_written_meanwhile() {
+    let (others, reads) = (Arc::new(Mutex::new(None::<ByteTable>)), Arc::new(AtomicU32::new(0)));
+    let vfs = Intercepted::new(SimDisk::new(1), {
+        let (others, reads) = (others.clone(), reads.clone());
+        move |call, name, go| {
+            if (call, name) == (Call::Read, FILE) && reads.fetch_add(1, SeqCst) < 5 {
+                others.lock().unwrap().iter().for_each(|table| table.put(b"another", b"after").unwrap());
+                thread::sleep(Duration::from_millis(150)); // it is looked at 20 times a second
+            }
+            go()
+        }
+    });
+    let db = tiny().old_version_bytes(0).open_on(Arc::new(vfs)).unwrap();
+    let table = db.byte_table("t").unwrap();
+    table.put(b"k", &bytes(1, 2 * FROM)).unwrap();
+    table.put(b"another", b"before").unwrap();
+    *others.lock().unwrap() = Some(table.clone());
+    assert_eq!(table.get(b"k").unwrap(), Some(bytes(1, 2 * FROM)));
+    assert_eq!(reads.load(SeqCst), 1);
+    *others.lock().unwrap() = None;
 }

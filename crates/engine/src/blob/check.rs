@@ -95,7 +95,7 @@ impl Tree {
     }
 
     /// The row's cell, if it refers to that value.
-    fn referring(&self, key: &[u8], reference: Reference) -> Result<Option<Vec<u8>>> {
+    pub(super) fn referring(&self, key: &[u8], reference: Reference) -> Result<Option<Vec<u8>>> {
         let refers = |cell: &Vec<u8>| self.is_large(cell.len()) && Reference::of(cell) == reference;
         Ok(self.newest(key)?.filter(refers))
     }

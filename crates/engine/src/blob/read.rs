@@ -33,11 +33,19 @@ impl Tree {
         loop {
             let snapshot = txns.open_snapshot(&self.core().log)?;
             let held = View { own: view.own, ..snapshot.view };
-            let read = self.get(&held, key, value);
+            let read = self.get_cell(&held, key, value).and_then(|found| {
+                let reference = self.is_large(value.len()).then(|| Reference::of(value));
+                self.complete(value).map(|()| (found, reference))
+            });
             let expired = txns.is_expired(&snapshot);
             txns.close_snapshot(&snapshot);
-            if !expired {
-                return read;
+            match read {
+                read if !expired => return read.map(|(found, _)| found),
+                // Nothing kept the pieces, but they were there all the time: they go after the reference, which does not come back.
+                Ok((found, Some(reference))) if self.referring(key, reference)?.is_some() => {
+                    return Ok(found);
+                }
+                _ => {}
             }
         }
     }

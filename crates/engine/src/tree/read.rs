@@ -21,7 +21,7 @@ impl Tree {
 
     /// As [`Tree::get`]; for a large value, what stands for it.
     #[inline]
-    fn get_cell(&self, view: &View, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+    pub fn get_cell(&self, view: &View, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         let found = self.read_leaf(key, |page| self.read_row(page, view, key, Window::default(), value))?;
         if !found {
             value.clear();
