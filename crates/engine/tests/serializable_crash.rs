@@ -185,6 +185,28 @@ fn a_reader_waits_for_what_it_read() {
     }
 }
 
+/// So is a single write that found nothing to do, and says so.
+#[test]
+fn a_write_with_nothing_to_do_waits_for_what_it_read() {
+    for seed in 0..20 {
+        let disk = SimDisk::new(seed);
+        let db = open(&disk).unwrap();
+        let table = db.byte_table("rows").unwrap();
+        let hasty = table.with_durability(Durability::Relaxed);
+        table.put(b"gone", b"").unwrap();
+        hasty.put(b"taken", b"by others").unwrap();
+        hasty.remove(b"gone").unwrap();
+        match seed % 3 {
+            0 => assert!(!table.insert(b"taken", b"by us").unwrap()),
+            1 => assert!(!table.remove(b"gone").unwrap()),
+            _ => assert_eq!(table.remove_prefix(b"gone").unwrap(), 0),
+        }
+        let db = open(&disk.after_crash(Crash::PowerLoss, seed)).unwrap();
+        let table = db.byte_table("rows").unwrap();
+        assert!(table.contains(b"taken").unwrap() && !table.contains(b"gone").unwrap(), "seed {seed}");
+    }
+}
+
 /// What a prepared transaction wrote stays locked and unseen across a crash, until its fate is told.
 #[test]
 fn prepared_transactions_keep_their_locks() {

@@ -363,17 +363,22 @@ impl ByteTable {
     pub(super) fn remove_between(&self, bounds: RawBounds) -> Result<u64> {
         let remove = |txn: &mut Txn| self.tree.remove_range(txn, true, bounds.clone(), u64::MAX);
         let (removed, end) = self.engine.core().alone(self.lock_timeout, remove)?;
-        end.map_or(Ok(()), |end| self.engine.acknowledge(end, self.durability))?;
+        self.tell(end)?;
         Ok(removed)
     }
 
     #[inline]
     fn write(&self, key: &[u8], intent: Intent<'_>) -> Result<bool> {
         self.make_room(intent.value().len())?;
-        match self.tree.autocommit(key, intent, self.lock_timeout)? {
-            Some(end) => self.engine.acknowledge(end, self.durability).map(|()| true),
-            None => Ok(false),
-        }
+        let end = self.tree.autocommit(key, intent, self.lock_timeout)?;
+        self.tell(end).map(|()| end.is_some())
+    }
+
+    /// Waits until what was done up to `end`, or found to be done already, may be told.
+    #[inline]
+    fn tell(&self, end: Option<Lsn>) -> Result<()> {
+        let told_at = self.engine.told_at(end, self.durability);
+        told_at.map_or(Ok(()), |end| self.engine.acknowledge(end, self.durability))
     }
 
     /// To be called before a value of this length is written: a large one needs a place for its chunks.

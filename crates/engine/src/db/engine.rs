@@ -14,9 +14,9 @@ use crate::spread::{Held, Spread};
 use crate::tree::{Core, Tree};
 use crate::txn::Txn;
 use crate::waits::{Wait, will_wait};
-use foreshore_base::Lsn;
 use foreshore_base::sync::AtomicBool;
 use foreshore_base::sync::Ordering::Relaxed;
+use foreshore_base::{Lsn, seeded_bug};
 use foreshore_io::{LockError, Vfs};
 use std::io;
 use std::sync::Arc;
@@ -99,6 +99,13 @@ impl Engine {
     #[inline]
     pub fn acknowledge(&self, end: Lsn, durability: Durability) -> Result<()> {
         self.core.log.commit(end, durability)
+    }
+
+    /// How far the log must be safe before it may be told, with this durability, what was done up to `end`. Where that was nothing, what
+    /// was read may be by others, who give their locks back before it is durable: so it is all there is.
+    pub fn told_at(&self, end: Option<Lsn>, durability: Durability) -> Option<Lsn> {
+        let reads_durably = durability == Durability::Sync && !seeded_bug("txn_reader_acknowledged_early");
+        end.or_else(|| reads_durably.then(|| self.core.log.reserved()))
     }
 
     /// What the database was created with.

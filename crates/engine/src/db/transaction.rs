@@ -15,9 +15,9 @@ use crate::spread::Held;
 use crate::tree::Core;
 use crate::txn::{self, Txn};
 use crate::waits::lock_or_wait;
+use foreshore_base::Lsn;
 use foreshore_base::sync::AtomicU64;
 use foreshore_base::sync::Ordering::Relaxed;
-use foreshore_base::{Lsn, seeded_bug};
 use parking_lot::Mutex;
 use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
@@ -302,12 +302,8 @@ impl Transaction {
 
     /// Commits; how far the log must be safe before that may be told.
     fn end(&self) -> Result<Option<Lsn>> {
-        let txn = self.shared.take()?;
-        // It has read what others committed, who give their locks back before that is durable. One that writes is durable
-        // only together with them; one that only reads must wait for them itself.
-        let reads_durably =
-            self.shared.durability == Durability::Sync && !seeded_bug("txn_reader_acknowledged_early");
-        Ok(txn.commit()?.or_else(|| reads_durably.then(|| self.engine.core().log.reserved())))
+        let end = self.shared.take()?.commit()?;
+        Ok(self.engine.told_at(end, self.shared.durability))
     }
 
     /// Rolls back. Dropping does the same, and swallows the errors.
