@@ -78,6 +78,8 @@ pub(crate) struct Finished {
     pub dropped: u64,
     /// Were any kept, that were not known to be before?
     pub kept: bool,
+    /// Bytes of those that only snapshots need from now on: to be counted, for all names together, with [`KeyTable::count_kept`].
+    pub stamped: u64,
 }
 
 impl KeyTable {
@@ -257,12 +259,12 @@ impl KeyTable {
         let bucket = self.bucket(name);
         let mut content = bucket.content.latch();
         let mut removed = Removed::default();
-        let mut kept = false;
+        let (mut kept, mut bytes) = (false, 0);
         if bucket.has_images.load(Relaxed) {
             match stamp {
                 Some(stamp) => {
                     let stamped = content.images.stamp(name, writer, stamp);
-                    self.kept_stripe(owner.0).fetch_add(stamped.bytes, Relaxed);
+                    bytes = stamped.bytes;
                     (removed, kept) = (stamped.superseded, stamped.images > 0);
                 }
                 None => {
@@ -285,7 +287,12 @@ impl KeyTable {
             }
             spares.keep(link);
         }
-        Finished { dropped, kept }
+        Finished { dropped, kept, stamped: bytes }
+    }
+
+    /// So many bytes of this writer's images were stamped, and those who clear up know of them.
+    pub fn count_kept(&self, writer: Owner, bytes: u64) {
+        self.kept_stripe(writer.0).fetch_add(bytes, Relaxed);
     }
 
     /// So many bytes of this writer's images were dropped.
@@ -434,9 +441,10 @@ impl KeyTable {
         sum(&self.image_bytes)
     }
 
-    /// Memory of those whose writer has committed, in bytes: only open snapshots need them.
+    /// Memory of those whose writer has committed, in bytes: only open snapshots need them. (Some may be freed before they are
+    /// counted.)
     pub fn kept_bytes(&self) -> u64 {
-        sum(&self.kept_bytes)
+        sum(&self.kept_bytes).cast_signed().max(0).cast_unsigned()
     }
 
     /// Nothing is locked, nobody waits, no image is kept; or what is left.

@@ -259,16 +259,18 @@ impl Core {
         self.txns.snapshots.horizon(log_end)
     }
 
-    /// Clears some of the garbage in the queue of `owner`.
-    pub fn sweep(&self, owner: Owner, batches_max: usize) {
+    /// Clears some of the garbage in the queue of `owner`. `false`: it is not known what of that is needed, as a snapshot is being
+    /// opened.
+    fn sweep(&self, owner: Owner, batches_max: usize) -> bool {
         if self.txns.garbage.len(owner) == 0 {
-            return;
+            return true;
         }
         let horizon = self.horizon();
         for _ in 0..batches_max {
-            let Some(batch) = self.txns.garbage.take(owner, horizon) else { return };
+            let Some(batch) = self.txns.garbage.take(owner, horizon) else { break };
             self.clear(batch, horizon);
         }
+        horizon != Lsn::ZERO
     }
 
     /// Clears what a commit may clear of its own queue.
@@ -282,10 +284,9 @@ impl Core {
         if self.txns.garbage.may_be_pointless(bytes_max / BUDGET_PART) {
             self.throw_out_garbage();
         }
-        let bytes = || self.txns.keys.kept_bytes() + self.txns.garbage.bytes();
-        while bytes() > bytes_max && self.txns.snapshots.expire_oldest() {
-            self.sweep_all();
-        }
+        let are_too_many = || self.txns.keys.kept_bytes() + self.txns.garbage.bytes() > bytes_max;
+        // What a sweep could not clear, as nobody knew how much a snapshot needs that is just being opened, costs no other one.
+        while are_too_many() && self.sweep_all() && are_too_many() && self.txns.snapshots.expire_oldest() {}
     }
 
     /// Throws out garbage that will be nothing when its time comes: ghosts of keys that were put again since, and maybe removed once
@@ -295,11 +296,10 @@ impl Core {
         self.txns.garbage.throw_out(ghost_is_there, |name| self.txns.keys.may_have_images(name));
     }
 
-    /// Clears all garbage that no snapshot needs.
-    pub fn sweep_all(&self) {
-        for owner in Garbage::owners() {
-            self.sweep(owner, self.txns.garbage.len(owner));
-        }
+    /// Clears all garbage that no snapshot needs. `false`: it is not known of all of it what is needed, as a snapshot is being opened.
+    pub fn sweep_all(&self) -> bool {
+        let swept = Garbage::owners().map(|owner| self.sweep(owner, self.txns.garbage.len(owner)));
+        swept.filter(|is_known| !is_known).count() == 0 // not `all`, which would leave the rest
     }
 
     /// No snapshot needs what was replaced by commits below `horizon`, that of the batch among them.
@@ -358,8 +358,10 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Database;
-    use crate::lock::KeyTable;
+    use crate::lock::{CommitStamp, KeyTable, Spares};
+    use crate::tree::{Intent, PATIENCE};
+    use crate::txn::{Snapshot, Txn};
+    use crate::{ByteTable, Database};
     use foreshore_base::TableId;
 
     /// A snapshot needs what was replaced by one commit, and nobody what was replaced by an earlier one, which came to the same
@@ -430,5 +432,54 @@ mod tests {
         assert!(garbage.is_empty() && garbage.bytes() == 0 && db.stats().image_bytes == 0);
         assert_eq!(db.check().unwrap().tables[1].ghosts, 0, "that of b was there");
         assert_eq!(table.range(..).count(), 1);
+    }
+
+    /// A database with an old version of a row, a snapshot that needs it, and one that does not.
+    fn with_old_version() -> (Database, ByteTable, [Snapshot; 2]) {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        let core = table.tree.core();
+        let snapshot = || core.txns.open_snapshot(&core.log).unwrap();
+        table.put_many(&[(b"k", [1; 1000]), (b"l", [1; 1000])]).unwrap();
+        let old = snapshot();
+        table.put(b"k", &[2; 1000]).unwrap();
+        let new = snapshot();
+        (db, table, [old, new])
+    }
+
+    /// As long as nobody knows what a snapshot that is being opened needs, nothing can be cleared, whoever is given up.
+    #[test]
+    fn no_snapshot_is_given_up_in_vain_while_one_is_opened() {
+        let (_db, table, snapshots) = with_old_version();
+        let core = table.tree.core();
+        let given_up = || snapshots.each_ref().map(|snapshot| core.txns.is_expired(snapshot));
+        let entering = core.txns.snapshots.enter().unwrap();
+        core.bound_images(0);
+        assert_eq!(given_up(), [false, false]);
+        core.txns.snapshots.leave(entering);
+        core.bound_images(0);
+        assert_eq!(given_up(), [true, false], "nothing is left that the other one needs");
+        snapshots.iter().for_each(|snapshot| core.txns.close_snapshot(snapshot));
+    }
+
+    /// What a large transaction has replaced takes a while to be stamped, and is cleared with its last row only. Until then a snapshot
+    /// that was opened since is not given up for it: it sees that transaction.
+    #[test]
+    fn no_snapshot_is_given_up_in_vain_beside_a_commit() {
+        let (_db, table, [old, new]) = with_old_version();
+        let (tree, core) = (&table.tree, table.tree.core());
+        core.txns.close_snapshot(&new);
+        let mut txn = Txn::begin(core.clone().into(), PATIENCE, Lsn::ZERO).unwrap();
+        tree.write(&mut txn, b"l", Intent::Put(&[2; 1000])).unwrap();
+        let (keys, commit) = (&core.txns.keys, core.log.reserved());
+        let (name, stamp) = (keys.name(tree.id, b"l"), CommitStamp { commit, newest: old.view.at });
+        keys.finish(txn.owner, name, txn.author(), Some(stamp), &mut Spares::default());
+        table.put(b"another", b"moves the log's end").unwrap();
+        let since = core.txns.open_snapshot(&core.log).unwrap();
+        core.bound_images(0);
+        assert!(core.txns.is_expired(&old) && !core.txns.is_expired(&since));
+        txn.commit().unwrap();
+        keys.clear_images(name, commit, Lsn::MAX);
+        [old, since].iter().for_each(|snapshot| core.txns.close_snapshot(snapshot));
     }
 }

@@ -488,19 +488,22 @@ impl Txn {
         let newest = core.txns.snapshots.newest();
         let stamp = newest.map(|newest| CommitStamp { commit, newest });
         // Whoever has an image has its key locked.
-        let (keys, mut dropped, mut images) = (&core.txns.keys, 0, Vec::new());
+        let (keys, mut dropped, mut stamped, mut images) = (&core.txns.keys, 0, 0, Vec::new());
         for (at, name) in self.locks.iter().enumerate() {
             if let Some(later) = self.locks.get(at + LOCKS_AHEAD) {
                 keys.prefetch(*later);
             }
             let finished = keys.finish(self.owner, *name, author, stamp, &mut self.spares);
             dropped += finished.dropped;
+            stamped += finished.stamped;
             images.extend(finished.kept.then_some(*name));
         }
         keys.count_dropped(self.owner, dropped);
         self.locks.clear();
         let (ghosts, blobs) = (std::mem::take(&mut self.ghosts), std::mem::take(&mut self.blobs));
         core.dispose(self.owner, Batch { commit, author, images, ghosts, blobs });
+        // Only now can they be cleared: no snapshot is given up in vain before.
+        keys.count_kept(self.owner, stamped);
         core.sweep_own(self.owner);
     }
 

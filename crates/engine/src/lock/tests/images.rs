@@ -162,6 +162,7 @@ fn change(table: &KeyTable, key: &[u8], (writer, replaced): (u64, u64), newest: 
     let stamp = CommitStamp { commit: Lsn(writer + 2), newest: Lsn(newest) };
     let finished = table.finish(A, name, writer, Some(stamp), &mut Spares::default());
     table.count_dropped(A, finished.dropped);
+    table.count_kept(A, finished.stamped);
     finished.kept
 }
 
@@ -240,6 +241,7 @@ fn rows_that_are_met_are_looked_after_too() {
     let stamp = CommitStamp { commit: Lsn(22), newest: Lsn(8) };
     let finished = table.finish(A, table.name(TABLE, b"read"), 20, Some(stamp), &mut Spares::default());
     table.count_dropped(A, finished.dropped);
+    table.count_kept(A, finished.stamped);
     assert!(!finished.kept);
     rows.iter().for_each(|(key, writer)| assert_eq!(told(&table, *key), [(20, 5, Some(writer + 2))]));
     assert_eq!((table.image_bytes(), table.kept_bytes()), (bytes, bytes));
