@@ -10,6 +10,7 @@
 use crate::SharedMemory;
 use foreshore_base::sync::AtomicU64;
 use rustix::fd::BorrowedFd;
+use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use std::ffi::c_void;
 use std::io;
@@ -28,19 +29,24 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps the first `bytes` of `file`, which must be allocated (M1).
+    ///
+    /// Errors: `StorageFull` if they are not, and there is no space for them.
     pub(crate) fn new(file: BorrowedFd<'_>, bytes: usize) -> io::Result<Self> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::SHARED | MapFlags::POPULATE;
         // SAFETY: a new mapping at an address of the kernel's choice aliases no memory of this program.
         let start = unsafe { mmap(ptr::null_mut(), bytes, access, flags, file, 0)? };
-        // SAFETY: the range was mapped above and nobody else knows it. Only a head start against first-write faults:
-        // kernels before 5.14 refuse, and the mapping works all the same.
-        let _ = unsafe { madvise(start, bytes, Advice::LinuxPopulateWrite) };
+        let mapping =
+            Self { start: NonNull::new(start).expect("the kernel maps nothing at address 0 unasked"), bytes };
+        // SAFETY: the range was mapped above and nobody else knows it. A head start against first-write faults, and a look
+        // whether they would be met (M1). Kernels before 5.14 refuse, and the mapping works all the same.
+        if let Err(Errno::FAULT) = unsafe { madvise(start, bytes, Advice::LinuxPopulateWrite) } {
+            return Err(Errno::NOSPC.into());
+        }
         // SAFETY: as above. A forked process would share the memory, but not the counters that say where to write in it:
         // better that it dies of a use than that both write to the same places.
         let _ = unsafe { madvise(start, bytes, Advice::LinuxDontFork) };
-        let start = NonNull::new(start).expect("the kernel maps nothing at address 0 unasked");
-        Ok(Self { start, bytes })
+        Ok(mapping)
     }
 }
 
@@ -56,5 +62,24 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: mapped in `new` with this length; `words` borrows from `self`, so no reference is left.
         unsafe { munmap(self.start.as_ptr(), self.bytes) }.expect("unmapping what was mapped");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fd::AsFd;
+
+    /// M1: a store into what has no block, as behind the end of a file, would be the end of the process.
+    #[test]
+    fn memory_that_cannot_be_written_is_refused() {
+        let path = std::env::temp_dir().join(format!("foreshore-io-map-{}", std::process::id()));
+        let file = std::fs::File::options().read(true).write(true).create_new(true).open(&path);
+        std::fs::remove_file(&path).expect("removing a name");
+        let file = file.expect("a temporary file");
+        file.set_len(4096).expect("a length");
+        Mapping::new(file.as_fd(), 4096).expect("all of it");
+        let refused = Mapping::new(file.as_fd(), 2 * 4096).err().expect("more than there is");
+        assert_eq!(refused.kind(), io::ErrorKind::StorageFull);
     }
 }
