@@ -689,3 +689,29 @@ fn a_full_disk_is_a_clean_error_for_many_transactions_at_once() {
     running.into_iter().for_each(|tx| tx.rollback().unwrap());
     (0..TRANSACTIONS).for_each(|i| assert_eq!(table.get(&key(i)).unwrap().as_ref(), Some(&before)));
 }
+
+/// Many transactions, each of which has changed little, are rolled back on a full disk: the log has the space for all of them.
+#[test]
+fn many_small_rollbacks_need_no_space_for_the_log() {
+    const MANY: u16 = 400;
+    let row = |i: u16| vec![i as u8; 180];
+    let disk = SimDisk::new(3);
+    let options = tiny().log_bytes(64 << 20).durability(Durability::Relaxed);
+    let db = options.open_on(Arc::new(disk.clone())).unwrap();
+    let (table, filler) = (db.byte_table("t").unwrap(), db.byte_table("filler").unwrap());
+    (0..MANY).for_each(|i| table.put(&i.to_be_bytes(), &row(i)).unwrap());
+    let begin = |i: u16| {
+        let tx = db.begin().unwrap();
+        tx.bytes(&table).remove(&i.to_be_bytes()).unwrap();
+        tx
+    };
+    let txs: Vec<_> = (0..MANY).map(begin).collect();
+    disk.set_capacity(disk.used_bytes() + (64 << 10));
+    let full = (0..).find_map(|i| filler.put(b"k", &row(i)).err());
+    assert!(matches!(full, Some(Error::Full { .. })), "{full:?}");
+    for (i, tx) in txs.into_iter().enumerate() {
+        tx.rollback().unwrap_or_else(|e| panic!("rollback {i}: {e}"));
+    }
+    (0..MANY).for_each(|i| assert_eq!(table.get(&i.to_be_bytes()).unwrap(), Some(row(i))));
+    db.check().unwrap();
+}

@@ -279,9 +279,10 @@ impl Log {
         self.shared.make_room(reserved, reserved + self.shared.options.ring() / 4)
     }
 
-    /// How much a transaction may need for its rollback without a promise.
+    /// How much a transaction may need for its rollback without a promise: all slots together a quarter of the ring that
+    /// [`Log::room`] keeps back.
     pub fn undo_bytes_free(&self) -> u64 {
-        self.shared.options.ring() / 256
+        self.shared.options.ring() / (4 * SLOTS as u64)
     }
 
     /// From now on [`Log::room`] keeps `bytes` more back for rollbacks.
@@ -476,8 +477,9 @@ impl Shared {
     fn make_room(&self, reserved: Lsn, prepared: Lsn) -> Result<()> {
         self.poison.check()?;
         let half_full = reserved > self.ring.flushed() + self.options.ring() / 2;
-        if half_full || self.segments.prepared_end() < prepared {
-            self.flights.doorbell.mention(); // flushers also say which segments will be wanted
+        if half_full {
+            // Not for want of segments: whoever is refused for that would have a pad written, at the cost of rollbacks.
+            self.flights.doorbell.mention();
         }
         let nearly_full = self.options.ring() / 4 * 3;
         let flushed = Lsn(reserved.0.saturating_sub(nearly_full));
