@@ -10,7 +10,7 @@ use foreshore_io::{SimDisk, Vfs};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -714,4 +714,40 @@ fn many_small_rollbacks_need_no_space_for_the_log() {
     }
     (0..MANY).for_each(|i| assert_eq!(table.get(&i.to_be_bytes()).unwrap(), Some(row(i))));
     db.check().unwrap();
+}
+
+/// A directory in which a full disk has no place for one more name is as any full disk: what was to have the name is put off, and takes
+/// no space meanwhile.
+#[test]
+fn no_space_for_a_name_is_a_full_disk() {
+    for file in ["directory.tmp", "wal-new"] {
+        let (disk, refused) = (SimDisk::new(3), Arc::new(AtomicU64::new(0)));
+        let (is_full, times) = (Arc::new(AtomicBool::new(false)), refused.clone());
+        let full = is_full.clone();
+        let vfs = Intercepted::new(disk.clone(), move |call, name, go| {
+            if (call, name) == (Call::Rename, file) && full.load(Relaxed) {
+                times.fetch_add(1, Relaxed);
+                return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+            }
+            go()
+        });
+        let db = tiny().durability(Durability::Buffered).open_on(Arc::new(vfs)).unwrap();
+        let table = db.byte_table("t").unwrap();
+        let is_told = |told: foreshore::Result<()>| match told {
+            Err(Error::Full { .. }) | Ok(()) => {}
+            Err(other) => panic!("{file}: {other}"),
+        };
+        is_full.store(true, Relaxed);
+        for i in 0..20_000_u32 {
+            is_told(table.put(&[&[7; 400][..], &key(i % 400)].concat(), &[i as u8; 50]));
+            if i % 100 == 0 {
+                is_told(db.checkpoint());
+            }
+        }
+        assert!(refused.load(Relaxed) > 0, "{file} was never to have a name");
+        assert!(!disk.names().iter().any(|name| name == file), "{file}: {:?}", disk.names());
+        is_full.store(false, Relaxed);
+        table.put(b"k", b"v").unwrap();
+        db.check().unwrap();
+    }
 }

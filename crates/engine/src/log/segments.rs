@@ -128,18 +128,14 @@ impl Piece {
 ///
 /// Errors: a shortage leaves nothing behind and may be tried again; after any other, nobody knows what is durable.
 pub(super) fn prepare(vfs: &dyn Vfs, n: u64, segment_bytes: u64, recycled: Option<u64>) -> Result<()> {
-    let what = || format!("log segment {}", name(n));
-    let from = match recycled.filter(|old| is_whole(vfs, *old, segment_bytes)) {
-        Some(old) => name(old),
+    let made = match recycled.filter(|old| is_whole(vfs, *old, segment_bytes)) {
+        Some(old) => vfs.rename(&name(old), &name(n)),
         None => {
-            write_zeros(vfs, segment_bytes).map_err(|e| {
-                let _ = vfs.remove(UNNAMED);
-                Error::io(what(), &e)
-            })?;
-            UNNAMED.to_string()
+            let made = write_zeros(vfs, segment_bytes).and_then(|()| vfs.rename(UNNAMED, &name(n)));
+            made.inspect_err(|_| _ = vfs.remove(UNNAMED))
         }
     };
-    vfs.rename(&from, &name(n)).map_err(|e| Error::io(what(), &e))?;
+    made.map_err(|e| Error::io(format!("log segment {}", name(n)), &e))?;
     sync_names(vfs)
 }
 

@@ -144,7 +144,7 @@ impl Directory {
                     current.base_bytes = current.journal.bytes() / 2;
                 }
                 // Which file the next open will see is unknown: neither may be appended to.
-                Err(error) => return Err(current.journal.abandon(error.to_string())),
+                Err(error) => return Err(current.journal.abandon(error.as_cause())),
             }
         }
         Ok(())
@@ -198,7 +198,10 @@ impl Base {
         self.flush()?;
         self.journal.sync()?;
         let name = file_name(self.number);
-        vfs.rename(TEMPORARY, &name).map_err(|e| poisoned(format!("naming {name}"), &e))?;
+        vfs.rename(TEMPORARY, &name).map_err(|e| match Error::io(format!("the name {name}"), &e) {
+            full @ Error::Full { .. } => full, // it has its old name
+            _ => poisoned(format!("naming {name}"), &e),
+        })?;
         vfs.sync_dir().map_err(|e| poisoned(format!("syncing the name {name}"), &e))?;
         let base_bytes = self.journal.bytes();
         Ok(Current { number: self.number, file: self.file, journal: self.journal, base_bytes })
@@ -497,7 +500,8 @@ mod tests {
             match directory.append(batch) {
                 Ok(()) => known += 1,
                 Err(Error::Full { .. }) => {} // try again
-                Err(Error::Poisoned { .. }) => {
+                Err(Error::Poisoned { cause }) => {
+                    assert!(!cause.contains("reads still work"), "{context}: {cause}");
                     assert!(matches!(directory.append(batch), Err(Error::Poisoned { .. })), "{context}");
                     break;
                 }
