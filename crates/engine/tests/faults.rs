@@ -6,7 +6,7 @@ mod common;
 use common::{tiny, wait_for_the_last_transaction};
 use foreshore::{Database, Durability, Error};
 use foreshore_io::sim::{Call, Crash, Event, EventKind, Fault, Go, Intercepted, Repeat};
-use foreshore_io::{SimDisk, Vfs};
+use foreshore_io::{Access, SimDisk, Vfs};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -748,6 +748,55 @@ fn no_space_for_a_name_is_a_full_disk() {
         assert!(!disk.names().iter().any(|name| name == file), "{file}: {:?}", disk.names());
         is_full.store(false, Relaxed);
         table.put(b"k", b"v").unwrap();
+        db.check().unwrap();
+    }
+}
+
+/// A copy of a closed database in which zeros take no space.
+fn sparse_copy(disk: &SimDisk) -> SimDisk {
+    let copy = SimDisk::new(1);
+    for name in disk.names() {
+        let open = |disk: &SimDisk, create| disk.open(&name, Access::Buffered, create).unwrap();
+        let (from, to) = (open(disk, false), open(&copy, true));
+        let bytes = from.len().unwrap();
+        to.set_len(bytes).unwrap();
+        for at in (0..bytes).step_by(4096) {
+            let mut block = vec![0; 4096.min(bytes - at) as usize];
+            from.read_at(&mut block, at).unwrap();
+            if block.iter().any(|byte| *byte != 0) {
+                to.write_at(&block, at).unwrap();
+            }
+        }
+        to.sync().unwrap();
+    }
+    copy.sync_dir().unwrap();
+    copy
+}
+
+/// Closed databases may be copied in any way. Who has opened one has what it takes to change its rows when the disk is full.
+#[test]
+fn a_sparse_copy_suits_a_full_disk() {
+    let disk = SimDisk::new(5);
+    let open = |disk: &SimDisk| tiny().open_on(Arc::new(disk.clone())).unwrap();
+    let db = open(&disk);
+    let table = db.byte_table("t").unwrap();
+    (0..300).for_each(|i| table.put(&key(i), &[i as u8; 200]).unwrap());
+    db.close().unwrap();
+    drop(table);
+    let disk = disk.after_crash(Crash::ProcessKill, 1);
+    let sparse = sparse_copy(&disk);
+    assert!(sparse.used_bytes() < disk.used_bytes());
+    for (what, disk) in [("itself", disk), ("sparse", sparse)] {
+        let db = open(&disk);
+        let table = db.byte_table("t").unwrap();
+        disk.set_capacity(disk.used_bytes());
+        for i in 0..1000 {
+            let put = table.put(&key(i % 300), &[i as u8; 200]);
+            assert!(matches!(put, Ok(()) | Err(Error::Full { .. })), "{what}, {i}: {put:?}");
+            if i % 50 == 0 || put.is_err() {
+                db.checkpoint().unwrap_or_else(|e| panic!("{what}, {i}: {e}"));
+            }
+        }
         db.check().unwrap();
     }
 }

@@ -10,7 +10,7 @@
 //! [`Segments::wait_prepared`] before they change anything; each such call waits for an attempt begun after it.
 //!
 //! Invariants:
-//! - S1: a segment that has its name has its full length, durably.
+//! - S1: a segment that has its name has its full length, durably. While the log is running it has no holes.
 //! - S2: flights write only to segments that have their name.
 //! - S3: names appear in ascending order, so a missing segment below an existing one is damage, not the end of the log.
 
@@ -212,7 +212,12 @@ impl Segments {
             sync_names(&*vfs)?;
         }
         let mut next = first;
-        while existing.contains(&next) && open(&*vfs, next, segment_bytes)?.is_some() {
+        while existing.contains(&next)
+            && let Some(file) = open(&*vfs, next, segment_bytes)?
+        {
+            // In a copied database it may have holes, whose place others may take.
+            let allocated = file.allocate(segment_bytes);
+            allocated.map_err(|e| Error::io(format!("log segment {}", name(next)), &e))?;
             next += 1;
         }
         // Enough for rollbacks. Rows can be read; writers are told by `wait_prepared`.

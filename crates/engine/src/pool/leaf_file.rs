@@ -123,14 +123,20 @@ impl LeafFile {
         if create && !seeded_bug("leaf_file_name_not_durable") {
             vfs.sync_dir().map_err(|e| Error::Poisoned { cause: format!("syncing the name {name}: {e}") })?;
         }
-        Ok(Self {
+        let leaves = Self {
             name,
             file,
             page_bytes,
             grow_bytes,
             buffers: Mutex::default(),
             long_buffers: Mutex::default(),
-        })
+        };
+        // In a copied database it may have holes, whose place others may take. Without space it can be read all the same.
+        let bytes = leaves.offset(leaves.slots()?);
+        match leaves.file.allocate(bytes).map_err(|e| Error::io(format!("the free slots of {name}"), &e)) {
+            Ok(()) | Err(Error::Full { .. }) => Ok(leaves),
+            Err(error) => Err(error),
+        }
     }
 
     /// The file's name.
