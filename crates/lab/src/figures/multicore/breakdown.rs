@@ -93,7 +93,7 @@ fn panels(names: &'static [&'static str], costs: &[Cost]) -> Vec<Panel> {
             cycles.add(reason, at as f64, value);
         }
         time.add("time", at as f64, cost.ns);
-        tally.add(names[at], at as f64, cost.sample, &cost.counted);
+        tally.add(names[at], at as f64, cost.timed, &cost.counted);
     }
     let counted = tally.by_subject("structure", Scale::Bars(names));
     [cycles, time].into_iter().chain(counted).collect()

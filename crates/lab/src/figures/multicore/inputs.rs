@@ -86,7 +86,7 @@ fn drawn(names: &'static [&'static str], rows: Vec<(&str, Vec<Cost>)>, sizes: &S
     let mut tally = Tally::default();
     for (input, costs) in &rows {
         for (at, cost) in costs.iter().enumerate() {
-            tally.add(input, at as f64, cost.sample, &cost.counted);
+            tally.add(input, at as f64, cost.timed, &cost.counted);
         }
     }
     panels.extend(tally.by_event("structure", Scale::Bars(names)));

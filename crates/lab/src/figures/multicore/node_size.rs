@@ -102,7 +102,7 @@ fn panels(settings: &Settings, kind: Kind, tell: Tell<'_>) -> Result<Vec<Panel>,
             for (panel, (.., amount)) in panels.iter_mut().zip(&amounts) {
                 panel.add(name, bytes as f64, amount(&cost));
             }
-            tally.add(name, bytes as f64, cost.sample, &cost.counted);
+            tally.add(name, bytes as f64, cost.timed, &cost.counted);
         }
     }
     panels.extend(tally.by_event(X, Scale::Doubling));

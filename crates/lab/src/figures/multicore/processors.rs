@@ -56,7 +56,7 @@ fn draw(
         time.add("time", at as f64, cost.total() / ghz);
         // Every machine's turn runs the same operations here: one of them is enough.
         if at == 0 {
-            tally.add(HERE[0], 0.0, cost.sample, &cost.counted);
+            tally.add(HERE[0], 0.0, cost.timed, &cost.counted);
         }
     }
     let each = |kind: &str| [0.0, 1.0, 2.0].map(|at| misses.at(kind, at));

@@ -40,13 +40,15 @@ impl Sizes {
 pub struct Cost {
     /// Nanoseconds on this machine.
     pub ns: f64,
-    /// What this machine counted meanwhile, in the whole sample.
+    /// Operations that were timed.
+    pub timed: f64,
+    /// What this machine counted in them.
     pub counted: Counted,
     /// The model's cycles by reason: busy, first level, beyond, TLB, branches.
     pub cycles: [f64; 5],
     /// The model's counts, of the whole sample.
     pub counts: Counts,
-    /// Operations in the sample.
+    /// Operations in the modelled sample.
     pub sample: f64,
 }
 
@@ -99,14 +101,21 @@ pub fn inserts<T: Study>(mut structure: T, sizes: &Sizes, input: Input) -> Resul
     model(&mut structure, sizes, warm, counted, timed)
 }
 
-/// Nanoseconds per operation, and what was counted in all.
-fn time<T: Study>(structure: &mut T, operations: &[Op]) -> Result<(f64, Counted), LabError> {
+/// What was timed: nanoseconds per operation, operations, and what was counted in them.
+struct Timed {
+    ns: f64,
+    operations: f64,
+    counted: Counted,
+}
+
+fn time<T: Study>(structure: &mut T, operations: &[Op]) -> Result<Timed, LabError> {
+    let count = operations.len() as f64;
     let (ns, counted) = Counters::of_this_thread().around(|| {
         let begun = Instant::now();
         structure.run_checked(operations, &mut Silent)?;
-        Ok(begun.elapsed().as_nanos() as f64 / operations.len() as f64)
+        Ok(begun.elapsed().as_nanos() as f64 / count)
     });
-    Ok((ns?, counted))
+    Ok(Timed { ns: ns?, operations: count, counted })
 }
 
 fn model<T: Study>(
@@ -114,7 +123,7 @@ fn model<T: Study>(
     sizes: &Sizes,
     warm: &[Op],
     operations: &[Op],
-    (ns, counted): (f64, Counted),
+    Timed { ns, operations: timed, counted }: Timed,
 ) -> Result<Cost, LabError> {
     let mut core = OneCore::new(sizes.machine.clone());
     structure.run_checked(warm, &mut core)?;
@@ -124,10 +133,36 @@ fn model<T: Study>(
     let cycles = core.cycles();
     let cycles =
         [cycles.busy, cycles.l1, cycles.l2, cycles.tlb, cycles.branches].map(|cycles| cycles / sample);
-    Ok(Cost { ns, counted, cycles, counts: core.counts, sample })
+    Ok(Cost { ns, timed, counted, cycles, counts: core.counts, sample })
 }
 
 /// An empty B+-tree with nodes of `4 × W` bytes.
 pub fn empty_b_plus<const W: usize>(sizes: &Sizes) -> BPlus<W> {
     BPlus::with_room_for(sizes.keys.count as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counters::Event;
+
+    /// The time on a processor is a part of the time that the clock tells, of as many operations.
+    #[test]
+    fn counts_are_of_the_operations_that_were_timed() {
+        let keys = Keys { count: 80_000, seed: 1 };
+        let sizes = Sizes { keys, sample: 20_000, machine: Machine::PENTIUM_D };
+        let inserted = inserts(empty_t_tree(256), &sizes, Input::Random).unwrap();
+        let looked_up = lookups(&mut css(&sizes, 64), &sizes, Input::Random).unwrap();
+        assert_eq!(
+            (inserted.timed, inserted.sample),
+            (20_000.0, 18_000.0),
+            "a tenth of the modelled ones warms caches"
+        );
+        assert_eq!((looked_up.timed, looked_up.sample), (20_000.0, 20_000.0));
+        for cost in [inserted, looked_up] {
+            let Some(clock) = cost.counted.get(Event::TaskClock) else { continue };
+            let ns = clock.value / cost.timed;
+            assert!(ns < 1.05 * cost.ns, "{ns} ns an operation on a processor, of {}", cost.ns);
+        }
+    }
 }
