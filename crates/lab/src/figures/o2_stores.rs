@@ -132,11 +132,24 @@ impl Shown {
     }
 }
 
+/// How the line of the O2-Tree's store goes from the first x to the last, in the paper.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Course {
+    /// The paper says nothing of it.
+    Any,
+    /// It falls.
+    Falls,
+    /// It grows slowly, and no faster than the others'; who is ahead is not said then. Slowly is: by less than the square root of
+    /// what x, and the data with it, grows by.
+    GrowsSlowly,
+}
+
 /// A figure on its way: what is asked of all stores, and what they did.
 struct Study {
     panel: Panel,
     points: Vec<Point>,
     shown: Shown,
+    course: Course,
     /// Flags that say where files lie on this machine, and so are not recorded.
     places: Vec<String>,
 }
@@ -152,8 +165,8 @@ struct Found {
 const ROUNDS: usize = 3;
 
 impl Study {
-    fn new(panel: Panel, shown: Shown, points: Vec<Point>) -> Self {
-        Self { panel, points, shown, places: Vec::new() }
+    fn new(panel: Panel, shown: Shown, course: Course, points: Vec<Point>) -> Self {
+        Self { panel, points, shown, course, places: Vec::new() }
     }
 
     /// Runs all points on all stores and draws the medians of the rounds.
@@ -209,13 +222,17 @@ impl Study {
         shared.split(' ').map(str::to_owned).chain(self.places.iter().cloned()).collect()
     }
 
-    /// Is the store with the O2 index ahead of each of the paper's stores at every x? Of those of today, who is ahead of it?
+    /// Is the store with the O2 index ahead of each of the paper's stores at every x, and does its line go as theirs did? Of those
+    /// of today, who is ahead of it?
     fn verdict(&self, missing: Option<String>) -> Verdict {
         let mut conditions = Vec::new();
         let mut said = Vec::new();
         for (_, name) in OF_THE_PAPER {
             let Some(factors) = self.factors(name) else { continue };
-            conditions.push(factors.iter().all(|factor| *factor > 1.0));
+            conditions.push(match self.course {
+                Course::Any | Course::Falls => factors.iter().all(|factor| *factor > 1.0),
+                Course::GrowsSlowly => self.growth(O2) < AS_WELL * self.growth(name),
+            });
             let least = factors.iter().copied().fold(f64::INFINITY, f64::min);
             let most = factors.iter().copied().fold(0.0, f64::max);
             said.push(format!("{name} {least:.1} to {most:.1}"));
@@ -227,6 +244,7 @@ impl Study {
             });
             return Verdict::Differs(format!("None of the paper's stores was measured: {why}."));
         }
+        conditions.extend(self.goes_as_found());
         let ahead: Vec<_> = OF_TODAY
             .iter()
             .filter(|(_, name)| {
@@ -237,12 +255,46 @@ impl Study {
         Verdict::of(
             &conditions,
             format!(
-                "The store with the O2 index is so many times as fast as: {}. Of today's stores, faster than it somewhere: {}.{}",
+                "The store with the O2 index is so many times as fast as: {}. Of today's stores, faster than it somewhere: {}.{}{}",
                 said.join(", "),
                 listed(ahead),
-                self.caveat().unwrap_or_default()
+                self.caveat().unwrap_or_default(),
+                self.way()
             ),
         )
+    }
+
+    /// Does the line of the store with the O2 index go as the paper's did? `None` if that says nothing, or there is one point only.
+    fn goes_as_found(&self) -> Option<bool> {
+        let (first, last) = (self.points.first()?.x, self.points.last()?.x);
+        match self.course {
+            Course::Falls if last > first => Some(self.growth(O2) < 1.0),
+            Course::GrowsSlowly if last > first => Some(self.growth(O2) < (last / first).sqrt()),
+            _ => None,
+        }
+    }
+
+    /// How the lines go, in a sentence, where that was asked.
+    fn way(&self) -> String {
+        let (Some(first), Some(last), Some(_)) =
+            (self.points.first(), self.points.last(), self.goes_as_found())
+        else {
+            return String::new();
+        };
+        let (from, to, x, y) = (first.x, last.x, &self.panel.x, &self.panel.y);
+        let grown = |name| format!("{name} {:.2}", self.growth(name));
+        let measured = |name: &&str| self.panel.series.iter().any(|series| series.name == *name);
+        let each = [O2].into_iter().chain(OF_THE_PAPER.map(|(_, name)| name)).filter(measured).map(grown);
+        format!(
+            " From {from} to {to} ({x}), {y} become so many times what they were: {}.",
+            each.collect::<Vec<_>>().join(", ")
+        )
+    }
+
+    /// The last point of a store's line divided by its first.
+    fn growth(&self, name: &str) -> f64 {
+        let at = |point: Option<&Point>| self.panel.at(name, point.expect("a figure has points").x);
+        at(self.points.last()) / at(self.points.first())
     }
 
     /// What must be said where a store is ahead that does less.
@@ -271,6 +323,9 @@ fn listed<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
     let items: Vec<_> = items.into_iter().map(|item| item.to_string()).collect();
     if items.is_empty() { "none".to_owned() } else { items.join("; ") }
 }
+
+/// Lines that grow by a tenth more than another one grow as well as that.
+const AS_WELL: f64 = 1.1;
 
 /// The paper's 2.5 GB, or room enough for a quick run.
 fn cache_bytes(settings: &Settings) -> u64 {
@@ -305,7 +360,7 @@ fn construction(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> 
     let n: u64 = settings.pick(50_000, 500_000);
     let points = by_threads(settings, |_| n, insertions);
     let panel = panel(settings, "Random insertions", "threads", format!("seconds for {n}"));
-    Study::new(panel, Shown::Seconds, points).draw(settings, tell)
+    Study::new(panel, Shown::Seconds, Course::Falls, points).draw(settings, tell)
 }
 
 /// Figure 5.
@@ -321,7 +376,8 @@ fn mixes(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
     };
     let y = "million operations/s".to_owned();
     let panel = panel(settings, "Lookups and updates", "updates, % of operations", y);
-    Study::new(panel, Shown::Millions, ratios.iter().map(point).collect()).draw(settings, tell)
+    let points = ratios.iter().map(point).collect();
+    Study::new(panel, Shown::Millions, Course::Falls, points).draw(settings, tell)
 }
 
 /// Figure 6.
@@ -330,7 +386,7 @@ fn lookups(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
     let line = |threads, n| format!("kv --workload get --n {n} --threads {threads} --seconds {time_s}");
     let points = by_threads(settings, |_| n, line);
     let panel = panel(settings, "Lookups", "threads", format!("seconds for {n}"));
-    Study::new(panel, Shown::Seconds, points).draw(settings, tell)
+    Study::new(panel, Shown::Seconds, Course::Falls, points).draw(settings, tell)
 }
 
 /// Data for so many threads: the paper has 2.5 million rows a thread.
@@ -343,7 +399,7 @@ fn growing_insertions(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabE
     let points = by_threads(settings, |threads| grown(settings, threads), insertions);
     let y = format!("seconds for {} a thread", grown(settings, 1));
     let panel = panel(settings, "Random insertions", "threads", y);
-    Study::new(panel, Shown::Seconds, points).draw(settings, tell)
+    Study::new(panel, Shown::Seconds, Course::GrowsSlowly, points).draw(settings, tell)
 }
 
 /// Figure 8.
@@ -355,7 +411,7 @@ fn growing_mixes(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError>
     let points = by_threads(settings, |threads| grown(settings, threads), line);
     let y = format!("seconds for {} a thread", grown(settings, 1));
     let panel = panel(settings, "Half lookups, half updates", "threads", y);
-    Study::new(panel, Shown::Seconds, points).draw(settings, tell)
+    Study::new(panel, Shown::Seconds, Course::GrowsSlowly, points).draw(settings, tell)
 }
 
 /// Figure 10.
@@ -365,6 +421,46 @@ fn loading(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
     let points = by_threads(settings, |_| n, |threads, n| format!("rows --n {n} --threads {threads}"));
     let panel = panel(settings, title, "threads", "million rows/s".to_owned());
     let files = settings.flights.iter().flat_map(|file| ["--input".to_owned(), file.display().to_string()]);
-    let study = Study::new(panel, Shown::Millions, points);
+    let study = Study::new(panel, Shown::Millions, Course::Any, points);
     Study { places: files.collect(), ..study }.draw(settings, tell)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Seconds of stores with one thread and with two.
+    fn study(course: Course, seconds: &[(&str, [f64; 2])]) -> Study {
+        let point = |x| Point { x, line: String::new(), operations: 1 };
+        let mut panel = Panel::new("", Source::Measured, "threads", "seconds", Scale::Doubling);
+        for (name, [one, two]) in seconds {
+            panel.add(name, 1.0, *one);
+            panel.add(name, 2.0, *two);
+        }
+        Study::new(panel, Shown::Seconds, course, vec![point(1.0), point(2.0)])
+    }
+
+    /// With twice the data and threads, who needs as many seconds as before has scaled, quick or slow.
+    #[test]
+    fn who_scales_need_not_be_ahead() {
+        let verdict = study(Course::GrowsSlowly, &[(O2, [4.0, 4.8]), ("LevelDB", [2.0, 3.0])]).verdict(None);
+        assert!(verdict.holds(), "{}", verdict.sentence());
+        assert!(verdict.sentence().contains("index 1.20, LevelDB 1.50."), "{}", verdict.sentence());
+        for seconds in [[1.0, 1.9], [1.0, 1.3]] {
+            let verdict = study(Course::GrowsSlowly, &[(O2, seconds), ("LevelDB", [2.0, 2.2])]).verdict(None);
+            assert!(!verdict.holds(), "ahead, but its time grows: {}", verdict.sentence());
+        }
+    }
+
+    /// Threads that gain nothing are not what the paper saw, whoever is ahead.
+    #[test]
+    fn more_threads_must_take_less_time() {
+        let verdict = |seconds| study(Course::Falls, &[(O2, seconds), ("LevelDB", [2.0, 1.9])]).verdict(None);
+        assert!(verdict([1.0, 0.6]).holds());
+        assert_eq!(verdict([1.0, 1.1]).word(), "holds in part");
+        assert_eq!(
+            study(Course::Any, &[(O2, [1.0, 1.1]), ("LevelDB", [2.0, 1.9])]).verdict(None).word(),
+            "holds"
+        );
+    }
 }
