@@ -69,7 +69,20 @@ impl Sweep {
     }
 
     fn drawn(self, panels: Vec<Panel>, conditions: &[bool], sentence: String) -> Drawn {
-        Drawn { panels, verdict: Verdict::of(conditions, sentence), settings: self.sizes.header() }
+        Drawn { panels, verdict: Verdict::of(conditions, sentence), settings: self.header() }
+    }
+
+    /// The sizes; inserts are not repeated, since each fills a tree of its own.
+    fn header(&self) -> Vec<(&'static str, String)> {
+        let mut header = self.sizes.header();
+        for (_, rounds) in header.iter_mut().filter(|(name, _)| *name == "rounds") {
+            match (self.linear.is_empty(), self.inserts.is_empty()) {
+                (true, false) => *rounds = "1".to_owned(),
+                (false, false) => rounds.push_str(" of lookups; inserts once"),
+                _ => {}
+            }
+        }
+        header
     }
 }
 
@@ -179,4 +192,22 @@ pub fn configuration(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabEr
     );
     let panels = vec![sweep.node_sizes(), sweep.times()];
     Ok(sweep.drawn(panels, &[differ > 0], sentence))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_header_says_what_was_repeated() {
+        let best = || vec![Best { node_bytes: 128.0, ns: 1.0 }];
+        let rounds = |lookups: Vec<Best>, inserts: Vec<Best>| {
+            let sizes = Sizes::of(&Settings::quick(1));
+            let header = Sweep { sizes, linear: lookups, binary: Vec::new(), inserts }.header();
+            header.into_iter().find(|(name, _)| *name == "rounds").expect("it is there").1
+        };
+        assert_eq!(rounds(best(), Vec::new()), "3; medians");
+        assert_eq!(rounds(Vec::new(), best()), "1");
+        assert_eq!(rounds(best(), best()), "3; medians of lookups; inserts once");
+    }
 }
