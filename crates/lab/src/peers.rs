@@ -2,7 +2,7 @@
 //!
 //! Why children: a run has a process, an allocator and a directory of its own, so that no engine meets what another one
 //! left; and the laboratory needs no other engine's libraries. All of them print the same JSON (`crates/workloads`), one
-//! object for a run; exit code 2 means that the program refuses the run, and says why.
+//! object for a run; exit code 2 means that the program refuses the run, and says why, 3 that an engine gave a wrong answer.
 
 use crate::frame::LabError;
 use serde_json::Value;
@@ -120,7 +120,8 @@ impl Programs {
 impl Subject {
     /// Runs `bench <args> --json` in a process of its own.
     ///
-    /// Errors: [`LabError::Child`] if it fails otherwise than by refusing, or prints something else.
+    /// Errors: [`LabError::Wrong`] if the engine gives a wrong answer; [`LabError::Child`] if it fails otherwise than by refusing, or
+    /// prints something else.
     pub fn bench(&self, args: &[String]) -> Result<Run, LabError> {
         let failed = |what: String| LabError::Child { name: self.name.clone(), what };
         let output = Command::new(&self.program)
@@ -139,6 +140,7 @@ impl Subject {
                 .map(Run::Found)
                 .map_err(|error| failed(format!("it printed no JSON object: {error}"))),
             Some(2) => Ok(Run::Refused(complaint.lines().next().unwrap_or("it says not why").to_owned())),
+            Some(3) => Err(LabError::Wrong(format!("{}: {complaint}", self.name))),
             _ => Err(failed(format!("{}: {complaint}", output.status))),
         }
     }
@@ -187,8 +189,11 @@ mod tests {
         let subject = refused.foreshore().unwrap();
         assert_eq!(subject.bench(&args).unwrap(), Run::Refused("not that".into()));
         let failed =
-            script(dir.path(), "echo broken >&2; exit 3").foreshore().unwrap().bench(&args).unwrap_err();
-        assert!(failed.to_string().contains("broken"), "{failed}");
+            script(dir.path(), "echo broken >&2; exit 5").foreshore().unwrap().bench(&args).unwrap_err();
+        assert!(matches!(&failed, LabError::Child { what, .. } if what.contains("broken")), "{failed}");
+        let wrong =
+            script(dir.path(), "echo lost >&2; exit 3").foreshore().unwrap().bench(&args).unwrap_err();
+        assert!(matches!(&wrong, LabError::Wrong(what) if what.contains("lost")), "{wrong}");
         let chatty = script(dir.path(), "echo hello").foreshore().unwrap().bench(&args).unwrap_err();
         assert!(chatty.to_string().contains("no JSON"), "{chatty}");
     }
