@@ -130,7 +130,7 @@ fn measure(args: &IndexBenchArgs) -> Outcome<Vec<PhaseResult>> {
     if !structure.takes(keys) {
         return Err(Failure::usage("--keys: this structure takes integers only; --structure names another"));
     }
-    let plan = args.common.plan(options(args)?);
+    let plan = args.common.plan(options(args)?)?;
     if args.structure == Structure::StdBTreeMap {
         args.common.choose_pages();
     }

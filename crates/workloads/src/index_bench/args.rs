@@ -1,6 +1,7 @@
 //! What `bench index` is asked and answers, whatever is measured.
 
 use super::{Options, PhaseResult, Plan};
+use crate::kv::BenchError;
 use clap::ValueEnum;
 use serde::Serialize;
 use std::time::Duration;
@@ -59,9 +60,14 @@ impl IndexArgs {
     }
 
     /// The run that they ask for.
-    pub fn plan(&self, options: Options) -> Plan {
+    ///
+    /// Errors: [`BenchError::Usage`] if there is no entry for some thread: each changes entries of its own.
+    pub fn plan(&self, options: Options) -> Result<Plan, BenchError> {
+        if self.n < self.threads.into() {
+            return Err(BenchError::Usage("--n: at least an entry for each thread".to_owned()));
+        }
         let threads = self.threads.into();
-        Plan { options, n: self.n, threads, duration: self.seconds, seed: self.seed }
+        Ok(Plan { options, n: self.n, threads, duration: self.seconds, seed: self.seed })
     }
 }
 
@@ -101,4 +107,26 @@ impl<'a> Line<'a> {
 impl PhaseResult {
     /// The columns of a table of phases.
     pub const COLUMNS: [&'static str; 4] = ["phase", "threads", "operations/s", "bytes/key"];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: IndexArgs,
+    }
+
+    #[test]
+    fn a_thread_without_entries_is_refused() {
+        let plan = |threads| {
+            let line = Line::parse_from(["index", "--n", "1000", "--threads", threads, "--seconds", "0.01"]);
+            line.args.plan(Options::default())
+        };
+        let plans = [plan("1000"), plan("1001")];
+        assert!(matches!(&plans, [Ok(_), Err(BenchError::Usage(why))] if why.contains("--n")), "{plans:?}");
+    }
 }

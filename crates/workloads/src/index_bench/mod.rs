@@ -111,8 +111,8 @@ impl Default for Options {
 ///
 /// `progress` is told each phase as it begins. The same seed gives the same keys.
 ///
-/// Errors: the first wrong answer, which makes all figures void. Panics if there are no threads or fewer than 1000 keys, or
-/// the structure does not take such keys or options.
+/// Errors: the first wrong answer, which makes all figures void. Panics if there are no threads, fewer than 1000 keys or fewer
+/// keys than threads, or the structure does not take such keys or options.
 pub fn run(
     structure: Structure,
     keys: KeyKind,

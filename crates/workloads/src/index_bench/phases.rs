@@ -36,7 +36,7 @@ pub struct Own {
 impl Plan {
     /// Runs all phases on an empty map.
     ///
-    /// Errors: the first wrong answer. Panics if there are no threads or fewer than 1000 keys.
+    /// Errors: the first wrong answer. Panics if there are no threads, fewer than 1000 keys, or fewer keys than threads.
     pub fn concurrent<K: Keys, M: Shared<K::Key>>(
         &self,
         map: &M,
@@ -75,6 +75,7 @@ impl Plan {
     pub(super) fn assert_sensible(&self) {
         let Options { batch, insert_batch, .. } = self.options;
         assert!(self.threads > 0 && self.n >= 1000, "at least one thread and 1000 keys");
+        assert!(self.n >= self.threads as u64, "at least a key for each thread");
         assert!((1..=QUERIES).contains(&batch) && insert_batch > 0, "{:?}", self.options);
     }
 
