@@ -23,7 +23,7 @@ pub struct KvReport {
     pub p99_us: f64,
     /// Longest, µs.
     pub max_us: f64,
-    /// Device syncs during the timed phase; `null` if the engine does not say.
+    /// Device syncs during the timed phase, as the engine counts them (some count their log's only); `null` if it does not say.
     pub syncs: Option<u64>,
     /// Rows.
     pub n: u64,

@@ -35,7 +35,8 @@ pub trait Store: Sync {
     /// Begins to work on this thread.
     fn session(&self) -> Result<Self::Session<'_>, StoreError>;
 
-    /// Device syncs (`fsync`, `fdatasync`, `msync` …) since the store was opened; `None` if the engine does not say.
+    /// Device syncs (`fsync`, `fdatasync`, `msync` …) since the store was opened, as the engine counts them (some count their log's
+    /// only); `None` if it does not say.
     fn sync_count(&self) -> Option<u64>;
 
     /// Brings the store to rest between phases: what was written is on disk, background work that a long run would have

@@ -115,7 +115,7 @@ pub struct Figures {
     pub aborts: u64,
     /// Log written during the timed phase per transaction, in bytes; `null` if the engine does not say.
     pub log_bytes_per_tx: Option<f64>,
-    /// Device syncs during the timed phase; `null` if the engine does not say.
+    /// Device syncs during the timed phase, as the engine counts them (some count their log's only); `null` if it does not say.
     pub syncs: Option<u64>,
     /// CPU seconds of the timed phase, on all cores: the driver's, the engine's and, if it has one, its server's.
     pub cpu_s: f64,

@@ -64,7 +64,7 @@ pub enum TxError {
 pub struct Counters {
     /// Bytes written to the log, framing included.
     pub log_bytes: Option<u64>,
-    /// Device syncs (`fsync`, `fdatasync`, `msync` …).
+    /// Device syncs (`fsync`, `fdatasync`, `msync` …), as the engine counts them (some count their log's only).
     pub syncs: Option<u64>,
 }
 
