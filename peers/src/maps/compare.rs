@@ -138,14 +138,15 @@ fn subjects(options: &Options) -> Vec<Subject> {
         for (map, structure) in &structures {
             let others = map.is_some() || structure == YARDSTICK;
             // The yardstick runs on one thread, whatever is asked.
-            if structure == YARDSTICK && threads != options.threads[0] {
+            let is_yardstick = structure == YARDSTICK;
+            if is_yardstick && threads != options.threads[0] {
                 continue;
             }
             let settings = if others && options.huge_pages { &[false, true][..] } else { &[false] };
             subjects.extend(settings.iter().map(|&huge_pages| Subject {
                 map: *map,
                 structure: structure.clone(),
-                threads,
+                threads: if is_yardstick { 1 } else { threads },
                 huge_pages,
                 turns: Vec::new(),
             }));
@@ -234,4 +235,25 @@ fn csv(options: &Options, subjects: &[Subject]) -> Result<String, std::fmt::Erro
         }
     }
     Ok(csv)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    /// The yardstick's row says on how many threads it ran, not which number was asked first.
+    #[test]
+    fn the_yardstick_runs_once_on_one_thread() {
+        let line = ["compare-index", "--foreshore", "foreshore", "--maps", "scc", "--threads", "2,4"];
+        let subjects = subjects(&Line::parse_from(line).options);
+        let runs: Vec<_> = subjects.iter().map(|run| (run.structure.as_str(), run.threads)).collect();
+        assert_eq!(runs, [(YARDSTICK, 1), ("bplus", 2), ("scc", 2), ("bplus", 4), ("scc", 4)]);
+    }
 }

@@ -50,8 +50,8 @@ trait Dialect: Sync {
     fn connect(&self) -> Result<Self::Connection, StoreError>;
     /// Does a statement that returns nothing, on a connection of its own.
     fn execute(&self, statement: &str) -> Result<(), StoreError>;
-    /// The statement that writes out what the server holds back.
-    const CHECKPOINT: &str;
+    /// The statement that writes out what the server holds back of so many tables.
+    fn checkpoint(&self, tables: usize) -> String;
 }
 
 /// A server with the tables of a workload.
@@ -97,7 +97,8 @@ impl<D: Dialect> TxStore for SqlTables<D> {
     }
 
     fn settle(&self) -> Result<(), StoreError> {
-        self.dialect.execute(D::CHECKPOINT)
+        let tables = self.names.lock().map_err(|_| "a thread panicked")?.len();
+        self.dialect.execute(&self.dialect.checkpoint(tables))
     }
 
     fn server_cpu_s(&self) -> Result<f64, StoreError> {

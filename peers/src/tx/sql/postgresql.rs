@@ -67,10 +67,13 @@ impl Postgresql {
 
 impl Dialect for Postgresql {
     type Connection = PostgresqlConnection;
-    const CHECKPOINT: &str = "VACUUM ANALYZE; CHECKPOINT";
 
     fn create_table(&self, table: usize) -> String {
         format!("CREATE TABLE t{table} (k bytea PRIMARY KEY, v bytea NOT NULL)")
+    }
+
+    fn checkpoint(&self, _tables: usize) -> String {
+        "VACUUM ANALYZE; CHECKPOINT".to_owned()
     }
 
     fn connect(&self) -> Result<PostgresqlConnection, StoreError> {
