@@ -73,7 +73,12 @@ fn dump(args: &DumpArgs, db: &Database, out: &mut impl Write) -> Outcome {
     match &args.table {
         None => {
             dump_indexes(db, &names, args.format, out)?;
-            names.iter().try_for_each(|name| dump_table(db, name, None, args.format, out))
+            // Schemas first: whoever restores them hears of a table that has others before its rows get any company.
+            let (schemas, tables): (Vec<_>, Vec<_>) = names.iter().partition(|name| *name == SCHEMAS);
+            schemas
+                .into_iter()
+                .chain(tables)
+                .try_for_each(|name| dump_table(db, name, None, args.format, out))
         }
         Some(table) => {
             dump_indexes(db, std::slice::from_ref(table), args.format, out)?;

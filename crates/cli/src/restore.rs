@@ -140,7 +140,7 @@ fn restore(args: &RestoreArgs, db: &Database, dump: &mut Reader<impl BufRead>) -
             Failure::usage("the dump does not say which table this is; name one with --table")
         })?;
         let create = || create(db, &name, &kinds);
-        let rows = restore_table(args, create, dump, &header, &name)?;
+        let rows = restore_table(args, db, create, dump, &header, &name)?;
         restored.extend(rows.map(|rows| Restored { table: name, rows }));
     }
     // One sync for everything: no row was acknowledged before.
@@ -168,6 +168,7 @@ fn create(db: &Database, name: &str, kinds: &Kinds) -> Outcome<ByteTable> {
 /// Restores one table and says how many rows it has; `None` if it is not wanted.
 fn restore_table(
     args: &RestoreArgs,
+    db: &Database,
     create: impl Fn() -> Outcome<ByteTable>,
     dump: &mut Reader<impl BufRead>,
     header: &Header,
@@ -187,10 +188,29 @@ fn restore_table(
                 Some(target) => target,
                 None => table.insert(create()?),
             };
+            if name == SCHEMAS {
+                ensure_no_other(db, target, &key, &value)?;
+            }
             target.put(&key, &value)?;
             rows += 1;
             meter.set(rows, || format!("{} rows of {name}", grouped(rows)));
         }
     }
     Ok(is_wanted.then_some(rows))
+}
+
+/// The columns of a table that is there are not to become others: its rows could no longer be read.
+fn ensure_no_other(db: &Database, schemas: &ByteTable, table: &[u8], schema: &[u8]) -> Outcome {
+    let present = schemas.get(table)?;
+    if present.is_none_or(|present| present == schema) {
+        return Ok(());
+    }
+    let name = String::from_utf8_lossy(table);
+    if db.existing_byte_table(&name).is_none() {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "table {name:?} is there with other columns, or another key, than in the dump; drop it, or restore into another \
+         database (--dir)"
+    )))
 }

@@ -142,6 +142,28 @@ fn leaf_sizes_come_back() {
     shell.ok(&["check", "--dir", "copy.db"]);
 }
 
+/// A table of the same name with other columns stays as it is, and is not mixed with rows of the dump.
+#[test]
+fn columns_are_not_replaced_by_others() {
+    let shell = Shell::new();
+    shell.write("there.csv", "a,b\n1,2\n");
+    shell.write("dumped.csv", "x,y,z\n3,4,5\n");
+    shell.ok(&["load", "--table", "a", "--key", "a", "there.csv"]);
+    shell.ok(&["load", "--dir", "other.db", "--table", "a", "--key", "x", "dumped.csv"]);
+    for which in [&["--table", "a"][..], &[]] {
+        shell.ok(&[&["dump", "--dir", "other.db", "--output", "a.dump"], which].concat());
+        let complaint = shell.fails(2, &["restore", "a.dump"]);
+        assert!(complaint.contains("table \"a\" is there with other columns"), "{complaint}");
+        let rows = shell.json(&["scan", "--table", "a"]);
+        assert_eq!(rows, [serde_json::json!({"key": "1", "row": {"a": "1", "b": "2"}})]);
+    }
+    // The same columns are welcome, again and again; so are others once the table is gone.
+    shell.ok(&["restore", "--dir", "other.db", "a.dump"]);
+    shell.ok(&["drop", "--table", "a"]);
+    shell.ok(&["restore", "a.dump"]);
+    assert_eq!(shell.ok(&["scan", "--table", "a"]), "3,4,5\n");
+}
+
 /// An index that nobody knows yet, and a table in the place where dumps keep indexes.
 #[test]
 fn indexes_that_cannot_be_kept_are_refused() {
