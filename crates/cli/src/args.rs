@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
-use crate::schema::SCHEMAS;
+use crate::schema::{SCHEMAS, Schema};
 use crate::text::for_people;
 use clap::{Args, ValueEnum};
 use foreshore::{Builder, ByteTable, Database};
@@ -67,11 +67,15 @@ impl DbArgs {
         Ok(())
     }
 
-    /// Opens the database with these options besides, creating it if there is none.
+    /// Opens the database with these options besides, creating it if there is none: for who makes tables.
     pub fn open_or_create_with(&self, options: impl FnOnce(Builder) -> Builder) -> Outcome<Database> {
         match std::fs::metadata(&self.dir) {
             Ok(found) if !found.is_dir() => Err(self.unreadable(&ErrorKind::NotADirectory.into())),
-            _ => self.open_with(options(self.builder())),
+            _ => {
+                let db = self.open_with(options(self.builder()))?;
+                Schema::forget_strays(&db)?;
+                Ok(db)
+            }
         }
     }
 

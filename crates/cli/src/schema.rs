@@ -112,6 +112,24 @@ impl Schema {
         }
     }
 
+    /// Forgets the schemas of tables that are not there: what a `load` or `drop` leaves that was killed between the two.
+    /// The next table of such a name is another.
+    pub fn forget_strays(db: &Database) -> Outcome {
+        let names = db.tables()?;
+        let is_there = |table: &[u8]| names.iter().any(|name| name.as_bytes() == table);
+        if !is_there(SCHEMAS.as_bytes()) {
+            return Ok(());
+        }
+        let schemas = db.byte_table(SCHEMAS)?;
+        for row in schemas.range(..) {
+            let (table, _) = row?;
+            if !is_there(&table) {
+                schemas.remove(&table)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Forgets the schema of a table that was dropped, if it had one: the next table of this name is another.
     pub fn forget(db: &Database, table: &str) -> Outcome {
         if db.tables()?.iter().any(|name| name == SCHEMAS) {

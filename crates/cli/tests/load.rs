@@ -297,6 +297,18 @@ fn a_dropped_table_takes_its_columns_along() {
 }
 
 /// Files behind one another have each its mark of the byte order; only the first stands where it means nothing.
+/// What a `load` or a `drop` leaves that is killed between the table and its columns.
+#[test]
+fn columns_without_a_table_are_nobodys() {
+    let shell = flights();
+    let db = foreshore::Database::open(shell.database()).expect("nobody else has it");
+    assert!(db.drop_table("flights").expect("it is there"));
+    db.close().expect("closed");
+    shell.ok(&["put", "--table", "flights", "AA 428", "late"]);
+    assert_eq!(shell.ok(&["get", "--table", "flights", "AA 428"]), "late\n");
+    assert_eq!(shell.json(&["tables"])[0]["key"], serde_json::Value::Null);
+}
+
 #[test]
 fn a_mark_of_the_byte_order_within_a_file_belongs_to_its_field() {
     let shell = Shell::new();
