@@ -4,6 +4,7 @@ mod common;
 
 use common::Shell;
 use serde_json::json;
+use std::io::Write;
 use std::process::{Command, Stdio};
 
 /// Runs a script on stdin; it must end with this exit code.
@@ -230,6 +231,37 @@ fn a_reader_that_leaves_ends_the_shell_quietly() {
     drop(child.stdout.take());
     let ended = common::Ran::from(child.wait_with_output().unwrap()).expect(0, &["shell", "| head"]);
     assert_eq!(ended.stderr, "");
+}
+
+/// Nobody reads on, but there was more to do than to show rows: that it was not done is no success.
+#[test]
+fn a_reader_that_leaves_before_the_work_is_done_is_told() {
+    let shell = ports();
+    let ended = |args: &[&str], lines: &[u8]| {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = shell.command(&[&["shell"], args].concat());
+        command.stdin(Stdio::piped()).stdout(writer).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the binary starts");
+        child.stdin.take().expect("stdin is piped").write_all(lines).expect("it is read");
+        common::Ran::from(child.wait_with_output().expect("it ends"))
+    };
+    for lines in
+        ["begin\nput ports A 1\nscan ports\ncommit\n", "scan ports\n\nput ports B 2\n", "scan ports\nwrong\n"]
+    {
+        let ran = ended(&[], lines.as_bytes()).expect(5, &[lines]);
+        assert!(ran.stderr.contains("nobody reads the output any more"), "{}", ran.stderr);
+        let commands: Vec<_> = lines.lines().flat_map(|line| ["-c", line]).collect();
+        ended(&commands, b"").expect(5, &commands);
+    }
+    shell.write("lines.txt", "scan ports\n");
+    ended(&[], b".read lines.txt\nput ports C 3\n").expect(5, &["shell"]);
+    ended(&["--keep-going"], b"get ports nowhere\nscan ports\n").expect(1, &["shell"]);
+    for lines in ["scan ports", "scan ports\nscan ports\n# put\n", "scan ports\n.quit\nput ports D 4"] {
+        let ran = ended(&[], lines.as_bytes()).expect(0, &[lines]);
+        assert_eq!(ran.stderr, "");
+    }
+    assert_eq!(script(&shell, 0, "count ports").stdout, "3\n");
 }
 
 /// The same for somebody who types, into a terminal, and has sent the output elsewhere.

@@ -3,6 +3,7 @@
 use crate::failure::{Failure, Kind, Outcome};
 use crate::output::tell;
 use crate::shell::session::{Next, Session};
+use crate::shell::statement::{Asked, Statement, parse};
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::Path;
@@ -10,32 +11,43 @@ use std::path::Path;
 /// Files that read files that read files: deeper than this is a circle.
 const DEPTH_MAX: usize = 16;
 
+/// Lines that are looked at, and not run, after nobody reads the output any more.
+const LOOK_MAX: usize = 10_000;
+
 /// Runs lines.
 pub struct Script {
     keep_going: bool,
     first_failure: Option<Failure>,
+    /// Is there a line that was not run because nobody reads the output any more, and that does more than to show something?
+    is_cut_short: bool,
 }
 
 impl Script {
     /// `keep_going`: report failures, and tell the first at the end.
     pub fn new(keep_going: bool) -> Self {
-        Self { keep_going, first_failure: None }
+        Self { keep_going, first_failure: None, is_cut_short: false }
     }
 
     /// Runs what stands on stdin.
     pub fn run_stdin(mut self, session: &mut Session) -> Outcome {
-        self.lines(session, "stdin", std::io::stdin().lock(), 0)?;
-        self.end(session)
+        let done = self.lines(session, "stdin", std::io::stdin().lock(), 0);
+        self.end(session, done.map(|_| ()))
     }
 
     /// Runs these lines.
     pub fn run_lines(mut self, session: &mut Session, lines: &[String]) -> Outcome {
-        for (number, line) in lines.iter().enumerate() {
-            if self.line(session, &format!("command {}", number + 1), line, 0)? == Next::Quit {
-                break;
+        let mut rest = lines.iter().enumerate();
+        while let Some((number, line)) = rest.next() {
+            match self.line(session, &format!("command {}", number + 1), line, 0) {
+                Ok(Next::Quit) => break,
+                Ok(_) => {}
+                Err(failure) => {
+                    self.leave_out(&failure, rest.map(|(_, line)| line.as_str()));
+                    return self.end(session, Err(failure));
+                }
             }
         }
-        self.end(session)
+        self.end(session, Ok(()))
     }
 
     /// Runs the lines of a file that a person asked for: nothing is left open or hidden that the person would not see.
@@ -61,7 +73,8 @@ impl Script {
         lines: impl BufRead,
         depth: usize,
     ) -> Outcome<Next> {
-        for (number, line) in lines.lines().enumerate() {
+        let mut lines = lines.lines().enumerate();
+        while let Some((number, line)) = lines.next() {
             let place = format!("{name}:{}", number + 1);
             let line = line.map_err(|e| match e.kind() {
                 ErrorKind::InvalidData => {
@@ -70,8 +83,13 @@ impl Script {
                 _ => Failure::io(&place, &e),
             })?;
             session.interrupt().heed()?;
-            if self.line(session, &place, &line, depth)? == Next::Quit {
-                return Ok(Next::Quit);
+            match self.line(session, &place, &line, depth) {
+                Ok(Next::Quit) => return Ok(Next::Quit),
+                Ok(_) => {}
+                Err(failure) => {
+                    self.leave_out(&failure, lines.map_while(|(_, line)| line.ok()));
+                    return Err(failure);
+                }
             }
         }
         Ok(Next::Line)
@@ -83,8 +101,7 @@ impl Script {
             done => done,
         };
         match done {
-            Err(failure) if failure.kind == Kind::ReaderGone => Err(failure),
-            Err(failure) if self.keep_going => {
+            Err(failure) if self.keep_going && failure.kind != Kind::ReaderGone => {
                 let failure = failure.at(place);
                 tell(format_args!("foreshore: {failure}"));
                 self.first_failure.get_or_insert(failure);
@@ -94,8 +111,38 @@ impl Script {
         }
     }
 
-    /// No more lines.
-    fn end(self, session: &Session) -> Outcome {
+    /// The lines that a failure leaves out. Who has seen enough minds only those that do more than to show something.
+    fn leave_out(&mut self, failure: &Failure, mut lines: impl Iterator<Item = impl AsRef<str>>) {
+        if failure.kind == Kind::ReaderGone {
+            // Of a stream that never ends nobody knows.
+            let mut known = lines.by_ref().take(LOOK_MAX).map(|line| parse(line.as_ref()));
+            let first = known.find(|asked| match asked {
+                Ok(Asked::Statement(statement)) => !statement.only_shows(),
+                Ok(Asked::Nothing | Asked::Help(_)) => false,
+                Err(_) => true,
+            });
+            self.is_cut_short |= match first {
+                Some(Ok(Asked::Statement(Statement::Quit))) => false,
+                Some(_) => true,
+                None => lines.next().is_some(),
+            };
+        }
+    }
+
+    /// No more lines, or `done` tells why not.
+    fn end(self, session: &Session, done: Outcome) -> Outcome {
+        if let Err(mut failure) = done {
+            if failure.kind != Kind::ReaderGone {
+                return Err(failure);
+            }
+            if !self.is_cut_short && !session.is_in_transaction() {
+                return Err(self.first_failure.map_or(failure, Failure::reported));
+            }
+            failure.kind = Kind::Io;
+            return Err(failure.note(
+                "nobody reads the output any more: what stands behind that was not run, and an open transaction is rolled back",
+            ));
+        }
         if let Some(failure) = self.first_failure {
             return Err(failure.reported());
         }

@@ -155,6 +155,21 @@ pub enum Statement {
     },
 }
 
+impl Statement {
+    /// Does it, by itself, no more than to show something?
+    pub fn only_shows(&self) -> bool {
+        match self {
+            Self::Get { .. } | Self::Scan { .. } | Self::Prefix { .. } | Self::Count { .. } => true,
+            Self::Begin { .. } | Self::Commit | Self::Rollback { .. } | Self::Savepoint { .. } => true,
+            Self::Tables { .. } | Self::Stats | Self::Help { .. } => true,
+            Self::Mode { .. } | Self::Hex { .. } | Self::Timer { .. } => true,
+            Self::Put(_) | Self::Insert(_) | Self::Del { .. } | Self::Delete { .. } => false,
+            Self::Create { .. } | Self::Drop { .. } | Self::Backup { .. } => false,
+            Self::Read { .. } | Self::Quit => false,
+        }
+    }
+}
+
 /// A row that is written.
 #[derive(Args, Debug)]
 pub struct Row {
