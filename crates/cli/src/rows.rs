@@ -271,7 +271,7 @@ impl Serialize for Record<'_> {
     }
 }
 
-/// Fields by their columns' names, in the header's order.
+/// Fields by their columns' names, in the header's order. A name that the header has twice gets a number.
 struct Fields<'a> {
     schema: &'a Schema,
     record: &'a ByteRecord,
@@ -280,7 +280,7 @@ struct Fields<'a> {
 impl Serialize for Fields<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.record.len()))?;
-        for (column, field) in self.schema.columns.iter().zip(self.record) {
+        for (column, field) in self.schema.names.iter().zip(self.record) {
             let field = Spelled::text(field);
             let (name, content) = field.field(column);
             map.serialize_entry(&name, content)?;
@@ -343,6 +343,10 @@ mod tests {
         let record = schema.parse_row(b"x,\"1,5\"").unwrap();
         let fields = Fields { schema: &schema, record: &record };
         assert_eq!(serde_json::to_string(&fields).unwrap(), r#"{"b":"x","a":"1,5"}"#);
+        let schema = Schema::new(vec!["b".into(), "a".into(), "b".into()], &["a".into()]).unwrap();
+        let record = schema.parse_row(b"x,1,y").unwrap();
+        let fields = Fields { schema: &schema, record: &record };
+        assert_eq!(serde_json::to_string(&fields).unwrap(), r#"{"b":"x","a":"1","b_2":"y"}"#);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::text::for_people;
 use csv::ByteRecord;
 use foreshore::Database;
 use serde::{Deserialize, Serialize, Serializer};
+use std::collections::{HashMap, HashSet};
 use std::io::Read;
 
 /// The table that holds the schemas of all others.
@@ -39,6 +40,9 @@ pub struct Schema {
     pub columns: Vec<String>,
     /// Indexes of the key columns, in the key's order.
     key: Vec<usize>,
+    /// What the columns are called where no two may be called alike.
+    #[serde(skip)]
+    pub names: Vec<String>,
 }
 
 impl Schema {
@@ -73,7 +77,8 @@ impl Schema {
             return Err(Failure::usage(format!("--key names column {name:?} twice; once is enough")));
         }
         let key = key.iter().map(at).collect::<Outcome<_>>()?;
-        Ok(Self { columns, key })
+        let names = different(&columns);
+        Ok(Self { columns, key, names })
     }
 
     /// The schema of `table`, if it has one: tables of other origin hold plain bytes.
@@ -82,7 +87,8 @@ impl Schema {
             return Ok(None);
         }
         let Some(json) = db.byte_table(SCHEMAS)?.get(table.as_bytes())? else { return Ok(None) };
-        let schema: Self = serde_json::from_slice(&json).map_err(|e| unreadable(table, &e))?;
+        let mut schema: Self = serde_json::from_slice(&json).map_err(|e| unreadable(table, &e))?;
+        schema.names = different(&schema.columns);
         if schema.key.iter().any(|at| *at >= schema.columns.len()) {
             return Err(unreadable(table, &"its key names a column that is not there"));
         }
@@ -263,6 +269,24 @@ fn unreadable(table: &str, why: &dyn std::fmt::Display) -> Failure {
     ))
 }
 
+/// The columns' names; one that there is further up gets a number.
+fn different(columns: &[String]) -> Vec<String> {
+    let mut taken: HashSet<String> = columns.iter().cloned().collect();
+    let mut counts: HashMap<&str, u64> = HashMap::new();
+    let mut names = Vec::with_capacity(columns.len());
+    for column in columns {
+        let count = counts.entry(column).or_default();
+        names.push(loop {
+            *count += 1;
+            let name = if *count == 1 { column.clone() } else { format!("{column}_{count}") };
+            if *count == 1 || taken.insert(name.clone()) {
+                break name;
+            }
+        });
+    }
+    names
+}
+
 /// Fields as one CSV line without its end, quoted where they must be.
 pub fn to_csv<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut writer = csv::WriterBuilder::new().buffer_capacity(512).from_writer(Vec::with_capacity(128));
@@ -392,6 +416,13 @@ mod tests {
         let record = schema.parse_row(row).unwrap();
         assert_eq!(to_csv(record.iter()), row);
         assert_eq!(schema.key_of(&record), schema.parse_key("\u{feff}AA,1").unwrap());
+    }
+
+    #[test]
+    fn no_two_columns_are_called_alike() {
+        let columns = ["", "a", "a_2", "a", "", "a", "b"].map(String::from).to_vec();
+        let schema = Schema::new(columns, &["b".into()]).unwrap();
+        assert_eq!(schema.names, ["", "a", "a_2", "a_3", "_2", "a_4", "b"]);
     }
 
     #[test]

@@ -268,3 +268,20 @@ fn names_are_shown_without_control_characters() {
         assert!(shown.contains("red\\1b[31m") && !shown.contains('\x1b'), "{shown}");
     }
 }
+
+/// Whatever a header says: in JSON no two fields are called alike, and a terminal is shown no control characters.
+#[test]
+fn columns_may_be_called_anything() {
+    let shell = Shell::new();
+    let file = "k,,,\u{1b}[31m\n1,2,3,4\n";
+    shell.write("t.csv", file);
+    shell.ok(&["load", "--table", "t", "--key", "k", "t.csv"]);
+    let rows = shell.run(&["scan", "--table", "t", "--json"]).expect(0, &["scan"]);
+    assert_eq!(
+        rows.stdout,
+        "{\"key\":\"1\",\"row\":{\"k\":\"1\",\"\":\"2\",\"_2\":\"3\",\"\\u001b[31m\":\"4\"}}\n"
+    );
+    let shown = shell.ok(&["shell", "-c", "scan t"]);
+    assert!(shown.contains("\\1b[31m") && !shown.contains('\u{1b}'), "{shown}");
+    assert_eq!(shell.ok(&["scan", "--table", "t", "--csv"]), file);
+}

@@ -120,7 +120,8 @@ impl Rows {
             return Ok(());
         }
         let mut table = Table::new();
-        table.load_style(presets::UTF8_FULL_CONDENSED).set_header(self.header());
+        let header = self.header().into_iter().map(|column| for_people(column.as_bytes()));
+        table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header);
         table.set_content_arrangement(ContentArrangement::Dynamic);
         table.add_rows(self.waiting.drain(..));
         self.waiting_bytes = 0;
