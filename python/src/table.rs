@@ -7,6 +7,7 @@ use crate::lease::{Lease, Leases};
 use crate::rows::{Part, RowIterator, Rows};
 use foreshore::{Database, Result};
 use foreshore_bindings::{Bounds, TableHandle};
+use pyo3::Borrowed;
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -108,13 +109,42 @@ impl Table {
 
     /// The encoded rows of a mapping or of an iterable of pairs.
     fn encoded(&self, rows: &Bound<'_, PyAny>) -> PyResult<Vec<(Vec<u8>, Vec<u8>)>> {
-        let pairs = if rows.hasattr("items")? { rows.call_method0("items")? } else { rows.clone() };
-        pairs.try_iter()?.map(|pair| self.encoded_row(&pair?)).collect()
+        if rows.hasattr("items")? {
+            return rows.call_method0("items")?.try_iter()?.map(|pair| self.encoded_row(&pair?)).collect();
+        }
+        if rows.hasattr("keys")? {
+            // All that `dict.update` asks of a mapping.
+            let row = |key: Bound<'_, PyAny>| self.encode(&key, &rows.get_item(&key)?);
+            return rows.call_method0("keys")?.try_iter()?.map(|key| row(key?)).collect();
+        }
+        rows.try_iter()?.map(|pair| self.encoded_row(&pair?)).collect()
     }
 
+    /// An encoded pair, which may be a tuple or any other two objects in a row.
     fn encoded_row(&self, pair: &Bound<'_, PyAny>) -> PyResult<(Vec<u8>, Vec<u8>)> {
-        let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair.extract()?;
-        Ok((self.kinds.encode_key(&key)?.into_owned(), self.kinds.encode_value(&value)?.into_owned()))
+        if let Ok((key, value)) = pair.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>() {
+            return self.encode(&key, &value);
+        }
+        let parts: Vec<_> = pair.try_iter()?.take(3).collect::<PyResult<_>>()?;
+        match &parts[..] {
+            [key, value] => self.encode(key, value),
+            _ => Err(PyTypeError::new_err("a row is a pair: a key and a value")),
+        }
+    }
+
+    fn encode(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<(Vec<u8>, Vec<u8>)> {
+        Ok((self.kinds.encode_key(key)?.into_owned(), self.kinds.encode_value(value)?.into_owned()))
+    }
+}
+
+/// A default that may have been left out, which is something else than `None`.
+struct Fallback<'py>(Option<Bound<'py, PyAny>>);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Fallback<'py> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Self(Some(object.to_owned())))
     }
 }
 
@@ -220,11 +250,14 @@ impl Table {
     }
 
     /// Sets the value of ``key`` to ``default`` unless it has one; returns the value it has then.
+    #[pyo3(signature = (key, default = None))]
     fn setdefault<'py>(
         &self,
         key: &Bound<'py, PyAny>,
-        default: &Bound<'py, PyAny>,
+        default: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        let none = key.py().None().into_bound(key.py());
+        let default = default.unwrap_or(&none);
         let (py, encoded, new) = (key.py(), self.kinds.encode_key(key)?, self.kinds.encode_value(default)?);
         let old = self.atomically(py, 1, |table| {
             if table.insert(&encoded, &new)? { Ok(None) } else { table.get(&encoded) }
@@ -233,15 +266,8 @@ impl Table {
     }
 
     /// Removes ``key`` and returns its value; without one, returns the default or raises ``KeyError``.
-    #[pyo3(signature = (key, *default))]
-    fn pop<'py>(
-        &self,
-        key: &Bound<'py, PyAny>,
-        default: &Bound<'py, PyTuple>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        if default.len() > 1 {
-            return Err(PyTypeError::new_err("pop() takes a key and at most one default"));
-        }
+    #[pyo3(signature = (key, default = Fallback(None)))]
+    fn pop<'py>(&self, key: &Bound<'py, PyAny>, default: Fallback<'py>) -> PyResult<Bound<'py, PyAny>> {
         let (py, encoded) = (key.py(), self.kinds.encode_key(key)?);
         let value = self.atomically(py, 1, |table| {
             let value = table.get_for_update(&encoded)?;
@@ -249,8 +275,7 @@ impl Table {
         })?;
         match value {
             Some(value) => self.kinds.decode_value(py, &value),
-            None if default.is_empty() => Err(absent(key)),
-            None => default.get_item(0),
+            None => default.0.ok_or_else(|| absent(key)),
         }
     }
 

@@ -1,5 +1,6 @@
 """Tables as mappings."""
 
+import csv
 from collections.abc import MutableMapping
 
 import pytest
@@ -39,7 +40,7 @@ def test_it_is_a_mutable_mapping(db):
 def test_mapping_methods(db):
     table = db.table("t", key=str, value=int)
     assert table.setdefault("a", 1) == 1 and table.setdefault("a", 2) == 1
-    assert table.pop("a") == 1 and table.pop("a", None) is None
+    assert table.pop("a") == 1 and table.pop("a", None) is None and table.pop("a", default=7) == 7
     with pytest.raises(KeyError):
         table.pop("a")
     with pytest.raises(TypeError):
@@ -54,6 +55,31 @@ def test_mapping_methods(db):
     assert not other
     with pytest.raises(KeyError, match="empty"):
         other.popitem()
+
+
+def test_update_takes_what_a_dict_takes(db):
+    class Named:
+        """All that a dict asks of a mapping."""
+
+        def keys(self):
+            return ["a", "b"]
+
+        def __getitem__(self, key):
+            return ord(key)
+
+    table = db.table("t", key=str, value=int)
+    for rows in [Named(), [["a", 1], ("b", 2)], [("c", 3), ["d", 4]], iter([iter(["e", 5])])]:
+        expected = dict(table) | dict(rows if not hasattr(rows, "__next__") else {"e": 5})
+        table.update(rows)
+        assert dict(table) == expected
+    for wrong in [[["a"]], [("a", 1, 2)], ["a"], [1], 1]:
+        with pytest.raises((TypeError, ValueError)):
+            table.update(wrong)
+    loaded = db.table("loaded", key=str, value=str)
+    assert loaded.bulk_load(csv.reader(["a,1", "b,2"])) == 2
+    assert dict(loaded) == {"a": "1", "b": "2"}
+    optional = db.table("optional", key=str, value=str | None)
+    assert optional.setdefault("a") is None and dict(optional) == {"a": None}
 
 
 def test_update_happens_as_a_whole(db):
