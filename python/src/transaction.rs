@@ -59,7 +59,8 @@ impl Transaction {
     }
 
     /// First half of a commit over several databases: afterwards the transaction waits, also across crashes, for
-    /// ``Database.commit_prepared`` or ``Database.rollback_prepared`` with the same ``gid``, and keeps its locks.
+    /// ``Database.commit_prepared`` or ``Database.rollback_prepared`` with the same ``gid``, and keeps its locks. A ``gid`` that
+    /// is taken, or has more than 256 bytes, raises ``Argument``, and the transaction is rolled back.
     fn prepare(&self, py: Python<'_>, gid: &[u8]) -> PyResult<()> {
         py.detach(|| self.handle.with(|tx| tx.prepare(gid))).or_raise(py)
     }

@@ -303,6 +303,13 @@ static void prepared(const fs_db *db, const fs_table *table) {
     EXPECT(fs_prepare(tx, FS_STR("gid")) == FS_OK);
     fs_table_free(inside);
     fs_tx_free(tx);
+    // The second by this name is rolled back at once.
+    EXPECT(fs_begin(db, NULL, &tx) == FS_OK && fs_tx_table(tx, table, &inside) == FS_OK);
+    put(inside, "second", "yes");
+    EXPECT(fs_prepare(tx, FS_STR("gid")) == FS_ARGUMENT && fs_rollback(tx) == FS_ENDED);
+    EXPECT(fs_put(table, FS_STR("second"), FS_STR("")) == FS_OK && fs_remove(table, FS_STR("second")) == FS_OK);
+    fs_table_free(inside);
+    fs_tx_free(tx);
     EXPECT(fs_prepared(db, &gids) == FS_OK && fs_next(gids, &gid, NULL) == FS_OK && is(gid, "gid"));
     fs_cursor_free(gids);
     EXPECT((commits ? fs_commit_prepared : fs_rollback_prepared)(db, FS_STR("gid")) == FS_OK);
