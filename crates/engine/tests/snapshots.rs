@@ -6,6 +6,7 @@ use common::{Rng, env, rows, small, tiny};
 use foreshore::{Database, Durability, Error, Result, Transaction, TransactionOptions};
 use foreshore_io::{SimDisk, sim::Crash};
 use std::collections::BTreeMap;
+use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -59,6 +60,44 @@ fn snapshots_do_not_move() {
         thread::sleep(Duration::from_millis(50));
     }
     assert_eq!(left(), (0, 0), "old versions and ghosts go when nobody can see them");
+}
+
+/// Keys alone are those of the rows that a scan shows, whatever has become of these since, and how large they were or are.
+#[test]
+fn scans_of_keys_show_the_same_rows() {
+    let db = Database::in_memory().unwrap();
+    let table = db.byte_table("t").unwrap();
+    let put = |n: u32, bytes: usize| table.put(&n.to_be_bytes(), &vec![b'x'; bytes]).unwrap();
+    (0..1000).for_each(|n| put(n, if n % 50 == 0 { 20_000 } else { 10 }));
+    let snapshot = db.snapshot().unwrap();
+    for n in 0..1500_u32 {
+        match n % 3 {
+            0 => _ = table.remove(&n.to_be_bytes()).unwrap(),
+            1 => put(n, if n % 70 == 1 { 20_000 } else { 20 }),
+            _ => {}
+        }
+    }
+    let old = snapshot.bytes(&table);
+    for (from, to) in [(0, 2000), (17, 18), (50, 451), (999, 1002), (1400, 1300)] {
+        let bounds = || from_to(from, to);
+        let (mut rows, mut keys) = (Vec::new(), Vec::new());
+        for is_old in [true, false] {
+            let row = |key: &[u8], _: &[u8]| go_on(rows.push(key.to_vec()));
+            let shown = if is_old { old.scan(bounds(), row) } else { table.scan(bounds(), row) };
+            let key = |key: &[u8]| go_on(keys.push(key.to_vec()));
+            let named = if is_old { old.scan_keys(bounds(), key) } else { table.scan_keys(bounds(), key) };
+            shown.and(named).unwrap();
+            assert_eq!(rows, keys, "{from} to {to}, old: {is_old}");
+        }
+    }
+}
+
+fn from_to(from: u32, to: u32) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+    (Bound::Included(from.to_be_bytes().to_vec()), Bound::Excluded(to.to_be_bytes().to_vec()))
+}
+
+fn go_on((): ()) -> ControlFlow<()> {
+    ControlFlow::Continue(())
 }
 
 /// A snapshot shows tables of its own database only.

@@ -52,7 +52,7 @@ fn rows(table: &ByteTable, from: Bound<&Vec<u8>>, to: Bound<&Vec<u8>>) -> Result
 /// One of the first few keys from `first` to `last`. `None` if all of them have gone meanwhile.
 fn among(table: &ByteTable, first: &[u8], last: &[u8]) -> Result<Option<Vec<u8>>, Error> {
     let mut keys = Vec::new();
-    table.scan((Included(first), Included(last)), |key, _| {
+    table.scan_keys((Included(first), Included(last)), |key| {
         keys.push(key.to_vec());
         if (keys.len() as u64) < 2 * FEW { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;

@@ -103,6 +103,23 @@ fn large_values_are_not_read_to_see_whether_they_are_there() {
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
 }
 
+/// Whoever asks for keys, or how many there are, is told without their values.
+#[test]
+fn large_values_are_not_read_for_their_keys() {
+    let server = Running::with(one_loop());
+    let mut c = server.client();
+    for n in 0..8 {
+        assert_eq!(c.call_args(&[b"SET", format!("large:{n}").as_bytes(), &vec![b'x'; 4 << 20]]), ok());
+    }
+    let begun = Instant::now();
+    for _ in 0..100 {
+        assert_eq!(c.call("DBSIZE"), Int(8));
+        assert_eq!(c.call("KEYS large:*").list().len(), 8);
+        assert_eq!(c.call("SCAN 0 MATCH large:7").list()[1], list(["large:7"]));
+    }
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+}
+
 /// A reply is bounded: what it would take is not even read.
 #[test]
 fn many_large_values_are_refused() {

@@ -466,6 +466,30 @@ impl ByteTable {
         self.tree.scan(self.latest(), bounds.raw(), &mut row)
     }
 
+    /// Calls `key` with each key in `bounds`, ascending, until it breaks. Values are not read, however large they are.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// use std::ops::ControlFlow;
+    /// t.put_many(&[("a", vec![b'x'; 10 << 20]), ("b", vec![])])?;
+    /// let mut keys = Vec::new();
+    /// t.scan_keys(.., |key| {
+    ///     keys.push(key.to_vec());
+    ///     ControlFlow::Continue(())
+    /// })?;
+    /// assert_eq!(keys, [b"a", b"b"]);
+    /// # Ok(()) }
+    /// ```
+    pub fn scan_keys(
+        &self,
+        bounds: impl KeyBounds<[u8]>,
+        mut key: impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        self.tree.scan_keys(self.latest(), bounds.raw(), &mut key)
+    }
+
     /// Loads rows in strictly ascending order of their keys, all above any key the table holds; says how many. The
     /// fastest way to fill a table. Rows appear as they are loaded, also to snapshots taken before and to transactions that
     /// have read the range: fill a table before others use it. A load that is interrupted leaves the rows before the

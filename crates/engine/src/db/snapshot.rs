@@ -342,6 +342,31 @@ impl SnapshotBytes<'_> {
         })
     }
 
+    /// Calls `key` with each key in `bounds`, ascending, until it breaks. Values are not read, however large they are.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// use std::ops::ControlFlow;
+    /// t.put_many(&[("a", vec![b'x'; 10 << 20]), ("b", vec![])])?;
+    /// let (snapshot, mut keys) = (db.snapshot()?, Vec::new());
+    /// t.remove(b"a")?;
+    /// snapshot.bytes(&t).scan_keys(.., |key| {
+    ///     keys.push(key.to_vec());
+    ///     ControlFlow::Continue(())
+    /// })?;
+    /// assert_eq!(keys, [b"a", b"b"]);
+    /// # Ok(()) }
+    /// ```
+    pub fn scan_keys(
+        &self,
+        bounds: impl KeyBounds<[u8]>,
+        mut key: impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        self.read(|tree, view| tree.scan_keys(*view, bounds.raw(), &mut |found| self.show(|| key(found))))
+    }
+
     /// What `read` finds, if it counts.
     #[inline]
     fn read<R>(&self, read: impl FnOnce(&Arc<Tree>, &View) -> Result<R>) -> Result<R> {

@@ -86,6 +86,25 @@ impl Forward {
         Ok(Some((row.key, row.value)))
     }
 
+    /// The next row's key, valid until the next call. Its value is not read, however large.
+    pub fn next_key(&mut self) -> Result<Option<&[u8]>> {
+        if let Some(from) = self.start.take() {
+            self.begin(from)?;
+        }
+        loop {
+            while self.position == self.end {
+                if self.end < self.leaf.rows().end || !self.go_on()? {
+                    return Ok(None);
+                }
+            }
+            self.position += 1;
+            if self.tree.sees_row(&self.view, &mut self.leaf, self.position - 1)? {
+                break;
+            }
+        }
+        Ok(Some(self.leaf.row(self.position - 1)?.key))
+    }
+
     fn begin(&mut self, from: Bound<Vec<u8>>) -> Result<()> {
         let (key, inclusive) = beginning(&from);
         self.copy(None, key, inclusive)
@@ -217,6 +236,12 @@ impl Tree {
         Ok(if self.get(view, &older.0, &mut older.1)? { Row::Older } else { Row::None })
     }
 
+    /// Does `view` see row `index` of a leaf's copy, in whatever version?
+    fn sees_row(&self, view: &View, leaf: &mut LeafCopy, index: usize) -> Result<bool> {
+        let version = Version(leaf.version(index)?);
+        if view.sees(version) { Ok(!version.is_ghost()) } else { self.contains(view, leaf.row(index)?.key) }
+    }
+
     /// Calls `row` with each row between the bounds, ascending, until it breaks.
     pub fn scan(
         self: &Arc<Self>,
@@ -227,6 +252,22 @@ impl Tree {
         let mut rows = Forward::new(self.clone(), view, from, to);
         while let Some((key, value)) = rows.next()? {
             if row(key, value).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `key` with the key of each row between the bounds, ascending, until it breaks.
+    pub fn scan_keys(
+        self: &Arc<Self>,
+        view: View,
+        (from, to): RawBounds,
+        key: &mut impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let mut rows = Forward::new(self.clone(), view, from, to);
+        while let Some(next) = rows.next_key()? {
+            if key(next).is_break() {
                 break;
             }
         }

@@ -24,7 +24,7 @@ pub fn dbsize(call: &mut Call<'_>) -> Outcome {
     let mut rows = table.estimate_range(..)?;
     if rows <= COUNTED_MAX {
         rows = 0;
-        table.scan(.., |_, _| {
+        table.scan_keys(.., |_| {
             rows += 1;
             // It may have grown since it was estimated.
             if rows < 2 * COUNTED_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }

@@ -133,7 +133,7 @@ fn matching(shared: &Shared, wanted: &Wanted, pattern: &[u8]) -> Result<Option<V
     let prefix = glob::prefix(pattern);
     let (mut keys, mut bytes) = (Vec::new(), 0);
     let from: Bound<&[u8]> = Bound::Included(prefix);
-    shared.db.snapshot()?.bytes(target.table()).scan((from, Bound::Unbounded), |key, _| {
+    shared.db.snapshot()?.bytes(target.table()).scan_keys((from, Bound::Unbounded), |key| {
         if !key.starts_with(prefix) || bytes > LISTED_BYTES_MAX {
             return ControlFlow::Break(());
         }
@@ -188,7 +188,7 @@ fn scan_from(call: &mut Call<'_>, after: Option<Vec<u8>>, options: &ScanOptions<
         _ => Bound::Included(prefix),
     };
     let (mut found, mut seen, mut last, ends) = (Vec::new(), 0, None, Instant::now() + SCAN);
-    call.session.target.table().scan((from, Bound::Unbounded), |key, _| {
+    call.session.target.table().scan_keys((from, Bound::Unbounded), |key| {
         if !key.starts_with(prefix) || options.is_in_vain {
             return ControlFlow::Break(());
         }
