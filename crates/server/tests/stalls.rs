@@ -209,6 +209,25 @@ fn a_long_transaction_is_answered_when_it_is_durable() {
     disk.set_sync_time(Duration::ZERO);
 }
 
+/// A client that has set something, and was told that it is durable, reads as soon as anybody.
+#[test]
+fn reads_after_a_set_wait_for_no_device() {
+    let disk = MemVfs::new();
+    let db = Database::builder().durability(Durability::Sync).open_on(Arc::new(disk.clone())).unwrap();
+    let server = Running::over(db, one_loop());
+    let (mut c, mut other) = (server.client(), server.client());
+    assert_eq!(c.call("SET mine 1"), ok());
+    disk.set_sync_time(SYNC);
+    other.send(&["SET theirs 1"]);
+    thread::sleep(Duration::from_millis(50));
+    let begun = Instant::now();
+    c.send(&["GET mine", "GET mine"]);
+    assert_eq!((c.reply(), c.reply()), (text("1"), text("1")));
+    assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
+    disk.set_sync_time(Duration::ZERO);
+    assert_eq!(other.reply(), ok());
+}
+
 /// A value that is written past the log waits for the device before it commits, whatever the durability; nobody else does.
 #[test]
 fn a_large_value_that_waits_for_the_device_stops_nobody() {
