@@ -472,12 +472,12 @@ impl Connection {
     }
 
     /// Its chore could not be handed over.
-    pub fn chore_refused(&mut self, shared: &Shared, work: Work) {
+    pub fn chore_refused(&mut self, shared: &Shared, length: Length, work: Work) {
         let why = "BUSY too many long commands wait; try again later";
-        match self.waits_for {
-            Some(WaitsFor::Table) => self.chore_done(Brought::Reply(why.into())),
-            // The session must come back.
-            Some(WaitsFor::Command) => self.chore_done(work(shared)),
+        match (self.waits_for, length) {
+            (Some(WaitsFor::Table), _) => self.chore_done(Brought::Reply(why.into())),
+            // The session must come back; and a transaction that ends has ended, whatever is answered.
+            (Some(WaitsFor::Command), _) | (_, Length::Ending) => self.chore_done(work(shared)),
             _ => {
                 self.waits_for = None;
                 Reply::new(&mut self.replies.bytes, self.session.protocol).error(why);
@@ -517,6 +517,39 @@ impl Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::default_table;
+    use crate::options::Options;
+    use foreshore::Database;
+    use std::net;
+
+    /// A client of a server that has no threads for chores.
+    fn connection(shared: &Arc<Shared>) -> Connection {
+        let listener = net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let addr = listener.local_addr().expect("bound");
+        let stream = net::TcpStream::connect(addr).expect("it listens");
+        let target = shared.open(&default_table()).expect("a table");
+        let client = shared.clients.enter((addr, addr), 0, target.name(), 1).expect("room for it");
+        let session = Session::new(client, target, true);
+        Connection::new(TcpStream::from_std(stream), session, shared)
+    }
+
+    /// Its client must not take it for one that goes on.
+    #[test]
+    fn a_rollback_that_cannot_be_handed_over_is_done_and_answered() {
+        let shared = Arc::new(Shared::new(Database::in_memory().expect("memory"), Options::default()));
+        let mut connection = connection(&shared);
+        for (line, reply) in [("KV.ROLLBACK", "+OK"), ("RESET", "+RESET")] {
+            connection.input.extend(format!("KV.BEGIN\r\nSET k v\r\n{line}\r\n").bytes());
+            let mut clock = Instant::now();
+            connection.begin_turn(clock + TURN);
+            let stop = connection.execute(&shared, &mut 100, &mut clock);
+            let Stop::Chore(length, work) = stop else { panic!("{line} is none for an event loop") };
+            connection.chore_refused(&shared, length, work);
+            let replies = std::mem::take(&mut connection.replies.bytes);
+            assert_eq!(String::from_utf8_lossy(&replies), format!("+OK\r\n+OK\r\n{reply}\r\n"));
+            assert!(shared.db.transactions().is_empty() && shared.open_transactions() == 0);
+        }
+    }
 
     /// C2: a client that always has something left to take costs no more than that.
     #[test]

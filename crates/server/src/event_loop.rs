@@ -316,7 +316,7 @@ impl EventLoop {
                     let client = (at, connection.session.client.id);
                     let chore = Chore { work, home: self.home, client };
                     if let Err(chore) = self.shared.chores.hand_over(length, chore) {
-                        connection.chore_refused(&self.shared, chore.work);
+                        connection.chore_refused(&self.shared, length, chore.work);
                     }
                 }
             }
