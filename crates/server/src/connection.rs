@@ -316,8 +316,16 @@ impl Connection {
         let waited = self.waited(shared);
         let (session, out) = (&mut self.session, &mut self.replies.bytes);
         let done = commands::execute(&mut Call { shared, session, args, out }, waited);
-        note_if_slow(shared, &self.session.client, args.from(0), clock);
-        done
+        match done {
+            Attempt::Done(Next::Chore(length, work)) => {
+                *clock = Instant::now();
+                Attempt::Done(Next::Chore(length, commands::noted(&self.session.client, args, work)))
+            }
+            done => {
+                note_if_slow(shared, &self.session.client, args.from(0), clock);
+                done
+            }
+        }
     }
 
     /// What executes the request at `at` elsewhere. The session goes there and comes back.

@@ -3,7 +3,10 @@
 mod common;
 
 use common::{Int, List, Null, Running, Value, list, ok, options, text};
+use foreshore::Database;
+use foreshore_io::MemVfs;
 use foreshore_server::Options;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -390,6 +393,23 @@ fn the_slow_log() {
     assert_eq!(c.call("SLOWLOG LEN"), Int(commands.len() as i64));
     c.call("SLOWLOG RESET");
     assert_eq!(c.call("SLOWLOG LEN"), Int(0));
+}
+
+/// What is done beside the event loop takes its time, too.
+#[test]
+fn the_slow_log_has_what_is_done_elsewhere() {
+    let disk = MemVfs::new();
+    let db = Database::builder().open_on(Arc::new(disk.clone())).unwrap();
+    let server = Running::over(db, Options { slow_log_from: Duration::from_millis(100), ..options() });
+    let mut c = server.client();
+    c.call("SET k v");
+    disk.set_sync_time(Duration::from_millis(200));
+    c.call("BGSAVE");
+    disk.set_sync_time(Duration::ZERO);
+    let log = c.call("SLOWLOG GET 1");
+    let entry = log.list()[0].list();
+    assert_eq!(entry[3], list(["BGSAVE"]));
+    assert!(matches!(entry[2], Int(100_000..)), "{entry:?}");
 }
 
 #[test]

@@ -322,6 +322,17 @@ pub fn elsewhere(shared: &Arc<Shared>, mut session: Session, args: OwnedArgs, wa
     })
 }
 
+/// A chore that is noted if it takes long.
+pub fn noted(client: &Arc<Client>, args: Args<'_>, work: Work) -> Work {
+    let (client, args) = (client.clone(), OwnedArgs::from(args));
+    Box::new(move |shared| {
+        let mut begun = Instant::now();
+        let brought = work(shared);
+        note_if_slow(shared, &client, args.args().from(0), &mut begun);
+        brought
+    })
+}
+
 /// Notes what began at `clock` and is done now, if it took long.
 pub fn note_if_slow<'a>(
     shared: &Shared,
