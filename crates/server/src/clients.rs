@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 /// One client, as others see it.
@@ -22,6 +22,8 @@ pub struct Client {
     pub home: usize,
     /// When it came.
     pub since: Instant,
+    /// Has it been sent away? Others may see it before its event loop does.
+    pub is_killed: AtomicBool,
     /// What it has told about itself, and what it did last.
     pub told: Mutex<Told>,
 }
@@ -78,6 +80,7 @@ impl Client {
 
     /// Sends it away.
     pub fn kill(&self, shared: &Shared) {
+        self.is_killed.store(true, Relaxed); // the loop looks when it has come to the message, or to a later one
         let inboxes = shared.inboxes.get().expect("set before the first client");
         inboxes[self.home].send(Message::Kill(self.id));
     }
@@ -116,7 +119,9 @@ impl Clients {
             active: now,
         };
         let id = self.last.fetch_add(1, Relaxed) + 1;
-        let client = Arc::new(Client { id, addr, local_addr, home, since: now, told: Mutex::new(told) });
+        let is_killed = AtomicBool::new(false);
+        let told = Mutex::new(told);
+        let client = Arc::new(Client { id, addr, local_addr, home, since: now, is_killed, told });
         by_id.insert(id, client.clone());
         Some(client)
     }

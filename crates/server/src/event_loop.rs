@@ -212,6 +212,8 @@ impl EventLoop {
                     if let Some(connection) = self.find(client) {
                         connection.chore_done(brought);
                         self.ready.push(client.0);
+                    } else if let Brought::Command(mut session, ..) = brought {
+                        self.give_up(&mut session, client);
                     }
                 }
                 Message::Kill(id) => {
@@ -231,7 +233,9 @@ impl EventLoop {
 
     fn welcome(&mut self, stream: TcpStream, client: Arc<Client>) {
         let id = client.id;
-        if self.shared.is_stopping() || self.enter(stream, client).is_err() {
+        if client.is_killed.load(Relaxed) {
+            self.shared.clients.leave(id);
+        } else if self.shared.is_stopping() || self.enter(stream, client).is_err() {
             self.shared.clients.leave(id);
             self.count_dropped();
         }
@@ -462,17 +466,48 @@ impl EventLoop {
         let mut connection = self.connections.remove(at);
         self.count(connection.counted_bytes, 0);
         let id = connection.session.client.id;
-        if let Some(open) = connection.session.take_open() {
+        self.give_up(&mut connection.session, (at, id));
+        // Closing the socket would deregister it too; an error changes nothing.
+        let _ = self.poll.registry().deregister(&mut connection.stream);
+        self.shared.clients.leave(id);
+    }
+
+    /// Rolls back what a client holds that has left.
+    fn give_up(&self, session: &mut Session, client: (usize, u64)) {
+        if let Some(open) = session.take_open() {
             // To roll it back takes as long as it did. Not handed over, it is done here.
             let work = Box::new(move |_: &Shared| {
                 drop(open);
                 Brought::Reply(Vec::new())
             });
-            let chore = Chore { work, home: self.home, client: (at, id) };
+            let chore = Chore { work, home: self.home, client };
             drop(self.shared.chores.hand_over(Length::Ending, chore));
         }
-        // Closing the socket would deregister it too; an error changes nothing.
-        let _ = self.poll.registry().deregister(&mut connection.stream);
-        self.shared.clients.leave(id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+    use foreshore::Database;
+    use std::net::TcpListener;
+
+    /// Others see a client when it has been accepted, and the message of its coming may be later than that of its going.
+    #[test]
+    fn a_client_that_is_killed_before_it_is_here_goes() {
+        let shared = Arc::new(Shared::new(Database::in_memory().unwrap(), Options::default()));
+        shared.open(&default_table()).unwrap();
+        let mut event_loop = EventLoop::new(0, shared.clone()).unwrap();
+        assert!(shared.inboxes.set(vec![event_loop.inbox()]).is_ok());
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        let stream = TcpStream::connect(addr).unwrap();
+        let client = shared.clients.enter((addr, addr), 0, &default_table().name, 1).unwrap();
+        client.kill(&shared);
+        event_loop.inbox.send(Message::Client(stream, client));
+        event_loop.read_messages();
+        assert!(event_loop.connections.is_empty());
+        assert_eq!(shared.clients.count(), 0);
     }
 }

@@ -172,6 +172,30 @@ fn a_long_transaction_that_ends_stops_nobody() {
     }
 }
 
+/// Who is sent away while a command of a long transaction is executed beside the event loop stops nobody either.
+#[test]
+fn a_long_transaction_whose_client_is_killed_stops_nobody() {
+    let server = Running::with(one_loop());
+    let (mut c, mut holder) = (server.client(), server.client());
+    let Int(id) = holder.call("CLIENT ID") else { panic!("an id is a number") };
+    begin_long(&mut holder, "KV.BEGIN", 100_000);
+    let pairs = [&b"more"[..], b"v"].repeat(30_000);
+    holder.send_raw(&encode(&[&[&b"MSET"[..]], &pairs[..]].concat()));
+    common::until("the MSET is executed elsewhere", || {
+        c.call("INFO clients").text().contains("open_transactions:2")
+    });
+    let begun = Instant::now();
+    assert_eq!(c.call(&format!("CLIENT KILL ID {id}")), Int(1));
+    let mut longest = Duration::ZERO;
+    while !server.db.transactions().is_empty() {
+        let asked = Instant::now();
+        assert_eq!(c.call("PING"), text("PONG"));
+        longest = longest.max(asked.elapsed());
+    }
+    let took = begun.elapsed();
+    assert!(longest < took / 2 + Duration::from_millis(30), "{longest:?} of {took:?}");
+}
+
 /// Begins a transaction, and sets rows in it.
 fn begin_long(c: &mut Client, begin: &str, rows: usize) -> Vec<Value> {
     let mut replies = vec![c.call(begin)];
