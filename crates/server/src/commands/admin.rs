@@ -141,9 +141,10 @@ pub fn shutdown(call: &mut Call<'_>) -> Outcome {
 pub fn memory(call: &mut Call<'_>) -> Outcome {
     let name = call.arg(1).to_ascii_uppercase();
     match (name.as_slice(), call.args.len()) {
-        (b"USAGE", count) if count == 3 || (count == 5 && call.is_word(3, "SAMPLES")) => {
-            if count == 5 {
-                call.number(4)?; // of a string there is nothing to sample
+        (b"USAGE", count @ 3..) => {
+            // Of a string there is nothing to sample.
+            if count > 3 && (count != 5 || !call.is_word(3, "SAMPLES") || call.number(4)? < 0) {
+                return refused(SYNTAX);
             }
             let key = call.args.at(2);
             let found = call.session.read(key)?;
@@ -240,6 +241,7 @@ pub fn config(call: &mut Call<'_>) -> Outcome {
             set.into_iter().for_each(|parameter| parameter.apply(call.shared));
             call.reply().ok();
         }
+        (b"SET", 5..) => return refused(SYNTAX),
         (b"RESETSTAT", 2) => return refused("ERR not supported: counters only grow; take differences"),
         _ => {
             return call.refuse_subcommand(&["GET", "SET"]);

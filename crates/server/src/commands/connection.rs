@@ -98,7 +98,7 @@ pub fn hello(call: &mut Call<'_>) -> Outcome {
                 name = Some(super::client::valid_name(call.text(at + 1)?)?.to_owned());
                 at += 2;
             }
-            other => return refused(format!("ERR Syntax error in HELLO option '{}'", shown(other))),
+            _ => return refused(format!("ERR Syntax error in HELLO option '{}'", shown(call.arg(at)))),
         }
     }
     if !call.session.is_trusted {
