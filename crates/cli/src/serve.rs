@@ -73,7 +73,7 @@ pub struct ServeArgs {
     /// Disconnect a client that stops within a request, or does not take its replies, for so many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     stall_timeout: u64,
-    /// Roll back a transaction of KV.BEGIN whose client is idle for so many seconds; 0: never
+    /// Roll back a transaction of KV.BEGIN whose client does nothing with rows for so many seconds; 0: never
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     transaction_timeout: u64,
     /// A command gives up when it has waited so many milliseconds for locks of others; 0: at once

@@ -44,7 +44,7 @@ pub struct Options {
     pub stall_timeout: Duration,
     /// A client that sends nothing is disconnected after this; zero: never.
     pub idle_timeout: Duration,
-    /// A transaction begun with KV.BEGIN is rolled back if its client sends nothing for about this long; zero: never.
+    /// A transaction begun with KV.BEGIN is rolled back if its client sends nothing that concerns rows for about this long; zero: never.
     pub transaction_timeout: Duration,
     /// A command that waits this long for others' locks gives up.
     pub lock_timeout: Duration,
