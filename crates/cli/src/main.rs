@@ -30,6 +30,7 @@ mod schema;
 mod scratch;
 mod serve;
 mod shell;
+mod signals;
 mod stats;
 mod table_kind;
 mod tables;

@@ -1,7 +1,7 @@
 //! Directories that a command makes for itself: they go when it ends, also when Ctrl-C or SIGTERM ends it.
 
-use crate::failure::{Failure, Outcome};
-use std::io;
+use crate::failure::Outcome;
+use crate::signals;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
@@ -25,8 +25,7 @@ pub fn remove_on_interrupt(dir: impl Into<PathBuf>) -> Outcome {
         }
         std::process::exit(INTERRUPTED);
     };
-    ctrlc::set_handler(remove_and_exit)
-        .map_err(|error| Failure::io("catching signals", &io::Error::other(error)))
+    signals::catch(remove_and_exit)
 }
 
 /// To be called before a failure is told: whoever still works in a directory that is going fails, and that is no news.

@@ -3,6 +3,7 @@
 use crate::args::{DbArgs, engine_durability};
 use crate::failure::{Failure, Outcome};
 use crate::profile::ProfileArgs;
+use crate::signals;
 use clap::Args;
 use foreshore_server::{Limits, Options, Server, StartError};
 use foreshore_workloads::{Durability, parse_bytes};
@@ -108,8 +109,7 @@ pub fn run(args: &ServeArgs) -> Outcome {
     let db = args.db.open_or_create_with(|builder| advice.to(builder).durability(options.durability))?;
     let server = Server::start(db.clone(), options)?;
     let stop = server.handle();
-    ctrlc::set_handler(move || stop.stop())
-        .map_err(|error| Failure::io("catching signals", &io::Error::other(error)))?;
+    signals::catch(move || stop.stop())?;
     args.announce(&server, threads)?;
     server.wait();
     Ok(db.close()?)

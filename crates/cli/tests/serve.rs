@@ -100,6 +100,32 @@ fn clients_leave_descriptors_for_the_database() {
     assert!(open < 60, "{open} of 64 descriptors are taken");
 }
 
+fn signal(serving: &Serving, name: &str) {
+    let signalled = Command::new("kill").args([name, &serving.child.id().to_string()]).status();
+    assert!(signalled.expect("kill is there").success());
+}
+
+/// Started by `nohup` it outlives its terminal. Otherwise it ends with that, in order.
+#[test]
+fn a_hangup_that_is_to_be_ignored_ends_nothing() {
+    let shell = Shell::new();
+    let mut ignoring = Command::new("sh");
+    let script = "trap '' HUP; exec \"$0\" serve --json --listen 127.0.0.1:0";
+    ignoring
+        .args(["-c", script, env!("CARGO_BIN_EXE_foreshore")])
+        .current_dir(shell.path(""))
+        .stdout(Stdio::piped());
+    let mut serving = Serving::of(ignoring.spawn().expect("there is a sh"));
+    signal(&serving, "-HUP");
+    thread::sleep(Duration::from_millis(300));
+    assert_eq!(serving.session("SET k v\r\n"), "+OK\r\n+OK\r\n");
+    signal(&serving, "-TERM");
+    assert!(serving.child.wait().expect("it ends").success());
+    let mut serving = Serving::start(&shell, &[]);
+    signal(&serving, "-HUP");
+    assert!(serving.child.wait().expect("it ends").success());
+}
+
 #[test]
 fn what_is_unsafe_or_taken_is_refused() {
     let shell = Shell::new();

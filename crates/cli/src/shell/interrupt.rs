@@ -5,7 +5,7 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::scratch::INTERRUPTED;
-use std::io;
+use crate::signals;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
@@ -23,12 +23,11 @@ impl Interrupt {
     /// Errors: the system's, if signals cannot be caught.
     pub fn listen(&self) -> Outcome {
         let doing = self.clone();
-        ctrlc::set_handler(move || {
+        signals::catch(move || {
             if doing.0.compare_exchange(RUNNING, STOPPING, Relaxed, Relaxed).is_err() {
                 std::process::exit(INTERRUPTED);
             }
         })
-        .map_err(|error| Failure::io("catching signals", &io::Error::other(error)))
     }
 
     /// Runs a command that a signal may stop.
