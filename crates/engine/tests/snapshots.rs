@@ -82,9 +82,15 @@ fn scans_of_keys_show_the_same_rows() {
         let bounds = || from_to(from, to);
         let (mut rows, mut keys) = (Vec::new(), Vec::new());
         for is_old in [true, false] {
-            let row = |key: &[u8], _: &[u8]| go_on(rows.push(key.to_vec()));
+            let row = |key: &[u8], _: &[u8]| {
+                rows.push(key.to_vec());
+                go_on(())
+            };
             let shown = if is_old { old.scan(bounds(), row) } else { table.scan(bounds(), row) };
-            let key = |key: &[u8]| go_on(keys.push(key.to_vec()));
+            let key = |key: &[u8]| {
+                keys.push(key.to_vec());
+                go_on(())
+            };
             let named = if is_old { old.scan_keys(bounds(), key) } else { table.scan_keys(bounds(), key) };
             shown.and(named).unwrap();
             assert_eq!(rows, keys, "{from} to {to}, old: {is_old}");
