@@ -109,19 +109,20 @@ fn signal(serving: &Serving, name: &str) {
 #[test]
 fn a_hangup_that_is_to_be_ignored_ends_nothing() {
     let shell = Shell::new();
-    let mut ignoring = Command::new("sh");
-    let script = "trap '' HUP; exec \"$0\" serve --json --listen 127.0.0.1:0";
-    ignoring
-        .args(["-c", script, env!("CARGO_BIN_EXE_foreshore")])
-        .current_dir(shell.path(""))
-        .stdout(Stdio::piped());
-    let mut serving = Serving::of(ignoring.spawn().expect("there is a sh"));
+    let serve = |how: &str| {
+        let mut env = Command::new("env");
+        env.args([how, env!("CARGO_BIN_EXE_foreshore"), "serve", "--json", "--listen", "127.0.0.1:0"]);
+        env.current_dir(shell.path("")).stdout(Stdio::piped());
+        Serving::of(env.spawn().expect("there is env"))
+    };
+    let mut serving = serve("--ignore-signal=HUP");
     signal(&serving, "-HUP");
     thread::sleep(Duration::from_millis(300));
     assert_eq!(serving.session("SET k v\r\n"), "+OK\r\n+OK\r\n");
     signal(&serving, "-TERM");
     assert!(serving.child.wait().expect("it ends").success());
-    let mut serving = Serving::start(&shell, &[]);
+    // These tests may themselves be run by nohup.
+    let mut serving = serve("--default-signal=HUP");
     signal(&serving, "-HUP");
     assert!(serving.child.wait().expect("it ends").success());
 }
