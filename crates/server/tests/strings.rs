@@ -287,10 +287,6 @@ fn parameters_are_set_together() {
     let mut c = server.client();
     assert_eq!(c.call("CONFIG SET timeout 7 slowlog-max-len 9"), ok());
     assert!(c.call("CONFIG SET timeout 8 port 1").error().contains("when the server is started"));
-    assert!(
-        c.call("CONFIG SET timeout 8 slowlog-max-len")
-            .error()
-            .contains("wrong number of arguments for 'config|set'")
-    );
+    assert!(c.call("CONFIG SET timeout 8 slowlog-max-len").error().contains("syntax error"));
     assert_eq!(c.call("CONFIG GET timeout slowlog-max-len"), list(["slowlog-max-len", "9", "timeout", "7"]));
 }
