@@ -1,5 +1,4 @@
-//! What a command does within a transaction: rows, and what was done to them. What only looks need not wait for the device, nor
-//! is it a write to what is watched.
+//! What a command does within a transaction: rows, and what was done to them. What only looks is no write to what is watched.
 
 use crate::commands::table::weight_of;
 use crate::commands::{CommandError, HEAVY};
@@ -21,8 +20,6 @@ pub struct Part<'t> {
 /// What was done to rows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Effects {
-    /// Was any changed, or may it have been?
-    pub has_changed: bool,
     /// Was any that is watched written, or seen to be something else than it was?
     pub breaks_watch: bool,
     /// How much the end of the transaction has to do for values that no argument brought.
@@ -45,13 +42,9 @@ impl<'t> Part<'t> {
         Rows { rows: self.transaction.bytes(target.table()), table: target.name(), part: self }
     }
 
-    fn note(&self, has_changed: bool, breaks_watch: bool) {
+    fn note(&self, breaks_watch: bool) {
         let before = self.effects();
-        self.effects.set(Effects {
-            has_changed: before.has_changed || has_changed,
-            breaks_watch: before.breaks_watch || breaks_watch,
-            ..before
-        });
+        self.effects.set(Effects { breaks_watch: before.breaks_watch || breaks_watch, ..before });
     }
 
     /// A value is to be written, which may be much larger than what its command says of it.
@@ -87,13 +80,13 @@ impl Rows<'_> {
     /// Sets the value of `key`.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<(), CommandError> {
         self.part.take_on(value)?;
-        self.part.note(true, self.part.watches.has(self.table, key));
+        self.part.note(self.part.watches.has(self.table, key));
         Ok(self.rows.put(key, value)?)
     }
 
     /// Sets the values of many keys, as the command says them.
     pub fn put_many(&self, rows: &[(&[u8], &[u8])]) -> Result<(), Error> {
-        self.part.note(true, rows.iter().any(|(key, _)| self.part.watches.has(self.table, key)));
+        self.part.note(rows.iter().any(|(key, _)| self.part.watches.has(self.table, key)));
         self.rows.put_many(rows)
     }
 
@@ -101,26 +94,24 @@ impl Rows<'_> {
     pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool, CommandError> {
         self.part.take_on(value)?;
         let done = self.rows.insert(key, value)?;
-        self.part.note(done, self.part.watches.is_met(self.table, key, done, true));
+        self.part.note(self.part.watches.is_met(self.table, key, done, true));
         Ok(done)
     }
 
     /// Removes `key`; says whether it was there.
     pub fn remove(&self, key: &[u8]) -> Result<bool, Error> {
         let done = self.rows.remove(key)?;
-        self.part.note(done, self.part.watches.is_met(self.table, key, done, false));
+        self.part.note(self.part.watches.is_met(self.table, key, done, false));
         Ok(done)
     }
 
     /// Removes the first rows between the bounds, at most so many; says how many.
     pub fn remove_some(&self, bounds: (Bound<&[u8]>, Bound<&[u8]>), rows_max: u64) -> Result<u64, Error> {
-        let removed = self.rows.remove_some(bounds, rows_max)?;
-        self.part.note(removed > 0, false);
-        Ok(removed)
+        self.rows.remove_some(bounds, rows_max)
     }
 
     fn seen(&self, key: &[u8], value: Option<Vec<u8>>) -> Result<Option<Vec<u8>>, Error> {
-        self.part.note(false, self.part.watches.is_changed(self.table, key, value.as_deref()));
+        self.part.note(self.part.watches.is_changed(self.table, key, value.as_deref()));
         Ok(value)
     }
 }

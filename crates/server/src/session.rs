@@ -8,7 +8,7 @@ use crate::commands::{Command, CommandError};
 use crate::counters::Counters;
 use crate::reply::Protocol;
 use crate::request::OwnedArgs;
-use crate::rows::{Effects, Part, Rows};
+use crate::rows::{Part, Rows};
 use crate::shared::{Open, Place, Shared, Target};
 use crate::together::Kind;
 use crate::watches::Watches;
@@ -190,15 +190,15 @@ impl Session {
 
     /// Sets the value of `key`.
     pub fn put(&mut self, shared: &Shared, key: &[u8], value: &[u8]) -> Result<(), Error> {
-        self.has_written = true;
         match &self.transaction {
-            Some(transaction) => transaction.bytes(self.target.table()).put(key, value),
+            Some(transaction) => transaction.bytes(self.target.table()).put(key, value)?,
             None => {
                 self.target.writer(shared).put(key, value)?;
                 self.watches.break_if(self.watches.has(self.target.name(), key));
-                Ok(())
             }
         }
+        self.tells_of_write();
+        Ok(())
     }
 
     /// Sets the value of `key` unless it has one; says whether it did.
@@ -206,9 +206,9 @@ impl Session {
         let done = match &self.transaction {
             Some(transaction) => transaction.bytes(self.target.table()).insert(key, value),
             None => self.target.writer(shared).insert(key, value),
-        };
-        self.has_written |= !matches!(done, Ok(false));
-        self.note(key, done?, true)
+        }?;
+        self.tells_of_write();
+        Ok(self.note(key, done, true))
     }
 
     /// Removes `key`; says whether it was there.
@@ -216,9 +216,9 @@ impl Session {
         let done = match &self.transaction {
             Some(transaction) => transaction.bytes(self.target.table()).remove(key),
             None => self.target.writer(shared).remove(key),
-        };
-        self.has_written |= !matches!(done, Ok(false));
-        self.note(key, done?, false)
+        }?;
+        self.tells_of_write();
+        Ok(self.note(key, done, false))
     }
 
     /// Does several things to rows of its table, all or none.
@@ -241,12 +241,11 @@ impl Session {
             let part = Part::new(transaction, &self.watches, self.is_on_loop);
             Ok((work(&part)?, part.effects()))
         };
-        let done = match &self.transaction {
+        let (result, effects) = match &self.transaction {
             Some(transaction) => part(transaction, work),
             None => whole(shared, work),
-        };
-        self.has_written |= !matches!(done, Ok((_, Effects { has_changed: false, .. })));
-        let (result, effects) = done?;
+        }?;
+        self.tells_of_write();
         self.weight += effects.weight;
         self.watches.break_if(effects.breaks_watch && self.transaction.is_none());
         Ok(result)
@@ -267,11 +266,17 @@ impl Session {
         self.watches = Watches::default();
     }
 
+    /// The reply waits for the device, also if it is that there was nothing to do: what that rests on may not be durable yet.
+    /// Within a transaction its end waits. An error waits for nothing, least of all for a device that has failed.
+    fn tells_of_write(&mut self) {
+        self.has_written |= self.transaction.is_none();
+    }
+
     /// Notes that `key` was to be inserted or removed, and whether that was done; what was there if not.
-    fn note(&mut self, key: &[u8], is_done: bool, is_there: bool) -> Result<bool, Error> {
+    fn note(&mut self, key: &[u8], is_done: bool, is_there: bool) -> bool {
         let is_met = self.watches.is_met(self.target.name(), key, is_done, is_there);
         self.watches.break_if(is_met && self.transaction.is_none());
-        Ok(is_done)
+        is_done
     }
 
     /// An EXEC that has to be given up is over, like one that was refused.

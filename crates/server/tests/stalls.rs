@@ -252,6 +252,61 @@ fn reads_after_a_set_wait_for_no_device() {
     assert_eq!(other.reply(), ok());
 }
 
+/// Who is told that there was nothing to do relies on it: the reply comes when what others did is durable, like theirs.
+#[test]
+fn a_write_with_nothing_to_do_is_answered_when_that_is_durable() {
+    let (disk, sync) = (MemVfs::new(), Duration::from_millis(100));
+    let db = Database::builder().durability(Durability::Sync).open_on(Arc::new(disk.clone())).unwrap();
+    let server = Running::over(db, one_loop());
+    let (mut c, mut other) = (server.client(), server.client());
+    for (theirs, seen, mine, nothing) in [
+        ("SET k theirs", text("theirs"), "SETNX k mine", Int(0)),
+        ("SET k theirs", text("theirs"), "SET k mine NX", Null),
+        ("SET k theirs", text("theirs"), "MSETNX k mine l mine", Int(0)),
+        ("DEL k", Null, "DEL k", Int(0)),
+        ("DEL k", Null, "UNLINK k l", Int(0)),
+        ("DEL k", Null, "GETDEL k", Null),
+        ("DEL k", Null, "SET k mine XX", Null),
+        ("DEL k", Null, "KV.DELRANGE - +", Int(0)),
+    ] {
+        disk.set_sync_time(Duration::ZERO);
+        assert_eq!(c.call("SET k before"), ok());
+        disk.set_sync_time(sync);
+        let begun = Instant::now();
+        other.send(&[theirs]);
+        common::until("it is there to be seen", || c.call("GET k") == seen);
+        assert_eq!(c.call(mine), nothing, "{mine}");
+        assert!(begun.elapsed() > sync / 2, "{mine}: {:?}", begun.elapsed());
+        other.reply();
+    }
+}
+
+/// What a transaction has written need not be durable before it ends.
+#[test]
+fn a_write_within_a_transaction_waits_for_no_device() {
+    let disk = MemVfs::new();
+    let db = Database::builder().durability(Durability::Sync).open_on(Arc::new(disk.clone())).unwrap();
+    let server = Running::over(db, one_loop());
+    let mut c = server.client();
+    disk.set_sync_time(SYNC);
+    let begun = Instant::now();
+    for (line, reply) in [
+        ("KV.BEGIN", ok()),
+        ("SET k v", ok()),
+        ("SETNX k w", Int(0)),
+        ("DEL none", Int(0)),
+        ("INCR n", Int(1)),
+        ("GET k", text("v")),
+    ] {
+        assert_eq!(c.call(line), reply, "{line}");
+        assert!(begun.elapsed() < AT_ONCE, "{line}: {:?}", begun.elapsed());
+    }
+    let (begun, sync) = (Instant::now(), Duration::from_millis(200));
+    disk.set_sync_time(sync);
+    assert_eq!(c.call("KV.COMMIT"), ok());
+    assert!(begun.elapsed() > sync / 2, "{:?}", begun.elapsed());
+}
+
 /// A value that is written past the log waits for the device before it commits, whatever the durability; nobody else does.
 #[test]
 fn a_large_value_that_waits_for_the_device_stops_nobody() {
