@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::{Running, encode, ok, options};
+use common::{Running, encode, ok, options, text};
 use foreshore::Database;
-use foreshore_io::sim::{Crash, SimDisk};
+use foreshore_io::sim::{Crash, Fault, Repeat, SimDisk};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -67,4 +67,33 @@ fn no_power_failure_takes_what_was_acknowledged() {
         acknowledged_in_all += acknowledged.iter().sum::<u64>();
     }
     assert!(acknowledged_in_all > 0, "no power failed in the middle of anything");
+}
+
+/// A device that fails takes those with it whose replies wait for it. Who comes later is told, and can read.
+#[test]
+fn writes_after_a_failure_are_refused() {
+    let disk = SimDisk::new(1);
+    let server = Running::over(open(&disk), options());
+    let mut c = server.client();
+    assert_eq!(c.call("MSET before all gone soon"), ok());
+    disk.fail_at(disk.events(), Fault::Eio, Repeat::Forever);
+    c.send(&["SET lost 1"]);
+    assert_eq!(c.try_reply(), None, "it is not known what has become of it");
+    let mut c = server.client();
+    for lines in [
+        &["SET k v"][..],
+        &["SET k v", "SET l v", "SET m v"],
+        &["SETNX new v"],
+        &["DEL gone"],
+        &["INCR n"],
+        &["MSET k v l v"],
+        &["MULTI", "SET k v", "EXEC"],
+    ] {
+        c.send(lines);
+        let replies: Vec<_> = lines.iter().map_while(|_| c.try_reply()).collect();
+        assert_eq!(replies.len(), lines.len(), "{lines:?}: {replies:?}");
+        let last = replies.last().expect("one at least");
+        assert!(last.error().starts_with("MISCONF"), "{lines:?}: {replies:?}");
+    }
+    assert_eq!(c.call("GET before"), text("all"));
 }

@@ -67,7 +67,10 @@ pub fn exec(call: &mut Call<'_>) -> Outcome {
     let (target, protocol) = (call.session.target.clone(), call.session.protocol);
     let done = attempt(call, &queue);
     match &done {
-        Ok(_) => call.session.unwatch(),
+        Ok(_) => {
+            call.session.has_written = true; // what it has read may be younger than what is durable
+            call.session.unwatch();
+        }
         Err(error) => {
             (call.session.target, call.session.protocol) = (target, protocol);
             if error.is_to_be_tried_again() {
@@ -93,7 +96,6 @@ pub fn refuse_arguments(call: &mut Call<'_>) -> Outcome {
 }
 
 fn attempt(call: &mut Call<'_>, queue: &Queue) -> Outcome {
-    call.session.has_written = true; // what it has read may be younger than what is durable
     let transaction = call.shared.begin()?;
     if !call.session.watches.are_kept(call.shared, &transaction)? {
         call.reply().null_array();
@@ -191,8 +193,8 @@ pub fn begin(call: &mut Call<'_>) -> Outcome {
 }
 
 pub fn commit(call: &mut Call<'_>) -> Outcome {
-    call.session.has_written = true; // what it has read may be younger than what is durable
     open(call)?.transaction.commit()?;
+    call.session.has_written = true; // what it has read may be younger than what is durable
     call.reply().ok();
     Ok(Next::Go)
 }
