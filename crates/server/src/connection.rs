@@ -472,8 +472,9 @@ impl Connection {
                 self.brought = Some(attempt);
             }
             (Some(WaitsFor::Table), Brought::Reply(why)) => {
-                let why = String::from_utf8_lossy(&why).into_owned();
-                self.session.opened = Some(if why.is_empty() { Ok(()) } else { Err(why) });
+                if let Some((_, opened)) = self.session.opened.last_mut().filter(|_| !why.is_empty()) {
+                    *opened = Err(String::from_utf8_lossy(&why).into_owned());
+                }
             }
             (_, Brought::Reply(reply)) => self.replies.append(reply),
         }

@@ -44,8 +44,8 @@ pub struct Session {
     pub has_written: bool,
     /// The value read last.
     pub value: Vec<u8>,
-    /// Set when a table that the command at hand needs has been opened for it; or why it could not be.
-    pub opened: Option<Result<(), String>>,
+    /// Tables that are opened, or have been, for the command at hand, by name; and why one could not be.
+    pub opened: Vec<(String, Result<(), String>)>,
     /// The command executed last.
     pub last_command: Option<&'static Command>,
 }
@@ -84,7 +84,7 @@ impl Session {
             is_on_loop: true,
             has_written: false,
             value: Vec::new(),
-            opened: None,
+            opened: Vec::new(),
             last_command: None,
         }
     }
@@ -320,6 +320,11 @@ impl Session {
     pub fn take_open(&mut self) -> Option<Open> {
         let place = self.place.take()?;
         Some(Open { transaction: self.transaction.take().expect("it goes together with its place"), place })
+    }
+
+    /// What has become of opening the table of this name for the command at hand; `None` if that has not been tried.
+    pub fn opened(&self, name: &str) -> Option<&Result<(), String>> {
+        self.opened.iter().find(|(opened, _)| opened == name).map(|(_, done)| done)
     }
 
     /// Ends what was begun, without effect.

@@ -40,6 +40,24 @@ fn discard_and_refused_commands_undo_all() {
     assert_eq!(c.call("EXISTS a"), Int(0));
 }
 
+/// EXEC opens all tables that it needs, however short a lock may be waited for; why one cannot be made is not told of others.
+#[test]
+fn exec_opens_the_tables_that_it_needs() {
+    let server = Running::with(Options { lock_timeout: Duration::ZERO, ..options() });
+    let mut c = server.client();
+    let queued =
+        ["KV.USE t LEAFBYTES 5000", "SELECT 1", "SET k 1", "SELECT 2", "SET k 2", "SELECT 3", "SET k 3"];
+    c.send(&[&["MULTI"], &queued[..], &["EXEC"]].concat());
+    (0..=queued.len()).for_each(|_| _ = c.reply());
+    let replies = c.reply();
+    let (first, others) = replies.list().split_first().expect("one for each");
+    assert!(first.error().contains("32768"), "{first:?}");
+    assert_eq!(others, vec![ok(); 6]);
+    for n in ["1", "2", "3"] {
+        assert_eq!((c.call(&format!("SELECT {n}")), c.call("GET k")), (ok(), text(n)));
+    }
+}
+
 /// EXEC answers first, and the connection ends then; the event loop goes on.
 #[test]
 fn who_kills_itself_in_exec_is_answered() {

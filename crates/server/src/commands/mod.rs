@@ -210,7 +210,7 @@ impl<'c> Call<'c> {
 
     /// The table with this name, to be created if absent.
     pub fn table(&self, wanted: Wanted) -> Result<Target, CommandError> {
-        match (self.shared.find(&wanted.name), &self.session.opened) {
+        match (self.shared.find(&wanted.name), self.session.opened(&wanted.name)) {
             (Some(target), _) => Ok(target),
             (None, Some(Err(why))) => refused(why.clone()),
             (None, _) => Err(CommandError::NotOpen(wanted)),
@@ -263,22 +263,35 @@ pub fn default_table() -> Wanted {
 
 /// Executes the request in `call`.
 pub fn execute(call: &mut Call<'_>, waited: Waited) -> Attempt {
+    let attempt = attempt(call, waited);
+    if !matches!(attempt, Attempt::Opens(_)) {
+        call.session.opened.clear();
+    }
+    attempt
+}
+
+fn attempt(call: &mut Call<'_>, waited: Waited) -> Attempt {
     let start = call.out.len();
     let mut outcome = dispatch(call);
     if matches!(outcome, Err(CommandError::Engine(Error::TableDropped { .. }))) && turns_to_newer(call) {
         call.out.truncate(start);
         outcome = dispatch(call);
     }
-    let opened = call.session.opened.take();
     let error = match outcome {
         Ok(next) => return Attempt::Done(next),
         Err(error) => error,
     };
     call.out.truncate(start);
-    let error = match (to_open(call.shared, &error), opened) {
-        (Some(wanted), None) => return Attempt::Opens(opening(wanted)),
-        (Some(_), Some(Err(why))) => CommandError::Refused(why.into()),
-        _ => error,
+    let error = match to_open(call.shared, &error) {
+        None => error,
+        Some(wanted) => match call.session.opened(&wanted.name) {
+            Some(Ok(())) => error,
+            Some(Err(why)) => CommandError::Refused(why.clone().into()),
+            None => {
+                call.session.opened.push((wanted.name.clone(), Ok(())));
+                return Attempt::Opens(opening(wanted));
+            }
+        },
     };
     if matches!(error, CommandError::TooHeavy) {
         return Attempt::TooHeavy;
