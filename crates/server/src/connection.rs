@@ -374,7 +374,10 @@ impl Connection {
         Counters::add(&shared.counters[self.session.client.home].put_off, 1);
         let put_off = self.put_off.get_or_insert(PutOff { since: begun, pause: PAUSE_FIRST / 2 });
         put_off.pause = (put_off.pause * 2).min(PAUSE_MAX);
-        put_off.pause
+        let pause = put_off.pause;
+        // Whatever its client sends meanwhile.
+        self.rests_until = Some(Instant::now() + pause);
+        pause
     }
 
     /// Reads what has come, into `scratch` first.

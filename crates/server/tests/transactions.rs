@@ -402,6 +402,28 @@ fn how_long_a_lock_was_waited_for_is_told() {
     }
 }
 
+/// Who sends more while its command is put off does not have it tried more often.
+#[test]
+fn a_command_that_is_put_off_is_tried_at_its_time() {
+    let server = Running::with(Options { lock_timeout: Duration::from_secs(60), ..options() });
+    let (mut holder, mut waiting) = (server.client(), server.client());
+    assert_eq!((holder.call("KV.BEGIN"), holder.call("SET k 1")), (ok(), ok()));
+    waiting.stream.set_nodelay(true).unwrap();
+    let begun = Instant::now();
+    waiting.send(&["SET k 2"]);
+    for _ in 0..300 {
+        waiting.send_raw(b"\r\n"); // an empty line is no request
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    let info = server.client().call("INFO stats");
+    let attempts = info.text().lines().find_map(|line| line.strip_prefix("put_off_total:"));
+    let attempts: u128 = attempts.expect("it is told").parse().expect("a number");
+    // After 1, 2, 4, 8, 16 ms, then every 20.
+    let most = 6 + begun.elapsed().as_millis() / 20;
+    assert!(attempts <= most, "{attempts} attempts, not {most}");
+    assert_eq!((holder.call("KV.COMMIT"), waiting.reply()), (ok(), ok()));
+}
+
 /// Two held transactions that wait for each other: one at least is told, and can roll back.
 #[test]
 fn held_transactions_in_a_circle_get_out() {
