@@ -48,7 +48,7 @@ pub struct Connection {
     waits_for: Option<WaitsFor>,
     /// What the command at hand has become elsewhere.
     brought: Option<Attempt>,
-    /// Memory of the session while it is elsewhere.
+    /// Memory of the session while it is elsewhere, and of the arguments of its command there.
     away_bytes: usize,
     /// Memory that its event loop has counted for it.
     pub counted_bytes: usize,
@@ -333,7 +333,7 @@ impl Connection {
         let args = OwnedArgs::from(self.parser.args(&self.input[at..]));
         let waited = self.waited(shared);
         self.waits_for = Some(WaitsFor::Command);
-        self.away_bytes = self.session.bytes();
+        self.away_bytes = self.session.bytes() + args.bytes();
         commands::elsewhere(shared, self.session.take_away(), args, waited)
     }
 
@@ -561,6 +561,24 @@ mod tests {
             assert_eq!(String::from_utf8_lossy(&replies), format!("+OK\r\n+OK\r\n{reply}\r\n"));
             assert!(shared.db.transactions().is_empty() && shared.open_transactions() == 0);
         }
+    }
+
+    /// What is executed elsewhere has arguments of its own.
+    #[test]
+    fn a_request_that_is_elsewhere_counts_once_more() {
+        let shared = Arc::new(Shared::new(Database::in_memory().expect("memory"), Options::default()));
+        let mut connection = connection(&shared);
+        let value = "x".repeat(1 << 20);
+        let request = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n{value}\r\n", value.len());
+        connection.input = request.into_bytes();
+        let (before, mut clock) = (connection.bytes(), Instant::now());
+        connection.begin_turn(clock + TURN);
+        let Stop::Chore(_, work) = connection.execute(&shared, &mut 100, &mut clock) else {
+            panic!("a large value is none for an event loop")
+        };
+        assert!(connection.bytes() >= before + value.len());
+        connection.chore_done(work(&shared));
+        assert!(connection.bytes() < before + value.len());
     }
 
     /// C2: a client that always has something left to take costs no more than that.
