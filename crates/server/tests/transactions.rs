@@ -198,6 +198,19 @@ fn watch_of_a_missing_key_outlives_its_removal_by_others() {
     }
 }
 
+/// A key that is watched again is watched once.
+#[test]
+fn so_many_keys_can_be_watched() {
+    let server = Running::new();
+    let mut c = server.client();
+    let keys: Vec<_> = (0..1024).map(|n| n.to_string()).collect();
+    let all = format!("WATCH {}", keys.join(" "));
+    assert_eq!((c.call(&all), c.call(&all), c.call("WATCH 7")), (ok(), ok(), ok()));
+    assert!(c.call("WATCH 7 more").error().contains("1024"));
+    assert_eq!(c.call("SELECT 1"), ok());
+    assert!(c.call("WATCH 7").error().contains("1024"), "that of another table is another key");
+}
+
 /// The client has seen the value in between, so its EXEC must not happen, although the value is back.
 #[test]
 fn watch_sees_what_was_read_in_between() {

@@ -162,7 +162,8 @@ pub fn watch(call: &mut Call<'_>) -> Outcome {
     let mut keys: Vec<_> = call.args.from(1).collect();
     keys.sort_unstable();
     keys.dedup(); // each is read, and may be large
-    if call.session.watches.len() + keys.len() > WATCHED_MAX {
+    let (watches, table) = (&call.session.watches, call.session.target.name());
+    if watches.len() + keys.iter().filter(|key| !watches.has(table, key)).count() > WATCHED_MAX {
         return refused(format!("ERR at most {WATCHED_MAX} keys can be watched at a time"));
     }
     keys.into_iter().try_for_each(|key| call.session.watch(key))?;
