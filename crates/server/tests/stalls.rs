@@ -115,6 +115,7 @@ fn large_values_are_not_read_for_their_keys() {
     for _ in 0..100 {
         assert_eq!(c.call("DBSIZE"), Int(8));
         assert_eq!(c.call("KEYS large:*").list().len(), 8);
+        assert_eq!(c.call("KV.RANGE - + KEYS").list().len(), 8);
         assert_eq!(c.call("SCAN 0 MATCH large:7").list()[1], list(["large:7"]));
     }
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
