@@ -60,6 +60,7 @@ mod waits;
 #[doc = include_str!("../../../README.md")]
 mod readme {}
 
+pub use blob::VALUE_BYTES_MAX;
 #[doc(hidden)]
 pub use bounds::RawBounds;
 #[doc(hidden)]

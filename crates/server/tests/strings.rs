@@ -41,6 +41,18 @@ fn parts_of_values() {
     assert_eq!(c.call("SETRANGE k one x").error(), NOT_AN_INTEGER);
 }
 
+/// A value does not become larger than a table takes, however large a request may be; no memory is asked for in vain.
+#[test]
+fn values_do_not_outgrow_tables() {
+    let limits = Limits { request_bytes: usize::MAX, arguments: 20 };
+    let server = Running::with(Options { limits, ..options() });
+    let mut c = server.client();
+    for line in ["SETRANGE k 268435456 x".to_owned(), format!("SETRANGE k {} x", 1_u64 << 45)] {
+        let too_large = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+        assert_eq!(c.call(&line).error(), too_large, "{line}");
+    }
+}
+
 /// A value does not become larger than one request could have made it.
 #[test]
 fn values_do_not_outgrow_requests() {

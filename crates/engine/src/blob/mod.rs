@@ -51,8 +51,8 @@ use crate::leaf::Limits;
 use crate::tree::Tree;
 use std::sync::Arc;
 
-/// The longest value, in bytes.
-pub(crate) const VALUE_BYTES_MAX: usize = 256 << 20;
+/// The longest value, in bytes. A longer one is refused with [`Error::ValueTooLarge`].
+pub const VALUE_BYTES_MAX: usize = 256 << 20;
 
 /// Bytes of a reference, without the value's beginning.
 const REFERENCE_BYTES: usize = 16;

@@ -1,6 +1,7 @@
 //! Parts of values. A value is read and written as a whole; only the client is spared the rest.
 
 use super::{Call, CommandError, Next, Outcome, refused};
+use foreshore::VALUE_BYTES_MAX;
 use std::ops::Range;
 
 /// The bytes of a value of length `len` that `from` and `to` mean, both included; negative ones count from its end.
@@ -24,7 +25,7 @@ pub fn getrange(call: &mut Call<'_>) -> Outcome {
 pub fn setrange(call: &mut Call<'_>) -> Outcome {
     let (key, patch) = (call.args.at(1), call.args.at(3));
     let Ok(at) = usize::try_from(call.number(2)?) else { return refused("ERR offset is out of range") };
-    let max = call.shared.options.limits.request_bytes;
+    let max = bytes_max(call);
     let len = call.session.atomically(call.shared, |rows| {
         let mut value = rows.get_for_update(key)?.unwrap_or_default();
         if patch.is_empty() {
@@ -42,7 +43,7 @@ pub fn setrange(call: &mut Call<'_>) -> Outcome {
 
 pub fn append(call: &mut Call<'_>) -> Outcome {
     let (key, more) = (call.args.at(1), call.args.at(2));
-    let max = call.shared.options.limits.request_bytes;
+    let max = bytes_max(call);
     let len = call.session.atomically(call.shared, |rows| {
         let mut value = rows.get_for_update(key)?.unwrap_or_default();
         ensure_length(value.len() + more.len(), max)?;
@@ -54,8 +55,12 @@ pub fn append(call: &mut Call<'_>) -> Outcome {
     Ok(Next::Go)
 }
 
-/// A value that no request could bring must not be put together from parts either: each further part would hold up an event
-/// loop for the whole of it.
+/// Bytes of a value, at most. What no request could bring must not be put together from parts either: each further part would
+/// hold up an event loop for the whole of it. And what no table takes is not made first.
+fn bytes_max(call: &Call<'_>) -> usize {
+    call.shared.options.limits.request_bytes.min(VALUE_BYTES_MAX)
+}
+
 fn ensure_length(len: usize, max: usize) -> Result<usize, CommandError> {
     if len > max { refused("ERR string exceeds maximum allowed size (proto-max-bulk-len)") } else { Ok(len) }
 }
