@@ -71,9 +71,8 @@ pub struct Chores {
 type Queue = Mutex<Option<SyncSender<Chore>>>;
 
 impl Chores {
-    /// Starts the threads.
-    pub fn start(&self, shared: &Arc<Shared>) -> std::io::Result<Vec<JoinHandle<()>>> {
-        let mut threads = Vec::new();
+    /// Starts the threads, and adds them to `threads`.
+    pub fn start(&self, shared: &Arc<Shared>, threads: &mut Vec<JoinHandle<()>>) -> std::io::Result<()> {
         for length in [Length::Brief, Length::Long, Length::Ending] {
             let (sender, receiver) = sync_channel(QUEUED_MAX);
             let receiver = Arc::new(Mutex::new(receiver));
@@ -84,7 +83,7 @@ impl Chores {
                 threads.push(start_thread(shared, name, move |shared| run(shared, &receiver))?);
             }
         }
-        Ok(threads)
+        Ok(())
     }
 
     /// Hands a chore over; gives it back if too many wait.

@@ -69,9 +69,7 @@ pub struct Server {
     shared: Arc<Shared>,
     addr: SocketAddr,
     metrics_addr: Option<SocketAddr>,
-    accepting: JoinHandle<()>,
-    loops: Vec<JoinHandle<()>>,
-    helpers: Vec<JoinHandle<()>>,
+    threads: Threads,
 }
 
 /// Stops a server from any thread.
@@ -98,14 +96,9 @@ impl Server {
         let clients_max = room_for_clients(&options);
         let shared = Arc::new(Shared::new(db, Options { listen: addr, clients_max, ..options }));
         shared.open(&default_table())?;
-        let threads = |source| StartError::Io { what: "starting threads".into(), source };
-        let loops = start_loops(&shared).map_err(threads)?;
-        let mut helpers = shared.chores.start(&shared).map_err(threads)?;
-        if let Some((listener, _)) = metrics_listener {
-            helpers.push(scrapers::start(&shared, listener).map_err(threads)?);
-        }
-        let accepting = start_accepting(&shared, listener).map_err(threads)?;
-        Ok(Self { shared, addr, metrics_addr, accepting, loops, helpers })
+        let threads = Threads::start(&shared, listener, metrics_listener.map(|(listener, _)| listener))
+            .map_err(|source| StartError::Io { what: "starting threads".into(), source })?;
+        Ok(Self { shared, addr, metrics_addr, threads })
     }
 
     /// Where it listens; useful after asking for port 0.
@@ -126,10 +119,56 @@ impl Server {
     /// Waits until it has been stopped, by a [`Handle`] or by SHUTDOWN, and all its threads have ended. Then the caller
     /// can close the database.
     pub fn wait(self) {
-        let Self { shared, accepting, loops, helpers, .. } = self;
+        self.threads.join(&self.shared);
+    }
+}
+
+/// The threads of a server.
+#[derive(Default)]
+struct Threads {
+    accepting: Option<JoinHandle<()>>,
+    loops: Vec<JoinHandle<()>>,
+    helpers: Vec<JoinHandle<()>>,
+}
+
+impl Threads {
+    /// Starts all of them, or none.
+    fn start(
+        shared: &Arc<Shared>,
+        listener: TcpListener,
+        metrics_listener: Option<TcpListener>,
+    ) -> io::Result<Self> {
+        let mut threads = Self::default();
+        match threads.start_each(shared, listener, metrics_listener) {
+            Ok(()) => Ok(threads),
+            Err(error) => {
+                shared.stop();
+                threads.join(shared);
+                Err(error)
+            }
+        }
+    }
+
+    fn start_each(
+        &mut self,
+        shared: &Arc<Shared>,
+        listener: TcpListener,
+        metrics_listener: Option<TcpListener>,
+    ) -> io::Result<()> {
+        start_loops(shared, &mut self.loops)?;
+        shared.chores.start(shared, &mut self.helpers)?;
+        if let Some(listener) = metrics_listener {
+            self.helpers.push(scrapers::start(shared, listener)?);
+        }
+        self.accepting = Some(start_accepting(shared, listener)?);
+        Ok(())
+    }
+
+    /// Waits until all have ended, once the server has been stopped.
+    fn join(self, shared: &Shared) {
+        let Self { accepting, loops, helpers } = self;
         // A thread that panicked has said so; the others still end as they should.
-        let _ = accepting.join();
-        loops.into_iter().for_each(|thread| _ = thread.join());
+        accepting.into_iter().chain(loops).for_each(|thread| _ = thread.join());
         shared.chores.stop();
         helpers.into_iter().for_each(|thread| _ = thread.join());
     }
@@ -154,20 +193,20 @@ fn listen(addr: SocketAddr, what: &str) -> Result<(TcpListener, SocketAddr), Sta
     Ok((listener, addr))
 }
 
-/// Starts the event loops.
-fn start_loops(shared: &Arc<Shared>) -> io::Result<Vec<JoinHandle<()>>> {
+/// Starts the event loops, and adds them to `threads`.
+fn start_loops(shared: &Arc<Shared>, threads: &mut Vec<JoinHandle<()>>) -> io::Result<()> {
     let new = |home| EventLoop::new(home, shared.clone());
     let loops = (0..shared.options.threads).map(new).collect::<io::Result<Vec<_>>>()?;
     let inboxes = loops.iter().map(EventLoop::inbox).collect();
     assert!(shared.inboxes.set(inboxes).is_ok(), "a server is started once");
-    let run = |(home, event_loop): (usize, EventLoop)| {
-        start_thread(shared, format!("foreshore-loop-{home}"), |_| {
+    for (home, event_loop) in loops.into_iter().enumerate() {
+        threads.push(start_thread(shared, format!("foreshore-loop-{home}"), |_| {
             if let Err(error) = event_loop.run() {
                 tell(format_args!("an event loop ended, the server stops: {error}"));
             }
-        })
-    };
-    loops.into_iter().enumerate().map(run).collect()
+        })?);
+    }
+    Ok(())
 }
 
 fn start_accepting(shared: &Arc<Shared>, listener: TcpListener) -> io::Result<JoinHandle<()>> {
@@ -238,6 +277,25 @@ fn turn_away(shared: &Shared, mut stream: TcpStream) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn local_listener() -> TcpListener {
+        TcpListener::bind("127.0.0.1:0").expect("a port")
+    }
+
+    /// Nobody goes on with the database of a server that has not been started.
+    #[test]
+    fn who_cannot_start_all_threads_leaves_none() {
+        use std::os::fd::OwnedFd;
+        use std::os::unix::fs::OpenOptionsExt;
+        const O_PATH: i32 = 0o10_000_000;
+        let shared = Arc::new(Shared::new(Database::in_memory().expect("memory"), Options::default()));
+        // A file that is only a place is no listener that one could set up.
+        let place =
+            std::fs::OpenOptions::new().read(true).custom_flags(O_PATH).open("/").expect("it is there");
+        let unusable = TcpListener::from(OwnedFd::from(place));
+        assert!(Threads::start(&shared, local_listener(), Some(unusable)).is_err());
+        assert_eq!(Arc::strong_count(&shared), 1);
+    }
 
     /// A reply that is never acknowledged keeps the system from probing: it must have an end of its own.
     #[test]
