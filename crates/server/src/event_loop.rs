@@ -44,6 +44,9 @@ const READS_PER_TURN: usize = 16;
 /// How often overdue clients are looked for.
 const LOOK: Duration = Duration::from_millis(500);
 
+/// A shutdown waits no longer than a year. No clock could tell the end of the longest grace there is.
+const GRACE_MAX: Duration = Duration::from_secs(365 * 86_400);
+
 /// What others tell a loop.
 pub enum Message {
     /// A new client.
@@ -432,7 +435,7 @@ impl EventLoop {
 
     fn stop_if_asked(&mut self) {
         if self.shared.is_stopping() && self.ends.is_none() {
-            self.ends = Some(Instant::now() + self.shared.options.grace);
+            self.ends = Some(Instant::now() + self.shared.options.grace.min(GRACE_MAX));
             for (at, connection) in &mut self.connections {
                 connection.close();
                 self.ready.push(at);
@@ -509,5 +512,15 @@ mod tests {
         event_loop.read_messages();
         assert!(event_loop.connections.is_empty());
         assert_eq!(shared.clients.count(), 0);
+    }
+
+    #[test]
+    fn a_grace_may_have_any_length() {
+        let options = Options { grace: Duration::MAX, ..Options::default() };
+        let shared = Arc::new(Shared::new(Database::in_memory().unwrap(), options));
+        let mut event_loop = EventLoop::new(0, shared.clone()).unwrap();
+        shared.stop();
+        event_loop.stop_if_asked();
+        assert!(event_loop.has_ended(), "there is nobody to wait for");
     }
 }
