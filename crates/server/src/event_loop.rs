@@ -75,6 +75,12 @@ impl Inbox {
         self.wake();
     }
 
+    /// Forgets what its loop, which has ended, has not read: clients see their connection end, transactions are rolled back.
+    pub fn clear(&self) {
+        let unread = std::mem::take(&mut *self.messages.lock());
+        drop(unread);
+    }
+
     /// Makes the loop look around.
     pub fn wake(&self) {
         // The only way to fail is a waker without its loop, which has nothing to look at any more.

@@ -171,6 +171,7 @@ impl Threads {
         accepting.into_iter().chain(loops).for_each(|thread| _ = thread.join());
         shared.chores.stop();
         helpers.into_iter().for_each(|thread| _ = thread.join());
+        shared.inboxes.get().into_iter().flatten().for_each(|inbox| inbox.clear());
     }
 }
 
@@ -277,6 +278,10 @@ fn turn_away(shared: &Shared, mut stream: TcpStream) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chores::Brought;
+    use crate::commands::Attempt;
+    use crate::session::Session;
+    use std::io::Read;
 
     fn local_listener() -> TcpListener {
         TcpListener::bind("127.0.0.1:0").expect("a port")
@@ -295,6 +300,36 @@ mod tests {
         let unusable = TcpListener::from(OwnedFd::from(place));
         assert!(Threads::start(&shared, local_listener(), Some(unusable)).is_err());
         assert_eq!(Arc::strong_count(&shared), 1);
+    }
+
+    /// A client that came too late for its event loop sees its connection end, and what comes back from elsewhere is undone,
+    /// though somebody can still say that the server is to stop.
+    #[test]
+    fn nothing_stays_with_loops_that_have_ended() {
+        let db = Database::in_memory().expect("memory");
+        let options = Options { listen: ([127, 0, 0, 1], 0).into(), threads: 1, ..Options::default() };
+        let server = Server::start(db.clone(), options).expect("a server");
+        let Handle(shared) = server.handle();
+        shared.stop();
+        while !server.threads.loops.iter().all(JoinHandle::is_finished) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let listener = local_listener();
+        let mut late = TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");
+        let (stream, addr) = listener.accept().expect("a client");
+        let client = shared.clients.enter((addr, addr), 0, &default_table().name, 1).expect("room for it");
+        let target = shared.find(&default_table().name).expect("opened at the start");
+        let mut session = Session::new(client.clone(), target, true);
+        let open = shared.begin_open().expect("memory").expect("room for it");
+        (session.transaction, session.place) = (Some(open.transaction), Some(open.place));
+        let brought = Brought::Command(Box::new(session), Vec::new(), Attempt::PutOff);
+        let inboxes = shared.inboxes.get().expect("set at the start");
+        inboxes[0].send(Message::ChoreDone { client: (0, client.id), brought });
+        give(&shared, stream, client);
+        server.wait();
+        late.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
+        assert_eq!(late.read(&mut [0]).expect("an end"), 0);
+        assert!(db.transactions().is_empty() && shared.open_transactions() == 0);
     }
 
     /// A reply that is never acknowledged keeps the system from probing: it must have an end of its own.
