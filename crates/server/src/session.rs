@@ -48,6 +48,8 @@ pub struct Session {
     pub opened: Vec<(String, Result<(), String>)>,
     /// The command executed last.
     pub last_command: Option<&'static Command>,
+    /// Commands that the attempt at hand has executed, those of EXEC included.
+    pub commands: u64,
 }
 
 /// Commands between MULTI and EXEC.
@@ -86,6 +88,7 @@ impl Session {
             value: Vec::new(),
             opened: Vec::new(),
             last_command: None,
+            commands: 0,
         }
     }
 
@@ -298,11 +301,11 @@ impl Session {
         std::mem::replace(self, stand_in)
     }
 
-    /// Counts something that one of its commands did.
-    pub fn count_one(&self, shared: &Shared, counter: impl Fn(&Counters) -> &AtomicU64) {
+    /// Counts what its commands did.
+    pub fn count_up(&self, shared: &Shared, by: u64, counter: impl Fn(&Counters) -> &AtomicU64) {
         match shared.counters.last() {
-            Some(elsewhere) if !self.is_on_loop => _ = counter(elsewhere).fetch_add(1, Relaxed),
-            _ => Counters::add(counter(&shared.counters[self.client.home]), 1),
+            Some(elsewhere) if !self.is_on_loop => _ = counter(elsewhere).fetch_add(by, Relaxed),
+            _ => Counters::add(counter(&shared.counters[self.client.home]), by),
         }
     }
 

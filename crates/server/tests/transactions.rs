@@ -470,6 +470,26 @@ fn an_idle_transaction_is_rolled_back() {
     assert_eq!(c.call("GET k"), text("other"));
 }
 
+/// A command counts once, however often it is tried, be it for a lock or for a table.
+#[test]
+fn what_is_tried_again_counts_once() {
+    let server = Running::with(Options { lock_timeout: Duration::from_secs(60), ..options() });
+    let (mut holder, mut waiting, mut c) = (server.client(), server.client(), server.client());
+    assert_eq!((holder.call("KV.BEGIN"), holder.call("SET k 1")), (ok(), ok()));
+    waiting.send(&["SET k 2"]);
+    let mut asked = 0;
+    let mut counted = |name: &str| {
+        asked += 1;
+        let info = c.call("INFO stats");
+        let line = info.text().lines().find_map(|line| line.strip_prefix(name)).expect("it is told");
+        (line.parse::<u64>().expect("a number"), asked)
+    };
+    until("it is put off", || counted("put_off_total:").0 > 3);
+    assert_eq!((holder.call("KV.COMMIT"), waiting.reply(), waiting.call("SELECT 1")), (ok(), ok(), ok()));
+    let (commands, asked) = counted("total_commands_processed:");
+    assert_eq!(commands, 5 + asked);
+}
+
 /// Its client may say nothing for hours: it keeps neither one of the places of open transactions, nor others from waiting for
 /// locks in place.
 #[test]

@@ -267,6 +267,10 @@ pub fn execute(call: &mut Call<'_>, waited: Waited) -> Attempt {
     if !matches!(attempt, Attempt::Opens(_)) {
         call.session.opened.clear();
     }
+    let commands = std::mem::take(&mut call.session.commands);
+    if matches!(attempt, Attempt::Done(_)) {
+        call.session.count_up(call.shared, commands, |counters| &counters.commands);
+    }
     attempt
 }
 
@@ -275,6 +279,7 @@ fn attempt(call: &mut Call<'_>, waited: Waited) -> Attempt {
     let mut outcome = dispatch(call);
     if matches!(outcome, Err(CommandError::Engine(Error::TableDropped { .. }))) && turns_to_newer(call) {
         call.out.truncate(start);
+        call.session.commands = 0;
         outcome = dispatch(call);
     }
     let error = match outcome {
@@ -302,7 +307,7 @@ fn attempt(call: &mut Call<'_>, waited: Waited) -> Attempt {
         return Attempt::PutOff;
     }
     call.session.give_up_exec();
-    call.session.count_one(call.shared, |counters| &counters.errors);
+    call.session.count_up(call.shared, 1, |counters| &counters.errors);
     call.reply().error(&error.after(waited.time).text());
     Attempt::Done(Next::Go)
 }
@@ -432,7 +437,7 @@ fn is_http(word: &[u8]) -> bool {
 
 /// Runs a command that may run.
 fn run(call: &mut Call<'_>, command: &'static Command) -> Outcome {
-    call.session.count_one(call.shared, |counters| &counters.commands);
+    call.session.commands += 1;
     call.session.last_command = Some(command);
     if call.session.place.is_some() {
         call.session.weight += command.weight(&call.args);
