@@ -173,6 +173,34 @@ fn a_long_transaction_that_ends_stops_nobody() {
     }
 }
 
+/// Nor does who removes many rows at a time, alone or as a part of something.
+#[test]
+fn a_long_removal_stops_nobody() {
+    let server = Running::with(one_loop());
+    let (mut c, mut other) = (server.client(), server.client());
+    let value = [b'x'; 3000];
+    for lines in [&["KV.DELRANGE - + LIMIT 10000"][..], &["MULTI", "KV.DELRANGE - + LIMIT 10000", "EXEC"]] {
+        for keys in (0..10_000).map(|n| format!("row:{n}").into_bytes()).collect::<Vec<_>>().chunks(1000) {
+            let pairs = keys.iter().flat_map(|key| [&key[..], &value]);
+            let mset: Vec<_> = std::iter::once(&b"MSET"[..]).chain(pairs).collect();
+            assert_eq!(c.call_args(&mset), ok());
+        }
+        let begun = Instant::now();
+        other.send(lines);
+        let (removed, mut longest) =
+            (thread::spawn(move || (0..lines.len()).map(|_| other.reply()).last()), Duration::ZERO);
+        while !removed.is_finished() {
+            let asked = Instant::now();
+            assert_eq!(c.call("PING"), text("PONG"));
+            longest = longest.max(asked.elapsed());
+        }
+        let took = begun.elapsed();
+        assert!(longest < took / 2 + Duration::from_millis(30), "{lines:?}: {longest:?} of {took:?}");
+        assert_eq!(c.call("DBSIZE"), Int(0));
+        other = server.client();
+    }
+}
+
 /// Who is sent away while a command of a long transaction is executed beside the event loop stops nobody either.
 #[test]
 fn a_long_transaction_whose_client_is_killed_stops_nobody() {

@@ -3,7 +3,7 @@
 //! Bounds are written as in ZRANGEBYLEX: `[key` with the key, `(key` without it, `-` and `+` for the ends. Each call looks
 //! at a bounded number of rows; the next one goes on at `(last key`.
 
-use super::{Call, CommandError, Next, Outcome, SYNTAX, refused};
+use super::{Call, CommandError, HEAVY, Next, Outcome, SYNTAX, refused};
 use crate::reply::Reply;
 use crate::shared::{Target, Wanted};
 use foreshore::{Index, TableOptions};
@@ -97,6 +97,10 @@ fn keys(call: &mut Call<'_>, bounds: Bounds<'_>, limit: usize) -> Outcome {
 pub fn delrange(call: &mut Call<'_>) -> Outcome {
     let options = RangeOptions::parse(call, false)?;
     let bounds = bounds(call)?;
+    // How many there are is known when they are removed.
+    if call.session.is_on_loop && options.limit >= HEAVY {
+        return Err(CommandError::TooHeavy);
+    }
     let limit = options.limit as u64;
     let removed = call.session.atomically(call.shared, |rows| Ok(rows.remove_some(bounds, limit)?))?;
     call.reply().count(removed);
