@@ -4,7 +4,6 @@
 
 use crate::counters;
 use crate::shared::Shared;
-use serde_json::Value;
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -54,7 +53,19 @@ pub fn render(shared: &Shared) -> String {
             figure(&mut text, name, kind, &format!("The engine's {name}; see `foreshore stats`"), value);
         }
     }
-    waits(&mut text, &stats["waits"]);
+    for (what, label, field, name, kind, help) in [
+        ("waits", "what", "count", "waits_count", "counter", "Waits of threads"),
+        ("waits", "what", "ns", "waits_ns", "counter", "Nanoseconds that threads waited"),
+        ("indexes", "table", "bytes", "table_index_bytes", "gauge", "Memory of a table's index"),
+        ("indexes", "table", "leaf_bytes", "table_leaf_bytes", "gauge", "Bytes of each of a table's leaves"),
+    ] {
+        let _ = write!(text, "# HELP foreshore_{name} {help}\n# TYPE foreshore_{name} {kind}\n");
+        for one in stats[what].as_array().into_iter().flatten() {
+            let of = escaped(one[label].as_str().unwrap_or_default());
+            let value = one[field].as_u64().unwrap_or_default();
+            let _ = writeln!(text, "foreshore_{name}{{{label}=\"{of}\"}} {value}");
+        }
+    }
     text
 }
 
@@ -65,16 +76,7 @@ fn figure(text: &mut String, name: &str, kind: &str, help: &str, value: u64) {
     );
 }
 
-/// Where threads waited, as one figure with a label.
-fn waits(text: &mut String, waits: &Value) {
-    for (field, help) in [("count", "Waits of threads"), ("ns", "Nanoseconds that threads waited")] {
-        let _ =
-            write!(text, "# HELP foreshore_waits_{field} {help}\n# TYPE foreshore_waits_{field} counter\n");
-        for wait in waits.as_array().into_iter().flatten() {
-            let what = wait["what"].as_str().unwrap_or_default().replace('\\', "\\\\").replace('"', "\\\"");
-            let value = wait[field].as_u64().unwrap_or_default();
-            let _ =
-                writeln!(text, "foreshore_waits_{field}{{what=\"{}\"}} {value}", what.replace('\n', "\\n"));
-        }
-    }
+/// A label's value, as the format has it.
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

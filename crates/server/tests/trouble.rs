@@ -345,6 +345,7 @@ fn metrics_are_there_for_whoever_asks_for_them() {
     assert!(head.starts_with("HTTP/1.1 200 OK") && head.contains(&format!("Content-Length: {}", body.len())));
     assert!(body.contains("\nforeshore_server_commands_total 1\n"), "{body}");
     assert!(body.contains("\nforeshore_tables 1\n"), "{body}");
+    assert!(body.contains("\nforeshore_table_leaf_bytes{table=\"db0\"} 8192\n"), "{body}");
     for line in body.lines().filter(|line| !line.starts_with('#')) {
         let value = line.rsplit(' ').next().unwrap();
         assert!(line.starts_with("foreshore_") && value.parse::<u64>().is_ok(), "{line}");
