@@ -264,6 +264,7 @@ impl Connection {
                 Ok(None) => break self.needs_input(at),
                 Err(error) => {
                     // Where the next request begins is unknown.
+                    self.count_error(shared);
                     Reply::new(&mut self.replies.bytes, self.session.protocol).error(&format!("ERR {error}"));
                     self.is_closing = true;
                 }
@@ -464,7 +465,7 @@ impl Connection {
     }
 
     /// Takes what a chore has brought.
-    pub fn chore_done(&mut self, brought: Brought) {
+    pub fn chore_done(&mut self, shared: &Shared, brought: Brought) {
         match (self.waits_for.take(), brought) {
             (_, Brought::Command(session, reply, attempt)) => {
                 let has_written = self.session.has_written;
@@ -479,7 +480,12 @@ impl Connection {
                     *opened = Err(String::from_utf8_lossy(&why).into_owned());
                 }
             }
-            (_, Brought::Reply(reply)) => self.replies.append(reply),
+            (_, Brought::Reply(reply)) => {
+                if reply.starts_with(b"-") {
+                    self.count_error(shared);
+                }
+                self.replies.append(reply);
+            }
         }
     }
 
@@ -487,14 +493,20 @@ impl Connection {
     pub fn chore_refused(&mut self, shared: &Shared, length: Length, work: Work) {
         let why = "BUSY too many long commands wait; try again later";
         match (self.waits_for, length) {
-            (Some(WaitsFor::Table), _) => self.chore_done(Brought::Reply(why.into())),
+            (Some(WaitsFor::Table), _) => self.chore_done(shared, Brought::Reply(why.into())),
             // The session must come back; and a transaction that ends has ended, whatever is answered.
-            (Some(WaitsFor::Command), _) | (_, Length::Ending) => self.chore_done(work(shared)),
+            (Some(WaitsFor::Command), _) | (_, Length::Ending) => self.chore_done(shared, work(shared)),
             _ => {
                 self.waits_for = None;
+                self.count_error(shared);
                 Reply::new(&mut self.replies.bytes, self.session.protocol).error(why);
             }
         }
+    }
+
+    /// Counts an error that is told beside its command.
+    fn count_error(&self, shared: &Shared) {
+        Counters::add(&shared.counters[self.session.client.home].errors, 1);
     }
 
     /// Executes nothing more; what was begun and not committed is undone.
@@ -577,7 +589,7 @@ mod tests {
             panic!("a large value is none for an event loop")
         };
         assert!(connection.bytes() >= before + value.len());
-        connection.chore_done(work(&shared));
+        connection.chore_done(&shared, work(&shared));
         assert!(connection.bytes() < before + value.len());
     }
 

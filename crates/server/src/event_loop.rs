@@ -218,8 +218,9 @@ impl EventLoop {
             match message {
                 Message::Client(stream, client) => self.welcome(stream, client),
                 Message::ChoreDone { client, brought } => {
+                    let shared = self.shared.clone();
                     if let Some(connection) = self.find(client) {
-                        connection.chore_done(brought);
+                        connection.chore_done(&shared, brought);
                         self.ready.push(client.0);
                     } else if let Brought::Command(mut session, ..) = brought {
                         self.give_up(&mut session, client);

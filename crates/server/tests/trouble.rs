@@ -70,6 +70,20 @@ fn what_is_no_request_ends_the_connection() {
     assert_eq!(server.client().call("PING"), text("PONG"));
 }
 
+/// Errors are counted, whoever finds them.
+#[test]
+fn replies_that_are_errors_count() {
+    let server = Running::new();
+    let (mut c, mut garbage) = (server.client(), server.client());
+    garbage.send_raw(b"*x\r\n");
+    assert!(garbage.reply().error().contains("multibulk"));
+    assert_eq!((c.call("KV.BEGIN"), c.call("SET k v")), (ok(), ok()));
+    assert!(server.db.abort(server.db.transactions()[0]).unwrap());
+    assert!(c.call("KV.ROLLBACK").error().starts_with("ABORTED"));
+    assert!(c.call("NOPE").error().contains("unknown command"));
+    assert!(c.call("INFO stats").text().contains("\nerrors_total:3\r\n"));
+}
+
 /// A web page can make a browser send anything, as the body of a request.
 #[test]
 fn what_a_browser_sends_is_not_executed() {
