@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{tiny, wait_for_the_last_transaction};
+use common::{Rng, tiny, wait_for_the_last_transaction};
 use foreshore::{Database, Durability, Error};
 use foreshore_io::sim::{Call, Crash, Event, EventKind, Fault, Go, Intercepted, Repeat};
 use foreshore_io::{Access, SimDisk, Vfs};
@@ -716,8 +716,8 @@ fn many_small_rollbacks_need_no_space_for_the_log() {
     db.check().unwrap();
 }
 
-/// A directory in which a full disk has no place for one more name is as any full disk: what was to have the name is put off, and takes
-/// no space meanwhile.
+/// A directory in which a full disk has no place for one more name is as any full disk: what was to have the name is put off, and the
+/// log's files take no space meanwhile.
 #[test]
 fn no_space_for_a_name_is_a_full_disk() {
     for file in ["directory.tmp", "wal-new"] {
@@ -745,11 +745,50 @@ fn no_space_for_a_name_is_a_full_disk() {
             }
         }
         assert!(refused.load(Relaxed) > 0, "{file} was never to have a name");
-        assert!(!disk.names().iter().any(|name| name == file), "{file}: {:?}", disk.names());
+        assert!(!disk.names().iter().any(|name| name == "wal-new"), "{file}: {:?}", disk.names());
         is_full.store(false, Relaxed);
         table.put(b"k", b"v").unwrap();
         db.check().unwrap();
     }
+}
+
+/// On a full disk rows are changed and read for ever: there is space for what the directory is to say of each page, however often it is
+/// cleaned.
+#[test]
+fn reads_go_on_for_ever_on_a_full_disk() {
+    const ROWS: u32 = 2000;
+    let disk = SimDisk::new(1);
+    let open = || tiny().durability(Durability::Relaxed).open_on(Arc::new(disk.clone())).unwrap();
+    let mut db = open();
+    let mut rng = Rng(1);
+    let table = db.byte_table("t").unwrap();
+    (0..ROWS).for_each(|i| table.put(&key(i), &[1; 200]).unwrap());
+    drop(table);
+    db.checkpoint().unwrap();
+    disk.set_capacity(disk.used_bytes());
+    for life in 0..2 {
+        let table = db.byte_table("t").unwrap();
+        let (mut full, mut changed) = (0, 0);
+        while full < 1000 && changed < 20_000 {
+            match table.put(&key(rng.below(ROWS as usize) as u32), &vec![2; 150 + rng.below(100)]) {
+                Ok(()) => changed += 1,
+                Err(Error::Full { .. }) => full += 1,
+                Err(other) => panic!("life {life}, after {changed} changes: {other}"),
+            }
+        }
+        for i in 0..ROWS {
+            let row =
+                table.get(&key(i)).unwrap_or_else(|e| panic!("life {life}, {changed} changes, row {i}: {e}"));
+            assert!(row.is_some());
+        }
+        drop(table);
+        db.close().unwrap();
+        db = open();
+    }
+    disk.set_capacity(u64::MAX);
+    let table = db.byte_table("t").unwrap();
+    (0..ROWS).for_each(|i| table.put(&key(i), &[3; 300]).unwrap());
+    db.check().unwrap();
 }
 
 /// A copy of a closed database in which zeros take no space.

@@ -84,6 +84,7 @@ impl<'a> NewPage<'a> {
         let (pool, frame) = (this.spare.pool, this.spare.frame);
         assert!(pool.frames.rec_lsn(frame).is_some(), "F2: a new page is dirty");
         assert_eq!(this.page().id(), this.pid, "T1: a page in a frame bears its id");
+        pool.directory.promises().settle(usize::from(this.page().header().low_len));
         pool.table.publish(this.pid, Entry::resident(frame, None));
         pool.frame_page(frame)
     }
@@ -96,6 +97,7 @@ impl Drop for NewPage<'_> {
         self.page().set_id(PageId::NONE);
         pool.frames.forget(self.spare.frame);
         drop(latch);
+        pool.directory.promises().give_back();
         pool.release_id(self.pid);
     }
 }
@@ -118,7 +120,12 @@ impl Pool {
     pub fn allocate(&self) -> Result<NewPage<'_>> {
         let spare = self.reserve_frame()?;
         self.promise_slot()?;
-        let pid = self.ids.lock().take().inspect_err(|_| self.room.give_back())?;
+        let entry = with_space(&*self.wal, || self.directory.promise());
+        entry.inspect_err(|_| self.room.give_back())?;
+        let pid = self.ids.lock().take().inspect_err(|_| {
+            self.directory.promises().give_back();
+            self.room.give_back();
+        })?;
         self.table.prepare(pid);
         Ok(NewPage { spare, pid })
     }
@@ -160,6 +167,7 @@ impl Pool {
         let spare = self.reserve_frame()?;
         // Redo is not refused: a page that was there before finds room again, or its cleaning says `Full`.
         self.room.promise();
+        self.directory.promises().add();
         self.ids.lock().adopt(pid);
         self.table.prepare(pid);
         Ok(Some(NewPage { spare, pid }))
@@ -178,8 +186,9 @@ impl Pool {
             }
             if page.id() == pid && !self.frames.is_being_written(frame) {
                 let left = |entry: Entry| entry.slot().map_or(Entry::FREE, Entry::on_disk);
-                let is_free = left(self.table.update(pid, left)) == Entry::FREE;
-                self.empty(frame, latch);
+                let was = self.table.update(pid, left);
+                let is_free = left(was) == Entry::FREE;
+                self.empty(frame, latch, was);
                 if is_free {
                     self.release_id(pid);
                 }
@@ -262,14 +271,18 @@ impl Pool {
             return None;
         }
         let entry = self.table.update(pid, left);
-        self.empty(frame, latch);
+        self.empty(frame, latch, entry);
         Some(entry)
     }
 
-    /// Makes a frame free whose page the table no longer has there.
-    fn empty(&self, frame: FrameId, latch: Exclusive<'_>) {
+    /// Makes a frame free whose page the table no longer has there, where the page's entry was `was`.
+    fn empty(&self, frame: FrameId, latch: Exclusive<'_>, was: Entry) {
+        let page = self.frames.page(frame);
+        if was.slot().is_none() {
+            self.directory.promises().forget(usize::from(page.header().low_len));
+        }
         self.frames.forget(frame);
-        self.frames.page(frame).set_id(PageId::NONE);
+        page.set_id(PageId::NONE);
         drop(latch);
         self.free.push(frame);
     }

@@ -15,7 +15,8 @@
 //!   ends cleaning for good and poisons the log (rule 10): what the disk holds is then unknown.
 
 use super::allocate::Dead;
-use super::directory_entry::{Entry as DirectoryEntry, PageEntry};
+use super::directory_entry::{Entry as DirectoryEntry, PageEntry, entry_bytes};
+use super::promises::Effect;
 use super::slots::Slots;
 use super::table::State;
 use super::{Pool, with_space};
@@ -267,7 +268,37 @@ impl Pool {
             .map(|(copied, slot)| DirectoryEntry::Page(PageEntry { slot: *slot, ..copied.entry.clone() }));
         let frees = dead.iter().map(|dead| DirectoryEntry::Free(dead.pid));
         let entries: Vec<_> = pages.chain(frees).collect();
-        if entries.is_empty() { Ok(()) } else { with_space(&*self.wal, || self.directory.append(&entries)) }
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let effect = self.effect(copied, dead);
+        with_space(&*self.wal, || self.directory.append_with(&entries, effect))
+    }
+
+    /// What the directory gains and loses.
+    fn effect(&self, copied: &[Copied], dead: &[Dead]) -> Effect {
+        let has_slot = |pid| self.table.load(pid).slot().is_some();
+        let first = copied.iter().filter(|copied| !has_slot(copied.entry.pid));
+        let mut effect = Effect {
+            first: first.map(|copied| entry_bytes(copied.entry.low_key.len())).sum(),
+            ..Effect::default()
+        };
+        for dead in dead.iter().filter(|dead| has_slot(dead.pid)) {
+            match self.low_key_len(dead.pid) {
+                Some(len) => effect.gone += entry_bytes(len),
+                None => effect.is_more_gone = true,
+            }
+        }
+        effect
+    }
+
+    /// How long the lowest key of a page is that is in memory.
+    fn low_key_len(&self, pid: PageId) -> Option<usize> {
+        let State::Resident { frame, .. } = self.table.load(pid).state() else { return None };
+        let page = self.frames.page(frame);
+        let read = page.latch().try_optimistic().ok()?;
+        let (id, len) = (page.id(), page.header().low_len);
+        (id == pid && read.validate().is_ok()).then_some(usize::from(len))
     }
 
     /// Points the page table to the new slots, and gives the old ones back.

@@ -6,16 +6,18 @@
 //!
 //! One file, `directory-N`, is a [journal](super::journal) of batches of [entries](super::directory_entry). When it has outgrown its base it is
 //! rewritten: the newest entry of each page goes to `directory-(N+1)` under a temporary name; sync; rename; sync the
-//! directory; remove `directory-N`.
+//! directory. Then `directory-N` gets the temporary name: it keeps the space for the next rewrite, which a full disk would not have
+//! (R1 in [promises](super::promises)). What it holds counts no more.
 //!
 //! Invariants:
 //! - D1: what [`Directory::append`] returned `Ok` for survives any crash; what it returned `Full` for never appears.
 //! - D2: at any time the file with the highest number is complete: it got its name after its base was synced, and its
-//!   predecessor is removed only after that name was. So a file without the mark that ends its base has been damaged; it
-//!   is never taken for a young one.
+//!   predecessor is removed, or written to, only after that name was. So a file without the mark that ends its base has been
+//!   damaged; it is never taken for a young one.
 
-use super::directory_entry::{Entry, PageEntry, decode_all, encode};
-use super::journal::{Journal, PAYLOAD_MAX, Reader};
+use super::directory_entry::{Entry, PageEntry, decode_all, encode, entry_bytes};
+use super::journal::{Journal, PAYLOAD_MAX, Reader, allocate};
+use super::promises::{Effect, Promises};
 use super::size::ByPage;
 use crate::error::{Error, Result};
 use crate::file_names::{number_in, numbered, numbers};
@@ -24,6 +26,7 @@ use foreshore_base::Lsn;
 use foreshore_base::latch::assert_none_held;
 use foreshore_io::{Access, File, Vfs};
 use parking_lot::Mutex;
+use std::mem;
 use std::sync::Arc;
 
 const PREFIX: &str = "directory-";
@@ -48,6 +51,7 @@ pub(crate) struct Loaded {
 pub(crate) struct Directory {
     vfs: Arc<dyn Vfs>,
     current: Mutex<Current>,
+    promises: Promises,
 }
 
 /// The file in use.
@@ -57,6 +61,17 @@ struct Current {
     journal: Journal,
     /// Bytes of the journal when it was written anew; half of what it had when there was no space or descriptor for that.
     base_bytes: u64,
+    /// Are there pages in the promises that the journal has forgotten?
+    is_more_gone: bool,
+    spare: Option<Spare>,
+}
+
+/// The next file in the making. What is in it does not count.
+#[derive(Clone)]
+struct Spare {
+    file: Arc<dyn File>,
+    /// It is known to have space for so many bytes.
+    room: u64,
 }
 
 /// Is this a directory file, or one in the making?
@@ -80,13 +95,21 @@ impl Directory {
     pub fn create_with(vfs: Arc<dyn Vfs>, contents: &Loaded) -> Result<Self> {
         let old = numbers(&*vfs, PREFIX)?;
         let number = old.last().map_or(0, |newest| newest + 1);
-        let mut base = Base::begin(&*vfs, number)?;
+        let mut base = Base::begin(Spare::open(&*vfs)?, number);
         base.put(&Entry::Redo(contents.redo_lsn))?;
         contents.incarnations.iter().try_for_each(|i| base.put(&Entry::Incarnation(*i)))?;
         contents.pages.iter().try_for_each(|page| base.put(&Entry::Page(page.clone())))?;
-        let current = base.install(&*vfs)?;
+        let (current, written) = base.install(&*vfs, 0)?;
         old.iter().for_each(|number| remove_old(&*vfs, *number));
-        Ok(Self { vfs, current: Mutex::new(current) })
+        Ok(Self::begin(vfs, current, written))
+    }
+
+    /// Reserves space, if there is any: without, no page is added.
+    fn begin(vfs: Arc<dyn Vfs>, mut current: Current, written: u64) -> Self {
+        let promises = Promises::default();
+        promises.set_written(written);
+        let _ = current.reserve(&*vfs, &promises);
+        Self { vfs, current: Mutex::new(current), promises }
     }
 
     /// Opens the newest directory file and replays it to its end. A torn last batch is cut off; anything else that does
@@ -118,36 +141,91 @@ impl Directory {
         vfs.sync_dir().map_err(|e| Error::io(format!("syncing the name {name}"), &e))?;
         older.iter().for_each(|number| remove_old(&*vfs, *number));
         let loaded = replay.finish();
-        let current = Current { number, file, journal, base_bytes };
-        Ok((Self { vfs, current: Mutex::new(current) }, loaded))
+        let pages = loaded.pages.iter().map(|page| page.low_key.len());
+        let written = pages.chain(loaded.incarnations.iter().map(|_| 0)).map(entry_bytes).sum();
+        let current = Current { number, file, journal, base_bytes, is_more_gone: false, spare: None };
+        Ok((Self::begin(vfs, current, written), loaded))
     }
 
-    /// Appends these entries, all or none of them, and makes them durable.
+    /// What is promised of the space for more pages.
+    pub(super) fn promises(&self) -> &Promises {
+        &self.promises
+    }
+
+    /// Promises a page more its entry. To be given back, or settled. May wait.
+    ///
+    /// Errors: `Full` if the disk has no space for that, and what else keeps it from being reserved. Nothing is promised then.
+    pub(super) fn promise(&self) -> Result<()> {
+        match self.promises.add() {
+            true => Ok(()),
+            false => self.reserve().inspect_err(|_| self.promises.give_back()),
+        }
+    }
+
+    /// Reserves what is promised.
+    fn reserve(&self) -> Result<()> {
+        assert_none_held("reserving space for the directory");
+        let mut current = self.current.lock();
+        let reserved = current.reserve(&*self.vfs, &self.promises);
+        if matches!(reserved, Err(Error::Full { .. })) && current.is_more_gone {
+            self.rewrite(&mut current)?; // it finds out what is not needed any more
+        }
+        if self.promises.is_kept() { Ok(()) } else { reserved }
+    }
+
+    /// [`Directory::append_with`] of entries that are no pages'.
+    pub fn append(&self, entries: &[Entry]) -> Result<()> {
+        self.append_with(entries, Effect::default())
+    }
+
+    /// Appends these entries, all or none of them, and makes them durable. `effect` is what they do to the pages that have entries.
     ///
     /// Errors: `Full` changes nothing; after `Poisoned` it is unknown whether they are durable, and nothing more can be
     /// appended.
-    pub fn append(&self, entries: &[Entry]) -> Result<()> {
+    pub(super) fn append_with(&self, entries: &[Entry], effect: Effect) -> Result<()> {
         assert_none_held("appending to the directory");
         let mut current = self.current.lock();
         let mut batch = Vec::new();
         entries.iter().for_each(|entry| encode(entry, &mut batch));
         assert!(batch.len() <= PAYLOAD_MAX, "at most {PAYLOAD_MAX} bytes of entries in one batch");
-        current.journal.append(&batch)?;
+        match current.journal.append(&batch) {
+            Err(Error::Full { .. }) if self.promises.allow_rewrite() => {
+                self.rewrite(&mut current)?;
+                current.journal.append(&batch)?;
+            }
+            appended => appended?,
+        }
         current.journal.sync()?;
+        self.promises.note(effect);
+        current.is_more_gone |= effect.is_more_gone;
         if current.journal.bytes() > 2 * current.base_bytes + SLACK_BYTES {
-            match current.rewrite(&*self.vfs) {
-                Ok(rewritten) => *current = rewritten,
-                // The old file goes on. What was written would keep the space from others; and each attempt reads all of the
-                // journal, so the next one waits until some more has been appended.
-                Err(shortage) if shortage.is_shortage() => {
-                    let _ = self.vfs.remove(TEMPORARY);
-                    current.base_bytes = current.journal.bytes() / 2;
-                }
-                // Which file the next open will see is unknown: neither may be appended to.
-                Err(error) => return Err(current.journal.abandon(error.as_cause())),
+            match self.rewrite(&mut current) {
+                Err(shortage) if shortage.is_shortage() => {} // the old file goes on
+                rewritten => rewritten?,
             }
         }
+        if self.promises.is_low() {
+            let _ = current.reserve(&*self.vfs, &self.promises); // who needs it is told
+        }
         Ok(())
+    }
+
+    /// Errors: a shortage leaves the old file as it was; after `Poisoned` nothing more can be appended.
+    fn rewrite(&self, current: &mut Current) -> Result<()> {
+        match current.rewrite(&*self.vfs, self.promises.ample_file_bytes()) {
+            Ok(written) => {
+                self.promises.set_written(written);
+                self.promises.set_reserved(current.reserved());
+                Ok(())
+            }
+            // Each attempt reads all of the journal, so the next one waits until some more has been appended.
+            Err(shortage) if shortage.is_shortage() => {
+                current.base_bytes = current.journal.bytes() / 2;
+                Err(shortage)
+            }
+            // Which file the next open will see is unknown: neither may be appended to.
+            Err(error) => Err(current.journal.abandon(error.as_cause())),
+        }
     }
 }
 
@@ -160,28 +238,53 @@ fn open_file(vfs: &dyn Vfs, name: &str, create: bool) -> Result<Arc<dyn File>> {
     vfs.open(name, Access::Buffered, create).map_err(|e| Error::io(format!("opening {name}"), &e))
 }
 
+impl Spare {
+    /// What an earlier life has left, or a new one.
+    fn open(vfs: &dyn Vfs) -> Result<Self> {
+        Ok(Self { file: open_file(vfs, TEMPORARY, true)?, room: 0 })
+    }
+
+    /// As [`Journal::reserve`].
+    fn reserve(&mut self, ample: u64, least: u64) -> Result<()> {
+        if ample > self.room {
+            self.room = allocate(&*self.file, ample, least.max(self.room))
+                .map_err(|e| Error::io(format!("more room for {TEMPORARY}"), &e))?;
+        }
+        Ok(())
+    }
+
+    /// Makes the file no longer than `bytes`; `false` if that failed.
+    fn cut(&mut self, bytes: u64) -> bool {
+        self.room = self.room.min(bytes);
+        self.file.len().is_ok_and(|len| len <= bytes || self.file.set_len(bytes).is_ok())
+    }
+}
+
 /// A directory file that has no number yet.
 struct Base {
     number: u64,
     file: Arc<dyn File>,
     journal: Journal,
     batch: Vec<u8>,
+    /// Bytes of entries, as [`Promises`] counts them.
+    written: u64,
 }
 
 impl Base {
-    fn begin(vfs: &dyn Vfs, number: u64) -> Result<Self> {
-        let file = open_file(vfs, TEMPORARY, true)?;
-        file.set_len(0).map_err(|e| Error::io(format!("emptying {TEMPORARY}"), &e))?;
-        let journal = Journal::begin(Arc::clone(&file), &file_name(number), number);
-        Ok(Self { number, file, journal, batch: Vec::new() })
+    fn begin(spare: Spare, number: u64) -> Self {
+        let Spare { file, room } = spare;
+        let journal = Journal::begin(Arc::clone(&file), &file_name(number), number, room);
+        Self { number, file, journal, batch: Vec::new(), written: 0 }
     }
 
     fn put(&mut self, entry: &Entry) -> Result<()> {
-        encode(entry, &mut self.batch);
-        if self.batch.len() >= BASE_BATCH_BYTES { self.flush() } else { Ok(()) }
+        let mut encoded = Vec::new();
+        encode(entry, &mut encoded);
+        self.put_encoded(&encoded)
     }
 
     fn put_encoded(&mut self, entry: &[u8]) -> Result<()> {
+        self.written += entry.len() as u64 + 1;
         self.batch.extend_from_slice(entry);
         if self.batch.len() >= BASE_BATCH_BYTES { self.flush() } else { Ok(()) }
     }
@@ -192,10 +295,12 @@ impl Base {
         Ok(())
     }
 
-    /// D2: contents, name, then nobody needs the predecessor.
-    fn install(mut self, vfs: &dyn Vfs) -> Result<Current> {
+    /// D2: contents, name, then nobody needs the predecessor. Beyond `bytes`, the file keeps no room. Returns the bytes of entries,
+    /// too.
+    fn install(mut self, vfs: &dyn Vfs, bytes: u64) -> Result<(Current, u64)> {
         encode(&Entry::BaseEnd, &mut self.batch);
         self.flush()?;
+        self.journal.clear_rest(bytes)?;
         self.journal.sync()?;
         let name = file_name(self.number);
         vfs.rename(TEMPORARY, &name).map_err(|e| match Error::io(format!("the name {name}"), &e) {
@@ -203,8 +308,9 @@ impl Base {
             _ => poisoned(format!("naming {name}"), &e),
         })?;
         vfs.sync_dir().map_err(|e| poisoned(format!("syncing the name {name}"), &e))?;
-        let base_bytes = self.journal.bytes();
-        Ok(Current { number: self.number, file: self.file, journal: self.journal, base_bytes })
+        let Self { number, file, journal, written, .. } = self;
+        let base_bytes = journal.bytes();
+        Ok((Current { number, file, journal, base_bytes, is_more_gone: false, spare: None }, written))
     }
 }
 
@@ -213,10 +319,53 @@ fn poisoned(what: String, source: &std::io::Error) -> Error {
 }
 
 impl Current {
+    /// Reserves space for what is needed (R1), and for more where there is plenty.
+    fn reserve(&mut self, vfs: &dyn Vfs, promises: &Promises) -> Result<()> {
+        let (ample, least) = (promises.ample_file_bytes(), promises.least_file_bytes());
+        let reserved = self.journal.reserve(ample, least).and_then(|()| {
+            let spare = match self.spare.take() {
+                Some(spare) => spare,
+                None => Spare::open(vfs)?,
+            };
+            self.spare.insert(spare).reserve(ample, least)
+        });
+        promises.set_reserved(self.reserved());
+        reserved
+    }
+
+    /// Room that this file and the next one have.
+    fn reserved(&self) -> u64 {
+        self.spare.as_ref().map_or(0, |spare| spare.room.min(self.journal.room()))
+    }
+
+    /// Makes the next file of this one, which becomes the one after that. Neither keeps more room than `bytes`. Returns how many
+    /// bytes of entries there are now.
+    fn rewrite(&mut self, vfs: &dyn Vfs, bytes: u64) -> Result<u64> {
+        let mut spare = match self.spare.take() {
+            Some(spare) => spare,
+            None => Spare::open(vfs)?,
+        };
+        let (next, written) = match self.copy_to(spare.clone(), vfs, bytes) {
+            Ok(copied) => copied,
+            Err(error) => {
+                // What it took beyond its room is to be had by others.
+                self.spare = spare.cut(spare.room).then_some(spare);
+                return Err(error);
+            }
+        };
+        let old = mem::replace(self, next);
+        let mut spare = Spare { file: old.file, room: old.journal.room() };
+        match spare.cut(bytes) && vfs.rename(&file_name(old.number), TEMPORARY).is_ok() {
+            true => self.spare = Some(spare),
+            false => remove_old(vfs, old.number),
+        }
+        Ok(written)
+    }
+
     /// Copies the newest entry of each page to the next file, in the order of this one.
-    fn rewrite(&self, vfs: &dyn Vfs) -> Result<Current> {
+    fn copy_to(&self, spare: Spare, vfs: &dyn Vfs, bytes: u64) -> Result<(Current, u64)> {
         let survey = self.survey()?;
-        let mut base = Base::begin(vfs, self.number + 1)?;
+        let mut base = Base::begin(spare, self.number + 1);
         base.put(&Entry::Redo(survey.redo_lsn))?;
         survey.needed_incarnations().iter().try_for_each(|i| base.put(&Entry::Incarnation(*i)))?;
         let mut ordinal = 0;
@@ -229,9 +378,7 @@ impl Current {
                 _ => Ok(()),
             }
         })?;
-        let next = base.install(vfs)?;
-        remove_old(vfs, self.number);
-        Ok(next)
+        base.install(vfs, bytes)
     }
 
     /// Finds out which entries are the newest: by their ordinal numbers, counted from 1; 0 for a page that is free.
@@ -248,7 +395,7 @@ impl Current {
 
     fn replay(&self, mut each: impl FnMut(Entry, &[u8]) -> Result<()>) -> Result<()> {
         let name = file_name(self.number);
-        let mut reader = Reader::new(Arc::clone(&self.file), &name, self.number)?;
+        let mut reader = Reader::up_to(self.journal.bytes(), Arc::clone(&self.file), &name, self.number);
         while let Some(batch) = reader.next()? {
             decode_all(&name, &batch, &mut each)?;
         }
@@ -298,11 +445,18 @@ mod tests {
     use foreshore_base::{PageId, SlotId, TableId};
     use foreshore_io::SimDisk;
     use foreshore_io::sim::Crash;
+    use std::ops::Range;
 
     /// The directory as it should be after each batch; number 0 is the empty one.
     struct Model {
         states: Vec<Loaded>,
         batches: Vec<Vec<Entry>>,
+    }
+
+    /// The file in use.
+    fn newest(disk: &SimDisk) -> String {
+        let names = disk.names().into_iter().filter(|name| name.starts_with(PREFIX));
+        names.max().expect("a directory file")
     }
 
     /// One of a few, of several sizes.
@@ -358,7 +512,7 @@ mod tests {
             let model = model(seed, 40);
             let disk = SimDisk::new(seed);
             assert_eq!(append_all(&disk, &model), Some(40), "seed {seed}");
-            assert!(disk.names().iter().any(|name| *name > file_name(1)), "seed {seed}: never rewritten");
+            assert!(newest(&disk) > file_name(1), "seed {seed}: never rewritten");
             for event in 0..disk.events() {
                 let disk = SimDisk::new(seed);
                 disk.crash_at(event);
@@ -403,7 +557,7 @@ mod tests {
             let model = model(seed, 12);
             let whole = SimDisk::new(seed);
             append_all(&whole, &model).expect("no crash");
-            let name = whole.names().pop().expect("a directory file");
+            let name = newest(&whole);
             let mut rng = Rng::new(seed);
             for _ in 0..300 {
                 let disk = whole.after_crash(Crash::PowerLoss, seed);
@@ -422,55 +576,149 @@ mod tests {
         }
     }
 
-    /// A rewrite that finds no room gives back what it took.
+    /// Entries of these pages, with long keys, and what they do to a directory that has promised them a place.
+    fn promised(directory: &Directory, pids: Range<u64>) -> Result<(Vec<Entry>, Effect)> {
+        let low_key = vec![7; 1000];
+        let (mut entries, mut effect) = (Vec::new(), Effect::default());
+        for pid in pids {
+            directory.promise()?;
+            directory.promises().settle(low_key.len());
+            effect.first += entry_bytes(low_key.len());
+            let (slot, lsn, table) = (SlotId(pid), Lsn(1), TableId(1));
+            entries.push(Entry::Page(PageEntry {
+                pid: PageId(pid),
+                slot,
+                lsn,
+                table,
+                low_key: low_key.clone(),
+            }));
+        }
+        Ok((entries, effect))
+    }
+
+    /// R1: a full disk refuses pages, and entries of those that there are find a place for ever, all in one batch, too; so it is after
+    /// it was opened again, and where what was to be removed leaves no space for others.
+    #[test]
+    fn a_full_disk_has_a_place_for_what_was_promised() {
+        let disk = SimDisk::new(1);
+        let mut directory = Directory::create(Arc::new(disk.clone())).unwrap();
+        let (mut all, effect) = promised(&directory, 1..500).unwrap();
+        directory.append_with(&all, effect).unwrap();
+        disk.set_capacity(disk.used_bytes());
+        let more = (500..).map_while(|pid| promised(&directory, pid..pid + 1).ok());
+        let more: Vec<_> = more.collect();
+        assert!(matches!(directory.promise(), Err(Error::Full { .. })));
+        for (entries, effect) in more {
+            directory.append_with(&entries, effect).unwrap();
+            all.extend(entries);
+        }
+        for _ in 0..3 {
+            let (before, used) = (newest(&disk), disk.used_bytes());
+            for turn in 0..30 {
+                all.chunks([all.len(), 100][turn % 2]).for_each(|batch| directory.append(batch).unwrap());
+                assert!(matches!(directory.promise(), Err(Error::Full { .. })));
+                // Whoever else uses the disk takes what there is.
+                disk.set_capacity(disk.used_bytes());
+            }
+            assert_ne!(newest(&disk), before, "it was rewritten");
+            assert!(disk.used_bytes() + (64 << 10) > used, "nothing that it needs was given up");
+            drop(directory);
+            directory = Directory::open(Arc::new(disk.clone())).unwrap().0;
+        }
+        disk.set_capacity(u64::MAX);
+        directory.promise().unwrap();
+    }
+
+    /// Pages that are no more make room for others.
+    #[test]
+    fn a_full_disk_has_a_place_for_what_is_gone() {
+        for is_more_gone in [false, true] {
+            let disk = SimDisk::new(1);
+            let directory = Directory::create(Arc::new(disk.clone())).unwrap();
+            let (all, effect) = promised(&directory, 1..500).unwrap();
+            directory.append_with(&all, effect).unwrap();
+            disk.set_capacity(disk.used_bytes());
+            let filled = (500..).find(|pid| promised(&directory, *pid..pid + 1).is_err()).unwrap();
+            let frees: Vec<_> = (1..100).map(|pid| Entry::Free(PageId(pid))).collect();
+            let gone = if is_more_gone { 0 } else { 99 * entry_bytes(1000) };
+            directory.append_with(&frees, Effect { first: 0, gone, is_more_gone }).unwrap();
+            let (entries, effect) = promised(&directory, filled..filled + 90).unwrap();
+            assert!(promised(&directory, 0..20).is_err());
+            directory.append_with(&entries, effect).unwrap();
+        }
+    }
+
+    /// The files become shorter with what is in them.
+    #[test]
+    fn what_is_no_longer_needed_is_given_up() {
+        let disk = SimDisk::new(1);
+        let directory = Directory::create(Arc::new(disk.clone())).unwrap();
+        let used = disk.used_bytes();
+        assert!(used < 600 << 10, "{used} bytes for an empty one");
+        let (all, effect) = promised(&directory, 1..2000).unwrap();
+        directory.append_with(&all, effect).unwrap();
+        assert!(disk.used_bytes() > 8 << 20);
+        let frees: Vec<_> = (1..2000).map(|pid| Entry::Free(PageId(pid))).collect();
+        directory.append_with(&frees, Effect { first: 0, gone: effect.first, is_more_gone: false }).unwrap();
+        let before = newest(&disk);
+        while newest(&disk) == before {
+            directory.append(&frees).unwrap();
+        }
+        let before = newest(&disk);
+        while newest(&disk) == before {
+            directory.append(&frees).unwrap();
+        }
+        assert!(disk.used_bytes() <= used + (512 << 10), "{} bytes", disk.used_bytes());
+    }
+
+    /// A database of an earlier version has no file to be rewritten to, and a full disk none either.
     #[test]
     fn a_rewrite_on_a_full_disk_leaves_nothing() {
         let disk = SimDisk::new(1);
-        let directory = Directory::create(Arc::new(disk.clone())).unwrap();
-        let page = |pid| {
-            let low_key = vec![7; 1000];
-            let (slot, lsn, table) = (SlotId(pid), Lsn(1), TableId(1));
-            Entry::Page(PageEntry { pid: PageId(pid), slot, lsn, table, low_key })
+        let (all, base) = {
+            let directory = Directory::create(Arc::new(disk.clone())).unwrap();
+            let (all, effect) = promised(&directory, 1..500).unwrap();
+            directory.append_with(&all, effect).unwrap();
+            (all, newest(&disk))
         };
-        let pages: Vec<_> = (1..1000).map(page).collect();
-        directory.append(&pages).unwrap();
-        let base = disk.names();
-        let append_a_half = || pages[..500].chunks(100).for_each(|batch| directory.append(batch).unwrap());
-        append_a_half();
-        disk.set_capacity(disk.used_bytes() + (1500 << 10));
-        append_a_half();
-        append_a_half();
-        assert_eq!(disk.names(), base, "there was no room for a rewrite, and nothing is left of it");
-        let tried = disk.read_events();
-        directory.append(&pages[..1]).unwrap();
-        assert_eq!(disk.read_events(), tried, "it is not tried again at once");
+        disk.remove(TEMPORARY).unwrap();
+        let room = disk.open(&base, Access::Buffered, false).unwrap().len().unwrap();
+        disk.set_capacity(disk.used_bytes() + (100 << 10));
+        let (directory, _) = Directory::open(Arc::new(disk.clone())).unwrap();
+        assert!(matches!(directory.promise(), Err(Error::Full { .. })));
+        let refused = (0..).find_map(|_| directory.append(&all[..100]).err()).unwrap();
+        assert!(matches!(refused, Error::Full { .. }), "{refused}");
+        let len = |name: &str| disk.open(name, Access::Buffered, false).unwrap().len().unwrap();
+        assert!(len(&base) >= room && len(TEMPORARY) == 0 && newest(&disk) == base);
         disk.set_capacity(u64::MAX);
-        directory.append(&pages[..3]).unwrap();
-        assert_ne!(disk.names(), base, "now it is rewritten");
+        directory.append(&all[..100]).unwrap();
+        directory.append(&all[..100]).unwrap();
+        assert_ne!(newest(&disk), base, "now it is rewritten");
+        directory.promise().unwrap();
     }
 
-    /// A rewrite that gets no descriptor is put off, as on a full disk.
+    /// A rewrite whose file gets no name is put off, as on a full disk. It needs no descriptor.
     #[test]
     fn a_rewrite_that_changed_nothing_is_put_off() {
         use foreshore_io::sim::{Call, Intercepted};
-        for error in [libc::EMFILE, libc::ENFILE] {
+        for (refused, error) in [(Call::Rename, libc::ENOSPC), (Call::Open, libc::EMFILE)] {
             let (model, disk) = (model(1, 60), SimDisk::new(1));
             let is_refused = Arc::new(AtomicBool::new(false));
             let refuses = is_refused.clone();
             let vfs = Intercepted::new(disk.clone(), move |call, _, go| {
-                match call == Call::Open && refuses.load(Relaxed) {
+                match call == refused && refuses.load(Relaxed) {
                     true => Err(std::io::Error::from_raw_os_error(error)),
                     false => go(),
                 }
             });
             let directory = Directory::create(Arc::new(vfs)).unwrap();
-            let (base, (first, rest)) = (disk.names(), model.batches.split_at(40));
+            let (base, (first, rest)) = (newest(&disk), model.batches.split_at(40));
             is_refused.store(true, Relaxed);
             first.iter().for_each(|batch| directory.append(batch).unwrap());
-            assert_eq!(disk.names(), base, "it was not rewritten");
+            assert_eq!(newest(&disk) != base, refused == Call::Open);
             is_refused.store(false, Relaxed);
             rest.iter().for_each(|batch| directory.append(batch).unwrap());
-            assert_ne!(disk.names(), base, "now it is");
+            assert_ne!(newest(&disk), base, "now it is");
             reopened_at(&disk.after_crash(Crash::PowerLoss, 1), &model, 60, "afterwards");
         }
     }

@@ -43,6 +43,12 @@ pub(crate) enum Entry {
     BaseEnd,
 }
 
+/// How much of a directory a page takes whose lowest key has so many bytes: its entry, and its part of the batch's header where a
+/// batch is as long as those of a base.
+pub(super) const fn entry_bytes(key_len: usize) -> u64 {
+    32 + key_len as u64
+}
+
 /// Appends an entry to a batch.
 pub(super) fn encode(entry: &Entry, out: &mut Vec<u8>) {
     match entry {

@@ -18,10 +18,13 @@
 //!   what is read back may be in memory only, and another sync would not know of it.
 //! - J3: space is reserved before a batch is written, so a full disk leaves the file as it was. Any other failure ends
 //!   the file's use: whether the batch is durable is then unknown, and a sync is not retried.
+//! - J4: a file that held something else is written from its beginning, and what is left of it behind the end is cleared and
+//!   synced before the file gets its name: there are only zeros again.
 
 use crate::error::{Error, Result};
 use foreshore_base::seeded_bug;
 use foreshore_io::File;
+use std::io;
 use std::sync::Arc;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"FdJ1");
@@ -31,7 +34,7 @@ pub(super) const PAYLOAD_MAX: usize = 16 << 20;
 /// The file grows by this much at a time.
 const ROOM_BYTES: u64 = 256 << 10;
 const SCAN_BYTES: usize = 1 << 20;
-/// No more than this follows the last valid batch: the remains of one batch, and room.
+/// What is farther behind the last valid batch is room: the remains of one batch end before.
 const REST_MAX: u64 = (HEADER_BYTES + PAYLOAD_MAX) as u64 + ROOM_BYTES;
 
 /// Where the next batch goes, and what it must say.
@@ -63,16 +66,16 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Begins to fill an empty file.
-    pub fn begin(file: Arc<dyn File>, name: &str, number: u64) -> Self {
-        Self { file, name: name.to_string(), end: Position::beginning(number), room: 0, failed: None }
+    /// Begins to fill a file that has space for `room` bytes, from its beginning, whatever it holds (J4).
+    pub fn begin(file: Arc<dyn File>, name: &str, number: u64, room: u64) -> Self {
+        Self { file, name: name.to_string(), end: Position::beginning(number), room, failed: None }
     }
 
     /// Goes on after the last valid batch that `reader` found; see J2.
     pub fn resume(reader: Reader) -> Result<Self> {
         reader.write_last_again()?;
         let Reader { file, name, next, len, .. } = reader;
-        if !is_zero(&*file, &name, next.at, len)? {
+        if !is_zero(&*file, &name, next.at, len.min(next.at + REST_MAX))? {
             file.set_len(next.at).map_err(|e| Error::io(format!("cutting the torn end off {name}"), &e))?;
         }
         if !seeded_bug("directory_open_not_synced") {
@@ -84,6 +87,36 @@ impl Journal {
     /// Bytes in use.
     pub fn bytes(&self) -> u64 {
         self.end.at
+    }
+
+    /// Bytes that the file is known to have space for.
+    pub fn room(&self) -> u64 {
+        self.room
+    }
+
+    /// Reserves space, so that the file has room for `ample` bytes in all, or for `least` on a full disk. `Full` leaves everything
+    /// as it was.
+    pub fn reserve(&mut self, ample: u64, least: u64) -> Result<()> {
+        self.usable()?;
+        if ample > self.room {
+            self.room = allocate(&*self.file, ample, least.max(self.room))
+                .map_err(|e| Error::io(format!("more room for {}", self.name), &e))?;
+        }
+        Ok(())
+    }
+
+    /// Clears what the file holds behind the end, and gives up what it has beyond `bytes`. Durable with the next sync.
+    pub fn clear_rest(&mut self, bytes: u64) -> Result<()> {
+        let failed = |e| Error::io(format!("clearing the rest of {}", self.name), &e);
+        let kept = self.end.at.max(bytes);
+        let mut len = self.file.len().map_err(failed)?;
+        if len > kept {
+            self.file.set_len(kept).map_err(failed)?;
+            len = kept;
+        }
+        clear(&*self.file, self.end.at, len).map_err(failed)?;
+        self.room = self.room.min(kept);
+        Ok(())
     }
 
     /// Appends one batch; it is durable after the next [`Journal::sync`]. `Full` leaves everything as it was.
@@ -126,18 +159,11 @@ impl Journal {
         if end <= self.room {
             return Ok(());
         }
-        let make = |room| self.file.allocate(room).map(|()| room);
-        // On a full disk what is needed now: an earlier life has left some.
-        match make(end + ROOM_BYTES).or_else(|_| make(end)) {
-            Ok(room) => {
-                self.room = room;
-                Ok(())
-            }
-            Err(e) => match Error::io(format!("more room for {}", self.name), &e) {
-                full @ Error::Full { .. } => Err(full),
-                _ => Err(self.fail(format!("making room for {}", self.name), &e)),
-            },
-        }
+        // On a full disk what is needed now: an earlier life may have left it.
+        self.reserve(end + ROOM_BYTES, end).map_err(|error| match error {
+            full @ Error::Full { .. } => full,
+            other => self.abandon(format!("making room: {}", other.as_cause())),
+        })
     }
 
     /// J3: no further use of the file.
@@ -171,7 +197,12 @@ impl Reader {
     /// Stands before the first batch of file `number`.
     pub fn new(file: Arc<dyn File>, name: &str, number: u64) -> Result<Self> {
         let len = file.len().map_err(|e| Error::io(format!("reading {name}"), &e))?;
-        Ok(Self { file, name: name.to_string(), last: 0, next: Position::beginning(number), len })
+        Ok(Self::up_to(len, file, name, number))
+    }
+
+    /// The same, for whoever knows where the batches end.
+    pub fn up_to(len: u64, file: Arc<dyn File>, name: &str, number: u64) -> Self {
+        Self { file, name: name.to_string(), last: 0, next: Position::beginning(number), len }
     }
 
     /// Bytes read so far.
@@ -241,7 +272,7 @@ impl Reader {
             }
             at += chunk.len() as u64;
         }
-        if end < self.len {
+        if !is_zero(&*self.file, &self.name, end, self.len)? {
             let detail = format!(
                 "the batch at byte {} is broken, and {} bytes follow",
                 self.next.at,
@@ -272,6 +303,14 @@ struct Batch {
     payload: Vec<u8>,
 }
 
+/// Allocates `ample` bytes, or `least` if there is no space for them. Returns how many.
+pub(super) fn allocate(file: &dyn File, ample: u64, least: u64) -> io::Result<u64> {
+    match file.allocate(ample) {
+        Ok(()) => Ok(ample),
+        Err(_) => file.allocate(least).map(|()| least),
+    }
+}
+
 /// Are the bytes `from..to` all zero?
 fn is_zero(file: &dyn File, name: &str, from: u64, to: u64) -> Result<bool> {
     let mut chunk = vec![0; SCAN_BYTES];
@@ -285,4 +324,16 @@ fn is_zero(file: &dyn File, name: &str, from: u64, to: u64) -> Result<bool> {
         at += chunk.len() as u64;
     }
     Ok(true)
+}
+
+/// Writes zeros to the bytes `from..to`, whatever a read of them says: after a failed sync it may say what the disk does not have.
+fn clear(file: &dyn File, from: u64, to: u64) -> io::Result<()> {
+    let zeros = vec![0; SCAN_BYTES.min(to.saturating_sub(from) as usize)];
+    let mut at = from;
+    while at < to {
+        let bytes = zeros.len().min((to - at) as usize);
+        file.write_at(&zeros[..bytes], at)?;
+        at += bytes as u64;
+    }
+    Ok(())
 }

@@ -18,6 +18,7 @@
 //! | `clean`, `cleaner` | dirty pages to fresh slots; the thread that does it |
 //! | `leaf_file`, `slots` | a file of slots, and which of them are free |
 //! | `directory`, `directory_entry`, `journal` | page → slot, durably |
+//! | `promises` | the space that the directory will need |
 //! | `rebuild` | the directory's contents from the leaves alone |
 //!
 //! How a page is used: [`Pool::page`] gives its frame. Read it optimistically, or latch it, and *then* check that
@@ -43,6 +44,7 @@ mod leaf_file;
 mod load;
 mod page_ids;
 mod pools;
+mod promises;
 mod rebuild;
 mod size;
 mod slots;
