@@ -45,7 +45,7 @@ struct Found {
 /// read. Returns where every living page is, by ascending id. Writes nothing.
 ///
 /// Errors: `Corrupt` if the file of the database's own size is missing; `Io`; `Poisoned` if a file cannot be synced. Slots that
-/// hold no valid image are passed over: never used, torn, or damaged.
+/// hold no valid image are passed over: never used, torn, or damaged, or on a bad sector.
 pub(crate) fn rebuild(
     vfs: &dyn Vfs,
     own_bytes: usize,
@@ -80,11 +80,15 @@ fn newest_images(
     leaves.sync()?;
     let rank = |page: &PageEntry| (named.get(&page.pid) == Some(&page.slot), page.lsn);
     let mut newest: HashMap<PageId, Found> = HashMap::new();
+    let mut unreadable = None;
     for slot in (0..leaves.slots()?).map(SlotId) {
-        let image = match leaves.read(slot) {
+        // What fails twice is a bad sector, and costs no other leaf.
+        let image = match leaves.read(slot).or_else(|_| leaves.read(slot)) {
             Ok(image) => image,
-            Err(error @ Error::Io { .. }) => return Err(error),
-            Err(_) => continue,
+            Err(error) => {
+                unreadable = Some(error);
+                continue;
+            }
         };
         if let Some(found) = parse(&image, slot)
             && SizeClass::of(found.entry.pid) == Some(class)
@@ -94,7 +98,11 @@ fn newest_images(
         }
         leaves.recycle(image);
     }
-    Ok(newest)
+    match unreadable {
+        // Not only a sector: the device is perhaps there the next time.
+        Some(error @ Error::Io { .. }) if newest.is_empty() => Err(error),
+        _ => Ok(newest),
+    }
 }
 
 fn parse(image: &[u8], slot: SlotId) -> Option<Found> {

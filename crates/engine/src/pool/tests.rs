@@ -308,6 +308,39 @@ fn a_rebuild_equals_the_directory() {
     }
 }
 
+/// A slot that cannot be read costs the leaf in it, if there is one, and no other; one that is read at the second attempt costs nothing,
+/// and a device that cannot be read at all is not taken for an empty one.
+#[test]
+fn a_rebuild_does_without_a_bad_sector() {
+    let disk = SimDisk::new(1);
+    let (chain, result) = run(&disk, 1);
+    let chain = chain.expect("created");
+    result.and_then(|()| chain.pool.flush_all()).expect("no faults");
+    let (_, loaded) = Directory::open(Arc::new(disk.clone())).expect("a directory");
+    let rebuild_failing = |reads: std::ops::Range<u64>| {
+        let disk = disk.after_crash(Crash::PowerLoss, 1);
+        reads.for_each(|read| disk.fail_read_at(read, Repeat::Once));
+        let rebuilt = rebuild(&disk, PAGE_BYTES, Some(&loaded.pages));
+        (rebuilt, disk.read_events())
+    };
+    let (whole, reads) = rebuild_failing(0..0);
+    assert_eq!(whole.expect("no faults"), loaded.pages);
+    let slots = chain.pool.leaves.slots().unwrap();
+    let mut lost = 0;
+    for read in reads - slots..reads {
+        let (once, _) = rebuild_failing(read..read + 1);
+        assert_eq!(once.expect("the second attempt"), loaded.pages, "read {read}");
+        let (twice, _) = rebuild_failing(read..read + 2);
+        let twice = twice.unwrap_or_else(|e| panic!("read {read}: {e}"));
+        let kept = loaded.pages.iter().filter(|page| twice.contains(page)).count();
+        assert!(kept + 1 >= loaded.pages.len(), "read {read}");
+        lost += loaded.pages.len() - kept;
+    }
+    assert_eq!(lost, loaded.pages.len(), "each leaf is in one slot");
+    let (nothing, _) = rebuild_failing(reads - slots..reads + slots);
+    assert!(matches!(nothing, Err(Error::Io { .. })), "{nothing:?}");
+}
+
 /// A damaged image is an error, again and again, and harms no other page.
 #[test]
 fn a_damaged_image_is_never_returned() {
