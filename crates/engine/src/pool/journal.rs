@@ -36,6 +36,8 @@ const ROOM_BYTES: u64 = 256 << 10;
 const SCAN_BYTES: usize = 1 << 20;
 /// What is farther behind the last valid batch is room: the remains of one batch end before.
 const REST_MAX: u64 = (HEADER_BYTES + PAYLOAD_MAX) as u64 + ROOM_BYTES;
+/// Nobody needs so much room, beside what there is: a longer file is damaged, and not looked through.
+const ROOM_MAX: u64 = 64 << 30;
 
 /// Where the next batch goes, and what it must say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -272,7 +274,8 @@ impl Reader {
             }
             at += chunk.len() as u64;
         }
-        if !is_zero(&*self.file, &self.name, end, self.len)? {
+        let is_room = self.len - end <= ROOM_MAX + 16 * self.next.at;
+        if !is_room || !is_zero(&*self.file, &self.name, end, self.len)? {
             let detail = format!(
                 "the batch at byte {} is broken, and {} bytes follow",
                 self.next.at,
