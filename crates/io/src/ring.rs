@@ -5,7 +5,8 @@
 //! Differs from what most do with it: no event loop. Whoever has many transfers hands them over and waits for all; each thread
 //! that does so has a ring of its own, so nothing is shared.
 //!
-//! Some systems have none: Linux before 5.6, and many containers, which forbid it. A thread finds out once.
+//! Some systems have none: Linux before 5.6, and many containers, which forbid it. A thread finds out once. And of very many threads
+//! not each has one, since it takes a descriptor as long as its thread lives, and others need descriptors too.
 //!
 //! Invariants:
 //! - U1: the kernel has a transfer's memory only while that is borrowed: nobody leaves [`run`] while one is under way, not even
@@ -18,6 +19,7 @@ use io_uring::{IoUring, Probe, opcode, squeue};
 use rustix::fd::{AsRawFd, BorrowedFd};
 use std::cell::RefCell;
 use std::io::{self, ErrorKind};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::{process, thread};
 
 /// Transfers that are under way at once, at most.
@@ -30,6 +32,12 @@ thread_local! {
     static RING: RefCell<Option<Own>> = const { RefCell::new(None) };
 }
 
+/// Rings of all threads together, at most: a process often may have 1024 descriptors.
+const RINGS_MAX: usize = 256;
+
+/// How many there are, or were asked for in vain.
+static RINGS: AtomicUsize = AtomicUsize::new(0);
+
 /// What this thread found out when it asked for a ring first, and in which process.
 struct Own {
     process: u32,
@@ -41,9 +49,17 @@ impl Own {
     fn ring(own: &mut Option<Self>) -> Option<&mut IoUring> {
         let process = process::id();
         if own.as_ref().is_none_or(|own| own.process != process) {
+            *own = None;
+            RINGS.fetch_update(Relaxed, Relaxed, |rings| (rings < RINGS_MAX).then_some(rings + 1)).ok()?;
             *own = Some(Self { process, ring: open().ok() });
         }
         own.as_mut()?.ring.as_mut()
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        RINGS.fetch_sub(1, Relaxed);
     }
 }
 
@@ -200,6 +216,7 @@ mod tests {
     use super::*;
     use rustix::fd::AsFd;
     use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Barrier;
 
     /// A file of the test's own that has no name, and pieces of data for it: one byte each, the last one first.
     fn file() -> std::fs::File {
@@ -300,6 +317,27 @@ mod tests {
             AFTER.with(|_| {});
         });
         thread.join().expect("no panic"); // one in a destructor ends the process
+    }
+
+    /// Others need descriptors too; and a thread that has ended needs none.
+    #[test]
+    fn of_many_threads_not_each_has_a_ring() {
+        const THREADS: usize = RINGS_MAX + 50;
+        for _ in 0..2 {
+            let (all, have) = (Barrier::new(THREADS), AtomicUsize::new(0));
+            thread::scope(|scope| {
+                let ask = || {
+                    have.fetch_add(usize::from(is_there()), Relaxed);
+                    all.wait();
+                };
+                let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(ask)).collect();
+                // With what it has of its own, unlike the end of the scope.
+                threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+            });
+            let have = have.into_inner();
+            assert!(have <= RINGS_MAX, "{have} rings");
+            assert!(have == 0 || have > RINGS_MAX / 2, "{have} rings");
+        }
     }
 
     #[test]
