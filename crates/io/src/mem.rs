@@ -211,7 +211,11 @@ impl File for MemFile {
 
     fn allocate(&self, bytes: u64) -> io::Result<()> {
         debug_assert_direct_len(self.access, bytes);
-        self.pages.write().reserve(bytes);
+        // There is no space to run out of, so a hole will do: a sparse file may be longer than memory.
+        let mut pages = self.pages.write();
+        if bytes > pages.len() {
+            pages.set_len(bytes);
+        }
         Ok(())
     }
 }
