@@ -322,6 +322,7 @@ impl<const F: usize, const H: usize> ByteMap<F, H> {
 everyday! {
     impl[const F: usize, const H: usize] ByteMap<F, H>,
     key: &[u8], owned: Vec<u8>, as_key: Vec::as_slice, all: [Bound::Unbounded, Bound::Unbounded],
+    behind last: [Bound::Excluded(last), Bound::Unbounded],
     ranges: ByteRange, ByteRangeRev [F, H],
     from: [K: AsRef<[u8]>,] K, as AsRef::as_ref,
     example: ["ByteMap::<64>::new()", "b\"BOS\"", "b\"PDX\"", "b\"SEA\""]

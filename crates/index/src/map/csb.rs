@@ -6,7 +6,7 @@ use crate::csb::{Backward, Csb, CsbStats, Forward};
 use crate::node::int::IntKey;
 use crate::reclaim::Pin;
 use crate::tree::Broken;
-use std::ops::RangeBounds;
+use std::ops::{Bound, RangeBounds};
 
 /// An ordered map from fixed-width keys (see [`IntKey`]) to 64-bit words, for many threads: as
 /// [`IntMap`](crate::IntMap), in a CSB+-tree.
@@ -262,6 +262,7 @@ impl<K: IntKey, const F: usize> CsbMap<K, F> {
 everyday! {
     impl[K: IntKey, const F: usize] CsbMap<K, F>,
     key: K, owned: K, as_key: same, all: [..],
+    behind last: [(Bound::Excluded(*last), Bound::Unbounded)],
     ranges: CsbRange, CsbRangeRev [K, F],
     from: [] K, as same,
     example: ["CsbMap::<u64>::new()", "10", "20", "30"]

@@ -3,8 +3,7 @@
 //!
 //! Why: users of other maps look for these names, and they mean the same for every kind of map here.
 //!
-//! Nothing is latched while a caller's closure runs. Where that is a single key's, nothing is pinned either, so it may take its
-//! time.
+//! Nothing is latched or pinned while a caller's closure runs, so it may take its time.
 
 /// A key as it is: what a map of integers makes of an entry's key to look it up.
 pub(super) fn same<K: Copy>(key: &K) -> K {
@@ -34,11 +33,16 @@ macro_rules! example {
     };
 }
 
-/// The methods and traits of one kind of map. `all` are the arguments with which `range` gives all entries.
+/// Entries that [`retain`](crate::IntMap::retain) looks at by one scan.
+pub(super) const STRETCH: usize = 64;
+
+/// The methods and traits of one kind of map. `all` are the arguments with which `range` gives all entries, `behind` those with
+/// which it gives the ones behind a key.
 macro_rules! everyday {
     (
         impl[$($generics:tt)*] $map:ty,
         key: $key:ty, owned: $owned:ty, as_key: $as_key:path, all: [$($all:tt)*],
+        behind $last:ident: [$($behind:tt)*],
         ranges: $up:ident, $down:ident [$($args:tt)*],
         from: [$($item_generics:tt)*] $item:ty, as $item_as_key:path,
         example: $example:tt
@@ -163,20 +167,25 @@ macro_rules! everyday {
             }
 
             /// Removes the entries that `keep` does not want, upwards. An entry goes only with the value that `keep` saw: if
-            /// another thread changed it meanwhile, `keep` is asked again. It sees the entries of a scan, which
-            /// [pins](crate::Pinned) meanwhile.
+            /// another thread changed it meanwhile, `keep` is asked again. It sees the entries of a scan, and may do what the
+            /// closure of [`fetch_update`](Self::fetch_update) may.
             ///
             #[doc = example!($example, "for (key, value) in [(a, 1), (b, 2), (c, 3)] {"
                 "    map.insert(key, value);" "}" "map.retain(|_, value| value % 2 == 1);"
                 "assert!(map.iter().map(|(_, value)| value).eq([1, 3]));")]
             pub fn retain(&self, mut keep: impl FnMut($key, u64) -> bool) {
-                for (key, value) in self.iter() {
-                    let key = $as_key(&key);
-                    let mut unwanted = (!keep(key, value)).then_some(value);
-                    while let Some(value) = unwanted {
-                        let changed = self.compare_exchange(key, Some(value), None).err().flatten();
-                        unwanted = changed.filter(|value| !keep(key, *value));
+                // A scan pins: one of all entries would keep the memory of all that are removed.
+                let mut stretch: Vec<($owned, u64)> = self.iter().take($crate::map::everyday::STRETCH).collect();
+                while let Some(($last, _)) = stretch.last() {
+                    for (key, value) in &stretch {
+                        let key = $as_key(key);
+                        let mut unwanted = (!keep(key, *value)).then_some(*value);
+                        while let Some(value) = unwanted {
+                            let changed = self.compare_exchange(key, Some(value), None).err().flatten();
+                            unwanted = changed.filter(|value| !keep(key, *value));
+                        }
                     }
+                    stretch = self.range($($behind)*).take($crate::map::everyday::STRETCH).collect();
                 }
             }
 

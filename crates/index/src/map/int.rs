@@ -6,7 +6,7 @@ use crate::node::Bias;
 use crate::node::int::{IntKey, IntNode};
 use crate::reclaim::Pin;
 use crate::tree::{Backward, Broken, Forward, Stats, Tree};
-use std::ops::RangeBounds;
+use std::ops::{Bound, RangeBounds};
 
 /// An ordered map from keys of fixed width ([`IntKey`]) to 64-bit words, for many threads.
 ///
@@ -307,6 +307,7 @@ impl<K: IntKey, const F: usize> IntMap<K, F> {
 everyday! {
     impl[K: IntKey, const F: usize] IntMap<K, F>,
     key: K, owned: K, as_key: same, all: [..],
+    behind last: [(Bound::Excluded(*last), Bound::Unbounded)],
     ranges: IntRange, IntRangeRev [K, F],
     from: [] K, as same,
     example: ["IntMap::<u64>::new()", "10", "20", "30"]

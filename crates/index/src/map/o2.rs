@@ -7,7 +7,7 @@ use crate::o2::{Backward, Coupled, DumpMismatch, Forward, InnerNode, O2Stats, Op
 use crate::reclaim::Pin;
 use crate::search::Lane;
 use crate::tree::Broken;
-use std::ops::RangeBounds;
+use std::ops::{Bound, RangeBounds};
 
 /// An ordered map from fixed-width keys (see [`IntKey`](crate::IntKey)) to 64-bit words, for many threads: the O2-Tree, a
 /// red-black tree over linked blocks of entries, balanced lazily.
@@ -331,6 +331,7 @@ impl<K: IntKey, const F: usize, S: Scheme> O2Map<K, F, S> {
 everyday! {
     impl[K: IntKey, const F: usize, S: Scheme] O2Map<K, F, S>,
     key: K, owned: K, as_key: same, all: [..],
+    behind last: [(Bound::Excluded(*last), Bound::Unbounded)],
     ranges: O2Range, O2RangeRev [K, F, S],
     from: [] K, as same,
     example: ["O2Map::<u64>::new()", "10", "20", "30"]

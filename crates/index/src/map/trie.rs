@@ -301,6 +301,7 @@ impl<M: LayerTree, const C: usize> TrieMap<M, C> {
 everyday! {
     impl[M: LayerTree, const C: usize] TrieMap<M, C>,
     key: &[u8], owned: Vec<u8>, as_key: Vec::as_slice, all: [Bound::Unbounded, Bound::Unbounded],
+    behind last: [Bound::Excluded(last), Bound::Unbounded],
     ranges: TrieRange, TrieRangeRev [M, C],
     from: [K: AsRef<[u8]>,] K, as AsRef::as_ref,
     example: ["CsbByteMap::<16>::new()", "b\"BOS\"", "b\"PDX\"", "b\"SEA\""]

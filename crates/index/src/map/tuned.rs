@@ -8,7 +8,7 @@ use crate::calibrate::{Favour, NodeKeys, Profile};
 use crate::map::int::{IntMap, IntRange, IntRangeRev};
 use crate::node::int::IntKey;
 use crate::tree::{Broken, Stats};
-use std::ops::RangeBounds;
+use std::ops::{Bound, RangeBounds};
 use std::sync::OnceLock;
 
 /// An [`IntMap`] whose node size is chosen at creation, by a [`Profile`] of the machine and by what the map is for.
@@ -182,6 +182,7 @@ impl<K: IntKey> TunedMap<K> {
 everyday! {
     impl[K: IntKey] TunedMap<K>,
     key: K, owned: K, as_key: same, all: [..],
+    behind last: [(Bound::Excluded(*last), Bound::Unbounded)],
     ranges: TunedRange, TunedRangeRev [K],
     from: [] K, as same,
     example: ["TunedMap::<u64>::default()", "10", "20", "30"]

@@ -32,6 +32,8 @@ fn nothing_is_pinned_while_a_closure_runs() {
                 2
             };
             assert_eq!(map.get_or_insert_with(keys[1], make), 2);
+            map.retain(|_, _| !crossbeam_epoch::is_pinned());
+            assert_eq!(map.len(), 2, "retain");
         };
     }
     for_every_map!(test);
@@ -91,18 +93,50 @@ fn each_entry_is_popped_once() {
             assert_eq!((map.is_empty(), map.check()), (true, Ok(())));
         };
     }
-    struct Number(u64);
-    impl Number {
-        fn as_ref(&self) -> u64 {
-            self.0
-        }
-    }
     test!(IntMap::<u64, 4>::new(), Number);
     test!(CsbMap::<u64, 4>::new(), Number);
     test!(O2Map::<u64, 4>::new(), Number);
     test!(OptimisticO2Map::<u64, 4>::new(), Number);
     test!(ByteMap::<4>::new(), |k: u64| format!("{k:020}").into_bytes());
     test!(CsbByteMap::<4, 2>::new(), |k: u64| format!("{k:020}").into_bytes());
+}
+
+/// Of many entries each is judged once, upwards, and goes only with the value that was judged.
+#[test]
+fn retain_judges_what_it_removes() {
+    macro_rules! test {
+        ($map:expr, $key:expr) => {
+            let map = $map;
+            (0..1000u64).for_each(|k| _ = map.insert($key(k).as_ref(), k));
+            let mut judged = Vec::new();
+            map.retain(|_, value| {
+                judged.push(value);
+                if value == 500 {
+                    map.insert($key(502).as_ref(), 1503);
+                }
+                value % 2 == 1
+            });
+            let left = (0..1000).filter(|k| k % 2 == 1 || *k == 502);
+            let left = left.map(|k| if k == 502 { 1503 } else { k });
+            assert!(map.iter().map(|(_, value)| value).eq(left), "{map:?}");
+            assert!(judged.contains(&1503), "{map:?}: {judged:?}");
+            let others = judged.into_iter().filter(|value| ![502, 1503].contains(value));
+            assert!(others.eq((0..1000).filter(|value| *value != 502)), "{map:?}");
+        };
+    }
+    test!(IntMap::<u64, 4>::new(), Number);
+    test!(O2Map::<u64, 4>::new(), Number);
+    test!(ByteMap::<4>::new(), |k: u64| format!("{k:020}").into_bytes());
+    test!(CsbByteMap::<4, 2>::new(), |k: u64| format!("{k:020}").into_bytes());
+}
+
+/// What maps of numbers take a number from, as those of byte strings do bytes.
+struct Number(u64);
+
+impl Number {
+    fn as_ref(&self) -> u64 {
+        self.0
+    }
 }
 
 /// Two threads that claim and give back by `compare_exchange` never both have a key, while nodes and layers come and go.

@@ -1,0 +1,48 @@
+//! Memory of long keys is given back while entries go, not some time after. Alone in its process, whose allocations it counts.
+#![cfg(not(any(loom, shuttle, miri)))]
+
+use foreshore_index::{ByteMap, CsbByteMap, O2ByteMap};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+struct Counting;
+
+static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: the system's allocator does all the work.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LIVE_BYTES.fetch_add(layout.size(), Relaxed);
+        // SAFETY: as the caller says.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        LIVE_BYTES.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: as the caller says.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[test]
+fn clear_gives_long_keys_back() {
+    const KEYS: u64 = 20_000;
+    macro_rules! test {
+        ($map:ty) => {
+            let map = <$map>::new();
+            let before = LIVE_BYTES.load(Relaxed);
+            (0..KEYS).for_each(|i| _ = map.insert(format!("{i:0200}").as_bytes(), i));
+            let full = LIVE_BYTES.load(Relaxed) - before;
+            map.clear();
+            let left = LIVE_BYTES.load(Relaxed).saturating_sub(before);
+            assert_eq!((map.len(), map.check()), (0, Ok(())));
+            assert!(left < full / 10, "{} keeps {left} of {full} bytes", stringify!($map));
+        };
+    }
+    test!(ByteMap);
+    test!(CsbByteMap);
+    test!(O2ByteMap);
+}
