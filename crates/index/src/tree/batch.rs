@@ -10,6 +10,7 @@
 //! Nothing here weakens a read: each step is validated as ever, and a batch is no snapshot. Each of its keys is looked up
 //! or inserted by itself, at some moment between begin and end of the call.
 
+use super::counters::Length;
 use super::update::Latched;
 use super::{Step, Tree, node_at};
 use crate::node::{Bias, Node, Place, Seen};
@@ -20,10 +21,18 @@ use std::borrow::Borrow;
 /// Descents that take a step one right after the other: the fewest for which that is worth a loop.
 const GROUP: usize = 4;
 
-/// How many entries went into one leaf, and how many of them were new.
-struct Run {
+/// How many entries went into one leaf, and how many of them were new: by so many the tree is longer when this goes, even if that
+/// is because a key panicked.
+struct Run<'t> {
     len: usize,
     fresh: u64,
+    length: &'t Length,
+}
+
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        self.length.add(self.fresh as i64);
+    }
 }
 
 /// A node where a key is to be looked for, and where in it, as long as it keeps the version seen.
@@ -128,10 +137,10 @@ impl<N: Node> Tree<N> {
         known_as: impl Fn(&K) -> Q,
         key: &N::Key,
         pin: &Pin,
-    ) -> Run {
+    ) -> Run<'_> {
         let leaf = self.descend(key, Bias::AtMost, 0, pin);
         let Latched { node, latch } = self.latch_for(leaf, key, pin);
-        let mut run = Run { len: 0, fresh: 0 };
+        let mut run = Run { len: 0, fresh: 0, length: &self.length };
         for (key, value) in entries.iter().map(|(key, value)| (known_as(key), *value)) {
             let key = key.borrow();
             let place = node.place(key, Bias::AtMost, &Seen::Latched);
@@ -151,7 +160,6 @@ impl<N: Node> Tree<N> {
         } else {
             drop(latch)
         }
-        self.length.add(run.fresh as i64);
         run
     }
 

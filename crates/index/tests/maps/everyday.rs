@@ -222,3 +222,33 @@ fn maps_are_shared() {
     shared::<MultiMap<u64>>();
     shared::<StaticMap<u32>>();
 }
+
+/// A key that may panic: an entry is entered and counted, or neither.
+#[test]
+fn a_key_that_panics_leaves_the_map_whole() {
+    thread_local!(static IMAGES_LEFT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) });
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    struct Fragile(u64);
+
+    impl IntKey for Fragile {
+        type Lane = u64;
+
+        fn to_lane(self) -> u64 {
+            IMAGES_LEFT.set(IMAGES_LEFT.get().checked_sub(1).expect("on purpose"));
+            self.0
+        }
+
+        fn from_lane(lane: u64) -> Self {
+            Self(lane)
+        }
+    }
+
+    let entries: Vec<_> = (0..20).map(|key| (Fragile(key), key)).collect();
+    for images in 30..70 {
+        let map = IntMap::<Fragile, 4>::new();
+        IMAGES_LEFT.set(images);
+        let _ = std::panic::catch_unwind(|| map.insert_sorted(&entries));
+        assert_eq!(map.check(), Ok(()), "after {images} images");
+    }
+}
