@@ -106,7 +106,7 @@ pub struct Measured {
 /// Runs the experiment on the maps and the one on [searches](super::Search); tells `progress` of each step before it begins:
 /// how many are done, and what is next.
 ///
-/// Panics if an index gives a wrong answer, if there are no turns, or if a tree has no entries.
+/// Panics if an index gives a wrong answer, if there are no turns or no operations in them, or if a tree has no entries.
 ///
 /// ```
 /// use foreshore_index::calibrate::experiment::{Plan, run};
@@ -120,6 +120,7 @@ pub struct Measured {
 ///
 /// [`Profile::of`](crate::Profile::of) makes a profile of the figures.
 pub fn run(plan: &Plan, progress: &mut dyn FnMut(usize, &str)) -> (Vec<Measured>, Vec<SearchMeasured>) {
+    assert!(plan.operations > 0, "a plan without operations");
     let mut steps = Steps::new(progress);
     let mut measured = Vec::new();
     for &entries in &plan.entries {
@@ -155,7 +156,8 @@ fn compare<K: IntKey>(plan: &Plan, entries: u64, key: impl Fn(u64) -> K, steps: 
         for candidate in &mut candidates {
             let map = &candidate.map;
             let inserts = time(|| part.iter().all(|&(key, i)| map.insert(key, i).is_none()));
-            if turn >= FILL_TURNS / 2 {
+            // A tiny tree has not a key for each turn.
+            if turn >= FILL_TURNS / 2 && !part.is_empty() {
                 candidate.inserts.push(inserts);
             }
         }
@@ -195,7 +197,7 @@ impl<K: IntKey> Candidate<K> {
             key_bytes: size_of::<K>(),
             node_keys,
             entries,
-            insert_ns: quartile_ns(self.inserts, (entries / FILL_TURNS) as usize),
+            insert_ns: quartile_ns(self.inserts, (entries / FILL_TURNS).max(1) as usize),
             lookup_ns: quartile_ns(self.lookup, plan.operations),
             multi_get_ns: quartile_ns(self.multi_get, plan.operations),
             scan_ns: quartile_ns(self.scan, plan.operations.div_ceil(SCAN)),
@@ -227,5 +229,20 @@ mod tests {
         assert!(searches.iter().all(|m| m.lookup_ns > 0.0 && m.insert_ns > 0.0), "{searches:?}");
         let figures = |m: &Measured| [m.insert_ns, m.lookup_ns, m.multi_get_ns, m.scan_ns];
         assert!(measured.iter().flat_map(figures).all(|ns| ns > 0.0), "{measured:?}");
+    }
+
+    /// So is a tree that has less keys than there are turns to fill it.
+    #[test]
+    fn a_tiny_plan_has_figures() {
+        for entries in [1, 7, 39] {
+            let plan = Plan { entries: vec![entries], turns: 1, operations: 1 };
+            let (measured, searches) = run(&plan, &mut |_, _| {});
+            let figures = |m: &Measured| [m.insert_ns, m.lookup_ns, m.multi_get_ns, m.scan_ns];
+            assert!(measured.iter().flat_map(figures).all(f64::is_finite), "{measured:?}");
+            assert!(
+                searches.iter().flat_map(|m| [m.insert_ns, m.lookup_ns]).all(f64::is_finite),
+                "{searches:?}"
+            );
+        }
     }
 }

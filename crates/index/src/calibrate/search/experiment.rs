@@ -141,14 +141,14 @@ fn compare<K: IntKey>(
     }
     for turn in 0..plan.turns as u64 {
         steps.begin(&format!("{label}: lookups"));
-        let queries = queries(turn, plan.operations / 2, next, &key);
+        let queries = queries(turn, plan.operations.div_ceil(2), next, &key);
         for (i, method) in methods().enumerate() {
             for candidate in &mut candidates {
                 candidate.lookups[i].push(time(|| candidate.tree.find(method, &queries)));
             }
         }
     }
-    let lookups = plan.operations / 2;
+    let lookups = plan.operations.div_ceil(2);
     candidates.into_iter().flat_map(|c| c.measured(entries, operations as usize, lookups)).collect()
 }
 
