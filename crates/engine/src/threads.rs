@@ -2,12 +2,22 @@
 
 use crate::error::{Error, Result};
 use parking_lot::Mutex;
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::{self, JoinHandle};
 
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Threads(Mutex<Vec<JoinHandle<()>>>);
+
+thread_local! {
+    static OURS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Is this a thread of an engine, and not one that calls it? Tasks are woken by such threads, and may call the engine there.
+pub(crate) fn is_of_an_engine() -> bool {
+    OURS.get()
+}
 
 impl Threads {
     /// Starts one. If its `work` panics it does `then`, so that nobody waits for what it would have done.
@@ -19,7 +29,10 @@ impl Threads {
         work: impl FnOnce() + Send + 'static,
         then: impl FnOnce() + Send + 'static,
     ) -> Result<()> {
-        let run = move || catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| then());
+        let run = move || {
+            OURS.set(true);
+            catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| then())
+        };
         let thread = thread::Builder::new().name(name.to_string()).spawn(run);
         let thread = thread.map_err(|e| Error::io(format!("starting the thread {name}"), &e))?;
         self.0.lock().push(thread);

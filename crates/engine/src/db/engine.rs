@@ -11,13 +11,14 @@ use crate::error::{Error, Result};
 use crate::log::Durability;
 use crate::recovery::{self, Recovered};
 use crate::spread::{Held, Spread};
+use crate::threads::is_of_an_engine;
 use crate::tree::{Core, Tree};
 use crate::txn::Txn;
-use crate::waits::{Wait, will_wait};
-use foreshore_base::sync::AtomicBool;
+use crate::waits::{Wait, lock_or_wait, will_wait};
 use foreshore_base::sync::Ordering::Relaxed;
 use foreshore_base::{Lsn, seeded_bug};
 use foreshore_io::{LockError, Vfs};
+use parking_lot::Mutex;
 use std::io;
 use std::sync::Arc;
 use std::time::Instant;
@@ -32,7 +33,8 @@ pub(crate) struct Engine {
     vfs: Arc<dyn Vfs>,
     upkeep: Arc<Upkeep>,
     opened: Opened,
-    closed: AtomicBool,
+    /// What came of closing it. Held while that is under way.
+    closed: Mutex<Option<Result<()>>>,
     /// Held until the last handle is gone; dropped last. What outlives it, such as the range of an ended transaction or a
     /// ticket, finds a closed log and no thread: it can write nothing.
     _lock: Box<dyn Send + Sync>,
@@ -73,7 +75,7 @@ impl Engine {
             tables: Tables::new(core.clone(), trees, next_id, options),
             core,
             opened: Opened { redo_bytes, redo_records, undone, open_ns: started.elapsed().as_nanos() as u64 },
-            closed: AtomicBool::new(false),
+            closed: Mutex::new(None),
             _lock: lock,
         }))
     }
@@ -233,11 +235,17 @@ impl Engine {
         all.chain(locks.chain([again]).filter(|wait| wait.count > 0)).collect()
     }
 
-    /// Writes everything out and stops the threads. The second call does nothing.
+    /// Writes everything out and stops the threads. A second call waits for the first, and tells the same.
     pub fn close(&self) -> Result<()> {
-        if self.closed.swap(true, Relaxed) {
-            return Ok(());
-        }
+        let closed = match is_of_an_engine() {
+            // The first call may wait for this thread's end. What closes the database here is a task that it wakes.
+            true => self.closed.try_lock(),
+            false => Some(lock_or_wait(&self.closed)),
+        };
+        closed.map_or(Ok(()), |mut closed| closed.get_or_insert_with(|| self.write_and_stop()).clone())
+    }
+
+    fn write_and_stop(&self) -> Result<()> {
         will_wait(); // for the device
         self.core.pools.stop_readers();
         self.upkeep.stop();
@@ -295,9 +303,83 @@ fn lock(vfs: &dyn Vfs) -> Result<Box<dyn Send + Sync>> {
 
 #[cfg(test)]
 mod tests {
-    use crate::Database;
-    use foreshore_io::SimDisk;
-    use std::sync::Arc;
+    use crate::{Database, Error};
+    use foreshore_base::sync::{AtomicBool, Ordering::SeqCst};
+    use foreshore_io::sim::{Call, Intercepted};
+    use foreshore_io::{MemVfs, SimDisk};
+    use std::pin::pin;
+    use std::sync::{Arc, mpsc};
+    use std::task::{Context, Wake};
+    use std::thread;
+    use std::time::Duration;
+
+    /// Whoever has closed a database may copy or remove its files, whoever else closes it at the same time.
+    #[test]
+    fn who_closes_it_too_waits_until_it_is_closed() {
+        let (fails, reached) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let device = Arc::new(parking_lot::Mutex::new(()));
+        let (its, has_reached, its_device) = (fails.clone(), reached.clone(), device.clone());
+        let vfs = Intercepted::new(MemVfs::new(), move |call, name, go| {
+            if call == Call::Write && name == "leaves.db" {
+                has_reached.store(true, SeqCst);
+                drop(its_device.lock());
+                if its.load(SeqCst) {
+                    return Err(std::io::ErrorKind::Other.into());
+                }
+            }
+            go()
+        });
+        let db = Database::builder().cache_bytes(1 << 20).open_on(Arc::new(vfs)).unwrap();
+        db.byte_table("t").unwrap().put(b"k", b"v").unwrap();
+        let stands = device.lock();
+        thread::scope(|scope| {
+            let first = scope.spawn(|| db.clone().close());
+            while !reached.load(SeqCst) {
+                thread::yield_now();
+            }
+            let second = scope.spawn(|| db.clone().close());
+            thread::sleep(Duration::from_millis(50));
+            assert!(!second.is_finished(), "the first one still writes");
+            fails.store(true, SeqCst);
+            drop(stands);
+            for closed in [first, second] {
+                let closed = closed.join().unwrap();
+                assert!(matches!(closed, Err(Error::Poisoned { .. })), "{closed:?}");
+            }
+        });
+        assert!(matches!(db.close(), Err(Error::Poisoned { .. })));
+    }
+
+    /// Closes the database where it is woken.
+    struct Closes(Database, mpsc::Sender<crate::Result<()>>);
+
+    impl Wake for Closes {
+        fn wake(self: Arc<Self>) {
+            self.1.send(self.0.clone().close()).unwrap();
+        }
+    }
+
+    /// A task that closes it, too, is woken by a thread for which the first call waits.
+    #[test]
+    fn a_task_may_close_what_is_being_closed() {
+        let db = Database::builder().cache_bytes(1 << 20).open_on(Arc::new(MemVfs::new())).unwrap();
+        let core = db.engine.core().clone();
+        let hole = core.log.reserve(8); // no flight carries it
+        let mut ticket = pin!(db.sync_async());
+        let (closed, is_closed) = mpsc::channel();
+        let waker = Arc::new(Closes(db.clone(), closed)).into();
+        assert!(ticket.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        let first = thread::spawn({
+            let db = db.clone();
+            move || db.close()
+        });
+        while !db.engine.closed.is_locked() {
+            thread::yield_now();
+        }
+        hole.abandon();
+        is_closed.recv_timeout(Duration::from_secs(60)).expect("each waits for the other").unwrap();
+        first.join().unwrap().unwrap();
+    }
 
     /// A database that fails, wherever that is, gives its memory back when it is dropped: a large value that was not
     /// committed, and could not be removed, does not keep its table.

@@ -383,7 +383,8 @@ impl Database {
     }
 
     /// Writes everything out and stops accepting writes, telling the errors that a mere drop would swallow. The directory
-    /// stays locked until the last handle is gone.
+    /// stays locked until the last handle is gone. Who closes it while another handle does, or once more, is told the same, when
+    /// that is done.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
