@@ -91,6 +91,22 @@ fn walks_return_all_rows_of_leaves_read_ahead() {
     }
 }
 
+/// A table is dropped without a look into its leaves, of which it may have far more than fit into memory.
+#[test]
+fn leaves_of_a_dropped_table_are_not_read() {
+    let device = MemVfs::new();
+    fill_on(Arc::new(device.clone()), Index::default());
+    let (db, _) = open(Arc::new(device));
+    let before = db.stats();
+    assert!(before.pages > 100, "{before:?}");
+    assert!(db.drop_table("t").unwrap());
+    let after = db.stats();
+    assert!(after.pool_reads < before.pool_reads + 10, "{after:?}");
+    assert!(after.pages < 10, "{after:?}");
+    db.checkpoint().unwrap();
+    assert_eq!(db.check().unwrap().stray_pages, 0);
+}
+
 /// Keys that are looked for together have their leaves read together, where the system can do that …
 #[test]
 fn many_keys_are_read_side_by_side() {

@@ -8,7 +8,7 @@
 
 mod common;
 
-use common::{Rng, env, tiny};
+use common::{Rng, env, rows, tiny};
 use foreshore::{
     Builder, ByteTable, Database, Durability, Error, Index, Result, TableOptions, Transaction,
     TransactionOptions,
@@ -347,6 +347,47 @@ fn a_check_passes_over_what_is_dropped_meanwhile() {
         }
     });
     assert_eq!(db.check().unwrap().stray_pages, 0);
+}
+
+/// Single writes, which keep no table from being dropped, may be in the middle of a split or a merge: all leaves go, in memory or not,
+/// and none of another table.
+#[test]
+fn a_table_is_dropped_beside_single_writes() {
+    let db = options().open_on(Arc::new(MemVfs::new())).unwrap();
+    let stays = db.byte_table("stays").unwrap();
+    (0..1000_u32).for_each(|row| stays.put(&row.to_be_bytes(), &[7; 300]).unwrap());
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for seed in 0..3 {
+            let (db, done) = (&db, &done);
+            scope.spawn(move || {
+                let mut rng = Rng(seed);
+                while !done.load(Relaxed) {
+                    let table = db.byte_table("t").unwrap();
+                    let from = rng.below(2000) as u32;
+                    let rows = (from..from + 60).map(|row| row.to_be_bytes());
+                    let write = |row: [u8; 4], puts| match puts {
+                        true => table.put(&row, &[1; 300]).map(drop),
+                        false => table.remove(&row).map(drop),
+                    };
+                    let puts = rng.below(3) > 0;
+                    let refused = { rows }.find_map(|row| write(row, puts).err());
+                    assert!(matches!(refused, None | Some(Error::TableDropped { .. })), "{refused:?}");
+                }
+            });
+        }
+        for _ in 0..env("FORESHORE_ROUNDS", 12) {
+            thread::sleep(Duration::from_millis(20));
+            assert!(
+                stays.range(..).rev().step_by(50).map(Result::unwrap).all(|(_, value)| value == [7; 300])
+            );
+            db.drop_table("t").unwrap();
+        }
+        done.store(true, Relaxed);
+    });
+    db.drop_table("t").unwrap();
+    let report = db.check().unwrap();
+    assert_eq!((report.stray_pages, rows(&stays).len()), (0, 1000), "{report:?}");
 }
 
 /// A large value may come into use and go out of it again while it is checked.

@@ -142,7 +142,7 @@ impl Tables {
     fn put_row(&self, name: &str, row: catalog::Row, new: &Tree) -> Result<Lsn> {
         let put = self.catalog.autocommit(name.as_bytes(), Intent::Put(&row.encode()), PATIENCE);
         if put.is_err() {
-            let _ = new.free_leaves(); // the error that counts is the first one
+            new.free_leaves();
         }
         Ok(put?.expect("a put is always done"))
     }
@@ -184,7 +184,7 @@ impl Tables {
         if let Some(chunks) = tree.chunks.get() {
             self.core.extents.free_table(chunks.id, &self.core.log);
         }
-        gone().try_for_each(|tree| tree.free_leaves())?;
+        gone().for_each(|tree| tree.free_leaves());
         Ok(true)
     }
 

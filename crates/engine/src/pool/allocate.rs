@@ -206,11 +206,32 @@ impl Pool {
         assert_none_held("freeing a page");
         let many = {
             let mut dead = self.dead.lock();
-            dead.push(Dead { pid, after });
+            dead.push_back(Dead { pid, after });
             dead.len() >= DEAD_MANY
         };
         if many {
             self.pace.ask();
+        }
+    }
+
+    /// As [`Pool::free_page`], for a page that is only on disk: it is not read for that, and nobody can read it any more. If it is
+    /// in memory, nothing is done to it, and its frame is returned. `None`, too, if there is no such page.
+    pub fn free_unread(&self, pid: PageId) -> Option<FramePage<'_>> {
+        assert_none_held("freeing a page");
+        loop {
+            let entry = self.table.load(pid);
+            match entry.state() {
+                State::Free => return None,
+                State::Loading(_) => self.wait_loaded(pid),
+                State::Resident { frame, .. } => return Some(self.frame_page(frame)),
+                State::OnDisk(slot) => {
+                    if self.table.change(pid, entry, Entry::gone(slot)) {
+                        // Its image was not written before the log was durable as far (C1).
+                        self.free_page(pid, Lsn::ZERO);
+                        return None;
+                    }
+                }
+            }
         }
     }
 

@@ -79,6 +79,7 @@ use load::Transit;
 use page_ids::PageIds;
 use parking_lot::Mutex;
 use slots::Slots;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use table::{Entry, FRAMES_MAX, PageTable, State};
 
@@ -163,7 +164,7 @@ pub(crate) struct Pool {
     transit: Transit,
     ahead: Ahead,
     /// Pages that are no more, but still named by the directory.
-    dead: Mutex<Vec<Dead>>,
+    dead: Mutex<VecDeque<Dead>>,
     /// Whoever holds this cleans; one round at a time.
     cleaning: Mutex<Cleaning>,
     pace: Pace,

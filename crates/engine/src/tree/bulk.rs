@@ -185,7 +185,7 @@ impl<'a> Loader<'a> {
         drop(right_latch);
         drop(latch);
         self.end = core.append(record, &split.change());
-        self.tree.index.post(split.separator(), right.0);
+        self.tree.post(split.separator(), right);
         Ok(())
     }
 

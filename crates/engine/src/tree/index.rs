@@ -2,10 +2,11 @@
 //!
 //! Why an enum: a lookup asks the index once, so one well-predicted branch per seek is all that the choice costs.
 //!
-//! Lookups and changes go on side by side, as the structures allow. Only a check wants the index to stand still: it walks
-//! the whole structure, where a change under way looks like damage. So changes wait for it with nothing latched. Who has split
-//! a leaf does so when that is done and logged, and lookups find its other half by the right link meanwhile. Nothing leads past a
-//! leaf that was absorbed but its entry's removal: who absorbs one waits before.
+//! Lookups and changes go on side by side, as the structures allow. Two want the index to stand still: a check, as it walks
+//! the whole structure, where a change under way looks like damage; and who drops the table, as it frees the leaves named here. So
+//! changes wait for them with nothing latched. Who has split a leaf does so when that is done and logged, and lookups find its
+//! other half by the right link meanwhile. Nothing leads past a leaf that was absorbed but its entry's removal: who absorbs one
+//! waits before.
 
 use crate::db::Index;
 use foreshore_index::{Broken, ByteMap, CsbByteMap, LeafIndex, OptimisticO2ByteMap};
@@ -15,8 +16,8 @@ use std::ops::Bound;
 /// Low fence → page id.
 pub(crate) struct TreeIndex {
     structure: Structure,
-    /// Held shared by who changes it, exclusively by who checks it.
-    changing: RwLock<()>,
+    /// Held shared by who changes it, exclusively by who wants it to stand still. Is it closed, as its table was dropped?
+    changing: RwLock<bool>,
 }
 
 #[expect(clippy::large_enum_variant, reason = "one per table, never moved once it is there")]
@@ -29,7 +30,7 @@ enum Structure {
 /// A change that is under way, or about to be.
 pub(crate) struct Change<'a> {
     index: &'a TreeIndex,
-    _changing: RwLockReadGuard<'a, ()>,
+    _changing: RwLockReadGuard<'a, bool>,
 }
 
 /// The same expression on whichever structure it is.
@@ -55,7 +56,7 @@ impl TreeIndex {
             Index::CsbPlus => Structure::CsbPlus(LeafIndex::bulk_load(fences, fill)),
             Index::O2 => Structure::O2(LeafIndex::bulk_load(fences, fill)),
         };
-        Self { structure, changing: RwLock::new(()) }
+        Self { structure, changing: RwLock::new(false) }
     }
 
     pub fn kind(&self) -> Index {
@@ -78,10 +79,13 @@ impl TreeIndex {
         each!(self, map => map.seek_before(key))
     }
 
-    /// See [`LeafIndex::post`]. Waits for a check: nothing may be latched.
-    pub fn post(&self, low_fence: &[u8], page: u64) {
-        let _change = self.changing.read();
-        each!(self, map => map.post(low_fence, page));
+    /// See [`LeafIndex::post`]. Waits for a check: nothing may be latched. `false`: the index is closed, and does not lead to the page.
+    pub fn post(&self, low_fence: &[u8], page: u64) -> bool {
+        let closed = self.changing.read();
+        if !*closed {
+            each!(self, map => map.post(low_fence, page));
+        }
+        !*closed
     }
 
     /// The right to change it: nobody checks it meanwhile. Waits for a check: nothing may be latched.
@@ -132,6 +136,13 @@ impl TreeIndex {
     #[cfg(test)]
     pub fn stand_still(&self) -> impl Drop + '_ {
         self.changing.write()
+    }
+
+    /// The same; and nothing is posted any more afterwards.
+    pub fn close(&self) -> impl Drop + '_ {
+        let mut closed = self.changing.write();
+        *closed = true;
+        closed
     }
 }
 

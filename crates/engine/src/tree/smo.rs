@@ -18,6 +18,7 @@ use crate::tree::Tree;
 use crate::tree::descend::Latched;
 use foreshore_base::sync::{Backoff, Ordering::Relaxed};
 use foreshore_base::{Exclusive, PageId};
+use std::ops::Bound;
 
 impl Tree {
     /// Splits the leaf of `key`, unless it has room for a value of `key` with `value_len` bytes by now, or without ghosts that
@@ -67,7 +68,7 @@ impl Tree {
         drop(right_latch);
         drop(latch);
         self.core.append(record, &split.change());
-        self.index.post(split.separator(), right.0);
+        self.post(split.separator(), right);
         self.core.splits.fetch_add(1, Relaxed);
         Ok(())
     }
@@ -137,30 +138,35 @@ impl Tree {
     }
 
     /// Gives all leaves of a dropped table back. Its catalog row is durably gone, so nothing of this is logged: a
-    /// crash in between leaves leaves without a table, which the next open frees. Errors: `Corrupt` leaves the rest to it, too.
-    pub fn free_leaves(&self) -> Result<()> {
-        let mut next = self.seek(&[])?;
-        while !next.is_none() {
-            let Some(at) = self.pool.page(next)? else { return Err(self.leaf_is_missing()) };
+    /// crash in between leaves leaves without a table, which the next open frees. Leaves that are only on disk are not read for this.
+    pub fn free_leaves(&self) {
+        // Nobody absorbs a leaf meanwhile, and frees it: so each entry leads to one of ours that is there.
+        let _still = self.index.close();
+        for (_, page) in self.index.range(Bound::Unbounded, Bound::Unbounded) {
+            self.free_leaf(PageId(page));
+        }
+    }
+
+    /// Tells the index of a leaf that was split off. If the table was dropped meanwhile, that goes as the others have gone.
+    pub(super) fn post(&self, low_fence: &[u8], leaf: PageId) {
+        if !self.index.post(low_fence, leaf.0) {
+            self.free_leaf(leaf);
+        }
+    }
+
+    fn free_leaf(&self, leaf: PageId) {
+        while let Some(at) = self.pool.free_unread(leaf) {
             let latch = at.page.latch().exclusive();
-            if at.page.id() != next {
+            if at.page.id() != leaf {
+                latch.release_unchanged();
                 continue;
             }
-            if at.page.table() != self.id {
-                return Err(self.leaf_is_missing());
-            }
-            if at.page.is_dead() {
-                return Err(self.leaves_in_a_circle());
-            }
-            let leaf = next;
-            next = at.page.right();
             self.pool.before_change(at.frame);
             at.page.set_dead();
             let last_change = at.page.lsn();
             drop(latch);
-            self.pool.free_page(leaf, last_change);
+            return self.pool.free_page(leaf, last_change);
         }
-        Ok(())
     }
 
     /// Latches `neighbour` if it is resident and right of `left`, whose latch the caller holds.
