@@ -300,3 +300,36 @@ fn keys_and_values_may_panic() {
     }
     db.check().unwrap();
 }
+
+/// Says one key when it is asked first, and another one from then on.
+struct Fickle(Cell<bool>);
+
+impl AsRef<[u8]> for Fickle {
+    fn as_ref(&self) -> &[u8] {
+        if self.0.replace(true) { b"b" } else { b"a" }
+    }
+}
+
+/// The row that is used is the one that was locked, whatever a key says later.
+#[test]
+fn a_key_is_asked_once() {
+    let db = Database::in_memory().unwrap();
+    let t = db.byte_table("t").unwrap();
+    t.put_many(&[(b"a", b"1"), (b"b", b"1")]).unwrap();
+    let holder = db.begin().unwrap();
+    holder.bytes(&t).put(b"b", b"2").unwrap();
+
+    let fickle = || Fickle(Cell::new(false));
+    t.put_many(&[(fickle(), b"3")]).unwrap();
+    let tx = db.begin_with(short()).unwrap();
+    assert_eq!(tx.bytes(&t).multi_get(&[fickle()]).unwrap(), [Some(b"3".to_vec())]);
+    tx.bytes(&t)
+        .multi_modify(&[fickle()], |value| {
+            *value = Some(b"4".to_vec());
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    tx.commit().unwrap();
+    holder.commit().unwrap();
+    assert_eq!(rows(&t), [row(b"a", b"4"), row(b"b", b"2")]);
+}

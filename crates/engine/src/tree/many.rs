@@ -70,7 +70,7 @@ impl Tree {
         keys: &[K],
         mut visit: impl FnMut(Way, &[u8]) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        self.in_groups(keys, K::as_ref, |_| (), |way, (), key| visit(way, key.as_ref()))
+        self.in_groups(keys, K::as_ref, |_| (), |way, (), key, _| visit(way, key))
     }
 
     /// As [`Tree::each_near`], for keys that are going to be locked.
@@ -79,7 +79,7 @@ impl Tree {
         keys: &[K],
         mut visit: impl FnMut(Near, &[u8]) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        self.items_to_lock(keys, K::as_ref, |near, key| visit(near, key.as_ref()))
+        self.items_to_lock(keys, K::as_ref, |near, key, _| visit(near, key))
     }
 
     /// The same for what has a key.
@@ -87,11 +87,11 @@ impl Tree {
         &self,
         items: &[T],
         key: impl Fn(&T) -> &[u8],
-        mut visit: impl FnMut(Near, &T) -> Result<ControlFlow<()>>,
+        mut visit: impl FnMut(Near, &[u8], &T) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
         let name = |key: &[u8]| Some(self.lock_ahead(key));
-        self.in_groups(items, key, name, |way, name, item| {
-            visit(Near { way, name: name.expect("named before it is visited") }, item)
+        self.in_groups(items, key, name, |way, name, key, item| {
+            visit(Near { way, name: name.expect("named before it is visited") }, key, item)
         })
     }
 
@@ -103,27 +103,31 @@ impl Tree {
     }
 
     /// Group by group, takes the steps towards the keys of all items, calling `ahead` with each key in the first one; then
-    /// calls `visit`, until it breaks.
+    /// calls `visit`, until it breaks. An item is asked for its key once before: the caller's `AsRef` may say something else the
+    /// next time, and what is known then is of another key.
     fn in_groups<T, A: Copy + Default>(
         &self,
         items: &[T],
         key: impl Fn(&T) -> &[u8],
         ahead: impl Fn(&[u8]) -> A,
-        mut visit: impl FnMut(Way, A, &T) -> Result<ControlFlow<()>>,
+        mut visit: impl FnMut(Way, A, &[u8], &T) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
         let mut near = [(Way::default(), A::default()); GROUP];
+        let mut keys = [&[][..]; GROUP];
         let mut loaded = 0;
         for (n, group) in items.chunks(GROUP).enumerate() {
             let near = &mut near[..group.len()];
-            let cold = self.seek_group(group, &key, near, &ahead)?;
+            keys.iter_mut().zip(group).for_each(|(place, item)| *place = key(item));
+            let keys = &keys[..group.len()];
+            let cold = self.seek_group(keys, near, &ahead)?;
             if cold && n * GROUP >= loaded {
                 loaded = n * GROUP + self.load_cold_group(&items[n * GROUP..], &key)?;
             }
             if group.len() > 1 {
-                self.prefetch_group(group, &key, near);
+                self.prefetch_group(keys, near);
             }
-            for ((way, known), item) in near.iter().zip(group) {
-                if visit(*way, *known, item)?.is_break() {
+            for (((way, known), key), item) in near.iter().zip(keys).zip(group) {
+                if visit(*way, *known, key, item)?.is_break() {
                     return Ok(());
                 }
             }
@@ -132,20 +136,19 @@ impl Tree {
     }
 
     /// Asks the index where the leaves of a group are, and for their first lines. Are some of them on disk?
-    fn seek_group<T, A>(
+    fn seek_group<A>(
         &self,
-        group: &[T],
-        key: &impl Fn(&T) -> &[u8],
+        keys: &[&[u8]],
         near: &mut [(Way, A)],
         ahead: &impl Fn(&[u8]) -> A,
     ) -> Result<bool> {
         let mut cold = false;
-        for (at, item) in group.iter().enumerate() {
-            let known = ahead(key(item));
-            let start = if follows(group, key, at) {
+        for (at, key) in keys.iter().enumerate() {
+            let known = ahead(key);
+            let start = if follows(keys, at) {
                 near[at - 1].0.start
             } else {
-                let start = self.seek(key(item))?;
+                let start = self.seek(key)?;
                 cold |= self.pool.prefetch(start);
                 start
             };
@@ -164,16 +167,15 @@ impl Tree {
     }
 
     /// Asks for the slots of a group's leaves, then for the cells of its keys.
-    fn prefetch_group<T, A>(&self, group: &[T], key: &impl Fn(&T) -> &[u8], near: &mut [(Way, A)]) {
-        let follows = |at: &usize| follows(group, key, *at);
-        for at in (0..group.len()).filter(|at| !follows(at)) {
-            self.prefetch(&mut near[at].0, key(&group[at]), leaf::prefetch_slots);
+    fn prefetch_group<A>(&self, keys: &[&[u8]], near: &mut [(Way, A)]) {
+        for at in (0..keys.len()).filter(|at| !follows(keys, *at)) {
+            self.prefetch(&mut near[at].0, keys[at], leaf::prefetch_slots);
         }
-        for at in 0..group.len() {
-            if follows(&at) {
+        for at in 0..keys.len() {
+            if follows(keys, at) {
                 near[at].0.cells = near[at - 1].0.cells;
             }
-            self.prefetch(&mut near[at].0, key(&group[at]), leaf::prefetch_cell);
+            self.prefetch(&mut near[at].0, keys[at], leaf::prefetch_cell);
         }
     }
 
@@ -195,9 +197,9 @@ impl Tree {
     }
 }
 
-/// Is the key of item `at` the next one behind that of the item before it?
-fn follows<T>(group: &[T], key: &impl Fn(&T) -> &[u8], at: usize) -> bool {
-    at > 0 && is_next(key(&group[at - 1]), key(&group[at]))
+/// Is key `at` the next one behind that before it?
+fn follows(keys: &[&[u8]], at: usize) -> bool {
+    at > 0 && is_next(keys[at - 1], keys[at])
 }
 
 /// Is `key` the next one of its length? Then it is in the leaf of the key `before`, or soon behind it.

@@ -113,10 +113,10 @@ impl Tree {
         self.items_to_lock(
             rows,
             |(key, _)| key.as_ref(),
-            |near, (key, value)| {
-                make_room(value.as_ref().len())?;
-                let intent = Intent::Put(value.as_ref());
-                let end = self.autocommit_near(near, key.as_ref(), intent, patience)?;
+            |near, key, (_, value)| {
+                let value = value.as_ref();
+                make_room(value.len())?;
+                let end = self.autocommit_near(near, key, Intent::Put(value), patience)?;
                 done(end.expect("a put is always done"));
                 Ok(ControlFlow::Continue(()))
             },
