@@ -183,3 +183,13 @@ fn leftovers_are_told_apart() {
     builder().compact(&path, |_| {}).unwrap();
     assert_eq!(rows(&path), before);
 }
+
+/// Whoever misspells the path is told that there is no such directory, as by opening it.
+#[test]
+fn what_is_not_there_is_no_failure_of_the_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let missing = dir.path().join("misspelt");
+    let refused = builder().compact(&missing, |_| {}).unwrap_err();
+    assert!(matches!(&refused, Error::Incompatible { .. }), "{refused}");
+    assert!(refused.to_string().contains("misspelt") && !missing.exists(), "{refused}");
+}

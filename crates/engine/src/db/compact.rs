@@ -73,9 +73,10 @@ impl Builder {
     /// ```
     pub fn compact(self, path: impl AsRef<Path>, progress: impl FnMut(&Copied)) -> Result<Compacted> {
         let path = path.as_ref();
-        // The names exchanged are those of the real directory, not of a link to it.
-        let path = fs::canonicalize(path).map_err(|e| Error::io(path.display().to_string(), &e))?;
-        let db = self.create(false).open(&path)?;
+        // The names exchanged are those of the real directory, not of a link to it. If there is none, who opens it tells.
+        let real = fs::canonicalize(path).map_err(|e| Error::io(path.display().to_string(), &e));
+        let db = self.create(false).open(real.as_deref().unwrap_or(path))?;
+        let path = real?;
         ensure_nothing_prepared(&db)?;
         let bytes_before = bytes_of_database(&path)?;
         let beside = beside(&path);
