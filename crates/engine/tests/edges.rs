@@ -4,7 +4,7 @@ mod common;
 
 use common::tiny;
 use foreshore::{ByteTable, Database, Durability, Error};
-use foreshore_io::SimDisk;
+use foreshore_io::{MemVfs, SimDisk, Vfs};
 use std::cell::RefCell;
 use std::process::Command;
 use std::sync::{Arc, mpsc};
@@ -482,6 +482,17 @@ fn a_bulk_load_hangs_no_leaf_behind_one_that_begins_there() {
     assert!(matches!(loaded, Err(Error::BulkLoad { .. })), "{loaded:?}");
     assert_eq!(table.range(..).map(Result::unwrap).count(), 60);
     db.check().unwrap();
+}
+
+/// A cache that cannot be is refused before a database is begun.
+#[test]
+fn an_impossible_cache_is_refused_first() {
+    let disk = Arc::new(MemVfs::new());
+    for bytes in [usize::MAX, 8192 << 29] {
+        let refused = Database::builder().cache_bytes(bytes).open_on(disk.clone()).map(drop);
+        assert!(matches!(refused, Err(Error::Argument(_))), "{refused:?}");
+        assert_eq!(disk.list().unwrap(), ["LOCK"]);
+    }
 }
 
 /// Keys that were removed are not in the table, though a snapshot still sees their rows.

@@ -83,7 +83,8 @@ impl Builder {
 
     /// The most memory for leaf pages, in bytes (default: a quarter of what the machine or the container has). It is taken
     /// as pages come into use, and kept until the database is closed, so a small database takes little of it. Reads and
-    /// writes go past the operating system's cache, so this is all that is cached. At least 64 pages are used.
+    /// writes go past the operating system's cache, so this is all that is cached. At least 64 pages are used. More than 2^28
+    /// (2 TiB of 8 KiB each) are refused with [`Error::Argument`], when the database is opened.
     ///
     /// If tables have leaves of [several sizes](crate::TableOptions::leaf_bytes), each size has an eighth of the memory, and
     /// a part of the rest by what it has on disk when the database is opened. The index over the leaves comes on top: about

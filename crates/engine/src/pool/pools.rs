@@ -81,10 +81,14 @@ impl Pools {
         Ok(pools)
     }
 
+    /// May a new database have so much cache? To be asked before anything is made. Errors: `Argument`.
+    pub fn ensure_possible(own_bytes: usize, cache_bytes: usize) -> Result<()> {
+        options_of(SizeClass::OWN, own_bytes, cache_bytes).frames().map(drop)
+    }
+
     /// Opens the pool of one size, with so much cache, and lets it be found.
     fn start(&self, class: SizeClass, cache_bytes: usize, pages: &[PageEntry]) -> Result<()> {
-        let page_bytes = class.bytes(self.own_bytes);
-        let options = PoolOptions::new(class, page_bytes, cache_bytes.max(FRAMES_MIN * page_bytes));
+        let options = options_of(class, class.bytes(self.own_bytes), cache_bytes);
         let pool = Pool::open(&*self.vfs, &options, self.wal.clone(), self.directory.clone(), pages)?;
         let pool = Arc::new(pool);
         let cleaner =
@@ -192,6 +196,11 @@ impl Pools {
             .reduce(|all, one| std::array::from_fn(|at| all[at].plus(&one[at])))
             .expect("there is always the pool of the own size")
     }
+}
+
+/// How the pool of one size is made, with so much cache.
+fn options_of(class: SizeClass, page_bytes: usize, cache_bytes: usize) -> PoolOptions {
+    PoolOptions::new(class, page_bytes, cache_bytes.max(FRAMES_MIN * page_bytes))
 }
 
 /// Divides the cache among sizes that have these bytes on disk.

@@ -79,6 +79,7 @@ pub(crate) fn open(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
 /// when it is complete.
 fn create(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
     let meta = Meta::wanted(options);
+    Pools::ensure_possible(meta.leaf_bytes, options.cache_bytes)?;
     match options.backup {
         true => meta::begin_backup(&**vfs, &meta)?,
         false => meta::begin_creation(&**vfs, &meta)?,
