@@ -3,7 +3,7 @@
 mod common;
 
 use common::tiny;
-use foreshore::{ByteTable, Database, Durability, Error};
+use foreshore::{ByteTable, Database, Durability, Error, TransactionOptions};
 use foreshore_io::{MemVfs, SimDisk, Vfs};
 use std::cell::RefCell;
 use std::process::Command;
@@ -482,6 +482,41 @@ fn a_bulk_load_hangs_no_leaf_behind_one_that_begins_there() {
     assert!(matches!(loaded, Err(Error::BulkLoad { .. })), "{loaded:?}");
     assert_eq!(table.range(..).map(Result::unwrap).count(), 60);
     db.check().unwrap();
+}
+
+/// While a load waits for its rows, which may take long, or use the table, it has nothing locked.
+#[test]
+fn rows_to_be_loaded_may_come_from_the_table() {
+    let db = Database::in_memory().unwrap();
+    let table = db.byte_table("t").unwrap();
+    for len in [10, WHOLE_MAX + 1, 200_000] {
+        let first = table.range(..).count() as u8;
+        let impatient = TransactionOptions::new().lock_timeout(Duration::ZERO);
+        let rows = (first..first + 5).map(|number| {
+            let tx = db.begin_with(impatient).unwrap();
+            assert!(tx.bytes(&table).range(..).map(Result::unwrap).count() <= number.into());
+            tx.bytes(&table).get_for_update(&[number - number.min(1)]).unwrap();
+            tx.commit().unwrap();
+            ([number], vec![number; len])
+        });
+        assert_eq!(table.bulk_load(rows).unwrap(), 5);
+    }
+    assert!(table.range(..).map(Result::unwrap).all(|(key, value)| value[0] == key[0]));
+}
+
+/// A load waits no longer for a lock than its handle is to.
+#[test]
+fn a_bulk_load_is_as_patient_as_its_handle() {
+    let db = Database::in_memory().unwrap();
+    let table = db.byte_table("t").unwrap();
+    let tx = db.begin().unwrap();
+    assert!(tx.bytes(&table).get_for_update(b"").unwrap().is_none());
+    let since = Instant::now();
+    for len in [10, WHOLE_MAX + 1] {
+        let refused = table.with_lock_timeout(Duration::ZERO).bulk_load([(b"", vec![0; len])]);
+        assert!(matches!(refused, Err(Error::LockTimeout { .. })), "{refused:?}");
+    }
+    assert!(since.elapsed() < Duration::from_secs(5));
 }
 
 /// A cache that cannot be is refused before a database is begun.

@@ -493,7 +493,8 @@ impl ByteTable {
     /// Loads rows in strictly ascending order of their keys, all above any key the table holds; says how many. The
     /// fastest way to fill a table. Rows appear as they are loaded, also to snapshots taken before and to transactions that
     /// have read the range: fill a table before others use it. A load that is interrupted leaves the rows before the
-    /// interruption, but perhaps not all of those right before it.
+    /// interruption, but perhaps not all of those right before it. While `rows` is asked for the next one, nothing is locked. The last
+    /// rows that it gave may not be in the table by then: those of a leaf, and 16 MiB of [large](ByteTable) values.
     ///
     /// Errors: `BulkLoad` if the order is broken; otherwise as [`ByteTable::put`].
     ///
@@ -511,7 +512,7 @@ impl ByteTable {
         &self,
         rows: impl IntoIterator<Item = (K, V)>,
     ) -> Result<u64> {
-        let (count, lsn) = self.tree.bulk_load(rows, |len| self.make_room(len))?;
+        let (count, lsn) = self.tree.bulk_load(rows, self.lock_timeout, |len| self.make_room(len))?;
         self.engine.acknowledge(lsn, self.durability)?;
         Ok(count)
     }

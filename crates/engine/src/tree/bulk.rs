@@ -2,18 +2,20 @@
 //!
 //! Each leaf is logged as a split in which nothing moves: the last leaf gets a high fence and a right link, the new leaf
 //! comes as a whole image. So a bulk load needs no record of its own, and a crash keeps a prefix of the rows. Large values that
-//! follow one another share a transaction, and with it a wait for the device (X2 in `blob/extents.rs`).
+//! follow one another share a transaction, and with it a wait for the device (X2 in `blob/extents.rs`). They are gathered before it
+//! begins: while the caller is asked for rows, which may take long, and use the table, nothing is locked.
 
 use crate::error::{Error, Result};
 use crate::leaf::{self, Builder, LeafCopy, Split};
 use crate::log::Log;
 use crate::page::Page;
 use crate::tree::descend::{Latched, malformed};
-use crate::tree::{Intent, PATIENCE, Tree};
+use crate::tree::{Intent, Tree};
 use crate::txn::Txn;
 use crate::version::Version;
 use foreshore_base::{Lsn, Restart};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Share of a leaf that a bulk load fills, leaving room for a few later inserts.
 const FILL_PERCENT: usize = 95;
@@ -23,19 +25,19 @@ const LARGE_BYTES: usize = 16 << 20;
 
 impl Tree {
     /// Appends rows with strictly ascending keys, all above the table's last; how many, and the end of the last record.
-    /// `make_room` is told the length of each value before it is written.
+    /// `make_room` is told the length of each value before it is written. A lock is waited for as long as `patience`.
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         self: &Arc<Self>,
         rows: impl IntoIterator<Item = (K, V)>,
+        patience: Duration,
         mut make_room: impl FnMut(usize) -> Result<()>,
     ) -> Result<(u64, Lsn)> {
-        let mut loader = Loader::new(self)?;
-        let mut push = |(key, value): (K, V)| {
-            make_room(value.as_ref().len())?;
-            loader.push(key.as_ref(), value.as_ref())
-        };
-        let pushed = { rows }.into_iter().try_for_each(&mut push);
-        loader.commit_large()?; // also before an error
+        let mut loader = Loader::new(self, patience)?;
+        let pushed = rows.into_iter().try_for_each(|row| {
+            make_room(row.1.as_ref().len())?;
+            loader.push(row)
+        });
+        loader.put_large()?; // also before an error
         pushed.and_then(|()| loader.finish())
     }
 
@@ -67,13 +69,15 @@ impl Tree {
 }
 
 /// A bulk load in progress.
-struct Loader<'a> {
+struct Loader<'a, K, V> {
     tree: &'a Arc<Tree>,
+    patience: Duration,
     /// The leaf being filled, and its low fence.
     leaf: Option<(Builder, Vec<u8>)>,
     last_key: Option<Vec<u8>>,
-    /// What puts large values, and how many bytes of them.
-    large: Option<(Txn, usize)>,
+    /// Rows with large values that are to be put next, and the bytes of these.
+    large: Vec<(K, V)>,
+    large_bytes: usize,
     /// Only above this can a leaf be hung behind what was the table's last one.
     floor: Vec<u8>,
     fill_bytes: usize,
@@ -81,29 +85,42 @@ struct Loader<'a> {
     end: Lsn,
 }
 
-impl<'a> Loader<'a> {
-    fn new(tree: &'a Arc<Tree>) -> Result<Self> {
+impl<'a, K: AsRef<[u8]>, V: AsRef<[u8]>> Loader<'a, K, V> {
+    fn new(tree: &'a Arc<Tree>, patience: Duration) -> Result<Self> {
         let fill_bytes = tree.leaf_bytes() * FILL_PERCENT / 100;
         let (floor, last_key) = tree.end()?;
-        Ok(Self { tree, leaf: None, last_key, large: None, floor, fill_bytes, rows: 0, end: Lsn::ZERO })
+        let (large, large_bytes) = (Vec::new(), 0);
+        Ok(Self {
+            tree,
+            patience,
+            leaf: None,
+            last_key,
+            large,
+            large_bytes,
+            floor,
+            fill_bytes,
+            rows: 0,
+            end: Lsn::ZERO,
+        })
     }
 
-    fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+    fn push(&mut self, row: (K, V)) -> Result<()> {
+        let (key, value) = (row.0.as_ref(), row.1.as_ref());
         self.tree.ensure_fits(key, value)?;
         if self.last_key.as_deref().is_some_and(|last| last >= key) {
             return Err(Error::BulkLoad {
                 detail: format!("row {} is not above the row before it", self.rows),
             });
         }
+        let is_large = self.tree.is_large(value.len());
         let taken = match &mut self.leaf {
-            _ if self.tree.is_large(value.len()) => {
+            _ if is_large => {
                 self.hang()?;
-                self.put_large(key, value)?;
                 true
             }
             Some((leaf, _)) => leaf.load(key, value, 0, self.fill_bytes),
             None if key <= self.floor.as_slice() => {
-                self.commit_large()?;
+                self.put_large()?;
                 self.put_alone(key, value)?;
                 true
             }
@@ -116,34 +133,33 @@ impl<'a> Loader<'a> {
         last.clear();
         last.extend_from_slice(key);
         self.rows += 1;
-        Ok(())
+        if is_large {
+            self.large_bytes += value.len();
+            self.large.push(row);
+        }
+        if self.large_bytes >= LARGE_BYTES { self.put_large() } else { Ok(()) }
     }
 
     /// Keys that no leaf behind the last one can hold: the empty key, and more if that leaf was empty, or has
     /// cells of removed keys.
     fn put_alone(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.end = self.tree.autocommit(key, Intent::Put(value), PATIENCE)?.expect("a put is always done");
+        self.end =
+            self.tree.autocommit(key, Intent::Put(value), self.patience)?.expect("a put is always done");
         Ok(())
     }
 
-    /// Puts a large value beside those right before it.
-    fn put_large(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        let core = &self.tree.core;
-        let (mut txn, bytes) = match self.large.take() {
-            Some(large) => large,
-            None => (Txn::begin(core.clone().into(), PATIENCE, core.log.flushed())?, 0),
+    /// Puts the large values that were gathered.
+    fn put_large(&mut self) -> Result<()> {
+        let rows = std::mem::take(&mut self.large);
+        self.large_bytes = 0;
+        let put = |txn: &mut Txn| {
+            rows.iter().try_for_each(|(key, value)| {
+                self.tree.write(txn, key.as_ref(), Intent::Put(value.as_ref())).map(drop)
+            })
         };
-        if let Err(error) = self.tree.write(&mut txn, key, Intent::Put(value)) {
-            return txn.roll_back().and(Err(error));
-        }
-        let bytes = bytes + value.len();
-        self.large = Some((txn, bytes));
-        if bytes >= LARGE_BYTES { self.commit_large() } else { Ok(()) }
-    }
-
-    fn commit_large(&mut self) -> Result<()> {
-        if let Some((txn, _)) = self.large.take() {
-            self.end = txn.commit()?.unwrap_or(self.end);
+        if !rows.is_empty() {
+            let ((), end) = self.tree.core.alone(self.patience, put)?;
+            self.end = end.unwrap_or(self.end);
         }
         Ok(())
     }
@@ -161,7 +177,7 @@ impl<'a> Loader<'a> {
 
     fn hang(&mut self) -> Result<()> {
         let Some((builder, low)) = self.leaf.take() else { return Ok(()) };
-        self.commit_large()?;
+        self.put_large()?;
         let core = &self.tree.core;
         let (fresh, Latched { at, latch, .. }) = loop {
             let (fresh, last) = self.tree.latch_leaf_beside_new(&low, Log::room)?;

@@ -1,0 +1,198 @@
+//! The caller's code where the engine calls it: keys, iterators, closures. It may use the database, end it, and panic. Nothing is held
+//! for it then that others wait for, beside what a transaction has locked.
+
+use foreshore::{ByteTable, Database, Error, Result, TransactionOptions};
+use std::cell::Cell;
+use std::ops::ControlFlow::{self, Continue};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::Duration;
+
+/// What the caller's code does when it is called.
+type Act<'a> = &'a dyn Fn();
+
+/// Calls the caller's code when it is asked for its bytes.
+struct Key<'a>(&'a [u8], Act<'a>);
+
+impl AsRef<[u8]> for Key<'_> {
+    fn as_ref(&self) -> &[u8] {
+        (self.1)();
+        self.0
+    }
+}
+
+const KEYS: [&[u8]; 3] = [b"a", b"b", b"c"];
+
+fn goes_on(act: Act<'_>) -> ControlFlow<()> {
+    act();
+    Continue(())
+}
+
+/// A call that runs the caller's code.
+type Call = fn(&Database, &ByteTable, Act<'_>) -> Result<()>;
+
+/// All calls that do so, outside of transactions.
+const ALONE: [(&str, Call); 11] = [
+    ("multi_get", |_, t, act| t.multi_get(&KEYS.map(|key| Key(key, act))).map(drop)),
+    ("multi_get_with", |_, t, act| t.multi_get_with(&KEYS, |_| goes_on(act))),
+    ("put_many", |_, t, act| t.put_many(&KEYS.map(|key| (Key(key, act), b"new")))),
+    ("put_many, values", |_, t, act| t.put_many(&KEYS.map(|key| (key, Key(b"new", act))))),
+    ("scan", |_, t, act| t.scan(.., |_, _| goes_on(act))),
+    ("scan_keys", |_, t, act| t.scan_keys(.., |_| goes_on(act))),
+    ("bulk_load", |_, t, act| {
+        t.bulk_load((b'l'..b'p').map(|key| {
+            act();
+            ([key], vec![key; 100])
+        }))
+        .map(drop)
+    }),
+    ("bulk_load, large", |_, t, act| {
+        t.bulk_load((b'q'..b'u').map(|key| {
+            act();
+            ([key], vec![key; 10_000])
+        }))
+        .map(drop)
+    }),
+    ("bulk_load, keys", |_, t, act| t.bulk_load([b"v", b"w"].map(|key| (Key(key, act), b""))).map(drop)),
+    ("snapshot's scan", |db, t, act| db.snapshot()?.bytes(t).scan(.., |_, _| goes_on(act))),
+    ("backup", |db, _, act| {
+        let dir = tempfile::tempdir().unwrap();
+        db.backup_with(dir.path().join("copy"), |_| act()).map(drop)
+    }),
+];
+
+/// Those within a transaction, which have locked rows when the caller's code is called.
+const INSIDE: [(&str, Call); 6] = [
+    ("transact", |db, t, act| {
+        db.transact(|tx| {
+            tx.bytes(t).put(b"a", b"new")?;
+            act();
+            Ok(())
+        })
+    }),
+    ("multi_modify", |db, t, act| db.transact(|tx| tx.bytes(t).multi_modify(&KEYS, |_| goes_on(act)))),
+    ("multi_modify, keys", |db, t, act| {
+        db.transact(|tx| tx.bytes(t).multi_modify(&KEYS.map(|key| Key(key, act)), |_| Continue(())))
+    }),
+    ("transaction's scan", |db, t, act| db.transact(|tx| tx.bytes(t).scan(.., |_, _| goes_on(act)))),
+    ("transaction's multi_get_with", |db, t, act| {
+        db.transact(|tx| tx.bytes(t).multi_get_with(&KEYS, |_| goes_on(act)))
+    }),
+    ("insert_many", |db, t, act| {
+        db.transact(|tx| tx.bytes(t).insert_many(&KEYS.map(|key| (Key(key, act), b"new"))).map(drop))
+    }),
+];
+
+fn fresh() -> (Database, ByteTable) {
+    let db = Database::in_memory().unwrap();
+    let table = db.byte_table("t").unwrap();
+    KEYS.iter().for_each(|key| table.put(key, b"old").unwrap());
+    (db, table)
+}
+
+/// Every row can be locked at once, and all is in order.
+fn ensure_free(what: &str, db: &Database, table: &ByteTable) {
+    let tx = db.begin_with(TransactionOptions::new().lock_timeout(Duration::ZERO)).unwrap();
+    let keys = tx.bytes(table).range(..).map(|row| row.map(|row| row.0)).collect::<Result<Vec<_>>>();
+    let keys = keys.unwrap_or_else(|error| panic!("{what}: {error}"));
+    for key in keys.iter().map(Vec::as_slice).chain(KEYS) {
+        tx.bytes(table).put(key, b"free").unwrap_or_else(|error| panic!("{what}: {error}"));
+    }
+    tx.commit().unwrap();
+    let stats = db.stats();
+    assert_eq!((stats.transactions, stats.snapshots), (0, 0), "{what}");
+    db.check().unwrap();
+    assert!(db.drop_table("t").unwrap(), "{what}");
+}
+
+/// Whenever the caller's code panics, the first time or a later one: nothing stays locked, and no transaction or snapshot open.
+#[test]
+fn a_panic_leaves_nothing_behind() {
+    for (what, call) in ALONE.into_iter().chain(INSIDE) {
+        for nth in [0, 2] {
+            let (db, table) = fresh();
+            let calls = Cell::new(0);
+            let act = || {
+                if calls.replace(calls.get() + 1) == nth {
+                    resume_unwind(Box::new("a test"));
+                }
+            };
+            let called = catch_unwind(AssertUnwindSafe(|| call(&db, &table, &act)));
+            assert_eq!(called.is_err(), calls.get() > nth, "{what}, call {nth}");
+            ensure_free(what, &db, &table);
+        }
+    }
+}
+
+/// The caller's code may use the database, and the table, as others do.
+#[test]
+fn what_is_called_may_use_the_database() {
+    for (what, call) in ALONE.into_iter().chain(INSIDE) {
+        let (db, table) = fresh();
+        let others = db.byte_table("others").unwrap();
+        let times = Cell::new(0_u32);
+        let act = || {
+            let time = times.replace(times.get() + 1);
+            table.get(b"a").unwrap();
+            assert!(table.range(..).map(Result::unwrap).count() >= 3);
+            others.put(&time.to_be_bytes(), &vec![7; 5000]).unwrap();
+            db.transact(|tx| tx.bytes(&others).put(b"k", b"v")).unwrap();
+            db.snapshot().unwrap().bytes(&table).get(b"b").unwrap();
+            db.byte_table(&format!("{time}")).unwrap();
+            assert!(db.drop_table(&format!("{time}")).unwrap());
+            db.checkpoint().unwrap();
+            db.check().unwrap();
+        };
+        call(&db, &table, &act).unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert!(times.get() > 0, "{what}");
+        ensure_free(what, &db, &table);
+    }
+}
+
+/// Outside of transactions nothing of the table is locked meanwhile, be it only for as long as the call.
+#[test]
+fn what_is_called_may_lock_all_rows() {
+    for (what, call) in ALONE {
+        let (db, table) = fresh();
+        let act = || {
+            let tx = db.begin_with(TransactionOptions::new().lock_timeout(Duration::ZERO)).unwrap();
+            let rows = tx.bytes(&table).range(..).collect::<Result<Vec<_>>>();
+            for (key, value) in rows.unwrap_or_else(|error| panic!("{what}: {error}")) {
+                tx.bytes(&table).put(&key, &value).unwrap_or_else(|error| panic!("{what}: {error}"));
+            }
+            tx.commit().unwrap();
+        };
+        call(&db, &table, &act).unwrap_or_else(|error| panic!("{what}: {error}"));
+        ensure_free(what, &db, &table);
+    }
+}
+
+/// The caller's code may close the database: the call ends, with what it can still do.
+#[test]
+fn what_is_called_may_close_the_database() {
+    for (what, call) in ALONE.into_iter().chain(INSIDE) {
+        let (db, table) = fresh();
+        let act = || db.clone().close().unwrap();
+        if let Err(error) = call(&db, &table, &act) {
+            assert!(matches!(error, Error::Poisoned { .. }), "{what}: {error}");
+        }
+        assert!(table.get(b"c").unwrap().is_some(), "{what}");
+    }
+}
+
+/// The table itself may go, unless a transaction uses it, or a backup.
+#[test]
+fn what_is_called_may_drop_the_table() {
+    for (what, call) in ALONE.into_iter().filter(|(what, _)| *what != "backup") {
+        let (db, table) = fresh();
+        let act = || _ = db.drop_table("t").unwrap();
+        if let Err(error) = call(&db, &table, &act) {
+            assert!(matches!(error, Error::TableDropped { .. }), "{what}: {error}");
+        }
+        assert!(matches!(table.get(b"a"), Err(Error::TableDropped { .. })), "{what}");
+        let again = db.byte_table("t").unwrap();
+        assert_eq!(again.range(..).count(), 0, "{what}");
+        again.put(b"k", b"v").unwrap();
+        db.checkpoint().unwrap();
+        assert_eq!(db.check().unwrap().stray_pages, 0, "{what}");
+    }
+}
