@@ -43,12 +43,14 @@ impl KeyTable {
     }
 
     /// Does one of those `in_the_way`, whose end `owner` waits for outside of this table, wait for `owner`, and so for ever?
-    pub(super) fn waits_for_ever(&self, owner: Owner, in_the_way: impl Fn() -> Vec<Owner>) -> Option<Owner> {
+    /// The number of that one.
+    pub(super) fn waits_for_ever(&self, owner: Owner, in_the_way: impl Fn() -> Vec<Owner>) -> Option<u64> {
         let _one_at_a_time = self.detection.lock();
         let cycle = self.cycle_through(owner, in_the_way())?;
         let (_, others) = cycle.split_first()?;
         let _still = self.latch_waits(others, owner)?;
-        others.first().copied().filter(|first| in_the_way().contains(first))
+        let first = others.first().filter(|first| in_the_way().contains(first))?;
+        Some(self.seat(*first).tenant())
     }
 
     /// Owners each of which waited for the next, and the last for the first, `start`, which waits for those `ahead`.
@@ -84,7 +86,7 @@ impl KeyTable {
         let (victim, name) = (cycle[youngest], names[youngest]);
         let withdrawn = self.latched_bucket(&mut latched, name).requests.withdraw(victim, name);
         assert!(withdrawn, "{victim:?} was seen to wait for {name:?}");
-        self.seat(victim).end_wait(Signal::Victim(next(youngest)));
+        self.seat(victim).end_wait(Signal::Victim(self.seat(next(youngest)).tenant()));
         // Who waits for the victim, perhaps asleep, gets what it waits for: the victim, tried again, would be in its way again.
         self.seat(cycle[(youngest + cycle.len() - 1) % cycle.len()]).pass_no_more();
         self.counters.deadlock();

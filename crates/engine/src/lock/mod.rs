@@ -78,14 +78,23 @@ pub(crate) enum Gap {
     Closed,
 }
 
+/// Whom one waited for, as it was found under the bucket's latch: its slot may have another transaction soon after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Holder {
+    /// The transaction's.
+    pub number: u64,
+    /// Does it keep its locks for good?
+    pub is_stranded: bool,
+}
+
 /// A lock was not got. What the owner held before, it still holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum LockError {
     /// Roll back and try again, with the old age.
-    #[error("chosen to break a deadlock with transaction slot {}", with.0)]
+    #[error("chosen to break a deadlock with transaction {with}")]
     Deadlock {
-        /// The next in the cycle: the owner that this one waited for.
-        with: Owner,
+        /// The next in the cycle: the number of the transaction that this one waited for.
+        with: u64,
         /// How long it waited.
         waited: Duration,
     },
@@ -93,7 +102,7 @@ pub(crate) enum LockError {
     #[error("waited {waited:?} for a lock")]
     Timeout {
         /// One of those it waited for, and one that is stranded if there is any.
-        holder: Option<Owner>,
+        holder: Option<Holder>,
         /// How long it waited.
         waited: Duration,
     },

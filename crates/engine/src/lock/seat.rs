@@ -11,8 +11,8 @@
 //! the change of its request. So whoever holds that latch knows whether the wait is still in place. S2: its owner falls asleep
 //! without the latch, but looks again only under it, when it was called: whom somebody with the latch finds asleep stays so.
 
+use super::Name;
 use super::latched::Latched;
-use super::{Name, Owner};
 use foreshore_base::sync::{AtomicBool, AtomicU64, Ordering::*, fence, spin_loop, thread};
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
@@ -58,12 +58,12 @@ pub(super) enum Signal {
     /// It slept, and shall look whether it gets the lock now.
     Called,
     Granted,
-    /// The wait was ended to break a deadlock with this owner.
-    Victim(Owner),
+    /// The wait was ended to break a deadlock with the transaction of this number.
+    Victim(u64),
 }
 
 impl Signal {
-    const OWNER_SHIFT: u32 = 8;
+    const NUMBER_SHIFT: u32 = 8;
 
     fn word(self) -> u64 {
         match self {
@@ -72,7 +72,7 @@ impl Signal {
             Signal::Asleep => 2,
             Signal::Called => 3,
             Signal::Granted => 4,
-            Signal::Victim(with) => 5 | u64::from(with.0) << Self::OWNER_SHIFT,
+            Signal::Victim(with) => 5 | with << Self::NUMBER_SHIFT,
         }
     }
 
@@ -83,7 +83,7 @@ impl Signal {
             2 => Signal::Asleep,
             3 => Signal::Called,
             4 => Signal::Granted,
-            _ => Signal::Victim(Owner((word >> Self::OWNER_SHIFT) as u16)),
+            _ => Signal::Victim(word >> Self::NUMBER_SHIFT),
         }
     }
 
@@ -106,6 +106,12 @@ impl Seat {
         self.age.store(age, Relaxed);
         self.began.store(u64::MAX, Relaxed);
         self.tenant.store(number, Relaxed);
+    }
+
+    /// The number of the transaction that has the seat. Of one that has something of a name, or waits for it, under the latch of that
+    /// name's bucket: otherwise it may have ended, and another one have come.
+    pub fn tenant(&self) -> u64 {
+        self.tenant.load(Relaxed)
     }
 
     /// The transaction begins to write, with this id.

@@ -5,7 +5,7 @@ use super::modes::Modes;
 use super::queue::Asked;
 use super::seat::Signal;
 use super::table::Content;
-use super::{Granted, KeyTable, LockError, Name, Owner, Reach};
+use super::{Granted, Holder, KeyTable, LockError, Name, Owner, Reach};
 use crate::waits::will_wait;
 use foreshore_base::latch::assert_none_held;
 use foreshore_base::seeded_bug;
@@ -109,7 +109,7 @@ impl KeyTable {
                 return Err(LockError::Aborted { waited });
             }
             if waited >= patience {
-                return Err(LockError::Timeout { holder: in_the_way().first().copied(), waited });
+                return Err(LockError::Timeout { holder: self.holder(&in_the_way()), waited });
             }
             if waited >= look_at {
                 if let Some(with) = self.waits_for_ever(owner, &in_the_way) {
@@ -174,7 +174,7 @@ impl KeyTable {
         owner: Owner,
         name: Name,
         waited: Duration,
-        error: impl FnOnce(Option<Owner>) -> LockError,
+        error: impl FnOnce(Option<Holder>) -> LockError,
     ) -> Result<(), LockError> {
         let mut content = self.bucket(name).content.latch();
         match self.seat(owner).signal() {
@@ -183,8 +183,7 @@ impl KeyTable {
             Signal::Idle | Signal::Waiting | Signal::Asleep | Signal::Called => {}
         }
         let holders = content.requests.blockers(owner, name);
-        let stranded = holders.iter().find(|holder| self.is_stranded(**holder));
-        let error = error(stranded.or(holders.first()).copied());
+        let error = error(self.holder(&holders));
         let withdrawn = content.requests.withdraw(owner, name);
         assert!(withdrawn, "{owner:?} has no request on {name:?} although it waits");
         self.seat(owner).end_wait(Signal::Idle);
@@ -192,6 +191,13 @@ impl KeyTable {
             self.settle(content, name);
         }
         Err(error)
+    }
+
+    /// Who of those in the way is told of.
+    fn holder(&self, in_the_way: &[Owner]) -> Option<Holder> {
+        let stranded = in_the_way.iter().find(|owner| self.is_stranded(**owner));
+        let owner = stranded.or(in_the_way.first())?;
+        Some(Holder { number: self.seat(*owner).tenant(), is_stranded: stranded.is_some() })
     }
 
     /// Does one of those that the owner waits for keep the lock for good?

@@ -10,7 +10,7 @@
 
 use crate::error::Result;
 use crate::leaf::{self, Cell, Change, Place};
-use crate::lock::{Image, ImageRow, KeyMode, LockError, Name, Owner, Reach, Spares};
+use crate::lock::{Holder, Image, ImageRow, KeyMode, LockError, Name, Owner, Reach, Spares};
 use crate::log::{Reservation, Room};
 use crate::page::Page;
 use crate::tree::descend::{Latched, malformed};
@@ -205,7 +205,7 @@ impl Tree {
             Err(refused) => {
                 let holder = match refused {
                     LockError::Timeout { holder, .. } => holder,
-                    LockError::Deadlock { with, .. } => Some(with),
+                    LockError::Deadlock { with, .. } => Some(Holder { number: with, is_stranded: false }),
                     LockError::Aborted { .. } => None,
                 };
                 let in_vain = LockError::Timeout { holder, waited: begun.elapsed() };

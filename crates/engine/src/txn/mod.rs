@@ -182,13 +182,11 @@ impl Txns {
         let (txn, table) = (self.slots.number(owner), tree.name.clone());
         let key = key.map(<[u8]>::to_vec);
         match refused {
-            LockError::Deadlock { with, .. } => {
-                Error::Deadlock { txn, with: self.slots.number(with), table, key }
-            }
+            LockError::Deadlock { with, .. } => Error::Deadlock { txn, with, table, key },
             LockError::Timeout { holder, waited } => {
-                let strands = |holder: &Owner| self.keys.is_stranded(*holder);
-                let why = holder.filter(strands).and_then(|_| self.stranded.get().cloned());
-                let holder = holder.map(|holder| self.slots.number(holder));
+                let in_vain = holder.is_some_and(|holder| holder.is_stranded);
+                let why = self.stranded.get().filter(|_| in_vain).cloned();
+                let holder = holder.map(|holder| holder.number);
                 why.unwrap_or(Error::LockTimeout { txn, holder, table, key, waited })
             }
             LockError::Aborted { .. } => Error::Aborted { txn },
@@ -258,6 +256,30 @@ impl Core {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
+    use crate::Database;
+    use crate::lock::{KeyMode, Reach};
+    use crate::tree::PATIENCE;
+
+    /// Whose lock it was is told by its number, also when it has ended and another transaction has its slot: `abort` must not end that one.
+    #[test]
+    fn a_slot_that_has_changed_hands_misleads_nobody() {
+        let db = Database::in_memory().unwrap();
+        let tree = db.byte_table("t").unwrap().tree;
+        let (core, begin) =
+            (tree.core(), || Txn::begin(tree.core().clone().into(), PATIENCE, Lsn::ZERO).unwrap());
+        let (mut holder, waiter) = (begin(), begin());
+        let (txns, slot, number) = (&core.txns, holder.owner, core.txns.slots.number(holder.owner));
+        holder.lock(&tree, b"k", KeyMode::Exclusive, Reach::NONE).unwrap();
+        let name = txns.keys.name(tree.id, b"k");
+        let refused = txns.keys.acquire(waiter.owner, name, KeyMode::Shared, Reach::NONE, Duration::ZERO);
+        holder.commit().unwrap();
+        let next = begin();
+        assert!(next.owner == slot && txns.slots.number(slot) != number);
+        let told = txns.refused(waiter.owner, &tree, Some(b"k"), refused.unwrap_err());
+        assert!(matches!(told, Error::LockTimeout { holder: Some(told), .. } if told == number), "{told:?}");
+        next.roll_back().unwrap();
+        waiter.roll_back().unwrap();
+    }
 
     #[test]
     fn buckets_are_a_small_part_of_the_cache() {

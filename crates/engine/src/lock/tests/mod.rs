@@ -27,9 +27,15 @@ fn table(owners: usize) -> KeyTable {
 fn table_of(buckets_log2: u32, owners: usize) -> KeyTable {
     let table = KeyTable::new(buckets_log2, owners);
     for owner in 0..owners {
-        table.reset(Owner(owner as u16), Lsn(owner as u64), 1);
+        let owner = Owner(owner as u16);
+        table.reset(owner, Lsn(owner.0.into()), number(owner));
     }
     table
+}
+
+/// The number of the first transaction in a slot.
+fn number(owner: Owner) -> u64 {
+    1 + u64::from(owner.0)
 }
 
 /// The lowest point of a gap, which only those have locked who have all of it.
@@ -46,5 +52,13 @@ fn gap_is_open(table: &KeyTable, owner: Owner, name: Name) -> bool {
 fn until_waiting(table: &KeyTable, name: Name, count: usize) {
     while table.waiting_on(name) != count {
         std::thread::yield_now();
+    }
+}
+
+/// Who was in the way of a request that was refused: that transaction's number.
+fn holder(refused: Result<Granted, LockError>) -> Option<u64> {
+    match refused {
+        Err(LockError::Timeout { holder, .. }) => holder.map(|holder| holder.number),
+        _ => panic!("{refused:?}"),
     }
 }
