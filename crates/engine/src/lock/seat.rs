@@ -24,6 +24,8 @@ pub(super) struct Seat {
     signal: AtomicU64,
     /// The name waited for; meaningful while it waits.
     name: AtomicU64,
+    /// Does the wait end by itself, within a moment?
+    is_brief: AtomicBool,
     /// Bigger is younger.
     age: AtomicU64,
     /// The same among those of one age.
@@ -124,11 +126,12 @@ impl Seat {
         (self.age.load(Relaxed), self.began.load(Relaxed))
     }
 
-    /// The name that the owner waits for, if it waits; only under the latch of that name's bucket is it certain.
+    /// The name that the owner waits for, if it waits, and not only for a moment: such a wait is part of no deadlock. Only under the
+    /// latch of that name's bucket is it certain.
     pub fn waits_for(&self) -> Option<Name> {
         // ORDERING: Acquire pairs with the Release in `sit`: whoever sees a wait sees its name, or a later one. (`doze` goes on with
         // what `sit` released; it is a read-modify-write of the same thread.)
-        if !self.signal().is_waiting() {
+        if !self.signal().is_waiting() || self.is_brief.load(Relaxed) {
             return None;
         }
         NonZeroU64::new(self.name.load(Relaxed)).map(Name)
@@ -139,10 +142,11 @@ impl Seat {
         Signal::from_word(self.signal.load(Acquire))
     }
 
-    /// Begins a wait, under the latch of the name's bucket.
-    pub fn sit(&self, name: Name) {
+    /// Begins a wait, under the latch of the name's bucket; a brief one ends by itself, within a moment.
+    pub fn sit(&self, name: Name, is_brief: bool) {
         *self.sleeper.latch() = Some(thread::current());
         self.name.store(name.0.get(), Relaxed);
+        self.is_brief.store(is_brief, Relaxed);
         self.passed.store(0, Relaxed);
         self.passed_no_more.store(false, Relaxed);
         self.signal.store(Signal::Waiting.word(), Release);

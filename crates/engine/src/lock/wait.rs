@@ -56,10 +56,10 @@ impl KeyTable {
         (name, modes, reach): (Name, Modes, Reach),
         patience: Duration,
     ) -> Result<Granted, LockError> {
-        self.seat(owner).sit(name);
+        // Without patience the wait ends by itself, and is part of no deadlock.
+        self.seat(owner).sit(name, patience.is_zero());
         let is_next = !content.requests.is_waited_for(name);
         let first = content.requests.enqueue(owner, name, modes, reach);
-        // Without patience the wait ends by itself, and is part of no deadlock.
         let may_be_a_circle =
             !patience.is_zero() && content.requests.waits_for_a_waiter(owner, name, &self.seats);
         drop(content);

@@ -222,7 +222,7 @@ impl Both {
             if mine.gap.is_some() {
                 self.model.hold(owner, key, Has { gap: wants.gap, ..Has::default() });
             }
-            self.seat(owner).sit(name(key));
+            self.seat(owner).sit(name(key), false);
             let first = self.table.enqueue(owner, name(key), wants.modes(), wants.asked());
             assert_eq!(first, mine.key == 0 && mine.gap.is_none());
         } else if wants.insert.is_none() {
