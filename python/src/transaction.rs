@@ -42,7 +42,8 @@ impl Transaction {
         Ok(Savepoint { place })
     }
 
-    /// Undoes what was done since the savepoint, which stays valid. Locks stay too.
+    /// Undoes what was done since the savepoint, which stays valid; one that was taken later stands for the same place from then on.
+    /// Locks stay too.
     fn rollback_to(&self, py: Python<'_>, savepoint: &Bound<'_, Savepoint>) -> PyResult<()> {
         let place = savepoint.get().place;
         py.detach(|| self.handle.with(|tx| tx.rollback_to(place))).or_raise(py)

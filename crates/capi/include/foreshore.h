@@ -381,8 +381,10 @@ uint64_t fs_tx_number(const fs_tx *tx);
 // Stores in `out` a number for the place that the transaction has come to, for `fs_rollback_to`.
 int fs_savepoint(const fs_tx *tx, uint64_t *out);
 
-// Undoes what the transaction did since that place, to which it can go back again. Its locks stay.
-int fs_rollback_to(const fs_tx *tx, uint64_t savepoint);
+// Undoes what the transaction did since that place, to which it can go back again; numbers of later places stand for this one
+// from then on. Its locks stay.
+int fs_rollback_to(const fs_tx *tx,
+                   uint64_t savepoint);
 
 // Commits, and waits as long as the durability asks. Whatever the status, the transaction has ended. After FS_POISONED it is
 // known whether it survives when the database has been opened again.

@@ -74,7 +74,8 @@ pub extern "C" fn fs_savepoint(tx: Option<&Tx>, out: Option<&mut MaybeUninit<u64
     })
 }
 
-/// Undoes what the transaction did since that place, to which it can go back again. Its locks stay.
+/// Undoes what the transaction did since that place, to which it can go back again; numbers of later places stand for this one
+/// from then on. Its locks stay.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_rollback_to(tx: Option<&Tx>, savepoint: u64) -> c_int {
     guard(|| {

@@ -125,6 +125,29 @@ fn savepoints_undo_a_part() {
     assert!(matches!(other.rollback_to(start), Err(Error::Argument(_))));
 }
 
+/// A place that was undone with what was done before it is the place that the transaction has gone back to.
+#[test]
+fn a_later_savepoint_stands_for_the_one_that_was_gone_back_to() {
+    let db = Database::in_memory().unwrap();
+    let t = db.byte_table("t").unwrap();
+    let tx = db.begin().unwrap();
+    let mine = tx.bytes(&t);
+    mine.put(b"a", b"kept").unwrap();
+    let outer = tx.savepoint().unwrap();
+    mine.put(b"a", b"undone").unwrap();
+    let inner = tx.savepoint().unwrap();
+    tx.rollback_to(outer).unwrap();
+    for _ in 0..2 {
+        mine.put(b"a", b"since").unwrap();
+        mine.put(b"b", b"since").unwrap();
+        tx.rollback_to(inner).unwrap();
+        let own: Vec<_> = mine.range(..).collect::<Result<_>>().unwrap();
+        assert_eq!(own, [row(b"a", b"kept")]);
+    }
+    tx.commit().unwrap();
+    assert_eq!(rows(&t), [row(b"a", b"kept")]);
+}
+
 /// Two transactions that want each other's rows: one gives way, with a message that says what to do.
 #[test]
 fn deadlocks_end_with_one_victim() {

@@ -209,7 +209,8 @@ impl Transaction {
         Ok(Savepoint { database: self.shared.database(), transaction: self.shared.number, place })
     }
 
-    /// Undoes what was done since `savepoint`, which stays valid. Locks stay too: what was read before still holds.
+    /// Undoes what was done since `savepoint`, which stays valid. Locks stay too: what was read before still holds. A savepoint that was
+    /// taken later, whose place is undone with the rest, stands for the place of this one from then on.
     ///
     /// Errors: [`Error::Argument`] if the savepoint is of another transaction; [`Error::Full`] if there is no space for the leaves
     /// that it splits: then the whole transaction is rolled back, as by [`Transaction::rollback`].
