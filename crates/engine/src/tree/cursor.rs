@@ -65,18 +65,11 @@ impl Forward {
     /// The next row, valid until the next call.
     #[inline]
     pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-        if let Some(from) = self.start.take() {
-            self.begin(from)?;
-        }
         loop {
-            while self.position == self.end {
-                if self.end < self.leaf.rows().end || !self.go_on()? {
-                    return Ok(None);
-                }
+            if !self.step()? {
+                return Ok(None);
             }
-            let index = self.position;
-            self.position += 1;
-            match self.tree.seen_row(&self.view, &mut self.leaf, index, &mut self.older)? {
+            match self.tree.seen_row(&self.view, &mut self.leaf, self.position - 1, &mut self.older)? {
                 Row::Leaf => break,
                 Row::Older => return Ok(Some((&self.older.0, &self.older.1))),
                 Row::None => {}
@@ -88,21 +81,30 @@ impl Forward {
 
     /// The next row's key, valid until the next call. Its value is not read, however large.
     pub fn next_key(&mut self) -> Result<Option<&[u8]>> {
-        if let Some(from) = self.start.take() {
-            self.begin(from)?;
-        }
         loop {
-            while self.position == self.end {
-                if self.end < self.leaf.rows().end || !self.go_on()? {
-                    return Ok(None);
-                }
+            if !self.step()? {
+                return Ok(None);
             }
-            self.position += 1;
             if self.tree.sees_row(&self.view, &mut self.leaf, self.position - 1)? {
                 break;
             }
         }
         Ok(Some(self.leaf.row(self.position - 1)?.key))
+    }
+
+    /// Steps over the next row, whoever sees it; `false` at the end.
+    #[inline]
+    fn step(&mut self) -> Result<bool> {
+        if let Some(from) = self.start.take() {
+            self.begin(from)?;
+        }
+        while self.position == self.end {
+            if self.end < self.leaf.rows().end || !self.go_on()? {
+                return Ok(false);
+            }
+        }
+        self.position += 1;
+        Ok(true)
     }
 
     fn begin(&mut self, from: Bound<Vec<u8>>) -> Result<()> {
