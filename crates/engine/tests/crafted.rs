@@ -2,21 +2,15 @@
 //! and no memory for numbers that somebody made up.
 
 mod common;
+mod crafting;
 
 use common::{Rng, TINY_SEGMENT_BYTES, env, in_parallel, row, rows, tiny};
-use foreshore::{ByteTable, Database, Durability, Error};
+use crafting::*;
+use foreshore::{Durability, Error};
 use foreshore_io::{Access, MemVfs, SimDisk, Vfs, sim::Crash};
-use std::collections::HashMap;
-use std::ops::Range;
-use std::sync::{Arc, mpsc};
-use std::thread;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-const DIRECTORY: &str = "directory-0000000000000000";
-const BATCH_HEADER_BYTES: usize = 24;
-const FREE: u8 = 2;
-const REDO: u8 = 3;
-const INCARNATION: u8 = 4;
 /// Kinds of the log's records (`txn/record.rs`), and a transaction's slot.
 const BEGIN: u8 = 18;
 const PREPARE: u8 = 21;
@@ -31,47 +25,6 @@ fn closed() -> SimDisk {
     db.byte_table("t").unwrap().put(b"k", b"v").unwrap();
     db.close().unwrap();
     disk
-}
-
-fn open(disk: &SimDisk) -> foreshore::Result<foreshore::Database> {
-    tiny().open_on(Arc::new(disk.clone()))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
-}
-
-/// Appends a batch with this payload to a directory file, as the engine would (`docs/file_format.md`).
-fn append_batch(file: &mut Vec<u8>, payload: &[u8]) {
-    let (mut at, mut sequence, mut chain) = (0, 0u64, 0);
-    while file.get(at..at + 4) == Some(b"FdJ1") {
-        chain = u32_at(file, at + 20);
-        at += BATCH_HEADER_BYTES + (u32_at(file, at + 4) as usize).next_multiple_of(8);
-        sequence += 1;
-    }
-    let mut batch = b"FdJ1".to_vec();
-    batch.extend((payload.len() as u32).to_le_bytes());
-    batch.extend(sequence.to_le_bytes());
-    batch.extend(chain.to_le_bytes());
-    batch.extend(crc32c::crc32c_append(crc32c::crc32c(&batch), payload).to_le_bytes());
-    batch.extend(payload);
-    batch.resize(batch.len().next_multiple_of(8), 0);
-    file.resize(file.len().max(at + batch.len()), 0);
-    file[at..at + batch.len()].copy_from_slice(&batch);
-}
-
-/// An entry of this kind with these numbers.
-fn entry(kind: u8, words: &[u64]) -> Vec<u8> {
-    std::iter::once(kind).chain(words.iter().flat_map(|word| word.to_le_bytes())).collect()
-}
-
-fn page(number: u64, slot: u64) -> Vec<u8> {
-    let (table, no_key) = (77u32.to_le_bytes(), [0; 2]);
-    [entry(1, &[number, slot, 0]).as_slice(), &table, &no_key].concat()
 }
 
 /// One page of four billion that were never there costs the memory of one.
@@ -305,235 +258,6 @@ fn rows_out_of_order_do_not_keep_a_removal_busy() {
     });
     let refused = open(&disk).unwrap().byte_table("t").unwrap().remove_range(..).unwrap_err();
     assert!(matches!(&refused, Error::Corrupt { detail, .. } if detail.contains("ascend")), "{refused}");
-}
-
-/// Whoever goes to the right from leaf to leaf is not sent round in a circle for ever.
-#[test]
-fn leaves_in_a_circle_are_damage() {
-    let is_told = |refused: Error| {
-        assert!(matches!(&refused, Error::Corrupt { detail, .. } if detail.contains("circle")), "{refused}");
-    };
-    is_told(use_all(&in_a_circle()).unwrap_err());
-    is_dropped_whole(&in_a_circle());
-}
-
-/// Nor who goes down: where the index lacks a leaf, the way to it is to the right.
-#[test]
-fn leaves_in_a_circle_are_damage_to_who_goes_down() {
-    let disk = of_many_leaves();
-    let missing = with_leaves(&disk, |file, leaves| {
-        link(file, leaves[2], leaves[1]);
-        page_of(file, leaves[3])
-    });
-    disk.corrupt(DIRECTORY, |file| append_batch(file, &entry(FREE, &[missing])));
-    let table = open(&disk).unwrap().byte_table("t").unwrap();
-    let refused = table.range(..).rev().find_map(Result::err).unwrap();
-    assert!(matches!(&refused, Error::Corrupt { detail, .. } if detail.contains("circle")), "{refused}");
-}
-
-/// Who puts a row looks for the key above it, also in the leaves that follow: not for ever, nor in the leaf that it has latched.
-#[test]
-fn empty_leaves_in_a_circle_are_damage() {
-    for back_to in 0..3 {
-        let disk = of_many_leaves();
-        with_leaves(&disk, |file, leaves| {
-            leaves[1..3].iter().for_each(|leaf| file[leaf + 40..leaf + 42].fill(0)); // their cells
-            link(file, leaves[2], leaves[back_to]);
-        });
-        let db = open(&disk).unwrap();
-        let table = db.byte_table("t").unwrap();
-        let rows: Vec<_> = table.range(..).map_while(Result::ok).collect();
-        let last = &rows.last().unwrap().0;
-        let scanner = db.begin().unwrap();
-        scanner.bytes(&table).range(..=&rows[1].0[..]).for_each(|row| drop(row.unwrap()));
-        let refused = table.put(&[last, &b"+"[..]].concat(), b"").unwrap_err();
-        assert!(
-            matches!(&refused, Error::Corrupt { detail, .. } if detail.contains("circle")),
-            "{back_to}: {refused}"
-        );
-    }
-}
-
-/// A leaf in use that an entry gives to a table that is no more goes with that table. Its own table lacks it, and frees it no
-/// second time: neither when it is dropped nor when leaves are merged.
-#[test]
-fn a_leaf_given_to_a_dropped_table_is_freed_once() {
-    let given_away = || {
-        let disk = of_many_leaves();
-        let entry =
-            with_leaves(&disk, |file, leaves| page(page_of(file, leaves[1]), leaves[1] as u64 / 4096));
-        disk.corrupt(DIRECTORY, |file| append_batch(file, &entry));
-        disk
-    };
-    let disk = given_away();
-    let db = open(&disk).unwrap();
-    assert!(db.drop_table("t").unwrap());
-    db.close().unwrap();
-    assert_eq!(open(&disk).unwrap().check().unwrap().stray_pages, 0);
-
-    let disk = given_away();
-    let db = open(&disk).unwrap();
-    let table = db.byte_table("t").unwrap();
-    let keys: Vec<_> = (0..20u32).map(|i| i.to_be_bytes()).collect();
-    keys[1..].iter().for_each(|key| assert!(table.remove(key).unwrap()));
-    drop(table);
-    db.close().unwrap();
-    assert!(open(&disk).unwrap().byte_table("t").unwrap().get(&keys[0]).unwrap().is_some());
-}
-
-/// Damaged leaves go with their table, be they those of its large values: nobody asks what is in them.
-#[test]
-fn a_table_with_damaged_leaves_is_dropped_whole() {
-    let disk = large_and_small();
-    disk.corrupt("leaves.db", |file| {
-        let is_leaf = |at: &usize| file[*at..].starts_with(b"FL") && file[*at + 32] >= 16;
-        let leaves: Vec<_> = (0..file.len()).step_by(4096).filter(is_leaf).collect();
-        leaves.into_iter().for_each(|leaf| file[leaf + 100] ^= 1);
-    });
-    let damaged = open(&disk).unwrap().byte_table("t").unwrap().get(b"row/0000");
-    assert!(matches!(damaged, Err(Error::Corrupt { .. })), "{damaged:?}");
-    is_dropped_whole(&disk);
-}
-
-/// A leaf with changes from a position that the log has not reached is no reason to wait until it has.
-#[test]
-fn a_leaf_newer_than_the_log_keeps_nobody_waiting() {
-    let disk = of_many_leaves();
-    with_leaves(&disk, |file, leaves| {
-        file[leaves[1] + 16..leaves[1] + 24].copy_from_slice(&u64::to_le_bytes((1 << 51) - 8));
-    });
-    let (told, done) = mpsc::channel();
-    let using = disk.clone();
-    thread::spawn(move || {
-        let db = open(&using).unwrap();
-        let in_memory = db.byte_table("t").unwrap().range(..).count();
-        let dropped = db.drop_table("t").and_then(|_| db.checkpoint());
-        assert_eq!(in_memory, 190);
-        drop(db);
-        told.send(dropped)
-    });
-    let refused = done.recv_timeout(Duration::from_secs(30)).expect("it waits").unwrap_err();
-    assert!(matches!(&refused, Error::Poisoned { cause } if cause.contains("the log ends")), "{refused}");
-    let db = open(&disk).unwrap();
-    assert_eq!((db.tables().unwrap().len(), db.check().unwrap().stray_pages), (0, 0));
-}
-
-/// A table neither frees nor absorbs leaves of another, wherever its links lead.
-#[test]
-fn a_link_to_another_table_costs_it_no_leaf() {
-    let linked = || {
-        let disk = of_many_leaves();
-        let db = open(&disk).unwrap();
-        fill(&db.byte_table("u").unwrap());
-        db.close().unwrap();
-        with_leaves(&disk, |file, leaves| {
-            let begins_like_next = |at: &usize| {
-                let (leaf, next) = (&file[*at..*at + 4096], &file[leaves[1]..][..4096]);
-                let is_same = |part: Range<usize>| leaf[part.clone()] == next[part];
-                let same_low_fence = is_same(46..48) && is_same(4092..4096); // its length, its last bytes
-                leaf.starts_with(b"FL") && leaf[32] != next[32] && same_low_fence
-            };
-            let other = (0..file.len()).step_by(4096).find(begins_like_next).unwrap();
-            link(file, leaves[0], other);
-        });
-        disk
-    };
-    let other_is_whole_after = |using: &dyn Fn(&Database)| {
-        let disk = linked();
-        let db = open(&disk).unwrap();
-        using(&db);
-        db.close().unwrap();
-        assert_eq!(rows(&open(&disk).unwrap().byte_table("u").unwrap()).len(), 190);
-    };
-    other_is_whole_after(&|db| assert!(db.drop_table("t").unwrap()));
-    other_is_whole_after(&|db| {
-        let in_memory = |name| db.byte_table(name).unwrap().range(..).count();
-        assert_eq!(["t", "u"].map(in_memory), [190; 2]);
-        assert!(db.drop_table("t").unwrap());
-    });
-    other_is_whole_after(&|db| {
-        let table = db.byte_table("t").unwrap();
-        (1..20u32).for_each(|i| assert!(table.remove(&i.to_be_bytes()).unwrap()));
-    });
-}
-
-/// The table `t` is dropped, and none of its leaves stays, whether they are in memory or not.
-fn is_dropped_whole(disk: &SimDisk) {
-    for in_memory in [false, true] {
-        let db = open(&disk.after_crash(Crash::PowerLoss, 1)).unwrap();
-        if in_memory {
-            db.byte_table("t").unwrap().range(..).for_each(drop);
-        }
-        assert!(db.drop_table("t").unwrap());
-        assert_eq!((db.tables().unwrap().len(), db.check().unwrap().stray_pages), (0, 0));
-    }
-}
-
-/// A closed database with a table of many leaves.
-fn of_many_leaves() -> SimDisk {
-    let disk = SimDisk::new(1);
-    let db = open(&disk).unwrap();
-    fill(&db.byte_table("t").unwrap());
-    db.close().unwrap();
-    disk
-}
-
-/// Puts rows for many leaves, of which the second one is half empty: the first one would absorb it if it had fewer than a third.
-fn fill(table: &ByteTable) {
-    (0..200u32).for_each(|i| table.put(&i.to_be_bytes(), &[7; 150]).unwrap());
-    (30..40u32).for_each(|i| assert!(table.remove(&i.to_be_bytes()).unwrap()));
-}
-
-/// Changes leaves of the table that was made first, given the leaf file and where in it each lies, by ascending keys; their
-/// checksums fit afterwards.
-fn with_leaves<R>(disk: &SimDisk, change: impl FnOnce(&mut [u8], &[usize]) -> R) -> R {
-    let mut result = None;
-    disk.corrupt("leaves.db", |file| {
-        let is_leaf = |at: &usize| file[*at..].starts_with(b"FL") && file[*at + 32] >= 16;
-        let of_page: HashMap<_, _> =
-            (0..file.len()).step_by(4096).filter(is_leaf).map(|at| (page_of(file, at), at)).collect();
-        let chain = |first: &usize| {
-            let next = |at: &usize| of_page.get(&u64_at(file, at + 24)).copied();
-            std::iter::successors(Some(*first), next).collect::<Vec<_>>()
-        };
-        let table = of_page.values().map(|at| u32_at(file, at + 32)).min();
-        let of_first = |at: &&usize| Some(u32_at(file, **at + 32)) == table;
-        let leaves = of_page.values().filter(of_first).map(chain).max_by_key(Vec::len).unwrap();
-        result = Some(change(file, &leaves));
-        for leaf in leaves {
-            let checksum = crc32c::crc32c(&file[leaf + 8..leaf + 4096]);
-            file[leaf + 4..leaf + 8].copy_from_slice(&checksum.to_le_bytes());
-        }
-    });
-    result.unwrap()
-}
-
-fn page_of(file: &[u8], leaf: usize) -> u64 {
-    u64_at(file, leaf + 8)
-}
-
-/// Makes one leaf the right neighbour of another.
-fn link(file: &mut [u8], leaf: usize, right: usize) {
-    let right = page_of(file, right).to_le_bytes();
-    file[leaf + 24..leaf + 32].copy_from_slice(&right);
-}
-
-/// A database with a table whose leaves are linked in a circle.
-fn in_a_circle() -> SimDisk {
-    let disk = large_and_small();
-    with_leaves(&disk, |file, leaves| link(file, leaves[1], leaves[0]));
-    disk
-}
-
-/// A closed database with rows in many leaves, and large values.
-fn large_and_small() -> SimDisk {
-    let disk = SimDisk::new(1);
-    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
-    let table = db.byte_table("t").unwrap();
-    (0..200u32).for_each(|i| table.put(format!("row/{:04}", i * 7).as_bytes(), &[i as u8; 50]).unwrap());
-    (0..3).for_each(|i| table.put(&[b'x', i], &[i; 9000]).unwrap());
-    db.close().unwrap();
-    disk
 }
 
 /// Uses copies of the database, each changed in its own way, which says what it was.
@@ -794,31 +518,4 @@ fn malform(leaf: &mut [u8], rng: &mut Rng) -> Vec<String> {
     let checksum = crc32c::crc32c(&leaf[8..]);
     leaf[4..8].copy_from_slice(&checksum.to_le_bytes());
     did
-}
-
-/// Reads, checks, writes and removes, until there is an error.
-fn use_all(disk: &SimDisk) -> foreshore::Result<()> {
-    let db = open(disk)?;
-    db.recover().iter().try_for_each(|gid| db.rollback_prepared(gid))?;
-    for name in db.tables()? {
-        let table = db.byte_table(&name)?;
-        (0..200u32).try_for_each(|i| table.get(format!("row/{:04}", i * 7).as_bytes()).map(drop))?;
-        (0..4).try_for_each(|i| table.get(&[b'x', i]).map(drop))?;
-        table.range(..).try_for_each(|row| row.map(drop))?;
-        table.range(..).rev().try_for_each(|row| row.map(drop))?;
-        table.multi_get(&(0..99u32).map(|i| format!("row/{i:04}")).collect::<Vec<_>>())?;
-        db.snapshot()?.bytes(&table).range(..).try_for_each(|row| row.map(drop))?;
-    }
-    let checked = db.check();
-    for name in db.tables()? {
-        let table = db.byte_table(&name)?;
-        for i in 0..200u32 {
-            table.put(format!("row/{:04}", i * 5).as_bytes(), &vec![7; i as usize])?;
-            table.remove(format!("row/{:04}", i * 3).as_bytes())?;
-        }
-        db.transact(|tx| tx.bytes(&table).remove_range(&b"row/0"[..]..&b"row/1"[..]).map(drop))?;
-    }
-    db.checkpoint()?;
-    db.close()?;
-    checked.map(drop)
 }
