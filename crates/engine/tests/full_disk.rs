@@ -150,6 +150,57 @@ fn many_small_rollbacks_need_no_space_for_the_log() {
     db.check().unwrap();
 }
 
+/// Transactions that are under way when the disk is full can be committed, each by itself: the log has the space for all of them, though
+/// each commit closes a block of it.
+#[test]
+fn commits_need_no_space_for_the_log() {
+    const MANY: u16 = 100;
+    let disk = SimDisk::new(4);
+    let db = tiny().log_bytes(64 << 20).open_on(Arc::new(disk.clone())).unwrap();
+    let (table, filler) = (db.byte_table("t").unwrap(), db.byte_table("filler").unwrap());
+    let filler = filler.with_durability(Durability::Relaxed);
+    let begin = |i: u16| {
+        let tx = db.begin().unwrap();
+        tx.bytes(&table).put(&i.to_be_bytes(), b"row").unwrap();
+        tx
+    };
+    let txs: Vec<_> = (0..MANY).map(begin).collect();
+    disk.set_capacity(disk.used_bytes() + (64 << 10));
+    let full = (0..).find_map(|_| filler.put(b"k", &[5; 180]).err());
+    assert!(matches!(full, Some(Error::Full { .. })), "{full:?}");
+    for (i, tx) in txs.into_iter().enumerate() {
+        tx.commit().unwrap_or_else(|e| panic!("commit {i}: {e}"));
+    }
+    assert_eq!(table.range(..).count(), usize::from(MANY));
+}
+
+/// Who found room in the log for many short records asks again when the disk is full: each that is committed by itself takes a block.
+#[test]
+fn room_in_the_log_is_asked_for_again_on_a_full_disk() {
+    const MANY: u16 = 200;
+    let disk = SimDisk::new(4);
+    let options = tiny().ring_bytes(8 << 20).segment_bytes(8 << 20).log_bytes(64 << 20);
+    let db = options.open_on(Arc::new(disk.clone())).unwrap();
+    let (table, filler) = (db.byte_table("t").unwrap(), db.byte_table("filler").unwrap());
+    let filler = filler.with_durability(Durability::Relaxed);
+    let put_each = || {
+        let txs: Vec<_> = (0..MANY).map(|_| db.begin().unwrap()).collect();
+        (0..MANY).zip(txs).try_for_each(|(i, tx)| {
+            tx.bytes(&table).put(&i.to_be_bytes(), b"row")?;
+            tx.commit()
+        })
+    };
+    put_each().unwrap();
+    disk.set_capacity(disk.used_bytes() + (64 << 10));
+    let full = (0..).find_map(|_| filler.put(b"k", &[5; 180]).err());
+    assert!(matches!(full, Some(Error::Full { .. })), "{full:?}");
+    for _ in 0..30 {
+        let refused = put_each();
+        assert!(matches!(refused, Ok(()) | Err(Error::Full { .. })), "{refused:?}");
+    }
+    db.check().unwrap();
+}
+
 /// A directory in which a full disk has no place for one more name is as any full disk: what was to have the name is put off, and the
 /// log's files take no space meanwhile.
 #[test]

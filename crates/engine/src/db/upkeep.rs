@@ -269,8 +269,9 @@ mod tests {
         };
         let before = redo_lsn();
         assert!(before > 0);
-        let slots = &db.engine.core().txns.slots;
-        let late = slots.lease().unwrap();
+        let core = db.engine.core();
+        let slots = &core.txns.slots;
+        let late = slots.lease(&core.log).unwrap();
         slots.standing(late).announce(Lsn(1));
         assert_eq!(redo_lsn(), before);
         slots.give_back(late);
@@ -280,8 +281,9 @@ mod tests {
     #[test]
     fn redo_begins_at_a_record() {
         let db = Database::in_memory().unwrap();
-        let slots = &db.engine.core().txns.slots;
-        let first = slots.lease().unwrap();
+        let core = db.engine.core();
+        let slots = &core.txns.slots;
+        let first = slots.lease(&core.log).unwrap();
         slots.standing(first).announce(Lsn::ZERO);
         db.checkpoint().unwrap();
         let stats = db.stats();

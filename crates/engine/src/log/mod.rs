@@ -33,7 +33,9 @@
 //!   hundred thousand times a usual one. A transaction asks once for several records ([`Room`]), so that it does not
 //!   visit the line of the log's end twice a record, and leaves the rest to the next one in its slot. Each may go beyond that
 //!   by one record; where that may be long beside what it asked for, it asks for each record. So all slots together make
-//!   that three quarters of a ring. Beyond it a flight waits for the segment to be prepared; if the disk is full then, the
+//!   that three quarters of a ring. What flights close their blocks with comes on top, and may be many times as much: so where
+//!   there was no space for the next segment, everybody asks for each record; and a block is kept back for each slot that is in
+//!   use, since a commit does not ask. Beyond all this a flight waits for the segment to be prepared; if the disk is full then, the
 //!   log stops with the reason, and nothing is acknowledged falsely.
 
 mod backward;
@@ -105,7 +107,7 @@ struct Shared {
     start: Lsn,
     seal: Seal,
     reserved: CachePadded<AtomicU64>,
-    /// Bytes that running transactions may need for their rollbacks.
+    /// Bytes that running transactions may need to end.
     promised: CachePadded<AtomicU64>,
     ring: Ring<Mapped>,
     flights: Flights,
@@ -259,11 +261,14 @@ impl Log {
     }
 
     /// As [`Log::room`], if what was found when it was asked last is used up, however long ago that was, or the record to come,
-    /// of at most `longest` bytes, may be long beside that: no more is reserved without asking than all slots together may (L3).
+    /// of at most `longest` bytes, may be long beside that: no more is reserved without asking than all slots together may (L3). Or
+    /// if there was no space for more of the log: then the blocks count, too, that flights close, each of which may have been for one
+    /// short record.
     #[inline]
     pub fn ensure_room(&self, room: &mut Room, longest: usize) -> Result<()> {
         let part = self.shared.options.ring() / (4 * SLOTS as u64);
-        if room.0 == 0 || longest as u64 > 2 * part || self.shared.poison.is_set() {
+        let is_there = room.0 > 0 && longest as u64 <= 2 * part;
+        if !is_there || self.shared.segments.are_short() || self.shared.poison.is_set() {
             self.room()?;
             *room = Room(part);
         }
@@ -288,6 +293,12 @@ impl Log {
     /// From now on [`Log::room`] keeps `bytes` more back for rollbacks.
     pub fn promise(&self, bytes: u64) {
         self.shared.promised.fetch_add(bytes, Relaxed);
+    }
+
+    /// The same for so many transactions more at a time: each may be committed when there is no more room, by a record that closes
+    /// a block.
+    pub fn promise_blocks(&self, transactions: usize) {
+        self.promise(transactions as u64 * options::BLOCK);
     }
 
     /// Takes a promise back.

@@ -19,7 +19,8 @@ use super::options::LogOptions;
 use super::poison::Poison;
 use crate::error::{Error, Result};
 use crate::file_names::{number_in, numbered, numbers};
-use foreshore_base::sync::{AtomicU64, Ordering::Acquire, Ordering::Release};
+use foreshore_base::sync::Ordering::{Acquire, Relaxed, Release};
+use foreshore_base::sync::{AtomicBool, AtomicU64};
 use foreshore_base::{Lsn, seeded_bug};
 use foreshore_io::{Access, AlignedBuf, File, Vfs};
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -177,6 +178,8 @@ pub(super) struct Segments {
     options: LogOptions,
     poison: Arc<Poison>,
     prepared_end: AtomicU64,
+    /// The last attempt to prepare one met a shortage.
+    are_short: AtomicBool,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -241,7 +244,15 @@ impl Segments {
             stopped: false,
         };
         let prepared_end = AtomicU64::new(next * segment_bytes);
-        Ok(Self { vfs, options, poison, prepared_end, state: Mutex::new(state), changed: Condvar::new() })
+        Ok(Self {
+            vfs,
+            options,
+            poison,
+            prepared_end,
+            are_short: AtomicBool::new(false),
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        })
     }
 
     /// Where the segments are.
@@ -253,6 +264,12 @@ impl Segments {
     #[inline]
     pub fn prepared_end(&self) -> Lsn {
         Lsn(self.prepared_end.load(Acquire))
+    }
+
+    /// Was there no space, or no descriptor, for the next one?
+    #[inline]
+    pub fn are_short(&self) -> bool {
+        self.are_short.load(Relaxed)
     }
 
     /// Asks for segments up to `end`, and waits for nothing. After a failure only those who wait ask again.
@@ -385,6 +402,7 @@ impl Segments {
 
     fn finish(&self, state: &mut State, n: u64, recycled: Option<u64>, prepared: Result<()>) -> Result<()> {
         self.changed.notify_all();
+        self.are_short.store(prepared.is_err(), Relaxed);
         match prepared {
             Ok(()) => {
                 state.next = n + 1;

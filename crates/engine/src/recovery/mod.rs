@@ -162,7 +162,7 @@ fn finish_transactions(
 ) -> Result<(u64, BTreeMap<Vec<u8>, Txn>)> {
     let unfinished: Vec<_> = analysis.unfinished().collect();
     for (owner, Unfinished { id, .. }) in &unfinished {
-        core.txns.slots.resume(*owner, *id);
+        core.txns.slots.resume(*owner, *id, &core.log);
     }
     let chunks = trees.iter().filter_map(|tree| tree.chunks.get());
     let by_id: HashMap<_, _> = trees.iter().chain(chunks).map(|tree| (tree.id, tree)).collect();

@@ -136,7 +136,7 @@ impl Tree {
             return self.autocommit_large(key, intent, patience);
         }
         let slots = &self.core.txns.slots;
-        let owner = slots.lease()?;
+        let owner = slots.lease(&self.core.log)?;
         self.core.txns.keys.reset(owner, self.core.log.flushed(), slots.number(owner));
         let mut single = Single { owner, name: near.name, key, intent, room: slots.room(owner) };
         let done = self.autocommit_as(&mut single, near.way.start, patience);

@@ -8,7 +8,7 @@
 
 use crate::error::{Error, Result};
 use crate::lock::Owner;
-use crate::log::Room;
+use crate::log::{Log, Room};
 use crate::stage;
 use crate::txn::standing::Standing;
 use crate::txn::transaction::Kept;
@@ -76,19 +76,19 @@ impl Slots {
     /// A slot for a transaction. Waits while all are taken.
     ///
     /// Errors: [`Error::TooManyTransactions`] if none became free for long.
-    pub fn lease(&self) -> Result<Owner> {
+    pub fn lease(&self, log: &Log) -> Result<Owner> {
         let hint = HINT.get();
-        if hint < SLOTS && self.take(hint) {
+        if hint < SLOTS && self.take(hint, log) {
             return Ok(Owner(hint as u16));
         }
-        self.lease_any()
+        self.lease_any(log)
     }
 
     #[cold]
-    fn lease_any(&self) -> Result<Owner> {
+    fn lease_any(&self, log: &Log) -> Result<Owner> {
         let (mut backoff, since) = (Backoff::new(), Instant::now());
         loop {
-            if let Some(index) = (0..SLOTS).find(|index| self.take(*index)) {
+            if let Some(index) = (0..SLOTS).find(|index| self.take(*index, log)) {
                 HINT.set(index);
                 return Ok(Owner(index as u16));
             }
@@ -100,21 +100,22 @@ impl Slots {
         }
     }
 
-    fn take(&self, index: usize) -> bool {
+    fn take(&self, index: usize, log: &Log) -> bool {
         let _old = stage::enter(stage::Old::Transactions);
         if !self.slots[index].standing.take() {
             return false;
         }
         count(&self.slots[index].leases);
         if self.used.load(Relaxed) <= index {
-            self.used.fetch_max(index + 1, SeqCst);
+            let before = self.used.fetch_max(index + 1, SeqCst);
+            log.promise_blocks((index + 1).saturating_sub(before));
         }
         true
     }
 
     /// A slot that a transaction of before the restart had: it still has it.
-    pub fn resume(&self, owner: Owner, id: TxnId) {
-        assert!(self.take(owner.0.into()), "slots are free at a restart");
+    pub fn resume(&self, owner: Owner, id: TxnId, log: &Log) {
+        assert!(self.take(owner.0.into(), log), "slots are free at a restart");
         self.slot(owner).standing.began(id);
     }
 

@@ -122,7 +122,7 @@ impl Txn {
     /// Begins. Waits while there are too many. `since`: [`Log::flushed`](crate::log::Log::flushed) when its work was first tried,
     /// which is its age.
     pub fn begin(core: Held<Core>, patience: Duration, since: Lsn) -> Result<Self> {
-        let owner = core.txns.slots.lease()?;
+        let owner = core.txns.slots.lease(&core.log)?;
         core.txns.keys.reset(owner, since, core.txns.slots.number(owner));
         Ok(Self::with_slot(core, owner, patience))
     }

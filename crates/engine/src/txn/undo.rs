@@ -194,7 +194,7 @@ mod tests {
         let place = core.log.reserve(record(Lsn::ZERO).encoded_len());
         let at = place.start();
         core.fill(place, &record(at), &mut Vec::new());
-        core.txns.slots.resume(owner, TxnId(at.0));
+        core.txns.slots.resume(owner, TxnId(at.0), &core.log);
         let mut txn = Txn::resume(core.clone().into(), owner, TxnId(at.0), at, false);
         let no_table = |_| None;
         for told in [roll_back(&mut txn, Lsn::ZERO, &no_table), restore_prepared(&mut txn, &no_table)] {
