@@ -408,6 +408,30 @@ fn a_rollback_goes_on_at_the_next_open() {
     }
 }
 
+/// If that finds no space either, all can be read until there is, and nobody sees half of it.
+#[test]
+fn a_rollback_that_finds_no_space_keeps_no_database_closed() {
+    for how in [How::AsAWhole, How::Prepared, How::ToASavepoint] {
+        let disk = SimDisk::new(3);
+        let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+        drop(broken_off(vfs.clone(), || disk.set_capacity(disk.used_bytes()), how));
+        for _ in 0..2 {
+            let db = tiny().open_on(vfs.clone()).unwrap();
+            let table = db.byte_table("t").unwrap();
+            (0..ROWS).for_each(|i| assert_eq!(table.get(&i.to_be_bytes()).unwrap(), Some(row(i))));
+            drop((db, table));
+            assert_eq!(Arc::strong_count(&vfs), 1, "somebody still has the files");
+        }
+        let db = tiny().open_on(vfs).unwrap();
+        let table = db.byte_table("t").unwrap();
+        disk.set_capacity(u64::MAX);
+        wait_for_the_last_transaction(&db);
+        (0..ROWS).for_each(|i| assert_eq!(table.get(&i.to_be_bytes()).unwrap(), Some(row(i))));
+        (0..ROWS).for_each(|i| table.put(&i.to_be_bytes(), b"goes on").unwrap());
+        db.check().unwrap();
+    }
+}
+
 /// The space that a transaction's rows have left is taken by others, and then the disk is full: its rollback splits leaves.
 #[test]
 fn a_rollback_that_splits_leaves_needs_no_space_for_the_log() {

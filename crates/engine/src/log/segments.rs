@@ -205,8 +205,8 @@ struct State {
 }
 
 impl Segments {
-    /// Takes stock of the directory, and prepares what a log that begins at `start` needs first: on a full disk, what there
-    /// is, if a rollback can do with it. A new log needs all: there is nothing to roll back, and its creation holds the names.
+    /// Takes stock of the directory, and prepares what a log that begins at `start` needs first. On a full disk what there is will
+    /// do: rows can be read, and who logs is told by [`Segments::wait_prepared`]. A new log needs all: its creation holds the names.
     pub fn open(vfs: Arc<dyn Vfs>, options: LogOptions, poison: Arc<Poison>, start: Lsn) -> Result<Self> {
         let segment_bytes = options.segment_bytes;
         let first = start.0 / segment_bytes;
@@ -223,11 +223,9 @@ impl Segments {
             allocated.map_err(|e| Error::io(format!("log segment {}", name(next)), &e))?;
             next += 1;
         }
-        // Enough for rollbacks. Rows can be read; writers are told by `wait_prepared`.
-        let least = start.0 + if start == Lsn::ZERO { options.ring() } else { options.ring() / 4 };
         while next * segment_bytes < start.0 + options.ring() {
             match prepare(&*vfs, next, segment_bytes, None) {
-                Err(Error::Full { .. }) if next * segment_bytes >= least => break,
+                Err(Error::Full { .. }) if start > Lsn::ZERO => break,
                 prepared => prepared?,
             }
             next += 1;

@@ -31,7 +31,7 @@ use crate::error::{Error, Result};
 use crate::log::{Durability, Incarnation, Log};
 use crate::pool::{Directory, DirectoryEntry as Entry, Loaded, PageEntry, Pools, Wal, rebuild};
 use crate::tree::{Core, Tree, first_leaf};
-use crate::txn::{Txn, restore_prepared, roll_back};
+use crate::txn::{Txn, restore, roll_back};
 use analysis::{Analysis, Unfinished};
 use foreshore_base::{Lsn, PageId, TableId};
 use foreshore_io::Vfs;
@@ -152,7 +152,8 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
     Ok(Recovered { core, directory, trees, next_id, redo_lsn, redo_bytes, redo_records, undone, prepared })
 }
 
-/// Undoes transactions without an end, and takes up again those that have prepared.
+/// Undoes transactions without an end, and takes up again those that have prepared. What finds no space for that gets its locks and
+/// images back, and is gone on with when it can, as a rollback at run time.
 ///
 /// All slots are taken first: an undo must not meet a transaction of now in the slot of one of before.
 fn finish_transactions(
@@ -172,22 +173,27 @@ fn finish_transactions(
         let mut txn = Txn::resume(core.clone().into(), owner, id, last, gid.is_some());
         match gid {
             Some(gid) => {
-                restore_prepared(&mut txn, &tree)?;
+                restore(&mut txn, &tree)?;
                 prepared.insert(gid, txn);
             }
-            None => {
-                if let Err(error) = roll_back(&mut txn, Lsn(id.0), &tree) {
-                    txn.abandon();
-                    return Err(error);
-                }
-                txn.end_rollback()?;
-                undone += 1;
-            }
+            None => match roll_back(&mut txn, Lsn(id.0), &tree).and_then(|()| txn.end_rollback()) {
+                Ok(()) => undone += 1,
+                Err(shortage) if shortage.is_shortage() => match restore(&mut txn, &tree) {
+                    Ok(()) => txn.break_off(),
+                    Err(error) => return abandon(txn, error),
+                },
+                Err(error) => return abandon(txn, error),
+            },
         }
     }
     core.txns.settle(&core.log);
     trees.iter().filter_map(|tree| tree.chunks.get()).try_for_each(reap_leftovers)?;
     Ok((undone, prepared))
+}
+
+fn abandon<R>(txn: Txn, error: Error) -> Result<R> {
+    txn.abandon();
+    Err(error)
 }
 
 fn open_directory(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<(Arc<Directory>, Loaded)> {

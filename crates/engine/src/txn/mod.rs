@@ -43,7 +43,7 @@ pub(crate) use scan::{Direction, Scan};
 pub(crate) use slots::{SLOTS, Slots};
 pub(crate) use snapshots::Snapshots;
 pub(crate) use transaction::{Savepoint, Txn};
-pub(crate) use undo::{restore_prepared, roll_back};
+pub(crate) use undo::{restore, roll_back};
 pub(crate) use view::{Seen, View};
 
 use crate::error::{Error, Result};

@@ -523,7 +523,7 @@ impl Txn {
     }
 
     /// Its changes were undone by a restart: says so in the log, and ends.
-    pub fn end_rollback(mut self) -> Result<()> {
+    pub fn end_rollback(&mut self) -> Result<()> {
         if let Some(id) = self.id {
             self.write_end(id)?;
         }
@@ -543,13 +543,17 @@ impl Txn {
         let undone = self.undo();
         match &undone {
             Ok(()) => {}
-            Err(Error::Full { .. } | Error::TooManyFiles { .. } | Error::Io { .. }) => {
-                let core = self.core.clone();
-                core.txns.broken_off.lock().push(self);
-            }
+            Err(Error::Full { .. } | Error::TooManyFiles { .. } | Error::Io { .. }) => self.break_off(),
             Err(reason) => self.core.txns.strand(self.owner, reason),
         }
         undone
+    }
+
+    /// Keeps its locks until its rollback can be gone on with.
+    pub fn break_off(mut self) {
+        self.ended = true;
+        let core = self.core.clone();
+        core.txns.broken_off.lock().push(self);
     }
 
     fn undo(&mut self) -> Result<()> {

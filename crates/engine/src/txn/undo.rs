@@ -45,9 +45,9 @@ pub(crate) fn roll_back(
 /// Rows as they were before the records that were read so far.
 type Before = HashMap<(TableId, Vec<u8>), Option<Vec<u8>>>;
 
-/// Gives a transaction that prepared before a restart its locks back, and its room in the log; and readers the images of what
-/// it changed.
-pub(crate) fn restore_prepared(txn: &mut Txn, table: &dyn Fn(TableId) -> Option<Arc<Tree>>) -> Result<()> {
+/// Gives a transaction from before a restart that has prepared, or cannot be undone yet, its locks back, and its room in the log; and
+/// readers the images of what it changed.
+pub(crate) fn restore(txn: &mut Txn, table: &dyn Fn(TableId) -> Option<Arc<Tree>>) -> Result<()> {
     let mut before = Before::new();
     each_write_backwards(txn, Lsn::ZERO, |txn, write| {
         txn.owe_for(write.bytes, write.changes.len());
@@ -197,7 +197,7 @@ mod tests {
         core.txns.slots.resume(owner, TxnId(at.0), &core.log);
         let mut txn = Txn::resume(core.clone().into(), owner, TxnId(at.0), at, false);
         let no_table = |_| None;
-        for told in [roll_back(&mut txn, Lsn::ZERO, &no_table), restore_prepared(&mut txn, &no_table)] {
+        for told in [roll_back(&mut txn, Lsn::ZERO, &no_table), restore(&mut txn, &no_table)] {
             assert!(matches!(&told, Err(Error::Corrupt { .. })), "{told:?}");
         }
         txn.abandon();
