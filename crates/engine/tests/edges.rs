@@ -6,6 +6,7 @@ use common::tiny;
 use foreshore::{ByteTable, Database, Durability, Error, TransactionOptions};
 use foreshore_io::{MemVfs, SimDisk, Vfs};
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::process::Command;
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -519,15 +520,24 @@ fn a_bulk_load_is_as_patient_as_its_handle() {
     assert!(since.elapsed() < Duration::from_secs(5));
 }
 
-/// A cache that cannot be is refused before a database is begun.
+/// A cache that cannot be is refused before a database is begun, or written to.
 #[test]
 fn an_impossible_cache_is_refused_first() {
     let disk = Arc::new(MemVfs::new());
-    for bytes in [usize::MAX, 8192 << 29] {
-        let refused = Database::builder().cache_bytes(bytes).open_on(disk.clone()).map(drop);
-        assert!(matches!(refused, Err(Error::Argument(_))), "{refused:?}");
-        assert_eq!(disk.list().unwrap(), ["LOCK"]);
-    }
+    let names = || disk.list().unwrap().into_iter().collect::<BTreeSet<_>>();
+    let refuses = || {
+        let before = names();
+        for bytes in [usize::MAX, 8192 << 29] {
+            let options = Database::builder().cache_bytes(bytes).rebuild(before.len() > 1);
+            let refused = options.open_on(disk.clone()).map(drop);
+            assert!(matches!(refused, Err(Error::Argument(_))), "{refused:?}");
+            assert_eq!(names(), before);
+        }
+    };
+    disk.lock("LOCK").map(drop).unwrap();
+    refuses();
+    Database::builder().open_on(disk.clone()).unwrap().close().unwrap();
+    refuses();
 }
 
 /// Keys that were removed are not in the table, though a snapshot still sees their rows.

@@ -81,7 +81,7 @@ impl Pools {
         Ok(pools)
     }
 
-    /// May a new database have so much cache? To be asked before anything is made. Errors: `Argument`.
+    /// May a database have so much cache? To be asked before anything is made. Errors: `Argument`.
     pub fn ensure_possible(own_bytes: usize, cache_bytes: usize) -> Result<()> {
         options_of(SizeClass::OWN, own_bytes, cache_bytes).frames().map(drop)
     }

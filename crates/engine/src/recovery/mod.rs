@@ -112,6 +112,7 @@ fn create(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
 }
 
 fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recovered> {
+    Pools::ensure_possible(meta.leaf_bytes, options.cache_bytes)?;
     let extents = Extents::open(&**vfs)?;
     let (directory, Loaded { pages, redo_lsn, incarnations }) = open_directory(vfs, options, meta)?;
     let salvaged = is_salvaged(redo_lsn);
