@@ -128,7 +128,8 @@ impl Future for CommitTicket {
 
 #[cfg(test)]
 mod tests {
-    use crate::{ByteTable, Database, Durability, Error, TransactionOptions};
+    use crate::log::Wanted;
+    use crate::{ByteTable, CommitTicket, Database, Durability, Error, TransactionOptions};
     use foreshore_base::sync::{AtomicBool, AtomicUsize, Ordering::SeqCst};
     use foreshore_io::sim::{Call, Intercepted};
     use foreshore_io::{MemVfs, SimDisk};
@@ -215,6 +216,60 @@ mod tests {
         assert!(open().byte_table("t").unwrap().contains(b"k").unwrap());
         drop(ticket);
         assert_eq!(Arc::strong_count(&core), 1);
+    }
+
+    /// A task that goes on where it is woken, and writes.
+    struct Writes(ByteTable, mpsc::Sender<crate::Result<()>>);
+
+    impl Wake for Writes {
+        fn wake(self: Arc<Self>) {
+            std::thread::sleep(Duration::from_millis(50)); // the other flusher has gone to sleep
+            self.1.send(self.0.put(b"by the task", b"v")).unwrap();
+        }
+    }
+
+    /// It may wait for what it writes: the flusher that it keeps from flying is not the one who is to carry that, however many commits
+    /// the last flight has carried.
+    #[test]
+    fn a_task_may_wait_where_it_is_woken() {
+        let (device, reached) = (Arc::new(parking_lot::Mutex::new(())), Arc::new(AtomicBool::new(false)));
+        let (its, has_reached) = (device.clone(), reached.clone());
+        let slow = Intercepted::new(MemVfs::new(), move |call, name, go| {
+            if call == Call::Sync && name == "wal-0000000000000000" {
+                has_reached.store(true, SeqCst);
+                drop(its.lock());
+            }
+            go()
+        });
+        let options = Database::builder().cache_bytes(1 << 20).ring_bytes(1 << 20).segment_bytes(1 << 20);
+        let db = options.open_on(Arc::new(slow)).unwrap();
+        let table = db.byte_table("t").unwrap();
+        let commit = |key: &[u8]| {
+            let tx = db.begin().unwrap();
+            tx.bytes(&table).put(key, b"v").unwrap();
+            tx.commit_async().unwrap()
+        };
+        let poll = |ticket: &mut CommitTicket, waker| {
+            assert!(Pin::new(ticket).poll(&mut Context::from_waker(&waker)).is_pending());
+        };
+        let stands = device.lock();
+        reached.store(false, SeqCst);
+        let (mut first, idle) = (commit(b"first"), Arc::new(Woken::default()));
+        poll(&mut first, idle.clone().into());
+        while !reached.load(SeqCst) {
+            std::thread::yield_now();
+        }
+        // Many who come while that is under way travel with the next flight, as far as it knows.
+        (0..20).for_each(|_| {
+            poll(&mut CommitTicket { flight: Some(Wanted::Own), ..first.clone() }, idle.clone().into())
+        });
+        let (written, is_written) = mpsc::channel();
+        poll(&mut commit(b"second"), Arc::new(Writes(table.clone(), written)).into());
+        drop(stands);
+        is_written
+            .recv_timeout(Duration::from_secs(60))
+            .expect("it waits for the thread that it is on")
+            .unwrap();
     }
 
     /// A task that goes on where it is woken, and looks at the database first.

@@ -68,7 +68,7 @@ pub(crate) use tail::repair_tail;
 use crate::error::{Error, Result};
 use crate::pool::Wal;
 use crate::stage;
-use crate::threads::Threads;
+use crate::threads::{Threads, is_of_an_engine};
 use crate::txn::SLOTS;
 use crate::waits::{Meter, Wait};
 use crossbeam_utils::CachePadded;
@@ -550,10 +550,13 @@ impl Shared {
     ///
     /// So few that each can have a flight of its own need not wait for each other: they would take turns. (Two threads,
     /// files whose syncs sleep 0.3 and 1 ms: 1.6 to 3 times the commits, on a host that was slow to wake threads.)
+    ///
+    /// A task that waits where a flusher wakes it, or closes the database there, keeps that flusher from the next flight: so the
+    /// other one is called.
     fn ask_for_flight(&self, waits: u64) {
         let [last, before] = self.flights.carried();
         let are_few = last + before <= options::FLIGHTS as u64;
-        if are_few || self.flights.gathered(waits) >= 2 * last {
+        if are_few || self.flights.gathered(waits) >= 2 * last || is_of_an_engine() {
             self.flights.doorbell.urge();
         } else {
             self.flights.doorbell.mention();
