@@ -602,9 +602,9 @@ fn options(workload: &Workload, at: u64) -> Builder {
     tiny().durability(workload.durability).index(Index::ALL[at as usize % Index::ALL.len()])
 }
 
-/// One crash: the workload on a fresh disk until event `at`, the crash, the reopening, and, if `again` is given, a
-/// second crash at that event of the reopening.
-fn crash_once(workload: &Workload, seed: u64, at: u64, kind: Crash, again: Option<(Crash, u64)>) {
+/// One crash: the workload on a fresh disk until event `at`, the crash, the reopening, and for each of `again` one more
+/// crash, at that event of the reopening before.
+fn crash_once(workload: &Workload, seed: u64, at: u64, kind: Crash, again: &[(Crash, u64)]) {
     let what = format!("{:?}, seed {seed}, event {at}, {kind:?}, then {again:?}", workload.name);
     let ops: Vec<_> = (0..workload.threads).map(|t| (workload.ops)(&mut Rng(seed + t as u64))).collect();
     let progress: Vec<_> = ops.iter().map(|_| Progress::default()).collect();
@@ -615,11 +615,11 @@ fn crash_once(workload: &Workload, seed: u64, at: u64, kind: Crash, again: Optio
     }
     let mut disk = disk.after_crash(kind, seed ^ at);
     let mut weakest = kind;
-    if let Some((kind_again, again)) = again {
+    for &(kind_again, again) in again {
         disk.crash_at(disk.events() + again);
         if let Ok(db) = options(workload, at).open_on(Arc::new(disk.clone())) {
-            let what = format!("{what}, before the second crash");
-            let seen = panic::catch_unwind(AssertUnwindSafe(|| verify(&db, &ops, &progress, kind, &what)));
+            let what = format!("{what}, before the crash at event {again}");
+            let seen = panic::catch_unwind(AssertUnwindSafe(|| verify(&db, &ops, &progress, weakest, &what)));
             // What was begun at the opening may go on, and the crash may come while we look.
             if let Err(wrong) = seen
                 && !disk.is_crashed()
@@ -668,11 +668,11 @@ fn every_crash_point_recovers() {
             jobs.extend((0..rounds.min(events)).map(|i| (workload, kind, (i as f64 * step) as u64 + 1)));
         }
     }
-    in_parallel(&jobs, |(workload, kind, at)| crash_once(workload, seed, *at, *kind, None));
+    in_parallel(&jobs, |(workload, kind, at)| crash_once(workload, seed, *at, *kind, &[]));
     println!("{} crash states, seed {seed}", jobs.len());
 }
 
-/// Recovery itself may crash, at any of its events.
+/// Recovery itself may crash, at any of its events, and so may the next ones.
 #[test]
 fn crashes_during_recovery_recover() {
     let seed = env("FORESHORE_SEED", 1);
@@ -687,14 +687,19 @@ fn crashes_during_recovery_recover() {
                 workload,
                 kind(i),
                 rng.below(events) as u64 + 1,
-                (kind(i / 2), rng.below(30) as u64 + 1),
+                (0..1 + i / 8 % 3)
+                    .map(|n| (kind(i >> (n + 1)), rng.below(30) as u64 + 1))
+                    .collect::<Vec<_>>(),
             ));
         }
     }
     in_parallel(&jobs, |(workload, kind, at, again)| {
-        crash_once(workload, seed, *at, *kind, Some(*again));
+        crash_once(workload, seed, *at, *kind, again);
     });
-    println!("{} double crashes, seed {seed}", jobs.len());
+    println!(
+        "{} crashes during recovery, seed {seed}",
+        jobs.iter().map(|(.., again)| again.len()).sum::<usize>()
+    );
 }
 
 /// Waits until the segment has its name, durably.
