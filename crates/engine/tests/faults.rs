@@ -408,6 +408,34 @@ fn a_rollback_goes_on_at_the_next_open() {
     }
 }
 
+/// Until then it leaves others what they need to commit.
+#[test]
+fn a_rollback_that_finds_no_space_leaves_what_commits_need() {
+    let disk = SimDisk::new(3);
+    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+    let [table, others, filler] = ["t", "others", "filler"].map(|name| db.byte_table(name).unwrap());
+    let table = table.with_durability(Durability::Buffered);
+    (0..ROWS).for_each(|i| table.put(&i.to_be_bytes(), &row(i)).unwrap());
+    let tx = db.begin().unwrap();
+    (0..ROWS).for_each(|i| tx.bytes(&table).put(&i.to_be_bytes(), b"").unwrap());
+    let begin = |i: u32| {
+        let tx = db.begin().unwrap();
+        tx.bytes(&others).put(&key(i), b"row").unwrap();
+        tx
+    };
+    let txs: Vec<_> = (0..40).map(begin).collect();
+    (0..ROWS).for_each(|i| {
+        (0..3).for_each(|j| table.put(&[i.to_be_bytes(), [b'+', j]].concat(), &[7; 400]).unwrap())
+    });
+    db.checkpoint().unwrap();
+    disk.set_capacity(disk.used_bytes());
+    let full = (0..).find_map(|i| filler.put(&key(i), &[5; 900]).err());
+    assert!(matches!(full, Some(Error::Full { .. })), "{full:?}");
+    assert!(matches!(tx.rollback(), Err(Error::Full { .. })));
+    txs.into_iter().for_each(|tx| tx.commit().unwrap());
+    assert_eq!(others.range(..).count(), 40);
+}
+
 /// If that finds no space either, all can be read until there is, and nobody sees half of it.
 #[test]
 fn a_rollback_that_finds_no_space_keeps_no_database_closed() {

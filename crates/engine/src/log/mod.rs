@@ -107,8 +107,7 @@ struct Shared {
     start: Lsn,
     seal: Seal,
     reserved: CachePadded<AtomicU64>,
-    /// Bytes that running transactions may need to end.
-    promised: CachePadded<AtomicU64>,
+    promised: CachePadded<Promised>,
     ring: Ring<Mapped>,
     flights: Flights,
     segments: Segments,
@@ -116,6 +115,13 @@ struct Shared {
     soon: CachePadded<Soon>,
     /// Waits for room in the ring, for segments to be prepared, and for commits to become durable.
     waits: Waits,
+}
+
+/// Bytes that are kept back for the ends of transactions.
+#[derive(Default)]
+struct Promised {
+    rollbacks: AtomicU64,
+    commits: AtomicU64,
 }
 
 /// What `Buffered` commits asked of the flushers.
@@ -186,7 +192,7 @@ impl Log {
             start,
             seal: Seal::new(incarnation.salt),
             reserved: CachePadded::new(AtomicU64::new(start.0)),
-            promised: CachePadded::new(AtomicU64::new(0)),
+            promised: CachePadded::default(),
             ring: Ring::new(memory, start),
             flights: Flights::new(&options, start),
             segments: Segments::open(vfs, options, poison.clone(), start)?,
@@ -252,7 +258,9 @@ impl Log {
         assert_none_held("waiting for room in the log");
         let (shared, reserved) = (&*self.shared, self.reserved());
         let half_full = reserved > shared.ring.flushed() + shared.options.ring() / 2;
-        let wanted = reserved + shared.options.ring() + shared.promised.load(Relaxed);
+        let Promised { rollbacks, commits } = &*shared.promised;
+        let promised = rollbacks.load(Relaxed) + commits.load(Relaxed);
+        let wanted = reserved + shared.options.ring() + promised;
         let prepared = shared.segments.prepared_end() >= wanted;
         if !half_full && prepared && !shared.poison.is_set() {
             return Ok(());
@@ -275,13 +283,14 @@ impl Log {
         Ok(())
     }
 
-    /// As [`Log::room`], for what undoes a change: it may use the space that was kept back for it.
+    /// As [`Log::room`], for what undoes a change: it may use the space that was kept back for it, but not what was for commits.
     ///
     /// Errors: [`Error::Poisoned`]; [`Error::Full`] only beyond all that was promised.
     pub fn room_to_undo(&self) -> Result<()> {
         assert_none_held("waiting for room in the log");
-        let reserved = self.reserved();
-        self.shared.make_room(reserved, reserved + self.shared.options.ring() / 4)
+        let (shared, reserved) = (&*self.shared, self.reserved());
+        let commits = shared.promised.commits.load(Relaxed);
+        shared.make_room(reserved, reserved + shared.options.ring() / 4 + commits)
     }
 
     /// How much a transaction may need for its rollback without a promise: all slots together a quarter of the ring that
@@ -292,18 +301,18 @@ impl Log {
 
     /// From now on [`Log::room`] keeps `bytes` more back for rollbacks.
     pub fn promise(&self, bytes: u64) {
-        self.shared.promised.fetch_add(bytes, Relaxed);
+        self.shared.promised.rollbacks.fetch_add(bytes, Relaxed);
     }
 
-    /// The same for so many transactions more at a time: each may be committed when there is no more room, by a record that closes
-    /// a block.
-    pub fn promise_blocks(&self, transactions: usize) {
-        self.promise(transactions as u64 * options::BLOCK);
+    /// From now on there may be so many transactions more at a time: each may be committed when there is no more room, by a record that
+    /// closes a block.
+    pub fn promise_commits(&self, transactions: usize) {
+        self.shared.promised.commits.fetch_add(transactions as u64 * options::BLOCK, Relaxed);
     }
 
     /// Takes a promise back.
     pub fn redeem(&self, bytes: u64) {
-        self.shared.promised.fetch_sub(bytes, Relaxed);
+        self.shared.promised.rollbacks.fetch_sub(bytes, Relaxed);
     }
 
     /// Takes the next `body_len` bytes (and a header). Never waits, and may be called under a page latch.

@@ -108,7 +108,7 @@ impl Slots {
         count(&self.slots[index].leases);
         if self.used.load(Relaxed) <= index {
             let before = self.used.fetch_max(index + 1, SeqCst);
-            log.promise_blocks((index + 1).saturating_sub(before));
+            log.promise_commits((index + 1).saturating_sub(before));
         }
         true
     }
