@@ -124,6 +124,22 @@ fn a_full_disk_is_a_clean_error_for_many_transactions_at_once() {
     (0..TRANSACTIONS).for_each(|i| assert_eq!(table.get(&key(i)).unwrap().as_ref(), Some(&before)));
 }
 
+/// A transaction that finds nothing to do logs that it was there, no more. However many of them come on a full disk, that is a clean error
+/// for them, too. (With such a log buffer a transaction asks only now and then whether there is space.)
+#[test]
+fn a_full_disk_is_a_clean_error_for_who_finds_nothing_to_do() {
+    let disk = SimDisk::new(7);
+    let options = tiny().ring_bytes(8 << 20).segment_bytes(1 << 20).log_bytes(256 << 20);
+    let db = options.open_on(Arc::new(disk.clone())).unwrap();
+    let table = db.byte_table("t").unwrap();
+    table.put(b"k", b"v").unwrap();
+    disk.set_capacity(disk.used_bytes());
+    let full = (0..4000).find_map(|_| db.transact(|tx| tx.bytes(&table).insert(b"k", b"w")).err());
+    assert!(matches!(full, Some(Error::Full { .. })), "{full:?}");
+    disk.set_capacity(u64::MAX);
+    table.put(b"k", b"w").unwrap();
+}
+
 /// Many transactions, each of which has changed little, are rolled back on a full disk: the log has the space for all of them.
 #[test]
 fn many_small_rollbacks_need_no_space_for_the_log() {

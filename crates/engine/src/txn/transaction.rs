@@ -354,6 +354,7 @@ impl Txn {
         let standing = slots.standing(self.owner);
         standing.announce(self.core.txns.latest().settled);
         let begin = Record::Begin { owner: self.owner };
+        self.room.use_up(begin.encoded_len());
         let record = log.reserve(begin.encoded_len());
         let id = TxnId(record.start().0);
         standing.began(id);
@@ -472,6 +473,7 @@ impl Txn {
         let commit = Record::Commit { owner: self.owner };
         let standing = core.txns.slots.standing(self.owner);
         standing.committing();
+        self.room.use_up(commit.encoded_len());
         let record = core.log.reserve(commit.encoded_len());
         let (at, end) = (record.start(), record.end());
         standing.committed(at);
@@ -514,6 +516,7 @@ impl Txn {
         self.prepare_to_write(gid.len())?;
         let core = &*self.core;
         let prepare = Record::Prepare { owner: self.owner, previous: self.last, gid };
+        self.room.use_up(prepare.encoded_len());
         let record = core.log.reserve(prepare.encoded_len());
         let end = record.end();
         self.last = record.start();
