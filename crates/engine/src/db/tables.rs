@@ -29,7 +29,9 @@ pub(crate) struct Tables {
     changing: Mutex<()>,
     /// The id of the next table. Its mutex is held until the catalog knows that it was given.
     next_id: Mutex<u32>,
-    /// Tables are dropped one at a time.
+    /// Transactions are waited for, and kept from coming, at one table at a time. Held for as long as they take.
+    closing: Mutex<()>,
+    /// Held while a table that nobody uses goes.
     dropping: Mutex<()>,
     options: Builder,
 }
@@ -45,6 +47,7 @@ impl Tables {
             known: RwLock::new(known),
             changing: Mutex::new(()),
             next_id: Mutex::new(next_id),
+            closing: Mutex::new(()),
             dropping: Mutex::new(()),
             options,
         }
@@ -162,13 +165,9 @@ impl Tables {
 
     /// See [`Database::drop_table`](crate::Database::drop_table).
     pub fn drop_table(&self, name: &str) -> Result<bool> {
-        let _one_at_a_time = self.dropping.lock();
+        let _one_at_a_time = self.closing.lock();
         let Some(tree) = self.existing(name) else { return Ok(false) };
-        // Without the mutex of the tables: whoever uses others need not wait for the users of this one.
-        // Where nothing can be logged it cannot be dropped, and who could not be rolled back uses it for ever.
-        if !tree.users.close(DROP_PATIENCE, || self.core.log.room())? {
-            return Err(Error::TableInUse { name: name.to_string() });
-        }
+        let _dropping = self.close(&tree)?;
         let changing = self.changing.lock();
         let removed = self.catalog.autocommit(name.as_bytes(), Intent::Remove, PATIENCE);
         // Durable before the first leaf goes: a table that still has its row has all its leaves.
@@ -186,6 +185,21 @@ impl Tables {
         }
         gone().for_each(|tree| tree.free_leaves());
         Ok(true)
+    }
+
+    /// Waits until nobody uses the table. Nobody comes to it any more, and as long as what is returned is held no backup does.
+    fn close(&self, tree: &Tree) -> Result<MutexGuard<'_, ()>> {
+        loop {
+            // Without the other mutexes: whoever uses other tables, or looks at all, need not wait for the users of this one.
+            // Where nothing can be logged it cannot be dropped, and who could not be rolled back uses it for ever.
+            if !tree.users.close(DROP_PATIENCE, || self.core.log.room())? {
+                return Err(Error::TableInUse { name: tree.name.clone() });
+            }
+            let dropping = self.dropping.lock();
+            if !tree.users.any() {
+                return Ok(dropping);
+            }
+        }
     }
 
     /// Calls `look` with all tables but the catalog, while none is created or dropped.
@@ -241,6 +255,28 @@ mod tests {
             create.join().unwrap().unwrap();
         });
         assert_eq!(db.tables().unwrap(), ["new", "there"]);
+    }
+
+    /// Who drops a table may wait for the transaction of a thread that looks at all tables, and closes it only then.
+    #[test]
+    fn all_tables_are_looked_at_while_one_is_used_that_is_to_go() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        table.put(b"k", b"v").unwrap();
+        let tx = db.begin().unwrap();
+        tx.bytes(&table).get(b"k").unwrap();
+        thread::scope(|scope| {
+            let dropped = scope.spawn(|| db.drop_table("t"));
+            while table.tree.users.in_the_way().is_empty() {
+                thread::yield_now();
+            }
+            db.check().unwrap();
+            let copy = Arc::new(MemVfs::new());
+            assert_eq!(db.backup_on(copy, |_| {}).unwrap().rows, 1);
+            assert!(!dropped.is_finished(), "the drop has given up before");
+            tx.commit().unwrap();
+            assert!(dropped.join().unwrap().unwrap());
+        });
     }
 
     /// Nor until it is durable that there is another one no more.

@@ -5,7 +5,8 @@
 //! table for itself looks at all, and who waits for that learns whom it waits for.
 //!
 //! ORDERING: a user sets its bit, then looks whether the table is closed; who closes it sets the flag, then looks for bits.
-//! All `SeqCst`: either the user sees the flag, or its bit is seen. Backups, which have no slot, are counted likewise.
+//! All `SeqCst`: either the user sees the flag, or its bit is seen. Backups, which have no slot, are counted; they come also while
+//! a table is closed, as long as it is not about to go (`db/tables.rs`).
 
 use crate::error::Result;
 use crate::lock::Owner;
@@ -54,9 +55,8 @@ impl Users {
     }
 
     /// One more backup.
-    pub fn enter_backup(&self) -> Result<(), Closed> {
+    pub fn enter_backup(&self) {
         self.backups.fetch_add(1, SeqCst);
-        self.ensure_open().inspect_err(|_| self.leave_backup())
     }
 
     /// One fewer.
@@ -98,7 +98,8 @@ impl Users {
         Ok(true)
     }
 
-    fn any(&self) -> bool {
+    /// Is there any user?
+    pub fn any(&self) -> bool {
         self.slots.iter().any(|stripe| stripe.load(SeqCst) != 0) || self.backups.load(SeqCst) != 0
     }
 
