@@ -109,7 +109,7 @@ impl KeyTable {
                 return Err(LockError::Aborted { waited });
             }
             if waited >= patience {
-                return Err(LockError::Timeout { holder: self.holder(&in_the_way()), waited });
+                return Err(LockError::Timeout { holder: self.holder_outside(in_the_way), waited });
             }
             if waited >= look_at {
                 if let Some(with) = self.waits_for_ever(owner, &in_the_way) {
@@ -198,6 +198,18 @@ impl KeyTable {
         let stranded = in_the_way.iter().find(|owner| self.is_stranded(**owner));
         let owner = stranded.or(in_the_way.first())?;
         Some(Holder { number: self.seat(*owner).tenant(), is_stranded: stranded.is_some() })
+    }
+
+    /// The same of those in the way outside of this table. No latch keeps their slots from changing hands: who is told of had its slot
+    /// before and after whoever has that was seen in the way.
+    fn holder_outside(&self, in_the_way: impl Fn() -> Vec<Owner>) -> Option<Holder> {
+        let numbered = |owner| (owner, self.seat(owner).tenant());
+        let mut seen: Vec<_> = in_the_way().into_iter().map(numbered).collect();
+        let still = in_the_way();
+        seen.retain(|(owner, number)| still.contains(owner) && numbered(*owner).1 == *number);
+        let stranded = seen.iter().find(|(owner, _)| self.is_stranded(*owner));
+        let (_, number) = stranded.or(seen.first())?;
+        Some(Holder { number: *number, is_stranded: stranded.is_some() })
     }
 
     /// Does one of those that the owner waits for keep the lock for good?

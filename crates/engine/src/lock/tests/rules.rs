@@ -451,6 +451,31 @@ fn patience_ends() {
     });
 }
 
+/// Who was seen in the way of a wait outside of the table may have ended by the time that it is told of, and another one have its slot.
+#[test]
+fn who_has_the_slot_now_was_not_in_the_way() {
+    let table = table(4);
+    let looks = Cell::new(0);
+    let in_the_way = |ended: bool| {
+        looks.set(looks.get() + 1);
+        if looks.get() == 1 && ended {
+            table.reset(B, Lsn(9), number(B) + 4);
+            return vec![B];
+        }
+        if ended { vec![] } else { vec![B] }
+    };
+    let told = |ended| {
+        looks.set(0);
+        let refused = table.wait_outside(A, Duration::ZERO, || None::<()>, || in_the_way(ended));
+        match refused {
+            Err(LockError::Timeout { holder, .. }) => holder.map(|holder| holder.number),
+            refused => panic!("{refused:?}"),
+        }
+    };
+    assert_eq!(told(false), Some(number(B)));
+    assert_eq!(told(true), None);
+}
+
 /// One who leaves the queue lets pass those who stood behind it.
 #[test]
 fn who_gives_up_lets_others_pass() {
