@@ -10,6 +10,7 @@ use crate::txn::{Batch, Found, Ghost, Record, View};
 use crate::version::Version;
 use foreshore_base::sync::Ordering::SeqCst;
 use foreshore_base::{Lsn, PageId, TableId, TxnId, seeded_bug};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -423,8 +424,8 @@ impl Txn {
         let Some(id) = self.id else { return Ok(()) };
         let until = savepoint.last.max(Lsn(id.0));
         let active = self.tables.iter().filter(|entered| entered.active);
-        let tables: Vec<_> = active.map(|entered| entered.tree.clone()).collect();
-        let undone = super::roll_back(self, until, &|id| tables.iter().find(|tree| tree.id == id).cloned());
+        let tables: HashMap<_, _> = active.map(|entered| (entered.id, entered.tree.clone())).collect();
+        let undone = super::roll_back(self, until, &|id| tables.get(&id).cloned());
         match &undone {
             Ok(()) => self.owed = savepoint.owed, // what was undone is not undone once more
             Err(_) => self.half_undone = true,
