@@ -196,3 +196,38 @@ fn what_is_called_may_drop_the_table() {
         assert_eq!(db.check().unwrap().stray_pages, 0, "{what}");
     }
 }
+
+/// Says something longer each time that it is asked.
+struct Growing(Cell<usize>);
+
+impl AsRef<[u8]> for Growing {
+    fn as_ref(&self) -> &[u8] {
+        const LONG: &[u8] = &[7; 10_000];
+        &LONG[..self.0.replace(LONG.len())]
+    }
+}
+
+/// A value that is not the same each time may be any of those that it was.
+#[test]
+fn values_may_be_something_else_each_time() {
+    type Rows = Box<[(&'static [u8], Growing)]>;
+    type Puts = fn(&Database, &ByteTable, Rows) -> Result<()>;
+    let calls: [(&str, Puts); 4] = [
+        ("put_many", |_, t, rows| t.put_many(&rows)),
+        ("bulk_load", |_, t, rows| t.bulk_load(rows).map(drop)),
+        ("transaction's put_many", |db, t, rows| db.transact(|tx| tx.bytes(t).put_many(&rows))),
+        ("transaction's insert_many", |db, t, rows| {
+            db.transact(|tx| tx.bytes(t).insert_many(&rows)).map(drop)
+        }),
+    ];
+    for (what, call) in calls {
+        let (db, table) = fresh();
+        let rows = [&b"d"[..], b"e"].map(|key| (key, Growing(Cell::new(1))));
+        call(&db, &table, Box::new(rows)).unwrap_or_else(|error| panic!("{what}: {error}"));
+        for key in [b"d", b"e"] {
+            let value = table.get(key).unwrap();
+            assert!(value.is_some_and(|value| value.len() == 1 || value == [7; 10_000]), "{what}");
+        }
+        ensure_free(what, &db, &table);
+    }
+}

@@ -425,10 +425,8 @@ impl TransactionBytes<'_> {
         rows: &'r [(K, V)],
         intent: impl Fn(&'r [u8]) -> Intent<'r>,
     ) -> Result<usize> {
-        self.work(|txn| {
-            rows.iter().try_for_each(|(_, value)| self.table.make_room(value.as_ref().len()))?;
-            self.table.tree.write_each(txn, rows, intent)
-        })
+        let make_room = |len| self.table.make_room(len);
+        self.work(|txn| self.table.tree.write_each(txn, rows, intent, make_room))
     }
 
     fn write(&self, key: &[u8], intent: Intent<'_>) -> Result<bool> {

@@ -33,10 +33,7 @@ impl Tree {
         mut make_room: impl FnMut(usize) -> Result<()>,
     ) -> Result<(u64, Lsn)> {
         let mut loader = Loader::new(self, patience)?;
-        let pushed = rows.into_iter().try_for_each(|row| {
-            make_room(row.1.as_ref().len())?;
-            loader.push(row)
-        });
+        let pushed = rows.into_iter().try_for_each(|row| loader.push(row, &mut make_room));
         loader.put_large()?; // also before an error
         pushed.and_then(|()| loader.finish())
     }
@@ -104,8 +101,9 @@ impl<'a, K: AsRef<[u8]>, V: AsRef<[u8]>> Loader<'a, K, V> {
         })
     }
 
-    fn push(&mut self, row: (K, V)) -> Result<()> {
+    fn push(&mut self, row: (K, V), make_room: &mut impl FnMut(usize) -> Result<()>) -> Result<()> {
         let (key, value) = (row.0.as_ref(), row.1.as_ref());
+        make_room(value.len())?;
         self.tree.ensure_fits(key, value)?;
         if self.last_key.as_deref().is_some_and(|last| last >= key) {
             return Err(Error::BulkLoad {

@@ -34,16 +34,18 @@ struct Named<'r> {
 }
 
 impl Tree {
-    /// Does what `intent` says of its value to each row, in their order; returns how many there was anything to do for.
+    /// Does what `intent` says of its value to each row, in their order; returns how many there was anything to do for. Calls
+    /// `make_room` with the length of each value before.
     pub fn write_each<'r, K: AsRef<[u8]>, V: AsRef<[u8]>>(
         self: &Arc<Self>,
         txn: &mut Txn,
         rows: &'r [(K, V)],
         intent: impl Fn(&'r [u8]) -> Intent<'r>,
+        make_room: impl Fn(usize) -> Result<()>,
     ) -> Result<usize> {
         let (mut named, mut changed, mut loaded) = (Vec::with_capacity(GROUP.min(rows.len())), 0, 0);
         for (n, group) in rows.chunks(GROUP).enumerate() {
-            self.lock_each(txn, group, &mut named)?;
+            self.lock_each(txn, group, &mut named, &make_room)?;
             if rows.len() > GROUP && n * GROUP >= loaded && self.is_on_disk_next(txn, named[0].key)? {
                 loaded =
                     n * GROUP + self.load_cold_group(&rows[n * GROUP..], &|row: &(K, V)| row.0.as_ref())?;
@@ -67,10 +69,12 @@ impl Tree {
         txn: &mut Txn,
         group: &'r [(K, V)],
         named: &mut Vec<Named<'r>>,
+        make_room: &impl Fn(usize) -> Result<()>,
     ) -> Result<()> {
         named.clear();
         for (key, value) in group {
             let (key, value) = (key.as_ref(), value.as_ref());
+            make_room(value.len())?;
             self.ensure_fits(key, value)?;
             named.push(Named { name: self.lock_ahead(key), key, value });
         }
