@@ -153,9 +153,12 @@ impl Tables {
     /// An id that no table ever had. That it was given is in the log before anything else of the table is.
     fn fresh_table_id(&self) -> Result<TableId> {
         let mut next = self.next_id.lock();
-        self.catalog.autocommit(HIGHEST, Intent::Put(&next.to_le_bytes()), PATIENCE)?;
-        *next += 1;
-        Ok(TableId(*next - 1))
+        let id = *next;
+        let what = "one more table, as all 2^32 numbers of tables were given: compact the database";
+        let behind = id.checked_add(1).ok_or_else(|| Error::Full { what: what.into() })?;
+        self.catalog.autocommit(HIGHEST, Intent::Put(&id.to_le_bytes()), PATIENCE)?;
+        *next = behind;
+        Ok(TableId(id))
     }
 
     /// The names of all.
@@ -212,7 +215,7 @@ impl Tables {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Database, Durability};
+    use crate::{Database, Durability, Error};
     use foreshore_io::MemVfs;
     use std::sync::{Arc, mpsc};
     use std::thread;
@@ -230,6 +233,27 @@ mod tests {
         drop(table);
         assert!(db.drop_table("t").unwrap());
         assert_eq!(tree.strong_count(), 0);
+    }
+
+    /// The last number is given to none: an opening must know a next one.
+    #[test]
+    fn numbers_of_tables_end() {
+        let disk = Arc::new(MemVfs::new());
+        let open = || Database::builder().open_on(disk.clone()).unwrap();
+        let db = open();
+        let there = db.byte_table("there").unwrap();
+        *db.engine.tables.next_id.lock() = u32::MAX - 1;
+        db.byte_table("last").unwrap().put(b"k", b"v").unwrap();
+        for _ in 0..2 {
+            let refused = db.byte_table("new").err();
+            assert!(matches!(refused, Some(Error::Full { .. })), "{refused:?}");
+            let large = there.put(b"k", &[7; 10_000]);
+            assert!(matches!(large, Err(Error::Full { .. })), "{large:?}");
+        }
+        there.put(b"k", b"v").unwrap();
+        drop(there);
+        db.close().unwrap();
+        assert_eq!(open().tables().unwrap(), ["last", "there"]);
     }
 
     /// Who opens a table need not wait until another one, which somebody creates, is durable.
