@@ -456,3 +456,28 @@ fn a_salvage_gives_up_no_log_for_a_read_that_failed() {
         assert_eq!(db.byte_table("t").unwrap().range(..).count(), 100, "read {read}");
     }
 }
+
+/// Where the directory is whole, a damaged leaf costs its own rows, too, also if it is the leftmost one of a table.
+#[test]
+fn a_rebuild_opens_without_leftmost_leaves() {
+    let disk = SimDisk::new(1);
+    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+    let [whole, large] = ["whole", "large"].map(|name| db.byte_table(name).unwrap());
+    (0..200u8).for_each(|i| whole.put(&[i], &[i; 100]).unwrap());
+    large.put(b"k", &[1; 20_000]).unwrap();
+    drop((whole, large));
+    db.close().unwrap();
+    let copy = || disk.after_crash(Crash::PowerLoss, 1);
+
+    for lost in [16, 17, 18] {
+        let left = copy();
+        lose_leaves(&left, |table, leftmost| leftmost && table == lost);
+        for builder in [tiny().rebuild(true), tiny()] {
+            let db = builder.open_on(Arc::new(left.clone())).unwrap_or_else(|e| panic!("table {lost}: {e}"));
+            let [whole, large] = ["whole", "large"].map(|name| db.byte_table(name).unwrap());
+            assert_eq!(whole.get(&[0]).is_err(), lost == 16);
+            assert_eq!(whole.get(&[199]).unwrap().as_deref(), Some(&[199; 100][..]), "table {lost}");
+            assert_eq!(large.get(b"k").is_err(), lost != 16);
+        }
+    }
+}

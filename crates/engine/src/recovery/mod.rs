@@ -140,7 +140,7 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
         core.pools.of_page(page)?.discard(page);
     }
     let highest_seen = leaves.highest_table();
-    let (trees, highest_given) = open_trees(&core, leaves.by_table(), salvaged)?;
+    let (trees, highest_given) = open_trees(&core, leaves.by_table(), salvaged, options)?;
     let next_id = highest_seen.max(highest_given).0.max(FIRST.0 - 1).checked_add(1);
     let next_id = next_id.ok_or_else(|| Error::corrupt("catalog", "all ids of tables have been given"))?;
     if salvaged {
@@ -276,7 +276,12 @@ fn open_pools(
 
 /// Builds each table's index, the catalog's first; mends them if they were `salvaged`; frees the leaves of tables that do not
 /// exist. Returns the highest id that the catalog knows to have been given, too.
-fn open_trees(core: &Arc<Core>, mut leaves: Tables, salvaged: bool) -> Result<(Vec<Arc<Tree>>, TableId)> {
+fn open_trees(
+    core: &Arc<Core>,
+    mut leaves: Tables,
+    salvaged: bool,
+    options: &Builder,
+) -> Result<(Vec<Arc<Tree>>, TableId)> {
     let mend = |tree: &Tree| if salvaged { tree.mend() } else { Ok(()) };
     let open = |id, name, (first, index)| {
         let pool = core.pools.of_page(first)?;
@@ -287,7 +292,7 @@ fn open_trees(core: &Arc<Core>, mut leaves: Tables, salvaged: bool) -> Result<(V
     let mut trees = vec![Arc::new(catalog)];
     let (rows, highest_given) = catalog::read(&trees[0])?;
     for (name, row) in rows {
-        if salvaged {
+        if salvaged || options.rebuild {
             ensure_first_leaf(core, &mut leaves, row.id, false)?;
             row.chunks.map_or(Ok(()), |id| ensure_first_leaf(core, &mut leaves, id, true))?;
         }
@@ -307,7 +312,7 @@ fn open_trees(core: &Arc<Core>, mut leaves: Tables, salvaged: bool) -> Result<(V
     Ok((trees, highest_given))
 }
 
-/// Gives a salvaged table that lacks its leftmost leaf an empty one. It ends behind the lowest of all keys: whoever looks for others
+/// Gives a table that has lost its leftmost leaf an empty one. It ends behind the lowest of all keys: whoever looks for others
 /// before the next leaf is told that they are lost, as between any two leaves. Not so in a hidden table, where whoever refers to
 /// a piece misses it: its leaf ends where the next one begins, and it is known what there is.
 fn ensure_first_leaf(core: &Core, leaves: &mut Tables, id: TableId, is_hidden: bool) -> Result<()> {
