@@ -481,3 +481,48 @@ fn a_rebuild_opens_without_leftmost_leaves() {
         }
     }
 }
+
+/// With the directory, a damaged leaf costs what is in it: an older image of its page, from before a split and from before where the
+/// log begins, is none that the log's changes fit.
+#[test]
+fn a_rebuild_puts_no_older_leaf_in_the_place_of_a_damaged_one() {
+    const ROWS: u32 = 200;
+    let key = |i: u32| i.wrapping_mul(2_654_435_761).to_be_bytes();
+    let disk = SimDisk::new(1);
+    let db = tiny().log_bytes(1 << 20).open_on(Arc::new(disk.clone())).unwrap();
+    let table = db.byte_table("t").unwrap();
+    let put = |i: u32, version: u8| table.put(&key(i), &[version; 100]).unwrap();
+    (0..ROWS / 2).for_each(|i| put(i, 1));
+    db.checkpoint().unwrap();
+    (0..ROWS).for_each(|i| put(i, 2));
+    db.checkpoint().unwrap();
+    for logged in [false, true] {
+        if logged {
+            db.transact(|tx| (0..ROWS).step_by(2).try_for_each(|i| tx.bytes(&table).put(&key(i), &[3; 100])))
+                .unwrap();
+        }
+        let left = disk.after_crash(Crash::PowerLoss, 1);
+        left.corrupt("leaves.db", |bytes| {
+            // The newest image of the table's first leaf, whose low fence is empty.
+            let is_first = |leaf: &&mut [u8]| {
+                leaf[..2] == *b"FL" && leaf[32..36] == 16u32.to_le_bytes() && leaf[46..48] == [0; 2]
+            };
+            let lsn = |leaf: &&mut [u8]| u64::from_le_bytes(leaf[16..24].try_into().unwrap());
+            bytes.chunks_mut(4096).filter(is_first).max_by_key(lsn).unwrap().fill(0);
+        });
+        let newest = |i: u32| if logged && i.is_multiple_of(2) { 3 } else { 2 };
+        for builder in [tiny().rebuild(true), tiny()] {
+            let db = builder.open_on(Arc::new(left.clone())).unwrap();
+            let table = db.byte_table("t").unwrap();
+            let found: Vec<_> =
+                (0..ROWS).filter_map(|i| table.get(&key(i)).ok().map(|row| (i, row))).collect();
+            assert!((100..200).contains(&found.len()), "{logged}: {} rows", found.len());
+            for (i, row) in &found {
+                assert_eq!(row.as_deref(), Some(&[newest(*i); 100][..]), "{logged}: row {i}");
+            }
+            let walked = table.range(..).rev().take_while(Result::is_ok).count();
+            assert_eq!(walked, found.len(), "{logged}");
+            db.close().unwrap();
+        }
+    }
+}

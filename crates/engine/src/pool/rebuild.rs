@@ -8,7 +8,8 @@
 //!
 //! Where the directory can be read, the log will be too. Redo then begins before anything that the pages which the directory
 //! knows lack, and makes those that it does not know yet: so these pages it is, and no others. Of each it is the image that the
-//! directory names, unless that is damaged.
+//! directory names. If that is damaged, another one will do that is not from before where redo begins, as the log has all that it lacks.
+//! Older ones will not: the log's changes may not fit them, nor they the leaves that were split off since.
 //!
 //! Otherwise there are also the images of pages that were freed, whose slots were not used
 //! again. They are told by the fences: at any time the leaves of a table tile its key space, and whoever takes keys over
@@ -23,13 +24,14 @@
 //!   [`Pool::flush_all`](super::Pool::flush_all) there are none;
 //! - log incarnations and the redo LSN, which are not in the leaves.
 
+use super::directory::Loaded;
 use super::directory_entry::PageEntry;
 use super::leaf_file::LeafFile;
 use super::size::SizeClass;
 use crate::error::{Error, Result};
 use crate::log::POSITIONS;
 use crate::page::{Image, verify_any};
-use foreshore_base::{PageId, SlotId, TableId};
+use foreshore_base::{Lsn, PageId, SlotId, TableId};
 use foreshore_io::Vfs;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound::{Included, Unbounded};
@@ -46,15 +48,13 @@ struct Found {
 ///
 /// Errors: `Corrupt` if the file of the database's own size is missing; `Io`; `Poisoned` if a file cannot be synced. Slots that
 /// hold no valid image are passed over: never used, torn, or damaged, or on a bad sector.
-pub(crate) fn rebuild(
-    vfs: &dyn Vfs,
-    own_bytes: usize,
-    known: Option<&[PageEntry]>,
-) -> Result<Vec<PageEntry>> {
-    let named: Named = known.unwrap_or_default().iter().map(|page| (page.pid, page.slot)).collect();
+pub(crate) fn rebuild(vfs: &dyn Vfs, own_bytes: usize, known: Option<&Loaded>) -> Result<Vec<PageEntry>> {
+    let named: Named =
+        known.iter().flat_map(|known| &known.pages).map(|page| (page.pid, page.slot)).collect();
+    let oldest = known.map_or(Lsn::ZERO, |known| known.redo_lsn);
     let (mut pages, mut tables) = (Vec::new(), BTreeMap::<TableId, Vec<Found>>::new());
     for class in SizeClass::on_disk(vfs)? {
-        for found in newest_images(vfs, class, own_bytes, &named)?.into_values() {
+        for found in newest_images(vfs, class, own_bytes, &named, oldest)?.into_values() {
             match known {
                 Some(_) => pages.extend(named.contains_key(&found.entry.pid).then_some(found.entry)),
                 None => tables.entry(found.entry.table).or_default().push(found),
@@ -69,16 +69,19 @@ pub(crate) fn rebuild(
 /// In which slots the directory says that pages are.
 type Named = HashMap<PageId, SlotId>;
 
-/// Of each page of this class that has a valid image, the one in the slot that is named for it, or the newest.
+/// Of each page of this class that has a valid image, the one in the slot that is named for it, or the newest, if its page LSN is no
+/// lower than `oldest`.
 fn newest_images(
     vfs: &dyn Vfs,
     class: SizeClass,
     own_bytes: usize,
     named: &Named,
+    oldest: Lsn,
 ) -> Result<HashMap<PageId, Found>> {
     let leaves = LeafFile::open(vfs, class, class.bytes(own_bytes), 0, false)?;
     leaves.sync()?;
-    let rank = |page: &PageEntry| (named.get(&page.pid) == Some(&page.slot), page.lsn);
+    let is_named = |page: &PageEntry| named.get(&page.pid) == Some(&page.slot);
+    let rank = |page: &PageEntry| (is_named(page), page.lsn);
     let mut newest: HashMap<PageId, Found> = HashMap::new();
     let mut unreadable = None;
     for slot in (0..leaves.slots()?).map(SlotId) {
@@ -92,6 +95,7 @@ fn newest_images(
         };
         if let Some(found) = parse(&image, slot)
             && SizeClass::of(found.entry.pid) == Some(class)
+            && (is_named(&found.entry) || found.entry.lsn >= oldest)
             && newest.get(&found.entry.pid).is_none_or(|known| rank(&known.entry) < rank(&found.entry))
         {
             newest.insert(found.entry.pid, found);

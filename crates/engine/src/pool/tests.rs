@@ -320,7 +320,7 @@ fn a_rebuild_does_without_a_bad_sector() {
     let rebuild_failing = |reads: std::ops::Range<u64>| {
         let disk = disk.after_crash(Crash::PowerLoss, 1);
         reads.for_each(|read| disk.fail_read_at(read, Repeat::Once));
-        let rebuilt = rebuild(&disk, PAGE_BYTES, Some(&loaded.pages));
+        let rebuilt = rebuild(&disk, PAGE_BYTES, Some(&loaded));
         (rebuilt, disk.read_events())
     };
     let (whole, reads) = rebuild_failing(0..0);

@@ -202,7 +202,7 @@ fn open_directory(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<
     if !options.rebuild {
         return opened.map(|(directory, loaded)| (Arc::new(directory), loaded));
     }
-    let known = opened.as_ref().ok().map(|(_, loaded)| &*loaded.pages);
+    let known = opened.as_ref().ok().map(|(_, loaded)| loaded);
     let pages = rebuild(&**vfs, meta.leaf_bytes, known)?;
     let loaded = match opened {
         Ok((_, loaded)) => Loaded { pages, ..loaded },
