@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Invariant K1: at every moment the database's path names a complete database with all its rows. A crash leaves beside it
-//! either a backup that is not complete, which the next compaction throws away, or one of the two complete databases, which
-//! may be removed.
+//! either what has the name of a backup that is not complete, which the next compaction throws away, or one of the two complete
+//! databases, which may be removed.
 
 use crate::db::meta;
 use crate::db::options::Builder;
@@ -18,7 +18,7 @@ use crate::db::{Copied, Database};
 use crate::error::{Error, Result};
 use foreshore_io::DirVfs;
 use serde::Serialize;
-use std::fs::{self, Metadata};
+use std::fs::{self, DirEntry, Metadata};
 use std::io;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
@@ -152,13 +152,19 @@ fn exchange(path: &Path, beside: &Path, sync: &dyn Fn(&fs::File) -> io::Result<(
     })
 }
 
-/// Removes the old database, whose lock is held; `remove` removes a file. The lock's file goes last: until then nobody else
-/// can use the directory, and what somebody may begin in it afterwards, another compaction perhaps, is not ours.
+/// Removes the old database, whose lock is held; `remove` removes a file. First it gets the name of scrap (K1), which goes when all
+/// else is gone. The lock's file goes last: until then nobody else can use the directory, and what somebody may begin in it
+/// afterwards, another compaction perhaps, is not ours.
 fn remove_old(dir: &Path, remove: &dyn Fn(&Path) -> io::Result<()>) -> io::Result<()> {
-    let lock = dir.join(meta::LOCK);
-    let files = fs::read_dir(dir)?.map(|file| Ok(file?.path())).collect::<io::Result<Vec<_>>>()?;
-    files.iter().filter(|file| **file != lock).try_for_each(|file| remove(file))?;
-    remove(&lock)?;
+    let scrap = dir.join(meta::UNFINISHED_BACKUP);
+    fs::rename(dir.join(meta::NAME), &scrap)?;
+    let files = fs::read_dir(dir)?.collect::<io::Result<Vec<_>>>()?;
+    let is_data = |file: &&DirEntry| {
+        file.file_name().to_str().is_some_and(|name| name != meta::LOCK && meta::is_ours(name))
+    };
+    files.iter().filter(is_data).try_for_each(|file| remove(&file.path()))?;
+    remove(&scrap)?;
+    remove(&dir.join(meta::LOCK))?;
     match fs::remove_dir(dir) {
         Err(error) if error.kind() != io::ErrorKind::DirectoryNotEmpty => Err(error),
         _ => Ok(()),
@@ -210,7 +216,7 @@ fn bytes_of_database(path: &Path) -> Result<u64> {
 mod tests {
     use super::*;
     use foreshore_io::Vfs;
-    use std::cell::RefCell;
+    use std::cell::{Cell, RefCell};
 
     /// K1: both are complete, and whoever has to do something about it is told what.
     #[test]
@@ -231,6 +237,28 @@ mod tests {
         fs::remove_dir_all(&path).unwrap();
         let refused = exchange(&path, &beside, &|_| panic!("there is nothing to sync")).unwrap_err();
         assert!(refused.to_string().contains("move it there yourself"), "{refused}");
+    }
+
+    /// A removal that is cut short leaves what the next compaction throws away. What somebody has laid there meanwhile stays.
+    #[test]
+    fn what_is_left_of_the_old_files_is_scrap() {
+        let small = Database::builder().leaf_bytes(4096).ring_bytes(64 << 10).segment_bytes(64 << 10);
+        let remove_up_to = |most: usize| {
+            let dir = tempfile::tempdir().unwrap();
+            let (path, removed) = (dir.path().join("old"), Cell::new(0));
+            small.clone().open(&path).unwrap().close().unwrap();
+            fs::write(path.join("notes.txt"), "").unwrap();
+            let remove = |file: &Path| match removed.get() == most {
+                true => Err(io::ErrorKind::Interrupted.into()),
+                false => fs::remove_file(file).map(|()| removed.set(removed.get() + 1)),
+            };
+            let done = remove_old(&path, &remove).is_ok();
+            fs::remove_file(path.join("notes.txt")).expect("it is not ours");
+            assert!(meta::is_scrap(&DirVfs::open(&path, false).unwrap()).unwrap(), "{most} files removed");
+            done
+        };
+        let files = (0..).find(|most| remove_up_to(*most)).unwrap();
+        assert!(files > 4);
     }
 
     /// Whoever comes while the old files go finds them locked, or none.
@@ -254,7 +282,7 @@ mod tests {
         drop(lock);
         // Somebody makes a database there at once.
         fs::create_dir(&path).unwrap();
-        fs::write(path.join(meta::LOCK), "").unwrap();
+        [meta::NAME, meta::LOCK].iter().for_each(|name| fs::write(path.join(name), "").unwrap());
         let taken = |file: &Path| fs::remove_file(file).and_then(|()| fs::write(path.join("new"), ""));
         remove_old(&path, &taken).unwrap();
         assert!(path.join("new").exists());

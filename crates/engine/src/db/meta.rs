@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub(crate) const NAME: &str = "FORESHORE";
 pub(crate) const LOCK: &str = "LOCK";
 const CREATING: &str = "FORESHORE.creating";
-const UNFINISHED_BACKUP: &str = "FORESHORE.backup";
+pub(crate) const UNFINISHED_BACKUP: &str = "FORESHORE.backup";
 const MAGIC: &[u8; 16] = b"Foreshore store\n";
 const FORMAT: u32 = 4;
 const BYTES: usize = 48;
