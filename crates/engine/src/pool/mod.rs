@@ -88,9 +88,6 @@ pub(crate) fn is_file(name: &str) -> bool {
     SizeClass::all().any(|class| class.file() == name) || directory::is_file(name)
 }
 
-/// The least number of frames: an operation holds a few at a time, and threads must not starve each other.
-const FRAMES_MIN: usize = 16;
-
 /// Header and first slots: what [`Pool::prefetch`] fetches, beside the fences at the end of the page.
 const PREFETCH_BYTES: usize = 256;
 
@@ -139,12 +136,12 @@ impl PoolOptions {
 
     fn frames(&self) -> Result<usize> {
         let frames = self.cache_bytes / self.page_bytes;
-        if self.page_bytes == 0 || !self.page_bytes.is_multiple_of(BLOCK_BYTES) {
+        if !self.page_bytes.is_multiple_of(BLOCK_BYTES) {
             return Err(Error::Argument(format!("a page has a multiple of {BLOCK_BYTES} bytes")));
         }
-        if !(FRAMES_MIN..=FRAMES_MAX).contains(&frames) {
-            let (min, max) = (FRAMES_MIN * self.page_bytes, FRAMES_MAX * self.page_bytes);
-            return Err(Error::Argument(format!("the cache must have between {min} and {max} bytes")));
+        if frames > FRAMES_MAX {
+            let max = FRAMES_MAX * self.page_bytes;
+            return Err(Error::Argument(format!("the cache can have {max} bytes at most")));
         }
         Ok(frames)
     }

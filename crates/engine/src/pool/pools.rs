@@ -25,7 +25,8 @@ use foreshore_io::Vfs;
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 
-/// The least number of frames of a pool, however small a cache was asked for.
+/// The least number of frames of a pool, however small a cache was asked for: an operation holds a few at a time, and threads must not
+/// starve each other.
 const FRAMES_MIN: usize = 64;
 
 /// One part in this many of the cache is for each size in use; the rest goes by what the sizes have on disk.
