@@ -526,3 +526,39 @@ fn a_rebuild_puts_no_older_leaf_in_the_place_of_a_damaged_one() {
         }
     }
 }
+
+/// What a transaction that had not ended has changed in a leaf that is lost need not be undone: all else is.
+#[test]
+fn a_rebuild_rolls_back_what_there_is() {
+    let key = |i: u32| i.wrapping_mul(2_654_435_761).to_be_bytes();
+    let disk = SimDisk::new(1);
+    let db = tiny().log_bytes(1 << 20).open_on(Arc::new(disk.clone())).unwrap();
+    let table = db.byte_table("t").unwrap();
+    (0..200).for_each(|i| table.put(&key(i), &[1; 100]).unwrap());
+    let tx = db.begin().unwrap();
+    (0..200).for_each(|i| tx.bytes(&table).put(&key(i), &[2; 100]).unwrap());
+    db.checkpoint().unwrap();
+    let left = disk.after_crash(Crash::PowerLoss, 1);
+    for leftmost in [true, false] {
+        let left = left.after_crash(Crash::PowerLoss, 1);
+        left.corrupt("leaves.db", |bytes| {
+            let is_one = |leaf: &&mut [u8]| {
+                let is_leftmost = leaf[46..48] == [0; 2];
+                leaf[..2] == *b"FL" && leaf[32..36] == 16u32.to_le_bytes() && is_leftmost == leftmost
+            };
+            let lsn = |leaf: &&mut [u8]| u64::from_le_bytes(leaf[16..24].try_into().unwrap());
+            bytes.chunks_mut(4096).filter(is_one).max_by_key(lsn).unwrap().fill(0);
+        });
+        for (builder, undone) in [(tiny().rebuild(true), 1), (tiny(), 0)] {
+            let db = builder.open_on(Arc::new(left.clone())).unwrap_or_else(|e| panic!("{leftmost}: {e}"));
+            assert_eq!(db.stats().undone_at_open, undone);
+            if leftmost {
+                let table = db.byte_table("t").unwrap();
+                let rows: Vec<_> = (0..200).filter_map(|i| table.get(&key(i)).ok()).collect();
+                assert!(
+                    (100..200).contains(&rows.len()) && rows.iter().all(|row| *row == Some(vec![1; 100]))
+                );
+            }
+        }
+    }
+}

@@ -128,6 +128,14 @@ impl Tree {
         }
     }
 
+    /// Is there no leaf for `key`? Only while nobody else is there: leaves that others split or absorb seem to be lost for a moment.
+    pub(crate) fn has_lost(&self, key: &[u8]) -> Result<bool> {
+        match self.read_from(self.seek(key)?, key, &mut |_| Ok(())) {
+            Err(Error::Corrupt { .. }) => Ok(true),
+            found => found.map(|found| found.is_none()),
+        }
+    }
+
     /// As [`Tree::read_leaf`], beginning at page `at`; `None` if that page is not (or no longer) left of `key`.
     pub(super) fn read_from<R>(
         &self,

@@ -17,7 +17,7 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 /// Undoes what `txn` did after its record `until`. Changes of tables that `table` does not know are passed over: they
-/// were dropped.
+/// were dropped. So are those of which `is_lost` says that there is no leaf any more.
 ///
 /// Its last record is then the one at which that has ended: who undoes more some time passes over all of this at once.
 ///
@@ -26,11 +26,15 @@ pub(crate) fn roll_back(
     txn: &mut Txn,
     until: Lsn,
     table: &dyn Fn(TableId) -> Option<Arc<Tree>>,
+    is_lost: &dyn Fn(&Tree, &Change<'_>) -> Result<bool>,
 ) -> Result<()> {
     txn.last = each_write_backwards(txn, until, |txn, write| {
         let Some(tree) = table(write.table) else { return Ok(()) };
         for (number, change) in write.changes.iter().enumerate().rev() {
             if number > 0 && seeded_bug("txn_rows_undone_in_part") {
+                continue;
+            }
+            if is_lost(&tree, change)? {
                 continue;
             }
             // Undoing a new row twice does no harm: only with the first one all are undone.
@@ -197,7 +201,8 @@ mod tests {
         core.txns.slots.resume(owner, TxnId(at.0), &core.log);
         let mut txn = Txn::resume(core.clone().into(), owner, TxnId(at.0), at, false);
         let no_table = |_| None;
-        for told in [roll_back(&mut txn, Lsn::ZERO, &no_table), restore(&mut txn, &no_table)] {
+        let undone = roll_back(&mut txn, Lsn::ZERO, &no_table, &|_, _| Ok(false));
+        for told in [undone, restore(&mut txn, &no_table)] {
             assert!(matches!(&told, Err(Error::Corrupt { .. })), "{told:?}");
         }
         txn.abandon();
