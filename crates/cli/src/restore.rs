@@ -7,13 +7,14 @@ use crate::failure::{Failure, Outcome};
 use crate::output::grouped;
 use crate::profile::ProfileArgs;
 use crate::progress::Meter;
+use crate::rows::Shape;
 use crate::schema::SCHEMAS;
 use crate::table_kind::TableKind;
 use clap::Args;
 use foreshore::{ByteTable, Database, Durability};
 use foreshore_workloads::source;
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
@@ -128,24 +129,30 @@ fn print(args: &RestoreArgs, restored: &[Restored]) -> Outcome {
 /// What tables are to be like that are not as usual, by name.
 type Kinds = HashMap<Vec<u8>, TableKind>;
 
+/// What a dump has told so far.
+#[derive(Default)]
+struct Told {
+    kinds: Kinds,
+    /// Tables whose columns it knows.
+    described: HashSet<Vec<u8>>,
+    restored: Vec<Restored>,
+}
+
 fn restore(args: &RestoreArgs, db: &Database, dump: &mut Reader<impl BufRead>) -> Outcome<Vec<Restored>> {
-    let mut restored = Vec::new();
-    let mut kinds = Kinds::new();
+    let mut told = Told::default();
     while let Some(header) = dump.header()? {
         if header.table.as_deref() == Some(INDEXES) {
-            read_kinds(dump, &header, &mut kinds)?;
+            read_kinds(dump, &header, &mut told.kinds)?;
             continue;
         }
         let name = header.table.clone().or_else(|| args.table.clone()).ok_or_else(|| {
             Failure::usage("the dump does not say which table this is; name one with --table")
         })?;
-        let create = || create(db, &name, &kinds);
-        let rows = restore_table(args, db, create, dump, &header, &name)?;
-        restored.extend(rows.map(|rows| Restored { table: name, rows }));
+        restore_table(args, db, dump, &header, name, &mut told)?;
     }
     // One sync for everything: no row was acknowledged before.
     db.sync()?;
-    Ok(restored)
+    Ok(told.restored)
 }
 
 fn read_kinds(dump: &mut Reader<impl BufRead>, header: &Header, kinds: &mut Kinds) -> Outcome {
@@ -165,52 +172,71 @@ fn create(db: &Database, name: &str, kinds: &Kinds) -> Outcome<ByteTable> {
     Ok(table.with_durability(Durability::Relaxed))
 }
 
-/// Restores one table and says how many rows it has; `None` if it is not wanted.
+/// Restores one table, if it is wanted.
 fn restore_table(
     args: &RestoreArgs,
     db: &Database,
-    create: impl Fn() -> Outcome<ByteTable>,
     dump: &mut Reader<impl BufRead>,
     header: &Header,
-    name: &str,
-) -> Outcome<Option<u64>> {
+    name: String,
+    told: &mut Told,
+) -> Outcome {
     let wanted = |key: &[u8]| match &args.table {
         None => true,
-        Some(table) => name == table || name == SCHEMAS && key == table.as_bytes(),
+        Some(table) => name == *table || name == SCHEMAS && key == table.as_bytes(),
     };
     let is_wanted = args.table.as_deref().is_none_or(|table| name == table);
     let meter = Meter::new("restore", None);
-    let mut table = if is_wanted { Some(create()?) } else { None };
+    let mut table = if is_wanted { Some(create(db, &name, &told.kinds)?) } else { None };
+    let shape =
+        if told.described.contains(name.as_bytes()) { Shape::Text } else { Shape::of_table(db, &name)? };
     let mut rows = 0;
     while let Some((key, value)) = dump.row(header)? {
         if wanted(&key) {
             let target = match &table {
                 Some(target) => target,
-                None => table.insert(create()?),
+                None => table.insert(create(db, &name, &told.kinds)?),
             };
             if name == SCHEMAS {
-                ensure_no_other(db, target, &key, &value)?;
+                ensure_no_other(db, target, &key, &value, &told.restored)?;
+                told.described.insert(key.clone());
             }
+            let value = shape.value(&key, value).map_err(|wrong| {
+                dump.wrong(&format!(
+                    "table {name:?} is there with columns, and this is none of its rows: {wrong}"
+                ))
+            })?;
             target.put(&key, &value)?;
             rows += 1;
             meter.set(rows, || format!("{} rows of {name}", grouped(rows)));
         }
     }
-    Ok(is_wanted.then_some(rows))
+    if is_wanted {
+        told.restored.push(Restored { table: name, rows });
+    }
+    Ok(())
 }
 
 /// The columns of a table that is there are not to become others: its rows could no longer be read.
-fn ensure_no_other(db: &Database, schemas: &ByteTable, table: &[u8], schema: &[u8]) -> Outcome {
+fn ensure_no_other(
+    db: &Database,
+    schemas: &ByteTable,
+    table: &[u8],
+    schema: &[u8],
+    restored: &[Restored],
+) -> Outcome {
     let present = schemas.get(table)?;
-    if present.is_none_or(|present| present == schema) {
-        return Ok(());
-    }
     let name = String::from_utf8_lossy(table);
-    if db.existing_byte_table(&name).is_none() {
+    let is_same = match present {
+        Some(present) => present == schema,
+        // A dump may tell the columns behind the rows.
+        None => restored.iter().any(|restored| restored.table == name),
+    };
+    if is_same || db.existing_byte_table(&name).is_none() {
         return Ok(());
     }
     Err(Failure::usage(format!(
-        "table {name:?} is there with other columns, or another key, than in the dump; drop it, or restore into another \
-         database (--dir)"
+        "table {name:?} is there with other columns, or another key, than in the dump, or with none; drop it, or restore \
+         into another database (--dir)"
     )))
 }

@@ -189,11 +189,12 @@ pub enum Shape {
 impl Shape {
     /// The shape of the table aimed at.
     pub fn of(db: &Database, target: &Target) -> Outcome<Self> {
-        if target.hex {
-            return Ok(Self::Hex);
-        }
-        Ok(Schema::of(db, &target.table)?
-            .map_or(Self::Text, |schema| Self::Csv(schema, StoredRecords::new())))
+        if target.hex { Ok(Self::Hex) } else { Self::of_table(db, &target.table) }
+    }
+
+    /// The shape that `load` gave the table, or none.
+    pub fn of_table(db: &Database, table: &str) -> Outcome<Self> {
+        Ok(Schema::of(db, table)?.map_or(Self::Text, |schema| Self::Csv(schema, StoredRecords::new())))
     }
 
     /// The key that `text` spells.

@@ -164,6 +164,36 @@ fn columns_are_not_replaced_by_others() {
     assert_eq!(shell.ok(&["scan", "--table", "a"]), "3,4,5\n");
 }
 
+/// Rows with columns and rows without are not mixed: neither `scan --json` nor `scan --csv` could show such a table.
+#[test]
+fn tables_with_columns_and_without_are_not_mixed() {
+    let shell = Shell::new();
+    shell.write("t.csv", "a,b\n1,2\n");
+    shell.ok(&["load", "--table", "t", "--key", "a", "t.csv"]);
+    shell.ok(&["put", "--dir", "plain.db", "--table", "t", "k", "v"]);
+    shell.ok(&["dump", "--output", "columns.dump"]);
+    shell.ok(&["dump", "--dir", "plain.db", "--output", "plain.dump"]);
+
+    let complaint = shell.fails(2, &["restore", "--dir", "plain.db", "columns.dump"]);
+    assert!(complaint.contains("or with none; drop it"), "{complaint}");
+    let rows = shell.json(&["scan", "--dir", "plain.db", "--table", "t"]);
+    assert_eq!(rows, [serde_json::json!({"key": "k", "value": "v"})]);
+
+    let complaint = shell.fails(2, &["restore", "plain.dump"]);
+    assert!(complaint.contains("line 7: table \"t\" is there with columns"), "{complaint}");
+    assert_eq!(shell.ok(&["scan", "--table", "t", "--csv"]), "a,b\n1,2\n");
+
+    // A row that fits is welcome, whoever dumped it; and so are the columns behind their rows.
+    let dump = shell.ok(&["dump"]);
+    let (schemas, rows) = dump.split_at(dump.rfind("VERSION=3").unwrap());
+    for (dir, dump) in [("foreshore.db", rows.replace("1,2", "1,3")), ("new.db", [rows, schemas].concat())] {
+        let args = ["restore", "--dir", dir, "-"];
+        shell.run_with(&args, dump.as_bytes()).expect(0, &args);
+    }
+    assert_eq!(shell.ok(&["scan", "--table", "t"]), "1,3\n");
+    assert_eq!(shell.json(&["scan", "--dir", "new.db", "--table", "t"])[0]["row"]["b"], "2");
+}
+
 /// An index that nobody knows yet, and a table in the place where dumps keep indexes.
 #[test]
 fn indexes_that_cannot_be_kept_are_refused() {
