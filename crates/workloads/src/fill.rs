@@ -28,9 +28,9 @@ pub(crate) fn write(number: u64, stamp: u32, out: &mut [u8]) {
     tail.copy_from_slice(&word.to_le_bytes()[..tail.len()]);
 }
 
-/// Was this value written for key `number`?
+/// Was this value, of `value_bytes` bytes, written for key `number`?
 #[inline]
-pub(crate) fn belongs(number: u64, value: &[u8]) -> bool {
+pub(crate) fn belongs(number: u64, value_bytes: usize, value: &[u8]) -> bool {
     let Some((first, rest)) = value.split_at_checked(VALUE_BYTES_MIN) else { return false };
     let mut word = seed(first);
     let mut difference = 0;
@@ -43,7 +43,7 @@ pub(crate) fn belongs(number: u64, value: &[u8]) -> bool {
     for (byte, expected) in words.remainder().iter().zip(word.to_le_bytes()) {
         difference |= u64::from(byte ^ expected);
     }
-    difference == 0 && value_belongs(number, first)
+    difference == 0 && value.len() == value_bytes && value_belongs(number, VALUE_BYTES_MIN, first)
 }
 
 /// The word after the first.
@@ -62,15 +62,16 @@ mod tests {
         fn values_belong_to_their_key(number: u64, other: u64, stamp: u32, len in 8usize..200, flip in 0usize..200) {
             let mut value = vec![0; len];
             write(number, stamp, &mut value);
-            prop_assert!(belongs(number, &value));
-            prop_assert!(number == other || !belongs(other, &value));
+            prop_assert!(belongs(number, len, &value));
+            prop_assert!(!belongs(number, len, &value[..len - 1]), "cut");
+            prop_assert!(number == other || !belongs(other, len, &value));
             value[flip % len] ^= 1;
-            prop_assert!(!belongs(number, &value));
+            prop_assert!(!belongs(number, len, &value));
         }
     }
 
     #[test]
     fn short_values_belong_to_nobody() {
-        assert!(!belongs(0, &[]) && !belongs(0, &[0; 7]));
+        assert!(!belongs(0, 0, &[]) && !belongs(0, 7, &[0; 7]));
     }
 }

@@ -88,7 +88,7 @@ impl TxWorkload for InsertSpec {
         };
         let measured = tx_run::measure(store, run, worker, progress)?;
         for (thread, private) in (0..).zip(&tables) {
-            check(store, thread, private, progress)?;
+            check(store, thread, private, self.row_bytes - KEY_BYTES, progress)?;
         }
         Ok(Report::new(engine, self, run, Rate::Operations, &measured))
     }
@@ -138,6 +138,7 @@ fn check<S: TxStore>(
     store: &S,
     thread: u32,
     private: &Private<S::Table>,
+    value_bytes: usize,
     progress: Tell<'_>,
 ) -> Result<(), BenchError> {
     let committed = private.rows.load(Relaxed);
@@ -145,7 +146,7 @@ fn check<S: TxStore>(
     let rows = tx_batch::read_all(store, &private.table, Some(committed), progress, |key, value| {
         // The stamp says whose row it is: other threads' tables have the same keys.
         let is_own = value.starts_with(&thread.to_le_bytes());
-        let is_right = key == expected.to_be_bytes() && is_own && fill::belongs(expected, value);
+        let is_right = key == expected.to_be_bytes() && is_own && fill::belongs(expected, value_bytes, value);
         expected += 1;
         is_right.then_some(()).ok_or_else(|| format!("row {key:02x?} of thread {thread}"))
     })?;

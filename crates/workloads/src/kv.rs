@@ -219,7 +219,7 @@ impl<S: Session> Worker for Mixer<S> {
         if let Some(stamp) = stamp {
             write_value(number, stamp, value);
             session.put(key, value)?;
-        } else if session.get(key, |found| value_belongs(number, found))? != Some(true) {
+        } else if session.get(key, |found| value_belongs(number, value.len(), found))? != Some(true) {
             return Err(wrong_lookup(session, number, key));
         }
         done.operations += 1;
@@ -349,7 +349,7 @@ fn check<S: Store>(
         } else {
             number.is_some() && number > last
         };
-        if fault.is_none() && !(is_next && value_belongs(number.unwrap_or(0), value)) {
+        if fault.is_none() && !(is_next && value_belongs(number.unwrap_or(0), spec.value_bytes, value)) {
             fault = Some(format!("scan: row {seen} is {key:02x?} → {value:02x?} after key {last:?}"));
         }
         each(stamp(value));

@@ -145,7 +145,7 @@ impl Known {
 
 /// What a value looks like to a reader: its last stamp bit, or `None` if it is not the key's.
 fn flip_of(number: u64, value: &[u8]) -> Option<bool> {
-    value_belongs(number, value).then(|| value[0] & 1 == 1)
+    value_belongs(number, VALUE_BYTES, value).then(|| value[0] & 1 == 1)
 }
 
 impl Universe {

@@ -105,7 +105,7 @@ impl TxSpec {
     ) -> Result<(), BenchError> {
         let mut sum = 0;
         let rows = tx_batch::read_all(store, table, Some(self.n), progress, |key, value| {
-            let is_right = keys.read(key).is_some_and(|number| value_belongs(number, value));
+            let is_right = keys.read(key).is_some_and(|number| value_belongs(number, VALUE_BYTES, value));
             sum += u64::from(stamp(value));
             is_right.then_some(()).ok_or_else(|| format!("row {key:02x?} is {value:02x?}"))
         })?;
@@ -161,12 +161,15 @@ impl<X: TxSession> Worker for Client<'_, X> {
         session.transact(kind, |tx| {
             for &number in read {
                 keys.write(number, &mut key);
-                right(number, tx.get(table, &key, |value| value_belongs(number, value).then_some(0))?)?;
+                right(
+                    number,
+                    tx.get(table, &key, |value| value_belongs(number, VALUE_BYTES, value).then_some(0))?,
+                )?;
             }
             for &number in updated {
                 keys.write(number, &mut key);
                 let found = tx.get_for_update(table, &key, |value| {
-                    value_belongs(number, value).then(|| stamp(value))
+                    value_belongs(number, VALUE_BYTES, value).then(|| stamp(value))
                 })?;
                 let mut value = [0; VALUE_BYTES];
                 write_value(number, right(number, found)? + 1, &mut value);

@@ -114,7 +114,7 @@ impl TxWorkload for YcsbSpec {
         progress: Tell<'_>,
     ) -> Result<Self::Report, BenchError> {
         let table = store.table("rows")?;
-        let rows = Rows::new(self.n, run);
+        let rows = Rows::new(self.n, self.value_bytes, run);
         self.load(store, &table, (&rows, run.threads), progress)?;
         store.settle()?;
         rows.check(store, &table, progress)?;
@@ -160,6 +160,7 @@ impl YcsbSpec {
 /// Which rows there are, and how they are chosen. Row `n + k × threads + t` is the `k`-th that thread `t` inserts.
 struct Rows {
     n: u64,
+    value_bytes: usize,
     seed: u64,
     zipf: Zipf,
     /// Of those loaded: no scan from one of them ends below it.
@@ -169,9 +170,10 @@ struct Rows {
 }
 
 impl Rows {
-    fn new(n: u64, run: &RunSpec) -> Self {
+    fn new(n: u64, value_bytes: usize, run: &RunSpec) -> Self {
         let inserted = (0..run.threads).map(|_| CachePadded::default()).collect();
-        let mut rows = Self { n, seed: mix(run.seed), zipf: Zipf::new(n), greatest_key: 0, inserted };
+        let mut rows =
+            Self { n, value_bytes, seed: mix(run.seed), zipf: Zipf::new(n), greatest_key: 0, inserted };
         rows.greatest_key = (0..n).map(|row| rows.key(row)).max().expect("at least one row");
         rows
     }
@@ -223,7 +225,11 @@ impl Rows {
         let mut expected = keys.iter();
         let total = Some(keys.len() as u64);
         let rows = tx_batch::read_all(store, table, total, progress, |key, value| match expected.next() {
-            Some(number) if key == number.to_be_bytes() && fill::belongs(*number, value) => Ok(()),
+            Some(number)
+                if key == number.to_be_bytes() && fill::belongs(*number, self.value_bytes, value) =>
+            {
+                Ok(())
+            }
             other => Err(format!("a scan finds {key:02x?}, where {other:x?} should be next")),
         })?;
         if Some(rows) != total {
@@ -275,7 +281,7 @@ impl<X: TxSession> Client<'_, X> {
     fn read(&mut self, row: u64) -> Result<(), TxError> {
         let number = self.rows.key(row);
         let key = number.to_be_bytes();
-        let read = |value: &[u8]| fill::belongs(number, value);
+        let read = |value: &[u8]| fill::belongs(number, self.value.len(), value);
         let found = self.session.single(TxKind::ReadOnly, |tx| tx.get(self.table, &key, read))?;
         right(number, found)
     }
@@ -304,7 +310,7 @@ impl<X: TxSession> Client<'_, X> {
         let Self { session, table, random, value, .. } = self;
         let (key, stamp) = (number.to_be_bytes(), random.word() as u32);
         session.transact(TxKind::ReadWrite, |tx| {
-            let found = tx.get_for_update(table, &key, |found| fill::belongs(number, found))?;
+            let found = tx.get_for_update(table, &key, |found| fill::belongs(number, value.len(), found))?;
             right(number, found)?;
             fill::write(number, stamp, value);
             tx.put(table, &key, value)
@@ -321,7 +327,7 @@ impl<X: TxSession> Client<'_, X> {
             tx.scan(self.table, &from, KEYS_END, false, |key, value| {
                 let number = key.try_into().ok().map(u64::from_be_bytes);
                 let is_next = if rows == 0 { number == Some(first) } else { number > last };
-                if !is_next || !fill::belongs(number.unwrap_or(0), value) {
+                if !is_next || !fill::belongs(number.unwrap_or(0), self.rows.value_bytes, value) {
                     wrong = Some(format!("a scan from {from:02x?} finds {key:02x?} after {last:x?}"));
                     return ControlFlow::Break(());
                 }

@@ -124,6 +124,10 @@ enum Lie {
     MissesAGet,
     /// A lookup gives other bytes once.
     MixesUpAGet,
+    /// A lookup gives the beginning of the value once.
+    CutsAValue,
+    /// A scan gives the beginning of a row's value.
+    CutsAScannedValue,
     /// A scan ends one row early.
     CutsAScan,
     /// A scan shows one row twice, and another not at all.
@@ -176,6 +180,9 @@ impl Session for LyingSession<'_> {
             let value = self.inner.get(key, |value| value.iter().rev().copied().collect::<Vec<_>>())?;
             return Ok(value.map(|value| read(&value)));
         }
+        if self.now(Lie::CutsAValue) {
+            return self.inner.get(key, |value| read(&value[..value.len() - 1]));
+        }
         self.inner.get(key, read)
     }
 
@@ -195,6 +202,7 @@ impl Session for LyingSession<'_> {
         match self.lie {
             Lie::CutsAScan => drop(rows.pop()),
             Lie::RepeatsARow => rows[10] = rows[9].clone(),
+            Lie::CutsAScannedValue => drop(rows[10].1.pop()),
             _ => {}
         }
         rows.iter().for_each(|(key, value)| each(key, value));
@@ -219,6 +227,10 @@ fn lies_are_found() {
         (Lie::MissesAGet, Get),
         (Lie::MissesAGet, Mix),
         (Lie::MixesUpAGet, Get),
+        (Lie::CutsAValue, Get),
+        (Lie::CutsAValue, Mix),
+        (Lie::CutsAScannedValue, Put),
+        (Lie::CutsAScannedValue, Get),
         (Lie::CutsAScan, Scan),
         (Lie::CutsAScan, Put),
         (Lie::RepeatsARow, Scan),
@@ -228,7 +240,7 @@ fn lies_are_found() {
     ];
     for (lie, workload) in cases {
         let store = Liar { map: MapStore::default(), lie };
-        match run(&store, &spec(workload)) {
+        match run(&store, &KvSpec { value_bytes: 100, ..spec(workload) }) {
             Err(BenchError::Wrong(_)) => {}
             other => panic!("{lie:?} in {workload:?}: {other:?}"),
         }

@@ -26,6 +26,10 @@ enum Lie {
     MissesAGet,
     /// A lookup, for an update or not, hands over another row's value.
     MixesUpAGet,
+    /// A lookup, for an update or not, hands over the beginning of the value.
+    CutsAValue,
+    /// A scan hands over the beginning of its second row's value.
+    CutsAScannedValue,
     /// A commit is acknowledged and undone.
     UndoesACommit,
     /// A rollback does nothing.
@@ -155,6 +159,9 @@ impl LyingTx<'_> {
         if self.state.now(Lie::SkipsARow) {
             rows.remove(1);
         }
+        if self.state.now(Lie::CutsAScannedValue) {
+            rows[1].1.pop();
+        }
         if !from.is_empty() && self.state.now(Lie::BeginsLate) {
             rows.remove(0);
         }
@@ -197,11 +204,12 @@ impl Tx for LyingTx<'_> {
             return Ok(None);
         }
         let mixes_up = self.state.now(Lie::MixesUpAGet);
+        let cut = usize::from(self.state.now(Lie::CutsAValue));
         let map = &self.state.tables[*table].1;
         let mut rows = map.range(key.to_vec()..);
         let found = rows.next().filter(|(found, _)| found.as_slice() == key);
         let other = mixes_up.then(|| rows.next()).flatten();
-        Ok(other.or(found).map(|(_, value)| read(value)))
+        Ok(other.or(found).map(|(_, value)| read(&value[..value.len() - cut])))
     }
 
     fn get_for_update<R>(
@@ -298,6 +306,7 @@ fn lies_in_record_insertion_are_found() {
     is_found(Lie::UndoesACommit, &insert, 7);
     is_found(Lie::SkipsARow, &insert, 0);
     is_found(Lie::MixesUpTables, &insert, 0);
+    is_found(Lie::CutsAScannedValue, &insert, 0);
 }
 
 #[test]
@@ -326,6 +335,10 @@ fn lies_in_ycsb_are_found() {
     is_found(Lie::LosesAPut, &ycsb(Letter::A), 100);
     is_found(Lie::MissesAGet, &ycsb(Letter::C), 100);
     is_found(Lie::MixesUpAGet, &ycsb(Letter::F), 100);
+    is_found(Lie::CutsAValue, &ycsb(Letter::C), 100);
+    is_found(Lie::CutsAValue, &ycsb(Letter::F), 100);
+    is_found(Lie::CutsAScannedValue, &ycsb(Letter::E), 20);
+    is_found(Lie::CutsAScannedValue, &ycsb(Letter::A), 0);
     is_found(Lie::LosesAnInsert, &ycsb(Letter::D), 20);
     is_found(Lie::LosesAnInsert, &ycsb(Letter::E), 20);
     is_found(Lie::UndoesACommit, &ycsb(Letter::E), 20);
