@@ -129,7 +129,8 @@ fn time_put<S: Store>(store: &S, spec: &KvSpec, progress: Tell<'_>) -> Result<Ti
     let worker = |thread| {
         let (keys, order) = (spec.keys(), order.clone());
         let mut random = Random::new(spec.seed, thread);
-        let mut rows = vec![(vec![0; spec.key_bytes], vec![0; spec.value_bytes]); spec.batch];
+        let row = (vec![0; spec.key_bytes], vec![0; spec.value_bytes]);
+        let mut rows = vec![row; spec.batch.min(rows_of(thread) as usize)];
         let mut session = store.session()?;
         Ok(move |call: u64| {
             let first = call * batch;

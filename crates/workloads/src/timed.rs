@@ -72,6 +72,18 @@ struct Shared {
     done: Vec<CachePadded<AtomicU64>>,
 }
 
+/// A thread that the others wait for. It has begun when this is dropped, also by a panic, which the others are not to wait for.
+struct Ready<'a>(&'a Shared);
+
+impl Drop for Ready<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.stop.store(true, Relaxed);
+        }
+        self.0.start.wait();
+    }
+}
+
 /// Latencies from 1 ns to an hour within 1 %: finer than any run repeats, and small enough for the caches.
 fn histogram() -> Histogram<u64> {
     const HOUR_NS: u64 = 3_600_000_000_000;
@@ -121,13 +133,14 @@ fn work<W: Worker>(
     limits: Limits,
     worker: impl FnOnce() -> Result<W, BenchError>,
 ) -> Result<Part<W::Tally>, BenchError> {
+    let ready = Ready(shared);
     let worker = worker();
     let clock = &shared.clock;
     let mut latency_ns = histogram();
     let limit_ns = (limits.seconds * 1e9) as u64;
     let (mut ops, mut latency_ns_max) = (0, 0);
 
-    shared.start.wait();
+    drop(ready);
     let mut worker = worker?;
     let started_raw = clock.raw();
     let mut before_raw = started_raw;
@@ -197,5 +210,28 @@ impl<T> Timed<T> {
             latency_ns_max: parts.iter().map(|part| part.latency_ns_max).max().unwrap_or(0),
             tallies: parts.into_iter().map(|part| part.tally).collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::catch_unwind;
+    use std::time::Duration;
+
+    /// The other thread waits for it neither at the beginning nor until its time is over.
+    #[test]
+    fn a_worker_that_panics_before_it_begins_ends_the_run() {
+        let (sender, ended) = mpsc::channel();
+        std::thread::spawn(move || {
+            let worker = |thread| {
+                assert!(thread == 0, "no worker is made");
+                Ok(|_| Ok(1))
+            };
+            let limits = |_| Limits { calls: u64::MAX, seconds: f64::MAX };
+            let outcome = catch_unwind(|| run(2, limits, worker, &|_| {}).is_ok());
+            sender.send(outcome.is_err()).expect("the test waits for it");
+        });
+        assert_eq!(ended.recv_timeout(Duration::from_secs(60)), Ok(true));
     }
 }

@@ -45,6 +45,8 @@ fn every_workload_runs_on_a_right_store() {
 /// Whatever is handed over at a time, the last call included: every row is there once, and is counted.
 #[test]
 fn batches_add_up() {
+    let one = KvSpec { batch: usize::MAX, ..spec(Workload::Put) };
+    assert_eq!(run(&MapStore::default(), &one).unwrap().batch, usize::MAX, "all rows at once");
     for (threads, batch) in [(1, 7), (3, 64), (2, 5_000)] {
         let spec = KvSpec { threads, batch, seconds: 60.0, ..spec(Workload::Put) };
         let report = run(&MapStore::default(), &spec).unwrap();
