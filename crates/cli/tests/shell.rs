@@ -167,6 +167,29 @@ fn keep_going_tells_all_and_ends_with_the_first() {
     assert_eq!(shell.ok(&["get", "--table", "ports", "ORD"]), "Chicago\n");
 }
 
+/// A line that is no text fails as others do.
+#[test]
+fn lines_that_are_no_text_are_passed_over_too() {
+    let shell = Shell::new();
+    let args = ["shell", "--keep-going"];
+    let ran = shell.run_with(&args, b"get t k\nput t \xff 1\nput t a 1\n").expect(1, &args);
+    assert!(ran.stderr.contains("stdin:2: the line is not UTF-8"), "{}", ran.stderr);
+    assert_eq!(shell.ok(&["get", "--table", "t", "a"]), "1\n");
+    let ran = shell.run_with(&["shell"], b"put t b 1\nput t \xff 1\nput t c 1\n").expect(2, &args);
+    assert!(ran.stderr.contains("stdin:2: the line is not UTF-8"), "{}", ran.stderr);
+    assert_eq!(shell.ok(&["count", "--table", "t"]), "2\n");
+}
+
+/// As Windows writes them: it is a mark in front of a file's first line, and of no other.
+#[test]
+fn a_byte_order_mark_begins_no_command() {
+    let shell = ports();
+    shell.write("marked", "\u{feff}get ports SEA\r\n");
+    let script = ".mode csv\n.read marked\n";
+    assert_eq!(self::script(&shell, 0, &format!("\u{feff}{script}")).stdout, "key,value\nSEA,Seattle\n");
+    self::script(&shell, 2, &format!(".mode csv\n\u{feff}{script}"));
+}
+
 #[test]
 fn files_are_read_and_their_lines_named() {
     let shell = ports();

@@ -14,6 +14,9 @@ const DEPTH_MAX: usize = 16;
 /// Lines that are looked at, and not run, after nobody reads the output any more.
 const LOOK_MAX: usize = 10_000;
 
+/// Some editors begin a file with it.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// Runs lines.
 pub struct Script {
     keep_going: bool,
@@ -76,14 +79,18 @@ impl Script {
         let mut lines = lines.lines().enumerate();
         while let Some((number, line)) = lines.next() {
             let place = format!("{name}:{}", number + 1);
-            let line = line.map_err(|e| match e.kind() {
-                ErrorKind::InvalidData => {
-                    Failure::usage(format!("{place}: the line is not UTF-8; .hex on takes any bytes"))
-                }
-                _ => Failure::io(&place, &e),
-            })?;
             session.interrupt().heed()?;
-            match self.line(session, &place, &line, depth) {
+            let done = match line {
+                Ok(line) if number == 0 => {
+                    self.line(session, &place, line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&line), depth)
+                }
+                Ok(line) => self.line(session, &place, &line, depth),
+                Err(error) if error.kind() == ErrorKind::InvalidData => {
+                    self.done(&place, Err(Failure::usage("the line is not UTF-8; .hex on takes any bytes")))
+                }
+                Err(error) => return Err(Failure::io(&place, &error)),
+            };
+            match done {
                 Ok(Next::Quit) => return Ok(Next::Quit),
                 Ok(_) => {}
                 Err(failure) => {
@@ -100,6 +107,11 @@ impl Script {
             Ok(Next::Read(file)) => self.file(session, &file, depth + 1),
             done => done,
         };
+        self.done(place, done)
+    }
+
+    /// What a line did: a failure names the line, and may be passed over.
+    fn done(&mut self, place: &str, done: Outcome<Next>) -> Outcome<Next> {
         match done {
             Err(failure) if self.keep_going && failure.kind != Kind::ReaderGone => {
                 let failure = failure.at(place);
