@@ -10,6 +10,7 @@ use crate::report::KvReport;
 use crate::spec::{KvSpec, Workload};
 use crate::store::{Bytes, Row, Session, Store, StoreError};
 use crate::timed::{self, Limits, Timed, Worker};
+use crate::updates::first_lost;
 use std::time::Instant;
 
 /// Why a run has no figures.
@@ -232,26 +233,16 @@ impl<S: Session> Worker for Mixer<S> {
     }
 }
 
-/// Each row has the stamp of the load or, if it was updated, the last one that some thread gave it. `stamps` are those found, row
-/// by row; what the threads did is drawn again.
+/// Each row has the stamp that it must have. `stamps` are those found, row by row.
 fn check_updates(spec: &KvSpec, done: &[Done], stamps: &[u32]) -> Result<(), BenchError> {
-    let (mut is_updated, mut is_found) = (vec![false; stamps.len()], vec![false; stamps.len()]);
-    let mut last = vec![0; stamps.len()];
-    for Done { thread, operations } in done {
-        last.fill(0);
-        let mut draws = Draws::new(spec, *thread);
-        for _ in 0..*operations {
-            if let (row, Some(stamp)) = draws.next() {
-                last[row as usize] = stamp;
-            }
-        }
-        for (row, stamp) in last.iter().enumerate().filter(|(_, stamp)| **stamp != 0) {
-            is_updated[row] = true;
-            is_found[row] |= *stamp == stamps[row];
-        }
-    }
-    let is_right = |row: &usize| if is_updated[*row] { is_found[*row] } else { stamps[*row] == 0 };
-    match (0..stamps.len()).find(|row| !is_right(row)) {
+    let updates = |done: &Done| {
+        let mut draws = Draws::new(spec, done.thread);
+        (0..done.operations).filter_map(move |_| {
+            let (row, stamp) = draws.next();
+            Some((row, stamp?))
+        })
+    };
+    match first_lost(stamps, [done.iter().map(updates).collect()].into_iter()) {
         None => Ok(()),
         Some(row) => {
             let number = spec.keys().number(row as u64);

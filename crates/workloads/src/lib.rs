@@ -30,6 +30,7 @@ pub mod tx_report;
 mod tx_run;
 pub mod tx_spec;
 pub mod tx_store;
+mod updates;
 pub mod ycsb;
 mod zipf;
 

@@ -5,10 +5,10 @@
 //! are added.
 //!
 //! Every operation is a transaction. A value read must belong to its key, and at the end every row loaded or inserted must be
-//! there.
+//! there, with the last value that it was given.
 
 use crate::fill;
-use crate::keys::VALUE_BYTES_MIN;
+use crate::keys::{VALUE_BYTES_MIN, stamp};
 use crate::kv::{BenchError, Tell};
 use crate::random::{Random, below, mix};
 use crate::timed::Worker;
@@ -17,11 +17,13 @@ use crate::tx_report::{Describe, Rate, Report};
 use crate::tx_run::{self, Place, Tally};
 use crate::tx_spec::{RunSpec, TxWorkload};
 use crate::tx_store::{KEYS_END, Tx, TxError, TxKind, TxSession, TxStore};
+use crate::updates::first_lost;
 use crate::zipf::Zipf;
 use clap::ValueEnum;
 use crossbeam_utils::CachePadded;
 use serde::Serialize;
 use std::ops::ControlFlow;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Most rows of a scan.
@@ -114,7 +116,7 @@ impl TxWorkload for YcsbSpec {
         progress: Tell<'_>,
     ) -> Result<Self::Report, BenchError> {
         let table = store.table("rows")?;
-        let rows = Rows::new(self.n, self.value_bytes, run);
+        let rows = Rows::new(self, run);
         self.load(store, &table, (&rows, run.threads), progress)?;
         store.settle()?;
         rows.check(store, &table, progress)?;
@@ -122,10 +124,10 @@ impl TxWorkload for YcsbSpec {
             Ok(Client {
                 session: store.session()?,
                 table: &table,
-                operations: self.workload.operations(),
                 rows: &rows,
                 thread: place.thread,
                 random: Random::new(run.seed, place.stream),
+                done: Done { stream: place.stream, calls: 0 },
                 value: vec![0; self.value_bytes],
             })
         };
@@ -161,19 +163,41 @@ impl YcsbSpec {
 struct Rows {
     n: u64,
     value_bytes: usize,
+    operations: (Operation, Operation, u64),
     seed: u64,
     zipf: Zipf,
     /// Of those loaded: no scan from one of them ends below it.
     greatest_key: u64,
     /// For each thread how many rows it has inserted.
     inserted: Vec<CachePadded<AtomicU64>>,
+    /// The seed of all streams, and what was done with each.
+    run_seed: u64,
+    done: Mutex<Vec<Done>>,
+}
+
+/// How many operations were drawn from a random stream.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Done {
+    stream: u64,
+    calls: u64,
 }
 
 impl Rows {
-    fn new(n: u64, value_bytes: usize, run: &RunSpec) -> Self {
+    fn new(spec: &YcsbSpec, run: &RunSpec) -> Self {
+        let YcsbSpec { workload, n, value_bytes } = *spec;
+        let operations = workload.operations();
         let inserted = (0..run.threads).map(|_| CachePadded::default()).collect();
-        let mut rows =
-            Self { n, value_bytes, seed: mix(run.seed), zipf: Zipf::new(n), greatest_key: 0, inserted };
+        let mut rows = Self {
+            n,
+            value_bytes,
+            operations,
+            seed: mix(run.seed),
+            zipf: Zipf::new(n),
+            greatest_key: 0,
+            inserted,
+            run_seed: run.seed,
+            done: Mutex::default(),
+        };
         rows.greatest_key = (0..n).map(|row| rows.key(row)).max().expect("at least one row");
         rows
     }
@@ -181,6 +205,17 @@ impl Rows {
     /// The key of a row: rows are strangers in key order.
     fn key(&self, row: u64) -> u64 {
         mix(row ^ self.seed)
+    }
+
+    /// What a thread does next.
+    fn choose(&self, random: &mut Random) -> Operation {
+        let (frequent, other, percent) = self.operations;
+        if random.below(100) < percent { other } else { frequent }
+    }
+
+    /// A loaded row to be updated, and a stamp that is not that of the load.
+    fn update(&self, random: &mut Random) -> (u64, u32) {
+        (self.popular(random), random.word() as u32 | 1)
     }
 
     /// A loaded row; the popular ones are spread over all.
@@ -213,21 +248,24 @@ impl Rows {
         self.inserted[thread as usize].fetch_add(1, Ordering::Release);
     }
 
-    /// All rows are there, and no others.
+    /// All rows are there, and no others; those loaded with the last values that they were given.
     fn check<S: TxStore>(&self, store: &S, table: &S::Table, progress: Tell<'_>) -> Result<(), BenchError> {
         let threads = self.inserted.len() as u64;
-        let mut keys: Vec<u64> = (0..self.n).map(|row| self.key(row)).collect();
+        let mut keys: Vec<(u64, u64)> = (0..self.n).map(|row| (self.key(row), row)).collect();
         for (thread, inserted) in (0..).zip(&self.inserted) {
             let inserted = inserted.load(Ordering::Relaxed);
-            keys.extend((0..inserted).map(|number| self.key(self.n + number * threads + thread)));
+            let rows = (0..inserted).map(|number| self.n + number * threads + thread);
+            keys.extend(rows.map(|row| (self.key(row), row)));
         }
         keys.sort_unstable();
         let mut expected = keys.iter();
         let total = Some(keys.len() as u64);
+        let mut stamps = vec![0; self.n as usize];
         let rows = tx_batch::read_all(store, table, total, progress, |key, value| match expected.next() {
-            Some(number)
+            Some((number, row))
                 if key == number.to_be_bytes() && fill::belongs(*number, self.value_bytes, value) =>
             {
+                stamps.get_mut(*row as usize).into_iter().for_each(|loaded| *loaded = stamp(value));
                 Ok(())
             }
             other => Err(format!("a scan finds {key:02x?}, where {other:x?} should be next")),
@@ -236,17 +274,46 @@ impl Rows {
             let what = format!("{} rows were committed, a scan finds {rows}", keys.len());
             return Err(BenchError::Wrong(what));
         }
-        Ok(())
+        self.check_updates(&stamps)
+    }
+
+    /// No loaded row has lost its last update. `stamps` are those found, row by row.
+    fn check_updates(&self, stamps: &[u32]) -> Result<(), BenchError> {
+        let mut done = self.done.lock().expect("no worker panicked").clone();
+        done.sort_unstable();
+        let phase = |done: &Done| (done.stream - 1) / self.inserted.len() as u64;
+        let phases = done.chunk_by(|a, b| phase(a) == phase(b));
+        match first_lost(stamps, phases.map(|done| done.iter().map(|done| self.updates(*done)).collect())) {
+            None => Ok(()),
+            Some(row) => {
+                let number = self.key(row as u64);
+                Err(BenchError::Wrong(format!("key {number:x} does not hold the last value that was put")))
+            }
+        }
+    }
+
+    /// What a thread updated, drawn again: rows and stamps.
+    fn updates(&self, done: Done) -> impl Iterator<Item = (u64, u32)> {
+        let mut random = Random::new(self.run_seed, done.stream);
+        (0..done.calls).filter_map(move |_| match self.choose(&mut random) {
+            Operation::Update | Operation::ReadModifyWrite => Some(self.update(&mut random)),
+            Operation::Read => {
+                self.popular(&mut random);
+                None
+            }
+            // Beside these there are no updates.
+            Operation::ReadLatest | Operation::Insert | Operation::Scan => None,
+        })
     }
 }
 
 struct Client<'a, X: TxSession> {
     session: X,
     table: &'a X::Table,
-    operations: (Operation, Operation, u64),
     rows: &'a Rows,
     thread: u64,
     random: Random,
+    done: Done,
     value: Vec<u8>,
 }
 
@@ -254,8 +321,8 @@ impl<X: TxSession> Worker for Client<'_, X> {
     type Tally = Tally;
 
     fn work(&mut self, _call: u64) -> Result<u64, BenchError> {
-        let (frequent, other, percent) = self.operations;
-        match if self.random.below(100) < percent { other } else { frequent } {
+        self.done.calls += 1;
+        match self.rows.choose(&mut self.random) {
             Operation::Read => {
                 let row = self.rows.popular(&mut self.random);
                 self.read(row)?;
@@ -273,6 +340,7 @@ impl<X: TxSession> Worker for Client<'_, X> {
     }
 
     fn tally(self) -> Tally {
+        self.rows.done.lock().expect("no worker panicked").push(self.done);
         Tally { aborts: self.session.aborts(), marked: 0 }
     }
 }
@@ -287,9 +355,10 @@ impl<X: TxSession> Client<'_, X> {
     }
 
     fn update(&mut self) -> Result<(), TxError> {
-        let number = self.rows.key(self.rows.popular(&mut self.random));
-        let Self { session, table, random, value, .. } = self;
-        fill::write(number, random.word() as u32, value);
+        let (row, stamp) = self.rows.update(&mut self.random);
+        let number = self.rows.key(row);
+        let Self { session, table, value, .. } = self;
+        fill::write(number, stamp, value);
         session.single(TxKind::ReadWrite, |tx| tx.put(table, &number.to_be_bytes(), value))
     }
 
@@ -306,9 +375,10 @@ impl<X: TxSession> Client<'_, X> {
     }
 
     fn read_modify_write(&mut self) -> Result<(), TxError> {
-        let number = self.rows.key(self.rows.popular(&mut self.random));
-        let Self { session, table, random, value, .. } = self;
-        let (key, stamp) = (number.to_be_bytes(), random.word() as u32);
+        let (row, stamp) = self.rows.update(&mut self.random);
+        let number = self.rows.key(row);
+        let Self { session, table, value, .. } = self;
+        let key = number.to_be_bytes();
         session.transact(TxKind::ReadWrite, |tx| {
             let found = tx.get_for_update(table, &key, |found| fill::belongs(number, value.len(), found))?;
             right(number, found)?;

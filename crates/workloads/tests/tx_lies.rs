@@ -333,6 +333,9 @@ fn lies_in_the_mixes_are_found() {
 fn lies_in_ycsb_are_found() {
     let ycsb = |workload| YcsbSpec { workload, n: 500, value_bytes: 100 };
     is_found(Lie::LosesAPut, &ycsb(Letter::A), 100);
+    // The load puts 500 rows.
+    is_found(Lie::LosesAPut, &ycsb(Letter::A), 500);
+    is_found(Lie::LosesAPut, &ycsb(Letter::F), 500);
     is_found(Lie::MissesAGet, &ycsb(Letter::C), 100);
     is_found(Lie::MixesUpAGet, &ycsb(Letter::F), 100);
     is_found(Lie::CutsAValue, &ycsb(Letter::C), 100);

@@ -13,7 +13,7 @@ Examples:
   foreshore bench ycsb --workload a --dir /srv --threads 2 --durability buffered
   foreshore bench ycsb --workload e --n 2000000 --value-bytes 100 --json
 
-Every value read is checked, and every row is looked for at the end.";
+Every value read is checked, and at the end every row with its last value.";
 
 /// Time YCSB's core workloads; every operation is a transaction
 #[derive(Args)]
