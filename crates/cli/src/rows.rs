@@ -281,10 +281,12 @@ struct Fields<'a> {
 impl Serialize for Fields<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.record.len()))?;
-        for (column, field) in self.schema.names.iter().zip(self.record) {
-            let field = Spelled::text(field);
-            let (name, content) = field.field(column);
-            map.serialize_entry(&name, content)?;
+        let names = self.schema.names.iter().zip(&self.schema.hex_names);
+        for ((name, hex_name), field) in names.zip(self.record) {
+            match Spelled::text(field) {
+                Spelled::Text(content) => map.serialize_entry(name, content)?,
+                Spelled::Hex(digits) => map.serialize_entry(hex_name, &digits)?,
+            }
         }
         map.end()
     }
@@ -348,6 +350,19 @@ mod tests {
         let record = schema.parse_row(b"x,1,y").unwrap();
         let fields = Fields { schema: &schema, record: &record };
         assert_eq!(serde_json::to_string(&fields).unwrap(), r#"{"b":"x","a":"1","b_2":"y"}"#);
+    }
+
+    /// A field of another column's name would be lost to programs, which see one of two.
+    #[test]
+    fn digits_take_no_other_columns_name() {
+        let columns = ["a", "a_hex", "a_2_hex", "a"].map(String::from).to_vec();
+        let schema = Schema::new(columns, &["a_hex".into()]).unwrap();
+        let record = schema.parse_row(b"\xff,x,\xfe,\xfd").unwrap();
+        let fields = Fields { schema: &schema, record: &record };
+        assert_eq!(
+            serde_json::to_string(&fields).unwrap(),
+            r#"{"a_3_hex":"ff","a_hex":"x","a_2_hex_hex":"fe","a_2_2_hex":"fd"}"#
+        );
     }
 
     #[test]

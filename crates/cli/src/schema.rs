@@ -43,6 +43,9 @@ pub struct Schema {
     /// What the columns are called where no two may be called alike.
     #[serde(skip)]
     pub names: Vec<String>,
+    /// The same for fields that are shown as hexadecimal digits.
+    #[serde(skip)]
+    pub hex_names: Vec<String>,
 }
 
 impl Schema {
@@ -78,7 +81,8 @@ impl Schema {
         }
         let key = key.iter().map(at).collect::<Outcome<_>>()?;
         let names = different(&columns);
-        Ok(Self { columns, key, names })
+        let hex_names = hex_names(&names);
+        Ok(Self { columns, key, names, hex_names })
     }
 
     /// The schema of `table`, if it has one: tables of other origin hold plain bytes.
@@ -89,6 +93,7 @@ impl Schema {
         let Some(json) = db.byte_table(SCHEMAS)?.get(table.as_bytes())? else { return Ok(None) };
         let mut schema: Self = serde_json::from_slice(&json).map_err(|e| unreadable(table, &e))?;
         schema.names = different(&schema.columns);
+        schema.hex_names = hex_names(&schema.names);
         if schema.key.iter().any(|at| *at >= schema.columns.len()) {
             return Err(unreadable(table, &"its key names a column that is not there"));
         }
@@ -285,6 +290,17 @@ fn different(columns: &[String]) -> Vec<String> {
         });
     }
     names
+}
+
+/// These names with `_hex` behind them; a number goes before it where a name has that already.
+fn hex_names(names: &[String]) -> Vec<String> {
+    let mut taken: HashSet<String> = names.iter().cloned().collect();
+    let hex_name = |name: &String| {
+        let numbered = (2u64..).map(|number| format!("{name}_{number}_hex"));
+        let mut candidates = std::iter::once(format!("{name}_hex")).chain(numbered);
+        candidates.find(|candidate| taken.insert(candidate.clone())).expect("numbers go on")
+    };
+    names.iter().map(hex_name).collect()
 }
 
 /// Fields as one CSV line without its end, quoted where they must be.
