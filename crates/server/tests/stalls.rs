@@ -77,6 +77,28 @@ fn a_table_dropped_by_others_is_made_anew() {
     assert_eq!(server.client().call("GET k"), text("x"));
 }
 
+/// Until a table that FLUSHDB empties is durably gone its users have to wait, and nobody else.
+#[test]
+fn a_table_that_is_emptied_stops_nobody() {
+    let disk = MemVfs::new();
+    let db = Database::builder().durability(Durability::Sync).open_on(Arc::new(disk.clone())).unwrap();
+    let server = Running::over(db, one_loop());
+    let (mut c, mut flusher) = (server.client(), server.client());
+    assert_eq!((flusher.call("SELECT 1"), flusher.call("INCR k")), (ok(), Int(1)));
+    let mut users: Vec<_> = (0..20).map(|_| server.client()).collect();
+    users.iter_mut().for_each(|user| assert_eq!(user.call("SELECT 1"), ok()));
+    disk.set_sync_time(SYNC);
+    flusher.send(&["FLUSHDB"]);
+    thread::sleep(Duration::from_millis(50));
+    users.iter_mut().for_each(|user| user.send(&["INCR k"]));
+    thread::sleep(Duration::from_millis(50));
+    let begun = Instant::now();
+    assert_eq!(c.call("PING"), text("PONG"));
+    assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
+    disk.set_sync_time(Duration::ZERO);
+    assert_eq!(flusher.reply(), ok());
+}
+
 fn set_large(c: &mut Client, bytes: usize) {
     assert_eq!(c.call_args(&[b"SET", b"large", &vec![b'x'; bytes]]), ok());
 }

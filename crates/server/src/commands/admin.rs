@@ -8,9 +8,10 @@ use crate::counters;
 use crate::glob;
 use crate::number;
 use crate::reply::{Protocol, Reply};
-use crate::shared::{Shared, Wanted, since_1970};
+use crate::shared::{Place, Shared, Wanted, since_1970};
 use foreshore::{Durability, Error, Stats};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The Redis whose commands on strings are answered as it does: clients and tools ask for it before they use some.
@@ -37,26 +38,29 @@ pub fn dbsize(call: &mut Call<'_>) -> Outcome {
 /// FLUSHDB drops the table; whoever uses it finds a new one, with the same index and leaves of the same size.
 pub fn flushdb(call: &mut Call<'_>) -> Outcome {
     ensure_mode(call, &["ASYNC", "SYNC"])?;
-    let (target, protocol) = (call.session.target.clone(), call.session.protocol);
-    Ok(Next::long_chore(move |shared| ok_or_error(protocol, empty(shared, &target.again()))))
+    let (target, protocol, shared) =
+        (call.session.target.clone(), call.session.protocol, call.shared.clone());
+    Ok(Next::long_chore(move |_| ok_or_error(protocol, empty(&shared, &target.again()))))
 }
 
 /// FLUSHALL empties what SELECT reaches, one table after another. Tables with names of their own may be somebody else's.
 pub fn flushall(call: &mut Call<'_>) -> Outcome {
     ensure_mode(call, &["ASYNC", "SYNC"])?;
-    let protocol = call.session.protocol;
-    Ok(Next::long_chore(move |shared| {
+    let (protocol, shared) = (call.session.protocol, call.shared.clone());
+    Ok(Next::long_chore(move |_| {
         let emptied = shared.db.tables().and_then(|tables| {
             let databases = (0..connection::DATABASES).map(connection::database);
             databases
                 .filter(|wanted| tables.contains(&wanted.name))
-                .try_for_each(|wanted| empty(shared, &wanted))
+                .try_for_each(|wanted| empty(&shared, &wanted))
         });
         ok_or_error(protocol, emptied)
     }))
 }
 
-fn empty(shared: &Shared, wanted: &Wanted) -> Result<(), Error> {
+/// Who uses the table has to wait until it is durably gone, and so must not wait in place.
+fn empty(shared: &Arc<Shared>, wanted: &Wanted) -> Result<(), Error> {
+    let _place = Place::take(shared);
     let target = shared.open(wanted)?;
     shared.db.drop_table(target.name())?;
     shared.open(&target.again()).map(drop)
