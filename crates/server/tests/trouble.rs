@@ -128,7 +128,7 @@ fn a_client_that_takes_nothing_stops_nobody() {
 fn a_pipeline_of_long_requests_stops_nobody() {
     let server = Running::with(Options { threads: 1, ..options() });
     let (mut c, mut slow) = (server.client(), server.client());
-    let keys: Vec<_> = (0..20_000).map(|n| format!("key:{n}")).collect();
+    let keys: Vec<_> = (0..5000).map(|n| format!("key:{n}")).collect();
     for keys in keys.chunks(1000) {
         let pairs = keys.iter().flat_map(|key| [key.as_bytes(), b"v"]);
         let mset: Vec<_> = std::iter::once(&b"MSET"[..]).chain(pairs).collect();
@@ -432,6 +432,24 @@ fn a_shutdown_waits_for_no_queue() {
     let begun = Instant::now();
     server.stop();
     assert!(begun.elapsed() < 10 * one + Duration::from_secs(1), "{:?}, one takes {one:?}", begun.elapsed());
+}
+
+/// Nor is a walk through a large table finished.
+#[test]
+fn a_shutdown_waits_for_no_walk() {
+    let mut server = Running::new();
+    let mut c = server.client();
+    let keys: Vec<_> = (0..5000).map(|n| format!("{}{n}", "a".repeat(1000)).into_bytes()).collect();
+    let rows: Vec<_> = keys.iter().map(|key| (&key[..], &b"v"[..])).collect();
+    server.db.byte_table("db0").unwrap().put_many(&rows).unwrap();
+    let pattern = [b"*".to_vec(), b"a".repeat(500), b"b".to_vec()].concat(); // compared at each place of a key
+    let mut walker = server.client();
+    walker.send_raw(&encode(&[b"KEYS", &pattern]));
+    until("it is at it", || c.call("CLIENT LIST").text().contains("cmd=keys"));
+    let begun = Instant::now();
+    server.stop();
+    assert!(begun.elapsed() < options().grace, "{:?}", begun.elapsed());
+    assert!(walker.reply().error().contains("being shut down"));
 }
 
 /// Each of many clients is within its own limits, and all together are not: the largest go, and who asks for little stays.

@@ -6,7 +6,6 @@ use crate::number;
 use crate::random_key;
 use crate::reply::Reply;
 use crate::shared::{Shared, Wanted};
-use foreshore::Error;
 use std::ops::{Bound, ControlFlow};
 use std::time::{Duration, Instant};
 
@@ -103,12 +102,11 @@ pub fn keys(call: &mut Call<'_>) -> Outcome {
         let mut out = Vec::new();
         let mut reply = Reply::new(&mut out, protocol);
         match matching(shared, &wanted, &pattern) {
-            Ok(Some(keys)) => {
+            Ok(keys) => {
                 reply.array(keys.len());
                 keys.iter().for_each(|key| reply.bulk(key));
             }
-            Ok(None) => reply.error("ERR too many keys match; walk through them with SCAN or KV.RANGE"),
-            Err(error) => reply.error(&CommandError::Engine(error).text()),
+            Err(error) => reply.error(&error.text()),
         }
         out
     }))
@@ -127,14 +125,14 @@ pub fn randomkey(call: &mut Call<'_>) -> Outcome {
     }))
 }
 
-/// The keys that match, at one point in time; `None` if they are too many.
-fn matching(shared: &Shared, wanted: &Wanted, pattern: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Error> {
+/// The keys that match, at one point in time, unless they are too many, or the server is to end before all are compared.
+fn matching(shared: &Shared, wanted: &Wanted, pattern: &[u8]) -> Result<Vec<Vec<u8>>, CommandError> {
     let target = shared.open(wanted)?;
     let prefix = glob::prefix(pattern);
     let (mut keys, mut bytes) = (Vec::new(), 0);
     let from: Bound<&[u8]> = Bound::Included(prefix);
     shared.db.snapshot()?.bytes(target.table()).scan_keys((from, Bound::Unbounded), |key| {
-        if !key.starts_with(prefix) || bytes > LISTED_BYTES_MAX {
+        if !key.starts_with(prefix) || bytes > LISTED_BYTES_MAX || shared.is_stopping() {
             return ControlFlow::Break(());
         }
         if glob::matches(pattern, key) {
@@ -143,7 +141,11 @@ fn matching(shared: &Shared, wanted: &Wanted, pattern: &[u8]) -> Result<Option<V
         }
         ControlFlow::Continue(())
     })?;
-    Ok((bytes <= LISTED_BYTES_MAX).then_some(keys))
+    match (bytes > LISTED_BYTES_MAX, shared.is_stopping()) {
+        (false, false) => Ok(keys),
+        (true, _) => refused("ERR too many keys match; walk through them with SCAN or KV.RANGE"),
+        (false, true) => refused("ERR the server is being shut down"),
+    }
 }
 
 /// What SCAN asks for beside the cursor.
