@@ -47,7 +47,8 @@ def test_a_forked_process_leaves_it_alone(path):
         "    assert os.waitpid(child, 0)[1] == 0\n"
         "    os.kill(os.getpid(), 9)\n"
     )
-    ran = subprocess.run([sys.executable, "-c", script, path], stderr=subprocess.PIPE)
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", script, path]  # it is told to be dangerous
+    ran = subprocess.run(command, stderr=subprocess.PIPE)
     assert (ran.returncode, ran.stderr) == (-9, b"")
     with foreshore.open(path) as db:
         assert list(db.table("t", key="u32", value="u32")) == list(range(1000))

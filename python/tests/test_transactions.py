@@ -257,7 +257,7 @@ def test_a_commit_that_waits_for_the_disk_lets_other_threads_run(path):
         finally:
             sys.setswitchinterval(switch)
         committer.join()
-        assert turns > 100, "this thread ran while the other one waited"
+        assert turns > 10, "this thread ran while the other one waited"
 
 
 def test_lock_timeouts_and_aborts(db, accounts):
