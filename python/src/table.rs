@@ -17,8 +17,12 @@ use std::sync::Arc;
 /// How many bytes of rows are loaded at a time.
 const LOAD_BYTES: usize = 1 << 20;
 
+/// How much memory a thread keeps for the next value that it reads.
+const KEPT_BYTES: usize = 1 << 20;
+
 thread_local! {
-    /// Where values are read into on their way to Python, so that a read allocates once, not twice.
+    /// Where values are read into on their way to Python, so that a read allocates once, not twice. Large ones are not worth the
+    /// memory.
     static VALUE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
@@ -95,7 +99,9 @@ impl Table {
             Ok(false) => Ok(None),
             Err(error) => Err(error),
         };
-        VALUE.set(value);
+        if value.capacity() <= KEPT_BYTES {
+            VALUE.set(value);
+        }
         object
     }
 

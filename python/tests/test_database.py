@@ -161,6 +161,21 @@ def test_a_value_of_64_mebibytes(path):
         assert db.table("t").multi_get([b"large", b"small"]) == [large, b"beside it"]
 
 
+def test_a_large_value_that_was_read_is_not_kept(path):
+    script = (
+        "import foreshore, sys\n"
+        "def resident():\n"
+        "    return int(open('/proc/self/statm').read().split()[1]) * 4096 >> 20\n"
+        "table = foreshore.open(sys.argv[1], cache_bytes='4MiB', durability='relaxed').table('t')\n"
+        "table[b'k'] = bytes(64 << 20)\n"
+        "before = resident()\n"
+        "assert len(table[b'k']) == 64 << 20\n"
+        "print(resident() - before)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True)
+    assert ran.stderr == "" and int(ran.stdout) < 32, f"{ran.stdout} MiB more"
+
+
 def test_sizes(db):
     table = db.table("t")
     table[b""] = b""
