@@ -264,7 +264,12 @@ impl Table {
     ) -> PyResult<Bound<'py, PyAny>> {
         let none = key.py().None().into_bound(key.py());
         let default = default.unwrap_or(&none);
-        let (py, encoded, new) = (key.py(), self.kinds.encode_key(key)?, self.kinds.encode_value(default)?);
+        let (py, encoded) = (key.py(), self.kinds.encode_key(key)?);
+        let new = match self.kinds.encode_value(default) {
+            Ok(new) => new,
+            // It is wanted only where there is none; and `None` is no value of most tables.
+            Err(error) => return self.read(py, &encoded)?.ok_or(error),
+        };
         let old = self.atomically(py, 1, |table| {
             if table.insert(&encoded, &new)? { Ok(None) } else { table.get(&encoded) }
         })?;

@@ -144,3 +144,12 @@ def test_index_and_leaf_size_are_chosen_when_a_table_is_made(path):
 
 def test_annotations_work_at_run_time():
     assert foreshore.Table[str, int].__origin__ is foreshore.Table
+
+
+def test_setdefault_needs_no_default_where_there_is_a_value(db):
+    table = db.table("t", key=str, value=int)
+    table["a"] = 1
+    assert table.setdefault("a") == table.setdefault("a", "no int") == 1
+    with pytest.raises(TypeError):
+        table.setdefault("b")
+    assert list(table) == ["a"]
