@@ -7,7 +7,8 @@
 
 use foreshore::before_waiting;
 use foreshore_bindings::Host;
-use pyo3::{Python, ffi};
+use pyo3::exceptions::PyImportError;
+use pyo3::{PyResult, Python, ffi};
 use std::cell::Cell;
 use std::ptr;
 
@@ -18,6 +19,21 @@ impl Host for Attached<'_> {
     fn engine<R: Send>(&self, call: impl FnOnce() -> R + Send) -> R {
         staying(self.0, call)
     }
+}
+
+/// Refuses interpreters beside the process's first, such as mod_wsgi makes: who comes back to the interpreter comes to the first,
+/// and so waits for itself in another.
+///
+/// Errors: `ImportError`.
+pub fn only_the_first(_attached: Python<'_>) -> PyResult<()> {
+    // SAFETY: this thread is attached, so it has an interpreter.
+    let number = unsafe { ffi::PyInterpreterState_GetID(ffi::PyInterpreterState_Get()) };
+    if number == 0 {
+        return Ok(());
+    }
+    Err(PyImportError::new_err(
+        "foreshore works in a process's main interpreter only, not in a subinterpreter",
+    ))
 }
 
 thread_local! {

@@ -25,25 +25,23 @@ mod transaction;
 
 use pyo3::prelude::*;
 
+/// To be called in a process that was forked, before anything else.
+#[pyfunction]
+fn _was_forked() {
+    lease::was_forked();
+}
+
 /// The native part of foreshore; import `foreshore` instead.
 #[pymodule]
-mod _native {
-    /// To be called in a process that was forked, before anything else.
-    #[pyfunction]
-    fn _was_forked() {
-        crate::lease::was_forked();
-    }
-
-    use pyo3::prelude::*;
-
-    #[pymodule_export]
-    use crate::database::{Database, open};
-    #[pymodule_export]
-    use crate::rows::{RowIterator, Rows};
-    #[pymodule_export]
-    use crate::snapshot::Snapshot;
-    #[pymodule_export]
-    use crate::table::Table;
-    #[pymodule_export]
-    use crate::transaction::{Savepoint, Transaction};
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    interpreter::only_the_first(module.py())?; // before it gets any of the classes, of which the process has one set
+    module.add_function(wrap_pyfunction!(_was_forked, module)?)?;
+    module.add_function(wrap_pyfunction!(database::open, module)?)?;
+    module.add_class::<database::Database>()?;
+    module.add_class::<rows::RowIterator>()?;
+    module.add_class::<rows::Rows>()?;
+    module.add_class::<snapshot::Snapshot>()?;
+    module.add_class::<table::Table>()?;
+    module.add_class::<transaction::Savepoint>()?;
+    module.add_class::<transaction::Transaction>()
 }

@@ -246,3 +246,25 @@ def test_others_run_while_what_was_forgotten_is_closed(path, forgotten):
     done.set()
     ticker.join()
     assert max(gaps) < max(took / 2, 0.05), f"another thread stood still for {max(gaps):.3f} s of {took:.3f} s"
+
+
+def test_a_subinterpreter_is_refused():
+    script = (
+        "import sys\n"
+        "try:\n"
+        "    import _interpreters as interpreters\n"
+        "    where = interpreters.create('legacy')\n"
+        "except ImportError:\n"
+        "    import _xxsubinterpreters as interpreters\n"
+        "    where = interpreters.create(isolated=False)\n"
+        "interpreters.run_string(where, '''\n"
+        "try:\n"
+        "    import foreshore\n"
+        "except ImportError as error:\n"
+        "    print(error, flush=True)\n"
+        "''')\n"
+        "import foreshore\n"
+        "print(foreshore.open(':memory:').tables())\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert "not in a subinterpreter\n[]" in ran.stdout, ran.stdout + ran.stderr
