@@ -113,7 +113,12 @@ impl Database {
         let database = self.handle(py)?;
         let run = |handle: &TransactionHandle| {
             let transaction = Transaction::new(handle.number(), self.leases.give(handle.clone()));
-            work.call1((transaction,)).map(Bound::unbind).map_err(Failure::Raised)
+            let done = work.call1((transaction,)).map(Bound::unbind).map_err(Failure::Raised);
+            if self.database.is_parents() {
+                handle.forget(); // `work` has forked
+                return done.and(Err(Failure::Forked));
+            }
+            done
         };
         transact(&Attached(py), &database, options, run, Failure::is_retryable).or_raise(py)
     }

@@ -54,6 +54,33 @@ def test_a_forked_process_leaves_it_alone(path):
         assert list(db.table("t", key="u32", value="u32")) == list(range(1000))
 
 
+def test_a_transaction_is_the_parents_if_work_forks(path):
+    script = (
+        "import foreshore, os, sys\n"
+        "db = foreshore.open(sys.argv[1])\n"
+        "table = db.table('t', key=str, value=int)\n"
+        "def work(tx):\n"
+        "    tx.table(table)['a'] = 1\n"
+        "    tx.table(table)['child'] = os.fork()\n"
+        "def forked(tx):\n"
+        "    tx.table(table)['a'] = 2\n"
+        "    if os.fork() == 0:\n"
+        "        sys.exit(3)\n"
+        "    return os.wait()[1]\n"
+        "try:\n"
+        "    db.transact(work)\n"
+        "    assert os.wait() == (table['child'], 0)\n"
+        "except foreshore.Closed as error:\n"
+        "    assert 'forked' in str(error)\n"
+        "    os._exit(0)\n"
+        "assert os.waitstatus_to_exitcode(db.transact(forked)) == 3\n"
+        "db.close()\n"
+    )
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", script, path]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
 def test_closing_takes_everything_back(path):
     db = foreshore.open(path)
     table = db.table("t", key=str, value=int)

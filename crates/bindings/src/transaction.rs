@@ -124,6 +124,11 @@ impl TransactionHandle {
         self.take()?.prepare(gid)
     }
 
+    /// Lets go of it without ending it: in a process that was forked since it began, it is the parent's.
+    pub fn forget(&self) {
+        std::mem::forget(self.take());
+    }
+
     fn take(&self) -> Result<Transaction> {
         self.running().take().ok_or(Error::Ended)
     }
