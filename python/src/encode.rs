@@ -93,7 +93,11 @@ fn fitting<'py, T: FromPyObjectOwned<'py, Error = PyErr>>(
     kind: &str,
 ) -> PyResult<T> {
     object.extract().map_err(|error: PyErr| match error.is_instance_of::<PyOverflowError>(object.py()) {
-        true => PyOverflowError::new_err(format!("{object} does not fit the type {kind}")),
+        true => {
+            // Python does not write numbers of very many digits.
+            let number = object.str().map_or("the number".into(), |digits| digits.to_string());
+            PyOverflowError::new_err(format!("{number} does not fit the type {kind}"))
+        }
         false => error,
     })
 }

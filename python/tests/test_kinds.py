@@ -85,6 +85,8 @@ def test_wrong_objects(db):
     for wrong in [256, -1, 2**70]:
         with pytest.raises(OverflowError, match=f"^{wrong} does not fit the type u8$"):
             ints[wrong] = 1
+    with pytest.raises(OverflowError, match="^the number does not fit the type u8$"):
+        ints[10**5000] = 1  # Python itself does not write it
     pairs = db.table("pairs", key=(str, int), value=str)
     for wrong in [("a",), ("a", 1, 2), ["a", 1], "a"]:
         with pytest.raises(TypeError):
