@@ -200,6 +200,7 @@ impl RowIterator {
         if self.ahead.is_parents() {
             return Err(Failure::Forked); // a thread that had the lock is not here to give it back
         }
+        py.check_signals()?; // who iterates may be written in C, as `list` is
         self.read.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner).next(py, &self.ahead)
     }
 }

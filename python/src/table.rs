@@ -348,6 +348,7 @@ impl Table {
     fn bulk_load(&self, py: Python<'_>, rows: &Bound<'_, PyAny>) -> PyResult<u64> {
         let (mut count, mut rows) = (0, rows.try_iter()?);
         loop {
+            py.check_signals()?; // iterators of C do not
             let (mut chunk, mut bytes) = (Vec::new(), 0);
             while bytes < LOAD_BYTES
                 && let Some(row) = rows.next()

@@ -1,6 +1,9 @@
 """Ranges, prefixes, and iterators that read ahead."""
 
+import collections
+import itertools
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -179,3 +182,25 @@ def test_large_rows_are_not_all_read_ahead(path):
 def test_annotations_may_say_of_what():
     for kind in (foreshore.Table, foreshore.Rows, foreshore.RowIterator):
         assert kind[int].__origin__ is kind
+
+
+def test_who_collects_rows_can_be_interrupted(db):
+    table = db.table("t", key="u32", value="u32")
+    table.bulk_load((n, n) for n in range(10_000))
+
+    class Interrupted(Exception):
+        pass
+
+    def interrupt(*_):
+        raise Interrupted
+
+    endlessly = itertools.chain.from_iterable(itertools.repeat(table.items(), 300))
+    signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with pytest.raises(Interrupted):
+            signal.setitimer(signal.ITIMER_REAL, 0.01)
+            collections.deque(endlessly, maxlen=0)  # no line of Python is run in between
+        assert next(endlessly, None), "there was more to come"
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
