@@ -178,21 +178,30 @@ impl TableHandle {
         }
     }
 
-    /// How many rows lie in `bounds`, by reading them.
+    /// How many rows lie in `bounds`, by reading their keys.
     pub fn count(&self, bounds: Bounds) -> Result<u64> {
         let mut count = 0;
-        let row = |_: &[u8], _: &[u8]| {
+        self.scan_keys(bounds, |_| {
             count += 1;
             ControlFlow::Continue(())
-        };
+        })?;
+        Ok(count)
+    }
+
+    /// Calls `key` with each key in `bounds`, ascending, until it breaks. Outside of transactions no value is read.
+    pub fn scan_keys(&self, bounds: Bounds, mut key: impl FnMut(&[u8]) -> ControlFlow<()>) -> Result<()> {
         match &self.through {
-            Through::Latest => self.table.scan(bounds, row)?,
-            Through::Snapshot(snapshot) => snapshot.bytes(&self.table).scan(bounds, row)?,
+            Through::Latest => self.table.scan_keys(bounds, key),
+            Through::Snapshot(snapshot) => snapshot.bytes(&self.table).scan_keys(bounds, key),
             Through::Transaction(_) => {
-                return self.range(bounds).try_fold(0, |count, row| row.map(|_| count + 1));
+                for row in self.range(bounds) {
+                    if key(&row?.0).is_break() {
+                        break;
+                    }
+                }
+                Ok(())
             }
         }
-        Ok(count)
     }
 
     /// About how many committed rows lie in `bounds`; see [`ByteTable::estimate_range`].
