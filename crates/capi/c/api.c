@@ -200,6 +200,13 @@ static void transactions(const fs_db *db, const fs_table *table) {
   EXPECT(status == FS_ABORTED && fs_is_retryable(status));
   fs_tx_free(tx);
 
+  // What is freed says nothing, not even that it was rolled back already.
+  EXPECT(fs_begin(db, NULL, &tx) == FS_OK && fs_abort(db, fs_tx_number(tx)) == FS_OK);
+  EXPECT(fs_put(table, FS_BYTES(NULL, 1), FS_STR("")) == FS_ARGUMENT);
+  const char *message = fs_errmsg();
+  fs_tx_free(tx);
+  EXPECT(fs_errmsg() == message && strcmp(message, "an fs_bytes is NULL, but its len is 1") == 0);
+
   EXPECT(fs_begin(db, NULL, &tx) == FS_OK && fs_rollback(tx) == FS_OK);
   fs_tx_free(tx);
   fs_buf_free(&value);

@@ -159,12 +159,14 @@ pub fn guard(body: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
     failure.status
 }
 
-/// Frees what C gave back. Nothing can be told about it, not even a panic.
+/// Frees what C gave back. Nothing can be told about it, not even a panic; the message stays that of the last call that failed.
 pub fn guard_free<T>(freed: Option<Box<T>>) {
-    guard(|| {
-        drop(freed);
-        Ok(FS_OK)
-    });
+    guard_end(|| drop(freed));
+}
+
+/// Runs the end of something, of which nothing can be told either.
+pub fn guard_end(end: impl FnOnce()) {
+    let _ = catch_unwind(AssertUnwindSafe(end));
 }
 
 fn what_panicked(panic: &(dyn std::any::Any + Send)) -> String {

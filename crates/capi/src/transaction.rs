@@ -3,7 +3,7 @@
 use crate::database::Db;
 use crate::memory::{Bytes, store, there};
 use crate::options::Options;
-use crate::status::{FS_OK, Failure, fs_is_retryable, guard, guard_free};
+use crate::status::{FS_OK, Failure, fs_is_retryable, guard, guard_end, guard_free};
 use crate::table::Table;
 use foreshore::Savepoint;
 use foreshore_bindings::{TransactionHandle, Unattached, transact, transaction_options};
@@ -122,13 +122,12 @@ pub extern "C" fn fs_prepare(tx: Option<&Tx>, gid: Bytes) -> c_int {
 /// Frees a transaction; one that is still running is rolled back, and its tables give FS_ENDED.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_tx_free(tx: Option<Box<Tx>>) {
-    guard(|| {
+    guard_end(|| {
         if let Some(tx) = &tx
             && tx.handle.is_running()
         {
-            tx.handle.rollback()?;
+            let _ = tx.handle.rollback();
         }
-        Ok(FS_OK)
     });
     guard_free(tx);
 }
