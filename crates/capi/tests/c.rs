@@ -56,8 +56,9 @@ impl Installed {
         self.dir.path().join("lib")
     }
 
-    /// Compiles a program of the folder `c/` with the flags of `link`, runs it on an empty directory, returns what it says.
-    fn compile_and_run(&self, language: &Language, source: &str, link: &[String]) -> String {
+    /// Compiles a program of the folder `c/`, or one elsewhere, with the flags of `link`, runs it on an empty directory, returns
+    /// what it says.
+    fn compile_and_run(&self, language: &Language, source: impl AsRef<Path>, link: &[String]) -> String {
         let program = self.dir.path().join("program");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("c").join(source);
         run(Command::new(language.compiler)
@@ -69,8 +70,10 @@ impl Installed {
             .arg(format!("-I{}", self.dir.path().join("include").display()))
             .args(link));
         let database = tempfile::tempdir().unwrap();
-        let output =
-            run(Command::new(program).arg(database.path().join("db")).env("LD_LIBRARY_PATH", self.lib()));
+        let output = run(Command::new(program)
+            .arg(database.path().join("db"))
+            .current_dir(database.path())
+            .env("LD_LIBRARY_PATH", self.lib()));
         String::from_utf8(output.stdout).expect("programs here write text")
     }
 
@@ -104,7 +107,23 @@ fn cpp_programs_work() {
     assert_eq!(installed.compile_and_run(&CPP, "api.c", &installed.shared()), "all is well\n");
 }
 
-/// The example of docs/c.md, with the flags that pkg-config tells.
+/// The program in docs/c.md.
+#[test]
+fn the_first_program_works() {
+    if !is_there(C.compiler) {
+        return;
+    }
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/c.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    let program =
+        guide.split_once("```c\n").and_then(|(_, rest)| rest.split_once("```")).expect("a program in C").0;
+    let installed = Installed::new();
+    let source = installed.dir.path().join("first.c");
+    std::fs::write(&source, program).unwrap();
+    assert_eq!(installed.compile_and_run(&C, &source, &installed.shared()), "-10 min late\n");
+}
+
+/// The example that docs/c.md names, with the flags that pkg-config tells.
 #[test]
 fn the_example_works() {
     if !is_there(C.compiler) || !is_there("pkg-config") {
