@@ -1,6 +1,6 @@
 //! `cargo xtask python`: builds the Python package as a user would, in an environment of its own, and runs its tests.
 //!
-//! It needs Python 3.10 or later with `venv`, and PyPI for maturin, pytest and pandas.
+//! It needs Python 3.10 or later with `venv`, and PyPI for maturin, pytest, pandas and mypy.
 
 use std::io;
 use std::path::Path;
@@ -26,7 +26,7 @@ pub fn check() -> Result<(), String> {
             format!("{error}; install Python 3.10 or later with its module venv (Debian: python3-venv)")
         })?;
     }
-    succeeds(Command::new(&python).args(["-m", "pip", "install", "--quiet", "pytest", "pandas"]))?;
+    succeeds(Command::new(&python).args(["-m", "pip", "install", "--quiet", "pytest", "pandas", "mypy"]))?;
     // Tests want a build that is soon there, not the quickest program; the lock file is as good here as anywhere.
     succeeds(
         Command::new(&python)
