@@ -409,7 +409,7 @@ impl Table {
         Self::keys(slf).iterate(slf.py(), true)
     }
 
-    /// Reads all rows to count them; ``estimate`` is quicker.
+    /// Reads all keys to count them; ``estimate`` is quicker.
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
         self.with(py, ALL, |table| table.count(Bounds::default())).map(|count| count as usize)
     }
