@@ -5,7 +5,7 @@
 
 use crate::ByteMap;
 use crate::map::bytes::{ByteRange, ByteRangeRev};
-use crate::map::everyday::range_traits;
+use crate::map::everyday::{STRETCH, range_traits};
 use crate::node::int::IntKey;
 use crate::tree::Broken;
 use std::ops::{Bound, RangeBounds};
@@ -122,7 +122,15 @@ impl<K: IntKey<Lane: Into<u64> + TryFrom<u64>>> MultiMap<K> {
     /// assert!(map.iter().eq([(2, 20)]));
     /// ```
     pub fn remove_all(&self, key: K) -> u64 {
-        self.values(key).map(|value| u64::from(self.remove(key, value))).sum()
+        let (mut start, end) = pairs_in(key..=key);
+        let mut removed = 0;
+        loop {
+            // As in `retain`: a scan pins, and the values may be many.
+            let values: Vec<u64> = self.between(start, end).take(STRETCH).map(|(_, value)| value).collect();
+            let Some(last) = values.last() else { return removed };
+            start = Bound::Excluded(pair(key, *last));
+            removed += values.iter().map(|value| u64::from(self.remove(key, *value))).sum::<u64>();
+        }
     }
 
     /// Takes away every pair that is there throughout, one by one.
@@ -166,6 +174,10 @@ impl<K: IntKey<Lane: Into<u64> + TryFrom<u64>>> MultiMap<K> {
     /// ```
     pub fn range(&self, bounds: impl RangeBounds<K>) -> MultiRange<'_, K> {
         let (start, end) = pairs_in(bounds);
+        self.between(start, end)
+    }
+
+    fn between(&self, start: Bound<Pair>, end: Bound<Pair>) -> MultiRange<'_, K> {
         let pairs = self.pairs.range(start.as_ref().map(Pair::as_slice), end.as_ref().map(Pair::as_slice));
         MultiRange { pairs, keys: std::marker::PhantomData }
     }

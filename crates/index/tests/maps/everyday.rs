@@ -39,6 +39,34 @@ fn nothing_is_pinned_while_a_closure_runs() {
     for_every_map!(test);
 }
 
+/// Nor between the values that a key loses, which may be many.
+#[test]
+fn nothing_is_pinned_between_values_that_go() {
+    thread_local!(static IMAGES_UNDER_A_PIN: std::cell::Cell<usize> = const { std::cell::Cell::new(0) });
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    struct Watching(u64);
+
+    impl IntKey for Watching {
+        type Lane = u64;
+
+        fn to_lane(self) -> u64 {
+            IMAGES_UNDER_A_PIN.set(IMAGES_UNDER_A_PIN.get() + usize::from(crossbeam_epoch::is_pinned()));
+            self.0
+        }
+
+        fn from_lane(lane: u64) -> Self {
+            Self(lane)
+        }
+    }
+
+    let entries = (0..300).map(|i| (Watching(i / 100), i));
+    let map: MultiMap<Watching> = entries.clone().collect();
+    assert_eq!(map.remove_all(Watching(1)), 100);
+    assert_eq!(IMAGES_UNDER_A_PIN.get(), 0);
+    assert!(map.iter().eq(entries.filter(|(key, _)| key.0 != 1)));
+}
+
 /// A scan that has told its end does not go on, whatever is inserted then.
 #[test]
 fn a_scan_at_its_end_stays_there() {
