@@ -8,6 +8,8 @@
 //! - P1: the memory of a node is never unmapped, and is only ever the memory of nodes of the same shelf and size, whose
 //!   first word is the latch: its version survives reuse. On a shelf for nodes that are read without a pin, every word
 //!   stays an atomic of the same width.
+//!   Its first content is zeros, and nothing is written there but cells: to write a node whole would be to take the content
+//!   from its gaps, where other nodes of its size may have cells.
 //! - P2: a node in a free list is reachable from nowhere else.
 //! - P3: all memory lies in one range of addresses, so the number of a node's first line there says where it is, in 32 bits.
 //!   The range's first line is no node's.
@@ -76,7 +78,7 @@ const fn class<N: Pooled>() -> usize {
     N::SHELF * LINES_MAX + size_of::<N>() / LINE - 1
 }
 
-/// A node that nobody else knows, with whatever content, but with a latch that is open.
+/// A node that nobody else knows, with whatever content (zeros, if it is its first), but with a latch that is open.
 ///
 /// Panics if the system has no memory.
 pub(crate) fn take<N: Pooled>() -> NonNull<N> {
@@ -129,12 +131,7 @@ fn refill<N: Pooled>(class: usize, free: &mut Vec<Address>) {
     }
     let first = cut(BATCH * size_of::<N>());
     // The last is taken first: nodes are handed out in the order of their addresses.
-    for i in (0..BATCH).rev() {
-        let address = first + i * size_of::<N>();
-        // SAFETY: `cut` returned room for `BATCH` nodes, aligned to lines, that belongs to us alone.
-        unsafe { std::ptr::with_exposed_provenance_mut::<N>(address).write(N::vacant()) };
-        free.push(address);
-    }
+    free.extend((0..BATCH).rev().map(|i| first + i * size_of::<N>()));
 }
 
 /// The number of a node, by its address: that of its first line in the range (P3).

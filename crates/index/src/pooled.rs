@@ -15,13 +15,14 @@ pub(crate) const LEAVES_OF_HALVES: usize = 4;
 #[cfg_attr(shuttle, allow(dead_code, reason = "the model's pool goes by types"))]
 pub(crate) const SHELVES: usize = 5;
 
-/// A node of the pool: its first word is its latch, its size a multiple of a line.
+/// A node of the pool: its first word is its latch, its size a multiple of a line. It consists of atomics, so zeros are one.
 pub(crate) trait Pooled: Sized + Send + Sync + 'static {
     /// The shelf of the pool that these nodes come from.
     #[cfg_attr(shuttle, allow(dead_code, reason = "the model's pool goes by types"))]
     const SHELF: usize = PINNED;
 
-    /// Memory that was never a node.
+    /// Memory that was never a node, where the pool is not memory of zeros.
+    #[cfg(any(shuttle, test))]
     fn vacant() -> Self;
 
     /// Set while the node lies in the pool, where nobody may be reading it.

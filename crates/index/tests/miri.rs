@@ -175,3 +175,17 @@ fn packed() {
     let map = StaticMap::<u64>::from_sorted((0..600_u16).map(|key| (u64::from(key) * 2, key.into())));
     (0..1200).for_each(|key: u64| assert_eq!(map.get(key), key.is_multiple_of(2).then_some(key / 2)));
 }
+
+/// Memory serves maps of other types too, whose nodes have content where the ones before had a gap.
+#[test]
+fn memory_of_another_map() {
+    // Nodes of the same size, whose last three words are nothing.
+    drop(ByteMap::<4, 75>::new());
+    let map = ByteMap::<4, 78>::new();
+    // Keys that come and go fill a node to its end.
+    for value in 0..10 {
+        assert_eq!(map.insert(&[b'x'; 97], value), None);
+        assert_eq!(map.remove(&[b'x'; 97]), Some(value));
+    }
+    map.check().unwrap();
+}

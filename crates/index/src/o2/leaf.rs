@@ -224,6 +224,7 @@ impl<L: Lane, const F: usize> Leaf<L, F> {
 }
 
 impl<L: Lane, const F: usize> Pooled for Leaf<L, F> {
+    #[cfg(any(shuttle, test))]
     fn vacant() -> Self {
         Self {
             header: Header::vacant(),

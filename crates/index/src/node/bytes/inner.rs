@@ -21,6 +21,7 @@ pub(super) struct BytesInner<const F: usize, const H: usize> {
 }
 
 impl<const F: usize, const H: usize> Pooled for BytesInner<F, H> {
+    #[cfg(any(shuttle, test))]
     fn vacant() -> Self {
         Self { node: BytesNode::vacant(), seconds: std::array::from_fn(|_| AtomicU64::new(u64::MAX)) }
     }

@@ -370,10 +370,8 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
 }
 
 impl<const F: usize, const H: usize> Pooled for BytesNode<F, H> {
+    #[cfg(any(shuttle, test))]
     fn vacant() -> Self {
-        // Y5: prefix, bound and four keys; two keys for the models' small nodes, which see short keys only.
-        const { assert!(F >= 4 && F.is_power_of_two() && H * 8 <= 0xFFFF) };
-        const { assert!(cfg!(shuttle) || H * 8 >= 5 * (INLINE_MAX - HEAD), "a heap for four keys and a bound") };
         Self {
             header: Header::vacant(),
             shape: AtomicU64::new(0),
@@ -403,6 +401,9 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
     const HAS_TAILS: bool = true;
 
     fn take(level: u8) -> NonNull<Self> {
+        // Y5: prefix, bound and four keys; two keys for the models' small nodes, which see short keys only.
+        const { assert!(F >= 4 && F.is_power_of_two() && H * 8 <= 0xFFFF) };
+        const { assert!(cfg!(shuttle) || H * 8 >= 5 * (INLINE_MAX - HEAD), "a heap for four keys and a bound") };
         if level == 0 { pool::take() } else { pool::take::<BytesInner<F, H>>().cast() }
     }
 

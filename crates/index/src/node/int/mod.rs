@@ -133,8 +133,8 @@ impl<L: Lane, const F: usize> IntNode<L, F> {
     const HALVES: bool = size_of::<L>() < size_of::<u64>();
 
     /// The first line of memory of this level that was never a node (I4).
+    #[cfg(any(shuttle, test))]
     fn vacant_at(level: u8) -> Self {
-        const { assert!(F >= 4 && F.is_power_of_two(), "a leaf holds a power of two of keys, at least four") };
         let header = Header::vacant();
         header.reset(level);
         Self { header, high: L::MAX.cell(), base: <L as Lane>::Number::cell(), heads: Heads::vacant() }
@@ -309,6 +309,7 @@ impl<L: Lane, const F: usize> Node for IntNode<L, F> {
     const HAS_TAILS: bool = false;
 
     fn take(level: u8) -> NonNull<Self> {
+        const { assert!(F >= 4 && F.is_power_of_two(), "a leaf holds a power of two of keys, at least four") };
         if level == 0 { pool::take::<IntLeaf<L, F>>().cast() } else { pool::take::<IntInner<L, F>>().cast() }
     }
 

@@ -65,6 +65,7 @@ impl<L: Lane, const F: usize> Pooled for IntInner<L, F> {
     const SHELF: usize =
         if IntNode::<L, F>::HALVES { pooled::INNER_OF_HALVES } else { pooled::INNER_OF_WORDS };
 
+    #[cfg(any(shuttle, test))]
     fn vacant() -> Self {
         let half = |_| std::array::from_fn(|_| AtomicU64::new(0));
         Self { node: IntNode::vacant_at(1), words: Line(std::array::from_fn(half)) }
