@@ -12,7 +12,7 @@
 //!   ([`TrieMap`]).
 //! - [`LeafIndex`]: what a storage engine asks of an index over its leaf pages; all maps of byte strings serve as one.
 //!
-//! All maps that change name alike what `BTreeMap` and other concurrent maps have: `insert`, `get`, `contains_key`, `remove`,
+//! All maps that change, but for [`MultiMap`], name alike what `BTreeMap` and other concurrent maps have: `insert`, `get`, `contains_key`, `remove`,
 //! `first_key_value`, `last_key_value`, `pop_first`, `pop_last`, `retain`, `clear`, `range`, `range_rev`, `iter`, `iter_rev`,
 //! `collect` and `extend`; and, for one key in one step, [`compare_exchange`](IntMap::compare_exchange),
 //! [`fetch_update`](IntMap::fetch_update), [`get_or_insert_with`](IntMap::get_or_insert_with). All but `extend` take `&self`.
@@ -48,12 +48,13 @@
 //! Costs: of *n* entries in nodes of *F*, an operation on one key reads about log *n* / log *F* nodes, a scan one node for up to
 //! *F* entries, `len` sixteen counters. `bytes`, `check` and `stats` walk what they tell of.
 //!
-//! Which one: [`StaticMap`] for what is built once, [`IntMap`] for what changes. [`CsbMap`] looks up about as fast as
-//! [`IntMap`], but inserts cost 1.2 to 1.8 times as much (a split copies its right siblings) and memory 1.4 times (groups
-//! are allocated whole): take it where a measurement on your machine says so.
+//! Which one: [`StaticMap`] for what is built once (lookups are up to 1.5 times as fast as in an [`IntMap`], in two thirds
+//! of the memory), [`IntMap`] for what changes. A [`CsbMap`] takes about 1.5 times as long to look up, 1.2 to 1.8 times to
+//! insert (a split copies its right siblings), and 1.5 times the memory (groups are allocated whole): take it where a
+//! measurement on your machine says so.
 //!
-//! Limits: a tree never becomes lower, only empty nodes are given back, and their memory serves other maps of the
-//! process rather than the system.
+//! Limits: a tree never becomes lower, and only empty nodes are given back (an O2-Tree, which merges blocks less than half
+//! full, may become lower); their memory serves other maps of the process rather than the system.
 
 pub mod calibrate;
 mod csb;

@@ -11,7 +11,8 @@ use std::ops::{Bound, RangeBounds};
 /// An ordered map from fixed-width keys (see [`IntKey`]) to 64-bit words, for many threads: as
 /// [`IntMap`](crate::IntMap), in a CSB+-tree.
 ///
-/// Its inner nodes hold twice the keys in the same memory, so lookups meet fewer cache lines; a split copies its right
+/// Its inner nodes have one pointer for all of their children, which makes them half as large as those of a plain B+-tree,
+/// and no smaller than an [`IntMap`](crate::IntMap)'s, whose separators are shortened; a split copies its right
 /// siblings, so inserts cost more. `F` (4 to 256) is the number of keys a node holds, and of nodes a group holds; groups
 /// are allocated whole, so small maps are better off with a small `F`.
 ///

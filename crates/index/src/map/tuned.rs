@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 
 /// An [`IntMap`] whose node size is chosen at creation, by a [`Profile`] of the machine and by what the map is for.
 ///
-/// Its operations are those of [`IntMap`].
+/// Its operations are those of [`IntMap`]; it has no `pin`, which those hardly need.
 ///
 /// ```
 /// use foreshore_index::{NodeKeys, TunedMap};
