@@ -23,6 +23,9 @@ const AHEAD: usize = 8;
 /// Entries after which a batch is full; the last bag may bring some more.
 const BATCH: usize = 64;
 
+/// The same for the first batch, after which many scans end.
+const FIRST_BATCH: usize = 8;
+
 /// In which direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
@@ -65,17 +68,20 @@ pub(crate) struct Scan<'t, M: LayerTree, const C: usize> {
     start: Bound<Vec<u8>>,
     end: Bound<Vec<u8>>,
     batch: std::vec::IntoIter<(Vec<u8>, u64)>,
+    /// Entries of the next batch.
+    wanted: usize,
 }
 
 impl<'t, M: LayerTree, const C: usize> Scan<'t, M, C> {
     /// From `start` to `end`, going `way`.
     pub fn new(trie: &'t Trie<M, C>, way: Way, start: Bound<&[u8]>, end: Bound<&[u8]>) -> Self {
         let (start, end) = (start.map(<[u8]>::to_vec), end.map(<[u8]>::to_vec));
-        Self { trie, way, start, end, batch: Vec::new().into_iter() }
+        Self { trie, way, start, end, batch: Vec::new().into_iter(), wanted: FIRST_BATCH }
     }
 
     fn refill(&mut self) {
-        let mut gathering = Gathering { way: self.way, prefix: Vec::new(), out: Vec::new() };
+        let wanted = std::mem::replace(&mut self.wanted, BATCH);
+        let mut gathering = Gathering { way: self.way, wanted, prefix: Vec::new(), out: Vec::new() };
         gathering.layer(&self.trie.root, as_slice(&self.start), &Pin::new());
         if let Some((last, _)) = gathering.out.last() {
             self.start = Bound::Excluded(last.clone());
@@ -98,6 +104,8 @@ impl<M: LayerTree, const C: usize> Iterator for Scan<'_, M, C> {
 /// A batch on its way through the layers.
 struct Gathering {
     way: Way,
+    /// Entries of a full batch.
+    wanted: usize,
     /// The bytes of the slices above.
     prefix: Vec<u8>,
     out: Vec<(Vec<u8>, u64)>,
@@ -125,7 +133,7 @@ impl Gathering {
                 }
             }
             self.prefix.truncate(above);
-            if self.out.len() >= BATCH {
+            if self.out.len() >= self.wanted {
                 return;
             }
         }
@@ -187,4 +195,22 @@ impl<I: Iterator<Item = (Slice, u64)>> Iterator for Ahead<I> {
 
 fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
     bound.as_ref().map(Vec::as_slice)
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::csb::Csb;
+
+    #[test]
+    fn who_wants_one_entry_does_not_wait_for_dozens() {
+        let keys: Vec<_> = (0..500_u64).map(|i| (i.to_be_bytes(), i)).collect();
+        let trie = Trie::<Csb<Slice, 16>, 4>::bulk_load(keys.iter().copied(), 1.0);
+        for way in [Way::Up, Way::Down] {
+            let mut scan = Scan::new(&trie, way, Bound::Unbounded, Bound::Unbounded);
+            assert!(scan.next().is_some());
+            assert!(scan.batch.len() < FIRST_BATCH, "{way:?}: {} more", scan.batch.len());
+            assert_eq!(scan.count(), keys.len() - 1);
+        }
+    }
 }
