@@ -78,6 +78,18 @@ fn tables_transactions_and_snapshots_read_alike() {
     assert_eq!(firsts, [2, 2, 2]);
 }
 
+/// Of an inclusive range that was walked to its end nothing is left, nor of one that somebody took for a table's.
+#[test]
+fn a_range_that_was_walked_is_empty() {
+    let db = Database::in_memory().unwrap();
+    let table = db.table::<u8, ()>("t").unwrap();
+    table.put_many(&[(3, ()), (4, ()), (5, ())]).unwrap();
+    let mut keys = 3..=5;
+    assert_eq!((table.range(keys.clone()).count(), keys.by_ref().count()), (3, 3));
+    assert_eq!(table.range(keys.clone()).count(), 0);
+    assert_eq!((table.remove_range(keys).unwrap(), table.range(..).count()), (0, 3));
+}
+
 /// A scan ends where it is told to, also one that changes what it reads.
 #[test]
 fn a_scan_may_write_and_break() {

@@ -8,7 +8,8 @@ use crate::error::{Error, Result};
 use crate::tree::{Backward, Forward};
 use crate::txn::View;
 use std::marker::PhantomData;
-use std::ops::{Bound, Range as HalfOpen, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
+use std::ops::{Bound, Range as HalfOpen, RangeBounds};
+use std::ops::{RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 use std::sync::Arc;
 
 /// What `range` accepts: `..`, `a..b`, `a..=b`, `a..`, `..b`, `..=b`, or a pair of [`Bound`]s. (The standard
@@ -65,45 +66,25 @@ impl<K: ?Sized> KeyBounds<K> for RangeFull {
     }
 }
 
+/// The standard library's ranges; of an inclusive one that was walked to its end nothing is left, as there.
 macro_rules! key_bounds {
-    ($range:ident, $me:ident, $from:expr, $to:expr) => {
-        impl<K> KeyBounds<K> for $range<K> {
-            fn bounds(&self) -> (Bound<&K>, Bound<&K>) {
-                let $me = self;
-                ($from, $to)
+    ($key:ident: $($range:ty),+) => {$(
+        impl<$key> KeyBounds<$key> for $range {
+            fn bounds(&self) -> (Bound<&$key>, Bound<&$key>) {
+                (RangeBounds::<$key>::start_bound(self), RangeBounds::<$key>::end_bound(self))
             }
         }
 
-        impl<T: AsRef<[u8]>> KeyBounds<[u8]> for $range<T> {
+        impl<$key: AsRef<[u8]>> KeyBounds<[u8]> for $range {
             fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
-                let $me = self;
-                (as_bytes::<T>($from), as_bytes::<T>($to))
+                let (from, to) = KeyBounds::<$key>::bounds(self);
+                (from.map($key::as_ref), to.map($key::as_ref))
             }
         }
-    };
+    )+};
 }
 
-fn as_bytes<T: AsRef<[u8]>>(bound: Bound<&T>) -> Bound<&[u8]> {
-    bound.map(T::as_ref)
-}
-
-key_bounds!(HalfOpen, me, Bound::Included(&me.start), Bound::Excluded(&me.end));
-key_bounds!(RangeInclusive, me, Bound::Included(me.start()), Bound::Included(me.end()));
-key_bounds!(RangeFrom, me, Bound::Included(&me.start), Bound::Unbounded);
-key_bounds!(RangeTo, me, Bound::Unbounded, Bound::Excluded(&me.end));
-key_bounds!(RangeToInclusive, me, Bound::Unbounded, Bound::Included(&me.end));
-
-impl<K> KeyBounds<K> for (Bound<K>, Bound<K>) {
-    fn bounds(&self) -> (Bound<&K>, Bound<&K>) {
-        (self.0.as_ref(), self.1.as_ref())
-    }
-}
-
-impl<T: AsRef<[u8]>> KeyBounds<[u8]> for (Bound<T>, Bound<T>) {
-    fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
-        (as_bytes(self.0.as_ref()), as_bytes(self.1.as_ref()))
-    }
-}
+key_bounds!(K: HalfOpen<K>, RangeInclusive<K>, RangeFrom<K>, RangeTo<K>, RangeToInclusive<K>, (Bound<K>, Bound<K>));
 
 /// Rows of a [`ByteTable`](crate::ByteTable) in key order, from either end. Holds nothing: no latch, no lock, no page.
 ///
