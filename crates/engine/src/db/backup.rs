@@ -69,7 +69,8 @@ impl Database {
     ///
     /// Errors: [`Error::Incompatible`] if the directory holds anything, or lies within a database's; [`Error::SnapshotTooOld`] if
     /// the rows that were changed meanwhile outgrew [`Builder::old_version_bytes`]: raise it, or make the backup when less is
-    /// written; [`Error::Corrupt`] if the source is damaged; [`Error::Full`], [`Error::Io`]. While it runs,
+    /// written; [`Error::Corrupt`] if the source is damaged; [`Error::Full`], [`Error::Io`]; [`Error::Poisoned`] if the source stopped
+    /// accepting writes, and what is committed there is not durable. While it runs,
     /// [`Database::drop_table`] gives [`Error::TableInUse`].
     ///
     /// ```

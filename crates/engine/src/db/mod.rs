@@ -163,7 +163,8 @@ impl Database {
     /// The table `name` with typed keys and values, created if absent. The types are the caller's promise: they are
     /// not stored, and rows that do not decode give [`Error::Encoding`](crate::Error::Encoding).
     ///
-    /// Errors: [`Error::Argument`](crate::Error::Argument) if the name is empty; as [`ByteTable::put`] if it is created.
+    /// Errors: [`Error::Argument`](crate::Error::Argument) if the name is empty, or longer than a key may be; as [`ByteTable::put`] if
+    /// it is created.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
@@ -289,6 +290,8 @@ impl Database {
 
     /// Writes changed leaves out, so that a restart has little log to redo. Happens by itself as the log grows.
     ///
+    /// Errors: [`Error::Full`](crate::Error::Full): nothing was changed; [`Error::Poisoned`](crate::Error::Poisoned).
+    ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
     /// # let db = foreshore::Database::in_memory()?;
@@ -306,6 +309,8 @@ impl Database {
     }
 
     /// Waits until everything acknowledged so far, in whatever durability, would survive a power failure.
+    ///
+    /// Errors: [`Error::Poisoned`](crate::Error::Poisoned).
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {

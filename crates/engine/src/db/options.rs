@@ -294,8 +294,9 @@ impl Builder {
 
     /// Opens the database in `path`.
     ///
-    /// Errors: [`Error::Locked`] if it is open already, here or in another process; [`Error::Incompatible`] if the
-    /// directory is something else; [`Error::Corrupt`]; [`Error::Full`]; [`Error::Io`].
+    /// Errors: [`Error::Argument`] if an option makes no sense; [`Error::Locked`] if it is open already, here or in another process;
+    /// [`Error::Incompatible`] if the directory is something else, or absent and not to be created; [`Error::OtherFormat`];
+    /// [`Error::Corrupt`]; [`Error::Full`]; [`Error::TooManyFiles`]; [`Error::Io`].
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {

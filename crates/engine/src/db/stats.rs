@@ -23,7 +23,7 @@ use serde::Serialize;
 pub struct Stats {
     /// Bytes of records appended to the log, padding included.
     pub log_bytes: u64,
-    /// Records appended to the log.
+    /// Records that are on their way from the log's buffer to its files, or there.
     pub log_records: u64,
     /// Log flights written and synced.
     pub log_syncs: u64,
@@ -75,11 +75,12 @@ pub struct Stats {
     pub open_ns: u64,
     /// Transactions that had not ended, and were undone when the database was opened.
     pub undone_at_open: u64,
-    /// Read-write transactions committed.
+    /// Read-write transactions committed. Writes through a table's own handle count where it takes one: those of large values, those in
+    /// the place of one, and removals of ranges.
     pub commits: u64,
     /// Read-write transactions rolled back.
     pub rollbacks: u64,
-    /// Read-write transactions running now.
+    /// Read-write transactions running now: those that have prepared, and writes through tables' own handles, among them.
     pub transactions: u64,
     /// Snapshots open now.
     pub snapshots: u64,
@@ -87,7 +88,8 @@ pub struct Stats {
     pub image_bytes: u64,
     /// Waits for key locks; `waits` has them by table, with times.
     pub lock_waits: u64,
-    /// Transactions rolled back to break deadlocks.
+    /// Waits broken off to break deadlocks: of transactions, which were rolled back, and of writes through tables' own handles, which
+    /// asked again.
     pub deadlocks: u64,
     /// Waits for key locks that were given up.
     pub lock_timeouts: u64,

@@ -216,7 +216,9 @@ impl Database {
     }
 
     /// Rolls back the transaction with this number, whatever its thread is doing: its calls return [`Error::Aborted`](crate::Error::Aborted).
-    /// `false` if it had ended.
+    /// `false` if it had ended, or prepared.
+    ///
+    /// Errors: as [`Transaction::rollback`].
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {

@@ -335,8 +335,8 @@ impl Transaction {
     ///
     /// Waits until that is durable, whatever the durability.
     ///
-    /// Errors: [`Error::Argument`] if the name is too long, or that of another prepared transaction: this one is rolled back;
-    /// [`Error::Poisoned`]: whether it has prepared is then known when the database has been opened again.
+    /// Errors: [`Error::Argument`] if the name is too long, or that of another prepared transaction, and [`Error::Full`]: this one is rolled
+    /// back; those of the transaction, if it was rolled back before; [`Error::Poisoned`]: whether it has prepared is then known when the database has been opened again.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
