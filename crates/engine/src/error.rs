@@ -193,9 +193,9 @@ pub enum Error {
         name: String,
     },
     /// There is no prepared transaction with this id.
-    #[error("no prepared transaction has the id {gid:?}")]
+    #[error("no prepared transaction has the id \"{gid}\"")]
     UnknownTransaction {
-        /// The id, where it is text.
+        /// The id; what is no ASCII text in it, escaped.
         gid: String,
     },
     /// An argument makes no sense.

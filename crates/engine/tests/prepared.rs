@@ -174,3 +174,15 @@ fn what_cannot_be_decided_any_more_is_not_unknown() {
         assert_eq!(rows(&db, GIDS[0]), [2]);
     }
 }
+
+/// An id that is no text is told as the same escapes, by whatever refuses it.
+#[test]
+fn an_id_is_told_as_it_was_given() {
+    let db = Database::in_memory().unwrap();
+    let gid = b"tab\t\xff";
+    let unknown = db.commit_prepared(gid).unwrap_err().to_string();
+    assert_eq!(unknown, r#"no prepared transaction has the id "tab\t\xff""#);
+    db.begin().unwrap().prepare(gid).unwrap();
+    let twice = db.begin().unwrap().prepare(gid).unwrap_err().to_string();
+    assert_eq!(twice, r#""tab\t\xff" is the id of a prepared transaction already"#);
+}
