@@ -275,12 +275,8 @@ pub fn run(options: &Options) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Runs one command in an empty directory; the JSON objects that it printed.
+/// Runs one command; the JSON objects that it printed. It makes an empty directory for its store, and removes that again.
 fn measure(options: &Options, command: &str) -> io::Result<Vec<Map<String, Value>>> {
-    if options.dir.exists() {
-        fs::remove_dir_all(&options.dir)?;
-    }
-    fs::create_dir_all(&options.dir)?;
     let (program, words) = match command.strip_prefix("{peers} ") {
         Some(words) => (&options.peers, words),
         None => (&options.foreshore, command),
@@ -289,7 +285,7 @@ fn measure(options: &Options, command: &str) -> io::Result<Vec<Map<String, Value
     let mut child = Command::new(program);
     child.args(words.split(' ')).args(common.split(' ')).arg("--json");
     if !words.starts_with("bench index") {
-        child.arg("--dir").arg(options.dir.join("store"));
+        child.arg("--dir").arg(&options.dir);
     }
     let output = child.output().map_err(|error| {
         let how = "build it with cargo build --release, the peers with --manifest-path peers/Cargo.toml";
@@ -393,6 +389,24 @@ mod tests {
             let words = command.trim_start_matches("{peers} ");
             assert!(COMMON.iter().any(|(kind, _)| words.starts_with(kind)), "{name}");
         }
+    }
+
+    /// Whoever measures on a disk of theirs has other files there.
+    #[test]
+    fn what_lies_in_the_directory_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "kept").unwrap();
+        let options = Options {
+            foreshore: "true".into(),
+            peers: "true".into(),
+            dir: dir.path().to_owned(),
+            turns: 1,
+            only: Vec::new(),
+            results: None,
+        };
+        assert!(measure(&options, "bench kv").unwrap().is_empty());
+        assert_eq!(fs::read(&file).unwrap(), b"kept");
     }
 
     #[test]

@@ -61,12 +61,16 @@ enum Kind {
     Redis,
 }
 
-/// A running server, killed when this goes.
+/// A running server, killed when this goes, and its files with it.
 struct Server {
     kind: Kind,
     child: Child,
     addr: SocketAddr,
+    _home: Home,
 }
+
+/// A directory of this run's own, which was not there before and goes with it.
+struct Home(PathBuf);
 
 /// What one run found.
 #[derive(Clone, Copy, Serialize)]
@@ -149,31 +153,31 @@ fn measure(
 
 impl Server {
     fn foreshore(options: &Options, promise: Promise) -> io::Result<Self> {
-        let dir = empty(options.dir.join("foreshore"))?;
+        let home = Home::new(options, "foreshore")?;
         let mut command = Command::new(&options.foreshore);
         command.args(["serve", "--json", "--listen", "127.0.0.1:0", "--durability", promise.foreshore]);
         if let Some(threads) = options.threads {
             command.args(["--threads", &threads.to_string()]);
         }
-        command.arg("--dir").arg(dir).stdout(Stdio::piped());
+        command.arg("--dir").arg(&home.0).stdout(Stdio::piped());
         let mut child = started(&mut command)?;
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().expect("piped")).read_line(&mut line)?;
         let said: serde_json::Value = serde_json::from_str(&line)?;
         let addr = said["listen"].as_str().and_then(|addr| addr.parse().ok());
         let addr = addr.ok_or_else(|| io::Error::other(format!("foreshore serve said {line:?}")))?;
-        Ok(Self { kind: Kind::Foreshore, child, addr })
+        Ok(Self { kind: Kind::Foreshore, child, addr, _home: home })
     }
 
     /// Redis without snapshots and without rewriting its log, neither of which is asked for here.
     fn redis(options: &Options, promise: Promise) -> io::Result<Self> {
-        let dir = empty(options.dir.join("redis"))?;
+        let home = Home::new(options, "redis")?;
         let addr = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let mut command = Command::new("redis-server");
         command.args(["--bind", "127.0.0.1", "--port", &addr.port().to_string(), "--save", ""]);
         command.args(["--appendonly", "yes", "--appendfsync", promise.redis]);
-        command.args(["--auto-aof-rewrite-percentage", "0", "--dir"]).arg(dir).stdout(Stdio::null());
-        let server = Self { kind: Kind::Redis, child: started(&mut command)?, addr };
+        command.args(["--auto-aof-rewrite-percentage", "0", "--dir"]).arg(&home.0).stdout(Stdio::null());
+        let server = Self { kind: Kind::Redis, child: started(&mut command)?, addr, _home: home };
         for _ in 0..100 {
             if TcpStream::connect(addr).is_ok() {
                 return Ok(server);
@@ -207,12 +211,20 @@ impl Drop for Server {
     }
 }
 
-fn empty(dir: PathBuf) -> io::Result<PathBuf> {
-    if dir.exists() {
-        std::fs::remove_dir_all(&dir)?;
+impl Home {
+    fn new(options: &Options, server: &str) -> io::Result<Self> {
+        std::fs::create_dir_all(&options.dir)?;
+        let dir = options.dir.join(format!("measured-{server}-{}", std::process::id()));
+        std::fs::create_dir(&dir).map_err(|error| io::Error::other(format!("{}: {error}", dir.display())))?;
+        Ok(Self(dir))
     }
-    std::fs::create_dir_all(&dir)?;
-    Ok(dir)
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        // What cannot be removed stays for who looks there.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 fn started(command: &mut Command) -> io::Result<Child> {
@@ -300,6 +312,28 @@ mod tests {
                    \"p99_latency_ms\",\"max_latency_ms\"\n\"SET\",\"81632.65\",\"0.3\",\"0.1\",\"0.28\",\"0.5\",\"0.7\",\"1.2\"\n";
         assert_eq!(figures(csv), Some([81632.65, 0.28, 0.7]));
         assert_eq!(figures("Could not connect\n"), None);
+    }
+
+    /// Whoever measures on a disk of theirs has other files there, under any name.
+    #[test]
+    fn what_lies_in_the_directory_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["foreshore", "redis"] {
+            std::fs::create_dir(dir.path().join(name)).unwrap();
+            std::fs::write(dir.path().join(name).join("file"), "kept").unwrap();
+        }
+        let options = Options {
+            foreshore: "true".into(),
+            dir: dir.path().to_owned(),
+            turns: 1,
+            requests: 1,
+            threads: None,
+            json: None,
+        };
+        assert!(Server::foreshore(&options, BUFFERED).is_err(), "it says no address");
+        let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().collect();
+        assert_eq!(left.len(), 2, "{left:?}");
+        assert!(["foreshore", "redis"].iter().all(|name| dir.path().join(name).join("file").exists()));
     }
 
     #[test]
