@@ -67,7 +67,7 @@ pub struct Subject {
 pub enum Run {
     /// What it printed.
     Found(Value),
-    /// The program does not do this: why.
+    /// The peer does not do this: why.
     Refused(String),
 }
 
@@ -120,8 +120,8 @@ impl Programs {
 impl Subject {
     /// Runs `bench <args> --json` in a process of its own.
     ///
-    /// Errors: [`LabError::Wrong`] if the engine gives a wrong answer; [`LabError::Child`] if it fails otherwise than by refusing, or
-    /// prints something else.
+    /// Errors: [`LabError::Wrong`] if the engine gives a wrong answer; [`LabError::Child`] if it fails otherwise than by refusing,
+    /// refuses and is this engine, without which there is no figure, or prints something else.
     pub fn bench(&self, args: &[String]) -> Result<Run, LabError> {
         let failed = |what: String| LabError::Child { name: self.name.clone(), what };
         let output = Command::new(&self.program)
@@ -139,10 +139,17 @@ impl Subject {
             Some(0) => serde_json::from_slice(&output.stdout)
                 .map(Run::Found)
                 .map_err(|error| failed(format!("it printed no JSON object: {error}"))),
-            Some(2) => Ok(Run::Refused(complaint.lines().next().unwrap_or("it says not why").to_owned())),
+            Some(2) if self.is_peer() => {
+                Ok(Run::Refused(complaint.lines().next().unwrap_or("it says not why").to_owned()))
+            }
             Some(3) => Err(LabError::Wrong(format!("{}: {complaint}", self.name))),
             _ => Err(failed(format!("{}: {complaint}", output.status))),
         }
+    }
+
+    /// Only peers are chosen by flags.
+    fn is_peer(&self) -> bool {
+        !self.flags.is_empty()
     }
 
     /// The rate in a report, whatever it counts, per second.
@@ -186,8 +193,9 @@ mod tests {
         assert_eq!((report["tps"].as_f64(), report["old"].as_str()), (Some(1.5), Some("log-mutex")));
 
         let refused = script(dir.path(), "echo 'not that\nwhy' >&2; exit 2");
-        let subject = refused.foreshore().unwrap();
-        assert_eq!(subject.bench(&args).unwrap(), Run::Refused("not that".into()));
+        assert_eq!(refused.peers().0[0].bench(&args).unwrap(), Run::Refused("not that".into()));
+        let own = refused.foreshore().unwrap().bench(&args).unwrap_err();
+        assert!(matches!(&own, LabError::Child { what, .. } if what.contains("not that")), "{own}");
         let failed =
             script(dir.path(), "echo broken >&2; exit 5").foreshore().unwrap().bench(&args).unwrap_err();
         assert!(matches!(&failed, LabError::Child { what, .. } if what.contains("broken")), "{failed}");

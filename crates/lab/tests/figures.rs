@@ -54,8 +54,8 @@ fn a_figure_is_drawn_kept_and_shown() {
     assert!(!page.contains("http-equiv") && !page.contains("<script") && !page.contains("src="));
 }
 
-/// A program that stands for an engine: with old primitives it is slower, and more so with threads; of the peers it knows one,
-/// which does not scale.
+/// A program that stands for an engine: with old primitives it is slower, and more so with threads; of the peers it knows two:
+/// one does not scale, and one refuses a second thread.
 const ENGINE: &str = r#"#!/bin/sh
 threads=1 peer=
 while [ $# -gt 0 ]; do
@@ -65,6 +65,7 @@ done
 case $peer in
     "") rate=$((1000000 * threads / (10 + ${#FORESHORE_OLD} * threads))) ;;
     lmdb) rate=50000 ;;
+    kyoto) [ $threads = 1 ] || { echo "one thread only" >&2; exit 2; }; rate=60000 ;;
     *) echo "no engine is called $peer" >&2; exit 2 ;;
 esac
 echo "{\"ops_per_s\": $rate}"
@@ -91,6 +92,12 @@ fn engines_are_measured_as_children() {
     assert_eq!((panel.at("Foreshore", 2.0), panel.at("lmdb", 2.0)), (100.0, 25.0));
     let header = results::csv(&Host::here(), figures::named("shoremt-fig4").unwrap(), &settings, &drawn);
     assert!(header.contains("berkeleydb: no engine is called berkeleydb"), "{header}");
+    assert!(header.contains("kyoto: one thread only"), "{header}");
+
+    // Also where it has run before it refused.
+    let drawn = figures::named("o2-fig4").unwrap().run(&settings, &mut |_, _| {}).unwrap();
+    let measured: Vec<_> = drawn.panels[0].series.iter().map(|series| series.name.as_str()).collect();
+    assert_eq!(measured, ["Foreshore, O2 index", "Foreshore", "LMDB"], "who refuses is left out");
 
     // Without peers the figure says what builds them; without the engine there is no figure.
     settings.programs.peers = "no/such".into();

@@ -189,7 +189,7 @@ impl Study {
         Ok(Drawn { verdict: self.verdict(field.missing), panels: vec![self.panel], settings: header })
     }
 
-    /// All rounds, by turns. A store that refuses once is left out.
+    /// All rounds, by turns. A store that refuses once is left out, also where it has run.
     fn measure(&self, field: &Field, settings: &Settings, tell: Tell<'_>) -> Result<Found, LabError> {
         let rates = vec![vec![Vec::new(); self.points.len()]; field.stores.len()];
         let mut found = Found { rates, refused: Vec::new() };
@@ -203,7 +203,10 @@ impl Study {
                     tell(done, &format!("{}, {} {}", store.name, self.panel.x, point.x));
                     match store.subject.bench(&self.args(point, store, settings, round))? {
                         Run::Found(report) => rates[at].push(store.subject.rate(&report)?),
-                        Run::Refused(why) => found.refused.push((store.name, why)),
+                        Run::Refused(why) => {
+                            found.refused.push((store.name, why));
+                            rates.iter_mut().for_each(Vec::clear);
+                        }
                     }
                 }
             }

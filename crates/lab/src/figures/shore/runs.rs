@@ -46,7 +46,7 @@ impl Effort {
     }
 
     /// Measures every subject at each number of threads. `args` says what is run, threads and seconds apart. An engine
-    /// that refuses once is left out.
+    /// that refuses once is left out, also where it has run.
     ///
     /// Errors: a run that fails.
     pub fn measure(
@@ -68,7 +68,10 @@ impl Effort {
                     tell(round as f64 / self.rounds as f64, &format!("{} × {threads}", subject.name));
                     match subject.bench(&self.args(args, threads, seed + round as u64))? {
                         Run::Found(report) => found[at].push(subject.rate(&report)?),
-                        Run::Refused(why) => refused.push((subject.name.clone(), why)),
+                        Run::Refused(why) => {
+                            refused.push((subject.name.clone(), why));
+                            found.iter_mut().for_each(Vec::clear);
+                        }
                     }
                 }
             }
