@@ -16,6 +16,9 @@ use std::sync::Arc;
 /// The size of leaves if nobody names another.
 const LEAF_BYTES: usize = 8192;
 
+/// A log has one reader: more threads than this wait for it.
+const REDO_THREADS_MAX: usize = 64;
+
 /// Options of [`Database::open`]; obtained from [`Database::builder`].
 ///
 /// ```
@@ -251,7 +254,7 @@ impl Builder {
         self
     }
 
-    /// Threads that redo the log at open (default: one per core, at most 8). At least one is used.
+    /// Threads that redo the log at open (default: one per core, at most 8). At least one is used, and at most 64: more have nothing to do.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
@@ -261,7 +264,7 @@ impl Builder {
     /// # Ok(()) }
     /// ```
     pub fn redo_threads(mut self, threads: usize) -> Self {
-        self.redo_threads = threads.max(1);
+        self.redo_threads = threads.clamp(1, REDO_THREADS_MAX);
         self
     }
 
@@ -375,4 +378,16 @@ pub(super) fn ring_suits(ring_bytes: usize, leaf_bytes: usize) -> bool {
 /// The largest leaf that suits the ring.
 pub(super) fn largest_leaf(ring_bytes: usize) -> usize {
     ring_bytes / 16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Who asks for as many as there can be gets some, and not all that the system has.
+    #[test]
+    fn threads_that_redo_are_bounded() {
+        let threads = |asked| Database::builder().redo_threads(asked).redo_threads;
+        assert_eq!([0, 1, 16, usize::MAX].map(threads), [1, 1, 16, REDO_THREADS_MAX]);
+    }
 }
