@@ -232,6 +232,21 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
         self.bytes.remove_between(leading.bounds()?, u64::MAX)
     }
 
+    /// Removes the first rows whose keys lie in `bounds`, at most `rows_max`; says how many. See [`TransactionBytes::remove_some`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let readings = db.table::<i64, f64>("readings")?; // second → degrees
+    /// readings.put_many(&[(-5, 1.5), (0, 2.0), (7, 2.5)])?;
+    /// while db.transact(|tx| tx.table(&readings).remove_some(..7, 1))? > 0 {}
+    /// assert_eq!(readings.range(..).count(), 1);
+    /// # Ok(()) }
+    /// ```
+    pub fn remove_some(&self, bounds: impl KeyBounds<K>, rows_max: u64) -> Result<u64> {
+        self.bytes.remove_between(bounds.encoded()?, rows_max)
+    }
+
     /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. See [`TransactionBytes::range`]. An encoding error
     /// appears as the first row.
     ///
