@@ -33,6 +33,8 @@
 //!
 //! Architecture, file formats and the recovery argument are in the repository's `ARCHITECTURE.md` and `docs/`.
 
+#![warn(missing_debug_implementations)]
+
 mod blob;
 #[cfg(doctest)]
 mod book;

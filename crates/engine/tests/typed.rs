@@ -90,6 +90,26 @@ fn a_range_that_was_walked_is_empty() {
     assert_eq!((table.remove_range(keys).unwrap(), table.range(..).count()), (0, 3));
 }
 
+/// What can be handed out can be shown; it names its table.
+#[test]
+fn what_reads_and_writes_shows_its_table() {
+    let db = Database::in_memory().unwrap();
+    let table = db.table::<u8, u8>("t").unwrap();
+    let bytes = db.byte_table("b").unwrap();
+    let (tx, snapshot) = (db.begin().unwrap(), db.snapshot().unwrap());
+    assert_eq!(
+        format!("{:?}", (tx.table(&table), tx.bytes(&bytes))),
+        r#"(TransactionTable("t"), TransactionBytes("b"))"#
+    );
+    let seen = (snapshot.table(&table), snapshot.bytes(&bytes));
+    assert_eq!(format!("{seen:?}"), r#"(SnapshotTable("t"), SnapshotBytes("b"))"#);
+    let ranges = [format!("{:?}", bytes.range(b"k"..)), format!("{:?}", tx.bytes(&bytes).range(b"k"..))];
+    assert!(
+        ranges.iter().all(|shown| shown.contains(r#""b""#) && shown.contains("Included([107])")),
+        "{ranges:?}"
+    );
+}
+
 /// A scan ends where it is told to, also one that changes what it reads.
 #[test]
 fn a_scan_may_write_and_break() {

@@ -78,6 +78,7 @@ pub(crate) fn decode_key<K: DeserializeOwned>(bytes: &[u8]) -> Result<K> {
 /// of zeros goes on for ever: lengths, tags and the marks of further elements end there. For decoders elsewhere in this
 /// repository.
 #[doc(hidden)]
+#[derive(Debug)]
 pub struct Endless<'a> {
     rest: &'a [u8],
     /// Were zeros read?

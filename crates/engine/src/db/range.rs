@@ -7,6 +7,7 @@ use crate::db::snapshot::OpenSnapshot;
 use crate::error::{Error, Result};
 use crate::tree::{Backward, Forward};
 use crate::txn::View;
+use std::iter::FusedIterator;
 use std::marker::PhantomData;
 use std::ops::{Bound, Range as HalfOpen, RangeBounds};
 use std::ops::{RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
@@ -114,6 +115,17 @@ pub struct ByteRange {
     done: bool,
 }
 
+impl std::fmt::Debug for ByteRange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { table, from, to, .. } = self;
+        f.debug_struct("ByteRange")
+            .field("table", table)
+            .field("from", from)
+            .field("to", to)
+            .finish_non_exhaustive()
+    }
+}
+
 impl ByteRange {
     /// What is committed, each leaf as it is when it is read.
     pub(crate) fn new(table: ByteTable, (from, to): RawBounds) -> Self {
@@ -189,6 +201,8 @@ impl Iterator for ByteRange {
     }
 }
 
+impl FusedIterator for ByteRange {}
+
 impl DoubleEndedIterator for ByteRange {
     fn next_back(&mut self) -> Option<Self::Item> {
         if self.done {
@@ -217,6 +231,12 @@ pub struct Range<K, V, R = ByteRange> {
     types: PhantomData<fn() -> (K, V)>,
 }
 
+impl<K, V, R: std::fmt::Debug> std::fmt::Debug for Range<K, V, R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Range").field(&self.rows).finish()
+    }
+}
+
 impl<K, V, R> Range<K, V, R> {
     /// An error becomes the only row.
     pub(crate) fn new(rows: Result<R>) -> Self {
@@ -234,6 +254,8 @@ impl<K: Key, V: Value, R: Iterator<Item = Result<(Vec<u8>, Vec<u8>)>>> Iterator 
         }
     }
 }
+
+impl<K: Key, V: Value, R: FusedIterator<Item = Result<(Vec<u8>, Vec<u8>)>>> FusedIterator for Range<K, V, R> {}
 
 impl<K: Key, V: Value, R: DoubleEndedIterator<Item = Result<(Vec<u8>, Vec<u8>)>>> DoubleEndedIterator
     for Range<K, V, R>

@@ -182,6 +182,12 @@ pub struct SnapshotBytes<'s> {
     table: &'s ByteTable,
 }
 
+impl std::fmt::Debug for SnapshotBytes<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SnapshotBytes({:?})", self.table.name())
+    }
+}
+
 impl SnapshotBytes<'_> {
     /// The value of `key`, copied out.
     ///
@@ -401,6 +407,12 @@ impl SnapshotBytes<'_> {
 pub struct SnapshotTable<'s, K, V> {
     bytes: SnapshotBytes<'s>,
     types: PhantomData<fn() -> (K, V)>,
+}
+
+impl<K, V> std::fmt::Debug for SnapshotTable<'_, K, V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SnapshotTable({:?})", self.bytes.table.name())
+    }
 }
 
 impl<K: Key, V: Value> SnapshotTable<'_, K, V> {

@@ -34,6 +34,12 @@ pub struct TransactionBytes<'t> {
     pub(super) table: &'t ByteTable,
 }
 
+impl std::fmt::Debug for TransactionBytes<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "TransactionBytes({:?})", self.table.name())
+    }
+}
+
 impl TransactionBytes<'_> {
     /// The value of `key`, copied out.
     ///

@@ -69,6 +69,17 @@ impl Walk {
     }
 }
 
+impl std::fmt::Debug for TransactionRange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { tree, from, to, .. } = self;
+        f.debug_struct("TransactionRange")
+            .field("table", &tree.name)
+            .field("from", from)
+            .field("to", to)
+            .finish_non_exhaustive()
+    }
+}
+
 impl TransactionRange {
     pub(crate) fn new(shared: Arc<Shared>, table: &ByteTable, (from, to): RawBounds) -> Self {
         let done = is_empty(&from, &to);
@@ -159,6 +170,8 @@ impl Iterator for TransactionRange {
         self.next_row(Direction::Ascending)
     }
 }
+
+impl std::iter::FusedIterator for TransactionRange {}
 
 impl DoubleEndedIterator for TransactionRange {
     fn next_back(&mut self) -> Option<Self::Item> {

@@ -34,6 +34,12 @@ pub struct TransactionTable<'t, K, V> {
     pub(super) types: PhantomData<fn() -> (K, V)>,
 }
 
+impl<K, V> std::fmt::Debug for TransactionTable<'_, K, V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "TransactionTable({:?})", self.bytes.table.name())
+    }
+}
+
 impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     /// The value of `key`.
     ///
