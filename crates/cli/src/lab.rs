@@ -124,6 +124,7 @@ fn draw_all(args: &LabArgs, figures: &[&Figure]) -> Outcome {
     }
     settings.programs = programs(args)?;
     settings.flights.clone_from(&args.flights);
+    results::prepare(&args.out, &Host::here())?;
     let meter = Meter::new("lab", Some(1000 * figures.len() as u64));
     let mut out = Output::new(false);
     for (at, figure) in figures.iter().enumerate() {

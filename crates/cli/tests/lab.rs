@@ -32,3 +32,14 @@ fn an_unknown_figure_is_a_usage_error_that_says_where_to_look() {
     assert!(shell.fails(2, &["lab", "olfit-fig99"]).contains("foreshore lab list"));
     assert!(shell.fails(5, &["lab", "report", "--out", "nowhere"]).contains("nowhere"));
 }
+
+/// Before anything is drawn: this figure cannot be, for want of a program.
+#[test]
+fn a_place_that_cannot_be_written_is_told_first() {
+    let shell = Shell::new();
+    assert!(shell.fails(2, &["lab", "shoremt-fig6", "--quick"]).contains("cargo xtask stages"));
+    std::fs::write(shell.path("file"), "").expect("a file");
+    assert!(
+        shell.fails(5, &["lab", "shoremt-fig6", "--quick", "--out", "file/results"]).contains("file/results")
+    );
+}

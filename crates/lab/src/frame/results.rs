@@ -12,6 +12,17 @@ use std::path::{Path, PathBuf};
 /// The rows' columns.
 pub const COLUMNS: [&str; 7] = ["panel", "source", "x_name", "y_name", "series", "x", "y"];
 
+/// Makes the directory of this machine's figures. What takes an hour to draw should not fail to be kept only then.
+///
+/// Errors: no file can be written there.
+pub fn prepare(results: &Path, host: &Host) -> Result<(), LabError> {
+    let dir = results.join(host.directory());
+    fs::create_dir_all(&dir).map_err(|source| LabError::File { path: dir.clone(), source })?;
+    let trial = dir.join(format!("trial.{}", std::process::id()));
+    write(&trial, "")?;
+    fs::remove_file(&trial).map_err(|source| LabError::File { path: trial, source })
+}
+
 /// Writes both files of a figure; returns the path of the CSV.
 ///
 /// Errors: the directory cannot be written, or the chart cannot be drawn.
@@ -30,9 +41,15 @@ pub fn keep(
     Ok(file("csv"))
 }
 
-/// Writes a text file.
+/// Writes a text file, which has the old contents or the new ones: numbers cut short would look like others.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), LabError> {
-    fs::write(path, text).map_err(|source| LabError::File { path: path.to_owned(), source })
+    let mut new = path.as_os_str().to_owned();
+    new.push(format!(".{}.new", std::process::id()));
+    fs::write(&new, text).and_then(|()| fs::rename(&new, path)).map_err(|source| {
+        // It may not even be there.
+        let _ = fs::remove_file(&new);
+        LabError::File { path: path.to_owned(), source }
+    })
 }
 
 /// The text of a figure's CSV.
@@ -130,5 +147,30 @@ impl Record {
     /// The header's lines, in their order.
     pub fn header(&self) -> &[(String, String)] {
         &self.header
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read as _;
+
+    /// Whoever reads while a figure is drawn again, or after that was interrupted, reads one of the two.
+    #[test]
+    fn a_file_is_replaced_as_a_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("figure.csv");
+        write(&path, "the old one").unwrap();
+        let mut open = fs::File::open(&path).unwrap();
+        write(&path, "new").unwrap();
+        let mut read = String::new();
+        open.read_to_string(&mut read).unwrap();
+        assert_eq!((read.as_str(), fs::read_to_string(&path).unwrap().as_str()), ("the old one", "new"));
+
+        assert!(matches!(write(dir.path(), "a directory"), Err(LabError::File { .. })));
+        let beside = dir.path().parent().unwrap().read_dir().unwrap();
+        let name = dir.path().file_name().unwrap().to_string_lossy().into_owned() + ".";
+        let left = beside.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(&name));
+        assert_eq!((dir.path().read_dir().unwrap().count(), left.count()), (1, 0));
     }
 }
