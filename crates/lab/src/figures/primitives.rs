@@ -89,21 +89,24 @@ fn log(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
         (FetchAdd::NAME, log_rate::<FetchAdd>),
     ];
     let panel = panel("Reservations", &mut subjects, settings, tell)?;
-    let most = settings.threads_max as f64;
-    let rates: Vec<_> =
-        subjects.iter().map(|(name, _)| format!("{name} {:.1}", panel.at(name, most))).collect();
+    let verdict = judge_log(&panel, settings.threads_max as f64);
+    Ok(Drawn { verdict, panels: vec![panel], settings: Sizes::of(settings).header() })
+}
+
+fn judge_log(panel: &Panel, most: f64) -> Verdict {
+    let rates: Vec<_> = panel
+        .series
+        .iter()
+        .map(|series| format!("{} {:.1}", series.name, panel.at(&series.name, most)))
+        .collect();
     let sentence = format!("Million reservations a second at {most} threads: {}.", rates.join(", "));
     let rate = |name: &str| panel.at(name, most);
     let conditions = [
-        rate("mutex") < rate("fetch-and-add"),
-        rate("mutex") < panel.at("mutex", 1.0) || most == 1.0,
-        rate("fetch-and-add") > rate("MCS"),
+        rate("mutex") < panel.at("mutex", 1.0),
+        rate("MCS") > rate("mutex"),
+        rate("consolidation") > rate("MCS"),
     ];
-    Ok(Drawn {
-        verdict: Verdict::of(&conditions, sentence),
-        panels: vec![panel],
-        settings: Sizes::of(settings).header(),
-    })
+    Verdict::of(&conditions, sentence)
 }
 
 fn panel(
@@ -161,5 +164,26 @@ fn log_rate<R: Reservation>(threads: usize, operations: u64) -> Result<f64, LabE
     match log.position() {
         end if end == threads as u64 * operations * RECORD => Ok(rate),
         end => Err(LabError::Wrong(format!("{}: the log ends at {end}", R::NAME))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A mutex that is ahead of the queue lock has not collapsed, and a group that pays more than its members has not paid once.
+    #[test]
+    fn each_generation_must_be_ahead_of_the_one_before() {
+        let verdict = |rates: [f64; 3]| {
+            let mut panel = Panel::new("", Source::Measured, "threads", "", Scale::Doubling);
+            for (name, rate) in ["mutex", "MCS", "consolidation"].into_iter().zip(rates) {
+                panel.add(name, 1.0, 100.0);
+                panel.add(name, 2.0, rate);
+            }
+            judge_log(&panel, 2.0).word()
+        };
+        assert_eq!(verdict([10.0, 20.0, 30.0]), "holds");
+        assert_eq!(verdict([38.2, 17.7, 21.7]), "holds in part");
+        assert_eq!(verdict([10.0, 20.0, 15.0]), "holds in part");
     }
 }

@@ -71,9 +71,11 @@ fn drawn(names: &'static [&'static str], rows: Vec<(&str, Vec<Cost>)>, sizes: &S
     }
     let ratio =
         |panel: &Panel, input: &str, at: usize| panel.at(input, at as f64) / panel.at("random", at as f64);
-    let all = |input: &str| (0..names.len()).all(|at| ratio(&panels[0], input, at) < 1.0);
     let inputs: Vec<_> = rows.iter().map(|row| row.0).filter(|input| *input != "random").collect();
-    let conditions: Vec<_> = inputs.iter().map(|input| all(input)).collect();
+    let cheaper =
+        |panel: &Panel, input: &str| (0..names.len()).all(|structure| ratio(panel, input, structure) < 1.0);
+    let conditions: Vec<_> =
+        inputs.iter().flat_map(|input| [0, 3].map(|panel| cheaper(&panels[panel], input))).collect();
     let each = |input: &&str| {
         let of = |panel: &Panel| {
             let percents =

@@ -29,7 +29,7 @@ pub fn one_thread(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError
     );
     let conditions = [
         ["OL", "TL"].iter().all(|scheme| of_no(scheme, 100.0) > 0.75),
-        of_no("LC", 0.0) < of_no("OL", 0.0),
+        RATIOS.iter().all(|ratio| of_no("LC", *ratio as f64) < of_no("OL", *ratio as f64)),
         ["VN", "VT"].iter().all(|scheme| fall(scheme) < fall("OL")),
     ];
     Ok(Drawn {

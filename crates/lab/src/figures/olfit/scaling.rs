@@ -80,9 +80,12 @@ pub fn search(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
 /// Figure 8.
 pub fn update(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
     let panels = scaling(settings, 100, tell)?;
-    let [measured, server, e5500, _] = &panels;
+    let verdict = judge_updates(&panels, settings.threads_max as f64);
+    Ok(Drawn { panels: panels.into(), verdict, settings: Sizes::of(settings).header() })
+}
+
+fn judge_updates([measured, server, e5500, _]: &[Panel; 4], most: f64) -> Verdict {
     let speedup = |panel: &Panel, scheme: &str, x: f64| panel.at(scheme, x) / panel.at(scheme, 1.0);
-    let most = settings.threads_max as f64;
     let each = |panel: &Panel, x: f64| {
         let of = |scheme| format!("{scheme} {:.1}", speedup(panel, scheme, x));
         ["OL", "VN", "LC", "TL", "VT"].map(of).join(", ")
@@ -94,14 +97,14 @@ pub fn update(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
         each(measured, most),
     );
     let others = ["VN", "LC", "TL", "VT"];
+    let slowly = 1.0..0.5 * speedup(e5500, "OL", 8.0);
     let conditions = [
-        others.iter().all(|scheme| speedup(e5500, "OL", 8.0) > speedup(e5500, scheme, 8.0)),
         speedup(e5500, "OL", 8.0) > 5.0,
-        ["TL", "VT"].iter().all(|scheme| speedup(e5500, scheme, 8.0) < 1.5),
+        ["VN", "LC"].iter().all(|scheme| slowly.contains(&speedup(e5500, scheme, 8.0))),
+        ["TL", "VT"].iter().all(|scheme| speedup(e5500, scheme, 8.0) < 1.0),
         others.iter().all(|scheme| server.at("OL", 128.0) > server.at(scheme, 128.0)),
     ];
-    let verdict = Verdict::of(&conditions, sentence);
-    Ok(Drawn { panels: panels.into(), verdict, settings: Sizes::of(settings).header() })
+    Verdict::of(&conditions, sentence)
 }
 
 /// Four panels: measured; modelled on a server and on the paper's machine; coherence misses on the server.
@@ -161,4 +164,26 @@ fn modelled(
         }
     }
     Ok([server, e5500, misses])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Another scheme that scales as well is not what the paper saw, even if it comes second.
+    #[test]
+    fn only_one_scheme_may_scale() {
+        let verdict = |speedups: [f64; 5]| {
+            let mut panel = Panel::new("", Source::Modelled, "cores", RATE, Scale::Doubling);
+            for (scheme, speedup) in ["OL", "VN", "LC", "TL", "VT"].into_iter().zip(speedups) {
+                panel.add(scheme, 1.0, 1.0);
+                panel.add(scheme, 8.0, speedup);
+                panel.add(scheme, 128.0, speedup);
+            }
+            judge_updates(&[(); 4].map(|()| panel.clone()), 8.0).word()
+        };
+        assert_eq!(verdict([7.5, 3.0, 2.6, 0.9, 0.9]), "holds");
+        assert_eq!(verdict([7.5, 7.3, 2.6, 0.9, 0.9]), "holds in part");
+        assert_eq!(verdict([7.5, 3.0, 2.6, 1.4, 0.9]), "holds in part");
+    }
 }

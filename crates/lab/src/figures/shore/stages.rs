@@ -129,9 +129,9 @@ fn reads(settings: &Settings, effort: Effort, tell: Tell<'_>) -> Result<Panel, L
 fn judge([modelled, insertion, commits, reads]: &[Panel; 4], most: f64) -> (Vec<bool>, String) {
     let (first, today) = (STAGES[0].0, STAGES[STAGES.len() - 1].0);
     let keeps = |name: &str| insertion.at(name, most) / insertion.at(name, 1.0);
+    let gain = |panel: &Panel, pair: &[(&str, &str)], x| panel.at(pair[1].0, x) / panel.at(pair[0].0, x);
     let each = |panel: &Panel, x: f64| {
-        let gain = |pair: &[(&str, &str)]| panel.at(pair[1].0, x) / panel.at(pair[0].0, x);
-        let gains = STAGES.windows(2).map(|pair| format!("{} {:.2}", pair[1].0, gain(pair)));
+        let gains = STAGES.windows(2).map(|pair| format!("{} {:.2}", pair[1].0, gain(panel, pair, x)));
         gains.collect::<Vec<_>>().join(", ")
     };
     let whole = |panel: &Panel, x: f64| panel.at(today, x) / panel.at(first, x);
@@ -149,6 +149,7 @@ fn judge([modelled, insertion, commits, reads]: &[Panel; 4], most: f64) -> (Vec<
         100.0 * keeps(today),
     );
     let conditions = vec![
+        STAGES.windows(2).all(|pair| gain(modelled, pair, 32.0) > 1.5),
         whole(modelled, 32.0) > 2.0,
         whole(insertion, most) > 1.0,
         whole(insertion, 1.0) > 1.0,
