@@ -103,6 +103,13 @@ impl Programs {
         }
     }
 
+    /// For a file's header: what kind of file system stores live in, which a commit that waits for the device depends on.
+    pub fn filesystem(&self) -> (&'static str, String) {
+        let told = Command::new("df").arg("--output=fstype").arg(&self.scratch).output();
+        let told = told.map(|told| String::from_utf8_lossy(&told.stdout).into_owned()).unwrap_or_default();
+        ("filesystem", told.lines().nth(1).unwrap_or("unknown").trim().to_owned())
+    }
+
     fn subject(&self, name: &str, program: &Path, build: &'static str) -> Result<Subject, LabError> {
         if !program.is_file() {
             return Err(LabError::Absent { program: program.to_owned(), build });
@@ -158,6 +165,23 @@ impl Subject {
     pub fn rate(&self, report: &Value) -> Result<f64, LabError> {
         let rate = ["tps", "ops_per_s"].iter().find_map(|name| report[name].as_f64());
         rate.ok_or_else(|| LabError::Child { name: self.name.clone(), what: format!("no rate in {report}") })
+    }
+}
+
+/// The versions of the engines that were measured, as their reports tell them, for a file's header; each but once.
+#[derive(Clone, Debug, Default)]
+pub struct Versions(Vec<String>);
+
+impl Versions {
+    /// Takes it from a report. This engine's own is that of the laboratory.
+    pub fn note(&mut self, name: &str, report: &Value) {
+        let version = report["version"].as_str().map(|version| format!("{name} {version}"));
+        self.0.extend(version.filter(|version| !self.0.contains(version)));
+    }
+
+    /// The header's line.
+    pub fn header(&self) -> (&'static str, String) {
+        ("versions", if self.0.is_empty() { "none told".to_owned() } else { self.0.join("; ") })
     }
 }
 

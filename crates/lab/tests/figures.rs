@@ -68,7 +68,7 @@ case $peer in
     kyoto) [ $threads = 1 ] || { echo "one thread only" >&2; exit 2; }; rate=60000 ;;
     *) echo "no engine is called $peer" >&2; exit 2 ;;
 esac
-echo "{\"ops_per_s\": $rate}"
+echo "{\"ops_per_s\": $rate${peer:+, \"version\": \"1.2\"}}"
 "#;
 
 #[test]
@@ -95,9 +95,12 @@ fn engines_are_measured_as_children() {
     let header = results::csv(&Host::here(), figures::named("shoremt-fig4").unwrap(), &settings, &drawn);
     assert!(header.contains("berkeleydb: no engine is called berkeleydb"), "{header}");
     assert!(header.contains("kyoto: one thread only"), "{header}");
+    assert!(header.contains("# versions: lmdb 1.2; kyoto 1.2\n"), "{header}");
+    assert!(header.contains("# filesystem: ") && !header.contains("# filesystem: \n"), "{header}");
 
     // Also where it has run before it refused.
     let drawn = figures::named("o2-fig4").unwrap().run(&settings, &mut |_, _| {}).unwrap();
+    assert!(drawn.settings.contains(&("versions", "Kyoto TreeDB 1.2; LMDB 1.2".to_owned())));
     let measured: Vec<_> = drawn.panels[0].series.iter().map(|series| series.name.as_str()).collect();
     assert_eq!(measured, ["Foreshore, O2 index", "Foreshore", "LMDB"], "who refuses is left out");
 

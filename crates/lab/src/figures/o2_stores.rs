@@ -1,7 +1,7 @@
 //! The O2-Tree paper's Figures 4 to 8 and 10: key-value stores beside each other, each run a process of its own.
 
 use crate::frame::{Drawn, Figure, LabError, Panel, Paper, Scale, Settings, Source, Tell, Verdict, median};
-use crate::peers::{Run, Subject};
+use crate::peers::{Run, Subject, Versions};
 
 const DIFFERS: &str = "Foreshore logs every operation and the paper's stores had no log: all run in their relaxed mode, where nothing is promised about the newest writes. Keys are 32 bits, values 8 bytes. Paper: Berkeley DB 5, Kyoto Cabinet, LevelDB of 2012; here Debian's, and stores of today.";
 
@@ -160,6 +160,7 @@ struct Found {
     /// Of each store, at each point, in each round.
     rates: Vec<Vec<Vec<f64>>>,
     refused: Vec<(&'static str, String)>,
+    versions: Versions,
 }
 
 const ROUNDS: usize = 3;
@@ -172,7 +173,7 @@ impl Study {
     /// Runs all points on all stores and draws the medians of the rounds.
     fn draw(mut self, settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
         let field = Field::of(settings)?;
-        let Found { rates, refused } = self.measure(&field, settings, tell)?;
+        let Found { rates, refused, versions } = self.measure(&field, settings, tell)?;
         for (store, rates) in field.stores.iter().zip(rates) {
             for (point, rates) in self.points.iter().zip(rates).filter(|(_, rates)| !rates.is_empty()) {
                 self.panel.add(store.name, point.x, self.shown.of(median(rates), point.operations));
@@ -182,6 +183,8 @@ impl Study {
             ("rounds", format!("{ROUNDS}, by turns; medians")),
             ("runs", listed(self.points.iter().map(|point| &point.line))),
             ("durability", "relaxed".to_owned()),
+            settings.programs.filesystem(),
+            versions.header(),
             ("cache_bytes", cache_bytes(settings).to_string()),
             ("refused", listed(refused.iter().map(|(name, why)| format!("{name}: {why}")))),
             ("not_built", listed(&field.missing)),
@@ -192,7 +195,7 @@ impl Study {
     /// All rounds, by turns. A store that refuses once is left out, also where it has run.
     fn measure(&self, field: &Field, settings: &Settings, tell: Tell<'_>) -> Result<Found, LabError> {
         let rates = vec![vec![Vec::new(); self.points.len()]; field.stores.len()];
-        let mut found = Found { rates, refused: Vec::new() };
+        let mut found = Found { rates, ..Found::default() };
         for round in 0..ROUNDS {
             for (at, point) in self.points.iter().enumerate() {
                 let done = (round * self.points.len() + at) as f64 / (ROUNDS * self.points.len()) as f64;
@@ -202,7 +205,10 @@ impl Study {
                     }
                     tell(done, &format!("{}, {} {}", store.name, self.panel.x, point.x));
                     match store.subject.bench(&self.args(point, store, settings, round))? {
-                        Run::Found(report) => rates[at].push(store.subject.rate(&report)?),
+                        Run::Found(report) => {
+                            found.versions.note(store.name, &report);
+                            rates[at].push(store.subject.rate(&report)?);
+                        }
                         Run::Refused(why) => {
                             found.refused.push((store.name, why));
                             rates.iter_mut().for_each(Vec::clear);

@@ -23,12 +23,13 @@ impl Field {
     }
 
     /// For a file's header: what the sizes do not say.
-    fn header(&self, refused: &[(String, String)]) -> Vec<(&'static str, String)> {
+    fn header(&self, Rates { refused, versions, .. }: &Rates) -> Vec<(&'static str, String)> {
         let refused: Vec<_> = refused.iter().map(|(name, why)| format!("{name}: {why}")).collect();
         let of = |text: Option<String>| text.unwrap_or_else(|| "none".to_owned());
         vec![
             ("refused", of((!refused.is_empty()).then(|| refused.join("; ")))),
             ("not_built", of(self.missing.clone())),
+            versions.header(),
         ]
     }
 
@@ -99,8 +100,8 @@ pub fn normalised(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError
         !peers.is_empty() && peers.iter().any(|peer| peer.1 < 0.75 * most),
         own > 0.75 * most,
     ];
-    let mut header = effort.header();
-    header.extend(field.header(&rates.refused));
+    let mut header = effort.header(settings);
+    header.extend(field.header(rates));
     Ok(Drawn { verdict: Verdict::of(&conditions, sentence), panels: vec![panel], settings: header })
 }
 
@@ -109,8 +110,8 @@ pub fn insertion(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError>
     let (field, effort, rates) = &*insert(settings, tell)?;
     let panel = panel("Record insertion", "thousand rows/s, each thread", rates, |n, rate, _| rate / 1e3 / n);
     let (fact, sentence) = ahead(&panel, settings.threads_max as f64);
-    let mut header = effort.header();
-    header.extend(field.header(&rates.refused));
+    let mut header = effort.header(settings);
+    header.extend(field.header(rates));
     let verdict = Verdict::of(&fact, sentence + &field.note());
     Ok(Drawn { verdict, panels: vec![panel], settings: header })
 }
@@ -120,8 +121,8 @@ pub fn transactions(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabErr
     let field = Field::of(settings)?;
     let effort = settings.pick(Effort { seconds: 0.4, rounds: 1 }, Effort { seconds: 5.0, rounds: 1 });
     let size = settings.pick("--items 1000 --customers 100", "--items 20000 --customers 600");
-    let (mut panels, mut facts, mut sentences, mut refused) =
-        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut panels, mut facts, mut sentences, mut last) =
+        (Vec::new(), Vec::new(), Vec::new(), Rates::default());
     for (mix, title) in [("new-order", "New Order"), ("payment", "Payment")] {
         let warehouses = settings.threads_max;
         let line = format!(
@@ -134,11 +135,11 @@ pub fn transactions(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabErr
         facts.extend(fact);
         sentences.push(format!("{title}: {sentence}"));
         panels.push(panel);
-        refused = rates.refused;
+        last = rates;
     }
-    let mut header = effort.header();
+    let mut header = effort.header(settings);
     header.push(("sizes", format!("{} warehouses, a client keeps to one; {size}", settings.threads_max)));
-    header.extend(field.header(&refused));
+    header.extend(field.header(&last));
     let verdict = Verdict::of(&facts, sentences.join(" ") + &field.note());
     Ok(Drawn { verdict, panels, settings: header })
 }

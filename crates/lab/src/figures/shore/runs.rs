@@ -1,7 +1,7 @@
 //! Many runs of some engines: by turns, so that a slow minute of the machine meets all of them.
 
-use crate::frame::{LabError, Tell, median};
-use crate::peers::{Run, Subject};
+use crate::frame::{LabError, Settings, Tell, median};
+use crate::peers::{Run, Subject, Versions};
 
 /// How long and how often.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +19,8 @@ pub struct Rates {
     points: Vec<(String, usize, f64)>,
     /// Engines that refused, and why.
     pub refused: Vec<(String, String)>,
+    /// Of the engines that say which they have.
+    pub versions: Versions,
 }
 
 impl Rates {
@@ -37,8 +39,9 @@ impl Rates {
 
 impl Effort {
     /// For a file's header.
-    pub fn header(&self) -> Vec<(&'static str, String)> {
+    pub fn header(&self, settings: &Settings) -> Vec<(&'static str, String)> {
         vec![
+            settings.programs.filesystem(),
             ("seconds", self.seconds.to_string()),
             ("rounds", format!("{}, by turns; medians", self.rounds)),
             ("durability", "buffered, where nothing else is said".to_owned()),
@@ -58,6 +61,7 @@ impl Effort {
         tell: Tell<'_>,
     ) -> Result<Rates, LabError> {
         let mut refused: Vec<(String, String)> = Vec::new();
+        let mut versions = Versions::default();
         let mut found = vec![vec![Vec::new(); threads.len()]; subjects.len()];
         for round in 0..self.rounds {
             for (at, &threads) in threads.iter().enumerate() {
@@ -67,7 +71,10 @@ impl Effort {
                     }
                     tell(round as f64 / self.rounds as f64, &format!("{} × {threads}", subject.name));
                     match subject.bench(&self.args(args, threads, seed + round as u64))? {
-                        Run::Found(report) => found[at].push(subject.rate(&report)?),
+                        Run::Found(report) => {
+                            versions.note(&subject.name, &report);
+                            found[at].push(subject.rate(&report)?);
+                        }
                         Run::Refused(why) => {
                             refused.push((subject.name.clone(), why));
                             found.iter_mut().for_each(Vec::clear);
@@ -82,7 +89,7 @@ impl Effort {
                 points.push((subject.name.clone(), threads, median(found)));
             }
         }
-        Ok(Rates { points, refused })
+        Ok(Rates { points, refused, versions })
     }
 
     fn args(&self, args: &[String], threads: usize, seed: u64) -> Vec<String> {

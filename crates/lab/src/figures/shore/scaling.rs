@@ -37,7 +37,7 @@ pub fn scaling(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
         both.add("measured", threads as f64, per_s / 1e6);
         both.add("predicted", threads as f64, Design::TODAY.run(threads, rows, settings.seed).0 / 1e6);
     }
-    let mut header = effort.header();
+    let mut header = effort.header(settings);
     header.extend(design::header());
     let verdict = judge(&rates, &both, settings.threads_max as f64);
     Ok(Drawn { verdict, panels: vec![rates, misses, both], settings: header })

@@ -69,7 +69,11 @@ pub fn free_space(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError
         ["mutex", "T&T&S", "ticket"].iter().all(|latch| panel.at("refactored", most) > panel.at(latch, most)),
         gain("refactored") > gain("T&T&S") || most == 1.0,
     ];
-    Ok(Drawn { verdict: Verdict::of(&conditions, sentence), panels: vec![panel], settings: effort.header() })
+    Ok(Drawn {
+        verdict: Verdict::of(&conditions, sentence),
+        panels: vec![panel],
+        settings: effort.header(settings),
+    })
 }
 
 /// Figure 7, and two steps that its benchmark does not show: group commit, and readers without latches.
@@ -85,7 +89,7 @@ pub fn stages(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
     let reads = reads(settings, effort, tell)?;
     let panels = [modelled, insertion, commits, reads];
     let (conditions, sentence) = judge(&panels, settings.threads_max as f64);
-    let mut header = effort.header();
+    let mut header = effort.header(settings);
     header.extend(design::header());
     header.extend([
         ("rows_per_commit", "1000; in the third panel 1, with commits that survive loss of power".to_owned()),
