@@ -161,10 +161,11 @@ impl Subject {
 
     /// The rate in a report, whatever it counts, per second.
     ///
-    /// Errors: [`LabError::Child`] if there is none.
+    /// Errors: [`LabError::Child`] if there is none, or nothing was done: what divides by that has no place on a chart.
     pub fn rate(&self, report: &Value) -> Result<f64, LabError> {
         let rate = ["tps", "ops_per_s"].iter().find_map(|name| report[name].as_f64());
-        rate.ok_or_else(|| LabError::Child { name: self.name.clone(), what: format!("no rate in {report}") })
+        rate.filter(|rate| *rate > 0.0)
+            .ok_or_else(|| LabError::Child { name: self.name.clone(), what: format!("no rate in {report}") })
     }
 }
 
@@ -215,6 +216,9 @@ mod tests {
             panic!()
         };
         assert_eq!((report["tps"].as_f64(), report["old"].as_str()), (Some(1.5), Some("log-mutex")));
+
+        let idle = stage.foreshore().unwrap().rate(&serde_json::json!({ "tps": 0.0 })).unwrap_err();
+        assert!(matches!(&idle, LabError::Child { what, .. } if what.contains("no rate")), "{idle}");
 
         let refused = script(dir.path(), "echo 'not that\nwhy' >&2; exit 2");
         assert_eq!(refused.peers().0[0].bench(&args).unwrap(), Run::Refused("not that".into()));
