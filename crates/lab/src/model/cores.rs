@@ -113,7 +113,8 @@ impl ManyCores {
             }
             self.replay(number, &mut ready);
         }
-        assert!(self.cores.iter().all(|core| core.operations_left == 0), "a core waits for ever");
+        let is_done = |core: &Core| core.operations_left == 0 && core.at == core.trace.0.len();
+        assert!(self.cores.iter().all(is_done), "a core waits for ever");
         let end = self.cores.iter().map(|core| core.clock).max().expect("there are cores");
         let seconds = (end - begin) as f64 / self.machine.ghz / 1e9;
         Ok((operations * self.cores.len() as u64) as f64 / seconds)
@@ -297,6 +298,18 @@ mod tests {
         let one = speedup(|_, trace| trace.exchange(0));
         assert!(read > 15.0 && own > 15.0, "readers {read}, writers apart {own}");
         assert!(one < 1.0, "writers of one line {one}");
+    }
+
+    /// Also in its last operation, which would count as done in no time.
+    #[test]
+    #[should_panic(expected = "a core waits for ever")]
+    fn a_latch_that_is_not_given_back_is_noticed() {
+        let mut model = ManyCores::new(Machine::SERVER, 2);
+        let take = |_, trace: &mut Trace| -> Result<(), Infallible> {
+            trace.take(0, Hold::Exclusive);
+            Ok(())
+        };
+        let Ok(_) = model.run(1, take);
     }
 
     /// A latch that is held alone lets one core work at a time; shared holders do not wait for each other.
