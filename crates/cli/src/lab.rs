@@ -3,6 +3,7 @@
 use crate::failure::{Failure, Kind, Outcome};
 use crate::output::{Output, grouped};
 use crate::progress::Meter;
+use crate::scratch::remove_on_interrupt;
 use clap::Args;
 use foreshore_lab::counters::{Counters, Event, Trial};
 use foreshore_lab::figures;
@@ -123,6 +124,8 @@ fn draw_all(args: &LabArgs, figures: &[&Figure]) -> Outcome {
         settings.threads_max = threads.into();
     }
     settings.programs = programs(args)?;
+    let scratch = scratch(&settings.programs.scratch)?;
+    settings.programs.scratch = scratch.path().to_owned();
     settings.flights.clone_from(&args.flights);
     results::prepare(&args.out, &Host::here())?;
     let meter = Meter::new("lab", Some(1000 * figures.len() as u64));
@@ -144,6 +147,15 @@ fn draw_all(args: &LabArgs, figures: &[&Figure]) -> Outcome {
     }
     drop(meter);
     out.finish()
+}
+
+/// A directory for the stores of all engines, which goes also when Ctrl-C ends them: not every program cleans up then.
+fn scratch(dir: &Path) -> Outcome<tempfile::TempDir> {
+    let failed = |error| Failure::io(dir.display(), &error);
+    std::fs::create_dir_all(dir).map_err(failed)?;
+    let scratch = tempfile::Builder::new().prefix("lab-").tempdir_in(dir).map_err(failed)?;
+    remove_on_interrupt(scratch.path())?;
+    Ok(scratch)
 }
 
 /// The programs that whole engines are measured by: this one, and those that the flags name.

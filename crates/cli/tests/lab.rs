@@ -3,6 +3,7 @@
 mod common;
 
 use common::Shell;
+use std::os::unix::fs::PermissionsExt;
 
 #[test]
 fn a_figure_is_drawn_and_reported() {
@@ -43,3 +44,24 @@ fn a_place_that_cannot_be_written_is_told_first() {
         shell.fails(5, &["lab", "shoremt-fig6", "--quick", "--out", "file/results"]).contains("file/results")
     );
 }
+
+/// Stores of engines that do not clean up go, too.
+#[test]
+fn an_interrupted_laboratory_leaves_nothing_behind() {
+    let shell = Shell::new();
+    let engine = shell.write("peers", PEER);
+    std::fs::set_permissions(&engine, std::fs::Permissions::from_mode(0o755)).expect("it may run");
+    let args =
+        ["lab", "shoremt-fig1", "--quick", "--threads", "1", "--peers", "./peers", "--scratch", "scratch"];
+    shell.fails(130, &args);
+    assert!(shell.path("was-here").exists(), "the peer has run");
+    assert_eq!(std::fs::read_dir(shell.path("scratch")).expect("it stays").count(), 0);
+}
+
+/// Makes a file where its store may live, and presses Ctrl-C.
+const PEER: &str = r#"#!/bin/sh
+while [ "$1" != --dir ]; do shift; done
+touch "$2/store" was-here
+kill -INT $PPID
+exec sleep 5
+"#;
