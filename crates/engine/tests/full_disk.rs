@@ -10,6 +10,7 @@ use foreshore_io::{Access, SimDisk, Vfs};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 fn key(i: u32) -> [u8; 4] {
     i.wrapping_mul(2_654_435_761).to_be_bytes()
@@ -251,6 +252,27 @@ fn no_space_for_a_name_is_a_full_disk() {
         table.put(b"k", b"v").unwrap();
         db.check().unwrap();
     }
+}
+
+/// Where the log has taken the last of the disk, it does with less by itself: whoever removes rows to make room need not know of checkpoints.
+#[test]
+fn rows_can_be_removed_when_the_log_has_filled_the_disk() {
+    let disk = SimDisk::new(1);
+    let options = tiny().ring_bytes(1 << 20).segment_bytes(1 << 20).log_bytes(256 << 20);
+    let db = options.durability(Durability::Relaxed).open_on(Arc::new(disk.clone())).unwrap();
+    let table = db.byte_table("t").unwrap();
+    (0..1000).for_each(|i| table.put(&key(i), &[1; 200]).unwrap());
+    disk.set_capacity(disk.used_bytes() + (4 << 20));
+    let full = (0..).find_map(|i| table.put(&key(i % 1000), &[i as u8; 200]).err());
+    assert!(matches!(&full, Some(Error::Full { what }) if what.contains("log segment")), "{full:?}");
+    let until = Instant::now() + Duration::from_secs(60);
+    for i in 0..1000 {
+        while let Err(error) = table.remove(&key(i)) {
+            assert!(matches!(error, Error::Full { .. }) && Instant::now() < until, "row {i}: {error}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    assert!(db.drop_table("t").unwrap());
 }
 
 /// On a full disk rows are changed and read for ever: there is space for what the directory is to say of each page, however often it is

@@ -395,6 +395,11 @@ impl Log {
         self.shared.segments.truncate(redo_lsn.min(self.durable()), bytes_kept);
     }
 
+    /// Is there no space, or no descriptor, for the next segment, while [`Log::truncate`] would give one up if it were called with `lsn`?
+    pub fn could_do_with_less(&self, lsn: Lsn) -> bool {
+        self.shared.segments.are_short() && self.shared.segments.has_below(lsn)
+    }
+
     /// Whether it changes no names in its directory for now. What is logged meanwhile must fit into the segments that there are.
     pub fn hold_names(&self, held: bool) {
         self.shared.segments.hold_back(held);

@@ -334,6 +334,11 @@ impl Segments {
         self.remove(removed);
     }
 
+    /// Does a segment lie below `lsn` whole that still counts as needed?
+    pub fn has_below(&self, lsn: Lsn) -> bool {
+        self.state.lock().old.range(..lsn.0 / self.options.segment_bytes).next().is_some()
+    }
+
     /// Removes what is kept to be recycled; `false` if that gave no space.
     pub fn give_up_spares(&self) -> bool {
         let mut state = self.state.lock();
