@@ -22,8 +22,8 @@ pub struct Client {
     pub home: usize,
     /// When it came.
     pub since: Instant,
-    /// Has it been sent away? Others may see it before its event loop does.
-    pub is_killed: AtomicBool,
+    /// Has it left, or been sent away, or can nothing reach it? Others may see it before its event loop does.
+    pub is_gone: AtomicBool,
     /// What it has told about itself, and what it did last.
     pub told: Mutex<Told>,
 }
@@ -80,7 +80,7 @@ impl Client {
 
     /// Sends it away.
     pub fn kill(&self, shared: &Shared) {
-        self.is_killed.store(true, Relaxed); // the loop looks when it has come to the message, or to a later one
+        self.is_gone.store(true, Relaxed); // the loop looks when it has come to the message, or to a later one
         let inboxes = shared.inboxes.get().expect("set before the first client");
         inboxes[self.home].send(Message::Kill(self.id));
     }
@@ -119,9 +119,9 @@ impl Clients {
             active: now,
         };
         let id = self.last.fetch_add(1, Relaxed) + 1;
-        let is_killed = AtomicBool::new(false);
+        let is_gone = AtomicBool::new(false);
         let told = Mutex::new(told);
-        let client = Arc::new(Client { id, addr, local_addr, home, since: now, is_killed, told });
+        let client = Arc::new(Client { id, addr, local_addr, home, since: now, is_gone, told });
         by_id.insert(id, client.clone());
         Some(client)
     }

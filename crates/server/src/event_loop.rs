@@ -209,6 +209,9 @@ impl EventLoop {
         connection.is_read_closed |= event.is_read_closed() || event.is_error();
         connection.is_readable |= event.is_readable() || connection.is_read_closed;
         connection.is_writable |= event.is_writable() || event.is_error();
+        if event.is_write_closed() {
+            connection.session.client.is_gone.store(true, Relaxed);
+        }
         self.ready.push(event.token().0);
     }
 
@@ -243,7 +246,7 @@ impl EventLoop {
 
     fn welcome(&mut self, stream: TcpStream, client: Arc<Client>) {
         let id = client.id;
-        if client.is_killed.load(Relaxed) {
+        if client.is_gone.load(Relaxed) {
             self.shared.clients.leave(id);
         } else if self.shared.is_stopping() || self.enter(stream, client).is_err() {
             self.shared.clients.leave(id);
@@ -476,6 +479,7 @@ impl EventLoop {
         let mut connection = self.connections.remove(at);
         self.count(connection.counted_bytes, 0);
         let id = connection.session.client.id;
+        connection.session.client.is_gone.store(true, Relaxed);
         self.give_up(&mut connection.session, (at, id));
         // Closing the socket would deregister it too; an error changes nothing.
         let _ = self.poll.registry().deregister(&mut connection.stream);

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Client, Null, Running, Value, encode, ok, options, text, until};
+use common::{Client, Int, Null, Running, Value, encode, ok, options, text, until};
 use foreshore::{Database, Durability};
 use foreshore_io::MemVfs;
 use foreshore_server::{Limits, Options};
@@ -439,9 +439,7 @@ fn a_shutdown_waits_for_no_queue() {
 fn a_shutdown_waits_for_no_walk() {
     let mut server = Running::new();
     let mut c = server.client();
-    let keys: Vec<_> = (0..5000).map(|n| format!("{}{n}", "a".repeat(1000)).into_bytes()).collect();
-    let rows: Vec<_> = keys.iter().map(|key| (&key[..], &b"v"[..])).collect();
-    server.db.byte_table("db0").unwrap().put_many(&rows).unwrap();
+    fill(&server, 5000);
     let pattern = [b"*".to_vec(), b"a".repeat(500), b"b".to_vec()].concat(); // compared at each place of a key
     let mut walker = server.client();
     walker.send_raw(&encode(&[b"KEYS", &pattern]));
@@ -450,6 +448,37 @@ fn a_shutdown_waits_for_no_walk() {
     server.stop();
     assert!(begun.elapsed() < options().grace, "{:?}", begun.elapsed());
     assert!(walker.reply().error().contains("being shut down"));
+}
+
+/// Nor one whose client was sent away, or cannot be reached any more. There are two threads for long chores.
+#[test]
+fn a_walk_ends_with_its_client() {
+    let server = Running::new();
+    let mut c = server.client();
+    fill(&server, 10_000);
+    let pattern = [b"*[", &b"b".repeat(4000)[..], b"]"].concat();
+    let walk = [encode(&[b"PING"]), encode(&[b"KEYS", &pattern])].concat();
+    for is_killed in [true, false] {
+        let walkers = [server.client(), server.client()];
+        for walker in &walkers {
+            (&walker.stream).write_all(&walk).unwrap();
+            walker.stream.peek(&mut [0]).unwrap();
+        }
+        until("they are at it", || c.call("CLIENT LIST").text().matches("cmd=keys").count() == 2);
+        if is_killed {
+            assert_eq!(c.call("CLIENT KILL TYPE normal"), Int(2));
+        } else {
+            drop(walkers); // a reply that is not taken breaks the connection
+        }
+        assert_eq!(c.call("BGSAVE"), text("Checkpoint done"));
+    }
+}
+
+/// Rows whose keys take long to compare with some patterns.
+fn fill(server: &Running, rows: usize) {
+    let keys: Vec<_> = (0..rows).map(|n| format!("{}{n}", "a".repeat(1000)).into_bytes()).collect();
+    let rows: Vec<_> = keys.iter().map(|key| (&key[..], &b"v"[..])).collect();
+    server.db.byte_table("db0").unwrap().put_many(&rows).unwrap();
 }
 
 /// Each of many clients is within its own limits, and all together are not: the largest go, and who asks for little stays.

@@ -1,12 +1,14 @@
 //! Keys: whether they are there, which there are, and that they stay.
 
 use super::{Call, CommandError, Next, Outcome, SYNTAX, refused};
+use crate::clients::Client;
 use crate::glob;
 use crate::number;
 use crate::random_key;
 use crate::reply::Reply;
 use crate::shared::{Shared, Wanted};
 use std::ops::{Bound, ControlFlow};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 pub const NO_EXPIRY: &str = "ERR not supported: rows do not expire; remove them with DEL or KV.DELRANGE";
@@ -97,11 +99,11 @@ pub fn no_expiry(_: &mut Call<'_>) -> Outcome {
 /// KEYS walks the whole table, so it is no work for an event loop.
 pub fn keys(call: &mut Call<'_>) -> Outcome {
     let (pattern, protocol) = (call.pattern(1)?.to_vec(), call.session.protocol);
-    let wanted = call.session.target.again();
+    let (wanted, client) = (call.session.target.again(), call.session.client.clone());
     Ok(Next::long_chore(move |shared| {
         let mut out = Vec::new();
         let mut reply = Reply::new(&mut out, protocol);
-        match matching(shared, &wanted, &pattern) {
+        match matching(shared, &client, &wanted, &pattern) {
             Ok(keys) => {
                 reply.array(keys.len());
                 keys.iter().for_each(|key| reply.bulk(key));
@@ -125,14 +127,21 @@ pub fn randomkey(call: &mut Call<'_>) -> Outcome {
     }))
 }
 
-/// The keys that match, at one point in time, unless they are too many, or the server is to end before all are compared.
-fn matching(shared: &Shared, wanted: &Wanted, pattern: &[u8]) -> Result<Vec<Vec<u8>>, CommandError> {
+/// The keys that match, at one point in time, unless they are too many, or the server is to end, or the client is gone, before
+/// all are compared.
+fn matching(
+    shared: &Shared,
+    client: &Client,
+    wanted: &Wanted,
+    pattern: &[u8],
+) -> Result<Vec<Vec<u8>>, CommandError> {
     let target = shared.open(wanted)?;
     let prefix = glob::prefix(pattern);
     let (mut keys, mut bytes) = (Vec::new(), 0);
+    let is_in_vain = || shared.is_stopping() || client.is_gone.load(Relaxed);
     let from: Bound<&[u8]> = Bound::Included(prefix);
     shared.db.snapshot()?.bytes(target.table()).scan_keys((from, Bound::Unbounded), |key| {
-        if !key.starts_with(prefix) || bytes > LISTED_BYTES_MAX || shared.is_stopping() {
+        if !key.starts_with(prefix) || bytes > LISTED_BYTES_MAX || is_in_vain() {
             return ControlFlow::Break(());
         }
         if glob::matches(pattern, key) {
@@ -141,7 +150,7 @@ fn matching(shared: &Shared, wanted: &Wanted, pattern: &[u8]) -> Result<Vec<Vec<
         }
         ControlFlow::Continue(())
     })?;
-    match (bytes > LISTED_BYTES_MAX, shared.is_stopping()) {
+    match (bytes > LISTED_BYTES_MAX, is_in_vain()) {
         (false, false) => Ok(keys),
         (true, _) => refused("ERR too many keys match; walk through them with SCAN or KV.RANGE"),
         (false, true) => refused("ERR the server is being shut down"),
