@@ -82,7 +82,7 @@ impl Client {
     pub fn kill(&self, shared: &Shared) {
         self.is_gone.store(true, Relaxed); // the loop looks when it has come to the message, or to a later one
         let inboxes = shared.inboxes.get().expect("set before the first client");
-        inboxes[self.home].send(Message::Kill(self.id));
+        inboxes[self.home].send(Message::Kill);
     }
 }
 

@@ -58,8 +58,8 @@ pub enum Message {
         /// What it brings.
         brought: Brought,
     },
-    /// This client is to go.
-    Kill(u64),
+    /// Some of its clients are gone, as they say.
+    Kill,
 }
 
 /// The way into a loop, from any thread.
@@ -217,6 +217,7 @@ impl EventLoop {
 
     fn read_messages(&mut self) {
         let messages = std::mem::take(&mut *self.inbox.messages.lock());
+        let mut some_are_gone = false;
         for message in messages {
             match message {
                 Message::Client(stream, client) => self.welcome(stream, client),
@@ -229,14 +230,19 @@ impl EventLoop {
                         self.give_up(&mut session, client);
                     }
                 }
-                Message::Kill(id) => {
-                    let found = self.connections.iter().find(|(_, c)| c.session.client.id == id);
-                    if let Some(at) = found.map(|(at, _)| at) {
-                        self.leave(at);
-                    }
-                }
+                Message::Kill => some_are_gone = true,
             }
         }
+        if some_are_gone {
+            self.drop_gone();
+        }
+    }
+
+    /// Forgets who is gone. All at once: to look for each through all of them takes long if many are killed.
+    fn drop_gone(&mut self) {
+        let is_gone = |(at, c): (usize, &Connection)| c.session.client.is_gone.load(Relaxed).then_some(at);
+        let gone: Vec<_> = self.connections.iter().filter_map(is_gone).collect();
+        gone.into_iter().for_each(|at| self.leave(at));
     }
 
     /// The connection at this place, if it is still this client's.

@@ -3,6 +3,7 @@
 use super::{Call, CommandError, Next, Outcome, SYNTAX, refused, shown};
 use crate::clients::Client;
 use crate::number;
+use std::collections::HashSet;
 use std::time::Instant;
 
 /// Bytes of what a client tells about itself.
@@ -53,7 +54,7 @@ fn list(call: &mut Call<'_>) -> Result<(), CommandError> {
     call.session.tell(Instant::now());
     let mut clients = call.shared.clients.list();
     if call.args.len() > 3 && call.is_word(2, "ID") {
-        let ids: Option<Vec<_>> = call.args.from(3).map(number::parse).collect();
+        let ids: Option<HashSet<_>> = call.args.from(3).map(number::parse).collect();
         let Some(ids) = ids else { return refused("ERR Invalid client ID") };
         clients.retain(|client| ids.contains(&(client.id as i64)));
     } else if call.args.len() == 4 && call.is_word(2, "TYPE") {
