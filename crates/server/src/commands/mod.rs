@@ -485,15 +485,53 @@ mod tests {
     use super::*;
     use crate::options::Options;
     use crate::request::{Limits, Parser};
-    use foreshore::Database;
+    use foreshore::{Database, TransactionOptions};
+
+    /// A server over an empty table, and its only client.
+    fn served(options: Options) -> (Arc<Shared>, Session) {
+        let addr = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+        let shared = Arc::new(Shared::new(Database::in_memory().unwrap(), options));
+        let target = shared.open(&default_table()).unwrap();
+        let client = shared.clients.enter((addr, addr), 0, target.name(), 1).unwrap();
+        let session = Session::new(client, target, true);
+        (shared, session)
+    }
+
+    /// Executes a line once, on the event loop; what it says.
+    fn attempt_at(shared: &Arc<Shared>, session: &mut Session, line: &str) -> (Attempt, String) {
+        let (mut parser, mut out) = (Parser::new(Limits::STRANGER), Vec::new());
+        let line = format!("{line}\n");
+        parser.advance(line.as_bytes()).unwrap().unwrap();
+        let args = parser.args(line.as_bytes());
+        let waited = Waited { time: Duration::ZERO, is_enough: false };
+        let attempt = execute(&mut Call { shared, session, args, out: &mut out }, waited);
+        (attempt, String::from_utf8(out).unwrap())
+    }
+
+    /// A transaction of somebody else's, which keeps key `k` for itself.
+    fn holder(shared: &Shared, session: &Session) -> foreshore::Transaction {
+        let holder = shared.db.begin_with(TransactionOptions::new()).unwrap();
+        holder.bytes(session.target.table()).put(b"k", b"v").unwrap();
+        holder
+    }
+
+    /// Nothing is read, let alone filled with zeros, to see that it is too much for an event loop.
+    #[test]
+    fn setrange_goes_elsewhere_before_it_fills() {
+        let (shared, mut session) = served(Options::default());
+        let holder = holder(&shared, &session);
+        for (line, expected) in [("SETRANGE k 1000000 x", true), ("SETRANGE k 1 x", false)] {
+            let (attempt, _) = attempt_at(&shared, &mut session, line);
+            assert_eq!(matches!(attempt, Attempt::TooHeavy), expected, "{line}");
+        }
+        drop(holder);
+    }
 
     /// Loops count with plain accesses, so what others count as well would be lost now and then.
     #[test]
     fn who_executes_elsewhere_leaves_the_counters_of_loops_alone() {
-        let addr = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
-        let shared = Arc::new(Shared::new(Database::in_memory().unwrap(), Options::default()));
-        let target = shared.open(&default_table()).unwrap();
-        let client = shared.clients.enter((addr, addr), 0, target.name(), 1).unwrap();
+        let (shared, session) = served(Options::default());
+        let (client, target) = (session.client, session.target);
         let waited = Waited { time: Duration::ZERO, is_enough: false };
         for line in ["SET k v\n", "APPEND k\n"] {
             let mut parser = Parser::new(Limits::STRANGER);

@@ -1,6 +1,7 @@
 //! Parts of values. A value is read and written as a whole; only the client is spared the rest.
 
-use super::{Call, CommandError, Next, Outcome, refused};
+use super::table::weight_of;
+use super::{Call, CommandError, HEAVY, Next, Outcome, refused};
 use foreshore::VALUE_BYTES_MAX;
 use std::ops::Range;
 
@@ -25,13 +26,17 @@ pub fn getrange(call: &mut Call<'_>) -> Outcome {
 pub fn setrange(call: &mut Call<'_>) -> Outcome {
     let (key, patch) = (call.args.at(1), call.args.at(3));
     let Ok(at) = usize::try_from(call.number(2)?) else { return refused("ERR offset is out of range") };
-    let max = bytes_max(call);
+    let (max, end) = (bytes_max(call), at.saturating_add(patch.len()));
+    // What comes before the patch is filled with zeros, which takes long.
+    if call.session.is_on_loop && !patch.is_empty() && end <= max && weight_of(end) >= HEAVY {
+        return Err(CommandError::TooHeavy);
+    }
     let len = call.session.atomically(call.shared, |rows| {
         let mut value = rows.get_for_update(key)?.unwrap_or_default();
         if patch.is_empty() {
             return Ok(value.len());
         }
-        let end = ensure_length(at.saturating_add(patch.len()), max)?;
+        ensure_length(end, max)?;
         value.resize(value.len().max(end), 0);
         value[at..end].copy_from_slice(patch);
         rows.put(key, &value)?;
@@ -61,8 +66,8 @@ fn bytes_max(call: &Call<'_>) -> usize {
     call.shared.options.limits.request_bytes.min(VALUE_BYTES_MAX)
 }
 
-fn ensure_length(len: usize, max: usize) -> Result<usize, CommandError> {
-    if len > max { refused("ERR string exceeds maximum allowed size (proto-max-bulk-len)") } else { Ok(len) }
+fn ensure_length(len: usize, max: usize) -> Result<(), CommandError> {
+    if len > max { refused("ERR string exceeds maximum allowed size (proto-max-bulk-len)") } else { Ok(()) }
 }
 
 #[cfg(test)]
