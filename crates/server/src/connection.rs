@@ -350,7 +350,7 @@ impl Connection {
     ) -> usize {
         let input = &self.input[at..];
         let together = Together::at_the_beginning(kind, &mut self.parser, input, *budget);
-        let full = self.replies.sent + shared.options.replies_bytes_max;
+        let full = self.replies.sent.saturating_add(shared.options.replies_bytes_max);
         let (done, bytes) = together.execute(shared, &mut self.session, &mut self.replies.bytes, full);
         if done == 0 {
             // It was read before: there is nothing new to be said of it.
@@ -573,6 +573,21 @@ mod tests {
             assert_eq!(String::from_utf8_lossy(&replies), format!("+OK\r\n+OK\r\n{reply}\r\n"));
             assert!(shared.db.transactions().is_empty() && shared.open_transactions() == 0);
         }
+    }
+
+    /// Replies without a limit, of which some have left, do not make it a small one.
+    #[test]
+    fn replies_may_have_any_limit() {
+        let options = Options { replies_bytes_max: usize::MAX, ..Options::default() };
+        let shared = Arc::new(Shared::new(Database::in_memory().expect("memory"), options));
+        let mut connection = connection(&shared);
+        connection.replies.bytes = b"+PONG\r\n+PONG\r\n+PONG\r\n".to_vec();
+        connection.replies.sent = 7;
+        connection.input = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n".repeat(3);
+        let mut clock = Instant::now();
+        connection.begin_turn(clock + TURN);
+        assert!(matches!(connection.execute(&shared, &mut 100, &mut clock), Stop::NeedsInput));
+        assert!(connection.replies.bytes.ends_with(&b"$-1\r\n".repeat(3)));
     }
 
     /// What is executed elsewhere has arguments of its own.
