@@ -445,9 +445,11 @@ fn long_patterns_are_refused() {
         format!("CONFIG GET {long}"),
         format!("CONFIG GET {half} {half}"),
         format!("COMMAND LIST FILTERBY PATTERN {long}"),
+        format!("INFO {long}"),
+        format!("INFO{}", " x".repeat(2048)),
     ] {
         let reply = c.call(&line);
-        assert!(reply.error().contains("4096"), "{}: {reply:?}", &line[..20]);
+        assert!(reply.error().contains("4096"), "{}: {reply:?}", &line[..15]);
     }
 }
 

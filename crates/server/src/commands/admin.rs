@@ -329,8 +329,9 @@ fn parameter(call: &Call<'_>, at: usize) -> Result<Parameter, CommandError> {
     }
 }
 
-/// INFO looks at all tables, whose list others may hold.
+/// INFO looks at all tables, whose list others may hold. What it asks for is kept meanwhile, and none of the client's memory.
 pub fn info(call: &mut Call<'_>) -> Outcome {
+    ensure_comparable(call.args.len() + call.args.bytes())?;
     let wanted: Vec<_> = call.args.from(1).map(<[u8]>::to_ascii_lowercase).collect();
     let protocol = call.session.protocol;
     Ok(Next::brief_chore(move |shared| {

@@ -251,7 +251,7 @@ const PATTERN_BYTES_MAX: usize = 4096;
 /// May patterns of so many bytes be compared with many names? An event loop does it.
 fn ensure_comparable(pattern_bytes: usize) -> Result<(), CommandError> {
     if pattern_bytes > PATTERN_BYTES_MAX {
-        return refused(format!("ERR patterns have at most {PATTERN_BYTES_MAX} bytes"));
+        return refused(format!("ERR patterns and the like have at most {PATTERN_BYTES_MAX} bytes"));
     }
     Ok(())
 }
