@@ -3,8 +3,11 @@
 //! Why not a crate: keys are bytes, not text, and the classes are Redis's. The match takes time linear in pattern times
 //! text, whatever the pattern: only the last `*` is ever gone back to.
 
-/// Does `text` match `pattern` as a whole?
+/// Does `text` match `pattern` as a whole? What is empty matches `*`, but not `**`, as in Redis 7.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
+    if text.is_empty() {
+        return matches!(pattern, b"" | b"*");
+    }
     let (mut pattern, mut text) = (pattern, text);
     let mut star: Option<(&[u8], &[u8])> = None;
     loop {
@@ -84,6 +87,9 @@ mod tests {
         let cases = [
             ("*", "", true),
             ("*", "any", true),
+            ("**", "", false),
+            ("**", "any", true),
+            ("any**", "any", true),
             ("", "", true),
             ("", "a", false),
             ("h?llo", "hello", true),
