@@ -50,6 +50,8 @@ pub struct Session {
     pub last_command: Option<&'static Command>,
     /// Commands that the attempt at hand has executed, those of EXEC included.
     pub commands: u64,
+    /// Errors that it has answered, and that no command ended with.
+    pub errors: u64,
 }
 
 /// Commands between MULTI and EXEC.
@@ -89,6 +91,7 @@ impl Session {
             opened: Vec::new(),
             last_command: None,
             commands: 0,
+            errors: 0,
         }
     }
 

@@ -67,7 +67,7 @@ fn trust(call: &mut Call<'_>, (user, password): (&[u8], &[u8])) -> bool {
 
 /// Who guesses passwords has to wait in between.
 fn wrong_password(call: &mut Call<'_>) -> Next {
-    call.session.count_up(call.shared, 1, |counters| &counters.errors);
+    call.session.errors += 1;
     call.reply().error("WRONGPASS invalid username-password pair or user is disabled. The user is 'default'");
     Next::Rest(WRONG_PASSWORD)
 }

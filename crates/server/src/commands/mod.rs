@@ -22,6 +22,7 @@ use crate::session::Session;
 use crate::shared::{Open, Place, Shared, Target, Wanted};
 use foreshore::Error;
 use std::borrow::Cow;
+use std::mem::take;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 pub use table::Command;
@@ -267,9 +268,12 @@ pub fn execute(call: &mut Call<'_>, waited: Waited) -> Attempt {
     if !matches!(attempt, Attempt::Opens(_)) {
         call.session.opened.clear();
     }
-    let commands = std::mem::take(&mut call.session.commands);
+    let (commands, errors) = (take(&mut call.session.commands), take(&mut call.session.errors));
     if matches!(attempt, Attempt::Done(_)) {
         call.session.count_up(call.shared, commands, |counters| &counters.commands);
+        if errors > 0 {
+            call.session.count_up(call.shared, errors, |counters| &counters.errors);
+        }
     }
     attempt
 }
@@ -279,7 +283,7 @@ fn attempt(call: &mut Call<'_>, waited: Waited) -> Attempt {
     let mut outcome = dispatch(call);
     if matches!(outcome, Err(CommandError::Engine(Error::TableDropped { .. }))) && turns_to_newer(call) {
         call.out.truncate(start);
-        call.session.commands = 0;
+        (call.session.commands, call.session.errors) = (0, 0);
         outcome = dispatch(call);
     }
     let error = match outcome {
@@ -307,7 +311,7 @@ fn attempt(call: &mut Call<'_>, waited: Waited) -> Attempt {
         return Attempt::PutOff;
     }
     call.session.give_up_exec();
-    call.session.count_up(call.shared, 1, |counters| &counters.errors);
+    call.session.errors = 1; // and none of those that it answered before
     call.reply().error(&error.after(waited.time).text());
     Attempt::Done(Next::Go)
 }
@@ -485,7 +489,7 @@ mod tests {
     use super::*;
     use crate::options::Options;
     use crate::request::{Limits, Parser};
-    use foreshore::{Database, TransactionOptions};
+    use foreshore::{Database, Transaction, TransactionOptions};
 
     /// A server over an empty table, and its only client.
     fn served(options: Options) -> (Arc<Shared>, Session) {
@@ -509,9 +513,9 @@ mod tests {
     }
 
     /// A transaction of somebody else's, which keeps key `k` for itself.
-    fn holder(shared: &Shared, session: &Session) -> foreshore::Transaction {
+    fn holder(shared: &Shared) -> Transaction {
         let holder = shared.db.begin_with(TransactionOptions::new()).unwrap();
-        holder.bytes(session.target.table()).put(b"k", b"v").unwrap();
+        holder.bytes(shared.find("db0").unwrap().table()).put(b"k", b"v").unwrap();
         holder
     }
 
@@ -519,12 +523,33 @@ mod tests {
     #[test]
     fn setrange_goes_elsewhere_before_it_fills() {
         let (shared, mut session) = served(Options::default());
-        let holder = holder(&shared, &session);
+        let holder = holder(&shared);
         for (line, expected) in [("SETRANGE k 1000000 x", true), ("SETRANGE k 1 x", false)] {
             let (attempt, _) = attempt_at(&shared, &mut session, line);
             assert_eq!(matches!(attempt, Attempt::TooHeavy), expected, "{line}");
         }
         drop(holder);
+    }
+
+    /// An EXEC that is tried again has answered nothing before.
+    #[test]
+    fn a_wrong_password_counts_once() {
+        let (shared, mut session) = served(Options { password: Some("right".into()), ..Options::default() });
+        let mut say = |line: &str| attempt_at(&shared, &mut session, line);
+        let errors = || crate::counters::sum(&shared.counters, |c| &c.errors);
+        for line in ["MULTI", "AUTH wrong", "SET k w"] {
+            assert!(matches!(say(line).0, Attempt::Done(Next::Go)), "{line}");
+        }
+        let holder = holder(&shared);
+        assert!(matches!(say("EXEC").0, Attempt::PutOff));
+        assert_eq!(errors(), 0);
+        drop(holder);
+        let (attempt, replies) = say("EXEC");
+        assert!(matches!(attempt, Attempt::Done(Next::Go)));
+        assert!(replies.contains("-WRONGPASS") && replies.ends_with("+OK\r\n"), "{replies}");
+        assert_eq!(errors(), 1);
+        assert!(matches!(say("AUTH wrong").0, Attempt::Done(Next::Rest(_))));
+        assert_eq!(errors(), 2);
     }
 
     /// Loops count with plain accesses, so what others count as well would be lost now and then.
