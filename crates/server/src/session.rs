@@ -6,6 +6,7 @@
 use crate::clients::Client;
 use crate::commands::{Command, CommandError};
 use crate::counters::Counters;
+use crate::fingerprint::Fingerprint;
 use crate::reply::Protocol;
 use crate::request::OwnedArgs;
 use crate::rows::{Part, Rows};
@@ -257,14 +258,27 @@ impl Session {
         Ok(result)
     }
 
-    /// Remembers what `key` is now, for EXEC.
-    pub fn watch(&mut self, key: &[u8]) -> Result<(), Error> {
-        let is_new = !self.watches.has(self.target.name(), key);
-        let found = self.read(key)?;
-        if is_new {
-            self.watches.add(&self.target, key, found.then_some(&self.value));
+    /// Remembers what `keys`, each of them there once, are now, for EXEC. Nothing, and `false`, if the values that are watched would
+    /// have more than `bytes_max`.
+    pub fn watch(&mut self, keys: &[&[u8]], bytes_max: usize) -> Result<bool, Error> {
+        let (mut new, mut bytes) = (Vec::new(), self.watches.value_bytes());
+        for key in keys {
+            if !self.watches.has(self.target.name(), key) {
+                let value = self.read(key)?.then_some(&self.value[..]);
+                let (was, value_bytes) = (Fingerprint::of(value), value.map_or(0, <[u8]>::len));
+                new.push((key, was, value_bytes));
+                bytes += value_bytes;
+            } else if self.watches.may_break(self.target.name(), key) {
+                self.read(key)?; // and what is broken need not be read
+            }
+            if bytes > bytes_max {
+                return Ok(false);
+            }
         }
-        Ok(())
+        for (key, was, value_bytes) in new {
+            self.watches.add(&self.target, key, was, value_bytes);
+        }
+        Ok(true)
     }
 
     /// Watches nothing any more.

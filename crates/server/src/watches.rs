@@ -26,8 +26,9 @@ pub struct Watches {
 struct Watched {
     table: Target,
     key: Vec<u8>,
-    /// What its value was when it was watched.
+    /// What its value was when it was watched, and how many bytes it had.
     was: Fingerprint,
+    value_bytes: usize,
 }
 
 impl Watched {
@@ -57,10 +58,15 @@ impl Watches {
         self.find(table, key).is_some()
     }
 
-    /// Watches a key, not watched before, whose value this is.
-    pub fn add(&mut self, table: &Target, key: &[u8], value: Option<&[u8]>) {
+    /// Bytes of the values that are watched, which EXEC reads again.
+    pub fn value_bytes(&self) -> usize {
+        self.keys.iter().map(|watched| watched.value_bytes).sum()
+    }
+
+    /// Watches a key, not watched before, whose value was this, of so many bytes.
+    pub fn add(&mut self, table: &Target, key: &[u8], was: Fingerprint, value_bytes: usize) {
         let place = self.keys.partition_point(|watched| watched.cmp(table.name(), key).is_lt());
-        let watched = Watched { table: table.clone(), key: key.to_vec(), was: Fingerprint::of(value) };
+        let watched = Watched { table: table.clone(), key: key.to_vec(), was, value_bytes };
         self.keys.insert(place, watched);
     }
 
@@ -92,7 +98,10 @@ impl Watches {
 
     /// Are all what they were? To be asked in the transaction, which keeps them so.
     pub fn are_kept(&self, shared: &Shared, transaction: &Transaction) -> Result<bool, Error> {
-        for Watched { table, key, was } in &self.keys {
+        if self.is_broken && !seeded_bug("serve_watch_forgets") {
+            return Ok(false);
+        }
+        for Watched { table, key, was, .. } in &self.keys {
             let mut value = transaction.bytes(table.table()).get(key);
             if let (Err(Error::TableDropped { .. }), Some(newer)) = (&value, shared.newer(table)) {
                 // FLUSHDB has made another table, in which the key may be missing as it was before.
@@ -103,7 +112,7 @@ impl Watches {
                 return Ok(false);
             }
         }
-        Ok(!self.is_broken || seeded_bug("serve_watch_forgets"))
+        Ok(true)
     }
 
     fn find(&self, table: &str, key: &[u8]) -> Option<&Watched> {

@@ -243,7 +243,7 @@ const SYNTAX: &str = "ERR syntax error";
 /// there.
 pub const HEAVY: usize = 2000;
 
-/// What one reply may have, but for a single value: nobody else on the event loop is served meanwhile.
+/// What one reply may have, but for a single value, and what is read of values that are watched: nobody else on the event loop is served meanwhile.
 const REPLY_BYTES_MAX: usize = 128 << 20;
 
 /// Bytes of a request's patterns, at most. Keys have at most 1024, and what matches none of them need not be compared with all.
@@ -529,6 +529,23 @@ mod tests {
             assert_eq!(matches!(attempt, Attempt::TooHeavy), expected, "{line}");
         }
         drop(holder);
+    }
+
+    /// What is too much is not watched, be it by one WATCH or by several.
+    #[test]
+    fn watched_values_are_bounded() {
+        let (shared, mut session) = served(Options::default());
+        for key in [&b"a"[..], b"b"] {
+            session.put(&shared, key, b"0123456789").unwrap();
+        }
+        assert!(!session.watch(&[b"a", b"b"], 19).unwrap());
+        assert_eq!(session.watches.len(), 0);
+        for _ in 0..2 {
+            assert!(session.watch(&[b"a", b"absent"], 19).unwrap());
+            assert!(!session.watch(&[b"another", b"b"], 19).unwrap());
+            assert_eq!(session.watches.len(), 2);
+        }
+        assert!(session.watch(&[b"b"], 20).unwrap());
     }
 
     /// An EXEC that is tried again has answered nothing before.

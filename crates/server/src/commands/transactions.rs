@@ -166,7 +166,9 @@ pub fn watch(call: &mut Call<'_>) -> Outcome {
     if watches.len() + keys.iter().filter(|key| !watches.has(table, key)).count() > WATCHED_MAX {
         return refused(format!("ERR at most {WATCHED_MAX} keys can be watched at a time"));
     }
-    keys.into_iter().try_for_each(|key| call.session.watch(key))?;
+    if !call.session.watch(&keys, REPLY_BYTES_MAX)? {
+        return refused("ERR the values that are watched have more than 128 MiB; watch fewer keys at a time");
+    }
     call.reply().ok();
     Ok(Next::Go)
 }
