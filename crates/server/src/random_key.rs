@@ -19,8 +19,8 @@ const WINDOW: usize = size_of::<u128>();
 
 /// A key, unless the table is empty.
 pub fn choose(table: &ByteTable) -> Result<Option<Vec<u8>>, Error> {
-    let Some(mut first) = next_key(table.range(..))? else { return Ok(None) };
-    let Some(mut last) = next_key(table.range(..).rev())? else { return Ok(None) };
+    let Some(mut first) = first_key(table, Unbounded)? else { return Ok(None) };
+    let Some(mut last) = last_key(table, Unbounded)? else { return Ok(None) };
     for _ in 0..HALVINGS_MAX {
         if first >= last || rows(table, Included(&first), Included(&last))? <= FEW {
             break;
@@ -29,20 +29,28 @@ pub fn choose(table: &ByteTable) -> Result<Option<Vec<u8>>, Error> {
         let below = rows(table, Included(&first), Excluded(&middle))?;
         let above = rows(table, Included(&middle), Included(&last))?;
         if random_below(below + above) < below {
-            let Some(key) = next_key(table.range((Unbounded, Excluded(&middle[..]))).rev())? else { break };
+            let Some(key) = last_key(table, Excluded(&middle))? else { break };
             last = key;
         } else {
-            let Some(key) = next_key(table.range((Included(&middle[..]), Unbounded)))? else { break };
+            let Some(key) = first_key(table, Included(&middle))? else { break };
             first = key;
         }
     }
     among(table, &first, &last)
 }
 
-fn next_key(
-    mut rows: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), Error>>,
-) -> Result<Option<Vec<u8>>, Error> {
-    Ok(rows.next().transpose()?.map(|(key, _)| key))
+fn first_key(table: &ByteTable, from: Bound<&[u8]>) -> Result<Option<Vec<u8>>, Error> {
+    let mut first = None;
+    table.scan_keys((from, Unbounded), |key| {
+        first = Some(key.to_vec());
+        ControlFlow::Break(())
+    })?;
+    Ok(first)
+}
+
+/// The engine goes through keys alone only upwards: this one's value is read.
+fn last_key(table: &ByteTable, to: Bound<&[u8]>) -> Result<Option<Vec<u8>>, Error> {
+    Ok(table.range((Unbounded, to)).next_back().transpose()?.map(|(key, _)| key))
 }
 
 fn rows(table: &ByteTable, from: Bound<&Vec<u8>>, to: Bound<&Vec<u8>>) -> Result<u64, Error> {
