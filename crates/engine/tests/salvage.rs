@@ -9,7 +9,9 @@ use foreshore_io::{
     SimDisk,
     sim::{Crash, Repeat},
 };
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Overwrites what a predicate finds among the images of a leaf file: it is given the table's id, and whether the leaf is leftmost.
 fn lose_leaves(disk: &SimDisk, is_lost: impl Fn(u32, bool) -> bool) {
@@ -560,5 +562,61 @@ fn a_rebuild_rolls_back_what_there_is() {
                 );
             }
         }
+    }
+}
+
+/// Nobody waits for a leaf that is lost: not who reads or writes its rows, nor who opens the database, where large values are looked for.
+#[test]
+fn nobody_waits_for_a_leaf_that_is_lost() {
+    const ROWS: u8 = 200;
+    const HIDDEN: u32 = 18;
+    let disk = SimDisk::new(1);
+    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+    let [table, large] = ["t", "large"].map(|name| db.byte_table(name).unwrap());
+    (0..ROWS).for_each(|i| table.put(&[i], &[i; 100]).unwrap());
+    large.put(b"chunks", &[1; 20_000]).unwrap();
+    large.put(b"extents", &[2; 100_000]).unwrap();
+    drop((table, large));
+    db.close().unwrap();
+    disk.corrupt("leaves.db", |bytes| {
+        let of =
+            |table: u32| move |leaf: &&mut [u8]| leaf[..2] == *b"FL" && leaf[32..36] == table.to_le_bytes();
+        // Neither the first one nor the last.
+        bytes.chunks_mut(4096).filter(of(16)).nth(2).unwrap().fill(0);
+        // The last one, which names the extents.
+        bytes.chunks_mut(4096).filter(of(HIDDEN)).find(|leaf| leaf[48..50] == [0xFF; 2]).unwrap().fill(0);
+    });
+    for builder in [tiny().rebuild(true), tiny()] {
+        let begun = Instant::now();
+        let at_once = |what: &str| assert!(begun.elapsed() < Duration::from_secs(5), "{what} is waited for");
+        let is_lost = |done: Result<(), Error>, what: &str| {
+            assert!(matches!(done, Err(Error::Corrupt { .. })), "{what}: {done:?}");
+            at_once(what);
+        };
+        let db = builder.open_on(Arc::new(disk.clone())).unwrap();
+        at_once("the opening");
+        let [table, large] = ["t", "large"].map(|name| db.byte_table(name).unwrap());
+        is_lost(large.get(b"extents").map(drop), "a large value");
+        let lost = (0..ROWS).find(|i| table.get(&[*i]).is_err()).unwrap();
+        is_lost(table.get(&[lost]).map(drop), "a lookup");
+        is_lost(table.put(&[lost], b""), "a write");
+        is_lost(db.transact(|tx| tx.bytes(&table).get_for_update(&[lost]).map(drop)), "a locked read");
+        for found in [
+            table.range(..).take_while(Result::is_ok).count(),
+            table.range(..).rev().take_while(Result::is_ok).count(),
+        ] {
+            assert!((1..usize::from(ROWS)).contains(&found), "{found} rows");
+            at_once("a scan");
+        }
+
+        // What comes behind all rows of the leaf before it goes into a gap that ends in the lost one.
+        let tx = db.begin().unwrap();
+        assert!(tx.bytes(&table).range(&[0][..]..&[1][..]).next().unwrap().is_ok());
+        let (done, is_done) = mpsc::channel();
+        let writer = table.clone();
+        thread::spawn(move || done.send(writer.put(&[lost - 1, 0], b"")));
+        let put = is_done.recv_timeout(Duration::from_secs(5)).expect("a gap is waited for");
+        is_lost(put, "an insertion");
+        tx.rollback().unwrap();
     }
 }

@@ -173,6 +173,16 @@ pub(crate) fn next_key(page: Page<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, Re
     key_at(page, &layout, position(page, &layout, key)?.upper_bound())
 }
 
+/// Where the leaf ends; `None`: with its table.
+pub(crate) fn high_fence(page: Page<'_>) -> Result<Option<Vec<u8>>, Restart> {
+    let high = Layout::read(page)?.high();
+    Ok(high.map(|high| {
+        let mut fence = Vec::with_capacity(high.len());
+        page.0.append_to(high.start, high.len(), &mut fence);
+        fence
+    }))
+}
+
 /// Is this the last leaf of its table, and `key` above all keys in it (R2)?
 pub(crate) fn is_above_all(page: Page<'_>, key: &[u8]) -> Result<bool, Restart> {
     let layout = Layout::read(page)?;

@@ -331,6 +331,11 @@ impl Pool {
         self.table.load(pid).is_on_disk()
     }
 
+    /// Is there no such page?
+    pub fn is_gone(&self, pid: PageId) -> bool {
+        self.table.load(pid).state() == State::Free
+    }
+
     /// Bytes of a page.
     pub fn page_bytes(&self) -> usize {
         self.frames.page_bytes()

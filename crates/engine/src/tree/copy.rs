@@ -4,9 +4,9 @@
 //! whether it still is in that state.
 
 use crate::error::Result;
-use crate::leaf::LeafCopy;
+use crate::leaf::{self, LeafCopy};
 use crate::page::Page;
-use crate::tree::descend::{Patience, Stamp};
+use crate::tree::descend::{Gap, Patience, Stamp};
 use crate::tree::{Ahead, Tree};
 use foreshore_base::{PageId, Restart};
 use std::ops::Bound;
@@ -124,6 +124,7 @@ impl Tree {
                 Some(bound) => self.index.seek_before(bound),
                 None => self.index.last(),
             };
+            let mut gap = Gap::Unproven;
             if let Some(start) = start.map(PageId) {
                 let cold = self.pool.is_on_disk(start);
                 let mut take = |page: Page<'_>| {
@@ -134,8 +135,9 @@ impl Tree {
                     copy.interpret()?;
                     return Ok((stamp, cold));
                 }
+                gap = self.has_gap(start, |page, id| leaf::route_before(page, self.id, id, bound))?;
             }
-            patience.wait(self)?;
+            patience.wait(self, gap)?;
         }
     }
 }

@@ -58,12 +58,24 @@ impl Stamp {
     }
 }
 
+/// Is there no leaf where the way leads?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gap {
+    /// There is one.
+    None,
+    /// There was none when it was looked for, which may be so for a moment only.
+    Unproven,
+    /// There is none, and there will be none.
+    Proven,
+}
+
 /// How often a way was lost, or led on to the right, before something is amiss, and how long it may be lost before that is damage.
 const LOST_OFTEN: u32 = 1000;
 const LOST_FOR_EVER: Duration = Duration::from_secs(10);
 
 /// Waiting for a structure modification to be finished. It holds no latch and waits for nothing but the processor, so
-/// whoever loses the way again and again is not waiting for one: a leaf is missing.
+/// whoever loses the way again and again is not waiting for one: a leaf is missing. Mostly one look proves that
+/// ([`Tree::has_gap`]); time tells where it does not, as in an index that leads astray.
 #[derive(Default)]
 pub(super) struct Patience {
     backoff: Backoff,
@@ -72,11 +84,16 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// Waits a little. Errors: `TableDropped`; `Corrupt` when there is nothing to wait for.
-    pub fn wait(&mut self, tree: &Tree) -> Result<()> {
-        tree.ensure_not_dropped()?;
+    /// Waits a little, unless there is a `gap` where the way was lost. Errors: `TableDropped`; `Corrupt` when there is nothing to
+    /// wait for.
+    pub fn wait(&mut self, tree: &Tree, gap: Gap) -> Result<()> {
+        tree.ensure_not_dropped()?; // after the look for a gap: whoever drops the table says so before its leaves go
         self.tries += 1;
-        if self.tries > LOST_OFTEN && self.since.get_or_insert_with(Instant::now).elapsed() > LOST_FOR_EVER {
+        let is_proven = gap == Gap::Proven;
+        if is_proven
+            || self.tries > LOST_OFTEN
+                && self.since.get_or_insert_with(Instant::now).elapsed() > LOST_FOR_EVER
+        {
             return Err(tree.leaf_is_missing());
         }
         self.backoff.wait();
@@ -110,7 +127,7 @@ impl Tree {
             if let Some(result) = self.read_from(start, key, &mut read)? {
                 return Ok(result);
             }
-            patience.wait(self)?;
+            patience.wait(self, self.has_gap_at(start, key)?)?;
         }
     }
 
@@ -128,11 +145,65 @@ impl Tree {
         }
     }
 
-    /// Is there no leaf for `key`? Only while nobody else is there: leaves that others split or absorb seem to be lost for a moment.
+    /// Is there no leaf for `key` any more? Not so where it is there, and cannot be read.
     pub(crate) fn has_lost(&self, key: &[u8]) -> Result<bool> {
-        match self.read_from(self.seek(key)?, key, &mut |_| Ok(())) {
-            Err(Error::Corrupt { .. }) => Ok(true),
-            found => found.map(|found| found.is_none()),
+        let mut patience = Patience::default();
+        loop {
+            match self.has_gap_at(self.seek(key)?, key)? {
+                Gap::None => return Ok(false),
+                Gap::Unproven => patience.wait(self, Gap::Unproven)?,
+                Gap::Proven => return Ok(true),
+            }
+        }
+    }
+
+    /// [`Tree::has_gap`] on the way from page `at` to the leaf of `key`.
+    #[cold]
+    fn has_gap_at(&self, at: PageId, key: &[u8]) -> Result<Gap> {
+        self.has_gap(at, |page, id| leaf::route(page, self.id, id, key))
+    }
+
+    /// Is a leaf missing on the way from page `at` that `route` says?
+    ///
+    /// Proof of what is called proven. Let L be a live leaf of this table, read within one version of its latch, which says that the
+    /// way leads on to page R. By T1, R is live then, and its low fence is L's high fence, which the way is not below. Who changes that
+    /// absorbs R, which is done under the latches of both, and gives L another link: L has another latch word from before R is marked
+    /// dead, and R's id is given back only later. So does who evicts L, or puts a new leaf between the two. R's own split, its way to
+    /// disk and back leave its id, its fence and its life as they are, and its entry in the page table is never free. So where there
+    /// is no page R, or it is dead, another table's, or begins elsewhere, and L's latch word is still the same *after* that was seen,
+    /// T1 is broken; and nobody mends it while the database is open. So it is if L has a high fence, and links to nothing. (Of a table
+    /// that is dropped the leaves go in any order; it says so before: see [`Patience::wait`].)
+    #[cold]
+    pub(super) fn has_gap(
+        &self,
+        mut at: PageId,
+        route: impl Fn(Page<'_>, PageId) -> Result<Route, Restart>,
+    ) -> Result<Gap> {
+        let mut left: Option<(Stamp, Option<Vec<u8>>)> = None;
+        let mut steps = 0;
+        loop {
+            let mut next = None;
+            if let Some(FramePage { page, .. }) = self.pool.page(at)? {
+                let read = page.latch().optimistic();
+                let (route, low, high) = (route(page, at), page.low_fence(), leaf::high_fence(page));
+                let (is_there, stamp) = (page.id() == at, Stamp::of(page));
+                let (Ok(route), Ok(high), true) = (route, high, is_there && read.validate().is_ok()) else {
+                    return Ok(Gap::Unproven);
+                };
+                let follows = left.as_ref().is_none_or(|(_, end)| *end == low);
+                match route {
+                    Route::Here => return Ok(Gap::None),
+                    Route::Right(right) if right.is_none() => return Ok(Gap::Proven),
+                    Route::Right(right) if follows => next = Some((right, stamp, high)),
+                    Route::Right(_) | Route::Lost => {}
+                }
+            }
+            let Some((right, stamp, high)) = next else {
+                let is_proven = left.is_some_and(|(left, _)| self.is_unchanged(&left));
+                return Ok(if is_proven { Gap::Proven } else { Gap::Unproven });
+            };
+            self.count_step(&mut steps)?;
+            (at, left) = (right, Some((stamp, high)));
         }
     }
 
@@ -208,7 +279,7 @@ impl Tree {
             if let Some(latched) = self.latch_from(start, key)? {
                 return Ok(latched);
             }
-            patience.wait(self)?;
+            patience.wait(self, self.has_gap_at(start, key)?)?;
         }
     }
 

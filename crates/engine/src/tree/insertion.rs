@@ -72,7 +72,12 @@ impl Tree {
             if at == leaf.id() {
                 return Err(self.leaves_in_a_circle()); // its latch would be waited for, by its holder
             }
-            let Some(frame) = self.pool.resident(at) else { return Ok(Err(at)) };
+            let Some(frame) = self.pool.resident(at) else {
+                // Were it absorbed, then into a leaf consulted before, or the latched one: neither links to it any more.
+                let is_gone = self.pool.is_gone(at) && consulted.iter().all(|read| read.validate().is_ok());
+                self.ensure_not_dropped()?; // then leaves go in any order
+                return if is_gone { Err(self.leaf_is_missing()) } else { Ok(Err(at)) };
+            };
             // Not waited for: who has the latch may have it of another page by now, and wait for ours.
             let Ok(read) = frame.page.latch().try_optimistic() else { return Ok(Err(at)) };
             let first = leaf::first_key(frame.page);
