@@ -620,3 +620,66 @@ fn nobody_waits_for_a_leaf_that_is_lost() {
         tx.rollback().unwrap();
     }
 }
+
+/// What a prepared transaction has changed in a leaf that is lost is lost: all else is committed or rolled back as is decided, in
+/// whichever life.
+#[test]
+fn a_rebuild_leaves_prepared_transactions_prepared() {
+    const ROWS: u32 = 200;
+    let key = |i: u32| i.wrapping_mul(2_654_435_761).to_be_bytes();
+    let disk = SimDisk::new(1);
+    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+    let table = db.byte_table("t").unwrap();
+    (0..ROWS).for_each(|i| table.put(&key(i), &[1; 100]).unwrap());
+    let tx = db.begin().unwrap();
+    for i in 0..ROWS {
+        match i % 4 {
+            0 => assert!(tx.bytes(&table).remove(&key(i)).unwrap()),
+            _ => tx.bytes(&table).put(&key(i), &[2; 100]).unwrap(),
+        }
+    }
+    tx.prepare("gid").unwrap();
+    db.checkpoint().unwrap();
+    let left = disk.after_crash(Crash::PowerLoss, 1);
+    let row = |i: u32, committed: bool| match (committed, i % 4) {
+        (false, _) => Some(vec![1; 100]),
+        (true, 0) => None,
+        (true, _) => Some(vec![2; 100]),
+    };
+    for (leftmost, committed, later) in (0..8).map(|case| (case & 1 != 0, case & 2 != 0, case & 4 != 0)) {
+        let what = format!("leftmost {leftmost}, committed {committed}, later {later}");
+        let left = left.after_crash(Crash::PowerLoss, 1);
+        left.corrupt("leaves.db", |bytes| {
+            let is_one = |leaf: &&mut [u8]| {
+                let is_leftmost = leaf[46..48] == [0; 2];
+                leaf[..2] == *b"FL" && leaf[32..36] == 16u32.to_le_bytes() && is_leftmost == leftmost
+            };
+            let lsn = |leaf: &&mut [u8]| u64::from_le_bytes(leaf[16..24].try_into().unwrap());
+            bytes.chunks_mut(4096).filter(is_one).max_by_key(lsn).unwrap().fill(0);
+        });
+        let begun = Instant::now();
+        let open = |builder: foreshore::Builder| {
+            builder.open_on(Arc::new(left.clone())).unwrap_or_else(|e| panic!("{what}: {e}"))
+        };
+        let mut db = open(tiny().rebuild(true));
+        if later {
+            drop(db);
+            db = open(tiny());
+        }
+        match committed {
+            true => db.commit_prepared("gid").unwrap(),
+            false => db.rollback_prepared("gid").unwrap_or_else(|e| panic!("{what}: {e}")),
+        }
+        for _ in 0..2 {
+            let table = db.byte_table("t").unwrap();
+            let found: Vec<_> =
+                (0..ROWS).filter_map(|i| table.get(&key(i)).ok().map(|row| (i, row))).collect();
+            assert!((100..200).contains(&found.len()), "{what}: {} rows", found.len());
+            assert!(found.into_iter().all(|(i, found)| found == row(i, committed)), "{what}");
+            drop(table);
+            drop(db);
+            db = open(tiny());
+        }
+        assert!(begun.elapsed() < Duration::from_secs(5), "{what}: it waits");
+    }
+}

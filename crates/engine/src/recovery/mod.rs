@@ -28,7 +28,6 @@ use crate::db::catalog::{self, CATALOG, FIRST};
 use crate::db::meta::{self, Found, Meta};
 use crate::db::options::Builder;
 use crate::error::{Error, Result};
-use crate::leaf::Change;
 use crate::log::{Durability, Incarnation, Log};
 use crate::pool::{Directory, DirectoryEntry as Entry, Loaded, PageEntry, Pools, Wal, rebuild};
 use crate::tree::{Core, Tree, first_leaf};
@@ -148,7 +147,7 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
         trees.iter().try_for_each(|tree| unmark_used(tree))?;
     }
     adopt_extents(&core, trees.iter().filter_map(|tree| tree.chunks.get()))?;
-    let finished = finish_transactions(&core, analysis, &trees, options);
+    let finished = finish_transactions(&core, analysis, &trees);
     let (undone, prepared) = finished.inspect_err(|_| core.forget_tables())?;
     let redo_bytes = end - redo_lsn;
     Ok(Recovered { core, directory, trees, next_id, redo_lsn, redo_bytes, redo_records, undone, prepared })
@@ -157,13 +156,12 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
 /// Undoes transactions without an end, and takes up again those that have prepared. What finds no space for that gets its locks and
 /// images back, and is gone on with when it can, as a rollback at run time.
 ///
-/// All slots are taken first: an undo must not meet a transaction of now in the slot of one of before. What a rebuild has lost need
-/// not be undone.
+/// All slots are taken first: an undo must not meet a transaction of now in the slot of one of before. What a rebuild has lost is
+/// neither undone nor taken up again.
 fn finish_transactions(
     core: &Arc<Core>,
     analysis: Analysis,
     trees: &[Arc<Tree>],
-    options: &Builder,
 ) -> Result<(u64, BTreeMap<Vec<u8>, Txn>)> {
     let unfinished: Vec<_> = analysis.unfinished().collect();
     for (owner, Unfinished { id, .. }) in &unfinished {
@@ -172,10 +170,6 @@ fn finish_transactions(
     let chunks = trees.iter().filter_map(|tree| tree.chunks.get());
     let by_id: HashMap<_, _> = trees.iter().chain(chunks).map(|tree| (tree.id, tree)).collect();
     let tree = |id| by_id.get(&id).map(|tree| Arc::clone(tree));
-    let is_lost = |tree: &Tree, change: &Change<'_>| match change.key() {
-        Some(key) if options.rebuild => tree.has_lost(key),
-        _ => Ok(false),
-    };
     let (mut undone, mut prepared) = (0, BTreeMap::new());
     for (owner, Unfinished { id, last, gid }) in unfinished {
         let mut txn = Txn::resume(core.clone().into(), owner, id, last, gid.is_some());
@@ -184,7 +178,7 @@ fn finish_transactions(
                 restore(&mut txn, &tree)?;
                 prepared.insert(gid, txn);
             }
-            None => match roll_back(&mut txn, Lsn(id.0), &tree, &is_lost).and_then(|()| txn.end_rollback()) {
+            None => match roll_back(&mut txn, Lsn(id.0), &tree).and_then(|()| txn.end_rollback()) {
                 Ok(()) => undone += 1,
                 Err(shortage) if shortage.is_shortage() => match restore(&mut txn, &tree) {
                     Ok(()) => txn.break_off(),

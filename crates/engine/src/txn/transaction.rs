@@ -425,7 +425,7 @@ impl Txn {
         let until = savepoint.last.max(Lsn(id.0));
         let active = self.tables.iter().filter(|entered| entered.active);
         let tables: HashMap<_, _> = active.map(|entered| (entered.id, entered.tree.clone())).collect();
-        let undone = super::roll_back(self, until, &|id| tables.get(&id).cloned(), &|_, _| Ok(false));
+        let undone = super::roll_back(self, until, &|id| tables.get(&id).cloned());
         match &undone {
             Ok(()) => self.owed = savepoint.owed, // what was undone is not undone once more
             Err(_) => self.half_undone = true,

@@ -17,7 +17,7 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 /// Undoes what `txn` did after its record `until`. Changes of tables that `table` does not know are passed over: they
-/// were dropped. So are those of which `is_lost` says that there is no leaf any more.
+/// were dropped. So are those of rows whose leaf is lost.
 ///
 /// Its last record is then the one at which that has ended: who undoes more some time passes over all of this at once.
 ///
@@ -26,7 +26,6 @@ pub(crate) fn roll_back(
     txn: &mut Txn,
     until: Lsn,
     table: &dyn Fn(TableId) -> Option<Arc<Tree>>,
-    is_lost: &dyn Fn(&Tree, &Change<'_>) -> Result<bool>,
 ) -> Result<()> {
     txn.last = each_write_backwards(txn, until, |txn, write| {
         let Some(tree) = table(write.table) else { return Ok(()) };
@@ -34,23 +33,30 @@ pub(crate) fn roll_back(
             if number > 0 && seeded_bug("txn_rows_undone_in_part") {
                 continue;
             }
-            if is_lost(&tree, change)? {
-                continue;
-            }
             // Undoing a new row twice does no harm: only with the first one all are undone.
             let undo_next = if number == 0 { write.previous } else { write.at };
-            txn.last = tree.compensate(txn, undo_next, write.first, change, write.old)?;
+            let undone = tree.compensate(txn, undo_next, write.first, change, write.old);
+            txn.last = unless_lost(&tree, change, undone)?.unwrap_or(txn.last);
         }
         Ok(())
     })?;
     Ok(())
 }
 
+/// What was done to the row that `change` changed; `None` if that failed because its leaf is lost, as after a rebuild: nobody sees the
+/// row any more.
+fn unless_lost<R>(tree: &Tree, change: &Change<'_>, done: Result<R>) -> Result<Option<R>> {
+    match (done, change.key()) {
+        (Err(Error::Corrupt { .. }), Some(key)) if tree.has_lost(key)? => Ok(None),
+        (done, _) => done.map(Some),
+    }
+}
+
 /// Rows as they were before the records that were read so far.
 type Before = HashMap<(TableId, Vec<u8>), Option<Vec<u8>>>;
 
 /// Gives a transaction from before a restart that has prepared, or cannot be undone yet, its locks back, and its room in the log; and
-/// readers the images of what it changed.
+/// readers the images of what it changed. Rows whose leaf is lost have neither.
 pub(crate) fn restore(txn: &mut Txn, table: &dyn Fn(TableId) -> Option<Arc<Tree>>) -> Result<()> {
     let mut before = Before::new();
     each_write_backwards(txn, Lsn::ZERO, |txn, write| {
@@ -139,6 +145,16 @@ fn restore_row(
 ) -> Result<()> {
     let key = change.key().ok_or_else(|| damaged(write.at, "it changes no row".into()))?;
     txn.enter(tree)?;
+    let value = match before.entry((tree.id, key.to_vec())) {
+        Entry::Occupied(known) => known.into_mut(),
+        Entry::Vacant(unknown) => match unless_lost(tree, change, tree.newest(key))? {
+            Some(newest) => unknown.insert(newest),
+            None => return Ok(()),
+        },
+    };
+    *value = undone(change, write.old, value.take()).ok_or_else(|| {
+        damaged(write.at, "a row that a prepared transaction changed is not as it left it".into())
+    })?;
     if let Some(id) = blob::marked(tree, key) {
         txn.note_blob(tree, id);
     }
@@ -148,13 +164,6 @@ fn restore_row(
     if !seeded_bug("txn_prepared_unlocked") {
         txn.lock(tree, key, KeyMode::Exclusive, Reach::NONE)?;
     }
-    let value = match before.entry((tree.id, key.to_vec())) {
-        Entry::Occupied(known) => known.into_mut(),
-        Entry::Vacant(unknown) => unknown.insert(tree.newest(key)?),
-    };
-    *value = undone(change, write.old, value.take()).ok_or_else(|| {
-        damaged(write.at, "a row that a prepared transaction changed is not as it left it".into())
-    })?;
     if write.first {
         tree.restore_image(txn, key, value.as_deref());
     }
@@ -201,7 +210,7 @@ mod tests {
         core.txns.slots.resume(owner, TxnId(at.0), &core.log);
         let mut txn = Txn::resume(core.clone().into(), owner, TxnId(at.0), at, false);
         let no_table = |_| None;
-        let undone = roll_back(&mut txn, Lsn::ZERO, &no_table, &|_, _| Ok(false));
+        let undone = roll_back(&mut txn, Lsn::ZERO, &no_table);
         for told in [undone, restore(&mut txn, &no_table)] {
             assert!(matches!(&told, Err(Error::Corrupt { .. })), "{told:?}");
         }
