@@ -378,10 +378,11 @@ impl Pool {
         let (Some(slot), State::OnDisk(its)) = (was.slot(), will_be.state()) else {
             panic!("page {from} is {was:?}, page {to} is {will_be:?}")
         };
-        assert!(self.frames.redo_from(frame).is_none() && self.table.change(from, was, Entry::on_disk(slot)));
         let image = self.leaves.read(its).expect("an image");
+        // First this one: whoever learns that the other has left may look for it at once, and would load it.
+        assert!(self.table.change(to, will_be, Entry::resident(frame, Some(its))));
+        assert!(self.frames.redo_from(frame).is_none() && self.table.change(from, was, Entry::on_disk(slot)));
         crate::page::load(&image, self.frames.page(frame));
         self.leaves.recycle(image);
-        assert!(self.table.change(to, will_be, Entry::resident(frame, Some(its))));
     }
 }
