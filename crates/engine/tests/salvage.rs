@@ -25,6 +25,18 @@ fn lose_leaves(disk: &SimDisk, is_lost: impl Fn(u32, bool) -> bool) {
     });
 }
 
+/// Overwrites the newest image among those of the leftmost leaf of the first table, whose low fence is empty, or of its other leaves.
+fn lose_newest(disk: &SimDisk, leftmost: bool) {
+    disk.corrupt("leaves.db", |bytes| {
+        let is_one = |leaf: &&mut [u8]| {
+            let is_leftmost = leaf[46..48] == [0; 2];
+            leaf.starts_with(b"FL") && leaf[32..36] == 16u32.to_le_bytes() && is_leftmost == leftmost
+        };
+        let lsn = |leaf: &&mut [u8]| u64::from_le_bytes(leaf[16..24].try_into().unwrap());
+        bytes.chunks_mut(4096).filter(is_one).max_by_key(lsn).unwrap().fill(0);
+    });
+}
+
 /// Overwrites the directory; its name.
 fn lose_directory(disk: &SimDisk) -> String {
     let directory = disk.names().into_iter().find(|name| name.starts_with("directory-")).unwrap();
@@ -504,14 +516,7 @@ fn a_rebuild_puts_no_older_leaf_in_the_place_of_a_damaged_one() {
                 .unwrap();
         }
         let left = disk.after_crash(Crash::PowerLoss, 1);
-        left.corrupt("leaves.db", |bytes| {
-            // The newest image of the table's first leaf, whose low fence is empty.
-            let is_first = |leaf: &&mut [u8]| {
-                leaf[..2] == *b"FL" && leaf[32..36] == 16u32.to_le_bytes() && leaf[46..48] == [0; 2]
-            };
-            let lsn = |leaf: &&mut [u8]| u64::from_le_bytes(leaf[16..24].try_into().unwrap());
-            bytes.chunks_mut(4096).filter(is_first).max_by_key(lsn).unwrap().fill(0);
-        });
+        lose_newest(&left, true);
         let newest = |i: u32| if logged && i.is_multiple_of(2) { 3 } else { 2 };
         for builder in [tiny().rebuild(true), tiny()] {
             let db = builder.open_on(Arc::new(left.clone())).unwrap();
@@ -543,14 +548,7 @@ fn a_rebuild_rolls_back_what_there_is() {
     let left = disk.after_crash(Crash::PowerLoss, 1);
     for leftmost in [true, false] {
         let left = left.after_crash(Crash::PowerLoss, 1);
-        left.corrupt("leaves.db", |bytes| {
-            let is_one = |leaf: &&mut [u8]| {
-                let is_leftmost = leaf[46..48] == [0; 2];
-                leaf[..2] == *b"FL" && leaf[32..36] == 16u32.to_le_bytes() && is_leftmost == leftmost
-            };
-            let lsn = |leaf: &&mut [u8]| u64::from_le_bytes(leaf[16..24].try_into().unwrap());
-            bytes.chunks_mut(4096).filter(is_one).max_by_key(lsn).unwrap().fill(0);
-        });
+        lose_newest(&left, leftmost);
         for (builder, undone) in [(tiny().rebuild(true), 1), (tiny(), 0)] {
             let db = builder.open_on(Arc::new(left.clone())).unwrap_or_else(|e| panic!("{leftmost}: {e}"));
             assert_eq!(db.stats().undone_at_open, undone);
@@ -649,14 +647,7 @@ fn a_rebuild_leaves_prepared_transactions_prepared() {
     for (leftmost, committed, later) in (0..8).map(|case| (case & 1 != 0, case & 2 != 0, case & 4 != 0)) {
         let what = format!("leftmost {leftmost}, committed {committed}, later {later}");
         let left = left.after_crash(Crash::PowerLoss, 1);
-        left.corrupt("leaves.db", |bytes| {
-            let is_one = |leaf: &&mut [u8]| {
-                let is_leftmost = leaf[46..48] == [0; 2];
-                leaf[..2] == *b"FL" && leaf[32..36] == 16u32.to_le_bytes() && is_leftmost == leftmost
-            };
-            let lsn = |leaf: &&mut [u8]| u64::from_le_bytes(leaf[16..24].try_into().unwrap());
-            bytes.chunks_mut(4096).filter(is_one).max_by_key(lsn).unwrap().fill(0);
-        });
+        lose_newest(&left, leftmost);
         let begun = Instant::now();
         let open = |builder: foreshore::Builder| {
             builder.open_on(Arc::new(left.clone())).unwrap_or_else(|e| panic!("{what}: {e}"))
