@@ -140,7 +140,7 @@ impl Upkeep {
         // A long transaction keeps the log long: what counts is what was logged since the last checkpoint.
         let new = self.core.log.reserved().0 - self.checkpointed.load(Relaxed);
         // On a full disk its own files are what there is to be had: whoever makes room by removing rows logs that.
-        let oldest_txn = self.core.txns.settle(&self.core.log);
+        let oldest_txn = || self.core.txns.settle(&self.core.log);
         if new > self.log_bytes / 2 || self.core.log.could_do_with_less(oldest_txn) {
             // A failure here has poisoned the log or is a full disk: writers get it from the log, with its reason.
             let _ = self.checkpoint();

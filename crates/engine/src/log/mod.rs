@@ -395,9 +395,10 @@ impl Log {
         self.shared.segments.truncate(redo_lsn.min(self.durable()), bytes_kept);
     }
 
-    /// Is there no space, or no descriptor, for the next segment, while [`Log::truncate`] would give one up if it were called with `lsn`?
-    pub fn could_do_with_less(&self, lsn: Lsn) -> bool {
-        self.shared.segments.are_short() && self.shared.segments.has_below(lsn)
+    /// Is there no space, or no descriptor, for the next segment, while [`Log::truncate`] would give one up if it were called with what
+    /// `needed_from` says?
+    pub fn could_do_with_less(&self, needed_from: impl FnOnce() -> Lsn) -> bool {
+        self.shared.segments.are_short() && self.shared.segments.has_below(needed_from())
     }
 
     /// Whether it changes no names in its directory for now. What is logged meanwhile must fit into the segments that there are.
