@@ -48,9 +48,9 @@
 //! Costs: of *n* entries in nodes of *F*, an operation on one key reads about log *n* / log *F* nodes, a scan one node for up to
 //! *F* entries, `len` sixteen counters. `bytes`, `check` and `stats` walk what they tell of.
 //!
-//! Which one: [`StaticMap`] for what is built once (lookups are up to 1.5 times as fast as in an [`IntMap`], in two thirds
-//! of the memory), [`IntMap`] for what changes. A [`CsbMap`] takes about 1.5 times as long to look up, 1.2 to 1.8 times to
-//! insert (a split copies its right siblings), and 1.5 times the memory (groups are allocated whole): take it where a
+//! Which one: [`StaticMap`] for what is built once (lookups are 1.5 to 1.75 times as fast as in an [`IntMap`], in two thirds
+//! of the memory), [`IntMap`] for what changes. A [`CsbMap`] takes 1.6 to 2.7 times as long to look up, 1.2 to 1.8 times to
+//! insert (a split copies its right siblings), and 1.3 to 1.5 times the memory (groups are allocated whole): take it where a
 //! measurement on your machine says so.
 //!
 //! Limits: a tree never becomes lower, and only empty nodes are given back (an O2-Tree, which merges blocks less than half
