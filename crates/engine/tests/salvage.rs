@@ -612,8 +612,9 @@ fn nobody_waits_for_a_leaf_that_is_lost() {
         assert!(tx.bytes(&table).range(&[0][..]..&[1][..]).next().unwrap().is_ok());
         let (done, is_done) = mpsc::channel();
         let writer = table.clone();
-        thread::spawn(move || done.send(writer.put(&[lost - 1, 0], b"")));
+        let writer = thread::spawn(move || done.send(writer.put(&[lost - 1, 0], b"")));
         let put = is_done.recv_timeout(Duration::from_secs(5)).expect("a gap is waited for");
+        writer.join().unwrap().unwrap(); // it has the database open until then
         is_lost(put, "an insertion");
         tx.rollback().unwrap();
     }
