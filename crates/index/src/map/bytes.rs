@@ -1,11 +1,12 @@
 //! Byte-string keys.
 
+use super::beginning;
 use super::everyday::{everyday, example};
-use super::{Pinned, beginning};
+use super::pinned::pinning;
 use crate::node::Bias;
 use crate::node::bytes::BytesNode;
 use crate::reclaim::Pin;
-use crate::tree::{Backward, Broken, Forward, Stats, Tree};
+use crate::tree::{Backward, Forward, Stats, Tree};
 use std::ops::Bound;
 
 /// Adapts any bytes to the tree's key type.
@@ -36,18 +37,6 @@ pub struct ByteMap<const F: usize = 64, const H: usize = 88> {
     tree: Tree<BytesNode<F, H>>,
 }
 
-impl<const F: usize, const H: usize> Default for ByteMap<F, H> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<const F: usize, const H: usize> std::fmt::Debug for ByteMap<F, H> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ByteMap").field("len", &self.len()).finish_non_exhaustive()
-    }
-}
-
 impl<const F: usize, const H: usize> ByteMap<F, H> {
     /// An empty map.
     ///
@@ -73,61 +62,6 @@ impl<const F: usize, const H: usize> ByteMap<F, H> {
     /// ```
     pub fn bulk_load<K: AsRef<[u8]>>(entries: impl IntoIterator<Item = (K, u64)>, fill: f64) -> Self {
         Self { tree: Tree::bulk_load(entries.into_iter().map(|(key, value)| (Bytes(key), value)), fill) }
-    }
-
-    /// A handle that pins once for many operations.
-    ///
-    /// ```
-    /// use foreshore_index::ByteMap;
-    ///
-    /// let map: ByteMap = [("BOS", 1), ("SEA", 2)].into_iter().collect();
-    /// let pinned = map.pin();
-    /// assert_eq!(pinned.get(b"BOS").zip(pinned.get(b"SEA")), Some((1, 2)));
-    /// ```
-    pub fn pin(&self) -> Pinned<'_, Self> {
-        Pinned { map: self, pin: Pin::new() }
-    }
-
-    /// The value of `key`. Linearizable; writes nothing shared but the epoch that it pins.
-    ///
-    /// ```
-    /// use foreshore_index::ByteMap;
-    ///
-    /// let map: ByteMap = [("BOS", 1)].into_iter().collect();
-    /// assert_eq!((map.get(b"BOS"), map.get(b"B")), (Some(1), None));
-    /// ```
-    #[inline]
-    pub fn get(&self, key: &[u8]) -> Option<u64> {
-        self.tree.get(key, &Pin::new())
-    }
-
-    /// Sets the value of `key`; returns the old one. Linearizable.
-    ///
-    /// ```
-    /// use foreshore_index::ByteMap;
-    ///
-    /// let map: ByteMap = ByteMap::new();
-    /// assert_eq!(map.insert(b"BOS", 1), None);
-    /// assert_eq!(map.insert(b"BOS", 2), Some(1));
-    /// assert_eq!(map.insert(&[b'x'; 100_000], 3), None, "keys may be long");
-    /// ```
-    #[inline]
-    pub fn insert(&self, key: &[u8], value: u64) -> Option<u64> {
-        self.tree.insert(key, value, &Pin::new())
-    }
-
-    /// Removes `key`; returns its value. Linearizable.
-    ///
-    /// ```
-    /// use foreshore_index::ByteMap;
-    ///
-    /// let map: ByteMap = [("BOS", 1)].into_iter().collect();
-    /// assert_eq!(map.remove(b"BOS"), Some(1));
-    /// assert_eq!(map.remove(b"BOS"), None);
-    /// ```
-    #[inline]
-    pub fn remove(&self, key: &[u8]) -> Option<u64> {
-        self.tree.remove(key, &Pin::new())
     }
 
     /// Looks many keys up at a time, faster than one after the other: `values[i]` is that of `keys[i]`. Each is looked
@@ -177,56 +111,7 @@ impl<const F: usize, const H: usize> ByteMap<F, H> {
         self.tree.insert_sorted(entries, |key| *key, &Pin::new())
     }
 
-    /// Gives `key` the value `new` (`None`: removes it) if its value is `expected` (`None`: if it is absent). One step:
-    /// nobody sees or changes anything in between.
-    ///
-    /// Errors: the value that it has instead; nothing was changed.
-    ///
-    /// ```
-    /// let map = foreshore_index::ByteMap::<64>::new();
-    /// assert_eq!(map.compare_exchange(b"AA7", None, Some(1)), Ok(()));
-    /// assert_eq!(map.compare_exchange(b"AA7", Some(9), Some(2)), Err(Some(1)));
-    /// assert_eq!(map.compare_exchange(b"AA7", Some(1), None), Ok(()));
-    /// assert_eq!(map.get(b"AA7"), None);
-    /// ```
-    pub fn compare_exchange(
-        &self,
-        key: &[u8],
-        expected: Option<u64>,
-        new: Option<u64>,
-    ) -> Result<(), Option<u64>> {
-        self.tree.compare_exchange(key, expected, new, &Pin::new())
-    }
-
-    /// The value of the greatest entry with a key at most `key`. As fast as [`get`](Self::get), unless the leaf's
-    /// entries up to `key` were removed. [`range_rev`](Self::range_rev) up to `key` begins with that entry, its key too.
-    /// See the crate's guarantees.
-    ///
-    /// ```
-    /// use foreshore_index::ByteMap;
-    ///
-    /// let map: ByteMap = [("BOS", 1), ("SEA", 2)].into_iter().collect();
-    /// assert_eq!([map.floor(b"A"), map.floor(b"BOS"), map.floor(b"PDX")], [None, Some(1), Some(1)]);
-    /// ```
-    #[inline]
-    pub fn floor(&self, key: &[u8]) -> Option<u64> {
-        self.tree.greatest(key, Bias::AtMost, &Pin::new())
-    }
-
-    /// The value of the greatest entry with a key below `key`. See the crate's guarantees.
-    ///
-    /// ```
-    /// use foreshore_index::ByteMap;
-    ///
-    /// let map: ByteMap = [("BOS", 1), ("SEA", 2)].into_iter().collect();
-    /// assert_eq!([map.below(b"BOS"), map.below(b"SEA")], [None, Some(1)]);
-    /// ```
-    #[inline]
-    pub fn below(&self, key: &[u8]) -> Option<u64> {
-        self.tree.greatest(key, Bias::Below, &Pin::new())
-    }
-
-    /// The entries with keys from `start` to `end`, upwards. The iterator pins: see [`Pinned`].
+    /// The entries with keys from `start` to `end`, upwards. The iterator pins: see [`Pinned`](crate::Pinned).
     ///
     /// ```
     /// use foreshore_index::ByteMap;
@@ -241,7 +126,7 @@ impl<const F: usize, const H: usize> ByteMap<F, H> {
         ByteRange(Forward::new(&self.tree, (start.map(<[u8]>::to_vec), end.map(<[u8]>::to_vec))))
     }
 
-    /// The entries with keys from `start` to `end`, downwards, beginning below `end`. The iterator pins: see [`Pinned`].
+    /// The entries with keys from `start` to `end`, downwards, beginning below `end`. The iterator pins: see [`Pinned`](crate::Pinned).
     ///
     /// ```
     /// use foreshore_index::ByteMap;
@@ -256,7 +141,7 @@ impl<const F: usize, const H: usize> ByteMap<F, H> {
         ByteRangeRev(Backward::new(&self.tree, (start.map(<[u8]>::to_vec), end.map(<[u8]>::to_vec))))
     }
 
-    /// The entries whose keys begin with `prefix`, upwards. The iterator pins: see [`Pinned`].
+    /// The entries whose keys begin with `prefix`, upwards. The iterator pins: see [`Pinned`](crate::Pinned).
     ///
     /// ```
     /// let map = foreshore_index::ByteMap::<64>::new();
@@ -270,18 +155,6 @@ impl<const F: usize, const H: usize> ByteMap<F, H> {
         self.range(start, end.as_ref().map(Vec::as_slice))
     }
 
-    /// The number of entries. Exact while nobody changes the map.
-    ///
-    /// ```
-    /// use foreshore_index::ByteMap;
-    ///
-    /// let map: ByteMap = [("BOS", 1), ("SEA", 2)].into_iter().collect();
-    /// assert_eq!(map.len(), 2);
-    /// ```
-    pub fn len(&self) -> u64 {
-        self.tree.len()
-    }
-
     /// Memory in bytes. Walks the nodes, latching each for a moment, to add up long keys.
     ///
     /// ```
@@ -292,18 +165,6 @@ impl<const F: usize, const H: usize> ByteMap<F, H> {
     /// ```
     pub fn bytes(&self) -> u64 {
         self.tree.bytes()
-    }
-
-    /// Walks the structure and names the first invariant found broken. Call it while no other thread changes the map.
-    ///
-    /// ```
-    /// use foreshore_index::ByteMap;
-    ///
-    /// let map: ByteMap = [("BOS", 1), ("SEA", 2)].into_iter().collect();
-    /// assert_eq!(map.check(), Ok(()));
-    /// ```
-    pub fn check(&self) -> Result<(), Broken> {
-        self.tree.check()
     }
 
     /// Counts of events and nodes. Walks the nodes.
@@ -319,6 +180,24 @@ impl<const F: usize, const H: usize> ByteMap<F, H> {
     }
 }
 
+pinning! {
+    impl[const F: usize, const H: usize] ByteMap<F, H>, tree: tree, key: &[u8],
+    |tree, key, pin| {
+        /// Writes nothing shared but the epoch that it pins.
+        ///
+        get: tree.get(key, pin),
+        insert(value): tree.insert(key, value, pin),
+        remove: tree.remove(key, pin),
+        /// As fast as [`get`](Self::get), unless the leaf's entries up to `key` were removed.
+        /// [`range_rev`](Self::range_rev) up to `key` begins with that entry, its key too.
+        ///
+        floor: tree.greatest(key, Bias::AtMost, pin),
+        below: tree.greatest(key, Bias::Below, pin),
+        compare_exchange(expected, new): tree.compare_exchange(key, expected, new, pin),
+    },
+    example: ["ByteMap::<64>::new()", "b\"BOS\"", "b\"PDX\"", "b\"SEA\""]
+}
+
 everyday! {
     impl[const F: usize, const H: usize] ByteMap<F, H>,
     key: &[u8], owned: Vec<u8>, as_key: Vec::as_slice, all: [Bound::Unbounded, Bound::Unbounded],
@@ -326,39 +205,6 @@ everyday! {
     ranges: ByteRange, ByteRangeRev [F, H],
     from: [K: AsRef<[u8]>,] K, as AsRef::as_ref,
     example: ["ByteMap::<64>::new()", "b\"BOS\"", "b\"PDX\"", "b\"SEA\""]
-}
-
-/// As the methods of [`ByteMap`], without pinning each time.
-impl<const F: usize, const H: usize> Pinned<'_, ByteMap<F, H>> {
-    /// See [`ByteMap::get`].
-    #[inline]
-    pub fn get(&self, key: &[u8]) -> Option<u64> {
-        self.map.tree.get(key, &self.pin)
-    }
-
-    /// See [`ByteMap::insert`].
-    #[inline]
-    pub fn insert(&self, key: &[u8], value: u64) -> Option<u64> {
-        self.map.tree.insert(key, value, &self.pin)
-    }
-
-    /// See [`ByteMap::remove`].
-    #[inline]
-    pub fn remove(&self, key: &[u8]) -> Option<u64> {
-        self.map.tree.remove(key, &self.pin)
-    }
-
-    /// See [`ByteMap::floor`].
-    #[inline]
-    pub fn floor(&self, key: &[u8]) -> Option<u64> {
-        self.map.tree.greatest(key, Bias::AtMost, &self.pin)
-    }
-
-    /// See [`ByteMap::below`].
-    #[inline]
-    pub fn below(&self, key: &[u8]) -> Option<u64> {
-        self.map.tree.greatest(key, Bias::Below, &self.pin)
-    }
 }
 
 /// Entries of a [`ByteMap`], upwards: every key present throughout is there once.

@@ -1,11 +1,9 @@
 //! Integer keys in a CSB+-tree.
 
-use super::Pinned;
 use super::everyday::{everyday, example, exchange, same};
+use super::pinned::pinning;
 use crate::csb::{Backward, Csb, CsbStats, Forward};
 use crate::node::int::IntKey;
-use crate::reclaim::Pin;
-use crate::tree::Broken;
 use std::ops::{Bound, RangeBounds};
 
 /// An ordered map from fixed-width keys (see [`IntKey`]) to 64-bit words, for many threads: as
@@ -30,18 +28,6 @@ use std::ops::{Bound, RangeBounds};
 /// ```
 pub struct CsbMap<K: IntKey, const F: usize = 64> {
     tree: Csb<K, F>,
-}
-
-impl<K: IntKey, const F: usize> Default for CsbMap<K, F> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<K: IntKey, const F: usize> std::fmt::Debug for CsbMap<K, F> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CsbMap").field("len", &self.len()).finish_non_exhaustive()
-    }
 }
 
 impl<K: IntKey, const F: usize> CsbMap<K, F> {
@@ -77,110 +63,7 @@ impl<K: IntKey, const F: usize> CsbMap<K, F> {
         Self { tree: Csb::bulk_load(entries.into_iter(), fill) }
     }
 
-    /// A handle that pins once for many operations. As [`IntMap::pin`](crate::IntMap::pin).
-    ///
-    /// ```
-    /// use foreshore_index::CsbMap;
-    ///
-    /// let map = CsbMap::<u64>::from_iter([(1, 10), (2, 20)]);
-    /// let pinned = map.pin();
-    /// assert_eq!(pinned.get(1).zip(pinned.get(2)), Some((10, 20)));
-    /// assert_eq!(pinned.insert(3, 30), None);
-    /// ```
-    pub fn pin(&self) -> Pinned<'_, Self> {
-        Pinned { map: self, pin: Pin::new() }
-    }
-
-    /// The value of `key`. As [`IntMap::get`](crate::IntMap::get).
-    ///
-    /// ```
-    /// use foreshore_index::CsbMap;
-    ///
-    /// let map = CsbMap::<u64>::from_iter([(1, 10)]);
-    /// assert_eq!((map.get(1), map.get(2)), (Some(10), None));
-    /// ```
-    #[inline]
-    pub fn get(&self, key: K) -> Option<u64> {
-        self.tree.get(key, &Pin::new())
-    }
-
-    /// Sets the value of `key`; returns the old one. As [`IntMap::insert`](crate::IntMap::insert).
-    ///
-    /// ```
-    /// use foreshore_index::CsbMap;
-    ///
-    /// let map = CsbMap::<u64>::new();
-    /// assert_eq!(map.insert(1, 10), None);
-    /// assert_eq!(map.insert(1, 11), Some(10));
-    /// ```
-    #[inline]
-    pub fn insert(&self, key: K, value: u64) -> Option<u64> {
-        self.tree.insert(key, value, &Pin::new())
-    }
-
-    /// Removes `key`; returns its value. As [`IntMap::remove`](crate::IntMap::remove).
-    ///
-    /// ```
-    /// use foreshore_index::CsbMap;
-    ///
-    /// let map = CsbMap::<u64>::from_iter([(1, 10)]);
-    /// assert_eq!(map.remove(1), Some(10));
-    /// assert_eq!(map.remove(1), None);
-    /// ```
-    #[inline]
-    pub fn remove(&self, key: K) -> Option<u64> {
-        self.tree.remove(key, &Pin::new())
-    }
-
-    /// Gives `key` the value `new` (`None`: removes it) if its value is `expected` (`None`: if it is absent). One step:
-    /// nobody sees or changes anything in between.
-    ///
-    /// Errors: the value that it has instead; nothing was changed.
-    ///
-    /// ```
-    /// let map = foreshore_index::CsbMap::<u64>::new();
-    /// assert_eq!(map.compare_exchange(7, None, Some(1)), Ok(()));
-    /// assert_eq!(map.compare_exchange(7, Some(9), Some(2)), Err(Some(1)));
-    /// assert_eq!(map.compare_exchange(7, Some(1), None), Ok(()));
-    /// assert_eq!(map.get(7), None);
-    /// ```
-    pub fn compare_exchange(
-        &self,
-        key: K,
-        expected: Option<u64>,
-        new: Option<u64>,
-    ) -> Result<(), Option<u64>> {
-        exchange!(self.tree, key, expected, new)
-    }
-
-    /// The value of the greatest entry with a key at most `key`. As [`IntMap::floor`](crate::IntMap::floor).
-    ///
-    /// ```
-    /// use foreshore_index::CsbMap;
-    ///
-    /// let map = CsbMap::<u64>::from_iter([(10, 1), (20, 2)]);
-    /// assert_eq!([map.floor(9), map.floor(10), map.floor(19)], [None, Some(1), Some(1)]);
-    /// assert_eq!(map.range_rev(..=19).next(), Some((10, 1)), "the key too");
-    /// ```
-    #[inline]
-    pub fn floor(&self, key: K) -> Option<u64> {
-        self.tree.floor(key, &Pin::new())
-    }
-
-    /// The value of the greatest entry with a key below `key`. As [`IntMap::below`](crate::IntMap::below).
-    ///
-    /// ```
-    /// use foreshore_index::CsbMap;
-    ///
-    /// let map = CsbMap::<u64>::from_iter([(10, 1), (20, 2)]);
-    /// assert_eq!([map.below(10), map.below(20), map.below(21)], [None, Some(1), Some(2)]);
-    /// ```
-    #[inline]
-    pub fn below(&self, key: K) -> Option<u64> {
-        self.tree.below(key, &Pin::new())
-    }
-
-    /// The entries with keys in `bounds`, upwards. The iterator pins: see [`Pinned`].
+    /// The entries with keys in `bounds`, upwards. The iterator pins: see [`Pinned`](crate::Pinned).
     /// As [`IntMap::range`](crate::IntMap::range).
     ///
     /// ```
@@ -195,7 +78,7 @@ impl<K: IntKey, const F: usize> CsbMap<K, F> {
         CsbRange(Forward::new(&self.tree, &bounds))
     }
 
-    /// The entries with keys in `bounds`, downwards. The iterator pins: see [`Pinned`].
+    /// The entries with keys in `bounds`, downwards. The iterator pins: see [`Pinned`](crate::Pinned).
     /// As [`IntMap::range_rev`](crate::IntMap::range_rev).
     ///
     /// ```
@@ -206,18 +89,6 @@ impl<K: IntKey, const F: usize> CsbMap<K, F> {
     /// ```
     pub fn range_rev(&self, bounds: impl RangeBounds<K>) -> CsbRangeRev<'_, K, F> {
         CsbRangeRev(Backward::new(&self.tree, &bounds))
-    }
-
-    /// The number of entries. Exact while nobody changes the map. As [`IntMap::len`](crate::IntMap::len).
-    ///
-    /// ```
-    /// use foreshore_index::CsbMap;
-    ///
-    /// let map = CsbMap::<u64>::from_iter([(1, 10), (2, 20)]);
-    /// assert_eq!(map.len(), 2);
-    /// ```
-    pub fn len(&self) -> u64 {
-        self.tree.len()
     }
 
     /// Memory in bytes: whole groups, of which what was never used is address space only.
@@ -231,19 +102,6 @@ impl<K: IntKey, const F: usize> CsbMap<K, F> {
     /// ```
     pub fn bytes(&self) -> u64 {
         self.tree.bytes()
-    }
-
-    /// Walks the structure and names the first invariant found broken. Call it while no other thread changes the map.
-    /// As [`IntMap::check`](crate::IntMap::check).
-    ///
-    /// ```
-    /// use foreshore_index::CsbMap;
-    ///
-    /// let map: CsbMap<u64> = (0..1000).map(|k| (k, k)).collect();
-    /// assert_eq!(map.check(), Ok(()));
-    /// ```
-    pub fn check(&self) -> Result<(), Broken> {
-        self.tree.check()
     }
 
     /// Counts of events and nodes. Walks the groups. As [`IntMap::stats`](crate::IntMap::stats).
@@ -260,6 +118,19 @@ impl<K: IntKey, const F: usize> CsbMap<K, F> {
     }
 }
 
+pinning! {
+    impl[K: IntKey, const F: usize] CsbMap<K, F>, tree: tree, key: K,
+    |tree, key, pin| {
+        get: tree.get(key, pin),
+        insert(value): tree.insert(key, value, pin),
+        remove: tree.remove(key, pin),
+        floor: tree.floor(key, pin),
+        below: tree.below(key, pin),
+        compare_exchange(expected, new): exchange!(tree, key, expected, new, pin),
+    },
+    example: ["CsbMap::<u64>::new()", "10", "20", "30"]
+}
+
 everyday! {
     impl[K: IntKey, const F: usize] CsbMap<K, F>,
     key: K, owned: K, as_key: same, all: [..],
@@ -267,39 +138,6 @@ everyday! {
     ranges: CsbRange, CsbRangeRev [K, F],
     from: [] K, as same,
     example: ["CsbMap::<u64>::new()", "10", "20", "30"]
-}
-
-/// As the methods of [`CsbMap`], without pinning each time.
-impl<K: IntKey, const F: usize> Pinned<'_, CsbMap<K, F>> {
-    /// See [`CsbMap::get`].
-    #[inline]
-    pub fn get(&self, key: K) -> Option<u64> {
-        self.map.tree.get(key, &self.pin)
-    }
-
-    /// See [`CsbMap::insert`].
-    #[inline]
-    pub fn insert(&self, key: K, value: u64) -> Option<u64> {
-        self.map.tree.insert(key, value, &self.pin)
-    }
-
-    /// See [`CsbMap::remove`].
-    #[inline]
-    pub fn remove(&self, key: K) -> Option<u64> {
-        self.map.tree.remove(key, &self.pin)
-    }
-
-    /// See [`CsbMap::floor`].
-    #[inline]
-    pub fn floor(&self, key: K) -> Option<u64> {
-        self.map.tree.floor(key, &self.pin)
-    }
-
-    /// See [`CsbMap::below`].
-    #[inline]
-    pub fn below(&self, key: K) -> Option<u64> {
-        self.map.tree.below(key, &self.pin)
-    }
 }
 
 /// Entries of a [`CsbMap`], upwards: every key present throughout is there once.

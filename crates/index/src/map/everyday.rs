@@ -12,13 +12,12 @@ pub(super) fn same<K: Copy>(key: &K) -> K {
 
 /// `compare_exchange` of a tree that has `insert_if` and `remove_if`, each of which tells the value that it met.
 macro_rules! exchange {
-    ($tree:expr, $key:expr, $expected:expr, $new:expr) => {{
-        let (expected, pin) = ($expected, Pin::new());
+    ($tree:expr, $key:expr, $expected:expr, $new:expr, $pin:expr) => {{
         let met = match $new {
-            Some(new) => $tree.insert_if($key, new, |now| now == expected, &pin),
-            None => $tree.remove_if($key, |now| Some(now) == expected, &pin),
+            Some(new) => $tree.insert_if($key, new, |now| now == $expected, $pin),
+            None => $tree.remove_if($key, |now| Some(now) == $expected, $pin),
         };
-        if met == expected { Ok(()) } else { Err(met) }
+        if met == $expected { Ok(()) } else { Err(met) }
     }};
 }
 

@@ -1,11 +1,12 @@
 //! Integer keys.
 
 use super::everyday::{everyday, example, same};
-use super::{Pinned, lanes};
+use super::lanes;
+use super::pinned::pinned;
 use crate::node::Bias;
 use crate::node::int::{IntKey, IntNode};
 use crate::reclaim::Pin;
-use crate::tree::{Backward, Broken, Forward, Stats, Tree};
+use crate::tree::{Backward, Forward, Stats, Tree};
 use std::ops::{Bound, RangeBounds};
 
 /// An ordered map from keys of fixed width ([`IntKey`]) to 64-bit words, for many threads.
@@ -27,18 +28,6 @@ use std::ops::{Bound, RangeBounds};
 /// ```
 pub struct IntMap<K: IntKey, const F: usize = 64> {
     tree: Tree<IntNode<K::Lane, F>>,
-}
-
-impl<K: IntKey, const F: usize> Default for IntMap<K, F> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<K: IntKey, const F: usize> std::fmt::Debug for IntMap<K, F> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("IntMap").field("len", &self.len()).finish_non_exhaustive()
-    }
 }
 
 impl<K: IntKey, const F: usize> IntMap<K, F> {
@@ -71,20 +60,6 @@ impl<K: IntKey, const F: usize> IntMap<K, F> {
     pub fn bulk_load(entries: impl IntoIterator<Item = (K, u64)>, fill: f64) -> Self {
         let entries = entries.into_iter().map(|(key, value)| (key.to_lane(), value));
         Self { tree: Tree::bulk_load(entries, fill) }
-    }
-
-    /// A handle that pins once for many operations.
-    ///
-    /// ```
-    /// use foreshore_index::IntMap;
-    ///
-    /// let map = IntMap::<u64>::from_iter([(1, 10), (2, 20)]);
-    /// let pinned = map.pin();
-    /// assert_eq!(pinned.get(1).zip(pinned.get(2)), Some((10, 20)));
-    /// assert_eq!(pinned.insert(3, 30), None);
-    /// ```
-    pub fn pin(&self) -> Pinned<'_, Self> {
-        Pinned { map: self, pin: Pin::new() }
     }
 
     /// The value of `key`. Linearizable; writes nothing shared.
@@ -179,27 +154,6 @@ impl<K: IntKey, const F: usize> IntMap<K, F> {
         self.tree.insert_sorted(entries, |key| key.to_lane(), &Pin::new())
     }
 
-    /// Gives `key` the value `new` (`None`: removes it) if its value is `expected` (`None`: if it is absent). One step:
-    /// nobody sees or changes anything in between.
-    ///
-    /// Errors: the value that it has instead; nothing was changed.
-    ///
-    /// ```
-    /// let map = foreshore_index::IntMap::<u64>::new();
-    /// assert_eq!(map.compare_exchange(7, None, Some(1)), Ok(()));
-    /// assert_eq!(map.compare_exchange(7, Some(9), Some(2)), Err(Some(1)));
-    /// assert_eq!(map.compare_exchange(7, Some(1), None), Ok(()));
-    /// assert_eq!(map.get(7), None);
-    /// ```
-    pub fn compare_exchange(
-        &self,
-        key: K,
-        expected: Option<u64>,
-        new: Option<u64>,
-    ) -> Result<(), Option<u64>> {
-        self.tree.compare_exchange(&key.to_lane(), expected, new, &Pin::new())
-    }
-
     /// The value of the greatest entry with a key at most `key`. See the crate's guarantees.
     ///
     /// ```
@@ -227,7 +181,7 @@ impl<K: IntKey, const F: usize> IntMap<K, F> {
         self.tree.greatest_unpinned(&key.to_lane(), Bias::Below)
     }
 
-    /// The entries with keys in `bounds`, upwards. The iterator pins: see [`Pinned`].
+    /// The entries with keys in `bounds`, upwards. The iterator pins: see [`Pinned`](crate::Pinned).
     ///
     /// ```
     /// use foreshore_index::IntMap;
@@ -241,7 +195,7 @@ impl<K: IntKey, const F: usize> IntMap<K, F> {
         IntRange(Forward::new(&self.tree, lanes(bounds)))
     }
 
-    /// The entries with keys in `bounds`, downwards. The iterator pins: see [`Pinned`].
+    /// The entries with keys in `bounds`, downwards. The iterator pins: see [`Pinned`](crate::Pinned).
     ///
     /// ```
     /// use foreshore_index::IntMap;
@@ -251,18 +205,6 @@ impl<K: IntKey, const F: usize> IntMap<K, F> {
     /// ```
     pub fn range_rev(&self, bounds: impl RangeBounds<K>) -> IntRangeRev<'_, K, F> {
         IntRangeRev(Backward::new(&self.tree, lanes(bounds)))
-    }
-
-    /// The number of entries. Exact while nobody changes the map.
-    ///
-    /// ```
-    /// use foreshore_index::IntMap;
-    ///
-    /// let map = IntMap::<u64>::from_iter([(1, 10), (2, 20)]);
-    /// assert_eq!(map.len(), 2);
-    /// ```
-    pub fn len(&self) -> u64 {
-        self.tree.len()
     }
 
     /// Memory in bytes.
@@ -275,18 +217,6 @@ impl<K: IntKey, const F: usize> IntMap<K, F> {
     /// ```
     pub fn bytes(&self) -> u64 {
         self.tree.bytes()
-    }
-
-    /// Walks the structure and names the first invariant found broken. Call it while no other thread changes the map.
-    ///
-    /// ```
-    /// use foreshore_index::IntMap;
-    ///
-    /// let map: IntMap<u64> = (0..1000).map(|k| (k, k)).collect();
-    /// assert_eq!(map.check(), Ok(()));
-    /// ```
-    pub fn check(&self) -> Result<(), Broken> {
-        self.tree.check()
     }
 
     /// Counts of events and nodes. Walks the nodes.
@@ -304,6 +234,19 @@ impl<K: IntKey, const F: usize> IntMap<K, F> {
     }
 }
 
+pinned! {
+    impl[K: IntKey, const F: usize] IntMap<K, F>, tree: tree, key: K,
+    |tree, key, pin| {
+        get: tree.get(&key.to_lane(), pin),
+        insert(value): tree.insert(&key.to_lane(), value, pin),
+        remove: tree.remove(&key.to_lane(), pin),
+        floor: tree.greatest(&key.to_lane(), Bias::AtMost, pin),
+        below: tree.greatest(&key.to_lane(), Bias::Below, pin),
+        compare_exchange(expected, new): tree.compare_exchange(&key.to_lane(), expected, new, pin),
+    },
+    example: ["IntMap::<u64>::new()", "10", "20", "30"]
+}
+
 everyday! {
     impl[K: IntKey, const F: usize] IntMap<K, F>,
     key: K, owned: K, as_key: same, all: [..],
@@ -311,39 +254,6 @@ everyday! {
     ranges: IntRange, IntRangeRev [K, F],
     from: [] K, as same,
     example: ["IntMap::<u64>::new()", "10", "20", "30"]
-}
-
-/// As the methods of [`IntMap`], without pinning each time.
-impl<K: IntKey, const F: usize> Pinned<'_, IntMap<K, F>> {
-    /// See [`IntMap::get`].
-    #[inline]
-    pub fn get(&self, key: K) -> Option<u64> {
-        self.map.tree.get(&key.to_lane(), &self.pin)
-    }
-
-    /// See [`IntMap::insert`].
-    #[inline]
-    pub fn insert(&self, key: K, value: u64) -> Option<u64> {
-        self.map.tree.insert(&key.to_lane(), value, &self.pin)
-    }
-
-    /// See [`IntMap::remove`].
-    #[inline]
-    pub fn remove(&self, key: K) -> Option<u64> {
-        self.map.tree.remove(&key.to_lane(), &self.pin)
-    }
-
-    /// See [`IntMap::floor`].
-    #[inline]
-    pub fn floor(&self, key: K) -> Option<u64> {
-        self.map.tree.greatest(&key.to_lane(), Bias::AtMost, &self.pin)
-    }
-
-    /// See [`IntMap::below`].
-    #[inline]
-    pub fn below(&self, key: K) -> Option<u64> {
-        self.map.tree.greatest(&key.to_lane(), Bias::Below, &self.pin)
-    }
 }
 
 /// Entries of an [`IntMap`], upwards: every key present throughout is there once.

@@ -1,12 +1,12 @@
 //! Integer keys in an O2-Tree.
 
 use super::everyday::{everyday, example, exchange, same};
-use super::{Pinned, lanes};
+use super::lanes;
+use super::pinned::pinning;
 use crate::node::int::IntKey;
 use crate::o2::{Backward, Coupled, DumpMismatch, Forward, InnerNode, O2Stats, Optimistic, Scheme, Tree};
 use crate::reclaim::Pin;
 use crate::search::Lane;
-use crate::tree::Broken;
 use std::ops::{Bound, RangeBounds};
 
 /// An ordered map from fixed-width keys (see [`IntKey`](crate::IntKey)) to 64-bit words, for many threads: the O2-Tree, a
@@ -36,18 +36,6 @@ pub struct O2Map<K: IntKey, const F: usize = 64, S: Scheme = Coupled> {
 /// assert_eq!((map.get(1), map.floor(9)), (Some(10), Some(20)));
 /// ```
 pub type OptimisticO2Map<K, const F: usize = 64> = O2Map<K, F, Optimistic>;
-
-impl<K: IntKey, const F: usize, S: Scheme> Default for O2Map<K, F, S> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<K: IntKey, const F: usize, S: Scheme> std::fmt::Debug for O2Map<K, F, S> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("O2Map").field("len", &self.len()).finish_non_exhaustive()
-    }
-}
 
 impl<K: IntKey, const F: usize, S: Scheme> O2Map<K, F, S> {
     /// An empty map. As [`IntMap::new`](crate::IntMap::new).
@@ -83,110 +71,7 @@ impl<K: IntKey, const F: usize, S: Scheme> O2Map<K, F, S> {
         Self { tree: Tree::bulk_load(entries, fill) }
     }
 
-    /// A handle that pins once for many operations. As [`IntMap::pin`](crate::IntMap::pin).
-    ///
-    /// ```
-    /// use foreshore_index::O2Map;
-    ///
-    /// let map = O2Map::<u64>::from_iter([(1, 10), (2, 20)]);
-    /// let pinned = map.pin();
-    /// assert_eq!(pinned.get(1).zip(pinned.get(2)), Some((10, 20)));
-    /// assert_eq!(pinned.insert(3, 30), None);
-    /// ```
-    pub fn pin(&self) -> Pinned<'_, Self> {
-        Pinned { map: self, pin: Pin::new() }
-    }
-
-    /// The value of `key`. As [`IntMap::get`](crate::IntMap::get).
-    ///
-    /// ```
-    /// use foreshore_index::O2Map;
-    ///
-    /// let map = O2Map::<u64>::from_iter([(1, 10)]);
-    /// assert_eq!((map.get(1), map.get(2)), (Some(10), None));
-    /// ```
-    #[inline]
-    pub fn get(&self, key: K) -> Option<u64> {
-        self.tree.get(key.to_lane(), &Pin::new())
-    }
-
-    /// Sets the value of `key`; returns the old one. As [`IntMap::insert`](crate::IntMap::insert).
-    ///
-    /// ```
-    /// use foreshore_index::O2Map;
-    ///
-    /// let map = O2Map::<u64>::new();
-    /// assert_eq!(map.insert(1, 10), None);
-    /// assert_eq!(map.insert(1, 11), Some(10));
-    /// ```
-    #[inline]
-    pub fn insert(&self, key: K, value: u64) -> Option<u64> {
-        self.tree.insert(key.to_lane(), value, &Pin::new())
-    }
-
-    /// Removes `key`; returns its value. As [`IntMap::remove`](crate::IntMap::remove).
-    ///
-    /// ```
-    /// use foreshore_index::O2Map;
-    ///
-    /// let map = O2Map::<u64>::from_iter([(1, 10)]);
-    /// assert_eq!(map.remove(1), Some(10));
-    /// assert_eq!(map.remove(1), None);
-    /// ```
-    #[inline]
-    pub fn remove(&self, key: K) -> Option<u64> {
-        self.tree.remove(key.to_lane(), &Pin::new())
-    }
-
-    /// Gives `key` the value `new` (`None`: removes it) if its value is `expected` (`None`: if it is absent). One step:
-    /// nobody sees or changes anything in between.
-    ///
-    /// Errors: the value that it has instead; nothing was changed.
-    ///
-    /// ```
-    /// let map = foreshore_index::O2Map::<u64>::new();
-    /// assert_eq!(map.compare_exchange(7, None, Some(1)), Ok(()));
-    /// assert_eq!(map.compare_exchange(7, Some(9), Some(2)), Err(Some(1)));
-    /// assert_eq!(map.compare_exchange(7, Some(1), None), Ok(()));
-    /// assert_eq!(map.get(7), None);
-    /// ```
-    pub fn compare_exchange(
-        &self,
-        key: K,
-        expected: Option<u64>,
-        new: Option<u64>,
-    ) -> Result<(), Option<u64>> {
-        exchange!(self.tree, key.to_lane(), expected, new)
-    }
-
-    /// The value of the greatest entry with a key at most `key`. As [`IntMap::floor`](crate::IntMap::floor).
-    ///
-    /// ```
-    /// use foreshore_index::O2Map;
-    ///
-    /// let map = O2Map::<u64>::from_iter([(10, 1), (20, 2)]);
-    /// assert_eq!([map.floor(9), map.floor(10), map.floor(19)], [None, Some(1), Some(1)]);
-    /// assert_eq!(map.range_rev(..=19).next(), Some((10, 1)), "the key too");
-    /// ```
-    #[inline]
-    pub fn floor(&self, key: K) -> Option<u64> {
-        self.tree.floor(key.to_lane(), &Pin::new())
-    }
-
-    /// The value of the greatest entry with a key below `key`. As [`IntMap::below`](crate::IntMap::below).
-    ///
-    /// ```
-    /// use foreshore_index::O2Map;
-    ///
-    /// let map = O2Map::<u64>::from_iter([(10, 1), (20, 2)]);
-    /// assert_eq!([map.below(10), map.below(20), map.below(21)], [None, Some(1), Some(2)]);
-    /// ```
-    #[inline]
-    pub fn below(&self, key: K) -> Option<u64> {
-        self.tree.floor(key.to_lane().before()?, &Pin::new())
-    }
-
-    /// The entries with keys in `bounds`, upwards. The iterator pins: see [`Pinned`].
+    /// The entries with keys in `bounds`, upwards. The iterator pins: see [`Pinned`](crate::Pinned).
     /// As [`IntMap::range`](crate::IntMap::range).
     ///
     /// ```
@@ -201,7 +86,7 @@ impl<K: IntKey, const F: usize, S: Scheme> O2Map<K, F, S> {
         O2Range(Forward::new(&self.tree, lanes(bounds)))
     }
 
-    /// The entries with keys in `bounds`, downwards. The iterator pins: see [`Pinned`].
+    /// The entries with keys in `bounds`, downwards. The iterator pins: see [`Pinned`](crate::Pinned).
     /// As [`IntMap::range_rev`](crate::IntMap::range_rev).
     ///
     /// ```
@@ -212,18 +97,6 @@ impl<K: IntKey, const F: usize, S: Scheme> O2Map<K, F, S> {
     /// ```
     pub fn range_rev(&self, bounds: impl RangeBounds<K>) -> O2RangeRev<'_, K, F, S> {
         O2RangeRev(Backward::new(&self.tree, lanes(bounds)))
-    }
-
-    /// The number of entries. Exact while nobody changes the map. As [`IntMap::len`](crate::IntMap::len).
-    ///
-    /// ```
-    /// use foreshore_index::O2Map;
-    ///
-    /// let map = O2Map::<u64>::from_iter([(1, 10), (2, 20)]);
-    /// assert_eq!(map.len(), 2);
-    /// ```
-    pub fn len(&self) -> u64 {
-        self.tree.len()
     }
 
     /// Memory in bytes. As [`IntMap::bytes`](crate::IntMap::bytes).
@@ -309,23 +182,23 @@ impl<K: IntKey, const F: usize, S: Scheme> O2Map<K, F, S> {
         self.tree.rebuild();
     }
 
-    /// Walks the structure and names the first invariant found broken. Call it while no other thread changes the map.
-    /// As [`IntMap::check`](crate::IntMap::check).
-    ///
-    /// ```
-    /// use foreshore_index::O2Map;
-    ///
-    /// let map: O2Map<u64> = (0..1000).map(|k| (k, k)).collect();
-    /// assert_eq!(map.check(), Ok(()));
-    /// ```
-    pub fn check(&self) -> Result<(), Broken> {
-        self.tree.check()
-    }
-
     /// Counts of events and nodes. Walks the inner tree: call it while no other thread changes the map. See [`O2Stats`].
     pub fn stats(&self) -> O2Stats {
         self.tree.stats()
     }
+}
+
+pinning! {
+    impl[K: IntKey, const F: usize, S: Scheme] O2Map<K, F, S>, tree: tree, key: K,
+    |tree, key, pin| {
+        get: tree.get(key.to_lane(), pin),
+        insert(value): tree.insert(key.to_lane(), value, pin),
+        remove: tree.remove(key.to_lane(), pin),
+        floor: tree.floor(key.to_lane(), pin),
+        below: tree.floor(key.to_lane().before()?, pin),
+        compare_exchange(expected, new): exchange!(tree, key.to_lane(), expected, new, pin),
+    },
+    example: ["O2Map::<u64>::new()", "10", "20", "30"]
 }
 
 everyday! {
@@ -335,39 +208,6 @@ everyday! {
     ranges: O2Range, O2RangeRev [K, F, S],
     from: [] K, as same,
     example: ["O2Map::<u64>::new()", "10", "20", "30"]
-}
-
-/// As the methods of [`O2Map`], without pinning each time.
-impl<K: IntKey, const F: usize, S: Scheme> Pinned<'_, O2Map<K, F, S>> {
-    /// See [`O2Map::get`].
-    #[inline]
-    pub fn get(&self, key: K) -> Option<u64> {
-        self.map.tree.get(key.to_lane(), &self.pin)
-    }
-
-    /// See [`O2Map::insert`].
-    #[inline]
-    pub fn insert(&self, key: K, value: u64) -> Option<u64> {
-        self.map.tree.insert(key.to_lane(), value, &self.pin)
-    }
-
-    /// See [`O2Map::remove`].
-    #[inline]
-    pub fn remove(&self, key: K) -> Option<u64> {
-        self.map.tree.remove(key.to_lane(), &self.pin)
-    }
-
-    /// See [`O2Map::floor`].
-    #[inline]
-    pub fn floor(&self, key: K) -> Option<u64> {
-        self.map.tree.floor(key.to_lane(), &self.pin)
-    }
-
-    /// See [`O2Map::below`].
-    #[inline]
-    pub fn below(&self, key: K) -> Option<u64> {
-        self.map.tree.floor(key.to_lane().before()?, &self.pin)
-    }
 }
 
 /// Entries of an [`O2Map`], upwards: every key present throughout is there once.

@@ -1,12 +1,11 @@
 //! Byte-string keys in CSB+- and O2-Trees.
 
+use super::beginning;
 use super::everyday::{everyday, example, exchange};
-use super::{Pinned, beginning};
+use super::pinned::pinning;
 use crate::csb::Csb;
 use crate::node::Bias;
 use crate::o2::{Coupled, Optimistic, Tree};
-use crate::reclaim::Pin;
-use crate::tree::Broken;
 use crate::trie::layer_tree::LayerTree;
 use crate::trie::slice::Slice;
 use crate::trie::{Scan, Trie, TrieStats, Way};
@@ -59,18 +58,6 @@ pub type O2ByteMap<const F: usize = 64, S = Coupled, const C: usize = 128> = Tri
 /// ```
 pub type OptimisticO2ByteMap<const F: usize = 64, const C: usize = 128> = O2ByteMap<F, Optimistic, C>;
 
-impl<M: LayerTree, const C: usize> Default for TrieMap<M, C> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<M: LayerTree, const C: usize> std::fmt::Debug for TrieMap<M, C> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TrieMap").field("len", &self.len()).finish_non_exhaustive()
-    }
-}
-
 impl<M: LayerTree, const C: usize> TrieMap<M, C> {
     /// An empty map. As [`ByteMap::new`](crate::ByteMap::new).
     ///
@@ -98,116 +85,6 @@ impl<M: LayerTree, const C: usize> TrieMap<M, C> {
     /// ```
     pub fn bulk_load<K: AsRef<[u8]>>(entries: impl IntoIterator<Item = (K, u64)>, fill: f64) -> Self {
         Self { trie: Trie::bulk_load(entries, fill) }
-    }
-
-    /// A handle that pins once for many operations. As [`ByteMap::pin`](crate::ByteMap::pin).
-    ///
-    /// ```
-    /// use foreshore_index::CsbByteMap;
-    ///
-    /// let map: CsbByteMap = [("BOS", 1), ("SEA", 2)].into_iter().collect();
-    /// let pinned = map.pin();
-    /// assert_eq!(pinned.get(b"BOS").zip(pinned.get(b"SEA")), Some((1, 2)));
-    /// ```
-    pub fn pin(&self) -> Pinned<'_, Self> {
-        Pinned { map: self, pin: Pin::new() }
-    }
-
-    /// The value of `key`. As [`ByteMap::get`](crate::ByteMap::get).
-    ///
-    /// ```
-    /// use foreshore_index::CsbByteMap;
-    ///
-    /// let map: CsbByteMap = [("BOS", 1)].into_iter().collect();
-    /// assert_eq!((map.get(b"BOS"), map.get(b"B")), (Some(1), None));
-    /// ```
-    #[inline]
-    pub fn get(&self, key: &[u8]) -> Option<u64> {
-        self.trie.get(key, &Pin::new())
-    }
-
-    /// Sets the value of `key`; returns the old one.
-    ///
-    /// Panics if the key has more than 1024 bytes.
-    ///
-    /// As [`ByteMap::insert`](crate::ByteMap::insert).
-    ///
-    /// ```
-    /// use foreshore_index::CsbByteMap;
-    ///
-    /// let map: CsbByteMap = CsbByteMap::new();
-    /// assert_eq!(map.insert(b"BOS", 1), None);
-    /// assert_eq!(map.insert(b"BOS", 2), Some(1));
-    /// ```
-    #[inline]
-    pub fn insert(&self, key: &[u8], value: u64) -> Option<u64> {
-        self.trie.insert(key, value, &Pin::new())
-    }
-
-    /// Removes `key`; returns its value. As [`ByteMap::remove`](crate::ByteMap::remove).
-    ///
-    /// ```
-    /// use foreshore_index::CsbByteMap;
-    ///
-    /// let map: CsbByteMap = [("BOS", 1)].into_iter().collect();
-    /// assert_eq!(map.remove(b"BOS"), Some(1));
-    /// assert_eq!(map.remove(b"BOS"), None);
-    /// ```
-    #[inline]
-    pub fn remove(&self, key: &[u8]) -> Option<u64> {
-        self.trie.remove(key, &Pin::new())
-    }
-
-    /// Gives `key` the value `new` (`None`: removes it) if its value is `expected` (`None`: if it is absent). One step:
-    /// nobody sees or changes anything in between.
-    ///
-    /// Panics if the key has more than 1024 bytes and `new` is a value.
-    ///
-    /// Errors: the value that it has instead; nothing was changed.
-    ///
-    /// ```
-    /// let map = foreshore_index::CsbByteMap::<16>::new();
-    /// assert_eq!(map.compare_exchange(b"AA7", None, Some(1)), Ok(()));
-    /// assert_eq!(map.compare_exchange(b"AA7", Some(9), Some(2)), Err(Some(1)));
-    /// assert_eq!(map.compare_exchange(b"AA7", Some(1), None), Ok(()));
-    /// assert_eq!(map.get(b"AA7"), None);
-    /// ```
-    pub fn compare_exchange(
-        &self,
-        key: &[u8],
-        expected: Option<u64>,
-        new: Option<u64>,
-    ) -> Result<(), Option<u64>> {
-        exchange!(self.trie, key, expected, new)
-    }
-
-    /// The value of the greatest entry with a key at most `key`. While entries next to the answer come and go it may be
-    /// one that was the answer a moment ago, part by part: see the crate's guarantees.
-    /// As [`ByteMap::floor`](crate::ByteMap::floor).
-    ///
-    /// ```
-    /// use foreshore_index::CsbByteMap;
-    ///
-    /// let map: CsbByteMap = [("BOS", 1), ("SEA", 2)].into_iter().collect();
-    /// assert_eq!([map.floor(b"A"), map.floor(b"BOS"), map.floor(b"PDX")], [None, Some(1), Some(1)]);
-    /// ```
-    #[inline]
-    pub fn floor(&self, key: &[u8]) -> Option<u64> {
-        self.trie.greatest(key, Bias::AtMost, &Pin::new())
-    }
-
-    /// The value of the greatest entry with a key below `key`. As [`floor`](Self::floor).
-    /// As [`ByteMap::below`](crate::ByteMap::below).
-    ///
-    /// ```
-    /// use foreshore_index::CsbByteMap;
-    ///
-    /// let map: CsbByteMap = [("BOS", 1), ("SEA", 2)].into_iter().collect();
-    /// assert_eq!([map.below(b"BOS"), map.below(b"SEA")], [None, Some(1)]);
-    /// ```
-    #[inline]
-    pub fn below(&self, key: &[u8]) -> Option<u64> {
-        self.trie.greatest(key, Bias::Below, &Pin::new())
     }
 
     /// The entries with keys from `start` to `end`, upwards. As [`ByteMap::range`](crate::ByteMap::range).
@@ -255,18 +132,6 @@ impl<M: LayerTree, const C: usize> TrieMap<M, C> {
         self.range(start, end.as_ref().map(Vec::as_slice))
     }
 
-    /// The number of entries. Exact while nobody changes the map. As [`ByteMap::len`](crate::ByteMap::len).
-    ///
-    /// ```
-    /// use foreshore_index::CsbByteMap;
-    ///
-    /// let map: CsbByteMap = [("BOS", 1), ("SEA", 2)].into_iter().collect();
-    /// assert_eq!(map.len(), 2);
-    /// ```
-    pub fn len(&self) -> u64 {
-        self.trie.len()
-    }
-
     /// Memory in bytes. Walks the layers. As [`ByteMap::bytes`](crate::ByteMap::bytes).
     ///
     /// ```
@@ -283,19 +148,25 @@ impl<M: LayerTree, const C: usize> TrieMap<M, C> {
     pub fn stats(&self) -> TrieStats {
         self.trie.stats()
     }
+}
 
-    /// Walks the structure and names the first invariant found broken. Call it while no other thread changes the map.
-    /// As [`ByteMap::check`](crate::ByteMap::check).
-    ///
-    /// ```
-    /// use foreshore_index::CsbByteMap;
-    ///
-    /// let map: CsbByteMap = [("BOS", 1), ("SEA", 2)].into_iter().collect();
-    /// assert_eq!(map.check(), Ok(()));
-    /// ```
-    pub fn check(&self) -> Result<(), Broken> {
-        self.trie.check()
-    }
+pinning! {
+    impl[M: LayerTree, const C: usize] TrieMap<M, C>, tree: trie, key: &[u8],
+    |trie, key, pin| {
+        get: trie.get(key, pin),
+        /// Panics if the key has more than 1024 bytes.
+        ///
+        insert(value): trie.insert(key, value, pin),
+        remove: trie.remove(key, pin),
+        /// While entries next to the answer come and go it may be one that was the answer a moment ago, part by part.
+        ///
+        floor: trie.greatest(key, Bias::AtMost, pin),
+        below: trie.greatest(key, Bias::Below, pin),
+        /// Panics if the key has more than 1024 bytes and `new` is a value.
+        ///
+        compare_exchange(expected, new): exchange!(trie, key, expected, new, pin),
+    },
+    example: ["CsbByteMap::<16>::new()", "b\"BOS\"", "b\"PDX\"", "b\"SEA\""]
 }
 
 everyday! {
@@ -305,39 +176,6 @@ everyday! {
     ranges: TrieRange, TrieRangeRev [M, C],
     from: [K: AsRef<[u8]>,] K, as AsRef::as_ref,
     example: ["CsbByteMap::<16>::new()", "b\"BOS\"", "b\"PDX\"", "b\"SEA\""]
-}
-
-/// As the methods of [`TrieMap`], without pinning each time.
-impl<M: LayerTree, const C: usize> Pinned<'_, TrieMap<M, C>> {
-    /// See [`TrieMap::get`].
-    #[inline]
-    pub fn get(&self, key: &[u8]) -> Option<u64> {
-        self.map.trie.get(key, &self.pin)
-    }
-
-    /// See [`TrieMap::insert`].
-    #[inline]
-    pub fn insert(&self, key: &[u8], value: u64) -> Option<u64> {
-        self.map.trie.insert(key, value, &self.pin)
-    }
-
-    /// See [`TrieMap::remove`].
-    #[inline]
-    pub fn remove(&self, key: &[u8]) -> Option<u64> {
-        self.map.trie.remove(key, &self.pin)
-    }
-
-    /// See [`TrieMap::floor`].
-    #[inline]
-    pub fn floor(&self, key: &[u8]) -> Option<u64> {
-        self.map.trie.greatest(key, Bias::AtMost, &self.pin)
-    }
-
-    /// See [`TrieMap::below`].
-    #[inline]
-    pub fn below(&self, key: &[u8]) -> Option<u64> {
-        self.map.trie.greatest(key, Bias::Below, &self.pin)
-    }
 }
 
 /// Entries of a [`TrieMap`], upwards: every key present throughout is there once.

@@ -27,6 +27,21 @@ pub trait Map<K> {
 /// What the maps name alike.
 macro_rules! named_alike {
     ($key:ty, $as_key:path) => {
+        fn insert(&self, key: &$key, value: u64) -> Option<u64> {
+            self.insert($as_key(key), value)
+        }
+        fn remove(&self, key: &$key) -> Option<u64> {
+            self.remove($as_key(key))
+        }
+        fn get(&self, key: &$key) -> Option<u64> {
+            self.get($as_key(key))
+        }
+        fn floor(&self, key: &$key) -> Option<u64> {
+            self.floor($as_key(key))
+        }
+        fn below(&self, key: &$key) -> Option<u64> {
+            self.below($as_key(key))
+        }
         fn compare_exchange(
             &self,
             key: &$key,
@@ -69,21 +84,6 @@ fn same<K: Copy>(key: &K) -> K {
 macro_rules! int_map {
     ($map:ident) => {
         impl<K: IntKey, const F: usize> Map<K> for $map<K, F> {
-            fn insert(&self, key: &K, value: u64) -> Option<u64> {
-                self.insert(*key, value)
-            }
-            fn remove(&self, key: &K) -> Option<u64> {
-                self.remove(*key)
-            }
-            fn get(&self, key: &K) -> Option<u64> {
-                self.get(*key)
-            }
-            fn floor(&self, key: &K) -> Option<u64> {
-                self.floor(*key)
-            }
-            fn below(&self, key: &K) -> Option<u64> {
-                self.below(*key)
-            }
             fn range(&self, from: &Bound<K>, to: &Bound<K>) -> Vec<(K, u64)> {
                 self.range((*from, *to)).collect()
             }
@@ -105,21 +105,6 @@ fn slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
 }
 
 impl<const F: usize, const H: usize> Map<Vec<u8>> for ByteMap<F, H> {
-    fn insert(&self, key: &Vec<u8>, value: u64) -> Option<u64> {
-        self.insert(key, value)
-    }
-    fn remove(&self, key: &Vec<u8>) -> Option<u64> {
-        self.remove(key)
-    }
-    fn get(&self, key: &Vec<u8>) -> Option<u64> {
-        self.get(key)
-    }
-    fn floor(&self, key: &Vec<u8>) -> Option<u64> {
-        self.floor(key)
-    }
-    fn below(&self, key: &Vec<u8>) -> Option<u64> {
-        self.below(key)
-    }
     fn range(&self, from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> Vec<(Vec<u8>, u64)> {
         self.range(slice(from), slice(to)).collect()
     }
@@ -130,21 +115,6 @@ impl<const F: usize, const H: usize> Map<Vec<u8>> for ByteMap<F, H> {
 }
 
 impl<M: LayerTree, const C: usize> Map<Vec<u8>> for TrieMap<M, C> {
-    fn insert(&self, key: &Vec<u8>, value: u64) -> Option<u64> {
-        self.insert(key, value)
-    }
-    fn remove(&self, key: &Vec<u8>) -> Option<u64> {
-        self.remove(key)
-    }
-    fn get(&self, key: &Vec<u8>) -> Option<u64> {
-        self.get(key)
-    }
-    fn floor(&self, key: &Vec<u8>) -> Option<u64> {
-        self.floor(key)
-    }
-    fn below(&self, key: &Vec<u8>) -> Option<u64> {
-        self.below(key)
-    }
     fn range(&self, from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> Vec<(Vec<u8>, u64)> {
         self.range(slice(from), slice(to)).collect()
     }
