@@ -39,46 +39,32 @@ pub trait LeafIndex: Send + Sync {
     fn unpost(&self, low_fence: &[u8], page: u64) -> bool;
 }
 
-impl<const F: usize, const H: usize> LeafIndex for ByteMap<F, H> {
-    fn bulk_load<K: AsRef<[u8]>>(fences: impl IntoIterator<Item = (K, u64)>, fill: f64) -> Self {
-        ByteMap::bulk_load(fences, fill)
-    }
+/// Every map of byte strings is one.
+macro_rules! leaf_index {
+    ([$($generics:tt)*] $map:ty) => {
+        impl<$($generics)*> LeafIndex for $map {
+            fn bulk_load<K: AsRef<[u8]>>(fences: impl IntoIterator<Item = (K, u64)>, fill: f64) -> Self {
+                <$map>::bulk_load(fences, fill)
+            }
 
-    fn seek(&self, key: &[u8]) -> Option<u64> {
-        self.floor(key)
-    }
+            fn seek(&self, key: &[u8]) -> Option<u64> {
+                self.floor(key)
+            }
 
-    fn seek_before(&self, key: &[u8]) -> Option<u64> {
-        self.below(key)
-    }
+            fn seek_before(&self, key: &[u8]) -> Option<u64> {
+                self.below(key)
+            }
 
-    fn post(&self, low_fence: &[u8], page: u64) -> Option<u64> {
-        self.insert(low_fence, page)
-    }
+            fn post(&self, low_fence: &[u8], page: u64) -> Option<u64> {
+                self.insert(low_fence, page)
+            }
 
-    fn unpost(&self, low_fence: &[u8], page: u64) -> bool {
-        self.compare_exchange(low_fence, Some(page), None).is_ok()
-    }
+            fn unpost(&self, low_fence: &[u8], page: u64) -> bool {
+                self.compare_exchange(low_fence, Some(page), None).is_ok()
+            }
+        }
+    };
 }
 
-impl<M: LayerTree, const C: usize> LeafIndex for TrieMap<M, C> {
-    fn bulk_load<K: AsRef<[u8]>>(fences: impl IntoIterator<Item = (K, u64)>, fill: f64) -> Self {
-        TrieMap::bulk_load(fences, fill)
-    }
-
-    fn seek(&self, key: &[u8]) -> Option<u64> {
-        self.floor(key)
-    }
-
-    fn seek_before(&self, key: &[u8]) -> Option<u64> {
-        self.below(key)
-    }
-
-    fn post(&self, low_fence: &[u8], page: u64) -> Option<u64> {
-        self.insert(low_fence, page)
-    }
-
-    fn unpost(&self, low_fence: &[u8], page: u64) -> bool {
-        self.compare_exchange(low_fence, Some(page), None).is_ok()
-    }
-}
+leaf_index!([const F: usize, const H: usize] ByteMap<F, H>);
+leaf_index!([M: LayerTree, const C: usize] TrieMap<M, C>);

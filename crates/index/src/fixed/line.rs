@@ -108,67 +108,43 @@ impl Compare for Portable {
 #[cfg(target_arch = "x86_64")]
 pub(super) use x86::{Avx2, Avx512};
 
-// SAFETY: an integer; `x86` compares unsigned.
-unsafe impl PackedLane for u32 {
-    type Line = [Self; Self::PER_LINE];
+macro_rules! packed_lane {
+    ($lane:ty, $avx2:ident, $avx512:ident) => {
+        // SAFETY: an integer; `x86` compares unsigned.
+        unsafe impl PackedLane for $lane {
+            type Line = [Self; Self::PER_LINE];
 
-    #[inline(always)]
-    fn lines(keys: &[Self]) -> &[Self::Line] {
-        keys.as_chunks().0
-    }
+            #[inline(always)]
+            fn lines(keys: &[Self]) -> &[Self::Line] {
+                keys.as_chunks().0
+            }
 
-    #[inline(always)]
-    fn count_below(line: &Self::Line, key: Self) -> usize {
-        line.iter().map(|&k| u32::from(k < key)).sum::<u32>() as usize
-    }
+            #[inline(always)]
+            fn count_below(line: &Self::Line, key: Self) -> usize {
+                line.iter().map(|&k| Self::from(k < key)).sum::<Self>() as usize
+            }
 
-    // SAFETY: the trait's contract, nothing more.
-    #[cfg(target_arch = "x86_64")]
-    #[inline(always)]
-    unsafe fn count_below_avx2(line: &Self::Line, key: Self) -> usize {
-        // SAFETY: the caller's.
-        unsafe { x86::avx2_u32(line, key) }
-    }
+            // SAFETY: the trait's contract, nothing more.
+            #[cfg(target_arch = "x86_64")]
+            #[inline(always)]
+            unsafe fn count_below_avx2(line: &Self::Line, key: Self) -> usize {
+                // SAFETY: the caller's.
+                unsafe { x86::$avx2(line, key) }
+            }
 
-    // SAFETY: the trait's contract, nothing more.
-    #[cfg(target_arch = "x86_64")]
-    #[inline(always)]
-    unsafe fn count_below_avx512(line: &Self::Line, key: Self) -> usize {
-        // SAFETY: the caller's.
-        unsafe { x86::avx512_u32(line, key) }
-    }
+            // SAFETY: the trait's contract, nothing more.
+            #[cfg(target_arch = "x86_64")]
+            #[inline(always)]
+            unsafe fn count_below_avx512(line: &Self::Line, key: Self) -> usize {
+                // SAFETY: the caller's.
+                unsafe { x86::$avx512(line, key) }
+            }
+        }
+    };
 }
 
-// SAFETY: an integer; `x86` compares unsigned.
-unsafe impl PackedLane for u64 {
-    type Line = [Self; Self::PER_LINE];
-
-    #[inline(always)]
-    fn lines(keys: &[Self]) -> &[Self::Line] {
-        keys.as_chunks().0
-    }
-
-    #[inline(always)]
-    fn count_below(line: &Self::Line, key: Self) -> usize {
-        line.iter().map(|&k| u64::from(k < key)).sum::<u64>() as usize
-    }
-
-    // SAFETY: the trait's contract, nothing more.
-    #[cfg(target_arch = "x86_64")]
-    #[inline(always)]
-    unsafe fn count_below_avx2(line: &Self::Line, key: Self) -> usize {
-        // SAFETY: the caller's.
-        unsafe { x86::avx2_u64(line, key) }
-    }
-
-    // SAFETY: the trait's contract, nothing more.
-    #[cfg(target_arch = "x86_64")]
-    #[inline(always)]
-    unsafe fn count_below_avx512(line: &Self::Line, key: Self) -> usize {
-        // SAFETY: the caller's.
-        unsafe { x86::avx512_u64(line, key) }
-    }
-}
+packed_lane!(u32, avx2_u32, avx512_u32);
+packed_lane!(u64, avx2_u64, avx512_u64);
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {

@@ -61,106 +61,73 @@ pub trait LayerTree: Send + Sync + Sized + 'static {
     }
 }
 
-impl<const F: usize> LayerTree for Csb<Slice, F> {
-    fn new() -> Self {
-        Csb::uncounted()
-    }
+/// A tree of integers that serves as one. Its scans are given as what they are of `$this`, from the slice `$from` on.
+macro_rules! layer_tree {
+    ([$($generics:tt)*] $tree:ty, |$this:ident, $from:ident| ascending: $up:expr, descending: $down:expr) => {
+        impl<$($generics)*> LayerTree for $tree {
+            fn new() -> Self {
+                <$tree>::uncounted()
+            }
 
-    fn bulk_load(slots: impl Iterator<Item = (Slice, u64)>, fill: f64) -> Self {
-        Csb::uncounted().loaded(slots, fill)
-    }
+            fn bulk_load(slots: impl Iterator<Item = (Slice, u64)>, fill: f64) -> Self {
+                <$tree>::uncounted().loaded(slots, fill)
+            }
 
-    #[inline]
-    fn get(&self, slice: Slice, pin: &Pin) -> Option<u64> {
-        Csb::get(self, slice, pin)
-    }
+            #[inline]
+            fn get(&self, slice: Slice, pin: &Pin) -> Option<u64> {
+                <$tree>::get(self, slice, pin)
+            }
 
-    #[inline]
-    fn floor(&self, slice: Slice, pin: &Pin) -> Option<(Slice, u64)> {
-        self.floor_entry(slice, pin)
-    }
+            #[inline]
+            fn floor(&self, slice: Slice, pin: &Pin) -> Option<(Slice, u64)> {
+                self.floor_entry(slice, pin)
+            }
 
-    fn insert_if(
-        &self,
-        slice: Slice,
-        word: u64,
-        admit: impl Fn(Option<u64>) -> bool,
-        pin: &Pin,
-    ) -> Option<u64> {
-        Csb::insert_if(self, slice, word, admit, pin)
-    }
+            fn insert_if(
+                &self,
+                slice: Slice,
+                word: u64,
+                admit: impl Fn(Option<u64>) -> bool,
+                pin: &Pin,
+            ) -> Option<u64> {
+                <$tree>::insert_if(self, slice, word, admit, pin)
+            }
 
-    fn remove_if(&self, slice: Slice, admit: impl Fn(u64) -> bool, pin: &Pin) -> Option<u64> {
-        Csb::remove_if(self, slice, admit, pin)
-    }
+            fn remove_if(&self, slice: Slice, admit: impl Fn(u64) -> bool, pin: &Pin) -> Option<u64> {
+                <$tree>::remove_if(self, slice, admit, pin)
+            }
 
-    fn ascending(&self, from: Slice) -> impl Iterator<Item = (Slice, u64)> {
-        let mut entries = csb::Forward::new(self, &(from..));
-        std::iter::from_fn(move || entries.next())
-    }
+            fn ascending(&self, $from: Slice) -> impl Iterator<Item = (Slice, u64)> {
+                let $this = self;
+                let mut entries = $up;
+                std::iter::from_fn(move || entries.next())
+            }
 
-    fn descending(&self, from: Slice) -> impl Iterator<Item = (Slice, u64)> {
-        let mut entries = csb::Backward::new(self, &(..=from));
-        std::iter::from_fn(move || entries.next())
-    }
+            fn descending(&self, $from: Slice) -> impl Iterator<Item = (Slice, u64)> {
+                let $this = self;
+                let mut entries = $down;
+                std::iter::from_fn(move || entries.next())
+            }
 
-    fn bytes(&self) -> u64 {
-        Csb::bytes(self)
-    }
+            fn bytes(&self) -> u64 {
+                <$tree>::bytes(self)
+            }
 
-    fn check(&self) -> Result<(), Broken> {
-        Csb::check(self)
-    }
+            fn check(&self) -> Result<(), Broken> {
+                <$tree>::check(self)
+            }
+        }
+    };
 }
 
-impl<const F: usize, S: Scheme> LayerTree for o2::Tree<Slice, F, S> {
-    fn new() -> Self {
-        o2::Tree::uncounted()
-    }
+layer_tree! {
+    [const F: usize] Csb<Slice, F>, |tree, from|
+    ascending: csb::Forward::new(tree, &(from..)),
+    descending: csb::Backward::new(tree, &(..=from))
+}
 
-    fn bulk_load(slots: impl Iterator<Item = (Slice, u64)>, fill: f64) -> Self {
-        o2::Tree::uncounted().loaded(slots, fill)
-    }
-
-    #[inline]
-    fn get(&self, slice: Slice, pin: &Pin) -> Option<u64> {
-        o2::Tree::get(self, slice, pin)
-    }
-
-    #[inline]
-    fn floor(&self, slice: Slice, pin: &Pin) -> Option<(Slice, u64)> {
-        self.floor_entry(slice, pin)
-    }
-
-    fn insert_if(
-        &self,
-        slice: Slice,
-        word: u64,
-        admit: impl Fn(Option<u64>) -> bool,
-        pin: &Pin,
-    ) -> Option<u64> {
-        o2::Tree::insert_if(self, slice, word, admit, pin)
-    }
-
-    fn remove_if(&self, slice: Slice, admit: impl Fn(u64) -> bool, pin: &Pin) -> Option<u64> {
-        o2::Tree::remove_if(self, slice, admit, pin)
-    }
-
-    fn ascending(&self, from: Slice) -> impl Iterator<Item = (Slice, u64)> {
-        let mut entries = o2::Forward::new(self, (Bound::Included(from), Bound::Unbounded));
-        std::iter::from_fn(move || entries.next())
-    }
-
-    fn descending(&self, from: Slice) -> impl Iterator<Item = (Slice, u64)> {
-        let mut entries = o2::Backward::new(self, (Bound::Unbounded, Bound::Included(from)));
-        std::iter::from_fn(move || entries.next())
-    }
-
-    fn bytes(&self) -> u64 {
-        o2::Tree::bytes(self)
-    }
-
-    fn check(&self) -> Result<(), Broken> {
-        o2::Tree::check(self)
-    }
+layer_tree! {
+    [const F: usize, S: Scheme] o2::Tree<Slice, F, S>, |tree, from|
+    ascending: o2::Forward::new(tree, (Bound::Included(from), Bound::Unbounded)),
+    descending: o2::Backward::new(tree, (Bound::Unbounded, Bound::Included(from)))
 }
