@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::leaf::{self, Builder, LeafCopy, Split};
 use crate::log::Log;
 use crate::page::Page;
-use crate::tree::descend::{Latched, malformed};
+use crate::tree::descend::malformed;
 use crate::tree::{Intent, Tree};
 use crate::txn::Txn;
 use crate::version::Version;
@@ -176,8 +176,7 @@ impl<'a, K: AsRef<[u8]>, V: AsRef<[u8]>> Loader<'a, K, V> {
     fn hang(&mut self) -> Result<()> {
         let Some((builder, low)) = self.leaf.take() else { return Ok(()) };
         self.put_large()?;
-        let core = &self.tree.core;
-        let (fresh, Latched { at, latch, .. }) = loop {
+        let (fresh, last) = loop {
             let (fresh, last) = self.tree.latch_leaf_beside_new(&low, Log::room)?;
             ensure_last(last.at.page, &low)?;
             // A load leaves room for it, but other rows may have come into the leaf.
@@ -189,17 +188,8 @@ impl<'a, K: AsRef<[u8]>, V: AsRef<[u8]>> Loader<'a, K, V> {
             // As for a row with that key, which would take more.
             self.tree.split(&low, 0)?;
         };
-        let right_latch = fresh.page().latch().exclusive();
-        self.tree.pool.before_change(at.frame);
-        self.tree.pool.before_change(fresh.frame_page().frame);
-        let split = Split::append(at.page, fresh.pid(), low, builder)?;
-        let record = core.log.reserve(split.change().encoded_len());
-        split.apply(at.page, fresh.page(), record.end());
-        let right = fresh.publish().page.id();
-        drop(right_latch);
-        drop(latch);
-        self.end = core.append(record, &split.change());
-        self.tree.post(split.separator(), right);
+        let split = Split::append(last.at.page, fresh.pid(), low, builder)?;
+        self.end = self.tree.carry_out(&split, last, fresh);
         Ok(())
     }
 

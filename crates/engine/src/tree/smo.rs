@@ -13,11 +13,11 @@ use crate::error::Result;
 use crate::leaf::{self, Absorb, Split};
 use crate::log::Log;
 use crate::page::Page;
-use crate::pool::FramePage;
+use crate::pool::{FramePage, NewPage};
 use crate::tree::Tree;
 use crate::tree::descend::Latched;
 use foreshore_base::sync::{Backoff, Ordering::Relaxed};
-use foreshore_base::{Exclusive, PageId};
+use foreshore_base::{Exclusive, Lsn, PageId};
 use std::ops::Bound;
 
 impl Tree {
@@ -54,11 +54,19 @@ impl Tree {
         room: fn(&Log) -> Result<()>,
         plan: impl FnOnce(Page<'_>, PageId) -> Result<Option<Split>>,
     ) -> Result<()> {
-        let (fresh, Latched { at, latch, .. }) = self.latch_leaf_beside_new(key, room)?;
-        let Some(split) = plan(at.page, fresh.pid())? else {
-            latch.release_unchanged();
+        let (fresh, left) = self.latch_leaf_beside_new(key, room)?;
+        let Some(split) = plan(left.at.page, fresh.pid())? else {
+            left.latch.release_unchanged();
             return Ok(());
         };
+        self.carry_out(&split, left, fresh);
+        self.core.splits.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    /// Splits the latched leaf as planned; its new right neighbour is `fresh`. Returns the end of the record.
+    pub(super) fn carry_out(&self, split: &Split, left: Latched<'_>, fresh: NewPage<'_>) -> Lsn {
+        let Latched { at, latch, .. } = left;
         let right_latch = fresh.page().latch().exclusive();
         self.pool.before_change(at.frame);
         self.pool.before_change(fresh.frame_page().frame);
@@ -67,10 +75,9 @@ impl Tree {
         let right = fresh.publish().page.id();
         drop(right_latch);
         drop(latch);
-        self.core.append(record, &split.change());
+        let end = self.core.append(record, &split.change());
         self.post(split.separator(), right);
-        self.core.splits.fetch_add(1, Relaxed);
-        Ok(())
+        end
     }
 
     /// Merges the underfull leaf of `key` with its right or, failing that, its left neighbour, if the two fit well into
@@ -112,17 +119,13 @@ impl Tree {
             left.latch.release_unchanged();
             return Ok(false);
         };
-        let Some(absorb) = Absorb::plan(left.at.page, right.page)? else {
+        let planned = Absorb::plan(left.at.page, right.page)?.zip(right.page.low_fence());
+        let is_posted = |low_fence: &[u8]| self.index.get(low_fence) == Some(neighbour.0);
+        let Some((absorb, separator)) = planned.filter(|(_, separator)| is_posted(separator)) else {
             right_latch.release_unchanged();
             left.latch.release_unchanged();
             return Ok(false);
         };
-        let separator = right.page.low_fence().expect("read under the latch");
-        if self.index.get(&separator) != Some(neighbour.0) {
-            right_latch.release_unchanged();
-            left.latch.release_unchanged();
-            return Ok(false);
-        }
         self.pool.before_change(left.at.frame);
         self.pool.before_change(right.frame);
         let record = self.core.log.reserve(absorb.change().encoded_len());
