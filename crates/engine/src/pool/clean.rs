@@ -15,6 +15,7 @@
 //!   ends cleaning for good and poisons the log (rule 10): what the disk holds is then unknown.
 
 use super::allocate::Dead;
+use super::clock::Visit;
 use super::directory_entry::{Entry as DirectoryEntry, PageEntry, entry_bytes};
 use super::promises::Effect;
 use super::slots::Slots;
@@ -143,9 +144,9 @@ impl Pool {
             }
             let frame = self.next_frame();
             match self.visit(frame) {
-                super::clock::Visit::Freed => self.free.push(frame),
-                super::clock::Visit::Dirty => dirty.push(frame),
-                super::clock::Visit::Kept => {}
+                Visit::Freed => self.free.push(frame),
+                Visit::Dirty => dirty.push(frame),
+                Visit::Kept => {}
             }
         }
         dirty

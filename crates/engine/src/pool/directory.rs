@@ -323,14 +323,15 @@ impl Current {
     fn reserve(&mut self, vfs: &dyn Vfs, promises: &Promises) -> Result<()> {
         let (ample, least) = (promises.ample_file_bytes(), promises.least_file_bytes());
         let reserved = self.journal.reserve(ample, least).and_then(|()| {
-            let spare = match self.spare.take() {
-                Some(spare) => spare,
-                None => Spare::open(vfs)?,
-            };
+            let spare = self.take_spare(vfs)?;
             self.spare.insert(spare).reserve(ample, least)
         });
         promises.set_reserved(self.reserved());
         reserved
+    }
+
+    fn take_spare(&mut self, vfs: &dyn Vfs) -> Result<Spare> {
+        self.spare.take().map_or_else(|| Spare::open(vfs), Ok)
     }
 
     /// Room that this file and the next one have.
@@ -341,10 +342,7 @@ impl Current {
     /// Makes the next file of this one, which becomes the one after that. Neither keeps more room than `bytes`. Returns how many
     /// bytes of entries there are now.
     fn rewrite(&mut self, vfs: &dyn Vfs, bytes: u64) -> Result<u64> {
-        let mut spare = match self.spare.take() {
-            Some(spare) => spare,
-            None => Spare::open(vfs)?,
-        };
+        let mut spare = self.take_spare(vfs)?;
         let (next, written) = match self.copy_to(spare.clone(), vfs, bytes) {
             Ok(copied) => copied,
             Err(error) => {
