@@ -7,9 +7,9 @@
 //! pass begins, and its end was made durable before that was put on record. Some of its records may be in the pass: they
 //! are redone as those of a settled author.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::lock::Owner;
-use crate::txn::{Record, SLOTS};
+use crate::txn::{Record, SLOTS, damaged};
 use crate::version::Version;
 use foreshore_base::{Lsn, TxnId};
 use std::collections::BTreeMap;
@@ -94,13 +94,10 @@ impl Analysis {
     }
 }
 
-fn damaged(at: Lsn, detail: &str) -> Error {
-    Error::corrupt(format!("log record at {at}"), detail)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Error;
 
     #[test]
     fn a_slot_that_there_is_not_is_damage() {

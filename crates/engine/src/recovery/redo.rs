@@ -25,7 +25,7 @@ use crate::pool::{ByPage, FramePage, PageEntry, Pool, Pools};
 use crate::recovery::analysis::Analysis;
 use crate::recovery::leaves::Leaves;
 use crate::recovery::stand_in::StandIn;
-use crate::txn::Record;
+use crate::txn::{Record, damaged};
 use crate::version::Version;
 use foreshore_base::{Lsn, PageId, seeded_bug};
 use foreshore_io::Vfs;
@@ -291,7 +291,7 @@ impl<'a> Todo<'a> {
 }
 
 fn decode(body: &[u8], at: Lsn) -> Result<Record<'_>> {
-    Record::decode(body).map_err(|detail| Error::corrupt(format!("log record at {at}"), detail))
+    Record::decode(body).map_err(|detail| damaged(at, detail))
 }
 
 /// Applies one record to one page, if the page is older.

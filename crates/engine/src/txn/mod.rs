@@ -38,7 +38,7 @@ mod view;
 
 pub(crate) use found::Found;
 pub(crate) use garbage::{Batch, Garbage, Ghost, Stuck};
-pub(crate) use record::Record;
+pub(crate) use record::{Record, damaged};
 pub(crate) use scan::{Direction, Scan};
 pub(crate) use slots::{SLOTS, Slots};
 pub(crate) use snapshots::Snapshots;

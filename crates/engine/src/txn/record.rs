@@ -21,6 +21,7 @@
 //! Source: ARIES (Mohan et al., TODS 1992) §3: compensation records, undo next; here undo is logical, by key, since a
 //! row may have moved to another leaf. Differs: an update logs the bytes that differ, once before and once after.
 
+use crate::error::Error;
 use crate::fields::{Fields, push_varint, varint_len};
 use crate::leaf::Change;
 use crate::lock::Owner;
@@ -146,6 +147,11 @@ impl<'a> Record<'a> {
             _ => None,
         }
     }
+}
+
+/// The record that begins at `at` is not one that was written there.
+pub(crate) fn damaged(at: Lsn, detail: impl Into<String>) -> Error {
+    Error::corrupt(format!("log record at {at}"), detail)
 }
 
 fn begin(out: &mut Vec<u8>, kind: u8, owner: Owner) {

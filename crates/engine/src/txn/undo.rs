@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::leaf::{Change, exchange};
 use crate::lock::{KeyMode, Reach};
 use crate::tree::{Core, Tree};
-use crate::txn::{Record, Txn};
+use crate::txn::{Record, Txn, damaged};
 use foreshore_base::{Lsn, TableId, seeded_bug};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -106,7 +106,7 @@ fn each_write_backwards(
             Record::Compensation { owner, undo_next, .. } if owner == txn.owner => undo_next,
             Record::Prepare { owner, previous, .. } if owner == txn.owner => previous,
             Record::Begin { owner } if owner == txn.owner => break,
-            _ => return Err(damaged(at, "it is not of the transaction whose way back leads here".into())),
+            _ => return Err(damaged(at, "it is not of the transaction whose way back leads here")),
         };
         if next >= at {
             return Err(damaged(at, format!("its way back leads to {next}")));
@@ -143,7 +143,7 @@ fn restore_row(
     write: &Write<'_>,
     change: &Change<'_>,
 ) -> Result<()> {
-    let key = change.key().ok_or_else(|| damaged(write.at, "it changes no row".into()))?;
+    let key = change.key().ok_or_else(|| damaged(write.at, "it changes no row"))?;
     txn.enter(tree)?;
     let value = match before.entry((tree.id, key.to_vec())) {
         Entry::Occupied(known) => known.into_mut(),
@@ -152,9 +152,8 @@ fn restore_row(
             None => return Ok(()),
         },
     };
-    *value = undone(change, write.old, value.take()).ok_or_else(|| {
-        damaged(write.at, "a row that a prepared transaction changed is not as it left it".into())
-    })?;
+    *value = undone(change, write.old, value.take())
+        .ok_or_else(|| damaged(write.at, "a row that a prepared transaction changed is not as it left it"))?;
     if let Some(id) = blob::marked(tree, key) {
         txn.note_blob(tree, id);
     }
@@ -182,10 +181,6 @@ fn undone(change: &Change<'_>, old: &[u8], after: Option<Vec<u8>>) -> Option<Opt
         }
         _ => None,
     }
-}
-
-fn damaged(at: Lsn, detail: String) -> Error {
-    Error::corrupt(format!("log record at {at}"), detail)
 }
 
 #[cfg(test)]
