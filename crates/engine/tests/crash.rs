@@ -10,6 +10,7 @@
 mod common;
 
 use common::{Rng, env, in_parallel, tiny};
+use foreshore::Durability::{Buffered, Relaxed, Sync};
 use foreshore::{Builder, Database, Durability, Error, Index};
 use foreshore_io::SimDisk;
 use foreshore_io::sim::{Crash, Event, EventKind};
@@ -74,79 +75,43 @@ struct Workload {
 }
 
 const WORKLOADS: &[Workload] = &[
-    Workload { name: "ascending puts", durability: Durability::Sync, threads: 1, ops: ascending },
-    Workload { name: "random puts", durability: Durability::Sync, threads: 1, ops: random_puts },
-    Workload {
-        name: "random puts, buffered",
-        durability: Durability::Buffered,
-        threads: 1,
-        ops: random_puts,
-    },
-    Workload { name: "random puts, relaxed", durability: Durability::Relaxed, threads: 1, ops: random_puts },
-    Workload { name: "many at a time", durability: Durability::Sync, threads: 2, ops: many_at_a_time },
-    Workload {
-        name: "many at a time, buffered",
-        durability: Durability::Buffered,
-        threads: 1,
-        ops: many_at_a_time,
-    },
-    Workload { name: "overwrites", durability: Durability::Sync, threads: 1, ops: overwrites },
-    Workload { name: "large values", durability: Durability::Sync, threads: 1, ops: large_values },
-    Workload { name: "long keys", durability: Durability::Sync, threads: 1, ops: long_keys },
-    Workload { name: "puts and removes", durability: Durability::Sync, threads: 1, ops: puts_and_removes },
-    Workload { name: "fill and empty", durability: Durability::Buffered, threads: 1, ops: fill_and_empty },
-    Workload { name: "checkpoints", durability: Durability::Sync, threads: 1, ops: checkpoints },
-    Workload {
-        name: "checkpoints, buffered",
-        durability: Durability::Buffered,
-        threads: 1,
-        ops: checkpoints,
-    },
-    Workload { name: "tables come and go", durability: Durability::Sync, threads: 1, ops: tables },
-    Workload { name: "transactions", durability: Durability::Sync, threads: 1, ops: transactions },
-    Workload {
-        name: "transactions, buffered",
-        durability: Durability::Buffered,
-        threads: 2,
-        ops: transactions,
-    },
-    Workload {
-        name: "transactions that stay open",
-        durability: Durability::Sync,
-        threads: 2,
-        ops: open_transactions,
-    },
-    Workload {
-        name: "prepared transactions",
-        durability: Durability::Sync,
-        threads: 1,
-        ops: prepared_transactions,
-    },
-    Workload { name: "values in chunks", durability: Durability::Sync, threads: 1, ops: chunked },
-    Workload {
-        name: "values in chunks, in transactions",
-        durability: Durability::Buffered,
-        threads: 2,
-        ops: chunked_transactions,
-    },
-    Workload { name: "values in extents", durability: Durability::Sync, threads: 2, ops: in_extents },
-    Workload {
-        name: "values in extents, buffered",
-        durability: Durability::Buffered,
-        threads: 1,
-        ops: in_extents,
-    },
-    Workload { name: "ranges removed", durability: Durability::Sync, threads: 1, ops: ranges },
-    Workload { name: "ranges removed, buffered", durability: Durability::Buffered, threads: 1, ops: ranges },
-    Workload { name: "bulk load", durability: Durability::Sync, threads: 1, ops: bulk },
-    Workload { name: "three writers", durability: Durability::Sync, threads: 3, ops: puts_and_removes },
-    Workload {
-        name: "three writers, buffered",
-        durability: Durability::Buffered,
-        threads: 3,
-        ops: checkpoints,
-    },
+    workload("ascending puts", Sync, 1, ascending),
+    workload("random puts", Sync, 1, random_puts),
+    workload("random puts, buffered", Buffered, 1, random_puts),
+    workload("random puts, relaxed", Relaxed, 1, random_puts),
+    workload("many at a time", Sync, 2, many_at_a_time),
+    workload("many at a time, buffered", Buffered, 1, many_at_a_time),
+    workload("overwrites", Sync, 1, overwrites),
+    workload("large values", Sync, 1, large_values),
+    workload("long keys", Sync, 1, long_keys),
+    workload("puts and removes", Sync, 1, puts_and_removes),
+    workload("fill and empty", Buffered, 1, fill_and_empty),
+    workload("checkpoints", Sync, 1, checkpoints),
+    workload("checkpoints, buffered", Buffered, 1, checkpoints),
+    workload("tables come and go", Sync, 1, tables),
+    workload("transactions", Sync, 1, transactions),
+    workload("transactions, buffered", Buffered, 2, transactions),
+    workload("transactions that stay open", Sync, 2, open_transactions),
+    workload("prepared transactions", Sync, 1, prepared_transactions),
+    workload("values in chunks", Sync, 1, chunked),
+    workload("values in chunks, in transactions", Buffered, 2, chunked_transactions),
+    workload("values in extents", Sync, 2, in_extents),
+    workload("values in extents, buffered", Buffered, 1, in_extents),
+    workload("ranges removed", Sync, 1, ranges),
+    workload("ranges removed, buffered", Buffered, 1, ranges),
+    workload("bulk load", Sync, 1, bulk),
+    workload("three writers", Sync, 3, puts_and_removes),
+    workload("three writers, buffered", Buffered, 3, checkpoints),
 ];
+
+const fn workload(
+    name: &'static str,
+    durability: Durability,
+    threads: usize,
+    ops: fn(&mut Rng) -> Vec<Op>,
+) -> Workload {
+    Workload { name, durability, threads, ops }
+}
 
 fn key(number: usize) -> Vec<u8> {
     format!("{number:06}").into_bytes()
