@@ -39,6 +39,8 @@ mod blob;
 #[cfg(doctest)]
 mod book;
 mod bounds;
+#[cfg(test)]
+mod chance;
 mod db;
 mod error;
 mod fields;

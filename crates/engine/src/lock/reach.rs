@@ -96,7 +96,7 @@ fn common(some: &[u8], others: &[u8], most: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pool::testing::{Rng, seeds};
+    use crate::chance::{Random, seeds};
     use std::collections::BTreeMap;
 
     /// R1, with keys that have much in common.
@@ -104,7 +104,7 @@ mod tests {
     fn lower_points_take_a_farther_reach() {
         let mut apart = 0;
         for seed in seeds(10) {
-            let mut random = Rng::new(seed);
+            let mut random = Random(seed);
             for _ in 0..10_000 {
                 let mut key = || -> Vec<u8> { (0..random.below(6)).map(|_| random.below(3) as u8).collect() };
                 let mut keys = [key(), key(), key()];
@@ -126,7 +126,7 @@ mod tests {
     fn own_rows_leave_a_gap_covered_as_it_was() {
         let (mut covered, mut open) = (0, 0);
         for seed in seeds(3000) {
-            let mut random = Rng::new(seed);
+            let mut random = Random(seed);
             let mut key = || -> Vec<u8> { (0..random.below(6)).map(|_| random.below(3) as u8).collect() };
             let above = Some(key()).filter(|key| key.len() > 1);
             let mut points: Vec<_> = (0..40).map(|_| key()).collect();
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn who_holds_more_keeps_more() {
         for seed in seeds(100) {
-            let mut random = Rng::new(seed);
+            let mut random = Random(seed);
             for _ in 0..1000 {
                 let mut reach =
                     || Reach::new(random.below(4) as usize, &[0; 2].map(|_| random.below(4) as u8));

@@ -437,8 +437,8 @@ impl Replay<Option<PageEntry>> {
 #[cfg(test)]
 mod tests {
     use super::super::size::SizeClass;
-    use super::super::testing::{Rng, seeds};
     use super::*;
+    use crate::chance::{Random, seeds};
     use foreshore_base::sync::{AtomicBool, Ordering::Relaxed};
     use foreshore_base::{PageId, SlotId, TableId};
     use foreshore_io::SimDisk;
@@ -458,12 +458,12 @@ mod tests {
     }
 
     /// One of a few, of several sizes.
-    fn random_page(rng: &mut Rng) -> PageId {
+    fn random_page(rng: &mut Random) -> PageId {
         let sizes: Vec<_> = SizeClass::all().step_by(2).collect();
         PageId(sizes[rng.below(sizes.len() as u64) as usize].base().0 + 1 + rng.below(7))
     }
 
-    fn random_entry(rng: &mut Rng, lsn: u64) -> Entry {
+    fn random_entry(rng: &mut Random, lsn: u64) -> Entry {
         match rng.below(20) {
             0 => Entry::Redo(Lsn(lsn / 2)),
             1 => Entry::Incarnation(Incarnation {
@@ -483,7 +483,7 @@ mod tests {
     }
 
     fn model(seed: u64, batches: u64) -> Model {
-        let mut rng = Rng::new(seed);
+        let mut rng = Random(seed);
         let mut replay = Replay::default();
         let mut model = Model { states: vec![Loaded::default()], batches: Vec::new() };
         for number in 0..batches {
@@ -556,7 +556,7 @@ mod tests {
             let whole = SimDisk::new(seed);
             append_all(&whole, &model).expect("no crash");
             let name = newest(&whole);
-            let mut rng = Rng::new(seed);
+            let mut rng = Random(seed);
             for _ in 0..300 {
                 let disk = whole.after_crash(Crash::PowerLoss, seed);
                 disk.corrupt(&name, |bytes| {

@@ -50,7 +50,7 @@ mod size;
 mod slots;
 mod table;
 #[cfg(test)]
-pub(crate) mod testing;
+mod testing;
 #[cfg(test)]
 mod tests;
 

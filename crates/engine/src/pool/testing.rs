@@ -1,7 +1,8 @@
-//! What the tests of the pool share: chance, a log that remembers what was asked of it, and a chain of leaves with a
+//! What the tests of the pool share: a log that remembers what was asked of it, and a chain of leaves with a
 //! model of every version that each of them ever had.
 
 use super::*;
+use crate::chance::{Random, mix};
 use crate::page::INFINITE;
 use foreshore_base::TableId;
 use foreshore_io::SimDisk;
@@ -12,35 +13,6 @@ pub const TABLE: TableId = TableId(7);
 const RECORD_BYTES: u64 = 64;
 /// The first word that the leaf layout leaves to the tests' content, and the first that belongs to the fences.
 const BODY: std::ops::Range<usize> = 8..PAGE_BYTES / 8 - 2;
-
-/// SplitMix64.
-pub struct Rng(u64);
-
-impl Rng {
-    pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        mix(self.0) % bound
-    }
-}
-
-pub fn mix(number: u64) -> u64 {
-    let mut mixed = number;
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    mixed ^ (mixed >> 31)
-}
-
-/// `count` seeds; one only, if `FORESHORE_SEED` says which.
-pub fn seeds(count: u64) -> Vec<u64> {
-    match std::env::var("FORESHORE_SEED") {
-        Ok(seed) => vec![seed.parse().expect("FORESHORE_SEED is a number")],
-        Err(_) => (1..=count).collect(),
-    }
-}
 
 /// A log that is durable as soon as somebody waits for it, unless the disk has crashed.
 #[derive(Default)]
@@ -270,7 +242,7 @@ impl Chain {
     }
 
     /// One random operation.
-    pub fn step(&mut self, rng: &mut Rng, leaves: usize) -> Result<()> {
+    pub fn step(&mut self, rng: &mut Random, leaves: usize) -> Result<()> {
         let key = rng.below(10_000) as u32;
         match rng.below(16) {
             0..4 if self.leaves.len() < leaves => self.split(key)?,

@@ -3,6 +3,7 @@
 use super::cleaner::Cleaner;
 use super::testing::*;
 use super::*;
+use crate::chance::{Random, seeds};
 use foreshore_base::Restart;
 use foreshore_io::sim::{Crash, Fault, Repeat};
 use foreshore_io::{MemVfs, SimDisk};
@@ -38,7 +39,7 @@ fn run(disk: &SimDisk, seed: u64) -> (Option<Chain>, Result<()>) {
         Ok(chain) => chain,
         Err(error) => return (None, Err(error)),
     };
-    let mut rng = Rng::new(seed);
+    let mut rng = Random(seed);
     let result = (0..STEPS).try_for_each(|_| chain.step(&mut rng, LEAVES));
     (Some(chain), result)
 }
@@ -141,7 +142,7 @@ fn waiters_learn_why_the_cleaner_failed() {
         result.expect("no faults");
         let _cleaner = Cleaner::start(Arc::clone(&chain.pool)).expect("a thread");
         fail_from_the_next_round(&chain, &disk, fault);
-        let mut rng = Rng::new(2);
+        let mut rng = Random(2);
         let error = (0..1000).find_map(|_| chain.write(rng.below(10_000) as u32).err()).expect("an error");
         disk.clear_faults();
         match fault {
@@ -196,7 +197,7 @@ fn cleaning_works_on_a_full_disk() {
     result.and_then(|()| chain.pool.flush_all()).expect("no faults");
     let stats = chain.pool.stats();
     disk.set_capacity(stats.file_bytes + (1 << 20));
-    let mut rng = Rng::new(1);
+    let mut rng = Random(1);
     for _ in 0..2000 {
         chain.write(rng.below(10_000) as u32).expect("a change needs no space");
     }
@@ -522,7 +523,7 @@ fn threads_share_a_small_cache() {
 
 /// Random reads and changes of random pages.
 fn work(pool: &Pool, wal: &FakeWal, newest: &[AtomicU64], seed: u64) {
-    let mut rng = Rng::new(seed);
+    let mut rng = Random(seed);
     for step in 0..20_000 {
         let pid = PageId(1 + rng.below(newest.len() as u64 - 1));
         let change = rng.below(3) == 0;

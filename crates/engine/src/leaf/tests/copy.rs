@@ -17,8 +17,8 @@ fn leaf_of_rows(ascending: bool) -> Words {
     let mut random = Random(11);
     let mut rows: Vec<usize> = (0..ROWS).collect();
     while !rows.is_empty() {
-        let row = if ascending { rows.remove(0) } else { rows.swap_remove(random.below(rows.len())) };
-        let value = vec![row as u8; random.below(60)];
+        let row = if ascending { rows.remove(0) } else { rows.swap_remove(random.pick(rows.len())) };
+        let value = vec![row as u8; random.pick(60)];
         assert_eq!(upsert(page(&words), &key(row), &value, row as u64).unwrap(), Outcome::Inserted);
     }
     words

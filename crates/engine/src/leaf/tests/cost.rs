@@ -29,7 +29,7 @@ fn print(what: &str, operations: u64, since: Instant) {
 
 fn gets(page: Page<'_>, keys: &[[u8; 4]]) {
     let mut random = Random(1);
-    let order: Vec<usize> = (0..4096).map(|_| random.below(keys.len())).collect();
+    let order: Vec<usize> = (0..4096).map(|_| random.pick(keys.len())).collect();
     let (mut out, begin) = (Vec::new(), Instant::now());
     for n in 0..ROUNDS {
         let key = &keys[order[n as usize % order.len()]];

@@ -9,15 +9,15 @@ fn what_is_planned_of_disordered_leaves_can_be_done() {
         let mut random = Random(seed);
         let mut chain = Chain::new(4096);
         for n in 0..60u64 {
-            let key = format!("{:0width$}", random.below(100), width = 1 + random.below(60));
-            let _ = chain.put(key.as_bytes(), &vec![n as u8; random.below(80)], n);
+            let key = format!("{:0width$}", random.pick(100), width = 1 + random.pick(60));
+            let _ = chain.put(key.as_bytes(), &vec![n as u8; random.pick(80)], n);
         }
         let ids: Vec<PageId> = chain.pages.keys().copied().collect();
         for id in ids {
             let (left, right) = (chain.leaf(id), chain.leaf(id).right());
             let cells = usize::from(left.header().cells);
             for _ in 0..4 {
-                let slots = [random.below(cells), random.below(cells)].map(|n| layout::FIRST_SLOT_WORD + n);
+                let slots = [random.pick(cells), random.pick(cells)].map(|n| layout::FIRST_SLOT_WORD + n);
                 let words = slots.map(|at| left.0.word(at));
                 left.0.set_word(slots[0], words[1]);
                 left.0.set_word(slots[1], words[0]);

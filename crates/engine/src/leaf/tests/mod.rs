@@ -8,6 +8,7 @@ mod race;
 mod redo;
 
 use super::*;
+use crate::chance::Random;
 use crate::page::Page;
 use foreshore_base::sync::AtomicU64;
 use foreshore_base::{Lsn, PageId, RelaxedBytes, TableId};
@@ -15,23 +16,6 @@ use std::collections::BTreeMap;
 
 const TABLE: TableId = TableId(7);
 const FIRST: PageId = PageId(1);
-
-/// A small generator (SplitMix64): every choice of a test descends from the seed it prints.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-}
 
 /// Memory of a page.
 type Words = Box<[AtomicU64]>;

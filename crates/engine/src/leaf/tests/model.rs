@@ -189,9 +189,9 @@ fn the_largest_cells_always_find_room() {
             let mut model = Rows::new();
             for version in 0..40 {
                 let mut key = vec![b'm'; key_bytes_max];
-                key[0] = [b'a', b'm', b'm', b'm', b'z'][random.below(5)];
+                key[0] = [b'a', b'm', b'm', b'm', b'z'][random.pick(5)];
                 key[key_bytes_max - 1] = random.next() as u8;
-                let len = [value_bytes_max, value_bytes_max - 46, 0, 1][random.below(4)];
+                let len = [value_bytes_max, value_bytes_max - 46, 0, 1][random.pick(4)];
                 let value = vec![version as u8; len];
                 let _ = chain.put(&key, &value, version);
                 model.insert(key, (value, version));
@@ -267,8 +267,8 @@ fn replacing_reuses_dead_bytes() {
     let mut chain = Chain::new(4096);
     let mut random = Random(5);
     for round in 0..5000usize {
-        let key = [random.below(16) as u8];
-        let len = random.below(200);
+        let key = [random.pick(16) as u8];
+        let len = random.pick(200);
         let _ = chain.put(&key, &value(round, len), round as u64);
         assert_eq!(chain.get(&key), Some((value(round, len), round as u64)), "round {round}");
     }

@@ -44,12 +44,12 @@ fn write(left: &Words, right: &Words, seed: u64) {
     let mut version = 0;
     while Instant::now() < end {
         version += 1;
-        let key = key(random.below(60));
+        let key = key(random.pick(60));
         let _left = page(left).latch().exclusive();
         let _right = page(right).latch().exclusive();
         let beside = route(page(left), TABLE, FIRST, &key) != Ok(Route::Here);
         let target = page(if beside { right } else { left });
-        if random.below(4) == 0 {
+        if random.pick(4) == 0 {
             remove(target, &key).unwrap();
         } else if upsert(target, &key, &value(version), version).unwrap() == Outcome::NoRoom {
             if !page(left).right().is_none() {
@@ -58,7 +58,7 @@ fn write(left: &Words, right: &Words, seed: u64) {
             let split = Split::plan(page(left), PageId(2), &key, 100).unwrap();
             split.apply(page(left), page(right), Lsn(version));
         }
-        if random.below(40) == 0
+        if random.pick(40) == 0
             && !page(left).right().is_none()
             && let Some(absorb) = Absorb::plan(page(left), page(right)).unwrap()
         {
@@ -72,9 +72,9 @@ fn read(left: &Words, right: &Words, stop: &AtomicBool, reader: u64) -> u64 {
     let mut random = Random(reader);
     let (mut out, mut copy, mut validated) = (Vec::new(), LeafCopy::new(4096), 0);
     while !stop.load(Ordering::Relaxed) {
-        let (words, id) = if random.below(2) == 0 { (left, FIRST) } else { (right, PageId(2)) };
+        let (words, id) = if random.pick(2) == 0 { (left, FIRST) } else { (right, PageId(2)) };
         let page = page(words);
-        let key = key(random.below(60));
+        let key = key(random.pick(60));
         // Reading goes on under the writer's hands, too, to see torn pages; only a quiet latch validates.
         let version = page.latch().try_optimistic();
         let found = route(page, TABLE, id, &key).and_then(|route| match route {
@@ -118,8 +118,8 @@ fn noise_is_read_without_panic() {
                 let _ = upsert(page(&words), &[b'k', n, 0, 0, n, 1], &[n; 20], 0);
             }
         }
-        for _ in 0..1 + random.below(12) {
-            let word = if random.below(2) == 0 { 4 + random.below(3) } else { 1 + random.below(40) };
+        for _ in 0..1 + random.pick(12) {
+            let word = if random.pick(2) == 0 { 4 + random.pick(3) } else { 1 + random.pick(40) };
             let mask = random.next() & random.next() & random.next();
             bytes.set_word(word, bytes.word(word) ^ mask);
         }

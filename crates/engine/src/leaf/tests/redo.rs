@@ -74,22 +74,22 @@ fn damaged_records_never_panic() {
         let mut random = Random(seed);
         let mut chain = Chain::new(4096);
         for n in 0..400u64 {
-            let key = format!("user/{:03}", random.below(300));
-            let _ = chain.put(key.as_bytes(), &vec![n as u8; random.below(60)], n);
-            if random.below(4) == 0 {
+            let key = format!("user/{:03}", random.pick(300));
+            let _ = chain.put(key.as_bytes(), &vec![n as u8; random.pick(60)], n);
+            if random.pick(4) == 0 {
                 chain.absorb(key.as_bytes());
             }
         }
         for round in 0..15_000 {
-            let mut body = chain.log[random.below(chain.log.len())].clone();
-            for _ in 0..=random.below(3) {
-                let at = random.below(body.len());
+            let mut body = chain.log[random.pick(chain.log.len())].clone();
+            for _ in 0..=random.pick(3) {
+                let at = random.pick(body.len());
                 body[at] =
-                    if random.below(2) == 0 { random.next() as u8 } else { body[at] ^ 1 << random.below(8) };
+                    if random.pick(2) == 0 { random.next() as u8 } else { body[at] ^ 1 << random.pick(8) };
             }
-            match random.below(8) {
-                0 => body.truncate(random.below(body.len() + 1)),
-                1 => body.extend((0..random.below(40)).map(|n| n as u8)),
+            match random.pick(8) {
+                0 => body.truncate(random.pick(body.len() + 1)),
+                1 => body.extend((0..random.pick(40)).map(|n| n as u8)),
                 _ => {}
             }
             let Ok(change) = Change::decode(&body) else { continue };

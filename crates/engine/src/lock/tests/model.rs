@@ -4,11 +4,11 @@
 //! what, and who waits for whom.
 
 use super::*;
+use crate::chance::{Random, seeds};
 use crate::lock::modes::Modes;
 use crate::lock::queue::Asked;
 use crate::lock::requests::Requests;
 use crate::lock::seat::{PASSES, Seat, Signal};
-use crate::pool::testing::{Rng, seeds};
 
 const OWNERS: u64 = 6;
 const KEYS: u64 = 3;
@@ -196,7 +196,7 @@ struct Both {
     seats: [Seat; OWNERS as usize],
 }
 
-fn some_reach(random: &mut Rng) -> Reach {
+fn some_reach(random: &mut Random) -> Reach {
     Reach::down_to(&[random.below(4) as u8], None)
 }
 
@@ -369,7 +369,7 @@ impl Both {
         })
     }
 
-    fn step(&mut self, random: &mut Rng) {
+    fn step(&mut self, random: &mut Random) {
         let owner = Owner(random.below(OWNERS) as u16);
         let key = random.below(KEYS);
         if let Some((_, key, _)) = self.model.waits(owner) {
@@ -404,7 +404,7 @@ impl Both {
 #[test]
 fn the_rules_equal_their_naive_statement() {
     for seed in seeds(300) {
-        let mut random = Rng::new(seed);
+        let mut random = Random(seed);
         let mut both = Both::default();
         for step in 0..STEPS {
             let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {

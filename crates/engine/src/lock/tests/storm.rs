@@ -2,7 +2,7 @@
 //! transaction starves, nobody ever holds what an enemy holds, and nothing is left.
 
 use super::*;
-use crate::pool::testing::{Rng, seeds};
+use crate::chance::{Random, seeds};
 use foreshore_base::Lsn;
 use foreshore_base::sync::{AtomicU64, Ordering::*};
 use std::thread;
@@ -51,7 +51,7 @@ impl Storm {
     }
 
     /// Runs transactions of one owner until `until`, each to its success; how many.
-    fn run(&self, owner: Owner, mut random: Rng, until: Instant) -> u64 {
+    fn run(&self, owner: Owner, mut random: Random, until: Instant) -> u64 {
         let mut done = 0;
         while Instant::now() < until {
             let age = self.ages.fetch_add(1, Relaxed);
@@ -75,7 +75,7 @@ impl Storm {
 
 impl Attempt<'_> {
     /// One request on a random key, and what it must mean.
-    fn step(&mut self, random: &mut Rng) -> Result<(), LockError> {
+    fn step(&mut self, random: &mut Random) -> Result<(), LockError> {
         let key = random.below(self.storm.names.len() as u64) as usize;
         match random.below(5) {
             0 | 1 => self.lock(key, KeyMode::Shared, if random.below(3) == 0 { ALL } else { NONE }),
@@ -144,7 +144,7 @@ fn storm(seed: u64, owners: u16, keys: u64, colliding: bool, time: Duration) {
     let done: Vec<u64> = thread::scope(|scope| {
         let storm = &storm;
         let run = |owner| {
-            let random = Rng::new(seed << 16 | u64::from(owner));
+            let random = Random(seed << 16 | u64::from(owner));
             scope.spawn(move || storm.run(Owner(owner), random, until))
         };
         let threads: Vec<_> = (0..owners).map(run).collect();
@@ -182,7 +182,7 @@ fn there_are_no_false_victims() {
         for owner in 0..8 {
             let storm = &storm;
             scope.spawn(move || {
-                let mut random = Rng::new(u64::from(owner));
+                let mut random = Random(u64::from(owner));
                 while Instant::now() < until {
                     storm.table.reset(Owner(owner), Lsn(random.below(100)), 1);
                     let holds = vec![Holds::default(); storm.names.len()];

@@ -2,7 +2,8 @@
 
 use super::super::*;
 use super::SMALL;
-use super::world::{Random, Work, World};
+use super::world::{Work, World};
+use crate::chance::Random;
 use foreshore_io::SimDisk;
 use foreshore_io::sim::Crash::{self, PowerLoss, ProcessKill};
 use std::time::Instant;

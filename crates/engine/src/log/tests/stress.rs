@@ -2,7 +2,7 @@
 
 use super::super::*;
 use super::SMALL;
-use super::world::Random;
+use crate::chance::Random;
 use foreshore_io::DirVfs;
 use std::thread;
 
