@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Rng, env, in_parallel, tiny};
+use common::{Rng, bytes, env, in_parallel, tiny};
 use foreshore::{ByteTable, Database, Durability, Error};
 use foreshore_io::sim::{Call, Crash, EventKind, Fault, Intercepted, Repeat};
 use foreshore_io::{Access, SimDisk, Vfs};
@@ -22,13 +22,6 @@ const FROM: usize = 16 * 4096;
 const EXTENT: usize = 512 * 4096;
 /// Bytes that stay in the row, at most.
 const HEAD: usize = 1024;
-
-fn bytes(seed: u64, len: usize) -> Vec<u8> {
-    let mut rng = Rng(seed);
-    let mut bytes: Vec<u8> = (0..len.div_ceil(8)).flat_map(|_| rng.next().to_le_bytes()).collect();
-    bytes.truncate(len);
-    bytes
-}
 
 fn open_as(disk: &SimDisk, durability: Durability) -> Result<Database, Error> {
     tiny().durability(durability).open_on(Arc::new(disk.clone()))

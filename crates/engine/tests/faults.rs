@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{tiny, wait_for_the_last_transaction};
+use common::{key, tiny, wait_for_the_last_transaction};
 use foreshore::{Database, Durability, Error};
 use foreshore_io::sim::{Call, Crash, Event, EventKind, Fault, Go, Intercepted, Repeat};
 use foreshore_io::{SimDisk, Vfs};
@@ -15,10 +15,6 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 type Rows = BTreeMap<[u8; 4], Vec<u8>>;
-
-fn key(i: u32) -> [u8; 4] {
-    i.wrapping_mul(2_654_435_761).to_be_bytes()
-}
 
 /// Writes rows, with checkpoints in between; returns the rows acknowledged, and the row under way when an error came.
 fn work(db: &Database) -> (Rows, Option<[u8; 4]>, Option<Error>) {

@@ -7,7 +7,7 @@
 
 mod common;
 
-use common::tiny;
+use common::{key, tiny};
 use foreshore::{Database, Durability, Error, Index, Snapshot, TableOptions};
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,10 +21,6 @@ type Files = BTreeMap<String, Vec<u8>>;
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
-}
-
-fn key(i: u32) -> [u8; 4] {
-    i.wrapping_mul(2_654_435_761).to_be_bytes()
 }
 
 fn value(i: u32, version: u8) -> Vec<u8> {

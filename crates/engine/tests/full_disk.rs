@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Rng, tiny};
+use common::{Rng, key, tiny};
 use foreshore::{Database, Durability, Error};
 use foreshore_io::sim::{Call, Crash, Go, Intercepted};
 use foreshore_io::{Access, SimDisk, Vfs};
@@ -11,10 +11,6 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-
-fn key(i: u32) -> [u8; 4] {
-    i.wrapping_mul(2_654_435_761).to_be_bytes()
-}
 
 /// A file that may not become longer, for the file system's sake or that of `ulimit -f`, is as good as a full disk: rows that are there
 /// can be changed and removed for ever.

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Rng, env, tiny};
+use common::{Rng, bytes, env, tiny};
 use foreshore::{ByteTable, CheckReport, Database, Durability, Error, Isolation, TransactionOptions};
 use foreshore_io::{SimDisk, sim::Crash};
 use std::collections::BTreeMap;
@@ -13,13 +13,6 @@ use std::thread;
 
 /// Whole in a leaf of [`tiny`]; one byte more is not.
 const WHOLE: usize = 1024;
-
-fn bytes(seed: u64, len: usize) -> Vec<u8> {
-    let mut rng = Rng(seed);
-    let mut bytes: Vec<u8> = (0..len.div_ceil(8)).flat_map(|_| rng.next().to_le_bytes()).collect();
-    bytes.truncate(len);
-    bytes
-}
 
 fn open(disk: &SimDisk) -> Database {
     tiny().durability(Durability::Relaxed).open_on(Arc::new(disk.clone())).unwrap()

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{tiny, wait_for_the_last_transaction};
+use common::{key, tiny, wait_for_the_last_transaction};
 use foreshore::{Builder, ByteTable, Database, Durability, Error, Result, TableOptions};
 use foreshore_io::SimDisk;
 use foreshore_io::sim::{Call, Crash, Go, Intercepted};
@@ -58,10 +58,6 @@ impl Descriptors {
 
 fn options() -> Builder {
     tiny().ring_bytes(128 << 10)
-}
-
-fn key(i: u32) -> [u8; 4] {
-    i.wrapping_mul(2_654_435_761).to_be_bytes()
 }
 
 fn fill(table: &ByteTable, keys: Range<u32>, value: &[u8]) {

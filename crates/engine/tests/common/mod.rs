@@ -44,6 +44,11 @@ pub fn row(key: &[u8], value: &[u8]) -> (Vec<u8>, Vec<u8>) {
     (key.to_vec(), value.to_vec())
 }
 
+/// Key number `i`: neighbours in number are far apart in the table.
+pub fn key(i: u32) -> [u8; 4] {
+    i.wrapping_mul(2_654_435_761).to_be_bytes()
+}
+
 /// A transaction that soon gives up waiting for a lock.
 pub fn short() -> TransactionOptions {
     TransactionOptions::new().lock_timeout(Duration::from_millis(50))
@@ -85,6 +90,14 @@ impl Rng {
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
         (0..len).map(|_| self.next() as u8).collect()
     }
+}
+
+/// A value, cheaper to make than by [`Rng::bytes`] if it is large.
+pub fn bytes(seed: u64, len: usize) -> Vec<u8> {
+    let mut rng = Rng(seed);
+    let mut bytes: Vec<u8> = (0..len.div_ceil(8)).flat_map(|_| rng.next().to_le_bytes()).collect();
+    bytes.truncate(len);
+    bytes
 }
 
 /// Spreads jobs over the cores.
