@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const FILE: &str = "blobs.db";
 
@@ -138,6 +138,32 @@ fn a_dropped_table_gives_its_space_back() {
     assert!(file_bytes(&disk) <= 14 * FROM as u64, "{} bytes", file_bytes(&disk));
     assert!(kept.get(b"k").unwrap() == Some(bytes(0, 2 * FROM)));
     assert_eq!(settled(&db), 1);
+}
+
+/// Also where no commit asks for the log to reach the disk: that one value is replaced again and again must not fill the disk.
+#[test]
+fn space_is_used_again_though_nobody_waits_for_the_log() {
+    let disk = SimDisk::new(0);
+    let db = open_as(&disk, Durability::Relaxed).unwrap();
+    let [table, passing] = ["t", "passing"].map(|name| db.byte_table(name).unwrap());
+    let put = |table: &ByteTable, version| table.put(b"k", &bytes(version, 2 * FROM)).unwrap();
+    let is_free_soon = || {
+        let (logged, since) = (db.stats().log_bytes, Instant::now());
+        while db.stats().log_durable_lsn < logged {
+            assert!(since.elapsed() < Duration::from_secs(60), "what was freed is not used again");
+            thread::yield_now();
+        }
+    };
+    put(&passing, 0);
+    (0..2).for_each(|version| put(&table, version));
+    is_free_soon();
+    let before = file_bytes(&disk);
+    put(&table, 2);
+    assert_eq!(file_bytes(&disk), before);
+    db.drop_table("passing").unwrap();
+    is_free_soon();
+    put(&table, 3);
+    assert_eq!(file_bytes(&disk), before);
 }
 
 /// A snapshot keeps what it sees, and its space.

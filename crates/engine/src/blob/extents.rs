@@ -24,7 +24,7 @@ use crate::waits::Meter;
 use foreshore_base::sync::{AtomicU64, Ordering::*};
 use foreshore_base::{Lsn, TableId, seeded_bug};
 use foreshore_io::{Access, BLOCK_BYTES, File, Vfs};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::ops::Range;
@@ -273,7 +273,7 @@ impl Extents {
     pub(super) fn free(&self, owner: Owner, log: &Log) {
         let mut space = self.space.lock();
         let extents = space.used.remove(&owner).unwrap_or_default();
-        space.rest(extents, log);
+        self.rest(space, extents, log);
     }
 
     /// A hidden table was dropped, durably.
@@ -287,7 +287,15 @@ impl Extents {
             }
             stays
         });
-        space.rest(extents, log);
+        self.rest(space, extents, log);
+    }
+
+    /// What was freed rests, and not for long: where no commit waits for the log, nor asks for it, the file would grow beside what rests
+    /// there. Where the log has failed, there are no more extents.
+    fn rest(&self, mut space: MutexGuard<'_, Space>, extents: Vec<Extent>, log: &Log) {
+        let until = space.rest(extents, log);
+        drop(space);
+        let _ = log.commit(until, Durability::Buffered);
     }
 }
 
@@ -318,13 +326,14 @@ impl Space {
         self.used_blocks += extent.count();
     }
 
-    /// These rest until all is durable that the log holds by now. Under the mutex: positions ascend.
-    fn rest(&mut self, extents: Vec<Extent>, log: &Log) {
+    /// These rest until all is durable that the log holds by now, whose end is returned. Under the mutex: positions ascend.
+    fn rest(&mut self, extents: Vec<Extent>, log: &Log) -> Lsn {
         let until = if seeded_bug("blob_extent_reused_early") { Lsn::ZERO } else { log.reserved() };
         for extent in extents {
             self.used_blocks -= extent.count();
             self.resting.push_back((until, extent));
         }
+        until
     }
 
     /// Frees what has rested.
