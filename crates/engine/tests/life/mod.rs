@@ -4,7 +4,7 @@ mod model;
 
 use crate::common::{Rng, tiny};
 use foreshore::{
-    Builder, ByteTable, Database, Durability, Error, Isolation, Savepoint, Snapshot, TableOptions,
+    Builder, ByteTable, Database, Durability, Error, Index, Isolation, Savepoint, Snapshot, TableOptions,
     Transaction, TransactionOptions,
 };
 use foreshore_io::{
@@ -12,7 +12,7 @@ use foreshore_io::{
     sim::{Crash, Fault, Repeat},
 };
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -153,6 +153,9 @@ impl Life<'_> {
                 self.faults.push(event);
                 Ok(())
             }
+            36 => self.write_many_alone(),
+            37 => self.remove_range_alone(),
+            38 => self.check(),
             _ => self.step_of_one(),
         }
     }
@@ -160,8 +163,7 @@ impl Life<'_> {
     fn write_alone(&mut self) -> Done {
         let Some(table) = self.existing() else { return Ok(()) };
         let (key, value, durability) = (self.key(), self.value(), self.durability());
-        let rows =
-            self.tables[table].clone().unwrap().with_lock_timeout(PATIENCE).with_durability(durability);
+        let rows = self.alone(table, durability);
         let removes = self.rng.below(3) == 0;
         let change = Written::from([((table, key.clone()), (!removes).then(|| value.clone()))]);
         self.history.begin(|state| state.apply(&change));
@@ -178,6 +180,71 @@ impl Life<'_> {
             Some(false) | None => self.refuse(),
         }
         Ok(())
+    }
+
+    /// Each row is a commit of its own, and a refused one the last.
+    fn write_many_alone(&mut self) -> Done {
+        let Some(table) = self.existing() else { return Ok(()) };
+        let (many, durability) = (self.neighbours(), self.durability());
+        let before = self.history.states.len();
+        for (key, value) in &many {
+            let change = Written::from([((table, key.clone()), Some(value.clone()))]);
+            self.history.begin(|state| state.apply(&change));
+        }
+        let done = self.alone(table, durability).put_some(&encoded(&many));
+        let what = format!("alone {} many {} {durability:?}", TABLES[table], many.len());
+        let set = self.judge(&what, done)?.unwrap_or(0);
+        self.history.states.truncate(before + set);
+        if set > 0 {
+            self.acknowledge(durability);
+        }
+        Ok(())
+    }
+
+    fn remove_range_alone(&mut self) -> Done {
+        let Some(table) = self.existing() else { return Ok(()) };
+        let ([from, to], durability) = (self.bounds(), self.durability());
+        let there = self.history.now().tables[table].as_ref().unwrap();
+        let gone: Written =
+            there.range(from.clone()..to.clone()).map(|(key, _)| ((table, key.clone()), None)).collect();
+        self.history.begin(|state| state.apply(&gone));
+        let done = self.alone(table, durability).remove_range(&from[..]..&to[..]);
+        let what = format!("alone {} remove {}..{}", TABLES[table], from.escape_ascii(), to.escape_ascii());
+        let removed = self.judge(&what, done)?;
+        assert!(
+            removed.is_none_or(|n| n == gone.len() as u64),
+            "{what}: {removed:?}\n{}",
+            self.log.join("\n")
+        );
+        match removed {
+            Some(1..) => self.acknowledge(durability),
+            Some(0) | None => self.refuse(),
+        }
+        Ok(())
+    }
+
+    /// The table's own handle, for writes outside transactions.
+    fn alone(&self, table: usize, durability: Durability) -> ByteTable {
+        self.tables[table].clone().unwrap().with_lock_timeout(PATIENCE).with_durability(durability)
+    }
+
+    /// Rows whose keys follow each other, most of them not in use by others.
+    fn neighbours(&mut self) -> Vec<(Vec<u8>, Value)> {
+        let from = self.rng.below(self.keys * 7);
+        (from..from + 1 + self.rng.below(20))
+            .map(|i| (format!("{i:05}").into_bytes(), self.value()))
+            .collect()
+    }
+
+    fn bounds(&mut self) -> [Vec<u8>; 2] {
+        let from = self.rng.below(self.keys * 7);
+        let to = from + self.rng.below(self.keys * 3);
+        [from, to].map(|bound| format!("{bound:05}").into_bytes())
+    }
+
+    fn check(&mut self) -> Done {
+        let done = self.db.check().map(drop);
+        self.judge("check", done).map(drop)
     }
 
     fn begin(&mut self) -> Done {
@@ -204,7 +271,7 @@ impl Life<'_> {
             return self.begin();
         }
         let at = self.rng.below(self.open.len());
-        match self.rng.below(28) {
+        match self.rng.below(30) {
             0..14 => self.write(at),
             14 => self.write_many(at),
             15 => self.remove_range(at),
@@ -221,6 +288,7 @@ impl Life<'_> {
             23 => self.read(at),
             24 | 25 => self.scan(at),
             26 => self.abort(at),
+            27 | 28 => self.modify(at),
             _ => self.back_up(),
         }
     }
@@ -248,21 +316,49 @@ impl Life<'_> {
 
     fn write_many(&mut self, at: usize) -> Done {
         let Some(table) = self.existing() else { return Ok(()) };
-        let from = self.rng.below(self.keys * 7);
-        let many: Vec<_> = (from..from + 1 + self.rng.below(20))
-            .map(|i| (format!("{i:05}").into_bytes(), self.value()))
-            .collect();
+        let many = self.neighbours();
         self.open[at].tables.insert(table);
         let rows = self.tables[table].clone().unwrap();
         let savepoint = self.open[at].tx.savepoint().unwrap();
-        let encoded: Vec<_> = many.iter().map(|(key, value)| (key, value.as_slice())).collect();
-        let done = self.open[at].tx.bytes(&rows).put_many(&encoded);
-        let what = format!("tx {} {} many {from}", self.open[at].tx.number(), TABLES[table]);
+        let done = self.open[at].tx.bytes(&rows).put_many(&encoded(&many));
+        let what = format!("tx {} {} many {}", self.open[at].tx.number(), TABLES[table], many.len());
         if self.judge(&what, done)?.is_some() {
             self.open[at].written.extend(many.into_iter().map(|(key, value)| ((table, key), Some(value))));
             return Ok(());
         }
         self.undo_part(at, savepoint)
+    }
+
+    /// Rows are read and locked, and then changed or not.
+    fn modify(&mut self, at: usize) -> Done {
+        let Some(table) = self.existing() else { return Ok(()) };
+        let keys: BTreeSet<_> = (0..1 + self.rng.below(20)).map(|_| self.key()).collect();
+        let keys: Vec<_> = keys.into_iter().collect();
+        let values: Vec<_> = keys.iter().map(|_| (self.rng.below(3) > 0).then(|| self.value())).collect();
+        self.open[at].tables.insert(table);
+        let rows = self.tables[table].clone().unwrap();
+        let savepoint = self.open[at].tx.savepoint().unwrap();
+        let mut found = Vec::new();
+        let done = self.open[at].tx.bytes(&rows).multi_modify(&keys, |row| {
+            let value = values[found.len()].as_deref().cloned();
+            found.push(std::mem::replace(row, value));
+            ControlFlow::Continue(())
+        });
+        let what = format!("tx {} {} modify {}", self.open[at].tx.number(), TABLES[table], keys.len());
+        let done = self.judge(&what, done)?;
+        let expected = self.expected(at, table);
+        for (key, found) in keys.iter().zip(&found) {
+            let expected = expected.get(key).map(|value| &**value);
+            assert!(found.as_ref() == expected, "{what}: {}\n{}", key.escape_ascii(), self.log.join("\n"));
+        }
+        if done.is_none() {
+            return self.undo_part(at, savepoint);
+        }
+        let changed = keys.into_iter().zip(values).filter(|(key, value)| {
+            value.is_some() || expected.contains_key(key) // removing what is not there writes nothing
+        });
+        self.open[at].written.extend(changed.map(|(key, value)| ((table, key), value)));
+        Ok(())
     }
 
     /// Of a change of many rows a part may be made.
@@ -273,15 +369,11 @@ impl Life<'_> {
 
     fn remove_range(&mut self, at: usize) -> Done {
         let Some(table) = self.existing() else { return Ok(()) };
-        let [from, to] =
-            [0, 100].map(|further| format!("{:05}", self.rng.below(self.keys * 7) + further).into_bytes());
-        if from >= to {
-            return Ok(());
-        }
+        let [from, to] = self.bounds();
+        let rows_max = [u64::MAX, 3][self.rng.below(2)];
         self.open[at].tables.insert(table);
         let rows = self.tables[table].clone().unwrap();
-        let savepoint = self.open[at].tx.savepoint().unwrap();
-        let done = self.open[at].tx.bytes(&rows).remove_range(&from[..]..&to[..]);
+        let done = self.open[at].tx.bytes(&rows).remove_some(&from[..]..&to[..], rows_max);
         let what = format!(
             "tx {} {} remove {}..{}",
             self.open[at].tx.number(),
@@ -289,8 +381,12 @@ impl Life<'_> {
             from.escape_ascii(),
             to.escape_ascii()
         );
-        let Some(removed) = self.judge(&what, done)? else { return self.undo_part(at, savepoint) };
-        let gone: Vec<_> = self.expected(at, table).range(from..to).map(|(key, _)| key.clone()).collect();
+        let Some(removed) = self.judge(&what, done)? else {
+            // No row is removed, unless there was no space to put some of them back.
+            return self.open[at].tx.savepoint().map(drop).map_err(|_| End::Stuck);
+        };
+        let mut gone: Vec<_> = self.expected(at, table).range(from..to).map(|(key, _)| key.clone()).collect();
+        gone.truncate(usize::try_from(rows_max).unwrap());
         assert_eq!(removed, gone.len() as u64, "{what}\n{}", self.log.join("\n"));
         self.open[at].written.extend(gone.into_iter().map(|key| ((table, key), None)));
         Ok(())
@@ -390,7 +486,8 @@ impl Life<'_> {
         }
         self.history.begin(|state| state.tables[table] = Some(Rows::new()));
         let leaf_bytes = self.leaf_bytes[table];
-        let done = self.db.byte_table_with(TABLES[table], TableOptions::new().leaf_bytes(leaf_bytes));
+        let options = TableOptions::new().leaf_bytes(leaf_bytes).index(Index::ALL[table]);
+        let done = self.db.byte_table_with(TABLES[table], options);
         match self.judge(&format!("create {}", TABLES[table]), done)? {
             Some(rows) => {
                 self.tables[table] = Some(rows);
@@ -565,4 +662,8 @@ impl Life<'_> {
         }
         Ok(())
     }
+}
+
+fn encoded(rows: &[(Vec<u8>, Value)]) -> Vec<(&[u8], &[u8])> {
+    rows.iter().map(|(key, value)| (&key[..], &value[..])).collect()
 }
