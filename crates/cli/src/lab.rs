@@ -167,6 +167,7 @@ fn programs(args: &LabArgs) -> Outcome<Programs> {
         stages: args.stages.clone().unwrap_or(usual.stages),
         peers: args.peers.clone().unwrap_or(usual.peers),
         scratch: args.scratch.clone().unwrap_or(usual.scratch),
+        patience: usual.patience,
     })
 }
 

@@ -6,8 +6,11 @@
 
 use crate::frame::LabError;
 use serde_json::Value;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 /// Where the programs are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +23,8 @@ pub struct Programs {
     pub peers: PathBuf,
     /// Where stores may live while they are measured.
     pub scratch: PathBuf,
+    /// How long a run may take; one that takes longer hangs.
+    pub patience: Duration,
 }
 
 impl Default for Programs {
@@ -30,6 +35,7 @@ impl Default for Programs {
             stages: "target/stages/release/foreshore".into(),
             peers: "peers/target/release/peers".into(),
             scratch: std::env::temp_dir(),
+            patience: Duration::from_secs(30 * 60),
         }
     }
 }
@@ -60,15 +66,18 @@ pub struct Subject {
     /// The old primitives, for the build that has them.
     old: String,
     scratch: PathBuf,
+    patience: Duration,
 }
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Run {
-    /// What it printed.
-    Found(Value),
+    /// The rate, whatever it counts, per second; and all that it printed.
+    Found(f64, Value),
     /// The peer does not do this: why.
     Refused(String),
+    /// The peer crashed, hangs, or makes no sense: how.
+    Failed(String),
 }
 
 impl Programs {
@@ -120,6 +129,7 @@ impl Programs {
             flags: Vec::new(),
             old: String::new(),
             scratch: self.scratch.clone(),
+            patience: self.patience,
         })
     }
 }
@@ -127,46 +137,153 @@ impl Programs {
 impl Subject {
     /// Runs `bench <args> --json` in a process of its own.
     ///
-    /// Errors: [`LabError::Wrong`] if the engine gives a wrong answer; [`LabError::Child`] if it fails otherwise than by refusing,
-    /// refuses and is this engine, without which there is no figure, or prints something else.
+    /// Errors: [`LabError::Wrong`] if the engine gives a wrong answer; [`LabError::Child`] if this engine, without which there is no
+    /// figure, refuses or fails. A figure can do without a peer.
     pub fn bench(&self, args: &[String]) -> Result<Run, LabError> {
-        let failed = |what: String| LabError::Child { name: self.name.clone(), what };
-        let output = Command::new(&self.program)
-            .arg("bench")
-            .args(args)
-            .args(&self.flags)
-            .arg("--dir")
-            .arg(&self.scratch)
-            .arg("--json")
-            .env("FORESHORE_OLD", &self.old)
-            .output()
-            .map_err(|error| failed(format!("{}: {error}", self.program.display())))?;
-        let complaint = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        match output.status.code() {
-            Some(0) => serde_json::from_slice(&output.stdout)
-                .map(Run::Found)
-                .map_err(|error| failed(format!("it printed no JSON object: {error}"))),
-            Some(2) if self.is_peer() => {
-                Ok(Run::Refused(complaint.lines().next().unwrap_or("it says not why").to_owned()))
+        let failed = match self.try_bench(args)? {
+            Run::Failed(how) if self.is_peer() => return Ok(Run::Failed(in_a_line(&how))),
+            Run::Refused(why) if self.is_peer() => {
+                return Ok(Run::Refused(why.lines().next().unwrap_or("it says not why").to_owned()));
             }
-            Some(3) => Err(LabError::Wrong(format!("{}: {complaint}", self.name))),
-            _ => Err(failed(format!("{}: {complaint}", output.status))),
-        }
+            Run::Failed(how) => how,
+            Run::Refused(why) => format!("it refuses: {why}"),
+            found @ Run::Found(..) => return Ok(found),
+        };
+        Err(LabError::Child { name: self.name.clone(), what: failed })
+    }
+
+    /// See [`bench`](Self::bench): an error only if the answer is wrong.
+    fn try_bench(&self, args: &[String]) -> Result<Run, LabError> {
+        let mut command = Command::new(&self.program);
+        command.arg("bench").args(args).args(&self.flags).arg("--dir").arg(&self.scratch).arg("--json");
+        command.env("FORESHORE_OLD", &self.old);
+        let output = match output_within(&mut command, self.patience) {
+            Ok(Some(output)) => output,
+            Ok(None) => {
+                return Ok(Run::Failed(format!(
+                    "it hangs: it was ended after {} s",
+                    self.patience.as_secs()
+                )));
+            }
+            Err(error) => return Ok(Run::Failed(format!("{}: {error}", self.program.display()))),
+        };
+        let complaint = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        Ok(match output.status.code() {
+            Some(0) => {
+                rate(&output.stdout).map_or_else(Run::Failed, |(rate, report)| Run::Found(rate, report))
+            }
+            Some(2) => Run::Refused(complaint),
+            Some(3) => return Err(LabError::Wrong(format!("{}: {complaint}", self.name))),
+            _ => Run::Failed(format!("{}: {complaint}", output.status)),
+        })
     }
 
     /// Only peers are chosen by flags.
     fn is_peer(&self) -> bool {
         !self.flags.is_empty()
     }
+}
 
-    /// The rate in a report, whatever it counts, per second.
-    ///
-    /// Errors: [`LabError::Child`] if there is none, or nothing was done: what divides by that has no place on a chart.
-    pub fn rate(&self, report: &Value) -> Result<f64, LabError> {
-        let rate = ["tps", "ops_per_s"].iter().find_map(|name| report[name].as_f64());
-        rate.filter(|rate| *rate > 0.0)
-            .ok_or_else(|| LabError::Child { name: self.name.clone(), what: format!("no rate in {report}") })
+/// The rate in a report, and the report; what is wrong if there is none, or nothing was done: what divides by that has no place on a
+/// chart.
+fn rate(printed: &[u8]) -> Result<(f64, Value), String> {
+    let report: Value =
+        serde_json::from_slice(printed).map_err(|error| format!("it printed no JSON object: {error}"))?;
+    let rate = ["tps", "ops_per_s"].iter().find_map(|name| report[name].as_f64());
+    match rate.filter(|rate| *rate > 0.0) {
+        Some(rate) => Ok((rate, report)),
+        None => Err(format!("no rate in {report}")),
     }
+}
+
+/// For a line of a header.
+fn in_a_line(text: &str) -> String {
+    text.lines().map(str::trim).collect::<Vec<_>>().join(" ")
+}
+
+/// What a program printed, once it has ended; `None` if it had to be killed, since it had not ended after `patience`.
+fn output_within(command: &mut Command, patience: Duration) -> io::Result<Option<Output>> {
+    let deadline = Instant::now() + patience;
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let stdout = read_aside(child.stdout.take().expect("it is piped"));
+    let stderr = read_aside(child.stderr.take().expect("it is piped"));
+    let until_deadline = |bytes: mpsc::Receiver<_>| {
+        bytes.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok()
+    };
+    match (until_deadline(stdout), until_deadline(stderr)) {
+        (Some(stdout), Some(stderr)) => Ok(Some(Output { status: child.wait()?, stdout, stderr })),
+        _ => {
+            child.kill()?;
+            child.wait()?;
+            Ok(None)
+        }
+    }
+}
+
+/// All that comes through a pipe, read by a thread: a full pipe would stop the program.
+fn read_aside(mut pipe: impl Read + Send + 'static) -> mpsc::Receiver<Vec<u8>> {
+    let (tell, hear) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What came before an error is a report cut short, and is told as such.
+        let _ = pipe.read_to_end(&mut bytes);
+        let _ = tell.send(bytes);
+    });
+    hear
+}
+
+/// The peers that a figure does without, and why.
+#[derive(Clone, Debug, Default)]
+pub struct Missing {
+    refused: Vec<(String, String)>,
+    failed: Vec<(String, String)>,
+}
+
+impl Missing {
+    /// Notes how a run of `name` ended, if it found nothing; else its rate and its report.
+    pub fn or_found(&mut self, name: &str, run: Run) -> Option<(f64, Value)> {
+        match run {
+            Run::Found(rate, report) => return Some((rate, report)),
+            Run::Refused(why) => self.refused.push((name.to_owned(), why)),
+            Run::Failed(how) => self.failed.push((name.to_owned(), how)),
+        }
+        None
+    }
+
+    /// Is this one of them?
+    pub fn has(&self, name: &str) -> bool {
+        self.refused.iter().chain(&self.failed).any(|(missing, _)| missing == name)
+    }
+
+    /// Takes in those of another run, each reason but once.
+    pub fn extend(&mut self, other: Self) {
+        add_new(&mut self.refused, other.refused);
+        add_new(&mut self.failed, other.failed);
+    }
+
+    /// For a file's header.
+    pub fn header(&self) -> [(&'static str, String); 2] {
+        [("refused", listed(&self.refused, "none")), ("failed", listed(&self.failed, "none"))]
+    }
+
+    /// The end of a verdict's sentence, if a peer failed that should have been there.
+    pub fn note(&self) -> String {
+        let failed = listed(&self.failed, "");
+        if failed.is_empty() { failed } else { format!(" Not measured, since they failed: {failed}.") }
+    }
+}
+
+fn add_new<T: PartialEq>(all: &mut Vec<T>, more: Vec<T>) {
+    for one in more {
+        if !all.contains(&one) {
+            all.push(one);
+        }
+    }
+}
+
+fn listed(missing: &[(String, String)], none: &str) -> String {
+    let each: Vec<_> = missing.iter().map(|(name, why)| format!("{name}: {why}")).collect();
+    if each.is_empty() { none.to_owned() } else { each.join("; ") }
 }
 
 /// The versions of the engines that were measured, as their reports tell them, for a file's header; each but once.
@@ -178,6 +295,11 @@ impl Versions {
     pub fn note(&mut self, name: &str, report: &Value) {
         let version = report["version"].as_str().map(|version| format!("{name} {version}"));
         self.0.extend(version.filter(|version| !self.0.contains(version)));
+    }
+
+    /// Takes in those of another run.
+    pub fn extend(&mut self, other: Self) {
+        add_new(&mut self.0, other.0);
     }
 
     /// The header's line.
@@ -196,7 +318,14 @@ mod tests {
         let path = dir.join("program");
         std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-        Programs { foreshore: path.clone(), stages: path.clone(), peers: path, scratch: dir.to_owned() }
+        let scratch = dir.to_owned();
+        Programs {
+            foreshore: path.clone(),
+            stages: path.clone(),
+            peers: path,
+            scratch,
+            ..Programs::default()
+        }
     }
 
     #[test]
@@ -204,34 +333,48 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let args = ["insert".to_owned()];
         let found = script(dir.path(), r#"echo "{\"ops_per_s\": 5.0, \"args\": \"$*\"}""#);
-        let Run::Found(report) = found.peers().0[0].bench(&args).unwrap() else {
-            panic!("it was not refused")
+        let Run::Found(rate, report) = found.peers().0[0].bench(&args).unwrap() else {
+            panic!("it has a rate")
         };
         let expected = format!("bench insert --engine {} --dir {} --json", PEERS[0], dir.path().display());
-        assert_eq!(report["args"], expected);
-        assert_eq!(found.foreshore().unwrap().rate(&report).unwrap(), 5.0);
+        assert_eq!((rate, report["args"].as_str()), (5.0, Some(expected.as_str())));
 
         let stage = script(dir.path(), r#"echo "{\"tps\": 1.5, \"old\": \"$FORESHORE_OLD\"}""#);
-        let Run::Found(report) = stage.stage("s", "log-mutex").unwrap().bench(&args).unwrap() else {
+        let Run::Found(rate, report) = stage.stage("s", "log-mutex").unwrap().bench(&args).unwrap() else {
             panic!()
         };
-        assert_eq!((report["tps"].as_f64(), report["old"].as_str()), (Some(1.5), Some("log-mutex")));
-
-        let idle = stage.foreshore().unwrap().rate(&serde_json::json!({ "tps": 0.0 })).unwrap_err();
-        assert!(matches!(&idle, LabError::Child { what, .. } if what.contains("no rate")), "{idle}");
+        assert_eq!((rate, report["old"].as_str()), (1.5, Some("log-mutex")));
 
         let refused = script(dir.path(), "echo 'not that\nwhy' >&2; exit 2");
         assert_eq!(refused.peers().0[0].bench(&args).unwrap(), Run::Refused("not that".into()));
         let own = refused.foreshore().unwrap().bench(&args).unwrap_err();
         assert!(matches!(&own, LabError::Child { what, .. } if what.contains("not that")), "{own}");
-        let failed =
-            script(dir.path(), "echo broken >&2; exit 5").foreshore().unwrap().bench(&args).unwrap_err();
-        assert!(matches!(&failed, LabError::Child { what, .. } if what.contains("broken")), "{failed}");
-        let wrong =
-            script(dir.path(), "echo lost >&2; exit 3").foreshore().unwrap().bench(&args).unwrap_err();
+        let wrong = script(dir.path(), "echo lost >&2; exit 3").peers().0[0].bench(&args).unwrap_err();
         assert!(matches!(&wrong, LabError::Wrong(what) if what.contains("lost")), "{wrong}");
-        let chatty = script(dir.path(), "echo hello").foreshore().unwrap().bench(&args).unwrap_err();
-        assert!(chatty.to_string().contains("no JSON"), "{chatty}");
+    }
+
+    /// A peer that fails in whatever way is told as missing, in a line; this engine's failure is an error.
+    #[test]
+    fn a_figure_does_without_a_peer_that_fails() {
+        let dir = tempfile::tempdir().unwrap();
+        let args = ["insert".to_owned()];
+        let failures = [
+            ("echo 'broken\n at line 1' >&2; exit 5", "exit status: 5: broken at line 1"),
+            ("kill -SEGV $$", "SIGSEGV"),
+            ("echo hello", "no JSON"),
+            ("echo '{\"tps\": 0.0}'", "no rate"),
+            ("exec sleep 60", "it hangs: it was ended after 1 s"),
+        ];
+        for (text, expected) in failures {
+            let patience = Duration::from_secs(if text.contains("sleep") { 1 } else { 60 });
+            let programs = Programs { patience, ..script(dir.path(), text) };
+            let Run::Failed(how) = programs.peers().0[0].bench(&args).unwrap() else { panic!("{text}") };
+            assert!(how.contains(expected) && !how.contains('\n'), "{text}: {how}");
+        }
+        for text in ["exit 5", "echo hello", "echo '{\"tps\": 0.0}'"] {
+            let own = script(dir.path(), text).foreshore().unwrap().bench(&args);
+            assert!(matches!(own, Err(LabError::Child { .. })), "{text}: {own:?}");
+        }
     }
 
     #[test]

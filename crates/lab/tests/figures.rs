@@ -3,7 +3,7 @@
 use foreshore_lab::counters::{Counters, Event};
 use foreshore_lab::figures;
 use foreshore_lab::frame::results::Record;
-use foreshore_lab::frame::{Host, LabError, Settings, report, results, text_table};
+use foreshore_lab::frame::{Drawn, Host, LabError, Settings, report, results, text_table};
 use foreshore_lab::peers::Programs;
 use std::collections::HashSet;
 use std::os::unix::fs::PermissionsExt;
@@ -54,22 +54,31 @@ fn a_figure_is_drawn_kept_and_shown() {
     assert!(!page.contains("http-equiv") && !page.contains("<script") && !page.contains("src="));
 }
 
-/// A program that stands for an engine: with old primitives it is slower, and more so with threads; of the peers it knows two:
-/// one does not scale, and one refuses a second thread.
+/// A program that stands for an engine: with old primitives it is slower, and more so with threads; of the peers it knows
+/// three: one does not scale, one refuses a second thread, and one crashes unless it does payments.
 const ENGINE: &str = r#"#!/bin/sh
-threads=1 peer=
+threads=1 peer= mix=
 while [ $# -gt 0 ]; do
-    case $1 in --threads) threads=$2 ;; --engine) peer=$2 ;; esac
+    case $1 in --threads) threads=$2 ;; --engine) peer=$2 ;; --mix) mix=$2 ;; esac
     shift
 done
 case $peer in
     "") rate=$((1000000 * threads / (10 + ${#FORESHORE_OLD} * threads))) ;;
     lmdb) rate=50000 ;;
     kyoto) [ $threads = 1 ] || { echo "one thread only" >&2; exit 2; }; rate=60000 ;;
+    leveldb) [ "$mix" = payment ] || kill -SEGV $$; rate=40000 ;;
     *) echo "no engine is called $peer" >&2; exit 2 ;;
 esac
 echo "{\"ops_per_s\": $rate${peer:+, \"version\": \"1.2\"}}"
 "#;
+
+/// A peer that crashed is told as missing; also if that was in the first of two panels.
+fn says_what_failed(drawn: &Drawn) {
+    let sentence = drawn.verdict.sentence();
+    assert!(sentence.contains("SIGSEGV"), "{sentence}");
+    let failed = &drawn.settings.iter().find(|(key, _)| *key == "failed").expect("it is there").1;
+    assert!(failed.to_lowercase().starts_with("leveldb: signal: 11"), "{failed}");
+}
 
 #[test]
 fn engines_are_measured_as_children() {
@@ -79,7 +88,8 @@ fn engines_are_measured_as_children() {
     std::fs::set_permissions(&engine, std::fs::Permissions::from_mode(0o755)).unwrap();
     let (foreshore, stages, peers) = (engine.clone(), engine.clone(), engine);
     let mut settings = Settings { threads_max: 2, ..Settings::quick(1) };
-    settings.programs = Programs { foreshore, stages, peers, scratch: dir.path().to_owned() };
+    settings.programs =
+        Programs { foreshore, stages, peers, scratch: dir.path().to_owned(), ..Programs::default() };
     for name in
         ["shoremt-fig1", "shoremt-fig4", "shoremt-fig5", "shoremt-fig6", "shoremt-fig7", "shoremt-scaling"]
     {
@@ -87,6 +97,9 @@ fn engines_are_measured_as_children() {
         // In the model one stage brings nearly all of the gain, whatever the engines do.
         let expected = if name == "shoremt-fig7" { "holds in part" } else { "holds" };
         assert_eq!(drawn.verdict.word(), expected, "{name}: {}", drawn.verdict.sentence());
+        if ["shoremt-fig1", "shoremt-fig4", "shoremt-fig5"].contains(&name) {
+            says_what_failed(&drawn);
+        }
     }
     let drawn = figures::named("shoremt-fig4").unwrap().run(&settings, &mut |_, _| {}).unwrap();
     let panel = &drawn.panels[0];
@@ -103,6 +116,7 @@ fn engines_are_measured_as_children() {
     assert!(drawn.settings.contains(&("versions", "Kyoto TreeDB 1.2; LMDB 1.2".to_owned())));
     let measured: Vec<_> = drawn.panels[0].series.iter().map(|series| series.name.as_str()).collect();
     assert_eq!(measured, ["Foreshore, O2 index", "Foreshore", "LMDB"], "who refuses is left out");
+    says_what_failed(&drawn);
 
     // Without peers the figure says what builds them; without the engine there is no figure.
     settings.programs.peers = "no/such".into();

@@ -1,7 +1,7 @@
 //! The O2-Tree paper's Figures 4 to 8 and 10: key-value stores beside each other, each run a process of its own.
 
 use crate::frame::{Drawn, Figure, LabError, Panel, Paper, Scale, Settings, Source, Tell, Verdict, median};
-use crate::peers::{Run, Subject, Versions};
+use crate::peers::{Missing, Subject, Versions};
 
 const DIFFERS: &str = "Foreshore logs every operation and the paper's stores had no log: all run in their relaxed mode, where nothing is promised about the newest writes. Keys are 32 bits, values 8 bytes. Paper: Berkeley DB 5, Kyoto Cabinet, LevelDB of 2012; here Debian's, and stores of today.";
 
@@ -159,7 +159,7 @@ struct Study {
 struct Found {
     /// Of each store, at each point, in each round.
     rates: Vec<Vec<Vec<f64>>>,
-    refused: Vec<(&'static str, String)>,
+    missing: Missing,
     versions: Versions,
 }
 
@@ -173,12 +173,13 @@ impl Study {
     /// Runs all points on all stores and draws the medians of the rounds.
     fn draw(mut self, settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
         let field = Field::of(settings)?;
-        let Found { rates, refused, versions } = self.measure(&field, settings, tell)?;
+        let Found { rates, missing, versions } = self.measure(&field, settings, tell)?;
         for (store, rates) in field.stores.iter().zip(rates) {
             for (point, rates) in self.points.iter().zip(rates).filter(|(_, rates)| !rates.is_empty()) {
                 self.panel.add(store.name, point.x, self.shown.of(median(rates), point.operations));
             }
         }
+        let [refused, failed] = missing.header();
         let header = vec![
             ("rounds", format!("{ROUNDS}, by turns; medians")),
             ("runs", listed(self.points.iter().map(|point| &point.line))),
@@ -186,13 +187,18 @@ impl Study {
             settings.programs.filesystem(),
             versions.header(),
             ("cache_bytes", cache_bytes(settings).to_string()),
-            ("refused", listed(refused.iter().map(|(name, why)| format!("{name}: {why}")))),
+            refused,
+            failed,
             ("not_built", listed(&field.missing)),
         ];
-        Ok(Drawn { verdict: self.verdict(field.missing), panels: vec![self.panel], settings: header })
+        Ok(Drawn {
+            verdict: self.verdict(field.missing, &missing),
+            panels: vec![self.panel],
+            settings: header,
+        })
     }
 
-    /// All rounds, by turns. A store that refuses once is left out, also where it has run.
+    /// All rounds, by turns. A store that refuses or fails once is left out, also where it has run.
     fn measure(&self, field: &Field, settings: &Settings, tell: Tell<'_>) -> Result<Found, LabError> {
         let rates = vec![vec![Vec::new(); self.points.len()]; field.stores.len()];
         let mut found = Found { rates, ..Found::default() };
@@ -200,19 +206,16 @@ impl Study {
             for (at, point) in self.points.iter().enumerate() {
                 let done = (round * self.points.len() + at) as f64 / (ROUNDS * self.points.len()) as f64;
                 for (store, rates) in field.stores.iter().zip(&mut found.rates) {
-                    if found.refused.iter().any(|(name, _)| *name == store.name) {
+                    if found.missing.has(store.name) {
                         continue;
                     }
                     tell(done, &format!("{}, {} {}", store.name, self.panel.x, point.x));
-                    match store.subject.bench(&self.args(point, store, settings, round))? {
-                        Run::Found(report) => {
-                            found.versions.note(store.name, &report);
-                            rates[at].push(store.subject.rate(&report)?);
-                        }
-                        Run::Refused(why) => {
-                            found.refused.push((store.name, why));
-                            rates.iter_mut().for_each(Vec::clear);
-                        }
+                    let run = store.subject.bench(&self.args(point, store, settings, round))?;
+                    if let Some((rate, report)) = found.missing.or_found(store.name, run) {
+                        found.versions.note(store.name, &report);
+                        rates[at].push(rate);
+                    } else {
+                        rates.iter_mut().for_each(Vec::clear);
                     }
                 }
             }
@@ -233,7 +236,7 @@ impl Study {
 
     /// Is the store with the O2 index ahead of each of the paper's stores at every x, and does its line go as theirs did? Of those
     /// of today, who is ahead of it?
-    fn verdict(&self, missing: Option<String>) -> Verdict {
+    fn verdict(&self, not_built: Option<String>, missing: &Missing) -> Verdict {
         let mut conditions = Vec::new();
         let mut said = Vec::new();
         for (_, name) in OF_THE_PAPER {
@@ -247,11 +250,14 @@ impl Study {
             said.push(format!("{name} {least:.1} to {most:.1}"));
         }
         if conditions.is_empty() {
-            let why = missing.unwrap_or_else(|| {
+            let why = not_built.unwrap_or_else(|| {
                 "this build of peers has none of the paper's stores: run peers/setup, build with --features embedded"
                     .to_owned()
             });
-            return Verdict::Differs(format!("None of the paper's stores was measured: {why}."));
+            return Verdict::Differs(format!(
+                "None of the paper's stores was measured: {why}.{}",
+                missing.note()
+            ));
         }
         conditions.extend(self.goes_as_found());
         let ahead: Vec<_> = OF_TODAY
@@ -264,11 +270,12 @@ impl Study {
         Verdict::of(
             &conditions,
             format!(
-                "The store with the O2 index is so many times as fast as: {}. Of today's stores, faster than it somewhere: {}.{}{}",
+                "The store with the O2 index is so many times as fast as: {}. Of today's stores, faster than it somewhere: {}.{}{}{}",
                 said.join(", "),
                 listed(ahead),
                 self.caveat().unwrap_or_default(),
-                self.way()
+                self.way(),
+                missing.note()
             ),
         )
     }
@@ -452,11 +459,13 @@ mod tests {
     /// With twice the data and threads, who needs as many seconds as before has scaled, quick or slow.
     #[test]
     fn who_scales_need_not_be_ahead() {
-        let verdict = study(Course::GrowsSlowly, &[(O2, [4.0, 4.8]), ("LevelDB", [2.0, 3.0])]).verdict(None);
+        let verdict = study(Course::GrowsSlowly, &[(O2, [4.0, 4.8]), ("LevelDB", [2.0, 3.0])])
+            .verdict(None, &Missing::default());
         assert!(verdict.holds(), "{}", verdict.sentence());
         assert!(verdict.sentence().contains("index 1.20, LevelDB 1.50."), "{}", verdict.sentence());
         for seconds in [[1.0, 1.9], [1.0, 1.3]] {
-            let verdict = study(Course::GrowsSlowly, &[(O2, seconds), ("LevelDB", [2.0, 2.2])]).verdict(None);
+            let verdict = study(Course::GrowsSlowly, &[(O2, seconds), ("LevelDB", [2.0, 2.2])])
+                .verdict(None, &Missing::default());
             assert!(!verdict.holds(), "ahead, but its time grows: {}", verdict.sentence());
         }
     }
@@ -464,11 +473,15 @@ mod tests {
     /// Threads that gain nothing are not what the paper saw, whoever is ahead.
     #[test]
     fn more_threads_must_take_less_time() {
-        let verdict = |seconds| study(Course::Falls, &[(O2, seconds), ("LevelDB", [2.0, 1.9])]).verdict(None);
+        let verdict = |seconds| {
+            study(Course::Falls, &[(O2, seconds), ("LevelDB", [2.0, 1.9])]).verdict(None, &Missing::default())
+        };
         assert!(verdict([1.0, 0.6]).holds());
         assert_eq!(verdict([1.0, 1.1]).word(), "holds in part");
         assert_eq!(
-            study(Course::Any, &[(O2, [1.0, 1.1]), ("LevelDB", [2.0, 1.9])]).verdict(None).word(),
+            study(Course::Any, &[(O2, [1.0, 1.1]), ("LevelDB", [2.0, 1.9])])
+                .verdict(None, &Missing::default())
+                .word(),
             "holds"
         );
     }

@@ -2,7 +2,7 @@
 
 use crate::figures::shore::runs::{Effort, Rates, words};
 use crate::frame::{Drawn, LabError, Panel, Scale, Settings, Source, Tell, Verdict};
-use crate::peers::Subject;
+use crate::peers::{Missing, Subject, Versions};
 use std::sync::{Arc, Mutex, PoisonError};
 
 const FORESHORE: &str = "Foreshore";
@@ -23,19 +23,16 @@ impl Field {
     }
 
     /// For a file's header: what the sizes do not say.
-    fn header(&self, Rates { refused, versions, .. }: &Rates) -> Vec<(&'static str, String)> {
-        let refused: Vec<_> = refused.iter().map(|(name, why)| format!("{name}: {why}")).collect();
-        let of = |text: Option<String>| text.unwrap_or_else(|| "none".to_owned());
-        vec![
-            ("refused", of((!refused.is_empty()).then(|| refused.join("; ")))),
-            ("not_built", of(self.missing.clone())),
-            versions.header(),
-        ]
+    fn header(&self, missing: &Missing, versions: &Versions) -> Vec<(&'static str, String)> {
+        let not_built = self.missing.clone().unwrap_or_else(|| "none".to_owned());
+        let [refused, failed] = missing.header();
+        vec![refused, failed, ("not_built", not_built), versions.header()]
     }
 
     /// The end of a verdict's sentence.
-    fn note(&self) -> String {
-        self.missing.as_ref().map_or_else(String::new, |missing| format!(" No peer was measured: {missing}."))
+    fn note(&self, missing: &Missing) -> String {
+        let none = self.missing.as_ref();
+        none.map_or_else(|| missing.note(), |none| format!(" No peer was measured: {none}."))
     }
 }
 
@@ -93,7 +90,7 @@ pub fn normalised(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError
     let sentence = format!(
         "With {most} threads instead of one, throughput is multiplied by {own:.2} for Foreshore; for the others: {}.{}",
         list(&peers),
-        field.note(),
+        field.note(&rates.missing),
     );
     let conditions = [
         !peers.is_empty() && peers.iter().all(|peer| peer.1 < own),
@@ -101,7 +98,7 @@ pub fn normalised(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError
         own > 0.75 * most,
     ];
     let mut header = effort.header(settings);
-    header.extend(field.header(rates));
+    header.extend(field.header(&rates.missing, &rates.versions));
     Ok(Drawn { verdict: Verdict::of(&conditions, sentence), panels: vec![panel], settings: header })
 }
 
@@ -111,8 +108,8 @@ pub fn insertion(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError>
     let panel = panel("Record insertion", "thousand rows/s, each thread", rates, |n, rate, _| rate / 1e3 / n);
     let (fact, sentence) = ahead(&panel, settings.threads_max as f64);
     let mut header = effort.header(settings);
-    header.extend(field.header(rates));
-    let verdict = Verdict::of(&fact, sentence + &field.note());
+    header.extend(field.header(&rates.missing, &rates.versions));
+    let verdict = Verdict::of(&fact, sentence + &field.note(&rates.missing));
     Ok(Drawn { verdict, panels: vec![panel], settings: header })
 }
 
@@ -121,8 +118,8 @@ pub fn transactions(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabErr
     let field = Field::of(settings)?;
     let effort = settings.pick(Effort { seconds: 0.4, rounds: 1 }, Effort { seconds: 5.0, rounds: 1 });
     let size = settings.pick("--items 1000 --customers 100", "--items 20000 --customers 600");
-    let (mut panels, mut facts, mut sentences, mut last) =
-        (Vec::new(), Vec::new(), Vec::new(), Rates::default());
+    let (mut panels, mut facts, mut sentences) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut missing, mut versions) = (Missing::default(), Versions::default());
     for (mix, title) in [("new-order", "New Order"), ("payment", "Payment")] {
         let warehouses = settings.threads_max;
         let line = format!(
@@ -135,12 +132,13 @@ pub fn transactions(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabErr
         facts.extend(fact);
         sentences.push(format!("{title}: {sentence}"));
         panels.push(panel);
-        last = rates;
+        missing.extend(rates.missing);
+        versions.extend(rates.versions);
     }
     let mut header = effort.header(settings);
     header.push(("sizes", format!("{} warehouses, a client keeps to one; {size}", settings.threads_max)));
-    header.extend(field.header(&last));
-    let verdict = Verdict::of(&facts, sentences.join(" ") + &field.note());
+    header.extend(field.header(&missing, &versions));
+    let verdict = Verdict::of(&facts, sentences.join(" ") + &field.note(&missing));
     Ok(Drawn { verdict, panels, settings: header })
 }
 

@@ -1,7 +1,7 @@
 //! Many runs of some engines: by turns, so that a slow minute of the machine meets all of them.
 
 use crate::frame::{LabError, Settings, Tell, median};
-use crate::peers::{Run, Subject, Versions};
+use crate::peers::{Missing, Subject, Versions};
 
 /// How long and how often.
 #[derive(Clone, Copy, Debug)]
@@ -17,8 +17,8 @@ pub struct Effort {
 pub struct Rates {
     /// Name of the engine, threads, operations per second of all threads.
     points: Vec<(String, usize, f64)>,
-    /// Engines that refused, and why.
-    pub refused: Vec<(String, String)>,
+    /// Engines that were not measured, and why.
+    pub missing: Missing,
     /// Of the engines that say which they have.
     pub versions: Versions,
 }
@@ -49,9 +49,9 @@ impl Effort {
     }
 
     /// Measures every subject at each number of threads. `args` says what is run, threads and seconds apart. An engine
-    /// that refuses once is left out, also where it has run.
+    /// that refuses or fails once is left out, also where it has run.
     ///
-    /// Errors: a run that fails.
+    /// Errors: a run of this engine that fails, and wrong answers.
     pub fn measure(
         &self,
         subjects: &[Subject],
@@ -60,25 +60,22 @@ impl Effort {
         seed: u64,
         tell: Tell<'_>,
     ) -> Result<Rates, LabError> {
-        let mut refused: Vec<(String, String)> = Vec::new();
+        let mut missing = Missing::default();
         let mut versions = Versions::default();
         let mut found = vec![vec![Vec::new(); threads.len()]; subjects.len()];
         for round in 0..self.rounds {
             for (at, &threads) in threads.iter().enumerate() {
                 for (subject, found) in subjects.iter().zip(&mut found) {
-                    if refused.iter().any(|(name, _)| *name == subject.name) {
+                    if missing.has(&subject.name) {
                         continue;
                     }
                     tell(round as f64 / self.rounds as f64, &format!("{} × {threads}", subject.name));
-                    match subject.bench(&self.args(args, threads, seed + round as u64))? {
-                        Run::Found(report) => {
-                            versions.note(&subject.name, &report);
-                            found[at].push(subject.rate(&report)?);
-                        }
-                        Run::Refused(why) => {
-                            refused.push((subject.name.clone(), why));
-                            found.iter_mut().for_each(Vec::clear);
-                        }
+                    let run = subject.bench(&self.args(args, threads, seed + round as u64))?;
+                    if let Some((rate, report)) = missing.or_found(&subject.name, run) {
+                        versions.note(&subject.name, &report);
+                        found[at].push(rate);
+                    } else {
+                        found.iter_mut().for_each(Vec::clear);
                     }
                 }
             }
@@ -89,7 +86,7 @@ impl Effort {
                 points.push((subject.name.clone(), threads, median(found)));
             }
         }
-        Ok(Rates { points, refused, versions })
+        Ok(Rates { points, missing, versions })
     }
 
     fn args(&self, args: &[String], threads: usize, seed: u64) -> Vec<String> {
