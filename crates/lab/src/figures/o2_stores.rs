@@ -229,7 +229,7 @@ impl Study {
             point.line,
             store.flags,
             cache_bytes(settings),
-            settings.seed + round as u64
+            settings.seed.wrapping_add(round as u64)
         );
         shared.split(' ').map(str::to_owned).chain(self.places.iter().cloned()).collect()
     }

@@ -70,7 +70,7 @@ impl Effort {
                         continue;
                     }
                     tell(round as f64 / self.rounds as f64, &format!("{} × {threads}", subject.name));
-                    let run = subject.bench(&self.args(args, threads, seed + round as u64))?;
+                    let run = subject.bench(&self.args(args, threads, seed.wrapping_add(round as u64)))?;
                     if let Some((rate, report)) = missing.or_found(&subject.name, run) {
                         versions.note(&subject.name, &report);
                         found[at].push(rate);
