@@ -1,7 +1,7 @@
 //! Latches and log reservations by themselves: the primitives that Shore-MT exchanged one by one.
 
 use crate::frame::{
-    Drawn, Figure, LabError, Panel, Paper, Scale, Settings, Source, Tell, Verdict, rounds, span_s,
+    Drawn, Figure, Host, LabError, Panel, Paper, Scale, Settings, Source, Tell, Verdict, rounds, span_s,
 };
 use crate::primitives::latches::{Latch, Mcs, StdMutex, TestAndSet, Ticket};
 use crate::primitives::reservations::{Consolidation, FetchAdd, Latched, Reservation};
@@ -62,22 +62,37 @@ fn latches(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
         (Mcs::NAME, latch_rate::<Mcs>),
         (StdMutex::NAME, latch_rate::<StdMutex>),
     ];
+    let settings = &on_processors(settings);
     let panel = panel("Acquire, add one, release", &mut subjects, settings, tell)?;
-    let kept = |name: &str| panel.at(name, settings.threads_max as f64) / panel.at(name, 1.0);
+    let verdict = judge_latches(&panel, settings.threads_max as f64);
+    Ok(Drawn { verdict, panels: vec![panel], settings: Sizes::of(settings).header() })
+}
+
+/// With no more threads than there are processors: who waits for a thread that does not run measures the scheduler.
+fn on_processors(settings: &Settings) -> Settings {
+    let threads_max = settings.threads_max.min(Host::here().cores);
+    Settings { threads_max, ..settings.clone() }
+}
+
+/// What is said of threads that met nobody.
+fn uncontended() -> Verdict {
+    Verdict::Differs("Only one thread ran, so nothing was contended.".to_owned())
+}
+
+fn judge_latches(panel: &Panel, most: f64) -> Verdict {
+    if most < 2.0 {
+        return uncontended();
+    }
+    let kept = |name: &str| panel.at(name, most) / panel.at(name, 1.0);
     let sentence = format!(
-        "From 1 to {} threads, throughput becomes: test-and-set {:.2}, ticket {:.2}, MCS {:.2}, mutex {:.2} times.",
-        settings.threads_max,
+        "From 1 to {most} threads, throughput becomes: test-and-set {:.2}, ticket {:.2}, MCS {:.2}, mutex {:.2} times.",
         kept("test-and-set"),
         kept("ticket"),
         kept("MCS"),
         kept("mutex"),
     );
     let conditions = [kept("test-and-set") < 1.0, kept("mutex") < 1.0, kept("MCS") > kept("mutex")];
-    Ok(Drawn {
-        verdict: Verdict::of(&conditions, sentence),
-        panels: vec![panel],
-        settings: Sizes::of(settings).header(),
-    })
+    Verdict::of(&conditions, sentence)
 }
 
 fn log(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
@@ -88,12 +103,16 @@ fn log(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
         (Consolidation::NAME, log_rate::<Consolidation>),
         (FetchAdd::NAME, log_rate::<FetchAdd>),
     ];
+    let settings = &on_processors(settings);
     let panel = panel("Reservations", &mut subjects, settings, tell)?;
     let verdict = judge_log(&panel, settings.threads_max as f64);
     Ok(Drawn { verdict, panels: vec![panel], settings: Sizes::of(settings).header() })
 }
 
 fn judge_log(panel: &Panel, most: f64) -> Verdict {
+    if most < 2.0 {
+        return uncontended();
+    }
     let rates: Vec<_> = panel
         .series
         .iter()
@@ -185,5 +204,22 @@ mod tests {
         assert_eq!(verdict([10.0, 20.0, 30.0]), "holds");
         assert_eq!(verdict([38.2, 17.7, 21.7]), "holds in part");
         assert_eq!(verdict([10.0, 20.0, 15.0]), "holds in part");
+    }
+    /// As the figures say.
+    #[test]
+    fn no_more_threads_run_than_there_are_processors() {
+        let settings = Settings { threads_max: 64, ..Settings::quick(1) };
+        let drawn = latches(&settings, &mut |_, _| {}).unwrap();
+        let most = drawn.panels[0].series.iter().flat_map(|series| &series.points).map(|point| point.0);
+        assert_eq!(most.fold(0.0, f64::max), Host::here().cores.min(64) as f64);
+    }
+
+    /// Who was never met by anybody has neither kept nor lost anything.
+    #[test]
+    fn one_thread_contends_with_nobody() {
+        let panel = Panel::new("", Source::Measured, "threads", "", Scale::Doubling);
+        for verdict in [judge_latches(&panel, 1.0), judge_log(&panel, 1.0)] {
+            assert!(verdict.sentence().contains("one thread"), "{}", verdict.sentence());
+        }
     }
 }
