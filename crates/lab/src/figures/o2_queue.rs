@@ -9,8 +9,8 @@ pub const FIGURES: &[Figure] = &[Figure {
     name: "o2-fig9",
     paper: Paper::O2Tree,
     title: "O2-Tree Figure 9: problems queued, by size and threads",
-    found: "The total number of problems queued while an index is built grows with its size; the queue itself holds about 8 at any time.",
-    differs: "The rebalancer is not a thread: an updater that left a problem empties the queue, unless somebody is doing so. Problems are counted as they are queued.",
+    found: "The total number of problems queued while an index is built grows with its size.",
+    differs: "The rebalancer is not a thread: an updater that left a problem empties the queue, unless somebody is doing so. Problems are counted as they are queued; how many wait at a time, about 8 in the paper, is not measured.",
     draw: problems,
 }];
 

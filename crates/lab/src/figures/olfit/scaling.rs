@@ -47,9 +47,13 @@ impl Sizes {
 /// Figure 7.
 pub fn search(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
     let panels = scaling(settings, 0, tell)?;
-    let [measured, server, e5500, misses] = &panels;
+    let verdict = judge_searches(&panels, settings.threads_max as f64);
+    Ok(Drawn { panels: panels.into(), verdict, settings: Sizes::of(settings).header() })
+}
+
+fn judge_searches(panels: &[Panel; 4], most: f64) -> Verdict {
+    let [measured, server, e5500, misses] = panels;
     let ratio = |panel: &Panel, scheme: &str, x: f64| panel.at(scheme, x) / panel.at("NO", x);
-    let most = settings.threads_max as f64;
     let sentence = format!(
         "Modelled on the paper's machine, of NO's searches at 8 processors OL does {:.0} %, VN {:.0} %, VT {:.0} %, TL {:.0} %, LC {:.0} %; on a server of 128 cores OL {:.0} %, TL {:.1} %, LC {:.1} %. Measured at {most} threads: OL {:.0} %, TL {:.0} %, LC {:.0} %. LC has {:.1} coherence misses per search on 128 cores, OL {:.3}.",
         100.0 * ratio(e5500, "OL", 8.0),
@@ -69,12 +73,14 @@ pub fn search(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
     let conditions = [
         ["OL", "VN", "VT"].iter().all(|scheme| ratio(e5500, scheme, 8.0) > 0.7),
         ["TL", "LC"].iter().all(|scheme| ratio(e5500, scheme, 8.0) < ratio(e5500, "OL", 8.0)),
-        ratio(e5500, "LC", 8.0) < ratio(e5500, "LC", 1.0),
+        ratio(e5500, "LC", 8.0) < ratio(e5500, "TL", 8.0),
+        CORES_E5500
+            .windows(2)
+            .all(|pair| ratio(e5500, "LC", pair[1] as f64) < ratio(e5500, "LC", pair[0] as f64)),
         ratio(e5500, "TL", 8.0) < ratio(e5500, "TL", 1.0),
         ratio(measured, "LC", most) < ratio(measured, "OL", most),
     ];
-    let verdict = Verdict::of(&conditions, sentence);
-    Ok(Drawn { panels: panels.into(), verdict, settings: Sizes::of(settings).header() })
+    Verdict::of(&conditions, sentence)
 }
 
 /// Figure 8.
@@ -185,5 +191,22 @@ mod tests {
         assert_eq!(verdict([7.5, 3.0, 2.6, 0.9, 0.9]), "holds");
         assert_eq!(verdict([7.5, 7.3, 2.6, 0.9, 0.9]), "holds in part");
         assert_eq!(verdict([7.5, 3.0, 2.6, 1.4, 0.9]), "holds in part");
+    }
+    /// Lock coupling is worst, and falls behind with each processor, not only from the first to the last.
+    #[test]
+    fn lock_coupling_must_fall_behind_step_by_step() {
+        let verdict = |lc: [f64; 4], tl: f64| {
+            let mut panel = Panel::new("", Source::Modelled, "cores", RATE, Scale::Doubling);
+            for (at, cores) in [1.0, 2.0, 4.0, 8.0, 128.0].into_iter().enumerate() {
+                let shares = [("NO", 1.0), ("OL", 0.95), ("VN", 0.97), ("VT", 0.97)];
+                shares.into_iter().for_each(|(scheme, share)| panel.add(scheme, cores, share));
+                panel.add("TL", cores, if cores == 1.0 { 0.9 } else { tl });
+                panel.add("LC", cores, lc[at.min(3)]);
+            }
+            judge_searches(&[(); 4].map(|()| panel.clone()), 8.0).word()
+        };
+        assert_eq!(verdict([0.6, 0.5, 0.4, 0.3], 0.5), "holds");
+        assert_eq!(verdict([0.6, 0.3, 0.4, 0.3], 0.5), "holds in part");
+        assert_eq!(verdict([0.6, 0.5, 0.4, 0.3], 0.2), "holds in part");
     }
 }
