@@ -225,7 +225,6 @@ impl ManyCores {
         }
         let outcome = self.lines.access(number, line, write);
         core.counts.coherence_misses += u64::from(outcome.coherence);
-        core.counts.upgrades += u64::from(outcome.upgrade);
         let near = core.l1.access(line);
         core.counts.l1_misses += u64::from(!near);
         if !near && core.l2.touch(line) {

@@ -21,8 +21,6 @@ pub struct Counts {
     pub mispredicted: u64,
     /// Misses on a line that the core had, and lost because another wrote it.
     pub coherence_misses: u64,
-    /// Writes to a line that the core had, but shared: the others had to be told.
-    pub upgrades: u64,
     /// Cycles spent waiting for a latch.
     pub waited: u64,
 }
@@ -37,7 +35,6 @@ impl AddAssign for Counts {
         self.branches += other.branches;
         self.mispredicted += other.mispredicted;
         self.coherence_misses += other.coherence_misses;
-        self.upgrades += other.upgrades;
         self.waited += other.waited;
     }
 }

@@ -30,8 +30,6 @@ pub struct Outcome {
     pub transfer: bool,
     /// The core had the line before and lost it to a writer.
     pub coherence: bool,
-    /// The core had the line, but not alone.
-    pub upgrade: bool,
     /// Who lost the line to this access, a bit per core.
     pub invalidated: u128,
 }
@@ -49,7 +47,6 @@ impl Lines {
         let others = line.holders & !me;
         let mut outcome = Outcome { coherence: !had && line.lost & me != 0, ..Outcome::default() };
         if write {
-            outcome.upgrade = had && !line.owned;
             outcome.transfer = others != 0;
             outcome.invalidated = others;
             line.lost |= others;
@@ -93,7 +90,7 @@ mod tests {
         assert_eq!(lines.access(0, 7, read), Outcome::default());
         assert_eq!(lines.access(0, 7, write), Outcome::default());
         assert_eq!(lines.access(1, 7, read), Outcome { transfer: true, ..Outcome::default() });
-        let told = Outcome { transfer: true, upgrade: true, invalidated: 0b10, ..Outcome::default() };
+        let told = Outcome { transfer: true, invalidated: 0b10, ..Outcome::default() };
         assert_eq!(lines.access(0, 7, write), told);
         assert_eq!(
             lines.access(1, 7, read),
