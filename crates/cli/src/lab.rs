@@ -126,6 +126,9 @@ fn draw_all(args: &LabArgs, figures: &[&Figure]) -> Outcome {
     settings.programs = programs(args)?;
     let scratch = scratch(&settings.programs.scratch)?;
     settings.programs.scratch = scratch.path().to_owned();
+    for file in &args.flights {
+        std::fs::File::open(file).map_err(|error| Failure::io(file.display(), &error))?;
+    }
     settings.flights.clone_from(&args.flights);
     results::prepare(&args.out, &Host::here())?;
     let meter = Meter::new("lab", Some(1000 * figures.len() as u64));

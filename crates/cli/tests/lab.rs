@@ -34,6 +34,13 @@ fn an_unknown_figure_is_a_usage_error_that_says_where_to_look() {
     assert!(shell.fails(5, &["lab", "report", "--out", "nowhere"]).contains("nowhere"));
 }
 
+/// Before anything is drawn, also by figures that do not read it.
+#[test]
+fn a_table_that_cannot_be_read_is_told_first() {
+    let args = ["lab", "olfit-table1", "--quick", "--out", "results", "--flights", "nowhere.csv"];
+    assert!(Shell::new().fails(5, &args).contains("nowhere.csv"));
+}
+
 /// Before anything is drawn: this figure cannot be, for want of a program.
 #[test]
 fn a_place_that_cannot_be_written_is_told_first() {
