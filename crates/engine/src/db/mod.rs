@@ -251,6 +251,22 @@ impl Database {
         Some(ByteTable::new(self.engine.clone(), tree, self.engine.durability()))
     }
 
+    /// [`Database::existing_byte_table`] with types, which are the caller's promise as those of [`Database::table`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// db.table::<String, u32>("ports")?.put(&"SEA".into(), &98158)?;
+    /// let ports = db.existing_table::<String, u32>("ports").expect("it was made");
+    /// assert_eq!(ports.get("SEA")?, Some(98158));
+    /// assert!(db.existing_table::<String, u32>("prots").is_none(), "and a slip of the pen makes none");
+    /// assert_eq!(db.tables()?, ["ports"]);
+    /// # Ok(()) }
+    /// ```
+    pub fn existing_table<K: Key, V: Value>(&self, name: &str) -> Option<Table<K, V>> {
+        self.existing_byte_table(name).map(Table::new)
+    }
+
     /// The names of all tables, in byte order.
     ///
     /// ```
