@@ -426,6 +426,47 @@ impl ByteTable {
         ByteRange::new(self.clone(), beginning_with(prefix))
     }
 
+    /// The row with the least key, as the first one of [`range`](ByteTable::range): exact while nobody changes the rows before
+    /// it; a [snapshot's](crate::SnapshotBytes::first) always is. Costs about as much as [`get`](ByteTable::get).
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// t.put_many(&[("b", "2"), ("a", "1")])?;
+    /// assert_eq!(t.first()?, Some((b"a".to_vec(), b"1".to_vec())));
+    /// assert_eq!(t.last()?, Some((b"b".to_vec(), b"2".to_vec())));
+    /// # Ok(()) }
+    /// ```
+    pub fn first(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.range(..).next().transpose()
+    }
+
+    /// The row with the greatest key; as [`first`](ByteTable::first).
+    pub fn last(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.range(..).next_back().transpose()
+    }
+
+    /// Is there no row? Looks for the [`first`](ByteTable::first) one, and does not read its value.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// assert!(t.is_empty()?);
+    /// t.put(b"", b"")?;
+    /// assert!(!t.is_empty()?, "an empty key is one, too");
+    /// # Ok(()) }
+    /// ```
+    pub fn is_empty(&self) -> Result<bool> {
+        let mut empty = true;
+        self.scan_keys(.., |_| {
+            empty = false;
+            ControlFlow::Break(())
+        })?;
+        Ok(empty)
+    }
+
     /// About how many rows lie in `bounds`, uncommitted ones included: exact for ranges within two leaves, otherwise from
     /// the number of leaves in between and a look into a few of them.
     ///

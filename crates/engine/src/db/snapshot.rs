@@ -317,6 +317,48 @@ impl SnapshotBytes<'_> {
         self.range_between(beginning_with(prefix))
     }
 
+    /// The row with the least key.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// t.put_many(&[("a", "1"), ("b", "2")])?;
+    /// let before = db.snapshot()?;
+    /// t.remove_range(..)?;
+    /// assert_eq!(before.bytes(&t).first()?, Some((b"a".to_vec(), b"1".to_vec())));
+    /// assert_eq!(before.bytes(&t).last()?, Some((b"b".to_vec(), b"2".to_vec())));
+    /// # Ok(()) }
+    /// ```
+    pub fn first(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.range(..).next().transpose()
+    }
+
+    /// The row with the greatest key. See [`first`](SnapshotBytes::first) for an example.
+    pub fn last(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.range(..).next_back().transpose()
+    }
+
+    /// Is there no row? No value is read.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// let before = db.snapshot()?;
+    /// t.put(b"k", b"v")?;
+    /// assert!(before.bytes(&t).is_empty()? && !t.is_empty()?);
+    /// # Ok(()) }
+    /// ```
+    pub fn is_empty(&self) -> Result<bool> {
+        let mut empty = true;
+        self.scan_keys(.., |_| {
+            empty = false;
+            ControlFlow::Break(())
+        })?;
+        Ok(empty)
+    }
+
     fn range_between(&self, bounds: RawBounds) -> ByteRange {
         ByteRange::of_snapshot(self.table.clone(), self.shared.clone(), bounds)
     }
@@ -506,6 +548,33 @@ impl<K: Key, V: Value> SnapshotTable<'_, K, V> {
     /// ```
     pub fn range(&self, bounds: impl KeyBounds<K>) -> Range<K, V> {
         Range::new(bounds.encoded().map(|bounds| self.bytes.range_between(bounds)))
+    }
+
+    /// The row with the least key.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let prices = db.table::<u64, f64>("prices")?; // second → price
+    /// prices.put_many(&[(0, 9.5), (60, 9.75)])?;
+    /// let today = db.snapshot()?;
+    /// prices.put(&120, &10.0)?;
+    /// let (first, last) = (today.table(&prices).first()?, today.table(&prices).last()?);
+    /// assert_eq!((first, last), (Some((0, 9.5)), Some((60, 9.75))));
+    /// # Ok(()) }
+    /// ```
+    pub fn first(&self) -> Result<Option<(K, V)>> {
+        self.range(..).next().transpose()
+    }
+
+    /// The row with the greatest key. See [`first`](SnapshotTable::first) for an example.
+    pub fn last(&self) -> Result<Option<(K, V)>> {
+        self.range(..).next_back().transpose()
+    }
+
+    /// Is there no row? No value is read.
+    pub fn is_empty(&self) -> Result<bool> {
+        self.bytes.is_empty()
     }
 
     /// Rows whose keys begin with the components of `leading`, a tuple such as `("AA",)` of the key's own types, or with

@@ -271,6 +271,41 @@ impl<K: Key, V: Value> Table<K, V> {
         Range::new(bounds.encoded().map(|bounds| ByteRange::new(self.bytes.clone(), bounds)))
     }
 
+    /// The row with the least key; see [`ByteTable::first`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let readings = db.table::<i64, f64>("readings")?; // second → degrees
+    /// readings.put_many(&[(-5, 1.5), (0, 2.0), (7, 2.5)])?;
+    /// assert_eq!(readings.first()?, Some((-5, 1.5)));
+    /// assert_eq!(readings.last()?, Some((7, 2.5)));
+    /// # Ok(()) }
+    /// ```
+    pub fn first(&self) -> Result<Option<(K, V)>> {
+        self.range(..).next().transpose()
+    }
+
+    /// The row with the greatest key; see [`ByteTable::first`].
+    pub fn last(&self) -> Result<Option<(K, V)>> {
+        self.range(..).next_back().transpose()
+    }
+
+    /// Is there no row? See [`ByteTable::is_empty`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let jobs = db.table::<u32, String>("jobs")?;
+    /// assert!(jobs.is_empty()?);
+    /// jobs.put(&1, &"sweep".into())?;
+    /// assert!(!jobs.is_empty()?);
+    /// # Ok(()) }
+    /// ```
+    pub fn is_empty(&self) -> Result<bool> {
+        self.bytes.is_empty()
+    }
+
     /// About how many rows lie in `bounds`; see [`ByteTable::estimate_range`].
     ///
     /// ```

@@ -520,6 +520,57 @@ impl TransactionBytes<'_> {
         Ok(())
     }
 
+    /// The row with the least key, locked as the first one of [`range`](TransactionBytes::range): in a serializable transaction
+    /// nobody else inserts a row before it, or the first one where there is none, until the transaction ends.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let log = db.byte_table("log")?;
+    /// let append = |line: &[u8]| {
+    ///     db.transact(|tx| {
+    ///         let last = tx.bytes(&log).last()?; // and nobody else appends until this has
+    ///         let number = last.map_or(0, |(key, _)| key[0] + 1);
+    ///         tx.bytes(&log).put(&[number], line)
+    ///     })
+    /// };
+    /// append(b"began")?;
+    /// append(b"ended")?;
+    /// let tx = db.begin()?;
+    /// assert_eq!(tx.bytes(&log).first()?, Some((vec![0], b"began".to_vec())));
+    /// assert_eq!(tx.bytes(&log).last()?, Some((vec![1], b"ended".to_vec())));
+    /// # Ok(()) }
+    /// ```
+    pub fn first(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.range(..).next().transpose()
+    }
+
+    /// The row with the greatest key, locked as the first one of `range(..).rev()`: in a serializable transaction nobody else
+    /// inserts a row behind it until the transaction ends. See [`first`](TransactionBytes::first) for an example.
+    pub fn last(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.range(..).next_back().transpose()
+    }
+
+    /// Is there no row? Reads and locks as [`first`](TransactionBytes::first).
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let admins = db.byte_table("admins")?;
+    /// db.transact(|tx| {
+    ///     let admins = tx.bytes(&admins);
+    ///     if admins.is_empty()? { // and stays so for everybody else
+    ///         admins.put(b"ada", b"was here first")?;
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// assert!(!admins.is_empty()?);
+    /// # Ok(()) }
+    /// ```
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.first()?.is_none())
+    }
+
     pub(super) fn range_between(&self, bounds: RawBounds) -> TransactionRange {
         TransactionRange::new(self.shared.clone(), self.table, bounds)
     }

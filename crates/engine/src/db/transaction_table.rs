@@ -278,6 +278,39 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
         Range::new(bounds.encoded().map(|bounds| self.bytes.range_between(bounds)))
     }
 
+    /// The row with the least key; see [`TransactionBytes::first`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let orders = db.table::<u32, String>("orders")?;
+    /// let order = |what: &str| {
+    ///     db.transact(|tx| {
+    ///         let orders = tx.table(&orders);
+    ///         let number = orders.last()?.map_or(1, |(last, _)| last + 1); // numbers without gaps
+    ///         orders.put(&number, &what.into())?;
+    ///         Ok(number)
+    ///     })
+    /// };
+    /// assert_eq!((order("apples")?, order("pears")?), (1, 2));
+    /// let tx = db.begin()?;
+    /// assert_eq!(tx.table(&orders).first()?, Some((1, "apples".into())));
+    /// # Ok(()) }
+    /// ```
+    pub fn first(&self) -> Result<Option<(K, V)>> {
+        self.range(..).next().transpose()
+    }
+
+    /// The row with the greatest key; see [`TransactionBytes::last`].
+    pub fn last(&self) -> Result<Option<(K, V)>> {
+        self.range(..).next_back().transpose()
+    }
+
+    /// Is there no row? See [`TransactionBytes::is_empty`].
+    pub fn is_empty(&self) -> Result<bool> {
+        self.bytes.is_empty()
+    }
+
     /// Calls `row` with each key and value in `bounds`, ascending, until it breaks; see [`TransactionBytes::scan`].
     ///
     /// ```
