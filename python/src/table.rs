@@ -292,15 +292,7 @@ impl Table {
 
     /// Removes the first row and returns it; raises ``KeyError`` if the table is empty.
     fn popitem<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let first = self.atomically(py, 1, |table| {
-            loop {
-                let Some(first) = table.range(Bounds::default()).next().transpose()? else { return Ok(None) };
-                if table.remove(&first.0)? {
-                    return Ok(Some(first));
-                }
-                // Below serializable, somebody else may have taken it meanwhile.
-            }
-        })?;
+        let first = self.with(py, 1, TableHandle::pop_first)?;
         let first = first.ok_or_else(|| PyKeyError::new_err("popitem(): the table is empty"))?;
         self.row(py, &first)
     }

@@ -1,6 +1,6 @@
 //! A byte table, seen through whatever it is seen through.
 
-use crate::rows::{Bounds, Rows};
+use crate::rows::{Bounds, Row, Rows};
 use crate::transaction::{TransactionHandle, Unattached, transact};
 use foreshore::{ByteTable, Database, Error, Index, Result, Snapshot, TransactionOptions};
 use std::ops::ControlFlow;
@@ -144,6 +144,15 @@ impl TableHandle {
         }
     }
 
+    /// Removes the first row and returns it; `None` if there is none.
+    pub fn pop_first(&self) -> Result<Option<Row>> {
+        match &self.through {
+            Through::Latest => self.table.pop_first(),
+            Through::Transaction(tx) => tx.write(|tx| tx.bytes(&self.table).pop_first()),
+            Through::Snapshot(_) => Err(read_only()),
+        }
+    }
+
     /// Removes the rows whose keys lie in `bounds`, all or none; says how many.
     pub fn remove_range(&self, bounds: Bounds) -> Result<u64> {
         match &self.through {
@@ -256,7 +265,9 @@ mod tests {
         let rows: Vec<_> = before.range(Bounds::default()).collect::<Result<_>>().unwrap();
         assert_eq!(rows, [(b"k".to_vec(), b"old".to_vec())]);
         assert_eq!(table.within(&tx).remove_range(Bounds::prefix(b"l")).unwrap(), 1);
-        tx.commit().unwrap();
+        assert_eq!(table.within(&tx).pop_first().unwrap(), Some((b"k".to_vec(), b"new".to_vec())));
+        tx.rollback().unwrap();
+        assert_eq!(table.pop_first().unwrap(), Some((b"k".to_vec(), b"new".to_vec())));
         assert_eq!(table.remove_range(Bounds::default()).unwrap(), 1);
     }
 
@@ -270,6 +281,7 @@ mod tests {
             before.insert(b"k", b"").err(),
             before.remove(b"k").err(),
             before.remove_range(Bounds::default()).err(),
+            before.pop_first().err(),
             before.bulk_load([(b"k", b"")]).err(),
             before.atomically(&db, |_| Ok(())).err(),
         ] {

@@ -3,7 +3,7 @@
 use foreshore::{ByteRange, Error, KeyBounds, RawBounds, Result, TransactionRange};
 use std::ops::{Bound, RangeBounds};
 
-type Row = (Vec<u8>, Vec<u8>);
+pub(crate) type Row = (Vec<u8>, Vec<u8>);
 
 /// From which key to which; by default all.
 #[derive(Clone, Debug)]

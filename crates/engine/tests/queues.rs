@@ -95,6 +95,17 @@ fn rows_pass_through_a_queue() {
     no_ghost_stays(&db);
 }
 
+/// The engine's own way to take the first row.
+#[test]
+fn rows_are_popped_from_a_queue() {
+    let (db, rows) = (small_leaves(), env("FORESHORE_QUEUE", 40_000) / 4);
+    let number =
+        |row: Option<(Vec<u8>, Vec<u8>)>| row.map(|row| u64::from_be_bytes(row.0.try_into().unwrap()));
+    pass_through(&db, rows, |table| number(table.pop_first().unwrap()));
+    pass_through(&db, rows, |table| number(db.transact(|tx| tx.bytes(table).pop_first()).unwrap()));
+    no_ghost_stays(&db);
+}
+
 #[test]
 fn rows_pass_through_a_queue_in_transactions() {
     let (db, rows) = (small_leaves(), env("FORESHORE_QUEUE", 40_000) / 4);

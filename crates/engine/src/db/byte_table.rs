@@ -7,7 +7,7 @@ use crate::db::range::{ByteRange, KeyBounds};
 use crate::error::Result;
 use crate::log::Durability;
 use crate::tree::{Intent, PATIENCE, Tree};
-use crate::txn::{Txn, View};
+use crate::txn::{Direction, Txn, View};
 use foreshore_base::Lsn;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -365,6 +365,51 @@ impl ByteTable {
         let (removed, end) = self.engine.core().alone(self.lock_timeout, remove)?;
         self.tell(end)?;
         Ok(removed)
+    }
+
+    /// Removes the row with the least key and returns it; `None` if the table is empty. Atomic: at one point in time it was the
+    /// first row, or there was none. Of threads that do so at a time each gets another row, one after another; a queue that many
+    /// take from is no faster than one that one does.
+    ///
+    /// Costs a transaction, which locks the row and the gap before it (the whole table, if it is empty) until it has removed
+    /// the row. It waits for transactions that have locked the row, or have removed it and not ended; those that wait for each
+    /// other do not fail: one of them begins again.
+    ///
+    /// Errors as [`ByteTable::put`]; the row is there then.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let jobs = db.byte_table("jobs")?;
+    /// jobs.put_many(&[("1", "sweep"), ("2", "polish"), ("3", "rest")])?;
+    /// assert_eq!(jobs.pop_first()?, Some((b"1".to_vec(), b"sweep".to_vec())));
+    /// assert_eq!(jobs.pop_last()?, Some((b"3".to_vec(), b"rest".to_vec())));
+    /// while let Some((number, job)) = jobs.pop_first()? {
+    ///     println!("{}: {}", number.escape_ascii(), job.escape_ascii());
+    /// }
+    /// assert!(jobs.is_empty()?);
+    /// # Ok(()) }
+    /// ```
+    pub fn pop_first(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.pop(Direction::Ascending, Ok)
+    }
+
+    /// Removes the row with the greatest key and returns it; as [`pop_first`](ByteTable::pop_first), but that the gap behind it is
+    /// locked, too: who appends rows in a transaction may have to wait.
+    pub fn pop_last(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.pop(Direction::Descending, Ok)
+    }
+
+    /// Removes the row at an end, if `read` can make something of it.
+    pub(super) fn pop<R>(
+        &self,
+        direction: Direction,
+        mut read: impl FnMut((Vec<u8>, Vec<u8>)) -> Result<R>,
+    ) -> Result<Option<R>> {
+        let pop = |txn: &mut Txn| self.tree.pop(txn, true, direction)?.map(&mut read).transpose();
+        let (row, end) = self.engine.core().alone(self.lock_timeout, pop)?;
+        self.tell(end)?;
+        Ok(row)
     }
 
     #[inline]

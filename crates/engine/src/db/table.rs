@@ -2,12 +2,13 @@
 
 use crate::db::byte_table::ByteTable;
 use crate::db::codec::{
-    Key, Value, decode_found, decode_key, decode_value, encode_key, encode_row, encode_value,
+    Key, Value, decode_found, decode_key, decode_row, decode_value, encode_key, encode_row, encode_value,
 };
 use crate::db::prefix::{KeyComponent, KeyPrefix};
 use crate::db::range::{ByteRange, KeyBounds, Range};
 use crate::error::Result;
 use crate::log::Durability;
+use crate::txn::Direction;
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -251,6 +252,45 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     pub fn remove_prefix(&self, leading: &(impl KeyPrefix<K> + ?Sized)) -> Result<u64> {
         self.bytes.remove_between(leading.bounds()?)
+    }
+
+    /// Removes the row with the least key and returns it; see [`ByteTable::pop_first`]. A row that cannot be decoded stays.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let jobs = db.table::<u64, String>("jobs")?;
+    /// jobs.put_many(&[(1, "sweep".into()), (2, "polish".into())])?;
+    /// let work = || -> foreshore::Result<Vec<String>> {
+    ///     let mut done = Vec::new();
+    ///     while let Some((_, job)) = jobs.pop_first()? {
+    ///         done.push(job);
+    ///     }
+    ///     Ok(done)
+    /// };
+    /// let (ada, ben) = std::thread::scope(|s| {
+    ///     let (ada, ben) = (s.spawn(work), s.spawn(work));
+    ///     (ada.join().expect("no panic"), ben.join().expect("no panic"))
+    /// });
+    /// assert_eq!(ada?.len() + ben?.len(), 2, "each job is done once");
+    /// # Ok(()) }
+    /// ```
+    pub fn pop_first(&self) -> Result<Option<(K, V)>> {
+        self.bytes.pop(Direction::Ascending, decode_row)
+    }
+
+    /// Removes the row with the greatest key and returns it; see [`ByteTable::pop_last`]. A row that cannot be decoded stays.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let undo = db.table::<u32, String>("undo")?;
+    /// undo.put_many(&[(1, "typed `a`".into()), (2, "typed `b`".into())])?;
+    /// assert_eq!(undo.pop_last()?, Some((2, "typed `b`".into())));
+    /// # Ok(()) }
+    /// ```
+    pub fn pop_last(&self) -> Result<Option<(K, V)>> {
+        self.bytes.pop(Direction::Descending, decode_row)
     }
 
     /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. See [`ByteTable::range`]. An encoding error appears as

@@ -9,7 +9,7 @@ use crate::db::transaction_range::TransactionRange;
 use crate::error::Result;
 use crate::lock::{KeyMode, Reach};
 use crate::tree::Intent;
-use crate::txn::{Txn, View};
+use crate::txn::{Direction, Txn, View};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -383,8 +383,54 @@ impl TransactionBytes<'_> {
     }
 
     pub(super) fn remove_between(&self, bounds: RawBounds, rows_max: u64) -> Result<u64> {
-        let gaps = self.shared.options.isolation == Isolation::Serializable;
-        self.work(|txn| self.table.tree.remove_range(txn, gaps, bounds, rows_max))
+        self.work(|txn| self.table.tree.remove_range(txn, self.locks_gaps(), bounds, rows_max))
+    }
+
+    /// Removes the row with the least key and returns it; `None` if there is none.
+    ///
+    /// The row is locked before it is read, exclusively: so transactions that do this do not deadlock over it, but one waits
+    /// until the other has ended, and then gets the next row, or the same one, if that was rolled back. In a serializable transaction
+    /// nobody else inserts a row before it until the transaction ends, nor any where there is none; so who waits for work should
+    /// end the transaction in between.
+    ///
+    /// Each call begins at the end of the table, and passes what was removed there: to take many rows, walk a
+    /// [`range`](TransactionBytes::range) and [`remove`](TransactionBytes::remove) them.
+    ///
+    /// Errors: those of [`remove`](TransactionBytes::remove); the row is there then.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let (waiting, running) = (db.byte_table("waiting")?, db.byte_table("running")?);
+    /// waiting.put_many(&[("1", "sweep"), ("2", "polish")])?;
+    /// let begin_one = || {
+    ///     db.transact(|tx| {
+    ///         let Some((number, job)) = tx.bytes(&waiting).pop_first()? else { return Ok(false) };
+    ///         tx.bytes(&running).put(&number, &job)?; // it is always in one of the two
+    ///         Ok(true)
+    ///     })
+    /// };
+    /// assert!(begin_one()? && begin_one()? && !begin_one()?);
+    /// assert_eq!(running.last()?, Some((b"2".to_vec(), b"polish".to_vec())));
+    /// # Ok(()) }
+    /// ```
+    pub fn pop_first(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.pop(Direction::Ascending)
+    }
+
+    /// Removes the row with the greatest key and returns it; as [`pop_first`](TransactionBytes::pop_first). In a serializable
+    /// transaction nobody else inserts a row behind it until the transaction ends.
+    pub fn pop_last(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.pop(Direction::Descending)
+    }
+
+    fn pop(&self, direction: Direction) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.work(|txn| self.table.tree.pop(txn, self.locks_gaps(), direction))
+    }
+
+    /// Are others kept from inserting where it has looked?
+    fn locks_gaps(&self) -> bool {
+        self.shared.options.isolation == Isolation::Serializable
     }
 
     /// [`insert`](TransactionBytes::insert)s many rows, in their order; says how many of them were not there. Faster than

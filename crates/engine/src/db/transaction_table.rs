@@ -1,6 +1,8 @@
 //! Typed tables, as transactions see and change them.
 
-use crate::db::codec::{Key, Value, decode_found, encode_key, encode_row, encode_value};
+use crate::db::codec::{
+    Key, Value, decode_found, decode_key, decode_value, encode_key, encode_row, encode_value,
+};
 use crate::db::prefix::{KeyComponent, KeyPrefix};
 use crate::db::range::{KeyBounds, Range};
 use crate::db::table::decoded;
@@ -253,6 +255,40 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
         self.bytes.remove_between(bounds.encoded()?, rows_max)
     }
 
+    /// Removes the row with the least key and returns it; see [`TransactionBytes::pop_first`]. A row that cannot be decoded stays.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let jobs = db.table::<u64, String>("jobs")?;
+    /// jobs.put(&1, &"sweep".into())?;
+    /// let failed: foreshore::Result<()> = db.transact(|tx| {
+    ///     let job = tx.table(&jobs).pop_first()?;
+    ///     assert_eq!(job, Some((1, "sweep".into())));
+    ///     Err(foreshore::Error::Argument("the broom is broken".into()))
+    /// });
+    /// assert!(failed.is_err() && jobs.contains(&1)?, "whoever comes next gets it");
+    /// # Ok(()) }
+    /// ```
+    pub fn pop_first(&self) -> Result<Option<(K, V)>> {
+        self.decode_popped(self.bytes.pop_first()?)
+    }
+
+    /// Removes the row with the greatest key and returns it; see [`TransactionBytes::pop_last`]. A row that cannot be decoded
+    /// stays.
+    pub fn pop_last(&self) -> Result<Option<(K, V)>> {
+        self.decode_popped(self.bytes.pop_last()?)
+    }
+
+    fn decode_popped(&self, row: Option<(Vec<u8>, Vec<u8>)>) -> Result<Option<(K, V)>> {
+        let Some((key, value)) = row else { return Ok(None) };
+        let decoded = decode_key(&key).and_then(|key| Ok((key, decode_value(&value)?)));
+        if decoded.is_err() {
+            self.bytes.put(&key, &value)?;
+        }
+        decoded.map(Some)
+    }
+
     /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. See [`TransactionBytes::range`]. An encoding error
     /// appears as the first row.
     ///
@@ -260,18 +296,21 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     /// # fn main() -> foreshore::Result<()> {
     /// # let db = foreshore::Database::in_memory()?;
     /// let jobs = db.table::<u32, String>("jobs")?;
-    /// jobs.put_many(&[(1, "sweep".into()), (2, "polish".into())])?;
-    /// let take_first = || {
+    /// jobs.put_many(&[(1, "sweep".into()), (2, "polish".into()), (3, "sweep".into())])?;
+    /// let take = |what: &str| {
     ///     db.transact(|tx| {
     ///         let jobs = tx.table(&jobs);
-    ///         let Some((number, job)) = jobs.range(..).next().transpose()? else { return Ok(None) };
-    ///         jobs.remove(&number)?;
-    ///         Ok(Some(job))
+    ///         for job in jobs.range(..) {
+    ///             let (number, job) = job?;
+    ///             if job == what {
+    ///                 jobs.remove(&number)?;
+    ///                 return Ok(Some(number));
+    ///             }
+    ///         }
+    ///         Ok(None)
     ///     })
     /// };
-    /// assert_eq!(take_first()?.as_deref(), Some("sweep"));
-    /// assert_eq!(take_first()?.as_deref(), Some("polish"));
-    /// assert_eq!(take_first()?, None);
+    /// assert_eq!((take("polish")?, take("sweep")?, take("polish")?), (Some(2), Some(1), None));
     /// # Ok(()) }
     /// ```
     pub fn range(&self, bounds: impl KeyBounds<K>) -> Range<K, V, TransactionRange> {

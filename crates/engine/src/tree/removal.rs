@@ -1,6 +1,6 @@
-//! Removing the rows of a range in a transaction.
+//! Removing the rows of a range in a transaction, or that at an end of the table.
 //!
-//! Each removal is what [`Tree::write`] does; what is saved is the way to the row, and its value: the rows of a leaf are
+//! Each removal of a range is what [`Tree::write`] does; what is saved is the way to the row, and its value: the rows of a leaf are
 //! locked together (`txn/scan.rs`) and removed one after the other, and nobody reads a value, be it large, but to log what
 //! a rollback puts back.
 
@@ -10,6 +10,7 @@ use crate::tree::Tree;
 use crate::tree::write::Intent;
 use crate::txn::{Direction, Scan, Txn};
 use crate::version::Version;
+use std::ops::Bound::Unbounded;
 use std::sync::Arc;
 
 impl Tree {
@@ -37,5 +38,23 @@ impl Tree {
             }
             Ok(removed)
         })
+    }
+
+    /// Removes the row that a walk in this direction begins with, and returns it. `gaps`: are others kept from inserting one before
+    /// it, or any where there is none?
+    ///
+    /// It is locked for that at once: two who had both read it could only wait for each other.
+    pub fn pop(
+        self: &Arc<Self>,
+        txn: &mut Txn,
+        gaps: bool,
+        direction: Direction,
+    ) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        let mut scan = Scan::new(self.clone(), direction, gaps, Unbounded, Unbounded).for_update();
+        let row = scan.next(txn)?;
+        if let Some((key, _)) = &row {
+            self.write(txn, key, Intent::Remove)?;
+        }
+        Ok(row)
     }
 }

@@ -36,6 +36,8 @@ pub(crate) enum Direction {
 pub(crate) struct Scan {
     tree: Arc<Tree>,
     direction: Direction,
+    /// How rows are locked.
+    mode: KeyMode,
     /// Are gaps locked too?
     gaps: bool,
     /// Where the walk goes on: behind the row returned last.
@@ -67,6 +69,7 @@ impl Scan {
         Self {
             tree,
             direction,
+            mode: KeyMode::Shared,
             gaps,
             from,
             to,
@@ -77,6 +80,11 @@ impl Scan {
             ahead: Ahead::new(direction),
             done: false,
         }
+    }
+
+    /// The same walk for who is going to change the rows: nobody else locks them meanwhile.
+    pub fn for_update(self) -> Self {
+        Self { mode: KeyMode::Exclusive, ..self }
     }
 
     /// The next row; `None` at the end of the range. After an error the walk can go on, behind removed rows that it has come to since
@@ -107,7 +115,8 @@ impl Scan {
                 self.step_over(index);
                 continue;
             }
-            txn.lock(&self.tree, &key, KeyMode::Shared, reach(self.gaps, self.lowest(), Some(&key)))?;
+            let mode = if version.is_ghost() { KeyMode::Shared } else { self.mode };
+            txn.lock(&self.tree, &key, mode, reach(self.gaps, self.lowest(), Some(&key)))?;
             if !self.still_holds() {
                 self.position = None;
                 continue;
