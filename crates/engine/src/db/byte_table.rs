@@ -326,6 +326,61 @@ impl ByteTable {
         self.write(key, Intent::Remove)
     }
 
+    /// Changes the row of `key` in one step: `change` gets its value, `None` if there is none, and leaves what it is to be, `None` to
+    /// remove it. Returns what `change` does.
+    ///
+    /// Costs a transaction, which locks the row before it reads it: nobody changes it meanwhile, and who wants to waits while
+    /// `change` runs. That runs again if this had to give way in a deadlock, so it should have no other effects; if it panics, the row is
+    /// as it was.
+    ///
+    /// Errors as [`ByteTable::put`]; the row is as it was then.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let hits = db.byte_table("hits")?;
+    /// let hit = || {
+    ///     hits.modify(b"/index.html", |count| {
+    ///         let next = count.as_ref().map_or(1, |count| count[0] + 1);
+    ///         *count = Some(vec![next]);
+    ///         next
+    ///     })
+    /// };
+    /// assert_eq!((hit()?, hit()?), (1, 2));
+    /// hits.modify(b"/index.html", |count| *count = None)?;
+    /// assert!(!hits.contains(b"/index.html")?);
+    /// # Ok(()) }
+    /// ```
+    pub fn modify<R>(&self, key: &[u8], mut change: impl FnMut(&mut Option<Vec<u8>>) -> R) -> Result<R> {
+        self.modify_or_fail(key, |value| Ok(change(value)))
+    }
+
+    /// The same; nothing is changed if `change` fails.
+    pub(super) fn modify_or_fail<R>(
+        &self,
+        key: &[u8],
+        mut change: impl FnMut(&mut Option<Vec<u8>>) -> Result<R>,
+    ) -> Result<R> {
+        let modify = |txn: &mut Txn| {
+            txn.enter(&self.tree)?;
+            let mut row = Vec::new();
+            let found = self.tree.get_for_update(txn, key, &mut row)?;
+            let mut value = found.then_some(row);
+            let told = change(&mut value)?;
+            let intent = match &value {
+                Some(value) => Intent::Put(value),
+                None if found => Intent::Remove,
+                None => return Ok(told),
+            };
+            self.make_room(intent.value().len())?;
+            self.tree.write(txn, key, intent)?;
+            Ok(told)
+        };
+        let (told, end) = self.engine.core().alone(self.lock_timeout, modify)?;
+        self.tell(end)?;
+        Ok(told)
+    }
+
     /// Removes the rows whose keys lie in `bounds`, all at one point in time or none; says how many. At that point no other row is
     /// in the range. See [`TransactionBytes::remove_range`](crate::TransactionBytes::remove_range) for what that takes.
     ///

@@ -136,6 +136,17 @@ pub(crate) fn decode_found<V: DeserializeOwned>(bytes: Option<Vec<u8>>) -> Resul
     bytes.map(|bytes| decode_value(&bytes)).transpose()
 }
 
+/// Lets `change` do its work on a value that is there as bytes. If what it leaves cannot be encoded, the bytes stay.
+pub(crate) fn change_value<V: Value, R>(
+    bytes: &mut Option<Vec<u8>>,
+    change: impl FnOnce(&mut Option<V>) -> R,
+) -> Result<R> {
+    let mut value = bytes.as_deref().map(decode_value).transpose()?;
+    let told = change(&mut value);
+    *bytes = value.as_ref().map(encode_value).transpose()?;
+    Ok(told)
+}
+
 /// A row as byte tables hold it.
 pub(crate) fn encode_row<K: Key, V: Value>((key, value): &(K, V)) -> Result<(Vec<u8>, Vec<u8>)> {
     Ok((encode_key(key)?, encode_value(value)?))

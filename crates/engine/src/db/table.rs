@@ -2,7 +2,8 @@
 
 use crate::db::byte_table::ByteTable;
 use crate::db::codec::{
-    Key, Value, decode_found, decode_key, decode_row, decode_value, encode_key, encode_row, encode_value,
+    Key, Value, change_value, decode_found, decode_key, decode_row, decode_value, encode_key, encode_row,
+    encode_value,
 };
 use crate::db::prefix::{KeyComponent, KeyPrefix};
 use crate::db::range::{ByteRange, KeyBounds, Range};
@@ -222,6 +223,37 @@ impl<K: Key, V: Value> Table<K, V> {
         &'k Q: KeyComponent<K>,
     {
         self.bytes.remove(&encode_key(&key)?)
+    }
+
+    /// Changes the row of `key` in one step: `change` gets its value, `None` if there is none, and leaves what it is to be, `None` to
+    /// remove it. Returns what `change` does; see [`ByteTable::modify`].
+    ///
+    /// Errors: [`Encoding`](crate::Error::Encoding) if the value is not of the table's type, or the new one cannot be encoded; the row
+    /// is as it was then.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let ids = db.table::<String, u64>("ids")?;
+    /// let next_id = |of: &str| {
+    ///     ids.modify(of, |last| {
+    ///         let next = last.unwrap_or(0) + 1;
+    ///         *last = Some(next);
+    ///         next
+    ///     })
+    /// };
+    /// assert_eq!((next_id("orders")?, next_id("orders")?, next_id("users")?), (1, 2, 1));
+    /// # Ok(()) }
+    /// ```
+    pub fn modify<'k, Q: ?Sized, R>(
+        &self,
+        key: &'k Q,
+        mut change: impl FnMut(&mut Option<V>) -> R,
+    ) -> Result<R>
+    where
+        &'k Q: KeyComponent<K>,
+    {
+        self.bytes.modify_or_fail(&encode_key(&key)?, |value| change_value(value, &mut change))
     }
 
     /// Removes the rows whose keys lie in `bounds`, all at one point in time or none; says how many. See

@@ -229,6 +229,48 @@ impl TransactionBytes<'_> {
         })
     }
 
+    /// Changes the row of `key`: `change` gets its value, `None` if there is none, and leaves what it is to be, `None` to remove it.
+    /// Returns what `change` does. The same as [`get_for_update`](TransactionBytes::get_for_update), and then
+    /// [`put`](TransactionBytes::put) or [`remove`](TransactionBytes::remove).
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let stock = db.byte_table("stock")?;
+    /// stock.put(b"apples", &[1])?;
+    /// let sold = db.transact(|tx| {
+    ///     tx.bytes(&stock).modify(b"apples", |left| match left.as_mut() {
+    ///         Some(left) if left[0] > 0 => {
+    ///             left[0] -= 1;
+    ///             true
+    ///         }
+    ///         _ => false,
+    ///     })
+    /// })?;
+    /// assert!(sold);
+    /// assert_eq!(stock.get(b"apples")?, Some(vec![0]));
+    /// # Ok(()) }
+    /// ```
+    pub fn modify<R>(&self, key: &[u8], change: impl FnOnce(&mut Option<Vec<u8>>) -> R) -> Result<R> {
+        self.modify_or_fail(key, |value| Ok(change(value)))
+    }
+
+    pub(super) fn modify_or_fail<R>(
+        &self,
+        key: &[u8],
+        change: impl FnOnce(&mut Option<Vec<u8>>) -> Result<R>,
+    ) -> Result<R> {
+        let mut value = self.get_for_update(key)?;
+        let found = value.is_some();
+        let told = change(&mut value)?;
+        match value {
+            Some(value) => self.put(key, &value)?,
+            None if found => _ = self.remove(key)?,
+            None => {}
+        }
+        Ok(told)
+    }
+
     /// Changes the rows of many keys, in their order: `change` gets each value, `None` if there is none, and leaves what
     /// it is to be, `None` to remove it. Once it breaks, that row and those after it stay as they are. Faster than
     /// [`get_for_update`](TransactionBytes::get_for_update) and [`put`](TransactionBytes::put) for each when the data is

@@ -1,7 +1,7 @@
 //! Typed tables, as transactions see and change them.
 
 use crate::db::codec::{
-    Key, Value, decode_found, decode_key, decode_value, encode_key, encode_row, encode_value,
+    Key, Value, change_value, decode_found, decode_key, decode_value, encode_key, encode_row, encode_value,
 };
 use crate::db::prefix::{KeyComponent, KeyPrefix};
 use crate::db::range::{KeyBounds, Range};
@@ -133,6 +133,64 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
         &'k Q: KeyComponent<K>,
     {
         self.bytes.contains(&encode_key(&key)?)
+    }
+
+    /// Changes the row of `key`: `change` gets its value, `None` if there is none, and leaves what it is to be, `None` to remove it.
+    /// Returns what `change` does; see [`TransactionBytes::modify`]. An encoding error leaves the row as it was.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let accounts = db.table::<String, i64>("accounts")?;
+    /// accounts.put_many(&[("ada".into(), 70), ("ben".into(), 30)])?;
+    /// db.transact(|tx| {
+    ///     let accounts = tx.table(&accounts);
+    ///     for (name, amount) in [("ada", -20), ("ben", 20)] {
+    ///         accounts.modify(name, |balance| *balance = Some(balance.unwrap_or(0) + amount))?;
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(accounts.multi_get(&["ada".into(), "ben".into()])?, [Some(50), Some(50)]);
+    /// # Ok(()) }
+    /// ```
+    pub fn modify<'k, Q: ?Sized, R>(&self, key: &'k Q, change: impl FnOnce(&mut Option<V>) -> R) -> Result<R>
+    where
+        &'k Q: KeyComponent<K>,
+    {
+        self.bytes.modify_or_fail(&encode_key(&key)?, |value| change_value(value, change))
+    }
+
+    /// Changes the rows of many keys, in their order, until `change` breaks; see [`TransactionBytes::multi_modify`]. After an encoding
+    /// error that row and those after it are as they were.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let stock = db.table::<String, u32>("stock")?;
+    /// stock.put_many(&[("apples".into(), 7), ("pears".into(), 5)])?;
+    /// db.transact(|tx| {
+    ///     tx.table(&stock).multi_modify(&["apples".into(), "pears".into()], |left| {
+    ///         *left = left.map(|left| left - 1);
+    ///         std::ops::ControlFlow::Continue(())
+    ///     })
+    /// })?;
+    /// assert_eq!(stock.multi_get(&["apples".into(), "pears".into()])?, [Some(6), Some(4)]);
+    /// # Ok(()) }
+    /// ```
+    pub fn multi_modify(
+        &self,
+        keys: &[K],
+        mut change: impl FnMut(&mut Option<V>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let keys = keys.iter().map(encode_key).collect::<Result<Vec<_>>>()?;
+        let mut failed = Ok(());
+        self.bytes.multi_modify(&keys, |value| {
+            change_value(value, &mut change).unwrap_or_else(|error| {
+                failed = Err(error);
+                ControlFlow::Break(())
+            })
+        })?;
+        failed
     }
 
     /// Sets the value of `key`, whether or not it had one.
