@@ -14,7 +14,7 @@
 //!
 //! All maps that change, but for [`MultiMap`], name alike what `BTreeMap` and other concurrent maps have: `insert`, `get`, `contains_key`, `remove`,
 //! `first_key_value`, `last_key_value`, `pop_first`, `pop_last`, `retain`, `clear`, `range`, `range_rev`, `iter`, `iter_rev`,
-//! `collect` and `extend`; and, for one key in one step, [`compare_exchange`](IntMap::compare_exchange),
+//! `collect`, `from` an array and `extend`; and, for one key in one step, [`compare_exchange`](IntMap::compare_exchange),
 //! [`fetch_update`](IntMap::fetch_update), [`get_or_insert_with`](IntMap::get_or_insert_with). All but `extend` take `&self`.
 //! There is no `clone`, for it could be no snapshot: `bulk_load(&map, 0.9)` makes a copy by a scan.
 //!
@@ -82,6 +82,7 @@ pub use leaf_index::LeafIndex;
 pub use map::Pinned;
 pub use map::bytes::{ByteMap, ByteRange, ByteRangeRev};
 pub use map::csb::{CsbMap, CsbRange, CsbRangeRev};
+pub use map::fixed::StaticRange;
 pub use map::int::{IntMap, IntRange, IntRangeRev};
 pub use map::multi::{MultiMap, MultiRange, MultiRangeRev};
 pub use map::o2::{O2Map, O2Range, O2RangeRev, OptimisticO2Map};

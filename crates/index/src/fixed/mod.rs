@@ -26,6 +26,7 @@ mod query;
 
 pub use line::PackedLane;
 
+use crate::map::fixed::StaticRange;
 use crate::node::int::IntKey;
 use crate::search::Lane;
 use line::Isa;
@@ -259,10 +260,9 @@ where
     /// assert!(map.range(15..=30).eq([(20, 2), (30, 3)]));
     /// assert_eq!(map.range(..30).next_back(), Some((20, 2)));
     /// ```
-    pub fn range(&self, bounds: impl RangeBounds<K>) -> impl DoubleEndedIterator<Item = (K, u64)> {
+    pub fn range(&self, bounds: impl RangeBounds<K>) -> StaticRange<'_, K> {
         let ranks = self.ranks_in(bounds);
-        let keys = self.keys[ranks.clone()].iter().map(|lane| K::from_lane(*lane));
-        keys.zip(self.values[ranks].iter().copied())
+        StaticRange { entries: self.keys[ranks.clone()].iter().zip(&self.values[ranks]) }
     }
 
     fn ranks_in(&self, bounds: impl RangeBounds<K>) -> Range<usize> {

@@ -224,6 +224,13 @@ macro_rules! everyday {
             }
         }
 
+        /// The last one of equal keys counts.
+        impl<const N: usize, $($item_generics)* $($generics)*> From<[($item, u64); N]> for $map {
+            fn from(entries: [($item, u64); N]) -> Self {
+                entries.into_iter().collect()
+            }
+        }
+
         $crate::map::everyday::range_traits!([$($generics)*] $up<'_, $($args)*>);
         $crate::map::everyday::range_traits!([$($generics)*] $down<'_, $($args)*>);
     };

@@ -2,7 +2,10 @@
 
 use crate::StaticMap;
 use crate::fixed::PackedLane;
+use crate::map::everyday::range_traits;
 use crate::node::int::IntKey;
+use std::iter::Zip;
+use std::slice::Iter;
 
 impl<K: IntKey<Lane: PackedLane>> StaticMap<K> {
     /// All entries, upwards; `rev` gives them downwards.
@@ -11,8 +14,11 @@ impl<K: IntKey<Lane: PackedLane>> StaticMap<K> {
     /// let map = foreshore_index::StaticMap::from_sorted([(1u32, 10), (2, 20)].into_iter());
     /// assert!(map.iter().eq([(1, 10), (2, 20)]));
     /// assert!(map.iter().rev().eq([(2, 20), (1, 10)]));
+    /// for (key, value) in &map {
+    ///     assert_eq!(value, u64::from(key) * 10);
+    /// }
     /// ```
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (K, u64)> {
+    pub fn iter(&self) -> StaticRange<'_, K> {
         self.range(..)
     }
 
@@ -62,3 +68,54 @@ impl<K: IntKey<Lane: PackedLane>> StaticMap<K> {
         self.entry(self.len().checked_sub(1)?)
     }
 }
+
+impl<'m, K: IntKey<Lane: PackedLane>> IntoIterator for &'m StaticMap<K> {
+    type Item = (K, u64);
+    type IntoIter = StaticRange<'m, K>;
+
+    fn into_iter(self) -> StaticRange<'m, K> {
+        self.iter()
+    }
+}
+
+/// Entries of a [`StaticMap`] in key order, from either end.
+///
+/// ```
+/// let map = foreshore_index::StaticMap::from_sorted([(10u32, 1), (20, 2), (30, 3)].into_iter());
+/// let mut entries = map.range(20..);
+/// assert_eq!(entries.len(), 2); // known without a walk
+/// assert_eq!((entries.next_back(), entries.next()), (Some((30, 3)), Some((20, 2))));
+/// ```
+pub struct StaticRange<'m, K: IntKey> {
+    pub(crate) entries: Zip<Iter<'m, K::Lane>, Iter<'m, u64>>,
+}
+
+impl<K: IntKey> StaticRange<'_, K> {
+    fn entry((lane, value): (&K::Lane, &u64)) -> (K, u64) {
+        (K::from_lane(*lane), *value)
+    }
+}
+
+impl<K: IntKey> Iterator for StaticRange<'_, K> {
+    type Item = (K, u64);
+
+    #[inline]
+    fn next(&mut self) -> Option<(K, u64)> {
+        self.entries.next().map(Self::entry)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.entries.size_hint()
+    }
+}
+
+impl<K: IntKey> DoubleEndedIterator for StaticRange<'_, K> {
+    #[inline]
+    fn next_back(&mut self) -> Option<(K, u64)> {
+        self.entries.next_back().map(Self::entry)
+    }
+}
+
+impl<K: IntKey> ExactSizeIterator for StaticRange<'_, K> {}
+
+range_traits!([K: IntKey] StaticRange<'_, K>);

@@ -3,7 +3,7 @@
 pub(crate) mod bytes;
 pub(crate) mod csb;
 mod everyday;
-mod fixed;
+pub(crate) mod fixed;
 pub(crate) mod int;
 mod keys;
 pub(crate) mod multi;

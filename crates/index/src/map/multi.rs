@@ -313,5 +313,11 @@ impl<K: IntKey<Lane: Into<u64> + TryFrom<u64>>> FromIterator<(K, u64)> for Multi
     }
 }
 
+impl<const N: usize, K: IntKey<Lane: Into<u64> + TryFrom<u64>>> From<[(K, u64); N]> for MultiMap<K> {
+    fn from(pairs: [(K, u64); N]) -> Self {
+        pairs.into_iter().collect()
+    }
+}
+
 range_traits!([K: IntKey<Lane: Into<u64> + TryFrom<u64>>] MultiRange<'_, K>);
 range_traits!([K: IntKey<Lane: Into<u64> + TryFrom<u64>>] MultiRangeRev<'_, K>);

@@ -203,16 +203,24 @@ fn collections_agree() {
     let model: BTreeMap<u64, u64> = entries.into_iter().collect();
     let numbers: IntMap<u64> = entries.into_iter().collect();
     assert!((&numbers).into_iter().eq(model.clone()));
+    assert!(IntMap::<u64>::from(entries).iter().eq(model.clone()));
     assert!(IntMap::<u64>::bulk_load(&numbers, 0.9).iter().eq(model.clone()), "a copy");
     let mut names: ByteMap = [("b", 2), ("a", 1)].into_iter().collect();
     names.extend([(vec![b'c'], 3)]);
     assert!(names.iter().map(|(_, value)| value).eq(1..=3));
+    let names: O2ByteMap = [("b", 2), ("a", 1), ("b", 3)].into();
+    assert!(names.iter().map(|(_, value)| value).eq([1, 3]));
+    assert!(MultiMap::from([(1_u32, 20), (1, 10), (0, 5)]).iter().eq([(0, 5), (1, 10), (1, 20)]));
     let fixed = StaticMap::from_sorted(model.iter().map(|(k, v)| (*k, *v)));
     for key in 0..5 {
         assert_eq!(fixed.floor(key), numbers.floor(key), "{key}");
         assert_eq!(fixed.below(key), numbers.below(key), "{key}");
     }
     assert_eq!((fixed.first_key_value(), fixed.last_key_value()), (Some((1, 11)), Some((3, 30))));
+    assert!((&fixed).into_iter().eq(model.clone()) && fixed.iter().rev().eq(model.into_iter().rev()));
+    let mut last = fixed.range(2..);
+    assert_eq!((last.len(), last.next_back(), last.len(), last.next()), (2, Some((3, 30)), 1, Some((2, 20))));
+    assert_eq!((last.len(), last.next(), last.next_back(), last.next()), (0, None, None, None));
     let none = StaticMap::<u64>::from_sorted(std::iter::empty::<(u64, u64)>());
     assert_eq!((none.first_key_value(), none.last_key_value(), none.floor(u64::MAX)), (None, None, None));
 }
