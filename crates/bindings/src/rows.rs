@@ -1,6 +1,6 @@
 //! Rows in key order, wherever they come from.
 
-use foreshore::{ByteRange, Error, KeyBounds, RawBounds, Result, TransactionRange};
+use foreshore::{ByteBounds, ByteRange, Error, RawBounds, Result, TransactionRange};
 use std::ops::{Bound, RangeBounds};
 
 pub(crate) type Row = (Vec<u8>, Vec<u8>);
@@ -37,15 +37,12 @@ impl Bounds {
 
     /// Does `key` lie within?
     pub fn contains(&self, key: &[u8]) -> bool {
-        RangeBounds::<[u8]>::contains(&KeyBounds::<[u8]>::bounds(self), key)
+        let bounds = (self.from.as_ref().map(Vec::as_slice), self.to.as_ref().map(Vec::as_slice));
+        RangeBounds::<[u8]>::contains(&bounds, key)
     }
 }
 
-impl KeyBounds<[u8]> for Bounds {
-    fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
-        (self.from.as_ref().map(Vec::as_slice), self.to.as_ref().map(Vec::as_slice))
-    }
-
+impl ByteBounds for Bounds {
     fn raw(&self) -> RawBounds {
         (self.from.clone(), self.to.clone())
     }

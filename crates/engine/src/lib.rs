@@ -70,9 +70,9 @@ pub use bounds::RawBounds;
 #[doc(hidden)]
 pub use db::Endless;
 pub use db::{
-    Builder, ByteRange, ByteTable, CheckReport, CommitTicket, Compacted, Copied, Database, Index, IndexStats,
-    Isolation, Key, KeyBounds, KeyComponent, KeyPrefix, Range, Savepoint, Snapshot, SnapshotBytes,
-    SnapshotTable, Stats, Table, TableOptions, TableReport, Transaction, TransactionBytes,
+    Builder, ByteBounds, ByteRange, ByteTable, CheckReport, CommitTicket, Compacted, Copied, Database, Index,
+    IndexStats, Isolation, Key, KeyBounds, KeyComponent, KeyPrefix, Range, Savepoint, Snapshot,
+    SnapshotBytes, SnapshotTable, Stats, Table, TableOptions, TableReport, Transaction, TransactionBytes,
     TransactionOptions, TransactionRange, TransactionTable, Value,
 };
 pub use error::{Error, Result};

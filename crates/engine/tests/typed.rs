@@ -3,7 +3,7 @@
 
 use foreshore::{Database, Key};
 use std::fmt::Debug;
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 
 /// Rows come in the order of their keys, and each key is found.
 fn in_order<K: Key + Ord + Clone + Debug>(keys: &[K]) {
@@ -76,6 +76,31 @@ fn tables_transactions_and_snapshots_read_alike() {
     firsts.extend(tx.table(&table).prefix(&(2,)).map(first));
     firsts.extend(snapshot.table(&table).prefix(&(2,)).map(first));
     assert_eq!(firsts, [2, 2, 2]);
+}
+
+/// Bounds may be given as a key is to `get`, in every kind of range, and wherever the table is seen from.
+#[test]
+fn bounds_are_borrowed() {
+    let db = Database::in_memory().unwrap();
+    let names = db.table::<String, u32>("names").unwrap();
+    names.put_many(&["a", "b", "b\0", "c"].map(|name| (name.into(), 0))).unwrap();
+    let (tx, snapshot, key) = (db.begin().unwrap(), db.snapshot().unwrap(), String::from("b"));
+    assert_eq!([names.range("b".."c").count(), names.range("b"..="c").count()], [2, 3]);
+    assert_eq!([names.range(&key..).count(), names.range(..&key).count()], [3, 1]);
+    assert_eq!([names.range(key.clone()..).count(), names.range(..=key.as_str()).count()], [3, 2]);
+    assert_eq!(names.range((Bound::Excluded("b"), Bound::Unbounded)).count(), 2);
+    assert_eq!(tx.table(&names).range(..="b").count() + snapshot.table(&names).range("c"..).count(), 3);
+    assert_eq!(names.estimate_range("b"..).unwrap(), 3);
+    tx.commit().unwrap();
+    assert_eq!((names.remove_range("b".."c").unwrap(), names.range(..).count()), (2, 2));
+
+    let paths = db.table::<Vec<u8>, ()>("paths").unwrap();
+    paths.put_many(&[(vec![1], ()), (vec![1, 0], ()), (vec![2], ())]).unwrap();
+    assert_eq!(paths.range(&[1_u8, 0][..]..).count(), 2);
+    let pairs = db.table::<(String, u32), ()>("pairs").unwrap();
+    pairs.put_many(&[(("a".into(), 1), ()), (("a".into(), 2), ())]).unwrap();
+    let from = ("a".to_string(), 2);
+    assert_eq!((pairs.range(&from..).count(), pairs.range(("a".into(), 2)..).count()), (1, 1));
 }
 
 /// Of an inclusive range that was walked to its end nothing is left, nor of one that somebody took for a table's.

@@ -3,7 +3,7 @@
 use crate::bounds::{RawBounds, beginning_with};
 use crate::db::engine::Engine;
 use crate::db::index::Index;
-use crate::db::range::{ByteRange, KeyBounds};
+use crate::db::range::{ByteBounds, ByteRange};
 use crate::error::Result;
 use crate::log::Durability;
 use crate::tree::{Intent, PATIENCE, Tree};
@@ -397,7 +397,7 @@ impl ByteTable {
     /// assert_eq!(t.range(..).count(), 1);
     /// # Ok(()) }
     /// ```
-    pub fn remove_range(&self, bounds: impl KeyBounds<[u8]>) -> Result<u64> {
+    pub fn remove_range(&self, bounds: impl ByteBounds) -> Result<u64> {
         self.remove_between(bounds.raw())
     }
 
@@ -506,7 +506,7 @@ impl ByteTable {
     /// assert_eq!(last.0, b"b");
     /// # Ok(()) }
     /// ```
-    pub fn range(&self, bounds: impl KeyBounds<[u8]>) -> ByteRange {
+    pub fn range(&self, bounds: impl ByteBounds) -> ByteRange {
         ByteRange::new(self.clone(), bounds.raw())
     }
 
@@ -578,7 +578,7 @@ impl ByteTable {
     /// assert_eq!(t.estimate_range(&[10][..]..&[20][..])?, 10);
     /// # Ok(()) }
     /// ```
-    pub fn estimate_range(&self, bounds: impl KeyBounds<[u8]>) -> Result<u64> {
+    pub fn estimate_range(&self, bounds: impl ByteBounds) -> Result<u64> {
         self.tree.estimate(bounds.raw())
     }
 
@@ -601,7 +601,7 @@ impl ByteTable {
     /// ```
     pub fn scan(
         &self,
-        bounds: impl KeyBounds<[u8]>,
+        bounds: impl ByteBounds,
         mut row: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
         self.tree.scan(self.latest(), bounds.raw(), &mut row)
@@ -625,7 +625,7 @@ impl ByteTable {
     /// ```
     pub fn scan_keys(
         &self,
-        bounds: impl KeyBounds<[u8]>,
+        bounds: impl ByteBounds,
         mut key: impl FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
         self.tree.scan_keys(self.latest(), bounds.raw(), &mut key)

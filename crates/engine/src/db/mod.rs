@@ -61,7 +61,7 @@ pub use index::{Index, TableOptions};
 pub use isolation::{Isolation, TransactionOptions};
 pub use options::Builder;
 pub use prefix::{KeyComponent, KeyPrefix};
-pub use range::{ByteRange, KeyBounds, Range};
+pub use range::{ByteBounds, ByteRange, KeyBounds, Range};
 pub use snapshot::{Snapshot, SnapshotBytes, SnapshotTable};
 pub use stats::{CheckReport, IndexStats, Stats, TableReport};
 pub use table::Table;

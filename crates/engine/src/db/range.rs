@@ -3,6 +3,7 @@
 use crate::bounds::{RawBounds, exclude, is_before, is_beyond, is_empty};
 use crate::db::byte_table::ByteTable;
 use crate::db::codec::{Key, Value, decode_row, encode_key};
+use crate::db::prefix::KeyComponent;
 use crate::db::snapshot::OpenSnapshot;
 use crate::error::{Error, Result};
 use crate::tree::{Backward, Forward};
@@ -13,8 +14,9 @@ use std::ops::{Bound, Range as HalfOpen, RangeBounds};
 use std::ops::{RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 use std::sync::Arc;
 
-/// What `range` accepts: `..`, `a..b`, `a..=b`, `a..`, `..b`, `..=b`, or a pair of [`Bound`]s. (The standard
-/// `RangeBounds` would ask for a turbofish on `..`.)
+/// What `range` of a table with typed keys accepts: `..`, `a..b`, `a..=b`, `a..`, `..b`, `..=b`, or a pair of [`Bound`]s. The keys may
+/// be given in a borrowed form ([`KeyComponent`]), as those that `get` takes. (The standard `RangeBounds` would ask for a turbofish
+/// on `..`.)
 ///
 /// ```
 /// # fn main() -> foreshore::Result<()> {
@@ -26,43 +28,50 @@ use std::sync::Arc;
 /// assert_eq!(squares.range(3..5).count(), 2);
 /// assert_eq!(squares.range(3..=5).count(), 3);
 /// assert_eq!(squares.range((Bound::Excluded(3), Bound::Unbounded)).count(), 6);
+///
+/// let ages = db.table::<String, u32>("ages")?;
+/// ages.put_many(&[("ada".into(), 36), ("ben".into(), 40), ("cleo".into(), 39)])?;
+/// assert_eq!(ages.range("b"..).count(), 2); // no `String` is needed to ask
+/// let last = ages.last()?.expect("there are three").0;
+/// assert_eq!(ages.range(..&last).count(), 2);
 /// # Ok(()) }
 /// ```
-pub trait KeyBounds<K: ?Sized> {
-    /// The lower and the upper bound.
-    fn bounds(&self) -> (Bound<&K>, Bound<&K>);
-
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no range of keys `{K}`",
+    note = "bounds are of the key's own type, or references to it, where `&str` stands for `String` and a slice for a `Vec`"
+)]
+pub trait KeyBounds<K> {
     /// The bounds as encoded keys.
     #[doc(hidden)]
-    fn encoded(&self) -> Result<RawBounds>
-    where
-        K: Key,
-    {
-        let (from, to) = self.bounds();
-        Ok((encode_bound(from)?, encode_bound(to)?))
-    }
+    fn encoded(&self) -> Result<RawBounds>;
+}
 
-    /// The bounds of a byte table.
+/// What `range` of a table of byte strings accepts: as [`KeyBounds`], of whatever is bytes.
+///
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// # let db = foreshore::Database::in_memory()?;
+/// # let t = db.byte_table("t")?;
+/// t.put_many(&[("a", "1"), ("b", "2"), ("c", "3")])?;
+/// assert_eq!(t.range("a".."c").count(), 2);
+/// assert_eq!(t.range(..=b"a").count(), 1);
+/// assert_eq!(t.range(vec![b'b']..).count(), 2);
+/// # Ok(()) }
+/// ```
+pub trait ByteBounds {
+    /// The bounds as byte strings.
     #[doc(hidden)]
-    fn raw(&self) -> RawBounds
-    where
-        K: AsRef<[u8]>,
-    {
-        let (from, to) = self.bounds();
-        (from.map(|k| k.as_ref().to_vec()), to.map(|k| k.as_ref().to_vec()))
+    fn raw(&self) -> RawBounds;
+}
+
+impl<K> KeyBounds<K> for RangeFull {
+    fn encoded(&self) -> Result<RawBounds> {
+        Ok(self.raw())
     }
 }
 
-fn encode_bound<K: Key>(bound: Bound<&K>) -> Result<Bound<Vec<u8>>> {
-    Ok(match bound {
-        Bound::Included(key) => Bound::Included(encode_key(key)?),
-        Bound::Excluded(key) => Bound::Excluded(encode_key(key)?),
-        Bound::Unbounded => Bound::Unbounded,
-    })
-}
-
-impl<K: ?Sized> KeyBounds<K> for RangeFull {
-    fn bounds(&self) -> (Bound<&K>, Bound<&K>) {
+impl ByteBounds for RangeFull {
+    fn raw(&self) -> RawBounds {
         (Bound::Unbounded, Bound::Unbounded)
     }
 }
@@ -70,22 +79,27 @@ impl<K: ?Sized> KeyBounds<K> for RangeFull {
 /// The standard library's ranges; of an inclusive one that was walked to its end nothing is left, as there.
 macro_rules! key_bounds {
     ($key:ident: $($range:ty),+) => {$(
-        impl<$key> KeyBounds<$key> for $range {
-            fn bounds(&self) -> (Bound<&$key>, Bound<&$key>) {
-                (RangeBounds::<$key>::start_bound(self), RangeBounds::<$key>::end_bound(self))
+        impl<K, $key: KeyComponent<K>> KeyBounds<K> for $range {
+            fn encoded(&self) -> Result<RawBounds> {
+                let encode = |bound: Bound<&$key>| match bound {
+                    Bound::Included(key) => encode_key(key).map(Bound::Included),
+                    Bound::Excluded(key) => encode_key(key).map(Bound::Excluded),
+                    Bound::Unbounded => Ok(Bound::Unbounded),
+                };
+                Ok((encode(self.start_bound())?, encode(self.end_bound())?))
             }
         }
 
-        impl<$key: AsRef<[u8]>> KeyBounds<[u8]> for $range {
-            fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
-                let (from, to) = KeyBounds::<$key>::bounds(self);
-                (from.map($key::as_ref), to.map($key::as_ref))
+        impl<$key: AsRef<[u8]>> ByteBounds for $range {
+            fn raw(&self) -> RawBounds {
+                let copy = |bound: Bound<&$key>| bound.map(|key| key.as_ref().to_vec());
+                (copy(self.start_bound()), copy(self.end_bound()))
             }
         }
     )+};
 }
 
-key_bounds!(K: HalfOpen<K>, RangeInclusive<K>, RangeFrom<K>, RangeTo<K>, RangeToInclusive<K>, (Bound<K>, Bound<K>));
+key_bounds!(Q: HalfOpen<Q>, RangeInclusive<Q>, RangeFrom<Q>, RangeTo<Q>, RangeToInclusive<Q>, (Bound<Q>, Bound<Q>));
 
 /// Rows of a [`ByteTable`](crate::ByteTable) in key order, from either end. Holds nothing: no latch, no lock, no page.
 ///

@@ -5,7 +5,7 @@ use crate::db::byte_table::ByteTable;
 use crate::db::codec::{Key, Value, decode_found, encode_key};
 use crate::db::engine::Engine;
 use crate::db::prefix::{KeyComponent, KeyPrefix};
-use crate::db::range::{ByteRange, KeyBounds, Range};
+use crate::db::range::{ByteBounds, ByteRange, KeyBounds, Range};
 use crate::db::table::{Table, decoded};
 use crate::error::{Error, Result};
 use crate::spread::Held;
@@ -297,7 +297,7 @@ impl SnapshotBytes<'_> {
     /// assert_eq!(rows.rev().next().transpose()?, Some((b"b".to_vec(), b"2".to_vec())));
     /// # Ok(()) }
     /// ```
-    pub fn range(&self, bounds: impl KeyBounds<[u8]>) -> ByteRange {
+    pub fn range(&self, bounds: impl ByteBounds) -> ByteRange {
         self.range_between(bounds.raw())
     }
 
@@ -382,7 +382,7 @@ impl SnapshotBytes<'_> {
     /// ```
     pub fn scan(
         &self,
-        bounds: impl KeyBounds<[u8]>,
+        bounds: impl ByteBounds,
         mut row: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
         self.read(|tree, view| {
@@ -409,7 +409,7 @@ impl SnapshotBytes<'_> {
     /// ```
     pub fn scan_keys(
         &self,
-        bounds: impl KeyBounds<[u8]>,
+        bounds: impl ByteBounds,
         mut key: impl FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
         self.read(|tree, view| tree.scan_keys(*view, bounds.raw(), &mut |found| self.show(|| key(found))))

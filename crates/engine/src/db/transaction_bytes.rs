@@ -3,7 +3,7 @@
 use crate::bounds::{RawBounds, beginning_with};
 use crate::db::byte_table::ByteTable;
 use crate::db::isolation::Isolation;
-use crate::db::range::KeyBounds;
+use crate::db::range::ByteBounds;
 use crate::db::transaction::Shared;
 use crate::db::transaction_range::TransactionRange;
 use crate::error::Result;
@@ -397,7 +397,7 @@ impl TransactionBytes<'_> {
     /// assert_eq!(events.range(..).count(), 3);
     /// # Ok(()) }
     /// ```
-    pub fn remove_range(&self, bounds: impl KeyBounds<[u8]>) -> Result<u64> {
+    pub fn remove_range(&self, bounds: impl ByteBounds) -> Result<u64> {
         self.remove_some(bounds, u64::MAX)
     }
 
@@ -420,7 +420,7 @@ impl TransactionBytes<'_> {
     /// # assert_eq!(log.range(..).count(), 0);
     /// # Ok(()) }
     /// ```
-    pub fn remove_some(&self, bounds: impl KeyBounds<[u8]>, rows_max: u64) -> Result<u64> {
+    pub fn remove_some(&self, bounds: impl ByteBounds, rows_max: u64) -> Result<u64> {
         self.remove_between(bounds.raw(), rows_max)
     }
 
@@ -550,7 +550,7 @@ impl TransactionBytes<'_> {
     /// assert_eq!(t.range(..).count(), 1);
     /// # Ok(()) }
     /// ```
-    pub fn range(&self, bounds: impl KeyBounds<[u8]>) -> TransactionRange {
+    pub fn range(&self, bounds: impl ByteBounds) -> TransactionRange {
         self.range_between(bounds.raw())
     }
 
@@ -596,7 +596,7 @@ impl TransactionBytes<'_> {
     /// ```
     pub fn scan(
         &self,
-        bounds: impl KeyBounds<[u8]>,
+        bounds: impl ByteBounds,
         mut row: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
         for found in self.range(bounds) {
