@@ -27,6 +27,8 @@ pub enum Engine {
     Wiredtiger,
     /// Bw-tree-like log of page deltas (Rust)
     Sled,
+    /// SQLite: B-tree in a file with a write-ahead log (C)
+    Sqlite,
     /// InnoDB behind SQL and a socket; TPC-C and other transactions
     Mariadb,
     /// PostgreSQL behind SQL and a socket; TPC-C and other transactions
@@ -62,6 +64,7 @@ impl Engine {
             Self::Rocksdb => cfg!(feature = "rocksdb"),
             Self::Wiredtiger => cfg!(feature = "wiredtiger"),
             Self::Sled => cfg!(feature = "sled"),
+            Self::Sqlite => cfg!(feature = "sqlite"),
             Self::Mariadb => cfg!(feature = "mariadb"),
             Self::Postgresql => cfg!(feature = "postgresql"),
         }
@@ -136,6 +139,13 @@ impl Engine {
                 buffered: None,
                 ..means("flush after each write", "", "flush every 500 ms: default", "its cache", None)
             },
+            Self::Sqlite => means(
+                "WAL, synchronous=FULL",
+                "WAL, synchronous=NORMAL",
+                "WAL, synchronous=OFF",
+                "its page caches together",
+                SERIALIZABLE,
+            ),
             Self::Mariadb => means(
                 "innodb_flush_log_at_trx_commit=1",
                 "innodb_flush_log_at_trx_commit=2",
@@ -165,6 +175,8 @@ impl Engine {
             Self::Redb => Some(env!("VERSION_REDB").to_owned()),
             Self::Fjall => Some(env!("VERSION_FJALL").to_owned()),
             Self::Sled => Some(env!("VERSION_SLED").to_owned()),
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite => Some(rusqlite::version().to_owned()),
             #[cfg(feature = "mariadb")]
             Self::Mariadb => crate::tx::sql::mariadb::version(),
             #[cfg(feature = "postgresql")]

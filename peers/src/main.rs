@@ -14,6 +14,8 @@ mod maps;
 mod redb;
 #[cfg(feature = "sled")]
 mod sled;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 mod tx;
 
 use clap::{Parser, Subcommand};
@@ -160,6 +162,8 @@ fn bench_kv(engine: Engine, args: &KvArgs) -> Result<(), BenchError> {
         Engine::Fjall => measure(engine, &fjall::Fjall::create(path, spec)?, args)?,
         #[cfg(feature = "sled")]
         Engine::Sled => measure(engine, &sled::Sled::create(path, spec)?, args)?,
+        #[cfg(feature = "sqlite")]
+        Engine::Sqlite => measure(engine, &sqlite::Sqlite::create(path, spec)?, args)?,
         Engine::Btreemap => measure(engine, &MapStore::new(spec.durability)?, args)?,
         other => return Err(other.not_here("kv")),
     };

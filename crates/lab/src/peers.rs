@@ -53,6 +53,7 @@ pub const PEERS: &[&str] = &[
     "kyoto",
     "leveldb",
     "sled",
+    "sqlite",
 ];
 
 /// An engine, and how it is run.

@@ -8,6 +8,8 @@ mod lmdb;
 mod redb;
 #[cfg(any(feature = "mariadb", feature = "postgresql"))]
 pub mod sql;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 
 use crate::engine::Engine;
 use foreshore_workloads::TxStore;
@@ -31,6 +33,8 @@ pub fn bench<W: TxWorkload>(engine: Engine, args: &TxArgs<W>) -> Result<(), Benc
         Engine::Lmdb => measure(engine, &lmdb::LmdbTables::create(path, run)?, args)?,
         Engine::Redb => measure(engine, &redb::RedbTables::create(path, run)?, args)?,
         Engine::Fjall => measure(engine, &fjall::FjallTables::create(path, run)?, args)?,
+        #[cfg(feature = "sqlite")]
+        Engine::Sqlite => measure(engine, &sqlite::SqliteTables::create(path, run)?, args)?,
         #[cfg(feature = "mariadb")]
         Engine::Mariadb => measure(engine, &sql::mariadb::create(path, run)?, args)?,
         #[cfg(feature = "postgresql")]
