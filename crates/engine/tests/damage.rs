@@ -161,6 +161,20 @@ fn damage_is_an_error_or_harmless() {
     assert!(outcomes.len() > 2 && outcomes.contains_key(HARMLESS), "the mutator does not mutate");
 }
 
+/// A file that was cut is damage, or does no harm; it is not a fault of the device, after which another try might do.
+#[test]
+fn a_cut_file_is_damage() {
+    let (disk, rows) = victim();
+    for name in disk.names().into_iter().filter(|name| name != "LOCK") {
+        let mutant = disk.after_crash(Crash::ProcessKill, 1);
+        mutant.corrupt(&name, |bytes| bytes.truncate(100));
+        match examine(&mutant, rows.clone(), &mut Rng(1), &name) {
+            Ok(()) | Err(Error::Corrupt { .. } | Error::Incompatible { .. }) => {}
+            Err(error) => panic!("{name}: {error:?}"),
+        }
+    }
+}
+
 /// What one thread after another found.
 type Outcomes = Mutex<BTreeMap<String, u32>>;
 

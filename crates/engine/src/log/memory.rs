@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use foreshore_base::Lsn;
 use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
 use foreshore_io::{SharedMemory, Vfs};
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 /// The file behind the ring.
@@ -24,9 +25,14 @@ pub(super) struct Mapped(Arc<dyn SharedMemory>);
 
 impl Mapped {
     /// Maps the ring, as the last process left it.
+    ///
+    /// Errors: [`Error::Corrupt`] if it has not its full length; I/O.
     pub fn open(vfs: &dyn Vfs, options: &LogOptions) -> Result<Self> {
         let memory = vfs.shared_memory(NAME, options.ring_bytes);
-        memory.map(Self).map_err(|e| Error::io("mapping the log ring", &e))
+        memory.map(Self).map_err(|e| match e.kind() {
+            ErrorKind::InvalidData => Error::corrupt("the log's buffer", e.to_string()),
+            _ => Error::io("mapping the log ring", &e),
+        })
     }
 
     /// Forgets what the last process left. After a clean close all is zero, and no page becomes dirty.
