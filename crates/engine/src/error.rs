@@ -178,9 +178,9 @@ pub enum Error {
     #[error("the transaction has already ended; begin a new one")]
     Ended,
     /// Too many transactions or snapshots are open. Wait for some to end.
-    #[error("more than {max} transactions are open; end some of them")]
+    #[error("{max} transactions, or as many snapshots, are open already; end some of them")]
     TooManyTransactions {
-        /// How many may be open.
+        /// How many may be open, of either.
         max: usize,
     },
     /// What the snapshot needs was given up, because old versions took more memory than they may. Take a new snapshot.
@@ -300,6 +300,13 @@ impl Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Who holds too many snapshots is not sent to look for transactions.
+    #[test]
+    fn too_many_may_be_snapshots() {
+        let told = Error::TooManyTransactions { max: 1024 }.to_string();
+        assert_eq!(told, "1024 transactions, or as many snapshots, are open already; end some of them");
+    }
 
     /// What stopped the database is told once, and what to do about it once, last.
     #[test]
