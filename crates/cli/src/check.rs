@@ -1,7 +1,7 @@
 //! `check`: are all structures what they should be?
 
 use crate::args::DbArgs;
-use crate::failure::Outcome;
+use crate::failure::{Kind, Outcome};
 use crate::output::{grouped, size};
 use crate::progress::Meter;
 use clap::Args;
@@ -15,6 +15,11 @@ Examples:
   foreshore check --rebuild       the list of leaves is damaged: build it again
 
 Exit code 3 names the first broken invariant.";
+
+/// What is left to try when even a salvage fails, which the advice of the failure itself knows nothing of.
+const WITHOUT_LOG: &str = "\
+this was the salvage. If it is the log that cannot be read (wal-*, ring): keep a copy of the directory, remove wal-*, ring
+and directory-* in it, and salvage again without the log; changes that were only in the log are lost then";
 
 /// Read the whole database, and check that it is intact
 ///
@@ -33,7 +38,11 @@ pub struct CheckArgs {
 
 /// Runs `check`.
 pub fn run(args: &CheckArgs) -> Outcome {
-    let db = args.db.open_existing(args.db.builder().rebuild(args.rebuild))?;
+    let opened = args.db.open_existing(args.db.builder().rebuild(args.rebuild));
+    let db = opened.map_err(|failure| match failure.kind {
+        Kind::Corrupt if args.rebuild => failure.note(WITHOUT_LOG),
+        _ => failure,
+    })?;
     let report = {
         let _meter = Meter::waiting("check");
         db.check()?

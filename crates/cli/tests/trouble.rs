@@ -61,6 +61,28 @@ fn damage_is_corruption_and_never_a_wrong_answer() {
     assert_eq!(shell.ok(&["dump"]), expected);
 }
 
+/// Where the log keeps a salvage from succeeding, it is said how to do without the log.
+#[test]
+fn a_salvage_can_do_without_the_log() {
+    let shell = Shell::new();
+    small_database(&shell.database());
+    let expected = shell.ok(&["dump"]);
+    let begins = |path: &Path, with: &[&str]| {
+        let name = path.file_name().expect("a file").to_string_lossy();
+        with.iter().any(|beginning| name.starts_with(beginning))
+    };
+    for path in files(&shell.database()).iter().filter(|path| begins(path, &["wal-", "ring"])) {
+        std::fs::OpenOptions::new().write(true).open(path).expect("a file").set_len(100).expect("cut");
+    }
+    let complaint = shell.fails(3, &["check", "--rebuild"]);
+    assert!(complaint.contains("without the log") && complaint.contains("directory-*"), "{complaint}");
+    for path in files(&shell.database()).iter().filter(|path| begins(path, &["wal-", "ring", "directory-"])) {
+        std::fs::remove_file(path).expect("removed");
+    }
+    shell.ok(&["check", "--rebuild"]);
+    assert_eq!(shell.ok(&["dump"]), expected);
+}
+
 /// Closed cleanly, so that the rows are in the leaf file; with files small enough to copy often.
 fn small_database(dir: &Path) {
     let small =
