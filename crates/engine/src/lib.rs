@@ -18,7 +18,7 @@
 //!     let accounts = tx.table(&accounts);
 //!     for (name, amount) in [("ada", -30), ("ben", 30)] {
 //!         let balance = accounts.get_for_update(name)?.unwrap_or(0);
-//!         accounts.put(&name.into(), &(balance + amount))?;
+//!         accounts.put(name, &(balance + amount))?;
 //!     }
 //!     Ok(())
 //! })?; // both, or neither

@@ -79,7 +79,7 @@ fn a_change_gives_way_and_comes_back() {
     let (db, table) = counters();
     let older = db.begin().unwrap();
     assert_eq!(older.table(&table).range("k".to_string()..).count(), 0, "it keeps others from inserting");
-    table.put(&"a".into(), &0).unwrap();
+    table.put("a", &0).unwrap();
     db.sync().unwrap(); // what begins now is younger
     let (mut runs, locked) = (0, Barrier::new(2));
     thread::scope(|scope| {
@@ -94,7 +94,7 @@ fn a_change_gives_way_and_comes_back() {
             table.modify("k", change).unwrap();
         });
         locked.wait();
-        older.table(&table).put(&"k".into(), &10).unwrap();
+        older.table(&table).put("k", &10).unwrap();
         older.commit().unwrap();
         change.join().unwrap();
     });
@@ -106,7 +106,7 @@ fn a_change_gives_way_and_comes_back() {
 fn what_fails_changes_nothing() {
     let (db, table) = counters();
     let bytes: ByteTable = db.byte_table("t").unwrap();
-    table.put(&"k".into(), &1).unwrap();
+    table.put("k", &1).unwrap();
     let impatient = table.with_lock_timeout(Duration::ZERO);
     let holder = db.begin().unwrap();
     holder.table(&table).get("k").unwrap();
@@ -151,8 +151,8 @@ fn typed_rows_are_modified_together() {
     .unwrap();
     assert_eq!(mine.multi_get(&keys).unwrap(), [None, Some(1), Some(4)]);
     let texts = db.table::<String, String>("t").unwrap();
-    tx.table(&texts).put(&"b".into(), &"a text".into()).unwrap();
-    mine.put(&"a".into(), &5).unwrap();
+    tx.table(&texts).put("b", &"a text".into()).unwrap();
+    mine.put("a", &5).unwrap();
     let failed = mine.multi_modify(&keys, change);
     assert!(matches!(failed, Err(Error::Encoding { .. })), "{failed:?}");
     assert_eq!((mine.get("a").unwrap(), mine.get("c").unwrap()), (Some(6), Some(4)));

@@ -79,7 +79,7 @@ impl Database {
     /// use foreshore::Database;
     /// let db = Database::open(dir.path().join("ports.db"))?;
     /// let ports = db.table::<String, u32>("ports")?;
-    /// ports.put(&"SEA".to_string(), &98158)?;
+    /// ports.put("SEA", &98158)?;
     /// let copied = db.backup(dir.path().join("monday"))?;
     /// assert_eq!((copied.tables, copied.rows), (1, 1));
     ///

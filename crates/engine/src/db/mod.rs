@@ -80,7 +80,7 @@ pub use transaction_table::TransactionTable;
 /// use foreshore::Database;
 /// let db = Database::open(path)?;
 /// let ports = db.table::<String, u32>("ports")?;
-/// ports.put(&"SEA".to_string(), &98158)?;
+/// ports.put("SEA", &98158)?;
 /// assert_eq!(ports.get("SEA")?, Some(98158));
 /// db.close()?;
 /// # Ok(()) }
@@ -141,7 +141,7 @@ impl Database {
     /// # fn main() -> foreshore::Result<()> {
     /// let db = foreshore::Database::in_memory()?; // for tests, and for data that need not last
     /// let words = db.table::<String, u64>("words")?;
-    /// words.put(&"foreshore".into(), &1)?;
+    /// words.put("foreshore", &1)?;
     /// assert!(words.contains("foreshore")?);
     /// # Ok(()) }
     /// ```
@@ -256,7 +256,7 @@ impl Database {
     /// ```
     /// # fn main() -> foreshore::Result<()> {
     /// # let db = foreshore::Database::in_memory()?;
-    /// db.table::<String, u32>("ports")?.put(&"SEA".into(), &98158)?;
+    /// db.table::<String, u32>("ports")?.put("SEA", &98158)?;
     /// let ports = db.existing_table::<String, u32>("ports").expect("it was made");
     /// assert_eq!(ports.get("SEA")?, Some(98158));
     /// assert!(db.existing_table::<String, u32>("prots").is_none(), "and a slip of the pen makes none");

@@ -29,8 +29,8 @@ use std::ops::Bound;
 /// # fn main() -> foreshore::Result<()> {
 /// # let db = foreshore::Database::in_memory()?;
 /// let users = db.table::<String, u32>("users")?;
-/// users.put(&"user:ada".into(), &1)?;
-/// users.put(&"visitor:ben".into(), &2)?;
+/// users.put("user:ada", &1)?;
+/// users.put("visitor:ben", &2)?;
 /// assert_eq!(users.prefix("user:").count(), 1);
 /// let paths = db.table::<Vec<u8>, u32>("paths")?;
 /// paths.put(&b"etc/hosts".to_vec(), &1)?;

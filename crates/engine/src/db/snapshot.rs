@@ -438,7 +438,7 @@ impl SnapshotBytes<'_> {
 /// let accounts = db.table::<String, i64>("accounts")?;
 /// accounts.put_many(&[("ada".into(), 70), ("ben".into(), 30)])?;
 /// let evening = db.snapshot()?;
-/// accounts.put(&"ada".into(), &0)?; // the next day
+/// accounts.put("ada", &0)?; // the next day
 /// let mut total = 0;
 /// for account in evening.table(&accounts).range(..) {
 ///     total += account?.1;
@@ -464,9 +464,9 @@ impl<K: Key, V: Value> SnapshotTable<'_, K, V> {
     /// # fn main() -> foreshore::Result<()> {
     /// # let db = foreshore::Database::in_memory()?;
     /// let seats = db.table::<String, u32>("seats")?;
-    /// seats.put(&"AA 428".into(), &12)?;
+    /// seats.put("AA 428", &12)?;
     /// let before = db.snapshot()?;
-    /// seats.put(&"AA 428".into(), &11)?;
+    /// seats.put("AA 428", &11)?;
     /// assert_eq!(before.table(&seats).get("AA 428")?, Some(12)); // no `String` is needed to ask
     /// # Ok(()) }
     /// ```
@@ -484,7 +484,7 @@ impl<K: Key, V: Value> SnapshotTable<'_, K, V> {
     /// # let db = foreshore::Database::in_memory()?;
     /// let seats = db.table::<String, u32>("seats")?;
     /// let before = db.snapshot()?;
-    /// seats.put(&"AA 428".into(), &12)?;
+    /// seats.put("AA 428", &12)?;
     /// assert!(seats.contains("AA 428")? && !before.table(&seats).contains("AA 428")?);
     /// # Ok(()) }
     /// ```

@@ -69,7 +69,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// # fn main() -> foreshore::Result<()> {
     /// # let db = foreshore::Database::in_memory()?;
     /// # let ages = db.table::<String, u32>("ages")?;
-    /// ages.put(&"ada".into(), &36)?;
+    /// ages.put("ada", &36)?;
     /// let bytes = ages.as_bytes(); // for what does not depend on the types
     /// assert_eq!((bytes.name(), bytes.range(..).count()), ("ages", 1));
     /// # Ok(()) }
@@ -85,7 +85,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// # let db = foreshore::Database::in_memory()?;
     /// use foreshore::Durability;
     /// let views = db.table::<String, u64>("views")?.with_durability(Durability::Buffered);
-    /// views.put(&"/index.html".into(), &1)?; // does not wait for the disk
+    /// views.put("/index.html", &1)?; // does not wait for the disk
     /// # Ok(()) }
     /// ```
     pub fn with_durability(&self, durability: Durability) -> Self {
@@ -118,7 +118,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// # fn main() -> foreshore::Result<()> {
     /// # let db = foreshore::Database::in_memory()?;
     /// # let ages = db.table::<String, u32>("ages")?;
-    /// ages.put(&"ada".into(), &36)?;
+    /// ages.put("ada", &36)?;
     /// assert_eq!(ages.get("ada")?, Some(36)); // no `String` is needed to ask
     /// assert_eq!(ages.get("ben")?, None);
     /// # Ok(()) }
@@ -136,7 +136,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// # fn main() -> foreshore::Result<()> {
     /// # let db = foreshore::Database::in_memory()?;
     /// let ages = db.table::<String, u32>("ages")?;
-    /// ages.put(&"ada".into(), &36)?;
+    /// ages.put("ada", &36)?;
     /// assert!(ages.contains("ada")? && !ages.contains("ben")?);
     /// # Ok(()) }
     /// ```
@@ -153,7 +153,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// # fn main() -> foreshore::Result<()> {
     /// # let db = foreshore::Database::in_memory()?;
     /// # let ages = db.table::<String, u32>("ages")?;
-    /// ages.put(&"ada".into(), &36)?;
+    /// ages.put("ada", &36)?;
     /// assert_eq!(ages.multi_get(&["ada".into(), "ben".into()])?, [Some(36), None]);
     /// # Ok(()) }
     /// ```
@@ -162,19 +162,23 @@ impl<K: Key, V: Value> Table<K, V> {
         self.bytes.multi_get(&keys)?.into_iter().map(decode_found).collect()
     }
 
-    /// Sets the value of `key`, whether or not it had one. Errors as [`ByteTable::put`].
+    /// Sets the value of `key`, which may be given in a borrowed form ([`KeyComponent`]), whether or not it
+    /// had one. Errors as [`ByteTable::put`].
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
     /// # let db = foreshore::Database::in_memory()?;
     /// let ages = db.table::<String, u32>("ages")?;
-    /// ages.put(&"ada".into(), &36)?;
-    /// ages.put(&"ada".into(), &37)?;
+    /// ages.put("ada", &36)?;
+    /// ages.put("ada", &37)?;
     /// assert_eq!(ages.get("ada")?, Some(37));
     /// # Ok(()) }
     /// ```
-    pub fn put(&self, key: &K, value: &V) -> Result<()> {
-        self.bytes.put(&encode_key(key)?, &encode_value(value)?)
+    pub fn put<'k, Q: ?Sized>(&self, key: &'k Q, value: &V) -> Result<()>
+    where
+        &'k Q: KeyComponent<K>,
+    {
+        self.bytes.put(&encode_key(&key)?, &encode_value(value)?)
     }
 
     /// Sets the values of many keys, each as a commit of its own; see [`ByteTable::put_many`]. If a key or value cannot be
@@ -192,19 +196,22 @@ impl<K: Key, V: Value> Table<K, V> {
         self.bytes.put_many(&rows.iter().map(encode_row).collect::<Result<Vec<_>>>()?)
     }
 
-    /// Sets the value of `key` unless it has one; says whether it did.
+    /// Sets the value of `key`, which may be given in a borrowed form, unless it has one; says whether it did.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
     /// # let db = foreshore::Database::in_memory()?;
     /// # let ages = db.table::<String, u32>("ages")?;
-    /// assert!(ages.insert(&"ada".into(), &36)?);
-    /// assert!(!ages.insert(&"ada".into(), &99)?);
+    /// assert!(ages.insert("ada", &36)?);
+    /// assert!(!ages.insert("ada", &99)?);
     /// assert_eq!(ages.get("ada")?, Some(36));
     /// # Ok(()) }
     /// ```
-    pub fn insert(&self, key: &K, value: &V) -> Result<bool> {
-        self.bytes.insert(&encode_key(key)?, &encode_value(value)?)
+    pub fn insert<'k, Q: ?Sized>(&self, key: &'k Q, value: &V) -> Result<bool>
+    where
+        &'k Q: KeyComponent<K>,
+    {
+        self.bytes.insert(&encode_key(&key)?, &encode_value(value)?)
     }
 
     /// Removes `key`; says whether it was there.
@@ -213,7 +220,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// # fn main() -> foreshore::Result<()> {
     /// # let db = foreshore::Database::in_memory()?;
     /// # let ages = db.table::<String, u32>("ages")?;
-    /// ages.put(&"ada".into(), &36)?;
+    /// ages.put("ada", &36)?;
     /// assert!(ages.remove("ada")?);
     /// assert!(!ages.contains("ada")?);
     /// # Ok(()) }

@@ -58,7 +58,7 @@ impl Database {
     /// let next = db.transact(|tx| {
     ///     let counters = tx.table(&counters);
     ///     let next = counters.get_for_update("flights")?.unwrap_or(0) + 1;
-    ///     counters.put(&"flights".into(), &next)?;
+    ///     counters.put("flights", &next)?;
     ///     Ok(next)
     /// })?;
     /// assert_eq!(next, 1);
@@ -106,11 +106,11 @@ impl Database {
     /// }
     ///
     /// let accounts = db.table::<String, i64>("accounts")?;
-    /// accounts.put(&"ada".into(), &10)?;
+    /// accounts.put("ada", &10)?;
     /// let paid = db.try_transact(|tx| {
     ///     let accounts = tx.table(&accounts);
     ///     let balance = accounts.get_for_update("ada")?.unwrap_or(0) - 30;
-    ///     accounts.put(&"ada".into(), &balance)?;
+    ///     accounts.put("ada", &balance)?;
     ///     if balance < 0 { Err(Refused::NotEnough(balance)) } else { Ok(balance) }
     /// });
     /// assert!(matches!(paid, Err(Refused::NotEnough(-20))));

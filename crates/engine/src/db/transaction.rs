@@ -34,12 +34,12 @@ use std::sync::{Arc, OnceLock};
 /// # fn main() -> foreshore::Result<()> {
 /// # let db = foreshore::Database::in_memory()?;
 /// let accounts = db.table::<String, i64>("accounts")?;
-/// accounts.put(&"ann".into(), &100)?;
+/// accounts.put("ann", &100)?;
 /// let tx = db.begin()?;
 /// let in_tx = tx.table(&accounts);
 /// let ann = in_tx.get("ann")?.unwrap();
-/// in_tx.put(&"ann".into(), &(ann - 30))?;
-/// in_tx.put(&"bob".into(), &30)?;
+/// in_tx.put("ann", &(ann - 30))?;
+/// in_tx.put("bob", &30)?;
 /// assert_eq!(accounts.get("bob")?, None, "nobody sees it yet");
 /// tx.commit()?;
 /// assert_eq!(accounts.get("bob")?, Some(30));
@@ -157,7 +157,7 @@ impl Transaction {
     /// let ages = db.table::<String, u32>("ages")?;
     /// let tx = db.begin()?;
     /// let in_tx = tx.table(&ages); // has the methods of `Table`, and those for rows that will change
-    /// in_tx.put(&"ada".into(), &36)?;
+    /// in_tx.put("ada", &36)?;
     /// assert_eq!((in_tx.get("ada")?, ages.get("ada")?), (Some(36), None));
     /// tx.commit()?;
     /// assert_eq!(ages.get("ada")?, Some(36));

@@ -49,14 +49,14 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     /// # fn main() -> foreshore::Result<()> {
     /// # let db = foreshore::Database::in_memory()?;
     /// let limits = db.table::<String, u32>("limits")?;
-    /// limits.put(&"seats".into(), &100)?;
+    /// limits.put("seats", &100)?;
     /// let tx = db.begin()?;
     /// assert_eq!(tx.table(&limits).get("seats")?, Some(100));
     /// // What was read stays as it is until the transaction ends: others wait, or give up.
     /// let impatient = limits.with_lock_timeout(std::time::Duration::ZERO);
-    /// assert!(impatient.put(&"seats".into(), &50).is_err());
+    /// assert!(impatient.put("seats", &50).is_err());
     /// tx.commit()?;
-    /// impatient.put(&"seats".into(), &50)?;
+    /// impatient.put("seats", &50)?;
     /// # Ok(()) }
     /// ```
     pub fn get<'k, Q: ?Sized>(&self, key: &'k Q) -> Result<Option<V>>
@@ -91,12 +91,12 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     /// # fn main() -> foreshore::Result<()> {
     /// # let db = foreshore::Database::in_memory()?;
     /// let stock = db.table::<String, u32>("stock")?;
-    /// stock.put(&"apples".into(), &100)?;
+    /// stock.put("apples", &100)?;
     /// let sell_one = || {
     ///     db.transact(|tx| {
     ///         let stock = tx.table(&stock);
     ///         let left = stock.get_for_update("apples")?.unwrap_or(0);
-    ///         stock.put(&"apples".into(), &(left - 1))
+    ///         stock.put("apples", &(left - 1))
     ///     })
     /// };
     /// std::thread::scope(|s| {
@@ -193,7 +193,8 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
         failed
     }
 
-    /// Sets the value of `key`, whether or not it had one.
+    /// Sets the value of `key`, which may be given in a borrowed form ([`KeyComponent`]), whether or not it
+    /// had one.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
@@ -202,32 +203,38 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     /// let ids = db.table::<String, u32>("ids of users")?; // the same, by name
     /// db.transact(|tx| {
     ///     tx.table(&users).put(&7, &"ada".into())?;
-    ///     tx.table(&ids).put(&"ada".into(), &7) // both, or neither
+    ///     tx.table(&ids).put("ada", &7) // both, or neither
     /// })?;
     /// let id = ids.get("ada")?.expect("she was put there");
     /// assert_eq!(users.get(&id)?.as_deref(), Some("ada"));
     /// # Ok(()) }
     /// ```
-    pub fn put(&self, key: &K, value: &V) -> Result<()> {
-        self.bytes.put(&encode_key(key)?, &encode_value(value)?)
+    pub fn put<'k, Q: ?Sized>(&self, key: &'k Q, value: &V) -> Result<()>
+    where
+        &'k Q: KeyComponent<K>,
+    {
+        self.bytes.put(&encode_key(&key)?, &encode_value(value)?)
     }
 
-    /// Sets the value of `key` unless it has one; says whether it did.
+    /// Sets the value of `key`, which may be given in a borrowed form, unless it has one; says whether it did.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
     /// # let db = foreshore::Database::in_memory()?;
     /// let names = db.table::<String, u32>("names")?;
     /// db.transact(|tx| {
-    ///     assert!(tx.table(&names).insert(&"ada".into(), &1)?);
-    ///     assert!(!tx.table(&names).insert(&"ada".into(), &2)?, "taken");
+    ///     assert!(tx.table(&names).insert("ada", &1)?);
+    ///     assert!(!tx.table(&names).insert("ada", &2)?, "taken");
     ///     Ok(())
     /// })?;
     /// assert_eq!(names.get("ada")?, Some(1));
     /// # Ok(()) }
     /// ```
-    pub fn insert(&self, key: &K, value: &V) -> Result<bool> {
-        self.bytes.insert(&encode_key(key)?, &encode_value(value)?)
+    pub fn insert<'k, Q: ?Sized>(&self, key: &'k Q, value: &V) -> Result<bool>
+    where
+        &'k Q: KeyComponent<K>,
+    {
+        self.bytes.insert(&encode_key(&key)?, &encode_value(value)?)
     }
 
     /// Sets the values of many keys unless they have one; says how many did. See [`TransactionBytes::insert_many`].
@@ -252,7 +259,7 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     /// # fn main() -> foreshore::Result<()> {
     /// # let db = foreshore::Database::in_memory()?;
     /// let rates = db.table::<String, f64>("rates")?;
-    /// rates.put(&"EUR".into(), &1.05)?;
+    /// rates.put("EUR", &1.05)?;
     /// db.transact(|tx| {
     ///     tx.table(&rates).put_many(&[("CHF".into(), 1.12), ("EUR".into(), 1.06)]) // all of today's, or none
     /// })?;
