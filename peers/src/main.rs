@@ -6,6 +6,7 @@
 #[cfg(feature = "c-engines")]
 mod c_engine;
 mod compare;
+mod ending;
 mod engine;
 mod fjall;
 mod host;
@@ -110,6 +111,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
+            ending::end_if_interrupted();
             eprintln!("peers: {error}");
             ExitCode::from(exit_code(&error))
         }
@@ -151,6 +153,7 @@ fn bench_kv(engine: Engine, args: &KvArgs) -> Result<(), BenchError> {
     engine.must_keep(args.spec.durability)?;
     let scratch = args.scratch().map_err(|error| BenchError::Store(error.into()))?;
     let (path, spec) = (scratch.path(), &args.spec);
+    ending::remove_on_signal(path)?;
     let report = match engine {
         #[cfg(feature = "c-engines")]
         c if c.api().is_some() => {

@@ -1,7 +1,11 @@
 //! Every engine that this build has, through every workload it runs, in small: the runs check their own answers.
 
 use serde_json::Value;
-use std::process::{Command, Output};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 fn peers(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_peers")).args(args).output().expect("peers runs")
@@ -124,6 +128,71 @@ fn what_an_engine_lacks_is_a_usage_error_that_says_so() {
             let output = peers(&[args.as_slice(), &["--engine", engine]].concat());
             assert_eq!(output.status.code(), Some(2));
             assert!(complaint(&output).contains("no transactions"), "{}", complaint(&output));
+        }
+    }
+}
+
+/// The processes whose parent this is.
+fn children(parent: u32) -> Vec<String> {
+    let list = format!("/proc/{parent}/task/{parent}/children");
+    let list = std::fs::read_to_string(list).unwrap_or_default();
+    list.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Waits for what happens sooner or later.
+fn eventually<T>(what: &str, mut happened: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..6000 {
+        if let Some(happened) = happened() {
+            return happened;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("{what}: not in a minute")
+}
+
+/// A long run on this engine; its directory and that for temporary files.
+fn long_run(engine: &str, dir: &Path) -> Child {
+    let run = "bench tx --n 100 --threads 2 --seconds 600 --durability relaxed --cache 33554432".split(' ');
+    let mut command = Command::new(env!("CARGO_BIN_EXE_peers"));
+    command.args(run).args(["--engine", engine, "--dir"]).arg(dir).env("TMPDIR", dir);
+    command.stdout(Stdio::null()).spawn().expect("peers runs")
+}
+
+fn send(signal: &str, to: u32) {
+    let sent = Command::new("kill").args(["-s", signal, &to.to_string()]).status().expect("kill runs");
+    assert!(sent.success());
+}
+
+#[test]
+fn a_signal_leaves_no_directory_behind() {
+    for signal in ["INT", "TERM", "HUP"] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut run = long_run("lmdb", dir.path());
+        let entries = || std::fs::read_dir(dir.path()).expect("it is there");
+        eventually("a store", || entries().flatten().find(|entry| entry.path().join("data.mdb").exists()));
+        send(signal, run.id());
+        assert_eq!(run.wait().expect("it was started").code(), Some(130), "{signal}");
+        assert_eq!(entries().count(), 0, "{signal}");
+    }
+}
+
+#[test]
+fn a_server_ends_with_its_run_however_that_ends() {
+    for engine in built().iter().filter(|name| SERVERS.contains(&name.as_str())) {
+        for signal in ["TERM", "KILL"] {
+            let dir = tempfile::tempdir().expect("a directory");
+            std::fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).expect("it is ours");
+            let mut run = long_run(engine, dir.path());
+            let is_server = |pid: &String| {
+                let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+                ["mariadbd", "postgres"].contains(&name.trim())
+            };
+            let server = eventually("a server", || children(run.id()).into_iter().find(is_server));
+            send(signal, run.id());
+            run.wait().expect("it was started");
+            eventually("the server's end", || (!is_server(&server)).then_some(()));
+            let left = std::fs::read_dir(dir.path()).expect("it is there").count();
+            assert_eq!(left, if signal == "KILL" { 2 } else { 0 }, "{engine}, {signal}");
         }
     }
 }

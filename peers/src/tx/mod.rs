@@ -11,6 +11,7 @@ pub mod sql;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
+use crate::ending::remove_on_signal;
 use crate::engine::Engine;
 use foreshore_workloads::TxStore;
 use foreshore_workloads::kv::BenchError;
@@ -24,6 +25,7 @@ pub fn bench<W: TxWorkload>(engine: Engine, args: &TxArgs<W>) -> Result<(), Benc
     engine.must_keep(args.run.durability)?;
     let scratch = args.scratch().map_err(|error| BenchError::Store(error.into()))?;
     let (path, run) = (scratch.path(), &args.run);
+    remove_on_signal(path)?;
     let report = match engine {
         #[cfg(feature = "c-engines")]
         c if c.api().is_some() => {

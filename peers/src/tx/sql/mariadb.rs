@@ -31,7 +31,7 @@ pub fn create(dir: &Path, run: &RunSpec) -> Result<impl TxStore, StoreError> {
 }
 
 fn start(dir: &Path, run: &RunSpec) -> Result<SqlTables<Mariadb>, StoreError> {
-    let home = Home::new(dir)?;
+    let home = Home::new(dir, libc::SIGKILL)?; // it is one process
     let data = format!("--datadir={}", home.data().display());
     let mut install = home.command(&program("mariadb", "mariadb-install-db", PROGRAMS)?)?;
     install.args(["--no-defaults", &data, "--auth-root-authentication-method=normal", "--skip-test-db"]);

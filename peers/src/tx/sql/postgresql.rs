@@ -27,7 +27,7 @@ pub fn version() -> Option<String> {
 ///
 /// Errors: what its programs say, or that they are missing.
 pub fn create(dir: &Path, run: &RunSpec) -> Result<impl TxStore, StoreError> {
-    let home = Home::new(dir)?;
+    let home = Home::new(dir, libc::SIGQUIT)?; // its immediate shutdown, which ends its children too
     let mut initdb = home.command(&program("postgresql", "initdb", PROGRAMS)?)?;
     initdb.arg("--pgdata").arg(home.data());
     initdb.args(["--username=peers", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]);

@@ -1,8 +1,11 @@
-//! A database server of a run's own: started in a private directory, reached through a Unix socket, ended with the run.
+//! A database server of a run's own: started in a private directory, reached through a Unix socket, ended with the run, by the kernel
+//! if the run's process is killed.
 //!
 //! Servers refuse to work as root, so under root they run as `nobody`, to whom the private directory is given.
 
+use crate::ending::remove_on_signal;
 use foreshore_workloads::StoreError;
+use libc::c_int;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -22,16 +25,20 @@ pub struct Home {
     data: PathBuf,
     log: PathBuf,
     sockets: tempfile::TempDir,
+    /// What ends the server at once.
+    end_signal: c_int,
 }
 
 impl Home {
-    /// Makes one in a run's directory.
-    pub fn new(dir: &Path) -> Result<Self, StoreError> {
+    /// Makes one in a run's directory, for a server that this signal ends at once.
+    pub fn new(dir: &Path, end_signal: c_int) -> Result<Self, StoreError> {
         let home = Self {
             data: dir.join("data"),
             log: dir.join("server.log"),
             sockets: tempfile::Builder::new().prefix("peers-").tempdir()?,
+            end_signal,
         };
+        remove_on_signal(home.sockets())?;
         fs::create_dir(&home.data)?;
         fs::File::create(&home.log)?;
         if is_root() {
@@ -63,6 +70,17 @@ impl Home {
         if is_root() {
             command.uid(NOBODY).gid(NOBODY);
         }
+        let end_signal = self.end_signal;
+        // With the thread that starts it, to be exact: the main one.
+        let ends_with_its_parent = move || {
+            // SAFETY: changes nothing but this process, the child.
+            match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, end_signal) } {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            }
+        };
+        // SAFETY: the closure makes a system call, and takes neither memory nor locks.
+        unsafe { command.pre_exec(ends_with_its_parent) };
         Ok(command)
     }
 
@@ -174,9 +192,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // SIGQUIT to PostgreSQL is its immediate shutdown, which ends its children too; MariaDB is one process.
         // SAFETY: a signal to a child that was not waited for, so the id is still its.
-        unsafe { libc::kill(self.child.id() as libc::pid_t, libc::SIGQUIT) };
+        unsafe { libc::kill(self.child.id() as libc::pid_t, self.home.end_signal) };
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(5) {
             if matches!(self.child.try_wait(), Ok(Some(_))) {
