@@ -4,7 +4,7 @@
  * - sync: automatic transactions and automatic sync, so that each write is a transaction of the file, then synced.
  *   buffered: automatic transactions alone. relaxed: its default, changed pages wait in the process's page cache.
  * - The cache is its page cache. Pages have 8 KiB, its default; its linear option is on, as it advises for speed.
- * - A table is a file of its own.
+ * - A table is a file of its own. A bulk load is sorted puts in transactions of many rows.
  */
 #include "engine.h"
 
@@ -13,10 +13,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { VALUE_BYTES_MAX = 1 << 20 };
+enum { VALUE_BYTES_MAX = 1 << 20, BULK_ROWS = 10000 };
 
 struct Table {
     KCDB *db;
+    int is_synced; /* is each commit? */
     Table *next;
 };
 
@@ -31,6 +32,7 @@ struct Session {
     int is_reverse;
     char *row; /* of the cursor */
     Table *bulk_table;
+    int bulk_rows;
     char value[VALUE_BYTES_MAX];
 };
 
@@ -77,6 +79,7 @@ static int store_table(Store *store, const char *name, Table **out) {
     Table *table = peer_made("kyoto", sizeof *table);
     if (table == NULL) return FAILED;
     table->db = kcdbnew();
+    table->is_synced = store->options.durability == SYNC;
     if (!kcdbopen(table->db, path, KCOWRITER | KCOCREATE | how[store->options.durability])) {
         failed(table->db);
         kcdbdel(table->db);
@@ -129,10 +132,11 @@ static int cursor_moved(Session *session, int32_t has_moved) {
     return kccurecode(session->cursor) == KCENOREC ? ABSENT : failed(kccurdb(session->cursor));
 }
 
+/* The cursor's row, from which it then steps forwards. */
 static int row(Session *session, Bytes *key, Bytes *value) {
     const char *bytes;
     kcfree(session->row);
-    session->row = kccurget(session->cursor, &key->size, &bytes, &value->size, 0);
+    session->row = kccurget(session->cursor, &key->size, &bytes, &value->size, !session->is_reverse);
     if (session->row == NULL) return cursor_moved(session, 0);
     key->data = session->row;
     value->data = bytes;
@@ -156,9 +160,7 @@ static int scan(Session *session, Table *table, Bytes bound, int is_reverse, Byt
 }
 
 static int scan_next(Session *session, Bytes *key, Bytes *value) {
-    int32_t has_moved =
-        session->is_reverse ? kccurstepback(session->cursor) : kccurstep(session->cursor);
-    int moved = cursor_moved(session, has_moved);
+    int moved = session->is_reverse ? cursor_moved(session, kccurstepback(session->cursor)) : DONE;
     return moved == DONE ? row(session, key, value) : moved;
 }
 
@@ -169,16 +171,20 @@ static void scan_end(Session *session) {
 
 static int bulk_begin(Session *session, Table *table) {
     session->bulk_table = table;
-    return DONE;
-}
-
-static int bulk_row(Session *session, Bytes key, Bytes value) {
-    return put(session, session->bulk_table, key, value);
+    session->bulk_rows = 0;
+    return kcdbbegintran(table->db, table->is_synced) ? DONE : failed(table->db);
 }
 
 static int bulk_end(Session *session) {
-    (void)session;
-    return DONE;
+    KCDB *db = session->bulk_table->db;
+    return kcdbendtran(db, 1) ? DONE : failed(db);
+}
+
+static int bulk_row(Session *session, Bytes key, Bytes value) {
+    int done = put(session, session->bulk_table, key, value);
+    if (done != DONE || ++session->bulk_rows < BULK_ROWS) return done;
+    done = bulk_end(session);
+    return done == DONE ? bulk_begin(session, session->bulk_table) : done;
 }
 
 const Engine peer_kyoto = {

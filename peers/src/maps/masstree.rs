@@ -1,4 +1,4 @@
-//! masstree: keys are byte strings, integers big-endian. Longer ones are left out: a scan from a key of 23 bytes began with another
+//! masstree: keys are byte strings, integers big-endian. Scans by the call that it names the fastest, a leaf at a time. Longer ones are left out: a scan from a key of 23 bytes began with another
 //! entry's value (version 0.9.5).
 
 use foreshore_workloads::index_bench::{SCAN, Shared};
@@ -6,7 +6,7 @@ use masstree::{MassTree, RangeBound};
 
 /// What becomes a byte string of the same order.
 pub trait Bytes {
-    type Bytes: AsRef<[u8]>;
+    type Bytes: AsRef<[u8]> + for<'b> TryFrom<&'b [u8]> + Ord + Copy;
     fn bytes(&self) -> Self::Bytes;
 }
 
@@ -54,16 +54,16 @@ impl<K: Bytes> Shared<K> for Masstree {
     }
 
     fn scan(&self, key: &K, mut visit: impl FnMut(u64)) -> bool {
-        let (mut left, mut rises, mut last) = (SCAN, true, Vec::new());
+        let (mut left, mut rises, mut last) = (SCAN, true, None);
         let visit = |key: &[u8], value| {
             visit(value);
-            rises &= *key > *last;
-            last.clear();
-            last.extend_from_slice(key);
+            let key = K::Bytes::try_from(key).ok();
+            rises &= last < key;
+            last = key;
             left -= 1;
             left > 0
         };
-        self.0.scan(
+        self.0.scan_intra_leaf_batch(
             RangeBound::Included(key.bytes().as_ref()),
             RangeBound::Unbounded,
             visit,
