@@ -35,7 +35,8 @@ enum Map {
     /// B+-tree with optimistic lock coupling
     Bplustree,
     /// Lock-free B+-tree
-    ConcurrentMap,
+    #[value(name = "concurrent-map")]
+    Concurrent,
     /// Adaptive radix tree with optimistic lock coupling; integer keys
     Congee,
     /// Lock-free skip list
@@ -81,7 +82,7 @@ where
     let args = &bench.args;
     match bench.structure {
         Map::Bplustree => measure(args, &Bplustree::new(), keys),
-        Map::ConcurrentMap => measure(args, &Concurrent::new(), keys),
+        Map::Concurrent => measure(args, &Concurrent::new(), keys),
         Map::Congee => unreachable!("has calls of its own"),
         Map::CrossbeamSkiplist => measure(args, &Skiplist::new(), keys),
         Map::Ferntree => measure(args, &Ferntree::new(), keys),
@@ -94,7 +95,7 @@ fn with_strings(bench: &IndexBench) -> Phases {
     let args = &bench.args;
     match bench.structure {
         Map::Bplustree => measure(args, &Bplustree::new(), StringKeys),
-        Map::ConcurrentMap => measure(args, &Concurrent::new(), StringKeys),
+        Map::Concurrent => measure(args, &Concurrent::new(), StringKeys),
         Map::CrossbeamSkiplist => measure(args, &Skiplist::new(), StringKeys),
         Map::Scc => measure(args, &SccTree::new(), StringKeys),
         Map::Congee | Map::Ferntree | Map::Masstree => unreachable!("does not take them"),
