@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::PyTuple;
-use std::ops::{Bound as End, ControlFlow};
+use std::ops::Bound as End;
 use std::sync::{self, Arc, PoisonError};
 
 type Row = (Vec<u8>, Vec<u8>);
@@ -57,9 +57,8 @@ impl Rows {
         let reverse = self.reverse != reversed;
         let ahead = table.with(py, 0, |handle| {
             let writes = handle.transaction().map(|transaction| transaction.writes());
-            // A transaction locks what is read ahead, so that it cannot begin anew with each chunk.
-            let only_keys = self.part == Part::Keys && !reverse && writes.is_none();
-            Ok((Ahead { handle: handle.clone(), bounds, rows: None, reverse, only_keys }, writes))
+            let keys_only = self.part == Part::Keys;
+            Ok((Ahead { handle: handle.clone(), bounds, rows: None, reverse, keys_only }, writes))
         });
         let (ahead, writes) = ahead?;
         Ok(RowIterator {
@@ -110,9 +109,7 @@ impl Rows {
 
     fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
         let bounds = self.bounds.clone();
-        self.table
-            .get()
-            .with(py, 1, |table| table.range(bounds).next().transpose().map(|first| first.is_some()))
+        self.table.get().with(py, 1, |table| table.any(bounds))
     }
 }
 
@@ -165,7 +162,7 @@ struct Ahead {
     rows: Option<EngineRows>,
     reverse: bool,
     /// Values are not read.
-    only_keys: bool,
+    keys_only: bool,
 }
 
 impl Ahead {
@@ -181,10 +178,8 @@ impl Ahead {
 
     /// Reads up to `wanted` rows, fewer if they are large.
     fn read(&mut self, wanted: usize) -> (Vec<Row>, Then) {
-        if self.only_keys {
-            return self.read_keys(wanted);
-        }
         let rows = self.rows.get_or_insert_with(|| self.handle.range(self.bounds.clone()));
+        rows.set_keys_only(self.keys_only);
         let (mut read, mut bytes) = (Vec::with_capacity(wanted), 0);
         while read.len() < wanted && bytes < AHEAD_BYTES {
             let row = if self.reverse { rows.next_back() } else { rows.next() };
@@ -198,24 +193,6 @@ impl Ahead {
             }
         }
         (read, Then::More)
-    }
-
-    /// Reads up to `wanted` keys, without their values, and goes on behind the last.
-    fn read_keys(&mut self, wanted: usize) -> (Vec<Row>, Then) {
-        let mut read: Vec<Row> = Vec::with_capacity(wanted);
-        let done = self.handle.scan_keys(self.bounds.clone(), |key| {
-            read.push((key.to_vec(), Vec::new()));
-            if read.len() < wanted { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        });
-        let then = match done {
-            Err(error) => Then::Failure(error),
-            Ok(()) if read.len() < wanted => Then::End,
-            Ok(()) => Then::More,
-        };
-        if let Some((last, _)) = read.last() {
-            self.bounds.from = End::Excluded(last.clone());
-        }
-        (read, then)
     }
 }
 

@@ -407,9 +407,7 @@ impl Table {
     }
 
     fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
-        self.with(py, 1, |table| {
-            table.range(Bounds::default()).next().transpose().map(|first| first.is_some())
-        })
+        self.with(py, 1, |table| table.any(Bounds::default()))
     }
 
     /// About how many rows have ``start <= key < stop``, without reading them all.

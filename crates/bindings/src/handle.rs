@@ -190,27 +190,23 @@ impl TableHandle {
     /// How many rows lie in `bounds`, by reading their keys.
     pub fn count(&self, bounds: Bounds) -> Result<u64> {
         let mut count = 0;
-        self.scan_keys(bounds, |_| {
+        let key = |_: &[u8]| {
             count += 1;
             ControlFlow::Continue(())
-        })?;
+        };
+        match &self.through {
+            Through::Latest => self.table.scan_keys(bounds, key)?,
+            Through::Snapshot(snapshot) => snapshot.bytes(&self.table).scan_keys(bounds, key)?,
+            Through::Transaction(_) => {
+                return self.range(bounds).keys_only().try_fold(0, |count, row| row.map(|_| count + 1));
+            }
+        }
         Ok(count)
     }
 
-    /// Calls `key` with each key in `bounds`, ascending, until it breaks. Outside of transactions no value is read.
-    pub fn scan_keys(&self, bounds: Bounds, mut key: impl FnMut(&[u8]) -> ControlFlow<()>) -> Result<()> {
-        match &self.through {
-            Through::Latest => self.table.scan_keys(bounds, key),
-            Through::Snapshot(snapshot) => snapshot.bytes(&self.table).scan_keys(bounds, key),
-            Through::Transaction(_) => {
-                for row in self.range(bounds) {
-                    if key(&row?.0).is_break() {
-                        break;
-                    }
-                }
-                Ok(())
-            }
-        }
+    /// Is there a row in `bounds`?
+    pub fn any(&self, bounds: Bounds) -> Result<bool> {
+        Ok(self.range(bounds).keys_only().next().transpose()?.is_some())
     }
 
     /// About how many committed rows lie in `bounds`; see [`ByteTable::estimate_range`].

@@ -62,6 +62,21 @@ impl Rows {
     pub(crate) fn of_transaction(rows: Result<TransactionRange>) -> Self {
         rows.map_or_else(|error| Rows::Failed(Some(error)), Rows::Transaction)
     }
+
+    /// The same rows with empty values, which are not read, however large they are.
+    pub fn keys_only(mut self) -> Self {
+        self.set_keys_only(true);
+        self
+    }
+
+    /// Says, from the next row on, whether rows come as [`keys_only`](Self::keys_only) says.
+    pub fn set_keys_only(&mut self, keys_only: bool) {
+        match self {
+            Rows::Committed(rows) => rows.set_keys_only(keys_only),
+            Rows::Transaction(rows) => rows.set_keys_only(keys_only),
+            Rows::Failed(_) => {}
+        }
+    }
 }
 
 impl Iterator for Rows {

@@ -54,6 +54,9 @@ static void large_values(const fs_table *table) {
   EXPECT(fs_prefix(table, FS_STR("large"), &rows) == FS_OK);
   EXPECT(fs_next(rows, NULL, &row) == FS_OK && row.len == len && memcmp(row.data, bytes, len) == 0);
   fs_cursor_free(rows);
+  EXPECT(fs_prefix(table, FS_STR("large"), &rows) == FS_OK);
+  EXPECT(fs_next_back(rows, &row, NULL) == FS_OK && is(row, "large"));
+  fs_cursor_free(rows);
   EXPECT(fs_remove(table, FS_STR("large")) == FS_OK && fs_contains(table, FS_STR("large")) == FS_ABSENT);
   fs_buf_free(&value);
   free(bytes);

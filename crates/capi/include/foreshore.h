@@ -347,8 +347,8 @@ int fs_range(const fs_table *table,
 // Makes a cursor over the rows whose keys begin with `prefix`. Free it with `fs_cursor_free`.
 int fs_prefix(const fs_table *table, fs_bytes prefix, fs_cursor **out);
 
-// The next row in ascending order; FS_ABSENT after the last. `key` and `value` may be NULL. What is stored there belongs to
-// the cursor, and is valid until its next call.
+// The next row in ascending order; FS_ABSENT after the last. `key` and `value` may be NULL; without `value` none is read, however
+// large. What is stored there belongs to the cursor, and is valid until its next call.
 int fs_next(fs_cursor *cursor,
             fs_bytes *key,
             fs_bytes *value);

@@ -35,6 +35,13 @@ impl Cursor {
         Self { rows: Source::Names(names.into_iter()), lent: Row::default() }
     }
 
+    /// Values that a caller does not want are not read.
+    fn set_keys_only(&mut self, keys_only: bool) {
+        if let Source::Table(rows) = &mut self.rows {
+            rows.set_keys_only(keys_only);
+        }
+    }
+
     fn next(&mut self) -> Option<Result<Row>> {
         match &mut self.rows {
             Source::Table(rows) => rows.next(),
@@ -119,8 +126,8 @@ pub extern "C" fn fs_prefix(
     })
 }
 
-/// The next row in ascending order; FS_ABSENT after the last. `key` and `value` may be NULL. What is stored there belongs to
-/// the cursor, and is valid until its next call.
+/// The next row in ascending order; FS_ABSENT after the last. `key` and `value` may be NULL; without `value` none is read, however
+/// large. What is stored there belongs to the cursor, and is valid until its next call.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_next(
     cursor: Option<&mut Cursor>,
@@ -129,6 +136,7 @@ pub extern "C" fn fs_next(
 ) -> c_int {
     guard(|| {
         let cursor = there(cursor, "cursor")?;
+        cursor.set_keys_only(value.is_none());
         let row = cursor.next();
         cursor.lend(row, key, value)
     })
@@ -143,6 +151,7 @@ pub extern "C" fn fs_next_back(
 ) -> c_int {
     guard(|| {
         let cursor = there(cursor, "cursor")?;
+        cursor.set_keys_only(value.is_none());
         let row = cursor.next_back();
         cursor.lend(row, key, value)
     })

@@ -82,10 +82,10 @@ pub fn list(db: &Database, count: bool, all: bool, out: &mut Output) -> Outcome 
     out.table(["table", "key", "index", "leaves", "rows"], &counted.collect::<Vec<_>>())
 }
 
-/// Reads the whole table.
+/// Reads all keys.
 pub fn count_rows(db: &Database, table: &str) -> Outcome<u64> {
     let mut rows = 0;
-    db.byte_table(table)?.scan(.., |_, _| {
+    db.byte_table(table)?.scan_keys(.., |_| {
         rows += 1;
         ControlFlow::Continue(())
     })?;

@@ -40,17 +40,11 @@ pub fn choose(table: &ByteTable) -> Result<Option<Vec<u8>>, Error> {
 }
 
 fn first_key(table: &ByteTable, from: Bound<&[u8]>) -> Result<Option<Vec<u8>>, Error> {
-    let mut first = None;
-    table.scan_keys((from, Unbounded), |key| {
-        first = Some(key.to_vec());
-        ControlFlow::Break(())
-    })?;
-    Ok(first)
+    Ok(table.range((from, Unbounded)).keys_only().next().transpose()?.map(|(key, _)| key))
 }
 
-/// The engine goes through keys alone only upwards: this one's value is read.
 fn last_key(table: &ByteTable, to: Bound<&[u8]>) -> Result<Option<Vec<u8>>, Error> {
-    Ok(table.range((Unbounded, to)).next_back().transpose()?.map(|(key, _)| key))
+    Ok(table.range((Unbounded, to)).keys_only().next_back().transpose()?.map(|(key, _)| key))
 }
 
 fn rows(table: &ByteTable, from: Bound<&Vec<u8>>, to: Bound<&Vec<u8>>) -> Result<u64, Error> {

@@ -186,12 +186,25 @@ impl Session {
         })
     }
 
-    /// Rows of a range, outside a transaction those at one point in time.
-    pub fn rows(&self, shared: &Shared, bounds: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Range, Error> {
+    /// Rows of a range, outside a transaction those at one point in time; without their values if `keys_only`.
+    pub fn rows(
+        &self,
+        shared: &Shared,
+        bounds: (Bound<&[u8]>, Bound<&[u8]>),
+        keys_only: bool,
+    ) -> Result<Range, Error> {
         let table = self.target.table();
         Ok(match &self.transaction {
-            Some(transaction) => Box::new(transaction.bytes(table).range(bounds)),
-            None => Box::new(shared.db.snapshot()?.bytes(table).range(bounds)),
+            Some(transaction) => {
+                let mut rows = transaction.bytes(table).range(bounds);
+                rows.set_keys_only(keys_only);
+                Box::new(rows)
+            }
+            None => {
+                let mut rows = shared.db.snapshot()?.bytes(table).range(bounds);
+                rows.set_keys_only(keys_only);
+                Box::new(rows)
+            }
         })
     }
 

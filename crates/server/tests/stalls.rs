@@ -138,7 +138,13 @@ fn large_values_are_not_read_for_their_keys() {
         assert_eq!(c.call("DBSIZE"), Int(8));
         assert_eq!(c.call("KEYS large:*").list().len(), 8);
         assert_eq!(c.call("KV.RANGE - + KEYS").list().len(), 8);
+        assert_eq!(c.call("KV.RANGE - + KEYS REV").list().len(), 8);
         assert_eq!(c.call("SCAN 0 MATCH large:7").list()[1], list(["large:7"]));
+    }
+    assert_eq!(c.call("KV.BEGIN"), ok());
+    for _ in 0..100 {
+        assert_eq!(c.call("KV.RANGE - + KEYS").list().len(), 8);
+        assert_eq!(c.call("KV.RANGE - + KEYS REV").list().len(), 8);
     }
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
 }

@@ -87,7 +87,7 @@ fn load_rows(spec: &DemoSpec, db: &Database) -> Outcome<u64> {
     }
     let mut rows = 0;
     for table in db.tables()? {
-        db.byte_table(&table)?.scan(.., |_, _| {
+        db.byte_table(&table)?.scan_keys(.., |_| {
             rows += 1;
             std::ops::ControlFlow::Continue(())
         })?;

@@ -6,7 +6,7 @@ use crate::db::index::Index;
 use crate::db::range::{ByteBounds, ByteRange};
 use crate::error::Result;
 use crate::log::Durability;
-use crate::tree::{Intent, PATIENCE, Tree};
+use crate::tree::{Intent, PATIENCE, Tree, Values};
 use crate::txn::{Direction, Txn, View};
 use foreshore_base::Lsn;
 use std::ops::ControlFlow;
@@ -559,12 +559,7 @@ impl ByteTable {
     /// # Ok(()) }
     /// ```
     pub fn is_empty(&self) -> Result<bool> {
-        let mut empty = true;
-        self.scan_keys(.., |_| {
-            empty = false;
-            ControlFlow::Break(())
-        })?;
-        Ok(empty)
+        Ok(self.range(..).keys_only().next().transpose()?.is_none())
     }
 
     /// About how many rows lie in `bounds`, uncommitted ones included: exact for ranges within two leaves, otherwise from
@@ -604,7 +599,7 @@ impl ByteTable {
         bounds: impl ByteBounds,
         mut row: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
-        self.tree.scan(self.latest(), bounds.raw(), &mut row)
+        self.tree.scan(self.latest(), Values::Read, bounds.raw(), &mut row)
     }
 
     /// Calls `key` with each key in `bounds`, ascending, until it breaks. Values are not read, however large they are.
@@ -628,7 +623,7 @@ impl ByteTable {
         bounds: impl ByteBounds,
         mut key: impl FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
-        self.tree.scan_keys(self.latest(), bounds.raw(), &mut key)
+        self.tree.scan(self.latest(), Values::Skip, bounds.raw(), &mut |found, _| key(found))
     }
 
     /// Loads rows in strictly ascending order of their keys, all above any key the table holds; says how many. The

@@ -5,7 +5,7 @@
 
 use crate::db::index::Index;
 use crate::error::{Error, Result};
-use crate::tree::{Forward, Tree};
+use crate::tree::{Forward, Tree, Values};
 use foreshore_base::TableId;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -66,7 +66,7 @@ pub(crate) fn read(catalog: &Arc<Tree>) -> Result<(BTreeMap<String, Row>, TableI
     let latest = catalog.core().txns.latest();
     let mut rows = Forward::new(catalog.clone(), latest, Bound::Unbounded, Bound::Unbounded);
     let (mut tables, mut highest) = (BTreeMap::new(), CATALOG);
-    while let Some((name, row)) = rows.next()? {
+    while let Some((name, row)) = rows.next(Values::Read)? {
         if name == HIGHEST {
             let id = row.try_into().map_err(|_| Error::corrupt("catalog", "its highest id is no number"))?;
             highest = highest.max(TableId(u32::from_le_bytes(id)));

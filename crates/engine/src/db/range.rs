@@ -6,7 +6,7 @@ use crate::db::codec::{Key, Value, decode_row, encode_key};
 use crate::db::prefix::KeyComponent;
 use crate::db::snapshot::OpenSnapshot;
 use crate::error::{Error, Result};
-use crate::tree::{Backward, Forward};
+use crate::tree::{Backward, Forward, Values};
 use crate::txn::View;
 use std::iter::FusedIterator;
 use std::marker::PhantomData;
@@ -124,6 +124,7 @@ pub struct ByteRange {
     snapshot: Option<Arc<OpenSnapshot>>,
     from: Bound<Vec<u8>>,
     to: Bound<Vec<u8>>,
+    values: Values,
     front: Option<Forward>,
     back: Option<Backward>,
     done: bool,
@@ -144,13 +145,34 @@ impl ByteRange {
     /// What is committed, each leaf as it is when it is read.
     pub(crate) fn new(table: ByteTable, (from, to): RawBounds) -> Self {
         let done = is_empty(&from, &to);
-        let view = table.latest();
-        Self { table, view, snapshot: None, from, to, front: None, back: None, done }
+        let (view, values) = (table.latest(), Values::Read);
+        Self { table, view, snapshot: None, from, to, values, front: None, back: None, done }
     }
 
     /// What a snapshot sees.
     pub(crate) fn of_snapshot(table: ByteTable, snapshot: Arc<OpenSnapshot>, bounds: RawBounds) -> Self {
         Self { view: snapshot.view(), snapshot: Some(snapshot), ..Self::new(table, bounds) }
+    }
+
+    /// The same rows with empty values, which are not read, however large they are.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// t.put_many(&[("a", vec![b'x'; 10 << 20]), ("b", vec![])])?;
+    /// let keys = t.range(..).keys_only().map(|row| row.map(|(key, _)| key));
+    /// assert_eq!(keys.rev().collect::<foreshore::Result<Vec<_>>>()?, [b"b", b"a"]);
+    /// # Ok(()) }
+    /// ```
+    pub fn keys_only(mut self) -> Self {
+        self.set_keys_only(true);
+        self
+    }
+
+    /// Says, from the next row on, whether rows come as [`keys_only`](Self::keys_only) says.
+    pub fn set_keys_only(&mut self, keys_only: bool) {
+        self.values = Values::unless(keys_only);
     }
 
     /// The next row ascending. It also becomes the lower bound, so that the other end stops before it.
@@ -163,7 +185,7 @@ impl ByteRange {
                 self.front.insert(Forward::new(tree, self.view, from, to))
             }
         };
-        let Some((key, value)) = front.next()? else { return Ok(None) };
+        let Some((key, value)) = front.next(self.values)? else { return Ok(None) };
         if is_beyond(key, &self.to) {
             return Ok(None);
         }
@@ -181,7 +203,7 @@ impl ByteRange {
                 self.back.insert(Backward::new(tree, self.view, to, from))
             }
         };
-        let Some((key, value)) = back.next()? else { return Ok(None) };
+        let Some((key, value)) = back.next(self.values)? else { return Ok(None) };
         if is_before(key, &self.from) {
             return Ok(None);
         }

@@ -9,7 +9,7 @@ use crate::db::range::{ByteBounds, ByteRange, KeyBounds, Range};
 use crate::db::table::{Table, decoded};
 use crate::error::{Error, Result};
 use crate::spread::Held;
-use crate::tree::Tree;
+use crate::tree::{Tree, Values};
 use crate::txn::{self, View};
 use foreshore_base::Lsn;
 use std::marker::PhantomData;
@@ -351,12 +351,7 @@ impl SnapshotBytes<'_> {
     /// # Ok(()) }
     /// ```
     pub fn is_empty(&self) -> Result<bool> {
-        let mut empty = true;
-        self.scan_keys(.., |_| {
-            empty = false;
-            ControlFlow::Break(())
-        })?;
-        Ok(empty)
+        Ok(self.range(..).keys_only().next().transpose()?.is_none())
     }
 
     fn range_between(&self, bounds: RawBounds) -> ByteRange {
@@ -386,7 +381,7 @@ impl SnapshotBytes<'_> {
         mut row: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
         self.read(|tree, view| {
-            tree.scan(*view, bounds.raw(), &mut |key, value| self.show(|| row(key, value)))
+            tree.scan(*view, Values::Read, bounds.raw(), &mut |key, value| self.show(|| row(key, value)))
         })
     }
 
@@ -412,7 +407,9 @@ impl SnapshotBytes<'_> {
         bounds: impl ByteBounds,
         mut key: impl FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
-        self.read(|tree, view| tree.scan_keys(*view, bounds.raw(), &mut |found| self.show(|| key(found))))
+        self.read(|tree, view| {
+            tree.scan(*view, Values::Skip, bounds.raw(), &mut |found, _| self.show(|| key(found)))
+        })
     }
 
     /// What `read` finds, if it counts.

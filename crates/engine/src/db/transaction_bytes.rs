@@ -639,7 +639,7 @@ impl TransactionBytes<'_> {
         self.range(..).next_back().transpose()
     }
 
-    /// Is there no row? Reads and locks as [`first`](TransactionBytes::first).
+    /// Is there no row? Locks as [`first`](TransactionBytes::first), and does not read the value.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
@@ -656,7 +656,7 @@ impl TransactionBytes<'_> {
     /// # Ok(()) }
     /// ```
     pub fn is_empty(&self) -> Result<bool> {
-        Ok(self.first()?.is_none())
+        Ok(self.range(..).keys_only().next().transpose()?.is_none())
     }
 
     pub(super) fn range_between(&self, bounds: RawBounds) -> TransactionRange {

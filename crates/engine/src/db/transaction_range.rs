@@ -5,7 +5,7 @@ use crate::db::byte_table::ByteTable;
 use crate::db::isolation::Isolation;
 use crate::db::transaction::Shared;
 use crate::error::{Error, Result};
-use crate::tree::{Backward, Forward, Tree};
+use crate::tree::{Backward, Forward, Tree, Values};
 use crate::txn::{Direction, Scan, Txn};
 use foreshore_base::Lsn;
 use std::ops::Bound;
@@ -36,6 +36,7 @@ pub struct TransactionRange {
     ours: Result<()>,
     from: Bound<Vec<u8>>,
     to: Bound<Vec<u8>>,
+    values: Values,
     front: Option<Walk>,
     back: Option<Walk>,
     done: bool,
@@ -51,11 +52,11 @@ enum Walk {
 }
 
 impl Walk {
-    fn next(&mut self, txn: &mut Txn) -> Result<Option<Row>> {
+    fn next(&mut self, txn: &mut Txn, values: Values) -> Result<Option<Row>> {
         let row = match self {
-            Walk::Locking(scan) => return scan.next(txn),
-            Walk::Ascending(rows, _) => rows.next()?,
-            Walk::Descending(rows, _) => rows.next()?,
+            Walk::Locking(scan) => return scan.next(txn, values),
+            Walk::Ascending(rows, _) => rows.next(values)?,
+            Walk::Descending(rows, _) => rows.next(values)?,
         };
         Ok(row.map(|(key, value)| (key.to_vec(), value.to_vec())))
     }
@@ -84,7 +85,30 @@ impl TransactionRange {
     pub(crate) fn new(shared: Arc<Shared>, table: &ByteTable, (from, to): RawBounds) -> Self {
         let done = is_empty(&from, &to);
         let ours = shared.ensure_ours(table);
-        Self { shared, tree: table.tree.clone(), ours, from, to, front: None, back: None, done }
+        let (tree, values) = (table.tree.clone(), Values::Read);
+        Self { shared, tree, ours, from, to, values, front: None, back: None, done }
+    }
+
+    /// The same rows with empty values, which are not read, however large they are. Locks are the same.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// t.put_many(&[("a", vec![b'x'; 10 << 20]), ("b", vec![])])?;
+    /// let tx = db.begin()?;
+    /// let last = tx.bytes(&t).range(..).keys_only().next_back();
+    /// assert_eq!(last.transpose()?, Some((b"b".to_vec(), vec![])));
+    /// # Ok(()) }
+    /// ```
+    pub fn keys_only(mut self) -> Self {
+        self.set_keys_only(true);
+        self
+    }
+
+    /// Says, from the next row on, whether rows come as [`keys_only`](Self::keys_only) says.
+    pub fn set_keys_only(&mut self, keys_only: bool) {
+        self.values = Values::unless(keys_only);
     }
 
     /// Are rows locked, and are gaps?
@@ -122,7 +146,8 @@ impl TransactionRange {
         let shared = self.shared.clone();
         shared.with(|txn| {
             txn.enter(&self.tree)?;
-            let Some(row) = self.walk(txn, direction).next(txn)? else { return Ok(None) };
+            let values = self.values;
+            let Some(row) = self.walk(txn, direction).next(txn, values)? else { return Ok(None) };
             let (is_beyond_the_other_end, bound) = match direction {
                 Direction::Ascending => (is_beyond(&row.0, &self.to), &mut self.from),
                 Direction::Descending => (is_before(&row.0, &self.from), &mut self.to),

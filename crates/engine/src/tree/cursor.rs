@@ -7,7 +7,7 @@
 //! Leaves that are only on disk are read before a walk comes to them (`ahead`).
 //!
 //! A row whose version its view does not see at a glance is read again by its key, as a point read: only that can ask
-//! the key table within an optimistic read (`txn/view.rs`). So is a large value, whose chunks may have gone with the row
+//! the key table within an optimistic read (`txn/view.rs`). So is a large value that is wanted, whose chunks may have gone with the row
 //! since the copy was taken.
 
 use crate::bounds::{RawBounds, beginning, is_beyond};
@@ -23,11 +23,35 @@ use std::sync::Arc;
 /// Above so many rows whole leaves are copied: long walks want few copies.
 const FEW_ROWS_MAX: usize = 4 * FEW_ROWS;
 
+/// Does a walk read values?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Values {
+    Read,
+    /// No, however large they are: its rows come with empty ones.
+    Skip,
+}
+
+impl Values {
+    /// Skips them if only keys are wanted.
+    pub fn unless(keys_only: bool) -> Self {
+        if keys_only { Values::Skip } else { Values::Read }
+    }
+
+    /// What comes of a row's value, or of what stands for it.
+    #[inline]
+    pub fn of(self, value: &[u8]) -> &[u8] {
+        match self {
+            Values::Read => value,
+            Values::Skip => &[],
+        }
+    }
+}
+
 /// What a view sees of a row in a leaf's copy.
 enum Row {
     /// That row.
     Leaf,
-    /// An older version, or a large value, which was read by its key.
+    /// An older version, or a large value: the row was read by its key.
     Older,
     /// Nothing.
     None,
@@ -64,47 +88,26 @@ impl Forward {
 
     /// The next row, valid until the next call.
     #[inline]
-    pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+    pub fn next(&mut self, values: Values) -> Result<Option<(&[u8], &[u8])>> {
+        if let Some(from) = self.start.take() {
+            self.begin(from)?;
+        }
         loop {
-            if !self.step()? {
-                return Ok(None);
+            while self.position == self.end {
+                if self.end < self.leaf.rows().end || !self.go_on()? {
+                    return Ok(None);
+                }
             }
-            match self.tree.seen_row(&self.view, &mut self.leaf, self.position - 1, &mut self.older)? {
+            self.position += 1;
+            let (leaf, at) = (&mut self.leaf, self.position - 1);
+            match self.tree.seen_row(&self.view, values, leaf, at, &mut self.older)? {
                 Row::Leaf => break,
                 Row::Older => return Ok(Some((&self.older.0, &self.older.1))),
                 Row::None => {}
             }
         }
         let row = self.leaf.row(self.position - 1)?;
-        Ok(Some((row.key, row.value)))
-    }
-
-    /// The next row's key, valid until the next call. Its value is not read, however large.
-    pub fn next_key(&mut self) -> Result<Option<&[u8]>> {
-        loop {
-            if !self.step()? {
-                return Ok(None);
-            }
-            if self.tree.sees_row(&self.view, &mut self.leaf, self.position - 1)? {
-                break;
-            }
-        }
-        Ok(Some(self.leaf.row(self.position - 1)?.key))
-    }
-
-    /// Steps over the next row, whoever sees it; `false` at the end.
-    #[inline]
-    fn step(&mut self) -> Result<bool> {
-        if let Some(from) = self.start.take() {
-            self.begin(from)?;
-        }
-        while self.position == self.end {
-            if self.end < self.leaf.rows().end || !self.go_on()? {
-                return Ok(false);
-            }
-        }
-        self.position += 1;
-        Ok(true)
+        Ok(Some((row.key, values.of(row.value))))
     }
 
     fn begin(&mut self, from: Bound<Vec<u8>>) -> Result<()> {
@@ -188,7 +191,7 @@ impl Backward {
     }
 
     /// The next row, valid until the next call.
-    pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+    pub fn next(&mut self, values: Values) -> Result<Option<(&[u8], &[u8])>> {
         if let Some(from) = self.start.take() {
             self.tree.copy_below(&from, &mut self.leaf)?;
             self.position = self.leaf.rows().end;
@@ -200,14 +203,15 @@ impl Backward {
                 }
             }
             self.position -= 1;
-            match self.tree.seen_row(&self.view, &mut self.leaf, self.position, &mut self.older)? {
+            let (leaf, at) = (&mut self.leaf, self.position);
+            match self.tree.seen_row(&self.view, values, leaf, at, &mut self.older)? {
                 Row::Leaf => break,
                 Row::Older => return Ok(Some((&self.older.0, &self.older.1))),
                 Row::None => {}
             }
         }
         let row = self.leaf.row(self.position)?;
-        Ok(Some((row.key, row.value)))
+        Ok(Some((row.key, values.of(row.value))))
     }
 
     /// Copies what comes below the rows copied; `false` if nothing does.
@@ -224,55 +228,90 @@ impl Tree {
     fn seen_row(
         &self,
         view: &View,
+        values: Values,
         leaf: &mut LeafCopy,
         index: usize,
         older: &mut (Vec<u8>, Vec<u8>),
     ) -> Result<Row> {
         let (version, value_len) = leaf.peek(index)?;
         let version = Version(version);
-        if view.sees(version) && !self.is_large(value_len) {
+        if view.sees(version) && (values == Values::Skip || !self.is_large(value_len)) {
             return Ok(if version.is_ghost() { Row::None } else { Row::Leaf });
         }
         older.0.clear();
         older.0.extend_from_slice(leaf.row(index)?.key);
-        Ok(if self.get(view, &older.0, &mut older.1)? { Row::Older } else { Row::None })
-    }
-
-    /// Does `view` see row `index` of a leaf's copy, in whatever version?
-    fn sees_row(&self, view: &View, leaf: &mut LeafCopy, index: usize) -> Result<bool> {
-        let version = Version(leaf.version(index)?);
-        if view.sees(version) { Ok(!version.is_ghost()) } else { self.contains(view, leaf.row(index)?.key) }
+        let is_there = match values {
+            Values::Read => self.get(view, &older.0, &mut older.1)?,
+            Values::Skip => {
+                older.1.clear();
+                self.contains(view, &older.0)?
+            }
+        };
+        Ok(if is_there { Row::Older } else { Row::None })
     }
 
     /// Calls `row` with each row between the bounds, ascending, until it breaks.
     pub fn scan(
         self: &Arc<Self>,
         view: View,
+        values: Values,
         (from, to): RawBounds,
         row: &mut impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
         let mut rows = Forward::new(self.clone(), view, from, to);
-        while let Some((key, value)) = rows.next()? {
+        while let Some((key, value)) = rows.next(values)? {
             if row(key, value).is_break() {
                 break;
             }
         }
         Ok(())
     }
+}
 
-    /// Calls `key` with the key of each row between the bounds, ascending, until it breaks.
-    pub fn scan_keys(
-        self: &Arc<Self>,
-        view: View,
-        (from, to): RawBounds,
-        key: &mut impl FnMut(&[u8]) -> ControlFlow<()>,
-    ) -> Result<()> {
-        let mut rows = Forward::new(self.clone(), view, from, to);
-        while let Some(next) = rows.next_key()? {
-            if key(next).is_break() {
-                break;
-            }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Database, Error, Isolation, TransactionOptions};
+
+    type Rows = Box<dyn DoubleEndedIterator<Item = Result<(Vec<u8>, Vec<u8>)>>>;
+
+    const KEYS: [&[u8]; 3] = [b"a", b"b", b"c"];
+
+    /// Who wants keys alone does not notice that what lies outside of the rows is lost, of old versions too.
+    #[test]
+    fn values_that_are_skipped_are_not_read() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        KEYS.iter().for_each(|key| table.put(key, &[7; 20_000]).unwrap());
+        let snapshot = db.snapshot().unwrap();
+        table.put(b"b", &[8; 20_000]).unwrap();
+        let chunks = table.tree.chunks.get().unwrap();
+        let mut pieces = Vec::new();
+        let piece = &mut |key: &[u8], _: &[u8]| {
+            pieces.push(key.to_vec());
+            ControlFlow::Continue(())
+        };
+        chunks.scan(View::NEWEST, Values::Skip, (Bound::Unbounded, Bound::Unbounded), piece).unwrap();
+        pieces.iter().for_each(|key| chunks.remove_unversioned(key).unwrap());
+
+        let old = snapshot.bytes(&table);
+        ensure_keys(&|| Box::new(table.range(..)), &|| Box::new(table.range(..).keys_only()));
+        ensure_keys(&|| Box::new(old.range(..)), &|| Box::new(old.range(..).keys_only()));
+        for isolation in [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Serializable] {
+            let tx = db.begin_with(TransactionOptions::new().isolation(isolation)).unwrap();
+            let rows = || tx.bytes(&table).range(..);
+            ensure_keys(&|| Box::new(rows()), &|| Box::new(rows().keys_only()));
         }
-        Ok(())
+    }
+
+    #[track_caller]
+    fn ensure_keys(whole: &dyn Fn() -> Rows, keys_only: &dyn Fn() -> Rows) {
+        for row in [whole().next(), whole().next_back()] {
+            assert!(matches!(row, Some(Err(Error::Corrupt { .. }))), "a value was not read");
+        }
+        let expected = KEYS.map(|key| (key.to_vec(), Vec::new()));
+        assert_eq!(keys_only().collect::<Result<Vec<_>>>().unwrap(), expected);
+        let down = keys_only().rev().collect::<Result<Vec<_>>>().unwrap();
+        assert!(down.iter().rev().eq(&expected), "{down:?}");
     }
 }

@@ -73,7 +73,7 @@ use users::Users;
 
 pub(crate) use ahead::Ahead;
 pub(crate) use create::first_leaf;
-pub(crate) use cursor::{Backward, Forward};
+pub(crate) use cursor::{Backward, Forward, Values};
 pub(crate) use descend::Stamp;
 pub(crate) use index::TreeIndex;
 pub(crate) use write::{Intent, PATIENCE};

@@ -6,8 +6,8 @@
 
 use crate::bounds::RawBounds;
 use crate::error::Result;
-use crate::tree::Tree;
 use crate::tree::write::Intent;
+use crate::tree::{Tree, Values};
 use crate::txn::{Direction, Scan, Txn};
 use crate::version::Version;
 use std::ops::Bound::Unbounded;
@@ -51,7 +51,7 @@ impl Tree {
         direction: Direction,
     ) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         let mut scan = Scan::new(self.clone(), direction, gaps, Unbounded, Unbounded).for_update();
-        let row = scan.next(txn)?;
+        let row = scan.next(txn, Values::Read)?;
         if let Some((key, _)) = &row {
             self.write(txn, key, Intent::Remove)?;
         }

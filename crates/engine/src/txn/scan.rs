@@ -17,7 +17,7 @@ use crate::bounds::{beginning, exclude, is_before, is_beyond, is_empty, key_of};
 use crate::error::Result;
 use crate::leaf::{FEW_ROWS, LeafCopy};
 use crate::lock::{KeyMode, Reach};
-use crate::tree::{Ahead, Stamp, Tree};
+use crate::tree::{Ahead, Stamp, Tree, Values};
 use crate::txn::Txn;
 use crate::version::Version;
 use foreshore_base::seeded_bug;
@@ -89,7 +89,7 @@ impl Scan {
 
     /// The next row; `None` at the end of the range. After an error the walk can go on, behind removed rows that it has come to since
     /// the row before.
-    pub fn next(&mut self, txn: &mut Txn) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    pub fn next(&mut self, txn: &mut Txn, values: Values) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         if self.done {
             return Ok(None);
         }
@@ -121,7 +121,7 @@ impl Scan {
                 self.position = None;
                 continue;
             }
-            let mut value = self.leaf.row(index)?.value.to_vec();
+            let mut value = values.of(self.leaf.row(index)?.value).to_vec();
             self.step_over(index);
             self.go_on_behind(&key);
             if !version.is_ghost() {

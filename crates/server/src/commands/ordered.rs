@@ -7,7 +7,7 @@ use super::{Call, CommandError, HEAVY, Next, Outcome, SYNTAX, refused};
 use crate::reply::Reply;
 use crate::shared::{Target, Wanted};
 use foreshore::{Index, TableOptions};
-use std::ops::{Bound, ControlFlow};
+use std::ops::Bound;
 
 /// Rows that one call returns or removes: by default, and at most.
 pub const ROWS: usize = 1000;
@@ -51,11 +51,7 @@ impl RangeOptions {
 pub fn range(call: &mut Call<'_>) -> Outcome {
     let options = RangeOptions::parse(call, true)?;
     let bounds = bounds(call)?;
-    // A transaction locks rows as it reads them, and the engine goes through keys alone only upwards.
-    if options.keys_only && !options.reverse && call.session.transaction.is_none() {
-        return keys(call, bounds, options.limit);
-    }
-    let mut rows = call.session.rows(call.shared, bounds)?;
+    let mut rows = call.session.rows(call.shared, bounds, options.keys_only)?;
     let (mut found, mut bytes) = (Vec::new(), 0);
     while found.len() < options.limit && bytes < REPLY_BYTES {
         let Some(row) = (if options.reverse { rows.next_back() } else { rows.next() }) else { break };
@@ -72,25 +68,6 @@ pub fn range(call: &mut Call<'_>) -> Outcome {
             reply.bulk(value);
         }
     }
-    Ok(Next::Go)
-}
-
-/// Keys alone: values are not read, however large they are.
-fn keys(call: &mut Call<'_>, bounds: Bounds<'_>, limit: usize) -> Outcome {
-    let (mut found, mut bytes) = (Vec::new(), 0);
-    let snapshot = call.shared.db.snapshot()?;
-    snapshot.bytes(call.session.target.table()).scan_keys(bounds, |key| {
-        bytes += key.len();
-        found.push(key.to_vec());
-        if found.len() < limit && bytes < REPLY_BYTES {
-            ControlFlow::Continue(())
-        } else {
-            ControlFlow::Break(())
-        }
-    })?;
-    let mut reply = call.reply();
-    reply.array(found.len());
-    found.iter().for_each(|key| reply.bulk(key));
     Ok(Next::Go)
 }
 
