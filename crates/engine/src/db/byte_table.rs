@@ -481,10 +481,19 @@ impl ByteTable {
         told_at.map_or(Ok(()), |end| self.engine.acknowledge(end, self.durability))
     }
 
-    /// To be called before a value of this length is written: a large one needs a place for its chunks.
+    /// To be called before a value of this length is written outside of transactions: a large one needs a place for its chunks.
     #[inline]
-    pub(crate) fn make_room(&self, len: usize) -> Result<()> {
-        if self.tree.is_large(len) { self.engine.tables.make_chunks(&self.tree, len) } else { Ok(()) }
+    fn make_room(&self, len: usize) -> Result<()> {
+        if !self.tree.is_large(len) || self.tree.chunks.get().is_some() {
+            return Ok(());
+        }
+        self.engine.core().alone(self.lock_timeout, |txn| self.make_room_within(txn, len)).map(drop)
+    }
+
+    /// The same, before `txn` writes it.
+    #[inline]
+    pub(crate) fn make_room_within(&self, txn: &mut Txn, len: usize) -> Result<()> {
+        if self.tree.is_large(len) { self.engine.tables.make_chunks(txn, &self.tree, len) } else { Ok(()) }
     }
 
     /// The view of a call that is no part of a transaction: what is committed.

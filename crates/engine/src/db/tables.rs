@@ -1,4 +1,9 @@
 //! The tables of an open database: how they are made, found and dropped.
+//!
+//! Who holds `closing` waits for transactions, and who holds `changing` for the device. So a transaction, which a server may run
+//! where others must not wait, makes the hidden table of the one that it uses with neither, under a mutex of that table alone. Mutexes
+//! are taken in this order: `closing`, `dropping`, `changing`; within these, or within that of a table, `next_id`, and `known`
+//! last. None of the first three is taken within that of a table, nor the other way round.
 
 use crate::blob::VALUE_BYTES_MAX;
 use crate::db::catalog::{self, CATALOG, HIGHEST};
@@ -8,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::log::Durability;
 use crate::pool::Pool;
 use crate::tree::{Core, Intent, PATIENCE, Tree};
+use crate::txn::Txn;
 use foreshore_base::{Lsn, TableId};
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use std::collections::BTreeMap;
@@ -24,8 +30,8 @@ pub(crate) struct Tables {
     /// Those that there are, by name. Many open tables by name all the time: who makes or drops one keeps them from it only to put
     /// that down.
     known: RwLock<BTreeMap<String, Arc<Tree>>>,
-    /// Tables are created, given their hidden ones and taken out of the catalog one at a time. Held while a new one becomes
-    /// durable, which those who open others need not wait for.
+    /// Tables are created and taken out of the catalog one at a time. Held while that becomes durable, which those who open
+    /// others need not wait for, nor those who put the first large value into one.
     changing: Mutex<()>,
     /// The id of the next table. Its mutex is held until the catalog knows that it was given.
     next_id: Mutex<u32>,
@@ -118,19 +124,17 @@ impl Tables {
         self.core.pools.of_size(leaf_bytes)
     }
 
-    /// Gives `tree` its hidden table, before its first large value, of `len` bytes. Nobody waits for that to be durable:
-    /// what is written there comes later in the log.
-    pub fn make_chunks(&self, tree: &Arc<Tree>, len: usize) -> Result<()> {
+    /// Gives `tree` its hidden table, before `txn` puts its first large value, of `len` bytes. Nobody waits for that to be
+    /// durable: what is written there comes later in the log.
+    pub fn make_chunks(&self, txn: &mut Txn, tree: &Arc<Tree>, len: usize) -> Result<()> {
         if tree.chunks.get().is_some() || len > VALUE_BYTES_MAX {
             return Ok(()); // what is too large will be refused
         }
-        // Tables get their hidden ones one at a time; and this one is not dropped meanwhile, to come back by the row put here.
-        let _one_at_a_time = self.changing.lock();
+        // As long as it is used, it is not taken out of the catalog, to come back by the row put here.
+        txn.enter(tree)?;
+        let _one_at_a_time = tree.making_chunks.lock();
         if tree.chunks.get().is_some() {
-            return Ok(());
-        }
-        if !self.existing(&tree.name).is_some_and(|known| Arc::ptr_eq(&known, tree)) {
-            return Err(Error::TableDropped { name: tree.name.clone() });
+            return Ok(()); // somebody was quicker
         }
         let id = self.fresh_table_id()?;
         let chunks = Tree::create_for_chunks(&self.core, id, &tree.name)?;
@@ -215,11 +219,15 @@ impl Tables {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Database, Durability, Error};
-    use foreshore_io::MemVfs;
-    use std::sync::{Arc, mpsc};
+    use super::*;
+    use crate::Database;
+    use crate::db::catalog::FIRST;
+    use foreshore_io::{MemVfs, SimDisk, sim::Crash};
+    use std::sync::mpsc;
     use std::thread;
-    use std::time::Duration;
+
+    /// Lies in part outside of its row, in chunks.
+    const LARGE: [u8; 10_000] = [7; 10_000];
 
     /// A dropped table's index is not kept for transactions that may never come.
     #[test]
@@ -326,5 +334,109 @@ mod tests {
             assert!(drops.join().unwrap().unwrap());
         });
         assert_eq!(db.tables().unwrap(), ["stays"]);
+    }
+
+    /// Nor does a first large value, however it is put, wait for other tables to be durable, or gone.
+    #[test]
+    fn first_large_values_are_put_while_other_tables_change() {
+        let db = Database::in_memory().unwrap();
+        let tables: Vec<_> = (0..5).map(|n| db.byte_table(&n.to_string()).unwrap()).collect();
+        thread::scope(|scope| {
+            let changing = db.engine.tables.changing.lock();
+            let (done, waits) = mpsc::channel();
+            let (db, tables) = (&db, &tables);
+            scope.spawn(move || {
+                tables[0].put(b"k", &LARGE).unwrap();
+                tables[1].put_many(&[(b"k", LARGE)]).unwrap();
+                tables[2].bulk_load([(b"k", LARGE)]).unwrap();
+                db.transact(|tx| tx.bytes(&tables[3]).put(b"k", &LARGE)).unwrap();
+                db.transact(|tx| tx.bytes(&tables[4]).put_many(&[(b"k", LARGE)])).unwrap();
+                done.send(())
+            });
+            let put = waits.recv_timeout(Duration::from_secs(10));
+            drop(changing);
+            put.expect("it waits for the others");
+        });
+        for table in &tables {
+            assert_eq!(table.get(b"k").unwrap().as_deref(), Some(&LARGE[..]));
+        }
+    }
+
+    /// Several threads may come with a table's first large value at once: it gets one hidden table.
+    #[test]
+    fn first_large_values_share_their_hidden_table() {
+        let (db, threads) = (Database::in_memory().unwrap(), 4);
+        let table = db.byte_table("t").unwrap();
+        thread::scope(|scope| {
+            let next_id = db.engine.tables.next_id.lock(); // who makes one needs its id
+            for thread in 0..threads as u8 {
+                let table = &table;
+                scope.spawn(move || table.put(&[thread], &LARGE).unwrap());
+            }
+            while db.engine.core().txns.slots.leased() < threads {
+                thread::yield_now();
+            }
+            drop(next_id);
+        });
+        let report = db.check().unwrap();
+        let large = report.tables.iter().map(|table| table.large_values).sum::<u64>();
+        assert_eq!((large, report.stray_pages), (threads as u64, 0));
+        assert_eq!(*db.engine.tables.next_id.lock(), FIRST.0 + 2);
+    }
+
+    /// A table that is about to go gets a hidden one only from who keeps it from going, and does not come back by that.
+    #[test]
+    fn first_large_values_bring_no_table_back() {
+        let disk = Arc::new(MemVfs::new());
+        let db = Database::builder().open_on(disk.clone()).unwrap();
+        let table = db.byte_table("t").unwrap().with_lock_timeout(Duration::ZERO);
+        let tx = db.begin().unwrap();
+        assert_eq!(tx.bytes(&table).get(b"k").unwrap(), None);
+        thread::scope(|scope| {
+            let dropped = scope.spawn(|| db.drop_table("t"));
+            while table.tree.users.in_the_way().is_empty() {
+                thread::yield_now();
+            }
+            let refused = table.put(b"l", &LARGE);
+            assert!(matches!(refused, Err(Error::LockTimeout { .. })), "{refused:?}");
+            assert!(table.tree.chunks.get().is_none());
+            tx.bytes(&table).put(b"k", &LARGE).unwrap();
+            assert!(!dropped.is_finished(), "the drop has given up before");
+            tx.commit().unwrap();
+            assert!(dropped.join().unwrap().unwrap());
+        });
+        let too_late = table.put(b"k", &LARGE);
+        assert!(matches!(too_late, Err(Error::TableDropped { .. })), "{too_late:?}");
+        drop(table);
+        let table = db.byte_table("t").unwrap();
+        db.drop_table("t").unwrap();
+        let too_late = table.put(b"k", &LARGE);
+        assert!(matches!(too_late, Err(Error::TableDropped { .. })), "{too_late:?}");
+        assert_eq!(db.check().unwrap().stray_pages, 0);
+        drop(table);
+        db.close().unwrap();
+        let db = Database::builder().open_on(disk).unwrap();
+        assert!(db.tables().unwrap().is_empty());
+        assert_eq!(db.check().unwrap().stray_pages, 0);
+    }
+
+    /// The power may fail between a hidden table's first leaf and the row that names it: nothing is left of it.
+    #[test]
+    fn half_made_hidden_tables_go() {
+        let disk = SimDisk::new(0);
+        let open = |disk| Database::builder().durability(Durability::Sync).open_on(Arc::new(disk)).unwrap();
+        let db = open(disk.clone());
+        let table = db.byte_table("t").unwrap();
+        let tables = &db.engine.tables;
+        let id = tables.fresh_table_id().unwrap();
+        Tree::create_for_chunks(&tables.core, id, "t").unwrap();
+        table.put(b"k", b"v").unwrap();
+        disk.crash();
+        drop((table, db));
+        let db = open(disk.after_crash(Crash::PowerLoss, 0));
+        assert_eq!(db.check().unwrap().stray_pages, 0);
+        let table = db.byte_table("t").unwrap();
+        table.put(b"k", &LARGE).unwrap();
+        assert!(table.tree.chunks.get().unwrap().id > id, "no id is given twice");
     }
 }

@@ -519,13 +519,13 @@ impl TransactionBytes<'_> {
         rows: &'r [(K, V)],
         intent: impl Fn(&'r [u8]) -> Intent<'r>,
     ) -> Result<usize> {
-        let make_room = |len| self.table.make_room(len);
+        let make_room = |txn: &mut Txn, len| self.table.make_room_within(txn, len);
         self.work(|txn| self.table.tree.write_each(txn, rows, intent, make_room))
     }
 
     fn write(&self, key: &[u8], intent: Intent<'_>) -> Result<bool> {
         self.work(|txn| {
-            self.table.make_room(intent.value().len())?;
+            self.table.make_room_within(txn, intent.value().len())?;
             self.table.tree.write(txn, key, intent)
         })
     }

@@ -140,6 +140,8 @@ pub(crate) struct Tree {
     pub lock_waits: Meter,
     /// The hidden table with the chunks of its large values, if it ever had one.
     pub chunks: OnceLock<Arc<Tree>>,
+    /// Held by a transaction that uses the table, while it makes that.
+    pub making_chunks: Mutex<()>,
     /// Is it such a hidden table?
     pub holds_chunks: bool,
 }
@@ -160,6 +162,7 @@ impl Tree {
             scanners: CachePadded::new(AtomicU64::new(0)),
             lock_waits: Meter::default(),
             chunks: OnceLock::new(),
+            making_chunks: Mutex::new(()),
             holds_chunks: false,
         }
     }

@@ -41,7 +41,7 @@ impl Tree {
         txn: &mut Txn,
         rows: &'r [(K, V)],
         intent: impl Fn(&'r [u8]) -> Intent<'r>,
-        make_room: impl Fn(usize) -> Result<()>,
+        make_room: impl Fn(&mut Txn, usize) -> Result<()>,
     ) -> Result<usize> {
         let (mut named, mut changed, mut loaded) = (Vec::with_capacity(GROUP.min(rows.len())), 0, 0);
         for (n, group) in rows.chunks(GROUP).enumerate() {
@@ -69,12 +69,12 @@ impl Tree {
         txn: &mut Txn,
         group: &'r [(K, V)],
         named: &mut Vec<Named<'r>>,
-        make_room: &impl Fn(usize) -> Result<()>,
+        make_room: &impl Fn(&mut Txn, usize) -> Result<()>,
     ) -> Result<()> {
         named.clear();
         for (key, value) in group {
             let (key, value) = (key.as_ref(), value.as_ref());
-            make_room(value.len())?;
+            make_room(txn, value.len())?;
             self.ensure_fits(key, value)?;
             named.push(Named { name: self.lock_ahead(key), key, value });
         }
