@@ -372,7 +372,7 @@ impl ByteTable {
                 None if found => Intent::Remove,
                 None => return Ok(told),
             };
-            self.make_room(intent.value().len())?;
+            self.make_room_within(txn, intent.value().len())?;
             self.tree.write(txn, key, intent)?;
             Ok(told)
         };
