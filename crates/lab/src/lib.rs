@@ -2,7 +2,7 @@
 //!
 //! - [`figures::all`] lists the figures; [`Figure::run`](frame::Figure::run) makes one; [`frame::results`] keeps it as
 //!   CSV and SVG; [`frame::report`] builds a page from what is kept.
-//! - [`olfit`]: a B+-tree under the six concurrency schemes that OLFIT compares, on one node layout.
+//! - [`olfit`]: a B+-tree and a full CSB+-tree under the six concurrency schemes that OLFIT compares, on one node layout.
 //! - [`trees`]: the structures that the other papers compare against: T-tree, CSS-tree, CSB+-tree, AVL, red-black.
 //! - [`primitives`]: latches and log reservations of three generations.
 //! - [`peers`]: other programs, run as children: this engine, the same with old primitives, its peers.

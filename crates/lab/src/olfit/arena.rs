@@ -1,8 +1,9 @@
 //! Nodes of `W` four-byte words in one array; a node is named by its number. Four bytes name a child, as in the paper.
 //!
-//! Threads take nodes in chunks, so that the counter that hands them out is no contended line (OLFIT §6, memory pools).
+//! Nodes are handed out in blocks: single ones, or a group with room for all children of a node.
+//! Threads take several blocks at once, so that the counter that hands them out is no contended line (OLFIT §6, memory pools).
 
-use crate::olfit::epoch::{Epochs, Seat};
+use crate::olfit::epoch::{Epochs, Seat, WORKERS_MAX};
 use crate::probe::Probe;
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 /// The number of a node.
 pub type NodeId = u32;
 
-/// Nodes that a thread takes at once.
+/// Nodes that a thread takes at once, if they make whole blocks.
 const CHUNK: u32 = 64;
 
 /// The lines before the nodes hold the tree latch, the epoch counter and the threads' epochs.
@@ -23,13 +24,15 @@ struct Node<const W: usize>([AtomicU32; W]);
 pub struct Arena<const W: usize> {
     nodes: Box<[Node<W>]>,
     next: CachePadded<AtomicU32>,
+    block: u32,
 }
 
 impl<const W: usize> Arena<W> {
-    /// Room for `capacity` nodes; the first `reserved` are not handed out.
-    pub fn new(capacity: usize, reserved: u32) -> Self {
+    /// Room for `blocks` of `block` nodes, besides what threads keep, and node 0, which is not handed out.
+    pub fn new(blocks: usize, block: u32) -> Self {
         let node = |_| Node(std::array::from_fn(|_| AtomicU32::new(0)));
-        Self { nodes: (0..capacity).map(node).collect(), next: CachePadded::new(reserved.into()) }
+        let capacity = 1 + blocks * block as usize + WORKERS_MAX * chunk(block) as usize;
+        Self { nodes: (0..capacity).map(node).collect(), next: CachePadded::new(1.into()), block }
     }
 
     /// A word of a node.
@@ -50,13 +53,19 @@ impl<const W: usize> Arena<W> {
     }
 
     fn chunk(&self) -> std::ops::Range<NodeId> {
-        let first = self.next.fetch_add(CHUNK, Relaxed);
+        let nodes = chunk(self.block);
+        let first = self.next.fetch_add(nodes, Relaxed);
         assert!(
-            first as usize + CHUNK as usize <= self.nodes.len(),
+            first as usize + nodes as usize <= self.nodes.len(),
             "the tree is full: create it with room for more keys"
         );
-        first..first + CHUNK
+        first..first + nodes
     }
+}
+
+/// Nodes that a thread takes at once.
+fn chunk(block: u32) -> u32 {
+    (CHUNK / block).max(1) * block
 }
 
 /// What a thread works with: its probe, its nodes, its epoch.
@@ -72,20 +81,22 @@ impl<'t, P: Probe> Worker<'t, P> {
         Self { probe, epochs, seat: epochs.enter() }
     }
 
-    /// A node that nobody else can reach.
+    /// The first node of a block that nobody else can reach.
     pub(super) fn allocate<const W: usize>(&mut self, arena: &Arena<W>) -> NodeId {
-        if let Some(node) = self.seat.grave.reusable() {
-            return node;
+        if let Some(block) = self.seat.grave.reusable() {
+            return block;
         }
         if self.seat.chunk.is_empty() {
             self.seat.chunk = arena.chunk();
         }
-        self.seat.chunk.next().expect("a chunk has nodes")
+        let block = self.seat.chunk.start;
+        self.seat.chunk.start += arena.block;
+        block
     }
 
-    /// Gives up a node to which no pointer leads any more, though readers may still stand on it.
-    pub(super) fn retire(&mut self, node: NodeId) {
-        self.seat.grave.bury(node, self.epochs, &mut self.probe);
+    /// Gives up a block to which no pointer leads any more, though readers may still stand on its nodes.
+    pub(super) fn retire(&mut self, block: NodeId) {
+        self.seat.grave.bury(block, self.epochs, &mut self.probe);
     }
 }
 

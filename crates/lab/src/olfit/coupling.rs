@@ -5,12 +5,18 @@
 //! comes again, taking every latch alone, and splits full nodes on its way. The root stays node 0 for ever: when it
 //! splits, its contents move to two new nodes.
 //!
+//! In a CSB+-tree more nodes change their place when one splits: its right siblings and, if it is an inner node, half of
+//! its children. Each is latched alone before it moves, and its parent all the while. Who comes to a node holds its
+//! parent's latch until it has the node's. So nobody waits for a node whose parent is held alone, and whoever stood on it
+//! has gone on when its latch is had: nobody is left who knows the old place. Latches are taken from the top down, several
+//! of a level only by who holds their parent's alone.
+//!
 //! Differs from the paper: empty nodes stay; full inner nodes met on the way to a split are split ahead.
 
 use crate::olfit::arena::{Arena, NodeId, Worker};
 use crate::olfit::latch;
 use crate::olfit::node::CONTROL;
-use crate::olfit::{ROOT, Scheme, TREE_LATCH_AT, Tree};
+use crate::olfit::{Family, ROOT, Scheme, TREE_LATCH_AT, Tree};
 use crate::probe::{Hold, Probe};
 
 /// No concurrency control: for one thread, or for readers only.
@@ -35,8 +41,8 @@ impl Scheme for TreeLatch {
     const NAME: &str = "TL";
     const HEADER: usize = 1;
 
-    fn get<P: Probe, const W: usize>(
-        tree: &Tree<Self, W>,
+    fn get<P: Probe, F: Family, const W: usize>(
+        tree: &Tree<Self, W, F>,
         worker: &mut Worker<'_, P>,
         key: u32,
     ) -> Option<u32> {
@@ -47,16 +53,16 @@ impl Scheme for TreeLatch {
         worker.probe.give(TREE_LATCH_AT, Hold::Shared);
         value
     }
-    fn insert<P: Probe, const W: usize>(
-        tree: &Tree<Self, W>,
+    fn insert<P: Probe, F: Family, const W: usize>(
+        tree: &Tree<Self, W, F>,
         worker: &mut Worker<'_, P>,
         key: u32,
         value: u32,
     ) -> bool {
         tree.alone(worker, |worker| tree.insert_coupled(worker, key, value))
     }
-    fn remove<P: Probe, const W: usize>(
-        tree: &Tree<Self, W>,
+    fn remove<P: Probe, F: Family, const W: usize>(
+        tree: &Tree<Self, W, F>,
         worker: &mut Worker<'_, P>,
         key: u32,
     ) -> Option<u32> {
@@ -64,7 +70,7 @@ impl Scheme for TreeLatch {
     }
 }
 
-impl<S: Scheme, const W: usize> Tree<S, W> {
+impl<S: Scheme, const W: usize, F: Family> Tree<S, W, F> {
     /// Does `work` under the tree's latch.
     pub(super) fn alone<P: Probe, R>(
         &self,
@@ -197,16 +203,40 @@ impl<S: Scheme, const W: usize> Tree<S, W> {
             let (slot, mut child) = self.child_for(worker, node, count, key);
             self.take(worker, child, Hold::Exclusive);
             if self.is_full(worker, child) {
-                let right = worker.allocate(&self.arena);
-                let separator = self.split_into(worker, child, right);
-                self.take(worker, right, Hold::Exclusive);
-                self.insert_child(worker, node, slot, separator, right);
-                let other = if key < separator { right } else { std::mem::replace(&mut child, right) };
-                self.give(worker, other, Hold::Exclusive);
+                child = self.split_coupled(worker, node, slot, child, key);
             }
             self.give(worker, node, Hold::Exclusive);
             node = child;
         }
+    }
+
+    /// Splits a full child of a node with room, both latched alone; returns the half that covers `key`, latched alone.
+    fn split_coupled<P: Probe>(
+        &self,
+        worker: &mut Worker<'_, P>,
+        node: NodeId,
+        slot: usize,
+        child: NodeId,
+        key: u32,
+    ) -> NodeId {
+        let (_, count) = self.size(worker, node);
+        let changing = self.right_half(worker, count, slot, child);
+        let right = changing.start;
+        changing.clone().for_each(|node| self.take(worker, node, Hold::Exclusive));
+        self.shift_nodes(worker, changing.clone());
+        let separator = self.split_into(worker, child, right, |worker, moved, to| {
+            for (node, to) in moved.zip(to..) {
+                self.take(worker, node, Hold::Exclusive);
+                self.copy_node(worker, node, to);
+                self.give(worker, node, Hold::Exclusive);
+            }
+        });
+        self.insert_child(worker, node, slot, separator, right);
+        let half = if key < separator { child } else { right };
+        for node in std::iter::once(child).chain(changing).filter(|node| *node != half) {
+            self.give(worker, node, Hold::Exclusive);
+        }
+        half
     }
 
     /// Moves the full root's contents to a new node, which becomes its only child, to be split next.

@@ -3,18 +3,20 @@
 //! ```text
 //! word 0        level (upper half) | entries (lower half)
 //! word 1        latch, version: LC, VN, OL
-//! word 2, 3     high key, link to the right: OL
-//! then          leaf:  keys, values             inner:  separators, children (one more)
+//! word 2        high key: OL                  word 3   link to the right: OL, B+ only
+//! then          leaf: keys, values            inner, B+: separators, children (one more)
+//!                                             inner, CSB+: group of the children, separators
 //! ```
 //!
-//! A scheme that needs less header has room for more entries: that is Table 1 of OLFIT.
+//! A scheme that needs less header has room for more entries: that is Table 1 of OLFIT. An inner node of the CSB+-tree has
+//! as many children as it has words for separators, though the first child needs none: so the paper counts.
 //!
 //! Invariant N1: child `i` holds the keys from separator `i - 1` on and below separator `i`.
 
-use crate::olfit::Scheme;
-use crate::olfit::Tree;
 use crate::olfit::arena::{Arena, NodeId, Worker};
+use crate::olfit::{Family, Scheme, Tree};
 use crate::probe::{Branch, Probe};
+use std::ops::Range;
 use std::sync::atomic::Ordering::*;
 
 /// Words of the header, by position.
@@ -23,24 +25,18 @@ pub const CONTROL: usize = 1;
 pub const HIGH: usize = 2;
 pub const LINK: usize = 3;
 
-/// Entries of a leaf of `words` words.
-pub const fn leaf_max(words: usize, header: usize) -> usize {
-    (words - header) / 2
-}
-
-/// Children of an inner node of `words` words: a separator less than children.
-pub const fn inner_max(words: usize, header: usize) -> usize {
-    (words - header).div_ceil(2)
-}
-
-impl<S: Scheme, const W: usize> Tree<S, W> {
+impl<S: Scheme, const W: usize, F: Family> Tree<S, W, F> {
+    const HEADER: usize = S::HEADER + if S::LINKED && !F::GROUPED { 1 } else { 0 };
     /// Entries of a full leaf.
-    pub const LEAF_MAX: usize = leaf_max(W, S::HEADER);
+    pub const LEAF_MAX: usize = (W - Self::HEADER) / 2;
     /// Children of a full inner node.
-    pub const INNER_MAX: usize = inner_max(W, S::HEADER);
-    const KEYS: usize = S::HEADER;
-    const VALUES: usize = S::HEADER + Self::LEAF_MAX;
-    const CHILDREN: usize = S::HEADER + Self::INNER_MAX - 1;
+    pub const INNER_MAX: usize =
+        if F::GROUPED { W - Self::HEADER - 1 } else { (W - Self::HEADER).div_ceil(2) };
+    const KEYS: usize = Self::HEADER;
+    const VALUES: usize = Self::HEADER + Self::LEAF_MAX;
+    /// Where an inner node's children are named: one by one, or the first of their group.
+    const CHILDREN: usize = Self::HEADER + if F::GROUPED { 0 } else { Self::INNER_MAX - 1 };
+    const SEPARATORS: usize = Self::HEADER + if F::GROUPED { 1 } else { 0 };
 
     #[inline(always)]
     pub(super) fn load<P: Probe>(&self, worker: &mut Worker<'_, P>, node: NodeId, at: usize) -> u32 {
@@ -79,13 +75,20 @@ impl<S: Scheme, const W: usize> Tree<S, W> {
         count == if level == 0 { Self::LEAF_MAX } else { Self::INNER_MAX }
     }
 
-    /// How many of the first `count` keys are at most `key`: a binary search.
+    /// How many of the `count` keys from word `keys` on are at most `key`: a binary search.
     #[inline(always)]
-    fn rank<P: Probe>(&self, worker: &mut Worker<'_, P>, node: NodeId, count: usize, key: u32) -> usize {
+    fn rank<P: Probe>(
+        &self,
+        worker: &mut Worker<'_, P>,
+        node: NodeId,
+        keys: usize,
+        count: usize,
+        key: u32,
+    ) -> usize {
         let (mut low, mut high) = (0, count);
         while low < high {
             let middle = (low + high) / 2;
-            let right = self.load(worker, node, Self::KEYS + middle) <= key;
+            let right = self.load(worker, node, keys + middle) <= key;
             worker.probe.branch(Branch::Bisect, right);
             if right {
                 low = middle + 1;
@@ -105,13 +108,16 @@ impl<S: Scheme, const W: usize> Tree<S, W> {
         count: usize,
         key: u32,
     ) -> (usize, NodeId) {
-        let slot = self.rank(worker, node, count.saturating_sub(1), key);
-        worker.probe.load(Arena::<W>::address(node, Self::CHILDREN + slot));
+        let slot = self.rank(worker, node, Self::SEPARATORS, count.saturating_sub(1), key);
+        let at = Self::CHILDREN + if F::GROUPED { 0 } else { slot };
+        worker.probe.load(Arena::<W>::address(node, at));
         // ORDERING: who follows a pointer to a version sees the version whole; pairs with `publish`.
-        (slot, self.arena.word(node, Self::CHILDREN + slot).load(Acquire))
+        let child = self.arena.word(node, at).load(Acquire);
+        // Under an optimistic read the word may be anything.
+        (slot, if F::GROUPED { child.wrapping_add(slot as NodeId) } else { child })
     }
 
-    /// Makes `child` the node's child number `slot`.
+    /// Makes `child` the node's child number `slot`; in a CSB+-tree, its group the node's children.
     #[inline(always)]
     pub(super) fn publish<P: Probe>(
         &self,
@@ -120,9 +126,10 @@ impl<S: Scheme, const W: usize> Tree<S, W> {
         slot: usize,
         child: NodeId,
     ) {
-        worker.probe.store(Arena::<W>::address(node, Self::CHILDREN + slot));
+        let at = Self::CHILDREN + if F::GROUPED { 0 } else { slot };
+        worker.probe.store(Arena::<W>::address(node, at));
         // ORDERING: see `child_for`.
-        self.arena.word(node, Self::CHILDREN + slot).store(child, Release);
+        self.arena.word(node, at).store(Self::block(slot, child), Release);
     }
 
     /// Where `key` is among a leaf's entries, or where it would be.
@@ -134,7 +141,7 @@ impl<S: Scheme, const W: usize> Tree<S, W> {
         count: usize,
         key: u32,
     ) -> Result<usize, usize> {
-        let rank = self.rank(worker, leaf, count, key);
+        let rank = self.rank(worker, leaf, Self::KEYS, count, key);
         if rank > 0 && self.load(worker, leaf, Self::KEYS + rank - 1) == key {
             Ok(rank - 1)
         } else {
@@ -147,14 +154,20 @@ impl<S: Scheme, const W: usize> Tree<S, W> {
         self.load(worker, leaf, Self::VALUES + slot)
     }
 
-    /// Key and value, in an inner node separator and child, at a place. For walks of a quiet tree.
-    pub(super) fn entry<P: Probe>(
+    /// A key of a leaf, or a separator. For walks of a quiet tree.
+    pub(super) fn key_at<P: Probe>(
         &self,
         worker: &mut Worker<'_, P>,
-        leaf: NodeId,
+        node: NodeId,
+        level: u32,
         slot: usize,
-    ) -> (u32, u32) {
-        (self.load(worker, leaf, Self::KEYS + slot), self.value(worker, leaf, slot))
+    ) -> u32 {
+        self.load(worker, node, Self::keys(level) + slot)
+    }
+
+    /// Where the keys of nodes of this level begin.
+    const fn keys(level: u32) -> usize {
+        if level == 0 { Self::KEYS } else { Self::SEPARATORS }
     }
 
     /// Shifts words `from..to` of a node by one to the right.
@@ -194,7 +207,7 @@ impl<S: Scheme, const W: usize> Tree<S, W> {
         worker.probe.updated(0);
     }
 
-    /// Puts `right`, whose least key is `separator`, behind child number `slot`.
+    /// Puts `right`, whose least key is `separator`, behind child number `slot`. In a CSB+-tree it lies there already.
     pub(super) fn insert_child<P: Probe>(
         &self,
         worker: &mut Worker<'_, P>,
@@ -204,10 +217,14 @@ impl<S: Scheme, const W: usize> Tree<S, W> {
         right: NodeId,
     ) {
         let (level, count) = self.size(worker, node);
-        self.shift_right(worker, node, Self::KEYS + slot, Self::KEYS + count - 1);
-        self.shift_right(worker, node, Self::CHILDREN + slot + 1, Self::CHILDREN + count);
-        self.store(worker, node, Self::KEYS + slot, separator);
-        self.publish(worker, node, slot + 1, right);
+        self.shift_right(worker, node, Self::SEPARATORS + slot, Self::SEPARATORS + count - 1);
+        if !F::GROUPED {
+            self.shift_right(worker, node, Self::CHILDREN + slot + 1, Self::CHILDREN + count);
+        }
+        self.store(worker, node, Self::SEPARATORS + slot, separator);
+        if !F::GROUPED {
+            self.publish(worker, node, slot + 1, right);
+        }
         self.set_size(worker, node, level, count + 1);
         worker.probe.updated(level);
     }
@@ -234,34 +251,55 @@ impl<S: Scheme, const W: usize> Tree<S, W> {
         to: NodeId,
     ) -> u32 {
         let (level, count) = self.size(worker, node);
-        let (second, first_key) =
-            if level == 0 { (Self::VALUES, from) } else { (Self::CHILDREN, from.max(1) - 1) };
         // The key below an inner node's first child goes up, or is dropped when the whole node is copied.
-        let separator = self.load(worker, node, Self::KEYS + first_key);
+        let first_key = if level == 0 { from } else { from.max(1) - 1 };
+        let separator = self.load(worker, node, Self::keys(level) + first_key);
         let keys = if level == 0 { from..count } else { from..count - 1 };
-        for (place, at) in keys.enumerate() {
-            let word = self.load(worker, node, Self::KEYS + at);
-            self.store(worker, to, Self::KEYS + place, word);
-        }
-        for (place, at) in (from..count).enumerate() {
-            let word = self.load(worker, node, second + at);
-            self.store(worker, to, second + place, word);
+        self.copy_words(worker, (node, to), Self::keys(level), keys);
+        match (level, F::GROUPED) {
+            (0, _) => self.copy_words(worker, (node, to), Self::VALUES, from..count),
+            (_, false) => self.copy_words(worker, (node, to), Self::CHILDREN, from..count),
+            // There is one pointer for all.
+            (_, true) => self.copy_words(worker, (node, to), Self::CHILDREN, 0..1),
         }
         self.set_size(worker, to, level, count - from);
         separator
     }
 
-    /// Moves the upper half of a full node to a fresh one; returns the least key of the fresh one. The probe is not told
-    /// of an update: the insert that asked for room changes one of the halves next.
-    pub(super) fn split_into<P: Probe>(
+    /// Copies some words of an array that begins at word `array` to the array's beginning in another node.
+    fn copy_words<P: Probe>(
         &self,
         worker: &mut Worker<'_, P>,
+        (node, to): (NodeId, NodeId),
+        array: usize,
+        words: Range<usize>,
+    ) {
+        for (place, at) in words.enumerate() {
+            let word = self.load(worker, node, array + at);
+            self.store(worker, to, array + place, word);
+        }
+    }
+
+    /// Moves the upper half of a full node to a fresh one; returns the least key of the fresh one. The probe is not told
+    /// of an update: the insert that asked for room changes one of the halves next.
+    ///
+    /// In a CSB+-tree half of an inner node's children go to a group of their own: `move_nodes` is told which, and where
+    /// that begins.
+    pub(super) fn split_into<'t, P: Probe>(
+        &self,
+        worker: &mut Worker<'t, P>,
         node: NodeId,
         right: NodeId,
+        move_nodes: impl FnOnce(&mut Worker<'t, P>, Range<NodeId>, NodeId),
     ) -> u32 {
         let (level, count) = self.size(worker, node);
         let separator = self.copy_upper(worker, node, count / 2, right);
         self.set_size(worker, node, level, count / 2);
+        if F::GROUPED && level > 0 {
+            let (from, to) = (self.load(worker, node, Self::CHILDREN), worker.allocate(&self.arena));
+            move_nodes(worker, from + count as NodeId / 2..from + count as NodeId, to);
+            self.publish(worker, right, 0, to);
+        }
         separator
     }
 }

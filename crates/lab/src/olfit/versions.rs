@@ -1,22 +1,35 @@
 //! VN and VT: physical versioning. A node is never changed: an update copies it, changes the copy, and lets the parent
-//! point to the copy.
+//! point to the copy. In a CSB+-tree, where a parent has one pointer for all its children, their whole group is copied.
 //!
-//! Source: Rastogi et al. (VLDB 1997), as OLFIT §6 adapts it to the B+-tree: readers take no latch at all; updaters take
-//! node latches (VN, without a tree latch for splits) or one latch for the tree (VT). Replaced nodes are reused after an
-//! epoch.
+//! Source: Rastogi et al. (VLDB 1997), as OLFIT §6 adapts it to the B+-tree and the CSB+-tree: readers take no latch at all;
+//! updaters take node latches (VN, without a tree latch for splits) or one latch for the tree (VT). Replaced nodes are
+//! reused after an epoch.
+//!
+//! What is replaced with a node is here called its *siblings*: in a B+-tree the node alone, in a CSB+-tree the nodes of its
+//! group.
 //!
 //! Invariants:
 //! - V1: of a reachable node only the child pointers change, and only under its latch (VT: the tree's).
 //! - V2: a replaced node is marked obsolete under its latch; who takes that latch later finds the mark and comes again.
 //! - V3: node 0 is the anchor: its one child is the root. It is never replaced.
+//! - V4: inner nodes are copied only while all of them are latched, so that the pointers in them stand still. The latches
+//!   of siblings are taken by who holds their parent's latch, and by nobody else more than one at a time: so the order
+//!   among them does not matter. Otherwise latches are taken from the top down.
+//! - V5: what a node says of its children (how many, and their separators) is true of every group that it has pointed to:
+//!   a split replaces the children's group and the node in one step, by a pointer of the node above.
+//!
+//! When an inner node of a CSB+-tree splits, its left half keeps the group with the lower half of the children, and the
+//! upper half is copied to a new group. Readers of the old node go on finding all children in the old group; they see what
+//! was true when the node was replaced. Inner nodes that were copied are marked (V2), so no updater changes them there.
 //!
 //! Differs from the paper: empty nodes stay; full inner nodes met on the way to a split are split ahead.
 
 use crate::olfit::arena::{Arena, NodeId, Worker};
 use crate::olfit::node::CONTROL;
-use crate::olfit::{ROOT as ANCHOR, Scheme, Tree};
+use crate::olfit::{Family, ROOT as ANCHOR, Scheme, Tree};
 use crate::probe::{Hold, Probe};
 use crate::wait::until;
+use std::ops::Range;
 use std::sync::atomic::Ordering::*;
 
 /// Physical versioning with a latch per node.
@@ -33,23 +46,23 @@ impl Scheme for VersionsByNode {
     const NODE_LATCHES: bool = true;
     const ANCHORED: bool = true;
 
-    fn get<P: Probe, const W: usize>(
-        tree: &Tree<Self, W>,
+    fn get<P: Probe, F: Family, const W: usize>(
+        tree: &Tree<Self, W, F>,
         worker: &mut Worker<'_, P>,
         key: u32,
     ) -> Option<u32> {
         tree.get_version(worker, key)
     }
-    fn insert<P: Probe, const W: usize>(
-        tree: &Tree<Self, W>,
+    fn insert<P: Probe, F: Family, const W: usize>(
+        tree: &Tree<Self, W, F>,
         worker: &mut Worker<'_, P>,
         key: u32,
         value: u32,
     ) -> bool {
         tree.insert_version(worker, key, value)
     }
-    fn remove<P: Probe, const W: usize>(
-        tree: &Tree<Self, W>,
+    fn remove<P: Probe, F: Family, const W: usize>(
+        tree: &Tree<Self, W, F>,
         worker: &mut Worker<'_, P>,
         key: u32,
     ) -> Option<u32> {
@@ -62,23 +75,23 @@ impl Scheme for VersionsByTree {
     const HEADER: usize = 1;
     const ANCHORED: bool = true;
 
-    fn get<P: Probe, const W: usize>(
-        tree: &Tree<Self, W>,
+    fn get<P: Probe, F: Family, const W: usize>(
+        tree: &Tree<Self, W, F>,
         worker: &mut Worker<'_, P>,
         key: u32,
     ) -> Option<u32> {
         tree.get_version(worker, key)
     }
-    fn insert<P: Probe, const W: usize>(
-        tree: &Tree<Self, W>,
+    fn insert<P: Probe, F: Family, const W: usize>(
+        tree: &Tree<Self, W, F>,
         worker: &mut Worker<'_, P>,
         key: u32,
         value: u32,
     ) -> bool {
         tree.alone(worker, |worker| tree.insert_version(worker, key, value))
     }
-    fn remove<P: Probe, const W: usize>(
-        tree: &Tree<Self, W>,
+    fn remove<P: Probe, F: Family, const W: usize>(
+        tree: &Tree<Self, W, F>,
         worker: &mut Worker<'_, P>,
         key: u32,
     ) -> Option<u32> {
@@ -93,7 +106,7 @@ struct Place {
     leaf: NodeId,
 }
 
-impl<S: Scheme, const W: usize> Tree<S, W> {
+impl<S: Scheme, const W: usize, F: Family> Tree<S, W, F> {
     fn latch_version<P: Probe>(&self, worker: &mut Worker<'_, P>, node: NodeId) {
         if S::NODE_LATCHES {
             worker.probe.take(Arena::<W>::address(node, CONTROL), Hold::Exclusive);
@@ -120,19 +133,51 @@ impl<S: Scheme, const W: usize> Tree<S, W> {
     /// A fresh node that bears no mark of an earlier life.
     fn fresh<P: Probe>(&self, worker: &mut Worker<'_, P>) -> NodeId {
         let node = worker.allocate(&self.arena);
-        if S::NODE_LATCHES {
-            self.store(worker, node, CONTROL, 0);
-        }
+        self.unmark(worker, node);
         node
     }
 
-    /// Gives up a latched inner node that was replaced, and its latch (V2).
-    fn replaced<P: Probe>(&self, worker: &mut Worker<'_, P>, node: NodeId) {
+    fn unmark<P: Probe>(&self, worker: &mut Worker<'_, P>, node: NodeId) {
+        if S::NODE_LATCHES {
+            self.store(worker, node, CONTROL, 0);
+        }
+    }
+
+    /// Gives the latch of a node back that was copied and is not reachable any more by new readers (V2).
+    fn unlatch_obsolete<P: Probe>(&self, worker: &mut Worker<'_, P>, node: NodeId) {
         if S::NODE_LATCHES {
             self.arena.word(node, CONTROL).store(OBSOLETE, Release);
             worker.probe.give(Arena::<W>::address(node, CONTROL), Hold::Exclusive);
         }
-        worker.retire(node);
+    }
+
+    /// Copies a node to one that nobody can reach.
+    fn copy_fresh<P: Probe>(&self, worker: &mut Worker<'_, P>, node: NodeId, to: NodeId) {
+        self.unmark(worker, to);
+        self.copy_node(worker, node, to);
+    }
+
+    /// Copies `node` and its siblings to where nobody can reach them; returns the copy of `node`. With `gap`, in a
+    /// CSB+-tree, it has a free place to its right.
+    fn copy_siblings<P: Probe>(
+        &self,
+        worker: &mut Worker<'_, P>,
+        siblings: Range<NodeId>,
+        node: NodeId,
+        gap: bool,
+    ) -> NodeId {
+        let first = worker.allocate(&self.arena);
+        for old in siblings.clone() {
+            let place = old - siblings.start + NodeId::from(gap && old > node);
+            self.copy_fresh(worker, old, first + place);
+        }
+        first + node - siblings.start
+    }
+
+    /// Gives up latched inner nodes, all siblings, that were replaced.
+    fn replaced<P: Probe>(&self, worker: &mut Worker<'_, P>, siblings: Range<NodeId>) {
+        siblings.clone().for_each(|node| self.unlatch_obsolete(worker, node));
+        worker.retire(siblings.start);
     }
 
     fn get_version<P: Probe>(&self, worker: &mut Worker<'_, P>, key: u32) -> Option<u32> {
@@ -207,18 +252,19 @@ impl<S: Scheme, const W: usize> Tree<S, W> {
         removed
     }
 
-    /// Replaces a leaf by a changed copy.
+    /// Replaces a leaf, with its siblings, by a changed copy.
     fn replace_leaf<'t, P: Probe>(
         &self,
         worker: &mut Worker<'t, P>,
         place: &Place,
         change: impl FnOnce(&mut Worker<'t, P>, NodeId),
     ) {
-        let copy = self.fresh(worker);
-        self.copy_upper(worker, place.leaf, 0, copy);
+        let (_, count) = self.size(worker, place.parent);
+        let siblings = Self::siblings(count, place.slot, place.leaf);
+        let copy = self.copy_siblings(worker, siblings.clone(), place.leaf, false);
         change(worker, copy);
         self.publish(worker, place.parent, place.slot, copy);
-        worker.retire(place.leaf);
+        worker.retire(siblings.start);
     }
 
     /// Comes down with the latches of a node and its parent, replaces what is full by two nodes, and inserts.
@@ -253,7 +299,8 @@ impl<S: Scheme, const W: usize> Tree<S, W> {
         }
     }
 
-    /// Replaces a full child by its halves, and so `node` by a version with one more child; returns that version, latched.
+    /// Replaces a full child by its halves, and so `node` by a version with one more child; each with its siblings. Returns
+    /// that version, latched.
     /// The anchor is not replaced (V3): it gets a new root below it, which is returned.
     fn split_version<P: Probe>(
         &self,
@@ -265,34 +312,56 @@ impl<S: Scheme, const W: usize> Tree<S, W> {
         key: u32,
     ) -> NodeId {
         let (level, _) = self.size(worker, child);
+        let (_, count) = self.size(worker, node);
+        let children = Self::siblings(count, slot, child);
         if level > 0 {
-            self.latch_version(worker, child);
+            children.clone().for_each(|node| self.latch_version(worker, node));
         }
-        let [left, right, newer] = [(); 3].map(|()| self.fresh(worker));
-        self.copy_upper(worker, child, 0, left);
-        let separator = self.split_into(worker, left, right);
-        self.latch_version(worker, newer);
-        match *above {
+        let left = self.copy_siblings(worker, children.clone(), child, true);
+        let right = if F::GROUPED { left + 1 } else { worker.allocate(&self.arena) };
+        self.unmark(worker, right);
+        let mut moved = 0..0;
+        let separator = self.split_into(worker, left, right, |worker, nodes, to| {
+            for (node, to) in nodes.clone().zip(to..) {
+                if level > 1 {
+                    self.latch_version(worker, node);
+                }
+                self.copy_fresh(worker, node, to);
+            }
+            moved = nodes;
+        });
+        let newer = match *above {
             None => {
+                let newer = self.fresh(worker);
+                self.latch_version(worker, newer);
                 self.init_inner(worker, newer, level + 1, left);
                 self.insert_child(worker, newer, 0, separator, right);
                 self.publish(worker, ANCHOR, 0, newer);
                 *above = Some(ANCHOR);
+                newer
             }
             Some(above) => {
-                self.copy_upper(worker, node, 0, newer);
+                let (_, count) = self.size(worker, above);
+                let (slot_above, _) = self.child_for(worker, above, count, key);
+                let siblings = Self::siblings(count, slot_above, node);
+                let others = siblings.clone().filter(|other| *other != node);
+                others.for_each(|other| self.latch_version(worker, other));
+                let newer = self.copy_siblings(worker, siblings.clone(), node, false);
+                self.latch_version(worker, newer);
                 self.publish(worker, newer, slot, left);
                 self.insert_child(worker, newer, slot, separator, right);
-                let (_, count) = self.size(worker, above);
-                let (slot, _) = self.child_for(worker, above, count, key);
-                self.publish(worker, above, slot, newer);
-                self.replaced(worker, node);
+                self.publish(worker, above, slot_above, newer);
+                self.replaced(worker, siblings);
+                newer
             }
+        };
+        if level > 1 {
+            moved.for_each(|node| self.unlatch_obsolete(worker, node));
         }
         if level > 0 {
-            self.replaced(worker, child)
+            self.replaced(worker, children);
         } else {
-            worker.retire(child)
+            worker.retire(children.start);
         }
         newer
     }
