@@ -4,7 +4,7 @@
 //!   CSV and SVG; [`frame::report`] builds a page from what is kept.
 //! - [`olfit`]: a B+-tree and a full CSB+-tree under the six concurrency schemes that OLFIT compares, on one node layout.
 //! - [`trees`]: the structures that the other papers compare against: T-tree, CSS-tree, CSB+-tree, AVL, red-black.
-//! - [`primitives`]: latches and log reservations of three generations.
+//! - [`primitives`]: latches, log reservations and tables of buffer pools: generations of each.
 //! - [`peers`]: other programs, run as children: this engine, the same with old primitives, its peers.
 //! - [`probe`]: the seam through which a structure tells its memory accesses; [`model`]: caches, a TLB, a branch
 //!   predictor and many cores with coherent caches, fed through that seam.

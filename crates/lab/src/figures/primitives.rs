@@ -1,10 +1,15 @@
-//! Latches and log reservations by themselves: the primitives that Shore-MT exchanged one by one.
+//! Latches, log reservations and tables of buffer pools by themselves: the primitives that Shore-MT exchanged one by one.
 
 use crate::frame::{
     Drawn, Figure, Host, LabError, Panel, Paper, Scale, Settings, Source, Tell, Verdict, rounds, span_s,
 };
+use crate::primitives::buffer_tables::{
+    BufferTable, Chained, Chains, Cuckoo, Flat, MutexPerBucket, OneMutex, Pool,
+};
 use crate::primitives::latches::{Latch, Mcs, StdMutex, TestAndSet, Ticket};
 use crate::primitives::reservations::{Consolidation, FetchAdd, Latched, Reservation};
+use foreshore_base::PageId;
+use foreshore_workloads::random::{below, mix};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
@@ -28,6 +33,14 @@ pub const FIGURES: &[Figure] = &[
         found: "The position in the log is the last word that all writers share: a mutex around it collapses, a queue lock holds, consolidation lets a group pay once (§6.2.4, and Aether).",
         differs: DIFFERS,
         draw: log,
+    },
+    Figure {
+        name: "shoremt-pool",
+        paper: Paper::ShoreMt,
+        title: "Fixing pages: one mutex, a mutex per bucket, cuckoo table with pin-if-pinned, no pins",
+        found: "One mutex around the buffer pool's table cripples it beyond about four threads; with one per bucket, and pins added by compare-and-swap, the engine became twice as fast on one thread and nearly 5 times on 32 (§6.2.3, §7.2). Buckets of hot pages remained a bottleneck; what a cuckoo table gains for many threads more than offsets what its hash functions cost (§6.2.1, §6.2.3), in a step that nearly doubled scalability (§7.4).",
+        differs: "A figure of the laboratory's own: the tables alone, with nothing between two uses, so it asks whether each step is ahead of the one before, and not by how much an engine gains. Shore-MT's pins and cheaper mutexes came with its first step; here all mutexes are the standard library's, and pin-if-pinned comes with the cuckoo table. Pages in transit have no lists, the clock has no mutex (§7.6). No more threads than processors. The table without pins is Foreshore's.",
+        draw: pool,
     },
 ];
 
@@ -53,7 +66,7 @@ impl Sizes {
 }
 
 /// A primitive's name, and its million operations per second, used by so many threads so often.
-type Subject = (&'static str, fn(usize, u64) -> Result<f64, LabError>);
+type Subject<M = fn(usize, u64) -> Result<f64, LabError>> = (&'static str, M);
 
 fn latches(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
     let mut subjects: [Subject; 4] = [
@@ -128,9 +141,80 @@ fn judge_log(panel: &Panel, most: f64) -> Verdict {
     Verdict::of(&conditions, sentence)
 }
 
-fn panel(
+/// Which pages are fixed.
+#[derive(Clone, Copy)]
+struct Fixing {
+    title: &'static str,
+    frames: usize,
+    /// Pages there are: if more than frames, some have to be brought in.
+    pages: u64,
+    seed: u64,
+}
+
+impl Fixing {
+    /// What the panels show, in their order.
+    fn all(settings: &Settings) -> [Self; 3] {
+        let frames = settings.pick(1 << 12, 1 << 16);
+        let of = |title, frames, pages| Self { title, frames, pages, seed: settings.seed };
+        [
+            of("One hot page", 1, 1),
+            of("Random pages, all in frames", frames, frames as u64),
+            of("Random pages, an eighth not in frames", frames, frames as u64 * 8 / 7),
+        ]
+    }
+}
+
+type FixRate = fn(Fixing, usize, u64) -> Result<f64, LabError>;
+
+fn pool(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
+    let subjects: [(&'static str, FixRate); 4] = [
+        (Chained::<OneMutex>::NAME, fix_rate::<Chained<OneMutex>>),
+        (Chained::<MutexPerBucket>::NAME, fix_rate::<Chained<MutexPerBucket>>),
+        (Cuckoo::NAME, fix_rate::<Cuckoo>),
+        (Flat::NAME, fix_rate::<Flat>),
+    ];
+    let settings = &on_processors(settings);
+    let all = Fixing::all(settings);
+    let mut panels = Vec::new();
+    for (at, fixing) in all.into_iter().enumerate() {
+        let mut subjects = subjects.map(|(name, rate)| (name, move |threads, n| rate(fixing, threads, n)));
+        let mut tell = |share, what: &str| tell((at as f64 + share) / all.len() as f64, what);
+        panels.push(panel(fixing.title, &mut subjects, settings, &mut tell)?);
+    }
+    let verdict = judge_pool(&panels[0], &panels[1], settings.threads_max as f64);
+    let mut header = Sizes::of(settings).header();
+    header.push(("frames", format!("1; {}", all[1].frames)));
+    Ok(Drawn { verdict, panels, settings: header })
+}
+
+fn judge_pool(hot: &Panel, random: &Panel, most: f64) -> Verdict {
+    if most < 2.0 {
+        return uncontended();
+    }
+    let [mutex, buckets, cuckoo] = [OneMutex::NAME, MutexPerBucket::NAME, Cuckoo::NAME];
+    let rate = |name: &str| random.at(name, most);
+    let rates: Vec<_> = random
+        .series
+        .iter()
+        .map(|series| format!("{} {:.1}, {:.1}", series.name, hot.at(&series.name, most), rate(&series.name)))
+        .collect();
+    let sentence = format!(
+        "Million fixes a second at {most} threads, of one hot page and of random ones: {}. With one mutex, they fix {:.2} times as many random pages as one thread does.",
+        rates.join("; "),
+        rate(mutex) / random.at(mutex, 1.0),
+    );
+    let conditions = [
+        rate(mutex) < random.at(mutex, 1.0),
+        rate(buckets) > rate(mutex),
+        hot.at(cuckoo, most) > hot.at(buckets, most),
+        rate(cuckoo) > rate(buckets),
+    ];
+    Verdict::of(&conditions, sentence)
+}
+
+fn panel<M: Fn(usize, u64) -> Result<f64, LabError>>(
     title: &str,
-    subjects: &mut [Subject],
+    subjects: &mut [Subject<M>],
     settings: &Settings,
     tell: Tell<'_>,
 ) -> Result<Panel, LabError> {
@@ -147,8 +231,9 @@ fn panel(
     Ok(panel)
 }
 
-/// Million operations per second of `work` on all threads, from the first start to the last end.
-fn rate(threads: usize, operations: u64, work: impl Fn(usize) + Sync) -> f64 {
+/// Million operations per second of `work` on all threads, from the first start to the last end. It is told which thread does
+/// which of its operations.
+fn rate(threads: usize, operations: u64, work: impl Fn(usize, u64) + Sync) -> f64 {
     let barrier = Barrier::new(threads);
     let spans: Vec<_> = std::thread::scope(|scope| {
         let thread = |me| {
@@ -156,7 +241,7 @@ fn rate(threads: usize, operations: u64, work: impl Fn(usize) + Sync) -> f64 {
             scope.spawn(move || {
                 barrier.wait();
                 let begun = Instant::now();
-                (0..operations).for_each(|_| work(me));
+                (0..operations).for_each(|step| work(me, step));
                 (begun, Instant::now())
             })
         };
@@ -168,7 +253,8 @@ fn rate(threads: usize, operations: u64, work: impl Fn(usize) + Sync) -> f64 {
 
 fn latch_rate<L: Latch>(threads: usize, operations: u64) -> Result<f64, LabError> {
     let (latch, sum) = (L::new(threads), AtomicU64::new(0));
-    let rate = rate(threads, operations, |me| latch.with(me, || sum.store(sum.load(Relaxed) + 1, Relaxed)));
+    let rate =
+        rate(threads, operations, |me, _| latch.with(me, || sum.store(sum.load(Relaxed) + 1, Relaxed)));
     match sum.into_inner() {
         sum if sum == threads as u64 * operations => Ok(rate),
         sum => {
@@ -179,10 +265,29 @@ fn latch_rate<L: Latch>(threads: usize, operations: u64) -> Result<f64, LabError
 
 fn log_rate<R: Reservation>(threads: usize, operations: u64) -> Result<f64, LabError> {
     let log = R::new(threads);
-    let rate = rate(threads, operations, |me| _ = log.reserve(me, RECORD));
+    let rate = rate(threads, operations, |me, _| _ = log.reserve(me, RECORD));
     match log.position() {
         end if end == threads as u64 * operations * RECORD => Ok(rate),
         end => Err(LabError::Wrong(format!("{}: the log ends at {end}", R::NAME))),
+    }
+}
+
+/// Each fix reads the page, and says what it reads.
+fn fix_rate<T: BufferTable>(fixing: Fixing, threads: usize, operations: u64) -> Result<f64, LabError> {
+    let pool = Pool::<T>::new(fixing.frames, fixing.pages);
+    let wrong = AtomicU64::new(0);
+    let read = |page: u64| {
+        if pool.read(PageId(page)) != page {
+            wrong.fetch_add(1, Relaxed);
+        }
+    };
+    (1..=fixing.pages).for_each(read);
+    let stream = |me: usize| mix(fixing.seed ^ (me as u64) << 32);
+    let rate = rate(threads, operations, |me, step| read(1 + below(mix(stream(me) ^ step), fixing.pages)));
+    pool.check().map_err(|what| LabError::Wrong(format!("{}: {what}", T::NAME)))?;
+    match wrong.into_inner() {
+        0 => Ok(rate),
+        wrong => Err(LabError::Wrong(format!("{}: {wrong} pages that are others", T::NAME))),
     }
 }
 
@@ -205,6 +310,27 @@ mod tests {
         assert_eq!(verdict([38.2, 17.7, 21.7]), "holds in part");
         assert_eq!(verdict([10.0, 20.0, 15.0]), "holds in part");
     }
+
+    /// A step of which another page or thread has nothing is no step, and a mutex that gains from threads has not crippled them.
+    #[test]
+    fn each_table_must_be_ahead_of_the_one_before() {
+        let names = [OneMutex::NAME, MutexPerBucket::NAME, Cuckoo::NAME];
+        let panel = |rates: [f64; 3]| {
+            let mut panel = Panel::new("", Source::Measured, "threads", "", Scale::Doubling);
+            for (name, rate) in names.into_iter().zip(rates) {
+                panel.add(name, 1.0, 10.0);
+                panel.add(name, 2.0, rate);
+            }
+            panel
+        };
+        let verdict = |hot, random| judge_pool(&panel(hot), &panel(random), 2.0).word();
+        assert_eq!(verdict([5.0, 5.0, 8.0], [5.0, 15.0, 20.0]), "holds");
+        assert_eq!(verdict([5.0, 5.0, 4.0], [5.0, 15.0, 20.0]), "holds in part");
+        assert_eq!(verdict([5.0, 5.0, 8.0], [5.0, 15.0, 14.0]), "holds in part");
+        assert_eq!(verdict([5.0, 5.0, 8.0], [11.0, 15.0, 20.0]), "holds in part");
+        assert_eq!(verdict([5.0, 5.0, 4.0], [12.0, 11.0, 10.0]), "differs");
+    }
+
     /// As the figures say.
     #[test]
     fn no_more_threads_run_than_there_are_processors() {
@@ -218,7 +344,7 @@ mod tests {
     #[test]
     fn one_thread_contends_with_nobody() {
         let panel = Panel::new("", Source::Measured, "threads", "", Scale::Doubling);
-        for verdict in [judge_latches(&panel, 1.0), judge_log(&panel, 1.0)] {
+        for verdict in [judge_latches(&panel, 1.0), judge_log(&panel, 1.0), judge_pool(&panel, &panel, 1.0)] {
             assert!(verdict.sentence().contains("one thread"), "{}", verdict.sentence());
         }
     }
