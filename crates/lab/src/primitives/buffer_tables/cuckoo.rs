@@ -1,7 +1,7 @@
 //! A 3-ary cuckoo hash table, looked up without latches, whose pages are pinned if they are pinned.
 //!
-//! Source: Shore-MT §6.2.1, §6.2.3; Fotakis et al. (STACS 2003) for three functions; libcuckoo (Fan et al., NSDI 2013) for
-//! searching a way before anything is moved.
+//! Source: Shore-MT §6.2.1, §6.2.3; Fotakis et al. (STACS 2003) for three functions; MemC3 (Fan et al., NSDI 2013) for
+//! looking for a way before anything is moved.
 //!
 //! Each of three hash functions names one place for a page, in its own third of the table. A place is one word: page, frame,
 //! and a latch that protects the word. A lookup reads up to three words and then pins the frame by compare-and-swap, *if
@@ -16,17 +16,17 @@
 //! - C2: pins grow from zero only under the latch of the place that has the frame's entry. An entry is taken out only under the same
 //!   latch, and only if there are no pins then. So a frame that is pinned stays in the table with its page, and pins of a frame
 //!   that is not in the table stay zero.
-//! - C3: so who pins latched has the page of the entry before his eyes. Who pins a pinned frame has pinned *some* page, by C2; which one
-//!   can no longer change, and he looks. If it is another one, since his entry was stale, he takes the pin back. Until
-//!   then, that page's eviction was put off needlessly, which harms nobody.
+//! - C3: so who pins under the latch has seen that the frame has his page. Who pins a pinned frame has pinned *some* page, by C2;
+//!   which one can no longer change, and he looks. If it is another one, since his entry was stale, he takes the pin back.
+//!   Until then, that page's eviction was put off needlessly, which harms nobody.
 //!
 //! What a lookup without latches can miss is a page that is moved from a place not yet looked at to one looked at already. Who
 //! then brings the page in latches all three places, finds it, and keeps the frame (B1).
 //!
 //! Latches are taken in the order of places: a page's are in ascending order, since the thirds are.
 //!
-//! Differs: entries are moved from the end of the way, so that each stays findable; Shore-MT has them in its hands in between. Its hash
-//! function is three universal ones combined; here, as everywhere in the laboratory, the mixer of SplitMix64.
+//! Differs: the paper takes an entry out to put another in; here they are moved from the end of the way, so that each stays
+//! findable. Its hash functions are each three universal ones combined; here they are the mixer of SplitMix64.
 
 use super::{BufferTable, Fixed, Frame, Frames, Spare};
 use crate::wait::until;
