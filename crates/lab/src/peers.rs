@@ -264,13 +264,15 @@ impl Missing {
 
     /// For a file's header.
     pub fn header(&self) -> [(&'static str, String); 2] {
-        [("refused", listed(&self.refused, "none")), ("failed", listed(&self.failed, "none"))]
+        [("refused", listed(reasons(&self.refused))), ("failed", listed(reasons(&self.failed)))]
     }
 
     /// The end of a verdict's sentence, if a peer failed that should have been there.
     pub fn note(&self) -> String {
-        let failed = listed(&self.failed, "");
-        if failed.is_empty() { failed } else { format!(" Not measured, since they failed: {failed}.") }
+        if self.failed.is_empty() {
+            return String::new();
+        }
+        format!(" Not measured, since they failed: {}.", listed(reasons(&self.failed)))
     }
 }
 
@@ -282,9 +284,14 @@ fn add_new<T: PartialEq>(all: &mut Vec<T>, more: Vec<T>) {
     }
 }
 
-fn listed(missing: &[(String, String)], none: &str) -> String {
-    let each: Vec<_> = missing.iter().map(|(name, why)| format!("{name}: {why}")).collect();
-    if each.is_empty() { none.to_owned() } else { each.join("; ") }
+fn reasons(missing: &[(String, String)]) -> impl Iterator<Item = String> {
+    missing.iter().map(|(name, why)| format!("{name}: {why}"))
+}
+
+/// For a line of a header: all of these, or that there is none.
+pub(crate) fn listed<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
+    let items: Vec<_> = items.into_iter().map(|item| item.to_string()).collect();
+    if items.is_empty() { "none".to_owned() } else { items.join("; ") }
 }
 
 /// The versions of the engines that were measured, as their reports tell them, for a file's header; each but once.

@@ -1,7 +1,7 @@
 //! The O2-Tree paper's Figures 4 to 8 and 10: key-value stores beside each other, each run a process of its own.
 
 use crate::frame::{Drawn, Figure, LabError, Panel, Paper, Scale, Settings, Source, Tell, Verdict, median};
-use crate::peers::{Missing, Subject, Versions};
+use crate::peers::{Missing, Subject, Versions, listed};
 
 const DIFFERS: &str = "Foreshore logs every operation and the paper's stores had no log: all run in their relaxed mode, where nothing is promised about the newest writes. Keys are 32 bits, values 8 bytes. Paper: Berkeley DB 5, Kyoto Cabinet, LevelDB of 2012; here Debian's, and stores of today.";
 
@@ -351,11 +351,6 @@ impl Study {
     }
 }
 
-fn listed<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
-    let items: Vec<_> = items.into_iter().map(|item| item.to_string()).collect();
-    if items.is_empty() { "none".to_owned() } else { items.join("; ") }
-}
-
 /// Lines that grow by a tenth more than another one grow as well as that.
 const AS_WELL: f64 = 1.1;
 
@@ -502,6 +497,7 @@ mod tests {
             "holds"
         );
     }
+
     /// The paper's store was two to three times as fast as those with B-trees, and ahead of LevelDB.
     #[test]
     fn as_far_ahead_as_the_papers_store() {

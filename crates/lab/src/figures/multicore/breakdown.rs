@@ -136,6 +136,7 @@ mod tests {
     fn a_third_is_neither_a_tenth_nor_two_thirds() {
         assert_eq!([0.1, 0.3, 0.4, 0.62].map(|share| is_about(share, 3.0)), [false, true, true, false]);
     }
+
     /// The CSS-tree is best by every count, not only by their sum.
     #[test]
     fn every_count_is_asked() {

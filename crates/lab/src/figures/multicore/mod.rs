@@ -8,13 +8,24 @@ mod structures;
 
 use crate::frame::{Figure, Paper};
 
-const DIFFERS: &str = "Counters come from the model of the paper's machine B, fed with the accesses of the same code that is timed on this machine; one core, as the study found that a core's counts do not depend on the others. Instructions are counted by the accesses they make. What this machine's own counters say, if it has any, is drawn beside.";
+/// Where the counters come from.
+macro_rules! counters {
+    () => {
+        "Counters come from the model of the paper's machine B, fed with the accesses of the same code that is timed on this machine; one core, as the study found that a core's counts do not depend on the others. Instructions are counted by the accesses they make. What this machine's own counters say, if it has any, is drawn beside."
+    };
+}
 
-const INSERTS_DIFFER: &str = "That inserts pay more for memory than lookups is seen beside Figure 2. Counters come from the model of the paper's machine B, fed with the accesses of the same code that is timed on this machine; one core, as the study found that a core's counts do not depend on the others. Instructions are counted by the accesses they make. What this machine's own counters say, if it has any, is drawn beside.";
+const DIFFERS: &str = counters!();
+
+const INSERTS_DIFFER: &str =
+    concat!("That inserts pay more for memory than lookups is seen beside Figure 2. ", counters!());
 
 const PROCESSORS_DIFFER: &str = "All three processors are modelled, one core each. The study also sees more second-level and TLB misses on processors with more cores, since its operating system moves the thread among them; a model of one core cannot show that. What this machine's own counters say, if it has any, is drawn beside.";
 
-const INPUTS_DIFFER: &str = "Of the study's 10 million lookups a sample is made: of keys in order, the first ones; of skewed ones, key n·u⁴ of n for a uniform u, where the study asks for keys i^1.3 ÷ 10 for i = 1, 2 and so on. Counters come from the model of the paper's machine B, fed with the accesses of the same code that is timed on this machine; one core, as the study found that a core's counts do not depend on the others. Instructions are counted by the accesses they make. What this machine's own counters say, if it has any, is drawn beside.";
+const INPUTS_DIFFER: &str = concat!(
+    "Of the study's 10 million lookups a sample is made: of keys in order, the first ones; of skewed ones, key n·u⁴ of n for a uniform u, where the study asks for keys i^1.3 ÷ 10 for i = 1, 2 and so on. ",
+    counters!()
+);
 
 /// In the paper's order; figures come in pairs, lookups and inserts.
 pub const FIGURES: &[Figure] = &[

@@ -141,6 +141,7 @@ mod tests {
         assert_eq!(verdict([1.3, 1.4, 4.1]), "holds in part");
         assert_eq!(verdict([0.9, 0.8, 0.9]), "holds in part");
     }
+
     /// Nodes that cost less, but miss more, are not what the study saw.
     #[test]
     fn larger_nodes_must_miss_less() {

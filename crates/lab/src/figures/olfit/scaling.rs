@@ -192,6 +192,7 @@ mod tests {
         assert_eq!(verdict([7.5, 7.3, 2.6, 0.9, 0.9]), "holds in part");
         assert_eq!(verdict([7.5, 3.0, 2.6, 1.4, 0.9]), "holds in part");
     }
+
     /// Lock coupling is worst, and falls behind with each processor, not only from the first to the last.
     #[test]
     fn lock_coupling_must_fall_behind_step_by_step() {

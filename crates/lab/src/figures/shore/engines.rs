@@ -2,7 +2,7 @@
 
 use crate::figures::shore::runs::{Effort, Rates, words};
 use crate::frame::{Drawn, LabError, Panel, Scale, Settings, Source, Tell, Verdict};
-use crate::peers::{Missing, Subject, Versions};
+use crate::peers::{Missing, Subject, Versions, listed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 const FORESHORE: &str = "Foreshore";
@@ -24,9 +24,8 @@ impl Field {
 
     /// For a file's header: what the sizes do not say.
     fn header(&self, missing: &Missing, versions: &Versions) -> Vec<(&'static str, String)> {
-        let not_built = self.missing.clone().unwrap_or_else(|| "none".to_owned());
         let [refused, failed] = missing.header();
-        vec![refused, failed, ("not_built", not_built), versions.header()]
+        vec![refused, failed, ("not_built", listed(&self.missing)), versions.header()]
     }
 
     /// The end of a verdict's sentence.
