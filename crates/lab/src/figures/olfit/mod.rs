@@ -10,7 +10,7 @@ mod work;
 
 use crate::frame::{Figure, Paper};
 
-const ONE_LAYOUT: &str = "Keys are unique here, and a node that becomes empty stays. The schemes are compared on the B+-tree only; the production CSB+-tree is in Figure 6. This machine's threads are measured; more processors are modelled from the same code's accesses.";
+const ONE_LAYOUT: &str = "Keys are unique here, and a node that becomes empty stays. The schemes are drawn on the B+-tree only; the production CSB+-tree is in Figure 6. This machine's threads are measured; more processors are modelled from the same code's accesses.";
 
 /// In the paper's order.
 pub const FIGURES: &[Figure] = &[
@@ -67,7 +67,7 @@ pub const FIGURES: &[Figure] = &[
         paper: Paper::Olfit,
         title: "OLFIT Table 1: maximum fan-out under each scheme",
         found: "In a node of 128 bytes: OL 14 entries; LC and VN 15; TL and VT 15 in leaves and 16 in inner nodes.",
-        differs: "Taken from the constants by which the code lays out its nodes, so the table is the code's. The CSB+ half is not drawn: that tree has one scheme here.",
+        differs: "Taken from the constants by which the code lays out its nodes, so the table is the code's. The CSB+ half is not drawn.",
         draw: fanout::draw,
     },
 ];
