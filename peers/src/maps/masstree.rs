@@ -1,5 +1,5 @@
-//! masstree: keys are byte strings, integers big-endian. Scans by the call that it names the fastest, a leaf at a time. Longer ones are left out: a scan from a key of 23 bytes began with another
-//! entry's value (version 0.9.5).
+//! masstree: keys are byte strings, integers big-endian. Longer ones are left out: a scan from a key of 23 bytes began with another
+//! entry's value (version 0.9.5). Scans by the call that it names the fastest, a leaf at a time.
 
 use foreshore_workloads::index_bench::{SCAN, Shared};
 use masstree::{MassTree, RangeBound};
