@@ -6,8 +6,8 @@
 //! - All writers use one connection, one after the other: a connection forgets its pages when another one has written, and finds
 //!   out by sleeping that its turn has come. Each thread reads through a connection of its own, unless there is one thread only.
 //!   Statements are prepared once.
-//! - `--cache` is shared out among the connections. Beside that the operating system caches the file. Without a memory map, which made
-//!   TPC-C a tenth slower, and with checkpoints as usual: fewer did not help.
+//! - `--cache` is shared out among the connections. Beside that the operating system caches the file. No memory map, and
+//!   checkpoints of 4 MiB of log, as by default.
 
 use foreshore_workloads::{Durability, KvSpec, Row, Session, Store, StoreError};
 use rusqlite::{Connection, OpenFlags, params};
