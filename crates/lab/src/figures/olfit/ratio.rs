@@ -1,7 +1,7 @@
 //! Figures 9 and 10: throughput as updates are mixed in, with one thread and with eight.
 
-use crate::figures::olfit::scaling::Sizes;
-use crate::figures::olfit::subject::{self, Load, Subject};
+use crate::figures::olfit::scaling::{Sizes, each};
+use crate::figures::olfit::subject::{self, Load};
 use crate::figures::olfit::work::Keys;
 use crate::frame::{Drawn, LabError, Panel, Scale, Settings, Source, Tell, Verdict, rounds};
 use crate::model::Machine;
@@ -16,48 +16,83 @@ const Y: &str = "million operations/s";
 
 /// Figure 9.
 pub fn one_thread(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
-    let (sizes, subjects) = load(settings, tell)?;
-    let measured = measure(settings, &sizes, subjects, 1, tell)?;
-    let verdict = judge_one_thread(&measured);
-    Ok(Drawn { verdict, panels: vec![measured], settings: sizes.header() })
+    let sizes = Sizes::of(settings);
+    let keys = Keys::new(sizes.keys, settings.seed);
+    let panels = subject::of_each_family(&keys, tell, |family, subjects, tell| {
+        Ok([measure(family, settings, &sizes, subjects, 1, tell)?])
+    })?
+    .concat();
+    let verdict = judge_one_thread(&panels);
+    Ok(Drawn { verdict, panels, settings: sizes.header() })
 }
 
-fn judge_one_thread(measured: &Panel) -> Verdict {
-    let fall = |scheme: &str| measured.at(scheme, 100.0) / measured.at(scheme, 0.0);
-    let of_no = |scheme: &str, x: f64| measured.at(scheme, x) / measured.at("NO", x);
-    let of_ol = |scheme: &str, x: f64| measured.at(scheme, x) / measured.at("OL", x);
-    let sentence = format!(
-        "Measured: at 100 % updates OL does {:.0} % of NO, TL {:.0} %, LC {:.0} %, VN {:.0} %, VT {:.0} %; from 0 to 100 % updates OL keeps {:.0} % of its throughput, VN {:.0} %, VT {:.0} %. Of OL's, VN and VT do {:.0} % and {:.0} % without updates, {:.0} % and {:.0} % with updates only.",
-        100.0 * of_no("OL", 100.0),
-        100.0 * of_no("TL", 100.0),
-        100.0 * of_no("LC", 100.0),
-        100.0 * of_no("VN", 100.0),
-        100.0 * of_no("VT", 100.0),
-        100.0 * fall("OL"),
-        100.0 * fall("VN"),
-        100.0 * fall("VT"),
-        100.0 * of_ol("VN", 0.0),
-        100.0 * of_ol("VT", 0.0),
-        100.0 * of_ol("VN", 100.0),
-        100.0 * of_ol("VT", 100.0),
-    );
-    let everywhere = |holds: &dyn Fn(f64) -> bool| RATIOS.iter().all(|ratio| holds(*ratio as f64));
-    let conditions = [
-        everywhere(&|x| of_no("OL", x) > 0.75 && of_no("TL", x) > 0.75),
-        everywhere(&|x| of_ol("LC", x) < 1.0),
-        VERSIONS.iter().all(|scheme| of_ol(scheme, 0.0) > 0.9),
-        VERSIONS.iter().all(|scheme| of_ol(scheme, 100.0) < SHARPLY),
-    ];
-    Verdict::of(&conditions, sentence)
+/// From 0 to 100 % updates, what a scheme keeps of its throughput.
+fn kept(panel: &Panel, scheme: &str) -> f64 {
+    panel.at(scheme, 100.0) / panel.at(scheme, 0.0)
+}
+
+/// What a scheme does of what another one does.
+fn share(panel: &Panel, scheme: &str, other: &str, x: f64) -> f64 {
+    panel.at(scheme, x) / panel.at(other, x)
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", 100.0 * share)
+}
+
+/// The B+-tree's panel, and that of the CSB+-tree, if it was drawn.
+fn judge_one_thread(families: &[Panel]) -> Verdict {
+    let (mut sentences, mut conditions) = (Vec::new(), Vec::new());
+    for (family, panel) in ["B+", "CSB+"].iter().zip(families) {
+        let of_no = |scheme: &str, x: f64| share(panel, scheme, "NO", x);
+        let of_ol = |scheme: &str, x: f64| share(panel, scheme, "OL", x);
+        sentences.push(format!(
+            "{family}, measured: with updates only, of NO's throughput {}; of their own without updates {}; of OL's {}, and without updates {}.",
+            each(&["OL", "TL", "LC", "VN", "VT"], |scheme| percent(of_no(scheme, 100.0))),
+            each(&["OL", "VN", "VT"], |scheme| percent(kept(panel, scheme))),
+            each(&VERSIONS, |scheme| percent(of_ol(scheme, 100.0))),
+            each(&VERSIONS, |scheme| percent(of_ol(scheme, 0.0))),
+        ));
+        let everywhere = |holds: &dyn Fn(f64) -> bool| RATIOS.iter().all(|ratio| holds(*ratio as f64));
+        conditions.extend([
+            everywhere(&|x| of_no("OL", x) > 0.75 && of_no("TL", x) > 0.75),
+            everywhere(&|x| of_ol("LC", x) < 1.0),
+            VERSIONS.iter().all(|scheme| of_ol(scheme, 0.0) > 0.9),
+            VERSIONS.iter().all(|scheme| of_ol(scheme, 100.0) < SHARPLY),
+        ]);
+    }
+    if let [b_plus, csb] = families {
+        let heavier = |scheme: &&str| share(csb, scheme, "OL", 100.0) < share(b_plus, scheme, "OL", 100.0);
+        conditions.push(VERSIONS.iter().all(heavier));
+    }
+    Verdict::of(&conditions, sentences.join(" "))
 }
 
 /// Figure 10.
 pub fn many_threads(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
-    let (sizes, mut subjects) = load(settings, tell)?;
-    subjects.retain(|subject| subject.is_concurrent());
-    let mut modelled = Panel::new("Eight processors like the paper's", Source::Modelled, X, Y, Scale::Linear);
-    tell(0.3, "modelling");
-    let rates = subject::at_once(&subjects, |subject| {
+    let sizes = Sizes::of(settings);
+    let keys = Keys::new(sizes.keys, settings.seed);
+    let threads = settings.threads_max.min(8);
+    let panels = subject::of_each_family(&keys, tell, |family, mut subjects, tell| {
+        subjects.retain(|subject| subject.is_concurrent());
+        tell(0.3, "modelling");
+        let modelled = model(family, settings, &sizes, &subjects)?;
+        let measured = measure(family, settings, &sizes, subjects, threads, tell)?;
+        Ok([measured, modelled])
+    })?;
+    let verdict = judge_many_threads(&panels, threads);
+    Ok(Drawn { verdict, panels: panels.concat(), settings: sizes.header() })
+}
+
+fn model(
+    family: &str,
+    settings: &Settings,
+    sizes: &Sizes,
+    subjects: &subject::Subjects,
+) -> Result<Panel, LabError> {
+    let title = format!("{family}, eight processors like the paper's");
+    let mut panel = Panel::new(title, Source::Modelled, X, Y, Scale::Linear);
+    let rates = subject::at_once(subjects, |subject| {
         let rate = |update_percent| {
             let load = Load { threads: 8, operations: sizes.modelled, update_percent, seed: settings.seed };
             Ok(subject.model(&Machine::E5500, load)?.0)
@@ -66,61 +101,65 @@ pub fn many_threads(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabErr
     })?;
     for (subject, rates) in subjects.iter().zip(rates) {
         for (update_percent, per_s) in RATIOS.into_iter().zip(rates) {
-            modelled.add(subject.name(), update_percent as f64, per_s / 1e6);
+            panel.add(subject.name(), update_percent as f64, per_s / 1e6);
         }
     }
-    let measured = measure(settings, &sizes, subjects, settings.threads_max.min(8), tell)?;
-    let verdict = judge_many_threads(&measured, &modelled, settings.threads_max.min(8));
-    Ok(Drawn { verdict, panels: vec![measured, modelled], settings: sizes.header() })
+    Ok(panel)
 }
 
-fn judge_many_threads(measured: &Panel, modelled: &Panel, threads: usize) -> Verdict {
-    let lead = |panel: &Panel, x: f64| {
-        let best = ["LC", "TL", "VN", "VT"].iter().map(|scheme| panel.at(scheme, x)).fold(0.0, f64::max);
-        panel.at("OL", x) / best
-    };
-    let of_ol = |scheme: &str, x: f64| modelled.at(scheme, x) / modelled.at("OL", x);
-    let sentence = format!(
-        "OL's throughput over that of the best other scheme: modelled {:.2} at 20 %, {:.2} at 60 % and {:.2} at 100 % updates; measured with {} threads {:.2}, {:.2} and {:.2}. Of OL's, modelled, VN and VT do {:.0} % and {:.0} % without updates, {:.0} % and {:.0} % with updates only; TL and LC {:.0} % and {:.0} % without.",
-        lead(modelled, 20.0),
-        lead(modelled, 60.0),
-        lead(modelled, 100.0),
-        threads,
-        lead(measured, 20.0),
-        lead(measured, 60.0),
-        lead(measured, 100.0),
-        100.0 * of_ol("VN", 0.0),
-        100.0 * of_ol("VT", 0.0),
-        100.0 * of_ol("VN", 100.0),
-        100.0 * of_ol("VT", 100.0),
-        100.0 * of_ol("TL", 0.0),
-        100.0 * of_ol("LC", 0.0),
-    );
-    let conditions = [
-        RATIOS[1..].iter().all(|ratio| lead(modelled, *ratio as f64) > 1.1),
-        VERSIONS.iter().all(|scheme| of_ol(scheme, 0.0) > 0.9 && of_ol(scheme, 100.0) < SHARPLY),
-        ["TL", "LC"].iter().all(|scheme| of_ol(scheme, 0.0) < 1.0),
-    ];
-    Verdict::of(&conditions, sentence)
-}
-
-fn load(settings: &Settings, tell: Tell<'_>) -> Result<(Sizes, Vec<Box<dyn Subject>>), LabError> {
-    let sizes = Sizes::of(settings);
-    let keys = Keys::new(sizes.keys, settings.seed);
-    tell(0.1, "loading");
-    let subjects = subject::all(&keys)?;
-    Ok((sizes, subjects))
+/// As [`judge_one_thread`]: measured panels, and modelled ones.
+fn judge_many_threads(families: &[[Panel; 2]], threads: usize) -> Verdict {
+    let (mut sentences, mut conditions) = (Vec::new(), Vec::new());
+    for (family, [measured, modelled]) in ["B+", "CSB+"].iter().zip(families) {
+        let lead = |panel: &Panel, x: f64| {
+            let best = ["LC", "TL", "VN", "VT"].iter().map(|scheme| panel.at(scheme, x)).fold(0.0, f64::max);
+            panel.at("OL", x) / best
+        };
+        let leads = |panel| [20.0, 60.0, 100.0].map(|x| format!("{:.2}", lead(panel, x))).join(", ");
+        let of_ol = |scheme: &str, x: f64| share(modelled, scheme, "OL", x);
+        sentences.push(format!(
+            "{family}, OL's throughput over that of the best other scheme at 20, 60 and 100 % updates: modelled {}; measured with {threads} threads {}. Of OL's, modelled, without updates {}; with updates only {}.",
+            leads(modelled),
+            leads(measured),
+            each(&["VN", "VT", "TL", "LC"], |scheme| percent(of_ol(scheme, 0.0))),
+            each(&VERSIONS, |scheme| percent(of_ol(scheme, 100.0))),
+        ));
+        conditions.extend([
+            RATIOS[1..].iter().all(|ratio| lead(modelled, *ratio as f64) > 1.1),
+            VERSIONS.iter().all(|scheme| of_ol(scheme, 0.0) > 0.9 && of_ol(scheme, 100.0) < SHARPLY),
+            ["TL", "LC"].iter().all(|scheme| of_ol(scheme, 0.0) < 1.0),
+        ]);
+    }
+    if let [[_, b_plus], [_, csb]] = families {
+        let below_tl = |ratio: &u64, scheme: &&str| share(csb, scheme, "TL", *ratio as f64) < 1.0;
+        let beyond_20 = RATIOS.iter().filter(|ratio| **ratio > 20);
+        sentences.push(format!(
+            "With updates only, modelled, OL keeps {} of its throughput without on the B+-tree, {} on the CSB+-tree; there VN and VT do {} and {} of TL's.",
+            percent(kept(b_plus, "OL")),
+            percent(kept(csb, "OL")),
+            percent(share(csb, "VN", "TL", 100.0)),
+            percent(share(csb, "VT", "TL", 100.0)),
+        ));
+        conditions.extend([
+            kept(csb, "OL") < kept(b_plus, "OL"),
+            beyond_20.clone().all(|ratio| VERSIONS.iter().all(|scheme| below_tl(ratio, scheme))),
+        ]);
+    }
+    Verdict::of(&conditions, sentences.join(" "))
 }
 
 fn measure(
+    family: &str,
     settings: &Settings,
     sizes: &Sizes,
-    mut subjects: Vec<Box<dyn Subject>>,
+    mut subjects: subject::Subjects,
     threads: usize,
     tell: Tell<'_>,
 ) -> Result<Panel, LabError> {
-    let title =
-        if threads == 1 { "One thread".to_owned() } else { format!("{threads} threads on this machine") };
+    let title = match threads {
+        1 => format!("{family}, one thread"),
+        _ => format!("{family}, {threads} threads on this machine"),
+    };
     let mut panel = Panel::new(title, Source::Measured, X, Y, Scale::Linear);
     for update_percent in RATIOS {
         tell(0.5 + update_percent as f64 / 250.0, &format!("{update_percent} % updates"));
@@ -149,17 +188,26 @@ mod tests {
         panel
     }
 
+    /// Versions begin and end with so much; the other schemes do what the paper saw.
+    fn one_thread(from: f64, to: f64) -> Panel {
+        let common = [("NO", 3.0, 2.5), ("OL", 2.9, 2.4), ("TL", 3.0, 2.4), ("LC", 2.0, 1.8)];
+        panel(&[common.as_slice(), &[("VN", from, to), ("VT", from, to)]].concat())
+    }
+
     /// Versions that lose a little are not what the paper saw, nor are ones that are behind from the beginning.
     #[test]
     fn versions_must_fall_sharply() {
-        let word = |from, to| {
-            let common = [("NO", 3.0, 2.5), ("OL", 2.9, 2.4), ("TL", 3.0, 2.4), ("LC", 2.0, 1.8)];
-            let versions = [("VN", from, to), ("VT", from, to)];
-            judge_one_thread(&panel(&[common.as_slice(), &versions].concat())).word()
-        };
+        let word = |from, to| judge_one_thread(&[one_thread(from, to)]).word();
         assert_eq!(word(2.9, 1.2), "holds");
         assert_eq!(word(2.9, 2.3), "holds in part");
         assert_eq!(word(2.0, 1.2), "holds in part");
+    }
+
+    /// And most sharply where whole groups are copied.
+    #[test]
+    fn versions_of_groups_must_cost_more() {
+        let word = |to| judge_one_thread(&[one_thread(2.9, 1.2), one_thread(2.9, to)]).word();
+        assert_eq!([0.5, 1.4].map(word), ["holds", "holds in part"]);
     }
 
     /// Also between the ratios of which the sentence tells.
@@ -172,9 +220,22 @@ mod tests {
             ("TL", 1.5, 0.4),
             ("LC", 0.9, 0.9),
         ]);
-        assert_eq!(judge_many_threads(&modelled, &modelled, 2).word(), "holds");
+        assert_eq!(judge_many_threads(&[[modelled.clone(), modelled.clone()]], 2).word(), "holds");
         let at_40 = modelled.series.iter_mut().find(|series| series.name == "LC").unwrap().points.iter_mut();
         at_40.filter(|point| point.0 == 40.0).for_each(|point| point.1 = 3.0);
-        assert_eq!(judge_many_threads(&modelled, &modelled, 2).word(), "holds in part");
+        assert_eq!(judge_many_threads(&[[modelled.clone(), modelled.clone()]], 2).word(), "holds in part");
+    }
+
+    /// On the CSB+-tree OL keeps less, and versions do less than the tree's latch from 40 % on.
+    #[test]
+    fn groups_must_cost_more_with_many_threads() {
+        let modelled = |ol, vn| {
+            panel(&[("OL", 2.8, ol), ("VN", 2.8, vn), ("VT", 2.8, 0.1), ("TL", 2.7, 1.2), ("LC", 0.9, 0.9)])
+        };
+        let families = |ol, vn| [[(); 2].map(|()| modelled(2.8, 1.0)), [(); 2].map(|()| modelled(ol, vn))];
+        let word = |ol, vn| judge_many_threads(&families(ol, vn), 2).word();
+        assert_eq!(word(2.7, 0.1), "holds");
+        assert_eq!(word(2.9, 0.1), "holds in part");
+        assert_eq!(word(2.7, 1.4), "holds in part");
     }
 }

@@ -1,9 +1,11 @@
 //! A loaded tree under one scheme: how fast it is on this machine, and how fast on a modelled one.
 
 use crate::figures::olfit::work::{Keys, Stream, value_of};
-use crate::frame::{LabError, span_s};
+use crate::frame::{LabError, Panel, Tell, span_s};
 use crate::model::{Counts, Machine, ManyCores};
-use crate::olfit::{LockCoupling, No, Optimistic, Scheme, Tree, TreeLatch, VersionsByNode, VersionsByTree};
+use crate::olfit::{
+    BPlus, Csb, Family, LockCoupling, No, Optimistic, Scheme, Tree, TreeLatch, VersionsByNode, VersionsByTree,
+};
 use crate::probe::Silent;
 use std::sync::Barrier;
 use std::time::Instant;
@@ -39,28 +41,32 @@ pub trait Subject: Send + Sync {
 }
 
 /// A tree and its keys.
-pub struct Loaded<S: Scheme, const W: usize> {
+pub struct Loaded<S: Scheme, const W: usize, F: Family = BPlus> {
     /// The tree.
-    pub tree: Tree<S, W>,
+    pub tree: Tree<S, W, F>,
     keys: Keys,
 }
 
-impl<S: Scheme, const W: usize> Loaded<S, W> {
+impl<S: Scheme, const W: usize, F: Family> Loaded<S, W, F> {
     /// Inserts all keys in random order.
     pub fn new(keys: &Keys) -> Result<Self, LabError> {
         let tree = Tree::with_room_for(keys.count() + keys.count() / 4);
         let mut worker = tree.worker(Silent);
         for key in keys.inserted() {
             if !tree.insert(&mut worker, key, value_of(key)) {
-                return Err(LabError::Wrong(format!("{}: key {key} was there before", S::NAME)));
+                return Err(Self::wrong(format!("key {key} was there before")));
             }
         }
         drop(worker);
         Ok(Self { tree, keys: keys.clone() })
     }
+
+    fn wrong(what: String) -> LabError {
+        LabError::Wrong(format!("{} {}: {what}", F::NAME, S::NAME))
+    }
 }
 
-impl<S: Scheme, const W: usize> Subject for Loaded<S, W> {
+impl<S: Scheme, const W: usize, F: Family> Subject for Loaded<S, W, F> {
     fn name(&self) -> &'static str {
         S::NAME
     }
@@ -118,28 +124,47 @@ impl<S: Scheme, const W: usize> Subject for Loaded<S, W> {
     }
 
     fn check(&self) -> Result<(), LabError> {
-        let keys = self.tree.check().map_err(|what| LabError::Wrong(format!("{}: {what}", S::NAME)))?;
-        if keys == self.keys.count() {
-            Ok(())
-        } else {
-            Err(LabError::Wrong(format!("{}: {keys} keys at the end", S::NAME)))
-        }
+        let keys = self.tree.check().map_err(Self::wrong)?;
+        if keys == self.keys.count() { Ok(()) } else { Err(Self::wrong(format!("{keys} keys at the end"))) }
     }
 }
 
 /// Trees under all schemes, NO first.
-pub fn all(keys: &Keys) -> Result<Vec<Box<dyn Subject>>, LabError> {
+pub type Subjects = Vec<Box<dyn Subject>>;
+
+/// Loads a family's trees.
+type LoadAll = fn(&Keys) -> Result<Subjects, LabError>;
+/// The B+-tree comes first.
+const FAMILIES: [(&str, LoadAll); 2] = [(BPlus::NAME, all::<BPlus>), (Csb::NAME, all::<Csb>)];
+
+/// Draws panels of each family's trees, one family after the other; `draw` gets its name and its trees.
+pub fn of_each_family<const N: usize>(
+    keys: &Keys,
+    tell: Tell<'_>,
+    mut draw: impl FnMut(&str, Subjects, Tell<'_>) -> Result<[Panel; N], LabError>,
+) -> Result<Vec<[Panel; N]>, LabError> {
+    let each = FAMILIES.into_iter().enumerate().map(|(at, (family, load))| {
+        let mut tell = |share: f64, what: &str| {
+            tell((at as f64 + share) / FAMILIES.len() as f64, &format!("{family}, {what}"));
+        };
+        tell(0.05, "loading");
+        draw(family, load(keys)?, &mut tell)
+    });
+    each.collect()
+}
+
+fn all<F: Family>(keys: &Keys) -> Result<Subjects, LabError> {
     type Build = fn(&Keys) -> Result<Box<dyn Subject>, LabError>;
-    fn boxed<S: Scheme>(keys: &Keys) -> Result<Box<dyn Subject>, LabError> {
-        Ok(Box::new(Loaded::<S, WORDS>::new(keys)?))
+    fn boxed<S: Scheme, F: Family>(keys: &Keys) -> Result<Box<dyn Subject>, LabError> {
+        Ok(Box::new(Loaded::<S, WORDS, F>::new(keys)?))
     }
     let builds: [Build; 6] = [
-        boxed::<No>,
-        boxed::<Optimistic>,
-        boxed::<VersionsByNode>,
-        boxed::<VersionsByTree>,
-        boxed::<TreeLatch>,
-        boxed::<LockCoupling>,
+        boxed::<No, F>,
+        boxed::<Optimistic, F>,
+        boxed::<VersionsByNode, F>,
+        boxed::<VersionsByTree, F>,
+        boxed::<TreeLatch, F>,
+        boxed::<LockCoupling, F>,
     ];
     at_once(&builds, |build| build(keys))
 }

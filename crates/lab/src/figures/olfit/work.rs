@@ -4,7 +4,7 @@
 //! left at the end: the tree is then what it was.
 
 use crate::frame::LabError;
-use crate::olfit::{Scheme, Tree, Worker};
+use crate::olfit::{Family, Scheme, Tree, Worker};
 use crate::probe::Probe;
 use foreshore_workloads::random::{Permutation, Random};
 use std::collections::VecDeque;
@@ -82,15 +82,15 @@ impl<'k> Stream<'k> {
 
     /// Does the next operation and checks its answer.
     #[inline]
-    pub fn step<S: Scheme, P: Probe, const W: usize>(
+    pub fn step<S: Scheme, F: Family, P: Probe, const W: usize>(
         &mut self,
-        tree: &Tree<S, W>,
+        tree: &Tree<S, W, F>,
         worker: &mut Worker<'_, P>,
     ) -> Result<(), LabError> {
         let word = self.random.word();
         if (word >> 32) % 100 >= self.update_percent {
             let key = self.keys.any(&mut self.random);
-            return expect(S::NAME, key, tree.get(worker, key) == Some(value_of(key)));
+            return expect::<S, F>(key, tree.get(worker, key) == Some(value_of(key)));
         }
         if word & 1 == 0 && !self.own.is_empty() {
             return self.remove(tree, worker);
@@ -100,20 +100,20 @@ impl<'k> Stream<'k> {
 
     /// Puts in a new key.
     #[inline]
-    pub fn insert<S: Scheme, P: Probe, const W: usize>(
+    pub fn insert<S: Scheme, F: Family, P: Probe, const W: usize>(
         &mut self,
-        tree: &Tree<S, W>,
+        tree: &Tree<S, W, F>,
         worker: &mut Worker<'_, P>,
     ) -> Result<(), LabError> {
         let key = self.own_key();
         self.own.push_back(key);
-        expect(S::NAME, key, tree.insert(worker, key, value_of(key)))
+        expect::<S, F>(key, tree.insert(worker, key, value_of(key)))
     }
 
     /// Takes out what this thread has put in.
-    pub fn tidy<S: Scheme, P: Probe, const W: usize>(
+    pub fn tidy<S: Scheme, F: Family, P: Probe, const W: usize>(
         &mut self,
-        tree: &Tree<S, W>,
+        tree: &Tree<S, W, F>,
         worker: &mut Worker<'_, P>,
     ) -> Result<(), LabError> {
         while !self.own.is_empty() {
@@ -122,13 +122,13 @@ impl<'k> Stream<'k> {
         Ok(())
     }
 
-    fn remove<S: Scheme, P: Probe, const W: usize>(
+    fn remove<S: Scheme, F: Family, P: Probe, const W: usize>(
         &mut self,
-        tree: &Tree<S, W>,
+        tree: &Tree<S, W, F>,
         worker: &mut Worker<'_, P>,
     ) -> Result<(), LabError> {
         let key = self.own.pop_front().expect("the caller saw one");
-        expect(S::NAME, key, tree.remove(worker, key) == Some(value_of(key)))
+        expect::<S, F>(key, tree.remove(worker, key) == Some(value_of(key)))
     }
 
     /// A key that no other thread uses, and this one not again soon.
@@ -139,6 +139,6 @@ impl<'k> Stream<'k> {
     }
 }
 
-fn expect(scheme: &str, key: u32, right: bool) -> Result<(), LabError> {
-    if right { Ok(()) } else { Err(LabError::Wrong(format!("{scheme}, key {key}"))) }
+fn expect<S: Scheme, F: Family>(key: u32, right: bool) -> Result<(), LabError> {
+    if right { Ok(()) } else { Err(LabError::Wrong(format!("{} {}, key {key}", F::NAME, S::NAME))) }
 }
