@@ -71,7 +71,7 @@ pub use bounds::RawBounds;
 pub use db::Endless;
 pub use db::{
     Builder, ByteBounds, ByteRange, ByteTable, CheckReport, CommitTicket, Compacted, Copied, Database, Index,
-    IndexStats, Isolation, Key, KeyBounds, KeyComponent, KeyPrefix, Range, Savepoint, Snapshot,
+    IndexStats, Isolation, Key, KeyBounds, KeyComponent, KeyPrefix, Prefix, Range, Savepoint, Snapshot,
     SnapshotBytes, SnapshotTable, Stats, Table, TableOptions, TableReport, Transaction, TransactionBytes,
     TransactionOptions, TransactionRange, TransactionTable, Value,
 };

@@ -3,9 +3,11 @@
 mod common;
 
 use common::{env, tiny};
-use foreshore::{ByteTable, Database, Durability, Transaction};
+use foreshore::{ByteTable, Database, Durability, Error, Prefix, Transaction};
 use foreshore_io::MemVfs;
-use std::ops::Bound::Excluded;
+use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Included};
+use std::ops::RangeBounds;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::thread;
@@ -154,4 +156,68 @@ fn who_has_met_a_ghost_removes_it() {
         assert_eq!(ghosts(&db, &table), 0, "removes: {removes}");
     }
     elsewhere.commit().unwrap();
+}
+
+/// What a pop takes, or that there is nothing, is what a map has there.
+#[test]
+fn pops_keep_to_their_bounds() {
+    const KEYS: usize = 60;
+    let db = tiny().open_on(Arc::new(MemVfs::new())).unwrap();
+    let table = db.table::<u64, u64>("t").unwrap();
+    let (mut rng, mut model) = (common::Rng(7), BTreeMap::new());
+    for round in 0..2000 {
+        let key = rng.below(KEYS) as u64;
+        table.put(&key, &round).unwrap();
+        model.insert(key, round);
+        let bounds = (Included(rng.below(KEYS) as u64), Excluded(rng.below(KEYS) as u64));
+        let within = || model.iter().filter(|row| bounds.contains(row.0));
+        let in_a_transaction = rng.below(2) == 0;
+        let (popped, expected) = if rng.below(2) == 0 {
+            let popped = match in_a_transaction {
+                true => db.transact(|tx| tx.table(&table).pop_first_in(bounds)),
+                false => table.pop_first_in(bounds),
+            };
+            (popped, within().next().map(|row| (*row.0, *row.1)))
+        } else {
+            let popped = match in_a_transaction {
+                true => db.transact(|tx| tx.table(&table).pop_last_in(bounds)),
+                false => table.pop_last_in(bounds),
+            };
+            (popped, within().next_back().map(|row| (*row.0, *row.1)))
+        };
+        assert_eq!(popped.unwrap(), expected, "{bounds:?}");
+        expected.map(|row| model.remove(&row.0));
+    }
+    let left = table.range(..).collect::<foreshore::Result<Vec<_>>>().unwrap();
+    assert!(left.into_iter().eq(model));
+}
+
+/// Many queues in one table are not in each other's way: who has taken a row, or found none, keeps others from adding one beside it to that
+/// queue, and not from adding some to others.
+#[test]
+fn queues_in_one_table_are_apart() {
+    let db = tiny().open_on(Arc::new(MemVfs::new())).unwrap();
+    let table = db.byte_table("t").unwrap();
+    table.put_many(&[("mail/2", ""), ("mail/3", ""), ("print/2", ""), ("scan/2", "")]).unwrap();
+    let impatient = table.clone().with_lock_timeout(Duration::from_millis(20));
+    let is_free = |key: &str| match impatient.insert(key.as_bytes(), b"") {
+        Ok(is_new) => is_new && impatient.remove(key.as_bytes()).unwrap(),
+        Err(Error::LockTimeout { .. }) => false,
+        Err(error) => panic!("{error}"),
+    };
+    let free = |keys: &[&str]| keys.iter().map(|key| is_free(key)).collect::<Vec<_>>();
+    let keys = ["mail/1", "mail/9", "print/1", "print/9"];
+
+    let tx = db.begin().unwrap();
+    assert_eq!(tx.bytes(&table).pop_first_in(Prefix("mail/")).unwrap().unwrap().0, b"mail/2");
+    assert_eq!(free(&keys), [false, true, true, true]);
+    tx.rollback().unwrap();
+    let tx = db.begin().unwrap();
+    assert_eq!(tx.bytes(&table).pop_last_in(Prefix("print/")).unwrap().unwrap().0, b"print/2");
+    assert_eq!(free(&keys), [true, true, false, false]);
+    tx.rollback().unwrap();
+    let tx = db.begin().unwrap();
+    assert_eq!(tx.bytes(&table).pop_first_in(Prefix("none/")).unwrap(), None);
+    assert_eq!(free(&["mail/9", "none/1", "print/9"]), [true, false, true]);
+    tx.rollback().unwrap();
 }

@@ -446,22 +446,48 @@ impl ByteTable {
     /// # Ok(()) }
     /// ```
     pub fn pop_first(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        self.pop(Direction::Ascending, Ok)
+        self.pop_first_in(..)
     }
 
     /// Removes the row with the greatest key and returns it; as [`pop_first`](ByteTable::pop_first), but that the gap behind it is
     /// locked, too: who appends rows in a transaction may have to wait.
     pub fn pop_last(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        self.pop(Direction::Descending, Ok)
+        self.pop_last_in(..)
     }
 
-    /// Removes the row at an end, if `read` can make something of it.
+    /// Removes the row with the least key in `bounds` and returns it, as [`pop_first`](ByteTable::pop_first): so one table holds
+    /// many queues. Locks nothing outside of `bounds`, but for the rest of the gap in which they end, if there is no row.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// use foreshore::Prefix;
+    /// let jobs = db.byte_table("jobs")?;
+    /// jobs.put_many(&[("mail/1", "to ada"), ("mail/2", "to ben"), ("print/1", "a page")])?;
+    /// assert_eq!(jobs.pop_first_in(Prefix("print/"))?, Some((b"print/1".to_vec(), b"a page".to_vec())));
+    /// assert_eq!(jobs.pop_first_in(Prefix("print/"))?, None);
+    /// assert_eq!(jobs.pop_first_in("mail/2"..)?.map(|row| row.1), Some(b"to ben".to_vec()));
+    /// # Ok(()) }
+    /// ```
+    pub fn pop_first_in(&self, bounds: impl ByteBounds) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.pop(Direction::Ascending, bounds.raw(), Ok)
+    }
+
+    /// Removes the row with the greatest key in `bounds` and returns it, as [`pop_last`](ByteTable::pop_last) and
+    /// [`pop_first_in`](ByteTable::pop_first_in). The gap in which `bounds` end is locked in any case.
+    pub fn pop_last_in(&self, bounds: impl ByteBounds) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.pop(Direction::Descending, bounds.raw(), Ok)
+    }
+
+    /// Removes the row at an end of what lies between the bounds, if `read` can make something of it.
     pub(super) fn pop<R>(
         &self,
         direction: Direction,
+        bounds: RawBounds,
         mut read: impl FnMut((Vec<u8>, Vec<u8>)) -> Result<R>,
     ) -> Result<Option<R>> {
-        let pop = |txn: &mut Txn| self.tree.pop(txn, true, direction)?.map(&mut read).transpose();
+        let pop =
+            |txn: &mut Txn| self.tree.pop(txn, true, direction, bounds.clone())?.map(&mut read).transpose();
         let (row, end) = self.engine.core().alone(self.lock_timeout, pop)?;
         self.tell(end)?;
         Ok(row)

@@ -60,7 +60,7 @@ pub use compact::Compacted;
 pub use index::{Index, TableOptions};
 pub use isolation::{Isolation, TransactionOptions};
 pub use options::Builder;
-pub use prefix::{KeyComponent, KeyPrefix};
+pub use prefix::{KeyComponent, KeyPrefix, Prefix};
 pub use range::{ByteBounds, ByteRange, KeyBounds, Range};
 pub use snapshot::{Snapshot, SnapshotBytes, SnapshotTable};
 pub use stats::{CheckReport, IndexStats, Stats, TableReport};

@@ -6,6 +6,7 @@
 
 use crate::bounds::{RawBounds, beginning_with, successor};
 use crate::db::codec::encode_key;
+use crate::db::range::{ByteBounds, KeyBounds};
 use crate::error::Result;
 use serde::Serialize;
 use std::ops::Bound;
@@ -57,6 +58,47 @@ pub trait KeyPrefix<K>: Serialize {
     /// Errors: [`Error::Encoding`](crate::Error::Encoding).
     fn bounds(&self) -> Result<RawBounds> {
         Ok(beginning_with(&encode_key(self)?))
+    }
+}
+
+impl<K, P: KeyPrefix<K> + ?Sized> KeyPrefix<K> for &P {
+    fn bounds(&self) -> Result<RawBounds> {
+        (**self).bounds()
+    }
+}
+
+/// The keys that begin so, wherever a range of keys is asked for: of byte strings what is bytes, of other keys a [`KeyPrefix`].
+///
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// # let db = foreshore::Database::in_memory()?;
+/// use foreshore::Prefix;
+/// use std::ops::ControlFlow;
+/// let log = db.table::<(u32, u32), String>("log")?; // (day, second)
+/// log.put_many(&[((1, 60), "started".into()), ((1, 90), "ended".into()), ((2, 0), "started".into())])?;
+/// assert_eq!(log.estimate_range(Prefix((1,)))?, 2);
+/// log.scan(Prefix((1,)), |(_, second), what| {
+///     println!("{second} {what}");
+///     ControlFlow::Continue(())
+/// })?;
+///
+/// let files = db.byte_table("files")?;
+/// files.put_many(&[("etc/hosts", ""), ("etc/motd", ""), ("usr/bin/sh", "")])?;
+/// assert_eq!(files.pop_last_in(Prefix("etc/"))?, Some((b"etc/motd".to_vec(), vec![])));
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefix<P>(pub P);
+
+impl<K, P: KeyPrefix<K>> KeyBounds<K> for Prefix<P> {
+    fn encoded(&self) -> Result<RawBounds> {
+        self.0.bounds()
+    }
+}
+
+impl<P: AsRef<[u8]>> ByteBounds for Prefix<P> {
+    fn raw(&self) -> RawBounds {
+        beginning_with(self.0.as_ref())
     }
 }
 

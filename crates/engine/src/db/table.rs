@@ -315,7 +315,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// # Ok(()) }
     /// ```
     pub fn pop_first(&self) -> Result<Option<(K, V)>> {
-        self.bytes.pop(Direction::Ascending, decode_row)
+        self.pop_first_in(..)
     }
 
     /// Removes the row with the greatest key and returns it; see [`ByteTable::pop_last`]. A row that cannot be decoded stays.
@@ -329,7 +329,32 @@ impl<K: Key, V: Value> Table<K, V> {
     /// # Ok(()) }
     /// ```
     pub fn pop_last(&self) -> Result<Option<(K, V)>> {
-        self.bytes.pop(Direction::Descending, decode_row)
+        self.pop_last_in(..)
+    }
+
+    /// Removes the row with the least key in `bounds` and returns it; see [`ByteTable::pop_first_in`]. A row that cannot be decoded
+    /// stays.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// use foreshore::Prefix;
+    /// let jobs = db.table::<(String, u64), String>("jobs")?; // queue and number → what to do
+    /// jobs.put(&("mail".into(), 1), &"to ada".into())?;
+    /// jobs.put(&("print".into(), 1), &"a page".into())?;
+    /// let next = |queue: &str| Ok::<_, foreshore::Error>(jobs.pop_first_in(Prefix((queue,)))?.map(|row| row.1));
+    /// assert_eq!(next("print")?, Some("a page".into()));
+    /// assert_eq!(next("print")?, None, "the mail is another queue");
+    /// # Ok(()) }
+    /// ```
+    pub fn pop_first_in(&self, bounds: impl KeyBounds<K>) -> Result<Option<(K, V)>> {
+        self.bytes.pop(Direction::Ascending, bounds.encoded()?, decode_row)
+    }
+
+    /// Removes the row with the greatest key in `bounds` and returns it; see [`ByteTable::pop_last_in`]. A row that cannot be decoded
+    /// stays.
+    pub fn pop_last_in(&self, bounds: impl KeyBounds<K>) -> Result<Option<(K, V)>> {
+        self.bytes.pop(Direction::Descending, bounds.encoded()?, decode_row)
     }
 
     /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. See [`ByteTable::range`]. An encoding error appears as

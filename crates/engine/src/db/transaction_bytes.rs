@@ -457,17 +457,31 @@ impl TransactionBytes<'_> {
     /// # Ok(()) }
     /// ```
     pub fn pop_first(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        self.pop(Direction::Ascending)
+        self.pop_first_in(..)
     }
 
     /// Removes the row with the greatest key and returns it; as [`pop_first`](TransactionBytes::pop_first). In a serializable
     /// transaction nobody else inserts a row behind it until the transaction ends.
     pub fn pop_last(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        self.pop(Direction::Descending)
+        self.pop_last_in(..)
     }
 
-    fn pop(&self, direction: Direction) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        self.work(|txn| self.table.tree.pop(txn, self.locks_gaps(), direction))
+    /// Removes the row with the least key in `bounds` and returns it, as [`pop_first`](TransactionBytes::pop_first): a serializable
+    /// transaction keeps others from inserting between where `bounds` begin and the row, or, if there is none, the next one behind them.
+    ///
+    /// See [`ByteTable::pop_first_in`] for an example.
+    pub fn pop_first_in(&self, bounds: impl ByteBounds) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.pop(Direction::Ascending, bounds.raw())
+    }
+
+    /// Removes the row with the greatest key in `bounds` and returns it, as [`pop_last`](TransactionBytes::pop_last) and
+    /// [`pop_first_in`](TransactionBytes::pop_first_in).
+    pub fn pop_last_in(&self, bounds: impl ByteBounds) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.pop(Direction::Descending, bounds.raw())
+    }
+
+    pub(super) fn pop(&self, direction: Direction, bounds: RawBounds) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.work(|txn| self.table.tree.pop(txn, self.locks_gaps(), direction, bounds))
     }
 
     /// Are others kept from inserting where it has looked?

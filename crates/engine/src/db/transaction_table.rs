@@ -1,5 +1,6 @@
 //! Typed tables, as transactions see and change them.
 
+use crate::bounds::RawBounds;
 use crate::db::codec::{
     Key, Value, change_value, decode_found, decode_key, decode_value, encode_key, encode_row, encode_value,
 };
@@ -9,6 +10,7 @@ use crate::db::table::decoded;
 use crate::db::transaction_bytes::TransactionBytes;
 use crate::db::transaction_range::TransactionRange;
 use crate::error::Result;
+use crate::txn::Direction;
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
 
@@ -336,17 +338,31 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     /// # Ok(()) }
     /// ```
     pub fn pop_first(&self) -> Result<Option<(K, V)>> {
-        self.decode_popped(self.bytes.pop_first()?)
+        self.pop_first_in(..)
     }
 
     /// Removes the row with the greatest key and returns it; see [`TransactionBytes::pop_last`]. A row that cannot be decoded
     /// stays.
     pub fn pop_last(&self) -> Result<Option<(K, V)>> {
-        self.decode_popped(self.bytes.pop_last()?)
+        self.pop_last_in(..)
     }
 
-    fn decode_popped(&self, row: Option<(Vec<u8>, Vec<u8>)>) -> Result<Option<(K, V)>> {
-        let Some((key, value)) = row else { return Ok(None) };
+    /// Removes the row with the least key in `bounds` and returns it; see [`TransactionBytes::pop_first_in`]. A row that cannot be
+    /// decoded stays.
+    ///
+    /// See [`Table::pop_first_in`] for an example.
+    pub fn pop_first_in(&self, bounds: impl KeyBounds<K>) -> Result<Option<(K, V)>> {
+        self.pop(Direction::Ascending, bounds.encoded()?)
+    }
+
+    /// Removes the row with the greatest key in `bounds` and returns it; see [`TransactionBytes::pop_last_in`]. A row that cannot be
+    /// decoded stays.
+    pub fn pop_last_in(&self, bounds: impl KeyBounds<K>) -> Result<Option<(K, V)>> {
+        self.pop(Direction::Descending, bounds.encoded()?)
+    }
+
+    fn pop(&self, direction: Direction, bounds: RawBounds) -> Result<Option<(K, V)>> {
+        let Some((key, value)) = self.bytes.pop(direction, bounds)? else { return Ok(None) };
         let decoded = decode_key(&key).and_then(|key| Ok((key, decode_value(&value)?)));
         if decoded.is_err() {
             self.bytes.put(&key, &value)?;

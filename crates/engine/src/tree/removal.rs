@@ -1,16 +1,15 @@
-//! Removing the rows of a range in a transaction, or that at an end of the table.
+//! Removing the rows of a range in a transaction, or that at one of its ends.
 //!
 //! Each removal of a range is what [`Tree::write`] does; what is saved is the way to the row, and its value: the rows of a leaf are
 //! locked together (`txn/scan.rs`) and removed one after the other, and nobody reads a value, be it large, but to log what
 //! a rollback puts back.
 
-use crate::bounds::RawBounds;
+use crate::bounds::{RawBounds, is_empty};
 use crate::error::Result;
 use crate::tree::write::Intent;
 use crate::tree::{Tree, Values};
 use crate::txn::{Direction, Scan, Txn};
 use crate::version::Version;
-use std::ops::Bound::Unbounded;
 use std::sync::Arc;
 
 impl Tree {
@@ -40,8 +39,8 @@ impl Tree {
         })
     }
 
-    /// Removes the row that a walk in this direction begins with, and returns it. `gaps`: are others kept from inserting one before
-    /// it, or any where there is none?
+    /// Removes the row between the bounds that a walk in this direction begins with, and returns it. `gaps`: are others kept from
+    /// inserting one before it, or any where there is none?
     ///
     /// It is locked for that at once: two who had both read it could only wait for each other.
     pub fn pop(
@@ -49,8 +48,16 @@ impl Tree {
         txn: &mut Txn,
         gaps: bool,
         direction: Direction,
+        (from, to): RawBounds,
     ) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        let mut scan = Scan::new(self.clone(), direction, gaps, Unbounded, Unbounded).for_update();
+        if is_empty(&from, &to) {
+            return Ok(None);
+        }
+        let (begin, end) = match direction {
+            Direction::Ascending => (from, to),
+            Direction::Descending => (to, from),
+        };
+        let mut scan = Scan::new(self.clone(), direction, gaps, begin, end).for_update();
         let row = scan.next(txn, Values::Read)?;
         if let Some((key, _)) = &row {
             self.write(txn, key, Intent::Remove)?;
