@@ -252,12 +252,12 @@ impl LeafCopy {
     }
 
     /// Row number `index`, counted from 0 in ascending key order. Panics if it was not copied.
-    #[inline]
+    #[inline(always)]
     pub fn row(&mut self, index: usize) -> Result<Row<'_>> {
         assert!(self.rows.contains(&index), "row {index} of {:?}", self.rows);
         let slot = self.slot(index);
         let Some((version, tail, value)) = cell(&self.bytes, slot) else {
-            return Err(self.corrupt(format!("cell {index} leaves the page")));
+            return Err(self.leaves_page(index));
         };
         let head_at = self.layout.prefix_len();
         self.key_len = head_at + slot.suffix_len();
@@ -278,7 +278,7 @@ impl LeafCopy {
         let offset = self.slot(index).offset();
         match self.bytes.get(offset..).and_then(<[u8]>::first_chunk::<CELL_HEADER_BYTES>) {
             Some(header) => Ok(parse(header)),
-            None => Err(self.corrupt(format!("cell {index} leaves the page"))),
+            None => Err(self.leaves_page(index)),
         }
     }
 
@@ -350,7 +350,7 @@ impl LeafCopy {
         let slot = self.slot(index);
         let cell =
             self.cell_bytes(slot).and_then(|bytes| self.bytes[slot.offset()..][..bytes].split_first_chunk());
-        cell.ok_or_else(|| self.corrupt(format!("cell {index} leaves the page")))
+        cell.ok_or_else(|| self.leaves_page(index))
     }
 
     /// Heap bytes of the cell in `slot`; `None` if it leaves the page.
@@ -368,6 +368,11 @@ impl LeafCopy {
 
     pub(super) fn corrupt(&self, detail: impl Into<String>) -> Error {
         Error::corrupt(format!("leaf page {}", self.id()), detail)
+    }
+
+    #[cold]
+    fn leaves_page(&self, index: usize) -> Error {
+        self.corrupt(format!("cell {index} leaves the page"))
     }
 
     #[inline]

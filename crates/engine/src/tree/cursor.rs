@@ -20,6 +20,8 @@ use foreshore_base::PageId;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
+const CONTINUE: ControlFlow<()> = ControlFlow::Continue(());
+
 /// Above so many rows whole leaves are copied: long walks want few copies.
 const FEW_ROWS_MAX: usize = 4 * FEW_ROWS;
 
@@ -89,14 +91,9 @@ impl Forward {
     /// The next row, valid until the next call.
     #[inline]
     pub fn next(&mut self, values: Values) -> Result<Option<(&[u8], &[u8])>> {
-        if let Some(from) = self.start.take() {
-            self.begin(from)?;
-        }
         loop {
-            while self.position == self.end {
-                if self.end < self.leaf.rows().end || !self.go_on()? {
-                    return Ok(None);
-                }
+            if !self.come_to_more()? {
+                return Ok(None);
             }
             self.position += 1;
             let (leaf, at) = (&mut self.leaf, self.position - 1);
@@ -108,6 +105,47 @@ impl Forward {
         }
         let row = self.leaf.row(self.position - 1)?;
         Ok(Some((row.key, values.of(row.value))))
+    }
+
+    /// Calls `row` with each of the rows copied that are left, until it breaks. Each is decoded once, which matters to a walk through
+    /// millions.
+    fn hand_over(
+        &mut self,
+        values: Values,
+        row: &mut impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        while self.position < self.end {
+            self.position += 1;
+            let found = self.leaf.row(self.position - 1)?;
+            let version = Version(found.version);
+            let next = if self.tree.is_clear(&self.view, values, version, found.value.len()) {
+                if version.is_ghost() { CONTINUE } else { row(found.key, values.of(found.value)) }
+            } else {
+                let (leaf, at) = (&mut self.leaf, self.position - 1);
+                match self.tree.seen_row(&self.view, values, leaf, at, &mut self.older)? {
+                    Row::Older => row(&self.older.0, &self.older.1),
+                    _ => CONTINUE,
+                }
+            };
+            if next.is_break() {
+                return Ok(next);
+            }
+        }
+        Ok(CONTINUE)
+    }
+
+    /// Is there another row copied, or could some be copied?
+    #[inline]
+    fn come_to_more(&mut self) -> Result<bool> {
+        if let Some(from) = self.start.take() {
+            self.begin(from)?;
+        }
+        while self.position == self.end {
+            if self.end < self.leaf.rows().end || !self.go_on()? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn begin(&mut self, from: Bound<Vec<u8>>) -> Result<()> {
@@ -223,6 +261,12 @@ impl Backward {
 }
 
 impl Tree {
+    /// Does `view` see this version, and has a copy of its leaf all of it that is wanted?
+    #[inline]
+    fn is_clear(&self, view: &View, values: Values, version: Version, value_len: usize) -> bool {
+        view.sees(version) && (values == Values::Skip || !self.is_large(value_len))
+    }
+
     /// What `view` sees of row `index` of a leaf's copy; an older version goes to `older`.
     #[inline]
     fn seen_row(
@@ -235,7 +279,7 @@ impl Tree {
     ) -> Result<Row> {
         let (version, value_len) = leaf.peek(index)?;
         let version = Version(version);
-        if view.sees(version) && (values == Values::Skip || !self.is_large(value_len)) {
+        if self.is_clear(view, values, version, value_len) {
             return Ok(if version.is_ghost() { Row::None } else { Row::Leaf });
         }
         older.0.clear();
@@ -259,11 +303,7 @@ impl Tree {
         row: &mut impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
         let mut rows = Forward::new(self.clone(), view, from, to);
-        while let Some((key, value)) = rows.next(values)? {
-            if row(key, value).is_break() {
-                break;
-            }
-        }
+        while rows.hand_over(values, row)?.is_continue() && rows.come_to_more()? {}
         Ok(())
     }
 }
