@@ -144,25 +144,22 @@ pub fn median(mut values: Vec<f64>) -> Option<f64> {
     Some(lower.midpoint(upper))
 }
 
-/// Runs all turns, prints the table, writes the results.
+/// Runs all turns, and writes the results after each; prints the table.
 ///
 /// Errors: a run that fails for another reason than that its engine refuses the combination.
 pub fn run(options: &Options) -> Result<(), StoreError> {
     std::fs::create_dir_all(&options.dir)?;
     let mut cells = cells(options);
     let before = host::describe(&options.dir);
+    let results = options.results.as_ref().zip(options.host.as_ref());
+    let results = results.map(|(results, host)| results.join(format!("{}-{host}", host::today())));
     for turn in 0..options.repeats {
-        for cell in cells.iter_mut().filter(|cell| cell.refused.is_none()) {
-            eprintln!(
-                "turn {} of {}: {} {:?} × {}",
-                turn + 1,
-                options.repeats,
-                cell.engine(),
-                cell.workload,
-                cell.threads
-            );
-            measure(options, cell, options.seed + turn)?;
+        let measured = take_turn(options, &mut cells, turn);
+        // Of hours of turns none is lost when a later one fails.
+        if let Some(results) = &results {
+            write_results(options, results, &cells, &before)?;
         }
+        measured?;
     }
     print!("{}", told(&cells));
     for cell in &cells {
@@ -170,8 +167,18 @@ pub fn run(options: &Options) -> Result<(), StoreError> {
             println!("refused: {} × {}: {why}", name(&cell.workload), cell.threads);
         }
     }
-    if let (Some(results), Some(host)) = (&options.results, &options.host) {
-        write_results(options, &results.join(format!("{}-{host}", host::today())), &cells, &before)?;
+    if let Some(results) = results {
+        println!("written to {}", results.display());
+    }
+    Ok(())
+}
+
+/// One run of each combination that its engine has not refused.
+fn take_turn(options: &Options, cells: &mut [Cell], turn: u64) -> Result<(), StoreError> {
+    for cell in cells.iter_mut().filter(|cell| cell.refused.is_none()) {
+        let (engine, workload, threads) = (cell.engine(), cell.workload, cell.threads);
+        eprintln!("turn {} of {}: {engine} {workload:?} × {threads}", turn + 1, options.repeats);
+        measure(options, cell, options.seed + turn)?;
     }
     Ok(())
 }
@@ -344,6 +351,5 @@ fn write_results(options: &Options, dir: &Path, cells: &[Cell], host: &str) -> R
     std::fs::write(dir.join(format!("{}.csv", options.name)), csv)?;
     std::fs::write(dir.join(format!("{}.txt", options.name)), told(cells))?;
     std::fs::write(dir.join("host.txt"), format!("{host}load after: {}\n", host::load()))?;
-    println!("written to {}", dir.display());
     Ok(())
 }

@@ -209,3 +209,22 @@ fn an_engine_that_is_not_built_names_the_setup() {
         }
     }
 }
+
+/// A comparison takes hours: what its turns have found by then stays when a later one fails.
+#[test]
+fn a_turn_that_fails_costs_no_other() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let foreshore = dir.path().join("foreshore");
+    let fails_at_seed_2 = r#"case "$*" in *"--seed 1"*) echo '{"engine":"foreshore","ops_per_s":7.5}';; *) echo broken >&2; exit 1;; esac"#;
+    std::fs::write(&foreshore, format!("#!/bin/sh\n{fails_at_seed_2}\n")).expect("written");
+    std::fs::set_permissions(&foreshore, Permissions::from_mode(0o755)).expect("executable");
+    let [stores, results] = ["stores", "results"].map(|name| dir.path().join(name).display().to_string());
+    let small = "--engines lmdb --workloads get --threads 1 --repeats 3 --n 1000 --seconds 0.05 --host here";
+    let flags = ["--foreshore", foreshore.to_str().expect("UTF-8"), "--dir", &stores, "--results", &results];
+    let output = peers(&[&["compare"], &flags[..], &small.split(' ').collect::<Vec<_>>()].concat());
+    assert!(!output.status.success() && complaint(&output).contains("broken"), "{}", complaint(&output));
+    let written = std::fs::read_dir(results).expect("results").next().expect("of today").expect("an entry");
+    let rows = std::fs::read_to_string(written.path().join("kv.csv")).expect("readable");
+    assert!(rows.lines().any(|row| row.starts_with("foreshore,") && row.contains(",7.5,")), "{rows}");
+    assert_eq!(rows.lines().filter(|row| row.starts_with("lmdb,")).count(), 1, "{rows}");
+}
