@@ -1,4 +1,4 @@
-//! Who owns the directory: a file lock, and in the file the owner's process id.
+//! Who owns the directory: a lock on it and on a file, and in the file the owner's process id.
 //!
 //! Why `flock` and not `fcntl` locks: it belongs to the open file, so a second open in the *same* process is refused
 //! too, and closing an unrelated descriptor of the file does not give it up.
@@ -7,6 +7,7 @@
 //! - O1: the kernel releases the lock when the last copy of the descriptor is gone: a killed owner leaves none. The
 //!   descriptor is closed on exec; a child forked without exec holds a copy until it exits.
 //! - O2: only the process that took the lock gives it up: a forked child that drops its copy of the guard does not.
+//! - O3: who removes the file lets nobody in: the next one is another file, but the directory is the same.
 
 use crate::LockError;
 use foreshore_base::seeded_bug;
@@ -18,6 +19,7 @@ use std::process;
 
 /// The lock; given up on drop.
 pub(crate) struct DirLock {
+    dir: OwnedFd,
     file: OwnedFd,
     owner: u32,
 }
@@ -26,8 +28,10 @@ impl DirLock {
     /// Takes the lock file `name` of `dir` without waiting.
     pub(crate) fn take(dir: impl AsFd, name: &str) -> Result<Self, LockError> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
-        let file = openat(dir, name, flags, Mode::from_raw_mode(0o644)).map_err(io::Error::from)?;
-        match retry_on_intr(|| flock(&file, FlockOperation::NonBlockingLockExclusive)) {
+        let file = openat(&dir, name, flags, Mode::from_raw_mode(0o644)).map_err(io::Error::from)?;
+        let its_own = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = openat(&dir, ".", its_own, Mode::empty()).map_err(io::Error::from)?;
+        match try_lock(&file).and_then(|()| try_lock_directory(&dir)) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => return Err(LockError::Held(read_pid(&file))),
             Err(error) => return Err(LockError::Io(error.into())),
@@ -38,17 +42,30 @@ impl DirLock {
             Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {}
             written => written?,
         }
-        Ok(Self { file, owner })
+        Ok(Self { dir, file, owner })
     }
 }
 
 impl Drop for DirLock {
     fn drop(&mut self) {
         if self.owner == process::id() || seeded_bug("lock_given_up_by_child") {
-            // Explicitly, because a forked child may hold a copy of the descriptor. An error leaves it to the close.
+            // Explicitly, because a forked child may hold copies of the descriptors. An error leaves it to the close.
             let _ = ftruncate(&self.file, 0);
+            let _ = flock(&self.dir, FlockOperation::Unlock);
             let _ = flock(&self.file, FlockOperation::Unlock);
         }
+    }
+}
+
+fn try_lock(fd: &OwnedFd) -> Result<(), Errno> {
+    retry_on_intr(|| flock(fd, FlockOperation::NonBlockingLockExclusive))
+}
+
+/// Where a filesystem locks no directories, the file has to do.
+fn try_lock_directory(dir: &OwnedFd) -> Result<(), Errno> {
+    match try_lock(dir) {
+        Err(Errno::WOULDBLOCK) => Err(Errno::WOULDBLOCK),
+        _ => Ok(()),
     }
 }
 

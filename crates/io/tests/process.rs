@@ -163,6 +163,17 @@ fn a_forked_child_does_not_keep_a_lock_that_its_parent_gave_up() {
     relocked.expect("the child holds nothing");
 }
 
+/// As somebody does who takes the file for what a dead process has left.
+#[test]
+fn who_removes_the_locks_file_lets_nobody_in() {
+    let dir = TempDir::on_disk();
+    let guard = vfs(dir.path()).lock("LOCK").expect("a free lock");
+    std::fs::remove_file(dir.path().join("LOCK")).expect("removing it");
+    assert_eq!(holder(vfs(dir.path()).lock("LOCK")), None);
+    drop(guard);
+    vfs(dir.path()).lock("LOCK").expect("a lock that was given up");
+}
+
 #[test]
 fn shared_memory_outlives_an_aborted_process() {
     let dir = TempDir::on_disk();
