@@ -21,6 +21,7 @@ use rustix::fs::{
     renameat, renameat_with, unlinkat,
 };
 use rustix::io::{Errno, pread, pwrite, retry_on_intr};
+use rustix::process::{Resource, getrlimit};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -290,6 +291,14 @@ impl DirFile {
         Ok(())
     }
 
+    /// Refuses what `ulimit -f` does not allow: the system would say so by a signal, which ends the process.
+    fn ensure_allowed(&self, bytes: u64) -> io::Result<()> {
+        match getrlimit(Resource::Fsize).current {
+            Some(longest) if bytes > longest && bytes > self.len()? => Err(Errno::FBIG.into()),
+            _ => Ok(()),
+        }
+    }
+
     /// Writes zeros from the end of the file up to `bytes`: space on filesystems that cannot reserve it.
     fn grow_by_writing(&self, bytes: u64) -> io::Result<()> {
         const CHUNK_BYTES: usize = 256 * BLOCK_BYTES;
@@ -370,6 +379,7 @@ impl File for DirFile {
         if bytes <= reserved {
             return Ok(());
         }
+        self.ensure_allowed(bytes)?;
         let before = fstat(&self.fd)?;
         self.ensure_space(bytes.saturating_sub(before.st_blocks as u64 * STAT_BLOCK_BYTES))?;
         let grown = match retry_on_intr(|| {

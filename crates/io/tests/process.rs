@@ -6,8 +6,9 @@ mod support;
 
 use foreshore_base::sync::Ordering::Relaxed;
 use foreshore_io::{Access, DirVfs, File, LockError, Vfs};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::env;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::Path;
 use std::process::{self, Child, Command, Stdio};
 use support::TempDir;
@@ -73,6 +74,15 @@ fn other_process() {
             let mut child = Command::new("sh").args(["-c", script]).spawn().expect("a shell");
             child.wait().expect("its end");
         }
+        "limited" => {
+            let file = vfs.open("file", Access::Buffered, true).expect("a new file");
+            let limit = getrlimit(Resource::Fsize);
+            setrlimit(Resource::Fsize, Rlimit { current: Some(1 << 20), ..limit }).expect("less than it was");
+            file.allocate(1 << 20).expect("as long as it may be");
+            let error = file.allocate((1 << 20) + 1).expect_err("longer than it may be");
+            assert_eq!(error.kind(), ErrorKind::FileTooLarge);
+            assert_eq!(file.len().expect("its length"), 1 << 20);
+        }
         "writer" => {
             let memory = vfs.shared_memory("ring", RING_BYTES).expect("a ring");
             for (value, word) in memory.words().iter().enumerate() {
@@ -108,6 +118,14 @@ fn a_lock_is_not_inherited_by_started_programs() {
     // SAFETY: a signal to the process that the child started and nobody has waited for.
     unsafe { libc::kill(grandchild, libc::SIGKILL) };
     relocked.expect("the program that it started holds nothing");
+}
+
+/// Others tell their process by a signal, which ends it.
+#[test]
+fn a_file_that_may_not_become_longer_is_an_error() {
+    let dir = TempDir::on_disk();
+    let ended = start("limited", dir.path()).wait().expect("its end");
+    assert!(ended.success(), "{ended}");
 }
 
 /// Forks; the child runs `action` and exits without unwinding into the harness.
