@@ -193,3 +193,9 @@ fn what_is_not_there_is_no_failure_of_the_disk() {
     assert!(matches!(&refused, Error::Incompatible { .. }), "{refused}");
     assert!(refused.to_string().contains("misspelt") && !missing.exists(), "{refused}");
 }
+
+/// A mounted directory keeps its name. That is told before anything is copied, which would lie in another file system.
+#[test]
+fn a_mounted_directory_is_refused() {
+    refused(Path::new("/proc"), "mounted at /proc");
+}

@@ -15,10 +15,12 @@ use crate::{
 use foreshore_base::seeded_bug;
 use foreshore_base::sync::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, Dir, FallocateFlags, IFlags, Mode, OFlags, RenameFlags};
+use rustix::fs::{
+    AtFlags, CWD, Dir, FallocateFlags, IFlags, Mode, OFlags, RenameFlags, StatxAttributes, StatxFlags,
+};
 use rustix::fs::{
     fallocate, fdatasync, fstat, fstatvfs, fsync, ftruncate, ioctl_getflags, ioctl_setflags, openat,
-    renameat, renameat_with, unlinkat,
+    renameat, renameat_with, statx, unlinkat,
 };
 use rustix::io::{Errno, pread, pwrite, retry_on_intr};
 use rustix::process::{Resource, getrlimit};
@@ -109,6 +111,12 @@ pub fn exchange_directories(a: impl AsRef<Path>, b: impl AsRef<Path>) -> io::Res
     let parent = fs::File::open(parent_of(a))?; // before, as this may fail
     renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE)?;
     Ok(parent)
+}
+
+/// Is a filesystem mounted at `path`? A mounted directory's name cannot be exchanged. `false` where the system does not say.
+pub fn is_mount_point(path: impl AsRef<Path>) -> bool {
+    let found = statx(CWD, path.as_ref(), AtFlags::empty(), StatxFlags::empty());
+    found.is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
 
 fn parent_of(path: &Path) -> &Path {

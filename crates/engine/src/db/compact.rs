@@ -59,7 +59,7 @@ impl Builder {
     /// happens, `path` names a complete database.
     ///
     /// Errors: as [`Builder::open`]; [`Error::Argument`] if transactions are prepared (commit or roll them back first), if
-    /// the directory holds other files too, or if an interrupted compaction left a complete database beside it; [`Error::Full`].
+    /// the directory holds other files too or is where a file system is mounted, or if an interrupted compaction left a complete database beside it; [`Error::Full`].
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
@@ -75,6 +75,7 @@ impl Builder {
         let path = path.as_ref();
         // The names exchanged are those of the real directory, not of a link to it. If there is none, who opens it tells.
         let real = fs::canonicalize(path).map_err(|e| Error::io(path.display().to_string(), &e));
+        ensure_exchangeable(real.as_deref().unwrap_or(path))?;
         let db = self.create(false).open(real.as_deref().unwrap_or(path))?;
         let path = real?;
         ensure_nothing_prepared(&db)?;
@@ -168,6 +169,18 @@ fn remove_old(dir: &Path, remove: &dyn Fn(&Path) -> io::Result<()>) -> io::Resul
     match fs::remove_dir(dir) {
         Err(error) if error.kind() != io::ErrorKind::DirectoryNotEmpty => Err(error),
         _ => Ok(()),
+    }
+}
+
+/// A mounted directory, such as a container's volume, stays where it is. Better to know before all rows are copied.
+fn ensure_exchangeable(path: &Path) -> Result<()> {
+    match foreshore_io::is_mount_point(path) {
+        false => Ok(()),
+        true => Err(Error::Argument(format!(
+            "a file system is mounted at {}, so no other directory can take its name; make a backup in an empty directory \
+             elsewhere: it is compact",
+            path.display()
+        ))),
     }
 }
 
