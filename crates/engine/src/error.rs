@@ -76,7 +76,7 @@ pub enum Error {
         cause: String,
     },
     /// Another owner has the directory open.
-    #[error("{dir} is in use by {}; close it there first", holder(.pid))]
+    #[error("{dir} is in use by {}", holder(.pid))]
     Locked {
         /// The directory.
         dir: String,
@@ -205,9 +205,13 @@ pub enum Error {
 
 fn holder(pid: &Option<u32>) -> String {
     match pid {
-        Some(pid) if *pid == std::process::id() => format!("this process (pid {pid})"),
-        Some(pid) => format!("process {pid}"),
-        None => "another process".to_string(),
+        Some(pid) if *pid == std::process::id() => {
+            format!(
+                "this process (pid {pid}); use the handle that it has, or drop all, those of tables and snapshots too"
+            )
+        }
+        Some(pid) => format!("process {pid}; close it there first"),
+        None => "another process; close it there first".to_string(),
     }
 }
 
