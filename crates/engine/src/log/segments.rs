@@ -162,6 +162,7 @@ pub(super) fn sync_names(vfs: &dyn Vfs) -> Result<()> {
 fn write_zeros(vfs: &dyn Vfs, segment_bytes: u64) -> std::io::Result<()> {
     let file = vfs.open(UNNAMED, Access::Direct, true)?;
     file.set_len(0)?;
+    file.allocate(segment_bytes)?; // what there is no space for takes none from others
     let zeros = AlignedBuf::zeroed(ZEROS_BYTES.min(segment_bytes as usize));
     let mut at = 0;
     while at < segment_bytes {
@@ -442,8 +443,8 @@ impl State {
 mod tests {
     use super::super::tests::SMALL;
     use super::*;
-    use foreshore_io::SimDisk;
-    use foreshore_io::sim::{Fault, Repeat};
+    use foreshore_io::sim::{Call, Fault, Intercepted, Repeat};
+    use foreshore_io::{BLOCK_BYTES, SimDisk};
     use std::thread;
     use std::time::Duration;
 
@@ -461,6 +462,20 @@ mod tests {
 
     fn unneeded(disk: &SimDisk) -> u64 {
         list(disk).unwrap().range(..UNNEEDED).count() as u64
+    }
+
+    /// Others would find the disk full, for as long as it takes to fill it and to give it back.
+    #[test]
+    fn what_there_is_no_space_for_takes_none() {
+        let disk = SimDisk::new(1);
+        disk.set_capacity(SMALL.segment_bytes - BLOCK_BYTES as u64);
+        let its = disk.clone();
+        let vfs = Intercepted::new(disk, move |call, _, go| {
+            assert!(call != Call::Write && its.used_bytes() == 0, "{call:?} of {} bytes", its.used_bytes());
+            go()
+        });
+        let refused = prepare(&vfs, 0, SMALL.segment_bytes, None);
+        assert!(matches!(refused, Err(Error::Full { .. })), "{refused:?}");
     }
 
     /// What the disk refuses to remove goes the next time, and keeps nothing else from going now.
