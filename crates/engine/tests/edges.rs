@@ -4,6 +4,7 @@ mod common;
 
 use common::tiny;
 use foreshore::{ByteTable, Database, Durability, Error, TransactionOptions};
+use foreshore_io::sim::{Call, Intercepted};
 use foreshore_io::{MemVfs, SimDisk, Vfs};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -149,6 +150,20 @@ fn a_second_open_names_the_holder() {
     for _ in 0..20 {
         drop(Database::open(dir.path()).unwrap());
     }
+}
+
+/// It may be a file of another user's that is in the way, as after a command that was run as root.
+#[test]
+fn who_may_not_lock_it_is_told_what_must_be_writable() {
+    let vfs = Intercepted::new(MemVfs::new(), |call, _, go| match call {
+        Call::Lock => Err(std::io::ErrorKind::PermissionDenied.into()),
+        _ => go(),
+    });
+    let refused = Database::builder().open_on(Arc::new(vfs)).expect_err("it cannot be locked").to_string();
+    assert!(
+        refused.contains("file LOCK of ") && refused.contains("files in it must be writable"),
+        "{refused}"
+    );
 }
 
 /// Who drops the last handle may open again at once, also when a checkpoint is being taken at that moment.

@@ -295,8 +295,11 @@ fn lock(vfs: &dyn Vfs) -> Result<Box<dyn Send + Sync>> {
         LockError::Io(e) => {
             let only_readable =
                 matches!(e.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem);
-            let hint = if only_readable { ", which must be writable, also to be read" } else { "" };
-            Error::io(format!("locking {}{hint}", vfs.describe()), &e)
+            let hint = match only_readable {
+                true => " (the directory and the files in it must be writable, also to be read)",
+                false => "",
+            };
+            Error::io(format!("locking the file {} of {}{hint}", meta::LOCK, vfs.describe()), &e)
         }
     })
 }
