@@ -51,6 +51,9 @@ impl Database {
     /// old stays so, and a write through the table's own handle would wait again and again for a row that the transaction itself
     /// has locked. A panic rolls back, too. If `work` fails with errors of your own, use [`Database::try_transact`].
     ///
+    /// `work` must not call `transact` over what it has locked itself: the inner transaction would wait for the outer one, and run
+    /// again, for ever. Hand it the [`Transaction`] that there is.
+    ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
     /// # let db = foreshore::Database::in_memory()?;
