@@ -186,8 +186,10 @@ pub enum Error {
     /// What the snapshot needs was given up, because old versions took more memory than they may. Take a new snapshot.
     #[error("the snapshot is too old: the rows it needs were given up to bound memory; take a new snapshot")]
     SnapshotTooOld,
-    /// A table is in use by transactions that did not end in time.
-    #[error("table {name:?} is in use by running transactions; end them, then drop it")]
+    /// A table is in use by transactions, running or [prepared](crate::Transaction::prepare), or by backups, that did not end in time.
+    #[error(
+        "table {name:?} is in use by transactions, running or prepared, or by a backup; end them, then drop it"
+    )]
     TableInUse {
         /// Its name.
         name: String,
@@ -310,6 +312,13 @@ mod tests {
     fn too_many_may_be_snapshots() {
         let told = Error::TooManyTransactions { max: 1024 }.to_string();
         assert_eq!(told, "1024 transactions, or as many snapshots, are open already; end some of them");
+    }
+
+    /// Who finds no running transaction is sent to look for prepared ones and backups.
+    #[test]
+    fn a_table_may_be_in_use_by_more_than_running_transactions() {
+        let told = Error::TableInUse { name: "t".into() }.to_string();
+        assert!(told.contains("running or prepared, or by a backup"), "{told}");
     }
 
     /// What stopped the database is told once, and what to do about it once, last.
