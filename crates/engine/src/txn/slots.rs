@@ -19,13 +19,45 @@ use foreshore_base::sync::{AtomicBool, AtomicU64, AtomicUsize, Backoff};
 use foreshore_base::{Lsn, TxnId};
 use parking_lot::Mutex;
 use std::cell::Cell;
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Transactions at a time, and [snapshots](super::snapshots) at a time. More wait for a slot.
 pub(crate) const SLOTS: usize = 1024;
 
 /// How long a transaction, or a snapshot, waits for a slot.
-pub(super) const ADMISSION: Duration = Duration::from_secs(10);
+const ADMISSION: Duration = Duration::from_secs(10);
+
+/// How often it looks for one, once it has waited for so long.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// A wait for a slot.
+pub(super) struct Admission {
+    backoff: Backoff,
+    since: Instant,
+}
+
+impl Admission {
+    /// It begins.
+    pub fn new() -> Self {
+        Self { backoff: Backoff::new(), since: Instant::now() }
+    }
+
+    /// Waits a little. Errors: [`Error::TooManyTransactions`] if no slot became free for long.
+    pub fn wait(&mut self) -> Result<()> {
+        let waited = self.since.elapsed();
+        if waited > ADMISSION {
+            return Err(Error::TooManyTransactions { max: SLOTS });
+        }
+        will_wait();
+        match waited < LOOK {
+            true => self.backoff.wait(),
+            // Those who have the slots are in no hurry, and may need the processor.
+            false => thread::sleep(LOOK),
+        }
+        Ok(())
+    }
+}
 
 struct Slot {
     standing: Standing,
@@ -86,17 +118,13 @@ impl Slots {
 
     #[cold]
     fn lease_any(&self, log: &Log) -> Result<Owner> {
-        let (mut backoff, since) = (Backoff::new(), Instant::now());
+        let mut admission = Admission::new();
         loop {
             if let Some(index) = (0..SLOTS).find(|index| self.take(*index, log)) {
                 HINT.set(index);
                 return Ok(Owner(index as u16));
             }
-            if since.elapsed() > ADMISSION {
-                return Err(Error::TooManyTransactions { max: SLOTS });
-            }
-            will_wait();
-            backoff.wait();
+            admission.wait()?;
         }
     }
 
@@ -214,5 +242,21 @@ impl Slots {
 
     fn slot(&self, owner: Owner) -> &Slot {
         &self.slots[usize::from(owner.0)]
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    /// A program that has too many transactions open does not burn a processor for each one more that it wants.
+    #[test]
+    fn who_waits_for_a_slot_sleeps() {
+        let (mut admission, mut looks) = (Admission::new(), 0);
+        while admission.since.elapsed() < Duration::from_millis(100) {
+            admission.wait().unwrap();
+            looks += 1;
+        }
+        assert!(looks < 5000, "it has looked {looks} times");
     }
 }

@@ -8,14 +8,12 @@
 //! ORDERING: two who each store, or reserve, and then look for what the other did: one of them must see it. That takes `SeqCst`
 //! of all four.
 
-use crate::error::{Error, Result};
-use crate::txn::slots::{ADMISSION, HINT, SLOTS};
-use crate::waits::will_wait;
+use crate::error::Result;
+use crate::txn::slots::{Admission, HINT, SLOTS};
 use crossbeam_utils::CachePadded;
 use foreshore_base::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use foreshore_base::sync::{AtomicU64, AtomicUsize, Backoff};
+use foreshore_base::sync::{AtomicU64, AtomicUsize};
 use foreshore_base::{Lsn, seeded_bug};
-use std::time::Instant;
 
 /// Values of a snapshot's word below and above any LSN: none, one that was given up, one whose point is being taken.
 const NO_SNAPSHOT: u64 = u64::MAX;
@@ -38,7 +36,7 @@ impl Snapshots {
 
     /// Opens a snapshot: everything is kept for it from now on, until [`Snapshots::fix`] says what is needed.
     pub fn enter(&self) -> Result<usize> {
-        let (mut backoff, since) = (Backoff::new(), Instant::now());
+        let mut admission = Admission::new();
         loop {
             let hint = Some(HINT.get()).filter(|hint| *hint < SLOTS);
             let free = hint.into_iter().chain(0..SLOTS).find(|index| {
@@ -57,11 +55,7 @@ impl Snapshots {
                 }
                 return Ok(index);
             }
-            if since.elapsed() > ADMISSION {
-                return Err(Error::TooManyTransactions { max: SLOTS });
-            }
-            will_wait();
-            backoff.wait();
+            admission.wait()?;
         }
     }
 
