@@ -1,7 +1,7 @@
 //! Commits that are waited for later, or awaited.
 
 use crate::error::Result;
-use crate::log::{Durability, Wanted};
+use crate::log::{Durability, TaskName, Wanted};
 use crate::spread::Held;
 use crate::tree::Core;
 use foreshore_base::Lsn;
@@ -48,6 +48,8 @@ pub struct CommitTicket {
     durability: Durability,
     /// What to ask for when it is awaited first.
     flight: Option<Wanted>,
+    /// The task that awaited it last, which the log will wake.
+    task: Option<TaskName>,
 }
 
 impl std::fmt::Debug for CommitTicket {
@@ -59,13 +61,13 @@ impl std::fmt::Debug for CommitTicket {
 impl CommitTicket {
     /// For one commit, whose record ends at `end`, if it has one.
     pub(super) fn for_commit(core: Held<Core>, end: Option<Lsn>, durability: Durability) -> Self {
-        Self { core, end, durability, flight: Some(Wanted::Own) }
+        Self { core, end, durability, flight: Some(Wanted::Own), task: None }
     }
 
     /// For everything committed so far.
     pub(super) fn for_all(core: Held<Core>) -> Self {
         let end = Some(core.log.reserved());
-        Self { core, end, durability: Durability::Sync, flight: Some(Wanted::Next) }
+        Self { core, end, durability: Durability::Sync, flight: Some(Wanted::Next), task: None }
     }
 
     /// Waits until the commit is as safe as its durability promises.
@@ -118,7 +120,7 @@ impl Future for CommitTicket {
         let this = self.get_mut();
         match this.end {
             Some(end) if this.durability == Durability::Sync => {
-                this.core.log.poll_commit(end, this.flight.take(), context.waker())
+                this.core.log.poll_commit(end, this.flight.take(), context.waker(), &mut this.task)
             }
             // This waits for nothing but the copying of records.
             _ => Poll::Ready(this.wait()),
@@ -174,6 +176,23 @@ mod tests {
             std::thread::yield_now();
         }
         assert!(matches!(poll(&tasks[1]), Poll::Ready(Ok(()))));
+    }
+
+    /// Nor does it leave a waker behind each time.
+    #[test]
+    fn each_task_is_woken_once() {
+        let db = Database::in_memory().unwrap();
+        let hole = db.engine.core().log.reserve(8); // no flight carries what lies behind it
+        let mut ticket = db.sync_async();
+        let task = Arc::new(Woken::default());
+        let waker = task.clone().into();
+        for _ in 0..1000 {
+            assert!(Pin::new(&mut ticket).poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+        hole.abandon();
+        ticket.wait().unwrap();
+        db.close().unwrap(); // and with it the thread that wakes
+        assert_eq!(task.0.load(SeqCst), 1);
     }
 
     /// What is dropped where its task is woken, as nobody else holds it.

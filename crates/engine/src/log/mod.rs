@@ -64,6 +64,7 @@ pub(crate) use incarnation::Incarnation;
 pub(crate) use options::LogOptions;
 pub(crate) use reader::{LogReader, Record};
 pub(crate) use tail::repair_tail;
+pub(crate) use waiters::TaskName;
 
 use crate::error::{Error, Result};
 use crate::pool::Wal;
@@ -366,8 +367,14 @@ impl Log {
     }
 
     /// As [`Log::commit`] with `Sync`, for a task: it is woken when it is worth asking again. Then, or sooner, it asks with no
-    /// `flight`: that is one commit that waits.
-    pub fn poll_commit(&self, end: Lsn, flight: Option<Wanted>, task: &Waker) -> Poll<Result<()>> {
+    /// `flight`: that is one commit that waits. `known`: the task that asked last for the same `end`, if any did.
+    pub fn poll_commit(
+        &self,
+        end: Lsn,
+        flight: Option<Wanted>,
+        task: &Waker,
+        known: &mut Option<TaskName>,
+    ) -> Poll<Result<()>> {
         let shared = &*self.shared;
         if shared.has_settled(end) {
             return Poll::Ready(shared.settled(end));
@@ -375,7 +382,7 @@ impl Log {
         if let Some(flight) = flight {
             shared.want_durable(end, flight);
         }
-        shared.flights.durable_waiters.enter_task(end, task);
+        shared.flights.durable_waiters.enter_task(end, task, known);
         if shared.has_settled(end) { Poll::Ready(shared.settled(end)) } else { Poll::Pending }
     }
 

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
 use std::task::Waker;
 use std::thread::{self, Thread};
 
@@ -26,6 +27,19 @@ enum Sleeper {
     Task(Waker),
 }
 
+/// Names the task that a waker wakes, as long as that waker is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TaskName {
+    data: usize,
+    vtable: usize,
+}
+
+impl TaskName {
+    fn of(task: &Waker) -> Self {
+        Self { data: task.data().addr(), vtable: ptr::from_ref(task.vtable()).addr() }
+    }
+}
+
 impl Waiters {
     /// Sleeps until `reached()`, which must become true before [`Waiters::wake`] is called with `target` or later.
     pub fn wait(&self, target: Lsn, reached: impl Fn() -> bool) {
@@ -41,9 +55,14 @@ impl Waiters {
     }
 
     /// Has the task woken once [`Waiters::wake`] is called with `target` or later. It must look again afterwards whether that
-    /// has happened already.
-    pub fn enter_task(&self, target: Lsn, task: &Waker) {
-        self.enter(target, Sleeper::Task(task.clone()));
+    /// has happened already. `known`: the task that entered for `target` before, which is then this one; until it is woken its waker
+    /// is kept here, so no other task has its name.
+    pub fn enter_task(&self, target: Lsn, task: &Waker, known: &mut Option<TaskName>) {
+        if *known != Some(TaskName::of(task)) {
+            let task = task.clone();
+            *known = Some(TaskName::of(&task));
+            self.enter(target, Sleeper::Task(task));
+        }
     }
 
     fn enter(&self, target: Lsn, sleeper: Sleeper) {
@@ -124,7 +143,7 @@ mod tests {
     #[test]
     fn a_waker_that_panics_keeps_nobody_asleep() {
         let (waiters, is_reached) = (Arc::new(Waiters::default()), Arc::new(AtomicBool::new(false)));
-        waiters.enter_task(Lsn(1), &Arc::new(Panics).into());
+        waiters.enter_task(Lsn(1), &Arc::new(Panics).into(), &mut None);
         let (woken, waits) = mpsc::channel();
         thread::spawn({
             let (waiters, is_reached) = (waiters.clone(), is_reached.clone());
