@@ -166,14 +166,13 @@ struct ScanOptions<'a> {
 }
 
 pub fn scan(call: &mut Call<'_>) -> Outcome {
-    let after = match std::str::from_utf8(call.arg(1)).ok().and_then(|cursor| cursor.parse().ok()) {
-        None => return refused("ERR invalid cursor"),
-        Some(0) => None,
-        Some(cursor) => match call.shared.cursors.recall(cursor) {
-            Some(after) => Some(after),
-            None => return refused("ERR the cursor is no longer known; begin again with 0"),
-        },
+    let Some(cursor) = std::str::from_utf8(call.arg(1)).ok().and_then(|cursor| cursor.parse().ok()) else {
+        return refused("ERR invalid cursor");
     };
+    let after = call.shared.cursors.recall(cursor);
+    if after.is_none() && cursor != 0 {
+        return refused("ERR the cursor is no longer known; begin again with 0");
+    }
     let mut options = ScanOptions { pattern: b"*", count: 10, is_in_vain: false };
     for at in (2..call.args.len()).step_by(2) {
         if at + 1 == call.args.len() {
@@ -189,10 +188,14 @@ pub fn scan(call: &mut Call<'_>) -> Outcome {
             _ => return refused(SYNTAX),
         }
     }
-    scan_from(call, after, &options)
+    scan_from(call, (cursor, after), &options)
 }
 
-fn scan_from(call: &mut Call<'_>, after: Option<Vec<u8>>, options: &ScanOptions<'_>) -> Outcome {
+fn scan_from(
+    call: &mut Call<'_>,
+    (cursor, after): (u64, Option<Vec<u8>>),
+    options: &ScanOptions<'_>,
+) -> Outcome {
     let prefix = glob::prefix(options.pattern);
     let from = match &after {
         Some(key) if key.as_slice() >= prefix => Bound::Excluded(key.as_slice()),
@@ -213,10 +216,16 @@ fn scan_from(call: &mut Call<'_>, after: Option<Vec<u8>>, options: &ScanOptions<
         last = Some(key.to_vec());
         ControlFlow::Break(())
     })?;
-    let cursor = last.map_or(0, |last| call.shared.cursors.remember(&last));
+    let next = match last {
+        Some(last) => call.shared.cursors.remember(cursor, &last),
+        None => {
+            call.shared.cursors.end(cursor);
+            0
+        }
+    };
     let mut reply = call.reply();
     reply.array(2);
-    reply.bulk(cursor.to_string().as_bytes());
+    reply.bulk(next.to_string().as_bytes());
     reply.array(found.len());
     found.iter().for_each(|key| reply.bulk(key));
     Ok(Next::Go)
