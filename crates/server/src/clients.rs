@@ -40,6 +40,8 @@ pub struct Told {
     pub table: String,
     /// Is it between MULTI and EXEC, or between KV.BEGIN and its end?
     pub in_transaction: bool,
+    /// Commands that are queued since MULTI; -1 outside.
+    pub queued: i64,
     /// RESP version.
     pub protocol: u8,
     /// The last command that was not quite ordinary, or that the loop looked at.
@@ -52,7 +54,8 @@ pub struct Told {
 
 impl Client {
     /// A line of CLIENT LIST, without its end. Some clients' libraries read it, and refuse a field that Redis has not, or a `db`
-    /// that is no number; so only a table that Redis cannot have is named.
+    /// that is no number; so only a table that Redis cannot have is named. Others miss those of Redis's that are numbers: of memory all is
+    /// in `tot-mem` here, and the parts are 0.
     pub fn line(&self) -> String {
         let told = self.told.lock();
         let (db, table) = match connection::number_of(&told.table) {
@@ -60,7 +63,8 @@ impl Client {
             None => (-1, format!(" table={}", told.table)),
         };
         format!(
-            "id={} addr={} laddr={} name={} age={} idle={} flags={} db={db} tot-mem={} cmd={} user=default resp={} lib-name={} \
+            "id={} addr={} laddr={} name={} age={} idle={} flags={} db={db} sub=0 psub=0 multi={} qbuf=0 \
+             qbuf-free=0 argv-mem=0 obl=0 oll=0 omem=0 tot-mem={} cmd={} user=default resp={} lib-name={} \
              lib-ver={} io-thread={}{table}",
             self.id,
             self.addr,
@@ -69,6 +73,7 @@ impl Client {
             self.since.elapsed().as_secs(),
             told.active.elapsed().as_secs(),
             if told.in_transaction { "x" } else { "N" },
+            told.queued,
             told.bytes,
             told.command,
             told.protocol,
@@ -113,6 +118,7 @@ impl Clients {
             lib_version: String::new(),
             table: table.to_owned(),
             in_transaction: false,
+            queued: -1,
             protocol: 2,
             command: "none",
             bytes: 0,

@@ -106,6 +106,7 @@ impl Session {
     pub fn tell(&self, active: Instant) {
         let mut told = self.client.told.lock();
         told.active = active;
+        told.queued = self.queue.as_ref().map_or(-1, |queue| queue.commands.len() as i64);
         told.in_transaction = self.queue.is_some() || self.transaction.is_some();
         told.protocol = if self.protocol == Protocol::Resp2 { 2 } else { 3 };
         told.command = self.last_command.map_or("none", |command| command.name);
