@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - C1: requests are executed one after another, and replies leave in their order.
-//! - C2: what is kept for a client is bounded: half a request, `replies_bytes_max` and one reply, a queue.
+//! - C2: what is kept for a client is bounded: requests, as long as one may be, `replies_bytes_max` and one reply, a queue.
 //! - C3: no byte of a reply leaves before the batch that it belongs to is durable, if replies wait for that.
 
 use crate::chores::{Brought, Length, Work};
@@ -37,8 +37,9 @@ pub struct Connection {
     pub stream: TcpStream,
     pub session: Session,
     parser: Parser,
-    /// Bytes received and not yet executed.
+    /// Bytes received, and how many of them are executed.
     input: Vec<u8>,
+    executed: usize,
     replies: Replies,
     /// Where the replies of earlier rounds end.
     round_begun_at: u64,
@@ -179,6 +180,7 @@ impl Connection {
             session,
             parser: Parser::new(Limits::STRANGER),
             input: Vec::new(),
+            executed: 0,
             replies: Replies::default(),
             round_begun_at: 0,
             turn_ends: Instant::now(),
@@ -213,7 +215,7 @@ impl Connection {
 
     /// Executes up to `budget` of the requests that are there. `clock` is when the last one of the round was done, whoever's.
     pub fn execute(&mut self, shared: &Arc<Shared>, budget: &mut usize, clock: &mut Instant) -> Stop {
-        let mut at = 0;
+        let mut at = self.executed;
         let stop = loop {
             if self.brought.is_none() && !self.may_begin(shared) {
                 break Stop::Waits;
@@ -270,12 +272,21 @@ impl Connection {
                 }
             }
         };
-        self.input.drain(..at);
+        self.forget_executed(at);
+        stop
+    }
+
+    /// What is executed goes from half of the input on, since to move the rest costs as much as that has.
+    fn forget_executed(&mut self, executed: usize) {
+        self.executed = executed;
+        if 2 * executed >= self.input.len() {
+            self.input.drain(..executed);
+            self.executed = 0;
+        }
         if self.input.is_empty() {
             self.input.shrink_to(KEPT_BYTES);
             self.session.forget_value(KEPT_BYTES);
         }
-        stop
     }
 
     /// May a request be begun?
@@ -292,7 +303,9 @@ impl Connection {
         let bytes = self.input.len() - at;
         self.incomplete = match self.incomplete {
             _ if bytes == 0 => None,
-            Some((since, before)) if at == 0 && bytes < before + PROGRESS_BYTES => Some((since, before)),
+            Some((since, before)) if at == self.executed && bytes < before + PROGRESS_BYTES => {
+                Some((since, before))
+            }
             _ => Some((Instant::now(), bytes)),
         };
         if self.has_ended {
@@ -435,6 +448,14 @@ impl Connection {
     /// Must replies leave before more is executed (C2)?
     pub fn is_full(&self, shared: &Shared) -> bool {
         self.replies.unsent() >= shared.options.replies_bytes_max
+    }
+
+    /// Are requests received though replies must leave first? Many clients send a whole pipeline before they take the first reply: each
+    /// would wait for the other. They are not more than one request may have (C2).
+    pub fn receives_ahead(&self, shared: &Shared) -> bool {
+        let received = self.input.len() - self.executed;
+        let has_room = received < self.parser.limits().request_bytes;
+        self.is_full(shared) && !self.is_closing && has_room
     }
 
     /// Memory that is kept for it.

@@ -317,11 +317,15 @@ impl EventLoop {
         let mut reads = 0;
         loop {
             let Some(connection) = self.connections.get_mut(at) else { return };
-            match connection.execute(&self.shared, budget, clock) {
-                Stop::NeedsInput if connection.is_readable && reads == READS_PER_TURN => {
-                    return self.ready.push(at);
-                }
-                Stop::NeedsInput if connection.is_readable => {
+            let stop = connection.execute(&self.shared, budget, clock);
+            let receives = match stop {
+                Stop::NeedsInput => connection.is_readable,
+                Stop::Waits => connection.is_readable && connection.receives_ahead(&self.shared),
+                _ => false,
+            };
+            match stop {
+                _ if receives && reads == READS_PER_TURN => return self.ready.push(at),
+                _ if receives => {
                     reads += 1;
                     match connection.receive(&mut self.scratch, &self.shared.counters[self.home], *clock) {
                         Io::Progress => {}

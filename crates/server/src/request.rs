@@ -185,6 +185,11 @@ impl Parser {
         self.limits = limits;
     }
 
+    /// Its limits.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
     /// Reads on in `input`, which begins with the first byte of the request, and has grown at its end since the last
     /// call. The number of the request's bytes, once they are all there; the same again, until [`Parser::finish`].
     pub fn advance(&mut self, input: &[u8]) -> Result<Option<usize>, ProtocolError> {

@@ -6,6 +6,7 @@ use common::{Client, Int, List, Null, Running, Value, encode, ok, options, text}
 use foreshore_server::Options;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
 use std::time::Duration;
 
 /// What a client may send, of keys and values that are short of names so that they meet.
@@ -191,6 +192,19 @@ fn pipeline() -> impl Strategy<Value = Vec<Request>> {
         prop::collection::vec(request(), 1..4),
     ];
     prop::collection::vec(run, 1..12).prop_map(|runs| runs.concat())
+}
+
+/// Many clients take the first reply of a pipeline when they have sent all of it: more than fits into the network's buffers, as the replies do.
+#[test]
+fn a_pipeline_may_be_sent_before_its_replies_are_taken() {
+    let server = Running::new();
+    let stream = server.client().stream;
+    stream.set_write_timeout(Some(common::PATIENCE)).unwrap();
+    let (said, times) = ([b'x'; 64 << 10], 500);
+    (&stream).write_all(&encode(&[b"ECHO", &said]).repeat(times)).expect("the server takes all of it");
+    let mut replies = vec![0; times * ("$65536\r\n".len() + said.len() + "\r\n".len())];
+    (&stream).read_exact(&mut replies).expect("as many replies");
+    assert!(replies.starts_with(b"$65536\r\nxxx") && replies.ends_with(b"xxx\r\n"));
 }
 
 /// What GETs of a pipeline read is what other clients have written, and they are counted one by one.
