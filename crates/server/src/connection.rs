@@ -15,6 +15,7 @@ use crate::shared::Shared;
 use crate::together::{Kind, Together};
 use mio::net::TcpStream;
 use std::io::{ErrorKind, Read, Write};
+use std::net::Shutdown;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -58,6 +59,9 @@ pub struct Connection {
     rests_until: Option<Instant>,
     /// Set when nothing more is executed; it closes when all is sent.
     pub is_closing: bool,
+    /// Since when what comes is thrown away, as no request begins there: a client that is told why must be able to send all that it was
+    /// about to, or it sees the connection break and never reads the reply.
+    refused_since: Option<Instant>,
     /// The client will send nothing more.
     has_ended: bool,
     /// As the operating system said last.
@@ -191,6 +195,7 @@ impl Connection {
             put_off: None,
             rests_until: None,
             is_closing: false,
+            refused_since: None,
             has_ended: false,
             is_readable: true,
             is_writable: true,
@@ -269,6 +274,8 @@ impl Connection {
                     self.count_error(shared);
                     Reply::new(&mut self.replies.bytes, self.session.protocol).error(&format!("ERR {error}"));
                     self.is_closing = true;
+                    self.refused_since = Some(Instant::now());
+                    at = self.input.len();
                 }
             }
         };
@@ -407,7 +414,9 @@ impl Connection {
                 Io::Progress
             }
             Ok(bytes) => {
-                self.input.extend_from_slice(&scratch[..bytes]);
+                if self.refused_since.is_none() {
+                    self.input.extend_from_slice(&scratch[..bytes]);
+                }
                 self.active = now;
                 // Edge-triggered: less than asked for means that there is no more for now.
                 self.is_readable = bytes == scratch.len() || self.is_read_closed;
@@ -440,7 +449,13 @@ impl Connection {
             }
         }
         if self.is_closing && self.waits_for.is_none() && self.replies.unsent() == 0 {
-            return Io::Broken;
+            let may_still_send = self.refused_since.is_some() && !self.has_ended;
+            // The client sees the end behind the last reply.
+            return if may_still_send && self.stream.shutdown(Shutdown::Write).is_ok() {
+                Io::Progress
+            } else {
+                Io::Broken
+            };
         }
         if self.replies.sendable().is_empty() { Io::Progress } else { Io::Blocked }
     }
@@ -455,7 +470,7 @@ impl Connection {
     pub fn receives_ahead(&self, shared: &Shared) -> bool {
         let received = self.input.len() - self.executed;
         let has_room = received < self.parser.limits().request_bytes;
-        self.is_full(shared) && !self.is_closing && has_room
+        self.refused_since.is_some() || (self.is_full(shared) && !self.is_closing && has_room)
     }
 
     /// Memory that is kept for it.
@@ -533,6 +548,7 @@ impl Connection {
     /// Executes nothing more; what was begun and not committed is undone.
     pub fn close(&mut self) {
         self.is_closing = true;
+        self.refused_since = None;
         self.session.abandon();
     }
 
@@ -549,6 +565,7 @@ impl Connection {
             |since: Option<Instant>| since.is_some_and(|since| now.saturating_duration_since(since) > stall);
         is_past(self.incomplete.map(|(since, _)| since))
             || is_past(self.stranger_since)
+            || is_past(self.refused_since)
             || (!self.replies.sendable().is_empty() && quiet > stall)
             || (!idle.is_zero() && quiet > idle && !self.is_waiting())
     }

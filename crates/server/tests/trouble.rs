@@ -70,6 +70,21 @@ fn what_is_no_request_ends_the_connection() {
     assert_eq!(server.client().call("PING"), text("PONG"));
 }
 
+/// Who sends all of a request that is refused at its beginning, as clients do, is told why, and not that the connection is broken.
+#[test]
+fn a_refusal_is_read_when_all_is_sent() {
+    let server = Running::new();
+    let mut c = server.client();
+    let too_many = [&b"*1000000\r\n"[..], &b"$3\r\nDEL\r\n".repeat(1_000_000)].concat();
+    c.stream.write_all(&too_many).expect("the server takes it");
+    assert!(c.reply().error().contains("more than 65536 arguments"));
+    assert_eq!(c.try_reply(), None);
+    assert_eq!(server.client().call("PING"), text("PONG"));
+    let impatient = Running::with(Options { stall_timeout: Duration::from_millis(300), ..options() });
+    let endless = impatient.client().stream;
+    until("who never comes to an end does not stay", || (&endless).write_all(&too_many[..1000]).is_err());
+}
+
 /// Errors are counted, whoever finds them.
 #[test]
 fn replies_that_are_errors_count() {
