@@ -74,14 +74,14 @@ pub(crate) fn decode_key<K: DeserializeOwned>(bytes: &[u8]) -> Result<K> {
     deserializer.into_inner().whole(key).map_err(|e| failed::<K>("decode", &e))
 }
 
-/// A key followed by zeros without end, since `memcomparable` panics where its input ends too early. Nothing that it reads
-/// of zeros goes on for ever: lengths, tags and the marks of further elements end there. For decoders elsewhere in this
-/// repository.
+/// A key followed by bytes without end, since `memcomparable` panics where its input ends too early. They are all ones, which are
+/// no tag, no length, and no mark of a further element, so nothing that it reads of them goes on for ever. For decoders elsewhere
+/// in this repository.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Endless<'a> {
     rest: &'a [u8],
-    /// Were zeros read?
+    /// Were bytes read behind the key's?
     beyond: bool,
 }
 
@@ -108,7 +108,7 @@ impl Buf for Endless<'_> {
     }
 
     fn chunk(&self) -> &[u8] {
-        if self.rest.is_empty() { &[0; 16] } else { self.rest }
+        if self.rest.is_empty() { &[0xFF; 16] } else { self.rest }
     }
 
     fn advance(&mut self, count: usize) {
@@ -213,5 +213,22 @@ mod tests {
         assert_eq!(decode_key::<u32>(&[0, 0, 0, 7]).unwrap(), 7);
         let wrong = decode_key::<i64>(&[0, 0, 0, 7]).unwrap_err().to_string();
         assert!(wrong.starts_with("cannot decode as i64: it ends too early; open the table with"), "{wrong}");
+    }
+
+    /// Also of a type that contains itself: what is behind a key's end has no end, and the stack has one.
+    #[test]
+    fn keys_that_end_too_early_end() {
+        #[derive(Debug, Serialize, serde::Deserialize)]
+        enum Path {
+            Below(Box<Path>, u8),
+            Root,
+        }
+        let path = Path::Below(Box::new(Path::Below(Box::new(Path::Root), 1)), 2);
+        let whole = encode_key(&path).unwrap();
+        assert_eq!(format!("{:?}", decode_key::<Path>(&whole).unwrap()), format!("{path:?}"));
+        for bytes in [&whole[..2], &0_u32.to_be_bytes(), &[]] {
+            let wrong = decode_key::<Path>(bytes).unwrap_err().to_string();
+            assert!(wrong.contains("it ends too early"), "{wrong}");
+        }
     }
 }
