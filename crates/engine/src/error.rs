@@ -36,7 +36,7 @@ pub enum Error {
         max: usize,
     },
     /// A key or value could not be encoded, or stored bytes do not decode as the table's type.
-    #[error("cannot {action} as {type_name}: {detail}; open the table with the types it was written with")]
+    #[error("cannot {action} as {type_name}: {detail}; {}", encoding_advice(action))]
     Encoding {
         /// "encode" or "decode".
         action: &'static str,
@@ -203,6 +203,13 @@ pub enum Error {
     /// An argument makes no sense.
     #[error("{0}")]
     Argument(String),
+}
+
+fn encoding_advice(action: &str) -> &'static str {
+    match action {
+        "encode" => "`Key` and `Value` say what can be one",
+        _ => "open the table with the types it was written with, if these can be read back at all",
+    }
 }
 
 fn holder(pid: &Option<u32>) -> String {

@@ -2,6 +2,7 @@
 //! wherever the table is seen from.
 
 use foreshore::{Database, Key};
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::ops::{Bound, ControlFlow};
 
@@ -150,6 +151,15 @@ fn a_scan_may_write_and_break() {
     })
     .unwrap();
     assert_eq!(table.multi_get(&[1, 2, 3]).unwrap(), [Some(10), Some(10), Some(0)]);
+}
+
+/// Who cannot encode a key need not look for the types that a table was written with.
+#[test]
+fn what_cannot_be_a_key_is_told() {
+    let db = Database::in_memory().unwrap();
+    let table = db.table::<BTreeMap<u8, u8>, u8>("t").unwrap();
+    let told = table.put(&BTreeMap::from([(1, 2)]), &3).unwrap_err().to_string();
+    assert!(told.contains("unsupported type: map; `Key` and `Value` say"), "{told}");
 }
 
 fn take(seen: &mut Vec<u32>, value: u32) -> ControlFlow<()> {
