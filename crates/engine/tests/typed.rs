@@ -153,6 +153,53 @@ fn a_scan_may_write_and_break() {
     assert_eq!(table.multi_get(&[1, 2, 3]).unwrap(), [Some(10), Some(10), Some(0)]);
 }
 
+/// What serde writes but cannot read back from fields without names is told when it is put, and not when it is needed.
+#[cfg(debug_assertions)]
+#[test]
+fn a_value_that_cannot_be_read_back_is_refused() {
+    use foreshore::Value;
+    use serde::{Deserialize, Serialize};
+
+    #[derive(Serialize, Deserialize)]
+    struct Account {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        nickname: Option<String>,
+        cents: i64,
+    }
+    #[derive(Serialize, Deserialize)]
+    #[serde(untagged)]
+    enum Answer {
+        Number(i64),
+        Text(String),
+    }
+    #[derive(Serialize, Deserialize)]
+    #[serde(tag = "kind")]
+    enum Event {
+        Paid { cents: i64 },
+    }
+    fn refused<V: Value>(value: V) {
+        let db = Database::in_memory().unwrap();
+        let table = db.table::<u8, V>("t").unwrap();
+        let told = table.put(&1, &value).unwrap_err().to_string();
+        assert!(told.contains("it cannot be read back"), "{told}");
+        assert!(told.ends_with("say what can be one"), "{told}");
+        let rows = [(1, value)];
+        assert!(table.put_many(&rows).is_err());
+        assert!(db.transact(|tx| tx.table(&table).put_many(&rows)).is_err());
+        assert!(table.is_empty().unwrap());
+    }
+    refused(Account { nickname: None, cents: 5 });
+    refused(Answer::Number(42));
+    refused(Answer::Text("forty-two".into()));
+    refused(Event::Paid { cents: 5 });
+    let db = Database::in_memory().unwrap();
+    let accounts = db.table::<u8, Account>("accounts").unwrap();
+    let account = Account { nickname: Some("ada".into()), cents: 5 };
+    accounts.put(&1, &account).unwrap();
+    assert!(accounts.modify(&1, |account| account.as_mut().unwrap().nickname = None).is_err());
+    assert_eq!(accounts.get(&1).unwrap().unwrap().nickname, account.nickname);
+}
+
 /// Who cannot encode a key need not look for the types that a table was written with.
 #[test]
 fn what_cannot_be_a_key_is_told() {

@@ -39,7 +39,8 @@ use serde::{Serialize, de::DeserializeOwned};
 pub trait Key: Serialize + DeserializeOwned {}
 impl<T: Serialize + DeserializeOwned> Key for T {}
 
-/// What can be a value: anything serde can write and read back.
+/// What can be a value: anything serde can write, and read back from fields that follow each other without names
+/// (`postcard`).
 ///
 /// ```
 /// # fn main() -> foreshore::Result<()> {
@@ -57,6 +58,16 @@ impl<T: Serialize + DeserializeOwned> Key for T {}
 /// assert_eq!(passengers.get(&17)?, Some(ada));
 /// # Ok(()) }
 /// ```
+///
+/// Not a value: what asks a format for the names or types of its fields. So leave `skip_serializing_if`, `flatten`, `untagged` and
+/// `tag` off types for tables; a `serde_json::Value` can be stored as its text. Such a value could be put and not be got. Where
+/// debug assertions are on, putting it is an [`Error::Encoding`]. Nor does `skip` suit a variant of an enum, if others follow: these
+/// would be read as the ones behind them.
+///
+/// Rows outlive the program that wrote them. What may be changed of their type: all names; an enum may get more variants behind the
+/// others; a `u16` may become a `u32` or a `u64`, an `i16` an `i32` or an `i64`. Whatever else is changed makes another type, also
+/// by a new field with `#[serde(default)]`: it reads old rows as nonsense or not at all. Where more will change, an enum of
+/// versions helps.
 pub trait Value: Serialize + DeserializeOwned {}
 impl<T: Serialize + DeserializeOwned> Value for T {}
 
@@ -117,17 +128,27 @@ impl Buf for Endless<'_> {
     }
 }
 
-/// The encoding of `value`.
-pub(crate) fn encode_value<V: Serialize>(value: &V) -> Result<Vec<u8>> {
-    postcard::to_extend(value, Vec::new()).map_err(|e| failed::<V>("encode", &e))
+/// The encoding of `value`. Where debug assertions are on it is read back, too: who finds out later has lost it.
+pub(crate) fn encode_value<V: Value>(value: &V) -> Result<Vec<u8>> {
+    let bytes = postcard::to_extend(value, Vec::new()).map_err(|e| failed::<V>("encode", &e))?;
+    if cfg!(debug_assertions) {
+        read_value::<V>(&bytes)
+            .map_err(|e| failed::<V>("encode", &format!("it cannot be read back ({e})")))?;
+    }
+    Ok(bytes)
 }
 
 /// The inverse of [`encode_value`]; trailing bytes are an error.
 pub(crate) fn decode_value<V: DeserializeOwned>(bytes: &[u8]) -> Result<V> {
+    read_value(bytes).map_err(|e| failed::<V>("decode", &e))
+}
+
+/// The value of these bytes, or what is wrong with them.
+fn read_value<V: DeserializeOwned>(bytes: &[u8]) -> Result<V, String> {
     match postcard::take_from_bytes(bytes) {
         Ok((value, [])) => Ok(value),
-        Ok((_, rest)) => Err(failed::<V>("decode", &format!("{} bytes too many", rest.len()))),
-        Err(e) => Err(failed::<V>("decode", &e)),
+        Ok((_, rest)) => Err(format!("there are {} bytes too many", rest.len())),
+        Err(e) => Err(e.to_string()),
     }
 }
 
