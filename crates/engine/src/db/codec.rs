@@ -11,10 +11,12 @@ use serde::{Serialize, de::DeserializeOwned};
 /// by their first component, then the second, and so on; structs and arrays as tuples do.
 ///
 /// Sizes: an integer takes its own width (4 bytes for `u32`), a string 9 bytes per started group of 8 and one more. A
-/// `Vec<u8>` is a sequence, which takes two bytes for each of its elements and one more; `[u8; 16]` takes 16.
+/// `Vec<u8>` is a sequence, which takes two bytes for each of its elements and one more; `[u8; 16]` takes 16. So of the 1024 bytes
+/// that a key may have, a string of 904 is a key, and a word beside a `u64` may have 896.
 ///
 /// Rows come in the order of what is written: those of `std::cmp::Reverse` keys ascend by what it wraps, those of an enum by
-/// the place of its variants, whatever its `Ord` says.
+/// the place of its variants, whatever its `Ord` says. Strings come in the order of their bytes. `-0.0` is the key `0.0`; whatever
+/// is no number is one key, the last.
 ///
 /// ```
 /// # fn main() -> foreshore::Result<()> {
@@ -36,6 +38,7 @@ use serde::{Serialize, de::DeserializeOwned};
 ///
 /// Not a key: a type that serde writes as text in formats that people read, such as `Ipv4Addr` or `uuid::Uuid`. It can be put, and
 /// `get` finds it, but ranges give [`Error::Encoding`]. Use its bytes or its integer: `uuid.into_bytes()`, `u32::from(address)`.
+/// Nor is a map, or an enum of more than 256 variants: putting one of the others panics.
 pub trait Key: Serialize + DeserializeOwned {}
 impl<T: Serialize + DeserializeOwned> Key for T {}
 
