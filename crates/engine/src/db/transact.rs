@@ -48,16 +48,13 @@ impl Database {
     /// have no effects but the transaction's.
     ///
     /// It does so as often as it takes, and does not return while each run loses again: as somebody keeps a lock that `work` needs, such
-    /// as a transaction that was forgotten, that has prepared, or that this thread has begun around this call; or as `work` calls
-    /// nothing of its transaction for longer than the [`idle_timeout`](TransactionOptions::idle_timeout). To give up, count the runs,
-    /// and fail at the beginning of one.
+    /// as a transaction that was forgotten, that has prepared, or that this thread has begun around this call (hand `work` that
+    /// [`Transaction`] instead); or as `work` calls nothing of its transaction for longer than the
+    /// [`idle_timeout`](TransactionOptions::idle_timeout). To give up, count the runs, and fail at the beginning of one.
     ///
     /// Other errors roll back and are returned, and so are retryable ones that are not of this transaction: a snapshot that is too
     /// old stays so, and a write through the table's own handle would wait again and again for a row that the transaction itself
     /// has locked. A panic rolls back, too. If `work` fails with errors of your own, use [`Database::try_transact`].
-    ///
-    /// `work` must not call `transact` over what it has locked itself: the inner transaction would wait for the outer one, and run
-    /// again, for ever. Hand it the [`Transaction`] that there is.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
