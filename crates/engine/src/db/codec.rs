@@ -38,7 +38,8 @@ use serde::{Serialize, de::DeserializeOwned};
 ///
 /// Not a key: a type that serde writes as text in formats that people read, such as `Ipv4Addr` or `uuid::Uuid`. It can be put, and
 /// `get` finds it, but ranges give [`Error::Encoding`]. Use its bytes or its integer: `uuid.into_bytes()`, `u32::from(address)`.
-/// Nor is a map, or an enum of more than 256 variants: putting one of the others panics.
+/// Nor is a map, or an enum of more than 256 variants: putting one of the others panics. Keys own what they hold, and so do values:
+/// `String`, not `&str`, though that will do to look one up.
 pub trait Key: Serialize + DeserializeOwned {}
 impl<T: Serialize + DeserializeOwned> Key for T {}
 
