@@ -1,6 +1,8 @@
 //! What an open database needs now and then: checkpoints that keep its log short, versions that nobody needs let go,
 //! idle transactions rolled back, and rollbacks that were broken off gone on with. A thread of its own takes the checkpoints, which
-//! last as long as the device takes for them. Another one sees to the rest, and a third one sends `Buffered` commits on their way.
+//! last as long as the device takes for them. Another one clears up, which may be as much as a transaction has removed, and has to
+//! be read for that. What must not wait for either have threads of their own: `Buffered` commits to be sent on their way, and idle
+//! transactions, which others wait for.
 //!
 //! The threads share these parts with the database, and not the database itself: so they are never the last to hold it, and
 //! whoever drops the last handle closes the database, at once and completely. (A thread that takes a reference only in
@@ -71,7 +73,8 @@ impl Upkeep {
         let started = upkeep
             .start_thread("foreshore-upkeep", Self::run)
             .and_then(|()| upkeep.start_thread("foreshore-checkpoint", Self::keep_log_short))
-            .and_then(|()| upkeep.start_thread("foreshore-nudge", Self::send_commits));
+            .and_then(|()| upkeep.start_thread("foreshore-nudge", Self::send_commits))
+            .and_then(|()| upkeep.start_thread("foreshore-idle", Self::end_idle));
         match started {
             Ok(()) => Ok(upkeep),
             Err(error) => {
@@ -98,6 +101,12 @@ impl Upkeep {
     fn send_commits(&self) {
         while !self.sleep_or_stop() {
             self.core.log.nudge();
+        }
+    }
+
+    fn end_idle(&self) {
+        while !self.sleep_or_stop() {
+            self.running.abort_idle();
         }
     }
 
@@ -133,7 +142,6 @@ impl Upkeep {
         self.core.sweep_all();
         self.core.retry_stuck(Stuck::is_due);
         self.core.bound_images(self.old_version_bytes);
-        self.running.abort_idle();
     }
 
     fn checkpoint_if_due(&self) {
@@ -253,6 +261,46 @@ mod tests {
             assert!(since.elapsed() < LONG, "no checkpoint is due");
             std::thread::yield_now();
         }
+        let put = table.with_lock_timeout(Duration::from_secs(5)).put(b"k", b"w");
+        drop(stands);
+        put.unwrap();
+        assert!(idle.commit().is_err());
+    }
+
+    /// Clearing up after a large removal takes as long as the device does to read what was removed. Who waits for what an idle
+    /// transaction has locked does not wait for that either.
+    #[test]
+    fn an_idle_transaction_is_rolled_back_while_others_are_cleared_up_after() {
+        const LONG: Duration = Duration::from_secs(20);
+        let (device, has_begun) = (Arc::new(Mutex::new(())), Arc::new(AtomicBool::new(false)));
+        let (its, begun) = (device.clone(), has_begun.clone());
+        let slow = Intercepted::new(MemVfs::new(), move |call, name, go| {
+            let _passes = (call == Call::Read && name == "leaves.db").then(|| {
+                begun.store(true, Relaxed);
+                its.lock()
+            });
+            go()
+        });
+        let tiny = Database::builder().leaf_bytes(4096).cache_bytes(64 * 4096).ring_bytes(1 << 20);
+        let db = tiny.durability(Durability::Relaxed).open_on(Arc::new(slow)).unwrap();
+        let [removed, other, table] = ["removed", "other", "t"].map(|name| db.byte_table(name).unwrap());
+        for row in 0..1000_u32 {
+            [&removed, &other].iter().for_each(|table| table.put(&row.to_be_bytes(), &[0; 900]).unwrap());
+        }
+        let snapshot = db.snapshot().unwrap();
+        removed.remove_range(..).unwrap();
+        assert_eq!(other.range(..).count(), 1000, "and the leaves of what was removed are out of the cache");
+        table.put(b"k", b"v").unwrap();
+        let stands = device.lock();
+        has_begun.store(false, Relaxed);
+        drop(snapshot);
+        let since = Instant::now();
+        while !has_begun.load(Relaxed) {
+            assert!(since.elapsed() < LONG, "nothing is cleared up");
+            std::thread::yield_now();
+        }
+        let idle = db.begin_with(TransactionOptions::new().idle_timeout(Duration::from_millis(1))).unwrap();
+        idle.bytes(&table).put(b"k", b"v").unwrap();
         let put = table.with_lock_timeout(Duration::from_secs(5)).put(b"k", b"w");
         drop(stands);
         put.unwrap();
