@@ -22,13 +22,14 @@ const EXAMPLES: &str = "\
 Examples:
   foreshore restore --dir copy.db everything.dump
   foreshore dump --table flights | foreshore restore --dir copy.db -
-  mdb_dump -p lmdb-directory | foreshore restore --table imported -
+  mdb_dump lmdb-directory | foreshore restore --table imported -
   foreshore restore --dir flights.db --from-backup /mnt/backups/monday";
 
 /// Load what dump, db_dump or mdb_dump printed, or copy a backup
 ///
 /// Rows of a dump replace rows with the same key; others stay. A table that is new gets the index and the leaf size it had. A
 /// backup is copied into an absent or empty directory, with the checksum of every page compared. Everything is durable when the command returns.
+/// What `mdb_dump -p` of LMDB 0.9.24 or older prints of a backslash means something else: leave out the -p.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RestoreArgs {

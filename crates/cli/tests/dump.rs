@@ -39,7 +39,7 @@ fn the_text_is_that_of_db_dump() {
     let dump = shell.ok(&["dump", "--table", "t"]);
     assert_eq!(
         dump,
-        "VERSION=3\nformat=print\ndatabase=t\ntype=btree\nHEADER=END\n \\\\\\00\n A\\e9\nDATA=END\n"
+        "VERSION=3\nformat=print\ndatabase=t\ntype=btree\nHEADER=END\n \\5c\\00\n A\\e9\nDATA=END\n"
     );
     let dump = shell.ok(&["dump", "--table", "t", "--format", "bytevalue"]);
     assert_eq!(
