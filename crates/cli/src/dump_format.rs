@@ -166,7 +166,12 @@ impl<R: BufRead> Reader<R> {
 
     /// The failure that the line read last is wrong.
     pub fn wrong(&self, what: &str) -> Failure {
-        Failure::usage(format!("the dump's line {}: {what}", self.number))
+        Failure::usage(what).at(self.place())
+    }
+
+    /// The line read last.
+    pub fn place(&self) -> String {
+        format!("the dump's line {}", self.number)
     }
 }
 

@@ -207,7 +207,7 @@ fn restore_table(
                     "table {name:?} is there with columns, and this is none of its rows: {wrong}"
                 ))
             })?;
-            target.put(&key, &value)?;
+            target.put(&key, &value).map_err(|error| Failure::from(error).at(dump.place()))?;
             rows += 1;
             meter.set(rows, || format!("{} rows of {name}", grouped(rows)));
         }

@@ -194,6 +194,18 @@ fn tables_with_columns_and_without_are_not_mixed() {
     assert_eq!(shell.json(&["scan", "--dir", "new.db", "--table", "t"])[0]["row"]["b"], "2");
 }
 
+/// Berkeley DB's keys may be of any length.
+#[test]
+fn a_row_that_no_table_takes_is_named() {
+    let shell = Shell::new();
+    let key = "6b".repeat(2000);
+    let dump =
+        format!("VERSION=3\nformat=bytevalue\ntype=btree\nHEADER=END\n 6b\n 76\n {key}\n 76\nDATA=END\n");
+    let args = ["restore", "--table", "t", "-"];
+    let complaint = shell.run_with(&args, dump.as_bytes()).expect(2, &args).stderr;
+    assert!(complaint.contains("line 8: the key has 2000 bytes"), "{complaint}");
+}
+
 /// An index that nobody knows yet, and a table in the place where dumps keep indexes.
 #[test]
 fn indexes_that_cannot_be_kept_are_refused() {
