@@ -2,8 +2,12 @@
 
 mod common;
 
-use common::short;
+use common::{Rng, short, tiny};
 use foreshore::{Database, Error};
+use foreshore_io::MemVfs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
 use std::time::Duration;
 
 /// Serializable transactions see no phantoms: an insertion into a range that another has read waits.
@@ -157,4 +161,95 @@ fn a_readers_own_rows_hold_up_nobody_below_its_range() {
         let inserted = writer.bytes(&queues).insert(key.as_bytes(), b"");
         assert_eq!(inserted.is_ok(), is_free, "{key}: {inserted:?}");
     }
+}
+
+/// Ghosts that follow each other, as an open snapshot still needs them, are no less closed than rows.
+#[test]
+fn insertions_wait_for_readers_of_a_run_of_ghosts() {
+    let db = tiny().open_on(Arc::new(MemVfs::new())).unwrap();
+    let t = db.byte_table("t").unwrap();
+    let key = |number: u16| number.to_be_bytes();
+    (0..1000).step_by(2).for_each(|number| t.put(&key(number), &[7; 100]).unwrap());
+    let snapshot = db.snapshot().unwrap();
+    t.remove_range(key(100)..key(900)).unwrap();
+    let [from, to] = [150, 850].map(key);
+    // Down to the range's lower end, or the row that it ends with.
+    for (way, row, closed) in
+        [("forwards", 900, 151..900), ("backwards", 98, 97..850), ("no row", 0, 151..850)]
+    {
+        let reader = db.begin_with(short()).unwrap();
+        let table = reader.bytes(&t);
+        let met = match way {
+            "forwards" => table.range(from..).next(),
+            "backwards" => table.range(..to).next_back(),
+            _ => table.range(from..to).next(),
+        };
+        assert_eq!(met.map(|row| row.unwrap().0), (way != "no row").then(|| key(row).to_vec()), "{way}");
+        for number in [99, 101, 149, 151, 152, 300, 555, 849, 851, 899, 901] {
+            let writer = db.begin_with(short()).unwrap();
+            let refused = writer.bytes(&t).put(&key(number), b"").is_err();
+            let is_known = way == "forwards" || number < 850; // where a range ends without a row, the gap goes on
+            assert!(!is_known || refused == closed.contains(&number), "{way}: {number}");
+            writer.rollback().unwrap();
+        }
+        reader.rollback().unwrap();
+        let writer = db.begin_with(short()).unwrap();
+        (0..1000).step_by(7).for_each(|number| writer.bytes(&t).put(&key(number), b"").unwrap());
+        writer.rollback().unwrap();
+    }
+    assert_eq!(snapshot.bytes(&t).range(..).count(), 500);
+}
+
+/// What a transaction has seen of a run of ghosts it sees again, whoever puts rows there and removes them.
+#[test]
+fn what_is_read_beside_ghosts_stays() {
+    const ROUNDS: usize = 300;
+    let db = tiny().open_on(Arc::new(MemVfs::new())).unwrap();
+    let table = &db.byte_table("t").unwrap();
+    let key = |number: usize| (number as u16).to_be_bytes();
+    (0..1000).step_by(2).for_each(|number| table.put(&key(number), &[7; 50]).unwrap());
+    let _snapshot = db.snapshot().unwrap();
+    table.remove_range(key(10)..key(990)).unwrap();
+    let (is_over, db) = (&AtomicBool::new(false), &db);
+    thread::scope(|scope| {
+        for writer in 0..2 {
+            scope.spawn(move || {
+                let mut rng = Rng(writer);
+                while !is_over.load(Relaxed) {
+                    let key = key(10 + rng.below(980));
+                    table.put(&key, b"here").unwrap();
+                    let removal = db.begin().unwrap();
+                    let _ = removal.bytes(table).remove(&key); // it may be the one to give way
+                    thread::yield_now();
+                    let _ = removal.rollback();
+                    table.remove(&key).unwrap();
+                }
+            });
+        }
+        let reader = |seed| {
+            let mut rng = Rng(seed);
+            for _ in 0..ROUNDS {
+                let (at, down) = (key(10 + rng.below(980)), rng.below(2) == 0);
+                db.transact(|tx| {
+                    let look = || match down {
+                        true => tx.bytes(table).range(..at).next_back().transpose(),
+                        false => tx.bytes(table).range(at..).next().transpose(),
+                    };
+                    let seen = look()?;
+                    thread::yield_now();
+                    let other = key(10 + rng.below(980));
+                    let beside = (tx.bytes(table).range(other..).next().transpose()?, other);
+                    assert_eq!(look()?, seen, "of {at:?}, down: {down}");
+                    let again = tx.bytes(table).range(other..).next().transpose()?;
+                    assert_eq!((again, other), beside);
+                    Ok(())
+                })
+                .unwrap();
+            }
+        };
+        let readers = [2, 3].map(|seed| scope.spawn(move || reader(seed)));
+        let ends = readers.map(|reader| reader.join());
+        is_over.store(true, Relaxed);
+        ends.into_iter().for_each(|end| end.unwrap());
+    });
 }

@@ -26,6 +26,9 @@ impl Tree {
         if !self.has_scanners() {
             return Ok(None);
         }
+        if let Some(closed) = self.span_around(owner, key) {
+            return Ok(Some(closed));
+        }
         let page = leaf.at.page;
         loop {
             let mut consulted = Vec::new();

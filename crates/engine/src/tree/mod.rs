@@ -47,6 +47,7 @@ mod read;
 mod removal;
 mod rows;
 mod smo;
+mod spans;
 #[cfg(test)]
 mod testing;
 mod transact;
@@ -67,6 +68,7 @@ use foreshore_base::TableId;
 use foreshore_base::sync::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use meetings::Meetings;
 use parking_lot::Mutex;
+use spans::Spans;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use users::Users;
@@ -136,6 +138,8 @@ pub(crate) struct Tree {
     pub users: Users,
     /// Transactions that hold gap locks in it. Apart from what every operation reads.
     pub scanners: CachePadded<AtomicU64>,
+    /// Runs of ghosts that some of them have locked.
+    pub spans: Spans,
     /// Waits for key locks of this table.
     pub lock_waits: Meter,
     /// The hidden table with the chunks of its large values, if it ever had one.
@@ -160,6 +164,7 @@ impl Tree {
             dropped: AtomicBool::new(false),
             users: Users::new(),
             scanners: CachePadded::new(AtomicU64::new(0)),
+            spans: Spans::default(),
             lock_waits: Meter::default(),
             chunks: OnceLock::new(),
             making_chunks: Mutex::new(()),

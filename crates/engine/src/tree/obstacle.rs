@@ -38,6 +38,9 @@ impl Tree {
         }
         match place.cell() {
             Some(cell) if !over_large && self.is_large(cell.value_len()) => Ok(Some(Obstacle::Large)),
+            Some(cell) if Version(cell.version).is_ghost() && self.has_scanners() => {
+                Ok(self.span_around(owner, key))
+            }
             Some(_) => Ok(None),
             None => self.gap_for(owner, leaf, key),
         }

@@ -8,6 +8,8 @@
 //! Rows that are to be removed are locked in runs, all of a leaf's copy before the leaves are looked at: the removal of one
 //! row changes the leaf, so that whatever was read of it for the next would be read again.
 //!
+//! Of ghosts that follow each other the first is locked, and the others with the row behind them (`tree/spans.rs`).
+//!
 //! Source: ARIES/KVL (Mohan, VLDB 1990): next-key locking; here with the leaves' versions instead of latches held.
 //!
 //! Invariant N1: when a row is returned, its key and the gap before it (before: in key order, whichever way the walk
@@ -24,6 +26,9 @@ use foreshore_base::seeded_bug;
 use foreshore_base::sync::{Ordering::SeqCst, fence};
 use std::ops::{Bound, Range};
 use std::sync::Arc;
+
+/// So many leaves are kept unchanged in memory, at most, for the sake of a run of ghosts.
+const SPAN_LEAVES_MAX: usize = 16;
 
 /// Which way a walk goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +57,12 @@ pub(crate) struct Scan {
     /// The leaves that the way to the next row led through; the last one of them if no gaps are locked, for then nothing rests on
     /// the others, which may be more than fit into memory.
     read: Vec<Stamp>,
+    /// Is what was locked last a ghost? Those that follow need no locks of their own (`tree/spans.rs`).
+    behind_ghost: bool,
+    /// Were some of these passed since then?
+    spans: bool,
+    /// Is their run noted, but not yet known to be what it was?
+    noted: bool,
     ahead: Ahead,
     done: bool,
 }
@@ -77,6 +88,9 @@ impl Scan {
             leaf,
             position: None,
             read: Vec::new(),
+            behind_ghost: false,
+            spans: false,
+            noted: false,
             ahead: Ahead::new(direction),
             done: false,
         }
@@ -105,16 +119,27 @@ impl Scan {
                 self.lock_end(txn, None)?;
                 continue;
             };
-            let key = self.leaf.row(index)?.key.to_vec();
-            if self.is_beyond(&key) {
+            let leaf = self.leaf.id();
+            let row = self.leaf.row(index)?;
+            let (key, version) = (row.key, Version(row.version));
+            if is_outside(self.direction, key, &self.to) {
+                let key = key.to_vec();
                 self.lock_end(txn, Some(&key))?;
                 continue;
             }
-            let version = Version(self.leaf.version(index)?);
             if passes_over(txn, version, self.gaps) {
                 self.step_over(index);
                 continue;
             }
+            let may_span = self.gaps && self.behind_ghost && self.read.len() < SPAN_LEAVES_MAX;
+            if may_span && is_removed(txn, &self.tree, key, version) {
+                txn.note_met(&self.tree, leaf, version, key);
+                self.step_over(index);
+                self.spans = true;
+                continue;
+            }
+            let key = key.to_vec();
+            self.note_span(txn, Some(&key));
             let mode = if version.is_ghost() { KeyMode::Shared } else { self.mode };
             txn.lock(&self.tree, &key, mode, reach(self.gaps, self.lowest(), Some(&key)))?;
             if !self.still_holds() {
@@ -122,13 +147,15 @@ impl Scan {
                 continue;
             }
             let mut value = values.of(self.leaf.row(index)?.value).to_vec();
+            self.keep_span(txn);
             self.step_over(index);
             self.go_on_behind(&key);
+            self.behind_ghost = version.is_ghost();
             if !version.is_ghost() {
                 self.tree.complete(&mut value)?;
                 return Ok(Some((key, value)));
             }
-            txn.note_met(&self.tree, self.leaf.id(), version, &key);
+            txn.note_met(&self.tree, leaf, version, &key);
         }
         Ok(None)
     }
@@ -225,6 +252,7 @@ impl Scan {
     /// Copies the first rows of what is left of the range; the position before them.
     fn begin(&mut self) -> Result<usize> {
         self.read.clear();
+        (self.spans, self.noted) = (false, false);
         let (tree, leaf) = (&self.tree, &mut self.leaf);
         let (stamp, position) = match self.direction {
             Direction::Ascending => {
@@ -276,15 +304,37 @@ impl Scan {
 
     /// The range ends before `next`, or with the table: keeps others from inserting at its end, and is done, or begins again.
     fn lock_end(&mut self, txn: &mut Txn, next: Option<&[u8]>) -> Result<()> {
+        self.note_span(txn, next);
         // Going down, the gap before the row returned last reaches to the end.
         if self.gaps && self.direction == Direction::Ascending {
             self.lock_gap(txn, next)?;
         }
         self.done = self.still_holds();
-        if !self.done {
-            self.position = None;
+        match self.done {
+            true => self.keep_span(txn),
+            false => self.position = None,
         }
         Ok(())
+    }
+
+    /// If ghosts were passed without a lock, the gap of the row behind them stands for theirs: going up that of `next`, which is to be
+    /// locked now, and going down that of the row, or ghost, locked last.
+    fn note_span(&mut self, txn: &Txn, next: Option<&[u8]>) {
+        if std::mem::take(&mut self.spans) {
+            let above = match self.direction {
+                Direction::Ascending => next,
+                Direction::Descending => key_of(&self.from),
+            };
+            self.tree.spans.note(txn.owner, self.lowest(), above);
+            self.noted = true;
+        }
+    }
+
+    /// What was noted is locked, and holds.
+    fn keep_span(&mut self, txn: &Txn) {
+        if std::mem::take(&mut self.noted) {
+            self.tree.spans.supersede(txn.owner);
+        }
     }
 
     fn lock_gap(&self, txn: &mut Txn, next: Option<&[u8]>) -> Result<()> {
@@ -327,12 +377,13 @@ impl Scan {
             edge.position = None;
         }
     }
+}
 
-    fn is_beyond(&self, key: &[u8]) -> bool {
-        match self.direction {
-            Direction::Ascending => is_beyond(key, &self.to),
-            Direction::Descending => is_before(key, &self.to),
-        }
+/// Does a walk in this direction that is to end at `to` end before `key`?
+fn is_outside(direction: Direction, key: &[u8], to: &Bound<Vec<u8>>) -> bool {
+    match direction {
+        Direction::Ascending => is_beyond(key, to),
+        Direction::Descending => is_before(key, to),
     }
 }
 
@@ -346,6 +397,13 @@ fn reach(gaps: bool, lowest: &Bound<Vec<u8>>, above: Option<&[u8]>) -> Reach {
         }
         Some(lowest) => Reach::down_to(lowest, above),
     }
+}
+
+/// Is there no row, which is certain as long as the leaf is unchanged? Who has removed it has ended, or would have it locked.
+fn is_removed(txn: &Txn, tree: &Tree, key: &[u8], version: Version) -> bool {
+    let keys = &txn.core.txns.keys;
+    let is_settled = || version.author() == txn.author() || txn.view().sees(version);
+    version.is_ghost() && (is_settled() || keys.is_quiet(keys.name(tree.id, key), Some(txn.owner)))
 }
 
 /// Is there no row, and, unless `gaps` are locked, nothing to be locked?
