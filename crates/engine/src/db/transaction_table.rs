@@ -350,7 +350,7 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     /// Removes the row with the least key in `bounds` and returns it; see [`TransactionBytes::pop_first_in`]. A row that cannot be
     /// decoded stays.
     ///
-    /// See [`Table::pop_first_in`] for an example.
+    /// See [`Table::pop_first_in`](crate::Table::pop_first_in) for an example.
     pub fn pop_first_in(&self, bounds: impl KeyBounds<K>) -> Result<Option<(K, V)>> {
         self.pop(Direction::Ascending, bounds.encoded()?)
     }
