@@ -59,7 +59,8 @@ impl Builder {
     /// happens, `path` names a complete database.
     ///
     /// Errors: as [`Builder::open`]; [`Error::Argument`] if transactions are prepared (commit or roll them back first), if
-    /// the directory holds other files too or is where a file system is mounted, or if an interrupted compaction left a complete database beside it; [`Error::Full`].
+    /// the directory holds other files too or is where a file system is mounted, or if an interrupted compaction left a complete
+    /// database beside it; [`Error::Full`].
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {

@@ -60,7 +60,7 @@ pub(crate) struct Scan {
     /// Is what was locked last a ghost? Those that follow need no locks of their own (`tree/spans.rs`).
     behind_ghost: bool,
     /// Were some of these passed since then?
-    spans: bool,
+    passed_ghosts: bool,
     /// Is their run noted, but not yet known to be what it was?
     noted: bool,
     ahead: Ahead,
@@ -89,7 +89,7 @@ impl Scan {
             position: None,
             read: Vec::new(),
             behind_ghost: false,
-            spans: false,
+            passed_ghosts: false,
             noted: false,
             ahead: Ahead::new(direction),
             done: false,
@@ -135,7 +135,7 @@ impl Scan {
             if may_span && is_removed(txn, &self.tree, key, version) {
                 txn.note_met(&self.tree, leaf, version, key);
                 self.step_over(index);
-                self.spans = true;
+                self.passed_ghosts = true;
                 continue;
             }
             let key = key.to_vec();
@@ -252,7 +252,7 @@ impl Scan {
     /// Copies the first rows of what is left of the range; the position before them.
     fn begin(&mut self) -> Result<usize> {
         self.read.clear();
-        (self.spans, self.noted) = (false, false);
+        (self.passed_ghosts, self.noted) = (false, false);
         let (tree, leaf) = (&self.tree, &mut self.leaf);
         let (stamp, position) = match self.direction {
             Direction::Ascending => {
@@ -320,7 +320,7 @@ impl Scan {
     /// If ghosts were passed without a lock, the gap of the row behind them stands for theirs: going up that of `next`, which is to be
     /// locked now, and going down that of the row, or ghost, locked last.
     fn note_span(&mut self, txn: &Txn, next: Option<&[u8]>) {
-        if std::mem::take(&mut self.spans) {
+        if std::mem::take(&mut self.passed_ghosts) {
             let above = match self.direction {
                 Direction::Ascending => next,
                 Direction::Descending => key_of(&self.from),
