@@ -4,6 +4,9 @@
 //! are the whole load; no terminals' screens, though all that they show is read; deliveries are executed at once; rows have
 //! lengths as generated, not padded. Call figures "TPC-C without think times".
 //!
+//! Each transaction comes to rows the sooner the fewer others want them: the warehouse's, which all of a warehouse's terminals
+//! read or change, is its last. So locks on it are held for some microseconds before the commit, not throughout.
+//!
 //! A run loads the database, checks it, works, and checks it again ([`Tpcc::check`]). A run that leaves the database
 //! inconsistent has no figures.
 

@@ -82,21 +82,21 @@ impl NewOrder {
         scratch: &mut Scratch,
     ) -> Result<Trace, TxError> {
         let Self { w, d, c, .. } = *self;
-        let w_tax = read(tx, &tables.warehouse, &key::warehouse(w), |row| warehouse::TAX.get(row))?;
-        let (o, d_tax) = modify(tx, &tables.district, &key::district(w, d), &mut scratch.row, |row| {
-            (district::NEXT_O_ID.add(row, 1), district::TAX.get(row))
-        })?;
         let customer = key::customer(w, d, c);
         let discount = read(tx, &tables.customer, &customer, |row| {
             // The terminal shows last name and credit status too.
             black_box((row::text(row, customer::FIXED, customer::LAST), customer::BAD_CREDIT.get(row)));
             customer::DISCOUNT.get(row)
         })?;
-        self.insert_order(tx, tables, o, &mut scratch.made)?;
         let mut supplies = [Supply::default(); LINES_MAX];
         self.read_items(tx, tables, &mut supplies)?;
         self.take_from_stock(tx, tables, &mut supplies)?;
+        let (o, d_tax) = modify(tx, &tables.district, &key::district(w, d), &mut scratch.row, |row| {
+            (district::NEXT_O_ID.add(row, 1), district::TAX.get(row))
+        })?;
+        self.insert_order(tx, tables, o, &mut scratch.made)?;
         let sum = self.insert_lines(tx, tables, o, &supplies)?;
+        let w_tax = read(tx, &tables.warehouse, &key::warehouse(w), |row| warehouse::TAX.get(row))?;
         if self.rolls_back {
             return Err(self.miss(tx, tables)?);
         }

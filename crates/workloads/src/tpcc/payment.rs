@@ -49,11 +49,10 @@ impl Payment {
     ) -> Result<Trace, TxError> {
         let Self { w, d, amount, .. } = *self;
         let Scratch { row, made, numbers } = scratch;
+        let home = (self.customer_w, self.customer_d);
+        let c = customer_number(tx, tables, home, self.who, numbers)?;
+        modify(tx, &tables.customer, &key::customer(home.0, home.1, c), row, |row| self.pay(c, row))?;
         row::begin(made, history::FIXED);
-        modify(tx, &tables.warehouse, &key::warehouse(w), row, |row| {
-            warehouse::YTD.add(row, amount);
-            made.extend_from_slice(row::text(row, warehouse::FIXED, warehouse::NAME));
-        })?;
         modify(tx, &tables.district, &key::district(w, d), row, |row| {
             if !seeded_bug("tpcc_payment_forgets_district") {
                 district::YTD.add(row, amount);
@@ -61,9 +60,11 @@ impl Payment {
             made.extend_from_slice(b"    ");
             made.extend_from_slice(row::text(row, district::FIXED, district::NAME));
         })?;
-        let home = (self.customer_w, self.customer_d);
-        let c = customer_number(tx, tables, home, self.who, numbers)?;
-        modify(tx, &tables.customer, &key::customer(home.0, home.1, c), row, |row| self.pay(c, row))?;
+        modify(tx, &tables.warehouse, &key::warehouse(w), row, |row| {
+            warehouse::YTD.add(row, amount);
+            let name = row::text(row, warehouse::FIXED, warehouse::NAME);
+            made.splice(history::FIXED..history::FIXED, name.iter().copied());
+        })?;
         history::C_ID.set(made, c);
         history::C_W_ID.set(made, self.customer_w);
         history::C_D_ID.set(made, self.customer_d);
