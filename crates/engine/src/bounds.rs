@@ -51,6 +51,29 @@ pub(crate) fn is_empty(from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> bool {
     }
 }
 
+/// The lower one of two upper bounds.
+pub(crate) fn lower_of(a: Bound<Vec<u8>>, b: &Bound<Vec<u8>>) -> Bound<Vec<u8>> {
+    if as_upper(&a) <= as_upper(b) { a } else { b.clone() }
+}
+
+/// Orders lower bounds.
+pub(crate) fn as_lower(bound: &Bound<Vec<u8>>) -> Option<(&[u8], bool)> {
+    match bound {
+        Bound::Unbounded => None,
+        Bound::Included(key) => Some((key, false)),
+        Bound::Excluded(key) => Some((key, true)),
+    }
+}
+
+/// Orders upper bounds.
+pub(crate) fn as_upper(bound: &Bound<Vec<u8>>) -> (bool, &[u8], bool) {
+    match bound {
+        Bound::Unbounded => (true, &[], false),
+        Bound::Included(key) => (false, key, true),
+        Bound::Excluded(key) => (false, key, false),
+    }
+}
+
 /// Moves a bound to just beyond `key`.
 pub(crate) fn exclude(bound: &mut Bound<Vec<u8>>, key: &[u8]) {
     match bound {

@@ -200,6 +200,48 @@ fn insertions_wait_for_readers_of_a_run_of_ghosts() {
     assert_eq!(snapshot.bytes(&t).range(..).count(), 500);
 }
 
+/// Nor are they more closed, or less, when they are leapt over.
+#[test]
+fn what_is_leapt_over_is_closed_as_far_as_the_range() {
+    type Keys = &'static [&'static [u8]];
+    let db = tiny().open_on(Arc::new(MemVfs::new())).unwrap();
+    let t = db.byte_table("t").unwrap();
+    (0..250_u8).for_each(|key| t.put(&[key], &[7; 60]).unwrap());
+    let _snapshot = db.snapshot().unwrap();
+    t.remove_range([20]..[230]).unwrap();
+    let cases: [(&str, Keys, Keys); 5] = [
+        ("up", &[&[50], &[229, 1]], &[&[19, 1], &[230, 1]]),
+        ("up to an end", &[&[50], &[99, 1]], &[&[19, 1], &[150]]),
+        ("down", &[&[50], &[99, 1]], &[&[100, 1], &[150]]),
+        ("down to an end", &[&[70], &[99, 1]], &[&[50], &[150]]),
+        ("removal", &[&[50], &[229, 1], &[235, 1]], &[&[19, 1], &[240, 1]]),
+    ];
+    for (way, closed, free) in cases {
+        for (key, is_free) in closed.iter().map(|key| (key, false)).chain(free.iter().map(|key| (key, true)))
+        {
+            let walker = db.begin().unwrap();
+            assert!(walker.bytes(&t).range([20]..).next().is_some());
+            walker.commit().unwrap();
+            let reader = db.begin_with(short()).unwrap();
+            let table = reader.bytes(&t);
+            let met = match way {
+                "up" => table.range([20]..).next().map(|row| row.unwrap().0[0]),
+                "up to an end" => table.range([20]..[100]).next().map(|row| row.unwrap().0[0]),
+                "down" => table.range(..[100]).next_back().map(|row| row.unwrap().0[0]),
+                "down to an end" => table.range([60]..[100]).next_back().map(|row| row.unwrap().0[0]),
+                _ => Some(table.remove_range([20]..[240]).unwrap() as u8),
+            };
+            let expected = [("up", 230), ("down", 19), ("removal", 10)].iter().find(|(name, _)| *name == way);
+            assert_eq!(met, expected.map(|(_, row)| *row), "{way}");
+            let writer = db.begin_with(short()).unwrap();
+            let put = writer.bytes(&t).put(key, b"");
+            assert_eq!(put.is_ok(), is_free, "{way}: {key:?}: {put:?}");
+            writer.rollback().unwrap();
+            reader.rollback().unwrap();
+        }
+    }
+}
+
 /// What a transaction has seen of a run of ghosts it sees again, whoever puts rows there and removes them.
 #[test]
 fn what_is_read_beside_ghosts_stays() {

@@ -52,6 +52,7 @@ enum Walk {
 }
 
 impl Walk {
+    #[inline]
     fn next(&mut self, txn: &mut Txn, values: Values) -> Result<Option<Row>> {
         let row = match self {
             Walk::Locking(scan) => return scan.next(txn, values),
@@ -141,6 +142,7 @@ impl TransactionRange {
     }
 
     /// The next row of one end. It becomes the bound at which the other end stops.
+    #[inline]
     fn move_on(&mut self, direction: Direction) -> Result<Option<Row>> {
         self.ours.clone()?;
         let shared = self.shared.clone();
@@ -161,6 +163,7 @@ impl TransactionRange {
     }
 
     /// The walk of one end, begun anew if it is stale.
+    #[inline]
     fn walk(&mut self, txn: &Txn, direction: Direction) -> &mut Walk {
         let locks = self.locks();
         let walk = match direction {

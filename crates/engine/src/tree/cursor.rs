@@ -138,7 +138,11 @@ impl Forward {
     #[inline]
     fn come_to_more(&mut self) -> Result<bool> {
         if let Some(from) = self.start.take() {
-            self.begin(from)?;
+            let Some(behind) = self.tree.behind_void(&self.view, Direction::Ascending, &from) else {
+                self.start = Some(from);
+                return Ok(false);
+            };
+            self.begin(behind)?;
         }
         while self.position == self.end {
             if self.end < self.leaf.rows().end || !self.go_on()? {
@@ -231,7 +235,11 @@ impl Backward {
     /// The next row, valid until the next call.
     pub fn next(&mut self, values: Values) -> Result<Option<(&[u8], &[u8])>> {
         if let Some(from) = self.start.take() {
-            self.tree.copy_below(&from, &mut self.leaf)?;
+            let Some(behind) = self.tree.behind_void(&self.view, Direction::Descending, &from) else {
+                self.start = Some(from);
+                return Ok(None);
+            };
+            self.tree.copy_below(&behind, &mut self.leaf)?;
             self.position = self.leaf.rows().end;
         }
         loop {

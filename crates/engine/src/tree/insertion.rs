@@ -55,12 +55,13 @@ impl Tree {
         }
     }
 
-    /// May somebody protect a gap of the leaf that the caller has latched? If not, none is protected until it is unlatched.
+    /// May somebody protect a gap of the leaf that the caller has latched, or rely on a void there? If not, nobody does until it is
+    /// unlatched.
     pub(super) fn has_scanners(&self) -> bool {
         // ORDERING: the latch was taken before this fence, and a scanner counts itself before it loads latch words
         // (SeqCst, `Txn::begin_scanning`): who is not counted here will find the leaf latched or changed.
         fence(SeqCst);
-        self.scanners.load(SeqCst) != 0
+        self.scanners.load(SeqCst) != 0 || self.spans.any()
     }
 
     /// The lowest key to the right of this leaf, which is latched; the reads that this rests on are added to `consulted`.

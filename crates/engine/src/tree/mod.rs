@@ -11,6 +11,7 @@
 //! | `write`, `unversioned`, `ghosts` | changing a row, as a commit of its own; a row without versions; removing what removals left |
 //! | `transact`, `rows`, `removal` | changing rows in a transaction: one, many, those of a range |
 //! | `insertion`, `obstacle` | may a new key go here; what keeps a write from a leaf that it has latched |
+//! | `spans`, `voids` | runs of ghosts that are locked as one; where there is nothing else |
 //! | `smo`, `meetings` | splits and absorptions; splits of leaves in which writers meet |
 //! | `mend` | the chain of leaves of different ages |
 //! | `users` | which transactions use the table |
@@ -53,6 +54,7 @@ mod testing;
 mod transact;
 mod unversioned;
 mod users;
+mod voids;
 mod write;
 
 use crate::blob::{Extents, VALUE_BYTES_MAX};
@@ -78,6 +80,7 @@ pub(crate) use create::first_leaf;
 pub(crate) use cursor::{Backward, Forward, Values};
 pub(crate) use descend::Stamp;
 pub(crate) use index::TreeIndex;
+pub(crate) use voids::{Voids, behind};
 pub(crate) use write::{Intent, PATIENCE};
 
 /// What all tables share.
@@ -138,7 +141,7 @@ pub(crate) struct Tree {
     pub users: Users,
     /// Transactions that hold gap locks in it. Apart from what every operation reads.
     pub scanners: CachePadded<AtomicU64>,
-    /// Runs of ghosts that some of them have locked.
+    /// Runs of ghosts that some of them have locked, and voids.
     pub spans: Spans,
     /// Waits for key locks of this table.
     pub lock_waits: Meter,

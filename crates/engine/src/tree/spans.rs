@@ -10,10 +10,14 @@
 //!
 //! - S1: the lock of the gap below a noted row is held as long as the note is there, and reaches down to the run's beginning.
 //! - S2: no ghost in a run becomes a row again but by somebody who looks here: whoever removed the row has ended, or is the scanner.
+//!
+//! That a long run holds nothing but ghosts is noted for the next scanner, who need not walk through it: `voids.rs`.
 
+use crate::bounds::{RawBounds, as_lower};
 use crate::lock::{Gap, Owner, Point, Reach};
-use crate::tree::Tree;
 use crate::tree::obstacle::Obstacle;
+use crate::tree::voids::Voids;
+use crate::tree::{Core, Tree};
 use foreshore_base::seeded_bug;
 use foreshore_base::sync::{AtomicUsize, Ordering::SeqCst};
 use parking_lot::Mutex;
@@ -22,8 +26,15 @@ use std::ops::Bound;
 /// Those of one table.
 #[derive(Default)]
 pub(crate) struct Spans {
+    /// Spans and voids.
     count: AtomicUsize,
-    noted: Mutex<Vec<Span>>,
+    noted: Mutex<Noted>,
+}
+
+#[derive(Default)]
+struct Noted {
+    spans: Vec<Span>,
+    voids: Voids,
 }
 
 struct Span {
@@ -35,47 +46,89 @@ struct Span {
 }
 
 impl Spans {
+    /// Is anything noted?
+    pub fn any(&self) -> bool {
+        self.count.load(SeqCst) != 0
+    }
+
+    /// Changes what is noted.
+    fn change(&self, change: impl FnOnce(&mut Noted)) {
+        let mut noted = self.noted.lock();
+        change(&mut noted);
+        // ORDERING: as the scanners' count, see `Tree::has_scanners`.
+        self.count.store(noted.spans.len() + noted.voids.len(), SeqCst);
+    }
+
     /// Notes the row behind a run, the gap below which is locked down to `lowest`.
     pub fn note(&self, owner: Owner, lowest: &Bound<Vec<u8>>, above: Option<&[u8]>) {
-        let mut noted = self.noted.lock();
-        noted.push(Span { owner, above: above.map(Into::into), lowest: lowest.clone() });
-        // ORDERING: as the scanners' count, see `Tree::has_scanners`.
-        self.count.store(noted.len(), SeqCst);
+        let span = Span { owner, above: above.map(Into::into), lowest: lowest.clone() };
+        self.change(|noted| noted.spans.push(span));
     }
 
     /// What `owner` noted last is locked: it stands for all that end there or below and reach as far down. Who takes row by row would
     /// have one for each.
     pub fn supersede(&self, owner: Owner) {
-        let mut noted = self.noted.lock();
-        let Some(last) = noted.iter().rposition(|span| span.owner == owner) else { return };
-        let last = noted.remove(last);
-        let is_below = |above: &Option<Box<[u8]>>| {
-            last.above.as_ref().is_none_or(|last| above.as_ref().is_some_and(|above| above <= last))
-        };
-        noted.retain(|span| span.owner != owner || span.lowest != last.lowest || !is_below(&span.above));
-        noted.push(last);
-        self.count.store(noted.len(), SeqCst);
+        self.change(|Noted { spans, .. }| {
+            let Some(last) = spans.iter().rposition(|span| span.owner == owner) else { return };
+            let last = spans.remove(last);
+            let is_below = |above: &Option<Box<[u8]>>| {
+                last.above.as_ref().is_none_or(|last| above.as_ref().is_some_and(|above| above <= last))
+            };
+            spans.retain(|span| {
+                span.owner != owner
+                    || as_lower(&span.lowest) < as_lower(&last.lowest)
+                    || !is_below(&span.above)
+            });
+            spans.push(last);
+        });
     }
 
     /// Forgets what `owner` noted.
     pub fn forget(&self, owner: Owner) {
-        if self.count.load(SeqCst) == 0 {
-            return;
+        if self.any() {
+            self.change(|noted| noted.spans.retain(|span| span.owner != owner));
         }
-        let mut noted = self.noted.lock();
-        noted.retain(|span| span.owner != owner);
-        self.count.store(noted.len(), SeqCst);
     }
 
-    /// The ends of others' runs, as far as they are above `key`.
-    fn above(&self, owner: Owner, key: &[u8]) -> Vec<Option<Box<[u8]>>> {
-        if self.count.load(SeqCst) == 0 || seeded_bug("txn_span_ignored") {
-            return Vec::new();
+    /// Adds a void, if what it rests on `holds` (V2).
+    pub fn add_void(&self, void: RawBounds, holds: impl FnOnce(&Voids) -> bool) {
+        self.change(|Noted { voids, .. }| {
+            if holds(voids) {
+                voids.add(void);
+            }
+        });
+    }
+
+    /// The voids, unless there are none.
+    pub fn voids<R>(&self, look: impl FnOnce(&Voids) -> R) -> Option<R> {
+        self.any().then(|| look(&self.noted.lock().voids))
+    }
+
+    /// Rows come, nobody says where.
+    pub fn clear_voids(&self) {
+        if self.any() {
+            self.change(|noted| noted.voids.clear());
         }
-        let noted = self.noted.lock();
-        let is_above = |above: &Option<Box<[u8]>>| above.as_deref().is_none_or(|above| key < above);
-        let of_others = noted.iter().filter(|span| span.owner != owner).map(|span| &span.above);
-        of_others.filter(|above| is_above(above)).cloned().collect()
+    }
+
+    /// `owner` is going to put a row where there is none. The ends of others' runs, as far as they are above `key`. Where no ghosts
+    /// `are_kept`, voids are not worth having.
+    fn meet(&self, owner: Owner, key: &[u8], are_kept: impl FnOnce() -> bool) -> Vec<Option<Box<[u8]>>> {
+        let mut met = Vec::new();
+        if self.any() && !seeded_bug("txn_span_ignored") {
+            let is_above = |above: &Option<Box<[u8]>>| above.as_deref().is_none_or(|above| key < above);
+            self.change(|Noted { spans, voids }| {
+                match voids.len() {
+                    0 => {}
+                    _ if !are_kept() => voids.clear(),
+                    _ if seeded_bug("txn_void_not_cut") => {}
+                    _ => voids.cut(key),
+                }
+                let of_others = spans.iter().filter(|span| span.owner != owner).map(|span| &span.above);
+                met.extend(of_others.filter(|above| is_above(above)).cloned());
+            });
+        }
+        met
     }
 }
 
@@ -83,8 +136,9 @@ impl Tree {
     /// Does a run of ghosts, locked as one, keep `owner` from putting a row here? The leaf of `key` is latched, and somebody may scan
     /// the table.
     pub(super) fn span_around(&self, owner: Owner, key: &[u8]) -> Option<Obstacle> {
-        let keys = &self.core.txns.keys;
-        let points = self.spans.above(owner, key).into_iter().map(|above| {
+        let Core { txns, .. } = &*self.core;
+        let keys = &txns.keys;
+        let points = self.spans.meet(owner, key, || txns.snapshots.any()).into_iter().map(|above| {
             let gap = above.as_ref().map_or_else(|| keys.end_of(self.id), |above| keys.name(self.id, above));
             Point { gap, at: Reach::down_to(key, above.as_deref()) }
         });
@@ -96,14 +150,42 @@ impl Tree {
 #[cfg(test)]
 mod tests {
     use crate::Database;
+    use crate::txn::Direction;
     use foreshore_base::sync::Ordering::SeqCst;
+    use std::ops::Bound::{Excluded, Unbounded};
+
+    /// Who takes rows beside a snapshot, one after the other, does not walk over all those taken before.
+    #[test]
+    fn what_was_walked_over_is_a_void() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        table.put_many(&(0..250_u8).map(|key| ([key], "")).collect::<Vec<_>>()).unwrap();
+        let snapshot = db.snapshot().unwrap();
+        let end =
+            |direction| table.tree.spans.voids(|voids| voids.ahead(direction, &Unbounded).cloned()).flatten();
+        let up = || end(Direction::Ascending);
+        let down = || end(Direction::Descending);
+        for key in 0..100 {
+            assert_eq!(table.pop_first().unwrap().unwrap().0, [key]);
+            assert_eq!(table.pop_last().unwrap().unwrap().0, [249 - key]);
+        }
+        let is_close = |end: u8, row: u8| row.abs_diff(end) < 4;
+        assert!(matches!(up(), Some(Excluded(key)) if is_close(key[0], 100)), "{:?}", up());
+        assert!(matches!(down(), Some(Excluded(key)) if is_close(key[0], 149)), "{:?}", down());
+        table.put(&[50], b"").unwrap();
+        assert!(matches!(up(), Some(Excluded(key)) if key == [50]), "a row cuts it: {:?}", up());
+        drop(snapshot);
+        table.put(&[60], b"").unwrap();
+        assert_eq!(up(), None, "the ghosts go");
+        assert_eq!(table.tree.spans.count.load(SeqCst), 0);
+    }
 
     /// Notes go with the transaction.
     #[test]
     fn nothing_is_noted_for_long() {
         let db = Database::in_memory().unwrap();
         let table = db.byte_table("t").unwrap();
-        let noted = || table.tree.spans.count.load(SeqCst);
+        let noted = || table.tree.spans.noted.lock().spans.len();
         (0..120_u8).for_each(|key| table.put(&[key], b"").unwrap());
         let _snapshot = db.snapshot().unwrap();
         table.remove_range(..[99]).unwrap();
@@ -111,7 +193,7 @@ mod tests {
         (0..3).for_each(|_| assert_eq!(tx.bytes(&table).first().unwrap().unwrap().0, [99]));
         assert_eq!(noted(), 1, "the same is noted once");
         (99..110_u8).for_each(|key| assert_eq!(tx.bytes(&table).pop_first().unwrap().unwrap().0, [key]));
-        assert_eq!(noted(), 1, "and so is one that grows");
+        assert_eq!(noted(), 2, "and so is one that grows, behind it");
         tx.commit().unwrap();
         assert_eq!(noted(), 0);
     }

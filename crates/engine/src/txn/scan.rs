@@ -8,18 +8,19 @@
 //! Rows that are to be removed are locked in runs, all of a leaf's copy before the leaves are looked at: the removal of one
 //! row changes the leaf, so that whatever was read of it for the next would be read again.
 //!
-//! Of ghosts that follow each other the first is locked, and the others with the row behind them (`tree/spans.rs`).
+//! Of ghosts that follow each other the first is locked, and the others with the row behind them (`tree/spans.rs`). Where there is
+//! nothing else, and that is known, the walk leaps over them (`tree/voids.rs`).
 //!
 //! Source: ARIES/KVL (Mohan, VLDB 1990): next-key locking; here with the leaves' versions instead of latches held.
 //!
 //! Invariant N1: when a row is returned, its key and the gap before it (before: in key order, whichever way the walk
 //! goes), as far down as the range, are locked, and between it and the row returned before there was no other row at that moment.
 
-use crate::bounds::{beginning, exclude, is_before, is_beyond, is_empty, key_of};
+use crate::bounds::{RawBounds, beginning, exclude, is_before, is_beyond, is_empty, key_of, lower_of};
 use crate::error::Result;
 use crate::leaf::{FEW_ROWS, LeafCopy};
 use crate::lock::{KeyMode, Reach};
-use crate::tree::{Ahead, Stamp, Tree, Values};
+use crate::tree::{Ahead, Stamp, Tree, Values, Voids, behind};
 use crate::txn::Txn;
 use crate::version::Version;
 use foreshore_base::seeded_bug;
@@ -29,6 +30,9 @@ use std::sync::Arc;
 
 /// So many leaves are kept unchanged in memory, at most, for the sake of a run of ghosts.
 const SPAN_LEAVES_MAX: usize = 16;
+
+/// After so many ghosts, and no row, the next walk is to be spared them. (Few, where tests are to meet voids.)
+const GHOSTS_MIN: usize = if cfg!(debug_assertions) { 2 } else { 32 };
 
 /// Which way a walk goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,8 +67,20 @@ pub(crate) struct Scan {
     passed_ghosts: bool,
     /// Is their run noted, but not yet known to be what it was?
     noted: bool,
+    /// Voids that were leapt over on the way to the next row.
+    leapt: Vec<RawBounds>,
+    /// Where only ghosts were come to since the row before, if any were.
+    barren: Option<Barren>,
     ahead: Ahead,
     done: bool,
+}
+
+/// A part of the range with nothing but ghosts, which ends where the walk is.
+struct Barren {
+    from: Bound<Vec<u8>>,
+    ghosts: usize,
+    /// May a rollback bring some of them back?
+    has_own: bool,
 }
 
 impl Scan {
@@ -91,6 +107,8 @@ impl Scan {
             behind_ghost: false,
             passed_ghosts: false,
             noted: false,
+            leapt: Vec::new(),
+            barren: None,
             ahead: Ahead::new(direction),
             done: false,
         }
@@ -115,7 +133,7 @@ impl Scan {
             self.position = None; // its own transaction may have put rows ahead of it
         }
         while !self.done {
-            let Some(index) = self.find_next()? else {
+            let Some(index) = self.find_next(true)? else {
                 self.lock_end(txn, None)?;
                 continue;
             };
@@ -134,6 +152,7 @@ impl Scan {
             let may_span = self.gaps && self.behind_ghost && self.read.len() < SPAN_LEAVES_MAX;
             if may_span && is_removed(txn, &self.tree, key, version) {
                 txn.note_met(&self.tree, leaf, version, key);
+                self.note_ghosts(1, version.author() == txn.author());
                 self.step_over(index);
                 self.passed_ghosts = true;
                 continue;
@@ -149,6 +168,11 @@ impl Scan {
             let mut value = values.of(self.leaf.row(index)?.value).to_vec();
             self.keep_span(txn);
             self.step_over(index);
+            if self.gaps && version.is_ghost() {
+                self.note_ghosts(1, version.author() == txn.author());
+            } else if self.barren.is_some() {
+                self.note_void(txn, Some(&key));
+            }
             self.go_on_behind(&key);
             self.behind_ghost = version.is_ghost();
             if !version.is_ghost() {
@@ -170,7 +194,7 @@ impl Scan {
         }
         self.enter(txn)?;
         while !self.done {
-            let Some(first) = self.find_next()? else {
+            let Some(first) = self.find_next(false)? else {
                 self.lock_end(txn, None)?;
                 continue;
             };
@@ -220,48 +244,102 @@ impl Scan {
         Ok(())
     }
 
-    /// The next row in the leaf's copy, after copying as many leaves as it takes; `None`: there is none.
-    fn find_next(&mut self) -> Result<Option<usize>> {
-        let mut position = match self.position {
-            Some(position) => position,
-            None => self.begin()?,
-        };
-        while position == self.edge() {
-            let (tree, leaf, ahead) = (&self.tree, &mut self.leaf, &mut self.ahead);
-            let further = match self.direction {
-                Direction::Ascending => tree.copy_further_up(leaf, ahead, &self.to)?,
-                Direction::Descending => tree.copy_further_down(leaf, ahead, &self.to)?,
-            };
-            let Some((stamp, next)) = further else {
-                self.position = Some(position);
+    /// The next row in the leaf's copy, after copying as many leaves as it takes; `None`: there is none. `leaps`: over voids.
+    fn find_next(&mut self, leaps: bool) -> Result<Option<usize>> {
+        while self.position.is_none_or(|position| position == self.edge()) {
+            if !self.copy_next(leaps)? {
                 return Ok(None);
-            };
-            if !self.gaps {
-                self.read.clear();
             }
-            self.read.push(stamp);
-            position = next;
         }
-        self.position = Some(position);
-        Ok(Some(match self.direction {
+        Ok(self.position.map(|position| match self.direction {
             Direction::Ascending => position,
             Direction::Descending => position - 1,
         }))
     }
 
-    /// Copies the first rows of what is left of the range; the position before them.
-    fn begin(&mut self) -> Result<usize> {
-        self.read.clear();
-        (self.passed_ghosts, self.noted) = (false, false);
-        let (tree, leaf) = (&self.tree, &mut self.leaf);
-        let (stamp, position) = match self.direction {
-            Direction::Ascending => {
-                (tree.copy_above(None, beginning(&self.from), FEW_ROWS, leaf)?, leaf.rows().start)
-            }
-            Direction::Descending => (tree.copy_below(&self.from, leaf)?, leaf.rows().end),
+    /// Copies the rows that come next; `false`: there are none.
+    fn copy_next(&mut self, leaps: bool) -> Result<bool> {
+        if self.position.is_none() {
+            self.read.clear();
+            self.leapt.clear();
+            (self.passed_ghosts, self.noted) = (false, false);
+        }
+        let void = if leaps { self.void_ahead()? } else { None };
+        let copied = match (void, self.position) {
+            (Some(void), _) => self.leap(void)?,
+            (None, Some(_)) => self.copy_further()?,
+            (None, None) => Some(self.copy_first(&self.from.clone())?),
         };
+        let Some((stamp, next)) = copied else { return Ok(false) };
+        if !self.gaps {
+            self.read.clear();
+        }
         self.read.push(stamp);
-        Ok(position)
+        self.position = Some(next);
+        Ok(true)
+    }
+
+    /// Copies the first rows behind `from`; the position before them.
+    fn copy_first(&mut self, from: &Bound<Vec<u8>>) -> Result<(Stamp, usize)> {
+        let (tree, leaf) = (&self.tree, &mut self.leaf);
+        Ok(match self.direction {
+            Direction::Ascending => {
+                let stamp = tree.copy_above(None, beginning(from), FEW_ROWS, leaf)?;
+                (stamp, leaf.rows().start)
+            }
+            Direction::Descending => {
+                let stamp = tree.copy_below(from, leaf)?;
+                (stamp, leaf.rows().end)
+            }
+        })
+    }
+
+    /// Copies what comes behind the rows copied; `None`: nothing.
+    fn copy_further(&mut self) -> Result<Option<(Stamp, usize)>> {
+        let (tree, leaf, ahead) = (&self.tree, &mut self.leaf, &mut self.ahead);
+        match self.direction {
+            Direction::Ascending => tree.copy_further_up(leaf, ahead, &self.to),
+            Direction::Descending => tree.copy_further_down(leaf, ahead, &self.to),
+        }
+    }
+
+    /// The part of a void that comes next; going up, as far as the range, for the gap behind it is going to be locked as one. Going
+    /// down, it is that of the row, or ghost, locked last.
+    #[cold]
+    fn void_ahead(&mut self) -> Result<Option<RawBounds>> {
+        let is_ascending = self.direction == Direction::Ascending;
+        if !self.tree.spans.any() || !is_ascending && !self.behind_ghost {
+            return Ok(None);
+        }
+        let from = match self.position {
+            None => self.from.clone(),
+            Some(_) if self.leaf.rows().is_empty() => return Ok(None),
+            Some(end) => Bound::Excluded(self.leaf.row(end - usize::from(is_ascending))?.key.to_vec()),
+        };
+        let end = self.tree.spans.voids(|voids| voids.ahead(self.direction, &from).cloned());
+        Ok(end.flatten().and_then(|end| {
+            let void = match self.direction {
+                Direction::Ascending => (from, lower_of(end, &self.to)),
+                Direction::Descending => (end, from),
+            };
+            (!is_empty(&void.0, &void.1)).then_some(void)
+        }))
+    }
+
+    /// Copies what comes behind a void; `None`: nothing.
+    #[cold]
+    fn leap(&mut self, void: RawBounds) -> Result<Option<(Stamp, usize)>> {
+        let end = match self.direction {
+            Direction::Ascending => &void.1,
+            Direction::Descending => &void.0,
+        };
+        let behind = behind(end);
+        if self.gaps {
+            self.passed_ghosts = true;
+            self.note_ghosts(GHOSTS_MIN, false);
+            self.leapt.push(void);
+        }
+        behind.map(|behind| self.copy_first(&behind)).transpose()
     }
 
     /// The position behind the last row copied, as the walk goes.
@@ -283,6 +361,7 @@ impl Scan {
     /// From now on the walk goes on behind `key`, which is in the leaf read last: only that one still counts.
     fn go_on_behind(&mut self, key: &[u8]) {
         self.read.drain(..self.read.len() - 1);
+        self.leapt.clear();
         exclude(&mut self.from, key);
         self.done = self.is_through();
     }
@@ -295,11 +374,19 @@ impl Scan {
         }
     }
 
-    /// Are the leaves that were read unchanged?
+    /// Are the leaves that were read unchanged, and the voids that were leapt over voids?
     fn still_holds(&self) -> bool {
         // ORDERING: the lock was taken (and the scanner counted) before; see `Tree::gap_for`.
         fence(SeqCst);
-        self.read.iter().all(|stamp| self.tree.is_unchanged(stamp)) || seeded_bug("txn_scan_not_validated")
+        let is_unchanged = self.read.iter().all(|stamp| self.tree.is_unchanged(stamp));
+        let are_voids =
+            || self.leapt.is_empty() || self.tree.spans.voids(|voids| self.are_in(voids)) == Some(true);
+        is_unchanged && (are_voids() || seeded_bug("txn_leap_not_validated"))
+            || seeded_bug("txn_scan_not_validated")
+    }
+
+    fn are_in(&self, voids: &Voids) -> bool {
+        self.leapt.iter().all(|leapt| voids.cover(leapt))
     }
 
     /// The range ends before `next`, or with the table: keeps others from inserting at its end, and is done, or begins again.
@@ -311,10 +398,39 @@ impl Scan {
         }
         self.done = self.still_holds();
         match self.done {
-            true => self.keep_span(txn),
+            true => {
+                self.keep_span(txn);
+                self.note_void(txn, next.filter(|_| self.direction == Direction::Ascending));
+            }
             false => self.position = None,
         }
         Ok(())
+    }
+
+    /// Since the row before only ghosts were come to: `more` now.
+    #[cold]
+    fn note_ghosts(&mut self, more: usize, are_own: bool) {
+        let barren =
+            self.barren.get_or_insert_with(|| Barren { from: self.from.clone(), ghosts: 0, has_own: false });
+        barren.ghosts += more;
+        barren.has_own |= are_own;
+    }
+
+    /// There is a row, `next`, or the range ends. What lies before it, and is locked, is a void, if that is worth while: as long as
+    /// there is a snapshot, the ghosts stay.
+    #[cold]
+    fn note_void(&mut self, txn: &Txn, next: Option<&[u8]>) {
+        let Some(Barren { from, ghosts, has_own }) = self.barren.take() else { return };
+        if has_own || ghosts < GHOSTS_MIN || !txn.core.txns.snapshots.any() {
+            return;
+        }
+        let next = next.map(|next| Bound::Excluded(next.to_vec()));
+        let void = match self.direction {
+            Direction::Ascending => (from, next.unwrap_or(Bound::Unbounded)),
+            Direction::Descending => (next.unwrap_or_else(|| self.to.clone()), from),
+        };
+        let is_unchanged = || self.read.iter().all(|stamp| self.tree.is_unchanged(stamp));
+        self.tree.spans.add_void(void, |voids| is_unchanged() && self.are_in(voids));
     }
 
     /// If ghosts were passed without a lock, the gap of the row behind them stands for theirs: going up that of `next`, which is to be
@@ -365,7 +481,7 @@ impl Scan {
         let from_end = Bound::Included(end.to_vec());
         let mut edge = Scan::new(self.tree.clone(), Direction::Ascending, true, from_end, Bound::Unbounded);
         loop {
-            let next = match edge.find_next()? {
+            let next = match edge.find_next(false)? {
                 Some(index) => Some(edge.leaf.row(index)?.key.to_vec()),
                 None => None,
             };
@@ -409,4 +525,32 @@ fn is_removed(txn: &Txn, tree: &Tree, key: &[u8], version: Version) -> bool {
 /// Is there no row, and, unless `gaps` are locked, nothing to be locked?
 fn passes_over(txn: &Txn, version: Version, gaps: bool) -> bool {
     version.is_ghost() && !gaps && version.author() != txn.author() && txn.view().sees(version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Database;
+    use crate::tree::PATIENCE;
+    use foreshore_base::Lsn;
+
+    /// A row comes into a void after a walk has leapt over it, and before the walk has locked anything.
+    #[test]
+    fn a_leap_counts_if_the_void_is_still_there() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        table.put_many(&(0..250_u8).map(|key| ([key], [7; 60])).collect::<Vec<_>>()).unwrap();
+        let _snapshot = db.snapshot().unwrap();
+        (0..200).for_each(|_| drop(table.pop_first().unwrap()));
+        let tree = &table.tree;
+        let mut txn = Txn::begin(tree.core().clone().into(), PATIENCE, Lsn::ZERO).unwrap();
+        let mut scan =
+            Scan::new(tree.clone(), Direction::Ascending, true, Bound::Unbounded, Bound::Unbounded);
+        scan.enter(&mut txn).unwrap();
+        scan.find_next(true).unwrap();
+        assert!(!scan.leapt.is_empty());
+        table.put(&[50], b"").unwrap();
+        assert_eq!(scan.next(&mut txn, Values::Read).unwrap().unwrap().0, [50]);
+        assert_eq!(scan.next(&mut txn, Values::Read).unwrap().unwrap().0, [200]);
+    }
 }
