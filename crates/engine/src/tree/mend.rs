@@ -29,15 +29,14 @@ impl Tree {
     /// The same for the leaf with this low fence, and the next one.
     fn mend_before(&self, low: &[u8], next: PageId) -> Result<()> {
         self.core.log.room()?;
-        let (left, right) = loop {
+        let (left, (right, right_latch)) = loop {
             self.pool.page(next)?;
             let left = self.latch_leaf(low)?;
-            match self.pool.resident(next) {
+            match self.latch_resident(next) {
                 Some(right) => break (left, right),
                 None => left.latch.release_unchanged(),
             }
         };
-        let right_latch = right.page.latch().exclusive();
         let Some(split) = Split::again(left.at.page, right.page)? else {
             right_latch.release_unchanged();
             left.latch.release_unchanged();
@@ -51,5 +50,36 @@ impl Tree {
         drop(left.latch);
         self.core.append(record, &split.change());
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Database;
+    use crate::tree::testing::{A_WHILE, with_leaves};
+    use std::thread;
+
+    /// Pages come and go also while nobody else is there: the cleaner makes room for those that are read.
+    #[test]
+    fn a_leaf_is_mended_before_the_next_one_whatever_the_frame_of_that_holds_by_now() {
+        let db = Database::in_memory().unwrap();
+        let table = with_leaves(&db, [b"a", b"b"]);
+        let other = db.byte_table("u").unwrap();
+        other.put_many(&[(b"a", b"1"), (b"b", b"2")]).unwrap();
+        other.tree.part(b"a", b"b").unwrap();
+        let tree = &table.tree;
+        let (next, elsewhere) = (tree.seek(b"b").unwrap(), other.tree.seek(b"b").unwrap());
+        tree.pool.flush_all().unwrap();
+        tree.pool.evict_now(elsewhere);
+        thread::scope(|scope| {
+            let held = tree.latch_leaf(b"b").unwrap();
+            let mender = scope.spawn(|| tree.mend());
+            thread::sleep(A_WHILE);
+            tree.pool.hand_over(held.at.frame, next, elsewhere);
+            held.latch.release_unchanged();
+            mender.join().unwrap().unwrap();
+        });
+        assert_eq!(table.get(b"b").unwrap().unwrap(), b"b");
+        db.check().unwrap();
     }
 }

@@ -177,14 +177,20 @@ impl Tree {
         if left.right() != neighbour {
             return None;
         }
+        // It cannot be gone while its left is latched, but for its frame.
+        self.latch_resident(neighbour).filter(|(right, _)| !right.page.is_dead())
+    }
+
+    /// Latches a page if it is resident, for who holds the latch of the leaf before it.
+    pub(super) fn latch_resident(&self, page: PageId) -> Option<(FramePage<'_>, Exclusive<'_>)> {
         let mut backoff = Backoff::new();
         loop {
             // Asked for each time: who has the latch may be about to give the frame to another page, and who has that then may
-            // wait for `left`.
-            let right = self.pool.resident(neighbour)?;
-            if let Some(latch) = right.page.latch().try_exclusive() {
-                // The frame may hold another page by now; the neighbour itself cannot be gone while its left is latched.
-                return (right.page.id() == neighbour && !right.page.is_dead()).then_some((right, latch));
+            // wait for the leaf before.
+            let at = self.pool.resident(page)?;
+            if let Some(latch) = at.page.latch().try_exclusive() {
+                // The frame may hold another page by now.
+                return (at.page.id() == page).then_some((at, latch));
             }
             backoff.wait();
         }
