@@ -1,10 +1,10 @@
-//! A leaf file: the slots of the leaves of one size, written in long runs and read one by one.
+//! A leaf file: the slots of the leaves of one size, written in long runs, read one by one or side by side.
 
 use super::size::SizeClass;
 use super::slots::{EXTENT_SLOTS, Slots};
 use super::table::SLOTS_MAX;
 use crate::error::{Error, Result};
-use foreshore_base::sync::{AtomicU64, Ordering::*};
+use foreshore_base::sync::{AtomicU64, Ordering::Relaxed};
 use foreshore_base::{SlotId, seeded_bug};
 use foreshore_io::{Access, AlignedBuf, File, Vfs};
 use parking_lot::Mutex;
@@ -42,6 +42,9 @@ const LONG_BUFFERS_KEPT: usize = 8;
 /// How many pages there may be: every page is promised a slot when it is allocated, beside a round's worth of slots
 /// for the new images of pages that keep their old ones meanwhile. So cleaning never needs more disk than it has: on a
 /// full disk new pages are refused, while the existing ones can be changed and cleaned for ever.
+///
+/// ORDERING: Relaxed. Of two who promise, the later one counts the earlier one's page; and a capacity that has grown since is at worst
+/// taken for too small, which is looked at again with the lock under which it grows.
 pub(super) struct Room {
     pages: AtomicU64,
     capacity: AtomicU64,
@@ -63,13 +66,13 @@ impl Room {
 
     /// One page more.
     pub fn promise(&self) {
-        self.pages.fetch_add(1, AcqRel);
+        self.pages.fetch_add(1, Relaxed);
     }
 
     /// How many slots the file is short of, if it is.
     pub fn missing(&self) -> Option<u64> {
         let needed = self.pages() + self.headroom;
-        needed.checked_sub(self.capacity.load(Acquire)).filter(|missing| *missing > 0)
+        needed.checked_sub(self.capacity.load(Relaxed)).filter(|missing| *missing > 0)
     }
 
     /// Is it time to let the file grow, so that nobody will have to wait for it?
@@ -89,19 +92,19 @@ impl Room {
 
     /// The file has `capacity` slots, and will grow by `step`: soon once it has fewer free, but a small file keeps small.
     fn set_capacity(&self, capacity: u64, step: u64) {
-        self.capacity.store(capacity, Release);
+        self.capacity.store(capacity, Relaxed);
         let ahead = step.min(capacity / 8);
         self.plenty.store(capacity.saturating_sub(self.headroom + ahead), Relaxed);
     }
 
     /// How many pages there are.
     pub fn pages(&self) -> u64 {
-        self.pages.load(Acquire)
+        self.pages.load(Relaxed)
     }
 
     /// One page less.
     pub fn give_back(&self) {
-        self.pages.fetch_sub(1, AcqRel);
+        self.pages.fetch_sub(1, Relaxed);
     }
 }
 
