@@ -52,7 +52,8 @@ impl Position {
 }
 
 /// Finds `suffix` among `cells` sorted slots, looking at those `within` first. `slot` reads one; `tail` compares the
-/// tail in a slot's cell with bytes. Slots out of order (torn) give a meaningless position, never more than log₂ steps.
+/// tail in a slot's cell with bytes. Slots out of order (torn) give a meaningless position, in no
+/// more steps.
 #[inline]
 pub(super) fn find<E>(
     cells: usize,
