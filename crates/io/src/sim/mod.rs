@@ -53,7 +53,7 @@ pub enum Fault {
     Eio,
     /// `ENOSPC`. A write leaves a beginning, a sync what it leaves after `EIO`, any other call nothing.
     Enospc,
-    /// A write ends before its last byte, with `WriteZero`; any other call fails so too, as with `Eio`.
+    /// `WriteZero`. A write ends before its last byte, a sync leaves what it leaves after `EIO`, any other call nothing.
     ShortWrite,
 }
 
