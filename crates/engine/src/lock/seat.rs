@@ -130,7 +130,7 @@ impl Seat {
     /// latch of that name's bucket is it certain.
     pub fn waits_for(&self) -> Option<Name> {
         // ORDERING: Acquire pairs with the Release in `sit`: whoever sees a wait sees its name, or a later one. (`doze` goes on with
-        // what `sit` released; it is a read-modify-write of the same thread.)
+        // what `sit` released, as a read-modify-write; `call` and `answer` come after `sit`, under the same bucket's latch, and release.)
         if !self.signal().is_waiting() || self.is_brief.load(Relaxed) {
             return None;
         }
