@@ -25,6 +25,8 @@ pub(crate) struct LogOptions {
     pub ring_bytes: usize,
 }
 
+/// As `Builder` has it.
+#[cfg(test)]
 impl Default for LogOptions {
     fn default() -> Self {
         Self { segment_bytes: 32 << 20, ring_bytes: 16 << 20 }
