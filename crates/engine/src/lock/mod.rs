@@ -88,10 +88,9 @@ pub(crate) struct Holder {
 }
 
 /// A lock was not got. What the owner held before, it still holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LockError {
     /// Roll back and try again, with the old age.
-    #[error("chosen to break a deadlock with transaction {with}")]
     Deadlock {
         /// The next in the cycle: the number of the transaction that this one waited for.
         with: u64,
@@ -99,7 +98,6 @@ pub(crate) enum LockError {
         waited: Duration,
     },
     /// Patience ended, or one of those it waited for is [stranded](KeyTable::strand).
-    #[error("waited {waited:?} for a lock")]
     Timeout {
         /// One of those it waited for, and one that is stranded if there is any.
         holder: Option<Holder>,
@@ -107,7 +105,6 @@ pub(crate) enum LockError {
         waited: Duration,
     },
     /// Somebody interrupted the owner.
-    #[error("interrupted while waiting for a lock")]
     Aborted {
         /// How long it waited.
         waited: Duration,

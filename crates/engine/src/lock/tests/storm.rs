@@ -64,7 +64,7 @@ impl Storm {
                 match outcome {
                     Ok(()) => break,
                     Err(LockError::Deadlock { .. }) => self.restarts.fetch_add(1, Relaxed),
-                    Err(error) => panic!("{owner:?}, age {age}: {error}"),
+                    Err(error) => panic!("{owner:?}, age {age}: {error:?}"),
                 };
             }
             done += 1;
