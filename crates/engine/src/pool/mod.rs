@@ -72,7 +72,7 @@ use cleaner::Pace;
 use clock::FreeFrames;
 use foreshore_base::sync::{AtomicU64, Ordering::*};
 use foreshore_base::{FrameId, Lsn, PageId};
-use foreshore_io::{BLOCK_BYTES, Vfs};
+use foreshore_io::Vfs;
 use frames::Frames;
 use leaf_file::{LeafFile, Room};
 use load::Transit;
@@ -136,9 +136,6 @@ impl PoolOptions {
 
     fn frames(&self) -> Result<usize> {
         let frames = self.cache_bytes / self.page_bytes;
-        if !self.page_bytes.is_multiple_of(BLOCK_BYTES) {
-            return Err(Error::Argument(format!("a page has a multiple of {BLOCK_BYTES} bytes")));
-        }
         if frames > FRAMES_MAX {
             let max = FRAMES_MAX * self.page_bytes;
             return Err(Error::Argument(format!("the cache can have {max} bytes at most")));
