@@ -55,7 +55,8 @@ pub(super) struct Flights {
     progress: CachePadded<Progress>,
     /// The beginning of the record that the last issued flight cuts, or its end. One flight is issued at a time.
     issuing: Mutex<Lsn>,
-    landing: Mutex<Landing>,
+    /// Flights under way, in order, and which of them have finished.
+    landing: Mutex<VecDeque<(Flight, bool)>>,
     landed: Condvar,
 }
 
@@ -86,11 +87,6 @@ pub(super) struct Flight {
     pub end: Lsn,
     /// The beginning of the record cut by `end`, or `end`.
     boundary: Lsn,
-}
-
-#[derive(Default)]
-struct Landing {
-    under_way: VecDeque<(Flight, bool)>,
 }
 
 impl Flights {
@@ -171,7 +167,7 @@ impl Shared {
         });
         let flight = Flight { start, end, boundary: *boundary };
         flights.counts.records.fetch_add(records, Relaxed);
-        flights.landing.lock().under_way.push_back((flight, false));
+        flights.landing.lock().push_back((flight, false));
         let waits_before = flights.progress.waits_issued.swap(waits, Relaxed);
         let carried_before = flights.progress.waits_carried.swap(waits - waits_before, Relaxed);
         flights.progress.waits_carried_before.store(carried_before, Relaxed);
@@ -186,7 +182,7 @@ impl Shared {
     /// A finished flight counts as one under way until its predecessors have landed (F4).
     fn wait_for_a_free_flight(&self) -> Result<()> {
         let mut landing = self.flights.landing.lock();
-        while landing.under_way.len() >= FLIGHTS {
+        while landing.len() >= FLIGHTS {
             self.poison.check()?;
             self.flights.landed.wait(&mut landing);
         }
@@ -227,12 +223,12 @@ impl Shared {
         let flights = &self.flights;
         {
             let mut landing = flights.landing.lock();
-            for (under_way, finished) in &mut landing.under_way {
+            for (under_way, finished) in landing.iter_mut() {
                 *finished |= under_way.end == flight.end;
             }
             let mut last = None;
-            while landing.under_way.front().is_some_and(|(_, finished)| *finished) {
-                last = landing.under_way.pop_front().map(|(flight, _)| flight);
+            while landing.front().is_some_and(|(_, finished)| *finished) {
+                last = landing.pop_front().map(|(flight, _)| flight);
             }
             let Some(last) = last else { return };
             if self.poison.is_set() {
