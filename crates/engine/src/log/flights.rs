@@ -116,9 +116,9 @@ impl Flights {
         Lsn(self.progress.durable.load(Acquire))
     }
 
-    /// Everything below this is on its way at least.
+    /// Everything below this is on its way at least. Who sees an old value asks for a flight in vain.
     pub fn issued(&self) -> Lsn {
-        Lsn(self.progress.issued.load(SeqCst))
+        Lsn(self.progress.issued.load(Relaxed))
     }
 
     /// Commits that gathered since the last flight was issued, if there were `waits` in all.
@@ -171,7 +171,7 @@ impl Shared {
         let waits_before = flights.progress.waits_issued.swap(waits, Relaxed);
         let carried_before = flights.progress.waits_carried.swap(waits - waits_before, Relaxed);
         flights.progress.waits_carried_before.store(carried_before, Relaxed);
-        flights.progress.issued.store(end.0, SeqCst);
+        flights.progress.issued.store(end.0, Relaxed);
         drop(boundary);
         if end == start + flights.flight_bytes_max {
             flights.doorbell.urge(); // what did not fit is still wanted
