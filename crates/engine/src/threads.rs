@@ -1,4 +1,4 @@
-//! The threads that a part of the engine has for itself.
+//! The threads of the log and of the upkeep, which must not die silently: others wait for what they do.
 
 use crate::error::{Error, Result};
 use parking_lot::Mutex;
@@ -14,7 +14,7 @@ thread_local! {
     static OURS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Is this a thread of an engine, and not one that calls it? Tasks are woken by such threads, and may call the engine there.
+/// Is this one of these threads, of any database? Tasks are woken by them alone, and may call the engine there.
 pub(crate) fn is_of_an_engine() -> bool {
     OURS.get()
 }
