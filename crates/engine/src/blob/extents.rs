@@ -225,7 +225,8 @@ impl Extents {
     pub(super) fn write(&self, extent: Extent, bytes: &[u8]) -> Result<u64> {
         let written = self.file.write_at(bytes, extent.offset());
         written.map_err(|e| Error::io(format!("writing blocks {:?} of {FILE}", extent.blocks()), &e))?;
-        Ok(self.written.fetch_add(1, AcqRel) + 1)
+        // ORDERING: all are read-modify-writes, so whoever loads a count has acquired every write that it counts (`sync_once`).
+        Ok(self.written.fetch_add(1, Release) + 1)
     }
 
     /// Returns when this write is durable, and all that returned before it: for all who wait, one sync.
