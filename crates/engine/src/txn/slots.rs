@@ -14,7 +14,7 @@ use crate::txn::standing::Standing;
 use crate::txn::transaction::Kept;
 use crate::waits::will_wait;
 use crossbeam_utils::CachePadded;
-use foreshore_base::sync::Ordering::{Relaxed, SeqCst};
+use foreshore_base::sync::Ordering::Relaxed;
 use foreshore_base::sync::{AtomicBool, AtomicU64, AtomicUsize, Backoff};
 use foreshore_base::{Lsn, TxnId};
 use parking_lot::Mutex;
@@ -75,7 +75,11 @@ struct Slot {
 pub(crate) struct Slots {
     slots: Box<[CachePadded<Slot>]>,
     /// No slot at or above this was ever leased: scans end here.
+    ///
+    /// ORDERING: Relaxed. Who must see a slot has acquired what its first transaction did next: the record that it reserved
+    /// (`standing.rs`), a table's users that it left, a lock that it got.
     used: AtomicUsize,
+    /// Nothing is to be kept. Set before each slot's `kept` is locked.
     closing: AtomicBool,
 }
 
@@ -135,7 +139,7 @@ impl Slots {
         }
         count(&self.slots[index].leases);
         if self.used.load(Relaxed) <= index {
-            let before = self.used.fetch_max(index + 1, SeqCst);
+            let before = self.used.fetch_max(index + 1, Relaxed);
             log.promise_commits((index + 1).saturating_sub(before));
         }
         true
@@ -161,7 +165,7 @@ impl Slots {
     /// Every transaction with an id below this has ended. `log_end` must have been loaded before this call.
     pub fn oldest(&self, log_end: Lsn) -> Lsn {
         let _old = stage::enter(stage::Old::Transactions);
-        let used = self.used.load(SeqCst);
+        let used = self.used.load(Relaxed);
         self.slots[..used].iter().filter_map(|slot| slot.standing.oldest()).fold(log_end, Lsn::min)
     }
 
@@ -190,7 +194,7 @@ impl Slots {
     /// tables, and they to all of this.
     pub fn keep(&self, owner: Owner, kept: Kept) {
         let mut place = self.slot(owner).kept.lock();
-        if !self.closing.load(SeqCst) {
+        if !self.closing.load(Relaxed) {
             *place = kept;
             place.forget_dropped();
         }
@@ -198,13 +202,13 @@ impl Slots {
 
     /// Tables were dropped: nothing is kept of them, also for slots that nobody may ever lease again.
     pub fn forget_dropped(&self) {
-        let used = self.used.load(SeqCst);
+        let used = self.used.load(Relaxed);
         self.slots[..used].iter().for_each(|slot| slot.kept.lock().forget_dropped());
     }
 
     /// From now on nothing is kept.
     pub fn keep_nothing(&self) {
-        self.closing.store(true, SeqCst);
+        self.closing.store(true, Relaxed);
         for slot in &self.slots {
             drop(std::mem::take(&mut *slot.kept.lock()));
         }
@@ -230,7 +234,7 @@ impl Slots {
 
     /// How many transactions have had a slot so far.
     pub fn leases(&self) -> u64 {
-        let used = self.used.load(SeqCst);
+        let used = self.used.load(Relaxed);
         self.slots[..used].iter().map(|slot| slot.leases.load(Relaxed)).sum()
     }
 
