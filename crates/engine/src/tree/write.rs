@@ -387,12 +387,9 @@ impl Core {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::Database;
+    use crate::tree::testing::A_WHILE;
     use std::thread;
-
-    /// Long enough for a thread to come to where it waits. On a machine that is slower nothing is shown.
-    const A_WHILE: Duration = Duration::from_millis(50);
 
     /// Who has a row locked before a single write has its leaf's latch is not overtaken by that.
     #[test]
