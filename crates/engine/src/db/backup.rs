@@ -147,8 +147,8 @@ impl Database {
         let target = target?;
         let copied = source.copy_into(&target, &mut progress).and_then(|copied| {
             if !seeded_bug("backup_named_early") {
-                target.engine.close()?;
-            } // writes everything out, durably
+                target.engine.close()?; // writes everything out, durably
+            }
             meta::finish_backup(&*vfs).map(|()| copied)
         });
         if copied.is_err() {
