@@ -62,7 +62,7 @@ impl Slots {
         true
     }
 
-    /// Takes `count` slots as runs in ascending order of need: whole extents as long as there are any, then holes.
+    /// Takes `count` slots as runs: whole extents as long as there are any, then holes.
     /// `None` if fewer are free.
     pub fn take(&mut self, count: u64) -> Option<Vec<Range<u64>>> {
         if count > self.free {

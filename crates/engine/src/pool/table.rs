@@ -14,6 +14,9 @@
 //!        └──────────────────────────────── OnDisk ──▶ Loading ──▶ Resident | OnDisk (failed)
 //! ```
 //!
+//! A page that is freed without being read (a dropped table's) is Free at once, and its entry still names the slot, as the
+//! directory does until the Free record is durable.
+//!
 //! `cool` is the clock's mark on a resident page: the hand sets it, the next reader takes it away with one
 //! compare-exchange, and a page still cool on the hand's second visit may go. So a page in use is written to at most
 //! once per lap of the hand, and never while frames are plenty.
