@@ -71,7 +71,7 @@ impl Upkeep {
             threads: Threads::default(),
         });
         let started = upkeep
-            .start_thread("foreshore-upkeep", Self::run)
+            .start_thread("foreshore-upkeep", Self::clear_up)
             .and_then(|()| upkeep.start_thread("foreshore-checkpoint", Self::keep_log_short))
             .and_then(|()| upkeep.start_thread("foreshore-nudge", Self::send_commits))
             .and_then(|()| upkeep.start_thread("foreshore-idle", Self::end_idle));
@@ -116,7 +116,7 @@ impl Upkeep {
         }
     }
 
-    fn run(&self) {
+    fn clear_up(&self) {
         let mut retried = Instant::now();
         while !self.sleep_or_stop() {
             self.tidy_versions();
