@@ -156,6 +156,7 @@ impl<M: AsRef<[AtomicU64]>> Ring<M> {
 
     /// Word 0 of the record at `at`, if there is one there.
     pub fn word0(&self, at: Lsn) -> u64 {
+        // ORDERING: pairs with `complete`: who finds word 0 finds the body.
         self.word(at).load(Acquire)
     }
 

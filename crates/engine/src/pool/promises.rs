@@ -56,6 +56,7 @@ impl Promises {
 
     /// It is there, and has a lowest key of `key_len` bytes.
     pub fn settle(&self, key_len: usize) {
+        // A made-up page may have a longer one: then this adds.
         self.unwritten.fetch_sub(UNKNOWN.wrapping_sub(entry_bytes(key_len)), Relaxed);
     }
 
