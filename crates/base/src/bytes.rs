@@ -112,12 +112,6 @@ impl RelaxedBytes {
         self.uint_at(offset, 2) as u16
     }
 
-    /// The 32-bit number at `offset`; it may straddle words.
-    #[inline]
-    pub fn u32_at(&self, offset: usize) -> u32 {
-        self.uint_at(offset, 4) as u32
-    }
-
     /// Writes the low `len` ≤ 8 bytes of `value` at `offset`. Exclusive latch required (B3).
     #[inline]
     pub fn set_uint(&self, offset: usize, len: usize, value: u64) {

@@ -199,20 +199,13 @@ pub struct Exclusive<'a> {
     seen: u64,
 }
 
-impl<'a> Exclusive<'a> {
+impl Exclusive<'_> {
     /// Gives the latch back without a new version. Only if nothing was changed under it: readers in progress then
     /// need not begin again.
     pub fn release_unchanged(self) {
         self.latch.word.store(self.seen, Release);
         held::given_back();
         std::mem::forget(self);
-    }
-
-    /// Gives the latch back and begins an optimistic read of what was just written.
-    pub fn downgrade(self) -> Optimistic<'a> {
-        let next = Optimistic { latch: self.latch, seen: self.seen.wrapping_add(VERSION_STEP) };
-        drop(self);
-        next
     }
 }
 
@@ -287,8 +280,8 @@ mod tests {
         assert!(latch.is_latched());
         assert!(latch.try_exclusive().is_none());
         assert!(latch.try_optimistic().is_err());
-        let read = held.downgrade();
-        assert_eq!(read.validate(), Ok(()));
+        drop(held);
+        assert!(!latch.is_latched());
     }
 
     #[test]

@@ -9,28 +9,28 @@
 #[cfg(not(any(loom, shuttle)))]
 mod imp {
     #[cfg(count_writes)]
-    pub use super::counted::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
+    pub use super::counted::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
     pub use std::hint::spin_loop;
     #[cfg(not(count_writes))]
-    pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
+    pub use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
     pub use std::sync::atomic::{Ordering, fence};
-    pub use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+    pub use std::sync::{Arc, Mutex, MutexGuard};
     pub use std::thread;
 }
 
 #[cfg(loom)]
 mod imp {
     pub use loom::hint::spin_loop;
-    pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-    pub use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
+    pub use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+    pub use loom::sync::{Arc, Mutex, MutexGuard};
     pub use loom::thread;
 }
 
 #[cfg(shuttle)]
 mod imp {
     pub use shuttle::hint::spin_loop;
-    pub use shuttle::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-    pub use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard};
+    pub use shuttle::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+    pub use shuttle::sync::{Arc, Mutex, MutexGuard};
     pub use shuttle::thread;
 
     /// Shuttle runs every atomic as `SeqCst`, so a fence has nothing to add.

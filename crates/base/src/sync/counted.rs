@@ -37,14 +37,14 @@ fn count<T>(written: &T) {
 }
 
 macro_rules! counted {
-    ($name:ident $(<$param:ident>)?, $value:ty) => {
+    ($name:ident, $value:ty) => {
         #[doc = concat!("As in `std`, with its writes counted: `", stringify!($name), "`.")]
         #[repr(transparent)]
         #[derive(Debug, Default)]
-        pub struct $name $(<$param>)? (atomic::$name $(<$param>)?);
+        pub struct $name(atomic::$name);
 
         #[allow(missing_docs)] // as in `std`
-        impl $(<$param>)? $name $(<$param>)? {
+        impl $name {
             pub const fn new(value: $value) -> Self {
                 Self(atomic::$name::new(value))
             }
@@ -82,17 +82,6 @@ macro_rules! counted {
                 self.0.compare_exchange(current, new, success, failure)
             }
 
-            pub fn compare_exchange_weak(
-                &self,
-                current: $value,
-                new: $value,
-                success: Ordering,
-                failure: Ordering,
-            ) -> Result<$value, $value> {
-                count(&self.0);
-                self.0.compare_exchange_weak(current, new, success, failure)
-            }
-
             pub fn fetch_update(
                 &self,
                 set: Ordering,
@@ -122,7 +111,6 @@ counted!(AtomicBool, bool);
 counted!(AtomicU32, u32);
 counted!(AtomicU64, u64);
 counted!(AtomicUsize, usize);
-counted!(AtomicPtr<T>, *mut T);
 arithmetic!(AtomicU32, u32: fetch_add fetch_sub fetch_or fetch_and fetch_max fetch_min);
 arithmetic!(AtomicU64, u64: fetch_add fetch_sub fetch_or fetch_and fetch_max fetch_min);
 arithmetic!(AtomicUsize, usize: fetch_add fetch_sub fetch_or fetch_and fetch_max fetch_min);
