@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// Reads the log from `from` to its end, and makes sure that all of it is in the segments, durably. Returns the end of the last
 /// record: the `prev_end` of the next incarnation.
 ///
-/// Errors: those of [`LogReader`]; [`Error::Full`] if a segment for the tail finds no room.
+/// Errors: those of [`LogReader`]; [`Full`](crate::Error::Full) if a segment for the tail finds no room.
 pub(crate) fn repair_tail(
     vfs: &Arc<dyn Vfs>,
     options: LogOptions,

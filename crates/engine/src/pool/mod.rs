@@ -241,10 +241,10 @@ pub(crate) struct FramePage<'a> {
 
 impl Pool {
     /// Opens the leaf file, creating it if `pages` is empty, for a database whose directory says that these pages
-    /// of this size exist. Without a running [`Cleaner`], whoever needs a frame cleans for itself.
+    /// of this size exist. Without a running [cleaner](cleaner), whoever needs a frame cleans for itself.
     ///
-    /// Errors: `Corrupt` if two pages share a slot or a slot lies behind the end of the file; `Argument` for
-    /// impossible sizes; `Io`.
+    /// Errors: `Corrupt` if two pages share a slot or a slot lies behind the end of the file; `Argument` for a
+    /// cache of too many frames; `Io`.
     fn open(
         vfs: &dyn Vfs,
         options: &PoolOptions,

@@ -21,7 +21,7 @@
 //! What cannot be told then:
 //! - leaves of dropped tables (nothing overlaps them): the catalog knows, and table ids are not used again (`db/catalog.rs`);
 //! - a freed page whose keys nobody else has on disk, since the leaf that absorbed it was not written yet. After
-//!   [`Pool::flush_all`](super::Pool::flush_all) there are none;
+//!   [`Pool::flush_until`](super::Pool::flush_until) the log's end there are none;
 //! - log incarnations and the redo LSN, which are not in the leaves.
 
 use super::directory::Loaded;
