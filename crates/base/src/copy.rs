@@ -47,7 +47,7 @@ pub(crate) fn append(words: &[AtomicU64], offset: usize, len: usize, out: &mut V
 unsafe fn copy_out_to(words: &[AtomicU64], offset: usize, to: *mut u8, len: usize) {
     #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
     if len >= vector::BYTES_MIN {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's promise, and there are as many bytes as a vector has, as just seen.
         return unsafe { vector::copy(words.as_ptr().cast::<u8>().add(offset), to, len) };
     }
     let mut at = 0;
@@ -256,9 +256,9 @@ mod vector {
     #[inline(always)]
     pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
         // SAFETY: the loop stays below `last`, the last vector ends at `len`. What `asm!` does must be what Rust could have done: it
-        // is relaxed loads of the aligned words under each vector, put together. The processor never tears an aligned
-        // word; that words next to each other are of different ages is what relaxed loads allow, and what the reader's
-        // validation is for. SSE2 is part of every x86-64.
+        // is relaxed loads of the aligned words under each vector, put together. No processor is known to tear an
+        // aligned word under a vector, though the manuals promise that of aligned vectors only; that words next to each other are
+        // of different ages is what relaxed loads allow. Either way the reader's validation tells. SSE2 is part of every x86-64.
         unsafe {
             asm!(
                 "2:",
