@@ -74,7 +74,7 @@ impl Tree {
         Ok(Reference { id, len: value.len() as u32, crc: crc32c::crc32c(value) }.cell(head))
     }
 
-    /// Writes an extent, for which `txn` will wait before it commits (X2); returns its row.
+    /// Writes an extent, for which `txn` will wait before it commits (X2 in `extents.rs`); returns its row.
     fn write_extent(&self, txn: &mut Txn, id: BlobId, piece: &[u8]) -> Result<[u8; 12]> {
         let core = self.core();
         let extent = core.extents.take((self.id, id), piece.len(), &core.log)?;

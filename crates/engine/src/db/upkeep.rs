@@ -161,8 +161,8 @@ impl Upkeep {
         let _one_at_a_time = self.checkpointing.lock();
         let now = self.core.log.reserved();
         self.core.pools.flush_until(now)?;
-        // The log is kept from the oldest transaction on: its undo is there (X3). Those that have ended may have begun
-        // before: a restart takes them for ended (A1 in `recovery/analysis.rs`), so their ends must be durable first.
+        // The log is kept from the oldest transaction on: its undo is there (X3 in `txn`). Those that have ended may
+        // have begun before: a restart takes them for ended (A1 in `recovery/analysis.rs`), so their ends must be durable first.
         let oldest_txn = self.core.txns.settle(&self.core.log);
         let ends = self.core.log.reserved();
         // Either may be late to say where it begins, and name a place from before the last checkpoint; it begins above that.

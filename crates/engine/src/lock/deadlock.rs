@@ -104,7 +104,7 @@ impl KeyTable {
         for (position, (&owner, &name)) in owners.iter().zip(&names).enumerate() {
             let next = owners.get(position + 1).copied().unwrap_or(end);
             let content = self.latched_bucket(&mut latched, name);
-            // Under the bucket's latch, `Waiting` and a request on the name mean that it waits for this name (S1).
+            // Under the bucket's latch, `Waiting` and a request on the name mean that it waits for this name (S1 in `seat.rs`).
             if self.seat(owner).waits_for() != Some(name)
                 || !content.requests.blockers(owner, name).contains(&next)
             {

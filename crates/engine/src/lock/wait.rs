@@ -151,8 +151,8 @@ impl KeyTable {
         }
     }
 
-    /// Sleeps until the wait ends, the owner is interrupted, or the time comes. Called, it looks for itself (Q7): it gets the lock
-    /// now, or somebody has it, who settles the queue when he gives it back.
+    /// Sleeps until the wait ends, the owner is interrupted, or the time comes. Called, it looks for itself (Q7 in `queue.rs`): it
+    /// gets the lock now, or somebody has it, who settles the queue when he gives it back.
     fn sleep_until(&self, owner: Owner, name: Name, time: Instant) {
         let seat = self.seat(owner);
         seat.sleep_until(time);
@@ -218,7 +218,7 @@ impl KeyTable {
         holders.into_iter().any(|holder| self.is_stranded(holder))
     }
 
-    /// Takes the turn (Q5) from the inserter that the owner waits for, if it is `seen`: the one it has waited for since its
+    /// Takes the turn (Q5 in `queue.rs`) from the inserter that the owner waits for, if it is `seen`: the one it has waited for since its
     /// last look. That inserter did not come back; perhaps its gap has another name by now. Returns whom it waits for.
     fn hurry_inserter(&self, owner: Owner, name: Name, seen: Option<Owner>) -> Option<Owner> {
         let mut content = self.bucket(name).content.latch();

@@ -172,7 +172,7 @@ impl Pool {
     pub(super) fn evict(&self, frame: FrameId, pid: PageId) -> bool {
         let page = self.frames.page(frame);
         let Some(latch) = page.latch().try_exclusive() else { return false };
-        // F4. Writers change this only under the latch, which we hold; the cleaner only from "writing" to "clean", and
+        // F4 in `frames.rs`. Writers change this only under the latch, which we hold; the cleaner only from "writing" to "clean", and
         // then the entry, which is loaded after this, has the new slot.
         if page.id() != pid || self.frames.redo_from(frame).is_some() {
             latch.release_unchanged();

@@ -388,7 +388,7 @@ impl Pool {
     /// Nobody is stopped for this. Let R be the value of `reserved` loaded first. A record that begins before R took its
     /// bytes by a `fetch_add` (AcqRel) that our load (Acquire) comes after, through a chain of such additions; before
     /// that `fetch_add` its writer stored `rec_lsn`. So the scan sees that store, or what replaced it: `writing`
-    /// (F3), or nothing, if the image is durable by now. Its frame was handed out before that, so it is among those
+    /// (F3 in `frames.rs`), or nothing, if the image is durable by now. Its frame was handed out before that, so it is among those
     /// scanned. Records that begin at or after R are not claimed.
     pub fn oldest_rec_lsn(&self) -> Lsn {
         let reserved = self.wal.reserved();

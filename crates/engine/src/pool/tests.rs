@@ -163,7 +163,7 @@ fn waiters_learn_why_the_cleaner_failed() {
 }
 
 /// Waits for the round under way, and lets every write and sync after it fail. The next round then begins with the
-/// images. Within a round the first to fail could be the directory, whose space is reserved (J3): for that the disk
+/// images. Within a round the first to fail could be the directory, whose space is reserved (J3 in `journal.rs`): for that the disk
 /// cannot be full, so the database would be poisoned.
 fn fail_from_the_next_round(chain: &Chain, disk: &SimDisk, fault: Fault) {
     chain.pool.flush_all().expect("no faults");

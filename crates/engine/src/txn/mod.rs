@@ -153,7 +153,7 @@ impl Txns {
     /// Opens a snapshot of all that is committed now.
     pub fn open_snapshot(&self, log: &Log) -> Result<Snapshot> {
         let index = self.snapshots.enter()?;
-        // First who has ended, then how far commits are seen: who ended before has committed below (V1).
+        // First who has ended, then how far commits are seen: who ended before has committed below (V1 in `view.rs`).
         let (settled, at) = if seeded_bug("txn_snapshot_point_first") {
             let (at, ()) = (log.reserved(), std::thread::yield_now());
             (self.settle(log), at)

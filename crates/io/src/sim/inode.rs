@@ -6,7 +6,7 @@
 //! - S2: changes of the length survive in order, up to some point; growth may end short of it. Bytes that did not
 //!   survive inside the length are zero or old, never foreign.
 //! - S3: a failed sync settles everything: what it did not bring to the disk never gets there, though programs still
-//!   see it, and the next sync succeeds (the trap of I2).
+//!   see it, and the next sync succeeds (the trap of I2 in `lib.rs`).
 //! - S4: a failed sync is told once to every handle that was open then, by its next sync, and to no other (Linux, since
 //!   4.13). So who writes and syncs through a handle of his own is never told that bytes are durable which another's failed
 //!   sync has lost.

@@ -207,7 +207,7 @@ impl State {
         files.map(|(_, inode)| inode.current().allocated_bytes()).sum()
     }
 
-    /// What a failing call leaves behind: some of a write; of a sync, anything, once and for all (S3).
+    /// What a failing call leaves behind: some of a write; of a sync, anything, once and for all (S3 in `inode.rs`).
     fn fail(&mut self, action: Action<'_>, fault: Fault) -> io::Error {
         match action {
             Action::Write { inode, data, offset } => match fault {

@@ -10,7 +10,7 @@ fn value(version: u64) -> Vec<u8> {
 }
 
 /// A second of puts, removals, splits and absorptions in two pages, while readers look on. Every validated read is of
-/// one version; nothing panics (R1).
+/// one version; nothing panics (R1 in `read.rs`).
 #[test]
 fn readers_see_one_version_or_begin_again() {
     let seed = 42;
@@ -106,7 +106,7 @@ fn is_readable(image: &[u8]) -> bool {
         .is_ok_and(|leaf| (0..leaf.len()).all(|index| leaf.cell_bytes(leaf.slot(index)).is_some()))
 }
 
-/// Readings of noise: errors or nonsense, no panic, no endless loop (R1).
+/// Readings of noise: errors or nonsense, no panic, no endless loop (R1 in `read.rs`).
 #[test]
 fn noise_is_read_without_panic() {
     for seed in 0..20_000 {

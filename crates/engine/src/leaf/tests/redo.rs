@@ -27,7 +27,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, max_shrink_iters: 4000, ..ProptestConfig::default() })]
 
     /// Pages copied at any moments and replayed, from any record not after their copies, equal the originals; a
-    /// second replay changes nothing, nor does one from the middle (C1).
+    /// second replay changes nothing, nor does one from the middle (C1 in `change.rs`).
     #[test]
     fn replay_equals_the_original((page_bytes, steps) in history(200), moments in any::<[u16; 4]>()) {
         let mut chain = Chain::new(page_bytes);
