@@ -4,7 +4,7 @@
 //! fails, what it did is undone and the transaction goes on.
 
 use crate::clients::Client;
-use crate::commands::{Command, CommandError};
+use crate::commands::{Command, CommandError, READ_BYTES_MAX};
 use crate::counters::Counters;
 use crate::fingerprint::Fingerprint;
 use crate::reply::Protocol;
@@ -274,19 +274,25 @@ impl Session {
 
     /// Remembers what `keys`, each of them there once, are now, for EXEC. Nothing, and `false`, if the values that are watched would
     /// have more than `bytes_max`.
-    pub fn watch(&mut self, keys: &[&[u8]], bytes_max: usize) -> Result<bool, Error> {
-        let (mut new, mut bytes) = (Vec::new(), self.watches.value_bytes());
+    pub fn watch(&mut self, keys: &[&[u8]], bytes_max: usize) -> Result<bool, CommandError> {
+        let (mut new, mut bytes, mut read_bytes) = (Vec::new(), self.watches.value_bytes(), 0);
         for key in keys {
-            if !self.watches.has(self.target.name(), key) {
-                let value = self.read(key)?.then_some(&self.value[..]);
-                let (was, value_bytes) = (Fingerprint::of(value), value.map_or(0, <[u8]>::len));
-                new.push((key, was, value_bytes));
-                bytes += value_bytes;
-            } else if self.watches.may_break(self.target.name(), key) {
-                self.read(key)?; // and what is broken need not be read
+            let is_new = !self.watches.has(self.target.name(), key);
+            if !is_new && !self.watches.may_break(self.target.name(), key) {
+                continue; // what is broken need not be read
             }
+            let value = self.read(key)?.then_some(&self.value[..]);
+            let value_bytes = value.map_or(0, <[u8]>::len);
+            if is_new {
+                new.push((key, Fingerprint::of(value), value_bytes));
+                bytes += value_bytes;
+            }
+            read_bytes += value_bytes;
             if bytes > bytes_max {
                 return Ok(false);
+            }
+            if self.is_on_loop && read_bytes > READ_BYTES_MAX {
+                return Err(CommandError::TooHeavy);
             }
         }
         for (key, was, value_bytes) in new {

@@ -26,7 +26,7 @@ use std::mem::take;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 pub use table::Command;
-use table::{TRANSACTIONAL, UNTRUSTED, WRITE};
+use table::{READ, TRANSACTIONAL, UNTRUSTED, WRITE};
 
 /// A command being executed.
 pub struct Call<'c> {
@@ -82,7 +82,7 @@ pub enum CommandError {
     Engine(Error),
     /// It needs a table that has not been opened yet.
     NotOpen(Wanted),
-    /// It would write what is too heavy for an event loop.
+    /// It would read or write what is too heavy for an event loop.
     TooHeavy,
 }
 
@@ -243,7 +243,14 @@ const SYNTAX: &str = "ERR syntax error";
 /// there.
 pub const HEAVY: usize = 2000;
 
-/// What one reply may have, but for a single value, and what is read of values that are watched: nobody else on the event loop is served meanwhile.
+/// What an event loop reads for a command with several values: more is read elsewhere, from the beginning. It takes a millisecond or
+/// two, and the threads elsewhere are few.
+pub const READ_BYTES_MAX: usize = 4 << 20;
+
+/// From this weight on, most of which is keys, a read is done elsewhere as well.
+const HEAVY_READ: usize = 16_000;
+
+/// What one reply may have, but for a single value, and what is read of values that are watched.
 const REPLY_BYTES_MAX: usize = 128 << 20;
 
 /// Bytes of a request's patterns, at most. Keys have at most 1024, and what matches none of them need not be compared with all.
@@ -316,14 +323,19 @@ fn attempt(call: &mut Call<'_>, waited: Waited) -> Attempt {
     Attempt::Done(Next::Go)
 }
 
-/// Is the request a write, or the end of a transaction, so heavy that the loop's other clients should not wait for it?
+/// Is the request known to be so heavy that the loop's other clients should not wait for it? What turns out to be is
+/// [`CommandError::TooHeavy`].
 pub fn is_heavy(session: &Session, args: &Args<'_>) -> bool {
     let is = |name: &str| args.at(0).eq_ignore_ascii_case(name.as_bytes());
     match &session.queue {
-        Some(queue) => queue.weight >= HEAVY && is("EXEC"),
+        Some(queue) => {
+            is("EXEC") && (queue.weight >= HEAVY || session.watches.value_bytes() > READ_BYTES_MAX)
+        }
         None if session.place.is_some() && is("KV.COMMIT") => session.weight >= HEAVY,
         None => {
-            table::weight(args) >= HEAVY && table::find(args.at(0)).is_some_and(|command| command.has(WRITE))
+            let weight = table::weight(args);
+            let is_of = |command: &Command| command.has(WRITE) || (command.has(READ) && weight >= HEAVY_READ);
+            weight >= HEAVY && table::find(args.at(0)).is_some_and(is_of)
         }
     }
 }
@@ -333,7 +345,8 @@ pub fn is_heavy(session: &Session, args: &Args<'_>) -> bool {
 pub fn elsewhere(shared: &Arc<Shared>, mut session: Session, args: OwnedArgs, waited: Waited) -> Work {
     let shared = shared.clone();
     Box::new(move |_| {
-        let _place = Place::take(&shared);
+        let writes = table::find(args.args().at(0)).is_some_and(|command| command.has(WRITE));
+        let _place = (writes || session.queue.is_some()).then(|| Place::take(&shared));
         let (mut out, begun) = (Vec::new(), Instant::now());
         session.is_on_loop = false;
         let call = &mut Call { shared: &shared, session: &mut session, args: args.args(), out: &mut out };
@@ -501,14 +514,30 @@ mod tests {
         (shared, session)
     }
 
-    /// Executes a line once, on the event loop; what it says.
+    const NOT_YET: Waited = Waited { time: Duration::ZERO, is_enough: false };
+
+    /// Executes a line once, on the event loop, unless it is known to be too heavy; what it says.
     fn attempt_at(shared: &Arc<Shared>, session: &mut Session, line: &str) -> (Attempt, String) {
         let (mut parser, mut out) = (Parser::new(Limits::STRANGER), Vec::new());
         let line = format!("{line}\n");
         parser.advance(line.as_bytes()).unwrap().unwrap();
         let args = parser.args(line.as_bytes());
-        let waited = Waited { time: Duration::ZERO, is_enough: false };
-        let attempt = execute(&mut Call { shared, session, args, out: &mut out }, waited);
+        if is_heavy(session, &args) {
+            return (Attempt::TooHeavy, String::new());
+        }
+        let attempt = execute(&mut Call { shared, session, args, out: &mut out }, NOT_YET);
+        (attempt, String::from_utf8(out).unwrap())
+    }
+
+    /// The same elsewhere.
+    fn attempt_elsewhere(shared: &Arc<Shared>, session: &mut Session, line: &str) -> (Attempt, String) {
+        let mut parser = Parser::new(Limits::STRANGER);
+        let line = format!("{line}\n");
+        parser.advance(line.as_bytes()).unwrap().unwrap();
+        let args = OwnedArgs::from(parser.args(line.as_bytes()));
+        let brought = elsewhere(shared, session.take_away(), args, NOT_YET)(shared);
+        let Brought::Command(back, out, attempt) = brought else { panic!("the session comes back") };
+        *session = *back;
         (attempt, String::from_utf8(out).unwrap())
     }
 
@@ -529,6 +558,46 @@ mod tests {
             assert_eq!(matches!(attempt, Attempt::TooHeavy), expected, "{line}");
         }
         drop(holder);
+    }
+
+    /// What reads much, or asks for many keys, is done elsewhere, and there it is done.
+    #[test]
+    fn much_is_read_elsewhere() {
+        let (shared, mut session) = served(Options::default());
+        let large = vec![b'x'; READ_BYTES_MAX * 3 / 5];
+        for key in [&b"a"[..], b"b"] {
+            session.put(&shared, key, &large).unwrap();
+        }
+        session.put(&shared, b"c", b"small").unwrap();
+        for (lines, is_elsewhere) in [
+            (&["MGET a c"][..], false),
+            (&["MGET a b"], true),
+            (&["KV.BEGIN", "MGET b a", "KV.ROLLBACK"], true),
+            (&["WATCH a c", "MULTI", "GET c", "EXEC"], false),
+            (&["WATCH a b", "UNWATCH"], true),
+            (&["WATCH a", "WATCH b", "MULTI", "GET c", "EXEC"], true),
+            (&["MULTI", "MGET a b", "EXEC"], true),
+            (&["MULTI", "GET a", "GET c", "EXEC"], false),
+            (&["MULTI", "GET a", "GET b", "EXEC"], true),
+        ] {
+            let mut went = false;
+            for line in lines {
+                let (mut attempt, mut reply) = attempt_at(&shared, &mut session, line);
+                if matches!(attempt, Attempt::TooHeavy) {
+                    assert!(reply.is_empty(), "{lines:?}, {line}: nothing is answered yet");
+                    went = true;
+                    (attempt, reply) = attempt_elsewhere(&shared, &mut session, line);
+                }
+                assert!(matches!(attempt, Attempt::Done(_)) && !reply.starts_with('-'), "{lines:?}, {line}");
+            }
+            assert_eq!(went, is_elsewhere, "{lines:?}");
+        }
+        for (keys, is_elsewhere) in [(2500, false), (20_000, true)] {
+            let request = format!("*{}\r\n$6\r\nEXISTS\r\n{}", keys + 1, "$1\r\nc\r\n".repeat(keys));
+            let mut parser = Parser::new(Options::default().limits);
+            parser.advance(request.as_bytes()).unwrap().unwrap();
+            assert_eq!(is_heavy(&session, &parser.args(request.as_bytes())), is_elsewhere, "{keys} keys");
+        }
     }
 
     /// What is too much is not watched, be it by one WATCH or by several.
@@ -574,12 +643,11 @@ mod tests {
     fn who_executes_elsewhere_leaves_the_counters_of_loops_alone() {
         let (shared, session) = served(Options::default());
         let (client, target) = (session.client, session.target);
-        let waited = Waited { time: Duration::ZERO, is_enough: false };
         for line in ["SET k v\n", "APPEND k\n"] {
             let mut parser = Parser::new(Limits::STRANGER);
             parser.advance(line.as_bytes()).unwrap().unwrap();
             let args = OwnedArgs::from(parser.args(line.as_bytes()));
-            elsewhere(&shared, Session::new(client.clone(), target.clone(), true), args, waited)(&shared);
+            elsewhere(&shared, Session::new(client.clone(), target.clone(), true), args, NOT_YET)(&shared);
         }
         let of_loops = &shared.counters[..shared.options.threads];
         for (counters, expected) in [(of_loops, 0), (&shared.counters[..], 1)] {

@@ -1,7 +1,9 @@
 //! Values: reading, setting, counting.
 
 use super::keys::NO_EXPIRY;
-use super::{Call, CommandError, NOT_AN_INTEGER, Next, Outcome, REPLY_BYTES_MAX, SYNTAX, refused};
+use super::{
+    Call, CommandError, NOT_AN_INTEGER, Next, Outcome, READ_BYTES_MAX, REPLY_BYTES_MAX, SYNTAX, refused,
+};
 use crate::decimal::Decimal;
 use crate::number;
 use crate::reply::Reply;
@@ -177,17 +179,19 @@ fn decimal(text: &[u8]) -> Result<Decimal, CommandError> {
 
 pub fn mget(call: &mut Call<'_>) -> Outcome {
     let keys: Vec<_> = call.args.from(1).collect();
-    let full = call.out.len() + REPLY_BYTES_MAX;
+    let is_on_loop = call.session.is_on_loop;
+    let full = call.out.len() + if is_on_loop { READ_BYTES_MAX } else { REPLY_BYTES_MAX };
     call.reply().array(keys.len());
     let (out, protocol) = (&mut *call.out, call.session.protocol);
     call.session.read_each(call.shared, &keys, |value| {
         Reply::new(out, protocol).bulk_or_null(value);
         if out.len() < full { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
-    if call.out.len() >= full {
-        return refused("ERR the values have more than 128 MiB; ask for fewer keys at a time");
+    match call.out.len() >= full {
+        false => Ok(Next::Go),
+        true if is_on_loop => Err(CommandError::TooHeavy),
+        true => refused("ERR the values have more than 128 MiB; ask for fewer keys at a time"),
     }
-    Ok(Next::Go)
 }
 
 pub fn mset(call: &mut Call<'_>) -> Outcome {

@@ -30,7 +30,7 @@ pub const UNTRUSTED: u8 = 4;
 /// It is executed, not queued, after MULTI.
 const ENDS_QUEUE: u8 = 8;
 /// It reads rows.
-const READ: u8 = 16;
+pub const READ: u8 = 16;
 /// It concerns the server, not rows.
 const ADMIN: u8 = 32;
 

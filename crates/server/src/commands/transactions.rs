@@ -7,7 +7,9 @@
 //! and if this client, whenever it has read one since by its name, saw that value. So what EXEC does is as if the client
 //! had read and written in one instant. A value that was changed and changed back unseen is no conflict, unlike in Redis.
 
-use super::{Call, CommandError, Next, Outcome, REPLY_BYTES_MAX, ok_or_error, refused, run, table};
+use super::{
+    Call, CommandError, Next, Outcome, READ_BYTES_MAX, REPLY_BYTES_MAX, ok_or_error, refused, run, table,
+};
 use crate::request::OwnedArgs;
 use crate::session::Queue;
 use crate::shared::{OPEN_TRANSACTIONS_MAX, Open};
@@ -109,7 +111,7 @@ fn attempt(call: &mut Call<'_>, queue: &Queue) -> Outcome {
         if let Next::Close = part(call, command)? {
             next = Next::Close; // when the others are done, too
         }
-        ensure_within_bounds(begun.elapsed(), call.out.len() - start)
+        ensure_within_bounds(begun.elapsed(), call.out.len() - start, call.session.is_on_loop)
     });
     let transaction = call.session.transaction.take().expect("no command of a queue ends it");
     done?;
@@ -117,7 +119,10 @@ fn attempt(call: &mut Call<'_>, queue: &Queue) -> Outcome {
     Ok(next)
 }
 
-fn ensure_within_bounds(took: Duration, bytes: usize) -> Result<(), CommandError> {
+fn ensure_within_bounds(took: Duration, bytes: usize, is_on_loop: bool) -> Result<(), CommandError> {
+    if is_on_loop && bytes > READ_BYTES_MAX {
+        return Err(CommandError::TooHeavy);
+    }
     if took > EXEC {
         return refused(format!(
             "ERR EXEC took more than {EXEC:?}, and was undone; use smaller transactions, or KV.BEGIN"
