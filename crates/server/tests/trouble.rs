@@ -97,6 +97,10 @@ fn replies_that_are_errors_count() {
     assert!(c.call("KV.ROLLBACK").error().starts_with("ABORTED"));
     assert!(c.call("NOPE").error().contains("unknown command"));
     assert!(c.call("INFO stats").text().contains("\nerrors_total:3\r\n"));
+    c.send(&["SET word ten", "MULTI", "INCR word", "INCR n", "INCR word", "EXEC"]);
+    let replies: Vec<_> = (0..6).map(|_| c.reply()).collect();
+    assert!(matches!(replies[5].list(), [Value::Error(_), Int(1), Value::Error(_)]), "{replies:?}");
+    assert!(c.call("INFO stats").text().contains("\nerrors_total:5\r\n"), "those within EXEC, too");
 }
 
 /// A web page can make a browser send anything, as the body of a request.

@@ -150,6 +150,7 @@ fn part(call: &mut Call<'_>, command: &OwnedArgs) -> Outcome {
         Ok(next) => Ok(next),
         Err(error) if error.is_of_the_command() => {
             call.out.truncate(start);
+            call.session.errors += 1;
             call.reply().error(&error.text());
             Ok(Next::Go)
         }
