@@ -40,11 +40,7 @@ pub fn client(call: &mut Call<'_>) -> Outcome {
             call.reply().ok();
         }
         (b"KILL", 3..) => return kill(call),
-        _ => {
-            return call.refuse_subcommand(&[
-                "ID", "GETNAME", "SETNAME", "SETINFO", "INFO", "LIST", "KILL", "NO-EVICT", "NO-TOUCH",
-            ]);
-        }
+        _ => return call.refuse_subcommand(),
     }
     Ok(Next::Go)
 }

@@ -65,9 +65,7 @@ pub fn object(call: &mut Call<'_>) -> Outcome {
             let found = call.session.contains(call.args.at(2))?;
             if found { call.reply().integer(1) } else { call.reply().null() }
         }
-        _ => {
-            return call.refuse_subcommand(&["ENCODING", "REFCOUNT"]);
-        }
+        _ => return call.refuse_subcommand(),
     }
     Ok(Next::Go)
 }

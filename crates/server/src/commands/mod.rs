@@ -218,8 +218,9 @@ impl<'c> Call<'c> {
         }
     }
 
-    /// Refuses the subcommand at hand, which is none of `known`, or has the wrong arguments.
-    pub fn refuse_subcommand<T>(&self, known: &[&str]) -> Result<T, CommandError> {
+    /// Refuses the subcommand at hand, which the command has not, or which has the wrong arguments.
+    pub fn refuse_subcommand<T>(&self) -> Result<T, CommandError> {
+        let known = table::find(self.arg(0)).map(Command::subcommand_names).unwrap_or_default();
         let (command, name) = (shown(self.arg(0)), shown(self.arg(1)));
         let is_known = known.iter().any(|word| self.is_word(1, word));
         refused(if is_known {
@@ -477,6 +478,9 @@ fn check(call: &Call<'_>, command: &'static Command) -> Result<(), CommandError>
     }
     if !command.takes(call.args.len()) {
         return refused(format!("ERR wrong number of arguments for '{}' command", command.name));
+    }
+    if command.refuses_subcommand(&call.args) {
+        return call.refuse_subcommand();
     }
     let is_within = call.session.queue.is_some() || call.session.transaction.is_some();
     if is_within && !command.has(TRANSACTIONAL) {

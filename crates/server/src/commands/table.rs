@@ -17,6 +17,8 @@ pub struct Command {
     pub group: &'static str,
     /// What it does.
     pub summary: &'static str,
+    /// Its subcommands, if it is nothing without one, and how many arguments each takes.
+    subcommands: &'static [(&'static str, i8)],
     /// Does it.
     pub run: fn(&mut Call<'_>) -> Outcome,
 }
@@ -60,8 +62,26 @@ impl Command {
 
     /// Does it take `count` arguments, its name included?
     pub fn takes(&self, count: usize) -> bool {
-        let wanted = usize::from(self.arity.unsigned_abs());
-        if self.arity < 0 { count >= wanted } else { count == wanted }
+        is_enough(self.arity, count)
+    }
+
+    /// Has it subcommands, and the one at hand is none of them, or takes another number of arguments?
+    pub fn refuses_subcommand(&self, args: &Args<'_>) -> bool {
+        let takes = |(name, arity): &(&str, i8)| {
+            args.at(1).eq_ignore_ascii_case(name.as_bytes()) && is_enough(*arity, args.len())
+        };
+        !self.subcommands.is_empty() && args.len() > 1 && !self.subcommands.iter().any(takes)
+    }
+
+    /// Their names.
+    pub fn subcommand_names(&self) -> Vec<&'static str> {
+        self.subcommands.iter().map(|(name, _)| *name).collect()
+    }
+
+    /// The same command with subcommands.
+    const fn with(mut self, subcommands: &'static [(&'static str, i8)]) -> Self {
+        self.subcommands = subcommands;
+        self
     }
 
     /// How many arguments it takes, as COMMAND INFO says it.
@@ -93,6 +113,12 @@ impl Command {
     }
 }
 
+/// Are so many arguments enough for an arity, and not too many?
+fn is_enough(arity: i8, count: usize) -> bool {
+    let wanted = usize::from(arity.unsigned_abs());
+    if arity < 0 { count >= wanted } else { count == wanted }
+}
+
 /// How much there is to do with these arguments, roughly in rows.
 pub fn weight(args: &Args<'_>) -> usize {
     args.len() + weight_of(args.bytes())
@@ -122,7 +148,7 @@ const fn command(
     summary: &'static str,
     run: fn(&mut Call<'_>) -> Outcome,
 ) -> Command {
-    Command { name, arity, flags, keys, group, summary, run }
+    Command { name, arity, flags, keys, group, summary, subcommands: &[], run }
 }
 
 /// All of them, by name.
@@ -131,9 +157,12 @@ pub static COMMANDS: &[Command] = &[
     command("append", 3, W, ONE, "string", "Appends to a value; its new length", ranges::append),
     command("auth", -2, UNTRUSTED | TRANSACTIONAL, NONE, "connection", "Says the password", connection::auth),
     command("bgsave", -1, ADMIN, NONE, "server", "Begins a checkpoint", admin::bgsave),
-    command("client", -2, TRANSACTIONAL, NONE, "connection", "ID, GETNAME, SETNAME, SETINFO, INFO, LIST, KILL, NO-EVICT, NO-TOUCH", client::client),
-    command("command", -1, TRANSACTIONAL, NONE, "server", "COUNT, DOCS, GETKEYS, INFO, LIST", admin::command),
-    command("config", -2, ADMIN | TRANSACTIONAL, NONE, "server", "GET, SET", admin::config),
+    command("client", -2, TRANSACTIONAL, NONE, "connection", "ID, GETNAME, SETNAME, SETINFO, INFO, LIST, KILL, NO-EVICT, NO-TOUCH", client::client)
+        .with(&[("ID", 2), ("GETNAME", 2), ("SETNAME", 3), ("SETINFO", 4), ("INFO", 2), ("LIST", -2), ("KILL", -3), ("NO-EVICT", 3), ("NO-TOUCH", 3)]),
+    command("command", -1, TRANSACTIONAL, NONE, "server", "COUNT, DOCS, GETKEYS, INFO, LIST", admin::command)
+        .with(&[("COUNT", 2), ("DOCS", -2), ("GETKEYS", -3), ("INFO", -2), ("LIST", -2)]),
+    command("config", -2, ADMIN | TRANSACTIONAL, NONE, "server", "GET, SET", admin::config)
+        .with(&[("GET", -3), ("SET", -4), ("RESETSTAT", 2)]),
     command("copy", -3, W, TWO, "generic", "Copies a row: [DB n] [REPLACE]", places::copy),
     command("dbsize", 1, READ, NONE, "server", "Rows of the table; an estimate beyond 10,000", admin::dbsize),
     command("decr", 2, W, ONE, "string", "Subtracts one", strings::decr),
@@ -167,12 +196,14 @@ pub static COMMANDS: &[Command] = &[
     command("kv.tables", 1, READ, NONE, "foreshore", "Names of the tables", ordered::tables),
     command("kv.use", -2, TRANSACTIONAL, NONE, "foreshore", "The table that further commands mean: name, [INDEX kind] [LEAFBYTES n]", ordered::use_table),
     command("lastsave", 1, TRANSACTIONAL, NONE, "server", "When BGSAVE succeeded last, or the server was started", admin::lastsave),
-    command("memory", -2, READ, NONE, "server", "USAGE, STATS", admin::memory),
+    command("memory", -2, READ, NONE, "server", "USAGE, STATS", admin::memory)
+        .with(&[("USAGE", -3), ("STATS", 2)]),
     command("mget", -2, R, ALL, "string", "Values, all of one point in time", strings::mget),
     command("mset", -3, W, PAIRS, "string", "Sets values, all or none", strings::mset),
     command("msetnx", -3, W, PAIRS, "string", "Sets values if none of the keys is there", strings::msetnx),
     command("multi", 1, TRANSACTIONAL | ENDS_QUEUE, NONE, "transactions", "Queues further commands for EXEC", transactions::multi),
-    command("object", -2, R, (2, 2, 1), "generic", "ENCODING, REFCOUNT", keys::object),
+    command("object", -2, R, (2, 2, 1), "generic", "ENCODING, REFCOUNT", keys::object)
+        .with(&[("ENCODING", 3), ("REFCOUNT", 3)]),
     command("persist", 2, W, ONE, "generic", "0: rows do not expire", keys::persist),
     command("pexpire", -3, W, ONE, "generic", "Not supported: rows do not expire", keys::no_expiry),
     command("pexpireat", -3, W, ONE, "generic", "Not supported: rows do not expire", keys::no_expiry),
@@ -193,7 +224,8 @@ pub static COMMANDS: &[Command] = &[
     command("setnx", 3, W, ONE, "string", "Sets a value if there is none", strings::setnx),
     command("setrange", 4, W, ONE, "string", "Overwrites bytes of a value from an offset on; its length", ranges::setrange),
     command("shutdown", -1, ADMIN, NONE, "server", "Ends the server, when all is written", admin::shutdown),
-    command("slowlog", -2, ADMIN | TRANSACTIONAL, NONE, "server", "GET, LEN, RESET", admin::slowlog),
+    command("slowlog", -2, ADMIN | TRANSACTIONAL, NONE, "server", "GET, LEN, RESET", admin::slowlog)
+        .with(&[("GET", -2), ("LEN", 2), ("RESET", 2)]),
     command("strlen", 2, R, ONE, "string", "Bytes of a value", strings::strlen),
     command("substr", 4, R, ONE, "string", "As GETRANGE", ranges::getrange),
     command("time", 1, TRANSACTIONAL, NONE, "server", "Seconds since 1970, and microseconds", admin::time),
