@@ -9,7 +9,7 @@ pub enum Protocol {
     /// What every client speaks, and begins with.
     #[default]
     Resp2,
-    /// With maps and a null of its own, after `HELLO 3`.
+    /// With maps, sets and a null of its own, after `HELLO 3`.
     Resp3,
 }
 
@@ -91,6 +91,14 @@ impl<'o> Reply<'o> {
         }
     }
 
+    /// `len` replies follow, whose order means nothing; in RESP2 an array.
+    pub fn set(&mut self, len: usize) {
+        match self.protocol {
+            Protocol::Resp2 => self.array(len),
+            Protocol::Resp3 => self.length(b'~', len),
+        }
+    }
+
     /// Text for people.
     pub fn text(&mut self, text: &str) {
         match self.protocol {
@@ -144,7 +152,8 @@ mod tests {
         reply.null_array();
         reply.map(1);
         reply.bulk(b"k");
-        reply.array(0);
+        reply.set(1);
+        reply.integer(1);
         reply.text("hello");
     }
 
@@ -163,7 +172,7 @@ mod tests {
             bulk(b"\0\r\n"),
             BulkString(None),
             Array(None),
-            Array(Some(vec![bulk(b"k"), Array(Some(vec![]))])),
+            Array(Some(vec![bulk(b"k"), Array(Some(vec![Integer(1)]))])),
             bulk(b"hello"),
         ];
         assert_eq!((frame, rest.len()), (Array(Some(expected)), 0));
@@ -171,7 +180,7 @@ mod tests {
 
     #[test]
     fn resp3_is_read_by_others() {
-        use resp3::Frame::{Array, BulkString, Error, Integer, Map, Null, SimpleString, VerbatimString};
+        use resp3::Frame::{Array, BulkString, Error, Integer, Map, Null, Set, SimpleString, VerbatimString};
         let bytes = written(Protocol::Resp3, everything);
         let (frame, rest) = resp3::parse_frame(bytes.into()).expect("it is RESP3");
         let bulk = |bytes: &'static [u8]| BulkString(Some(bytes.into()));
@@ -183,7 +192,7 @@ mod tests {
             bulk(b"\0\r\n"),
             Null,
             Null,
-            Map(vec![(bulk(b"k"), Array(Some(vec![])))]),
+            Map(vec![(bulk(b"k"), Set(vec![Integer(1)]))]),
             VerbatimString { payload: "txt:hello".into() },
         ];
         assert_eq!((frame, rest.len()), (Array(Some(expected)), 0));

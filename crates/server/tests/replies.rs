@@ -4,7 +4,7 @@
 //! a server that has the password `secret`. Then come commands, the second client's after `2: `, and under each what Redis 7 answers:
 //!
 //! ```text
-//! +OK   -ERR text   :1   "bytes"   nil   nil array   null (in RESP3)   [array]   {map}   =text=   closed
+//! +OK   -ERR text   :1   "bytes"   nil   nil array   null (in RESP3)   [array]   ~[set]   {map}   =text=   closed
 //! ```
 //!
 //! A `!` before the reply, on a line of its own, marks what this server answers instead. `…` stands for anything.
@@ -86,6 +86,7 @@ fn shown(frame: &Frame) -> String {
         Frame::BulkString(None) => "nil".into(),
         Frame::Array(Some(frames)) => format!("[{}]", each(frames)),
         Frame::Array(None) => "nil array".into(),
+        Frame::Set(frames) => format!("~[{}]", each(frames)),
         Frame::Null => "null".into(),
         Frame::VerbatimString { payload } => format!("={}=", text(payload)),
         Frame::Map(pairs) => {

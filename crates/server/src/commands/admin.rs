@@ -511,12 +511,12 @@ fn write_info(reply: &mut Reply<'_>, command: &Command) {
     reply.array(10);
     reply.bulk(command.name.as_bytes());
     reply.integer(command.arity());
-    reply.array(flags.len());
+    reply.set(flags.len());
     flags.iter().for_each(|flag| reply.simple(flag));
     let (first, last, step) = command.keys;
     [first, last, step].iter().for_each(|n| reply.integer((*n).into()));
     // Categories for access rights, tips, specifications of keys, subcommands: none, but clients look for them.
-    (0..4).for_each(|_| reply.array(0));
+    (0..4).for_each(|_| reply.set(0));
 }
 
 fn write_docs(reply: &mut Reply<'_>, command: &Command) {

@@ -94,7 +94,9 @@ impl From<Frame> for Value {
             Frame::VerbatimString { payload } => Self::Text(lossy(&payload[4..])),
             Frame::Error(bytes) => Self::Error(lossy(&bytes)),
             Frame::Integer(number) => Self::Int(number),
-            Frame::Array(Some(frames)) => Self::List(frames.into_iter().map(Self::from).collect()),
+            Frame::Array(Some(frames)) | Frame::Set(frames) => {
+                Self::List(frames.into_iter().map(Self::from).collect())
+            }
             Frame::Map(pairs) => {
                 Self::List(pairs.into_iter().flat_map(|(k, v)| [k.into(), v.into()]).collect())
             }
