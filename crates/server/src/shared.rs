@@ -142,6 +142,11 @@ impl Shared {
         }
     }
 
+    /// Can writes not be acknowledged any more, as one or a sync has failed?
+    pub fn has_failed(&self) -> bool {
+        self.has_failed.load(Relaxed)
+    }
+
     /// A transaction for a client to hold; `None` if there are too many.
     pub fn begin_open(self: &Arc<Self>) -> Result<Option<Open>, Error> {
         let place = Place::take(self);

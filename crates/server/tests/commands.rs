@@ -492,6 +492,49 @@ fn tools_are_told_what_they_ask_for() {
     assert!(info.contains("redis_version:7."), "{info}");
 }
 
+/// What tools read of a Redis is told, in its sections, where there is something to tell.
+#[test]
+fn info_has_what_tools_look_for() {
+    let server = Running::new();
+    let mut c = server.client();
+    let hello = c.call("HELLO");
+    let words = hello.list();
+    let version = words.iter().position(|word| *word == text("version")).expect("it is told");
+    for (section, fields) in [
+        (
+            "server",
+            "redis_version redis_mode os arch_bits process_id tcp_port uptime_in_seconds uptime_in_days",
+        ),
+        ("clients", "connected_clients blocked_clients maxclients"),
+        (
+            "memory",
+            "used_memory used_memory_human used_memory_rss used_memory_peak total_system_memory maxmemory",
+        ),
+        (
+            "persistence",
+            "loading rdb_bgsave_in_progress rdb_last_save_time aof_enabled aof_last_write_status",
+        ),
+        (
+            "stats",
+            "total_connections_received total_commands_processed total_net_input_bytes total_net_output_bytes",
+        ),
+        ("stats", "rejected_connections evicted_clients total_error_replies expired_keys evicted_keys"),
+        ("replication", "role connected_slaves master_repl_offset"),
+        ("cpu", "used_cpu_sys used_cpu_user"),
+        ("cluster", "cluster_enabled"),
+    ] {
+        let info = c.call(&format!("INFO {section}")).text().to_owned();
+        for field in fields.split(' ') {
+            let value = info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+            let value = value.unwrap_or_else(|| panic!("{field} in {info}"));
+            assert!(!value.is_empty() && (!field.starts_with("used_") || value != "0"), "{field}:{value}");
+            if field == "redis_version" {
+                assert_eq!(words[version + 1], text(value), "HELLO tells the same");
+            }
+        }
+    }
+}
+
 /// INFO looks at tables that others may drop meanwhile, one after another.
 #[test]
 fn info_brings_no_table_back() {

@@ -80,6 +80,7 @@ fn writes_after_a_failure_are_refused() {
     c.send(&["SET lost 1"]);
     assert_eq!(c.try_reply(), None, "it is not known what has become of it");
     let mut c = server.client();
+    assert!(c.call("INFO persistence").text().contains("aof_last_write_status:err"));
     for lines in [
         &["SET k v"][..],
         &["SET k v", "SET l v", "SET m v"],

@@ -557,7 +557,7 @@ fn queue_mib(client: &mut Client, mib: usize) {
 }
 
 fn evicted(c: &mut Client) -> u64 {
-    let info = c.call("INFO clients");
+    let info = c.call("INFO stats");
     let line =
         info.text().lines().find_map(|line| line.strip_prefix("evicted_clients:")).expect("it is told");
     line.parse().expect("a number")

@@ -4,7 +4,6 @@ use super::{
     Call, CommandError, Next, Outcome, SYNTAX, connection, ensure_comparable, ok_or_error, refused, shown,
 };
 use crate::commands::table::{COMMANDS, Command, find};
-use crate::counters;
 use crate::glob;
 use crate::number;
 use crate::reply::{Protocol, Reply};
@@ -13,9 +12,6 @@ use foreshore::{Durability, Error, Stats};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-
-/// The Redis whose commands on strings are answered as it does: clients and tools ask for it before they use some.
-const REDIS_VERSION: &str = "7.0.15";
 
 /// Rows up to which DBSIZE counts.
 const COUNTED_MAX: u64 = 10_000;
@@ -321,123 +317,6 @@ fn parameter(call: &Call<'_>, at: usize) -> Result<Parameter, CommandError> {
             shown(other)
         )),
     }
-}
-
-/// INFO looks at all tables, whose list others may hold. What it asks for is kept meanwhile, and none of the client's memory.
-pub fn info(call: &mut Call<'_>) -> Outcome {
-    ensure_comparable(call.args.len() + call.args.bytes())?;
-    let wanted: Vec<_> = call.args.from(1).map(<[u8]>::to_ascii_lowercase).collect();
-    let protocol = call.session.protocol;
-    Ok(Next::brief_chore(move |shared| {
-        let mut out = Vec::new();
-        let mut reply = Reply::new(&mut out, protocol);
-        match sections(shared) {
-            Ok(sections) => reply.text(&described(&sections, &wanted)),
-            Err(error) => reply.error(&CommandError::Engine(error).text()),
-        }
-        out
-    }))
-}
-
-fn described(sections: &[Section], wanted: &[Vec<u8>]) -> String {
-    let is_wanted = |section: &str| {
-        let every =
-            wanted.is_empty() || wanted.iter().any(|w| matches!(&w[..], b"all" | b"default" | b"everything"));
-        every || wanted.iter().any(|w| w.eq_ignore_ascii_case(section.as_bytes()))
-    };
-    let mut text = String::new();
-    for (name, fields) in sections.iter().filter(|(name, _)| is_wanted(name)) {
-        text += &format!("# {name}\r\n");
-        fields.iter().for_each(|(field, value)| text += &format!("{field}:{value}\r\n"));
-        text += "\r\n";
-    }
-    text
-}
-
-/// Memory of the process; 0 if the operating system does not tell.
-fn resident_bytes() -> u64 {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages: u64 = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
-    pages * rustix::param::page_size() as u64
-}
-
-type Section = (&'static str, Vec<(String, String)>);
-
-fn sections(shared: &Shared) -> Result<Vec<Section>, Error> {
-    let (options, stats) = (&shared.options, shared.db.stats());
-    let field = |name: &str, value: &dyn std::fmt::Display| (name.to_owned(), value.to_string());
-    let mut counted: Vec<_> =
-        counters::all(&shared.counters).iter().map(|(name, _, value)| field(name, value)).collect();
-    counted.push(field("total_connections_received", &shared.clients.total()));
-    counted.push(field("total_commands_processed", &counters::sum(&shared.counters, |c| &c.commands)));
-    let mut keyspace = Vec::new();
-    for name in shared.db.tables()? {
-        let rows = shared.db.existing_byte_table(&name).map(|table| table.estimate_range(..));
-        match rows {
-            None | Some(Err(Error::TableDropped { .. })) => {} // meanwhile
-            Some(rows) => keyspace.push(field(&name, &format!("keys={},expires=0,avg_ttl=0", rows?))),
-        }
-    }
-    Ok(vec![
-        (
-            "Server",
-            vec![
-                field("server_name", &"foreshore"),
-                field("foreshore_version", &env!("CARGO_PKG_VERSION")),
-                field("redis_version", &REDIS_VERSION),
-                field("redis_mode", &"standalone"),
-                field("process_id", &std::process::id()),
-                field("tcp_port", &options.listen.port()),
-                field("io_threads_active", &options.threads),
-                field("uptime_in_seconds", &shared.started.elapsed().as_secs()),
-            ],
-        ),
-        (
-            "Clients",
-            vec![
-                field("connected_clients", &shared.clients.count()),
-                field("blocked_clients", &0),
-                field("maxclients", &options.clients_max),
-                field("evicted_clients", &counters::sum(&shared.counters, |c| &c.evicted)),
-                field("open_transactions", &shared.open_transactions()),
-            ],
-        ),
-        (
-            "Memory",
-            vec![
-                field("used_memory", &resident_bytes()),
-                field("maxmemory", &0),
-                field("maxmemory_policy", &"noeviction"),
-                field("index_bytes", &stats.index_bytes),
-                field("old_versions_bytes", &stats.image_bytes),
-                field("cache_frames", &stats.pool_frames),
-                field("cache_frames_used", &stats.pool_resident),
-            ],
-        ),
-        (
-            "Persistence",
-            vec![
-                field("loading", &0),
-                field("durability", &format!("{:?}", options.durability).to_lowercase()),
-                field("log_bytes", &stats.log_bytes),
-                field("log_syncs", &stats.log_syncs),
-                field("checkpoints", &stats.checkpoints),
-            ],
-        ),
-        ("Stats", counted),
-        ("Replication", vec![field("role", &"master"), field("connected_slaves", &0)]),
-        (
-            "Transactions",
-            vec![
-                field("commits", &stats.commits),
-                field("rollbacks", &stats.rollbacks),
-                field("lock_waits", &stats.lock_waits),
-                field("lock_timeouts", &stats.lock_timeouts),
-                field("deadlocks", &stats.deadlocks),
-            ],
-        ),
-        ("Keyspace", keyspace),
-    ])
 }
 
 pub fn command(call: &mut Call<'_>) -> Outcome {

@@ -1,5 +1,6 @@
 //! The connection itself: who speaks, in which protocol, about which table.
 
+use super::info::REDIS_VERSION;
 use super::{Call, CommandError, Next, Outcome, SYNTAX, refused, shown};
 use crate::number;
 use crate::reply::Protocol;
@@ -120,7 +121,7 @@ fn greet(call: &mut Call<'_>) {
     let version: i64 = if call.session.protocol == Protocol::Resp2 { 2 } else { 3 };
     let mut reply = call.reply();
     reply.map(7);
-    for (name, value) in [("server", "foreshore"), ("version", env!("CARGO_PKG_VERSION"))] {
+    for (name, value) in [("server", "foreshore"), ("version", REDIS_VERSION)] {
         reply.bulk(name.as_bytes());
         reply.bulk(value.as_bytes());
     }

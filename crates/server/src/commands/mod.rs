@@ -6,6 +6,7 @@
 mod admin;
 mod client;
 pub mod connection;
+mod info;
 mod keys;
 mod ordered;
 mod places;

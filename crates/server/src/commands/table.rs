@@ -1,7 +1,9 @@
 //! The commands there are.
 
 use super::ordered::ROWS;
-use super::{Call, Outcome, admin, client, connection, keys, ordered, places, ranges, strings, transactions};
+use super::{
+    Call, Outcome, admin, client, connection, info, keys, ordered, places, ranges, strings, transactions,
+};
 use crate::request::Args;
 
 /// A command.
@@ -186,7 +188,7 @@ pub static COMMANDS: &[Command] = &[
     command("incr", 2, W, ONE, "string", "Adds one", strings::incr),
     command("incrby", 3, W, ONE, "string", "Adds", strings::incrby),
     command("incrbyfloat", 3, W, ONE, "string", "Adds a decimal fraction, exactly", strings::incrbyfloat),
-    command("info", -1, 0, NONE, "server", "About the server", admin::info),
+    command("info", -1, 0, NONE, "server", "About the server", info::info),
     command("keys", 2, READ, NONE, "generic", "Keys that match a pattern; SCAN is kinder", keys::keys),
     command("kv.begin", 1, 0, NONE, "foreshore", "Begins a transaction, serializable, which is rolled back when idle", transactions::begin),
     command("kv.commit", 1, TRANSACTIONAL, NONE, "foreshore", "Commits it", transactions::commit),
