@@ -166,3 +166,26 @@ fn foreign_files_are_refused() {
     std::fs::write(host.join("other.svg"), "<svg/>").unwrap();
     assert!(matches!(report::build(dir.path(), &[]), Err(LabError::Foreign { .. })));
 }
+
+/// What was cut, wherever that was, is not taken for a record: numbers would be missing.
+#[test]
+fn the_beginning_of_a_record_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (figure, settings) = (figures::named("olfit-table1").unwrap(), Settings::quick(1));
+    let drawn = figure.run(&settings, &mut |_, _| {}).unwrap();
+    let path = results::keep(dir.path(), &Host::here(), figure, &settings, &drawn).unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(Record::read(&path).is_ok());
+    for (end, _) in text.match_indices('\n') {
+        // Within a line, before its end, and behind it.
+        for cut in [end - 1, end, end + 1].into_iter().filter(|cut| *cut < text.len()) {
+            std::fs::write(&path, &text.as_bytes()[..cut]).unwrap();
+            let read = Record::read(&path);
+            assert!(matches!(read, Err(LabError::Foreign { .. })), "{cut} of {} bytes", text.len());
+        }
+    }
+    // One from before points were counted.
+    let lines = text.lines().filter(|line| !line.starts_with("# points: "));
+    std::fs::write(&path, lines.map(|line| format!("{line}\n")).collect::<String>()).unwrap();
+    assert!(Record::read(&path).is_ok());
+}

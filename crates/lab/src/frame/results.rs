@@ -1,7 +1,8 @@
 //! Figures on disk: `<results>/<host>/<figure>.csv` and `.svg`.
 //!
 //! The CSV is the record: its header, lines of `# name: value`, says all that is needed to draw the figure again; each row
-//! below is one point. The SVG is made from the same numbers.
+//! below is one point. The header says how many there are, so that a file of which only the beginning is left is not taken for
+//! a record. The SVG is made from the same numbers.
 
 use crate::frame::table::x_text;
 use crate::frame::{Drawn, Figure, Host, LabError, Settings, chart};
@@ -82,6 +83,7 @@ fn header(host: &Host, figure: &Figure, settings: &Settings, drawn: &Drawn) -> V
         ("differs", figure.differs.to_owned()),
         ("verdict", drawn.verdict.word().to_owned()),
         ("seen", drawn.verdict.sentence().to_owned()),
+        ("points", points(drawn).to_string()),
         ("command", settings.command(figure.name)),
         ("seed", settings.seed.to_string()),
         ("quick", settings.quick.to_string()),
@@ -96,6 +98,10 @@ fn header(host: &Host, figure: &Figure, settings: &Settings, drawn: &Drawn) -> V
     ];
     header.extend(drawn.settings.iter().cloned());
     header
+}
+
+fn points(drawn: &Drawn) -> usize {
+    drawn.panels.iter().flat_map(|panel| &panel.series).map(|series| series.points.len()).sum()
 }
 
 /// A figure's record, read back.
@@ -118,6 +124,9 @@ impl Record {
         };
         let text = read(path)?;
         let foreign = |what: String| LabError::Foreign { path: path.to_owned(), what };
+        if !text.ends_with('\n') {
+            return Err(foreign("its end is missing".into()));
+        }
         let header: Vec<_> = text
             .lines()
             .map_while(|line| line.strip_prefix("# ")?.split_once(": "))
@@ -135,6 +144,12 @@ impl Record {
             if record.get(name).is_empty() {
                 return Err(foreign(format!("its header does not say `{name}`")));
             }
+        }
+        // Records from before do not say how many there are.
+        match record.get("points") {
+            "" => {}
+            points if points == record.rows.len().to_string() => {}
+            points => return Err(foreign(format!("it has {} of {points} points", record.rows.len()))),
         }
         Ok(record)
     }
