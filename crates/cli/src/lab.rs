@@ -7,7 +7,7 @@ use crate::scratch::remove_on_interrupt;
 use clap::Args;
 use foreshore_lab::counters::{Counters, Event, Trial};
 use foreshore_lab::figures;
-use foreshore_lab::frame::{Figure, Host, LabError, Settings, report, results, text_table};
+use foreshore_lab::frame::{Drawn, Figure, Host, LabError, Settings, Tell, report, results, text_table};
 use foreshore_lab::peers::Programs;
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,8 @@ Examples:
 
 Each figure prints its numbers, says whether the paper's finding holds here, and
 writes <out>/<host>/<figure>.csv and .svg. The CSV's header holds all that is
-needed to draw it again. Exit code 3 if a structure gave a wrong answer.";
+needed to draw it again. Exit code 3 if a structure gave a wrong answer. Of several
+figures the others are drawn all the same, and the end says which were not.";
 
 /// Draw the papers' figures on this machine, and build a page of them
 #[derive(Args)]
@@ -132,24 +133,52 @@ fn draw_all(args: &LabArgs, figures: &[&Figure]) -> Outcome {
     settings.flights.clone_from(&args.flights);
     results::prepare(&args.out, &Host::here())?;
     let meter = Meter::new("lab", Some(1000 * figures.len() as u64));
-    let mut out = Output::new(false);
+    let (mut out, mut failed) = (Output::new(false), Vec::new());
     for (at, figure) in figures.iter().enumerate() {
-        let host = Host::here();
-        let drawn = figure.run(&settings, &mut |share, what| {
+        let kept = draw(figure, &settings, &args.out, &mut |share, what| {
             meter.set(1000 * at as u64 + (1000.0 * share) as u64, || format!("{}: {what}", figure.name));
         });
-        // Who asked for all figures did not ask for a build that only one of them needs.
-        if let (Err(absent @ LabError::Absent { .. }), true) = (&drawn, figures.len() > 1) {
-            out.line(format_args!("{}: not drawn. {absent}\n", figure.name))?;
-            continue;
+        match kept {
+            Ok((drawn, path)) => {
+                out.line(format_args!("{}\nThe paper: {}", figure.title, figure.found))?;
+                out.line(format_args!("{}{}\n", text_table(&drawn), path.display()))?;
+            }
+            Err(error) if figures.len() == 1 => return Err(error.into()),
+            Err(error) => {
+                out.line(format_args!("{}: not drawn. {error}\n", figure.name))?;
+                // Who asked for all figures did not ask for a build that only one of them needs.
+                if !matches!(error, LabError::Absent { .. }) {
+                    failed.push((figure.name, Failure::from(error)));
+                }
+            }
         }
-        let drawn = drawn?;
-        let kept = results::keep(&args.out, &host, figure, &settings, &drawn)?;
-        out.line(format_args!("{}\nThe paper: {}", figure.title, figure.found))?;
-        out.line(format_args!("{}{}\n", text_table(&drawn), kept.display()))?;
     }
     drop(meter);
-    out.finish()
+    out.finish()?;
+    worst(failed)
+}
+
+/// Draws a figure and keeps it; where.
+fn draw(
+    figure: &Figure,
+    settings: &Settings,
+    results: &Path,
+    tell: Tell<'_>,
+) -> Result<(Drawn, PathBuf), LabError> {
+    let host = Host::here();
+    let drawn = figure.run(settings, tell)?;
+    let kept = results::keep(results, &host, figure, settings, &drawn)?;
+    Ok((drawn, kept))
+}
+
+/// What became of many figures, of which these failed: a wrong answer is worse than a device that refuses.
+fn worst(failed: Vec<(&str, Failure)>) -> Outcome {
+    let kinds = || failed.iter().map(|(_, failure)| failure.kind);
+    let Some(kind) = kinds().find(|kind| *kind == Kind::Corrupt).or_else(|| kinds().next()) else {
+        return Ok(());
+    };
+    let each: Vec<_> = failed.iter().map(|(name, failure)| format!("{name}: {failure}")).collect();
+    Err(Failure::of(kind, format!("not drawn, among others that were:\n{}", each.join("\n"))))
 }
 
 /// A directory for the stores of all engines, which goes also when Ctrl-C ends them: not every program cleans up then.

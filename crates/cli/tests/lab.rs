@@ -52,6 +52,22 @@ fn a_place_that_cannot_be_written_is_told_first() {
     );
 }
 
+/// Who asked for several gets the others, and is told at the end which could not be drawn; a wrong answer counts most.
+#[test]
+fn a_figure_that_fails_leaves_the_others() {
+    let shell = Shell::new();
+    let engine = shell.write("stages", "#!/bin/sh\necho out of order >&2\nexit 1\n");
+    std::fs::set_permissions(&engine, std::fs::Permissions::from_mode(0o755)).expect("it may run");
+    let figures = ["shoremt-fig6", "olfit-table1"];
+    let args = ["--quick", "--threads", "1", "--stages", "./stages", "--out", "results"];
+    let args = [&["lab"], &figures[..], &args[..]].concat();
+    let run = shell.run(&args).expect(5, &args);
+    assert!(run.stdout.contains("shoremt-fig6: not drawn."), "{}", run.stdout);
+    assert!(run.stdout.contains("5 of 5 schemes"), "{}", run.stdout);
+    assert!(run.stderr.contains("shoremt-fig6: ") && run.stderr.contains("out of order"), "{}", run.stderr);
+    assert!(shell.path("results").read_dir().expect("it is there").count() == 1);
+}
+
 /// Stores of engines that do not clean up go, too.
 #[test]
 fn an_interrupted_laboratory_leaves_nothing_behind() {
