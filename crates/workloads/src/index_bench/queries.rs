@@ -5,7 +5,7 @@ use super::keys::{Keys, Random, scramble, value_of};
 use super::phases::Plan;
 use super::shared::Shared;
 use super::{PhaseResult, WrongAnswer, wrong};
-use crate::random;
+use crate::random::{self, Permutation};
 use crate::zipf::Zipf;
 use foreshore_index::{IntKey, PackedLane, StaticMap};
 use std::sync::Barrier;
@@ -124,13 +124,13 @@ impl Plan {
         self.ask(&drawn, "zipf", |queries, at| queries.each(at, update))
     }
 
-    /// Queries of popular entries, which are the same for all threads, for each thread.
+    /// Queries of popular entries, which are the same for all threads, for each thread. Each entry has one rank.
     pub fn draw_popular<K: Keys>(&self, keys: K) -> Vec<Queries<K::Key>> {
-        let zipf = Zipf::new(self.n);
+        let (zipf, ranked) = (Zipf::new(self.n), Permutation::new(self.n, self.seed));
         (0..self.threads as u64)
             .map(|thread| {
                 let mut random = random::Random::new(self.seed, thread);
-                Queries::draw(keys, || random::below(random::mix(zipf.rank(&mut random) + 1), self.n))
+                Queries::draw(keys, || ranked.at(zipf.rank(&mut random)))
             })
             .collect()
     }
@@ -183,5 +183,30 @@ impl Plan {
                 .for_each(|(keys, values)| map.multi_get(keys, values));
             queries.each_with(at, &values, |_, value, found| found == Some(value))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Options;
+    use super::super::keys::U64Keys;
+    use super::*;
+    use std::time::Duration;
+
+    /// No entry is left out, as it would be where two ranks meet in one.
+    #[test]
+    fn each_entry_has_a_rank() {
+        const N: u64 = 5000;
+        let plan = Plan {
+            options: Options::default(),
+            n: N,
+            threads: 1,
+            duration: Duration::from_millis(1),
+            seed: 7,
+        };
+        let mut asked = std::mem::take(&mut plan.draw_popular(U64Keys)[0].values);
+        asked.sort_unstable();
+        asked.dedup();
+        assert_eq!(asked.len() as u64, N, "of {DRAWN} batches");
     }
 }
