@@ -29,6 +29,9 @@ const PROGRESS_BYTES: usize = 64 << 10;
 /// How long one client's turn may take before others have theirs; a command that has begun is finished.
 const TURN: Duration = Duration::from_millis(5);
 
+/// What a client takes in one round; others have theirs before the rest, however fast it takes it.
+const SENT_PER_ROUND: usize = 1 << 20;
+
 /// The pause before a command that met a lock is tried again: at first, and at most.
 const PAUSE_FIRST: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(20);
@@ -432,13 +435,16 @@ impl Connection {
         }
     }
 
-    /// Sends what may leave.
+    /// Sends what may leave, as much as a round allows.
     pub fn send(&mut self, counters: &Counters, now: Instant) -> Io {
         self.round_begun_at = self.replies.end();
-        while self.is_writable && !self.replies.sendable().is_empty() {
-            match self.stream.write(self.replies.sendable()) {
+        let mut room = SENT_PER_ROUND;
+        while room > 0 && self.sends_on() {
+            let sendable = self.replies.sendable();
+            match self.stream.write(&sendable[..sendable.len().min(room)]) {
                 Ok(0) => return Io::Broken,
                 Ok(bytes) => {
+                    room -= bytes;
                     self.replies.advance(bytes);
                     self.active = now;
                     Counters::add(&counters.sent_bytes, bytes as u64);
@@ -458,6 +464,11 @@ impl Connection {
             };
         }
         if self.replies.sendable().is_empty() { Io::Progress } else { Io::Blocked }
+    }
+
+    /// Is there something that may leave, and the client takes it?
+    pub fn sends_on(&self) -> bool {
+        self.is_writable && !self.replies.sendable().is_empty()
     }
 
     /// Must replies leave before more is executed (C2)?
@@ -644,6 +655,33 @@ mod tests {
         assert!(connection.bytes() >= before + value.len());
         connection.chore_done(&shared, work(&shared));
         assert!(connection.bytes() < before + value.len());
+    }
+
+    /// However fast it takes them, as one on the same machine does: other clients wait meanwhile.
+    #[test]
+    fn large_replies_leave_in_pieces() {
+        let shared = Arc::new(Shared::new(Database::in_memory().expect("memory"), Options::default()));
+        let mut connection = connection(&shared);
+        let listener = net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let stream = net::TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");
+        stream.set_nonblocking(true).expect("an option that there is");
+        connection.stream = TcpStream::from_std(stream);
+        let taking = std::thread::spawn(move || {
+            let (mut taker, _) = listener.accept().expect("a client");
+            let mut taken = Vec::new();
+            taker.read_to_end(&mut taken).expect("an end");
+            taken
+        });
+        let sent: Vec<u8> = (0..9 << 20).map(|n: u32| n.to_le_bytes()[1]).collect();
+        connection.replies.bytes = sent.clone();
+        while connection.replies.unsent() > 0 {
+            let before = connection.replies.unsent();
+            connection.is_writable = true;
+            assert!(connection.send(&shared.counters[0], Instant::now()) != Io::Broken);
+            assert!(before - connection.replies.unsent() <= SENT_PER_ROUND);
+        }
+        drop(connection);
+        assert!(taking.join().expect("it took all") == sent);
     }
 
     /// C2: a client that always has something left to take costs no more than that.

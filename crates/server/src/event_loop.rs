@@ -410,8 +410,10 @@ impl EventLoop {
         let was_full = connection.is_full(&self.shared);
         match connection.send(&self.shared.counters[self.home], now) {
             Io::Broken => self.leave(at),
-            // It had to wait for this.
-            _ if was_full && !connection.is_full(&self.shared) => self.ready.push(at),
+            // It takes more in the next round, or had to wait for this.
+            _ if connection.sends_on() || (was_full && !connection.is_full(&self.shared)) => {
+                self.ready.push(at);
+            }
             _ => {}
         }
     }
