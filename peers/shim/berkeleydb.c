@@ -5,6 +5,8 @@
  *   DB_TXN_NOSYNC, the log waits in the process's buffer.
  * - Transactions are serializable, by locks on pages that they keep; a deadlock is found at once, and one of it rolled back. Reads
  *   outside transactions keep no lock.
+ * - It takes no checkpoint by itself, and is asked for one when it is to come to rest, not in a timed phase: that does not pay for
+ *   one, however long it is, and its log grows. A program would take one now and then.
  * - The cache is its memory pool. Pages have 4 KiB, the log's buffer 4 MiB.
  * - A bulk load is sorted puts, for which Berkeley DB fills pages, in transactions of many rows that do not log what comes to new
  *   pages (DB_TXN_BULK).

@@ -7,6 +7,7 @@
  *   RocksDB has nothing that would make scans serializable. A transaction that cannot be validated any more ("try again") is
  *   run again, as one that lost.
  * - The cache is the block cache; filters have ten bits a key; background jobs, one per processor.
+ * - Large values lie in its tables, its default; its blob files, which an option turns on, are not used.
  * - A table is a column family. A bulk load is an ingested file.
  */
 #include "engine.h"

@@ -4,8 +4,10 @@
 //! - `buffered`: its default: each write reaches the operating system's buffers.
 //! - `relaxed`: `manual_journal_persist` without a persist: writes wait in the process's own buffer.
 //! - `expect_point_read_hits`, since every lookup of the workloads finds its row.
+//! - `with_kv_separation`, as it offers for large values: those of 1 KiB or more, its default, lie in files of their own and are not
+//!   written anew with each compaction.
 
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, PersistMode};
 use foreshore_workloads::{Durability, KvSpec, Row, Session, Store, StoreError};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -25,11 +27,17 @@ impl Fjall {
         let manual = spec.durability != Durability::Buffered;
         let database =
             Database::builder(dir).cache_size(spec.cache_bytes).manual_journal_persist(manual).open()?;
-        let options =
-            || KeyspaceCreateOptions::default().manual_journal_persist(manual).expect_point_read_hits(true);
+        let options = || keyspace_options(manual).expect_point_read_hits(true);
         let rows = database.keyspace("rows", options)?;
         Ok(Self { database, rows, durability: spec.durability })
     }
+}
+
+/// What all keyspaces have in common.
+pub fn keyspace_options(manual_persist: bool) -> KeyspaceCreateOptions {
+    KeyspaceCreateOptions::default()
+        .manual_journal_persist(manual_persist)
+        .with_kv_separation(Some(KvSeparationOptions::default()))
 }
 
 impl Store for Fjall {

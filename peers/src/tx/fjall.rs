@@ -1,12 +1,12 @@
 //! fjall with transactions: its optimistic ones, which are serializable (SSI) and may run at once. Its single-writer ones are
 //! serializable too, but would not let two writers work.
 //!
+//! Large values are kept as `crate::fjall` says.
+//!
 //! Each transaction commits with the mode that the durability asks for: `SyncData`, `Buffer`, or none for `relaxed`.
 
-use fjall::{
-    KeyspaceCreateOptions, OptimisticTxDatabase, OptimisticTxKeyspace, OptimisticWriteTx, PersistMode,
-    Readable, Snapshot,
-};
+use crate::fjall::keyspace_options;
+use fjall::{OptimisticTxDatabase, OptimisticTxKeyspace, OptimisticWriteTx, PersistMode, Readable, Snapshot};
 use foreshore_workloads::tx_spec::RunSpec;
 use foreshore_workloads::tx_store::{Counters, Isolation};
 use foreshore_workloads::{Durability, StoreError, Tx, TxError, TxKind, TxSession, TxStore};
@@ -44,8 +44,7 @@ impl TxStore for FjallTables {
 
     fn table(&self, name: &str) -> Result<OptimisticTxKeyspace, StoreError> {
         let manual = self.commit_mode.is_none();
-        let options = || KeyspaceCreateOptions::default().manual_journal_persist(manual);
-        Ok(self.database.keyspace(name, options)?)
+        Ok(self.database.keyspace(name, || keyspace_options(manual))?)
     }
 
     fn session(&self) -> Result<FjallSession<'_>, StoreError> {

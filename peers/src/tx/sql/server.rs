@@ -6,6 +6,7 @@
 use crate::ending::remove_on_signal;
 use foreshore_workloads::StoreError;
 use libc::c_int;
+use std::cmp::Reverse;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -133,10 +134,14 @@ pub fn version(engine: &str, name: &str, elsewhere: &[&str]) -> Option<String> {
 /// `above/VERSION/below`, newest first.
 fn versions(above: &Path, below: &str) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(above) else { return Vec::new() };
-    let mut found: Vec<_> = entries.flatten().map(|entry| entry.path().join(below)).collect();
-    found.sort();
-    found.reverse();
-    found
+    let mut found: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
+    found.sort_by_cached_key(|name| Reverse(numbers(&name.to_string_lossy())));
+    found.into_iter().map(|version| above.join(version).join(below)).collect()
+}
+
+/// The numbers of a version; as text, 9.6 would be newer than 15.
+fn numbers(version: &str) -> Vec<u64> {
+    version.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
 }
 
 /// A running server, killed on drop: its data is thrown away in any case.
@@ -240,12 +245,25 @@ impl Times {
 
 #[cfg(test)]
 mod tests {
-    use super::Times;
+    use super::*;
 
     #[test]
     fn times_are_read_behind_any_name() {
         let times =
             Times::read("42 (a) (b 7) S 7 42 42 0 -1 4194560 1 2 3 4 100 20 30 4 20 0 1 0 5 6 7").unwrap();
         assert_eq!((times.parent, times.own, times.children), (7, 120, 34));
+    }
+
+    /// What stands beside the versions, without a number, comes last.
+    #[test]
+    fn the_newest_version_comes_first() {
+        let above = tempfile::tempdir().unwrap();
+        for version in ["9.6", "15", "10", "common", "9.10"] {
+            fs::create_dir(above.path().join(version)).unwrap();
+        }
+        let found = versions(above.path(), "bin");
+        let expected =
+            ["15", "10", "9.10", "9.6", "common"].map(|version| above.path().join(version).join("bin"));
+        assert_eq!(found, expected);
     }
 }
