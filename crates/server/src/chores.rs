@@ -1,5 +1,5 @@
 //! What takes too long for an event loop: walks through whole tables, checkpoints, what may wait for the device, heavy
-//! transactions. Threads of their own do it, and send the reply to the loop of the client, whose further requests wait for it.
+//! transactions, large reads. Threads of their own do it, and send the reply to the loop of the client, whose further requests wait for it.
 //!
 //! Why several queues: who opens a table, or asks for INFO, must not wait for the walks of others; and FLUSHDB waits for
 //! transactions to end.
@@ -21,7 +21,7 @@ pub enum Length {
     Brief,
     /// It walks through tables, or waits for transactions.
     Long,
-    /// It ends a transaction, for which those of the other lengths may wait.
+    /// It ends a transaction, for which those of the other lengths may wait; or reads much, and waits for nobody either.
     Ending,
 }
 
