@@ -292,7 +292,7 @@ impl Table {
 
     /// Removes the first row and returns it; raises ``KeyError`` if the table is empty.
     fn popitem<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let first = self.with(py, 1, TableHandle::pop_first)?;
+        let first = self.with(py, 1, |table| table.pop_first(Bounds::default()))?;
         let first = first.ok_or_else(|| PyKeyError::new_err("popitem(): the table is empty"))?;
         self.row(py, &first)
     }

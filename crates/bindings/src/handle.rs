@@ -144,11 +144,20 @@ impl TableHandle {
         }
     }
 
-    /// Removes the first row and returns it; `None` if there is none.
-    pub fn pop_first(&self) -> Result<Option<Row>> {
+    /// Removes the first row whose key lies in `bounds` and returns it; `None` if there is none.
+    pub fn pop_first(&self, bounds: Bounds) -> Result<Option<Row>> {
         match &self.through {
-            Through::Latest => self.table.pop_first(),
-            Through::Transaction(tx) => tx.write(|tx| tx.bytes(&self.table).pop_first()),
+            Through::Latest => self.table.pop_first_in(bounds),
+            Through::Transaction(tx) => tx.write(|tx| tx.bytes(&self.table).pop_first_in(bounds)),
+            Through::Snapshot(_) => Err(read_only()),
+        }
+    }
+
+    /// Removes the last row whose key lies in `bounds` and returns it; `None` if there is none.
+    pub fn pop_last(&self, bounds: Bounds) -> Result<Option<Row>> {
+        match &self.through {
+            Through::Latest => self.table.pop_last_in(bounds),
+            Through::Transaction(tx) => tx.write(|tx| tx.bytes(&self.table).pop_last_in(bounds)),
             Through::Snapshot(_) => Err(read_only()),
         }
     }
@@ -261,9 +270,12 @@ mod tests {
         let rows: Vec<_> = before.range(Bounds::default()).collect::<Result<_>>().unwrap();
         assert_eq!(rows, [(b"k".to_vec(), b"old".to_vec())]);
         assert_eq!(table.within(&tx).remove_range(Bounds::prefix(b"l")).unwrap(), 1);
-        assert_eq!(table.within(&tx).pop_first().unwrap(), Some((b"k".to_vec(), b"new".to_vec())));
+        let row = Some((b"k".to_vec(), b"new".to_vec()));
+        assert_eq!(table.within(&tx).pop_first(Bounds::default()).unwrap(), row);
+        assert_eq!(table.within(&tx).pop_last(Bounds::default()).unwrap(), None);
         tx.rollback().unwrap();
-        assert_eq!(table.pop_first().unwrap(), Some((b"k".to_vec(), b"new".to_vec())));
+        assert_eq!(table.pop_last(Bounds::prefix(b"k")).unwrap(), row);
+        assert_eq!(table.pop_first(Bounds::prefix(b"k")).unwrap(), None);
         assert_eq!(table.remove_range(Bounds::default()).unwrap(), 1);
     }
 
@@ -277,7 +289,8 @@ mod tests {
             before.insert(b"k", b"").err(),
             before.remove(b"k").err(),
             before.remove_range(Bounds::default()).err(),
-            before.pop_first().err(),
+            before.pop_first(Bounds::default()).err(),
+            before.pop_last(Bounds::default()).err(),
             before.bulk_load([(b"k", b"")]).err(),
             before.atomically(&db, |_| Ok(())).err(),
         ] {

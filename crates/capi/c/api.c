@@ -253,6 +253,39 @@ static void ranges_removed(const fs_db *db, const fs_table *table) {
   EXPECT(fs_remove_range(NULL, &from, &to, NULL) == FS_ARGUMENT);
 }
 
+static void rows_popped(const fs_db *db, const fs_table *table) {
+  fs_buf key = FS_BUF_INIT, value = FS_BUF_INIT;
+  fs_tx *tx = NULL;
+  fs_table *inside = NULL;
+  put(table, "mail/1", "to ada");
+  put(table, "mail/2", "to ben");
+  put(table, "mail/3", "to cleo");
+  put(table, "print/1", "a page");
+
+  fs_limit from = {FS_STR("mail/1"), false}, to = {FS_STR("mail/3"), false};
+  EXPECT(fs_pop_first(table, &from, &to, &key, &value) == FS_OK && holds(&key, "mail/2") && holds(&value, "to ben"));
+  from.key = FS_BYTES(key.data, key.len); // from there on
+  EXPECT(fs_pop_first(table, &from, &to, &key, &value) == FS_ABSENT && key.len == 0 && value.len == 0);
+  EXPECT(fs_pop_first_prefix(table, FS_STR("print/"), NULL, &value) == FS_OK && holds(&value, "a page"));
+  EXPECT(fs_pop_first_prefix(table, FS_STR("print/"), &key, &value) == FS_ABSENT);
+
+  EXPECT(fs_begin(db, NULL, &tx) == FS_OK);
+  EXPECT(fs_tx_table(tx, table, &inside) == FS_OK);
+  EXPECT(fs_pop_last_prefix(inside, FS_STR("mail/"), &key, NULL) == FS_OK && holds(&key, "mail/3"));
+  EXPECT(fs_pop_last(inside, &to, NULL, NULL, NULL) == FS_ABSENT);
+  EXPECT(fs_rollback(tx) == FS_OK);
+  fs_table_free(inside);
+  fs_tx_free(tx);
+
+  to.key = FS_STR("m");
+  EXPECT(fs_pop_last(table, &to, NULL, &key, NULL) == FS_OK && holds(&key, "mail/3"));
+  EXPECT(fs_pop_last_prefix(table, FS_STR("mail/"), NULL, NULL) == FS_OK);
+  EXPECT(fs_contains(table, FS_STR("mail/1")) == FS_ABSENT);
+  EXPECT(fs_pop_first(NULL, NULL, NULL, &key, &value) == FS_ARGUMENT);
+  fs_buf_free(&key);
+  fs_buf_free(&value);
+}
+
 struct work {
   const fs_db *db;
   const fs_table *table;
@@ -439,6 +472,7 @@ int main(int argc, char **argv) {
   transactions(db, table);
   lock_timeouts(db, table);
   ranges_removed(db, table);
+  rows_popped(db, table);
   transact(db, table);
   snapshots(db, table);
   prepared(db, table);

@@ -338,6 +338,25 @@ int fs_remove_range(const fs_table *table,
 // Removes the rows whose keys begin with `prefix`; as `fs_remove_range`.
 int fs_remove_prefix(const fs_table *table, fs_bytes prefix, uint64_t *removed);
 
+// Removes the first row from `from` to `to`, in byte order; NULL is no limit. Replaces the content of `key` and `value`, two
+// buffers or NULL, by what the row was. FS_ABSENT, and both empty, if there is none. Of threads that do so at a time each gets
+// another row: a table is a queue, or many of them. Within a transaction the row is there again if that is rolled back, and
+// until it ends others who want the same row wait. The limits' keys may lie in the buffers.
+int fs_pop_first(const fs_table *table,
+                 const fs_limit *from,
+                 const fs_limit *to,
+                 fs_buf *key,
+                 fs_buf *value);
+
+// Removes the last row from `from` to `to`; as `fs_pop_first`.
+int fs_pop_last(const fs_table *table, const fs_limit *from, const fs_limit *to, fs_buf *key, fs_buf *value);
+
+// Removes the first of the rows whose keys begin with `prefix`; as `fs_pop_first`.
+int fs_pop_first_prefix(const fs_table *table, fs_bytes prefix, fs_buf *key, fs_buf *value);
+
+// Removes the last of the rows whose keys begin with `prefix`; as `fs_pop_first`.
+int fs_pop_last_prefix(const fs_table *table, fs_bytes prefix, fs_buf *key, fs_buf *value);
+
 // Makes a cursor over the rows from `from` to `to`, in byte order; NULL is no limit. Free it with `fs_cursor_free`.
 int fs_range(const fs_table *table,
              const fs_limit *from,

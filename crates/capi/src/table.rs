@@ -213,3 +213,71 @@ fn remove(
     }
     Ok(FS_OK)
 }
+
+/// Removes the first row from `from` to `to`, in byte order; NULL is no limit. Replaces the content of `key` and `value`, two
+/// buffers or NULL, by what the row was. FS_ABSENT, and both empty, if there is none. Of threads that do so at a time each gets
+/// another row: a table is a queue, or many of them. Within a transaction the row is there again if that is rolled back, and
+/// until it ends others who want the same row wait. The limits' keys may lie in the buffers.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_pop_first(
+    table: Option<&Table>,
+    from: Option<&Limit>,
+    to: Option<&Limit>,
+    key: Option<&mut Buf>,
+    value: Option<&mut Buf>,
+) -> c_int {
+    guard(|| pop(table, Limit::bounds(from, to)?, TableHandle::pop_first, key, value))
+}
+
+/// Removes the last row from `from` to `to`; as `fs_pop_first`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_pop_last(
+    table: Option<&Table>,
+    from: Option<&Limit>,
+    to: Option<&Limit>,
+    key: Option<&mut Buf>,
+    value: Option<&mut Buf>,
+) -> c_int {
+    guard(|| pop(table, Limit::bounds(from, to)?, TableHandle::pop_last, key, value))
+}
+
+/// Removes the first of the rows whose keys begin with `prefix`; as `fs_pop_first`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_pop_first_prefix(
+    table: Option<&Table>,
+    prefix: Bytes,
+    key: Option<&mut Buf>,
+    value: Option<&mut Buf>,
+) -> c_int {
+    guard(|| pop(table, Bounds::prefix(prefix.get()?), TableHandle::pop_first, key, value))
+}
+
+/// Removes the last of the rows whose keys begin with `prefix`; as `fs_pop_first`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fs_pop_last_prefix(
+    table: Option<&Table>,
+    prefix: Bytes,
+    key: Option<&mut Buf>,
+    value: Option<&mut Buf>,
+) -> c_int {
+    guard(|| pop(table, Bounds::prefix(prefix.get()?), TableHandle::pop_last, key, value))
+}
+
+fn pop(
+    table: Option<&Table>,
+    bounds: Bounds,
+    pop: impl FnOnce(&TableHandle, Bounds) -> foreshore::Result<Option<(Vec<u8>, Vec<u8>)>>,
+    key: Option<&mut Buf>,
+    value: Option<&mut Buf>,
+) -> Result<c_int, Failure> {
+    let row = pop(&there(table, "table")?.handle, bounds)?;
+    let status = if row.is_some() { FS_OK } else { FS_ABSENT };
+    let row = row.unwrap_or_default();
+    // A caller may want only one of the two.
+    for (buf, content) in [(key, row.0), (value, row.1)] {
+        if let Some(buf) = buf {
+            buf.set(content);
+        }
+    }
+    Ok(status)
+}
