@@ -1,6 +1,6 @@
 //! Tables, as mappings.
 
-use crate::errors::{Failure, OrRaise};
+use crate::errors::{Failure, OrRaise, argument};
 use crate::interpreter::{ALL, calling};
 use crate::kind::Kinds;
 use crate::lease::{Lease, Leases};
@@ -107,6 +107,20 @@ impl Table {
 
     fn rows(slf: &Bound<'_, Self>, part: Part, bounds: Bounds, reverse: bool) -> Rows {
         Rows::new(slf.clone().unbind(), bounds, part, reverse)
+    }
+
+    /// The bounds of a range, or of what begins with `prefix`, if there is one.
+    fn bounds_or_prefix(
+        &self,
+        py: Python<'_>,
+        (start, stop, include_stop): (Option<&Bound<'_, PyAny>>, Option<&Bound<'_, PyAny>>, bool),
+        prefix: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Bounds> {
+        match prefix {
+            None => self.kinds.bounds(start, stop, include_stop),
+            Some(prefix) if start.is_none() && stop.is_none() => self.kinds.prefix(prefix),
+            Some(_) => Err(argument(py, "a range or a prefix, not both")),
+        }
     }
 
     fn row<'py>(&self, py: Python<'py>, (key, value): &(Vec<u8>, Vec<u8>)) -> PyResult<Bound<'py, PyTuple>> {
@@ -295,6 +309,38 @@ impl Table {
         let first = self.with(py, 1, |table| table.pop_first(Bounds::default()))?;
         let first = first.ok_or_else(|| PyKeyError::new_err("popitem(): the table is empty"))?;
         self.row(py, &first)
+    }
+
+    /// Removes the first row with ``start <= key < stop``, or of those whose keys begin with ``prefix``, and returns it; ``None``
+    /// if there is none. Bounds as of ``range``, prefixes as of ``prefix``. Of threads that do so at a time each gets another row.
+    #[pyo3(signature = (start = None, stop = None, *, include_stop = false, prefix = None))]
+    fn pop_first<'py>(
+        &self,
+        py: Python<'py>,
+        start: Option<&Bound<'py, PyAny>>,
+        stop: Option<&Bound<'py, PyAny>>,
+        include_stop: bool,
+        prefix: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let bounds = self.bounds_or_prefix(py, (start, stop, include_stop), prefix)?;
+        let row = self.with(py, 1, |table| table.pop_first(bounds))?;
+        row.map(|row| self.row(py, &row)).transpose()
+    }
+
+    /// Removes the last row with ``start <= key < stop``, or of those whose keys begin with ``prefix``, and returns it; as
+    /// ``pop_first``.
+    #[pyo3(signature = (start = None, stop = None, *, include_stop = false, prefix = None))]
+    fn pop_last<'py>(
+        &self,
+        py: Python<'py>,
+        start: Option<&Bound<'py, PyAny>>,
+        stop: Option<&Bound<'py, PyAny>>,
+        include_stop: bool,
+        prefix: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let bounds = self.bounds_or_prefix(py, (start, stop, include_stop), prefix)?;
+        let row = self.with(py, 1, |table| table.pop_last(bounds))?;
+        row.map(|row| self.row(py, &row)).transpose()
     }
 
     /// Sets the rows of a mapping, or of an iterable of pairs, in one transaction.

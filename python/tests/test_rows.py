@@ -78,6 +78,25 @@ def test_ranges_are_removed(db, letters):
     assert flights.remove_range() == 1 and not flights
 
 
+def test_rows_are_taken_from_the_ends_of_ranges(db, letters):
+    assert letters.pop_first("b") == ("b", 1) and letters.pop_last(stop="e") == ("d", 3)
+    assert letters.pop_last("c", "e", include_stop=True) == ("e", 4)
+    assert letters.pop_first() == ("a", 0) and letters.pop_first() == ("c", 2) and letters.pop_first() is None
+    jobs = db.table("jobs", key=(str, int), value=str)
+    jobs.update({("mail", 1): "to ada", ("mail", 2): "to ben", ("print", 1): "a page"})
+    assert jobs.pop_first(prefix=("print",)) == (("print", 1), "a page")
+    assert jobs.pop_first(prefix=("print",)) is None and jobs.pop_last(("n",)) is None
+    tx = db.begin()
+    assert tx.table(jobs).pop_last(prefix=("mail",)) == (("mail", 2), "to ben")
+    assert tx.table(jobs).pop_first(("mail", 2)) is None
+    tx.rollback()
+    assert list(jobs) == [("mail", 1), ("mail", 2)]
+    with pytest.raises(foreshore.Argument, match="not both"):
+        jobs.pop_first(("mail", 1), prefix=("mail",))
+    with pytest.raises(foreshore.Argument, match="read-only"):
+        db.snapshot().table(jobs).pop_last()
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_ranges_agree_with_a_list(db, seed):
     random_ = random.Random(seed)

@@ -15,6 +15,7 @@ def look(db: foreshore.Database) -> None:
     assert_type(words.get("a", ""), int | str)
     assert_type(words.setdefault("a", 1), int)
     assert_type(words.multi_get(["a"]), list[int | None])
+    assert_type(words.pop_first("a", prefix=None), tuple[str, int] | None)
     assert_type(db.table("bytes"), Table[bytes, bytes])
     assert_type(db.table("tuples", key=tuple[str, int], value=list[str])["a", 1], list[str])
     words.update({"a": 1}, b=2)
