@@ -70,8 +70,10 @@ pub struct Queue {
     pub is_executing: bool,
 }
 
+type Row = (Vec<u8>, Vec<u8>);
+
 /// Rows of a range, from either end.
-pub type Range = Box<dyn DoubleEndedIterator<Item = Result<(Vec<u8>, Vec<u8>), Error>>>;
+pub type Range = Box<dyn DoubleEndedIterator<Item = Result<Row, Error>>>;
 
 impl Session {
     /// A client that has just come.
@@ -240,6 +242,24 @@ impl Session {
         }?;
         self.tells_of_write();
         Ok(self.note(key, done, false))
+    }
+
+    /// Removes the first row of a range, or the last, and returns it.
+    pub fn pop(
+        &mut self,
+        shared: &Shared,
+        bounds: (Bound<&[u8]>, Bound<&[u8]>),
+        is_last: bool,
+    ) -> Result<Option<Row>, Error> {
+        let table = self.target.table();
+        let row = match &self.transaction {
+            Some(transaction) if is_last => transaction.bytes(table).pop_last_in(bounds),
+            Some(transaction) => transaction.bytes(table).pop_first_in(bounds),
+            None if is_last => self.target.writer(shared).pop_last_in(bounds),
+            None => self.target.writer(shared).pop_first_in(bounds),
+        }?;
+        self.tells_of_write();
+        Ok(row)
     }
 
     /// Does several things to rows of its table, all or none.

@@ -179,6 +179,23 @@ fn patterns_are_bounded() {
 }
 
 #[test]
+fn rows_are_popped_from_either_end() {
+    let server = Running::new();
+    let mut c = server.client();
+    assert_eq!(c.call("KV.POP - +"), List(vec![]));
+    c.call("MSET mail/1 ada mail/2 ben mail/3 cleo print/1 page");
+    assert_eq!(c.call("KV.POP [print/ (print0"), list(["print/1", "page"]));
+    assert_eq!(c.call("KV.POP [print/ (print0 REV"), List(vec![]));
+    assert_eq!(c.call("KV.POP (mail/1 +"), list(["mail/2", "ben"]));
+    assert_eq!(c.call("KV.POP - + rev"), list(["mail/3", "cleo"]));
+    for wrong in ["KV.POP - + LIMIT 1", "KV.POP - + KEYS", "KV.POP - + REV REV"] {
+        assert_eq!(c.call(wrong).error(), "ERR syntax error", "{wrong}");
+    }
+    assert_eq!(c.call("KV.POP - +"), list(["mail/1", "ada"]));
+    assert_eq!(c.call("DBSIZE"), Int(0));
+}
+
+#[test]
 fn ranges_and_tables() {
     let server = Running::new();
     let mut c = server.client();
@@ -190,8 +207,7 @@ fn ranges_and_tables() {
     assert_eq!(c.call("KV.RANGE - + REV LIMIT 2 KEYS"), list(["d", "c"]));
     assert_eq!(c.call("KV.RANGE (d (a"), List(vec![]));
     assert!(c.call("KV.RANGE a b").error().contains("[key with the key"));
-    for wrong in ["KV.RANGE + -", "KV.RANGE + - REV", "KV.RANGE [b -", "KV.DELRANGE + [b", "KV.DELRANGE [b -"]
-    {
+    for wrong in ["KV.RANGE + -", "KV.RANGE + - REV", "KV.RANGE [b -", "KV.DELRANGE + [b", "KV.POP [b -"] {
         assert!(c.call(wrong).error().contains("from the smaller key to the larger"), "{wrong}");
     }
     assert!(c.call("KV.RANGE - + LIMIT 0").error().contains("from 1 to 10000"));

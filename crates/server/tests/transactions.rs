@@ -164,6 +164,8 @@ fn watch_is_not_broken_by_what_writes_nothing() {
         ("DEL none other gone", true),
         ("UNLINK none other", true),
         ("KV.DELRANGE [o +", true),
+        ("KV.POP [o +", true),
+        ("KV.POP - +", false),
         ("RENAME k k", true),
         ("RENAME other moved", true),
         ("COPY other k DB 1 REPLACE", true),
@@ -529,6 +531,22 @@ fn a_held_transaction_is_serializable() {
     assert_eq!(c.call("KV.RANGE - + KEYS"), list(["b"]));
     c.call("KV.COMMIT");
     assert_eq!(other.call("SET a 1"), ok());
+}
+
+/// A row that a transaction has taken comes back if that is rolled back; until then nobody else gets it, nor the one behind it.
+#[test]
+fn what_a_transaction_pops_is_its_own() {
+    let server = Running::with(Options { lock_timeout: Duration::from_millis(50), ..options() });
+    let (mut c, mut other) = (server.client(), server.client());
+    c.call("MSET job:1 a job:2 b job:3 c");
+    assert_eq!((c.call("KV.BEGIN"), c.call("KV.POP [job: +")), (ok(), list(["job:1", "a"])));
+    assert!(other.call("KV.POP - +").error().starts_with("TRYAGAIN"));
+    assert_eq!(other.call("KV.POP - + REV"), list(["job:3", "c"]));
+    assert_eq!((c.call("KV.POP [job: +"), c.call("KV.POP [job: +")), (list(["job:2", "b"]), List(vec![])));
+    assert_eq!((c.call("KV.ROLLBACK"), c.call("MULTI")), (ok(), ok()));
+    assert_eq!((c.call("KV.POP - +"), c.call("SET done:1 a")), (text("QUEUED"), text("QUEUED")));
+    assert_eq!(c.call("EXEC"), List(vec![list(["job:1", "a"]), ok()]));
+    assert_eq!(other.call("KEYS *"), list(["done:1", "job:2"]));
 }
 
 /// FLUSHDB waits for the transactions that use the table, and lets nobody else in meanwhile: others come again.

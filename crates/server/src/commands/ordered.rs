@@ -84,6 +84,22 @@ pub fn delrange(call: &mut Call<'_>) -> Outcome {
     Ok(Next::Go)
 }
 
+pub fn pop(call: &mut Call<'_>) -> Outcome {
+    let is_last = match call.args.len() {
+        3 => false,
+        4 if call.is_word(3, "REV") => true,
+        _ => return refused(SYNTAX),
+    };
+    let bounds = bounds(call)?;
+    let row = call.session.pop(call.shared, bounds, is_last)?;
+    let mut reply = call.reply();
+    reply.array(2 * usize::from(row.is_some()));
+    for part in row.iter().flat_map(|(key, value)| [key, value]) {
+        reply.bulk(part);
+    }
+    Ok(Next::Go)
+}
+
 /// Both bounds. An end on the wrong side must not mean the other end: a range that was meant to be empty would be everything.
 fn bounds<'a>(call: &Call<'a>) -> Result<Bounds<'a>, CommandError> {
     let (from, to) = (call.args.at(1), call.args.at(2));

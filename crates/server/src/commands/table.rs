@@ -37,6 +37,8 @@ const ENDS_QUEUE: u8 = 8;
 pub const READ: u8 = 16;
 /// It concerns the server, not rows.
 const ADMIN: u8 = 32;
+/// It goes through rows, and may be part of a transaction.
+const WALKS: u8 = 64;
 
 const R: u8 = READ | TRANSACTIONAL;
 const W: u8 = WRITE | TRANSACTIONAL;
@@ -93,8 +95,7 @@ impl Command {
 
     /// How much there is to do and to lock within a transaction, roughly in rows.
     pub fn weight(&self, args: &Args<'_>) -> usize {
-        let may_walk = self.keys.0 == 0 && self.has(READ | WRITE);
-        weight(args) + if may_walk { ROWS } else { 0 }
+        weight(args) + if self.has(WALKS) { ROWS } else { 0 }
     }
 
     /// The flags, as COMMAND INFO names them.
@@ -192,8 +193,9 @@ pub static COMMANDS: &[Command] = &[
     command("keys", 2, READ, NONE, "generic", "Keys that match a pattern; SCAN is kinder", keys::keys),
     command("kv.begin", 1, 0, NONE, "foreshore", "Begins a transaction, serializable, which is rolled back when idle", transactions::begin),
     command("kv.commit", 1, TRANSACTIONAL, NONE, "foreshore", "Commits it", transactions::commit),
-    command("kv.delrange", -3, W, NONE, "foreshore", "Removes a range of keys: from, to, [LIMIT n]; how many", ordered::delrange),
-    command("kv.range", -3, R, NONE, "foreshore", "Rows in key order: from, to, [REV] [LIMIT n] [KEYS]", ordered::range),
+    command("kv.delrange", -3, W | WALKS, NONE, "foreshore", "Removes a range of keys: from, to, [LIMIT n]; how many", ordered::delrange),
+    command("kv.pop", -3, W, NONE, "foreshore", "Removes the first row of a range: from, to, [REV]; the row", ordered::pop),
+    command("kv.range", -3, R | WALKS, NONE, "foreshore", "Rows in key order: from, to, [REV] [LIMIT n] [KEYS]", ordered::range),
     command("kv.rollback", 1, TRANSACTIONAL, NONE, "foreshore", "Rolls it back", transactions::rollback),
     command("kv.tables", 1, READ, NONE, "foreshore", "Names of the tables", ordered::tables),
     command("kv.use", -2, TRANSACTIONAL, NONE, "foreshore", "The table that further commands mean: name, [INDEX kind] [LEAFBYTES n]", ordered::use_table),
@@ -253,6 +255,18 @@ mod tests {
             assert_eq!(found.name, command.name);
         }
         assert!(find(b"").is_none() && find(b"gett").is_none() && find(&[b'x'; 100]).is_none());
+    }
+
+    /// Only what goes through rows does much more than its arguments say.
+    #[test]
+    fn what_walks_weighs_more() {
+        for command in COMMANDS.iter().filter(|command| command.has(TRANSACTIONAL)) {
+            let mut parser = Parser::new(Limits::STRANGER);
+            let line = format!("{} a b\n", command.name);
+            parser.advance(line.as_bytes()).unwrap().unwrap();
+            let is_much = command.weight(&parser.args(line.as_bytes())) >= ROWS;
+            assert_eq!(is_much, ["kv.delrange", "kv.range"].contains(&command.name), "{}", command.name);
+        }
     }
 
     #[test]
