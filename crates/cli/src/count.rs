@@ -31,7 +31,7 @@ pub fn run(args: &CountArgs) -> Outcome {
     let table = existing_table(&db, &args.target.table)?;
     let keys = args.range.keys(&Shape::of(&db, &args.target)?)?;
     let meter = Meter::waiting("count");
-    let rows = keys.rows(&table).keys_only().map(|row| row.map(|_| 1)).sum::<foreshore::Result<u64>>()?;
+    let rows = table.range(keys).keys_only().map(|row| row.map(|_| 1)).sum::<foreshore::Result<u64>>()?;
     drop(meter);
     args.db.output().rows_done(&args.target.table, "rows", rows)
 }

@@ -37,7 +37,7 @@ pub fn run(args: &DeleteArgs) -> Outcome {
     let table = existing_table(&db, &args.target.table)?;
     let keys = args.range.keys_to_remove(&Shape::of(&db, &args.target)?)?;
     let meter = Meter::waiting("delete");
-    let removed = keys.remove(&table)?;
+    let removed = table.remove_range(keys)?;
     drop(meter);
     drop(table);
     db.close()?;

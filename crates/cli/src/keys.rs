@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Outcome};
 use crate::rows::Shape;
 use clap::Args;
-use foreshore::{ByteRange, ByteTable, RawBounds};
+use foreshore::{ByteBounds, Prefix, RawBounds};
 use std::ops::Bound;
 
 /// A range of keys.
@@ -27,27 +27,21 @@ pub struct KeyRange {
     prefix: Option<String>,
 }
 
-/// The same, as the table has its keys.
-pub enum Keys {
-    Between(RawBounds),
-    Prefix(Vec<u8>),
-}
-
 impl Between {
     /// The keys that it spells.
-    pub fn keys(&self, shape: &Shape) -> Outcome<Keys> {
+    pub fn keys(&self, shape: &Shape) -> Outcome<RawBounds> {
         let bound = |text: &Option<String>| text.as_ref().map(|text| shape.prefix(text)).transpose();
         let from = bound(&self.from)?.map_or(Bound::Unbounded, Bound::Included);
         let to = bound(&self.to)?.map_or(Bound::Unbounded, Bound::Excluded);
-        Ok(Keys::Between((from, to)))
+        Ok((from, to))
     }
 }
 
 impl KeyRange {
     /// The keys that it spells.
-    pub fn keys(&self, shape: &Shape) -> Outcome<Keys> {
+    pub fn keys(&self, shape: &Shape) -> Outcome<RawBounds> {
         match &self.prefix {
-            Some(prefix) => Keys::beginning(prefix, shape),
+            Some(prefix) => beginning(prefix, shape),
             None => self.between.keys(shape),
         }
     }
@@ -55,9 +49,9 @@ impl KeyRange {
     /// The keys that it spells, whose rows are to go.
     ///
     /// Errors: usage, if it leaves out what to remove: all rows is not what one gets who forgot to say which.
-    pub fn keys_to_remove(&self, shape: &Shape) -> Outcome<Keys> {
+    pub fn keys_to_remove(&self, shape: &Shape) -> Outcome<RawBounds> {
         match self.keys(shape)? {
-            Keys::Between((Bound::Unbounded, Bound::Unbounded)) => Err(Failure::usage(
+            (Bound::Unbounded, Bound::Unbounded) => Err(Failure::usage(
                 "say which rows: --from, --to or --prefix; `drop` removes a table with all its rows",
             )),
             keys => Ok(keys),
@@ -65,25 +59,7 @@ impl KeyRange {
     }
 }
 
-impl Keys {
-    /// Those that begin so, or with these leading columns.
-    pub fn beginning(prefix: &str, shape: &Shape) -> Outcome<Self> {
-        Ok(Self::Prefix(shape.prefix(prefix)?))
-    }
-
-    /// The rows of `table` with these keys.
-    pub fn rows(self, table: &ByteTable) -> ByteRange {
-        match self {
-            Self::Between(bounds) => table.range(bounds),
-            Self::Prefix(prefix) => table.prefix(&prefix),
-        }
-    }
-
-    /// Removes them; how many they were.
-    pub fn remove(self, table: &ByteTable) -> foreshore::Result<u64> {
-        match self {
-            Self::Between(bounds) => table.remove_range(bounds),
-            Self::Prefix(prefix) => table.remove_prefix(&prefix),
-        }
-    }
+/// The keys that begin so, or with these leading columns.
+pub fn beginning(prefix: &str, shape: &Shape) -> Outcome<RawBounds> {
+    Ok(Prefix(shape.prefix(prefix)?).raw())
 }

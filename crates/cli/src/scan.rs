@@ -43,7 +43,7 @@ pub fn run(args: &ScanArgs) -> Outcome {
     let db = args.db.open()?;
     let table = existing_table(&db, &args.target.table)?;
     let shape = Shape::of(&db, &args.target)?;
-    let rows = args.range.keys(&shape)?.rows(&table);
+    let rows = table.range(args.range.keys(&shape)?);
     let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
     if args.reverse {
         print(args, shape, rows.rev().take(limit))

@@ -57,6 +57,31 @@ fn a_range_is_removed() {
 }
 
 #[test]
+fn rows_are_popped_from_either_end() {
+    let shell = ports();
+    let lines = ".mode csv\npop ports --from K\nbegin\npop ports --reverse\nrollback\npop ports --prefix S";
+    let done = script(&shell, 0, lines).stdout;
+    let shown = ["LAX,Los Angeles", "SEA,Seattle", "SEA,Seattle"].map(|row| format!("key,value\n{row}\n"));
+    assert_eq!(done, shown.concat());
+    script(&shell, 1, "pop ports --from K");
+    script(&shell, 2, "begin snapshot\npop ports");
+    script(&shell, 2, "pop foreshore.schemas");
+    assert_eq!(shell.ok(&["scan", "--table", "ports"]), "JFK\tNew York\n");
+}
+
+/// What is no record of the table's columns can only be shown as it is; until then nobody takes it.
+#[test]
+fn a_row_that_cannot_be_shown_is_not_popped() {
+    let shell = Shell::new();
+    shell.write("t.csv", "k,v\n1,2\n");
+    shell.ok(&["load", "--table", "t", "--key", "k", "t.csv"]);
+    shell.ok(&["put", "--table", "t", "--hex", "00", "ff"]);
+    script(&shell, 3, "pop t");
+    assert_eq!(script(&shell, 0, ".hex on\n.mode csv\npop t").stdout, "key,value\n00,ff\n");
+    assert_eq!(shell.ok(&["count", "--table", "t"]), "1\n");
+}
+
+#[test]
 fn rows_are_shown_in_three_modes() {
     let shell = ports();
     let shown = script(

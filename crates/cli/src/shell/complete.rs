@@ -31,7 +31,7 @@ impl Complete {
             [".hex" | ".timer"] => spellings::<Switch>(),
             ["begin"] => spellings::<Level>(),
             [command, ..] if begun.starts_with('-') => options_of(command),
-            ["get" | "put" | "insert" | "del" | "scan" | "prefix" | "count" | "delete" | "drop"] => {
+            ["get" | "put" | "insert" | "del" | "scan" | "prefix" | "count" | "delete" | "pop" | "drop"] => {
                 self.tables()
             }
             _ => Vec::new(),

@@ -3,7 +3,7 @@
 use crate::args::existing_table;
 use crate::backup;
 use crate::failure::{Failure, Outcome};
-use crate::keys::{KeyRange, Keys};
+use crate::keys::{KeyRange, beginning};
 use crate::output::{Output, tell};
 use crate::rows::{Shape, Target, no_such_row};
 use crate::schema::{Schema, ensure_not_schemas};
@@ -12,7 +12,8 @@ use crate::shell::print::{Mode, Rows, print_stats};
 use crate::shell::statement::{Asked, Level, Row, Statement, Switch, Which, help, parse};
 use crate::tables;
 use foreshore::{
-    ByteTable, Database, Error, Isolation, Savepoint, Snapshot, Stats, Transaction, TransactionOptions,
+    ByteTable, Database, Error, Isolation, RawBounds, Savepoint, Snapshot, Stats, Transaction,
+    TransactionOptions,
 };
 use serde_json::json;
 use std::path::PathBuf;
@@ -107,10 +108,11 @@ impl Session {
                 self.show(&table, |shape| between.keys(shape), &which)?
             }
             Statement::Prefix { table, prefix, which } => {
-                self.show(&table, |shape| Keys::beginning(&prefix, shape), &which)?
+                self.show(&table, |shape| beginning(&prefix, shape), &which)?
             }
             Statement::Count { table, range } => self.count(&table, &range)?,
             Statement::Delete { table, range } => self.delete(&table, &range)?,
+            Statement::Pop { table, range, reverse } => self.pop(&table, &range, reverse)?,
             Statement::Create { table } => drop(self.db.byte_table(&table)?),
             Statement::Drop { table } => self.drop_table(&table)?,
             Statement::Begin { level } => self.begin(level)?,
@@ -189,7 +191,7 @@ impl Session {
     fn show(
         &self,
         table: &str,
-        keys: impl FnOnce(&Shape) -> Outcome<Keys>,
+        keys: impl FnOnce(&Shape) -> Outcome<RawBounds>,
         which: &Which,
     ) -> Result<(), Wrong> {
         let (tree, shape) = self.existing(table)?;
@@ -219,16 +221,37 @@ impl Session {
         ensure_not_schemas(table)?;
         self.ensure_writable()?;
         let (tree, shape) = self.existing(table)?;
-        let removed = match (&self.open, range.keys_to_remove(&shape)?) {
-            (Some(Open::Writing { tx, .. }), Keys::Between(bounds)) => {
-                tx.bytes(&tree).remove_range(bounds)?
-            }
-            (Some(Open::Writing { tx, .. }), Keys::Prefix(prefix)) => {
-                tx.bytes(&tree).remove_prefix(&prefix)?
-            }
-            (_, keys) => keys.remove(&tree)?,
+        let keys = range.keys_to_remove(&shape)?;
+        let removed = match &self.open {
+            Some(Open::Writing { tx, .. }) => tx.bytes(&tree).remove_range(keys)?,
+            _ => tree.remove_range(keys)?,
         };
         self.show_number(table, "removed", removed)
+    }
+
+    /// A row that cannot be shown stays.
+    fn pop(&self, table: &str, range: &KeyRange, is_last: bool) -> Result<(), Wrong> {
+        ensure_not_schemas(table)?;
+        self.ensure_writable()?;
+        let (tree, shape) = self.existing(table)?;
+        let keys = range.keys(&shape)?;
+        let mut rows = Rows::new(self.mode, shape);
+        let take = |tx: &Transaction| -> Result<(), Wrong> {
+            let tree = tx.bytes(&tree);
+            let row = if is_last { tree.pop_last_in(keys) } else { tree.pop_first_in(keys) }?;
+            let (key, value) =
+                row.ok_or_else(|| Failure::absent(format!("table {table:?} has no such row")))?;
+            Ok(rows.push(&key, &value)?)
+        };
+        match &self.open {
+            Some(Open::Writing { tx, .. }) => take(tx)?,
+            _ => {
+                let tx = self.db.begin()?;
+                take(&tx)?;
+                tx.commit()?;
+            }
+        }
+        Ok(rows.finish()?)
     }
 
     fn show_number(&self, table: &str, what: &str, number: u64) -> Result<(), Wrong> {
@@ -240,21 +263,11 @@ impl Session {
         Ok(out.finish()?)
     }
 
-    fn walk(&self, table: &ByteTable, keys: Keys) -> Walk {
-        match (&self.open, keys) {
-            (None, keys) => Box::new(keys.rows(table)),
-            (Some(Open::Writing { tx, .. }), Keys::Between(bounds)) => {
-                Box::new(tx.bytes(table).range(bounds))
-            }
-            (Some(Open::Writing { tx, .. }), Keys::Prefix(prefix)) => {
-                Box::new(tx.bytes(table).prefix(&prefix))
-            }
-            (Some(Open::Reading(snapshot)), Keys::Between(bounds)) => {
-                Box::new(snapshot.bytes(table).range(bounds))
-            }
-            (Some(Open::Reading(snapshot)), Keys::Prefix(prefix)) => {
-                Box::new(snapshot.bytes(table).prefix(&prefix))
-            }
+    fn walk(&self, table: &ByteTable, keys: RawBounds) -> Walk {
+        match &self.open {
+            None => Box::new(table.range(keys)),
+            Some(Open::Writing { tx, .. }) => Box::new(tx.bytes(table).range(keys)),
+            Some(Open::Reading(snapshot)) => Box::new(snapshot.bytes(table).range(keys)),
         }
     }
 

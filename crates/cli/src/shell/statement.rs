@@ -73,6 +73,16 @@ pub enum Statement {
         #[command(flatten)]
         range: KeyRange,
     },
+    /// Remove the first row, of a range or of all, and show it
+    Pop {
+        /// Table
+        table: String,
+        #[command(flatten)]
+        range: KeyRange,
+        /// The last row
+        #[arg(long)]
+        reverse: bool,
+    },
     /// Create an empty table
     Create {
         /// Table
@@ -164,6 +174,7 @@ impl Statement {
             Self::Tables { .. } | Self::Stats | Self::Help { .. } => true,
             Self::Mode { .. } | Self::Hex { .. } | Self::Timer { .. } => true,
             Self::Put(_) | Self::Insert(_) | Self::Del { .. } | Self::Delete { .. } => false,
+            Self::Pop { .. } => false,
             Self::Create { .. } | Self::Drop { .. } | Self::Backup { .. } => false,
             Self::Read { .. } | Self::Quit => false,
         }
