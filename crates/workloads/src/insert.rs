@@ -4,7 +4,7 @@
 //! engine's own (free space, buffer pool, log).
 
 use crate::fill;
-use crate::keys::VALUE_BYTES_MIN;
+use crate::keys::{VALUE_BYTES_MAX, VALUE_BYTES_MIN};
 use crate::kv::{BenchError, Tell};
 use crate::timed::Worker;
 use crate::tx_batch;
@@ -58,6 +58,8 @@ impl TxWorkload for InsertSpec {
             "--rows-per-call: at least one".to_owned()
         } else if self.row_bytes < KEY_BYTES + VALUE_BYTES_MIN {
             format!("--row-bytes: at least {}, so that rows can be checked", KEY_BYTES + VALUE_BYTES_MIN)
+        } else if self.row_bytes > KEY_BYTES + VALUE_BYTES_MAX {
+            format!("--row-bytes: at most {}", KEY_BYTES + VALUE_BYTES_MAX)
         } else {
             return Ok(());
         };

@@ -14,6 +14,12 @@ use crate::random::{below, mix};
 /// Shortest value: a 4-byte stamp and 4 bytes that check it (K3).
 pub const VALUE_BYTES_MIN: usize = 8;
 
+/// Longest value: what Foreshore takes.
+pub const VALUE_BYTES_MAX: usize = 256 << 20;
+
+/// Longest key, likewise.
+pub const KEY_BYTES_MAX: usize = 1024;
+
 /// The rows of a run: `n` distinct keys of `key_bytes` bytes.
 #[derive(Clone, Debug)]
 pub struct Keys {

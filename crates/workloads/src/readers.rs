@@ -100,7 +100,7 @@ impl TxWorkload for ReadersSpec {
             Self { reads: 0, .. } => "--reads: at least one",
             Self { updates: 0, .. } => "--updates: at least one",
             Self { turns: 0, .. } => "--turns: at least one",
-            _ => return self.rows(0, 1).check(run),
+            _ => return self.rows(self.reads, self.updates).check(run),
         };
         Err(BenchError::Usage(complaint.to_owned()))
     }

@@ -1,6 +1,6 @@
 //! What a key-value run is asked to do: the flags that `foreshore bench kv` and `peers bench kv` share.
 
-use crate::keys::{Keys, VALUE_BYTES_MIN};
+use crate::keys::{KEY_BYTES_MAX, Keys, VALUE_BYTES_MAX, VALUE_BYTES_MIN};
 use crate::kv::BenchError;
 use crate::sizes::parse_bytes;
 use clap::ValueEnum;
@@ -109,8 +109,12 @@ impl KvSpec {
             "--n: at least one row".to_owned()
         } else if self.key_bytes == 0 || Keys::room(self.key_bytes) < u128::from(self.n) {
             format!("--key-bytes: {} bytes are too few for {} keys", self.key_bytes, self.n)
+        } else if self.key_bytes > KEY_BYTES_MAX {
+            format!("--key-bytes: at most {KEY_BYTES_MAX}")
         } else if self.value_bytes < VALUE_BYTES_MIN {
             format!("--value-bytes: at least {VALUE_BYTES_MIN}, so that values can be checked")
+        } else if self.value_bytes > VALUE_BYTES_MAX {
+            format!("--value-bytes: at most {VALUE_BYTES_MAX}")
         } else if !(1..=THREADS_MAX).contains(&self.threads) {
             "--threads: 1 to 1024".to_owned()
         } else if !(self.seconds > 0.0 && self.seconds.is_finite()) {

@@ -18,6 +18,9 @@ pub(crate) const KEY_BYTES: usize = 4;
 /// A counter, which is the value's stamp, and its check.
 const VALUE_BYTES: usize = 8;
 
+/// Rows of a transaction, at most: it names them all before it begins.
+const TX_ROWS_MAX: usize = 1_000_000;
+
 /// What the run is asked to do.
 #[derive(Clone, Debug, PartialEq, Serialize, clap::Args)]
 pub struct TxSpec {
@@ -43,8 +46,10 @@ impl TxWorkload for TxSpec {
     type Report = Report<Self>;
 
     fn check(&self, _run: &RunSpec) -> Result<(), BenchError> {
-        let complaint = if self.reads + self.updates == 0 {
+        let complaint = if (self.reads, self.updates) == (0, 0) {
             "--reads, --updates: at least one of either"
+        } else if self.reads.max(self.updates) > TX_ROWS_MAX {
+            "--reads, --updates: at most a million of either"
         } else if self.n == 0 || u128::from(self.n) > Keys::room(KEY_BYTES) {
             "--n: at least one row, at most 2^32"
         } else {

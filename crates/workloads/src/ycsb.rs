@@ -8,7 +8,7 @@
 //! there, with the last value that it was given.
 
 use crate::fill;
-use crate::keys::{VALUE_BYTES_MIN, stamp};
+use crate::keys::{VALUE_BYTES_MAX, VALUE_BYTES_MIN, stamp};
 use crate::kv::{BenchError, Tell};
 use crate::random::{Permutation, Random, mix};
 use crate::timed::Worker;
@@ -102,6 +102,8 @@ impl TxWorkload for YcsbSpec {
             "--n: at least one row".to_owned()
         } else if self.value_bytes < VALUE_BYTES_MIN {
             format!("--value-bytes: at least {VALUE_BYTES_MIN}, so that values can be checked")
+        } else if self.value_bytes > VALUE_BYTES_MAX {
+            format!("--value-bytes: at most {VALUE_BYTES_MAX}")
         } else {
             return Ok(());
         };

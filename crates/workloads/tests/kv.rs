@@ -96,10 +96,12 @@ fn the_report_keeps_its_fields() {
 
 #[test]
 fn impossible_runs_are_refused_by_flag() {
-    let cases: [(KvSpec, &str); 9] = [
+    let cases: [(KvSpec, &str); 11] = [
         (KvSpec { n: 0, ..spec(Workload::Get) }, "--n"),
         (KvSpec { key_bytes: 1, ..spec(Workload::Get) }, "--key-bytes"),
+        (KvSpec { key_bytes: usize::MAX, ..spec(Workload::Get) }, "--key-bytes"),
         (KvSpec { value_bytes: 7, ..spec(Workload::Get) }, "--value-bytes"),
+        (KvSpec { value_bytes: usize::MAX, ..spec(Workload::Get) }, "--value-bytes"),
         (KvSpec { threads: 0, ..spec(Workload::Get) }, "--threads"),
         (KvSpec { threads: 100_000, ..spec(Workload::Get) }, "--threads"),
         (KvSpec { threads: 2, ..spec(Workload::Bulk) }, "--threads"),

@@ -29,9 +29,9 @@ const SMALL: Scale = Scale { warehouses: 2, items: 200, customers: 30 };
 
 fn silent(_: &Progress) {}
 
-fn run(store: &MapTxStore, mix: Mix, threads: usize, affinity: bool) -> Result<TpccReport, BenchError> {
+fn args(mix: Mix, threads: usize, affinity: bool) -> TxArgs<TpccSpec> {
     let Scale { warehouses, items, customers } = SMALL;
-    let args = TxArgs {
+    TxArgs {
         dir: ".".into(),
         workload: TpccSpec { warehouses, mix, affinity, items, customers },
         run: RunSpec {
@@ -43,8 +43,11 @@ fn run(store: &MapTxStore, mix: Mix, threads: usize, affinity: bool) -> Result<T
             seed: 5,
         },
         json: false,
-    };
-    args.measure("test", store, &silent)
+    }
+}
+
+fn run(store: &MapTxStore, mix: Mix, threads: usize, affinity: bool) -> Result<TpccReport, BenchError> {
+    args(mix, threads, affinity).measure("test", store, &silent)
 }
 
 #[test]
@@ -263,6 +266,9 @@ fn impossible_runs_are_refused_by_flag() {
         other => panic!("{flag}: {other:?}"),
     };
     refused(run(&store, Mix::Full, 0, false), "--threads");
+    let mut huge = args(Mix::Full, 1, false);
+    huge.workload.customers = u32::MAX;
+    refused(huge.measure("test", &store, &silent), "--customers");
 }
 
 /// Every commit is found by its trace, and missed once its row is gone.

@@ -148,7 +148,11 @@ fn impossible_runs_are_refused_by_flag() {
     refused(json(TX, &store, 0), "--threads");
     refused(json(TX, &store, 100_000), "--threads");
     refused(json(TxSpec { reads: 0, updates: 0, ..TX }, &store, 1), "--reads");
+    refused(json(TxSpec { reads: usize::MAX, ..TX }, &store, 1), "--reads");
+    refused(json(TxSpec { updates: usize::MAX, ..TX }, &store, 1), "--reads, --updates");
     refused(json(READERS, &store, 0), "--threads");
+    refused(json(ReadersSpec { reads: usize::MAX, ..READERS }, &store, 1), "--reads");
+    refused(json(ReadersSpec { updates: usize::MAX, ..READERS }, &store, 1), "--reads, --updates");
     refused(json(ReadersSpec { readers: 0, ..READERS }, &store, 1), "--readers");
     refused(json(ReadersSpec { turns: 0, ..READERS }, &store, 1), "--turns");
     refused(json(ReadersSpec { n: 0, ..READERS }, &store, 1), "--n");
@@ -158,5 +162,7 @@ fn impossible_runs_are_refused_by_flag() {
     refused(json(InsertSpec { rows_per_commit: 0, ..INSERT }, &store, 1), "--rows-per-commit");
     refused(json(InsertSpec { rows_per_call: 0, ..INSERT }, &store, 1), "--rows-per-call");
     refused(json(InsertSpec { row_bytes: 15, ..INSERT }, &store, 1), "--row-bytes");
+    refused(json(InsertSpec { row_bytes: usize::MAX, ..INSERT }, &store, 1), "--row-bytes");
+    refused(json(YcsbSpec { value_bytes: usize::MAX, ..ycsb(Letter::A) }, &store, 1), "--value-bytes");
     refused(json(YcsbSpec { value_bytes: 7, ..ycsb(Letter::A) }, &store, 1), "--value-bytes");
 }

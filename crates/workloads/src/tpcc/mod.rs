@@ -69,6 +69,9 @@ impl Scale {
     }
 }
 
+/// Customers of a district, at most: as many orders are loaded, and numbers above theirs are left for new ones.
+const CUSTOMERS_MAX: u32 = 1 << 30;
+
 /// What TPC-C is asked to do.
 #[derive(Clone, Debug, PartialEq, clap::Args)]
 pub struct TpccSpec {
@@ -145,6 +148,8 @@ impl TxWorkload for TpccSpec {
             "--items: at least 10"
         } else if self.customers < 10 {
             "--customers: at least 10"
+        } else if self.customers > CUSTOMERS_MAX {
+            "--customers: at most 2^30"
         } else {
             return Ok(());
         };
