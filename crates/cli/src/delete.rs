@@ -2,7 +2,7 @@
 
 use crate::args::{DbArgs, existing_table};
 use crate::failure::Outcome;
-use crate::keys::KeyRange;
+use crate::keys::RemovedKeys;
 use crate::progress::Meter;
 use crate::rows::{Shape, Target};
 use crate::schema::ensure_not_schemas;
@@ -13,6 +13,7 @@ Examples:
   foreshore delete --table flights --prefix 2011,12,24,WN
   foreshore delete --table flights --from 2011,6 --to 2011,7       June
   foreshore delete --table ports --from S --json
+  foreshore delete --table ports --all
 
 Removes all of these rows or none, and prints how many. `rm` removes one row,
 `drop` a table with all its rows. The files keep their size, and the next rows
@@ -27,7 +28,7 @@ pub struct DeleteArgs {
     #[command(flatten)]
     target: Target,
     #[command(flatten)]
-    range: KeyRange,
+    rows: RemovedKeys,
 }
 
 /// Runs `delete`.
@@ -35,7 +36,7 @@ pub fn run(args: &DeleteArgs) -> Outcome {
     ensure_not_schemas(&args.target.table)?;
     let db = args.db.open()?;
     let table = existing_table(&db, &args.target.table)?;
-    let keys = args.range.keys_to_remove(&Shape::of(&db, &args.target)?)?;
+    let keys = args.rows.keys(&Shape::of(&db, &args.target)?)?;
     let meter = Meter::waiting("delete");
     let removed = table.remove_range(keys)?;
     drop(meter);

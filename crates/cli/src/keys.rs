@@ -45,17 +45,36 @@ impl KeyRange {
             None => self.between.keys(shape),
         }
     }
+}
 
-    /// The keys that it spells, whose rows are to go.
+/// A range of keys whose rows are to go, or all.
+#[derive(Args, Debug)]
+pub struct RemovedKeys {
+    #[command(flatten)]
+    range: KeyRange,
+    /// All rows; the table stays
+    #[arg(long, conflicts_with_all = ["from", "to", "prefix"])]
+    all: bool,
+}
+
+impl RemovedKeys {
+    /// The keys that it spells.
     ///
-    /// Errors: usage, if it leaves out what to remove: all rows is not what one gets who forgot to say which.
-    pub fn keys_to_remove(&self, shape: &Shape) -> Outcome<RawBounds> {
-        match self.keys(shape)? {
-            (Bound::Unbounded, Bound::Unbounded) => Err(Failure::usage(
-                "say which rows: --from, --to or --prefix; `drop` removes a table with all its rows",
-            )),
-            keys => Ok(keys),
+    /// Errors: usage, if these are all without its saying so: who forgot to say which, or whose script found nothing to put
+    /// behind --prefix, does not mean all rows.
+    pub fn keys(&self, shape: &Shape) -> Outcome<RawBounds> {
+        let keys = self.range.keys(shape)?;
+        let begins_at_first = match &keys.0 {
+            Bound::Included(key) => key.is_empty(),
+            Bound::Excluded(_) => false,
+            Bound::Unbounded => true,
+        };
+        if begins_at_first && keys.1 == Bound::Unbounded && !self.all {
+            return Err(Failure::usage(
+                "say which rows: --from, --to or --prefix, or --all; `drop` removes the table, too",
+            ));
         }
+        Ok(keys)
     }
 }
 

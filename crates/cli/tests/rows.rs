@@ -205,12 +205,16 @@ fn rows_are_removed_within_bounds() {
     let shell = ports();
     let count = |args: &[&str]| shell.ok(&[&["count", "--table", "ports"], args].concat());
     let (all, from) = (count(&[]), count(&["--from", "K"]));
-    shell.fails(2, &["delete", "--table", "ports"]);
+    for all in [&[][..], &["--prefix", ""], &["--from", ""]] {
+        let complaint = shell.fails(2, &[&["delete", "--table", "ports"], all].concat());
+        assert!(complaint.contains("or --all;"), "{complaint}");
+    }
+    shell.fails(2, &["delete", "--table", "ports", "--all", "--from", "K"]);
     shell.fails(1, &["delete", "--table", "port", "--from", "K"]);
     assert_eq!(count(&[]), all, "nothing was said to go");
     assert_eq!(shell.ok(&["delete", "--table", "ports", "--from", "K"]), from);
     assert_eq!(count(&["--from", "K"]), "0\n");
-    let removed = shell.json(&["delete", "--table", "ports", "--prefix", ""]);
+    let removed = shell.json(&["delete", "--table", "ports", "--all"]);
     assert_eq!(removed[0]["table"], "ports");
     assert_eq!(count(&[]), "0\n");
 }

@@ -48,12 +48,14 @@ fn a_range_is_removed() {
             .stdout;
     assert_eq!(done, "2\n1\n2\n");
     script(&shell, 2, "delete ports");
+    script(&shell, 2, "delete ports --prefix ''");
     script(&shell, 2, "begin snapshot\ndelete ports --from A");
     assert_eq!(
         script(&shell, 0, ".mode json\ndelete ports --to K").stdout,
         "{\"removed\":1,\"table\":\"ports\"}\n"
     );
     assert_eq!(shell.ok(&["scan", "--table", "ports"]), "LAX\tLos Angeles\n");
+    assert_eq!(script(&shell, 0, "delete ports --all\ncount ports").stdout, "1\n0\n");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::args::existing_table;
 use crate::backup;
 use crate::failure::{Failure, Outcome};
-use crate::keys::{KeyRange, beginning};
+use crate::keys::{KeyRange, RemovedKeys, beginning};
 use crate::output::{Output, tell};
 use crate::rows::{Shape, Target, no_such_row};
 use crate::schema::{Schema, ensure_not_schemas};
@@ -111,7 +111,7 @@ impl Session {
                 self.show(&table, |shape| beginning(&prefix, shape), &which)?
             }
             Statement::Count { table, range } => self.count(&table, &range)?,
-            Statement::Delete { table, range } => self.delete(&table, &range)?,
+            Statement::Delete { table, rows } => self.delete(&table, &rows)?,
             Statement::Pop { table, range, reverse } => self.pop(&table, &range, reverse)?,
             Statement::Create { table } => drop(self.db.byte_table(&table)?),
             Statement::Drop { table } => self.drop_table(&table)?,
@@ -217,11 +217,11 @@ impl Session {
         self.show_number(table, "rows", rows)
     }
 
-    fn delete(&self, table: &str, range: &KeyRange) -> Result<(), Wrong> {
+    fn delete(&self, table: &str, rows: &RemovedKeys) -> Result<(), Wrong> {
         ensure_not_schemas(table)?;
         self.ensure_writable()?;
         let (tree, shape) = self.existing(table)?;
-        let keys = range.keys_to_remove(&shape)?;
+        let keys = rows.keys(&shape)?;
         let removed = match &self.open {
             Some(Open::Writing { tx, .. }) => tx.bytes(&tree).remove_range(keys)?,
             _ => tree.remove_range(keys)?,

@@ -2,7 +2,7 @@
 
 use crate::HELP_COLUMNS;
 use crate::failure::{Failure, Outcome};
-use crate::keys::{Between, KeyRange};
+use crate::keys::{Between, KeyRange, RemovedKeys};
 use crate::shell::print::Mode;
 use clap::builder::StyledStr;
 use clap::error::ErrorKind;
@@ -71,7 +71,7 @@ pub enum Statement {
         /// Table
         table: String,
         #[command(flatten)]
-        range: KeyRange,
+        rows: RemovedKeys,
     },
     /// Remove the first row, of a range or of all, and show it
     Pop {
