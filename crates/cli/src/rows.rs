@@ -125,6 +125,11 @@ pub fn put(args: &PutArgs) -> Outcome {
         text => text.as_bytes().to_vec(),
     };
     ensure_not_schemas(&args.target.table)?;
+    if args.target.hex {
+        // Known to be wrong before a database is made.
+        digits(args.key.as_bytes())?;
+        digits(value.trim_ascii_end())?;
+    }
     let advice = args.profile.advice()?;
     let db = args.db.open_or_create_with(|builder| advice.to(builder))?;
     let shape = Shape::of(&db, &args.target)?;

@@ -156,6 +156,8 @@ fn wrong_arguments_are_usage() {
         &["put", "--table", "t", "--durability", "perhaps", "k", "v"],
         &["scan", "--table", "t", "--limit", "many"],
         &["put", "--table", "t", "--cache", "1 mile", "k", "v"],
+        &["put", "--table", "t", "--hex", "zz", "00"],
+        &["put", "--table", "t", "--hex", "00", "0"],
     ] {
         shell.fails(2, args);
     }
