@@ -34,8 +34,8 @@ Examples:
 
 /// Load a CSV file with a header into a table
 ///
-/// The key is a tuple of the columns named by --key. Integers sort as numbers, everything else as text after them.
-/// The value is the whole record. Loading a file again replaces its rows by themselves.
+/// The key is a tuple of the columns named by --key. Integers of up to 64 bits, from -2^63 to 2^63 - 1, sort as numbers,
+/// everything else as text after them: larger ones, too, and 007. The value is the whole record. Loading a file again replaces its rows by themselves.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct LoadArgs {

@@ -2,7 +2,7 @@
 //!
 //! A row's value is its whole record as CSV, so that `get` and `scan` show what was in the file. Its key is the key
 //! columns one after the other, each in an order-preserving encoding (`memcomparable`) that decides *per field*:
-//! a field that is an integer in its usual spelling sorts as that integer, before every other text. So flight 428
+//! a field that is an `i64` in its usual spelling sorts as that integer, before every other text. So flight 428
 //! sorts before flight 1294, nothing has to be declared, and a late "N/A" in a column of numbers spoils nothing.
 //!
 //! Schemas are rows of the table `foreshore.schemas`: table name → JSON. They are dumped and restored with the rest.
