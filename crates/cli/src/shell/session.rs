@@ -208,11 +208,20 @@ impl Session {
 
     fn count(&self, table: &str, range: &KeyRange) -> Result<(), Wrong> {
         let (tree, shape) = self.existing(table)?;
+        let keys = range.keys(&shape)?;
         let mut rows = 0u64;
-        for row in self.walk(&tree, range.keys(&shape)?) {
+        let count = |row: foreshore::Result<_>| -> Result<(), Wrong> {
             self.interrupt.heed()?;
             row?;
             rows += 1;
+            Ok(())
+        };
+        match &self.open {
+            None => tree.range(keys).keys_only().try_for_each(count)?,
+            Some(Open::Writing { tx, .. }) => tx.bytes(&tree).range(keys).keys_only().try_for_each(count)?,
+            Some(Open::Reading(snapshot)) => {
+                snapshot.bytes(&tree).range(keys).keys_only().try_for_each(count)?
+            }
         }
         self.show_number(table, "rows", rows)
     }
