@@ -80,7 +80,6 @@ enum Command {
     Count(count::CountArgs),
     Delete(delete::DeleteArgs),
     Tables(tables::TablesArgs),
-    #[command(alias = "drop-table")]
     Drop(drop::DropArgs),
     Stats(stats::StatsArgs),
     Shell(shell::ShellArgs),

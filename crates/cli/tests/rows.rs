@@ -232,7 +232,9 @@ fn a_dropped_table_is_gone_and_its_name_free() {
     assert!(complaint.contains("ports"), "{complaint}");
     // Without the columns of the old one.
     shell.ok(&["put", "--table", "t", "k", "v"]);
-    let answer = shell.json(&["drop-table", "--table", "t"]);
+    let suggestion = shell.fails(2, &["drop-table", "--table", "t"]);
+    assert!(suggestion.contains("'drop'"), "{suggestion}");
+    let answer = shell.json(&["drop", "--table", "t"]);
     assert_eq!(answer, [serde_json::json!({"table": "t", "dropped": true})]);
     shell.ok(&["check"]);
 }
