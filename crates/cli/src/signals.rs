@@ -1,4 +1,4 @@
-//! Signals that end a command.
+//! What ends a command from outside: signals, and a reader that leaves.
 
 use crate::failure::{Failure, Outcome};
 use std::io;
@@ -19,4 +19,12 @@ pub fn catch(handler: impl FnMut() + 'static + Send) -> Outcome {
 fn ignore_hangup() -> libc::sighandler_t {
     // SAFETY: to ignore a signal names no code, which would have to be fit to run at any time.
     unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) }
+}
+
+/// Has whoever read our output gone (`foreshore stats --watch | head -1`)? Who writes finds out anyway.
+pub fn reader_is_gone() -> bool {
+    let mut stdout = libc::pollfd { fd: libc::STDOUT_FILENO, events: 0, revents: 0 };
+    // SAFETY: it is one `pollfd`, and the call, which does not wait, keeps nothing.
+    let found = unsafe { libc::poll(&mut stdout, 1, 0) };
+    found > 0 && stdout.revents & (libc::POLLERR | libc::POLLHUP) != 0
 }

@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn flights() -> Shell {
     let shell = Shell::new();
@@ -152,6 +152,26 @@ fn a_closed_database_is_waited_for() {
     }
     watch.kill().unwrap();
     watch.wait().unwrap();
+}
+
+/// Who has seen enough of a closed database does not wait until somebody opens it.
+#[test]
+fn a_watch_ends_when_its_reader_leaves() {
+    let shell = flights();
+    let mut command = shell.command(&["stats", "--watch", "0.02"]);
+    let mut watch = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.starts_with("waiting for a process")));
+    drop(lines);
+    let begun = Instant::now();
+    let ended = loop {
+        match watch.try_wait().unwrap() {
+            None if begun.elapsed() < Duration::from_secs(30) => std::thread::sleep(Duration::from_millis(5)),
+            ended => break ended,
+        }
+    };
+    _ = watch.kill();
+    assert!(ended.expect("it has ended by itself").success());
 }
 
 #[test]

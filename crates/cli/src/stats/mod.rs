@@ -9,6 +9,7 @@ mod outside;
 
 use crate::args::DbArgs;
 use crate::failure::{Failure, Outcome};
+use crate::signals::reader_is_gone;
 use clap::Args;
 use outside::Outside;
 use std::time::Duration;
@@ -90,6 +91,10 @@ fn watch(args: &StatsArgs, every: Duration) -> Outcome {
         out.finish()?;
         was_closed = seen.is_closed();
         before = now;
+        // While nothing is said, nothing else tells.
+        if was_closed && reader_is_gone() {
+            break;
+        }
     }
     Ok(())
 }
