@@ -14,6 +14,7 @@ mod database;
 mod decode;
 mod encode;
 mod errors;
+mod fits;
 mod interpreter;
 mod kind;
 mod lease;

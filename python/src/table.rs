@@ -123,6 +123,25 @@ impl Table {
         }
     }
 
+    /// The row that `take` takes; what is no row of the table's kinds stays, and raises `Encoding`.
+    fn taken<'py>(
+        &self,
+        py: Python<'py>,
+        mut take: impl FnMut(&TableHandle) -> Result<Option<(Vec<u8>, Vec<u8>)>> + Send,
+    ) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let kinds = &self.kinds;
+        let row = self.atomically(py, 1, |table| {
+            let row = take(table)?;
+            if let Some((key, value)) = &row
+                && !kinds.fit(key, value)
+            {
+                table.put(key, value)?;
+            }
+            Ok(row)
+        })?;
+        row.map(|row| self.row(py, &row)).transpose()
+    }
+
     fn row<'py>(&self, py: Python<'py>, (key, value): &(Vec<u8>, Vec<u8>)) -> PyResult<Bound<'py, PyTuple>> {
         (self.kinds.decode_key(py, key)?, self.kinds.decode_value(py, value)?).into_pyobject(py)
     }
@@ -294,9 +313,13 @@ impl Table {
     #[pyo3(signature = (key, default = Fallback(None)))]
     fn pop<'py>(&self, key: &Bound<'py, PyAny>, default: Fallback<'py>) -> PyResult<Bound<'py, PyAny>> {
         let (py, encoded) = (key.py(), self.kinds.encode_key(key)?);
+        let kinds = &self.kinds;
         let value = self.atomically(py, 1, |table| {
             let value = table.get_for_update(&encoded)?;
-            table.remove(&encoded).map(|_| value)
+            if value.as_ref().is_some_and(|value| kinds.fits_value(value)) {
+                table.remove(&encoded)?;
+            }
+            Ok(value)
         })?;
         match value {
             Some(value) => self.kinds.decode_value(py, &value),
@@ -306,9 +329,8 @@ impl Table {
 
     /// Removes the first row and returns it; raises ``KeyError`` if the table is empty.
     fn popitem<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let first = self.with(py, 1, |table| table.pop_first(Bounds::default()))?;
-        let first = first.ok_or_else(|| PyKeyError::new_err("popitem(): the table is empty"))?;
-        self.row(py, &first)
+        let first = self.taken(py, |table| table.pop_first(Bounds::default()))?;
+        first.ok_or_else(|| PyKeyError::new_err("popitem(): the table is empty"))
     }
 
     /// Removes the first row with ``start <= key < stop``, or of those whose keys begin with ``prefix``, and returns it; ``None``
@@ -323,8 +345,7 @@ impl Table {
         prefix: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyTuple>>> {
         let bounds = self.bounds_or_prefix(py, (start, stop, include_stop), prefix)?;
-        let row = self.with(py, 1, |table| table.pop_first(bounds))?;
-        row.map(|row| self.row(py, &row)).transpose()
+        self.taken(py, |table| table.pop_first(bounds.clone()))
     }
 
     /// Removes the last row with ``start <= key < stop``, or of those whose keys begin with ``prefix``, and returns it; as
@@ -339,8 +360,7 @@ impl Table {
         prefix: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyTuple>>> {
         let bounds = self.bounds_or_prefix(py, (start, stop, include_stop), prefix)?;
-        let row = self.with(py, 1, |table| table.pop_last(bounds))?;
-        row.map(|row| self.row(py, &row)).transpose()
+        self.taken(py, |table| table.pop_last(bounds.clone()))
     }
 
     /// Sets the rows of a mapping, or of an iterable of pairs, in one transaction.

@@ -120,6 +120,26 @@ def test_bytes_of_another_kind(db):
             list(db.table("numbers", key=longer, value=str))
 
 
+def test_a_row_of_another_kind_is_not_taken(db):
+    words = db.table("t", key=(str, "u8"), value=(str, list[bool] | None))
+    words["some key", 1] = ("some value", [True])
+    for odd in [
+        db.table("t", key=(str, "u16"), value=(str, list[bool] | None)),
+        db.table("t", key=(str, "u8"), value=(str, list[bool])),
+        db.table("t", key=(str, "u8"), value=str),
+    ]:
+        with db.begin() as tx:
+            for take in [tx.table(odd).popitem, tx.table(odd).pop_first]:
+                with pytest.raises(foreshore.Encoding):
+                    take()
+        for take in [odd.popitem, odd.pop_first, odd.pop_last]:
+            with pytest.raises(foreshore.Encoding):
+                take()
+    with pytest.raises(foreshore.Encoding):
+        db.table("t", key=(str, "u8"), value=str).pop(("some key", 1))
+    assert words.pop_first() == (("some key", 1), ("some value", [True])) and not words
+
+
 def test_singles_are_finite_unless_they_are_asked_not_to_be(db):
     table = db.table("t", key="f32", value="f32")
     table[0.5] = math.inf
