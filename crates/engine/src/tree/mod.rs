@@ -10,7 +10,6 @@
 //! | `copy`, `cursor`, `ahead` | walks: copies of leaves, rows in order, leaves read before they are needed |
 //! | `write`, `unversioned`, `ghosts` | changing a row, as a commit of its own; a row without versions; removing what removals left |
 //! | `transact`, `rows`, `removal` | changing rows in a transaction: one, many, those of a range |
-//! | `spans` | runs of removed rows that are locked as one |
 //! | `insertion`, `obstacle` | may a new key go here; what keeps a write from a leaf that it has latched |
 //! | `spans`, `voids` | runs of ghosts that are locked as one; where there is nothing else |
 //! | `smo`, `meetings` | splits and absorptions; splits of leaves in which writers meet |
