@@ -1,7 +1,7 @@
 //! What a user of typed tables relies on: keys in their order, lookups by borrowed forms, prefixes, reads that are alike
 //! wherever the table is seen from.
 
-use foreshore::{Database, Key};
+use foreshore::{Database, Error, Key, Prefix, Result};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::ops::{Bound, ControlFlow};
@@ -72,11 +72,39 @@ fn tables_transactions_and_snapshots_read_alike() {
     tx.table(&table).scan(from.clone().., |_, value| take(&mut seen, value)).unwrap();
     snapshot.table(&table).scan(from.., |_, value| take(&mut seen, value)).unwrap();
     assert_eq!(seen, [1, 2, 1, 2, 1, 2]);
-    let first = |prefix: foreshore::Result<_>| prefix.map(|(_, value): (_, u32)| value).unwrap();
+    let first = |prefix: Result<_>| prefix.map(|(_, value): (_, u32)| value).unwrap();
     let mut firsts = table.prefix(&(2,)).map(first).collect::<Vec<_>>();
     firsts.extend(tx.table(&table).prefix(&(2,)).map(first));
     firsts.extend(snapshot.table(&table).prefix(&(2,)).map(first));
     assert_eq!(firsts, [2, 2, 2]);
+}
+
+/// Keys come alone wherever the table is seen from: nobody reads their values, so these may be of any type.
+#[test]
+fn keys_come_without_their_values() {
+    let db = Database::in_memory().unwrap();
+    let written = db.table::<(u8, String), String>("t").unwrap();
+    let keys = [(1, "a".to_string()), (1, "b".into()), (2, "a".into())];
+    written.put_many(&keys.clone().map(|key| (key, "no number".into()))).unwrap();
+    let table = db.table::<(u8, String), u64>("t").unwrap();
+    assert!(matches!(table.range(..).next(), Some(Err(Error::Encoding { .. }))));
+    let (tx, snapshot) = (db.begin().unwrap(), db.snapshot().unwrap());
+    let (inside, then) = (tx.table(&table), snapshot.table(&table));
+
+    let key = |row: Result<((u8, String), ())>| row.unwrap().0;
+    assert!(table.range(..).keys_only().map(key).eq(keys.clone()));
+    assert!(table.prefix(&(1,)).keys_only().rev().map(key).eq([keys[1].clone(), keys[0].clone()]));
+    assert!(inside.range(&keys[1]..).keys_only().map(key).eq(keys[1..].to_vec()));
+    assert!(inside.prefix(&(2,)).keys_only().rev().map(key).eq(keys[2..].to_vec()));
+    assert!(then.range(..&keys[2]).keys_only().map(key).eq(keys[..2].to_vec()));
+
+    let mut scanned = Vec::new();
+    table.scan_keys(.., |key| take(&mut scanned, key)).unwrap();
+    then.scan_keys(Prefix((2,)), |key| take(&mut scanned, key)).unwrap();
+    assert_eq!(scanned, [&keys[..], &keys[2..]].concat());
+    table.scan_keys(.., |_| ControlFlow::Break(())).unwrap();
+    let wrong = db.table::<u8, u64>("t").unwrap().scan_keys(.., |_| panic!("it has more bytes than a `u8`"));
+    assert!(matches!(wrong, Err(Error::Encoding { .. })));
 }
 
 /// Bounds may be given as a key is to `get`, in every kind of range, and wherever the table is seen from.
@@ -209,7 +237,7 @@ fn what_cannot_be_a_key_is_told() {
     assert!(told.contains("unsupported type: map; `Key` and `Value` say"), "{told}");
 }
 
-fn take(seen: &mut Vec<u32>, value: u32) -> ControlFlow<()> {
+fn take<T>(seen: &mut Vec<T>, value: T) -> ControlFlow<()> {
     seen.push(value);
     ControlFlow::Continue(())
 }

@@ -5,6 +5,7 @@ use crate::db::byte_table::ByteTable;
 use crate::db::codec::{Key, Value, decode_row, encode_key};
 use crate::db::prefix::KeyComponent;
 use crate::db::snapshot::OpenSnapshot;
+use crate::db::transaction_range::TransactionRange;
 use crate::error::{Error, Result};
 use crate::tree::{Backward, Forward, Values};
 use crate::txn::View;
@@ -277,6 +278,51 @@ impl<K, V, R> Range<K, V, R> {
     /// An error becomes the only row.
     pub(crate) fn new(rows: Result<R>) -> Self {
         Self { rows: rows.map_err(Some), types: PhantomData }
+    }
+
+    /// The same rows with `()` for values, where `empty` makes those of the bytes empty.
+    fn without_values(self, empty: impl FnOnce(R) -> R) -> Range<K, (), R> {
+        Range { rows: self.rows.map(empty), types: PhantomData }
+    }
+}
+
+impl<K, V> Range<K, V> {
+    /// The same rows with `()` for values: these are neither read, however large they are, nor decoded.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let photos = db.table::<(String, u32), Vec<u8>>("photos")?; // album and number → a picture
+    /// photos.put_many(&[(("sea".into(), 1), vec![0; 5 << 20]), (("sea".into(), 2), vec![0; 3 << 20])])?;
+    /// let numbers = photos.prefix(&("sea",)).keys_only().map(|row| row.map(|((_, number), ())| number));
+    /// assert_eq!(numbers.rev().collect::<foreshore::Result<Vec<_>>>()?, [2, 1]);
+    /// # Ok(()) }
+    /// ```
+    pub fn keys_only(self) -> Range<K, ()> {
+        self.without_values(ByteRange::keys_only)
+    }
+}
+
+impl<K, V> Range<K, V, TransactionRange> {
+    /// The same rows with `()` for values: these are neither read, however large they are, nor decoded. Locks are the same.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let drafts = db.table::<u32, String>("drafts")?;
+    /// drafts.put_many(&[(1, "Dear Ada,".into()), (2, "Dear Ben,".into())])?;
+    /// let number = db.transact(|tx| {
+    ///     let drafts = tx.table(&drafts);
+    ///     let last = drafts.range(..).keys_only().next_back().transpose()?;
+    ///     let number = last.map_or(1, |(number, ())| number + 1);
+    ///     drafts.put(&number, &String::new())?;
+    ///     Ok(number)
+    /// })?;
+    /// assert_eq!(number, 3);
+    /// # Ok(()) }
+    /// ```
+    pub fn keys_only(self) -> Range<K, (), TransactionRange> {
+        self.without_values(TransactionRange::keys_only)
     }
 }
 

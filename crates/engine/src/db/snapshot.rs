@@ -6,7 +6,7 @@ use crate::db::codec::{Key, Value, decode_found, encode_key};
 use crate::db::engine::Engine;
 use crate::db::prefix::{KeyComponent, KeyPrefix};
 use crate::db::range::{ByteBounds, ByteRange, KeyBounds, Range};
-use crate::db::table::{Table, decoded};
+use crate::db::table::{Table, decoded, decoded_keys};
 use crate::error::{Error, Result};
 use crate::spread::Held;
 use crate::tree::{Tree, Values};
@@ -528,6 +528,28 @@ impl<K: Key, V: Value> SnapshotTable<'_, K, V> {
     pub fn scan(&self, bounds: impl KeyBounds<K>, row: impl FnMut(K, V) -> ControlFlow<()>) -> Result<()> {
         let bounds = bounds.encoded()?;
         decoded(row, |row| self.bytes.scan(bounds, row))
+    }
+
+    /// Calls `key` with each key in `bounds`, ascending, until it breaks; see [`Table::scan_keys`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// use std::ops::ControlFlow;
+    /// let pages = db.table::<String, String>("pages")?;
+    /// pages.put_many(&[("about".into(), "We …".into()), ("home".into(), "Hello".into())])?;
+    /// let (site, mut names) = (db.snapshot()?, Vec::new());
+    /// pages.remove("about")?;
+    /// site.table(&pages).scan_keys(.., |name| {
+    ///     names.push(name);
+    ///     ControlFlow::Continue(())
+    /// })?;
+    /// assert_eq!(names, ["about", "home"]);
+    /// # Ok(()) }
+    /// ```
+    pub fn scan_keys(&self, bounds: impl KeyBounds<K>, key: impl FnMut(K) -> ControlFlow<()>) -> Result<()> {
+        let bounds = bounds.encoded()?;
+        decoded_keys(key, |key| self.bytes.scan_keys(bounds, key))
     }
 
     /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. An encoding error appears as the first row.

@@ -464,6 +464,27 @@ impl<K: Key, V: Value> Table<K, V> {
         decoded(row, |row| self.bytes.scan(bounds, row))
     }
 
+    /// Calls `key` with each key in `bounds`, ascending, until it breaks. Values are neither read, however large they are, nor decoded.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// use std::ops::ControlFlow;
+    /// let photos = db.table::<(String, u32), Vec<u8>>("photos")?; // album and number → a picture
+    /// photos.put_many(&[(("hills".into(), 1), vec![0; 5 << 20]), (("sea".into(), 1), vec![0; 3 << 20])])?;
+    /// let mut albums = Vec::new();
+    /// photos.scan_keys(.., |(album, _)| {
+    ///     albums.push(album);
+    ///     ControlFlow::Continue(())
+    /// })?;
+    /// assert_eq!(albums, ["hills", "sea"]);
+    /// # Ok(()) }
+    /// ```
+    pub fn scan_keys(&self, bounds: impl KeyBounds<K>, key: impl FnMut(K) -> ControlFlow<()>) -> Result<()> {
+        let bounds = bounds.encoded()?;
+        decoded_keys(key, |key| self.bytes.scan_keys(bounds, key))
+    }
+
     /// Loads rows in strictly ascending order of their keys; see [`ByteTable::bulk_load`].
     ///
     /// ```
@@ -488,12 +509,34 @@ pub(crate) fn decoded<K: Key, V: Value>(
     scan: impl FnOnce(&mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>) -> Result<()>,
 ) -> Result<()> {
     let mut failed = Ok(());
-    scan(&mut |key, value| match decode_key(key).and_then(|key| Ok((key, decode_value(value)?))) {
-        Ok((key, value)) => row(key, value),
-        Err(error) => {
-            failed = Err(error);
-            ControlFlow::Break(())
-        }
+    scan(&mut |key, value| {
+        let decoded = decode_key(key).and_then(|key| Ok((key, decode_value(value)?)));
+        unless_failed(decoded, &mut failed, |(key, value)| row(key, value))
     })?;
     failed
+}
+
+/// The same of keys alone.
+pub(crate) fn decoded_keys<K: Key>(
+    mut key: impl FnMut(K) -> ControlFlow<()>,
+    scan: impl FnOnce(&mut dyn FnMut(&[u8]) -> ControlFlow<()>) -> Result<()>,
+) -> Result<()> {
+    let mut failed = Ok(());
+    scan(&mut |found| unless_failed(decode_key(found), &mut failed, &mut key))?;
+    failed
+}
+
+/// Hands on what was decoded; if that failed, says so and ends the scan.
+fn unless_failed<T>(
+    decoded: Result<T>,
+    failed: &mut Result<()>,
+    show: impl FnOnce(T) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    match decoded {
+        Ok(decoded) => show(decoded),
+        Err(error) => {
+            *failed = Err(error);
+            ControlFlow::Break(())
+        }
+    }
 }
