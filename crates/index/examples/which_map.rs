@@ -25,7 +25,7 @@ fn main() {
     let names: ByteMap = ByteMap::new();
     names.insert(b"AA428", 1);
     names.insert(b"WN7", 2);
-    println!("first flight from B on: {:?}", names.range(bound(b"B"), std::ops::Bound::Unbounded).next());
+    println!("first flight from B on: {:?}", names.range("B"..).next());
 
     // Several values a key.
     let by_day = MultiMap::<u32>::new();
@@ -40,8 +40,4 @@ fn main() {
     // Nodes that suit this machine: by a profile of `foreshore tune`, or else by its caches.
     let profile = Profile::load("foreshore-tune.toml").unwrap_or_default();
     println!("{:?}", TunedMap::<u64>::tuned(&profile, Favour::Lookups));
-}
-
-fn bound(key: &[u8]) -> std::ops::Bound<&[u8]> {
-    std::ops::Bound::Included(key)
 }

@@ -109,7 +109,7 @@ impl TreeIndex {
         start: Bound<&[u8]>,
         end: Bound<&[u8]>,
     ) -> Box<dyn Iterator<Item = (Vec<u8>, u64)> + '_> {
-        each!(self, map => Box::new(map.range(start, end)))
+        each!(self, map => Box::new(map.range((start, end))))
     }
 
     /// The same downwards, beginning below `end`.
@@ -118,7 +118,7 @@ impl TreeIndex {
         start: Bound<&[u8]>,
         end: Bound<&[u8]>,
     ) -> Box<dyn Iterator<Item = (Vec<u8>, u64)> + '_> {
-        each!(self, map => Box::new(map.range_rev(start, end)))
+        each!(self, map => Box::new(map.range_rev((start, end))))
     }
 
     /// Memory in bytes.

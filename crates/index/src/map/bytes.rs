@@ -1,8 +1,8 @@
 //! Byte-string keys.
 
-use super::beginning;
 use super::everyday::{everyday, example};
 use super::pinned::pinning;
+use super::{ByteBounds, beginning};
 use crate::node::Bias;
 use crate::node::bytes::BytesNode;
 use crate::reclaim::Pin;
@@ -111,33 +111,31 @@ impl<const F: usize, const H: usize> ByteMap<F, H> {
         self.tree.insert_sorted(entries, |key| *key, &Pin::new())
     }
 
-    /// The entries with keys from `start` to `end`, upwards. The iterator pins: see [`Pinned`](crate::Pinned).
+    /// The entries with keys in `bounds`, upwards. The iterator pins: see [`Pinned`](crate::Pinned).
     ///
     /// ```
     /// use foreshore_index::ByteMap;
     ///
-    /// use std::ops::Bound::*;
-    ///
     /// let map: ByteMap = [("BOS", 1), ("PDX", 2), ("SEA", 3)].into_iter().collect();
-    /// assert!(map.range(Included(b"C"), Unbounded).map(|(_, value)| value).eq([2, 3]));
-    /// assert!(map.range(Unbounded, Excluded(b"SEA")).map(|(_, value)| value).eq([1, 2]));
+    /// assert!(map.range("C"..).map(|(_, value)| value).eq([2, 3]));
+    /// assert!(map.range(.."SEA").map(|(_, value)| value).eq([1, 2]));
     /// ```
-    pub fn range(&self, start: Bound<&[u8]>, end: Bound<&[u8]>) -> ByteRange<'_, F, H> {
+    pub fn range(&self, bounds: impl ByteBounds) -> ByteRange<'_, F, H> {
+        let (start, end) = bounds.slices();
         ByteRange(Forward::new(&self.tree, (start.map(<[u8]>::to_vec), end.map(<[u8]>::to_vec))))
     }
 
-    /// The entries with keys from `start` to `end`, downwards, beginning below `end`. The iterator pins: see [`Pinned`](crate::Pinned).
+    /// The entries with keys in `bounds`, downwards. The iterator pins: see [`Pinned`](crate::Pinned).
     ///
     /// ```
     /// use foreshore_index::ByteMap;
     ///
-    /// use std::ops::Bound::*;
-    ///
     /// let map: ByteMap = [("BOS", 1), ("PDX", 2), ("SEA", 3)].into_iter().collect();
-    /// let last_before_s = map.range_rev(Unbounded, Excluded(b"S")).next();
+    /// let last_before_s = map.range_rev(.."S").next();
     /// assert_eq!(last_before_s, Some((b"PDX".to_vec(), 2)));
     /// ```
-    pub fn range_rev(&self, start: Bound<&[u8]>, end: Bound<&[u8]>) -> ByteRangeRev<'_, F, H> {
+    pub fn range_rev(&self, bounds: impl ByteBounds) -> ByteRangeRev<'_, F, H> {
+        let (start, end) = bounds.slices();
         ByteRangeRev(Backward::new(&self.tree, (start.map(<[u8]>::to_vec), end.map(<[u8]>::to_vec))))
     }
 
@@ -152,7 +150,7 @@ impl<const F: usize, const H: usize> ByteMap<F, H> {
     /// ```
     pub fn prefix(&self, prefix: &[u8]) -> ByteRange<'_, F, H> {
         let (start, end) = beginning(prefix);
-        self.range(start, end.as_ref().map(Vec::as_slice))
+        self.range((start, end.as_ref().map(Vec::as_slice)))
     }
 
     /// Memory in bytes. Walks the nodes, latching each for a moment, to add up long keys.
@@ -200,8 +198,8 @@ pinning! {
 
 everyday! {
     impl[const F: usize, const H: usize] ByteMap<F, H>,
-    key: &[u8], owned: Vec<u8>, as_key: Vec::as_slice, all: [Bound::Unbounded, Bound::Unbounded],
-    behind last: [Bound::Excluded(last), Bound::Unbounded],
+    key: &[u8], owned: Vec<u8>, as_key: Vec::as_slice,
+    behind last: [(Bound::Excluded(last), Bound::Unbounded)],
     ranges: ByteRange, ByteRangeRev [F, H],
     from: [K: AsRef<[u8]>,] K, as AsRef::as_ref,
     example: ["ByteMap::<64>::new()", "b\"BOS\"", "b\"PDX\"", "b\"SEA\""]

@@ -133,7 +133,7 @@ pinning! {
 
 everyday! {
     impl[K: IntKey, const F: usize] CsbMap<K, F>,
-    key: K, owned: K, as_key: same, all: [..],
+    key: K, owned: K, as_key: same,
     behind last: [(Bound::Excluded(*last), Bound::Unbounded)],
     ranges: CsbRange, CsbRangeRev [K, F],
     from: [] K, as same,

@@ -35,12 +35,11 @@ macro_rules! example {
 /// Entries that [`retain`](crate::IntMap::retain) looks at by one scan.
 pub(super) const STRETCH: usize = 64;
 
-/// The methods and traits of one kind of map. `all` are the arguments with which `range` gives all entries, `behind` those with
-/// which it gives the ones behind a key.
+/// The methods and traits of one kind of map. `behind` is the argument with which `range` gives the entries behind a key.
 macro_rules! everyday {
     (
         impl[$($generics:tt)*] $map:ty,
-        key: $key:ty, owned: $owned:ty, as_key: $as_key:path, all: [$($all:tt)*],
+        key: $key:ty, owned: $owned:ty, as_key: $as_key:path,
         behind $last:ident: [$($behind:tt)*],
         ranges: $up:ident, $down:ident [$($args:tt)*],
         from: [$($item_generics:tt)*] $item:ty, as $item_as_key:path,
@@ -53,7 +52,7 @@ macro_rules! everyday {
                 "assert!(map.iter().map(|(_, value)| value).eq([1, 2]));"
                 "assert_eq!((&map).into_iter().count(), 2);")]
             pub fn iter(&self) -> $up<'_, $($args)*> {
-                self.range($($all)*)
+                self.range(..)
             }
 
             /// All entries, downwards. As [`range_rev`](Self::range_rev).
@@ -61,7 +60,7 @@ macro_rules! everyday {
             #[doc = example!($example, "map.insert(b, 2);" "map.insert(a, 1);"
                 "assert!(map.iter_rev().map(|(_, value)| value).eq([2, 1]));")]
             pub fn iter_rev(&self) -> $down<'_, $($args)*> {
-                self.range_rev($($all)*)
+                self.range_rev(..)
             }
 
             /// Is the map empty? Exact while nobody changes it.

@@ -249,7 +249,7 @@ pinned! {
 
 everyday! {
     impl[K: IntKey, const F: usize] IntMap<K, F>,
-    key: K, owned: K, as_key: same, all: [..],
+    key: K, owned: K, as_key: same,
     behind last: [(Bound::Excluded(*last), Bound::Unbounded)],
     ranges: IntRange, IntRangeRev [K, F],
     from: [] K, as same,

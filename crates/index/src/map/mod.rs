@@ -1,5 +1,6 @@
 //! The public maps: thin layers over the tree that pin and convert keys.
 
+mod bounds;
 pub(crate) mod bytes;
 pub(crate) mod csb;
 mod everyday;
@@ -15,6 +16,7 @@ pub(crate) mod tuned;
 use crate::node::int::IntKey;
 use std::ops::{Bound, RangeBounds};
 
+pub use bounds::ByteBounds;
 pub use pinned::Pinned;
 
 /// The bounds of the byte strings that begin with `prefix`: the upper one is it with its last byte below 0xFF one higher.

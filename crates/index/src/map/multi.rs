@@ -178,7 +178,7 @@ impl<K: IntKey<Lane: Into<u64> + TryFrom<u64>>> MultiMap<K> {
     }
 
     fn between(&self, start: Bound<Pair>, end: Bound<Pair>) -> MultiRange<'_, K> {
-        let pairs = self.pairs.range(start.as_ref().map(Pair::as_slice), end.as_ref().map(Pair::as_slice));
+        let pairs = self.pairs.range((start, end));
         MultiRange { pairs, keys: std::marker::PhantomData }
     }
 
@@ -190,8 +190,7 @@ impl<K: IntKey<Lane: Into<u64> + TryFrom<u64>>> MultiMap<K> {
     /// ```
     pub fn range_rev(&self, bounds: impl RangeBounds<K>) -> MultiRangeRev<'_, K> {
         let (start, end) = pairs_in(bounds);
-        let pairs =
-            self.pairs.range_rev(start.as_ref().map(Pair::as_slice), end.as_ref().map(Pair::as_slice));
+        let pairs = self.pairs.range_rev((start, end));
         MultiRangeRev { pairs, keys: std::marker::PhantomData }
     }
 

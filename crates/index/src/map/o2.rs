@@ -203,7 +203,7 @@ pinning! {
 
 everyday! {
     impl[K: IntKey, const F: usize, S: Scheme] O2Map<K, F, S>,
-    key: K, owned: K, as_key: same, all: [..],
+    key: K, owned: K, as_key: same,
     behind last: [(Bound::Excluded(*last), Bound::Unbounded)],
     ranges: O2Range, O2RangeRev [K, F, S],
     from: [] K, as same,

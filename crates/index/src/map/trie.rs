@@ -1,8 +1,8 @@
 //! Byte-string keys in CSB+- and O2-Trees.
 
-use super::beginning;
 use super::everyday::{everyday, example, exchange};
 use super::pinned::pinning;
+use super::{ByteBounds, beginning};
 use crate::csb::Csb;
 use crate::node::Bias;
 use crate::o2::{Coupled, Optimistic, Tree};
@@ -87,34 +87,32 @@ impl<M: LayerTree, const C: usize> TrieMap<M, C> {
         Self { trie: Trie::bulk_load(entries, fill) }
     }
 
-    /// The entries with keys from `start` to `end`, upwards. As [`ByteMap::range`](crate::ByteMap::range).
+    /// The entries with keys in `bounds`, upwards. As [`ByteMap::range`](crate::ByteMap::range).
     ///
     /// ```
     /// use foreshore_index::CsbByteMap;
     ///
-    /// use std::ops::Bound::*;
-    ///
     /// let map: CsbByteMap = [("BOS", 1), ("PDX", 2), ("SEA", 3)].into_iter().collect();
-    /// assert!(map.range(Included(b"C"), Unbounded).map(|(_, value)| value).eq([2, 3]));
-    /// assert!(map.range(Unbounded, Excluded(b"SEA")).map(|(_, value)| value).eq([1, 2]));
+    /// assert!(map.range("C"..).map(|(_, value)| value).eq([2, 3]));
+    /// assert!(map.range(.."SEA").map(|(_, value)| value).eq([1, 2]));
     /// ```
-    pub fn range(&self, start: Bound<&[u8]>, end: Bound<&[u8]>) -> TrieRange<'_, M, C> {
+    pub fn range(&self, bounds: impl ByteBounds) -> TrieRange<'_, M, C> {
+        let (start, end) = bounds.slices();
         TrieRange(Scan::new(&self.trie, Way::Up, start, end).fuse())
     }
 
-    /// The entries with keys from `start` to `end`, downwards, beginning below `end`.
+    /// The entries with keys in `bounds`, downwards.
     /// As [`ByteMap::range_rev`](crate::ByteMap::range_rev).
     ///
     /// ```
     /// use foreshore_index::CsbByteMap;
     ///
-    /// use std::ops::Bound::*;
-    ///
     /// let map: CsbByteMap = [("BOS", 1), ("PDX", 2), ("SEA", 3)].into_iter().collect();
-    /// let last_before_s = map.range_rev(Unbounded, Excluded(b"S")).next();
+    /// let last_before_s = map.range_rev(.."S").next();
     /// assert_eq!(last_before_s, Some((b"PDX".to_vec(), 2)));
     /// ```
-    pub fn range_rev(&self, start: Bound<&[u8]>, end: Bound<&[u8]>) -> TrieRangeRev<'_, M, C> {
+    pub fn range_rev(&self, bounds: impl ByteBounds) -> TrieRangeRev<'_, M, C> {
+        let (start, end) = bounds.slices();
         TrieRangeRev(Scan::new(&self.trie, Way::Down, end, start).fuse())
     }
 
@@ -129,7 +127,7 @@ impl<M: LayerTree, const C: usize> TrieMap<M, C> {
     /// ```
     pub fn prefix(&self, prefix: &[u8]) -> TrieRange<'_, M, C> {
         let (start, end) = beginning(prefix);
-        self.range(start, end.as_ref().map(Vec::as_slice))
+        self.range((start, end.as_ref().map(Vec::as_slice)))
     }
 
     /// Memory in bytes. Walks the layers. As [`ByteMap::bytes`](crate::ByteMap::bytes).
@@ -171,8 +169,8 @@ pinning! {
 
 everyday! {
     impl[M: LayerTree, const C: usize] TrieMap<M, C>,
-    key: &[u8], owned: Vec<u8>, as_key: Vec::as_slice, all: [Bound::Unbounded, Bound::Unbounded],
-    behind last: [Bound::Excluded(last), Bound::Unbounded],
+    key: &[u8], owned: Vec<u8>, as_key: Vec::as_slice,
+    behind last: [(Bound::Excluded(last), Bound::Unbounded)],
     ranges: TrieRange, TrieRangeRev [M, C],
     from: [K: AsRef<[u8]>,] K, as AsRef::as_ref,
     example: ["CsbByteMap::<16>::new()", "b\"BOS\"", "b\"PDX\"", "b\"SEA\""]

@@ -181,7 +181,7 @@ impl<K: IntKey> TunedMap<K> {
 
 everyday! {
     impl[K: IntKey] TunedMap<K>,
-    key: K, owned: K, as_key: same, all: [..],
+    key: K, owned: K, as_key: same,
     behind last: [(Bound::Excluded(*last), Bound::Unbounded)],
     ranges: TunedRange, TunedRangeRev [K],
     from: [] K, as same,

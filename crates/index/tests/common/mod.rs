@@ -1,7 +1,6 @@
 //! What the tests ask of a map from integers, whatever its structure.
 
 use foreshore_index::{CsbMap, IntMap, LayerTree, O2Map, OptimisticO2Map, TrieMap};
-use std::ops::Bound;
 
 pub trait U64Map: Sync {
     /// A map of these entries, whose keys rise; nodes are filled to about `fill`.
@@ -91,7 +90,7 @@ impl<M: LayerTree, const C: usize> U64Map for TrieMap<M, C> {
         self.iter().map(|(name, _)| number(&name)).collect()
     }
     fn down(&self) -> Vec<u64> {
-        self.range_rev(Bound::Unbounded, Bound::Unbounded).map(|(name, _)| number(&name)).collect()
+        self.range_rev(..).map(|(name, _)| number(&name)).collect()
     }
     fn bytes(&self) -> u64 {
         TrieMap::bytes(self)

@@ -40,13 +40,13 @@ impl Ints {
 
     pub fn range(&self, bounds: impl RangeBounds<u64>) -> impl Iterator<Item = (u64, u64)> {
         let (start, end) = names(bounds);
-        let entries = self.0.range(start.as_ref().map(Vec::as_slice), end.as_ref().map(Vec::as_slice));
+        let entries = self.0.range((start, end));
         entries.map(|(name, value)| (number(&name), value))
     }
 
     pub fn range_rev(&self, bounds: impl RangeBounds<u64>) -> impl Iterator<Item = (u64, u64)> {
         let (start, end) = names(bounds);
-        let entries = self.0.range_rev(start.as_ref().map(Vec::as_slice), end.as_ref().map(Vec::as_slice));
+        let entries = self.0.range_rev((start, end));
         entries.map(|(name, value)| (number(&name), value))
     }
 

@@ -3,7 +3,6 @@
 use super::WrongAnswer;
 use super::queries::QUERIES;
 use foreshore_index::{ByteMap, CsbMap, IntMap, LayerTree, O2Map, OptimisticO2Map, TrieMap, TunedMap};
-use std::ops::Bound;
 
 /// Entries of one scan.
 pub const SCAN: usize = 100;
@@ -163,7 +162,7 @@ impl Shared<[u8; 23]> for ByteMap {
     }
 
     fn scan(&self, key: &[u8; 23], mut visit: impl FnMut(u64)) -> bool {
-        let mut range = self.range(Bound::Included(key), Bound::Unbounded);
+        let mut range = self.range(key..);
         let mut last = [0; 23];
         for _ in 0..SCAN {
             let Some((key, value)) = range.next_ref() else { break };
@@ -203,7 +202,7 @@ impl<M: LayerTree, const C: usize> Shared<[u8; 23]> for TrieMap<M, C> {
 
     fn scan(&self, key: &[u8; 23], mut visit: impl FnMut(u64)) -> bool {
         let mut last = None;
-        self.range(Bound::Included(key), Bound::Unbounded).take(SCAN).all(|(key, value)| {
+        self.range(key..).take(SCAN).all(|(key, value)| {
             visit(value);
             let rises = last.as_ref().is_none_or(|last| *last < key);
             last = Some(key);

@@ -106,20 +106,20 @@ fn slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
 
 impl<const F: usize, const H: usize> Map<Vec<u8>> for ByteMap<F, H> {
     fn range(&self, from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> Vec<(Vec<u8>, u64)> {
-        self.range(slice(from), slice(to)).collect()
+        self.range((slice(from), slice(to))).collect()
     }
     fn range_rev(&self, from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> Vec<(Vec<u8>, u64)> {
-        self.range_rev(slice(from), slice(to)).collect()
+        self.range_rev((slice(from), slice(to))).collect()
     }
     named_alike!(Vec<u8>, Vec::as_slice);
 }
 
 impl<M: LayerTree, const C: usize> Map<Vec<u8>> for TrieMap<M, C> {
     fn range(&self, from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> Vec<(Vec<u8>, u64)> {
-        self.range(slice(from), slice(to)).collect()
+        self.range((slice(from), slice(to))).collect()
     }
     fn range_rev(&self, from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> Vec<(Vec<u8>, u64)> {
-        self.range_rev(slice(from), slice(to)).collect()
+        self.range_rev((slice(from), slice(to))).collect()
     }
     named_alike!(Vec<u8>, Vec::as_slice);
 }
