@@ -645,6 +645,26 @@ fn typed_tables_are_scanned() {
     assert!(matches!(scanned, Err(Error::Encoding { .. })));
 }
 
+/// An estimate counts what nobody has committed, its own transaction's too, waits for nobody and locks nothing. It ends with it.
+#[test]
+fn estimates_in_a_transaction_lock_nothing() {
+    let (db, elsewhere) = (Database::in_memory().unwrap(), Database::in_memory().unwrap());
+    let numbers = db.table::<u32, ()>("numbers").unwrap();
+    let (tx, other) = (db.begin().unwrap(), db.begin().unwrap());
+    other.table(&numbers).put(&1, &()).unwrap();
+    let mine = tx.table(&numbers);
+    mine.put_many(&[(2, ()), (3, ())]).unwrap();
+    assert_eq!([mine.estimate_range(..3).unwrap(), mine.estimate_range(3..=9).unwrap()], [2, 1]);
+    other.table(&numbers).put(&0, &()).unwrap();
+    other.commit().unwrap();
+    assert_eq!(tx.bytes(numbers.as_bytes()).estimate_range(..).unwrap(), 4);
+
+    let foreign = elsewhere.byte_table("t").unwrap();
+    assert!(matches!(tx.bytes(&foreign).estimate_range(..), Err(Error::Argument(_))));
+    assert!(db.abort(tx.number()).unwrap());
+    assert!(matches!(mine.estimate_range(..), Err(Error::Aborted { .. })));
+}
+
 /// A handle that must not block gives up at once, with nothing done, and gets through when the lock is free.
 #[test]
 fn a_table_handle_waits_no_longer_than_it_was_told() {

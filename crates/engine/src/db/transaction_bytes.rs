@@ -673,6 +673,26 @@ impl TransactionBytes<'_> {
         Ok(self.range(..).keys_only().next().transpose()?.is_none())
     }
 
+    /// About how many rows lie in `bounds`; as [`ByteTable::estimate_range`], so for choosing a way, not for deciding anything: it counts
+    /// also what others have not committed, locks nothing, and waits for no transaction.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let events = db.byte_table("events")?;
+    /// let tx = db.begin()?;
+    /// tx.bytes(&events).put_many(&[("2024-12-31", ""), ("2025-01-01", ""), ("2025-01-02", "")])?;
+    /// assert_eq!(tx.bytes(&events).estimate_range("2025"..)?, 2);
+    /// # Ok(()) }
+    /// ```
+    pub fn estimate_range(&self, bounds: impl ByteBounds) -> Result<u64> {
+        self.estimate_between(bounds.raw())
+    }
+
+    pub(super) fn estimate_between(&self, bounds: RawBounds) -> Result<u64> {
+        self.work(|_| self.table.tree.estimate(bounds))
+    }
+
     pub(super) fn range_between(&self, bounds: RawBounds) -> TransactionRange {
         TransactionRange::new(self.shared.clone(), self.table, bounds)
     }

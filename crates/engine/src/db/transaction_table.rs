@@ -431,6 +431,25 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
         self.bytes.is_empty()
     }
 
+    /// About how many rows lie in `bounds`, for choosing a way; see [`TransactionBytes::estimate_range`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// use foreshore::Prefix;
+    /// let orders = db.table::<(u32, u32), String>("orders")?; // customer and number → what
+    /// db.transact(|tx| {
+    ///     let orders = tx.table(&orders);
+    ///     orders.put_many(&[((7, 1), "apples".into()), ((7, 2), "pears".into()), ((9, 1), "plums".into())])?;
+    ///     assert_eq!(orders.estimate_range(Prefix((7,)))?, 2); // its own rows are counted
+    ///     Ok(())
+    /// })?;
+    /// # Ok(()) }
+    /// ```
+    pub fn estimate_range(&self, bounds: impl KeyBounds<K>) -> Result<u64> {
+        self.bytes.estimate_between(bounds.encoded()?)
+    }
+
     /// Calls `row` with each key and value in `bounds`, ascending, until it breaks; see [`TransactionBytes::scan`].
     ///
     /// ```
