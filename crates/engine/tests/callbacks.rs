@@ -4,7 +4,7 @@
 use foreshore::{ByteTable, Database, Error, Result, TransactionOptions};
 use std::cell::Cell;
 use std::ops::ControlFlow::{self, Continue};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
 /// What the caller's code does when it is called.
@@ -121,6 +121,29 @@ fn a_panic_leaves_nothing_behind() {
             ensure_free(what, &db, &table);
         }
     }
+}
+
+/// So who catches the panic needs no `AssertUnwindSafe` to go on with what handles lead to.
+#[test]
+fn handles_are_used_on_both_sides_of_a_panic() {
+    fn is_unwind_safe<T: UnwindSafe + RefUnwindSafe>(_: &T) {}
+    let (db, table) = fresh();
+    let (typed, snapshot) = (db.table::<u8, Cell<u8>>("typed").unwrap(), db.snapshot().unwrap());
+    is_unwind_safe(&(&db, &table, &typed, &snapshot, snapshot.bytes(&table), snapshot.table(&typed)));
+    is_unwind_safe(&(Database::builder(), db.sync_async()));
+
+    let caught = catch_unwind(|| {
+        db.transact(|tx| {
+            tx.bytes(&table).put(b"a", b"half done")?;
+            let seen = snapshot.bytes(&table).get(b"a")?;
+            resume_unwind(Box::new(seen))
+        })
+    });
+    let seen = caught.map(|done: Result<()>| done).unwrap_err();
+    assert_eq!(seen.downcast_ref(), Some(&Some(b"old".to_vec())));
+    assert_eq!(table.get(b"a").unwrap().as_deref(), Some(&b"old"[..]));
+    drop((typed, snapshot));
+    ensure_free("transact", &db, &table);
 }
 
 /// The caller's code may use the database, and the table, as others do.

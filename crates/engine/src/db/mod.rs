@@ -46,8 +46,10 @@ mod upkeep;
 use crate::error::Result;
 use crate::log::Durability;
 use crate::spread::Spread;
+use crate::tree::{Core, Tree};
 use engine::Engine;
 use foreshore_io::{MemVfs, Vfs};
+use std::panic::RefUnwindSafe;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -73,6 +75,9 @@ pub use transaction_table::TransactionTable;
 
 /// An open database. Cheap to clone; usable from any thread. The last handle (tables count) to go closes it.
 ///
+/// It may be used after a panic, as its tables and snapshots may ([`UnwindSafe`](std::panic::UnwindSafe)): where code that the caller
+/// gave panics, such as the work of [`transact`](Database::transact), what was under way is rolled back, and no lock stays.
+///
 /// ```
 /// # fn main() -> foreshore::Result<()> {
 /// # let dir = tempfile::tempdir().unwrap();
@@ -91,6 +96,13 @@ pub struct Database {
     /// What transactions and snapshots keep of it.
     engines: Arc<Spread<Engine>>,
 }
+
+// Who catches a panic finds nothing half done through a handle. The engine changes nothing of its own while it runs the caller's code,
+// and holds no latch, only what a transaction has locked; that is rolled back on the way out (`tests/callbacks.rs` goes through such
+// calls). Transactions and ranges are left out: what one has done before the panic is still to be seen in it.
+impl RefUnwindSafe for Engine {}
+impl RefUnwindSafe for Core {}
+impl RefUnwindSafe for Tree {}
 
 impl std::fmt::Debug for Database {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
