@@ -59,6 +59,34 @@ mod txn;
 mod version;
 mod waits;
 
+/// What a database may stand on instead of a directory, with [`Builder::open_on`]: memory, a simulated disk on which tests let a program
+/// crash, or another kind of storage that has [`Vfs`](vfs::Vfs) implemented for it.
+///
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// use foreshore::vfs::{SimDisk, sim::Crash};
+/// use foreshore::{Database, Durability};
+/// use std::sync::Arc;
+///
+/// let disk = SimDisk::new(1);
+/// let orders = Database::builder().open_on(Arc::new(disk.clone()))?.table::<u32, String>("orders")?;
+/// orders.put(&1, &"apples".into())?; // returns when the device has it
+/// orders.with_durability(Durability::Relaxed).put(&2, &"pears".into())?;
+///
+/// for seed in 0..5 { // what was not synced may be there or not, by this number
+///     let rebooted = disk.after_crash(Crash::PowerLoss, seed);
+///     let orders = Database::builder().open_on(Arc::new(rebooted))?.table::<u32, String>("orders")?;
+///     assert_eq!(orders.get(&1)?.as_deref(), Some("apples"));
+/// }
+/// # Ok(()) }
+/// ```
+pub mod vfs {
+    pub use foreshore_io::sim;
+    pub use foreshore_io::{
+        Access, BLOCK_BYTES, DirVfs, File, LockError, MemVfs, SharedMemory, SimDisk, Vfs,
+    };
+}
+
 /// The README's example is compiled with the tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

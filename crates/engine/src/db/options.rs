@@ -322,12 +322,12 @@ impl Builder {
         self.open_on(Arc::new(vfs))
     }
 
-    /// Opens the database on any [`Vfs`], for example a simulated disk.
+    /// Opens the database on any [`Vfs`], for example a [simulated disk](crate::vfs::SimDisk). Errors: as [`Builder::open`].
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
     /// use foreshore::Database;
-    /// use foreshore_io::MemVfs;
+    /// use foreshore::vfs::MemVfs;
     /// use std::sync::Arc;
     /// let disk = Arc::new(MemVfs::new()); // as a directory would, it outlives the database
     /// let db = Database::builder().open_on(disk.clone())?;
