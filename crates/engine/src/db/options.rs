@@ -165,8 +165,9 @@ impl Builder {
         self
     }
 
-    /// Size of the log buffer in bytes: a power of two from 64 KiB to 1 TiB, at least 16 leaves (default 16 MiB). It bounds what `Buffered`
-    /// and `Relaxed` commits can lose to a power failure. Fixed when the database is created.
+    /// Size of the log buffer in bytes: a power of two from 64 KiB to 16 GiB, at least 16 leaves (default 16 MiB). It bounds what
+    /// `Buffered` and `Relaxed` commits can lose to a power failure. It is memory, and a file, for as long as the database is there.
+    /// Fixed when the database is created.
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {

@@ -7,8 +7,11 @@ use std::ops::RangeInclusive;
 /// A block, as a distance between LSNs.
 pub(super) const BLOCK: u64 = BLOCK_BYTES as u64;
 
-/// Bytes that a segment, and the ring, can have.
-const MEASURES: RangeInclusive<u64> = 64 << 10..=1 << 40;
+/// Bytes that a segment can have.
+const SEGMENT_BYTES: RangeInclusive<u64> = 64 << 10..=1 << 40;
+/// Bytes that the ring can have. It is memory, all of which is touched at each open; and the longest record, an eighth of it, must have a
+/// length of 32 bits.
+const RING_BYTES: RangeInclusive<u64> = 64 << 10..=16 << 30;
 
 /// A flight of this size keeps a fast disk busy; a larger one only makes its first commit wait longer.
 const FLIGHT_BYTES_MAX: u64 = 1 << 20;
@@ -21,7 +24,7 @@ pub(super) const FLIGHTS: usize = 2;
 pub(crate) struct LogOptions {
     /// Bytes of a segment file, a multiple of 4096, from 64 KiB to 1 TiB.
     pub segment_bytes: u64,
-    /// Bytes of the ring, a power of two, from 64 KiB to 1 TiB.
+    /// Bytes of the ring, a power of two, from 64 KiB to 16 GiB.
     pub ring_bytes: usize,
 }
 
@@ -37,11 +40,11 @@ impl LogOptions {
     /// Errors: [`Error::Argument`] naming the measure that makes no sense.
     pub fn check(&self) -> Result<()> {
         let wrong = |what: &str| Err(Error::Argument(what.to_string()));
-        if !MEASURES.contains(&self.segment_bytes) || !self.segment_bytes.is_multiple_of(BLOCK) {
+        if !SEGMENT_BYTES.contains(&self.segment_bytes) || !self.segment_bytes.is_multiple_of(BLOCK) {
             return wrong("segment_bytes must be a multiple of 4096, from 64 KiB to 1 TiB");
         }
-        if !MEASURES.contains(&self.ring()) || !self.ring_bytes.is_power_of_two() {
-            return wrong("ring_bytes must be a power of two, from 64 KiB to 1 TiB");
+        if !RING_BYTES.contains(&self.ring()) || !self.ring_bytes.is_power_of_two() {
+            return wrong("ring_bytes must be a power of two, from 64 KiB to 16 GiB");
         }
         Ok(())
     }
@@ -90,6 +93,10 @@ mod tests {
         assert!(LogOptions { segment_bytes: 2 << 40, ..good }.check().is_err());
         assert!(LogOptions { ring_bytes: 32 << 10, ..good }.check().is_err());
         assert!(LogOptions { ring_bytes: 100_000, ..good }.check().is_err());
+        assert!(LogOptions { ring_bytes: 16 << 30, ..good }.check().is_ok());
+        let told =
+            LogOptions { ring_bytes: 1 << 40, ..good }.check().expect_err("no machine has it").to_string();
+        assert!(told.ends_with("from 64 KiB to 16 GiB"), "{told}");
     }
 
     #[test]
