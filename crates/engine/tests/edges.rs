@@ -558,6 +558,33 @@ fn an_impossible_cache_is_refused_first() {
     refuses();
 }
 
+/// Where the system leaves too few addresses for an index, that is an error. (Where it leaves very few, something else is.)
+#[test]
+fn too_few_addresses_are_an_error() {
+    for addresses_kib in [100_000, 180_000, 240_000] {
+        let limited = |arguments: &str| {
+            let line = format!("ulimit -v {addresses_kib} && exec \"$0\" {arguments}");
+            Command::new("sh").arg("-c").arg(line).arg(std::env::current_exe().unwrap()).output().unwrap()
+        };
+        // A sanitizer's own addresses are more than that.
+        if limited("--list").status.success() {
+            let output = limited("--exact open_with_few_addresses --ignored");
+            assert!(
+                output.status.success(),
+                "{addresses_kib} KiB: {}",
+                String::from_utf8_lossy(&output.stdout)
+            );
+        }
+    }
+}
+
+#[test]
+#[ignore = "a part of the test above, in a process of its own"]
+fn open_with_few_addresses() {
+    let opened = tiny().open_on(Arc::new(MemVfs::new())).map(drop);
+    assert!(matches!(opened, Ok(()) | Err(Error::Io { .. })), "{opened:?}");
+}
+
 /// Keys that were removed are not in the table, though a snapshot still sees their rows.
 #[test]
 fn a_bulk_load_takes_no_notice_of_removed_keys() {

@@ -90,6 +90,7 @@ pub use map::tuned::{TunedMap, TunedRange, TunedRangeRev};
 pub use map::{ByteBounds, Pinned};
 pub use node::int::IntKey;
 pub use o2::{Coupled, DumpMismatch, InnerNode, O2Stats, Optimistic, Scheme};
+pub use pool::reserve;
 pub use search::Lane;
 pub use tree::{Broken, Stats};
 pub use trie::TrieStats;

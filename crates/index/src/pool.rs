@@ -19,6 +19,7 @@
 
 use crate::pooled::{Pooled, SHELVES};
 use std::cell::RefCell;
+use std::io::{self, ErrorKind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -152,24 +153,48 @@ pub(crate) fn address_of(number: u32) -> u64 {
 pub(crate) fn cut(bytes: usize) -> Address {
     let mut arena = lock(&ARENA);
     if arena.next + bytes > arena.end {
-        arena.grow();
+        arena.grow().expect("memory for index nodes");
     }
     let address = arena.next;
     arena.next += bytes;
     address
 }
 
+/// Sets the addresses aside in which the nodes of all maps lie, and takes the first memory for them (64 MiB, which the system gives as it
+/// is touched), unless that is done.
+///
+/// The first map that is filled does the same. If the system refuses, as where `ulimit -v` leaves little, that is a panic there, and an
+/// error here. Memory is taken 64 MiB at a time; so later ones may still be refused, by systems that do not overcommit.
+///
+/// ```
+/// # fn main() -> std::io::Result<()> {
+/// foreshore_index::reserve()?;
+/// let map: foreshore_index::IntMap<u64> = (0..1000).map(|key| (key, 1)).collect();
+/// # assert_eq!(map.len(), 1000);
+/// # Ok(()) }
+/// ```
+pub fn reserve() -> io::Result<()> {
+    let mut arena = lock(&ARENA);
+    let is_done = arena.range_end > 0 && arena.next <= arena.end; // not so if there were addresses, and no memory
+    if is_done { Ok(()) } else { arena.grow() }
+}
+
 impl Arena {
     /// Makes the next part of the range usable.
-    fn grow(&mut self) {
+    ///
+    /// Errors: the system has no memory, or no addresses are left.
+    fn grow(&mut self) -> io::Result<()> {
         if self.range_end == 0 {
-            let (first, bytes) = system::reserve();
+            let (first, bytes) = system::reserve()?;
             RANGE.store(first, Relaxed);
             *self = Self { next: first + LINE, end: first, range_end: first + bytes };
         }
-        assert!(self.end + ARENA_BYTES <= self.range_end, "address space for index nodes");
-        system::make_usable(self.end);
+        if self.end + ARENA_BYTES > self.range_end {
+            return Err(ErrorKind::OutOfMemory.into());
+        }
+        system::make_usable(self.end)?;
         self.end += ARENA_BYTES;
+        Ok(())
     }
 }
 
@@ -177,12 +202,13 @@ impl Arena {
 mod system {
     use super::{ARENA_BYTES, Address, RANGE_BYTES};
     use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap};
+    use std::io;
 
     const HUGE_PAGE_BYTES: usize = 2 << 20;
 
     /// Sets addresses aside: the first, and how many. Fewer where the system limits them (`ulimit -v`): half as many again are
     /// left for all else that the process maps.
-    pub fn reserve() -> (Address, usize) {
+    pub fn reserve() -> io::Result<(Address, usize)> {
         let sizes = std::iter::successors(Some(RANGE_BYTES), |bytes| Some(bytes / 2));
         let mut ranges = sizes.take_while(|&bytes| bytes >= ARENA_BYTES).filter_map(|bytes| {
             let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
@@ -195,18 +221,18 @@ mod system {
             unsafe { munmap(mapped.wrapping_byte_add(used), left) }.expect("an own mapping can be unmapped");
             Some((mapped.expose_provenance().next_multiple_of(HUGE_PAGE_BYTES), bytes))
         });
-        ranges.next().expect("address space for index nodes")
+        ranges.next().ok_or(io::ErrorKind::OutOfMemory.into())
     }
 
     /// Makes the arena that begins here memory.
-    pub fn make_usable(first: Address) {
+    pub fn make_usable(first: Address) -> io::Result<()> {
         let first = std::ptr::with_exposed_provenance_mut(first);
         // SAFETY: a part of our own mapping that nobody has used yet. Without huge pages all works, only slower.
         unsafe {
-            mprotect(first, ARENA_BYTES, MprotectFlags::READ | MprotectFlags::WRITE)
-                .expect("memory for index nodes");
+            mprotect(first, ARENA_BYTES, MprotectFlags::READ | MprotectFlags::WRITE)?;
             let _ = madvise(first, ARENA_BYTES, Advice::LinuxHugepage);
         }
+        Ok(())
     }
 }
 
@@ -214,13 +240,16 @@ mod system {
 #[cfg(miri)]
 mod system {
     use super::{ARENA_BYTES, Address, LINE};
+    use std::io;
 
-    pub fn reserve() -> (Address, usize) {
+    pub fn reserve() -> io::Result<(Address, usize)> {
         let range: &mut [[u128; LINE / 16]] = Box::leak(vec![[0; LINE / 16]; ARENA_BYTES / LINE + 1].into());
-        (range.as_mut_ptr().expose_provenance().next_multiple_of(LINE), ARENA_BYTES)
+        Ok((range.as_mut_ptr().expose_provenance().next_multiple_of(LINE), ARENA_BYTES))
     }
 
-    pub fn make_usable(_first: Address) {}
+    pub fn make_usable(_first: Address) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(all(test, not(any(loom, shuttle, miri))))]
@@ -229,18 +258,22 @@ mod tests {
     use crate::mapping::Mapping;
     use std::process::Command;
 
+    /// Runs a test in a process that may have so many KiB of addresses. A sanitizer's own may be more than that: then it does not.
+    fn run_limited(addresses_kib: u32, test: &str) {
+        let limited = |arguments: &str| {
+            let line = format!("ulimit -v {addresses_kib} && exec \"$0\" {arguments}");
+            Command::new("sh").arg("-c").arg(line).arg(std::env::current_exe().unwrap()).output().unwrap()
+        };
+        if limited("--list").status.success() {
+            let output = limited(&format!("--exact pool::tests::{test} --ignored"));
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        }
+    }
+
     /// A process that may have a little more than 2 GiB of addresses is not left without any.
     #[test]
     fn addresses_are_left_for_others() {
-        let limited = |arguments: &str| {
-            let line = format!("ulimit -v 2300000 && exec \"$0\" {arguments}");
-            Command::new("sh").arg("-c").arg(line).arg(std::env::current_exe().unwrap()).output().unwrap()
-        };
-        // A sanitizer's own addresses are more than that.
-        if limited("--list").status.success() {
-            let output = limited("--exact pool::tests::in_a_limited_process --ignored");
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-        }
+        run_limited(2_300_000, "in_a_limited_process");
     }
 
     #[test]
@@ -248,5 +281,18 @@ mod tests {
     fn in_a_limited_process() {
         cut(LINE);
         Mapping::zeroed(700 << 20, false);
+    }
+
+    /// Who asks beforehand is told that there are too few addresses.
+    #[test]
+    fn too_few_addresses_are_an_error() {
+        reserve().unwrap();
+        run_limited(90_000, "in_a_process_without_addresses");
+    }
+
+    #[test]
+    #[ignore = "a part of the test above, in a process of its own"]
+    fn in_a_process_without_addresses() {
+        assert_eq!(reserve().unwrap_err().kind(), ErrorKind::OutOfMemory);
     }
 }

@@ -91,6 +91,7 @@ fn create(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
     // Its name may become durable although that is not known: then no other name is to be missing.
     log.hold_names(true);
     let pools = open_pools(vfs, options, &meta, &directory, &[], log.clone())?;
+    reserve_for_indexes()?;
     let core = Core::new(pools, log, vec![incarnation], extents, options.cache_bytes);
     let catalog = Tree::create(&core, core.pools.own(), CATALOG, String::new(), Index::default())?;
     core.log.commit(core.log.reserved(), Durability::Sync)?;
@@ -134,6 +135,7 @@ fn recover(vfs: &Arc<dyn Vfs>, options: &Builder, meta: &Meta) -> Result<Recover
     let log = start_log(vfs, meta, &directory, incarnation)?;
     stand_in.hand_over(&log)?;
     let incarnations = [incarnations, vec![incarnation]].concat();
+    reserve_for_indexes()?;
     let core = Core::new(pools, log, incarnations, extents, options.cache_bytes);
 
     for page in leaves.dead() {
@@ -250,6 +252,12 @@ fn ensure_log_reaches(pages: &[PageEntry], end: Lsn) -> Result<()> {
             Err(Error::corrupt("log", detail))
         }
     }
+}
+
+/// Indexes cannot do without memory: the first of it is asked for where there is still an error to give.
+fn reserve_for_indexes() -> Result<()> {
+    let what = "setting aside addresses for indexes (`ulimit -v` may leave too few)";
+    foreshore_index::reserve().map_err(|e| Error::io(what, &e))
 }
 
 /// Puts `incarnation` on record, and starts the log with it.
