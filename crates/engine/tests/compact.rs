@@ -5,9 +5,11 @@ mod common;
 use common::{TINY_SEGMENT_BYTES, tiny};
 use foreshore::{Builder, Database, Error};
 use foreshore_io::{DirVfs, Vfs};
+use std::cell::Cell;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use tempfile::TempDir;
 
 /// Small files, so that what is left after a compaction is mostly rows.
@@ -198,4 +200,41 @@ fn what_is_not_there_is_no_failure_of_the_disk() {
 #[test]
 fn a_mounted_directory_is_refused() {
     refused(Path::new("/proc"), "mounted at /proc");
+}
+
+/// So does, in an overlay file system, a directory of a lower layer, as a container's image brings it.
+#[test]
+fn a_directory_of_a_lower_layer_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    for layer in ["lower", "upper", "work", "merged"] {
+        fs::create_dir(dir.path().join(layer)).unwrap();
+    }
+    Database::open(dir.path().join("lower/db")).unwrap().close().unwrap();
+    let in_an_overlay = |command: &str| {
+        let mount = "cd \"$0\" && mount -t overlay overlay -o userxattr,lowerdir=lower,upperdir=upper,workdir=work merged";
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--user", "--map-root-user", "--mount", "sh", "-c", &format!("{mount} && {command}")]);
+        unshare.arg(dir.path()).arg(std::env::current_exe().unwrap()).output()
+    };
+    // Not every system lets us have one.
+    if in_an_overlay("true").is_ok_and(|output| output.status.success()) {
+        let output = in_an_overlay("exec \"$1\" --exact compact_in_an_overlay --ignored").unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        // The system lets nobody look into its own directory there, who removes all.
+        fs::set_permissions(dir.path().join("work/work"), fs::Permissions::from_mode(0o700)).unwrap();
+    }
+}
+
+#[test]
+#[ignore = "a part of the test above, in a process that sees the overlay"]
+fn compact_in_an_overlay() {
+    let path = Path::new("merged/db");
+    let copied = Cell::new(0);
+    let refused = builder().compact(path, |_| copied.set(copied.get() + 1)).unwrap_err();
+    assert!(matches!(&refused, Error::Argument(told) if told.contains("elsewhere")), "{refused}");
+    assert!(copied.get() == 0 && !beside(path).exists());
+    builder().open(path).unwrap().close().unwrap();
+    // One that was made above the lower layer can be renamed.
+    builder().open("merged/new").unwrap().close().unwrap();
+    builder().compact("merged/new", |_| {}).unwrap();
 }

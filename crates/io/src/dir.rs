@@ -113,6 +113,19 @@ pub fn exchange_directories(a: impl AsRef<Path>, b: impl AsRef<Path>) -> io::Res
     Ok(parent)
 }
 
+/// Can the directory `dir` get another name beside its own? Looks by a rename that cannot succeed: to the name of a directory of the same
+/// parent that is not empty. (Where the system refuses what it is asked for, it says so before it looks at the other directory.)
+///
+/// Errors: why it cannot, such as `CrossesDevices` for a directory of a lower layer of an overlay filesystem.
+pub fn ensure_renamable(dir: impl AsRef<Path>, not_empty: impl AsRef<Path>) -> io::Result<()> {
+    let (dir, not_empty) = (dir.as_ref(), not_empty.as_ref());
+    match renameat(CWD, dir, CWD, not_empty) {
+        Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(()),
+        Err(error) => Err(error.into()),
+        Ok(()) => Ok(renameat(CWD, not_empty, CWD, dir)?), // somebody has emptied the other one
+    }
+}
+
 /// Is a filesystem mounted at `path`? A mounted directory's name cannot be exchanged. `false` where the system does not say.
 pub fn is_mount_point(path: impl AsRef<Path>) -> bool {
     let found = statx(CWD, path.as_ref(), AtFlags::empty(), StatxFlags::empty());
@@ -429,6 +442,23 @@ mod tests {
         assert_eq!(synced.take(), [Path::new(""), Path::new("a")]);
         create_dir_durably(&path, &note).expect("it is there");
         assert_eq!(synced.take(), [Path::new("a")]);
+        fs::remove_dir_all(&root).expect("removing it");
+    }
+
+    /// Whether a directory can be renamed is found out without renaming it.
+    #[test]
+    fn a_directory_stays_where_it_is_while_it_is_looked_at() {
+        let root = std::env::temp_dir().join(format!("foreshore-io-renamable-{}", process::id()));
+        let [dir, other] = ["dir", "other"].map(|name| root.join(name));
+        fs::create_dir_all(dir.join("mark")).expect("a temporary directory");
+        fs::create_dir_all(other.join("full")).expect("another one");
+        ensure_renamable(&dir, &other).expect("it can be");
+        assert!(dir.join("mark").exists() && other.join("full").exists());
+        fs::remove_dir(other.join("full")).expect("what kept it");
+        ensure_renamable(&dir, &other).expect("it can be");
+        assert!(dir.join("mark").exists(), "though the other one was empty");
+        let missing = ensure_renamable(root.join("missing"), &other).expect_err("it is not there");
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
         fs::remove_dir_all(&root).expect("removing it");
     }
 

@@ -20,7 +20,7 @@ mod ring;
 pub mod sim;
 
 pub use buf::AlignedBuf;
-pub use dir::{DirVfs, exchange_directories, is_mount_point};
+pub use dir::{DirVfs, ensure_renamable, exchange_directories, is_mount_point};
 pub use mem::MemVfs;
 pub use sim::SimDisk;
 

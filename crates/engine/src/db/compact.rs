@@ -59,8 +59,8 @@ impl Builder {
     /// happens, `path` names a complete database.
     ///
     /// Errors: as [`Builder::open`]; [`Error::Argument`] if transactions are prepared (commit or roll them back first), if
-    /// the directory holds other files too or is where a file system is mounted, or if an interrupted compaction left a complete
-    /// database beside it; [`Error::Full`].
+    /// the directory holds other files too, if it cannot be renamed, as one where a file system is mounted or one of a lower layer of an
+    /// overlay, or if an interrupted compaction left a complete database beside it; [`Error::Full`].
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {
@@ -88,7 +88,12 @@ impl Builder {
             let what = "with the owner and the permissions of";
             Error::io(format!("making {} {what} {}", beside.display(), path.display()), &e)
         };
-        create_like(&beside, &path).map_err(kept)?;
+        let is_new = create_like(&beside, &path).map_err(kept)?;
+        ensure_renamable(&path, &beside).inspect_err(|_| {
+            if is_new {
+                let _ = fs::remove_dir_all(&beside); // empty, but for a mark
+            }
+        })?;
         let copied = db.backup_in(&beside, progress)?;
         let bytes_now = bytes_of_database(&beside)?;
         make_like(&beside, &path).map_err(kept)?;
@@ -107,14 +112,27 @@ fn beside(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Makes the directory `new` with owner and permissions of `old`, before anything is in it that others may not read. One that
-/// is there already may be somebody else's.
-fn create_like(new: &Path, old: &Path) -> io::Result<()> {
+/// Makes the directory `new` with owner and permissions of `old`, before anything is in it that others may not read; `false` for one
+/// that is there already, which may be somebody else's.
+fn create_like(new: &Path, old: &Path) -> io::Result<bool> {
     match fs::create_dir(new) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
         Err(error) => Err(error),
-        Ok(()) => make_like(new, old),
+        Ok(()) => make_like(new, old).map(|()| true),
     }
+}
+
+/// A directory that a container's image brings keeps its name, too, where the file system cannot rename what is of a lower layer.
+/// `beside` is scrap; it gets the mark of such (K1), so that it is not empty.
+fn ensure_renamable(path: &Path, beside: &Path) -> Result<()> {
+    let mark = beside.join(meta::UNFINISHED_BACKUP);
+    fs::write(&mark, "").map_err(|e| Error::io(format!("creating {}", mark.display()), &e))?;
+    foreshore_io::ensure_renamable(path, beside).map_err(|e| {
+        Error::Argument(format!(
+            "no other directory can take the name of {} ({e}); make a backup in an empty directory elsewhere: it is compact",
+            path.display()
+        ))
+    })
 }
 
 /// Gives the directory `new`, and the files in it, owner and permissions of `old`.
