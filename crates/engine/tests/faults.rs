@@ -531,24 +531,34 @@ fn locks_that_a_failure_leaves_are_not_waited_for() {
     assert_eq!(table.get(b"k").unwrap().as_deref(), Some(&b"v"[..]), "reads go on");
 }
 
-/// A rollback that could not read what it needed is gone on with: the disk may be well again.
+/// A rollback that could not read what it needed, or not open the file that has it, is gone on with: the disk may be well again.
 #[test]
 fn a_rollback_goes_on_after_a_failed_read() {
-    let disk = SimDisk::new(5);
-    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
-    let table = db.byte_table("t").unwrap();
-    table.put(b"k", b"v").unwrap();
-    let tx = db.begin().unwrap();
-    tx.bytes(&table).put(b"k", b"undone").unwrap();
-    let others = db.byte_table("others").unwrap().with_durability(Durability::Buffered);
-    (0..600).for_each(|i| others.put(&key(i), &[5; 900]).unwrap()); // more than the cache and the log's buffer
-    db.checkpoint().unwrap();
-    disk.fail_read_at(disk.read_events(), Repeat::Once);
-    let failed = tx.rollback();
-    assert!(matches!(failed, Err(Error::Io { .. })), "{failed:?}");
-    table.put(b"k", b"goes on").unwrap();
-    wait_for_the_last_transaction(&db); // which has given its lock back, and is about to end
-    db.check().unwrap();
+    for opens in [false, true] {
+        let (disk, refuses) = (SimDisk::new(5), Arc::new(AtomicBool::new(false)));
+        let refused = refuses.clone();
+        let around = move |call, name: &str, go: &mut Go<'_>| {
+            let fails = call == Call::Open && name.starts_with("wal-") && refused.swap(false, Relaxed);
+            if fails { Err(io::Error::from_raw_os_error(libc::EIO)) } else { go() }
+        };
+        let db = tiny().open_on(Arc::new(Intercepted::new(disk.clone(), around))).unwrap();
+        let table = db.byte_table("t").unwrap();
+        table.put(b"k", b"v").unwrap();
+        let tx = db.begin().unwrap();
+        tx.bytes(&table).put(b"k", b"undone").unwrap();
+        let others = db.byte_table("others").unwrap().with_durability(Durability::Buffered);
+        (0..600).for_each(|i| others.put(&key(i), &[5; 900]).unwrap()); // more than the cache and the log's buffer
+        db.checkpoint().unwrap();
+        match opens {
+            true => refuses.store(true, Relaxed),
+            false => disk.fail_read_at(disk.read_events(), Repeat::Once),
+        }
+        let failed = tx.rollback();
+        assert!(matches!(failed, Err(Error::Io { .. })), "{failed:?}");
+        table.put(b"k", b"goes on").unwrap();
+        wait_for_the_last_transaction(&db); // which has given its lock back, and is about to end
+        db.check().unwrap();
+    }
 }
 
 /// A disk that refuses to remove files of the log, or is not done with it, for as long as it is told to.
