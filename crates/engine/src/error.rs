@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// The result of every operation on a database.
+/// The result of every operation on a database; of others, if `E` is named.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Each variant says what to do next: fix the argument, make room, reopen, restore.

@@ -51,7 +51,22 @@ use crate::leaf::Limits;
 use crate::tree::Tree;
 use std::sync::Arc;
 
-/// The longest value, in bytes. A longer one is refused with [`Error::ValueTooLarge`].
+/// The longest value, in bytes, as it is encoded. A longer one is refused with [`Error::ValueTooLarge`].
+///
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// # let db = foreshore::Database::in_memory()?;
+/// let files = db.byte_table("files")?;
+/// let put = |name: &str, content: &[u8]| {
+///     let parts = content.chunks(foreshore::VALUE_BYTES_MAX).zip(0_u32..);
+///     db.transact(|tx| {
+///         parts.clone().try_for_each(|(part, n)| tx.bytes(&files).put(format!("{name}/{n}").as_bytes(), part))
+///     })
+/// };
+/// put("hosts", b"127.0.0.1 localhost")?;
+/// assert_eq!(files.prefix(b"hosts/").count(), 1);
+/// # Ok(()) }
+/// ```
 pub const VALUE_BYTES_MAX: usize = 256 << 20;
 
 /// Bytes of a reference, without the value's beginning.

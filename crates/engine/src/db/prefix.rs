@@ -138,6 +138,20 @@ impl<T: Serialize> KeyPrefix<Vec<T>> for Vec<T> {
 /// What encodes as a key or a key's component `C` does: itself, a reference, and the borrowed form of a string or a vector.
 /// `get` and its like take such references. A type of your own whose borrowed form serde writes alike can be given one.
 ///
+/// A tuple is given as one of its own type, or a reference to it. As a [prefix](KeyPrefix) that has all its components it can be
+/// borrowed part by part:
+///
+/// ```
+/// # fn main() -> foreshore::Result<()> {
+/// # let db = foreshore::Database::in_memory()?;
+/// let scores = db.table::<(String, u32), u64>("scores")?; // player and round
+/// scores.put(&("ada".into(), 1), &700)?;
+/// assert_eq!(scores.get(&("ada".into(), 1))?, Some(700));
+/// let first_of = |player: &str| scores.prefix(&(player, 1)).next().transpose(); // one row at most
+/// assert_eq!(first_of("ada")?.map(|row| row.1), Some(700));
+/// # Ok(()) }
+/// ```
+///
 /// A slice is none of an array's forms, since serde writes the one with the length and the other without:
 ///
 /// ```compile_fail,E0277

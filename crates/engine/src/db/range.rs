@@ -172,6 +172,18 @@ impl ByteRange {
     }
 
     /// Says, from the next row on, whether rows come as [`keys_only`](Self::keys_only) says.
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// # let t = db.byte_table("t")?;
+    /// t.put_many(&[("a", "1"), ("b", "2"), ("c", "3")])?;
+    /// let mut rows = t.range(..).keys_only();
+    /// assert_eq!(rows.next().transpose()?, Some((b"a".to_vec(), vec![])));
+    /// rows.set_keys_only(false); // this far nobody asked for values
+    /// assert_eq!(rows.next().transpose()?, Some((b"b".to_vec(), b"2".to_vec())));
+    /// # Ok(()) }
+    /// ```
     pub fn set_keys_only(&mut self, keys_only: bool) {
         self.values = Values::unless(keys_only);
     }

@@ -107,7 +107,8 @@ impl TransactionRange {
         self
     }
 
-    /// Says, from the next row on, whether rows come as [`keys_only`](Self::keys_only) says.
+    /// Says, from the next row on, whether rows come as [`keys_only`](Self::keys_only) says. See
+    /// [`ByteRange::set_keys_only`](crate::ByteRange::set_keys_only) for an example.
     pub fn set_keys_only(&mut self, keys_only: bool) {
         self.values = Values::unless(keys_only);
     }

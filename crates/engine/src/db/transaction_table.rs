@@ -297,12 +297,27 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     }
 
     /// Removes the rows whose keys lie in `bounds`; says how many. See [`TransactionBytes::remove_range`].
+    ///
+    /// ```
+    /// # fn main() -> foreshore::Result<()> {
+    /// # let db = foreshore::Database::in_memory()?;
+    /// let readings = db.table::<(u32, u32), f64>("readings")?; // day and second
+    /// let days = db.table::<u32, u64>("days")?; // day → how many readings there were
+    /// readings.put_many(&[((1, 0), 1.5), ((1, 60), 2.5), ((2, 0), 9.0)])?;
+    /// db.transact(|tx| {
+    ///     let removed = tx.table(&readings).remove_prefix(&(1,))?;
+    ///     tx.table(&days).put(&1, &removed) // with them, or not at all
+    /// })?;
+    /// assert_eq!((days.get(&1)?, readings.range(..).count()), (Some(2), 1));
+    /// assert_eq!(db.transact(|tx| tx.table(&readings).remove_range((2, 0)..))?, 1);
+    /// # Ok(()) }
+    /// ```
     pub fn remove_range(&self, bounds: impl KeyBounds<K>) -> Result<u64> {
         self.bytes.remove_between(bounds.encoded()?, u64::MAX)
     }
 
     /// Removes the rows whose keys begin with `leading`, as [`prefix`](TransactionTable::prefix) has them; says how many. See
-    /// [`TransactionBytes::remove_range`].
+    /// [`remove_range`](TransactionTable::remove_range) for an example.
     pub fn remove_prefix(&self, leading: &(impl KeyPrefix<K> + ?Sized)) -> Result<u64> {
         self.bytes.remove_between(leading.bounds()?, u64::MAX)
     }
