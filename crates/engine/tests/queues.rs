@@ -148,7 +148,7 @@ fn no_row_is_leapt_over() {
         let tx = db.begin().unwrap();
         let (rows, mut then) = (tx.bytes(&table), expected.clone());
         let mut undone = None;
-        for _ in 0..1 + rng.below(6) {
+        for _ in 0..1 + rng.below(16) {
             let mut ends = [key(&mut rng), key(&mut rng)];
             ends.sort();
             let [from, to] = ends;
@@ -171,7 +171,13 @@ fn no_row_is_leapt_over() {
                     last.iter().for_each(|(key, _)| drop(then.remove(key)));
                     assert_eq!(rows.pop_last_in(range.clone()).unwrap(), last);
                 }
-                6 if undone.is_none() => undone = Some((tx.savepoint().unwrap(), then.clone())),
+                6 => match undone.take() {
+                    None => undone = Some((tx.savepoint().unwrap(), then.clone())),
+                    Some((savepoint, before)) => {
+                        tx.rollback_to(savepoint).unwrap();
+                        then = before;
+                    }
+                },
                 _ if rng.below(3) == 0 => {
                     let row = (key(&mut rng), vec![7; 10]);
                     rows.put(&row.0, &row.1).unwrap();
@@ -179,10 +185,6 @@ fn no_row_is_leapt_over() {
                 }
                 _ => {}
             }
-        }
-        if let Some((savepoint, before)) = undone.filter(|_| rng.below(2) == 0) {
-            tx.rollback_to(savepoint).unwrap();
-            then = before;
         }
         match rng.below(4) {
             0 => tx.rollback().unwrap(),

@@ -189,7 +189,7 @@ impl<'a, K: AsRef<[u8]>, V: AsRef<[u8]>> Loader<'a, K, V> {
             self.tree.split(&low, 0)?;
         };
         let split = Split::append(last.at.page, fresh.pid(), low, builder)?;
-        self.tree.spans.clear_voids();
+        self.tree.spans.forget_voids(None);
         self.end = self.tree.carry_out(&split, last, fresh);
         Ok(())
     }

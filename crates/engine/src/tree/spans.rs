@@ -13,10 +13,10 @@
 //!
 //! That a long run holds nothing but ghosts is noted for the next scanner, who need not walk through it: `voids.rs`.
 
-use crate::bounds::{RawBounds, as_lower};
+use crate::bounds::as_lower;
 use crate::lock::{Gap, Owner, Point, Reach};
 use crate::tree::obstacle::Obstacle;
-use crate::tree::voids::Voids;
+use crate::tree::voids::{Void, Voids};
 use crate::tree::{Core, Tree};
 use foreshore_base::seeded_bug;
 use foreshore_base::sync::{AtomicUsize, Ordering::SeqCst};
@@ -86,12 +86,15 @@ impl Spans {
     /// Forgets what `owner` noted.
     pub fn forget(&self, owner: Owner) {
         if self.any() {
-            self.change(|noted| noted.spans.retain(|span| span.owner != owner));
+            self.change(|Noted { spans, voids }| {
+                spans.retain(|span| span.owner != owner);
+                voids.forget(Some(owner));
+            });
         }
     }
 
     /// Adds a void, if what it rests on `holds` (V2).
-    pub fn add_void(&self, void: RawBounds, holds: impl FnOnce(&Voids) -> bool) {
+    pub fn add_void(&self, void: Void, holds: impl FnOnce(&Voids) -> bool) {
         self.change(|Noted { voids, .. }| {
             if holds(voids) {
                 voids.add(void);
@@ -104,25 +107,25 @@ impl Spans {
         self.any().then(|| look(&self.noted.lock().voids))
     }
 
-    /// Rows come, nobody says where.
-    pub fn clear_voids(&self) {
+    /// Forgets the voids that are voids to `owner` alone; `None`: those that are to everybody.
+    pub fn forget_voids(&self, owner: Option<Owner>) {
         if self.any() {
-            self.change(|noted| noted.voids.clear());
+            self.change(|noted| noted.voids.forget(owner));
         }
     }
 
     /// `owner` is going to put a row where there is none. The ends of others' runs, as far as they are above `key`. Where no ghosts
-    /// `are_kept`, voids are not worth having.
+    /// `are_kept` for snapshots, voids are not worth having.
     fn meet(&self, owner: Owner, key: &[u8], are_kept: impl FnOnce() -> bool) -> Vec<Option<Box<[u8]>>> {
         let mut met = Vec::new();
         if self.any() && !seeded_bug("txn_span_ignored") {
             let is_above = |above: &Option<Box<[u8]>>| above.as_deref().is_none_or(|above| key < above);
             self.change(|Noted { spans, voids }| {
-                match voids.len() {
-                    0 => {}
-                    _ if !are_kept() => voids.clear(),
-                    _ if seeded_bug("txn_void_not_cut") => {}
-                    _ => voids.cut(key),
+                if voids.len() > 0 && !are_kept() {
+                    voids.forget(None);
+                }
+                if !seeded_bug("txn_void_not_cut") {
+                    voids.cut(key);
                 }
                 let of_others = spans.iter().filter(|span| span.owner != owner).map(|span| &span.above);
                 met.extend(of_others.filter(|above| is_above(above)).cloned());
@@ -161,10 +164,10 @@ mod tests {
         let table = db.byte_table("t").unwrap();
         table.put_many(&(0..250_u8).map(|key| ([key], "")).collect::<Vec<_>>()).unwrap();
         let snapshot = db.snapshot().unwrap();
-        let end =
-            |direction| table.tree.spans.voids(|voids| voids.ahead(direction, &Unbounded).cloned()).flatten();
-        let up = || end(Direction::Ascending);
-        let down = || end(Direction::Descending);
+        let ahead =
+            |direction| table.tree.spans.voids(|voids| voids.ahead(None, direction, &Unbounded).cloned());
+        let up = || ahead(Direction::Ascending).flatten().map(|void| void.keys.1);
+        let down = || ahead(Direction::Descending).flatten().map(|void| void.keys.0);
         for key in 0..100 {
             assert_eq!(table.pop_first().unwrap().unwrap().0, [key]);
             assert_eq!(table.pop_last().unwrap().unwrap().0, [249 - key]);
@@ -178,6 +181,42 @@ mod tests {
         table.put(&[60], b"").unwrap();
         assert_eq!(up(), None, "the ghosts go");
         assert_eq!(table.tree.spans.count.load(SeqCst), 0);
+    }
+
+    /// What a transaction has taken is a void to itself, as far as it does not take that back.
+    #[test]
+    fn ones_own_ghosts_are_a_void_to_oneself() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        table.put_many(&(0..200_u8).map(|key| ([key], "")).collect::<Vec<_>>()).unwrap();
+        let tx = db.begin().unwrap();
+        let rows = tx.bytes(&table);
+        let ends = || {
+            let noted = table.tree.spans.noted.lock();
+            let owners = (0..crate::txn::SLOTS as u16).map(crate::lock::Owner);
+            let mut voids =
+                owners.filter_map(|owner| noted.voids.ahead(Some(owner), Direction::Ascending, &Unbounded));
+            voids.next().map(|void| void.keys.1.clone())
+        };
+        for key in 0..50 {
+            assert_eq!(rows.pop_first().unwrap().unwrap().0, [key]);
+        }
+        assert!(matches!(ends(), Some(Excluded(key)) if key[0].abs_diff(50) < 4), "{:?}", ends());
+        let savepoint = tx.savepoint().unwrap();
+        (50..100).for_each(|key| assert_eq!(rows.pop_first().unwrap().unwrap().0, [key]));
+        tx.rollback_to(savepoint).unwrap();
+        assert_eq!(ends(), None);
+        assert_eq!(rows.pop_first().unwrap().unwrap().0, [50]);
+        rows.put(&[20], b"").unwrap();
+        assert_eq!(rows.pop_first().unwrap().unwrap().0, [20]);
+        tx.rollback().unwrap();
+        assert_eq!(table.tree.spans.count.load(SeqCst), 0);
+        let tx = db.begin().unwrap();
+        (0..50).for_each(|key| assert_eq!(tx.bytes(&table).pop_first().unwrap().unwrap().0, [key]));
+        assert!(ends().is_some());
+        tx.commit().unwrap();
+        assert_eq!(table.tree.spans.count.load(SeqCst), 0);
+        assert_eq!(table.pop_first().unwrap().unwrap().0, [50]);
     }
 
     /// Notes go with the transaction.

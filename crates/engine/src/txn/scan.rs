@@ -19,8 +19,8 @@
 use crate::bounds::{RawBounds, beginning, exclude, is_before, is_beyond, is_empty, key_of, lower_of};
 use crate::error::Result;
 use crate::leaf::{FEW_ROWS, LeafCopy};
-use crate::lock::{KeyMode, Reach};
-use crate::tree::{Ahead, Stamp, Tree, Values, Voids, behind};
+use crate::lock::{KeyMode, Owner, Reach};
+use crate::tree::{Ahead, Stamp, Tree, Values, Void, Voids};
 use crate::txn::Txn;
 use crate::version::Version;
 use foreshore_base::seeded_bug;
@@ -44,6 +44,8 @@ pub(crate) enum Direction {
 /// A walk through a range in one direction. It survives what its own transaction writes meanwhile.
 pub(crate) struct Scan {
     tree: Arc<Tree>,
+    /// Who walks.
+    owner: Option<Owner>,
     direction: Direction,
     /// How rows are locked.
     mode: KeyMode,
@@ -79,7 +81,7 @@ pub(crate) struct Scan {
 struct Barren {
     from: Bound<Vec<u8>>,
     ghosts: usize,
-    /// May a rollback bring some of them back?
+    /// Has the walk's own transaction made some of them?
     has_own: bool,
 }
 
@@ -95,6 +97,7 @@ impl Scan {
         let leaf = LeafCopy::new(tree.leaf_bytes());
         Self {
             tree,
+            owner: None,
             direction,
             mode: KeyMode::Shared,
             gaps,
@@ -236,7 +239,8 @@ impl Scan {
         &mut self.leaf
     }
 
-    fn enter(&self, txn: &mut Txn) -> Result<()> {
+    fn enter(&mut self, txn: &mut Txn) -> Result<()> {
+        self.owner = Some(txn.owner);
         txn.enter(&self.tree)?;
         if self.gaps {
             txn.begin_scanning(&self.tree);
@@ -306,7 +310,7 @@ impl Scan {
     /// The part of a void that comes next; going up, as far as the range, for the gap behind it is going to be locked as one. Going
     /// down, it is that of the row, or ghost, locked last.
     #[cold]
-    fn void_ahead(&mut self) -> Result<Option<RawBounds>> {
+    fn void_ahead(&mut self) -> Result<Option<Void>> {
         let is_ascending = self.direction == Direction::Ascending;
         if !self.tree.spans.any() || !is_ascending && !self.behind_ghost {
             return Ok(None);
@@ -316,28 +320,24 @@ impl Scan {
             Some(_) if self.leaf.rows().is_empty() => return Ok(None),
             Some(end) => Bound::Excluded(self.leaf.row(end - usize::from(is_ascending))?.key.to_vec()),
         };
-        let end = self.tree.spans.voids(|voids| voids.ahead(self.direction, &from).cloned());
-        Ok(end.flatten().and_then(|end| {
-            let void = match self.direction {
-                Direction::Ascending => (from, lower_of(end, &self.to)),
-                Direction::Descending => (end, from),
+        let ahead = self.tree.spans.voids(|voids| voids.ahead(self.owner, self.direction, &from).cloned());
+        Ok(ahead.flatten().and_then(|Void { keys: (lower, upper), of }| {
+            let keys = match self.direction {
+                Direction::Ascending => (from, lower_of(upper, &self.to)),
+                Direction::Descending => (lower, from),
             };
-            (!is_empty(&void.0, &void.1)).then_some(void)
+            (!is_empty(&keys.0, &keys.1)).then_some(Void { keys, of })
         }))
     }
 
     /// Copies what comes behind a void; `None`: nothing.
     #[cold]
-    fn leap(&mut self, void: RawBounds) -> Result<Option<(Stamp, usize)>> {
-        let end = match self.direction {
-            Direction::Ascending => &void.1,
-            Direction::Descending => &void.0,
-        };
-        let behind = behind(end);
+    fn leap(&mut self, void: Void) -> Result<Option<(Stamp, usize)>> {
+        let behind = void.behind(self.direction);
         if self.gaps {
             self.passed_ghosts = true;
-            self.note_ghosts(GHOSTS_MIN, false);
-            self.leapt.push(void);
+            self.note_ghosts(GHOSTS_MIN, void.of.is_some());
+            self.leapt.push(void.keys);
         }
         behind.map(|behind| self.copy_first(&behind)).transpose()
     }
@@ -386,7 +386,7 @@ impl Scan {
     }
 
     fn are_in(&self, voids: &Voids) -> bool {
-        self.leapt.iter().all(|leapt| voids.cover(leapt))
+        self.leapt.iter().all(|leapt| voids.cover(self.owner, leapt))
     }
 
     /// The range ends before `next`, or with the table: keeps others from inserting at its end, and is done, or begins again.
@@ -417,19 +417,20 @@ impl Scan {
     }
 
     /// There is a row, `next`, or the range ends. What lies before it, and is locked, is a void, if that is worth while: as long as
-    /// there is a snapshot, the ghosts stay.
+    /// there is a snapshot, or the transaction itself, the ghosts stay.
     #[cold]
     fn note_void(&mut self, txn: &Txn, next: Option<&[u8]>) {
         let Some(Barren { from, ghosts, has_own }) = self.barren.take() else { return };
-        if has_own || ghosts < GHOSTS_MIN || !txn.core.txns.snapshots.any() {
+        if ghosts < GHOSTS_MIN || !has_own && !txn.core.txns.snapshots.any() {
             return;
         }
         let next = next.map(|next| Bound::Excluded(next.to_vec()));
-        let void = match self.direction {
+        let keys = match self.direction {
             Direction::Ascending => (from, next.unwrap_or(Bound::Unbounded)),
             Direction::Descending => (next.unwrap_or_else(|| self.to.clone()), from),
         };
         let is_unchanged = || self.read.iter().all(|stamp| self.tree.is_unchanged(stamp));
+        let void = Void { keys, of: self.owner.filter(|_| has_own) };
         self.tree.spans.add_void(void, |voids| is_unchanged() && self.are_in(voids));
     }
 
