@@ -22,8 +22,9 @@ Examples:
 
 Each figure prints its numbers, says whether the paper's finding holds here, and
 writes <out>/<host>/<figure>.csv and .svg. The CSV's header holds all that is
-needed to draw it again. Exit code 3 if a structure gave a wrong answer. Of several
-figures the others are drawn all the same, and the end says which were not.";
+needed to draw it again. Exit code 3 if a structure gave a wrong answer; of
+several figures the others are drawn all the same, and the end says which were
+not.";
 
 /// Draw the papers' figures on this machine, and build a page of them
 #[derive(Args)]
