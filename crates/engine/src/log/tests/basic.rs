@@ -212,18 +212,18 @@ fn damage_is_named() {
 fn who_waits_for_a_place_in_the_buffer_says_so() {
     static HAS_LEFT: AtomicBool = AtomicBool::new(false);
     let log = Log::open(Arc::new(SimDisk::new(1)), OPTIONS, Incarnation::after(Lsn::ZERO)).unwrap();
-    let mut records: Vec<_> = (0..20).map(|_| log.reserve(4000)).collect();
-    let last = records.pop().unwrap();
-    assert!(!log.shared.ring.admits(last.end()));
+    let records: Vec<_> = (0..19).map(|_| log.reserve(4000)).collect();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let begun = Instant::now();
-            while !HAS_LEFT.load(SeqCst) && begun.elapsed() < Duration::from_secs(2) {
-                std::thread::yield_now();
-            }
-            records.into_iter().for_each(Reservation::abandon); // nothing leaves before
+            let last = log.reserve(4000);
+            assert!(!log.shared.ring.admits(last.end()));
+            crate::before_waiting(|| HAS_LEFT.store(true, SeqCst), || last.abandon());
         });
-        crate::before_waiting(|| HAS_LEFT.store(true, SeqCst), || last.abandon());
+        let begun = Instant::now();
+        while !HAS_LEFT.load(SeqCst) && begun.elapsed() < Duration::from_secs(2) {
+            std::thread::yield_now();
+        }
+        records.into_iter().for_each(Reservation::abandon); // nothing leaves before
     });
     assert!(HAS_LEFT.load(SeqCst));
     assert!(log.waits()[0].count > 0);
