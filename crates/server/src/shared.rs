@@ -51,6 +51,8 @@ pub struct Shared {
     pub started: Instant,
     /// When BGSAVE succeeded last, or the server was started: seconds since 1970.
     pub saved_at_s: AtomicU64,
+    /// BGSAVEs under way.
+    pub saving: AtomicUsize,
     /// Is it shutting down?
     pub stopping: AtomicBool,
     /// The way into each event loop; set once, before the first client.
@@ -81,6 +83,7 @@ impl Shared {
             chores: Chores::default(),
             started: Instant::now(),
             saved_at_s: AtomicU64::new(since_1970().as_secs()),
+            saving: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
             inboxes: OnceLock::new(),
             targets: Mutex::default(),

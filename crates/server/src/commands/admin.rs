@@ -76,7 +76,10 @@ pub fn bgsave(call: &mut Call<'_>) -> Outcome {
     let protocol = call.session.protocol;
     Ok(Next::long_chore(move |shared| {
         let mut out = Vec::new();
-        match shared.db.checkpoint() {
+        shared.saving.fetch_add(1, Relaxed);
+        let saved = shared.db.checkpoint();
+        shared.saving.fetch_sub(1, Relaxed);
+        match saved {
             Ok(()) => {
                 shared.saved_at_s.store(since_1970().as_secs(), Relaxed);
                 Reply::new(&mut out, protocol).simple("Checkpoint done");

@@ -128,12 +128,12 @@ fn memory(shared: &Shared, stats: &Stats) -> Vec<(String, String)> {
     ]
 }
 
-/// What a Redis does in the background, and tells of here, is done when BGSAVE answers; its append-only file is the log.
+/// A Redis answers BGSAVE at once, and tells here when that is done; here it is done when it is answered. Its append-only file is the log.
 fn persistence(shared: &Shared, stats: &Stats) -> Vec<(String, String)> {
     let durability = shared.options.durability;
     let mut fields = vec![
         field("loading", 0),
-        field("rdb_bgsave_in_progress", 0),
+        field("rdb_bgsave_in_progress", u8::from(shared.saving.load(Relaxed) > 0)),
         field("rdb_last_save_time", shared.saved_at_s.load(Relaxed)),
         field("aof_enabled", u8::from(durability != Durability::Relaxed)),
         field("durability", format!("{durability:?}").to_lowercase()),
