@@ -282,6 +282,8 @@ impl Step {
         Ok(if ran.failed.iter().any(|name| name == test) {
             println!("{test} failed after {:.1} s, as it must", ran.took.as_secs_f64());
             Ok(())
+        } else if ran.well() && ran.tests == Tests::default() {
+            Err(format!("there is no test {test}"))
         } else if ran.well() {
             Err(format!("{test} passed with the bug in"))
         } else if ran.status.is_none() {

@@ -469,7 +469,7 @@ impl Txn {
 
     fn write_commit(&mut self, id: TxnId) -> Lsn {
         if seeded_bug("txn_locks_released_early") {
-            self.release_locks();
+            self.locks.iter().for_each(|name| self.core.txns.keys.release(self.owner, *name));
             std::thread::yield_now();
         }
         let core = &*self.core;

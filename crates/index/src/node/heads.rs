@@ -142,5 +142,22 @@ mod tests {
                 prop_assert_eq!(Some(heads.block(blocks, head)), expected);
             }
         }
+
+        /// Also where cells of several blocks have the same head, so that it leads too far.
+        #[test]
+        fn the_rank_of_a_cell_from_where_rough_heads_lead(
+            mut cells in proptest::array::uniform32(0u64..40),
+            wanted in 0u64..40,
+        ) {
+            const BLOCK: usize = 8;
+            let rough = |cell: u64| (cell / 10) as u32;
+            cells.sort_unstable();
+            let heads = Heads::vacant();
+            heads.reset();
+            heads.set(0, cells.len() / BLOCK, |block| rough(cells[block * BLOCK]));
+            let first = heads.block(cells.len() / BLOCK, rough(wanted)) * BLOCK;
+            let rank = rank_from::<u64>(&cells.map(AtomicU64::new), BLOCK, first, wanted);
+            prop_assert_eq!(rank, cells.partition_point(|cell| *cell <= wanted));
+        }
     }
 }

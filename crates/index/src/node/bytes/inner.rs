@@ -162,9 +162,9 @@ mod tests {
     #[test]
     fn a_wrong_second_word_is_found() {
         let inner = inner();
-        inner.seconds[3].fetch_xor(1, Ordering::Relaxed);
+        inner.seconds[3].fetch_add(1, Ordering::Relaxed);
         assert_eq!(inner.node.check(), Err("Y7: the second word of entry 3".into()));
-        inner.seconds[3].fetch_xor(1, Ordering::Relaxed);
+        inner.seconds[3].fetch_sub(1, Ordering::Relaxed);
         inner.node.set_ties(false);
         assert_eq!(inner.node.check(), Err("Y7: equal heads, and the node says that there are none".into()));
     }
