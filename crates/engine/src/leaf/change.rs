@@ -160,6 +160,13 @@ impl<'a> Change<'a> {
         }
     }
 
+    /// The record body.
+    pub fn encoded(&self) -> Vec<u8> {
+        let mut body = Vec::with_capacity(self.encoded_len());
+        self.encode(&mut body);
+        body
+    }
+
     /// Bytes that [`Change::encode`] appends.
     pub fn encoded_len(&self) -> usize {
         let (page, _) = self.pages();

@@ -46,11 +46,12 @@ pub(crate) fn first_leaf(
     let latch = fresh.page().latch().exclusive();
     pool.before_change(fresh.frame_page().frame);
     let change = Change::Format { page: fresh.pid(), table: id, low: &[], high, right };
-    let record = core.log.reserve(change.encoded_len());
+    let body = change.encoded();
+    let record = core.log.reserve(body.len());
     leaf::format(fresh.page(), fresh.pid(), id, &[], high, right);
     fresh.page().set_lsn(record.end());
     let page = fresh.publish().page.id();
     drop(latch);
-    core.append(record, &change);
+    core.log.fill(record, &body);
     Ok(page)
 }

@@ -44,11 +44,12 @@ impl Tree {
         };
         self.pool.before_change(left.at.frame);
         self.pool.before_change(right.frame);
-        let record = self.core.log.reserve(split.change().encoded_len());
+        let body = split.change().encoded();
+        let record = self.core.log.reserve(body.len());
         split.apply(left.at.page, right.page, record.end());
         drop(right_latch);
         drop(left.latch);
-        self.core.append(record, &split.change());
+        self.core.log.fill(record, &body);
         Ok(())
     }
 }

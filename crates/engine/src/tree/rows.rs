@@ -110,13 +110,9 @@ impl Tree {
             latch.release_unchanged();
             return Ok(0);
         }
-        let reservation = self.core.log.reserve(txn.body.len());
-        page.set_lsn(reservation.end());
-        drop(latch);
+        txn.last = self.log_change(page, latch, &txn.body).start;
         txn.set_last_leaf(self, page.id());
-        txn.last = reservation.start();
         txn.owe_for(txn.body.len(), inserted);
-        self.core.log.fill(reservation, &txn.body);
         outcome.map(|()| inserted)
     }
 

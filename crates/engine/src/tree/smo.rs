@@ -70,12 +70,13 @@ impl Tree {
         let right_latch = fresh.page().latch().exclusive();
         self.pool.before_change(at.frame);
         self.pool.before_change(fresh.frame_page().frame);
-        let record = self.core.log.reserve(split.change().encoded_len());
+        let body = split.change().encoded(); // before others' commits wait for it
+        let record = self.core.log.reserve(body.len());
         split.apply(at.page, fresh.page(), record.end());
-        let right = fresh.publish().page.id();
+        let (right, end) = (fresh.publish().page.id(), record.end());
         drop(right_latch);
         drop(latch);
-        let end = self.core.append(record, &split.change());
+        self.core.log.fill(record, &body);
         self.post(split.separator(), right);
         end
     }
@@ -128,14 +129,16 @@ impl Tree {
         };
         self.pool.before_change(left.at.frame);
         self.pool.before_change(right.frame);
-        let record = self.core.log.reserve(absorb.change().encoded_len());
-        absorb.apply(left.at.page, right.page, record.end());
+        let body = absorb.change().encoded(); // before others' commits wait for it
+        let record = self.core.log.reserve(body.len());
+        let end = record.end();
+        absorb.apply(left.at.page, right.page, end);
         self.core.absorbs.fetch_add(1, Relaxed); // before anybody sees it (`check.rs`)
         drop(right_latch);
         drop(left.latch);
         // First of all: until then lookups cannot pass the dead leaf, and its record may have to wait for the device.
         change.unpost(&separator, neighbour.0);
-        let end = self.core.append(record, &absorb.change());
+        self.core.log.fill(record, &body);
         self.pool.free_page(neighbour, end);
         Ok(true)
     }

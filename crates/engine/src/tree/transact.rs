@@ -1,12 +1,11 @@
 //! Changing one row in a transaction, and undoing that.
 //!
-//! The order is that of the design: lock, room, latch, recheck, look at the gap, image into the key table, reserve,
-//! change, unlatch, copy the record. What may wait comes before the latch.
+//! The order is that of the design: lock, room, latch, recheck, look at the gap, image into the key table, change,
+//! reserve, page LSN, unlatch, copy the record. What may wait comes before the latch.
 
 use crate::error::{Error, Result};
 use crate::leaf::{self, Change, Place, difference, exchange};
 use crate::lock::{Image, ImageRow, KeyMode, Name, Reach};
-use crate::log::Reservation;
 use crate::page::Page;
 use crate::tree::Tree;
 use crate::tree::descend::{Latched, malformed};
@@ -14,8 +13,9 @@ use crate::tree::obstacle::{Obstacle, is_live};
 use crate::tree::write::{Intent, append_live};
 use crate::txn::{Found, Record, Txn};
 use crate::version::Version;
-use foreshore_base::{Lsn, Restart, TxnId, seeded_bug};
+use foreshore_base::{Exclusive, Lsn, Restart, TxnId, seeded_bug};
 use std::ops::ControlFlow::{Break, Continue};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What a transaction writes.
@@ -172,24 +172,13 @@ impl Tree {
         }
         let Latched { at, latch, .. } = leaf;
         self.pool.before_change(at.frame);
-        let reservation = self.core.log.reserve(txn.body.len());
-        let written = match patched {
-            Some(bytes) => {
-                place.patch(page, bytes.start, &intent.value()[bytes], version.0);
-                Ok(())
-            }
-            None => place.write(page, key, intent.value(), version.0).map(|_| ()),
-        };
-        page.set_lsn(reservation.end());
-        drop(latch);
-        if let Err(damaged) = written {
-            reservation.abandon();
-            return Err(damaged);
+        match patched {
+            Some(bytes) => place.patch(page, bytes.start, &intent.value()[bytes], version.0),
+            None => _ = place.write(page, key, intent.value(), version.0)?,
         }
+        txn.last = self.log_change(page, latch, &txn.body).start;
         txn.set_last_leaf(self, page.id());
-        txn.last = reservation.start();
         txn.owe_for(txn.body.len(), 1);
-        self.core.log.fill(reservation, &txn.body);
         if version.is_ghost() {
             txn.note_ghost(self, key, version.author());
         }
@@ -249,17 +238,17 @@ impl Tree {
             };
             let ghost = matches!(undoing, Change::Ghost { .. });
             let version = self.version_before(txn, key, first, ghost);
-            let record = Record::Compensation { owner: txn.owner, undo_next, first, change: undoing };
-            let reservation = self.write_logged(leaf, place, key, &value, version, record.encoded_len())?;
-            let start = reservation.start();
-            self.core.fill(reservation, &record, &mut txn.body);
+            txn.body.clear();
+            Record::Compensation { owner: txn.owner, undo_next, first, change: undoing }
+                .encode(&mut txn.body);
+            let logged = self.write_logged(leaf, place, key, &value, version, &txn.body)?;
             if first {
                 self.drop_image(txn, key);
             }
             if ghost {
                 txn.note_ghost(self, key, version.author());
             }
-            return Ok(start);
+            return Ok(logged.start);
         }
     }
 
@@ -285,8 +274,7 @@ impl Tree {
         })
     }
 
-    /// Writes a cell, which has this place in the latched leaf, and gives the latch back; returns the place of the record that says
-    /// so, whose body has `body_len` bytes, to be filled.
+    /// Writes a cell, which has this place in the latched leaf, gives the latch back, and logs the record that says so.
     pub(super) fn write_logged(
         &self,
         Latched { at, latch, .. }: Latched<'_>,
@@ -294,20 +282,24 @@ impl Tree {
         key: &[u8],
         value: &[u8],
         version: Version,
-        body_len: usize,
-    ) -> Result<Reservation<'_>> {
+        body: &[u8],
+    ) -> Result<Range<Lsn>> {
         self.pool.before_change(at.frame);
-        let reservation = self.core.log.reserve(body_len);
-        let written = place.write(at.page, key, value, version.0);
-        at.page.set_lsn(reservation.end());
+        place.write(at.page, key, value, version.0)?;
+        Ok(self.log_change(at.page, latch, body))
+    }
+
+    /// Logs that a leaf was changed, which is still latched, and gives the latch back. Returns where the record begins and ends.
+    ///
+    /// From the reservation on until the record is complete, commits behind it wait: so all that can be done before it is.
+    #[inline]
+    pub(super) fn log_change(&self, page: Page<'_>, latch: Exclusive<'_>, body: &[u8]) -> Range<Lsn> {
+        let reservation = self.core.log.reserve(body.len());
+        let record = reservation.start()..reservation.end();
+        page.set_lsn(record.end);
         drop(latch);
-        match written {
-            Ok(_) => Ok(reservation),
-            Err(damaged) => {
-                reservation.abandon();
-                Err(damaged)
-            }
-        }
+        self.core.log.fill(reservation, body);
+        record
     }
 
     /// The row is what it was before `txn` changed it: readers need not ask for that any more.

@@ -21,9 +21,7 @@ impl Tree {
                 continue;
             };
             let change = Change::Put { page: leaf.at.page.id(), table: self.id, key, value };
-            let record =
-                self.write_logged(leaf, place, key, value, Version::SETTLED, change.encoded_len())?;
-            self.core.append(record, &change);
+            self.write_logged(leaf, place, key, value, Version::SETTLED, &change.encoded())?;
             return Ok(());
         }
     }
@@ -45,13 +43,13 @@ impl Tree {
     pub(super) fn remove_cell(&self, leaf: Latched<'_>, place: Place, key: &[u8]) {
         let Latched { at, latch, .. } = leaf;
         self.pool.before_change(at.frame);
-        let change = Change::Remove { page: at.page.id(), table: self.id, key };
-        let reservation = self.core.log.reserve(change.encoded_len());
         place.remove(at.page);
-        at.page.set_lsn(reservation.end());
         let underfull = leaf::is_underfull(at.page) == Ok(true);
-        drop(latch);
-        self.core.append(reservation, &change);
+        self.log_change(
+            at.page,
+            latch,
+            &Change::Remove { page: at.page.id(), table: self.id, key }.encoded(),
+        );
         if underfull {
             // The row is gone, whatever becomes of the tidying up.
             let _ = self.absorb_around(key);

@@ -11,13 +11,13 @@
 use crate::error::Result;
 use crate::leaf::{self, Cell, Change, Place};
 use crate::lock::{Holder, Image, ImageRow, KeyMode, LockError, Name, Owner, Reach, Spares};
-use crate::log::{Reservation, Room};
+use crate::log::Room;
 use crate::page::Page;
+use crate::tree::Tree;
 use crate::tree::descend::{Latched, malformed};
 use crate::tree::many::{Near, Way};
 use crate::tree::obstacle::{Obstacle, is_live};
-use crate::tree::{Core, Tree};
-use crate::txn::{Batch, Ghost, Record};
+use crate::txn::{Batch, Ghost};
 use crate::version::Version;
 use foreshore_base::{Lsn, PageId, Restart, seeded_bug};
 use std::ops::ControlFlow;
@@ -286,9 +286,9 @@ impl Tree {
             true => Change::Ghost { page: page_id, table, key },
             false => Change::Put { page: page_id, table, key, value },
         };
-        let body_len = change.encoded_len(); // of a removal without a ghost, too
-        single.room.use_up(body_len);
-        let reservation = self.core.log.reserve(body_len);
+        let mut body = change.encoded(); // as long as that of a removal without a ghost
+        single.room.use_up(body.len());
+        let reservation = self.core.log.reserve(body.len());
         // A snapshot that is not open by now will see this record (its point is above). One that is open may need what
         // is replaced, and must find the key.
         let newest = self.core.txns.snapshots.newest();
@@ -307,12 +307,14 @@ impl Tree {
             row.set_value(|out| append_live(page, cell, out));
             self.keep_image(owner, name, row, version, cell, &mut Spares::default());
         }
-        let (change, written) = if removes && !stays {
+        let written = if removes && !stays {
             place.remove(page);
-            (Change::Remove { page: page_id, table, key }, Ok(()))
+            body.clear();
+            Change::Remove { page: page_id, table, key }.encode(&mut body);
+            Ok(())
         } else {
             let word = if removes { version.ghost() } else { version };
-            (change, place.write(page, key, value, word.0).map(drop))
+            place.write(page, key, value, word.0).map(drop)
         };
         page.set_lsn(reservation.end());
         let underfull = removes && leaf::is_underfull(page) == Ok(true);
@@ -321,8 +323,8 @@ impl Tree {
             reservation.abandon();
             return Err(damaged);
         }
-        let commit = reservation.start();
-        let end = self.core.append(reservation, &change);
+        let (commit, end) = (reservation.start(), reservation.end());
+        self.core.log.fill(reservation, &body);
         if imaged || stays {
             self.leave_garbage(single, imaged, commit, version.author());
         }
@@ -363,25 +365,6 @@ impl Tree {
             row,
         };
         self.core.txns.keys.push_image_into(name, image, spares);
-    }
-}
-
-impl Core {
-    /// Copies a change into its place in the log; returns the record's end.
-    pub fn append(&self, record: Reservation<'_>, change: &Change<'_>) -> Lsn {
-        let end = record.end();
-        let mut body = Vec::with_capacity(change.encoded_len());
-        change.encode(&mut body);
-        self.log.fill(record, &body);
-        end
-    }
-
-    /// Copies a record into its place in the log; it is put together in the memory of `body`.
-    #[inline]
-    pub fn fill(&self, place: Reservation<'_>, record: &Record<'_>, body: &mut Vec<u8>) {
-        body.clear();
-        record.encode(body);
-        self.log.fill(place, body);
     }
 }
 

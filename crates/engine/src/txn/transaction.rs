@@ -354,13 +354,14 @@ impl Txn {
         let (log, slots) = (&self.core.log, &self.core.txns.slots);
         let standing = slots.standing(self.owner);
         standing.announce(self.core.txns.latest().settled);
-        let begin = Record::Begin { owner: self.owner };
-        self.room.use_up(begin.encoded_len());
-        let record = log.reserve(begin.encoded_len());
+        self.body.clear();
+        Record::Begin { owner: self.owner }.encode(&mut self.body);
+        self.room.use_up(self.body.len());
+        let record = log.reserve(self.body.len());
         let id = TxnId(record.start().0);
         standing.began(id);
         self.core.txns.keys.began(self.owner, id);
-        self.core.fill(record, &begin, &mut self.body);
+        log.fill(record, &self.body);
         (self.id, self.last) = (Some(id), Lsn(id.0));
         Ok(id)
     }
@@ -473,14 +474,15 @@ impl Txn {
             std::thread::yield_now();
         }
         let core = &*self.core;
-        let commit = Record::Commit { owner: self.owner };
+        self.body.clear();
+        Record::Commit { owner: self.owner }.encode(&mut self.body);
         let standing = core.txns.slots.standing(self.owner);
         standing.committing();
-        self.room.use_up(commit.encoded_len());
-        let record = core.log.reserve(commit.encoded_len());
+        self.room.use_up(self.body.len());
+        let record = core.log.reserve(self.body.len());
         let (at, end) = (record.start(), record.end());
         standing.committed(at);
-        core.fill(record, &commit, &mut self.body);
+        core.log.fill(record, &self.body);
         self.leave_garbage(id, at);
         end
     }
@@ -518,12 +520,13 @@ impl Txn {
         self.await_extents()?;
         self.prepare_to_write(gid.len())?;
         let core = &*self.core;
-        let prepare = Record::Prepare { owner: self.owner, previous: self.last, gid };
-        self.room.use_up(prepare.encoded_len());
-        let record = core.log.reserve(prepare.encoded_len());
+        self.body.clear();
+        Record::Prepare { owner: self.owner, previous: self.last, gid }.encode(&mut self.body);
+        self.room.use_up(self.body.len());
+        let record = core.log.reserve(self.body.len());
         let end = record.end();
         self.last = record.start();
-        core.fill(record, &prepare, &mut self.body);
+        core.log.fill(record, &self.body);
         self.prepared = true;
         Ok(end)
     }
@@ -576,10 +579,11 @@ impl Txn {
     fn write_end(&mut self, id: TxnId) -> Result<()> {
         let core = &*self.core;
         core.log.room_to_undo()?;
-        let end = Record::End { owner: self.owner };
-        let record = core.log.reserve(end.encoded_len());
+        self.body.clear();
+        Record::End { owner: self.owner }.encode(&mut self.body);
+        let record = core.log.reserve(self.body.len());
         let at = record.start();
-        core.fill(record, &end, &mut self.body);
+        core.log.fill(record, &self.body);
         self.leave_garbage(id, at);
         Ok(())
     }

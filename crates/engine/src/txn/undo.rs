@@ -199,9 +199,13 @@ mod tests {
         let owner = Owner(7);
         let change = Change::Put { page: PageId(1), table: TableId(999), key: b"k", value: b"v" };
         let record = |previous| Record::Write { owner, previous, first: true, old: b"", change };
-        let place = core.log.reserve(record(Lsn::ZERO).encoded_len());
+        let mut body = Vec::new();
+        record(Lsn::ZERO).encode(&mut body);
+        let place = core.log.reserve(body.len());
         let at = place.start();
-        core.fill(place, &record(at), &mut Vec::new());
+        body.clear();
+        record(at).encode(&mut body);
+        core.log.fill(place, &body);
         core.txns.slots.resume(owner, TxnId(at.0), &core.log);
         let mut txn = Txn::resume(core.clone().into(), owner, TxnId(at.0), at, false);
         let no_table = |_| None;
