@@ -1,6 +1,7 @@
 //! `/metrics` for Prometheus: the server's counters and the engine's, by the names that `foreshore stats` has for them.
 //!
-//! The format is a line per figure, which needs no library. `scrapers.rs` answers with it.
+//! The format is a line per figure, which needs no library. As its users expect, what only rises has `_total` behind its name, and
+//! threads wait for seconds. `scrapers.rs` answers with it.
 
 use crate::counters;
 use crate::shared::Shared;
@@ -8,7 +9,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Engine figures that go down as well as up.
-const GAUGES: [&str; 16] = [
+const GAUGES: [&str; 18] = [
     "log_durable_lsn",
     "log_to_redo_bytes",
     "pool_frames",
@@ -22,6 +23,8 @@ const GAUGES: [&str; 16] = [
     "redo_bytes",
     "redo_records",
     "open_ns",
+    "undone_at_open",
+    "tables",
     "transactions",
     "snapshots",
     "image_bytes",
@@ -48,21 +51,31 @@ pub fn render(shared: &Shared) -> String {
     figure(&mut text, "server_open_transactions", "gauge", "Transactions that clients hold", open);
     let stats = serde_json::to_value(shared.db.stats()).unwrap_or_default();
     for (name, value) in stats.as_object().into_iter().flatten() {
-        if let Some(value) = value.as_u64() {
-            let kind = if GAUGES.contains(&name.as_str()) || name == "tables" { "gauge" } else { "counter" };
-            figure(&mut text, name, kind, &format!("The engine's {name}; see `foreshore stats`"), value);
+        let Some(value) = value.as_u64() else { continue };
+        let help = format!("The engine's {name}; see `foreshore stats`");
+        match GAUGES.contains(&name.as_str()) {
+            true => figure(&mut text, name, "gauge", &help, value),
+            false => figure(&mut text, &format!("{name}_total"), "counter", &help, value),
         }
     }
-    for (what, label, field, name, kind, help) in [
-        ("waits", "what", "count", "waits_count", "counter", "Waits of threads"),
-        ("waits", "what", "ns", "waits_ns", "counter", "Nanoseconds that threads waited"),
-        ("indexes", "table", "bytes", "table_index_bytes", "gauge", "Memory of a table's index"),
-        ("indexes", "table", "leaf_bytes", "table_leaf_bytes", "gauge", "Bytes of each of a table's leaves"),
+    for (what, label, field, unit, name, kind, help) in [
+        ("waits", "what", "count", 1.0, "waits_total", "counter", "Waits of threads"),
+        ("waits", "what", "ns", 1e-9, "waits_seconds_total", "counter", "Seconds that threads waited"),
+        ("indexes", "table", "bytes", 1.0, "table_index_bytes", "gauge", "Memory of a table's index"),
+        (
+            "indexes",
+            "table",
+            "leaf_bytes",
+            1.0,
+            "table_leaf_bytes",
+            "gauge",
+            "Bytes of each of a table's leaves",
+        ),
     ] {
         let _ = write!(text, "# HELP foreshore_{name} {help}\n# TYPE foreshore_{name} {kind}\n");
         for one in stats[what].as_array().into_iter().flatten() {
             let of = escaped(one[label].as_str().unwrap_or_default());
-            let value = one[field].as_u64().unwrap_or_default();
+            let value = one[field].as_f64().unwrap_or_default() * unit;
             let _ = writeln!(text, "foreshore_{name}{{{label}=\"{of}\"}} {value}");
         }
     }

@@ -381,9 +381,19 @@ fn metrics_are_there_for_whoever_asks_for_them() {
     assert!(body.contains("\nforeshore_server_commands_total 1\n"), "{body}");
     assert!(body.contains("\nforeshore_tables 1\n"), "{body}");
     assert!(body.contains("\nforeshore_table_leaf_bytes{table=\"db0\"} 8192\n"), "{body}");
-    for line in body.lines().filter(|line| !line.starts_with('#')) {
-        let value = line.rsplit(' ').next().unwrap();
-        assert!(line.starts_with("foreshore_") && value.parse::<u64>().is_ok(), "{line}");
+    assert!(body.contains("\nforeshore_commits_total "), "{body}");
+    assert!(body.contains("\nforeshore_undone_at_open 0\n"), "{body}");
+    assert!(body.contains("\n# TYPE foreshore_waits_seconds_total counter\n"), "{body}");
+    for line in body.lines() {
+        let words: Vec<_> = line.splitn(4, ' ').collect();
+        match words[..] {
+            ["#", "HELP", ..] => {}
+            ["#", "TYPE", name, kind] => assert_eq!(name.ends_with("_total"), kind == "counter", "{line}"),
+            _ => {
+                let value = line.rsplit(' ').next().unwrap();
+                assert!(line.starts_with("foreshore_") && value.parse::<f64>().is_ok(), "{line}");
+            }
+        }
     }
     assert!(ask("GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
     assert!(ask("garbage\r\n\r\n").starts_with("HTTP/1.1 404"));
