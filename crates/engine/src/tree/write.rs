@@ -66,13 +66,14 @@ pub(super) fn append_live(page: Page<'_>, cell: Option<Cell>, out: &mut Vec<u8>)
 }
 
 /// A write of one row that commits by itself.
-#[derive(Clone, Copy)]
 struct Single<'a> {
     owner: Owner,
     name: Name,
     key: &'a [u8],
     intent: Intent<'a>,
     room: Room,
+    /// What it leaves to those who clear up.
+    left: Option<Batch>,
 }
 
 /// What came of an attempt at one.
@@ -138,8 +139,11 @@ impl Tree {
         let slots = &self.core.txns.slots;
         let owner = slots.lease(&self.core.log)?;
         self.core.txns.keys.reset(owner, self.core.log.flushed(), slots.number(owner));
-        let mut single = Single { owner, name: near.name, key, intent, room: slots.room(owner) };
+        let mut single = Single { owner, name: near.name, key, intent, room: slots.room(owner), left: None };
         let done = self.autocommit_as(&mut single, near.way.start, patience);
+        if let Some(batch) = single.left {
+            self.leave_garbage(owner, batch);
+        }
         slots.keep_room(owner, single.room);
         slots.give_back(owner);
         match done? {
@@ -155,7 +159,8 @@ impl Tree {
         start: PageId,
         patience: Duration,
     ) -> Result<Option<Option<Lsn>>> {
-        let (keys, Single { owner, name, key, intent, .. }) = (&self.core.txns.keys, *single);
+        let Single { owner, name, key, intent, .. } = *single;
+        let keys = &self.core.txns.keys;
         let begun = Instant::now();
         let left = || patience.saturating_sub(begun.elapsed());
         let mut key_patience = patience;
@@ -326,7 +331,7 @@ impl Tree {
         let (commit, end) = (reservation.start(), reservation.end());
         self.core.log.fill(reservation, &body);
         if imaged || stays {
-            self.leave_garbage(single, imaged, commit, version.author());
+            single.left = Some(self.garbage(single, imaged, commit, version.author()));
         }
         if underfull && !stays {
             // The row is gone, whatever becomes of the tidying up: a full disk here must not say that nothing was changed.
@@ -335,16 +340,22 @@ impl Tree {
         Ok(Some(end))
     }
 
-    /// Leaves its image, if a snapshot may need it, and its ghost, if it made one, to those who clear up.
+    /// Its image, if a snapshot may need it, and its ghost, if it made one.
     #[cold]
-    fn leave_garbage(self: &Arc<Self>, single: &Single<'_>, imaged: bool, commit: Lsn, author: u64) {
+    fn garbage(self: &Arc<Self>, single: &Single<'_>, imaged: bool, commit: Lsn, author: u64) -> Batch {
         let mut batch = Batch::new(commit, author);
         batch.images.extend(imaged.then_some(single.name));
         if let Intent::Remove = single.intent {
             batch.ghosts.push(Ghost { tree: self.clone(), key: single.key.into(), author });
         }
-        self.core.keep(single.owner, batch);
-        self.core.sweep_own(single.owner);
+        batch
+    }
+
+    /// Leaves that to those who clear up, and clears up what others have left, which may take long: nothing is locked by now.
+    #[cold]
+    fn leave_garbage(&self, owner: Owner, batch: Batch) {
+        self.core.keep(owner, batch);
+        self.core.sweep_own(owner);
     }
 
     /// Puts what the row was before into the key table, before the leaf shows the change (V2 in `txn/view.rs`).
@@ -371,8 +382,27 @@ impl Tree {
 #[cfg(test)]
 mod tests {
     use crate::Database;
-    use crate::tree::testing::A_WHILE;
+    use crate::tree::testing::{A_WHILE, comes_true};
     use std::thread;
+
+    /// Who waits for the row does not wait for what is cleared up afterwards, which may be what a large removal has left.
+    #[test]
+    fn a_row_is_given_back_before_it_is_cleared_up() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        table.put(b"k", b"before").unwrap();
+        let _snapshot = db.snapshot().unwrap();
+        let (txns, name) = (&table.tree.core.txns, table.tree.core.txns.keys.name(table.tree.id, b"k"));
+        thread::scope(|scope| {
+            let held = txns.garbage.hold();
+            let put = scope.spawn(|| table.put(b"k", b"after"));
+            let is_written = || table.get(b"k").unwrap().as_deref() == Some(&b"after"[..]);
+            let is_free = comes_true(|| is_written() && txns.keys.is_quiet(name, None));
+            drop(held);
+            put.join().unwrap().unwrap();
+            assert!(is_free, "the row is locked");
+        });
+    }
 
     /// Who has a row locked before a single write has its leaf's latch is not overtaken by that.
     #[test]

@@ -209,6 +209,12 @@ impl Garbage {
         (0..SHARDS as u16).map(Owner)
     }
 
+    /// Nobody leaves anything, nor clears up, as long as what is returned is held.
+    #[cfg(test)]
+    pub fn hold(&self) -> Vec<parking_lot::MutexGuard<'_, VecDeque<Batch>>> {
+        self.shards.iter().map(|shard| shard.lock()).collect()
+    }
+
     /// Batches that wait in the queue of `owner`.
     pub fn len(&self, owner: Owner) -> usize {
         self.shard(owner.0.into()).lock().len()
