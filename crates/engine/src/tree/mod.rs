@@ -50,7 +50,7 @@ mod rows;
 mod smo;
 mod spans;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod transact;
 mod unversioned;
 mod users;

@@ -507,6 +507,7 @@ impl Txn {
         }
         keys.count_dropped(self.owner, dropped);
         self.locks.clear();
+        keys.release_shown(self.owner); // before anything is cleared up, which may take long
         let (ghosts, blobs) = (std::mem::take(&mut self.ghosts), std::mem::take(&mut self.blobs));
         core.dispose(self.owner, Batch { commit, author, images, ghosts, blobs });
         // Only now can they be cleared: no snapshot is given up in vain before.
@@ -653,9 +654,40 @@ impl Drop for Txn {
 mod tests {
     use super::*;
     use crate::Database;
+    use crate::tree::testing::comes_true;
     use crate::tree::{Intent, PATIENCE};
     use crate::txn::Direction;
     use std::ops::Bound;
+    use std::thread;
+
+    /// Who waits for what it has read, as others have, does not wait for what is cleared up after it.
+    #[test]
+    fn what_is_shown_is_given_back_before_it_is_cleared_up() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        table.put_many(&[("popular", ""), ("row", "before")]).unwrap();
+        let (tree, core) = (&table.tree, table.tree.core());
+        let (txns, name) = (&core.txns, core.txns.keys.name(tree.id, b"popular"));
+        let mut readers = [(); 4].map(|()| {
+            let mut reader = Txn::begin(core.clone().into(), PATIENCE, Lsn::ZERO).unwrap();
+            reader.enter(tree).unwrap();
+            assert!(tree.get_locked(&mut reader, b"popular", &mut Vec::new()).unwrap());
+            reader
+        });
+        assert!(readers[3].locks.is_empty(), "it shows what it reads");
+        tree.write(&mut readers[3], b"row", Intent::Put(b"after")).unwrap();
+        let _snapshot = db.snapshot().unwrap();
+        let [first, second, third, txn] = readers;
+        [first, second, third].into_iter().for_each(|reader| reader.roll_back().unwrap());
+        thread::scope(|scope| {
+            let held = txns.garbage.hold();
+            let commit = scope.spawn(move || txn.commit());
+            let is_free = comes_true(|| txns.keys.is_quiet(name, None));
+            drop(held);
+            commit.join().unwrap().unwrap();
+            assert!(is_free, "the row is locked");
+        });
+    }
 
     /// Trying the same again and again within a transaction keeps no more room back in the log than trying it once.
     #[test]
