@@ -43,9 +43,11 @@ impl Prepared {
 
     /// Commits one. Returns the end of its commit record, if it wrote anything.
     pub fn commit(&self, gid: &[u8]) -> Result<Option<Lsn>> {
-        // Its end is in the log before another one may prepare under its id.
         let mut waiting = self.0.lock();
-        take(&mut waiting, gid)?.commit()
+        let mut txn = take(&mut waiting, gid)?;
+        txn.decide(); // before another one may prepare under its id
+        drop(waiting);
+        txn.commit()
     }
 
     /// Rolls one back.
@@ -68,4 +70,37 @@ impl Prepared {
 fn take(waiting: &mut BTreeMap<Vec<u8>, Txn>, gid: &[u8]) -> Result<Txn> {
     let unknown = || Error::UnknownTransaction { gid: gid.escape_ascii().to_string() };
     waiting.remove(gid).ok_or_else(unknown)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Database;
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    /// Who prepares, or is decided, does not wait for what is cleared up after another one, which may be much.
+    #[test]
+    fn a_decision_keeps_no_other_waiting() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        let tx = db.begin().unwrap();
+        tx.bytes(&table).put(b"k", b"v").unwrap();
+        tx.prepare("first").unwrap();
+        let _snapshot = db.snapshot().unwrap();
+        thread::scope(|scope| {
+            let held = db.engine.core().txns.garbage.hold();
+            let decided = scope.spawn(|| db.commit_prepared("first"));
+            while table.get(b"k").unwrap().is_none() {
+                thread::yield_now();
+            }
+            let (told, waits) = mpsc::channel();
+            let db = &db;
+            scope.spawn(move || told.send(db.recover()));
+            let left = waits.recv_timeout(Duration::from_secs(10));
+            drop(held);
+            assert_eq!(left.expect("it waits for the other one"), Vec::<Vec<u8>>::new());
+            decided.join().unwrap().unwrap();
+        });
+    }
 }

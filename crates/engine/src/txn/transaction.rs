@@ -59,6 +59,8 @@ pub(crate) struct Txn {
     prepared: bool,
     /// Undoing what it did since a savepoint failed half-way: it can only be rolled back.
     half_undone: bool,
+    /// Where its commit record lies, once it is written.
+    decided: Option<(Lsn, Lsn)>,
     ended: bool,
 }
 
@@ -166,6 +168,7 @@ impl Txn {
             lost_over: None,
             prepared: false,
             half_undone: false,
+            decided: None,
             ended: false,
         }
     }
@@ -456,10 +459,16 @@ impl Txn {
     ///
     /// Errors: [`Error::Poisoned`]: what it wrote past the log is perhaps lost. It is rolled back.
     pub fn commit(mut self) -> Result<Option<Lsn>> {
-        if let Err(failed) = self.await_extents() {
+        if self.decided.is_none()
+            && let Err(failed) = self.await_extents()
+        {
             return self.roll_back().and(Err(failed));
         }
-        let end = self.id.map(|id| self.write_commit(id));
+        self.decide();
+        if let (Some(id), Some((at, _))) = (self.id, self.decided) {
+            self.leave_garbage(id, at);
+        }
+        let end = self.decided.map(|(_, end)| end);
         self.core.txns.slots.count_commit(self.owner);
         self.finish();
         if let Some(end) = end {
@@ -468,7 +477,16 @@ impl Txn {
         Ok(end)
     }
 
-    fn write_commit(&mut self, id: TxnId) -> Lsn {
+    /// Writes its commit record, if it wrote anything, and has not done so: what is left of its commit cannot fail. The extents that it
+    /// wrote are durable.
+    pub fn decide(&mut self) {
+        if self.id.is_some() && self.decided.is_none() {
+            self.decided = Some(self.write_commit());
+            self.ended = true; // whatever happens, nothing is undone any more
+        }
+    }
+
+    fn write_commit(&mut self) -> (Lsn, Lsn) {
         if seeded_bug("txn_locks_released_early") {
             self.locks.iter().for_each(|name| self.core.txns.keys.release(self.owner, *name));
             std::thread::yield_now();
@@ -483,8 +501,7 @@ impl Txn {
         let (at, end) = (record.start(), record.end());
         standing.committed(at);
         core.log.fill(record, &self.body);
-        self.leave_garbage(id, at);
-        end
+        (at, end)
     }
 
     /// Gives its locks back, stamps its images and leaves them, with its ghosts, to those who clear up; without an open
