@@ -84,3 +84,38 @@ impl Tree {
 fn is_by(version: Version, author: u64) -> bool {
     version.author() == author || version.writer() == Writer::Anyone
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Database;
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    /// What somebody's large removal has left is not cleared up by who commits something else next, and may have others wait for that.
+    #[test]
+    fn who_commits_a_little_clears_up_no_large_removal() {
+        let db = Database::in_memory().unwrap();
+        let [removed, other] = ["removed", "other"].map(|name| db.byte_table(name).unwrap());
+        let rows: Vec<_> = (0..2000_u16).map(|row| (row.to_be_bytes(), "")).collect();
+        removed.put_many(&rows).unwrap();
+        let snapshot = db.snapshot().unwrap();
+        removed.remove_range(..).unwrap();
+        thread::scope(|scope| {
+            let ((latched, is_latched), (committed, has_committed)) = (mpsc::channel(), mpsc::channel());
+            let removed = &removed;
+            let waits = scope.spawn(move || {
+                let first = removed.tree.latch_leaf(&[0, 0]).unwrap();
+                latched.send(()).unwrap();
+                let is_in_time = has_committed.recv_timeout(Duration::from_secs(5)).is_ok();
+                first.latch.release_unchanged();
+                is_in_time
+            });
+            is_latched.recv().unwrap();
+            drop(snapshot);
+            db.transact(|tx| tx.bytes(&other).put(b"k", b"v")).unwrap();
+            let _ = committed.send(());
+            assert!(waits.join().unwrap(), "the commit has waited for the leaf of a row that was removed");
+        });
+    }
+}

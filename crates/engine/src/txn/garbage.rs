@@ -1,8 +1,8 @@
 //! What commits leave behind until no snapshot needs it: images that they replaced, ghosts of keys that they removed.
 //!
 //! Batches wait in a few queues, by the slot of the transaction, so that committers seldom meet. Each committer clears
-//! a little of its own queue, and the background thread the rest. What they take counts as old versions do; before a snapshot is given
-//! up for it, what has become pointless meanwhile is thrown out.
+//! a little of its own queue, and the background thread the rest, such as what a large removal has left. What they take counts as old
+//! versions do; before a snapshot is given up for it, what has become pointless meanwhile is thrown out.
 //!
 //! What cannot be cleared, as somebody has it locked, or for want of space, or for damage, is tried again after a pause, and
 //! after longer and longer ones, so that an idle database has nothing to do. When nobody scans the tables any more that were
@@ -22,8 +22,9 @@ use std::time::{Duration, Instant};
 /// Queues.
 const SHARDS: usize = 16;
 
-/// A committer clears at most this many batches.
+/// A committer clears at most this many batches, and leaves those to the background thread that have more ghosts and large values.
 const SWEEP_MAX: usize = 4;
+const SWEEP_ROWS_MAX: usize = 1000;
 
 /// Names of images in a batch that was put together of several, at most.
 const IMAGES_MAX: usize = 256;
@@ -239,7 +240,7 @@ impl Core {
         let too_early = seeded_bug("blob_reaped_early") && !batch.blobs.is_empty();
         let horizon = if too_early { Lsn(u64::MAX) } else { self.horizon() };
         if batch.commit < horizon {
-            self.clear(batch, horizon);
+            self.clear(batch, horizon, usize::MAX);
         } else {
             self.keep(owner, batch);
         }
@@ -265,23 +266,23 @@ impl Core {
         self.txns.snapshots.horizon(log_end)
     }
 
-    /// Clears some of the garbage in the queue of `owner`. `false`: it is not known what of that is needed, as a snapshot is being
-    /// opened.
-    fn sweep(&self, owner: Owner, batches_max: usize) -> bool {
+    /// Clears some of the garbage in the queue of `owner`; of batches with more than `rows_max` ghosts and large values, the images.
+    /// `false`: it is not known what of that is needed, as a snapshot is being opened.
+    fn sweep(&self, owner: Owner, batches_max: usize, rows_max: usize) -> bool {
         if self.txns.garbage.len(owner) == 0 {
             return true;
         }
         let horizon = self.horizon();
         for _ in 0..batches_max {
             let Some(batch) = self.txns.garbage.take(owner, horizon) else { break };
-            self.clear(batch, horizon);
+            self.clear(batch, horizon, rows_max);
         }
         horizon != Lsn::ZERO
     }
 
     /// Clears what a commit may clear of its own queue.
     pub fn sweep_own(&self, owner: Owner) {
-        self.sweep(owner, SWEEP_MAX);
+        self.sweep(owner, SWEEP_MAX, SWEEP_ROWS_MAX);
     }
 
     /// Gives up snapshots, the oldest first, until old versions that only snapshots need take at most `bytes_max`. (Those of
@@ -304,16 +305,19 @@ impl Core {
 
     /// Clears all garbage that no snapshot needs. `false`: it is not known of all of it what is needed, as a snapshot is being opened.
     pub fn sweep_all(&self) -> bool {
-        let swept = Garbage::owners().map(|owner| self.sweep(owner, self.txns.garbage.len(owner)));
+        let swept =
+            Garbage::owners().map(|owner| self.sweep(owner, self.txns.garbage.len(owner), usize::MAX));
         swept.filter(|is_known| !is_known).count() == 0 // not `all`, which would leave the rest
     }
 
-    /// No snapshot needs what was replaced by commits below `horizon`, that of the batch among them.
-    fn clear(&self, mut batch: Batch, horizon: Lsn) {
+    /// No snapshot needs what was replaced by commits below `horizon`, that of the batch among them. What is more than `rows_max` stays for
+    /// the background thread.
+    fn clear(&self, mut batch: Batch, horizon: Lsn, rows_max: usize) {
         for name in batch.images.drain(..) {
             self.txns.keys.clear_images(name, batch.commit, horizon);
         }
-        if !self.try_to_clear(&mut batch) {
+        let is_large = batch.ghosts.len() + batch.blobs.len() > rows_max;
+        if is_large || !self.try_to_clear(&mut batch) {
             self.txns.garbage.keep_stuck(Stuck::new(batch, None));
         }
     }
