@@ -19,9 +19,9 @@ use foreshore_base::sync::Ordering::Relaxed;
 use foreshore_base::{Lsn, seeded_bug};
 use foreshore_io::{LockError, Vfs};
 use parking_lot::Mutex;
-use std::io;
 use std::sync::Arc;
 use std::time::Instant;
+use std::{io, mem, process};
 
 pub(crate) struct Engine {
     core: Arc<Core>,
@@ -33,6 +33,8 @@ pub(crate) struct Engine {
     vfs: Arc<dyn Vfs>,
     upkeep: Arc<Upkeep>,
     opened: Opened,
+    /// The process that has opened it.
+    process: u32,
     /// What came of closing it. Held while that is under way.
     closed: Mutex<Option<Result<()>>>,
     /// Held until the last handle is gone; dropped last. What outlives it, such as the range of an ended transaction or a
@@ -75,6 +77,7 @@ impl Engine {
             tables: Tables::new(core.clone(), trees, next_id, options),
             core,
             opened: Opened { redo_bytes, redo_records, undone, open_ns: started.elapsed().as_nanos() as u64 },
+            process: process::id(),
             closed: Mutex::new(None),
             _lock: lock,
         }))
@@ -156,7 +159,21 @@ impl Engine {
     }
 
     pub fn checkpoint(&self) -> Result<()> {
+        self.ensure_not_forked()?;
         self.upkeep.checkpoint()
+    }
+
+    /// A forked process has a copy of what its parent knows of the files, and would write to the same places. Writes of rows end it
+    /// (`foreshore_io::map`); what needs no new log record would not.
+    fn ensure_not_forked(&self) -> Result<()> {
+        match process::id() == self.process {
+            true => Ok(()),
+            false => {
+                let told =
+                    "a forked process cannot use what its parent opened; open databases after the fork";
+                Err(Error::Argument(told.into()))
+            }
+        }
     }
 
     pub fn check(&self) -> Result<CheckReport> {
@@ -237,6 +254,7 @@ impl Engine {
 
     /// Writes everything out and stops the threads. A second call waits for the first, and tells the same.
     pub fn close(&self) -> Result<()> {
+        self.ensure_not_forked()?;
         let closed = match is_of_an_engine() {
             // The first call may wait for this thread's end. What closes the database here is a task that it wakes.
             true => self.closed.try_lock(),
@@ -265,6 +283,11 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
+        if self.ensure_not_forked().is_err() {
+            // It is the parent's. There are no threads to be stopped here, and nobody else to be told.
+            mem::forget((self.core.clone(), self.upkeep.clone()));
+            return;
+        }
         // Whoever wants to know calls `close`.
         let _ = self.close();
         // What could not be cleared or undone, because the log or a file failed, refers to tables, which refer to the core, which

@@ -75,6 +75,8 @@ pub use transaction_table::TransactionTable;
 
 /// An open database. Cheap to clone; usable from any thread. The last handle (tables count) to go closes it.
 ///
+/// It is its process's own: one that is forked, and does not begin another program, can let go of handles, and no more. To write ends it.
+///
 /// It may be used after a panic, as its tables and snapshots may ([`UnwindSafe`](std::panic::UnwindSafe)): where code that the caller
 /// gave panics, such as the work of [`transact`](Database::transact), what was under way is rolled back, and no lock stays.
 ///
