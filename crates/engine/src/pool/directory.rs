@@ -346,8 +346,9 @@ impl Current {
         let (next, written) = match self.copy_to(spare.clone(), vfs, bytes) {
             Ok(copied) => copied,
             Err(error) => {
-                // What it took beyond its room is to be had by others.
-                self.spare = spare.cut(spare.room).then_some(spare);
+                // What it took beyond its room is to be had by others. But it stays whole where it may have its name by now: then it is what
+                // the next open reads (D2).
+                self.spare = (error.is_shortage() && spare.cut(spare.room)).then_some(spare);
                 return Err(error);
             }
         };
@@ -718,6 +719,45 @@ mod tests {
             rest.iter().for_each(|batch| directory.append(batch).unwrap());
             assert_ne!(newest(&disk), base, "now it is");
             reopened_at(&disk.after_crash(Crash::PowerLoss, 1), &model, 60, "afterwards");
+        }
+    }
+
+    /// The next file may have got its name though that failed, or though it is not known to be durable: it is what the next open reads, so it
+    /// stays whole. Not so if it were cut to the room that a full disk had for it before.
+    #[test]
+    fn a_file_that_may_have_its_name_stays_whole() {
+        use foreshore_io::sim::{Call, Intercepted};
+        for failing in [Call::Rename, Call::SyncDir] {
+            let disk = SimDisk::new(1);
+            let all = {
+                let directory = Directory::create(Arc::new(disk.clone())).unwrap();
+                let (all, effect) = promised(&directory, 1..500).unwrap();
+                directory.append_with(&all, effect).unwrap();
+                all
+            };
+            disk.remove(TEMPORARY).unwrap();
+            disk.set_capacity(disk.used_bytes());
+            let fails = Arc::new(AtomicBool::new(false));
+            let its = fails.clone();
+            let vfs = Intercepted::new(disk.clone(), move |call, _, go| {
+                let done = go();
+                if call == failing && its.load(Relaxed) {
+                    return Err(std::io::Error::from_raw_os_error(libc::EIO));
+                }
+                done
+            });
+            let (directory, before) = Directory::open(Arc::new(vfs)).unwrap();
+            let base = newest(&disk);
+            (0..8).for_each(|_| directory.append(&all[..100]).unwrap());
+            assert_eq!(newest(&disk), base, "it would have been rewritten");
+            disk.set_capacity(u64::MAX);
+            fails.store(true, Relaxed);
+            let refused = directory.append(&all[..100]);
+            assert!(matches!(refused, Err(Error::Poisoned { .. })), "{refused:?}");
+            assert_ne!(newest(&disk), base);
+            drop(directory);
+            let (_, after) = Directory::open(Arc::new(disk.after_crash(Crash::ProcessKill, 1))).unwrap();
+            assert_eq!(after, before, "{failing:?}");
         }
     }
 
