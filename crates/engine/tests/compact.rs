@@ -86,6 +86,26 @@ fn a_creation_beside_it_that_is_under_way_is_left_alone() {
     assert!(!beside(&path).exists());
 }
 
+/// Nor is a backup that somebody makes there spoilt, or called scrap when it is done.
+#[test]
+fn a_backup_beside_it_that_is_under_way_is_left_alone() {
+    let ((_dir, path), (_others, other)) = (sparse(500), sparse(1000));
+    let (before, others) = (rows(&path), rows(&other));
+    let db = builder().open(&other).unwrap();
+    let mut refused = 0;
+    db.backup_with(beside(&path), |_| {
+        let error = builder().compact(&path, |_| {}).unwrap_err();
+        assert!(matches!(error, Error::Locked { .. }), "{error}");
+        refused += 1;
+    })
+    .unwrap();
+    assert!(refused > 0);
+    assert_eq!(rows(&beside(&path)), others);
+    assert_eq!(rows(&path), before);
+    let files = fs::read_dir(beside(&path)).unwrap().map(|file| file.unwrap().file_name());
+    assert!(!files.into_iter().any(|name| name == "FORESHORE.backup"));
+}
+
 #[test]
 fn a_link_to_the_directory_stays_one() {
     let (dir, path) = sparse(500);

@@ -123,10 +123,21 @@ fn create_like(new: &Path, old: &Path) -> io::Result<bool> {
 }
 
 /// A directory that a container's image brings keeps its name, too, where the file system cannot rename what is of a lower layer.
-/// `beside` is scrap; it gets the mark of such (K1), so that it is not empty.
+/// `beside` must not be empty for that: if it is, it gets the mark of scrap (K1). What is there may be somebody's who makes a backup or a
+/// database there.
 fn ensure_renamable(path: &Path, beside: &Path) -> Result<()> {
     let mark = beside.join(meta::UNFINISHED_BACKUP);
-    fs::write(&mark, "").map_err(|e| Error::io(format!("creating {}", mark.display()), &e))?;
+    let is_empty = fs::read_dir(beside).map(|mut files| files.next().is_none());
+    let marked = is_empty.and_then(|is_empty| match is_empty {
+        true => fs::File::create_new(&mark).map(drop),
+        false => Ok(()),
+    });
+    match marked {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
+            return Err(Error::io(format!("creating {}", mark.display()), &e));
+        }
+        _ => {}
+    }
     foreshore_io::ensure_renamable(path, beside).map_err(|e| {
         Error::Argument(format!(
             "no other directory can take the name of {} ({e}); make a backup in an empty directory elsewhere: it is compact",
