@@ -239,8 +239,9 @@ impl Shared {
             self.ring.release(boundary); // F3
             flights.landed.notify_all();
         }
-        let has_woken_tasks = flights.durable_waiters.wake(self.flights.durable());
+        // Before any task, which may go on right here, and wait for what is written now.
         flights.flushed_waiters.wake(self.ring.flushed());
+        let has_woken_tasks = flights.durable_waiters.wake(self.flights.durable());
         if has_woken_tasks {
             // What they write now can travel with the next flight, which then carries more: where they share a core with this
             // flusher, they need it for that. (Measured with the server: docs/results/2026-11-25-epyc-2core/serve-sync.txt.)

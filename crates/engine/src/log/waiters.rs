@@ -80,26 +80,33 @@ impl Waiters {
         });
     }
 
-    /// Wakes everyone who waits for `passed` or less, by a thread that holds nothing: tasks may go on right here. Was one among them?
+    /// Wakes everyone who waits for `passed` or less, by a thread that holds nothing: tasks may go on right here, so threads, for which
+    /// they may wait there, come first. Was a task among them?
     pub fn wake(&self, passed: Lsn) -> bool {
-        let mut woken = Vec::new();
+        let (mut woken, mut tasks) = (Vec::new(), Vec::new());
         let mut queue = self.queue.lock();
         while queue.peek().is_some_and(|waiter| waiter.0.target <= passed) {
             woken.extend(queue.pop());
         }
         drop(queue);
-        let mut has_task = false;
         for Reverse(Waiter { sleeper, .. }) in woken {
             match sleeper {
                 Sleeper::Thread(thread) => thread.unpark(),
-                Sleeper::Task(task) => {
-                    has_task = true;
-                    // That is not our code. If it panics, those behind it are woken all the same, and the log goes on.
-                    let _ = catch_unwind(AssertUnwindSafe(|| task.wake()));
-                }
+                Sleeper::Task(task) => tasks.push(task),
             }
         }
+        let has_task = !tasks.is_empty();
+        for task in tasks {
+            // That is not our code. If it panics, those behind it are woken all the same, and the log goes on.
+            let _ = catch_unwind(AssertUnwindSafe(|| task.wake()));
+        }
         has_task
+    }
+
+    /// How many wait.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.queue.lock().len()
     }
 }
 
@@ -152,11 +159,46 @@ mod tests {
                 woken.send(())
             }
         });
-        while waiters.queue.lock().len() < 2 {
+        while waiters.len() < 2 {
             thread::yield_now();
         }
         is_reached.store(true, SeqCst);
         let _ = catch_unwind(AssertUnwindSafe(|| waiters.wake(Lsn(2))));
         waits.recv_timeout(Duration::from_secs(30)).expect("it sleeps on");
+    }
+
+    /// Waits, where it is woken, until it hears from a thread.
+    struct Listens {
+        thread: Mutex<mpsc::Receiver<()>>,
+        has_heard: AtomicBool,
+    }
+
+    impl Wake for Listens {
+        fn wake(self: Arc<Self>) {
+            let heard = self.thread.lock().recv_timeout(Duration::from_secs(30));
+            self.has_heard.store(heard.is_ok(), SeqCst);
+        }
+    }
+
+    /// A thread that is woken together with a task is not left asleep until that is done, which may wait for it.
+    #[test]
+    fn a_task_may_wait_for_a_thread_that_is_woken_with_it() {
+        let (waiters, is_reached) = (Arc::new(Waiters::default()), Arc::new(AtomicBool::new(false)));
+        let (woken, thread) = mpsc::channel();
+        let task = Arc::new(Listens { thread: Mutex::new(thread), has_heard: AtomicBool::new(false) });
+        waiters.enter_task(Lsn(1), &task.clone().into(), &mut None);
+        thread::spawn({
+            let (waiters, is_reached) = (waiters.clone(), is_reached.clone());
+            move || {
+                waiters.wait(Lsn(2), || is_reached.load(SeqCst));
+                woken.send(())
+            }
+        });
+        while waiters.len() < 2 {
+            thread::yield_now();
+        }
+        is_reached.store(true, SeqCst);
+        assert!(waiters.wake(Lsn(2)));
+        assert!(task.has_heard.load(SeqCst));
     }
 }

@@ -6,6 +6,7 @@ mod faults;
 mod handles;
 mod speed;
 mod stress;
+mod tasks;
 mod world;
 
 use super::LogOptions;

@@ -1,0 +1,75 @@
+//! Tasks that go on where they are woken: by the thread that carries flights.
+
+use super::super::*;
+use super::SMALL;
+use foreshore_base::sync::AtomicUsize;
+use foreshore_io::SimDisk;
+use foreshore_io::sim::{Call, Intercepted};
+use parking_lot::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::task::Wake;
+use std::thread;
+use std::time::Duration;
+
+/// Waits, where it is woken, until it hears from a thread, and says whether it has.
+struct Listens(Mutex<Receiver<()>>, Sender<bool>);
+
+impl Wake for Listens {
+    fn wake(self: Arc<Self>) {
+        let heard = self.0.lock().recv_timeout(Duration::from_secs(30));
+        self.1.send(heard.is_ok()).unwrap();
+    }
+}
+
+/// Who waits for a place in the buffer is woken before them: it has reserved the place, so nothing that they write becomes durable before
+/// it has gone on.
+#[test]
+fn a_task_may_wait_for_who_waits_for_a_place() {
+    let (gates, begun) = (Arc::new([Mutex::new(()), Mutex::new(())]), Arc::new(AtomicUsize::new(0)));
+    let (its_gates, its_begun) = (gates.clone(), begun.clone());
+    // Syncs of flights, one after the other, wait at the first gate, and all others at the second.
+    let vfs = Intercepted::new(SimDisk::new(1), move |call, name, go| {
+        if call == Call::Sync && name.starts_with("wal-0") {
+            let gate = its_begun.fetch_add(1, SeqCst).min(1);
+            drop(its_gates[gate].lock());
+        }
+        go()
+    });
+    let log = Log::open(Arc::new(vfs), SMALL, Incarnation::after(Lsn::ZERO)).unwrap();
+    let append = |bytes: usize| {
+        let record = log.reserve(bytes - HEADER_BYTES);
+        let end = record.end();
+        log.fill(record, &vec![1; bytes - HEADER_BYTES]);
+        end
+    };
+    let flights = |count| {
+        while begun.load(SeqCst) < count {
+            thread::yield_now();
+        }
+    };
+    let (first, second) = (gates[0].lock(), gates[1].lock());
+    let ((written, hears), (told, is_told)) = (channel(), channel());
+    let task: Waker = Arc::new(Listens(Mutex::new(hears), told)).into();
+    let end = append(64);
+    assert!(log.poll_commit(end, Some(Wanted::Own), &task, &mut None).is_pending());
+    flights(1);
+    // Nobody asks for a flight until the buffer is full, but for a place that the first one gives back.
+    let ring = SMALL.ring();
+    while log.reserved() < Lsn(ring - options::BLOCK) {
+        append(4096);
+    }
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            append(4096);
+            written.send(()).unwrap();
+        });
+        flights(2);
+        while log.shared.flights.flushed_waiters.len() == 0 {
+            thread::yield_now();
+        }
+        drop(first);
+        assert!(is_told.recv().unwrap(), "it is asleep as long as the task waits for it");
+        drop(second);
+    });
+    log.close().unwrap();
+}
