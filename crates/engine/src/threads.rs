@@ -39,10 +39,16 @@ impl Threads {
         Ok(())
     }
 
-    /// Waits for the ends of all, which have been told to stop.
+    /// Waits for the ends of all, which have been told to stop, also of those that one of them starts meanwhile.
     pub fn join(&self) {
-        for thread in self.0.lock().drain(..) {
-            let _ = thread.join(); // its panic, if there was one, has been dealt with
+        loop {
+            let threads = std::mem::take(&mut *self.0.lock());
+            if threads.is_empty() {
+                return;
+            }
+            for thread in threads {
+                let _ = thread.join(); // its panic, if there was one, has been dealt with
+            }
         }
     }
 

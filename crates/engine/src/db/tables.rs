@@ -14,6 +14,7 @@ use crate::log::Durability;
 use crate::pool::Pool;
 use crate::tree::{Core, Intent, PATIENCE, Tree};
 use crate::txn::Txn;
+use crate::waits::lock_or_wait;
 use foreshore_base::{Lsn, TableId};
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use std::collections::BTreeMap;
@@ -71,7 +72,7 @@ impl Tables {
 
     /// As long as this is held, no table is half dropped.
     pub fn keep_from_dropping(&self) -> MutexGuard<'_, ()> {
-        self.dropping.lock()
+        lock_or_wait(&self.dropping)
     }
 
     /// The table `name`, created with these options if absent.
@@ -89,7 +90,7 @@ impl Tables {
         if let Some(tree) = self.existing(name) {
             return Ok(tree);
         }
-        let _one_at_a_time = self.changing.lock();
+        let _one_at_a_time = lock_or_wait(&self.changing);
         if let Some(tree) = self.existing(name) {
             return Ok(tree); // somebody was quicker
         }
@@ -172,10 +173,10 @@ impl Tables {
 
     /// See [`Database::drop_table`](crate::Database::drop_table).
     pub fn drop_table(&self, name: &str) -> Result<bool> {
-        let _one_at_a_time = self.closing.lock();
+        let _one_at_a_time = lock_or_wait(&self.closing);
         let Some(tree) = self.existing(name) else { return Ok(false) };
         let _dropping = self.close(&tree)?;
-        let changing = self.changing.lock();
+        let changing = lock_or_wait(&self.changing);
         let removed = self.catalog.autocommit(name.as_bytes(), Intent::Remove, PATIENCE);
         // Durable before the first leaf goes: a table that still has its row has all its leaves.
         let durable =
@@ -202,7 +203,7 @@ impl Tables {
             if !tree.users.close(DROP_PATIENCE, || self.core.log.room())? {
                 return Err(Error::TableInUse { name: tree.name.clone() });
             }
-            let dropping = self.dropping.lock();
+            let dropping = lock_or_wait(&self.dropping);
             if !tree.users.any() {
                 return Ok(dropping);
             }
@@ -211,8 +212,8 @@ impl Tables {
 
     /// Calls `look` with all tables but the catalog, while none is created or dropped.
     pub fn with_all<R>(&self, look: impl FnOnce(&mut dyn Iterator<Item = &Arc<Tree>>) -> R) -> R {
-        let _none_is_dropped = self.dropping.lock();
-        let _none_is_created = self.changing.lock();
+        let _none_is_dropped = lock_or_wait(&self.dropping);
+        let _none_is_created = lock_or_wait(&self.changing);
         look(&mut self.known.read().values())
     }
 }

@@ -138,7 +138,7 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::pin::Pin;
     use std::sync::{Arc, mpsc};
-    use std::task::{Context, Poll, Wake};
+    use std::task::{Context, Poll, Wake, Waker};
     use std::time::{Duration, Instant};
 
     #[derive(Default)]
@@ -237,6 +237,47 @@ mod tests {
         assert_eq!(Arc::strong_count(&core), 1);
     }
 
+    fn commit(db: &Database, table: &ByteTable) -> CommitTicket {
+        let tx = db.begin().unwrap();
+        tx.bytes(table).put(b"k", b"v").unwrap();
+        tx.commit_async().unwrap()
+    }
+
+    fn poll(ticket: &mut CommitTicket, waker: Waker) -> Poll<crate::Result<()>> {
+        Pin::new(ticket).poll(&mut Context::from_waker(&waker))
+    }
+
+    /// A database whose log is being written, as long as the device stands still. Many who come meanwhile travel with the next flight, as
+    /// far as it knows.
+    fn beside_many() -> (Database, ByteTable, Arc<AtomicBool>) {
+        let (stands, reached) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (its, has_reached) = (stands.clone(), reached.clone());
+        let slow = Intercepted::new(MemVfs::new(), move |call, name, go| {
+            if call == Call::Sync && name == "wal-0000000000000000" {
+                has_reached.store(true, SeqCst);
+                while its.load(SeqCst) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+            go()
+        });
+        let options = Database::builder().cache_bytes(1 << 20).ring_bytes(1 << 20).segment_bytes(1 << 20);
+        let db = options.open_on(Arc::new(slow)).unwrap();
+        let table = db.byte_table("t").unwrap();
+        stands.store(true, SeqCst);
+        reached.store(false, SeqCst);
+        let (mut first, idle) = (commit(&db, &table), Arc::new(Woken::default()));
+        assert!(poll(&mut first, idle.clone().into()).is_pending());
+        while !reached.load(SeqCst) {
+            std::thread::yield_now();
+        }
+        for _ in 0..20 {
+            let mut again = CommitTicket { flight: Some(Wanted::Own), ..first.clone() };
+            assert!(poll(&mut again, idle.clone().into()).is_pending());
+        }
+        (db, table, stands)
+    }
+
     /// A task that goes on where it is woken, and writes.
     struct Writes(ByteTable, mpsc::Sender<crate::Result<()>>);
 
@@ -251,44 +292,74 @@ mod tests {
     /// the last flight has carried.
     #[test]
     fn a_task_may_wait_where_it_is_woken() {
-        let (device, reached) = (Arc::new(parking_lot::Mutex::new(())), Arc::new(AtomicBool::new(false)));
-        let (its, has_reached) = (device.clone(), reached.clone());
-        let slow = Intercepted::new(MemVfs::new(), move |call, name, go| {
-            if call == Call::Sync && name == "wal-0000000000000000" {
-                has_reached.store(true, SeqCst);
-                drop(its.lock());
-            }
-            go()
-        });
-        let options = Database::builder().cache_bytes(1 << 20).ring_bytes(1 << 20).segment_bytes(1 << 20);
-        let db = options.open_on(Arc::new(slow)).unwrap();
-        let table = db.byte_table("t").unwrap();
-        let commit = |key: &[u8]| {
-            let tx = db.begin().unwrap();
-            tx.bytes(&table).put(key, b"v").unwrap();
-            tx.commit_async().unwrap()
-        };
-        let poll = |ticket: &mut CommitTicket, waker| {
-            assert!(Pin::new(ticket).poll(&mut Context::from_waker(&waker)).is_pending());
-        };
-        let stands = device.lock();
-        reached.store(false, SeqCst);
-        let (mut first, idle) = (commit(b"first"), Arc::new(Woken::default()));
-        poll(&mut first, idle.clone().into());
-        while !reached.load(SeqCst) {
-            std::thread::yield_now();
-        }
-        // Many who come while that is under way travel with the next flight, as far as it knows.
-        (0..20).for_each(|_| {
-            poll(&mut CommitTicket { flight: Some(Wanted::Own), ..first.clone() }, idle.clone().into())
-        });
+        let (db, table, stands) = beside_many();
         let (written, is_written) = mpsc::channel();
-        poll(&mut commit(b"second"), Arc::new(Writes(table.clone(), written)).into());
-        drop(stands);
+        let mut ticket = commit(&db, &table);
+        assert!(poll(&mut ticket, Arc::new(Writes(table.clone(), written)).into()).is_pending());
+        stands.store(false, SeqCst);
         is_written
             .recv_timeout(Duration::from_secs(60))
             .expect("it waits for the thread that it is on")
             .unwrap();
+    }
+
+    /// A task that goes on where it is woken, and wants a row that somebody has locked, whom it tells so.
+    struct Wants(ByteTable, mpsc::Sender<()>, mpsc::Sender<crate::Result<()>>);
+
+    impl Wake for Wants {
+        fn wake(self: Arc<Self>) {
+            std::thread::sleep(Duration::from_millis(50)); // the other flusher has gone to sleep
+            self.1.send(()).unwrap();
+            self.2.send(self.0.put(b"row", b"by the task")).unwrap();
+        }
+    }
+
+    /// It may wait for a thread that waits for the device, though that asks for no flight of its own.
+    #[test]
+    fn a_task_may_wait_for_who_waits_for_the_next_flight() {
+        let (db, table, stands) = beside_many();
+        let locks = db.begin().unwrap();
+        locks.bytes(&table).put(b"row", b"by the thread").unwrap();
+        let ((wants, is_wanted), (written, is_written)) = (mpsc::channel(), mpsc::channel());
+        let task = Wants(table.with_lock_timeout(Duration::from_secs(300)), wants, written);
+        let mut ticket = commit(&db, &table);
+        assert!(poll(&mut ticket, Arc::new(task).into()).is_pending());
+        stands.store(false, SeqCst);
+        is_wanted.recv().unwrap();
+        let (put, is_put) = mpsc::channel();
+        let other = table.clone();
+        std::thread::spawn(move || put.send(other.put(b"another row", b"v")));
+        is_put.recv_timeout(Duration::from_secs(60)).expect("it waits for the task").unwrap();
+        locks.commit().unwrap();
+        is_written.recv_timeout(Duration::from_secs(60)).expect("nobody has it locked").unwrap();
+    }
+
+    /// A task that goes on where it is woken, commits something for which another task waits, and then waits itself.
+    struct Commits(Database, ByteTable, mpsc::Sender<crate::Result<()>>);
+
+    impl Wake for Commits {
+        fn wake(self: Arc<Self>) {
+            let writes = Writes(self.1.clone(), self.2.clone());
+            let _ = poll(&mut commit(&self.0, &self.1), Arc::new(writes).into());
+            self.2.send(self.1.put(b"by the task", b"v")).unwrap();
+        }
+    }
+
+    /// However many tasks wait where they are woken, somebody is left who carries what they wait for.
+    #[test]
+    fn many_tasks_may_wait_where_they_are_woken() {
+        const TASKS: usize = 5;
+        let (db, table, stands) = beside_many();
+        let (written, is_written) = mpsc::channel();
+        for _ in 0..TASKS {
+            let mut ticket = CommitTicket { flight: Some(Wanted::Next), ..commit(&db, &table) };
+            let task = Commits(db.clone(), table.clone(), written.clone());
+            assert!(poll(&mut ticket, Arc::new(task).into()).is_pending());
+        }
+        stands.store(false, SeqCst);
+        for _ in 0..2 * TASKS {
+            is_written.recv_timeout(Duration::from_secs(60)).expect("they wait for each other").unwrap();
+        }
     }
 
     /// A task that goes on where it is woken, and looks at the database first.

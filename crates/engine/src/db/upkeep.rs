@@ -16,6 +16,7 @@ use crate::pool::{Directory, DirectoryEntry as Entry, Wal, with_space};
 use crate::threads::Threads;
 use crate::tree::Core;
 use crate::txn::Stuck;
+use crate::waits::lock_or_wait;
 use foreshore_base::Lsn;
 use foreshore_base::sync::AtomicU64;
 use foreshore_base::sync::Ordering::Relaxed;
@@ -158,7 +159,7 @@ impl Upkeep {
     /// Writes out what is older than now, and moves the point from which a restart would redo. That is then done: a log file
     /// that the disk refuses to remove is no failure, but tried again by the next checkpoint.
     pub fn checkpoint(&self) -> Result<()> {
-        let _one_at_a_time = self.checkpointing.lock();
+        let _one_at_a_time = lock_or_wait(&self.checkpointing);
         let now = self.core.log.reserved();
         self.core.pools.flush_until(now)?;
         // The log is kept from the oldest transaction on: its undo is there (X3 in `txn`). Those that have ended may

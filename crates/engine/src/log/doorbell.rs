@@ -4,15 +4,20 @@
 //! more. No timers: a flight starts when work is wanted and a flusher is free; while flights are under way, commits
 //! gather.
 //!
+//! A flusher that is going to wait where it wakes a task comes to nothing for as long as that takes, and says so. From then on the
+//! others count as all there are.
+//!
 //! ORDERING: all of it is SeqCst. A writer reserves, then reads `wanted`; a flusher clears `wanted`, then reads
 //! `reserved`. A writer that found `wanted` set is therefore seen by the flusher that clears it. And a writer that
-//! finds nobody idle comes, in the one order, before the flusher that counts itself idle and then looks again.
+//! finds nobody idle comes, in the one order, before the flusher that counts itself idle and then looks again. Who counts a flusher
+//! that leaves comes before that looks at `wanted`, which then calls another one.
 
 use foreshore_base::sync::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use parking_lot::{Condvar, Mutex};
 
 pub(super) struct Doorbell {
-    flushers: usize,
+    /// Flushers that sleep, or come here by themselves.
+    present: AtomicUsize,
     wanted: AtomicBool,
     /// Flushers that sleep and that nobody called yet. Changed only under the mutex.
     idle: AtomicUsize,
@@ -30,7 +35,7 @@ struct State {
 impl Doorbell {
     pub fn new(flushers: usize) -> Self {
         Self {
-            flushers,
+            present: AtomicUsize::new(flushers),
             wanted: AtomicBool::new(false),
             idle: AtomicUsize::new(0),
             state: Mutex::default(),
@@ -53,7 +58,7 @@ impl Doorbell {
     pub fn mention(&self) {
         if !self.wanted.load(SeqCst) {
             self.wanted.store(true, SeqCst);
-            if self.idle.load(SeqCst) == self.flushers {
+            if self.idle.load(SeqCst) == self.present.load(SeqCst) {
                 self.call();
             }
         }
@@ -68,6 +73,20 @@ impl Doorbell {
             drop(state);
             self.bell.notify_one();
         }
+    }
+
+    /// A flusher does not come for a while. Is none left that does?
+    pub fn leave(&self) -> bool {
+        let left = self.present.fetch_sub(1, SeqCst) - 1;
+        if self.wanted.load(SeqCst) && self.idle.load(SeqCst) > 0 {
+            self.call();
+        }
+        left == 0
+    }
+
+    /// It comes again, or there is one more.
+    pub fn enter(&self) {
+        self.present.fetch_add(1, SeqCst);
     }
 
     /// Sends every flusher home.

@@ -22,6 +22,7 @@
 
 use super::Shared;
 use super::doorbell::Doorbell;
+use super::flusher::wake_task;
 use super::options::{FLIGHTS, LogOptions, ceil_block};
 use super::record::{self, HEADER_BYTES};
 use super::waiters::Waiters;
@@ -143,7 +144,7 @@ impl Flights {
 
     /// Wakes the tasks that wait for what will never be durable.
     pub fn wake_in_vain(&self) {
-        self.durable_waiters.wake(Lsn::MAX);
+        self.durable_waiters.wake(Lsn::MAX, wake_task);
     }
 }
 
@@ -240,8 +241,8 @@ impl Shared {
             flights.landed.notify_all();
         }
         // Before any task, which may go on right here, and wait for what is written now.
-        flights.flushed_waiters.wake(self.ring.flushed());
-        let has_woken_tasks = flights.durable_waiters.wake(self.flights.durable());
+        flights.flushed_waiters.wake(self.ring.flushed(), wake_task);
+        let has_woken_tasks = flights.durable_waiters.wake(self.flights.durable(), wake_task);
         if has_woken_tasks {
             // What they write now can travel with the next flight, which then carries more: where they share a core with this
             // flusher, they need it for that. (Measured with the server: docs/results/2026-11-25-epyc-2core/serve-sync.txt.)

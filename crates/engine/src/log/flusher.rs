@@ -7,21 +7,57 @@
 //! shared one would tell only one of two flushers, and the other would acknowledge lost bytes. (What a device says when it
 //! fails to empty its own cache, Linux tells only the caller: flights that are synced in the moments until that flusher stops
 //! the log rest on a device which keeps then what it has said it keeps.)
+//!
+//! A flusher wakes the tasks whose commits it has carried, and a task may go on right there. What it waits for then may take a flight,
+//! whoever asks for that: so before it waits, the flusher leaves the flights to others, and if there is no other one, to a new one.
 
 use super::Shared;
 use super::flights::Flight;
 use super::segments;
 use crate::error::Result;
+use crate::waits::before_waiting;
 use foreshore_base::seeded_bug;
 use foreshore_base::sync::Ordering::Relaxed;
 use foreshore_io::{AlignedBuf, File};
-use std::sync::Arc;
+use std::cell::{Cell, OnceCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Weak};
+use std::task::Waker;
 
 pub(super) struct Flusher {
     shared: Arc<Shared>,
     blocks: AlignedBuf,
     /// The segment written last.
     open: Option<(u64, Arc<dyn File>)>,
+}
+
+thread_local! {
+    /// Of which log this thread is a flusher.
+    static LOG: OnceCell<Weak<Shared>> = const { OnceCell::new() };
+    /// Has it left the flights to others?
+    static HAS_LEFT: Cell<bool> = const { Cell::new(false) };
+}
+
+fn log() -> Option<Arc<Shared>> {
+    LOG.with(|log| log.get().and_then(Weak::upgrade))
+}
+
+fn leave() {
+    if let Some(log) = log() {
+        HAS_LEFT.set(true);
+        log.leave_flights();
+    }
+}
+
+/// Wakes a task, which may go on right here.
+pub(super) fn wake_task(task: Waker) {
+    // That is not our code. If it panics, those behind it are woken all the same, and the log goes on.
+    let _ = catch_unwind(AssertUnwindSafe(|| before_waiting(leave, || task.wake())));
+    if HAS_LEFT.take()
+        && let Some(log) = log()
+    {
+        log.flights.doorbell.enter();
+    }
 }
 
 impl Flusher {
@@ -32,6 +68,7 @@ impl Flusher {
 
     /// Carries flights until the log stops. A failure stops it.
     pub fn run(mut self) {
+        let _ = LOG.with(|log| log.set(Arc::downgrade(&self.shared)));
         while self.shared.flights.doorbell.answer() {
             if let Err(e) = self.fly() {
                 self.shared.fail(&e);

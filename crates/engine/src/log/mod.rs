@@ -99,7 +99,6 @@ pub(crate) fn is_file(name: &str) -> bool {
 /// A running log.
 pub(crate) struct Log {
     shared: Arc<Shared>,
-    threads: Threads,
 }
 
 /// What writers and flushers share.
@@ -113,6 +112,7 @@ struct Shared {
     flights: Flights,
     segments: Segments,
     poison: Arc<Poison>,
+    threads: Threads,
     soon: CachePadded<Soon>,
     /// Waits for room in the ring, for segments to be prepared, and for commits to become durable.
     waits: Waits,
@@ -198,31 +198,13 @@ impl Log {
             flights: Flights::new(&options, start),
             segments: Segments::open(vfs, options, poison.clone(), start)?,
             poison,
+            threads: Threads::default(),
             soon: CachePadded::default(),
             waits: Waits::default(),
         });
-        let log = Self { shared, threads: Threads::default() };
-        log.start_threads()?;
+        let log = Self { shared };
+        log.shared.start_threads()?;
         Ok(log)
-    }
-
-    fn start_threads(&self) -> Result<()> {
-        for _ in 0..options::FLIGHTS {
-            let flusher = Flusher::new(self.shared.clone());
-            self.start_thread("foreshore-log", || flusher.run())?;
-        }
-        let shared = self.shared.clone();
-        self.start_thread("foreshore-segments", move || {
-            if let Err(e) = shared.segments.keep() {
-                shared.fail(&e);
-            }
-        })
-    }
-
-    fn start_thread(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
-        let shared = self.shared.clone();
-        let stop = move || shared.fail(&Error::Poisoned { cause: "a thread of the log panicked".into() });
-        self.threads.start(name, run, stop)
     }
 
     /// The end of everything reserved so far.
@@ -446,7 +428,7 @@ impl Log {
 
     fn stop(&self) {
         self.shared.stop("it was closed".into());
-        self.threads.join_others(); // one that wakes a task may be the last to hold the database
+        self.shared.threads.join_others(); // one that wakes a task may be the last to hold the database
     }
 }
 
@@ -481,6 +463,37 @@ impl Drop for Log {
 }
 
 impl Shared {
+    fn start_threads(self: &Arc<Self>) -> Result<()> {
+        (0..options::FLIGHTS).try_for_each(|_| self.start_flusher())?;
+        let shared = self.clone();
+        self.start_thread("foreshore-segments", move || {
+            if let Err(e) = shared.segments.keep() {
+                shared.fail(&e);
+            }
+        })
+    }
+
+    fn start_flusher(self: &Arc<Self>) -> Result<()> {
+        let flusher = Flusher::new(self.clone());
+        self.start_thread("foreshore-log", || flusher.run())
+    }
+
+    fn start_thread(self: &Arc<Self>, name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
+        let shared = self.clone();
+        let stop = move || shared.fail(&Error::Poisoned { cause: "a thread of the log panicked".into() });
+        self.threads.start(name, run, stop)
+    }
+
+    /// A flusher is going to wait where it wakes a task. Somebody else carries flights meanwhile.
+    fn leave_flights(self: &Arc<Self>) {
+        if self.flights.doorbell.leave() && !self.poison.is_set() {
+            self.flights.doorbell.enter();
+            if self.start_flusher().is_err() {
+                self.flights.doorbell.leave(); // the system has no thread left
+            }
+        }
+    }
+
     #[inline]
     fn reserved(&self) -> Lsn {
         Lsn(self.reserved.load(SeqCst))

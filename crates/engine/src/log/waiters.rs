@@ -7,7 +7,6 @@ use foreshore_base::Lsn;
 use parking_lot::Mutex;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::task::Waker;
 use std::thread::{self, Thread};
@@ -81,8 +80,8 @@ impl Waiters {
     }
 
     /// Wakes everyone who waits for `passed` or less, by a thread that holds nothing: tasks may go on right here, so threads, for which
-    /// they may wait there, come first. Was a task among them?
-    pub fn wake(&self, passed: Lsn) -> bool {
+    /// they may wait there, come first. Each task is given to `wake_task`. Was there one?
+    pub fn wake(&self, passed: Lsn, wake_task: impl Fn(Waker)) -> bool {
         let (mut woken, mut tasks) = (Vec::new(), Vec::new());
         let mut queue = self.queue.lock();
         while queue.peek().is_some_and(|waiter| waiter.0.target <= passed) {
@@ -96,10 +95,7 @@ impl Waiters {
             }
         }
         let has_task = !tasks.is_empty();
-        for task in tasks {
-            // That is not our code. If it panics, those behind it are woken all the same, and the log goes on.
-            let _ = catch_unwind(AssertUnwindSafe(|| task.wake()));
-        }
+        tasks.into_iter().for_each(wake_task);
         has_task
     }
 
@@ -132,6 +128,7 @@ impl Ord for Waiter {
 
 #[cfg(test)]
 mod tests {
+    use super::super::flusher::wake_task;
     use super::*;
     use foreshore_base::sync::{AtomicBool, Ordering::SeqCst};
     use std::sync::{Arc, mpsc};
@@ -163,7 +160,7 @@ mod tests {
             thread::yield_now();
         }
         is_reached.store(true, SeqCst);
-        let _ = catch_unwind(AssertUnwindSafe(|| waiters.wake(Lsn(2))));
+        waiters.wake(Lsn(2), wake_task);
         waits.recv_timeout(Duration::from_secs(30)).expect("it sleeps on");
     }
 
@@ -198,7 +195,7 @@ mod tests {
             thread::yield_now();
         }
         is_reached.store(true, SeqCst);
-        assert!(waiters.wake(Lsn(2)));
+        assert!(waiters.wake(Lsn(2), Waker::wake));
         assert!(task.has_heard.load(SeqCst));
     }
 }

@@ -23,6 +23,7 @@ use super::table::State;
 use super::{Pool, with_space};
 use crate::error::{Error, Result};
 use crate::page::{self, Image};
+use crate::waits::lock_or_wait;
 use foreshore_base::latch::assert_none_held;
 use foreshore_base::sync::Ordering::*;
 use foreshore_base::{FrameId, Lsn, PageId, SlotId, seeded_bug};
@@ -107,10 +108,10 @@ impl Pool {
     /// Cleans these frames in several rounds, and buries all that was dead at the beginning.
     fn flush(&self, frames: &[FrameId]) -> Result<()> {
         let burials = self.dead.lock().len().div_ceil(DEAD_PER_ROUND);
-        let batch_pages = self.cleaning.lock().batch_pages;
+        let batch_pages = lock_or_wait(&self.cleaning).batch_pages;
         let mut batches = frames.chunks(batch_pages);
         for _ in 0..batches.len().max(burials) {
-            let mut cleaning = self.cleaning.lock();
+            let mut cleaning = lock_or_wait(&self.cleaning);
             let cleaned = self.clean(&mut cleaning, batches.next().unwrap_or_default());
             // Whoever needs a frame goes before the next round.
             MutexGuard::unlock_fair(cleaning);

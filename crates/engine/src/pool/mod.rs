@@ -64,7 +64,7 @@ pub(crate) use size::{ByPage, SizeClass};
 
 use crate::error::{Error, Result};
 use crate::page::Page;
-use crate::waits::{Meter, Wait};
+use crate::waits::{Meter, Wait, lock_or_wait};
 use ahead::Ahead;
 use allocate::Dead;
 use clean::Cleaning;
@@ -397,7 +397,7 @@ impl Pool {
 
     /// What was done so far, and what there is now. Scans all frames that were ever used.
     pub fn stats(&self) -> PoolStats {
-        let slots = self.cleaning.lock().slots.capacity();
+        let slots = lock_or_wait(&self.cleaning).slots.capacity();
         PoolStats {
             frames: self.frames.count() as u64,
             frames_free: self.free.len() as u64,

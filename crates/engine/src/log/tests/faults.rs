@@ -142,7 +142,7 @@ fn a_failed_sync_stops_the_log() {
 fn a_panic_stops_the_log() {
     without_hang("panic".into(), || {
         let log = Log::open(Arc::new(SimDisk::new(1)), SMALL, Incarnation::after(Lsn::ZERO)).unwrap();
-        log.start_thread("foreshore-test", || panic!("a test")).unwrap();
+        log.shared.start_thread("foreshore-test", || panic!("a test")).unwrap();
         let never = log.reserved() + SMALL.ring();
         let refused = log.commit(never, Durability::Sync).unwrap_err();
         assert!(
