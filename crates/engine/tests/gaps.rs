@@ -242,6 +242,47 @@ fn what_is_leapt_over_is_closed_as_far_as_the_range() {
     }
 }
 
+/// Who goes down past removed rows, others' or its own, keeps nobody from inserting below the row that it comes to, but right below it.
+#[test]
+fn insertions_below_what_is_read_backwards_do_not_wait() {
+    let db = tiny().open_on(Arc::new(MemVfs::new())).unwrap();
+    let t = db.byte_table("t").unwrap();
+    (0..200_u8).step_by(2).for_each(|key| t.put(&[key], &[7; 60]).unwrap());
+    let snapshot = db.snapshot().unwrap();
+    t.remove_range([180]..).unwrap();
+    for (way, last) in [("read", 178), ("read in part", 178), ("taken", 170), ("taken once more", 168)] {
+        let walker = db.begin_with(short()).unwrap();
+        let rows = walker.bytes(&t);
+        let take = |count| {
+            (1..count).for_each(|_| assert!(rows.pop_last().unwrap().is_some()));
+            rows.pop_last()
+        };
+        let met = match way {
+            "read" => rows.last(),
+            "read in part" => rows.range([60]..).next_back().transpose(),
+            "taken" => take(5),
+            _ => {
+                let savepoint = walker.savepoint().unwrap();
+                take(5).unwrap();
+                walker.rollback_to(savepoint).unwrap();
+                take(6)
+            }
+        };
+        assert_eq!(met.unwrap().unwrap().0, [last], "{way}");
+        for (key, is_free) in [(1, true), (59, true), (101, true), (last - 3, true), (last - 1, false)]
+            .into_iter()
+            .chain([(last + 1, false), (179, false), (181, false), (182, false), (199, false), (201, false)])
+        {
+            let writer = db.begin_with(short()).unwrap();
+            let put = writer.bytes(&t).put(&[key], b"");
+            assert_eq!(put.is_ok(), is_free, "{way}: {key}: {put:?}");
+            writer.rollback().unwrap();
+        }
+        walker.rollback().unwrap();
+    }
+    assert_eq!(snapshot.bytes(&t).range(..).count(), 100);
+}
+
 /// What a transaction has seen of a run of ghosts it sees again, whoever puts rows there and removes them.
 #[test]
 fn what_is_read_beside_ghosts_stays() {

@@ -13,7 +13,7 @@
 //!
 //! That a long run holds nothing but ghosts is noted for the next scanner, who need not walk through it: `voids.rs`.
 
-use crate::bounds::as_lower;
+use crate::bounds::{as_lower, is_before};
 use crate::lock::{Gap, Owner, Point, Reach};
 use crate::tree::obstacle::Obstacle;
 use crate::tree::voids::{Void, Voids};
@@ -41,7 +41,7 @@ struct Span {
     owner: Owner,
     /// The key behind the run; `None`: the table's end.
     above: Option<Box<[u8]>>,
-    /// How far down the gap below it is locked.
+    /// Where the run begins: so far down, at least, the gap below that key is locked.
     lowest: Bound<Vec<u8>>,
 }
 
@@ -59,9 +59,9 @@ impl Spans {
         self.count.store(noted.spans.len() + noted.voids.len(), SeqCst);
     }
 
-    /// Notes the row behind a run, the gap below which is locked down to `lowest`.
-    pub fn note(&self, owner: Owner, lowest: &Bound<Vec<u8>>, above: Option<&[u8]>) {
-        let span = Span { owner, above: above.map(Into::into), lowest: lowest.clone() };
+    /// Notes a run that begins at `lowest`, and the row behind it.
+    pub fn note(&self, owner: Owner, lowest: Bound<Vec<u8>>, above: Option<&[u8]>) {
+        let span = Span { owner, above: above.map(Into::into), lowest };
         self.change(|noted| noted.spans.push(span));
     }
 
@@ -114,12 +114,14 @@ impl Spans {
         }
     }
 
-    /// `owner` is going to put a row where there is none. The ends of others' runs, as far as they are above `key`. Where no ghosts
-    /// `are_kept` for snapshots, voids are not worth having.
+    /// `owner` is going to put a row where there is none. The ends of others' runs that `key` lies in: below the others there are rows,
+    /// which keep to their own gaps. Where no ghosts `are_kept` for snapshots, voids are not worth having.
     fn meet(&self, owner: Owner, key: &[u8], are_kept: impl FnOnce() -> bool) -> Vec<Option<Box<[u8]>>> {
         let mut met = Vec::new();
         if self.any() && !seeded_bug("txn_span_ignored") {
-            let is_above = |above: &Option<Box<[u8]>>| above.as_deref().is_none_or(|above| key < above);
+            let is_in = |span: &&Span| {
+                !is_before(key, &span.lowest) && span.above.as_deref().is_none_or(|above| key < above)
+            };
             self.change(|Noted { spans, voids }| {
                 if voids.len() > 0 && !are_kept() {
                     voids.forget(None);
@@ -127,8 +129,8 @@ impl Spans {
                 if !seeded_bug("txn_void_not_cut") {
                     voids.cut(key);
                 }
-                let of_others = spans.iter().filter(|span| span.owner != owner).map(|span| &span.above);
-                met.extend(of_others.filter(|above| is_above(above)).cloned());
+                let of_others = spans.iter().filter(|span| span.owner != owner);
+                met.extend(of_others.filter(is_in).map(|span| span.above.clone()));
             });
         }
         met

@@ -438,11 +438,15 @@ impl Scan {
     /// locked now, and going down that of the row, or ghost, locked last.
     fn note_span(&mut self, txn: &Txn, next: Option<&[u8]>) {
         if std::mem::take(&mut self.passed_ghosts) {
-            let above = match self.direction {
-                Direction::Ascending => next,
-                Direction::Descending => key_of(&self.from),
+            let (lowest, above) = match self.direction {
+                Direction::Ascending => (self.from.clone(), next),
+                Direction::Descending => {
+                    let within = next.filter(|next| !is_before(next, &self.to));
+                    let row = within.map(|row| Bound::Excluded(row.to_vec()));
+                    (row.unwrap_or_else(|| self.to.clone()), key_of(&self.from))
+                }
             };
-            self.tree.spans.note(txn.owner, self.lowest(), above);
+            self.tree.spans.note(txn.owner, lowest, above);
             self.noted = true;
         }
     }
