@@ -225,6 +225,11 @@ fn what_is_loaded_behind_ghosts_is_found() {
         assert_eq!(table.pop_first().unwrap().unwrap().0, from.to_be_bytes());
         assert_eq!(table.pop_last().unwrap().unwrap().0, (from + 299).to_be_bytes());
     }
+    let tx = db.begin().unwrap();
+    while tx.bytes(&table).pop_first().unwrap().is_some() {}
+    table.bulk_load(rows(900..1200)).unwrap();
+    assert_eq!(tx.bytes(&table).first().unwrap().unwrap().0, 900_u16.to_be_bytes());
+    assert_eq!(tx.bytes(&table).range(..).count(), 300, "who has taken what was there before finds it, too");
 }
 
 /// Who has locked a ghost removes it when it ends: whose ghost it was has just found it locked, and comes again after a pause.

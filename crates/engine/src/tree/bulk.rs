@@ -189,8 +189,8 @@ impl<'a, K: AsRef<[u8]>, V: AsRef<[u8]>> Loader<'a, K, V> {
             self.tree.split(&low, 0)?;
         };
         let split = Split::append(last.at.page, fresh.pid(), low, builder)?;
-        // Under the latch: who is about to add one finds the leaf latched, or changed (V2 in `voids.rs`).
-        self.tree.spans.forget_voids(None);
+        // Under the latch: who begins to walk now finds the leaf latched, or changed (V2 in `voids.rs`).
+        self.tree.spans.make_way_for_load();
         self.end = self.tree.carry_out(&split, last, fresh);
         Ok(())
     }

@@ -19,7 +19,7 @@ use crate::tree::obstacle::Obstacle;
 use crate::tree::voids::{Void, Voids};
 use crate::tree::{Core, Tree};
 use foreshore_base::seeded_bug;
-use foreshore_base::sync::{AtomicUsize, Ordering::SeqCst};
+use foreshore_base::sync::{AtomicU64, AtomicUsize, Ordering::*};
 use parking_lot::Mutex;
 use std::ops::Bound;
 
@@ -28,6 +28,8 @@ use std::ops::Bound;
 pub(crate) struct Spans {
     /// Spans and voids.
     count: AtomicUsize,
+    /// How often rows were loaded behind all others.
+    loads: AtomicU64,
     noted: Mutex<Noted>,
 }
 
@@ -107,11 +109,25 @@ impl Spans {
         self.any().then(|| look(&self.noted.lock().voids))
     }
 
-    /// Forgets the voids that are voids to `owner` alone; `None`: those that are to everybody.
-    pub fn forget_voids(&self, owner: Option<Owner>) {
+    /// Forgets the voids that are voids to `owner` alone.
+    pub fn forget_voids(&self, owner: Owner) {
         if self.any() {
-            self.change(|noted| noted.voids.forget(owner));
+            self.change(|noted| noted.voids.forget(Some(owner)));
         }
+    }
+
+    /// Rows are about to be loaded behind all others, whoever has locked the gap there: the last leaf is latched.
+    pub fn make_way_for_load(&self) {
+        self.change(|noted| {
+            // ORDERING: who reads this count finds the leaf latched, or changed, when he comes to it.
+            self.loads.fetch_add(1, Release);
+            noted.voids.clear();
+        });
+    }
+
+    /// How often rows were loaded behind all others so far.
+    pub fn loads(&self) -> u64 {
+        self.loads.load(Acquire)
     }
 
     /// `owner` is going to put a row where there is none. The ends of others' runs that `key` lies in: below the others there are rows,

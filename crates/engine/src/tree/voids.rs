@@ -7,7 +7,8 @@
 //!   puts it there, who cuts the void first, while he has the leaf latched ([`Spans::meet`](super::spans::Spans::meet)). A void with ghosts
 //!   that a transaction has made is a void to that one alone, until it goes back to a savepoint, or ends.
 //! - V2: who adds a void has locked all of its keys and gaps, in one way or another (`spans.rs`), and adds it while the leaves that he has
-//!   read last are unchanged. So nobody is about to put a row there who has looked already.
+//!   read last are unchanged. So nobody is about to put a row there who has looked already. Only a bulk load looks for no locks: it forgets
+//!   all voids, and nobody adds one who had begun to walk before.
 //! - V3: who has leapt over a void, and keeps rows out of it, looks whether it is still there after he has locked what lies behind it.
 
 use crate::bounds::{RawBounds, as_lower, as_upper, is_before, is_beyond, is_empty};
@@ -67,6 +68,11 @@ impl Voids {
     /// Forgets those that are voids to `owner` alone; `None`: those that are to everybody.
     pub fn forget(&mut self, owner: Option<Owner>) {
         self.0.retain(|void| void.of != owner);
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.0.clear();
     }
 
     pub fn len(&self) -> usize {

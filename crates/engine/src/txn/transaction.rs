@@ -428,7 +428,7 @@ impl Txn {
         let Some(id) = self.id else { return Ok(()) };
         let until = savepoint.last.max(Lsn(id.0));
         let scanned = self.tables.iter().filter(|entered| entered.active && entered.scans);
-        scanned.for_each(|entered| entered.tree.spans.forget_voids(Some(self.owner)));
+        scanned.for_each(|entered| entered.tree.spans.forget_voids(self.owner));
         let active = self.tables.iter().filter(|entered| entered.active);
         let tables: HashMap<_, _> = active.map(|entered| (entered.id, entered.tree.clone())).collect();
         let undone = super::roll_back(self, until, &|id| tables.get(&id).cloned());
