@@ -232,6 +232,23 @@ fn what_is_loaded_behind_ghosts_is_found() {
     assert_eq!(tx.bytes(&table).range(..).count(), 300, "who has taken what was there before finds it, too");
 }
 
+/// Also when it is known that there was nothing in it.
+#[test]
+fn a_dropped_table_is_not_an_empty_one() {
+    let db = small_leaves();
+    let table = db.byte_table("t").unwrap();
+    table.put_many(&(0..100_u8).map(|key| ([key], "")).collect::<Vec<_>>()).unwrap();
+    let _snapshot = db.snapshot().unwrap();
+    table.remove_range(..).unwrap();
+    assert_eq!(db.begin().unwrap().bytes(&table).first().unwrap(), None);
+    assert_eq!([table.first(), table.last()].map(Result::unwrap), [None, None]);
+    assert!(db.drop_table("t").unwrap());
+    for row in [table.first(), table.last()] {
+        assert!(matches!(row, Err(Error::TableDropped { .. })), "{row:?}");
+    }
+    assert!(matches!(table.range(..).next(), Some(Err(Error::TableDropped { .. }))));
+}
+
 /// Who has locked a ghost removes it when it ends: whose ghost it was has just found it locked, and comes again after a pause.
 #[test]
 fn who_has_met_a_ghost_removes_it() {

@@ -138,7 +138,7 @@ impl Forward {
     #[inline]
     fn come_to_more(&mut self) -> Result<bool> {
         if let Some(from) = self.start.take() {
-            let Some(behind) = self.tree.behind_void(&self.view, Direction::Ascending, &from) else {
+            let Some(behind) = self.tree.behind_void(&self.view, Direction::Ascending, &from)? else {
                 self.start = Some(from);
                 return Ok(false);
             };
@@ -235,7 +235,7 @@ impl Backward {
     /// The next row, valid until the next call.
     pub fn next(&mut self, values: Values) -> Result<Option<(&[u8], &[u8])>> {
         if let Some(from) = self.start.take() {
-            let Some(behind) = self.tree.behind_void(&self.view, Direction::Descending, &from) else {
+            let Some(behind) = self.tree.behind_void(&self.view, Direction::Descending, &from)? else {
                 self.start = Some(from);
                 return Ok(None);
             };

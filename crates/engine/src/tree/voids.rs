@@ -12,6 +12,7 @@
 //! - V3: who has leapt over a void, and keeps rows out of it, looks whether it is still there after he has locked what lies behind it.
 
 use crate::bounds::{RawBounds, as_lower, as_upper, is_before, is_beyond, is_empty};
+use crate::error::Result;
 use crate::lock::Owner;
 use crate::tree::Tree;
 use crate::txn::{Direction, View};
@@ -111,17 +112,21 @@ impl Void {
 
 impl Tree {
     /// Where a walk from here is to begin, to be spared a void, if it sees what is committed by now; `None`: nowhere. It locks nothing, so
-    /// what comes into the void from now on does not matter to it.
+    /// what comes into the void from now on does not matter to it. Errors: `TableDropped`, which no leaf will tell who goes nowhere.
     pub(super) fn behind_void(
         &self,
         view: &View,
         direction: Direction,
         from: &Bound<Vec<u8>>,
-    ) -> Option<Bound<Vec<u8>>> {
+    ) -> Result<Option<Bound<Vec<u8>>>> {
         let is_now = view.is_latest();
         let ahead = |voids: &Voids| voids.ahead(None, direction, from).map(|void| void.behind(direction));
         let behind = is_now.then(|| self.spans.voids(ahead));
-        behind.flatten().flatten().unwrap_or_else(|| Some(from.clone()))
+        match behind.flatten().flatten() {
+            Some(None) => self.ensure_not_dropped().map(|()| None),
+            Some(behind) => Ok(behind),
+            None => Ok(Some(from.clone())),
+        }
     }
 }
 
