@@ -6,6 +6,7 @@ use common::{row, rows, short, tiny};
 use foreshore::{Database, Error, Isolation, Result, TransactionOptions};
 use foreshore_io::SimDisk;
 use foreshore_io::sim::{Fault, Repeat};
+use std::ops::Bound::Excluded;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -191,6 +192,22 @@ fn levels_differ_in_what_they_lock() {
     assert!(writer.bytes(&t).put(b"a", b"2").is_err());
     drop((repeatable, serializable));
     writer.bytes(&t).put(b"a", b"2").unwrap();
+}
+
+/// A removed row that stays for a while, as somebody has locked the gap below it, is none that a weaker level would lock.
+#[test]
+fn a_repeatable_reader_locks_no_removed_row() {
+    let db = Database::in_memory().unwrap();
+    let t = db.byte_table("t").unwrap();
+    t.put_many(&[("a", ""), ("b", ""), ("c", "")]).unwrap();
+    let elsewhere = db.begin().unwrap();
+    assert_eq!(elsewhere.bytes(&t).range((Excluded(&b"a"[..]), Excluded(&b"b"[..]))).count(), 0);
+    t.remove(b"b").unwrap();
+    assert_eq!(db.check().unwrap().tables[1].ghosts, 1);
+    let reader = db.begin_with(short().isolation(Isolation::RepeatableRead)).unwrap();
+    assert_eq!(reader.bytes(&t).range(..).count(), 2);
+    t.with_lock_timeout(Duration::from_millis(50)).put(b"b", b"").unwrap();
+    assert_eq!(reader.bytes(&t).range(..).count(), 3);
 }
 
 /// What was waited for in vain took as much time as what was got.

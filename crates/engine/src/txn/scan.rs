@@ -21,7 +21,7 @@ use crate::error::Result;
 use crate::leaf::{FEW_ROWS, LeafCopy};
 use crate::lock::{KeyMode, Owner, Reach};
 use crate::tree::{Ahead, Stamp, Tree, Values, Void, Voids};
-use crate::txn::Txn;
+use crate::txn::{Txn, View};
 use crate::version::Version;
 use foreshore_base::seeded_bug;
 use foreshore_base::sync::{Ordering::SeqCst, fence};
@@ -58,6 +58,8 @@ pub(crate) struct Scan {
     /// A descending walk has locked the gap above its first row.
     edge_locked: bool,
     leaf: LeafCopy,
+    /// Who had ended before that was copied: who has ended since may have rolled back, and a row be there that is a ghost in the copy.
+    view: View,
     /// Rows of `leaf` up to here (ascending: before, descending: from here on) are done with; `None`: copy a leaf first.
     position: Option<usize>,
     /// The leaves that the way to the next row led through; the last one of them if no gaps are locked, for then nothing rests on
@@ -97,7 +99,7 @@ impl Scan {
         to: Bound<Vec<u8>>,
     ) -> Self {
         let leaf = LeafCopy::new(tree.leaf_bytes());
-        let loads = tree.spans.loads();
+        let (loads, view) = (tree.spans.loads(), tree.core().txns.latest());
         Self {
             tree,
             owner: None,
@@ -108,6 +110,7 @@ impl Scan {
             to,
             edge_locked: false,
             leaf,
+            view,
             position: None,
             read: Vec::new(),
             behind_ghost: false,
@@ -152,7 +155,7 @@ impl Scan {
                 self.lock_end(txn, Some(&key))?;
                 continue;
             }
-            if passes_over(txn, version, self.gaps) {
+            if passes_over(&self.view, version, self.gaps) {
                 self.step_over(index);
                 continue;
             }
@@ -211,7 +214,7 @@ impl Scan {
                 if is_beyond(row.key, &self.to) {
                     break;
                 }
-                if !passes_over(txn, version, self.gaps) {
+                if !passes_over(&self.view, version, self.gaps) {
                     let mode = if version.is_ghost() { KeyMode::Shared } else { KeyMode::Exclusive };
                     txn.lock(&self.tree, row.key, mode, reach(self.gaps, &self.from, Some(row.key)))?;
                     txn.note_met(&self.tree, leaf, version, row.key);
@@ -273,6 +276,7 @@ impl Scan {
             (self.passed_ghosts, self.noted) = (false, false);
         }
         let void = if leaps { self.void_ahead()? } else { None };
+        self.view = self.tree.core().txns.latest();
         let copied = match (void, self.position) {
             (Some(void), _) => self.leap(void)?,
             (None, Some(_)) => self.copy_further()?,
@@ -533,8 +537,8 @@ fn is_removed(txn: &Txn, tree: &Tree, key: &[u8], version: Version) -> bool {
 }
 
 /// Is there no row, and, unless `gaps` are locked, nothing to be locked?
-fn passes_over(txn: &Txn, version: Version, gaps: bool) -> bool {
-    version.is_ghost() && !gaps && version.author() != txn.author() && txn.view().sees(version)
+fn passes_over(view: &View, version: Version, gaps: bool) -> bool {
+    version.is_ghost() && !gaps && view.sees(version)
 }
 
 #[cfg(test)]
@@ -562,6 +566,26 @@ mod tests {
         table.put(&[50], b"").unwrap();
         assert_eq!(scan.next(&mut txn, Values::Read).unwrap().unwrap().0, [50]);
         assert_eq!(scan.next(&mut txn, Values::Read).unwrap().unwrap().0, [200]);
+    }
+
+    /// What a copy shows of who had not ended then says nothing when he has: he may have rolled back.
+    #[test]
+    fn ghosts_are_judged_by_who_had_ended_before_the_copy() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        table.put_many(&[("a", ""), ("b", "")]).unwrap();
+        let remover = db.begin().unwrap();
+        remover.bytes(&table).remove(b"b").unwrap();
+        let tree = &table.tree;
+        let mut txn = Txn::begin(tree.core().clone().into(), PATIENCE, Lsn::ZERO).unwrap();
+        let all = Bound::Unbounded;
+        let mut scan = Scan::new(tree.clone(), Direction::Ascending, false, all.clone(), all);
+        assert_eq!(scan.next(&mut txn, Values::Read).unwrap().unwrap().0, b"a");
+        remover.rollback().unwrap();
+        drop(db.snapshot().unwrap()); // brings up to date who has ended
+        let ghost = Version(scan.leaf.version(1).unwrap());
+        assert!(ghost.is_ghost() && !passes_over(&scan.view, ghost, false));
+        assert_eq!(scan.next(&mut txn, Values::Read).unwrap().unwrap().0, b"b");
     }
 
     /// Nor does a bulk load, which asks nobody, load rows into a void: a walk down from the table's end has left that behind, and come to
