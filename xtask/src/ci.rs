@@ -15,7 +15,7 @@ const CRASH_TESTS: [&str; 3] = [
 /// and the default build do not undo each other.
 fn steps() -> io::Result<Vec<Step>> {
     let loom = Cargo::new(
-        "test -p foreshore-base --release --test loom_latch --test loom_rwx --test loom_log_ring --test loom_standing --test loom_shown --target-dir target/loom",
+        "test -p foreshore-base --release --test loom_latch --test loom_rwx --test loom_log_ring --test loom_standing --test loom_shown --test loom_gate --target-dir target/loom",
     );
     let shuttle = Cargo::new(
         "test -p foreshore-index --release --test shuttle_tree --test shuttle_csb --test shuttle_o2 \

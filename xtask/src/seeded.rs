@@ -44,6 +44,7 @@ const BUGS: &[Bug] = &[
     STANDING.bug("txn_commit_unannounced", "who_runs_commits_later", LONG),
     SHOWN.bug("lock_shown_without_fence", "a_shown_reader_keeps_a_writer_out", LONG),
     SHOWN.bug("lock_shown_again_unnoticed", "a_place_that_is_used_again_is_another", LONG),
+    GATE.bug("layer_leavers_not_seen", "who_empty_a_layer_together_close_it", LONG),
     LATCH.bug("latch_validate_fence", "a_reader_never_sees_half_an_update", CI),
     LATCH.bug("latch_upgrade_fence", "a_reader_never_sees_half_an_update", CI),
     LATCH.bug("latch_release_order", "updates_are_not_lost", LONG),
@@ -162,6 +163,7 @@ const IO_FAULTS: Build = Build { checker: "", test_args: "-p foreshore-io --test
 const STANDING: Build =
     Build { checker: "loom", test_args: "--release -p foreshore-base --test loom_standing" };
 const SHOWN: Build = Build { checker: "loom", test_args: "--release -p foreshore-base --test loom_shown" };
+const GATE: Build = Build { checker: "loom", test_args: "--release -p foreshore-base --test loom_gate" };
 const RING: Build = Build { checker: "loom", test_args: "--release -p foreshore-base --test loom_log_ring" };
 const LATCH: Build = Build { checker: "loom", test_args: "--release -p foreshore-base --test loom_latch" };
 const INDEX: Build = Build { checker: "", test_args: "-p foreshore-index --lib" };

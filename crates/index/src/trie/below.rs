@@ -5,22 +5,19 @@
 //! - W2: the word of exactly one slice owns what it leads to. It is freed, later, by who replaced that word.
 
 use super::bag::Bag;
+use super::gate::Gate;
 use super::layer_tree::LayerTree;
 use super::slice::Slice;
 use crate::node::blob;
 use crate::reclaim::Pin;
 use crate::search::Lane;
 use foreshore_base::prefetch::prefetch_lines;
-use foreshore_base::sync::{AtomicBool, Ordering::Relaxed};
-use foreshore_base::{RwxLock, seeded_bug};
 
 /// A node of the trie: a tree of slices.
 pub struct Layer<M: LayerTree> {
     pub map: M,
-    /// Held, shared, by updates; alone, by who closes the layer (B3). The first layer needs none.
-    pub gate: RwxLock,
-    /// Changes under the gate.
-    closed: AtomicBool,
+    /// Passed by updates, closed by who takes the layer out (B3). The first layer needs none.
+    pub gate: Gate,
 }
 
 /// See the module.
@@ -90,30 +87,12 @@ pub unsafe fn retire<M: LayerTree>(word: u64, pin: &Pin) {
 
 impl<M: LayerTree> Layer<M> {
     pub fn new(map: M) -> Self {
-        Self { map, gate: RwxLock::new(), closed: AtomicBool::new(false) }
-    }
-
-    /// Asked and changed under the gate.
-    pub fn is_closed(&self) -> bool {
-        self.closed.load(Relaxed)
+        Self { map, gate: Gate::new() }
     }
 
     /// Closes the layer if it is empty; says whether it is closed by this call.
     pub fn close_if_empty(&self, pin: &Pin) -> bool {
-        if !self.map.is_empty(pin) {
-            return false;
-        }
-        let mut gate = self.gate.wlock();
-        gate.xlock();
-        if self.is_closed() {
-            return false;
-        }
-        // Again: what was empty before the gate was ours need not be now.
-        if !self.map.is_empty(pin) && !seeded_bug("layer_closed_with_keys") {
-            return false;
-        }
-        self.closed.store(true, Relaxed);
-        true
+        self.gate.close_if(|| self.map.is_empty(pin))
     }
 }
 

@@ -81,7 +81,7 @@ impl<M: LayerTree> Layer<M> {
     /// Checks this layer and all below it; returns the number of entries.
     fn check<const C: usize>(&self, pin: &Pin) -> Result<u64, Broken> {
         self.map.check()?;
-        if self.is_closed() || self.gate.is_held() {
+        if self.gate.is_closed() || self.gate.is_held() {
             return Err(Broken::new("B3: a layer that is closed, or just being closed, has a slice"));
         }
         let mut entries = 0;

@@ -44,6 +44,7 @@ mod bag;
 mod below;
 mod bulk;
 mod check;
+mod gate;
 pub mod layer_tree;
 mod range;
 pub mod slice;

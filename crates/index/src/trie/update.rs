@@ -7,7 +7,6 @@ use super::slice::Slice;
 use super::{Trie, bulk};
 use crate::reclaim::Pin;
 use foreshore_base::rwx::Reader;
-use foreshore_base::seeded_bug;
 use foreshore_base::sync::Backoff;
 
 /// The longest key, in bytes: what bounds the number of layers, and so the depth of the recursions over them.
@@ -69,11 +68,7 @@ impl<M: LayerTree, const C: usize> Trie<M, C> {
         if std::ptr::eq(layer, &self.root) {
             return Ok(None);
         }
-        let gate = layer.gate.rlock();
-        if layer.is_closed() && !seeded_bug("layer_closed_not_asked") {
-            return Err(Closed);
-        }
-        Ok(Some(gate))
+        layer.gate.enter().map(Some).ok_or(Closed)
     }
 
     fn try_insert(
@@ -146,8 +141,12 @@ impl<M: LayerTree, const C: usize> Trie<M, C> {
         while let Some((parent, slice, word)) = above.pop()
             && layer.close_if_empty(pin)
         {
+            // Through the gate, as every update: who leaves the layer above after us sees this.
+            let open = self.enter(parent);
+            assert!(open.is_ok(), "B3: a layer with a slice is open");
             let unlinked = parent.exchange(slice, Some(word), None, pin);
             assert!(unlinked.is_ok(), "B3: who closes a layer is the one who unlinks it");
+            drop(open);
             self.counters.closed.add();
             layer = parent;
         }
