@@ -288,8 +288,9 @@ pub(crate) trait Node: Sized + Send + Sync + 'static {
     fn set_high(&self, high: &Self::Key);
     /// Removes everything and gives the range to the right (N3).
     fn close(&self, pin: &Pin);
-    /// Frees what the node owns outside of itself, at the end of the tree.
-    fn drop_contents(&mut self);
+    /// Frees what the node owns outside of itself, at the end of the tree. Not by `&mut`: a reader without a pin, whose node this
+    /// once was, may still look at it, though he does not believe what he sees.
+    fn drop_contents(&self);
 
     // Checking, nobody else being active.
 

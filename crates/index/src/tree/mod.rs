@@ -320,7 +320,7 @@ impl<N: Node> Drop for Tree<N> {
                 // SAFETY: we own the tree, so nobody else can reach its nodes; each is on one chain, once.
                 unsafe {
                     next = node.as_ref().header().link();
-                    (*node.as_ptr()).drop_contents();
+                    node.as_ref().drop_contents();
                     N::give_back(node);
                 }
             }

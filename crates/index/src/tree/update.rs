@@ -262,7 +262,7 @@ impl<N: Node> Tree<N> {
         // SAFETY: it came from the pool and was never linked anywhere.
         unsafe {
             self.counters.node_gone(node.as_ref().header().level());
-            (*node.as_ptr()).drop_contents();
+            node.as_ref().drop_contents();
             N::give_back(node);
         }
     }

@@ -669,7 +669,7 @@ impl<const F: usize, const H: usize> Node for BytesNode<F, H> {
         self.set_shape(Slot(0), Bound::Closed, 0);
     }
 
-    fn drop_contents(&mut self) {
+    fn drop_contents(&self) {
         for address in self.cells().filter_map(|slot| self.blob_of(slot)) {
             // SAFETY: the cell owned the blob, and nobody else is left.
             unsafe { blob::free(address) };
@@ -695,7 +695,7 @@ mod tests {
     /// What a cell holds by then may be no address, or one of a key that was freed.
     #[test]
     fn no_address_is_followed_for_a_version_that_is_gone() {
-        let mut node = BytesNode::<64, 88>::vacant();
+        let node = BytesNode::<64, 88>::vacant();
         node.reset(0);
         let long = [b'x'; INLINE_MAX + 1];
         node.insert_at(0, &long, 1);

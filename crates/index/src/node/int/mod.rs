@@ -530,7 +530,7 @@ impl<L: Lane, const F: usize> Node for IntNode<L, F> {
         L::MIN.store(&self.high);
     }
 
-    fn drop_contents(&mut self) {}
+    fn drop_contents(&self) {}
 
     fn check(&self) -> Result<(), String> {
         match self.whole() {
