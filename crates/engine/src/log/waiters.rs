@@ -143,23 +143,27 @@ mod tests {
         }
     }
 
-    /// Who waits behind a task whose waker panics is woken.
-    #[test]
-    fn a_waker_that_panics_keeps_nobody_asleep() {
-        let (waiters, is_reached) = (Arc::new(Waiters::default()), Arc::new(AtomicBool::new(false)));
-        waiters.enter_task(Lsn(1), &Arc::new(Panics).into(), &mut None);
-        let (woken, waits) = mpsc::channel();
-        thread::spawn({
-            let (waiters, is_reached) = (waiters.clone(), is_reached.clone());
-            move || {
-                waiters.wait(Lsn(2), || is_reached.load(SeqCst));
-                woken.send(())
-            }
+    /// A thread that waits for `Lsn(2)`, and tells when it is woken: that is to be done now.
+    fn put_to_sleep(waiters: &Arc<Waiters>, woken: mpsc::Sender<()>) {
+        let is_reached = Arc::new(AtomicBool::new(false));
+        let (before, its) = (waiters.len(), (waiters.clone(), is_reached.clone()));
+        thread::spawn(move || {
+            its.0.wait(Lsn(2), || its.1.load(SeqCst));
+            woken.send(())
         });
-        while waiters.len() < 2 {
+        while waiters.len() == before {
             thread::yield_now();
         }
         is_reached.store(true, SeqCst);
+    }
+
+    /// Who waits behind a task whose waker panics is woken.
+    #[test]
+    fn a_waker_that_panics_keeps_nobody_asleep() {
+        let waiters = Arc::new(Waiters::default());
+        waiters.enter_task(Lsn(1), &Arc::new(Panics).into(), &mut None);
+        let (woken, waits) = mpsc::channel();
+        put_to_sleep(&waiters, woken);
         waiters.wake(Lsn(2), wake_task);
         waits.recv_timeout(Duration::from_secs(30)).expect("it sleeps on");
     }
@@ -180,21 +184,11 @@ mod tests {
     /// A thread that is woken together with a task is not left asleep until that is done, which may wait for it.
     #[test]
     fn a_task_may_wait_for_a_thread_that_is_woken_with_it() {
-        let (waiters, is_reached) = (Arc::new(Waiters::default()), Arc::new(AtomicBool::new(false)));
+        let waiters = Arc::new(Waiters::default());
         let (woken, thread) = mpsc::channel();
         let task = Arc::new(Listens { thread: Mutex::new(thread), has_heard: AtomicBool::new(false) });
         waiters.enter_task(Lsn(1), &task.clone().into(), &mut None);
-        thread::spawn({
-            let (waiters, is_reached) = (waiters.clone(), is_reached.clone());
-            move || {
-                waiters.wait(Lsn(2), || is_reached.load(SeqCst));
-                woken.send(())
-            }
-        });
-        while waiters.len() < 2 {
-            thread::yield_now();
-        }
-        is_reached.store(true, SeqCst);
+        put_to_sleep(&waiters, woken);
         assert!(waiters.wake(Lsn(2), Waker::wake));
         assert!(task.has_heard.load(SeqCst));
     }
