@@ -72,9 +72,9 @@ fn last_versions<'h>(history: &'h [Entry], keys: usize, survivors: &[usize]) -> 
     last.into_iter().map(|(_, content)| content).collect()
 }
 
-/// Must `earlier` have survived if `later` did? So it is if `later` had a row locked after `earlier` wrote it: the locks
-/// were handed on when the commit was in the log, and a log keeps its beginning. (What is found does not tell by itself:
-/// a removal of a row looks the same whether or not its insertion was there before.)
+/// Must `earlier` have survived if `later` did? So it is if `later` saw or wrote a row after `earlier` had written it: what keeps others
+/// off a row was handed on when the commit was in the log, and a log keeps its beginning. (What is found does not tell by itself: a
+/// removal of a row looks the same whether or not its insertion was there before.)
 fn precedes(earlier: &Entry, later: &Entry) -> bool {
     let touched = |key: usize| {
         let reads = later.reads.iter().filter(move |read| read.key == key).map(|read| read.to);

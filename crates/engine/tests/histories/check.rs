@@ -3,7 +3,8 @@
 //! - The versions of a row, in the order in which their writers held its lock.
 //! - Every read is of one of these versions: not of one that was taken back (G1a), not of one that its writer replaced
 //!   before it committed (G1b), and an absence was there when it was seen.
-//! - Who read a row under a lock and then wrote it, wrote the next version: no write is lost.
+//! - Who read a row under a lock and then wrote it, wrote the next version: no write is lost. And if another transaction wrote that, it
+//!   changed the row after it was read.
 //! - Between transactions there are edges: `ww` from the writer of a version to that of the next, `wr` to its readers,
 //!   `rw` from its readers to the writer of the next, and `rt` from who had ended to who began later. No cycle: then
 //!   there is a serial order that explains everything and agrees with real time.
@@ -215,8 +216,19 @@ impl<'h> Checker<'h> {
                     self.history[reader], self.history[next]
                 ));
             }
+            if next != reader && self.are_locked(&[reader, next]) && versions[place + 1].at <= read.to {
+                return Err(format!(
+                    "overtaken: {read:?} by {:?}, who keeps the row so, and it was changed by {:?}",
+                    self.history[reader], self.history[next]
+                ));
+            }
         }
         Ok(())
+    }
+
+    /// Do these lock what they read and write until they end?
+    fn are_locked(&self, entries: &[usize]) -> bool {
+        entries.iter().all(|entry| matches!(self.history[*entry].kind, Kind::Transaction(_)))
     }
 
     /// A chain of moments, from each end to the beginnings after it, instead of an edge for each pair.

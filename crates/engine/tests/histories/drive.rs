@@ -268,18 +268,21 @@ impl<'d> Driver<'d> {
         let mut rows = self.several();
         rows.retain(|row| self.mix.owner(*row).is_none());
         let keys: Vec<_> = rows.iter().map(|row| key(*row)).collect();
-        let (mut rows, from, stays) = (rows.into_iter(), now(), stays(self.mix.level, true, false));
+        let (mut each, from, stays) = (rows.iter().copied(), now(), stays(self.mix.level, true, false));
         tx.bytes(self.table).multi_modify(&keys, |value| {
-            let row = rows.next().expect("a call for each row");
+            let row = each.next().expect("a call for each row");
             let content = value.as_deref().map(decode);
             run.saw(Read { key: row, content: content.clone(), from, to: now(), stays });
             let mut ids = content.filter(|ids| ids.len() < IDS_MAX).unwrap_or_default();
             ids.push(self.next_id());
             run.entry.tried.extend(ids.last());
             *value = Some(encode(&ids, self.padding()));
-            run.wrote(row, Some(ids));
+            run.own.insert(row, Some(ids));
             ControlFlow::Continue(())
-        })
+        })?;
+        // Only now: to put a row where none was, it may have waited for others who had seen that there was none.
+        rows.into_iter().for_each(|row| run.wrote(row, run.own[&row].clone()));
+        Ok(())
     }
 
     fn overwrite(&mut self, tx: &Transaction, run: &mut Run<'_>, row: usize) -> Result<()> {
@@ -484,9 +487,8 @@ impl Run<'_> {
 
     fn wrote(&mut self, key: usize, content: Content) {
         self.own.insert(key, content);
-        if !self.entry.writes.iter().any(|write| write.key == key) {
-            self.entry.writes.push(Write { key, content: None, at: now() });
-        }
+        self.entry.writes.retain(|write| write.key != key);
+        self.entry.writes.push(Write { key, content: None, at: now() });
     }
 }
 

@@ -56,7 +56,7 @@ pub struct Read {
 pub struct Write {
     pub key: usize,
     pub content: Content,
-    /// A moment at which the transaction had the row locked.
+    /// A moment after that, before the transaction gave its locks back.
     pub at: Stamp,
 }
 
