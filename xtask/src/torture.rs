@@ -1,8 +1,8 @@
 //! `cargo xtask torture`: seeded crash and kill tests for hours, resumable.
 //!
 //! The ledger has one JSON object per line: which target ran with which seed, and how it went. A run that is stopped
-//! loses at most the seed it was at; `--resume` goes on behind the greatest seed of each target. What failed is repeated
-//! with the target's command and that seed.
+//! loses at most the seed it was at; `--resume` goes on behind the greatest seed of each target. Many targets take a seed of its own for
+//! each round, counting up from theirs: the next one begins behind those. What failed is repeated with the target's command and that seed.
 
 use crate::step::{Cargo, Ran};
 use comfy_table::{Table, presets};
@@ -32,38 +32,38 @@ pub struct Options {
     ledger: PathBuf,
 }
 
-/// Something to torture.
+/// Something to torture: a test of the engine that reads `FORESHORE_SEED` and `FORESHORE_ROUNDS`.
 struct Target {
     name: &'static str,
-    /// A test command that reads `FORESHORE_SEED` and `FORESHORE_ROUNDS`.
-    cargo: &'static str,
     /// Rounds for one seed, so that a seed takes about a minute.
     rounds: u64,
-    /// Longer than this is a hang, and a finding.
-    hangs_after: Duration,
+    /// Without the checks that only tests make, and so many more in the same time?
+    release: bool,
 }
 
 /// Every target.
 const TARGETS: &[Target] = &[
-    Target {
-        name: "crash",
-        cargo: "test -p foreshore --release --test crash",
-        rounds: 1_000,
-        hangs_after: Duration::from_secs(15 * 60),
-    },
-    Target {
-        name: "kill",
-        cargo: "test -p foreshore --release --test kill",
-        rounds: 300,
-        hangs_after: Duration::from_secs(15 * 60),
-    },
+    Target { name: "crash", rounds: 1_000, release: true },
+    Target { name: "kill", rounds: 300, release: true },
+    Target { name: "serializable_crash", rounds: 600, release: false },
+    Target { name: "lives", rounds: 200, release: false },
+    Target { name: "transfers", rounds: 100, release: false },
+    Target { name: "extents", rounds: 200, release: false },
+    Target { name: "leaf_sizes", rounds: 600, release: false },
+    Target { name: "crafted", rounds: 8_000, release: false },
 ];
+
+/// Longer than this is a hang, and a finding.
+const HANGS_AFTER: Duration = Duration::from_secs(15 * 60);
 
 impl Target {
     fn command(&self, seed: u64) -> Cargo {
-        Cargo::new(self.cargo)
-            .env("FORESHORE_SEED", seed.to_string())
-            .env("FORESHORE_ROUNDS", self.rounds.to_string())
+        self.cargo().env("FORESHORE_SEED", seed.to_string()).env("FORESHORE_ROUNDS", self.rounds.to_string())
+    }
+
+    fn cargo(&self) -> Cargo {
+        let release = if self.release { " --release" } else { "" };
+        Cargo::new(&format!("test -p foreshore{release} --test {}", self.name))
     }
 }
 
@@ -130,7 +130,7 @@ pub fn run(options: &Options) -> io::Result<bool> {
 fn build(targets: &[&Target], ledger: &Ledger) -> io::Result<()> {
     const COMPILES_WITHIN: Duration = Duration::from_secs(30 * 60);
     for target in targets {
-        let ran = Cargo::new(target.cargo).no_run().run(&ledger.log("build", 0), true, COMPILES_WITHIN)?;
+        let ran = target.cargo().no_run().run(&ledger.log("build", 0), true, COMPILES_WITHIN)?;
         if !ran.well() {
             return Err(io::Error::other(format!("{} does not compile", target.name)));
         }
@@ -141,7 +141,7 @@ fn build(targets: &[&Target], ledger: &Ledger) -> io::Result<()> {
 /// One seed of one target. The log of a seed that passed is removed.
 fn torture(target: &Target, seed: u64, commit: &str, ledger: &Ledger) -> io::Result<Entry> {
     let log = ledger.log(target.name, seed);
-    let ran = target.command(seed).run(&log, false, target.hangs_after)?;
+    let ran = target.command(seed).run(&log, false, HANGS_AFTER)?;
     let outcome = Outcome::of(&ran);
     let kept = outcome != Outcome::Passed;
     if !kept {
@@ -193,7 +193,11 @@ impl Ledger {
     }
 
     fn next_seed(&self, target: &str) -> Option<u64> {
-        self.entries.iter().filter(|entry| entry.target == target).map(|entry| entry.seed + 1).max()
+        self.entries
+            .iter()
+            .filter(|entry| entry.target == target)
+            .map(|entry| entry.seed + entry.rounds)
+            .max()
     }
 
     fn append(&mut self, entry: Entry) -> io::Result<()> {
@@ -270,7 +274,7 @@ mod tests {
         assert!(Ledger::open(&path, false).is_err(), "an old ledger is not begun anew");
         drop(Ledger::open(&path, true).unwrap());
         let ledger = Ledger::open(&path, true).unwrap();
-        assert_eq!((ledger.next_seed("crash"), ledger.next_seed("kill")), (Some(9), None));
+        assert_eq!((ledger.next_seed("crash"), ledger.next_seed("kill")), (Some(13), None));
         assert_eq!(ledger.findings().map(|entry| entry.seed).collect::<Vec<_>>(), [8]);
     }
 }

@@ -298,7 +298,8 @@ fn every_crash_keeps_what_was_acknowledged() {
 /// are gone for good.
 #[test]
 fn what_a_power_failure_brings_back_is_whole() {
-    for seed in 0..env("FORESHORE_ROUNDS", 60) {
+    let first = env("FORESHORE_SEED", 0);
+    for seed in first..first + env("FORESHORE_ROUNDS", 60) {
         let disk = SimDisk::new(seed);
         let db = open_as(&disk, Durability::Relaxed).unwrap();
         let mut states = vec![Rows::new()];
