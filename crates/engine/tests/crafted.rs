@@ -260,6 +260,25 @@ fn rows_out_of_order_do_not_keep_a_removal_busy() {
     assert!(matches!(&refused, Error::Corrupt { detail, .. } if detail.contains("ascend")), "{refused}");
 }
 
+/// A key longer than any is damage, not a fault of who removes whatever rows there are.
+#[test]
+fn a_giant_key_is_damage() {
+    let disk = SimDisk::new(1);
+    let db = tiny().open_on(Arc::new(disk.clone())).unwrap();
+    (0..25).for_each(|i| db.byte_table("t").unwrap().put(&[b'k', i], &[7; 100]).unwrap());
+    db.close().unwrap();
+    disk.corrupt("leaves.db", |file| {
+        for leaf in file.chunks_exact_mut(4096).filter(|leaf| leaf.starts_with(b"FL") && leaf[40] == 25) {
+            let suffix_len = 64 + 24 * 8 + 2;
+            leaf[suffix_len..suffix_len + 2].copy_from_slice(&1100_u16.to_le_bytes());
+            let checksum = crc32c::crc32c(&leaf[8..]);
+            leaf[4..8].copy_from_slice(&checksum.to_le_bytes());
+        }
+    });
+    let told = open(&disk).unwrap().byte_table("t").unwrap().pop_last().unwrap_err();
+    assert!(matches!(&told, Error::Corrupt { detail, .. } if detail.contains("longer than any")), "{told}");
+}
+
 /// Uses copies of the database, each changed in its own way, which says what it was.
 fn craft(victim: &SimDisk, change: impl Fn(&SimDisk, &mut Rng) -> Vec<String> + Sync) {
     let (seed, rounds) = (env("FORESHORE_SEED", 1), env("FORESHORE_ROUNDS", 300));

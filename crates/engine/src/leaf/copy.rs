@@ -87,7 +87,7 @@ impl LeafCopy {
         let spare = SPARE.try_with(|spare| spare.borrow_mut().pop());
         let (mut bytes, mut key) = spare.ok().flatten().unwrap_or_default();
         bytes.resize(page_bytes, 0);
-        key.resize(key.len().max(HEAD_BYTES), 0);
+        key.resize(key.len().clamp(HEAD_BYTES, Limits::for_page(page_bytes).key_bytes_max), 0);
         Self { bytes, layout, header, rows: 0..0, key, key_len: 0 }
     }
 
@@ -262,6 +262,9 @@ impl LeafCopy {
         let head_at = self.layout.prefix_len();
         self.key_len = head_at + slot.suffix_len();
         if self.key.len() < self.key_len {
+            if self.key_len > Limits::for_page(self.bytes.len()).key_bytes_max {
+                return Err(self.corrupt(format!("the key of row {index} is longer than any")));
+            }
             self.key.resize(self.key_len, 0);
         }
         self.key[head_at..head_at + HEAD_BYTES].copy_from_slice(&slot.head().to_be_bytes());
