@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{key, rows, tiny};
+use common::{key, row, rows, tiny};
 use foreshore::{Database, Durability, Error};
 use std::io::{Read, Write};
 use std::mem::ManuallyDrop;
@@ -81,4 +81,22 @@ fn a_forked_process_writes_nothing() {
         assert_eq!(found.len(), 60);
         assert!(found.iter().all(|row| row.1 == [6; 500]));
     }
+}
+
+/// Nor does it roll back what the parent goes on with, when it lets go of that.
+#[test]
+fn a_forked_process_ends_no_transaction() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = tiny().cache_bytes(1 << 20).durability(Durability::Sync).open(dir.path()).unwrap();
+    let table = db.byte_table("t").unwrap();
+    let tx = ManuallyDrop::new(db.begin().unwrap());
+    tx.bytes(&table).put(b"k", b"v").unwrap();
+    let child = fork(|| {
+        // SAFETY: it is used once in each process: here, and by the parent below.
+        drop(unsafe { ptr::read(&*tx) });
+        true
+    });
+    assert_eq!(wait_for(child), 0);
+    ManuallyDrop::into_inner(tx).commit().unwrap();
+    assert_eq!(rows(&table), [row(b"k", b"v")]);
 }

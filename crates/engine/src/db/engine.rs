@@ -165,7 +165,7 @@ impl Engine {
 
     /// A forked process has a copy of what its parent knows of the files, and would write to the same places. Writes of rows end it
     /// (`foreshore_io::map`); what needs no new log record would not.
-    fn ensure_not_forked(&self) -> Result<()> {
+    pub fn ensure_not_forked(&self) -> Result<()> {
         match process::id() == self.process {
             true => Ok(()),
             false => {

@@ -501,6 +501,14 @@ impl Shared {
 
 impl Drop for Transaction {
     fn drop(&mut self) {
+        if !self.shared.is_running() {
+            return;
+        }
+        if self.engine.ensure_not_forked().is_err() {
+            // It is the parent's, which may go on with it.
+            std::mem::forget(self.shared.clone());
+            return;
+        }
         // Its ranges may hold on to what is shared; the transaction ends here. Who wants to know calls `rollback`.
         if let Ok(txn) = self.shared.take() {
             let _ = txn.roll_back();
