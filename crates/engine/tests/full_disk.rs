@@ -313,6 +313,29 @@ fn reads_go_on_for_ever_on_a_full_disk() {
     db.check().unwrap();
 }
 
+/// A row of other types is not lost to who cannot read it, though there is no space to put it there once more.
+#[test]
+fn a_row_that_cannot_be_read_stays() {
+    static IS_FULL: AtomicBool = AtomicBool::new(false);
+    let disk = Intercepted::new(SimDisk::new(8), |call, name, go| match (call, name) {
+        (Call::Allocate, "leaves.db") if IS_FULL.load(Relaxed) => Err(io::ErrorKind::StorageFull.into()),
+        _ => go(),
+    });
+    let db = tiny().open_on(Arc::new(disk)).unwrap();
+    let (table, bytes) = (db.table::<u32, u32>("t").unwrap(), db.byte_table("t").unwrap());
+    let (number, value) = (7_u32.to_be_bytes(), vec![7; 50_000]);
+    bytes.put(&number, &value).unwrap();
+    let filler = db.byte_table("filler").unwrap().with_durability(Durability::Relaxed);
+    IS_FULL.store(true, Relaxed);
+    let full = (0..20_000).find_map(|i| filler.put(&key(i), &[5; 900]).err());
+    assert!(matches!(full, Some(Error::Full { .. })), "{full:?}");
+    let tx = db.begin().unwrap();
+    let refused = tx.table(&table).pop_first();
+    tx.commit().unwrap();
+    assert!(bytes.get(&number).unwrap() == Some(value), "after {refused:?}");
+    assert!(matches!(refused, Err(Error::Encoding { .. })), "{refused:?}");
+}
+
 /// A copy of a closed database in which zeros take no space.
 fn sparse_copy(disk: &SimDisk) -> SimDisk {
     let copy = SimDisk::new(1);

@@ -471,17 +471,32 @@ impl TransactionBytes<'_> {
     ///
     /// See [`ByteTable::pop_first_in`] for an example.
     pub fn pop_first_in(&self, bounds: impl ByteBounds) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        self.pop(Direction::Ascending, bounds.raw())
+        self.pop(Direction::Ascending, bounds.raw(), Ok)
     }
 
     /// Removes the row with the greatest key in `bounds` and returns it, as [`pop_last`](TransactionBytes::pop_last) and
     /// [`pop_first_in`](TransactionBytes::pop_first_in).
     pub fn pop_last_in(&self, bounds: impl ByteBounds) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        self.pop(Direction::Descending, bounds.raw())
+        self.pop(Direction::Descending, bounds.raw(), Ok)
     }
 
-    pub(super) fn pop(&self, direction: Direction, bounds: RawBounds) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        self.work(|txn| self.table.tree.pop(txn, self.locks_gaps(), direction, bounds))
+    /// What `read` makes of the row taken. If that is an error, the row is put back where it was, which takes no space: what undoes its
+    /// removal has its place in the log.
+    pub(super) fn pop<R>(
+        &self,
+        direction: Direction,
+        bounds: RawBounds,
+        read: impl FnOnce((Vec<u8>, Vec<u8>)) -> Result<R>,
+    ) -> Result<Option<R>> {
+        let (before, row) = self.work(|txn| {
+            let before = txn.savepoint();
+            Ok((before, self.table.tree.pop(txn, self.locks_gaps(), direction, bounds)?))
+        })?;
+        let read = row.map(read).transpose();
+        if read.is_err() {
+            self.work(|txn| txn.roll_back_to(before))?;
+        }
+        read
     }
 
     /// Are others kept from inserting where it has looked?

@@ -1,8 +1,7 @@
 //! Typed tables, as transactions see and change them.
 
-use crate::bounds::RawBounds;
 use crate::db::codec::{
-    Key, Value, change_value, decode_found, decode_key, decode_value, encode_key, encode_row, encode_value,
+    Key, Value, change_value, decode_found, decode_row, encode_key, encode_row, encode_value,
 };
 use crate::db::prefix::{KeyComponent, KeyPrefix};
 use crate::db::range::{KeyBounds, Range};
@@ -367,22 +366,13 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
     ///
     /// See [`Table::pop_first_in`](crate::Table::pop_first_in) for an example.
     pub fn pop_first_in(&self, bounds: impl KeyBounds<K>) -> Result<Option<(K, V)>> {
-        self.pop(Direction::Ascending, bounds.encoded()?)
+        self.bytes.pop(Direction::Ascending, bounds.encoded()?, decode_row)
     }
 
     /// Removes the row with the greatest key in `bounds` and returns it; see [`TransactionBytes::pop_last_in`]. A row that cannot be
     /// decoded stays.
     pub fn pop_last_in(&self, bounds: impl KeyBounds<K>) -> Result<Option<(K, V)>> {
-        self.pop(Direction::Descending, bounds.encoded()?)
-    }
-
-    fn pop(&self, direction: Direction, bounds: RawBounds) -> Result<Option<(K, V)>> {
-        let Some((key, value)) = self.bytes.pop(direction, bounds)? else { return Ok(None) };
-        let decoded = decode_key(&key).and_then(|key| Ok((key, decode_value(&value)?)));
-        if decoded.is_err() {
-            self.bytes.put(&key, &value)?;
-        }
-        decoded.map(Some)
+        self.bytes.pop(Direction::Descending, bounds.encoded()?, decode_row)
     }
 
     /// Rows whose keys lie in `bounds`, ascending; `.rev()` descends. See [`TransactionBytes::range`]. An encoding error
