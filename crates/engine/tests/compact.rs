@@ -7,9 +7,11 @@ use foreshore::{Builder, Database, Error};
 use foreshore_io::{DirVfs, Vfs};
 use std::cell::Cell;
 use std::fs;
+use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 use tempfile::TempDir;
 
 /// Small files, so that what is left after a compaction is mostly rows.
@@ -132,6 +134,29 @@ fn owner_and_permissions_stay() {
         for found in files.chain([directory]) {
             assert_eq!((found.uid(), found.gid()), (1234, 1234));
         }
+    }
+}
+
+/// Who may not give the copy to the owner is told so before any row is copied, each time.
+#[test]
+fn who_may_not_give_it_away_leaves_nothing_beside() {
+    let (dir, path) = sparse(500);
+    let files = fs::read_dir(&path).unwrap().map(|file| file.unwrap().path());
+    for path in files.chain([path.clone(), dir.path().to_path_buf()]) {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    let compact_as_another = || {
+        // SAFETY: changes who this thread is, and no other one but those that it starts. Only root's may.
+        let is_another = unsafe { libc::syscall(libc::SYS_setresuid, 1234, 1234, 1234) } == 0;
+        is_another.then(|| builder().compact(&path, |_| panic!("a table was copied")))
+    };
+    for _ in 0..2 {
+        let compacted = thread::scope(|scope| scope.spawn(compact_as_another).join().unwrap());
+        let Some(compacted) = compacted else { return };
+        let Err(Error::Io { kind: io::ErrorKind::PermissionDenied, .. }) = compacted else {
+            panic!("{compacted:?}");
+        };
+        assert!(!beside(&path).exists());
     }
 }
 

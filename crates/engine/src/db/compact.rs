@@ -113,12 +113,12 @@ fn beside(path: &Path) -> PathBuf {
 }
 
 /// Makes the directory `new` with owner and permissions of `old`, before anything is in it that others may not read; `false` for one
-/// that is there already, which may be somebody else's.
+/// that is there already, which may be somebody else's. So one that cannot be given away goes: the next attempt is to be told as soon.
 fn create_like(new: &Path, old: &Path) -> io::Result<bool> {
     match fs::create_dir(new) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
         Err(error) => Err(error),
-        Ok(()) => make_like(new, old).map(|()| true),
+        Ok(()) => make_like(new, old).map(|()| true).inspect_err(|_| drop(fs::remove_dir(new))),
     }
 }
 
