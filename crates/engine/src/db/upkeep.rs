@@ -146,8 +146,9 @@ impl Upkeep {
     }
 
     fn checkpoint_if_due(&self) {
-        // A long transaction keeps the log long: what counts is what was logged since the last checkpoint.
-        let new = self.core.log.reserved().0 - self.checkpointed.load(Relaxed);
+        // A long transaction keeps the log long: what counts is what was logged since the last checkpoint, which may be somebody
+        // else's, and have begun only now.
+        let new = self.core.log.reserved().0.saturating_sub(self.checkpointed.load(Relaxed));
         // On a full disk its own files are what there is to be had: whoever makes room by removing rows logs that.
         let oldest_txn = || self.core.txns.settle(&self.core.log);
         if new > self.log_bytes / 2 || self.core.log.could_do_with_less(oldest_txn) {
@@ -340,6 +341,19 @@ mod tests {
         let stats = db.stats();
         assert_eq!(stats.log_to_redo_bytes, stats.log_bytes);
         slots.give_back(first);
+    }
+
+    /// Somebody else's may begin and end between the two looks of the thread that asks whether one is due.
+    #[test]
+    fn another_checkpoint_may_come_in_between() {
+        let db = Database::in_memory().unwrap();
+        let core = db.engine.core().clone();
+        let directory = Arc::new(Directory::create(Arc::new(MemVfs::new())).unwrap());
+        let upkeep = Upkeep::start(core.clone(), directory, &Database::builder(), Lsn::ZERO).unwrap();
+        upkeep.stop();
+        upkeep.checkpointed.store(core.log.reserved().0 + 1, Relaxed);
+        upkeep.checkpoint_if_due();
+        assert_eq!(upkeep.checkpoints(), 0);
     }
 
     #[test]
