@@ -480,13 +480,13 @@ fn remove_range(rows: &mut Rows, thread: usize, from: &[u8], to: &[u8]) {
     rows.retain(|key, _| !range.contains(key));
 }
 
-/// Runs all threads until the end or the crash.
+/// Runs all threads until the end or the crash, which alone may be an error: what it is then is for the tests of errors.
 fn run(db: &Database, disk: &SimDisk, ops: &[Vec<Op>], durability: Durability, progress: &[Progress]) {
     thread::scope(|scope| {
         for (thread, (ops, progress)) in ops.iter().zip(progress).enumerate() {
             scope.spawn(move || {
-                // An error is the crash; what it was is checked by the error tests.
-                let _ = run_thread(db, disk, thread, ops, durability, progress);
+                let ran = run_thread(db, disk, thread, ops, durability, progress);
+                assert!(ran.is_ok() || disk.is_crashed(), "thread {thread}: {ran:?}");
             });
         }
     });
@@ -575,8 +575,9 @@ fn crash_once(workload: &Workload, seed: u64, at: u64, kind: Crash, again: &[(Cr
     let progress: Vec<_> = ops.iter().map(|_| Progress::default()).collect();
     let disk = SimDisk::new(seed);
     disk.crash_at(at);
-    if let Ok(db) = options(workload, at).open_on(Arc::new(disk.clone())) {
-        run(&db, &disk, &ops, workload.durability, &progress);
+    match options(workload, at).open_on(Arc::new(disk.clone())) {
+        Ok(db) => run(&db, &disk, &ops, workload.durability, &progress),
+        Err(error) => assert!(disk.is_crashed(), "{what}: {error}"),
     }
     let mut disk = disk.after_crash(kind, seed ^ at);
     let mut weakest = kind;
