@@ -6,6 +6,7 @@
 //! - M1: every block of the file is allocated before it is mapped, and stays where it is: a store never meets a full disk
 //!   (`SIGBUS`). But on filesystems that write every block to a new place, whatever they are asked.
 //! - M2: the file is never cut while it is mapped: the database's lock keeps others away.
+//! - M3: only the process that mapped it unmaps it. A forked one has no mapping there, and perhaps memory of its own by then.
 
 use crate::SharedMemory;
 use foreshore_base::sync::AtomicU64;
@@ -14,12 +15,14 @@ use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use std::ffi::c_void;
 use std::io;
+use std::process;
 use std::ptr::{self, NonNull};
 
 /// A shared mapping, unmapped on drop.
 pub(crate) struct Mapping {
     start: NonNull<c_void>,
     bytes: usize,
+    owner: u32,
 }
 
 // SAFETY: a mapping belongs to the process, not to a thread, and is reached only as atomics.
@@ -36,8 +39,8 @@ impl Mapping {
         let flags = MapFlags::SHARED | MapFlags::POPULATE;
         // SAFETY: a new mapping at an address of the kernel's choice aliases no memory of this program.
         let start = unsafe { mmap(ptr::null_mut(), bytes, access, flags, file, 0)? };
-        let mapping =
-            Self { start: NonNull::new(start).expect("the kernel maps nothing at address 0 unasked"), bytes };
+        let place = NonNull::new(start).expect("the kernel maps nothing at address 0 unasked");
+        let mapping = Self { start: place, bytes, owner: process::id() };
         // SAFETY: the range was mapped above and nobody else knows it. A head start against first-write faults, and a look
         // whether they would be met (M1). Kernels before 5.14 refuse, and the mapping works all the same.
         if let Err(Errno::FAULT) = unsafe { madvise(start, bytes, Advice::LinuxPopulateWrite) } {
@@ -60,6 +63,9 @@ impl SharedMemory for Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        if self.owner != process::id() {
+            return; // M3
+        }
         // SAFETY: mapped in `new` with this length; `words` borrows from `self`, so no reference is left.
         unsafe { munmap(self.start.as_ptr(), self.bytes) }.expect("unmapping what was mapped");
     }
@@ -73,7 +79,7 @@ mod tests {
     /// M1: a store into what has no block, as behind the end of a file, would be the end of the process.
     #[test]
     fn memory_that_cannot_be_written_is_refused() {
-        let path = std::env::temp_dir().join(format!("foreshore-io-map-{}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("foreshore-io-map-{}", process::id()));
         let file = std::fs::File::options().read(true).write(true).create_new(true).open(&path);
         std::fs::remove_file(&path).expect("removing a name");
         let file = file.expect("a temporary file");
@@ -81,5 +87,33 @@ mod tests {
         Mapping::new(file.as_fd(), 4096).expect("all of it");
         let refused = Mapping::new(file.as_fd(), 2 * 4096).err().expect("more than there is");
         assert_eq!(refused.kind(), io::ErrorKind::StorageFull);
+    }
+
+    /// M3: who is forked finds nothing at its place, and may have put something there.
+    #[test]
+    fn a_forked_process_unmaps_nothing() {
+        let path = std::env::temp_dir().join(format!("foreshore-io-map-fork-{}", process::id()));
+        let file = std::fs::File::options().read(true).write(true).create_new(true).open(&path);
+        std::fs::remove_file(&path).expect("removing a name");
+        let file = file.expect("a temporary file");
+        file.set_len(4096).expect("a length");
+        let mapping = Mapping::new(file.as_fd(), 4096).expect("all of it");
+        // SAFETY: the child makes system calls, and ends by one, before it gets to what the parent goes on with.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let start = mapping.start.as_ptr();
+            let (access, flags) = (libc::PROT_READ, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+            // SAFETY: the place is free, or this fails; and what is read is mapped, or that ends the child, as the parent will see.
+            unsafe {
+                let own = libc::mmap(start, 4096, access, flags | libc::MAP_FIXED_NOREPLACE, -1, 0);
+                drop(mapping);
+                let is_there = own == start && own.cast::<u8>().read_volatile() == 0;
+                libc::_exit(i32::from(!is_there));
+            }
+        }
+        let mut status = 0;
+        // SAFETY: waits for our own child, with a place for its status.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0);
     }
 }
