@@ -4,11 +4,13 @@ mod common;
 
 use common::{key, row, rows, tiny};
 use foreshore::{Database, Durability, Error};
+use foreshore_io::MemVfs;
 use std::io::{Read, Write};
 use std::mem::ManuallyDrop;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
+use std::sync::Arc;
 
 /// Forks. The child does this, and ends by `_exit`: with 0 if that is as it should be, and no panic.
 fn fork(action: impl FnOnce() -> bool) -> libc::pid_t {
@@ -39,8 +41,10 @@ fn wait_for(child: libc::pid_t) -> libc::c_int {
 fn a_forked_process_writes_nothing() {
     let is_refused =
         |done: foreshore::Result<()>| matches!(done, Err(Error::Argument(told)) if told.contains("forked"));
-    let ways: [fn(Database) -> foreshore::Result<()>; 3] = [
+    let ways: [fn(Database) -> foreshore::Result<()>; 5] = [
         |db| db.checkpoint(),
+        |db| db.sync(),
+        |db| db.backup_on(Arc::new(MemVfs::new()), |_| {}).map(drop),
         |db| db.close(),
         |db| {
             drop(db);

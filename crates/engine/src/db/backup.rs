@@ -136,6 +136,7 @@ impl Database {
     /// # Ok(()) }
     /// ```
     pub fn backup_on(&self, vfs: Arc<dyn Vfs>, mut progress: impl FnMut(&Copied)) -> Result<Copied> {
+        self.engine.ensure_not_forked()?;
         let source = Source::freeze(&self.engine)?;
         // Or the copy could show what a power failure then takes from the source.
         source.snapshot.wait_durable()?;

@@ -151,6 +151,7 @@ impl Engine {
     }
 
     pub fn sync(&self) -> Result<()> {
+        self.ensure_not_forked()?; // nobody there carries the log
         self.core.log.commit(self.core.log.reserved(), Durability::Sync)
     }
 
