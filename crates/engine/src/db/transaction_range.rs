@@ -134,7 +134,7 @@ impl TransactionRange {
                 Direction::Descending => self.back = None,
             }
         }
-        // After an error that ended the transaction there is nothing more to come; after others a new walk goes on.
+        // After a wait in vain a new walk goes on; after any other error there is nothing more to come.
         self.done = match &row {
             Ok(row) => row.is_none(),
             Err(error) => !matches!(error, Error::LockTimeout { .. }),
