@@ -397,7 +397,7 @@ impl EventLoop {
 
     /// What cannot be acknowledged is not: those clients see their connection end.
     fn fail(&mut self, error: &Error) {
-        self.shared.tell_of_failure(error);
+        self.shared.note_failure(error);
         for held in std::mem::take(&mut self.held) {
             if self.find(held.client).is_some() {
                 self.leave(held.client.0);

@@ -63,7 +63,7 @@ pub struct Shared {
     opened: AtomicU64,
     /// Transactions that outlive a command, and so hold locks for longer.
     open_transactions: AtomicUsize,
-    /// Has a write or a sync failed?
+    /// Has somebody seen that writes cannot be acknowledged any more?
     has_failed: AtomicBool,
 }
 
@@ -136,16 +136,16 @@ impl Shared {
         )
     }
 
-    /// Writes cannot be acknowledged any more: says so, once.
-    pub fn tell_of_failure(&self, error: &Error) {
-        if !self.has_failed.swap(true, Relaxed) {
+    /// If this says that writes cannot be acknowledged any more: tells of it, once.
+    pub fn note_failure(&self, error: &Error) {
+        if matches!(error, Error::Poisoned { .. }) && !self.has_failed.swap(true, Relaxed) {
             tell(format_args!(
-                "writes can no longer be acknowledged, and their clients are disconnected: {error}"
+                "writes can no longer be acknowledged, and clients who wait for that are disconnected: {error}"
             ));
         }
     }
 
-    /// Can writes not be acknowledged any more, as one or a sync has failed?
+    /// Can writes not be acknowledged any more, as somebody has seen who tried?
     pub fn has_failed(&self) -> bool {
         self.has_failed.load(Relaxed)
     }

@@ -3,8 +3,9 @@
 mod common;
 
 use common::{Running, encode, ok, options, text};
-use foreshore::Database;
+use foreshore::{Database, Durability};
 use foreshore_io::sim::{Crash, Fault, Repeat, SimDisk};
+use foreshore_server::Options;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -97,4 +98,22 @@ fn writes_after_a_failure_are_refused() {
         assert!(last.error().starts_with("MISCONF"), "{lines:?}: {replies:?}");
     }
     assert_eq!(c.call("GET before"), text("all"));
+}
+
+/// Whoever looks after the server is told that it takes no more writes, also if no reply waited for the device when it failed.
+#[test]
+fn a_failure_that_nobody_waited_for_is_told() {
+    for (durability, finds_out) in
+        [(Durability::Sync, "BGSAVE"), (Durability::Sync, "SET k w"), (Durability::Buffered, "SET k w")]
+    {
+        let disk = SimDisk::new(1);
+        let server = Running::over(open(&disk), Options { durability, ..options() });
+        let mut c = server.client();
+        assert_eq!(c.call("SET k v"), ok());
+        assert!(c.call("INFO persistence").text().contains("aof_last_write_status:ok"));
+        disk.fail_at(disk.events(), Fault::Eio, Repeat::Forever);
+        server.db.checkpoint().unwrap_err();
+        assert!(c.call(finds_out).error().starts_with("MISCONF"), "{durability:?}");
+        assert!(c.call("INFO persistence").text().contains("aof_last_write_status:err"), "{durability:?}");
+    }
 }

@@ -84,7 +84,10 @@ pub fn bgsave(call: &mut Call<'_>) -> Outcome {
                 shared.saved_at_s.store(since_1970().as_secs(), Relaxed);
                 Reply::new(&mut out, protocol).simple("Checkpoint done");
             }
-            Err(error) => Reply::new(&mut out, protocol).error(&CommandError::Engine(error).text()),
+            Err(error) => {
+                shared.note_failure(&error);
+                Reply::new(&mut out, protocol).error(&CommandError::Engine(error).text());
+            }
         }
         out
     }))

@@ -131,21 +131,17 @@ fn memory(shared: &Shared, stats: &Stats) -> Vec<(String, String)> {
 /// A Redis answers BGSAVE at once, and tells here when that is done; here it is done when it is answered. Its append-only file is the log.
 fn persistence(shared: &Shared, stats: &Stats) -> Vec<(String, String)> {
     let durability = shared.options.durability;
-    let mut fields = vec![
+    vec![
         field("loading", 0),
         field("rdb_bgsave_in_progress", u8::from(shared.saving.load(Relaxed) > 0)),
         field("rdb_last_save_time", shared.saved_at_s.load(Relaxed)),
         field("aof_enabled", u8::from(durability != Durability::Relaxed)),
+        field("aof_last_write_status", if shared.has_failed() { "err" } else { "ok" }),
         field("durability", format!("{durability:?}").to_lowercase()),
         field("log_bytes", stats.log_bytes),
         field("log_syncs", stats.log_syncs),
         field("checkpoints", stats.checkpoints),
-    ];
-    if shared.is_sync() {
-        // Otherwise nobody waits for the device, and only the next write is told.
-        fields.push(field("aof_last_write_status", if shared.has_failed() { "err" } else { "ok" }));
-    }
-    fields
+    ]
 }
 
 fn counted(shared: &Shared) -> Vec<(String, String)> {

@@ -319,6 +319,9 @@ fn attempt(call: &mut Call<'_>, waited: Waited) -> Attempt {
     } else if error.is_of_the_moment() && !waited.is_enough {
         return Attempt::PutOff;
     }
+    if let CommandError::Engine(error) = &error {
+        call.shared.note_failure(error);
+    }
     call.session.give_up_exec();
     call.session.errors = 1; // and none of those that it answered before
     call.reply().error(&error.after(waited.time).text());
