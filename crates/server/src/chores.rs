@@ -4,7 +4,7 @@
 //! Why several queues: who opens a table, or asks for INFO, must not wait for the walks of others; and FLUSHDB waits for
 //! transactions to end.
 
-use crate::commands::Attempt;
+use crate::commands::{Attempt, CommandError};
 use crate::event_loop::Message;
 use crate::session::Session;
 use crate::shared::{Shared, start_thread};
@@ -44,6 +44,8 @@ pub type Work = Box<dyn FnOnce(&Shared) -> Brought + Send>;
 pub enum Brought {
     /// The reply.
     Reply(Vec<u8>),
+    /// Whether the table is open that the command at hand needs.
+    Opened(Result<(), CommandError>),
     /// The client's session, which was there for its command, and the reply.
     Command(Box<Session>, Vec<u8>, Attempt),
 }

@@ -6,7 +6,7 @@
 //! - C3: no byte of a reply leaves before the batch that it belongs to is durable, if replies wait for that.
 
 use crate::chores::{Brought, Length, Work};
-use crate::commands::{self, Attempt, Call, Next, Waited, note_if_slow};
+use crate::commands::{self, Attempt, Call, CommandError, Next, Waited, note_if_slow};
 use crate::counters::Counters;
 use crate::reply::Reply;
 use crate::request::{Limits, OwnedArgs, Parser};
@@ -513,8 +513,9 @@ impl Connection {
 
     /// Takes what a chore has brought.
     pub fn chore_done(&mut self, shared: &Shared, brought: Brought) {
-        match (self.waits_for.take(), brought) {
-            (_, Brought::Command(session, reply, attempt)) => {
+        self.waits_for = None;
+        match brought {
+            Brought::Command(session, reply, attempt) => {
                 let has_written = self.session.has_written;
                 self.session = *session;
                 self.away_bytes = 0;
@@ -522,12 +523,12 @@ impl Connection {
                 self.replies.append(reply);
                 self.brought = Some(attempt);
             }
-            (Some(WaitsFor::Table), Brought::Reply(why)) => {
-                if let Some((_, opened)) = self.session.opened.last_mut().filter(|_| !why.is_empty()) {
-                    *opened = Err(String::from_utf8_lossy(&why).into_owned());
+            Brought::Opened(done) => {
+                if let Some((_, opened)) = self.session.opened.last_mut() {
+                    *opened = done;
                 }
             }
-            (_, Brought::Reply(reply)) => {
+            Brought::Reply(reply) => {
                 if reply.starts_with(b"-") {
                     self.count_error(shared);
                 }
@@ -538,15 +539,15 @@ impl Connection {
 
     /// Its chore could not be handed over.
     pub fn chore_refused(&mut self, shared: &Shared, length: Length, work: Work) {
-        let why = "BUSY too many long commands wait; try again later";
+        let why = CommandError::Busy;
         match (self.waits_for, length) {
-            (Some(WaitsFor::Table), _) => self.chore_done(shared, Brought::Reply(why.into())),
+            (Some(WaitsFor::Table), _) => self.chore_done(shared, Brought::Opened(Err(why))),
             // The session must come back; and a transaction that ends has ended, whatever is answered.
             (Some(WaitsFor::Command), _) | (_, Length::Ending) => self.chore_done(shared, work(shared)),
             _ => {
                 self.waits_for = None;
                 self.count_error(shared);
-                Reply::new(&mut self.replies.bytes, self.session.protocol).error(why);
+                Reply::new(&mut self.replies.bytes, self.session.protocol).error(&why.text());
             }
         }
     }
@@ -622,6 +623,23 @@ mod tests {
             assert_eq!(String::from_utf8_lossy(&replies), format!("+OK\r\n+OK\r\n{reply}\r\n"));
             assert!(shared.db.transactions().is_empty() && shared.open_transactions() == 0);
         }
+    }
+
+    /// What follows a SELECT is meant for its table, and for no other.
+    #[test]
+    fn exec_does_nothing_if_too_many_open_tables() {
+        let shared = Arc::new(Shared::new(Database::in_memory().expect("memory"), Options::default()));
+        let mut connection = connection(&shared);
+        connection.input = b"MULTI\r\nSELECT 5\r\nSET k v\r\nEXEC\r\nGET k\r\n".to_vec();
+        let mut clock = Instant::now();
+        connection.begin_turn(clock + TURN);
+        let stop = connection.execute(&shared, &mut 100, &mut clock);
+        let Stop::Chore(length, work) = stop else { panic!("a table is not opened by an event loop") };
+        connection.chore_refused(&shared, length, work);
+        assert!(matches!(connection.execute(&shared, &mut 100, &mut clock), Stop::NeedsInput));
+        let replies = String::from_utf8_lossy(&connection.replies.bytes);
+        let (_, done) = replies.split_once("+QUEUED\r\n+QUEUED\r\n").expect("two of them");
+        assert!(done.starts_with("-BUSY ") && done.ends_with("\r\n$-1\r\n"), "{done}");
     }
 
     /// Replies without a limit, of which some have left, do not make it a small one.

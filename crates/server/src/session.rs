@@ -46,7 +46,7 @@ pub struct Session {
     /// The value read last.
     pub value: Vec<u8>,
     /// Tables that are opened, or have been, for the command at hand, by name; and why one could not be.
-    pub opened: Vec<(String, Result<(), String>)>,
+    pub opened: Vec<(String, Result<(), CommandError>)>,
     /// The command executed last.
     pub last_command: Option<&'static Command>,
     /// Commands that the attempt at hand has executed, those of EXEC included.
@@ -383,7 +383,7 @@ impl Session {
     }
 
     /// What has become of opening the table of this name for the command at hand; `None` if that has not been tried.
-    pub fn opened(&self, name: &str) -> Option<&Result<(), String>> {
+    pub fn opened(&self, name: &str) -> Option<&Result<(), CommandError>> {
         self.opened.iter().find(|(opened, _)| opened == name).map(|(_, done)| done)
     }
 

@@ -75,7 +75,7 @@ impl Next {
 }
 
 /// Why a command has not happened.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum CommandError {
     /// The client is told this: a code, and what to do.
     Refused(Cow<'static, str>),
@@ -85,6 +85,8 @@ pub enum CommandError {
     NotOpen(Wanted),
     /// It would read or write what is too heavy for an event loop.
     TooHeavy,
+    /// It is one of those that are done elsewhere, where too many wait.
+    Busy,
 }
 
 /// What a command returns.
@@ -105,8 +107,7 @@ pub enum Attempt {
     Done(Next),
     /// It has done nothing, since somebody else holds a lock: to be tried again.
     PutOff,
-    /// It has done nothing, since a table is to be opened by this: to be tried again then. The work returns why it could
-    /// not be, or nothing.
+    /// It has done nothing, since a table is to be opened by this: to be tried again then.
     Opens(Work),
     /// It has done nothing, since it is too heavy for an event loop: to be tried elsewhere.
     TooHeavy,
@@ -161,13 +162,14 @@ impl CommandError {
     }
 
     /// What the client is told.
-    fn text(&self) -> Cow<'static, str> {
+    pub fn text(&self) -> Cow<'static, str> {
         let error = match self {
             Self::Refused(text) => return text.clone(),
             Self::NotOpen(wanted) => {
                 return format!("TRYAGAIN table {:?} is being opened", wanted.name).into();
             }
             Self::TooHeavy => return "BUSY it is too much for now; try again later".into(),
+            Self::Busy => return "BUSY too many long commands wait; try again later".into(),
             Self::Engine(error) => error,
         };
         match error {
@@ -214,7 +216,7 @@ impl<'c> Call<'c> {
     pub fn table(&self, wanted: Wanted) -> Result<Target, CommandError> {
         match (self.shared.find(&wanted.name), self.session.opened(&wanted.name)) {
             (Some(target), _) => Ok(target),
-            (None, Some(Err(why))) => refused(why.clone()),
+            (None, Some(Err(why))) => Err(why.clone()),
             (None, _) => Err(CommandError::NotOpen(wanted)),
         }
     }
@@ -304,7 +306,7 @@ fn attempt(call: &mut Call<'_>, waited: Waited) -> Attempt {
         None => error,
         Some(wanted) => match call.session.opened(&wanted.name) {
             Some(Ok(())) => error,
-            Some(Err(why)) => CommandError::Refused(why.clone().into()),
+            Some(Err(why)) => why.clone(),
             None => {
                 call.session.opened.push((wanted.name.clone(), Ok(())));
                 return Attempt::Opens(opening(wanted));
@@ -416,10 +418,7 @@ fn to_open(shared: &Shared, error: &CommandError) -> Option<Wanted> {
 }
 
 fn opening(wanted: Wanted) -> Work {
-    Box::new(move |shared| match shared.open(&wanted) {
-        Ok(_) => Brought::Reply(Vec::new()),
-        Err(error) => Brought::Reply(CommandError::Engine(error).text().into_owned().into_bytes()),
-    })
+    Box::new(move |shared| Brought::Opened(shared.open(&wanted).map(drop).map_err(CommandError::Engine)))
 }
 
 /// Has the engine rolled back the transaction that the client holds?
