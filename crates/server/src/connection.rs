@@ -6,7 +6,7 @@
 //! - C3: no byte of a reply leaves before the batch that it belongs to is durable, if replies wait for that.
 
 use crate::chores::{Brought, Length, Work};
-use crate::commands::{self, Attempt, Call, CommandError, Next, Waited, note_if_slow};
+use crate::commands::{self, Attempt, Call, CommandError, Next, Parcel, Waited, note_if_slow};
 use crate::counters::Counters;
 use crate::reply::Reply;
 use crate::request::{Limits, OwnedArgs, Parser};
@@ -14,6 +14,7 @@ use crate::session::Session;
 use crate::shared::Shared;
 use crate::together::{Kind, Together};
 use mio::net::TcpStream;
+use parking_lot::Mutex;
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::sync::Arc;
@@ -53,6 +54,8 @@ pub struct Connection {
     waits_for: Option<WaitsFor>,
     /// What the command at hand has become elsewhere.
     brought: Option<Attempt>,
+    /// The session while it is elsewhere, if nobody there has come to it.
+    away: Option<Parcel>,
     /// Memory of the session while it is elsewhere, and of the arguments of its command there.
     away_bytes: usize,
     /// Memory that its event loop has counted for it.
@@ -193,6 +196,7 @@ impl Connection {
             turn_ends: Instant::now(),
             waits_for: None,
             brought: None,
+            away: None,
             away_bytes: 0,
             counted_bytes: 0,
             put_off: None,
@@ -358,7 +362,17 @@ impl Connection {
         let waited = self.waited(shared);
         self.waits_for = Some(WaitsFor::Command);
         self.away_bytes = self.session.bytes() + args.bytes();
-        commands::elsewhere(shared, self.session.take_away(), args, waited)
+        let parcel = Arc::new(Mutex::new(Some((self.session.take_away(), args))));
+        self.away = Some(parcel.clone());
+        commands::elsewhere(shared, parcel, waited)
+    }
+
+    /// Its client leaves: a command that waits to be executed elsewhere is not, or those of clients who are sent away for their
+    /// memory would keep it.
+    pub fn recall(&mut self) {
+        if let Some((session, _)) = self.away.take().and_then(|parcel| parcel.lock().take()) {
+            self.session = session;
+        }
     }
 
     /// Executes the requests of this kind from `at` on, which is where the parser is, if there are any. Returns the length of
@@ -518,6 +532,7 @@ impl Connection {
             Brought::Command(session, reply, attempt) => {
                 let has_written = self.session.has_written;
                 self.session = *session;
+                self.away = None;
                 self.away_bytes = 0;
                 self.session.has_written |= has_written;
                 self.replies.append(reply);

@@ -492,6 +492,7 @@ impl EventLoop {
         self.count(connection.counted_bytes, 0);
         let id = connection.session.client.id;
         connection.session.client.is_gone.store(true, Relaxed);
+        connection.recall();
         self.give_up(&mut connection.session, (at, id));
         // Closing the socket would deregister it too; an error changes nothing.
         let _ = self.poll.registry().deregister(&mut connection.stream);

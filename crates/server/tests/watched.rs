@@ -4,14 +4,7 @@
 
 mod common;
 
-use common::{Null, Running, ok, text};
-
-fn resident_bytes() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").expect("Linux tells it");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line for it");
-    let kib: usize = line.trim().trim_end_matches(" kB").parse().expect("a number");
-    kib << 10
-}
+use common::{Null, Running, ok, resident_bytes, text};
 
 #[test]
 fn watched_values_are_not_kept() {

@@ -22,6 +22,7 @@ use crate::request::{Args, OwnedArgs};
 use crate::session::Session;
 use crate::shared::{Open, Place, Shared, Target, Wanted};
 use foreshore::Error;
+use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::mem::take;
 use std::sync::Arc;
@@ -347,11 +348,17 @@ pub fn is_heavy(session: &Session, args: &Args<'_>) -> bool {
     }
 }
 
+/// A session and its command, which is to be executed elsewhere. Until somebody takes them to do so, they can be had back.
+pub type Parcel = Arc<Mutex<Option<(Session, OwnedArgs)>>>;
+
 /// Executes a request elsewhere than on the client's event loop, which has a stand-in for its session meanwhile. Others do not
 /// wait in place for what it locks.
-pub fn elsewhere(shared: &Arc<Shared>, mut session: Session, args: OwnedArgs, waited: Waited) -> Work {
+pub fn elsewhere(shared: &Arc<Shared>, parcel: Parcel, waited: Waited) -> Work {
     let shared = shared.clone();
     Box::new(move |_| {
+        let Some((mut session, args)) = parcel.lock().take() else {
+            return Brought::Reply(Vec::new()); // its client has left
+        };
         let writes = table::find(args.args().at(0)).is_some_and(|command| command.has(WRITE));
         let _place = (writes || session.queue.is_some()).then(|| Place::take(&shared));
         let (mut out, begun) = (Vec::new(), Instant::now());
@@ -542,7 +549,8 @@ mod tests {
         let line = format!("{line}\n");
         parser.advance(line.as_bytes()).unwrap().unwrap();
         let args = OwnedArgs::from(parser.args(line.as_bytes()));
-        let brought = elsewhere(shared, session.take_away(), args, NOT_YET)(shared);
+        let parcel = Arc::new(Mutex::new(Some((session.take_away(), args))));
+        let brought = elsewhere(shared, parcel, NOT_YET)(shared);
         let Brought::Command(back, out, attempt) = brought else { panic!("the session comes back") };
         *session = *back;
         (attempt, String::from_utf8(out).unwrap())
@@ -654,7 +662,8 @@ mod tests {
             let mut parser = Parser::new(Limits::STRANGER);
             parser.advance(line.as_bytes()).unwrap().unwrap();
             let args = OwnedArgs::from(parser.args(line.as_bytes()));
-            elsewhere(&shared, Session::new(client.clone(), target.clone(), true), args, NOT_YET)(&shared);
+            let session = Session::new(client.clone(), target.clone(), true);
+            elsewhere(&shared, Arc::new(Mutex::new(Some((session, args)))), NOT_YET)(&shared);
         }
         let of_loops = &shared.counters[..shared.options.threads];
         for (counters, expected) in [(of_loops, 0), (&shared.counters[..], 1)] {
