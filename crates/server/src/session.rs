@@ -155,17 +155,27 @@ impl Session {
     }
 
     /// How many of the keys are there at one point in time; one that is named twice counts twice.
-    pub fn count(&mut self, shared: &Shared, keys: &[&[u8]]) -> Result<u64, Error> {
+    pub fn count(&mut self, shared: &Shared, keys: &[&[u8]]) -> Result<u64, CommandError> {
         if self.transaction.is_some() || keys.len() == 1 {
             return keys.iter().try_fold(0, |there, key| Ok(there + u64::from(self.contains(key)?)));
         }
         let snapshot = shared.db.snapshot()?;
         let (rows, table) = (snapshot.bytes(self.target.table()), self.target.name());
-        let mut there = 0;
-        for key in keys {
-            there += u64::from(rows.contains(key)?);
-            if self.watches.may_break(table, key) {
-                self.watches.break_if(self.watches.is_changed(table, key, rows.get(key)?.as_deref()));
+        let count = |there, key: &&[u8]| Ok::<_, Error>(there + u64::from(rows.contains(key)?));
+        let there = keys.iter().try_fold(0, count)?;
+        let mut watched: Vec<_> = keys.iter().filter(|key| self.watches.may_break(table, key)).collect();
+        watched.sort_unstable();
+        watched.dedup(); // each is read, and may be large
+        let mut read_bytes = 0;
+        for key in watched {
+            let value = rows.get(key)?;
+            read_bytes += value.as_ref().map_or(0, Vec::len);
+            if self.is_on_loop && read_bytes > READ_BYTES_MAX {
+                return Err(CommandError::TooHeavy);
+            }
+            if self.watches.is_changed(table, key, value.as_deref()) {
+                self.watches.break_if(true);
+                break; // what is broken need not be read
             }
         }
         Ok(there)
