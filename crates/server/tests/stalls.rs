@@ -228,6 +228,28 @@ fn a_long_removal_stops_nobody() {
     }
 }
 
+/// Nor does who has large values read and is told little of them.
+#[test]
+fn a_transaction_that_reads_long_stops_nobody() {
+    let server = Running::with(one_loop());
+    let (mut c, mut other) = (server.client(), server.client());
+    set_large(&mut other, 16 << 20);
+    assert_eq!(other.call("MULTI"), ok());
+    for _ in 0..60 {
+        assert_eq!(other.call("STRLEN large"), text("QUEUED"));
+    }
+    other.send(&["EXEC"]);
+    let begun = Instant::now();
+    let (ended, mut longest) = (thread::spawn(move || other.reply()), Duration::ZERO);
+    while !ended.is_finished() {
+        let asked = Instant::now();
+        assert_eq!(c.call("PING"), text("PONG"));
+        longest = longest.max(asked.elapsed());
+    }
+    let took = begun.elapsed();
+    assert!(longest < took / 2 + Duration::from_millis(30), "{longest:?} of {took:?}");
+}
+
 /// Who is sent away while a command of a long transaction is executed beside the event loop stops nobody either.
 #[test]
 fn a_long_transaction_whose_client_is_killed_stops_nobody() {

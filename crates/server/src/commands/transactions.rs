@@ -19,6 +19,9 @@ use std::time::{Duration, Instant};
 /// How long an EXEC may take: what it has locked is nobody else's meanwhile, and a thread is its own.
 const EXEC: Duration = Duration::from_secs(1);
 
+/// After how long on an event loop it begins anew elsewhere, if there is more to do: what answers little may have read much.
+const EXEC_ON_LOOP: Duration = Duration::from_millis(5);
+
 pub fn multi(call: &mut Call<'_>) -> Outcome {
     if call.session.queue.is_some() {
         return refused("ERR MULTI calls can not be nested");
@@ -108,6 +111,9 @@ fn attempt(call: &mut Call<'_>, queue: &Queue) -> Outcome {
     call.reply().array(queue.commands.len());
     let mut next = Next::Go;
     let done = queue.commands.iter().try_for_each(|command| {
+        if call.session.is_on_loop && begun.elapsed() > EXEC_ON_LOOP {
+            return Err(CommandError::TooHeavy);
+        }
         if let Next::Close = part(call, command)? {
             next = Next::Close; // when the others are done, too
         }
