@@ -5,7 +5,7 @@ use crate::clients::Client;
 use crate::glob;
 use crate::number;
 use crate::random_key;
-use crate::reply::Reply;
+use crate::reply::{Protocol, Reply};
 use crate::shared::{Shared, Wanted};
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::Ordering::Relaxed;
@@ -101,10 +101,10 @@ pub fn keys(call: &mut Call<'_>) -> Outcome {
     Ok(Next::long_chore(move |shared| {
         let mut out = Vec::new();
         let mut reply = Reply::new(&mut out, protocol);
-        match matching(shared, &client, &wanted, &pattern) {
-            Ok(keys) => {
-                reply.array(keys.len());
-                keys.iter().for_each(|key| reply.bulk(key));
+        match matching(shared, &client, &wanted, (&pattern, protocol)) {
+            Ok((count, keys)) => {
+                reply.array(count);
+                out.extend_from_slice(&keys);
             }
             Err(error) => reply.error(&error.text()),
         }
@@ -125,17 +125,17 @@ pub fn randomkey(call: &mut Call<'_>) -> Outcome {
     }))
 }
 
-/// The keys that match, at one point in time, unless they are too many, or the server is to end, or the client is gone, before
-/// all are compared.
+/// How many keys match at one point in time, and all of them as they are replied, unless they are too many, or the server is to
+/// end, or the client is gone, before all are compared. A key of its own, each, would take several times the memory.
 fn matching(
     shared: &Shared,
     client: &Client,
     wanted: &Wanted,
-    pattern: &[u8],
-) -> Result<Vec<Vec<u8>>, CommandError> {
+    (pattern, protocol): (&[u8], Protocol),
+) -> Result<(usize, Vec<u8>), CommandError> {
     let target = shared.open(wanted)?;
     let prefix = glob::prefix(pattern);
-    let (mut keys, mut bytes) = (Vec::new(), 0);
+    let (mut keys, mut count, mut bytes) = (Vec::new(), 0, 0);
     let is_in_vain = || shared.is_stopping() || client.is_gone.load(Relaxed);
     let from: Bound<&[u8]> = Bound::Included(prefix);
     shared.db.snapshot()?.bytes(target.table()).scan_keys((from, Bound::Unbounded), |key| {
@@ -143,13 +143,13 @@ fn matching(
             return ControlFlow::Break(());
         }
         if glob::matches(pattern, key) {
-            bytes += key.len();
-            keys.push(key.to_vec());
+            (count, bytes) = (count + 1, bytes + key.len());
+            Reply::new(&mut keys, protocol).bulk(key);
         }
         ControlFlow::Continue(())
     })?;
     match (bytes > LISTED_BYTES_MAX, is_in_vain()) {
-        (false, false) => Ok(keys),
+        (false, false) => Ok((count, keys)),
         (true, _) => refused("ERR too many keys match; walk through them with SCAN or KV.RANGE"),
         (false, true) => refused("ERR the server is being shut down"),
     }

@@ -222,8 +222,13 @@ pub fn until(what: &str, mut reached: impl FnMut() -> bool) {
 
 /// Memory that this process has, where it is Linux.
 pub fn resident_bytes() -> usize {
+    status_bytes("VmRSS:")
+}
+
+/// Memory of this process, of this kind.
+pub fn status_bytes(kind: &str) -> usize {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux tells it");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line for it");
+    let line = status.lines().find_map(|line| line.strip_prefix(kind)).expect("a line for it");
     let kib: usize = line.trim().trim_end_matches(" kB").parse().expect("a number");
     kib << 10
 }
