@@ -159,7 +159,7 @@ const fn command(
 pub static COMMANDS: &[Command] = &[
     command("append", 3, W, ONE, "string", "Appends to a value; its new length", ranges::append),
     command("auth", -2, UNTRUSTED | TRANSACTIONAL, NONE, "connection", "Says the password", connection::auth),
-    command("bgsave", -1, ADMIN, NONE, "server", "Begins a checkpoint", admin::bgsave),
+    command("bgsave", -1, ADMIN, NONE, "server", "Makes a checkpoint, and answers when it is done", admin::bgsave),
     command("client", -2, TRANSACTIONAL, NONE, "connection", "ID, GETNAME, SETNAME, SETINFO, INFO, LIST, KILL, NO-EVICT, NO-TOUCH", client::client)
         .with(&[("ID", 2), ("GETNAME", 2), ("SETNAME", 3), ("SETINFO", 4), ("INFO", 2), ("LIST", -2), ("KILL", -3), ("NO-EVICT", 3), ("NO-TOUCH", 3)]),
     command("command", -1, TRANSACTIONAL, NONE, "server", "COUNT, DOCS, GETKEYS, INFO, LIST", admin::command)
