@@ -313,16 +313,16 @@ impl Session {
             }
             let value = self.read(key)?.then_some(&self.value[..]);
             let value_bytes = value.map_or(0, <[u8]>::len);
+            read_bytes += value_bytes;
+            if self.is_on_loop && read_bytes > READ_BYTES_MAX {
+                return Err(CommandError::TooHeavy);
+            }
             if is_new {
                 new.push((key, Fingerprint::of(value), value_bytes));
                 bytes += value_bytes;
             }
-            read_bytes += value_bytes;
             if bytes > bytes_max {
                 return Ok(false);
-            }
-            if self.is_on_loop && read_bytes > READ_BYTES_MAX {
-                return Err(CommandError::TooHeavy);
             }
         }
         for (key, was, value_bytes) in new {
