@@ -118,16 +118,20 @@ impl Session {
     }
 
     /// Reads the value of `key` into `self.value`; is there one?
-    pub fn read(&mut self, key: &[u8]) -> Result<bool, Error> {
-        let table = self.target.table();
-        match &self.transaction {
-            Some(transaction) => return transaction.bytes(table).get_into(key, &mut self.value),
-            None if self.watches.is_empty() => return table.get_into(key, &mut self.value),
-            None => {}
+    pub fn read(&mut self, key: &[u8]) -> Result<bool, CommandError> {
+        let (table, name) = (self.target.table(), self.target.name());
+        let found = match &self.transaction {
+            Some(transaction) => return Ok(transaction.bytes(table).get_into(key, &mut self.value)?),
+            None => table.get_into(key, &mut self.value)?,
+        };
+        if !self.watches.may_break(name, key) {
+            return Ok(found);
         }
-        let found = table.get_into(key, &mut self.value)?;
         let value = found.then_some(&self.value[..]);
-        self.watches.break_if(self.watches.is_changed(self.target.name(), key, value));
+        if self.is_on_loop && value.is_some_and(|value| value.len() > READ_BYTES_MAX) {
+            return Err(CommandError::TooHeavy); // to hash it takes several times as long as to read it
+        }
+        self.watches.break_if(self.watches.is_changed(name, key, value));
         Ok(found)
     }
 
@@ -146,11 +150,11 @@ impl Session {
     }
 
     /// Is `key` there? Its value, which may be large, is read only if it is watched.
-    pub fn contains(&mut self, key: &[u8]) -> Result<bool, Error> {
+    pub fn contains(&mut self, key: &[u8]) -> Result<bool, CommandError> {
         match &self.transaction {
-            Some(transaction) => transaction.bytes(self.target.table()).contains(key),
-            None if self.watches.has(self.target.name(), key) => self.read(key),
-            None => self.target.table().contains(key),
+            Some(transaction) => Ok(transaction.bytes(self.target.table()).contains(key)?),
+            None if self.watches.may_break(self.target.name(), key) => self.read(key),
+            None => Ok(self.target.table().contains(key)?),
         }
     }
 
