@@ -2,7 +2,7 @@
 
 use crate::figures::olfit::work::{Keys, Stream, value_of};
 use crate::frame::{LabError, Panel, Tell, span_s};
-use crate::model::{Counts, Machine, ManyCores};
+use crate::model::{Counts, Machine, ManyCores, Trace};
 use crate::olfit::{
     BPlus, Csb, Family, LockCoupling, No, Optimistic, Scheme, Tree, TreeLatch, VersionsByNode, VersionsByTree,
 };
@@ -24,6 +24,16 @@ pub struct Load {
     pub update_percent: u64,
     /// Where randomness comes from.
     pub seed: u64,
+}
+
+impl Load {
+    /// Keys of its own that each thread has in the tree before it begins: as many as are deleted, or a hundredth of the tree's,
+    /// between whose insertion and deletion it comes to more leaves than caches hold. Those of all threads are few beside the
+    /// tree's.
+    fn prepared(&self, keys: &Keys) -> u64 {
+        let (count, threads) = (keys.count() as u64, self.threads as u64);
+        if self.update_percent == 0 { 0 } else { self.operations.min(count / 100).min(count / 8 / threads) }
+    }
 }
 
 /// What a figure asks of a tree.
@@ -64,6 +74,22 @@ impl<S: Scheme, const W: usize, F: Family> Loaded<S, W, F> {
     fn wrong(what: String) -> LabError {
         LabError::Wrong(format!("{} {}: {what}", F::NAME, S::NAME))
     }
+
+    /// What each thread does; the keys that it deletes first are in the tree.
+    fn streams(&self, load: Load) -> Result<Vec<Stream<'_>>, LabError> {
+        let mut worker = self.tree.worker(Silent);
+        let mut stream = |me| {
+            let mut stream = Stream::new(&self.keys, me, load.update_percent, load.seed);
+            stream.prepare(&self.tree, &mut worker, load.prepared(&self.keys)).map(|()| stream)
+        };
+        (0..load.threads).map(&mut stream).collect()
+    }
+
+    /// Takes out what they have put in: after all of them, since nobody is to be timed beside that.
+    fn tidy<'k>(&self, mut streams: impl Iterator<Item = Stream<'k>>) -> Result<(), LabError> {
+        let mut worker = self.tree.worker(Silent);
+        streams.try_for_each(|mut stream| stream.tidy(&self.tree, &mut worker))
+    }
 }
 
 impl<S: Scheme, const W: usize, F: Family> Subject for Loaded<S, W, F> {
@@ -77,37 +103,33 @@ impl<S: Scheme, const W: usize, F: Family> Subject for Loaded<S, W, F> {
 
     fn measure(&self, load: Load) -> Result<f64, LabError> {
         let barrier = Barrier::new(load.threads);
-        let spans: Result<Vec<_>, LabError> = std::thread::scope(|scope| {
-            let thread = |me| {
+        let streams = self.streams(load)?;
+        let done: Result<Vec<_>, LabError> = std::thread::scope(|scope| {
+            let work = streams.into_iter().map(|mut stream| {
                 let barrier = &barrier;
                 scope.spawn(move || {
                     let mut worker = self.tree.worker(Silent);
-                    let mut stream = Stream::new(&self.keys, me, load.update_percent, load.seed);
                     barrier.wait();
                     let begun = Instant::now();
                     for _ in 0..load.operations {
                         stream.step(&self.tree, &mut worker)?;
                     }
-                    let ended = Instant::now();
-                    stream.tidy(&self.tree, &mut worker)?;
-                    Ok((begun, ended))
+                    Ok(((begun, Instant::now()), stream))
                 })
-            };
-            let threads: Vec<_> = (0..load.threads).map(thread).collect();
+            });
+            let threads: Vec<_> = work.collect();
             threads.into_iter().map(|thread| thread.join().expect("streams return their errors")).collect()
         });
-        Ok((load.operations * load.threads as u64) as f64 / span_s(&spans?))
+        let (spans, streams): (Vec<_>, Vec<_>) = done?.into_iter().unzip();
+        self.tidy(streams.into_iter())?;
+        Ok((load.operations * load.threads as u64) as f64 / span_s(&spans))
     }
 
     fn model(&self, machine: &Machine, load: Load) -> Result<(f64, Counts), LabError> {
         let mut cores = ManyCores::new(machine.clone(), load.threads);
-        let mut work: Vec<_> = (0..load.threads)
-            .map(|me| {
-                let stream = Stream::new(&self.keys, me, load.update_percent, load.seed);
-                (self.tree.worker(crate::model::Trace::default()), stream)
-            })
-            .collect();
-        let mut next = |core: usize, trace: &mut crate::model::Trace| {
+        let streams = self.streams(load)?.into_iter();
+        let mut work: Vec<_> = streams.map(|stream| (self.tree.worker(Trace::default()), stream)).collect();
+        let mut next = |core: usize, trace: &mut Trace| {
             let (worker, stream) = &mut work[core];
             std::mem::swap(&mut worker.probe, trace);
             let done = stream.step(&self.tree, worker);
@@ -117,9 +139,7 @@ impl<S: Scheme, const W: usize, F: Family> Subject for Loaded<S, W, F> {
         // The first run warms the caches.
         cores.run(load.operations, &mut next)?;
         let per_s = cores.run(load.operations, &mut next)?;
-        for (worker, stream) in &mut work {
-            stream.tidy(&self.tree, worker)?;
-        }
+        self.tidy(work.into_iter().map(|(_, stream)| stream))?;
         Ok((per_s, cores.counts()))
     }
 
@@ -179,4 +199,23 @@ pub fn at_once<T: Sync, R: Send>(
         let threads: Vec<_> = all.iter().map(|one| scope.spawn(move || work(one))).collect();
         threads.into_iter().map(|thread| thread.join().expect("work returns its errors")).collect()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An update comes down to its leaf as a search does, so it misses the caches no less: a deletion, too, whose key was not
+    /// inserted a moment before.
+    #[test]
+    fn updates_miss_the_caches_as_searches_do() {
+        let loaded: Loaded<No, WORDS> = Loaded::new(&Keys::new(300_000, 1)).unwrap();
+        let misses = |update_percent| {
+            let load = Load { threads: 1, operations: 2_000, update_percent, seed: 1 };
+            loaded.model(&Machine::SERVER, load).unwrap().1.l2_misses
+        };
+        let (searches, updates) = (misses(0), misses(100));
+        assert!(updates as f64 > 0.95 * searches as f64, "{updates} by updates, {searches} by searches");
+        loaded.check().unwrap();
+    }
 }

@@ -1,7 +1,8 @@
 //! OLFIT's workload: a tree of uniformly distributed keys; searches for them; inserts of new keys, and their deletes.
 //!
 //! Each thread inserts keys that only it knows, between the others', so it can check every answer, and takes out what is
-//! left at the end: the tree is then what it was.
+//! left at the end: the tree is then what it was. It deletes the oldest of its keys, and has many of them from the beginning: the
+//! leaf of one that was inserted a moment before would still be in the caches, where a search's is not.
 
 use crate::frame::LabError;
 use crate::olfit::{Family, Scheme, Tree, Worker};
@@ -96,6 +97,16 @@ impl<'k> Stream<'k> {
             return self.remove(tree, worker);
         }
         self.insert(tree, worker)
+    }
+
+    /// Puts in so many new keys, to be deleted later.
+    pub fn prepare<S: Scheme, F: Family, P: Probe, const W: usize>(
+        &mut self,
+        tree: &Tree<S, W, F>,
+        worker: &mut Worker<'_, P>,
+        keys: u64,
+    ) -> Result<(), LabError> {
+        (0..keys).try_for_each(|_| self.insert(tree, worker))
     }
 
     /// Puts in a new key.
