@@ -55,8 +55,13 @@ fn a_figure_is_drawn_kept_and_shown() {
 }
 
 /// A program that stands for an engine: with old primitives it is slower, and more so with threads; of the peers it knows
-/// three: one does not scale, one refuses a second thread, and one crashes unless it does payments.
+/// three: one does not scale, one refuses a second thread, and one crashes unless it does payments. Who inserts hands over
+/// each row by itself, as the paper does.
 const ENGINE: &str = r#"#!/bin/sh
+case $* in
+    *" --rows-per-call 1 "* | *" --rows-per-commit 1 "*) ;;
+    *" insert "*) echo "many rows in a call" >&2; exit 5 ;;
+esac
 threads=1 peer= mix=
 while [ $# -gt 0 ]; do
     case $1 in --threads) threads=$2 ;; --engine) peer=$2 ;; --mix) mix=$2 ;; esac

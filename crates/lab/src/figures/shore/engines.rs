@@ -1,6 +1,6 @@
 //! Figures 1, 4 and 5: this engine beside others.
 
-use crate::figures::shore::runs::{Effort, Rates, words};
+use crate::figures::shore::runs::{Effort, INSERT, Rates, words};
 use crate::frame::{Drawn, LabError, Panel, Scale, Settings, Source, Tell, Verdict};
 use crate::peers::{Missing, Subject, Versions, listed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -47,8 +47,7 @@ fn insert(settings: &Settings, tell: Tell<'_>) -> Result<Insertion, LabError> {
     }
     let field = Field::of(settings)?;
     let effort = settings.pick(Effort { seconds: 0.3, rounds: 3 }, Effort { seconds: 2.0, rounds: 3 });
-    let line = words("insert --durability buffered --rows-per-call 1 --warm-up 0.2");
-    let rates = effort.measure(&field.subjects, &settings.threads(), &line, settings.seed, tell)?;
+    let rates = effort.measure(&field.subjects, &settings.threads(), &words(INSERT), settings.seed, tell)?;
     let found = Arc::new((field, effort, rates));
     *last = Some((settings.clone(), found.clone()));
     Ok(found)

@@ -3,6 +3,10 @@
 use crate::frame::{LabError, Settings, Tell, median};
 use crate::peers::{Missing, Subject, Versions};
 
+/// Record insertion, row by row, as the paper has it. A call for many rows would be another benchmark, of which the model knows
+/// nothing.
+pub const INSERT: &str = "insert --durability buffered --rows-per-call 1 --warm-up 0.2";
+
 /// How long and how often.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {

@@ -1,7 +1,7 @@
 //! Where insertion would stop to scale, and what each way out is worth.
 
 use crate::figures::shore::design::{self, CORES, Design};
-use crate::figures::shore::runs::{Effort, words};
+use crate::figures::shore::runs::{Effort, INSERT, words};
 use crate::frame::{Drawn, LabError, Panel, Scale, Settings, Source, Tell, Verdict};
 
 const TODAY: &str = "one reservation word (today)";
@@ -31,8 +31,7 @@ pub fn scaling(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
     let effort = settings.pick(Effort { seconds: 0.5, rounds: 3 }, Effort { seconds: 2.0, rounds: 3 });
     let mut both = Panel::new("This machine", Source::Measured, "threads", rate, Scale::Doubling);
     let foreshore = [settings.programs.foreshore()?];
-    let line = words("insert --durability buffered --warm-up 0.2");
-    let measured = effort.measure(&foreshore, &settings.threads(), &line, settings.seed, tell)?;
+    let measured = effort.measure(&foreshore, &settings.threads(), &words(INSERT), settings.seed, tell)?;
     for (threads, per_s) in measured.of(&foreshore[0].name) {
         both.add("measured", threads as f64, per_s / 1e6);
         both.add("predicted", threads as f64, Design::TODAY.run(threads, rows, settings.seed).0 / 1e6);

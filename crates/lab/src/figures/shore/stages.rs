@@ -1,11 +1,9 @@
 //! Figures 6 and 7: this engine with old primitives switched back in.
 
 use crate::figures::shore::design::{self, CORES, Design};
-use crate::figures::shore::runs::{Effort, Rates, words};
+use crate::figures::shore::runs::{Effort, INSERT, Rates, words};
 use crate::frame::{Drawn, LabError, Panel, Scale, Settings, Source, Tell, Verdict};
 use crate::peers::Subject;
-
-const INSERT: &str = "insert --durability buffered --rows-per-call 1 --warm-up 0.2";
 
 /// Threads that commit at once: they wait for the device, not for a processor.
 const COMMITTERS: [usize; 3] = [1, 4, 16];
