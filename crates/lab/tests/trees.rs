@@ -1,9 +1,9 @@
 //! The structures of the papers' comparisons give the answers of a `BTreeMap`.
 
-use foreshore_lab::probe::Silent;
+use foreshore_lab::probe::{Probe, Silent};
 use foreshore_lab::trees::{CsbTree, CssTree, Method, Ordered, RedBlackTree, TTree};
 use proptest::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -88,5 +88,40 @@ proptest! {
             prop_assert!(csb.insert(2 * key + 1, key, &mut Silent));
         }
         prop_assert_eq!(csb.scan(&mut Silent), (2 * u64::from(count), 2 * sum));
+    }
+}
+
+/// Which lines were asked for ahead of their use, and which were used all the same without that.
+#[derive(Default)]
+struct Fetched {
+    ahead: HashSet<u64>,
+    missed: HashSet<u64>,
+}
+
+impl Probe for Fetched {
+    fn load(&mut self, at: u64) {
+        if !self.ahead.contains(&(at / 64)) {
+            self.missed.insert(at / 64);
+        }
+    }
+    fn prefetch(&mut self, at: u64) {
+        self.ahead.insert(at / 64);
+    }
+}
+
+/// Beyond the first two nodes, a scan finds no leaf that it has not asked for, also where a group begins: large keys make small
+/// groups.
+#[test]
+fn a_scan_asks_for_every_leaf_ahead() {
+    const NODE_BYTES: usize = 256;
+    for (key_bytes, nodes_in_a_group, entries_in_a_leaf) in [(32, 8, 7), (4, 63, 31)] {
+        let (groups, leaves) = (20, 20 * nodes_in_a_group);
+        let entries: Vec<_> = (0..leaves * entries_in_a_leaf).map(|key| (key, key)).collect();
+        let tree = CsbTree::bulk_load(&entries, NODE_BYTES, key_bytes, Method::Linear, true);
+        let mut fetched = Fetched::default();
+        assert_eq!(tree.scan(&mut fetched).0, entries.len() as u64);
+        // A group's header is a line of its own, which says where the group's nodes end.
+        let allowed = groups + 2 * NODE_BYTES / 64;
+        assert!(fetched.missed.len() <= allowed, "{} of {allowed}, {key_bytes} bytes", fetched.missed.len());
     }
 }

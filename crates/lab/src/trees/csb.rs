@@ -35,6 +35,8 @@ const INNER_KEYS: usize = 2;
 const LEAF_KEYS: usize = 1;
 /// No group follows: number 0 is never handed out.
 const NIL: NodeId = 0;
+/// So many nodes ahead a scan fetches one.
+const AHEAD: usize = 2;
 
 /// A node: its group, and its place there.
 #[derive(Clone, Copy, Debug)]
@@ -345,16 +347,20 @@ impl CsbTree {
         separator
     }
 
-    /// Reads all entries in order; with prefetching, two nodes ahead. Returns their number and the sum of their values.
+    /// Reads all entries in order; with prefetching, two nodes ahead, be they of the next group. Returns their number and the
+    /// sum of their values.
     pub fn scan<P: Probe>(&self, probe: &mut P) -> (u64, u64) {
         let (mut entries, mut sum, mut group) = (0, 0, self.first_leaves);
         while group != NIL {
             let in_use = self.groups.load(group, IN_USE, probe) as usize;
+            let next = self.groups.load(group, NEXT, probe);
             for place in 0..in_use {
                 let leaf = Node { group, place };
                 if self.prefetch {
-                    let ahead = Node { group, place: (place + 2).min(in_use - 1) };
-                    self.groups.prefetch(group, self.node_at(ahead, 0), self.node_words, probe);
+                    let ahead = place + AHEAD;
+                    let (group, place) = if ahead < in_use { (group, ahead) } else { (next, ahead - in_use) };
+                    let from = self.node_at(Node { group, place }, 0);
+                    self.groups.prefetch(group, from, self.node_words, probe);
                 }
                 let count = self.count(leaf, probe);
                 entries += count as u64;
@@ -362,7 +368,7 @@ impl CsbTree {
                     .map(|slot| u64::from(self.word(leaf, self.value_at(slot), probe)))
                     .sum::<u64>();
             }
-            group = self.groups.load(group, NEXT, probe);
+            group = next;
         }
         (entries, sum)
     }
