@@ -16,7 +16,7 @@ Examples:
   foreshore lab list                  every figure, and what it shows
   foreshore lab olfit-fig7 --quick    one figure, small sizes: seconds
   foreshore lab all --quick           all of them: minutes
-  foreshore lab all                   … with the papers' sizes: up to an hour
+  foreshore lab all                   … at full size: up to an hour
   foreshore lab report                docs/results/index.html, of what was drawn
   foreshore lab counters              which hardware counters this machine has
 

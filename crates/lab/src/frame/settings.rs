@@ -19,7 +19,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The sizes of the papers, on all processors of this machine.
+    /// The sizes of the papers, or a part of them where those would take hours, on all processors of this machine. What is
+    /// smaller says so (`Figure::differs`).
     pub fn full(seed: u64) -> Self {
         let threads_max = std::thread::available_parallelism().map_or(1, usize::from);
         Self { seed, quick: false, threads_max, programs: Programs::default(), flights: Vec::new() }
