@@ -54,6 +54,8 @@ pub struct ReadersReport {
     pub isolation: Isolation,
     /// Seconds of each phase.
     pub seconds: f64,
+    /// Seconds of the work of both before them.
+    pub warm_up_seconds: f64,
     /// Seed.
     pub seed: u64,
     /// Memory given for cached data.
@@ -163,6 +165,7 @@ impl ReadersSpec {
             durability: run.durability,
             isolation,
             seconds: run.seconds,
+            warm_up_seconds: run.warm_up_seconds,
             seed: run.seed,
             cache_bytes: run.cache_bytes,
             read_tps_alone: median(turns.iter().map(|(alone, _)| alone.read_tps)).round(),

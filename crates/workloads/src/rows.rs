@@ -68,7 +68,7 @@ impl TxWorkload for RowsSpec {
             calls: (rows.len() as u64).saturating_sub(thread).div_ceil(threads),
             seconds: f64::MAX,
         };
-        let measured = Measured::around(store, || timed::run(run.threads, limits, worker, progress))?;
+        let measured = Measured::around(store, 0.0, || timed::run(run.threads, limits, worker, progress))?;
         rows.sort_unstable();
         check(store, &table, &rows, progress)?;
         Ok(Report::new(engine, self, run, Rate::Operations, &measured))

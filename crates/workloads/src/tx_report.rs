@@ -96,6 +96,8 @@ pub struct Setting {
     pub isolation: Isolation,
     /// Seconds that the timed phase took.
     pub seconds: f64,
+    /// Seconds of the same work before it.
+    pub warm_up_seconds: f64,
     /// Seed.
     pub seed: u64,
     /// Memory given for cached data.
@@ -128,6 +130,7 @@ impl Setting {
             durability: run.durability,
             isolation: measured.isolation,
             seconds: measured.timed.seconds,
+            warm_up_seconds: measured.warm_up_seconds,
             seed: run.seed,
             cache_bytes: run.cache_bytes,
         }

@@ -30,20 +30,25 @@ pub(crate) struct Measured {
     pub counted: Counters,
     /// How read-write transactions were isolated.
     pub isolation: Isolation,
+    /// Seconds of the same work before it.
+    pub warm_up_seconds: f64,
     /// CPU seconds that the driver and the engine spent in it, on all cores, in all processes.
     pub cpu_s: f64,
 }
 
 impl Measured {
-    /// Runs the timed phase, and reads the engine's counters and the clocks of the processors around it.
+    /// Runs the timed phase, and reads the engine's counters and the clocks of the processors around it. Before it there was so
+    /// much warm-up.
     pub fn around(
         store: &impl TxStore,
+        warm_up_seconds: f64,
         timed: impl FnOnce() -> Result<Timed<Tally>, BenchError>,
     ) -> Result<Self, BenchError> {
         let (before, cpu_before_s) = (store.counters(), cpu_s(store)?);
         let timed = timed()?;
         let counted = store.counters().since(before);
-        Ok(Self { timed, counted, isolation: store.isolation(), cpu_s: cpu_s(store)? - cpu_before_s })
+        let cpu_s = cpu_s(store)? - cpu_before_s;
+        Ok(Self { timed, counted, isolation: store.isolation(), warm_up_seconds, cpu_s })
     }
 
     /// Per second, whole.
@@ -73,7 +78,7 @@ pub(crate) fn measure<S: TxStore, W: Worker<Tally = Tally>>(
     if run.warm_up_seconds > 0.0 {
         phase(0, run.warm_up_seconds)?;
     }
-    Measured::around(store, || phase(1, run.seconds))
+    Measured::around(store, run.warm_up_seconds, || phase(1, run.seconds))
 }
 
 /// CPU seconds so far, of this process and of those that work for the store.

@@ -225,6 +225,7 @@ fn the_report_keeps_its_fields() {
         "durability",
         "isolation",
         "seconds",
+        "warm_up_seconds",
         "seed",
         "cache_bytes",
         "tps",

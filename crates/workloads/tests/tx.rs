@@ -75,7 +75,8 @@ fn transactions_begin_afresh_after_a_conflict() {
 /// Others read these objects: their names and their order are a promise.
 #[test]
 fn reports_keep_their_fields() {
-    let common = ["threads", "durability", "isolation", "seconds", "seed", "cache_bytes", "RATE"];
+    let common =
+        ["threads", "durability", "isolation", "seconds", "warm_up_seconds", "seed", "cache_bytes", "RATE"];
     let figures = ["p50_us", "p99_us", "max_us", "aborts", "log_bytes_per_tx", "syncs", "cpu_s", "checked"];
     let check = |text: String, bench: &str, own: &[&str], rate: &str| {
         let fields = ["bench", "engine"].iter().chain(own).chain(&common).chain(&figures);
