@@ -115,7 +115,8 @@ fn print(IndexBench { structure, args }: &IndexBench, results: &[PhaseResult]) {
         for result in results {
             println!(
                 "{}",
-                serde_json::to_string(&Line::new(&name, false, args, result)).expect("numbers and names")
+                serde_json::to_string(&Line::new(&name, false, args, Options::default(), result))
+                    .expect("numbers and names")
             );
         }
         return;

@@ -88,11 +88,13 @@ enum Inserts {
 
 /// Runs `bench index`.
 pub fn run(args: &IndexBenchArgs) -> Outcome {
-    let results = measure(args)?;
+    let options = options(args)?;
+    let results = measure(args, options)?;
     let mut out = Output::new(args.common.json);
     if out.is_json() {
         let (name, own) = (args.structure.name(), args.structure != Structure::StdBTreeMap);
-        results.iter().try_for_each(|result| out.object(&Line::new(&name, own, &args.common, result)))?;
+        let line = |result| Line::new(&name, own, &args.common, options, result);
+        results.iter().try_for_each(|result| out.object(&line(result)))?;
     } else {
         let row = |result: &PhaseResult| {
             [
@@ -124,24 +126,22 @@ impl Structure {
     }
 }
 
-fn measure(args: &IndexBenchArgs) -> Outcome<Vec<PhaseResult>> {
-    let structure = args.structure.measured();
-    let keys = args.common.keys;
-    if !structure.takes(keys) {
-        return Err(Failure::usage("--keys: this structure takes integers only; --structure names another"));
-    }
-    let plan = args.common.plan(options(args)?)?;
+fn measure(args: &IndexBenchArgs, options: Options) -> Outcome<Vec<PhaseResult>> {
+    let plan = args.common.plan(options)?;
     if args.structure == Structure::StdBTreeMap {
         args.common.choose_pages();
     }
     let meter = Meter::new("index", None);
     let started = Instant::now();
     let mut tell = |phase: &str| meter.set(started.elapsed().as_secs(), || phase.to_string());
-    index_bench::run(structure, keys, &plan, &mut tell)
+    index_bench::run(args.structure.measured(), args.common.keys, &plan, &mut tell)
         .map_err(|wrong| Failure::corrupt(format!("wrong answer: {wrong}")))
 }
 
 fn options(args: &IndexBenchArgs) -> Outcome<Options> {
+    if !args.structure.measured().takes(args.common.keys) {
+        return Err(Failure::usage("--keys: this structure takes integers only; --structure names another"));
+    }
     let batched = args.structure == Structure::BPlus;
     if !batched && args.inserts != Inserts::Single {
         return Err(Failure::usage("--inserts: of these structures, only bplus takes batches of inserts"));

@@ -84,11 +84,20 @@ pub struct Line<'a> {
     n: u64,
     huge_pages: bool,
     seed: u64,
+    seconds: f64,
+    #[serde(flatten)]
+    options: Options,
 }
 
 impl<'a> Line<'a> {
     /// What a phase on the structure of this name found; `own` is one of Foreshore's.
-    pub fn new(structure: &'a str, own: bool, args: &IndexArgs, result: &PhaseResult) -> Self {
+    pub fn new(
+        structure: &'a str,
+        own: bool,
+        args: &IndexArgs,
+        options: Options,
+        result: &PhaseResult,
+    ) -> Self {
         Self {
             bench: "index",
             structure,
@@ -100,6 +109,8 @@ impl<'a> Line<'a> {
             n: args.n,
             huge_pages: own || args.huge_pages,
             seed: args.seed,
+            seconds: args.seconds.as_secs_f64(),
+            options,
         }
     }
 }
@@ -112,18 +123,40 @@ impl PhaseResult {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::index_bench::Inserts;
     use clap::Parser;
 
     #[derive(Parser)]
-    struct Line {
+    struct CommandLine {
         #[command(flatten)]
         args: IndexArgs,
+    }
+
+    /// Two runs that do other work have other records.
+    #[test]
+    fn a_record_says_how_keys_came_in() {
+        let CommandLine { args } = CommandLine::parse_from(["index", "--seconds", "0.5"]);
+        let result = PhaseResult { phase: "insert", threads: 1, ops_per_s: 1.0, bytes_per_key: 1.0 };
+        let record = |options| {
+            serde_json::to_string(&Line::new("bplus", true, &args, options, &result))
+                .expect("numbers and names")
+        };
+        let sorted = Options { inserts: Inserts::Sorted, insert_batch: 1000, ..Options::default() };
+        let told = record(sorted);
+        assert!(
+            told.ends_with(
+                r#""seconds":0.5,"batch":64,"inserts":"sorted","insert_batch":1000,"node_keys":null}"#
+            ),
+            "{told}"
+        );
+        assert_ne!(told, record(Options::default()));
     }
 
     #[test]
     fn a_thread_without_entries_is_refused() {
         let plan = |threads| {
-            let line = Line::parse_from(["index", "--n", "1000", "--threads", threads, "--seconds", "0.01"]);
+            let line =
+                CommandLine::parse_from(["index", "--n", "1000", "--threads", threads, "--seconds", "0.01"]);
             line.args.plan(Options::default())
         };
         let plans = [plan("1000"), plan("1001")];

@@ -24,6 +24,7 @@ pub use shared::{SCAN, Shared, visit_rising};
 
 use foreshore_index::{ByteMap, CsbMap, IntMap, NodeKeys, O2Map, OptimisticO2Map, TunedMap};
 use foreshore_index::{CsbByteMap, O2ByteMap, OptimisticO2ByteMap};
+use serde::Serialize;
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +78,8 @@ impl std::fmt::Display for WrongAnswer {
 impl std::error::Error for WrongAnswer {}
 
 /// How the keys come in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Inserts {
     /// One by one.
     #[default]
@@ -89,7 +91,7 @@ pub enum Inserts {
 }
 
 /// What may be chosen besides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Options {
     /// Lookups of a batch in `multi_get`, 1 to [`QUERIES`].
     pub batch: usize,
