@@ -6,7 +6,8 @@
  * - Transactions run under snapshot isolation, the strongest there is in which it lets anyone write. One that finds a row
  *   changed since its snapshot is rolled back and run again.
  * - The cache is its cache, of uncompressed pages. Checkpoints every minute, as in MongoDB.
- * - A session keeps a cursor per table, and one to insert by. A bulk load is a bulk cursor.
+ * - A session keeps a cursor per table, and one to insert by. A bulk load is a bulk cursor, which
+ *   writes no log: but for relaxed, a checkpoint follows.
  */
 #include "engine.h"
 
@@ -25,12 +26,14 @@ struct Table {
 
 struct Store {
     WT_CONNECTION *connection;
+    int is_relaxed;
     Table *tables;
     int table_count;
 };
 
 struct Session {
     WT_SESSION *session;
+    int is_relaxed;
     WT_CURSOR *cursors[TABLES_MAX];
     WT_CURSOR *inserters[TABLES_MAX]; /* refuse to overwrite */
     WT_CURSOR *positioned; /* holds a page, and outside transactions the snapshot, until it is reset */
@@ -69,6 +72,7 @@ static int store_open(const Options *options, Store **out) {
     Store *store = peer_made("wiredtiger", sizeof *store);
     if (store == NULL) return FAILED;
     int opened = outcome(wiredtiger_open(options->dir, NULL, config, &store->connection));
+    store->is_relaxed = options->durability == RELAXED;
     *out = store;
     if (opened != DONE) free(store);
     return opened;
@@ -116,6 +120,7 @@ static int begin_session(Store *store, Session **out) {
     Session *session = peer_made("wiredtiger", sizeof *session);
     if (session == NULL) return FAILED;
     int code = store->connection->open_session(store->connection, NULL, NULL, &session->session);
+    session->is_relaxed = store->is_relaxed;
     *out = session;
     if (code != 0) free(session);
     return outcome(code);
@@ -273,7 +278,9 @@ static int bulk_row(Session *session, Bytes key, Bytes value) {
 }
 
 static int bulk_end(Session *session) {
-    return outcome(session->bulk->close(session->bulk));
+    int code = session->bulk->close(session->bulk);
+    if (code == 0 && !session->is_relaxed) code = session->session->checkpoint(session->session, NULL);
+    return outcome(code);
 }
 
 const Engine peer_wiredtiger = {

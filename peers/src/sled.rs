@@ -69,12 +69,15 @@ impl Session for &Sled {
         Ok(rows)
     }
 
-    /// Plain inserts: its `import` is for exports of its own.
+    /// Plain inserts, and with `sync` one flush: its `import` is for exports of its own.
     fn bulk(&mut self, rows: impl Iterator<Item = Row>) -> Result<u64, StoreError> {
         let mut count = 0;
         for row in rows {
             self.database.insert(row.key.as_slice(), row.value.as_slice())?;
             count += 1;
+        }
+        if self.durability == Durability::Sync {
+            self.database.flush()?;
         }
         Ok(count)
     }

@@ -45,7 +45,7 @@ pub fn create(dir: &Path, run: &RunSpec) -> Result<impl TxStore, StoreError> {
         "listen_addresses=",
         "max_wal_size=4GB",
         "max_pred_locks_per_transaction=1024",
-        &format!("max_connections={}", run.threads + 16),
+        &format!("max_connections={}", 4 * run.threads + 16),
         &format!("shared_buffers={}MB", (run.cache_bytes >> 20).max(16)),
     ] {
         postgres.args(["-c", setting]);
