@@ -247,6 +247,8 @@ fn read_only() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
 
     #[test]
     fn one_table_through_three_eyes() {
@@ -326,5 +328,33 @@ mod tests {
         assert!(failed.is_err());
         tx.commit().unwrap();
         assert!(table.contains(b"before").unwrap() && !table.contains(b"a").unwrap());
+    }
+
+    /// What another thread wrote within the same transaction is not undone with a part that fails.
+    #[test]
+    fn a_part_that_fails_takes_nobody_elses_row_along() {
+        let db = Database::in_memory().unwrap();
+        let table = TableHandle::latest(db.byte_table("t").unwrap());
+        let tx = TransactionHandle::begin(&db, TransactionOptions::new()).unwrap();
+        let inside = table.within(&tx);
+        let (begun, has_begun) = channel();
+        let (written, is_written) = channel();
+        std::thread::scope(|scope| {
+            let other = table.within(&tx);
+            scope.spawn(move || {
+                has_begun.recv().unwrap();
+                other.put(b"other's", b"").unwrap();
+                written.send(()).ok();
+            });
+            let failed: Result<()> = inside.atomically(&db, |table| {
+                table.put(b"ours", b"")?;
+                begun.send(()).unwrap();
+                let _ = is_written.recv_timeout(Duration::from_millis(200)); // it waits, so that there is nothing to hear
+                Err(Error::Argument("stop".into()))
+            });
+            assert!(failed.is_err());
+        });
+        tx.commit().unwrap();
+        assert!(table.contains(b"other's").unwrap() && !table.contains(b"ours").unwrap());
     }
 }

@@ -1,7 +1,8 @@
 //! A read-write transaction that anybody may hold, and that ends when somebody says so.
 
 use foreshore::{Database, Error, Result, Savepoint, Transaction, TransactionOptions, will_wait};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{ReentrantMutex, ReentrantMutexGuard};
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -15,13 +16,14 @@ pub struct TransactionHandle {
 struct Shared {
     number: u64,
     writes: WriteCount,
-    /// `None` once it has ended. Held during a call: the engine lets a transaction do one at a time anyway.
-    running: Mutex<Option<Transaction>>,
+    /// `None` once it has ended. Held during a call: the engine lets a transaction do one at a time anyway. Who makes one
+    /// of several calls holds it around them.
+    running: ReentrantMutex<RefCell<Option<Transaction>>>,
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        if self.running.get_mut().is_some() {
+        if self.running.get_mut().get_mut().is_some() {
             will_wait(); // as `rollback` does
         }
     }
@@ -51,7 +53,8 @@ impl TransactionHandle {
 
     fn new(transaction: Transaction) -> Self {
         let (number, writes) = (transaction.number(), WriteCount::default());
-        Self { shared: Arc::new(Shared { number, writes, running: Mutex::new(Some(transaction)) }) }
+        let running = ReentrantMutex::new(RefCell::new(Some(transaction)));
+        Self { shared: Arc::new(Shared { number, writes, running }) }
     }
 
     /// See [`Transaction::number`].
@@ -62,7 +65,7 @@ impl TransactionHandle {
     /// Has it neither committed nor rolled back? One that a deadlock rolled back still counts as running: its owner
     /// has to end it.
     pub fn is_running(&self) -> bool {
-        self.running().is_some()
+        self.running().borrow().is_some()
     }
 
     /// The count of the calls that may have changed rows.
@@ -72,19 +75,19 @@ impl TransactionHandle {
 
     /// See [`Transaction::has_lost`].
     fn has_lost(&self) -> bool {
-        self.running().as_ref().is_some_and(Transaction::has_lost)
+        self.running().borrow().as_ref().is_some_and(Transaction::has_lost)
     }
 
     /// Calls `work` with the transaction.
     pub(crate) fn read<R>(&self, work: impl FnOnce(&Transaction) -> Result<R>) -> Result<R> {
-        work(self.running().as_ref().ok_or(Error::Ended)?)
+        work(self.running().borrow().as_ref().ok_or(Error::Ended)?)
     }
 
     /// Calls `work`, which may change rows, with the transaction.
     pub(crate) fn write<R>(&self, work: impl FnOnce(&Transaction) -> Result<R>) -> Result<R> {
         let running = self.running();
         self.shared.writes.count();
-        work(running.as_ref().ok_or(Error::Ended)?)
+        work(running.borrow().as_ref().ok_or(Error::Ended)?)
     }
 
     /// See [`Transaction::savepoint`].
@@ -97,8 +100,10 @@ impl TransactionHandle {
         self.write(|transaction| transaction.rollback_to(savepoint))
     }
 
-    /// Undoes what `work` did in this transaction if it fails; the transaction goes on.
+    /// Undoes what `work` did in this transaction if it fails; the transaction goes on. Calls of other threads wait until that is
+    /// known: what they did meanwhile would be undone, too.
     pub(crate) fn as_a_whole<R>(&self, work: impl FnOnce() -> Result<R>) -> Result<R> {
+        let _others_wait = self.running();
         let before = self.savepoint()?;
         let done = work();
         if done.is_err() {
@@ -130,11 +135,11 @@ impl TransactionHandle {
     }
 
     fn take(&self) -> Result<Transaction> {
-        self.running().take().ok_or(Error::Ended)
+        self.running().borrow_mut().take().ok_or(Error::Ended)
     }
 
-    /// The transaction, once no other call of it is under way.
-    fn running(&self) -> MutexGuard<'_, Option<Transaction>> {
+    /// The transaction, once no call of another thread is under way.
+    fn running(&self) -> ReentrantMutexGuard<'_, RefCell<Option<Transaction>>> {
         self.shared.running.try_lock().unwrap_or_else(|| {
             will_wait();
             self.shared.running.lock()
