@@ -85,9 +85,9 @@ impl TransactionHandle {
 
     /// Calls `work`, which may change rows, with the transaction.
     pub(crate) fn write<R>(&self, work: impl FnOnce(&Transaction) -> Result<R>) -> Result<R> {
-        let running = self.running();
-        self.shared.writes.count();
-        work(running.borrow().as_ref().ok_or(Error::Ended)?)
+        let done = self.read(work);
+        self.shared.writes.count(); // not before it is done: who reads ahead until then may miss it
+        done
     }
 
     /// See [`Transaction::savepoint`].
@@ -247,6 +247,15 @@ mod tests {
         );
         assert_eq!(result.unwrap(), 3);
         assert_eq!(table.range(Default::default()).count(), 1, "the first two runs were rolled back");
+    }
+
+    /// Who has read ahead while it was under way must see by the count that it is done.
+    #[test]
+    fn a_write_counts_when_it_is_done() {
+        let (db, _) = database();
+        let tx = TransactionHandle::begin(&db, TransactionOptions::new()).unwrap();
+        let meanwhile = tx.write(|_| Ok(tx.writes().now()));
+        assert!(tx.writes().now() > meanwhile.unwrap());
     }
 
     /// Work runs again for what happened to its transaction. What happened to others it would meet each time.
