@@ -353,6 +353,10 @@ static void prepared(const fs_db *db, const fs_table *table) {
     EXPECT(fs_put(table, FS_STR("second"), FS_STR("")) == FS_OK && fs_remove(table, FS_STR("second")) == FS_OK);
     fs_table_free(inside);
     fs_tx_free(tx);
+    // And so is one whose name is none.
+    EXPECT(fs_begin(db, NULL, &tx) == FS_OK);
+    EXPECT(fs_prepare(tx, FS_BYTES(NULL, 1)) == FS_ARGUMENT && fs_rollback(tx) == FS_ENDED);
+    fs_tx_free(tx);
     EXPECT(fs_prepared(db, &gids) == FS_OK && fs_next(gids, &gid, NULL) == FS_OK && is(gid, "gid"));
     fs_cursor_free(gids);
     EXPECT((commits ? fs_commit_prepared : fs_rollback_prepared)(db, FS_STR("gid")) == FS_OK);

@@ -414,7 +414,7 @@ int fs_rollback(const fs_tx *tx);
 
 // Ends the first half of a commit over several databases: afterwards the transaction waits, also across crashes, for
 // `fs_commit_prepared` or `fs_rollback_prepared` with the same `gid` (at most 256 bytes), and keeps its locks. Whatever the
-// status, `tx` has ended; after FS_ARGUMENT, for a `gid` that is too long or taken, it is rolled back.
+// status, `tx` has ended; after FS_ARGUMENT, for a `gid` that is none, too long or taken, it is rolled back.
 int fs_prepare(const fs_tx *tx,
                fs_bytes gid);
 

@@ -110,11 +110,13 @@ pub extern "C" fn fs_rollback(tx: Option<&Tx>) -> c_int {
 
 /// Ends the first half of a commit over several databases: afterwards the transaction waits, also across crashes, for
 /// `fs_commit_prepared` or `fs_rollback_prepared` with the same `gid` (at most 256 bytes), and keeps its locks. Whatever the
-/// status, `tx` has ended; after FS_ARGUMENT, for a `gid` that is too long or taken, it is rolled back.
+/// status, `tx` has ended; after FS_ARGUMENT, for a `gid` that is none, too long or taken, it is rolled back.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_prepare(tx: Option<&Tx>, gid: Bytes) -> c_int {
     guard(|| {
-        there(tx, "tx")?.handle.prepare(gid.get()?)?;
+        let tx = &there(tx, "tx")?.handle;
+        let gid = gid.get().inspect_err(|_| drop(tx.rollback()))?;
+        tx.prepare(gid)?;
         Ok(FS_OK)
     })
 }
