@@ -47,7 +47,7 @@ class TableDropped(Error):
 
 
 class TableInUse(Error):
-    """Running transactions use the table. End them, then drop it."""
+    """Transactions, running or prepared, or a backup use the table. End them, then drop it."""
 
 
 class UnknownTransaction(Error):

@@ -76,7 +76,7 @@
 // The table was dropped while its handle was still held.
 #define FS_TABLE_DROPPED -13
 
-// Running transactions use the table. End them, then drop it.
+// Transactions, running or prepared, or a backup use the table. End them, then drop it.
 #define FS_TABLE_IN_USE -14
 
 // The transaction gave way to another. It is rolled back: run it again.

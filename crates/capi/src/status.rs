@@ -38,7 +38,7 @@ pub const FS_CORRUPT: c_int = -11;
 pub const FS_IO: c_int = -12;
 /// The table was dropped while its handle was still held.
 pub const FS_TABLE_DROPPED: c_int = -13;
-/// Running transactions use the table. End them, then drop it.
+/// Transactions, running or prepared, or a backup use the table. End them, then drop it.
 pub const FS_TABLE_IN_USE: c_int = -14;
 /// The transaction gave way to another. It is rolled back: run it again.
 pub const FS_DEADLOCK: c_int = -15;
