@@ -98,8 +98,12 @@ fn a_row_that_cannot_be_shown_is_not_popped() {
     shell.ok(&["load", "--table", "t", "--key", "k", "t.csv"]);
     shell.ok(&["put", "--table", "t", "--hex", "00", "ff"]);
     script(&shell, 3, "pop t");
+    // Nor in a transaction that goes on.
+    let args = ["shell", "--keep-going"];
+    let ran = shell.run_with(&args, b".mode csv\nbegin\npop t\nput t 2 2,3\ncommit\n").expect(3, &args);
+    assert_eq!(ran.stdout, "");
     assert_eq!(script(&shell, 0, ".hex on\n.mode csv\npop t").stdout, "key,value\n00,ff\n");
-    assert_eq!(shell.ok(&["count", "--table", "t"]), "1\n");
+    assert_eq!(shell.ok(&["scan", "--table", "t"]), "1,2\n2,3\n");
 }
 
 #[test]

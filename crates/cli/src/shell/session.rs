@@ -253,7 +253,11 @@ impl Session {
             Ok(rows.push(&key, &value)?)
         };
         match &self.open {
-            Some(Open::Writing { tx, .. }) => take(tx)?,
+            Some(Open::Writing { tx, .. }) => {
+                let before = tx.savepoint()?;
+                // If the transaction itself has ended there is nothing to go back in.
+                take(tx).inspect_err(|_| drop(tx.rollback_to(before)))?;
+            }
             _ => {
                 let tx = self.db.begin()?;
                 take(&tx)?;
