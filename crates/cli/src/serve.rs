@@ -1,7 +1,7 @@
 //! `foreshore serve`: the database over the Redis protocol.
 
 use crate::args::{DbArgs, engine_durability};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Kind, Outcome};
 use crate::profile::ProfileArgs;
 use crate::signals;
 use clap::Args;
@@ -110,7 +110,11 @@ pub fn run(args: &ServeArgs) -> Outcome {
     let server = Server::start(db.clone(), options)?;
     let stop = server.handle();
     signals::catch(move || stop.stop())?;
-    args.announce(&server, threads)?;
+    match args.announce(&server, threads) {
+        // Nobody wants to know where it is: clients may know.
+        Err(unread) if unread.kind == Kind::ReaderGone => {}
+        announced => announced?,
+    }
     server.wait();
     Ok(db.close()?)
 }

@@ -5,7 +5,7 @@ mod common;
 use common::Shell;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -79,6 +79,24 @@ fn what_an_address_is_is_told() {
         let said = shell.fails(2, &["serve", option, no_address]);
         assert!(said.contains(option) && said.contains("such as 127.0.0.1:6379"), "{said}");
     }
+}
+
+/// Who starts it may not read what it says.
+#[test]
+fn a_reader_that_leaves_ends_no_server() {
+    let shell = Shell::new();
+    let addr = TcpListener::bind("127.0.0.1:0").and_then(|port| port.local_addr()).expect("a free port");
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut command = shell.command(&["serve", "--listen", &addr.to_string()]);
+    let mut serving = Serving { child: command.stdout(writer).spawn().expect("the binary starts"), addr };
+    while TcpStream::connect(addr).is_err() {
+        assert_eq!(serving.child.try_wait().expect("a child"), None, "it serves");
+        thread::sleep(Duration::from_millis(10));
+    }
+    thread::sleep(Duration::from_millis(300)); // what it says comes after
+    assert_eq!(serving.session("SET k v\r\nSHUTDOWN\r\n"), "+OK\r\n");
+    assert!(serving.child.wait().expect("it ends").success());
 }
 
 /// A database needs files of its own: clients must not take them all.
