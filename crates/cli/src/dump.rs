@@ -1,7 +1,7 @@
 //! `dump`: tables as text that other engines' tools read.
 
 use crate::args::{DbArgs, existing_table};
-use crate::dump_format::{Format, INDEXES, write_end, write_header, write_row};
+use crate::dump_format::{Format, INDEXES, ensure_one_line, write_end, write_header, write_row};
 use crate::failure::{Failure, Outcome};
 use crate::progress::Meter;
 use crate::schema::SCHEMAS;
@@ -45,34 +45,40 @@ pub fn run(args: &DumpArgs) -> Outcome {
     if let Some(table) = &args.table {
         existing_table(&db, table)?;
     }
+    let names = db.tables()?;
+    ensure_spelled(args, &names)?;
     match &args.output {
         None => {
             let mut out = args.db.output();
-            dump(args, &db, out.raw())?;
+            dump(args, &db, &names, out.raw())?;
             out.finish()
         }
         Some(path) => {
             let file = File::create(path).map_err(|e| Failure::io(path.display(), &e))?;
             let mut out = BufWriter::new(file);
             let _meter = Meter::waiting("dump");
-            dump(args, &db, &mut out)?;
+            dump(args, &db, &names, &mut out)?;
             out.flush()?;
             out.get_ref().sync_all().map_err(|e| Failure::io(path.display(), &e))
         }
     }
 }
 
-fn dump(args: &DumpArgs, db: &Database, out: &mut impl Write) -> Outcome {
-    let names = db.tables()?;
+/// The format must have room for all tables. Who hears of it later has emptied a file, or takes the tables before it for all.
+fn ensure_spelled(args: &DumpArgs, names: &[String]) -> Outcome {
     if names.iter().any(|name| name == INDEXES) {
         return Err(Failure::usage(format!(
             "there is a table {INDEXES:?}, and a dump keeps indexes and leaf sizes under this name; copy its rows to \
              a table of another name, and drop it"
         )));
     }
+    args.table.as_ref().map_or(names, std::slice::from_ref).iter().try_for_each(|name| ensure_one_line(name))
+}
+
+fn dump(args: &DumpArgs, db: &Database, names: &[String], out: &mut impl Write) -> Outcome {
     match &args.table {
         None => {
-            dump_indexes(db, &names, args.format, out)?;
+            dump_indexes(db, names, args.format, out)?;
             // Schemas first: whoever restores them hears of a table that has others before its rows get any company.
             let (schemas, tables): (Vec<_>, Vec<_>) = names.iter().partition(|name| *name == SCHEMAS);
             schemas

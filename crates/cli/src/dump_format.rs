@@ -53,16 +53,21 @@ impl Format {
     }
 }
 
-/// Writes the header of one table.
+/// A name takes a line of the header.
 ///
-/// Errors: usage, for a name that would end the header's line, and be read as another one.
-pub fn write_header(out: &mut impl Write, table: &str, format: Format) -> Outcome {
+/// Errors: usage, for one that would end the line, and be read as another one.
+pub fn ensure_one_line(table: &str) -> Outcome {
     if table.contains('\n') {
         return Err(Failure::usage(format!(
             "the name of table {table:?} has a line break, for which the format has no room; copy its rows to a table of \
              another name, and drop it, or use backup"
         )));
     }
+    Ok(())
+}
+
+/// Writes the header of one table, whose name is one line.
+pub fn write_header(out: &mut impl Write, table: &str, format: Format) -> Outcome {
     let format = format.to_possible_value().expect("no variant is hidden");
     let format = format.get_name();
     Ok(write!(out, "VERSION=3\nformat={format}\ndatabase={table}\ntype=btree\nHEADER=END\n")?)
@@ -211,9 +216,7 @@ mod tests {
     #[test]
     fn a_name_is_one_line() {
         for name in ["a\nb", "a\nHEADER=END\n k\n v", "\n"] {
-            let mut dump = Vec::new();
-            assert!(write_header(&mut dump, name, Format::Print).is_err());
-            assert!(dump.is_empty());
+            assert!(ensure_one_line(name).is_err());
         }
     }
 

@@ -194,6 +194,24 @@ fn tables_with_columns_and_without_are_not_mixed() {
     assert_eq!(shell.json(&["scan", "--dir", "new.db", "--table", "t"])[0]["row"]["b"], "2");
 }
 
+/// Part of a dump would be taken for all of it, and the last one that was whole is not overwritten for it.
+#[test]
+fn what_cannot_be_dumped_is_known_before_anything_is_written() {
+    let shell = Shell::new();
+    shell.ok(&["put", "--table", "a", "k", "v"]);
+    shell.ok(&["dump", "--output", "all.dump"]);
+    let yesterdays = shell.ok(&["dump"]);
+    for table in ["two\nlines", "foreshore.indexes"] {
+        shell.ok(&["put", "--table", table, "k", "v"]);
+        let ran = shell.run(&["dump"]).expect(2, &["dump"]);
+        assert_eq!(ran.stdout, "", "{table}");
+        shell.fails(2, &["dump", "--output", "all.dump"]);
+        assert_eq!(std::fs::read_to_string(shell.path("all.dump")).expect("a file"), yesterdays, "{table}");
+        shell.ok(&["drop", "--table", table]);
+    }
+    shell.ok(&["dump", "--output", "all.dump"]);
+}
+
 /// Berkeley DB's keys may be of any length.
 #[test]
 fn a_row_that_no_table_takes_is_named() {
