@@ -9,7 +9,7 @@ use crate::table_kind::TableKind;
 use clap::Args;
 use foreshore::Database;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
@@ -59,7 +59,11 @@ pub fn run(args: &DumpArgs) -> Outcome {
             let _meter = Meter::waiting("dump");
             dump(args, &db, &names, &mut out)?;
             out.flush()?;
-            out.get_ref().sync_all().map_err(|e| Failure::io(path.display(), &e))
+            match out.get_ref().sync_all() {
+                // A pipe or a device, which has taken all of it.
+                Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
+                synced => synced.map_err(|e| Failure::io(path.display(), &e)),
+            }
         }
     }
 }

@@ -212,6 +212,15 @@ fn what_cannot_be_dumped_is_known_before_anything_is_written() {
     shell.ok(&["dump", "--output", "all.dump"]);
 }
 
+/// What is no file keeps nothing that could be synced.
+#[test]
+fn a_dump_is_written_to_a_pipe_or_a_device_too() {
+    let shell = everything();
+    let dump = shell.ok(&["dump"]);
+    assert_eq!(shell.ok(&["dump", "--output", "/dev/stdout"]), dump);
+    shell.ok(&["dump", "--output", "/dev/null"]);
+}
+
 /// Berkeley DB's keys may be of any length.
 #[test]
 fn a_row_that_no_table_takes_is_named() {
