@@ -10,6 +10,7 @@ use crate::table::Table;
 use crate::transaction::Transaction;
 use foreshore::Error;
 use foreshore_bindings::{TableHandle, TransactionHandle, table_options, transact, transaction_options};
+use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::path::PathBuf;
@@ -22,7 +23,7 @@ pub fn open(py: Python<'_>, path: PathBuf, options: Option<&Bound<'_, PyDict>>) 
     let options = pairs(options)?;
     let database = py.detach(|| foreshore_bindings::open(&path, &options)).or_raise(py)?;
     let leases = Arc::new(Leases::default());
-    Ok(Database { database: leases.give(database), leases })
+    Ok(Database { database: leases.give(database), leases, closing: Mutex::default() })
 }
 
 /// An open database. It may be used from any thread. Use it with ``with``, or call ``close``.
@@ -30,6 +31,8 @@ pub fn open(py: Python<'_>, path: PathBuf, options: Option<&Bound<'_, PyDict>>) 
 pub struct Database {
     database: Lease<foreshore::Database>,
     leases: Arc<Leases>,
+    /// Held by who closes it.
+    closing: Mutex<()>,
 }
 
 impl Database {
@@ -182,10 +185,16 @@ impl Database {
     }
 
     /// Writes everything out and closes the database, together with its tables, transactions, snapshots and iterators: they
-    /// raise ``Closed`` from then on. Running transactions are rolled back. Closing twice does nothing.
+    /// raise ``Closed`` from then on. Running transactions are rolled back. Closing twice does nothing, but waits for the first.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let Ok(database) = self.handle(py) else { return Ok(()) };
+        if self.database.is_parents() {
+            return Ok(());
+        }
         py.detach(|| {
+            let _one_at_a_time = self.closing.lock();
+            let Ok(database) = self.database.with(|database| Ok::<_, Error>(database.clone())) else {
+                return Ok(());
+            };
             // First the transactions: a call that is waited for may itself wait for a lock of one that is open.
             for number in database.transactions() {
                 let _ = database.abort(number); // if the disk is at fault, closing says so too

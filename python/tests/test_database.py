@@ -101,6 +101,19 @@ def test_closing_takes_everything_back(path):
     assert repr(db) == "<foreshore.Database, closed>"
 
 
+def test_who_closes_it_too_waits_until_it_is_closed(path):
+    db = foreshore.open(path, cache_bytes="256MiB", durability="relaxed")
+    table = db.table("t", key="u32")
+    table.update((n, bytes(1000)) for n in range(100_000))
+    closer = threading.Thread(target=db.close)
+    closer.start()
+    while repr(db) != "<foreshore.Database, closed>":
+        time.sleep(0)
+    db.close()  # now it writes everything out
+    foreshore.open(path).close()
+    closer.join()
+
+
 def test_one_at_a_time(path):
     with foreshore.open(path):
         with pytest.raises(foreshore.Locked, match="this process"):
