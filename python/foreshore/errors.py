@@ -35,7 +35,10 @@ class Ended(Error):
 
 
 class Closed(Error):
-    """The database was closed, and with it its tables, transactions, snapshots and iterators. Open it again."""
+    """The database was closed, and with it its tables, transactions, snapshots and iterators. Open it again.
+
+    A snapshot that was closed by itself raises it, too.
+    """
 
 
 class TooManyTransactions(Error):

@@ -11,6 +11,8 @@ pub enum Failure {
     Engine(Error),
     /// The database was closed, and with it everything that belongs to it.
     Closed,
+    /// The snapshot was closed, by itself or with its database.
+    SnapshotClosed,
     /// The process was forked since, and what its parent opened is not its own.
     Forked,
     /// Python code that was called in between raised this.
@@ -35,6 +37,10 @@ impl Failure {
         match self {
             Failure::Engine(error) => exception(py, name(&error), error.to_string()),
             Failure::Closed => exception(py, "Closed", "the database is closed; open it again".into()),
+            Failure::SnapshotClosed => {
+                let message = "the snapshot is closed, or its database; take another snapshot";
+                exception(py, "Closed", message.into())
+            }
             Failure::Forked => {
                 let message =
                     "a forked process cannot use what its parent opened; open databases after the fork";
@@ -48,7 +54,7 @@ impl Failure {
     pub fn is_retryable(&self) -> bool {
         match self {
             Failure::Engine(error) => error.is_retryable(),
-            Failure::Closed | Failure::Forked => false,
+            Failure::Closed | Failure::SnapshotClosed | Failure::Forked => false,
             Failure::Raised(error) => Python::attach(|py| {
                 class(py, "RetryableError").is_ok_and(|class| error.is_instance(py, &class))
             }),

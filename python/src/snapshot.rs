@@ -1,6 +1,6 @@
 //! Snapshots.
 
-use crate::errors::OrRaise;
+use crate::errors::{Failure, OrRaise};
 use crate::interpreter::staying;
 use crate::lease::Lease;
 use crate::table::Table;
@@ -17,6 +17,17 @@ impl Snapshot {
     pub fn new(snapshot: Lease<foreshore::Snapshot>) -> Self {
         Self { snapshot }
     }
+
+    /// Calls `work` with the engine's snapshot. To be called as [`crate::interpreter`] says.
+    fn with<R, E: Into<Failure>>(
+        &self,
+        work: impl FnOnce(&foreshore::Snapshot) -> Result<R, E>,
+    ) -> Result<R, Failure> {
+        self.snapshot.with(work).map_err(|failure| match failure {
+            Failure::Closed => Failure::SnapshotClosed,
+            other => other,
+        })
+    }
 }
 
 #[pymethods]
@@ -24,13 +35,12 @@ impl Snapshot {
     /// The table as it was; read-only.
     fn table(&self, py: Python<'_>, table: &Bound<'_, Table>) -> PyResult<Table> {
         let table = table.get();
-        staying(py, || self.snapshot.with(|snapshot| table.through(|handle| handle.as_of(snapshot))))
-            .or_raise(py)
+        staying(py, || self.with(|snapshot| table.through(|handle| handle.as_of(snapshot)))).or_raise(py)
     }
 
     /// Waits until everything that it sees would survive a power failure.
     fn wait_durable(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.snapshot.with(foreshore::Snapshot::wait_durable)).or_raise(py)
+        py.detach(|| self.with(foreshore::Snapshot::wait_durable)).or_raise(py)
     }
 
     /// Gives the snapshot up; it closes when its tables and iterators have gone too.

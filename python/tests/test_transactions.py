@@ -300,8 +300,9 @@ def test_snapshots(db, accounts):
     assert db.stats()["snapshots"] == 1, "its table keeps it"
     del before
     assert db.stats()["snapshots"] == 0
-    with pytest.raises(foreshore.Closed):
-        snapshot.table(accounts)
+    for use in [lambda: snapshot.table(accounts), snapshot.wait_durable]:
+        with pytest.raises(foreshore.Closed, match="^the snapshot is closed, or its database; take another snapshot$"):
+            use()
 
 
 def test_prepared_transactions(path):
