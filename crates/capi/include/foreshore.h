@@ -452,11 +452,15 @@ void fs_snapshot_free(fs_snapshot *snapshot);
 
 // An fs_bytes of anything in memory, and of a string without its end.
 #define FS_BYTES(data, len) (fs_bytes_of((data), (len)))
-#define FS_STR(text) (fs_bytes_of((text), strlen(text)))
+#define FS_STR(text) (fs_str_of(text))
 
 static inline fs_bytes fs_bytes_of(const void *data, size_t len) {
   fs_bytes bytes = {data, len};
   return bytes;
+}
+
+static inline fs_bytes fs_str_of(const char *text) {
+  return fs_bytes_of(text, strlen(text));
 }
 
 // An fs_buf that holds nothing yet.
