@@ -64,6 +64,14 @@ fn a_chart_without_a_place_is_refused_before_the_work() {
 }
 
 #[test]
+fn a_chart_does_not_go_with_the_database() {
+    let shell = Shell::new();
+    std::fs::create_dir(shell.path("demo.db")).expect("a directory");
+    let complaint = shell.fails(2, &[&SMALL[..], &["--seconds=1", "--svg=demo.db/chart.svg"]].concat());
+    assert!(complaint.contains("--keep"), "{complaint}");
+}
+
+#[test]
 fn a_database_that_cannot_be_made_is_not_said_to_be_left() {
     let shell = Shell::new();
     shell.write("letter.txt", "dear");

@@ -67,6 +67,7 @@ pub fn run(args: &DemoArgs) -> Outcome {
     ensure_place(&args.svg)?;
     let (dir, temporary) = directory(args)?;
     if !args.keep {
+        ensure_stays(&args.svg, &dir)?;
         remove_on_interrupt(&dir)?;
     }
     let outcome = story::tell(args, &dir);
@@ -91,6 +92,19 @@ fn verdict(failure: Failure) -> Failure {
 
 fn holds_anything(dir: &Path) -> bool {
     std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some())
+}
+
+/// The chart must not lie where the database is removed in the end.
+fn ensure_stays(svg: &Path, dir: &Path) -> Outcome {
+    // A directory that is yet to be made holds no place for it.
+    let Ok(dir) = dir.canonicalize() else { return Ok(()) };
+    match std::path::absolute(svg).ok().and_then(|svg| svg.parent()?.canonicalize().ok()) {
+        Some(place) if place.starts_with(dir) => Err(Failure::usage(format!(
+            "--svg: {} would be removed with the database; name another place, or --keep both",
+            svg.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// The directory to use, and its guard if it is a temporary one.
