@@ -2,6 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 use std::io;
+use std::mem::MaybeUninit;
 
 /// Calls `handler` on SIGINT, SIGTERM and SIGHUP; not on a SIGHUP that is to be ignored, which is what `nohup` asks for.
 ///
@@ -19,6 +20,28 @@ pub fn catch(handler: impl FnMut() + 'static + Send) -> Outcome {
 fn ignore_hangup() -> libc::sighandler_t {
     // SAFETY: to ignore a signal names no code, which would have to be fit to run at any time.
     unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) }
+}
+
+/// How the terminal was, for who ends the process while a line is being edited there.
+pub struct Terminal(Option<libc::termios>);
+
+impl Terminal {
+    /// As it is now; nothing if stdin is none.
+    pub fn now() -> Self {
+        let mut modes = MaybeUninit::uninit();
+        // SAFETY: the call writes one `termios`, keeps nothing, and says whether it has written it.
+        let is_one = unsafe { libc::tcgetattr(libc::STDIN_FILENO, modes.as_mut_ptr()) } == 0;
+        // SAFETY: it is only looked at if it was written.
+        Self(is_one.then(|| unsafe { modes.assume_init() }))
+    }
+
+    /// Makes it what it was.
+    pub fn put_back(&self) {
+        if let Some(modes) = &self.0 {
+            // SAFETY: the call reads one `termios`, and keeps nothing.
+            unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, modes) };
+        }
+    }
 }
 
 /// Has whoever read our output gone (`foreshore stats --watch | head -1`)? Who writes finds out anyway.

@@ -357,6 +357,24 @@ fn output_that_cannot_be_written_is_an_error_at_a_terminal_too() {
     }
 }
 
+/// The line editor has made keys come one by one and unseen. Who ends the shell at its prompt leaves no such terminal behind.
+#[test]
+fn a_shell_that_is_ended_from_elsewhere_puts_the_terminal_back() {
+    if !Command::new("script").arg("--version").output().is_ok_and(|ran| ran.status.success()) {
+        eprintln!("\n*** SKIPPED: script (util-linux) is not on this machine, so no terminal was made ***\n");
+        return;
+    }
+    let shell = Shell::new();
+    let foreshore = env!("CARGO_BIN_EXE_foreshore");
+    let inside = format!("sh -c \"echo \\$\\$ > pid; exec {foreshore} shell\"; stty -a > modes");
+    let killed = "until grep -q Foreshore told; do sleep 0.1; done; sleep 0.5; kill `cat pid`; sleep 0.5";
+    let ended = format!("({killed}) | script -qec '{inside}' /dev/null > told");
+    let ran = Command::new("sh").arg("-c").arg(ended).current_dir(shell.path(".")).status();
+    assert!(ran.expect("sh").success());
+    let modes = std::fs::read_to_string(shell.path("modes")).expect("it ended");
+    assert!(modes.contains(" icanon") && modes.contains(" echo "), "{modes}");
+}
+
 /// Who wrote the script can mend it: nothing is wrong with disk or system.
 #[test]
 fn what_a_script_does_wrong_is_usage() {

@@ -5,7 +5,7 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::scratch::INTERRUPTED;
-use crate::signals;
+use crate::signals::{self, Terminal};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
@@ -22,9 +22,10 @@ impl Interrupt {
     ///
     /// Errors: the system's, if signals cannot be caught.
     pub fn listen(&self) -> Outcome {
-        let doing = self.clone();
+        let (doing, terminal) = (self.clone(), Terminal::now());
         signals::catch(move || {
             if doing.0.compare_exchange(RUNNING, STOPPING, Relaxed, Relaxed).is_err() {
+                terminal.put_back();
                 std::process::exit(INTERRUPTED);
             }
         })
