@@ -61,6 +61,27 @@ def test_a_row_is_popped_once_below_serializable_too(db):
     assert not queue
 
 
+def test_who_waits_for_itself_is_told(db, accounts):
+    with db.begin() as tx:
+        tx.table(accounts)["ada"] = 1
+        uses = [lambda: accounts.update(ada=2), accounts.popitem, lambda: accounts.setdefault("ada", 3)]
+        threads, told = [], []
+
+        def use(call):
+            try:
+                call()
+            except foreshore.LockTimeout as error:
+                told.append(error)
+
+        for call in uses:
+            threads.append(threading.Thread(target=use, args=(call,), daemon=True))
+            threads[-1].start()
+        for thread in threads:
+            thread.join(30)
+        assert len(told) == len(uses)
+    assert accounts["ada"] == 1
+
+
 def test_what_fails_within_a_transaction_leaves_nothing(db):
     table = db.table("t", key="u32", value=int)
     table.update((n, 0) for n in range(100))

@@ -172,13 +172,15 @@ impl TableHandle {
     }
 
     /// Runs `work` on the table within a transaction: the one it is seen through, or a new one of `db` that is run again
-    /// as often as it must. So several calls become one that happens as a whole or not at all, also as a part of a
-    /// transaction that goes on after an error.
+    /// if it gave way to another. So several calls become one that happens as a whole or not at all, also as a part of a
+    /// transaction that goes on after an error. It waits for a lock as long as a single call does: who calls may be who has it.
     pub fn atomically<R>(&self, db: &Database, mut work: impl FnMut(&Self) -> Result<R>) -> Result<R> {
         match &self.through {
             Through::Latest => {
                 let work = |tx: &TransactionHandle| work(&self.within(tx));
-                transact(&Unattached, db, TransactionOptions::new(), work, Error::is_retryable)
+                let gave_way =
+                    |error: &Error| error.is_retryable() && !matches!(error, Error::LockTimeout { .. });
+                transact(&Unattached, db, TransactionOptions::new(), work, gave_way)
             }
             Through::Transaction(tx) => tx.as_a_whole(|| work(self)),
             Through::Snapshot(_) => Err(read_only()),
@@ -328,6 +330,22 @@ mod tests {
         assert!(failed.is_err());
         tx.commit().unwrap();
         assert!(table.contains(b"before").unwrap() && !table.contains(b"a").unwrap());
+    }
+
+    /// Who has locked a row in a transaction of its own waits for itself, and must be told.
+    #[test]
+    fn several_calls_wait_no_longer_than_one() {
+        let db = Database::in_memory().unwrap();
+        let table = TableHandle::latest(db.byte_table("t").unwrap());
+        let tx = TransactionHandle::begin(&db, TransactionOptions::new()).unwrap();
+        table.within(&tx).put(b"k", b"locked").unwrap();
+        let mut runs = 0;
+        let late = table.atomically(&db, |table| {
+            runs += 1;
+            assert_eq!(runs, 1, "it would wait for ever");
+            table.put(b"k", b"in vain")
+        });
+        assert!(matches!(late, Err(Error::LockTimeout { .. })), "{late:?}");
     }
 
     /// What another thread wrote within the same transaction is not undone with a part that fails.
