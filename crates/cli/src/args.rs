@@ -104,12 +104,12 @@ impl DbArgs {
     }
 }
 
-/// The table `name`, which must exist: merely asking the engine would create it.
+/// The table `name`, which must exist.
 pub fn existing_table(db: &Database, name: &str) -> Outcome<ByteTable> {
-    let names = db.tables()?;
-    if names.iter().any(|n| n == name) {
-        return Ok(db.byte_table(name)?);
+    if let Some(table) = db.existing_byte_table(name) {
+        return Ok(table);
     }
+    let names = db.tables()?;
     let others: Vec<_> = names.iter().map(String::as_str).filter(|n| *n != SCHEMAS).collect();
     Err(Failure::absent(match others.as_slice() {
         [] => format!("there is no table {name:?}, nor any other yet"),

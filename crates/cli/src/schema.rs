@@ -87,10 +87,8 @@ impl Schema {
 
     /// The schema of `table`, if it has one: tables of other origin hold plain bytes.
     pub fn of(db: &Database, table: &str) -> Outcome<Option<Self>> {
-        if !db.tables()?.iter().any(|name| name == SCHEMAS) {
-            return Ok(None);
-        }
-        let Some(json) = db.byte_table(SCHEMAS)?.get(table.as_bytes())? else { return Ok(None) };
+        let Some(schemas) = db.existing_byte_table(SCHEMAS) else { return Ok(None) };
+        let Some(json) = schemas.get(table.as_bytes())? else { return Ok(None) };
         let mut schema: Self = serde_json::from_slice(&json).map_err(|e| unreadable(table, &e))?;
         schema.names = different(&schema.columns);
         schema.hex_names = hex_names(&schema.names);
@@ -112,7 +110,7 @@ impl Schema {
                 present.columns.join(","),
                 present.key_names().join(",")
             ))),
-            None if db.tables()?.iter().any(|name| name == table) => Err(Failure::usage(format!(
+            None if db.existing_byte_table(table).is_some() => Err(Failure::usage(format!(
                 "table {table:?} holds rows that did not come from CSV; load this file into another table"
             ))),
             None => {
@@ -126,15 +124,11 @@ impl Schema {
     /// Forgets the schemas of tables that are not there: what a `load` or `drop` leaves that was killed between the two.
     /// The next table of such a name is another.
     pub fn forget_strays(db: &Database) -> Outcome {
-        let names = db.tables()?;
-        let is_there = |table: &[u8]| names.iter().any(|name| name.as_bytes() == table);
-        if !is_there(SCHEMAS.as_bytes()) {
-            return Ok(());
-        }
-        let schemas = db.byte_table(SCHEMAS)?;
-        for row in schemas.range(..) {
+        let Some(schemas) = db.existing_byte_table(SCHEMAS) else { return Ok(()) };
+        let is_there = |name: &str| db.existing_byte_table(name).is_some();
+        for row in schemas.range(..).keys_only() {
             let (table, _) = row?;
-            if !is_there(&table) {
+            if !std::str::from_utf8(&table).is_ok_and(is_there) {
                 schemas.remove(&table)?;
             }
         }
@@ -143,8 +137,8 @@ impl Schema {
 
     /// Forgets the schema of a table that was dropped, if it had one: the next table of this name is another.
     pub fn forget(db: &Database, table: &str) -> Outcome {
-        if db.tables()?.iter().any(|name| name == SCHEMAS) {
-            db.byte_table(SCHEMAS)?.remove(table.as_bytes())?;
+        if let Some(schemas) = db.existing_byte_table(SCHEMAS) {
+            schemas.remove(table.as_bytes())?;
         }
         Ok(())
     }
