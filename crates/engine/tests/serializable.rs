@@ -253,6 +253,9 @@ fn the_checker_finds_every_anomaly() {
     assert!(verdict(&[two.clone(), stale]).starts_with("a row was there and not seen"));
     let skew = told(15, 30, &[(0, &[]), (1, &[2])], &[]);
     assert_eq!(verdict(&[two.clone(), skew]), "a cycle:", "read skew (G-single)");
+    let early = told(10, 20, &[], &[(0, &[1])]);
+    let unprotected = told(15, 30, &[(0, &[])], &[]);
+    assert!(verdict(&[early, unprotected]).starts_with("overtaken"), "it had the row as it was until 30");
     let increments =
         [told(30, 40, &[(0, &[1])], &[(0, &[1, 3])]), told(31, 45, &[(0, &[1])], &[(0, &[1, 4])])];
     assert!(

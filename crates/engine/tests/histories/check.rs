@@ -81,7 +81,7 @@ struct Checker<'h> {
 /// `Err`: the first anomaly, in words.
 pub fn check(history: &[Entry], keys: usize) -> Result<Checked, String> {
     let checker = Checker::new(history, keys);
-    let mut checked = Checked::default();
+    let (mut checked, mut overtaken) = (Checked::default(), None);
     let mut graph = Graph::new(history.len());
     checker.add_writes(&mut graph);
     for (reader, entry) in history.iter().enumerate() {
@@ -99,6 +99,9 @@ pub fn check(history: &[Entry], keys: usize) -> Result<Checked, String> {
             match checker.version_of(entry, read)? {
                 Some(version) if entry.fate == Fate::Committed => {
                     checker.add_read(&mut graph, reader, read, version)?;
+                    if overtaken.is_none() && checker.is_overtaken(reader, read, version) {
+                        overtaken = Some(format!("overtaken: {read:?} by {entry:?}"));
+                    }
                 }
                 Some(_) => {}
                 None => checked.ambiguous += 1,
@@ -109,7 +112,7 @@ pub fn check(history: &[Entry], keys: usize) -> Result<Checked, String> {
     checked.versions = checker.by_id.len();
     checked.edges = graph.edges();
     match graph.cycle() {
-        None => Ok(checked),
+        None => overtaken.map_or(Ok(checked), Err),
         Some(cycle) => Err(checker.explain(&cycle)),
     }
 }
@@ -216,19 +219,18 @@ impl<'h> Checker<'h> {
                     self.history[reader], self.history[next]
                 ));
             }
-            if next != reader && self.are_locked(&[reader, next]) && versions[place + 1].at <= read.to {
-                return Err(format!(
-                    "overtaken: {read:?} by {:?}, who keeps the row so, and it was changed by {:?}",
-                    self.history[reader], self.history[next]
-                ));
-            }
         }
         Ok(())
     }
 
-    /// Do these lock what they read and write until they end?
-    fn are_locked(&self, entries: &[usize]) -> bool {
-        entries.iter().all(|entry| matches!(self.history[*entry].kind, Kind::Transaction(_)))
+    /// Who keeps a row as it has read it does so until it ends: was the next version written before the row was read?
+    fn is_overtaken(&self, reader: usize, read: &Read, place: usize) -> bool {
+        let is_locking = |entry: usize| matches!(self.history[entry].kind, Kind::Transaction(_));
+        let next = self.versions[read.key].get(place + 1);
+        next.is_some_and(|next| {
+            let by_another = next.writer.is_some_and(|writer| writer != reader && is_locking(writer));
+            read.stays && is_locking(reader) && by_another && next.at <= read.to
+        })
     }
 
     /// A chain of moments, from each end to the beginnings after it, instead of an edge for each pair.
