@@ -76,14 +76,19 @@ mod tests {
     use super::*;
     use rustix::fd::AsFd;
 
-    /// M1: a store into what has no block, as behind the end of a file, would be the end of the process.
-    #[test]
-    fn memory_that_cannot_be_written_is_refused() {
-        let path = std::env::temp_dir().join(format!("foreshore-io-map-{}", process::id()));
+    fn page_without_name(test: &str) -> std::fs::File {
+        let path = std::env::temp_dir().join(format!("foreshore-io-map-{test}-{}", process::id()));
         let file = std::fs::File::options().read(true).write(true).create_new(true).open(&path);
         std::fs::remove_file(&path).expect("removing a name");
         let file = file.expect("a temporary file");
         file.set_len(4096).expect("a length");
+        file
+    }
+
+    /// M1: a store into what has no block, as behind the end of a file, would be the end of the process.
+    #[test]
+    fn memory_that_cannot_be_written_is_refused() {
+        let file = page_without_name("full");
         Mapping::new(file.as_fd(), 4096).expect("all of it");
         let refused = Mapping::new(file.as_fd(), 2 * 4096).err().expect("more than there is");
         assert_eq!(refused.kind(), io::ErrorKind::StorageFull);
@@ -92,11 +97,7 @@ mod tests {
     /// M3: who is forked finds nothing at its place, and may have put something there.
     #[test]
     fn a_forked_process_unmaps_nothing() {
-        let path = std::env::temp_dir().join(format!("foreshore-io-map-fork-{}", process::id()));
-        let file = std::fs::File::options().read(true).write(true).create_new(true).open(&path);
-        std::fs::remove_file(&path).expect("removing a name");
-        let file = file.expect("a temporary file");
-        file.set_len(4096).expect("a length");
+        let file = page_without_name("fork");
         let mapping = Mapping::new(file.as_fd(), 4096).expect("all of it");
         // SAFETY: the child makes system calls, and ends by one, before it gets to what the parent goes on with.
         let child = unsafe { libc::fork() };

@@ -200,6 +200,21 @@ fn a_long_transaction_that_ends_stops_nobody() {
     }
 }
 
+/// While somebody `waits` for what has been sent, `c` is answered: at no time does it wait for as much as half of that.
+fn stops_nobody(c: &mut Client, what: &str, waits: impl FnOnce() + Send) {
+    let (begun, mut longest) = (Instant::now(), Duration::ZERO);
+    thread::scope(|scope| {
+        let ended = scope.spawn(waits);
+        while !ended.is_finished() {
+            let asked = Instant::now();
+            assert_eq!(c.call("PING"), text("PONG"));
+            longest = longest.max(asked.elapsed());
+        }
+    });
+    let took = begun.elapsed();
+    assert!(longest < took / 2 + Duration::from_millis(30), "{what}: {longest:?} of {took:?}");
+}
+
 /// Nor does who removes many rows at a time, alone or as a part of something.
 #[test]
 fn a_long_removal_stops_nobody() {
@@ -212,19 +227,9 @@ fn a_long_removal_stops_nobody() {
             let mset: Vec<_> = std::iter::once(&b"MSET"[..]).chain(pairs).collect();
             assert_eq!(c.call_args(&mset), ok());
         }
-        let begun = Instant::now();
         other.send(lines);
-        let (removed, mut longest) =
-            (thread::spawn(move || (0..lines.len()).map(|_| other.reply()).last()), Duration::ZERO);
-        while !removed.is_finished() {
-            let asked = Instant::now();
-            assert_eq!(c.call("PING"), text("PONG"));
-            longest = longest.max(asked.elapsed());
-        }
-        let took = begun.elapsed();
-        assert!(longest < took / 2 + Duration::from_millis(30), "{lines:?}: {longest:?} of {took:?}");
+        stops_nobody(&mut c, &format!("{lines:?}"), || lines.iter().for_each(|_| drop(other.reply())));
         assert_eq!(c.call("DBSIZE"), Int(0));
-        other = server.client();
     }
 }
 
@@ -239,15 +244,7 @@ fn a_transaction_that_reads_long_stops_nobody() {
         assert_eq!(other.call("STRLEN large"), text("QUEUED"));
     }
     other.send(&["EXEC"]);
-    let begun = Instant::now();
-    let (ended, mut longest) = (thread::spawn(move || other.reply()), Duration::ZERO);
-    while !ended.is_finished() {
-        let asked = Instant::now();
-        assert_eq!(c.call("PING"), text("PONG"));
-        longest = longest.max(asked.elapsed());
-    }
-    let took = begun.elapsed();
-    assert!(longest < took / 2 + Duration::from_millis(30), "{longest:?} of {took:?}");
+    stops_nobody(&mut c, "EXEC", || assert_eq!(other.reply().list(), [const { Int(16 << 20) }; 60]));
 }
 
 /// Nor does who watches a large value, or reads one that is watched. It is read to see that it is too large for an event loop, and no more.
@@ -258,17 +255,7 @@ fn a_large_value_that_is_watched_stops_nobody() {
     set_large(&mut other, 48 << 20);
     for (line, reply) in [("WATCH large", ok()), ("STRLEN large", Int(48 << 20)), ("EXISTS large", Int(1))] {
         other.send(&[line]);
-        let (begun, mut longest) = (Instant::now(), Duration::ZERO);
-        thread::scope(|scope| {
-            let replied = scope.spawn(|| assert_eq!(other.reply(), reply, "{line}"));
-            while !replied.is_finished() {
-                let asked = Instant::now();
-                assert_eq!(c.call("PING"), text("PONG"));
-                longest = longest.max(asked.elapsed());
-            }
-        });
-        let took = begun.elapsed();
-        assert!(longest < took / 2 + Duration::from_millis(30), "{line}: {longest:?} of {took:?}");
+        stops_nobody(&mut c, line, || assert_eq!(other.reply(), reply, "{line}"));
     }
 }
 
