@@ -98,9 +98,14 @@ fn bench_kv_prints_its_stable_fields() {
             "relaxed",
             "--cache",
             "64MiB",
+            "--index",
+            "csb",
+            "--leaf-bytes",
+            "16KiB",
         ]);
         let report = &report[0];
         assert_eq!((&report["bench"], &report["engine"]), (&"kv".into(), &"foreshore".into()));
+        assert_eq!((&report["index"], &report["leaf_bytes"]), (&"csb".into(), &16384.into()));
         assert_eq!(report["workload"], workload);
         assert_eq!(report["cache_bytes"], 64 << 20);
         for field in ["threads", "ops_per_s", "p50_us", "p99_us", "max_us", "syncs"] {

@@ -190,6 +190,7 @@ fn a_benchmark_can_be_watched() {
         ["bench", "tx", "--watch", "0.1", "--n", "1000", "--seconds", "0.5", "--warm-up", "0", "--json"];
     let ran = shell.run(&args).expect(0, &args);
     assert_eq!(ran.objects()[0]["bench"], "tx");
+    assert_eq!(ran.objects()[0]["leaf_bytes"], 8192);
     assert!(ran.stderr.contains(" commits/s, "), "{}", ran.stderr);
 }
 

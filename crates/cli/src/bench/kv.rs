@@ -1,6 +1,7 @@
 //! `bench kv`: Foreshore behind the workloads' `Store`, measured by the code that measures its peers.
 
 use crate::args::{IndexKind, engine_durability, parse_leaf_bytes};
+use crate::bench::on_tables::OnTables;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, grouped};
 use crate::profile::{Advice, ProfileArgs};
@@ -56,15 +57,17 @@ pub fn run(args: &KvBenchArgs, watch: Option<Duration>) -> Outcome {
             kv::run("foreshore", &store, &args.spec, &|progress| phases.tell(progress))
         })?
     };
+    let report = OnTables::of(&store.db, report)?;
     store.close()?;
     print(args.json, &report)
 }
 
-fn print(json: bool, report: &KvReport) -> Outcome {
+fn print(json: bool, report: &OnTables<KvReport>) -> Outcome {
     let mut out = Output::new(json);
     if out.is_json() {
         out.object(report)?;
     } else {
+        let report = &report.report;
         out.table(
             ["workload", "threads", "durability", "operations/s", "p50 µs", "p99 µs", "max µs", "syncs"],
             &[[

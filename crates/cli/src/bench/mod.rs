@@ -5,6 +5,7 @@ mod index;
 mod insert;
 mod kv;
 mod mix;
+mod on_tables;
 mod readers;
 mod rows;
 mod tpcc;

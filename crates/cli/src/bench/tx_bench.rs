@@ -2,6 +2,7 @@
 
 use crate::args::IndexKind;
 use crate::bench::engine_tx::EngineTx;
+use crate::bench::on_tables::OnTables;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, grouped};
 use crate::profile::ProfileArgs;
@@ -34,17 +35,18 @@ pub fn run_with<W: TxWorkload>(
         let phases = Phases::default();
         watched(&store.0, watch, || args.measure("foreshore", &store, &|progress| phases.tell(progress)))?
     };
+    let report = OnTables::of(&store.0, report)?;
     let waits = store.0.stats().waits;
     store.close()?;
     print(args.json, &report, &waits)
 }
 
-fn print(json: bool, report: &impl TxReport, waits: &[Wait]) -> Outcome {
+fn print(json: bool, report: &OnTables<impl TxReport>, waits: &[Wait]) -> Outcome {
     let mut out = Output::new(json);
     if out.is_json() {
         out.object(report)?;
     } else {
-        let columns = report.columns();
+        let columns = report.report.columns();
         out.table(columns.each_ref().map(|(name, _)| *name), &[columns.map(|(_, value)| value)])?;
         // Loading included: who waited for what.
         out.table(
