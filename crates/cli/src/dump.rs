@@ -6,10 +6,10 @@ use crate::failure::{Failure, Outcome};
 use crate::progress::Meter;
 use crate::schema::SCHEMAS;
 use crate::table_kind::TableKind;
+use crate::whole_file::WholeFile;
 use clap::Args;
 use foreshore::Database;
-use std::fs::File;
-use std::io::{BufWriter, ErrorKind, Write};
+use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
@@ -34,7 +34,7 @@ pub struct DumpArgs {
     /// How bytes are spelled
     #[arg(long, value_enum, default_value_t = Format::Print)]
     format: Format,
-    /// File to write instead of stdout
+    /// File to write instead of stdout; it is there when all of it is, and one of that name stays until then
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -54,21 +54,15 @@ pub fn run(args: &DumpArgs) -> Outcome {
             out.finish()
         }
         Some(path) => {
-            let file = File::create(path).map_err(|e| Failure::io(path.display(), &e))?;
-            let mut out = BufWriter::new(file);
+            let mut out = WholeFile::create(path)?;
             let _meter = Meter::waiting("dump");
             dump(args, &db, &names, &mut out)?;
-            out.flush()?;
-            match out.get_ref().sync_all() {
-                // A pipe or a device, which has taken all of it.
-                Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
-                synced => synced.map_err(|e| Failure::io(path.display(), &e)),
-            }
+            out.keep()
         }
     }
 }
 
-/// The format must have room for all tables. Who hears of it later has emptied a file, or takes the tables before it for all.
+/// The format must have room for all tables. Who hears of it later takes the tables before it for all.
 fn ensure_spelled(args: &DumpArgs, names: &[String]) -> Outcome {
     if names.iter().any(|name| name == INDEXES) {
         return Err(Failure::usage(format!(

@@ -36,6 +36,7 @@ mod table_kind;
 mod tables;
 mod text;
 mod tune;
+mod whole_file;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};

@@ -3,6 +3,8 @@
 mod common;
 
 use common::Shell;
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
 /// A database whose keys and values are every kind of bytes, and a table made by `load`.
 fn everything() -> Shell {
@@ -210,6 +212,23 @@ fn what_cannot_be_dumped_is_known_before_anything_is_written() {
         shell.ok(&["drop", "--table", table]);
     }
     shell.ok(&["dump", "--output", "all.dump"]);
+}
+
+/// A dump takes the place of the one before: where a link leads to, and nobody may read it who might not read that.
+#[test]
+fn a_dump_is_kept_as_the_one_before() {
+    let shell = Shell::new();
+    shell.ok(&["put", "--table", "a", "k", "v"]);
+    shell.write("monday.dump", "");
+    let (monday, latest) = (shell.path("monday.dump"), shell.path("latest.dump"));
+    std::fs::set_permissions(&monday, Permissions::from_mode(0o600)).expect("its owner");
+    symlink(&monday, &latest).expect("a link");
+    shell.ok(&["dump", "--output", "latest.dump"]);
+    assert_eq!(std::fs::read_to_string(&monday).expect("a file"), shell.ok(&["dump"]));
+    assert!(latest.is_symlink());
+    assert_eq!(std::fs::metadata(&monday).expect("a file").mode() & 0o777, 0o600);
+    std::fs::create_dir(shell.path("here")).expect("a directory");
+    shell.fails(5, &["dump", "--output", "here"]);
 }
 
 /// What is no file keeps nothing that could be synced.

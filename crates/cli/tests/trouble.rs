@@ -36,6 +36,7 @@ fn damage_is_corruption_and_never_a_wrong_answer() {
         .collect();
     let restore = || pristine.iter().for_each(|(path, bytes)| std::fs::write(path, bytes).expect("restored"));
     let expected = shell.ok(&["dump"]);
+    shell.ok(&["dump", "--output", "yesterday's"]);
 
     let mut refused = Vec::new();
     for (path, bytes) in &pristine {
@@ -46,9 +47,18 @@ fn damage_is_corruption_and_never_a_wrong_answer() {
         let name = path.file_name().expect("a file").to_string_lossy().into_owned();
         let ran = shell.run(&["dump"]);
         match ran.code {
-            3 => refused.push(name),
+            3 => refused.push(name.clone()),
             0 => assert_eq!(ran.stdout, expected, "after damage to {name}"),
             code => panic!("after damage to {name}: exit code {code}: {}", ran.stderr),
+        }
+        if ran.code == 3 {
+            shell.fails(3, &["dump", "--output", "yesterday's"]);
+            assert_eq!(
+                std::fs::read_to_string(shell.path("yesterday's")).expect("a file"),
+                expected,
+                "{name}"
+            );
+            assert!(!shell.path("yesterday's.part").exists(), "{name}");
         }
     }
     for needed in ["FORESHORE", "leaves.db"] {
