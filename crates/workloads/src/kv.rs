@@ -5,6 +5,7 @@
 //! timed, and no wrong answer passes: [`BenchError::Wrong`].
 
 use crate::keys::{Keys, stamp, value_belongs, write_value};
+use crate::memory;
 use crate::random::{Permutation, Random};
 use crate::report::KvReport;
 use crate::spec::{KvSpec, Workload};
@@ -63,6 +64,7 @@ pub fn run<S: Store>(
             seconds
         }
     };
+    memory::touch_for(spec.seconds);
     let syncs_before = store.sync_count();
     let (timed, done) = time(store, spec, progress)?;
     let syncs = store.sync_count().zip(syncs_before).map(|(after, before)| after - before);

@@ -10,6 +10,7 @@ pub mod index_bench;
 pub mod insert;
 pub mod keys;
 pub mod kv;
+mod memory;
 pub mod mix;
 pub mod orders;
 pub mod random;

@@ -6,6 +6,7 @@
 
 use crate::keys::Keys;
 use crate::kv::{BenchError, Tell};
+use crate::memory;
 use crate::random::Random;
 use crate::spec::{Durability, THREADS_MAX};
 use crate::timed::{self, Limits, Timed, Worker};
@@ -133,6 +134,7 @@ impl TxWorkload for ReadersSpec {
             let limits = |_| Limits { calls: u64::MAX, seconds };
             timed::run(self.readers + writers, limits, worker, progress).map(Phase::of)
         };
+        memory::touch_for(run.warm_up_seconds + run.seconds);
         if run.warm_up_seconds > 0.0 {
             phase(run.threads, run.warm_up_seconds)?;
         }

@@ -7,6 +7,7 @@
 
 use crate::flights;
 use crate::kv::{BenchError, Tell};
+use crate::memory;
 use crate::orders;
 use crate::timed::{self, Limits, Worker};
 use crate::tx_batch;
@@ -68,6 +69,7 @@ impl TxWorkload for RowsSpec {
             calls: (rows.len() as u64).saturating_sub(thread).div_ceil(threads),
             seconds: f64::MAX,
         };
+        memory::touch_for(1.0);
         let measured = Measured::around(store, 0.0, || timed::run(run.threads, limits, worker, progress))?;
         rows.sort_unstable();
         check(store, &table, &rows, progress)?;

@@ -1,6 +1,7 @@
 //! The phases of a transactional run: warm-up, then the timed phase, with the engine's counters read around it.
 
 use crate::kv::{BenchError, Tell};
+use crate::memory;
 use crate::timed::{self, Limits, Timed, Worker};
 use crate::tx_spec::RunSpec;
 use crate::tx_store::{Counters, Isolation, TxError, TxStore};
@@ -75,6 +76,7 @@ pub(crate) fn measure<S: TxStore, W: Worker<Tally = Tally>>(
         let worker = |thread| worker(Place { thread, stream: 1 + number * threads + thread });
         timed::run(run.threads, limits, worker, progress)
     };
+    memory::touch_for(run.warm_up_seconds + run.seconds);
     if run.warm_up_seconds > 0.0 {
         phase(0, run.warm_up_seconds)?;
     }

@@ -69,6 +69,7 @@ impl Plan {
         progress: &mut dyn FnMut(&str),
     ) -> Result<Vec<PhaseResult>, WrongAnswer> {
         self.assert_sensible();
+        self.have_memory();
         progress("build");
         let mut entries: Vec<(K::Key, u64)> = (0..self.n).map(|i| (keys.key(i), value_of(i))).collect();
         entries.sort_unstable();

@@ -15,6 +15,7 @@ impl Plan {
         progress: &mut dyn FnMut(&str),
     ) -> Result<Vec<PhaseResult>, WrongAnswer> {
         self.assert_sensible();
+        self.have_memory();
         let mut map = BTreeMap::new();
         let mut random = Random(scramble(self.seed));
         progress("insert");
