@@ -60,7 +60,7 @@ pub const FIGURES: &[Figure] = &[
         paper: Paper::ShoreMt,
         title: "Record insertion on up to 128 cores",
         found: "A critical section in the log or in the buffer pool bounds throughput whatever the number of threads; fixing one bottleneck exposes the next, and the log comes last (§5, §7.8).",
-        differs: "A figure of the laboratory's own, modelled: instructions of a row and the lines that threads share are counted (docs/scaling.md), more cores are predicted. Waiting for the device, memory bandwidth and splits are left out.",
+        differs: "A figure of the laboratory's own, modelled: instructions of a row and the lines that threads share are counted (docs/scaling.md), its time on one core is measured, more cores are predicted. Waiting for the device, memory bandwidth and splits are left out.",
         draw: scaling::scaling,
     },
 ];
