@@ -219,7 +219,8 @@ impl Pool {
     }
 
     /// Makes images and directory entries durable, in the one order that survives a crash at any point. Returns the
-    /// slots, in the order of `copied`: on a full disk fewer, since an earlier life with smaller rounds has left fewer.
+    /// slots, in the order of `copied`: on a full disk fewer, since an earlier life with smaller rounds has left fewer, or none,
+    /// until the dead have left some.
     fn write_out(&self, cleaning: &mut Cleaning, copied: &[Copied], dead: &[Dead]) -> Result<Vec<SlotId>> {
         let lsns = copied.iter().map(|copied| copied.entry.lsn).chain(dead.iter().map(|dead| dead.after));
         if !seeded_bug("page_before_log") {
@@ -231,7 +232,7 @@ impl Pool {
         let mut take =
             |count| with_space(&*self.wal, || self.leaves.take(&mut cleaning.slots, &self.room, count));
         let runs = match take(copied.len() as u64) {
-            Err(Error::Full { .. }) if cleaning.slots.free() > 0 => {
+            Err(Error::Full { .. }) if cleaning.slots.free() > 0 || !dead.is_empty() => {
                 cleaning.slots.take(cleaning.slots.free()).expect("they are free")
             }
             taken => taken?,

@@ -215,6 +215,25 @@ fn cleaning_works_on_a_full_disk() {
     chain.check().expect("all pages can be read");
 }
 
+/// What is dead gives its slots to what is not, also where there is no other one.
+#[test]
+fn the_dead_leave_their_slots_to_the_living() {
+    let disk = SimDisk::new(1);
+    let (chain, result) = run(&disk, 1);
+    let mut chain = chain.expect("created");
+    let pool = Arc::clone(&chain.pool);
+    result.and_then(|()| pool.flush_all()).expect("no faults");
+    {
+        let slots = &mut pool.cleaning.lock().slots;
+        slots.take(slots.free()).expect("they are free");
+    }
+    disk.set_capacity(disk.used_bytes());
+    chain.absorb(0).expect("it needs no space");
+    pool.flush_all().expect("one page less is one slot more");
+    assert!(pool.dead.lock().is_empty());
+    chain.leaves.keys().try_for_each(|key| chain.read(*key)).expect("all pages can be read");
+}
+
 /// Threads that find the file full grow it once, not once each.
 #[test]
 fn who_waited_for_growth_needs_none_of_his_own() {
