@@ -313,6 +313,27 @@ fn reads_go_on_for_ever_on_a_full_disk() {
     db.check().unwrap();
 }
 
+/// What a dropped table gave up is there for others at once, however little it is: who drops it need not know of checkpoints.
+#[test]
+fn a_small_table_makes_room_when_it_is_dropped() {
+    static IS_FULL: AtomicBool = AtomicBool::new(false);
+    let disk = Intercepted::new(SimDisk::new(9), |call, name, go| match (call, name) {
+        (Call::Allocate, "leaves.db") if IS_FULL.load(Relaxed) => Err(io::ErrorKind::StorageFull.into()),
+        _ => go(),
+    });
+    // All leaves stay in the cache: nobody else asks the cleaner for anything.
+    let options = tiny().cache_bytes(4096 * 4096).log_bytes(256 << 20).durability(Durability::Relaxed);
+    let db = options.open_on(Arc::new(disk)).unwrap();
+    let [dropped, table] = ["dropped", "t"].map(|name| db.byte_table(name).unwrap());
+    (0..100).for_each(|i| dropped.put(&key(i), &[1; 900]).unwrap());
+    IS_FULL.store(true, Relaxed);
+    let full = (0..20_000).find_map(|i| table.put(&key(i), &[5; 900]).err());
+    assert!(matches!(&full, Some(Error::Full { what }) if what.contains("leaves.db")), "{full:?}");
+    assert!(db.drop_table("dropped").unwrap());
+    (30_000..30_050).for_each(|i| table.put(&key(i), &[5; 900]).unwrap_or_else(|e| panic!("row {i}: {e}")));
+    db.check().unwrap();
+}
+
 /// A row of other types is not lost to who cannot read it, though there is no space to put it there once more.
 #[test]
 fn a_row_that_cannot_be_read_stays() {

@@ -119,15 +119,27 @@ impl Pool {
     /// providing a frame.
     pub fn allocate(&self) -> Result<NewPage<'_>> {
         let spare = self.reserve_frame()?;
+        let pid = match self.take_id() {
+            // The dead keep their places until the directory has forgotten them, and a few of them wait until there are many.
+            Err(full @ Error::Full { .. }) => match self.waits.growth.time(|| self.bury_dead())? {
+                true => self.take_id()?,
+                false => return Err(full),
+            },
+            taken => taken?,
+        };
+        self.table.prepare(pid);
+        Ok(NewPage { spare, pid })
+    }
+
+    /// A page id, with a slot and an entry in the directory promised.
+    fn take_id(&self) -> Result<PageId> {
         self.promise_slot()?;
         let entry = with_space(&*self.wal, || self.directory.promise());
         entry.inspect_err(|_| self.room.give_back())?;
-        let pid = self.ids.lock().take().inspect_err(|_| {
+        self.ids.lock().take().inspect_err(|_| {
             self.directory.promises().give_back();
             self.room.give_back();
-        })?;
-        self.table.prepare(pid);
-        Ok(NewPage { spare, pid })
+        })
     }
 
     /// Counts one page more, and grows the file for it if the cleaner has not done so in time.

@@ -180,6 +180,15 @@ impl Pool {
         Ok(copied.iter().map(|copied| (copied.frame, copied.entry.pid)).collect())
     }
 
+    /// Lets the directory forget what is dead by now, or as much of it as one round does; `false` if nothing is. Errors: as
+    /// [`Pool::flush_until`].
+    pub(super) fn bury_dead(&self) -> Result<bool> {
+        if self.dead.lock().is_empty() {
+            return Ok(false);
+        }
+        self.clean(&mut self.cleaning.lock(), &[]).map(|_| true)
+    }
+
     /// Those that died first. They stay in the list until the directory has forgotten them, so that a checkpoint sees them.
     fn first_dead(&self) -> Vec<Dead> {
         self.dead.lock().iter().take(DEAD_PER_ROUND).copied().collect()
