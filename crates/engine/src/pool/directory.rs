@@ -189,8 +189,8 @@ impl Directory {
         entries.iter().for_each(|entry| encode(entry, &mut batch));
         assert!(batch.len() <= PAYLOAD_MAX, "at most {PAYLOAD_MAX} bytes of entries in one batch");
         match current.journal.append(&batch) {
-            Err(Error::Full { .. }) if self.promises.allow_rewrite() => {
-                self.rewrite(&mut current)?;
+            Err(full @ Error::Full { .. }) if self.promises.allow_rewrite() => {
+                self.rewrite(&mut current).map_err(|e| if e.is_shortage() { full } else { e })?;
                 current.journal.append(&batch)?;
             }
             appended => appended?,

@@ -5,7 +5,7 @@ use super::testing::*;
 use super::*;
 use crate::chance::{Random, seeds};
 use foreshore_base::Restart;
-use foreshore_io::sim::{Crash, Fault, Repeat};
+use foreshore_io::sim::{Call, Crash, Fault, Intercepted, Repeat};
 use foreshore_io::{MemVfs, SimDisk};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
@@ -299,6 +299,25 @@ fn spare_slots_are_not_asked_for_again_and_again() {
     pool.leaves.take(slots, &pool.room, spare).expect("there is space");
     assert!(slots.free() >= spare && disk.events() > before);
     assert_eq!(pool.leaves.step(1 << 30), (1 << 30) / PAGE_BYTES as u64);
+}
+
+/// A full disk on which nobody has promised a page anything, and a process that cannot open one more file: still a full disk.
+#[test]
+fn too_many_files_on_a_full_disk_are_a_full_disk() {
+    let disk = SimDisk::new(1);
+    drop(Directory::create(Arc::new(disk.clone())).expect("space"));
+    disk.remove("directory.tmp").expect("the next file");
+    disk.set_capacity(disk.used_bytes());
+    let vfs = Intercepted::new(disk.clone(), |call, name, go| match (call, name) {
+        (Call::Open, "directory.tmp") => Err(std::io::Error::from_raw_os_error(libc::EMFILE)),
+        _ => go(),
+    });
+    let (directory, _) = Directory::open(Arc::new(vfs)).expect("it was whole");
+    let batch = vec![DirectoryEntry::Redo(Lsn(8)); 100];
+    let refused = (0..1000).find_map(|_| directory.append(&batch).err());
+    assert!(matches!(refused, Some(Error::Full { .. })), "{refused:?}");
+    disk.set_capacity(u64::MAX);
+    directory.append(&batch).expect("there is space again");
 }
 
 /// Promises slots until there are none left to promise.
