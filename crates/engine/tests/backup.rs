@@ -8,8 +8,8 @@ mod common;
 use common::{Rng, env, tiny};
 use foreshore::{Copied, Database, Error, Result};
 use foreshore_io::{
-    SimDisk,
-    sim::{Crash, Fault, Repeat},
+    SimDisk, Vfs,
+    sim::{Call, Crash, Fault, Intercepted, Repeat},
 };
 use std::collections::BTreeMap;
 use std::fs;
@@ -266,6 +266,25 @@ fn a_crash_of_the_source_costs_nothing() {
             Err(_) => drop(backup(&db, &target).unwrap_or_else(|e| panic!("{what}, again: {e}"))),
         }
     }
+}
+
+/// A target that has no space is cleared before anybody else may begin a backup there.
+#[test]
+fn a_full_target_is_cleared_while_it_is_locked() {
+    let (_, db) = filled(1);
+    let (disk, removed) = (SimDisk::new(1), Arc::new(AtomicU64::new(0)));
+    disk.set_capacity(64 << 10); // enough to begin
+    let (target, count) = (disk.clone(), removed.clone());
+    let vfs = Intercepted::new(disk.clone(), move |call, name, go| {
+        if call == Call::Remove {
+            assert!(target.lock("LOCK").is_err(), "{name} is removed where others may have begun");
+            count.fetch_add(1, SeqCst);
+        }
+        go()
+    });
+    let refused = db.backup_on(Arc::new(vfs), |_| {});
+    assert!(matches!(refused, Err(Error::Full { .. })), "{refused:?}");
+    assert!(removed.load(SeqCst) > 0 && disk.names() == ["LOCK"], "{:?}", disk.names());
 }
 
 /// Any failing call of the target's disk is a typed error that leaves an empty target or a refused one, and a whole source.

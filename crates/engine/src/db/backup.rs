@@ -140,12 +140,7 @@ impl Database {
         let source = Source::freeze(&self.engine)?;
         // Or the copy could show what a power failure then takes from the source.
         source.snapshot.wait_durable()?;
-        let target = Database::open_with(vfs.clone(), options(self.engine.meta()?));
-        if let Err(Error::Full { .. }) = target {
-            // What was made before may be what the disk is full of, and the source may be on the same one.
-            let _ = meta::discard_backup(&*vfs);
-        }
-        let target = target?;
+        let target = Database::open_with(vfs.clone(), options(self.engine.meta()?))?;
         let copied = source.copy_into(&target, &mut progress).and_then(|copied| {
             if !seeded_bug("backup_named_early") {
                 target.engine.close()?; // writes everything out, durably
@@ -155,7 +150,7 @@ impl Database {
         if copied.is_err() {
             // What is left otherwise is refused by its name, and the first error is the one that counts.
             let _ = target.engine.close();
-            let _ = meta::discard_backup(&*vfs);
+            let _ = meta::discard_unfinished(&*vfs);
         }
         copied
     }

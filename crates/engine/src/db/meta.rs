@@ -147,8 +147,9 @@ pub(crate) fn finish_backup(vfs: &dyn Vfs) -> Result<()> {
     finish(vfs, UNFINISHED_BACKUP)
 }
 
-/// Empties a directory of the backup that failed in it, unless it had its name already: then it is complete.
-pub(crate) fn discard_backup(vfs: &dyn Vfs) -> Result<()> {
+/// Clears away the creation or the backup that failed in a directory, whose lock is held, unless it had its name already: then it
+/// is complete.
+pub(crate) fn discard_unfinished(vfs: &dyn Vfs) -> Result<()> {
     if !matches!(find(vfs), Ok(Found::UnfinishedBackup)) {
         return Ok(());
     }

@@ -62,16 +62,16 @@ pub(crate) fn open(vfs: &Arc<dyn Vfs>, options: &Builder) -> Result<Recovered> {
     match meta::find(&**vfs)? {
         Found::Database(_) if options.backup => Err(meta::holds_database(&**vfs)),
         Found::Database(meta) => recover(vfs, options, &meta),
-        Found::UnfinishedBackup if options.backup => create(vfs, options),
-        Found::UnfinishedBackup => {
+        Found::UnfinishedBackup if !options.backup => {
             refuse("it holds a backup that was interrupted: make the backup again, or remove the directory")
         }
-        Found::Nothing if options.create => create(vfs, options).inspect_err(|error| {
+        Found::Nothing if !options.create => refuse("it is empty, and creating a database was not asked for"),
+        Found::UnfinishedBackup | Found::Nothing => create(vfs, options).inspect_err(|error| {
             if matches!(error, Error::Full { .. }) {
-                let _ = meta::find(&**vfs); // clears away what was made, which may be what the disk is full of
+                // What was made may be what the disk is full of, which may be the one of a backup's source.
+                let _ = meta::discard_unfinished(&**vfs);
             }
         }),
-        Found::Nothing => refuse("it is empty, and creating a database was not asked for"),
     }
 }
 
