@@ -22,6 +22,7 @@ use super::size::ByPage;
 use crate::error::{Error, Result};
 use crate::file_names::{number_in, numbered, numbers};
 use crate::log::Incarnation;
+use crate::waits::will_wait;
 use foreshore_base::Lsn;
 use foreshore_base::latch::assert_none_held;
 use foreshore_io::{Access, File, Vfs};
@@ -86,8 +87,7 @@ fn file_name(number: u64) -> String {
 impl Directory {
     /// Begins the directory of a new database. It is durable when this returns.
     pub fn create(vfs: Arc<dyn Vfs>) -> Result<Self> {
-        let empty = Loaded::default();
-        Self::create_with(vfs, &empty)
+        Self::create_with(vfs, &Loaded::default())
     }
 
     /// Writes a directory with these contents, under a number above all that exist, and removes those: for a new
@@ -165,6 +165,7 @@ impl Directory {
     /// Reserves what is promised.
     fn reserve(&self) -> Result<()> {
         assert_none_held("reserving space for the directory");
+        will_wait(); // for the device
         let mut current = self.current.lock();
         let reserved = current.reserve(&*self.vfs, &self.promises);
         if matches!(reserved, Err(Error::Full { .. })) && current.is_more_gone {
@@ -583,14 +584,8 @@ mod tests {
             directory.promise()?;
             directory.promises().settle(low_key.len());
             effect.first += entry_bytes(low_key.len());
-            let (slot, lsn, table) = (SlotId(pid), Lsn(1), TableId(1));
-            entries.push(Entry::Page(PageEntry {
-                pid: PageId(pid),
-                slot,
-                lsn,
-                table,
-                low_key: low_key.clone(),
-            }));
+            let (pid, slot, low_key) = (PageId(pid), SlotId(pid), low_key.clone());
+            entries.push(Entry::Page(PageEntry { pid, slot, lsn: Lsn(1), table: TableId(1), low_key }));
         }
         Ok((entries, effect))
     }

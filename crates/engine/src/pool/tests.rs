@@ -3,10 +3,12 @@
 use super::cleaner::Cleaner;
 use super::testing::*;
 use super::*;
+use crate::before_waiting;
 use crate::chance::{Random, seeds};
 use foreshore_base::Restart;
 use foreshore_io::sim::{Call, Crash, Fault, Intercepted, Repeat};
 use foreshore_io::{MemVfs, SimDisk};
+use std::cell::Cell;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::thread;
@@ -318,6 +320,20 @@ fn too_many_files_on_a_full_disk_are_a_full_disk() {
     assert!(matches!(refused, Some(Error::Full { .. })), "{refused:?}");
     disk.set_capacity(u64::MAX);
     directory.append(&batch).expect("there is space again");
+}
+
+/// H1: whoever makes more pages than space is reserved for waits for the device, and says so.
+#[test]
+fn who_has_space_reserved_says_that_he_waits() {
+    thread_local!(static HAS_LEFT: Cell<bool> = const { Cell::new(false) });
+    let directory = Directory::create(Arc::new(MemVfs::new())).expect("a directory");
+    let promised = |pages: usize| {
+        let promise = || (0..pages).for_each(|_| directory.promise().expect("there is space"));
+        before_waiting(|| HAS_LEFT.set(true), promise);
+        HAS_LEFT.get()
+    };
+    assert!(!promised(1), "there is space reserved ahead");
+    assert!(promised(1000));
 }
 
 /// Promises slots until there are none left to promise.
