@@ -182,7 +182,8 @@ fn heads_that_tie_are_told_apart() {
 #[test]
 fn the_largest_cells_always_find_room() {
     for page_bytes in [4096, 8192, 16384, 32768] {
-        let Limits { key_bytes_max, value_bytes_max } = Limits::for_page(page_bytes);
+        let limits = Limits::for_page(page_bytes);
+        let (key_bytes_max, largest) = (limits.key_bytes_max, limits.reference_bytes());
         for seed in 0..300 {
             let mut random = Random(seed);
             let mut chain = Chain::new(page_bytes);
@@ -191,7 +192,7 @@ fn the_largest_cells_always_find_room() {
                 let mut key = vec![b'm'; key_bytes_max];
                 key[0] = [b'a', b'm', b'm', b'm', b'z'][random.pick(5)];
                 key[key_bytes_max - 1] = random.next() as u8;
-                let len = [value_bytes_max, value_bytes_max - 46, 0, 1][random.pick(4)];
+                let len = [largest, largest - 47, 0, 1][random.pick(4)];
                 let value = vec![version as u8; len];
                 let _ = chain.put(&key, &value, version);
                 model.insert(key, (value, version));
@@ -206,7 +207,8 @@ fn the_largest_cells_always_find_room() {
 #[test]
 fn the_worst_cell_takes_two_splits() {
     for (page_bytes, splits) in [(4096, 2), (8192, 2), (16384, 1), (32768, 0)] {
-        let Limits { key_bytes_max, value_bytes_max } = Limits::for_page(page_bytes);
+        let limits = Limits::for_page(page_bytes);
+        let (key_bytes_max, largest) = (limits.key_bytes_max, limits.reference_bytes());
         let key = |first: u8, last: u8| {
             let mut key = vec![first; key_bytes_max];
             key[key_bytes_max - 1] = last;
@@ -217,7 +219,7 @@ fn the_worst_cell_takes_two_splits() {
         format(chain.leaf(FIRST), FIRST, TABLE, &low, Some(&high), PageId(99));
         let beside = (page_bytes - 64 - 2 * key_bytes_max) / 2 - (key_bytes_max + 14);
         for last in [1, 3, 2] {
-            let len = if last == 2 { value_bytes_max } else { beside.min(value_bytes_max) };
+            let len = if last == 2 { largest } else { beside.min(largest) };
             assert_eq!(chain.put(&key(b'm', last), &vec![last; len], 1), Outcome::Inserted);
         }
         assert_eq!(chain.splits_in_a_row_max, splits, "{page_bytes} bytes");
