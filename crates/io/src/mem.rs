@@ -18,7 +18,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-/// A directory in this process's memory; clones are the same directory.
+/// A directory in this process's memory; clones are the same directory. It is never full: where there is no more memory, the
+/// process ends, as with a `Vec`.
 #[derive(Clone, Default)]
 pub struct MemVfs {
     state: Arc<Mutex<State>>,
