@@ -84,6 +84,43 @@ fn crash_again(mut chain: Chain, disk: &SimDisk, event: u64) {
     reopen(chain, &disk);
 }
 
+/// Rules 2 and 3 at every event also on a full disk, where new pages take the places of dead ones.
+#[test]
+fn every_crash_on_a_full_disk_keeps_what_was_claimed() {
+    let run = |disk: &SimDisk, seed| {
+        let wal = Arc::new(FakeWal::new(Some(disk.clone()), Lsn::ZERO));
+        let mut chain = Chain::create(Arc::new(disk.clone()), wal, &small()).ok()?;
+        let (mut rng, mut refused) = (Random(seed), 0);
+        for step in 0..2 * STEPS {
+            if step == STEPS / 2 {
+                disk.set_capacity(disk.used_bytes());
+            }
+            match chain.step(&mut rng, 2 * LEAVES) {
+                Ok(()) => {}
+                Err(Error::Full { .. }) => refused += 1,
+                Err(_) => break, // it has crashed
+            }
+        }
+        Some((chain, refused))
+    };
+    for seed in seeds(1) {
+        let whole = SimDisk::new(seed);
+        let (chain, refused) = run(&whole, seed).expect("created");
+        chain.check().unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        assert!(refused > 10, "seed {seed}: {refused} steps were refused");
+        for event in 0..whole.events() {
+            let _on_panic = Context(format!("seed {seed}, event {event} of {}", whole.events()));
+            for crash in [Crash::PowerLoss, Crash::ProcessKill] {
+                let disk = SimDisk::new(seed);
+                disk.crash_at(event);
+                let Some((chain, _)) = run(&disk, seed) else { continue };
+                let disk = disk.after_crash(crash, event);
+                reopen(chain, &disk);
+            }
+        }
+    }
+}
+
 /// Every failing call gives a typed error and no panic; pages in memory stay readable; a full disk is passed over; and
 /// what is on disk afterwards is right.
 #[test]
