@@ -560,8 +560,8 @@ fn crossing_upgrades_have_one_victim() {
     });
 }
 
-/// What the second of two readers gets who both want to write. `until`: then it comes.
-fn crossing_upgrade(until: impl Fn(&KeyTable)) -> LockError {
+/// What the second of two readers gets who both want to write.
+fn crossing_upgrade() -> LockError {
     let table = table(2);
     let name = table.name(TABLE, b"key");
     for owner in [A, B] {
@@ -569,7 +569,6 @@ fn crossing_upgrade(until: impl Fn(&KeyTable)) -> LockError {
     }
     thread::scope(|scope| {
         let older = scope.spawn(|| table.acquire(A, name, Exclusive, NONE, LONG));
-        until(&table);
         let lost = table.acquire(B, name, Exclusive, NONE, LONG).unwrap_err();
         table.release(B, name);
         older.join().unwrap().unwrap();
@@ -577,26 +576,36 @@ fn crossing_upgrade(until: impl Fn(&KeyTable)) -> LockError {
     })
 }
 
-/// Until the first waits, and looks for nothing.
-fn first_sleeps(table: &KeyTable) {
-    while table.seat(A).signal() != Signal::Asleep {
-        thread::yield_now();
-    }
-    thread::sleep(LOOK_FIRST / 4); // until it sleeps indeed
-}
-
 /// Who closes the circle finds it before it sleeps, not a millisecond later: that is fifty short transactions.
 #[test]
 fn a_deadlock_is_found_before_anybody_sleeps() {
-    let waits = (0..100).map(|_| crossing_upgrade(|_| {}).waited());
+    let waits = (0..100).map(|_| crossing_upgrade().waited());
     assert!(waits.min().unwrap() < LOOK_FIRST);
 }
 
-/// Who waits itself does not give its lock back soon: whoever comes to wait for it looks for a deadlock at once.
+/// Who waits itself does not give its lock back soon: whoever comes to wait for it looks for a deadlock before all else.
 #[test]
 fn a_deadlock_is_found_before_anybody_spins() {
-    let shortest = (0..200).map(|_| crossing_upgrade(first_sleeps).waited()).min().unwrap();
-    assert!(shortest < Duration::from_micros(10), "{shortest:?}");
+    let table = table(2);
+    let name = table.name(TABLE, b"key");
+    for owner in [A, B] {
+        table.try_acquire(owner, name, Shared, NONE).unwrap();
+    }
+    thread::scope(|scope| {
+        let older = scope.spawn(|| table.acquire(A, name, Exclusive, NONE, LONG));
+        until_waiting(&table, name, 1);
+        let nobody_looks = table.detection.lock();
+        let younger = scope.spawn(|| table.acquire(B, name, Exclusive, NONE, LONG));
+        until_waiting(&table, name, 2);
+        thread::sleep(Duration::from_millis(20)); // far longer than it would look whether it gets the lock
+        let signal = table.seat(B).signal();
+        drop(nobody_looks);
+        let lost = younger.join().unwrap();
+        table.release(B, name);
+        older.join().unwrap().unwrap();
+        assert!(matches!(lost, Err(LockError::Deadlock { .. })), "{lost:?}");
+        assert_eq!(signal, Signal::Waiting, "it has looked for that before");
+    });
 }
 
 /// Who has no patience stands in the queue for a moment. It is part of no deadlock, whoever looks for one then: neither it nor the
