@@ -65,6 +65,8 @@ struct Left {
     /// Of those who wait to insert, the nearest to the key above.
     nearest: Reach,
     asleep: Vec<Sleeper>,
+    /// What these wait for.
+    wanted_asleep: Modes,
 }
 
 /// One who may be passed (Q7).
@@ -317,7 +319,8 @@ impl Requests {
         let mut tally = Tally { counts: [0; 4], reach: Reach::NONE };
         let of_name = self.iter().filter(|request| request.name == name);
         of_name.for_each(|request| tally.add(request.held, request.reach));
-        let mut left = Left { wanted: Modes::NONE, nearest: Reach::ALL, asleep: Vec::new() };
+        let (wanted, wanted_asleep) = (Modes::NONE, Modes::NONE);
+        let mut left = Left { wanted, nearest: Reach::ALL, asleep: Vec::new(), wanted_asleep };
         let mut woken = Vec::new();
         for conversions in [true, false] {
             for request in self.iter_mut().filter(|request| request.name == name) {
@@ -330,6 +333,7 @@ impl Requests {
                 let others = Standing { held: tally.without(request), wanted: ahead, ..Standing::default() };
                 let is_next = !others.blocks(request.held, wanted);
                 if sleeps {
+                    left.wanted_asleep = left.wanted_asleep.and(wanted);
                     left.asleep.push(Sleeper { owner, wanted, is_next });
                 } else if is_next {
                     left.pass(wanted, seats);
@@ -464,8 +468,7 @@ impl Left {
     fn ahead_of(&self, request: &Request, sleeps: bool) -> Modes {
         let is_above = request.wanted.touches(Modes::GAP) && !request.reach.covers(self.nearest);
         let wanted = if is_above { self.wanted.without(Modes::INSERT) } else { self.wanted };
-        let asleep = self.asleep.iter().filter(|_| sleeps);
-        asleep.fold(wanted, |wanted, sleeper| wanted.and(sleeper.wanted))
+        if sleeps { wanted.and(self.wanted_asleep) } else { wanted }
     }
 
     fn add(&mut self, request: &Request) {
