@@ -19,26 +19,19 @@ impl Prepared {
     /// record that must be durable before anybody relies on it.
     pub fn add(&self, mut txn: Txn, gid: &[u8]) -> Result<Lsn> {
         // That waits for the device: not while others that prepare, or are decided, wait for the mutex.
-        if let Err(failed) = txn.await_extents() {
+        if let Err(failed) = txn.get_ready_to_prepare(gid.len()) {
             return txn.roll_back().and(Err(failed));
         }
         let mut waiting = self.0.lock();
-        let end = if waiting.contains_key(gid) {
+        if waiting.contains_key(gid) {
+            drop(waiting);
             let gid = gid.escape_ascii();
-            Err(Error::Argument(format!("\"{gid}\" is the id of a prepared transaction already")))
-        } else {
-            txn.prepare(gid)
-        };
-        match end {
-            Ok(end) => {
-                waiting.insert(gid.to_vec(), txn);
-                Ok(end)
-            }
-            Err(refused) => {
-                drop(waiting);
-                txn.roll_back().and(Err(refused))
-            }
+            let refused = format!("\"{gid}\" is the id of a prepared transaction already");
+            return txn.roll_back().and(Err(Error::Argument(refused)));
         }
+        let end = txn.prepare(gid);
+        waiting.insert(gid.to_vec(), txn);
+        Ok(end)
     }
 
     /// Commits one. Returns the end of its commit record, if it wrote anything.
@@ -75,7 +68,9 @@ fn take(waiting: &mut BTreeMap<Vec<u8>, Txn>, gid: &[u8]) -> Result<Txn> {
 #[cfg(test)]
 mod tests {
     use crate::Database;
-    use std::sync::mpsc;
+    use crate::log::Reservation;
+    use foreshore_io::MemVfs;
+    use std::sync::{Arc, mpsc};
     use std::thread;
     use std::time::Duration;
 
@@ -102,5 +97,34 @@ mod tests {
             assert_eq!(left.expect("it waits for the other one"), Vec::<Vec<u8>>::new());
             decided.join().unwrap().unwrap();
         });
+    }
+
+    /// Nor for the room in the log that one takes who prepares.
+    #[test]
+    fn who_waits_for_the_log_keeps_no_other_waiting() {
+        let tiny = Database::builder().leaf_bytes(4096).cache_bytes(64 * 4096).ring_bytes(64 << 10);
+        let db = tiny.open_on(Arc::new(MemVfs::new())).unwrap();
+        let table = db.byte_table("t").unwrap();
+        let tx = db.begin().unwrap();
+        tx.bytes(&table).put(b"k", b"v").unwrap();
+        thread::scope(|scope| {
+            let log = &db.engine.core().log;
+            let full = log.reserved() + log.ring_bytes() as u64;
+            let mut records = Vec::new();
+            while log.reserved() < full {
+                records.push(log.reserve(1000)); // none of which is complete
+            }
+            let prepares = scope.spawn(|| tx.prepare([7; 200]));
+            thread::sleep(Duration::from_millis(50));
+            let (told, waits) = mpsc::channel();
+            let db = &db;
+            scope.spawn(move || told.send(db.recover()));
+            let prepared = waits.recv_timeout(Duration::from_secs(10));
+            records.into_iter().for_each(Reservation::abandon);
+            assert!(prepared.expect("it waits for the log").is_empty());
+            prepares.join().unwrap().unwrap();
+        });
+        assert_eq!(db.recover(), [[7; 200]]);
+        db.rollback_prepared([7; 200]).unwrap();
     }
 }

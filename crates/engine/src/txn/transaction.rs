@@ -532,11 +532,15 @@ impl Txn {
         core.sweep_own(self.owner);
     }
 
-    /// Gets ready to commit and to roll back, whichever is asked for, also after a crash. Returns the end of the record
-    /// that says so, which must be durable before anybody relies on it.
-    pub fn prepare(&mut self, gid: &[u8]) -> Result<Lsn> {
+    /// Waits for what [`Txn::prepare`] takes: `gid_len` is the length of its id.
+    pub fn get_ready_to_prepare(&mut self, gid_len: usize) -> Result<()> {
         self.await_extents()?;
-        self.prepare_to_write(gid.len())?;
+        self.prepare_to_write(gid_len).map(drop)
+    }
+
+    /// Becomes one that can be committed and rolled back, whichever is asked for, also after a crash. It has got ready for that.
+    /// Returns the end of the record that says so, which must be durable before anybody relies on it.
+    pub fn prepare(&mut self, gid: &[u8]) -> Lsn {
         let core = &*self.core;
         self.body.clear();
         Record::Prepare { owner: self.owner, previous: self.last, gid }.encode(&mut self.body);
@@ -546,7 +550,7 @@ impl Txn {
         self.last = record.start();
         core.log.fill(record, &self.body);
         self.prepared = true;
-        Ok(end)
+        end
     }
 
     /// Its changes were undone by a restart: says so in the log, and ends.
