@@ -258,7 +258,12 @@ mod tests {
     use super::*;
     use crate::Database;
     use crate::lock::{KeyMode, Reach};
-    use crate::tree::PATIENCE;
+    use crate::tree::testing::comes_true;
+    use crate::tree::{Intent, PATIENCE};
+    use foreshore_base::sync::AtomicBool;
+    use foreshore_io::MemVfs;
+    use foreshore_io::sim::{Call, Intercepted};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
 
     /// Whose lock it was is told by its number, also when it has ended and another transaction has its slot: `abort` must not end that one.
     #[test]
@@ -279,6 +284,42 @@ mod tests {
         assert!(matches!(told, Error::LockTimeout { holder: Some(told), .. } if told == number), "{told:?}");
         next.roll_back().unwrap();
         waiter.roll_back().unwrap();
+    }
+
+    /// What work that panics has done is undone when it can be, as what other work has done.
+    #[test]
+    fn a_panic_is_undone_when_the_disk_is_well_again() {
+        let fails = Arc::new(AtomicBool::new(false));
+        let its = fails.clone();
+        let disk = Intercepted::new(MemVfs::new(), move |call, _, go| {
+            match call == Call::Read && its.load(Relaxed) {
+                true => Err(std::io::ErrorKind::Other.into()),
+                false => go(),
+            }
+        });
+        let db = Database::builder().cache_bytes(1 << 20).open_on(Arc::new(disk)).unwrap();
+        let table = db.byte_table("t").unwrap();
+        table.put(b"k", b"before").unwrap();
+        let (tree, core) = (&table.tree, table.tree.core());
+        let work = |txn: &mut Txn| -> Result<()> {
+            txn.enter(tree)?;
+            tree.write(txn, b"k", Intent::Put(b"after"))?;
+            db.checkpoint()?;
+            let leaf = tree.seek(b"k")?;
+            core.pools.of_page(leaf)?.evict_now(leaf);
+            fails.store(true, Relaxed);
+            panic!("a test")
+        };
+        assert!(catch_unwind(AssertUnwindSafe(|| core.alone(PATIENCE, work))).is_err());
+        assert_eq!(core.txns.slots.leased(), 1, "it could not be undone");
+        fails.store(false, Relaxed);
+        let is_undone = || {
+            core.go_on_undoing();
+            core.txns.slots.leased() == 0
+        };
+        assert!(comes_true(is_undone), "its locks stay for ever");
+        assert_eq!(table.get(b"k").unwrap().as_deref(), Some(&b"before"[..]));
+        table.put(b"k", b"goes on").unwrap();
     }
 
     #[test]

@@ -662,11 +662,11 @@ impl Txn {
 
 impl Drop for Txn {
     fn drop(&mut self) {
-        if !self.ended
-            && !self.prepared
-            && let Err(reason) = self.undo()
-        {
-            self.core.txns.strand(self.owner, &reason); // who could go on with it calls `roll_back`
+        if !self.ended && !self.prepared {
+            // Which takes it, as it may have to keep it. What is left here has ended.
+            let mut left = Self::with_slot(self.core.clone(), self.owner, self.patience);
+            left.ended = true;
+            let _ = std::mem::replace(self, left).roll_back();
         }
     }
 }
