@@ -3,14 +3,16 @@
 mod common;
 
 use common::{key, row, rows, tiny};
-use foreshore::{Database, Durability, Error};
+use foreshore::{Database, Durability, Error, TransactionOptions};
 use foreshore_io::MemVfs;
 use std::io::{Read, Write};
 use std::mem::ManuallyDrop;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::ptr;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 /// Forks. The child does this, and ends by `_exit`: with 0 if that is as it should be, and no panic.
 fn fork(action: impl FnOnce() -> bool) -> libc::pid_t {
@@ -103,4 +105,29 @@ fn a_forked_process_ends_no_transaction() {
     assert_eq!(wait_for(child), 0);
     ManuallyDrop::into_inner(tx).commit().unwrap();
     assert_eq!(rows(&table), [row(b"k", b"v")]);
+}
+
+/// Nor does it wait for the threads of the log, which the parent has.
+#[test]
+fn a_forked_process_waits_for_nobody() {
+    let is_refused =
+        |done: foreshore::Result<()>| matches!(done, Err(Error::Argument(told)) if told.contains("forked"));
+    let dir = tempfile::tempdir().unwrap();
+    let db = tiny().cache_bytes(1 << 20).durability(Durability::Relaxed).open(dir.path()).unwrap();
+    let table = db.byte_table("t").unwrap();
+    table.put(b"k", b"v").unwrap(); // not durable yet
+    let child = fork(|| {
+        // SAFETY: ends this process, should it wait for ever.
+        unsafe { libc::alarm(30) };
+        let reader = db.begin_with(TransactionOptions::new().durability(Durability::Sync)).unwrap();
+        assert_eq!(reader.bytes(&table).get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
+        let polled = match pin!(db.sync_async()).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(done) => is_refused(done),
+            Poll::Pending => false,
+        };
+        let waits = [reader.commit(), db.snapshot().unwrap().wait_durable(), db.sync_async().wait()];
+        polled && waits.into_iter().all(is_refused)
+    });
+    assert_eq!(wait_for(child), 0);
+    db.sync().unwrap();
 }

@@ -21,7 +21,7 @@ use foreshore_io::{LockError, Vfs};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Instant;
-use std::{io, mem, process};
+use std::{io, mem};
 
 pub(crate) struct Engine {
     core: Arc<Core>,
@@ -33,8 +33,6 @@ pub(crate) struct Engine {
     vfs: Arc<dyn Vfs>,
     upkeep: Arc<Upkeep>,
     opened: Opened,
-    /// The process that has opened it.
-    process: u32,
     /// What came of closing it. Held while that is under way.
     closed: Mutex<Option<Result<()>>>,
     /// Held until the last handle is gone; dropped last. What outlives it, such as the range of an ended transaction or a
@@ -77,7 +75,6 @@ impl Engine {
             tables: Tables::new(core.clone(), trees, next_id, options),
             core,
             opened: Opened { redo_bytes, redo_records, undone, open_ns: started.elapsed().as_nanos() as u64 },
-            process: process::id(),
             closed: Mutex::new(None),
             _lock: lock,
         }))
@@ -164,17 +161,9 @@ impl Engine {
         self.upkeep.checkpoint()
     }
 
-    /// A forked process has a copy of what its parent knows of the files, and would write to the same places. Writes of rows end it
-    /// (`foreshore_io::map`); what needs no new log record would not.
+    /// See [`Log::ensure_not_forked`](crate::log::Log::ensure_not_forked).
     pub fn ensure_not_forked(&self) -> Result<()> {
-        match process::id() == self.process {
-            true => Ok(()),
-            false => {
-                let told =
-                    "a forked process cannot use what its parent opened; open databases after the fork";
-                Err(Error::Argument(told.into()))
-            }
-        }
+        self.core.log.ensure_not_forked()
     }
 
     pub fn check(&self) -> Result<CheckReport> {

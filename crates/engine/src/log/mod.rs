@@ -85,6 +85,7 @@ use poison::Poison;
 use record::{HEADER_BYTES, Seal};
 use ring::Ring;
 use segments::Segments;
+use std::process;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
@@ -116,6 +117,8 @@ struct Shared {
     soon: CachePadded<Soon>,
     /// Waits for room in the ring, for segments to be prepared, and for commits to become durable.
     waits: Waits,
+    /// That has the threads.
+    process: u32,
 }
 
 /// Bytes that are kept back for the ends of transactions.
@@ -201,6 +204,7 @@ impl Log {
             threads: Threads::default(),
             soon: CachePadded::default(),
             waits: Waits::default(),
+            process: process::id(),
         });
         let log = Self { shared };
         log.shared.start_threads()?;
@@ -229,6 +233,12 @@ impl Log {
     /// Errors: [`Error::Poisoned`] after a failed write or sync, or if it was closed.
     pub fn ensure_works(&self) -> Result<()> {
         self.shared.poison.check()
+    }
+
+    /// A forked process has a copy of what its parent knows of the files, and would write to the same places. Writes of rows end it
+    /// (`foreshore_io::map`); what needs no new log record would not, and what waits for the log's threads would wait for ever.
+    pub fn ensure_not_forked(&self) -> Result<()> {
+        self.shared.ensure_not_forked()
     }
 
     /// Waits until there is room for one more record. To be called with nothing latched before each change, so that
@@ -360,6 +370,9 @@ impl Log {
         let shared = &*self.shared;
         if shared.has_settled(end) {
             return Poll::Ready(shared.settled(end));
+        }
+        if let Err(forked) = shared.ensure_not_forked() {
+            return Poll::Ready(Err(forked));
         }
         if let Some(flight) = flight {
             shared.want_durable(end, flight);
@@ -550,11 +563,23 @@ impl Shared {
 
     fn wait_durable(&self, end: Lsn) -> Result<()> {
         if !self.has_settled(end) {
+            self.ensure_not_forked()?;
             self.want_durable(end, Wanted::Own);
             let settled = || self.has_settled(end);
             self.waits.flush.time(|| self.flights.durable_waiters.wait(end, settled));
         }
         self.settled(end)
+    }
+
+    fn ensure_not_forked(&self) -> Result<()> {
+        match process::id() == self.process {
+            true => Ok(()),
+            false => {
+                let told =
+                    "a forked process cannot use what its parent opened; open databases after the fork";
+                Err(Error::Argument(told.into()))
+            }
+        }
     }
 
     /// Is everything below `end` durable, or never going to be?
