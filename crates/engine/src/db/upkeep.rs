@@ -1,8 +1,8 @@
 //! What an open database needs now and then: checkpoints that keep its log short, versions that nobody needs let go,
 //! idle transactions rolled back, and rollbacks that were broken off gone on with. A thread of its own takes the checkpoints, which
-//! last as long as the device takes for them. Another one clears up, which may be as much as a transaction has removed, and has to
-//! be read for that. What must not wait for either have threads of their own: `Buffered` commits to be sent on their way, and idle
-//! transactions, which others wait for.
+//! last as long as the device takes for them. Another one clears up and undoes, which may be as much as a transaction has changed, and
+//! has to be read for that. What must not wait for either have threads of their own: `Buffered` commits to be sent on their way, idle
+//! transactions, which others wait for, and old versions, which are not to take more memory than they may.
 //!
 //! The threads share these parts with the database, and not the database itself: so they are never the last to hold it, and
 //! whoever drops the last handle closes the database, at once and completely. (A thread that takes a reference only in
@@ -73,6 +73,7 @@ impl Upkeep {
         });
         let started = upkeep
             .start_thread("foreshore-upkeep", Self::clear_up)
+            .and_then(|()| upkeep.start_thread("foreshore-versions", Self::keep_versions_few))
             .and_then(|()| upkeep.start_thread("foreshore-checkpoint", Self::keep_log_short))
             .and_then(|()| upkeep.start_thread("foreshore-nudge", Self::send_commits))
             .and_then(|()| upkeep.start_thread("foreshore-idle", Self::end_idle));
@@ -120,7 +121,7 @@ impl Upkeep {
     fn clear_up(&self) {
         let mut retried = Instant::now();
         while !self.sleep_or_stop() {
-            self.tidy_versions();
+            self.core.retry_stuck(Stuck::is_due);
             if retried.elapsed() >= RETRY {
                 self.core.go_on_undoing();
                 retried = Instant::now();
@@ -138,11 +139,12 @@ impl Upkeep {
     }
 
     /// Keeps the versions' affairs in order: who has ended, what nobody needs.
-    fn tidy_versions(&self) {
-        self.core.txns.settle(&self.core.log);
-        self.core.sweep_all();
-        self.core.retry_stuck(Stuck::is_due);
-        self.core.bound_images(self.old_version_bytes);
+    fn keep_versions_few(&self) {
+        while !self.sleep_or_stop() {
+            self.core.txns.settle(&self.core.log);
+            self.core.sweep_images();
+            self.core.bound_images(self.old_version_bytes);
+        }
     }
 
     fn checkpoint_if_due(&self) {

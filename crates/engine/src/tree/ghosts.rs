@@ -87,8 +87,10 @@ fn is_by(version: Version, author: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::Database;
-    use std::sync::mpsc;
+    use crate::tree::testing::comes_true;
+    use crate::{Database, Error};
+    use foreshore_io::MemVfs;
+    use std::sync::{Arc, mpsc};
     use std::thread;
     use std::time::Duration;
 
@@ -116,6 +118,37 @@ mod tests {
             db.transact(|tx| tx.bytes(&other).put(b"k", b"v")).unwrap();
             let _ = committed.send(());
             assert!(waits.join().unwrap(), "the commit has waited for the leaf of a row that was removed");
+        });
+    }
+
+    /// To clear up what a large removal has left may take long. Old versions take no more memory meanwhile than they may.
+    #[test]
+    fn old_versions_are_bounded_beside_a_long_clearing() {
+        let db = Database::builder().old_version_bytes(64 << 10).open_on(Arc::new(MemVfs::new())).unwrap();
+        let [removed, other] = ["removed", "other"].map(|name| db.byte_table(name).unwrap());
+        removed.put_many(&(0..2000_u16).map(|row| (row.to_be_bytes(), "")).collect::<Vec<_>>()).unwrap();
+        let put_all = |byte| (0..200_u8).for_each(|row| other.put(&[row], &[byte; 1000]).unwrap());
+        put_all(1);
+        let snapshot = db.snapshot().unwrap();
+        removed.remove_range(..).unwrap();
+        thread::scope(|scope| {
+            let ((latched, is_latched), (done, is_done)) = (mpsc::channel(), mpsc::channel::<()>());
+            let removed = &removed;
+            scope.spawn(move || {
+                let first = removed.tree.latch_leaf(&[0, 0]).unwrap();
+                latched.send(()).unwrap();
+                let _ = is_done.recv();
+                first.latch.release_unchanged();
+            });
+            is_latched.recv().unwrap();
+            drop(snapshot);
+            thread::sleep(Duration::from_millis(300)); // who clears up waits for the leaf by now
+            let snapshot = db.snapshot().unwrap();
+            put_all(2);
+            let is_given_up = || matches!(snapshot.bytes(&other).get(&[7]), Err(Error::SnapshotTooOld));
+            let is_bounded = comes_true(is_given_up);
+            drop(done);
+            assert!(is_bounded, "{} bytes of old versions", db.stats().image_bytes);
         });
     }
 }

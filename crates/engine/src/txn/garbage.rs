@@ -1,8 +1,9 @@
 //! What commits leave behind until no snapshot needs it: images that they replaced, ghosts of keys that they removed.
 //!
 //! Batches wait in a few queues, by the slot of the transaction, so that committers seldom meet. Each committer clears
-//! a little of its own queue, and the background thread the rest, such as what a large removal has left. What they take counts as old
-//! versions do; before a snapshot is given up for it, what has become pointless meanwhile is thrown out.
+//! a little of its own queue, and background threads the rest: one the images, and another one what has to be read for that, such as
+//! what a large removal has left. What they take counts as old versions do; before a snapshot is given up for it, what has become
+//! pointless meanwhile is thrown out.
 //!
 //! What cannot be cleared, as somebody has it locked, or for want of space, or for damage, is tried again after a pause, and
 //! after longer and longer ones, so that an idle database has nothing to do. When nobody scans the tables any more that were
@@ -22,7 +23,7 @@ use std::time::{Duration, Instant};
 /// Queues.
 const SHARDS: usize = 16;
 
-/// A committer clears at most this many batches, and leaves those to the background thread that have more ghosts and large values.
+/// A committer clears at most this many batches, and leaves those to the background threads that have more ghosts and large values.
 const SWEEP_MAX: usize = 4;
 const SWEEP_ROWS_MAX: usize = 1000;
 
@@ -293,7 +294,8 @@ impl Core {
         }
         let are_too_many = || self.txns.keys.kept_bytes() + self.txns.garbage.bytes() > bytes_max;
         // What a sweep could not clear, as nobody knew how much a snapshot needs that is just being opened, costs no other one.
-        while are_too_many() && self.sweep_all() && are_too_many() && self.txns.snapshots.expire_oldest() {}
+        while are_too_many() && self.sweep_images() && are_too_many() && self.txns.snapshots.expire_oldest() {
+        }
     }
 
     /// Throws out garbage that will be nothing when its time comes: ghosts of keys that were put again since, and maybe removed once
@@ -303,15 +305,24 @@ impl Core {
         self.txns.garbage.throw_out(ghost_is_there, |name| self.txns.keys.may_have_images(name));
     }
 
-    /// Clears all garbage that no snapshot needs. `false`: it is not known of all of it what is needed, as a snapshot is being opened.
-    pub fn sweep_all(&self) -> bool {
-        let swept =
-            Garbage::owners().map(|owner| self.sweep(owner, self.txns.garbage.len(owner), usize::MAX));
+    /// Clears all garbage that no snapshot needs.
+    pub fn sweep_all(&self) {
+        self.sweep_each(usize::MAX);
+    }
+
+    /// Clears the images that no snapshot needs, which does not take long, and leaves the rest to who [retries](Core::retry_stuck).
+    /// `false`: it is not known of all of them which are needed, as a snapshot is being opened.
+    pub fn sweep_images(&self) -> bool {
+        self.sweep_each(0)
+    }
+
+    fn sweep_each(&self, rows_max: usize) -> bool {
+        let swept = Garbage::owners().map(|owner| self.sweep(owner, self.txns.garbage.len(owner), rows_max));
         swept.filter(|is_known| !is_known).count() == 0 // not `all`, which would leave the rest
     }
 
     /// No snapshot needs what was replaced by commits below `horizon`, that of the batch among them. What is more than `rows_max` stays for
-    /// the background thread.
+    /// who retries.
     fn clear(&self, mut batch: Batch, horizon: Lsn, rows_max: usize) {
         for name in batch.images.drain(..) {
             self.txns.keys.clear_images(name, batch.commit, horizon);
