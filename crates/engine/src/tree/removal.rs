@@ -23,7 +23,7 @@ impl Tree {
         rows_max: u64,
     ) -> Result<u64> {
         txn.as_a_whole(|txn| {
-            let mut scan = Scan::new(self.clone(), Direction::Ascending, gaps, from, to);
+            let mut scan = Scan::new(self.clone(), Direction::Ascending, gaps, from, to).for_update();
             let mut removed = 0;
             while removed < rows_max
                 && let Some(run) = scan.next_run(txn, rows_max - removed)?

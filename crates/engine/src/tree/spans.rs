@@ -201,6 +201,23 @@ mod tests {
         assert_eq!(table.tree.spans.count.load(SeqCst), 0);
     }
 
+    /// So it is for who removes many rows, some at a time.
+    #[test]
+    fn what_was_removed_before_is_a_void() {
+        let db = Database::in_memory().unwrap();
+        let table = db.byte_table("t").unwrap();
+        table.put_many(&(0..250_u8).map(|key| ([key], "")).collect::<Vec<_>>()).unwrap();
+        let _snapshot = db.snapshot().unwrap();
+        for removed in (10..200).step_by(10) {
+            assert_eq!(db.transact(|tx| tx.bytes(&table).remove_some(.., 10)).unwrap(), 10);
+            assert_eq!(table.first().unwrap().unwrap().0, [removed]);
+        }
+        let ahead =
+            table.tree.spans.voids(|voids| voids.ahead(None, Direction::Ascending, &Unbounded).cloned());
+        let end = ahead.flatten().map(|void| void.keys.1);
+        assert!(matches!(&end, Some(Excluded(key)) if *key == [180]), "{end:?}");
+    }
+
     /// What a transaction has taken is a void to itself, as far as it does not take that back.
     #[test]
     fn ones_own_ghosts_are_a_void_to_oneself() {

@@ -5,8 +5,8 @@
 //! read are unchanged: then nothing came between. Otherwise the walk begins again behind the row returned last, and
 //! what was locked too much does no harm.
 //!
-//! Rows that are to be removed are locked in runs, all of a leaf's copy before the leaves are looked at: the removal of one
-//! row changes the leaf, so that whatever was read of it for the next would be read again.
+//! Rows that are to be removed are locked in runs, before the leaf is looked at: the removal of one row changes the leaf, so that
+//! whatever was read of it for the next would be read again.
 //!
 //! Of ghosts that follow each other the first is locked, and the others with the row behind them (`tree/spans.rs`). Where there is
 //! nothing else, and that is known, the walk leaps over them (`tree/voids.rs`).
@@ -142,6 +142,89 @@ impl Scan {
         if !self.gaps && !self.still_holds() {
             self.position = None; // its own transaction may have put rows ahead of it
         }
+        while let Some(index) = self.come_to_next(txn)? {
+            let (key, version) = self.key_at(index)?;
+            if !self.lock_next(txn, &key, version)? {
+                continue;
+            }
+            let mut value = values.of(self.leaf.row(index)?.value).to_vec();
+            self.pass(txn, index, &key, version);
+            if !version.is_ghost() {
+                self.tree.complete(&mut value)?;
+                return Ok(Some((key, value)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Locks the next rows for their removal, at most so many: those that follow each other in one leaf. Their numbers in
+    /// [`Scan::leaf`], perhaps ghosts among them; `None` at the end of the range. For an ascending walk, which an error ends.
+    ///
+    /// Errors: `Corrupt` for rows so out of order that the walk would come to them again, and never to an end.
+    pub fn next_run(&mut self, txn: &mut Txn, rows_max: u64) -> Result<Option<Range<usize>>> {
+        if self.done {
+            return Ok(None);
+        }
+        self.enter(txn)?;
+        while let Some(first) = self.come_to_next(txn)? {
+            let (key, version) = self.key_at(first)?;
+            if !self.lock_next(txn, &key, version)? {
+                continue;
+            }
+            self.ensure_ahead(&key)?;
+            self.pass(txn, first, &key, version);
+            if !version.is_ghost() {
+                let end = self.lock_more(txn, first + 1, rows_max - 1)?;
+                self.position = None; // the leaf is going to change
+                return Ok(Some(first..end));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Locks those that follow the row that was passed last, beginning with this number: at most so many, and no run of ghosts, which
+    /// is passed as by any walk. If nothing has come between, they are passed, too. Where they end.
+    fn lock_more(&mut self, txn: &mut Txn, begin: usize, most: u64) -> Result<usize> {
+        let (leaf, mut end, mut behind_ghost) = (self.leaf.id(), begin, false);
+        while ((end - begin) as u64) < most && end < self.leaf.rows().end {
+            let (version, row) = (Version(self.leaf.version(end)?), self.leaf.row(end)?);
+            if is_beyond(row.key, &self.to) || self.gaps && behind_ghost && version.is_ghost() {
+                break;
+            }
+            if !passes_over(&self.view, version, self.gaps) {
+                let mode = mode_for(self.mode, version);
+                txn.lock(&self.tree, row.key, mode, reach(self.gaps, &self.from, Some(row.key)))?;
+                txn.note_met(&self.tree, leaf, version, row.key);
+            }
+            behind_ghost = version.is_ghost();
+            end += 1;
+        }
+        if end == begin || !self.still_holds() {
+            return Ok(begin);
+        }
+        let last = self.leaf.row(end - 1)?.key.to_vec();
+        self.ensure_ahead(&last)?;
+        self.go_on_behind(&last);
+        self.behind_ghost = behind_ghost;
+        Ok(end)
+    }
+
+    /// The leaf that the walk has come to.
+    pub fn leaf(&mut self) -> &mut LeafCopy {
+        &mut self.leaf
+    }
+
+    fn enter(&mut self, txn: &mut Txn) -> Result<()> {
+        self.owner = Some(txn.owner);
+        txn.enter(&self.tree)?;
+        if self.gaps {
+            txn.begin_scanning(&self.tree);
+        }
+        Ok(())
+    }
+
+    /// Comes to the next row, or ghost, that is to be locked; `None` at the end of the range.
+    fn come_to_next(&mut self, txn: &mut Txn) -> Result<Option<usize>> {
         while !self.done {
             let Some(index) = self.find_next(true)? else {
                 self.lock_end(txn, None)?;
@@ -160,99 +243,52 @@ impl Scan {
                 continue;
             }
             let may_span = self.gaps && self.behind_ghost && self.read.len() < SPAN_LEAVES_MAX;
-            if may_span && is_removed(txn, &self.tree, key, version) {
-                txn.note_met(&self.tree, leaf, version, key);
-                self.note_ghosts(1, version.author() == txn.author());
-                self.step_over(index);
-                self.passed_ghosts = true;
-                continue;
+            if !may_span || !is_removed(txn, &self.tree, key, version) {
+                return Ok(Some(index));
             }
-            let key = key.to_vec();
-            self.note_span(txn, Some(&key));
-            let mode = if version.is_ghost() { KeyMode::Shared } else { self.mode };
-            txn.lock(&self.tree, &key, mode, reach(self.gaps, self.lowest(), Some(&key)))?;
-            if !self.still_holds() {
-                self.position = None;
-                continue;
-            }
-            let mut value = values.of(self.leaf.row(index)?.value).to_vec();
-            self.keep_span(txn);
+            txn.note_met(&self.tree, leaf, version, key);
+            self.note_ghosts(1, version.author() == txn.author());
             self.step_over(index);
-            if self.gaps && version.is_ghost() {
-                self.note_ghosts(1, version.author() == txn.author());
-            } else if self.barren.is_some() {
-                self.note_void(txn, Some(&key));
-            }
-            self.go_on_behind(&key);
-            self.behind_ghost = version.is_ghost();
-            if !version.is_ghost() {
-                self.tree.complete(&mut value)?;
-                return Ok(Some((key, value)));
-            }
-            txn.note_met(&self.tree, leaf, version, &key);
+            self.passed_ghosts = true;
         }
         Ok(None)
     }
 
-    /// Locks the next rows for their removal, at most so many: those that follow each other in one leaf. Their numbers in
-    /// [`Scan::leaf`], ghosts among them; `None` at the end of the range. For an ascending walk. After an error it can go on.
-    ///
-    /// Errors: `Corrupt` for rows so out of order that the walk would come to them again, and never to an end.
-    pub fn next_run(&mut self, txn: &mut Txn, mut rows_max: u64) -> Result<Option<Range<usize>>> {
-        if self.done {
-            return Ok(None);
-        }
-        self.enter(txn)?;
-        while !self.done {
-            let Some(first) = self.find_next(false)? else {
-                self.lock_end(txn, None)?;
-                continue;
-            };
-            let (leaf, mut run) = (self.leaf.id(), first..first);
-            while (run.len() as u64) < rows_max && run.end < self.leaf.rows().end {
-                let (version, row) = (Version(self.leaf.version(run.end)?), self.leaf.row(run.end)?);
-                if is_beyond(row.key, &self.to) {
-                    break;
-                }
-                if !passes_over(&self.view, version, self.gaps) {
-                    let mode = if version.is_ghost() { KeyMode::Shared } else { KeyMode::Exclusive };
-                    txn.lock(&self.tree, row.key, mode, reach(self.gaps, &self.from, Some(row.key)))?;
-                    txn.note_met(&self.tree, leaf, version, row.key);
-                }
-                run.end += 1;
-            }
-            if run.is_empty() {
-                let key = self.leaf.row(first)?.key.to_vec();
-                self.lock_end(txn, Some(&key))?;
-            } else if self.still_holds() {
-                let last = self.leaf.row(run.end - 1)?.key;
-                if is_before(last, &self.from) {
-                    return Err(self.leaf.out_of_order());
-                }
-                exclude(&mut self.from, last);
-                self.done = self.is_through();
-                self.position = None; // the leaf is going to change
-                return Ok(Some(run));
-            } else {
-                self.position = None;
-                rows_max = (run.len() as u64 / 2).max(1); // others write to the leaf: a shorter run may come between
-            }
-        }
-        Ok(None)
+    /// Row, or ghost, `index` of the copy.
+    fn key_at(&mut self, index: usize) -> Result<(Vec<u8>, Version)> {
+        let row = self.leaf.row(index)?;
+        Ok((row.key.to_vec(), Version(row.version)))
     }
 
-    /// The leaf that the walk has come to.
-    pub fn leaf(&mut self) -> &mut LeafCopy {
-        &mut self.leaf
+    /// Locks what the walk has come to, and the gap before it. `false`: something has come between, and the walk begins again behind
+    /// what it has passed.
+    fn lock_next(&mut self, txn: &mut Txn, key: &[u8], version: Version) -> Result<bool> {
+        self.note_span(txn, Some(key));
+        txn.lock(&self.tree, key, mode_for(self.mode, version), reach(self.gaps, self.lowest(), Some(key)))?;
+        let holds = self.still_holds();
+        if !holds {
+            self.position = None;
+        }
+        Ok(holds)
     }
 
-    fn enter(&mut self, txn: &mut Txn) -> Result<()> {
-        self.owner = Some(txn.owner);
-        txn.enter(&self.tree)?;
-        if self.gaps {
-            txn.begin_scanning(&self.tree);
+    /// What was locked, and holds, is done with.
+    fn pass(&mut self, txn: &mut Txn, index: usize, key: &[u8], version: Version) {
+        self.keep_span(txn);
+        self.step_over(index);
+        if self.gaps && version.is_ghost() {
+            self.note_ghosts(1, version.author() == txn.author());
+        } else if self.barren.is_some() {
+            self.note_void(txn, Some(key));
         }
-        Ok(())
+        self.go_on_behind(key);
+        self.behind_ghost = version.is_ghost();
+        txn.note_met(&self.tree, self.leaf.id(), version, key);
+    }
+
+    /// Is this key one that the walk has not passed yet, as where rows ascend?
+    fn ensure_ahead(&self, key: &[u8]) -> Result<()> {
+        if is_before(key, &self.from) { Err(self.leaf.out_of_order()) } else { Ok(()) }
     }
 
     /// The next row in the leaf's copy, after copying as many leaves as it takes; `None`: there is none. `leaps`: over voids.
@@ -534,6 +570,11 @@ fn is_removed(txn: &Txn, tree: &Tree, key: &[u8], version: Version) -> bool {
     let keys = &txn.core.txns.keys;
     let is_settled = || version.author() == txn.author() || txn.view().sees(version);
     version.is_ghost() && (is_settled() || keys.is_quiet(keys.name(tree.id, key), Some(txn.owner)))
+}
+
+/// How a row with this version is locked by who locks rows as `mode` says.
+fn mode_for(mode: KeyMode, version: Version) -> KeyMode {
+    if version.is_ghost() { KeyMode::Shared } else { mode }
 }
 
 /// Is there no row, and, unless `gaps` are locked, nothing to be locked?

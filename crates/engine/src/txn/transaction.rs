@@ -727,7 +727,8 @@ mod tests {
         txn.roll_back().unwrap();
     }
 
-    /// Beside a snapshot whoever takes the first row of a queue passes all that were taken since: they cost it no locks.
+    /// Beside a snapshot whoever takes the first row of a queue, or removes the first rows, passes all that were taken since: they cost it
+    /// no locks.
     #[test]
     fn a_run_of_ghosts_takes_few_locks() {
         let db = Database::in_memory().unwrap();
@@ -745,6 +746,11 @@ mod tests {
             assert!(txn.locks.len() < 50, "{direction:?}: {} locks", txn.locks.len());
             txn.roll_back().unwrap();
         }
+        let mut txn = Txn::begin(table.tree.core().clone().into(), PATIENCE, Lsn::ZERO).unwrap();
+        let bounds = (Bound::Unbounded, Bound::Excluded(keys[2910].to_vec()));
+        assert_eq!(table.tree.remove_range(&mut txn, true, bounds, u64::MAX).unwrap(), 10);
+        assert!(txn.locks.len() < 50, "removal: {} locks", txn.locks.len());
+        txn.roll_back().unwrap();
     }
 
     /// Nor does that take longer and longer, as one had to pass all that was undone before.
