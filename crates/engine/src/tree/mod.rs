@@ -80,6 +80,7 @@ pub(crate) use create::first_leaf;
 pub(crate) use cursor::{Backward, Forward, Values};
 pub(crate) use descend::Stamp;
 pub(crate) use index::TreeIndex;
+pub(crate) use spans::Span;
 pub(crate) use voids::{Void, Voids};
 pub(crate) use write::{Intent, PATIENCE};
 

@@ -21,6 +21,7 @@ use crate::tree::{Core, Tree};
 use foreshore_base::seeded_bug;
 use foreshore_base::sync::{AtomicU64, AtomicUsize, Ordering::*};
 use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::ops::Bound;
 
 /// Those of one table.
@@ -35,16 +36,39 @@ pub(crate) struct Spans {
 
 #[derive(Default)]
 struct Noted {
-    spans: Vec<Span>,
+    /// Who has noted what, and the lowest beginning of his runs with this behind them.
+    spans: BTreeMap<(Owner, Above), Bound<Vec<u8>>>,
     voids: Voids,
 }
 
-struct Span {
-    owner: Owner,
-    /// The key behind the run; `None`: the table's end.
-    above: Option<Box<[u8]>>,
-    /// Where the run begins: so far down, at least, the gap below that key is locked.
+/// A run of ghosts.
+pub(crate) struct Span {
+    /// Where it begins: so far down, at least, the gap below what lies behind it is locked.
     lowest: Bound<Vec<u8>>,
+    above: Above,
+}
+
+/// What lies behind a run: a key, or the table's end.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Above {
+    Key(Box<[u8]>),
+    End,
+}
+
+impl Span {
+    /// One that begins at `lowest`; `above`: the key behind it, or `None`, the table's end.
+    pub fn new(lowest: Bound<Vec<u8>>, above: Option<&[u8]>) -> Self {
+        Self { lowest, above: above.map_or(Above::End, |key| Above::Key(key.into())) }
+    }
+}
+
+impl Above {
+    fn key(&self) -> Option<&[u8]> {
+        match self {
+            Above::Key(key) => Some(key),
+            Above::End => None,
+        }
+    }
 }
 
 impl Spans {
@@ -61,27 +85,28 @@ impl Spans {
         self.count.store(noted.spans.len() + noted.voids.len(), SeqCst);
     }
 
-    /// Notes a run that begins at `lowest`, and the row behind it.
-    pub fn note(&self, owner: Owner, lowest: Bound<Vec<u8>>, above: Option<&[u8]>) {
-        let span = Span { owner, above: above.map(Into::into), lowest };
-        self.change(|noted| noted.spans.push(span));
+    /// Notes a run, which is about to be locked.
+    pub fn note(&self, owner: Owner, Span { lowest, above }: &Span) {
+        self.change(|Noted { spans, .. }| {
+            let noted = spans.entry((owner, above.clone())).or_insert_with(|| lowest.clone());
+            if as_lower(lowest) < as_lower(noted) {
+                noted.clone_from(lowest);
+            }
+        });
     }
 
-    /// What `owner` noted last is locked: it stands for all that end there or below and reach as far down. Who takes row by row would
-    /// have one for each.
-    pub fn supersede(&self, owner: Owner) {
+    /// What `owner` noted is locked: it stands for those right below that do not reach farther down. Who takes row by row would have
+    /// one for each.
+    pub fn supersede(&self, owner: Owner, Span { lowest, above }: Span) {
         self.change(|Noted { spans, .. }| {
-            let Some(last) = spans.iter().rposition(|span| span.owner == owner) else { return };
-            let last = spans.remove(last);
-            let is_below = |above: &Option<Box<[u8]>>| {
-                last.above.as_ref().is_none_or(|last| above.as_ref().is_some_and(|above| above <= last))
-            };
-            spans.retain(|span| {
-                span.owner != owner
-                    || as_lower(&span.lowest) < as_lower(&last.lowest)
-                    || !is_below(&span.above)
-            });
-            spans.push(last);
+            let last = (owner, above);
+            while let Some((before, its)) = spans.range(..&last).next_back()
+                && before.0 == owner
+                && as_lower(its) >= as_lower(&lowest)
+            {
+                let before = before.clone();
+                spans.remove(&before);
+            }
         });
     }
 
@@ -89,7 +114,7 @@ impl Spans {
     pub fn forget(&self, owner: Owner) {
         if self.any() {
             self.change(|Noted { spans, voids }| {
-                spans.retain(|span| span.owner != owner);
+                spans.retain(|(of, _), _| *of != owner);
                 voids.forget(Some(owner));
             });
         }
@@ -132,11 +157,11 @@ impl Spans {
 
     /// `owner` is going to put a row where there is none. The ends of others' runs that `key` lies in: below the others there are rows,
     /// which keep to their own gaps. Where no ghosts `are_kept` for snapshots, voids are not worth having.
-    fn meet(&self, owner: Owner, key: &[u8], are_kept: impl FnOnce() -> bool) -> Vec<Option<Box<[u8]>>> {
+    fn meet(&self, owner: Owner, key: &[u8], are_kept: impl FnOnce() -> bool) -> Vec<Above> {
         let mut met = Vec::new();
         if self.any() && !seeded_bug("txn_span_ignored") {
-            let is_in = |span: &&Span| {
-                !is_before(key, &span.lowest) && span.above.as_deref().is_none_or(|above| key < above)
+            let is_in = |above: &Above, lowest: &Bound<Vec<u8>>| {
+                !is_before(key, lowest) && above.key().is_none_or(|above| key < above)
             };
             self.change(|Noted { spans, voids }| {
                 if voids.len() > 0 && !are_kept() {
@@ -145,8 +170,9 @@ impl Spans {
                 if !seeded_bug("txn_void_not_cut") {
                     voids.cut(key);
                 }
-                let of_others = spans.iter().filter(|span| span.owner != owner);
-                met.extend(of_others.filter(is_in).map(|span| span.above.clone()));
+                let of_others =
+                    spans.iter().filter(|((of, above), lowest)| *of != owner && is_in(above, lowest));
+                met.extend(of_others.map(|((_, above), _)| above.clone()));
             });
         }
         met
@@ -160,8 +186,8 @@ impl Tree {
         let Core { txns, .. } = &*self.core;
         let keys = &txns.keys;
         let points = self.spans.meet(owner, key, || txns.snapshots.any()).into_iter().map(|above| {
-            let gap = above.as_ref().map_or_else(|| keys.end_of(self.id), |above| keys.name(self.id, above));
-            Point { gap, at: Reach::down_to(key, above.as_deref()) }
+            let gap = above.key().map_or_else(|| keys.end_of(self.id), |above| keys.name(self.id, above));
+            Point { gap, at: Reach::down_to(key, above.key()) }
         });
         let mut closed = points.filter(|point| keys.look_at_gap(owner, *point) == Gap::Closed);
         closed.next().map(Obstacle::Gap)

@@ -20,7 +20,7 @@ use crate::bounds::{RawBounds, beginning, exclude, is_before, is_beyond, is_empt
 use crate::error::Result;
 use crate::leaf::{FEW_ROWS, LeafCopy};
 use crate::lock::{KeyMode, Owner, Reach};
-use crate::tree::{Ahead, Stamp, Tree, Values, Void, Voids};
+use crate::tree::{Ahead, Span, Stamp, Tree, Values, Void, Voids};
 use crate::txn::{Txn, View};
 use crate::version::Version;
 use foreshore_base::seeded_bug;
@@ -69,8 +69,8 @@ pub(crate) struct Scan {
     behind_ghost: bool,
     /// Were some of these passed since then?
     passed_ghosts: bool,
-    /// Is their run noted, but not yet known to be what it was?
-    noted: bool,
+    /// Their run, if it is noted, but not yet known to be what it was.
+    noted: Option<Box<Span>>,
     /// Voids that were leapt over on the way to the next row.
     leapt: Vec<RawBounds>,
     /// Where only ghosts were come to since the row before, if any were.
@@ -115,7 +115,7 @@ impl Scan {
             read: Vec::new(),
             behind_ghost: false,
             passed_ghosts: false,
-            noted: false,
+            noted: None,
             leapt: Vec::new(),
             barren: None,
             loads,
@@ -309,7 +309,7 @@ impl Scan {
         if self.position.is_none() {
             self.read.clear();
             self.leapt.clear();
-            (self.passed_ghosts, self.noted) = (false, false);
+            (self.passed_ghosts, self.noted) = (false, None);
         }
         let void = if leaps { self.void_ahead()? } else { None };
         self.view = self.tree.core().txns.latest();
@@ -491,15 +491,16 @@ impl Scan {
                     (row.unwrap_or_else(|| self.to.clone()), key_of(&self.from))
                 }
             };
-            self.tree.spans.note(txn.owner, lowest, above);
-            self.noted = true;
+            let span = Span::new(lowest, above);
+            self.tree.spans.note(txn.owner, &span);
+            self.noted = Some(Box::new(span));
         }
     }
 
     /// What was noted is locked, and holds.
     fn keep_span(&mut self, txn: &Txn) {
-        if std::mem::take(&mut self.noted) {
-            self.tree.spans.supersede(txn.owner);
+        if let Some(span) = self.noted.take() {
+            self.tree.spans.supersede(txn.owner, *span);
         }
     }
 
