@@ -8,9 +8,17 @@
 use super::leaf::Leaf;
 use super::node::{Child, Inner};
 use super::scheme::Scheme;
-use super::{Tree, address_of, header_at, leaf_at};
+use super::{Tree, Visited, address_of, header_at, leaf_at};
 use crate::reclaim::Pin;
 use crate::search::Lane;
+
+/// A tree taken apart.
+pub(super) struct Parts<'g, L: Lane, const F: usize> {
+    /// The blocks, from left to right.
+    pub blocks: Vec<&'g Leaf<L, F>>,
+    /// The inner nodes, one fewer, in any order.
+    pub inner: Vec<&'g Inner<L>>,
+}
 
 impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
     /// A tree of these entries; blocks are filled to about `fill` of their capacity.
@@ -46,7 +54,7 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
             count += 1;
         }
         self.count(count);
-        self.build_inner(&blocks, &pin);
+        self.build_inner(&blocks, &mut Vec::new(), &pin);
         drop(blocks);
         drop(pin);
         self
@@ -55,39 +63,99 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
     /// Throws the inner tree away and builds it anew, from the lower bounds of the blocks.
     pub fn rebuild(&mut self) {
         let pin = Pin::new();
-        let blocks = self.take_blocks(&pin);
-        self.build_inner(&blocks, &pin);
+        let Parts { blocks, mut inner } = self.take_apart(&pin);
+        self.build_inner(&blocks, &mut inner, &pin);
     }
 
-    /// All blocks, from left to right; the inner nodes above them are given back. Nobody else can reach the tree.
-    pub(super) fn take_blocks<'g>(&mut self, pin: &'g Pin) -> Vec<&'g Leaf<L, F>> {
+    /// All blocks, and the inner nodes above them, which another inner tree is to be made of: it has as many, and where memory
+    /// is at an end there are no others. Nobody else can reach the tree.
+    pub(super) fn take_apart<'g>(&mut self, pin: &'g Pin) -> Parts<'g, L, F> {
         self.settle(pin);
-        let mut blocks = Vec::new();
-        self.give_back_inner(self.root(pin), pin, &mut |leaf| blocks.push(leaf));
-        blocks
+        let (mut blocks, mut inner) = (Vec::new(), Vec::new());
+        self.walk(self.root(pin), pin, &mut |visited| match visited {
+            Visited::Leaf(leaf) => blocks.push(leaf),
+            Visited::Inner(node) => inner.push(node),
+        });
+        Parts { blocks, inner }
     }
 
-    /// Puts an inner tree over these blocks, of which there is at least one.
-    fn build_inner(&self, blocks: &[&Leaf<L, F>], pin: &Pin) {
+    /// Puts an inner tree over these blocks, of which there is at least one, of these nodes as far as there are any.
+    fn build_inner(&self, blocks: &[&Leaf<L, F>], inner: &mut Vec<&Inner<L>>, pin: &Pin) {
         let height = blocks.len().next_power_of_two().ilog2();
-        let root = self.build_over(blocks, height, pin);
+        let root = self.build_over(blocks, height, inner, pin);
         header_at(root, pin).set_weight(1);
         self.set_root(root, pin);
     }
 
     /// The subtree over these blocks; `height` is that of the lowest blocks of all over its root.
-    fn build_over(&self, blocks: &[&Leaf<L, F>], height: u32, pin: &Pin) -> Child {
+    fn build_over(
+        &self,
+        blocks: &[&Leaf<L, F>],
+        height: u32,
+        spare: &mut Vec<&Inner<L>>,
+        pin: &Pin,
+    ) -> Child {
         if let [block] = blocks {
             block.header.set_weight(1);
             return Child::leaf(address_of(*block));
         }
-        let inner: &Inner<L> = self.fresh_inner(pin);
+        let inner: &Inner<L> = spare.pop().unwrap_or_else(|| self.fresh_inner(pin));
         let (left, right) = blocks.split_at(blocks.len().div_ceil(2));
-        let children = [left, right].map(|half| self.build_over(half, height - 1, pin));
+        let children = [left, right].map(|half| self.build_over(half, height - 1, spare, pin));
         inner.reset(right[0].low(), children[0], children[1], u32::from(height > 1));
         for child in children {
             header_at(child, pin).set_parent(address_of(inner));
         }
         Child::inner(inner)
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::super::Coupled;
+    use super::*;
+    use crate::pool;
+    use std::collections::BTreeSet;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use std::thread;
+
+    /// Takes nodes from the pool until it is told to stop; then it gives them back.
+    fn take_inner_nodes(stop: &AtomicBool) {
+        let mut taken = Vec::new();
+        while !stop.load(Relaxed) {
+            if taken.len() < 100_000 {
+                taken.push(pool::take::<Inner<u64>>());
+            }
+        }
+        // SAFETY: nobody else knows them.
+        taken.into_iter().for_each(|node| unsafe { pool::give_back(node) });
+    }
+
+    /// The inner nodes stay with their tree, whatever others take from the pool meanwhile: there may be no others.
+    #[test]
+    fn an_inner_tree_is_built_anew_of_the_nodes_of_the_old_one() {
+        let mut tree = Tree::<u64, 4, Coupled>::bulk_load((0..20_000).map(|key| (key, key)), 1.0);
+        let pin = Pin::new();
+        let nodes = |tree: &Tree<u64, 4, Coupled>| {
+            let mut nodes = BTreeSet::new();
+            tree.walk(tree.root(&pin), &pin, &mut |visited| {
+                if let Visited::Inner(inner) = visited {
+                    nodes.insert(address_of(inner));
+                }
+            });
+            nodes
+        };
+        let (dump, before) = (tree.dump(), nodes(&tree));
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| take_inner_nodes(&stop));
+            for _ in 0..20 {
+                tree.rebuild();
+                tree.restore(&dump).unwrap();
+            }
+            stop.store(true, Relaxed);
+        });
+        assert!(nodes(&tree) == before, "other nodes");
+        tree.check().unwrap();
     }
 }

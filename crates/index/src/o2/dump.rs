@@ -5,8 +5,8 @@
 //! In post-order each inner node stands behind the two trees below it, so a stack is all that restoring needs. The dump
 //! is believed only if it fits the blocks: as many, and the keys between them; and if it is a red-black tree.
 
-use super::leaf::Leaf;
-use super::node::{Child, Inner};
+use super::bulk::Parts;
+use super::node::Child;
 use super::scheme::Scheme;
 use super::{Tree, Visited, address_of, header_at};
 use crate::reclaim::Pin;
@@ -76,34 +76,28 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
     pub fn restore(&mut self, dump: &[InnerNode<L>]) -> Result<(), DumpMismatch> {
         let pin = Pin::new();
         // First of all: a problem that was left to others may merge blocks.
-        self.settle(&pin);
-        let mut lows = Vec::new();
-        self.walk(self.root(&pin), &pin, &mut |visited| {
-            if let Visited::Leaf(leaf) = visited {
-                lows.push(leaf.low());
-            }
-        });
+        let parts = self.take_apart(&pin);
+        let lows: Vec<L> = parts.blocks.iter().map(|block| block.low()).collect();
         fits(dump, &lows).map_err(|what| DumpMismatch(what.into()))?;
-        let blocks = self.take_blocks(&pin);
-        self.build_from(dump, &blocks, &pin);
+        self.build_from(dump, parts, &pin);
         Ok(())
     }
 
-    /// Puts the dumped tree over these blocks, which it fits.
-    fn build_from(&self, dump: &[InnerNode<L>], blocks: &[&Leaf<L, F>], pin: &Pin) {
-        let mut blocks = blocks.iter();
+    /// Makes the dumped tree, which they fit, of these parts.
+    fn build_from(&self, dump: &[InnerNode<L>], parts: Parts<'_, L, F>, pin: &Pin) {
+        let (mut blocks, mut spare) = (parts.blocks.into_iter(), parts.inner.into_iter());
         let mut stack: Vec<Child> = Vec::new();
         for node in dump {
             let child = match *node {
                 InnerNode::Block => {
                     let block = blocks.next().expect("a dump that fits");
                     block.header.set_weight(1);
-                    Child::leaf(address_of(*block))
+                    Child::leaf(address_of(block))
                 }
                 InnerNode::Inner { key, red } => {
                     let (right, left) = (stack.pop(), stack.pop());
                     let (left, right) = left.zip(right).expect("a dump that fits");
-                    let inner: &Inner<L> = self.fresh_inner(pin);
+                    let inner = spare.next().expect("a dump that fits");
                     inner.reset(key, left, right, u32::from(!red));
                     for child in [left, right] {
                         header_at(child, pin).set_parent(address_of(inner));

@@ -290,15 +290,6 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
         self.walk(inner.child(Side::Right), pin, visit);
         visit(Visited::Inner(inner));
     }
-
-    /// Gives the inner nodes under `child` back, and tells of each leaf block. While nobody else can reach the tree.
-    fn give_back_inner<'g>(&self, child: Child, pin: &'g Pin, leaf: &mut impl FnMut(&'g Leaf<L, F>)) {
-        self.walk(child, pin, &mut |visited| match visited {
-            Visited::Leaf(found) => leaf(found),
-            // SAFETY: nobody else can reach it, and the walk does not come back to it.
-            Visited::Inner(inner) => unsafe { pool::give_back(NonNull::from(inner)) },
-        });
-    }
 }
 
 /// A node met by a walk.
@@ -312,7 +303,11 @@ impl<L: Lane, const F: usize, S: Scheme> Drop for Tree<L, F, S> {
         let pin = Pin::new();
         self.settle(&pin);
         let mut first = None;
-        self.give_back_inner(self.root(&pin), &pin, &mut |leaf| _ = first.get_or_insert(leaf));
+        self.walk(self.root(&pin), &pin, &mut |visited| match visited {
+            Visited::Leaf(leaf) => _ = first.get_or_insert(leaf),
+            // SAFETY: nobody else can reach it, and the walk does not come back to it.
+            Visited::Inner(inner) => unsafe { pool::give_back(NonNull::from(inner)) },
+        });
         // By the links, for a bulk load that panics leaves blocks that no inner node leads to.
         let mut next = first.map_or(0, address_of);
         while next != 0 {
