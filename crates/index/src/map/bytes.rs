@@ -108,7 +108,7 @@ impl<const F: usize, const H: usize> ByteMap<F, H> {
     /// ```
     pub fn insert_sorted(&self, entries: &[(&[u8], u64)]) -> u64 {
         assert!(entries.is_sorted_by_key(|(key, _)| *key), "insert_sorted wants keys that never fall");
-        self.tree.insert_sorted(entries, |key| *key, &Pin::new())
+        self.tree.insert_sorted(entries, &Pin::new())
     }
 
     /// The entries with keys in `bounds`, upwards. The iterator pins: see [`Pinned`](crate::Pinned).

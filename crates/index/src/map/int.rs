@@ -147,11 +147,10 @@ impl<K: IntKey, const F: usize> IntMap<K, F> {
     /// assert_eq!(map.insert_sorted(&day), 1440);
     /// ```
     pub fn insert_sorted(&self, entries: &[(K, u64)]) -> u64 {
-        assert!(
-            entries.is_sorted_by_key(|(key, _)| key.to_lane()),
-            "insert_sorted wants keys that never fall"
-        );
-        self.tree.insert_sorted(entries, |key| key.to_lane(), &Pin::new())
+        // Asked beforehand: nothing is latched or pinned while a user's own kind of key tells its image.
+        let entries: Vec<_> = entries.iter().map(|(key, value)| (key.to_lane(), *value)).collect();
+        assert!(entries.is_sorted_by_key(|(lane, _)| *lane), "insert_sorted wants keys that never fall");
+        self.tree.insert_sorted(&entries, &Pin::new())
     }
 
     /// The value of the greatest entry with a key at most `key`. See the crate's guarantees.

@@ -10,7 +10,6 @@
 //! Nothing here weakens a read: each step is validated as ever, and a batch is no snapshot. Each of its keys is looked up
 //! or inserted by itself, at some moment between begin and end of the call.
 
-use super::counters::Length;
 use super::update::Latched;
 use super::{Step, Tree, node_at};
 use crate::node::{Bias, Node, Place, Seen};
@@ -21,18 +20,10 @@ use std::borrow::Borrow;
 /// Descents that take a step one right after the other: the fewest for which that is worth a loop.
 const GROUP: usize = 4;
 
-/// How many entries went into one leaf, and how many of them were new: by so many the tree is longer when this goes, even if that
-/// is because a key panicked.
-struct Run<'t> {
+/// How many entries went into one leaf, and how many of them were new.
+struct Run {
     len: usize,
     fresh: u64,
-    length: &'t Length,
-}
-
-impl Drop for Run<'_> {
-    fn drop(&mut self) {
-        self.length.add(self.fresh as i64);
-    }
 }
 
 /// A node where a key is to be looked for, and where in it, as long as it keeps the version seen.
@@ -110,16 +101,10 @@ impl<N: Node> Tree<N> {
 
     /// As `insert_many`, for keys that never fall (the caller says so): one descent, one latch, for all that belong to
     /// a leaf and have room there.
-    pub fn insert_sorted<K, Q: Borrow<N::Key>>(
-        &self,
-        entries: &[(K, u64)],
-        known_as: impl Fn(&K) -> Q,
-        pin: &Pin,
-    ) -> u64 {
+    pub fn insert_sorted<Q: Borrow<N::Key>>(&self, entries: &[(Q, u64)], pin: &Pin) -> u64 {
         let (mut rest, mut fresh) = (entries, 0);
         while let Some((key, value)) = rest.first() {
-            let key = known_as(key);
-            let run = self.insert_run(rest, &known_as, key.borrow(), pin);
+            let run = self.insert_run(rest, key.borrow(), pin);
             if run.len == 0 {
                 // The leaf is full: a single insert splits it.
                 fresh += u64::from(self.insert(key.borrow(), *value, pin).is_none());
@@ -131,18 +116,11 @@ impl<N: Node> Tree<N> {
     }
 
     /// Enters what belongs to the leaf of `key`, the first one's, up to where it is full.
-    fn insert_run<K, Q: Borrow<N::Key>>(
-        &self,
-        entries: &[(K, u64)],
-        known_as: impl Fn(&K) -> Q,
-        key: &N::Key,
-        pin: &Pin,
-    ) -> Run<'_> {
+    fn insert_run<Q: Borrow<N::Key>>(&self, entries: &[(Q, u64)], key: &N::Key, pin: &Pin) -> Run {
         let leaf = self.descend(key, Bias::AtMost, 0, pin);
         let Latched { node, latch } = self.latch_for(leaf, key, pin);
-        let mut run = Run { len: 0, fresh: 0, length: &self.length };
-        for (key, value) in entries.iter().map(|(key, value)| (known_as(key), *value)) {
-            let key = key.borrow();
+        let mut run = Run { len: 0, fresh: 0 };
+        for (key, value) in entries.iter().map(|(key, value)| (key.borrow(), *value)) {
             let place = node.place(key, Bias::AtMost, &Seen::Latched);
             match place.expect("reading under the latch never restarts") {
                 Place::Beyond => break,
@@ -160,6 +138,7 @@ impl<N: Node> Tree<N> {
         } else {
             drop(latch)
         }
+        self.length.add(run.fresh as i64);
         run
     }
 

@@ -39,32 +39,44 @@ fn nothing_is_pinned_while_a_closure_runs() {
     for_every_map!(test);
 }
 
+thread_local!(static IMAGES_UNDER_A_PIN: std::cell::Cell<usize> = const { std::cell::Cell::new(0) });
+
+/// A key that counts how often it was asked for its image under a pin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Watching(u64);
+
+impl IntKey for Watching {
+    type Lane = u64;
+
+    fn to_lane(self) -> u64 {
+        IMAGES_UNDER_A_PIN.set(IMAGES_UNDER_A_PIN.get() + usize::from(crossbeam_epoch::is_pinned()));
+        self.0
+    }
+
+    fn from_lane(lane: u64) -> Self {
+        Self(lane)
+    }
+}
+
 /// Nor between the values that a key loses, which may be many.
 #[test]
 fn nothing_is_pinned_between_values_that_go() {
-    thread_local!(static IMAGES_UNDER_A_PIN: std::cell::Cell<usize> = const { std::cell::Cell::new(0) });
-
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-    struct Watching(u64);
-
-    impl IntKey for Watching {
-        type Lane = u64;
-
-        fn to_lane(self) -> u64 {
-            IMAGES_UNDER_A_PIN.set(IMAGES_UNDER_A_PIN.get() + usize::from(crossbeam_epoch::is_pinned()));
-            self.0
-        }
-
-        fn from_lane(lane: u64) -> Self {
-            Self(lane)
-        }
-    }
-
+    IMAGES_UNDER_A_PIN.set(0);
     let entries = (0..300).map(|i| (Watching(i / 100), i));
     let map: MultiMap<Watching> = entries.clone().collect();
     assert_eq!(map.remove_all(Watching(1)), 100);
     assert_eq!(IMAGES_UNDER_A_PIN.get(), 0);
     assert!(map.iter().eq(entries.filter(|(key, _)| key.0 != 1)));
+}
+
+/// Nor latched while keys in order are asked for their images, which may wait for somebody who uses the map.
+#[test]
+fn keys_in_order_are_asked_beforehand() {
+    IMAGES_UNDER_A_PIN.set(0);
+    let map = IntMap::<Watching, 4>::new();
+    let entries: Vec<_> = (0..300).map(|i| (Watching(i), i)).collect();
+    assert_eq!(map.insert_sorted(&entries), 300);
+    assert_eq!((IMAGES_UNDER_A_PIN.get(), map.check()), (0, Ok(())));
 }
 
 /// A scan that has told its end does not go on, whatever is inserted then.
@@ -281,10 +293,12 @@ fn a_key_that_panics_leaves_the_map_whole() {
     }
 
     let entries: Vec<_> = (0..20).map(|key| (Fragile(key), key)).collect();
-    for images in 30..70 {
-        let map = IntMap::<Fragile, 4>::new();
-        IMAGES_LEFT.set(images);
-        let _ = std::panic::catch_unwind(|| map.insert_sorted(&entries));
-        assert_eq!(map.check(), Ok(()), "after {images} images");
+    for images in 0..100 {
+        for insert in [IntMap::<Fragile, 4>::insert_sorted, IntMap::insert_many] {
+            let map = IntMap::new();
+            IMAGES_LEFT.set(images);
+            let _ = std::panic::catch_unwind(|| insert(&map, &entries));
+            assert_eq!(map.check(), Ok(()), "after {images} images");
+        }
     }
 }
