@@ -15,42 +15,36 @@ impl<M: LayerTree, const C: usize> Trie<M, C> {
         // Before there are bags, which would not go with the tree that refuses it.
         assert!((0.1..=1.0).contains(&fill), "a fill factor of {fill}");
         let entries: Vec<(K, u64)> = entries.into_iter().collect();
-        let rises = entries.is_sorted_by(|(a, _), (b, _)| a.as_ref() < b.as_ref());
+        // Once: asked for its bytes again a key need not give the same.
+        let entries: Vec<(&[u8], u64)> = entries.iter().map(|(key, word)| (key.as_ref(), *word)).collect();
+        let rises = entries.is_sorted_by(|(a, _), (b, _)| a < b);
         assert!(rises, "bulk loading wants strictly rising keys");
-        let longest = entries.iter().map(|(key, _)| key.as_ref().len()).max().unwrap_or(0);
+        let longest = entries.iter().map(|(key, _)| key.len()).max().unwrap_or(0);
         assert!(longest <= KEY_BYTES_MAX, "a key of {longest} bytes: {KEY_BYTES_MAX} at most");
-        let trie = Self::over(layer::<M, C, K>(&entries, 0, fill));
+        let trie = Self::over(layer::<M, C>(&entries, 0, fill));
         trie.length.add(entries.len() as i64);
         trie
     }
 }
 
 /// A layer of these keys, of each of which `skip` bytes are known from above.
-fn layer<M: LayerTree, const C: usize, K: AsRef<[u8]>>(
-    entries: &[(K, u64)],
-    skip: usize,
-    fill: f64,
-) -> Layer<M> {
-    let slice = |(key, _): &(K, u64)| Slice::of(&key.as_ref()[skip..]);
+fn layer<M: LayerTree, const C: usize>(entries: &[(&[u8], u64)], skip: usize, fill: f64) -> Layer<M> {
+    let slice = |(key, _): &(&[u8], u64)| Slice::of(&key[skip..]);
     // All slots first: what they lead to is built before this layer's tree, not in the middle of it.
     let mut slots = Vec::new();
     for same in entries.chunk_by(|a, b| slice(a) == slice(b)) {
         let slice = slice(&same[0]);
         let word =
-            if slice.goes_on() { store_tails::<M, C, K>(same, skip + slice.len(), fill) } else { same[0].1 };
+            if slice.goes_on() { store_tails::<M, C>(same, skip + slice.len(), fill) } else { same[0].1 };
         slots.push((slice, word));
     }
     Layer::new(M::bulk_load(slots.into_iter(), fill))
 }
 
 /// The word of a bag of these keys without their first `skip` bytes, or of a layer if they are too many.
-pub fn store_tails<M: LayerTree, const C: usize, K: AsRef<[u8]>>(
-    entries: &[(K, u64)],
-    skip: usize,
-    fill: f64,
-) -> u64 {
+pub fn store_tails<M: LayerTree, const C: usize>(entries: &[(&[u8], u64)], skip: usize, fill: f64) -> u64 {
     if entries.len() > C {
-        return store_layer(layer::<M, C, K>(entries, skip, fill));
+        return store_layer(layer::<M, C>(entries, skip, fill));
     }
-    store_bag(&Bag::encode(entries.iter().map(|(key, word)| (&key.as_ref()[skip..], *word))))
+    store_bag(&Bag::encode(entries.iter().map(|(key, word)| (&key[skip..], *word))))
 }

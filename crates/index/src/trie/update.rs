@@ -172,7 +172,7 @@ impl<M: LayerTree> Layer<M> {
                 None
             }
         };
-        let new = bulk::store_tails::<M, C, _>(&tails, 0, BURST_FILL);
+        let new = bulk::store_tails::<M, C>(&tails, 0, BURST_FILL);
         self.exchange(slice, Some(word), Some(new), pin).map(|()| old)
     }
 

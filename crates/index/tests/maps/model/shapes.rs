@@ -1,6 +1,7 @@
 //! What a map's nodes come to: filled by ascending keys, given back by queues, taken up again, rebuilt.
 
 use foreshore_index::{ByteMap, CsbByteMap, CsbMap, IntMap, O2Map, OptimisticO2ByteMap};
+use std::cell::Cell;
 
 /// A queue (insert on the right, remove on the left) keeps its size: empty nodes of all levels go.
 #[test]
@@ -82,6 +83,31 @@ fn keys_that_do_not_rise_are_not_loaded() {
         let entries = entries.into_iter().map(|(key, value)| (key.to_be_bytes(), value));
         drop(CsbByteMap::<4, 2>::bulk_load(entries, 1.0));
     });
+}
+
+/// A key that gives other bytes when it is asked again is loaded by those that it gave first.
+#[test]
+fn keys_are_asked_once_for_their_bytes() {
+    struct Fickle(Vec<u8>, Cell<bool>);
+
+    impl AsRef<[u8]> for Fickle {
+        fn as_ref(&self) -> &[u8] {
+            if self.1.replace(true) { b"" } else { &self.0 }
+        }
+    }
+
+    let names = || (0..200).map(|i| format!("{i:03} has more than fifteen bytes").into_bytes());
+    macro_rules! test {
+        ($map:ty) => {
+            let fickle = names().map(|name| Fickle(name, Cell::new(false)));
+            let map = <$map>::bulk_load(fickle.zip(0..), 0.9);
+            assert_eq!(map.check(), Ok(()));
+            assert!(map.iter().eq(names().zip(0..)), "{map:?}");
+        };
+    }
+    test!(ByteMap<4>);
+    test!(CsbByteMap<4, 2>);
+    test!(OptimisticO2ByteMap<4, 2>);
 }
 
 /// A share that is none is refused before anything is built: the address sanitizer would find it lost.
