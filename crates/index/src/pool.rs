@@ -256,6 +256,8 @@ mod system {
 mod tests {
     use super::*;
     use crate::mapping::Mapping;
+    use crate::{CsbMap, IntMap, O2Map};
+    use std::panic::catch_unwind;
     use std::process::Command;
 
     /// Runs a test in a process that may have so many KiB of addresses. A sanitizer's own may be more than that: then it does not.
@@ -294,5 +296,39 @@ mod tests {
     #[ignore = "a part of the test above, in a process of its own"]
     fn in_a_process_without_addresses() {
         assert_eq!(reserve().unwrap_err().kind(), ErrorKind::OutOfMemory);
+    }
+
+    /// What finds no memory panics, and leaves its map whole.
+    #[test]
+    fn refused_memory_spoils_no_map() {
+        run_limited(2_300_000, "in_a_process_whose_memory_ends");
+    }
+
+    #[test]
+    #[ignore = "a part of the test above, in a process of its own"]
+    fn in_a_process_whose_memory_ends() {
+        const KEYS: u64 = 100;
+        // Nodes above leaves, and groups of leaves, so that these are there when their counterparts are not.
+        drop(O2Map::<u64>::bulk_load((0..5000).map(|key| (key, key)), 1.0));
+        drop((0..20).map(|_| CsbMap::<u64, 4>::new()).collect::<Vec<_>>());
+        macro_rules! filled {
+            ($map:ident) => {
+                $map::<u64, 4>::from_iter((0..KEYS).map(|key| (key, key)))
+            };
+        }
+        let (bplus, csb, o2) = (filled!(IntMap), filled!(CsbMap), filled!(O2Map));
+        for bytes in [ARENA_BYTES, 1 << 20, LINE] {
+            while catch_unwind(|| cut(bytes)).is_ok() {}
+        }
+        macro_rules! test {
+            ($map:expr) => {
+                let refused = (KEYS..).find(|key| catch_unwind(|| $map.insert(*key, *key)).is_err());
+                assert_eq!((refused, $map.check()), (Some($map.len()), Ok(())));
+                assert!($map.iter().map(|(key, _)| key).eq(0..$map.len()));
+            };
+        }
+        test!(bplus);
+        test!(csb);
+        test!(o2);
     }
 }

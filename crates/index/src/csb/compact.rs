@@ -46,7 +46,6 @@ impl<K: IntKey, const F: usize> Csb<K, F> {
                 1 => self.compact_group::<Words<F>>(level, lane, group, left, &mut spare, pin),
                 _ => self.compact_group::<Children>(level, lane, group, left, &mut spare, pin),
             };
-            spare.discard(self);
             if done {
                 return true;
             }
@@ -80,7 +79,7 @@ impl<K: IntKey, const F: usize> Csb<K, F> {
         lane: K::Lane,
         group: Address,
         left: Option<Address>,
-        spare: &mut Spare,
+        spare: &mut Spare<K, F>,
         pin: &Pin,
     ) -> bool {
         let parent = self.latch::<Children>(level, lane, pin);

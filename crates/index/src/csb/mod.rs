@@ -411,8 +411,10 @@ impl<K: IntKey, const F: usize> Csb<K, F> {
 
     /// An unreachable group, all slots closed.
     fn fresh_group<B: Body>(&self) -> Address {
+        let group = memory::take::<K, B, F>();
+        // Not before: there may be no memory, which is a panic.
         self.groups::<B>().add();
-        memory::take::<K, B, F>()
+        group
     }
 
     /// Gives back a group that nobody else has seen.

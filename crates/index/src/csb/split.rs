@@ -17,32 +17,35 @@ use foreshore_base::sync::Ordering;
 use foreshore_base::{Exclusive, seeded_bug};
 
 /// A group taken before anything was latched (G5), for the children of a node of `level` that is to be split. Leaves
-/// need none.
-pub(super) struct Spare {
+/// need none. Given back if it is not needed.
+pub(super) struct Spare<'t, K: IntKey, const F: usize> {
+    tree: &'t Csb<K, F>,
     level: u8,
     group: Option<Address>,
 }
 
-impl Spare {
-    pub fn take<K: IntKey, const F: usize>(tree: &Csb<K, F>, level: u8) -> Self {
+impl<'t, K: IntKey, const F: usize> Spare<'t, K, F> {
+    pub fn take(tree: &'t Csb<K, F>, level: u8) -> Self {
         let group = match level {
             0 => None,
             1 => Some(tree.fresh_group::<Words<F>>()),
             _ => Some(tree.fresh_group::<Children>()),
         };
-        Self { level, group }
+        Self { tree, level, group }
     }
 
     /// Its address; it is in the tree from now on.
     pub fn spend(&mut self) -> Address {
         self.group.take().expect("a spare group for a split above the leaves")
     }
+}
 
-    pub fn discard<K: IntKey, const F: usize>(self, tree: &Csb<K, F>) {
+impl<K: IntKey, const F: usize> Drop for Spare<'_, K, F> {
+    fn drop(&mut self) {
         match (self.group, self.level) {
             (None, _) => {}
-            (Some(group), 1) => tree.discard_group::<Words<F>>(group),
-            (Some(group), _) => tree.discard_group::<Children>(group),
+            (Some(group), 1) => self.tree.discard_group::<Words<F>>(group),
+            (Some(group), _) => self.tree.discard_group::<Children>(group),
         }
     }
 }
@@ -58,10 +61,9 @@ impl<K: IntKey, const F: usize> Csb<K, F> {
         }
         let mut spare = Spare::take(self, level);
         while !self.try_make_room(level, lane, &mut spare, pin) {}
-        spare.discard(self);
     }
 
-    fn try_make_room(&self, level: u8, lane: K::Lane, spare: &mut Spare, pin: &Pin) -> bool {
+    fn try_make_room(&self, level: u8, lane: K::Lane, spare: &mut Spare<K, F>, pin: &Pin) -> bool {
         if self.root().1 == level {
             return match level {
                 0 => self.grow::<Words<F>>(level, lane, spare, pin),
@@ -89,7 +91,7 @@ impl<K: IntKey, const F: usize> Csb<K, F> {
         lane: K::Lane,
         parent: Latched<K, Children, F>,
         vacant: usize,
-        spare: &mut Spare,
+        spare: &mut Spare<K, F>,
         pin: &Pin,
     ) {
         let slot = parent.slot();
@@ -116,7 +118,7 @@ impl<K: IntKey, const F: usize> Csb<K, F> {
     }
 
     /// Splits the root, and puts a new one above; true unless the root is of a higher level by now (G6).
-    fn grow<B: Body>(&self, level: u8, lane: K::Lane, spare: &mut Spare, pin: &Pin) -> bool {
+    fn grow<B: Body>(&self, level: u8, lane: K::Lane, spare: &mut Spare<K, F>, pin: &Pin) -> bool {
         let (root, height) = self.root();
         if height != level {
             return false;
@@ -163,7 +165,7 @@ impl<K: IntKey, const F: usize> Csb<K, F> {
         level: u8,
         lane: K::Lane,
         at: At<K, B, F>,
-        spare: &mut Spare,
+        spare: &mut Spare<K, F>,
         pin: &Pin,
     ) -> K::Lane {
         self.counters.splits.add();

@@ -214,8 +214,9 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
 
     /// An empty leaf block that nobody else knows.
     fn fresh_leaf<'g>(&self, pin: &'g Pin) -> &'g Leaf<L, F> {
-        self.counters.leaves.add();
         let leaf = leaf_at::<L, F>(pool::take::<Leaf<L, F>>().as_ptr().expose_provenance() as u64, pin);
+        // Not before: there may be no memory, which is a panic.
+        self.counters.leaves.add();
         // Under the latch, so that a reader from the block's former life could not validate.
         let latched = leaf.header.latch.exclusive();
         leaf.reset();

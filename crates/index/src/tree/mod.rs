@@ -297,8 +297,9 @@ fn hop_low<N: Node>(node: &N, seen: &Seen) -> Result<Option<N::Owned>, Restart> 
 
 /// An empty node of `level`.
 fn fresh_node<N: Node>(level: u8, counters: &Counters) -> u64 {
-    counters.node_made(level);
     let node = N::take(level);
+    // Not before: there may be no memory, which is a panic.
+    counters.node_made(level);
     // SAFETY: the pool gave it to us alone; it lives until it is given back.
     let node = unsafe { node.as_ref() };
     // Under the latch, so that a reader from the node's former life could not validate (L1).
