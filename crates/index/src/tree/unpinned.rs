@@ -215,8 +215,9 @@ impl<L: Lane, const F: usize> Tree<IntNode<L, F>> {
         let address = self.root.load(Ordering::Acquire);
         let root = self.node_of_any_life(address);
         let seen = root.header().latch.try_optimistic()?;
-        // ORDERING: the latch was read by Acquire, so if the node had a new life, its former end as root is seen here.
-        if self.root.load(Ordering::Relaxed) == address { Ok((root, seen)) } else { Err(Restart) }
+        // ORDERING: the latch was read by Acquire, so if the node had a new life, its former end as root is seen here. Acquire,
+        // for in that life it may have become the root once more, and its version is from before it was filled.
+        if self.root.load(Ordering::Acquire) == address { Ok((root, seen)) } else { Err(Restart) }
     }
 
     /// The node at an address that was once read from a living tree; it may have got another life since.
