@@ -3,7 +3,7 @@
 //! Why: such keys (UUIDs, addresses, pairs of numbers, short codes) need no heap, no lengths and no prefixes, so they fit
 //! the nodes of integers: an image is a row of words, the most significant first, whose order is that of the keys.
 //!
-//! A cell is a row of atomics. A read between two writes may mix two images; whoever reads validates (S2).
+//! A cell is a row of atomics. A read between two writes may mix two images; whoever reads validates (S2 in `search.rs`).
 
 use crate::node::int::IntKey;
 use crate::search::{Lane, Sealed, count_one_by_one};

@@ -5,7 +5,7 @@
 //!
 //! Invariants:
 //! - P1, P2 of [`crate::pool`], with the whole type in place of the size.
-//! - A group in a list has all slots closed (H3), as one of fresh memory has.
+//! - A group in a list has all slots closed (H3 in `group.rs`), as one of fresh memory has.
 
 use super::group::{Address, Group};
 use super::node::Body;
@@ -45,7 +45,7 @@ mod lists {
         FREE.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A free group, or memory of zeros, which are one (H3).
+    /// A free group, or memory of zeros, which are one (H3 in `group.rs`).
     pub fn take<G: 'static>() -> Address {
         let used = free().get_mut(&TypeId::of::<G>()).and_then(Vec::pop);
         used.unwrap_or_else(|| pool::cut(const { checked_size::<G>() }) as Address)

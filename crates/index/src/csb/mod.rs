@@ -69,7 +69,7 @@
 //! - G2: a hole's separator is that of the next live slot, so that the greatest entry not above a key is live. The last
 //!   entry is live. The key of the first live entry is the least key, whatever the range.
 //! - G3: `high` is exclusive, and equals the next separator, above or beside. An *open-ended* node has none.
-//! - G4: memory of a group is only ever that of groups of the same type: latch words stay latch words (L1).
+//! - G4: memory of a group is only ever that of groups of the same type: latch words stay latch words (L1 in base's `latch.rs`).
 //! - G5: latches are taken by level from the top, then by place from the left; headers after all nodes, again by level
 //!   and from the left. Nothing else is waited for meanwhile.
 //! - G6: the root is the leftmost node of the highest level. It never becomes lower.

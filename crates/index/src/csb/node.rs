@@ -83,7 +83,7 @@ impl Body for Children {
 /// See the module. `F` entries.
 #[repr(C, align(64))]
 pub(super) struct Node<K: IntKey, B: Body, const F: usize> {
-    /// Latch and version (L1: survives the reuse of the memory).
+    /// Latch and version (L1 in base's `latch.rs`: survives the reuse of the memory).
     pub latch: NodeLatch,
     /// Number of entries (u16) | is there no upper bound (1 bit).
     meta: AtomicU64,

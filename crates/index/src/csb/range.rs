@@ -56,7 +56,7 @@ pub(crate) struct Forward<'t, K: IntKey, const F: usize> {
     /// Entries not yet read are at or above this key.
     from: K::Lane,
     last: K::Lane,
-    /// The place to read next, not to the right of `from`; `None`: there are no more. Usable under `pin` (R2).
+    /// The place to read next, not to the right of `from`; `None`: there are no more. Usable under `pin` (R2 in `reclaim.rs`).
     place: Option<(Address, usize)>,
     batch: Batch<K::Lane>,
 }

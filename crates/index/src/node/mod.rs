@@ -68,7 +68,7 @@ impl Seen<'_> {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Header {
-    /// Latch and version (L1: survives the reuse of the node).
+    /// Latch and version (L1 in base's `latch.rs`: survives the reuse of the node).
     pub latch: NodeLatch,
     /// Number of entries (16 bits) | level (7) | dead (1) | shift of heads (8) | number of the right neighbour (32).
     meta: AtomicU64,
@@ -98,7 +98,7 @@ impl Header {
         }
     }
 
-    /// Begins a new life at `level`: no entries, no link. The latch word goes on (L1).
+    /// Begins a new life at `level`: no entries, no link. The latch word goes on (L1 in base's `latch.rs`).
     pub fn reset(&self, level: u8) {
         debug_assert!(level <= LEVEL_MAX);
         self.meta.store(u64::from(level) << LEVEL_SHIFT, Relaxed);

@@ -69,7 +69,8 @@
 //! - T1: an inner node's key is the low bound of the leftmost block to its right; keys rise in order.
 //! - T2: all paths from the root to a block have the same sum of weights; a block's weight is at least 1.
 //! - T3: a red node under a red parent, an overweight node, a root that is not black, a block that a removal left underfull:
-//!   each is in the problem queue or in the rebalancer's hands (Q1). With the queue empty the tree is a red-black tree.
+//!   each is in the problem queue or in the rebalancer's hands (Q1 in `problems.rs`). With the queue empty the tree is a
+//!   red-black tree.
 
 mod bulk;
 mod check;

@@ -68,7 +68,7 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
         }
     }
 
-    /// Puts `node` in the queue if it breaks a rule. Its parent is latched (N1, Q1).
+    /// Puts `node` in the queue if it breaks a rule. Its parent is latched (N1 in `node.rs`, Q1 in `problems.rs`).
     pub(super) fn report(&self, node: Child, parent: &Inner<L>, pin: &Pin) {
         let header = header_at(node, pin);
         if self.is_out_of_balance(header.weight(), parent) {
@@ -135,7 +135,7 @@ impl<L: Lane, const F: usize, S: Scheme> Tree<L, F, S> {
         drop((held, line));
     }
 
-    /// Gives a dead node back, once nobody can have seen it in the tree, or leaves it to the queue (Q2).
+    /// Gives a dead node back, once nobody can have seen it in the tree, or leaves it to the queue (Q2 in `problems.rs`).
     pub(super) fn bury(&self, node: Child, pin: &Pin) {
         if Problems::holds(header_at(node, pin)) {
             return;

@@ -3,7 +3,7 @@
 //! Source: the standard rotations of red-black trees, with the weights of chromatic trees.
 //!
 //! Invariants:
-//! - R1: who changes a weight holds the latches of the node and of its parent (N1); who changes a child pointer, or
+//! - R1: who changes a weight holds the latches of the node and of its parent (N1 in `node.rs`); who changes a child pointer, or
 //!   takes a key range from a node, has excluded others from it.
 //! - R2: pointers are written in an order that never makes a cycle (O2): first what goes down gives away its child, then
 //!   it is hung under what goes up, and that is hung under the top last.

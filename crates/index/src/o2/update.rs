@@ -197,7 +197,7 @@ fn divide<L: Lane, const F: usize>(leaf: &Leaf<L, F>, right: &Leaf<L, F>, at: us
     separator
 }
 
-/// Puts `right` behind `leaf` in the chain (B3).
+/// Puts `right` behind `leaf` in the chain (B3 in `leaf.rs`).
 fn link<L: Lane, const F: usize>(leaf: &Leaf<L, F>, right: &Leaf<L, F>, pin: &Pin) {
     let next = leaf.next();
     right.set_next(next);

@@ -48,7 +48,7 @@ impl<'t, N: Node> Level<'t, N> {
         node.header().set_link(self.node);
         let right: &N = node_at(self.node, self.pin);
         if self.level == 0 {
-            assert!(right.make_room(key, true), "Y4: an empty node has room");
+            assert!(right.make_room(key, true), "Y5: an empty node has room");
             right.insert_at(0, key, word);
         } else {
             right.insert_at(0, N::least().borrow(), word);

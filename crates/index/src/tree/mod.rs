@@ -9,7 +9,7 @@
 //! Invariants:
 //! - T1: a pointer in the tree leads to a node that is not yet retired; a pin keeps what was read usable.
 //! - T2: a node covers a range. Its lower end only ever goes down (it takes an empty left neighbour's range), its upper
-//!   end too (it gives to the right). So from wherever a key was once looked for, it is found to the right (N4).
+//!   end too (it gives to the right). So from wherever a key was once looked for, it is found to the right (N4 in `node/mod.rs`).
 //! - T3: above the leaves, an entry's key is the lower end of its child's range; so descending to the greatest entry
 //!   not above a key never leads too far right. While somebody descends, that end may have gone down.
 //! - T4: the root is the leftmost node of the highest level. It never becomes lower.
@@ -302,7 +302,7 @@ fn fresh_node<N: Node>(level: u8, counters: &Counters) -> u64 {
     counters.node_made(level);
     // SAFETY: the pool gave it to us alone; it lives until it is given back.
     let node = unsafe { node.as_ref() };
-    // Under the latch, so that a reader from the node's former life could not validate (L1).
+    // Under the latch, so that a reader from the node's former life could not validate (L1 in base's `latch.rs`).
     let latched = node.header().latch.exclusive();
     node.reset(level);
     drop(latched);

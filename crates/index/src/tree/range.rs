@@ -1,7 +1,7 @@
 //! Scans in both directions.
 //!
 //! A cursor holds a pin and a key, no latch. It copies one leaf whole per validation and hands out the copies.
-//! Forwards it follows links: the next leaf covers the last one's upper end, now or behind its own link (N4).
+//! Forwards it follows links: the next leaf covers the last one's upper end, now or behind its own link (N4 in `node/mod.rs`).
 //! Backwards there are no links: it looks for the leaf below the last one's lower end.
 //!
 //! Invariants:
@@ -56,7 +56,7 @@ pub(crate) struct Forward<'t, N: Node> {
     /// Entries not yet read are at (`Below`) or above (`AtMost`) this key.
     from: N::Owned,
     bias: Bias,
-    /// The leaf to read next: its range does not begin above `from`. 0 = none. Usable under `pin` (R2).
+    /// The leaf to read next: its range does not begin above `from`. 0 = none. Usable under `pin` (R2 in `reclaim.rs`).
     leaf: u64,
     end: Bound<N::Owned>,
     batch: Taken<N>,

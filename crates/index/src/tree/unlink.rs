@@ -3,8 +3,8 @@
 //! Why: without it a tree that serves as a queue would grow for ever.
 //! Source: OLFIT §5.3: only empty nodes go, their link stays while readers may be there, a collector gets them.
 //!
-//! An empty node gives its range to its *right* neighbour, so ranges, like keys, only move right (N4), and a reader who
-//! still arrives here, or at the left neighbour, finds everything behind the link:
+//! An empty node gives its range to its *right* neighbour, so ranges, like keys, only move right (N4 in `node/mod.rs`), and a
+//! reader who still arrives here, or at the left neighbour, finds everything behind the link:
 //!
 //! ```text
 //! parent    … (a, L) (b, N) (c, R) …          … (a, L) (b, R) …
@@ -27,7 +27,8 @@
 //! Invariants:
 //! - D1: while N and its left neighbour are latched, N's right neighbour R is not unlinked (that takes N's latch).
 //! - D2: a node goes only if its right neighbour's separator is next to its own (or, for a column, if the right
-//!   neighbours form a column too): a separator in between is still to be posted (U1). Who posts it looks for what had to stay.
+//!   neighbours form a column too): a separator in between is still to be posted (U1 in `update.rs`). Who posts it looks for
+//!   what had to stay.
 //! - D3: all or nothing. What cannot be done at once is left: an empty node is correct, only slow.
 
 use super::update::Latched;

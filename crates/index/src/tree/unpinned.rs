@@ -6,8 +6,8 @@
 //! validated once more.
 //!
 //! Without a pin a node may be given back to the pool, and serve another tree, while somebody looks at it. That is
-//! harmless, for its memory stays that of nodes of the same layout (P1), all of whose fields are atomics, and its version
-//! goes on (L1). What was read there is not believed:
+//! harmless, for its memory stays that of nodes of the same layout (P1 in `pool.rs`), all of whose fields are atomics, and
+//! its version goes on (L1 in base's `latch.rs`). What was read there is not believed:
 //!
 //! - F1: an address is followed only if the node that it was read from still has the version seen: it is a node's.
 //! - F2: then the version of the node behind it is read, and the first one is validated again. So the pointer stood when
@@ -225,7 +225,7 @@ impl<L: Lane, const F: usize> Tree<IntNode<L, F>> {
     fn node_of_any_life(&self, address: u64) -> &IntNode<L, F> {
         let node = std::ptr::with_exposed_provenance::<IntNode<L, F>>(address as usize);
         // SAFETY: the address was a node's (F1), so it came from the pool, whose memory is never unmapped and only ever
-        // holds nodes of this layout (P1), and all fields are atomics.
+        // holds nodes of this layout (P1 in `pool.rs`), and all fields are atomics.
         unsafe { &*node }
     }
 }

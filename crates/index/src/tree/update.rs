@@ -220,7 +220,7 @@ impl<N: Node> Tree<N> {
         self.unlink_beside(level, separator, pin);
     }
 
-    /// Unlinks what was emptied beside a separator of `level` while that was not there, and so had to stay (D2).
+    /// Unlinks what was emptied beside a separator of `level` while that was not there, and so had to stay (D2 in `unlink.rs`).
     fn unlink_beside(&self, level: u8, separator: &Separator<N>, pin: &Pin) {
         // A leaf, or the last child of a node.
         let most = usize::from(level > 1);

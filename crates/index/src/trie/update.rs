@@ -195,7 +195,7 @@ impl<M: LayerTree> Layer<M> {
     fn exchange(&self, slice: Slice, old: Option<u64>, new: Option<u64>, pin: &Pin) -> Result<(), Raced> {
         if self.map.replace(slice, old, new, pin) {
             if let Some(old) = old {
-                // SAFETY: `old` was this slice's word, which we have replaced; nobody else has (W2).
+                // SAFETY: `old` was this slice's word, which we have replaced; nobody else has (W2 in `below.rs`).
                 unsafe { retire::<M>(old, pin) };
             }
             return Ok(());

@@ -342,7 +342,7 @@ impl<const F: usize, const H: usize> BytesNode<F, H> {
         self.set_heap_use(self.heap_end(), self.heap_dead() + slot.heap_bytes());
         if slot.is_blob() {
             let address = self.blob_address(slot).expect("a cell of our own");
-            // SAFETY: this cell owned the blob (O2) and is dropped now.
+            // SAFETY: this cell owned the blob (O2 in `blob.rs`) and is dropped now.
             unsafe { pin.retire_blob(address) };
         }
     }

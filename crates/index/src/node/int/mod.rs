@@ -10,7 +10,7 @@
 //!   which tells a real greatest key from an unused one.
 //! - I2: `high` holds the greatest image while it is infinite, the least when the node is closed.
 //! - I3: each block but the first has the head of its first entry, by the scale of the node: that tells separators apart exactly,
-//!   and the keys of a leaf roughly. Blocks without entries have a head that is above that of any key (Q2).
+//!   and the keys of a leaf roughly. Blocks without entries have a head that is above that of any key (Q2 in `scale.rs`).
 //! - I4: memory of a leaf is that of leaves for ever, and says so: its level is 0 in every life, and in no life of other
 //!   nodes. So whoever finds level 0, in whichever life, finds a leaf's arrays behind the first line, and else a node's above.
 //!   Where both are as large, and atomic words alone, either can be read as the other (`ALIKE`).

@@ -148,7 +148,7 @@ impl<L: Lane, const F: usize> IntInner<L, F> {
         Aim { head, first: self.node.heads.block(Self::BLOCKS, head) * Self::BLOCK }
     }
 
-    /// Entries whose head is not above the one aimed at. Unused ones are not among them (Q2).
+    /// Entries whose head is not above the one aimed at. Unused ones are not among them (Q2 in `scale.rs`).
     #[inline(always)]
     pub fn rank_by(&self, aim: Aim) -> usize {
         let run = &self.words()[aim.first..aim.first + Self::BLOCK];
@@ -168,7 +168,7 @@ impl<L: Lane, const F: usize> IntInner<L, F> {
         (from..to).for_each(|i| self.set_entry(i, UNUSED));
     }
 
-    /// Entry 0 has no separator, so it gets the least head (Q2, N1).
+    /// Entry 0 has no separator, so it gets the least head (Q2 in `scale.rs`, N1 in `node/mod.rs`).
     pub fn make_first_least(&self) {
         self.set_entry(0, word_of(0, self.child(0)));
     }
