@@ -54,7 +54,9 @@
 //! measurement on your machine says so.
 //!
 //! Limits: a tree never becomes lower, and only empty nodes are given back (an O2-Tree, which merges blocks less than half
-//! full, may become lower); their memory serves other maps of the process rather than the system.
+//! full, may become lower); their memory serves maps of the process whose nodes are of the same kind and size, rather than the
+//! system. All maps together may have 256 GiB of nodes. Where the system refuses memory, what inserts or loads panics; see
+//! [`reserve`].
 
 pub mod calibrate;
 mod csb;

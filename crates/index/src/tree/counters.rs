@@ -65,7 +65,7 @@ impl Counters {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Reads of a node that had to be repeated.
+    /// Reads of a node that had to be repeated, but for those that an [`IntMap`](crate::IntMap) tries without a pin at first.
     pub restarts: u64,
     /// Reads that failed so often that they took the latch.
     pub latched_reads: u64,
@@ -73,7 +73,7 @@ pub struct Stats {
     pub splits: u64,
     /// Empty nodes unlinked.
     pub unlinked: u64,
-    /// Empty nodes that stayed, because a neighbour was just changing.
+    /// Times that an empty node stayed: the last child of several, or one whose neighbour was just changing.
     pub left_empty: u64,
     /// Nodes of each level now, leaves first. Counted by a walk.
     pub nodes_per_level: Vec<u64>,
