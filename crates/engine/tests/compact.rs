@@ -72,6 +72,28 @@ fn rows_stay_and_space_goes() {
     assert_eq!(rows(&path), before);
 }
 
+/// The rows go through the copy's log, and what they leave of it nobody needs.
+#[test]
+fn the_log_of_many_rows_is_no_longer_than_that_of_none() {
+    let segments = |path: &Path| {
+        let names = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name());
+        names.filter(|name| name.to_str().unwrap().starts_with("wal-")).count()
+    };
+    let segments_of = |rows: u32| {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("flights.db");
+        let db = builder().open(&path).unwrap();
+        let table = db.byte_table("t").unwrap();
+        table.bulk_load((0..rows).map(|i| (i.to_be_bytes(), [i as u8; 1000]))).unwrap();
+        drop(table);
+        db.close().unwrap();
+        builder().compact(&path, |_| {}).unwrap();
+        segments(&path)
+    };
+    let (many, none) = (segments_of(5000), segments_of(0));
+    assert!(many <= none + 1, "{many} segments, where an empty database has {none}"); // where the log ends, one may be begun
+}
+
 /// What somebody else is making beside it is not thrown away under his hands.
 #[test]
 fn a_creation_beside_it_that_is_under_way_is_left_alone() {

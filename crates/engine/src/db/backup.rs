@@ -18,6 +18,7 @@ use crate::db::options::Builder;
 use crate::db::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::log::Durability;
+use crate::pool::Wal;
 use crate::tree::Tree;
 use foreshore_base::seeded_bug;
 use foreshore_io::{DirVfs, Vfs};
@@ -144,6 +145,7 @@ impl Database {
         let copied = source.copy_into(&target, &mut progress).and_then(|copied| {
             if !seeded_bug("backup_named_early") {
                 target.engine.close()?; // writes everything out, durably
+                target.engine.core().log.give_space(); // who opens it next may have no use for as much log
             }
             meta::finish_backup(&*vfs).map(|()| copied)
         });
