@@ -381,6 +381,21 @@ fn a_bulk_load_may_begin_with_the_empty_key() {
     db.check().unwrap();
 }
 
+/// A row that is out of order is told what it is not above: its own load's rows, or those that were there.
+#[test]
+fn a_bulk_load_says_which_order_is_broken() {
+    let db = Database::in_memory().unwrap();
+    let table = db.byte_table("t").unwrap();
+    table.put(b"m", b"").unwrap();
+    for (keys, place) in [
+        (["a", "b"], "row 0 is not above the table's last row"),
+        (["n", "n"], "row 1 is not above the row before it"),
+    ] {
+        let refused = table.bulk_load(keys.map(|key| (key, ""))).unwrap_err().to_string();
+        assert!(refused.contains(place), "{refused}");
+    }
+}
+
 #[test]
 fn handles_are_send_and_sync() {
     fn both<T: Send + Sync + Clone>() {}
