@@ -71,26 +71,28 @@ impl Upkeep {
             stopping: Condvar::new(),
             threads: Threads::default(),
         });
-        let started = upkeep
-            .start_thread("foreshore-upkeep", Self::clear_up)
-            .and_then(|()| upkeep.start_thread("foreshore-versions", Self::keep_versions_few))
-            .and_then(|()| upkeep.start_thread("foreshore-checkpoint", Self::keep_log_short))
-            .and_then(|()| upkeep.start_thread("foreshore-nudge", Self::send_commits))
-            .and_then(|()| upkeep.start_thread("foreshore-idle", Self::end_idle));
-        match started {
-            Ok(()) => Ok(upkeep),
-            Err(error) => {
-                upkeep.stop();
-                Err(error)
-            }
-        }
+        let mut retried = Instant::now();
+        upkeep
+            .keep_doing("foreshore-upkeep", move |upkeep| upkeep.clear_up(&mut retried))
+            .and_then(|()| upkeep.keep_doing("foreshore-versions", Self::keep_versions_few))
+            .and_then(|()| upkeep.keep_doing("foreshore-checkpoint", Self::checkpoint_if_due))
+            .and_then(|()| upkeep.keep_doing("foreshore-nudge", |upkeep| upkeep.core.log.nudge()))
+            .and_then(|()| upkeep.keep_doing("foreshore-idle", |upkeep| upkeep.running.abort_idle()))
+            .inspect_err(|_| upkeep.stop())?;
+        Ok(upkeep)
     }
 
-    fn start_thread(self: &Arc<Self>, name: &str, run: fn(&Self)) -> Result<()> {
+    /// Starts a thread that does `work` now and then, until the database closes.
+    fn keep_doing(self: &Arc<Self>, name: &str, mut work: impl FnMut(&Self) + Send + 'static) -> Result<()> {
         let (shared, log) = (self.clone(), self.core.log.clone());
+        let run = move || {
+            while !shared.sleep_or_stop() {
+                work(&shared);
+            }
+        };
         // Nobody would keep the log short, or send commits on their way.
         let stop = move || log.poison(&Error::Poisoned { cause: "a thread of the upkeep panicked".into() });
-        self.threads.start(name, move || run(&shared), stop)
+        self.threads.start(name, run, stop)
     }
 
     /// Stops the threads, and waits for their end. The second call does nothing.
@@ -100,32 +102,11 @@ impl Upkeep {
         self.threads.join();
     }
 
-    fn send_commits(&self) {
-        while !self.sleep_or_stop() {
-            self.core.log.nudge();
-        }
-    }
-
-    fn end_idle(&self) {
-        while !self.sleep_or_stop() {
-            self.running.abort_idle();
-        }
-    }
-
-    fn keep_log_short(&self) {
-        while !self.sleep_or_stop() {
-            self.checkpoint_if_due();
-        }
-    }
-
-    fn clear_up(&self) {
-        let mut retried = Instant::now();
-        while !self.sleep_or_stop() {
-            self.core.retry_stuck(Stuck::is_due);
-            if retried.elapsed() >= RETRY {
-                self.core.go_on_undoing();
-                retried = Instant::now();
-            }
+    fn clear_up(&self, retried: &mut Instant) {
+        self.core.retry_stuck(Stuck::is_due);
+        if retried.elapsed() >= RETRY {
+            self.core.go_on_undoing();
+            *retried = Instant::now();
         }
     }
 
@@ -140,11 +121,9 @@ impl Upkeep {
 
     /// Keeps the versions' affairs in order: who has ended, what nobody needs.
     fn keep_versions_few(&self) {
-        while !self.sleep_or_stop() {
-            self.core.txns.settle(&self.core.log);
-            self.core.sweep_images();
-            self.core.bound_images(self.old_version_bytes);
-        }
+        self.core.txns.settle(&self.core.log);
+        self.core.sweep_images();
+        self.core.bound_images(self.old_version_bytes);
     }
 
     fn checkpoint_if_due(&self) {
@@ -227,13 +206,11 @@ mod tests {
         let directory = Arc::new(Directory::create(Arc::new(MemVfs::new())).unwrap());
         let core = db.engine.core().clone();
         let upkeep = Upkeep::start(core, directory, &Database::builder(), Lsn::ZERO).unwrap();
-        upkeep.start_thread("foreshore-test", |_| panic!("a test")).unwrap();
+        upkeep.keep_doing("foreshore-test", |_| panic!("a test")).unwrap();
+        let puts = std::iter::repeat_with(|| table.put(b"k", b"v"));
+        let refused = puts.filter_map(Result::err).next().expect("it goes on until one fails");
         upkeep.stop();
-        let refused = table.put(b"k", b"v");
-        assert!(
-            matches!(&refused, Err(Error::Poisoned { cause }) if cause.contains("panicked")),
-            "{refused:?}"
-        );
+        assert!(matches!(&refused, Error::Poisoned { cause } if cause.contains("panicked")), "{refused:?}");
     }
 
     /// A checkpoint takes as long as the device does. Who waits for what an idle transaction has locked does not wait for that.
