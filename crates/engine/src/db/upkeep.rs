@@ -213,19 +213,32 @@ mod tests {
         assert!(matches!(&refused, Error::Poisoned { cause } if cause.contains("panicked")), "{refused:?}");
     }
 
-    /// A checkpoint takes as long as the device does. Who waits for what an idle transaction has locked does not wait for that.
-    #[test]
-    fn an_idle_transaction_is_rolled_back_beside_a_checkpoint() {
-        const LONG: Duration = Duration::from_secs(20);
-        let (device, has_begun) = (Arc::new(Mutex::new(())), Arc::new(AtomicBool::new(false)));
-        let (its, begun) = (device.clone(), has_begun.clone());
+    /// A device that makes no such call of the leaves' file while the mutex is held, and says when one has come.
+    fn standing_at(stops: Call) -> (Intercepted, Arc<Mutex<()>>, Arc<AtomicBool>) {
+        let (device, has_come) = (Arc::new(Mutex::new(())), Arc::new(AtomicBool::new(false)));
+        let (its, comes) = (device.clone(), has_come.clone());
         let slow = Intercepted::new(MemVfs::new(), move |call, name, go| {
-            let _passes = (call == Call::Write && name == "leaves.db").then(|| {
-                begun.store(true, Relaxed);
+            let _passes = (call == stops && name == "leaves.db").then(|| {
+                comes.store(true, Relaxed);
                 its.lock()
             });
             go()
         });
+        (slow, device, has_come)
+    }
+
+    fn await_call(has_come: &AtomicBool) {
+        let since = Instant::now();
+        while !has_come.load(Relaxed) {
+            assert!(since.elapsed() < Duration::from_secs(20), "a thread of the upkeep has nothing to do");
+            std::thread::yield_now();
+        }
+    }
+
+    /// A checkpoint takes as long as the device does. Who waits for what an idle transaction has locked does not wait for that.
+    #[test]
+    fn an_idle_transaction_is_rolled_back_beside_a_checkpoint() {
+        let (slow, device, has_begun) = standing_at(Call::Write);
         let tiny = Database::builder()
             .leaf_bytes(4096)
             .cache_bytes(64 * 4096)
@@ -237,11 +250,7 @@ mod tests {
         let idle = db.begin_with(TransactionOptions::new().idle_timeout(Duration::from_millis(500))).unwrap();
         idle.bytes(&table).put(b"k", b"v").unwrap();
         (0..50_u8).for_each(|row| table.put(&[row], &[0; 900]).unwrap());
-        let since = Instant::now();
-        while !has_begun.load(Relaxed) {
-            assert!(since.elapsed() < LONG, "no checkpoint is due");
-            std::thread::yield_now();
-        }
+        await_call(&has_begun);
         let put = table.with_lock_timeout(Duration::from_secs(5)).put(b"k", b"w");
         drop(stands);
         put.unwrap();
@@ -252,16 +261,7 @@ mod tests {
     /// transaction has locked does not wait for that either.
     #[test]
     fn an_idle_transaction_is_rolled_back_while_others_are_cleared_up_after() {
-        const LONG: Duration = Duration::from_secs(20);
-        let (device, has_begun) = (Arc::new(Mutex::new(())), Arc::new(AtomicBool::new(false)));
-        let (its, begun) = (device.clone(), has_begun.clone());
-        let slow = Intercepted::new(MemVfs::new(), move |call, name, go| {
-            let _passes = (call == Call::Read && name == "leaves.db").then(|| {
-                begun.store(true, Relaxed);
-                its.lock()
-            });
-            go()
-        });
+        let (slow, device, has_begun) = standing_at(Call::Read);
         let tiny = Database::builder().leaf_bytes(4096).cache_bytes(64 * 4096).ring_bytes(1 << 20);
         let db = tiny.durability(Durability::Relaxed).open_on(Arc::new(slow)).unwrap();
         let [removed, other, table] = ["removed", "other", "t"].map(|name| db.byte_table(name).unwrap());
@@ -275,11 +275,7 @@ mod tests {
         let stands = device.lock();
         has_begun.store(false, Relaxed);
         drop(snapshot);
-        let since = Instant::now();
-        while !has_begun.load(Relaxed) {
-            assert!(since.elapsed() < LONG, "nothing is cleared up");
-            std::thread::yield_now();
-        }
+        await_call(&has_begun);
         let idle = db.begin_with(TransactionOptions::new().idle_timeout(Duration::from_millis(1))).unwrap();
         idle.bytes(&table).put(b"k", b"v").unwrap();
         let put = table.with_lock_timeout(Duration::from_secs(5)).put(b"k", b"w");
