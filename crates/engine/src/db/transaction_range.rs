@@ -37,8 +37,8 @@ pub struct TransactionRange {
     from: Bound<Vec<u8>>,
     to: Bound<Vec<u8>>,
     values: Values,
-    front: Option<Walk>,
-    back: Option<Walk>,
+    /// One for each [`Direction`].
+    walks: [Option<Walk>; 2],
     done: bool,
 }
 
@@ -87,7 +87,7 @@ impl TransactionRange {
         let done = is_empty(&from, &to);
         let ours = shared.ensure_ours(table);
         let (tree, values) = (table.tree.clone(), Values::Read);
-        Self { shared, tree, ours, from, to, values, front: None, back: None, done }
+        Self { shared, tree, ours, from, to, values, walks: [None, None], done }
     }
 
     /// The same rows with empty values, which are not read, however large they are. Locks are the same.
@@ -129,10 +129,7 @@ impl TransactionRange {
         let row = self.move_on(direction);
         if row.is_err() {
             // It has perhaps passed removed rows, where the transaction itself may put some before the next call.
-            match direction {
-                Direction::Ascending => self.front = None,
-                Direction::Descending => self.back = None,
-            }
+            self.walks[direction as usize] = None;
         }
         // After a wait in vain a new walk goes on; after any other error there is nothing more to come.
         self.done = match &row {
@@ -167,25 +164,21 @@ impl TransactionRange {
     #[inline]
     fn walk(&mut self, txn: &Txn, direction: Direction) -> &mut Walk {
         let locks = self.locks();
-        let walk = match direction {
-            Direction::Ascending => &mut self.front,
-            Direction::Descending => &mut self.back,
-        };
+        let walk = &mut self.walks[direction as usize];
         walk.take_if(|walk| walk.is_stale(txn));
         walk.get_or_insert_with(|| {
-            let (tree, from, to) = (self.tree.clone(), self.from.clone(), self.to.clone());
+            let (begin, end) = match direction {
+                Direction::Ascending => (self.from.clone(), self.to.clone()),
+                Direction::Descending => (self.to.clone(), self.from.clone()),
+            };
+            let tree = self.tree.clone();
             match (locks, direction) {
-                (Some(gaps), Direction::Ascending) => {
-                    Walk::Locking(Scan::new(tree, direction, gaps, from, to))
-                }
-                (Some(gaps), Direction::Descending) => {
-                    Walk::Locking(Scan::new(tree, direction, gaps, to, from))
-                }
+                (Some(gaps), _) => Walk::Locking(Scan::new(tree, direction, gaps, begin, end)),
                 (None, Direction::Ascending) => {
-                    Walk::Ascending(Forward::new(tree, txn.view(), from, to), txn.last)
+                    Walk::Ascending(Forward::new(tree, txn.view(), begin, end), txn.last)
                 }
                 (None, Direction::Descending) => {
-                    Walk::Descending(Backward::new(tree, txn.view(), to, from), txn.last)
+                    Walk::Descending(Backward::new(tree, txn.view(), begin, end), txn.last)
                 }
             }
         })
