@@ -228,7 +228,7 @@ impl Source {
         copied: &mut Copied,
         progress: &mut dyn FnMut(&Copied),
     ) -> Result<()> {
-        let from = ByteTable::new(self.engine.clone(), tree.clone(), Durability::Relaxed);
+        let from = ByteTable::new(self.engine.clone(), tree.clone());
         let mut failed = Ok(());
         let rows = self.snapshot.bytes(&from).range(..).map_while(|row| match row {
             Ok(row) => Some(row),

@@ -43,8 +43,8 @@ impl std::fmt::Debug for ByteTable {
 }
 
 impl ByteTable {
-    pub(crate) fn new(engine: Arc<Engine>, tree: Arc<Tree>, durability: Durability) -> Self {
-        Self { engine, tree, durability, lock_timeout: PATIENCE }
+    pub(crate) fn new(engine: Arc<Engine>, tree: Arc<Tree>) -> Self {
+        Self { durability: engine.durability(), engine, tree, lock_timeout: PATIENCE }
     }
 
     /// The table's name.
@@ -361,7 +361,7 @@ impl ByteTable {
         key: &[u8],
         mut change: impl FnMut(&mut Option<Vec<u8>>) -> Result<R>,
     ) -> Result<R> {
-        let modify = |txn: &mut Txn| {
+        self.alone(|txn| {
             txn.enter(&self.tree)?;
             let mut row = Vec::new();
             let found = self.tree.get_for_update(txn, key, &mut row)?;
@@ -375,10 +375,7 @@ impl ByteTable {
             self.make_room_within(txn, intent.value().len())?;
             self.tree.write(txn, key, intent)?;
             Ok(told)
-        };
-        let (told, end) = self.engine.core().alone(self.lock_timeout, modify)?;
-        self.tell(end)?;
-        Ok(told)
+        })
     }
 
     /// Removes the rows whose keys lie in `bounds`, all at one point in time or none; says how many. At that point no other row is
@@ -416,10 +413,7 @@ impl ByteTable {
     }
 
     pub(super) fn remove_between(&self, bounds: RawBounds) -> Result<u64> {
-        let remove = |txn: &mut Txn| self.tree.remove_range(txn, true, bounds.clone(), u64::MAX);
-        let (removed, end) = self.engine.core().alone(self.lock_timeout, remove)?;
-        self.tell(end)?;
-        Ok(removed)
+        self.alone(|txn| self.tree.remove_range(txn, true, bounds.clone(), u64::MAX))
     }
 
     /// Removes the row with the least key and returns it; `None` if the table is empty. Atomic: at one point in time it was the
@@ -486,11 +480,13 @@ impl ByteTable {
         bounds: RawBounds,
         mut read: impl FnMut((Vec<u8>, Vec<u8>)) -> Result<R>,
     ) -> Result<Option<R>> {
-        let pop =
-            |txn: &mut Txn| self.tree.pop(txn, true, direction, bounds.clone())?.map(&mut read).transpose();
-        let (row, end) = self.engine.core().alone(self.lock_timeout, pop)?;
-        self.tell(end)?;
-        Ok(row)
+        self.alone(|txn| self.tree.pop(txn, true, direction, bounds.clone())?.map(&mut read).transpose())
+    }
+
+    /// Does `work` in a transaction of its own, and waits until that may be told.
+    fn alone<R>(&self, work: impl FnMut(&mut Txn) -> Result<R>) -> Result<R> {
+        let (done, end) = self.engine.core().alone(self.lock_timeout, work)?;
+        self.tell(end).map(|()| done)
     }
 
     #[inline]

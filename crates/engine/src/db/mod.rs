@@ -245,7 +245,7 @@ impl Database {
     /// ```
     pub fn byte_table_with(&self, name: &str, options: TableOptions) -> Result<ByteTable> {
         let tree = self.engine.tables.get_or_create(name, options)?;
-        Ok(ByteTable::new(self.engine.clone(), tree, self.engine.durability()))
+        Ok(ByteTable::new(self.engine.clone(), tree))
     }
 
     /// The byte table `name`, if there is one: for who looks at tables that others may drop, and must not bring one back.
@@ -261,8 +261,7 @@ impl Database {
     /// # Ok(()) }
     /// ```
     pub fn existing_byte_table(&self, name: &str) -> Option<ByteTable> {
-        let tree = self.engine.tables.existing(name)?;
-        Some(ByteTable::new(self.engine.clone(), tree, self.engine.durability()))
+        self.engine.tables.existing(name).map(|tree| ByteTable::new(self.engine.clone(), tree))
     }
 
     /// [`Database::existing_byte_table`] with types, which are the caller's promise as those of [`Database::table`].
