@@ -265,29 +265,44 @@ mod tests {
         assert_eq!(open().tables().unwrap(), ["last", "there"]);
     }
 
-    /// Who opens a table need not wait until another one, which somebody creates, is durable.
-    #[test]
-    fn existing_tables_are_opened_while_one_is_created() {
+    /// Does `change` to the tables of a database, which waits until that is durable. Meanwhile another one is opened.
+    fn open_beside<R: Send>(change: impl Fn(&Database) -> Result<R> + Sync) -> (Database, R) {
         let db = Database::builder().durability(Durability::Sync).open_on(Arc::new(MemVfs::new())).unwrap();
-        let there = db.byte_table("there").unwrap();
+        let stays = db.byte_table("stays").unwrap();
+        db.byte_table("goes").unwrap();
         let log = &db.engine.core().log;
         let before = log.stats().waits;
         let hole = log.reserve(8); // nothing behind it becomes durable
-        thread::scope(|scope| {
-            let create = scope.spawn(|| db.byte_table("new"));
+        let changed = thread::scope(|scope| {
+            let changes = scope.spawn(|| change(&db));
             while log.stats().waits == before {
                 thread::yield_now();
             }
-            let (opened, waits) = mpsc::channel();
-            let db = &db;
-            scope.spawn(move || opened.send(db.byte_table("there")));
-            let found = waits.recv_timeout(Duration::from_secs(10)).expect("it waits for the other").unwrap();
-            assert!(Arc::ptr_eq(&found.tree, &there.tree));
-            assert!(db.engine.tables.existing("new").is_none(), "its row may yet be lost");
+            let (db, (opened, waits)) = (&db, mpsc::channel());
+            scope.spawn(move || opened.send(db.byte_table("stays")));
+            let found = waits.recv_timeout(Duration::from_secs(10));
+            let names = db.tables().unwrap();
             hole.abandon();
-            create.join().unwrap().unwrap();
+            assert!(Arc::ptr_eq(&found.expect("it waits for the other").unwrap().tree, &stays.tree));
+            assert_eq!(names, ["goes", "stays"], "the change may yet be lost");
+            changes.join().unwrap().unwrap()
         });
-        assert_eq!(db.tables().unwrap(), ["new", "there"]);
+        (db, changed)
+    }
+
+    /// Who opens a table need not wait until another one, which somebody creates, is durable.
+    #[test]
+    fn existing_tables_are_opened_while_one_is_created() {
+        let (db, _) = open_beside(|db| db.byte_table("new"));
+        assert_eq!(db.tables().unwrap(), ["goes", "new", "stays"]);
+    }
+
+    /// Nor until it is durable that there is another one no more.
+    #[test]
+    fn existing_tables_are_opened_while_one_is_dropped() {
+        let (db, dropped) = open_beside(|db| db.drop_table("goes"));
+        assert!(dropped);
+        assert_eq!(db.tables().unwrap(), ["stays"]);
     }
 
     /// Who drops a table may wait for the transaction of a thread that looks at all tables, and closes it only then.
@@ -310,31 +325,6 @@ mod tests {
             tx.commit().unwrap();
             assert!(dropped.join().unwrap().unwrap());
         });
-    }
-
-    /// Nor until it is durable that there is another one no more.
-    #[test]
-    fn existing_tables_are_opened_while_one_is_dropped() {
-        let db = Database::builder().durability(Durability::Sync).open_on(Arc::new(MemVfs::new())).unwrap();
-        let stays = db.byte_table("stays").unwrap();
-        db.byte_table("goes").unwrap();
-        let log = &db.engine.core().log;
-        let before = log.stats().waits;
-        let hole = log.reserve(8); // nothing behind it becomes durable
-        thread::scope(|scope| {
-            let drops = scope.spawn(|| db.drop_table("goes"));
-            while log.stats().waits == before {
-                thread::yield_now();
-            }
-            let (opened, waits) = mpsc::channel();
-            let db = &db;
-            scope.spawn(move || opened.send(db.byte_table("stays")));
-            let found = waits.recv_timeout(Duration::from_secs(10));
-            hole.abandon();
-            assert!(Arc::ptr_eq(&found.expect("it waits for the other").unwrap().tree, &stays.tree));
-            assert!(drops.join().unwrap().unwrap());
-        });
-        assert_eq!(db.tables().unwrap(), ["stays"]);
     }
 
     /// Nor does a first large value, however it is put, wait for other tables to be durable, or gone.

@@ -150,6 +150,16 @@ mod tests {
         }
     }
 
+    fn commit(db: &Database, table: &ByteTable) -> CommitTicket {
+        let tx = db.begin().unwrap();
+        tx.bytes(table).put(b"k", b"v").unwrap();
+        tx.commit_async().unwrap()
+    }
+
+    fn poll(ticket: &mut CommitTicket, waker: Waker) -> Poll<crate::Result<()>> {
+        Pin::new(ticket).poll(&mut Context::from_waker(&waker))
+    }
+
     /// However often it is polled, a ticket is one commit that waits. A task that polls it in the place of another is woken too.
     #[test]
     fn each_ticket_counts_once() {
@@ -161,12 +171,8 @@ mod tests {
         tx.bytes(&table).put(b"k", b"v").unwrap();
         let mut ticket = tx.commit_async().unwrap();
         let tasks = [Arc::new(Woken::default()), Arc::new(Woken::default())];
-        let mut poll = |task: &Arc<Woken>| {
-            let waker = task.clone().into();
-            Pin::new(&mut ticket).poll(&mut Context::from_waker(&waker))
-        };
         for task in &tasks {
-            (0..5).for_each(|_| assert!(poll(task).is_pending()));
+            (0..5).for_each(|_| assert!(poll(&mut ticket, task.clone().into()).is_pending()));
         }
         assert_eq!(db.stats().log_waits, before + 1);
         hole.abandon();
@@ -175,7 +181,7 @@ mod tests {
             assert!(begun.elapsed() < Duration::from_secs(60), "nobody wakes it");
             std::thread::yield_now();
         }
-        assert!(matches!(poll(&tasks[1]), Poll::Ready(Ok(()))));
+        assert!(matches!(poll(&mut ticket, tasks[1].clone().into()), Poll::Ready(Ok(()))));
     }
 
     /// Nor does it leave a waker behind each time.
@@ -185,9 +191,9 @@ mod tests {
         let hole = db.engine.core().log.reserve(8); // no flight carries what lies behind it
         let mut ticket = db.sync_async();
         let task = Arc::new(Woken::default());
-        let waker = task.clone().into();
+        let waker = Waker::from(task.clone());
         for _ in 0..1000 {
-            assert!(Pin::new(&mut ticket).poll(&mut Context::from_waker(&waker)).is_pending());
+            assert!(poll(&mut ticket, waker.clone()).is_pending());
         }
         hole.abandon();
         ticket.wait().unwrap();
@@ -222,29 +228,16 @@ mod tests {
         let table = db.byte_table("t").unwrap();
         let core = db.engine.core().clone();
         let hole = core.log.reserve(8); // no flight carries what lies behind it
-        let tx = db.begin().unwrap();
-        tx.bytes(&table).put(b"k", b"v").unwrap();
-        let mut ticket = tx.commit_async().unwrap();
+        let mut ticket = commit(&db, &table);
         let (closed, is_closed) = mpsc::channel();
-        let waker = Arc::new(Forgotten { handles: Some((db, table)), closed }).into();
-        assert!(Pin::new(&mut ticket).poll(&mut Context::from_waker(&waker)).is_pending());
-        drop(waker);
+        let task = Arc::new(Forgotten { handles: Some((db, table)), closed });
+        assert!(poll(&mut ticket, task.into()).is_pending());
         hole.abandon();
         assert!(is_closed.recv_timeout(Duration::from_secs(60)).unwrap(), "it waits for its own end");
         ticket.wait().unwrap();
         assert!(open().byte_table("t").unwrap().contains(b"k").unwrap());
         drop(ticket);
         assert_eq!(Arc::strong_count(&core), 1);
-    }
-
-    fn commit(db: &Database, table: &ByteTable) -> CommitTicket {
-        let tx = db.begin().unwrap();
-        tx.bytes(table).put(b"k", b"v").unwrap();
-        tx.commit_async().unwrap()
-    }
-
-    fn poll(ticket: &mut CommitTicket, waker: Waker) -> Poll<crate::Result<()>> {
-        Pin::new(ticket).poll(&mut Context::from_waker(&waker))
     }
 
     /// A database whose log is being written, as long as the device stands still. Many who come meanwhile travel with the next flight, as
@@ -386,8 +379,7 @@ mod tests {
         let hole = core.log.reserve(8); // no flight carries it
         let mut ticket = db.sync_async();
         let (looked, looks) = mpsc::channel();
-        let waker = Arc::new(Looks(db.clone(), looked)).into();
-        assert!(Pin::new(&mut ticket).poll(&mut Context::from_waker(&waker)).is_pending());
+        assert!(poll(&mut ticket, Arc::new(Looks(db.clone(), looked)).into()).is_pending());
         fails.store(true, SeqCst);
         let failed = std::thread::spawn(move || db.checkpoint());
         looks.recv_timeout(Duration::from_secs(60)).expect("it waits for who woke it");
