@@ -7,8 +7,7 @@
 //!   only another backup may throw it away.
 
 use crate::blob;
-use crate::db::options::Builder;
-use crate::db::options::{ensure_leaf_size, ring_suits};
+use crate::db::options::{Builder, ensure_leaf_size, ring_suits};
 use crate::error::{Error, Result};
 use crate::file_names;
 use crate::log::{self, LogOptions};
@@ -215,8 +214,8 @@ fn encode(meta: &Meta) -> Vec<u8> {
 pub(crate) fn read(vfs: &dyn Vfs) -> Result<Meta> {
     let file = vfs.open(NAME, Access::Buffered, false).map_err(|e| Error::io("opening FORESHORE", &e))?;
     let refuse = |detail: &str| Error::Incompatible { dir: vfs.describe(), detail: detail.to_string() };
-    let [magic @ .., f0, f1, f2, f3] = read_first::<20>(&file)?
-        .ok_or_else(|| refuse("its file FORESHORE has the wrong length; restore it from a backup"))?;
+    let wrong_length = || refuse("its file FORESHORE has the wrong length; restore it from a backup");
+    let [magic @ .., f0, f1, f2, f3] = read_first::<20>(&file)?.ok_or_else(wrong_length)?;
     if magic != *MAGIC {
         return Err(refuse("its file FORESHORE was written by another program"));
     }
@@ -225,9 +224,7 @@ pub(crate) fn read(vfs: &dyn Vfs) -> Result<Meta> {
         return Err(Error::OtherFormat { dir: vfs.describe(), found: format, supported: FORMAT });
     }
     let len = file.len().map_err(|e| Error::io("reading FORESHORE", &e))?;
-    let bytes = read_first::<BYTES>(&file)?.filter(|_| len == BYTES as u64);
-    let bytes =
-        bytes.ok_or_else(|| refuse("its file FORESHORE has the wrong length; restore it from a backup"))?;
+    let bytes = read_first::<BYTES>(&file)?.filter(|_| len == BYTES as u64).ok_or_else(wrong_length)?;
     let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
     let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
     if u32_at(BYTES - 4) != crc32c::crc32c(&bytes[..BYTES - 4]) {
