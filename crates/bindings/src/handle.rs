@@ -193,7 +193,8 @@ impl TableHandle {
             Through::Latest => Rows::Committed(self.table.range(bounds)),
             Through::Snapshot(snapshot) => Rows::Committed(snapshot.bytes(&self.table).range(bounds)),
             Through::Transaction(tx) => {
-                Rows::of_transaction(tx.read(|tx| Ok(tx.bytes(&self.table).range(bounds))))
+                let rows = tx.read(|tx| Ok(tx.bytes(&self.table).range(bounds)));
+                rows.map_or_else(|error| Rows::Failed(Some(error)), Rows::Transaction)
             }
         }
     }
@@ -249,13 +250,13 @@ fn read_only() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transaction::tests::database;
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
     #[test]
     fn one_table_through_three_eyes() {
-        let db = Database::in_memory().unwrap();
-        let table = TableHandle::latest(db.byte_table("t").unwrap());
+        let (db, table) = database();
         table.put(b"k", b"old").unwrap();
         let snapshot = db.snapshot().unwrap();
         let tx = TransactionHandle::begin(&db, TransactionOptions::new()).unwrap();
@@ -285,8 +286,7 @@ mod tests {
 
     #[test]
     fn snapshots_refuse_writes() {
-        let db = Database::in_memory().unwrap();
-        let table = TableHandle::latest(db.byte_table("t").unwrap());
+        let (db, table) = database();
         let before = table.as_of(&db.snapshot().unwrap());
         for refused in [
             before.put(b"k", b"").err(),
@@ -305,8 +305,7 @@ mod tests {
 
     #[test]
     fn several_calls_become_one() {
-        let db = Database::in_memory().unwrap();
-        let table = TableHandle::latest(db.byte_table("t").unwrap());
+        let (db, table) = database();
         let failed: Result<()> = table.atomically(&db, |table| {
             table.put(b"a", b"")?;
             Err(Error::Argument("stop".into()))
@@ -318,8 +317,7 @@ mod tests {
 
     #[test]
     fn a_part_of_a_transaction_is_one_too() {
-        let db = Database::in_memory().unwrap();
-        let table = TableHandle::latest(db.byte_table("t").unwrap());
+        let (db, table) = database();
         let tx = TransactionHandle::begin(&db, TransactionOptions::new()).unwrap();
         let inside = table.within(&tx);
         inside.put(b"before", b"").unwrap();
@@ -335,8 +333,7 @@ mod tests {
     /// Who has locked a row in a transaction of its own waits for itself, and must be told.
     #[test]
     fn several_calls_wait_no_longer_than_one() {
-        let db = Database::in_memory().unwrap();
-        let table = TableHandle::latest(db.byte_table("t").unwrap());
+        let (db, table) = database();
         let tx = TransactionHandle::begin(&db, TransactionOptions::new()).unwrap();
         table.within(&tx).put(b"k", b"locked").unwrap();
         let mut runs = 0;
@@ -351,8 +348,7 @@ mod tests {
     /// What another thread wrote within the same transaction is not undone with a part that fails.
     #[test]
     fn a_part_that_fails_takes_nobody_elses_row_along() {
-        let db = Database::in_memory().unwrap();
-        let table = TableHandle::latest(db.byte_table("t").unwrap());
+        let (db, table) = database();
         let tx = TransactionHandle::begin(&db, TransactionOptions::new()).unwrap();
         let inside = table.within(&tx);
         let (begun, has_begun) = channel();

@@ -1,6 +1,6 @@
 //! Rows in key order, wherever they come from.
 
-use foreshore::{ByteBounds, ByteRange, Error, RawBounds, Result, TransactionRange};
+use foreshore::{ByteBounds, ByteRange, Error, Prefix, RawBounds, Result, TransactionRange};
 use std::ops::{Bound, RangeBounds};
 
 pub(crate) type Row = (Vec<u8>, Vec<u8>);
@@ -23,16 +23,8 @@ impl Default for Bounds {
 impl Bounds {
     /// All keys that begin with `prefix`.
     pub fn prefix(prefix: &[u8]) -> Self {
-        // The first key above all of them: the last byte that can be raised is.
-        let to = match prefix.iter().rposition(|byte| *byte < u8::MAX) {
-            Some(last) => {
-                let mut above = prefix[..=last].to_vec();
-                above[last] += 1;
-                Bound::Excluded(above)
-            }
-            None => Bound::Unbounded,
-        };
-        Self { from: Bound::Included(prefix.to_vec()), to }
+        let (from, to) = Prefix(prefix).raw();
+        Self { from, to }
     }
 
     /// Does `key` lie within?
@@ -59,10 +51,6 @@ pub enum Rows {
 }
 
 impl Rows {
-    pub(crate) fn of_transaction(rows: Result<TransactionRange>) -> Self {
-        rows.map_or_else(|error| Rows::Failed(Some(error)), Rows::Transaction)
-    }
-
     /// The same rows with empty values, which are not read, however large they are.
     pub fn keys_only(mut self) -> Self {
         self.set_keys_only(true);

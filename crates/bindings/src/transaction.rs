@@ -202,11 +202,11 @@ pub fn transact<R, E: From<Error>>(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::TableHandle;
 
-    fn database() -> (Database, TableHandle) {
+    pub(crate) fn database() -> (Database, TableHandle) {
         let db = Database::in_memory().unwrap();
         let table = TableHandle::latest(db.byte_table("t").unwrap());
         (db, table)
