@@ -1,7 +1,7 @@
 //! Cursors: rows in key order, from both ends.
 
-use crate::memory::{Bytes, store, there};
-use crate::status::{FS_ABSENT, FS_OK, Failure, guard, guard_free};
+use crate::memory::{Bytes, give, there};
+use crate::status::{FS_ABSENT, FS_OK, Failure, answer, guard, guard_free};
 use crate::table::Table;
 use foreshore::Result;
 use foreshore_bindings::{Bounds, Rows};
@@ -109,7 +109,7 @@ pub extern "C" fn fs_range(
 ) -> c_int {
     guard(|| {
         let rows = there(table, "table")?.handle.range(Limit::bounds(from, to)?);
-        store(out, Some(Box::new(Cursor::new(rows)))).map(|()| FS_OK)
+        give(out, Cursor::new(rows))
     })
 }
 
@@ -122,7 +122,7 @@ pub extern "C" fn fs_prefix(
 ) -> c_int {
     guard(|| {
         let rows = there(table, "table")?.handle.range(Bounds::prefix(prefix.get()?));
-        store(out, Some(Box::new(Cursor::new(rows)))).map(|()| FS_OK)
+        give(out, Cursor::new(rows))
     })
 }
 
@@ -134,7 +134,7 @@ pub extern "C" fn fs_next(
     key: Option<&mut MaybeUninit<Bytes>>,
     value: Option<&mut MaybeUninit<Bytes>>,
 ) -> c_int {
-    guard(|| {
+    answer(|| {
         let cursor = there(cursor, "cursor")?;
         cursor.set_keys_only(value.is_none());
         let row = cursor.next();
@@ -149,7 +149,7 @@ pub extern "C" fn fs_next_back(
     key: Option<&mut MaybeUninit<Bytes>>,
     value: Option<&mut MaybeUninit<Bytes>>,
 ) -> c_int {
-    guard(|| {
+    answer(|| {
         let cursor = there(cursor, "cursor")?;
         cursor.set_keys_only(value.is_none());
         let row = cursor.next_back();

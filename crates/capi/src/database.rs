@@ -1,9 +1,9 @@
 //! Databases: opening, what is in them, upkeep, closing.
 
 use crate::cursor::Cursor;
-use crate::memory::{Buf, Bytes, c_str, store, text, there};
+use crate::memory::{Buf, Bytes, c_str, give, text, there};
 use crate::options::Options;
-use crate::status::{FS_ABSENT, FS_OK, Failure, guard, guard_free};
+use crate::status::{FS_ABSENT, FS_OK, Failure, answer, guard, guard_free};
 use crate::table::Table;
 use foreshore::Database;
 use foreshore_bindings::{TableHandle, open, table_options};
@@ -31,7 +31,7 @@ pub extern "C" fn fs_open(
         // SAFETY: C promises a terminated string, or NULL.
         let path = OsStr::from_bytes(unsafe { c_str(path, "path")? }.to_bytes());
         let database = open(path.as_ref(), Options::pairs(options))?;
-        store(out, Some(Box::new(Db { database }))).map(|()| FS_OK)
+        give(out, Db { database })
     })
 }
 
@@ -39,10 +39,7 @@ pub extern "C" fn fs_open(
 /// tables, transactions, snapshots and cursors of the database are freed too.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_close(db: Option<Box<Db>>) -> c_int {
-    guard(|| {
-        there(db, "db")?.database.close()?;
-        Ok(FS_OK)
-    })
+    guard(|| Ok(there(db, "db")?.database.close()?))
 }
 
 /// Frees the handle. The database closes with its last one; what goes wrong then is lost, unlike with `fs_close`.
@@ -68,14 +65,14 @@ pub extern "C" fn fs_open_table(
         let name = unsafe { text(name, "name")? };
         let options = table_options(Options::pairs(options))?;
         let table = there(db, "db")?.database.byte_table_with(name, options)?;
-        store(out, Some(Box::new(Table { handle: TableHandle::latest(table) }))).map(|()| FS_OK)
+        give(out, Table { handle: TableHandle::latest(table) })
     })
 }
 
 /// Removes a table with all its rows; FS_ABSENT if there is none. Its handles give FS_TABLE_DROPPED from then on.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_drop_table(db: Option<&Db>, name: *const c_char) -> c_int {
-    guard(|| {
+    answer(|| {
         // SAFETY: C promises a terminated string, or NULL.
         let name = unsafe { text(name, "name")? };
         let existed = there(db, "db")?.database.drop_table(name)?;
@@ -89,26 +86,20 @@ pub extern "C" fn fs_tables(db: Option<&Db>, out: Option<&mut MaybeUninit<Option
     guard(|| {
         let names = there(db, "db")?.database.tables()?;
         let names = names.into_iter().map(String::into_bytes);
-        store(out, Some(Box::new(Cursor::of_names(names)))).map(|()| FS_OK)
+        give(out, Cursor::of_names(names))
     })
 }
 
 /// Waits until everything acknowledged so far, in whatever durability, would survive a power failure.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_sync(db: Option<&Db>) -> c_int {
-    guard(|| {
-        there(db, "db")?.database.sync()?;
-        Ok(FS_OK)
-    })
+    guard(|| Ok(there(db, "db")?.database.sync()?))
 }
 
 /// Writes changed leaves out, so that a restart has little log to read. Happens by itself as the log grows.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_checkpoint(db: Option<&Db>) -> c_int {
-    guard(|| {
-        there(db, "db")?.database.checkpoint()?;
-        Ok(FS_OK)
-    })
+    guard(|| Ok(there(db, "db")?.database.checkpoint()?))
 }
 
 /// Stores the database's counters in `json`, as an object of JSON whose names end in their units.
@@ -117,7 +108,7 @@ pub extern "C" fn fs_stats(db: Option<&Db>, json: Option<&mut Buf>) -> c_int {
     guard(|| {
         let stats = there(db, "db")?.database.stats();
         there(json, "json")?.set(serde_json::to_vec(&stats).map_err(not_json)?);
-        Ok(FS_OK)
+        Ok(())
     })
 }
 
@@ -128,7 +119,7 @@ pub extern "C" fn fs_check(db: Option<&Db>, json: Option<&mut Buf>) -> c_int {
     guard(|| {
         let report = there(db, "db")?.database.check()?;
         there(json, "json")?.set(serde_json::to_vec(&report).map_err(not_json)?);
-        Ok(FS_OK)
+        Ok(())
     })
 }
 
@@ -147,7 +138,7 @@ pub extern "C" fn fs_backup(db: Option<&Db>, path: *const c_char, json: Option<&
         if let Some(json) = json {
             json.set(serde_json::to_vec(&copied).map_err(not_json)?);
         }
-        Ok(FS_OK)
+        Ok(())
     })
 }
 
@@ -159,7 +150,7 @@ fn not_json(error: serde_json::Error) -> Failure {
 /// FS_ABSENT if it had ended.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_abort(db: Option<&Db>, number: u64) -> c_int {
-    guard(|| Ok(if there(db, "db")?.database.abort(number)? { FS_OK } else { FS_ABSENT }))
+    answer(|| Ok(if there(db, "db")?.database.abort(number)? { FS_OK } else { FS_ABSENT }))
 }
 
 /// Lists the transactions that were prepared and wait to hear whether to commit, also those from before a crash: a cursor
@@ -168,24 +159,18 @@ pub extern "C" fn fs_abort(db: Option<&Db>, number: u64) -> c_int {
 pub extern "C" fn fs_prepared(db: Option<&Db>, out: Option<&mut MaybeUninit<Option<Box<Cursor>>>>) -> c_int {
     guard(|| {
         let gids = there(db, "db")?.database.recover();
-        store(out, Some(Box::new(Cursor::of_names(gids)))).map(|()| FS_OK)
+        give(out, Cursor::of_names(gids))
     })
 }
 
 /// Commits a prepared transaction, durably; FS_UNKNOWN_TRANSACTION if there is none with this id.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_commit_prepared(db: Option<&Db>, gid: Bytes) -> c_int {
-    guard(|| {
-        there(db, "db")?.database.commit_prepared(gid.get()?)?;
-        Ok(FS_OK)
-    })
+    guard(|| Ok(there(db, "db")?.database.commit_prepared(gid.get()?)?))
 }
 
 /// Rolls back a prepared transaction; FS_UNKNOWN_TRANSACTION if there is none with this id.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_rollback_prepared(db: Option<&Db>, gid: Bytes) -> c_int {
-    guard(|| {
-        there(db, "db")?.database.rollback_prepared(gid.get()?)?;
-        Ok(FS_OK)
-    })
+    guard(|| Ok(there(db, "db")?.database.rollback_prepared(gid.get()?)?))
 }

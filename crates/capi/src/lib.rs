@@ -9,7 +9,7 @@
 //! NULL. That C passes valid ones is its promise, written down in the header; what unsafe code remains is in [`memory`].
 //!
 //! Invariants:
-//! - C1: no call unwinds into C: every function that can panic runs inside [`status::guard`].
+//! - C1: no call unwinds into C: every function that can panic runs inside [`status::guard`] or [`status::answer`].
 //! - C2: nothing that C passed for output is read before it is written.
 
 #![allow(

@@ -103,6 +103,11 @@ pub fn store<T>(out: Option<&mut MaybeUninit<T>>, result: T) -> Result<(), Failu
     Ok(())
 }
 
+/// Gives C an object of its own, as [`store`] does.
+pub fn give<T>(out: Option<&mut MaybeUninit<Option<Box<T>>>>, object: T) -> Result<(), Failure> {
+    store(out, Some(Box::new(object)))
+}
+
 /// The object behind a pointer that must not be NULL.
 pub fn there<T>(object: Option<T>, name: &str) -> Result<T, Failure> {
     object.ok_or_else(|| null(name))

@@ -1,7 +1,7 @@
 //! Options by name.
 
-use crate::memory::{store, text, there};
-use crate::status::{FS_OK, guard, guard_free};
+use crate::memory::{give, text, there};
+use crate::status::{guard, guard_free};
 use foreshore_bindings as bindings;
 use std::ffi::{c_char, c_int};
 use std::mem::MaybeUninit;
@@ -22,7 +22,7 @@ impl Options {
 /// Makes an empty set of options. Free it with `fs_options_free`, at the earliest after its last use.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_options_new(out: Option<&mut MaybeUninit<Option<Box<Options>>>>) -> c_int {
-    guard(|| store(out, Some(Box::default())).map(|()| FS_OK))
+    guard(|| give(out, Options::default()))
 }
 
 /// Sets an option, both strings in UTF-8. Names and values are looked at when the options are used.
@@ -41,7 +41,7 @@ pub extern "C" fn fs_options_set(
         // SAFETY: C promises terminated strings, or NULL.
         let (name, value) = unsafe { (text(name, "name")?, text(value, "value")?) };
         there(options, "options")?.pairs.push((name.to_owned(), value.to_owned()));
-        Ok(FS_OK)
+        Ok(())
     })
 }
 

@@ -1,8 +1,8 @@
 //! Snapshots: everything that was committed at one moment.
 
 use crate::database::Db;
-use crate::memory::{store, there};
-use crate::status::{FS_OK, guard, guard_free};
+use crate::memory::{give, there};
+use crate::status::{guard, guard_free};
 use crate::table::Table;
 use foreshore::Snapshot;
 use std::ffi::c_int;
@@ -22,7 +22,7 @@ pub extern "C" fn fs_snapshot_open(
 ) -> c_int {
     guard(|| {
         let snapshot = there(db, "db")?.database.snapshot()?;
-        store(out, Some(Box::new(SnapshotHandle { snapshot }))).map(|()| FS_OK)
+        give(out, SnapshotHandle { snapshot })
     })
 }
 
@@ -35,17 +35,14 @@ pub extern "C" fn fs_snapshot_table(
 ) -> c_int {
     guard(|| {
         let handle = there(table, "table")?.handle.as_of(&there(snapshot, "snapshot")?.snapshot);
-        store(out, Some(Box::new(Table { handle }))).map(|()| FS_OK)
+        give(out, Table { handle })
     })
 }
 
 /// Waits until everything that the snapshot sees would survive a power failure.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_snapshot_wait_durable(snapshot: Option<&SnapshotHandle>) -> c_int {
-    guard(|| {
-        there(snapshot, "snapshot")?.snapshot.wait_durable()?;
-        Ok(FS_OK)
-    })
+    guard(|| Ok(there(snapshot, "snapshot")?.snapshot.wait_durable()?))
 }
 
 /// Frees the handle.

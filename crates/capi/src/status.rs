@@ -144,8 +144,13 @@ fn status_of(error: &Error) -> c_int {
     }
 }
 
+/// Runs the body of a call that is done or fails; as [`answer`].
+pub fn guard(body: impl FnOnce() -> Result<(), Failure>) -> c_int {
+    answer(|| body().map(|()| FS_OK))
+}
+
 /// Runs the body of a call and turns whatever becomes of it into a status, panics too (C1).
-pub fn guard(body: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
+pub fn answer(body: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
     let failure = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(status)) => return status,
         Ok(Err(failure)) => failure,

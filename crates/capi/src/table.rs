@@ -2,7 +2,7 @@
 
 use crate::cursor::Limit;
 use crate::memory::{Buf, Bytes, array, array_mut, there};
-use crate::status::{FS_ABSENT, FS_EXISTS, FS_OK, Failure, guard, guard_free};
+use crate::status::{FS_ABSENT, FS_EXISTS, FS_OK, Failure, answer, guard, guard_free};
 use foreshore::Index;
 use foreshore_bindings::{Bounds, TableHandle};
 use std::borrow::Cow;
@@ -45,7 +45,7 @@ pub extern "C" fn fs_table_leaf_bytes(table: Option<&Table>) -> usize {
 /// `value`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_get(table: Option<&Table>, key: Bytes, value: Option<&mut Buf>) -> c_int {
-    guard(|| {
+    answer(|| {
         let (table, key, value) = (there(table, "table")?, key.get()?, there(value, "value")?);
         // What is read replaces the key before the read is over.
         let key = if value.holds(key) { Cow::Owned(key.to_vec()) } else { Cow::Borrowed(key) };
@@ -58,7 +58,7 @@ pub extern "C" fn fs_get(table: Option<&Table>, key: Bytes, value: Option<&mut B
 /// do this to one row do not deadlock. FS_ARGUMENT outside a transaction.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_get_for_update(table: Option<&Table>, key: Bytes, value: Option<&mut Buf>) -> c_int {
-    guard(|| {
+    answer(|| {
         let found = there(table, "table")?.handle.get_for_update(key.get()?)?;
         let status = if found.is_some() { FS_OK } else { FS_ABSENT };
         there(value, "value")?.set(found.unwrap_or_default());
@@ -69,7 +69,7 @@ pub extern "C" fn fs_get_for_update(table: Option<&Table>, key: Bytes, value: Op
 /// FS_OK if `key` has a value, FS_ABSENT if not.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_contains(table: Option<&Table>, key: Bytes) -> c_int {
-    guard(|| Ok(if there(table, "table")?.handle.contains(key.get()?)? { FS_OK } else { FS_ABSENT }))
+    answer(|| Ok(if there(table, "table")?.handle.contains(key.get()?)? { FS_OK } else { FS_ABSENT }))
 }
 
 /// Reads the values of `count` keys: for each key, its value into `values` and whether there is one into `found`. Faster than
@@ -99,17 +99,14 @@ pub extern "C" fn fs_multi_get(
             found.write(value.is_some());
             buf.set(value.unwrap_or_default());
         }
-        Ok(FS_OK)
+        Ok(())
     })
 }
 
 /// Sets the value of `key`, whether or not it had one. FS_KEY_TOO_LONG, FS_VALUE_TOO_LARGE, FS_FULL: nothing was changed.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_put(table: Option<&Table>, key: Bytes, value: Bytes) -> c_int {
-    guard(|| {
-        there(table, "table")?.handle.put(key.get()?, value.get()?)?;
-        Ok(FS_OK)
-    })
+    guard(|| Ok(there(table, "table")?.handle.put(key.get()?, value.get()?)?))
 }
 
 /// Sets the values of `count` keys, in their order; of two rows with one key the later counts. Within a transaction new rows
@@ -127,8 +124,7 @@ pub extern "C" fn fs_put_many(
         let table = there(table, "table")?;
         // SAFETY: C promises two arrays of `count` elements.
         let rows = unsafe { rows(keys, values, count)? };
-        table.handle.put_many(&rows)?;
-        Ok(FS_OK)
+        Ok(table.handle.put_many(&rows)?)
     })
 }
 
@@ -147,7 +143,7 @@ pub extern "C" fn fs_bulk_load(
         // SAFETY: C promises two arrays of `count` elements.
         let rows = unsafe { rows(keys, values, count)? };
         table.handle.bulk_load(rows)?;
-        Ok(FS_OK)
+        Ok(())
     })
 }
 
@@ -167,7 +163,7 @@ unsafe fn rows<'a>(keys: *const Bytes, values: *const Bytes, count: usize) -> Re
 /// Sets the value of `key` unless it has one: then FS_EXISTS. Otherwise as `fs_put`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_insert(table: Option<&Table>, key: Bytes, value: Bytes) -> c_int {
-    guard(|| {
+    answer(|| {
         let inserted = there(table, "table")?.handle.insert(key.get()?, value.get()?)?;
         Ok(if inserted { FS_OK } else { FS_EXISTS })
     })
@@ -176,7 +172,7 @@ pub extern "C" fn fs_insert(table: Option<&Table>, key: Bytes, value: Bytes) -> 
 /// Removes `key`; FS_ABSENT if it was not there.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_remove(table: Option<&Table>, key: Bytes) -> c_int {
-    guard(|| Ok(if there(table, "table")?.handle.remove(key.get()?)? { FS_OK } else { FS_ABSENT }))
+    answer(|| Ok(if there(table, "table")?.handle.remove(key.get()?)? { FS_OK } else { FS_ABSENT }))
 }
 
 /// Removes the rows from `from` to `to`, in byte order; NULL is no limit. All or none, and as of one moment. How many they
@@ -206,12 +202,12 @@ fn remove(
     table: Option<&Table>,
     bounds: Bounds,
     removed: Option<&mut MaybeUninit<u64>>,
-) -> Result<c_int, Failure> {
+) -> Result<(), Failure> {
     let count = there(table, "table")?.handle.remove_range(bounds)?;
     if let Some(removed) = removed {
         removed.write(count);
     }
-    Ok(FS_OK)
+    Ok(())
 }
 
 /// Removes the first row from `from` to `to`, in byte order; NULL is no limit. Replaces the content of `key` and `value`, two
@@ -226,7 +222,7 @@ pub extern "C" fn fs_pop_first(
     key: Option<&mut Buf>,
     value: Option<&mut Buf>,
 ) -> c_int {
-    guard(|| pop(table, Limit::bounds(from, to)?, TableHandle::pop_first, key, value))
+    answer(|| pop(table, Limit::bounds(from, to)?, TableHandle::pop_first, key, value))
 }
 
 /// Removes the last row from `from` to `to`; as `fs_pop_first`.
@@ -238,7 +234,7 @@ pub extern "C" fn fs_pop_last(
     key: Option<&mut Buf>,
     value: Option<&mut Buf>,
 ) -> c_int {
-    guard(|| pop(table, Limit::bounds(from, to)?, TableHandle::pop_last, key, value))
+    answer(|| pop(table, Limit::bounds(from, to)?, TableHandle::pop_last, key, value))
 }
 
 /// Removes the first of the rows whose keys begin with `prefix`; as `fs_pop_first`.
@@ -249,7 +245,7 @@ pub extern "C" fn fs_pop_first_prefix(
     key: Option<&mut Buf>,
     value: Option<&mut Buf>,
 ) -> c_int {
-    guard(|| pop(table, Bounds::prefix(prefix.get()?), TableHandle::pop_first, key, value))
+    answer(|| pop(table, Bounds::prefix(prefix.get()?), TableHandle::pop_first, key, value))
 }
 
 /// Removes the last of the rows whose keys begin with `prefix`; as `fs_pop_first`.
@@ -260,7 +256,7 @@ pub extern "C" fn fs_pop_last_prefix(
     key: Option<&mut Buf>,
     value: Option<&mut Buf>,
 ) -> c_int {
-    guard(|| pop(table, Bounds::prefix(prefix.get()?), TableHandle::pop_last, key, value))
+    answer(|| pop(table, Bounds::prefix(prefix.get()?), TableHandle::pop_last, key, value))
 }
 
 fn pop(

@@ -1,9 +1,9 @@
 //! Transactions: begin, savepoints, ends, and running again.
 
 use crate::database::Db;
-use crate::memory::{Bytes, store, there};
+use crate::memory::{Bytes, give, store, there};
 use crate::options::Options;
-use crate::status::{FS_OK, Failure, fs_is_retryable, guard, guard_end, guard_free};
+use crate::status::{FS_OK, Failure, answer, fs_is_retryable, guard, guard_end, guard_free};
 use crate::table::Table;
 use foreshore::Savepoint;
 use foreshore_bindings::{TransactionHandle, Unattached, transact, transaction_options};
@@ -37,7 +37,7 @@ pub extern "C" fn fs_begin(
     guard(|| {
         let options = transaction_options(Options::pairs(options))?;
         let handle = TransactionHandle::begin(&there(db, "db")?.database, options)?;
-        store(out, Some(Box::new(Tx::new(handle)))).map(|()| FS_OK)
+        give(out, Tx::new(handle))
     })
 }
 
@@ -51,7 +51,7 @@ pub extern "C" fn fs_tx_table(
 ) -> c_int {
     guard(|| {
         let handle = there(table, "table")?.handle.within(&there(tx, "tx")?.handle);
-        store(out, Some(Box::new(Table { handle }))).map(|()| FS_OK)
+        give(out, Table { handle })
     })
 }
 
@@ -70,7 +70,7 @@ pub extern "C" fn fs_savepoint(tx: Option<&Tx>, out: Option<&mut MaybeUninit<u64
         let mut savepoints = tx.savepoints.lock().unwrap_or_else(PoisonError::into_inner);
         store(out, savepoints.len() as u64)?;
         savepoints.push(savepoint);
-        Ok(FS_OK)
+        Ok(())
     })
 }
 
@@ -84,8 +84,7 @@ pub extern "C" fn fs_rollback_to(tx: Option<&Tx>, savepoint: u64) -> c_int {
         let place = savepoints.get(savepoint as usize).copied();
         drop(savepoints);
         let place = place.ok_or_else(|| Failure::argument("the transaction has no such savepoint"))?;
-        tx.handle.rollback_to(place)?;
-        Ok(FS_OK)
+        Ok(tx.handle.rollback_to(place)?)
     })
 }
 
@@ -93,19 +92,13 @@ pub extern "C" fn fs_rollback_to(tx: Option<&Tx>, savepoint: u64) -> c_int {
 /// known whether it survives when the database has been opened again.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_commit(tx: Option<&Tx>) -> c_int {
-    guard(|| {
-        there(tx, "tx")?.handle.commit()?;
-        Ok(FS_OK)
-    })
+    guard(|| Ok(there(tx, "tx")?.handle.commit()?))
 }
 
 /// Rolls back. Whatever the status, the transaction has ended.
 #[unsafe(no_mangle)]
 pub extern "C" fn fs_rollback(tx: Option<&Tx>) -> c_int {
-    guard(|| {
-        there(tx, "tx")?.handle.rollback()?;
-        Ok(FS_OK)
-    })
+    guard(|| Ok(there(tx, "tx")?.handle.rollback()?))
 }
 
 /// Ends the first half of a commit over several databases: afterwards the transaction waits, also across crashes, for
@@ -116,8 +109,7 @@ pub extern "C" fn fs_prepare(tx: Option<&Tx>, gid: Bytes) -> c_int {
     guard(|| {
         let tx = &there(tx, "tx")?.handle;
         let gid = gid.get().inspect_err(|_| drop(tx.rollback()))?;
-        tx.prepare(gid)?;
-        Ok(FS_OK)
+        Ok(tx.prepare(gid)?)
     })
 }
 
@@ -148,7 +140,7 @@ pub extern "C" fn fs_transact(
     work: Work,
     context: *mut c_void,
 ) -> c_int {
-    guard(|| {
+    answer(|| {
         let (db, work) = (there(db, "db")?, there(work, "work")?);
         let options = transaction_options(Options::pairs(options))?;
         let run = |handle: &TransactionHandle| {
