@@ -2,21 +2,22 @@
 
 pub mod engine_tx;
 mod index;
-mod insert;
 mod kv;
-mod mix;
 mod on_tables;
-mod readers;
-mod rows;
-mod tpcc;
-mod tx;
 mod tx_bench;
-mod ycsb;
 
 use crate::failure::Outcome;
 use crate::stats::parse_seconds;
 use clap::{Args, Subcommand};
+use foreshore_workloads::insert::InsertSpec;
+use foreshore_workloads::mix::MixSpec;
+use foreshore_workloads::readers::ReadersSpec;
+use foreshore_workloads::rows::RowsSpec;
+use foreshore_workloads::tpcc::TpccSpec;
+use foreshore_workloads::tx::TxSpec;
+use foreshore_workloads::ycsb::YcsbSpec;
 use std::time::Duration;
+use tx_bench::{IndexedBenchArgs, TxBenchArgs};
 
 /// Measure the engine, or the index alone
 #[derive(Args)]
@@ -31,28 +32,100 @@ pub struct BenchArgs {
 #[derive(Subcommand)]
 enum BenchCommand {
     Index(index::IndexBenchArgs),
-    Insert(insert::InsertBenchArgs),
+    /// Time record insertion: each thread fills a table of its own and commits every 1000 rows
+    #[command(after_help = INSERT_EXAMPLES)]
+    Insert(TxBenchArgs<InsertSpec>),
     Kv(kv::KvBenchArgs),
-    Mix(mix::MixBenchArgs),
-    Readers(readers::ReadersBenchArgs),
-    Rows(rows::RowsBenchArgs),
-    Tpcc(tpcc::TpccBenchArgs),
-    Tx(tx::TxBenchArgs),
-    Ycsb(ycsb::YcsbBenchArgs),
+    /// Time lookups, insertions and deletions of random keys; every operation is a transaction
+    #[command(after_help = MIX_EXAMPLES)]
+    Mix(IndexedBenchArgs<MixSpec>),
+    /// Time read-only transactions alone and beside writers, by turns in one run
+    #[command(after_help = READERS_EXAMPLES)]
+    Readers(TxBenchArgs<ReadersSpec>),
+    /// Time a load of flights or TPC-H orders; every row is a transaction
+    #[command(after_help = ROWS_EXAMPLES)]
+    Rows(IndexedBenchArgs<RowsSpec>),
+    /// Time TPC-C: load, check, run without think times, check again
+    #[command(after_help = TPCC_EXAMPLES)]
+    Tpcc(IndexedBenchArgs<TpccSpec>),
+    /// Time transactions of a few reads and updates of random rows
+    #[command(after_help = TX_EXAMPLES)]
+    Tx(TxBenchArgs<TxSpec>),
+    /// Time YCSB's core workloads; every operation is a transaction
+    #[command(after_help = YCSB_EXAMPLES)]
+    Ycsb(TxBenchArgs<YcsbSpec>),
 }
+
+const INSERT_EXAMPLES: &str = "\
+Examples:
+  foreshore bench insert --dir /srv --threads 2 --durability buffered
+  foreshore bench insert --threads 16 --seconds 10 --json
+
+An operation is a row, a latency is a transaction's. Every row is looked for at
+the end.";
+
+const MIX_EXAMPLES: &str = "\
+Examples:
+  foreshore bench mix --update-ratio 20 --threads 2 --durability buffered
+  foreshore bench mix --update-ratio 100 --n 10000000 --threads 16 --json
+  foreshore bench mix --update-ratio 50 --index o2 --json
+
+Every answer is checked, and the whole table at the end.";
+
+const READERS_EXAMPLES: &str = "\
+Examples:
+  foreshore bench readers --readers 1 --threads 1 --durability buffered
+  foreshore bench readers --readers 8 --threads 8 --seconds 3 --turns 5 --json
+
+Use no more readers and writers together than there are cores: beyond that the
+figure tells how cores are shared out. At the end the counters must add up to
+the updates committed.";
+
+const ROWS_EXAMPLES: &str = "\
+Examples:
+  foreshore bench rows --input flights-2011.csv.gz,flights-2014.csv.gz
+  foreshore bench rows --n 1000000 --threads 16 --json     TPC-H's ORDERS
+
+Files are read before the clock starts. At the end the table is compared with
+them. --seconds and --warm-up do not apply: it ends when all rows are in.";
+
+const TPCC_EXAMPLES: &str = "\
+Examples:
+  foreshore bench tpcc --dir /srv --warehouses 2 --threads 2 --affinity
+  foreshore bench tpcc --warehouses 16 --threads 16 --seconds 30 --cache 4GiB
+  foreshore bench tpcc --dir /srv --mix payment --threads 2 --json
+  foreshore bench tpcc --warehouses 2 --threads 2 --index csb --json
+
+A warehouse is about 100 MB. The consistency conditions of clause 3.3.2 are
+checked after the load and at the end; a run that breaks one has no figure.";
+
+const TX_EXAMPLES: &str = "\
+Examples:
+  foreshore bench tx --reads 4 --updates 4 --threads 16 --durability sync
+  foreshore bench tx --reads 10 --updates 0 --threads 2 --json
+
+An update adds one to a counter; at the end the counters must add up to the
+updates committed.";
+
+const YCSB_EXAMPLES: &str = "\
+Examples:
+  foreshore bench ycsb --workload a --dir /srv --threads 2 --durability buffered
+  foreshore bench ycsb --workload e --n 2000000 --value-bytes 100 --json
+
+Every value read is checked, and at the end every row with its last value.";
 
 /// Runs `bench`.
 pub fn run(args: &BenchArgs) -> Outcome {
     let watch = args.watch;
     match &args.command {
         BenchCommand::Index(args) => index::run(args),
-        BenchCommand::Insert(args) => insert::run(args, watch),
+        BenchCommand::Insert(args) => args.run(watch),
         BenchCommand::Kv(args) => kv::run(args, watch),
-        BenchCommand::Mix(args) => mix::run(args, watch),
-        BenchCommand::Readers(args) => readers::run(args, watch),
-        BenchCommand::Rows(args) => rows::run(args, watch),
-        BenchCommand::Tpcc(args) => tpcc::run(args, watch),
-        BenchCommand::Tx(args) => tx::run(args, watch),
-        BenchCommand::Ycsb(args) => ycsb::run(args, watch),
+        BenchCommand::Mix(args) => args.run(watch),
+        BenchCommand::Readers(args) => args.run(watch),
+        BenchCommand::Rows(args) => args.run(watch),
+        BenchCommand::Tpcc(args) => args.run(watch),
+        BenchCommand::Tx(args) => args.run(watch),
+        BenchCommand::Ycsb(args) => args.run(watch),
     }
 }

@@ -1,4 +1,4 @@
-//! What the commands of the transactional workloads share: run one on the engine, show progress, print what it found.
+//! The commands of the transactional workloads: run one on the engine, show progress, print what it found.
 
 use crate::args::IndexKind;
 use crate::bench::engine_tx::EngineTx;
@@ -9,36 +9,60 @@ use crate::profile::ProfileArgs;
 use crate::progress::Phases;
 use crate::scratch::remove_on_interrupt;
 use crate::stats::inside::watched;
+use clap::Args;
 use foreshore::Wait;
 use foreshore_workloads::tx_report::TxReport;
 use foreshore_workloads::tx_spec::{TxArgs, TxWorkload};
 use std::time::Duration;
 
-/// Runs a transactional workload on a database of its own.
-pub fn run<W: TxWorkload>(args: &TxArgs<W>, profile: &ProfileArgs, watch: Option<Duration>) -> Outcome {
-    run_with(args, profile, watch, IndexKind::default())
+/// A transactional workload, to be run on a database of its own.
+#[derive(Args)]
+pub struct TxBenchArgs<W: Args> {
+    #[command(flatten)]
+    args: TxArgs<W>,
+    #[command(flatten)]
+    profile: ProfileArgs,
 }
 
-/// The same over tables with this index.
-pub fn run_with<W: TxWorkload>(
-    args: &TxArgs<W>,
-    profile: &ProfileArgs,
-    watch: Option<Duration>,
+/// The same over tables with an index that is named.
+#[derive(Args)]
+pub struct IndexedBenchArgs<W: Args> {
+    #[command(flatten)]
+    bench: TxBenchArgs<W>,
+    /// Index over the tables' leaves
+    #[arg(long, value_enum, default_value_t)]
     index: IndexKind,
-) -> Outcome {
-    args.check()?;
-    let advice = profile.advice()?;
-    let scratch = args.scratch().map_err(|e| Failure::io(args.dir.display(), &e))?;
-    remove_on_interrupt(scratch.path())?;
-    let store = EngineTx::open(scratch.path(), &args.run, index, &advice)?;
-    let report = {
-        let phases = Phases::default();
-        watched(&store.0, watch, || args.measure("foreshore", &store, &|progress| phases.tell(progress)))?
-    };
-    let report = OnTables::of(&store.0, report)?;
-    let waits = store.0.stats().waits;
-    store.close()?;
-    print(args.json, &report, &waits)
+}
+
+impl<W: TxWorkload> IndexedBenchArgs<W> {
+    /// Runs it.
+    pub fn run(&self, watch: Option<Duration>) -> Outcome {
+        self.bench.run_over(self.index, watch)
+    }
+}
+
+impl<W: TxWorkload> TxBenchArgs<W> {
+    /// Runs it.
+    pub fn run(&self, watch: Option<Duration>) -> Outcome {
+        self.run_over(IndexKind::default(), watch)
+    }
+
+    fn run_over(&self, index: IndexKind, watch: Option<Duration>) -> Outcome {
+        let Self { args, profile } = self;
+        args.check()?;
+        let advice = profile.advice()?;
+        let scratch = args.scratch().map_err(|e| Failure::io(args.dir.display(), &e))?;
+        remove_on_interrupt(scratch.path())?;
+        let store = EngineTx::open(scratch.path(), &args.run, index, &advice)?;
+        let report = {
+            let phases = Phases::default();
+            watched(&store.0, watch, || args.measure("foreshore", &store, &|progress| phases.tell(progress)))?
+        };
+        let report = OnTables::of(&store.0, report)?;
+        let waits = store.0.stats().waits;
+        store.close()?;
+        print(args.json, &report, &waits)
+    }
 }
 
 fn print(json: bool, report: &OnTables<impl TxReport>, waits: &[Wait]) -> Outcome {
