@@ -136,6 +136,11 @@ pub fn ensure_place(file: &Path) -> Outcome {
     Ok(())
 }
 
+/// Processors that this program may use.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(2, usize::from)
+}
+
 /// The engine's word for a durability.
 pub fn engine_durability(durability: Durability) -> foreshore::Durability {
     match durability {

@@ -4,7 +4,7 @@
 //! keys keep the file's order and the last one wins. Loader threads mostly wait for the device: the more of them,
 //! the more rows share each sync.
 
-use crate::args::{DbArgs, IndexKind, engine_durability, parse_leaf_bytes};
+use crate::args::{DbArgs, IndexKind, cores, engine_durability, parse_leaf_bytes};
 use crate::failure::{Failure, Outcome};
 use crate::output::{grouped, rate, size};
 use crate::profile::ProfileArgs;
@@ -198,11 +198,11 @@ fn print(args: &LoadArgs, loaded: &Loaded<'_>) -> Outcome {
 }
 
 /// Threads that wait for the device cost little and share its syncs; threads that do not wait want a core each.
-pub fn loader_threads(asked: Option<u16>, durability: Durability) -> usize {
+fn loader_threads(asked: Option<u16>, durability: Durability) -> usize {
     match (asked, durability) {
         (Some(threads), _) => usize::from(threads),
         (None, Durability::Sync) => 64,
-        (None, _) => std::thread::available_parallelism().map_or(2, usize::from),
+        (None, _) => cores(),
     }
 }
 

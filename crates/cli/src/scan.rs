@@ -34,8 +34,8 @@ pub struct ScanArgs {
     #[arg(long)]
     reverse: bool,
     /// At most so many rows
-    #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
-    limit: u64,
+    #[arg(long, value_name = "N", default_value_t = usize::MAX, hide_default_value = true)]
+    limit: usize,
 }
 
 /// Runs `scan`.
@@ -44,11 +44,10 @@ pub fn run(args: &ScanArgs) -> Outcome {
     let table = existing_table(&db, &args.target.table)?;
     let shape = Shape::of(&db, &args.target)?;
     let rows = table.range(args.range.keys(&shape)?);
-    let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
     if args.reverse {
-        print(args, shape, rows.rev().take(limit))
+        print(args, shape, rows.rev().take(args.limit))
     } else {
-        print(args, shape, rows.take(limit))
+        print(args, shape, rows.take(args.limit))
     }
 }
 

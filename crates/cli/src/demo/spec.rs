@@ -1,6 +1,6 @@
 //! What is run: parent and child must agree on it.
 
-use crate::args::engine_durability;
+use crate::args::{cores, engine_durability};
 use crate::bench::engine_tx::EngineTx;
 use crate::failure::{Failure, Outcome};
 use clap::{Args, ValueEnum};
@@ -91,9 +91,4 @@ impl DemoSpec {
     pub fn tpcc<'s>(&self, store: &'s EngineTx) -> Outcome<Tpcc<'s, EngineTx>> {
         Tpcc::open(store, self.scale(), self.seed).map_err(|e| Failure::from(BenchError::Store(e)))
     }
-}
-
-/// Processors that this program may use.
-pub fn cores() -> usize {
-    std::thread::available_parallelism().map_or(2, usize::from)
 }

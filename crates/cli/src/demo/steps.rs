@@ -18,11 +18,6 @@ impl Steps {
         Self { out: Output::new(json), rows: Vec::new() }
     }
 
-    /// Says something before the first step.
-    pub fn headline(&self, text: &str) {
-        tell(text);
-    }
-
     /// Notes a finished step: in words for people, as fields for programs.
     ///
     /// Errors: of the output.

@@ -10,8 +10,9 @@ use crate::demo::spec::DemoSpec;
 use crate::demo::steps::Steps;
 use crate::demo::{DemoArgs, verify};
 use crate::failure::{Failure, Outcome};
-use crate::output::{grouped, rate, size};
+use crate::output::{self, grouped, rate, size};
 use crate::progress::Phases;
+use crate::tables::count_rows;
 use foreshore::{Database, Error};
 use foreshore_workloads::tpcc::Trace;
 use serde_json::json;
@@ -30,7 +31,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 pub fn tell(args: &DemoArgs, dir: &Path) -> Outcome {
     let spec = &args.spec;
     let mut steps = Steps::new(args.json);
-    steps.headline(&format!("TPC-C on {} warehouses in {}", spec.scale().warehouses, dir.display()));
+    output::tell(format_args!("TPC-C on {} warehouses in {}", spec.scale().warehouses, dir.display()));
     load(spec, dir, &mut steps)?;
 
     let origin = Instant::now();
@@ -85,14 +86,7 @@ fn load_rows(spec: &DemoSpec, db: &Database) -> Outcome<u64> {
         let phases = Phases::default();
         spec.tpcc(&store)?.load(spec.clients(), &|progress| phases.tell(progress))?;
     }
-    let mut rows = 0;
-    for table in db.tables()? {
-        db.byte_table(&table)?.scan_keys(.., |_| {
-            rows += 1;
-            std::ops::ControlFlow::Continue(())
-        })?;
-    }
-    Ok(rows)
+    db.tables()?.iter().map(|table| count_rows(db, table)).sum()
 }
 
 /// A child runs the clients; when its part of the time is over, it is killed. Returns when that was.

@@ -1,7 +1,8 @@
 //! Is everything there that was acknowledged, and nothing by halves?
 
+use crate::args::cores;
 use crate::bench::engine_tx::EngineTx;
-use crate::demo::spec::{DemoSpec, cores};
+use crate::demo::spec::DemoSpec;
 use crate::demo::steps::Steps;
 use crate::failure::{Failure, Outcome};
 use crate::output::grouped;
