@@ -136,6 +136,11 @@ pub fn ensure_place(file: &Path) -> Outcome {
     Ok(())
 }
 
+/// A choice as the command line spells it.
+pub fn spelled(choice: impl ValueEnum) -> String {
+    choice.to_possible_value().expect("no variant is hidden").get_name().to_owned()
+}
+
 /// Processors that this program may use.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(2, usize::from)

@@ -19,6 +19,7 @@
 //! index than the usual one, or with leaves of another size, are named by rows of a database of its own, [`INDEXES`], which
 //! comes first: to other engines it is data like any other.
 
+use crate::args::spelled;
 use crate::failure::{Failure, Outcome};
 use crate::text::{escape, hex, unescape, unhex};
 use clap::ValueEnum;
@@ -68,8 +69,7 @@ pub fn ensure_one_line(table: &str) -> Outcome {
 
 /// Writes the header of one table, whose name is one line.
 pub fn write_header(out: &mut impl Write, table: &str, format: Format) -> Outcome {
-    let format = format.to_possible_value().expect("no variant is hidden");
-    let format = format.get_name();
+    let format = spelled(format);
     Ok(write!(out, "VERSION=3\nformat={format}\ndatabase={table}\ntype=btree\nHEADER=END\n")?)
 }
 

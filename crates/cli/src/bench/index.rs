@@ -1,5 +1,6 @@
 //! `bench index`: the index alone, against the standard library's map.
 
+use crate::args::spelled;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, grouped};
 use crate::profile::{self, Favoured};
@@ -92,7 +93,7 @@ pub fn run(args: &IndexBenchArgs) -> Outcome {
     let results = measure(args, options)?;
     let mut out = Output::new(args.common.json);
     if out.is_json() {
-        let (name, own) = (args.structure.name(), args.structure != Structure::StdBTreeMap);
+        let (name, own) = (spelled(args.structure), args.structure != Structure::StdBTreeMap);
         let line = |result| Line::new(&name, own, &args.common, options, result);
         results.iter().try_for_each(|result| out.object(&line(result)))?;
     } else {
@@ -110,10 +111,6 @@ pub fn run(args: &IndexBenchArgs) -> Outcome {
 }
 
 impl Structure {
-    fn name(self) -> String {
-        self.to_possible_value().expect("none is hidden").get_name().to_owned()
-    }
-
     fn measured(self) -> index_bench::Structure {
         match self {
             Structure::BPlus => index_bench::Structure::BPlus,

@@ -1,9 +1,9 @@
 //! What is run: parent and child must agree on it.
 
-use crate::args::{cores, engine_durability};
+use crate::args::{cores, engine_durability, spelled};
 use crate::bench::engine_tx::EngineTx;
 use crate::failure::{Failure, Outcome};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use foreshore::{Database, Error};
 use foreshore_workloads::Durability;
 use foreshore_workloads::kv::BenchError;
@@ -47,7 +47,7 @@ pub struct DemoSpec {
 impl DemoSpec {
     /// The flags that say the same to another process.
     pub fn pass_on(&self, command: &mut Command) {
-        command.args(["--durability", &self.durability_name()]);
+        command.args(["--durability", &spelled(self.durability)]);
         for (flag, value) in [
             ("--warehouses", u64::from(self.scale().warehouses)),
             ("--items", u64::from(self.items)),
@@ -58,12 +58,6 @@ impl DemoSpec {
         ] {
             command.arg(flag).arg(value.to_string());
         }
-    }
-
-    /// The durability as the command line spells it.
-    pub fn durability_name(&self) -> String {
-        let value = self.durability.to_possible_value().expect("no variant is hidden");
-        value.get_name().to_owned()
     }
 
     /// How many clients.

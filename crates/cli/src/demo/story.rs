@@ -1,5 +1,6 @@
 //! The demonstration, step by step.
 
+use crate::args::spelled;
 use crate::bench::engine_tx::EngineTx;
 use crate::demo::chart::Chart;
 use crate::demo::child::{self, Victim};
@@ -52,7 +53,7 @@ pub fn tell(args: &DemoArgs, dir: &Path) -> Outcome {
             "Foreshore: TPC-C without think times, {} warehouses, {} clients, durability {}",
             spec.scale().warehouses,
             spec.clients(),
-            spec.durability_name()
+            spelled(spec.durability)
         ),
         lives: [&first.points, &second.points],
         killed_s: seconds(killed),

@@ -26,12 +26,6 @@ pub enum Mode {
     Csv,
 }
 
-impl std::fmt::Display for Mode {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.to_possible_value().expect("no mode is hidden").get_name())
-    }
-}
-
 /// Rows on their way to stdout.
 pub struct Rows {
     mode: Mode,

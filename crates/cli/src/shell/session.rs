@@ -1,6 +1,6 @@
 //! What the shell does with a command, and what it remembers from one to the next.
 
-use crate::args::existing_table;
+use crate::args::{existing_table, spelled};
 use crate::backup;
 use crate::failure::{Failure, Outcome};
 use crate::keys::{KeyRange, RemovedKeys, beginning};
@@ -371,7 +371,7 @@ impl Session {
     fn set_mode(&mut self, mode: Option<Mode>) -> Outcome {
         match mode {
             Some(mode) => self.mode = mode,
-            None => self.say(self.mode)?,
+            None => self.say(spelled(self.mode))?,
         }
         Ok(())
     }
