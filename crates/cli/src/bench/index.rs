@@ -5,9 +5,11 @@ use crate::failure::{Failure, Outcome};
 use crate::output::{Output, grouped};
 use crate::profile::{self, Favoured};
 use crate::progress::Meter;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use foreshore_index::NodeKeys;
-use foreshore_workloads::index_bench::{self, IndexArgs, KeyKind, Line, Options, PhaseResult};
+use foreshore_workloads::index_bench::{
+    self, IndexArgs, Inserts, KeyKind, Line, Options, PhaseResult, Structure,
+};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -53,40 +55,6 @@ pub struct IndexBenchArgs {
     favour: Favoured,
 }
 
-/// Names of the structures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Structure {
-    /// Foreshore's OLFIT B+-tree
-    #[value(name = "bplus")]
-    BPlus,
-    /// Foreshore's OLFIT CSB+-tree: node groups, one child pointer
-    #[value(name = "csb")]
-    Csb,
-    /// Foreshore's static index: built once, then only read, singly and in batches of 128; integer keys
-    #[value(name = "static")]
-    Static,
-    /// The O2-Tree with its paper's locks: a red-black tree over linked blocks
-    #[value(name = "o2")]
-    O2,
-    /// The same tree with lookups that take no lock
-    #[value(name = "o2-optimistic")]
-    O2Optimistic,
-    /// std::collections::BTreeMap without locks: the yardstick, always on one thread, in pages of the usual size
-    #[value(name = "std-btreemap")]
-    StdBTreeMap,
-}
-
-/// How keys come in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Inserts {
-    /// One by one
-    Single,
-    /// In batches, several descents at a time
-    Many,
-    /// In batches, sorted: one descent for each node
-    Sorted,
-}
-
 /// Runs `bench index`.
 pub fn run(args: &IndexBenchArgs) -> Outcome {
     let options = options(args)?;
@@ -110,19 +78,6 @@ pub fn run(args: &IndexBenchArgs) -> Outcome {
     out.finish()
 }
 
-impl Structure {
-    fn measured(self) -> index_bench::Structure {
-        match self {
-            Structure::BPlus => index_bench::Structure::BPlus,
-            Structure::Csb => index_bench::Structure::Csb,
-            Structure::Static => index_bench::Structure::Static,
-            Structure::O2 => index_bench::Structure::O2,
-            Structure::O2Optimistic => index_bench::Structure::O2Optimistic,
-            Structure::StdBTreeMap => index_bench::Structure::StdBTreeMap,
-        }
-    }
-}
-
 fn measure(args: &IndexBenchArgs, options: Options) -> Outcome<Vec<PhaseResult>> {
     let plan = args.common.plan(options)?;
     if args.structure == Structure::StdBTreeMap {
@@ -131,12 +86,12 @@ fn measure(args: &IndexBenchArgs, options: Options) -> Outcome<Vec<PhaseResult>>
     let meter = Meter::new("index", None);
     let started = Instant::now();
     let mut tell = |phase: &str| meter.set(started.elapsed().as_secs(), || phase.to_string());
-    index_bench::run(args.structure.measured(), args.common.keys, &plan, &mut tell)
+    index_bench::run(args.structure, args.common.keys, &plan, &mut tell)
         .map_err(|wrong| Failure::corrupt(format!("wrong answer: {wrong}")))
 }
 
 fn options(args: &IndexBenchArgs) -> Outcome<Options> {
-    if !args.structure.measured().takes(args.common.keys) {
+    if !args.structure.takes(args.common.keys) {
         return Err(Failure::usage("--keys: this structure takes integers only; --structure names another"));
     }
     let batched = args.structure == Structure::BPlus;
@@ -147,13 +102,8 @@ fn options(args: &IndexBenchArgs) -> Outcome<Options> {
     if node_keys.is_some() && (!batched || args.common.keys == KeyKind::Bytes) {
         return Err(Failure::usage("--node-keys, --profile: only for bplus with integer keys"));
     }
-    let inserts = match args.inserts {
-        Inserts::Single => index_bench::Inserts::Single,
-        Inserts::Many => index_bench::Inserts::Many,
-        Inserts::Sorted => index_bench::Inserts::Sorted,
-    };
     let (batch, insert_batch) = (usize::from(args.batch), args.insert_batch as usize);
-    Ok(Options { batch, inserts, insert_batch, node_keys })
+    Ok(Options { batch, inserts: args.inserts, insert_batch, node_keys })
 }
 
 /// The node size that was asked for, or that the profile tells.

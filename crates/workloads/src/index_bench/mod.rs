@@ -22,24 +22,31 @@ pub use phases::Plan;
 pub use queries::QUERIES;
 pub use shared::{SCAN, Shared, visit_rising};
 
+use clap::ValueEnum;
 use foreshore_index::{ByteMap, CsbMap, IntMap, NodeKeys, O2Map, OptimisticO2Map, TunedMap};
 use foreshore_index::{CsbByteMap, O2ByteMap, OptimisticO2ByteMap};
 use serde::Serialize;
 
 /// What is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Structure {
-    /// [`IntMap`] or [`ByteMap`]; a [`TunedMap`] if [`Options`] say a node size.
+    /// Foreshore's OLFIT B+-tree
+    #[value(name = "bplus")]
     BPlus,
-    /// [`CsbMap`] or [`CsbByteMap`].
+    /// Foreshore's OLFIT CSB+-tree: node groups, one child pointer
+    #[value(name = "csb")]
     Csb,
-    /// [`StaticMap`](foreshore_index::StaticMap): built from sorted entries, then looked up, one at a time and in batches; integers only.
+    /// Foreshore's static index: built once, then only read, singly and in batches of 128; integer keys
+    #[value(name = "static")]
     Static,
-    /// [`O2Map`] or [`O2ByteMap`], with the paper's locks.
+    /// The O2-Tree with its paper's locks: a red-black tree over linked blocks
+    #[value(name = "o2")]
     O2,
-    /// [`OptimisticO2Map`] or [`OptimisticO2ByteMap`].
+    /// The same tree with lookups that take no lock
+    #[value(name = "o2-optimistic")]
     O2Optimistic,
-    /// The standard library's map, without any locking, on one thread.
+    /// std::collections::BTreeMap without locks: the yardstick, always on one thread, in pages of the usual size
+    #[value(name = "std-btreemap")]
     StdBTreeMap,
 }
 
@@ -78,15 +85,15 @@ impl std::fmt::Display for WrongAnswer {
 impl std::error::Error for WrongAnswer {}
 
 /// How the keys come in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Inserts {
-    /// One by one.
+    /// One by one
     #[default]
     Single,
-    /// In batches, as they come ([`IntMap::insert_many`]); of the B+-tree.
+    /// In batches, several descents at a time
     Many,
-    /// In batches, each sorted first, which is part of the time ([`IntMap::insert_sorted`]); of the B+-tree.
+    /// In batches, sorted: one descent for each node
     Sorted,
 }
 
