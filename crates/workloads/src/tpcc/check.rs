@@ -13,12 +13,20 @@ use crate::tx_store::{KEYS_END, Tx, TxError, TxKind, TxSession, TxStore};
 use std::fmt::Display;
 use std::ops::ControlFlow;
 
-pub(super) fn check<S: TxStore>(tpcc: &Tpcc<'_, S>, progress: Tell<'_>) -> Result<(), BenchError> {
-    let Tpcc { tables, scale, .. } = tpcc;
-    let districts = u64::from(scale.warehouses) * u64::from(DISTRICTS);
-    let tell = |done| progress(&Progress { phase: "check", done, total: Some(districts) });
-    let mut session = tpcc.store.session()?;
-    Ok(session.transact(TxKind::ReadOnly, |tx| Check { tx, tables, scale }.all(&tell))?)
+impl<S: TxStore> Tpcc<'_, S> {
+    /// Checks the consistency conditions in one read-only transaction; transactions may run meanwhile.
+    ///
+    /// These are the conditions of clause 3.3.2, number 11 in the form that deliveries keep, and that stocks and the two
+    /// indexes agree with the rows they are about.
+    ///
+    /// Errors: [`BenchError::Wrong`] names the condition that does not hold, and where.
+    pub fn check(&self, progress: Tell<'_>) -> Result<(), BenchError> {
+        let Tpcc { tables, scale, .. } = self;
+        let districts = u64::from(scale.warehouses) * u64::from(DISTRICTS);
+        let tell = |done| progress(&Progress { phase: "check", done, total: Some(districts) });
+        let mut session = self.store.session()?;
+        Ok(session.transact(TxKind::ReadOnly, |tx| Check { tx, tables, scale }.all(&tell))?)
+    }
 }
 
 /// Condition `$number` must hold; else say where, what and what it should be.

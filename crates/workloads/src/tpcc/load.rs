@@ -19,33 +19,34 @@ const LOAD_DATE: u64 = 725_846_400_000_000;
 /// What each customer has paid before the load, in cents.
 const FIRST_PAYMENT: i64 = 1_000;
 
-pub(super) fn load<S: TxStore>(
-    tpcc: &Tpcc<'_, S>,
-    threads: usize,
-    progress: Tell<'_>,
-) -> Result<(), BenchError> {
-    let (next, done) = (AtomicU32::new(0), AtomicU64::new(0));
-    let total = expected_rows(&tpcc.scale);
-    let tell = |rows: u64| {
-        let done = (done.fetch_add(rows, Relaxed) + rows).min(total);
-        progress(&Progress { phase: "load", done, total: Some(total) });
-    };
-    let work = || -> Result<(), TxError> {
-        let mut session = tpcc.store.session()?;
-        loop {
-            // Portion 0 is the items, portion w a warehouse.
-            match next.fetch_add(1, Relaxed) {
-                0 => Loader::new(tpcc, &mut session, 0, &tell).items()?,
-                w if w <= tpcc.scale.warehouses => Loader::new(tpcc, &mut session, w, &tell).warehouse()?,
-                _ => return Ok(()),
+impl<S: TxStore> Tpcc<'_, S> {
+    /// Fills the empty tables (clause 4.3), warehouses by `threads` threads.
+    ///
+    /// Errors: what the store says.
+    pub fn load(&self, threads: usize, progress: Tell<'_>) -> Result<(), BenchError> {
+        let (next, done, warehouses) = (AtomicU32::new(0), AtomicU64::new(0), self.scale.warehouses);
+        let total = expected_rows(&self.scale);
+        let tell = |rows: u64| {
+            let done = (done.fetch_add(rows, Relaxed) + rows).min(total);
+            progress(&Progress { phase: "load", done, total: Some(total) });
+        };
+        let work = || -> Result<(), TxError> {
+            let mut session = self.store.session()?;
+            loop {
+                // Portion 0 is the items, portion w a warehouse.
+                match next.fetch_add(1, Relaxed) {
+                    0 => Loader::new(self, &mut session, 0, &tell).items()?,
+                    w if w <= warehouses => Loader::new(self, &mut session, w, &tell).warehouse()?,
+                    _ => return Ok(()),
+                }
             }
-        }
-    };
-    std::thread::scope(|scope| {
-        let portions = tpcc.scale.warehouses as usize + 1;
-        let threads: Vec<_> = (0..threads.min(portions)).map(|_| scope.spawn(work)).collect();
-        threads.into_iter().try_for_each(|thread| Ok(thread.join().expect("the loader does not panic")?))
-    })
+        };
+        std::thread::scope(|scope| {
+            let threads = threads.min(warehouses as usize + 1);
+            let loaders: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+            loaders.into_iter().try_for_each(|loader| Ok(loader.join().expect("it does not panic")?))
+        })
+    }
 }
 
 /// Rows that will be loaded; of the lines only the average is known.

@@ -207,37 +207,6 @@ impl<'s, S: TxStore> Tpcc<'s, S> {
         Ok(Self { store, tables: Tables::open(store)?, scale, seed, constants: Constants::new(seed) })
     }
 
-    /// Fills the empty tables (clause 4.3), warehouses by `threads` threads.
-    ///
-    /// Errors: what the store says.
-    pub fn load(&self, threads: usize, progress: Tell<'_>) -> Result<(), BenchError> {
-        load::load(self, threads, progress)
-    }
-
-    /// Checks the consistency conditions in one read-only transaction; transactions may run meanwhile.
-    ///
-    /// These are the conditions of clause 3.3.2, number 11 in the form that deliveries keep, and that stocks and the two
-    /// indexes agree with the rows they are about.
-    ///
-    /// Errors: [`BenchError::Wrong`] names the condition that does not hold, and where.
-    pub fn check(&self, progress: Tell<'_>) -> Result<(), BenchError> {
-        check::check(self, progress)
-    }
-
-    /// Which of these committed transactions are not there, or not as a whole. One read-only transaction.
-    ///
-    /// Errors: what the store says.
-    pub fn lost(&self, traces: &[Trace]) -> Result<Vec<Trace>, BenchError> {
-        trace::lost(self, traces)
-    }
-
-    /// How many orders were entered since the load.
-    ///
-    /// Errors: what the store says.
-    pub fn orders_entered(&self) -> Result<u64, BenchError> {
-        trace::orders_entered(self)
-    }
-
     /// A terminal that enters one transaction after the other. It must be used on the thread that made it.
     ///
     /// `stream` must be new in the database's life, neither 0 nor that of another terminal: its history rows are named by it.

@@ -64,14 +64,6 @@ impl NewOrder {
         input
     }
 
-    fn lines(&self) -> &[Line] {
-        &self.lines[..self.line_count]
-    }
-
-    fn is_local(&self) -> bool {
-        self.lines().iter().all(|line| line.supply_w == self.w)
-    }
-
     /// The transaction; returns what it leaves behind.
     ///
     /// Errors: [`TxError::Rollback`] when an item is not there.
@@ -118,7 +110,8 @@ impl NewOrder {
         orders::C_ID.set(made, c);
         orders::ENTRY_D.set(made, self.date);
         orders::OL_CNT.set(made, self.line_count as u8);
-        orders::ALL_LOCAL.set(made, u8::from(self.is_local()));
+        let is_local = self.lines[..self.line_count].iter().all(|line| line.supply_w == w);
+        orders::ALL_LOCAL.set(made, u8::from(is_local));
         insert(tx, &tables.orders, &key::order(w, d, o), made)?;
         insert(tx, &tables.new_order, &key::order(w, d, o), &[])?;
         insert(tx, &tables.order_customer, &key::order_customer(w, d, c, o), &[])

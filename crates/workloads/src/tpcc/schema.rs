@@ -35,8 +35,8 @@ pub(crate) struct Tables<H> {
 impl<H> Tables<H> {
     /// Opens or creates them.
     pub fn open<S: TxStore<Table = H>>(store: &S) -> Result<Self, StoreError> {
-        let open = |name, row_bytes_min| Ok(Table { name, row_bytes_min, handle: store.table(name)? });
-        let open = |name, row_bytes_min| -> Result<Table<H>, StoreError> { open(name, row_bytes_min) };
+        let open =
+            |name, row_bytes_min| store.table(name).map(|handle| Table { name, row_bytes_min, handle });
         Ok(Self {
             warehouse: open("warehouse", row::warehouse::FIXED)?,
             district: open("district", row::district::FIXED)?,

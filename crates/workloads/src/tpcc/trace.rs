@@ -48,36 +48,44 @@ pub enum Trace {
     },
 }
 
-pub(super) fn lost<S: TxStore>(tpcc: &Tpcc<'_, S>, traces: &[Trace]) -> Result<Vec<Trace>, BenchError> {
-    let mut session = tpcc.store.session()?;
-    let lost = session.transact(TxKind::ReadOnly, |tx| {
-        let mut lost = Vec::new();
-        for trace in traces {
-            if !trace.is_there(tx, &tpcc.tables)? {
-                lost.push(*trace);
+impl<S: TxStore> Tpcc<'_, S> {
+    /// Which of these committed transactions are not there, or not as a whole. One read-only transaction.
+    ///
+    /// Errors: what the store says.
+    pub fn lost(&self, traces: &[Trace]) -> Result<Vec<Trace>, BenchError> {
+        let mut session = self.store.session()?;
+        let lost = session.transact(TxKind::ReadOnly, |tx| {
+            let mut lost = Vec::new();
+            for trace in traces {
+                if !trace.is_there(tx, &self.tables)? {
+                    lost.push(*trace);
+                }
             }
-        }
+            Ok(lost)
+        })?;
         Ok(lost)
-    })?;
-    Ok(lost)
-}
+    }
 
-pub(super) fn orders_entered<S: TxStore>(tpcc: &Tpcc<'_, S>) -> Result<u64, BenchError> {
-    let first = tpcc.scale.customers + 1;
-    let mut session = tpcc.store.session()?;
-    let entered = session.transact(TxKind::ReadOnly, |tx| {
-        let mut entered = 0;
-        for w in 1..=tpcc.scale.warehouses {
-            for d in 1..=DISTRICTS {
-                let next = read(tx, &tpcc.tables.district, &key::district(w, d), |row| {
-                    district::NEXT_O_ID.get(row)
-                })?;
-                entered += u64::from(next.saturating_sub(first));
+    /// How many orders were entered since the load.
+    ///
+    /// Errors: what the store says.
+    pub fn orders_entered(&self) -> Result<u64, BenchError> {
+        let first = self.scale.customers + 1;
+        let mut session = self.store.session()?;
+        let entered = session.transact(TxKind::ReadOnly, |tx| {
+            let mut entered = 0;
+            for w in 1..=self.scale.warehouses {
+                for d in 1..=DISTRICTS {
+                    let next = read(tx, &self.tables.district, &key::district(w, d), |row| {
+                        district::NEXT_O_ID.get(row)
+                    })?;
+                    entered += u64::from(next.saturating_sub(first));
+                }
             }
-        }
+            Ok(entered)
+        })?;
         Ok(entered)
-    })?;
-    Ok(entered)
+    }
 }
 
 impl Trace {
