@@ -7,9 +7,7 @@
 //! from it.
 
 use crate::keys::{VALUE_BYTES_MIN, value_belongs, write_value};
-use crate::random::mix;
-
-const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+use crate::random::{GAMMA, mix};
 
 /// Writes the value of key `number` with this stamp.
 ///
@@ -22,7 +20,7 @@ pub(crate) fn write(number: u64, stamp: u32, out: &mut [u8]) {
     let mut words = rest.chunks_exact_mut(8);
     for chunk in &mut words {
         chunk.copy_from_slice(&word.to_le_bytes());
-        word = word.wrapping_add(STEP);
+        word = word.wrapping_add(GAMMA);
     }
     let tail = words.into_remainder();
     tail.copy_from_slice(&word.to_le_bytes()[..tail.len()]);
@@ -37,7 +35,7 @@ pub(crate) fn belongs(number: u64, value_bytes: usize, value: &[u8]) -> bool {
     let mut words = rest.chunks_exact(8);
     for chunk in &mut words {
         difference |= u64::from_le_bytes(chunk.try_into().expect("eight bytes")) ^ word;
-        word = word.wrapping_add(STEP);
+        word = word.wrapping_add(GAMMA);
     }
     // By hand: comparing slices is a call, which costs more than all the words before.
     for (byte, expected) in words.remainder().iter().zip(word.to_le_bytes()) {

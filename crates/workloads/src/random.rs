@@ -2,6 +2,9 @@
 //!
 //! Source: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): a counter through a bijective mixer.
 
+/// How far the counter goes at a time.
+pub(crate) const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
+
 /// A well-mixed bijection of 64-bit words.
 #[inline]
 pub fn mix(word: u64) -> u64 {
@@ -23,17 +26,15 @@ pub struct Random {
 }
 
 impl Random {
-    const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
-
     /// Stream number `stream` of `seed`; streams of one seed are unrelated.
     pub fn new(seed: u64, stream: u64) -> Self {
-        Self { state: mix(mix(seed) ^ stream.wrapping_mul(Self::GAMMA)) }
+        Self { state: mix(mix(seed) ^ stream.wrapping_mul(GAMMA)) }
     }
 
     /// The next word.
     #[inline]
     pub fn word(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(Self::GAMMA);
+        self.state = self.state.wrapping_add(GAMMA);
         mix(self.state)
     }
 

@@ -217,7 +217,6 @@ impl<T> Timed<T> {
 mod tests {
     use super::*;
     use std::panic::catch_unwind;
-    use std::time::Duration;
 
     /// The other thread waits for it neither at the beginning nor until its time is over.
     #[test]

@@ -1,5 +1,7 @@
 //! What the maps are ordered by, and the numbers that everything is drawn from.
 
+use crate::random::{GAMMA, below, mix};
+
 /// Turns the number of an entry into its key. All are distinct, and look random.
 pub trait Keys: Copy + Send + Sync {
     /// What it is.
@@ -57,13 +59,10 @@ impl Keys for StringKeys {
     }
 }
 
-/// A bijection of 64 bits (the finalizer of splitmix64).
+/// A bijection of 64 bits.
 #[inline]
-pub fn scramble(mut x: u64) -> u64 {
-    x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    x ^ x >> 31
+pub fn scramble(x: u64) -> u64 {
+    mix(x.wrapping_add(GAMMA))
 }
 
 /// A stream of numbers.
@@ -72,7 +71,7 @@ pub struct Random(pub u64);
 impl Random {
     pub fn below(&mut self, n: u64) -> u64 {
         self.0 = self.0.wrapping_add(1);
-        ((u128::from(scramble(self.0)) * u128::from(n)) >> 64) as u64
+        below(scramble(self.0), n)
     }
 }
 

@@ -234,7 +234,8 @@ impl Scanned {
         if self.count != SCAN && self.last != Some(value_of(greatest)) {
             return wrong("scan100", "it ends early");
         }
-        expect("scan100", self.first, number)
+        let is_right = self.first == Some(value_of(number));
+        if is_right { Ok(()) } else { wrong("scan100", "the wrong value was found") }
     }
 }
 
@@ -253,11 +254,6 @@ fn mixed<K: Keys>(
         1 => own.removed(number, map.remove(&key)),
         _ => own.looked_up(number, map.get(&key)),
     }
-}
-
-#[inline]
-pub fn expect(phase: &str, found: Option<u64>, number: u64) -> Result<(), WrongAnswer> {
-    if found == Some(value_of(number)) { Ok(()) } else { wrong(phase, "the wrong value was found") }
 }
 
 /// Resident memory of the process, 0 where `/proc` is missing.

@@ -61,8 +61,7 @@ impl<K: Copy> Queries<K> {
 }
 
 impl Plan {
-    /// Builds a static map, and looks keys up: a batch of queries is drawn before its clock-bound part, so that a query
-    /// of some nanoseconds is not measured with the making of its key.
+    /// Builds a static map, and looks keys up.
     pub fn fixed<K: Keys<Key: IntKey<Lane: PackedLane>>>(
         &self,
         keys: K,
