@@ -1,5 +1,8 @@
 //! The driver on the reference map, and on stores that lie: a wrong answer must never become a figure.
 
+mod common;
+
+use common::object_of;
 use foreshore_workloads::kv::{self, BenchError};
 use foreshore_workloads::reference::MapStore;
 use foreshore_workloads::{Durability, KvReport, KvSpec, Row, Session, Store, StoreError, Workload};
@@ -60,37 +63,9 @@ fn batches_add_up() {
 fn the_report_keeps_its_fields() {
     let report = run(&MapStore::default(), &spec(Workload::Mix)).unwrap();
     let text = serde_json::to_string(&report).unwrap();
-    let fields = [
-        "bench",
-        "engine",
-        "workload",
-        "threads",
-        "ops_per_s",
-        "p50_us",
-        "p99_us",
-        "max_us",
-        "syncs",
-        "n",
-        "seconds",
-        "seed",
-        "durability",
-        "cache_bytes",
-        "key_bytes",
-        "value_bytes",
-        "batch",
-        "update_ratio",
-        "checked",
-    ];
-    let mut rest = text.as_str();
-    for field in fields {
-        let (_, after) =
-            rest.split_once(&format!("\"{field}\":")).unwrap_or_else(|| panic!("no {field} in {text}"));
-        rest = after;
-    }
-    assert_eq!(
-        serde_json::from_str::<serde_json::Value>(&text).unwrap().as_object().unwrap().len(),
-        fields.len()
-    );
+    let fields = "bench engine workload threads ops_per_s p50_us p99_us max_us syncs n seconds seed \
+         durability cache_bytes key_bytes value_bytes batch update_ratio checked";
+    object_of(&text, fields);
     assert!(text.starts_with(r#"{"bench":"kv","engine":"test","workload":"mix","threads":1,"#), "{text}");
 }
 

@@ -1,6 +1,9 @@
 //! TPC-C on the reference store: the conditions hold after every mix, and they are worth something, since they notice when
 //! a row is changed behind the terminals' back.
 
+mod common;
+
+use common::object_of;
 use foreshore_workloads::kv::{BenchError, Progress};
 use foreshore_workloads::tpcc::{Home, Kind, Mix, Scale, Tpcc, TpccReport, TpccSpec, Trace};
 use foreshore_workloads::tx_reference::MapTxStore;
@@ -213,42 +216,10 @@ fn rows(store: &MapTxStore, table: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
 fn the_report_keeps_its_fields() {
     let report = run(&MapTxStore::default(), Mix::NewOrder, 1, false).unwrap();
     let text = serde_json::to_string(&report).unwrap();
-    let fields = [
-        "bench",
-        "engine",
-        "mix",
-        "warehouses",
-        "affinity",
-        "items",
-        "customers",
-        "threads",
-        "durability",
-        "isolation",
-        "seconds",
-        "warm_up_seconds",
-        "seed",
-        "cache_bytes",
-        "tps",
-        "new_order_per_min",
-        "p50_us",
-        "p99_us",
-        "max_us",
-        "aborts",
-        "log_bytes_per_tx",
-        "syncs",
-        "cpu_s",
-        "consistent",
-    ];
-    let mut rest = text.as_str();
-    for field in fields {
-        let (_, after) =
-            rest.split_once(&format!("\"{field}\":")).unwrap_or_else(|| panic!("no {field} in {text}"));
-        rest = after;
-    }
-    assert_eq!(
-        serde_json::from_str::<serde_json::Value>(&text).unwrap().as_object().unwrap().len(),
-        fields.len()
-    );
+    let fields = "bench engine mix warehouses affinity items customers threads durability isolation \
+         seconds warm_up_seconds seed cache_bytes tps new_order_per_min p50_us p99_us max_us \
+         aborts log_bytes_per_tx syncs cpu_s consistent";
+    object_of(&text, fields);
     assert!(
         text.starts_with(r#"{"bench":"tpcc","engine":"test","mix":"new-order","warehouses":2,"#),
         "{text}"
