@@ -8,10 +8,10 @@ use crate::keys::Keys;
 use crate::kv::{BenchError, Tell};
 use crate::memory;
 use crate::random::Random;
-use crate::spec::{Durability, THREADS_MAX};
+use crate::spec::THREADS_MAX;
 use crate::timed::{self, Limits, Timed, Worker};
 use crate::tx::{Client, KEY_BYTES, TxSpec};
-use crate::tx_report::{Columns, TxReport};
+use crate::tx_report::{Columns, Setting, TxReport};
 use crate::tx_run::Tally;
 use crate::tx_spec::{RunSpec, TxWorkload};
 use crate::tx_store::{Isolation, TxSession, TxStore};
@@ -47,20 +47,9 @@ pub struct ReadersReport {
     /// What was run.
     #[serde(flatten)]
     pub workload: ReadersSpec,
-    /// Threads that wrote.
-    pub threads: usize,
-    /// What an acknowledged commit survived.
-    pub durability: Durability,
-    /// How writing transactions were isolated.
-    pub isolation: Isolation,
-    /// Seconds of each phase.
-    pub seconds: f64,
-    /// Seconds of the work of both before them.
-    pub warm_up_seconds: f64,
-    /// Seed.
-    pub seed: u64,
-    /// Memory given for cached data.
-    pub cache_bytes: u64,
+    /// Under which circumstances; threads are those that wrote, and seconds those of each phase.
+    #[serde(flatten)]
+    pub setting: Setting,
     /// Read-only transactions per second without writers.
     pub read_tps_alone: f64,
     /// Read-only transactions per second beside writers.
@@ -80,10 +69,10 @@ impl TxReport for ReadersReport {
         let ReadersSpec { readers, reads, updates, n, .. } = &self.workload;
         [
             ("workload", format!("{reads} reads beside {updates} updates of {n} rows")),
-            ("writers", self.threads.to_string()),
+            ("writers", self.setting.threads.to_string()),
             ("readers", readers.to_string()),
-            ("durability", format!("{:?}", self.durability).to_lowercase()),
-            ("isolation", format!("{:?}", self.isolation).to_lowercase()),
+            ("durability", format!("{:?}", self.setting.durability).to_lowercase()),
+            ("isolation", format!("{:?}", self.setting.isolation).to_lowercase()),
             ("reads tx/s alone", format!("{:.0}", self.read_tps_alone)),
             ("beside writers", format!("{:.0}", self.read_tps_beside_writers)),
             ("kept", format!("{:.2}", self.kept)),
@@ -163,13 +152,7 @@ impl ReadersSpec {
             bench: Self::NAME,
             engine: engine.to_owned(),
             workload: self.clone(),
-            threads: run.threads,
-            durability: run.durability,
-            isolation,
-            seconds: run.seconds,
-            warm_up_seconds: run.warm_up_seconds,
-            seed: run.seed,
-            cache_bytes: run.cache_bytes,
+            setting: Setting::new(run, isolation, run.seconds, run.warm_up_seconds),
             read_tps_alone: median(turns.iter().map(|(alone, _)| alone.read_tps)).round(),
             read_tps_beside_writers: median(turns.iter().map(|(_, beside)| beside.read_tps)).round(),
             kept: (kept * 1000.0).round() / 1000.0,

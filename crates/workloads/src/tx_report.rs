@@ -74,7 +74,7 @@ impl<W: TxWorkload + Describe + Clone> Report<W> {
             bench: W::NAME,
             engine: engine.to_owned(),
             workload: workload.clone(),
-            setting: Setting::new(run, measured),
+            setting: Setting::of(run, measured),
             rate: counted(measured.rate(measured.timed.ops)),
             figures: Figures::new(measured),
             checked: true,
@@ -124,16 +124,13 @@ pub struct Figures {
 }
 
 impl Setting {
-    pub(crate) fn new(run: &RunSpec, measured: &Measured) -> Self {
-        Self {
-            threads: run.threads,
-            durability: run.durability,
-            isolation: measured.isolation,
-            seconds: measured.timed.seconds,
-            warm_up_seconds: measured.warm_up_seconds,
-            seed: run.seed,
-            cache_bytes: run.cache_bytes,
-        }
+    pub(crate) fn new(run: &RunSpec, isolation: Isolation, seconds: f64, warm_up_seconds: f64) -> Self {
+        let RunSpec { threads, durability, seed, cache_bytes, .. } = *run;
+        Self { threads, durability, isolation, seconds, warm_up_seconds, seed, cache_bytes }
+    }
+
+    pub(crate) fn of(run: &RunSpec, measured: &Measured) -> Self {
+        Self::new(run, measured.isolation, measured.timed.seconds, measured.warm_up_seconds)
     }
 }
 

@@ -181,7 +181,7 @@ impl TxWorkload for TpccSpec {
             affinity: self.affinity,
             items: self.items,
             customers: self.customers,
-            setting: Setting::new(run, &measured),
+            setting: Setting::of(run, &measured),
             tps: measured.rate(measured.timed.ops),
             new_order_per_min: (measured.marked() as f64 / measured.timed.seconds * 60.0).round(),
             figures: Figures::new(&measured),
