@@ -55,21 +55,20 @@ impl Output {
         self.finish()
     }
 
-    /// A table with a header; columns from the second on are figures if their first cell looks like one. On a terminal, cells that
-    /// would not fit go on in the next line.
+    /// A table with a header; columns are figures if all their cells look like some. On a terminal, cells that would not fit go on
+    /// in the next line.
     pub fn table<const N: usize>(&mut self, header: [&str; N], rows: &[[String; N]]) -> Outcome {
-        let rows: Vec<&[String]> = rows.iter().map(<[String; N]>::as_slice).collect();
-        self.draw(&header, &rows)
+        self.draw(&header, rows)
     }
 
-    fn draw(&mut self, header: &[&str], rows: &[&[String]]) -> Outcome {
+    fn draw(&mut self, header: &[&str], rows: &[impl AsRef<[String]>]) -> Outcome {
         let mut table = Table::new();
         table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header.iter().copied());
         table.set_content_arrangement(ContentArrangement::Dynamic);
-        table.add_rows(rows.iter().map(|row| row.iter().map(|cell| for_people(cell.as_bytes()))));
+        table.add_rows(rows.iter().map(|row| row.as_ref().iter().map(|cell| for_people(cell.as_bytes()))));
         for (at, column) in table.column_iter_mut().enumerate() {
-            let is_figure = |row: &&[String]| row[at].starts_with(|c: char| c.is_ascii_digit());
-            if rows.iter().all(is_figure) && !rows.is_empty() {
+            let mut cells = rows.iter().map(|row| &row.as_ref()[at]);
+            if cells.all(|cell| cell.starts_with(|c: char| c.is_ascii_digit())) && !rows.is_empty() {
                 column.set_cell_alignment(CellAlignment::Right);
             }
         }
@@ -95,9 +94,8 @@ impl Output {
         let row = |object: &serde_json::Map<String, Value>| -> Vec<_> {
             header.iter().map(|key| shown(&object[*key])).collect()
         };
-        let rows: Vec<_> = objects.into_iter().map(row).collect();
         self.line(format!("{name}:"))?;
-        self.draw(&header, &rows.iter().map(Vec::as_slice).collect::<Vec<_>>())
+        self.draw(&header, &objects.into_iter().map(row).collect::<Vec<_>>())
     }
 
     /// Sends what is buffered on its way: every command's last step, since dropping would swallow the error.
