@@ -113,15 +113,7 @@ fn shown(value: &Value) -> String {
 
 /// `1234567` as `1,234,567`.
 pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let first = digits.len() % 3;
-    let mut groups: Vec<&str> = Vec::new();
-    if first > 0 {
-        groups.push(&digits[..first]);
-    }
-    let rest = &digits.as_bytes()[first..];
-    groups.extend(rest.chunks(3).map(|group| std::str::from_utf8(group).expect("digits")));
-    groups.join(",")
+    indicatif::HumanCount(number).to_string()
 }
 
 /// Bytes in the unit that leaves one to four digits before the point.
@@ -132,16 +124,4 @@ pub fn size(bytes: u64) -> String {
 /// Operations in so many seconds, per second.
 pub fn rate(operations: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { (operations as f64 / seconds).round() } else { 0.0 }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn digits_are_grouped_by_three() {
-        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1234567, "1,234,567")] {
-            assert_eq!(grouped(number), text);
-        }
-    }
 }
