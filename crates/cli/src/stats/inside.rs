@@ -2,7 +2,7 @@
 
 use crate::output::{grouped, size, tell};
 use foreshore::{Database, Stats};
-use std::sync::{Condvar, Mutex};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,34 +12,21 @@ const WAITS_SHOWN: usize = 3;
 /// Runs `work`, and meanwhile prints a line of rates to stderr every so often, if asked for.
 pub fn watched<R>(db: &Database, every: Option<Duration>, work: impl FnOnce() -> R) -> R {
     let Some(every) = every else { return work() };
-    let done = (Mutex::new(false), Condvar::new());
+    let (working, ended) = mpsc::channel::<()>();
     thread::scope(|scope| {
-        scope.spawn(|| watch(db, every, &done));
-        // Also if the work panics: or the watch would go on for ever.
-        let _told = Tell(&done);
+        scope.spawn(move || watch(db, every, &ended));
+        // Gone also if the work panics: or the watch would go on for ever.
+        let _working = working;
         work()
     })
 }
 
-struct Tell<'a>(&'a (Mutex<bool>, Condvar));
-
-impl Drop for Tell<'_> {
-    fn drop(&mut self) {
-        *self.0.0.lock().expect("the watch does not panic under the mutex") = true;
-        self.0.1.notify_all();
-    }
-}
-
-fn watch(db: &Database, every: Duration, done: &(Mutex<bool>, Condvar)) {
+fn watch(db: &Database, every: Duration, ended: &Receiver<()>) {
     let (mut before, mut at) = (db.stats(), Instant::now());
-    let mut is_done = done.0.lock().expect("nobody panics under the mutex");
-    while !*is_done {
-        is_done = done.1.wait_timeout(is_done, every).expect("nobody panics under the mutex").0;
-        if at.elapsed() >= every {
-            let now = db.stats();
-            tell(line(&now, &before, at.elapsed().as_secs_f64()));
-            (before, at) = (now, Instant::now());
-        }
+    while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+        let now = db.stats();
+        tell(line(&now, &before, at.elapsed().as_secs_f64()));
+        (before, at) = (now, Instant::now());
     }
 }
 
