@@ -596,8 +596,7 @@ impl<K: Key, V: Value> SnapshotTable<'_, K, V> {
         self.bytes.is_empty()
     }
 
-    /// Rows whose keys begin with the components of `leading`, a tuple such as `("AA",)` of the key's own types, or with
-    /// this string or slice; see [`KeyPrefix`]. `.rev()` descends. An encoding error appears as the first row.
+    /// Rows whose keys begin with `leading`; as [`Table::prefix`].
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {

@@ -479,8 +479,7 @@ impl<K: Key, V: Value> TransactionTable<'_, K, V> {
         decoded(row, |row| self.bytes.scan(bounds, row))
     }
 
-    /// Rows whose keys begin with the components of `leading`, a tuple such as `("AA",)` of the key's own types, or with
-    /// this string or slice; see [`KeyPrefix`]. `.rev()` descends. An encoding error appears as the first row.
+    /// Rows whose keys begin with `leading`; as [`Table::prefix`](crate::Table::prefix).
     ///
     /// ```
     /// # fn main() -> foreshore::Result<()> {

@@ -572,14 +572,11 @@ impl Shared {
     }
 
     fn ensure_not_forked(&self) -> Result<()> {
-        match process::id() == self.process {
-            true => Ok(()),
-            false => {
-                let told =
-                    "a forked process cannot use what its parent opened; open databases after the fork";
-                Err(Error::Argument(told.into()))
-            }
+        if process::id() == self.process {
+            return Ok(());
         }
+        let told = "a forked process cannot use what its parent opened; open databases after the fork";
+        Err(Error::Argument(told.into()))
     }
 
     /// Is everything below `end` durable, or never going to be?
