@@ -212,6 +212,10 @@ pub(crate) mod tests {
         (db, table)
     }
 
+    fn run<R>(db: &Database, work: impl FnMut(&TransactionHandle) -> Result<R>) -> Result<R> {
+        transact(&Unattached, db, TransactionOptions::new(), work, Error::is_retryable)
+    }
+
     #[test]
     fn an_ended_transaction_says_so() {
         let (db, table) = database();
@@ -230,21 +234,15 @@ pub(crate) mod tests {
     fn transact_runs_again_what_may_succeed() {
         let (db, table) = database();
         let mut runs = 0;
-        let result = transact(
-            &Unattached,
-            &db,
-            TransactionOptions::new(),
-            |tx| {
-                table.within(tx).put(&[runs], b"")?;
-                runs += 1;
-                if runs < 3 {
-                    db.abort(tx.number())?;
-                }
-                table.within(tx).get(b"")?;
-                Ok(runs)
-            },
-            Error::is_retryable,
-        );
+        let result = run(&db, |tx| {
+            table.within(tx).put(&[runs], b"")?;
+            runs += 1;
+            if runs < 3 {
+                db.abort(tx.number())?;
+            }
+            table.within(tx).get(b"")?;
+            Ok(runs)
+        });
         assert_eq!(result.unwrap(), 3);
         assert_eq!(table.range(Default::default()).count(), 1, "the first two runs were rolled back");
     }
@@ -269,7 +267,7 @@ pub(crate) mod tests {
                 assert_eq!(runs, 1, "run again");
                 work(tx)
             };
-            let done = transact(&Unattached, &db, TransactionOptions::new(), work, Error::is_retryable);
+            let done = run(&db, work);
             assert_eq!(db.stats().transactions, 0, "rolled back");
             done.unwrap_err()
         };
@@ -307,16 +305,10 @@ pub(crate) mod tests {
     #[test]
     fn transact_rolls_back_other_errors() {
         let (db, table) = database();
-        let failed: Result<()> = transact(
-            &Unattached,
-            &db,
-            TransactionOptions::new(),
-            |tx| {
-                table.within(tx).put(b"a", b"")?;
-                Err(Error::Argument("no".into()))
-            },
-            Error::is_retryable,
-        );
+        let failed: Result<()> = run(&db, |tx| {
+            table.within(tx).put(b"a", b"")?;
+            Err(Error::Argument("no".into()))
+        });
         assert!(matches!(failed, Err(Error::Argument(_))));
         assert!(!table.contains(b"a").unwrap());
         assert_eq!(db.stats().transactions, 0);
@@ -325,17 +317,7 @@ pub(crate) mod tests {
     #[test]
     fn transact_leaves_an_ended_transaction_alone() {
         let (db, table) = database();
-        let done: Result<()> = transact(
-            &Unattached,
-            &db,
-            TransactionOptions::new(),
-            |tx| {
-                table.within(tx).put(b"a", b"")?;
-                tx.rollback()
-            },
-            Error::is_retryable,
-        );
-        done.unwrap();
+        run(&db, |tx| table.within(tx).put(b"a", b"").and_then(|()| tx.rollback())).unwrap();
         assert!(!table.contains(b"a").unwrap());
     }
 }
