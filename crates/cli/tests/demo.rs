@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::Shell;
+use common::{Shell, words};
 use serde_json::Value;
 
 /// A database that loads in a moment.
@@ -83,26 +83,9 @@ fn a_database_that_cannot_be_made_is_not_said_to_be_left() {
 fn bench_kv_prints_its_stable_fields() {
     let shell = Shell::new();
     for workload in ["put", "get", "mix", "scan", "bulk"] {
-        let report = shell.json(&[
-            "bench",
-            "kv",
-            "--dir",
-            ".",
-            "--workload",
-            workload,
-            "--n",
-            "5000",
-            "--seconds",
-            "0.2",
-            "--durability",
-            "relaxed",
-            "--cache",
-            "64MiB",
-            "--index",
-            "csb",
-            "--leaf-bytes",
-            "16KiB",
-        ]);
+        let setting =
+            "--n 5000 --seconds 0.2 --durability relaxed --cache 64MiB --index csb --leaf-bytes 16KiB";
+        let report = shell.json(&words(&format!("bench kv --dir . --workload {workload} {setting}")));
         let report = &report[0];
         assert_eq!((&report["bench"], &report["engine"]), (&"kv".into(), &"foreshore".into()));
         assert_eq!((&report["index"], &report["leaf_bytes"]), (&"csb".into(), &16384.into()));
@@ -121,19 +104,8 @@ fn bench_index_prints_its_stable_fields() {
     let alone: &[&str] = &["insert", "lookup", "mixed", "scan100", "zipf"];
     let batches: &[&str] = &["insert", "lookup", "mixed", "multi_get", "scan100", "zipf"];
     for (structure, expected) in [("bplus", batches), ("std-btreemap", alone)] {
-        let args = [
-            "bench",
-            "index",
-            "--structure",
-            structure,
-            "--n",
-            "5000",
-            "--threads",
-            "2",
-            "--seconds",
-            "0.05",
-        ];
-        let phases = shell.json(&args);
+        let bench = format!("bench index --structure {structure} --n 5000 --threads 2 --seconds 0.05");
+        let phases = shell.json(&words(&bench));
         let mut names: Vec<_> = phases.iter().map(|phase| phase["phase"].as_str().expect("a name")).collect();
         names.sort_unstable();
         assert_eq!(names, expected, "{structure}");

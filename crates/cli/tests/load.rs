@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::Shell;
+use common::{Shell, words};
 use serde_json::json;
 
 const HEADER: &str = "Year,Month,Carrier,Flight,Note\n";
@@ -79,20 +79,7 @@ fn loading_again_replaces_rows_by_themselves() {
 fn the_last_of_equal_keys_wins_however_many_threads() {
     let shell = Shell::new();
     let rows: String = (0..2000).map(|n| format!("{},{n}\n", n % 10)).collect();
-    let args = [
-        "load",
-        "--table",
-        "t",
-        "--key",
-        "k",
-        "--threads",
-        "8",
-        "--batch",
-        "1",
-        "--durability",
-        "relaxed",
-        "-",
-    ];
+    let args = words("load --table t --key k --threads 8 --batch 1 --durability relaxed -");
     shell.run_with(&args, format!("k,n\n{rows}").as_bytes()).expect(0, &args);
     for key in 0..10 {
         assert_eq!(shell.ok(&["get", "--table", "t", &key.to_string()]), format!("{key},{}\n", 1990 + key));

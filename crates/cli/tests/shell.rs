@@ -337,12 +337,19 @@ fn a_reader_that_leaves_before_the_work_is_done_is_told() {
     assert_eq!(script(&shell, 0, "count ports").stdout, "3\n");
 }
 
+/// Is there a program that makes a terminal?
+fn makes_terminals() -> bool {
+    let there = Command::new("script").arg("--version").output().is_ok_and(|ran| ran.status.success());
+    if !there {
+        eprintln!("\n*** SKIPPED: script (util-linux) is not on this machine, so no terminal was made ***\n");
+    }
+    there
+}
+
 /// The same for somebody who types, into a terminal, and has sent the output elsewhere.
 #[test]
 fn output_that_cannot_be_written_is_an_error_at_a_terminal_too() {
-    // It makes a terminal.
-    if !Command::new("script").arg("--version").output().is_ok_and(|ran| ran.status.success()) {
-        eprintln!("\n*** SKIPPED: script (util-linux) is not on this machine, so no terminal was made ***\n");
+    if !makes_terminals() {
         return;
     }
     let shell = Shell::new();
@@ -360,8 +367,7 @@ fn output_that_cannot_be_written_is_an_error_at_a_terminal_too() {
 /// The line editor has made keys come one by one and unseen. Who ends the shell at its prompt leaves no such terminal behind.
 #[test]
 fn a_shell_that_is_ended_from_elsewhere_puts_the_terminal_back() {
-    if !Command::new("script").arg("--version").output().is_ok_and(|ran| ran.status.success()) {
-        eprintln!("\n*** SKIPPED: script (util-linux) is not on this machine, so no terminal was made ***\n");
+    if !makes_terminals() {
         return;
     }
     let shell = Shell::new();

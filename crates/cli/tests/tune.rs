@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::Shell;
+use common::{Shell, words};
 use serde_json::json;
 
 /// One small tree: its figures mean nothing, but each must be there.
@@ -33,20 +33,7 @@ fn a_profile_is_written_and_followed() {
         assert!(printed.contains(part), "{part:?} in {printed}");
     }
 
-    let bench = [
-        "bench",
-        "kv",
-        "--dir",
-        ".",
-        "--workload",
-        "put",
-        "--n",
-        "1000",
-        "--seconds",
-        "0.1",
-        "--durability",
-        "relaxed",
-    ];
+    let bench = words("bench kv --dir . --workload put --n 1000 --seconds 0.1 --durability relaxed");
     let with = |more: &[&'static str]| [&bench[..], &["--profile", "tune.toml"], more].concat();
     assert!(shell.json(&with(&[]))[0]["ops_per_s"].as_f64().is_some_and(|rate| rate > 0.0));
     shell.json(&with(&["--favour", "inserts", "--leaf-bytes", "4KiB"]));

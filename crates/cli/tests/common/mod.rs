@@ -109,6 +109,11 @@ impl From<Output> for Ran {
     }
 }
 
+/// The words of a command, none of which has blanks.
+pub fn words(line: &str) -> Vec<&str> {
+    line.split(' ').collect()
+}
+
 /// All regular files of a directory.
 pub fn files(dir: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).expect("the database's directory");
