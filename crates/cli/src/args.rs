@@ -67,12 +67,12 @@ impl DbArgs {
         Ok(())
     }
 
-    /// Opens the database with these options besides, creating it if there is none: for who makes tables.
-    pub fn open_or_create_with(&self, options: impl FnOnce(Builder) -> Builder) -> Outcome<Database> {
+    /// Opens the database with these options, creating it if there is none: for who makes tables.
+    pub fn open_or_create(&self, builder: Builder) -> Outcome<Database> {
         match std::fs::metadata(&self.dir) {
             Ok(found) if !found.is_dir() => Err(self.unreadable(&ErrorKind::NotADirectory.into())),
             _ => {
-                let db = self.open_with(options(self.builder()))?;
+                let db = self.open_with(builder)?;
                 Schema::forget_strays(&db)?;
                 Ok(db)
             }

@@ -116,8 +116,7 @@ pub fn run(args: &LoadArgs) -> Outcome {
     }
     let input = source::open(&args.file).map_err(|e| Failure::io(args.file.display(), &e))?;
     let mut rows = Rows::new(input, args.delimiter, &args.key)?;
-    let advice = args.profile.advice()?;
-    let db = args.db.open_or_create_with(|builder| advice.to(builder))?;
+    let db = args.db.open_or_create(args.profile.advise(args.db.builder())?)?;
     rows.schema.declare(&db, &args.table)?;
     let table = table_to_load(&db, args)?;
     let threads = loader_threads(args.threads, args.durability);

@@ -40,24 +40,13 @@ impl Favoured {
     }
 }
 
-/// What the profile says, if there is one.
-pub struct Advice(Option<(Profile, Favour)>);
-
 impl ProfileArgs {
-    /// Reads the profile, if one is named.
-    pub fn advice(&self) -> Outcome<Advice> {
-        let profile = self.profile.as_deref().map(load).transpose()?;
-        Ok(Advice(profile.map(|profile| (profile, self.favour.favour()))))
-    }
-}
-
-impl Advice {
-    /// Options that follow the profile where they name nothing themselves.
-    pub fn to(&self, builder: Builder) -> Builder {
-        match &self.0 {
-            Some((profile, favour)) => builder.profile(profile, *favour),
+    /// Options that follow the profile, if one is named, where they name nothing themselves.
+    pub fn advise(&self, builder: Builder) -> Outcome<Builder> {
+        Ok(match &self.profile {
+            Some(path) => builder.profile(&load(path)?, self.favour.favour()),
             None => builder,
-        }
+        })
     }
 }
 

@@ -90,8 +90,7 @@ fn load_dump(args: &RestoreArgs, file: &Path) -> Outcome {
     let mut input = BufReader::with_capacity(1 << 16, input);
     ensure_dump(&mut input)?;
     let mut dump = Reader::new(input);
-    let advice = args.profile.advice()?;
-    let db = args.db.open_or_create_with(|builder| advice.to(builder))?;
+    let db = args.db.open_or_create(args.profile.advise(args.db.builder())?)?;
     let restored = restore(args, &db, &mut dump).map_err(|failure| {
         failure.note(
             "rows above that line may be restored already; restoring the mended dump again does no harm",

@@ -130,8 +130,7 @@ pub fn put(args: &PutArgs) -> Outcome {
         digits(args.key.as_bytes())?;
         digits(value.trim_ascii_end())?;
     }
-    let advice = args.profile.advice()?;
-    let db = args.db.open_or_create_with(|builder| advice.to(builder))?;
+    let db = args.db.open_or_create(args.profile.advise(args.db.builder())?)?;
     let shape = Shape::of(&db, &args.target)?;
     let key = shape.key(&args.key)?;
     let value = shape.value(&key, value)?;

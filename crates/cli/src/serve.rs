@@ -105,8 +105,8 @@ pub fn run(args: &ServeArgs) -> Outcome {
     let options = args.options()?;
     options.validate().map_err(Failure::usage)?;
     let threads = options.threads;
-    let advice = args.profile.advice()?;
-    let db = args.db.open_or_create_with(|builder| advice.to(builder).durability(options.durability))?;
+    let builder = args.profile.advise(args.db.builder())?.durability(options.durability);
+    let db = args.db.open_or_create(builder)?;
     let server = Server::start(db.clone(), options)?;
     let stop = server.handle();
     signals::catch(move || stop.stop())?;

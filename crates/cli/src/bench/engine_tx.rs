@@ -1,9 +1,8 @@
 //! Foreshore behind the workloads' `TxStore`: serializable transactions, snapshots for read-only ones.
 
-use crate::args::{IndexKind, engine_durability};
+use crate::args::engine_durability;
 use crate::failure::Outcome;
-use crate::profile::Advice;
-use foreshore::{ByteTable, Database, Error, Snapshot, Transaction, TransactionOptions};
+use foreshore::{Builder, ByteTable, Database, Error, Snapshot, Transaction, TransactionOptions};
 use foreshore_workloads::StoreError;
 use foreshore_workloads::tx_spec::RunSpec;
 use foreshore_workloads::tx_store::{Counters, Isolation, Tx, TxError, TxKind, TxSession, TxStore};
@@ -14,12 +13,10 @@ use std::path::Path;
 pub struct EngineTx(pub Database);
 
 impl EngineTx {
-    /// A fresh database in `dir`, whose tables have this index, and leaves as advised.
-    pub fn open(dir: &Path, run: &RunSpec, index: IndexKind, advice: &Advice) -> Outcome<Self> {
+    /// A fresh database in `dir`, with these options besides those of the run.
+    pub fn open(dir: &Path, run: &RunSpec, options: Builder) -> Outcome<Self> {
         let cache = usize::try_from(run.cache_bytes).unwrap_or(usize::MAX);
-        let durability = engine_durability(run.durability);
-        let options = Database::builder().cache_bytes(cache).durability(durability).index(index.engine());
-        Ok(Self(advice.to(options).open(dir)?))
+        Ok(Self(options.cache_bytes(cache).durability(engine_durability(run.durability)).open(dir)?))
     }
 
     /// Closes it, and tells what went wrong.

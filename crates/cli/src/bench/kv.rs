@@ -4,12 +4,12 @@ use crate::args::{IndexKind, engine_durability, parse_leaf_bytes};
 use crate::bench::on_tables::OnTables;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, grouped};
-use crate::profile::{Advice, ProfileArgs};
+use crate::profile::ProfileArgs;
 use crate::progress::Phases;
 use crate::scratch::remove_on_interrupt;
 use crate::stats::inside::watched;
 use clap::Args;
-use foreshore::{ByteTable, Database};
+use foreshore::{Builder, ByteTable, Database};
 use foreshore_workloads::kv;
 use foreshore_workloads::{KvArgs, KvReport, KvSpec, Row, Session, Store, StoreError};
 use std::ops::ControlFlow;
@@ -47,10 +47,10 @@ pub struct KvBenchArgs {
 pub fn run(args: &KvBenchArgs, watch: Option<Duration>) -> Outcome {
     let KvBenchArgs { args, index, leaf_bytes, profile } = args;
     args.spec.check()?;
-    let advice = profile.advice()?;
+    let options = profile.advise(Database::builder())?.index(index.engine());
     let scratch = args.scratch().map_err(|e| Failure::io(args.dir.display(), &e))?;
     remove_on_interrupt(scratch.path())?;
-    let store = Foreshore::open(scratch.path(), &args.spec, *index, *leaf_bytes, &advice)?;
+    let store = Foreshore::open(scratch.path(), &args.spec, *leaf_bytes, options)?;
     let report = {
         let phases = Phases::default();
         watched(&store.db, watch, || {
@@ -92,21 +92,13 @@ struct Foreshore {
 }
 
 impl Foreshore {
-    fn open(
-        dir: &Path,
-        spec: &KvSpec,
-        index: IndexKind,
-        leaf_bytes: Option<usize>,
-        advice: &Advice,
-    ) -> Outcome<Self> {
+    fn open(dir: &Path, spec: &KvSpec, leaf_bytes: Option<usize>, mut options: Builder) -> Outcome<Self> {
         let cache = usize::try_from(spec.cache_bytes).unwrap_or(usize::MAX);
-        let durability = engine_durability(spec.durability);
         // The database's own size: a size of one table only would have to share the cache.
-        let mut options = advice.to(Database::builder()).cache_bytes(cache);
         if let Some(leaf_bytes) = leaf_bytes {
             options = options.leaf_bytes(leaf_bytes);
         }
-        let db = options.durability(durability).index(index.engine()).open(dir)?;
+        let db = options.cache_bytes(cache).durability(engine_durability(spec.durability)).open(dir)?;
         let table = db.byte_table("bench")?;
         Ok(Self { db, table })
     }

@@ -10,7 +10,7 @@ use crate::progress::Phases;
 use crate::scratch::remove_on_interrupt;
 use crate::stats::inside::watched;
 use clap::Args;
-use foreshore::Wait;
+use foreshore::{Database, Wait};
 use foreshore_workloads::tx_report::TxReport;
 use foreshore_workloads::tx_spec::{TxArgs, TxWorkload};
 use std::time::Duration;
@@ -50,10 +50,10 @@ impl<W: TxWorkload> TxBenchArgs<W> {
     fn run_over(&self, index: IndexKind, watch: Option<Duration>) -> Outcome {
         let Self { args, profile } = self;
         args.check()?;
-        let advice = profile.advice()?;
+        let options = profile.advise(Database::builder())?;
         let scratch = args.scratch().map_err(|e| Failure::io(args.dir.display(), &e))?;
         remove_on_interrupt(scratch.path())?;
-        let store = EngineTx::open(scratch.path(), &args.run, index, &advice)?;
+        let store = EngineTx::open(scratch.path(), &args.run, options.index(index.engine()))?;
         let report = {
             let phases = Phases::default();
             watched(&store.0, watch, || args.measure("foreshore", &store, &|progress| phases.tell(progress)))?

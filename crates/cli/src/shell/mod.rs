@@ -66,9 +66,8 @@ pub struct ShellArgs {
 
 /// Runs `shell`.
 pub fn run(args: &ShellArgs) -> Outcome {
-    let durability = engine_durability(args.durability);
-    let advice = args.profile.advice()?;
-    let db = args.db.open_or_create_with(|builder| advice.to(builder).durability(durability))?;
+    let builder = args.profile.advise(args.db.builder())?;
+    let db = args.db.open_or_create(builder.durability(engine_durability(args.durability)))?;
     let mode = if args.db.json { Mode::Json } else { Mode::Table };
     let mut session = Session::new(db.clone(), mode);
     let script = Script::new(args.keep_going);
