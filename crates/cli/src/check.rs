@@ -1,7 +1,7 @@
 //! `check`: are all structures what they should be?
 
 use crate::args::DbArgs;
-use crate::failure::{Kind, Outcome};
+use crate::failure::{Failure, Kind, Outcome};
 use crate::output::{grouped, size};
 use crate::progress::Meter;
 use clap::Args;
@@ -21,6 +21,11 @@ const WITHOUT_LOG: &str = "\
 this was the salvage. If it is the log that cannot be read (wal-*, ring): keep a copy of the directory, remove wal-*, ring
 and directory-* in it, and salvage again without the log; changes that were only in the log are lost then";
 
+/// What even a salvage cannot bring back, and how to go on without it: the failure's own advice would be to salvage.
+const LOST: &str = "\
+this was the salvage: the list of leaves was built again, and what is damaged is lost. All other rows can be read: those of
+its table from both ends up to there (scan, scan --reverse), other tables as always. Copy them into a new database";
+
 /// Read the whole database, and check that it is intact
 ///
 /// Every page is read and its checksum compared; rows, their order, the links between pages, the index and the accounting
@@ -38,14 +43,15 @@ pub struct CheckArgs {
 
 /// Runs `check`.
 pub fn run(args: &CheckArgs) -> Outcome {
-    let opened = args.db.open_existing(args.db.builder().rebuild(args.rebuild));
-    let db = opened.map_err(|failure| match failure.kind {
-        Kind::Corrupt if args.rebuild => failure.note(WITHOUT_LOG),
+    let salvage = |failure: Failure, advice: &str| match failure.kind {
+        Kind::Corrupt if args.rebuild => failure.note(advice),
         _ => failure,
-    })?;
+    };
+    let opened = args.db.open_existing(args.db.builder().rebuild(args.rebuild));
+    let db = opened.map_err(|failure| salvage(failure, WITHOUT_LOG))?;
     let report = {
         let _meter = Meter::waiting("check");
-        db.check()?
+        db.check().map_err(|error| salvage(error.into(), LOST))?
     };
     db.close()?;
     let mut out = args.db.output();

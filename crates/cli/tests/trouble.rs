@@ -93,6 +93,38 @@ fn a_salvage_can_do_without_the_log() {
     assert_eq!(shell.ok(&["dump"]), expected);
 }
 
+/// A salvage does without the leaf that is damaged. It says so, and how all other rows are read.
+#[test]
+fn a_salvage_tells_what_is_lost_and_how_to_read_the_rest() {
+    let shell = Shell::new();
+    small_database(&shell.database());
+    let path = shell.database().join("leaves.db");
+    let pristine = std::fs::read(&path).expect("the leaves");
+    let is_leaf = |slot: &usize| pristine[slot * 8192..].starts_with(b"FL");
+    // There are old images of leaves, too, which nobody misses.
+    let is_noticed = |slot: &usize| {
+        let mut damaged = pristine.clone();
+        damaged[slot * 8192 + 4000] ^= 0xA5;
+        std::fs::write(&path, &damaged).expect("damage");
+        shell.run(&["check"]).stderr.contains(&format!("in slot {slot} of"))
+    };
+    let slots = (0..pristine.len() / 8192).filter(is_leaf).skip(20);
+    slots.take(20).find(is_noticed).expect("some are in use");
+
+    let complaint = shell.fails(3, &["check", "--rebuild"]);
+    assert!(
+        complaint.contains("what is damaged is lost") && complaint.contains("scan --reverse"),
+        "{complaint}"
+    );
+    let rows = |args: &[&str]| {
+        let ran = shell.run(&[&["scan", "--table", "t"], args].concat());
+        assert_eq!(ran.code, 3, "{}", ran.stderr);
+        ran.stdout.lines().count()
+    };
+    let found = rows(&[]) + rows(&["--reverse"]);
+    assert!((4800..5000).contains(&found), "{found} of 5000 rows");
+}
+
 /// Closed cleanly, so that the rows are in the leaf file; with files small enough to copy often.
 fn small_database(dir: &Path) {
     let small =
