@@ -35,7 +35,9 @@ Examples:
 /// Load a CSV file with a header into a table
 ///
 /// The key is a tuple of the columns named by --key. Integers of up to 64 bits, from -2^63 to 2^63 - 1, sort as numbers,
-/// everything else as text after them: larger ones, too, and 007. The value is the whole record. Loading a file again replaces its rows by themselves.
+/// everything else as text after them: larger ones, too, and 007. The value is the whole record. Of rows with the same key
+/// the last one stays, and `replaced` counts the others: so loading a file again replaces its rows by themselves, and name
+/// as many columns as it takes to tell rows apart.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct LoadArgs {
