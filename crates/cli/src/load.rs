@@ -132,6 +132,7 @@ pub fn run(args: &LoadArgs) -> Outcome {
         ))
     })?;
     let seconds = started.elapsed().as_secs_f64();
+    drop(table);
     let syncs = db.stats().log_syncs;
     db.close()?;
 
@@ -151,7 +152,7 @@ pub fn run(args: &LoadArgs) -> Outcome {
 }
 
 /// The table, created if absent; an existing one keeps its index and its leaf size.
-fn table_to_load(db: &Database, args: &LoadArgs) -> Outcome<ByteTable> {
+fn table_to_load<'d>(db: &'d Database, args: &LoadArgs) -> Outcome<LoadedTable<'d>> {
     let index = args.index.map(IndexKind::engine);
     let mut options = TableOptions::new();
     if let Some(index) = index {
@@ -167,7 +168,9 @@ fn table_to_load(db: &Database, args: &LoadArgs) -> Outcome<ByteTable> {
     if args.leaf_bytes.is_some_and(|asked| asked != table.leaf_bytes()) {
         return Err(contradiction(args, "--leaf-bytes", format!("leaves of {} bytes", table.leaf_bytes())));
     }
-    Ok(table.with_durability(engine_durability(args.durability)))
+    let synced = args.durability == Durability::Sync;
+    let each = if synced { Durability::Relaxed } else { args.durability };
+    Ok(LoadedTable { db, table: table.with_durability(engine_durability(each)), synced })
 }
 
 fn contradiction(args: &LoadArgs, option: &str, has: String) -> Failure {
@@ -218,7 +221,7 @@ struct Counts {
 fn load(
     args: &LoadArgs,
     rows: &mut Rows<impl Read>,
-    table: &ByteTable,
+    table: &LoadedTable<'_>,
     threads: usize,
     counts: &Counts,
 ) -> Outcome {
@@ -281,24 +284,72 @@ fn feed(
     Ok(())
 }
 
-fn put_batches(batches: &Receiver<Vec<Row>>, table: &ByteTable, counts: &Counts) -> Outcome {
-    for row in batches.iter().flatten() {
-        let is_new = put(table, &row)
-            .map_err(|error| Failure::from(error).at(format!("the row in line {}", row.line)))?;
-        counts.replaced.fetch_add(u64::from(!is_new), Relaxed);
-        counts.rows.fetch_add(1, Relaxed);
-        counts.bytes.fetch_add((row.key.len() + row.value.len()) as u64, Relaxed);
-    }
-    Ok(())
+fn put_batches(batches: &Receiver<Vec<Row>>, table: &LoadedTable<'_>, counts: &Counts) -> Outcome {
+    batches.iter().try_for_each(|batch| {
+        let put = table.put(&batch);
+        table.acknowledge()?;
+        counts.add(&put);
+        put.failed.map_or(Ok(()), Err)
+    })
 }
 
-/// Was there no row with this key?
-fn put(table: &ByteTable, row: &Row) -> foreshore::Result<bool> {
-    let is_new = table.insert(&row.key, &row.value)?;
-    if !is_new {
-        table.put(&row.key, &row.value)?;
+/// Where rows go.
+struct LoadedTable<'d> {
+    db: &'d Database,
+    table: ByteTable,
+    /// Does a batch wait for the device, once, after its last row?
+    synced: bool,
+}
+
+/// What has become of a batch.
+#[derive(Default)]
+struct Put {
+    rows: u64,
+    replaced: u64,
+    bytes: u64,
+    /// Why the next row was not put.
+    failed: Option<Failure>,
+}
+
+impl LoadedTable<'_> {
+    /// Puts the rows, until one fails.
+    fn put(&self, rows: &[Row]) -> Put {
+        let mut put = Put::default();
+        for row in rows {
+            match self.put_one(row) {
+                Ok(is_new) => put.replaced += u64::from(!is_new),
+                Err(error) => {
+                    let failure = Failure::from(error).at(format!("the row in line {}", row.line));
+                    return Put { failed: Some(failure), ..put };
+                }
+            }
+            put.rows += 1;
+            put.bytes += (row.key.len() + row.value.len()) as u64;
+        }
+        put
     }
-    Ok(is_new)
+
+    /// Was there no row with this key?
+    fn put_one(&self, row: &Row) -> foreshore::Result<bool> {
+        let is_new = self.table.insert(&row.key, &row.value)?;
+        if !is_new {
+            self.table.put(&row.key, &row.value)?;
+        }
+        Ok(is_new)
+    }
+
+    /// Returns when what was put survives what it is to survive.
+    fn acknowledge(&self) -> foreshore::Result<()> {
+        if self.synced { self.db.sync() } else { Ok(()) }
+    }
+}
+
+impl Counts {
+    fn add(&self, put: &Put) {
+        self.rows.fetch_add(put.rows, Relaxed);
+        self.replaced.fetch_add(put.replaced, Relaxed);
+        self.bytes.fetch_add(put.bytes, Relaxed);
+    }
 }
 
 /// Put behind the text. A last row without a line end takes one of them; only a quote that is still open takes both.

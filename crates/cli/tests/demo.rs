@@ -4,6 +4,7 @@ mod common;
 
 use common::{Shell, words};
 use serde_json::Value;
+use std::process::Stdio;
 
 /// A database that loads in a moment.
 const SMALL: [&str; 5] = ["demo", "--items=500", "--customers=60", "--warehouses=2", "--dir=demo.db"];
@@ -53,6 +54,17 @@ fn the_demonstration_removes_its_database_and_ends_with_the_verdict() {
     assert!(verdict.starts_with("nothing was lost: all "), "{told}");
     assert!(!shell.path("demo.db").exists());
     assert!(shell.path("foreshore-demo.svg").exists());
+}
+
+/// As by `demo | head -1`.
+#[test]
+fn who_reads_no_further_is_left_no_database() {
+    let shell = Shell::new();
+    let mut command = shell.command(&[&SMALL[..], &["--seconds=1"]].concat());
+    let mut demo = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    drop(demo.stdout.take());
+    assert!(demo.wait().unwrap().success());
+    assert!(!shell.path("demo.db").exists());
 }
 
 #[test]

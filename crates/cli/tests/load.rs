@@ -338,3 +338,15 @@ fn a_named_pipe_is_read_once() {
     assert!(status.success());
     assert_eq!(shell.ok(&["count", "--table", "t"]), "2\n");
 }
+
+/// Rows that replace others wait for the device as those do that are new: many together.
+#[test]
+fn rows_that_are_replaced_share_syncs() {
+    let shell = Shell::new();
+    let rows: String = (0..5000).map(|n| format!("k,{n}\n")).collect();
+    shell.write("rows.csv", &format!("key,n\n{rows}"));
+    let loaded = &shell.json(&["load", "--table", "t", "--key", "key", "--threads", "1", "rows.csv"])[0];
+    assert_eq!((&loaded["rows"], &loaded["replaced"]), (&5000.into(), &4999.into()));
+    assert!(loaded["syncs"].as_u64() < Some(200), "{loaded}");
+    assert_eq!(shell.ok(&["get", "--table", "t", "k"]), "k,4999\n");
+}

@@ -71,7 +71,9 @@ pub fn run(args: &DemoArgs) -> Outcome {
         remove_on_interrupt(&dir)?;
     }
     let outcome = story::tell(args, &dir);
-    if args.keep || outcome.is_err() {
+    // Who reads no further has seen what he wanted to see.
+    let has_failed = outcome.as_ref().is_err_and(|failure| failure.kind != Kind::ReaderGone);
+    if args.keep || has_failed {
         // Whoever wants to know what went wrong needs the evidence.
         temporary.map(tempfile::TempDir::keep);
         return outcome.map_err(|failure| {
@@ -79,7 +81,8 @@ pub fn run(args: &DemoArgs) -> Outcome {
             verdict(if holds_anything(&dir) { failure.note(left) } else { failure })
         });
     }
-    std::fs::remove_dir_all(&dir).map_err(|e| Failure::io(dir.display(), &e))
+    std::fs::remove_dir_all(&dir).map_err(|e| Failure::io(dir.display(), &e))?;
+    outcome
 }
 
 /// Adds the last line, which says whether anything was lost.
