@@ -70,15 +70,15 @@ fn watch(args: &StatsArgs, every: Duration) -> Outcome {
         let dir = args.db.dir.display();
         return Err(Failure::usage(format!("{dir} is no database; --dir names another directory")));
     }
-    let mut before = Outside::look(&args.db.dir)?;
+    let mut before = None;
     let mut was_closed = false;
     for time in 0..args.times {
-        // The first look shows sizes at once; rates need two.
+        // The first look is at once: it shows sizes, and rates need two.
         if time > 0 {
             std::thread::sleep(every);
         }
         let now = Outside::look(&args.db.dir)?;
-        let seen = now.since(&before);
+        let seen = now.since(before.as_ref());
         let mut out = args.db.output();
         if out.is_json() {
             out.object(&seen)?;
@@ -90,7 +90,7 @@ fn watch(args: &StatsArgs, every: Duration) -> Outcome {
         }
         out.finish()?;
         was_closed = seen.is_closed();
-        before = now;
+        before = Some(now);
         // While nothing is said, nothing else tells.
         if was_closed && reader_is_gone() {
             break;

@@ -65,15 +65,13 @@ impl Outside {
         Ok(Self { at: Instant::now(), files, holder: Holder::of(dir) })
     }
 
-    /// What happened since an earlier look. Rates are of the same process only.
-    pub fn since(&self, before: &Self) -> Seen {
-        let seconds = (self.at - before.at).as_secs_f64();
-        let same = |now: &Holder| before.holder.as_ref().filter(|old| old.pid == now.pid);
+    /// What is there, and what happened since an earlier look, if there was one. Rates are of the same process only.
+    pub fn since(&self, before: Option<&Self>) -> Seen {
         let rate = |count: fn(&Holder) -> Option<u64>| {
-            let now = self.holder.as_ref()?;
-            let gained = count(now)?.checked_sub(count(same(now)?)?)?;
-            // At the first look there is no time in between.
-            (seconds > 0.01).then(|| gained as f64 / seconds)
+            let (before, now) = (before?, self.holder.as_ref()?);
+            let same = before.holder.as_ref().filter(|old| old.pid == now.pid)?;
+            let gained = count(now)?.checked_sub(count(same)?)?;
+            Some(gained as f64 / (self.at - before.at).as_secs_f64())
         };
         Seen {
             pid: self.holder.as_ref().map(|holder| holder.pid),
@@ -200,15 +198,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let db = foreshore::Database::open(dir.path()).unwrap();
         let before = Outside::look(dir.path()).unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(20));
-        let seen = Outside::look(dir.path()).unwrap().since(&before);
+        assert!(before.since(None).cpu_percent.is_none(), "a rate needs two looks");
+        let seen = Outside::look(dir.path()).unwrap().since(Some(&before));
         assert_eq!(seen.pid, Some(std::process::id()));
         assert!(seen.cpu_percent.is_some() && seen.resident_bytes > Some(0), "{seen:?}");
         assert!(seen.files.leaf_file_bytes > 0 && seen.files.log_segments > 0, "{seen:?}");
 
         db.close().unwrap();
         let after = Outside::look(dir.path()).unwrap();
-        assert_eq!(after.since(&before).pid, None);
+        assert_eq!(after.since(Some(&before)).pid, None);
         fs::write(dir.path().join("LOCK"), format!("{}\n", std::process::id())).unwrap();
         assert!(Outside::look(dir.path()).unwrap().holder.is_none(), "a number left by a killed process");
     }
