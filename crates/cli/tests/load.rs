@@ -344,7 +344,7 @@ fn a_named_pipe_is_read_once() {
 fn rows_that_are_replaced_share_syncs() {
     let shell = Shell::new();
     let rows: String = (0..5000).map(|n| format!("k,{n}\n")).collect();
-    shell.write("rows.csv", &format!("key,n\n{rows}"));
+    shell.write("rows.csv", format!("key,n\n{rows}"));
     let loaded = &shell.json(&["load", "--table", "t", "--key", "key", "--threads", "1", "rows.csv"])[0];
     assert_eq!((&loaded["rows"], &loaded["replaced"]), (&5000.into(), &4999.into()));
     assert!(loaded["syncs"].as_u64() < Some(200), "{loaded}");
