@@ -5,6 +5,10 @@
 //! told more of the host than of the engine.
 
 use memmap2::{Advice, MmapMut};
+use std::num::NonZero;
+use std::thread;
+
+const PAGE_BYTES: usize = 4096;
 
 /// What an engine takes in a second for what it caches and writes, if it is fast: two threads that insert rows fill files with 1.0 GB and
 /// a cache with 0.5.
@@ -23,8 +27,18 @@ pub(crate) fn touch(bytes: u64) {
     };
     // In huge pages if there are any: it is those that are lent, and those that engines take.
     let _ = memory.advise(Advice::HugePage);
-    const PAGE_BYTES: usize = 4096;
-    memory.iter_mut().step_by(PAGE_BYTES).for_each(|byte| *byte = 1);
+    // By all processors, each of which waits for the host by itself.
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    thread::scope(|scope| {
+        for part in memory.chunks_mut(bytes_of_part(bytes as usize, threads)) {
+            scope.spawn(|| part.iter_mut().step_by(PAGE_BYTES).for_each(|byte| *byte = 1));
+        }
+    });
+}
+
+/// Whole pages, so that none is passed over.
+fn bytes_of_part(bytes: usize, parts: usize) -> usize {
+    bytes.div_ceil(parts).next_multiple_of(PAGE_BYTES).max(PAGE_BYTES)
 }
 
 /// … as an engine may take that works for so long.
