@@ -5,7 +5,9 @@
 //! told more of the host than of the engine.
 
 use memmap2::{Advice, MmapMut};
+use std::fs;
 use std::num::NonZero;
+use std::path::Path;
 use std::thread;
 
 const PAGE_BYTES: usize = 4096;
@@ -18,7 +20,8 @@ const BYTES_PER_SECOND: f64 = 1.5e9;
 const SECONDS_AT_HAND: f64 = 4.0;
 
 /// Sees to it that the next so many bytes which anybody takes are at hand: writes as many, and gives them back. At most half of
-/// what the system has available, and nothing where it does not tell or has none to give.
+/// what the system has available, and nothing where it does not tell or where a control group bounds what this process may have:
+/// that is what is measured there.
 pub(crate) fn touch(bytes: u64) {
     let bytes = bytes.min(available() / 2);
     let Ok(mut memory) = usize::try_from(bytes).map_err(std::io::Error::other).and_then(MmapMut::map_anon)
@@ -46,12 +49,36 @@ pub(crate) fn touch_for(seconds: f64) {
     touch((seconds.min(SECONDS_AT_HAND) * BYTES_PER_SECOND) as u64);
 }
 
-/// Bytes that the system could give without swapping; 0 if it does not say.
+/// Bytes that the system could give without swapping; 0 if it does not say, or a control group allows less than all of its memory.
 fn available() -> u64 {
-    let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-    kib.unwrap_or(0) << 10
+    let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let bytes_of = |name| {
+        let line = info.lines().find_map(|line| line.strip_prefix(name))?;
+        Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
+    };
+    let is_bounded =
+        |total| fs::read_to_string("/proc/self/cgroup").is_ok_and(|groups| limit_of(&groups) < total);
+    let known = bytes_of("MemTotal:").zip(bytes_of("MemAvailable:"));
+    known.map_or(0, |(total, available)| if is_bounded(total) { 0 } else { available })
+}
+
+/// The least limit of these groups, as `/proc/self/cgroup` names them, and of those that they are in.
+fn limit_of(groups: &str) -> u64 {
+    let limits = groups.lines().flat_map(|line| {
+        let (controllers, path) =
+            line.split_once(':').and_then(|(_, rest)| rest.split_once(':')).unwrap_or_default();
+        let (root, file) = match controllers {
+            "" => ("/sys/fs/cgroup", "memory.max"),
+            _ => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+        };
+        let is_of_memory = controllers.is_empty() || controllers.split(',').any(|name| name == "memory");
+        let path = Path::new(path.trim_start_matches('/'));
+        let read = move |group: &Path| fs::read_to_string(Path::new(root).join(group).join(file)).ok();
+        path.ancestors()
+            .filter(move |_| is_of_memory)
+            .filter_map(move |group| read(group)?.trim().parse().ok())
+    });
+    limits.min().unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -59,9 +86,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn never_more_than_half_is_taken() {
-        let before = available();
-        assert!(before > 0, "this system says what it has");
+    fn it_ends_whatever_there_is() {
+        assert!(limit_of("") == u64::MAX && limit_of("7:pids:/\n0::/") > 0);
         touch(64 << 20);
         touch_for(0.01);
         touch(0);
