@@ -560,13 +560,19 @@ fn crossing_upgrades_have_one_victim() {
     });
 }
 
-/// What the second of two readers gets who both want to write.
-fn crossing_upgrade() -> LockError {
+/// A row that A and B have read.
+fn two_readers() -> (KeyTable, Name) {
     let table = table(2);
     let name = table.name(TABLE, b"key");
     for owner in [A, B] {
         table.try_acquire(owner, name, Shared, NONE).unwrap();
     }
+    (table, name)
+}
+
+/// What the second of two readers gets who both want to write.
+fn crossing_upgrade() -> LockError {
+    let (table, name) = two_readers();
     thread::scope(|scope| {
         let older = scope.spawn(|| table.acquire(A, name, Exclusive, NONE, LONG));
         let lost = table.acquire(B, name, Exclusive, NONE, LONG).unwrap_err();
@@ -586,11 +592,7 @@ fn a_deadlock_is_found_before_anybody_sleeps() {
 /// Who waits itself does not give its lock back soon: whoever comes to wait for it looks for a deadlock before all else.
 #[test]
 fn a_deadlock_is_found_before_anybody_spins() {
-    let table = table(2);
-    let name = table.name(TABLE, b"key");
-    for owner in [A, B] {
-        table.try_acquire(owner, name, Shared, NONE).unwrap();
-    }
+    let (table, name) = two_readers();
     thread::scope(|scope| {
         let older = scope.spawn(|| table.acquire(A, name, Exclusive, NONE, LONG));
         until_waiting(&table, name, 1);
