@@ -12,6 +12,9 @@ use std::thread;
 
 const PAGE_BYTES: usize = 4096;
 
+/// Where control groups are mounted.
+const GROUPS: &str = "/sys/fs/cgroup";
+
 /// What an engine takes in a second for what it caches and writes, if it is fast: two threads that insert rows fill files with 1.0 GB and
 /// a cache with 0.5.
 const BYTES_PER_SECOND: f64 = 1.5e9;
@@ -56,24 +59,26 @@ fn available() -> u64 {
         let line = info.lines().find_map(|line| line.strip_prefix(name))?;
         Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
     };
-    let is_bounded =
-        |total| fs::read_to_string("/proc/self/cgroup").is_ok_and(|groups| limit_of(&groups) < total);
+    let is_bounded = |total| {
+        fs::read_to_string("/proc/self/cgroup")
+            .is_ok_and(|groups| limit_of(&groups, Path::new(GROUPS)) < total)
+    };
     let known = bytes_of("MemTotal:").zip(bytes_of("MemAvailable:"));
     known.map_or(0, |(total, available)| if is_bounded(total) { 0 } else { available })
 }
 
-/// The least limit of these groups, as `/proc/self/cgroup` names them, and of those that they are in.
-fn limit_of(groups: &str) -> u64 {
+/// The least limit of these groups, as `/proc/self/cgroup` names them, and of those that they are in. Of either version, mounted at `root`.
+fn limit_of(groups: &str, root: &Path) -> u64 {
     let limits = groups.lines().flat_map(|line| {
         let (controllers, path) =
             line.split_once(':').and_then(|(_, rest)| rest.split_once(':')).unwrap_or_default();
         let (root, file) = match controllers {
-            "" => ("/sys/fs/cgroup", "memory.max"),
-            _ => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+            "" => (root.to_owned(), "memory.max"),
+            _ => (root.join("memory"), "memory.limit_in_bytes"),
         };
         let is_of_memory = controllers.is_empty() || controllers.split(',').any(|name| name == "memory");
         let path = Path::new(path.trim_start_matches('/'));
-        let read = move |group: &Path| fs::read_to_string(Path::new(root).join(group).join(file)).ok();
+        let read = move |group: &Path| fs::read_to_string(root.join(group).join(file)).ok();
         path.ancestors()
             .filter(move |_| is_of_memory)
             .filter_map(move |group| read(group)?.trim().parse().ok())
@@ -85,11 +90,33 @@ fn limit_of(groups: &str) -> u64 {
 mod tests {
     use super::*;
 
+    /// … of both versions of control groups, and of the group above one without a limit.
     #[test]
-    fn it_ends_whatever_there_is() {
-        assert!(limit_of("") == u64::MAX && limit_of("7:pids:/\n0::/") > 0);
-        touch(64 << 20);
-        touch_for(0.01);
+    fn the_least_limit_counts() {
+        let root = tempfile::tempdir().unwrap();
+        let set = |group: &str, file: &str, limit: &str| {
+            fs::create_dir_all(root.path().join(group)).unwrap();
+            fs::write(root.path().join(group).join(file), format!("{limit}\n")).unwrap();
+        };
+        set("above/of/mine", "memory.max", "max");
+        set("above", "memory.max", "5000");
+        set("memory/old", "memory.limit_in_bytes", "3000");
+        let limit = |groups| limit_of(groups, root.path());
+        assert_eq!(limit("0::/above/of/mine\n"), 5000);
+        assert_eq!(limit("7:pids:/\n4:cpu,memory:/old\n0::/above/of/mine\n"), 3000);
+        assert_eq!(limit("7:pids:/above\n4:memory:/\n0::/\n"), u64::MAX, "not of its memory");
+    }
+
+    #[test]
+    fn parts_are_whole_pages_and_none_is_left() {
+        for (bytes, parts) in [(0, 2), (1, 16), (8 * PAGE_BYTES, 2), (9 * PAGE_BYTES + 1, 4)] {
+            let part = bytes_of_part(bytes, parts);
+            assert!(
+                part > 0 && part.is_multiple_of(PAGE_BYTES) && part * parts >= bytes,
+                "{bytes} in {parts}"
+            );
+        }
         touch(0);
+        touch(64 << 20);
     }
 }
