@@ -115,7 +115,8 @@ impl Pool {
             let cleaned = self.clean(&mut cleaning, batches.next().unwrap_or_default());
             // Whoever needs a frame goes before the next round.
             MutexGuard::unlock_fair(cleaning);
-            self.pace.finished(cleaned.clone().map(drop));
+            // Who waits for a frame looks for one again. That there is none, and why, only a round for frames can say.
+            self.pace.finished(Ok(()));
             cleaned?;
         }
         Ok(())

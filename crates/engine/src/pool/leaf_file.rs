@@ -15,8 +15,7 @@ use std::sync::Arc;
 /// A share of the slots (1/16) stays free where the disk allows it, so that free extents are found.
 const SPARE_SHARE: u64 = 16;
 
-/// A file grows by a share of its size, but not by more than what is missing or this: so a disk is not full for a large file while
-/// it has more space than that.
+/// A file grows by a share of its size, but not by more than what is missing or this.
 const STEP_BYTES_MAX: u64 = 1 << 30;
 
 /// The file, and buffers to read it into.
@@ -228,16 +227,26 @@ impl LeafFile {
         Ok(slots.take(count).expect("there are enough, or growth failed"))
     }
 
-    /// Makes the file longer by at least `missing` slots.
+    /// Makes the file longer by at least `missing` slots, or one: by a step, or by half of it where the disk has less, and so on.
     pub fn grow(&self, slots: &mut Slots, room: &Room, missing: u64) -> Result<()> {
-        let least = self.step(slots.capacity());
-        let capacity = (slots.capacity() + missing.max(least)).next_multiple_of(EXTENT_SLOTS);
-        self.file.allocate(self.offset(capacity)).map_err(|e| {
-            Error::io(format!("{} more bytes of {}", self.offset(capacity - slots.capacity()), self.name), &e)
-        })?;
+        let least = missing.max(1);
+        let mut more = least.max(self.step(slots.capacity()));
+        let capacity = loop {
+            let capacity = (slots.capacity() + more).next_multiple_of(EXTENT_SLOTS);
+            match self.allocate(capacity, slots.capacity()) {
+                Err(Error::Full { .. }) if more > least => more = least.max(more / 2),
+                allocated => break allocated.map(|()| capacity)?,
+            }
+        };
         slots.grow(capacity);
         self.tell(room, capacity);
         Ok(())
+    }
+
+    fn allocate(&self, capacity: u64, before: u64) -> Result<()> {
+        let more = self.offset(capacity - before);
+        let allocated = self.file.allocate(self.offset(capacity));
+        allocated.map_err(|e| Error::io(format!("{more} more bytes of {}", self.name), &e))
     }
 
     /// Tells `room` how many slots there are.

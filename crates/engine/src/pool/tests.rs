@@ -320,6 +320,42 @@ fn the_file_grows_ahead() {
     }
 }
 
+/// A disk is full when it has no space for what is missing, not when it has none for a step.
+#[test]
+fn the_last_of_the_disk_is_used() {
+    let disk = SimDisk::new(1);
+    let large = PoolOptions { grow_bytes: 1024 * PAGE_BYTES as u64, ..options(64, 8) };
+    let pool = Chain::create(Arc::new(disk.clone()), Arc::default(), &large).expect("created").pool;
+    fill_up(&pool);
+    let full = pool.leaves.slots().unwrap();
+    disk.set_capacity(disk.used_bytes() + 700 * PAGE_BYTES as u64);
+    drop(pool.allocate().expect("there is space for 700 pages"));
+    assert_eq!(pool.leaves.slots().unwrap(), full + 512);
+    fill_up(&pool);
+    drop(pool.allocate().expect("there is space for 188 pages"));
+    assert!(pool.leaves.slots().unwrap() > full + 512);
+}
+
+/// A checkpoint that finds the disk full is no concern of who waits for a frame while there are clean pages.
+#[test]
+fn who_waits_for_a_frame_does_not_fail_with_a_checkpoint() {
+    let disk = SimDisk::new(1);
+    let (chain, result) = run(&disk, 1);
+    let mut chain = chain.expect("created");
+    result.and_then(|()| chain.pool.flush_all()).expect("no faults");
+    {
+        let slots = &mut chain.pool.cleaning.lock().slots;
+        slots.take(slots.free()).expect("they are free");
+    }
+    disk.set_capacity(disk.used_bytes());
+    chain.write(0).expect("a change needs no space");
+    let (before, _) = chain.pool.pace.look();
+    assert!(matches!(chain.pool.flush_all(), Err(Error::Full { .. })));
+    let (rounds, _) = chain.pool.pace.look();
+    assert!(rounds > before, "whoever waits is woken");
+    chain.pool.pace.wait(rounds).expect("nobody has looked for a frame");
+}
+
 /// A full disk is not asked for spare slots with every round, nor a disk with some space for more than a large file needs.
 #[test]
 fn spare_slots_are_not_asked_for_again_and_again() {
