@@ -307,11 +307,16 @@ pub fn to_csv<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
 }
 
 fn parse_record(line: &[u8]) -> Outcome<ByteRecord> {
-    // Behind an empty line, which is no record: where it begins, the parser would pass over a byte order mark.
-    let line = b"\n".as_slice().chain(line);
-    let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(line);
+    // Behind an empty line, which is no record: where it begins, the parser would pass over a byte order mark. Of the line ends
+    // behind it, only a quote that is still open takes both.
+    let text = [b"\n", line, b"\n\n"].concat();
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(&text[..]);
     let mut record = ByteRecord::new();
-    reader.read_byte_record(&mut record)?;
+    if reader.read_byte_record(&mut record)? && reader.position().byte() == text.len() as u64 {
+        return Err(Failure::usage(
+            "a quote in the row is never closed; close it, or double a quote that belongs to the text",
+        ));
+    }
     if reader.read_byte_record(&mut ByteRecord::new())? {
         return Err(Failure::usage("a row is one CSV record; this text holds more than one"));
     }
@@ -444,5 +449,7 @@ mod tests {
         assert!(Schema::new(columns, &["a".into()]).is_err());
         assert!(flights().parse_row(b"1,2").is_err());
         assert!(flights().parse_row(b"1,2,3,4\n5,6,7,8").is_err());
+        assert!(flights().parse_row(b"1,2,3,\"4").is_err() && flights().parse_row(b"1,2,3,\"4\"").is_ok());
+        assert!(flights().parse_key("AA,\"428").is_err() && flights().parse_row(b"1,2,3,\n").is_ok());
     }
 }
