@@ -49,7 +49,12 @@ fn bytes_of_part(bytes: usize, parts: usize) -> usize {
 
 /// … as an engine may take that works for so long.
 pub(crate) fn touch_for(seconds: f64) {
-    touch((seconds.min(SECONDS_AT_HAND) * BYTES_PER_SECOND) as u64);
+    touch(bytes_for(seconds));
+}
+
+/// Bytes that an engine may take that works for so long.
+pub(crate) fn bytes_for(seconds: f64) -> u64 {
+    (seconds.min(SECONDS_AT_HAND) * BYTES_PER_SECOND) as u64
 }
 
 /// Bytes that the system could give without swapping; 0 if it does not say, or a control group allows less than all of its memory.
