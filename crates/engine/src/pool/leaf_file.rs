@@ -221,32 +221,37 @@ impl LeafFile {
         if free < count || (free < wanted && !room.stays_low()) {
             match self.grow(slots, room, wanted - free) {
                 Err(Error::Full { .. }) if free >= count => room.stay_low(),
-                result => result?,
+                Err(Error::Full { .. }) => self.grow_for(slots, room, count - free)?,
+                grown => grown?,
             }
         }
         Ok(slots.take(count).expect("there are enough, or growth failed"))
     }
 
-    /// Makes the file longer by at least `missing` slots, or one: by a step, or by half of it where the disk has less, and so on.
-    pub fn grow(&self, slots: &mut Slots, room: &Room, missing: u64) -> Result<()> {
-        let least = missing.max(1);
-        let mut more = least.max(self.step(slots.capacity()));
-        let capacity = loop {
-            let capacity = (slots.capacity() + more).next_multiple_of(EXTENT_SLOTS);
-            match self.allocate(capacity, slots.capacity()) {
-                Err(Error::Full { .. }) if more > least => more = least.max(more / 2),
-                allocated => break allocated.map(|()| capacity)?,
+    /// Makes the file longer by a step, or by `wanted` slots if that is more.
+    pub fn grow(&self, slots: &mut Slots, room: &Room, wanted: u64) -> Result<()> {
+        self.grow_by(slots, room, wanted.max(self.step(slots.capacity())))
+    }
+
+    /// The same for who cannot do without `missing` slots: where the disk has no space for a step, by half of it, and so on.
+    pub fn grow_for(&self, slots: &mut Slots, room: &Room, missing: u64) -> Result<()> {
+        let mut more = missing.max(self.step(slots.capacity()));
+        loop {
+            match self.grow_by(slots, room, more) {
+                Err(Error::Full { .. }) if more > missing => more = missing.max(more / 2),
+                grown => return grown,
             }
-        };
+        }
+    }
+
+    fn grow_by(&self, slots: &mut Slots, room: &Room, more: u64) -> Result<()> {
+        let capacity = (slots.capacity() + more).next_multiple_of(EXTENT_SLOTS);
+        self.file.allocate(self.offset(capacity)).map_err(|e| {
+            Error::io(format!("{} more bytes of {}", self.offset(capacity - slots.capacity()), self.name), &e)
+        })?;
         slots.grow(capacity);
         self.tell(room, capacity);
         Ok(())
-    }
-
-    fn allocate(&self, capacity: u64, before: u64) -> Result<()> {
-        let more = self.offset(capacity - before);
-        let allocated = self.file.allocate(self.offset(capacity));
-        allocated.map_err(|e| Error::io(format!("{more} more bytes of {}", self.name), &e))
     }
 
     /// Tells `room` how many slots there are.
