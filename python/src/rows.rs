@@ -215,7 +215,10 @@ impl Read {
         }
         let Some(row) = self.chunk.next() else {
             return match std::mem::replace(&mut self.then, Then::End) {
-                Then::Failure(error) => Err(error.into()),
+                Then::Failure(error) => {
+                    self.then = Then::More; // after a wait in vain the engine's rows go on, and end after all else
+                    Err(error.into())
+                }
                 Then::More | Then::End => Ok(None),
             };
         };

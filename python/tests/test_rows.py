@@ -241,3 +241,17 @@ def test_who_collects_rows_can_be_interrupted(db):
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+
+def test_an_iterator_goes_on_after_a_wait_in_vain(db):
+    numbers = db.table("numbers", key=int, value=int)
+    numbers.update((n, n) for n in range(1, 11))
+    holding, waiting = db.begin(), db.begin(lock_timeout_ms=20)
+    holding.table(numbers)[5] = 0
+    rows = iter(waiting.table(numbers).keys())
+    seen = [next(rows) for _ in range(4)]
+    with pytest.raises(foreshore.LockTimeout):
+        next(rows)
+    holding.commit()
+    assert seen + list(rows) == list(range(1, 11))
+    waiting.rollback()

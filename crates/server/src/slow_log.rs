@@ -102,9 +102,8 @@ fn cut(arg: &[u8]) -> Vec<u8> {
     if arg.len() <= BYTES_KEPT {
         return arg.to_vec();
     }
-    let mut kept = arg[..BYTES_KEPT].to_vec();
-    kept.extend(format!("... ({} more bytes)", arg.len() - BYTES_KEPT).bytes());
-    kept
+    let beyond = format!("... ({} more bytes)", arg.len() - BYTES_KEPT);
+    [&arg[..BYTES_KEPT], beyond.as_bytes()].concat()
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::txn::Txn;
+use crate::waits::lock_or_wait;
 use foreshore_base::Lsn;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -22,7 +23,7 @@ impl Prepared {
         if let Err(failed) = txn.get_ready_to_prepare(gid.len()) {
             return txn.roll_back().and(Err(failed));
         }
-        let mut waiting = self.0.lock();
+        let mut waiting = lock_or_wait(&self.0);
         if waiting.contains_key(gid) {
             drop(waiting);
             let gid = gid.escape_ascii();
@@ -36,7 +37,7 @@ impl Prepared {
 
     /// Commits one. Returns the end of its commit record, if it wrote anything.
     pub fn commit(&self, gid: &[u8]) -> Result<Option<Lsn>> {
-        let mut waiting = self.0.lock();
+        let mut waiting = lock_or_wait(&self.0);
         let mut txn = take(&mut waiting, gid)?;
         txn.decide(); // before another one may prepare under its id
         drop(waiting);
@@ -45,13 +46,13 @@ impl Prepared {
 
     /// Rolls one back.
     pub fn roll_back(&self, gid: &[u8]) -> Result<()> {
-        let txn = take(&mut self.0.lock(), gid)?;
+        let txn = take(&mut lock_or_wait(&self.0), gid)?;
         txn.roll_back()
     }
 
     /// The ids of all.
     pub fn gids(&self) -> Vec<Vec<u8>> {
-        self.0.lock().keys().cloned().collect()
+        lock_or_wait(&self.0).keys().cloned().collect()
     }
 
     /// Lets go of all, for the next open to find: they stay prepared.

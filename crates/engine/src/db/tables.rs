@@ -133,7 +133,7 @@ impl Tables {
         }
         // As long as it is used, it is not taken out of the catalog, to come back by the row put here.
         txn.enter(tree)?;
-        let _one_at_a_time = tree.making_chunks.lock();
+        let _one_at_a_time = lock_or_wait(&tree.making_chunks);
         if tree.chunks.get().is_some() {
             return Ok(()); // somebody was quicker
         }
@@ -157,7 +157,7 @@ impl Tables {
 
     /// An id that no table ever had. That it was given is in the log before anything else of the table is.
     fn fresh_table_id(&self) -> Result<TableId> {
-        let mut next = self.next_id.lock();
+        let mut next = lock_or_wait(&self.next_id);
         let id = *next;
         let what = "one more table, as all 2^32 numbers of tables were given: compact the database";
         let behind = id.checked_add(1).ok_or_else(|| Error::Full { what: what.into() })?;
@@ -221,14 +221,43 @@ impl Tables {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Database;
     use crate::db::catalog::FIRST;
+    use crate::{ByteTable, Database, before_waiting};
     use foreshore_io::{MemVfs, SimDisk, sim::Crash};
+    use parking_lot::MutexGuard;
+    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
     use std::sync::mpsc;
     use std::thread;
+    use std::time::{Duration, Instant};
 
     /// Lies in part outside of its row, in chunks.
     const LARGE: [u8; 10_000] = [7; 10_000];
+
+    /// H1: who waits for another one that puts a table's first large value, or takes an id for a table, says so.
+    #[test]
+    fn who_waits_for_another_one_says_so() {
+        let db = Database::in_memory().unwrap();
+        let [one, two] = ["one", "two"].map(|name| db.byte_table(name).unwrap());
+        assert!(says_that_it_waits(db.engine.tables.next_id.lock(), &one));
+        assert!(says_that_it_waits(two.tree.making_chunks.lock(), &two));
+    }
+
+    /// Does who puts a large value while this is held?
+    fn says_that_it_waits<T>(held: MutexGuard<'_, T>, table: &ByteTable) -> bool {
+        static HAS_SAID: AtomicBool = AtomicBool::new(false);
+        HAS_SAID.store(false, SeqCst);
+        thread::scope(|scope| {
+            let put = || table.put(b"k", &LARGE).unwrap();
+            let waiter = scope.spawn(move || before_waiting(|| HAS_SAID.store(true, SeqCst), put));
+            let started = Instant::now();
+            while !HAS_SAID.load(SeqCst) && started.elapsed() < Duration::from_secs(10) {
+                thread::yield_now();
+            }
+            drop(held);
+            waiter.join().unwrap();
+        });
+        HAS_SAID.load(SeqCst)
+    }
 
     /// A dropped table's index is not kept for transactions that may never come.
     #[test]

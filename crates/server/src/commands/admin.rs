@@ -15,6 +15,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Rows up to which DBSIZE counts.
 const COUNTED_MAX: u64 = 10_000;
+/// Commands of the slow log at most: a few MB, for which no client is charged.
+const SLOW_KEPT_MAX: u64 = 1024;
 
 pub fn dbsize(call: &mut Call<'_>) -> Outcome {
     let table = call.session.target.table();
@@ -316,7 +318,7 @@ fn parameter(call: &Call<'_>, at: usize) -> Result<Parameter, CommandError> {
         b"timeout" => positive().map(Parameter::IdleTimeout),
         b"lock-timeout-ms" => positive().map(Parameter::LockTimeout),
         b"slowlog-log-slower-than" => number().map(Parameter::SlowFrom),
-        b"slowlog-max-len" => positive().map(|count| Parameter::SlowKept(count.min(100_000) as usize)),
+        b"slowlog-max-len" => positive().map(|count| Parameter::SlowKept(count.min(SLOW_KEPT_MAX) as usize)),
         other => refused(format!(
             "ERR Unknown option or number of arguments for CONFIG SET - '{}'; it knows timeout, lock-timeout-ms, \
              slowlog-log-slower-than and slowlog-max-len; the rest is set when the server is started",
