@@ -158,7 +158,7 @@ impl Pool {
     fn grow_now(&self) -> Result<()> {
         let mut cleaning = self.cleaning.lock();
         let Some(missing) = self.room.missing() else { return Ok(()) }; // whoever had the lock has grown it
-        with_space(&*self.wal, || self.leaves.grow_for(&mut cleaning.slots, &self.room, missing))
+        with_space(&*self.wal, || self.leaves.grow(&mut cleaning.slots, &self.room, missing))
     }
 
     /// Grows the file if it is time to, so that those who allocate pages need not wait for it.

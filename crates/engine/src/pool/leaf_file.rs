@@ -15,7 +15,8 @@ use std::sync::Arc;
 /// A share of the slots (1/16) stays free where the disk allows it, so that free extents are found.
 const SPARE_SHARE: u64 = 16;
 
-/// A file grows by a share of its size, but not by more than what is missing or this.
+/// A file grows by a share of its size, but not by more than what is missing or this: so a disk is not full for a large file while
+/// it has more space than that.
 const STEP_BYTES_MAX: u64 = 1 << 30;
 
 /// The file, and buffers to read it into.
@@ -221,31 +222,16 @@ impl LeafFile {
         if free < count || (free < wanted && !room.stays_low()) {
             match self.grow(slots, room, wanted - free) {
                 Err(Error::Full { .. }) if free >= count => room.stay_low(),
-                Err(Error::Full { .. }) => self.grow_for(slots, room, count - free)?,
-                grown => grown?,
+                result => result?,
             }
         }
         Ok(slots.take(count).expect("there are enough, or growth failed"))
     }
 
-    /// Makes the file longer by a step, or by `wanted` slots if that is more.
-    pub fn grow(&self, slots: &mut Slots, room: &Room, wanted: u64) -> Result<()> {
-        self.grow_by(slots, room, wanted.max(self.step(slots.capacity())))
-    }
-
-    /// The same for who cannot do without `missing` slots: where the disk has no space for a step, by half of it, and so on.
-    pub fn grow_for(&self, slots: &mut Slots, room: &Room, missing: u64) -> Result<()> {
-        let mut more = missing.max(self.step(slots.capacity()));
-        loop {
-            match self.grow_by(slots, room, more) {
-                Err(Error::Full { .. }) if more > missing => more = missing.max(more / 2),
-                grown => return grown,
-            }
-        }
-    }
-
-    fn grow_by(&self, slots: &mut Slots, room: &Room, more: u64) -> Result<()> {
-        let capacity = (slots.capacity() + more).next_multiple_of(EXTENT_SLOTS);
+    /// Makes the file longer by at least `missing` slots.
+    pub fn grow(&self, slots: &mut Slots, room: &Room, missing: u64) -> Result<()> {
+        let least = self.step(slots.capacity());
+        let capacity = (slots.capacity() + missing.max(least)).next_multiple_of(EXTENT_SLOTS);
         self.file.allocate(self.offset(capacity)).map_err(|e| {
             Error::io(format!("{} more bytes of {}", self.offset(capacity - slots.capacity()), self.name), &e)
         })?;

@@ -320,24 +320,6 @@ fn the_file_grows_ahead() {
     }
 }
 
-/// A disk is full when it has no space for what is missing, not when it has none for a step.
-#[test]
-fn the_last_of_the_disk_is_used() {
-    let disk = SimDisk::new(1);
-    let large = PoolOptions { grow_bytes: 1024 * PAGE_BYTES as u64, ..options(64, 8) };
-    let pool = Chain::create(Arc::new(disk.clone()), Arc::default(), &large).expect("created").pool;
-    fill_up(&pool);
-    let full = pool.leaves.slots().unwrap();
-    disk.set_capacity(disk.used_bytes() + 700 * PAGE_BYTES as u64);
-    pool.grow_ahead();
-    assert_eq!(pool.leaves.slots().unwrap(), full, "what nobody needs yet is left to others");
-    drop(pool.allocate().expect("there is space for 700 pages"));
-    assert_eq!(pool.leaves.slots().unwrap(), full + 512);
-    fill_up(&pool);
-    drop(pool.allocate().expect("there is space for 188 pages"));
-    assert!(pool.leaves.slots().unwrap() > full + 512);
-}
-
 /// A checkpoint that finds the disk full is no concern of who waits for a frame while there are clean pages.
 #[test]
 fn who_waits_for_a_frame_does_not_fail_with_a_checkpoint() {
