@@ -41,7 +41,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$here/../../Cargo.toml" | head -n 1)
 if [ -z "$from" ]; then
     (cd "$here" && cargo build --release --package foreshore-capi)
-    from=${CARGO_TARGET_DIR:-$here/../../target}/release
+    from=$(cd "$here" && cd "${CARGO_TARGET_DIR:-../../target}" && pwd)/release
 fi
 
 mkdir -p "$prefix/include" "$prefix/lib/pkgconfig"

@@ -35,6 +35,7 @@ typedef struct Options {
     uint64_t cache_bytes;
     uint32_t threads;
     enum Durability durability;
+    int finds_all; /* Is what is looked for always there? */
 } Options;
 
 /* Since the store was opened; -1 where the engine does not say. */

@@ -6,7 +6,8 @@
  * - Transactions read a snapshot; what they wrote, or read for update, is validated against it at commit: snapshot isolation.
  *   RocksDB has nothing that would make scans serializable. A transaction that cannot be validated any more ("try again") is
  *   run again, as one that lost.
- * - The cache is the block cache; filters have ten bits a key; background jobs, one per processor.
+ * - The cache is the block cache; filters have ten bits a key, but none where the oldest rows lie if all that is looked for is there
+ *   (optimize_filters_for_hits); background jobs, one per processor.
  * - Large values lie in its tables, its default; its blob files, which an option turns on, are not used.
  * - A table is a column family. A bulk load is an ingested file.
  */
@@ -70,6 +71,7 @@ static rocksdb_options_t *options_of(const Options *asked) {
     rocksdb_block_based_options_set_block_cache(blocks, cache);
     rocksdb_block_based_options_set_filter_policy(blocks, rocksdb_filterpolicy_create_bloom_full(10));
     rocksdb_options_set_block_based_table_factory(options, blocks);
+    rocksdb_options_set_optimize_filters_for_hits(options, asked->finds_all);
     rocksdb_block_based_options_destroy(blocks);
     rocksdb_cache_destroy(cache);
     return options;

@@ -1,4 +1,5 @@
-//! SQLite: a B-tree in a file and a write-ahead log, one writer at a time. A row is a key and a value, in a table `WITHOUT ROWID`.
+//! SQLite: a B-tree in a file and a write-ahead log, one writer at a time. A row is a key and a value, in a table
+//! `WITHOUT ROWID`, as its documentation advises for rows of up to a twentieth of a page; longer ones lie in a usual table beside an index.
 //!
 //! - `sync`: `journal_mode=WAL`, `synchronous=FULL`: each commit syncs the log.
 //! - `buffered`: `synchronous=NORMAL`: only checkpoints sync.
@@ -14,6 +15,9 @@ use foreshore_workloads::{Durability, KvSpec, Row, Session, Store, StoreError};
 use rusqlite::{Connection, OpenFlags, ffi, params};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
+
+/// A twentieth of a page of 4 KiB. In a table `WITHOUT ROWID`, much longer ones have a page of their own each.
+const SHORT_ROW_BYTES: usize = 200;
 
 /// A database file, and the connection of whose turn it is to write.
 pub struct File {
@@ -71,10 +75,14 @@ impl File {
         Ok(Self { path, synchronous, cache_kib, is_shared, writer: Mutex::new(writer) })
     }
 
-    /// The table `name`, created if there is none.
-    pub fn table(&self, name: &str) -> Result<Statements, StoreError> {
+    /// The table `name`, created if there is none, for rows of so many bytes, if all are as long.
+    pub fn table(&self, name: &str, row_bytes: Option<usize>) -> Result<Statements, StoreError> {
+        let kind = match row_bytes {
+            Some(bytes) if bytes > SHORT_ROW_BYTES => "",
+            _ => " WITHOUT ROWID",
+        };
         self.writer()?.execute_batch(&format!(
-            "CREATE TABLE IF NOT EXISTS \"{name}\" (k BLOB PRIMARY KEY, v BLOB NOT NULL) WITHOUT ROWID"
+            "CREATE TABLE IF NOT EXISTS \"{name}\" (k BLOB PRIMARY KEY, v BLOB NOT NULL){kind}"
         ))?;
         Ok(Statements::of(name))
     }
@@ -181,7 +189,7 @@ impl Sqlite {
     /// Errors: what SQLite says.
     pub fn create(dir: &Path, spec: &KvSpec) -> Result<Self, StoreError> {
         let file = File::create(dir, spec.durability, spec.cache_bytes, spec.threads)?;
-        let rows = file.table("rows")?;
+        let rows = file.table("rows", Some(spec.key_bytes + spec.value_bytes))?;
         Ok(Self { file, rows })
     }
 }
@@ -247,5 +255,27 @@ impl Session for SqliteSession<'_> {
         }
         transaction.commit()?;
         Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Neither short rows nor long ones take much more than they have.
+    #[test]
+    fn rows_have_no_pages_of_their_own() {
+        for row_bytes in [100, 1008] {
+            let dir = tempfile::tempdir().unwrap();
+            let file = File::create(dir.path(), Durability::Relaxed, 64 << 20, 1).unwrap();
+            let rows = file.table("rows", Some(row_bytes)).unwrap();
+            let value = vec![7; row_bytes - 8];
+            for key in 0..1000_u64 {
+                change(&file.writer().unwrap(), &rows.put, params![key.to_be_bytes(), value]).unwrap();
+            }
+            file.checkpoint().unwrap();
+            let bytes = std::fs::metadata(&file.path).unwrap().len();
+            assert!(bytes < 2 * 1000 * row_bytes as u64, "{bytes} for rows of {row_bytes}");
+        }
     }
 }

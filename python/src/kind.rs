@@ -120,6 +120,11 @@ impl Kind {
         if origin_is(py.get_type::<PyList>()) {
             return Ok(Some(Kind::List(Box::new(Self::nested(&args.get_item(0)?, depth + 1)?))));
         }
+        // `T | None` has no origin before Python 3.14, and `dict[T, None]` has arguments, too.
+        let union = py.import("typing")?.getattr("Union")?;
+        if origin.is_some_and(|origin| !origin.is(&union)) {
+            return Ok(None);
+        }
         let none = py.get_type::<PyNone>();
         match (args.len(), args.iter().find(|arg| !arg.is(&none))) {
             (2, Some(present)) if args.iter().any(|arg| arg.is(&none)) => {

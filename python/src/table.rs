@@ -172,6 +172,7 @@ impl Table {
     }
 
     fn encode(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<(Vec<u8>, Vec<u8>)> {
+        key.py().check_signals()?; // as iterators of C do not
         Ok((self.kinds.encode_key(key)?.into_owned(), self.kinds.encode_value(value)?.into_owned()))
     }
 }
@@ -239,7 +240,8 @@ impl Table {
         py: Python<'py>,
         keys: &Bound<'py, PyAny>,
     ) -> PyResult<Vec<Option<Bound<'py, PyAny>>>> {
-        let keys: Vec<_> = keys.try_iter()?.collect::<PyResult<_>>()?;
+        let next = |key: PyResult<_>| py.check_signals().and(key); // as iterators of C do not
+        let keys: Vec<_> = keys.try_iter()?.map(next).collect::<PyResult<_>>()?;
         let encoded: Vec<_> = keys.iter().map(|key| self.kinds.encode_key(key)).collect::<PyResult<_>>()?;
         let values = self.with(py, encoded.len(), |table| table.multi_get(&encoded))?;
         values

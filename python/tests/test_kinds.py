@@ -97,7 +97,7 @@ def test_wrong_objects(db):
 
 
 def test_wrong_kinds(db):
-    for wrong in [dict, object, "u128", "string", 5, None | int | str, dict[str, int]]:
+    for wrong in [dict, object, "u128", "string", 5, None | int | str, dict[str, int], dict[str, None]]:
         with pytest.raises(foreshore.Argument, match="no table can hold"):
             db.table("t", key=wrong, value=str)
     deep = str

@@ -221,26 +221,42 @@ def test_annotations_may_say_of_what():
         assert kind[int].__origin__ is kind
 
 
-def test_who_collects_rows_can_be_interrupted(db):
-    table = db.table("t", key="u32", value="u32")
-    table.bulk_load((n, n) for n in range(10_000))
+class Interrupted(Exception):
+    pass
 
-    class Interrupted(Exception):
-        pass
+
+@pytest.fixture
+def interrupted_soon():
+    """Raises ``Interrupted`` after some milliseconds, once the test asks for it."""
 
     def interrupt(*_):
         raise Interrupted
 
-    endlessly = itertools.chain.from_iterable(itertools.repeat(table.items(), 300))
     signal.signal(signal.SIGALRM, interrupt)
-    try:
-        with pytest.raises(Interrupted):
-            signal.setitimer(signal.ITIMER_REAL, 0.01)
-            collections.deque(endlessly, maxlen=0)  # no line of Python is run in between
-        assert next(endlessly, None), "there was more to come"
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    yield lambda: signal.setitimer(signal.ITIMER_REAL, 0.01)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+
+def test_who_collects_rows_can_be_interrupted(db, interrupted_soon):
+    table = db.table("t", key="u32", value="u32")
+    table.bulk_load((n, n) for n in range(10_000))
+    endlessly = itertools.chain.from_iterable(itertools.repeat(table.items(), 300))
+    with pytest.raises(Interrupted):
+        interrupted_soon()
+        collections.deque(endlessly, maxlen=0)  # no line of Python is run in between
+    assert next(endlessly, None), "there was more to come"
+
+
+@pytest.mark.parametrize("call, item", [("update", (1, 1)), ("multi_get", 1)])
+def test_what_reads_an_iterator_can_be_interrupted(db, interrupted_soon, call, item):
+    table = db.table("t", key="u32", value="u32")
+    endlessly = itertools.repeat(item, 5_000_000)
+    with pytest.raises(Interrupted):
+        interrupted_soon()
+        getattr(table, call)(endlessly)
+    assert next(endlessly, None), "there was more to come"
+    assert not table
 
 
 def test_an_iterator_goes_on_after_a_wait_in_vain(db):

@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Kind, Outcome};
 use crate::output::{Output, grouped};
 use crate::progress::Meter;
-use crate::scratch::remove_on_interrupt;
+use crate::scratch::{Scratch, remove_on_interrupt};
 use clap::Args;
 use foreshore_lab::counters::{Counters, Event, Trial};
 use foreshore_lab::figures;
@@ -187,7 +187,7 @@ fn scratch(dir: &Path) -> Outcome<tempfile::TempDir> {
     let failed = |error| Failure::io(dir.display(), &error);
     std::fs::create_dir_all(dir).map_err(failed)?;
     let scratch = tempfile::Builder::new().prefix("lab-").tempdir_in(dir).map_err(failed)?;
-    remove_on_interrupt(scratch.path())?;
+    remove_on_interrupt(Scratch::made(scratch.path()))?;
     Ok(scratch)
 }
 

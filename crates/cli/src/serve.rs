@@ -20,6 +20,7 @@ Examples:
   foreshore serve                        then: redis-cli set greeting hello
   foreshore serve --listen 127.0.0.1:7000 --durability buffered
   foreshore serve --metrics 127.0.0.1:9100
+  foreshore serve --backups /var/backups then: redis-cli kv.backup monday
   foreshore serve --listen 0.0.0.0:6379 --password-file /etc/foreshore.password
 
 Durability: with `sync` a reply to a write means that it survives the loss of
@@ -49,6 +50,9 @@ pub struct ServeArgs {
     /// Address and port of /metrics for Prometheus; off by default. It needs no password
     #[arg(long, value_name = "ADDR:PORT", value_parser = parse_addr)]
     metrics: Option<SocketAddr>,
+    /// Directory below which clients make backups by KV.BACKUP; without it they cannot
+    #[arg(long, value_name = "DIR")]
+    backups: Option<PathBuf>,
     /// What the reply to a write waits for
     #[arg(long, value_enum, default_value_t = Durability::Sync)]
     durability: Durability,
@@ -128,6 +132,7 @@ impl ServeArgs {
         Ok(Options {
             listen: self.listen,
             metrics: self.metrics,
+            backups: self.backups.clone(),
             password: self.password()?,
             threads,
             durability: engine_durability(self.durability),

@@ -56,6 +56,17 @@ fn the_demonstration_removes_its_database_and_ends_with_the_verdict() {
     assert!(shell.path("foreshore-demo.svg").exists());
 }
 
+/// Without what came into it: it may be a link, or where a filesystem is mounted.
+#[test]
+fn a_directory_that_was_there_stays() {
+    let shell = Shell::new();
+    std::fs::create_dir(shell.path("place")).unwrap();
+    std::os::unix::fs::symlink("place", shell.path("demo.db")).unwrap();
+    shell.ok(&[&SMALL[..], &["--seconds=1", "--durability=buffered"]].concat());
+    assert!(shell.path("demo.db").is_symlink());
+    assert_eq!(std::fs::read_dir(shell.path("place")).unwrap().count(), 0);
+}
+
 /// As by `demo | head -1`.
 #[test]
 fn who_reads_no_further_is_left_no_database() {

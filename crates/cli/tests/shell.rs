@@ -106,6 +106,49 @@ fn a_row_that_cannot_be_shown_is_not_popped() {
     assert_eq!(shell.ok(&["scan", "--table", "t"]), "1,2\n2,3\n");
 }
 
+/// What nobody has got is still there.
+#[test]
+fn a_row_that_nobody_reads_is_not_popped() {
+    let shell = Shell::new();
+    shell.ok(&["put", "--table", "q", "a", "1"]);
+    for mode in ["table", "csv", "json"] {
+        let line = format!(".mode {mode}\npop q");
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("the system's");
+        into(&shell, full, &[], line.as_bytes()).expect(5, &[&line]);
+        into(&shell, unread(), &[], line.as_bytes()).expect(0, &[&line]);
+        let in_a_transaction = format!(".mode {mode}\nbegin\npop q\ncommit");
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("the system's");
+        into(&shell, full, &["--keep-going"], in_a_transaction.as_bytes()).expect(5, &[&line]);
+        assert_eq!(script(&shell, 0, "count q").stdout, "1\n", "{mode}");
+    }
+}
+
+/// A pipe that nobody reads.
+fn unread() -> std::io::PipeWriter {
+    std::io::pipe().expect("a pipe").1
+}
+
+/// Runs the lines with this as stdout.
+fn into(shell: &Shell, stdout: impl Into<Stdio>, args: &[&str], lines: &[u8]) -> common::Ran {
+    let mut command = shell.command(&[&["shell"], args].concat());
+    command.stdin(Stdio::piped()).stdout(stdout).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the binary starts");
+    child.stdin.take().expect("stdin is piped").write_all(lines).expect("it is read");
+    common::Ran::from(child.wait_with_output().expect("it ends"))
+}
+
+#[test]
+fn rows_in_front_of_one_that_cannot_be_shown_are_shown() {
+    let shell = Shell::new();
+    shell.write("t.csv", "k,v\n1,2\n3,4\n");
+    shell.ok(&["load", "--table", "t", "--key", "k", "t.csv"]);
+    shell.ok(&["put", "--table", "t", "--hex", "ff", "ff"]);
+    for mode in ["table", "csv"] {
+        let shown = script(&shell, 3, &format!(".mode {mode}\nscan t")).stdout;
+        assert!(shown.contains('2') && shown.contains('4'), "{mode}: {shown}");
+    }
+}
+
 #[test]
 fn rows_are_shown_in_three_modes() {
     let shell = ports();
@@ -310,15 +353,7 @@ fn a_reader_that_leaves_ends_the_shell_quietly() {
 #[test]
 fn a_reader_that_leaves_before_the_work_is_done_is_told() {
     let shell = ports();
-    let ended = |args: &[&str], lines: &[u8]| {
-        let (reader, writer) = std::io::pipe().expect("a pipe");
-        drop(reader);
-        let mut command = shell.command(&[&["shell"], args].concat());
-        command.stdin(Stdio::piped()).stdout(writer).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("the binary starts");
-        child.stdin.take().expect("stdin is piped").write_all(lines).expect("it is read");
-        common::Ran::from(child.wait_with_output().expect("it ends"))
-    };
+    let ended = |args: &[&str], lines: &[u8]| into(&shell, unread(), args, lines);
     for lines in
         ["begin\nput ports A 1\nscan ports\ncommit\n", "scan ports\n\nput ports B 2\n", "scan ports\nwrong\n"]
     {
@@ -354,9 +389,12 @@ fn output_that_cannot_be_written_is_an_error_at_a_terminal_too() {
     }
     let shell = Shell::new();
     let foreshore = env!("CARGO_BIN_EXE_foreshore");
-    for (to, code) in [("> /dev/full", "5"), ("| head -1", "0")] {
+    let changes = "begin\\nput t a 1\\nget t a";
+    for (to, lines, code) in
+        [("> /dev/full", ".tables", "5"), ("| head -1", ".tables", "0"), ("| head -1", changes, "5")]
+    {
         let inside = format!("{{ {foreshore} shell; echo $? > ended; }} {to}");
-        let typed = format!("(sleep 0.5; echo .tables) | script -qec '{inside}' /dev/null");
+        let typed = format!("(sleep 0.5; printf \"{lines}\\n\") | script -qec '{inside}' /dev/null");
         let ran = Command::new("sh").arg("-c").arg(typed).current_dir(shell.path(".")).output();
         let told = common::Ran::from(ran.expect("sh")).stdout;
         let ended = std::fs::read_to_string(shell.path("ended")).expect("it ended");

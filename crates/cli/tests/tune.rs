@@ -91,3 +91,18 @@ fn a_profile_without_a_place_is_refused_at_once() {
     let refused = Shell::new().fails(2, &["tune", "--out", "absent/tune.toml"]);
     assert!(refused.contains("no directory absent"), "{refused}");
 }
+
+/// The last profile stays, and what was measured is shown.
+#[test]
+fn a_profile_that_cannot_be_written_takes_no_other_with_it() {
+    let shell = Shell::new();
+    shell.write("tune.toml", "the last one");
+    let line =
+        format!("trap '' XFSZ; ulimit -f 1; exec {} {}", env!("CARGO_BIN_EXE_foreshore"), SHORT.join(" "));
+    let ran = std::process::Command::new("sh").args(["-c", &line]).current_dir(shell.path(".")).output();
+    let ran = ran.expect("sh");
+    assert_eq!(ran.status.code(), Some(5), "{ran:?}");
+    assert!(String::from_utf8_lossy(&ran.stdout).contains("chosen"), "{ran:?}");
+    assert_eq!(std::fs::read_to_string(shell.path("tune.toml")).unwrap(), "the last one");
+    assert!(!shell.path("tune.toml.part").exists());
+}

@@ -14,6 +14,7 @@ use foreshore_base::sync::Ordering::Relaxed;
 use serde::Serialize;
 use std::cell::Cell;
 use std::panic::catch_unwind;
+use std::thread::LocalKey;
 use std::time::{Duration, Instant};
 
 /// Counts waits for one thing.
@@ -76,9 +77,14 @@ impl Meter {
     }
 }
 
+/// What a thread is to do before it waits.
+type Leave = LocalKey<Cell<Option<fn()>>>;
+
 thread_local! {
-    /// What this thread is to do before it waits, in the call that is under way.
+    /// As its program has said, for the call that is under way.
     static LEAVE: Cell<Option<fn()>> = const { Cell::new(None) };
+    /// If it is one of the engine's, and calls what is not: whatever that says.
+    static OUR_OWN: Cell<Option<fn()>> = const { Cell::new(None) };
 }
 
 /// Calls `work`; if this thread is going to wait in it, in any call of the engine, calls `leave` just before, once.
@@ -111,7 +117,18 @@ thread_local! {
 /// ```
 #[inline]
 pub fn before_waiting<R>(leave: fn(), work: impl FnOnce() -> R) -> R {
-    let _restored = Restore(LEAVE.replace(Some(leave)));
+    before(&LEAVE, leave, work)
+}
+
+/// The same for a thread of the engine, which calls `work` that is not: that may use [`before_waiting`] itself, and this `leave` is called all
+/// the same.
+pub(crate) fn before_our_own_waits<R>(leave: fn(), work: impl FnOnce() -> R) -> R {
+    before(&OUR_OWN, leave, work)
+}
+
+#[inline]
+fn before<R>(whose: &'static Leave, leave: fn(), work: impl FnOnce() -> R) -> R {
+    let _restored = Restore(whose, whose.replace(Some(leave)));
     work()
 }
 
@@ -132,19 +149,19 @@ pub fn before_waiting<R>(leave: fn(), work: impl FnOnce() -> R) -> R {
 /// ```
 #[inline]
 pub fn will_wait() {
-    if let Some(leave) = LEAVE.take() {
-        // That is not our code. Others may rely by now on this thread's wait, or on what it is going to read.
+    for leave in [LEAVE.take(), OUR_OWN.take()].into_iter().flatten() {
+        // That may not be our code. Others may rely by now on this thread's wait, or on what it is going to read.
         let _ = catch_unwind(leave);
     }
 }
 
 /// Puts back what an outer [`before_waiting`] wants done, also on a panic.
-struct Restore(Option<fn()>);
+struct Restore(&'static Leave, Option<fn()>);
 
 impl Drop for Restore {
     #[inline]
     fn drop(&mut self) {
-        LEAVE.set(self.0);
+        self.0.set(self.1);
     }
 }
 

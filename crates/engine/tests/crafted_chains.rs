@@ -60,6 +60,22 @@ fn empty_leaves_in_a_circle_are_damage() {
     }
 }
 
+/// Nor does who merges a leaf with the one behind it wait for a latch that he has.
+#[test]
+fn a_leaf_behind_itself_is_not_waited_for() {
+    let disk = of_many_leaves();
+    with_leaves(&disk, |file, leaves| link(file, leaves[2], leaves[2]));
+    let db = open(&disk).unwrap();
+    let table = db.byte_table("t").unwrap();
+    let rows: Vec<_> = table.range(..).map_while(Result::ok).collect();
+    let (told, done) = mpsc::channel();
+    thread::spawn(move || {
+        rows.iter().skip(1).for_each(|(key, _)| drop(table.remove(key)));
+        told.send(()).unwrap();
+    });
+    done.recv_timeout(Duration::from_secs(30)).expect("it waits for itself");
+}
+
 /// A leaf in use that an entry gives to a table that is no more goes with that table. Its own table lacks it, and frees it no
 /// second time: neither when it is dropped nor when leaves are merged.
 #[test]

@@ -255,6 +255,53 @@ fn those_who_wait_for_the_same_row_do_not_deadlock() {
     }
 }
 
+/// Nor do those who wait for one that was taken, and comes back.
+#[test]
+fn those_who_wait_for_a_row_to_come_back_do_not_deadlock() {
+    const TAKERS: usize = 6;
+    let isolations = [Isolation::Serializable, Isolation::RepeatableRead, Isolation::ReadCommitted];
+    let cases = isolations.into_iter().flat_map(|isolation| {
+        [(false, false), (false, true), (true, false), (true, true)]
+            .map(|(last, puts)| (isolation, last, puts))
+    });
+    for (isolation, last, puts) in cases {
+        let db = small();
+        let table = db.byte_table("t").unwrap();
+        table.put_many(&(0..10_u8).map(|key| ([key], "")).collect::<Vec<_>>()).unwrap();
+        let begin = || db.begin_with(TransactionOptions::new().isolation(isolation)).unwrap();
+        let pop = |tx: &Transaction| {
+            let table = tx.bytes(&table);
+            if last { table.pop_last() } else { table.pop_first() }
+        };
+        let take = || {
+            let tx = begin();
+            let taken = pop(&tx).unwrap().expect("there are more of them").0[0];
+            tx.commit().unwrap();
+            taken
+        };
+        let holder = begin();
+        let held = pop(&holder).unwrap().expect("there are ten").0;
+        let mut taken: Vec<_> = thread::scope(|scope| {
+            let takers = [(); TAKERS].map(|()| scope.spawn(take));
+            while db.transactions().len() < 1 + TAKERS {
+                thread::yield_now();
+            }
+            thread::sleep(Duration::from_millis(100)); // so that all wait
+            if puts {
+                holder.bytes(&table).put(&held, b"again").unwrap();
+                holder.commit().unwrap();
+            } else {
+                holder.rollback().unwrap();
+            }
+            takers.into_iter().map(|taker| taker.join().unwrap()).collect()
+        });
+        taken.sort_unstable();
+        let first = if last { 10 - TAKERS as u8 } else { 0 };
+        assert!(taken.into_iter().eq(first..first + TAKERS as u8), "{isolation:?} {last} {puts}");
+        assert_eq!(db.stats().deadlocks, 0, "{isolation:?} {last} {puts}");
+    }
+}
+
 /// A row that somebody is about to change, or to take, is waited for, and after an error is where it was.
 #[test]
 fn a_row_in_use_is_waited_for() {

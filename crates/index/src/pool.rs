@@ -330,5 +330,7 @@ mod tests {
         test!(bplus);
         test!(csb);
         test!(o2);
+        // Whose header is there, and no leaf.
+        assert!(catch_unwind(O2Map::<u64, 32>::new).is_err());
     }
 }

@@ -79,6 +79,8 @@ pub struct Connection {
     incomplete: Option<(Instant, usize)>,
     /// Since when it could have said the password, and has not.
     stranger_since: Option<Instant>,
+    /// Since when the client takes nothing of the replies that it could take.
+    untaken_since: Option<Instant>,
     /// When bytes last came or went.
     active: Instant,
 }
@@ -209,6 +211,7 @@ impl Connection {
             is_read_closed: false,
             incomplete: None,
             stranger_since: None,
+            untaken_since: None,
             active: Instant::now(),
         };
         connection.set_limits(shared);
@@ -460,10 +463,14 @@ impl Connection {
                 Ok(bytes) => {
                     room -= bytes;
                     self.replies.advance(bytes);
+                    self.untaken_since = None;
                     self.active = now;
                     Counters::add(&counters.sent_bytes, bytes as u64);
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_writable = false,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.is_writable = false;
+                    self.untaken_since.get_or_insert(now);
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => return Io::Broken,
             }
@@ -483,6 +490,13 @@ impl Connection {
     /// Is there something that may leave, and the client takes it?
     pub fn sends_on(&self) -> bool {
         self.is_writable && !self.replies.sendable().is_empty()
+    }
+
+    /// Has it to be tried whether the client takes something? The system tells of room when there is much, and a slow client takes little
+    /// at a time.
+    pub fn is_to_be_tried(&mut self) -> bool {
+        self.is_writable |= self.untaken_since.is_some();
+        self.untaken_since.is_some()
     }
 
     /// Must replies leave before more is executed (C2)?
@@ -593,13 +607,13 @@ impl Connection {
         is_past(self.incomplete.map(|(since, _)| since))
             || is_past(self.stranger_since)
             || is_past(self.refused_since)
-            || (!self.replies.sendable().is_empty() && quiet > stall)
+            || is_past(self.untaken_since)
             || (!idle.is_zero() && quiet > idle && !self.is_waiting())
     }
 
     /// Does the client wait, for others or for the device, and not the server for the client?
     fn is_waiting(&self) -> bool {
-        self.waits_for.is_some() || self.put_off.is_some() || self.replies.held > 0
+        self.waits_for.is_some() || self.put_off.is_some() || self.replies.held > 0 || self.sends_on()
     }
 }
 

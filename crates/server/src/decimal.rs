@@ -3,6 +3,9 @@
 //! Why not floating point: values are decimal text, and a tenth has no binary form. Ten times 0.1 is 1 here, and a whole
 //! number of 64 bits stays what it is.
 
+/// Bytes of a number, as in Redis: more are never needed, and an event loop reads them.
+const TEXT_BYTES_MAX: usize = 5 << 10;
+
 /// Places behind the point.
 const PLACES: i64 = 17;
 
@@ -14,6 +17,9 @@ impl Decimal {
     /// The number that `text` is, if it is one: digits with an optional sign, point and exponent. What lies beyond the
     /// 17th place is rounded.
     pub fn parse(text: &[u8]) -> Option<Self> {
+        if text.len() > TEXT_BYTES_MAX {
+            return None;
+        }
         let (is_negative, unsigned) = sign(text);
         let (mantissa, exponent) = match unsigned.iter().position(|byte| byte.eq_ignore_ascii_case(&b'e')) {
             Some(at) => (&unsigned[..at], whole(&unsigned[at + 1..])?),
@@ -85,6 +91,12 @@ mod tests {
 
     fn shown(text: &str) -> String {
         Decimal::parse(text.as_bytes()).unwrap_or_else(|| panic!("{text} is a number")).to_string()
+    }
+
+    #[test]
+    fn what_is_endless_is_no_number() {
+        assert_eq!(Decimal::parse(&[b'0'; TEXT_BYTES_MAX]), Some(Decimal(0)));
+        assert_eq!(Decimal::parse(&[b'0'; TEXT_BYTES_MAX + 1]), None);
     }
 
     #[test]

@@ -301,6 +301,7 @@ impl EventLoop {
             self.looked = now;
             self.give_back_places();
             self.drop_overdue(now);
+            self.try_the_slow();
         }
     }
 
@@ -480,6 +481,11 @@ impl EventLoop {
             self.leave(at);
             self.count_dropped();
         }
+    }
+
+    fn try_the_slow(&mut self) {
+        let slow = self.connections.iter_mut().filter_map(|(at, c)| c.is_to_be_tried().then_some(at));
+        self.ready.extend(slow);
     }
 
     fn count_dropped(&self) {

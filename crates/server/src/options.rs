@@ -3,6 +3,7 @@
 use crate::request::Limits;
 use foreshore::Durability;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
@@ -21,6 +22,8 @@ pub struct Options {
     pub listen: SocketAddr,
     /// Where Prometheus fetches `/metrics`, if anywhere. Needs no password: it tells counters and table names.
     pub metrics: Option<SocketAddr>,
+    /// The directory in which KV.BACKUP makes its own; `None`: it is refused.
+    pub backups: Option<PathBuf>,
     /// What AUTH asks for; `None`: nothing.
     pub password: Option<String>,
     /// Event loops, each a thread: by default one for each core but one, which the log, the system's network and clients on the same
@@ -60,6 +63,7 @@ impl Default for Options {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 6379)),
             metrics: None,
+            backups: None,
             password: None,
             threads,
             durability: Durability::Sync,

@@ -1,7 +1,7 @@
 //! What a command does within a transaction: rows, and what was done to them. What only looks is no write to what is watched.
 
 use crate::commands::table::weight_of;
-use crate::commands::{CommandError, HEAVY};
+use crate::commands::{CommandError, HEAVY, READ_BYTES_MAX};
 use crate::shared::Target;
 use crate::watches::Watches;
 use foreshore::{Error, Transaction, TransactionBytes};
@@ -12,7 +12,7 @@ use std::ops::Bound;
 pub struct Part<'t> {
     transaction: &'t Transaction,
     watches: &'t Watches,
-    /// Must no value be written that is too heavy for an event loop?
+    /// Must no value be written, or compared with what it was, that is too heavy for an event loop?
     is_on_loop: bool,
     effects: Cell<Effects>,
 }
@@ -68,12 +68,12 @@ pub struct Rows<'p> {
 
 impl Rows<'_> {
     /// The value of `key`.
-    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, CommandError> {
         self.seen(key, self.rows.get(key)?)
     }
 
     /// The value of `key`, which nobody else changes from here on.
-    pub fn get_for_update(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    pub fn get_for_update(&self, key: &[u8]) -> Result<Option<Vec<u8>>, CommandError> {
         self.seen(key, self.rows.get_for_update(key)?)
     }
 
@@ -110,8 +110,13 @@ impl Rows<'_> {
         self.rows.remove_some(bounds, rows_max)
     }
 
-    fn seen(&self, key: &[u8], value: Option<Vec<u8>>) -> Result<Option<Vec<u8>>, Error> {
-        self.part.note(self.part.watches.is_changed(self.table, key, value.as_deref()));
+    fn seen(&self, key: &[u8], value: Option<Vec<u8>>) -> Result<Option<Vec<u8>>, CommandError> {
+        if self.part.watches.may_break(self.table, key) {
+            if self.part.is_on_loop && value.as_ref().is_some_and(|value| value.len() > READ_BYTES_MAX) {
+                return Err(CommandError::TooHeavy); // to hash it takes several times as long as to read it
+            }
+            self.part.note(self.part.watches.is_changed(self.table, key, value.as_deref()));
+        }
         Ok(value)
     }
 }

@@ -53,6 +53,8 @@ pub struct Shared {
     pub saved_at_s: AtomicU64,
     /// BGSAVEs under way.
     pub saving: AtomicUsize,
+    /// Is KV.BACKUP under way?
+    backing_up: AtomicBool,
     /// Is it shutting down?
     pub stopping: AtomicBool,
     /// The way into each event loop; set once, before the first client.
@@ -84,6 +86,7 @@ impl Shared {
             started: Instant::now(),
             saved_at_s: AtomicU64::new(since_1970().as_secs()),
             saving: AtomicUsize::new(0),
+            backing_up: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             inboxes: OnceLock::new(),
             targets: Mutex::default(),
@@ -183,6 +186,11 @@ impl Shared {
     pub fn stop(&self) {
         self.stopping.store(true, SeqCst);
         self.inboxes.get().into_iter().flatten().for_each(|inbox| inbox.wake());
+    }
+
+    /// Is a backup being made?
+    pub fn is_backing_up(&self) -> bool {
+        self.backing_up.load(Relaxed)
     }
 
     /// Is the server shutting down?
@@ -286,6 +294,22 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         self.give_back();
+    }
+}
+
+/// A backup is being made as long as this lives.
+pub struct BackingUp(Arc<Shared>);
+
+impl BackingUp {
+    /// Begins one, unless another one is being made.
+    pub fn begin(shared: &Arc<Shared>) -> Option<Self> {
+        (!shared.backing_up.swap(true, Relaxed)).then(|| Self(shared.clone()))
+    }
+}
+
+impl Drop for BackingUp {
+    fn drop(&mut self) {
+        self.0.backing_up.store(false, Relaxed);
     }
 }
 

@@ -385,6 +385,10 @@ fn the_server() {
     ] {
         c.call(wrong).error();
     }
+    for what in ["DOCS", "INFO"] {
+        let twice = format!("COMMAND {what}{}", " get".repeat(2 * count as usize));
+        assert!(c.call(&twice).error().contains("more names"), "an event loop writes what it knows of each");
+    }
     let get = c.call("COMMAND INFO get none");
     assert_eq!(get.list()[0].list()[..2], [text("get"), Int(2)]);
     assert_eq!(get.list()[1], Null);
@@ -416,6 +420,30 @@ fn the_slow_log() {
     assert_eq!(c.call("SLOWLOG LEN"), Int(commands.len() as i64));
     c.call("SLOWLOG RESET");
     assert_eq!(c.call("SLOWLOG LEN"), Int(0));
+}
+
+/// While the server goes on; in its place, and in no other.
+#[test]
+fn a_backup_is_a_database_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let backups = dir.path().join("backups");
+    let server = Running::with(Options { backups: Some(backups.clone()), ..options() });
+    let mut c = server.client();
+    assert_eq!(c.call("MSET a 1 b 2"), ok());
+    assert_eq!(c.call("KV.BACKUP monday"), Int(2));
+    assert_eq!(c.call("SET c 3"), ok());
+    assert!(c.call("KV.BACKUP monday").error().contains("monday"), "it is not overwritten");
+    for elsewhere in ["../tuesday", "/tuesday", "a/b", "a/", ".", ".."] {
+        assert!(c.call(&format!("KV.BACKUP {elsewhere}")).error().contains("one directory"), "{elsewhere}");
+    }
+    for no_name in [&b""[..], b"a\0b", &[b'a'; 10_000]] {
+        let refused = c.call_args(&[b"KV.BACKUP", no_name]);
+        assert!(refused.error().contains("one directory") && refused.error().len() < 200, "{refused:?}");
+    }
+    let copy = Database::open(backups.join("monday")).unwrap();
+    assert_eq!(copy.byte_table("db0").unwrap().range(..).count(), 2);
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    assert!(Running::new().client().call("KV.BACKUP monday").error().contains("--backups"));
 }
 
 /// What is done beside the event loop takes its time, too.

@@ -144,6 +144,20 @@ fn a_client_that_takes_nothing_stops_nobody() {
     until("it is gone", || c.call("CLIENT LIST").text().lines().count() == 1);
 }
 
+/// A client that takes no reply is no better for saying something now and then.
+#[test]
+fn a_client_that_only_talks_goes() {
+    let (stall, limit) = (Duration::from_millis(300), 64 << 10);
+    let server = Running::with(Options { stall_timeout: stall, replies_bytes_max: limit, ..options() });
+    let mut c = server.client();
+    assert_eq!(c.call_args(&[b"SET", b"k", &vec![b'x'; 1 << 20]]), ok());
+    c.send_raw(&encode(&[b"GET", b"k"]).repeat(24));
+    until("it is gone", || {
+        std::thread::sleep(Duration::from_millis(20));
+        c.stream.write_all(b"PING\r\n").is_err()
+    });
+}
+
 /// Requests that take long each, and answer nearly nothing: others have their turns in between.
 #[test]
 fn a_pipeline_of_long_requests_stops_nobody() {
@@ -230,6 +244,21 @@ fn a_client_that_reads_steadily_stays() {
     for _ in 0..24 {
         assert_eq!(c.reply().text().len(), 1 << 20);
         std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// However slowly: the system tells of room in its buffer only when there is much.
+#[test]
+fn a_client_that_reads_slowly_stays() {
+    let (stall, limit) = (Duration::from_millis(1500), 64 << 10);
+    let server = Running::with(Options { stall_timeout: stall, replies_bytes_max: limit, ..options() });
+    let mut c = server.client();
+    assert_eq!(c.call_args(&[b"SET", b"k", &vec![b'x'; 1 << 20]]), ok());
+    c.send_raw(&encode(&[b"GET", b"k"]).repeat(24));
+    let begun = Instant::now();
+    while begun.elapsed() < 4 * stall {
+        c.stream.read_exact(&mut [0; 16 << 10]).expect("it is not sent away");
+        std::thread::sleep(Duration::from_millis(50));
     }
 }
 

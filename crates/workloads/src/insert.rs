@@ -66,6 +66,10 @@ impl TxWorkload for InsertSpec {
         Err(BenchError::Usage(complaint))
     }
 
+    fn row_bytes(&self) -> Option<usize> {
+        Some(self.row_bytes)
+    }
+
     fn measure<S: TxStore>(
         &self,
         engine: &str,

@@ -60,6 +60,11 @@ pub trait TxWorkload: clap::Args {
     /// Errors: [`BenchError::Usage`] names the flag to change.
     fn check(&self, run: &RunSpec) -> Result<(), BenchError>;
 
+    /// Bytes of a row, if all are as long: some engines have a table made for that.
+    fn row_bytes(&self) -> Option<usize> {
+        None
+    }
+
     /// Loads an empty store, works for the time asked for, and checks what the store then holds.
     ///
     /// Errors: [`BenchError`]; what the store holds afterwards is then unspecified.

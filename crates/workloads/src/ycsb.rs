@@ -110,6 +110,10 @@ impl TxWorkload for YcsbSpec {
         Err(BenchError::Usage(complaint))
     }
 
+    fn row_bytes(&self) -> Option<usize> {
+        Some(size_of::<u64>() + self.value_bytes)
+    }
+
     fn measure<S: TxStore>(
         &self,
         engine: &str,

@@ -38,6 +38,7 @@ pub struct Options {
     pub cache_bytes: u64,
     pub threads: u32,
     pub durability: c_int,
+    pub finds_all: c_int,
 }
 
 #[derive(Default)]

@@ -16,7 +16,7 @@ impl CRows {
     ///
     /// Errors: what the engine says.
     pub fn create(api: Api, dir: &Path, spec: &KvSpec) -> Result<Self, StoreError> {
-        let store = CStore::open(api, dir, spec.durability, spec.cache_bytes, spec.threads)?;
+        let store = CStore::open(api, dir, spec.durability, spec.cache_bytes, spec.threads, true)?;
         Ok(Self { table: store.table("rows")?, store })
     }
 }

@@ -109,7 +109,7 @@ fn done(outcome: c_int) -> Result<(), TxError> {
 }
 
 impl CStore {
-    /// Opens a new store.
+    /// Opens a new store. `finds_all`: what is looked for is always there.
     ///
     /// Errors: what the engine says.
     pub fn open(
@@ -118,6 +118,7 @@ impl CStore {
         durability: Durability,
         cache_bytes: u64,
         threads: usize,
+        finds_all: bool,
     ) -> Result<Self, StoreError> {
         let dir = CString::new(dir.as_os_str().as_bytes())?;
         let options = ffi::Options {
@@ -129,6 +130,7 @@ impl CStore {
                 Durability::Buffered => ffi::BUFFERED,
                 Durability::Relaxed => ffi::RELAXED,
             },
+            finds_all: finds_all.into(),
         };
         let mut raw = null_mut();
         // SAFETY: the options live through the call, which copies what it keeps.

@@ -18,7 +18,7 @@ impl CTables {
     ///
     /// Errors: what the engine says.
     pub fn create(api: Api, dir: &Path, run: &RunSpec) -> Result<Self, StoreError> {
-        Ok(Self(CStore::open(api, dir, run.durability, run.cache_bytes, run.threads)?))
+        Ok(Self(CStore::open(api, dir, run.durability, run.cache_bytes, run.threads, false)?))
     }
 }
 

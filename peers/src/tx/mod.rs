@@ -36,7 +36,10 @@ pub fn bench<W: TxWorkload>(engine: Engine, args: &TxArgs<W>) -> Result<(), Benc
         Engine::Redb => measure(engine, &redb::RedbTables::create(path, run)?, args)?,
         Engine::Fjall => measure(engine, &fjall::FjallTables::create(path, run)?, args)?,
         #[cfg(feature = "sqlite")]
-        Engine::Sqlite => measure(engine, &sqlite::SqliteTables::create(path, run)?, args)?,
+        Engine::Sqlite => {
+            let row_bytes = args.workload.row_bytes();
+            measure(engine, &sqlite::SqliteTables::create(path, run, row_bytes)?, args)?
+        }
         #[cfg(feature = "mariadb")]
         Engine::Mariadb => measure(engine, &sql::mariadb::create(path, run)?, args)?,
         #[cfg(feature = "postgresql")]

@@ -15,14 +15,16 @@ use std::sync::Arc;
 /// An empty SQLite database.
 pub struct SqliteTables {
     file: File,
+    row_bytes: Option<usize>,
 }
 
 impl SqliteTables {
-    /// Creates it.
+    /// Creates it, for rows of so many bytes, if all are as long.
     ///
     /// Errors: what SQLite says.
-    pub fn create(dir: &Path, run: &RunSpec) -> Result<Self, StoreError> {
-        Ok(Self { file: File::create(dir, run.durability, run.cache_bytes, run.threads)? })
+    pub fn create(dir: &Path, run: &RunSpec, row_bytes: Option<usize>) -> Result<Self, StoreError> {
+        let file = File::create(dir, run.durability, run.cache_bytes, run.threads)?;
+        Ok(Self { file, row_bytes })
     }
 }
 
@@ -31,7 +33,7 @@ impl TxStore for SqliteTables {
     type Session<'a> = SqliteSession<'a>;
 
     fn table(&self, name: &str) -> Result<Arc<Statements>, StoreError> {
-        self.file.table(name).map(Arc::new)
+        self.file.table(name, self.row_bytes).map(Arc::new)
     }
 
     fn session(&self) -> Result<SqliteSession<'_>, StoreError> {

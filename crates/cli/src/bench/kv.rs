@@ -6,7 +6,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output::{Output, grouped};
 use crate::profile::ProfileArgs;
 use crate::progress::Phases;
-use crate::scratch::remove_on_interrupt;
+use crate::scratch::{Scratch, remove_on_interrupt};
 use crate::stats::inside::watched;
 use clap::Args;
 use foreshore::{Builder, ByteTable, Database};
@@ -49,7 +49,7 @@ pub fn run(args: &KvBenchArgs, watch: Option<Duration>) -> Outcome {
     args.spec.check()?;
     let options = profile.advise(Database::builder())?.index(index.engine());
     let scratch = args.scratch().map_err(|e| Failure::io(args.dir.display(), &e))?;
-    remove_on_interrupt(scratch.path())?;
+    remove_on_interrupt(Scratch::made(scratch.path()))?;
     let store = Foreshore::open(scratch.path(), &args.spec, *leaf_bytes, options)?;
     let report = {
         let phases = Phases::default();

@@ -7,7 +7,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output::{Output, grouped};
 use crate::profile::ProfileArgs;
 use crate::progress::Phases;
-use crate::scratch::remove_on_interrupt;
+use crate::scratch::{Scratch, remove_on_interrupt};
 use crate::stats::inside::watched;
 use clap::Args;
 use foreshore::{Database, Wait};
@@ -52,7 +52,7 @@ impl<W: TxWorkload> TxBenchArgs<W> {
         args.check()?;
         let options = profile.advise(Database::builder())?;
         let scratch = args.scratch().map_err(|e| Failure::io(args.dir.display(), &e))?;
-        remove_on_interrupt(scratch.path())?;
+        remove_on_interrupt(Scratch::made(scratch.path()))?;
         let store = EngineTx::open(scratch.path(), &args.run, options.index(index.engine()))?;
         let report = {
             let phases = Phases::default();

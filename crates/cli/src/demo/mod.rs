@@ -17,7 +17,7 @@ mod verify;
 
 use crate::args::ensure_place;
 use crate::failure::{Failure, Kind, Outcome};
-use crate::scratch::remove_on_interrupt;
+use crate::scratch::{Scratch, remove_on_interrupt};
 use clap::Args;
 use spec::DemoSpec;
 use std::path::{Path, PathBuf};
@@ -66,9 +66,10 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
 pub fn run(args: &DemoArgs) -> Outcome {
     ensure_place(&args.svg)?;
     let (dir, temporary) = directory(args)?;
+    let scratch = if temporary.is_some() { Scratch::made(&dir) } else { Scratch::named(&dir) };
     if !args.keep {
         ensure_stays(&args.svg, &dir)?;
-        remove_on_interrupt(&dir)?;
+        remove_on_interrupt(scratch.clone())?;
     }
     let outcome = story::tell(args, &dir);
     // Who reads no further has seen what he wanted to see.
@@ -81,7 +82,7 @@ pub fn run(args: &DemoArgs) -> Outcome {
             verdict(if holds_anything(&dir) { failure.note(left) } else { failure })
         });
     }
-    std::fs::remove_dir_all(&dir).map_err(|e| Failure::io(dir.display(), &e))?;
+    scratch.remove().map_err(|e| Failure::io(dir.display(), &e))?;
     outcome
 }
 

@@ -48,7 +48,7 @@ fn editor(session: &Session) -> rustyline::Result<Lines> {
 }
 
 fn ask(session: &mut Session, lines: &mut Lines, mut history: History) -> Outcome {
-    loop {
+    let ended = loop {
         let prompt = if session.is_in_transaction() { "foreshore*> " } else { "foreshore> " };
         let line = match lines.readline(prompt) {
             Ok(line) => {
@@ -56,24 +56,31 @@ fn ask(session: &mut Session, lines: &mut Lines, mut history: History) -> Outcom
                 line
             }
             Err(ReadlineError::Interrupted) => continue,
-            Err(ReadlineError::Eof) => break,
-            Err(error) => return Err(terminal(error)),
+            Err(ReadlineError::Eof) => break Ok(()),
+            Err(error) => break Err(terminal(error)),
         };
         let done = session.interrupt().during(|| match session.line(&line) {
             Ok(Next::Read(file)) => Script::run_file(session, &file),
             done => done,
         });
         match done {
-            Ok(Next::Quit) => break,
+            Ok(Next::Quit) => break Ok(()),
             Ok(_) => {}
-            Err(failure) if failure.kind == Kind::ReaderGone => return Err(failure),
+            Err(failure) if failure.kind == Kind::ReaderGone => break Err(failure),
             Err(failure) => tell(failure),
         }
+    };
+    if !session.is_in_transaction() {
+        return ended;
     }
-    if session.is_in_transaction() {
-        tell("the open transaction is rolled back");
-    }
-    Ok(())
+    tell("the open transaction is rolled back");
+    // That is more than that nobody reads on.
+    ended.map_err(|mut failure| {
+        if failure.kind == Kind::ReaderGone {
+            failure.kind = Kind::Io;
+        }
+        failure
+    })
 }
 
 fn terminal(error: ReadlineError) -> Failure {
@@ -84,6 +91,9 @@ fn terminal(error: ReadlineError) -> Failure {
     };
     match error.kind() {
         io::ErrorKind::BrokenPipe => error.into(), // of what it shows there
+        io::ErrorKind::InvalidData => {
+            Failure::usage("what was typed is not UTF-8 text; .hex on takes any bytes")
+        }
         _ => Failure::io("reading the terminal", &error),
     }
 }

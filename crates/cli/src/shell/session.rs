@@ -197,13 +197,19 @@ impl Session {
         let (tree, shape) = self.existing(table)?;
         let mut walk = self.walk(&tree, keys(&shape)?);
         let mut rows = Rows::new(self.mode, shape);
-        for _ in 0..which.limit {
-            let Some(row) = (if which.reverse { walk.next_back() } else { walk.next() }) else { break };
-            self.interrupt.heed()?;
-            let (key, value) = row?;
-            rows.push(&key, &value)?;
-        }
-        Ok(rows.finish()?)
+        let mut push_all = || -> Result<(), Wrong> {
+            for _ in 0..which.limit {
+                let Some(row) = (if which.reverse { walk.next_back() } else { walk.next() }) else { break };
+                self.interrupt.heed()?;
+                let (key, value) = row?;
+                rows.push(&key, &value)?;
+            }
+            Ok(())
+        };
+        // What comes before an error is shown before it is told.
+        let pushed = push_all();
+        rows.finish()?;
+        pushed
     }
 
     fn count(&self, table: &str, range: &KeyRange) -> Result<(), Wrong> {
@@ -238,33 +244,33 @@ impl Session {
         self.show_number(table, "removed", removed)
     }
 
-    /// A row that cannot be shown stays.
+    /// A row that cannot be shown stays, be it that nobody reads what is shown.
     fn pop(&self, table: &str, range: &KeyRange, is_last: bool) -> Result<(), Wrong> {
         ensure_not_schemas(table)?;
         self.ensure_writable()?;
         let (tree, shape) = self.existing(table)?;
         let keys = range.keys(&shape)?;
         let mut rows = Rows::new(self.mode, shape);
-        let take = |tx: &Transaction| -> Result<(), Wrong> {
+        let take = move |tx: &Transaction| -> Result<(), Wrong> {
             let tree = tx.bytes(&tree);
             let row = if is_last { tree.pop_last_in(keys) } else { tree.pop_first_in(keys) }?;
             let (key, value) =
                 row.ok_or_else(|| Failure::absent(format!("table {table:?} has no such row")))?;
-            Ok(rows.push(&key, &value)?)
+            rows.push(&key, &value)?;
+            Ok(rows.finish()?)
         };
         match &self.open {
             Some(Open::Writing { tx, .. }) => {
                 let before = tx.savepoint()?;
                 // If the transaction itself has ended there is nothing to go back in.
-                take(tx).inspect_err(|_| drop(tx.rollback_to(before)))?;
+                take(tx).inspect_err(|_| drop(tx.rollback_to(before)))
             }
             _ => {
                 let tx = self.db.begin()?;
                 take(&tx)?;
-                tx.commit()?;
+                Ok(tx.commit()?)
             }
         }
-        Ok(rows.finish()?)
     }
 
     fn show_number(&self, table: &str, what: &str, number: u64) -> Result<(), Wrong> {

@@ -7,10 +7,12 @@ use crate::args::ensure_place;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 use crate::progress::Meter;
+use crate::whole_file::WholeFile;
 use clap::Args;
 use foreshore_index::calibrate::experiment::{self, Plan};
 use foreshore_index::calibrate::{Leaves, Machine, Profile, Searches};
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -60,16 +62,26 @@ pub struct TuneArgs {
 pub fn run(args: &TuneArgs) -> Outcome {
     ensure_place(&args.out)?;
     let profile = measure(&args.plan())?;
-    std::fs::write(&args.out, text(&profile))
-        .map_err(|e| Failure::io(args.out.display(), &e).note("give --out a file that can be written"))?;
+    // What was measured is shown all the same, if that fails.
+    let written = write(&args.out, &text(&profile));
     let mut out = Output::new(args.json);
     if out.is_json() {
         curves::objects(&mut out, &profile)?;
     } else {
         curves::print(&mut out, &profile)?;
-        out.line(format_args!("written to {}", args.out.display()))?;
+        if written.is_ok() {
+            out.line(format_args!("written to {}", args.out.display()))?;
+        }
     }
-    out.finish()
+    out.finish()?;
+    written
+}
+
+/// In place of the last one, which stays if this cannot be written.
+fn write(path: &Path, text: &str) -> Outcome {
+    let mut file = WholeFile::create(path)?;
+    let written = file.write_all(text.as_bytes()).map_err(|e| Failure::io(path.display(), &e));
+    written.and_then(|()| file.keep()).map_err(|e| e.note("give --out a file that can be written"))
 }
 
 impl TuneArgs {

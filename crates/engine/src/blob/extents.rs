@@ -296,7 +296,7 @@ impl Extents {
     fn rest(&self, mut space: MutexGuard<'_, Space>, extents: Vec<Extent>, log: &Log) {
         let until = space.rest(extents, log);
         drop(space);
-        let _ = log.commit(until, Durability::Buffered);
+        log.flush_soon(until);
     }
 }
 

@@ -68,12 +68,14 @@ fn take(waiting: &mut BTreeMap<Vec<u8>, Txn>, gid: &[u8]) -> Result<Txn> {
 
 #[cfg(test)]
 mod tests {
-    use crate::Database;
+    use super::*;
     use crate::log::Reservation;
+    use crate::{Database, before_waiting};
     use foreshore_io::MemVfs;
+    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
     use std::sync::{Arc, mpsc};
     use std::thread;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     /// Who prepares, or is decided, does not wait for what is cleared up after another one, which may be much.
     #[test]
@@ -127,5 +129,30 @@ mod tests {
         });
         assert_eq!(db.recover(), [[7; 200]]);
         db.rollback_prepared([7; 200]).unwrap();
+    }
+
+    /// H1: who waits all the same, for another one's record, says so.
+    #[test]
+    fn who_waits_for_another_decision_says_so() {
+        static HAS_SAID: AtomicBool = AtomicBool::new(false);
+        let prepared = Prepared::new(BTreeMap::new());
+        let calls: [fn(&Prepared); 3] = [
+            |prepared| drop(prepared.gids()),
+            |prepared| assert!(prepared.commit(b"unknown").is_err()),
+            |prepared| assert!(prepared.roll_back(b"unknown").is_err()),
+        ];
+        for call in calls {
+            HAS_SAID.store(false, SeqCst);
+            thread::scope(|scope| {
+                let (held, prepared) = (prepared.0.lock(), &prepared);
+                scope.spawn(move || before_waiting(|| HAS_SAID.store(true, SeqCst), || call(prepared)));
+                let begun = Instant::now();
+                while !HAS_SAID.load(SeqCst) && begun.elapsed() < Duration::from_secs(10) {
+                    thread::yield_now();
+                }
+                drop(held);
+            });
+            assert!(HAS_SAID.load(SeqCst));
+        }
     }
 }

@@ -35,7 +35,7 @@ impl Log {
 impl Backward<'_> {
     /// The body of the record at `at`, which must be complete.
     ///
-    /// Errors: [`Error::Corrupt`] if there is none; I/O.
+    /// Errors: [`Error::Corrupt`] if there is none; [`Error::Poisoned`] if the log has failed, and there is none; I/O.
     pub fn read(&mut self, at: Lsn) -> Result<&[u8]> {
         let len = match self.read_ring(at) {
             Some(len) => len,
@@ -53,7 +53,12 @@ impl Backward<'_> {
     }
 
     fn read_segments(&mut self, at: Lsn) -> Result<usize> {
-        let missing = || Error::corrupt("log", format!("a rollback finds no record at LSN {at}"));
+        let poison = &self.shared.poison;
+        // A record that had no place in the ring yet when the log failed is nowhere.
+        let missing = || match poison.check() {
+            Ok(()) => Error::corrupt("log", format!("a rollback finds no record at LSN {at}")),
+            Err(failed) => failed,
+        };
         let incarnation = self.incarnations.iter().rfind(|incarnation| incarnation.start <= at);
         let seal = Seal::new(incarnation.ok_or_else(missing)?.salt);
         let options = &self.shared.options;

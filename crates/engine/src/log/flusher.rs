@@ -15,7 +15,7 @@ use super::Shared;
 use super::flights::Flight;
 use super::segments;
 use crate::error::Result;
-use crate::waits::before_waiting;
+use crate::waits::before_our_own_waits;
 use foreshore_base::seeded_bug;
 use foreshore_base::sync::Ordering::Relaxed;
 use foreshore_io::{AlignedBuf, File};
@@ -52,7 +52,7 @@ fn leave() {
 /// Wakes a task, which may go on right here.
 pub(super) fn wake_task(task: Waker) {
     // That is not our code. If it panics, those behind it are woken all the same, and the log goes on.
-    let _ = catch_unwind(AssertUnwindSafe(|| before_waiting(leave, || task.wake())));
+    let _ = catch_unwind(AssertUnwindSafe(|| before_our_own_waits(leave, || task.wake())));
     if HAS_LEFT.take()
         && let Some(log) = log()
     {

@@ -381,6 +381,11 @@ impl Log {
         if shared.has_settled(end) { Poll::Ready(shared.settled(end)) } else { Poll::Pending }
     }
 
+    /// Has what was reserved up to `end` on its way soon, as after a `Buffered` commit, without waiting for others who fill theirs.
+    pub fn flush_soon(&self, end: Lsn) {
+        self.shared.flush_soon(end);
+    }
+
     /// Sends what `Buffered` commits left in the buffer on its way. To be called now and then.
     pub fn nudge(&self) {
         // ORDERING: before the load of `reserved`; see `flush_soon`.

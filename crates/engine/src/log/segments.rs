@@ -129,7 +129,8 @@ impl Piece {
 ///
 /// Errors: a shortage leaves nothing behind and may be tried again; after any other, nobody knows what is durable.
 pub(super) fn prepare(vfs: &dyn Vfs, n: u64, segment_bytes: u64, recycled: Option<u64>) -> Result<()> {
-    let made = match recycled.filter(|old| is_whole(vfs, *old, segment_bytes)) {
+    let whole = recycled.map(|old| whole(vfs, old, segment_bytes)).transpose()?.flatten();
+    let made = match whole {
         Some(old) => vfs.rename(&name(old), &name(n)),
         None => {
             let made = write_zeros(vfs, segment_bytes).and_then(|()| vfs.rename(UNNAMED, &name(n)));
@@ -140,13 +141,18 @@ pub(super) fn prepare(vfs: &dyn Vfs, n: u64, segment_bytes: u64, recycled: Optio
     sync_names(vfs)
 }
 
-/// Has the unneeded segment `n` its full length (S1)? Otherwise it is removed: nobody misses it.
-fn is_whole(vfs: &dyn Vfs, n: u64, segment_bytes: u64) -> bool {
-    let whole = matches!(open(vfs, n, segment_bytes), Ok(Some(_)));
-    if !whole {
-        let _ = vfs.remove(&name(n));
+/// The unneeded segment `n`, if it has its full length (S1). Otherwise it is removed: nobody misses it.
+///
+/// Errors: a shortage, of which nothing follows.
+fn whole(vfs: &dyn Vfs, n: u64, segment_bytes: u64) -> Result<Option<u64>> {
+    match open(vfs, n, segment_bytes) {
+        Ok(found) => Ok(found.map(|_| n)),
+        Err(error) if error.is_shortage() => Err(error),
+        Err(_) => {
+            let _ = vfs.remove(&name(n));
+            Ok(None)
+        }
     }
-    whole
 }
 
 /// Makes the names of all segments durable.
@@ -211,6 +217,10 @@ impl Segments {
     pub fn open(vfs: Arc<dyn Vfs>, options: LogOptions, poison: Arc<Poison>, start: Lsn) -> Result<Self> {
         let segment_bytes = options.segment_bytes;
         let first = start.0 / segment_bytes;
+        if vfs.list().is_ok_and(|names| names.iter().any(|name| name == UNNAMED)) {
+            // Who was making it was killed, and the next one may be made of one that is there.
+            let _ = vfs.remove(UNNAMED);
+        }
         let existing = list(&*vfs)?;
         if !existing.is_empty() && !seeded_bug("log_name_not_synced") {
             sync_names(&*vfs)?;
@@ -511,6 +521,31 @@ mod tests {
         disk.fail_at(disk.events(), Fault::Enospc, Repeat::Once);
         assert!(!segments.give_up_spares());
         assert_eq!(segments.state.lock().spares, []);
+    }
+
+    /// A file that cannot be opened for the moment is not one that nobody misses: there may be no space for another.
+    #[test]
+    fn a_spare_outlives_a_shortage_of_descriptors() {
+        let disk = SimDisk::new(1);
+        prepare(&disk, 0, SMALL.segment_bytes, None).unwrap();
+        let short = Intercepted::new(disk.clone(), |call, _, go| match call {
+            Call::Open => Err(std::io::Error::from_raw_os_error(libc::EMFILE)),
+            _ => go(),
+        });
+        let refused = prepare(&short, 1, SMALL.segment_bytes, Some(0));
+        assert!(matches!(refused, Err(Error::TooManyFiles { .. })), "{refused:?}");
+        disk.set_capacity(disk.used_bytes());
+        prepare(&disk, 1, SMALL.segment_bytes, Some(0)).unwrap();
+        assert!(list(&disk).unwrap().into_iter().eq([1]));
+    }
+
+    /// What a killed process was making gives its space back.
+    #[test]
+    fn one_in_the_making_does_not_stay() {
+        let disk = SimDisk::new(1);
+        write_zeros(&disk, SMALL.segment_bytes).unwrap();
+        drop(Segments::open(Arc::new(disk.clone()), SMALL, Arc::default(), Lsn::ZERO).unwrap());
+        assert!(!disk.list().unwrap().iter().any(|name| name == UNNAMED));
     }
 
     /// Nothing happens to the names while that is asked for, and then what was wanted meanwhile.

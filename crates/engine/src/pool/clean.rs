@@ -174,7 +174,7 @@ impl Pool {
         let (copied, not_written) = copied.split_at(written.as_ref().map_or(0, Vec::len));
         not_written.iter().for_each(|copied| self.frames.undo_write(copied.frame));
         let slots = written.map_err(|error| self.judge(cleaning, error))?;
-        self.dead.lock().drain(..dead.len());
+        self.forget_first_dead(dead.len());
         self.counters.cleaned.fetch_add(copied.len() as u64, Relaxed);
         self.install(cleaning, copied, &slots);
         cleaning.release(dead.iter().filter_map(|dead| self.bury(dead.pid)));
@@ -193,6 +193,14 @@ impl Pool {
     /// Those that died first. They stay in the list until the directory has forgotten them, so that a checkpoint sees them.
     fn first_dead(&self) -> Vec<Dead> {
         self.dead.lock().iter().take(DEAD_PER_ROUND).copied().collect()
+    }
+
+    fn forget_first_dead(&self, count: usize) {
+        let mut dead = self.dead.lock();
+        dead.drain(..count);
+        if dead.is_empty() {
+            dead.shrink_to(DEAD_PER_ROUND); // a large table may have been dropped
+        }
     }
 
     /// Copies the pages that can be had, one after the other, into the image buffer.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// Free are the ids in the runs, and all from `next` on.
 pub(super) struct PageIds {
     base: PageId,
-    /// Where a run begins → where it ends. They do not overlap.
+    /// Where a run begins → where it ends. They do not overlap, or touch.
     runs: BTreeMap<u64, u64>,
     in_runs: u64,
     next: u64,
@@ -66,11 +66,20 @@ impl PageIds {
         }
     }
 
-    fn free(&mut self, start: u64, end: u64) {
-        if start < end {
-            self.runs.insert(start, end);
-            self.in_runs += end - start;
+    /// Runs that touch become one.
+    fn free(&mut self, mut start: u64, mut end: u64) {
+        if start >= end {
+            return;
         }
+        self.in_runs += end - start;
+        if let Some((&before, _)) = self.runs.range(..start).next_back().filter(|run| *run.1 == start) {
+            self.runs.remove(&before);
+            start = before;
+        }
+        if let Some(end_behind) = self.runs.remove(&end) {
+            end = end_behind;
+        }
+        self.runs.insert(start, end);
     }
 }
 
@@ -110,6 +119,17 @@ mod tests {
                 prop_assert_eq!(ids.used(), used.len() as u64);
             }
         }
+    }
+
+    /// As those of a large table that is dropped.
+    #[test]
+    fn many_free_ones_cost_no_more_than_one() {
+        let mut ids = PageIds::new(SizeClass::OWN, std::iter::empty());
+        let taken: Vec<_> = (0..1000).map(|_| ids.take().unwrap()).collect();
+        for part in 0..3 {
+            taken.iter().skip(part).step_by(3).for_each(|pid| ids.release(*pid));
+        }
+        assert_eq!((ids.used(), ids.runs.len()), (0, 1));
     }
 
     #[test]

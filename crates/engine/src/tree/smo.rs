@@ -20,6 +20,9 @@ use foreshore_base::sync::{Backoff, Ordering::Relaxed};
 use foreshore_base::{Exclusive, Lsn, PageId};
 use std::ops::Bound;
 
+/// How often a latch is tried before it counts as held for ever: for about a second, by far longer than a change of a leaf takes.
+const TRIES: usize = 1_000_000;
+
 impl Tree {
     /// Splits the leaf of `key`, unless it has room for a value of `key` with `value_len` bytes by now, or without ghosts that
     /// nobody needs.
@@ -177,17 +180,18 @@ impl Tree {
 
     /// Latches `neighbour` if it is resident and right of `left`, whose latch the caller holds.
     fn latch_neighbour(&self, left: Page<'_>, neighbour: PageId) -> Option<(FramePage<'_>, Exclusive<'_>)> {
-        if left.right() != neighbour {
+        if left.right() != neighbour || left.id() == neighbour {
             return None;
         }
         // It cannot be gone while its left is latched, but for its frame.
         self.latch_resident(neighbour).filter(|(right, _)| !right.page.is_dead())
     }
 
-    /// Latches a page if it is resident, for who holds the latch of the leaf before it.
+    /// Latches a page if it is resident, for who holds the latch of the leaf before it. `None` as well if it is not given back: in a
+    /// damaged chain its holder may wait for what the caller holds.
     pub(super) fn latch_resident(&self, page: PageId) -> Option<(FramePage<'_>, Exclusive<'_>)> {
         let mut backoff = Backoff::new();
-        loop {
+        for _ in 0..TRIES {
             // Asked for each time: who has the latch may be about to give the frame to another page, and who has that then may
             // wait for the leaf before.
             let at = self.pool.resident(page)?;
@@ -197,6 +201,7 @@ impl Tree {
             }
             backoff.wait();
         }
+        None
     }
 }
 

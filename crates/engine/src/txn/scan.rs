@@ -192,7 +192,7 @@ impl Scan {
                 break;
             }
             if !passes_over(&self.view, version, self.gaps) {
-                let mode = mode_for(self.mode, version);
+                let mode = mode_for(self.mode, txn, &self.tree, row.key, version);
                 txn.lock(&self.tree, row.key, mode, reach(self.gaps, &self.from, Some(row.key)))?;
                 txn.note_met(&self.tree, leaf, version, row.key);
             }
@@ -264,7 +264,8 @@ impl Scan {
     /// what it has passed.
     fn lock_next(&mut self, txn: &mut Txn, key: &[u8], version: Version) -> Result<bool> {
         self.note_span(txn, Some(key));
-        txn.lock(&self.tree, key, mode_for(self.mode, version), reach(self.gaps, self.lowest(), Some(key)))?;
+        let mode = mode_for(self.mode, txn, &self.tree, key, version);
+        txn.lock(&self.tree, key, mode, reach(self.gaps, self.lowest(), Some(key)))?;
         let holds = self.still_holds();
         if !holds {
             self.position = None;
@@ -573,9 +574,13 @@ fn is_removed(txn: &Txn, tree: &Tree, key: &[u8], version: Version) -> bool {
     version.is_ghost() && (is_settled() || keys.is_quiet(keys.name(tree.id, key), Some(txn.owner)))
 }
 
-/// How a row with this version is locked by who locks rows as `mode` says.
-fn mode_for(mode: KeyMode, version: Version) -> KeyMode {
-    if version.is_ghost() { KeyMode::Shared } else { mode }
+/// How the row that has this version is locked by who locks rows as `mode` says. One that is removed need not be kept from readers; but
+/// one that may come back is wanted as a row is: all who wait for it would share it then, and each want it alone.
+fn mode_for(mode: KeyMode, txn: &Txn, tree: &Tree, key: &[u8], version: Version) -> KeyMode {
+    match mode {
+        KeyMode::Exclusive if is_removed(txn, tree, key, version) => KeyMode::Shared,
+        mode => mode,
+    }
 }
 
 /// Is there no row, and, unless `gaps` are locked, nothing to be locked?

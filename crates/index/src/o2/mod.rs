@@ -304,12 +304,16 @@ impl<L: Lane, const F: usize, S: Scheme> Drop for Tree<L, F, S> {
     fn drop(&mut self) {
         let pin = Pin::new();
         self.settle(&pin);
-        let mut first = None;
-        self.walk(self.root(&pin), &pin, &mut |visited| match visited {
+        let (root, mut first) = (self.root(&pin), None);
+        let mut visit = |visited| match visited {
             Visited::Leaf(leaf) => _ = first.get_or_insert(leaf),
             // SAFETY: nobody else can reach it, and the walk does not come back to it.
             Visited::Inner(inner) => unsafe { pool::give_back(NonNull::from(inner)) },
-        });
+        };
+        // There is no root if the system has refused the memory for it.
+        if root != Child::NONE {
+            self.walk(root, &pin, &mut visit);
+        }
         // By the links, for a bulk load that panics leaves blocks that no inner node leads to.
         let mut next = first.map_or(0, address_of);
         while next != 0 {

@@ -55,6 +55,14 @@ struct Chained<'g, N: Node> {
     low: Option<N::Owned>,
 }
 
+/// What is found in a node while nobody can change it: it may hold addresses, which are followed.
+fn unchanging<N: Node, R>(node: &N, find: impl FnOnce() -> R) -> R {
+    let latch = node.header().latch.exclusive();
+    let found = find();
+    latch.release_unchanged();
+    found
+}
+
 fn broken<T>(what: impl Into<String>) -> Result<T, Broken> {
     Err(Broken(what.into()))
 }
@@ -112,10 +120,13 @@ impl<N: Node> Tree<N> {
                     node.header().is_dead()
                 ));
             }
-            node.check().or_else(|what| broken(format!("{at}: {what}")))?;
-            chain.push(Chained { node, low: low.clone() });
+            let lower = low.clone();
+            low = unchanging(node, || {
+                node.check().or_else(|what| broken(format!("{at}: {what}")))?;
+                self.check_range(node, low, &at)
+            })?;
+            chain.push(Chained { node, low: lower });
             next = node.header().link();
-            low = self.check_range(node, low, &at)?;
         }
         Ok(chain)
     }
@@ -143,35 +154,43 @@ impl<N: Node> Tree<N> {
     fn check_parents(&self, parents: &[Chained<N>], chain: &[Chained<N>], level: u8) -> Result<(), Broken> {
         let mut children = chain.iter().enumerate();
         for parent in parents {
-            for i in 0..parent.node.header().count() {
-                let Some((number, child)) = children.next() else {
-                    return broken(format!(
-                        "T1: level {} has more entries than level {level} nodes",
-                        level + 1
-                    ));
-                };
-                if parent.node.word(i) != address_of(child.node) {
-                    return broken(format!(
-                        "T1: the entry of node {number} of level {level} leads elsewhere"
-                    ));
-                }
-                let separator = match i {
-                    0 => parent.low.clone(),
-                    _ => Some(self.owned(parent.node.key(i, &Seen::Latched))),
-                };
-                if separator.as_ref().map(Borrow::borrow) != child.low.as_ref().map(Borrow::<N::Key>::borrow)
-                {
-                    return broken(format!(
-                        "T3: {separator:?} leads to node {number} of level {level}, from {:?}",
-                        child.low
-                    ));
-                }
-            }
+            unchanging(parent.node, || self.check_children(parent, &mut children, level))?;
         }
         match children.next() {
             Some((number, _)) => broken(format!("U1: node {number} of level {level} has no separator")),
             None => Ok(()),
         }
+    }
+
+    /// As [`Self::check_parents`], for one parent, whose children are the next ones.
+    fn check_children<'c, 'g: 'c>(
+        &self,
+        parent: &Chained<N>,
+        children: &mut impl Iterator<Item = (usize, &'c Chained<'g, N>)>,
+        level: u8,
+    ) -> Result<(), Broken>
+    where
+        N: 'g,
+    {
+        for i in 0..parent.node.header().count() {
+            let Some((number, child)) = children.next() else {
+                return broken(format!("T1: level {} has more entries than level {level} nodes", level + 1));
+            };
+            if parent.node.word(i) != address_of(child.node) {
+                return broken(format!("T1: the entry of node {number} of level {level} leads elsewhere"));
+            }
+            let separator = match i {
+                0 => parent.low.clone(),
+                _ => Some(self.owned(parent.node.key(i, &Seen::Latched))),
+            };
+            if separator.as_ref().map(Borrow::borrow) != child.low.as_ref().map(Borrow::<N::Key>::borrow) {
+                return broken(format!(
+                    "T3: {separator:?} leads to node {number} of level {level}, from {:?}",
+                    child.low
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Counters, and nodes per level, by a walk along the chains. Approximate while others are active.
@@ -198,12 +217,7 @@ impl<N: Node> Tree<N> {
             return nodes;
         }
         let height = self.root(&pin).header().level();
-        let outside = |node: &N| {
-            let latch = node.header().latch.exclusive();
-            let bytes = node.bytes_outside();
-            latch.release_unchanged();
-            bytes
-        };
+        let outside = |node: &N| unchanging(node, || node.bytes_outside());
         nodes + (0..=height).flat_map(|level| self.nodes_of(level, &pin)).map(outside).sum::<u64>()
     }
 

@@ -334,6 +334,34 @@ fn nodes_pass_between_structures() {
     }
 }
 
+/// Whatever it finds beside who changes the map, it follows no address that is none: long keys lie outside of the nodes, where others
+/// write shorter ones.
+#[test]
+fn a_check_beside_who_writes_looks_at_nothing_else() {
+    let map: ByteMap<64, 88> = ByteMap::new();
+    let written = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut random = Random(seed());
+            for _ in 0..operations() {
+                let (first, len) =
+                    (b'a' + random.below(4) as u8, [90, 100, 110, 200][random.below(4) as usize]);
+                let key = [vec![first; len], vec![random.below(8) as u8]].concat();
+                if random.below(3) > 0 {
+                    map.insert(&key, 1);
+                } else {
+                    map.remove(&key);
+                }
+            }
+            written.store(true, Relaxed);
+        });
+        while !written.load(Relaxed) {
+            let _ = map.check();
+        }
+    });
+    map.check().unwrap();
+}
+
 /// Who asks what a map takes looks into each of its nodes. That a node is being looked into is no damage.
 #[test]
 fn a_check_beside_who_only_looks_finds_nothing() {

@@ -114,7 +114,7 @@ fn by_ratio(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
 
 /// Figure 3.
 fn by_operations(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
-    let (least, rounds) = settings.pick((20_000, 3), (1_000_000, 1));
+    let (least, rounds) = settings.pick((20_000, 3), (500_000, 1));
     let counts = [1, 2, 4, 8].map(|times| times * least);
     let mut panel =
         Panel::new("One thread", Source::Measured, "operations", "million operations/s", Scale::Doubling);

@@ -241,6 +241,9 @@ impl Study {
     /// Is the store with the O2 index as far ahead of each of the paper's stores as theirs, at every x, and does its line go as
     /// theirs did? Of those of today, who is ahead of it?
     fn verdict(&self, not_built: Option<String>, missing: &Missing) -> Verdict {
+        if self.course != Course::Any && self.ends().is_none_or(|(first, last)| first == last) {
+            return Verdict::Differs("Only one thread ran, so nothing is told of more.".to_owned());
+        }
         let mut conditions = Vec::new();
         let mut said = Vec::new();
         for (_, name) in OF_THE_PAPER {
@@ -287,9 +290,14 @@ impl Study {
         )
     }
 
+    /// The first x and the last.
+    fn ends(&self) -> Option<(f64, f64)> {
+        Some((self.points.first()?.x, self.points.last()?.x))
+    }
+
     /// Does the line of the store with the O2 index go as the paper's did? `None` if that says nothing, or there is one point only.
     fn goes_as_found(&self) -> Option<bool> {
-        let (first, last) = (self.points.first()?.x, self.points.last()?.x);
+        let (first, last) = self.ends()?;
         match self.course {
             Course::Falls if last > first => Some(self.growth(O2) < 1.0),
             Course::FallsLeast if last > first => {
@@ -304,12 +312,10 @@ impl Study {
 
     /// How the lines go, in a sentence, where that was asked.
     fn way(&self) -> String {
-        let (Some(first), Some(last), Some(_)) =
-            (self.points.first(), self.points.last(), self.goes_as_found())
-        else {
+        let (Some((from, to)), Some(_)) = (self.ends(), self.goes_as_found()) else {
             return String::new();
         };
-        let (from, to, x, y) = (first.x, last.x, &self.panel.x, &self.panel.y);
+        let (x, y) = (&self.panel.x, &self.panel.y);
         let grown = |name| format!("{name} {:.2}", self.growth(name));
         let each = [O2].into_iter().chain(OF_THE_PAPER.map(|(_, name)| name));
         let each = each.filter(|name| self.is_drawn(name)).map(grown);
@@ -393,7 +399,7 @@ fn construction(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> 
 
 /// Figure 5.
 fn mixes(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
-    let (operations, time_s) = settings.pick((50_000, 0.2), (250_000, 1.0));
+    let (operations, time_s) = settings.pick((50_000, 0.2), (250_000, 0.5));
     let ratios: &[u32] = settings.pick(&[0, 50, 100], &[0, 20, 40, 60, 80, 100]);
     let threads = settings.threads_max;
     let point = |ratio: &u32| {
@@ -480,6 +486,14 @@ mod tests {
                 .verdict(None, &Missing::default());
             assert!(!verdict.holds(), "ahead, but its time grows: {}", verdict.sentence());
         }
+    }
+
+    /// One thread tells nothing of more, whoever is ahead.
+    #[test]
+    fn more_threads_must_have_run() {
+        let mut study = study(Course::GrowsSlowly, &[(O2, [1.0, 1.0]), ("LevelDB", [9.0, 9.0])]);
+        study.points.truncate(1);
+        assert!(!study.verdict(None, &Missing::default()).holds());
     }
 
     /// Threads that gain nothing are not what the paper saw, whoever is ahead.

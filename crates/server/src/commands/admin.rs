@@ -7,12 +7,16 @@ use crate::commands::table::{COMMANDS, Command, find};
 use crate::glob;
 use crate::number;
 use crate::reply::{Protocol, Reply};
-use crate::shared::{Place, Shared, Wanted, since_1970};
-use foreshore::{Durability, Error, Stats};
+use crate::shared::{BackingUp, Place, Shared, Wanted, since_1970};
+use foreshore::{Durability, Stats};
 use std::ops::ControlFlow;
+use std::path::{Component, Path};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+const BACKING_UP: &str = "BUSY a backup is being made; try again when it is done";
+/// What a file's name has at most.
+const NAME_BYTES_MAX: usize = 255;
 /// Rows up to which DBSIZE counts.
 const COUNTED_MAX: u64 = 10_000;
 /// Commands of the slow log at most: a few MB, for which no client is charged.
@@ -46,7 +50,7 @@ pub fn flushall(call: &mut Call<'_>) -> Outcome {
     ensure_mode(call, &["ASYNC", "SYNC"])?;
     let (protocol, shared) = (call.session.protocol, call.shared.clone());
     Ok(Next::long_chore(move |_| {
-        let emptied = shared.db.tables().and_then(|tables| {
+        let emptied = shared.db.tables().map_err(CommandError::from).and_then(|tables| {
             let databases = (0..connection::DATABASES).map(connection::database);
             databases
                 .filter(|wanted| tables.contains(&wanted.name))
@@ -57,11 +61,15 @@ pub fn flushall(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Who uses the table has to wait until it is durably gone, and so must not wait in place.
-fn empty(shared: &Arc<Shared>, wanted: &Wanted) -> Result<(), Error> {
+fn empty(shared: &Arc<Shared>, wanted: &Wanted) -> Result<(), CommandError> {
+    if shared.is_backing_up() {
+        // Which has the table for so long that others should not wait for it meanwhile.
+        return refused(BACKING_UP);
+    }
     let _place = Place::take(shared);
     let target = shared.open(wanted)?;
     shared.db.drop_table(target.name())?;
-    shared.open(&target.again()).map(drop)
+    Ok(shared.open(&target.again()).map(drop)?)
 }
 
 /// At most one argument, and one of these: what is misspelt must not do the most it can.
@@ -93,6 +101,41 @@ pub fn bgsave(call: &mut Call<'_>) -> Outcome {
         }
         out
     }))
+}
+
+/// Copies the database, while others read and write, into a directory of this name where the operator has said that backups go.
+pub fn backup(call: &mut Call<'_>) -> Outcome {
+    let Some(backups) = &call.shared.options.backups else {
+        return refused("ERR the server was told no place for backups; start it with --backups DIR");
+    };
+    let name = call.text(1)?;
+    if !is_one_name(name) {
+        return refused("ERR a backup's name is that of one directory, such as 2026-11-29");
+    }
+    let Some(under_way) = BackingUp::begin(call.shared) else { return refused(BACKING_UP) };
+    let (path, protocol, client) = (backups.join(name), call.session.protocol, call.session.client.clone());
+    Ok(Next::long_chore(move |shared| {
+        let _under_way = under_way;
+        let mut out = Vec::new();
+        let mut reply = Reply::new(&mut out, protocol);
+        if shared.is_stopping() || client.is_gone.load(Relaxed) {
+            reply.error("ERR the server is being shut down");
+            return out;
+        }
+        match shared.db.backup(path) {
+            Ok(copied) => reply.count(copied.rows),
+            Err(error) => reply.error(&CommandError::Engine(error).text()),
+        }
+        out
+    }))
+}
+
+/// Is it the name of a place directly below?
+fn is_one_name(name: &str) -> bool {
+    let mut parts = Path::new(name).components();
+    let (first, second) = (parts.next(), parts.next());
+    let is_one = second.is_none() && matches!(first, Some(Component::Normal(part)) if part == name);
+    is_one && name.len() <= NAME_BYTES_MAX && !name.chars().any(char::is_control)
 }
 
 /// There are no replicas that could have heard of anything.
@@ -334,6 +377,10 @@ pub fn command(call: &mut Call<'_>) -> Outcome {
         (b"GETKEYS", 3..) => return command_keys(call),
         (b"COUNT", 2) | (b"" | b"INFO" | b"DOCS", _) => {}
         _ => return call.refuse_subcommand(),
+    }
+    // An event loop finds them, and writes what it knows of each.
+    if call.args.len() > 2 + COMMANDS.len() {
+        return refused(format!("ERR more names than the {} commands that there are", COMMANDS.len()));
     }
     let named: Vec<_> = call.args.from(2).map(find).collect();
     let all = || COMMANDS.iter().map(Some).collect::<Vec<_>>();

@@ -405,12 +405,12 @@ fn turns_to_newer(call: &mut Call<'_>) -> bool {
 }
 
 /// A chore's reply that says no more than whether it was done.
-fn ok_or_error(protocol: Protocol, done: Result<(), Error>) -> Vec<u8> {
+fn ok_or_error(protocol: Protocol, done: Result<(), impl Into<CommandError>>) -> Vec<u8> {
     let mut out = Vec::new();
     let mut reply = Reply::new(&mut out, protocol);
     match done {
         Ok(()) => reply.ok(),
-        Err(error) => reply.error(&CommandError::Engine(error).text()),
+        Err(error) => reply.error(&error.into().text()),
     }
     out
 }
@@ -612,6 +612,18 @@ mod tests {
             let mut parser = Parser::new(Options::default().limits);
             parser.advance(request.as_bytes()).unwrap().unwrap();
             assert_eq!(is_heavy(&session, &parser.args(request.as_bytes())), is_elsewhere, "{keys} keys");
+        }
+    }
+
+    /// To compare a large value with what was watched takes longer than to read it.
+    #[test]
+    fn what_is_watched_is_compared_elsewhere() {
+        let (shared, mut session) = served(Options::default());
+        session.put(&shared, b"a", &vec![b'x'; READ_BYTES_MAX + 1]).unwrap();
+        assert!(matches!(attempt_elsewhere(&shared, &mut session, "WATCH a").0, Attempt::Done(_)));
+        for line in ["GET a", "INCR a", "APPEND a x"] {
+            let (attempt, reply) = attempt_at(&shared, &mut session, line);
+            assert!(matches!(attempt, Attempt::TooHeavy) && reply.is_empty(), "{line}");
         }
     }
 

@@ -191,6 +191,7 @@ pub static COMMANDS: &[Command] = &[
     command("incrbyfloat", 3, W, ONE, "string", "Adds a decimal fraction, exactly", strings::incrbyfloat),
     command("info", -1, 0, NONE, "server", "About the server", info::info),
     command("keys", 2, READ, NONE, "generic", "Keys that match a pattern; SCAN is kinder", keys::keys),
+    command("kv.backup", 2, ADMIN, NONE, "foreshore", "Copies the database into a directory of this name below --backups; its rows", admin::backup),
     command("kv.begin", 1, 0, NONE, "foreshore", "Begins a transaction, serializable, which is rolled back when idle", transactions::begin),
     command("kv.commit", 1, TRANSACTIONAL, NONE, "foreshore", "Commits it", transactions::commit),
     command("kv.delrange", -3, W | WALKS, NONE, "foreshore", "Removes a range of keys: from, to, [LIMIT n]; how many", ordered::delrange),

@@ -229,6 +229,22 @@ fn who_waits_for_a_place_in_the_buffer_says_so() {
     assert!(log.waits()[0].count > 0);
 }
 
+/// A record that has found no place in the buffer when the log fails is nowhere. Who looks for it is told of the failure: nothing is damaged.
+#[test]
+fn what_a_failed_log_has_not_taken_is_no_damage() {
+    let incarnation = Incarnation::after(Lsn::ZERO);
+    let log = Log::open(Arc::new(SimDisk::new(1)), OPTIONS, incarnation).unwrap();
+    let records: Vec<_> = (0..19).map(|_| log.reserve(4000)).collect();
+    let last = log.reserve(4000);
+    let start = last.start();
+    assert!(!log.shared.ring.admits(last.end()));
+    log.poison(&Error::Full { what: "a test".into() });
+    log.fill(last, &[1; 4000]);
+    let read = log.backward(&[incarnation]).read(start).map(<[u8]>::to_vec);
+    assert!(matches!(read, Err(Error::Poisoned { .. })), "{read:?}");
+    records.into_iter().for_each(Reservation::abandon);
+}
+
 /// Room that was found is good for some records, then it is asked for again; after a failure at once.
 #[test]
 fn room_is_asked_for_when_it_is_used_up() {

@@ -35,7 +35,7 @@ use std::ptr::NonNull;
 /// A key of fixed width: integers, signed or not, from `u8` to `u128`, and byte arrays of up to 32 bytes. Keys of your own, which need not
 /// have all images there are, are as good.
 ///
-/// Images are ordered as the keys are, and `from_lane(to_lane(key))` is `key`: otherwise entries may not be found.
+/// Images are ordered as the keys are, a key's is always the same, and `from_lane(to_lane(key))` is `key`: otherwise entries may not be found.
 ///
 /// ```
 /// use foreshore_index::{IntKey, IntMap};

@@ -8,18 +8,49 @@ const KEY_BYTES: [usize; 5] = [4, 8, 16, 24, 32];
 const NODE_BYTES: [usize; 5] = [128, 256, 384, 512, 1024];
 const X: &str = "key size, bytes";
 
-/// The best node size for a key size, and the time it takes.
-struct Best {
-    node_bytes: f64,
-    ns: f64,
+/// Times that are no more apart than this are not told from one another: the same sweep finds them the other way round.
+const AS_GOOD: f64 = 1.1;
+
+/// Nanoseconds of an operation with keys of one size, by node size.
+#[derive(Clone, Copy)]
+struct Times([f64; NODE_BYTES.len()]);
+
+impl Times {
+    fn measure(ns: impl Fn(usize) -> Result<f64, LabError>) -> Result<Self, LabError> {
+        let mut times = [0.0; NODE_BYTES.len()];
+        for (time, node_bytes) in times.iter_mut().zip(NODE_BYTES) {
+            *time = ns(node_bytes)?;
+        }
+        Ok(Self(times))
+    }
+
+    /// Which node size is the best: the smallest one that is as good as any.
+    fn best(&self) -> usize {
+        let least = self.0.into_iter().fold(f64::INFINITY, f64::min);
+        self.0.iter().position(|ns| *ns <= AS_GOOD * least).expect("the least one is")
+    }
+
+    fn node_bytes(&self) -> f64 {
+        NODE_BYTES[self.best()] as f64
+    }
+
+    fn ns(&self) -> f64 {
+        self.0[self.best()]
+    }
+
+    /// Does each of the two lose by the other's best node size?
+    fn wants_other_than(&self, other: &Self) -> bool {
+        let loses = |one: &Self, by: &Self| one.0[by.best()] > AS_GOOD * one.ns();
+        loses(self, other) && loses(other, self)
+    }
 }
 
-/// Lookups by both methods with prefetching, and inserts: the best node size for each key size.
+/// Lookups by both methods with prefetching, and inserts: times for each key size.
 struct Sweep {
     sizes: Sizes,
-    linear: Vec<Best>,
-    binary: Vec<Best>,
-    inserts: Vec<Best>,
+    linear: Vec<Times>,
+    binary: Vec<Times>,
+    inserts: Vec<Times>,
 }
 
 impl Sweep {
@@ -33,39 +64,38 @@ impl Sweep {
                 |node_bytes, method| Configuration { node_bytes, key_bytes, method, prefetch: true };
             if lookups {
                 for (name, method) in METHODS {
-                    let best = best(|node_bytes| {
+                    let times = Times::measure(|node_bytes| {
                         Ok(configuration(node_bytes, method).lookups(small, count, rounds)?.ns)
                     })?;
-                    if name == "linear" { sweep.linear.push(best) } else { sweep.binary.push(best) }
+                    if name == "linear" { sweep.linear.push(times) } else { sweep.binary.push(times) }
                 }
             }
             if inserts {
-                sweep
-                    .inserts
-                    .push(best(|node_bytes| configuration(node_bytes, Method::Linear).insert_ns(inserted))?);
+                let of = |node_bytes| configuration(node_bytes, Method::Linear).insert_ns(inserted);
+                sweep.inserts.push(Times::measure(of)?);
             }
         }
         Ok(sweep)
     }
 
-    fn panel(&self, title: &str, y: &str, value: fn(&Best) -> f64) -> Panel {
+    fn panel(&self, title: &str, y: &str, value: fn(&Times) -> f64) -> Panel {
         let mut panel = Panel::new(title, Source::Measured, X, y, Scale::Linear);
         let lines =
             [("linear search", &self.linear), ("binary search", &self.binary), ("inserts", &self.inserts)];
         for (name, line) in lines {
-            for (key_bytes, best) in KEY_BYTES.into_iter().zip(line) {
-                panel.add(name, key_bytes as f64, value(best));
+            for (key_bytes, times) in KEY_BYTES.into_iter().zip(line) {
+                panel.add(name, key_bytes as f64, value(times));
             }
         }
         panel
     }
 
     fn node_sizes(&self) -> Panel {
-        self.panel("Best node size", "node size, bytes", |best| best.node_bytes)
+        self.panel("Best node size", "node size, bytes", Times::node_bytes)
     }
 
     fn times(&self) -> Panel {
-        self.panel("Time with the best node size", "ns per operation", |best| best.ns)
+        self.panel("Time with the best node size", "ns per operation", Times::ns)
     }
 
     fn drawn(self, panels: Vec<Panel>, conditions: &[bool], sentence: String) -> Drawn {
@@ -82,42 +112,41 @@ impl Sweep {
                 _ => {}
             }
         }
+        header.push(("best_node", "the smallest within 10 % of the fastest".to_owned()));
         header
     }
 }
 
-fn best(ns: impl Fn(usize) -> Result<f64, LabError>) -> Result<Best, LabError> {
-    let mut best = Best { node_bytes: 0.0, ns: f64::INFINITY };
-    for node_bytes in NODE_BYTES {
-        let ns = ns(node_bytes)?;
-        if ns < best.ns {
-            best = Best { node_bytes: node_bytes as f64, ns };
-        }
-    }
-    Ok(best)
-}
-
-fn listed(line: &[Best]) -> String {
-    let each = KEY_BYTES.into_iter().zip(line).map(|(key, best)| format!("{key}: {}", best.node_bytes));
+fn listed(line: &[Times]) -> String {
+    let each = KEY_BYTES.into_iter().zip(line).map(|(key, times)| format!("{key}: {}", times.node_bytes()));
     each.collect::<Vec<_>>().join(", ")
 }
 
 /// Does the best node size grow from the smallest key to the largest?
-fn grows(line: &[Best]) -> bool {
-    line[0].node_bytes < line[line.len() - 1].node_bytes
+fn grows(line: &[Times]) -> bool {
+    let (first, last) = (&line[0], &line[line.len() - 1]);
+    first.best() < last.best() && first.wants_other_than(last)
+}
+
+/// For how many key sizes two lines want different nodes.
+fn differ(one: &[Times], other: &[Times]) -> usize {
+    one.iter().zip(other).filter(|(one, other)| one.wants_other_than(other)).count()
+}
+
+/// Does some key size want other nodes for inserts than the first one?
+fn judge_inserts(inserts: &[Times]) -> bool {
+    inserts.iter().any(|times| times.wants_other_than(&inserts[0]))
 }
 
 /// Figure 5.
 pub fn best_sizes(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
     let sweep = Sweep::new(settings, true, false, tell)?;
-    let differ =
-        sweep.linear.iter().zip(&sweep.binary).any(|(linear, binary)| linear.node_bytes != binary.node_bytes);
     let sentence = format!(
         "Best node bytes by key bytes: linear search {}; binary search {}.",
         listed(&sweep.linear),
         listed(&sweep.binary),
     );
-    let conditions = [grows(&sweep.linear), grows(&sweep.binary), differ];
+    let conditions = [grows(&sweep.linear), grows(&sweep.binary), differ(&sweep.linear, &sweep.binary) > 0];
     let panels = vec![sweep.node_sizes()];
     Ok(sweep.drawn(panels, &conditions, sentence))
 }
@@ -126,7 +155,7 @@ pub fn best_sizes(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError
 pub fn response_times(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
     let sweep = Sweep::new(settings, true, false, tell)?;
     let ratios: Vec<_> =
-        sweep.linear.iter().zip(&sweep.binary).map(|(linear, binary)| linear.ns / binary.ns).collect();
+        sweep.linear.iter().zip(&sweep.binary).map(|(linear, binary)| linear.ns() / binary.ns()).collect();
     let wins = ratios.iter().filter(|ratio| **ratio < 1.0).count();
     let each: Vec<_> =
         KEY_BYTES.iter().zip(&ratios).map(|(key, ratio)| format!("{key}: {ratio:.2}")).collect();
@@ -173,7 +202,7 @@ fn judge_scans(panel: &Panel) -> Verdict {
 pub fn best_for_inserts(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
     let sweep = Sweep::new(settings, false, true, tell)?;
     let sentence = format!("Best node bytes for inserts by key bytes: {}.", listed(&sweep.inserts));
-    let conditions = [sweep.inserts.iter().any(|best| best.node_bytes != sweep.inserts[0].node_bytes)];
+    let conditions = [judge_inserts(&sweep.inserts)];
     let panels = vec![sweep.node_sizes(), sweep.times()];
     Ok(sweep.drawn(panels, &conditions, sentence))
 }
@@ -181,12 +210,7 @@ pub fn best_for_inserts(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, La
 /// Figure 9.
 pub fn configuration(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
     let sweep = Sweep::new(settings, true, true, tell)?;
-    let differ = sweep
-        .linear
-        .iter()
-        .zip(&sweep.inserts)
-        .filter(|(lookup, insert)| lookup.node_bytes != insert.node_bytes);
-    let differ = differ.count();
+    let differ = differ(&sweep.linear, &sweep.inserts);
     let sentence = format!(
         "Best node bytes by key bytes: linear lookups {}; binary lookups {}; inserts {}. Lookups and inserts want different nodes for {differ} of {} key sizes.",
         listed(&sweep.linear),
@@ -220,14 +244,26 @@ mod tests {
 
     #[test]
     fn the_header_says_what_was_repeated() {
-        let best = || vec![Best { node_bytes: 128.0, ns: 1.0 }];
-        let rounds = |lookups: Vec<Best>, inserts: Vec<Best>| {
+        let times = || vec![Times([1.0; NODE_BYTES.len()])];
+        let rounds = |lookups: Vec<Times>, inserts: Vec<Times>| {
             let sizes = Sizes::of(&Settings::quick(1));
             let header = Sweep { sizes, linear: lookups, binary: Vec::new(), inserts }.header();
             header.into_iter().find(|(name, _)| *name == "rounds").expect("it is there").1
         };
-        assert_eq!(rounds(best(), Vec::new()), "3; medians");
-        assert_eq!(rounds(Vec::new(), best()), "1");
-        assert_eq!(rounds(best(), best()), "3; medians of lookups; inserts once");
+        assert_eq!(rounds(times(), Vec::new()), "3; medians");
+        assert_eq!(rounds(Vec::new(), times()), "1");
+        assert_eq!(rounds(times(), times()), "3; medians of lookups; inserts once");
+    }
+
+    /// Times that waver by a little want no other nodes, whichever is the least by accident.
+    #[test]
+    fn different_nodes_must_matter() {
+        let wavering = [Times([1.0, 1.03, 1.02, 0.99, 1.0]), Times([1.02, 1.0, 0.98, 1.03, 1.01])];
+        assert!(!judge_inserts(&wavering) && !grows(&wavering));
+        assert_eq!(differ(&wavering[..1], &wavering[1..]), 0);
+        let clear = [Times([1.0, 1.2, 1.4, 1.6, 1.8]), Times([2.0, 1.5, 1.2, 1.0, 1.05])];
+        assert!(judge_inserts(&clear) && grows(&clear));
+        assert_eq!(differ(&clear[..1], &clear[1..]), 1);
+        assert_eq!([clear[0], clear[1]].map(|times| times.node_bytes()), [128.0, 512.0]);
     }
 }

@@ -26,7 +26,7 @@ impl Sizes {
     pub fn of(settings: &Settings) -> Self {
         settings.pick(
             Self { keys: 200_000, operations: 60_000, modelled: 150, rounds: 3 },
-            Self { keys: 10_000_000, operations: 1_000_000, modelled: 1_500, rounds: 3 },
+            Self { keys: 10_000_000, operations: 500_000, modelled: 1_500, rounds: 3 },
         )
     }
 

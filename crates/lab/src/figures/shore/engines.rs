@@ -116,8 +116,8 @@ pub fn insertion(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError>
 /// Figure 5.
 pub fn transactions(settings: &Settings, tell: Tell<'_>) -> Result<Drawn, LabError> {
     let field = Field::of(settings)?;
-    let effort = settings.pick(Effort { seconds: 0.4, rounds: 1 }, Effort { seconds: 5.0, rounds: 1 });
-    let size = settings.pick("--items 1000 --customers 100", "--items 20000 --customers 600");
+    let effort = settings.pick(Effort { seconds: 0.4, rounds: 1 }, Effort { seconds: 3.0, rounds: 1 });
+    let size = settings.pick("--items 1000 --customers 100", "--items 10000 --customers 300");
     let (mut panels, mut facts, mut sentences) = (Vec::new(), Vec::new(), Vec::new());
     let (mut missing, mut versions) = (Missing::default(), Versions::default());
     for (mix, title) in [("new-order", "New Order"), ("payment", "Payment")] {
