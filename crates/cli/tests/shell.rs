@@ -389,12 +389,15 @@ fn output_that_cannot_be_written_is_an_error_at_a_terminal_too() {
     }
     let shell = Shell::new();
     let foreshore = env!("CARGO_BIN_EXE_foreshore");
-    let changes = "begin\\nput t a 1\\nget t a";
-    for (to, lines, code) in
-        [("> /dev/full", ".tables", "5"), ("| head -1", ".tables", "0"), ("| head -1", changes, "5")]
-    {
+    let changes = ["begin", "put t a two", "get t a", "get t a", "get t a"];
+    for (to, lines, code) in [
+        ("> /dev/full", &[".tables"][..], "5"),
+        ("| head -1", &[".tables"], "0"),
+        ("| sed /two/q", &changes, "5"), // which leaves in the middle of a transaction
+    ] {
         let inside = format!("{{ {foreshore} shell; echo $? > ended; }} {to}");
-        let typed = format!("(sleep 0.5; printf \"{lines}\\n\") | script -qec '{inside}' /dev/null");
+        let typed: String = lines.iter().map(|line| format!("sleep 0.4; echo {line};")).collect();
+        let typed = format!("({typed}) | script -qec '{inside}' /dev/null");
         let ran = Command::new("sh").arg("-c").arg(typed).current_dir(shell.path(".")).output();
         let told = common::Ran::from(ran.expect("sh")).stdout;
         let ended = std::fs::read_to_string(shell.path("ended")).expect("it ended");
