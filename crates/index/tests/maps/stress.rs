@@ -343,7 +343,7 @@ fn a_check_beside_who_writes_looks_at_nothing_else() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut random = Random(seed());
-            for _ in 0..operations() {
+            for _ in 0..20 * operations() {
                 let (first, len) =
                     (b'a' + random.below(4) as u8, [90, 100, 110, 200][random.below(4) as usize]);
                 let key = [vec![first; len], vec![random.below(8) as u8]].concat();
