@@ -208,8 +208,8 @@ impl Session {
         };
         // What comes before an error is shown before it is told.
         let pushed = push_all();
-        rows.finish()?;
-        pushed
+        let shown = rows.finish();
+        pushed.and_then(|()| Ok(shown?))
     }
 
     fn count(&self, table: &str, range: &KeyRange) -> Result<(), Wrong> {
