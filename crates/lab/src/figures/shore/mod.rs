@@ -11,7 +11,7 @@ mod stages;
 use crate::frame::{Figure, Paper};
 
 const MACHINE: &str = "The paper's machine is a Sun T2000 with 32 hardware contexts. Here as many threads run as there are processors, unless --threads asks for more.";
-const ENGINES: &str = "The paper's machine is a Sun T2000 with 32 hardware contexts; here as many threads run as there are processors. Foreshore stands where Shore and Shore-MT stand; the peers are today's, those that this machine has. Commits survive the process, not the machine (`buffered`): the paper keeps I/O off the critical path too. Engines that refuse that are left out. MariaDB and PostgreSQL answer over a socket, as in the paper. TPC-C's tables have a fifth of the standard's items and customers. The axis is linear.";
+const ENGINES: &str = "The paper's machine is a Sun T2000 with 32 hardware contexts; here as many threads run as there are processors. Foreshore stands where Shore and Shore-MT stand; the peers are today's, those that this machine has. Commits survive the process, not the machine (`buffered`): the paper keeps I/O off the critical path too. Engines that refuse that are left out. MariaDB and PostgreSQL answer over a socket, as in the paper. TPC-C's tables have a tenth of the standard's items and customers. The axis is linear.";
 
 /// The figures of the paper.
 pub const FIGURES: &[Figure] = &[
