@@ -120,7 +120,7 @@ impl Kind {
         if origin_is(py.get_type::<PyList>()) {
             return Ok(Some(Kind::List(Box::new(Self::nested(&args.get_item(0)?, depth + 1)?))));
         }
-        // `T | None` has no origin before Python 3.14, and `dict[T, None]` has arguments, too.
+        // `T | None` has no origin before Python 3.14, and `typing.Dict[T, None]` has arguments, too.
         let union = py.import("typing")?.getattr("Union")?;
         if origin.is_some_and(|origin| !origin.is(&union)) {
             return Ok(None);

@@ -3,6 +3,7 @@
 import math
 import random
 import struct
+import typing
 
 import pytest
 
@@ -97,7 +98,7 @@ def test_wrong_objects(db):
 
 
 def test_wrong_kinds(db):
-    for wrong in [dict, object, "u128", "string", 5, None | int | str, dict[str, int], dict[str, None]]:
+    for wrong in [dict, object, "u128", "string", 5, None | int | str, dict[str, int], typing.Dict[str, None]]:
         with pytest.raises(foreshore.Argument, match="no table can hold"):
             db.table("t", key=wrong, value=str)
     deep = str
