@@ -46,7 +46,7 @@ fn insert(settings: &Settings, tell: Tell<'_>) -> Result<Insertion, LabError> {
         return Ok(found.clone());
     }
     let field = Field::of(settings)?;
-    let effort = settings.pick(Effort { seconds: 0.3, rounds: 3 }, Effort { seconds: 2.0, rounds: 3 });
+    let effort = settings.pick(Effort { seconds: 0.3, rounds: 3 }, Effort { seconds: 1.0, rounds: 3 });
     let rates = effort.measure(&field.subjects, &settings.threads(), &words(INSERT), settings.seed, tell)?;
     let found = Arc::new((field, effort, rates));
     *last = Some((settings.clone(), found.clone()));

@@ -27,7 +27,7 @@ const LATCHES: [(&str, &str); 4] = [
 ];
 
 fn effort(settings: &Settings) -> Effort {
-    settings.pick(Effort { seconds: 0.3, rounds: 3 }, Effort { seconds: 2.0, rounds: 3 })
+    settings.pick(Effort { seconds: 0.3, rounds: 3 }, Effort { seconds: 1.0, rounds: 3 })
 }
 
 fn subjects(settings: &Settings, stages: &[(&str, &str)]) -> Result<Vec<Subject>, LabError> {
